@@ -67,10 +67,10 @@ func (p *partitionRunner) appendWanted(refs []store.Ref) []store.Ref {
 			p.lane.unread = true
 			break
 		}
-		if c := &p.box.in.calls[i]; !c.asked && !c.ready(p.m.Has) {
+		if c := &p.box.in.calls[i]; !c.asked && !c.ready(p.m.Records.Has) {
 			c.asked = true
 			for _, ref := range c.refs {
-				if !p.m.Has(ref) {
+				if !p.m.Records.Has(ref) {
 					refs = append(refs, ref)
 				}
 			}
@@ -151,7 +151,7 @@ func (l *lane) fetchFor(js []*groupPut) {
 				continue // it is refused
 			}
 			for k := range s.reqs {
-				if ref := (store.Ref{Key: s.reqs[k].Job.Key()}); !s.p.m.Has(ref) {
+				if ref := (store.Ref{Key: s.reqs[k].Job.Key()}); !s.p.m.Records.Has(ref) {
 					of[s.p] = append(of[s.p], ref)
 				}
 			}

@@ -75,7 +75,7 @@ func (p *partitionRunner) takeNotice(l partition.Notice, check bool, back func(p
 		switch {
 		case !check:
 			answer = d.m.Release(l)
-		case d.m.WaitsFor(l.Dependency):
+		case d.m.Records.WaitsFor(l.Dependency):
 			answer = partition.Taken
 		}
 		d.replies.await(d.m.After(), func(err error) {

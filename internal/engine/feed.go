@@ -26,7 +26,7 @@ func (p *partitionRunner) feed(now int64) {
 		}
 	}
 	for left := readAtOnce; ; {
-		q, ok := p.m.WantDue(now)
+		q, ok := p.m.Window.WantDue(now)
 		if !ok {
 			break
 		}
@@ -40,7 +40,7 @@ func (p *partitionRunner) feed(now int64) {
 			p.reads.failed(err)
 			return
 		}
-		p.m.Loaded(q, records, now)
+		p.m.Window.Loaded(q, records, now)
 		left -= len(records)
 	}
 	p.m.Tick(now)
@@ -65,7 +65,7 @@ func (p *partitionRunner) dispatch(in mail, now int64) {
 	if p.reads.outlived() {
 		return
 	}
-	if p.rooms.serve(p.m, now) > 0 && p.m.Orphaned(now) {
+	if p.rooms.serve(p.m, now) > 0 && p.m.Window.Lagging(now) {
 		p.box.ring() // evicted runs have made room for more that are due
 	}
 	p.rooms.giveBack(in.rooms)

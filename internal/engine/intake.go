@@ -75,7 +75,7 @@ func (t *intake) takeEach(in mail, err error, now int64) {
 func (t *intake) takeHeartbeats(beats []heartbeat, now int64, results *resultSet, refuse func(*heartbeat)) {
 	for i := range beats {
 		b := &beats[i]
-		if t.m.Attempts.Heartbeat(now, b.tok) != partition.Accepted && !results.have(b.text) && !t.m.Awaits(b.tok, now) {
+		if t.m.Attempts.Heartbeat(now, b.tok) != partition.Accepted && !results.have(b.text) && !t.m.Window.Awaits(b.tok, now) {
 			refuse(b)
 		}
 	}
@@ -108,7 +108,7 @@ func (t *intake) takeLosses(losses []loss, now int64) (seq uint64) {
 		switch l := &losses[i]; {
 		case l.former && t.m.Attempts.Made(l.tok): // another consumer has it now
 		case l.undelivered:
-			t.m.Undelivered(now, l.tok)
+			t.m.Attempts.Undelivered(now, l.tok)
 		default:
 			t.m.Lost(now, l.tok, "the worker left")
 		}
@@ -196,14 +196,14 @@ func (t *intake) takeRelayed(in mail, result RelayResult, now int64) (_ RelayRes
 // flight or in the history. The report may be of an attempt in doubt whose record has not been read yet; then
 // the verdict is Missing for now.
 func (t *intake) judge(r *report, now int64) (partition.Verdict, error) {
-	if ref, here := t.m.Holds(r.tok.Run); here && foreign(r, ref.Namespace) {
+	if ref, here := t.m.Records.Holds(r.tok.Run); here && foreign(r, ref.Namespace) {
 		return partition.Stale, nil
 	}
 	if verdict := t.m.Report(now, r.tok, r.Report); verdict != partition.Missing {
 		return verdict, nil
 	}
 	ended, found, err := t.records.ended(r.tok.Run)
-	if err == nil && !found && t.m.Awaits(r.tok, now) {
+	if err == nil && !found && t.m.Window.Awaits(r.tok, now) {
 		return partition.Missing, nil
 	}
 	found = found && !foreign(r, ended.Key.Namespace)
@@ -227,7 +227,7 @@ func (t *intake) fetchRuns(in mail, now int64) error {
 	}
 	for i := range in.losses {
 		l := &in.losses[i]
-		if _, here := t.m.Holds(l.tok.Run); here && l.undelivered {
+		if _, here := t.m.Records.Holds(l.tok.Run); here && l.undelivered {
 			// It is read when there is room: the end of a stream may take back more runs than fit into
 			// memory.
 			continue

@@ -143,7 +143,7 @@ func (j *jobs) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, erro
 		return carillon.Job{}, err
 	}
 	job, err := inRound(ctx, j.partitions.of(key), jobCall(key), func(p *partitionRunner, _ int64) (carillon.Job, error) {
-		return p.m.Job(key)
+		return p.m.Records.Job(key)
 	})
 	if refused(err) {
 		job, err = j.partitions.storedJob(ctx, key)

@@ -166,7 +166,7 @@ func (l *lane) end() {
 	l.groupPuts.close()
 	for _, p := range l.parts {
 		if p.own.holds() {
-			p.m.KeepGrants()
+			p.m.Attempts.KeepAll()
 		}
 	}
 	for l.commit(); l.flying; l.commit() {

@@ -135,7 +135,7 @@ func (m RegisterDependencies) serve(ctx context.Context, p *partitionRunner) (an
 	return inRound(ctx, p, c, func(p *partitionRunner, now int64) ([]bool, error) {
 		exist := make([]bool, len(m.Dependencies))
 		for i, d := range m.Dependencies {
-			exist[i] = p.m.Exists(d.Of)
+			exist[i] = p.m.Records.Exists(d.Of)
 			if err := p.m.Dependencies.Register(now, d); err != nil {
 				return nil, inDependency(i, err)
 			}
@@ -152,7 +152,7 @@ func (m DeliverNotice) serve(ctx context.Context, p *partitionRunner) (any, erro
 
 func (m StillWaits) serve(ctx context.Context, p *partitionRunner) (any, error) {
 	return inRound(ctx, p, jobCall(m.Dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
-		return p.m.WaitsFor(m.Dependency), nil
+		return p.m.Records.WaitsFor(m.Dependency), nil
 	})
 }
 

@@ -125,7 +125,7 @@ func (p *partitionRunner) mail() mail {
 	if p.lane.reader == nil || !p.own.is(owned) || !p.own.wanted.Load() {
 		return p.box.take()
 	}
-	in, unread := p.box.takeReady(p.m.Has)
+	in, unread := p.box.takeReady(p.m.Records.Has)
 	p.lane.unread = p.lane.unread || unread
 	return in
 }

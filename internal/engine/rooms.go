@@ -122,14 +122,14 @@ const keepFor = 10
 
 // lineUp finds out which queues have runs that wait.
 func (r *rooms) lineUp(m *partition.Machine, now int64) {
-	r.lineup = m.AppendWaiting(r.lineup[:0], now)
+	r.lineup = m.Window.AppendWaiting(r.lineup[:0], now)
 }
 
 // park moves due runs that wait in vain, as of the last lineUp, to the store: those without a consumer, and
 // those of a queue so slow that they keep others out of memory.
 func (r *rooms) park(m *partition.Machine, now int64) {
 	maps.DeleteFunc(r.unserved, func(q partition.Queue, _ bool) bool { return !m.Queues.Remembers(q) })
-	before := now - int64(m.StageAfter())
+	before := now - int64(m.Window.StageAfter())
 	if m.Window.Crowded(now) {
 		m.Window.StageAside(before, stageAtOnce)
 	}

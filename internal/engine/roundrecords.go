@@ -37,12 +37,14 @@ type memory interface {
 // inMemory is the memory of a machine.
 type inMemory struct{ m *partition.Machine }
 
-func (x inMemory) Has(ref store.Ref) bool                               { return x.m.Has(ref) }
-func (x inMemory) Load(records []store.Record, now int64)               { x.m.Load(records, now) }
-func (x inMemory) Settle(refs []store.Ref)                              { x.m.Window.Settle(refs) }
-func (x inMemory) Holds(id identity.Run) (store.Ref, bool)              { return x.m.Holds(id) }
-func (x inMemory) Absent(k carillon.Key, last uint64, n int) []store.Ref { return x.m.Absent(k, last, n) }
-func (x inMemory) Ending(id identity.Run) (store.RunRecord, bool)       { return x.m.Ending(id) }
+func (x inMemory) Has(ref store.Ref) bool                  { return x.m.Records.Has(ref) }
+func (x inMemory) Load(records []store.Record, now int64)  { x.m.Load(records, now) }
+func (x inMemory) Settle(refs []store.Ref)                 { x.m.Window.Settle(refs) }
+func (x inMemory) Holds(id identity.Run) (store.Ref, bool) { return x.m.Records.Holds(id) }
+func (x inMemory) Absent(k carillon.Key, last uint64, n int) []store.Ref {
+	return x.m.Records.Absent(k, last, n)
+}
+func (x inMemory) Ending(id identity.Run) (store.RunRecord, bool) { return x.m.Ending(id) }
 
 // lookups are the reads that bring records in.
 type lookups interface {

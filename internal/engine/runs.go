@@ -50,7 +50,7 @@ func (rs *runs) GetRun(ctx context.Context, namespace, id string) (carillon.Run,
 		return carillon.Run{}, err
 	}
 	run, err := inRound(ctx, p, runCall(rid), func(p *partitionRunner, _ int64) (carillon.Run, error) {
-		if r, ok := p.m.Run(rid); ok {
+		if r, ok := p.m.Records.Run(rid); ok {
 			return r, nil
 		}
 		rec, found, err := p.records.ended(rid)
@@ -79,7 +79,7 @@ func (rs *runs) CancelRun(ctx context.Context, namespace, id string) (carillon.C
 		return carillon.CancelResult{}, err
 	}
 	return inRound(ctx, p, runCall(rid), func(p *partitionRunner, now int64) (carillon.CancelResult, error) {
-		if r, ok := p.m.Run(rid); ok && r.Namespace == namespace {
+		if r, ok := p.m.Records.Run(rid); ok && r.Namespace == namespace {
 			c, ok := p.m.Cancel(now, rid)
 			if !ok {
 				return c, noRun(id)

@@ -257,7 +257,7 @@ func (t *claimResult) loadTerms(ctx context.Context) error {
 // requests for such runs find them.
 func (t *claimResult) readInDoubt(ctx context.Context, now int64) error {
 	for t.m.Window.Unread() {
-		q, ok := t.m.WantDue(now)
+		q, ok := t.m.Window.WantDue(now)
 		if !ok {
 			return nil
 		}
@@ -265,7 +265,7 @@ func (t *claimResult) readInDoubt(ctx context.Context, now int64) error {
 		if err != nil {
 			return err
 		}
-		t.m.Loaded(q, records, now)
+		t.m.Window.Loaded(q, records, now)
 	}
 	return nil
 }

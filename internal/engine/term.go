@@ -33,7 +33,7 @@ func (p *partitionRunner) begin(t *claimResult) {
 // store.
 func (p *partitionRunner) leave() {
 	p.own.leave(p.e.elapsed())
-	p.m.HandOver()
+	p.m.Attempts.HandOver()
 	p.permits.close()
 	p.finish()
 	p.keepOrphans()

@@ -22,7 +22,7 @@ const (
 
 // BackfillBasis returns what the times of a recurring job's schedule depend on.
 func (m *Machine) BackfillBasis(key carillon.Key) (BackfillBasis, error) {
-	job := m.find(key)
+	job := m.Records.find(key)
 	if job == nil {
 		return BackfillBasis{}, notFound(key)
 	}
@@ -44,7 +44,7 @@ func (m *Machine) StartBackfill(now int64, key carillon.Key, spec carillon.Backf
 	if basis != p.Basis {
 		return b, false, nil
 	}
-	job := m.find(key)
+	job := m.Records.find(key)
 	if job.state.Backfills >= carillon.MaxBackfills {
 		return b, true, carillon.Errorf(carillon.ResourceExhausted, "name",
 			"job %q has %d unfinished backfills, of at most %d; wait for one or cancel it", key.Name, job.state.Backfills, carillon.MaxBackfills)
@@ -220,6 +220,6 @@ func (m *Machine) endBackfill(f *backfill, now int64) {
 	job.state.Backfills--
 	m.out.note(job)
 	if job.place == idle && job.ended() {
-		m.remove(job)
+		m.Window.remove(job)
 	}
 }

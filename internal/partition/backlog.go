@@ -6,11 +6,11 @@ package partition
 
 // backlog returns which priority to read next, and how many records, while times are due that are not in
 // memory; ok is false if there are none.
-func (m *Machine) backlog(now int64) (class, page int, ok bool) {
+func (w *Window) backlog(now int64) (class, page int, ok bool) {
 	var late [priorities]bool
 	top, others := -1, 0
 	for c := range priorities {
-		if m.Window.frontier[c].at.Due > now {
+		if w.frontier[c].at.Due > now {
 			continue
 		}
 		late[c] = true
@@ -23,17 +23,17 @@ func (m *Machine) backlog(now int64) (class, page int, ok bool) {
 	if top < 0 {
 		return 0, 0, false
 	}
-	if m.contents.bytes >= m.cfg.WindowBytes {
+	if w.contents.full() {
 		return top, 0, true
 	}
-	m.Tick(now) // so that the records just read are counted
-	share := max(1, m.cfg.WindowJobs/(4*priorities))
-	waiting := m.due.byPriority()
-	if page := m.Window.topPage(top, waiting[top], others*share, now); page > 0 {
+	w.tick(now) // so that the records just read are counted
+	share := max(1, w.cfg.WindowJobs/(4*priorities))
+	waiting := w.due.byPriority()
+	if page := w.topPage(top, waiting[top], others*share, now); page > 0 {
 		return top, page, true
 	}
 	for c := top + 1; c < priorities; c++ {
-		if page := min(share-waiting[c], m.Window.most()); late[c] && waiting[c] <= share/2 && page > 0 {
+		if page := min(share-waiting[c], w.most()); late[c] && waiting[c] <= share/2 && page > 0 {
 			return c, page, true
 		}
 	}
@@ -92,8 +92,8 @@ func (w *Window) short(now int64) int {
 	return -1
 }
 
-// Orphaned reports whether times are due that have not been read although there is room for them.
-func (m *Machine) Orphaned(now int64) bool {
-	_, page, ok := m.backlog(now)
+// Lagging reports whether times are due that have not been read although there is room for them.
+func (w *Window) Lagging(now int64) bool {
+	_, page, ok := w.backlog(now)
 	return ok && page > 0
 }

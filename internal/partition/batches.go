@@ -27,7 +27,7 @@ func Plannable(j *carillon.Job, at int64) error {
 // Keeps reports whether the job exists and would keep its times if it were put. Then it need not be
 // Plannable.
 func (m *Machine) Keeps(j *carillon.Job) bool {
-	e := m.find(j.Key())
+	e := m.Records.find(j.Key())
 	return e != nil && !replans(e, e.job(), j)
 }
 
@@ -37,7 +37,7 @@ func (m *Machine) MayPut(now int64, reqs []PutRequest) (bad int, err error) {
 		if err := Plannable(reqs[i].Job, reqs[i].at(now)); err != nil && !m.Keeps(reqs[i].Job) {
 			return i, err
 		}
-		if err := checkOptions(m.find(reqs[i].Job.Key()), &reqs[i]); err != nil {
+		if err := checkOptions(m.Records.find(reqs[i].Job.Key()), &reqs[i]); err != nil {
 			return i, err
 		}
 	}
@@ -113,9 +113,9 @@ func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.PutResult, fi
 	puts = make([]carillon.PutResult, len(s.Reqs))
 	for i := range s.Reqs {
 		r := &s.Reqs[i]
-		e := m.find(r.Job.Key())
+		e := m.Records.find(r.Job.Key())
 		if s.Late && e != nil && e.state.Updated >= r.At {
-			puts[i] = carillon.PutResult{Job: m.view(e)}
+			puts[i] = carillon.PutResult{Job: m.Records.view(e)}
 			continue
 		}
 		var err error

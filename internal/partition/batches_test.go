@@ -128,7 +128,7 @@ func TestAShareIsAppliedOnce(t *testing.T) {
 func (r *rig) job(name string) carillon.Job {
 	r.t.Helper()
 	r.bring(keyOf(name))
-	j, err := r.m.Job(keyOf(name))
+	j, err := r.m.Records.Job(keyOf(name))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -146,13 +146,13 @@ func TestADeleteReachesRunsThatAnEarlierOwnerHandedOut(t *testing.T) {
 		}
 		r.flush()
 		ds := r.deliver(3)
-		r.m.KeepGrants()
+		r.m.Attempts.KeepAll()
 		r.flush()
 		r.start()
 		r.cancels = nil
 		r.bring(keyOf("a"))
 		var last uint64
-		for refs := r.m.Absent(keyOf("a"), 0, 2); len(refs) > 0; refs = r.m.Absent(keyOf("a"), last, 2) {
+		for refs := r.m.Records.Absent(keyOf("a"), 0, 2); len(refs) > 0; refs = r.m.Records.Absent(keyOf("a"), last, 2) {
 			r.m.Load(r.read(refs), r.now)
 			last = refs[len(refs)-1].Seq
 		}

@@ -39,13 +39,13 @@ func newBench(b *testing.B) *bench {
 func (r *bench) round() {
 	r.m.Tick(r.now)
 	r.m.Window.Needs(64)
-	for q, ok := r.m.WantDue(r.now); ok; q, ok = r.m.WantDue(r.now) {
-		r.m.Loaded(q, nil, r.now)
+	for q, ok := r.m.Window.WantDue(r.now); ok; q, ok = r.m.Window.WantDue(r.now) {
+		r.m.Window.Loaded(q, nil, r.now)
 	}
 	r.m.Tick(r.now)
 	r.m.Attempts.Granted(r.now)
 	r.parked = r.m.Queues.Parked(r.parked[:0])
-	r.lineup = r.m.AppendWaiting(r.lineup[:0], r.now)
+	r.lineup = r.m.Window.AppendWaiting(r.lineup[:0], r.now)
 	r.m.Permits.ReturnUnused()
 	r.m.Attempts.Cancels()
 	r.m.Dependencies.Notices(r.now, 100)

@@ -40,7 +40,7 @@ func (c *contents) lighten(e *entry) {
 	} else if e.children > 0 {
 		return
 	}
-	if len(e.spec) > InlineSpec && c.bytes >= c.cfg.WindowBytes && !c.out.dirty(e) {
+	if len(e.spec) > InlineSpec && c.full() && !c.out.dirty(e) {
 		c.set(e, nil)
 	}
 }

@@ -129,7 +129,7 @@ func TestCountersOfRunsBesideSurviveAKill(t *testing.T) {
 	}
 	r.flush()
 	r.whole(keyA)
-	if j, err := r.m.Job(keyA); err != nil || j.Status.Counters.Fired < 25 {
+	if j, err := r.m.Records.Job(keyA); err != nil || j.Status.Counters.Fired < 25 {
 		t.Fatalf("%+v %v", j.Status.Counters, err)
 	}
 }

@@ -38,18 +38,18 @@ const keptFor = 30 * time.Second
 const KeptHeartbeatInterval = keptFor / 3
 
 // miss withdraws a kept attempt whose earlier owner has not been heard of in time.
-func (m *Machine) miss(e *entry, now int64) {
-	m.Attempts.withdraw(e)
-	m.due.touch(e)
-	m.due.enqueue(e, now)
+func (a *Attempts) miss(e *entry, now int64) {
+	a.withdraw(e)
+	a.due.touch(e)
+	a.due.enqueue(e, now)
 }
 
 // reclaim withdraws an attempt that an earlier owner handed out: its stream has ended with that owner. That
 // need not be written, as any later owner would do the same.
-func (m *Machine) reclaim(e *entry, now int64) {
-	m.Attempts.begin(e, takenOver)
-	m.Permits.adopt(e)
-	m.Attempts.withdraw(e)
+func (a *Attempts) reclaim(e *entry, now int64) {
+	a.begin(e, takenOver)
+	a.due.permits.adopt(e)
+	a.withdraw(e)
 	e.state.Run.Limited = false // an owner may have returned its permit without writing the run
-	m.due.enqueue(e, now)
+	a.due.enqueue(e, now)
 }

@@ -63,7 +63,7 @@ func (w *sidecars) end(*rapid.T) {
 
 func (w *sidecars) crash(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "stop") {
-		w.m.KeepGrants()
+		w.m.Attempts.KeepAll()
 		w.flush()
 	}
 	w.now += int64(rapid.IntRange(0, 40).Draw(rt, "down")) * int64(time.Second)

@@ -60,7 +60,7 @@ func (r *rig) hangUp(ds ...partition.Delivery) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		r.m.Undelivered(r.now, tok)
+		r.m.Attempts.Undelivered(r.now, tok)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestNothingButTheTimeoutEndsAnAttemptOfDapr(t *testing.T) {
 func TestAttemptsOfDaprGoWithTheNode(t *testing.T) {
 	for name, leave := range map[string]func(r *rig){
 		"crash": func(*rig) {},
-		"stop":  func(r *rig) { r.m.KeepGrants(); r.flush() },
+		"stop":  func(r *rig) { r.m.Attempts.KeepAll(); r.flush() },
 	} {
 		for _, size := range []int{1, 2 * partition.InlineSpec} {
 			t.Run(fmt.Sprint(name, size), func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestAStreamThatEndsLeavesNoTrace(t *testing.T) {
 			t.Fatalf("a result of a stream that has ended: %v", v)
 		}
 		for _, name := range []string{"0", "777"} {
-			j, err := r.m.Job(keyOf(daprName(name)))
+			j, err := r.m.Records.Job(keyOf(daprName(name)))
 			if c := j.Status.Counters; err != nil || c != (carillon.Counters{}) || j.Status.Current == nil || j.Status.Current.Attempt != 0 ||
 				!j.Status.Current.Started.IsZero() {
 				t.Fatalf("%+v %v", j.Status, err)

@@ -4,7 +4,7 @@ import "github.com/carillonhq/carillon"
 
 // Delete removes a job with all its unfinished runs, which stay in the history as cancelled.
 func (m *Machine) Delete(now int64, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
-	e := m.find(key)
+	e := m.Records.find(key)
 	if e == nil {
 		return carillon.DeleteResult{}, notFound(key)
 	}
@@ -12,7 +12,7 @@ func (m *Machine) Delete(now int64, key carillon.Key, opts ...carillon.DeleteOpt
 		return carillon.DeleteResult{}, otherGeneration(e)
 	}
 	d := carillon.DeleteResult{Interrupted: m.cancelRuns(e, now, ReasonDeleted)}
-	m.remove(e)
+	m.Window.remove(e)
 	return d, nil
 }
 
@@ -26,7 +26,7 @@ func (m *Machine) cancelRuns(job *entry, now int64, reason string) (interrupted 
 		}
 		m.keepRun(r, now, ending{status: carillon.RunCancelled, reason: reason})
 		if r != job {
-			m.remove(r)
+			m.Window.remove(r)
 		}
 	}
 	m.Backfills.drop(job.ref.Key)

@@ -153,29 +153,29 @@ func (e *entry) targetQueue() Queue {
 	return QueueOf(e.ref.Namespace, e.job().Target)
 }
 
-// KeepGrants makes every attempt in force durable as it stands, before the owner leaves. Attempts that have
+// KeepAll makes every attempt in force durable as it stands, before the owner leaves. Attempts that have
 // not been handed out are withdrawn. After that the term has ended in order.
-func (m *Machine) KeepGrants() {
-	m.EndInOrder()
-	m.Attempts.withdrawAll()
+func (a *Attempts) KeepAll() {
+	a.EndInOrder()
+	a.withdrawAll()
 	var held []*entry
-	for _, e := range m.Records.live {
+	for _, e := range a.records.live {
 		if e.place == running {
 			held = append(held, e)
 		}
 	}
 	slices.SortFunc(held, func(a, b *entry) int { return a.ref.Compare(b.ref) })
 	for _, e := range held {
-		m.Attempts.keep(e)
+		a.keep(e)
 	}
 }
 
 // HandOver is [Machine.KeepGrants] for an owner that gives the partition to another node and keeps its
 // consumers. It will relay what their streams report, so the next owner need not withdraw the attempts of
 // Dapr's jobs at once.
-func (m *Machine) HandOver() {
-	m.KeepGrants()
-	for _, e := range m.Records.live {
+func (a *Attempts) HandOver() {
+	a.KeepAll()
+	for _, e := range a.records.live {
 		if e.place == running && e.isDapr() {
 			e.state.Run.Kept = true
 		}

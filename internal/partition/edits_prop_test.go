@@ -151,7 +151,7 @@ func (w *workshop) some(rt *rapid.T) (tok partition.Token, ok bool) {
 	if err != nil {
 		rt.Fatal(err)
 	}
-	if ref, here := w.m.Holds(tok.Run); here && !w.m.Has(ref) {
+	if ref, here := w.m.Records.Holds(tok.Run); here && !w.m.Records.Has(ref) {
 		w.m.Load(w.read([]store.Ref{ref, ref.Job()}), w.now)
 	}
 	return tok, true
@@ -178,7 +178,7 @@ func (w *workshop) Undeliver(rt *rapid.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		w.m.Undelivered(w.now, tok)
+		w.m.Attempts.Undelivered(w.now, tok)
 	}
 	w.maybeCommit(rt)
 }

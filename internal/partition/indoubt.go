@@ -129,8 +129,8 @@ func (d *suspects) of(settled uint64, due int64) (store.Term, bool) {
 
 // EndInOrder records that this term leaves nothing in doubt: everything it has handed out is in the batches
 // up to this one, and it hands out nothing more.
-func (m *Machine) EndInOrder() {
-	m.Write((&Terms{Ended: m.suspects.ended}).Record())
+func (a *Attempts) EndInOrder() {
+	a.out.write((&Terms{Ended: a.due.suspects.ended}).Record())
 }
 
 // Unread reports whether records that may hold something in doubt have not been read yet.
@@ -150,15 +150,15 @@ func (w *Window) Unread() bool {
 // begins at once, before a call about the job, or the misfire rule, could skip it. What can be decided only
 // with the spec, or with the job of a pending run, waits for that. Until then the record stays unsettled, in
 // the store too.
-func (m *Machine) examine(e *entry, now int64) {
+func (d *dueRuns) examine(e *entry, now int64) {
 	s := &e.state
-	if s.Settled >= m.suspects.epoch || e.place == gone {
+	if s.Settled >= d.suspects.epoch || e.place == gone {
 		return
 	}
 	if s.Run.Live {
-		m.suspects.settleRun(e)
-	} else if m.examineNext(e, now) {
-		s.Settled = m.cfg.Term.Epoch
+		d.suspects.settleRun(e)
+	} else if d.examineNext(e, now) {
+		s.Settled = d.cfg.Term.Epoch
 	}
 }
 
@@ -189,29 +189,29 @@ func (s *suspects) examineRun(e *entry) (settled bool) {
 // examineNext examines the next scheduled time: its first attempt may have been handed out. No later time can
 // have been: a job's next time begins only when it is durable how the previous run ended, or that it goes on
 // beside it.
-func (m *Machine) examineNext(e *entry, now int64) (settled bool) {
+func (d *dueRuns) examineNext(e *entry, now int64) (settled bool) {
 	s := &e.state
 	if s.Next == 0 || s.Paused || !allOpen(s) {
 		return true
 	}
-	if _, doubtful := m.suspects.of(s.Settled, s.Next); !doubtful {
+	if _, doubtful := d.suspects.of(s.Settled, s.Next); !doubtful {
 		return true // Next is the earliest that it can be due
 	}
-	if e.place != idle && e.place != blocked || m.Records.specMissing(e) || m.contents.unscheduled(e) {
+	if e.place != idle && e.place != blocked || d.records.specMissing(e) || d.agenda.contents.unscheduled(e) {
 		return false
 	}
-	due := m.contents.nextDue(e)
-	term, doubtful := m.suspects.of(s.Settled, due)
+	due := d.agenda.contents.nextDue(e)
+	term, doubtful := d.suspects.of(s.Settled, due)
 	switch {
 	case !doubtful:
 		return true
 	case due > now: // not due yet by this clock: another clock was ahead, or this one was set back
 		return false
 	}
-	m.open(e, s.Next, now)
-	m.suspects.inDoubt(e, term)
+	d.open(e, s.Next, now)
+	d.suspects.inDoubt(e, term)
 	if e.place == idle { // otherwise it is enqueued when it is unblocked
-		m.due.enqueue(e, now)
+		d.enqueue(e, now)
 	}
 	return true
 }
@@ -252,9 +252,9 @@ func (e *entry) concede() {
 
 // Awaits reports whether a token may be that of an attempt in doubt whose record has not been read yet, or
 // that is not due yet by this node's clock.
-func (m *Machine) Awaits(tok Token, now int64) bool {
-	return (m.Window.Unread() || now <= m.suspects.until) && now-m.cfg.Since < int64(awaitUnread) &&
-		slices.ContainsFunc(m.suspects.ended, func(t EndedTerm) bool { return t.Term == tok.Grant.Term })
+func (w *Window) Awaits(tok Token, now int64) bool {
+	return (w.Unread() || now <= w.suspects.until) && now-w.cfg.Since < int64(awaitUnread) &&
+		slices.ContainsFunc(w.suspects.ended, func(t EndedTerm) bool { return t.Term == tok.Grant.Term })
 }
 
 // awaitUnread is how long reports of attempts wait for their records to be read.

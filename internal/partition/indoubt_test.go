@@ -228,7 +228,7 @@ func TestAnOrderlyEndLeavesNoDoubt(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s"})
 	r.advance(15 * time.Second) // nobody takes it
-	r.m.KeepGrants()
+	r.m.Attempts.KeepAll()
 	r.flush()
 	r.kill(50 * time.Second)
 	if got := r.workOff(); !slices.Equal(got, []int{60}) {
@@ -401,7 +401,7 @@ func TestWhatLeftComesBackBeforeItsTime(t *testing.T) {
 			t.Fatalf("early: %+v", ds)
 		}
 		tok, err := partition.ParseToken(left.Run.Token, r.store.Meta().MACKey)
-		if err != nil || !r.m.Awaits(tok, r.now) {
+		if err != nil || !r.m.Window.Awaits(tok, r.now) {
 			t.Fatalf("what is said of it does not wait, %v", err)
 		}
 		r.advance(2 * time.Second)
@@ -448,16 +448,16 @@ func TestRecordsThatWaitToBeReadAreAwaited(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.own()
-	if !r.m.Awaits(tok, r.now) {
+	if !r.m.Window.Awaits(tok, r.now) {
 		t.Error("nothing has been read, and nothing is awaited")
 	}
 	other := tok
 	other.Grant.Term.Epoch += 10
-	if r.m.Awaits(other, r.now) {
+	if r.m.Window.Awaits(other, r.now) {
 		t.Error("what is of no term before is awaited")
 	}
 	r.flush()
-	if r.m.Awaits(tok, r.now+1) {
+	if r.m.Window.Awaits(tok, r.now+1) {
 		t.Error("all has been read, and something is awaited")
 	}
 	if v := r.succeed(left); v != partition.Accepted {

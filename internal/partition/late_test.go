@@ -37,7 +37,7 @@ func TestWhatCameWhileANodeStoodStillCounts(t *testing.T) {
 func TestALeaseThatEndedUnseenEndsSoon(t *testing.T) {
 	r, had := halted(t, 4*time.Second)
 	r.advance(2*time.Second/4 - 1)
-	if _, lost := r.m.Holds(tokenOf(t, r, had).Run); !lost || len(r.cancels) != 0 {
+	if _, lost := r.m.Records.Holds(tokenOf(t, r, had).Run); !lost || len(r.cancels) != 0 {
 		t.Error("it ended before a beat could have come")
 	}
 	r.now += int64(time.Second) // late again

@@ -142,7 +142,7 @@ func newMachine(cfg Config) *Machine {
 	m.Attempts = newAttempts(&m.cfg, m.contents, m.agenda, m.Records, m.due)
 	m.Window = &Window{
 		cfg: &m.cfg, out: &m.out, contents: m.contents, agenda: m.agenda, records: m.Records, suspects: m.suspects,
-		due: m.due, attempts: m.Attempts,
+		due: m.due, attempts: m.Attempts, tick: m.Tick,
 	}
 	m.Backfills = newBackfills(&m.out, cfg.Partition)
 	m.Dependencies = newDependencies(&m.out, cfg.Term.Epoch)

@@ -491,7 +491,7 @@ func TestALostTriggeredRunIsTakenOverAtItsOwnPace(t *testing.T) {
 	r.flush()
 	r.deliver(1)
 	r.now += int64(500 * time.Millisecond)
-	r.m.KeepGrants()
+	r.m.Attempts.KeepAll()
 	r.flush()
 	r.start()
 	const wait = time.Second/4 + partition.DefaultTakeoverGrace // a heartbeat and the grace

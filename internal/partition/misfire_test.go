@@ -215,7 +215,7 @@ func TestABacklogIsWorkedOffByClass(t *testing.T) {
 
 // rank returns the priority of the job that an attempt belongs to.
 func rank(r *rig, d partition.Delivery) uint8 {
-	j, err := r.m.Job(keyOf(d.Run.Job))
+	j, err := r.m.Records.Job(keyOf(d.Run.Job))
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -107,7 +107,7 @@ func (m *Machine) replaceRun(e *entry, now int64) {
 	}
 	m.closeRun(e, now, end)
 	m.due.touch(e)
-	m.start(e, t, now)
+	m.due.start(e, t, now)
 }
 
 // beginBeside begins the next run as a pending run (OverlapAllow), unless the job has carillon.MaxPending of
@@ -127,7 +127,7 @@ func (m *Machine) beginBeside(e *entry, now int64) {
 	}
 	if t := m.choose(e, now); t != 0 {
 		p.begin(t)
-		m.useUp(e, now)
+		m.due.closeWaits(e, now)
 		s.Triggers++
 		run := store.RunState{Live: true, Scheduled: t, Due: p.due(t), Cause: carillon.CauseSchedule}
 		m.addPending(e, store.State{UID: s.UID, Generation: s.Generation, Created: now, Updated: now, Priority: s.Priority, Run: run}, nil)

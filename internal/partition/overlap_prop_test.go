@@ -67,7 +67,7 @@ func (l *timeline) hand(d partition.Delivery) {
 		if err != nil {
 			l.t.Fatal(err)
 		}
-		r, ok := l.m.Run(id)
+		r, ok := l.m.Records.Run(id)
 		if ok && r.ID != d.Run.ID && r.Cause == carillon.CauseSchedule && r.Status == carillon.RunRunning {
 			l.t.Fatalf("the run of %v is handed out while that of %v is in force", d.Run.Scheduled, r.Scheduled)
 		}
@@ -155,7 +155,7 @@ func (l *timeline) Undeliver(rt *rapid.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		l.m.Undelivered(l.now, tok)
+		l.m.Attempts.Undelivered(l.now, tok)
 	}
 }
 
@@ -200,7 +200,7 @@ func (l *timeline) check(rt *rapid.T) {
 	}
 	upTo := int64(0) // times that have passed
 	l.bring(keyOf("a"))
-	j, err := l.m.Job(keyOf("a"))
+	j, err := l.m.Records.Job(keyOf("a"))
 	switch {
 	case err == nil && !l.endless():
 		rt.Fatalf("the job goes on: %+v", j.Status)

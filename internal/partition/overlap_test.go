@@ -129,7 +129,7 @@ func TestUnderReplaceARunWithoutAttemptIsSkipped(t *testing.T) {
 			t.Fatalf("history %+v", h)
 		}
 		r.bring(keyOf("a"))
-		j, err := r.m.Job(keyOf("a"))
+		j, err := r.m.Records.Job(keyOf("a"))
 		if err != nil || j.Status.Counters != (carillon.Counters{Fired: 1, Skipped: 1, Late: 1}) {
 			t.Fatalf("counters %+v", j.Status.Counters)
 		}
@@ -239,7 +239,7 @@ func TestAJobWhoseZoneVanishesPausesItself(t *testing.T) {
 		t.Fatalf("it runs: %+v", ds)
 	}
 	r.bring(keyOf("a"))
-	got, err := r.m.Job(keyOf("a"))
+	got, err := r.m.Records.Job(keyOf("a"))
 	if err != nil || !got.Paused || !strings.Contains(got.Note, "Atlantis/Capital") || got.Status.Phase != carillon.PhasePaused {
 		t.Fatalf("%+v %v", got, err)
 	}
@@ -255,9 +255,9 @@ func TestWhatNeverLeftIsNotLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.m.Undelivered(r.now, tok)
+		r.m.Attempts.Undelivered(r.now, tok)
 		r.flush()
-		if j, _ := r.m.Job(keyOf("a")); j.Status.Counters != (carillon.Counters{}) {
+		if j, _ := r.m.Records.Job(keyOf("a")); j.Status.Counters != (carillon.Counters{}) {
 			t.Fatalf("counters %+v", j.Status.Counters)
 		}
 	}

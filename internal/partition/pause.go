@@ -7,7 +7,7 @@ import (
 
 // SetPaused pauses or resumes a job, and keeps a note with it.
 func (m *Machine) SetPaused(now int64, key carillon.Key, p carillon.PauseOptions) (carillon.Job, error) {
-	e := m.find(key)
+	e := m.Records.find(key)
 	if e == nil {
 		return carillon.Job{}, notFound(key)
 	}
@@ -15,7 +15,7 @@ func (m *Machine) SetPaused(now int64, key carillon.Key, p carillon.PauseOptions
 		m.annotate(e, p.Note)
 	}
 	m.changePaused(e, p.Paused, p.CatchUp, now)
-	return m.view(e), nil
+	return m.Records.view(e), nil
 }
 
 func (m *Machine) annotate(e *entry, note string) {
@@ -103,7 +103,7 @@ func (m *Machine) changePaused(e *entry, paused, catchUp bool, now int64) {
 // removeOrRearm removes a job that has nothing left to do and waits for nothing, or sets its timer.
 func (m *Machine) removeOrRearm(e *entry) {
 	if e.place == idle && e.ended() {
-		m.remove(e)
+		m.Window.remove(e)
 		return
 	}
 	m.agenda.rearm(e)

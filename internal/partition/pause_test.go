@@ -23,7 +23,7 @@ func TestAPauseDoesNotTakeBackATimeOfAnEarlierSchedule(t *testing.T) {
 	}
 	r.flush()
 	r.bring(keyOf("a"))
-	j, err := r.m.Job(keyOf("a"))
+	j, err := r.m.Records.Job(keyOf("a"))
 	if err != nil || j.Status.NextRun.Nanosecond() != 0 {
 		t.Fatalf("the next run is at %v, %v", j.Status.NextRun, err)
 	}

@@ -34,7 +34,7 @@ func (r *rig) granted() ([]partition.Delivery, []partition.Queue) {
 
 // runID returns the id of a job's unfinished run.
 func (r *rig) runID(k carillon.Key) string {
-	j, err := r.m.Job(k)
+	j, err := r.m.Records.Job(k)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestANewTermTakesBackWhatNeverLeft(t *testing.T) {
 					r.land()
 				}
 				r.start()
-				r.m.Undelivered(r.now, pending[0])
+				r.m.Attempts.Undelivered(r.now, pending[0])
 				r.flush()
 				ds := r.deliver(2)
 				if len(ds) != 1 || ds[0].Run.Attempt != 1 || r.succeed(ds[0]) != partition.Accepted {
@@ -144,7 +144,7 @@ func TestANewTermTakesBackWhatNeverLeft(t *testing.T) {
 				if !beside {
 					return
 				}
-				if j, err := r.m.Job(keyA); err != nil || j.Status.Counters != (carillon.Counters{Fired: 1, Succeeded: 1}) {
+				if j, err := r.m.Records.Job(keyA); err != nil || j.Status.Counters != (carillon.Counters{Fired: 1, Succeeded: 1}) {
 					t.Errorf("counted: %+v %v", j.Status.Counters, err)
 				}
 			})
@@ -197,7 +197,7 @@ func TestWhatEndsAnAttemptOnItsWay(t *testing.T) {
 			_, err := r.put(carillon.Job{Name: "a", Data: carillon.Bytes([]byte("x"), "")})
 			return err
 		}, 0, 1},
-		"leave": {func(r *rig) error { r.m.KeepGrants(); return nil }, 0, 1},
+		"leave": {func(r *rig) error { r.m.Attempts.KeepAll(); return nil }, 0, 1},
 	} {
 		for _, landed := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {

@@ -52,7 +52,7 @@ func TestARescheduledRunGoesOnWithFreshRetries(t *testing.T) {
 			t.Fatalf("the old attempt's word: %v", v)
 		}
 		r.bring(keyOf("a"))
-		j, err := r.m.Job(keyOf("a"))
+		j, err := r.m.Records.Job(keyOf("a"))
 		want := carillon.Counters{Fired: 1, Retried: uint64(attempt) - 2, Failed: uint64(attempt) - 2}
 		if err != nil || j.Status.Counters != want {
 			t.Fatalf("counters %+v, want %+v", j.Status.Counters, want)
@@ -125,7 +125,7 @@ func TestProgressIsKeptAndExtendsTheLease(t *testing.T) {
 		if r.m.After() > r.durable {
 			t.Fatal("the answer waits for the store")
 		}
-		j, err := r.m.Job(keyOf("a"))
+		j, err := r.m.Records.Job(keyOf("a"))
 		p := j.Status.Current.Progress
 		if err != nil || p == nil || p.Percent != c.want || p.At.UnixNano() != r.now || len(p.Message) != carillon.MaxProgressMessage || !utf8.ValidString(p.Message) {
 			t.Fatalf("%v: %+v %v", c.given, p, err)
@@ -139,7 +139,7 @@ func TestProgressIsKeptAndExtendsTheLease(t *testing.T) {
 	r.start()
 	r.advance(time.Second)
 	r.deliver(1)
-	if j, _ := r.m.Job(keyOf("a")); j.Status.Current.Progress != nil || j.Status.Current.Attempt != 2 {
+	if j, _ := r.m.Records.Job(keyOf("a")); j.Status.Current.Progress != nil || j.Status.Current.Attempt != 2 {
 		t.Fatalf("the next attempt: %+v", j.Status.Current)
 	}
 	id, err := identity.ParseRun(d.Run.ID)
@@ -158,7 +158,7 @@ func TestAProgressMessageIsCutBetweenCharacters(t *testing.T) {
 	r.mustPut(carillon.Job{Name: "a"})
 	r.report(r.deliver(1)[0], carillon.Result{Outcome: carillon.OutcomeProgress,
 		Progress: carillon.Progress{Message: "x" + strings.Repeat("ä", carillon.MaxProgressMessage)}})
-	j, err := r.m.Job(keyOf("a"))
+	j, err := r.m.Records.Job(keyOf("a"))
 	if m := j.Status.Current.Progress.Message; err != nil || len(m) != carillon.MaxProgressMessage-1 || !utf8.ValidString(m) {
 		t.Fatalf("%d bytes, %v", len(m), err)
 	}

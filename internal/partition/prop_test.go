@@ -314,7 +314,7 @@ func TestEveryScheduledTimeIsAccountedFor(t *testing.T) {
 		}
 		w.drain()
 		w.bring(key)
-		j, err := w.m.Job(key)
+		j, err := w.m.Records.Job(key)
 		if err != nil {
 			rt.Fatal(err)
 		}

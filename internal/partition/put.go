@@ -43,7 +43,7 @@ func (r *PutRequest) encoded() []byte {
 //	  its times change           retime.go      they are counted anew, or the next one is found again
 //	  what its runs do changes   supersede.go   unfinished runs go on with the new content
 func (m *Machine) Put(now int64, req PutRequest) (carillon.PutResult, error) {
-	e := m.find(req.Job.Key())
+	e := m.Records.find(req.Job.Key())
 	if err := checkOptions(e, &req); err != nil {
 		return carillon.PutResult{}, err
 	}
@@ -106,7 +106,7 @@ func (m *Machine) created(e *entry, j *carillon.Job) carillon.PutResult {
 	e.decoded = j
 	m.due.touch(e)
 	m.agenda.rearm(e)
-	put := carillon.PutResult{Job: m.view(e), Created: true, Changed: true, Warnings: warnings(j)}
+	put := carillon.PutResult{Job: m.Records.view(e), Created: true, Changed: true, Warnings: warnings(j)}
 	e.decoded = nil
 	return put
 }
@@ -124,7 +124,7 @@ func (m *Machine) replaceJob(now int64, e *entry, req *PutRequest) (carillon.Put
 		return carillon.PutResult{}, err
 	}
 	m.cancelRuns(e, now, ReasonReplaced)
-	m.unlist(e) // while the old state still says where it is filed
+	m.Window.unlist(e) // while the old state still says where it is filed
 	d.state.Triggers, d.state.Kept = e.state.Triggers, e.state.Kept
 	m.contents.bytes -= len(d.spec) // draft counted the spec, and setSpec counts it again
 	m.contents.set(e, d.spec)
@@ -138,7 +138,7 @@ func (m *Machine) edit(now int64, e *entry, req *PutRequest, retimed bool) (cari
 	if bytes.Equal(req.encoded(), e.spec) && !retimed {
 		changed := e.state.Paused != j.Paused
 		m.changePaused(e, j.Paused, false, now)
-		return carillon.PutResult{Job: m.view(e), Changed: changed}, nil
+		return carillon.PutResult{Job: m.Records.view(e), Changed: changed}, nil
 	}
 	before, oldSpec := e.state, e.spec
 	m.contents.set(e, req.encoded())
@@ -174,7 +174,7 @@ func (m *Machine) edit(now int64, e *entry, req *PutRequest, retimed bool) (cari
 	}
 	m.changePaused(e, j.Paused, false, now)
 	m.removeOrRearm(e) // it may have run as often as it is now meant to
-	return carillon.PutResult{Job: m.view(e), Changed: true, Warnings: warnings(j)}, nil
+	return carillon.PutResult{Job: m.Records.view(e), Changed: true, Warnings: warnings(j)}, nil
 }
 
 // warnings returns what the author of a valid job may not expect of it, each with the field before a colon.

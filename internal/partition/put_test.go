@@ -38,7 +38,7 @@ func TestPutModes(t *testing.T) {
 		}
 		r.start()
 		r.bring(keyOf("a"))
-		if j, err := r.m.Job(keyOf("a")); err != nil || j.Schedule != "@hourly" || j.Status.Generation != 1 {
+		if j, err := r.m.Records.Job(keyOf("a")); err != nil || j.Schedule != "@hourly" || j.Status.Generation != 1 {
 			t.Fatalf("%+v changed it: %+v %v", o, j, err)
 		}
 	}
@@ -88,7 +88,7 @@ func TestAPatchChangesWhatItNames(t *testing.T) {
 	}
 	r.start()
 	r.bring(keyOf("a"))
-	if j, err := r.m.Job(keyOf("a")); err != nil || j.Schedule != "@every 10s" || j.Note != "n" || j.Overlap != carillon.OverlapAllow {
+	if j, err := r.m.Records.Job(keyOf("a")); err != nil || j.Schedule != "@every 10s" || j.Note != "n" || j.Overlap != carillon.OverlapAllow {
 		t.Fatalf("%+v %v", j, err)
 	}
 }

@@ -89,21 +89,21 @@ type Waiting struct {
 }
 
 // AppendWaiting appends the queues in which due runs wait, in the order in which runs first waited in them.
-func (m *Machine) AppendWaiting(out []Waiting, now int64) []Waiting {
-	kept, short := m.Queues.active[:0], m.Window.short(now)
-	for _, q := range m.Queues.active {
+func (w *Window) AppendWaiting(out []Waiting, now int64) []Waiting {
+	kept, short := w.due.queues.active[:0], w.short(now)
+	for _, q := range w.due.queues.active {
 		rank := q.next(now)
 		if rank < 0 {
 			q.listed = false
-			m.Queues.forgetEmpty(q)
+			w.due.queues.forgetEmpty(q)
 			continue
 		}
 		kept = append(kept, q)
 		head := Head{Priority: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
-		out = append(out, Waiting{Queue: *q.name, N: q.len(), Now: m.Window.nowOf(q, short, now), Head: head})
+		out = append(out, Waiting{Queue: *q.name, N: q.len(), Now: w.nowOf(q, short, now), Head: head})
 	}
-	clear(m.Queues.active[len(kept):])
-	m.Queues.active = kept
+	clear(w.due.queues.active[len(kept):])
+	w.due.queues.active = kept
 	return out
 }
 

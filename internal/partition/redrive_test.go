@@ -108,13 +108,13 @@ func TestARedriveCountsTheRunOnce(t *testing.T) {
 		r.failAll()
 		r.redrive()
 		r.whole(keyA)
-		back, err := r.m.Job(keyA)
+		back, err := r.m.Records.Job(keyA)
 		if c := back.Status.Counters; err != nil || c.Fired != 1 || c.Dead != 0 {
 			t.Errorf("%s: while it is tried again it counts %+v, %v", kind, c, err)
 		}
 		d := r.deliver(1)[0]
 		r.whole(keyA)
-		if now, err := r.m.Job(keyA); err != nil || now.Status.Counters != back.Status.Counters {
+		if now, err := r.m.Records.Job(keyA); err != nil || now.Status.Counters != back.Status.Counters {
 			t.Errorf("%s: its fourth attempt is counted as a run: %+v, %v", kind, now.Status.Counters, err)
 		}
 		r.succeed(d)
@@ -124,7 +124,7 @@ func TestARedriveCountsTheRunOnce(t *testing.T) {
 		}
 		r.whole(keyA)
 		want := carillon.Counters{Fired: 1, Succeeded: 1, Failed: 3, Retried: 2}
-		if after, err := r.m.Job(keyA); err != nil || after.Status.Counters != want {
+		if after, err := r.m.Records.Job(keyA); err != nil || after.Status.Counters != want {
 			t.Errorf("%s: in the end it counts %+v, %v", kind, after.Status.Counters, err)
 		}
 	}
@@ -141,7 +141,7 @@ func TestARunOfAnEarlierNamesakeIsCounted(t *testing.T) {
 	r.flush()
 	r.whole(keyA)
 	want := carillon.Counters{Fired: 1, Succeeded: 1}
-	if j, err := r.m.Job(keyA); err != nil || j.Status.Counters != want {
+	if j, err := r.m.Records.Job(keyA); err != nil || j.Status.Counters != want {
 		t.Errorf("it counts %+v, %v", j.Status.Counters, err)
 	}
 }

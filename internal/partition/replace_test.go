@@ -34,7 +34,7 @@ func (r *rig) replaceRequest(j carillon.Job, o carillon.PutOptions) partition.Pu
 func (r *rig) whole(k carillon.Key) {
 	r.bring(k)
 	for last := uint64(0); ; {
-		refs := r.m.Absent(k, last, 100)
+		refs := r.m.Records.Absent(k, last, 100)
 		if len(refs) == 0 {
 			return
 		}

@@ -33,7 +33,7 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 	case !e.names(tok):
 		return Stale
 	case e.place != running:
-		return m.again(e, r)
+		return m.Attempts.again(e, r)
 	}
 	switch {
 	case r.Outcome == carillon.OutcomeProgress:
@@ -67,12 +67,12 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 // again answers a report of an attempt that an earlier report has ended already. If it repeats that report,
 // which was a failure or a reschedule, it is accepted again. Anything else is stale. So is a permanent
 // failure: the report that ended the attempt was not permanent, or the run would have ended.
-func (m *Machine) again(e *entry, r *Report) Verdict {
+func (a *Attempts) again(e *entry, r *Report) Verdict {
 	run := &e.state.Run
 	if r.Permanent || !retold(r, run.Uncounted == run.Attempt, run.Errors) {
 		return Stale
 	}
-	m.out.await(e.seq)
+	a.out.await(e.seq)
 	return Accepted
 }
 
@@ -148,9 +148,9 @@ func (m *Machine) Lost(now int64, tok Token, why string) Verdict {
 
 // Undelivered withdraws an attempt that was never sent, or whose stream has ended, for consumers whose
 // attempts end with their stream. The attempt does not count, and the run is due at once.
-func (m *Machine) Undelivered(now int64, tok Token) {
-	m.Begin()
-	e := m.Records.live[tok.Run]
+func (a *Attempts) Undelivered(now int64, tok Token) {
+	a.out.begin()
+	e := a.records.live[tok.Run]
 	if e == nil || !e.names(tok) || e.place != running {
 		return
 	}
@@ -158,10 +158,10 @@ func (m *Machine) Undelivered(now int64, tok Token) {
 	if e.isDapr() && !e.state.Run.Kept {
 		written = false // any later owner that finds it in the store withdraws it as well: see reclaim
 	}
-	m.Attempts.withdraw(e)
+	a.withdraw(e)
 	// With its job in memory, or the job's counters would disagree with what is written of its run.
 	if written && (e.ref.Seq == 0 || e.parent != nil) {
-		m.due.touch(e)
+		a.due.touch(e)
 	}
-	m.due.enqueue(e, now)
+	a.due.enqueue(e, now)
 }

@@ -190,7 +190,7 @@ func walkPatch(t *testing.T, table *patchTable, field, kind, phase string, chang
 	r := newRig(t, partition.Config{})
 	patchPhases[phase](r, patchKinds[kind])
 	r.bring(keyA)
-	old, err := r.m.Job(keyA)
+	old, err := r.m.Records.Job(keyA)
 	if err != nil {
 		t.Fatal(err)
 	}

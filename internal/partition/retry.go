@@ -132,14 +132,14 @@ func (m *Machine) finish(e *entry, now int64, end ending) {
 func (m *Machine) finishPending(e *entry) {
 	parent := e.parent
 	e.state.Run = store.RunState{}
-	m.remove(e)
+	m.Window.remove(e)
 	if parent == nil || parent.place == gone {
 		return
 	}
 	parent.state.Pending--
 	m.out.note(parent)
 	if parent.ended() {
-		m.remove(parent)
+		m.Window.remove(parent)
 	}
 }
 

@@ -293,15 +293,15 @@ func TestNothingIsKeptOfAQueueThatIsEmpty(t *testing.T) {
 		r.advance(2 * time.Second)
 		r.m.Window.Stage(queueNamed(q), r.now, 10)
 		r.flush()
-		r.m.AppendWaiting(nil, r.now)
+		r.m.Window.AppendWaiting(nil, r.now)
 		ds := r.deliverFrom(queueNamed(q), 1)
 		if len(ds) != 1 {
 			t.Fatalf("%d delivered", len(ds))
 		}
-		r.m.AppendWaiting(nil, r.now)
+		r.m.Window.AppendWaiting(nil, r.now)
 		r.succeed(ds[0])
 		r.flush()
-		r.m.AppendWaiting(nil, r.now)
+		r.m.Window.AppendWaiting(nil, r.now)
 	}
 	if s := r.m.Stats(); s != (partition.Stats{}) {
 		t.Fatalf("left in memory: %+v", s)

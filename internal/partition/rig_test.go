@@ -100,7 +100,7 @@ func (r *rig) begin(term store.Term) []partition.EndedTerm {
 
 // restart takes the partition under a new term after the previous one has ended in order.
 func (r *rig) restart() {
-	r.m.KeepGrants()
+	r.m.Attempts.KeepAll()
 	r.flush()
 	r.start()
 }
@@ -194,17 +194,17 @@ func (r *rig) step() {
 		r.m.Tick(r.now)
 	}
 	r.cancels = append(r.cancels, r.m.Attempts.Cancels()...)
-	r.m.AppendWaiting(nil, r.now)
+	r.m.Window.AppendWaiting(nil, r.now)
 }
 
 // readAhead reads the due index as far as the machine wants it.
 func (r *rig) readAhead() {
-	for q, ok := r.m.WantDue(r.now); ok; q, ok = r.m.WantDue(r.now) {
+	for q, ok := r.m.Window.WantDue(r.now); ok; q, ok = r.m.Window.WantDue(r.now) {
 		records, err := r.shard.Due(context.Background(), q)
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		r.m.Loaded(q, records, r.now)
+		r.m.Window.Loaded(q, records, r.now)
 	}
 }
 
@@ -219,7 +219,7 @@ func (r *rig) read(refs []store.Ref) []store.Record {
 // bring brings the job into memory if it exists.
 func (r *rig) bring(k carillon.Key) {
 	ref := store.Ref{Key: k}
-	if !r.m.Has(ref) {
+	if !r.m.Records.Has(ref) {
 		r.m.Load(r.read([]store.Ref{ref}), r.now)
 	}
 }
@@ -314,7 +314,7 @@ func (r *rig) reportAs(token string, rep *partition.Report) partition.Verdict {
 	if v != partition.Missing {
 		return v
 	}
-	ref, ok := r.m.Holds(tok.Run)
+	ref, ok := r.m.Records.Holds(tok.Run)
 	if !ok {
 		if ref, ok, err = r.shard.Live(context.Background(), tok.Run); err != nil {
 			r.t.Fatal(err)

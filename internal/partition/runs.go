@@ -11,7 +11,7 @@ import (
 // Trigger makes a run of the job that is due now. It does not affect the schedule, and works for a paused
 // job, too.
 func (m *Machine) Trigger(now int64, key carillon.Key) (carillon.Run, error) {
-	job := m.find(key)
+	job := m.Records.find(key)
 	if job == nil {
 		return carillon.Run{}, notFound(key)
 	}
@@ -23,13 +23,13 @@ func (m *Machine) Trigger(now int64, key carillon.Key) (carillon.Run, error) {
 		UID: job.state.UID, Generation: job.state.Generation, Created: now, Updated: now, Priority: job.state.Priority,
 		Run: store.RunState{Live: true, Scheduled: now, Due: now, Cause: carillon.CauseTrigger, Seq: job.state.Triggers},
 	}, nil)
-	return m.runView(e), nil
+	return m.Records.runView(e), nil
 }
 
 // Skip makes a recurring job skip one scheduled time: that of the run that has begun without an attempt, or
 // else the next one.
 func (m *Machine) Skip(now int64, key carillon.Key) (carillon.SkipResult, error) {
-	e := m.find(key)
+	e := m.Records.find(key)
 	if e == nil {
 		return carillon.SkipResult{}, notFound(key)
 	}
@@ -45,14 +45,14 @@ func (m *Machine) Skip(now int64, key carillon.Key) (carillon.SkipResult, error)
 		t := s.Run.Scheduled
 		m.detach(e, now, true)
 		m.finish(e, now, ending{status: carillon.RunSkipped, reason: ReasonSkipped})
-		return carillon.SkipResult{Time: toTime(t), Job: m.view(e)}, nil
+		return carillon.SkipResult{Time: toTime(t), Job: m.Records.view(e)}, nil
 	case s.Next == 0:
 		return carillon.SkipResult{}, carillon.Errorf(carillon.FailedPrecondition, "name", "job %.64q has no scheduled time left", key.Name)
 	}
 	t := s.Next
 	m.skipTimes(e, p.skip(t, t, ReasonSkipped), now)
 	m.removeOrRearm(e)
-	return carillon.SkipResult{Time: toTime(t), Job: m.view(e)}, nil
+	return carillon.SkipResult{Time: toTime(t), Job: m.Records.view(e)}, nil
 }
 
 // addPending makes a pending run of a job. It is a record of its own, independent of the job's own run.
@@ -67,7 +67,7 @@ func (m *Machine) addPending(job *entry, s store.State, spec []byte) *entry {
 	}
 	m.Records.entries[e.ref] = e
 	m.Records.live[s.Identity(m.cfg.Partition)] = e
-	m.link(e, job)
+	m.Window.link(e, job)
 	m.due.touch(e)
 	m.due.block(e) // until it is durable
 	return e
@@ -98,7 +98,7 @@ func (m *Machine) detach(e *entry, now int64, unrepeat bool) (interrupted bool) 
 	if unrepeat {
 		m.unrepeat(e, now)
 	}
-	m.unlist(e)
+	m.Window.unlist(e)
 	return interrupted
 }
 
@@ -119,7 +119,7 @@ func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error)
 		Attempt: dead.Attempt, Uncounted: dead.Attempt, Started: dead.Started, Errors: redriven(dead.Errors)}
 	s := store.State{UID: dead.ID.UID, Generation: dead.Grant.Generation + 1, Created: now, Updated: now, Run: run}
 	gone := store.RunRef{Key: dead.Key, ID: dead.ID}
-	if job := m.find(dead.Key); job != nil {
+	if job := m.Records.find(dead.Key); job != nil {
 		if err := full(job); err != nil {
 			return carillon.Run{}, err
 		}
@@ -127,7 +127,7 @@ func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error)
 		job.state.Triggers++
 		countAgain(&job.state, dead.ID.UID)
 		s.Priority = job.state.Priority
-		return m.runView(m.addPending(job, s, dead.Spec)), nil
+		return m.Records.runView(m.addPending(job, s, dead.Spec)), nil
 	}
 	e := &entry{ref: store.Ref{Key: dead.Key}, state: s, timer: -1, fresh: true}
 	m.contents.set(e, dead.Spec)
@@ -143,7 +143,7 @@ func (m *Machine) Redrive(now int64, dead store.RunRecord) (carillon.Run, error)
 	m.Records.live[dead.ID] = e
 	m.due.touch(e)
 	m.due.block(e) // until it is durable
-	return m.runView(e), nil
+	return m.Records.runView(e), nil
 }
 
 // redriven returns the errors of a run, marked as being from before a redrive.
@@ -156,18 +156,18 @@ func redriven(errs []carillon.AttemptError) []carillon.AttemptError {
 }
 
 // Run returns an unfinished run; ok is false if it is not in memory.
-func (m *Machine) Run(id identity.Run) (r carillon.Run, ok bool) {
-	e := m.Records.live[id]
+func (rs *Records) Run(id identity.Run) (r carillon.Run, ok bool) {
+	e := rs.live[id]
 	if e == nil {
 		return r, false
 	}
-	m.out.await(e.seq)
-	return m.runView(e), true
+	rs.out.await(e.seq)
+	return rs.runView(e), true
 }
 
 // Holds returns the record in memory whose unfinished run has the id.
-func (m *Machine) Holds(id identity.Run) (ref store.Ref, ok bool) {
-	e := m.Records.live[id]
+func (rs *Records) Holds(id identity.Run) (ref store.Ref, ok bool) {
+	e := rs.live[id]
 	if e == nil {
 		return ref, false
 	}

@@ -20,7 +20,7 @@ type Snapshot struct {
 // them alone and is of use without them.
 func Open(cfg Config, s *Snapshot) (m *Machine, held []Limit, err error) {
 	m = newMachine(cfg)
-	m.loadParked(s.Parked)
+	m.Permits.loadParked(s.Parked)
 	m.Dependencies.load(s.Dependencies, s.Notices, cfg.Since)
 	m.Applied.load(s.Applied)
 	held = m.Permits.load(s.Limited, s.InForce)

@@ -50,13 +50,13 @@ func (s *Queues) unrecord(st *queue) {
 }
 
 // loadParked takes the metadata records of kind store.KindParked, at takeover.
-func (m *Machine) loadParked(records []store.MetaRecord) {
+func (p *Permits) loadParked(records []store.MetaRecord) {
 	for _, r := range records {
-		st := m.Queues.queue(ParseQueue(r.Key))
+		st := p.queues.queue(ParseQueue(r.Key))
 		st.parked.restart()
 		st.parked.recorded = true
 		if key, limited := lineOf(*st.name); limited {
-			m.Permits.stalled = append(m.Permits.stalled, m.Permits.line(key))
+			p.stalled = append(p.stalled, p.line(key))
 		}
 	}
 }
@@ -144,7 +144,7 @@ func (m *Machine) LoadStaged(q Queue, sq store.StagedQuery, records []store.Reco
 			continue
 		}
 		if e == nil {
-			e = m.admit(r, now)
+			e = m.Window.admit(r, now)
 		}
 		if e.place == idle && e.state.Run.Live && e.state.Phase == carillon.PhaseStaged {
 			m.Queues.recall(e)
@@ -163,12 +163,12 @@ func (m *Machine) LoadStaged(q Queue, sq store.StagedQuery, records []store.Reco
 }
 
 // StageAfter returns how long a due run waits for a consumer or a free slot before it is parked.
-func (m *Machine) StageAfter() time.Duration { return m.cfg.StageAfter }
+func (w *Window) StageAfter() time.Duration { return w.cfg.StageAfter }
 
 // Crowded reports whether due runs should be parked early: more is due than fits into memory beside what
 // waits there, or triggers have put far more there than should wait.
 func (w *Window) Crowded(now int64) bool {
-	full := w.contents.bytes >= w.cfg.WindowBytes
+	full := w.contents.full()
 	if full && len(w.records.needs) > 0 {
 		return true
 	}

@@ -24,7 +24,7 @@ func (m *Machine) supersede(job *entry) {
 		m.fence(job, e)
 	}
 	for _, e := range f.runs {
-		m.follow(e)
+		m.due.follow(e)
 	}
 	// Parked pending runs are in no other index: those beyond searchPending are found where they were parked.
 	missing := int(job.state.Pending) - int(job.children)
@@ -55,21 +55,21 @@ func (m *Machine) fence(job, e *entry) {
 }
 
 // follow takes a due run out of a queue that is no longer that of its job's target.
-func (m *Machine) follow(e *entry) {
+func (d *dueRuns) follow(e *entry) {
 	if !e.state.Run.Live || e.place == gone || e.specOf() == nil || (e.ref.Seq != 0 && e.parent == nil) {
 		return
 	}
-	if e.queued() && e.changing(m.out.durable) {
-		m.due.dequeue(e)
-		m.due.block(e)
+	if e.queued() && e.changing(d.out.durable) {
+		d.dequeue(e)
+		d.block(e)
 	}
 	if e.state.Phase != carillon.PhaseStaged || e.parkedRight() {
 		return
 	}
-	m.due.touch(e)
+	d.touch(e)
 	e.state.Phase, e.state.Queue = carillon.PhaseReady, ""
 	if e.place == idle {
-		m.due.block(e) // until the move is durable
+		d.block(e) // until the move is durable
 	}
 }
 

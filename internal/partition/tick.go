@@ -60,7 +60,7 @@ func (m *Machine) overdue(e *entry, now int64) {
 	case over && e.putsOff(now):
 		m.agenda.rearm(e)
 	case over && e.state.Run.Kept:
-		m.miss(e, now)
+		m.Attempts.miss(e, now)
 	case e.state.Run.Deadline <= now:
 		m.Attempts.stopUnheard(e)
 		m.fail(e, now, failure{message: "timeout: no result within " + e.job().TimeoutOrDefault().String()})
@@ -86,7 +86,7 @@ func (m *Machine) beginRun(e *entry, now int64) {
 		m.suspend(e, now)
 		return
 	}
-	if m.examine(e, now); e.state.Run.Live {
+	if m.due.examine(e, now); e.state.Run.Live {
 		return // it was in doubt, and examine has begun it
 	}
 	if !m.released(e, now) {
@@ -98,28 +98,28 @@ func (m *Machine) beginRun(e *entry, now int64) {
 		m.endOrRearm(e)
 		return
 	}
-	m.start(e, t, now)
+	m.due.start(e, t, now)
 }
 
 // start makes the scheduled time t the job's unfinished run, and enqueues it.
-func (m *Machine) start(e *entry, t, now int64) {
-	m.open(e, t, now)
-	m.due.enqueue(e, now)
+func (d *dueRuns) start(e *entry, t, now int64) {
+	d.open(e, t, now)
+	d.enqueue(e, now)
 }
 
 // open is start without the enqueuing.
-func (m *Machine) open(e *entry, t, now int64) {
-	s, p := &e.state, m.contents.timetableOf(e)
+func (d *dueRuns) open(e *entry, t, now int64) {
+	s, p := &e.state, d.agenda.contents.timetableOf(e)
 	s.Run = store.RunState{Live: true, Scheduled: t, Due: p.due(t), Cause: carillon.CauseSchedule}
 	p.begin(t)
-	m.useUp(e, now)
-	m.Records.live[s.Identity(m.cfg.Partition)] = e
+	d.closeWaits(e, now)
+	d.records.live[s.Identity(d.cfg.Partition)] = e
 }
 
 // endOrRearm removes a job that has nothing left to do, or sets its timer.
 func (m *Machine) endOrRearm(e *entry) {
 	if e.ref.Seq == 0 && e.ended() {
-		m.remove(e)
+		m.Window.remove(e)
 		return
 	}
 	m.agenda.rearm(e)
@@ -167,39 +167,39 @@ func (m *Machine) expireRun(e *entry, now int64) {
 }
 
 // remove deletes the record. It stays in memory until the delete is durable.
-func (m *Machine) remove(e *entry) {
-	m.unlist(e)
+func (w *Window) remove(e *entry) {
+	w.unlist(e)
 	e.move(gone)
 	e.decoded, e.sched = nil, nil
-	m.agenda.set(e, 0)
-	m.due.touch(e)
+	w.agenda.set(e, 0)
+	w.due.touch(e)
 	if e.ref.Seq == 0 {
-		m.Records.deleting[e.ref.Key] = m.out.seq
-		m.Permits.releaseAll(e.ref.Key)
+		w.records.deleting[e.ref.Key] = w.out.seq
+		w.due.permits.releaseAll(e.ref.Key)
 	}
 	if e.parent != nil {
 		if e.settleCounts(e.parent, true) && e.parent.place != gone {
-			m.out.note(e.parent)
+			w.out.note(e.parent)
 		}
 		e.parent.children--
 		e.parent = nil
 	} else if e.ref.Seq != 0 {
-		m.Records.disown(e)
+		w.records.disown(e)
 	}
 }
 
 // unlist takes e out of its queue, its line or the attempts in force.
-func (m *Machine) unlist(e *entry) {
+func (w *Window) unlist(e *entry) {
 	switch e.place {
 	case ready, aside:
-		m.due.dequeue(e)
+		w.due.dequeue(e)
 	case running:
-		m.Attempts.drop(e)
+		w.attempts.drop(e)
 	case blocked:
 		e.move(idle)
 	case idle, gone:
 	}
 	if e.state.Run.Live {
-		delete(m.Records.live, e.state.Identity(m.cfg.Partition))
+		delete(w.records.live, e.state.Identity(w.cfg.Partition))
 	}
 }

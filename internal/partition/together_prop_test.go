@@ -87,7 +87,7 @@ func (w *randomRig) withinLimits() {
 			continue
 		}
 		counted[d.Run.Token] = true
-		if r, ok := w.m.Run(tok.Run); ok && r.Status == carillon.RunRunning && r.Token == d.Run.Token {
+		if r, ok := w.m.Records.Run(tok.Run); ok && r.Status == carillon.RunRunning && r.Token == d.Run.Token {
 			n[partition.Limit{Namespace: carillon.DefaultNamespace, Key: w.key[d.Run.Token]}]++
 		}
 	}
@@ -121,7 +121,7 @@ func (w *randomRig) one(rt *rapid.T) (i int, d partition.Delivery) {
 
 // load brings the run of a token into memory, if it is unfinished.
 func (w *randomRig) load(tok partition.Token) {
-	ref, ok := w.m.Holds(tok.Run)
+	ref, ok := w.m.Records.Holds(tok.Run)
 	if !ok {
 		var err error
 		if ref, ok, err = w.shard.Live(context.Background(), tok.Run); err != nil {
@@ -137,7 +137,7 @@ func (w *randomRig) load(tok partition.Token) {
 func (w *randomRig) say(d partition.Delivery, res carillon.Result) partition.Verdict {
 	tok := w.token(d.Run.Token)
 	w.load(tok)
-	before, had := w.m.Run(tok.Run)
+	before, had := w.m.Records.Run(tok.Run)
 	v := w.report(d, res)
 	if v == partition.Accepted && w.dapr && had && before.Status == carillon.RunRunning && w.born[d.Run.Token] != w.life {
 		w.t.Fatalf("the result of an attempt is accepted whose stream has ended: %+v", d.Run)
@@ -146,7 +146,7 @@ func (w *randomRig) say(d partition.Delivery, res carillon.Result) partition.Ver
 		w.t.Fatalf("the result of an attempt is accepted that is not the newest: %+v", d.Run)
 	}
 	if v == partition.Stale && had {
-		after, has := w.m.Run(tok.Run)
+		after, has := w.m.Records.Run(tok.Run)
 		if !has || after.Status != before.Status || after.Attempt != before.Attempt || !after.Due.Equal(before.Due) {
 			w.t.Fatalf("a stale token changes %+v to %+v", before, after)
 		}
@@ -203,7 +203,7 @@ func (w *randomRig) Voice(rt *rapid.T) {
 		w.m.Cancel(w.now, tok.Run)
 	default:
 		if w.newest[d.Run.ID] == d.Run.Token { // the node that handed it out knows that it was never sent
-			w.m.Undelivered(w.now, tok)
+			w.m.Attempts.Undelivered(w.now, tok)
 			w.inForce = slices.DeleteFunc(w.inForce, func(o partition.Delivery) bool { return o.Run.Token == d.Run.Token })
 			delete(w.lazily, attempt{tok.Run, tok.Grant.Generation, tok.Attempt})
 			delete(w.firmly, attempt{tok.Run, tok.Grant.Generation, tok.Attempt})
@@ -217,7 +217,7 @@ func (w *randomRig) Voice(rt *rapid.T) {
 func (w *randomRig) CancelOne(*rapid.T) {
 	k := keyOf(w.someName())
 	w.whole(k)
-	if j, err := w.m.Job(k); err == nil && j.Status.Current != nil {
+	if j, err := w.m.Records.Job(k); err == nil && j.Status.Current != nil {
 		id, err := identity.ParseRun(j.Status.Current.ID)
 		if err != nil {
 			w.t.Fatal(err)
@@ -276,7 +276,7 @@ func (w *randomRig) maybeCommit(rt *rapid.T) {
 // Crash loses what is not durable. The batch in flight may have been applied or not.
 func (w *randomRig) Crash(rt *rapid.T) {
 	if rapid.IntRange(0, 2).Draw(rt, "how") == 0 {
-		w.m.KeepGrants() // it ends in order
+		w.m.Attempts.KeepAll() // it ends in order
 		w.commit()
 	}
 	if w.take(); len(w.batches) > 0 && rapid.Bool().Draw(rt, "arrived") {
@@ -418,7 +418,7 @@ func (w *randomRig) gone() {
 		w.advance(time.Minute)
 		for _, e := range w.m.Dependencies.Checkups(w.now) {
 			w.bring(e.Waiting())
-			if !w.m.WaitsFor(e) {
+			if !w.m.Records.WaitsFor(e) {
 				w.m.Dependencies.Forget(w.now, e)
 			}
 		}

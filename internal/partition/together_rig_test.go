@@ -173,7 +173,7 @@ func (w *randomRig) register(j *carillon.Job) (waits []store.Wait) {
 	for _, of := range j.DependsOn {
 		w.bring(keyOf(of))
 		want := partition.Dependency{Of: keyOf(of), Name: j.Name}
-		exists, err := w.m.Exists(want.Of), w.m.Dependencies.Register(w.now, want)
+		exists, err := w.m.Records.Exists(want.Of), w.m.Dependencies.Register(w.now, want)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func (w *randomRig) request(j carillon.Job) partition.PutRequest {
 	req := partition.PutRequest{Job: &j, Waits: w.register(&j)}
 	binary.BigEndian.PutUint64(req.Random[:], w.uids)
 	w.whole(j.Key())
-	if old, err := w.m.Job(j.Key()); err == nil {
+	if old, err := w.m.Records.Job(j.Key()); err == nil {
 		w.retimed[j.Name] = w.retimed[j.Name] || old.Schedule != j.Schedule || old.TTL != j.TTL || old.Repeats != j.Repeats || !j.Recurring()
 	}
 	return req
@@ -206,7 +206,7 @@ func (w *randomRig) Put(*rapid.T) {
 
 // putNow puts a job, sometimes with Replace: then it gets another uid, and nothing of the older job is left.
 func (w *randomRig) putNow(req partition.PutRequest) {
-	old, err := w.m.Job(req.Job.Key())
+	old, err := w.m.Records.Job(req.Job.Key())
 	req.Options.Replace = rapid.IntRange(0, 2).Draw(w.rt, "again") == 0
 	put, failed := w.m.Put(w.now, req)
 	if failed != nil {
@@ -226,7 +226,7 @@ func (w *randomRig) putNow(req partition.PutRequest) {
 func (w *randomRig) Again(rt *rapid.T) {
 	key := keyOf(w.someName())
 	w.whole(key)
-	j, err := w.m.Job(key)
+	j, err := w.m.Records.Job(key)
 	if err != nil {
 		return
 	}
@@ -337,7 +337,7 @@ func (w *randomRig) Redrive(rt *rapid.T) {
 		if ended, ok := w.m.Ending(h.ID); ok && ended.Status != carillon.RunDead {
 			return
 		}
-		if _, err := w.m.Job(keyOf(name)); err != nil {
+		if _, err := w.m.Records.Job(keyOf(name)); err != nil {
 			w.retimed[name] = true // a put of what comes back counts its times again
 		}
 		_, _ = w.m.Redrive(w.now, h) // unless it is being tried again already

@@ -233,8 +233,8 @@ func TestAnUndeliveredAttemptIsNowhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.m.Undelivered(r.now, tok)
-	r.m.KeepGrants()
+	r.m.Attempts.Undelivered(r.now, tok)
+	r.m.Attempts.KeepAll()
 	r.flush()
 	r.start()
 	if ds := r.deliver(5); len(ds) != 2 || ds[0].Run.Attempt != 1 || ds[1].Run.Attempt != 1 {

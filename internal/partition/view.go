@@ -7,15 +7,15 @@ import (
 )
 
 // find returns the job, nil if there is none. The engine must have read it if it exists.
-func (m *Machine) find(k carillon.Key) *entry {
-	e := m.Records.entries[store.Ref{Key: k}]
+func (rs *Records) find(k carillon.Key) *entry {
+	e := rs.entries[store.Ref{Key: k}]
 	if e == nil || e.place == gone {
 		if e != nil {
-			m.out.await(e.seq)
+			rs.out.await(e.seq)
 		}
 		return nil
 	}
-	m.out.await(e.seq)
+	rs.out.await(e.seq)
 	return e
 }
 
@@ -28,26 +28,26 @@ func otherGeneration(e *entry) error {
 }
 
 // Exists reports whether there is such a job.
-func (m *Machine) Exists(key carillon.Key) bool { return m.find(key) != nil }
+func (rs *Records) Exists(key carillon.Key) bool { return rs.find(key) != nil }
 
 // Job returns a job with its status.
-func (m *Machine) Job(key carillon.Key) (carillon.Job, error) {
-	e := m.find(key)
+func (rs *Records) Job(key carillon.Key) (carillon.Job, error) {
+	e := rs.find(key)
 	if e == nil {
 		return carillon.Job{}, notFound(key)
 	}
-	return m.view(e), nil
+	return rs.view(e), nil
 }
 
 // view returns e's job with its status.
-func (m *Machine) view(e *entry) carillon.Job {
+func (rs *Records) view(e *entry) carillon.Job {
 	j := *e.job()
-	m.status(e, &j)
+	rs.status(e, &j)
 	return j
 }
 
-func (m *Machine) status(e *entry, j *carillon.Job) {
-	StatusOf(j, &e.state, m.cfg.Partition)
+func (rs *Records) status(e *entry, j *carillon.Job) {
+	StatusOf(j, &e.state, rs.cfg.Partition)
 	j.Status.Phase = e.phase()
 	if c := j.Status.Current; c != nil {
 		c.Status = runStatus(j.Status.Phase)
@@ -94,8 +94,8 @@ func runStatus(p carillon.Phase) carillon.RunStatus {
 }
 
 // runView returns e's unfinished run.
-func (m *Machine) runView(e *entry) carillon.Run {
-	r := stateRun(e.ref.Key, &e.state, m.cfg.Partition)
+func (rs *Records) runView(e *entry) carillon.Run {
+	r := stateRun(e.ref.Key, &e.state, rs.cfg.Partition)
 	r.Status = runStatus(e.phase())
 	return r
 }

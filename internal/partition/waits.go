@@ -36,11 +36,11 @@ func unwait(s *store.State) {
 	}
 }
 
-// useUp closes all waits because a run begins. That is written before the run is handed out; otherwise, after
+// closeWaits closes all waits because a run begins. That is written before the run is handed out; otherwise, after
 // a crash, a newer run would begin on the same successes.
-func (m *Machine) useUp(e *entry, now int64) {
+func (d *dueRuns) closeWaits(e *entry, now int64) {
 	if len(e.state.Waits) > 0 {
-		m.due.touch(e)
+		d.touch(e)
 		e.state.Waits = withOpen(e.state.Waits, false)
 		for i := range e.state.Waits {
 			e.state.Waits[i].Since = now
@@ -112,15 +112,15 @@ func newWaits(now int64, after []string, old, fresh []store.Wait, replace bool) 
 }
 
 // WaitsFor reports whether a job waits for another one, durably.
-func (m *Machine) WaitsFor(want Dependency) bool {
-	e := m.find(want.Waiting())
+func (rs *Records) WaitsFor(want Dependency) bool {
+	e := rs.find(want.Waiting())
 	return e != nil && waitFor(&e.state, want.Of.Name) >= 0
 }
 
 // Release tells a job of a success that it may wait for. A repeated notice changes nothing. Nor does one that
 // is older than the newest known: it comes from an owner whose term is over.
 func (m *Machine) Release(l Notice) Answer {
-	e := m.find(l.Waiting())
+	e := m.Records.find(l.Waiting())
 	if e == nil {
 		return Nobody
 	}
@@ -147,7 +147,7 @@ func (m *Machine) Release(l Notice) Answer {
 // ReleaseIf is Release for a success that was found in the history, for a job that was found waiting. It
 // changes nothing unless the job still waits and knows of no other success than it did then.
 func (m *Machine) ReleaseIf(l Notice, was identity.Run) (released bool) {
-	e := m.find(l.Waiting())
+	e := m.Records.find(l.Waiting())
 	if e == nil {
 		return false
 	}

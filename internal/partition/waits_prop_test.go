@@ -32,7 +32,7 @@ func (w *relay) register(of, name string) bool {
 	w.t.Helper()
 	w.bring(keyOf(of))
 	want := partition.Dependency{Of: keyOf(of), Name: name}
-	exists, err := w.m.Exists(want.Of), w.m.Dependencies.Register(w.now, want)
+	exists, err := w.m.Records.Exists(want.Of), w.m.Dependencies.Register(w.now, want)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func (w *relay) Pause(rt *rapid.T) {
 
 func (w *relay) Crash(*rapid.T) {
 	if w.pausing {
-		w.m.KeepGrants()
+		w.m.Attempts.KeepAll()
 		w.flush()
 	}
 	w.learn()
@@ -221,7 +221,7 @@ func (w *relay) sweepEdges() {
 		w.settleAll()
 		for _, e := range w.m.Dependencies.Checkups(w.now) {
 			w.bring(e.Waiting())
-			if !w.m.WaitsFor(e) {
+			if !w.m.Records.WaitsFor(e) {
 				w.m.Dependencies.Forget(w.now, e)
 			}
 		}

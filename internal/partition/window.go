@@ -41,6 +41,7 @@ type Window struct {
 	suspects *suspects
 	due      *dueRuns
 	attempts *Attempts
+	tick     func(now int64) // lets time pass
 
 	frontier  [priorities]frontier
 	first     int   // the priority that is read first among equals
@@ -59,25 +60,25 @@ func (f frontier) holds(due int64, ref store.Ref) bool {
 
 // WantDue returns what to read from the due index next; ok is false if the window is full enough or reaches
 // far enough ahead.
-func (m *Machine) WantDue(now int64) (q store.DueQuery, ok bool) {
-	if class, page, ok := m.backlog(now); ok {
-		q := store.DueQuery{Priority: uint8(class), After: m.Window.frontier[class].at, Until: now + int64(m.cfg.Horizon), MaxSpec: InlineSpec}
+func (w *Window) WantDue(now int64) (q store.DueQuery, ok bool) {
+	if class, page, ok := w.backlog(now); ok {
+		q := store.DueQuery{Priority: uint8(class), After: w.frontier[class].at, Until: now + int64(w.cfg.Horizon), MaxSpec: InlineSpec}
 		q.Limit = page
 		return q, page > 0
 	}
-	class, others := m.Window.nearest(now + int64(m.cfg.Horizon/2))
-	if class < 0 || m.contents.bytes >= m.cfg.WindowBytes {
+	class, others := w.nearest(now + int64(w.cfg.Horizon/2))
+	if class < 0 || w.contents.full() {
 		return q, false
 	}
-	at := m.Window.frontier[class].at
-	if m.Window.room() < m.cfg.WindowJobs/2 && !m.Window.retreat(at, now) {
+	at := w.frontier[class].at
+	if w.room() < w.cfg.WindowJobs/2 && !w.retreat(at, now) {
 		return q, false
 	}
-	page := min(m.Window.room(), loadPage)
+	page := min(w.room(), loadPage)
 	if others { // so that a page of each priority fits
-		page = min(page, max(1, m.cfg.WindowJobs/(4*priorities)))
+		page = min(page, max(1, w.cfg.WindowJobs/(4*priorities)))
 	}
-	return store.DueQuery{Priority: uint8(class), After: at, Until: now + int64(m.cfg.Horizon), Limit: page, MaxSpec: InlineSpec}, true
+	return store.DueQuery{Priority: uint8(class), After: at, Until: now + int64(w.cfg.Horizon), Limit: page, MaxSpec: InlineSpec}, true
 }
 
 // loadPage bounds the records of one read, so that the partition's other work is not delayed for long.
@@ -161,13 +162,13 @@ func (w *Window) evictable(e *entry) bool {
 }
 
 // Loaded takes the records that WantDue asked for, and moves the frontier.
-func (m *Machine) Loaded(q store.DueQuery, records []store.Record, now int64) {
-	f := &m.Window.frontier[q.Priority]
+func (w *Window) Loaded(q store.DueQuery, records []store.Record, now int64) {
+	f := &w.frontier[q.Priority]
 	for i := range records {
 		r := &records[i]
 		f.at = store.Cursor{Due: r.State.Due, Ref: r.Ref}
-		if _, here := m.Records.entries[r.Ref]; !here && !m.Records.doomed(r) {
-			m.admit(r, now)
+		if _, here := w.records.entries[r.Ref]; !here && !w.records.doomed(r) {
+			w.admit(r, now)
 		}
 	}
 	if len(records) < q.Limit {
@@ -176,9 +177,9 @@ func (m *Machine) Loaded(q store.DueQuery, records []store.Record, now int64) {
 }
 
 // Has reports whether the record is in memory with everything that an operation on it needs.
-func (m *Machine) Has(ref store.Ref) bool {
-	e := m.Records.entries[ref]
-	return e != nil && (e.place == gone || m.Records.complete(e))
+func (rs *Records) Has(ref store.Ref) bool {
+	e := rs.entries[ref]
+	return e != nil && (e.place == gone || rs.complete(e))
 }
 
 // Load takes records that were read for an operation or because of Needs. Records already in memory keep
@@ -195,75 +196,75 @@ func (m *Machine) Load(records []store.Record, now int64) {
 		}
 		e := m.Records.entries[r.Ref]
 		if e == nil {
-			e = m.admit(r, now)
+			e = m.Window.admit(r, now)
 		} else if e.spec == nil && e.place != gone {
 			m.contents.set(e, r.Spec)
-			m.examine(e, now)
+			m.due.examine(e, now)
 		}
-		m.follow(e)
+		m.due.follow(e)
 	}
 	m.unblock(now)
 	m.feedBackfills(now)
 }
 
 // adopt links a job to those of its pending runs that came into memory before it.
-func (m *Machine) adopt(parent *entry) {
-	for _, e := range m.Records.orphans[parent.ref.Key] {
-		m.link(e, parent)
+func (w *Window) adopt(parent *entry) {
+	for _, e := range w.records.orphans[parent.ref.Key] {
+		w.link(e, parent)
 	}
-	delete(m.Records.orphans, parent.ref.Key)
+	delete(w.records.orphans, parent.ref.Key)
 }
 
-func (m *Machine) link(e, parent *entry) {
+func (w *Window) link(e, parent *entry) {
 	e.parent = parent
 	parent.children++
 	e.joinCounts(parent)
-	m.suspects.settleRun(e)
+	w.suspects.settleRun(e)
 	if e.place == running && e.attempt.renewal == 0 {
-		m.Attempts.guess(e) // a better estimate than without the job
-		m.agenda.rearm(e)
+		w.attempts.guess(e) // a better estimate than without the job
+		w.agenda.rearm(e)
 	}
 }
 
 // admit brings a stored record into memory.
-func (m *Machine) admit(r *store.Record, now int64) *entry {
+func (w *Window) admit(r *store.Record, now int64) *entry {
 	e := &entry{ref: r.Ref, state: r.State, timer: -1}
-	m.contents.set(e, r.Spec)
-	m.Records.entries[r.Ref] = e
+	w.contents.set(e, r.Spec)
+	w.records.entries[r.Ref] = e
 	if r.Seq != 0 {
-		if p := m.Records.entries[r.Ref.Job()]; p != nil && p.place != gone {
-			m.link(e, p)
+		if p := w.records.entries[r.Ref.Job()]; p != nil && p.place != gone {
+			w.link(e, p)
 		} else {
-			m.Records.orphans[r.Key] = append(m.Records.orphans[r.Key], e)
+			w.records.orphans[r.Key] = append(w.records.orphans[r.Key], e)
 		}
 	} else {
-		m.adopt(e)
+		w.adopt(e)
 	}
 	if !e.state.Run.Live {
-		m.agenda.set(e, e.state.Due)
-		m.examine(e, now)
+		w.agenda.set(e, e.state.Due)
+		w.due.examine(e, now)
 		return e
 	}
-	m.Records.live[e.state.Identity(m.cfg.Partition)] = e
+	w.records.live[e.state.Identity(w.cfg.Partition)] = e
 	if e.state.Phase == carillon.PhaseStaged {
-		m.Queues.recall(e)
+		w.due.queues.recall(e)
 	}
 	switch {
 	case e.state.Phase != carillon.PhaseRunning:
-		m.agenda.set(e, e.state.Due)
+		w.agenda.set(e, e.state.Due)
 	case e.isDapr() && !e.state.Run.Kept:
-		m.reclaim(e, now)
+		w.attempts.reclaim(e, now)
 	default:
-		m.Attempts.takeOver(e, now)
+		w.attempts.takeOver(e, now)
 	}
-	m.examine(e, now)
+	w.due.examine(e, now)
 	return e
 }
 
 // Needs returns at most n records that must be read whole before due runs can go on. It returns none while
 // the memory for specs is used up by runs that can go on without them.
 func (w *Window) Needs(n int) []store.Ref {
-	if len(w.records.needs) == 0 || (w.contents.bytes >= w.cfg.WindowBytes && w.due.queues.busy()) {
+	if len(w.records.needs) == 0 || (w.contents.full() && w.due.queues.busy()) {
 		return nil
 	}
 	refs := make([]store.Ref, 0, min(n, len(w.records.needs)))
