@@ -11,40 +11,6 @@ import (
 // HTTP target's consumer reports the timeout itself, and more precisely.
 const httpGrace = 5 * time.Second
 
-// Deliver hands out at most n due runs of a queue as attempts; the caller has n free slots for them. If first
-// is set, or the run's concurrency key is limited, the attempt is made durable before it comes out of
-// Granted, and its slot stays taken until then. spare is the number of slots that were not used because fewer
-// runs wait that may begin.
-func (m *Machine) Deliver(now int64, q Queue, n int, first bool) (ds []Delivery, spare int) {
-	st := m.Queues.queues[q]
-	if st == nil || n <= 0 {
-		return nil, max(0, n)
-	}
-	ds = make([]Delivery, 0, min(n, st.len()))
-	for n > 0 {
-		rank := st.next(now)
-		if rank < 0 {
-			break
-		}
-		e := st.lists[rank][0]
-		line, ok := m.Permits.take(e)
-		m.due.dequeue(e)
-		if !ok {
-			m.due.setAside(e, line)
-			continue
-		}
-		n--
-		d := m.Attempts.grant(e, q, now)
-		if first || e.attempt.limit != nil {
-			m.Attempts.deliverWhenDurable(e, d, now)
-			continue
-		}
-		m.Attempts.begun(e, q, now)
-		ds = append(ds, d)
-	}
-	return ds, n
-}
-
 // grant makes the next attempt of e's run.
 func (a *Attempts) grant(e *entry, q Queue, now int64) Delivery {
 	j, s := e.job(), &e.state

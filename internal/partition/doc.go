@@ -43,16 +43,17 @@
 //	Trigger, Skip, Cancel runs.go             what callers ask for single runs
 //	Absent                pending.go          pending runs that must be read before an operation
 //	Job                   view.go             jobs and runs as callers see them
-//	Tick                  tick.go             due runs, expired leases, timeouts, ends of life
+//	Tick, Deliver, Report duerun.go           what a due run does, from its timer to its end
+//	                      overdue.go          expired leases, timeouts, ends of life
 //	                      due.go              due runs, until they are handed out or parked
 //	Queues, AppendWaiting ready.go            due runs in memory, by queue and priority
-//	Deliver               deliver.go          hands out the next runs of a queue as attempts with tokens
+//	Handed                deliver.go          makes an attempt with its token, and takes it back
 //	Attempts              attempts.go         attempts in force: their leases, and when they are made durable
 //	Granted               pendingdelivery.go  attempts that are durable before they are handed out
 //	Queue, Delivery       queue.go            what the machine and dispatch exchange
 //	Token, Signer         token.go            the proof that a report is of the attempt in force
 //	Permits, Promote      limit.go            runs that wait for permits of a concurrency key
-//	Report, Heartbeat     result.go           what consumers report; stale tokens change nothing
+//	Verdict, Settled      result.go           answers to what consumers report; stale tokens change nothing
 //	                      report.go           a report, and who is told its outcome
 //	                      late.go             ends of attempts noticed late, after the process stood still
 //	                      progress.go         progress reports and reschedules

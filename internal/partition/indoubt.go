@@ -115,11 +115,11 @@ func newSuspects(epoch uint64, ended []EndedTerm) *suspects {
 // of returns the first term that may have handed out what was due at an instant, of a record of which nothing
 // is in doubt up to the epoch settled. Later terms that handed it out too did so under the first one's grant,
 // as this term will.
-func (d *suspects) of(settled uint64, due int64) (store.Term, bool) {
-	if due > d.until {
+func (s *suspects) of(settled uint64, due int64) (store.Term, bool) {
+	if due > s.until {
 		return store.Term{}, false
 	}
-	for _, e := range d.ended {
+	for _, e := range s.ended {
 		if e.Term.Epoch >= settled && due <= e.Until {
 			return e.Term, true
 		}

@@ -256,13 +256,13 @@ func (m *Machine) unblock(now int64) {
 	waiting := m.due.blocked
 	m.due.blocked, m.due.woken = m.due.woken, nil // entries that are blocked meanwhile wait for the next call
 	for _, e := range waiting {
-		switch {
-		case e.place == gone:
-		case e.place == blocked:
+		switch e.place {
+		case blocked:
 			e.move(idle)
 			m.resume(e, now)
-		case e.place == running:
+		case running:
 			m.agenda.rearm(e)
+		case idle, ready, aside, gone:
 		}
 	}
 	m.due.woken = recycle(waiting)

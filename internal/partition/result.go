@@ -18,52 +18,6 @@ const (
 	Missing
 )
 
-// Report applies a consumer's report to the attempt that the token names.
-func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
-	m.Begin()
-	e := m.Records.live[tok.Run]
-	switch {
-	case e == nil:
-		return Missing
-	case m.Records.specMissing(e) || (r.PauseJob && m.Records.specMissing(e.owner())):
-		return Missing
-	}
-	m.Attempts.acknowledge(e, tok, now)
-	switch {
-	case !e.names(tok):
-		return Stale
-	case e.place != running:
-		return m.Attempts.again(e, r)
-	}
-	switch {
-	case r.Outcome == carillon.OutcomeProgress:
-		return m.Attempts.progress(e, now, r.Progress)
-	case r.Async:
-		// After a 202 the HTTP consumer no longer watches the timeout, so the attempt ends at it exactly,
-		// without httpGrace.
-		e.state.Run.Deadline = min(e.state.Run.Deadline, e.attempt.granted+int64(e.job().TimeoutOrDefault()))
-		e.attempt.lease = e.state.Run.Deadline
-		m.Attempts.keep(e)
-		m.agenda.rearm(e)
-	case r.Outcome == carillon.OutcomeSuccess:
-		m.Attempts.stopDuplicates(e)
-		m.Attempts.end(e, true)
-		m.finish(e, now, ending{status: carillon.RunSucceeded, report: r})
-	case r.Outcome == carillon.OutcomeReschedule:
-		m.Attempts.stopDuplicates(e)
-		m.reschedule(e, now, r)
-	default:
-		m.Attempts.stopDuplicates(e)
-		owner := e.owner()
-		m.fail(e, now, failure{message: message(r), permanent: r.Permanent, after: r.RetryAfter, report: r})
-		if r.PauseJob && owner != nil && owner.place != gone {
-			m.pause(owner, now, message(r))
-		}
-	}
-	m.out.await(m.out.seq)
-	return Accepted
-}
-
 // again answers a report of an attempt that an earlier report has ended already. If it repeats that report,
 // which was a failure or a reschedule, it is accepted again. Anything else is stale. So is a permanent
 // failure: the report that ended the attempt was not permanent, or the run would have ended.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/schedule"
-	"github.com/carillonhq/carillon/store"
 )
 
 // failure describes how an attempt failed.
@@ -18,27 +17,6 @@ type failure struct {
 	lost      bool          // its consumer is gone: retried at once
 	after     time.Duration // the earliest next attempt, counted from now
 	report    *Report       // nil if nobody reported it
-}
-
-// fail ends the attempt in force. The run waits for its next attempt, or is exhausted.
-func (m *Machine) fail(e *entry, now int64, f failure) {
-	m.Attempts.end(e, f.report != nil)
-	r := &e.state.Run
-	r.Errors = appendError(r.Errors, carillon.AttemptError{Attempt: r.Attempt, At: toTime(now), Message: f.message})
-	e.count(carillon.Counters{Failed: 1})
-	j := e.job()
-	policy := j.FailurePolicy.Resolve(j.Recurring())
-	due, again := m.nextAttempt(e, policy, now, f)
-	if o := e.owner(); again && o != nil && o.expired(due) {
-		again = false
-	}
-	if !again {
-		m.finish(e, now, ending{status: exhausted(policy), report: f.report})
-		return
-	}
-	r.Due = due
-	m.due.touch(e)
-	m.agenda.rearm(e)
 }
 
 // exhausted returns the status of a run that has no attempts left.
@@ -109,38 +87,6 @@ type ending struct {
 	status carillon.RunStatus
 	reason string
 	report *Report
-}
-
-// finish ends the run: it goes to the history, and its job moves on.
-func (m *Machine) finish(e *entry, now int64, end ending) {
-	delete(m.Records.live, e.state.Identity(m.cfg.Partition))
-	m.keepRun(e, now, end)
-	if e.ref.Seq != 0 {
-		m.Backfills.runEnded(e, now, end.status)
-		m.finishPending(e)
-		return
-	}
-	e.state.Phase = carillon.PhaseScheduled
-	e.state.Run = store.RunState{}
-	m.overlapped(e, now)
-	m.due.touch(e)
-	m.endOrRearm(e)
-}
-
-// finishPending removes a pending run. It also removes the job if the run was the last thing the job waited
-// for.
-func (m *Machine) finishPending(e *entry) {
-	parent := e.parent
-	e.state.Run = store.RunState{}
-	m.Window.remove(e)
-	if parent == nil || parent.place == gone {
-		return
-	}
-	parent.state.Pending--
-	m.out.note(parent)
-	if parent.ended() {
-		m.Window.remove(parent)
-	}
 }
 
 // appendError appends to the newest MaxRunErrors errors. It does not change the old slice, which a batch may
