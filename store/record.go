@@ -84,10 +84,10 @@ type RunState struct {
 	Doubt   Grant
 	InDoubt int // attempts for which that was so, with that one
 
-	Uncounted int     // attempts that the failure policy does not count: those up to the last reschedule
-	Percent   float64 // the last reported progress of the attempt in force
-	Message   string
-	Said      int64 // when it was reported; 0: never
+	Uncounted  int     // attempts that the failure policy does not count: those up to the last reschedule
+	Percent    float64 // the last reported progress of the attempt in force
+	Message    string
+	ReportedAt int64 // when it was reported; 0: never
 }
 
 // Grant tells under which term and of which generation an attempt was handed out. Together with the run id

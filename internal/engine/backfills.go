@@ -36,7 +36,7 @@ func (bs *backfills) StartBackfill(ctx context.Context, key carillon.Key, spec c
 	p := bs.partitions.of(key)
 	for range planAgain {
 		basis, err := inRound(ctx, p, jobCall(key), func(p *partitionRunner, _ int64) (partition.BackfillBasis, error) {
-			return p.m.BackfillBasis(key)
+			return p.m.BackfillRuns.Basis(key)
 		})
 		if err != nil {
 			return carillon.Backfill{}, err
@@ -50,7 +50,7 @@ func (bs *backfills) StartBackfill(ctx context.Context, key carillon.Key, spec c
 			ok bool
 		}
 		s, err := inRound(ctx, p, jobCall(key), func(p *partitionRunner, now int64) (s started, err error) {
-			s.Backfill, s.ok, err = p.m.StartBackfill(now, key, spec, plan)
+			s.Backfill, s.ok, err = p.m.BackfillRuns.Start(now, key, spec, plan)
 			return s, err
 		})
 		if err != nil || s.ok {
@@ -173,7 +173,7 @@ func (bs *backfills) CancelBackfill(ctx context.Context, namespace, id string) (
 		if err := p.records.bring(p.m.Backfills.OpenRuns(bid), nil, now); err != nil {
 			return carillon.Backfill{}, readError(err)
 		}
-		if b, ok := p.m.CancelBackfill(now, bid); ok {
+		if b, ok := p.m.BackfillRuns.Cancel(now, bid); ok {
 			return b, nil
 		}
 		return carillon.Backfill{}, noBackfill(id)

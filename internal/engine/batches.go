@@ -153,7 +153,7 @@ func (bs *batches) putTogether(ctx context.Context, reqs []partition.PutRequest)
 		c.refs = append(c.refs, store.Ref{Key: reqs[i].Job.Key()})
 	}
 	return inRound(ctx, bs.partitions.of(reqs[0].Job.Key()), c, func(p *partitionRunner, now int64) ([]carillon.PutResult, error) {
-		puts, bad, err := p.m.PutAll(now, reqs)
+		puts, bad, err := p.m.Jobs.PutAll(now, reqs)
 		if err != nil {
 			return nil, inBatch(bad, err)
 		}

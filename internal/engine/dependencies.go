@@ -74,7 +74,7 @@ func (p *partitionRunner) takeNotice(l partition.Notice, check bool, back func(p
 		answer := partition.Nobody
 		switch {
 		case !check:
-			answer = d.m.Release(l)
+			answer = d.m.Jobs.Release(l)
 		case d.m.Records.WaitsFor(l.Dependency):
 			answer = partition.Taken
 		}

@@ -193,7 +193,7 @@ func (l *lane) put(j *groupPut) error {
 		s := &j.portions[i]
 		s.p.m.Begin()
 		var bad int
-		if s.puts, bad, j.failed = s.p.m.PutAll(now, s.reqs); j.failed != nil {
+		if s.puts, bad, j.failed = s.p.m.Jobs.PutAll(now, s.reqs); j.failed != nil {
 			return inBatch(s.indices[bad], j.failed)
 		}
 	}
@@ -254,10 +254,10 @@ func (s *portion) admit(now int64) error {
 		p.reads.failed(err)
 		return readError(err)
 	}
-	if bad, err := p.m.MayPut(now, s.reqs); err != nil {
+	if bad, err := p.m.Jobs.MayPut(now, s.reqs); err != nil {
 		return inBatch(s.indices[bad], err)
 	}
-	if !p.m.PutsNext(s.reqs) {
+	if !p.m.Jobs.PutsNext(s.reqs) {
 		return errApart
 	}
 	return nil

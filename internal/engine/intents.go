@@ -307,7 +307,7 @@ func storeShare(ctx context.Context, p *partitionRunner, s *partition.Share, sto
 		c.refs = append(c.refs, store.Ref{Key: s.Reqs[i].Job.Key()})
 	}
 	return inRound(ctx, p, c, func(p *partitionRunner, now int64) (struct{}, error) {
-		puts, err := p.m.ApplyShare(now, s)
+		puts, err := p.m.Jobs.ApplyShare(now, s)
 		if other, refused := errors.AsType[*partition.OtherTermError](err); refused {
 			return struct{}{}, OtherTerm(p.number, other)
 		}

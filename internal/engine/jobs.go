@@ -42,7 +42,7 @@ func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
 	key := req.Job.Key()
 	req.At = at
 	put, err := inRound(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
-		return p.m.Put(now, req)
+		return p.m.Jobs.Put(now, req)
 	})
 	if err != nil {
 		return put, err
@@ -114,7 +114,7 @@ func (j *jobs) patch(ctx context.Context, key carillon.Key, patch carillon.Patch
 		return carillon.PutResult{}, err
 	}
 	put, err := inRound(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
-		return p.m.Patch(now, at, key, patch, waits...)
+		return p.m.Jobs.Patch(now, at, key, patch, waits...)
 	})
 	if err != nil {
 		return put, err
@@ -133,7 +133,7 @@ func (j *jobs) SetPaused(ctx context.Context, key carillon.Key, pause carillon.P
 		return carillon.Job{}, err
 	}
 	return inRound(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.Job, error) {
-		return p.m.SetPaused(now, key, pause)
+		return p.m.Jobs.SetPaused(now, key, pause)
 	})
 }
 
@@ -160,7 +160,7 @@ func (j *jobs) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon
 		return carillon.DeleteResult{}, err
 	}
 	return inRound(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.DeleteResult, error) {
-		return p.m.Delete(now, key, opts...)
+		return p.m.Jobs.Delete(now, key, opts...)
 	})
 }
 
@@ -230,7 +230,7 @@ func deletePages(ctx context.Context, p *partitionRunner, namespace, prefix stri
 			term = p.own.term
 			for _, k := range keys {
 				// An error means that it is gone already, and is not counted.
-				if _, err := p.m.Delete(now, k); err == nil {
+				if _, err := p.m.Jobs.Delete(now, k); err == nil {
 					n++
 				}
 			}

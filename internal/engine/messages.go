@@ -146,7 +146,7 @@ func (m RegisterDependencies) serve(ctx context.Context, p *partitionRunner) (an
 
 func (m DeliverNotice) serve(ctx context.Context, p *partitionRunner) (any, error) {
 	return inRound(ctx, p, jobCall(m.Notice.Waiting()), func(p *partitionRunner, _ int64) (partition.Answer, error) {
-		return p.m.Release(m.Notice), nil
+		return p.m.Jobs.Release(m.Notice), nil
 	})
 }
 
@@ -158,7 +158,7 @@ func (m StillWaits) serve(ctx context.Context, p *partitionRunner) (any, error) 
 
 func (m KeepsTimes) serve(ctx context.Context, p *partitionRunner) (any, error) {
 	return inRound(ctx, p, jobCall(m.Job.Key()), func(p *partitionRunner, _ int64) (bool, error) {
-		return p.m.Keeps(m.Job), nil
+		return p.m.Jobs.Keeps(m.Job), nil
 	})
 }
 

@@ -20,7 +20,7 @@ func (rs *runs) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run,
 		return carillon.Run{}, err
 	}
 	return inRound(ctx, rs.partitions.of(key), jobCall(key), func(p *partitionRunner, now int64) (carillon.Run, error) {
-		return p.m.Trigger(now, key)
+		return p.m.Jobs.Trigger(now, key)
 	})
 }
 
@@ -80,7 +80,7 @@ func (rs *runs) CancelRun(ctx context.Context, namespace, id string) (carillon.C
 	}
 	return inRound(ctx, p, runCall(rid), func(p *partitionRunner, now int64) (carillon.CancelResult, error) {
 		if r, ok := p.m.Records.Run(rid); ok && r.Namespace == namespace {
-			c, ok := p.m.Cancel(now, rid)
+			c, ok := p.m.Jobs.Cancel(now, rid)
 			if !ok {
 				return c, noRun(id)
 			}
@@ -133,7 +133,7 @@ func redrive(ctx context.Context, p *partitionRunner, id identity.Run, key caril
 			return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "id",
 				"only dead runs can be redriven; this one is %s", dead.Status)
 		}
-		return p.m.Redrive(now, dead)
+		return p.m.Jobs.Redrive(now, dead)
 	})
 }
 
@@ -244,6 +244,6 @@ func (rs *runs) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipRes
 		return carillon.SkipResult{}, err
 	}
 	return inRound(ctx, rs.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.SkipResult, error) {
-		return p.m.Skip(now, key)
+		return p.m.Jobs.Skip(now, key)
 	})
 }

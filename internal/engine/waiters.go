@@ -176,7 +176,7 @@ func (d *dependencies) successOf(ctx context.Context, p *partitionRunner, key ca
 // changed since the success was read: the store may have gone back to before it.
 func (d *dependencies) releaseMissed(ctx context.Context, p *partitionRunner, term store.Term, w waiter, by identity.Run) error {
 	released, err := inRound(ctx, p, jobCall(w.dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
-		return p.own.term == term && p.m.ReleaseIf(partition.Notice{Dependency: w.dependency, By: by}, w.by), nil
+		return p.own.term == term && p.m.Jobs.ReleaseIf(partition.Notice{Dependency: w.dependency, By: by}, w.by), nil
 	})
 	if released {
 		d.log.Info("a job that waited was not told of a success, and goes on now", "job", w.dependency.Waiting().String(),

@@ -46,7 +46,7 @@ func (g *agenda) rearm(e *entry) {
 func (g *agenda) idleDue(e *entry) int64 {
 	s := &e.state
 	switch {
-	case s.Run.Live && s.Phase == carillon.PhaseStaged && e.isDapr():
+	case s.Run.Live && s.Phase == carillon.PhaseStaged && e.traits().outlivesJob:
 		return g.overlapDue(e)
 	case s.Run.Live && s.Phase == carillon.PhaseStaged:
 		return earliest(afterLife(s), g.overlapDue(e))
@@ -75,7 +75,7 @@ func (g *agenda) file(e *entry) {
 	switch {
 	case e.place != running:
 		s.Due = g.idleDue(e)
-	case e.isDapr():
+	case e.traits().endsWithStream:
 		s.Due = s.Run.Due // a new owner must find it at once, to withdraw it
 	default:
 		s.Due = earliest(earliest(s.Run.Lease, s.Run.Deadline), g.overlapDue(e))

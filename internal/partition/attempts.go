@@ -66,7 +66,7 @@ func (a *Attempts) guess(e *entry) {
 	if q := e.targetQueue(); q != (Queue{}) {
 		e.queue = &q
 	}
-	if e.attempt.lease = max(e.state.Run.Lease, e.attempt.granted+int64(beat+a.cfg.TakeoverGrace)); e.isDapr() {
+	if e.attempt.lease = max(e.state.Run.Lease, e.attempt.granted+int64(beat+a.cfg.TakeoverGrace)); e.traits().endsWithStream {
 		e.attempt.lease = e.attempt.granted + int64(keptFor)
 	}
 }

@@ -20,9 +20,20 @@ const (
 	backfillReserve = carillon.MaxPending / 10
 )
 
-// BackfillBasis returns what the times of a recurring job's schedule depend on.
-func (m *Machine) BackfillBasis(key carillon.Key) (BackfillBasis, error) {
-	job := m.Records.find(key)
+// BackfillRuns makes and cancels the runs of backfills.
+type BackfillRuns struct {
+	cfg       *Config
+	out       *builder
+	records   *Records
+	window    *Window
+	runs      *runs
+	backfills *Backfills
+	history   *History
+}
+
+// Basis returns what the times of a recurring job's schedule depend on.
+func (br *BackfillRuns) Basis(key carillon.Key) (BackfillBasis, error) {
+	job := br.records.find(key)
 	if job == nil {
 		return BackfillBasis{}, notFound(key)
 	}
@@ -34,192 +45,192 @@ func (m *Machine) BackfillBasis(key carillon.Key) (BackfillBasis, error) {
 	return BackfillBasis{Schedule: j.Schedule, TimeZone: j.TimeZone, DST: j.DST, Anchor: job.state.Anchor}, nil
 }
 
-// StartBackfill creates a backfill of a job. ok is false if the job's schedule has changed since the plan was
+// Start creates a backfill of a job. ok is false if the job's schedule has changed since the plan was
 // made.
-func (m *Machine) StartBackfill(now int64, key carillon.Key, spec carillon.BackfillSpec, p BackfillPlan) (b carillon.Backfill, ok bool, err error) {
-	basis, err := m.BackfillBasis(key)
+func (br *BackfillRuns) Start(now int64, key carillon.Key, spec carillon.BackfillSpec, p BackfillPlan) (b carillon.Backfill, ok bool, err error) {
+	basis, err := br.Basis(key)
 	if err != nil {
 		return b, true, err
 	}
 	if basis != p.Basis {
 		return b, false, nil
 	}
-	job := m.Records.find(key)
+	job := br.records.find(key)
 	if job.state.Backfills >= carillon.MaxBackfills {
 		return b, true, carillon.Errorf(carillon.ResourceExhausted, "name",
 			"job %q has %d unfinished backfills, of at most %d; wait for one or cancel it", key.Name, job.state.Backfills, carillon.MaxBackfills)
 	}
 	job.state.Triggers++
 	job.state.Backfills++
-	m.out.note(job)
-	f := m.Backfills.start(store.Backfill{
+	br.out.note(job)
+	f := br.backfills.start(store.Backfill{
 		Key: key, UID: job.state.UID, Seq: job.state.Triggers, Schedule: basis.Schedule, TimeZone: basis.TimeZone, DST: basis.DST,
 		Anchor: p.Anchor, From: fromTime(spec.From), To: fromTime(spec.To), Overlap: spec.Overlap, Rate: spec.Rate,
 		Total: p.Total, Next: p.First, Created: now,
 	})
-	return BackfillOf(&f.rec, m.cfg.Partition), true, nil
+	return BackfillOf(&f.rec, br.cfg.Partition), true, nil
 }
 
-// CancelBackfill stops a backfill from making runs and cancels its unfinished ones: those in memory at once,
+// Cancel stops a backfill from making runs and cancels its unfinished ones: those in memory at once,
 // the others as they are read. It may be repeated. ok is false if the backfill is not in memory.
-func (m *Machine) CancelBackfill(now int64, id identity.Run) (b carillon.Backfill, ok bool) {
-	if f := m.Backfills.cancel(id); f != nil {
-		m.advance(f, now)
+func (br *BackfillRuns) Cancel(now int64, id identity.Run) (b carillon.Backfill, ok bool) {
+	if f := br.backfills.cancel(id); f != nil {
+		br.advance(f, now)
 	}
-	return m.Backfills.Get(id)
+	return br.backfills.Get(id)
 }
 
-// workBackfills advances each backfill once whose time has come, and those for which a record has come into
+// work advances each backfill once whose time has come, and those for which a record has come into
 // memory.
-func (m *Machine) workBackfills(now int64) {
-	m.feedBackfills(now)
+func (br *BackfillRuns) work(now int64) {
+	br.feed(now)
 	var again []*backfill
 	for made := 0; made < backfillRound; {
-		f := m.Backfills.nextDue(now)
+		f := br.backfills.nextDue(now)
 		if f == nil {
 			break
 		}
-		made += m.advance(f, now)
+		made += br.advance(f, now)
 		if f.timer >= 0 && f.wake <= now {
-			m.Backfills.setWake(f, 0)
+			br.backfills.setWake(f, 0)
 			again = append(again, f)
 		}
 	}
 	for _, f := range again {
 		if f.goesOn() {
-			m.Backfills.setWake(f, now)
+			br.backfills.setWake(f, now)
 		}
 	}
 }
 
-// feedBackfills advances the backfills that waited for a record to be read.
-func (m *Machine) feedBackfills(now int64) {
-	for _, f := range m.Backfills.takeWaiting() {
+// feed advances the backfills that waited for a record to be read.
+func (br *BackfillRuns) feed(now int64) {
+	for _, f := range br.backfills.takeWaiting() {
 		if f.goesOn() {
-			m.advance(f, now)
+			br.advance(f, now)
 		}
 	}
 }
 
 // advance does what is next for a backfill: it makes runs, cancels them, or ends. It returns how many runs it
 // made.
-func (m *Machine) advance(f *backfill, now int64) int {
+func (br *BackfillRuns) advance(f *backfill, now int64) int {
 	if f.rec.Status == carillon.BackfillCancelled {
-		m.callOff(f, now)
+		br.callOff(f, now)
 	}
 	if f.over() {
-		m.endBackfill(f, now)
+		br.end(f, now)
 		return 0
 	}
-	n, wake := f.allowance(now, m.cfg.WindowJobs)
+	n, wake := f.allowance(now, br.cfg.WindowJobs)
 	if wake != 0 {
-		m.Backfills.setWake(f, wake)
+		br.backfills.setWake(f, wake)
 	}
 	if n <= 0 {
 		return 0
 	}
-	job := m.jobOfBackfill(f)
+	job := br.jobOf(f)
 	if job == nil {
 		return 0
 	}
 	n = min(n, carillon.MaxPending-backfillReserve-int(job.state.Pending))
 	if !f.parse() {
-		m.strand(f, job, now)
+		br.strand(f, job, now)
 		return 0
 	}
 	made := 0
 	for made < n && f.rec.Next != 0 {
-		m.makeRun(f, job, now)
+		br.makeRun(f, job, now)
 		made++
 	}
 	if wake = f.pace(made, now); wake != 0 {
-		m.Backfills.setWake(f, wake)
+		br.backfills.setWake(f, wake)
 	}
 	return made
 }
 
 // strand ends a backfill whose schedule can no longer be parsed. No more of its runs begin, and a history
 // record says why.
-func (m *Machine) strand(f *backfill, job *entry, now int64) {
-	if m.Records.specMissing(job) {
-		m.Backfills.awaitRead(f)
+func (br *BackfillRuns) strand(f *backfill, job *entry, now int64) {
+	if br.records.specMissing(job) {
+		br.backfills.awaitRead(f)
 		return
 	}
 	r := &f.rec
 	left := r.Total - min(r.Begun, r.Total)
-	m.History.add(job.job(), &job.state, store.RunRecord{
+	br.history.add(job.job(), &job.state, store.RunRecord{
 		Key:    job.ref.Key,
-		ID:     identity.Run{Partition: uint16(m.cfg.Partition), UID: r.UID, Scheduled: r.To, Cause: carillon.CauseBackfill, Seq: r.Seq},
+		ID:     identity.Run{Partition: uint16(br.cfg.Partition), UID: r.UID, Scheduled: r.To, Cause: carillon.CauseBackfill, Seq: r.Seq},
 		Status: carillon.RunSkipped, Reason: ReasonSchedule, Skipped: left, From: r.Next, Due: r.To, Finished: now,
 	})
-	if m.cfg.Events.Skipped != nil {
-		m.cfg.Events.Skipped(ReasonSchedule, left)
+	if br.cfg.Events.Skipped != nil {
+		br.cfg.Events.Skipped(ReasonSchedule, left)
 	}
 	r.Next = 0
-	m.Backfills.note(f)
+	br.backfills.note(f)
 	if f.over() {
-		m.endBackfill(f, now)
+		br.end(f, now)
 	}
 }
 
 // makeRun makes the run of a backfill's next time.
-func (m *Machine) makeRun(f *backfill, job *entry, now int64) {
+func (br *BackfillRuns) makeRun(f *backfill, job *entry, now int64) {
 	job.state.Triggers++
-	m.addPending(job, store.State{
+	br.runs.addPending(job, store.State{
 		UID: f.rec.UID, Generation: job.state.Generation, Created: now, Updated: now, Priority: job.state.Priority,
 		Run: store.RunState{Live: true, Scheduled: f.rec.Next, Due: now, Cause: carillon.CauseBackfill, Seq: f.rec.Seq},
 	}, nil)
-	m.Backfills.note(f)
+	br.backfills.note(f)
 	f.begin(job.state.Triggers)
 }
 
-// jobOfBackfill returns the job, nil if it must be read first.
-func (m *Machine) jobOfBackfill(f *backfill) *entry {
-	job := m.Records.entries[store.Ref{Key: f.rec.Key}]
+// jobOf returns the job, nil if it must be read first.
+func (br *BackfillRuns) jobOf(f *backfill) *entry {
+	job := br.records.entries[store.Ref{Key: f.rec.Key}]
 	if job == nil || job.place == gone {
-		m.Records.needs[store.Ref{Key: f.rec.Key}] = struct{}{}
-		m.Backfills.awaitRead(f)
+		br.records.needs[store.Ref{Key: f.rec.Key}] = struct{}{}
+		br.backfills.awaitRead(f)
 		return nil
 	}
 	return job
 }
 
 // callOff cancels the unfinished runs of a backfill. It asks for those that are not in memory.
-func (m *Machine) callOff(f *backfill, now int64) {
-	if m.jobOfBackfill(f) == nil {
+func (br *BackfillRuns) callOff(f *backfill, now int64) {
+	if br.jobOf(f) == nil {
 		return
 	}
 	for _, seq := range slices.Clone(f.rec.Open) {
 		ref := store.Ref{Key: f.rec.Key, Seq: seq}
-		e := m.Records.entries[ref]
+		e := br.records.entries[ref]
 		switch {
 		case e == nil:
-			m.Records.needs[ref] = struct{}{}
-			m.Backfills.awaitRead(f)
-		case m.Records.specMissing(e):
-			m.Backfills.awaitRead(f)
+			br.records.needs[ref] = struct{}{}
+			br.backfills.awaitRead(f)
+		case br.records.specMissing(e):
+			br.backfills.awaitRead(f)
 		default:
-			m.abort(e, now, ReasonBackfill)
+			br.runs.abort(e, now, ReasonBackfill)
 		}
 	}
 }
 
-// endBackfill ends a backfill that is over. It also removes the job if the backfill was the last thing the
+// end ends a backfill that is over. It also removes the job if the backfill was the last thing the
 // job waited for.
-func (m *Machine) endBackfill(f *backfill, now int64) {
-	job := m.jobOfBackfill(f)
+func (br *BackfillRuns) end(f *backfill, now int64) {
+	job := br.jobOf(f)
 	if job == nil {
 		return
 	}
-	if m.Records.specMissing(job) {
-		m.Backfills.awaitRead(f)
+	if br.records.specMissing(job) {
+		br.backfills.awaitRead(f)
 		return
 	}
 	f.finish(now, int64(job.job().HistoryKeep()))
-	m.Backfills.end(f)
+	br.backfills.end(f)
 	job.state.Backfills--
-	m.out.note(job)
+	br.out.note(job)
 	if job.place == idle && job.ended() {
-		m.Window.remove(job)
+		br.window.remove(job)
 	}
 }

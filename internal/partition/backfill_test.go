@@ -33,7 +33,7 @@ func (r *rig) backfills(prefix string) []store.MetaRecord {
 func (r *rig) backfill(name string, spec carillon.BackfillSpec) (carillon.Backfill, error) {
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: name}
 	r.bring(key)
-	basis, err := r.m.BackfillBasis(key)
+	basis, err := r.m.BackfillRuns.Basis(key)
 	if err != nil {
 		return carillon.Backfill{}, err
 	}
@@ -41,7 +41,7 @@ func (r *rig) backfill(name string, spec carillon.BackfillSpec) (carillon.Backfi
 	if err != nil {
 		return carillon.Backfill{}, err
 	}
-	b, ok, err := r.m.StartBackfill(r.now, key, spec, plan)
+	b, ok, err := r.m.BackfillRuns.Start(r.now, key, spec, plan)
 	if err == nil && !ok {
 		r.t.Fatal("the plan is out of date at once")
 	}
@@ -205,7 +205,7 @@ func (f *filling) Cancel(*rapid.T) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if b, ok := f.m.CancelBackfill(f.now, bid); ok && b.Status != carillon.BackfillCancelled && b.Status != carillon.BackfillDone {
+	if b, ok := f.m.BackfillRuns.Cancel(f.now, bid); ok && b.Status != carillon.BackfillCancelled && b.Status != carillon.BackfillDone {
 		f.t.Fatalf("cancelled: %+v", b)
 	} else if ok && b.Status == carillon.BackfillCancelled {
 		f.whenDurable(func() { f.cancelled = true })
@@ -215,7 +215,7 @@ func (f *filling) Cancel(*rapid.T) {
 
 func (f *filling) Delete(*rapid.T) {
 	f.bring(f.key)
-	if _, err := f.m.Delete(f.now, f.key); err != nil {
+	if _, err := f.m.Jobs.Delete(f.now, f.key); err != nil {
 		return
 	}
 	f.whenDurable(func() { f.deleted = true })
@@ -346,7 +346,7 @@ func TestBackfill(t *testing.T) {
 		f.complete()
 		f.check()
 		f.bring(f.key)
-		if _, err := f.m.Delete(f.now, f.key); err != nil && !f.deleted && !f.finite {
+		if _, err := f.m.Jobs.Delete(f.now, f.key); err != nil && !f.deleted && !f.finite {
 			rt.Fatal(err)
 		}
 		f.commit()
@@ -405,7 +405,7 @@ func TestABackfillLeavesRoom(t *testing.T) {
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
 	r.bring(key)
 	for range carillon.MaxPending - 1010 {
-		if _, err := r.m.Trigger(r.now, key); err != nil {
+		if _, err := r.m.Jobs.Trigger(r.now, key); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -501,7 +501,7 @@ func TestADeadRunOfABackfillIsCountedOnce(t *testing.T) {
 	ds := r.deliver(2)
 	r.failRun(ds[0])
 	r.flush()
-	if _, err := r.m.Redrive(r.now, r.history("a")[0]); err != nil {
+	if _, err := r.m.Jobs.Redrive(r.now, r.history("a")[0]); err != nil {
 		t.Fatal(err)
 	}
 	r.flush()
@@ -537,7 +537,7 @@ func TestCancelStopsConsumers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		r.m.CancelBackfill(r.now, bid)
+		r.m.BackfillRuns.Cancel(r.now, bid)
 		r.flush()
 	}
 	if len(r.cancels) != 1 || r.cancels[0].Token != d.Run.Token {
@@ -575,7 +575,7 @@ func TestACancelReachesRunsBeforeAConsumerDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.m.Tick(r.now)
-		if now, ok := r.m.CancelBackfill(r.now, bid); !ok || now.Status != carillon.BackfillCancelled {
+		if now, ok := r.m.BackfillRuns.Cancel(r.now, bid); !ok || now.Status != carillon.BackfillCancelled {
 			t.Fatalf("%+v %v", now, ok)
 		}
 		r.readAhead()
@@ -596,7 +596,7 @@ func TestAPlanIsOfOneSchedule(t *testing.T) {
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
 	r.mustPut(carillon.Job{Name: "a", Schedule: "* * * * *", Paused: true})
 	r.bring(key)
-	basis, err := r.m.BackfillBasis(key)
+	basis, err := r.m.BackfillRuns.Basis(key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -606,7 +606,7 @@ func TestAPlanIsOfOneSchedule(t *testing.T) {
 	}
 	r.mustPut(carillon.Job{Name: "a", Schedule: "*/2 * * * *", Paused: true})
 	r.bring(key)
-	if b, ok, err := r.m.StartBackfill(r.now, key, r.stretch(5), plan); ok || err != nil {
+	if b, ok, err := r.m.BackfillRuns.Start(r.now, key, r.stretch(5), plan); ok || err != nil {
 		t.Errorf("%+v %v", b, err)
 	}
 }

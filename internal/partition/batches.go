@@ -26,18 +26,18 @@ func Plannable(j *carillon.Job, at int64) error {
 
 // Keeps reports whether the job exists and would keep its times if it were put. Then it need not be
 // Plannable.
-func (m *Machine) Keeps(j *carillon.Job) bool {
-	e := m.Records.find(j.Key())
+func (js *Jobs) Keeps(j *carillon.Job) bool {
+	e := js.records.find(j.Key())
 	return e != nil && !replans(e, e.job(), j)
 }
 
 // MayPut returns an error if not all of the jobs can be stored; bad is then the index of one that cannot.
-func (m *Machine) MayPut(now int64, reqs []PutRequest) (bad int, err error) {
+func (js *Jobs) MayPut(now int64, reqs []PutRequest) (bad int, err error) {
 	for i := range reqs {
-		if err := Plannable(reqs[i].Job, reqs[i].at(now)); err != nil && !m.Keeps(reqs[i].Job) {
+		if err := Plannable(reqs[i].Job, reqs[i].at(now)); err != nil && !js.Keeps(reqs[i].Job) {
 			return i, err
 		}
-		if err := checkOptions(m.Records.find(reqs[i].Job.Key()), &reqs[i]); err != nil {
+		if err := checkOptions(js.records.find(reqs[i].Job.Key()), &reqs[i]); err != nil {
 			return i, err
 		}
 	}
@@ -45,16 +45,16 @@ func (m *Machine) MayPut(now int64, reqs []PutRequest) (bad int, err error) {
 }
 
 // PutAll stores all jobs in one store batch, or none; bad is then the index of one that cannot be stored.
-func (m *Machine) PutAll(now int64, reqs []PutRequest) (puts []carillon.PutResult, bad int, err error) {
-	if bad, err := m.MayPut(now, reqs); err != nil {
+func (js *Jobs) PutAll(now int64, reqs []PutRequest) (puts []carillon.PutResult, bad int, err error) {
+	if bad, err := js.MayPut(now, reqs); err != nil {
 		return nil, bad, err
 	}
-	if m.deletes(reqs) {
-		m.seal()
+	if js.deletes(reqs) {
+		js.seal()
 	}
 	puts = make([]carillon.PutResult, len(reqs))
 	for i := range reqs {
-		if puts[i], err = m.Put(now, reqs[i]); err != nil {
+		if puts[i], err = js.Put(now, reqs[i]); err != nil {
 			return nil, i, err
 		}
 	}
@@ -62,13 +62,13 @@ func (m *Machine) PutAll(now int64, reqs []PutRequest) (puts []carillon.PutResul
 }
 
 // PutsNext reports whether what PutAll stores is in the batch that Batch returns next.
-func (m *Machine) PutsNext(reqs []PutRequest) bool { return len(m.out.sealed) == 0 && !m.deletes(reqs) }
+func (js *Jobs) PutsNext(reqs []PutRequest) bool { return len(js.out.sealed) == 0 && !js.deletes(reqs) }
 
 // deletes reports whether the batch being filled deletes the namesake of a job that is about to be created.
 // It must be sealed first, so that all jobs come into one batch after it.
-func (m *Machine) deletes(reqs []PutRequest) bool {
+func (js *Jobs) deletes(reqs []PutRequest) bool {
 	for i := range reqs {
-		if e := m.Records.entries[store.Ref{Key: reqs[i].Job.Key()}]; e != nil && e.place == gone && e.seq == m.out.seq {
+		if e := js.records.entries[store.Ref{Key: reqs[i].Job.Key()}]; e != nil && e.place == gone && e.seq == js.out.seq {
 			return true
 		}
 	}
@@ -100,26 +100,26 @@ func (e *OtherTermError) Error() string {
 // have become durable. A share is late if its caller has gone. Then a job that was put since the batch was
 // decided stays as it is, as if the batch had come first. A share for another term changes nothing: the store
 // may have lost the batch's intents since.
-func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.PutResult, first error) {
-	if len(s.Reqs) == 0 || !s.Term.IsZero() && s.Term != m.cfg.Term {
-		return nil, &OtherTermError{m.cfg.Term}
+func (js *Jobs) ApplyShare(now int64, s *Share) (puts []carillon.PutResult, first error) {
+	if len(s.Reqs) == 0 || !s.Term.IsZero() && s.Term != js.cfg.Term {
+		return nil, &OtherTermError{js.cfg.Term}
 	}
-	if m.Applied.again(s.Batch) {
+	if js.applied.again(s.Batch) {
 		return nil, nil
 	}
-	if m.deletes(s.Reqs) {
-		m.seal()
+	if js.deletes(s.Reqs) {
+		js.seal()
 	}
 	puts = make([]carillon.PutResult, len(s.Reqs))
 	for i := range s.Reqs {
 		r := &s.Reqs[i]
-		e := m.Records.find(r.Job.Key())
+		e := js.records.find(r.Job.Key())
 		if s.Late && e != nil && e.state.Updated >= r.At {
-			puts[i] = carillon.PutResult{Job: m.Records.view(e)}
+			puts[i] = carillon.PutResult{Job: js.records.view(e)}
 			continue
 		}
 		var err error
-		if puts[i], err = m.Put(now, *r); err == nil {
+		if puts[i], err = js.Put(now, *r); err == nil {
 			continue
 		}
 		// MayPut allowed it when the batch was decided. A job that cannot be created now existed then, and
@@ -129,6 +129,6 @@ func (m *Machine) ApplyShare(now int64, s *Share) (puts []carillon.PutResult, fi
 			first = fmt.Errorf("%s: %w", r.Job.Key(), err)
 		}
 	}
-	m.Applied.add(s.Batch, s.Coordinator)
+	js.applied.add(s.Batch, s.Coordinator)
 	return puts, first
 }

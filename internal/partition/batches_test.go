@@ -25,16 +25,19 @@ func batchOf(names ...string) []partition.PutRequest {
 // yet.
 func TestJobsPutTogetherComeIntoOneStoreBatch(t *testing.T) {
 	for name, put := range map[string]func(m *partition.Machine) error{
-		"in one partition": func(m *partition.Machine) error { _, _, err := m.PutAll(epoch, batchOf("x", "a", "y")); return err },
+		"in one partition": func(m *partition.Machine) error {
+			_, _, err := m.Jobs.PutAll(epoch, batchOf("x", "a", "y"))
+			return err
+		},
 		"across": func(m *partition.Machine) error {
-			_, err := m.ApplyShare(epoch, &partition.Share{Batch: "id", Reqs: batchOf("x", "a", "y")})
+			_, err := m.Jobs.ApplyShare(epoch, &partition.Share{Batch: "id", Reqs: batchOf("x", "a", "y")})
 			return err
 		},
 	} {
 		r := newRig(t, partition.Config{})
 		r.mustPut(carillon.Job{Name: "a"})
 		r.bring(keyOf("a"))
-		if _, err := r.m.Delete(r.now, keyOf("a")); err != nil {
+		if _, err := r.m.Jobs.Delete(r.now, keyOf("a")); err != nil {
 			t.Fatal(err)
 		}
 		if err := put(r.m); err != nil {
@@ -94,7 +97,7 @@ func TestAShareIsAppliedOnce(t *testing.T) {
 		s.Late = late
 		r.bring(keyOf("a"))
 		r.bring(keyOf("b"))
-		if puts, err := r.m.ApplyShare(r.now, &s); err != nil || len(puts) != answers {
+		if puts, err := r.m.Jobs.ApplyShare(r.now, &s); err != nil || len(puts) != answers {
 			t.Fatalf("%v %v, want %d", puts, err, answers)
 		}
 		r.flush()
@@ -158,7 +161,7 @@ func TestADeleteReachesRunsThatAnEarlierOwnerHandedOut(t *testing.T) {
 		}
 		if put {
 			r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", Data: carillon.Bytes([]byte("new"), "")})
-		} else if _, err := r.m.Delete(r.now, keyOf("a")); err != nil {
+		} else if _, err := r.m.Jobs.Delete(r.now, keyOf("a")); err != nil {
 			t.Fatal(err)
 		}
 		r.flush()
@@ -173,5 +176,40 @@ func TestADeleteReachesRunsThatAnEarlierOwnerHandedOut(t *testing.T) {
 		if h := r.history("a"); !put && len(h) != 3 {
 			t.Errorf("%d of 3 runs are in the history as cancelled", len(h))
 		}
+	}
+}
+
+// TestABatchMayHoldAJobThatCouldNotBeginAnew has a job in a batch whose schedule is over while its last run
+// goes on.
+func TestABatchMayHoldAJobThatCouldNotBeginAnew(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	old := carillon.Job{Namespace: carillon.DefaultNamespace, Name: "a", Schedule: "@every 10s", TTL: carillon.At(instant(epoch + 15e9)), Target: carillon.WorkerQueue("q")}
+	r.mustPut(old)
+	r.advance(10 * time.Second)
+	d := r.deliver(1)[0]
+	r.advance(10 * time.Second)
+	other := carillon.Job{Namespace: carillon.DefaultNamespace, Name: "b", Target: carillon.WorkerQueue("q")}
+	put := func(j carillon.Job) error {
+		_, _, err := r.m.Jobs.PutAll(r.now, []partition.PutRequest{{Job: &other}, {Job: &j}})
+		r.flush()
+		return err
+	}
+	if err := put(old); err != nil {
+		t.Fatalf("unchanged: %v", err)
+	}
+	old.Data = carillon.Bytes([]byte("x"), "")
+	if err := put(old); err != nil {
+		t.Fatalf("with other data: %v", err)
+	}
+	before := r.jobs()
+	old.Repeats = 7
+	if err := put(old); err == nil {
+		t.Fatal("with other times that are over")
+	}
+	if after := r.jobs(); len(after) != len(before) || after[0].State.Generation != before[0].State.Generation {
+		t.Fatal("a refused batch has changed something")
+	}
+	if v := r.succeed(d); v != partition.Stale { // its content was changed
+		t.Fatal(v)
 	}
 }

@@ -63,7 +63,7 @@ func (r *bench) commit() {
 // put puts a job of about the size of a reminder.
 func (r *bench) put(job carillon.Job) {
 	r.m.Begin()
-	if _, err := r.m.Put(r.now, partition.PutRequest{Job: &job}); err != nil {
+	if _, err := r.m.Jobs.Put(r.now, partition.PutRequest{Job: &job}); err != nil {
 		r.b.Fatal(err)
 	}
 }

@@ -72,10 +72,10 @@ func (e *entry) settleCounts(job *entry, written bool) (had bool) {
 }
 
 // settleAllCounts has the jobs written, in the batch being sealed, whose pending runs in it have unwritten counts.
-func (m *Machine) settleAllCounts() {
-	for _, e := range m.out.changed { // jobs are appended meanwhile; they have no parent
+func (b *builder) settleAllCounts() {
+	for _, e := range b.changed { // jobs are appended meanwhile; they have no parent
 		if p := e.parent; p != nil && e.settleCounts(p, true) {
-			m.out.note(p)
+			b.note(p)
 		}
 	}
 }

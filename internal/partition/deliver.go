@@ -7,16 +7,12 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// httpGrace is how long after an HTTP attempt's timeout the machine itself declares it lost. Until then the
-// HTTP target's consumer reports the timeout itself, and more precisely.
-const httpGrace = 5 * time.Second
-
 // grant makes the next attempt of e's run.
 func (a *Attempts) grant(e *entry, q Queue, now int64) Delivery {
 	j, s := e.job(), &e.state
 	r := &s.Run
 	r.Attempt++
-	r.Percent, r.Message, r.Said, r.Kept = 0, "", 0, false
+	r.Percent, r.Message, r.ReportedAt, r.Kept = 0, "", 0, false
 	r.Grant = a.grantOf(e)
 	if r.Started == 0 {
 		r.Started = now
@@ -51,13 +47,11 @@ func (a *Attempts) startClocks(e *entry, now int64) {
 	r.Deadline = now + int64(j.TimeoutOrDefault())
 	e.attempt.renewal = j.LeaseOrDefault()
 	e.attempt.lease, e.attempt.granted, e.attempt.putOff = now+int64(e.attempt.renewal), now, 0
-	switch {
-	case e.queue == nil:
-	case e.queue.Kind == "http":
-		r.Deadline += int64(httpGrace)
-		e.attempt.lease = r.Deadline
-	// There are no heartbeats: the end of the stream tells which attempts are lost.
-	case e.queue.Kind == "dapr":
+	if e.queue == nil {
+		return
+	}
+	if t := traitsOf(e.queue.Kind); !t.heartbeats {
+		r.Deadline += int64(t.timeoutGrace)
 		e.attempt.lease = r.Deadline
 	}
 }
@@ -137,12 +131,12 @@ func (a *Attempts) KeepAll() {
 }
 
 // HandOver is [Machine.KeepGrants] for an owner that gives the partition to another node and keeps its
-// consumers. It will relay what their streams report, so the next owner need not withdraw the attempts of
-// Dapr's jobs at once.
+// consumers. It will relay what their streams report, so the next owner need not withdraw at once the
+// attempts that end with their streams.
 func (a *Attempts) HandOver() {
 	a.KeepAll()
 	for _, e := range a.records.live {
-		if e.place == running && e.isDapr() {
+		if e.place == running && e.traits().endsWithStream {
 			e.state.Run.Kept = true
 		}
 	}

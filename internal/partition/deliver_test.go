@@ -56,3 +56,29 @@ func TestRetriesAreTheAttemptsAfterTheFirst(t *testing.T) {
 		t.Errorf("retries: %v", retries)
 	}
 }
+
+func TestTheQueueThatHoldsAnAttemptIsToldToStop(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", Target: carillon.WorkerQueue("q")})
+	r.advance(time.Hour)
+	d := r.deliver(1)[0]
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", Target: carillon.WorkerQueue("other")})
+	if len(r.cancels) != 1 || r.cancels[0].Token != d.Run.Token || r.cancels[0].Queue != queueQ {
+		t.Fatalf("cancels %+v", r.cancels)
+	}
+}
+
+// TestCancelNamesTheQueueOfTheAttempt, also when the memory of its queue has been reused for another one.
+func TestCancelNamesTheQueueOfTheAttempt(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "first", Timeout: 5 * time.Second, Due: carillon.At(time.Unix(0, r.now))})
+	if n := len(r.deliver(1)); n != 1 {
+		t.Fatalf("%d attempts, want 1", n)
+	}
+	r.step() // the queue is forgotten
+	r.mustPut(carillon.Job{Name: "second", Target: carillon.WorkerQueue("other"), Due: carillon.At(time.Unix(0, r.now))})
+	r.advance(5 * time.Second)
+	if len(r.cancels) != 1 || r.cancels[0].Queue != queueQ {
+		t.Errorf("cancels after the timeout: %+v, want one to %v", r.cancels, queueQ)
+	}
+}

@@ -32,6 +32,8 @@
 //	                      records.go          the records in memory, and what must be read for them
 //	                      contents.go         specs in memory, and what is decoded of them
 //	                      agenda.go           when each record does something by itself
+//	                      runs.go             how runs begin and end
+//	Jobs                  jobs.go             what callers ask for
 //	Put                   put.go              what a put does, from top to bottom
 //	Patch                 patch.go            a put of some fields
 //	Delete                delete.go           the end of a job with all its runs
@@ -40,7 +42,7 @@
 //	                      timetable.go        when a job runs: pure, from its spec and state
 //	                      retime.go           when a job runs next after an edit
 //	                      counters.go         what a job counts, and when that is written
-//	Trigger, Skip, Cancel runs.go             what callers ask for single runs
+//	Trigger, Skip, Cancel trigger.go          what callers ask for single runs
 //	Absent                pending.go          pending runs that must be read before an operation
 //	Job                   view.go             jobs and runs as callers see them
 //	Tick, Deliver, Report duerun.go           what a due run does, from its timer to its end
@@ -58,11 +60,12 @@
 //	                      late.go             ends of attempts noticed late, after the process stood still
 //	                      progress.go         progress reports and reschedules
 //	                      retry.go            what happens on failure
-//	                      history.go          finished runs
+//	History               history.go          finished runs: written, trimmed, swept
 //	                      misfire.go          times that came while nobody could fire them
 //	                      overlap.go          times that come while the previous run is unfinished
 //	                      repeats.go          which runs count towards repeats
-//	                      dapr.go             what differs for jobs of Dapr
+//	                      target.go           what the kind of a target means for the machine
+//	                      kept.go             attempts that stay with their streams at a hand-over
 //	                      indoubt.go          attempts that an earlier owner may have handed out
 //	                      duplicates.go       further consumers of an attempt that was handed out twice
 //	SetPaused             pause.go            paused jobs, and how they resume
@@ -71,8 +74,10 @@
 //	AppliedMarkers        applied.go          which shares of such batches are stored
 //	Dependencies          dependencies.go     which jobs wait for jobs of this partition, and their notices
 //	Release               waits.go            the waits of a job that depends on others
-//	StartBackfill …       backfill.go         past times of a job, run beside its schedule
-//	                      backfill_run.go     when those runs are made, and how they end
+//	                      backfill.go         one backfill: past times of a job, run beside its schedule
+//	PlanBackfill          backfill_plan.go    which times those are
+//	Backfills             backfills.go        the backfills of the partition, and their records
+//	BackfillRuns, Start   backfill_run.go     when their runs are made, and how they end
 //	Window, WantDue       window.go           which slice of the store is in memory
 //	                      timers.go           the heap of timers
 //	                      backlog.go          which priority of a backlog is read first

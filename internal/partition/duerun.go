@@ -27,64 +27,64 @@ func (m *Machine) Tick(now int64) {
 	for len(m.agenda.timers) > 0 && m.agenda.timers[0].wake <= now {
 		e := m.agenda.timers.first()
 		m.agenda.set(e, 0)
-		m.wakeUp(e, now)
+		m.runs.wakeUp(e, now)
 	}
-	m.workBackfills(now)
+	m.BackfillRuns.work(now)
 }
 
 // wakeUp does what e's timer was armed for.
-func (m *Machine) wakeUp(e *entry, now int64) {
+func (rs *runs) wakeUp(e *entry, now int64) {
 	s := &e.state
 	switch {
-	case m.agenda.overlapping(e, now):
-		m.overlap(e, now)
+	case rs.agenda.overlapping(e, now):
+		rs.overlap(e, now)
 	case e.place == running:
-		m.overdue(e, now)
+		rs.overdue(e, now)
 	case e.queued():
-		m.agenda.rearm(e)
+		rs.agenda.rearm(e)
 	case s.Run.Live && s.Phase == carillon.PhaseStaged:
 		if e.expired(now) {
-			m.expireRun(e, now)
+			rs.expireRun(e, now)
 		} else {
-			m.agenda.rearm(e)
+			rs.agenda.rearm(e)
 		}
 	case s.Run.Live && s.Run.Due <= now:
-		m.due.enqueue(e, now)
+		rs.due.enqueue(e, now)
 	case s.Run.Live:
-		m.agenda.rearm(e)
+		rs.agenda.rearm(e)
 	case s.Paused:
-		m.endLife(e, now)
-	case s.Next != 0 && m.agenda.idleDue(e) <= now:
-		m.beginRun(e, now)
+		rs.endLife(e, now)
+	case s.Next != 0 && rs.agenda.idleDue(e) <= now:
+		rs.beginRun(e, now)
 	default:
-		m.endOrRearm(e)
+		rs.endOrRearm(e)
 	}
 }
 
 // beginRun begins the run that is due. It is written only if it does not end soon: until then the next time
 // in the store says enough.
-func (m *Machine) beginRun(e *entry, now int64) {
-	if m.out.awaitsCommit(e) || m.Records.specMissing(e) {
-		m.due.block(e)
+func (rs *runs) beginRun(e *entry, now int64) {
+	if rs.out.awaitsCommit(e) || rs.records.specMissing(e) {
+		rs.due.block(e)
 		return
 	}
-	if m.contents.unscheduled(e) {
-		m.suspend(e, now)
+	if rs.contents.unscheduled(e) {
+		rs.suspend(e, now)
 		return
 	}
-	if m.due.examine(e, now); e.state.Run.Live {
+	if rs.due.examine(e, now); e.state.Run.Live {
 		return // it was in doubt, and examine has begun it
 	}
-	if !m.released(e, now) {
+	if !rs.released(e, now) {
 		return
 	}
-	t := m.choose(e, now)
+	t := rs.choose(e, now)
 	if t == 0 {
-		m.due.touch(e)
-		m.endOrRearm(e)
+		rs.due.touch(e)
+		rs.endOrRearm(e)
 		return
 	}
-	m.due.start(e, t, now)
+	rs.due.start(e, t, now)
 }
 
 // start makes the scheduled time t the job's unfinished run, and enqueues it.
@@ -158,7 +158,7 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 		return m.Attempts.progress(e, now, r.Progress)
 	case r.Async:
 		// After a 202 the HTTP consumer no longer watches the timeout, so the attempt ends at it exactly,
-		// without httpGrace.
+		// without the grace.
 		e.state.Run.Deadline = min(e.state.Run.Deadline, e.attempt.granted+int64(e.job().TimeoutOrDefault()))
 		e.attempt.lease = e.state.Run.Deadline
 		m.Attempts.keep(e)
@@ -166,16 +166,16 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 	case r.Outcome == carillon.OutcomeSuccess:
 		m.Attempts.stopDuplicates(e)
 		m.Attempts.end(e, true)
-		m.finish(e, now, ending{status: carillon.RunSucceeded, report: r})
+		m.runs.finish(e, now, ending{status: carillon.RunSucceeded, report: r})
 	case r.Outcome == carillon.OutcomeReschedule:
 		m.Attempts.stopDuplicates(e)
-		m.reschedule(e, now, r)
+		m.runs.reschedule(e, now, r)
 	default:
 		m.Attempts.stopDuplicates(e)
 		owner := e.owner()
-		m.fail(e, now, failure{message: message(r), permanent: r.Permanent, after: r.RetryAfter, report: r})
+		m.runs.fail(e, now, failure{message: message(r), permanent: r.Permanent, after: r.RetryAfter, report: r})
 		if r.PauseJob && owner != nil && owner.place != gone {
-			m.pause(owner, now, message(r))
+			m.runs.pause(owner, now, message(r))
 		}
 	}
 	m.out.await(m.out.seq)
@@ -183,63 +183,63 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 }
 
 // fail ends the attempt in force. The run waits for its next attempt, or is exhausted.
-func (m *Machine) fail(e *entry, now int64, f failure) {
-	m.Attempts.end(e, f.report != nil)
+func (rs *runs) fail(e *entry, now int64, f failure) {
+	rs.attempts.end(e, f.report != nil)
 	r := &e.state.Run
 	r.Errors = appendError(r.Errors, carillon.AttemptError{Attempt: r.Attempt, At: toTime(now), Message: f.message})
 	e.count(carillon.Counters{Failed: 1})
 	j := e.job()
 	policy := j.FailurePolicy.Resolve(j.Recurring())
-	due, again := m.nextAttempt(e, policy, now, f)
+	due, again := rs.nextAttempt(e, policy, now, f)
 	if o := e.owner(); again && o != nil && o.expired(due) {
 		again = false
 	}
 	if !again {
-		m.finish(e, now, ending{status: exhausted(policy), report: f.report})
+		rs.finish(e, now, ending{status: exhausted(policy), report: f.report})
 		return
 	}
 	r.Due = due
-	m.due.touch(e)
-	m.agenda.rearm(e)
+	rs.due.touch(e)
+	rs.agenda.rearm(e)
 }
 
 // finish ends the run: it goes to the history, and its job moves on.
-func (m *Machine) finish(e *entry, now int64, end ending) {
-	delete(m.Records.live, e.state.Identity(m.cfg.Partition))
-	m.keepRun(e, now, end)
+func (rs *runs) finish(e *entry, now int64, end ending) {
+	delete(rs.records.live, e.state.Identity(rs.cfg.Partition))
+	rs.keepRun(e, now, end)
 	if e.ref.Seq != 0 {
-		m.Backfills.runEnded(e, now, end.status)
-		m.finishPending(e)
+		rs.backfills.runEnded(e, now, end.status)
+		rs.finishPending(e)
 		return
 	}
 	e.state.Phase = carillon.PhaseScheduled
 	e.state.Run = store.RunState{}
-	m.overlapped(e, now)
-	m.due.touch(e)
-	m.endOrRearm(e)
+	rs.overlapped(e, now)
+	rs.due.touch(e)
+	rs.endOrRearm(e)
 }
 
 // finishPending removes a pending run. It also removes the job if the run was the last thing the job waited
 // for.
-func (m *Machine) finishPending(e *entry) {
+func (rs *runs) finishPending(e *entry) {
 	parent := e.parent
 	e.state.Run = store.RunState{}
-	m.Window.remove(e)
+	rs.window.remove(e)
 	if parent == nil || parent.place == gone {
 		return
 	}
 	parent.state.Pending--
-	m.out.note(parent)
+	rs.out.note(parent)
 	if parent.ended() {
-		m.Window.remove(parent)
+		rs.window.remove(parent)
 	}
 }
 
 // endOrRearm removes a job that has nothing left to do, or sets its timer.
-func (m *Machine) endOrRearm(e *entry) {
+func (rs *runs) endOrRearm(e *entry) {
 	if e.ref.Seq == 0 && e.ended() {
-		m.Window.remove(e)
+		rs.window.remove(e)
 		return
 	}
-	m.agenda.rearm(e)
+	rs.agenda.rearm(e)
 }

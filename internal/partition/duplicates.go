@@ -30,7 +30,7 @@ func (a *Attempts) stopDuplicates(e *entry) {
 
 // shared reports whether e's attempt in force may have been handed out more than once under its token.
 func (e *entry) shared() bool {
-	return e.place == running && !e.state.Run.Doubt.Term.IsZero() && !e.isDapr()
+	return e.place == running && !e.state.Run.Doubt.Term.IsZero() && !e.traits().endsWithStream
 }
 
 // durableDuplicates takes the prepared cancels whose batch is durable.

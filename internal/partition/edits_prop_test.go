@@ -80,7 +80,7 @@ func (w *workshop) Delete(rt *rapid.T) {
 	key := keyOf(rapid.SampledFrom(names).Draw(rt, "name"))
 	w.bring(key)
 	w.m.Begin()
-	if _, err := w.m.Delete(w.now, key); err == nil {
+	if _, err := w.m.Jobs.Delete(w.now, key); err == nil {
 		delete(w.oneShots, key.Name)
 		w.whenDurable(func() { delete(w.oneShots, key.Name) })
 	}
@@ -90,14 +90,14 @@ func (w *workshop) Delete(rt *rapid.T) {
 func (w *workshop) Trigger(rt *rapid.T) {
 	key := keyOf(rapid.SampledFrom(names).Draw(rt, "name"))
 	w.bring(key)
-	_, _ = w.m.Trigger(w.now, key) // unknown names are fine
+	_, _ = w.m.Jobs.Trigger(w.now, key) // unknown names are fine
 	w.maybeCommit(rt)
 }
 
 func (w *workshop) Pause(rt *rapid.T) {
 	key := keyOf(rapid.SampledFrom(names).Draw(rt, "name"))
 	w.bring(key)
-	_, _ = w.m.SetPaused(w.now, key, carillon.PauseOptions{Paused: rapid.Bool().Draw(rt, "paused"), Note: rapid.SampledFrom([]string{"", "why"}).Draw(rt, "note")})
+	_, _ = w.m.Jobs.SetPaused(w.now, key, carillon.PauseOptions{Paused: rapid.Bool().Draw(rt, "paused"), Note: rapid.SampledFrom([]string{"", "why"}).Draw(rt, "note")})
 	w.maybeCommit(rt)
 }
 
@@ -185,7 +185,7 @@ func (w *workshop) Undeliver(rt *rapid.T) {
 
 func (w *workshop) Cancel(rt *rapid.T) {
 	if tok, ok := w.some(rt); ok {
-		w.m.Cancel(w.now, tok.Run)
+		w.m.Jobs.Cancel(w.now, tok.Run)
 		w.maybeCommit(rt)
 	}
 }
@@ -201,7 +201,7 @@ func (w *workshop) Redrive(rt *rapid.T) {
 		if ref, ok, err := w.shard.Live(context.Background(), h.ID); err == nil && ok {
 			w.m.Load(w.read([]store.Ref{ref}), w.now)
 		}
-		if _, err := w.m.Redrive(w.now, h); err != nil {
+		if _, err := w.m.Jobs.Redrive(w.now, h); err != nil {
 			rt.Fatalf("redrive: %v", err)
 		}
 		break
@@ -213,7 +213,7 @@ func (w *workshop) finish() {
 	w.commit()
 	for _, n := range names {
 		w.bring(keyOf(n))
-		_, _ = w.m.SetPaused(w.now, keyOf(n), carillon.PauseOptions{}) // unknown names are fine
+		_, _ = w.m.Jobs.SetPaused(w.now, keyOf(n), carillon.PauseOptions{}) // unknown names are fine
 	}
 	for idle := 0; idle <= 200; {
 		w.commit()
@@ -247,7 +247,7 @@ func (w *workshop) clear() {
 			w.t.Fatalf("I12: %s is left behind: %+v", r.Name, r.State)
 		}
 		w.bring(r.Key)
-		if _, err := w.m.Delete(w.now, r.Key); err != nil {
+		if _, err := w.m.Jobs.Delete(w.now, r.Key); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -203,6 +203,11 @@ func earliest(a, b int64) int64 {
 	return a
 }
 
+// expired reports whether a run of e that has begun must not go on at an instant because e's life has ended.
+func (e *entry) expired(at int64) bool {
+	return e.state.Expires != 0 && at > e.state.Expires && !e.traits().outlivesJob
+}
+
 // afterLife returns the first instant after the end of the job's life, which is inclusive; 0 if its life does
 // not end.
 func afterLife(s *store.State) int64 {

@@ -66,11 +66,11 @@ const mostRoom = 128
 const trimSlack = 10
 
 // keepRun writes the run that ends into the history, and counts it.
-func (m *Machine) keepRun(e *entry, now int64, end ending) {
+func (rs *runs) keepRun(e *entry, now int64, end ending) {
 	e.concede()
 	s := &e.state
 	r := store.RunRecord{
-		Key: e.ref.Key, ID: s.Identity(m.cfg.Partition), Grant: s.Run.Grant, Status: end.status, Reason: end.reason,
+		Key: e.ref.Key, ID: s.Identity(rs.cfg.Partition), Grant: s.Run.Grant, Status: end.status, Reason: end.reason,
 		Due: s.Run.Due, Started: s.Run.Started, Finished: now, Attempt: s.Run.Attempt, Errors: s.Run.Errors, InDoubt: s.Run.InDoubt,
 	}
 	if end.report != nil {
@@ -82,12 +82,12 @@ func (m *Machine) keepRun(e *entry, now int64, end ending) {
 	e.countEnd(end.status)
 	switch end.status {
 	case carillon.RunSucceeded:
-		m.Dependencies.succeeded(e.ref.Key, r.ID)
+		rs.dependencies.succeeded(e.ref.Key, r.ID)
 	case carillon.RunDead:
 		r.Spec = e.specOf()
 	case carillon.RunSkipped:
-		if m.cfg.Events.Skipped != nil {
-			m.cfg.Events.Skipped(end.reason, 1)
+		if rs.cfg.Events.Skipped != nil {
+			rs.cfg.Events.Skipped(end.reason, 1)
 		}
 	}
 	var job *store.State
@@ -96,8 +96,8 @@ func (m *Machine) keepRun(e *entry, now int64, end ending) {
 		job.Last = store.LastRun{Scheduled: s.Run.Scheduled, Finished: now, Cause: s.Run.Cause, Seq: s.Run.Seq,
 			Attempt: s.Run.Attempt, Status: end.status}
 	}
-	m.History.add(e.job(), job, r)
-	if m.cfg.Events.Finished != nil {
-		m.cfg.Events.Finished(end.status)
+	rs.history.add(e.job(), job, r)
+	if rs.cfg.Events.Finished != nil {
+		rs.cfg.Events.Finished(end.status)
 	}
 }

@@ -233,7 +233,7 @@ func (e *entry) doubtful() bool {
 // grantOf returns the grant of e's next attempt: a new one, or that of the earlier term that may have handed
 // it out. Attempts of Dapr's jobs ended with that term, so those always get a new grant.
 func (a *Attempts) grantOf(e *entry) store.Grant {
-	if d := e.state.Run.Doubt; !d.Term.IsZero() && !e.isDapr() {
+	if d := e.state.Run.Doubt; !d.Term.IsZero() && !e.traits().endsWithStream {
 		return d
 	}
 	return store.Grant{Term: a.cfg.Term, Generation: e.contentGeneration()}
@@ -264,7 +264,7 @@ const awaitUnread = time.Minute
 // it has it.
 func (a *Attempts) acknowledge(e *entry, tok Token, now int64) {
 	r := &e.state.Run
-	if !e.doubtful() || e.isDapr() || tok.Grant != r.Doubt || tok.Attempt != r.Attempt+1 {
+	if !e.doubtful() || e.traits().endsWithStream || tok.Grant != r.Doubt || tok.Attempt != r.Attempt+1 {
 		return
 	}
 	if e.queued() {
@@ -272,7 +272,7 @@ func (a *Attempts) acknowledge(e *entry, tok Token, now int64) {
 	}
 	r.Attempt++
 	r.Grant = r.Doubt
-	r.Percent, r.Message, r.Said, r.Kept = 0, "", 0, false
+	r.Percent, r.Message, r.ReportedAt, r.Kept = 0, "", 0, false
 	if r.Started == 0 {
 		r.Started = now
 	}

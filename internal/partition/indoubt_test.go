@@ -273,7 +273,7 @@ func TestWhatIsAskedOfARunInDoubt(t *testing.T) {
 		"labels": {func(r *rig) { r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Note: "n"}) }, store.RunRecord{}},
 		"delete": {func(r *rig) {
 			r.bring(keyOf("a"))
-			if _, err := r.m.Delete(r.now, keyOf("a")); err != nil {
+			if _, err := r.m.Jobs.Delete(r.now, keyOf("a")); err != nil {
 				r.t.Fatal(err)
 			}
 		}, store.RunRecord{Status: carillon.RunCancelled, Reason: partition.ReasonDeleted}},

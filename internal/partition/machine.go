@@ -117,7 +117,11 @@ type Machine struct {
 	Attempts *Attempts // in force
 	Window   *Window   // which slice of the store is in memory
 
+	runs *runs // begins and ends them
+	Jobs *Jobs // what callers ask for
+
 	Backfills    *Backfills
+	BackfillRuns *BackfillRuns
 	Dependencies *Dependencies
 	Applied      *AppliedMarkers
 	History      *History
@@ -148,6 +152,19 @@ func newMachine(cfg Config) *Machine {
 	m.Dependencies = newDependencies(&m.out, cfg.Term.Epoch)
 	m.Applied = newAppliedMarkers(&m.out)
 	m.History = newHistory(&m.out, &m.cfg)
+	m.runs = &runs{
+		cfg: &m.cfg, out: &m.out, contents: m.contents, agenda: m.agenda, records: m.Records, due: m.due,
+		attempts: m.Attempts, window: m.Window,
+		backfills: m.Backfills, dependencies: m.Dependencies, history: m.History,
+	}
+	m.Jobs = &Jobs{
+		cfg: &m.cfg, out: &m.out, contents: m.contents, agenda: m.agenda, records: m.Records, due: m.due,
+		attempts: m.Attempts, window: m.Window, runs: m.runs, backfills: m.Backfills, applied: m.Applied, seal: m.seal,
+	}
+	m.BackfillRuns = &BackfillRuns{
+		cfg: &m.cfg, out: &m.out, records: m.Records, window: m.Window, runs: m.runs,
+		backfills: m.Backfills, history: m.History,
+	}
 	return m
 }
 

@@ -134,36 +134,36 @@ func (p timetable) withinLimit(from, newest int64) int64 {
 
 // choose returns the due time that e is to run now, and records those that it skips; see the table above. It
 // returns 0 if none runs, and then Next has moved on.
-func (m *Machine) choose(e *entry, now int64) int64 {
-	c := m.contents.timetableOf(e).choose(now)
-	m.skipTimes(e, c.skip, now)
+func (rs *runs) choose(e *entry, now int64) int64 {
+	c := rs.contents.timetableOf(e).choose(now)
+	rs.skipTimes(e, c.skip, now)
 	return c.run
 }
 
 // skipTimes records that scheduled times do not run, and moves Next past them.
-func (m *Machine) skipTimes(e *entry, sk skipped, now int64) {
+func (rs *runs) skipTimes(e *entry, sk skipped, now int64) {
 	if sk == (skipped{}) {
 		return
 	}
-	m.due.touch(e) // or the same times would be skipped again after a crash
-	e.state.Next = m.contents.timetableOf(e).next(sk.last)
+	rs.due.touch(e) // or the same times would be skipped again after a crash
+	e.state.Next = rs.contents.timetableOf(e).next(sk.last)
 	if sk.n == 0 {
 		return
 	}
 	e.state.Counters.Skipped += sk.n
-	m.History.add(e.job(), &e.state, store.RunRecord{
+	rs.history.add(e.job(), &e.state, store.RunRecord{
 		Key:    e.ref.Key,
-		ID:     identity.Run{Partition: uint16(m.cfg.Partition), UID: e.state.UID, Scheduled: sk.last},
+		ID:     identity.Run{Partition: uint16(rs.cfg.Partition), UID: e.state.UID, Scheduled: sk.last},
 		Status: carillon.RunSkipped, Reason: sk.reason, Skipped: sk.n, From: sk.first, Due: sk.last, Finished: now,
 	})
-	if m.cfg.Events.Skipped != nil {
-		m.cfg.Events.Skipped(sk.reason, sk.n)
+	if rs.cfg.Events.Skipped != nil {
+		rs.cfg.Events.Skipped(sk.reason, sk.n)
 	}
 }
 
 // skipLife records that the scheduled times up to the end of the job's life do not run, and leaves the job
 // without a next time.
-func (m *Machine) skipLife(e *entry, now int64, reason string) {
-	m.skipTimes(e, m.contents.timetableOf(e).skipLife(reason), now)
+func (rs *runs) skipLife(e *entry, now int64, reason string) {
+	rs.skipTimes(e, rs.contents.timetableOf(e).skipLife(reason), now)
 	e.state.Next = 0
 }

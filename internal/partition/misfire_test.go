@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/partition"
 )
@@ -65,7 +63,7 @@ func TestBoundsOnCatchingUp(t *testing.T) {
 			r.pause("a", true)
 			r.advance(68 * time.Second)
 			r.bring(keyOf("a"))
-			if _, err := r.m.SetPaused(r.now, keyOf("a"), carillon.PauseOptions{CatchUp: true}); err != nil {
+			if _, err := r.m.Jobs.SetPaused(r.now, keyOf("a"), carillon.PauseOptions{CatchUp: true}); err != nil {
 				t.Fatal(err)
 			}
 			r.flush()
@@ -153,66 +151,6 @@ func TestSpreadIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-func TestDeadRunsAreKeptAsLongAsConfigured(t *testing.T) {
-	r := newRig(t, partition.Config{DeadRetention: time.Hour, HistoryMost: 1})
-	r.mustPut(carillon.Job{Name: "a", FailurePolicy: carillon.FailurePolicy{Kind: carillon.PolicyConstant, OnExhausted: carillon.ExhaustedDead}.WithMaxRetries(0),
-		History: carillon.History{Runs: 1, Keep: time.Minute}})
-	r.failRun(r.deliver(1)[0])
-	r.flush()
-	for i, left := range []int{1, 1, 0} {
-		r.m.History.Sweep(r.now)
-		r.flush()
-		if n := len(r.history("a")); n != left {
-			t.Fatalf("%d: %d left", i, n)
-		}
-		r.advance(30*time.Minute + 1)
-	}
-}
-
-// TestABacklogIsWorkedOffByClass starts with more due than fits into memory. The highest priority goes first.
-func TestABacklogIsWorkedOffByClass(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		const window = 32
-		r := newRig(rt, partition.Config{WindowJobs: window, WindowBytes: 64 << 10})
-		classes := []carillon.Priority{carillon.PriorityCritical, carillon.PriorityHigh, carillon.PriorityNormal, carillon.PriorityLow}
-		n := rapid.IntRange(window, 10*window).Draw(rt, "jobs")
-		for i := range n {
-			j := carillon.Job{Name: fmt.Sprint(i), Priority: rapid.SampledFrom(classes).Draw(rt, "priority"), Lease: time.Hour,
-				Due: carillon.In(time.Minute + time.Duration(rapid.IntRange(0, 100).Draw(rt, "due"))*time.Millisecond)}
-			if rapid.IntRange(0, 9).Draw(rt, "large") == 0 {
-				j.Data = long
-			}
-			if rapid.IntRange(0, 9).Draw(rt, "future") == 0 {
-				j.Due, n = carillon.In(time.Hour), n-1
-			}
-			if _, err := r.put(j); err != nil {
-				rt.Fatal(err)
-			}
-		}
-		r.flush()
-		r.now += int64(2 * time.Minute)
-		r.start()
-		r.flush()
-		took := rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(rt, "took")
-		var order []uint8
-		for i := range n {
-			if s := r.m.Stats(); s.Resident > window*5/4 {
-				rt.Fatalf("%d in memory", s.Resident)
-			}
-			ds := r.deliver(1)
-			if len(ds) != 1 {
-				rt.Fatalf("%d of %d are delivered", i, n)
-			}
-			order = append(order, rank(r, ds[0]))
-			r.succeed(ds[0])
-			r.advance(took)
-		}
-		if took == 0 && !slices.IsSorted(order) {
-			rt.Fatalf("the order of classes is %v", order)
-		}
-	})
-}
-
 // rank returns the priority of the job that an attempt belongs to.
 func rank(r *rig, d partition.Delivery) uint8 {
 	j, err := r.m.Records.Job(keyOf(d.Run.Job))
@@ -222,28 +160,128 @@ func rank(r *rig, d partition.Delivery) uint8 {
 	return j.Priority.Rank()
 }
 
-// TestNoClassStarvesInABacklog feeds critical runs without end while a run of low priority waits in the
-// store.
-func TestNoClassStarvesInABacklog(t *testing.T) {
-	const window = 32
-	r := newRig(t, partition.Config{WindowJobs: window})
-	for i := range 20 * window {
-		r.mustPut(carillon.Job{Name: fmt.Sprintf("critical/%d", i), Priority: carillon.PriorityCritical, Due: carillon.In(time.Minute)})
-	}
-	r.mustPut(carillon.Job{Name: "low", Priority: carillon.PriorityLow, Due: carillon.In(time.Minute + 1)})
-	r.now += int64(2 * time.Minute)
-	r.start()
-	r.flush()
-	if s := r.m.Stats(); s.Resident > window {
-		t.Fatalf("%d in memory", s.Resident)
-	}
-	for range 10 * window {
-		d := r.deliver(1)[0]
-		if d.Run.Job == "low" {
-			return
+// TestSpreadMovesWhenATimeCounts checks a time that has come but whose jitter has not passed. It is neither
+// skipped because of an overlap that has ended nor lost to a pause that has ended.
+func TestSpreadMovesWhenATimeCounts(t *testing.T) {
+	tried := 0
+	for i := range 40 {
+		r := newRig(t, partition.Config{})
+		r.mustPut(carillon.Job{Name: fmt.Sprint(i), Schedule: "@every 1h", Jitter: time.Hour, Overlap: carillon.OverlapSkip})
+		r.advance(2*time.Hour - 1)
+		first := r.deliver(1)
+		if len(first) != 1 || first[0].Run.Due.UnixNano() > epoch+int64(2*time.Hour) {
+			continue
 		}
-		r.succeed(d)
-		r.advance(time.Second)
+		r.advance(2) // the second time has come
+		if i%2 == 0 {
+			r.pause(fmt.Sprint(i), true)
+			r.pause(fmt.Sprint(i), false)
+		}
+		r.succeed(first[0])
+		r.flush()
+		if len(r.deliver(1)) != 0 {
+			continue // with jitter its run is due, too
+		}
+		tried++
+		r.advance(time.Hour)
+		if ds := r.deliver(1); len(ds) != 1 || ds[0].Run.Scheduled.UnixNano() != epoch+int64(2*time.Hour) {
+			t.Fatalf("%d: the second time does not run: %+v %+v", i, ds, r.history(fmt.Sprint(i)))
+		}
 	}
-	t.Fatal("the low one starves")
+	if tried < 20 {
+		t.Fatalf("only %d of 40 tried", tried)
+	}
+}
+
+func TestMisfireRules(t *testing.T) {
+	for name, c := range map[string]struct {
+		misfire carillon.Misfire
+		want    []int // scheduled, in units of 10 s after the put
+	}{
+		"latest": {carillon.MisfireLatest, []int{6}},
+		"all":    {carillon.MisfireAll, []int{1, 2, 3, 4, 5, 6}},
+		"skip":   {carillon.MisfireSkip, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, partition.Config{})
+			r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Misfire: c.misfire})
+			r.now += int64(68 * time.Second) // everything is down
+			r.start()
+			r.flush()
+			var got []int
+			for ds := r.deliver(1); len(ds) == 1; ds = r.deliver(1) {
+				got = append(got, int((ds[0].Run.Scheduled.UnixNano()-epoch)/int64(10*time.Second)))
+				r.succeed(ds[0])
+				r.flush()
+			}
+			if len(got) != len(c.want) {
+				t.Fatalf("ran %v, want %v", got, c.want)
+			}
+			for i := range got {
+				if got[i] != c.want[i] {
+					t.Fatalf("ran %v, want %v", got, c.want)
+				}
+			}
+			r.flush()
+			accounted(t, r, "a", 10*time.Second, 6)
+		})
+	}
+}
+
+// accounted checks that each of the first n scheduled times of an interval job either has run or has a record
+// that says why not, but not both.
+func accounted(t tb, r *rig, name string, every time.Duration, n int) {
+	t.Helper()
+	seen := map[int64]int{}
+	for _, h := range r.history(name) {
+		if h.ID.Cause != carillon.CauseSchedule {
+			continue
+		}
+		if h.Status != carillon.RunSkipped || h.Skipped == 0 {
+			seen[h.ID.Scheduled]++
+			continue
+		}
+		count := uint64(0)
+		for at := h.From; at <= h.ID.Scheduled; at += int64(every) {
+			seen[at]++
+			count++
+		}
+		if count != h.Skipped {
+			t.Fatalf("a record of %d skipped times spans %d", h.Skipped, count)
+		}
+	}
+	for i := 1; i <= n; i++ {
+		at := epoch + int64(i)*int64(every)
+		if seen[at] != 1 {
+			t.Fatalf("scheduled time %d of %s is accounted for %d times", i, name, seen[at])
+		}
+		delete(seen, at)
+	}
+	if len(seen) != 0 {
+		t.Fatalf("records of times that were never scheduled: %v", seen)
+	}
+}
+
+func TestAPutInThePastFiresOnceAndMissesNothing(t *testing.T) {
+	for _, misfire := range []carillon.Misfire{carillon.MisfireLatest, carillon.MisfireAll, carillon.MisfireSkip} {
+		r := newRig(t, partition.Config{})
+		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Due: carillon.At(time.Unix(0, epoch).Add(-time.Minute - 3*time.Second)), Misfire: misfire, CatchUpWindow: time.Second})
+		ds := r.deliver(5)
+		if len(ds) != 1 {
+			t.Fatalf("%v: %d runs at once", misfire, len(ds))
+		}
+		r.succeed(ds[0])
+		r.flush()
+		if h := r.history("a"); len(h) != 1 {
+			t.Fatalf("%v: history %+v", misfire, h)
+		}
+		r.advance(7*time.Second - 1)
+		if ds := r.deliver(5); len(ds) != 0 {
+			t.Fatalf("%v: out of phase", misfire)
+		}
+		r.advance(1)
+		if ds := r.deliver(5); len(ds) != 1 {
+			t.Fatalf("%v: does not keep the phase of its due time", misfire)
+		}
+	}
 }

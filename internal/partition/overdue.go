@@ -7,59 +7,59 @@ import (
 )
 
 // overdue handles an attempt in force whose lease, timeout or age has reached its limit.
-func (m *Machine) overdue(e *entry, now int64) {
+func (rs *runs) overdue(e *entry, now int64) {
 	over := e.over() <= now
 	switch {
-	case over && m.Records.specMissing(e):
-		m.due.block(e)
+	case over && rs.records.specMissing(e):
+		rs.due.block(e)
 	case over && e.putsOff(now):
-		m.agenda.rearm(e)
+		rs.agenda.rearm(e)
 	case over && e.state.Run.Kept:
-		m.Attempts.miss(e, now)
+		rs.attempts.miss(e, now)
 	case e.state.Run.Deadline <= now:
-		m.Attempts.stopUnheard(e)
-		m.fail(e, now, failure{message: "timeout: no result within " + e.job().TimeoutOrDefault().String()})
+		rs.attempts.stopUnheard(e)
+		rs.fail(e, now, failure{message: "timeout: no result within " + e.job().TimeoutOrDefault().String()})
 	case e.attempt.lease <= now:
-		m.Attempts.stopUnheard(e)
-		m.fail(e, now, failure{message: "lease expired: no beat within " + e.job().LeaseOrDefault().String(), lost: true})
-	case !e.attempt.current && e.attempt.granted+int64(m.cfg.GrantAfter) <= now && m.Attempts.mayKeep(e, now):
-		m.Attempts.keep(e)
-		m.agenda.rearm(e)
+		rs.attempts.stopUnheard(e)
+		rs.fail(e, now, failure{message: "lease expired: no beat within " + e.job().LeaseOrDefault().String(), lost: true})
+	case !e.attempt.current && e.attempt.granted+int64(rs.cfg.GrantAfter) <= now && rs.attempts.mayKeep(e, now):
+		rs.attempts.keep(e)
+		rs.agenda.rearm(e)
 	default:
-		m.agenda.rearm(e)
+		rs.agenda.rearm(e)
 	}
 }
 
 // suspend pauses a recurring job whose schedule can no longer be parsed, for example because its time zone
 // was removed from the node's data. The job keeps its next time, for when that is mended.
-func (m *Machine) suspend(e *entry, now int64) {
+func (rs *runs) suspend(e *entry, now int64) {
 	_, err := e.job().ParseSchedule()
-	m.pause(e, now, fmt.Sprintf("paused because the schedule cannot be read any more: %v", err))
+	rs.pause(e, now, fmt.Sprintf("paused because the schedule cannot be read any more: %v", err))
 }
 
 // endLife removes a job whose life has ended while it was paused.
-func (m *Machine) endLife(e *entry, now int64) {
+func (rs *runs) endLife(e *entry, now int64) {
 	switch {
 	case e.state.Expires == 0 || now <= e.state.Expires:
-		m.agenda.rearm(e)
+		rs.agenda.rearm(e)
 		return
-	case m.Records.specMissing(e):
-		m.due.block(e)
+	case rs.records.specMissing(e):
+		rs.due.block(e)
 		return
 	}
 	reason := ReasonPaused
 	if !e.job().Recurring() {
 		reason = ReasonExpired
 	}
-	m.skipLife(e, now, reason)
-	m.due.touch(e)
-	m.endOrRearm(e)
+	rs.skipLife(e, now, reason)
+	rs.due.touch(e)
+	rs.endOrRearm(e)
 }
 
 // expireRun ends a run that waited for a consumer until its job's life was over.
-func (m *Machine) expireRun(e *entry, now int64) {
-	if m.Records.specMissing(e) {
-		m.due.block(e)
+func (rs *runs) expireRun(e *entry, now int64) {
+	if rs.records.specMissing(e) {
+		rs.due.block(e)
 		return
 	}
 	end := ending{status: carillon.RunSkipped, reason: ReasonExpired}
@@ -67,8 +67,8 @@ func (m *Machine) expireRun(e *entry, now int64) {
 		j := e.job()
 		end.status = exhausted(j.FailurePolicy.Resolve(j.Recurring()))
 	}
-	m.skipLife(e, now, ReasonExpired)
-	m.finish(e, now, end)
+	rs.skipLife(e, now, ReasonExpired)
+	rs.finish(e, now, end)
 }
 
 // remove deletes the record. It stays in memory until the delete is durable.

@@ -18,8 +18,8 @@ import (
 
 // overlapRule is what an overlap rule does.
 type overlapRule struct {
-	act  func(m *Machine, e *entry, now int64) // when the time comes; nil: nothing, it waits for the end of the run
-	skip bool                                  // the times that have come by the end of the run are skipped
+	act  func(rs *runs, e *entry, now int64) // when the time comes; nil: nothing, it waits for the end of the run
+	skip bool                                // the times that have come by the end of the run are skipped
 }
 
 // overlapOf returns what the rule does.
@@ -28,9 +28,9 @@ func overlapOf(o carillon.Overlap) overlapRule {
 	case carillon.OverlapSkip:
 		return overlapRule{skip: true}
 	case carillon.OverlapAllow:
-		return overlapRule{act: (*Machine).beginBeside}
+		return overlapRule{act: (*runs).beginBeside}
 	case carillon.OverlapReplace:
-		return overlapRule{act: (*Machine).replaceRun}
+		return overlapRule{act: (*runs).replaceRun}
 	case carillon.OverlapSerial:
 	}
 	return overlapRule{}
@@ -66,74 +66,74 @@ func (g *agenda) overlapping(e *entry, now int64) bool {
 }
 
 // overlap acts upon the next scheduled time while the job's run is unfinished.
-func (m *Machine) overlap(e *entry, now int64) {
-	if m.Records.specMissing(e) {
-		m.due.block(e) // only a run that is not ready can lack its spec
+func (rs *runs) overlap(e *entry, now int64) {
+	if rs.records.specMissing(e) {
+		rs.due.block(e) // only a run that is not ready can lack its spec
 		return
 	}
-	if m.contents.unscheduled(e) {
-		m.suspend(e, now)
+	if rs.contents.unscheduled(e) {
+		rs.suspend(e, now)
 		return
 	}
 	if act := overlapOf(e.job().Overlap).act; act != nil {
-		act(m, e, now)
+		act(rs, e, now)
 	} else {
-		m.agenda.rearm(e)
+		rs.agenda.rearm(e)
 	}
 }
 
 // overlapped records, when e's run has ended, the times that OverlapSkip skips. It does so once, and not at
 // each time, so that they share one record (docs/decisions/0017).
-func (m *Machine) overlapped(e *entry, now int64) {
-	if e.state.Next == 0 || !overlapOf(e.job().Overlap).skip || m.contents.nextDue(e) > now {
+func (rs *runs) overlapped(e *entry, now int64) {
+	if e.state.Next == 0 || !overlapOf(e.job().Overlap).skip || rs.contents.nextDue(e) > now {
 		return
 	}
-	if p := m.contents.timetableOf(e); p.sched != nil {
-		m.skipTimes(e, p.skipDue(now, ReasonOverlap), now)
+	if p := rs.contents.timetableOf(e); p.sched != nil {
+		rs.skipTimes(e, p.skipDue(now, ReasonOverlap), now)
 	}
 }
 
 // replaceRun ends the unfinished run and begins the next one (OverlapReplace).
-func (m *Machine) replaceRun(e *entry, now int64) {
-	t := m.choose(e, now)
+func (rs *runs) replaceRun(e *entry, now int64) {
+	t := rs.choose(e, now)
 	if t == 0 { // the misfire rule skips the time, so the unfinished run goes on
-		m.agenda.rearm(e)
+		rs.agenda.rearm(e)
 		return
 	}
-	m.detach(e, now, true)
+	rs.detach(e, now, true)
 	end := ending{status: carillon.RunCancelled, reason: ReasonOverlap}
 	if e.state.Run.Attempt == 0 {
 		end.status = carillon.RunSkipped
 	}
-	m.closeRun(e, now, end)
-	m.due.touch(e)
-	m.due.start(e, t, now)
+	rs.closeRun(e, now, end)
+	rs.due.touch(e)
+	rs.due.start(e, t, now)
 }
 
 // beginBeside begins the next run as a pending run (OverlapAllow), unless the job has carillon.MaxPending of
 // them.
-func (m *Machine) beginBeside(e *entry, now int64) {
-	s, p := &e.state, m.contents.timetableOf(e)
-	if m.Window.waiting() > 2*m.cfg.WindowJobs { // due runs must leave memory first
+func (rs *runs) beginBeside(e *entry, now int64) {
+	s, p := &e.state, rs.contents.timetableOf(e)
+	if rs.window.waiting() > 2*rs.cfg.WindowJobs { // due runs must leave memory first
 		e.later = now + int64(besideEvery)
-		m.agenda.rearm(e)
+		rs.agenda.rearm(e)
 		return
 	}
 	e.later = 0
 	if s.Pending >= carillon.MaxPending {
-		m.skipTimes(e, p.skipDue(now, ReasonOverlap), now)
-		m.agenda.rearm(e)
+		rs.skipTimes(e, p.skipDue(now, ReasonOverlap), now)
+		rs.agenda.rearm(e)
 		return
 	}
-	if t := m.choose(e, now); t != 0 {
+	if t := rs.choose(e, now); t != 0 {
 		p.begin(t)
-		m.due.closeWaits(e, now)
+		rs.due.closeWaits(e, now)
 		s.Triggers++
 		run := store.RunState{Live: true, Scheduled: t, Due: p.due(t), Cause: carillon.CauseSchedule}
-		m.addPending(e, store.State{UID: s.UID, Generation: s.Generation, Created: now, Updated: now, Priority: s.Priority, Run: run}, nil)
-		m.due.touch(e) // or, if this step were lost in a crash, a later time could be handed out before it
+		rs.addPending(e, store.State{UID: s.UID, Generation: s.Generation, Created: now, Updated: now, Priority: s.Priority, Run: run}, nil)
+		rs.due.touch(e) // or, if this step were lost in a crash, a later time could be handed out before it
 	}
-	m.agenda.rearm(e)
+	rs.agenda.rearm(e)
 }
 
 // besideEvery is how long a job waits before it tries again to begin a run beside another while memory is

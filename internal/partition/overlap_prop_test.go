@@ -114,20 +114,20 @@ func (l *timeline) Report(rt *rapid.T) {
 
 func (l *timeline) Pause(rt *rapid.T) {
 	l.whole(keyOf("a"))
-	_, _ = l.m.SetPaused(l.now, keyOf("a"), carillon.PauseOptions{ // it may be gone
+	_, _ = l.m.Jobs.SetPaused(l.now, keyOf("a"), carillon.PauseOptions{ // it may be gone
 		Paused: rapid.Bool().Draw(rt, "paused"), CatchUp: rapid.Bool().Draw(rt, "catch up")})
 	l.maybeCommit(rt)
 }
 
 func (l *timeline) Skip(rt *rapid.T) {
 	l.whole(keyOf("a"))
-	_, _ = l.m.Skip(l.now, keyOf("a")) // it may be gone
+	_, _ = l.m.Jobs.Skip(l.now, keyOf("a")) // it may be gone
 	l.maybeCommit(rt)
 }
 
 func (l *timeline) Trigger(rt *rapid.T) {
 	l.bring(keyOf("a"))
-	_, _ = l.m.Trigger(l.now, keyOf("a")) // it may be gone
+	_, _ = l.m.Jobs.Trigger(l.now, keyOf("a")) // it may be gone
 	l.maybeCommit(rt)
 }
 
@@ -144,7 +144,7 @@ func (l *timeline) Cancel(rt *rapid.T) {
 	if err != nil {
 		rt.Fatal(err)
 	}
-	l.m.Cancel(l.now, id)
+	l.m.Jobs.Cancel(l.now, id)
 	l.maybeCommit(rt)
 }
 
@@ -167,7 +167,7 @@ func (l *timeline) endless() bool { return l.job.Repeats == 0 && l.job.TTL.IsZer
 func (l *timeline) settle() {
 	l.commit()
 	l.bring(keyOf("a"))
-	_, _ = l.m.SetPaused(l.now, keyOf("a"), carillon.PauseOptions{}) // it may be gone
+	_, _ = l.m.Jobs.SetPaused(l.now, keyOf("a"), carillon.PauseOptions{}) // it may be gone
 	for idle, until := 0, l.now+int64(time.Minute); ; {
 		l.commit()
 		l.recall()
@@ -222,7 +222,7 @@ func (l *timeline) check(rt *rapid.T) {
 	accounted(rt, l.rig, "a", l.every, int((upTo-epoch)/int64(l.every)))
 	if err == nil {
 		l.ended(rt, j)
-		if _, err := l.m.Delete(l.now, keyOf("a")); err != nil {
+		if _, err := l.m.Jobs.Delete(l.now, keyOf("a")); err != nil {
 			rt.Fatal(err)
 		}
 	}

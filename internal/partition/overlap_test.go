@@ -143,7 +143,7 @@ func TestTheNumberOfRunsBesideAJobIsLimited(t *testing.T) {
 		r.trigger("a")
 	}
 	r.flush()
-	if _, err := r.m.Trigger(r.now, keyOf("a")); !errors.Is(err, carillon.ResourceExhausted) || !strings.Contains(err.Error(), "10000") {
+	if _, err := r.m.Jobs.Trigger(r.now, keyOf("a")); !errors.Is(err, carillon.ResourceExhausted) || !strings.Contains(err.Error(), "10000") {
 		t.Fatalf("one more: %v", err)
 	}
 	r.advance(4 * time.Hour) // the first is in the job's own record, for the others there is no place
@@ -155,7 +155,7 @@ func TestTheNumberOfRunsBesideAJobIsLimited(t *testing.T) {
 
 func (r *rig) skip(name string) (carillon.SkipResult, error) {
 	r.bring(keyOf(name))
-	s, err := r.m.Skip(r.now, keyOf(name))
+	s, err := r.m.Jobs.Skip(r.now, keyOf(name))
 	r.flush()
 	return s, err
 }
@@ -352,5 +352,42 @@ func TestRunsBesideEachOtherDoNotFillMemory(t *testing.T) {
 	accounted(t, r, "a", time.Hour, times)
 	if n := r.passedOver("a"); len(n) != 0 {
 		t.Fatalf("did not run: %v", n)
+	}
+}
+
+func TestOverlapSkip(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapSkip})
+	r.advance(10 * time.Second)
+	d := r.deliver(1)[0]
+	r.advance(35 * time.Second)
+	if ds := r.deliver(1); len(ds) != 0 {
+		t.Fatal("overlaps")
+	}
+	r.succeed(d)
+	r.flush()
+	if ds := r.deliver(1); len(ds) != 0 {
+		t.Fatal("a skipped time runs")
+	}
+	r.advance(5 * time.Second)
+	ds := r.deliver(1)
+	if len(ds) != 1 {
+		t.Fatal("does not go on")
+	}
+	r.succeed(ds[0])
+	r.flush()
+	accounted(t, r, "a", 10*time.Second, 5)
+}
+
+func TestSerialWaits(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Misfire: carillon.MisfireSkip})
+	r.advance(10 * time.Second)
+	d := r.deliver(1)[0]
+	r.advance(12 * time.Second)
+	r.succeed(d)
+	r.flush()
+	if ds := r.deliver(1); len(ds) != 1 || ds[0].Run.Scheduled.UnixNano() != epoch+int64(20*time.Second) {
+		t.Fatalf("the time that waited does not run: %+v", ds)
 	}
 }

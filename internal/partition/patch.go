@@ -8,8 +8,8 @@ import (
 
 // Patch changes the named fields of a job. at is the instant from which relative times count; 0 is now. waits
 // are the waits for names that are new in its DependsOn.
-func (m *Machine) Patch(now, at int64, key carillon.Key, patch carillon.Patch, waits ...store.Wait) (carillon.PutResult, error) {
-	e := m.Records.find(key)
+func (js *Jobs) Patch(now, at int64, key carillon.Key, patch carillon.Patch, waits ...store.Wait) (carillon.PutResult, error) {
+	e := js.records.find(key)
 	switch {
 	case e == nil:
 		return carillon.PutResult{}, notFound(key)
@@ -23,14 +23,14 @@ func (m *Machine) Patch(now, at int64, key carillon.Key, patch carillon.Patch, w
 		return carillon.PutResult{}, err
 	}
 	j.Namespace, j.Name = key.Namespace, key.Name
-	if err := patch.ValidatePatched(&old, &j, m.cfg.Limits); err != nil {
+	if err := patch.ValidatePatched(&old, &j, js.cfg.Limits); err != nil {
 		return carillon.PutResult{}, err
 	}
-	if s := m.cfg.Settings(key.Namespace); s != nil && s.Strict {
+	if s := js.cfg.Settings(key.Namespace); s != nil && s.Strict {
 		if err := plan.CheckRetryWindow(&j); err != nil {
 			return carillon.PutResult{}, err
 		}
 	}
 	retimed := plan.Names(&patch, plan.EffectTimes) && replans(e, &old, &j)
-	return m.edit(now, e, &PutRequest{Job: &j, At: at, Waits: waits}, retimed)
+	return js.edit(now, e, &PutRequest{Job: &j, At: at, Waits: waits}, retimed)
 }

@@ -115,7 +115,7 @@ func TestANewTermTakesBackWhatNeverLeft(t *testing.T) {
 				r := newRig(t, partition.Config{})
 				if beside {
 					r.mustPut(carillon.Job{Name: "a", Due: carillon.At(time.Unix(0, epoch).Add(time.Hour))})
-					if _, err := r.m.Trigger(r.now, keyA); err != nil {
+					if _, err := r.m.Jobs.Trigger(r.now, keyA); err != nil {
 						t.Fatal(err)
 					}
 					r.flush()
@@ -156,7 +156,7 @@ func TestANewTermTakesBackWhatNeverLeft(t *testing.T) {
 func TestWhatHasLeftIsNotPledged(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.deliverPending(carillon.Job{Due: carillon.At(time.Unix(0, epoch))})
-	if _, err := r.m.Delete(r.now, keyA); err != nil {
+	if _, err := r.m.Jobs.Delete(r.now, keyA); err != nil {
 		t.Fatal(err)
 	}
 	if pending := r.m.Attempts.PendingDeliveries(); len(pending) != 0 {
@@ -180,14 +180,14 @@ func TestWhatEndsAnAttemptOnItsWay(t *testing.T) {
 	}{
 		"cancel": {func(r *rig) error {
 			id, err := identity.ParseRun(r.runID(keyA))
-			c, ok := r.m.Cancel(r.now, id)
+			c, ok := r.m.Jobs.Cancel(r.now, id)
 			if !ok || !c.Prevented || c.Interrupted {
 				t.Errorf("cancelled %+v %v", c, ok)
 			}
 			return err
 		}, 1, 0},
 		"delete": {func(r *rig) error {
-			d, err := r.m.Delete(r.now, keyA)
+			d, err := r.m.Jobs.Delete(r.now, keyA)
 			if d.Interrupted {
 				t.Error("interrupted what had not begun")
 			}

@@ -124,7 +124,7 @@ func (m *Machine) seal() {
 		return
 	}
 	o := &m.out
-	m.settleAllCounts()
+	o.settleAllCounts()
 	o.small = append(o.small, m.Backfills.records()...)
 	b := &store.Batch{Runs: o.runs, Redrive: o.redrive, Trims: o.trims, Expire: o.expire, MetaRecords: lastOf(o.small)}
 	if gone := goneOf(o.changed); gone < len(o.changed) {
@@ -275,5 +275,5 @@ func (m *Machine) resume(e *entry, now int64) {
 		m.due.enqueue(e, now) // it was being read back from the store
 		return
 	}
-	m.wakeUp(e, now)
+	m.runs.wakeUp(e, now)
 }

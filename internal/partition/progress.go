@@ -12,7 +12,7 @@ import (
 // written when the state is written anyway, so the answer waits for no batch.
 func (a *Attempts) progress(e *entry, now int64, p carillon.Progress) Verdict {
 	r := &e.state.Run
-	r.Percent, r.Message, r.Said = percent(p.Percent), progressMessage(p.Message), now
+	r.Percent, r.Message, r.ReportedAt = percent(p.Percent), progressMessage(p.Message), now
 	a.extend(e, now)
 	a.out.begin()
 	return Accepted
@@ -40,22 +40,22 @@ const notRescheduled = "reschedule: "
 
 // reschedule ends the attempt in force without a failure. The same run is attempted again at the time asked
 // for, and its failure policy counts attempts from there.
-func (m *Machine) reschedule(e *entry, now int64, r *Report) {
+func (rs *runs) reschedule(e *entry, now int64, r *Report) {
 	owner, run := e.owner(), &e.state.Run
 	switch {
 	case r.At.IsZero() || !carillon.Storable(r.At):
-		m.fail(e, now, failure{report: r, message: notRescheduled +
+		rs.fail(e, now, failure{report: r, message: notRescheduled +
 			"at: give an instant from " + text(carillon.EarliestTime) + " to " + text(carillon.LatestTime)})
 		return
 	case owner.state.Expires != 0 && max(now, r.At.UnixNano()) > owner.state.Expires:
-		m.fail(e, now, failure{report: r, permanent: true, message: notRescheduled +
+		rs.fail(e, now, failure{report: r, permanent: true, message: notRescheduled +
 			"at: " + text(r.At) + " is after the end of the job's life, " + text(toTime(owner.state.Expires))})
 		return
 	}
-	m.Attempts.end(e, true)
+	rs.attempts.end(e, true)
 	run.Due, run.Uncounted = max(now, r.At.UnixNano()), run.Attempt
-	m.due.touch(e)
-	m.agenda.rearm(e)
+	rs.due.touch(e)
+	rs.agenda.rearm(e)
 }
 
 // text formats t for people, in UTC.

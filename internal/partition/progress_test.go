@@ -146,7 +146,7 @@ func TestProgressIsKeptAndExtendsTheLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.m.Cancel(r.now, id)
+	r.m.Jobs.Cancel(r.now, id)
 	r.flush()
 	if v := say(carillon.Progress{}); v != partition.Stale {
 		t.Fatalf("of a run that has ended: %v", v)

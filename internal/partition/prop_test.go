@@ -89,7 +89,7 @@ func (w *world) Delete(rt *rapid.T) {
 	w.rt = rt
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: rapid.SampledFrom(names).Draw(rt, "name")}
 	w.bring(key)
-	if _, err := w.m.Delete(w.now, key); err != nil {
+	if _, err := w.m.Jobs.Delete(w.now, key); err != nil {
 		return
 	}
 	w.whenDurable(func() { delete(w.oneShots, key.Name) })
@@ -100,7 +100,7 @@ func (w *world) Trigger(rt *rapid.T) {
 	w.rt = rt
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: rapid.SampledFrom(names).Draw(rt, "name")}
 	w.bring(key)
-	if _, err := w.m.Trigger(w.now, key); err == nil {
+	if _, err := w.m.Jobs.Trigger(w.now, key); err == nil {
 		w.commit()
 	}
 }
@@ -109,7 +109,7 @@ func (w *world) Pause(rt *rapid.T) {
 	w.rt = rt
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: rapid.SampledFrom(names).Draw(rt, "name")}
 	w.bring(key)
-	if _, err := w.m.SetPaused(w.now, key, carillon.PauseOptions{Paused: rapid.Bool().Draw(rt, "paused")}); err == nil {
+	if _, err := w.m.Jobs.SetPaused(w.now, key, carillon.PauseOptions{Paused: rapid.Bool().Draw(rt, "paused")}); err == nil {
 		w.commit()
 	}
 }
@@ -238,7 +238,7 @@ func (w *world) finish() {
 	for _, n := range names {
 		key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: n}
 		w.bring(key)
-		_, _ = w.m.SetPaused(w.now, key, carillon.PauseOptions{}) // unknown names are fine
+		_, _ = w.m.Jobs.SetPaused(w.now, key, carillon.PauseOptions{}) // unknown names are fine
 	}
 	w.drain()
 	for name, uid := range w.oneShots {
@@ -255,7 +255,7 @@ func (w *world) finish() {
 			w.t.Fatalf("I12: %s is left behind: %+v", r.Name, r.State)
 		}
 		w.bring(r.Key)
-		if _, err := w.m.Delete(w.now, r.Key); err != nil {
+		if _, err := w.m.Jobs.Delete(w.now, r.Key); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -309,7 +309,7 @@ func TestEveryScheduledTimeIsAccountedFor(t *testing.T) {
 		})
 		key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
 		w.bring(key)
-		if _, err := w.m.SetPaused(w.now, key, carillon.PauseOptions{}); err != nil {
+		if _, err := w.m.Jobs.SetPaused(w.now, key, carillon.PauseOptions{}); err != nil {
 			rt.Fatal(err)
 		}
 		w.drain()

@@ -42,18 +42,18 @@ func (r *PutRequest) encoded() []byte {
 //	  the content is the same                   at most the job is paused or resumed
 //	  its times change           retime.go      they are counted anew, or the next one is found again
 //	  what its runs do changes   supersede.go   unfinished runs go on with the new content
-func (m *Machine) Put(now int64, req PutRequest) (carillon.PutResult, error) {
-	e := m.Records.find(req.Job.Key())
+func (js *Jobs) Put(now int64, req PutRequest) (carillon.PutResult, error) {
+	e := js.records.find(req.Job.Key())
 	if err := checkOptions(e, &req); err != nil {
 		return carillon.PutResult{}, err
 	}
 	switch {
 	case e == nil:
-		return m.create(now, &req)
+		return js.create(now, &req)
 	case req.Options.Replace:
-		return m.replaceJob(now, e, &req)
+		return js.replaceJob(now, e, &req)
 	}
-	return m.edit(now, e, &req, replans(e, e.job(), req.Job))
+	return js.edit(now, e, &req, replans(e, e.job(), req.Job))
 }
 
 // checkOptions returns an error if the options of a put do not allow it to replace e, or to create a job if e is
@@ -71,42 +71,42 @@ func checkOptions(e *entry, req *PutRequest) error {
 }
 
 // create stores a new job.
-func (m *Machine) create(now int64, req *PutRequest) (carillon.PutResult, error) {
-	e, err := m.draft(now, req)
+func (js *Jobs) create(now int64, req *PutRequest) (carillon.PutResult, error) {
+	e, err := js.draft(now, req)
 	if err != nil {
 		return carillon.PutResult{}, err
 	}
-	if old := m.Records.entries[e.ref]; old != nil && old.seq == m.out.seq {
-		m.seal() // the delete of its namesake must come first
+	if old := js.records.entries[e.ref]; old != nil && old.seq == js.out.seq {
+		js.seal() // the delete of its namesake must come first
 	}
-	m.Records.entries[e.ref] = e
-	return m.created(e, req.Job), nil
+	js.records.entries[e.ref] = e
+	return js.store(e, req.Job), nil
 }
 
 // draft returns an entry for a new job that is not in the machine yet.
-func (m *Machine) draft(now int64, req *PutRequest) (*entry, error) {
+func (js *Jobs) draft(now int64, req *PutRequest) (*entry, error) {
 	j := req.Job
 	ref, at := store.Ref{Key: j.Key()}, req.at(now)
 	e := &entry{ref: ref, timer: -1, fresh: true, state: store.State{
 		UID: identity.NewUID(ref.Key, req.Random), Generation: 1, Created: at, Updated: at,
 		Priority: j.Priority.Rank(), Jitter: int64(j.Jitter), Paused: j.Paused, Waits: newWaits(at, j.DependsOn, nil, req.Waits, true),
-		Settled: m.cfg.Term.Epoch,
+		Settled: js.cfg.Term.Epoch,
 	}}
-	m.contents.set(e, req.encoded())
+	js.contents.set(e, req.encoded())
 	e.decoded = j // until it is created: saves decoding, but the job belongs to the caller
-	if err := m.contents.timetableOf(e).first(at); err != nil {
-		m.contents.bytes -= len(e.spec)
+	if err := js.contents.timetableOf(e).first(at); err != nil {
+		js.contents.bytes -= len(e.spec)
 		return nil, err
 	}
 	return e, nil
 }
 
-// created has a new job written and its timer set.
-func (m *Machine) created(e *entry, j *carillon.Job) carillon.PutResult {
+// store has a new job written and its timer set.
+func (js *Jobs) store(e *entry, j *carillon.Job) carillon.PutResult {
 	e.decoded = j
-	m.due.touch(e)
-	m.agenda.rearm(e)
-	put := carillon.PutResult{Job: m.Records.view(e), Created: true, Changed: true, Warnings: warnings(j)}
+	js.due.touch(e)
+	js.agenda.rearm(e)
+	put := carillon.PutResult{Job: js.records.view(e), Created: true, Changed: true, Warnings: warnings(j)}
 	e.decoded = nil
 	return put
 }
@@ -114,44 +114,44 @@ func (m *Machine) created(e *entry, j *carillon.Job) carillon.PutResult {
 // replaceJob puts a job in place of e as if e had been deleted first, in one batch. The record stays, and
 // everything in it becomes the new job's. Only the number of the last pending run and the count of history
 // records go on, because both belong to the name.
-func (m *Machine) replaceJob(now int64, e *entry, req *PutRequest) (carillon.PutResult, error) {
+func (js *Jobs) replaceJob(now int64, e *entry, req *PutRequest) (carillon.PutResult, error) {
 	if !e.complete() {
 		return carillon.PutResult{}, carillon.Errorf(carillon.FailedPrecondition, "name",
 			"job %q has unfinished runs that are older than the %d triggers that are looked through for them: delete it first", e.ref.Name, SearchAll)
 	}
-	d, err := m.draft(now, req)
+	d, err := js.draft(now, req)
 	if err != nil {
 		return carillon.PutResult{}, err
 	}
-	m.cancelRuns(e, now, ReasonReplaced)
-	m.Window.unlist(e) // while the old state still says where it is filed
+	js.cancelRuns(e, now, ReasonReplaced)
+	js.window.unlist(e) // while the old state still says where it is filed
 	d.state.Triggers, d.state.Kept = e.state.Triggers, e.state.Kept
-	m.contents.bytes -= len(d.spec) // draft counted the spec, and setSpec counts it again
-	m.contents.set(e, d.spec)
-	e.state, e.fresh, e.later, e.content = d.state, true, 0, m.out.seq
-	return m.created(e, req.Job), nil
+	js.contents.bytes -= len(d.spec) // draft counted the spec, and setSpec counts it again
+	js.contents.set(e, d.spec)
+	e.state, e.fresh, e.later, e.content = d.state, true, 0, js.out.seq
+	return js.store(e, req.Job), nil
 }
 
 // edit gives a job other content. retimed says that its times are counted again, even if nothing differs.
-func (m *Machine) edit(now int64, e *entry, req *PutRequest, retimed bool) (carillon.PutResult, error) {
+func (js *Jobs) edit(now int64, e *entry, req *PutRequest, retimed bool) (carillon.PutResult, error) {
 	j, old := req.Job, e.job()
 	if bytes.Equal(req.encoded(), e.spec) && !retimed {
 		changed := e.state.Paused != j.Paused
-		m.changePaused(e, j.Paused, false, now)
-		return carillon.PutResult{Job: m.Records.view(e), Changed: changed}, nil
+		js.runs.changePaused(e, j.Paused, false, now)
+		return carillon.PutResult{Job: js.records.view(e), Changed: changed}, nil
 	}
 	before, oldSpec := e.state, e.spec
-	m.contents.set(e, req.encoded())
+	js.contents.set(e, req.encoded())
 	if retimed {
-		if err := m.contents.timetableOf(e).first(req.at(now)); err != nil {
-			m.contents.set(e, oldSpec)
+		if err := js.contents.timetableOf(e).first(req.at(now)); err != nil {
+			js.contents.set(e, oldSpec)
 			e.state = before
 			return carillon.PutResult{}, err
 		}
 	}
 	planned := e.state
 	e.state = before // until the entry has left the list where it is filed by its old priority
-	m.due.touch(e)
+	js.due.touch(e)
 	e.state = planned
 	s := &e.state
 	s.Generation++
@@ -159,22 +159,22 @@ func (m *Machine) edit(now int64, e *entry, req *PutRequest, retimed bool) (cari
 	switch {
 	case retimed:
 		sameDue := !rearms(j) && old.Due == j.Due && old.Recurring() == j.Recurring()
-		mayRun := func(t int64) bool { return m.Records.familyOf(e).mayRun(t, j.Recurring()) }
-		if m.contents.timetableOf(e).retime(now, before.Next, sameDue, mayRun) {
-			m.detach(e, now, false)
-			m.closeRun(e, now, ending{status: carillon.RunCancelled, reason: ReasonReplaced})
+		mayRun := func(t int64) bool { return js.records.familyOf(e).mayRun(t, j.Recurring()) }
+		if js.contents.timetableOf(e).retime(now, before.Next, sameDue, mayRun) {
+			js.runs.detach(e, now, false)
+			js.runs.closeRun(e, now, ending{status: carillon.RunCancelled, reason: ReasonReplaced})
 		}
 	case retimes(old, j):
-		m.contents.timetableOf(e).reread(now)
+		js.contents.timetableOf(e).reread(now)
 	}
 	s.Waits = newWaits(req.at(now), j.DependsOn, s.Waits, req.Waits, retimed && !j.Recurring() && !s.Run.Live)
 	unwait(s)
 	if supersedes(old, j) {
-		m.supersede(e)
+		js.supersede(e)
 	}
-	m.changePaused(e, j.Paused, false, now)
-	m.removeOrRearm(e) // it may have run as often as it is now meant to
-	return carillon.PutResult{Job: m.Records.view(e), Changed: true, Warnings: warnings(j)}, nil
+	js.runs.changePaused(e, j.Paused, false, now)
+	js.runs.removeOrRearm(e) // it may have run as often as it is now meant to
+	return carillon.PutResult{Job: js.records.view(e), Changed: true, Warnings: warnings(j)}, nil
 }
 
 // warnings returns what the author of a valid job may not expect of it, each with the field before a colon.

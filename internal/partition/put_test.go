@@ -13,7 +13,7 @@ func (r *rig) putIf(j carillon.Job, o carillon.PutOptions) (carillon.PutResult, 
 	j.Namespace, j.Target = carillon.DefaultNamespace, carillon.WorkerQueue("q")
 	r.bring(j.Key())
 	r.uids++
-	p, err := r.m.Put(r.now, partition.PutRequest{Job: &j, Options: o, Random: [8]byte{byte(r.uids), 1}})
+	p, err := r.m.Jobs.Put(r.now, partition.PutRequest{Job: &j, Options: o, Random: [8]byte{byte(r.uids), 1}})
 	r.flush()
 	return p, err
 }
@@ -47,77 +47,12 @@ func TestPutModes(t *testing.T) {
 		t.Fatalf("%+v %v", second, err)
 	}
 	r.bring(keyOf("a"))
-	if _, err := r.m.Delete(r.now, keyOf("a")); err != nil {
+	if _, err := r.m.Jobs.Delete(r.now, keyOf("a")); err != nil {
 		t.Fatal(err)
 	}
 	third, err := r.putIf(daily, carillon.PutOptions{IfAbsent: true})
 	if err != nil || !third.Created || third.Job.Status.Generation != 1 || third.Job.Status.UID == first.Job.Status.UID {
 		t.Fatalf("after a delete: %+v %v", third, err)
-	}
-}
-
-func TestAPatchChangesWhatItNames(t *testing.T) {
-	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Labels: map[string]string{"k": "v"}, Note: "n", Paused: true})
-	r.advance(5 * time.Second)
-	patch := func(p carillon.Patch) (carillon.PutResult, error) {
-		r.bring(keyOf("a"))
-		put, err := r.m.Patch(r.now, 0, keyOf("a"), p)
-		r.flush()
-		return put, err
-	}
-	put, err := patch(carillon.Patch{Fields: []string{"overlap", "labels"}, Job: carillon.Job{Overlap: carillon.OverlapAllow, Note: "not named"}})
-	if err != nil || put.Job.Overlap != carillon.OverlapAllow || len(put.Job.Labels) != 0 || put.Job.Note != "n" || !put.Job.Paused ||
-		put.Job.Status.Generation != 2 {
-		t.Fatalf("%+v %v", put, err)
-	}
-	put, err = patch(carillon.Patch{Fields: []string{"paused"}, Job: carillon.Job{}, IfGeneration: 2})
-	if err != nil || put.Job.Paused || put.Job.Status.NextRun.UnixNano() != epoch+10e9 {
-		t.Fatalf("the phase is lost: %+v %v", put.Job.Status, err)
-	}
-	for want, p := range map[carillon.Kind]carillon.Patch{
-		carillon.FailedPrecondition: {Fields: []string{"note"}, IfGeneration: 1},
-		carillon.InvalidArgument:    {Fields: []string{"schedule"}, Job: carillon.Job{Schedule: "never"}},
-	} {
-		if _, err := patch(p); !errors.Is(err, want) {
-			t.Fatalf("%+v: %v", p, err)
-		}
-	}
-	if _, err := r.m.Patch(r.now, 0, keyOf("b"), carillon.Patch{Fields: []string{"note"}}); !errors.Is(err, carillon.NotFound) {
-		t.Fatalf("no job: %v", err)
-	}
-	r.start()
-	r.bring(keyOf("a"))
-	if j, err := r.m.Records.Job(keyOf("a")); err != nil || j.Schedule != "@every 10s" || j.Note != "n" || j.Overlap != carillon.OverlapAllow {
-		t.Fatalf("%+v %v", j, err)
-	}
-}
-
-func TestAJobKeepsAsMuchHistoryAsItSays(t *testing.T) {
-	r := newRig(t, partition.Config{})
-	keeps := map[string]carillon.History{"default": {}, "three": {Runs: 3}, "none": {Runs: -1}, "short": {Runs: 100, Keep: 20 * time.Second}}
-	for name, h := range keeps {
-		r.mustPut(carillon.Job{Name: name, Schedule: "@every 1s", History: h})
-	}
-	for range 100 {
-		r.advance(time.Second)
-		for _, d := range r.deliver(10) {
-			r.succeed(d)
-		}
-		r.flush()
-	}
-	r.m.History.Sweep(r.now)
-	r.flush()
-	for name, want := range map[string][2]int{"default": {20, 29}, "three": {3, 12}, "none": {0, 0}, "short": {20, 21}} {
-		h := r.history(name)
-		if len(h) < want[0] || len(h) > want[1] {
-			t.Errorf("%s: %d runs are kept, want %v", name, len(h), want)
-		}
-		for i := range h { // the newest, without a gap
-			if h[i].ID.Scheduled != epoch+int64(100-i)*1e9 {
-				t.Errorf("%s: run %d is of %v", name, i, h[i].ID.ScheduledTime())
-			}
-		}
 	}
 }
 
@@ -131,17 +66,198 @@ func TestAStoredFieldWithoutEffect(t *testing.T) {
 	}
 	r.start()
 	r.bring(keyOf("a"))
-	if put, err := r.m.Patch(r.now, 0, keyOf("a"), carillon.Patch{Fields: []string{"note"}, Job: carillon.Job{Note: "n"}}); err != nil || !put.Changed {
+	if put, err := r.m.Jobs.Patch(r.now, 0, keyOf("a"), carillon.Patch{Fields: []string{"note"}, Job: carillon.Job{Note: "n"}}); err != nil || !put.Changed {
 		t.Fatalf("%+v, %v", put, err)
 	}
 	r.flush()
 	r.bring(keyOf("a"))
-	_, err := r.m.Patch(r.now, 0, keyOf("a"), carillon.Patch{Fields: []string{"misfire"}, Job: carillon.Job{Misfire: carillon.MisfireSkip}})
+	_, err := r.m.Jobs.Patch(r.now, 0, keyOf("a"), carillon.Patch{Fields: []string{"misfire"}, Job: carillon.Job{Misfire: carillon.MisfireSkip}})
 	if !errors.Is(err, carillon.InvalidArgument) {
 		t.Errorf("another misfire rule: %v", err)
 	}
 	r.advance(time.Minute)
 	if ds := r.deliver(1); len(ds) != 1 {
 		t.Errorf("%d runs", len(ds))
+	}
+}
+
+// TestAOneShotAtATimeThatRunsAlready replaces a job under OverlapAllow while its run of that very time goes
+// on beside another. The two would have the same id.
+func TestAOneShotAtATimeThatRunsAlready(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapAllow})
+	r.advance(10 * time.Second)
+	r.deliver(1)
+	r.advance(10 * time.Second)
+	beside := r.deliver(1)[0]
+	r.mustPut(carillon.Job{Name: "a", Due: carillon.At(beside.Run.Scheduled)})
+	ids := map[string]bool{}
+	for range 3 {
+		for _, d := range r.deliver(5) {
+			if ids[d.Run.ID] {
+				t.Fatalf("two runs have the id %s", d.Run.ID)
+			}
+			ids[d.Run.ID] = true
+			if v := r.succeed(d); v != partition.Accepted {
+				t.Fatal(v)
+			}
+		}
+		r.flush()
+	}
+	if !ids[beside.Run.ID] || len(ids) != 1 || len(r.jobs()) != 0 {
+		t.Fatalf("%d runs, left %+v", len(ids), r.jobs())
+	}
+}
+
+// TestAJobThatCameBackForOneRunCanBePut puts a deleted job again while a dead run of it is redriven.
+func TestAJobThatCameBackForOneRunCanBePut(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	j := carillon.Job{Name: "a", Schedule: "@every 10s", FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(0)}
+	j.FailurePolicy.OnExhausted = carillon.ExhaustedDead
+	r.mustPut(j)
+	backfilled := r.mustBackfill("a", carillon.BackfillSpec{From: instant(epoch - 10e9), To: instant(epoch - 1)})
+	r.flush()
+	r.failRun(r.deliver(1)[0])
+	r.flush()
+	if _, err := r.m.Jobs.Delete(r.now, keyA); err != nil {
+		t.Fatal(err)
+	}
+	r.flush()
+	if _, err := r.m.Jobs.Redrive(r.now, r.history("a")[0]); err != nil {
+		t.Fatal(err)
+	}
+	r.flush()
+	r.mustPut(j)
+	if b := r.mustBackfill("a", carillon.BackfillSpec{From: instant(epoch - 10e9), To: instant(epoch - 1)}); b.ID == backfilled.ID {
+		t.Error("two backfills have one id")
+	}
+	for range 3 {
+		r.flush()
+		for _, d := range r.deliver(5) {
+			r.succeed(d)
+		}
+	}
+	r.flush()
+	if left := r.jobs(); len(left) != 1 || left[0].State.Next == 0 {
+		t.Fatalf("the job that was put is gone: %+v", left)
+	}
+}
+
+// TestAPutDoesNotRunATimeAgain that has succeeded, when it gives the job another end or another schedule.
+func TestAPutDoesNotRunATimeAgain(t *testing.T) {
+	for _, c := range []struct {
+		before, after string
+		runs          int // that of the trigger, which keeps the one-shot, is lost and comes again
+	}{{"", "", 2}, {"@every 10s", "@every 10s", 8}, {"@every 10s", "@every 5s", 13}} {
+		r := newRig(t, partition.Config{})
+		j := carillon.Job{Name: "a", Schedule: c.before, Due: carillon.At(instant(epoch))}
+		r.mustPut(j)
+		ran := map[string]bool{}
+		work := func(n int) {
+			for range 3 {
+				for _, d := range r.deliver(n) {
+					if ran[d.Run.ID] {
+						t.Errorf("the run of %v is handed out again", d.Run.Scheduled)
+					}
+					ran[d.Run.ID] = true
+					r.succeed(d)
+				}
+				r.flush()
+			}
+		}
+		r.bring(keyA)
+		if _, err := r.m.Jobs.Trigger(r.now, keyA); err != nil { // what keeps the one-shot
+			t.Fatal(err)
+		}
+		r.flush()
+		kept := r.deliver(2)[1]
+		if kept.Run.Cause != carillon.CauseTrigger {
+			t.Fatal(kept)
+		}
+		r.succeed(r.attempts[0])
+		ran[r.attempts[0].Run.ID] = true
+		r.flush()
+		for range 2 {
+			r.advance(10 * time.Second)
+			work(5)
+		}
+		if c.after != "" {
+			r.succeed(kept)
+			r.flush()
+		}
+		j.Schedule, j.TTL = c.after, carillon.In(time.Hour)
+		r.mustPut(j)
+		work(5)
+		for range 5 {
+			r.advance(10 * time.Second)
+			work(5)
+		}
+		if len(ran) != c.runs {
+			t.Errorf("%q: %d runs, want %d", c.after, len(ran), c.runs)
+		}
+	}
+}
+
+func TestNothingIsHandedOutBeforeItsPutIsDurable(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	if _, err := r.put(carillon.Job{Name: "now"}); err != nil {
+		t.Fatal(err)
+	}
+	r.take() // on its way
+	if ds := r.deliver(1); len(ds) != 0 {
+		t.Fatal("handed out while its put was on its way")
+	}
+	r.land()
+	if ds := r.deliver(1); len(ds) != 1 {
+		t.Fatal("not handed out once its put was durable")
+	}
+}
+
+func TestSamePutKeepsPhaseAndGeneration(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	j := carillon.Job{Name: "a", Schedule: "@every 10s"}
+	first := r.mustPut(j)
+	r.advance(7 * time.Second)
+	again := r.mustPut(j)
+	if again.Changed || again.Job.Status.Generation != 1 || !again.Job.Status.NextRun.Equal(first.Job.Status.NextRun) {
+		t.Fatalf("got %+v", again)
+	}
+}
+
+func TestRelativeOneShotRearms(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	j := carillon.Job{Name: "a", Due: carillon.In(10 * time.Second)}
+	r.mustPut(j)
+	r.advance(7 * time.Second)
+	if again := r.mustPut(j); !again.Changed {
+		t.Fatal("not re-armed")
+	}
+	r.advance(9 * time.Second)
+	if ds := r.deliver(1); len(ds) != 0 {
+		t.Fatal("fired at its old time")
+	}
+	r.advance(time.Second)
+	if ds := r.deliver(1); len(ds) != 1 {
+		t.Fatal("not fired at its new time")
+	}
+}
+
+func TestPutDuringOneShotRunReplacesIt(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a"})
+	d := r.deliver(1)[0]
+	r.mustPut(carillon.Job{Name: "a", Due: carillon.In(time.Second)})
+	if v := r.succeed(d); v != partition.Stale {
+		t.Fatalf("old acknowledgement: %v", v)
+	}
+	r.advance(time.Second)
+	ds := r.deliver(5)
+	if len(ds) != 1 || ds[0].Run.ID == d.Run.ID {
+		t.Fatalf("got %+v", ds)
+	}
+	r.succeed(ds[0])
+	r.flush()
+	if len(r.jobs()) != 0 {
+		t.Fatal("not removed")
 	}
 }

@@ -54,6 +54,14 @@ func QueueOf(namespace string, t carillon.Target) Queue {
 	return q
 }
 
+// concurrencyKey returns the key that the limits of Dapr's sidecars apply to, besides the queue.
+func concurrencyKey(t *carillon.Target) string {
+	if t.Dapr == nil {
+		return ""
+	}
+	return t.Dapr.ConcurrencyKey
+}
+
 // Head describes the run that goes next in a queue of a partition. Dispatch compares partitions by it.
 type Head struct {
 	Priority uint8 // rank

@@ -28,7 +28,7 @@ func TestRepeatsCountRunsThatHadAnAttempt(t *testing.T) {
 				break
 			}
 			r.bring(keyA)
-			if _, err := r.m.SetPaused(r.now, keyA, carillon.PauseOptions{}); err != nil {
+			if _, err := r.m.Jobs.SetPaused(r.now, keyA, carillon.PauseOptions{}); err != nil {
 				rt.Fatal(err)
 			}
 			r.advance(10 * time.Second)
@@ -64,10 +64,10 @@ func (r *rig) settleAll(rt *rapid.T, had *[]partition.Delivery) {
 		"recall":  func(*rapid.T) { r.recall(); r.flush() },
 		"pause": func(rt *rapid.T) {
 			r.whole(keyA)
-			_, _ = r.m.SetPaused(r.now, keyA, carillon.PauseOptions{Paused: rapid.Bool().Draw(rt, "paused")}) // it may have ended
+			_, _ = r.m.Jobs.SetPaused(r.now, keyA, carillon.PauseOptions{Paused: rapid.Bool().Draw(rt, "paused")}) // it may have ended
 			r.flush()
 		},
-		"skip": func(*rapid.T) { r.whole(keyA); _, _ = r.m.Skip(r.now, keyA); r.flush() },
+		"skip": func(*rapid.T) { r.whole(keyA); _, _ = r.m.Jobs.Skip(r.now, keyA); r.flush() },
 	})
 }
 
@@ -78,4 +78,26 @@ func (r *rig) succeedAll(had *[]partition.Delivery) {
 	}
 	*had = nil
 	r.flush()
+}
+
+func TestRepeats(t *testing.T) {
+	for _, j := range []carillon.Job{
+		{Name: "a", Schedule: "@every 1s", Repeats: 4},
+		{Name: "a", Schedule: "R4/PT3S"},
+	} {
+		r := newRig(t, partition.Config{})
+		r.mustPut(j)
+		n := 0
+		for range 40 {
+			r.advance(time.Second)
+			for _, d := range r.deliver(1) {
+				n++
+				r.succeed(d)
+				r.flush()
+			}
+		}
+		if n != 4 || len(r.jobs()) != 0 {
+			t.Fatalf("%s: %d runs, %d jobs left", j.Schedule, n, len(r.jobs()))
+		}
+	}
 }

@@ -118,7 +118,7 @@ var lives = map[string]func(r *rig){
 		r.mustPut(carillon.Job{Name: "a", FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(0)})
 		r.failRun(r.deliver(1)[0])
 		r.flush()
-		if _, err := r.m.Redrive(r.now, r.history("a")[0]); err != nil {
+		if _, err := r.m.Jobs.Redrive(r.now, r.history("a")[0]); err != nil {
 			r.t.Fatal(err)
 		}
 		r.flush()
@@ -140,16 +140,16 @@ func TestAPutAnewIsADeleteAndAPut(t *testing.T) {
 				ours, theirs := newRig(t, partition.Config{}), newRig(t, partition.Config{})
 				begin(ours)
 				begin(theirs)
-				put, err := ours.m.Put(ours.now, ours.replaceRequest(j, carillon.PutOptions{Replace: true}))
+				put, err := ours.m.Jobs.Put(ours.now, ours.replaceRequest(j, carillon.PutOptions{Replace: true}))
 				if err != nil || !put.Created || !put.Changed {
 					t.Fatalf("%+v %v", put, err)
 				}
 				req := theirs.replaceRequest(j, carillon.PutOptions{})
-				deleted, err := theirs.m.Delete(theirs.now, keyA)
+				deleted, err := theirs.m.Jobs.Delete(theirs.now, keyA)
 				if existed := err == nil; existed != (name != "nothing") {
 					t.Fatal(err)
 				}
-				want, err := theirs.m.Put(theirs.now, req)
+				want, err := theirs.m.Jobs.Put(theirs.now, req)
 				if err != nil || !reflect.DeepEqual(put, want) {
 					t.Fatalf("put %+v, want %+v (%v)", put, want, err)
 				}
@@ -248,7 +248,7 @@ func TestAPutAnewThatIsRefusedChangesNothing(t *testing.T) {
 			r.flush()
 			ds := r.deliver(1)
 			before := r.m.Stats()
-			if _, err := r.m.Put(r.now, r.replaceRequest(c.job, c.options)); !errors.Is(err, c.want) {
+			if _, err := r.m.Jobs.Put(r.now, r.replaceRequest(c.job, c.options)); !errors.Is(err, c.want) {
 				t.Fatalf("%v, want %v", err, c.want)
 			}
 			if r.take(); len(r.batches) != 0 || r.m.Stats() != before {
@@ -266,7 +266,7 @@ func TestAPutAnewOverTheRightGeneration(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@hourly"})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@daily"})
-	put, err := r.m.Put(r.now, r.replaceRequest(carillon.Job{Schedule: "@daily"}, carillon.PutOptions{Replace: true, IfGeneration: 2}))
+	put, err := r.m.Jobs.Put(r.now, r.replaceRequest(carillon.Job{Schedule: "@daily"}, carillon.PutOptions{Replace: true, IfGeneration: 2}))
 	if err != nil || put.Job.Status.Generation != 1 {
 		t.Fatalf("%+v %v", put, err)
 	}
@@ -279,7 +279,7 @@ func TestNoRunOfAnOlderJobIsHeardOf(t *testing.T) {
 	seen := map[string]bool{}
 	for range 5 {
 		j := carillon.Job{Due: carillon.At(toTime(epoch)), History: carillon.History{Runs: 10_000}}
-		if _, err := r.m.Put(r.now, r.replaceRequest(j, carillon.PutOptions{Replace: true})); err != nil {
+		if _, err := r.m.Jobs.Put(r.now, r.replaceRequest(j, carillon.PutOptions{Replace: true})); err != nil {
 			t.Fatal(err)
 		}
 		r.trigger("a") // in the same batch

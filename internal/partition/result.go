@@ -96,7 +96,7 @@ func (m *Machine) Lost(now int64, tok Token, why string) Verdict {
 		return Stale
 	}
 	m.Attempts.stopDuplicates(e)
-	m.fail(e, now, failure{message: why, lost: true})
+	m.runs.fail(e, now, failure{message: why, lost: true})
 	return Accepted
 }
 
@@ -109,7 +109,7 @@ func (a *Attempts) Undelivered(now int64, tok Token) {
 		return
 	}
 	written := e.attemptWritten()
-	if e.isDapr() && !e.state.Run.Kept {
+	if e.traits().endsWithStream && !e.state.Run.Kept {
 		written = false // any later owner that finds it in the store withdraws it as well: see reclaim
 	}
 	a.withdraw(e)

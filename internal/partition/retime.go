@@ -73,9 +73,8 @@ func dealtWith(s *store.State, now, was int64, sameDue bool) (past int64) {
 // they are counted. Times before the edit do not run because of it.
 func (p timetable) reread(now int64) {
 	s := p.s
-	// The due time of a job of Dapr, which may not be a time of its schedule.
 	first := s.Begun == 0 && s.Next == s.Anchor
-	if p.sched == nil || s.Anchor == 0 || (first && p.job.Target.Dapr != nil) {
+	if p.sched == nil || s.Anchor == 0 || (first && traitsOf(p.job.Target.Kind()).dueRunsFirst) {
 		return
 	}
 	past := now

@@ -207,7 +207,7 @@ func walkPatch(t *testing.T, table *patchTable, field, kind, phase string, chang
 	before := r.stored()
 	r.cancels = nil
 	r.bring(keyA)
-	put, err := r.m.Patch(r.now, 0, keyA, p)
+	put, err := r.m.Jobs.Patch(r.now, 0, keyA, p)
 	refused := changed && slices.Contains(ofSchedules, field) && !old.Recurring()
 	if refused != (err != nil) {
 		t.Fatal(err)
@@ -357,41 +357,4 @@ func (p *patched) again() int64 {
 		p.t.Errorf("its times are %+v, want those of a new job: from %v, next %v", s, anchor, next)
 	}
 	return next.UnixNano()
-}
-
-// TestAPatchOfRepeatsKeepsTheCount raises the repeats of a job that has begun its last run, and then lowers
-// them again.
-func TestAPatchOfRepeatsKeepsTheCount(t *testing.T) {
-	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Repeats: 2})
-	patch := func(repeats uint64) carillon.Job {
-		t.Helper()
-		r.bring(keyA)
-		put, err := r.m.Patch(r.now, 0, keyA, carillon.Patch{Fields: []string{"repeats"}, Job: carillon.Job{Repeats: repeats}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.flush()
-		return put.Job
-	}
-	r.advance(10 * time.Second)
-	r.succeed(r.deliver(1)[0])
-	r.advance(10 * time.Second)
-	r.deliver(1)
-	r.advance(15 * time.Second) // nobody knew of a third time yet
-	if j := patch(4); j.Status.NextRun.UnixNano() != epoch+40e9 {
-		t.Fatalf("with two more it runs next at %v", j.Status.NextRun)
-	}
-	if d := r.deliver(1)[0]; r.succeed(d) != partition.Accepted || d.Run.Attempt != 2 {
-		t.Fatalf("attempt %d of the second run", d.Run.Attempt)
-	}
-	r.advance(5 * time.Second)
-	r.succeed(r.deliver(1)[0])
-	r.flush()
-	if s := r.stored().State; s.Begun != 3 || s.Next != epoch+50e9 {
-		t.Fatalf("%+v", s)
-	}
-	if patch(3); len(r.jobs()) != 0 || len(r.history("a")) != 3 {
-		t.Fatalf("left: %+v", r.jobs())
-	}
 }

@@ -29,7 +29,7 @@ func exhausted(p carillon.FailurePolicy) carillon.RunStatus {
 
 // nextAttempt returns when the run is tried again after an attempt that ended at now; again is false if the
 // run is exhausted.
-func (m *Machine) nextAttempt(e *entry, p carillon.FailurePolicy, now int64, f failure) (due int64, again bool) {
+func (rs *runs) nextAttempt(e *entry, p carillon.FailurePolicy, now int64, f failure) (due int64, again bool) {
 	r := &e.state.Run
 	attempts := r.Attempt - r.Uncounted
 	if f.permanent || p.Kind == carillon.PolicyDrop || (p.MaxRetries != nil && uint64(attempts) > uint64(*p.MaxRetries)) {
@@ -38,7 +38,7 @@ func (m *Machine) nextAttempt(e *entry, p carillon.FailurePolicy, now int64, f f
 	switch {
 	case f.lost:
 		due = now
-	case e.isDapr() && p.Kind == carillon.PolicyConstant:
+	case e.traits().virtualRetry && p.Kind == carillon.PolicyConstant:
 		return r.Due + int64(p.Interval), true // possibly in the past: the retry after it counts from there
 	case p.Kind == carillon.PolicySchedule:
 		s, err := schedule.Parse(p.Schedule, schedule.Options{Location: e.job().Location()})
@@ -52,7 +52,7 @@ func (m *Machine) nextAttempt(e *entry, p carillon.FailurePolicy, now int64, f f
 		}
 		due = t.UnixNano()
 	default:
-		due = now + int64(delay(p, attempts, m.jitterSeed(e)))
+		due = now + int64(delay(p, attempts, rs.jitterSeed(e)))
 	}
 	return max(due, now+int64(f.after)), true
 }
@@ -75,9 +75,9 @@ func delay(p carillon.FailurePolicy, attempt int, seed uint64) time.Duration {
 }
 
 // jitterSeed returns the same seed for the same attempt of the same run on any node.
-func (m *Machine) jitterSeed(e *entry) uint64 {
+func (rs *runs) jitterSeed(e *entry) uint64 {
 	h := fnv.New64a()
-	b := e.state.Identity(m.cfg.Partition).AppendBinary(nil)
+	b := e.state.Identity(rs.cfg.Partition).AppendBinary(nil)
 	h.Write(append(b, byte(e.state.Run.Attempt), byte(e.state.Run.Attempt>>8)))
 	return h.Sum64()
 }

@@ -238,7 +238,7 @@ func (r *rig) put(j carillon.Job) (carillon.PutResult, error) {
 	r.uids++
 	req := partition.PutRequest{Job: &j}
 	binary.BigEndian.PutUint64(req.Random[:], r.uids)
-	return r.m.Put(r.now, req)
+	return r.m.Jobs.Put(r.now, req)
 }
 
 func (r *rig) mustPut(j carillon.Job) carillon.PutResult {
@@ -364,4 +364,53 @@ func (r *rig) jobs() []store.Record {
 		r.t.Fatal(err)
 	}
 	return records
+}
+
+func keyOf(name string) carillon.Key {
+	return carillon.Key{Namespace: carillon.DefaultNamespace, Name: name}
+}
+
+func (r *rig) pause(name string, paused bool) {
+	r.bring(keyOf(name))
+	if _, err := r.m.Jobs.SetPaused(r.now, keyOf(name), carillon.PauseOptions{Paused: paused}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.flush()
+}
+
+func (r *rig) trigger(name string) carillon.Run {
+	r.bring(keyOf(name))
+	run, err := r.m.Jobs.Trigger(r.now, keyOf(name))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return run
+}
+
+func queueNamed(address string) partition.Queue {
+	return partition.Queue{Namespace: carillon.DefaultNamespace, Kind: "worker", Address: address}
+}
+
+// deliverFrom reads back what is parked under a queue and hands out its due runs.
+func (r *rig) deliverFrom(q partition.Queue, n int) []partition.Delivery {
+	r.step()
+	if sq, ok := r.m.Window.WantStaged(q, 100); ok {
+		records, err := r.shard.Staged(context.Background(), sq)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.m.LoadStaged(q, sq, records, r.now)
+		r.step()
+	}
+	ds, _ := r.m.Deliver(r.now, q, n, false)
+	return ds
+}
+
+// pauseLater pauses or resumes without waiting for that to be durable.
+func (r *rig) pauseLater(name string, paused bool) {
+	r.bring(keyOf(name))
+	if _, err := r.m.Jobs.SetPaused(r.now, keyOf(name), carillon.PauseOptions{Paused: paused}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.m.Tick(r.now)
 }

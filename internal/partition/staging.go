@@ -159,7 +159,7 @@ func (m *Machine) LoadStaged(q Queue, sq store.StagedQuery, records []store.Reco
 		st.parked.none = true
 		m.Queues.unrecord(st)
 	}
-	m.feedBackfills(now)
+	m.BackfillRuns.feed(now)
 }
 
 // StageAfter returns how long a due run waits for a consumer or a free slot before it is parked.

@@ -17,20 +17,20 @@ func supersedes(a, b *carillon.Job) bool {
 
 // supersede makes all unfinished runs of a job go on with its new content. Attempts in force end; once the
 // content is durable, each waiting run waits in the queue of the new target.
-func (m *Machine) supersede(job *entry) {
-	job.content = m.out.seq
-	f := m.Records.familyOf(job)
+func (js *Jobs) supersede(job *entry) {
+	job.content = js.out.seq
+	f := js.records.familyOf(job)
 	for _, e := range f.runs {
-		m.fence(job, e)
+		js.fence(job, e)
 	}
 	for _, e := range f.runs {
-		m.due.follow(e)
+		js.due.follow(e)
 	}
 	// Parked pending runs are in no other index: those beyond searchPending are found where they were parked.
 	missing := int(job.state.Pending) - int(job.children)
 	for seq := job.state.Triggers; missing > 0 && seq > 0 && job.state.Triggers-seq < searchPending; seq-- {
-		if ref := (store.Ref{Key: job.ref.Key, Seq: seq}); m.Records.entries[ref] == nil {
-			m.Records.needs[ref] = struct{}{}
+		if ref := (store.Ref{Key: job.ref.Key, Seq: seq}); js.records.entries[ref] == nil {
+			js.records.needs[ref] = struct{}{}
 		}
 	}
 }
@@ -40,18 +40,18 @@ const searchPending = 10_000
 
 // fence ends the attempt in force of a run of a job whose content has changed. The run goes on with its next
 // attempt, under the same id and with the new content.
-func (m *Machine) fence(job, e *entry) {
+func (js *Jobs) fence(job, e *entry) {
 	// A redriven run has its own content.
 	if (e.place != running && !e.doubtful()) || (e != job && e.own()) {
 		return
 	}
-	if m.Attempts.revoke(e) {
-		m.Attempts.end(e, false)
+	if js.attempts.revoke(e) {
+		js.attempts.end(e, false)
 	}
 	e.concede()
 	e.state.Run.Grant.Term = store.Term{} // no report ended it, so a repeated report must not be accepted
-	m.due.touch(e)
-	m.agenda.rearm(e)
+	js.due.touch(e)
+	js.agenda.rearm(e)
 }
 
 // follow takes a due run out of a queue that is no longer that of its job's target.

@@ -101,12 +101,12 @@ func (rs *Records) runView(e *entry) carillon.Run {
 }
 
 func stateRun(k carillon.Key, s *store.State, partition int) carillon.Run {
-	var said *carillon.Progress
-	if s.Run.Said != 0 {
-		said = &carillon.Progress{Percent: s.Run.Percent, Message: s.Run.Message, At: toTime(s.Run.Said)}
+	var progress *carillon.Progress
+	if s.Run.ReportedAt != 0 {
+		progress = &carillon.Progress{Percent: s.Run.Percent, Message: s.Run.Message, At: toTime(s.Run.ReportedAt)}
 	}
 	return carillon.Run{
-		Progress: said,
+		Progress: progress,
 		ID:       s.Identity(partition).String(), Namespace: k.Namespace, Job: k.Name, Cause: s.Run.Cause, Status: runStatus(s.Phase),
 		Scheduled: toTime(s.Run.Scheduled), Due: toTime(s.Run.Due), Attempt: s.Run.Attempt, Started: orTime(s.Run.Started),
 		Errors: s.Run.Errors, Backfill: backfillOf(s.Identity(partition)), InDoubt: s.Run.InDoubt,

@@ -63,28 +63,28 @@ func withOpen(old []store.Wait, open bool) []store.Wait {
 
 // released reports whether a scheduled run of a due job may begin as far as the jobs in its DependsOn are
 // concerned. If not, the job waits in the store, where only a success or the end of its life wakes it.
-func (m *Machine) released(e *entry, now int64) bool {
+func (rs *runs) released(e *entry, now int64) bool {
 	s := &e.state
 	switch {
 	case allOpen(s):
 		return true
 	case s.Expires != 0 && now > s.Expires:
-		m.expireWaiting(e, now)
+		rs.expireWaiting(e, now)
 		return false
 	case s.Phase != carillon.PhaseWaiting:
-		m.due.touch(e)
+		rs.due.touch(e)
 		s.Phase = carillon.PhaseWaiting
 	}
-	m.agenda.rearm(e)
+	rs.agenda.rearm(e)
 	return false
 }
 
 // expireWaiting ends the life of a due job whose dependencies have not succeeded in time.
-func (m *Machine) expireWaiting(e *entry, now int64) {
-	m.skipLife(e, now, ReasonExpired)
+func (rs *runs) expireWaiting(e *entry, now int64) {
+	rs.skipLife(e, now, ReasonExpired)
 	unwait(&e.state)
-	m.due.touch(e)
-	m.endOrRearm(e)
+	rs.due.touch(e)
+	rs.endOrRearm(e)
 }
 
 // newWaits returns the waits of a job that is put. Names that stay keep their old wait. fresh has what was found
@@ -119,8 +119,8 @@ func (rs *Records) WaitsFor(want Dependency) bool {
 
 // Release tells a job of a success that it may wait for. A repeated notice changes nothing. Nor does one that
 // is older than the newest known: it comes from an owner whose term is over.
-func (m *Machine) Release(l Notice) Answer {
-	e := m.Records.find(l.Waiting())
+func (js *Jobs) Release(l Notice) Answer {
+	e := js.records.find(l.Waiting())
 	if e == nil {
 		return Nobody
 	}
@@ -130,24 +130,24 @@ func (m *Machine) Release(l Notice) Answer {
 		return Nobody
 	case e.state.Waits[i].By == l.By, l.Stamp != 0 && l.Stamp < e.state.Waits[i].Told:
 		// Write it again: if the store was reset to an older state it refuses, and the job may not know.
-		m.due.touch(e)
+		js.due.touch(e)
 		return Taken
 	}
-	m.due.touch(e)
+	js.due.touch(e)
 	waits := slices.Clone(e.state.Waits) // a batch may hold the old slice
 	waits[i].By, waits[i].Open, waits[i].Told = l.By, true, max(l.Stamp, waits[i].Told)
 	e.state.Waits = waits
 	if allOpen(&e.state) {
 		unwait(&e.state)
 	}
-	m.agenda.rearm(e)
+	js.agenda.rearm(e)
 	return Taken
 }
 
 // ReleaseIf is Release for a success that was found in the history, for a job that was found waiting. It
 // changes nothing unless the job still waits and knows of no other success than it did then.
-func (m *Machine) ReleaseIf(l Notice, was identity.Run) (released bool) {
-	e := m.Records.find(l.Waiting())
+func (js *Jobs) ReleaseIf(l Notice, was identity.Run) (released bool) {
+	e := js.records.find(l.Waiting())
 	if e == nil {
 		return false
 	}
@@ -155,5 +155,5 @@ func (m *Machine) ReleaseIf(l Notice, was identity.Run) (released bool) {
 	if i < 0 || e.state.Waits[i].Open || e.state.Waits[i].By != was {
 		return false
 	}
-	return m.Release(l) == Taken
+	return js.Release(l) == Taken
 }

@@ -139,7 +139,7 @@ func (w *relay) hand(back bool) {
 	l := w.mail[0]
 	w.mail = w.mail[1:]
 	w.bring(l.Waiting())
-	answer := w.m.Release(l)
+	answer := w.m.Jobs.Release(l)
 	w.commit()
 	if !back {
 		answer = partition.Unreached
@@ -206,7 +206,7 @@ func (w *relay) finish() {
 	}
 	for _, name := range []string{"a", "b", "d"} {
 		w.bring(keyOf(name))
-		if _, err := w.m.Delete(w.now, keyOf(name)); err != nil {
+		if _, err := w.m.Jobs.Delete(w.now, keyOf(name)); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -277,7 +277,7 @@ func TestAWaitingJobIsInTheStoreAloneAndItsLifeEnds(t *testing.T) {
 			t.Errorf("%q: history %+v", schedule, h)
 		}
 		w.register("a", "d")
-		if got := w.m.Release(partition.Notice{Dependency: partition.Dependency{Of: keyOf("a"), Name: "d"}}); got != partition.Nobody {
+		if got := w.m.Jobs.Release(partition.Notice{Dependency: partition.Dependency{Of: keyOf("a"), Name: "d"}}); got != partition.Nobody {
 			t.Errorf("answer %v", got)
 		}
 	}
@@ -303,7 +303,7 @@ func TestNewNamesInAfterBeginClosedAndOldOnesStay(t *testing.T) {
 	}
 	w.settleAll()
 	w.bring(keyOf("d"))
-	if _, err := w.m.Patch(w.now, 0, keyOf("d"), carillon.Patch{Fields: []string{"depends_on"}, Job: carillon.Job{DependsOn: []string{"a"}}}); err != nil {
+	if _, err := w.m.Jobs.Patch(w.now, 0, keyOf("d"), carillon.Patch{Fields: []string{"depends_on"}, Job: carillon.Job{DependsOn: []string{"a"}}}); err != nil {
 		t.Fatal(err)
 	}
 	w.settleAll()

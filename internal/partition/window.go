@@ -204,7 +204,7 @@ func (m *Machine) Load(records []store.Record, now int64) {
 		m.due.follow(e)
 	}
 	m.unblock(now)
-	m.feedBackfills(now)
+	m.BackfillRuns.feed(now)
 }
 
 // adopt links a job to those of its pending runs that came into memory before it.
@@ -252,7 +252,7 @@ func (w *Window) admit(r *store.Record, now int64) *entry {
 	switch {
 	case e.state.Phase != carillon.PhaseRunning:
 		w.agenda.set(e, e.state.Due)
-	case e.isDapr() && !e.state.Run.Kept:
+	case e.traits().endsWithStream && !e.state.Run.Kept:
 		w.attempts.reclaim(e, now)
 	default:
 		w.attempts.takeOver(e, now)

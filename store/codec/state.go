@@ -118,7 +118,7 @@ func (w *writer) runState(field int, s *store.RunState) {
 	w.bool(13, s.Limited)
 	w.float(14, s.Percent)
 	w.string(15, s.Message)
-	w.nanos(16, s.Said)
+	w.nanos(16, s.ReportedAt)
 	w.bool(17, s.Kept)
 	w.grant(18, &s.Doubt)
 	w.sint(19, int64(s.InDoubt))
@@ -160,7 +160,7 @@ func decodeRunState(s *store.RunState, b []byte) error {
 		case 15:
 			s.Message = r.string()
 		case 16:
-			s.Said = r.nanos()
+			s.ReportedAt = r.nanos()
 		case 17:
 			s.Kept = r.bool()
 		case 18:

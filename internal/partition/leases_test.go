@@ -9,21 +9,6 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// TestCancelNamesTheQueueOfTheAttempt, also when the memory of its queue has been reused for another one.
-func TestCancelNamesTheQueueOfTheAttempt(t *testing.T) {
-	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "first", Timeout: 5 * time.Second, Due: carillon.At(time.Unix(0, r.now))})
-	if n := len(r.deliver(1)); n != 1 {
-		t.Fatalf("%d attempts, want 1", n)
-	}
-	r.step() // the queue is forgotten
-	r.mustPut(carillon.Job{Name: "second", Target: carillon.WorkerQueue("other"), Due: carillon.At(time.Unix(0, r.now))})
-	r.advance(5 * time.Second)
-	if len(r.cancels) != 1 || r.cancels[0].Queue != queueQ {
-		t.Errorf("cancels after the timeout: %+v, want one to %v", r.cancels, queueQ)
-	}
-}
-
 // TestGrantsAreKeptAfterTheClockWentBack: the age budget does not wait for a time that is far ahead again.
 func TestGrantsAreKeptAfterTheClockWentBack(t *testing.T) {
 	r := newRig(t, partition.Config{GrantsKept: 1})
@@ -99,5 +84,43 @@ func TestNoAttemptIsForgottenForEver(t *testing.T) {
 		if j.Name == "long" && j.State.Phase != carillon.PhaseRunning {
 			t.Errorf("after 12 s it is stored as %v", j.State.Phase)
 		}
+	}
+}
+
+func TestTokensSurviveARestart(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", Lease: 10 * time.Second})
+	d := r.deliver(1)[0]
+	r.advance(2 * time.Second) // old enough for its grant to be durable
+	r.start()
+	if ds := r.deliver(1); len(ds) != 0 {
+		t.Fatal("delivered again while its lease lasts")
+	}
+	if v := r.succeed(d); v != partition.Accepted {
+		t.Fatalf("result over a restart: %v", v)
+	}
+	r.flush()
+	if v := r.succeed(d); v != partition.Accepted {
+		t.Fatalf("the same result again: %v", v)
+	}
+	if v := r.failRun(d); v != partition.Stale {
+		t.Fatalf("another result of a finished attempt: %v", v)
+	}
+}
+
+func TestTakeoverGivesABeatOfGrace(t *testing.T) {
+	r := newRig(t, partition.Config{TakeoverGrace: 2 * time.Second})
+	r.mustPut(carillon.Job{Name: "a", Lease: 8 * time.Second})
+	r.deliver(1)
+	r.advance(1500 * time.Millisecond)
+	r.now = epoch + int64(time.Hour) // the stored lease is long over
+	r.start()
+	r.advance(4*time.Second - 1)
+	if ds := r.deliver(1); len(ds) != 0 {
+		t.Fatal("taken away before a beat could come")
+	}
+	r.advance(1)
+	if ds := r.deliver(1); len(ds) != 1 || ds[0].Run.Attempt != 2 {
+		t.Fatalf("got %+v", ds)
 	}
 }

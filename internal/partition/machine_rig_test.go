@@ -208,7 +208,7 @@ func (w *randomRig) Put(*rapid.T) {
 func (w *randomRig) putNow(req partition.PutRequest) {
 	old, err := w.m.Records.Job(req.Job.Key())
 	req.Options.Replace = rapid.IntRange(0, 2).Draw(w.rt, "again") == 0
-	put, failed := w.m.Put(w.now, req)
+	put, failed := w.m.Jobs.Put(w.now, req)
 	if failed != nil {
 		w.t.Fatal(failed)
 	}
@@ -255,7 +255,7 @@ func (w *randomRig) Batch(rt *rapid.T) {
 		reqs = append(reqs, w.request(b))
 	}
 	if rapid.Bool().Draw(rt, "together") {
-		if _, bad, err := w.m.PutAll(w.now, reqs); err != nil {
+		if _, bad, err := w.m.Jobs.PutAll(w.now, reqs); err != nil {
 			rt.Fatalf("%d: %v", bad, err)
 		}
 		return
@@ -278,7 +278,7 @@ func (w *randomRig) seeThrough(id string, reqs []partition.PutRequest, late bool
 	for i := range reqs {
 		w.whole(reqs[i].Job.Key())
 	}
-	if _, err := w.m.ApplyShare(w.now, &partition.Share{Batch: id, Late: late, Reqs: reqs}); err != nil {
+	if _, err := w.m.Jobs.ApplyShare(w.now, &partition.Share{Batch: id, Late: late, Reqs: reqs}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.commit()
@@ -321,7 +321,7 @@ func (w *randomRig) CancelBackfill(rt *rapid.T) {
 	if refs := w.m.Backfills.OpenRuns(id); len(refs) > 0 {
 		w.m.Load(w.read(refs), w.now)
 	}
-	w.m.CancelBackfill(w.now, id)
+	w.m.BackfillRuns.Cancel(w.now, id)
 }
 
 func (w *randomRig) Redrive(rt *rapid.T) {
@@ -340,7 +340,7 @@ func (w *randomRig) Redrive(rt *rapid.T) {
 		if _, err := w.m.Records.Job(keyOf(name)); err != nil {
 			w.retimed[name] = true // a put of what comes back counts its times again
 		}
-		_, _ = w.m.Redrive(w.now, h) // unless it is being tried again already
+		_, _ = w.m.Jobs.Redrive(w.now, h) // unless it is being tried again already
 		return
 	}
 }

@@ -200,7 +200,7 @@ func (w *randomRig) Voice(rt *rapid.T) {
 	case 1:
 		w.m.Lost(w.now, tok, "gone")
 	case 2:
-		w.m.Cancel(w.now, tok.Run)
+		w.m.Jobs.Cancel(w.now, tok.Run)
 	default:
 		if w.newest[d.Run.ID] == d.Run.Token { // the node that handed it out knows that it was never sent
 			w.m.Attempts.Undelivered(w.now, tok)
@@ -222,7 +222,7 @@ func (w *randomRig) CancelOne(*rapid.T) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.m.Cancel(w.now, id)
+		w.m.Jobs.Cancel(w.now, id)
 	}
 }
 
@@ -240,7 +240,7 @@ func (w *randomRig) Post(rt *rapid.T) {
 	for ; len(w.mail) > 0; w.mail = w.mail[1:] {
 		l := w.mail[0]
 		w.bring(l.Waiting())
-		answer := w.m.Release(l)
+		answer := w.m.Jobs.Release(l)
 		if w.commit(); rt != nil && rapid.IntRange(0, 3).Draw(rt, "lost") == 0 {
 			answer = partition.Unreached
 		}
@@ -351,7 +351,7 @@ func (w *randomRig) finish() {
 	for _, paused := range []bool{false, true} {
 		for _, n := range w.names {
 			w.whole(keyOf(n))
-			_, _ = w.m.SetPaused(w.now, keyOf(n), carillon.PauseOptions{Paused: paused}) // there need not be such a job
+			_, _ = w.m.Jobs.SetPaused(w.now, keyOf(n), carillon.PauseOptions{Paused: paused}) // there need not be such a job
 		}
 		w.toTheEnd(40)
 	}
@@ -371,7 +371,7 @@ func (w *randomRig) finish() {
 			w.once(name)
 		}
 		w.whole(keyOf(name))
-		_, _ = w.m.Delete(w.now, keyOf(name)) // there need not be such a job
+		_, _ = w.m.Jobs.Delete(w.now, keyOf(name)) // there need not be such a job
 	}
 	w.commit()
 	w.gone()
@@ -460,15 +460,15 @@ func (w *randomRig) acts() []func(*rapid.T) {
 		w.Advance, w.Deliver, w.Report, w.Put, w.Deliver, w.Again, w.Advance, w.Backfill, w.Deliver, w.Report, w.Voice, w.Advance, w.Post,
 		w.Crash, w.Redrive, w.Deliver, w.Batch, w.Stage, w.Report, w.Advance, w.Voice, w.Deliver, w.CancelBackfill, w.Limit, w.CancelOne,
 		w.Post, w.Again, w.Backfill, w.Redrive, w.Stage, w.Back,
-		w.on(func(k carillon.Key) { _, _ = w.m.Delete(w.now, k) }), // there need not be such a job, here and below
-		w.on(func(k carillon.Key) { _, _ = w.m.Trigger(w.now, k) }),
-		w.on(func(k carillon.Key) { _, _ = w.m.Skip(w.now, k) }),
+		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Delete(w.now, k) }), // there need not be such a job, here and below
+		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Trigger(w.now, k) }),
+		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Skip(w.now, k) }),
 		w.on(func(k carillon.Key) {
-			_, _ = w.m.SetPaused(w.now, k, carillon.PauseOptions{Paused: rapid.Bool().Draw(w.rt, "paused"), CatchUp: rapid.Bool().Draw(w.rt, "catch up")})
+			_, _ = w.m.Jobs.SetPaused(w.now, k, carillon.PauseOptions{Paused: rapid.Bool().Draw(w.rt, "paused"), CatchUp: rapid.Bool().Draw(w.rt, "catch up")})
 		}),
 		w.on(func(k carillon.Key) {
 			class := rapid.SampledFrom([]carillon.Priority{carillon.PriorityHigh, carillon.PriorityLow}).Draw(w.rt, "priority")
-			_, _ = w.m.Patch(w.now, 0, k, carillon.Patch{Fields: []string{"priority"}, Job: carillon.Job{Priority: class}})
+			_, _ = w.m.Jobs.Patch(w.now, 0, k, carillon.Patch{Fields: []string{"priority"}, Job: carillon.Job{Priority: class}})
 		}),
 	}
 }

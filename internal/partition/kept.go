@@ -1,32 +1,10 @@
 package partition
 
-import (
-	"strings"
-	"time"
+import "time"
 
-	"github.com/carillonhq/carillon"
-)
-
-// Jobs of Dapr differ where Dapr's users would notice (docs/dapr.md). An attempt ends with its stream and
-// then does not count. Retries are due at times that depend only on the scheduled time. The end of a job's
-// life bounds its scheduled times, but not when their runs are delivered.
-
-// isDapr reports whether e is a job of Dapr or a run of one. The name says so, even while the spec is not in
-// memory.
-func (e *entry) isDapr() bool { return strings.HasPrefix(e.ref.Name, carillon.DaprPrefix) }
-
-// concurrencyKey returns the key that the limits of Dapr's sidecars apply to, besides the queue.
-func concurrencyKey(t *carillon.Target) string {
-	if t.Dapr == nil {
-		return ""
-	}
-	return t.Dapr.ConcurrencyKey
-}
-
-// expired reports whether a run of e that has begun must not go on at an instant because e's life has ended.
-func (e *entry) expired(at int64) bool {
-	return e.state.Expires != 0 && at > e.state.Expires && !e.isDapr()
-}
+// An owner that gives a partition to another node keeps its consumers, and with them the attempts that end
+// with their streams (Attempts.HandOver sets RunState.Kept). It relays what the streams report. Without
+// that, the new owner would have to make all of them again.
 
 // keptFor is how long to wait for an attempt that an earlier owner has kept. That owner relays its result or
 // the end of its stream, and sends heartbeats for it until then. If that owner is killed meanwhile, nobody

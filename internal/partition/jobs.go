@@ -1,0 +1,18 @@
+package partition
+
+// Jobs does what callers ask for.
+type Jobs struct {
+	cfg      *Config
+	out      *builder
+	contents *contents
+	agenda   *agenda
+	records  *Records
+	due      *dueRuns
+	attempts *Attempts
+	window   *Window
+	runs     *runs
+
+	backfills *Backfills
+	applied   *AppliedMarkers
+	seal      func() // closes the batch being filled
+}
