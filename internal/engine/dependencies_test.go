@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/partition"
 	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/memory"
 )
@@ -258,5 +259,139 @@ func TestADeleteAfterARestartEndsTriggeredRuns(t *testing.T) {
 			t.Errorf("result: %v", err)
 		}
 		n.stop()
+	})
+}
+
+// TestTooManyDependentsNameTheJob: puts as many jobs that depend on one job as there may be, and then some
+// more.
+func TestTooManyDependentsNameTheJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memory.New(memory.Options{Partitions: 1}))
+		job := func(i int) carillon.Job {
+			return carillon.Job{Name: fmt.Sprint("after/", i), Due: carillon.In(time.Hour), DependsOn: []string{"other", "first"},
+				Target: carillon.WorkerQueue("q")}
+		}
+		for from := 0; from < partition.MaxDependents; from += carillon.MaxBatch {
+			jobs := make([]carillon.Job, carillon.MaxBatch)
+			for i := range jobs {
+				jobs[i] = job(from + i)
+				jobs[i].DependsOn = []string{"first"}
+			}
+			if _, err := n.PutJobs(context.Background(), jobs); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, one := n.PutJob(context.Background(), job(partition.MaxDependents))
+		plain := carillon.Job{Name: "plain", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
+		_, batch := n.PutJobs(context.Background(), []carillon.Job{plain, job(partition.MaxDependents)})
+		for field, err := range map[string]error{"depends_on[1]": one, "jobs[1].depends_on[1]": batch} {
+			e, ok := errors.AsType[*carillon.Error](err)
+			if !ok || e.Kind != carillon.ResourceExhausted || e.Field != field {
+				t.Errorf("%v, want it to be about %s", err, field)
+			}
+		}
+		n.stop()
+	})
+}
+
+// TestLettersAcrossNodes: a job runs after one of another node, even if both move meanwhile.
+func TestLettersAcrossNodes(t *testing.T) {
+	for _, moves := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := startFleet(t, memory.New(memory.Options{Partitions: 4}), 2, nil)
+			f.deal(byParity)
+			f.settled()
+			ctx := context.Background()
+			l := &ledger{first: map[string]time.Time{}, runs: map[string]map[string]bool{}}
+			for _, n := range f.nodes {
+				n.consume("q", 5, l.take)
+			}
+			first, second := f.at(0, 0), f.at(1, 0)
+			source := carillon.Job{Name: first, Schedule: "@every 2s", Repeats: 10, Target: carillon.WorkerQueue("q")}
+			sink := carillon.Job{Name: second, Schedule: "@every 1s", DependsOn: []string{first}, Target: carillon.WorkerQueue("q")}
+			for i, j := range []carillon.Job{source, sink} {
+				if _, err := f.nodes[i].PutJob(ctx, j); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range 20 {
+				time.Sleep(time.Second)
+				if moves && i%3 == 0 {
+					f.deal(func(p int) int { return (p + i) % 2 })
+				}
+			}
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+			if a, b := l.count(first), l.count(second); a != 10 || b < 8 || b > 10 {
+				t.Errorf("%d and %d runs", a, b)
+			}
+			f.stop()
+		})
+	}
+}
+
+// TestAnUnknownNameAcrossNodes: the warning is the same as with one node.
+func TestAnUnknownNameAcrossNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFleet(t, memory.New(memory.Options{Partitions: 4}), 2, nil)
+		f.deal(byParity)
+		f.settled()
+		put, err := f.nodes[0].PutJob(context.Background(), carillon.Job{Name: f.at(0, 0), DependsOn: []string{f.at(1, 0)}, Target: carillon.WorkerQueue("q")})
+		if err != nil || len(put.Warnings) != 1 {
+			t.Errorf("%+v %v", put.Warnings, err)
+		}
+		f.stop()
+	})
+}
+
+// TestALateLetter: a late notice of a deposed owner does not release again what it has released before.
+func TestALateLetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFleet(t, memory.New(memory.Options{Partitions: 2}), 2, nil)
+		var mu sync.Mutex
+		var letters []partition.Notice
+		f.between = func(_ int, what engine.Message) error {
+			if m, ok := what.(engine.DeliverNotice); ok {
+				mu.Lock()
+				defer mu.Unlock()
+				letters = append(letters, m.Notice)
+			}
+			return nil
+		}
+		f.deal(byParity)
+		f.settled()
+		ctx := context.Background()
+		l := &ledger{first: map[string]time.Time{}, runs: map[string]map[string]bool{}}
+		for _, n := range f.nodes {
+			n.consume("q", 5, l.take)
+		}
+		first, second := f.at(0, 0), f.at(1, 0)
+		if _, err := f.nodes[0].PutJob(ctx, carillon.Job{Name: first, Schedule: "@every 1h", Target: carillon.WorkerQueue("q")}); err != nil {
+			t.Fatal(err)
+		}
+		sink := carillon.Job{Name: second, Schedule: "@every 10s", DependsOn: []string{first}, Target: carillon.WorkerQueue("q")}
+		if _, err := f.nodes[1].PutJob(ctx, sink); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := f.nodes[0].TriggerJob(ctx, carillon.Key{Namespace: "default", Name: first}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(20 * time.Second)
+		}
+		before := l.count(second)
+		if before != 2 {
+			t.Fatalf("%d runs", before)
+		}
+		f.deal(func(p int) int { return 1 - p%2 })
+		f.settled()
+		if _, err := engine.Send(ctx, f.nodes[0], 1, engine.DeliverNotice{Notice: letters[0]}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if n := l.count(second); n != before {
+			t.Errorf("it ran %d times more", n-before)
+		}
+		f.stop()
 	})
 }
