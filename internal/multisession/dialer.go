@@ -2,17 +2,10 @@ package multisession
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/carillonhq/carillon"
-)
-
-// Timing of connections.
-const (
-	connectTimeout = 10 * time.Second
-	firstBackoff   = 50 * time.Millisecond
-	lastBackoff    = 5 * time.Second
+	"github.com/carillonhq/carillon/internal/reconnect"
 )
 
 // dialer opens sessions with nodes. The session's lock guards it.
@@ -21,8 +14,8 @@ type dialer struct {
 	connect   connectFunc
 	connected func(d *dial, s carillon.Session) // called without the lock
 
-	dials map[string]*dial         // by address
-	waits map[string]time.Duration // backoff by address
+	dials    map[string]*dial             // by address
+	backoffs map[string]reconnect.Backoff // by address
 }
 
 // dial is one attempt, with retries, to open a session with a node.
@@ -38,7 +31,7 @@ type connectFunc func(ctx context.Context, address string) (carillon.Session, er
 func newDialer(life context.Context, connect connectFunc, connected func(*dial, carillon.Session)) *dialer {
 	return &dialer{
 		life: life, connect: connect, connected: connected,
-		dials: map[string]*dial{}, waits: map[string]time.Duration{},
+		dials: map[string]*dial{}, backoffs: map[string]reconnect.Backoff{},
 	}
 }
 
@@ -50,31 +43,22 @@ func (d *dialer) start(address string) {
 	l := &dial{address: address}
 	l.life, l.stop = context.WithCancel(d.life)
 	d.dials[address] = l
-	go d.run(l, d.waits[address])
+	go d.run(l, d.backoffs[address])
 }
 
 // run retries until it succeeds or nobody wants the node any more.
-func (d *dialer) run(l *dial, wait time.Duration) {
+func (d *dialer) run(l *dial, backoff reconnect.Backoff) {
 	defer l.stop()
-	for {
-		select {
-		case <-time.After(wait/2 + rand.N(wait/2+1)):
-		case <-l.life.Done():
-			return
-		}
-		ctx, cancel := context.WithTimeout(l.life, connectTimeout)
-		session, err := d.connect(ctx, l.address)
-		cancel()
+	for ; l.life.Err() == nil; backoff = backoff.Next() {
+		session, err := reconnect.Connect(l.life, backoff, func(ctx context.Context) (carillon.Session, error) {
+			return d.connect(ctx, l.address)
+		})
 		if err == nil {
 			d.connected(l, session)
 			return
 		}
-		wait = longer(wait)
 	}
 }
-
-// longer returns the next backoff before a node is connected again.
-func longer(wait time.Duration) time.Duration { return min(lastBackoff, max(firstBackoff, 2*wait)) }
 
 // finish ends an attempt that has succeeded. It reports whether its node is still wanted.
 func (d *dialer) finish(l *dial) (wanted bool) {
@@ -86,10 +70,7 @@ func (d *dialer) finish(l *dial) (wanted bool) {
 
 // lost records the end of a session: the sooner sessions with a node end, the longer the next attempt waits.
 func (d *dialer) lost(address string, lasted time.Duration) {
-	if lasted > lastBackoff {
-		delete(d.waits, address)
-	}
-	d.waits[address] = longer(d.waits[address])
+	d.backoffs[address] = d.backoffs[address].Lost(lasted)
 }
 
 // keep stops to connect nodes at other addresses.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/reconnect"
 )
 
 // TestDialerRetriesUntilItConnects: with a growing pause, one attempt for each address.
@@ -23,7 +24,7 @@ func TestDialerRetriesUntilItConnects(t *testing.T) {
 		}, func(l *dial, _ carillon.Session) { got = append(got, l) })
 		d.start("a")
 		d.start("a")
-		<-time.After(5 * firstBackoff / 2) // two of the pauses, at most
+		<-time.After(5 * reconnect.First / 2) // two of the pauses, at most
 		if synctest.Wait(); tries < 2 || tries > 4 {
 			t.Errorf("%d tries", tries)
 		}
@@ -71,16 +72,16 @@ func TestDialerStopsWhatNobodyWants(t *testing.T) {
 func TestDialerBackoff(t *testing.T) {
 	d := newDialer(t.Context(), nil, nil)
 	for _, step := range []struct{ lasted, wait time.Duration }{
-		{0, firstBackoff}, {0, 2 * firstBackoff}, {lastBackoff, 4 * firstBackoff}, {lastBackoff + 1, firstBackoff},
+		{0, reconnect.First}, {0, 2 * reconnect.First}, {reconnect.Last, 4 * reconnect.First}, {reconnect.Last + 1, reconnect.First},
 	} {
-		if d.lost("a", step.lasted); d.waits["a"] != step.wait {
-			t.Errorf("after %v: %v, want %v", step.lasted, d.waits["a"], step.wait)
+		if d.lost("a", step.lasted); time.Duration(d.backoffs["a"]) != step.wait {
+			t.Errorf("after %v: %v, want %v", step.lasted, time.Duration(d.backoffs["a"]), step.wait)
 		}
 	}
 	for range 20 {
 		d.lost("a", 0)
 	}
-	if d.waits["a"] != lastBackoff {
-		t.Errorf("at last %v", d.waits["a"])
+	if time.Duration(d.backoffs["a"]) != reconnect.Last {
+		t.Errorf("at last %v", time.Duration(d.backoffs["a"]))
 	}
 }
