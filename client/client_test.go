@@ -19,6 +19,7 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/server"
+	_ "github.com/carillonhq/carillon/store/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,14 +1,32 @@
-// Package embedded is the SDK for a scheduler inside the caller's process: jobs are kept in a folder, and
-// nothing listens.
+// Package embedded is the SDK for a scheduler inside the caller's process. Nothing listens.
 //
-//	s, err := embedded.Open("./data")
+//	import _ "github.com/carillonhq/carillon/store/pebble"
+//
+//	s, err := embedded.Open(ctx, "pebble:./data", embedded.Options{})
 //	if err != nil { … }
 //	defer s.Close(context.Background())
 //	_, err = s.PutJob(ctx, carillon.Job{Name: "reminders/42", Due: carillon.In(time.Hour),
 //		Target: carillon.WorkerQueue("reminders"), Data: carillon.JSON(Reminder{User: 42})})
 //
-// A [Scheduler] is used like a client of package client, and package worker runs handlers over either. A
-// folder is used by one process at a time.
+// A [Scheduler] is used like a client of package client, and package worker runs handlers over either.
+//
+// # Stores
+//
+// A program imports the package of each store that it opens, as it would import a driver of database/sql, and
+// links no other:
+//
+//	pebble:DIR                    a folder of this machine     store/pebble
+//	postgres://user@host/jobs     a PostgreSQL database        store/postgres
+//	redis://host/0, rediss://…    Redis, or a Redis Cluster    store/redis
+//	memory:                       nothing is kept: for tests   store/memory
+//
+// A store is used by one embedded scheduler at a time. Opening a folder that another process has open fails.
+// In PostgreSQL and Redis the scheduler holds a lease, as a node of a cluster does: while it is held, Open
+// fails in every other process, and so does the start of a node (carillon serve). The other way round, Open
+// fails while a node lives. If a process is killed, the next Open waits a few seconds for its lease to end. A
+// process that was stopped for longer than that, or cut off from its store, may find that another one has
+// taken its place: what it writes from then on is refused, and [Scheduler.Ready] says why. For several
+// processes on one store, run nodes, and connect to them with package client.
 package embedded
 
 import (
@@ -27,67 +45,47 @@ type Scheduler struct {
 	node *server.Node
 }
 
-// Option changes how a scheduler works.
-type Option func(*server.Config)
-
-// WithLog tells log what a person should know. Default: nothing is told.
-func WithLog(log *slog.Logger) Option { return func(c *server.Config) { c.Log = log } }
-
-// WithAllowTargets lets HTTP targets reach private addresses. Default: public ones only.
-func WithAllowTargets(networks ...netip.Prefix) Option {
-	return func(c *server.Config) { c.Targets.Allow = append(c.Targets.Allow, networks...) }
+// Options of a scheduler. The zero value of a field is its default.
+type Options struct {
+	// Log gets what operators should know. Default: no log.
+	Log *slog.Logger
+	// AllowTargets are the private addresses that HTTP targets may reach. Default: none.
+	AllowTargets []netip.Prefix
+	// HTTPHostLimit is the most concurrent requests to one host. Default 128.
+	HTTPHostLimit int
+	// SigningSecrets sign the requests of a namespace's HTTP targets (Standard Webhooks), newest first; each
+	// begins with "whsec_". Default: requests are not signed.
+	SigningSecrets map[string][]string
+	// Bounds are how large the parts of a job may be. Default [carillon.DefaultBounds].
+	Bounds carillon.Bounds
+	// WindowJobs is the most jobs in memory; others wait in the store until their time is near. Default
+	// 100,000.
+	WindowJobs int
+	// Partitions is the number of partitions of a new store, fixed for its life. Default 64. As many as the
+	// machine has cores are enough if the store never becomes that of a cluster.
+	Partitions int
 }
 
-// WithHTTPHostLimit is the most requests to one host at a time. Default 128.
-func WithHTTPHostLimit(n int) Option { return func(c *server.Config) { c.Targets.HostLimit = n } }
-
-// WithSigningSecrets signs the requests of a namespace's HTTP targets as Standard Webhooks say; the secrets,
-// newest first, begin with "whsec_". Default: requests are not signed.
-func WithSigningSecrets(namespace string, secrets ...string) Option {
-	return func(c *server.Config) {
-		if c.Targets.SigningSecrets == nil {
-			c.Targets.SigningSecrets = map[string][]string{}
-		}
-		c.Targets.SigningSecrets[namespace] = append(c.Targets.SigningSecrets[namespace], secrets...)
-	}
-}
-
-// WithLimits bounds what a job may hold. Default [carillon.DefaultBounds].
-func WithLimits(l carillon.Bounds) Option { return func(c *server.Config) { c.Limits = l } }
-
-// WithWindowJobs is the most jobs in memory. Default 100,000; the others wait in the store for their time to
-// come near.
-func WithWindowJobs(n int) Option { return func(c *server.Config) { c.WindowJobs = n } }
-
-// WithPartitions is the number of partitions of a new folder, which it keeps for ever. Default 64; an
-// embedded scheduler that never becomes a cluster does well with as many as the machine has cores.
-func WithPartitions(n int) Option { return func(c *server.Config) { c.Partitions = n } }
-
-// Open opens the scheduler of a folder, or makes one there. It works until Close.
-func Open(dir string, opts ...Option) (*Scheduler, error) { return start("pebble:"+dir, opts) }
-
-// OpenMemory opens a scheduler that keeps its jobs in memory only: for tests.
-func OpenMemory(opts ...Option) (*Scheduler, error) { return start("memory:", opts) }
-
-func start(url string, opts []Option) (*Scheduler, error) {
-	c := server.Config{Store: url}
-	for _, f := range opts {
-		f(&c)
-	}
-	node, err := server.Start(context.Background(), c)
+// Open opens the store of a URL, or creates it, and starts the scheduler. ctx bounds only that: the scheduler
+// works until Close.
+func Open(ctx context.Context, url string, o Options) (*Scheduler, error) {
+	node, err := server.Start(ctx, server.Config{
+		Store: url, Log: o.Log, Limits: o.Bounds, WindowJobs: o.WindowJobs, Partitions: o.Partitions,
+		Targets: server.HTTPTargets{Allow: o.AllowTargets, HostLimit: o.HTTPHostLimit, SigningSecrets: o.SigningSecrets},
+	})
 	if err != nil {
 		return nil, err
 	}
 	return &Scheduler{Scheduler: node.Scheduler(), node: node}, nil
 }
 
-// Ready is nil if the scheduler can serve, otherwise it says why not.
+// Ready returns nil if the scheduler can serve, otherwise why not.
 func (s *Scheduler) Ready() error { return s.node.Ready() }
 
 // Metrics serves the scheduler's metrics to Prometheus.
 func (s *Scheduler) Metrics() http.Handler { return s.node.Metrics().Handler() }
 
-// Close hands out nothing new, tells workers to leave, waits until the attempts in force have ended or ctx is
-// done, and closes the folder. Attempts that were still in force may report to the next scheduler that opens
-// it.
+// Close starts no new attempts, tells workers to leave, waits until the attempts in force have ended or ctx is
+// done, and closes the store. Attempts that are still in force then may report to the next scheduler of the
+// store.
 func (s *Scheduler) Close(ctx context.Context) error { return s.node.Close(ctx) }

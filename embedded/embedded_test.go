@@ -16,6 +16,8 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/embedded"
+	_ "github.com/carillonhq/carillon/store/memory"
+	_ "github.com/carillonhq/carillon/store/pebble"
 	"github.com/carillonhq/carillon/worker"
 )
 
@@ -24,8 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var _ carillon.Scheduler = (*embedded.Scheduler)(nil)
 
 func TestASchedulerGoesOnWhereItStopped(t *testing.T) {
-	dir := t.TempDir()
-	s, err := embedded.Open(dir, embedded.WithPartitions(2))
+	url := "pebble:" + t.TempDir()
+	s, err := embedded.Open(t.Context(), url, embedded.Options{Partitions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,13 +35,13 @@ func TestASchedulerGoesOnWhereItStopped(t *testing.T) {
 	if _, err := s.PutJob(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := embedded.Open(dir); err == nil {
+	if _, err := embedded.Open(t.Context(), url, embedded.Options{}); err == nil {
 		t.Error("a folder was opened twice")
 	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = embedded.Open(dir); err != nil {
+	if s, err = embedded.Open(t.Context(), url, embedded.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.GetJob(t.Context(), carillon.Key{Namespace: "default", Name: "a/b"}); err != nil {
@@ -55,11 +57,11 @@ func TestASchedulerGoesOnWhereItStopped(t *testing.T) {
 
 func TestASchedulerInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := embedded.OpenMemory(
-			embedded.WithLog(slog.New(slog.DiscardHandler)),
-			embedded.WithAllowTargets(netip.MustParsePrefix("127.0.0.0/8")),
-			embedded.WithHTTPHostLimit(1), embedded.WithSigningSecrets("default", "whsec_"+strings.Repeat("A", 32)),
-			embedded.WithLimits(carillon.Bounds{Payload: 10}), embedded.WithWindowJobs(1000), embedded.WithPartitions(1))
+		s, err := embedded.Open(t.Context(), "memory:", embedded.Options{
+			Log: slog.New(slog.DiscardHandler), AllowTargets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			HTTPHostLimit: 1, SigningSecrets: map[string][]string{"default": {"whsec_" + strings.Repeat("A", 32)}},
+			Bounds: carillon.Bounds{Payload: 10}, WindowJobs: 1000, Partitions: 1,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,17 +105,28 @@ func TestASchedulerInMemory(t *testing.T) {
 }
 
 func TestWhatCannotBeOpened(t *testing.T) {
-	if _, err := embedded.Open(""); err == nil || !strings.Contains(err.Error(), "names no folder") {
-		t.Error(err)
-	}
-	if _, err := embedded.OpenMemory(embedded.WithSigningSecrets("default", "secret")); err == nil || !strings.Contains(err.Error(), "signing_secrets") {
-		t.Error(err)
+	secret := embedded.Options{SigningSecrets: map[string][]string{"default": {"secret"}}}
+	for _, c := range []struct {
+		url  string
+		o    embedded.Options
+		want string
+	}{
+		{"", embedded.Options{}, "none is given"},
+		{"pebble:", embedded.Options{}, "names no folder"},
+		{"./data", embedded.Options{}, "has no scheme"},
+		{"cassandra://db", embedded.Options{}, `"cassandra" is not supported; there are "memory:" (nothing is kept), "pebble:DIR"`},
+		{"redis://localhost", embedded.Options{}, `add import _ "github.com/carillonhq/carillon/store/redis"`},
+		{"memory:", secret, "signing_secrets"},
+	} {
+		if _, err := embedded.Open(t.Context(), c.url, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.url, err, c.want)
+		}
 	}
 }
 
 func TestProgressAndReschedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := embedded.OpenMemory(embedded.WithPartitions(1))
+		s, err := embedded.Open(t.Context(), "memory:", embedded.Options{Partitions: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +173,7 @@ func TestProgressAndReschedule(t *testing.T) {
 // not be.
 func TestProgressIsNotAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := embedded.OpenMemory(embedded.WithPartitions(1))
+		s, err := embedded.Open(t.Context(), "memory:", embedded.Options{Partitions: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

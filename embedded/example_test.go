@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/embedded"
+	_ "github.com/carillonhq/carillon/store/memory"
 	"github.com/carillonhq/carillon/worker"
 )
 
@@ -14,12 +15,13 @@ import (
 type Reminder struct{ User int }
 
 func Example() {
-	s, err := embedded.OpenMemory() // embedded.Open("./data") keeps the jobs
+	ctx, leave := context.WithCancel(context.Background())
+	s, err := embedded.Open(ctx, "memory:", embedded.Options{}) // "pebble:./data" keeps the jobs
 	if err != nil {
 		fmt.Println(err)
+		leave()
 		return
 	}
-	ctx, leave := context.WithCancel(context.Background())
 	w := worker.New(s, worker.Options{Concurrency: 10})
 	worker.Handle(w, "reminders", func(_ context.Context, run carillon.Run, in Reminder) error {
 		fmt.Printf("%s, attempt %d: remind user %d\n", run.Job, run.Attempt, in.User)

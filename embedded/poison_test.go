@@ -112,7 +112,8 @@ func instants(t *testing.T, texts []string) (out []time.Time) {
 
 // poisoned is one life: it ends with a panic in the handler, or in order once the job is dead.
 func poisoned(dir string) error {
-	s, err := embedded.Open(filepath.Join(dir, "store"), embedded.WithPartitions(poisonPartitions))
+	s, err := embedded.Open(context.Background(), "pebble:"+filepath.Join(dir, "store"),
+		embedded.Options{Partitions: poisonPartitions})
 	if err != nil {
 		return err
 	}

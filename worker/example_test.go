@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/embedded"
+	_ "github.com/carillonhq/carillon/store/memory"
 	"github.com/carillonhq/carillon/worker"
 )
 
@@ -19,7 +20,7 @@ var errLocked = errors.New("locked")
 
 // A handler that says how far it is, and comes back later when it cannot go on.
 func ExampleProgress() {
-	s, err := embedded.OpenMemory()
+	s, err := embedded.Open(context.Background(), "memory:", embedded.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

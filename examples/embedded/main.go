@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/embedded"
+	_ "github.com/carillonhq/carillon/store/pebble" // the stores that it opens: folders
 	"github.com/carillonhq/carillon/worker"
 )
 
@@ -30,7 +31,7 @@ func main() {
 
 // run delivers one reminder and ends.
 func run(ctx context.Context, out io.Writer, dir string) (err error) {
-	s, err := embedded.Open(dir)
+	s, err := embedded.Open(ctx, "pebble:"+dir, embedded.Options{})
 	if err != nil {
 		return err
 	}

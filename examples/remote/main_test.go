@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon/internal/server"
+	_ "github.com/carillonhq/carillon/store/memory"
 )
 
 // output ends the example once it has printed what is wanted.

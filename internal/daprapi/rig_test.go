@@ -18,6 +18,8 @@ import (
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
 	"github.com/carillonhq/carillon/internal/grpcapi"
 	"github.com/carillonhq/carillon/internal/server"
+	_ "github.com/carillonhq/carillon/store/memory"
+	_ "github.com/carillonhq/carillon/store/pebble"
 )
 
 // rig is a node with the face over gRPC, all in memory but for the store.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/server"
+	_ "github.com/carillonhq/carillon/store/memory"
 )
 
 // page calls a node as a page of another origin does, and says what it saw. NODE stands for the node's URL.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -24,6 +23,10 @@ import (
 // localName is the node's name on a store that only this process can use.
 const localName = "local"
 
+// embeddedName is the name of each node that others cannot reach. It is the same in all processes, so that a
+// store that they share admits only one of them.
+const embeddedName = "embedded"
+
 // defaultName returns the node's name if none is configured.
 func defaultName(storeURL string) string {
 	if !isShared(storeURL) {
@@ -39,9 +42,13 @@ func defaultName(storeURL string) string {
 // isShared reports whether other nodes can open the store of a URL, too. The node of such a store always
 // belongs to a cluster, if only of one; any other node owns all partitions and is alone.
 func isShared(storeURL string) bool {
-	scheme, _, _ := strings.Cut(storeURL, ":")
-	return shared(scheme)
+	d, err := store.DriverOf(storeURL)
+	return err == nil && d.Shared
 }
+
+// unreachable reports whether other nodes cannot reach this one, which package embedded runs without
+// listeners. It has a shared store to itself.
+func (c Config) unreachable() bool { return c.self.Address == "" }
 
 // calls are the operations that a node offers for all partitions, wherever they are.
 type calls interface {
@@ -58,9 +65,6 @@ func (n *Node) join() error {
 		return nil
 	}
 	self := n.config.self
-	if self.Address == "" {
-		return errors.New("grpc: the nodes of a store talk to each other there, and this one has no listener")
-	}
 	n.member = cluster.New(cluster.Config{
 		Member:   store.Member{ID: n.config.Name, Address: self.Address, HTTP: self.HTTP, Sidecars: self.Sidecars},
 		Settings: n.config.shared(n.store.Meta().MACKey),
@@ -124,7 +128,9 @@ func (n *Node) enter(ctx context.Context) error {
 	if err := n.member.Start(ctx, n.engine); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
-	n.unfollow = n.followNodes()
+	if !n.config.unreachable() {
+		n.unfollow = n.followNodes()
+	}
 	n.metrics.WatchCluster(func() telemetry.ClusterStats {
 		s := n.member.Stats()
 		stats := telemetry.ClusterStats{Members: s.Members, Skew: s.Skew, Refused: s.Refused}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,13 +17,14 @@ import (
 	"github.com/carillonhq/carillon/internal/cluster"
 	"github.com/carillonhq/carillon/internal/dispatch/httptarget"
 	"github.com/carillonhq/carillon/internal/partition"
-	"github.com/carillonhq/carillon/store/pebble"
+	"github.com/carillonhq/carillon/store"
 )
 
 // Config configures a node. The zero value of a field is its default, given here; Store has none.
 type Config struct {
 	// Store is the URL of the store: "pebble:DIR" keeps everything in a folder of this machine,
-	// "postgres://…" in a PostgreSQL database, "redis://…" in Redis; "memory:" keeps nothing.
+	// "postgres://…" in a PostgreSQL database, "redis://…" in Redis; "memory:" keeps nothing. The program
+	// imports the store's package.
 	Store string
 	// Name is the node's name, unique among the nodes of its store. A node that is started again under its
 	// name takes its partitions at once; under another name, when the leases of its last life have ended.
@@ -128,8 +130,9 @@ type SlowStart struct {
 
 // hooks change a node for tests.
 type hooks struct {
-	tune    func(*pebble.Options) // how a folder is opened: a test's disk fails
-	arrival time.Duration         // how long workers may take to arrive at a node of a cluster; 0: 10 s
+	// open opens the store: a test's disk fails. Nil: [store.Open].
+	open    func(ctx context.Context, url string, o store.Options) (store.Store, error)
+	arrival time.Duration // how long workers may take to arrive at a node of a cluster; 0: 10 s
 }
 
 // None as an address means that there is no such listener.
@@ -169,6 +172,9 @@ func (c Config) withDefaults() Config {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.hooks.open == nil {
+		c.hooks.open = store.Open
+	}
 	return c
 }
 
@@ -186,11 +192,11 @@ func (c Config) Validate() error {
 func (c Config) validateNode() error {
 	var faults []error
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if _, _, err := parseStore(c.Store); err != nil {
+	if err := store.CheckURL(c.Store); err != nil {
 		faults = append(faults, err)
 	}
-	if c.Partitions < 0 || c.Partitions > maxPartitions {
-		wrong("partitions: %d is not between 1 and %d", c.Partitions, maxPartitions)
+	if c.Partitions < 0 || c.Partitions > store.MaxPartitions {
+		wrong("partitions: %d is not between 1 and %d", c.Partitions, store.MaxPartitions)
 	}
 	for _, s := range c.counts() {
 		if s.value < 0 {

@@ -1,8 +1,8 @@
 // Package server builds a node out of its parts and owns their lifetimes.
 //
 //	config.go     the configuration of a node, and what is wrong with it
-//	stores.go     which store a URL means
 //	node.go       store, engine, hub and metrics: a node without listeners, as package embedded runs it
+//	trouble.go    what is wrong with the store at present
 //	advertise.go  the addresses at which others reach a node
 //	cluster.go    what makes a node part of a cluster
 //	shared.go     the settings that should be the same on all nodes of a cluster

@@ -1,16 +1,23 @@
 package server
 
 import (
+	"context"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/carillonhq/carillon/store"
 	"github.com/carillonhq/carillon/store/pebble"
 )
 
 // OnDisk is c with a file system of the test's under the store's folder.
 func (c Config) OnDisk(fs vfs.FS) Config {
-	c.hooks.tune = func(o *pebble.Options) { o.FS = fs }
+	c.hooks.open = func(_ context.Context, url string, o store.Options) (store.Store, error) {
+		opt := pebble.OptionsOf(o)
+		opt.FS = fs
+		return pebble.Open(strings.TrimPrefix(url, "pebble:"), opt)
+	}
 	return c
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,9 @@ const startTimeout = 30 * time.Second
 
 // Start opens the store and starts a node. End it with [Node.Close].
 func Start(ctx context.Context, c Config) (*Node, error) {
+	if c.unreachable() && isShared(c.Store) {
+		c.Name = cmp.Or(c.Name, embeddedName)
+	}
 	c = c.withDefaults()
 	if err := c.validateNode(); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
@@ -46,7 +50,8 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	defer cancel()
 	n := &Node{config: c, trouble: &trouble{log: c.Log}, metrics: telemetry.New(c.Version)}
 	var err error
-	if n.store, err = openStore(ctx, c, n.trouble); err != nil {
+	o := store.Options{Partitions: c.Partitions, Now: c.Now, Events: n.trouble.events(), Log: c.Log}
+	if n.store, err = c.hooks.open(ctx, c.Store, o); err != nil {
 		return nil, err
 	}
 	n.checkPartitions()

@@ -37,7 +37,7 @@ func (r Relay) Connect(ctx context.Context, hello carillon.Hello) (carillon.Sess
 
 // relayed returns the work of this node's hub, for all nodes if there may be others.
 func (n *Node) relayed(work carillon.Work) carillon.Work {
-	if n.member == nil {
+	if n.member == nil || n.config.unreachable() {
 		return work
 	}
 	return Relay{Work: work, Reach: Reach, Over: n.over}

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/grpcapi"
 	"github.com/carillonhq/carillon/internal/httpapi"
+	"github.com/carillonhq/carillon/store"
 )
 
 // Server is a node with its listeners.
@@ -159,7 +160,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for _, d := range s.listeners {
 		go func() { failed <- d.run() }()
 	}
-	s.log.Info("node is up", append(s.addresses(), slog.String("store", storeText(s.config.Store)))...)
+	s.log.Info("node is up", append(s.addresses(), slog.String("store", store.Redact(s.config.Store)))...)
 	var err error
 	running := len(s.listeners)
 	select {

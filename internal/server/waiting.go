@@ -54,7 +54,7 @@ func (s *Server) await(ctx context.Context) (*Node, error) {
 		return node, err
 	}
 	since := time.Now()
-	s.log.Warn("waiting for the store", "store", storeText(s.config.Store), "error", err)
+	s.log.Warn("waiting for the store", "store", store.Redact(s.config.Store), "error", err)
 	w := s.whileWaiting(err)
 	node, err = w.await(ctx, func() (*Node, error) { return Start(ctx, s.config) })
 	if closed := w.close(); closed != nil && err == nil {

@@ -137,7 +137,7 @@ func readMeta(db *pebbledb.DB) (m meta, err error) {
 		return meta{}, err
 	}
 	err = json.Unmarshal(value, &m)
-	if err != nil || m.Format < 1 || m.Partitions < 1 || m.Partitions > MaxPartitions {
+	if err != nil || m.Format < 1 || m.Partitions < 1 || m.Partitions > store.MaxPartitions {
 		err = fmt.Errorf("metadata %q: %w", value, errKey)
 	}
 	return m, errors.Join(err, closer.Close())

@@ -1,7 +1,6 @@
 package pebble
 
 import (
-	"fmt"
 	"io/fs"
 	"time"
 
@@ -78,8 +77,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Partitions == 0 {
 		o.Partitions = store.DefaultPartitions
 	}
-	if o.Partitions < 0 || o.Partitions > MaxPartitions {
-		return o, fmt.Errorf("store: Partitions is %d: must be from 1 to %d", o.Partitions, MaxPartitions)
+	if err := store.CheckPartitions(o.Partitions); err != nil {
+		return o, err
 	}
 	if o.CacheBytes == 0 {
 		o.CacheBytes = defaultCacheBytes

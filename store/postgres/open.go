@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
@@ -13,9 +12,6 @@ import (
 
 	"github.com/carillonhq/carillon/store"
 )
-
-// MaxPartitions is the most partitions that a store can be created with.
-const MaxPartitions = math.MaxUint16
 
 // Options say how a store is opened. The zero value has the defaults.
 type Options struct {
@@ -73,8 +69,8 @@ func open(ctx context.Context, url string, o Options) (*Store, error) {
 	if o.Partitions == 0 {
 		o.Partitions = store.DefaultPartitions
 	}
-	if o.Partitions < 0 || o.Partitions > MaxPartitions {
-		return nil, fmt.Errorf("store: Partitions is %d: must be from 1 to %d", o.Partitions, MaxPartitions)
+	if err := store.CheckPartitions(o.Partitions); err != nil {
+		return nil, err
 	}
 	config, err := poolConfig(url)
 	if err != nil {

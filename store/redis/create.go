@@ -38,7 +38,7 @@ func (s *Store) create(ctx context.Context) error {
 		return err
 	}
 	partitions, err := strconv.Atoi(meta[1])
-	if err != nil || partitions < 1 || partitions > MaxPartitions || len(meta[2]) != len(key) {
+	if err != nil || partitions < 1 || partitions > store.MaxPartitions || len(meta[2]) != len(key) {
 		return damaged
 	}
 	s.meta = store.Meta{Format: format, Partitions: partitions, MACKey: []byte(meta[2])}

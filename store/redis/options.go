@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/url"
 	"strconv"
@@ -60,9 +59,6 @@ const (
 	sentinelPort   = "26379"
 )
 
-// MaxPartitions is the most partitions that a store can be created with.
-const MaxPartitions = math.MaxUint16
-
 // withDefaults fills in the defaults and checks the rest.
 func (o Options) withDefaults() (Options, error) {
 	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
@@ -71,14 +67,12 @@ func (o Options) withDefaults() (Options, error) {
 	switch {
 	case len(o.Addresses) == 0:
 		return o, errors.New("store: no address of Redis is given")
-	case o.Partitions < 0 || o.Partitions > MaxPartitions:
-		return o, fmt.Errorf("store: Partitions is %d: must be from 1 to %d", o.Partitions, MaxPartitions)
 	case o.SentinelLogin && o.Sentinel == "":
 		return o, errors.New("store: sentinel_login without sentinel in the URL of Redis: say the primary's name with sentinel=NAME")
 	case strings.ContainsAny(o.Prefix, "{}: \r\n"):
 		return o, fmt.Errorf("store: the prefix %q has a brace, a colon or white space in it", o.Prefix)
 	}
-	return o, nil
+	return o, store.CheckPartitions(o.Partitions)
 }
 
 // ParseURL reads options from a URL:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/server"
+	_ "github.com/carillonhq/carillon/store/memory"
 )
 
 // within is a connection to a node in this process.

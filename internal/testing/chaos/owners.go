@@ -3,27 +3,18 @@ package chaos
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/testing/checker"
 	"github.com/carillonhq/carillon/store"
-	"github.com/carillonhq/carillon/store/postgres"
-	"github.com/carillonhq/carillon/store/redis"
+	_ "github.com/carillonhq/carillon/store/postgres" // what clusters have
+	_ "github.com/carillonhq/carillon/store/redis"
 )
 
 // OpenStore opens the store of a cluster, to look at it beside the nodes.
 func OpenStore(ctx context.Context, url string, partitions int) (store.Store, error) {
-	if strings.HasPrefix(url, "postgres") {
-		return postgres.Open(ctx, url, postgres.Options{Partitions: partitions})
-	}
-	o, err := redis.ParseURL(url)
-	if err != nil {
-		return nil, err
-	}
-	o.Partitions = partitions
-	return redis.Open(ctx, o)
+	return store.Open(ctx, url, store.Options{Partitions: partitions})
 }
 
 // Observer looks again and again at who owns what, as the store has it, and notes what changes. One epoch may
