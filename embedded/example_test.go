@@ -42,3 +42,21 @@ func Example() {
 	}
 	// Output: reminders/42, attempt 1: remind user 42
 }
+
+// A program opens the stores that it imports; this one also imports _ ".../store/postgres".
+func ExampleOpen() {
+	ctx := context.Background()
+	s, err := embedded.Open(ctx, "postgres://app@localhost/jobs", embedded.Options{Partitions: 8})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() {
+		if err := s.Close(ctx); err != nil {
+			fmt.Println(err)
+		}
+	}()
+	if _, err := s.PutJob(ctx, carillon.Job{Name: "report", Schedule: "@daily", Target: carillon.WorkerQueue("reports")}); err != nil {
+		fmt.Println(err)
+	}
+}

@@ -12,6 +12,7 @@
 //	node.go, members.go, exit.go     the loop; how a node joins, and how it leaves
 //	membership.go                    the states of this process, from joining to closed
 //	heartbeat.go, outage.go          since when the store has answered, and whether it failed as a whole
+//	exclusive.go                     a node that must be the only member
 //	clock.go                         how far the node's clock is off the store's
 //	views.go, owners.go, allot.go    the newest view of members and owners; who should own what
 //	assignment.go, successors.go     what the engine is to own; who takes over when a node leaves

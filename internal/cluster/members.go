@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// errReplaced is why a node ends whose name another process has taken.
-var errReplaced = errors.New("another process has joined the cluster under this node's name (node_name): this one has stopped owning " +
+// errReplaced is why a node ends whose place another process has taken.
+var errReplaced = errors.New("another process has joined the cluster in this node's place (node_name): this one has stopped owning " +
 	"partitions and ends")
 
 // errClosed is why a node that was closed writes no heartbeat.
@@ -26,7 +26,10 @@ func (n *Node) enter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err = n.join(ctx); errors.Is(err, store.ErrTaken) {
+	switch err = n.join(ctx); {
+	case errors.Is(err, store.ErrTaken) && n.cfg.Exclusive:
+		err = outlive(ctx, n.cfg.TTL, n.join)
+	case errors.Is(err, store.ErrTaken):
 		err = n.replace(ctx, members)
 	}
 	if err != nil {
@@ -49,7 +52,7 @@ func (n *Node) checkMembers(ctx context.Context) ([]store.Member, error) {
 	if err := checkProtocol(n.id, members); err != nil {
 		return nil, err
 	}
-	return members, compatible(n.cfg.Settings, n.id, members)
+	return members, errors.Join(admitted(&n.cfg, members), compatible(n.cfg.Settings, n.id, members))
 }
 
 // replace takes the place of the member of this name, if that does not answer.
@@ -102,11 +105,7 @@ func (n *Node) join(ctx context.Context) error {
 		n.membership.apply(eventJoined)
 		return nil
 	case errors.Is(err, store.ErrTaken):
-		if n.membership.state() != stateJoining {
-			n.log.Error(errReplaced.Error(), "node", n.id)
-			n.assignment.clear()
-			n.membership.apply(eventTaken)
-		}
+		n.yield()
 		return err
 	case ctx.Err() != nil:
 		return err // the node ends
@@ -117,6 +116,17 @@ func (n *Node) join(ctx context.Context) error {
 		f()
 	}
 	return fmt.Errorf("join the cluster: %w", err)
+}
+
+// yield makes a node own nothing because another process has taken its place. Who is joining has nothing to
+// lose yet, and is refused. The caller holds the turn.
+func (n *Node) yield() {
+	if s := n.membership.state(); s == stateJoining || s.over() {
+		return
+	}
+	n.log.Error(errReplaced.Error(), "node", n.id)
+	n.assignment.clear()
+	n.membership.apply(eventTaken)
 }
 
 func (n *Node) measureClock(ctx context.Context) {

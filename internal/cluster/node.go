@@ -49,6 +49,9 @@ type Config struct {
 	Store store.Store
 	// Dial returns a peer for another node. It does not wait for a connection.
 	Dial func(store.Member) (Peer, error)
+	// Exclusive: other nodes cannot reach this one, so it must be the only member. All such nodes have the
+	// same name.
+	Exclusive bool
 	// TTL is how long the leases of partitions are valid, and so how long the partitions of a dead node are
 	// left alone. Default [DefaultTTL].
 	TTL time.Duration
@@ -227,10 +230,15 @@ func (n *Node) heartbeat(ctx context.Context) error {
 	}
 	n.examine()
 	err := errors.Join(n.join(ctx), n.poll(ctx))
-	if err == nil {
-		n.suspect()
+	if err != nil {
+		return err
 	}
-	return err
+	if ousted(&n.cfg, n.views.load().members) {
+		n.yield()
+		return errReplaced
+	}
+	n.suspect()
+	return nil
 }
 
 // examine looks at what the engine fails on. The caller holds the turn.

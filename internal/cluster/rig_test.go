@@ -170,7 +170,7 @@ func (f *rig) try(id string, settings ...cluster.Setting) (*node, error) {
 	s := cutStore{f.store, n}
 	n.Node = cluster.New(cluster.Config{
 		Member: store.Member{ID: id, Address: id, Nonce: n.nonce}, Store: s, Settings: settings, Now: n.now, Dial: n.dial,
-		Log: slog.New(slog.NewTextHandler(&n.log, nil)),
+		Log: slog.New(slog.NewTextHandler(&n.log, nil)), Exclusive: id == exclusive,
 	})
 	n.engine = engine.New(engine.Config{Store: s, Node: id, Now: n.now, Standby: true, Peers: n.Router(), Announce: n.Announce, MayClaim: n.MayClaim, LeaseTTL: cluster.DefaultTTL})
 	if err := n.engine.Start(f.t.Context(), noConsumers{}); err != nil {

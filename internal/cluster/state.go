@@ -27,6 +27,8 @@ type condition struct {
 	Phase  phase  `json:"phase"`            // empty if the node's version states none
 	Speaks int    `json:"speaks,omitempty"` // version of the protocol between nodes
 	Reason string `json:"reason,omitempty"` // why it is unfit, or what it refuses; for people
+	// No other node may be a member beside it.
+	Exclusive bool `json:"exclusive,omitempty"`
 	// Partitions that it could not serve and is not to own for now.
 	Refuses []int `json:"refuses,omitempty"`
 	// By member: partitions that the member should own and does not take.
@@ -53,7 +55,7 @@ func conditionOf(m *store.Member) (c condition) {
 
 // self returns this node's member as the others should see it now.
 func (n *Node) self() store.Member {
-	m, c := n.cfg.Member, condition{Speaks: protocolVersion()}
+	m, c := n.cfg.Member, condition{Speaks: protocolVersion(), Exclusive: n.cfg.Exclusive}
 	m.Capacity = 0
 	fit, reason, refuses := n.prover.fitness.report()
 	switch at := n.membership.state(); {

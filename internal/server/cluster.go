@@ -66,9 +66,10 @@ func (n *Node) join() error {
 	}
 	self := n.config.self
 	n.member = cluster.New(cluster.Config{
-		Member:   store.Member{ID: n.config.Name, Address: self.Address, HTTP: self.HTTP, Sidecars: self.Sidecars},
-		Settings: n.config.shared(n.store.Meta().MACKey),
-		Store:    n.store, TTL: n.config.LeaseTTL, Now: n.config.Now, Log: n.config.Log, Events: n.metrics.ClusterEvents(),
+		Exclusive: n.config.unreachable(),
+		Member:    store.Member{ID: n.config.Name, Address: self.Address, HTTP: self.HTTP, Sidecars: self.Sidecars},
+		Settings:  n.config.shared(n.store.Meta().MACKey),
+		Store:     n.store, TTL: n.config.LeaseTTL, Now: n.config.Now, Log: n.config.Log, Events: n.metrics.ClusterEvents(),
 		Dial: n.dial,
 	})
 	return nil
