@@ -16,21 +16,21 @@ import (
 type partition struct {
 	number int // it never changes: it is read without the lock
 
-	mu      sync.RWMutex
-	owner   store.Owner // Node is empty if nobody holds it
-	closed  bool
-	records *records
-	history *history
-	small   *btree.BTreeG[*store.MetaRecord]
+	mu          sync.RWMutex
+	owner       store.Owner // Node is empty if nobody holds it
+	closed      bool
+	records     *records
+	history     *history
+	metaRecords *btree.BTreeG[*store.MetaRecord]
 }
 
 func newPartition(number int) *partition {
 	return &partition{
-		number:  number,
-		owner:   store.Owner{Partition: number},
-		records: newRecords(number),
-		history: newHistory(),
-		small:   newTree(lessMeta),
+		number:      number,
+		owner:       store.Owner{Partition: number},
+		records:     newRecords(number),
+		history:     newHistory(),
+		metaRecords: newTree(lessMeta),
 	}
 }
 
@@ -146,18 +146,18 @@ func lessMeta(a, b *store.MetaRecord) bool {
 
 func (p *partition) putSmall(s *store.MetaRecord) {
 	if s.Value == nil {
-		p.small.Delete(s)
+		p.metaRecords.Delete(s)
 		return
 	}
 	kept := *s
 	kept.Value = bytes.Clone(s.Value)
-	p.small.Set(&kept)
+	p.metaRecords.Set(&kept)
 }
 
 func (p *partition) listSmall(q store.MetaQuery) []store.MetaRecord {
 	var out []store.MetaRecord
 	from := &store.MetaRecord{Kind: q.Kind, Key: max(q.Prefix, q.After)}
-	p.small.Ascend(from, func(s *store.MetaRecord) bool {
+	p.metaRecords.Ascend(from, func(s *store.MetaRecord) bool {
 		if len(out) >= q.Limit || s.Kind != q.Kind || !strings.HasPrefix(s.Key, q.Prefix) {
 			return false
 		}

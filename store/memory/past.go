@@ -17,10 +17,10 @@ type Past struct {
 
 // pastPartition is one partition's part of it.
 type pastPartition struct {
-	owner   store.Owner
-	records records
-	history history
-	small   *btree.BTreeG[*store.MetaRecord]
+	owner       store.Owner
+	records     records
+	history     history
+	metaRecords *btree.BTreeG[*store.MetaRecord]
 }
 
 // Past returns what the store holds now, for [Store.Revert].
@@ -30,7 +30,7 @@ func (s *Store) Past() *Past {
 	defer s.lock()()
 	past := &Past{members: maps.Clone(s.members)}
 	for _, p := range s.partitions {
-		past.partitions = append(past.partitions, pastPartition{p.owner, *p.records.copied(), *p.history.copied(), p.small.Copy()})
+		past.partitions = append(past.partitions, pastPartition{p.owner, *p.records.copied(), *p.history.copied(), p.metaRecords.Copy()})
 	}
 	return past
 }
@@ -45,7 +45,7 @@ func (s *Store) Revert(past *Past) {
 	s.members = maps.Clone(past.members)
 	for i, p := range s.partitions {
 		was, epoch := &past.partitions[i], p.owner.Term.Epoch
-		p.records, p.history, p.small = was.records.copied(), was.history.copied(), was.small.Copy()
+		p.records, p.history, p.metaRecords = was.records.copied(), was.history.copied(), was.metaRecords.Copy()
 		p.owner = was.owner
 		p.owner.Term = store.Term{}
 		if epoch > 0 {

@@ -67,7 +67,7 @@ func (w *builder) build(b *store.Batch) error {
 	}
 	for _, s := range b.MetaRecords {
 		w.key = appendMetaKey(w.key[:0], w.partition, s.Kind, s.Key)
-		if err := w.small(s.Value); err != nil {
+		if err := w.metaRecord(s.Value); err != nil {
 			return err
 		}
 	}
@@ -107,7 +107,7 @@ func runsRepeat(runs []store.RunRecord) bool {
 	return false
 }
 
-func (w *builder) small(value []byte) error {
+func (w *builder) metaRecord(value []byte) error {
 	if value == nil {
 		return w.out.Delete(w.key, nil)
 	}

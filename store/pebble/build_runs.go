@@ -19,7 +19,7 @@ func (w *builder) history(b *store.Batch) error {
 		}
 	}
 	if len(b.Runs) > 0 && w.part.historyFilter.ask() {
-		if err := w.beginRecent(); err != nil {
+		if err := w.startHistoryFilter(); err != nil {
 			return err
 		}
 	}
@@ -73,9 +73,9 @@ func (w *builder) run(r *store.RunRecord) error {
 // Values of the age index.
 var notDead, isDead = []byte{0}, []byte{1}
 
-// beginRecent puts the history filter in use at once if the history is empty. Otherwise that takes the scan
+// startHistoryFilter puts the history filter in use at once if the history is empty. Otherwise that takes the scan
 // that counts the history.
-func (w *builder) beginRecent() error {
+func (w *builder) startHistoryFilter() error {
 	empty := true
 	lower, upper := bounds(appendHead(nil, w.partition, kindAge))
 	err := each(w.committed, lower, upper, func(_, _ []byte) (bool, error) {

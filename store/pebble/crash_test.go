@@ -181,13 +181,13 @@ func verify(t *testing.T, fs *vfs.MemFS, known []uint64, diaries []*diary) {
 // present is the batch that the partition holds; every part of it must be there, and nothing else.
 func present(t *testing.T, sh store.Shard) uint64 {
 	t.Helper()
-	small, err := sh.MetaRecords(t.Context(), store.MetaQuery{Kind: 1, Limit: 10})
+	found, err := sh.MetaRecords(t.Context(), store.MetaQuery{Kind: 1, Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var n uint64
-	if len(small) == 1 {
-		if _, err := fmt.Sscan(string(small[0].Value), &n); err != nil {
+	if len(found) == 1 {
+		if _, err := fmt.Sscan(string(found[0].Value), &n); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -59,11 +59,11 @@ func (v *view) dueStart(q store.DueQuery, low int64) (lower []byte, whole bool) 
 
 // dueEnd returns the key that a scan ends before.
 func (v *view) dueEnd(q store.DueQuery) []byte {
-	class := append(appendHead(nil, v.partition, kindDue), q.Priority)
+	prefix := append(appendHead(nil, v.partition, kindDue), q.Priority)
 	if q.Until == math.MaxInt64 {
-		return prefixEnd(class)
+		return prefixEnd(prefix)
 	}
-	return appendTime(class, q.Until+1)
+	return appendTime(prefix, q.Until+1)
 }
 
 // staged scans the index of what is staged under a queue.

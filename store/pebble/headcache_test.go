@@ -99,8 +99,8 @@ func runOf(i int, scheduled int64) (identity.Run, []byte) {
 }
 
 // No run that was recorded is told to be new, and most of those that are new are.
-func TestRecentIsNeverWrong(t *testing.T) {
-	const runs = 5 * (recentRuns / 64)
+func TestHistoryFilterIsNeverWrong(t *testing.T) {
+	const runs = 5 * (youngRuns / 64)
 	r := newHistoryFilter(64)
 	if id, key := runOf(-1, math.MaxInt64); r.add(&id, key) {
 		t.Fatal("something is certain before it was looked")
@@ -126,10 +126,10 @@ func TestRecentIsNeverWrong(t *testing.T) {
 }
 
 // The latest time there is has no later one: a run of it is old once it was dropped.
-func TestRecentOfTheLatestTime(t *testing.T) {
+func TestHistoryFilterOfTheLatestTime(t *testing.T) {
 	r := newHistoryFilter(64)
 	r.begin(math.MinInt64)
-	for i := range 3 * (recentRuns / 64) {
+	for i := range 3 * (youngRuns / 64) {
 		id, key := runOf(i, math.MaxInt64)
 		r.add(&id, key)
 	}

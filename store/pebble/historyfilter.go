@@ -34,16 +34,16 @@ type filter struct {
 	last int64 // the latest scheduled time
 }
 
-// recentRuns is how many runs the younger filters of a store have room for, over all its partitions: 1 MiB,
+// youngRuns is how many runs the younger filters of a store have room for, over all its partitions: 1 MiB,
 // and as much for the older ones. A filter for fewer than leastRuns is not worth it.
 const (
-	recentRuns = 1 << 20
-	leastRuns  = 64
+	youngRuns = 1 << 20
+	leastRuns = 64
 )
 
 // newHistoryFilter returns the filter of a partition, one of so many.
 func newHistoryFilter(partitions int) *historyFilter {
-	return &historyFilter{seed: maphash.MakeSeed(), past: math.MinInt64, most: max(leastRuns, recentRuns/partitions)}
+	return &historyFilter{seed: maphash.MakeSeed(), past: math.MinInt64, most: max(leastRuns, youngRuns/partitions)}
 }
 
 // begin declares that the history has no runs with a scheduled time after past except those that were added.

@@ -198,13 +198,13 @@ func appendSpecKey(b []byte, partition int, r store.Ref) []byte {
 }
 
 // appendDueKey appends a due index key.
-func appendDueKey(b []byte, partition int, class uint8, due int64, r store.Ref) []byte {
-	return appendRef(appendTime(append(appendHead(b, partition, kindDue), class), due), r)
+func appendDueKey(b []byte, partition int, priority uint8, due int64, r store.Ref) []byte {
+	return appendRef(appendTime(append(appendHead(b, partition, kindDue), priority), due), r)
 }
 
 // appendStagedKey appends a staged index key.
-func appendStagedKey(b []byte, partition int, queue string, class uint8, due int64, r store.Ref) []byte {
-	b = append(appendText(appendHead(b, partition, kindStaged), queue), class)
+func appendStagedKey(b []byte, partition int, queue string, priority uint8, due int64, r store.Ref) []byte {
+	b = append(appendText(appendHead(b, partition, kindStaged), queue), priority)
 	return appendRef(appendTime(b, due), r)
 }
 

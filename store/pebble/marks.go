@@ -23,8 +23,8 @@ const priorities = 4
 // of it and starts there. The mark as it is after the snapshot would not do: another scan may have raised it
 // for a later snapshot.
 type marks struct {
-	mu    sync.Mutex
-	class [priorities]mark
+	mu         sync.Mutex
+	byPriority [priorities]mark
 }
 
 type mark struct {
@@ -50,8 +50,8 @@ func newMarks() *marks {
 func (m *marks) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i := range m.class {
-		c := &m.class[i]
+	for i := range m.byPriority {
+		c := &m.byPriority[i]
 		c.low, c.soon = math.MinInt64, math.MaxInt64
 		for _, s := range c.scans {
 			s.put = math.MinInt64
@@ -70,7 +70,7 @@ func (m *marks) soon(dues []dueMark) {
 		if int(d.priority) >= priorities {
 			continue
 		}
-		c := &m.class[d.priority]
+		c := &m.byPriority[d.priority]
 		c.low, c.soon = min(c.low, d.due), min(c.soon, d.due)
 		for _, s := range c.scans {
 			s.put = min(s.put, d.due)
@@ -83,20 +83,20 @@ func (m *marks) soon(dues []dueMark) {
 func (m *marks) visible() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i := range m.class {
-		m.class[i].soon = math.MaxInt64
+	for i := range m.byPriority {
+		m.byPriority[i].soon = math.MaxInt64
 	}
 }
 
 // begin begins a scan, before its snapshot is taken.
-func (m *marks) begin(class uint8) *scan {
-	s := &scan{priority: class, low: math.MinInt64, put: math.MinInt64}
-	if int(class) >= priorities {
+func (m *marks) begin(priority uint8) *scan {
+	s := &scan{priority: priority, low: math.MinInt64, put: math.MinInt64}
+	if int(priority) >= priorities {
 		return s
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := &m.class[class]
+	c := &m.byPriority[priority]
 	s.low, s.put = c.low, c.soon
 	c.scans = append(c.scans, s)
 	return s
@@ -116,7 +116,7 @@ func (m *marks) end(s *scan, found int64) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := &m.class[s.priority]
+	c := &m.byPriority[s.priority]
 	c.scans = slices.DeleteFunc(c.scans, func(o *scan) bool { return o == s })
 	c.low = max(c.low, min(found, s.put))
 }

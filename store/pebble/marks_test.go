@@ -60,13 +60,13 @@ func TestMarks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMarks()
-			if want, got := play(m), m.class[2].low; got != want {
+			if want, got := play(m), m.byPriority[2].low; got != want {
 				t.Errorf("the mark is %d, want %d", got, want)
 			}
-			if m.class[1].low != math.MinInt64 {
-				t.Error("another class has moved")
+			if m.byPriority[1].low != math.MinInt64 {
+				t.Error("another priority has moved")
 			}
-			if len(m.class[2].scans) != 0 {
+			if len(m.byPriority[2].scans) != 0 {
 				t.Error("a scan is still under way")
 			}
 		})

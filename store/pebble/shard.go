@@ -126,7 +126,7 @@ func (s *shard) Runs(ctx context.Context, q store.RunQuery) (out []store.RunReco
 // MetaRecords returns the metadata records of a kind in key order.
 func (s *shard) MetaRecords(ctx context.Context, q store.MetaQuery) (out []store.MetaRecord, err error) {
 	err = s.readView(ctx, func(v *view) error {
-		out, err = v.small(q)
+		out, err = v.metaRecords(q)
 		return err
 	})
 	return out, err

@@ -123,8 +123,8 @@ func (v *view) listBounds(q store.ListQuery) (lower, upper []byte) {
 	return lower, upper
 }
 
-// small scans the metadata records of a kind.
-func (v *view) small(q store.MetaQuery) (out []store.MetaRecord, err error) {
+// metaRecords scans the metadata records of a kind.
+func (v *view) metaRecords(q store.MetaQuery) (out []store.MetaRecord, err error) {
 	if q.Limit <= 0 {
 		return nil, nil
 	}

@@ -17,16 +17,16 @@ import (
 
 // changes are the batches of a group, each kind of change as the columns of one statement.
 type changes struct {
-	fence   fence
-	deletes refs
-	puts    puts
-	redrive ids
-	runs    runs
-	at      map[runKey]int // where in runs
-	trims   trims
-	expires []expire
-	smalls  smalls // with a value
-	gone    smalls // without
+	fence       fence
+	deletes     refs
+	puts        puts
+	redrive     ids
+	runs        runs
+	at          map[runKey]int // where in runs
+	trims       trims
+	expires     []expire
+	metaPuts    metaChanges // with a value
+	metaDeletes metaChanges // without
 }
 
 // fence are the terms that must be in force.
@@ -94,7 +94,7 @@ type expire struct {
 	store.Expire
 }
 
-type smalls struct {
+type metaChanges struct {
 	partition  []int32
 	kind       []int16
 	key, value [][]byte
@@ -129,15 +129,15 @@ func (c *changes) add(s *shard, b *store.Batch) error {
 	}
 	for i := range b.MetaRecords {
 		if b.MetaRecords[i].Value == nil {
-			c.gone.add(s.partition, &b.MetaRecords[i])
+			c.metaDeletes.add(s.partition, &b.MetaRecords[i])
 		} else {
-			c.smalls.add(s.partition, &b.MetaRecords[i])
+			c.metaPuts.add(s.partition, &b.MetaRecords[i])
 		}
 	}
 	return nil
 }
 
-func (c *smalls) add(partition int, x *store.MetaRecord) {
+func (c *metaChanges) add(partition int, x *store.MetaRecord) {
 	c.partition, c.kind = append(c.partition, int32(partition)), append(c.kind, int16(x.Kind))
 	c.key, c.value = append(c.key, []byte(x.Key)), append(c.value, x.Value)
 }
@@ -272,11 +272,11 @@ more AS MATERIALIZED (
 DELETE FROM carillon_runs r USING (SELECT * FROM ended UNION ALL SELECT * FROM more) AS old
 WHERE r.partition = $1 AND r.uid = old.uid AND r.scheduled = old.scheduled AND r.cause = old.cause AND r.seq = old.seq`
 
-	smallGoneSQL = `
+	metaDeleteSQL = `
 DELETE FROM carillon_small s USING unnest($1::int[], $2::smallint[], $3::bytea[]) AS d (partition, kind, key)
 WHERE s.partition = d.partition AND s.kind = d.kind AND s.key = d.key`
 
-	smallSQL = `
+	metaPutSQL = `
 INSERT INTO carillon_small (partition, kind, key, value)
 SELECT * FROM unnest($1::int[], $2::smallint[], $3::bytea[], $4::bytea[])
 ON CONFLICT (partition, kind, key) DO UPDATE SET value = EXCLUDED.value`
@@ -306,11 +306,11 @@ func (c *changes) statements() *pgx.Batch {
 	for _, e := range c.expires {
 		b.Queue(expireSQL, e.partition, e.Before, int64(e.Most), int64(e.Limit))
 	}
-	if g := &c.gone; len(g.kind) > 0 {
-		b.Queue(smallGoneSQL, g.partition, g.kind, g.key)
+	if g := &c.metaDeletes; len(g.kind) > 0 {
+		b.Queue(metaDeleteSQL, g.partition, g.kind, g.key)
 	}
-	if s := &c.smalls; len(s.kind) > 0 {
-		b.Queue(smallSQL, s.partition, s.kind, s.key, s.value)
+	if s := &c.metaPuts; len(s.kind) > 0 {
+		b.Queue(metaPutSQL, s.partition, s.kind, s.key, s.value)
 	}
 	return b
 }

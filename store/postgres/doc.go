@@ -11,7 +11,7 @@
 //	outcome.go     what an error says about a write
 //	records.go     reads of jobs and pending runs: by name, due, staged, live
 //	runs.go        reads of finished runs
-//	small.go       reads of metadata records
+//	metarecords.go reads of metadata records
 //	leaser.go      members and leases
 //	claim.go       claims, and the end of sessions that block them
 //

@@ -75,7 +75,7 @@ func (s *shard) arguments(b *store.Batch) ([]string, error) {
 	a.deletes(b.Deletes)
 	a.puts(b.Puts)
 	a.history(b)
-	a.small(b.MetaRecords)
+	a.metaRecords(b.MetaRecords)
 	if a.err == nil && a.bytes > MaxBatchBytes {
 		a.err = fmt.Errorf("store: a batch of %d bytes: at most %d", a.bytes, MaxBatchBytes)
 	}
@@ -174,7 +174,7 @@ func (a *arguments) history(b *store.Batch) {
 	a.count(b.Expire.Limit)
 }
 
-func (a *arguments) small(list []store.MetaRecord) {
+func (a *arguments) metaRecords(list []store.MetaRecord) {
 	a.count(len(list))
 	for i := range list {
 		kind := "s"
@@ -182,12 +182,12 @@ func (a *arguments) small(list []store.MetaRecord) {
 			kind = "d"
 		}
 		a.add(kind)
-		a.add(smallKey(list[i].Kind, list[i].Key))
+		a.add(metaRecordKey(list[i].Kind, list[i].Key))
 		if list[i].Value != nil {
 			a.add(string(list[i].Value))
 		}
 	}
 }
 
-// smallKey is the name of a metadata record.
-func smallKey(kind byte, key string) string { return string([]byte{kind}) + key }
+// metaRecordKey is the name of a metadata record.
+func metaRecordKey(kind byte, key string) string { return string([]byte{kind}) + key }

@@ -41,8 +41,8 @@ func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, er
 // has an oldest one.
 func (s *shard) countStaged(ctx context.Context, out *store.Counts) error {
 	return s.eachText(ctx, keyStaged, func(queue string, n int) error {
-		for class := range byte(priorities) {
-			prefix := append(appendText(nil, queue), class)
+		for priority := range byte(priorities) {
+			prefix := append(appendText(nil, queue), priority)
 			first, ok, err := s.first(ctx, keyStaged, "["+string(prefix), after(append([]byte(nil), prefix...)))
 			if err != nil {
 				return err

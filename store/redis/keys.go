@@ -25,15 +25,15 @@ const (
 	keyDead
 	keyAge
 	keyDeadAge
-	keySmall
-	keySmallKeys
+	keyMetaRecords
+	keyMetaRecordKeys
 )
 
 // keyNames are what the keys of a partition end in: docs/stores.md tells operators.
 var keyNames = [...]string{
 	keyOwner: "owner", keyState: "state", keySpec: "spec", keyJobs: "jobs", keyPending: "pending", keyDue: "due",
 	keyStaged: "staged", keyLive: "live", keyRuns: "runs", keyHistory: "history", keyDead: "dead", keyAge: "age",
-	keyDeadAge: "deadage", keySmall: "small", keySmallKeys: "smallkeys",
+	keyDeadAge: "deadage", keyMetaRecords: "small", keyMetaRecordKeys: "smallkeys",
 }
 
 // partitionKeys are the keys of a partition. The braces put all of them into one hash slot.

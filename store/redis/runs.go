@@ -136,9 +136,9 @@ func (s *shard) runByID(ctx context.Context, q store.RunQuery) ([]store.RunRecor
 
 // MetaRecords returns the metadata records of a kind in key order.
 func (s *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
-	prefix := smallKey(q.Kind, q.Prefix)
-	w := pages{index: keySmallKeys, values: keySmall, from: "[" + prefix, to: after([]byte(prefix)), first: 1, last: -1}
-	if seen := smallKey(q.Kind, q.After); q.After != "" && seen >= prefix {
+	prefix := metaRecordKey(q.Kind, q.Prefix)
+	w := pages{index: keyMetaRecordKeys, values: keyMetaRecords, from: "[" + prefix, to: after([]byte(prefix)), first: 1, last: -1}
+	if seen := metaRecordKey(q.Kind, q.After); q.After != "" && seen >= prefix {
 		w.from = "(" + seen
 	}
 	var out []store.MetaRecord

@@ -50,8 +50,8 @@ func appendRecord(b []byte, partition int, s *store.State) ([]byte, error) {
 }
 
 // appendStaged appends a staged entry.
-func appendStaged(b []byte, queue string, class uint8, due int64) []byte {
-	return appendTime(append(appendText(b, queue), class), due)
+func appendStaged(b []byte, queue string, priority uint8, due int64) []byte {
+	return appendTime(append(appendText(b, queue), priority), due)
 }
 
 // parseRecord reads what appendRecord wrote.

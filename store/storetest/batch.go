@@ -217,7 +217,7 @@ func (s shard) wantEverything() {
 	s.wantRuns("dead runs", s.deadOf(ns), s.run("new", 3, carillon.RunDead))
 	s.wantRuns("trimmed runs", s.runsOf(key("trimmed")), s.run("trimmed", 2, carillon.RunSucceeded))
 	s.wantRuns("expired runs", s.runsOf(key("expired")))
-	s.wantSmall("Small", s.small(store.MetaQuery{Kind: 1, Limit: plenty}), store.MetaRecord{Kind: 1, Key: "new", Value: []byte("2")})
+	s.wantMetaRecords("MetaRecords", s.metaRecords(store.MetaQuery{Kind: 1, Limit: plenty}), store.MetaRecord{Kind: 1, Key: "new", Value: []byte("2")})
 }
 
 func emptyBatch(e *env) {
@@ -248,15 +248,15 @@ func inputsNotAliased(e *env) {
 	s := e.own(3)
 	put, run := job("a", full), s.fullRun("a", 1)
 	wantPut, wantRun := job("a", full), s.fullRun("a", 1)
-	small := store.MetaRecord{Kind: 1, Key: "k", Value: []byte("value")}
-	b := store.Batch{Puts: []store.Record{put}, Runs: []store.RunRecord{run}, MetaRecords: []store.MetaRecord{small}}
+	record := store.MetaRecord{Kind: 1, Key: "k", Value: []byte("value")}
+	b := store.Batch{Puts: []store.Record{put}, Runs: []store.RunRecord{run}, MetaRecords: []store.MetaRecord{record}}
 	s.apply(b)
-	scribble(put.Spec, run.Response, run.Spec, small.Value)
+	scribble(put.Spec, run.Response, run.Spec, record.Value)
 	put.State.Run.Errors[0].Message, run.Errors[0].Message = "scribbled", "scribbled"
 	b.Puts[0], b.Runs[0], b.MetaRecords[0] = job("other"), s.run("other", 5, carillon.RunFailed), store.MetaRecord{Kind: 9, Key: "other"}
 	s.wantRecord(wantPut)
 	s.wantRuns("Runs", s.runsOf(key("a")), wantRun)
-	s.wantSmall("Small", s.small(store.MetaQuery{Kind: 1, Limit: plenty}), store.MetaRecord{Kind: 1, Key: "k", Value: []byte("value")})
+	s.wantMetaRecords("MetaRecords", s.metaRecords(store.MetaQuery{Kind: 1, Limit: plenty}), store.MetaRecord{Kind: 1, Key: "k", Value: []byte("value")})
 }
 
 func scribble(list ...[]byte) {
@@ -292,8 +292,8 @@ func resultsNotAliased(e *env) {
 		s.wantRuns("Runs after its result was changed", s.runs(q), s.fullRun("a", 1))
 	}
 	q := store.MetaQuery{Kind: 1, Limit: 1}
-	scribble(s.small(q)[0].Value)
-	s.wantSmall("Small after its result was changed", s.small(q), store.MetaRecord{Kind: 1, Key: "k", Value: []byte("value")})
+	scribble(s.metaRecords(q)[0].Value)
+	s.wantMetaRecords("MetaRecords after its result was changed", s.metaRecords(q), store.MetaRecord{Kind: 1, Key: "k", Value: []byte("value")})
 }
 
 func partitionsApart(e *env) {
@@ -315,7 +315,7 @@ func partitionsApart(e *env) {
 		s.wantRecords("Staged", s.staged(store.StagedQuery{Queue: "queue", Limit: plenty}), want...)
 		s.wantRuns("Runs", s.runsOf(key("a")), s.fullRun("a", 1))
 		s.wantRuns("dead Runs", s.deadOf(ns), s.fullRun("a", 1))
-		s.wantSmall("Small", s.small(store.MetaQuery{Kind: 1, Limit: plenty}), store.MetaRecord{Kind: 1, Key: "k", Value: []byte{byte(i)}})
+		s.wantMetaRecords("MetaRecords", s.metaRecords(store.MetaQuery{Kind: 1, Limit: plenty}), store.MetaRecord{Kind: 1, Key: "k", Value: []byte{byte(i)}})
 	}
 	for _, number := range []int{-1, last + 2} { // one after the last is the proving ground of a store that nodes share
 		if _, err := e.store.Shard(number, store.Term{}); err == nil {

@@ -42,7 +42,7 @@ var brokenQueries = []broken{
 		due: change(func(_ store.DueQuery, got []store.Record) []store.Record {
 			return slices.DeleteFunc(got, func(r store.Record) bool { return r.State.Due < 0 })
 		})})},
-	{fault: "mixes the classes", caughtBy: "due/one class", build: asking(faults{
+	{fault: "mixes the priorities", caughtBy: "due/one priority", build: asking(faults{
 		due: func(q store.DueQuery, next func(store.DueQuery) ([]store.Record, error)) ([]store.Record, error) {
 			var out []store.Record
 			for q.Priority = range 4 {
@@ -96,12 +96,12 @@ var brokenQueries = []broken{
 	{fault: "leaves out a spec of just MaxSpec", caughtBy: "due/long specs are left out", build: asking(faults{
 		due: ask[store.DueQuery, []store.Record](func(q store.DueQuery) store.DueQuery { q.MaxSpec = max(0, q.MaxSpec-1); return q })})},
 	{fault: "leaves stale staged entries", caughtBy: "staged/a rewrite replaces the entry", build: staleStaged},
-	{fault: "orders staged records by due", caughtBy: "staged/in order of class, run due and ref", build: asking(faults{
+	{fault: "orders staged records by due", caughtBy: "staged/in order of priority, run due and ref", build: asking(faults{
 		staged: change(func(_ store.StagedQuery, got []store.Record) []store.Record {
 			slices.SortStableFunc(got, func(a, b store.Record) int { return cmp.Compare(a.State.Due, b.State.Due)*2 + a.Compare(b.Ref) })
 			return got
 		})})},
-	{fault: "ignores the class of the staged cursor", caughtBy: "staged/pages give every record once", build: asking(faults{
+	{fault: "ignores the priority of the staged cursor", caughtBy: "staged/pages give every record once", build: asking(faults{
 		staged: ask[store.StagedQuery, []store.Record](func(q store.StagedQuery) store.StagedQuery { q.After.Priority = 0; return q })})},
 	{fault: "finds a queue by its prefix", caughtBy: "staged/one queue", build: asking(faults{
 		staged: func(q store.StagedQuery, next func(store.StagedQuery) ([]store.Record, error)) ([]store.Record, error) {
@@ -147,15 +147,15 @@ var brokenQueries = []broken{
 			return got
 		})})},
 	{fault: "lists namespaces that begin alike", caughtBy: "list/one namespace", build: asking(faults{list: namespacesAlike})},
-	{fault: "mixes the kinds of small records", caughtBy: "small/in order of key, one kind", build: asking(faults{
-		small: func(q store.MetaQuery, next func(store.MetaQuery) ([]store.MetaRecord, error)) ([]store.MetaRecord, error) {
+	{fault: "mixes the kinds of metadata records", caughtBy: "metadata/in order of key, one kind", build: asking(faults{
+		metaRecords: func(q store.MetaQuery, next func(store.MetaQuery) ([]store.MetaRecord, error)) ([]store.MetaRecord, error) {
 			got, err := next(q)
 			q.Kind++
 			more, _ := next(q)
 			return append(got, more...), err
 		}})},
-	{fault: "drops the prefix of small records", caughtBy: "small/by prefix, after a key, in pages", build: asking(faults{
-		small: ask[store.MetaQuery, []store.MetaRecord](func(q store.MetaQuery) store.MetaQuery { q.Prefix = ""; return q })})},
+	{fault: "drops the prefix of metadata records", caughtBy: "metadata/by prefix, after a key, in pages", build: asking(faults{
+		metaRecords: ask[store.MetaQuery, []store.MetaRecord](func(q store.MetaQuery) store.MetaQuery { q.Prefix = ""; return q })})},
 }
 
 func inclusiveDue(q store.DueQuery, next func(store.DueQuery) ([]store.Record, error)) ([]store.Record, error) {

@@ -48,12 +48,12 @@ var brokenWrites = []broken{
 			return got
 		})}
 	}},
-	{fault: "does not delete small records", caughtBy: "small/a put replaces, a nil value deletes", build: func(*memory.Store) faults {
+	{fault: "does not delete metadata records", caughtBy: "metadata/a put replaces, a nil value deletes", build: func(*memory.Store) faults {
 		return onBatch(func(b *store.Batch) {
 			b.MetaRecords = slices.DeleteFunc(slices.Clone(b.MetaRecords), func(x store.MetaRecord) bool { return x.Value == nil })
 		})
 	}},
-	{fault: "takes an empty small value for none", caughtBy: "small/a put replaces, a nil value deletes", build: func(*memory.Store) faults {
+	{fault: "takes an empty value for none", caughtBy: "metadata/a put replaces, a nil value deletes", build: func(*memory.Store) faults {
 		return onBatch(func(b *store.Batch) {
 			b.MetaRecords = slices.Clone(b.MetaRecords)
 			for i := range b.MetaRecords {
@@ -241,7 +241,7 @@ func aliasesOutput(*memory.Store) faults {
 }
 
 func mixesPartitions(m *memory.Store) faults {
-	return faults{small: func(q store.MetaQuery, _ func(store.MetaQuery) ([]store.MetaRecord, error)) ([]store.MetaRecord, error) {
+	return faults{metaRecords: func(q store.MetaQuery, _ func(store.MetaQuery) ([]store.MetaRecord, error)) ([]store.MetaRecord, error) {
 		return at(m, 0).MetaRecords(context.Background(), q)
 	}}
 }

@@ -64,7 +64,7 @@ func countStaged(e *env) {
 				if rank == 1 {
 					due = -base // but before 1970 there was one
 				}
-				puts = append(puts, job(oddNames[i%len(oddNames)]+string(rune('a'+i%26))+string(rune('0'+rank)), class(rank),
+				puts = append(puts, job(oddNames[i%len(oddNames)]+string(rune('a'+i%26))+string(rune('0'+rank)), priority(rank),
 					parked(queue, due)))
 				of[p].AddStaged(queue, 1, due)
 				all.AddStaged(queue, 1, due)

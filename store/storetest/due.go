@@ -13,7 +13,7 @@ import (
 
 var dueCases = []Case{
 	{Name: "due/in order of due and ref", check: dueOrder},
-	{Name: "due/one class", check: dueOneClass},
+	{Name: "due/one priority", check: dueOnePriority},
 	{Name: "due/until is inclusive", check: dueUntil},
 	{Name: "due/the cursor is exclusive", check: dueCursor},
 	{Name: "due/pages give every record once", check: duePages},
@@ -69,13 +69,13 @@ func dueOrder(e *env) {
 	s.wantRecords("Due", s.due(allDue(2)), mix...)
 }
 
-func dueOneClass(e *env) {
+func dueOnePriority(e *env) {
 	s := e.own(3)
 	for rank := range uint8(4) {
-		s.put(job(fmt.Sprint("first of ", rank), class(rank), due(base)), job(fmt.Sprint("second of ", rank), class(rank), due(base+1)))
+		s.put(job(fmt.Sprint("first of ", rank), priority(rank), due(base)), job(fmt.Sprint("second of ", rank), priority(rank), due(base+1)))
 	}
 	for rank := range uint8(4) {
-		s.wantNames(fmt.Sprint("Due of class ", rank), s.due(allDue(rank)), fmt.Sprint("first of ", rank), fmt.Sprint("second of ", rank))
+		s.wantNames(fmt.Sprint("Due of priority ", rank), s.due(allDue(rank)), fmt.Sprint("first of ", rank), fmt.Sprint("second of ", rank))
 	}
 }
 
@@ -148,10 +148,10 @@ func dueRewrite(e *env) {
 	s.wantNames("Due after a moved back", s.due(allDue(2)), "b", "a")
 	s.put(job("a", due(base+1), stateOnly), job("b", due(base), stateOnly))
 	s.wantNames("Due after both moved", s.due(allDue(2)), "b", "a")
-	s.put(job("a", class(0), due(base+1), stateOnly))
-	s.wantNames("Due of the class left", s.due(allDue(2)), "b")
-	s.wantNames("Due of the class entered", s.due(allDue(0)), "a")
-	s.put(job("a", class(0), stateOnly))
+	s.put(job("a", priority(0), due(base+1), stateOnly))
+	s.wantNames("Due of the priority left", s.due(allDue(2)), "b")
+	s.wantNames("Due of the priority entered", s.due(allDue(0)), "a")
+	s.put(job("a", priority(0), stateOnly))
 	s.wantNames("Due after the due time went", s.due(allDue(0)))
 	s.put(job("b", due(base), stateOnly))
 	s.wantRecords("Due after a rewrite that changes nothing", s.due(allDue(2)), job("b", due(base)))

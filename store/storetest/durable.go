@@ -67,7 +67,7 @@ func (s shard) dump() []string {
 	}
 	out = append(out, canons(s.deadOf(ns), canonRun)...)
 	for kind := range byte(10) {
-		out = append(out, canons(s.small(store.MetaQuery{Kind: kind, Limit: plenty}), canonSmall)...)
+		out = append(out, canons(s.metaRecords(store.MetaQuery{Kind: kind, Limit: plenty}), canonMetaRecords)...)
 	}
 	return out
 }

@@ -184,8 +184,8 @@ func (s shard) runByID(id identity.Run) (store.RunRecord, bool) {
 	return runs[0], true
 }
 
-// small is Small.
-func (s shard) small(q store.MetaQuery) []store.MetaRecord {
+// metaRecords is MetaRecords.
+func (s shard) metaRecords(q store.MetaQuery) []store.MetaRecord {
 	s.Helper()
 	out, err := s.MetaRecords(s.Context(), q)
 	s.must(err)

@@ -20,22 +20,22 @@ func (h hook[Q, A]) call(q Q, next func(Q) (A, error)) (A, error) {
 
 // faults are the hooks of a faulty store; nil ones do nothing.
 type faults struct {
-	term   func(partition int, t store.Term) store.Term // what a shard's term becomes
-	shard  func(partition int) int                      // what a shard's number becomes
-	apply  func(partition int, term store.Term, b *store.Batch, next func(*store.Batch) error) error
-	group  func(writes []store.Write, next func([]store.Write) error) error
-	read   hook[[]store.Ref, []store.Record]
-	list   hook[store.ListQuery, []store.Record]
-	due    hook[store.DueQuery, []store.Record]
-	staged hook[store.StagedQuery, []store.Record]
-	live   hook[identity.Run, *store.Ref]
-	runs   hook[store.RunQuery, []store.RunRecord]
-	small  hook[store.MetaQuery, []store.MetaRecord]
-	leaser func(l store.Leaser) store.Leaser
-	meta   func(m store.Meta) store.Meta
-	count  func(c *store.Counts)
-	counts func(each []store.Counts)
-	crash  func() // loses what is not durable
+	term        func(partition int, t store.Term) store.Term // what a shard's term becomes
+	shard       func(partition int) int                      // what a shard's number becomes
+	apply       func(partition int, term store.Term, b *store.Batch, next func(*store.Batch) error) error
+	group       func(writes []store.Write, next func([]store.Write) error) error
+	read        hook[[]store.Ref, []store.Record]
+	list        hook[store.ListQuery, []store.Record]
+	due         hook[store.DueQuery, []store.Record]
+	staged      hook[store.StagedQuery, []store.Record]
+	live        hook[identity.Run, *store.Ref]
+	runs        hook[store.RunQuery, []store.RunRecord]
+	metaRecords hook[store.MetaQuery, []store.MetaRecord]
+	leaser      func(l store.Leaser) store.Leaser
+	meta        func(m store.Meta) store.Meta
+	count       func(c *store.Counts)
+	counts      func(each []store.Counts)
+	crash       func() // loses what is not durable
 }
 
 // faultyStore is a store with faults.
@@ -154,7 +154,7 @@ func (s *faultyShard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRe
 }
 
 func (s *faultyShard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
-	return s.small.call(q, func(q store.MetaQuery) ([]store.MetaRecord, error) { return s.Shard.MetaRecords(ctx, q) })
+	return s.metaRecords.call(q, func(q store.MetaQuery) ([]store.MetaRecord, error) { return s.Shard.MetaRecords(ctx, q) })
 }
 
 // change makes a hook that changes the answer.

@@ -31,7 +31,7 @@ func (e *env) wantGathered(kind byte, partitions []int, want map[int][]store.Met
 		e.Fatalf("gathered %d partitions of %v", len(got), partitions)
 	}
 	for i, p := range partitions {
-		shard{env: e, partition: p}.wantSmall(fmt.Sprint("kind ", kind, " of partition ", p), got[i], want[p]...)
+		shard{env: e, partition: p}.wantMetaRecords(fmt.Sprint("kind ", kind, " of partition ", p), got[i], want[p]...)
 	}
 }
 
@@ -41,7 +41,7 @@ func gatherOrder(e *env) {
 		var batch store.Batch
 		for kind, of := range want {
 			for _, name := range oddNames {
-				of[p] = append(of[p], smallOf(kind, name))
+				of[p] = append(of[p], metaRecordOf(kind, name))
 			}
 			batch.MetaRecords = append(batch.MetaRecords, of[p]...)
 		}
@@ -59,7 +59,7 @@ func gatherPages(e *env) {
 	want := map[int][]store.MetaRecord{}
 	for p, n := range map[int]int{0: 1, 1: 5000, 2: 4000, 3: 1} {
 		for i := range n {
-			want[p] = append(want[p], smallOf('n', fmt.Sprintf("%05d", i)))
+			want[p] = append(want[p], metaRecordOf('n', fmt.Sprintf("%05d", i)))
 		}
 		e.own(p).apply(store.Batch{MetaRecords: want[p]})
 	}

@@ -412,7 +412,7 @@ func provingGround(e *env) {
 			e.Errorf("another claims it: %v, %v", terms, err)
 		}
 		first.put(job("a"))
-		first.apply(store.Batch{MetaRecords: []store.MetaRecord{smallOf('p', "k")}})
+		first.apply(store.Batch{MetaRecords: []store.MetaRecord{metaRecordOf('p', "k")}})
 		first.wantRecord(job("a"))
 		first.delete(jobRef("a"))
 		if owners, err := e.leaser().Owners(e.Context()); err != nil || len(owners) > 0 {
@@ -420,7 +420,7 @@ func provingGround(e *env) {
 		}
 		e.release("node-1", first.holding())
 		second := e.at(ground, e.claim("node-2", ground, lasting))
-		first.fenced(store.Batch{MetaRecords: []store.MetaRecord{smallOf('p', "k")}})
+		first.fenced(store.Batch{MetaRecords: []store.MetaRecord{metaRecordOf('p', "k")}})
 		e.release("node-2", second.holding())
 	}
 }

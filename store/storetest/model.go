@@ -17,16 +17,16 @@ type model struct {
 	partition int
 	records   map[store.Ref]store.Record
 	runs      map[identity.Run]store.RunRecord
-	smalls    map[smallKey]store.MetaRecord
+	metas     map[metaKey]store.MetaRecord
 }
 
-type smallKey struct {
+type metaKey struct {
 	kind byte
 	key  string
 }
 
 func newModel(partition int) *model {
-	return &model{partition, map[store.Ref]store.Record{}, map[identity.Run]store.RunRecord{}, map[smallKey]store.MetaRecord{}}
+	return &model{partition, map[store.Ref]store.Record{}, map[identity.Run]store.RunRecord{}, map[metaKey]store.MetaRecord{}}
 }
 
 func (m *model) apply(b store.Batch) {
@@ -59,9 +59,9 @@ func (m *model) apply(b store.Batch) {
 	}
 	for _, x := range b.MetaRecords {
 		if x.Value == nil {
-			delete(m.smalls, smallKey{x.Kind, x.Key})
+			delete(m.metas, metaKey{x.Kind, x.Key})
 		} else {
-			m.smalls[smallKey{x.Kind, x.Key}] = x
+			m.metas[metaKey{x.Kind, x.Key}] = x
 		}
 	}
 }
@@ -187,8 +187,8 @@ func (m *model) history(q store.RunQuery) []store.RunRecord {
 	})
 }
 
-func (m *model) small(q store.MetaQuery) []store.MetaRecord {
-	return pick(valuesOf(m.smalls), q.Limit, func(x store.MetaRecord) bool {
+func (m *model) metaRecords(q store.MetaQuery) []store.MetaRecord {
+	return pick(valuesOf(m.metas), q.Limit, func(x store.MetaRecord) bool {
 		return x.Kind == q.Kind && strings.HasPrefix(x.Key, q.Prefix) && (q.After == "" || x.Key > q.After)
 	}, func(a, b store.MetaRecord) int { return cmp.Compare(a.Key, b.Key) })
 }

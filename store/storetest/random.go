@@ -130,14 +130,14 @@ func (p *player) batch() store.Batch {
 		}
 	}
 	p.history(&b)
-	smalls := map[string]bool{}
+	written := map[string]bool{}
 	for range p.IntN(3) {
 		x := store.MetaRecord{Kind: byte(p.IntN(3)), Key: oneOf(p, playNames)}
 		if p.IntN(3) > 0 {
 			x.Value = fmt.Append(nil, p.step)
 		}
-		if at := fmt.Sprint(x.Kind, x.Key); !smalls[at] {
-			smalls[at] = true
+		if at := fmt.Sprint(x.Kind, x.Key); !written[at] {
+			written[at] = true
 			b.MetaRecords = append(b.MetaRecords, x)
 		}
 	}
@@ -168,7 +168,7 @@ func (p *player) history(b *store.Batch) {
 
 // record is a random version of a record. The run of a record is never that of another.
 func (p *player) record(ref store.Ref) store.Record {
-	r := record(ref, class(uint8(p.IntN(4))), phase(carillon.Phase(p.IntN(6))))
+	r := record(ref, priority(uint8(p.IntN(4))), phase(carillon.Phase(p.IntN(6))))
 	_, exists := p.model.records[ref]
 	if ref.Seq == 0 && (!exists || p.IntN(3) == 0) {
 		r.Spec = specOf(strconv.Itoa(p.step), oneOf(p, [][]string{nil, {"env=prod"}, {"env=test", "team=x"}})...)
@@ -216,9 +216,9 @@ func (p *player) compare() {
 	if _, ok := p.store.(store.Counter); ok {
 		p.wantCounts([]int{p.model.partition}, p.model.counts())
 	}
-	small := store.MetaQuery{Kind: byte(p.IntN(3)), Prefix: oneOf(p, playPrefixes), After: oneOf(p, append(playNames, "")),
+	metadata := store.MetaQuery{Kind: byte(p.IntN(3)), Prefix: oneOf(p, playPrefixes), After: oneOf(p, append(playNames, "")),
 		Limit: 1 + p.IntN(9)}
-	same(p, "Small", small, p.s.small(small), p.model.small(small), canonSmall)
+	same(p, "MetaRecords", metadata, p.s.metaRecords(metadata), p.model.metaRecords(metadata), canonMetaRecords)
 }
 
 func (p *player) compareRecords() {
@@ -293,7 +293,7 @@ func (p *player) clean() {
 	for ref := range p.model.records {
 		b.Deletes = append(b.Deletes, ref)
 	}
-	for at := range p.model.smalls {
+	for at := range p.model.metas {
 		b.MetaRecords = append(b.MetaRecords, store.MetaRecord{Kind: at.kind, Key: at.key})
 	}
 	b.Expire = &store.Expire{Before: math.MaxInt64, Most: plenty, Limit: plenty}

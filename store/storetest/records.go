@@ -69,7 +69,7 @@ func pending(name string, seq uint64, changes ...change) store.Record {
 
 func due(at int64) change { return func(r *store.Record) { r.State.Due = at } }
 
-func class(rank uint8) change { return func(r *store.Record) { r.State.Priority = rank } }
+func priority(rank uint8) change { return func(r *store.Record) { r.State.Priority = rank } }
 
 func phase(p carillon.Phase) change { return func(r *store.Record) { r.State.Phase = p } }
 
@@ -149,8 +149,10 @@ func canonRun(r store.RunRecord) string {
 // canonRef is a record's name as text.
 func canonRef(r store.Record) string { return fmt.Sprintf("%q %q %d", r.Namespace, r.Name, r.Seq) }
 
-// canonSmall is a metadata record as text.
-func canonSmall(s store.MetaRecord) string { return fmt.Sprintf("%d %q %x", s.Kind, s.Key, s.Value) }
+// canonMetaRecords is a metadata record as text.
+func canonMetaRecords(s store.MetaRecord) string {
+	return fmt.Sprintf("%d %q %x", s.Kind, s.Key, s.Value)
+}
 
 func canons[T any](list []T, canon func(T) string) []string {
 	out := make([]string, len(list))
@@ -203,10 +205,10 @@ func (e *env) wantRuns(what string, got []store.RunRecord, want ...store.RunReco
 	e.wantTexts(what, canons(got, canonRun), canons(want, canonRun))
 }
 
-// wantSmall checks a list of metadata records.
-func (e *env) wantSmall(what string, got []store.MetaRecord, want ...store.MetaRecord) {
+// wantMetaRecords checks a list of metadata records.
+func (e *env) wantMetaRecords(what string, got []store.MetaRecord, want ...store.MetaRecord) {
 	e.Helper()
-	e.wantTexts(what, canons(got, canonSmall), canons(want, canonSmall))
+	e.wantTexts(what, canons(got, canonMetaRecords), canons(want, canonMetaRecords))
 }
 
 func (e *env) wantTexts(what string, got, want []string) {

@@ -11,7 +11,7 @@ import (
 )
 
 var stagedCases = []Case{
-	{Name: "staged/in order of class, run due and ref", check: stagedOrder},
+	{Name: "staged/in order of priority, run due and ref", check: stagedOrder},
 	{Name: "staged/one queue", check: stagedOneQueue},
 	{Name: "staged/the cursor is exclusive", check: stagedCursor},
 	{Name: "staged/pages give every record once", check: stagedPages},
@@ -34,9 +34,9 @@ func stagedMix() []store.Record {
 		for _, at := range []int64{-7, base, base + 256, math.MaxInt64} {
 			for i, name := range oddNames {
 				name = fmt.Sprintf("%s/%d/%d", name, rank, at-base)
-				out = append(out, job(name, class(rank), parked("q", at)))
+				out = append(out, job(name, priority(rank), parked("q", at)))
 				if i%5 == 0 {
-					out = append(out, pending(name, 1, class(rank), parked("q", at)))
+					out = append(out, pending(name, 1, priority(rank), parked("q", at)))
 				}
 			}
 		}
@@ -68,8 +68,8 @@ func stagedOneQueue(e *env) {
 
 func stagedCursor(e *env) {
 	s := e.own(3)
-	s.put(job("a", class(1), parked("q", base)), job("b", class(1), parked("q", base)), job("c", class(1), parked("q", base+1)),
-		job("d", class(2), parked("q", base-1)))
+	s.put(job("a", priority(1), parked("q", base)), job("b", priority(1), parked("q", base)), job("c", priority(1), parked("q", base+1)),
+		job("d", priority(2), parked("q", base-1)))
 	after := func(rank uint8, at int64, name string) []store.Record {
 		q := allStaged("q")
 		q.After = store.Cursor{Priority: rank, Due: at, Ref: jobRef(name)}
@@ -106,8 +106,8 @@ func stagedRewrite(e *env) {
 	s.put(job("a", stateOnly, parked("r", base)))
 	s.wantNames("the queue left", s.staged(allStaged("q")), "b")
 	s.wantNames("the queue entered", s.staged(allStaged("r")), "a")
-	s.put(job("b", stateOnly, parked("q", base+1), class(0)), job("c", parked("q", base), class(1)))
-	s.wantNames("after a change of class", s.staged(allStaged("q")), "b", "c")
+	s.put(job("b", stateOnly, parked("q", base+1), priority(0)), job("c", parked("q", base), priority(1)))
+	s.wantNames("after a change of priority", s.staged(allStaged("q")), "b", "c")
 	for _, p := range []carillon.Phase{carillon.PhaseReady, carillon.PhaseRunning, carillon.PhaseScheduled} {
 		s.put(job("a", stateOnly, parked("r", base)), job("b", stateOnly, parked("q", base)))
 		s.put(job("a", stateOnly, parked("r", base), phase(p)))
