@@ -13,7 +13,7 @@ import (
 // errOpened is the result of opening a store of the test's driver.
 var errOpened = errors.New("opened")
 
-func init() {
+func TestMain(m *testing.M) {
 	store.Register(store.Driver{
 		Schemes: []string{"test", "tests"}, Form: `"test:NAME"`,
 		Check: func(string) error { return errors.New("checked") },
@@ -25,6 +25,7 @@ func init() {
 			return nil, errOpened
 		},
 	})
+	m.Run()
 }
 
 func TestAURLIsOpenedByTheDriverOfItsScheme(t *testing.T) {

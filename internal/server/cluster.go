@@ -60,9 +60,9 @@ type calls interface {
 
 // join prepares the node to be part of a cluster. It becomes a member when the engine runs. The store is
 // open.
-func (n *Node) join() error {
+func (n *Node) join() {
 	if !isShared(n.config.Store) {
-		return nil
+		return
 	}
 	self := n.config.self
 	n.member = cluster.New(cluster.Config{
@@ -72,7 +72,6 @@ func (n *Node) join() error {
 		Store:     n.store, TTL: n.config.LeaseTTL, Now: n.config.Now, Log: n.config.Log, Events: n.metrics.ClusterEvents(),
 		Dial: n.dial,
 	})
-	return nil
 }
 
 // dial returns a client of another node.

@@ -55,9 +55,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 		return nil, err
 	}
 	n.checkPartitions()
-	if err := n.join(); err != nil {
-		return nil, errors.Join(err, n.store.Close())
-	}
+	n.join()
 	n.engine = engine.New(engine.Config{
 		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs, Events: n.metrics.Events(),
 		Partition: partition.Config{DeadRetention: c.DeadRetention},

@@ -217,7 +217,8 @@ func (s shard) wantEverything() {
 	s.wantRuns("dead runs", s.deadOf(ns), s.run("new", 3, carillon.RunDead))
 	s.wantRuns("trimmed runs", s.runsOf(key("trimmed")), s.run("trimmed", 2, carillon.RunSucceeded))
 	s.wantRuns("expired runs", s.runsOf(key("expired")))
-	s.wantMetaRecords("MetaRecords", s.metaRecords(store.MetaQuery{Kind: 1, Limit: plenty}), store.MetaRecord{Kind: 1, Key: "new", Value: []byte("2")})
+	s.wantMetaRecords("MetaRecords", s.metaRecords(store.MetaQuery{Kind: 1, Limit: plenty}),
+		store.MetaRecord{Kind: 1, Key: "new", Value: []byte("2")})
 }
 
 func emptyBatch(e *env) {
@@ -256,7 +257,8 @@ func inputsNotAliased(e *env) {
 	b.Puts[0], b.Runs[0], b.MetaRecords[0] = job("other"), s.run("other", 5, carillon.RunFailed), store.MetaRecord{Kind: 9, Key: "other"}
 	s.wantRecord(wantPut)
 	s.wantRuns("Runs", s.runsOf(key("a")), wantRun)
-	s.wantMetaRecords("MetaRecords", s.metaRecords(store.MetaQuery{Kind: 1, Limit: plenty}), store.MetaRecord{Kind: 1, Key: "k", Value: []byte("value")})
+	s.wantMetaRecords("MetaRecords", s.metaRecords(store.MetaQuery{Kind: 1, Limit: plenty}),
+		store.MetaRecord{Kind: 1, Key: "k", Value: []byte("value")})
 }
 
 func scribble(list ...[]byte) {
@@ -315,7 +317,8 @@ func partitionsApart(e *env) {
 		s.wantRecords("Staged", s.staged(store.StagedQuery{Queue: "queue", Limit: plenty}), want...)
 		s.wantRuns("Runs", s.runsOf(key("a")), s.fullRun("a", 1))
 		s.wantRuns("dead Runs", s.deadOf(ns), s.fullRun("a", 1))
-		s.wantMetaRecords("MetaRecords", s.metaRecords(store.MetaQuery{Kind: 1, Limit: plenty}), store.MetaRecord{Kind: 1, Key: "k", Value: []byte{byte(i)}})
+		s.wantMetaRecords("MetaRecords", s.metaRecords(store.MetaQuery{Kind: 1, Limit: plenty}),
+			store.MetaRecord{Kind: 1, Key: "k", Value: []byte{byte(i)}})
 	}
 	for _, number := range []int{-1, last + 2} { // one after the last is the proving ground of a store that nodes share
 		if _, err := e.store.Shard(number, store.Term{}); err == nil {

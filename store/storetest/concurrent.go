@@ -42,7 +42,8 @@ func allPartitionsAtOnce(e *env) {
 			want = append(want, job(fmt.Sprint("job-", i%7), spec([]byte{byte(p), byte(i)}), due(base+int64(i))))
 		}
 		s.wantRecords(fmt.Sprint("Due of partition ", p), s.due(allDue(2)), want...)
-		s.wantMetaRecords("MetaRecords", s.metaRecords(store.MetaQuery{Kind: 1, Limit: 9}), store.MetaRecord{Kind: 1, Key: "last", Value: []byte{steps - 1}})
+		s.wantMetaRecords("MetaRecords", s.metaRecords(store.MetaQuery{Kind: 1, Limit: 9}),
+			store.MetaRecord{Kind: 1, Key: "last", Value: []byte{steps - 1}})
 		if got := s.runsOf(key("a")); len(got) != steps {
 			e.Errorf("partition %d has %d runs of %d", p, len(got), steps)
 		}

@@ -78,7 +78,8 @@ func metaPages(e *env) {
 
 func metaApart(e *env) {
 	s := e.own(3)
-	s.apply(store.Batch{Puts: []store.Record{everywhere(jobRef("a"))}, MetaRecords: []store.MetaRecord{metaRecordOf('a', "a"), metaRecordOf('d', ns)}})
+	s.apply(store.Batch{Puts: []store.Record{everywhere(jobRef("a"))},
+		MetaRecords: []store.MetaRecord{metaRecordOf('a', "a"), metaRecordOf('d', ns)}})
 	s.delete(jobRef("a"))
 	s.wantMetaRecords("kind a", s.metaRecords(store.MetaQuery{Kind: 'a', Limit: plenty}), metaRecordOf('a', "a"))
 	s.wantMetaRecords("kind d", s.metaRecords(store.MetaQuery{Kind: 'd', Limit: plenty}), metaRecordOf('d', ns))
