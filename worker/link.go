@@ -28,7 +28,8 @@ type link struct {
 
 // newLink starts to read and write a session; ended gets the link when the session is over.
 func newLink(s carillon.Session, d *inFlight, ended chan<- *link) *link {
-	l := &link{session: s, inFlight: d, since: time.Now(), reconnect: make(chan struct{}, 1), retired: make(chan struct{}), written: make(chan struct{})}
+	l := &link{session: s, inFlight: d, since: time.Now(),
+		reconnect: make(chan struct{}, 1), retired: make(chan struct{}), written: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	d.attach(l)
 	go l.write()
