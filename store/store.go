@@ -76,7 +76,8 @@ type Shard interface {
 	MetaRecords(ctx context.Context, q MetaQuery) ([]MetaRecord, error)
 }
 
-// Ref names a record: a job (Seq 0), or a pending run of it that a trigger made (Seq > 0).
+// Ref names a record: a job (Seq 0), or a pending run of it (Seq > 0), which a trigger, a backfill or
+// [carillon.OverlapAllow] made.
 type Ref struct {
 	carillon.Key
 	Seq uint64

@@ -27,5 +27,17 @@
 //
 // Nothing here blocks. One lock guards the hub. It is held for arithmetic only and never while a consumer or
 // the sink is called; consumers hold no lock of their own when they call the hub. (Where both locks are
-// needed, the hub's comes first; only [Subscription.Hold] needs both.)
+// needed, the hub's comes first: by [Subscription.Hold] and [Registration.Silence].)
+//
+// # Files
+//
+//	hub.go                            options, start and stop
+//	sink.go                           the seams: engine, consumers, workers, transports of targets
+//	registration.go, subscription.go  who is connected, and its place at each queue
+//	queue.go, waiting.go, take.go     slots of one queue: the arithmetic, waiting partitions, what the engine calls
+//	notifications.go                  what a step tells others once the lock is free
+//	gate.go                           limits of what is in flight
+//	silence.go, absence.go            consumers that say nothing, queues that nobody serves
+//	slow.go                           the bound after a start with a backlog
+//	advice.go, stats.go               what puts are warned of, and figures
 package dispatch

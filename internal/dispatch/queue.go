@@ -31,7 +31,7 @@ type queue struct {
 	subscriptions  []*Subscription
 	open           []*Subscription // those with room, in no order; served in turn
 	turn           int
-	withoutCredits []*Subscription // those with asks that have no credits and were not told that runs wait
+	withoutCredits []*Subscription // those of workers with several nodes that have no credits and were not told that runs wait
 	credits        int             // sum of the subscriptions' room
 	local          int             // subscriptions of consumers in this process
 	taken          int             // slots of partitions that are about to deliver
@@ -236,8 +236,8 @@ func (q *queue) change(s *Subscription, f func()) {
 	q.sort(s)
 }
 
-// sort keeps s among the open subscriptions while it has room, and notes when one with asks has run out of
-// credits.
+// sort keeps s among the open subscriptions while it has room, and notes when one of a worker with
+// several nodes has run out of credits.
 func (q *queue) sort(s *Subscription) {
 	if s.credits > 0 {
 		s.wantedSent = false

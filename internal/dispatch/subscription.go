@@ -24,7 +24,7 @@ type Subscription struct {
 	at             int // in queue.open; -1 = no room
 	load           int // index + 1 in notifications.loads during Deliver; 0: none
 	liveness       liveness
-	withoutCredits bool // in queue.short
+	withoutCredits bool // in queue.withoutCredits
 	wantedSent     bool // its consumer was told that runs wait, since it last had credits
 }
 

@@ -16,14 +16,15 @@
 //	calls.go      how a call gets into a round, and its answer out
 //	commit.go replies.go  batches on their way to the store, and who waits for them
 //	assign.go     which partitions to own, and handing over the others
-//	claims.go     claiming partitions
-//	takeover.go snapshot.go  claiming and loading a partition; which attempts of earlier terms may be in doubt
+//	claims.go     claiming and releasing partitions
+//	takeover.go snapshot.go metarecords.go  loading a partition: earlier terms, metadata records, reading them
 //	term.go       the beginning of a term, its hand-over, its loss
 //	lease.go      renewing leases, and giving up in time
+//	ownershiplog.go  log lines about what becomes of partitions
 //	health.go outage.go  what fails: a partition, or the whole store
 //	sink.go intake.go  what consumers report: into mailboxes; into the machine, with a verdict
 //	orphans.go    attempts of ended terms that consumers of this node may still run
-//	relay.go      the same for partitions that have gone to another node
+//	relay.go      what consumers report of orphans, on its way to the partition's new owner
 //	feed.go rooms.go  due runs: reading; handing out and parking, as there is room
 //	reads.go roundrecords.go  reads of a round, on a store that may not answer; what they bring in
 //	ahead.go      reads for waiting calls, beside the lane
@@ -38,5 +39,8 @@
 //	limits.go clusterpermits.go permits.go  concurrency limits, on one node and over all
 //	namespaces.go keptsettings.go settings.go  settings of namespaces: the calls, in one partition, over all
 //	jobs.go runs.go backfills.go list.go   the calls
+//	merge.go pagetoken.go keys.go  pages of lists over partitions, their tokens; namespaces and names of calls
+//	advice.go     warnings in the answer to a put
+//	census.go     how many runs are staged and dead
 //	stored.go     reads while a partition cannot serve
 package engine

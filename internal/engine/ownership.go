@@ -38,7 +38,7 @@ import (
 // round of the partition gives the term up (checkLease). So do a batch that fails (settled in commit.go) and a
 // group put that cannot be completed (giveUp in groupput.go). What memory holds may then be ahead of the
 // store, so it is thrown away, and every caller who waits is answered (lose in term.go). A term that the store
-// may still believe in is kept in release: a new claim here replaces it, and it is released when this node is
+// may still believe in is kept in unreleased: a new claim here replaces it, and it is released when this node is
 // not to own the partition any more.
 type ownership struct {
 	current atomic.Int32 // an ownershipState

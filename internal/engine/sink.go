@@ -53,7 +53,7 @@ func (e *Engine) Heartbeats(bs []carillon.Heartbeat, from partition.Reporter) {
 func (e *Engine) Lost(tokens []string) { e.losses(tokens, false) }
 
 // Undelivered takes back attempts that were never sent, or whose consumer has gone with its stream: see
-// [partition.Machine.Undelivered].
+// [partition.Attempts.Undelivered].
 func (e *Engine) Undelivered(tokens []string) { e.losses(tokens, true) }
 
 func (e *Engine) losses(tokens []string, undelivered bool) {

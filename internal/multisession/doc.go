@@ -43,4 +43,5 @@
 //	flights.go                    which node each run came from
 //	awaiting.go, reply.go         what a node was sent and has not answered
 //	suspect.go, copies.go         what two nodes get, and whose answer counts
+//	tokenset.go, alarm.go         tokens that are remembered for a while, and a timer
 package multisession

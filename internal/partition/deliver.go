@@ -130,7 +130,7 @@ func (a *Attempts) KeepAll() {
 	}
 }
 
-// HandOver is [Machine.KeepGrants] for an owner that gives the partition to another node and keeps its
+// HandOver is [Attempts.KeepAll] for an owner that gives the partition to another node and keeps its
 // consumers. It will relay what their streams report, so the next owner need not withdraw at once the
 // attempts that end with their streams.
 func (a *Attempts) HandOver() {

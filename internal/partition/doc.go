@@ -27,35 +27,36 @@
 //
 // # Files
 //
-//	New, Begin, After     machine.go          configuration, fields, and the bounds of a round
+//	Open, Snapshot        snapshot.go         what a new owner must know before its machine begins
+//	Begin, After          machine.go          configuration, fields, and the bounds of a round
 //	                      entry.go            one record in memory
 //	                      records.go          the records in memory, and what must be read for them
 //	                      contents.go         specs in memory, and what is decoded of them
 //	                      agenda.go           when each record does something by itself
-//	                      runs.go             how runs begin and end
-//	Jobs                  jobs.go             what callers ask for
+//	                      runs.go             pending runs, and how runs are stopped
+//	Jobs                  jobs.go             what callers ask for, in the files below
 //	Put                   put.go              what a put does, from top to bottom
 //	Patch                 patch.go            a put of some fields
 //	Delete                delete.go           the end of a job with all its runs
 //	                      supersede.go        unfinished runs go on with the new content of their job
 //	                      family.go           a job with its unfinished runs in memory
-//	                      timetable.go        when a job runs: pure, from its spec and state
+//	                      timetable.go        when a job runs, from its spec and state alone
 //	                      retime.go           when a job runs next after an edit
 //	                      counters.go         what a job counts, and when that is written
-//	Trigger, Skip, Cancel trigger.go          what callers ask for single runs
+//	Trigger, Skip, Cancel trigger.go          what callers ask for single runs, Redrive too
 //	Absent                pending.go          pending runs that must be read before an operation
 //	Job                   view.go             jobs and runs as callers see them
 //	Tick, Deliver, Report duerun.go           what a due run does, from its timer to its end
 //	                      overdue.go          expired leases, timeouts, ends of life
 //	                      due.go              due runs, until they are handed out or parked
 //	Queues, AppendWaiting ready.go            due runs in memory, by queue and priority
-//	Handed                deliver.go          makes an attempt with its token, and takes it back
-//	Attempts              attempts.go         attempts in force: their leases, and when they are made durable
+//	Handed                deliver.go          makes an attempt with its token, and hands it over at the end of a term
+//	Attempts              attempts.go         attempts in force: their leases, their withdrawal, and when they are made durable
 //	Granted               pendingdelivery.go  attempts that are durable before they are handed out
 //	Queue, Delivery       queue.go            what the machine and dispatch exchange
 //	Token, Signer         token.go            the proof that a report is of the attempt in force
 //	Permits, Promote      limit.go            runs that wait for permits of a concurrency key
-//	Verdict, Settled      result.go           answers to what consumers report; stale tokens change nothing
+//	Verdict, Settled      result.go           answers to reports, heartbeats and losses; stale tokens change nothing
 //	                      report.go           a report, and who is told its outcome
 //	                      late.go             ends of attempts noticed late, after the process stood still
 //	                      progress.go         progress reports and reschedules

@@ -7,13 +7,13 @@ import (
 
 // What a due run does, from top to bottom:
 //
-//	Tick, wakeUp    its timer fires
-//	beginRun        the misfire rule chooses which time runs, and that run opens
+//	Tick, wakeUp    its timer fires; if the run before is unfinished, the overlap rule decides (overlap.go)
+//	beginRun        the misfire rule chooses which time runs; that run opens, and the job's next time is set
 //	start           it waits in the queue of its target (due.go, ready.go)
-//	Deliver         a consumer has a free slot: the run takes a permit, and an attempt goes out
+//	Deliver         the engine has a slot for its queue: the run takes a permit, and an attempt goes out
 //	Report          the consumer says how the attempt ended
 //	fail            the run waits for its next attempt, or is exhausted
-//	finish          the run is over: it goes to the history, and its job moves on
+//	finish          the run is over: it goes to the history, and its job waits for its next time
 //
 // What ends a run by the clock is in overdue.go.
 
@@ -203,7 +203,7 @@ func (rs *runs) fail(e *entry, now int64, f failure) {
 	rs.agenda.rearm(e)
 }
 
-// finish ends the run: it goes to the history, and its job moves on.
+// finish ends the run: it goes to the history, and its job waits for its next time.
 func (rs *runs) finish(e *entry, now int64, end ending) {
 	delete(rs.records.live, e.state.Identity(rs.cfg.Partition))
 	rs.keepRun(e, now, end)

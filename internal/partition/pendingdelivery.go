@@ -49,7 +49,7 @@ func (a *Attempts) Granted(now int64) (ds []Delivery, spare []Queue) {
 
 // PendingDeliveries returns the attempts that have not been handed out yet. An owner that gives up its term
 // hands out none of them, although the store may hold them. Its next term can withdraw them with
-// [Machine.Undelivered], so that nobody waits for their leases to end.
+// [Attempts.Undelivered], so that nobody waits for their leases to end.
 func (a *Attempts) PendingDeliveries() []Token {
 	var out []Token
 	for i := range a.pendingDeliveries {

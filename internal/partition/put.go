@@ -33,14 +33,15 @@ func (r *PutRequest) encoded() []byte {
 	return r.Spec
 }
 
-// Put creates or replaces a job. It does so in one batch, which the answer waits for:
+// Put creates or replaces a job. It changes the record in memory and has it written with the batch that is
+// being filled (dueRuns.touch); the answer waits for that batch ([Machine.After]):
 //
 //	the options forbid it        checkOptions   nothing changes
 //	there is no such job         create         a new uid, generation 1; the times count from now
 //	with PutOptions.Replace      replaceJob     as if the job had been deleted first
 //	otherwise                    edit           the next generation
 //	  the content is the same                   at most the job is paused or resumed
-//	  its times change           retime.go      they are counted anew, or the next one is found again
+//	  its times change           retime.go      they are counted again, or the next one is found again
 //	  what its runs do changes   supersede.go   unfinished runs go on with the new content
 func (js *Jobs) Put(now int64, req PutRequest) (carillon.PutResult, error) {
 	e := js.records.find(req.Job.Key())
@@ -126,7 +127,7 @@ func (js *Jobs) replaceJob(now int64, e *entry, req *PutRequest) (carillon.PutRe
 	js.cancelRuns(e, now, ReasonReplaced)
 	js.window.unlist(e) // while the old state still says where it is filed
 	d.state.Triggers, d.state.Kept = e.state.Triggers, e.state.Kept
-	js.contents.bytes -= len(d.spec) // draft counted the spec, and setSpec counts it again
+	js.contents.bytes -= len(d.spec) // draft counted the spec, and contents.set counts it again
 	js.contents.set(e, d.spec)
 	e.state, e.fresh, e.later, e.content = d.state, true, 0, js.out.seq
 	return js.store(e, req.Job), nil

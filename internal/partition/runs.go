@@ -5,7 +5,8 @@ import (
 	"github.com/carillonhq/carillon/store"
 )
 
-// runs begins and ends the runs of jobs, and moves the jobs on:
+// runs begins and ends the runs of jobs, and moves the jobs on. A due run's way is in duerun.go; here is what
+// else makes and ends runs:
 //
 //	a time is due    beginRun     waits for other jobs (released), misfire rule (choose), then dueRuns.start
 //	during a run     overlap      beginBeside, replaceRun, or nothing

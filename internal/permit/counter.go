@@ -53,7 +53,7 @@ func NewCounter(limitOf func(partition.Limit) (int, bool), tell func(p int, l pa
 	return &Counter{limitOf: limitOf, tell: tell, limits: map[partition.Limit]*limit{}, held: map[int]map[partition.Limit]int{}}
 }
 
-// Take implements [Limiter] for a partition.
+// Take implements [partition.Limiter] for a partition.
 func (m *Counter) Take(p int, line partition.Line) (ok, limited bool) {
 	most, limited := m.limitOf(line.Limit)
 	if !limited {
@@ -78,14 +78,14 @@ func (m *Counter) Take(p int, line partition.Line) (ok, limited bool) {
 	return true, true
 }
 
-// Free implements [Limiter] for a partition.
+// Free implements [partition.Limiter] for a partition.
 func (m *Counter) Free(p int, key partition.Limit) {
 	l := m.limit(key)
 	m.hold(p, l, -1)
 	m.serve(l)
 }
 
-// Wait implements [Limiter] for a partition.
+// Wait implements [partition.Limiter] for a partition.
 func (m *Counter) Wait(p int, line partition.Line, order int64, want int) {
 	l := m.limit(line.Limit)
 	at := spot{p, line}
@@ -100,7 +100,7 @@ func (m *Counter) Wait(p int, line partition.Line, order int64, want int) {
 	m.serve(l)
 }
 
-// Pass implements [Limiter] for a partition.
+// Pass implements [partition.Limiter] for a partition.
 func (m *Counter) Pass(p int, line partition.Line) {
 	l := m.limit(line.Limit)
 	if w := l.lines[spot{p, line}]; w != nil {
@@ -113,7 +113,7 @@ func (m *Counter) Pass(p int, line partition.Line) {
 	m.serve(l)
 }
 
-// Leave implements [Limiter] for a partition.
+// Leave implements [partition.Limiter] for a partition.
 func (m *Counter) Leave(p int, line partition.Line) {
 	l := m.limit(line.Limit)
 	if w := l.lines[spot{p, line}]; w != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/partition"
 )
 
-// Pool is the [Limiter] of one partition in a cluster, under one term. It uses the permits that the
+// Pool is the [partition.Limiter] of one partition in a cluster, under one term. It uses the permits that the
 // homes of limits have allocated to the partition, asks for more, and returns what is not needed.
 // home.go explains the protocol.
 type Pool struct {
@@ -115,7 +115,7 @@ func (p *Pool) yields(key partition.Limit, order int64) bool {
 	return h != nil && h.nextWaiter < order
 }
 
-// Take implements [Limiter].
+// Take implements [partition.Limiter].
 func (p *Pool) Take(l partition.Line) (ok, limited bool) {
 	if p.owes(l) {
 		return false, true
@@ -145,13 +145,13 @@ func (p *Pool) owes(l partition.Line) bool {
 	return p.counter.reserved(p.me.Partition, l) == 0
 }
 
-// Free implements [Limiter].
+// Free implements [partition.Limiter].
 func (p *Pool) Free(l partition.Limit) {
 	p.counter.Free(p.me.Partition, l)
 	p.touch(p.holding(l))
 }
 
-// Wait implements [Limiter].
+// Wait implements [partition.Limiter].
 func (p *Pool) Wait(l partition.Line, order int64, want int) {
 	if _, limited := p.limitOf(l.Limit); limited {
 		p.touch(p.holding(l.Limit))
@@ -159,7 +159,7 @@ func (p *Pool) Wait(l partition.Line, order int64, want int) {
 	p.counter.Wait(p.me.Partition, l, order, want)
 }
 
-// Pass implements [Limiter].
+// Pass implements [partition.Limiter].
 func (p *Pool) Pass(l partition.Line) {
 	if h := p.held[l.Limit]; h != nil {
 		h.unused = h.unused || p.counter.reserved(p.me.Partition, l) > 0
@@ -168,7 +168,7 @@ func (p *Pool) Pass(l partition.Line) {
 	p.counter.Pass(p.me.Partition, l)
 }
 
-// Leave implements [Limiter].
+// Leave implements [partition.Limiter].
 func (p *Pool) Leave(l partition.Line) {
 	p.counter.Leave(p.me.Partition, l)
 	if h := p.held[l.Limit]; h != nil {
