@@ -5,6 +5,9 @@ import (
 	"github.com/carillonhq/carillon/internal/identity"
 )
 
+// RunID is what a run's id says. Equal values are one run.
+type RunID = identity.Run
+
 // Record is a job or a pending run: its definition (Spec) and its progress (State). The spec is written once;
 // the small state is what each step rewrites.
 type Record struct {
@@ -54,7 +57,7 @@ type State struct {
 // Wait is what a job knows of one of the jobs in its DependsOn.
 type Wait struct {
 	Name string
-	By   identity.Run // the newest success it was notified of; the same one again changes nothing
+	By   RunID // the newest success it was notified of; the same one again changes nothing
 	Open bool         // no run has used it up yet
 	Told uint64       // stamp of the newest notice of one: an older notice comes too late
 	// Since is when the job began to wait: it was put with the name, or a run used the success up. 0: not
@@ -108,14 +111,14 @@ type LastRun struct {
 }
 
 // Identity returns the unfinished run's identity in partition p.
-func (s *State) Identity(p int) identity.Run {
-	return identity.Run{Partition: uint16(p), UID: s.UID, Scheduled: s.Run.Scheduled, Cause: s.Run.Cause, Seq: s.Run.Seq}
+func (s *State) Identity(p int) RunID {
+	return RunID{Partition: uint16(p), UID: s.UID, Scheduled: s.Run.Scheduled, Cause: s.Run.Cause, Seq: s.Run.Seq}
 }
 
 // RunRecord is a finished run, or a stretch of scheduled times that did not run (Status RunSkipped).
 type RunRecord struct {
 	Key      carillon.Key
-	ID       identity.Run
+	ID       RunID
 	Grant    Grant // of the last attempt
 	Status   carillon.RunStatus
 	Due      int64

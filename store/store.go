@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 )
 
 // DefaultPartitions is the number of partitions of a new store. It is fixed when the store is created.
@@ -69,7 +68,7 @@ type Shard interface {
 	// Staged returns the records staged under a queue in (priority, run due, ref) order.
 	Staged(ctx context.Context, q StagedQuery) ([]Record, error)
 	// Live finds the record whose unfinished run has the id; ok is false if there is none.
-	Live(ctx context.Context, id identity.Run) (ref Ref, ok bool, err error)
+	Live(ctx context.Context, id RunID) (ref Ref, ok bool, err error)
 	// Runs returns finished runs, newest scheduled time first (dead lists: newest finished first).
 	Runs(ctx context.Context, q RunQuery) ([]RunRecord, error)
 	// MetaRecords returns the metadata records of a kind in key order.
@@ -129,7 +128,7 @@ func (b *Batch) Empty() bool {
 // RunRef names a finished run.
 type RunRef struct {
 	Key carillon.Key
-	ID  identity.Run
+	ID  RunID
 }
 
 // Trim keeps a job's newest Keep finished runs. Dead runs are neither counted nor removed.
@@ -192,7 +191,7 @@ type StagedQuery struct {
 
 // RunQuery selects finished runs: one by ID, else those of Job, else the dead ones of a namespace.
 type RunQuery struct {
-	ID        *identity.Run
+	ID        *RunID
 	Job       *carillon.Key
 	Namespace string // of dead runs
 	Status    *carillon.RunStatus
