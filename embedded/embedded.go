@@ -23,8 +23,9 @@
 // A store is used by one embedded scheduler at a time. Opening a folder that another process has open fails.
 // In PostgreSQL and Redis the scheduler holds a lease, as a node of a cluster does: while it is held, Open
 // fails in every other process, and so does the start of a node (carillon serve). The other way round, Open
-// fails while a node lives. If a process is killed, the next Open waits a few seconds for its lease to end. A
-// process that was stopped for longer than that, or cut off from its store, may find that another one has
+// fails while a node lives. If the process is killed, the next Open waits a few seconds for its lease to end.
+// Between an embedded scheduler and nodes nobody waits: the start fails until the one that was killed counts as
+// dead, 3 s at most. A process that was stopped for longer than that, or cut off from its store, may find that another one has
 // taken its place: what it writes from then on is refused, and [Scheduler.Ready] says why. For several
 // processes on one store, run nodes, and connect to them with package client.
 package embedded

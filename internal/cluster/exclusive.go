@@ -18,7 +18,8 @@ import (
 //   - An exclusive node is not admitted beside any other node, nor any other node beside it ([admitted]). Both
 //     look before they join and again after it, so of two that start at once at least one sees the other.
 //   - An exclusive node whose membership has lapsed may find that other nodes have been admitted meanwhile.
-//     Then they stay, and it ends ([ousted]).
+//     Then they stay, and it ends ([ousted]). It looks before it joins again ([Node.checkAlone]): as a member
+//     it would be given a share, which nobody would own.
 
 // admitted refuses a node that would share the store of an exclusive node, or that is exclusive and would
 // share a store. A member of an exclusive node's own name is left to the store.
@@ -46,6 +47,35 @@ func ousted(c *Config, members []store.Member) bool {
 		}
 	}
 	return false
+}
+
+// checkAlone fails if an exclusive node must not join again because its membership has lapsed and another node
+// has been admitted, or may have been. The caller holds the turn.
+func (n *Node) checkAlone(ctx context.Context) error {
+	if !n.cfg.Exclusive || n.heartbeats.age() < lifeOf(n.cfg.TTL) {
+		return nil
+	}
+	short, cancel := oneAnswer(ctx, n.cfg.TTL)
+	defer cancel()
+	members, err := n.leaser.Members(short)
+	if err != nil {
+		n.heartbeats.failed()
+		return fmt.Errorf("look for other members: %w", err)
+	}
+	if ousted(&n.cfg, members) {
+		n.yield()
+		return errReplaced
+	}
+	return nil
+}
+
+// withdraw ends the membership of an exclusive node beside which another one has been admitted. The caller
+// holds the turn.
+func (n *Node) withdraw(ctx context.Context) error {
+	n.yield()
+	short, cancel := oneAnswer(ctx, n.cfg.TTL)
+	defer cancel()
+	return errors.Join(errReplaced, n.leaser.Leave(short, n.id, n.cfg.Member.Nonce))
 }
 
 // joinParts is how often, in a TTL, an exclusive node tries to join whose name is taken.

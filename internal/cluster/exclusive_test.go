@@ -79,7 +79,14 @@ func TestAnExclusiveNodeThatLapsedYields(t *testing.T) {
 		sleep(cluster.DefaultTTL)
 		a := f.start("a")
 		sleep(cluster.DefaultTTL)
+		f.settle(time.Second, a)
 		first.isolated.Store(false)
+		for range 400 { // 2 s: it is never given a share, which nobody would own
+			if n := len(a.engine.Holdings()); n != parts {
+				t.Fatalf("the other node has %d of %d partitions", n, parts)
+			}
+			sleep(5 * time.Millisecond)
+		}
 		first.awaitReplaced()
 		if err := first.Ready(); err == nil {
 			t.Error("it is ready")

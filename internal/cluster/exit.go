@@ -88,7 +88,7 @@ func (n *Node) share(v *view) []int {
 		switch {
 		case m.ID == n.id:
 			m = n.self()
-		case departs && m.Capacity > 0 && !n.successors.stays[m.Nonce]:
+		case departs && m.Capacity > 0 && !n.successors.stay(m.Nonce):
 			m.Capacity = 0
 		}
 		mine.members = append(mine.members, m)

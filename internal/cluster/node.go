@@ -229,13 +229,15 @@ func (n *Node) heartbeat(ctx context.Context) error {
 		return errClosed
 	}
 	n.examine()
+	if err := n.checkAlone(ctx); err != nil {
+		return err
+	}
 	err := errors.Join(n.join(ctx), n.poll(ctx))
 	if err != nil {
 		return err
 	}
 	if ousted(&n.cfg, n.views.load().members) {
-		n.yield()
-		return errReplaced
+		return n.withdraw(ctx)
 	}
 	n.suspect()
 	return nil

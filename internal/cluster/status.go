@@ -53,7 +53,7 @@ func (n *Node) retire(ctx context.Context) error {
 	short, cancel := oneAnswer(ctx, n.cfg.TTL)
 	defer cancel()
 	m := n.cfg.Member
-	m.State = (&condition{Phase: phaseDrained, Speaks: protocolVersion()}).text()
+	m.State = (&condition{Phase: phaseDrained, Speaks: protocolVersion(), Exclusive: n.cfg.Exclusive}).text()
 	err := n.leaser.Retire(short, m, lifeOf(n.cfg.TTL))
 	switch {
 	case err == nil:

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon/store"
@@ -10,8 +11,8 @@ import (
 // successors are the members to which a leaving node may hand partitions: those that have said that they
 // stay. Another node may have been told to end a moment ago, and the store does not know it yet. One that has
 // not answered for as long as it counts as living is assumed to stay, since the store knows that it lives.
-// The turn guards them.
 type successors struct {
+	mu     sync.Mutex
 	stays  map[uint64]bool          // by nonce: what the member has answered
 	silent map[uint64]time.Duration // by nonce: since when it has not answered
 }
@@ -22,13 +23,24 @@ func newSuccessors() *successors {
 
 // unknown returns the other members that might own partitions and have not said that they stay.
 func (s *successors) unknown(members []store.Member, me string) []store.Member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(members), func(m store.Member) bool {
 		return m.ID == me || m.Capacity == 0 || s.stays[m.Nonce]
 	})
 }
 
+// stay reports whether a member has said that it stays, or is assumed to.
+func (s *successors) stay(nonce uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stays[nonce]
+}
+
 // record takes the answers of the members that were asked, by nonce.
 func (s *successors) record(asked []store.Member, answers map[uint64]bool, now, life time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, m := range asked {
 		stays, answered := answers[m.Nonce]
 		since, before := s.silent[m.Nonce]

@@ -160,10 +160,12 @@ func (s *Stream) Unlock() {
 	done := s.step
 	s.step = step{}
 	full := s.bytes() > s.options.Bounds.PendingBytes
-	changed := full != s.full
-	s.full = full
+	hold := full && len(done.undelivered) > 0 // another step may not have got to it
+	if s.state == open && full != s.full {    // the credits of one that leaves or has ended come back no more
+		s.full, hold = full, true
+	}
 	s.mu.Unlock()
-	if changed {
+	if hold {
 		s.holdBack()
 	}
 	done.first.done()
@@ -171,6 +173,14 @@ func (s *Stream) Unlock() {
 		done.freed[i].done()
 	}
 	s.undelivered(done.undelivered)
+}
+
+// Look calls f with the lock held. Unlike a step it releases nothing, so it may be called under the hub's lock;
+// f must only read.
+func (s *Stream) Look(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
 }
 
 func (s *Stream) undelivered(tokens []string) {

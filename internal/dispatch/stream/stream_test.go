@@ -109,6 +109,19 @@ func TestTooMuchHoldsCreditsBack(t *testing.T) {
 	c.handedBack(t, tokens(0, 4))
 }
 
+// TestTheCreditsOfALeavingStreamStayHeld: a delivery to it would only come back.
+func TestTheCreditsOfALeavingStreamStayHeld(t *testing.T) {
+	c := connect(t, 9, Options{Bounds: Bounds{PendingBytes: 10_000, MessageItems: 1}})
+	defer c.Close()
+	c.deliver(t, 0, 2, 8000)
+	c.slots(t, 2, 0)
+	c.Lock()
+	c.Leave()
+	c.Drop()
+	c.Unlock()
+	c.slots(t, 2, 0)
+}
+
 func TestLeaveEndsDeliveries(t *testing.T) {
 	c := connect(t, 3, Options{})
 	defer c.Close()

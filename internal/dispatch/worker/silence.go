@@ -74,10 +74,10 @@ func (s *Session) Unheard(token string) {
 	}
 }
 
-func (s *Session) isSilent() bool {
-	s.stream.Lock()
-	defer s.stream.Unlock()
-	return s.liveness.state == silent
+// isSilent is called under the hub's lock.
+func (s *Session) isSilent() (is bool) {
+	s.stream.Look(func() { is = s.liveness.state == silent })
+	return is
 }
 
 // Ping implements [dispatch.Listener].
