@@ -24,10 +24,10 @@
 // In PostgreSQL and Redis the scheduler holds a lease, as a node of a cluster does: while it is held, Open
 // fails in every other process, and so does the start of a node (carillon serve). The other way round, Open
 // fails while a node lives. If the process is killed, the next Open waits a few seconds for its lease to end.
-// Between an embedded scheduler and nodes nobody waits: the start fails until the one that was killed counts as
-// dead, 3 s at most. A process that was stopped for longer than that, or cut off from its store, may find that another one has
-// taken its place: what it writes from then on is refused, and [Scheduler.Ready] says why. For several
-// processes on one store, run nodes, and connect to them with package client.
+// Between an embedded scheduler and nodes nobody waits: the start fails until the one that was killed counts
+// as dead, 3 s at most. A process that was stopped for longer than that, or cut off from its store, may find
+// that another one has taken its place: what it writes from then on is refused, and [Scheduler.Ready] says
+// why. For several processes on one store, run nodes, and connect to them with package client.
 package embedded
 
 import (
@@ -86,7 +86,7 @@ func (s *Scheduler) Ready() error { return s.node.Ready() }
 // Metrics serves the scheduler's metrics to Prometheus.
 func (s *Scheduler) Metrics() http.Handler { return s.node.Metrics().Handler() }
 
-// Close starts no new attempts, tells workers to leave, waits until the attempts in force have ended or ctx is
-// done, and closes the store. Attempts that are still in force then may report to the next scheduler of the
-// store.
+// Close starts no new attempts, tells workers to leave, waits until the attempts in force have ended or ctx
+// is done, and closes the store. Attempts that are still in force then may report to the next scheduler of
+// the store.
 func (s *Scheduler) Close(ctx context.Context) error { return s.node.Close(ctx) }
