@@ -3,6 +3,7 @@ package multisession
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,10 +15,10 @@ import (
 // TestDialerRetriesUntilItConnects: with a growing pause, one attempt for each address.
 func TestDialerRetriesUntilItConnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tries := 0
+		var tries atomic.Int32
 		var got []*dial
 		d := newDialer(t.Context(), func(context.Context, string) (carillon.Session, error) {
-			if tries++; tries < 5 {
+			if tries.Add(1) < 5 {
 				return nil, errors.New("nobody is there")
 			}
 			return nil, nil
@@ -25,13 +26,14 @@ func TestDialerRetriesUntilItConnects(t *testing.T) {
 		d.start("a")
 		d.start("a")
 		<-time.After(5 * reconnect.First / 2) // two of the pauses, at most
-		if synctest.Wait(); tries < 2 || tries > 4 {
-			t.Errorf("%d tries", tries)
+		synctest.Wait()
+		if n := tries.Load(); n < 2 || n > 4 {
+			t.Errorf("%d tries", n)
 		}
 		<-time.After(time.Second)
 		synctest.Wait()
-		if tries != 5 || len(got) != 1 || got[0].address != "a" {
-			t.Fatalf("%d tries, %d connected", tries, len(got))
+		if tries.Load() != 5 || len(got) != 1 || got[0].address != "a" {
+			t.Fatalf("%d tries, %d connected", tries.Load(), len(got))
 		}
 		if !d.finish(got[0]) || d.finish(got[0]) {
 			t.Error("it is not wanted once")
@@ -42,9 +44,9 @@ func TestDialerRetriesUntilItConnects(t *testing.T) {
 // TestDialerStopsWhatNobodyWants: an attempt whose node is in no list any more, and all at the end.
 func TestDialerStopsWhatNobodyWants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tried := map[string]int{}
+		tried := map[string]*atomic.Int32{"a": {}, "b": {}}
 		d := newDialer(t.Context(), func(_ context.Context, address string) (carillon.Session, error) {
-			tried[address]++
+			tried[address].Add(1)
 			return nil, errors.New("nobody is there")
 		}, nil)
 		for _, step := range []struct {
@@ -57,11 +59,12 @@ func TestDialerStopsWhatNobodyWants(t *testing.T) {
 		} {
 			step.do()
 			synctest.Wait()
-			clear(tried)
+			tried["a"].Store(0)
+			tried["b"].Store(0)
 			<-time.After(time.Minute)
 			synctest.Wait()
-			if (tried["a"] > 0) != step.keepsA || (tried["b"] > 0) != step.keepsB {
-				t.Errorf("tried %v", tried)
+			if a, b := tried["a"].Load(), tried["b"].Load(); (a > 0) != step.keepsA || (b > 0) != step.keepsB {
+				t.Errorf("tried a %d times, b %d times", a, b)
 			}
 		}
 	})
