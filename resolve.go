@@ -127,12 +127,6 @@ func (j *Job) Life(now time.Time) (anchor, expires time.Time, err error) {
 // run. Like every cause it does not cross the wire.
 var ErrEndsFirst = errors.New("the job's life ends before its first run")
 
-func endsTooSoon(expires, first time.Time) error {
-	e := Errorf(InvalidArgument, "ttl", "the job's life ends at %s, before its first run at %s", show(expires), show(first))
-	e.Err = ErrEndsFirst
-	return e
-}
-
 // TimeoutOrDefault returns the limit of one attempt.
 func (j *Job) TimeoutOrDefault() time.Duration {
 	switch {

@@ -100,7 +100,7 @@ func (j *Job) checkLife() error {
 	case err != nil:
 		return err
 	case !dueMoves && !endMoves && expires.Before(due):
-		return endsTooSoon(expires, due)
+		return Errorf(InvalidArgument, "ttl", "%w: it ends at %s, the run is at %s", ErrEndsFirst, show(expires), show(due))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ package identity
 import (
 	"encoding/base32"
 	"encoding/binary"
-	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -100,7 +99,7 @@ func ParseRun(id string) (Run, error) {
 }
 
 func badRunID(id string) error {
-	return carillon.Errorf(carillon.InvalidArgument, "id", "%q is not a run id", clip(id))
+	return carillon.Errorf(carillon.InvalidArgument, "id", "%.64q is not a run id", id)
 }
 
 // ParseRunBytes decodes what [Run.AppendBinary] wrote.
@@ -124,12 +123,3 @@ func ParseRunBytes(raw []byte) (Run, error) {
 
 // ScheduledTime returns Scheduled as a time.
 func (r Run) ScheduledTime() time.Time { return time.Unix(0, r.Scheduled).UTC() }
-
-// clip shortens a caller's text for an error message.
-func clip(s string) string {
-	const most = 64 // bytes
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
-}

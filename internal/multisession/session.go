@@ -123,7 +123,7 @@ func (s *session) refuse(req *carillon.WorkRequest) error {
 		return s.err
 	case s.state.shut():
 		return errClosed()
-	case s.state == stateParting && len(req.Credits) > 0:
+	case s.state == stateLeaving && len(req.Credits) > 0:
 		return carillon.Errorf(carillon.FailedPrecondition, "credits", "the worker has said goodbye")
 	}
 	for _, c := range req.Credits {

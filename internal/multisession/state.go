@@ -3,14 +3,14 @@ package multisession
 // state is how far a worker's session has come. Only while it is serving do credits move and are nodes
 // connected or suspected.
 //
-//	serving ──goodbye──→ parting
-//	serving, parting ──shut──→ closing ──end──→ closed
-//	serving, parting ──end───→ over ────shut──→ closed
+//	serving ──goodbye──→ leaving
+//	serving, leaving ──shut──→ closing ──end──→ closed
+//	serving, leaving ──end───→ over ────shut──→ closed
 type state uint8
 
 const (
 	stateServing state = iota
-	stateParting       // the worker takes no new runs; its results are sent on
+	stateLeaving       // the worker takes no new runs; its results are sent on
 	stateClosing       // the worker has closed the session; what the nodes have sent can still be received
 	stateOver          // the session has ended with an error, which the worker gets
 	stateClosed        // both
@@ -30,10 +30,10 @@ const (
 func (s state) after(e event) state {
 	switch {
 	case e == eventGoodbye && s == stateServing:
-		return stateParting
-	case e == eventShut && s <= stateParting:
+		return stateLeaving
+	case e == eventShut && s <= stateLeaving:
 		return stateClosing
-	case e == eventEnd && s <= stateParting:
+	case e == eventEnd && s <= stateLeaving:
 		return stateOver
 	case e == eventEnd && s == stateClosing, e == eventShut && s == stateOver:
 		return stateClosed

@@ -9,11 +9,11 @@ func TestStateTransitions(t *testing.T) {
 		by   event
 	}
 	changes := map[pair]state{
-		{stateServing, eventGoodbye}: stateParting,
+		{stateServing, eventGoodbye}: stateLeaving,
 		{stateServing, eventShut}:    stateClosing,
 		{stateServing, eventEnd}:     stateOver,
-		{stateParting, eventShut}:    stateClosing,
-		{stateParting, eventEnd}:     stateOver,
+		{stateLeaving, eventShut}:    stateClosing,
+		{stateLeaving, eventEnd}:     stateOver,
 		{stateClosing, eventEnd}:     stateClosed,
 		{stateOver, eventShut}:       stateClosed,
 	}

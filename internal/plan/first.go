@@ -40,15 +40,10 @@ func FirstRun(j *carillon.Job, sched *schedule.Schedule, now time.Time) (anchor,
 	case expires.Before(now) && j.Target.Dapr == nil:
 		return none, none, none, carillon.Errorf(carillon.InvalidArgument, "ttl", "the job's life ended at %s, which is past", show(expires))
 	case next.After(expires):
-		return none, none, none, endsTooSoon(expires, next)
+		return none, none, none, carillon.Errorf(carillon.InvalidArgument, "ttl", "%w: it ends at %s, the run is at %s",
+			carillon.ErrEndsFirst, show(expires), show(next))
 	}
 	return anchor, next, expires, nil
-}
-
-func endsTooSoon(expires, first time.Time) error {
-	e := carillon.Errorf(carillon.InvalidArgument, "ttl", "the job's life ends at %s, before its first run at %s", show(expires), show(first))
-	e.Err = carillon.ErrEndsFirst
-	return e
 }
 
 // firstMatch returns the first time of a schedule as [FirstRun] defines it.

@@ -107,7 +107,7 @@ func TestFirstRunThatNeverComes(t *testing.T) {
 		{"ttl beyond what is kept", "", "", "P300Y", "ttl", "2262-"},
 		{"life is over", "", "", "2026-11-21T11:00:00Z", "ttl", "ended at 2026-11-21T11:00:00Z"},
 		{"life from a past due_time is over", "", "2026-11-21T10:00:00Z", "1h", "ttl", "ended at 2026-11-21T11:00:00Z"},
-		{"life too short for the schedule", "0 0 2 * * *", "", "1h", "ttl", "before its first run at 2026-11-22T02:00:00Z"},
+		{"life too short for the schedule", "0 0 2 * * *", "", "1h", "ttl", "the run is at 2026-11-22T02:00:00Z"},
 		{"life too short for an interval", "@every 10s", "", "9s", "ttl", "before its first run"},
 		{"years are past", "0 0 0 1 1 * 2020", "", "", "schedule", "never fires after 2026-11-21"},
 		{"a period too long", "R/P300Y", "", "", "schedule", "never fires"},
