@@ -51,7 +51,8 @@ const (
 func (s *BackfillSpec) Validate(now time.Time) error {
 	switch {
 	case s.From.IsZero() || !Storable(s.From):
-		return Errorf(InvalidArgument, "from", "it is missing or out of range; write a time such as %s", show(now.Add(-24*time.Hour)))
+		return Errorf(InvalidArgument, "from", "it is missing or out of range; write a time such as %s",
+			show(now.Add(-24*time.Hour)))
 	case s.To.IsZero() || !Storable(s.To):
 		return Errorf(InvalidArgument, "to", "it is missing or out of range; write a time such as %s", show(now))
 	case s.To.Before(s.From):

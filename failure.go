@@ -130,7 +130,8 @@ func (j *Job) checkFailurePolicy(lim *Bounds) error {
 		return err
 	}
 	if p.MaxRetries != nil && *p.MaxRetries > MaxRetries {
-		return Errorf(InvalidArgument, p.field("max_retries"), "%d is more than %d; leave it out for no limit", *p.MaxRetries, MaxRetries)
+		return Errorf(InvalidArgument, p.field("max_retries"),
+			"%d is more than %d; leave it out for no limit", *p.MaxRetries, MaxRetries)
 	}
 	if err := exhaustedWords.check(uint8(p.OnExhausted)); err != nil {
 		return err
@@ -170,7 +171,8 @@ func (p *FailurePolicy) checkForeign() error {
 		}
 	}
 	if p.MaxRetries != nil && (p.Kind == PolicyDrop || p.Kind == PolicyDefault) {
-		return Errorf(InvalidArgument, p.field("max_retries"), "the policy %v has none; use constant, schedule or exponential", p.Kind)
+		return Errorf(InvalidArgument, p.field("max_retries"),
+			"the policy %v has none; use constant, schedule or exponential", p.Kind)
 	}
 	return nil
 }
@@ -180,7 +182,8 @@ func (p *FailurePolicy) checkOwn(loc *time.Location, lim *Bounds) error {
 	switch p.Kind {
 	case PolicyConstant:
 		if p.Interval == 0 && p.MaxRetries == nil {
-			return Errorf(InvalidArgument, p.field("interval"), "retries without a pause need an end; give an interval or max_retries")
+			return Errorf(InvalidArgument, p.field("interval"),
+				"retries without a pause need an end; give an interval or max_retries")
 		}
 		return checkSpan(p.field("interval"), p.Interval, 0, MaxSpan)
 	case PolicySchedule:

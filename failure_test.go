@@ -10,10 +10,12 @@ import (
 // TestPolicyDefaults is what each policy resolves to.
 func TestPolicyDefaults(t *testing.T) {
 	exponential := func(initial time.Duration, retries uint32, end carillon.OnExhausted) carillon.FailurePolicy {
-		return carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: initial, Factor: 2, Max: time.Hour, MaxRetries: &retries, OnExhausted: end}
+		return carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: initial, Factor: 2,
+			Max: time.Hour, MaxRetries: &retries, OnExhausted: end}
 	}
 	constant := func(retries uint32, end carillon.OnExhausted) carillon.FailurePolicy {
-		return carillon.FailurePolicy{Kind: carillon.PolicyConstant, Interval: time.Second, MaxRetries: &retries, OnExhausted: end}
+		return carillon.FailurePolicy{Kind: carillon.PolicyConstant, Interval: time.Second,
+			MaxRetries: &retries, OnExhausted: end}
 	}
 	unlimited := func(p carillon.FailurePolicy, end carillon.OnExhausted) carillon.FailurePolicy {
 		p.OnExhausted = end

@@ -24,8 +24,9 @@ func (n Namespace) Over(old Namespace) (Namespace, error) {
 	case n.Generation != 0 && n.Generation != old.Generation:
 		return old, Errorf(FailedPrecondition, "generation", "namespace %q is at generation %d", old.Name, old.Generation)
 	case n.Generation == 0 && len(n.ConcurrencyLimits) == 0 && len(old.ConcurrencyLimits) != 0:
-		return old, Errorf(FailedPrecondition, "concurrency_limits", "it would remove the limits that namespace %q has, %d of them; "+
-			"to do that say the generation that is to be replaced, %d, in generation or If-Match",
+		return old, Errorf(FailedPrecondition, "concurrency_limits",
+			"it would remove the limits that namespace %q has, %d of them; "+
+				"to do that say the generation that is to be replaced, %d, in generation or If-Match",
 			old.Name, len(old.ConcurrencyLimits), old.Generation)
 	}
 	n.Generation = old.Generation

@@ -87,8 +87,9 @@ func (p Patch) Apply(old Job) (Job, error) {
 		return Job{}, err
 	}
 	if recurring && !old.Recurring() && !(p.namesPart("due_time") && !p.Job.Due.IsZero()) {
-		return Job{}, Errorf(InvalidArgument, "schedule", "without it the job would run at once, and be gone; give due_time in the same "+
-			"patch to have it run once more, or pause or delete it")
+		return Job{}, Errorf(InvalidArgument, "schedule",
+			"without it the job would run at once, and be gone; give due_time in the same "+
+				"patch to have it run once more, or pause or delete it")
 	}
 	return old, nil
 }

@@ -149,7 +149,8 @@ func policies(n int) map[string]carillon.FailurePolicy {
 }
 
 // partFields are the fields of Go that the last elements of paths stand for.
-var partFields = map[string]string{"interval": "Interval", "cron": "Schedule", "initial": "Initial", "factor": "Factor", "max": "Max",
+var partFields = map[string]string{"interval": "Interval", "cron": "Schedule", "initial": "Initial",
+	"factor": "Factor", "max": "Max",
 	"jitter": "Jitter", "max_retries": "MaxRetries", "on_exhausted": "OnExhausted", "runs": "Runs", "keep": "Keep"}
 
 // TestAPatchOfOnePart changes that field of the policy to what is given, or back, and leaves all others.
@@ -157,7 +158,8 @@ func TestAPatchOfOnePart(t *testing.T) {
 	for _, path := range carillon.PatchParts() {
 		words := strings.Split(path, ".")
 		for form, policy := range policies(2) {
-			if _, isForm := policies(1)[words[1]]; isForm && words[1] != form || path == "failure_policy.max_retries" && form == "drop" {
+			if _, isForm := policies(1)[words[1]]; isForm && words[1] != form ||
+				path == "failure_policy.max_retries" && form == "drop" {
 				continue
 			}
 			old := carillon.Job{FailurePolicy: policy, History: carillon.History{Runs: 7, Keep: time.Hour}}
@@ -169,7 +171,8 @@ func TestAPatchOfOnePart(t *testing.T) {
 					t.Fatalf("%s: %v", path, err)
 				}
 				want := old
-				for _, at := range []struct{ to, from any }{{&want.FailurePolicy, from.FailurePolicy}, {&want.History, from.History}} {
+				for _, at := range []struct{ to, from any }{{&want.FailurePolicy, from.FailurePolicy},
+					{&want.History, from.History}} {
 					name := partFields[words[len(words)-1]]
 					if field := reflect.ValueOf(at.to).Elem().FieldByName(name); field.IsValid() {
 						field.Set(reflect.ValueOf(at.from).FieldByName(name))
@@ -199,12 +202,16 @@ func TestAPatchOfAnotherForm(t *testing.T) {
 		path      string
 		want      policy
 	}{
-		"another form":                     {"", dead, ten, interval, tenDead},
-		"none, of a schedule":              {"@daily", policy{}, ten, interval, ten.WithMaxRetries(carillon.DefaultRecurringRetries)},
-		"none, of a one-shot":              {"", policy{}, ten, interval, ten},
-		"retries of none, of a schedule":   {"@daily", policy{}, policy{}.WithMaxRetries(5), "failure_policy.max_retries", carillon.Constant(time.Second).WithMaxRetries(5)},
-		"retries of none, of a one-shot":   {"", policy{}, policy{}.WithMaxRetries(5), "failure_policy.max_retries", carillon.Exponential(0).WithMaxRetries(5)},
-		"retries, in a message":            {"", ten, carillon.Exponential(0).WithMaxRetries(5), "failure_policy.max_retries", ten.WithMaxRetries(5)},
+		"another form": {"", dead, ten, interval, tenDead},
+		"none, of a schedule": {"@daily", policy{}, ten, interval,
+			ten.WithMaxRetries(carillon.DefaultRecurringRetries)},
+		"none, of a one-shot": {"", policy{}, ten, interval, ten},
+		"retries of none, of a schedule": {"@daily", policy{}, policy{}.WithMaxRetries(5),
+			"failure_policy.max_retries", carillon.Constant(time.Second).WithMaxRetries(5)},
+		"retries of none, of a one-shot": {"", policy{}, policy{}.WithMaxRetries(5),
+			"failure_policy.max_retries", carillon.Exponential(0).WithMaxRetries(5)},
+		"retries, in a message": {"", ten, carillon.Exponential(0).WithMaxRetries(5),
+			"failure_policy.max_retries", ten.WithMaxRetries(5)},
 		"the form is taken away":           {"", tenDead, policy{}, constant, policy{OnExhausted: carillon.ExhaustedDead}},
 		"a form that it has not goes away": {"", dead, policy{}, constant, dead},
 		"the whole policy":                 {"", dead, ten, "failure_policy", ten},

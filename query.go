@@ -91,7 +91,8 @@ func (q *RunQuery) Validate() error {
 	}
 	switch {
 	case q.Status != nil && !q.Status.Finished():
-		return Errorf(InvalidArgument, statusWords.field, "%q is not the status of a finished run, and only those are listed; use one of %s",
+		return Errorf(InvalidArgument, statusWords.field,
+			"%q is not the status of a finished run, and only those are listed; use one of %s",
 			*q.Status, finishedWords())
 	case q.Job == "" && (q.Status == nil || *q.Status != RunDead):
 		return Errorf(InvalidArgument, statusWords.field,
@@ -137,7 +138,8 @@ func Preview(q PreviewQuery, now time.Time) ([]time.Time, error) {
 	case q.Schedule == "" && q.Due.IsZero():
 		return nil, Errorf(InvalidArgument, "schedule", "it is missing; write for example 0 2 * * *, @every 10s or R4/PT15M")
 	case !Storable(q.From):
-		return nil, Errorf(InvalidArgument, "from", "%s is not between %s and %s", show(q.From), show(EarliestTime), show(LatestTime))
+		return nil, Errorf(InvalidArgument, "from", "%s is not between %s and %s", show(q.From),
+			show(EarliestTime), show(LatestTime))
 	}
 	if err := j.checkTiming(&lim); err != nil {
 		return nil, err

@@ -99,7 +99,8 @@ func (w When) resolve(field string, now time.Time, loc *time.Location) (t time.T
 	case err != nil:
 		return t, relative, scheduleError(field, err)
 	case !Storable(t):
-		return t, relative, Errorf(InvalidArgument, field, "%s is not between %s and %s", show(t), show(EarliestTime), show(LatestTime))
+		return t, relative, Errorf(InvalidArgument, field, "%s is not between %s and %s", show(t),
+			show(EarliestTime), show(LatestTime))
 	}
 	return t, relative, nil
 }

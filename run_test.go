@@ -19,7 +19,8 @@ func TestWrongWords(t *testing.T) {
 	}
 	limits := func(m map[string]int) error { return (&carillon.Namespace{Name: "n", ConcurrencyLimits: m}).Validate() }
 	progress := func(percent float64, message string) error {
-		return (&carillon.Result{Outcome: carillon.OutcomeProgress, Progress: carillon.Progress{Percent: percent, Message: message}}).Validate()
+		return (&carillon.Result{Outcome: carillon.OutcomeProgress,
+			Progress: carillon.Progress{Percent: percent, Message: message}}).Validate()
 	}
 	reschedule := func(at time.Time) error {
 		return (&carillon.Result{Outcome: carillon.OutcomeReschedule, At: at}).Validate()

@@ -273,7 +273,8 @@ func EscapeLevel(s string) string {
 func (t *DaprTarget) checkNameOf(name string) error {
 	switch {
 	case t == nil && strings.HasPrefix(name, DaprPrefix):
-		return Errorf(InvalidArgument, "name", "%q begins with %q, which is kept for jobs with a target of kind dapr", clip(name), DaprPrefix)
+		return Errorf(InvalidArgument, "name",
+			"%q begins with %q, which is kept for jobs with a target of kind dapr", clip(name), DaprPrefix)
 	case t != nil && (!strings.HasPrefix(name, t.Prefix()) || strings.Contains(name[len(t.Prefix()):], "/")):
 		return Errorf(InvalidArgument, "name", "%q is not %q and one level, as the target asks for", clip(name), clip(t.Prefix()))
 	}
@@ -295,7 +296,8 @@ func (t *DaprTarget) check() error {
 	case t.AppID == "":
 		return Errorf(InvalidArgument, "target.dapr.app_id", "it is missing")
 	case (t.ActorType == "") != (t.ActorID == ""):
-		return Errorf(InvalidArgument, "target.dapr.actor_id", "an actor reminder has both actor_type and actor_id, a job of an app neither")
+		return Errorf(InvalidArgument, "target.dapr.actor_id",
+			"an actor reminder has both actor_type and actor_id, a job of an app neither")
 	}
 	return nil
 }

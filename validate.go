@@ -119,7 +119,8 @@ func (j *Job) checkData(lim *Bounds) error {
 	}
 	media, _, err := mime.ParseMediaType(j.Data.ContentType)
 	if err != nil || !strings.Contains(media, "/") || strings.ContainsFunc(j.Data.ContentType, isNotASCII) {
-		return Errorf(InvalidArgument, "content_type", "%q is not a media type such as application/json", clip(j.Data.ContentType))
+		return Errorf(InvalidArgument, "content_type", "%q is not a media type such as application/json",
+			clip(j.Data.ContentType))
 	}
 	return nil
 }
@@ -151,7 +152,8 @@ func checkLabel(key, value string) error {
 	case strings.Contains(key, "=") || !printable(key):
 		return Errorf(InvalidArgument, "labels", `the key %q has a "=" or a character that is not printable`, clip(key))
 	case len(value) > MaxLabelValue:
-		return Errorf(InvalidArgument, "labels", "the value of %q has %d bytes, more than %d", clip(key), len(value), MaxLabelValue)
+		return Errorf(InvalidArgument, "labels", "the value of %q has %d bytes, more than %d", clip(key),
+			len(value), MaxLabelValue)
 	case !printable(value):
 		return Errorf(InvalidArgument, "labels", "the value of %q has a character that is not printable", clip(key))
 	}
@@ -353,9 +355,11 @@ func checkJobName(name string, most int) error {
 	for level := range strings.SplitSeq(name, "/") {
 		switch level {
 		case "":
-			return Errorf(InvalidArgument, "name", `%q has an empty level: nothing stands before, between or after "/"`, clip(name))
+			return Errorf(InvalidArgument, "name",
+				`%q has an empty level: nothing stands before, between or after "/"`, clip(name))
 		case ".", "..":
-			return Errorf(InvalidArgument, "name", "%q has the level %q, which HTTP clients take out of a path; write another word",
+			return Errorf(InvalidArgument, "name",
+				"%q has the level %q, which HTTP clients take out of a path; write another word",
 				clip(name), level)
 		}
 	}

@@ -33,7 +33,8 @@ func target(addr string) (target string, options []grpc.DialOption, err error) {
 	var state resolver.State
 	for _, part := range parts {
 		if part = strings.TrimSpace(part); part == "" || strings.Contains(part, "/") {
-			return "", nil, carillon.Errorf(carillon.InvalidArgument, "addr", "%.64q: write several addresses as host:port,host:port", addr)
+			return "", nil, carillon.Errorf(carillon.InvalidArgument, "addr",
+				"%.64q: write several addresses as host:port,host:port", addr)
 		}
 		one := resolver.Address{Addr: withPort(part)}
 		state.Endpoints = append(state.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{one}})
@@ -47,7 +48,10 @@ func checkAddresses(parts []string) error {
 	for _, part := range parts {
 		part = strings.TrimSpace(part)
 		switch {
-		case strings.ContainsFunc(part, func(r rune) bool { return r == unicode.ReplacementChar || r == ' ' || !unicode.IsPrint(r) }):
+		case strings.ContainsFunc(part, func(r rune) bool {
+			return r == unicode.ReplacementChar || r == ' ' ||
+				!unicode.IsPrint(r)
+		}):
 			return carillon.Errorf(carillon.InvalidArgument, "addr", "%.64q has a character that no address has", part)
 		case strings.HasPrefix(part, "http://"), strings.HasPrefix(part, "https://"):
 			return carillon.Errorf(carillon.InvalidArgument, "addr",

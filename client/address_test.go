@@ -25,7 +25,8 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%q: got %q, %v; want %q", c.addr, got, err, c.want)
 		}
 	}
-	for _, addr := range []string{"", "a:1,", ",", "a:1,dns:///b:1", "http://a:1", "https://a", "b:1,http://a", "a:0", "a:65536", "a:1, b:70000",
+	for _, addr := range []string{"", "a:1,", ",", "a:1,dns:///b:1", "http://a:1", "https://a",
+		"b:1,http://a", "a:0", "a:65536", "a:1, b:70000",
 		"a\x1b", "a\xff:1", "a b:1"} {
 		if _, _, err := target(addr); carillon.KindOf(err) != carillon.InvalidArgument {
 			t.Errorf("%q: got %v, want that it is refused", addr, err)

@@ -21,7 +21,8 @@ const patience = 3 * time.Second
 
 // call wraps every unary call. It turns errors into [*carillon.Error], and repeats a call that has certainly
 // not reached a server.
-func call(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func call(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	opts ...grpc.CallOption) error {
 	began := time.Now()
 	for {
 		var reached peer.Peer

@@ -35,12 +35,13 @@ func newWire() *wire { return &wire{Listener: bufconn.Listen(1 << 20)} }
 // dial makes a client that connects through the wire.
 func (w *wire) dial(t *testing.T) *client.Client {
 	t.Helper()
-	c, err := client.Dial("passthrough:///node", client.WithDialOptions(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-		if w.down.Load() {
-			return nil, errors.New("no route")
-		}
-		return w.DialContext(ctx)
-	})))
+	c, err := client.Dial("passthrough:///node",
+		client.WithDialOptions(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			if w.down.Load() {
+				return nil, errors.New("no route")
+			}
+			return w.DialContext(ctx)
+		})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,8 @@ func node(t *testing.T) (*wire, *client.Client) {
 
 // job is one of a bulk load.
 func job(i int) carillon.Job {
-	return carillon.Job{Name: fmt.Sprintf("bulk/%04d", i), Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q"), Data: carillon.JSON(i)}
+	return carillon.Job{Name: fmt.Sprintf("bulk/%04d", i), Due: carillon.In(time.Hour),
+		Target: carillon.WorkerQueue("q"), Data: carillon.JSON(i)}
 }
 
 func TestPutStreamStoresAll(t *testing.T) {
@@ -140,7 +142,8 @@ func TestPreview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := node(t)
 		from := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-		times, err := c.Preview(t.Context(), carillon.PreviewQuery{Schedule: "0 2 * * *", TimeZone: "Europe/London", From: from, Count: 2})
+		times, err := c.Preview(t.Context(),
+			carillon.PreviewQuery{Schedule: "0 2 * * *", TimeZone: "Europe/London", From: from, Count: 2})
 		if err != nil || len(times) != 2 || !times[0].Equal(from.Add(2*time.Hour)) {
 			t.Errorf("times: %v, %v", times, err)
 		}
@@ -268,7 +271,8 @@ func TestADeadlineIsKept(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		if _, err := c.GetJob(ctx, carillon.Key{Namespace: "default", Name: "a"}); !errors.Is(err, carillon.DeadlineExceeded) || time.Since(began) > time.Second {
+		if _, err := c.GetJob(ctx, carillon.Key{Namespace: "default", Name: "a"}); !errors.Is(err,
+			carillon.DeadlineExceeded) || time.Since(began) > time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		if err := c.Close(); err != nil {

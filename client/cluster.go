@@ -65,5 +65,6 @@ func older(err error) error {
 	if status.Code(err) != codes.Unimplemented {
 		return err
 	}
-	return carillon.Errorf(carillon.FailedPrecondition, "", "this server is of a version that knows nothing of clusters: it is alone (%w)", err)
+	return carillon.Errorf(carillon.FailedPrecondition, "",
+		"this server is of a version that knows nothing of clusters: it is alone (%w)", err)
 }

@@ -52,7 +52,8 @@ func TestAClusterThroughAClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		until := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 		cluster := &three{status: carillon.ClusterStatus{
-			Nodes: []carillon.Node{{ID: "a", Address: "a:1", HTTP: "a:2", Sidecars: "a:3", Owns: 2, Skew: -time.Second, SkewKnown: true},
+			Nodes: []carillon.Node{{ID: "a", Address: "a:1", HTTP: "a:2", Sidecars: "a:3", Owns: 2,
+				Skew: -time.Second, SkewKnown: true},
 				{ID: "b", Draining: true}, {ID: "c", SkewKnown: true}},
 			Partitions: []carillon.PartitionOwner{{Partition: 0, Epoch: 1 << 60, Node: "a", Until: until}, {Partition: 1}},
 		}}
@@ -99,7 +100,8 @@ func TestAnOlderServerHasNoCluster(t *testing.T) {
 			"watch":     func(c *client.Client) error { return c.WatchNodes(t.Context(), nil) },
 		} {
 			err := call(c)
-			if carillon.KindOf(err) != carillon.FailedPrecondition || !strings.Contains(err.Error(), "knows nothing of clusters") {
+			if carillon.KindOf(err) != carillon.FailedPrecondition ||
+				!strings.Contains(err.Error(), "knows nothing of clusters") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -67,7 +67,8 @@ func (c *Client) SetPaused(ctx context.Context, key carillon.Key, p carillon.Pau
 	if p.Paused {
 		return job(c.service.PauseJob(ctx, &pb.PauseJobRequest{Namespace: key.Namespace, Name: key.Name, Note: p.Note}))
 	}
-	return job(c.service.ResumeJob(ctx, &pb.ResumeJobRequest{Namespace: key.Namespace, Name: key.Name, Note: p.Note, CatchUp: p.CatchUp}))
+	return job(c.service.ResumeJob(ctx, &pb.ResumeJobRequest{Namespace: key.Namespace, Name: key.Name,
+		Note: p.Note, CatchUp: p.CatchUp}))
 }
 
 // GetJob returns a job with its status; see [carillon.Jobs].

@@ -53,7 +53,8 @@ func (c *Client) PutStream(ctx context.Context, jobs iter.Seq[carillon.Job]) (Lo
 	if err != nil {
 		return Loaded{}, failed(err, true)
 	}
-	return Loaded{Stored: int(m.GetStored()), Created: int(m.GetCreated()), Changed: int(m.GetChanged()), Warnings: m.GetWarnings()}, nil
+	return Loaded{Stored: int(m.GetStored()), Created: int(m.GetCreated()), Changed: int(m.GetChanged()),
+		Warnings: m.GetWarnings()}, nil
 }
 
 // load fills messages with jobs.

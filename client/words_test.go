@@ -82,13 +82,15 @@ func wordCalls(s *stub) []wordCall {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	k := carillon.Key{Namespace: "ns", Name: "a/b"}
 	spec := carillon.BackfillSpec{From: at, To: at.Add(time.Hour), Overlap: carillon.OverlapAllow, Rate: 0.5}
-	s.backfill = carillon.Backfill{ID: "b", Namespace: "ns", Job: "a/b", Spec: spec, Status: carillon.BackfillCancelled, Total: 1 << 60,
+	s.backfill = carillon.Backfill{ID: "b", Namespace: "ns", Job: "a/b", Spec: spec,
+		Status: carillon.BackfillCancelled, Total: 1 << 60,
 		Begun: 3, Succeeded: 2, Failed: 1, Next: at, Created: at, Finished: at.Add(1)}
 	s.skip = carillon.SkipResult{Time: at, Job: carillon.Job{Namespace: "ns", Name: "a/b",
 		Status: &carillon.JobStatus{Phase: carillon.PhaseWaiting, Waiting: []string{"c"}}}}
 	s.space = carillon.Namespace{Name: "ns", Strict: true, ConcurrencyLimits: map[string]int{"k": 3, "none": 0}}
 	s.run = carillon.Run{ID: "r", Progress: &carillon.Progress{Percent: 12.5, Message: "m", At: at}, Backfill: "b"}
-	progress := carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeProgress, Progress: carillon.Progress{Percent: 1}}
+	progress := carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeProgress,
+		Progress: carillon.Progress{Percent: 1}}
 	later := carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeReschedule, At: at}
 	pause := func(p carillon.PauseOptions) func(context.Context, *client.Client) (any, error) {
 		return func(ctx context.Context, c *client.Client) (any, error) { return c.SetPaused(ctx, k, p) }
@@ -97,19 +99,37 @@ func wordCalls(s *stub) []wordCall {
 		return func(ctx context.Context, c *client.Client) (any, error) { return nil, c.CompleteRun(ctx, "ns", r) }
 	}
 	return []wordCall{
-		{"pause", pause(carillon.PauseOptions{Paused: true, Note: "n"}), []any{k, carillon.PauseOptions{Paused: true, Note: "n"}}, s.skip.Job},
-		{"resume", pause(carillon.PauseOptions{Note: "n", CatchUp: true}), []any{k, carillon.PauseOptions{Note: "n", CatchUp: true}}, s.skip.Job},
+		{"pause", pause(carillon.PauseOptions{Paused: true, Note: "n"}),
+			[]any{k, carillon.PauseOptions{Paused: true, Note: "n"}}, s.skip.Job},
+		{"resume", pause(carillon.PauseOptions{Note: "n", CatchUp: true}),
+			[]any{k, carillon.PauseOptions{Note: "n", CatchUp: true}}, s.skip.Job},
 		{"skip", func(ctx context.Context, c *client.Client) (any, error) { return c.SkipRun(ctx, k) }, []any{k}, s.skip},
-		{"run", func(ctx context.Context, c *client.Client) (any, error) { return c.GetRun(ctx, "ns", "r") }, []any{"ns", "r"}, s.run},
+		{"run", func(ctx context.Context, c *client.Client) (any, error) { return c.GetRun(ctx, "ns", "r") },
+			[]any{"ns", "r"}, s.run},
 		{"progress", complete(progress), []any{"ns", progress}, nil},
 		{"reschedule", complete(later), []any{"ns", later}, nil},
-		{"start", func(ctx context.Context, c *client.Client) (any, error) { return c.StartBackfill(ctx, k, spec) }, []any{k, spec}, s.backfill},
-		{"get", func(ctx context.Context, c *client.Client) (any, error) { return c.GetBackfill(ctx, "ns", "b") }, []any{"ns", "b"}, s.backfill},
+		{"start", func(ctx context.Context, c *client.Client) (any,
+			error) {
+			return c.StartBackfill(ctx, k, spec)
+		}, []any{k, spec}, s.backfill},
+		{"get", func(ctx context.Context, c *client.Client) (any,
+			error) {
+			return c.GetBackfill(ctx, "ns", "b")
+		}, []any{"ns", "b"}, s.backfill},
 		{"list", func(ctx context.Context, c *client.Client) (any, error) { return c.ListBackfills(ctx, k) }, []any{k},
 			[]carillon.Backfill{s.backfill, {ID: "other"}}},
-		{"cancel", func(ctx context.Context, c *client.Client) (any, error) { return c.CancelBackfill(ctx, "ns", "b") }, []any{"ns", "b"}, s.backfill},
-		{"get namespace", func(ctx context.Context, c *client.Client) (any, error) { return c.GetNamespace(ctx, "ns") }, []any{"ns"}, s.space},
-		{"put namespace", func(ctx context.Context, c *client.Client) (any, error) { return c.PutNamespace(ctx, s.space) }, []any{s.space}, s.space},
+		{"cancel", func(ctx context.Context, c *client.Client) (any,
+			error) {
+			return c.CancelBackfill(ctx, "ns", "b")
+		}, []any{"ns", "b"}, s.backfill},
+		{"get namespace", func(ctx context.Context, c *client.Client) (any,
+			error) {
+			return c.GetNamespace(ctx, "ns")
+		}, []any{"ns"}, s.space},
+		{"put namespace", func(ctx context.Context, c *client.Client) (any,
+			error) {
+			return c.PutNamespace(ctx, s.space)
+		}, []any{s.space}, s.space},
 	}
 }
 
@@ -127,7 +147,8 @@ func TestWordsCross(t *testing.T) {
 			}
 			s.err = carillon.Errorf(carillon.NotFound, "id", "gone")
 			_, err = w.call(t.Context(), c)
-			if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.NotFound || e.Field != "id" || e.Message != "gone" {
+			if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.NotFound ||
+				e.Field != "id" || e.Message != "gone" {
 				t.Errorf("%s: %v", w.name, err)
 			}
 		}

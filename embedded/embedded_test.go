@@ -75,7 +75,8 @@ func TestASchedulerInMemory(t *testing.T) {
 		left := make(chan error, 1)
 		go func() { left <- w.Run(ctx) }()
 		began := time.Now()
-		_, err = s.PutJob(t.Context(), carillon.Job{Name: "soon", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q"), Data: carillon.JSON(7)})
+		_, err = s.PutJob(t.Context(), carillon.Job{Name: "soon", Due: carillon.In(time.Hour),
+			Target: carillon.WorkerQueue("q"), Data: carillon.JSON(7)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +87,8 @@ func TestASchedulerInMemory(t *testing.T) {
 		if err := <-left; err != nil {
 			t.Errorf("worker: %v", err)
 		}
-		_, err = s.PutJob(t.Context(), carillon.Job{Name: "large", Target: carillon.WorkerQueue("q"), Data: carillon.JSON("more than ten bytes")})
+		_, err = s.PutJob(t.Context(), carillon.Job{Name: "large", Target: carillon.WorkerQueue("q"),
+			Data: carillon.JSON("more than ten bytes")})
 		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Field != "data" {
 			t.Errorf("large: %v", err)
 		}
@@ -114,7 +116,8 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		{"", embedded.Options{}, "none is given"},
 		{"pebble:", embedded.Options{}, "names no folder"},
 		{"./data", embedded.Options{}, "has no scheme"},
-		{"cassandra://db", embedded.Options{}, `"cassandra" is not supported; there are "memory:" (nothing is kept), "pebble:DIR"`},
+		{"cassandra://db", embedded.Options{},
+			`"cassandra" is not supported; there are "memory:" (nothing is kept), "pebble:DIR"`},
 		{"memory:", secret, "signing_secrets"},
 	} {
 		if _, err := embedded.Open(t.Context(), c.url, c.o); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -56,7 +56,8 @@ func ExampleOpen() {
 			fmt.Println(err)
 		}
 	}()
-	if _, err := s.PutJob(ctx, carillon.Job{Name: "report", Schedule: "@daily", Target: carillon.WorkerQueue("reports")}); err != nil {
+	if _, err := s.PutJob(ctx, carillon.Job{Name: "report", Schedule: "@daily",
+		Target: carillon.WorkerQueue("reports")}); err != nil {
 		fmt.Println(err)
 	}
 }

@@ -38,7 +38,8 @@ func sharedStore(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 
-	if _, err := embedded.Open(t.Context(), url, o); err == nil || !strings.Contains(err.Error(), "another process with an embedded scheduler") {
+	if _, err := embedded.Open(t.Context(), url, o); err == nil ||
+		!strings.Contains(err.Error(), "another process with an embedded scheduler") {
 		t.Errorf("a second one: %v", err)
 	}
 	node := server.Config{Store: url, GRPC: "127.0.0.1:0", HTTP: server.None, Name: "node", DrainGrace: -1}

@@ -173,12 +173,14 @@ func (s stretch) compare(t *testing.T, x sample, opt schedule.Options) int {
 		case over && i == len(want):
 			return i
 		case over:
-			t.Fatalf("%s (literal %v): after %v got %v (%v), want %v", x.expr, opt.Literal, after, next, ok, s.describe(want[i], opt))
+			t.Fatalf("%s (literal %v): after %v got %v (%v), want %v", x.expr, opt.Literal, after, next, ok,
+				s.describe(want[i], opt))
 		case i == len(want):
 			t.Fatalf("%s (literal %v): after %v got %v, want nothing more", x.expr, opt.Literal, after, next.In(opt.Location))
 		}
 		if expected := s.start.Add(time.Duration(want[i]) * time.Second); !next.Equal(expected) {
-			t.Fatalf("%s (literal %v): after %v got %v, want %v", x.expr, opt.Literal, after, next.In(opt.Location), s.describe(want[i], opt))
+			t.Fatalf("%s (literal %v): after %v got %v, want %v", x.expr, opt.Literal, after,
+				next.In(opt.Location), s.describe(want[i], opt))
 		}
 		after = next
 	}

@@ -270,7 +270,8 @@ func TestAccessors(t *testing.T) {
 		s := parsed(t, c.expr, schedule.Options{})
 		runs, limited := s.Repeats()
 		start, started := s.Start()
-		if s.String() != c.expr || runs != c.runs || limited != (c.runs > 0) || s.Anchored() != c.anchored || s.Period() != c.period {
+		if s.String() != c.expr || runs != c.runs || limited != (c.runs > 0) || s.Anchored() != c.anchored ||
+			s.Period() != c.period {
 			t.Errorf("%q: %q, runs %d %v, anchored %v, period %v", c.expr, s, runs, limited, s.Anchored(), s.Period())
 		}
 		if started != (c.start != "") || (started && start != at(t, c.start)) {

@@ -23,7 +23,8 @@ type unit struct {
 // In the order in which they have to appear (ISO 8601-1:2019, 5.5.2.2).
 var (
 	dateUnits = []unit{{letter: 'Y', months: 12}, {letter: 'M', months: 1}, {letter: 'W', days: 7}, {letter: 'D', days: 1}}
-	timeUnits = []unit{{letter: 'H', elapsed: time.Hour}, {letter: 'M', elapsed: time.Minute}, {letter: 'S', elapsed: time.Second}}
+	timeUnits = []unit{{letter: 'H', elapsed: time.Hour}, {letter: 'M', elapsed: time.Minute},
+		{letter: 'S', elapsed: time.Second}}
 )
 
 // parseISO reads an ISO 8601 duration: P, then nY nM nW nD, then T with nH nM nS, the last of which may have

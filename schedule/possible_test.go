@@ -17,7 +17,8 @@ func TestYearKinds(t *testing.T) {
 			t.Errorf("%d and %d differ", year, year+400)
 		}
 		first := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
-		if days := first.AddDate(1, 0, 0).Sub(first).Hours() / 24; int(first.Weekday()) != kind%7 || (days == 366) != (kind >= 7) {
+		if days := first.AddDate(1, 0, 0).Sub(first).Hours() / 24; int(first.Weekday()) != kind%7 ||
+			(days == 366) != (kind >= 7) {
 			t.Errorf("%d is of kind %d: begins on %v, %v days", year, kind, first.Weekday(), days)
 		}
 	}
@@ -64,7 +65,8 @@ func TestCivil(t *testing.T) {
 	for day := time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC); day.Year() < 10001; day = day.AddDate(0, 0, 13) {
 		number := floorDiv(day.Unix(), secondsPerDay)
 		year, month, d := dateOf(number)
-		if y, m, dd := day.Date(); y != year || int(m) != month || dd != d || dayNumber(year, month, d) != number || weekday(number) != int(day.Weekday()) {
+		if y, m, dd := day.Date(); y != year || int(m) != month || dd != d ||
+			dayNumber(year, month, d) != number || weekday(number) != int(day.Weekday()) {
 			t.Fatalf("%v: day %d is %d-%d-%d, a %d", day, number, year, month, d, weekday(number))
 		}
 	}

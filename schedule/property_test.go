@@ -45,7 +45,8 @@ func drawMoment(t *rapid.T) moment {
 }
 
 func drawExpr(t *rapid.T, near time.Time) string {
-	interval := rapid.SampledFrom([]string{"PT1S", "PT0.007S", "PT90M", "P1D", "P1M", "P1Y", "P1WT1H", "P1M1DT0.5S", "PT23H59M59S", "P1DT0.999S"}).Draw(t, "period")
+	interval := rapid.SampledFrom([]string{"PT1S", "PT0.007S", "PT90M", "P1D", "P1M", "P1Y", "P1WT1H",
+		"P1M1DT0.5S", "PT23H59M59S", "P1DT0.999S"}).Draw(t, "period")
 	start := near.UTC().Format(time.RFC3339)
 	runs := rapid.SampledFrom([]string{"", "1", "2", "50"}).Draw(t, "runs")
 	switch rapid.IntRange(0, 8).Draw(t, "kind") {

@@ -36,7 +36,8 @@ func parseTime(text span, now time.Time, loc *time.Location) (t time.Time, relat
 	case text.text[0] == 'P':
 		p, err = parseISO(text, field)
 	case wrong != nil && !wellFormed(text.text):
-		return t, true, text.fail(field, "%s is neither RFC 3339, such as 2026-01-01T09:00:00Z, nor a duration from now such as 90s or PT90S",
+		return t, true, text.fail(field,
+			"%s is neither RFC 3339, such as 2026-01-01T09:00:00Z, nor a duration from now such as 90s or PT90S",
 			quote(text.text))
 	default:
 		p.elapsed, err = parseSpan(text, field)

@@ -74,8 +74,10 @@ func TestParseDuration(t *testing.T) {
 		pos  int
 		msg  string
 	}{
-		{"", 0, "missing"}, {"x", 0, "not a duration"}, {"-1s", 0, "negative"}, {"P1M", 0, "length varies"}, {"P1Y", 0, "length varies"},
-		{"PT9223372036.854775808S", 2, "292 years"}, {"P106752D", 0, "292 years"}, {"P106751DT24H", 0, "292 years"}, {"PT2562048H", 2, "292 years"},
+		{"", 0, "missing"}, {"x", 0, "not a duration"}, {"-1s", 0, "negative"}, {"P1M", 0,
+			"length varies"}, {"P1Y", 0, "length varies"},
+		{"PT9223372036.854775808S", 2, "292 years"}, {"P106752D", 0, "292 years"}, {"P106751DT24H", 0,
+			"292 years"}, {"PT2562048H", 2, "292 years"},
 		{"9999999999h", 0, "longer than the longest duration"}, {"P", 0, "nothing follows"}, {"pt1s", 0, "not a duration"},
 	} {
 		_, err := schedule.ParseDuration(c.text)

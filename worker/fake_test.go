@@ -31,7 +31,8 @@ func (s *server) Connect(_ context.Context, hello carillon.Hello) (carillon.Sess
 	if s.refusal != nil {
 		return nil, s.refusal
 	}
-	n := &session{requests: make(chan carillon.WorkRequest, 1024), responses: make(chan carillon.WorkResponse, 1024), over: make(chan struct{})}
+	n := &session{requests: make(chan carillon.WorkRequest, 1024),
+		responses: make(chan carillon.WorkResponse, 1024), over: make(chan struct{})}
 	s.connects <- n
 	return n, nil
 }
@@ -166,7 +167,8 @@ func grants(r carillon.WorkRequest, queue string) int {
 
 // run is a run of the queue "q".
 func run(token string) carillon.Run {
-	return carillon.Run{ID: "run of " + token, Token: token, Queue: "q", Job: "j", Attempt: 1, Data: carillon.JSON(map[string]int{"n": 7})}
+	return carillon.Run{ID: "run of " + token, Token: token, Queue: "q", Job: "j", Attempt: 1,
+		Data: carillon.JSON(map[string]int{"n": 7})}
 }
 
 // bubble runs a test in which time costs nothing.

@@ -205,7 +205,8 @@ func (d *inFlight) start(a *attempt) {
 // reported: it is to be given back.
 func (d *inFlight) finished(a *attempt, err error, left bool) {
 	if p, ok := errors.AsType[*panicked](err); ok {
-		d.log.Error("a handler panicked", "queue", a.queue.name, "job", a.run.Job, "run", a.run.ID, "panic", p.value, "stack", string(p.stack))
+		d.log.Error("a handler panicked", "queue", a.queue.name, "job", a.run.Job, "run", a.run.ID, "panic",
+			p.value, "stack", string(p.stack))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

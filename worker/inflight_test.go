@@ -20,7 +20,8 @@ func TestCreditsAreGrantedForRoom(t *testing.T) {
 		worker.Handle(w, "other", func(context.Context, carillon.Run, carillon.Data) error { return nil }, worker.Limit(5))
 		leave, left := start(t, w)
 		c := s.next()
-		if h := s.hellos()[0]; h.WorkerID != "me" || h.Namespace != "default" || !slices.Equal(h.Queues, []string{"q", "other"}) || h.Labels["a"] != "b" {
+		if h := s.hellos()[0]; h.WorkerID != "me" || h.Namespace != "default" ||
+			!slices.Equal(h.Queues, []string{"q", "other"}) || h.Labels["a"] != "b" {
 			t.Errorf("hello: %+v", h)
 		}
 		if r := c.sent(); grants(r, "q") != 3 || grants(r, "other") != 5 {

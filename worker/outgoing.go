@@ -53,7 +53,8 @@ func (d *inFlight) heartbeat(req *carillon.WorkRequest, now time.Time) {
 				d.queueResult(a)
 			} else {
 				a.lease.ask(now)
-				req.Heartbeats = append(req.Heartbeats, carillon.Heartbeat{Token: a.run.Token, RunID: a.run.ID, Confirm: a.lease.asking})
+				req.Heartbeats = append(req.Heartbeats,
+					carillon.Heartbeat{Token: a.run.Token, RunID: a.run.ID, Confirm: a.lease.asking})
 			}
 			a.heartbeatAt = now.Add(a.heartbeatEach)
 		}

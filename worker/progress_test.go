@@ -182,7 +182,8 @@ func TestWrongProgress(t *testing.T) {
 		kept := make(chan context.Context, 1)
 		worker.Handle(w, "q", func(ctx context.Context, _ carillon.Run, _ carillon.Data) error {
 			kept <- ctx
-			for _, wrong := range []error{worker.Progress(ctx, math.NaN(), ""), worker.Progress(ctx, -1, ""), worker.Progress(ctx, 100.5, ""),
+			for _, wrong := range []error{worker.Progress(ctx, math.NaN(), ""), worker.Progress(ctx, -1, ""),
+				worker.Progress(ctx, 100.5, ""),
 				worker.Progress(ctx, 1, strings.Repeat("x", carillon.MaxProgressMessage+1))} {
 				if !errors.Is(wrong, carillon.InvalidArgument) {
 					t.Errorf("accepted: %v", wrong)

@@ -20,18 +20,25 @@ func TestWhatAHandlerReturns(t *testing.T) {
 		handle func() error
 		want   carillon.Result
 	}{
-		"nil":                {func() error { return nil }, carillon.Result{Outcome: carillon.OutcomeSuccess}},
-		"an error":           {func() error { return boom }, carillon.Result{Message: "boom"}},
-		"discard":            {func() error { return fmt.Errorf("why: %w", worker.Discard(boom)) }, carillon.Result{Message: "why: boom", Permanent: true}},
+		"nil":      {func() error { return nil }, carillon.Result{Outcome: carillon.OutcomeSuccess}},
+		"an error": {func() error { return boom }, carillon.Result{Message: "boom"}},
+		"discard": {func() error { return fmt.Errorf("why: %w", worker.Discard(boom)) },
+			carillon.Result{Message: "why: boom", Permanent: true}},
 		"discard of nothing": {func() error { return worker.Discard(nil) }, carillon.Result{Outcome: carillon.OutcomeSuccess}},
-		"retry after":        {func() error { return worker.RetryAfter(time.Minute, boom) }, carillon.Result{Message: "boom", RetryAfter: time.Minute}},
+		"retry after": {func() error { return worker.RetryAfter(time.Minute, boom) },
+			carillon.Result{Message: "boom", RetryAfter: time.Minute}},
 		"retry after nothing": {func() error { return worker.RetryAfter(time.Minute, nil) },
 			carillon.Result{Message: "to be tried again after 1m0s", RetryAfter: time.Minute}},
-		"reschedule":            {func() error { return fmt.Errorf("not yet: %w", worker.Reschedule(tomorrow)) }, carillon.Result{Outcome: carillon.OutcomeReschedule, At: tomorrow}},
-		"reschedule, discarded": {func() error { return worker.Discard(worker.Reschedule(tomorrow)) }, carillon.Result{Message: "to be attempted again at 2026-11-22T00:00:00Z", Permanent: true}},
+		"reschedule": {func() error {
+			return fmt.Errorf("not yet: %w",
+				worker.Reschedule(tomorrow))
+		}, carillon.Result{Outcome: carillon.OutcomeReschedule, At: tomorrow}},
+		"reschedule, discarded": {func() error { return worker.Discard(worker.Reschedule(tomorrow)) },
+			carillon.Result{Message: "to be attempted again at 2026-11-22T00:00:00Z", Permanent: true}},
 		"reschedule at no time": {func() error { return worker.Reschedule(time.Time{}) },
 			carillon.Result{Message: "worker.Reschedule: 0001-01-01 00:00:00 +0000 UTC is no time that a run can have"}},
-		"much":    {func() error { return errors.New(strings.Repeat("ä", 4096)) }, carillon.Result{Message: strings.Repeat("ä", 2048)}},
+		"much": {func() error { return errors.New(strings.Repeat("ä", 4096)) },
+			carillon.Result{Message: strings.Repeat("ä", 2048)}},
 		"a panic": {func() error { panic("oh") }, carillon.Result{Message: "panic: oh"}},
 		"no end":  {func() error { runtime.Goexit(); return nil }, carillon.Result{Message: "the handler ended its goroutine"}},
 	} {

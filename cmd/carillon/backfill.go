@@ -38,7 +38,8 @@ func newBackfillList(a app) *cobra.Command {
 				if wantsJSON(cmd) {
 					return printMessage(a.out, &pb.ListBackfillsResponse{Backfills: wire.BackfillsToProto(backfills)})
 				}
-				return printTable(a.out, []string{"ID", "STATUS", "FROM", "TO", "ENDED", "FAILED", "NEXT"}, backfillRows(backfills))
+				return printTable(a.out, []string{"ID", "STATUS", "FROM", "TO", "ENDED", "FAILED", "NEXT"},
+					backfillRows(backfills))
 			})
 		},
 	}
@@ -144,7 +145,8 @@ func (f *follower) add(cmd *cobra.Command) {
 
 // run prints the backfill that call returns, after its end if the flags ask for that. did says what the call
 // did; empty: nothing to say.
-func (f *follower) run(cmd *cobra.Command, a app, did string, call func(context.Context, *client.Client) (carillon.Backfill, error)) error {
+func (f *follower) run(cmd *cobra.Command, a app, did string,
+	call func(context.Context, *client.Client) (carillon.Backfill, error)) error {
 	var b carillon.Backfill
 	err := f.call(cmd, func(ctx context.Context, node *client.Client) (err error) {
 		b, err = call(ctx, node)

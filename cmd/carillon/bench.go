@@ -59,10 +59,13 @@ func (f *benchFlags) add(flags *pflag.FlagSet) {
 
 // addStore adds the flags for the store of a node that the bench starts.
 func (f *benchFlags) addStore(flags *pflag.FlagSet) {
-	flags.StringVar(&f.store, "store", "", "store of the node that is started, as for serve; default an empty folder, removed afterwards")
+	flags.StringVar(&f.store, "store", "",
+		"store of the node that is started, as for serve; default an empty folder, removed afterwards")
 	flags.IntVar(&f.nodes, "nodes", 1, "nodes that are started, on one store that several can share")
-	flags.DurationVar(&f.delay, "store-delay", 0, "how much longer what nodes and the server of their store say to each other takes, each way")
-	flags.IntVar(&f.partitions, "partitions", 0, "partitions of the node that is started, if its store is new; default as for serve")
+	flags.DurationVar(&f.delay, "store-delay", 0,
+		"how much longer what nodes and the server of their store say to each other takes, each way")
+	flags.IntVar(&f.partitions, "partitions", 0,
+		"partitions of the node that is started, if its store is new; default as for serve")
 }
 
 // addCommon adds the flags of every bench.
@@ -113,7 +116,8 @@ func (f *benchFlags) measure(ctx context.Context, node bench.Node, shown *progre
 }
 
 func (f *benchFlags) config(node bench.Node, shown *progress) bench.Config {
-	return bench.Config{Node: node, Namespace: f.namespace, Connections: f.connections, Profiles: f.profiles, Progress: shown.show}
+	return bench.Config{Node: node, Namespace: f.namespace, Connections: f.connections, Profiles: f.profiles,
+		Progress: shown.show}
 }
 
 // node returns the node to put under load, as the flags say; stop ends it if it was started for the bench.
@@ -203,7 +207,8 @@ func resultFields(r *bench.Result) []field {
 	if r.Span > 0 {
 		fields = append(fields, field{"first run to last", fmt.Sprintf("%.3f s", r.Span)})
 	}
-	fields = append(fields, field{"latency of calls", quantilesText(r.Latency)}, field{"lateness of runs", quantilesText(r.Lateness)})
+	fields = append(fields, field{"latency of calls", quantilesText(r.Latency)},
+		field{"lateness of runs", quantilesText(r.Lateness)})
 	if r.CPU > 0 {
 		fields = append(fields, field{"server CPU", fmt.Sprintf("%.1f µs per operation", r.CPU)})
 	}

@@ -19,7 +19,8 @@ func (f *benchFlags) fleet(ctx context.Context, a app) (*bench.Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bench.SpawnFleet(ctx, bench.Program{Binary: self, Store: f.store, Partitions: f.partitions, Log: a.errs}, f.nodes, f.delay)
+	return bench.SpawnFleet(ctx, bench.Program{Binary: self, Store: f.store, Partitions: f.partitions,
+		Log: a.errs}, f.nodes, f.delay)
 }
 
 // newBenchTakeover returns the command `carillon bench takeover`.
@@ -50,7 +51,8 @@ func newBenchForward(a app) *cobra.Command {
 }
 
 // newBenchFleet returns the command of a bench that starts several nodes.
-func newBenchFleet(a app, use, short string, run func(context.Context, *bench.Bench, *bench.Fleet) (bench.Result, error)) *cobra.Command {
+func newBenchFleet(a app, use, short string,
+	run func(context.Context, *bench.Bench, *bench.Fleet) (bench.Result, error)) *cobra.Command {
 	f := benchFlags{}
 	cmd := &cobra.Command{
 		Use:   use,

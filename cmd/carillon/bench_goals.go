@@ -133,9 +133,10 @@ func (g *benchGoals) result(cmd *cobra.Command, a app, goal bench.Goal, shown *p
 	}
 	size := bench.Sizes[g.size.String()]
 	if goal.Spawned != nil {
-		return g.restart(cmd.Context(), a, shown, func(ctx context.Context, r bench.Restart, cfg bench.Config) (bench.Result, error) {
-			return goal.Spawned(ctx, r, cfg, size)
-		})
+		return g.restart(cmd.Context(), a, shown,
+			func(ctx context.Context, r bench.Restart, cfg bench.Config) (bench.Result, error) {
+				return goal.Spawned(ctx, r, cfg, size)
+			})
 	}
 	node, stop, err := g.node(cmd, a)
 	if err != nil {

@@ -38,8 +38,10 @@ carillon bench growth --axis jobs --existing 10000,10000000`,
 	flags.StringSliceVar(&g.axes, "axis", []string{"jobs", "partitions", "payloads"}, "what is to grow")
 	flags.IntSliceVar(&g.growth.Existing, "existing", []int{10_000, 100_000, 1_000_000}, "jobs in the store, due next year")
 	flags.IntSliceVar(&g.growth.Partitions, "partitions", []int{1, 16, 64, 256}, "partitions of the store")
-	flags.IntSliceVar(&g.growth.Payloads, "payloads", []int{100, 1 << 10, 64 << 10}, "`bytes` of payload of what is put and fired")
-	flags.IntVar(&g.growth.Puts, "puts", 50_000, "jobs put for each line, one call a job, 128 callers; fewer if the payload is large")
+	flags.IntSliceVar(&g.growth.Payloads, "payloads", []int{100, 1 << 10, 64 << 10},
+		"`bytes` of payload of what is put and fired")
+	flags.IntVar(&g.growth.Puts, "puts", 50_000,
+		"jobs put for each line, one call a job, 128 callers; fewer if the payload is large")
 	flags.Float64Var(&g.growth.Rate, "rate", 2000, "runs a second; fewer if the payload is large")
 	flags.DurationVar(&g.growth.For, "for", 5*time.Second, "how long runs are fired")
 	g.addCommon(flags)
@@ -88,7 +90,8 @@ func unclean(tables []bench.GrowthTable) (err error) {
 		for _, p := range t.Points {
 			for _, r := range []bench.Result{p.Put, p.Fire} {
 				if !r.OK() {
-					err = errors.Join(err, fmt.Errorf("%s %d: %s: the ledger is not clean: %s", t.Axis, p.Value, r.Bench, r.Ledger))
+					err = errors.Join(err,
+						fmt.Errorf("%s %d: %s: the ledger is not clean: %s", t.Axis, p.Value, r.Bench, r.Ledger))
 				}
 			}
 		}
@@ -109,7 +112,8 @@ func (g *benchGrowth) printTables(a app, tables []bench.GrowthTable) error {
 			rows = append(rows, []string{
 				strconv.Itoa(p.Value),
 				fmt.Sprintf("%.0f/s", p.Put.Rate), fmt.Sprintf("%.1f µs", p.Put.CPU), fmt.Sprintf("%.1f ms", p.Put.Latency.P99),
-				fmt.Sprintf("%.0f/s", p.Fire.Rate), fmt.Sprintf("%.1f µs", p.Fire.CPU), fmt.Sprintf("%.1f ms", p.Fire.Lateness.P99),
+				fmt.Sprintf("%.0f/s", p.Fire.Rate), fmt.Sprintf("%.1f µs", p.Fire.CPU), fmt.Sprintf("%.1f ms",
+					p.Fire.Lateness.P99),
 				fmt.Sprintf("%d MiB", p.Fire.RSS>>20),
 			})
 		}

@@ -30,6 +30,7 @@ func (f *benchFlags) embedded(ctx context.Context) (bench.Node, func() error, er
 		return bench.Node{}, nil, errors.Join(err, remove())
 	}
 	connect := func() (bench.Conn, error) { return local{node.Scheduler()}, nil }
-	return bench.Node{PID: os.Getpid(), HTTP: node.HTTPAddr(), Debug: node.DebugAddr(), Connect: connect, Throwaway: f.store == ""},
+	return bench.Node{PID: os.Getpid(), HTTP: node.HTTPAddr(), Debug: node.DebugAddr(), Connect: connect,
+			Throwaway: f.store == ""},
 		func() error { return errors.Join(stop(), remove()) }, nil
 }

@@ -23,10 +23,11 @@ until the first run is received, the memory and what an idle node costs.`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			shown := newProgress(a.errs)
-			result, err := f.restart(cmd.Context(), a, shown, func(ctx context.Context, r bench.Restart, cfg bench.Config) (bench.Result, error) {
-				r.Jobs, r.Idle = jobs, idle
-				return r.Run(ctx, cfg)
-			})
+			result, err := f.restart(cmd.Context(), a, shown,
+				func(ctx context.Context, r bench.Restart, cfg bench.Config) (bench.Result, error) {
+					r.Jobs, r.Idle = jobs, idle
+					return r.Run(ctx, cfg)
+				})
 			shown.clear()
 			if err != nil {
 				return err

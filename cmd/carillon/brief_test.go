@@ -9,7 +9,8 @@ import (
 )
 
 func TestBriefKeepsWhatIsShort(t *testing.T) {
-	for _, text := range []string{"", "a", "two  spaces\tand a tab", "a line\n\n  and another\n", strings.Repeat("ä", longestWord)} {
+	for _, text := range []string{"", "a", "two  spaces\tand a tab", "a line\n\n  and another\n",
+		strings.Repeat("ä", longestWord)} {
 		if got := brief(text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}

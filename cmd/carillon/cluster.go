@@ -45,7 +45,8 @@ store's, as it measured last.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&partitions, "partitions", false, "show each partition too: its owner, epoch, and until when the owner's lease goes")
+	cmd.Flags().BoolVar(&partitions, "partitions", false,
+		"show each partition too: its owner, epoch, and until when the owner's lease goes")
 	c.addServer(cmd)
 	addOutput(cmd)
 	return cmd
@@ -79,7 +80,8 @@ func nodeRows(nodes []carillon.Node) [][]string {
 		if n.SkewKnown {
 			skew = fmt.Sprintf("%+.3fs", n.Skew.Round(time.Millisecond).Seconds()) // avoids "-0.000s"
 		}
-		rows = append(rows, []string{n.ID, dash(n.Address), dash(n.HTTP), dash(n.Sidecars), strconv.Itoa(n.Owns), stateOf(&n), skew})
+		rows = append(rows, []string{n.ID, dash(n.Address), dash(n.HTTP), dash(n.Sidecars),
+			strconv.Itoa(n.Owns), stateOf(&n), skew})
 	}
 	return rows
 }
@@ -107,7 +109,8 @@ func printReasons(w io.Writer, nodes []carillon.Node) {
 func partitionRows(partitions []carillon.PartitionOwner) [][]string {
 	rows := make([][]string, 0, len(partitions))
 	for _, p := range partitions {
-		rows = append(rows, []string{strconv.Itoa(p.Partition), dash(p.Node), strconv.FormatUint(p.Epoch, 10), dash(moment(p.Until))})
+		rows = append(rows, []string{strconv.Itoa(p.Partition), dash(p.Node), strconv.FormatUint(p.Epoch, 10),
+			dash(moment(p.Until))})
 	}
 	return rows
 }
@@ -163,7 +166,8 @@ partitions no other could take. A node that is merely to be restarted need not b
 		Args:    arguments(1, 1),
 		RunE:    func(cmd *cobra.Command, words []string) error { return d.run(cmd, a, words[0]) },
 	}
-	cmd.Flags().BoolVar(&d.follow, "follow", false, "stay until it owns nothing, for as long as --wait says; exit code 1 if it still does")
+	cmd.Flags().BoolVar(&d.follow, "follow", false,
+		"stay until it owns nothing, for as long as --wait says; exit code 1 if it still does")
 	d.addServer(cmd)
 	addOutput(cmd)
 	return cmd
@@ -198,7 +202,8 @@ func emptied(ctx context.Context, node carillon.Cluster, id string) error {
 	for {
 		status, err := node.ClusterStatus(ctx)
 		if ctx.Err() != nil {
-			return carillon.Errorf(carillon.DeadlineExceeded, "", "node %s goes on handing over%s; look with carillon cluster status",
+			return carillon.Errorf(carillon.DeadlineExceeded, "",
+				"node %s goes on handing over%s; look with carillon cluster status",
 				id, stillOwns(left))
 		}
 		if err != nil {

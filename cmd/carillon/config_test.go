@@ -31,7 +31,8 @@ func TestFromFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *name != "x" || strings.Join(*many, " ") != "a b" || *n != 1 || secrets["ns"][0] != "s" {
-		t.Errorf("name %q, many %q, number %d (given on the command line: not to be changed), secrets %v", *name, *many, *n, secrets)
+		t.Errorf("name %q, many %q, number %d (given on the command line: not to be changed), secrets %v",
+			*name, *many, *n, secrets)
 	}
 }
 

@@ -35,7 +35,8 @@ func yamlError(file string, text []byte, err error) string {
 func badCharacterLine(text []byte) int {
 	for at := 0; at < len(text); {
 		r, size := utf8.DecodeRune(text[at:])
-		if r == utf8.RuneError && size == 1 || r != '\t' && r != '\n' && r != '\r' && r != 0x85 && (r < 0x20 || r >= 0x7f && r < 0xa0) {
+		if r == utf8.RuneError && size == 1 || r != '\t' && r != '\n' && r != '\r' && r != 0x85 &&
+			(r < 0x20 || r >= 0x7f && r < 0xa0) {
 			return 1 + bytes.Count(text[:at], []byte("\n"))
 		}
 		at += size

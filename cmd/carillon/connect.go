@@ -28,13 +28,15 @@ const defaultServer = "127.0.0.1:7070"
 
 // add adds the flags to cmd. The environment may set their defaults.
 func (c *connection) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", carillon.DefaultNamespace, "`namespace` of the jobs; environment CARILLON_NAMESPACE")
+	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", carillon.DefaultNamespace,
+		"`namespace` of the jobs; environment CARILLON_NAMESPACE")
 	c.addServer(cmd)
 }
 
 // addServer adds the flags that do not concern a namespace.
 func (c *connection) addServer(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.server, "server", defaultServer, "gRPC `address` of a node, or several with commas between; environment CARILLON_SERVER")
+	cmd.Flags().StringVar(&c.server, "server", defaultServer,
+		"gRPC `address` of a node, or several with commas between; environment CARILLON_SERVER")
 	cmd.Flags().DurationVar(&c.wait, "wait", 30*time.Second, "how long to wait for an answer")
 	cmd.Flags().BoolVar(&c.proxy, "proxy", false, "reach the node by the proxy that HTTPS_PROXY names; default directly")
 }

@@ -28,11 +28,14 @@ func TestWhatANodeSaysIsNotNoAnswer(t *testing.T) {
 		err  error
 		want string
 	}{
-		"it refuses":        {said(carillon.Unavailable), "the store could not be read"},
-		"its deadline":      {said(carillon.DeadlineExceeded), "the store could not be read"},
-		"it is not there":   {wire.ErrorFromStatus(status.Error(codes.Unavailable, "refused")), "no answer from 127.0.0.1:1; start a node with `carillon dev`, or give --server (refused)"},
-		"it is too much":    {wire.ErrorFromStatus(status.Error(codes.ResourceExhausted, "grpc: 5 vs. 4")), "the request or its answer is larger than one message may be; send or ask for less at once"},
-		"it says nothing":   {wire.ErrorFromStatus(status.Error(codes.DeadlineExceeded, "late")), "no answer from 127.0.0.1:1 within 5s"},
+		"it refuses":   {said(carillon.Unavailable), "the store could not be read"},
+		"its deadline": {said(carillon.DeadlineExceeded), "the store could not be read"},
+		"it is not there": {wire.ErrorFromStatus(status.Error(codes.Unavailable, "refused")),
+			"no answer from 127.0.0.1:1; start a node with `carillon dev`, or give --server (refused)"},
+		"it is too much": {wire.ErrorFromStatus(status.Error(codes.ResourceExhausted, "grpc: 5 vs. 4")),
+			"the request or its answer is larger than one message may be; send or ask for less at once"},
+		"it says nothing": {wire.ErrorFromStatus(status.Error(codes.DeadlineExceeded, "late")),
+			"no answer from 127.0.0.1:1 within 5s"},
 		"the command's own": {carillon.Errorf(carillon.DeadlineExceeded, "", "it goes on"), "it goes on"},
 	} {
 		e, ok := errors.AsType[*carillon.Error](c.explain(row.err))

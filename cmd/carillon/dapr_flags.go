@@ -77,10 +77,12 @@ func (f *daprFlags) addListeners(flags *pflag.FlagSet) {
 	flags.StringVar(&f.broadcast, "override-broadcast-host-port", "",
 		"`host:port` that sidecars are told to connect to; default where each has reached the node")
 	flags.IntVar(&f.healthzPort, "healthz-port", 8080, "port to answer /healthz at")
-	flags.StringVar(&f.healthzListen, "healthz-listen-address", "", "`address` to answer /healthz at; default all of this machine")
+	flags.StringVar(&f.healthzListen, "healthz-listen-address", "",
+		"`address` to answer /healthz at; default all of this machine")
 	flags.BoolVar(&f.metrics, "enable-metrics", true, "serve metrics")
 	flags.IntVar(&f.metricsPort, "metrics-port", 9090, "port to serve metrics at")
-	flags.StringVar(&f.metricsListen, "metrics-listen-address", "0.0.0.0", "`address` to serve metrics at; if not given, --listen-address")
+	flags.StringVar(&f.metricsListen, "metrics-listen-address", "0.0.0.0",
+		"`address` to serve metrics at; if not given, --listen-address")
 	flags.StringVar(&f.id, "id", "dapr-scheduler-server-0", "`name` of this node, in the log and among the nodes of --store")
 	flags.Var(&f.logLevel, "log-level", "what to write to the log")
 	flags.BoolVar(&f.logJSON, "log-as-json", false, "write the log as JSON")
@@ -88,13 +90,16 @@ func (f *daprFlags) addListeners(flags *pflag.FlagSet) {
 }
 
 func (f *daprFlags) addSecurity(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.tls, "tls-enabled", false, "let in only sidecars with a certificate of Dapr's sentry; always so with --mode kubernetes")
+	flags.BoolVar(&f.tls, "tls-enabled", false,
+		"let in only sidecars with a certificate of Dapr's sentry; always so with --mode kubernetes")
 	c := &f.sentry
 	flags.StringVar(&c.TrustDomain, "trust-domain", daprtls.DefaultTrustDomain, "trust `domain` of Dapr's control plane")
-	flags.StringVar(&c.TrustAnchorsFile, "trust-anchors-file", "/var/run/secrets/dapr.io/tls/ca.crt", "`file` of the control plane's trust anchors")
+	flags.StringVar(&c.TrustAnchorsFile, "trust-anchors-file", "/var/run/secrets/dapr.io/tls/ca.crt",
+		"`file` of the control plane's trust anchors")
 	flags.StringVar(&c.Address, "sentry-address", "",
 		"`host:port` of Dapr's sentry; default dapr-sentry.NAMESPACE.svc:443, with NAMESPACE from the environment")
-	flags.StringVar(&c.WriteTo, "identity-directory-write", "", "`folder` to write the certificate, its key and the trust anchors to; default none")
+	flags.StringVar(&c.WriteTo, "identity-directory-write", "",
+		"`folder` to write the certificate, its key and the trust anchors to; default none")
 	flags.Var(&f.mode, "mode", "where Dapr runs")
 }
 
@@ -106,7 +111,8 @@ func (f *daprFlags) addEtcd(flags *pflag.FlagSet) {
 	flags.StringVar(&f.etcdPassword, "etcd-client-password", "", "not supported yet: `password` for an external etcd")
 	flags.StringSliceVar(&f.etcdCluster, "etcd-initial-cluster", []string{"dapr-scheduler-server-0=http://localhost:2380"},
 		"`members` of the cluster: one only, which is this node; several nodes need --store, and not this flag")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "ignored: namespaces of Kubernetes are not watched; with --mode kubernetes only")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "",
+		"ignored: namespaces of Kubernetes are not watched; with --mode kubernetes only")
 }
 
 // idleFlag is a flag of Dapr's scheduler that has no effect here, and why.
@@ -168,9 +174,12 @@ func (f *daprFlags) addOwn(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.LeaseTTL, "lease-ttl", 0,
 		"how long the partitions of a dead node are left alone, on a store that nodes share; default 4s")
 	flags.StringVar(&c.HTTP, "http-listen", "", "`address` to take Carillon's own HTTP at; default none")
-	flags.BoolVar(&c.Insecure, "insecure", false, "let --grpc-listen and --http-listen be beyond loopback although nobody is authenticated there")
-	flags.StringVar(&f.store, "store", "", "`url` of the store, as of carillon serve, in place of --etcd-data-dir; nodes may share one")
-	flags.DurationVar(&c.DrainGrace, "drain-grace", daprDrainGrace, "how long runs in force may go on when the node leaves; 0 is not at all")
+	flags.BoolVar(&c.Insecure, "insecure", false,
+		"let --grpc-listen and --http-listen be beyond loopback although nobody is authenticated there")
+	flags.StringVar(&f.store, "store", "",
+		"`url` of the store, as of carillon serve, in place of --etcd-data-dir; nodes may share one")
+	flags.DurationVar(&c.DrainGrace, "drain-grace", daprDrainGrace,
+		"how long runs in force may go on when the node leaves; 0 is not at all")
 	flags.StringVar(&f.files.Cert, "tls-cert-file", "", "`file` of this node's certificate, in place of one that sentry signs")
 	flags.StringVar(&f.files.Key, "tls-key-file", "", "`file` of its private key")
 	flags.StringVar(&f.files.CA, "tls-ca-file", "", "`file` of the certificates that sidecars are verified against")

@@ -106,8 +106,10 @@ func TestWhatHelmGives(t *testing.T) {
 	}
 	c := f.config(flags, nil)
 	want := "pebble:" + filepath.FromSlash("/var/run/data/dapr-scheduler/dapr-system/dapr-scheduler-server-0/carillon")
-	if c.Store != want || c.Sidecars.Address != "0.0.0.0:50006" || c.Monitoring.Healthz != ":8080" || c.Monitoring.Metrics != "0.0.0.0:9090" {
-		t.Errorf("store %s, sidecars %s, healthz %s, metrics %s", c.Store, c.Sidecars.Address, c.Monitoring.Healthz, c.Monitoring.Metrics)
+	if c.Store != want || c.Sidecars.Address != "0.0.0.0:50006" || c.Monitoring.Healthz != ":8080" ||
+		c.Monitoring.Metrics != "0.0.0.0:9090" {
+		t.Errorf("store %s, sidecars %s, healthz %s, metrics %s", c.Store, c.Sidecars.Address,
+			c.Monitoring.Healthz, c.Monitoring.Metrics)
 	}
 	if c.GRPC != server.None || c.HTTP != server.None || !f.secure() {
 		t.Errorf("grpc %s, http %s, secure %v", c.GRPC, c.HTTP, f.secure())
@@ -138,8 +140,10 @@ func TestNotices(t *testing.T) {
 	if n := strings.Count(got, "\n"); n != len(idle)+1 || !strings.Contains(got, "namespace that is deleted in Kubernetes") {
 		t.Errorf("%d lines:\n%s", n, got)
 	}
-	for line, open := range map[string]bool{"": true, "0.0.0.0": true, "10.1.2.3": true, "127.0.0.1": false, "::1": false, "[::1]": false, "localhost": false} {
-		if got := notices("--listen-address", line, "--etcd-data-dir", data); strings.Contains(got, "can read, change and receive all jobs") != open {
+	for line, open := range map[string]bool{"": true, "0.0.0.0": true, "10.1.2.3": true, "127.0.0.1": false,
+		"::1": false, "[::1]": false, "localhost": false} {
+		if got := notices("--listen-address", line, "--etcd-data-dir", data); strings.Contains(got,
+			"can read, change and receive all jobs") != open {
 			t.Errorf("listening at %q: %q", line, got)
 		}
 	}
@@ -192,7 +196,8 @@ func TestRefusals(t *testing.T) {
 
 // TestANodeOfACluster: it is known by its id, and found where the flags say.
 func TestANodeOfACluster(t *testing.T) {
-	f, flags := daprLine(t, "--id=s-1", "--store=postgres://db/jobs", "--grpc-listen=0.0.0.0:7070", "--advertise=10.0.0.7", "--insecure")
+	f, flags := daprLine(t, "--id=s-1", "--store=postgres://db/jobs", "--grpc-listen=0.0.0.0:7070",
+		"--advertise=10.0.0.7", "--insecure")
 	if err := f.validate(flags); err != nil {
 		t.Fatal(err)
 	}
@@ -237,13 +242,15 @@ func TestWhatSidecarsAreTold(t *testing.T) {
 		return f.config(flags, nil).AdvertiseSidecars
 	}
 	t.Setenv("DAPR_HOST_IP", "")
-	for line, want := range map[string]string{"": "", "--listen-address=10.0.0.1": "", "--override-broadcast-host-port=a:1": "a:1"} {
+	for line, want := range map[string]string{"": "", "--listen-address=10.0.0.1": "",
+		"--override-broadcast-host-port=a:1": "a:1"} {
 		if got := told(line); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
 	t.Setenv("DAPR_HOST_IP", "10.1.2.3")
-	for line, want := range map[string]string{"": "10.1.2.3:50006", "--port=5": "10.1.2.3:5", "--port=0": "", "--listen-address=127.0.0.1": "",
+	for line, want := range map[string]string{"": "10.1.2.3:50006", "--port=5": "10.1.2.3:5", "--port=0": "",
+		"--listen-address=127.0.0.1":         "",
 		"--override-broadcast-host-port=a:1": "a:1"} {
 		if got := told(line); got != want {
 			t.Errorf("with an address in the environment, %s: %q, want %q", line, got, want)
@@ -252,7 +259,8 @@ func TestWhatSidecarsAreTold(t *testing.T) {
 }
 
 func TestAnIdentityIsAskedForAsTheFlagsSay(t *testing.T) {
-	for line, secure := range map[string]bool{"": false, "--tls-enabled": true, "--mode=kubernetes": true, "--tls-cert-file=c": true, "--tls-key-file=k": true,
+	for line, secure := range map[string]bool{"": false, "--tls-enabled": true, "--mode=kubernetes": true,
+		"--tls-cert-file=c": true, "--tls-key-file=k": true,
 		"--tls-ca-file=a": true} {
 		f, _ := daprLine(t, strings.Fields(line)...)
 		if f.secure() != secure {

@@ -54,7 +54,8 @@ func certificate(t *testing.T, life time.Duration) daprtls.Files {
 		t.Fatal(err)
 	}
 	shape := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now(), NotAfter: time.Now().Add(life),
-		KeyUsage: x509.KeyUsageDigitalSignature, URIs: []*url.URL{{Scheme: "spiffe", Host: "localhost", Path: "/ns/default/dapr-scheduler"}}}
+		KeyUsage: x509.KeyUsageDigitalSignature, URIs: []*url.URL{{Scheme: "spiffe", Host: "localhost",
+			Path: "/ns/default/dapr-scheduler"}}}
 	cert, err := x509.CreateCertificate(rand.Reader, shape, shape, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,8 @@ func TestALeavingNodeEndsItsStreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if told, err := hosts.Recv(); err != nil || len(told.GetHosts()) != 1 || told.GetHosts()[0].GetAddress() != node.SidecarsAddr() {
+	if told, err := hosts.Recv(); err != nil || len(told.GetHosts()) != 1 ||
+		told.GetHosts()[0].GetAddress() != node.SidecarsAddr() {
 		t.Errorf("told %v, %v; want where the node was reached, %s", told, err, node.SidecarsAddr())
 	}
 	jobs, err := c.WatchJobs(t.Context())
@@ -78,7 +79,8 @@ func page(ts *testscript.TestScript, neg bool, args []string) {
 	var code int
 	var text []byte
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
-		req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+addressIn(ts, args[0], args[1])+args[2], http.NoBody)
+		req, err := http.NewRequestWithContext(context.Background(), http.MethodGet,
+			"http://"+addressIn(ts, args[0], args[1])+args[2], http.NoBody)
 		ts.Check(err)
 		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 		ts.Check(err)

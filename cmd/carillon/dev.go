@@ -50,7 +50,8 @@ func (d *dev) run(ctx context.Context, a app) error {
 	}
 	telemetry.TakeStandardLog(log)
 	node, stop, err := startNode(context.WithoutCancel(ctx), server.Config{Store: "pebble:" + d.dir, GRPC: d.grpc, HTTP: d.http,
-		Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}}, Log: log,
+		Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"),
+			netip.MustParsePrefix("::1/128")}}, Log: log,
 		Version: thisBuild().Version})
 	if err != nil {
 		return err

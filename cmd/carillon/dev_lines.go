@@ -41,7 +41,8 @@ func (l *runLines) print(r runLine) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	fmt.Fprintf(l.w, runFormat, time.Now().UTC().Format("15:04:05.000"), r.job, strconv.Itoa(r.attempt), lateText(r.late), r.target, what)
+	fmt.Fprintf(l.w, runFormat, time.Now().UTC().Format("15:04:05.000"), r.job, strconv.Itoa(r.attempt),
+		lateText(r.late), r.target, what)
 }
 
 // lateText formats a lateness in a unit that fits.

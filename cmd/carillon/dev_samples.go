@@ -29,7 +29,8 @@ const (
 func putSamples(ctx context.Context, jobs carillon.Jobs, sink string) error {
 	queue := carillon.WorkerQueue(devQueue)
 	absent := []carillon.Job{
-		{Name: sampleCron, Schedule: "*/10 * * * * *", Target: queue, Data: carillon.JSON(map[string]string{"say": "ten seconds have passed"})},
+		{Name: sampleCron, Schedule: "*/10 * * * * *", Target: queue,
+			Data: carillon.JSON(map[string]string{"say": "ten seconds have passed"})},
 		{Name: sampleFlaky, Schedule: "@every 20s", Due: carillon.In(6 * time.Second), Target: queue,
 			FailurePolicy: carillon.Constant(2 * time.Second).WithMaxRetries(3), Note: "its first two attempts fail"},
 	}
@@ -40,7 +41,8 @@ func putSamples(ctx context.Context, jobs carillon.Jobs, sink string) error {
 	}
 	for _, job := range []carillon.Job{
 		{Name: sampleOnce, Due: carillon.In(3 * time.Second), Target: queue, Data: carillon.JSON("hello")},
-		{Name: sampleWebhook, Schedule: "5/15 * * * * *", Target: carillon.HTTP(sink), Data: carillon.JSON(map[string]int{"x": 1})},
+		{Name: sampleWebhook, Schedule: "5/15 * * * * *", Target: carillon.HTTP(sink),
+			Data: carillon.JSON(map[string]int{"x": 1})},
 	} {
 		if _, err := jobs.PutJob(ctx, job); err != nil {
 			return fmt.Errorf("sample %s: %w", job.Name, err)
@@ -57,7 +59,8 @@ func newSampleWorker(work carillon.Work, lines *runLines, log *slog.Logger) *wor
 		if run.Job == sampleFlaky && run.Attempt <= 2 {
 			err = fmt.Errorf("attempt %d fails on purpose", run.Attempt)
 		}
-		lines.print(runLine{job: run.Job, attempt: run.Attempt, late: time.Since(run.Due), target: "worker", data: string(in.Bytes), err: err})
+		lines.print(runLine{job: run.Job, attempt: run.Attempt, late: time.Since(run.Due), target: "worker",
+			data: string(in.Bytes), err: err})
 		return err
 	})
 	return w

@@ -31,7 +31,8 @@ func TestUnknownVariablesAreRefused(t *testing.T) {
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("refused: %v", err)
-			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.name+": ") || !strings.Contains(err.Error(), c.want)):
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.name+": ") ||
+				!strings.Contains(err.Error(), c.want)):
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})

@@ -30,12 +30,15 @@ var hostile = [][]string{
 	{"X"}, {"job", "X"}, {"bench", "X"}, {"help", "X"}, {"help", "job", "X"}, {"help", "job", "put", "X"}, {"completion", "X"},
 	{"completion", "bash", "X"}, {"job", "get", "a", "X"},
 	{"job", "put", "--X"}, {"job", "put", "-ZX"}, {"job", "put", "--=X"}, {"--X"},
-	{"job", "list", "--limit", "X"}, {"job", "list", "--phase", "X"}, {"job", "list", "--wait", "X"}, {"job", "put", "--retry", "X"},
-	{"job", "put", "--retry-factor", "X"}, {"job", "put", "--repeats", "X"}, {"job", "put", "--label", "X"}, {"job", "put", "--header", "X"},
+	{"job", "list", "--limit", "X"}, {"job", "list", "--phase", "X"}, {"job", "list", "--wait", "X"}, {"job",
+		"put", "--retry", "X"},
+	{"job", "put", "--retry-factor", "X"}, {"job", "put", "--repeats", "X"}, {"job", "put", "--label",
+		"X"}, {"job", "put", "--header", "X"},
 	{"job", "put", "--metadata", "X"}, {"job", "put", "--timeout", "X"}, {"job", "put", "a", "--worker", "q", "--data", "X"},
 	{"job", "put", "a", "--worker", "q", "--data", "@X"}, {"job", "put", "-f", "X"}, {"job", "patch", "a", "-f", "X"},
 	{"job", "backfill", "a", "--from", "X", "--to", "X"}, {"namespace", "set", "a", "--limit", "X"},
-	{"schedule", "preview", "X"}, {"schedule", "preview", "@daily", "--from", "X"}, {"schedule", "preview", "@daily", "--time-zone", "X"},
+	{"schedule", "preview", "X"}, {"schedule", "preview", "@daily", "--from", "X"}, {"schedule", "preview",
+		"@daily", "--time-zone", "X"},
 	{"job", "list", "--server", "\x01X"}, {"job", "list", "--server", "http://X"}, {"job", "list", "--server", "a,dns:///X"},
 	{"serve", "--config", "X"}, {"serve", "--store", "X"}, {"serve", "--store", "memory:", "--grpc", "X"},
 	{"serve", "--store", "memory:", "--node-name", "X/"}, {"serve", "--store", "memory:", "--log-level", "X"},
@@ -46,7 +49,8 @@ var hostile = [][]string{
 // and has no words of the libraries below; the exit code is that of wrong usage.
 func TestWhatIsRefusedIsShort(t *testing.T) {
 	for kind, word := range map[string]string{
-		"long": strings.Repeat("x", 10_000), "many words": strings.Repeat("x y ", 2_500), "escape": "\x1b]52;c;aGk\a\x1b[2J\u202e\u009b",
+		"long": strings.Repeat("x", 10_000), "many words": strings.Repeat("x y ",
+			2_500), "escape": "\x1b]52;c;aGk\a\x1b[2J\u202e\u009b",
 		"not UTF-8": "a\xff\xfe",
 	} {
 		for _, line := range hostile {
@@ -57,12 +61,14 @@ func TestWhatIsRefusedIsShort(t *testing.T) {
 			name := kind + ": " + strings.Join(line, " ")
 			got := runInProcess(args...)
 			if got.code != exitUsage || got.out != "" {
-				t.Errorf("%s: exit code %d, %q, want %d and nothing: %.300s", name, got.code, clip(got.out, 80), exitUsage, got.errs)
+				t.Errorf("%s: exit code %d, %q, want %d and nothing: %.300s", name, got.code,
+					clip(got.out, 80), exitUsage, got.errs)
 			}
 			if n := utf8.RuneCountInString(got.errs); n > 1_000 || !strings.HasPrefix(got.errs, "carillon: ") {
 				t.Errorf("%s: %d characters, want at most 1,000: %.200s", name, n, got.errs)
 			}
-			for _, bad := range []string{"strconv.", "strconv", "net/url", "parse \"dns", "shorthand", "bad flag syntax", "exec: "} {
+			for _, bad := range []string{"strconv.", "strconv", "net/url", "parse \"dns", "shorthand",
+				"bad flag syntax", "exec: "} {
 				if strings.Contains(got.errs, bad) {
 					t.Errorf("%s: it says %q: %.300s", name, bad, got.errs)
 				}

@@ -39,7 +39,8 @@ func newJobTrigger(a app) *cobra.Command {
 
 // newJobPause returns the command `carillon job pause`.
 func newJobPause(a app) *cobra.Command {
-	return newSetPaused(a, "pause NAME", "Make a job fire nothing until it is resumed", "paused", &carillon.PauseOptions{Paused: true})
+	return newSetPaused(a, "pause NAME", "Make a job fire nothing until it is resumed", "paused",
+		&carillon.PauseOptions{Paused: true})
 }
 
 // newJobResume returns the command `carillon job resume`.

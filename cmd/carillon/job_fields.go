@@ -183,7 +183,8 @@ func checkData(d *carillon.Data) error {
 const formField = "failure_policy"
 
 func retryFlags() jobFlags {
-	policy := func(kind carillon.PolicyKind, set func(p *carillon.FailurePolicy, s string) error) func(*carillon.Job, string) error {
+	policy := func(kind carillon.PolicyKind,
+		set func(p *carillon.FailurePolicy, s string) error) func(*carillon.Job, string) error {
 		return func(j *carillon.Job, s string) error {
 			if j.FailurePolicy.Kind == carillon.PolicyDefault {
 				j.FailurePolicy.Kind = kind
@@ -195,23 +196,30 @@ func retryFlags() jobFlags {
 		enum("retry", formField, policyWords,
 			"what follows a failed attempt; default: exponential for one-shots, constant 1s 3 times for schedules",
 			func(j *carillon.Job, n int) { j.FailurePolicy.Kind = carillon.PolicyKind(n) }),
-		{name: "retry-interval", field: "failure_policy.constant.interval", kind: "duration", usage: "constant: between two attempts",
-			set: policy(carillon.PolicyConstant, func(p *carillon.FailurePolicy, s string) (err error) { return span(&p.Interval, s) })},
+		{name: "retry-interval", field: "failure_policy.constant.interval", kind: "duration",
+			usage: "constant: between two attempts",
+			set: policy(carillon.PolicyConstant,
+				func(p *carillon.FailurePolicy, s string) (err error) { return span(&p.Interval, s) })},
 		{name: "retry-cron", field: "failure_policy.schedule.cron", kind: "cron", usage: "schedule: times of the next attempts",
 			set: policy(carillon.PolicySchedule, func(p *carillon.FailurePolicy, s string) error { p.Schedule = s; return nil })},
-		{name: "retry-initial", field: "failure_policy.exponential.initial", kind: "duration", usage: "exponential: first delay; default 2s",
-			set: policy(carillon.PolicyExponential, func(p *carillon.FailurePolicy, s string) error { return span(&p.Initial, s) })},
+		{name: "retry-initial", field: "failure_policy.exponential.initial", kind: "duration",
+			usage: "exponential: first delay; default 2s",
+			set: policy(carillon.PolicyExponential,
+				func(p *carillon.FailurePolicy, s string) error { return span(&p.Initial, s) })},
 		{name: "retry-factor", field: "failure_policy.exponential.factor", kind: "factor",
 			usage: "exponential: growth of the delay; default 2",
 			set: policy(carillon.PolicyExponential, func(p *carillon.FailurePolicy, s string) (err error) {
 				p.Factor, err = strconv.ParseFloat(s, 64)
 				return numberError(s, err)
 			})},
-		{name: "retry-max", field: "failure_policy.exponential.max", kind: "duration", usage: "exponential: longest delay; default 1h",
-			set: policy(carillon.PolicyExponential, func(p *carillon.FailurePolicy, s string) error { return span(&p.Max, s) })},
+		{name: "retry-max", field: "failure_policy.exponential.max", kind: "duration",
+			usage: "exponential: longest delay; default 1h",
+			set: policy(carillon.PolicyExponential,
+				func(p *carillon.FailurePolicy, s string) error { return span(&p.Max, s) })},
 		{name: "retry-jitter", field: "failure_policy.exponential.jitter", kind: "duration",
 			usage: "exponential: up to this much is added; default 0",
-			set:   policy(carillon.PolicyExponential, func(p *carillon.FailurePolicy, s string) error { return span(&p.Jitter, s) })},
+			set: policy(carillon.PolicyExponential,
+				func(p *carillon.FailurePolicy, s string) error { return span(&p.Jitter, s) })},
 		{name: "max-retries", field: "failure_policy.max_retries", kind: "n",
 			usage: "attempts after the first; default 4 for exponential, no limit for constant and schedule",
 			set:   func(j *carillon.Job, s string) error { return setMaxRetries(&j.FailurePolicy, s) }},
@@ -254,8 +262,9 @@ func policyFlags() jobFlags {
 			func(j *carillon.Job, n int) { j.Priority = carillon.Priority(n) }),
 		text("concurrency-key", "concurrency_key", "key", "runs of jobs that share it are limited; see carillon namespace set",
 			func(j *carillon.Job) *string { return &j.ConcurrencyKey }),
-		{name: "depends-on", field: "depends_on", kind: "job", usage: "each run waits until this job has succeeded once more; repeatable",
-			set: func(j *carillon.Job, s string) error { j.DependsOn = append(j.DependsOn, s); return nil }},
+		{name: "depends-on", field: "depends_on", kind: "job",
+			usage: "each run waits until this job has succeeded once more; repeatable",
+			set:   func(j *carillon.Job, s string) error { j.DependsOn = append(j.DependsOn, s); return nil }},
 		{name: "paused", field: "paused", kind: "bool", usage: "keep its schedule and fire nothing",
 			set: func(j *carillon.Job, s string) (err error) { j.Paused, err = strconv.ParseBool(s); return err }},
 		text("note", "note", "text", "a note for people", func(j *carillon.Job) *string { return &j.Note }),

@@ -51,7 +51,8 @@ func hasRun(ctx context.Context, node carillon.Runs, key carillon.Key, err error
 	if listErr != nil || len(page.Runs) == 0 {
 		return err // the job does not exist, and no run says more
 	}
-	return carillon.Errorf(carillon.NotFound, "name", "job %q is not there any more, but its finished runs are kept: carillon job runs %s",
+	return carillon.Errorf(carillon.NotFound, "name",
+		"job %q is not there any more, but its finished runs are kept: carillon job runs %s",
 		key.Name, key.Name)
 }
 

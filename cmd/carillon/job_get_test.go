@@ -18,7 +18,8 @@ func TestJobGetShowsEveryField(t *testing.T) {
 		}
 		return out.String()
 	}
-	full := carillon.Job{Schedule: "@daily", TimeZone: "Europe/London", DST: carillon.DSTLiteral, Due: carillon.WhenText("1h"), Repeats: 2,
+	full := carillon.Job{Schedule: "@daily", TimeZone: "Europe/London", DST: carillon.DSTLiteral,
+		Due: carillon.WhenText("1h"), Repeats: 2,
 		TTL: carillon.WhenText("2h"), Jitter: 1, Data: carillon.JSON(1), Metadata: map[string]string{"a": "b"},
 		Labels: map[string]string{"a": "b"}, Target: carillon.WorkerQueue("q"), FailurePolicy: carillon.Drop(), Timeout: 1, Lease: 1,
 		Overlap: carillon.OverlapSkip, Misfire: carillon.MisfireAll, CatchUpLimit: 1, CatchUpWindow: 1,
@@ -26,7 +27,8 @@ func TestJobGetShowsEveryField(t *testing.T) {
 		History: carillon.History{Runs: 1, Keep: time.Hour}}
 	retries := uint32(7)
 	policies := map[carillon.PolicyKind]carillon.FailurePolicy{
-		carillon.PolicyConstant: {Kind: carillon.PolicyConstant, Interval: 1}, carillon.PolicySchedule: carillon.OnSchedule("* * * * *"),
+		carillon.PolicyConstant: {Kind: carillon.PolicyConstant,
+			Interval: 1}, carillon.PolicySchedule: carillon.OnSchedule("* * * * *"),
 		carillon.PolicyExponential: {Kind: carillon.PolicyExponential, Initial: 1, Factor: 3, Max: 4, Jitter: 5},
 	}
 	for _, field := range append(carillon.PatchFields(), carillon.PatchParts()...) {

@@ -81,7 +81,8 @@ func jobRows(jobs []carillon.Job) [][]string {
 		if s == nil {
 			s = &carillon.JobStatus{}
 		}
-		rows = append(rows, []string{j.Name, dash(j.Schedule), clip(targetText(j.Target), 40), s.Phase.String(), dash(moment(s.NextRun)),
+		rows = append(rows, []string{j.Name, dash(j.Schedule), clip(targetText(j.Target), 40),
+			s.Phase.String(), dash(moment(s.NextRun)),
 			strconv.FormatUint(s.Counters.Fired, 10)})
 	}
 	return rows

@@ -166,7 +166,8 @@ func showNamespace(cmd *cobra.Command, a app, ns *carillon.Namespace) error {
 
 // printNamespace describes a namespace for people.
 func printNamespace(w io.Writer, ns *carillon.Namespace) error {
-	fields := []field{{"name", ns.Name}, {"generation", strconv.FormatUint(ns.Generation, 10)}, {"strict", strconv.FormatBool(ns.Strict)}}
+	fields := []field{{"name", ns.Name}, {"generation", strconv.FormatUint(ns.Generation, 10)},
+		{"strict", strconv.FormatBool(ns.Strict)}}
 	for _, key := range slices.Sorted(maps.Keys(ns.ConcurrencyLimits)) {
 		fields = append(fields, field{fmt.Sprintf("concurrency limit of %s", key), strconv.Itoa(ns.ConcurrencyLimits[key])})
 	}

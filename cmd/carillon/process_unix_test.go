@@ -46,7 +46,8 @@ func TestProgramThatWillNotEnd(t *testing.T) {
 	var out strings.Builder
 	ctx, cancel := context.WithCancelCause(t.Context())
 	reason := context.DeadlineExceeded
-	p := &program{args: []string{"sh", "-c", `trap "" TERM; echo started; while :; do sleep 1; done`}, errs: io.Discard, killAfter: 100 * time.Millisecond,
+	p := &program{args: []string{"sh", "-c", `trap "" TERM; echo started; while :; do sleep 1; done`},
+		errs: io.Discard, killAfter: 100 * time.Millisecond,
 		out: writerFunc(func(b []byte) { out.Write(b); cancel(reason) })}
 	err := p.Run(ctx, &carillon.Run{})
 	if err == nil || !strings.Contains(err.Error(), reason.Error()) || out.String() != "started\n" {

@@ -61,7 +61,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found.`,
 	root.SetErr(a.errs)
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(newDev(a), newServe(a), newDaprScheduler(a), newJob(a), newRun(a), newBackfill(a), newNamespace(a), newSchedule(a),
+	root.AddCommand(newDev(a), newServe(a), newDaprScheduler(a), newJob(a), newRun(a), newBackfill(a),
+		newNamespace(a), newSchedule(a),
 		newCluster(a), newStore(a), newWork(a), newBench(a), newVersion(a), newDocs(a))
 	root.InitDefaultCompletionCmd("completion") // so that it is in the docs
 	root.InitDefaultHelpCmd()

@@ -132,7 +132,8 @@ func newRunCancel(a app) *cobra.Command {
 					return err
 				}
 				if wantsJSON(cmd) {
-					return printMessage(a.out, &pb.CancelRunResponse{Prevented: cancelled.Prevented, Interrupted: cancelled.Interrupted})
+					return printMessage(a.out,
+						&pb.CancelRunResponse{Prevented: cancelled.Prevented, Interrupted: cancelled.Interrupted})
 				}
 				fmt.Fprintf(a.out, "run %s cancelled, %s\n", words[0], cancelText(cancelled))
 				return nil

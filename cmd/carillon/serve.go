@@ -32,7 +32,8 @@ type serve struct {
 
 // newServe returns the command `carillon serve`.
 func newServe(a app) *cobra.Command {
-	s := serve{logFormat: choice{words: telemetry.LogFormats}, logLevel: choice{words: []string{"info", "debug", "warn", "error"}}}
+	s := serve{logFormat: choice{words: telemetry.LogFormats},
+		logLevel: choice{words: []string{"info", "debug", "warn", "error"}}}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node",
@@ -74,18 +75,22 @@ func (s *serve) add(flags *pflag.FlagSet) {
 		"`host` or host:port at which other nodes and clients reach this one; default where it listens, or this machine's name")
 	flags.StringVar(&c.AdvertiseSidecars, "dapr-advertise", "",
 		"`host:port` that sidecars of Dapr are told to connect to; default as --advertise, or where each has reached the node")
-	flags.StringVar(&c.Monitoring.Debug, "debug-listen", "", "`address` to serve profiles of the process at, under /debug/pprof/; default none")
+	flags.StringVar(&c.Monitoring.Debug, "debug-listen", "",
+		"`address` to serve profiles of the process at, under /debug/pprof/; default none")
 	flags.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback although nobody is authenticated")
 	flags.StringSliceVar(&c.Browsers.Hosts, "host", nil, "`name` under which browsers may reach the HTTP address; repeatable")
 	flags.StringSliceVar(&c.Browsers.TrustedOrigins, "trusted-origin", nil,
 		"`origin` whose pages may use the API in a browser, such as https://admin.example.com; repeatable")
 	flags.StringSliceVar(&s.allow, "allow-target", nil, "private addresses, as `cidr`, that HTTP targets may reach; repeatable")
-	flags.IntVar(&c.Targets.HostLimit, "http-host-limit", 0, "most requests to one host of HTTP targets at a time; 0 is the built-in limit, 128")
+	flags.IntVar(&c.Targets.HostLimit, "http-host-limit", 0,
+		"most requests to one host of HTTP targets at a time; 0 is the built-in limit, 128")
 	flags.IntVar(&c.WindowJobs, "window-jobs", server.DefaultWindowJobs, "most jobs in memory; all others are in the store only")
-	flags.DurationVar(&c.DeadRetention, "dead-retention", server.DefaultDeadRetention, "how long dead runs are kept for a redrive")
+	flags.DurationVar(&c.DeadRetention, "dead-retention", server.DefaultDeadRetention,
+		"how long dead runs are kept for a redrive")
 	c.Limits = carillon.DefaultBounds()
 	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's payload")
-	flags.IntVar(&c.Limits.Metadata, "max-metadata", c.Limits.Metadata, "most `bytes` of a job's metadata, and again of its labels")
+	flags.IntVar(&c.Limits.Metadata, "max-metadata", c.Limits.Metadata,
+		"most `bytes` of a job's metadata, and again of its labels")
 	flags.IntVar(&c.Limits.Labels, "max-labels", c.Limits.Labels, "most labels of a job")
 	flags.IntVar(&c.Limits.Headers, "max-headers", c.Limits.Headers, "most `bytes` of an HTTP target's headers")
 	flags.IntVar(&c.SlowStart.Initial, "slow-start-initial", server.DefaultSlowStartInitial,

@@ -64,7 +64,8 @@ func startOf(t *testing.T, dir string) (code int, said string) {
 	var out, errs bytes.Buffer
 	a := newApp(strings.NewReader(""), &out, &errs)
 	root := newRoot(a)
-	root.SetArgs([]string{"serve", "--store", "pebble:" + dir, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--partitions", "2"})
+	root.SetArgs([]string{"serve", "--store", "pebble:" + dir, "--grpc", "127.0.0.1:0", "--http",
+		"127.0.0.1:0", "--partitions", "2"})
 	cmd, err := root.ExecuteContextC(ctx)
 	code = a.report(cmd, err)
 	return code, out.String() + errs.String()

@@ -31,7 +31,8 @@ func newStubCluster() *stubCluster {
 			{ID: "c", Address: "10.0.0.3:7070", Skew: -400 * time.Microsecond, SkewKnown: true,
 				State: carillon.NodeUnfit, Reason: "claim: permission denied"},
 		},
-		Partitions: []carillon.PartitionOwner{owner(0, 7, "a", lease), owner(1, 7, "a", lease), owner(2, 3, "b", lease), owner(3, 3, "b", lease),
+		Partitions: []carillon.PartitionOwner{owner(0, 7, "a", lease), owner(1, 7, "a", lease),
+			owner(2, 3, "b", lease), owner(3, 3, "b", lease),
 			owner(4, 2, "stuck", 0), {Partition: 5, Epoch: 9}},
 	}}
 }
@@ -44,7 +45,8 @@ func (c *stubCluster) ClusterStatus(context.Context) (carillon.ClusterStatus, er
 		c.status.Partitions[2+b.Owns].Node = "a"
 		c.status.Partitions[5].Node = "a"
 	}
-	return carillon.ClusterStatus{Nodes: slices.Clone(c.status.Nodes), Partitions: slices.Clone(c.status.Partitions), Warnings: c.status.Warnings}, nil
+	return carillon.ClusterStatus{Nodes: slices.Clone(c.status.Nodes),
+		Partitions: slices.Clone(c.status.Partitions), Warnings: c.status.Warnings}, nil
 }
 
 func (c *stubCluster) DrainNode(_ context.Context, id string) error {

@@ -76,7 +76,8 @@ func (s *stub) find(key carillon.Key) (carillon.Job, error) {
 	}
 	return carillon.Job{Namespace: key.Namespace, Name: key.Name, ConcurrencyKey: "licence", DependsOn: []string{"load", "clean"},
 		Status: &carillon.JobStatus{Phase: carillon.PhaseWaiting, Waiting: []string{"load"}, NextRun: stubNow.Add(time.Hour),
-			Current: &carillon.Run{Status: carillon.RunRetrying, Due: stubNow, Progress: &carillon.Progress{Percent: 40, Message: "half", At: stubNow}}}}, nil
+			Current: &carillon.Run{Status: carillon.RunRetrying, Due: stubNow,
+				Progress: &carillon.Progress{Percent: 40, Message: "half", At: stubNow}}}}, nil
 }
 
 func (s *stub) GetJob(_ context.Context, key carillon.Key) (carillon.Job, error) { return s.find(key) }

@@ -46,7 +46,8 @@ carillon work mail --concurrency 4 -- sh -c 'jq -r .to | xargs ./send'`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&w.server, "server", defaultServer, "gRPC `address` of a node; environment CARILLON_SERVER")
-	flags.StringVarP(&w.namespace, "namespace", "n", carillon.DefaultNamespace, "`namespace` of the queue; environment CARILLON_NAMESPACE")
+	flags.StringVarP(&w.namespace, "namespace", "n", carillon.DefaultNamespace,
+		"`namespace` of the queue; environment CARILLON_NAMESPACE")
 	flags.IntVar(&w.options.Concurrency, "concurrency", 1, "most commands at once")
 	flags.DurationVar(&w.options.Grace, "grace", worker.DefaultGrace, "how long commands may go on when the worker leaves")
 	flags.DurationVar(&w.killAfter, "kill-after", 10*time.Second, "from SIGTERM to SIGKILL")

@@ -19,7 +19,8 @@ func TestSkewBoundsHold(t *testing.T) {
 			if s.low > truth || s.high < truth || s.high-s.low > there+back {
 				t.Fatalf("%v is not within %v and %v", truth, s.low, s.high)
 			}
-			if within := s.within(); s.off != (truth.Abs() > MaxSkew) && (truth.Abs()-MaxSkew).Abs() > 2*within && at > time.Second {
+			if within := s.within(); s.off != (truth.Abs() > MaxSkew) &&
+				(truth.Abs()-MaxSkew).Abs() > 2*within && at > time.Second {
 				t.Fatalf("a skew of %v ± %v is off: %v", truth, within, s.off)
 			}
 		}
@@ -29,7 +30,8 @@ func TestSkewBoundsHold(t *testing.T) {
 // TestSkewOfAClockThatIsSet: a contradiction replaces what was known.
 func TestSkewOfAClockThatIsSet(t *testing.T) {
 	old := skew{low: -time.Millisecond, high: time.Millisecond, at: time.Second, known: true}.refine(&skew{})
-	if s := (skew{low: 5 * time.Second, high: 6 * time.Second, at: 2 * time.Second, known: true}).refine(old); s.ahead() != 5500*time.Millisecond || !s.off {
+	if s := (skew{low: 5 * time.Second, high: 6 * time.Second, at: 2 * time.Second,
+		known: true}).refine(old); s.ahead() != 5500*time.Millisecond || !s.off {
 		t.Errorf("ahead %v, off %v", s.ahead(), s.off)
 	}
 }

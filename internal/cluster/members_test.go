@@ -52,7 +52,8 @@ func TestReplacedBeforeItHasAShare(t *testing.T) {
 			}
 			f.onMembers = nil
 			l := f.store.Leaser()
-			if err := errors.Join(l.Leave(t.Context(), "a", 1), l.Join(t.Context(), store.Member{ID: "a", Nonce: 77}, time.Hour)); err != nil {
+			if err := errors.Join(l.Leave(t.Context(), "a", 1),
+				l.Join(t.Context(), store.Member{ID: "a", Nonce: 77}, time.Hour)); err != nil {
 				t.Error(err)
 			}
 		}

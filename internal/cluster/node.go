@@ -251,7 +251,8 @@ func (n *Node) examine() {
 	}
 	begun := n.prover.fitness.watch(failing, serves, n.clock.elapsed(), n.answering())
 	if len(begun) > 0 {
-		n.log.Warn("this node cannot serve partitions of its share: others own them for a while", "node", n.id, "partitions", len(begun),
+		n.log.Warn("this node cannot serve partitions of its share: others own them for a while", "node",
+			n.id, "partitions", len(begun),
 			"partition", begun[0].Partition, "reason", begun[0].Err)
 	}
 }

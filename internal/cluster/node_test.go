@@ -27,7 +27,8 @@ func TestNodesJoinLeaveAndDie(t *testing.T) {
 		}
 		f.settle(time.Second, a, b, d)
 		end()
-		if _, err := c.Router().GetJob(t.Context(), carillon.Key{Namespace: carillon.DefaultNamespace, Name: "job/a0"}); err != nil {
+		if _, err := c.Router().GetJob(t.Context(),
+			carillon.Key{Namespace: carillon.DefaultNamespace, Name: "job/a0"}); err != nil {
 			t.Errorf("a node that leaves still answers: %v", err)
 		}
 		end = keepPutting(t, a, 6*time.Second, 1)

@@ -172,7 +172,8 @@ func (f *rig) try(id string, settings ...cluster.Setting) (*node, error) {
 		Member: store.Member{ID: id, Address: id, Nonce: n.nonce}, Store: s, Settings: settings, Now: n.now, Dial: n.dial,
 		Log: slog.New(slog.NewTextHandler(&n.log, nil)), Exclusive: id == exclusive,
 	})
-	n.engine = engine.New(engine.Config{Store: s, Node: id, Now: n.now, Standby: true, Peers: n.Router(), Announce: n.Announce, MayClaim: n.MayClaim, LeaseTTL: cluster.DefaultTTL})
+	n.engine = engine.New(engine.Config{Store: s, Node: id, Now: n.now, Standby: true, Peers: n.Router(),
+		Announce: n.Announce, MayClaim: n.MayClaim, LeaseTTL: cluster.DefaultTTL})
 	if err := n.engine.Start(f.t.Context(), noConsumers{}); err != nil {
 		return nil, err
 	}
@@ -202,7 +203,8 @@ func (n *node) kill() {
 func (n *node) dial(m store.Member) (cluster.Peer, error) {
 	for _, other := range n.f.all() {
 		if other.id == m.Address && other.nonce == m.Nonce && !other.isolated.Load() && !n.isolated.Load() {
-			l := &link{Services: other.engine, Control: other, broken: other.broken, takes: n.f.putTakes, closed: make(chan struct{})}
+			l := &link{Services: other.engine, Control: other, broken: other.broken, takes: n.f.putTakes,
+				closed: make(chan struct{})}
 			if n.f.control != nil {
 				l.Control = n.f.control(l.Control)
 			}

@@ -87,7 +87,8 @@ func route[T any](ctx context.Context, r *Router, p int, k kind, f func(ctx cont
 }
 
 // attempt tries a call once.
-func attempt[T any](ctx context.Context, r *Router, v *view, p int, f func(ctx context.Context, s Services) (T, error)) (T, error) {
+func attempt[T any](ctx context.Context, r *Router, v *view, p int,
+	f func(ctx context.Context, s Services) (T, error)) (T, error) {
 	s, done, err := r.owner(v, p)
 	if err != nil {
 		var zero T
@@ -203,7 +204,8 @@ func (r *Router) ofID(id string) int {
 }
 
 // byID is route for a call about a run or a backfill.
-func byID[T any](ctx context.Context, r *Router, id string, k kind, f func(ctx context.Context, s Services) (T, error)) (T, error) {
+func byID[T any](ctx context.Context, r *Router, id string, k kind,
+	f func(ctx context.Context, s Services) (T, error)) (T, error) {
 	if p := r.ofID(id); p >= 0 {
 		return route(ctx, r, p, k, f)
 	}

@@ -25,7 +25,8 @@ func TestRelayFromANodeWithoutStore(t *testing.T) {
 		for _, h := range mine {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			said := engine.RelayReports{Heartbeats: []carillon.Heartbeat{{Token: "of no attempt"}}}
-			if heard, err := engine.Send(ctx, a.Router(), h.Partition, said); err != nil || !slices.Equal(heard.Stale, []string{"of no attempt"}) {
+			if heard, err := engine.Send(ctx, a.Router(), h.Partition, said); err != nil ||
+				!slices.Equal(heard.Stale, []string{"of no attempt"}) {
 				t.Errorf("partition %d: %+v %v", h.Partition, heard, err)
 			}
 			cancel()

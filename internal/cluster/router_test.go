@@ -51,7 +51,8 @@ func TestRefusedPutIsRetriedUntilDeadline(t *testing.T) {
 		defer cancel()
 		_, err := a.Router().PutJob(ctx, futureJob("short"))
 		e, ok := errors.AsType[*carillon.Error](err)
-		if !ok || e.Kind != carillon.DeadlineExceeded || e.Unknown || !strings.Contains(e.Message, "store did not take the change") {
+		if !ok || e.Kind != carillon.DeadlineExceeded || e.Unknown ||
+			!strings.Contains(e.Message, "store did not take the change") {
 			t.Errorf("within a short time: %#v", err)
 		}
 		if put, err := a.Router().PutJob(t.Context(), futureJob("long")); err != nil || !put.Created {

@@ -78,7 +78,8 @@ func TestDifferentSettingIsLoggedOnce(t *testing.T) {
 		c = f.start("c", allow("none"))
 		f.settle(3*time.Second, a, b, c)
 		sleep(2 * time.Second)
-		if s, err := b.ClusterStatus(t.Context()); err != nil || len(s.Warnings) != 0 || a.log.count("the same settings again") != 1 {
+		if s, err := b.ClusterStatus(t.Context()); err != nil || len(s.Warnings) != 0 ||
+			a.log.count("the same settings again") != 1 {
 			t.Errorf("status %q, %v", s.Warnings, err)
 		}
 	})

@@ -78,7 +78,8 @@ func (n *Node) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error
 	v := n.views.load()
 	var s carillon.ClusterStatus
 	for _, o := range v.owners {
-		s.Partitions = append(s.Partitions, carillon.PartitionOwner{Partition: o.Partition, Epoch: o.Term.Epoch, Node: o.Node, Until: o.Until})
+		s.Partitions = append(s.Partitions,
+			carillon.PartitionOwner{Partition: o.Partition, Epoch: o.Term.Epoch, Node: o.Node, Until: o.Until})
 	}
 	s.Nodes, s.Warnings = v.nodes(), differences(v.members)
 	ctx, cancel := context.WithTimeout(ctx, statusWithin)

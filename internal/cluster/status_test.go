@@ -24,7 +24,8 @@ func TestDrainAndRebalance(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.settle(time.Second, a)
-		if err := b.DrainNode(t.Context(), "a"); !errors.Is(err, carillon.FailedPrecondition) || !strings.Contains(err.Error(), "no other node") {
+		if err := b.DrainNode(t.Context(), "a"); !errors.Is(err, carillon.FailedPrecondition) ||
+			!strings.Contains(err.Error(), "no other node") {
 			t.Errorf("drain the last: %v", err)
 		}
 		if err := b.DrainNode(t.Context(), "b"); err != nil {

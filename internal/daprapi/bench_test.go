@@ -24,8 +24,9 @@ func BenchmarkHerd(b *testing.B) {
 		puts.SetLimit(64)
 		for i := range herd {
 			puts.Go(func() error {
-				_, err := r.client.ScheduleJob(b.Context(), &pb.ScheduleJobRequest{Name: fmt.Sprint("n", i), Metadata: appOf("app"),
-					Job: &pb.Job{DueTime: &text, Data: &anypb.Any{TypeUrl: "t", Value: make([]byte, 100)}}})
+				_, err := r.client.ScheduleJob(b.Context(),
+					&pb.ScheduleJobRequest{Name: fmt.Sprint("n", i), Metadata: appOf("app"),
+						Job: &pb.Job{DueTime: &text, Data: &anypb.Any{TypeUrl: "t", Value: make([]byte, 100)}}})
 				return err
 			})
 		}

@@ -40,7 +40,8 @@ func (s *Service) DeleteByMetadata(ctx context.Context, m *pb.DeleteByMetadataRe
 
 // DeleteByNamePrefix implements the rpc. As in Dapr's own keys the prefix follows what the metadata names:
 // without an actor's id it is what ids begin with.
-func (s *Service) DeleteByNamePrefix(ctx context.Context, m *pb.DeleteByNamePrefixRequest) (*pb.DeleteByNamePrefixResponse, error) {
+func (s *Service) DeleteByNamePrefix(ctx context.Context,
+	m *pb.DeleteByNamePrefixRequest) (*pb.DeleteByNamePrefixResponse, error) {
 	a, err := s.address(ctx, m.GetMetadata())
 	if err != nil {
 		return nil, err

@@ -50,11 +50,14 @@ func TestJobsComeBackAsTheyWere(t *testing.T) {
 		return job
 	}
 	jobs := []*pb.Job{
-		texts("0 0 0 1 1 *", "", ""), texts("1,,2 * * * * *", "", ""), texts("? ? ? ? ? ?", "", ""), texts("*/61 * * * * *", "", ""),
+		texts("0 0 0 1 1 *", "", ""), texts("1,,2 * * * * *", "", ""), texts("? ? ? ? ? ?", "",
+			""), texts("*/61 * * * * *", "", ""),
 		texts("  0 0 0 1 1 *  ", "", ""), texts("0\t0\t0\t1\t1\t*", "", ""), texts("0 0 0 */1 * MON", "", ""),
-		texts("TZ= 0 0 0 1 1 *", "", ""), texts("CRON_TZ=Europe/Berlin 0 0 0 1 1 *", "", ""), texts("TZ=Europe/Berlin @daily", "", ""),
+		texts("TZ= 0 0 0 1 1 *", "", ""), texts("CRON_TZ=Europe/Berlin 0 0 0 1 1 *", "",
+			""), texts("TZ=Europe/Berlin @daily", "", ""),
 		texts("@every 1h30m", "", ""), texts("@every 1.5s", "1h", "PT2H"), texts("@every 0", "1h", ""),
-		texts("@every -1h", "2h", ""), texts("@every 1us", "1h", ""), texts("@daily", "", "48h"), texts("@daily", "2099-01-31T00:00:00Z", "P1M"),
+		texts("@every -1h", "2h", ""), texts("@every 1us", "1h", ""), texts("@daily", "",
+			"48h"), texts("@daily", "2099-01-31T00:00:00Z", "P1M"),
 		texts("", "1h", ""), texts("", "P1Y2M3DT4H5M6S", ""), texts("", "9999-12-31T23:59:59Z", ""), texts("", "2540400h", ""),
 		texts("", "2099-01-01T00:00:00.123456789+02:00", ""),
 		{DueTime: new("1h"), Repeats: new(uint32(1))},
@@ -101,7 +104,8 @@ func TestEmptyPolicyIsTheDefault(t *testing.T) {
 // TestNames: every name that Dapr takes is one here, and only of its own target.
 func TestNames(t *testing.T) {
 	r := start(t, "memory:", Options{})
-	names := []string{"", ".", "..", "-a", "a||b", "||", "a|b", "a b", "UPPER", "upper", "a:b", "a%3Ab", "a%b", "%00", "ä", "日本", "a@b*c", "a\"'<>&=+;,b", "\u200b"}
+	names := []string{"", ".", "..", "-a", "a||b", "||", "a|b", "a b", "UPPER", "upper", "a:b", "a%3Ab",
+		"a%b", "%00", "ä", "日本", "a@b*c", "a\"'<>&=+;,b", "\u200b"}
 	targets := []*pb.JobMetadata{appOf("app"), appOf("App: 1"), actorOf("Type||of", "i d"), actorOf("Type", "of||i d"),
 		actorOf("T\u00a0", "👩\u200d💻"), appOf("a\u200d")}
 	for _, m := range targets {
@@ -137,7 +141,8 @@ func TestExistingJobs(t *testing.T) {
 	again := &pb.ScheduleJobRequest{Name: "n", Metadata: actorOf("t", "i"), Job: &pb.Job{Schedule: new("@daily")}}
 	again.Metadata.AppId = "other"
 	_, err := r.client.ScheduleJob(t.Context(), again)
-	if st := status.Convert(err); st.Code() != codes.AlreadyExists || st.Message() != "job already exists: 'actorreminder||default||t||i||n'" {
+	if st := status.Convert(err); st.Code() != codes.AlreadyExists ||
+		st.Message() != "job already exists: 'actorreminder||default||t||i||n'" {
 		t.Errorf("put again: %v", err)
 	}
 	again.Overwrite = true
@@ -145,7 +150,8 @@ func TestExistingJobs(t *testing.T) {
 		t.Errorf("overwrite: %v", err)
 	}
 	all, err := r.client.ListJobs(t.Context(), &pb.ListJobsRequest{Metadata: actorOf("t", "i")})
-	if err != nil || len(all.GetJobs()) != 1 || all.GetJobs()[0].GetMetadata().GetAppId() != "other" || all.GetJobs()[0].GetJob().GetSchedule() != "@daily" {
+	if err != nil || len(all.GetJobs()) != 1 || all.GetJobs()[0].GetMetadata().GetAppId() != "other" ||
+		all.GetJobs()[0].GetJob().GetSchedule() != "@daily" {
 		t.Errorf("there is %v, %v", all, err)
 	}
 	again.Job.Schedule = new("garbage")
@@ -247,7 +253,8 @@ func TestDeletes(t *testing.T) {
 		if err := c.delete(); err != nil {
 			t.Errorf("case %d: %v", i, err)
 		}
-		left := [4]int{len(r.list(appOf("lapp"))), len(r.list(appOf("lapp2"))), len(r.list(actorOf("lt", ""))), len(r.list(actorOf("lt2", "")))}
+		left := [4]int{len(r.list(appOf("lapp"))), len(r.list(appOf("lapp2"))),
+			len(r.list(actorOf("lt", ""))), len(r.list(actorOf("lt2", "")))}
 		if left != c.left {
 			t.Errorf("case %d: left %v, want %v", i, left, c.left)
 		}
@@ -291,7 +298,8 @@ func TestAuthorize(t *testing.T) {
 	r.put("n", appOf("app"), far())
 	r.put("n", actorOf("t", "i"), far())
 	ctx, c := t.Context(), r.client
-	for _, m := range []*pb.JobMetadata{appOf("other"), appOf("ap"), appOf("appx"), strangers(actorOf("t", "i")), elsewhere(appOf("app"))} {
+	for _, m := range []*pb.JobMetadata{appOf("other"), appOf("ap"), appOf("appx"),
+		strangers(actorOf("t", "i")), elsewhere(appOf("app"))} {
 		var faults [6]error
 		_, faults[0] = c.ScheduleJob(ctx, &pb.ScheduleJobRequest{Name: "n", Metadata: m, Job: far(), Overwrite: true})
 		_, faults[1] = c.GetJob(ctx, &pb.GetJobRequest{Name: "n", Metadata: m})
@@ -335,7 +343,8 @@ func TestNamesThatCannotBe(t *testing.T) {
 	if _, err := r.client.DeleteJob(ctx, &pb.DeleteJobRequest{Name: long, Metadata: appOf("app")}); err != nil {
 		t.Error(err)
 	}
-	if _, err := r.client.DeleteByNamePrefix(ctx, &pb.DeleteByNamePrefixRequest{NamePrefix: long, Metadata: appOf("app")}); err != nil {
+	if _, err := r.client.DeleteByNamePrefix(ctx,
+		&pb.DeleteByNamePrefixRequest{NamePrefix: long, Metadata: appOf("app")}); err != nil {
 		t.Error(err)
 	}
 	if r.get(":", appOf("app")) == nil {

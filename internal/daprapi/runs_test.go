@@ -58,7 +58,8 @@ func TestReminders(t *testing.T) {
 func TestAcceptedTypes(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		in := func(types ...pb.JobTargetType) *pb.WatchJobsRequestInitial {
-			return &pb.WatchJobsRequestInitial{AppId: "app", Namespace: "default", ActorTypes: []string{"t"}, AcceptJobTypes: types}
+			return &pb.WatchJobsRequestInitial{AppId: "app", Namespace: "default", ActorTypes: []string{"t"},
+				AcceptJobTypes: types}
 		}
 		jobs, actors := r.watch(in(0)), r.watch(in(1))
 		for range 5 {
@@ -276,7 +277,8 @@ func TestDeletedWhileRunning(t *testing.T) {
 func TestConcurrencyLimits(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		limit := func(n int32, name *string) *pb.ConcurrencyLimit {
-			return &pb.ConcurrencyLimit{MaxConcurrent: n, Name: name, Target: &pb.ConcurrencyLimit_Actor{Actor: &pb.ConcurrencyLimitActor{Type: "t"}}}
+			return &pb.ConcurrencyLimit{MaxConcurrent: n, Name: name,
+				Target: &pb.ConcurrencyLimit_Actor{Actor: &pb.ConcurrencyLimitActor{Type: "t"}}}
 		}
 		s := r.watch(&pb.WatchJobsRequestInitial{AppId: "app", Namespace: "default", ActorTypes: []string{"t"},
 			ConcurrencyLimits: []*pb.ConcurrencyLimit{limit(2, nil), limit(1, new("k")), limit(0, nil), {MaxConcurrent: 1}}})
@@ -500,7 +502,8 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("the stream ended with %v", err)
 		}
 		r.stop()
-		want := []string{"auth_failed", "bulk", "deleted actor", "failed actor 0s", "recv_failed", "refused job", "scheduled actor",
+		want := []string{"auth_failed", "bulk", "deleted actor", "failed actor 0s", "recv_failed",
+			"refused job", "scheduled actor",
 			"scheduled job", "sidecars -1", "sidecars 1", "triggered job 1s", "undelivered actor"}
 		var got []string
 		for what, n := range c.seen {

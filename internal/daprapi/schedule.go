@@ -113,7 +113,8 @@ var cronFields = [...]cronField{
 	{name: "minute", max: 59},
 	{name: "hour", max: 23},
 	{name: "day of month", min: 1, max: 31, day: true},
-	{name: "month", min: 1, max: 12, names: []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}},
+	{name: "month", min: 1, max: 12, names: []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug",
+		"sep", "oct", "nov", "dec"}},
 	{name: "day of week", max: 6, names: []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}, day: true},
 }
 

@@ -17,7 +17,8 @@ import (
 // TestServe: the face is on a server's gRPC listener beside Carillon's own service, and its streams do not
 // hold the server up when it leaves.
 func TestServe(t *testing.T) {
-	node, err := server.New(server.Config{Store: "memory:", Partitions: 4, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", DrainGrace: -1,
+	node, err := server.New(server.Config{Store: "memory:", Partitions: 4, GRPC: "127.0.0.1:0",
+		HTTP: "127.0.0.1:0", DrainGrace: -1,
 		APIs: []server.API{API(Options{})}})
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +32,8 @@ func TestServe(t *testing.T) {
 	}
 	r := &rig{t: t, client: pb.NewSchedulerClient(conn)}
 	r.put("n", appOf("app"), far())
-	if _, err := r.client.ScheduleJob(t.Context(), &pb.ScheduleJobRequest{Name: "n", Metadata: appOf("app"), Job: &pb.Job{}}); status.Code(err) != codes.Unknown {
+	if _, err := r.client.ScheduleJob(t.Context(),
+		&pb.ScheduleJobRequest{Name: "n", Metadata: appOf("app"), Job: &pb.Job{}}); status.Code(err) != codes.Unknown {
 		t.Errorf("a bad job: %v", err)
 	}
 	c, err := client.Dial(node.GRPCAddr())

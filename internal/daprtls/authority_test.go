@@ -36,8 +36,9 @@ func newAuthority(tb testing.TB) *authority {
 	tb.Helper()
 	rootKey, issuerKey := newKey(tb), newKey(tb)
 	shape := func(n int64) *x509.Certificate {
-		return &x509.Certificate{SerialNumber: big.NewInt(n), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(1e5 * time.Hour),
-			IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+		return &x509.Certificate{SerialNumber: big.NewInt(n), NotBefore: time.Now().Add(-time.Hour),
+			NotAfter: time.Now().Add(1e5 * time.Hour),
+			IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	}
 	rootShape := shape(1)
 	root := certify(tb, rootShape, rootShape, rootKey, rootKey)
@@ -77,7 +78,8 @@ func leaf(tb testing.TB, name string) *x509.Certificate {
 		tb.Fatal(err)
 	}
 	shape := &x509.Certificate{SerialNumber: serial, NotBefore: time.Now(), NotAfter: time.Now().Add(life),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth,
+			x509.ExtKeyUsageClientAuth}}
 	if name != "" {
 		uri, err := url.Parse(name)
 		if err != nil {

@@ -59,8 +59,9 @@ func startSentry(t *testing.T) Sentry {
 		cancel()
 		_ = sentry.Wait() // it was told to end
 	})
-	return Sentry{Address: address, TrustDomain: "cluster.local", Namespace: "dapr-system", TrustAnchorsFile: filepath.Join(issuer, "ca.crt"),
-		WriteTo: filepath.Join(dir, "identity", "tls"), Log: textLog(t.Output())}
+	return Sentry{Address: address, TrustDomain: "cluster.local", Namespace: "dapr-system",
+		TrustAnchorsFile: filepath.Join(issuer, "ca.crt"),
+		WriteTo:          filepath.Join(dir, "identity", "tls"), Log: textLog(t.Output())}
 }
 
 func freeAddress(t *testing.T) string {
@@ -95,8 +96,9 @@ func (l *listener) sidecar(o Sentry, namespace, app string) credentials.Transpor
 	if err != nil {
 		l.tb.Fatal(err)
 	}
-	answer, err := sentryv1.NewCAClient(conn).SignCertificate(l.tb.Context(), &sentryv1.SignCertificateRequest{Id: app, Namespace: namespace,
-		CertificateSigningRequest: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr})})
+	answer, err := sentryv1.NewCAClient(conn).SignCertificate(l.tb.Context(),
+		&sentryv1.SignCertificateRequest{Id: app, Namespace: namespace,
+			CertificateSigningRequest: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr})})
 	if err != nil {
 		l.tb.Fatal(err)
 	}
@@ -142,7 +144,8 @@ func TestWithDaprsSentry(t *testing.T) {
 			t.Errorf("shop/orders for %s: %v, want %v", whom, got, want)
 		}
 	}
-	if got := call(t, l.connect(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})), "shop/orders"); got != codes.Unavailable {
+	if got := call(t, l.connect(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})),
+		"shop/orders"); got != codes.Unavailable {
 		t.Errorf("without a certificate: %v", got)
 	}
 

@@ -50,7 +50,8 @@ func newSigner(t *testing.T, a *authority, name string) *signer {
 	p := &signer{tb: t, a: a, listener: bufconn.Listen(1 << 20)}
 	shape := leaf(t, name)
 	shape.NotAfter = time.Now().Add(1e4 * time.Hour)
-	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{a.pair(shape)}})))
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12,
+		Certificates: []tls.Certificate{a.pair(shape)}})))
 	sentryv1.RegisterCAServer(server, p)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(p.listener) }()
@@ -63,7 +64,8 @@ func newSigner(t *testing.T, a *authority, name string) *signer {
 	return p
 }
 
-func (p *signer) SignCertificate(ctx context.Context, r *sentryv1.SignCertificateRequest) (*sentryv1.SignCertificateResponse, error) {
+func (p *signer) SignCertificate(ctx context.Context,
+	r *sentryv1.SignCertificateRequest) (*sentryv1.SignCertificateResponse, error) {
 	p.mu.Lock()
 	p.calls++
 	p.last = r
@@ -152,7 +154,8 @@ func TestSentrySigns(t *testing.T) {
 		if err != nil || svid.ID.String() != nodeName || len(svid.Certificates) != 2 {
 			t.Error(svid, err)
 		}
-		if _, r := p.called(); r.Id != "dapr-scheduler" || r.Namespace != "dapr-system" || r.TrustDomain != "localhost" || r.Token != "" ||
+		if _, r := p.called(); r.Id != "dapr-scheduler" || r.Namespace != "dapr-system" ||
+			r.TrustDomain != "localhost" || r.Token != "" ||
 			r.TokenValidator != sentryv1.SignCertificateRequest_UNKNOWN {
 			t.Error(r)
 		}
@@ -174,7 +177,8 @@ func TestRenewedAtHalfItsLife(t *testing.T) {
 			}
 			pass(2 * poll)
 			after, err := s.held.GetX509SVID()
-			if calls, _ := p.called(); err != nil || calls != round+1 || after.PrivateKey.(ed25519.PrivateKey).Equal(before.PrivateKey) {
+			if calls, _ := p.called(); err != nil || calls != round+1 ||
+				after.PrivateKey.(ed25519.PrivateKey).Equal(before.PrivateKey) {
 				t.Fatalf("after half of its life: %d calls, %v", calls, err)
 			}
 		}
@@ -207,7 +211,8 @@ func TestSentryIsAway(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if text := logged.String(); strings.Count(text, "level=WARN") != 1 || strings.Count(text, "no sidecar can connect any more") != 1 {
+	if text := logged.String(); strings.Count(text, "level=WARN") != 1 ||
+		strings.Count(text, "no sidecar can connect any more") != 1 {
 		t.Error(text)
 	}
 }
@@ -264,9 +269,11 @@ func TestUntrustworthy(t *testing.T) {
 		"sentry of another domain":    {"spiffe://public/ns/dapr-system/dapr-sentry", "", false, "unexpected ID"},
 		"not sentry":                  {"spiffe://localhost/ns/dapr-system/dapr-operator", "", false, "unexpected ID"},
 		"another authority":           {sentryName, "", true, "unknown authority"},
-		"it signs for another app":    {sentryName, "spiffe://localhost/ns/dapr-system/orders", false, "sidecars accept " + nodeName + " only"},
-		"it signs for another domain": {sentryName, "spiffe://public/ns/dapr-system/dapr-scheduler", false, "sidecars accept " + nodeName + " only"},
-		"it signs without a name":     {sentryName, "https://localhost", false, "no name of a workload"},
+		"it signs for another app": {sentryName, "spiffe://localhost/ns/dapr-system/orders", false,
+			"sidecars accept " + nodeName + " only"},
+		"it signs for another domain": {sentryName, "spiffe://public/ns/dapr-system/dapr-scheduler", false,
+			"sidecars accept " + nodeName + " only"},
+		"it signs without a name": {sentryName, "https://localhost", false, "no name of a workload"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -331,13 +338,17 @@ func TestTokens(t *testing.T) {
 		want     sentryv1.SignCertificateRequest_TokenValidator
 		wrong    bool
 	}{
-		"none":                        {want: sentryv1.SignCertificateRequest_UNKNOWN},
-		"by option":                   {o: Sentry{TokenFile: path}, token: "secret", want: sentryv1.SignCertificateRequest_JWKS},
-		"by variable":                 {variable: path, token: "secret", want: sentryv1.SignCertificateRequest_JWKS},
-		"in Kubernetes, by variable":  {variable: path, o: Sentry{Kubernetes: true}, token: "secret", want: sentryv1.SignCertificateRequest_KUBERNETES},
-		"in Kubernetes":               {accounts: []string{path, "nowhere"}, o: Sentry{Kubernetes: true}, token: "secret", want: sentryv1.SignCertificateRequest_KUBERNETES},
-		"in Kubernetes, older chart":  {accounts: []string{dir + "/none", path}, o: Sentry{Kubernetes: true}, token: "secret", want: sentryv1.SignCertificateRequest_KUBERNETES},
-		"in Kubernetes, none":         {accounts: []string{dir + "/none", dir + "/none"}, o: Sentry{Kubernetes: true}, want: sentryv1.SignCertificateRequest_UNKNOWN},
+		"none":        {want: sentryv1.SignCertificateRequest_UNKNOWN},
+		"by option":   {o: Sentry{TokenFile: path}, token: "secret", want: sentryv1.SignCertificateRequest_JWKS},
+		"by variable": {variable: path, token: "secret", want: sentryv1.SignCertificateRequest_JWKS},
+		"in Kubernetes, by variable": {variable: path, o: Sentry{Kubernetes: true}, token: "secret",
+			want: sentryv1.SignCertificateRequest_KUBERNETES},
+		"in Kubernetes": {accounts: []string{path, "nowhere"}, o: Sentry{Kubernetes: true},
+			token: "secret", want: sentryv1.SignCertificateRequest_KUBERNETES},
+		"in Kubernetes, older chart": {accounts: []string{dir + "/none", path}, o: Sentry{Kubernetes: true},
+			token: "secret", want: sentryv1.SignCertificateRequest_KUBERNETES},
+		"in Kubernetes, none": {accounts: []string{dir + "/none", dir + "/none"},
+			o: Sentry{Kubernetes: true}, want: sentryv1.SignCertificateRequest_UNKNOWN},
 		"outside, accounts are there": {accounts: []string{path, path}, want: sentryv1.SignCertificateRequest_UNKNOWN},
 		"a file that is missing":      {o: Sentry{TokenFile: dir + "/none"}, wrong: true},
 		"an empty file":               {o: Sentry{TokenFile: os.DevNull}, wrong: true},
@@ -355,7 +366,8 @@ func TestTokens(t *testing.T) {
 func TestRefusedWithoutAToken(t *testing.T) {
 	o := Sentry{Address: "sentry:443", Kubernetes: true}
 	const want = "shown no token because neither /var/run/secrets/dapr.io/sentrytoken/token nor /var/run/secrets/kubernetes.io/serviceaccount/token is there"
-	if err := o.refused("", status.Error(codes.PermissionDenied, "no")); !strings.Contains(err.Error(), want) || status.Code(err) != codes.PermissionDenied {
+	if err := o.refused("", status.Error(codes.PermissionDenied, "no")); !strings.Contains(err.Error(),
+		want) || status.Code(err) != codes.PermissionDenied {
 		t.Error(err)
 	}
 	if err := o.refused("token", status.Error(codes.PermissionDenied, "no")); strings.Contains(err.Error(), "token") {
@@ -430,7 +442,8 @@ func TestNothingSecretIsLogged(t *testing.T) {
 		p.set(func() { p.err = status.Error(codes.PermissionDenied, "no") })
 		pass(life/2 + poll)
 	})
-	if text := logged.String(); strings.Contains(text, "secret") || strings.Contains(text, "PRIVATE") || !strings.Contains(text, "PermissionDenied") {
+	if text := logged.String(); strings.Contains(text, "secret") || strings.Contains(text, "PRIVATE") ||
+		!strings.Contains(text, "PermissionDenied") {
 		t.Error(text)
 	}
 }

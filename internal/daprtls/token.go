@@ -50,7 +50,8 @@ func (o Sentry) token() (string, sentryv1.SignCertificateRequest_TokenValidator,
 // refused says what sentry answered, and that it was shown no token where one was to be expected.
 func (o Sentry) refused(token string, err error) error {
 	if o.Kubernetes && token == "" && status.Code(err) == codes.PermissionDenied {
-		return fmt.Errorf("sentry at %s, shown no token because neither %s is there: %w", o.Address, strings.Join(serviceAccountTokens, " nor "), err)
+		return fmt.Errorf("sentry at %s, shown no token because neither %s is there: %w", o.Address,
+			strings.Join(serviceAccountTokens, " nor "), err)
 	}
 	return fmt.Errorf("sentry at %s: %w", o.Address, err)
 }

@@ -324,7 +324,8 @@ func (m *gateModel) settle() {
 func TestGatesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, l := hub(Options{Chunk: 2})
-		m := &gateModel{t: t, h: h, sink: l, seen: map[*fakeWorker]int{}, flight: map[*fakeWorker][]string{}, key: map[string]string{},
+		m := &gateModel{t: t, h: h, sink: l, seen: map[*fakeWorker]int{}, flight: map[*fakeWorker][]string{},
+			key:  map[string]string{},
 			gone: map[string]int{}, slots: map[int]int{}, want: map[int]int{}, before: map[string]int{}}
 		t.Repeat(m.steps())
 		m.settle()

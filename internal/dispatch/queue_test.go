@@ -40,7 +40,8 @@ func (q *queue) check() error {
 	case credits != q.credits || open != len(q.open):
 		return fmt.Errorf("credits %d and %d open, not %d and %d", q.credits, len(q.open), credits, open)
 	case taken != q.taken || reserved != q.reserved || waiting != len(q.waiting):
-		return fmt.Errorf("taken %d, reserved %d, waiting %d, not %d, %d, %d", q.taken, q.reserved, len(q.waiting), taken, reserved, waiting)
+		return fmt.Errorf("taken %d, reserved %d, waiting %d, not %d, %d, %d", q.taken, q.reserved,
+			len(q.waiting), taken, reserved, waiting)
 	case waiting > 0 && q.free() > 0:
 		return fmt.Errorf("%d wait beside %d free slots", waiting, q.free())
 	case waiting > 0 && q.unserved():
@@ -193,7 +194,8 @@ func (m *queueModel) steps() map[string]func(*rapid.T) {
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, l := hub(Options{Chunk: 3})
-		m := &queueModel{t: t, h: h, sink: l, granted: map[*fakeWorker]int{}, slots: map[int]int{}, want: map[int]int{}, sent: map[string]int{},
+		m := &queueModel{t: t, h: h, sink: l, granted: map[*fakeWorker]int{}, slots: map[int]int{},
+			want: map[int]int{}, sent: map[string]int{},
 			waits: map[int]bool{}}
 		t.Repeat(m.steps())
 		m.settle()

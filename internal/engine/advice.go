@@ -34,8 +34,9 @@ func (j *jobs) advise(ctx context.Context, put *carillon.PutResult) {
 	}
 	if job.ConcurrencyKey != "" {
 		if !j.limited(ctx, partition.Limit{Namespace: job.Namespace, Key: job.ConcurrencyKey}) {
-			put.Warnings = append(put.Warnings, fmt.Sprintf("concurrency_key: namespace %q has no limit for %.64q, so nothing is limited",
-				job.Namespace, job.ConcurrencyKey))
+			put.Warnings = append(put.Warnings,
+				fmt.Sprintf("concurrency_key: namespace %q has no limit for %.64q, so nothing is limited",
+					job.Namespace, job.ConcurrencyKey))
 		}
 	}
 	if w := dueInThePast(job); w != "" {

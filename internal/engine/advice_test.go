@@ -44,7 +44,8 @@ func TestAPutIsToldWhatStandsInItsWay(t *testing.T) {
 		}})
 		wantWarnings(t, "unserved", n.warned(carillon.Job{Name: "a", Schedule: "@every 1h"}), "target: nobody serves q")
 		wantWarnings(t, "unchanged", n.warned(carillon.Job{Name: "a", Schedule: "@every 1h"}))
-		puts, err := n.PutJobs(t.Context(), []carillon.Job{{Name: "b", Target: carillon.WorkerQueue("x")}, {Name: "c", Target: carillon.WorkerQueue("y")}})
+		puts, err := n.PutJobs(t.Context(),
+			[]carillon.Job{{Name: "b", Target: carillon.WorkerQueue("x")}, {Name: "c", Target: carillon.WorkerQueue("y")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,11 +59,13 @@ func TestAPutIsToldWhatStandsInItsWay(t *testing.T) {
 func TestALimitKeyWithoutALimitIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{}))
-		if _, err := n.PutNamespace(t.Context(), carillon.Namespace{Name: "default", ConcurrencyLimits: map[string]int{"known": 0}}); err != nil {
+		if _, err := n.PutNamespace(t.Context(),
+			carillon.Namespace{Name: "default", ConcurrencyLimits: map[string]int{"known": 0}}); err != nil {
 			t.Fatal(err)
 		}
 		wantWarnings(t, "known", n.warned(carillon.Job{Name: "a", ConcurrencyKey: "known", Due: carillon.In(time.Hour)}))
-		wantWarnings(t, "unknown", n.warned(carillon.Job{Name: "b", ConcurrencyKey: "unknown", Due: carillon.In(time.Hour)}), "concurrency_key: ")
+		wantWarnings(t, "unknown", n.warned(carillon.Job{Name: "b", ConcurrencyKey: "unknown",
+			Due: carillon.In(time.Hour)}), "concurrency_key: ")
 		n.stop()
 	})
 }
@@ -117,7 +120,8 @@ func TestALimitHoldsForPutsEverywhere(t *testing.T) {
 		owner := f.nodes[identity.PartitionOf(carillon.Key{Namespace: "default"}, 6)%3]
 		put := func(name string, want ...string) {
 			for i := range 18 {
-				j := carillon.Job{Name: fmt.Sprint(name, i), ConcurrencyKey: "k", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
+				j := carillon.Job{Name: fmt.Sprint(name, i), ConcurrencyKey: "k", Due: carillon.In(time.Hour),
+					Target: carillon.WorkerQueue("q")}
 				put, err := route(t.Context(), f, func(n *node) (carillon.PutResult, error) { return n.PutJob(t.Context(), j) })
 				if err != nil {
 					t.Fatal(err)
@@ -126,7 +130,8 @@ func TestALimitHoldsForPutsEverywhere(t *testing.T) {
 			}
 		}
 		put("before", "concurrency_key: ")
-		if _, err := owner.PutNamespace(t.Context(), carillon.Namespace{Name: "default", ConcurrencyLimits: map[string]int{"k": 1}}); err != nil {
+		if _, err := owner.PutNamespace(t.Context(),
+			carillon.Namespace{Name: "default", ConcurrencyLimits: map[string]int{"k": 1}}); err != nil {
 			t.Fatal(err)
 		}
 		put("limited")

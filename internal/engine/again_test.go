@@ -28,7 +28,8 @@ func TestAnAttemptInDoubtHoldsOneSlot(t *testing.T) {
 			}
 			return success(carillon.Run{})
 		})
-		job := carillon.Job{Name: "a", Schedule: "@every 1m", Repeats: 1, Lease: 10 * time.Second, Target: carillon.WorkerQueue("q")}
+		job := carillon.Job{Name: "a", Schedule: "@every 1m", Repeats: 1, Lease: 10 * time.Second,
+			Target: carillon.WorkerQueue("q")}
 		if _, err := n.PutJob(ctx, job); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +165,8 @@ func TestAnotherNodeTakesBackNothingOfThisTerm(t *testing.T) {
 		n := start(t, memory.New(memory.Options{Partitions: 1}))
 		c := n.consume("q", 2, silent)
 		n.putOnce(time.Hour)
-		if _, err := engine.Send(context.Background(), n, 0, engine.RelayReports{Undelivered: []string{c.got()[0].Token}}); err != nil {
+		if _, err := engine.Send(context.Background(), n, 0,
+			engine.RelayReports{Undelivered: []string{c.got()[0].Token}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
@@ -172,7 +174,8 @@ func TestAnotherNodeTakesBackNothingOfThisTerm(t *testing.T) {
 		if len(got) != 1 {
 			t.Errorf("it was handed out %d times", len(got))
 		}
-		c.say(t, carillon.WorkRequest{Results: []carillon.Result{{Token: got[0].Token, RunID: got[0].ID, Outcome: carillon.OutcomeSuccess}}})
+		c.say(t, carillon.WorkRequest{Results: []carillon.Result{{Token: got[0].Token, RunID: got[0].ID,
+			Outcome: carillon.OutcomeSuccess}}})
 		time.Sleep(time.Second)
 		if c.heard().acks != 1 {
 			t.Error("its result was not taken")

@@ -167,7 +167,8 @@ func (l *lane) fetchFor(js []*groupPut) {
 	if len(asked) == 0 {
 		return
 	}
-	records, err := look(&parts[0].reads, func(ctx context.Context) ([][]store.Record, error) { return l.reader.ReadAll(ctx, asked) })
+	records, err := look(&parts[0].reads,
+		func(ctx context.Context) ([][]store.Record, error) { return l.reader.ReadAll(ctx, asked) })
 	if err != nil {
 		parts[0].reads.failed(err) // each partition reads for itself, and answers its caller
 		return

@@ -57,7 +57,8 @@ func (bs *backfills) StartBackfill(ctx context.Context, key carillon.Key, spec c
 			return s.Backfill, err
 		}
 	}
-	return carillon.Backfill{}, carillon.Errorf(carillon.Unavailable, "name", "job %.64q is being changed all the time; try again", key.Name)
+	return carillon.Backfill{}, carillon.Errorf(carillon.Unavailable, "name",
+		"job %.64q is being changed all the time; try again", key.Name)
 }
 
 // ofBackfill parses a backfill's id and finds its partition.
@@ -183,7 +184,8 @@ func (bs *backfills) CancelBackfill(ctx context.Context, namespace, id string) (
 // sweepBackfills looks through one page of the ended backfills for those whose retention has ended; the next
 // call takes the next page.
 func (p *partitionRunner) sweepBackfills(now int64) {
-	q := store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.EndedBackfills, After: p.backfillsSwept, Limit: metaRecordsAtOnce}
+	q := store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.EndedBackfills, After: p.backfillsSwept,
+		Limit: metaRecordsAtOnce}
 	page, err := p.reads.meta(q)
 	if err != nil {
 		p.reads.failed(err)

@@ -44,7 +44,8 @@ func rateOverRestart(t *testing.T, overlap carillon.Overlap) {
 	s := memory.New(memory.Options{})
 	n := start(t, s)
 	key := carillon.Key{Namespace: "default", Name: "report"}
-	if _, err := n.PutJob(ctx, carillon.Job{Name: "report", Schedule: "@daily", Paused: true, Target: carillon.WorkerQueue("q")}); err != nil {
+	if _, err := n.PutJob(ctx, carillon.Job{Name: "report", Schedule: "@daily", Paused: true,
+		Target: carillon.WorkerQueue("q")}); err != nil {
 		t.Fatal(err)
 	}
 	today := time.Now().UTC().Truncate(24 * time.Hour)
@@ -73,7 +74,8 @@ func rateOverRestart(t *testing.T, overlap carillon.Overlap) {
 		t.Fatalf("%d runs before the restart, %d in all", before, len(got))
 	}
 	for i, r := range got {
-		if want := spec.From.AddDate(0, 0, i); !r.Scheduled.Equal(want) || r.Backfill != b.ID || r.Cause != carillon.CauseBackfill {
+		if want := spec.From.AddDate(0, 0, i); !r.Scheduled.Equal(want) || r.Backfill != b.ID ||
+			r.Cause != carillon.CauseBackfill {
 			t.Errorf("run %d: %+v, want that of %s", i, r.Run, want)
 		}
 		if i > 0 && r.at.Sub(got[i-1].at) < apart {
@@ -85,7 +87,8 @@ func rateOverRestart(t *testing.T, overlap carillon.Overlap) {
 		t.Errorf("a run of it: %+v %v", run, err)
 	}
 	end, err := n.GetBackfill(ctx, "default", b.ID)
-	if err != nil || end.Status != carillon.BackfillDone || end.Succeeded != runs || end.Failed != 0 || end.Finished.IsZero() || !end.Next.IsZero() {
+	if err != nil || end.Status != carillon.BackfillDone || end.Succeeded != runs || end.Failed != 0 ||
+		end.Finished.IsZero() || !end.Next.IsZero() {
 		t.Errorf("in the end: %+v %v", end, err)
 	}
 	n.stop()
@@ -97,13 +100,15 @@ func TestBackfillsAreListedAndCancelled(t *testing.T) {
 		s := memory.New(memory.Options{Partitions: 4})
 		n := start(t, s)
 		key := carillon.Key{Namespace: "default", Name: "a"}
-		job := carillon.Job{Name: "a", Schedule: "* * * * *", Paused: true, Target: carillon.WorkerQueue("q"), History: carillon.History{Keep: time.Hour}}
+		job := carillon.Job{Name: "a", Schedule: "* * * * *", Paused: true, Target: carillon.WorkerQueue("q"),
+			History: carillon.History{Keep: time.Hour}}
 		if _, err := n.PutJob(ctx, job); err != nil {
 			t.Fatal(err)
 		}
 		var ids []string
 		for i := range 3 {
-			spec := carillon.BackfillSpec{From: time.Now().Add(-time.Hour), To: time.Now(), Overlap: carillon.Overlap(2 * (i % 2))}
+			spec := carillon.BackfillSpec{From: time.Now().Add(-time.Hour), To: time.Now(),
+				Overlap: carillon.Overlap(2 * (i % 2))}
 			b, err := n.StartBackfill(ctx, key, spec)
 			if err != nil {
 				t.Fatal(err)
@@ -180,7 +185,8 @@ func TestStartBackfillFollowsAPut(t *testing.T) {
 		var got []started
 		n.consume("q", 10, record(&got))
 		for i, schedule := range []string{"0 * * * *", "30 * * * *"} {
-			if _, err := n.PutJob(ctx, carillon.Job{Name: "a", Schedule: schedule, Paused: true, Target: carillon.WorkerQueue("q")}); err != nil {
+			if _, err := n.PutJob(ctx, carillon.Job{Name: "a", Schedule: schedule, Paused: true,
+				Target: carillon.WorkerQueue("q")}); err != nil {
 				t.Fatal(err)
 			}
 			b, err := n.StartBackfill(ctx, key, carillon.BackfillSpec{From: time.Now().Add(-2*time.Hour + 1), To: time.Now()})

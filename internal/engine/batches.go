@@ -21,7 +21,8 @@ func (j *jobs) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.Put
 // putAll is PutJobs of a call that was first seen at the time at, in UTC ns; 0 is now.
 func (j *jobs) putAll(ctx context.Context, jobs []carillon.Job, at int64) ([]carillon.PutResult, error) {
 	if len(jobs) > carillon.MaxBatch {
-		return nil, carillon.Errorf(carillon.InvalidArgument, "jobs", "%d jobs are more than %d in one batch", len(jobs), carillon.MaxBatch)
+		return nil, carillon.Errorf(carillon.InvalidArgument, "jobs", "%d jobs are more than %d in one batch",
+			len(jobs), carillon.MaxBatch)
 	}
 	if len(jobs) > 0 {
 		if err := j.mayCoordinate(&jobs[0]); err != nil {
@@ -152,11 +153,12 @@ func (bs *batches) putTogether(ctx context.Context, reqs []partition.PutRequest)
 	for i := range reqs {
 		c.refs = append(c.refs, store.Ref{Key: reqs[i].Job.Key()})
 	}
-	return inRound(ctx, bs.partitions.of(reqs[0].Job.Key()), c, func(p *partitionRunner, now int64) ([]carillon.PutResult, error) {
-		puts, bad, err := p.m.Jobs.PutAll(now, reqs)
-		if err != nil {
-			return nil, inBatch(bad, err)
-		}
-		return puts, nil
-	})
+	return inRound(ctx, bs.partitions.of(reqs[0].Job.Key()), c,
+		func(p *partitionRunner, now int64) ([]carillon.PutResult, error) {
+			puts, bad, err := p.m.Jobs.PutAll(now, reqs)
+			if err != nil {
+				return nil, inBatch(bad, err)
+			}
+			return puts, nil
+		})
 }

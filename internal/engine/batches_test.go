@@ -104,7 +104,8 @@ func wantNoSmall(t *testing.T, s store.Store, kinds ...byte) {
 func batchJobs() []carillon.Job {
 	var jobs []carillon.Job
 	for i := range 6 {
-		jobs = append(jobs, carillon.Job{Name: fmt.Sprint("job", i), Due: carillon.In(time.Hour), Note: "batch", Target: carillon.WorkerQueue("idle")})
+		jobs = append(jobs, carillon.Job{Name: fmt.Sprint("job", i), Due: carillon.In(time.Hour),
+			Note: "batch", Target: carillon.WorkerQueue("idle")})
 	}
 	return append(jobs, carillon.Job{Name: "now", Note: "batch", Target: carillon.WorkerQueue("q")})
 }
@@ -332,7 +333,8 @@ func TestABatchWhoseShareWasWrittenSaysWhatItWouldHaveSaid(t *testing.T) {
 						next = at
 					}
 					if !put.Created || !put.Changed || put.Job.Status == nil || !put.Job.Status.NextRun.Equal(next) {
-						t.Errorf("%s: created %v, changed %v, %+v; want the next run at %v", put.Job.Name, put.Created, put.Changed, put.Job.Status, next)
+						t.Errorf("%s: created %v, changed %v, %+v; want the next run at %v", put.Job.Name,
+							put.Created, put.Changed, put.Job.Status, next)
 					}
 				}
 				time.Sleep(5 * time.Second)
@@ -389,7 +391,8 @@ func TestABatchIsCheckedBeforeAnythingIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{Partitions: 5}))
 		for name, bad := range map[string]carillon.Job{
-			"jobs[6].ttl":      {Name: "bad", Due: carillon.In(time.Hour), TTL: carillon.At(time.Now()), Target: carillon.WorkerQueue("q")},
+			"jobs[6].ttl": {Name: "bad", Due: carillon.In(time.Hour), TTL: carillon.At(time.Now()),
+				Target: carillon.WorkerQueue("q")},
 			"jobs[6].schedule": {Name: "bad", Schedule: "R1/1999-01-01T00:00:00Z/PT1M", Target: carillon.WorkerQueue("q")},
 			"jobs[6].target":   {Name: "bad"},
 		} {
@@ -417,7 +420,8 @@ func TestABatchOfSeveralPartitionsMayHoldAJobThatCouldNotBeginAnew(t *testing.T)
 			}
 			return &carillon.Result{Outcome: carillon.OutcomeSuccess}
 		})
-		old := carillon.Job{Name: "old", Schedule: "@every 10s", TTL: carillon.At(time.Now().Add(15 * time.Second)), Target: carillon.WorkerQueue("q")}
+		old := carillon.Job{Name: "old", Schedule: "@every 10s",
+			TTL: carillon.At(time.Now().Add(15 * time.Second)), Target: carillon.WorkerQueue("q")}
 		if _, err := n.PutJob(context.Background(), old); err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,8 @@ func BenchmarkPut(b *testing.B) {
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					j := carillon.Job{Name: fmt.Sprintf("job/%d", next.Add(1)), Due: due, Target: carillon.WorkerQueue("q"), Data: data}
+					j := carillon.Job{Name: fmt.Sprintf("job/%d", next.Add(1)), Due: due,
+						Target: carillon.WorkerQueue("q"), Data: data}
 					if _, err := n.PutJob(context.Background(), j); err != nil {
 						b.Error(err)
 						return
@@ -64,7 +65,8 @@ func BenchmarkHerd(b *testing.B) {
 			n := start(b, open(b))
 			batch := make([]carillon.Job, 0, carillon.MaxBatch)
 			for i := range b.N {
-				batch = append(batch, carillon.Job{Name: fmt.Sprintf("job/%d", i), Target: carillon.WorkerQueue("q"), Data: carillon.Bytes(make([]byte, 100), "")})
+				batch = append(batch, carillon.Job{Name: fmt.Sprintf("job/%d", i),
+					Target: carillon.WorkerQueue("q"), Data: carillon.Bytes(make([]byte, 100), "")})
 				if len(batch) == cap(batch) || i == b.N-1 {
 					if _, err := n.PutJobs(context.Background(), batch); err != nil {
 						b.Fatal(err)

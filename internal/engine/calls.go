@@ -100,7 +100,8 @@ type waitingCall[T any] struct {
 
 // inRound runs f in a round of the partition and waits until its outcome is durable. If ctx ends before that
 // round, nothing is done. If ctx ends later, the outcome is unknown.
-func inRound[T any](ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, error)) (T, error) {
+func inRound[T any](ctx context.Context, p *partitionRunner, c call,
+	f func(p *partitionRunner, now int64) (T, error)) (T, error) {
 	return inRoundSeq(ctx, p, c, func(p *partitionRunner, now int64) (T, uint64, error) {
 		value, err := f(p, now)
 		return value, p.m.After(), err
@@ -108,12 +109,14 @@ func inRound[T any](ctx context.Context, p *partitionRunner, c call, f func(p *p
 }
 
 // inRoundSeq is inRound for an f that returns which batch must be durable.
-func inRoundSeq[T any](ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, uint64, error)) (T, error) {
+func inRoundSeq[T any](ctx context.Context, p *partitionRunner, c call,
+	f func(p *partitionRunner, now int64) (T, uint64, error)) (T, error) {
 	a := &waitingCall[T]{done: make(chan outcome[T], 1)}
 	return a.wait(ctx, p, c, f)
 }
 
-func (a *waitingCall[T]) wait(ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, uint64, error)) (T, error) {
+func (a *waitingCall[T]) wait(ctx context.Context, p *partitionRunner, c call,
+	f func(p *partitionRunner, now int64) (T, uint64, error)) (T, error) {
 	var zero T
 	if !a.send(ctx, p, c, f) {
 		return zero, p.e.errStopping()
@@ -134,7 +137,8 @@ func (a *waitingCall[T]) wait(ctx context.Context, p *partitionRunner, c call, f
 
 // send puts the call into the partition's mailbox. It returns false, and does nothing, if the engine has
 // ended.
-func (a *waitingCall[T]) send(ctx context.Context, p *partitionRunner, c call, f func(p *partitionRunner, now int64) (T, uint64, error)) bool {
+func (a *waitingCall[T]) send(ctx context.Context, p *partitionRunner, c call,
+	f func(p *partitionRunner, now int64) (T, uint64, error)) bool {
 	final := !c.relayed
 	c.do = func(p *partitionRunner, now int64) {
 		if overdue(ctx) || !a.begin() {
@@ -185,7 +189,8 @@ func tooLate(ctx context.Context) error { return over(ctx, "before it was begun:
 
 func over(ctx context.Context, when string) *carillon.Error {
 	kind, why := carillon.DeadlineExceeded, "the call's deadline passed "
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) &&
+		!errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		kind, why = carillon.Canceled, "the call was cancelled "
 	}
 	return &carillon.Error{Kind: kind, Message: why + when, Err: ctx.Err()}

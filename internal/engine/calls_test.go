@@ -102,7 +102,8 @@ func TestACallWhoseCallerHasGone(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		time.Sleep(time.Minute)
-		if _, err := n.GetJob(context.Background(), carillon.Key{Namespace: "default", Name: "a"}); !errors.Is(err, carillon.NotFound) {
+		if _, err := n.GetJob(context.Background(),
+			carillon.Key{Namespace: "default", Name: "a"}); !errors.Is(err, carillon.NotFound) {
 			t.Errorf("it was done: %v", err)
 		}
 		n.stop()

@@ -34,7 +34,8 @@ func TestStagedAndDeadAreKnownAfterARestart(t *testing.T) {
 		c := n.consume("doomed", 10, func(carillon.Run) *carillon.Result {
 			return &carillon.Result{Outcome: carillon.OutcomeFailure, Message: "no"}
 		})
-		n.store(carillon.Job{Name: "doomed", Target: carillon.WorkerQueue("doomed"), FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(0)})
+		n.store(carillon.Job{Name: "doomed", Target: carillon.WorkerQueue("doomed"),
+			FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(0)})
 		due := time.Now()
 		for i := range 30 {
 			n.store(carillon.Job{Name: fmt.Sprint("lonely/", i), Target: carillon.WorkerQueue("lonely"), Due: carillon.At(due)})
@@ -67,7 +68,8 @@ func TestStagedAndDeadAreKnownAfterARestart(t *testing.T) {
 func TestWhatWaitsForAPermitIsInItsQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{}))
-		if _, err := n.PutNamespace(t.Context(), carillon.Namespace{Name: "default", ConcurrencyLimits: map[string]int{"k": 1}}); err != nil {
+		if _, err := n.PutNamespace(t.Context(),
+			carillon.Namespace{Name: "default", ConcurrencyLimits: map[string]int{"k": 1}}); err != nil {
 			t.Fatal(err)
 		}
 		c := n.consume("q", 100, func(carillon.Run) *carillon.Result { return nil })
@@ -148,7 +150,8 @@ func (l cuttableLeaser) Claim(ctx context.Context, node string, ps []int, ttl ti
 	return l.Leaser.Claim(ctx, node, ps, ttl)
 }
 
-func (l cuttableLeaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+func (l cuttableLeaser) Renew(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) ([]store.Holding, error) {
 	if err := l.s.err(); err != nil {
 		return nil, err
 	}
@@ -197,7 +200,8 @@ func (f *fleet) backlog(ctx context.Context) (want inAll) {
 		put(carillon.Job{Name: fmt.Sprint("lonely/", i), Target: carillon.WorkerQueue("lonely")})
 	}
 	for i := range want.dead {
-		put(carillon.Job{Name: fmt.Sprint("doomed/", i), Target: carillon.WorkerQueue("doomed"), FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(0)})
+		put(carillon.Job{Name: fmt.Sprint("doomed/", i), Target: carillon.WorkerQueue("doomed"),
+			FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(0)})
 	}
 	for i := range want.missing {
 		put(carillon.Job{Name: fmt.Sprint("late/", i), Target: carillon.WorkerQueue("q"), DependsOn: []string{"nobody"}})
@@ -334,7 +338,8 @@ func TestAttemptsInForceCountOnce(t *testing.T) {
 		}
 		for i := range runs {
 			j := carillon.Job{Name: fmt.Sprint(i), Target: carillon.WorkerQueue("q"), Lease: time.Hour}
-			if _, err := route(t.Context(), f, func(n *node) (carillon.PutResult, error) { return n.PutJob(t.Context(), j) }); err != nil {
+			if _, err := route(t.Context(), f,
+				func(n *node) (carillon.PutResult, error) { return n.PutJob(t.Context(), j) }); err != nil {
 				t.Fatal(err)
 			}
 		}

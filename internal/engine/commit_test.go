@@ -120,7 +120,8 @@ func TestAnAttemptThatNeverLeftIsNotWaitedFor(t *testing.T) {
 				if err := s.Send(ctx, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 1}}}); err != nil {
 					t.Fatal(err)
 				}
-				job := carillon.Job{Name: "a", Due: carillon.In(time.Minute), Lease: 30 * time.Second, Target: carillon.WorkerQueue("q")}
+				job := carillon.Job{Name: "a", Due: carillon.In(time.Minute), Lease: 30 * time.Second,
+					Target: carillon.WorkerQueue("q")}
 				if _, err := n.PutJob(ctx, job); err != nil {
 					t.Fatal(err)
 				}
@@ -135,7 +136,8 @@ func TestAnAttemptThatNeverLeftIsNotWaitedFor(t *testing.T) {
 				})
 				due := time.Now().Add(time.Minute)
 				msg, err := s.Receive(ctx)
-				if late := time.Since(due); err != nil || len(msg.Runs) != 1 || msg.Runs[0].Attempt != 1 || late < 0 || late > time.Second {
+				if late := time.Since(due); err != nil || len(msg.Runs) != 1 || msg.Runs[0].Attempt != 1 ||
+					late < 0 || late > time.Second {
 					t.Errorf("%+v %v, %v late", msg.Runs, err, late)
 				}
 				n.stop()
@@ -153,11 +155,13 @@ func TestStoreOutage(t *testing.T) {
 		n := start(t, f)
 		c := n.consume("q", 10, success)
 		for i := range 20 {
-			if _, err := n.PutJob(ctx, carillon.Job{Name: fmt.Sprint(i), Due: carillon.In(time.Minute), Target: carillon.WorkerQueue("q")}); err != nil {
+			if _, err := n.PutJob(ctx, carillon.Job{Name: fmt.Sprint(i), Due: carillon.In(time.Minute),
+				Target: carillon.WorkerQueue("q")}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		kept, err := n.PutJob(ctx, carillon.Job{Name: "kept", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("nobody")})
+		kept, err := n.PutJob(ctx, carillon.Job{Name: "kept", Due: carillon.In(time.Hour),
+			Target: carillon.WorkerQueue("nobody")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +184,8 @@ func TestStoreOutage(t *testing.T) {
 		if _, err := n.GetJob(ctx, carillon.Key{Namespace: "default", Name: "never put"}); !errors.Is(err, carillon.NotFound) {
 			t.Errorf("a job that is not there: %v", err)
 		}
-		if _, err := n.PutJob(ctx, carillon.Job{Name: "x", Target: carillon.WorkerQueue("q")}); !errors.Is(err, carillon.Unavailable) {
+		if _, err := n.PutJob(ctx, carillon.Job{Name: "x",
+			Target: carillon.WorkerQueue("q")}); !errors.Is(err, carillon.Unavailable) {
 			t.Fatalf("got %v", err)
 		}
 		f.fail(nil)

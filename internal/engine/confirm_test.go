@@ -31,7 +31,8 @@ func TestAnAttemptInForceIsConfirmed(t *testing.T) {
 				ask := func(confirm bool) {
 					t.Helper()
 					beat := carillon.Heartbeat{Token: run.Token, RunID: run.ID, Confirm: confirm}
-					if err := old.Send(context.Background(), carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{beat}}); err != nil {
+					if err := old.Send(context.Background(),
+						carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{beat}}); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Second)

@@ -80,13 +80,16 @@ func TestAStreamWhosePartitionMovesOn(t *testing.T) {
 		after time.Duration
 		again int
 	}{
-		"back":                          {[]int{1, 0}, nil, 10 * time.Minute, 0},
-		"back, twice":                   {[]int{1, 0, 1, 0}, nil, 10 * time.Minute, 0},
-		"to a third node":               {[]int{1, 2}, nil, 10 * time.Minute, 0},
-		"back, and to a third node":     {[]int{1, 0, 2}, nil, 10 * time.Minute, 0},
-		"back, and it ends":             {[]int{1, 0}, func(old *engine.Engine, ds []partition.Delivery) { old.Undelivered([]string{ds[0].Run.Token}) }, time.Second, 1},
-		"to a third, and is killed":     {[]int{1, 2}, func(old *engine.Engine, _ []partition.Delivery) { stop(t, old) }, 31 * time.Second, 1},
-		"back and on, and it is killed": {[]int{1, 0, 2}, func(old *engine.Engine, _ []partition.Delivery) { stop(t, old) }, 31 * time.Second, 1},
+		"back":                      {[]int{1, 0}, nil, 10 * time.Minute, 0},
+		"back, twice":               {[]int{1, 0, 1, 0}, nil, 10 * time.Minute, 0},
+		"to a third node":           {[]int{1, 2}, nil, 10 * time.Minute, 0},
+		"back, and to a third node": {[]int{1, 0, 2}, nil, 10 * time.Minute, 0},
+		"back, and it ends": {[]int{1, 0},
+			func(old *engine.Engine, ds []partition.Delivery) { old.Undelivered([]string{ds[0].Run.Token}) }, time.Second, 1},
+		"to a third, and is killed": {[]int{1, 2},
+			func(old *engine.Engine, _ []partition.Delivery) { stop(t, old) }, 31 * time.Second, 1},
+		"back and on, and it is killed": {[]int{1, 0, 2},
+			func(old *engine.Engine, _ []partition.Delivery) { stop(t, old) }, 31 * time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -206,7 +209,8 @@ func startStreams(t *testing.T, nodes int, change func(*engine.Config)) (f *flee
 	t.Helper()
 	f = &fleet{t: t, store: memory.New(memory.Options{Partitions: 1}), all: []int{0}}
 	for i := range nodes {
-		c := engine.Config{Store: f.store, Node: fmt.Sprint("node-", i), Standby: true, Peers: peers{f}, LeaseTTL: 4 * time.Second}
+		c := engine.Config{Store: f.store, Node: fmt.Sprint("node-", i), Standby: true, Peers: peers{f},
+			LeaseTTL: 4 * time.Second}
 		if change != nil {
 			change(&c)
 		}

@@ -75,7 +75,8 @@ func succeed(e *engine.Engine, ds []partition.Delivery) *verdicts {
 	v := &verdicts{}
 	var rs []partition.Report
 	for _, d := range ds {
-		rs = append(rs, partition.Report{From: v, Result: carillon.Result{Token: d.Run.Token, RunID: d.Run.ID, Outcome: carillon.OutcomeSuccess}})
+		rs = append(rs, partition.Report{From: v,
+			Result: carillon.Result{Token: d.Run.Token, RunID: d.Run.ID, Outcome: carillon.OutcomeSuccess}})
 	}
 	e.Reports(rs)
 	time.Sleep(time.Second)
@@ -84,7 +85,8 @@ func succeed(e *engine.Engine, ds []partition.Delivery) *verdicts {
 }
 
 func daprJob(name string) carillon.Job {
-	return carillon.Job{Name: "dapr/app/x/" + name, Due: carillon.In(time.Second), Target: carillon.Target{Dapr: &carillon.DaprTarget{AppID: "x"}}}
+	return carillon.Job{Name: "dapr/app/x/" + name, Due: carillon.In(time.Second),
+		Target: carillon.Target{Dapr: &carillon.DaprTarget{AppID: "x"}}}
 }
 
 func putDapr(t *testing.T, e *engine.Engine, n int) {

@@ -127,7 +127,8 @@ func (d *dependencies) link(ctx context.Context, reqs []partition.PutRequest, ba
 		j := reqs[i].Job
 		reqs[i].Waits = nil
 		for k, name := range j.DependsOn {
-			w := &wanted{i, k, batch, partition.Dependency{Of: carillon.Key{Namespace: j.Namespace, Name: name}, Name: j.Name}, false}
+			w := &wanted{i, k, batch, partition.Dependency{Of: carillon.Key{Namespace: j.Namespace,
+				Name: name}, Name: j.Name}, false}
 			reqs[i].Waits = append(reqs[i].Waits, store.Wait{Name: name})
 			p := d.partitions.of(w.dependency.Of)
 			byPart[p] = append(byPart[p], w)
@@ -229,7 +230,8 @@ func certain(err error) error {
 const historyPage = 20
 
 // lastSuccess returns the run of a job that ended last, if it succeeded.
-func (d *dependencies) lastSuccess(ctx context.Context, p *partitionRunner, key carillon.Key) (id identity.Run, ok bool, err error) {
+func (d *dependencies) lastSuccess(ctx context.Context, p *partitionRunner,
+	key carillon.Key) (id identity.Run, ok bool, err error) {
 	last, err := d.lastRun(ctx, p, key)
 	return last.ID, last.Status == carillon.RunSucceeded, err
 }

@@ -81,7 +81,8 @@ func (l *ledger) take(r carillon.Run) *carillon.Result {
 // graph returns a chain, a diamond and a recurring job that follows another.
 func graph() []carillon.Job {
 	job := func(name string, after ...string) carillon.Job {
-		return carillon.Job{Name: name, DependsOn: after, Target: carillon.WorkerQueue("q"), Lease: 5 * time.Second, Timeout: 10 * time.Second}
+		return carillon.Job{Name: name, DependsOn: after, Target: carillon.WorkerQueue("q"),
+			Lease: 5 * time.Second, Timeout: 10 * time.Second}
 	}
 	source, sink := job("source"), job("sink", "source")
 	source.Schedule, source.Repeats, sink.Schedule = "@every 5s", 4, "@every 1s"
@@ -142,7 +143,8 @@ func graphUnderFaults(t *testing.T, seed uint64) {
 	time.Sleep(2 * time.Minute)
 	wantGraph(t, n, l, seed%8 == 0)
 	for _, j := range []string{"source", "sink"} {
-		if _, err := n.DeleteJob(ctx, carillon.Key{Namespace: "default", Name: j}); err != nil && !errors.Is(err, carillon.NotFound) {
+		if _, err := n.DeleteJob(ctx, carillon.Key{Namespace: "default", Name: j}); err != nil &&
+			!errors.Is(err, carillon.NotFound) {
 			t.Fatal(err)
 		}
 	}
@@ -203,11 +205,13 @@ func TestAPutIsToldOfWhatHasSucceededAndOfWhatIsUnknown(t *testing.T) {
 		if _, err := n.PutJob(ctx, carillon.Job{Name: "done", Target: carillon.WorkerQueue("q")}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.PutJob(ctx, carillon.Job{Name: "there", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}); err != nil {
+		if _, err := n.PutJob(ctx, carillon.Job{Name: "there", Due: carillon.In(time.Hour),
+			Target: carillon.WorkerQueue("q")}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		put, err := n.PutJob(ctx, carillon.Job{Name: "x", DependsOn: []string{"nobody", "done", "there"}, Target: carillon.WorkerQueue("q")})
+		put, err := n.PutJob(ctx, carillon.Job{Name: "x", DependsOn: []string{"nobody", "done", "there"},
+			Target: carillon.WorkerQueue("q")})
 		if err != nil || len(put.Warnings) != 1 || put.Warnings[0][:14] != "depends_on[0]:" {
 			t.Fatalf("warnings %q, %v", put.Warnings, err)
 		}
@@ -238,7 +242,8 @@ func TestADeleteAfterARestartEndsTriggeredRuns(t *testing.T) {
 		disk := memory.New(memory.Options{Partitions: 1})
 		n := start(t, disk)
 		c := n.consume("q", 5, silent)
-		job := carillon.Job{Namespace: "default", Name: "a", Schedule: "@yearly", Lease: 5 * time.Hour, Target: carillon.WorkerQueue("q")}
+		job := carillon.Job{Namespace: "default", Name: "a", Schedule: "@yearly", Lease: 5 * time.Hour,
+			Target: carillon.WorkerQueue("q")}
 		if _, err := n.PutJob(ctx, job); err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +313,8 @@ func TestLettersAcrossNodes(t *testing.T) {
 			}
 			first, second := f.at(0, 0), f.at(1, 0)
 			source := carillon.Job{Name: first, Schedule: "@every 2s", Repeats: 10, Target: carillon.WorkerQueue("q")}
-			sink := carillon.Job{Name: second, Schedule: "@every 1s", DependsOn: []string{first}, Target: carillon.WorkerQueue("q")}
+			sink := carillon.Job{Name: second, Schedule: "@every 1s", DependsOn: []string{first},
+				Target: carillon.WorkerQueue("q")}
 			for i, j := range []carillon.Job{source, sink} {
 				if _, err := f.nodes[i].PutJob(ctx, j); err != nil {
 					t.Fatal(err)
@@ -336,7 +342,8 @@ func TestAnUnknownNameAcrossNodes(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 4}), 2, nil)
 		f.deal(byParity)
 		f.settled()
-		put, err := f.nodes[0].PutJob(context.Background(), carillon.Job{Name: f.at(0, 0), DependsOn: []string{f.at(1, 0)}, Target: carillon.WorkerQueue("q")})
+		put, err := f.nodes[0].PutJob(context.Background(),
+			carillon.Job{Name: f.at(0, 0), DependsOn: []string{f.at(1, 0)}, Target: carillon.WorkerQueue("q")})
 		if err != nil || len(put.Warnings) != 1 {
 			t.Errorf("%+v %v", put.Warnings, err)
 		}
@@ -366,7 +373,8 @@ func TestALateLetter(t *testing.T) {
 			n.consume("q", 5, l.take)
 		}
 		first, second := f.at(0, 0), f.at(1, 0)
-		if _, err := f.nodes[0].PutJob(ctx, carillon.Job{Name: first, Schedule: "@every 1h", Target: carillon.WorkerQueue("q")}); err != nil {
+		if _, err := f.nodes[0].PutJob(ctx,
+			carillon.Job{Name: first, Schedule: "@every 1h", Target: carillon.WorkerQueue("q")}); err != nil {
 			t.Fatal(err)
 		}
 		sink := carillon.Job{Name: second, Schedule: "@every 10s", DependsOn: []string{first}, Target: carillon.WorkerQueue("q")}

@@ -349,7 +349,8 @@ func (e *Engine) hanging(cause error) error {
 	var writes []string
 	for _, p := range e.parts {
 		if since := p.figures.writing.Load(); since != 0 {
-			writes = append(writes, fmt.Sprintf("partition %d for %v", p.number, time.Duration(e.elapsed()-since).Round(time.Millisecond)))
+			writes = append(writes, fmt.Sprintf("partition %d for %v", p.number,
+				time.Duration(e.elapsed()-since).Round(time.Millisecond)))
 		}
 	}
 	if len(writes) == 0 {

@@ -70,7 +70,8 @@ func (l lineLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.D
 	return terms, err
 }
 
-func (l lineLeaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) (lost []store.Holding, err error) {
+func (l lineLeaser) Renew(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) (lost []store.Holding, err error) {
 	err = l.l.do("renew", func() (err error) { lost, err = l.Leaser.Renew(ctx, node, held, ttl); return err })
 	return lost, err
 }
@@ -157,7 +158,8 @@ func TestATermLostForGood(t *testing.T) {
 		f, lines := startLines(t)
 		lines[0].set(failing(false, "apply"))
 		for p := range f.all {
-			if _, err := f.nodes[0].PutJob(context.Background(), carillon.Job{Name: f.at(p, 0), Target: carillon.WorkerQueue("q")}); err == nil {
+			if _, err := f.nodes[0].PutJob(context.Background(),
+				carillon.Job{Name: f.at(p, 0), Target: carillon.WorkerQueue("q")}); err == nil {
 				t.Fatal("it was put")
 			}
 		}
@@ -173,7 +175,8 @@ func TestATermLostWhileItIsHandedOver(t *testing.T) {
 		f, lines := startLines(t)
 		f.nodes[0].consume("q", 10, func(carillon.Run) *carillon.Result { return nil })
 		for p := range f.all {
-			if _, err := f.nodes[0].PutJob(context.Background(), carillon.Job{Name: f.at(p, 0), Target: carillon.WorkerQueue("q")}); err != nil {
+			if _, err := f.nodes[0].PutJob(context.Background(),
+				carillon.Job{Name: f.at(p, 0), Target: carillon.WorkerQueue("q")}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -224,7 +227,8 @@ func TestAReleaseThatFails(t *testing.T) {
 func TestALeaseThatRunsOutWithinARound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, lines := startLines(t)
-		if _, err := f.nodes[0].PutJob(context.Background(), carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}); err != nil {
+		if _, err := f.nodes[0].PutJob(context.Background(),
+			carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute) // it is parked
@@ -349,7 +353,8 @@ func TestADrainDoesNotWaitForATerm(t *testing.T) {
 		f, lines := startLines(t)
 		lines[0].set(failing(false, "apply", "claim"))
 		for p := range f.all {
-			if _, err := f.nodes[0].PutJob(context.Background(), carillon.Job{Name: f.at(p, 0), Target: carillon.WorkerQueue("q")}); err == nil {
+			if _, err := f.nodes[0].PutJob(context.Background(),
+				carillon.Job{Name: f.at(p, 0), Target: carillon.WorkerQueue("q")}); err == nil {
 				t.Fatal("it was put")
 			}
 		}

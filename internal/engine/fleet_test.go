@@ -117,7 +117,8 @@ func TestAStandbyOwnsNothing(t *testing.T) {
 		n := f.nodes[0]
 		began := time.Now()
 		_, err := n.PutJob(context.Background(), carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")})
-		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || e.Unknown || !errors.Is(err, engine.ErrNotOwner) {
+		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || e.Unknown ||
+			!errors.Is(err, engine.ErrNotOwner) {
 			t.Errorf("got %v", err)
 		}
 		if time.Since(began) > 0 || len(n.Holdings()) > 0 || n.Ready() != nil {
@@ -178,9 +179,11 @@ func TestAStoppedNodeSaysThatItOwnsNothing(t *testing.T) {
 		f.stop()
 		job := carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}
 		_, alone := n.PutJob(context.Background(), job)
-		_, many := n.PutJobs(context.Background(), []carillon.Job{job, {Name: "b", Target: job.Target}, {Name: "c", Target: job.Target}})
+		_, many := n.PutJobs(context.Background(),
+			[]carillon.Job{job, {Name: "b", Target: job.Target}, {Name: "c", Target: job.Target}})
 		for _, err := range []error{alone, many} {
-			if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || e.Unknown || !errors.Is(err, engine.ErrNotOwner) {
+			if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable ||
+				e.Unknown || !errors.Is(err, engine.ErrNotOwner) {
 				t.Errorf("got %v", err)
 			}
 		}
@@ -258,7 +261,8 @@ func TestAResultThroughTheOldNode(t *testing.T) {
 		f.settled()
 		for range 10 {
 			time.Sleep(5 * time.Second)
-			if err := old.Send(context.Background(), carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: run.Token, RunID: run.ID}}}); err != nil {
+			if err := old.Send(context.Background(),
+				carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: run.Token, RunID: run.ID}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -269,7 +273,8 @@ func TestAResultThroughTheOldNode(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got, err := f.nodes[1].GetRun(context.Background(), "default", run.ID); err != nil || got.Status != carillon.RunSucceeded || got.Attempt != 1 {
+		if got, err := f.nodes[1].GetRun(context.Background(), "default", run.ID); err != nil ||
+			got.Status != carillon.RunSucceeded || got.Attempt != 1 {
 			t.Errorf("%+v %v", got, err)
 		}
 		if old.heard().acks != 1 {
@@ -308,7 +313,8 @@ func TestAnAttemptThatIsNeverAnswered(t *testing.T) {
 				ctx := context.Background()
 				n := f.nodes[0]
 				n.consume("q", 1, func(carillon.Run) *carillon.Result { return nil })
-				j := carillon.Job{Name: f.at(0, 0), Target: carillon.WorkerQueue("q"), Lease: 5 * time.Second, Timeout: 30 * time.Second}
+				j := carillon.Job{Name: f.at(0, 0), Target: carillon.WorkerQueue("q"), Lease: 5 * time.Second,
+					Timeout: 30 * time.Second}
 				if _, err := n.PutJob(ctx, j); err != nil {
 					t.Fatal(err)
 				}
@@ -320,7 +326,8 @@ func TestAnAttemptThatIsNeverAnswered(t *testing.T) {
 					f.deal(func(int) int { return 1 })
 				} else {
 					s.fail(func(func() error) error { return errors.New("the disk is full") })
-					if _, err := n.PutJob(ctx, carillon.Job{Name: f.at(0, 1), Target: carillon.WorkerQueue("other")}); err == nil {
+					if _, err := n.PutJob(ctx,
+						carillon.Job{Name: f.at(0, 1), Target: carillon.WorkerQueue("other")}); err == nil {
 						t.Fatal("it was put")
 					}
 				}

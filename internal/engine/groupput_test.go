@@ -45,7 +45,8 @@ func TestBatchesInOneLaneShareAWrite(t *testing.T) {
 			all.Go(func() {
 				list := make([]carillon.Job, jobs)
 				for i := range list {
-					list[i] = carillon.Job{Name: fmt.Sprint(batch, "/", i), Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
+					list[i] = carillon.Job{Name: fmt.Sprint(batch, "/", i), Due: carillon.In(time.Hour),
+						Target: carillon.WorkerQueue("q")}
 				}
 				if _, err := n.PutJobs(context.Background(), list); err != nil {
 					t.Error(err)
@@ -77,7 +78,8 @@ func TestABatchThatCannotBeOneWriteIsStoredWhole(t *testing.T) {
 		}
 		var all sync.WaitGroup
 		all.Go(func() { // keeps the store busy, so that the delete waits
-			if _, err := n.PutJob(ctx, carillon.Job{Name: "other", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}); err != nil {
+			if _, err := n.PutJob(ctx, carillon.Job{Name: "other", Due: carillon.In(time.Hour),
+				Target: carillon.WorkerQueue("q")}); err != nil {
 				t.Error(err)
 			}
 		})

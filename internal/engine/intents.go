@@ -301,7 +301,8 @@ func (b *batch) applyIn(ctx context.Context, p *partitionRunner, indices []int) 
 
 // storeShare has a partition store its share of a batch. stored gets the results of the puts, on the lane's
 // goroutine and before they are durable.
-func storeShare(ctx context.Context, p *partitionRunner, s *partition.Share, stored func([]carillon.PutResult)) (struct{}, error) {
+func storeShare(ctx context.Context, p *partitionRunner, s *partition.Share,
+	stored func([]carillon.PutResult)) (struct{}, error) {
 	c := call{pending: true, of: s.Batch}
 	for i := range s.Reqs {
 		c.refs = append(c.refs, store.Ref{Key: s.Reqs[i].Job.Key()})
@@ -445,7 +446,8 @@ func (p *partitionRunner) seeThrough(shard store.Shard, id string, term store.Te
 	}
 	reqs, err := partition.ReadIntents(records)
 	if err != nil {
-		p.e.log.Error("the intent of a batch cannot be read; its jobs are not stored", "partition", p.number, "batch", id, "error", err)
+		p.e.log.Error("the intent of a batch cannot be read; its jobs are not stored", "partition", p.number,
+			"batch", id, "error", err)
 		return nil
 	}
 	b := &batch{all: p.e.batches, id: id, turn: newTurn(), coordinator: p, term: term, reqs: reqs, byPart: p.e.byPartition(reqs),

@@ -69,7 +69,8 @@ func TestACoordinatorThatPauses(t *testing.T) {
 				arrive, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 				kept = append(kept, func() {
 					defer cancel()
-					if _, err := engine.Send(arrive, f.nodes[1], p, m); err != nil && carillon.KindOf(err) != carillon.DeadlineExceeded {
+					if _, err := engine.Send(arrive, f.nodes[1], p, m); err != nil &&
+						carillon.KindOf(err) != carillon.DeadlineExceeded {
 						t.Error(err)
 					}
 				})
@@ -89,7 +90,8 @@ func TestACoordinatorThatPauses(t *testing.T) {
 			f.deal(func(p int) int { return max(1, min(p, 2)) }) // deposed, between two tries
 			f.settled()
 			err := <-ended
-			if e, ok := errors.AsType[*carillon.Error](err); err != nil && (!ok || !e.Unknown || errors.Is(err, engine.ErrNotOwner)) {
+			if e, ok := errors.AsType[*carillon.Error](err); err != nil &&
+				(!ok || !e.Unknown || errors.Is(err, engine.ErrNotOwner)) {
 				t.Errorf("the caller is told %v", err)
 			}
 			time.Sleep(time.Second)

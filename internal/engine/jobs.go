@@ -41,9 +41,10 @@ func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
 	}
 	key := req.Job.Key()
 	req.At = at
-	put, err := inRound(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
-		return p.m.Jobs.Put(now, req)
-	})
+	put, err := inRound(ctx, j.partitions.of(key), editCall(key),
+		func(p *partitionRunner, now int64) (carillon.PutResult, error) {
+			return p.m.Jobs.Put(now, req)
+		})
 	if err != nil {
 		return put, err
 	}
@@ -113,9 +114,10 @@ func (j *jobs) patch(ctx context.Context, key carillon.Key, patch carillon.Patch
 	if err != nil {
 		return carillon.PutResult{}, err
 	}
-	put, err := inRound(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.PutResult, error) {
-		return p.m.Jobs.Patch(now, at, key, patch, waits...)
-	})
+	put, err := inRound(ctx, j.partitions.of(key), editCall(key),
+		func(p *partitionRunner, now int64) (carillon.PutResult, error) {
+			return p.m.Jobs.Patch(now, at, key, patch, waits...)
+		})
 	if err != nil {
 		return put, err
 	}
@@ -215,7 +217,8 @@ func deletePages(ctx context.Context, p *partitionRunner, namespace, prefix stri
 	total, after := 0, ""
 	var term store.Term
 	for {
-		keys, err := p.e.names(ctx, p, store.ListQuery{Namespace: namespace, Prefix: prefix, After: after, Limit: carillon.MaxBatch, MaxSpec: 1})
+		keys, err := p.e.names(ctx, p, store.ListQuery{Namespace: namespace, Prefix: prefix, After: after,
+			Limit: carillon.MaxBatch, MaxSpec: 1})
 		if err != nil || len(keys) == 0 {
 			return total, err
 		}

@@ -17,7 +17,8 @@ func TestDeletesAreDurableBeforeTheyAreAcknowledged(t *testing.T) {
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 1})}
 		n := start(t, f)
 		for _, name := range []string{"p/a", "p/b"} {
-			if _, err := n.PutJob(ctx, carillon.Job{Name: name, Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}); err != nil {
+			if _, err := n.PutJob(ctx, carillon.Job{Name: name, Due: carillon.In(time.Hour),
+				Target: carillon.WorkerQueue("q")}); err != nil {
 				t.Fatal(err)
 			}
 		}

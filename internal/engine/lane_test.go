@@ -50,7 +50,8 @@ func putAll(n *node, jobs int) []error {
 	var all sync.WaitGroup
 	for i := range jobs {
 		all.Go(func() {
-			_, errs[i] = n.PutJob(context.Background(), carillon.Job{Name: fmt.Sprint(i), Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")})
+			_, errs[i] = n.PutJob(context.Background(),
+				carillon.Job{Name: fmt.Sprint(i), Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")})
 		})
 	}
 	all.Wait()
@@ -135,7 +136,8 @@ func TestAClaimDoesNotHoldUpTheLane(t *testing.T) {
 			names[identity.PartitionOf(k, 2)] = k.Name
 		}
 		put := func(p int) error {
-			_, err := n.PutJob(context.Background(), carillon.Job{Name: names[p], Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")})
+			_, err := n.PutJob(context.Background(),
+				carillon.Job{Name: names[p], Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")})
 			return err
 		}
 		f.fail(func(func() error) error { return errors.New("no") })

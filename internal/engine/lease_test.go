@@ -88,7 +88,8 @@ func TestATermThatIsOver(t *testing.T) {
 				if err := n.Ready(); err == nil {
 					t.Error("it is ready")
 				}
-				if _, err := n.PutJob(ctx, carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}); !errors.Is(err, carillon.Unavailable) {
+				if _, err := n.PutJob(ctx,
+					carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}); !errors.Is(err, carillon.Unavailable) {
 					t.Errorf("acknowledged under a term that is over: %v", err)
 				}
 				l.set(nil, false)
@@ -115,14 +116,16 @@ func TestAWriteOnItsWayWhenTheLeaseRunsOut(t *testing.T) {
 		n := start(t, l)
 		f.fail(func(apply func() error) error { time.Sleep(time.Minute); return apply() })
 		l.set(errors.New("the store is out of reach"), false)
-		_, err := n.PutJob(context.Background(), carillon.Job{Name: "a", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")})
+		_, err := n.PutJob(context.Background(),
+			carillon.Job{Name: "a", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")})
 		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || !e.Unknown {
 			t.Errorf("got %v", err)
 		}
 		f.fail(nil)
 		l.set(nil, false)
 		time.Sleep(2 * time.Minute)
-		if _, err := n.GetJob(context.Background(), carillon.Key{Namespace: "default", Name: "a"}); err != nil && !errors.Is(err, carillon.NotFound) {
+		if _, err := n.GetJob(context.Background(),
+			carillon.Key{Namespace: "default", Name: "a"}); err != nil && !errors.Is(err, carillon.NotFound) {
 			t.Error(err)
 		}
 		n.stop()

@@ -180,7 +180,8 @@ func TestLimits(t *testing.T) {
 	}
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
-			w := &town{t: t, rng: rand.New(rand.NewPCG(seed, 14)), store: &faulty{Store: memory.New(memory.Options{Partitions: 4})},
+			w := &town{t: t, rng: rand.New(rand.NewPCG(seed, 14)),
+				store:   &faulty{Store: memory.New(memory.Options{Partitions: 4})},
 				inForce: map[string]int{}, most: map[string]int{}, peak: map[string]int{}, jobs: map[string]string{}}
 			if seed%2 == 1 {
 				w.window = 8

@@ -98,7 +98,8 @@ func (l *lists) mergeRuns(ctx context.Context, parts []*partitionRunner, q store
 }
 
 // runsOf reads runs of several partitions, in the order of parts.
-func (l *lists) runsOf(ctx context.Context, parts []*partitionRunner, q store.RunQuery, cursors map[int][]byte) ([]store.RunRecord, error) {
+func (l *lists) runsOf(ctx context.Context, parts []*partitionRunner, q store.RunQuery,
+	cursors map[int][]byte) ([]store.RunRecord, error) {
 	read := make([][]store.RunRecord, len(parts))
 	err := sideBySide(len(parts), func(i int) error {
 		shard, err := l.partitions.reader(parts[i])

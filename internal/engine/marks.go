@@ -19,7 +19,8 @@ func (bs *batches) sweepMarks(p *partitionRunner, term store.Term, marks map[str
 		if err != nil {
 			return err
 		}
-		left, err := shard.MetaRecords(context.Background(), store.MetaQuery{Kind: store.KindIntent, Prefix: partition.IntentPrefix(id), Limit: 1})
+		left, err := shard.MetaRecords(context.Background(),
+			store.MetaQuery{Kind: store.KindIntent, Prefix: partition.IntentPrefix(id), Limit: 1})
 		if err != nil {
 			return err
 		}

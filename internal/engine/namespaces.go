@@ -50,7 +50,8 @@ func (s *settings) set(n *carillon.Namespace) {
 
 // replace takes over what was read of the namespaces that own selects, unless counts reports that it is out
 // of date. It returns the names of the namespaces that have changed.
-func (s *settings) replace(own func(name string) bool, read map[string]*carillon.Namespace, counts func() bool) (changed []string) {
+func (s *settings) replace(own func(name string) bool, read map[string]*carillon.Namespace,
+	counts func() bool) (changed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !counts() { // asked under the lock, so that a put from here on comes after it

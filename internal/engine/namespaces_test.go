@@ -31,7 +31,8 @@ func TestAStrictNamespace(t *testing.T) {
 		s := memory.New(memory.Options{Partitions: 4})
 		n := start(t, s)
 		job := func(ns, every string) carillon.Job {
-			return carillon.Job{Namespace: ns, Name: "a", Schedule: every, Target: carillon.WorkerQueue("q"), FailurePolicy: retries()}
+			return carillon.Job{Namespace: ns, Name: "a", Schedule: every, Target: carillon.WorkerQueue("q"),
+				FailurePolicy: retries()}
 		}
 		put, err := n.PutJob(ctx, job("lax", "@every 2s"))
 		if err != nil || len(put.Warnings) != 1 {
@@ -121,7 +122,8 @@ func TestSettingsHaveGenerations(t *testing.T) {
 			}
 			n.stop()
 			n = start(t, s)
-			if is, err := n.GetNamespace(ctx, "a"); err != nil || is.Generation != after.Generation || is.Strict != after.Strict ||
+			if is, err := n.GetNamespace(ctx, "a"); err != nil || is.Generation != after.Generation ||
+				is.Strict != after.Strict ||
 				!maps.Equal(is.ConcurrencyLimits, after.ConcurrencyLimits) {
 				t.Errorf("%d: in force is %+v, %v; want %+v", i, is, err, after)
 			}
@@ -146,7 +148,8 @@ func TestOneOfManyPutsOfSettingsWins(t *testing.T) {
 				all.Go(func() {
 					time.Sleep(time.Duration(i) * 300 * time.Millisecond)
 					limits := map[string]int{"k": 10*round + i}
-					_, err := n.PutNamespace(ctx, carillon.Namespace{Name: "a", ConcurrencyLimits: limits, Generation: uint64(round + 1)})
+					_, err := n.PutNamespace(ctx,
+						carillon.Namespace{Name: "a", ConcurrencyLimits: limits, Generation: uint64(round + 1)})
 					switch {
 					case err == nil:
 						taken.Add(1)
@@ -175,7 +178,9 @@ func TestSettingsAreDurable(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.fail(func(func() error) error { return errors.New("no") })
-		if _, err := n.PutNamespace(ctx, carillon.Namespace{Name: "a", Strict: true, ConcurrencyLimits: want.ConcurrencyLimits}); !errors.Is(err, carillon.Unavailable) {
+		if _, err := n.PutNamespace(ctx,
+			carillon.Namespace{Name: "a", Strict: true,
+				ConcurrencyLimits: want.ConcurrencyLimits}); !errors.Is(err, carillon.Unavailable) {
 			t.Fatalf("acknowledged: %v", err)
 		}
 		f.fail(nil)
@@ -195,7 +200,8 @@ func TestSettingsAreDurable(t *testing.T) {
 		if _, err := n.GetNamespace(ctx, "A B"); !errors.Is(err, carillon.InvalidArgument) {
 			t.Error(err)
 		}
-		if _, err := n.PutNamespace(ctx, carillon.Namespace{ConcurrencyLimits: map[string]int{"k": -1}}); !errors.Is(err, carillon.InvalidArgument) {
+		if _, err := n.PutNamespace(ctx,
+			carillon.Namespace{ConcurrencyLimits: map[string]int{"k": -1}}); !errors.Is(err, carillon.InvalidArgument) {
 			t.Error(err)
 		}
 		n.stop()

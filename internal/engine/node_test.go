@@ -72,7 +72,8 @@ func (n *node) consume(queue string, credits int, handle func(carillon.Run) *car
 		n.t.Fatal(err)
 	}
 	c := &consumer{Session: s, done: make(chan struct{})}
-	if err := s.Send(context.Background(), carillon.WorkRequest{Credits: []carillon.Credit{{Queue: queue, N: credits}}}); err != nil {
+	if err := s.Send(context.Background(),
+		carillon.WorkRequest{Credits: []carillon.Credit{{Queue: queue, N: credits}}}); err != nil {
 		n.t.Fatal(err)
 	}
 	go c.run(queue, handle)
@@ -132,7 +133,8 @@ func TestAJobFiresOnceOnTimeAndIsGone(t *testing.T) {
 		n := start(t, memory.New(memory.Options{}))
 		c := n.consume("q", 10, success)
 		began := time.Now()
-		put, err := n.PutJob(ctx, carillon.Job{Name: "hello/world", Due: carillon.In(2 * time.Second), Target: carillon.WorkerQueue("q")})
+		put, err := n.PutJob(ctx, carillon.Job{Name: "hello/world", Due: carillon.In(2 * time.Second),
+			Target: carillon.WorkerQueue("q")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +256,8 @@ func TestAListIsBoundedInBytes(t *testing.T) {
 		const jobs = 90
 		for i := range jobs {
 			data := carillon.Bytes(make([]byte, 1+i%3*(100<<10)), "")
-			j := carillon.Job{Name: fmt.Sprintf("j/%03d", i), Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q"), Data: data}
+			j := carillon.Job{Name: fmt.Sprintf("j/%03d", i), Due: carillon.In(time.Hour),
+				Target: carillon.WorkerQueue("q"), Data: data}
 			if _, err := n.PutJob(ctx, j); err != nil {
 				t.Fatal(err)
 			}

@@ -39,7 +39,8 @@ const orphanGrace = 5 * time.Second
 // add adds the attempts that are in force when a term ends. now is by Engine.elapsed, clock the node's clock.
 // It returns those that the store does not know of: they are to be cancelled at once, since the next owner
 // hands their runs out again.
-func (o *orphans) add(inForce []partition.Handed, token func(string) partition.Token, now, clock int64) (unknown []partition.Cancel) {
+func (o *orphans) add(inForce []partition.Handed, token func(string) partition.Token, now,
+	clock int64) (unknown []partition.Cancel) {
 	known := map[partition.Token]*orphan{}
 	for i := range o.all {
 		known[o.all[i].tok] = &o.all[i]
@@ -54,7 +55,8 @@ func (o *orphans) add(inForce []partition.Handed, token func(string) partition.T
 		case b != nil:
 			b.until = max(b.until, until)
 		default:
-			more = append(more, orphan{Cancel: h.Cancel, tok: tok, until: until, heartbeats: h.Queue.Kind == streamKind && h.Here})
+			more = append(more, orphan{Cancel: h.Cancel, tok: tok, until: until,
+				heartbeats: h.Queue.Kind == streamKind && h.Here})
 		}
 	}
 	o.beatAt = now

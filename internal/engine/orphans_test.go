@@ -35,7 +35,8 @@ func textsOf(beats []heartbeat) (texts []string) {
 func TestOrphansGetHeartbeats(t *testing.T) {
 	const every = int64(partition.KeptHeartbeatInterval)
 	var o orphans
-	o.add([]partition.Handed{handedNo(0, 1, true), handedNo(1, 1, false), handedNo(2, 1, true), handedNo(3, 1, true)}, tokenOf, 10, 0)
+	o.add([]partition.Handed{handedNo(0, 1, true), handedNo(1, 1, false), handedNo(2, 1, true),
+		handedNo(3, 1, true)}, tokenOf, 10, 0)
 	beats := func(now int64, want ...string) {
 		t.Helper()
 		if got := textsOf(o.heartbeats(now, nil)); !slices.Equal(got, want) {
@@ -63,7 +64,8 @@ func TestUnwrittenAttemptsAreNoOrphans(t *testing.T) {
 	h := handedNo(0, 1, true)
 	h.Written = false
 	var o orphans
-	if unknown := o.add([]partition.Handed{h}, tokenOf, 0, 0); len(unknown) != 1 || unknown[0].Token != h.Token || len(o.all) != 0 {
+	if unknown := o.add([]partition.Handed{h}, tokenOf, 0, 0); len(unknown) != 1 ||
+		unknown[0].Token != h.Token || len(o.all) != 0 {
 		t.Errorf("to cancel: %v, orphans: %v", unknown, o.all)
 	}
 }

@@ -51,7 +51,8 @@ func TestASkippedTimeStaysInTheHistory(t *testing.T) {
 			t.Fatalf("history %+v %v", page, err)
 		}
 		n.put(carillon.Job{Name: "once", Due: carillon.In(time.Hour)})
-		if _, err := n.SkipRun(ctx, carillon.Key{Namespace: "default", Name: "once"}); !errors.Is(err, carillon.FailedPrecondition) {
+		if _, err := n.SkipRun(ctx, carillon.Key{Namespace: "default", Name: "once"}); !errors.Is(err,
+			carillon.FailedPrecondition) {
 			t.Fatalf("a one-shot: %v", err)
 		}
 		if _, err := n.SkipRun(ctx, carillon.Key{Namespace: "default", Name: "none"}); !errors.Is(err, carillon.NotFound) {
@@ -132,7 +133,8 @@ func TestProgressIsSeenAndFreesNoRoom(t *testing.T) {
 			}
 			synctest.Wait()
 			got, err := n.GetRun(ctx, "default", run.ID)
-			if err != nil || got.Progress == nil || got.Progress.Percent != float64(10*i) || got.Progress.Message != fmt.Sprint(i) ||
+			if err != nil || got.Progress == nil || got.Progress.Percent != float64(10*i) ||
+				got.Progress.Message != fmt.Sprint(i) ||
 				!got.Progress.At.Equal(time.Now()) || got.Status != carillon.RunRunning || got.Attempt != 1 {
 				t.Fatalf("%d: %+v %v", i, got, err)
 			}
@@ -200,7 +202,8 @@ func TestABacklogGoesByClassWithManySlots(t *testing.T) {
 			batch := make([]carillon.Job, 1000)
 			for k := range batch {
 				batch[k] = carillon.Job{Name: fmt.Sprint(i + k), Due: carillon.In(time.Minute), Target: carillon.WorkerQueue("q")}
-				batch[k].Priority = [...]carillon.Priority{carillon.PriorityCritical, carillon.PriorityLow, carillon.PriorityNormal}[k%3]
+				batch[k].Priority = [...]carillon.Priority{carillon.PriorityCritical, carillon.PriorityLow,
+					carillon.PriorityNormal}[k%3]
 			}
 			if _, err := n.PutJobs(ctx, batch); err != nil {
 				t.Fatal(err)

@@ -101,15 +101,18 @@ func TestRefusal(t *testing.T) {
 		o    *ownership
 		want error
 	}{
-		"unowned":           {inState(unowned), ErrNotOwner},
-		"leaving":           {inState(leaving), ErrNotOwner},
-		"lost":              {inState(lost), ErrNotTaken},
-		"claimed again":     {inState(claiming), ErrNotTaken},
-		"lost to another":   {gone(func(o *ownership) { o.lose(errTaken, true, nil) }), ErrNotOwner},
-		"not wanted":        {gone(func(o *ownership) { o.lose(errTest, false, nil); o.wanted.Store(false) }), ErrNotOwner},
-		"handed over":       {gone(func(o *ownership) { o.leave(1); o.left() }), ErrNotOwner},
-		"another holds it":  {afterClaim(func(o *ownership) { o.contested(errTest, 0) }), ErrNotOwner},
-		"cannot be loaded":  {afterClaim(func(o *ownership) { o.damaged(store.ErrDamaged, pendingRelease{}, 0) }), store.ErrDamaged},
+		"unowned":          {inState(unowned), ErrNotOwner},
+		"leaving":          {inState(leaving), ErrNotOwner},
+		"lost":             {inState(lost), ErrNotTaken},
+		"claimed again":    {inState(claiming), ErrNotTaken},
+		"lost to another":  {gone(func(o *ownership) { o.lose(errTaken, true, nil) }), ErrNotOwner},
+		"not wanted":       {gone(func(o *ownership) { o.lose(errTest, false, nil); o.wanted.Store(false) }), ErrNotOwner},
+		"handed over":      {gone(func(o *ownership) { o.leave(1); o.left() }), ErrNotOwner},
+		"another holds it": {afterClaim(func(o *ownership) { o.contested(errTest, 0) }), ErrNotOwner},
+		"cannot be loaded": {afterClaim(func(o *ownership) {
+			o.damaged(store.ErrDamaged, pendingRelease{},
+				0)
+		}), store.ErrDamaged},
 		"could not be read": {afterClaim(func(o *ownership) { o.claimFailed(errTest, pendingRelease{}) }), ErrNotTaken},
 	} {
 		if err := c.o.refusal(7); !errors.Is(err, c.want) {

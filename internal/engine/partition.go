@@ -193,7 +193,8 @@ func (p *partitionRunner) refuse(in mail) {
 		waiting = len(m.reports) + len(m.losses)
 	})
 	if dropped > 0 {
-		p.e.log.Warn("results were dropped, since nobody owns the partition to take them", "partition", p.number, "results", dropped)
+		p.e.log.Warn("results were dropped, since nobody owns the partition to take them", "partition",
+			p.number, "results", dropped)
 		p.e.dropped(dropped)
 	}
 	switch {

@@ -81,7 +81,8 @@ func (c *crowd) chance(n int) int {
 }
 
 func startCrowd(t *testing.T, seed uint64, s store.Store, nodes int, bad bool, most map[string]int) *crowd {
-	c := &crowd{rng: rand.New(rand.NewPCG(seed, 32)), inForce: map[string]int{}, peak: map[string]int{}, most: most, ran: map[string]bool{}}
+	c := &crowd{rng: rand.New(rand.NewPCG(seed, 32)), inForce: map[string]int{}, peak: map[string]int{},
+		most: most, ran: map[string]bool{}}
 	c.fleet = startFleet(t, s, nodes, func(_ int, cfg *engine.Config) {
 		disk := &faulty{Store: s}
 		book := &landlord{Store: disk}
@@ -139,7 +140,8 @@ func (c *crowd) count(r carillon.Run, by int) {
 // put stores a job at the owner of its partition, and retries.
 func (c *crowd) put(name, key string, due time.Duration) {
 	c.t.Helper()
-	j := carillon.Job{Name: name, ConcurrencyKey: key, Due: carillon.In(due), Lease: 5 * time.Second, Target: carillon.WorkerQueue("q"),
+	j := carillon.Job{Name: name, ConcurrencyKey: key, Due: carillon.In(due), Lease: 5 * time.Second,
+		Target:        carillon.WorkerQueue("q"),
 		FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(20)}
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -171,7 +173,8 @@ func (n *node) consumeMany(queue string, credits int, handle func(carillon.Run) 
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	if err := s.Send(context.Background(), carillon.WorkRequest{Credits: []carillon.Credit{{Queue: queue, N: credits}}}); err != nil {
+	if err := s.Send(context.Background(),
+		carillon.WorkRequest{Credits: []carillon.Credit{{Queue: queue, N: credits}}}); err != nil {
 		n.t.Fatal(err)
 	}
 	go func() {

@@ -242,7 +242,8 @@ func (w *consumerReports) message(macKey []byte) RelayReports {
 		s.Reports = append(s.Reports, r)
 	}
 	for i := range w.heartbeats {
-		s.Heartbeats = append(s.Heartbeats, carillon.Heartbeat{Token: w.heartbeats[i].text, RunID: w.heartbeats[i].tok.Run.String()})
+		s.Heartbeats = append(s.Heartbeats,
+			carillon.Heartbeat{Token: w.heartbeats[i].text, RunID: w.heartbeats[i].tok.Run.String()})
 	}
 	signer := partition.NewSigner(macKey)
 	for i := range w.losses {

@@ -234,7 +234,8 @@ func (rs *runs) CompleteRun(ctx context.Context, namespace string, result carill
 // certain returns a refusal once everything that memory relied on for it is durable. If that were lost, the
 // opposite might become true.
 func (p *partitionRunner) certain(ctx context.Context, refusal error) error {
-	_, err := inRoundSeq(ctx, p, call{}, func(p *partitionRunner, _ int64) (struct{}, uint64, error) { return struct{}{}, p.m.Newest(), nil })
+	_, err := inRoundSeq(ctx, p, call{},
+		func(p *partitionRunner, _ int64) (struct{}, uint64, error) { return struct{}{}, p.m.Newest(), nil })
 	return cmp.Or(err, refusal)
 }
 

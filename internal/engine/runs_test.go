@@ -109,7 +109,8 @@ func TestLargePayloadsAreNotLate(t *testing.T) {
 		c := n.consume("q", jobs, silent)
 		due := carillon.In(time.Minute)
 		for i := range jobs {
-			j := carillon.Job{Name: fmt.Sprint(i), Due: due, Target: carillon.WorkerQueue("q"), Data: carillon.Bytes(make([]byte, 2<<10), "")}
+			j := carillon.Job{Name: fmt.Sprint(i), Due: due, Target: carillon.WorkerQueue("q"),
+				Data: carillon.Bytes(make([]byte, 2<<10), "")}
 			if _, err := n.PutJob(context.Background(), j); err != nil {
 				t.Fatal(err)
 			}
@@ -132,8 +133,9 @@ func TestARunThatEndsOnItsWayCannotBeRedrivenTwice(t *testing.T) {
 		c := n.consume("q", 10, func(carillon.Run) *carillon.Result {
 			return &carillon.Result{Outcome: carillon.OutcomeFailure, Permanent: true}
 		})
-		if _, err := n.PutJob(context.Background(), carillon.Job{Name: "a", Schedule: "@yearly", Target: carillon.WorkerQueue("q"),
-			FailurePolicy: carillon.FailurePolicy{OnExhausted: carillon.ExhaustedDead}}); err != nil {
+		if _, err := n.PutJob(context.Background(),
+			carillon.Job{Name: "a", Schedule: "@yearly", Target: carillon.WorkerQueue("q"),
+				FailurePolicy: carillon.FailurePolicy{OnExhausted: carillon.ExhaustedDead}}); err != nil {
 			t.Fatal(err)
 		}
 		run, err := n.TriggerJob(context.Background(), carillon.Key{Namespace: "default", Name: "a"})

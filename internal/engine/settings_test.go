@@ -30,8 +30,9 @@ func TestSettingsThatCouldNotBeRead(t *testing.T) {
 		f.deal(func(int) int { return 0 })
 		f.settled()
 		put := func() error {
-			_, err := f.nodes[1].PutJob(ctx, carillon.Job{Namespace: "ns", Name: "a", Schedule: "@every 2s", Target: carillon.WorkerQueue("q"),
-				FailurePolicy: retries()})
+			_, err := f.nodes[1].PutJob(ctx,
+				carillon.Job{Namespace: "ns", Name: "a", Schedule: "@every 2s", Target: carillon.WorkerQueue("q"),
+					FailurePolicy: retries()})
 			return err
 		}
 		cut.set(failing(false, "small"))
@@ -82,8 +83,10 @@ func TestSettingsReachEveryNode(t *testing.T) {
 		refused := func() (nodes int) {
 			for _, n := range f.nodes {
 				for i := range 20 {
-					_, err := n.PutJob(ctx, carillon.Job{Namespace: "ns", Name: fmt.Sprint(i), Schedule: "@every 2s", Target: carillon.WorkerQueue("q"),
-						FailurePolicy: retries()})
+					_, err := n.PutJob(ctx,
+						carillon.Job{Namespace: "ns", Name: fmt.Sprint(i), Schedule: "@every 2s",
+							Target:        carillon.WorkerQueue("q"),
+							FailurePolicy: retries()})
 					if errors.Is(err, carillon.InvalidArgument) {
 						nodes++
 						break
@@ -105,7 +108,9 @@ func TestSettingsReachEveryNode(t *testing.T) {
 		}
 		set(true)
 		f.nodes = append(f.nodes, startWith(t, engine.Config{Store: s, Node: "late", Standby: true, Peers: peers{f}}))
-		_, err := f.nodes[3].PutJob(ctx, carillon.Job{Namespace: "ns", Name: "a", Schedule: "@every 2s", Target: carillon.WorkerQueue("q"), FailurePolicy: retries()})
+		_, err := f.nodes[3].PutJob(ctx,
+			carillon.Job{Namespace: "ns", Name: "a", Schedule: "@every 2s", Target: carillon.WorkerQueue("q"),
+				FailurePolicy: retries()})
 		if !errors.Is(err, carillon.InvalidArgument) {
 			t.Errorf("a node that starts does not know: %v", err)
 		}

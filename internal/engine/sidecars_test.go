@@ -36,7 +36,8 @@ type parish struct {
 	twice int // runs delivered again after a success, or to another sidecar while one had it
 }
 
-var parishGates = []sidecar.Gate{{ActorType: "cat", Most: 9}, {ActorType: "cat", Key: "k", Most: 1}, {ActorType: "cat", Key: "l", Most: 2}}
+var parishGates = []sidecar.Gate{{ActorType: "cat", Most: 9}, {ActorType: "cat", Key: "k", Most: 1},
+	{ActorType: "cat", Key: "l", Most: 2}}
 
 const (
 	parishJobs  = 60
@@ -47,11 +48,13 @@ func parishTarget(i int) *carillon.DaprTarget {
 	if i%3 == 0 {
 		return &carillon.DaprTarget{AppID: "x"}
 	}
-	return &carillon.DaprTarget{AppID: "x", ActorType: "cat", ActorID: fmt.Sprint(i), ConcurrencyKey: []string{"", "k", "l"}[i%5%3]}
+	return &carillon.DaprTarget{AppID: "x", ActorType: "cat", ActorID: fmt.Sprint(i),
+		ConcurrencyKey: []string{"", "k", "l"}[i%5%3]}
 }
 
 func parishJob(name string, target *carillon.DaprTarget, size int) carillon.Job {
-	return carillon.Job{Name: target.Prefix() + name, Target: carillon.Target{Dapr: target}, FailurePolicy: carillon.Constant(time.Second), Data: carillon.Bytes(make([]byte, size), "a/b")}
+	return carillon.Job{Name: target.Prefix() + name, Target: carillon.Target{Dapr: target},
+		FailurePolicy: carillon.Constant(time.Second), Data: carillon.Bytes(make([]byte, size), "a/b")}
 }
 
 // gets records what a sidecar got.
@@ -214,7 +217,8 @@ func TestSidecarsComeAndGo(t *testing.T) {
 					w.all.Go(func() { w.fail(f, rnd(6)) })
 				}
 				w.all.Wait()
-				last := sidecar.Hello{Namespace: "default", AppID: "x", Jobs: true, ActorTypes: []string{"cat"}, Gates: parishGates}
+				last := sidecar.Hello{Namespace: "default", AppID: "x", Jobs: true,
+					ActorTypes: []string{"cat"}, Gates: parishGates}
 				w.live(last, rnd(7), time.Hour, true)
 				w.settled(faults)
 				w.stop()

@@ -20,7 +20,8 @@ func (e *Engine) Reports(rs []partition.Report) {
 		}
 		in = append(in, report{tok: tok, Report: &rs[i]})
 	}
-	each(e, in, func(r *report) uint16 { return r.tok.Run.Partition }, func(m *mail, same []report) { m.reports = append(m.reports, same...) })
+	each(e, in, func(r *report) uint16 { return r.tok.Run.Partition },
+		func(m *mail, same []report) { m.reports = append(m.reports, same...) })
 }
 
 // each groups what has come in by partition, and puts each group into that partition's mailbox.
@@ -63,7 +64,8 @@ func (e *Engine) losses(tokens []string, undelivered bool) {
 			in = append(in, loss{tok: tok, undelivered: undelivered})
 		}
 	}
-	each(e, in, func(l *loss) uint16 { return l.tok.Run.Partition }, func(m *mail, same []loss) { m.losses = append(m.losses, same...) })
+	each(e, in, func(l *loss) uint16 { return l.tok.Run.Partition },
+		func(m *mail, same []loss) { m.losses = append(m.losses, same...) })
 }
 
 // Room tells a partition that slots of a queue are reserved for it.

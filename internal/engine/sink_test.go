@@ -103,7 +103,8 @@ func TestRelayedReportsAreRefusedDurably(t *testing.T) {
 			return err
 		},
 		"a beat of another node": func(n *node, r carillon.Run) error {
-			_, err := engine.Send(context.Background(), n, 0, engine.RelayReports{Heartbeats: []carillon.Heartbeat{{Token: r.Token}}})
+			_, err := engine.Send(context.Background(), n, 0,
+				engine.RelayReports{Heartbeats: []carillon.Heartbeat{{Token: r.Token}}})
 			return err
 		},
 	} {
@@ -137,7 +138,8 @@ func TestReportsBesideAResult(t *testing.T) {
 		},
 		"a beat beside a large one": func(e *engine.Engine, v *verdicts, token string) {
 			e.Heartbeats([]carillon.Heartbeat{{Token: token}}, v)
-			e.Reports([]partition.Report{{From: v, Result: carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess, Message: large}}})
+			e.Reports([]partition.Report{{From: v,
+				Result: carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess, Message: large}}})
 		},
 		"progress": func(e *engine.Engine, v *verdicts, token string) {
 			e.Reports([]partition.Report{

@@ -26,7 +26,8 @@ func TestS05SlowStart(t *testing.T) {
 		for i := 0; i < jobs; i += 1000 {
 			batch := make([]carillon.Job, 1000)
 			for k := range batch {
-				batch[k] = carillon.Job{Name: fmt.Sprintf("herd/%d", i+k), Due: carillon.In(time.Duration(5000+i+k) * time.Millisecond),
+				batch[k] = carillon.Job{Name: fmt.Sprintf("herd/%d", i+k),
+					Due:    carillon.In(time.Duration(5000+i+k) * time.Millisecond),
 					Target: carillon.WorkerQueue(fmt.Sprint("q", k%2))}
 				if k%10 == 0 {
 					batch[k].Priority = carillon.PriorityCritical

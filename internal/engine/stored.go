@@ -28,7 +28,8 @@ func (ps *partitions) storedJob(ctx context.Context, key carillon.Key) (carillon
 		return carillon.Job{}, err
 	}
 	if !r.Exists {
-		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name", "there is no job %.64q in namespace %q", key.Name, key.Namespace)
+		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name",
+			"there is no job %.64q in namespace %q", key.Name, key.Namespace)
 	}
 	j, err := codec.DecodeSpec(r.Spec, r.Key)
 	if err != nil {

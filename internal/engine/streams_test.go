@@ -31,7 +31,8 @@ type sidecars struct {
 // boot starts a node that owns nothing.
 func (s *sidecars) boot(i int) {
 	s.t.Helper()
-	c := engine.Config{Store: s.store, Node: fmt.Sprint("node-", i), Standby: true, Peers: peers{s.fleet}, LeaseTTL: 4 * time.Second}
+	c := engine.Config{Store: s.store, Node: fmt.Sprint("node-", i), Standby: true, Peers: peers{s.fleet},
+		LeaseTTL: 4 * time.Second}
 	e := engine.New(c)
 	s.at[i], s.holds[i] = &stream{}, map[string]partition.Delivery{}
 	if err := e.Start(context.Background(), s.at[i]); err != nil {

@@ -80,7 +80,8 @@ func TestWhatANodeHadHandedOutRunsAgain(t *testing.T) {
 		ctx, disk := context.Background(), memory.New(memory.Options{})
 		n, kill := startKillable(t, disk)
 		c := n.consume("q", 1, func(carillon.Run) *carillon.Result { return nil })
-		if _, err := n.PutJob(ctx, carillon.Job{Name: "a", Schedule: "@every 10s", Repeats: 2, Target: carillon.WorkerQueue("q")}); err != nil {
+		if _, err := n.PutJob(ctx, carillon.Job{Name: "a", Schedule: "@every 10s", Repeats: 2,
+			Target: carillon.WorkerQueue("q")}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10*time.Second + 100*time.Millisecond)
@@ -143,7 +144,8 @@ func TestALossOfAnEndedTermTakesNothingBack(t *testing.T) {
 				if again := c.got(); len(again) != 1 {
 					t.Errorf("handed out once more: %+v", again)
 				}
-				if err := n.CompleteRun(ctx, "default", carillon.Result{Token: had[0].Token, Outcome: carillon.OutcomeSuccess}); err != nil {
+				if err := n.CompleteRun(ctx, "default",
+					carillon.Result{Token: had[0].Token, Outcome: carillon.OutcomeSuccess}); err != nil {
 					t.Errorf("its result: %v", err)
 				}
 				n.stop()
@@ -211,7 +213,8 @@ func TestAResultReachesTheNextTerm(t *testing.T) {
 		ctx, disk := context.Background(), memory.New(memory.Options{})
 		n, kill := startKillable(t, disk)
 		c := n.consume("q", 1, func(carillon.Run) *carillon.Result { return nil })
-		if _, err := n.PutJob(ctx, carillon.Job{Name: "a", Schedule: "@every 10s", Target: carillon.WorkerQueue("q")}); err != nil {
+		if _, err := n.PutJob(ctx, carillon.Job{Name: "a", Schedule: "@every 10s",
+			Target: carillon.WorkerQueue("q")}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10*time.Second + 100*time.Millisecond)
@@ -293,7 +296,8 @@ type unrenewedLeaser struct {
 
 func (s *unrenewed) Leaser() store.Leaser { return unrenewedLeaser{s.Store.Leaser(), s} }
 
-func (l unrenewedLeaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+func (l unrenewedLeaser) Renew(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) ([]store.Holding, error) {
 	if l.s.stuck.Load() {
 		return nil, errKilled
 	}
@@ -334,7 +338,8 @@ func TestAGiveBackIsOfWhoHandedItOut(t *testing.T) {
 		ctx, disk := context.Background(), memory.New(memory.Options{Partitions: 1})
 		n, kill := startKillable(t, disk)
 		c := n.consume("q", 1, func(carillon.Run) *carillon.Result { return nil })
-		if _, err := n.PutJob(ctx, carillon.Job{Name: "a", Due: carillon.In(10 * time.Second), Target: carillon.WorkerQueue("q")}); err != nil {
+		if _, err := n.PutJob(ctx, carillon.Job{Name: "a", Due: carillon.In(10 * time.Second),
+			Target: carillon.WorkerQueue("q")}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10*time.Second + 100*time.Millisecond)

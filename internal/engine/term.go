@@ -58,7 +58,8 @@ func (p *partitionRunner) left() {
 // callers are answered. The partition is then claimed again under a new term and loaded again.
 func (p *partitionRunner) lose(cause error) {
 	isUnknown := store.OutcomeOf(cause) == store.Unknown
-	p.e.log.Debug("partition lost its term", "partition", p.number, "epoch", p.own.term.Epoch, "error", cause, "outcome_unknown", isUnknown)
+	p.e.log.Debug("partition lost its term", "partition", p.number, "epoch", p.own.term.Epoch, "error", cause,
+		"outcome_unknown", isUnknown)
 	p.e.ownershipLog.add(ownershipEntry{p.number, 0, ownershipLine{termFailed, cause.Error(), isUnknown}})
 	p.replies.lose(cause, p.lane.inFlight(p), p.e.elapsed())
 	p.takeBack(p.m.Attempts.PendingDeliveries())

@@ -113,7 +113,8 @@ func (b *batch) confirm(ctx context.Context) error {
 
 // retake continues under the coordinator's next term if the intent exists.
 func (b *batch) retake(ctx context.Context) error {
-	term, err := inRound(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (store.Term, error) { return p.own.term, nil })
+	term, err := inRound(ctx, b.coordinator, call{of: b.id},
+		func(p *partitionRunner, _ int64) (store.Term, error) { return p.own.term, nil })
 	if err != nil {
 		return err
 	}

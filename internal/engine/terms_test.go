@@ -84,7 +84,8 @@ func batchOverFailover(t *testing.T, nodes, n, by int) {
 	f.settled()
 	var jobs []carillon.Job
 	for p := range 4 {
-		jobs = append(jobs, carillon.Job{Namespace: "default", Name: f.at(p, 0), Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")})
+		jobs = append(jobs, carillon.Job{Namespace: "default", Name: f.at(p, 0), Due: carillon.In(time.Hour),
+			Target: carillon.WorkerQueue("q")})
 	}
 	jobs[3].DependsOn = []string{jobs[0].Name}
 	s.arm(n, by)
@@ -143,7 +144,8 @@ func waitOverFailover(t *testing.T, nodes, n, by int, puts bool) {
 	for _, node := range f.nodes {
 		node.consume("q", 5, success)
 	}
-	first := carillon.Job{Namespace: "default", Name: f.at(0, 0), Due: carillon.In(30 * time.Second), Target: carillon.WorkerQueue("q")}
+	first := carillon.Job{Namespace: "default", Name: f.at(0, 0), Due: carillon.In(30 * time.Second),
+		Target: carillon.WorkerQueue("q")}
 	second := carillon.Job{Namespace: "default", Name: f.at(1, 0), DependsOn: []string{first.Name}, Target: first.Target}
 	if puts {
 		s.arm(n, by)

@@ -124,7 +124,8 @@ func (d *dependencies) waitersOf(page []store.Record) map[*partitionRunner][]wai
 
 // checkWith registers dependencies with the partition of the jobs depended on, and then looks for missed
 // successes. Of successes after the registration the waiting jobs are told.
-func (d *dependencies) checkWith(p *partitionRunner, term store.Term, of *partitionRunner, list []waiter) (missing int64, err error) {
+func (d *dependencies) checkWith(p *partitionRunner, term store.Term, of *partitionRunner,
+	list []waiter) (missing int64, err error) {
 	ctx, cancel := context.WithTimeout(d.life, answerWithin)
 	defer cancel()
 	edges := make([]partition.Dependency, len(list))
@@ -153,7 +154,8 @@ func (d *dependencies) checkWith(p *partitionRunner, term store.Term, of *partit
 }
 
 // successOf returns the newest finished run of a job and when it ended, if it succeeded.
-func (d *dependencies) successOf(ctx context.Context, p *partitionRunner, key carillon.Key) (id identity.Run, at int64, err error) {
+func (d *dependencies) successOf(ctx context.Context, p *partitionRunner, key carillon.Key) (id identity.Run,
+	at int64, err error) {
 	r, err := d.partitions.stored(ctx, p, store.Ref{Key: key})
 	if err != nil {
 		return id, 0, err

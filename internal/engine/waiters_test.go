@@ -36,7 +36,8 @@ func TestWhatWaitsForNothingCanGoOn(t *testing.T) {
 				ctx := context.Background()
 				n := start(t, memory.New(memory.Options{Partitions: 4}))
 				worker := n.consume("q", 5, success)
-				if _, err := n.PutJob(ctx, carillon.Job{Name: "second", DependsOn: []string{"first"}, Target: target}); err != nil {
+				if _, err := n.PutJob(ctx,
+					carillon.Job{Name: "second", DependsOn: []string{"first"}, Target: target}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(5 * time.Minute)
@@ -90,7 +91,8 @@ func TestASuccessOfBeforeIsNotMissed(t *testing.T) {
 		if of() != 2 {
 			t.Errorf("%d runs after two successes", of())
 		}
-		if j, err := n.GetJob(ctx, carillon.Key{Namespace: "default", Name: "second"}); err != nil || !slices.Equal(j.Status.Missing, []string{"first"}) {
+		if j, err := n.GetJob(ctx, carillon.Key{Namespace: "default", Name: "second"}); err != nil ||
+			!slices.Equal(j.Status.Missing, []string{"first"}) {
 			t.Errorf("the first has ended: %+v, %v", j.Status, err)
 		}
 		n.stop()

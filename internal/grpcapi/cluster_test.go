@@ -21,7 +21,8 @@ type nodes struct {
 }
 
 func (n *nodes) ClusterStatus(context.Context) (carillon.ClusterStatus, error) {
-	return carillon.ClusterStatus{Nodes: []carillon.Node{{ID: "a", Owns: 1}}, Partitions: []carillon.PartitionOwner{{Node: "a", Epoch: 3}}}, n.err
+	return carillon.ClusterStatus{Nodes: []carillon.Node{{ID: "a", Owns: 1}},
+		Partitions: []carillon.PartitionOwner{{Node: "a", Epoch: 3}}}, n.err
 }
 
 func (n *nodes) DrainNode(_ context.Context, id string) error {
@@ -75,7 +76,8 @@ func TestClusterCalls(t *testing.T) {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
-	h, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{Service: "carillon.v1.ClusterService"})
+	h, err := healthpb.NewHealthClient(conn).Check(t.Context(),
+		&healthpb.HealthCheckRequest{Service: "carillon.v1.ClusterService"})
 	if err != nil || h.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		t.Errorf("health: %v, %v", h, err)
 	}

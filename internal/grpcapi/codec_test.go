@@ -51,7 +51,8 @@ func unreadables() map[string][]byte {
 
 // exchange sends one message to a call of any kind and returns how the call ends.
 func exchange(ctx context.Context, conn *grpc.ClientConn, method string, m []byte) error {
-	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.ForceCodecV2(bare{}))
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method,
+		grpc.ForceCodecV2(bare{}))
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,8 @@ func TestWhatCannotBeReadIsTheCallersFault(t *testing.T) {
 				t.Errorf("%s, %s: got %v, want invalid_argument", call, name, err)
 			}
 		}
-		if err := exchange(t.Context(), conn, "/grpc.health.v1.Health/Check", m); status.Code(err) == codes.OK && name != "the codec's mark" {
+		if err := exchange(t.Context(), conn, "/grpc.health.v1.Health/Check",
+			m); status.Code(err) == codes.OK && name != "the codec's mark" {
 			t.Errorf("health, %s: it is answered", name)
 		}
 	}

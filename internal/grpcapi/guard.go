@@ -61,7 +61,8 @@ func (s strict) RecvMsg(m any) error {
 
 // Guard is the interceptor around every unary call, of gRPC and of REST alike: a caller without a deadline
 // gets one, a panic becomes an error, and what is nobody's fault but ours is logged.
-func (s *Service) Guard(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
+func (s *Service) Guard(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+	handler grpc.UnaryHandler) (reply any, err error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.options.CallTimeout)

@@ -63,7 +63,8 @@ func (s *Service) BatchPutJobs(ctx context.Context, m *pb.BatchPutJobsRequest) (
 
 func (s *Service) putBatch(ctx context.Context, ns string, ms []*pb.Job) ([]carillon.PutResult, error) {
 	if len(ms) > carillon.MaxBatch {
-		return nil, carillon.Errorf(carillon.InvalidArgument, "jobs", "%d in one batch; the limit is %d", len(ms), carillon.MaxBatch)
+		return nil, carillon.Errorf(carillon.InvalidArgument, "jobs", "%d in one batch; the limit is %d",
+			len(ms), carillon.MaxBatch)
 	}
 	if err := carillon.ValidateNamespace(namespace(ns)); err != nil {
 		return nil, err // also of a batch that is empty
@@ -146,7 +147,8 @@ func (s *Service) DeleteJob(ctx context.Context, m *pb.DeleteJobRequest) (*pb.De
 // DeleteJobs implements the rpc.
 func (s *Service) DeleteJobs(ctx context.Context, m *pb.DeleteJobsRequest) (*pb.DeleteJobsResponse, error) {
 	if m.GetPrefix() == "" {
-		return nil, carillon.Errorf(carillon.InvalidArgument, "prefix", "must not be empty: it would delete every job of the namespace")
+		return nil, carillon.Errorf(carillon.InvalidArgument, "prefix",
+			"must not be empty: it would delete every job of the namespace")
 	}
 	n, err := s.scheduler.DeleteJobs(ctx, namespace(m.GetNamespace()), m.GetPrefix())
 	if err != nil {

@@ -91,7 +91,8 @@ func TestRefused(t *testing.T) {
 			return err
 		},
 		"from": func() error {
-			_, err := c.PreviewSchedule(ctx, &pb.PreviewScheduleRequest{Schedule: "@daily", From: &timestamppb.Timestamp{Nanos: -1}})
+			_, err := c.PreviewSchedule(ctx,
+				&pb.PreviewScheduleRequest{Schedule: "@daily", From: &timestamppb.Timestamp{Nanos: -1}})
 			return err
 		},
 	}
@@ -145,7 +146,8 @@ func TestUnknownFields(t *testing.T) {
 	_ = work.Send(&pb.WorkRequest{Hello: hello})
 	_, session := work.Recv()
 	for at, err := range map[string]error{"job.target.99": unary, "jobs[1].target.99": bulk, "hello.99": session} {
-		if e := problemOf(t, err); e.Kind != carillon.InvalidArgument || e.Field != at || !strings.Contains(e.Message, "unknown field") {
+		if e := problemOf(t, err); e.Kind != carillon.InvalidArgument || e.Field != at ||
+			!strings.Contains(e.Message, "unknown field") {
 			t.Errorf("%s: got %v", at, e)
 		}
 	}
@@ -170,7 +172,8 @@ func TestPatch(t *testing.T) {
 		key, got = k, p
 		return stored(ctx, p.Job, carillon.PutOptions{})
 	}}, Options{})
-	_, err := c.PatchJob(t.Context(), &pb.PatchJobRequest{Name: "x", Job: &pb.Job{Note: "n"}, Fields: []string{"note", "labels"}, IfGeneration: 3})
+	_, err := c.PatchJob(t.Context(), &pb.PatchJobRequest{Name: "x", Job: &pb.Job{Note: "n"},
+		Fields: []string{"note", "labels"}, IfGeneration: 3})
 	if err != nil || key != (carillon.Key{Namespace: "default", Name: "x"}) {
 		t.Errorf("key %v, %v", key, err)
 	}
@@ -296,14 +299,16 @@ func TestBulk(t *testing.T) {
 		return stream.CloseAndRecv()
 	}
 	reply, err := load([]string{"a", "b"}, nil, []string{"c"})
-	if err != nil || reply.GetStored() != 3 || reply.GetCreated() != 3 || reply.GetChanged() != 3 || reply.GetWarnings()[2] != "c: w" {
+	if err != nil || reply.GetStored() != 3 || reply.GetCreated() != 3 || reply.GetChanged() != 3 ||
+		reply.GetWarnings()[2] != "c: w" {
 		t.Errorf("reply %v, %v", reply, err)
 	}
 	if !slices.Equal(names, []string{"a", "b", "c"}) {
 		t.Errorf("stored %v", names)
 	}
 	_, err = load([]string{"d"}, []string{"bad"})
-	if e := problemOf(t, err); e.Field != "jobs[0].name" || !strings.Contains(e.Message, "the 1 jobs sent in earlier messages are stored") {
+	if e := problemOf(t, err); e.Field != "jobs[0].name" ||
+		!strings.Contains(e.Message, "the 1 jobs sent in earlier messages are stored") {
 		t.Errorf("got %v", e)
 	}
 }

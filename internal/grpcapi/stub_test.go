@@ -82,7 +82,8 @@ type session struct {
 }
 
 func newSession() *session {
-	return &session{sent: make(chan carillon.WorkRequest, 100), toSend: make(chan carillon.WorkResponse), closed: make(chan struct{})}
+	return &session{sent: make(chan carillon.WorkRequest, 100), toSend: make(chan carillon.WorkResponse),
+		closed: make(chan struct{})}
 }
 
 func (s *session) Send(ctx context.Context, r carillon.WorkRequest) error {

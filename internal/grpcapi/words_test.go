@@ -19,7 +19,8 @@ func TestPauses(t *testing.T) {
 		got = p
 		return carillon.Job{Name: k.Name}, nil
 	}}, Options{})
-	if _, err := c.PauseJob(t.Context(), &pb.PauseJobRequest{Name: "x", Note: "why"}); err != nil || got != (carillon.PauseOptions{Paused: true, Note: "why"}) {
+	if _, err := c.PauseJob(t.Context(), &pb.PauseJobRequest{Name: "x", Note: "why"}); err != nil ||
+		got != (carillon.PauseOptions{Paused: true, Note: "why"}) {
 		t.Errorf("pause: %+v, %v", got, err)
 	}
 	_, err := c.ResumeJob(t.Context(), &pb.ResumeJobRequest{Name: "x", Note: "back", CatchUp: true})
@@ -41,7 +42,8 @@ func TestEndOfABackfill(t *testing.T) {
 	if err != nil || !got.From.Equal(from) || !got.To.Equal(now) || !b.GetTo().AsTime().Equal(now) {
 		t.Errorf("without an end: %+v, %v", got, err)
 	}
-	_, err = c.StartBackfill(t.Context(), &pb.StartBackfillRequest{Name: "x", From: timestamppb.New(from), To: timestamppb.New(from), Rate: 2})
+	_, err = c.StartBackfill(t.Context(),
+		&pb.StartBackfillRequest{Name: "x", From: timestamppb.New(from), To: timestamppb.New(from), Rate: 2})
 	if err != nil || !got.To.Equal(from) || got.Rate != 2 {
 		t.Errorf("with an end: %+v, %v", got, err)
 	}
@@ -68,7 +70,8 @@ func TestSkipAndSettings(t *testing.T) {
 		t.Errorf("skip: %v, %v", skip, err)
 	}
 	ns, err := c.PutNamespace(t.Context(), &pb.PutNamespaceRequest{Strict: true, ConcurrencyLimits: map[string]int32{"k": 3}})
-	if err != nil || got.Name != "default" || !got.Strict || !maps.Equal(got.ConcurrencyLimits, map[string]int{"k": 3}) || ns.GetConcurrencyLimits()["k"] != 3 {
+	if err != nil || got.Name != "default" || !got.Strict ||
+		!maps.Equal(got.ConcurrencyLimits, map[string]int{"k": 3}) || ns.GetConcurrencyLimits()["k"] != 3 {
 		t.Errorf("settings: %+v, %v, %v", got, ns, err)
 	}
 }
@@ -95,7 +98,8 @@ func TestResultsOfAWorker(t *testing.T) {
 	}})
 	<-s.sent // what came with the hello
 	got := (<-s.sent).Results
-	if len(got) != 2 || got[0].Outcome != carillon.OutcomeProgress || got[0].Progress != (carillon.Progress{Percent: 50, Message: "half"}) ||
+	if len(got) != 2 || got[0].Outcome != carillon.OutcomeProgress ||
+		got[0].Progress != (carillon.Progress{Percent: 50, Message: "half"}) ||
 		got[1].Outcome != carillon.OutcomeReschedule || !got[1].At.Equal(at) {
 		t.Errorf("the session got %+v", got)
 	}

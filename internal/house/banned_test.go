@@ -28,8 +28,10 @@ var reserved = map[string]struct {
 	pkgs []string
 	why  string
 }{
-	"testing":        {[]string{"store/storetest", "internal/testing/realserver", "internal/testing/chaos"}, "a suite may, the product may not"},
-	"os/exec":        {[]string{"cmd/carillon", "internal/testing/bench", "internal/testing/chaos", "internal/testing/realserver"}, "nothing in the server starts a process"},
+	"testing": {[]string{"store/storetest", "internal/testing/realserver", "internal/testing/chaos"},
+		"a suite may, the product may not"},
+	"os/exec": {[]string{"cmd/carillon", "internal/testing/bench", "internal/testing/chaos",
+		"internal/testing/realserver"}, "nothing in the server starts a process"},
 	"os/signal":      {[]string{"cmd/carillon", "examples/remote"}, "signals belong to the command; the rest takes a context"},
 	"flag":           {nil, "the commands use cobra"},
 	"unsafe":         {nil, "nothing was measured that needs it"},

@@ -100,7 +100,8 @@ func TestTheCoreUsesTheStandardLibraryOnly(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	layers := map[string]layer{".": {floor: 2}, "schedule": {floor: 1}, "store/pebble": {4, []string{"github.com/cockroachdb/pebble/v2"}}}
+	layers := map[string]layer{".": {floor: 2}, "schedule": {floor: 1},
+		"store/pebble": {4, []string{"github.com/cockroachdb/pebble/v2"}}}
 	for _, c := range []struct {
 		from, path string
 		good       bool

@@ -22,7 +22,8 @@ var clocks = []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "T
 
 // outsideWorld are packages of the standard library that do I/O or differ from call to call. net/url and the
 // status codes of net/http are words, not I/O.
-var outsideWorld = []string{"os", "os/exec", "os/signal", "net", "net/rpc", "log", "log/slog", "syscall", "io/fs", "path/filepath",
+var outsideWorld = []string{"os", "os/exec", "os/signal", "net", "net/rpc", "log", "log/slog", "syscall",
+	"io/fs", "path/filepath",
 	"runtime", "runtime/debug", "crypto/rand", "math/rand", "math/rand/v2"}
 
 func TestPurePackages(t *testing.T) {

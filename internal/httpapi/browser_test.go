@@ -80,7 +80,8 @@ func TestTrustedPageInABrowser(t *testing.T) {
 
 	got := visit(t, browser, trusted+"/", said)
 	for what, want := range map[string]saw{
-		"put": {Status: 201, ETag: `"1"`, Location: "/v1/namespaces/default/jobs/from/a/page"}, "patch": {Status: 200, ETag: `"2"`},
+		"put": {Status: 201, ETag: `"1"`,
+			Location: "/v1/namespaces/default/jobs/from/a/page"}, "patch": {Status: 200, ETag: `"2"`},
 		"stale": {Status: 412}, "get": {Status: 200, ETag: `"2"`}, "trigger": {Status: 200}, "delete": {Status: 200},
 		"missing": {Status: 404},
 	} {
@@ -109,7 +110,8 @@ func TestTrustedPageInABrowser(t *testing.T) {
 // startTrusting starts a node and is where it takes REST.
 func startTrusting(t *testing.T, origin string) string {
 	t.Helper()
-	s, err := server.New(server.Config{Store: "memory:", Partitions: 4, DrainGrace: time.Second, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Browsers: server.Browsers{TrustedOrigins: []string{origin}}})
+	s, err := server.New(server.Config{Store: "memory:", Partitions: 4, DrainGrace: time.Second,
+		GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Browsers: server.Browsers{TrustedOrigins: []string{origin}}})
 	if err != nil {
 		t.Fatal(err)
 	}

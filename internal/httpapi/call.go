@@ -39,7 +39,8 @@ func (h *handler) fill(w http.ResponseWriter, r *http.Request, f found, req prot
 	for _, p := range f.params {
 		fd := m.Descriptor().Fields().ByName(protoreflect.Name(p.field))
 		if in := m.Get(fd).String(); in != "" && in != p.value {
-			return carillon.Errorf(carillon.InvalidArgument, p.field, "is %q in the body and %q in the path; leave it out of the body",
+			return carillon.Errorf(carillon.InvalidArgument, p.field,
+				"is %q in the body and %q in the path; leave it out of the body",
 				clip(in), clip(p.value))
 		}
 		m.Set(fd, protoreflect.ValueOfString(p.value))

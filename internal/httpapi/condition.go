@@ -88,7 +88,8 @@ func ifMatch(r *http.Request, generation *uint64) error {
 		return carillon.Errorf(carillon.InvalidArgument, headerIfMatch, `must be a generation in quotes, such as "3"`)
 	}
 	if *generation != 0 && *generation != n {
-		return carillon.Errorf(carillon.InvalidArgument, headerIfMatch, "is %d, and the request says %d; leave one of them out", n, *generation)
+		return carillon.Errorf(carillon.InvalidArgument, headerIfMatch,
+			"is %d, and the request says %d; leave one of them out", n, *generation)
 	}
 	*generation = n
 	return nil

@@ -34,7 +34,8 @@ func checkSyntax(body []byte) error {
 	err := json.Unmarshal(body, &raw)
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		line, column := position(body, syntax.Offset)
-		return carillon.Errorf(carillon.InvalidArgument, "", "the body is not JSON: %s, at line %d, column %d", syntax, line, column)
+		return carillon.Errorf(carillon.InvalidArgument, "",
+			"the body is not JSON: %s, at line %d, column %d", syntax, line, column)
 	}
 	return err
 }
@@ -127,7 +128,8 @@ func oneOf(path string, m protoreflect.Message, fd protoreflect.FieldDescriptor)
 	}
 	if other := m.WhichOneof(od); other != nil {
 		parent := path[:max(0, len(path)-len(fd.Name())-1)]
-		return carillon.Errorf(carillon.InvalidArgument, parent, "both %s and %s are given; it can be one only", other.Name(), fd.Name())
+		return carillon.Errorf(carillon.InvalidArgument, parent,
+			"both %s and %s are given; it can be one only", other.Name(), fd.Name())
 	}
 	return nil
 }

@@ -16,7 +16,8 @@ import (
 // TestEveryFieldInJSON: every field of every message can be written and read back. It fails when the proto
 // gets a kind of field that JSON does not know yet.
 func TestEveryFieldInJSON(t *testing.T) {
-	for _, file := range []protoreflect.FileDescriptor{pb.File_carillon_v1_job_proto, pb.File_carillon_v1_run_proto, pb.File_carillon_v1_scheduler_proto,
+	for _, file := range []protoreflect.FileDescriptor{pb.File_carillon_v1_job_proto,
+		pb.File_carillon_v1_run_proto, pb.File_carillon_v1_scheduler_proto,
 		pb.File_carillon_v1_backfill_proto, pb.File_carillon_v1_namespace_proto} {
 		for i := range file.Messages().Len() {
 			md := file.Messages().Get(i)
@@ -53,7 +54,8 @@ func (f *filler) fill(m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		fd := fields.Get(i)
-		if od := fd.ContainingOneof(); od != nil && !od.IsSynthetic() && fd.Index() != od.Fields().Get(f.variant%od.Fields().Len()).Index() {
+		if od := fd.ContainingOneof(); od != nil && !od.IsSynthetic() &&
+			fd.Index() != od.Fields().Get(f.variant%od.Fields().Len()).Index() {
 			continue
 		}
 		switch {
@@ -114,9 +116,11 @@ func TestPayloads(t *testing.T) {
 		{`{"data":"\u00e9<"}`, `"\u00e9<"`, "application/json", ""},
 		{`{"data":1,"content_type":"application/vnd.x+json; charset=utf-8"}`, `1`, "application/vnd.x+json; charset=utf-8",
 			`{"data":1,"content_type":"application/vnd.x+json; charset=utf-8"}` + "\n"},
-		{`{"content_type":"text/plain","data":"x"}`, `"x"`, "text/plain", `{"data_base64":"Ingi","content_type":"text/plain"}` + "\n"},
+		{`{"content_type":"text/plain","data":"x"}`, `"x"`, "text/plain",
+			`{"data_base64":"Ingi","content_type":"text/plain"}` + "\n"},
 		{`{"data_base64":"/-+_"}`, "\xff\xef\xbf", "", `{"data_base64":"/++/"}` + "\n"},
-		{`{"dataBase64":"eyJhIjoxfQ","contentType":"application/json"}`, `{"a":1}`, "application/json", `{"data":{"a":1},"content_type":"application/json"}` + "\n"},
+		{`{"dataBase64":"eyJhIjoxfQ","contentType":"application/json"}`, `{"a":1}`, "application/json",
+			`{"data":{"a":1},"content_type":"application/json"}` + "\n"},
 		{`{"data_base64":""}`, "", "", "{}\n"},
 		{`{"data_base64":null}`, "", "", "{}\n"},
 	} {

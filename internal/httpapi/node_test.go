@@ -21,7 +21,8 @@ type node struct {
 
 func startNode(t *testing.T) *node {
 	t.Helper()
-	s, err := server.New(server.Config{Store: "memory:", Partitions: 4, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", DrainGrace: time.Second})
+	s, err := server.New(server.Config{Store: "memory:", Partitions: 4, GRPC: "127.0.0.1:0",
+		HTTP: "127.0.0.1:0", DrainGrace: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,13 +14,14 @@ import (
 func TestTheFieldsThatAPatchNames(t *testing.T) {
 	const p = "failure_policy"
 	for body, want := range map[string][]string{
-		`{"note":"x","failure_policy":null}`:                                            {"note", p},
-		`{"failure_policy":{}}`:                                                         nil,
-		`{"failure_policy":{"drop":{}}}`:                                                {p + ".drop"},
-		`{"failure_policy":{"exponential":{}}}`:                                         {p + ".exponential"},
-		`{"failure_policy":{"exponential":null}}`:                                       {p + ".exponential"},
-		`{"failure_policy":{"exponential":null,"constant":{"interval":"1s"}}}`:          {p + ".constant.interval"},
-		`{"failurePolicy":{"exponential":{"maxRetries":null},"onExhausted":"dead"}}`:    {p + ".exponential.max_retries", p + ".on_exhausted"},
+		`{"note":"x","failure_policy":null}`:                                   {"note", p},
+		`{"failure_policy":{}}`:                                                nil,
+		`{"failure_policy":{"drop":{}}}`:                                       {p + ".drop"},
+		`{"failure_policy":{"exponential":{}}}`:                                {p + ".exponential"},
+		`{"failure_policy":{"exponential":null}}`:                              {p + ".exponential"},
+		`{"failure_policy":{"exponential":null,"constant":{"interval":"1s"}}}`: {p + ".constant.interval"},
+		`{"failurePolicy":{"exponential":{"maxRetries":null},"onExhausted":"dead"}}`: {p +
+			".exponential.max_retries", p + ".on_exhausted"},
 		`{"target":{"worker":{"queue":"q"}},"history":{"keep":"1h"},"labels":{"a":""}}`: {"target", "history.keep", "labels"},
 		`{"data":{"failure_policy":{"exponential":1}}}`:                                 {"data"},
 	} {

@@ -18,7 +18,8 @@ func read(t *testing.T, what string, status int, contentType string, body []byte
 	if err := json.Unmarshal(body, &p); err != nil {
 		t.Fatalf("%s: %v in %s", what, err, body)
 	}
-	if contentType != "application/problem+json" || p.Status != status || p.Title == "" || p.Type != "about:blank" || p.Detail == "" {
+	if contentType != "application/problem+json" || p.Status != status || p.Title == "" ||
+		p.Type != "about:blank" || p.Detail == "" {
 		t.Errorf("%s: not a whole problem document: %s %s", what, contentType, body)
 	}
 	return p
@@ -85,7 +86,8 @@ func TestRefused(t *testing.T) {
 		{"GET /v1/namespaces/ns/jobs?page_size=many", ``, 400, "page_size", "whole number"},
 		{"POST /v1/namespaces/ns/jobs:batch", `{"jobs":[{},{"nam":"x"}]}`, 400, "jobs[1].nam", "unknown field"},
 		{"POST /v1/namespaces/ns/jobs:batch", `{"jobs":[null]}`, 400, "jobs[0]", "an object"},
-		{"POST /v1/namespaces/ns/jobs:batch", `{"namespace":"other"}`, 400, "namespace", `"other" in the body and "ns" in the path`},
+		{"POST /v1/namespaces/ns/jobs:batch", `{"namespace":"other"}`, 400, "namespace",
+			`"other" in the body and "ns" in the path`},
 		{"POST /v1/namespaces/ns/jobs/x:trigger?a=b", ``, 400, "a", "unknown query parameter"},
 		{"POST /v1/namespaces/ns/jobs/x:resume", `{"catch_up":"yes"}`, 400, "catch_up", "true or false"},
 		{"POST /v1/namespaces/ns/jobs/x:pause", `{"catch_up":true}`, 400, "catch_up", "unknown field"},
@@ -104,8 +106,10 @@ func TestRefused(t *testing.T) {
 		{"PUT /v1/namespaces/ns", `{"concurrency_limits":{"a":3000000000}}`, 400, "concurrency_limits.a", "out of range"},
 		{"PUT /v1/namespaces/ns", `{"concurrency_limits":{"a":1,"a":2}}`, 400, "concurrency_limits.a", "given twice"},
 		{"PUT /v1/namespaces/ns", `{"name":"other"}`, 400, "name", `"other" in the body and "ns" in the path`},
-		{"POST /v1/namespaces/ns/runs/r:complete", `{"outcome":"progress","progress":{"percent":"50"}}`, 400, "progress.percent", "a number"},
-		{"POST /v1/namespaces/ns/runs/r:complete", `{"outcome":"progress","progress":{"done":5}}`, 400, "progress.done", "unknown field"},
+		{"POST /v1/namespaces/ns/runs/r:complete", `{"outcome":"progress","progress":{"percent":"50"}}`, 400,
+			"progress.percent", "a number"},
+		{"POST /v1/namespaces/ns/runs/r:complete", `{"outcome":"progress","progress":{"done":5}}`, 400,
+			"progress.done", "unknown field"},
 		{"POST /v1/namespaces/ns/runs/r:complete", `{"outcome":"reschedule","at":"1h"}`, 400, "at", "RFC 3339"},
 		{"POST /v1/namespaces/ns/runs/r:complete", `{"outcome":"later"}`, 400, "outcome", "progress, reschedule"},
 		{"POST /v1/schedules:preview", `{"from":"tomorrow"}`, 400, "from", "RFC 3339"},
@@ -125,7 +129,8 @@ func TestRefused(t *testing.T) {
 		what := c.request + " " + c.body
 		p := read(t, what, w.Code, w.Header().Get("Content-Type"), w.Body.Bytes())
 		if w.Code != c.status || p.Field != c.field || !strings.Contains(p.Detail, c.detail) {
-			t.Errorf("%s: status %d, field %q, detail %q; want %d, %q, %q", what, w.Code, p.Field, p.Detail, c.status, c.field, c.detail)
+			t.Errorf("%s: status %d, field %q, detail %q; want %d, %q, %q", what, w.Code, p.Field, p.Detail,
+				c.status, c.field, c.detail)
 		}
 		if e.asked != nil {
 			t.Errorf("%s: reached the service", what)
@@ -193,11 +198,14 @@ func TestErrors(t *testing.T) {
 	}{
 		{carillon.Errorf(carillon.InvalidArgument, "target.http.url", "is no URL"), nil, 400,
 			problem{Code: "invalid_argument", Field: "target.http.url", Detail: "is no URL"}},
-		{carillon.Errorf(carillon.NotFound, "name", "unknown"), nil, 404, problem{Code: "not_found", Field: "name", Detail: "unknown"}},
-		{carillon.Errorf(carillon.AlreadyExists, "name", "is there"), nil, 409, problem{Code: "already_exists", Field: "name", Detail: "is there"}},
+		{carillon.Errorf(carillon.NotFound, "name", "unknown"), nil, 404,
+			problem{Code: "not_found", Field: "name", Detail: "unknown"}},
+		{carillon.Errorf(carillon.AlreadyExists, "name", "is there"), nil, 409,
+			problem{Code: "already_exists", Field: "name", Detail: "is there"}},
 		{carillon.Errorf(carillon.AlreadyExists, "name", "is there"), []string{"If-None-Match", "*"}, 412,
 			problem{Code: "already_exists", Field: "name", Detail: "is there"}},
-		{carillon.Errorf(carillon.FailedPrecondition, "", "old"), []string{"If-Match", `"1"`}, 412, problem{Code: "failed_precondition", Detail: "old"}},
+		{carillon.Errorf(carillon.FailedPrecondition, "", "old"), []string{"If-Match", `"1"`}, 412,
+			problem{Code: "failed_precondition", Detail: "old"}},
 		{&carillon.Error{Kind: carillon.Unavailable, Message: "later", Unknown: true}, nil, 503,
 			problem{Code: "unavailable", Detail: "later", OutcomeUnknown: true}},
 		{errors.New("secret"), nil, 500, problem{Code: "internal", Detail: "internal error; the server's log has the cause"}},
@@ -224,7 +232,8 @@ func TestAReadLeavesNothingOpen(t *testing.T) {
 func TestBodyLimit(t *testing.T) {
 	w := send(api(t, &echo{}, Options{MaxBody: 10}), "PUT /v1/namespaces/ns/jobs/x", `{"note":"0123456789"}`)
 	p := read(t, "too large", w.Code, w.Header().Get("Content-Type"), w.Body.Bytes())
-	if w.Code != http.StatusRequestEntityTooLarge || p.Code != "resource_exhausted" || p.Detail != "the body is larger than 10 bytes" {
+	if w.Code != http.StatusRequestEntityTooLarge || p.Code != "resource_exhausted" ||
+		p.Detail != "the body is larger than 10 bytes" {
 		t.Errorf("status %d, %+v", w.Code, p)
 	}
 }

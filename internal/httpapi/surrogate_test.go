@@ -18,7 +18,8 @@ import (
 // TestHalfACharacterIsRefused: by the field that it is in, wherever that is; a whole pair is taken.
 func TestHalfACharacterIsRefused(t *testing.T) {
 	const whole = `\ud83d\ude00`
-	for _, half := range []string{`\ud800`, `\uD83D`, `\uDE00\ud83d`, `\ude00`, `\ud83d\u0041`, `\\\ud83d`, `\ud83d\\ude00`, `\ud83d\n`, `\ud83d😀`} {
+	for _, half := range []string{`\ud800`, `\uD83D`, `\uDE00\ud83d`, `\ude00`, `\ud83d\u0041`, `\\\ud83d`,
+		`\ud83d\\ude00`, `\ud83d\n`, `\ud83d😀`} {
 		for _, c := range []struct {
 			m                 proto.Message
 			body, field, says string

@@ -16,17 +16,21 @@ var restOf = map[string]struct {
 	method, path string
 	fields       map[string]string
 }{
-	"ResumeJob": {"POST", "/v1/namespaces/{namespace}/jobs/{name}:resume", map[string]string{"namespace": "default", "name": "nightly"}},
-	"SkipRun":   {"POST", "/v1/namespaces/{namespace}/jobs/{name}:skip", map[string]string{"namespace": "default", "name": "nightly"}},
+	"ResumeJob": {"POST", "/v1/namespaces/{namespace}/jobs/{name}:resume",
+		map[string]string{"namespace": "default", "name": "nightly"}},
+	"SkipRun": {"POST", "/v1/namespaces/{namespace}/jobs/{name}:skip",
+		map[string]string{"namespace": "default", "name": "nightly"}},
 	"StartBackfill": {"POST", "/v1/namespaces/{namespace}/jobs/{name}:backfill",
 		map[string]string{"namespace": "default", "name": "nightly"}},
 	"ListBackfills": {"GET", "/v1/namespaces/{namespace}/jobs/{name}:backfills",
 		map[string]string{"namespace": "default", "name": "nightly"}},
-	"GetBackfill":    {"GET", "/v1/namespaces/{namespace}/backfills/{id}", map[string]string{"namespace": "default", "id": "b"}},
-	"CancelBackfill": {"POST", "/v1/namespaces/{namespace}/backfills/{id}:cancel", map[string]string{"namespace": "default", "id": "b"}},
-	"GetNamespace":   {"GET", "/v1/namespaces/{name}", map[string]string{"name": "default"}},
-	"PutNamespace":   {"PUT", "/v1/namespaces/{name}", map[string]string{"name": "default"}},
-	"CompleteRun":    {"POST", "/v1/namespaces/{namespace}/runs/{id}:complete", map[string]string{"namespace": "default", "id": "r"}},
+	"GetBackfill": {"GET", "/v1/namespaces/{namespace}/backfills/{id}", map[string]string{"namespace": "default", "id": "b"}},
+	"CancelBackfill": {"POST", "/v1/namespaces/{namespace}/backfills/{id}:cancel",
+		map[string]string{"namespace": "default", "id": "b"}},
+	"GetNamespace": {"GET", "/v1/namespaces/{name}", map[string]string{"name": "default"}},
+	"PutNamespace": {"PUT", "/v1/namespaces/{name}", map[string]string{"name": "default"}},
+	"CompleteRun": {"POST", "/v1/namespaces/{namespace}/runs/{id}:complete",
+		map[string]string{"namespace": "default", "id": "r"}},
 }
 
 // TestWrongCalls: every field of the calls wrong in turn, over REST and over gRPC: the answer names the

@@ -65,7 +65,10 @@ func TestPartitionsAreEven(t *testing.T) {
 		"numbered levels": func(i int) carillon.Key {
 			return carillon.Key{Namespace: "default", Name: fmt.Sprintf("a/%d/%d", i/100, i%100)}
 		},
-		"namespaces":      func(i int) carillon.Key { return carillon.Key{Namespace: fmt.Sprintf("tenant-%d", i), Name: "nightly"} },
+		"namespaces": func(i int) carillon.Key {
+			return carillon.Key{Namespace: fmt.Sprintf("tenant-%d",
+				i), Name: "nightly"}
+		},
 		"multiples of 64": func(i int) carillon.Key { return carillon.Key{Namespace: "default", Name: fmt.Sprint(i * 64)} },
 		"names with one tail": func(i int) carillon.Key {
 			return carillon.Key{Namespace: "default", Name: fmt.Sprintf("%08x-same-tail", i)}
@@ -101,9 +104,10 @@ func TestUID(t *testing.T) {
 func TestRunIDForEver(t *testing.T) {
 	uid := identity.NewUID(carillon.Key{Namespace: "default", Name: "reports/nightly"}, [8]byte{1, 2, 3, 4, 5, 6, 7, 8})
 	for want, id := range map[string]identity.Run{
-		"0400fgtfkcmucfs0co0g40o40k30e20ot7mecdr78000000":  {Partition: 7, UID: uid, Scheduled: 1_795_226_400_000_000_000},
-		"07vvvgtfkcmucfs0co0g40o40k30e20ot7mecdr7800g3b02": {Partition: 65535, UID: uid, Scheduled: 1_795_226_400_000_000_001, Cause: carillon.CauseTrigger, Seq: 300},
-		"04000000000000000000000000000000000000000000000":  {},
+		"0400fgtfkcmucfs0co0g40o40k30e20ot7mecdr78000000": {Partition: 7, UID: uid, Scheduled: 1_795_226_400_000_000_000},
+		"07vvvgtfkcmucfs0co0g40o40k30e20ot7mecdr7800g3b02": {Partition: 65535, UID: uid,
+			Scheduled: 1_795_226_400_000_000_001, Cause: carillon.CauseTrigger, Seq: 300},
+		"04000000000000000000000000000000000000000000000": {},
 	} {
 		if got := id.String(); got != want {
 			t.Errorf("%+v is %q, want %q", id, got, want)
@@ -171,7 +175,8 @@ func TestOnlyOneTextIsARunID(t *testing.T) {
 
 func TestBadRunIDs(t *testing.T) {
 	good := identity.Run{Seq: 1}.String()
-	for _, bad := range []string{"", "0", "nightly", good[:len(good)-2], good + "00", strings.ToUpper("v" + good[1:]), "10" + good[2:], strings.Repeat("v", 10_000)} {
+	for _, bad := range []string{"", "0", "nightly", good[:len(good)-2], good + "00",
+		strings.ToUpper("v" + good[1:]), "10" + good[2:], strings.Repeat("v", 10_000)} {
 		if _, err := identity.ParseRun(bad); fieldOf(err) != "id" {
 			t.Errorf("%.80q: %v", bad, err)
 		}

@@ -36,7 +36,8 @@ func TestAnswersMatchOutcomes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newRig(t, "a", "b", "c")
 				w.waiting++ // it is not over when all is done
-				s := &faultyWorker{rig: w, session: open(t, w, 12), chance: rand.New(rand.NewPCG(seed, 11)), over: make(chan struct{}),
+				s := &faultyWorker{rig: w, session: open(t, w, 12), chance: rand.New(rand.NewPCG(seed, 11)),
+					over:  make(chan struct{}),
 					doing: map[string]bool{}, said: map[string]int{}, answers: map[string][]string{}}
 				go s.receive()
 				for range 60 {

@@ -14,11 +14,13 @@ func TestCopiesPassOnTheFirstAnswer(t *testing.T) {
 		if !c.none() {
 			t.Error("there are some")
 		}
-		c.add(&node{}, &carillon.WorkRequest{Results: []carillon.Result{{Token: "a"}}, Heartbeats: []carillon.Heartbeat{{Token: "b"}}})
+		c.add(&node{}, &carillon.WorkRequest{Results: []carillon.Result{{Token: "a"}},
+			Heartbeats: []carillon.Heartbeat{{Token: "b"}}})
 		for i, step := range []struct {
 			token                string
 			repeated, firstOfTwo bool
-		}{{"a", false, true}, {"a", true, false}, {"b", false, true}, {"b", true, false}, {"other", false, false}, {"other", false, false}} {
+		}{{"a", false, true}, {"a", true, false}, {"b", false, true}, {"b", true, false}, {"other", false,
+			false}, {"other", false, false}} {
 			repeated, firstOfTwo := c.answer(step.token)
 			if repeated != step.repeated || firstOfTwo != step.firstOfTwo || c.none() {
 				t.Errorf("answer %d: %v, %v", i, repeated, firstOfTwo)

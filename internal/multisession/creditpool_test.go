@@ -103,7 +103,8 @@ func (w *poolModel) check() {
 		w.t.Fatalf("the pool has %d of %d", sum, w.granted)
 	}
 	if real > w.granted || w.granted+w.flight > w.limit {
-		w.t.Fatalf("%d credits are about and %d runs out: %d were granted and %d is the limit", real, w.flight, w.granted, w.limit)
+		w.t.Fatalf("%d credits are about and %d runs out: %d were granted and %d is the limit", real,
+			w.flight, w.granted, w.limit)
 	}
 }
 

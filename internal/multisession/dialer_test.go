@@ -75,7 +75,8 @@ func TestDialerStopsWhatNobodyWants(t *testing.T) {
 func TestDialerBackoff(t *testing.T) {
 	d := newDialer(t.Context(), nil, nil)
 	for _, step := range []struct{ lasted, wait time.Duration }{
-		{0, reconnect.First}, {0, 2 * reconnect.First}, {reconnect.Last, 4 * reconnect.First}, {reconnect.Last + 1, reconnect.First},
+		{0, reconnect.First}, {0, 2 * reconnect.First}, {reconnect.Last,
+			4 * reconnect.First}, {reconnect.Last + 1, reconnect.First},
 	} {
 		if d.lost("a", step.lasted); time.Duration(d.backoffs["a"]) != step.wait {
 			t.Errorf("after %v: %v, want %v", step.lasted, time.Duration(d.backoffs["a"]), step.wait)

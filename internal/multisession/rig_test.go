@@ -73,7 +73,8 @@ func newRig(t *testing.T, addresses ...string) *rig {
 
 // start lets a node come.
 func (w *rig) start(address string) {
-	d := &testNode{rig: w, address: address, bell: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
+	d := &testNode{rig: w, address: address, bell: make(chan struct{}, 1), stop: make(chan struct{}),
+		stopped: make(chan struct{})}
 	d.hub = dispatch.New(d, dispatch.Options{Accept: sessions.Accept(sessions.Options{})})
 	w.mu.Lock()
 	w.nodes[address] = d

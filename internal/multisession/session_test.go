@@ -119,7 +119,8 @@ func TestWithdrawalFromASingleNode(t *testing.T) {
 		s := open(t, w, 10)
 		w.put("a", 0, 3)
 		receiveRuns(t, s, 3)
-		send(t, s, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: -2}, {Queue: "q", N: -100}, {Queue: "q", N: -1}}})
+		send(t, s, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: -2}, {Queue: "q", N: -100},
+			{Queue: "q", N: -1}}})
 		got := 0
 		for answers := 0; answers < 3; {
 			r, err := s.Receive(t.Context())
@@ -151,7 +152,8 @@ func TestGoodbyeReachesAllNodes(t *testing.T) {
 		if len(w.held) != 0 {
 			t.Errorf("%d runs are still held", len(w.held))
 		}
-		if err := s.Send(t.Context(), carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 1}}}); !errors.Is(err, carillon.FailedPrecondition) {
+		if err := s.Send(t.Context(), carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q",
+			N: 1}}}); !errors.Is(err, carillon.FailedPrecondition) {
 			t.Errorf("credits after goodbye: %v", err)
 		}
 		shut(t, s)

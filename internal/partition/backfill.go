@@ -164,5 +164,8 @@ func BackfillOf(r *store.Backfill, partition int) carillon.Backfill {
 
 // SortBackfills sorts the newest first.
 func SortBackfills(list []carillon.Backfill) {
-	slices.SortFunc(list, func(a, b carillon.Backfill) int { return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID)) })
+	slices.SortFunc(list, func(a, b carillon.Backfill) int {
+		return cmp.Or(b.Created.Compare(a.Created),
+			cmp.Compare(b.ID, a.ID))
+	})
 }

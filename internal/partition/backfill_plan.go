@@ -58,7 +58,8 @@ func PlanBackfill(basis BackfillBasis, spec carillon.BackfillSpec) (BackfillPlan
 		return p, carillon.Errorf(carillon.InvalidArgument, "from", "the job's schedule has no time from %s to %s",
 			show(from), show(to))
 	case p.Total > carillon.MaxBackfillRuns:
-		return p, carillon.Errorf(carillon.InvalidArgument, "to", "%s scheduled times are more than the %d of one backfill; shorten the stretch",
+		return p, carillon.Errorf(carillon.InvalidArgument, "to",
+			"%s scheduled times are more than the %d of one backfill; shorten the stretch",
 			atLeast(p.Total, limit), carillon.MaxBackfillRuns)
 	}
 	return p, nil

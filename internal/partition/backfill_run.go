@@ -47,7 +47,8 @@ func (br *BackfillRuns) Basis(key carillon.Key) (BackfillBasis, error) {
 
 // Start creates a backfill of a job. ok is false if the job's schedule has changed since the plan was
 // made.
-func (br *BackfillRuns) Start(now int64, key carillon.Key, spec carillon.BackfillSpec, p BackfillPlan) (b carillon.Backfill, ok bool, err error) {
+func (br *BackfillRuns) Start(now int64, key carillon.Key, spec carillon.BackfillSpec,
+	p BackfillPlan) (b carillon.Backfill, ok bool, err error) {
 	basis, err := br.Basis(key)
 	if err != nil {
 		return b, true, err
@@ -159,8 +160,9 @@ func (br *BackfillRuns) strand(f *backfill, job *entry, now int64) {
 	r := &f.rec
 	left := r.Total - min(r.Begun, r.Total)
 	br.history.add(job.job(), &job.state, store.RunRecord{
-		Key:    job.ref.Key,
-		ID:     identity.Run{Partition: uint16(br.cfg.Partition), UID: r.UID, Scheduled: r.To, Cause: carillon.CauseBackfill, Seq: r.Seq},
+		Key: job.ref.Key,
+		ID: identity.Run{Partition: uint16(br.cfg.Partition), UID: r.UID, Scheduled: r.To,
+			Cause: carillon.CauseBackfill, Seq: r.Seq},
 		Status: carillon.RunSkipped, Reason: ReasonSchedule, Skipped: left, From: r.Next, Due: r.To, Finished: now,
 	})
 	if br.cfg.Events.Skipped != nil {

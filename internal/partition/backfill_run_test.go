@@ -28,7 +28,9 @@ func TestABackfillWhoseZoneHasGoneEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		rec.TimeZone = "Gone/Away"
-		if err := r.shard.Apply(context.Background(), &store.Batch{MetaRecords: []store.MetaRecord{{Kind: small.Kind, Key: small.Key, Value: codec.AppendBackfill(nil, &rec)}}}); err != nil {
+		if err := r.shard.Apply(context.Background(),
+			&store.Batch{MetaRecords: []store.MetaRecord{{Kind: small.Kind, Key: small.Key,
+				Value: codec.AppendBackfill(nil, &rec)}}}); err != nil {
 			t.Fatal(err)
 		}
 		r.start()
@@ -42,7 +44,8 @@ func TestABackfillWhoseZoneHasGoneEnds(t *testing.T) {
 			r.flush()
 		}
 		got, ok := r.look(b.ID)
-		if !ok || got.Status != carillon.BackfillCancelled || got.Finished.IsZero() || got.Begun+left != 5 || got.Succeeded != got.Begun {
+		if !ok || got.Status != carillon.BackfillCancelled || got.Finished.IsZero() || got.Begun+left != 5 ||
+			got.Succeeded != got.Begun {
 			t.Fatalf("begun %v: %+v", begun, got)
 		}
 		var why []store.RunRecord

@@ -22,7 +22,8 @@ import (
 
 // backfills is the records of backfills whose key begins with the prefix.
 func (r *rig) backfills(prefix string) []store.MetaRecord {
-	records, err := r.shard.MetaRecords(context.Background(), store.MetaQuery{Kind: store.KindBackfill, Prefix: prefix, Limit: 10_000})
+	records, err := r.shard.MetaRecords(context.Background(),
+		store.MetaQuery{Kind: store.KindBackfill, Prefix: prefix, Limit: 10_000})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -205,7 +206,8 @@ func (f *filling) Cancel(*rapid.T) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if b, ok := f.m.BackfillRuns.Cancel(f.now, bid); ok && b.Status != carillon.BackfillCancelled && b.Status != carillon.BackfillDone {
+	if b, ok := f.m.BackfillRuns.Cancel(f.now, bid); ok && b.Status != carillon.BackfillCancelled &&
+		b.Status != carillon.BackfillDone {
 		f.t.Fatalf("cancelled: %+v", b)
 	} else if ok && b.Status == carillon.BackfillCancelled {
 		f.whenDurable(func() { f.cancelled = true })
@@ -286,7 +288,8 @@ func (f *filling) check() {
 			failed++
 		}
 	}
-	if !ok || b.Succeeded != succeeded || b.Failed != failed || b.Begun != succeeded+failed || b.Next != (time.Time{}) || b.Finished.IsZero() {
+	if !ok || b.Succeeded != succeeded || b.Failed != failed || b.Begun != succeeded+failed ||
+		b.Next != (time.Time{}) || b.Finished.IsZero() {
 		f.t.Fatalf("%d succeeded, %d failed, but %+v", succeeded, failed, b)
 	}
 	switch {
@@ -356,7 +359,8 @@ func TestBackfill(t *testing.T) {
 
 // stretch is the range of the last n minutes before now.
 func (r *rig) stretch(n int) carillon.BackfillSpec {
-	return carillon.BackfillSpec{From: instant(r.now - int64(n)*int64(time.Minute) + 1), To: instant(r.now), Overlap: carillon.OverlapAllow}
+	return carillon.BackfillSpec{From: instant(r.now - int64(n)*int64(time.Minute) + 1), To: instant(r.now),
+		Overlap: carillon.OverlapAllow}
 }
 
 func TestABackfillIsRefused(t *testing.T) {
@@ -375,7 +379,8 @@ func TestABackfillIsRefused(t *testing.T) {
 		{"of a one-shot", "once", "schedule", r.stretch(1), carillon.FailedPrecondition, nil},
 		{"too long a cron", "cron", "to", day, carillon.InvalidArgument, []string{"1000001 or more", "1000000"}},
 		{"too long an interval", "every", "to", day, carillon.InvalidArgument, []string{"1123200001", "1000000"}},
-		{"empty", "cron", "from", carillon.BackfillSpec{From: instant(epoch - 10), To: instant(epoch - 1)}, carillon.InvalidArgument, nil},
+		{"empty", "cron", "from", carillon.BackfillSpec{From: instant(epoch - 10), To: instant(epoch - 1)},
+			carillon.InvalidArgument, nil},
 	} {
 		_, err := r.backfill(c.job, c.spec)
 		e, ok := errors.AsType[*carillon.Error](err)

@@ -216,7 +216,8 @@ func (b *Backfills) records() []store.MetaRecord {
 		}
 		out = append(out, unfinished)
 		if !f.gone && f.rec.Finished != 0 {
-			out = append(out, store.MetaRecord{Kind: store.KindBackfill, Key: EndedBackfill(f.id), Value: codec.AppendBackfill(nil, &f.rec)})
+			out = append(out, store.MetaRecord{Kind: store.KindBackfill, Key: EndedBackfill(f.id),
+				Value: codec.AppendBackfill(nil, &f.rec)})
 		}
 	}
 	b.changed = nil

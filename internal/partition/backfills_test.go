@@ -68,7 +68,8 @@ func TestBackfillsAreWrittenUntilTheyEnd(t *testing.T) {
 		t.Fatalf("its record: %v", first)
 	}
 	loaded := newBackfills(&builder{seq: 1}, 0)
-	if err := loaded.load(append(first, store.MetaRecord{Key: "x", Value: []byte{0xff}}), 0); err == nil || len(loaded.byID) != 1 {
+	if err := loaded.load(append(first, store.MetaRecord{Key: "x", Value: []byte{0xff}}), 0); err == nil ||
+		len(loaded.byID) != 1 {
 		t.Fatalf("after takeover: %v, %d backfills", err, len(loaded.byID))
 	}
 	out.seq = 2

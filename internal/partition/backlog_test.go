@@ -17,7 +17,8 @@ func TestABacklogIsWorkedOffByClass(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const window = 32
 		r := newRig(rt, partition.Config{WindowJobs: window, WindowBytes: 64 << 10})
-		classes := []carillon.Priority{carillon.PriorityCritical, carillon.PriorityHigh, carillon.PriorityNormal, carillon.PriorityLow}
+		classes := []carillon.Priority{carillon.PriorityCritical, carillon.PriorityHigh,
+			carillon.PriorityNormal, carillon.PriorityLow}
 		n := rapid.IntRange(window, 10*window).Draw(rt, "jobs")
 		for i := range n {
 			j := carillon.Job{Name: fmt.Sprint(i), Priority: rapid.SampledFrom(classes).Draw(rt, "priority"), Lease: time.Hour,
@@ -62,7 +63,8 @@ func TestNoClassStarvesInABacklog(t *testing.T) {
 	const window = 32
 	r := newRig(t, partition.Config{WindowJobs: window})
 	for i := range 20 * window {
-		r.mustPut(carillon.Job{Name: fmt.Sprintf("critical/%d", i), Priority: carillon.PriorityCritical, Due: carillon.In(time.Minute)})
+		r.mustPut(carillon.Job{Name: fmt.Sprintf("critical/%d", i), Priority: carillon.PriorityCritical,
+			Due: carillon.In(time.Minute)})
 	}
 	r.mustPut(carillon.Job{Name: "low", Priority: carillon.PriorityLow, Due: carillon.In(time.Minute + 1)})
 	r.now += int64(2 * time.Minute)

@@ -15,7 +15,8 @@ import (
 func batchOf(names ...string) []partition.PutRequest {
 	var reqs []partition.PutRequest
 	for i, name := range names {
-		j := carillon.Job{Namespace: carillon.DefaultNamespace, Name: name, Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
+		j := carillon.Job{Namespace: carillon.DefaultNamespace, Name: name, Due: carillon.In(time.Hour),
+			Target: carillon.WorkerQueue("q")}
 		reqs = append(reqs, partition.PutRequest{Job: &j, Random: [8]byte{byte(i + 1)}, At: epoch})
 	}
 	return reqs
@@ -73,7 +74,8 @@ func TestIntentsAreReadAsTheyWereWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range got {
-		if g, w := got[i], reqs[i]; g.At != epoch || g.Random != w.Random || g.Job.Paused != w.Job.Paused || g.Job.Key() != w.Job.Key() ||
+		if g, w := got[i], reqs[i]; g.At != epoch || g.Random != w.Random || g.Job.Paused != w.Job.Paused ||
+			g.Job.Key() != w.Job.Key() ||
 			!bytes.Equal(g.Spec, codec.EncodeSpec(g.Job)) != g.Job.Paused || !bytes.Equal(g.Job.Data.Bytes, w.Job.Data.Bytes) {
 			t.Errorf("read %+v", g)
 		}
@@ -183,7 +185,8 @@ func TestADeleteReachesRunsThatAnEarlierOwnerHandedOut(t *testing.T) {
 // goes on.
 func TestABatchMayHoldAJobThatCouldNotBeginAnew(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	old := carillon.Job{Namespace: carillon.DefaultNamespace, Name: "a", Schedule: "@every 10s", TTL: carillon.At(instant(epoch + 15e9)), Target: carillon.WorkerQueue("q")}
+	old := carillon.Job{Namespace: carillon.DefaultNamespace, Name: "a", Schedule: "@every 10s",
+		TTL: carillon.At(instant(epoch + 15e9)), Target: carillon.WorkerQueue("q")}
 	r.mustPut(old)
 	r.advance(10 * time.Second)
 	d := r.deliver(1)[0]

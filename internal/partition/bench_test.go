@@ -26,7 +26,8 @@ type bench struct {
 var benchKey = make([]byte, 32)
 
 func newBench(b *testing.B) *bench {
-	m, _, err := partition.Open(partition.Config{Term: store.Term{Epoch: 1, Nonce: 2}, MACKey: benchKey, Since: epoch}, &partition.Snapshot{})
+	m, _, err := partition.Open(partition.Config{Term: store.Term{Epoch: 1, Nonce: 2}, MACKey: benchKey,
+		Since: epoch}, &partition.Snapshot{})
 	if err != nil {
 		b.Fatal(err)
 	}

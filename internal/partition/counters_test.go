@@ -65,7 +65,8 @@ func (r *rig) wantCounted() {
 			continue // a redrive brought it back: its history includes that of its first life
 		}
 		want, have := r.recount(&job), job.State.Counters
-		if have.Fired != want.Fired || have.Succeeded != want.Succeeded || have.Dropped != want.Dropped || have.Dead != want.Dead ||
+		if have.Fired != want.Fired || have.Succeeded != want.Succeeded || have.Dropped != want.Dropped ||
+			have.Dead != want.Dead ||
 			have.Skipped != want.Skipped || have.Cancelled != want.Cancelled {
 			r.t.Fatalf("%s counts %+v, and its records say %+v", job.Name, have, want)
 		}
@@ -112,7 +113,8 @@ func (w *workshop) Reschedule(rt *rapid.T) {
 func TestCountersOfRunsBesideSurviveAKill(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.landed = r.wantCounted
-	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1s", Overlap: carillon.OverlapAllow, History: carillon.History{Runs: 1000}})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1s", Overlap: carillon.OverlapAllow,
+		History: carillon.History{Runs: 1000}})
 	for range 5 {
 		for range 5 {
 			r.advance(time.Second)
@@ -150,7 +152,8 @@ func TestAnExpiredRunThatWasTriedIsNotSkipped(t *testing.T) {
 		r.m.Window.Stage(queueQ, r.now, 1)
 		r.advance(2 * time.Minute)
 		h := r.history("a")
-		if len(h) != 1 || h[0].Status != want || h[0].Reason != partition.ReasonExpired || h[0].Attempt != 1 || len(h[0].Errors) != 1 {
+		if len(h) != 1 || h[0].Status != want || h[0].Reason != partition.ReasonExpired ||
+			h[0].Attempt != 1 || len(h[0].Errors) != 1 {
 			t.Errorf("%v: the history is %+v", policy, h)
 		}
 	}

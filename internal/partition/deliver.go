@@ -60,7 +60,8 @@ func (a *Attempts) startClocks(e *entry, now int64) {
 // timeout does.
 func (a *Attempts) begun(e *entry, q Queue, now int64) {
 	if a.cfg.Events.Fired != nil {
-		a.cfg.Events.Fired(Fired{Queue: q, Attempt: e.state.Run.Attempt, Retry: granted(&e.state.Run).Retried > 0, Lateness: e.lateness(now)})
+		a.cfg.Events.Fired(Fired{Queue: q, Attempt: e.state.Run.Attempt,
+			Retry: granted(&e.state.Run).Retried > 0, Lateness: e.lateness(now)})
 	}
 	a.agenda.rearm(e)
 	a.contents.lighten(e)

@@ -97,7 +97,9 @@ func (w *workshop) Trigger(rt *rapid.T) {
 func (w *workshop) Pause(rt *rapid.T) {
 	key := keyOf(rapid.SampledFrom(names).Draw(rt, "name"))
 	w.bring(key)
-	_, _ = w.m.Jobs.SetPaused(w.now, key, carillon.PauseOptions{Paused: rapid.Bool().Draw(rt, "paused"), Note: rapid.SampledFrom([]string{"", "why"}).Draw(rt, "note")})
+	_, _ = w.m.Jobs.SetPaused(w.now, key,
+		carillon.PauseOptions{Paused: rapid.Bool().Draw(rt, "paused"),
+			Note: rapid.SampledFrom([]string{"", "why"}).Draw(rt, "note")})
 	w.maybeCommit(rt)
 }
 

@@ -48,7 +48,8 @@ func fireHerd(b *testing.B, n int) {
 func loadHerd(b *testing.B, r *rig, n int) {
 	due := carillon.At(time.Unix(0, epoch).Add(time.Minute))
 	for i := range n {
-		if _, err := r.put(carillon.Job{Name: fmt.Sprintf("job/%d", i), Due: due, Data: carillon.Bytes(make([]byte, 100), "")}); err != nil {
+		if _, err := r.put(carillon.Job{Name: fmt.Sprintf("job/%d", i), Due: due,
+			Data: carillon.Bytes(make([]byte, 100), "")}); err != nil {
 			b.Fatal(err)
 		}
 		if i%256 == 255 || i == n-1 {

@@ -31,7 +31,8 @@ func TestHistoryOfAPartitionIsBounded(t *testing.T) {
 
 func TestDeadRunsAreKeptAsLongAsConfigured(t *testing.T) {
 	r := newRig(t, partition.Config{DeadRetention: time.Hour, HistoryMost: 1})
-	r.mustPut(carillon.Job{Name: "a", FailurePolicy: carillon.FailurePolicy{Kind: carillon.PolicyConstant, OnExhausted: carillon.ExhaustedDead}.WithMaxRetries(0),
+	r.mustPut(carillon.Job{Name: "a", FailurePolicy: carillon.FailurePolicy{Kind: carillon.PolicyConstant,
+		OnExhausted: carillon.ExhaustedDead}.WithMaxRetries(0),
 		History: carillon.History{Runs: 1, Keep: time.Minute}})
 	r.failRun(r.deliver(1)[0])
 	r.flush()
@@ -47,7 +48,8 @@ func TestDeadRunsAreKeptAsLongAsConfigured(t *testing.T) {
 
 func TestAJobKeepsAsMuchHistoryAsItSays(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	keeps := map[string]carillon.History{"default": {}, "three": {Runs: 3}, "none": {Runs: -1}, "short": {Runs: 100, Keep: 20 * time.Second}}
+	keeps := map[string]carillon.History{"default": {}, "three": {Runs: 3}, "none": {Runs: -1},
+		"short": {Runs: 100, Keep: 20 * time.Second}}
 	for name, h := range keeps {
 		r.mustPut(carillon.Job{Name: name, Schedule: "@every 1s", History: h})
 	}

@@ -65,8 +65,10 @@ func (r *rig) recordOf(d partition.Delivery) store.RunRecord {
 // TestWhatLeftIsNotPassedOver kills the owner right after it has handed out a time that the store knows
 // nothing of. Later times that were missed follow the overlap and misfire rules.
 func TestWhatLeftIsNotPassedOver(t *testing.T) {
-	missed := map[carillon.Misfire][]int{carillon.MisfireLatest: {60}, carillon.MisfireSkip: nil, carillon.MisfireAll: {20, 30, 40, 50, 60}}
-	for _, overlap := range []carillon.Overlap{carillon.OverlapSerial, carillon.OverlapSkip, carillon.OverlapAllow, carillon.OverlapReplace} {
+	missed := map[carillon.Misfire][]int{carillon.MisfireLatest: {60}, carillon.MisfireSkip: nil,
+		carillon.MisfireAll: {20, 30, 40, 50, 60}}
+	for _, overlap := range []carillon.Overlap{carillon.OverlapSerial, carillon.OverlapSkip,
+		carillon.OverlapAllow, carillon.OverlapReplace} {
 		for misfire, then := range missed {
 			for _, data := range []carillon.Data{{}, long} {
 				t.Run(fmt.Sprint(overlap, " ", misfire, " ", len(data.Bytes)), func(t *testing.T) {
@@ -140,7 +142,8 @@ func TestAResultOfWhatLeftCounts(t *testing.T) {
 		for outcome, status := range map[carillon.Outcome]carillon.RunStatus{
 			carillon.OutcomeSuccess: carillon.RunSucceeded, carillon.OutcomeFailure: carillon.RunFailed} {
 			r := newRig(t, partition.Config{})
-			left := r.left(carillon.Job{Misfire: carillon.MisfireSkip, FailurePolicy: carillon.FailurePolicy{Kind: carillon.PolicyDrop}})
+			left := r.left(carillon.Job{Misfire: carillon.MisfireSkip,
+				FailurePolicy: carillon.FailurePolicy{Kind: carillon.PolicyDrop}})
 			if redelivered {
 				r.again(left)
 			}
@@ -300,7 +303,8 @@ func TestWhatIsAskedOfARunInDoubt(t *testing.T) {
 					r.again(left)
 					return
 				}
-				if h := r.recordOf(left); h.Status != c.want.Status || h.Reason != c.want.Reason || h.Attempt != 1 || h.InDoubt != 1 {
+				if h := r.recordOf(left); h.Status != c.want.Status || h.Reason != c.want.Reason ||
+					h.Attempt != 1 || h.InDoubt != 1 {
 					t.Errorf("record %+v", h)
 				}
 			})
@@ -312,7 +316,8 @@ func TestWhatIsAskedOfARunInDoubt(t *testing.T) {
 func TestOtherContentFencesWhatLeft(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	left := r.left(carillon.Job{Misfire: carillon.MisfireSkip})
-	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Misfire: carillon.MisfireSkip, Data: carillon.Bytes([]byte("other"), "")})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Misfire: carillon.MisfireSkip,
+		Data: carillon.Bytes([]byte("other"), "")})
 	ds := r.deliver(1)
 	if len(ds) != 1 || ds[0].Run.ID != left.Run.ID || ds[0].Run.Attempt != 2 || ds[0].Run.InDoubt != 1 {
 		t.Fatalf("then %+v", ds)
@@ -331,7 +336,8 @@ func TestRunsWithRecordsOfTheirOwnInDoubt(t *testing.T) {
 			r.trigger("a")
 		},
 		"beside": func(r *rig) {
-			r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Repeats: 2, Overlap: carillon.OverlapAllow, Lease: time.Hour})
+			r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Repeats: 2,
+				Overlap: carillon.OverlapAllow, Lease: time.Hour})
 			r.advance(10 * time.Second)
 			r.deliver(1)
 			r.advance(10 * time.Second)
@@ -383,7 +389,8 @@ func TestALifeThatEndsInDoubtIsNoSkip(t *testing.T) {
 	r.m.Window.Stage(queueQ, r.now, 10)
 	r.flush()
 	r.advance(time.Hour)
-	if h := r.recordOf(left); h.Status != carillon.RunFailed || h.Reason != partition.ReasonExpired || h.Attempt != 1 || h.InDoubt != 1 {
+	if h := r.recordOf(left); h.Status != carillon.RunFailed || h.Reason != partition.ReasonExpired ||
+		h.Attempt != 1 || h.InDoubt != 1 {
 		t.Errorf("record %+v", h)
 	}
 }
@@ -463,7 +470,8 @@ func TestRecordsThatWaitToBeReadAreAwaited(t *testing.T) {
 	if v := r.succeed(left); v != partition.Accepted {
 		t.Errorf("its success is answered %d", v)
 	}
-	if live, err := r.shard.MetaRecords(context.Background(), store.MetaQuery{Kind: store.KindTerms, Limit: 2}); err != nil || len(live) != 1 {
+	if live, err := r.shard.MetaRecords(context.Background(),
+		store.MetaQuery{Kind: store.KindTerms, Limit: 2}); err != nil || len(live) != 1 {
 		t.Errorf("%d lists of terms, %v", len(live), err)
 	}
 }

@@ -13,7 +13,8 @@ import (
 func TestGrantsAreKeptAfterTheClockWentBack(t *testing.T) {
 	r := newRig(t, partition.Config{GrantsKept: 1})
 	job := func(name string) carillon.Job {
-		return carillon.Job{Name: name, Timeout: time.Hour, Lease: time.Hour, Due: carillon.At(time.Unix(0, epoch-int64(2*time.Hour)))}
+		return carillon.Job{Name: name, Timeout: time.Hour, Lease: time.Hour,
+			Due: carillon.At(time.Unix(0, epoch-int64(2*time.Hour)))}
 	}
 	r.mustPut(job("before"))
 	r.deliver(1)

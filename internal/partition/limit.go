@@ -139,7 +139,8 @@ func (p *Permits) take(e *entry) (key Line, ok bool) {
 	ok, limited := p.limiter.Take(key)
 	if ok && limited {
 		e.state.Run.Limited, e.attempt.limit = true, new(key.Limit)
-		p.out.small = append(p.out.small, store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(key.Limit, e.ref), Value: []byte{1}})
+		p.out.small = append(p.out.small,
+			store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(key.Limit, e.ref), Value: []byte{1}})
 	}
 	return key, ok
 }

@@ -93,7 +93,8 @@ func (w *randomRig) withinLimits() {
 	}
 	for l, in := range n {
 		if in > w.ceiling[l] || in > w.bank.inForce[l] {
-			w.t.Fatalf("%d attempts are in force of %v, with %d tokens and a limit of %d", in, l, w.bank.inForce[l], w.bank.most[l])
+			w.t.Fatalf("%d attempts are in force of %v, with %d tokens and a limit of %d", in, l,
+				w.bank.inForce[l], w.bank.most[l])
 		}
 	}
 }
@@ -142,7 +143,8 @@ func (w *randomRig) say(d partition.Delivery, res carillon.Result) partition.Ver
 	if v == partition.Accepted && w.dapr && had && before.Status == carillon.RunRunning && w.born[d.Run.Token] != w.life {
 		w.t.Fatalf("the result of an attempt is accepted whose stream has ended: %+v", d.Run)
 	}
-	if newest := w.newest[d.Run.ID]; v == partition.Accepted && newest != d.Run.Token && (w.kept[newest] || w.born[newest] == w.life) {
+	if newest := w.newest[d.Run.ID]; v == partition.Accepted && newest != d.Run.Token &&
+		(w.kept[newest] || w.born[newest] == w.life) {
 		w.t.Fatalf("the result of an attempt is accepted that is not the newest: %+v", d.Run)
 	}
 	if v == partition.Stale && had {
@@ -172,7 +174,8 @@ func (w *randomRig) Report(rt *rapid.T) {
 		w.say(d, carillon.Result{Outcome: carillon.OutcomeFailure, Message: "no"})
 	case 4:
 		w.load(w.token(d.Run.Token))
-		w.reportAs(d.Run.Token, &partition.Report{Result: carillon.Result{Outcome: carillon.OutcomeFailure, Message: "gone", Permanent: true}, PauseJob: true})
+		w.reportAs(d.Run.Token, &partition.Report{Result: carillon.Result{Outcome: carillon.OutcomeFailure,
+			Message: "gone", Permanent: true}, PauseJob: true})
 	default:
 		w.succeedIn(d)
 	}
@@ -432,7 +435,8 @@ func (w *randomRig) gone() {
 		w.t.Fatalf("I12: left in memory: %+v", s)
 	}
 	for class := range uint8(4) {
-		if due, err := w.shard.Due(context.Background(), store.DueQuery{Priority: class, Until: 1 << 62, Limit: 10}); err != nil || len(due) > 0 {
+		if due, err := w.shard.Due(context.Background(),
+			store.DueQuery{Priority: class, Until: 1 << 62, Limit: 10}); err != nil || len(due) > 0 {
 			w.t.Fatalf("I12: due entries left: %v %v", due, err)
 		}
 	}
@@ -464,7 +468,8 @@ func (w *randomRig) acts() []func(*rapid.T) {
 		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Trigger(w.now, k) }),
 		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Skip(w.now, k) }),
 		w.on(func(k carillon.Key) {
-			_, _ = w.m.Jobs.SetPaused(w.now, k, carillon.PauseOptions{Paused: rapid.Bool().Draw(w.rt, "paused"), CatchUp: rapid.Bool().Draw(w.rt, "catch up")})
+			_, _ = w.m.Jobs.SetPaused(w.now, k,
+				carillon.PauseOptions{Paused: rapid.Bool().Draw(w.rt, "paused"), CatchUp: rapid.Bool().Draw(w.rt, "catch up")})
 		}),
 		w.on(func(k carillon.Key) {
 			class := rapid.SampledFrom([]carillon.Priority{carillon.PriorityHigh, carillon.PriorityLow}).Draw(w.rt, "priority")

@@ -131,10 +131,13 @@ func (w *randomRig) some() carillon.Job {
 	rt := w.rt
 	j := carillon.Job{
 		Namespace: carillon.DefaultNamespace, Name: w.someName(), Target: w.someTarget(),
-		Lease:    time.Duration(rapid.IntRange(2, 20).Draw(rt, "lease")) * time.Second,
-		Priority: rapid.SampledFrom([]carillon.Priority{carillon.PriorityNormal, carillon.PriorityCritical, carillon.PriorityLow}).Draw(rt, "priority"),
-		History:  carillon.History{Runs: 10_000}, ConcurrencyKey: rapid.SampledFrom([]string{"", "k", "k", "l"}).Draw(rt, "concurrency key"),
-		Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap")), Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")),
+		Lease: time.Duration(rapid.IntRange(2, 20).Draw(rt, "lease")) * time.Second,
+		Priority: rapid.SampledFrom([]carillon.Priority{carillon.PriorityNormal, carillon.PriorityCritical,
+			carillon.PriorityLow}).Draw(rt, "priority"),
+		History: carillon.History{Runs: 10_000}, ConcurrencyKey: rapid.SampledFrom([]string{"", "k", "k",
+			"l"}).Draw(rt, "concurrency key"),
+		Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt,
+			"overlap")), Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")),
 	}
 	if w.dapr {
 		j.Timeout = j.Lease // nothing else ends an attempt whose result is lost
@@ -195,7 +198,8 @@ func (w *randomRig) request(j carillon.Job) partition.PutRequest {
 	binary.BigEndian.PutUint64(req.Random[:], w.uids)
 	w.whole(j.Key())
 	if old, err := w.m.Records.Job(j.Key()); err == nil {
-		w.retimed[j.Name] = w.retimed[j.Name] || old.Schedule != j.Schedule || old.TTL != j.TTL || old.Repeats != j.Repeats || !j.Recurring()
+		w.retimed[j.Name] = w.retimed[j.Name] || old.Schedule != j.Schedule || old.TTL != j.TTL ||
+			old.Repeats != j.Repeats || !j.Recurring()
 	}
 	return req
 }
@@ -300,7 +304,8 @@ func (w *randomRig) on(f func(k carillon.Key)) func(*rapid.T) {
 func (w *randomRig) Backfill(rt *rapid.T) {
 	name := w.someName()
 	to := w.now - int64(rapid.IntRange(0, 30).Draw(rt, "to"))*int64(time.Second)
-	spec := carillon.BackfillSpec{From: instant(to - int64(rapid.IntRange(0, 40).Draw(rt, "from"))*int64(time.Second)), To: instant(to)}
+	spec := carillon.BackfillSpec{From: instant(to - int64(rapid.IntRange(0, 40).Draw(rt,
+		"from"))*int64(time.Second)), To: instant(to)}
 	if rapid.Bool().Draw(rt, "allow") {
 		spec.Overlap = carillon.OverlapAllow
 	}

@@ -39,7 +39,8 @@ func TestOneShotLeavesNothingBehind(t *testing.T) {
 
 func TestTTL(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 2s", Due: carillon.In(2 * time.Second), TTL: carillon.In(5 * time.Second)})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 2s", Due: carillon.In(2 * time.Second),
+		TTL: carillon.In(5 * time.Second)})
 	var at []int64
 	for range 20 {
 		r.advance(time.Second)

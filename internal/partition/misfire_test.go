@@ -37,10 +37,11 @@ func TestBoundsOnCatchingUp(t *testing.T) {
 		want    []int
 		skipped uint64
 	}{
-		"all":             {carillon.Job{Misfire: carillon.MisfireAll}, []int{10, 20, 30, 40, 50, 60}, 0},
-		"limit":           {carillon.Job{Misfire: carillon.MisfireAll, CatchUpLimit: 2}, []int{50, 60}, 4},
-		"window":          {carillon.Job{Misfire: carillon.MisfireAll, CatchUpWindow: 30 * time.Second}, []int{40, 50, 60}, 3},
-		"both":            {carillon.Job{Misfire: carillon.MisfireAll, CatchUpWindow: 30 * time.Second, CatchUpLimit: 2}, []int{50, 60}, 4},
+		"all":    {carillon.Job{Misfire: carillon.MisfireAll}, []int{10, 20, 30, 40, 50, 60}, 0},
+		"limit":  {carillon.Job{Misfire: carillon.MisfireAll, CatchUpLimit: 2}, []int{50, 60}, 4},
+		"window": {carillon.Job{Misfire: carillon.MisfireAll, CatchUpWindow: 30 * time.Second}, []int{40, 50, 60}, 3},
+		"both": {carillon.Job{Misfire: carillon.MisfireAll, CatchUpWindow: 30 * time.Second,
+			CatchUpLimit: 2}, []int{50, 60}, 4},
 		"latest":          {carillon.Job{Misfire: carillon.MisfireLatest}, []int{60}, 5},
 		"latest, too old": {carillon.Job{Misfire: carillon.MisfireLatest, CatchUpWindow: 7 * time.Second}, nil, 6},
 		"skip":            {carillon.Job{Misfire: carillon.MisfireSkip}, nil, 6},
@@ -265,7 +266,9 @@ func accounted(t tb, r *rig, name string, every time.Duration, n int) {
 func TestAPutInThePastFiresOnceAndMissesNothing(t *testing.T) {
 	for _, misfire := range []carillon.Misfire{carillon.MisfireLatest, carillon.MisfireAll, carillon.MisfireSkip} {
 		r := newRig(t, partition.Config{})
-		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Due: carillon.At(time.Unix(0, epoch).Add(-time.Minute - 3*time.Second)), Misfire: misfire, CatchUpWindow: time.Second})
+		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s",
+			Due: carillon.At(time.Unix(0,
+				epoch).Add(-time.Minute - 3*time.Second)), Misfire: misfire, CatchUpWindow: time.Second})
 		ds := r.deliver(5)
 		if len(ds) != 1 {
 			t.Fatalf("%v: %d runs at once", misfire, len(ds))

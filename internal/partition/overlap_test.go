@@ -25,7 +25,8 @@ var long = carillon.Bytes(make([]byte, 2<<10), "")
 func TestUnderAllowRunsGoBesideEachOther(t *testing.T) {
 	for _, data := range []carillon.Data{{}, long} {
 		r := newRig(t, partition.Config{})
-		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapAllow, Repeats: 4, Lease: 30 * time.Hour, Data: data,
+		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapAllow, Repeats: 4,
+			Lease: 30 * time.Hour, Data: data,
 			FailurePolicy: carillon.Constant(25 * time.Second).WithMaxRetries(5)})
 		r.advance(10 * time.Second)
 		first := r.deliver(5)
@@ -74,7 +75,8 @@ func TestUnderReplaceTheNextRunEndsTheOneBefore(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		for _, data := range []carillon.Data{{}, long} {
 			r := newRig(t, partition.Config{})
-			r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapReplace, Lease: 30 * time.Hour, Data: data})
+			r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapReplace,
+				Lease: 30 * time.Hour, Data: data})
 			r.advance(10 * time.Second)
 			first := r.deliver(5)[0]
 			r.advance(5 * time.Second)
@@ -98,7 +100,8 @@ func TestUnderReplaceTheNextRunEndsTheOneBefore(t *testing.T) {
 			r.advance(500 * time.Millisecond)
 			r.advance(8 * time.Second) // nobody took 23
 			h := r.history("a")
-			if len(h) != 2 || h[0].Status != carillon.RunCancelled || h[1].Status != carillon.RunCancelled || h[0].Reason != partition.ReasonOverlap {
+			if len(h) != 2 || h[0].Status != carillon.RunCancelled || h[1].Status != carillon.RunCancelled ||
+				h[0].Reason != partition.ReasonOverlap {
 				t.Fatalf("history %+v", h)
 			}
 		}
@@ -125,7 +128,8 @@ func TestUnderReplaceARunWithoutAttemptIsSkipped(t *testing.T) {
 			t.Fatalf("staged %v: %+v", staged, ds)
 		}
 		h := r.history("a")
-		if len(h) != 1 || h[0].Status != carillon.RunSkipped || h[0].Reason != partition.ReasonOverlap || h[0].ID.Scheduled != epoch+10e9 {
+		if len(h) != 1 || h[0].Status != carillon.RunSkipped || h[0].Reason != partition.ReasonOverlap ||
+			h[0].ID.Scheduled != epoch+10e9 {
 			t.Fatalf("history %+v", h)
 		}
 		r.bring(keyOf("a"))
@@ -143,7 +147,8 @@ func TestTheNumberOfRunsBesideAJobIsLimited(t *testing.T) {
 		r.trigger("a")
 	}
 	r.flush()
-	if _, err := r.m.Jobs.Trigger(r.now, keyOf("a")); !errors.Is(err, carillon.ResourceExhausted) || !strings.Contains(err.Error(), "10000") {
+	if _, err := r.m.Jobs.Trigger(r.now, keyOf("a")); !errors.Is(err, carillon.ResourceExhausted) ||
+		!strings.Contains(err.Error(), "10000") {
 		t.Fatalf("one more: %v", err)
 	}
 	r.advance(4 * time.Hour) // the first is in the job's own record, for the others there is no place
@@ -175,7 +180,8 @@ func TestSkip(t *testing.T) {
 		put := r.now
 		for i := range int64(6) {
 			s, err := r.skip(name)
-			if err != nil || s.Time.UnixNano() != put+(i+1)*10e9 || (i < 5) != (s.Job.Status.NextRun.UnixNano() == put+(i+2)*10e9 || (paused && i < 5)) {
+			if err != nil || s.Time.UnixNano() != put+(i+1)*10e9 ||
+				(i < 5) != (s.Job.Status.NextRun.UnixNano() == put+(i+2)*10e9 || (paused && i < 5)) {
 				t.Fatalf("skip %d: %+v %v", i, s, err)
 			}
 			r.start()
@@ -226,7 +232,8 @@ func TestSkipOfARunThatHasBegun(t *testing.T) {
 
 func TestAJobWhoseZoneVanishesPausesItself(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	j := carillon.Job{Namespace: carillon.DefaultNamespace, Name: "a", Schedule: "@every 10s", TimeZone: "Atlantis/Capital", Target: carillon.WorkerQueue("q")}
+	j := carillon.Job{Namespace: carillon.DefaultNamespace, Name: "a", Schedule: "@every 10s",
+		TimeZone: "Atlantis/Capital", Target: carillon.WorkerQueue("q")}
 	s := store.State{UID: identity.NewUID(j.Key(), [8]byte{1}), Generation: 1, Created: epoch, Updated: epoch, Priority: 2,
 		Anchor: epoch, Next: epoch + 10e9, Due: epoch + 10e9}
 	rec := store.Record{Ref: store.Ref{Key: j.Key()}, Exists: true, State: s, Spec: codec.EncodeSpec(&j)}
@@ -291,7 +298,8 @@ func TestAPauseEndsWhatLaterTimesHavePassed(t *testing.T) {
 func TestAPutDoesNotRunATimeAgainThatHasBegun(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		r := newRig(t, partition.Config{})
-		j := carillon.Job{Name: "a", Schedule: "@every 10s", Due: carillon.At(time.Unix(0, epoch+10e9)), Overlap: carillon.OverlapAllow}
+		j := carillon.Job{Name: "a", Schedule: "@every 10s", Due: carillon.At(time.Unix(0, epoch+10e9)),
+			Overlap: carillon.OverlapAllow}
 		r.mustPut(j)
 		r.advance(20 * time.Second)
 		if ds := r.deliver(5); len(ds) != 2 {

@@ -19,8 +19,10 @@ func TestAPatchChangesWhatItNames(t *testing.T) {
 		r.flush()
 		return put, err
 	}
-	put, err := patch(carillon.Patch{Fields: []string{"overlap", "labels"}, Job: carillon.Job{Overlap: carillon.OverlapAllow, Note: "not named"}})
-	if err != nil || put.Job.Overlap != carillon.OverlapAllow || len(put.Job.Labels) != 0 || put.Job.Note != "n" || !put.Job.Paused ||
+	put, err := patch(carillon.Patch{Fields: []string{"overlap", "labels"},
+		Job: carillon.Job{Overlap: carillon.OverlapAllow, Note: "not named"}})
+	if err != nil || put.Job.Overlap != carillon.OverlapAllow || len(put.Job.Labels) != 0 ||
+		put.Job.Note != "n" || !put.Job.Paused ||
 		put.Job.Status.Generation != 2 {
 		t.Fatalf("%+v %v", put, err)
 	}
@@ -36,12 +38,14 @@ func TestAPatchChangesWhatItNames(t *testing.T) {
 			t.Fatalf("%+v: %v", p, err)
 		}
 	}
-	if _, err := r.m.Jobs.Patch(r.now, 0, keyOf("b"), carillon.Patch{Fields: []string{"note"}}); !errors.Is(err, carillon.NotFound) {
+	if _, err := r.m.Jobs.Patch(r.now, 0, keyOf("b"),
+		carillon.Patch{Fields: []string{"note"}}); !errors.Is(err, carillon.NotFound) {
 		t.Fatalf("no job: %v", err)
 	}
 	r.start()
 	r.bring(keyOf("a"))
-	if j, err := r.m.Records.Job(keyOf("a")); err != nil || j.Schedule != "@every 10s" || j.Note != "n" || j.Overlap != carillon.OverlapAllow {
+	if j, err := r.m.Records.Job(keyOf("a")); err != nil || j.Schedule != "@every 10s" || j.Note != "n" ||
+		j.Overlap != carillon.OverlapAllow {
 		t.Fatalf("%+v %v", j, err)
 	}
 }
@@ -54,7 +58,8 @@ func TestAPatchOfRepeatsKeepsTheCount(t *testing.T) {
 	patch := func(repeats uint64) carillon.Job {
 		t.Helper()
 		r.bring(keyA)
-		put, err := r.m.Jobs.Patch(r.now, 0, keyA, carillon.Patch{Fields: []string{"repeats"}, Job: carillon.Job{Repeats: repeats}})
+		put, err := r.m.Jobs.Patch(r.now, 0, keyA,
+			carillon.Patch{Fields: []string{"repeats"}, Job: carillon.Job{Repeats: repeats}})
 		if err != nil {
 			t.Fatal(err)
 		}

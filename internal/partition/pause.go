@@ -76,7 +76,8 @@ func (rs *runs) skipRun(e *entry, now int64) {
 // pending delivery.
 func (e *entry) untried() bool {
 	r := &e.state.Run
-	return r.Live && r.Cause == carillon.CauseSchedule && r.Doubt.Term.IsZero() && (r.Attempt == 0 || (r.Attempt == 1 && e.attempt.pending != 0))
+	return r.Live && r.Cause == carillon.CauseSchedule && r.Doubt.Term.IsZero() &&
+		(r.Attempt == 0 || (r.Attempt == 1 && e.attempt.pending != 0))
 }
 
 // changePaused pauses or resumes a job; it does nothing if that changes nothing. A resumed job goes on from now:

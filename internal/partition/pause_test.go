@@ -34,7 +34,8 @@ func TestAPauseDoesNotTakeBackATimeOfAnEarlierSchedule(t *testing.T) {
 
 func TestAPausedJobWhoseLifeEndsWaitsForItsTriggeredRuns(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", TTL: carillon.In(2 * time.Hour), Lease: 24 * time.Hour, Paused: true})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", TTL: carillon.In(2 * time.Hour),
+		Lease: 24 * time.Hour, Paused: true})
 	r.trigger("a")
 	r.flush()
 	d := r.deliver(1)[0]
@@ -71,7 +72,8 @@ func TestAPausedJobFiresNothingThatIsOnItsWay(t *testing.T) {
 			t.Fatalf("skip %v: handed out %+v, spare %v", skip, ds, spare)
 		}
 		s := r.jobs()[0].State
-		if want := r.now + 10e9; skip && (s.Next != want || s.Counters.Skipped != 1) || !skip && s.Next != r.now || s.Counters.Fired != 0 || s.Run.Live {
+		if want := r.now + 10e9; skip && (s.Next != want || s.Counters.Skipped != 1) || !skip &&
+			s.Next != r.now || s.Counters.Fired != 0 || s.Run.Live {
 			t.Fatalf("skip %v: %+v", skip, s)
 		}
 	}

@@ -17,7 +17,8 @@ func (a *Attempts) deliverWhenDurable(e *entry, d Delivery, now int64) {
 	a.keep(e)
 	a.agenda.rearm(e)
 	d.Durable = true
-	a.pendingDeliveries = append(a.pendingDeliveries, pendingDelivery{e: e, nth: e.attempt.pending, d: d, seq: a.out.seq, at: now})
+	a.pendingDeliveries = append(a.pendingDeliveries,
+		pendingDelivery{e: e, nth: e.attempt.pending, d: d, seq: a.out.seq, at: now})
 }
 
 // Granted returns the attempts that have become durable since the last call and may now be handed out. Their
@@ -54,7 +55,8 @@ func (a *Attempts) PendingDeliveries() []Token {
 	var out []Token
 	for i := range a.pendingDeliveries {
 		if e := a.pendingDeliveries[i].e; e.attempt.pending == a.pendingDeliveries[i].nth {
-			out = append(out, Token{Grant: e.state.Run.Grant, Run: e.state.Identity(a.cfg.Partition), Attempt: e.state.Run.Attempt})
+			out = append(out, Token{Grant: e.state.Run.Grant, Run: e.state.Identity(a.cfg.Partition),
+				Attempt: e.state.Run.Attempt})
 		}
 	}
 	return out

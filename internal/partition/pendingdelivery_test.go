@@ -144,7 +144,8 @@ func TestANewTermTakesBackWhatNeverLeft(t *testing.T) {
 				if !beside {
 					return
 				}
-				if j, err := r.m.Records.Job(keyA); err != nil || j.Status.Counters != (carillon.Counters{Fired: 1, Succeeded: 1}) {
+				if j, err := r.m.Records.Job(keyA); err != nil ||
+					j.Status.Counters != (carillon.Counters{Fired: 1, Succeeded: 1}) {
 					t.Errorf("counted: %+v %v", j.Status.Counters, err)
 				}
 			})
@@ -283,7 +284,8 @@ func TestALimitBlocksNobodyElse(t *testing.T) {
 	for _, parked := range []bool{false, true} {
 		r, c := limited(t, 1, partition.Config{})
 		for i := range 10 {
-			r.mustPut(carillon.Job{Name: "limited/" + string(rune('0'+i)), ConcurrencyKey: "k", Due: carillon.At(time.Unix(0, epoch-int64(10-i)))})
+			r.mustPut(carillon.Job{Name: "limited/" + string(rune('0'+i)), ConcurrencyKey: "k",
+				Due: carillon.At(time.Unix(0, epoch-int64(10-i)))})
 		}
 		r.mustPut(carillon.Job{Name: "z"})
 		ds, spare := r.m.Deliver(r.now, queueQ, 5, false)

@@ -105,7 +105,8 @@ func (m *Machine) Batch() (b *store.Batch, seq uint64) {
 // unchanged reports whether nothing has changed since the last batch was sealed.
 func (m *Machine) unchanged() bool {
 	o := &m.out
-	return len(o.changed) == 0 && len(o.runs) == 0 && len(o.redrive) == 0 && len(o.trims) == 0 && o.expire == nil && len(o.small) == 0 &&
+	return len(o.changed) == 0 && len(o.runs) == 0 && len(o.redrive) == 0 && len(o.trims) == 0 &&
+		o.expire == nil && len(o.small) == 0 &&
 		len(m.Backfills.changed) == 0
 }
 

@@ -18,7 +18,8 @@ func (r *rig) reschedule(d partition.Delivery, at int64) partition.Verdict {
 
 func TestARescheduledRunGoesOnWithFreshRetries(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 24h", Lease: time.Hour, FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(1)})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 24h", Lease: time.Hour,
+		FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(1)})
 	r.advance(24 * time.Hour)
 	d := r.deliver(1)[0]
 	id := d.Run.ID
@@ -105,7 +106,8 @@ func TestARescheduleThatCannotBe(t *testing.T) {
 	}
 	h := r.history("a")
 	if len(h) != 1 || h[0].Status != carillon.RunDead || len(h[0].Errors) != 2 ||
-		!strings.Contains(h[0].Errors[0].Message, "at: give an instant") || !strings.Contains(h[0].Errors[1].Message, "end of the job's life") {
+		!strings.Contains(h[0].Errors[0].Message, "at: give an instant") ||
+		!strings.Contains(h[0].Errors[1].Message, "end of the job's life") {
 		t.Fatalf("history %+v", h)
 	}
 }
@@ -119,7 +121,8 @@ func TestProgressIsKeptAndExtendsTheLease(t *testing.T) {
 	}
 	for _, c := range []struct{ given, want float64 }{{-1, 0}, {math.NaN(), 0}, {math.Inf(1), 100}, {42.5, 42.5}} {
 		r.advance(5 * time.Second)
-		if v := say(carillon.Progress{Percent: c.given, Message: strings.Repeat("ä", carillon.MaxProgressMessage)}); v != partition.Accepted {
+		if v := say(carillon.Progress{Percent: c.given,
+			Message: strings.Repeat("ä", carillon.MaxProgressMessage)}); v != partition.Accepted {
 			t.Fatalf("%v: %v", c.given, v)
 		}
 		if r.m.After() > r.durable {
@@ -127,7 +130,8 @@ func TestProgressIsKeptAndExtendsTheLease(t *testing.T) {
 		}
 		j, err := r.m.Records.Job(keyOf("a"))
 		p := j.Status.Current.Progress
-		if err != nil || p == nil || p.Percent != c.want || p.At.UnixNano() != r.now || len(p.Message) != carillon.MaxProgressMessage || !utf8.ValidString(p.Message) {
+		if err != nil || p == nil || p.Percent != c.want || p.At.UnixNano() != r.now ||
+			len(p.Message) != carillon.MaxProgressMessage || !utf8.ValidString(p.Message) {
 			t.Fatalf("%v: %+v %v", c.given, p, err)
 		}
 	}

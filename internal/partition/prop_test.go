@@ -31,13 +31,16 @@ var names = []string{"a", "b", "c/d", "c", "e"}
 
 func (w *world) someJob() carillon.Job {
 	j := carillon.Job{
-		Namespace: carillon.DefaultNamespace, Name: rapid.SampledFrom(names).Draw(w.rt, "name"), Target: carillon.WorkerQueue("q"),
+		Namespace: carillon.DefaultNamespace, Name: rapid.SampledFrom(names).Draw(w.rt,
+			"name"), Target: carillon.WorkerQueue("q"),
 		Lease: time.Duration(rapid.IntRange(2, 20).Draw(w.rt, "lease")) * time.Second, History: carillon.History{Runs: 10_000},
-		Priority: rapid.SampledFrom([]carillon.Priority{carillon.PriorityNormal, carillon.PriorityCritical, carillon.PriorityLow}).Draw(w.rt, "priority"),
+		Priority: rapid.SampledFrom([]carillon.Priority{carillon.PriorityNormal, carillon.PriorityCritical,
+			carillon.PriorityLow}).Draw(w.rt, "priority"),
 	}
 	switch rapid.IntRange(0, 3).Draw(w.rt, "policy") {
 	case 0:
-		j.FailurePolicy = carillon.Constant(time.Duration(rapid.IntRange(1, 9).Draw(w.rt, "retry")) * time.Second).WithMaxRetries(2)
+		j.FailurePolicy = carillon.Constant(time.Duration(rapid.IntRange(1, 9).Draw(w.rt,
+			"retry")) * time.Second).WithMaxRetries(2)
 	case 1:
 		j.FailurePolicy = carillon.Drop()
 	}
@@ -297,7 +300,8 @@ func TestGuarantees(t *testing.T) {
 // its times runs or has a record that says why not, never both.
 func TestEveryScheduledTimeIsAccountedFor(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &world{rig: newRig(rt, partition.Config{}), rt: rt, done: map[string]bool{}, tokens: map[string]int{}, oneShots: map[string]string{}}
+		w := &world{rig: newRig(rt, partition.Config{}), rt: rt, done: map[string]bool{},
+			tokens: map[string]int{}, oneShots: map[string]string{}}
 		every := time.Duration(rapid.IntRange(1, 10).Draw(rt, "every")) * time.Second
 		w.mustPut(carillon.Job{
 			Name: "a", Schedule: "@every " + every.String(), Lease: 5 * time.Second, History: carillon.History{Runs: 10_000},

@@ -90,7 +90,8 @@ func (js *Jobs) draft(now int64, req *PutRequest) (*entry, error) {
 	ref, at := store.Ref{Key: j.Key()}, req.at(now)
 	e := &entry{ref: ref, timer: -1, fresh: true, state: store.State{
 		UID: identity.NewUID(ref.Key, req.Random), Generation: 1, Created: at, Updated: at,
-		Priority: j.Priority.Rank(), Jitter: int64(j.Jitter), Paused: j.Paused, Waits: newWaits(at, j.DependsOn, nil, req.Waits, true),
+		Priority: j.Priority.Rank(), Jitter: int64(j.Jitter), Paused: j.Paused, Waits: newWaits(at,
+			j.DependsOn, nil, req.Waits, true),
 		Settled: js.cfg.Term.Epoch,
 	}}
 	js.contents.set(e, req.encoded())

@@ -43,7 +43,8 @@ func TestPutModes(t *testing.T) {
 		}
 	}
 	second, err := r.putIf(daily, carillon.PutOptions{IfGeneration: 1})
-	if err != nil || second.Created || !second.Changed || second.Job.Status.Generation != 2 || second.Job.Status.UID != first.Job.Status.UID {
+	if err != nil || second.Created || !second.Changed || second.Job.Status.Generation != 2 ||
+		second.Job.Status.UID != first.Job.Status.UID {
 		t.Fatalf("%+v %v", second, err)
 	}
 	r.bring(keyOf("a"))
@@ -60,18 +61,21 @@ func TestPutModes(t *testing.T) {
 // as usual.
 func TestAStoredFieldWithoutEffect(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	old := carillon.Job{Name: "a", Due: carillon.In(time.Minute), Misfire: carillon.MisfireAll, CatchUpLimit: 3, Overlap: carillon.OverlapAllow}
+	old := carillon.Job{Name: "a", Due: carillon.In(time.Minute), Misfire: carillon.MisfireAll,
+		CatchUpLimit: 3, Overlap: carillon.OverlapAllow}
 	if _, err := r.putIf(old, carillon.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.start()
 	r.bring(keyOf("a"))
-	if put, err := r.m.Jobs.Patch(r.now, 0, keyOf("a"), carillon.Patch{Fields: []string{"note"}, Job: carillon.Job{Note: "n"}}); err != nil || !put.Changed {
+	if put, err := r.m.Jobs.Patch(r.now, 0, keyOf("a"),
+		carillon.Patch{Fields: []string{"note"}, Job: carillon.Job{Note: "n"}}); err != nil || !put.Changed {
 		t.Fatalf("%+v, %v", put, err)
 	}
 	r.flush()
 	r.bring(keyOf("a"))
-	_, err := r.m.Jobs.Patch(r.now, 0, keyOf("a"), carillon.Patch{Fields: []string{"misfire"}, Job: carillon.Job{Misfire: carillon.MisfireSkip}})
+	_, err := r.m.Jobs.Patch(r.now, 0, keyOf("a"),
+		carillon.Patch{Fields: []string{"misfire"}, Job: carillon.Job{Misfire: carillon.MisfireSkip}})
 	if !errors.Is(err, carillon.InvalidArgument) {
 		t.Errorf("another misfire rule: %v", err)
 	}
@@ -128,7 +132,8 @@ func TestAJobThatCameBackForOneRunCanBePut(t *testing.T) {
 	}
 	r.flush()
 	r.mustPut(j)
-	if b := r.mustBackfill("a", carillon.BackfillSpec{From: instant(epoch - 10e9), To: instant(epoch - 1)}); b.ID == backfilled.ID {
+	if b := r.mustBackfill("a", carillon.BackfillSpec{From: instant(epoch - 10e9),
+		To: instant(epoch - 1)}); b.ID == backfilled.ID {
 		t.Error("two backfills have one id")
 	}
 	for range 3 {

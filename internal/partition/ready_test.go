@@ -32,7 +32,8 @@ func TestNothingIsKeptOfAQueueThatIsEmpty(t *testing.T) {
 	if s := r.m.Stats(); s != (partition.Stats{}) {
 		t.Fatalf("left in memory: %+v", s)
 	}
-	if small, err := r.shard.MetaRecords(context.Background(), store.MetaQuery{Kind: store.KindParked, Limit: 100}); err != nil || len(small) > 0 {
+	if small, err := r.shard.MetaRecords(context.Background(),
+		store.MetaQuery{Kind: store.KindParked, Limit: 100}); err != nil || len(small) > 0 {
 		t.Fatalf("left in the store: %v %v", small, err)
 	}
 }

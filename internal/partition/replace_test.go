@@ -99,7 +99,8 @@ var lives = map[string]func(r *rig){
 	},
 	"backfill": func(r *rig) {
 		r.mustPut(everySecond)
-		r.mustBackfill("a", carillon.BackfillSpec{From: instant(epoch - 20e9), To: instant(epoch - 1), Overlap: carillon.OverlapAllow})
+		r.mustBackfill("a", carillon.BackfillSpec{From: instant(epoch - 20e9), To: instant(epoch - 1),
+			Overlap: carillon.OverlapAllow})
 		r.deliver(5)
 	},
 	"beside each other": func(r *rig) {
@@ -239,7 +240,8 @@ func TestAPutAnewThatIsRefusedChangesNothing(t *testing.T) {
 	}{
 		"it exists":          {everySecond, carillon.PutOptions{Replace: true, IfAbsent: true}, carillon.AlreadyExists},
 		"another generation": {everySecond, carillon.PutOptions{Replace: true, IfGeneration: 7}, carillon.FailedPrecondition},
-		"it ends first":      {carillon.Job{Schedule: "@hourly", TTL: carillon.In(time.Minute)}, carillon.PutOptions{Replace: true}, carillon.ErrEndsFirst},
+		"it ends first": {carillon.Job{Schedule: "@hourly", TTL: carillon.In(time.Minute)},
+			carillon.PutOptions{Replace: true}, carillon.ErrEndsFirst},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, partition.Config{})
@@ -266,7 +268,8 @@ func TestAPutAnewOverTheRightGeneration(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@hourly"})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@daily"})
-	put, err := r.m.Jobs.Put(r.now, r.replaceRequest(carillon.Job{Schedule: "@daily"}, carillon.PutOptions{Replace: true, IfGeneration: 2}))
+	put, err := r.m.Jobs.Put(r.now, r.replaceRequest(carillon.Job{Schedule: "@daily"},
+		carillon.PutOptions{Replace: true, IfGeneration: 2}))
 	if err != nil || put.Job.Status.Generation != 1 {
 		t.Fatalf("%+v %v", put, err)
 	}

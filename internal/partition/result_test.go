@@ -29,7 +29,8 @@ func TestTheFirstFailureOfAnAttemptCounts(t *testing.T) {
 				t.Fatalf("the first failure is answered %d", v)
 			}
 			r.flush()
-			if v := r.report(d, carillon.Result{Outcome: carillon.OutcomeFailure, Message: "no", Permanent: c.permanent}); v != c.want {
+			if v := r.report(d, carillon.Result{Outcome: carillon.OutcomeFailure, Message: "no",
+				Permanent: c.permanent}); v != c.want {
 				t.Errorf("the second is answered %d, want %d", v, c.want)
 			}
 			r.advance(time.Minute)

@@ -177,7 +177,8 @@ func TestAPatchDoesWhatTheTableSays(t *testing.T) {
 		for kind := range patchKinds {
 			for phase := range patchPhases {
 				for _, changed := range []bool{true, false} {
-					name := strings.Join([]string{field, kind, phase, map[bool]string{true: "another", false: "the same"}[changed]}, ", ")
+					name := strings.Join([]string{field, kind, phase,
+						map[bool]string{true: "another", false: "the same"}[changed]}, ", ")
 					t.Run(name, func(t *testing.T) { walkPatch(t, &table, field, kind, phase, changed && field != "") })
 				}
 			}
@@ -227,8 +228,9 @@ func walkPatch(t *testing.T, table *patchTable, field, kind, phase string, chang
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.before.State.Phase, w.before.State.Run = carillon.PhaseRunning, store.RunState{Live: true, Scheduled: d.Scheduled.UnixNano(),
-			Due: d.Due.UnixNano(), Attempt: d.Attempt, Started: d.Started.UnixNano(), Grant: tok.Grant}
+		w.before.State.Phase, w.before.State.Run = carillon.PhaseRunning, store.RunState{Live: true,
+			Scheduled: d.Scheduled.UnixNano(),
+			Due:       d.Due.UnixNano(), Attempt: d.Attempt, Started: d.Started.UnixNano(), Grant: tok.Grant}
 	}
 	if generation := before.State.Generation + 1; (field != "paused") != (put.Job.Status.Generation == generation) || !put.Changed {
 		t.Errorf("generation %d of %d, changed %v", put.Job.Status.Generation, generation, put.Changed)
@@ -257,8 +259,10 @@ type patched struct {
 // untouched checks that nothing has happened except that time has passed.
 func (p *patched) untouched() {
 	a, b := p.before.State, p.after.State
-	if p.put.Changed || p.put.Job.Status.Generation != a.Generation || !slices.Equal(p.before.Spec, p.after.Spec) || a.Updated != b.Updated ||
-		a.Next != b.Next || a.Anchor != b.Anchor || a.Run.Grant != b.Run.Grant || a.Run.Attempt != b.Run.Attempt || a.Run.Due != b.Run.Due ||
+	if p.put.Changed || p.put.Job.Status.Generation != a.Generation ||
+		!slices.Equal(p.before.Spec, p.after.Spec) || a.Updated != b.Updated ||
+		a.Next != b.Next || a.Anchor != b.Anchor || a.Run.Grant != b.Run.Grant ||
+		a.Run.Attempt != b.Run.Attempt || a.Run.Due != b.Run.Due ||
 		a.Counters != b.Counters || len(p.cancels) > 0 {
 		p.t.Errorf("a patch that changes nothing made %+v of %+v, told %v", b, a, p.cancels)
 	}
@@ -295,13 +299,15 @@ func (p *patched) hands(n int) {
 // patchWords gives the words of the table their meanings.
 var patchWords = map[string]func(*patched){
 	"as it was": func(p *patched) {
-		if a, b := &p.before.State, &p.after.State; a.Next != b.Next || a.Anchor != b.Anchor || a.Expires != b.Expires || a.Begun != b.Begun || b.Run.Live {
+		if a, b := &p.before.State, &p.after.State; a.Next != b.Next || a.Anchor != b.Anchor ||
+			a.Expires != b.Expires || a.Begun != b.Begun || b.Run.Live {
 			p.t.Errorf("its times were %+v and are %+v", a, b)
 		}
 	},
 	"goes on": func(p *patched) {
 		p.sameRun()
-		if p.before.State.Run.Grant != p.after.State.Run.Grant || len(p.cancels) > 0 || p.succeed(p.attempts[0]) != partition.Accepted {
+		if p.before.State.Run.Grant != p.after.State.Run.Grant || len(p.cancels) > 0 ||
+			p.succeed(p.attempts[0]) != partition.Accepted {
 			p.t.Error("its attempt is over")
 		}
 	},
@@ -329,7 +335,8 @@ var patchWords = map[string]func(*patched){
 		}
 		h := p.history("a")
 		told := a.Phase == carillon.PhaseRunning
-		if len(h) != 1 || h[0].ID != a.Identity(0) || h[0].Status != carillon.RunCancelled || h[0].Reason != partition.ReasonReplaced ||
+		if len(h) != 1 || h[0].ID != a.Identity(0) || h[0].Status != carillon.RunCancelled ||
+			h[0].Reason != partition.ReasonReplaced ||
 			(len(p.cancels) == 1) != told || (p.after.State.Run.Live && p.after.State.Run.Scheduled == a.Run.Scheduled) {
 			p.t.Errorf("its run %s has become %+v, told %v", a.Identity(0), h, p.cancels)
 		}

@@ -32,7 +32,8 @@ func (w *sidecars) get(*rapid.T) {
 	}
 	due := w.next + int64(w.failed)*w.retry
 	if d.Run.Scheduled.UnixNano() != w.next || d.Run.Attempt != w.failed+1 || d.Run.Due.UnixNano() != due {
-		w.t.Fatalf("attempt %d of %v, due %v; want attempt %d of %v, due %v", d.Run.Attempt, d.Run.Scheduled, d.Run.Due, w.failed+1, toTime(w.next), toTime(due))
+		w.t.Fatalf("attempt %d of %v, due %v; want attempt %d of %v, due %v", d.Run.Attempt, d.Run.Scheduled,
+			d.Run.Due, w.failed+1, toTime(w.next), toTime(due))
 	}
 	w.has = ds
 }
@@ -94,7 +95,8 @@ func (w *sidecars) late(rt *rapid.T) {
 func TestDaprRunsEveryTimeInOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &sidecars{rig: newRig(rt, partition.Config{WindowJobs: 4}), every: int64(7 * time.Second),
-			retry: int64(rapid.IntRange(0, 9).Draw(rt, "retry")) * int64(time.Second), retries: rapid.IntRange(0, 3).Draw(rt, "retries")}
+			retry: int64(rapid.IntRange(0, 9).Draw(rt,
+				"retry")) * int64(time.Second), retries: rapid.IntRange(0, 3).Draw(rt, "retries")}
 		w.next = epoch + w.every
 		w.mustPut(daprJob(carillon.Job{Name: "a", Schedule: "@every 7s",
 			FailurePolicy: carillon.Constant(time.Duration(w.retry)).WithMaxRetries(uint32(w.retries)),

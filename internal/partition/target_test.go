@@ -67,7 +67,8 @@ func (r *rig) hangUp(ds ...partition.Delivery) {
 // TestRetriesOfDaprHangOnTheScheduledTime, however late attempts begin and end.
 func TestRetriesOfDaprHangOnTheScheduledTime(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	r.mustPut(daprJob(carillon.Job{Name: "a", Due: carillon.In(10 * time.Second), FailurePolicy: carillon.Constant(5 * time.Second).WithMaxRetries(4)}))
+	r.mustPut(daprJob(carillon.Job{Name: "a", Due: carillon.In(10 * time.Second),
+		FailurePolicy: carillon.Constant(5 * time.Second).WithMaxRetries(4)}))
 	r.advance(10 * time.Second)
 	for k, takes := range []time.Duration{time.Second, 0, 17 * time.Second, 0, 0} {
 		d := r.sendOne()
@@ -91,7 +92,8 @@ func TestRetriesOfDaprHangOnTheScheduledTime(t *testing.T) {
 			r.advance(time.Duration(epoch + int64(10*time.Second) + int64(k+1)*int64(5*time.Second) - r.now))
 		}
 	}
-	if h := r.history(daprName("a")); len(h) != 1 || h[0].Status != carillon.RunFailed || h[0].Attempt != 5 || len(r.jobs()) != 0 {
+	if h := r.history(daprName("a")); len(h) != 1 || h[0].Status != carillon.RunFailed || h[0].Attempt != 5 ||
+		len(r.jobs()) != 0 {
 		t.Fatalf("history %+v", h)
 	}
 }
@@ -131,7 +133,8 @@ func TestAttemptsOfDaprGoWithTheNode(t *testing.T) {
 				r := newRig(t, partition.Config{WindowJobs: 16})
 				const jobs = 100
 				for i := range jobs {
-					r.mustPut(daprJob(carillon.Job{Name: fmt.Sprint(i), Due: carillon.In(time.Second), Data: carillon.Bytes(make([]byte, size), "")}))
+					r.mustPut(daprJob(carillon.Job{Name: fmt.Sprint(i), Due: carillon.In(time.Second),
+						Data: carillon.Bytes(make([]byte, size), "")}))
 				}
 				r.advance(time.Second)
 				var old []partition.Delivery
@@ -219,7 +222,8 @@ func TestAStreamThatEndsLeavesNoTrace(t *testing.T) {
 		}
 		for _, name := range []string{"0", "777"} {
 			j, err := r.m.Records.Job(keyOf(daprName(name)))
-			if c := j.Status.Counters; err != nil || c != (carillon.Counters{}) || j.Status.Current == nil || j.Status.Current.Attempt != 0 ||
+			if c := j.Status.Counters; err != nil || c != (carillon.Counters{}) || j.Status.Current == nil ||
+				j.Status.Current.Attempt != 0 ||
 				!j.Status.Current.Started.IsZero() {
 				t.Fatalf("%+v %v", j.Status, err)
 			}

@@ -47,7 +47,8 @@ func (js *Jobs) Skip(now int64, key carillon.Key) (carillon.SkipResult, error) {
 		js.runs.finish(e, now, ending{status: carillon.RunSkipped, reason: ReasonSkipped})
 		return carillon.SkipResult{Time: toTime(t), Job: js.records.view(e)}, nil
 	case s.Next == 0:
-		return carillon.SkipResult{}, carillon.Errorf(carillon.FailedPrecondition, "name", "job %.64q has no scheduled time left", key.Name)
+		return carillon.SkipResult{}, carillon.Errorf(carillon.FailedPrecondition, "name",
+			"job %.64q has no scheduled time left", key.Name)
 	}
 	t := s.Next
 	js.runs.skipTimes(e, p.skip(t, t, ReasonSkipped), now)

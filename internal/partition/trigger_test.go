@@ -28,7 +28,8 @@ func (r *rig) failAll() {
 	for range 100 {
 		r.recall()
 		for _, d := range r.deliver(10) {
-			if r.report(d, carillon.Result{Outcome: carillon.OutcomeFailure, Message: fmt.Sprint("error ", d.Run.Attempt)}) != partition.Accepted {
+			if r.report(d, carillon.Result{Outcome: carillon.OutcomeFailure,
+				Message: fmt.Sprint("error ", d.Run.Attempt)}) != partition.Accepted {
 				r.t.Fatalf("the failure of attempt %d is refused", d.Run.Attempt)
 			}
 		}
@@ -59,7 +60,8 @@ func TestARedriveKeepsTheEarlierErrors(t *testing.T) {
 			id := r.history("a")[0].ID
 			for life := 1; life <= 3; life++ {
 				h := r.history("a")
-				if len(h) != 1 || h[0].ID != id || h[0].Status != carillon.RunDead || h[0].Attempt != 3*life || h[0].Started != epoch {
+				if len(h) != 1 || h[0].ID != id || h[0].Status != carillon.RunDead ||
+					h[0].Attempt != 3*life || h[0].Started != epoch {
 					t.Fatalf("%s: after %d lives the history is %+v", kind, life, h)
 				}
 				wantErrors(t, h[0].Errors, 3*(life-1), 3*life)
@@ -149,7 +151,8 @@ func TestARunOfAnEarlierNamesakeIsCounted(t *testing.T) {
 
 func TestARedriveLeavesTheHistoryInTheBatchThatBringsItBack(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", FailurePolicy: carillon.FailurePolicy{Kind: carillon.PolicyConstant, Interval: time.Second}.WithMaxRetries(0)})
+	r.mustPut(carillon.Job{Name: "a", FailurePolicy: carillon.FailurePolicy{Kind: carillon.PolicyConstant,
+		Interval: time.Second}.WithMaxRetries(0)})
 	d := r.deliver(1)[0]
 	r.failRun(d)
 	r.flush()
@@ -179,7 +182,8 @@ func TestARedriveLeavesTheHistoryInTheBatchThatBringsItBack(t *testing.T) {
 func TestAnOldTokenIsStaleAfterARedrive(t *testing.T) {
 	for _, keep := range []bool{true, false} {
 		r := newRig(t, partition.Config{})
-		never := carillon.FailurePolicy{Kind: carillon.PolicyConstant, Interval: time.Second, OnExhausted: carillon.ExhaustedDead}.WithMaxRetries(0)
+		never := carillon.FailurePolicy{Kind: carillon.PolicyConstant, Interval: time.Second,
+			OnExhausted: carillon.ExhaustedDead}.WithMaxRetries(0)
 		j := carillon.Job{Name: "a", FailurePolicy: never, Lease: 5 * time.Second}
 		if keep {
 			j.Schedule = "@every 1h"
@@ -237,7 +241,8 @@ func TestARedrivenRunKeepsItsContentOutOfMemory(t *testing.T) {
 	r.flush()
 	r.start() // what is read of long records is their state
 	ds := r.deliver(1)
-	if len(ds) != 1 || len(ds[0].Run.Data.Bytes) != len(long) || ds[0].Run.ID != first.Run.ID || ds[0].Run.Token == first.Run.Token {
+	if len(ds) != 1 || len(ds[0].Run.Data.Bytes) != len(long) || ds[0].Run.ID != first.Run.ID ||
+		ds[0].Run.Token == first.Run.Token {
 		t.Fatalf("%+v", ds)
 	}
 }
@@ -301,7 +306,8 @@ func TestALostTriggeredRunIsTakenOverAtItsOwnPace(t *testing.T) {
 
 func TestDeadRunComesBackUnderItsID(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", FailurePolicy: carillon.FailurePolicy{Kind: carillon.PolicyConstant, Interval: time.Second}.WithMaxRetries(0)})
+	r.mustPut(carillon.Job{Name: "a", FailurePolicy: carillon.FailurePolicy{Kind: carillon.PolicyConstant,
+		Interval: time.Second}.WithMaxRetries(0)})
 	d := r.deliver(1)[0]
 	r.failRun(d)
 	r.flush()

@@ -24,7 +24,8 @@ func notFound(k carillon.Key) error {
 }
 
 func otherGeneration(e *entry) error {
-	return carillon.Errorf(carillon.FailedPrecondition, "if_generation", "job %.64q is at generation %d", e.ref.Name, e.state.Generation)
+	return carillon.Errorf(carillon.FailedPrecondition, "if_generation", "job %.64q is at generation %d",
+		e.ref.Name, e.state.Generation)
 }
 
 // Exists reports whether there is such a job.

@@ -233,7 +233,8 @@ func (w *relay) sweepEdges() {
 }
 
 func newRelay(t tb, cfg partition.Config) *relay {
-	return &relay{rig: newRig(t, cfg), last: map[string]int{}, done: map[string]map[string]bool{"a": {}, "b": {}, "d": {}}, begun: map[string]bool{}}
+	return &relay{rig: newRig(t, cfg), last: map[string]int{},
+		done: map[string]map[string]bool{"a": {}, "b": {}, "d": {}}, begun: map[string]bool{}}
 }
 
 // TestARunBeginsOnceForEachRoundOfSuccesses does random operations, loses notices and crashes.
@@ -258,7 +259,8 @@ func TestAWaitingJobIsInTheStoreAloneAndItsLifeEnds(t *testing.T) {
 	for _, schedule := range []string{"", "@every 10s"} {
 		w := newRelay(t, partition.Config{})
 		w.mustPut(carillon.Job{Name: "a", Schedule: "@yearly"})
-		w.mustPut(carillon.Job{Name: "d", Schedule: schedule, Due: carillon.In(10 * time.Second), TTL: carillon.In(3 * time.Hour), DependsOn: []string{"a"}})
+		w.mustPut(carillon.Job{Name: "d", Schedule: schedule, Due: carillon.In(10 * time.Second),
+			TTL: carillon.In(3 * time.Hour), DependsOn: []string{"a"}})
 		w.advance(time.Hour)
 		records := w.jobs()
 		i := slices.IndexFunc(records, func(r store.Record) bool { return r.Name == "d" })
@@ -277,7 +279,8 @@ func TestAWaitingJobIsInTheStoreAloneAndItsLifeEnds(t *testing.T) {
 			t.Errorf("%q: history %+v", schedule, h)
 		}
 		w.register("a", "d")
-		if got := w.m.Jobs.Release(partition.Notice{Dependency: partition.Dependency{Of: keyOf("a"), Name: "d"}}); got != partition.Nobody {
+		if got := w.m.Jobs.Release(partition.Notice{Dependency: partition.Dependency{Of: keyOf("a"),
+			Name: "d"}}); got != partition.Nobody {
 			t.Errorf("answer %v", got)
 		}
 	}
@@ -303,7 +306,8 @@ func TestNewNamesInAfterBeginClosedAndOldOnesStay(t *testing.T) {
 	}
 	w.settleAll()
 	w.bring(keyOf("d"))
-	if _, err := w.m.Jobs.Patch(w.now, 0, keyOf("d"), carillon.Patch{Fields: []string{"depends_on"}, Job: carillon.Job{DependsOn: []string{"a"}}}); err != nil {
+	if _, err := w.m.Jobs.Patch(w.now, 0, keyOf("d"),
+		carillon.Patch{Fields: []string{"depends_on"}, Job: carillon.Job{DependsOn: []string{"a"}}}); err != nil {
 		t.Fatal(err)
 	}
 	w.settleAll()

@@ -62,7 +62,8 @@ func (f frontier) holds(due int64, ref store.Ref) bool {
 // far enough ahead.
 func (w *Window) WantDue(now int64) (q store.DueQuery, ok bool) {
 	if class, page, ok := w.backlog(now); ok {
-		q := store.DueQuery{Priority: uint8(class), After: w.frontier[class].at, Until: now + int64(w.cfg.Horizon), MaxSpec: InlineSpec}
+		q := store.DueQuery{Priority: uint8(class), After: w.frontier[class].at,
+			Until: now + int64(w.cfg.Horizon), MaxSpec: InlineSpec}
 		q.Limit = page
 		return q, page > 0
 	}
@@ -78,7 +79,8 @@ func (w *Window) WantDue(now int64) (q store.DueQuery, ok bool) {
 	if others { // so that a page of each priority fits
 		page = min(page, max(1, w.cfg.WindowJobs/(4*priorities)))
 	}
-	return store.DueQuery{Priority: uint8(class), After: at, Until: now + int64(w.cfg.Horizon), Limit: page, MaxSpec: InlineSpec}, true
+	return store.DueQuery{Priority: uint8(class), After: at, Until: now + int64(w.cfg.Horizon), Limit: page,
+		MaxSpec: InlineSpec}, true
 }
 
 // loadPage bounds the records of one read, so that the partition's other work is not delayed for long.

@@ -13,14 +13,16 @@ func TestFarJobsOfAHigherClassDoNotKeepOthersOut(t *testing.T) {
 	const window = 64
 	r := newRig(t, partition.Config{WindowJobs: window})
 	for i := range 10 * window {
-		r.mustPut(carillon.Job{Name: fmt.Sprintf("far/%d", i), Priority: carillon.PriorityCritical, Due: carillon.In(50 * time.Minute)})
+		r.mustPut(carillon.Job{Name: fmt.Sprintf("far/%d", i), Priority: carillon.PriorityCritical,
+			Due: carillon.In(50 * time.Minute)})
 	}
 	for i := range 3 * window {
 		r.mustPut(carillon.Job{Name: fmt.Sprintf("near/%d", i), Due: carillon.In(time.Minute + time.Duration(i)*time.Second)})
 	}
 	r.start()
 	for i := range 10 * window { // distant ones, put while the frontier of their priority is far ahead
-		r.mustPut(carillon.Job{Name: fmt.Sprintf("more/%d", i), Priority: carillon.PriorityCritical, Due: carillon.In(40 * time.Minute)})
+		r.mustPut(carillon.Job{Name: fmt.Sprintf("more/%d", i), Priority: carillon.PriorityCritical,
+			Due: carillon.In(40 * time.Minute)})
 	}
 	r.mustPut(carillon.Job{Name: "new", Priority: carillon.PriorityLow, Due: carillon.In(time.Minute)})
 	done := 0
@@ -89,7 +91,8 @@ func TestWindowIsBounded(t *testing.T) {
 	const jobs, window = 3000, 256
 	r := newRig(t, partition.Config{WindowJobs: window})
 	for i := range jobs {
-		if _, err := r.put(carillon.Job{Name: "j/" + time.Duration(i).String(), Due: carillon.In(time.Duration(jobs-i) * time.Second)}); err != nil {
+		if _, err := r.put(carillon.Job{Name: "j/" + time.Duration(i).String(),
+			Due: carillon.In(time.Duration(jobs-i) * time.Second)}); err != nil {
 			t.Fatal(err)
 		}
 		if i%100 == 99 {

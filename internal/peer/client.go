@@ -103,7 +103,8 @@ func Dial(address string, o Options) (*Client, error) {
 		}),
 		// For a connection that a device in between has forgotten. A server disconnects clients that ping
 		// twice within 5 s.
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: pingTimeout, PermitWithoutStream: true}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: pingTimeout,
+			PermitWithoutStream: true}),
 		grpc.WithDisableServiceConfig(), // the name service has no say
 		grpc.WithNoProxy(),              // nor has the environment
 	}

@@ -80,7 +80,8 @@ func understood(ctx context.Context, err error, reached bool) error {
 		return carillon.Errorf(carillon.Unavailable, "", "the node that owns the partition cannot be reached: %w",
 			fmt.Errorf("%w: %s", cluster.ErrUnreached, st.Message()))
 	case st.Code() == codes.Unimplemented:
-		return carillon.Errorf(carillon.Unavailable, "", "%w: it does not know what is asked of it; end the upgrade, and try again", cluster.ErrOlder)
+		return carillon.Errorf(carillon.Unavailable, "",
+			"%w: it does not know what is asked of it; end the upgrade, and try again", cluster.ErrOlder)
 	case broke(st.Code()):
 		lost := carillon.Errorf(carillon.Unavailable, "", "the connection to the node that owns the partition broke: %w",
 			fmt.Errorf("%w: %s", cluster.ErrLost, st.Message()))
@@ -112,7 +113,8 @@ func causeOf(r peerv1.Refusal_Reason) error {
 
 // broke reports whether gRPC uses the code when a connection breaks or a server goes away.
 func broke(c codes.Code) bool {
-	return c == codes.Unavailable || c == codes.Canceled || c == codes.DeadlineExceeded || c == codes.Internal || c == codes.Unknown
+	return c == codes.Unavailable || c == codes.Canceled || c == codes.DeadlineExceeded ||
+		c == codes.Internal || c == codes.Unknown
 }
 
 // ended returns the error for a call whose caller stopped waiting.

@@ -53,7 +53,8 @@ func (s *Server) Forward(ctx context.Context, m *peerv1.ForwardRequest) (*peerv1
 	if m.GetSeenAt() != nil {
 		api.seenAt = m.GetSeenAt().AsTime()
 	}
-	reply, err := do(grpcapi.NewService(api, s.served.Options), ctx, func(into any) error { return decode(m.GetMessage(), into) }, nil)
+	reply, err := do(grpcapi.NewService(api, s.served.Options), ctx,
+		func(into any) error { return decode(m.GetMessage(), into) }, nil)
 	if err != nil {
 		return nil, marked(err)
 	}

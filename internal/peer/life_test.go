@@ -54,10 +54,11 @@ func TestLittleTimeIsEnough(t *testing.T) {
 // is not considered dead.
 func TestCallsThatWaitBreakNothing(t *testing.T) {
 	open := make(chan struct{})
-	n := &pinged{pings: make(chan struct{}), node: &node{put: func(_ context.Context, m engine.PutJob) (carillon.PutResult, error) {
-		<-open
-		return carillon.PutResult{Job: m.Job}, nil
-	}}}
+	n := &pinged{pings: make(chan struct{}),
+		node: &node{put: func(_ context.Context, m engine.PutJob) (carillon.PutResult, error) {
+			<-open
+			return carillon.PutResult{Job: m.Job}, nil
+		}}}
 	c, _ := serveWith(t, n, peer.Options{}, grpcapi.Options{MaxStreams: 2})
 	var all sync.WaitGroup
 	for range 4 {

@@ -109,7 +109,8 @@ func (s *Server) Waits(ctx context.Context, m *peerv1.WaitsRequest) (*peerv1.Wai
 }
 
 func (c *Calls) keeps(ctx context.Context, p int, m engine.KeepsTimes) (bool, error) {
-	reply, err := c.service.Keeps(ctx, &peerv1.KeepsRequest{NotAfter: c.notAfter(ctx), Partition: int32(p), Job: wire.JobToProto(m.Job)})
+	reply, err := c.service.Keeps(ctx, &peerv1.KeepsRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
+		Job: wire.JobToProto(m.Job)})
 	return reply.GetKeeps(), err
 }
 

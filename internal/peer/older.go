@@ -21,5 +21,6 @@ func understand(m proto.Message) error {
 
 // older returns the error for something that this version does not know.
 func older(what string) error {
-	return carillon.Errorf(carillon.Unavailable, "", "%w: it does not know %s; end the upgrade, and try again", cluster.ErrOlder, what)
+	return carillon.Errorf(carillon.Unavailable, "",
+		"%w: it does not know %s; end the upgrade, and try again", cluster.ErrOlder, what)
 }

@@ -27,7 +27,8 @@ func newer(m proto.Message) {
 
 // extend is a connection that makes requests and answers look as if a later version had written them.
 func extend(requests, answers bool, into func(m proto.Message)) grpc.DialOption {
-	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any,
+		cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 		opts ...grpc.CallOption) error {
 		if m, ok := req.(proto.Message); ok && requests && !strings.HasSuffix(method, "Status") {
 			into(m)
@@ -90,7 +91,8 @@ func TestALaterVersionAsks(t *testing.T) {
 			client, _ := serve(t, n, peer.Options{Dial: []grpc.DialOption{extend(true, false, c.into)}})
 			err := c.ask(client)
 			e, ok := errors.AsType[*carillon.Error](err)
-			if !ok || e.Kind != carillon.Unavailable || e.Unknown || !errors.Is(err, cluster.ErrOlder) || !strings.Contains(e.Message, c.want) {
+			if !ok || e.Kind != carillon.Unavailable || e.Unknown || !errors.Is(err, cluster.ErrOlder) ||
+				!strings.Contains(e.Message, c.want) {
 				t.Errorf("got %v", err)
 			}
 			if done {
@@ -102,7 +104,8 @@ func TestALaterVersionAsks(t *testing.T) {
 
 // said returns a report.
 func said() engine.RelayReports {
-	return engine.RelayReports{Reports: []partition.Report{{Result: carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeSuccess}}}}
+	return engine.RelayReports{Reports: []partition.Report{{Result: carillon.Result{Token: "t", RunID: "r",
+		Outcome: carillon.OutcomeSuccess}}}}
 }
 
 // TestALaterVersionAnswers: unknown fields in an answer are ignored.
@@ -119,13 +122,15 @@ func TestALaterVersionAnswers(t *testing.T) {
 
 // TestACallThatIsNotYet: a node that does not know a call at all is reported as older, and has done nothing.
 func TestACallThatIsNotYet(t *testing.T) {
-	later := grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	later := grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any,
+		cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 		opts ...grpc.CallOption) error {
 		return invoke(ctx, strings.Replace(method, "Look", "LookAtTheStars", 1), req, reply, cc, opts...)
 	})
 	c, _ := serve(t, &node{}, peer.Options{Dial: []grpc.DialOption{later}})
 	err := c.Look(t.Context())
-	if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || e.Unknown || !errors.Is(err, cluster.ErrOlder) {
+	if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || e.Unknown ||
+		!errors.Is(err, cluster.ErrOlder) {
 		t.Errorf("got %#v", err)
 	}
 }

@@ -78,7 +78,8 @@ func serveWith(t *testing.T, n served, o peer.Options, frame grpcapi.Options) (*
 		t.Fatal(err)
 	}
 	server := grpcapi.NewFrame(frame)
-	peerv1.RegisterPeerServiceServer(server, peer.NewServer(peer.Served{Services: n, Control: n, Partitions: 16, Secret: secret, Now: time.Now}))
+	peerv1.RegisterPeerServiceServer(server,
+		peer.NewServer(peer.Served{Services: n, Control: n, Partitions: 16, Secret: secret, Now: time.Now}))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -106,7 +107,8 @@ func serveWith(t *testing.T, n served, o peer.Options, frame grpcapi.Options) (*
 }
 
 func job() carillon.Job {
-	return carillon.Job{Namespace: "default", Name: "job", Due: carillon.In(time.Minute), Target: carillon.WorkerQueue("q"), Data: carillon.JSON("x")}
+	return carillon.Job{Namespace: "default", Name: "job", Due: carillon.In(time.Minute),
+		Target: carillon.WorkerQueue("q"), Data: carillon.JSON("x")}
 }
 
 // TestACallIsForwardedWhole: including what the public API does not have.
@@ -140,7 +142,8 @@ func TestErrorsCrossWhole(t *testing.T) {
 		answer = want
 		_, err := c.PutJob(t.Context(), job())
 		e, ok := errors.AsType[*carillon.Error](err)
-		if !ok || e.Kind != want.Kind || e.Field != want.Field || e.Message != want.Message || e.Unknown != want.Unknown || errors.Is(err, engine.ErrNotOwner) {
+		if !ok || e.Kind != want.Kind || e.Field != want.Field || e.Message != want.Message ||
+			e.Unknown != want.Unknown || errors.Is(err, engine.ErrNotOwner) {
 			t.Errorf("got %#v, want %#v", err, want)
 		}
 	}
@@ -167,7 +170,8 @@ func TestErrorsCrossWhole(t *testing.T) {
 func TestOthersAreRefused(t *testing.T) {
 	c, _ := serve(t, &node{}, peer.Options{Secret: "another"})
 	_, err := c.PutJob(t.Context(), job())
-	if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || !errors.Is(err, cluster.ErrUnreached) || e.Unknown {
+	if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable ||
+		!errors.Is(err, cluster.ErrUnreached) || e.Unknown {
 		// a node of another cluster has the address of a node that is gone: the owner is elsewhere
 		t.Errorf("put: %#v", err)
 	}
@@ -238,18 +242,22 @@ func TestSharesAndReportsCrossWhole(t *testing.T) {
 	j.Due, j.Schedule, j.DependsOn = carillon.When{}, "@daily", nil
 	by := identity.Run{Partition: 3, Scheduled: 5, Seq: 1}
 	term := store.Term{Epoch: 7, Nonce: 8}
-	share := partition.Share{Batch: "batch", Coordinator: 5, Late: true, Term: term, Reqs: []partition.PutRequest{{Job: &j, Random: [8]byte{1, 2}, At: 77,
-		Spec: partition.EncodeSpec(&j), Waits: []store.Wait{{Name: "first", By: by, Open: true}, {Name: "second"}}}}}
+	share := partition.Share{Batch: "batch", Coordinator: 5, Late: true, Term: term,
+		Reqs: []partition.PutRequest{{Job: &j, Random: [8]byte{1, 2}, At: 77,
+			Spec: partition.EncodeSpec(&j), Waits: []store.Wait{{Name: "first", By: by, Open: true}, {Name: "second"}}}}}
 	said := engine.RelayReports{
-		Reports: []partition.Report{{Result: carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeFailure, Message: "no", RetryAfter: time.Second},
+		Reports: []partition.Report{{Result: carillon.Result{Token: "t", RunID: "r",
+			Outcome: carillon.OutcomeFailure, Message: "no", RetryAfter: time.Second},
 			Namespace: "ns", Async: true, PauseJob: true, Worker: "w"}},
 		Heartbeats: []carillon.Heartbeat{{Token: "b"}}, Lost: []string{"l"}, Undelivered: []string{"u"},
 	}
 	n := &node{
 		share: func(p int, s *partition.Share) ([]carillon.PutResult, error) {
 			got, want := *s, share
-			if p != 9 || got.Batch != want.Batch || got.Coordinator != want.Coordinator || got.Late != want.Late || got.Reqs[0].At != 77 || got.Term != term ||
-				got.Reqs[0].Random != want.Reqs[0].Random || got.Reqs[0].Job.Schedule != "@daily" || !reflect.DeepEqual(got.Reqs[0].Waits, want.Reqs[0].Waits) {
+			if p != 9 || got.Batch != want.Batch || got.Coordinator != want.Coordinator ||
+				got.Late != want.Late || got.Reqs[0].At != 77 || got.Term != term ||
+				got.Reqs[0].Random != want.Reqs[0].Random || got.Reqs[0].Job.Schedule != "@daily" ||
+				!reflect.DeepEqual(got.Reqs[0].Waits, want.Reqs[0].Waits) {
 				t.Errorf("share for %d: %+v", p, got)
 			}
 			return []carillon.PutResult{{Job: j, Created: true}}, nil

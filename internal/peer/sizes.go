@@ -21,7 +21,8 @@ const sizeParts = 2
 func Sizes(callers int) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(sizeParts * callers),
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+			handler grpc.UnaryHandler) (any, error) {
 			if !strings.HasPrefix(info.FullMethod, "/"+peerv1.PeerService_ServiceDesc.ServiceName+"/") {
 				if err := fits(req, callers); err != nil {
 					return nil, err
@@ -29,7 +30,8 @@ func Sizes(callers int) []grpc.ServerOption {
 			}
 			return handler(ctx, req)
 		}),
-		grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo,
+			handler grpc.StreamHandler) error {
 			return handler(srv, sized{ss, callers})
 		}),
 	}

@@ -86,7 +86,8 @@ type allocation struct {
 
 // NewHome makes the home for a term. limitOf returns the limit of a key.
 func NewHome(term store.Term, limitOf func(partition.Limit) (int, bool)) *Home {
-	return &Home{epoch: term.Epoch, limitOf: limitOf, accounts: map[partition.Limit]*account{}, ringed: map[partition.Limit]bool{}}
+	return &Home{epoch: term.Epoch, limitOf: limitOf, accounts: map[partition.Limit]*account{},
+		ringed: map[partition.Limit]bool{}}
 }
 
 // Load takes the metadata records of kind store.KindAllocation, at takeover. Partitions that wait ask again

@@ -64,7 +64,8 @@ type wire struct {
 func newCountry(seed uint64, n int, limits map[partition.Limit]int) *country {
 	c := &country{rng: rand.New(rand.NewPCG(seed, 32)), now: 1, limits: limits}
 	for i := range n {
-		t := &town{country: c, number: i, disk: &disk{map[string][]byte{}, map[int]partition.Limit{}, map[partition.Limit][]int64{}}}
+		t := &town{country: c, number: i,
+			disk: &disk{map[string][]byte{}, map[int]partition.Limit{}, map[partition.Limit][]int64{}}}
 		c.towns = append(c.towns, t)
 		t.take(1)
 	}
@@ -331,7 +332,8 @@ func (c *country) check() {
 		for l, n := range own {
 			v := c.towns[l.HomeOf(parts)].disk.grants[grantKey(l, t.number)]
 			if booked, _, _ := decodeGrant(v); n > booked && c.fault == "" {
-				c.fault = fmt.Sprintf("partition %d has %d attempts of %v in force, its home has given it %d", t.number, n, l, booked)
+				c.fault = fmt.Sprintf("partition %d has %d attempts of %v in force, its home has given it %d",
+					t.number, n, l, booked)
 			}
 		}
 	}

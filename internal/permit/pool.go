@@ -80,7 +80,8 @@ const (
 // NewPool makes the pool for a term. partitions is the number of partitions. Of limitOf only matters
 // whether a key has a limit. tell is called with how many permits have been reserved for a line; it must not
 // call back.
-func NewPool(me Asker, partitions int, limitOf func(partition.Limit) (int, bool), tell func(p int, l partition.Line, n int)) *Pool {
+func NewPool(me Asker, partitions int, limitOf func(partition.Limit) (int, bool),
+	tell func(p int, l partition.Line, n int)) *Pool {
 	p := &Pool{me: me, partitions: partitions, limitOf: limitOf, held: map[partition.Limit]*holding{}, homes: map[int]*home{}}
 	p.counter = NewCounter(p.granted, tell)
 	p.counter.yields = p.yields

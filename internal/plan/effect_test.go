@@ -30,7 +30,8 @@ func TestEveryFieldHasAnEffect(t *testing.T) {
 
 // TestContentIsWhatHasAnEffect changes each field by itself.
 func TestContentIsWhatHasAnEffect(t *testing.T) {
-	full := carillon.Job{Schedule: "@daily", TimeZone: "Europe/London", DST: carillon.DSTLiteral, Due: carillon.WhenText("1h"), Repeats: 2,
+	full := carillon.Job{Schedule: "@daily", TimeZone: "Europe/London", DST: carillon.DSTLiteral,
+		Due: carillon.WhenText("1h"), Repeats: 2,
 		TTL: carillon.WhenText("2h"), Jitter: 1, Data: carillon.JSON(1), Metadata: map[string]string{"a": "b"}, Labels: map[string]string{"a": "b"},
 		Target: carillon.WorkerQueue("q"), FailurePolicy: carillon.Drop(), Timeout: 1, Lease: 1, Overlap: carillon.OverlapSkip,
 		Misfire: carillon.MisfireAll, CatchUpLimit: 1, CatchUpWindow: 1, Priority: carillon.PriorityHigh, ConcurrencyKey: "k",
@@ -49,7 +50,8 @@ func TestContentIsWhatHasAnEffect(t *testing.T) {
 
 func TestAPatchNamesAnEffect(t *testing.T) {
 	p := carillon.Patch{Fields: []string{"note", "failure_policy.max_retries"}}
-	for effect, want := range map[plan.Effect]bool{plan.EffectNone: true, plan.EffectFence: true, plan.EffectNext: false, plan.EffectTimes: false} {
+	for effect, want := range map[plan.Effect]bool{plan.EffectNone: true, plan.EffectFence: true,
+		plan.EffectNext: false, plan.EffectTimes: false} {
 		if got := plan.Names(&p, effect); got != want {
 			t.Errorf("effect %d: %t", effect, got)
 		}

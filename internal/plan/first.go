@@ -38,7 +38,8 @@ func FirstRun(j *carillon.Job, sched *schedule.Schedule, now time.Time) (anchor,
 	switch {
 	case expires.IsZero():
 	case expires.Before(now) && j.Target.Dapr == nil:
-		return none, none, none, carillon.Errorf(carillon.InvalidArgument, "ttl", "the job's life ended at %s, which is past", show(expires))
+		return none, none, none, carillon.Errorf(carillon.InvalidArgument, "ttl",
+			"the job's life ended at %s, which is past", show(expires))
 	case next.After(expires):
 		return none, none, none, carillon.Errorf(carillon.InvalidArgument, "ttl", "%w: it ends at %s, the run is at %s",
 			carillon.ErrEndsFirst, show(expires), show(next))

@@ -46,8 +46,10 @@ func TestFirstRun(t *testing.T) {
 	}{
 		{what: "one-shot", anchor: "0s", next: "0s"},
 		{what: "one-shot later", due: "90s", anchor: "90s", next: "90s"},
-		{what: "one-shot in the past, at once", due: "2026-11-21T11:00:00Z", anchor: "2026-11-21T11:00:00Z", next: "2026-11-21T11:00:00Z"},
-		{what: "one-shot on the wall clock", due: "P1M", zone: "Europe/London", anchor: "2026-12-21T11:30:00.5Z", next: "2026-12-21T11:30:00.5Z"},
+		{what: "one-shot in the past, at once", due: "2026-11-21T11:00:00Z", anchor: "2026-11-21T11:00:00Z",
+			next: "2026-11-21T11:00:00Z"},
+		{what: "one-shot on the wall clock", due: "P1M", zone: "Europe/London",
+			anchor: "2026-12-21T11:30:00.5Z", next: "2026-12-21T11:30:00.5Z"},
 		{what: "ttl from creation", ttl: "1h", anchor: "0s", next: "0s", expires: "1h"},
 		{what: "ttl from due_time", due: "1h", ttl: "5s", anchor: "1h", next: "1h", expires: "3605s"},
 		{what: "ttl of no length is inclusive", due: "1h", ttl: "0s", anchor: "1h", next: "1h", expires: "1h"},
@@ -63,15 +65,18 @@ func TestFirstRun(t *testing.T) {
 		{what: "repeat", schedule: "R4/PT3S", anchor: "0s", next: "3s"},
 		{what: "repeat from due_time", schedule: "R4/PT3S", due: "1m", anchor: "1m", next: "1m"},
 		{what: "repeat of months", schedule: "R/P1M", anchor: "0s", next: "2026-12-21T11:30:00.5Z"},
-		{what: "repeat with a start to come", schedule: "R4/2026-12-01T00:00:00Z/P1D", anchor: "0s", next: "2026-12-01T00:00:00Z"},
+		{what: "repeat with a start to come", schedule: "R4/2026-12-01T00:00:00Z/P1D", anchor: "0s",
+			next: "2026-12-01T00:00:00Z"},
 		{what: "repeat with a past start", schedule: "R/2026-11-01T06:00:00Z/P1D", anchor: "0s", next: "2026-11-22T06:00:00Z"},
 		{what: "repeat with a past start and due_time", schedule: "R/2026-11-01T06:00:00Z/P1D", due: "2026-11-20T00:00:00Z",
 			anchor: "2026-11-20T00:00:00Z", next: "2026-11-21T06:00:00Z"},
 
 		{what: "cron", schedule: "0 0 2 * * *", anchor: "0s", next: "2026-11-22T02:00:00Z"},
 		{what: "cron in a zone", schedule: "0 0 2 * * *", zone: "Asia/Kathmandu", anchor: "0s", next: "2026-11-21T20:15:00Z"},
-		{what: "cron from due_time", schedule: "0 0 2 * * *", due: "2026-12-01T00:00:00Z", anchor: "2026-12-01T00:00:00Z", next: "2026-12-01T02:00:00Z"},
-		{what: "cron at due_time", schedule: "0 0 2 * * *", due: "2026-12-01T02:00:00Z", anchor: "2026-12-01T02:00:00Z", next: "2026-12-01T02:00:00Z"},
+		{what: "cron from due_time", schedule: "0 0 2 * * *", due: "2026-12-01T00:00:00Z",
+			anchor: "2026-12-01T00:00:00Z", next: "2026-12-01T02:00:00Z"},
+		{what: "cron at due_time", schedule: "0 0 2 * * *", due: "2026-12-01T02:00:00Z",
+			anchor: "2026-12-01T02:00:00Z", next: "2026-12-01T02:00:00Z"},
 		{what: "cron from a past due_time fires once, the newest", schedule: "0 0 2 * * *", due: "2026-11-01T00:00:00Z",
 			anchor: "2026-11-01T00:00:00Z", next: "2026-11-21T02:00:00Z"},
 		{what: "cron from a past due_time without a match since", schedule: "0 0 2 * * *", due: "2026-11-21T09:00:00Z",
@@ -80,7 +85,8 @@ func TestFirstRun(t *testing.T) {
 			anchor: "2026-12-01T00:00:00Z", next: "2026-12-01T02:00:00Z", expires: "2026-12-03T00:00:00Z"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			j := carillon.Job{Schedule: c.schedule, TimeZone: c.zone, Due: carillon.WhenText(c.due), TTL: carillon.WhenText(c.ttl)}
+			j := carillon.Job{Schedule: c.schedule, TimeZone: c.zone, Due: carillon.WhenText(c.due),
+				TTL: carillon.WhenText(c.ttl)}
 			anchor, next, expires, err := firstRun(&j)
 			if err != nil {
 				t.Fatal(err)
@@ -166,7 +172,8 @@ func TestEffectiveRepeats(t *testing.T) {
 		schedule      string
 		repeats, want uint64
 	}{
-		{"", 0, 0}, {"@daily", 0, 0}, {"@daily", 3, 3}, {"R4/PT3S", 0, 4}, {"R4/PT3S", 3, 3}, {"R4/PT3S", 5, 4}, {"R/PT3S", 5, 5}, {"R/PT3S", 0, 0},
+		{"", 0, 0}, {"@daily", 0, 0}, {"@daily", 3, 3}, {"R4/PT3S", 0, 4}, {"R4/PT3S", 3, 3}, {"R4/PT3S", 5,
+			4}, {"R/PT3S", 5, 5}, {"R/PT3S", 0, 0},
 	} {
 		j := carillon.Job{Schedule: c.schedule, Repeats: c.repeats}
 		s, err := j.ParseSchedule()
@@ -241,11 +248,13 @@ func fieldOf(err error) string {
 }
 
 var (
-	someSchedules = []string{"", "0 0 2 * * *", "*/5 * * * *", "30 1 29 2 *", "0 0 12 L * ? 2020-2199/4", "@daily", "@every 10s", "@every 1h/19m",
+	someSchedules = []string{"", "0 0 2 * * *", "*/5 * * * *", "30 1 29 2 *", "0 0 12 L * ? 2020-2199/4",
+		"@daily", "@every 10s", "@every 1h/19m",
 		"R4/PT3S", "R/P1M", "R20/2026-01-01T00:00:00Z/PT15M", "R/2026-01-31T12:00:00Z/P1M", "TZ=Asia/Tokyo 0 9 * * FRI-MON"}
 	someZones = []string{"", "UTC", "Europe/London", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"}
-	someDues  = []string{"", "0s", "90s", "PT1H", "P1M", "2020-02-29T12:00:00Z", "2026-11-21T11:30:00.5Z", "2099-12-31T23:59:59+01:00"}
-	someTTLs  = []string{"", "1h", "P400D", "2100-01-01T00:00:00Z"}
+	someDues  = []string{"", "0s", "90s", "PT1H", "P1M", "2020-02-29T12:00:00Z", "2026-11-21T11:30:00.5Z",
+		"2099-12-31T23:59:59+01:00"}
+	someTTLs = []string{"", "1h", "P400D", "2100-01-01T00:00:00Z"}
 )
 
 // anyTiming draws a job of which only the timing matters.

@@ -10,11 +10,15 @@ import (
 )
 
 func TestRetryWarning(t *testing.T) {
-	withJitter := carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: 200 * time.Millisecond, Jitter: 500 * time.Millisecond}.WithMaxRetries(3)
-	steep := carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: time.Second, Factor: 1e300, Max: 10 * time.Second}.WithMaxRetries(1_000_000)
-	gentle := carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: 1, Factor: 1.000001, Max: time.Second}.WithMaxRetries(1_000_000)
+	withJitter := carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: 200 * time.Millisecond,
+		Jitter: 500 * time.Millisecond}.WithMaxRetries(3)
+	steep := carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: time.Second, Factor: 1e300,
+		Max: 10 * time.Second}.WithMaxRetries(1_000_000)
+	gentle := carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: 1, Factor: 1.000001,
+		Max: time.Second}.WithMaxRetries(1_000_000)
 	flat := carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: time.Second, Factor: 1}.WithMaxRetries(10)
-	capped := carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: time.Second, Max: 8 * time.Second}.WithMaxRetries(5)
+	capped := carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: time.Second,
+		Max: 8 * time.Second}.WithMaxRetries(5)
 	huge := carillon.FailurePolicy{Kind: carillon.PolicyConstant, Interval: carillon.MaxSpan}.WithMaxRetries(1_000_000)
 	for _, c := range []struct {
 		what, schedule string
@@ -34,8 +38,10 @@ func TestRetryWarning(t *testing.T) {
 		{"only one run of a repeat", "R1/PT3S", 0, carillon.Constant(time.Second), ""},
 		{"cron", "*/2 * * * * *", 0, carillon.FailurePolicy{}, "3s 2s"},
 		{"cron with an uneven interval", "0,58 * * * * *", 0, carillon.FailurePolicy{}, "3s 2s"},
-		{"cron of every 7 minutes, and 4 once an hour", "*/7 * * * *", 0, carillon.Constant(time.Minute).WithMaxRetries(5), "5m0s 4m0s"},
-		{"cron of every other day, and the next once a month", "0 0 */2 * *", 0, carillon.Constant(time.Hour).WithMaxRetries(30), "30h0m0s 24h0m0s"},
+		{"cron of every 7 minutes, and 4 once an hour", "*/7 * * * *", 0,
+			carillon.Constant(time.Minute).WithMaxRetries(5), "5m0s 4m0s"},
+		{"cron of every other day, and the next once a month", "0 0 */2 * *", 0,
+			carillon.Constant(time.Hour).WithMaxRetries(30), "30h0m0s 24h0m0s"},
 		{"cron of minutes", "*/5 * * * *", 0, carillon.FailurePolicy{}, ""},
 		{"months", "R/P1M", 0, carillon.Constant(time.Hour).WithMaxRetries(28 * 24), "672h0m0s 672h0m0s"},
 		{"retries on a cron", "@every 1m", 0, carillon.OnSchedule("*/10 * * * * *").WithMaxRetries(6), "1m0s 1m0s"},

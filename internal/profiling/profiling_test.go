@@ -82,7 +82,8 @@ func TestTextAndTraces(t *testing.T) {
 	for path, want := range map[string]string{
 		"": "goroutine (", "goroutine?debug=1": "goroutine profile: total", "trace?seconds=0.001": "go 1.",
 	} {
-		if status, body := ask(t, server, http.MethodGet, path); status != http.StatusOK || !strings.Contains(string(body), want) {
+		if status, body := ask(t, server, http.MethodGet, path); status != http.StatusOK ||
+			!strings.Contains(string(body), want) {
 			t.Errorf("%q: %d %.100s", path, status, body)
 		}
 	}

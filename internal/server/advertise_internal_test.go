@@ -49,7 +49,8 @@ func TestWhereOthersReachANode(t *testing.T) {
 		{"an IPv6 address", Config{Store: db, Advertise: "fd00::1"}, "[::]:1", carillon.Node{Address: "[fd00::1]:1"}},
 		{"another for sidecars", Config{Store: db, Advertise: "a", AdvertiseSidecars: "b:4"}, "0.0.0.0:1 - 0.0.0.0:3",
 			carillon.Node{Address: "a:1", Sidecars: "b:4"}},
-		{"sidecars at gRPC", Config{Store: "memory:", APIs: face}, "127.0.0.1:1", carillon.Node{Address: "127.0.0.1:1", Sidecars: "127.0.0.1:1"}},
+		{"sidecars at gRPC", Config{Store: "memory:", APIs: face}, "127.0.0.1:1",
+			carillon.Node{Address: "127.0.0.1:1", Sidecars: "127.0.0.1:1"}},
 	} {
 		s := &Server{config: c.config}
 		for i, address := range strings.Fields(c.doors) {

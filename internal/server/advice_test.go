@@ -17,7 +17,8 @@ func TestAPutIsToldOfItsTarget(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = n.Close(context.Background()) })
 	warned := func(target carillon.Target) string {
-		put, err := n.Scheduler().PutJob(t.Context(), carillon.Job{Schedule: "@every 1h", Target: target, Due: carillon.In(time.Hour)})
+		put, err := n.Scheduler().PutJob(t.Context(),
+			carillon.Job{Schedule: "@every 1h", Target: target, Due: carillon.In(time.Hour)})
 		if err != nil {
 			t.Fatal(err)
 		}

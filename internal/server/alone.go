@@ -29,7 +29,8 @@ func (a soloCluster) ClusterStatus(ctx context.Context) (carillon.ClusterStatus,
 	}
 	self := a.self
 	for _, o := range owners {
-		status.Partitions[o.Partition] = carillon.PartitionOwner{Partition: o.Partition, Epoch: o.Term.Epoch, Node: o.Node, Until: o.Until}
+		status.Partitions[o.Partition] = carillon.PartitionOwner{Partition: o.Partition, Epoch: o.Term.Epoch,
+			Node: o.Node, Until: o.Until}
 		if o.Node == self.ID {
 			self.Owns++
 		}
@@ -47,9 +48,11 @@ func (a soloCluster) ClusterStatus(ctx context.Context) (carillon.ClusterStatus,
 // DrainNode implements [carillon.Cluster].
 func (a soloCluster) DrainNode(_ context.Context, id string) error {
 	if id != a.self.ID {
-		return carillon.Errorf(carillon.NotFound, "id", "there is no node %.64q; this one is %q, and alone on its store", id, a.self.ID)
+		return carillon.Errorf(carillon.NotFound, "id",
+			"there is no node %.64q; this one is %q, and alone on its store", id, a.self.ID)
 	}
-	return carillon.Errorf(carillon.FailedPrecondition, "id", "node %q is alone on its store: there is none that could have its partitions", id)
+	return carillon.Errorf(carillon.FailedPrecondition, "id",
+		"node %q is alone on its store: there is none that could have its partitions", id)
 }
 
 // Rebalance implements [carillon.Cluster]: there is nothing to do.

@@ -52,7 +52,8 @@ func wantAlone(t *testing.T, c *client.Client, s *server.Server) {
 		t.Errorf("skew %v, known %v", self.Skew, self.SkewKnown)
 	}
 	self.Skew, self.SkewKnown = 0, false
-	if want := (carillon.Node{ID: "one", Address: s.GRPCAddr(), HTTP: s.HTTPAddr(), Owns: 3, State: carillon.NodeFit}); self != want {
+	if want := (carillon.Node{ID: "one", Address: s.GRPCAddr(), HTTP: s.HTTPAddr(), Owns: 3,
+		State: carillon.NodeFit}); self != want {
 		t.Errorf("got %+v, want %+v", self, want)
 	}
 	for i, p := range status.Partitions {
@@ -63,7 +64,8 @@ func wantAlone(t *testing.T, c *client.Client, s *server.Server) {
 	if err := c.DrainNode(t.Context(), "one"); carillon.KindOf(err) != carillon.FailedPrecondition {
 		t.Errorf("drain: %v", err)
 	}
-	if err := c.DrainNode(t.Context(), strings.Repeat("two", 1000)); carillon.KindOf(err) != carillon.NotFound || len(err.Error()) > 300 {
+	if err := c.DrainNode(t.Context(), strings.Repeat("two",
+		1000)); carillon.KindOf(err) != carillon.NotFound || len(err.Error()) > 300 {
 		t.Errorf("drain of another: %v", err)
 	}
 	if err := errors.Join(c.Rebalance(t.Context()), s.Ready()); err != nil {

@@ -42,7 +42,8 @@ func TestNodeWhoseSQLFailsIsUnfit(t *testing.T) {
 		}
 		return c, owned == len(status.Partitions)
 	}
-	if n, whole := about(); n.State != carillon.NodeUnfit || !strings.Contains(n.Reason, "permission denied") || n.Owns != 0 || !whole {
+	if n, whole := about(); n.State != carillon.NodeUnfit ||
+		!strings.Contains(n.Reason, "permission denied") || n.Owns != 0 || !whole {
 		t.Errorf("status: %+v, all is owned: %v", n, whole)
 	}
 	if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "unfit") {
@@ -104,7 +105,8 @@ func TestThreeNodes(t *testing.T) {
 	// A batch has jobs of all partitions.
 	var batch []carillon.Job
 	for i := range 50 {
-		batch = append(batch, carillon.Job{Name: fmt.Sprint("batch/", i), Due: carillon.In(time.Hour), Target: carillon.WorkerQueue(queue)})
+		batch = append(batch, carillon.Job{Name: fmt.Sprint("batch/", i), Due: carillon.In(time.Hour),
+			Target: carillon.WorkerQueue(queue)})
 	}
 	if puts, err := dial(t, all[1]).PutJobs(t.Context(), batch); err != nil || len(puts) != len(batch) {
 		t.Fatalf("batch: %d, %v", len(puts), err)

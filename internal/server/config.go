@@ -224,7 +224,8 @@ type count struct {
 func (c Config) counts() []count {
 	return []count{{"window_jobs", c.WindowJobs}, {"slow_start_initial", c.SlowStart.Initial},
 		{"http_host_limit", c.Targets.HostLimit},
-		{"max_payload", c.Limits.Payload}, {"max_metadata", c.Limits.Metadata}, {"max_labels", c.Limits.Labels}, {"max_headers", c.Limits.Headers}}
+		{"max_payload", c.Limits.Payload}, {"max_metadata", c.Limits.Metadata}, {"max_labels",
+			c.Limits.Labels}, {"max_headers", c.Limits.Headers}}
 }
 
 // secrets returns the raw signing secrets, and what is wrong with them.

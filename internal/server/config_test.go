@@ -22,7 +22,8 @@ func TestConfigNamesAllItsFaults(t *testing.T) {
 	if err == nil {
 		t.Fatal("it was accepted")
 	}
-	for _, want := range []string{`store: "cassandra" is not supported`, `"pebble:DIR"`, `"memory:"`, "partitions: -1", "grpc: 0.0.0.0:7070 is reachable",
+	for _, want := range []string{`store: "cassandra" is not supported`, `"pebble:DIR"`, `"memory:"`,
+		"partitions: -1", "grpc: 0.0.0.0:7070 is reachable",
 		`http: "nowhere"`, "debug_listen: [::]:0 is reachable", "http_host_limit: -1", "window_jobs: -1", "dead_retention: -1ns",
 		"max_payload: -1", "max_metadata: -2", "max_labels: -3", "max_headers: -4", "allow_targets[0]", "signing_secrets[default][0]"} {
 		if !strings.Contains(err.Error(), want) {
@@ -79,7 +80,8 @@ func TestATakenPortIsRefused(t *testing.T) {
 }
 
 func TestAnOriginThatIsNoneIsRefused(t *testing.T) {
-	c := server.Config{Store: "memory:", GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Browsers: server.Browsers{TrustedOrigins: []string{"no origin"}}}
+	c := server.Config{Store: "memory:", GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0",
+		Browsers: server.Browsers{TrustedOrigins: []string{"no origin"}}}
 	if _, err := server.New(c); err == nil || !strings.Contains(err.Error(), "trusted_origins") {
 		t.Error(err)
 	}

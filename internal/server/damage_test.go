@@ -76,7 +76,8 @@ func damagedTable(t *testing.T, part float64) {
 			t.Fatalf("a put of a job that is lost: %v", err)
 		}
 	}
-	if status, text := get(t, "http://"+s.HTTPAddr()+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "damaged") {
+	if status, text := get(t, "http://"+s.HTTPAddr()+"/readyz"); status != http.StatusServiceUnavailable ||
+		!strings.Contains(text, "damaged") {
 		t.Errorf("readyz: %d %s", status, text)
 	}
 	if text := metrics(t, s); !strings.Contains(text, "\ncarillon_store_damaged_tables 1\n") {

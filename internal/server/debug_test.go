@@ -13,7 +13,8 @@ import (
 // A node that leaves does not wait for a profile of an hour, and does not throw away what it has.
 func TestALeavingNodeEndsItsProfiles(t *testing.T) {
 	s, stop := serveUntil(t, server.Config{Store: "memory:", Monitoring: server.Monitoring{Debug: "127.0.0.1:0"}})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.DebugAddr()+profiling.Path+"profile?seconds=3600", http.NoBody)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		"http://"+s.DebugAddr()+profiling.Path+"profile?seconds=3600", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}

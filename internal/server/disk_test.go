@@ -122,7 +122,8 @@ func (w *rig) refused(err error, why string) {
 func (w *rig) inTrouble(s *server.Server, acked []string, why string) {
 	w.t.Helper()
 	for i := range 20 { // every partition, also those that have not met the failure yet
-		_, err := w.sched.PutJob(w.t.Context(), carillon.Job{Name: fmt.Sprintf("refused/%d", i), Target: carillon.WorkerQueue(queue)})
+		_, err := w.sched.PutJob(w.t.Context(),
+			carillon.Job{Name: fmt.Sprintf("refused/%d", i), Target: carillon.WorkerQueue(queue)})
 		w.refused(err, why)
 	}
 	status, text := get(w.t, "http://"+s.HTTPAddr()+"/readyz")
@@ -133,7 +134,8 @@ func (w *rig) inTrouble(s *server.Server, acked []string, why string) {
 		w.t.Errorf("livez: %d", status)
 	}
 	text = metrics(w.t, s)
-	if !strings.Contains(text, "\ncarillon_store_writable 0\n") || strings.Contains(text, "\ncarillon_commit_failures_total 0\n") {
+	if !strings.Contains(text, "\ncarillon_store_writable 0\n") ||
+		strings.Contains(text, "\ncarillon_commit_failures_total 0\n") {
 		w.t.Error("the metrics do not say that the store cannot write")
 	}
 	w.hasJobs(acked)

@@ -19,11 +19,13 @@ func TestErrorsAreTheSameEverywhere(t *testing.T) {
 			call  func() error
 		}{
 			"bad schedule": {carillon.InvalidArgument, "schedule", func() error {
-				_, err := w.sched.PutJob(ctx, carillon.Job{Name: "a", Schedule: "61 * * * *", Target: carillon.WorkerQueue(queue)})
+				_, err := w.sched.PutJob(ctx,
+					carillon.Job{Name: "a", Schedule: "61 * * * *", Target: carillon.WorkerQueue(queue)})
 				return err
 			}},
 			"bad payload": {carillon.InvalidArgument, "data", func() error {
-				_, err := w.sched.PutJob(ctx, carillon.Job{Name: "a", Data: carillon.JSON(func() {}), Target: carillon.WorkerQueue(queue)})
+				_, err := w.sched.PutJob(ctx,
+					carillon.Job{Name: "a", Data: carillon.JSON(func() {}), Target: carillon.WorkerQueue(queue)})
 				return err
 			}},
 			"in a batch": {carillon.InvalidArgument, "jobs[1].target", func() error {
@@ -31,8 +33,10 @@ func TestErrorsAreTheSameEverywhere(t *testing.T) {
 				return err
 			}},
 			"no job": {carillon.NotFound, "name", func() error { _, err := w.sched.GetJob(ctx, key("none")); return err }},
-			"no run": {carillon.InvalidArgument, "id", func() error { _, err := w.sched.GetRun(ctx, "default", "none"); return err }},
-			"prefix": {carillon.InvalidArgument, "prefix", func() error { _, err := w.sched.DeleteJobs(ctx, "default", ""); return err }},
+			"no run": {carillon.InvalidArgument, "id",
+				func() error { _, err := w.sched.GetRun(ctx, "default", "none"); return err }},
+			"prefix": {carillon.InvalidArgument, "prefix",
+				func() error { _, err := w.sched.DeleteJobs(ctx, "default", ""); return err }},
 			"token": {carillon.InvalidArgument, "token", func() error {
 				return w.sched.CompleteRun(ctx, "default", carillon.Result{Token: "x", Outcome: carillon.OutcomeSuccess})
 			}},
@@ -62,8 +66,10 @@ func TestNamesAreClippedInErrors(t *testing.T) {
 				w.t.Errorf("%s: %d bytes: %.120s", what, len(err.Error()), err)
 			}
 		}
-		warned, err := w.sched.PutJob(w.t.Context(), carillon.Job{Namespace: strings.Repeat("a", 63), Name: longest, Schedule: "@every 1h",
-			DependsOn: []string{strings.Repeat("o", carillon.MaxName)}, ConcurrencyKey: strings.Repeat("l", 256), Target: carillon.WorkerQueue(longest)})
+		warned, err := w.sched.PutJob(w.t.Context(),
+			carillon.Job{Namespace: strings.Repeat("a", 63), Name: longest, Schedule: "@every 1h",
+				DependsOn: []string{strings.Repeat("o",
+					carillon.MaxName)}, ConcurrencyKey: strings.Repeat("l", 256), Target: carillon.WorkerQueue(longest)})
 		if err != nil || len(warned.Warnings) < 3 {
 			w.t.Fatalf("%q, %v; want a warning for the queue, the key and the job waited for", warned.Warnings, err)
 		}
@@ -103,7 +109,8 @@ func refusals(w *rig, longest, huge string) map[string]error {
 	_, out["cancel"] = s.CancelRun(ctx, huge[:63], huge)
 	_, out["backfill"] = s.GetBackfill(ctx, "", huge)
 	now := time.Now()
-	_, out["backfill of nothing"] = s.StartBackfill(ctx, carillon.Key{Name: longest + "x"}, carillon.BackfillSpec{From: now.Add(-time.Hour), To: now})
+	_, out["backfill of nothing"] = s.StartBackfill(ctx, carillon.Key{Name: longest + "x"},
+		carillon.BackfillSpec{From: now.Add(-time.Hour), To: now})
 	_, out["page token"] = s.ListJobs(ctx, carillon.JobQuery{PageToken: huge})
 	_, out["label"] = s.ListJobs(ctx, carillon.JobQuery{Label: huge})
 	_, out["prefix"] = s.ListJobs(ctx, carillon.JobQuery{Prefix: huge})
@@ -134,7 +141,8 @@ func TestTextThatIsNotUTF8IsRefused(t *testing.T) {
 	const bad = "caf\xe9"
 	everywhere(t, func(w *rig) {
 		for field, j := range map[string]carillon.Job{
-			"name": {Name: bad}, "schedule": {Schedule: bad}, "time_zone": {Schedule: "@daily", TimeZone: bad}, "note": {Note: bad},
+			"name": {Name: bad}, "schedule": {Schedule: bad}, "time_zone": {Schedule: "@daily",
+				TimeZone: bad}, "note": {Note: bad},
 			"labels": {Labels: map[string]string{"a": bad}}, "metadata": {Metadata: map[string]string{bad: "a"}},
 			"concurrency_key": {ConcurrencyKey: bad}, "target.worker.queue": {Target: carillon.WorkerQueue(bad)},
 		} {
@@ -153,7 +161,8 @@ func TestTextThatIsNotUTF8IsRefused(t *testing.T) {
 			w.t.Errorf("get: %v", err)
 		}
 		_, err = w.sched.Connect(w.t.Context(), carillon.Hello{Queues: []string{bad}, WorkerID: "me"})
-		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument || !strings.HasPrefix(e.Field, "queues") {
+		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument ||
+			!strings.HasPrefix(e.Field, "queues") {
 			w.t.Errorf("connect: %v", err)
 		}
 	})

@@ -37,7 +37,8 @@ func refusal(t *testing.T, program, store, name string) string {
 }
 
 func serving(ctx context.Context, program, store, name string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, program, "serve", "--store", store, "--node-name", name, "--grpc", "127.0.0.1:0", "--http", "none",
+	cmd := exec.CommandContext(ctx, program, "serve", "--store", store, "--node-name", name, "--grpc",
+		"127.0.0.1:0", "--http", "none",
 		"--drain-grace", "1s")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = patience
@@ -76,7 +77,8 @@ func TestBuildsOfDifferentFormats(t *testing.T) {
 			if shared := name != "Pebble"; !shared {
 				end()
 			}
-			if said := refusal(t, later, ours, "b"); !strings.Contains(said, "older version") || !strings.Contains(said, "format is 2") ||
+			if said := refusal(t, later, ours, "b"); !strings.Contains(said, "older version") ||
+				!strings.Contains(said, "format is 2") ||
 				!strings.Contains(said, "knows 3") {
 				t.Errorf("the later build: %s", said)
 			}
@@ -97,7 +99,8 @@ func TestBuildsOfDifferentProtocols(t *testing.T) {
 	database := realserver.StartPostgres(t, realserver.Volatile()...).Database(t)
 	a, end := serveUntil(t, server.Config{Store: database, Name: "a"})
 	said := refusal(t, later, database, "b")
-	if !strings.Contains(said, `node "a"`) || !strings.Contains(said, "speaks version 1") || !strings.Contains(said, "this one version 2") {
+	if !strings.Contains(said, `node "a"`) || !strings.Contains(said, "speaks version 1") ||
+		!strings.Contains(said, "this one version 2") {
 		t.Errorf("the later build: %s", said)
 	}
 	if status, err := a.Cluster().ClusterStatus(t.Context()); err != nil || len(status.Nodes) != 1 {

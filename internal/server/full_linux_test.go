@@ -76,8 +76,9 @@ func TestPutsOnAFullDiskAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	put := func(ctx context.Context, i int) error {
-		_, err := sched.PutJob(ctx, carillon.Job{Name: fmt.Sprint("job/", i), Due: carillon.In(time.Hour), Target: carillon.WorkerQueue(queue),
-			Data: payload})
+		_, err := sched.PutJob(ctx, carillon.Job{Name: fmt.Sprint("job/", i), Due: carillon.In(time.Hour),
+			Target: carillon.WorkerQueue(queue),
+			Data:   payload})
 		return err
 	}
 	if err := put(t.Context(), 0); err != nil {

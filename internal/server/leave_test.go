@@ -45,8 +45,9 @@ func TestNodeOfAReplacedStoreLeaves(t *testing.T) {
 	database := realserver.StartPostgres(t, realserver.Volatile()...)
 	url := database.Database(t)
 	var log buffer
-	a, end := serveFailing(t, server.Config{Store: url, Name: "a", Partitions: 4, LeaseTTL: 2 * time.Second, DrainGrace: time.Hour,
-		Log: slog.New(slog.NewTextHandler(&log, nil))})
+	a, end := serveFailing(t, server.Config{Store: url, Name: "a", Partitions: 4, LeaseTTL: 2 * time.Second,
+		DrainGrace: time.Hour,
+		Log:        slog.New(slog.NewTextHandler(&log, nil))})
 	eventually(t, "a owns everything", func() bool { return a.Ready() == nil })
 	database.Exec(t, "test_1", "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
 	eventually(t, "the terms are over", func() bool { return log.count("lost their terms") > 0 })
@@ -87,7 +88,8 @@ func TestLastResultOfALeavingNodeIsRelayed(t *testing.T) {
 	}
 	a, endA := serveUntil(t, config("a"))
 	spread(t, a, 1)
-	job := carillon.Job{Name: "slow", Target: carillon.Target{HTTP: &carillon.HTTPTarget{URL: endpoint.URL}}, Timeout: time.Minute,
+	job := carillon.Job{Name: "slow", Target: carillon.Target{HTTP: &carillon.HTTPTarget{URL: endpoint.URL}},
+		Timeout: time.Minute,
 		History: carillon.History{Runs: 1}}
 	if _, err := dial(t, a).PutJob(t.Context(), job); err != nil {
 		t.Fatal(err)
@@ -126,7 +128,8 @@ func TestLastResultOfALeavingNodeIsRelayed(t *testing.T) {
 // become durable. What was acknowledged is there for the next life.
 func TestNodeWithoutItsStoreLeaves(t *testing.T) {
 	redis := realserver.StartRedis(t)
-	config := server.Config{Store: "redis://" + redis.Address(), Name: "a", Partitions: 4, LeaseTTL: 2 * time.Second, DrainGrace: time.Hour}
+	config := server.Config{Store: "redis://" + redis.Address(), Name: "a", Partitions: 4,
+		LeaseTTL: 2 * time.Second, DrainGrace: time.Hour}
 	a, end := serveFailing(t, config)
 	spread(t, a, 1)
 	sched := dial(t, a)
@@ -194,7 +197,8 @@ func allEnd(t *testing.T, database string, n int, gap time.Duration) {
 	history := carillon.History{Runs: 1}
 	var jobs []carillon.Job
 	for i := range perNode * n {
-		jobs = append(jobs, carillon.Job{Name: fmt.Sprint("job/", i), Target: carillon.WorkerQueue(queue), Lease: time.Hour, History: history})
+		jobs = append(jobs, carillon.Job{Name: fmt.Sprint("job/", i), Target: carillon.WorkerQueue(queue),
+			Lease: time.Hour, History: history})
 	}
 	for i := range requests {
 		jobs = append(jobs, carillon.Job{Name: fmt.Sprint("request/", i), Timeout: time.Minute, History: history,

@@ -29,7 +29,8 @@ func TestANodeGoesOnWhereItStopped(t *testing.T) {
 	holder := w.connect("holder", 1)
 	w.put(carillon.Job{Name: "begun", Lease: carillon.MaxLease})
 	run := holder.run()
-	w.put(carillon.Job{Name: "due while nobody is there", Due: carillon.In(time.Millisecond), Target: carillon.WorkerQueue("later")})
+	w.put(carillon.Job{Name: "due while nobody is there", Due: carillon.In(time.Millisecond),
+		Target: carillon.WorkerQueue("later")})
 	w.put(carillon.Job{Name: "far away", Schedule: "@yearly"})
 	holder.close()
 	stopFirst()
@@ -157,7 +158,8 @@ func TestANodeIsServedOverHTTP(t *testing.T) {
 			t.Errorf("%s %s is not there", m.Type, m.Name)
 		}
 	}
-	for _, line := range []string{"carillon_jobs_scheduled_total 1", "carillon_runs_fired_total 1", "carillon_runs_succeeded_total 1",
+	for _, line := range []string{"carillon_jobs_scheduled_total 1", "carillon_runs_fired_total 1",
+		"carillon_runs_succeeded_total 1",
 		`carillon_attempts_total{kind="worker"} 1`, "carillon_partitions_owned 4", `version="v1.2.3"`, "go_goroutines"} {
 		if !strings.Contains(metrics, line) {
 			t.Errorf("%q is not in the metrics", line)
@@ -170,7 +172,8 @@ func sparse(m telemetry.Metric) bool { return len(m.Labels) > 0 && m.Name != "ca
 
 func TestANodeIsNotReachedUnderAnyName(t *testing.T) {
 	for _, insecure := range []bool{false, true} { // who may listen where has nothing to do with it
-		s := serve(t, server.Config{Store: "memory:", Browsers: server.Browsers{Hosts: []string{"carillon.example"}}, Insecure: insecure})
+		s := serve(t, server.Config{Store: "memory:",
+			Browsers: server.Browsers{Hosts: []string{"carillon.example"}}, Insecure: insecure})
 		for host, want := range map[string]int{
 			"localhost": 200, "127.0.0.1:7080": 200, "[::1]:80": 200, "carillon.example": 200, "Carillon.Example:7080": 200,
 			"node-1:7080": 200, "app.localhost": 200, "carillon.internal": 200, "carillon.ns.svc.cluster.local:7080": 200,
@@ -215,9 +218,11 @@ func TestAnHTTPTargetIsCalled(t *testing.T) {
 		}
 	}))
 	t.Cleanup(target.Close)
-	s := serve(t, server.Config{Store: "memory:", Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, DrainGrace: patience})
+	s := serve(t, server.Config{Store: "memory:",
+		Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, DrainGrace: patience})
 	w := &rig{t: t, sched: s.Scheduler()}
-	w.put(carillon.Job{Name: "call", Target: carillon.HTTP(target.URL), Data: carillon.JSON("hi"), FailurePolicy: carillon.Constant(time.Millisecond)})
+	w.put(carillon.Job{Name: "call", Target: carillon.HTTP(target.URL), Data: carillon.JSON("hi"),
+		FailurePolicy: carillon.Constant(time.Millisecond)})
 	first, second := await(t, calls), await(t, calls)
 	if first.body != `"hi"` || first.attempt != "1" || second.attempt != "2" || first.run != second.run {
 		t.Errorf("calls: %+v, %+v", first, second)

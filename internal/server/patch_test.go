@@ -31,7 +31,8 @@ func TestAPatchOfAPartKeepsTheRest(t *testing.T) {
 		formless := values
 		formless.FailurePolicy.Kind = carillon.PolicyDefault
 		for _, path := range carillon.PatchParts() {
-			if strings.HasPrefix(path, "failure_policy.") && strings.Count(path, ".") == 2 && !strings.Contains(path, "exponential") {
+			if strings.HasPrefix(path, "failure_policy.") && strings.Count(path, ".") == 2 &&
+				!strings.Contains(path, "exponential") {
 				continue
 			}
 			for _, given := range []carillon.Job{values, formless} {
@@ -44,7 +45,8 @@ func TestAPatchOfAPartKeepsTheRest(t *testing.T) {
 				got, refused := w.sched.PatchJob(w.t.Context(), key("a"), patch)
 				if (err == nil) != (refused == nil) {
 					w.t.Errorf("%s: %v, want %v", path, refused, err)
-				} else if err == nil && !(reflect.DeepEqual(got.Job.FailurePolicy, want.FailurePolicy) && got.Job.History == want.History) {
+				} else if err == nil && !(reflect.DeepEqual(got.Job.FailurePolicy, want.FailurePolicy) &&
+					got.Job.History == want.History) {
 					w.t.Errorf("%s: %+v, not %+v", path, got.Job, want)
 				}
 			}
@@ -63,7 +65,8 @@ func TestAPatchOfAPartOverREST(t *testing.T) {
 	want.FailurePolicy = want.FailurePolicy.WithMaxRetries(2)
 	want.FailurePolicy.Jitter, want.History.Keep = 0, 2*time.Hour
 	body := `{"failure_policy":{"exponential":{"max_retries":2,"jitter":null}},"history":{"keep":"2h"}}`
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, "http://"+s.HTTPAddr()+"/v1/namespaces/default/jobs/a", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPatch,
+		"http://"+s.HTTPAddr()+"/v1/namespaces/default/jobs/a", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,7 +137,8 @@ func await[T any](t *testing.T, c <-chan T) T {
 }
 
 // work runs a worker of the queue until stop is called; stop waits for its end.
-func (w *rig) work(sched carillon.Work, o worker.Options, handle func(context.Context, carillon.Run, []byte) error) (stop func()) {
+func (w *rig) work(sched carillon.Work, o worker.Options,
+	handle func(context.Context, carillon.Run, []byte) error) (stop func()) {
 	w.t.Helper()
 	wk := worker.New(sched, o)
 	worker.Handle(wk, queue, handle)

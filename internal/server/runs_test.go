@@ -69,7 +69,8 @@ func TestAnExhaustedRunIsDeadUntilRedriven(t *testing.T) {
 			got <- run
 			return errors.New("no")
 		})
-		w.put(carillon.Job{Name: "doomed", Data: carillon.JSON("kept"), FailurePolicy: carillon.Constant(time.Millisecond).WithMaxRetries(1)})
+		w.put(carillon.Job{Name: "doomed", Data: carillon.JSON("kept"),
+			FailurePolicy: carillon.Constant(time.Millisecond).WithMaxRetries(1)})
 		id := await(w.t, got).ID
 		await(w.t, got)
 		stop()
@@ -173,11 +174,13 @@ func TestAPausedJobFiresAfterItIsResumed(t *testing.T) {
 			return nil
 		})
 		w.put(carillon.Job{Name: "later", Due: carillon.In(time.Hour)})
-		if j, err := w.sched.SetPaused(w.t.Context(), key("later"), carillon.PauseOptions{Paused: true, Note: "not now"}); err != nil || !j.Paused || j.Note != "not now" ||
+		if j, err := w.sched.SetPaused(w.t.Context(), key("later"),
+			carillon.PauseOptions{Paused: true, Note: "not now"}); err != nil || !j.Paused || j.Note != "not now" ||
 			j.Status.Phase != carillon.PhasePaused {
 			w.t.Fatalf("paused: %+v, %v", j, err)
 		}
-		if _, err := w.sched.PatchJob(w.t.Context(), key("later"), carillon.Patch{Fields: []string{"due_time"}, Job: carillon.Job{Due: carillon.In(0)}}); err != nil {
+		if _, err := w.sched.PatchJob(w.t.Context(), key("later"),
+			carillon.Patch{Fields: []string{"due_time"}, Job: carillon.Job{Due: carillon.In(0)}}); err != nil {
 			w.t.Fatal(err)
 		}
 		w.put(carillon.Job{Name: "now"})

@@ -23,7 +23,8 @@ import (
 // forSidecars is a configuration with nothing but what Dapr's scheduler has.
 func forSidecars(face server.API) server.Config {
 	return server.Config{Store: "memory:", Partitions: 1, GRPC: server.None, HTTP: server.None, DrainGrace: -1,
-		Sidecars: &server.Sidecars{Address: "127.0.0.1:0", API: face}, Monitoring: server.Monitoring{Healthz: "127.0.0.1:0", Metrics: "127.0.0.1:0"}}
+		Sidecars: &server.Sidecars{Address: "127.0.0.1:0",
+			API: face}, Monitoring: server.Monitoring{Healthz: "127.0.0.1:0", Metrics: "127.0.0.1:0"}}
 }
 
 // runUntil runs a server of exactly this configuration until stop is called.
@@ -126,7 +127,8 @@ func TestMetricsAtEveryPath(t *testing.T) {
 	s, stop := runUntil(t, forSidecars(func(*server.Node, grpc.ServiceRegistrar) func() { return nil }))
 	defer stop()
 	for _, path := range []string{"/", "/metrics"} {
-		if code, body := get(t, "http://"+s.MetricsAddr()+path); code != http.StatusOK || !strings.Contains(body, "carillon_build_info") {
+		if code, body := get(t, "http://"+s.MetricsAddr()+path); code != http.StatusOK ||
+			!strings.Contains(body, "carillon_build_info") {
 			t.Errorf("%s: %d %.200q", path, code, body)
 		}
 	}
@@ -160,7 +162,8 @@ func TestTheLargestJobFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	job := &pb.Job{Namespace: "default", Name: "n", Target: &pb.Target{Kind: &pb.Target_Worker{Worker: &pb.WorkerTarget{Queue: "q"}}},
+	job := &pb.Job{Namespace: "default", Name: "n",
+		Target:  &pb.Target{Kind: &pb.Target_Worker{Worker: &pb.WorkerTarget{Queue: "q"}}},
 		DueTime: "2099-01-01T00:00:00Z", Data: make([]byte, payload)}
 	if _, err := pb.NewSchedulerServiceClient(conn).PutJob(t.Context(), &pb.PutJobRequest{Job: job},
 		grpc.MaxCallRecvMsgSize(2*payload)); err != nil {

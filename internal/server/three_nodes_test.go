@@ -97,7 +97,8 @@ func (x *trio) name(partition int) string {
 	for {
 		x.puts++
 		name := fmt.Sprint("later/", x.puts)
-		if identity.PartitionOf(carillon.Key{Namespace: carillon.DefaultNamespace, Name: name}, x.config.Partitions) == partition {
+		if identity.PartitionOf(carillon.Key{Namespace: carillon.DefaultNamespace, Name: name},
+			x.config.Partitions) == partition {
 			return name
 		}
 	}
@@ -155,7 +156,8 @@ func TestNodesThatComeAndGoWarnOfNothing(t *testing.T) {
 	t.Cleanup(x.serve(anyone, "mail", func() error { return nil }))
 	for _, n := range x.nodes {
 		eventually(t, "it is served", func() bool {
-			return strings.Contains(metrics(t, n), "\ncarillon_queue_consumers{kind=\"worker\",namespace=\"default\",queue=\"mail\"} 1\n")
+			return strings.Contains(metrics(t, n),
+				"\ncarillon_queue_consumers{kind=\"worker\",namespace=\"default\",queue=\"mail\"} 1\n")
 		})
 	}
 	none := func(when string) {
@@ -202,7 +204,8 @@ func TestMetricsOfThreeNodesAddUp(t *testing.T) {
 		x.put(i, carillon.Job{Name: fmt.Sprint("lonely/", i), Target: carillon.WorkerQueue("lonely")})
 	}
 	for i := range dead {
-		x.put(i, carillon.Job{Name: fmt.Sprint("doomed/", i), Target: carillon.WorkerQueue("doomed"), FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(0)})
+		x.put(i, carillon.Job{Name: fmt.Sprint("doomed/", i), Target: carillon.WorkerQueue("doomed"),
+			FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(0)})
 	}
 	lonely := `{kind="worker",namespace="default",queue="lonely"}`
 	check := func(when string) {

@@ -36,7 +36,8 @@ func awaits(t *testing.T, url string) *waiting {
 	w := &waiting{grpc: at(), http: at(), log: &lines{}, ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		s, err := server.Await(ctx, server.Config{Store: url, Name: "node", Partitions: 4, GRPC: w.grpc, HTTP: w.http, DrainGrace: -1,
+		s, err := server.Await(ctx, server.Config{Store: url, Name: "node", Partitions: 4, GRPC: w.grpc,
+			HTTP: w.http, DrainGrace: -1,
 			Log: slog.New(slog.NewTextHandler(w.log, nil))})
 		if err == nil {
 			err = s.Run(ctx)
@@ -86,7 +87,8 @@ func TestANodeWaitsForItsStore(t *testing.T) {
 	stores(t, func(t *testing.T, url string, up func()) {
 		w := awaits(t, url)
 		eventually(t, "the node lives", func() bool { code, text := w.get(t, "/livez"); return code == 200 && text == "ok\n" })
-		if code, text := w.get(t, "/readyz"); code != 503 || !strings.Contains(text, "waiting for the store") || !strings.Contains(text, "refused") {
+		if code, text := w.get(t, "/readyz"); code != 503 ||
+			!strings.Contains(text, "waiting for the store") || !strings.Contains(text, "refused") {
 			t.Errorf("readyz: %d %q", code, text)
 		}
 		if code, _ := w.get(t, "/v1/namespaces/default/jobs"); code != 503 {
@@ -144,7 +146,8 @@ func TestSomeErrorsOfAStartStay(t *testing.T) {
 	r.Do(t, "ACL", "SETUSER", "carillon", "on", ">right", "~*", "&*", "+@all")
 	p := realserver.StartPostgres(t, realserver.Volatile()...)
 	newer := p.Database(t)
-	if s, err := server.New(server.Config{Store: newer, GRPC: "127.0.0.1:0", HTTP: server.None, Name: "node", DrainGrace: -1}); err != nil {
+	if s, err := server.New(server.Config{Store: newer, GRPC: "127.0.0.1:0", HTTP: server.None, Name: "node",
+		DrainGrace: -1}); err != nil {
 		t.Fatal(err)
 	} else {
 		ended, cancel := context.WithCancel(t.Context())

@@ -265,7 +265,8 @@ func TestManyRunsAreDoneExactlyOnce(t *testing.T) {
 		}
 		jobs := make([]carillon.Job, n)
 		for i := range jobs {
-			jobs[i] = carillon.Job{Name: fmt.Sprintf("herd/%d", i), Due: carillon.In(50 * time.Millisecond), Target: carillon.WorkerQueue(queue)}
+			jobs[i] = carillon.Job{Name: fmt.Sprintf("herd/%d", i), Due: carillon.In(50 * time.Millisecond),
+				Target: carillon.WorkerQueue(queue)}
 		}
 		if _, err := w.sched.PutJobs(w.t.Context(), jobs); err != nil {
 			w.t.Fatal(err)

@@ -26,8 +26,10 @@ type clusterMetrics struct {
 
 func (m *Metrics) newCluster() clusterMetrics {
 	return clusterMetrics{
-		joinFailures: m.counter(clusterJoinFailures), forwarded: m.histogram(clusterForwarded, clusterBuckets), again: m.counter(clusterAgain),
-		claims: m.histogram(clusterClaims, clusterBuckets), handOvers: m.histogram(clusterHandOvers, clusterBuckets), lost: m.counter(clusterLost),
+		joinFailures: m.counter(clusterJoinFailures), forwarded: m.histogram(clusterForwarded,
+			clusterBuckets), again: m.counter(clusterAgain),
+		claims: m.histogram(clusterClaims, clusterBuckets), handOvers: m.histogram(clusterHandOvers,
+			clusterBuckets), lost: m.counter(clusterLost),
 		dropped: m.counter(clusterDropped),
 	}
 }

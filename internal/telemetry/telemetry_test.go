@@ -56,7 +56,8 @@ func busy(queues int) *telemetry.Metrics {
 		},
 		Backlog: func() map[partition.Queue]engine.Backlog {
 			return map[partition.Queue]engine.Backlog{
-				queueOf(0): {Ready: 7, Oldest: now.Add(-time.Second).UnixNano()}, queueOf(9999): {Staged: 8, Oldest: now.Add(-time.Hour).UnixNano()},
+				queueOf(0): {Ready: 7, Oldest: now.Add(-time.Second).UnixNano()}, queueOf(9999): {Staged: 8,
+					Oldest: now.Add(-time.Hour).UnixNano()},
 				{Namespace: "ns", Kind: "http", Address: "example.com"}: {Staged: 1, Oldest: now.UnixNano()},
 			}
 		},
@@ -132,7 +133,8 @@ func TestNotEveryQueueIsShown(t *testing.T) {
 }
 
 func TestALogger(t *testing.T) {
-	for format, want := range map[string]string{"text": "level=WARN msg=hello k=1", "json": `"level":"WARN","msg":"hello","k":1`} {
+	for format, want := range map[string]string{"text": "level=WARN msg=hello k=1",
+		"json": `"level":"WARN","msg":"hello","k":1`} {
 		var b bytes.Buffer
 		log, err := telemetry.NewLogger(&b, format, slog.LevelWarn)
 		if err != nil {

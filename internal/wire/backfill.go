@@ -62,7 +62,8 @@ type specMessage interface {
 
 func (f *first) spec(m specMessage) carillon.BackfillSpec {
 	overlap, err := enumFrom[carillon.Overlap](m.GetOverlap(), pb.Overlap_name, "overlap")
-	return carillon.BackfillSpec{From: f.time(m.GetFrom(), "from"), To: f.time(m.GetTo(), "to"), Overlap: keep(f, overlap, err), Rate: m.GetRate()}
+	return carillon.BackfillSpec{From: f.time(m.GetFrom(), "from"), To: f.time(m.GetTo(), "to"),
+		Overlap: keep(f, overlap, err), Rate: m.GetRate()}
 }
 
 // SpecToProto is what to run a job at as a request.

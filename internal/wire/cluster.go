@@ -14,7 +14,8 @@ func ClusterToProto(c *carillon.ClusterStatus) *pb.Cluster {
 		m.Warnings = append(m.Warnings, text(w))
 	}
 	for i, p := range c.Partitions {
-		m.Partitions[i] = &pb.PartitionOwner{Partition: clampInt32(p.Partition), Epoch: p.Epoch, Node: text(p.Node), LeaseUntil: timestamp(p.Until)}
+		m.Partitions[i] = &pb.PartitionOwner{Partition: clampInt32(p.Partition), Epoch: p.Epoch,
+			Node: text(p.Node), LeaseUntil: timestamp(p.Until)}
 	}
 	return m
 }
@@ -54,7 +55,8 @@ func NodesFromProto(ms []*pb.Node) ([]carillon.Node, error) {
 func (f *first) nodes(ms []*pb.Node) []carillon.Node {
 	nodes := make([]carillon.Node, len(ms))
 	for i, m := range ms {
-		nodes[i] = carillon.Node{ID: m.GetId(), Address: m.GetAddress(), HTTP: m.GetHttpAddress(), Sidecars: m.GetSidecarAddress(),
+		nodes[i] = carillon.Node{ID: m.GetId(), Address: m.GetAddress(), HTTP: m.GetHttpAddress(),
+			Sidecars: m.GetSidecarAddress(),
 			Draining: m.GetDraining(), Owns: int(m.GetOwns()), Skew: f.skew(m), SkewKnown: m.Skew != nil,
 			State: carillon.NodeState(m.GetState()), Reason: m.GetReason()}
 	}

@@ -14,8 +14,10 @@ import (
 
 func anyNode(t *rapid.T) carillon.Node {
 	word := rapid.StringMatching(`[a-z0-9.:\[\]-]{0,20}`)
-	n := carillon.Node{ID: word.Draw(t, "id"), Address: word.Draw(t, "address"), HTTP: word.Draw(t, "http"), Sidecars: word.Draw(t, "sidecars"),
-		Draining: rapid.Bool().Draw(t, "draining"), Owns: rapid.IntRange(0, 1<<16).Draw(t, "owns"), SkewKnown: rapid.Bool().Draw(t, "known")}
+	n := carillon.Node{ID: word.Draw(t, "id"), Address: word.Draw(t, "address"), HTTP: word.Draw(t, "http"),
+		Sidecars: word.Draw(t, "sidecars"),
+		Draining: rapid.Bool().Draw(t, "draining"), Owns: rapid.IntRange(0, 1<<16).Draw(t,
+			"owns"), SkewKnown: rapid.Bool().Draw(t, "known")}
 	if n.SkewKnown {
 		n.Skew = time.Duration(rapid.Int64().Draw(t, "skew"))
 	}

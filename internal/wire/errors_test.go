@@ -22,7 +22,8 @@ import (
 func TestErrorsCrossWhole(t *testing.T) {
 	for k := carillon.Internal; k <= carillon.Canceled; k++ {
 		for _, unknown := range []bool{false, true} {
-			sent := &carillon.Error{Kind: k, Field: "target.http.url", Message: "is wrong", Unknown: unknown, Err: errors.New("secret")}
+			sent := &carillon.Error{Kind: k, Field: "target.http.url", Message: "is wrong", Unknown: unknown,
+				Err: errors.New("secret")}
 			got := ErrorFromStatus(ErrorToStatus(fmt.Errorf("put: %w", sent)))
 			e, ok := errors.AsType[*carillon.Error](got)
 			if !ok {
@@ -73,12 +74,14 @@ func TestErrorsAsOthersReadThem(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, ok := errors.AsType[*carillon.Error](ErrorFromStatus(rest.Err()))
-			if !ok || got.Kind != k || got.Field != sent.Field || got.Message != text(sent.Message) || got.Unknown != sent.Unknown || Unanswered(got) {
+			if !ok || got.Kind != k || got.Field != sent.Field || got.Message != text(sent.Message) ||
+				got.Unknown != sent.Unknown || Unanswered(got) {
 				t.Errorf("sent %+v, read %+v", sent, got)
 			}
 		}
 	}
-	foreign, err := status.New(codes.InvalidArgument, "no").WithDetails(&errdetails.ErrorInfo{Reason: "NOT_FOUND", Domain: "else.where"},
+	foreign, err := status.New(codes.InvalidArgument,
+		"no").WithDetails(&errdetails.ErrorInfo{Reason: "NOT_FOUND", Domain: "else.where"},
 		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "f", Description: "d"}}})
 	if err != nil {
 		t.Fatal(err)

@@ -7,12 +7,14 @@ import (
 
 // NamespaceToProto is the settings as a message.
 func NamespaceToProto(n *carillon.Namespace) *pb.Namespace {
-	return &pb.Namespace{Name: n.Name, Strict: n.Strict, ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation}
+	return &pb.Namespace{Name: n.Name, Strict: n.Strict,
+		ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation}
 }
 
 // PutNamespaceToProto is the settings as a request.
 func PutNamespaceToProto(n *carillon.Namespace) *pb.PutNamespaceRequest {
-	return &pb.PutNamespaceRequest{Name: n.Name, Strict: n.Strict, ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation}
+	return &pb.PutNamespaceRequest{Name: n.Name, Strict: n.Strict,
+		ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation}
 }
 
 func limitsToProto(limits map[string]int) map[string]int32 {

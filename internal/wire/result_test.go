@@ -26,7 +26,8 @@ func TestWrongResults(t *testing.T) {
 		{"progress.percent", &pb.Result{Outcome: pb.Outcome_OUTCOME_PROGRESS, Progress: &pb.Progress{Percent: math.NaN()}}},
 		{"progress.percent", &pb.Result{Outcome: pb.Outcome_OUTCOME_PROGRESS, Progress: &pb.Progress{Percent: 101}}},
 		{"progress.percent", &pb.Result{Outcome: pb.Outcome_OUTCOME_PROGRESS, Progress: &pb.Progress{Percent: -1}}},
-		{"progress.message", &pb.Result{Outcome: pb.Outcome_OUTCOME_PROGRESS, Progress: &pb.Progress{Message: strings.Repeat("x", 1025)}}},
+		{"progress.message", &pb.Result{Outcome: pb.Outcome_OUTCOME_PROGRESS,
+			Progress: &pb.Progress{Message: strings.Repeat("x", 1025)}}},
 		{"at", &pb.Result{Outcome: pb.Outcome_OUTCOME_RESCHEDULE}},
 		{"at", &pb.Result{Outcome: pb.Outcome_OUTCOME_RESCHEDULE, At: &timestamppb.Timestamp{Nanos: -1}}},
 		{"at", &pb.Result{Outcome: pb.Outcome_OUTCOME_RESCHEDULE, At: &timestamppb.Timestamp{Seconds: -1 << 36}}},
@@ -50,7 +51,8 @@ func TestWrongResults(t *testing.T) {
 
 func wantField(t *testing.T, what *pb.Result, err error, field string) {
 	t.Helper()
-	if e, ok := errors.AsType[*carillon.Error](err); ok != (field != "") || ok && (e.Kind != carillon.InvalidArgument || e.Field != field) {
+	if e, ok := errors.AsType[*carillon.Error](err); ok != (field != "") || ok &&
+		(e.Kind != carillon.InvalidArgument || e.Field != field) {
 		t.Errorf("%v: %v; want the field %q", what, err, field)
 	}
 }

@@ -123,13 +123,15 @@ type protoFiller struct {
 }
 
 // durations are the fields of type string that hold a duration.
-var durations = []string{"jitter", "timeout", "lease", "catch_up_window", "keep", "interval", "initial", "max", "jitter", "retry_after"}
+var durations = []string{"jitter", "timeout", "lease", "catch_up_window", "keep", "interval", "initial",
+	"max", "jitter", "retry_after"}
 
 func (f *protoFiller) fill(m protoreflect.Message, depth int) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		fd := fields.Get(i)
-		if od := fd.ContainingOneof(); od != nil && !od.IsSynthetic() && fd.Index() != od.Fields().Get(f.variant%od.Fields().Len()).Index() {
+		if od := fd.ContainingOneof(); od != nil && !od.IsSynthetic() &&
+			fd.Index() != od.Fields().Get(f.variant%od.Fields().Len()).Index() {
 			continue
 		}
 		switch {
@@ -340,7 +342,8 @@ func TestSeveralTargets(t *testing.T) {
 // TestForeignText: what is not UTF-8 must not make a message that cannot be sent.
 func TestForeignText(t *testing.T) {
 	const bad = "caf\xe9"
-	run := carillon.Run{Worker: bad, Reason: bad, Errors: []carillon.AttemptError{{Message: bad}}, Progress: &carillon.Progress{Message: bad}}
+	run := carillon.Run{Worker: bad, Reason: bad, Errors: []carillon.AttemptError{{Message: bad}},
+		Progress: &carillon.Progress{Message: bad}}
 	req := carillon.WorkRequest{Results: []carillon.Result{{Message: bad, Progress: carillon.Progress{Message: bad}}}}
 	for _, m := range []proto.Message{
 		RunToProto(&run), WorkRequestToProto(&req), CompletionToProto("ns", &req.Results[0]),

@@ -48,7 +48,8 @@ func (b *runBlock) fill(r *carillon.Run) {
 	m.Lease = durationText(r.Lease)
 	m.Data, m.ContentType, m.Metadata = r.Data.Bytes, r.Data.ContentType, r.Metadata
 	for _, e := range r.Errors {
-		m.Errors = append(m.Errors, &pb.AttemptError{Attempt: clampInt32(e.Attempt), Time: timestamp(e.At), Message: text(e.Message),
+		m.Errors = append(m.Errors, &pb.AttemptError{Attempt: clampInt32(e.Attempt), Time: timestamp(e.At),
+			Message:  text(e.Message),
 			Redriven: e.Redriven})
 	}
 	m.Response, m.Worker, m.Reason = r.Response, text(r.Worker), text(r.Reason)

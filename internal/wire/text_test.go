@@ -30,7 +30,8 @@ func TestTextThatCannotBeSent(t *testing.T) {
 			t.Errorf("%s: %v", field, e)
 		}
 	}
-	if err := CheckText(&pb.PutJobRequest{Job: &pb.Job{Name: "café", Data: []byte(bad), DependsOn: []string{"\uFFFD"}}}); err != nil {
+	if err := CheckText(&pb.PutJobRequest{Job: &pb.Job{Name: "café", Data: []byte(bad),
+		DependsOn: []string{"\uFFFD"}}}); err != nil {
 		t.Errorf("it can be sent: %v", err)
 	}
 }

@@ -20,7 +20,8 @@ import (
 func TestKnown(t *testing.T) {
 	target := func() *pb.Target { return &pb.Target{Kind: &pb.Target_Worker{Worker: &pb.WorkerTarget{Queue: "q"}}} }
 	deep := target()
-	m := &pb.PutJobsRequest{Jobs: []*pb.Job{{Name: "a", Target: target()}, {Name: "b", Target: deep, Labels: map[string]string{"a": "b"}}}}
+	m := &pb.PutJobsRequest{Jobs: []*pb.Job{{Name: "a", Target: target()},
+		{Name: "b", Target: deep, Labels: map[string]string{"a": "b"}}}}
 	for at, inner := range map[string]proto.Message{
 		"9999":                       m,
 		"jobs[1].9999":               m.Jobs[1],
@@ -45,7 +46,8 @@ func TestNoMapsOfMessages(t *testing.T) {
 	protoregistry.GlobalTypes.RangeMessages(func(m protoreflect.MessageType) bool {
 		d := m.Descriptor()
 		for i := range d.Fields().Len() {
-			if f := d.Fields().Get(i); strings.HasPrefix(string(d.FullName()), "carillon.") && f.IsMap() && f.MapValue().Message() != nil {
+			if f := d.Fields().Get(i); strings.HasPrefix(string(d.FullName()), "carillon.") && f.IsMap() &&
+				f.MapValue().Message() != nil {
 				t.Errorf("%s is a map of messages", f.FullName())
 			}
 		}

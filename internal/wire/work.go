@@ -139,7 +139,8 @@ func (f *first) outcome(o pb.Outcome) carillon.Outcome {
 
 // WorkResponseToProto is the response as a message.
 func WorkResponseToProto(r *carillon.WorkResponse) *pb.WorkResponse {
-	return &pb.WorkResponse{Runs: RunsToProto(r.Runs), Cancel: r.Cancel, Stale: r.Stale, Acks: r.Acks, Nodes: r.Nodes, Drain: r.Drain,
+	return &pb.WorkResponse{Runs: RunsToProto(r.Runs), Cancel: r.Cancel, Stale: r.Stale, Acks: r.Acks,
+		Nodes: r.Nodes, Drain: r.Drain,
 		Wanted: r.Wanted, Withdrawn: creditsToProto(r.Withdrawn), Ping: r.Ping, Confirmed: r.Confirmed}
 }
 

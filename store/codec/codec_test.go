@@ -107,7 +107,8 @@ func TestSpecIsDeterministic(t *testing.T) {
 			t.Fatal("equal jobs, different bytes")
 		}
 	}
-	none, empty := carillon.Job{}, carillon.Job{Labels: map[string]string{}, DependsOn: []string{}, Data: carillon.Bytes([]byte{}, "")}
+	none, empty := carillon.Job{}, carillon.Job{Labels: map[string]string{}, DependsOn: []string{},
+		Data: carillon.Bytes([]byte{}, "")}
 	if !bytes.Equal(EncodeSpec(&none), EncodeSpec(&empty)) {
 		t.Error("an empty map, list or payload is not the same as none")
 	}
@@ -149,7 +150,8 @@ func TestUnknownFieldsAreSkipped(t *testing.T) {
 	if got, err := DecodeSpec(append(spec, later...), job.Key()); err != nil || !reflect.DeepEqual(got, job) {
 		t.Errorf("spec: %v", err)
 	}
-	if got, err := DecodeState(append(AppendState(slices.Clone(later), &state), later...)); err != nil || !reflect.DeepEqual(got, state) {
+	if got, err := DecodeState(append(AppendState(slices.Clone(later), &state), later...)); err != nil ||
+		!reflect.DeepEqual(got, state) {
 		t.Errorf("state: %v", err)
 	}
 	if got, err := DecodeRun(append(AppendRun(slices.Clone(later), &run), later...)); err != nil || !reflect.DeepEqual(got, run) {
@@ -190,14 +192,16 @@ func TestDamage(t *testing.T) {
 				t.Errorf("%s cut at %d: %v", name, i, err)
 			}
 		}
-		for _, bad := range [][]byte{{0}, {0x08}, {0x0a, 0x05, 1}, {0x0b}, {0x0c}, {0x0f}, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
+		for _, bad := range [][]byte{{0}, {0x08}, {0x0a, 0x05, 1}, {0x0b}, {0x0c}, {0x0f},
+			{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
 			bytes.Repeat([]byte{0xff}, 11), {0xf8, 0xff, 0xff, 0xff, 0xff, 1, 0}} {
 			if err := decode(bad); !errors.Is(err, store.ErrDamaged) {
 				t.Errorf("%s %x: %v, want ErrDamaged", name, bad, err)
 			}
 		}
 	}
-	for name, bad := range map[string][]byte{"uid of 3 bytes": {0x0a, 3, 1, 2, 3}, "phase 256": {5 << 3, 0x80, 2}, "wrong type": {0x0d, 1, 2, 3, 4}} {
+	for name, bad := range map[string][]byte{"uid of 3 bytes": {0x0a, 3, 1, 2, 3},
+		"phase 256": {5 << 3, 0x80, 2}, "wrong type": {0x0d, 1, 2, 3, 4}} {
 		if _, err := DecodeState(bad); !errors.Is(err, store.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}

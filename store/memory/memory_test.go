@@ -59,7 +59,8 @@ func TestClosed(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := shard.Apply(t.Context(), &store.Batch{}); !errors.Is(err, store.ErrClosed) || store.OutcomeOf(err) != store.NotApplied {
+	if err := shard.Apply(t.Context(), &store.Batch{}); !errors.Is(err, store.ErrClosed) ||
+		store.OutcomeOf(err) != store.NotApplied {
 		t.Errorf("Apply to a closed store: %v", err)
 	}
 }

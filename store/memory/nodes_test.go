@@ -30,7 +30,8 @@ func claim(t *testing.T, s *memory.Store, node string, partition int) (*store.Te
 }
 
 func put(name string) *store.Batch {
-	return &store.Batch{Puts: []store.Record{{Ref: store.Ref{Key: carillon.Key{Namespace: "default", Name: name}}, Spec: []byte{}}}}
+	return &store.Batch{Puts: []store.Record{{Ref: store.Ref{Key: carillon.Key{Namespace: "default",
+		Name: name}}, Spec: []byte{}}}}
 }
 
 // TestNodes has several nodes share one store in a bubble: leases end at their very instant, and an owner
@@ -42,7 +43,8 @@ func TestNodes(t *testing.T) {
 		term, old := claim(t, s, "a", 1)
 		_, other := claim(t, s, "a", 2)
 		time.Sleep(5 * time.Second)
-		if lost, err := l.Renew(t.Context(), "a", []store.Holding{{Partition: 1, Term: *term}}, 10*time.Second); err != nil || len(lost) > 0 {
+		if lost, err := l.Renew(t.Context(), "a", []store.Holding{{Partition: 1, Term: *term}},
+			10*time.Second); err != nil || len(lost) > 0 {
 			t.Fatal(lost, err)
 		}
 		time.Sleep(10*time.Second - 1)
@@ -67,7 +69,8 @@ func TestNodes(t *testing.T) {
 		if err := s.ApplyGroup(t.Context(), group); !errors.Is(err, store.ErrFenced) {
 			t.Errorf("the old owner writes in a group: %v", err)
 		}
-		if lost, err := l.Renew(t.Context(), "a", []store.Holding{{Partition: 1, Term: *term}}, time.Hour); err != nil || len(lost) != 1 {
+		if lost, err := l.Renew(t.Context(), "a", []store.Holding{{Partition: 1, Term: *term}},
+			time.Hour); err != nil || len(lost) != 1 {
 			t.Errorf("the old owner renews: %v, %v", lost, err)
 		}
 		if err := l.Release(t.Context(), "a", []store.Holding{{Partition: 1, Term: *term}}); err != nil {

@@ -30,7 +30,8 @@ func (s *Store) Past() *Past {
 	defer s.lock()()
 	past := &Past{members: maps.Clone(s.members)}
 	for _, p := range s.partitions {
-		past.partitions = append(past.partitions, pastPartition{p.owner, *p.records.copied(), *p.history.copied(), p.metaRecords.Copy()})
+		past.partitions = append(past.partitions,
+			pastPartition{p.owner, *p.records.copied(), *p.history.copied(), p.metaRecords.Copy()})
 	}
 	return past
 }

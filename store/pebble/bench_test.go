@@ -189,7 +189,8 @@ func BenchmarkDue(b *testing.B) {
 			measure(b, b.N, func() {
 				var after store.Cursor
 				for n < b.N {
-					got, err := shards[n%benchOwners].Due(b.Context(), store.DueQuery{Priority: 2, After: after, Until: math.MaxInt64, Limit: 1000})
+					got, err := shards[n%benchOwners].Due(b.Context(),
+						store.DueQuery{Priority: 2, After: after, Until: math.MaxInt64, Limit: 1000})
 					if err != nil {
 						b.Fatal(err)
 					}

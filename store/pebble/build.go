@@ -76,7 +76,8 @@ func (w *builder) build(b *store.Batch) error {
 
 // readsOwnWrites reports whether an operation of b must see an earlier one of b.
 func readsOwnWrites(b *store.Batch) bool {
-	return len(b.Trims) > 0 || b.Expire != nil || len(b.Redrive) > 0 && len(b.Runs) > 0 || runsRepeat(b.Runs) || putsAfterDeletes(b)
+	return len(b.Trims) > 0 || b.Expire != nil || len(b.Redrive) > 0 && len(b.Runs) > 0 ||
+		runsRepeat(b.Runs) || putsAfterDeletes(b)
 }
 
 // putsAfterDeletes reports whether a put may replace what b deletes: deleting a job deletes its pending runs.
@@ -252,7 +253,8 @@ func (w *builder) dropIndex(r store.Ref, old, next *head) error {
 	if old.is(hasStaged) {
 		if next.is(hasStaged) && next.priority == old.priority && next.queue == old.queue && next.runDue == old.runDue {
 			next.flags |= stagedTwice
-		} else if err := w.drop(appendStagedKey(w.key[:0], w.partition, old.queue, old.priority, old.runDue, r), old.is(stagedTwice)); err != nil {
+		} else if err := w.drop(appendStagedKey(w.key[:0], w.partition, old.queue, old.priority, old.runDue,
+			r), old.is(stagedTwice)); err != nil {
 			return err
 		}
 	}

@@ -170,7 +170,8 @@ func verify(t *testing.T, fs *vfs.MemFS, known []uint64, diaries []*diary) {
 			t.Errorf("partition %d has batch %d, and partition 0 of the same group %d", p, got, group)
 		}
 		if got < known[p] || got > diaries[p].sent {
-			t.Errorf("partition %d has batch %d; %d was acknowledged, %d was the last one sent", p, got, known[p], diaries[p].sent)
+			t.Errorf("partition %d has batch %d; %d was acknowledged, %d was the last one sent", p, got,
+				known[p], diaries[p].sent)
 		}
 	}
 	if err := s.Close(); err != nil {
@@ -207,7 +208,8 @@ func present(t *testing.T, sh store.Shard) uint64 {
 			t.Fatal(err)
 		}
 		if d.State.Generation != n || d.State.Due != int64(n) || got[0].State.Generation != n || len(got[0].Spec) == 0 {
-			t.Fatalf("batch %d: %s is due as of batch %d and read as of %d", n, d.Name, d.State.Generation, got[0].State.Generation)
+			t.Fatalf("batch %d: %s is due as of batch %d and read as of %d", n, d.Name, d.State.Generation,
+				got[0].State.Generation)
 		}
 	}
 	k := key(0)

@@ -40,7 +40,8 @@ func TestDamage(t *testing.T) {
 				c.jobs /= 10
 			}
 			p.until(t, c.jobs)
-			d := &damager{t: t, dir: dir, acked: c.end(p, t), batch: c.size.batch, only: c.only, r: rand.New(rand.NewPCG(1, 2)), seen: map[string]int{}}
+			d := &damager{t: t, dir: dir, acked: c.end(p, t), batch: c.size.batch, only: c.only,
+				r: rand.New(rand.NewPCG(1, 2)), seen: map[string]int{}}
 			d.try("undamaged", func(string) {})
 			if d.seen["right"] != 1 {
 				t.Fatalf("what is not damaged: %v", d.seen)

@@ -27,7 +27,8 @@ func TestAURLNamesAFolder(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := store.Open(t.Context(), "pebble:", store.Options{}); err == nil || !strings.Contains(err.Error(), "names no folder") {
+	if _, err := store.Open(t.Context(), "pebble:", store.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "names no folder") {
 		t.Error(err)
 	}
 }

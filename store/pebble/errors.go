@@ -128,7 +128,8 @@ func kindOf(err error) error {
 		return ErrReadOnly
 	case errors.Is(err, fs.ErrPermission):
 		return ErrPermission
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.EINVAL):
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err,
+		syscall.ELOOP), errors.Is(err, syscall.EINVAL):
 		return ErrNotFolder
 	case pebbledb.IsCorruptionError(err), errors.Is(err, fs.ErrNotExist), errors.Is(err, errKey),
 		errors.Is(err, pebbledb.ErrDBDoesNotExist), errors.Is(err, pebbledb.ErrDBNotPristine):

@@ -68,7 +68,8 @@ func FuzzDueOrder(f *testing.F) {
 		if got := bytes.Compare(appendDueKey(nil, 5, class1, due1, a), appendDueKey(nil, 5, class2, due2, b)); got != want {
 			t.Errorf("due keys compare %d, want %d", got, want)
 		}
-		if got := bytes.Compare(appendStagedKey(nil, 5, "q", class1, due1, a), appendStagedKey(nil, 5, "q", class2, due2, b)); got != want {
+		if got := bytes.Compare(appendStagedKey(nil, 5, "q", class1, due1, a),
+			appendStagedKey(nil, 5, "q", class2, due2, b)); got != want {
 			t.Errorf("staged keys compare %d, want %d", got, want)
 		}
 	})

@@ -66,7 +66,8 @@ func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl t
 }
 
 // Renew extends the leases and returns those that are lost.
-func (l *leaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) (lost []store.Holding, err error) {
+func (l *leaser) Renew(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) (lost []store.Holding, err error) {
 	if err := l.check(ctx, held); err != nil {
 		return nil, err
 	}

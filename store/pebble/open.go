@@ -93,7 +93,8 @@ func (s *Store) loadFrom(e *engine) error {
 		if errors.Is(err, store.ErrNewerFormat) {
 			kind = ErrNewer
 		}
-		return &FolderError{Kind: kind, Dir: s.folder.dir, Err: fmt.Errorf("its format is %d, this program knows %d", m.Format, store.Format())}
+		return &FolderError{Kind: kind, Dir: s.folder.dir,
+			Err: fmt.Errorf("its format is %d, this program knows %d", m.Format, store.Format())}
 	}
 	m.Boot++
 	if err := m.write(e.db); err != nil {

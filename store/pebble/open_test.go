@@ -204,7 +204,8 @@ func TestOpenAgain(t *testing.T) {
 		if i == 0 {
 			meta = s.Meta()
 		}
-		if got := s.Meta(); got.Partitions != 16 || !bytes.Equal(got.MACKey, meta.MACKey) || len(got.MACKey) != 32 || got.Format != store.Format() {
+		if got := s.Meta(); got.Partitions != 16 || !bytes.Equal(got.MACKey, meta.MACKey) ||
+			len(got.MACKey) != 32 || got.Format != store.Format() {
 			t.Errorf("open %d: %+v, want %+v", i, got, meta)
 		}
 		if err := s.Close(); err != nil {

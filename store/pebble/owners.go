@@ -87,7 +87,8 @@ func (o *owners) holdAll(changes []change) bool {
 }
 
 // claim gives free, expired and own partitions to the node. A zero term means that another node holds it.
-func (o *owners) claim(out *pebbledb.Batch, node string, partitions []int, now time.Time, ttl time.Duration) ([]store.Term, error) {
+func (o *owners) claim(out *pebbledb.Batch, node string, partitions []int, now time.Time,
+	ttl time.Duration) ([]store.Term, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	terms := make([]store.Term, len(partitions))
@@ -118,7 +119,8 @@ func nonce() uint64 {
 }
 
 // renew extends what the node still holds and returns the rest.
-func (o *owners) renew(out *pebbledb.Batch, node string, held []store.Holding, until time.Time) (lost []store.Holding, err error) {
+func (o *owners) renew(out *pebbledb.Batch, node string, held []store.Holding,
+	until time.Time) (lost []store.Holding, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, h := range held {

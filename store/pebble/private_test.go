@@ -50,7 +50,10 @@ func TestAWideFolderIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []fs.FileMode
-	s, err := pebble.Open(dir, pebble.Options{Events: pebble.Events{Exposed: func(_ string, mode fs.FileMode) { told = append(told, mode) }}})
+	s, err := pebble.Open(dir, pebble.Options{Events: pebble.Events{Exposed: func(_ string,
+		mode fs.FileMode) {
+		told = append(told, mode)
+	}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,8 @@ func TestRefusedDeleteOfTheLastPendingRun(t *testing.T) {
 func TestRefusedRedriveOfTheOnlyRun(t *testing.T) {
 	dead := run(1, 1000, carillon.RunDead)
 	s, sh := reopened(t, store.Batch{Runs: []store.RunRecord{dead}})
-	refuse(t, s, sh, store.Batch{Redrive: []store.RunRef{{Key: dead.Key, ID: dead.ID}}, Runs: []store.RunRecord{run(2, 1001, carillon.RunSucceeded)}})
+	refuse(t, s, sh, store.Batch{Redrive: []store.RunRef{{Key: dead.Key, ID: dead.ID}},
+		Runs: []store.RunRecord{run(2, 1001, carillon.RunSucceeded)}})
 	commit(t, sh, store.Batch{Runs: []store.RunRecord{again(dead)}})
 	wantRunOnce(t, sh, again(dead))
 }
@@ -188,7 +189,8 @@ func TestWhatWasReadMeanwhileIsForgotten(t *testing.T) {
 		sh := own(t, s, 1)[0]
 		commit(t, sh, store.Batch{Puts: []store.Record{job(1, 5, benchSpec)}})
 		u.shut.Store(true)
-		if err := sh.Apply(t.Context(), &store.Batch{Puts: []store.Record{job(1, 6, nil)}}); store.OutcomeOf(err) != store.Unknown {
+		if err := sh.Apply(t.Context(), &store.Batch{Puts: []store.Record{job(1, 6,
+			nil)}}); store.OutcomeOf(err) != store.Unknown {
 			t.Fatalf("Apply: %v", err)
 		}
 		got, err := sh.Read(t.Context(), []store.Ref{job(1, 0, nil).Ref})

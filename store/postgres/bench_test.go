@@ -100,15 +100,18 @@ func BenchmarkGrowth(b *testing.B) {
 	for _, of := range []string{"carillon_jobs", "carillon_runs"} {
 		b.ReportMetric(float64(value[int64](b, c, "SELECT pg_table_size($1)", of))/jobs, of+"-bytes/job")
 		b.ReportMetric(float64(value[int64](b, c, "SELECT pg_indexes_size($1)", of))/jobs, of+"-index-bytes/job")
-		b.ReportMetric(value[float64](b, c, "SELECT n_dead_tup::float8 / greatest(n_live_tup, 1) FROM pg_stat_user_tables WHERE relname = $1", of),
+		b.ReportMetric(value[float64](b, c,
+			"SELECT n_dead_tup::float8 / greatest(n_live_tup, 1) FROM pg_stat_user_tables WHERE relname = $1", of),
 			of+"-dead/live")
-		b.ReportMetric(value[float64](b, c, "SELECT n_tup_hot_upd::float8 / greatest(n_tup_upd, 1) FROM pg_stat_user_tables WHERE relname = $1", of),
+		b.ReportMetric(value[float64](b, c,
+			"SELECT n_tup_hot_upd::float8 / greatest(n_tup_upd, 1) FROM pg_stat_user_tables WHERE relname = $1", of),
 			of+"-hot/update")
 	}
 	rows, _ := c.Query(b.Context(), "SELECT relname, pg_relation_size(oid) FROM pg_class WHERE relname ~ '^carillon_(jobs|runs)'")
 	var name string
 	var bytes int64
-	if _, err := pgx.ForEachRow(rows, []any{&name, &bytes}, func() error { b.Logf("%s %d KiB", name, bytes>>10); return nil }); err != nil {
+	if _, err := pgx.ForEachRow(rows, []any{&name, &bytes},
+		func() error { b.Logf("%s %d KiB", name, bytes>>10); return nil }); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -153,9 +153,11 @@ func (p *puts) put(partition int, r *store.Record) error {
 		queue = queueText(s.Queue)
 	}
 	p.add(partition, r.Ref)
-	p.uid, p.priority, p.phase = append(p.uid, uuid(s.UID)), append(p.priority, int16(s.Priority)), append(p.phase, int16(s.Phase))
+	p.uid, p.priority, p.phase = append(p.uid, uuid(s.UID)), append(p.priority,
+		int16(s.Priority)), append(p.phase, int16(s.Phase))
 	p.due, p.next, p.queue = append(p.due, s.Due), append(p.next, s.Next), append(p.queue, queue)
-	p.live, p.scheduled, p.cause = append(p.live, s.Run.Live), append(p.scheduled, s.Run.Scheduled), append(p.cause, int16(s.Run.Cause))
+	p.live, p.scheduled, p.cause = append(p.live, s.Run.Live), append(p.scheduled,
+		s.Run.Scheduled), append(p.cause, int16(s.Run.Cause))
 	p.runSeq, p.runDue = append(p.runSeq, int64(s.Run.Seq)), append(p.runDue, s.Run.Due)
 	p.attempt, p.state = append(p.attempt, int32(s.Run.Attempt)), append(p.state, codec.AppendState([]byte{}, s))
 	p.spec, p.labels = append(p.spec, r.Spec), append(p.labels, labels)
@@ -290,14 +292,16 @@ func (c *changes) statements() *pgx.Batch {
 		b.Queue(deleteSQL, d.partition, d.namespace, d.name, d.seq)
 	}
 	if p := &c.puts; len(p.seq) > 0 {
-		b.Queue(putSQL, p.partition, p.namespace, p.name, p.seq, p.uid, p.priority, p.phase, p.due, p.next, p.queue, p.live, p.scheduled,
+		b.Queue(putSQL, p.partition, p.namespace, p.name, p.seq, p.uid, p.priority, p.phase, p.due, p.next,
+			p.queue, p.live, p.scheduled,
 			p.cause, p.runSeq, p.runDue, p.attempt, p.state, p.spec, p.labels)
 	}
 	if r := &c.redrive; len(r.seq) > 0 {
 		b.Queue(redriveSQL, r.partition, r.namespace, r.name, r.seq, r.uid, r.scheduled, r.cause)
 	}
 	if r := &c.runs; len(r.seq) > 0 {
-		b.Queue(runSQL, r.partition, r.namespace, r.name, r.seq, r.uid, r.scheduled, r.cause, r.status, r.attempt, r.started, r.finished,
+		b.Queue(runSQL, r.partition, r.namespace, r.name, r.seq, r.uid, r.scheduled, r.cause, r.status,
+			r.attempt, r.started, r.finished,
 			r.expires, r.record)
 	}
 	if t := &c.trims; len(t.keep) > 0 {

@@ -140,7 +140,8 @@ func TestLeaserAfterRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		server.Exec(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'carillon'")
-		if lost, err := s.Leaser().Renew(t.Context(), "node", []store.Holding{{Partition: 3, Term: terms[0]}}, time.Hour); err != nil || len(lost) > 0 {
+		if lost, err := s.Leaser().Renew(t.Context(), "node", []store.Holding{{Partition: 3, Term: terms[0]}},
+			time.Hour); err != nil || len(lost) > 0 {
 			t.Fatal(lost, err)
 		}
 	}

@@ -43,7 +43,8 @@ func TestDocumentedSQL(t *testing.T) {
 		!strings.Contains(err.Error(), "a user who may") {
 		t.Errorf("a user who may not make tables: %v", err)
 	}
-	if _, err := postgres.Open(t.Context(), url+"&search_path=nowhere", postgres.Options{}); err == nil || !strings.Contains(err.Error(), "CREATE SCHEMA") {
+	if _, err := postgres.Open(t.Context(), url+"&search_path=nowhere", postgres.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "CREATE SCHEMA") {
 		t.Errorf("a schema that is not there: %v", err)
 	}
 	s := open(t, url, postgres.Options{})

@@ -34,7 +34,8 @@ func job(i int) store.Record {
 	k := carillon.Key{Namespace: "default", Name: fmt.Sprintf("orders/%08x/reminder", uint32(i)*2654435761)}
 	return store.Record{
 		Ref: store.Ref{Key: k}, Spec: make([]byte, 120),
-		State: store.State{UID: identity.NewUID(k, [8]byte{1}), Generation: 1, Priority: 2, Due: int64(i) + 1, Next: int64(i) + 1},
+		State: store.State{UID: identity.NewUID(k, [8]byte{1}), Generation: 1, Priority: 2, Due: int64(i) + 1,
+			Next: int64(i) + 1},
 	}
 }
 
@@ -185,7 +186,8 @@ func TestRefused(t *testing.T) {
 		"postgres://u:secret@h:port/db":               "",
 		"postgres://u:secret@h/db?pool_max_conns=900": "pool_max_conns is 900",
 	} {
-		if err := postgres.CheckURL(url); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		if err := postgres.CheckURL(url); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
@@ -197,12 +199,14 @@ func TestRefused(t *testing.T) {
 	shard := own(t, s, 3)
 	other := own(t, open(t, server.Database(t), postgres.Options{}), 3)
 	batch := &store.Batch{Puts: []store.Record{job(1)}}
-	if err := s.ApplyGroup(t.Context(), []store.Write{{Shard: shard, Batch: batch}, {Shard: other, Batch: batch}}); store.OutcomeOf(err) != store.NotApplied {
+	if err := s.ApplyGroup(t.Context(), []store.Write{{Shard: shard, Batch: batch},
+		{Shard: other, Batch: batch}}); store.OutcomeOf(err) != store.NotApplied {
 		t.Errorf("a shard of another store: %v", err)
 	}
 	odd := job(2)
 	odd.Name = "a\x00b"
-	if err := shard.Apply(t.Context(), &store.Batch{Puts: []store.Record{job(1), odd}}); store.OutcomeOf(err) != store.NotApplied {
+	if err := shard.Apply(t.Context(), &store.Batch{Puts: []store.Record{job(1),
+		odd}}); store.OutcomeOf(err) != store.NotApplied {
 		t.Errorf("a name that is no text: %v", err)
 	}
 	if got, err := shard.Read(t.Context(), []store.Ref{job(1).Ref}); err != nil || got[0].Exists {
@@ -233,7 +237,8 @@ func TestPlans(t *testing.T) {
 	for name, sql := range postgres.Queries(after) {
 		plan := s.Explain(t, sql)
 		t.Logf("%s:\n%s", name, plan)
-		if !strings.Contains(plan, "Index Scan using carillon_jobs_"+name) || strings.Contains(plan, "Sort") || strings.Contains(plan, "Filter") {
+		if !strings.Contains(plan, "Index Scan using carillon_jobs_"+name) ||
+			strings.Contains(plan, "Sort") || strings.Contains(plan, "Filter") {
 			t.Errorf("%s is done so:\n%s", name, plan)
 		}
 	}

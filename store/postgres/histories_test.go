@@ -137,7 +137,8 @@ func TestARestartDeposes(t *testing.T) {
 func TestRestoredTablesDepose(t *testing.T) {
 	const save, fill = "CREATE TABLE saved AS TABLE carillon_owners", "INSERT INTO carillon_owners TABLE saved"
 	for name, restore := range map[string][]string{
-		"made again":    {"ALTER TABLE carillon_owners RENAME TO saved", "CREATE TABLE carillon_owners (LIKE saved INCLUDING ALL)", fill},
+		"made again": {"ALTER TABLE carillon_owners RENAME TO saved",
+			"CREATE TABLE carillon_owners (LIKE saved INCLUDING ALL)", fill},
 		"emptied":       {save, "TRUNCATE carillon_owners; " + fill},
 		"rows put back": {save, "DELETE FROM carillon_owners; " + fill},
 	} {
@@ -180,7 +181,8 @@ func TestReadsAreOfTheServerThatWasClaimedOf(t *testing.T) {
 	first := realserver.StartPostgres(t)
 	first.Exec(t, "postgres", "CREATE DATABASE test")
 	second := first.Standby(t)
-	s := open(t, fmt.Sprintf("postgres://postgres@%s,%s/test?sslmode=disable", first.Address(), second.Address()), postgres.Options{})
+	s := open(t, fmt.Sprintf("postgres://postgres@%s,%s/test?sslmode=disable", first.Address(),
+		second.Address()), postgres.Options{})
 	shard, _ := holding(t, s)
 	followed(t, second, shard)
 	second.Exec(t, "test", "SELECT pg_promote()")
@@ -213,8 +215,10 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 	server.Exec(t, "test_1", "ALTER SCHEMA public RENAME TO away; CREATE SCHEMA public")
 	other := open(t, url, postgres.Options{Partitions: 16})
 	l := s.Leaser()
-	for name, join := range map[string]func(context.Context, store.Member, time.Duration) error{"join": l.Join, "retire": l.Retire} {
-		if err := join(t.Context(), store.Member{ID: "node", Nonce: 1, Capacity: 1}, time.Minute); !errors.Is(err, postgres.ErrReplaced) {
+	for name, join := range map[string]func(context.Context, store.Member,
+		time.Duration) error{"join": l.Join, "retire": l.Retire} {
+		if err := join(t.Context(), store.Member{ID: "node", Nonce: 1, Capacity: 1},
+			time.Minute); !errors.Is(err, postgres.ErrReplaced) {
 			t.Errorf("%s another store's members: %v", name, err)
 		}
 	}
@@ -239,7 +243,8 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 		t.Errorf("told %q", told)
 	}
 	server.Exec(t, "test_1", "DROP SCHEMA public CASCADE; ALTER SCHEMA away RENAME TO public")
-	if _, err := l.Claim(t.Context(), "node", []int{3}, time.Hour); err != nil || !slices.Equal(told, []string{"failed", "recovered"}) {
+	if _, err := l.Claim(t.Context(), "node", []int{3}, time.Hour); err != nil ||
+		!slices.Equal(told, []string{"failed", "recovered"}) {
 		t.Errorf("the store is back: %v, told %q", err, told)
 	}
 }

@@ -96,7 +96,8 @@ RETURNING o.partition, o.epoch, o.nonce`
 )
 
 // ask does a statement of the leaser that only reads: that it succeeds does not say that the store writes.
-func ask[T any](ctx context.Context, l *leaser, what string, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) ([]T, error) {
+func ask[T any](ctx context.Context, l *leaser, what string, scan func(pgx.CollectableRow) (T, error),
+	sql string, args ...any) ([]T, error) {
 	return asked(ctx, l, what, func(ctx context.Context) ([]T, error) {
 		rows, _ := l.leases.Query(ctx, sql, args...) // its error is that of the rows
 		return pgx.CollectRows(rows, scan)
@@ -104,7 +105,8 @@ func ask[T any](ctx context.Context, l *leaser, what string, scan func(pgx.Colle
 }
 
 // write does a statement of the leaser that writes.
-func write[T any](ctx context.Context, l *leaser, what string, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) ([]T, error) {
+func write[T any](ctx context.Context, l *leaser, what string, scan func(pgx.CollectableRow) (T, error),
+	sql string, args ...any) ([]T, error) {
 	out, err := ask(ctx, l, what, scan, sql, args...)
 	l.heed(err)
 	return out, err
@@ -155,7 +157,8 @@ func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) er
 
 // write has a statement write a member, which says what came of it.
 func (l *leaser) write(ctx context.Context, what, sql string, m store.Member, ttl time.Duration) error {
-	outcome, err := ask(ctx, l, what, pgx.RowTo[string], sql, m.ID, m.Address, m.HTTP, m.Sidecars, m.Capacity, int64(m.Nonce), m.Settings,
+	outcome, err := ask(ctx, l, what, pgx.RowTo[string], sql, m.ID, m.Address, m.HTTP, m.Sidecars, m.Capacity,
+		int64(m.Nonce), m.Settings,
 		interval(ttl), l.meta.Partitions, l.meta.MACKey, m.State)
 	switch {
 	case err != nil:

@@ -37,7 +37,8 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, partitions int) (m store.M
 			m, err = migrateIn(ctx, tx, partitions)
 			return err
 		})
-		if code := codeOf(err); !again(err) && code != codeUniqueViolated && code != codeDuplicateTable && code != codeLockTimeout {
+		if code := codeOf(err); !again(err) && code != codeUniqueViolated && code != codeDuplicateTable &&
+			code != codeLockTimeout {
 			break
 		}
 	}
@@ -108,7 +109,8 @@ func mayMigrate(ctx context.Context, tx pgx.Tx, from, to int) error {
 	if err != nil || living == "" {
 		return err
 	}
-	return fmt.Errorf("%w: the tables are of version %d, and this carillon makes them %d; there live %s", ErrInUse, from, breaks, living)
+	return fmt.Errorf("%w: the tables are of version %d, and this carillon makes them %d; there live %s",
+		ErrInUse, from, breaks, living)
 }
 
 // schemaVersion is how many migrations were done.

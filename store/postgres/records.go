@@ -149,7 +149,8 @@ func (c *conditions) isAfter(q store.ListQuery) {
 // the server: names are then compared as bytes, without the help of the index.
 func (c *conditions) hasPrefix(prefix string) {
 	if !utf8.ValidString(prefix) {
-		c.add(" AND substring(convert_to(name, 'UTF8') FROM 1 FOR ", c.arg(len(prefix)), "::int) = ", c.arg([]byte(prefix)), "::bytea")
+		c.add(" AND substring(convert_to(name, 'UTF8') FROM 1 FOR ", c.arg(len(prefix)), "::int) = ",
+			c.arg([]byte(prefix)), "::bytea")
 		return
 	}
 	if prefix == "" {
@@ -205,7 +206,8 @@ func (c *conditions) due(partition int, q store.DueQuery) {
 	c.selectRecords(partition, q.MaxSpec)
 	c.add(" AND class = ", c.arg(int16(q.Priority)), " AND due IS NOT NULL AND due <= ", c.arg(q.Until))
 	if at := q.After; at != (store.Cursor{}) {
-		c.add(" AND (due, namespace, name, seq) > (", c.arg(at.Due), ", ", c.arg(at.Ref.Namespace), ", ", c.arg(at.Ref.Name), ", ",
+		c.add(" AND (due, namespace, name, seq) > (", c.arg(at.Due), ", ", c.arg(at.Ref.Namespace), ", ",
+			c.arg(at.Ref.Name), ", ",
 			c.arg(int64(at.Ref.Seq)), ")")
 	}
 	c.add(" ORDER BY due, namespace, name, seq LIMIT ", c.arg(q.Limit))

@@ -42,7 +42,8 @@ func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, 
 	c.add("SELECT record FROM carillon_runs WHERE partition = ", c.arg(s.partition))
 	switch {
 	case q.ID != nil:
-		c.add(" AND uid = ", c.arg(uuid(q.ID.UID)), " AND scheduled = ", c.arg(q.ID.Scheduled), " AND cause = ", c.arg(int16(q.ID.Cause)),
+		c.add(" AND uid = ", c.arg(uuid(q.ID.UID)), " AND scheduled = ", c.arg(q.ID.Scheduled),
+			" AND cause = ", c.arg(int16(q.ID.Cause)),
 			" AND seq = ", c.arg(int64(q.ID.Seq)))
 	case q.Job != nil:
 		c.jobRuns(q, after)
@@ -69,7 +70,8 @@ func (c *conditions) deadRuns(q store.RunQuery, after *store.RunRecord) {
 	c.add(" AND status = 6 AND namespace = ", c.arg(q.Namespace))
 	if after != nil {
 		at := c.arg(after.Finished)
-		c.add(" AND finished <= ", at, " AND (finished < ", at, " OR (uid, scheduled, cause, seq) > (", c.arg(uuid(after.ID.UID)), ", ",
+		c.add(" AND finished <= ", at, " AND (finished < ", at, " OR (uid, scheduled, cause, seq) > (",
+			c.arg(uuid(after.ID.UID)), ", ",
 			c.arg(after.ID.Scheduled), ", ", c.arg(int16(after.ID.Cause)), ", ", c.arg(int64(after.ID.Seq)), "))")
 	}
 	c.status(q.Status)

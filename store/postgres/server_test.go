@@ -35,7 +35,8 @@ func TestWarnings(t *testing.T) {
 func TestServersRefused(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	server.Exec(t, "postgres", "CREATE DATABASE odd ENCODING 'SQL_ASCII' TEMPLATE template0")
-	if _, err := postgres.Open(t.Context(), server.URL("odd"), postgres.Options{}); err == nil || !strings.Contains(err.Error(), "ENCODING 'UTF8'") {
+	if _, err := postgres.Open(t.Context(), server.URL("odd"), postgres.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "ENCODING 'UTF8'") {
 		t.Errorf("a database without an encoding: %v", err)
 	}
 	if text := postgres.Refused(110022); !strings.Contains(text, "12 or newer") {

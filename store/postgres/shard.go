@@ -24,7 +24,8 @@ func (s *shard) Apply(ctx context.Context, b *store.Batch) error {
 
 // query reads rows. It does so again if the connection turns out to be dead, as all of the pool may be whose
 // server was started again: they are tried before a new one is made.
-func query[T any](ctx context.Context, s *Store, scan func(rows pgx.Rows) (T, error), sql string, args ...any) (out []T, err error) {
+func query[T any](ctx context.Context, s *Store, scan func(rows pgx.Rows) (T, error), sql string,
+	args ...any) (out []T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	for tries := 0; ; tries++ {

@@ -15,7 +15,8 @@ var ErrOtherTables = errors.New("the tables are not what this version of carillo
 	"or start on an empty schema")
 
 // used are the statements that every node needs.
-var used = []string{fenceSQL, deleteSQL, putSQL, redriveSQL, runSQL, trimSQL, expireSQL, metaDeleteSQL, metaPutSQL, claimSQL, joinSQL, retireSQL,
+var used = []string{fenceSQL, deleteSQL, putSQL, redriveSQL, runSQL, trimSQL, expireSQL, metaDeleteSQL,
+	metaPutSQL, claimSQL, joinSQL, retireSQL,
 	leaveSQL, membersSQL, renewSQL, releaseSQL, ownersSQL}
 
 // checkTables refuses tables that lack what the statements name, or have it with another type, whatever

@@ -17,11 +17,13 @@ func TestTablesOfAnotherBuild(t *testing.T) {
 	url := server.Database(t)
 	open(t, url, postgres.Options{})
 	server.Exec(t, "test_1", "ALTER TABLE carillon_jobs RENAME COLUMN run_due TO due_of_run")
-	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); !errors.Is(err, postgres.ErrOtherTables) || !strings.Contains(err.Error(), "run_due") {
+	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); !errors.Is(err,
+		postgres.ErrOtherTables) || !strings.Contains(err.Error(), "run_due") {
 		t.Errorf("another column: %v", err)
 	}
 	server.Exec(t, "test_1", "ALTER TABLE carillon_jobs RENAME COLUMN due_of_run TO run_due; DROP TABLE carillon_runs CASCADE")
-	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); !errors.Is(err, postgres.ErrOtherTables) || !strings.Contains(err.Error(), "carillon_runs") {
+	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); !errors.Is(err,
+		postgres.ErrOtherTables) || !strings.Contains(err.Error(), "carillon_runs") {
 		t.Errorf("a table less: %v", err)
 	}
 }
@@ -37,7 +39,8 @@ func TestTablesAreNotChangedUnderNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := s.MayMigrate(t.Context(), additive, breaking)
-	if !errors.Is(err, postgres.ErrInUse) || !strings.Contains(err.Error(), "n1 at host:1") || !strings.Contains(err.Error(), "version 3") {
+	if !errors.Is(err, postgres.ErrInUse) || !strings.Contains(err.Error(), "n1 at host:1") ||
+		!strings.Contains(err.Error(), "version 3") {
 		t.Errorf("with a node that lives: %v", err)
 	}
 	if err := s.MayMigrate(t.Context(), 1, additive); err != nil {

@@ -25,7 +25,8 @@ import (
 // TestTLS connects by TLS to a server of a private authority.
 func TestTLS(t *testing.T) {
 	certificate, key := authority(t)
-	server := realserver.StartPostgres(t, append(realserver.Volatile(), "ssl=on", "ssl_cert_file="+certificate, "ssl_key_file="+key)...)
+	server := realserver.StartPostgres(t,
+		append(realserver.Volatile(), "ssl=on", "ssl_cert_file="+certificate, "ssl_key_file="+key)...)
 	url := strings.TrimSuffix(server.Database(t), "disable") + "verify-full"
 	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); err == nil || errors.Is(err, store.ErrAway) {
 		t.Errorf("a certificate that nobody knows: %v", err)

@@ -122,7 +122,8 @@ func TestTLSFilesRefused(t *testing.T) {
 		"redis://h?sslcert=" + certificate + "&sslkey=" + key:           "begins with rediss://",
 		"rediss://u:secret@h?sslcert=" + certificate + "&sslkey=/secre": "open /secre",
 	} {
-		if _, err := redis.ParseURL(query); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret@") {
+		if _, err := redis.ParseURL(query); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret@") {
 			t.Errorf("%s: %v", query, err)
 		}
 	}
@@ -135,8 +136,9 @@ func authority(t *testing.T) (certificate, key string, roots *x509.CertPool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:        true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {
 		t.Fatal(err)

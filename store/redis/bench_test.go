@@ -128,7 +128,8 @@ func BenchmarkTick(b *testing.B) {
 
 // BenchmarkMemory is what Redis needs for a job of 200 bytes, and for a finished run.
 func BenchmarkMemory(b *testing.B) {
-	for what, fill := range map[string]func(b *store.Batch, i int){"job": put, "run": func(b *store.Batch, i int) { b.Runs = append(b.Runs, benchRun(i)) }} {
+	for what, fill := range map[string]func(b *store.Batch, i int){"job": put,
+		"run": func(b *store.Batch, i int) { b.Runs = append(b.Runs, benchRun(i)) }} {
 		b.Run(what, func(b *testing.B) {
 			r := realserver.StartRedis(b, "appendonly=no")
 			shards := benchShards(b, r)

@@ -91,13 +91,15 @@ func warnings(info, settings map[string]string) (out []string) {
 		out = append(out, "CONFIG is refused, so it is not known how often the append-only file is synced: "+
 			"only appendfsync always keeps all that was acknowledged")
 	case sync != "always":
-		out = append(out, "appendfsync is "+sync+": a crash loses what was acknowledged last (everysec: up to two seconds); always keeps all")
+		out = append(out, "appendfsync is "+sync+
+			": a crash loses what was acknowledged last (everysec: up to two seconds); always keeps all")
 	}
 	if settings["no-appendfsync-on-rewrite"] == "yes" {
 		out = append(out, "no-appendfsync-on-rewrite is yes: while the append-only file is rewritten nothing is synced; no keeps all")
 	}
 	if policy := info["maxmemory_policy"]; strings.HasPrefix(policy, "allkeys-") {
-		out = append(out, "maxmemory-policy is "+policy+": with a maxmemory, jobs would be thrown away; noeviction refuses writes instead")
+		out = append(out, "maxmemory-policy is "+policy+
+			": with a maxmemory, jobs would be thrown away; noeviction refuses writes instead")
 	}
 	if replicas := info["connected_slaves"]; replicas != "" && replicas != "0" {
 		out = append(out, "it has replicas, which follow it with a delay: a failover loses what was acknowledged last")

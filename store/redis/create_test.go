@@ -65,7 +65,8 @@ func TestAnOlderStoreStaysUnderOlderNodes(t *testing.T) {
 	for _, lives := range []string{till + ` {"address":"host:1"}`, till + ` 3600000000 7 {"address":"host:1"}`} {
 		r.Do(t, "HSET", members, "n1", lives)
 		_, err := redis.Open(t.Context(), o)
-		if !errors.Is(err, store.ErrInUse) || !strings.Contains(err.Error(), "n1") || !strings.Contains(err.Error(), "format is 1") {
+		if !errors.Is(err, store.ErrInUse) || !strings.Contains(err.Error(), "n1") ||
+			!strings.Contains(err.Error(), "format is 1") {
 			t.Errorf("under a node that lives: %v", err)
 		}
 		if format := r.Do(t, "HGET", metaOf(o), "format"); format != "1" {

@@ -18,7 +18,8 @@ import (
 
 // before are the answers that Redis gives instead of beginning a script. Any other error of a script may have
 // left a batch half done, though only a key of another type than ours can cause one.
-var before = []string{"OOM", "LOADING", "BUSY", "READONLY", "MISCONF", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN", "MOVED",
+var before = []string{"OOM", "LOADING", "BUSY", "READONLY", "MISCONF", "MASTERDOWN", "NOREPLICAS",
+	"CLUSTERDOWN", "TRYAGAIN", "MOVED",
 	"ASK", "CROSSSLOT", "NOAUTH", "WRONGPASS", "NOPERM", "NOSCRIPT", "EXECABORT", "UNKILLABLE"}
 
 // answerOf is the error that a server has answered, if it is one, however it is wrapped.
@@ -81,7 +82,8 @@ func away(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return true
 	}
-	return broken(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errLoading)
+	return broken(err) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errLoading)
 }
 
 // noRoom reports whether the server has refused a write since its memory or its disk is full.

@@ -275,15 +275,17 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	b := batch("a", "b")
 	b.Puts[1].State.Phase, b.Puts[1].State.Run.Live, b.Puts[1].State.Queue = carillon.PhaseStaged, true, "q"
 	for i, status := range []carillon.RunStatus{carillon.RunDead, carillon.RunFailed} {
-		b.Runs = append(b.Runs, store.RunRecord{Key: job("a").Key, ID: identity.Run{Partition: 3, Seq: uint64(i)}, Status: status, Expires: 1})
+		b.Runs = append(b.Runs, store.RunRecord{Key: job("a").Key,
+			ID: identity.Run{Partition: 3, Seq: uint64(i)}, Status: status, Expires: 1})
 	}
 	b.MetaRecords = []store.MetaRecord{{Kind: 1, Key: "k", Value: []byte("v")}}
 	want(t, "put", sh, b, store.Applied)
 	if n := r.Do(t, "DBSIZE"); n != "15" {
 		t.Errorf("%s keys, want 14 of the partition, for there is no pending run, and meta", n)
 	}
-	want(t, "take away", sh, &store.Batch{Deletes: []store.Ref{job("a").Ref, job("b").Ref}, MetaRecords: []store.MetaRecord{{Kind: 1, Key: "k"}},
-		Expire: &store.Expire{Before: 2, Most: 100, Limit: 100}}, store.Applied)
+	want(t, "take away", sh, &store.Batch{Deletes: []store.Ref{job("a").Ref, job("b").Ref},
+		MetaRecords: []store.MetaRecord{{Kind: 1, Key: "k"}},
+		Expire:      &store.Expire{Before: 2, Most: 100, Limit: 100}}, store.Applied)
 	if n := r.Do(t, "DBSIZE"); n != "2" {
 		t.Errorf("%s keys are left, want owner and meta: %s", n, r.Do(t, "KEYS", "*"))
 	}
@@ -319,7 +321,8 @@ func TestWarnings(t *testing.T) {
 		{[]string{"no-appendfsync-on-rewrite=yes"}, []string{"no-appendfsync-on-rewrite is yes"}},
 	} {
 		t.Run(strings.Join(c.settings, " "), func(t *testing.T) {
-			r := realserver.StartRedis(t, slices.DeleteFunc(slices.Clone(c.settings), func(s string) bool { return s == refused })...)
+			r := realserver.StartRedis(t,
+				slices.DeleteFunc(slices.Clone(c.settings), func(s string) bool { return s == refused })...)
 			if slices.Contains(c.settings, refused) {
 				r.Do(t, "ACL", "SETUSER", "default", "-config")
 			}

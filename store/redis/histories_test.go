@@ -235,8 +235,10 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 	} {
 		change()
 		l := s.Leaser()
-		for name, join := range map[string]func(context.Context, store.Member, time.Duration) error{"join": l.Join, "retire": l.Retire} {
-			if err := join(t.Context(), store.Member{ID: "node", Nonce: 1, Capacity: 1}, lease); !errors.Is(err, redis.ErrReplaced) {
+		for name, join := range map[string]func(context.Context, store.Member,
+			time.Duration) error{"join": l.Join, "retire": l.Retire} {
+			if err := join(t.Context(), store.Member{ID: "node", Nonce: 1, Capacity: 1},
+				lease); !errors.Is(err, redis.ErrReplaced) {
 				t.Errorf("%s another store's members: %v", name, err)
 			}
 		}
@@ -256,7 +258,8 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 	}
 	meta := s.Meta()
 	r.Do(t, "HSET", "{"+o.Prefix+"}:meta", "partitions", strconv.Itoa(meta.Partitions), "signing_key", string(meta.MACKey))
-	if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, lease); err != nil || !slices.Equal(told, []string{"failed", "recovered"}) {
+	if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, lease); err != nil ||
+		!slices.Equal(told, []string{"failed", "recovered"}) {
 		t.Errorf("the store is back: %v, told %q", err, told)
 	}
 }
@@ -267,7 +270,8 @@ func TestServersRefused(t *testing.T) {
 	if _, err := redis.Open(t.Context(), fresh(evicting)); err == nil || !strings.Contains(err.Error(), "set noeviction") {
 		t.Errorf("a server that throws jobs away: %v", err)
 	}
-	if _, err := redis.Open(t.Context(), fresh(evicting, evicting)); err == nil || !strings.Contains(err.Error(), "no Redis Cluster") {
+	if _, err := redis.Open(t.Context(), fresh(evicting, evicting)); err == nil ||
+		!strings.Contains(err.Error(), "no Redis Cluster") {
 		t.Errorf("two servers that are no cluster: %v", err)
 	}
 }

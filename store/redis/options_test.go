@@ -10,17 +10,21 @@ import (
 
 func TestParseURL(t *testing.T) {
 	for url, want := range map[string]redis.Options{
-		"redis://h":                                    {Addresses: []string{"h:6379"}},
-		"redis://h:1/2?prefix=p":                       {Addresses: []string{"h:1"}, Database: 2, Prefix: "p"},
-		"redis://a:1,b,[::1]:3,[::2]":                  {Addresses: []string{"a:1", "b:6379", "[::1]:3", "[::2]:6379"}},
-		"redis://:secret@h":                            {Addresses: []string{"h:6379"}, Password: "secret"},
-		"redis://:p@a,b:1/1?sentinel=main":             {Addresses: []string{"a:26379", "b:1"}, Password: "p", Database: 1, Sentinel: "main"},
-		"redis://u@a?sentinel=main&sentinel_login=yes": {Addresses: []string{"a:26379"}, Username: "u", Sentinel: "main", SentinelLogin: true},
-		"redis://user:se%40cr%2Fet@h:7/0":              {Addresses: []string{"h:7"}, Username: "user", Password: "se@cr/et"},
+		"redis://h":                   {Addresses: []string{"h:6379"}},
+		"redis://h:1/2?prefix=p":      {Addresses: []string{"h:1"}, Database: 2, Prefix: "p"},
+		"redis://a:1,b,[::1]:3,[::2]": {Addresses: []string{"a:1", "b:6379", "[::1]:3", "[::2]:6379"}},
+		"redis://:secret@h":           {Addresses: []string{"h:6379"}, Password: "secret"},
+		"redis://:p@a,b:1/1?sentinel=main": {Addresses: []string{"a:26379", "b:1"}, Password: "p",
+			Database: 1, Sentinel: "main"},
+		"redis://u@a?sentinel=main&sentinel_login=yes": {Addresses: []string{"a:26379"}, Username: "u",
+			Sentinel: "main", SentinelLogin: true},
+		"redis://user:se%40cr%2Fet@h:7/0": {Addresses: []string{"h:7"}, Username: "user", Password: "se@cr/et"},
 	} {
 		got, err := redis.ParseURL(url)
-		if err != nil || !slices.Equal(got.Addresses, want.Addresses) || got.Username != want.Username || got.Password != want.Password ||
-			got.Database != want.Database || got.Prefix != want.Prefix || got.Sentinel != want.Sentinel || got.SentinelLogin != want.SentinelLogin || got.TLS != nil {
+		if err != nil || !slices.Equal(got.Addresses, want.Addresses) || got.Username != want.Username ||
+			got.Password != want.Password ||
+			got.Database != want.Database || got.Prefix != want.Prefix || got.Sentinel != want.Sentinel ||
+			got.SentinelLogin != want.SentinelLogin || got.TLS != nil {
 			t.Errorf("%s: %+v, %v", url, got, err)
 		}
 	}

@@ -24,8 +24,9 @@ type pages struct {
 func (s *shard) pages(ctx context.Context, q pages, limit int, f func(member string, value []byte) (bool, error)) error {
 	for limit > 0 {
 		most := min(limit, pageItems)
-		got, err := s.call(ctx, valuesScript, []string{s.keys[q.index], s.keys[q.values]}, []string{q.from, q.to, strconv.Itoa(most),
-			strconv.Itoa(q.first), strconv.Itoa(q.last), strconv.Itoa(pageBytes)})
+		got, err := s.call(ctx, valuesScript, []string{s.keys[q.index], s.keys[q.values]},
+			[]string{q.from, q.to, strconv.Itoa(most),
+				strconv.Itoa(q.first), strconv.Itoa(q.last), strconv.Itoa(pageBytes)})
 		if err != nil {
 			return err
 		}
@@ -137,7 +138,8 @@ func (s *shard) runByID(ctx context.Context, q store.RunQuery) ([]store.RunRecor
 // MetaRecords returns the metadata records of a kind in key order.
 func (s *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
 	prefix := metaRecordKey(q.Kind, q.Prefix)
-	w := pages{index: keyMetaRecordKeys, values: keyMetaRecords, from: "[" + prefix, to: after([]byte(prefix)), first: 1, last: -1}
+	w := pages{index: keyMetaRecordKeys, values: keyMetaRecords, from: "[" + prefix,
+		to: after([]byte(prefix)), first: 1, last: -1}
 	if seen := metaRecordKey(q.Kind, q.After); q.After != "" && seen >= prefix {
 		w.from = "(" + seen
 	}

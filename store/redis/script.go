@@ -59,7 +59,8 @@ const atOnce = 256
 
 // onOwners calls a script once for the owner of each partition, many at a time. An answer of nil is an empty
 // one.
-func (s *Store) onOwners(ctx context.Context, script *rueidis.Lua, partitions []int, args func(i int) []string) ([]string, error) {
+func (s *Store) onOwners(ctx context.Context, script *rueidis.Lua, partitions []int,
+	args func(i int) []string) ([]string, error) {
 	if err := s.checkAll(ctx, partitions); err != nil {
 		return nil, err
 	}

@@ -126,8 +126,9 @@ func (s *shard) scan(ctx context.Context, q scan) ([]store.Record, error) {
 		if q.phase == nil && q.prefix == "" {
 			members = min(members, q.limit-len(out))
 		}
-		got, err := s.call(ctx, recordsScript, keys, []string{q.from, q.to, strconv.Itoa(q.limit - len(out)), strconv.Itoa(q.skip),
-			strconv.Itoa(q.maxSpec), phase, q.prefix, strconv.Itoa(members), strconv.Itoa(pageBytes)})
+		got, err := s.call(ctx, recordsScript, keys,
+			[]string{q.from, q.to, strconv.Itoa(q.limit - len(out)), strconv.Itoa(q.skip),
+				strconv.Itoa(q.maxSpec), phase, q.prefix, strconv.Itoa(members), strconv.Itoa(pageBytes)})
 		if err != nil {
 			return nil, err
 		}
@@ -237,7 +238,8 @@ func (s *shard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record
 		from = append([]byte{'['}, queue...)
 	}
 	skip := len(queue) + 9
-	return s.scan(ctx, scan{index: keyStaged, from: string(from), to: after(queue), skip: skip, limit: q.Limit, maxSpec: q.MaxSpec})
+	return s.scan(ctx, scan{index: keyStaged, from: string(from), to: after(queue), skip: skip,
+		limit: q.Limit, maxSpec: q.MaxSpec})
 }
 
 // Live finds the record whose unfinished run has the id.

@@ -87,7 +87,8 @@ func pendingWithSpec(e *env) {
 	s.put(pending("gone", 4, spec(own), due(base)))
 	s.put(pending("gone", 4, due(base+1)))
 	s.wantRecord(pending("gone", 4, spec(own), due(base+1)))
-	s.wantRecords("Due", s.due(store.DueQuery{Priority: 2, Until: base + 1, Limit: plenty}), pending("gone", 4, spec(own), due(base+1)))
+	s.wantRecords("Due", s.due(store.DueQuery{Priority: 2, Until: base + 1, Limit: plenty}),
+		pending("gone", 4, spec(own), due(base+1)))
 	s.put(pending("a", 1, due(base)))
 	s.wantRecord(pending("a", 1, due(base)))
 }
@@ -179,8 +180,9 @@ func deletedComesBack(e *env) {
 func (s shard) everything() (before, batch store.Batch) {
 	dead := s.run("dead", 1, carillon.RunDead)
 	before = store.Batch{
-		Puts:        []store.Record{everywhere(jobRef("doomed")), everywhere(jobRef("kept"))},
-		Runs:        []store.RunRecord{dead, s.run("trimmed", 1, carillon.RunSucceeded), s.run("trimmed", 2, carillon.RunSucceeded)},
+		Puts: []store.Record{everywhere(jobRef("doomed")), everywhere(jobRef("kept"))},
+		Runs: []store.RunRecord{dead, s.run("trimmed", 1, carillon.RunSucceeded),
+			s.run("trimmed", 2, carillon.RunSucceeded)},
 		MetaRecords: []store.MetaRecord{{Kind: 1, Key: "old", Value: []byte("1")}},
 	}
 	old := s.run("expired", 1, carillon.RunFailed)
@@ -254,7 +256,8 @@ func inputsNotAliased(e *env) {
 	s.apply(b)
 	scribble(put.Spec, run.Response, run.Spec, record.Value)
 	put.State.Run.Errors[0].Message, run.Errors[0].Message = "scribbled", "scribbled"
-	b.Puts[0], b.Runs[0], b.MetaRecords[0] = job("other"), s.run("other", 5, carillon.RunFailed), store.MetaRecord{Kind: 9, Key: "other"}
+	b.Puts[0], b.Runs[0], b.MetaRecords[0] = job("other"), s.run("other", 5,
+		carillon.RunFailed), store.MetaRecord{Kind: 9, Key: "other"}
 	s.wantRecord(wantPut)
 	s.wantRuns("Runs", s.runsOf(key("a")), wantRun)
 	s.wantMetaRecords("MetaRecords", s.metaRecords(store.MetaQuery{Kind: 1, Limit: plenty}),
@@ -295,7 +298,8 @@ func resultsNotAliased(e *env) {
 	}
 	q := store.MetaQuery{Kind: 1, Limit: 1}
 	scribble(s.metaRecords(q)[0].Value)
-	s.wantMetaRecords("MetaRecords after its result was changed", s.metaRecords(q), store.MetaRecord{Kind: 1, Key: "k", Value: []byte("value")})
+	s.wantMetaRecords("MetaRecords after its result was changed", s.metaRecords(q),
+		store.MetaRecord{Kind: 1, Key: "k", Value: []byte("value")})
 }
 
 func partitionsApart(e *env) {

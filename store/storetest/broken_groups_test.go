@@ -35,7 +35,8 @@ var brokenGroups = []broken{
 			return nil
 		})},
 	{fault: "ignores a stale term", caughtBy: "group/one wrong term refuses all", build: ignoresStale},
-	{fault: "ignores a stale term, under load", caughtBy: "group/nothing lands after one of its partitions was claimed", build: ignoresStale},
+	{fault: "ignores a stale term, under load",
+		caughtBy: "group/nothing lands after one of its partitions was claimed", build: ignoresStale},
 	{fault: "applies the rest under load", caughtBy: "group/nothing lands after one of its partitions was claimed",
 		build: grouping(oneByOne)},
 	{fault: "wants at least two", caughtBy: "group/of no batch, of one, of empty ones",
@@ -45,7 +46,8 @@ var brokenGroups = []broken{
 			}
 			return next(writes)
 		})},
-	{fault: "applies a group although its context ended, and says it did not", caughtBy: "group/a cancelled context leaves no doubt",
+	{fault: "applies a group although its context ended, and says it did not",
+		caughtBy: "group/a cancelled context leaves no doubt",
 		build: grouping(func(writes []store.Write, next func([]store.Write) error) error {
 			err := next(writes)
 			if store.OutcomeOf(err) == store.NotApplied {

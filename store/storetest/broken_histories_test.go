@@ -21,8 +21,9 @@ var brokenHistories = []broken{
 		func(a, b store.RunRecord) int { return cmp.Compare(a.ID.Scheduled, b.ID.Scheduled) })})},
 	{fault: "orders runs by their end", caughtBy: "runs/newest scheduled time first", build: asking(faults{runs: sortedRuns(
 		func(a, b store.RunRecord) int { return cmp.Compare(b.Finished, a.Finished) })})},
-	{fault: "orders dead runs by schedule", caughtBy: "runs/the dead of a namespace, newest finished first", build: asking(faults{runs: sortedRuns(
-		func(a, b store.RunRecord) int { return cmp.Compare(b.ID.Scheduled, a.ID.Scheduled) })})},
+	{fault: "orders dead runs by schedule", caughtBy: "runs/the dead of a namespace, newest finished first",
+		build: asking(faults{runs: sortedRuns(
+			func(a, b store.RunRecord) int { return cmp.Compare(b.ID.Scheduled, a.ID.Scheduled) })})},
 	{fault: "loses who ran it", caughtBy: "runs/all of a run is read back", build: func(*memory.Store) faults {
 		return onRuns(func(r *store.RunRecord) { r.Worker = "" })
 	}},
@@ -41,8 +42,10 @@ var brokenHistories = []broken{
 			return slices.DeleteFunc(got, func(r store.RunRecord) bool { return status != nil && r.Status != *status }), err
 		}})},
 	{fault: "takes the run cursor as inclusive", caughtBy: "runs/pages give every run once", build: inclusiveRuns},
-	{fault: "goes on after a time, not after a run", caughtBy: "runs/pages give every run once", build: asking(faults{runs: skipsTies})},
-	{fault: "goes on among the dead after a time, not after a run", caughtBy: "runs/dead pages give every run once", build: asking(faults{runs: skipsTies})},
+	{fault: "goes on after a time, not after a run", caughtBy: "runs/pages give every run once",
+		build: asking(faults{runs: skipsTies})},
+	{fault: "goes on among the dead after a time, not after a run",
+		caughtBy: "runs/dead pages give every run once", build: asking(faults{runs: skipsTies})},
 	{fault: "pages runs by offset", caughtBy: "runs/pages stand writes between them", build: runsByOffset},
 	{fault: "finds a run by its time alone", caughtBy: "runs/by id", build: asking(faults{
 		runs: func(q store.RunQuery, next runsNext) ([]store.RunRecord, error) {
@@ -53,7 +56,8 @@ var brokenHistories = []broken{
 			return next(q)
 		}})},
 	{fault: "finds the runs of names that begin alike", caughtBy: "runs/of one job", build: runsAlike},
-	{fault: "mixes the dead of all namespaces", caughtBy: "runs/the dead of a namespace, newest finished first", build: deadOfAll},
+	{fault: "mixes the dead of all namespaces",
+		caughtBy: "runs/the dead of a namespace, newest finished first", build: deadOfAll},
 	{fault: "deletes the history with the job", caughtBy: "runs/the history outlives the job", build: func(*memory.Store) faults {
 		return onBatch(func(b *store.Batch) {
 			for _, ref := range b.Deletes {
@@ -74,13 +78,17 @@ var brokenHistories = []broken{
 	}},
 	{fault: "trims before it adds", caughtBy: "retention/a trim counts the runs of its batch", build: trimsFirst},
 	{fault: "expires before it adds", caughtBy: "retention/expire counts the runs of its batch", build: expiresFirst},
-	{fault: "counts dead runs when it trims", caughtBy: "retention/a trim neither counts nor removes dead runs", build: trimCountsDead},
+	{fault: "counts dead runs when it trims",
+		caughtBy: "retention/a trim neither counts nor removes dead runs", build: trimCountsDead},
 	{fault: "trims dead runs", caughtBy: "retention/a trim neither counts nor removes dead runs", build: trimsDead},
-	{fault: "expires exclusively", caughtBy: "retention/expire removes what has ended, inclusive", build: onExpire(func(e *store.Expire) { e.Before-- })},
+	{fault: "expires exclusively", caughtBy: "retention/expire removes what has ended, inclusive",
+		build: onExpire(func(e *store.Expire) { e.Before-- })},
 	{fault: "never expires dead runs", caughtBy: "retention/expire removes what has ended, inclusive", build: sparesDead},
 	{fault: "counts dead runs among the most", caughtBy: "retention/expire keeps the newest", build: mostCountsDead},
-	{fault: "does not bound the history", caughtBy: "retention/expire keeps the newest", build: onExpire(func(e *store.Expire) { e.Most = plenty })},
-	{fault: "expires any number at once", caughtBy: "retention/expire removes at most so many, oldest first", build: onExpire(func(e *store.Expire) { e.Limit = plenty })},
+	{fault: "does not bound the history", caughtBy: "retention/expire keeps the newest",
+		build: onExpire(func(e *store.Expire) { e.Most = plenty })},
+	{fault: "expires any number at once", caughtBy: "retention/expire removes at most so many, oldest first",
+		build: onExpire(func(e *store.Expire) { e.Limit = plenty })},
 	{fault: "leaves stale entries in the age index", caughtBy: "retention/a replaced run expires once", build: staleAge},
 }
 
@@ -193,7 +201,8 @@ func runsAlike(*memory.Store) faults {
 	f := onBatch(func(b *store.Batch) { all = append(all, b.Runs...) })
 	f.runs = change(func(q store.RunQuery, got []store.RunRecord) []store.RunRecord {
 		for _, r := range all {
-			if q.Job != nil && r.Key != *q.Job && r.Key.Namespace == q.Job.Namespace && strings.HasPrefix(r.Key.Name, q.Job.Name+"/") {
+			if q.Job != nil && r.Key != *q.Job && r.Key.Namespace == q.Job.Namespace &&
+				strings.HasPrefix(r.Key.Name, q.Job.Name+"/") {
 				got = append(got, r)
 			}
 		}

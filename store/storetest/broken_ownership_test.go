@@ -14,7 +14,8 @@ import (
 
 // brokenOwnership are stores that fence or lease wrongly.
 var brokenOwnership = []broken{
-	{fault: "ignores the term", caughtBy: "fence/an old term is refused after a new claim", build: translates(func(store.Term, store.Owner) bool { return true })},
+	{fault: "ignores the term", caughtBy: "fence/an old term is refused after a new claim",
+		build: translates(func(store.Term, store.Owner) bool { return true })},
 	{fault: "ignores the term, under load", caughtBy: "fence/nothing of an old term lands after a claim", build: forgivesFenced},
 	{fault: "compares the epoch and not the nonce", caughtBy: "fence/a term that was never given is refused",
 		build: translates(func(t store.Term, o store.Owner) bool { return t.Epoch == o.Term.Epoch })},
@@ -33,11 +34,12 @@ var brokenOwnership = []broken{
 	{fault: "looks first and claims then", caughtBy: "leaser/of a hundred claimants one wins", build: looksThenClaims},
 	{fault: "gives the owner its old term again", caughtBy: "leaser/somebody else's partition is not", build: sameTermAgain},
 	{fault: "gives one nonce to all", caughtBy: "leaser/nonces differ", build: oneNonce},
-	{fault: "answers a claim only for what it gave", caughtBy: "leaser/a claim answers partition by partition", build: leasing(leases{
-		claim: func(l store.Leaser, node string, p []int, ttl time.Duration) ([]store.Term, error) {
-			got, err := l.Claim(ctx, node, p, ttl)
-			return slices.DeleteFunc(got, store.Term.IsZero), err
-		}})},
+	{fault: "answers a claim only for what it gave",
+		caughtBy: "leaser/a claim answers partition by partition", build: leasing(leases{
+			claim: func(l store.Leaser, node string, p []int, ttl time.Duration) ([]store.Term, error) {
+				got, err := l.Claim(ctx, node, p, ttl)
+				return slices.DeleteFunc(got, store.Term.IsZero), err
+			}})},
 	{fault: "never ends a lease", caughtBy: "leaser/an expired lease is free", build: leasing(leases{
 		claim: func(l store.Leaser, node string, p []int, _ time.Duration) ([]store.Term, error) {
 			return l.Claim(ctx, node, p, 1000*time.Hour)
@@ -88,9 +90,11 @@ var brokenOwnership = []broken{
 			}
 			return l.Join(ctx, m, ttl)
 		}})},
-	{fault: "does not let members leave", caughtBy: "members/leave removes", build: leasing(leases{leave: func(store.Leaser, string, uint64) error { return nil }})},
-	{fault: "lets any node remove a member", caughtBy: "members/leave removes the member of that nonce only", build: leasing(leases{
-		leave: func(l store.Leaser, id string, _ uint64) error { return l.Leave(ctx, id, 0) }})},
+	{fault: "does not let members leave", caughtBy: "members/leave removes",
+		build: leasing(leases{leave: func(store.Leaser, string, uint64) error { return nil }})},
+	{fault: "lets any node remove a member", caughtBy: "members/leave removes the member of that nonce only",
+		build: leasing(leases{
+			leave: func(l store.Leaser, id string, _ uint64) error { return l.Leave(ctx, id, 0) }})},
 	{fault: "knows no wildcard", caughtBy: "members/leave removes", build: leasing(leases{
 		leave: func(l store.Leaser, id string, nonce uint64) error {
 			if nonce == 0 {
@@ -116,18 +120,19 @@ var brokenOwnership = []broken{
 		}})},
 	{fault: "retires the last", caughtBy: "members/the last one cannot retire", build: leasing(leases{
 		retire: func(l store.Leaser, m store.Member, ttl time.Duration) error { return l.Join(ctx, m, ttl) }})},
-	{fault: "looks first who stays, and retires then", caughtBy: "members/of many that retire at once one stays", build: leasing(leases{
-		retire: func(l store.Leaser, m store.Member, ttl time.Duration) error {
-			got, err := l.Members(ctx)
-			<-time.After(time.Millisecond)
-			if err == nil && !slices.ContainsFunc(got, func(o store.Member) bool { return o.ID != m.ID && o.Capacity > 0 }) {
-				err = store.ErrLast
-			}
-			if err != nil {
-				return err
-			}
-			return l.Join(ctx, m, ttl)
-		}})},
+	{fault: "looks first who stays, and retires then",
+		caughtBy: "members/of many that retire at once one stays", build: leasing(leases{
+			retire: func(l store.Leaser, m store.Member, ttl time.Duration) error {
+				got, err := l.Members(ctx)
+				<-time.After(time.Millisecond)
+				if err == nil && !slices.ContainsFunc(got, func(o store.Member) bool { return o.ID != m.ID && o.Capacity > 0 }) {
+					err = store.ErrLast
+				}
+				if err != nil {
+					return err
+				}
+				return l.Join(ctx, m, ttl)
+			}})},
 	{fault: "lets nobody retire", caughtBy: "members/one retires while another may own something", build: leasing(leases{
 		retire: func(store.Leaser, store.Member, time.Duration) error { return store.ErrLast }})},
 	{fault: "forgets the settings", caughtBy: "members/those that joined, by id", build: leasing(leases{

@@ -15,10 +15,13 @@ import (
 // brokenWrites are stores that apply batches wrongly.
 var brokenWrites = []broken{
 	{fault: "loses every third put", caughtBy: "batch/what is put is read back", build: losesPuts},
-	{fault: "loses a field of the state", caughtBy: "batch/what is put is read back", build: fieldOf(func(s *store.State) { s.Pending = 0 })},
-	{fault: "loses the grant", caughtBy: "batch/what is put is read back", build: fieldOf(func(s *store.State) { s.Run.Grant.Term.Nonce >>= 1 })},
+	{fault: "loses a field of the state", caughtBy: "batch/what is put is read back",
+		build: fieldOf(func(s *store.State) { s.Pending = 0 })},
+	{fault: "loses the grant", caughtBy: "batch/what is put is read back",
+		build: fieldOf(func(s *store.State) { s.Run.Grant.Term.Nonce >>= 1 })},
 	{fault: "forgets the spec on a state-only put", caughtBy: "batch/a nil spec keeps the stored one", build: forgetsSpec},
-	{fault: "drops a pending run's own spec", caughtBy: "batch/a pending run may have a spec of its own", build: dropsPendingSpec},
+	{fault: "drops a pending run's own spec", caughtBy: "batch/a pending run may have a spec of its own",
+		build: dropsPendingSpec},
 	{fault: "resurrects a deleted job", caughtBy: "batch/a delete leaves nothing", build: resurrects},
 	{fault: "leaves pending runs of a deleted job", caughtBy: "batch/a job goes with its pending runs", build: leavesPending},
 	{fault: "deletes by prefix of the name", caughtBy: "batch/a job goes with its pending runs", build: deletesByPrefix},
@@ -30,7 +33,8 @@ var brokenWrites = []broken{
 		})
 	}},
 	{fault: "applies a batch record by record", caughtBy: "concurrent/a read sees whole batches", build: appliesOneByOne},
-	{fault: "applies a batch although its context ended, and says it did not", caughtBy: "batch/a cancelled context leaves no doubt", build: liesAboutCancel},
+	{fault: "applies a batch although its context ended, and says it did not",
+		caughtBy: "batch/a cancelled context leaves no doubt", build: liesAboutCancel},
 	{fault: "keeps what it was given", caughtBy: "batch/what was put is not aliased", build: aliasesInput},
 	{fault: "hands out what it keeps", caughtBy: "batch/what is returned is not aliased", build: aliasesOutput},
 	{fault: "mixes partitions", caughtBy: "batch/partitions are apart", build: mixesPartitions},
@@ -48,21 +52,24 @@ var brokenWrites = []broken{
 			return got
 		})}
 	}},
-	{fault: "does not delete metadata records", caughtBy: "metadata/a put replaces, a nil value deletes", build: func(*memory.Store) faults {
-		return onBatch(func(b *store.Batch) {
-			b.MetaRecords = slices.DeleteFunc(slices.Clone(b.MetaRecords), func(x store.MetaRecord) bool { return x.Value == nil })
-		})
-	}},
-	{fault: "takes an empty value for none", caughtBy: "metadata/a put replaces, a nil value deletes", build: func(*memory.Store) faults {
-		return onBatch(func(b *store.Batch) {
-			b.MetaRecords = slices.Clone(b.MetaRecords)
-			for i := range b.MetaRecords {
-				if len(b.MetaRecords[i].Value) == 0 {
-					b.MetaRecords[i].Value = nil
+	{fault: "does not delete metadata records", caughtBy: "metadata/a put replaces, a nil value deletes",
+		build: func(*memory.Store) faults {
+			return onBatch(func(b *store.Batch) {
+				b.MetaRecords = slices.DeleteFunc(slices.Clone(b.MetaRecords),
+					func(x store.MetaRecord) bool { return x.Value == nil })
+			})
+		}},
+	{fault: "takes an empty value for none", caughtBy: "metadata/a put replaces, a nil value deletes",
+		build: func(*memory.Store) faults {
+			return onBatch(func(b *store.Batch) {
+				b.MetaRecords = slices.Clone(b.MetaRecords)
+				for i := range b.MetaRecords {
+					if len(b.MetaRecords[i].Value) == 0 {
+						b.MetaRecords[i].Value = nil
+					}
 				}
-			}
-		})
-	}},
+			})
+		}},
 }
 
 func losesPuts(*memory.Store) faults {
@@ -241,7 +248,8 @@ func aliasesOutput(*memory.Store) faults {
 }
 
 func mixesPartitions(m *memory.Store) faults {
-	return faults{metaRecords: func(q store.MetaQuery, _ func(store.MetaQuery) ([]store.MetaRecord, error)) ([]store.MetaRecord, error) {
+	return faults{metaRecords: func(q store.MetaQuery,
+		_ func(store.MetaQuery) ([]store.MetaRecord, error)) ([]store.MetaRecord, error) {
 		return at(m, 0).MetaRecords(context.Background(), q)
 	}}
 }

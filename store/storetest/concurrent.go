@@ -27,8 +27,10 @@ func allPartitionsAtOnce(e *env) {
 	for p, s := range shards {
 		wg.Go(func() {
 			for i := range steps {
-				b := store.Batch{Puts: []store.Record{job(fmt.Sprint("job-", i%7), spec([]byte{byte(p), byte(i)}), due(base+int64(i)))},
-					Runs: []store.RunRecord{s.run("a", int64(i), 4)}, MetaRecords: []store.MetaRecord{{Kind: 1, Key: "last", Value: []byte{byte(i)}}}}
+				b := store.Batch{Puts: []store.Record{job(fmt.Sprint("job-", i%7),
+					spec([]byte{byte(p), byte(i)}), due(base+int64(i)))},
+					Runs: []store.RunRecord{s.run("a", int64(i),
+						4)}, MetaRecords: []store.MetaRecord{{Kind: 1, Key: "last", Value: []byte{byte(i)}}}}
 				if err := s.Apply(s.Context(), &b); err != nil {
 					e.Errorf("partition %d: %v", p, err)
 				}
@@ -120,7 +122,8 @@ func movingSeenOnce(e *env) {
 	}
 	s.put(job("first", due(base-1), parked("q", base-1)), move(0), job("last", due(base+99), parked("q", base+99)))
 	once := func(what string, got []store.Record, at func(store.Record) int64) {
-		if len(got) != 3 || got[1].Name != "mover" || at(got[1]) != got[1].State.Due || at(got[1]) < base || got[2].Name != "last" {
+		if len(got) != 3 || got[1].Name != "mover" || at(got[1]) != got[1].State.Due || at(got[1]) < base ||
+			got[2].Name != "last" {
 			e.Errorf("%s: %v", what, canons(got, canonRecord))
 		}
 	}

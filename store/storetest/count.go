@@ -107,7 +107,8 @@ func countLess(e *env) {
 	}
 	runs[2].Expires = base
 	s.putRuns(runs...)
-	s.put(job("a", parked("q", base)), job("b", parked("q", base+1)), job("c", parked("q", base+2)), pending("c", 1, parked("p", base)))
+	s.put(job("a", parked("q", base)), job("b", parked("q", base+1)), job("c", parked("q", base+2)),
+		pending("c", 1, parked("p", base)))
 	s.apply(store.Batch{Redrive: []store.RunRef{{Key: runs[0].Key, ID: runs[0].ID}}, Deletes: []store.Ref{jobRef("c")},
 		Puts: []store.Record{job("a", due(base))}, Expire: &store.Expire{Before: base, Most: plenty, Limit: plenty}})
 	want := store.NewCounts()

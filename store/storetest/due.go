@@ -72,10 +72,12 @@ func dueOrder(e *env) {
 func dueOnePriority(e *env) {
 	s := e.own(3)
 	for rank := range uint8(4) {
-		s.put(job(fmt.Sprint("first of ", rank), priority(rank), due(base)), job(fmt.Sprint("second of ", rank), priority(rank), due(base+1)))
+		s.put(job(fmt.Sprint("first of ", rank), priority(rank), due(base)),
+			job(fmt.Sprint("second of ", rank), priority(rank), due(base+1)))
 	}
 	for rank := range uint8(4) {
-		s.wantNames(fmt.Sprint("Due of priority ", rank), s.due(allDue(rank)), fmt.Sprint("first of ", rank), fmt.Sprint("second of ", rank))
+		s.wantNames(fmt.Sprint("Due of priority ", rank), s.due(allDue(rank)), fmt.Sprint("first of ", rank),
+			fmt.Sprint("second of ", rank))
 	}
 }
 
@@ -182,7 +184,8 @@ func dueMaxSpec(e *env) {
 	q := allDue(1)
 	want := func(what string, a, b, c []byte) {
 		s.Helper()
-		s.wantRecords(what, s.due(q), job("a", full, spec(a)), job("b", full, spec(b)), job("c", full, spec(c)), pending("d", 1, full))
+		s.wantRecords(what, s.due(q), job("a", full, spec(a)), job("b", full, spec(b)),
+			job("c", full, spec(c)), pending("d", 1, full))
 	}
 	want("without a limit", short, exact, long)
 	q.MaxSpec = 100

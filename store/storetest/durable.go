@@ -82,7 +82,8 @@ func everythingIsThere(e *env, again func()) {
 			before, batch := s.everything()
 			s.apply(before)
 			s.putRuns(s.fullRun("full", int64(round)))
-			s.put(job(fmt.Sprint("big-", round), spec(slices.Repeat([]byte{byte(round + 1)}, 5000))), everywhere(pendingRef("a", 7)))
+			s.put(job(fmt.Sprint("big-", round), spec(slices.Repeat([]byte{byte(round + 1)}, 5000))),
+				everywhere(pendingRef("a", 7)))
 			s.apply(batch)
 			s.delete(pendingRef("a", 7))
 			was[p] = s.dump()

@@ -34,7 +34,8 @@ func fenceNeverGiven(e *env) {
 	e.at(3, store.Term{Epoch: 1, Nonce: 1}).fenced(b)
 	term := e.claim("node-1", 3, lasting)
 	for _, wrong := range []store.Term{
-		{Epoch: term.Epoch, Nonce: term.Nonce + 1}, {Epoch: term.Epoch + 1, Nonce: term.Nonce}, {Epoch: term.Epoch}, {Nonce: term.Nonce},
+		{Epoch: term.Epoch, Nonce: term.Nonce + 1}, {Epoch: term.Epoch + 1,
+			Nonce: term.Nonce}, {Epoch: term.Epoch}, {Nonce: term.Nonce},
 		{Epoch: term.Epoch - 1, Nonce: term.Nonce}, {Epoch: 1 << 62, Nonce: 1},
 	} {
 		e.at(3, wrong).fenced(b)

@@ -347,7 +347,8 @@ func (e *env) lastsFrom(s shard, from time.Time, ttl time.Duration) {
 	for _, o := range owners {
 		if o.Partition == s.partition {
 			if o.Term != s.term || o.Until.Before(from.Add(ttl)) {
-				e.Errorf("of term %+v, renewed at %v for %v, it is known that %+v lasted until %v", s.term, from, ttl, o.Term, o.Until)
+				e.Errorf("of term %+v, renewed at %v for %v, it is known that %+v lasted until %v", s.term,
+					from, ttl, o.Term, o.Until)
 			}
 			return
 		}

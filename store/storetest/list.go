@@ -67,7 +67,8 @@ func namespaced(namespace, name string) store.Record {
 
 func listOneNamespace(e *env) {
 	s := e.own(3)
-	s.put(job("b"), namespaced("tenant", "a"), namespaced("tenant-", "a"), namespaced("tenant-a-b", "a"), namespaced("tenant-aa", "a"),
+	s.put(job("b"), namespaced("tenant", "a"), namespaced("tenant-", "a"), namespaced("tenant-a-b", "a"),
+		namespaced("tenant-aa", "a"),
 		namespaced("tenant-a0", "c"), namespaced("tenant-b", "a"))
 	s.wantNames("List", s.list(inNamespace(nil)), "b")
 	s.wantNames("List after b", s.list(inNamespace(func(q *store.ListQuery) { q.After = "b" })))
@@ -76,7 +77,8 @@ func listOneNamespace(e *env) {
 
 func listAllNamespaces(e *env) {
 	s := e.own(3)
-	all := []store.Record{namespaced("a", "x"), namespaced("a", "y"), namespaced("a-b", "a"), namespaced("a-b", "x"), namespaced("a0", "a"),
+	all := []store.Record{namespaced("a", "x"), namespaced("a", "y"), namespaced("a-b", "a"),
+		namespaced("a-b", "x"), namespaced("a0", "a"),
 		namespaced("aa", "x/1"), namespaced("b", "a")}
 	s.putShuffled(append(all, record(store.Ref{Key: carillon.Key{Namespace: "a", Name: "x"}, Seq: 1})))
 	s.wantRecords("List", s.list(store.ListQuery{Limit: plenty}), all...)
@@ -131,7 +133,8 @@ func listOddQueries(e *env) {
 			}
 		}
 		s.wantNames(fmt.Sprintf("after %q", odd), s.list(inNamespace(func(q *store.ListQuery) { q.After = odd })), after...)
-		s.wantNames(fmt.Sprintf("after %q of all", odd), s.list(store.ListQuery{After: ns + "\x00" + odd, Limit: plenty}), after...)
+		s.wantNames(fmt.Sprintf("after %q of all", odd),
+			s.list(store.ListQuery{After: ns + "\x00" + odd, Limit: plenty}), after...)
 		s.wantNames(fmt.Sprintf("prefix %q", odd), s.list(inNamespace(func(q *store.ListQuery) { q.Prefix = odd })))
 		s.wantNames(fmt.Sprintf("namespace %q", odd), s.list(store.ListQuery{Namespace: odd, Limit: plenty}))
 		for _, label := range []string{odd, odd + "=a", "a=" + odd} {
@@ -150,7 +153,8 @@ func listLabel(e *env) {
 	labelled := func(label string) []store.Record {
 		return s.list(inNamespace(func(q *store.ListQuery) { q.Label = label }))
 	}
-	s.put(job("both", with("env=prod", "team=a")), job("prod", with("env=prod")), job("none", with()), job("test", with("env=test")),
+	s.put(job("both", with("env=prod", "team=a")), job("prod", with("env=prod")), job("none", with()),
+		job("test", with("env=test")),
 		job("empty", with("env=")), job("longer", with("envoy=prod", "xenv=prod")))
 	s.wantNames("env", labelled("env"), "both", "empty", "prod", "test")
 	s.wantNames("env=prod", labelled("env=prod"), "both", "prod")
@@ -220,7 +224,8 @@ func listUnderWrites(e *env) {
 	s.putJobs("a", "b", "c", "d", "e")
 	page := s.list(inNamespace(func(q *store.ListQuery) { q.Limit = 2 }))
 	s.wantNames("first page", page, "a", "b")
-	s.apply(store.Batch{Deletes: []store.Ref{jobRef("b"), jobRef("d")}, Puts: []store.Record{job("aa"), job("bb"), job("c", due(1))}})
+	s.apply(store.Batch{Deletes: []store.Ref{jobRef("b"), jobRef("d")},
+		Puts: []store.Record{job("aa"), job("bb"), job("c", due(1))}})
 	page = s.list(inNamespace(func(q *store.ListQuery) { q.Limit, q.After = 2, "b" }))
 	s.wantNames("second page", page, "bb", "c")
 	page = s.list(inNamespace(func(q *store.ListQuery) { q.Limit, q.After = 2, "c" }))

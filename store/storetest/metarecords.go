@@ -63,10 +63,13 @@ func metaPages(e *env) {
 	s.apply(store.Batch{MetaRecords: all})
 	all = slices.DeleteFunc(all, func(x store.MetaRecord) bool { return x.Kind != 1 })
 	s.wantMetaRecords("prefix a/", s.metaRecords(store.MetaQuery{Kind: 1, Prefix: "a/", Limit: plenty}), all[1:4]...)
-	s.wantMetaRecords("prefix a/ after a/1", s.metaRecords(store.MetaQuery{Kind: 1, Prefix: "a/", After: "a/1", Limit: plenty}), all[2:4]...)
-	s.wantMetaRecords("prefix a/ after a", s.metaRecords(store.MetaQuery{Kind: 1, Prefix: "a/", After: "a", Limit: plenty}), all[1:4]...)
+	s.wantMetaRecords("prefix a/ after a/1",
+		s.metaRecords(store.MetaQuery{Kind: 1, Prefix: "a/", After: "a/1", Limit: plenty}), all[2:4]...)
+	s.wantMetaRecords("prefix a/ after a",
+		s.metaRecords(store.MetaQuery{Kind: 1, Prefix: "a/", After: "a", Limit: plenty}), all[1:4]...)
 	s.wantMetaRecords("prefix a/ after b", s.metaRecords(store.MetaQuery{Kind: 1, Prefix: "a/", After: "b", Limit: plenty}))
-	s.wantMetaRecords("after what is not there", s.metaRecords(store.MetaQuery{Kind: 1, After: "a/1/y", Limit: plenty}), all[3:]...)
+	s.wantMetaRecords("after what is not there",
+		s.metaRecords(store.MetaQuery{Kind: 1, After: "a/1/y", Limit: plenty}), all[3:]...)
 	checkPages(e, all, canonMetaRecords, func(after *store.MetaRecord, limit int) []store.MetaRecord {
 		q := store.MetaQuery{Kind: 1, Limit: limit}
 		if after != nil {

@@ -131,21 +131,24 @@ func (m *model) list(q store.ListQuery) []store.Record {
 			place = r.Namespace + "\x00" + r.Name
 		}
 		return r.Seq == 0 && (q.Namespace == "" || r.Namespace == q.Namespace) && strings.HasPrefix(r.Name, q.Prefix) &&
-			(q.After == "" || place > q.After) && (q.Phase == nil || r.State.Phase == *q.Phase) && codec.MatchLabel(r.Spec, q.Label)
+			(q.After == "" || place > q.After) && (q.Phase == nil || r.State.Phase == *q.Phase) &&
+			codec.MatchLabel(r.Spec, q.Label)
 	}, byRef))
 }
 
 func (m *model) due(q store.DueQuery) []store.Record {
 	at := store.Record{Ref: q.After.Ref, State: store.State{Due: q.After.Due}}
 	return shortSpecs(q.MaxSpec, pick(valuesOf(m.records), q.Limit, func(r store.Record) bool {
-		return r.State.Due != 0 && r.State.Priority == q.Priority && r.State.Due <= q.Until && (q.After == store.Cursor{} || byDue(r, at) > 0)
+		return r.State.Due != 0 && r.State.Priority == q.Priority && r.State.Due <= q.Until &&
+			(q.After == store.Cursor{} || byDue(r, at) > 0)
 	}, byDue))
 }
 
 func (m *model) staged(q store.StagedQuery) []store.Record {
 	at := store.Record{Ref: q.After.Ref, State: store.State{Priority: q.After.Priority, Run: store.RunState{Due: q.After.Due}}}
 	return shortSpecs(q.MaxSpec, pick(valuesOf(m.records), q.Limit, func(r store.Record) bool {
-		return r.State.Phase == carillon.PhaseStaged && r.State.Queue == q.Queue && (q.After == store.Cursor{} || byRunDue(r, at) > 0)
+		return r.State.Phase == carillon.PhaseStaged && r.State.Queue == q.Queue &&
+			(q.After == store.Cursor{} || byRunDue(r, at) > 0)
 	}, byRunDue))
 }
 

@@ -127,7 +127,8 @@ func TestFaultlessStore(t *testing.T) {
 
 // Every broken store fails the case that is about its fault.
 func TestBrokenStores(t *testing.T) {
-	for _, list := range [][]broken{brokenWrites, brokenQueries, brokenHistories, brokenOwnership, brokenGroups, brokenDurability} {
+	for _, list := range [][]broken{brokenWrites, brokenQueries, brokenHistories, brokenOwnership,
+		brokenGroups, brokenDurability} {
 		for _, b := range list {
 			t.Run(b.fault, func(t *testing.T) {
 				failures := watch(t, caseNamed(t, b.caughtBy), b.options())

@@ -110,7 +110,8 @@ func full(r *store.Record) {
 func attemptErrors(n int) []carillon.AttemptError {
 	var out []carillon.AttemptError
 	for i := range n {
-		out = append(out, carillon.AttemptError{Attempt: i + 1, At: time.Unix(0, base+int64(i)).UTC(), Message: fmt.Sprint("error ", i),
+		out = append(out, carillon.AttemptError{Attempt: i + 1, At: time.Unix(0, base+int64(i)).UTC(),
+			Message:  fmt.Sprint("error ", i),
 			Redriven: i%2 == 1})
 	}
 	return out
@@ -138,7 +139,8 @@ func (s shard) fullRun(name string, n int64) store.RunRecord {
 
 // canonRecord is all of a record as text: equal records, equal texts.
 func canonRecord(r store.Record) string {
-	return fmt.Sprintf("%q %q %d exists=%v spec=%x state=%x", r.Namespace, r.Name, r.Seq, r.Exists, r.Spec, codec.AppendState(nil, &r.State))
+	return fmt.Sprintf("%q %q %d exists=%v spec=%x state=%x", r.Namespace, r.Name, r.Seq, r.Exists, r.Spec,
+		codec.AppendState(nil, &r.State))
 }
 
 // canonRun is all of a run as text, but its cursor.

@@ -39,7 +39,8 @@ func trimKeepsNewest(e *env) {
 	if got, ok := s.runByID(s.runID(key("a"), 2)); ok {
 		e.Errorf("a trimmed run is still found by its id: %s", canonRun(got))
 	}
-	s.apply(store.Batch{Trims: []store.Trim{{Key: key("a/b"), Keep: 2}, {Key: key("a0"), Keep: 3}, {Key: key("nobody"), Keep: 1}}})
+	s.apply(store.Batch{Trims: []store.Trim{{Key: key("a/b"), Keep: 2}, {Key: key("a0"), Keep: 3},
+		{Key: key("nobody"), Keep: 1}}})
 	s.wantTimes("two trims in a batch", s.scheduled(s.runsOf(key("a/b"))), 5, 4)
 	s.wantTimes("two trims in a batch", s.scheduled(s.runsOf(key("a0"))), 5, 4, 3)
 }
@@ -70,10 +71,12 @@ func (e *env) wantTimes(what string, got []int64, want ...int64) {
 func trimCountsItsBatch(e *env) {
 	s := e.own(3)
 	for n := range int64(5) {
-		s.apply(store.Batch{Runs: []store.RunRecord{s.run("a", n, carillon.RunSucceeded)}, Trims: []store.Trim{{Key: key("a"), Keep: 2}}})
+		s.apply(store.Batch{Runs: []store.RunRecord{s.run("a", n, carillon.RunSucceeded)},
+			Trims: []store.Trim{{Key: key("a"), Keep: 2}}})
 	}
 	s.wantTimes("Runs", s.scheduled(s.runsOf(key("a"))), 4, 3)
-	s.apply(store.Batch{Runs: []store.RunRecord{s.run("a", 3, carillon.RunFailed)}, Trims: []store.Trim{{Key: key("a"), Keep: 2}}})
+	s.apply(store.Batch{Runs: []store.RunRecord{s.run("a", 3, carillon.RunFailed)},
+		Trims: []store.Trim{{Key: key("a"), Keep: 2}}})
 	s.wantTimes("Runs after one was replaced", s.scheduled(s.runsOf(key("a"))), 4, 3)
 }
 

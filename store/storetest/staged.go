@@ -42,7 +42,8 @@ func stagedMix() []store.Record {
 		}
 	}
 	slices.SortFunc(out, func(a, b store.Record) int {
-		return cmp.Or(cmp.Compare(a.State.Priority, b.State.Priority), cmp.Compare(a.State.Run.Due, b.State.Run.Due), a.Compare(b.Ref))
+		return cmp.Or(cmp.Compare(a.State.Priority, b.State.Priority),
+			cmp.Compare(a.State.Run.Due, b.State.Run.Due), a.Compare(b.Ref))
 	})
 	return out
 }
@@ -68,7 +69,8 @@ func stagedOneQueue(e *env) {
 
 func stagedCursor(e *env) {
 	s := e.own(3)
-	s.put(job("a", priority(1), parked("q", base)), job("b", priority(1), parked("q", base)), job("c", priority(1), parked("q", base+1)),
+	s.put(job("a", priority(1), parked("q", base)), job("b", priority(1), parked("q", base)),
+		job("c", priority(1), parked("q", base+1)),
 		job("d", priority(2), parked("q", base-1)))
 	after := func(rank uint8, at int64, name string) []store.Record {
 		q := allStaged("q")
@@ -117,7 +119,8 @@ func stagedRewrite(e *env) {
 
 func stagedUnderWrites(e *env) {
 	s := e.own(3)
-	s.put(job("a", parked("q", base)), job("b", parked("q", base+1)), job("c", parked("q", base+2)), job("d", parked("q", base+3)))
+	s.put(job("a", parked("q", base)), job("b", parked("q", base+1)), job("c", parked("q", base+2)),
+		job("d", parked("q", base+3)))
 	q := store.StagedQuery{Queue: "q", Limit: 2}
 	page := s.staged(q)
 	s.wantNames("first page", page, "a", "b")

@@ -65,7 +65,8 @@ func responseHeaders() object {
 }
 
 // neverMissing are the calls that do not answer that there is none of a name or id.
-var neverMissing = []string{"PutJob", "CreateJob", "BatchPutJobs", "ListJobs", "DeleteJobs", "ListRuns", "ListRunsOfJob", "RedriveRuns",
+var neverMissing = []string{"PutJob", "CreateJob", "BatchPutJobs", "ListJobs", "DeleteJobs", "ListRuns",
+	"ListRunsOfJob", "RedriveRuns",
 	"GetNamespace", "PutNamespace", "PreviewSchedule", "GetCluster", "Rebalance"}
 
 // finishAnswers says what a call answers.
@@ -122,7 +123,8 @@ func links(call string) object {
 	job := func(from string) object {
 		at := object{"namespace": "$response.body#" + from + "/namespace", "name": "$response.body#" + from + "/name"}
 		out := object{}
-		for _, op := range []string{"GetJob", "PatchJob", "DeleteJob", "TriggerJob", "PauseJob", "ResumeJob", "SkipRun", "ListBackfills"} {
+		for _, op := range []string{"GetJob", "PatchJob", "DeleteJob", "TriggerJob", "PauseJob", "ResumeJob",
+			"SkipRun", "ListBackfills"} {
 			out[op] = link(op, at)
 		}
 		of := object{"namespace": at["namespace"], "job": at["name"]}

@@ -164,7 +164,8 @@ func (d *document) finishBody(name string, call object) {
 	}
 	maps.Copy(schema, together(name))
 	if name == "StartBackfill" {
-		properties["overlap"] = object{"enum": []any{"serial", "allow", nil}, "description": must(properties, "overlap")["description"]}
+		properties["overlap"] = object{"enum": []any{"serial", "allow", nil},
+			"description": must(properties, "overlap")["description"]}
 	}
 	body["required"] = len(required) > 0 || name == "PreviewSchedule"
 }
@@ -185,8 +186,9 @@ func together(call string) object {
 		return object{"anyOf": []any{given("schedule"), given("due_time")}}
 	case "CompleteRun":
 		return object{
-			"allOf": []any{outcome("progress", "progress", object{"type": "object"}), outcome("reschedule", "at", object{"type": "string"})},
-			"not":   bothOf("response", "response_base64"),
+			"allOf": []any{outcome("progress", "progress", object{"type": "object"}),
+				outcome("reschedule", "at", object{"type": "string"})},
+			"not": bothOf("response", "response_base64"),
 		}
 	}
 	return nil
@@ -204,7 +206,8 @@ func bodyExamples(call string) object {
 		"target":         object{"http": object{"url": "https://reports.example.com/run"}},
 		"failure_policy": object{"exponential": object{"initial": "2s", "max_retries": 4}},
 	}}
-	once := object{"summary": "A reminder", "value": object{"due_time": "24h", "target": object{"worker": object{"queue": "mail"}}}}
+	once := object{"summary": "A reminder",
+		"value": object{"due_time": "24h", "target": object{"worker": object{"queue": "mail"}}}}
 	if call == "PatchJob" {
 		return object{"time": object{"summary": "Another time", "value": object{"schedule": "0 30 3 * * *"}}}
 	}

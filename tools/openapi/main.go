@@ -134,7 +134,8 @@ func (d *document) whole() object {
 			object{"url": "{scheme}://{node}", "description": "Any node.", "variables": object{
 				"scheme": object{"default": "http", "enum": []any{"http", "https"},
 					"description": "https where something in front of the node speaks TLS."},
-				"node": object{"default": "127.0.0.1:7080", "description": "Where the node listens for REST: its setting --http."},
+				"node": object{"default": "127.0.0.1:7080",
+					"description": "Where the node listens for REST: its setting --http."},
 			}},
 		},
 		"security":   []any{}, // nobody is authenticated

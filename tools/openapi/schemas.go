@@ -120,7 +120,8 @@ func enumWords(values []any) []any {
 // whole reports whether a message is written with what is empty in it.
 func whole(name string) bool {
 	return strings.HasSuffix(name, "Response") ||
-		slices.Contains([]string{"JobStatus", "Counters", "Backfill", "Namespace", "Progress", "Cluster", "Node", "PartitionOwner"}, name)
+		slices.Contains([]string{"JobStatus", "Counters", "Backfill", "Namespace", "Progress", "Cluster",
+			"Node", "PartitionOwner"}, name)
 }
 
 // alwaysThere are the fields of such a message that are always written: not messages, times and enums, nor
@@ -145,7 +146,8 @@ func problemSchema() object {
 		"description": "Why a call failed (RFC 9457).",
 		"required":    []any{"type", "title", "status", "code", "detail"},
 		"properties": object{
-			"type":   object{"type": "string", "const": "about:blank", "description": "Always about:blank: the code says which problem it is."},
+			"type": object{"type": "string", "const": "about:blank",
+				"description": "Always about:blank: the code says which problem it is."},
 			"title":  text("The status in words."),
 			"status": object{"type": "integer", "minimum": 400, "maximum": 599, "description": "The HTTP status."},
 			"code":   object{"type": "string", "description": "Stable; for programs.", "enum": problemCodes()},

@@ -60,7 +60,8 @@ func New(r Node, gates func() []dispatch.GateStats) *Metrics {
 	for _, name := range []string{created, createdFailed, triggered, failed, undelivered, deleted} {
 		perKind[name] = counters(name)
 	}
-	latencies := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: latency, Help: metric(latency).Help, Buckets: latencyBuckets}, ofKind)
+	latencies := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: latency,
+		Help: metric(latency).Help, Buckets: latencyBuckets}, ofKind)
 	r.Add(latencies)
 	for _, k := range []daprapi.Kind{daprapi.KindJob, daprapi.KindActor, daprapi.KindUnknown} {
 		of := func(name string) prometheus.Counter { return perKind[name].WithLabelValues(string(k)) }

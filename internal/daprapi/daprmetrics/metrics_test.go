@@ -20,7 +20,8 @@ import (
 // gate is a limit of an actor type in a namespace.
 func gate(ns, actorType, key string, n int) dispatch.GateStats {
 	q := partition.Queue{Namespace: ns, Kind: "dapr", Address: "actor/" + actorType}
-	return dispatch.GateStats{Gate: dispatch.Gate{Queue: q, Key: key, Most: n}, InFlight: n, Pending: 2 * n, Throttled: uint64(3 * n)}
+	return dispatch.GateStats{Gate: dispatch.Gate{Queue: q, Key: key, Most: n}, InFlight: n, Pending: 2 * n,
+		Throttled: uint64(3 * n)}
 }
 
 // busy is what is shown after everything has happened.

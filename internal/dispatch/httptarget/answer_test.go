@@ -91,13 +91,14 @@ func TestHostileAnswers(t *testing.T) {
 		answer string // raw
 		want   string // of the message; "" = done
 	}{
-		"garbage":         {"SSH-2.0-OpenSSH\r\n", "connection: "},
-		"nothing":         {"", "connection: "},
-		"half a header":   {"HTTP/1.1 200 OK\r\nContent-Le", "connection: "},
-		"huge header":     {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*MaxResponseHeader) + "\r\n\r\n", "connection: "},
-		"truncated body":  {"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nabc", ""},
-		"bad chunks":      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n", ""},
-		"switching":       {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", "101 Switching Protocols"},
+		"garbage":        {"SSH-2.0-OpenSSH\r\n", "connection: "},
+		"nothing":        {"", "connection: "},
+		"half a header":  {"HTTP/1.1 200 OK\r\nContent-Le", "connection: "},
+		"huge header":    {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*MaxResponseHeader) + "\r\n\r\n", "connection: "},
+		"truncated body": {"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nabc", ""},
+		"bad chunks":     {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n", ""},
+		"switching": {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
+			"101 Switching Protocols"},
 		"status 099":      {"HTTP/1.1 099 What\r\nContent-Length: 0\r\n\r\n", "99 "},
 		"bomb unexpanded": {"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", ""},
 	} {
@@ -204,7 +205,8 @@ func TestSwitching(t *testing.T) {
 			_, _ = io.Copy(io.Discard, conn)
 			_ = conn.Close()
 		}, func(t *testing.T, d *fakeSink) {
-			if r := d.do(t, delivery(1, "http://switching.example.com/")); r.Outcome != 0 || !strings.HasPrefix(r.Message, "101 ") {
+			if r := d.do(t, delivery(1, "http://switching.example.com/")); r.Outcome != 0 ||
+				!strings.HasPrefix(r.Message, "101 ") {
 				t.Fatalf("%+v", r.Result)
 			}
 		})
@@ -213,13 +215,15 @@ func TestSwitching(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bubble(t, Options{}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, func(t *testing.T, d *fakeSink) {
-			start := time.Now()
-			r := d.do(t, delivery(1, "http://slow.example.com/"))
-			if r.Outcome != 0 || r.Permanent || !strings.HasPrefix(r.Message, "timeout: no answer within 1m0s") || time.Since(start) != time.Minute {
-				t.Fatalf("%+v after %v", r.Result, time.Since(start))
-			}
-		})
+		bubble(t, Options{}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			func(t *testing.T, d *fakeSink) {
+				start := time.Now()
+				r := d.do(t, delivery(1, "http://slow.example.com/"))
+				if r.Outcome != 0 || r.Permanent ||
+					!strings.HasPrefix(r.Message, "timeout: no answer within 1m0s") || time.Since(start) != time.Minute {
+					t.Fatalf("%+v after %v", r.Result, time.Since(start))
+				}
+			})
 	})
 }
 
@@ -239,7 +243,8 @@ func TestNothingIsLearntOfTheNetwork(t *testing.T) {
 	}()
 	_, open1, _ := net.SplitHostPort(l.Addr().String())
 	gone := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		return nil, &net.OpError{Op: "dial", Net: "udp", Addr: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 53), Port: 53}, Err: syscall.ECONNREFUSED}
+		return nil, &net.OpError{Op: "dial", Net: "udp",
+			Addr: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 53), Port: 53}, Err: syscall.ECONNREFUSED}
 	}}
 	for name, o := range map[string]Options{
 		"refused": {Resolver: names(t, "127.0.0.1")}, "reset": {Resolver: names(t, "127.0.0.1"), Allow: loopback},

@@ -48,7 +48,8 @@ func (d *fakeSink) Undelivered(tokens []string) {
 // open makes a hub with the target as its only transport.
 func open(t testing.TB, target *Target) *fakeSink {
 	t.Helper()
-	d := &fakeSink{target: target, reports: make(chan partition.Report, 1<<12), room: make(chan partition.Queue, 1<<12), back: make(chan string, 1<<12)}
+	d := &fakeSink{target: target, reports: make(chan partition.Report, 1<<12),
+		room: make(chan partition.Queue, 1<<12), back: make(chan string, 1<<12)}
 	d.hub = dispatch.New(d, dispatch.Options{Transports: map[string]dispatch.Transport{"http": target}})
 	t.Cleanup(func() {
 		if err := d.hub.Close(); err != nil {

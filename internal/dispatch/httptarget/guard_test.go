@@ -39,8 +39,10 @@ func TestGuard(t *testing.T) {
 }
 
 func TestGuardAllows(t *testing.T) {
-	g := guard{[]netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("fe80::/64")}}
-	for a, want := range map[string]bool{"10.1.2.3": true, "::ffff:10.1.2.3": true, "10.2.0.1": false, "fd00::1": true, "fc00::1": false,
+	g := guard{[]netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8"),
+		netip.MustParsePrefix("fe80::/64")}}
+	for a, want := range map[string]bool{"10.1.2.3": true, "::ffff:10.1.2.3": true, "10.2.0.1": false,
+		"fd00::1": true, "fc00::1": false,
 		"64:ff9b::a01:203": false, "fe80::1%eth0": true, "fe80:1::1%eth0": false} {
 		if err := g.check(netip.MustParseAddr(a)); (err == nil) != want {
 			t.Errorf("%s: %v", a, err)
@@ -53,7 +55,8 @@ func TestGuardAllows(t *testing.T) {
 }
 
 func TestRefusedIsPermanent(t *testing.T) {
-	for _, to := range []string{"http://127.0.0.1:9/", "http://[::1]:9/", "https://169.254.169.254/latest", "http://[::ffff:127.0.0.1]:9/",
+	for _, to := range []string{"http://127.0.0.1:9/", "http://[::1]:9/", "https://169.254.169.254/latest",
+		"http://[::ffff:127.0.0.1]:9/",
 		"http://localhost:9/", "http://anything.example.com:9/"} {
 		d := open(t, New(Options{Resolver: names(t, "127.0.0.1")}))
 		r := d.do(t, delivery(1, to))

@@ -165,7 +165,8 @@ func TestCancel(t *testing.T) {
 			d.hub.Cancel([]partition.Cancel{{Queue: v.Queue, Token: "another"}, {Queue: v.Queue, Token: v.Run.Token}})
 			<-ended
 			synctest.Wait()
-			if len(d.reports) != 0 || d.hub.Queues()[0] != (dispatch.QueueStats{Queue: v.Queue, Consumers: 1, Credits: DefaultHostLimit}) {
+			if len(d.reports) != 0 || d.hub.Queues()[0] != (dispatch.QueueStats{Queue: v.Queue, Consumers: 1,
+				Credits: DefaultHostLimit}) {
 				t.Fatalf("%d reports, %+v", len(d.reports), d.hub.Queues())
 			}
 		})

@@ -47,7 +47,8 @@ func newHTTP2Conns() *http2Conns {
 
 // upgrade is the [http.Transport.TLSNextProto] of "h2".
 func (h *http2Conns) upgrade(authority string, raw *tls.Conn) http.RoundTripper {
-	made, err := h.transport.NewClientConn(context.WithValue(context.Background(), agreedKey{}, net.Conn(raw)), "https", authority)
+	made, err := h.transport.NewClientConn(context.WithValue(context.Background(), agreedKey{},
+		net.Conn(raw)), "https", authority)
 	if err != nil {
 		_ = raw.Close()
 		return noConn{err}

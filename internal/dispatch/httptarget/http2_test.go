@@ -45,7 +45,8 @@ func (s stream) begin() { s.headers(false) }
 func (s stream) headers(last bool) {
 	var block bytes.Buffer
 	_ = hpack.NewEncoder(&block).WriteField(hpack.HeaderField{Name: ":status", Value: "200"})
-	_ = s.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: s.id, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: last})
+	_ = s.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: s.id, BlockFragment: block.Bytes(),
+		EndHeaders: true, EndStream: last})
 }
 
 func newHTTP2Endpoint(t *testing.T, handle func(n int64, s stream)) (*http2Endpoint, *fakeSink) {

@@ -16,7 +16,8 @@ const floodMost = 256 << 20
 // flood sends frames that nobody asked for until the connection is closed, and says how many bytes that were.
 func flood(s stream) int {
 	for sent := 0; ; {
-		if err := s.frames.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 65535}); err != nil || sent > floodMost {
+		if err := s.frames.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize,
+			Val: 65535}); err != nil || sent > floodMost {
 			return sent
 		}
 		sent += 9 + 6

@@ -72,7 +72,8 @@ func BenchmarkHTTP(b *testing.B) {
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
 
-	d := &fakeSink{reports: make(chan partition.Report, 1<<12), room: make(chan partition.Queue, 1<<12), back: make(chan string, 1)}
+	d := &fakeSink{reports: make(chan partition.Report, 1<<12), room: make(chan partition.Queue, 1<<12),
+		back: make(chan string, 1)}
 	d.hub = dispatch.New(d, dispatch.Options{Transports: map[string]dispatch.Transport{"http": New(Options{Allow: loopback})}})
 	defer d.hub.Close()
 	v := delivery(0, "http://"+l.Addr().String()+"/run")

@@ -78,8 +78,10 @@ func token(i int) string { return fmt.Sprintf("token-%05d", i) }
 func runs(target *carillon.DaprTarget, from, to, payload int) []partition.Delivery {
 	ds := make([]partition.Delivery, 0, to-from)
 	for i := from; i < to; i++ {
-		ds = append(ds, partition.Delivery{Queue: queueOf(target), Key: target.ConcurrencyKey, Target: carillon.Target{Dapr: target},
-			Run: &carillon.Run{ID: identity.Run{Seq: uint64(i)}.String(), Token: token(i), Data: carillon.Bytes(make([]byte, payload), "")}})
+		ds = append(ds, partition.Delivery{Queue: queueOf(target), Key: target.ConcurrencyKey,
+			Target: carillon.Target{Dapr: target},
+			Run: &carillon.Run{ID: identity.Run{Seq: uint64(i)}.String(), Token: token(i),
+				Data: carillon.Bytes(make([]byte, payload), "")}})
 	}
 	return ds
 }

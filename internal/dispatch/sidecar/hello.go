@@ -68,7 +68,8 @@ func (h *Hello) check() error {
 		}
 	}
 	for _, g := range h.Gates {
-		if err := cmp.Or(checkName("concurrency_limits.actor.type", g.ActorType), checkName("concurrency_limits.name", g.Key)); err != nil {
+		if err := cmp.Or(checkName("concurrency_limits.actor.type", g.ActorType),
+			checkName("concurrency_limits.name", g.Key)); err != nil {
 			return err
 		}
 	}
@@ -108,7 +109,8 @@ func (h *Hello) gates() []dispatch.Gate {
 		if g.ActorType == "" || g.Most < 1 {
 			continue
 		}
-		q := partition.Queue{Namespace: h.Namespace, Kind: kind, Address: (&carillon.DaprTarget{ActorType: g.ActorType}).Address()}
+		q := partition.Queue{Namespace: h.Namespace, Kind: kind,
+			Address: (&carillon.DaprTarget{ActorType: g.ActorType}).Address()}
 		all = append(all, dispatch.Gate{Queue: q, Key: g.Key, Most: g.Most})
 	}
 	return all

@@ -34,7 +34,8 @@ func TestRunsAndResults(t *testing.T) {
 	result(t, s, 1, false, "why")
 	want := []partition.Report{
 		{Result: carillon.Result{Token: token(2), Outcome: carillon.OutcomeSuccess}, Namespace: "n", Worker: "app", From: s},
-		{Result: carillon.Result{Token: token(0), Outcome: carillon.OutcomeFailure, Message: "why"}, Namespace: "n", Worker: "app", From: s},
+		{Result: carillon.Result{Token: token(0), Outcome: carillon.OutcomeFailure, Message: "why"},
+			Namespace: "n", Worker: "app", From: s},
 	}
 	if !reflect.DeepEqual(d.reports, want) {
 		t.Fatalf("%+v", d.reports)

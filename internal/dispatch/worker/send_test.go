@@ -70,7 +70,8 @@ func TestABeatBesideAResult(t *testing.T) {
 	receive(t, s)
 	send(t, s, carillon.WorkRequest{
 		Heartbeats: []carillon.Heartbeat{{Token: token(0)}, {Token: token(1)}},
-		Results:    []carillon.Result{{Token: token(0), Outcome: carillon.OutcomeSuccess}, {Token: token(1), Outcome: carillon.OutcomeProgress}},
+		Results: []carillon.Result{{Token: token(0), Outcome: carillon.OutcomeSuccess},
+			{Token: token(1), Outcome: carillon.OutcomeProgress}},
 	})
 	if len(d.heartbeats) != 1 || d.heartbeats[0].Token != token(1) || len(d.reports) != 2 {
 		t.Errorf("beats %v, %d reports", d.heartbeats, len(d.reports))

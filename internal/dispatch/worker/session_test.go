@@ -58,7 +58,8 @@ func TestGoodbye(t *testing.T) {
 	if r := receive(t, s); !slices.Equal(r.Acks, []string{token(1)}) {
 		t.Fatalf("%+v", r)
 	}
-	if err := s.Send(ctx, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 1}}}); !errors.Is(err, carillon.FailedPrecondition) {
+	if err := s.Send(ctx, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q",
+		N: 1}}}); !errors.Is(err, carillon.FailedPrecondition) {
 		t.Fatal(err)
 	}
 	send(t, s, carillon.WorkRequest{Goodbye: true, Heartbeats: []carillon.Heartbeat{{Token: "x"}}})

@@ -74,7 +74,8 @@ func (f Forward) ways(ctx context.Context, b *Bench, conns map[string]Conn) ([]C
 
 func (f Forward) measure(ctx context.Context, b *Bench, via []Conn) (Result, error) {
 	way := map[bool]string{false: "through the owner", true: "through another node"}[f.Other]
-	r := Result{Bench: "forward", Operations: int64(f.Jobs), Parameters: fmt.Sprintf("%d puts %s, %d callers", f.Jobs, way, f.Callers)}
+	r := Result{Bench: "forward", Operations: int64(f.Jobs),
+		Parameters: fmt.Sprintf("%d puts %s, %d callers", f.Jobs, way, f.Callers)}
 	prefix, due, took := newPrefix(), time.Now().AddDate(1, 0, 0), newHistogram()
 	w, err := b.begin(ctx, "forward")
 	if err != nil {
@@ -86,7 +87,8 @@ func (f Forward) measure(ctx context.Context, b *Bench, via []Conn) (Result, err
 	for c := range f.Callers {
 		group.Go(func() error {
 			for i := c; i < f.Jobs; i += f.Callers {
-				job := carillon.Job{Namespace: b.cfg.Namespace, Name: fmt.Sprint(prefix, i), Due: carillon.At(due), Data: payload(defaultPayload),
+				job := carillon.Job{Namespace: b.cfg.Namespace, Name: fmt.Sprint(prefix, i),
+					Due: carillon.At(due), Data: payload(defaultPayload),
 					Target: carillon.WorkerQueue(prefix)}
 				begin := time.Now()
 				if _, err := via[identity.PartitionOf(job.Key(), len(via))].PutJob(ctx, job); err != nil {

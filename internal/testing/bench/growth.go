@@ -126,8 +126,9 @@ func (g Growth) measure(ctx context.Context, cfg Config, at point) (p GrowthPoin
 func (b *Bench) preloadFar(ctx context.Context, prefix string, jobs int) error {
 	due := time.Now().AddDate(1, 0, 0)
 	return b.preload(ctx, jobs, 0, func(i int) carillon.Job {
-		return carillon.Job{Namespace: b.cfg.Namespace, Name: fmt.Sprintf("%sfar/%d", prefix, i), Target: carillon.WorkerQueue(prefix),
-			Due: carillon.At(due.Add(time.Duration(i) * time.Millisecond)), Data: carillon.JSON(i)}
+		return carillon.Job{Namespace: b.cfg.Namespace, Name: fmt.Sprintf("%sfar/%d", prefix, i),
+			Target: carillon.WorkerQueue(prefix),
+			Due:    carillon.At(due.Add(time.Duration(i) * time.Millisecond)), Data: carillon.JSON(i)}
 	}, func(int) {})
 }
 

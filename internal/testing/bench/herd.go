@@ -51,14 +51,16 @@ func (b *Bench) preloadOneShots(ctx context.Context, l *ledger, queue string, si
 	return b.preload(ctx, len(l.due), size, func(i int) carillon.Job {
 		at := due(i)
 		l.plan(i, at)
-		return carillon.Job{Namespace: b.cfg.Namespace, Name: l.name(i), Due: carillon.At(at), Target: carillon.WorkerQueue(queue),
-			Data: data}
+		return carillon.Job{Namespace: b.cfg.Namespace, Name: l.name(i), Due: carillon.At(at),
+			Target: carillon.WorkerQueue(queue),
+			Data:   data}
 	}, l.ack)
 }
 
 func (h Herd) measure(ctx context.Context, b *Bench, work *consumers, l *ledger, due time.Time, o workerOptions) (Result, error) {
 	r := Result{Bench: "herd", Operations: int64(h.Jobs),
-		Parameters: fmt.Sprintf("%d one-shots at one instant, %d workers, %d credits each, held %s", h.Jobs, o.Workers, o.Credits, o.Hold)}
+		Parameters: fmt.Sprintf("%d one-shots at one instant, %d workers, %d credits each, held %s", h.Jobs,
+			o.Workers, o.Credits, o.Hold)}
 	if time.Until(due) < 0 {
 		r.Notes = append(r.Notes, "loading took longer than planned: the jobs were due before all were put")
 	}
@@ -71,7 +73,8 @@ func (h Herd) measure(ctx context.Context, b *Bench, work *consumers, l *ledger,
 	}
 	defer w.close()
 	stop := b.watch("runs", int64(h.Jobs), l.delivered.Load)
-	finished := until(ctx, time.Minute+time.Duration(h.Jobs)*time.Millisecond+h.Hold, func() bool { return work.acks.Load() >= int64(h.Jobs) })
+	finished := until(ctx, time.Minute+time.Duration(h.Jobs)*time.Millisecond+h.Hold,
+		func() bool { return work.acks.Load() >= int64(h.Jobs) })
 	took := time.Since(due)
 	stop()
 	r.took(took)
@@ -93,7 +96,8 @@ func (h Herd) measure(ctx context.Context, b *Bench, work *consumers, l *ledger,
 
 // mustBeGone notes what finished one-shots have left behind, and removes it.
 func (b *Bench) mustBeGone(ctx context.Context, prefix string, r *Result) error {
-	page, err := b.conn(0).ListJobs(ctx, carillon.JobQuery{Namespace: b.cfg.Namespace, Prefix: prefix, PageSize: carillon.MaxBatch})
+	page, err := b.conn(0).ListJobs(ctx,
+		carillon.JobQuery{Namespace: b.cfg.Namespace, Prefix: prefix, PageSize: carillon.MaxBatch})
 	if err != nil {
 		return err
 	}

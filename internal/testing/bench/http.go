@@ -45,8 +45,9 @@ func (h HTTP) Run(ctx context.Context, b *Bench) (Result, error) {
 	due := time.Now().Add(loadTime(h.Jobs) + 2*time.Second).Truncate(time.Millisecond)
 	err = b.preload(ctx, h.Jobs, 0, func(i int) carillon.Job {
 		s.ledger.plan(i, due)
-		return carillon.Job{Namespace: b.cfg.Namespace, Name: s.ledger.name(i), Due: carillon.At(due), Target: carillon.HTTP(urls[i%len(urls)]),
-			Data: carillon.JSON(i)}
+		return carillon.Job{Namespace: b.cfg.Namespace, Name: s.ledger.name(i), Due: carillon.At(due),
+			Target: carillon.HTTP(urls[i%len(urls)]),
+			Data:   carillon.JSON(i)}
 	}, s.ledger.ack)
 	if err != nil {
 		return Result{}, err
@@ -77,7 +78,8 @@ func (s *receiver) listen(n int) (urls []string, stop func(), err error) {
 }
 
 func (h HTTP) measure(ctx context.Context, b *Bench, s *receiver, due time.Time) (Result, error) {
-	r := Result{Bench: "http", Operations: int64(h.Jobs), Parameters: fmt.Sprintf("%d callbacks at one instant, %d hosts", h.Jobs, h.Hosts)}
+	r := Result{Bench: "http", Operations: int64(h.Jobs),
+		Parameters: fmt.Sprintf("%d callbacks at one instant, %d hosts", h.Jobs, h.Hosts)}
 	if err := pause(ctx, time.Until(due.Add(-100*time.Millisecond))); err != nil {
 		return r, err
 	}
@@ -87,7 +89,8 @@ func (h HTTP) measure(ctx context.Context, b *Bench, s *receiver, due time.Time)
 	}
 	defer w.close()
 	stop := b.watch("callbacks", int64(h.Jobs), s.ledger.delivered.Load)
-	until(ctx, time.Minute+time.Duration(h.Jobs)*time.Millisecond, func() bool { return s.ledger.delivered.Load() >= int64(h.Jobs) })
+	until(ctx, time.Minute+time.Duration(h.Jobs)*time.Millisecond,
+		func() bool { return s.ledger.delivered.Load() >= int64(h.Jobs) })
 	r.took(time.Since(due))
 	stop()
 	if err := w.end(&r); err != nil {

@@ -84,12 +84,15 @@ func TestTicks(t *testing.T) {
 		runs []*carillon.Run
 		want Verdict
 	}{
-		"clean":       {[]*carillon.Run{tick("p/0", 0), tick("p/0", 1), tick("p/0", 2)}, Verdict{Expected: 3, Delivered: 3}},
-		"gap":         {[]*carillon.Run{tick("p/0", 0), tick("p/0", 2)}, Verdict{Expected: 3, Delivered: 2, Missing: 1}},
-		"end":         {[]*carillon.Run{tick("p/0", 0), tick("p/0", 1)}, Verdict{Expected: 3, Delivered: 2, Missing: 1}},
-		"again":       {[]*carillon.Run{tick("p/0", 0), tick("p/0", 1), tick("p/0", 1), tick("p/0", 2)}, Verdict{Expected: 3, Delivered: 4, Doubled: 1}},
-		"not a tick":  {[]*carillon.Run{tick("p/0", 0), tick("p/0", 1), tick("p/0", 2), {Job: "p/0", Scheduled: due.Add(1)}}, Verdict{Expected: 3, Delivered: 4, Unknown: 1}},
-		"another job": {[]*carillon.Run{tick("p/0", 0), tick("p/0", 1), tick("p/0", 2), tick("p/7", 0)}, Verdict{Expected: 3, Delivered: 4, Unknown: 1}},
+		"clean": {[]*carillon.Run{tick("p/0", 0), tick("p/0", 1), tick("p/0", 2)}, Verdict{Expected: 3, Delivered: 3}},
+		"gap":   {[]*carillon.Run{tick("p/0", 0), tick("p/0", 2)}, Verdict{Expected: 3, Delivered: 2, Missing: 1}},
+		"end":   {[]*carillon.Run{tick("p/0", 0), tick("p/0", 1)}, Verdict{Expected: 3, Delivered: 2, Missing: 1}},
+		"again": {[]*carillon.Run{tick("p/0", 0), tick("p/0", 1), tick("p/0", 1), tick("p/0", 2)},
+			Verdict{Expected: 3, Delivered: 4, Doubled: 1}},
+		"not a tick": {[]*carillon.Run{tick("p/0", 0), tick("p/0", 1), tick("p/0", 2),
+			{Job: "p/0", Scheduled: due.Add(1)}}, Verdict{Expected: 3, Delivered: 4, Unknown: 1}},
+		"another job": {[]*carillon.Run{tick("p/0", 0), tick("p/0", 1), tick("p/0", 2), tick("p/7", 0)},
+			Verdict{Expected: 3, Delivered: 4, Unknown: 1}},
 	} {
 		l := newTicks("p/", 1, period, due)
 		for _, r := range c.runs {

@@ -35,7 +35,8 @@ func (r Restart) Run(ctx context.Context, cfg Config) (Result, error) {
 	if err := r.Server.Kill(); err != nil {
 		return Result{}, err
 	}
-	res := Result{Bench: "restart", Operations: 1, Parameters: fmt.Sprintf("%d jobs due next year, kill -9, start, first run", r.Jobs)}
+	res := Result{Bench: "restart", Operations: 1,
+		Parameters: fmt.Sprintf("%d jobs due next year, kill -9, start, first run", r.Jobs)}
 	res.Notes = append(res.Notes, fmt.Sprintf("resident after loading: %d MiB", loaded>>20))
 	killed := time.Now()
 	if err := r.Server.Start(ctx); err != nil {
@@ -87,7 +88,8 @@ func (r Restart) load(ctx context.Context, cfg Config, prefix string) (rss int64
 	if err := b.preloadFar(ctx, prefix, r.Jobs); err != nil {
 		return 0, err
 	}
-	_, err = b.conn(0).PutJob(ctx, carillon.Job{Namespace: b.cfg.Namespace, Name: prefix + "due", Target: carillon.WorkerQueue(prefix)})
+	_, err = b.conn(0).PutJob(ctx, carillon.Job{Namespace: b.cfg.Namespace, Name: prefix + "due",
+		Target: carillon.WorkerQueue(prefix)})
 	return startMeter(b.cfg.Node.PID).rss(), err
 }
 

@@ -39,7 +39,8 @@ func (s *Stalls) String() string {
 	add("commits", s.Commits)
 	add("waits for a CPU", s.Scheduling)
 	add(fmt.Sprintf("%d collections, pauses", s.GCs), s.Pauses)
-	return fmt.Sprintf("%s (ms); the timer was late too in %d of the %d moments with the latest 0.1 %%", strings.Join(parts, "; "), s.Shared, s.Late)
+	return fmt.Sprintf("%s (ms); the timer was late too in %d of the %d moments with the latest 0.1 %%",
+		strings.Join(parts, "; "), s.Shared, s.Late)
 }
 
 // slice is how finely the times of stalls are told apart.

@@ -81,7 +81,8 @@ func (t Takeover) Run(ctx context.Context, b *Bench) (Result, error) {
 	}
 	n := int(t.Rate * takeoverSpan.Seconds())
 	prefix := newPrefix()
-	seen := &arrivalsOf{ledger: newLedger(prefix, n), parts: len(status.Partitions), first: map[int]time.Time{}, last: map[int]time.Time{}}
+	seen := &arrivalsOf{ledger: newLedger(prefix, n), parts: len(status.Partitions),
+		first: map[int]time.Time{}, last: map[int]time.Time{}}
 	work, err := b.consume(ctx, prefix, workerOptions{}.withDefaults(), seen)
 	if err != nil {
 		return Result{}, err
@@ -95,7 +96,8 @@ func (t Takeover) Run(ctx context.Context, b *Bench) (Result, error) {
 	if err := pause(ctx, time.Until(start.Add(takeoverAt))); err != nil {
 		return Result{}, err
 	}
-	r := Result{Bench: "takeover", Operations: int64(n), Parameters: fmt.Sprintf("%d nodes, %.0f runs/s, %s", len(t.Fleet.Servers), t.Rate, t.how())}
+	r := Result{Bench: "takeover", Operations: int64(n),
+		Parameters: fmt.Sprintf("%d nodes, %.0f runs/s, %s", len(t.Fleet.Servers), t.Rate, t.how())}
 	if r.Phases, err = t.end(ctx, b, seen); err != nil {
 		return r, err
 	}
@@ -197,8 +199,9 @@ func phases(parts map[int]*claimed, ended time.Time) *Phases {
 		between = append(between, ms(c.run.Sub(c.claim)))
 	}
 	slices.Sort(between)
-	return &Phases{Partitions: len(parts), LeaseEnds: slices.Max(lease), FirstClaim: slices.Min(claim), LastClaim: slices.Max(claim),
-		FirstRun: slices.Min(run), LastRun: slices.Max(run), LoadAndRun: between[len(between)/2]}
+	return &Phases{Partitions: len(parts), LeaseEnds: slices.Max(lease), FirstClaim: slices.Min(claim),
+		LastClaim: slices.Max(claim),
+		FirstRun:  slices.Min(run), LastRun: slices.Max(run), LoadAndRun: between[len(between)/2]}
 }
 
 // clustered is a connection that knows of a cluster.

@@ -12,7 +12,8 @@ import (
 func PostgresBackend(t testing.TB, settings ...string) Backend {
 	t.Helper()
 	server := realserver.StartPostgres(t, append(realserver.Volatile(), settings...)...)
-	return Backend{URL: server.Database(t), Address: server.Address(), Down: func() { server.Crash(t) }, Up: func() { server.Up(t) }}
+	return Backend{URL: server.Database(t), Address: server.Address(), Down: func() { server.Crash(t) },
+		Up: func() { server.Up(t) }}
 }
 
 // PostgresPairBackend is an empty store on a primary that acknowledges what its standby has too, so that a
@@ -33,7 +34,8 @@ func PostgresPairBackend(t testing.TB, settings ...string) Backend {
 func RedisBackend(t testing.TB) Backend {
 	t.Helper()
 	server := realserver.StartRedis(t)
-	return Backend{URL: "redis://" + server.Address(), Address: server.Address(), Down: func() { server.Crash(t) }, Up: func() { server.Up(t) },
+	return Backend{URL: "redis://" + server.Address(), Address: server.Address(),
+		Down: func() { server.Crash(t) }, Up: func() { server.Up(t) },
 		Lose: func() { server.Crash(t); server.Wipe(t) }}
 }
 

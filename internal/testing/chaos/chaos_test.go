@@ -140,7 +140,8 @@ func campaign(t *testing.T, o chaos.Options) {
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
-	t.Logf("seed %d; again: go test ./internal/testing/chaos -run '^%s$' -v -seed %d -cycles %d", o.Seed, t.Name(), o.Seed, o.Cycles)
+	t.Logf("seed %d; again: go test ./internal/testing/chaos -run '^%s$' -v -seed %d -cycles %d", o.Seed,
+		t.Name(), o.Seed, o.Cycles)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(o.Cycles)*20*time.Second+2*time.Minute)
 	defer cancel()
 	h, err := chaos.Run(ctx, o)

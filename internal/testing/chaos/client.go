@@ -160,8 +160,10 @@ func answerOf(j *carillon.Job) checker.Answer {
 }
 
 func (c *user) patch(name string) {
-	patch := carillon.Patch{Fields: []string{"data"}, Job: carillon.Job{Data: carillon.JSON(fmt.Sprintf("%s %016x", name, c.dice.Uint64()))}}
-	op := checker.Op{Kind: checker.Patch, Job: name, Fields: []string{"payload"}, Spec: &checker.Job{Payload: hashOf(patch.Job.Data.Bytes)}}
+	patch := carillon.Patch{Fields: []string{"data"},
+		Job: carillon.Job{Data: carillon.JSON(fmt.Sprintf("%s %016x", name, c.dice.Uint64()))}}
+	op := checker.Op{Kind: checker.Patch, Job: name, Fields: []string{"payload"},
+		Spec: &checker.Job{Payload: hashOf(patch.Job.Data.Bytes)}}
 	if generation := c.known[name]; generation > 0 && c.dice.chance(4) {
 		patch.IfGeneration, op.IfGeneration = generation, generation
 	}
@@ -214,10 +216,11 @@ func (c *user) cancel() {
 	if c.triggered == "" {
 		return
 	}
-	_ = c.do(checker.Op{Kind: checker.Cancel, Job: c.ofJob, RunID: c.triggered}, func(ctx context.Context) (func(*checker.Op), error) {
-		_, err := c.caller.CancelRun(ctx, namespace, c.triggered)
-		return nil, err
-	})
+	_ = c.do(checker.Op{Kind: checker.Cancel, Job: c.ofJob, RunID: c.triggered},
+		func(ctx context.Context) (func(*checker.Op), error) {
+			_, err := c.caller.CancelRun(ctx, namespace, c.triggered)
+			return nil, err
+		})
 	c.triggered = ""
 }
 
@@ -250,7 +253,8 @@ func (c *user) batch() {
 	for range 2 + c.dice.IntN(5) {
 		d := c.dice.oneShot(c.fresh(), c.endpoint)
 		jobs = append(jobs, d.job)
-		done = append(done, c.record.Begin(checker.Op{Kind: checker.BatchPut, Client: c.name, Namespace: namespace, Job: d.job.Name,
+		done = append(done, c.record.Begin(checker.Op{Kind: checker.BatchPut, Client: c.name,
+			Namespace: namespace, Job: d.job.Name,
 			Spec: &d.spec, Batch: id}))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)

@@ -51,7 +51,8 @@ type clusterCampaign struct {
 
 // RunCluster works a cluster over and returns what everybody saw, as [Run] does.
 func RunCluster(ctx context.Context, o ClusterOptions) (r Report, err error) {
-	o.Flags = append([]string{"--drain-grace", "2s", "--partitions", strconv.Itoa(clusterPartitions), "--slow-start-step", "500ms"}, o.Flags...)
+	o.Flags = append([]string{"--drain-grace", "2s", "--partitions", strconv.Itoa(clusterPartitions),
+		"--slow-start-step", "500ms"}, o.Flags...)
 	s := &clusterCampaign{Cluster: NewCluster(o.ClusterConfig), o: o, dice: newDice(o.Seed, "nemesis")}
 	defer func() { err = errors.Join(err, s.close()) }()
 	record := checker.NewRecorder("cluster", o.Seed, o.Binary, ClusterConstants, nil)
@@ -162,7 +163,8 @@ func (s *clusterCampaign) settle(ctx context.Context) error {
 		names[m.Name] = true
 	}
 	return s.observer.Until(ctx, "all owned by those that run", func(owners []store.Owner) bool {
-		return len(owners) == clusterPartitions && !slices.ContainsFunc(owners, func(o store.Owner) bool { return !names[o.Node] })
+		return len(owners) == clusterPartitions &&
+			!slices.ContainsFunc(owners, func(o store.Owner) bool { return !names[o.Node] })
 	})
 }
 

@@ -63,7 +63,8 @@ func siege(t *testing.T, binary string, b chaos.Backend) {
 	if o.Seed == 0 {
 		o.Seed = clusterSeed
 	}
-	t.Logf("seed %d; again: go test ./internal/testing/chaos -run '^%s$' -v -seed %d -cycles %d", o.Seed, t.Name(), o.Seed, o.Cycles)
+	t.Logf("seed %d; again: go test ./internal/testing/chaos -run '^%s$' -v -seed %d -cycles %d", o.Seed,
+		t.Name(), o.Seed, o.Cycles)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(o.Cycles)*time.Minute+3*time.Minute)
 	defer cancel()
 	h, err := chaos.RunCluster(ctx, o)

@@ -61,7 +61,8 @@ func TestFileSizeLimit(t *testing.T) {
 // limitFiles sets the soft limit RLIMIT_FSIZE of a process.
 func limitFiles(pid int, bytes uint64) error {
 	limit := syscall.Rlimit{Cur: bytes, Max: ^uint64(0)}
-	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), syscall.RLIMIT_FSIZE, uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), syscall.RLIMIT_FSIZE,
+		uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
 	if errno != 0 {
 		return errno
 	}

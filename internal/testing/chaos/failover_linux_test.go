@@ -34,7 +34,8 @@ type pairLoad struct {
 // run puts batches through one node.
 func (l *pairLoad) run(ctx context.Context, c *client.Client, prefix string) {
 	for i := 0; ctx.Err() == nil; i++ {
-		p := pairPut{first: fmt.Sprintf("%s/%d/first", prefix, i), second: fmt.Sprintf("%s/%d/second", prefix, i), begun: time.Now()}
+		p := pairPut{first: fmt.Sprintf("%s/%d/first", prefix, i),
+			second: fmt.Sprintf("%s/%d/second", prefix, i), begun: time.Now()}
 		within, cancel := context.WithTimeout(ctx, 15*time.Second)
 		_, p.err = c.PutJobs(within, []sched.Job{
 			{Name: p.first, Due: sched.In(time.Hour), Target: sched.WorkerQueue(queue)},
@@ -127,7 +128,8 @@ func wantWholePairs(t *testing.T, c *client.Client, puts []pairPut, failed time.
 		e, ok := errors.AsType[*sched.Error](p.err)
 		switch {
 		case first != second:
-			t.Errorf("torn: the first %v, the second %v; the call, %v after the failover, was told %v", first, second, p.begun.Sub(failed), p.err)
+			t.Errorf("torn: the first %v, the second %v; the call, %v after the failover, was told %v", first,
+				second, p.begun.Sub(failed), p.err)
 			torn++
 		case first:
 			names = append(names, p.first, p.second)

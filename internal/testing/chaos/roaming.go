@@ -84,7 +84,8 @@ func (r *roamingClient) GetJob(ctx context.Context, key carillon.Key) (carillon.
 	return via(r, func(c *client.Client) (carillon.Job, error) { return c.GetJob(ctx, key) })
 }
 
-func (r *roamingClient) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
+func (r *roamingClient) DeleteJob(ctx context.Context, key carillon.Key,
+	opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
 	return via(r, func(c *client.Client) (carillon.DeleteResult, error) { return c.DeleteJob(ctx, key, opts...) })
 }
 
@@ -140,7 +141,8 @@ func (r roamingREST) GetJob(ctx context.Context, key carillon.Key) (carillon.Job
 	return r.any().GetJob(ctx, key)
 }
 
-func (r roamingREST) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
+func (r roamingREST) DeleteJob(ctx context.Context, key carillon.Key,
+	opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
 	return r.any().DeleteJob(ctx, key, opts...)
 }
 

@@ -116,7 +116,8 @@ func (s *suspect) resultsOf(id string, rs []checker.Result) {
 		winner = r.Token
 		for _, a := range s.attempts[id] {
 			if a.At.After(r.Told) && !s.heldUp(a, r.Told) && !crossed(a, r) {
-				s.addf("done is done: attempt %d of %s (%s) came %v after its success was acknowledged", a.Number, id, a.Job, a.At.Sub(r.Told))
+				s.addf("done is done: attempt %d of %s (%s) came %v after its success was acknowledged",
+					a.Number, id, a.Job, a.At.Sub(r.Told))
 			}
 		}
 		if got := s.ended[id]; got.Status != "succeeded" {

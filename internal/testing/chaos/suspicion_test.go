@@ -21,7 +21,8 @@ func good() checker.History {
 		Start: at(0), Healed: at(9000), End: at(10_000),
 		Ops: []checker.Op{
 			{Kind: checker.Put, Job: "client-0/1", Invoke: at(0), Return: at(5), Outcome: checker.OK, Spec: spec},
-			{Kind: checker.Trigger, Job: "recurring/1", Invoke: at(10), Return: at(20), Outcome: checker.OK, Answer: checker.Answer{RunID: "T"}},
+			{Kind: checker.Trigger, Job: "recurring/1", Invoke: at(10), Return: at(20), Outcome: checker.OK,
+				Answer: checker.Answer{RunID: "T"}},
 		},
 		Attempts: []checker.Attempt{
 			{RunID: "R", Job: "client-0/1", Scheduled: at(2000), Number: 1, Token: "a", Worker: "w", At: at(2001)},
@@ -33,7 +34,8 @@ func good() checker.History {
 			{RunID: "R", Token: "x", Number: 2, Kind: checker.Fabricated, Sent: at(2305), Told: at(2306), Verdict: checker.Stale},
 		},
 		Final: checker.Final{Whole: true, Runs: []checker.FinalRun{
-			{RunID: "R", Job: "client-0/1", Status: "succeeded", Attempt: 2}, {RunID: "T", Job: "recurring/1", Status: "cancelled"},
+			{RunID: "R", Job: "client-0/1", Status: "succeeded", Attempt: 2}, {RunID: "T", Job: "recurring/1",
+				Status: "cancelled"},
 		}},
 	}
 }
@@ -64,7 +66,10 @@ func TestSuspicions(t *testing.T) {
 		"forged":                      {func(h *checker.History) { h.Results[2].Verdict = checker.Acked }, "forged: "},
 		"success lost":                {func(h *checker.History) { h.Final.Runs[0].Status = "dead" }, "lost: the success of R"},
 		"success unheard":             {func(h *checker.History) { h.Results[1].Verdict = ""; h.Final.Runs[0].Status = "dead" }, ""},
-		"put lost":                    {func(h *checker.History) { h.Attempts, h.Results, h.Final.Runs = nil, nil, h.Final.Runs[1:] }, "lost: the put of client-0/1"},
+		"put lost": {func(h *checker.History) {
+			h.Attempts, h.Results, h.Final.Runs = nil,
+				nil, h.Final.Runs[1:]
+		}, "lost: the put of client-0/1"},
 		"put unknown": {func(h *checker.History) {
 			h.Attempts, h.Results, h.Final.Runs = nil, nil, h.Final.Runs[1:]
 			h.Ops[0].Outcome = checker.Info
@@ -99,11 +104,13 @@ func fault(h *checker.History) {
 }
 
 func edit(h *checker.History) {
-	h.Ops = append(h.Ops, checker.Op{Kind: checker.Put, Job: "client-0/1", Spec: h.Ops[0].Spec, Invoke: at(2050), Return: at(2060), Outcome: checker.OK})
+	h.Ops = append(h.Ops, checker.Op{Kind: checker.Put, Job: "client-0/1", Spec: h.Ops[0].Spec,
+		Invoke: at(2050), Return: at(2060), Outcome: checker.OK})
 }
 
 func again(h *checker.History, ms int) {
-	h.Attempts = append(h.Attempts, checker.Attempt{RunID: "R", Job: "client-0/1", Scheduled: at(2000), Number: 3, Token: "c", Worker: "w", At: at(ms)})
+	h.Attempts = append(h.Attempts, checker.Attempt{RunID: "R", Job: "client-0/1", Scheduled: at(2000),
+		Number: 3, Token: "c", Worker: "w", At: at(ms)})
 }
 
 // crossing adds an attempt that comes just after the success of another, in the time of a fault.

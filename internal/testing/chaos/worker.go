@@ -241,7 +241,8 @@ func (l *laborer) do(ctx context.Context, run carillon.Run, h habit) {
 	}
 	switch h {
 	case fail, give:
-		l.say(words{carillon.Result{Token: run.Token, RunID: run.ID, Message: "out of paper", Permanent: h == give}, run.Attempt}, run.Queue)
+		l.say(words{carillon.Result{Token: run.Token, RunID: run.ID, Message: "out of paper",
+			Permanent: h == give}, run.Attempt}, run.Queue)
 		return
 	case fabricate:
 		forged := good

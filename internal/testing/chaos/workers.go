@@ -165,7 +165,8 @@ func (c *workers) populate(loading, working context.Context) (closeAll func(), e
 	for i := range burstUsers {
 		c.bursts = append(c.bursts, newUser(fmt.Sprintf("burst-%d", i)))
 	}
-	web := &user{name: "rest", caller: c.doors.web(newDice(c.seed, "rest's way")), record: c.record, dice: newDice(c.seed, "rest"),
+	web := &user{name: "rest", caller: c.doors.web(newDice(c.seed, "rest's way")), record: c.record,
+		dice:     newDice(c.seed, "rest"),
 		endpoint: c.hook.url}
 	c.clients.Go(func() { web.run(loading) })
 	for i := range laborers {

@@ -24,7 +24,8 @@ type Spec struct {
 // Check judges a history. It is a pure function: the same history and spec give the same verdict, whatever
 // runs it.
 func Check(h History, spec Spec) Verdict {
-	c := &check{world: index(&h), spec: spec, scarce: map[key][]span{}, v: Verdict{Profile: h.Profile, Seed: h.Seed, Build: h.Build}}
+	c := &check{world: index(&h), spec: spec, scarce: map[key][]span{},
+		v: Verdict{Profile: h.Profile, Seed: h.Seed, Build: h.Build}}
 	c.expect()
 	for _, id := range c.ids {
 		r := c.runs[id]

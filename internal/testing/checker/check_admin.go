@@ -47,7 +47,8 @@ func (c *check) kept(j *job) {
 
 // unseen reports whether an attempt of a stretch of time may have been made and not seen by any worker.
 func (c *check) unseen(j *job, from, to time.Time) bool {
-	return slices.ContainsFunc(c.faults(j), func(f *Fault) bool { return f.Skew == 0 && !f.To.Before(from.Add(-time.Second)) && !f.From.After(to) })
+	return slices.ContainsFunc(c.faults(j),
+		func(f *Fault) bool { return f.Skew == 0 && !f.To.Before(from.Add(-time.Second)) && !f.From.After(to) })
 }
 
 // settled reports whether what an operation asked for must have come about by the end, and nothing may have
@@ -55,7 +56,8 @@ func (c *check) unseen(j *job, from, to time.Time) bool {
 func (c *check) settled(j *job, o *Op) bool {
 	limited := slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && e.job.ConcurrencyKey != "" })
 	undone := slices.ContainsFunc(j.ops, func(x *Op) bool {
-		return (x.deletes() || x.Kind == Cancel || x.Kind == Skip) && x.Outcome != Fail && (x.Outcome == Info || !x.Return.Before(o.Invoke))
+		return (x.deletes() || x.Kind == Cancel || x.Kind == Skip) && x.Outcome != Fail &&
+			(x.Outcome == Info || !x.Return.Before(o.Invoke))
 	})
 	return !limited && !undone && c.complete(j) && !c.mayBePaused(j, o.Invoke, c.h.End) &&
 		!deadline(o.Return, c.k.Dispatch, c.bad(j)).After(c.h.End)
@@ -83,7 +85,8 @@ func (c *check) isThere(j *job, e *effect) {
 	case e.job != nil && f != nil && !e.vague && e.job.Payload != f.Payload && !back():
 		c.addf("S3", j.String(), "its last acknowledged payload is %q, and at the end it has %q", e.job.Payload, f.Payload)
 	case e.job != nil && f != nil && f.UID == e.op.Answer.UID && f.Generation < e.op.Answer.Generation:
-		c.addf("S3", j.String(), "it was acknowledged with generation %d, and at the end it has %d", e.op.Answer.Generation, f.Generation)
+		c.addf("S3", j.String(), "it was acknowledged with generation %d, and at the end it has %d",
+			e.op.Answer.Generation, f.Generation)
 	}
 	if paused, known := e.pauses(); known && f != nil && !e.op.deletes() && f.Paused != paused {
 		c.addf("S3", j.String(), "paused was acknowledged as %v, and is %v at the end", paused, f.Paused)
@@ -137,7 +140,8 @@ func (c *check) sign(o *Op) int {
 	alone := o.Spec != nil
 	for _, x := range j.ops {
 		alone = alone && (x == o || x.Outcome == Fail || !x.changes())
-		if x.Kind == Get && x.Outcome == OK && x.Answer.Found && x.Answer.Payload != "" && o.Spec != nil && x.Answer.Payload == o.Spec.Payload {
+		if x.Kind == Get && x.Outcome == OK && x.Answer.Found && x.Answer.Payload != "" && o.Spec != nil &&
+			x.Answer.Payload == o.Spec.Payload {
 			return 1
 		}
 	}

@@ -71,13 +71,15 @@ func (c *check) writes() {
 		}
 		states = branches.at(w.At, states)
 		if l, ok := last[w.Partition]; ok && w.Epoch < l.Epoch {
-			c.addf("S7", "", "partition %d: a write of epoch %d by %s was committed after one of epoch %d", w.Partition, w.Epoch, w.Node, l.Epoch)
+			c.addf("S7", "", "partition %d: a write of epoch %d by %s was committed after one of epoch %d",
+				w.Partition, w.Epoch, w.Node, l.Epoch)
 		}
 		last[w.Partition] = w
 		c.fencedWrite(w)
 		o, ok := owners[[2]uint64{uint64(w.Partition), w.Epoch}]
 		if len(owners) > 0 && (!ok || o.Node != w.Node || o.Nonce != w.Nonce) {
-			c.addf("S7", "", "partition %d: a write of epoch %d was committed by %s, which is not its owner", w.Partition, w.Epoch, w.Node)
+			c.addf("S7", "", "partition %d: a write of epoch %d was committed by %s, which is not its owner",
+				w.Partition, w.Epoch, w.Node)
 		}
 		c.transition(states, w)
 	}
@@ -89,7 +91,8 @@ func (c *check) deposed(r *run) {
 	for _, a := range r.attempts {
 		for _, t := range c.owned[a.Partition] {
 			if a.Epoch != 0 && t.epoch > a.Epoch && t.claimed.Before(a.At) && !c.madeAgain(a) && !c.unnoticed(a) {
-				c.addf("S6", r.job.String(), "attempt %d of run %s came under epoch %d at %s, when %s had claimed epoch %d", a.Number, r.id, a.Epoch,
+				c.addf("S6", r.job.String(),
+					"attempt %d of run %s came under epoch %d at %s, when %s had claimed epoch %d", a.Number, r.id, a.Epoch,
 					c.show(a.At), t.node, t.epoch)
 				return
 			}

@@ -28,7 +28,8 @@ func (c *check) counted(j *job) {
 		if c.oneAtATime(j) && n.Fired > have.Fired+1 {
 			c.addf("S16", j.String(), "it has fired %d, and its history has %d runs", n.Fired, have.Fired)
 		}
-	case n.Fired != have.Fired+*f.Unfinished || n.Succeeded != have.Succeeded || n.Dropped != have.Dropped || n.Dead != have.Dead ||
+	case n.Fired != have.Fired+*f.Unfinished || n.Succeeded != have.Succeeded || n.Dropped != have.Dropped ||
+		n.Dead != have.Dead ||
 		n.Skipped < have.Skipped || n.Skipped > have.Skipped+c.skippedBefore(j) || n.Cancelled != have.Cancelled:
 		c.addf("S16", j.String(), "it counts %+v and has %d unfinished runs, and its history says %+v", *n, *f.Unfinished, have)
 	}
@@ -106,7 +107,8 @@ func (c *check) skippedBefore(j *job) (n uint64) {
 			return x.retimes() && x.Outcome != Fail && !c.by(x).Before(o.Invoke)
 		})
 		if again && (o.Outcome == Info || slices.ContainsFunc(j.records, func(r FinalRun) bool {
-			return r.UID == j.final.UID && r.Cause == CauseSchedule && r.Scheduled.Equal(o.Answer.NextRun) && !r.Finished.IsZero() &&
+			return r.UID == j.final.UID && r.Cause == CauseSchedule && r.Scheduled.Equal(o.Answer.NextRun) &&
+				!r.Finished.IsZero() &&
 				r.Finished.After(c.by(o).Add(c.wrong(j, o.Invoke, c.h.End)))
 		})) {
 			n++
@@ -126,5 +128,6 @@ func (c *check) oneAtATime(j *job) bool {
 	beside := slices.ContainsFunc(j.ops, func(o *Op) bool {
 		return (o.Kind == Trigger || o.Kind == Backfill || o.Kind == Redrive) && o.Outcome != Fail
 	})
-	return !beside && !slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && (e.vague || e.job.Overlap == "allow") })
+	return !beside && !slices.ContainsFunc(j.effects,
+		func(e *effect) bool { return e.job != nil && (e.vague || e.job.Overlap == "allow") })
 }

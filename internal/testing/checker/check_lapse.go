@@ -159,7 +159,8 @@ func (c *check) lostCall(r *run) bool {
 func (c *check) lostWin(r *run) bool {
 	a := r.first()
 	return c.hadRule(r.job, a.Scheduled, a.At, func(s *Job) bool {
-		return slices.ContainsFunc(s.After, func(name string) bool { return c.wonInVain(c.jobs[key{r.job.namespace, name}], a.At) })
+		return slices.ContainsFunc(s.After,
+			func(name string) bool { return c.wonInVain(c.jobs[key{r.job.namespace, name}], a.At) })
 	})
 }
 
@@ -173,7 +174,8 @@ func (c *check) wonInVain(j *job, by time.Time) bool {
 		j.wins = c.winsOf(j)
 	}
 	return slices.ContainsFunc(j.wins, func(w span) bool {
-		return !w.from.After(by) && slices.ContainsFunc(c.lapses, func(f *Fault) bool { return w.to.After(f.From) && !by.After(f.To) })
+		return !w.from.After(by) && slices.ContainsFunc(c.lapses,
+			func(f *Fault) bool { return w.to.After(f.From) && !by.After(f.To) })
 	})
 }
 

@@ -16,7 +16,8 @@ func (c *check) overlaps(j *job) {
 	for _, l := range c.leases(j, CauseSchedule) {
 		overlap := holder != nil && holder != l.run && l.from.Before(last.to)
 		if overlap && !c.hadRule(j, earlier(holder.first().Scheduled, l.run.first().Scheduled), l.from, beside) {
-			c.addf("S9", j.String(), "run %s began at %s, while run %s was in force until %s", l.run.id, c.show(l.from), holder.id, c.show(last.to))
+			c.addf("S9", j.String(), "run %s began at %s, while run %s was in force until %s", l.run.id,
+				c.show(l.from), holder.id, c.show(last.to))
 			c.v.Counters.Overlap = max(c.v.Counters.Overlap, last.to.Sub(l.from))
 		}
 		if holder == nil || l.to.After(last.to) {

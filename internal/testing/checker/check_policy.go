@@ -44,18 +44,22 @@ func (c *check) honestSkip(j *job, r FinalRun) {
 	case "misfire":
 		ok = c.hadRule(j, lo, hi, func(s *Job) bool { return c.mayMiss(s, r, hi) }) ||
 			c.asked(j, r.Scheduled.Add(-wrong), hi, func(o *Op) bool { return o.Kind == Resume && o.CatchUp }) && // what passed in a pause was missed
-				c.mayBePaused(j, r.Scheduled.Add(-wrong), hi) && c.hadRule(j, lo, hi, func(s *Job) bool { return s.Misfire == "skip" })
+				c.mayBePaused(j, r.Scheduled.Add(-wrong), hi) &&
+				c.hadRule(j, lo, hi, func(s *Job) bool { return s.Misfire == "skip" })
 	case "expired":
-		ok = slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && (e.vague || e.job.TTL > 0 || !e.job.Expires.IsZero()) })
+		ok = slices.ContainsFunc(j.effects,
+			func(e *effect) bool { return e.job != nil && (e.vague || e.job.TTL > 0 || !e.job.Expires.IsZero()) })
 	case "skipped": // a time that was yet to come
 		ok = slices.ContainsFunc(j.ops, func(o *Op) bool {
-			return o.Kind == Skip && o.Outcome != Fail && !o.Invoke.After(hi) && (o.Answer.NextRun.IsZero() || o.Answer.NextRun.Equal(r.Scheduled))
+			return o.Kind == Skip && o.Outcome != Fail && !o.Invoke.After(hi) &&
+				(o.Answer.NextRun.IsZero() || o.Answer.NextRun.Equal(r.Scheduled))
 		})
 	default: // deleted, replaced
 		ok = c.asked(j, lo, hi, func(o *Op) bool { return o.deletes() || o.defines() || o.Kind == Skip || o.Kind == Cancel })
 	}
 	if !ok {
-		c.addf("S12", j.String(), "%d times from %s to %s did not run for the reason %q, which was not so", max(r.Skipped, 1), c.show(from),
+		c.addf("S12", j.String(), "%d times from %s to %s did not run for the reason %q, which was not so",
+			max(r.Skipped, 1), c.show(from),
 			c.show(r.Scheduled), r.Reason)
 	}
 	if !c.rightCount(j, r, from, hi) {
@@ -123,7 +127,8 @@ func (c *check) newestAfter(j *job, before *run, a *Attempt) {
 		return (s.Misfire != "" && s.Misfire != "latest") || (s.Overlap != "" && s.Overlap != "serial") || s.Schedule == ""
 	}
 	for _, res := range before.results {
-		if res.Kind != Success || res.Verdict != Acked || res.Sent.After(a.At) || !res.Sent.After(a.Scheduled) || again(before, res) {
+		if res.Kind != Success || res.Verdict != Acked || res.Sent.After(a.At) ||
+			!res.Sent.After(a.Scheduled) || again(before, res) {
 			continue
 		}
 		if c.fault(j, a.Scheduled, a.At, a) || c.hadRule(j, earlier(a.Scheduled, before.first().Scheduled), a.At, other) ||
@@ -144,7 +149,8 @@ func (c *check) newestAfter(j *job, before *run, a *Attempt) {
 			}
 			newer := e.sched.instants(a.Scheduled, a.Scheduled.Add(1), by)
 			if len(newer) > 0 {
-				c.addf("S12", j.String(), "the time %s ran after run %s had ended at %s, when %s was due already", c.show(a.Scheduled), before.id,
+				c.addf("S12", j.String(),
+					"the time %s ran after run %s had ended at %s, when %s was due already", c.show(a.Scheduled), before.id,
 					c.show(res.Sent), c.show(newer[len(newer)-1]))
 			}
 			return
@@ -276,7 +282,8 @@ func (c *check) after(j *job) {
 		for _, name := range names {
 			at, next, ok := c.uses(j, c.jobs[key{j.namespace, name}], since[name], a.At, used[name])
 			if !ok {
-				c.addf("S12", j.String(), "run %s began at %s, and %q had not succeeded since %s", r.id, c.show(a.At), name, c.show(since[name]))
+				c.addf("S12", j.String(), "run %s began at %s, and %q had not succeeded since %s", r.id,
+					c.show(a.At), name, c.show(since[name]))
 			}
 			// It may have begun before any worker saw it, but not before its time, nor before the success.
 			since[name], used[name] = later(a.Scheduled.Add(-c.wrong(j, a.Scheduled, a.At)), at), next
@@ -462,7 +469,8 @@ func (c *check) serialFills(j *job, ops []*Op) {
 	var last lease
 	for _, l := range c.leases(j, CauseBackfill) {
 		if last.run != nil && last.run != l.run && l.from.Before(last.to) {
-			c.addf("S9", j.String(), "run %s of a backfill began at %s, while run %s was in force", l.run.id, c.show(l.from), last.run.id)
+			c.addf("S9", j.String(), "run %s of a backfill began at %s, while run %s was in force", l.run.id,
+				c.show(l.from), last.run.id)
 		}
 		last = l
 	}

@@ -8,10 +8,12 @@ import (
 // released: S3, a job that comes after others begins when each has succeeded and its time has come.
 func (c *check) released(j *job) {
 	for _, e := range j.effects {
-		if e.job == nil || !e.sure || e.vague || e.alien || e.op.Outcome != OK || len(e.job.After) == 0 || e.op.Answer.NextRun.IsZero() {
+		if e.job == nil || !e.sure || e.vague || e.alien || e.op.Outcome != OK || len(e.job.After) == 0 ||
+			e.op.Answer.NextRun.IsZero() {
 			continue
 		}
-		if e.job.Repeats == 0 && e.job.TTL == 0 && e.job.Expires.IsZero() && (e.sched == nil || (e.sched.runs == 0 && e.sched.step.months == 0)) {
+		if e.job.Repeats == 0 && e.job.TTL == 0 && e.job.Expires.IsZero() &&
+			(e.sched == nil || (e.sched.runs == 0 && e.sched.step.months == 0)) {
 			c.releasedUnder(j, e)
 		}
 	}
@@ -76,7 +78,8 @@ func (c *check) lastOf(j *job, names []string, since time.Time) time.Time {
 
 // again reports whether the same success was sent before: then it counted then.
 func again(r *run, res *Result) bool {
-	return slices.ContainsFunc(r.results, func(o *Result) bool { return o != res && o.Kind == res.Kind && o.Sent.Before(res.Sent) })
+	return slices.ContainsFunc(r.results,
+		func(o *Result) bool { return o != res && o.Kind == res.Kind && o.Sent.Before(res.Sent) })
 }
 
 // begunAfter is the first attempt of the first run of the schedule that began after an instant.
@@ -94,7 +97,8 @@ func (c *check) begunAfter(j *job, t time.Time) *Attempt {
 func (c *check) endedAfter(j *job, from, to time.Time) bool {
 	wrong := c.wrong(j, from, to)
 	return slices.ContainsFunc(j.records, func(r FinalRun) bool {
-		return (r.Cause == CauseSchedule || r.Cause == "") && !r.Finished.Before(from.Add(-wrong)) && !r.Finished.After(to.Add(wrong))
+		return (r.Cause == CauseSchedule || r.Cause == "") && !r.Finished.Before(from.Add(-wrong)) &&
+			!r.Finished.After(to.Add(wrong))
 	})
 }
 

@@ -15,7 +15,8 @@ func (c *check) duplicates(r *run) {
 			continue
 		}
 		c.v.Counters.Unjustified++
-		c.addf("S10", r.job.String(), "run %s was attempted again without a cause, %v after attempt %d", r.id, a.At.Sub(before.At), before.Number)
+		c.addf("S10", r.job.String(), "run %s was attempted again without a cause, %v after attempt %d", r.id,
+			a.At.Sub(before.At), before.Number)
 	}
 }
 
@@ -177,7 +178,8 @@ func (c *check) spaced(r *run, before, a *Attempt, defs []*effect) {
 			return
 		}
 		if a.At.Before(from.Add(-c.drift(r.job, res.Sent, a.At))) && !redriven(r, a.At) {
-			c.addf("I11", r.job.String(), "run %s: attempt %d came %v after a %s, %v too soon", r.id, a.Number, a.At.Sub(res.Sent), res.Kind,
+			c.addf("I11", r.job.String(), "run %s: attempt %d came %v after a %s, %v too soon", r.id,
+				a.Number, a.At.Sub(res.Sent), res.Kind,
 				from.Sub(a.At))
 		}
 		return

@@ -21,9 +21,10 @@ func (c *check) broughtBack(j *job, from, to time.Time, payload string) bool {
 // stood reports whether a job surely was there when one of its runs was redriven.
 func (c *check) stood(j *job, x *Op) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
-		return e.sure && e.job != nil && e.lasts() && !e.hi.After(x.Invoke) && !slices.ContainsFunc(j.effects, func(o *effect) bool {
-			return o != e && (o.op.defines() || o.op.deletes()) && !e.after(o) && !o.lo.After(c.by(x))
-		})
+		return e.sure && e.job != nil && e.lasts() && !e.hi.After(x.Invoke) &&
+			!slices.ContainsFunc(j.effects, func(o *effect) bool {
+				return o != e && (o.op.defines() || o.op.deletes()) && !e.after(o) && !o.lo.After(c.by(x))
+			})
 	})
 }
 

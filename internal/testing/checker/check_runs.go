@@ -32,7 +32,8 @@ func (c *check) phantom(r *run) {
 	case a.Cause == CauseSchedule && c.pausedAt(r, a):
 		c.addf("S2", j.String(), "run %s began at %s, when the job was paused", r.id, c.show(a.At))
 	case a.Cause == CauseSchedule && c.passedInPause(r):
-		c.addf("S2", j.String(), "run %s is of %s, when the job was paused, and nobody asked to catch up", r.id, c.show(a.Scheduled))
+		c.addf("S2", j.String(), "run %s is of %s, when the job was paused, and nobody asked to catch up",
+			r.id, c.show(a.Scheduled))
 	case a.Cause == CauseTrigger && !slices.ContainsFunc(j.ops, func(o *Op) bool {
 		return o.Kind == Trigger && o.Outcome != Fail && (o.Answer.RunID == r.id || o.Outcome == Info) && !o.Invoke.After(a.At) &&
 			!c.undoneBy(o, a.At)
@@ -56,7 +57,8 @@ func (c *check) content(r *run) {
 			return // it has the content that it, or what brought its job back, died with
 		}
 		if a.Payload != "" && !c.mayCarry(j, a) {
-			c.addf("S2", j.String(), "attempt %d of run %s carried a payload that was not in force at %s", a.Number, r.id, c.show(a.At))
+			c.addf("S2", j.String(), "attempt %d of run %s carried a payload that was not in force at %s",
+				a.Number, r.id, c.show(a.At))
 		}
 	}
 }
@@ -273,7 +275,8 @@ func (c *check) doneIsDone(r *run) {
 		}
 		for i, a := range r.attempts {
 			if c.sent(a).After(res.Told) && r.pos[a.Token] == i {
-				c.addf("S4", r.job.String(), "run %s: attempt %d began %v after the success was acknowledged", r.id, a.Number, a.At.Sub(res.Told))
+				c.addf("S4", r.job.String(), "run %s: attempt %d began %v after the success was acknowledged",
+					r.id, a.Number, a.At.Sub(res.Told))
 			}
 		}
 		return
@@ -287,7 +290,8 @@ func (c *check) staleIsRefused(r *run) {
 	for _, res := range r.results {
 		if res.Kind == Success && res.Verdict != None && c.fromLost(res.Told) == nil {
 			if v, ok := said[res.Token]; ok && v != res.Verdict {
-				c.addf("S5", r.job.String(), "run %s: the success of attempt %d was answered %s and then %s", r.id, res.Number, v, res.Verdict)
+				c.addf("S5", r.job.String(), "run %s: the success of attempt %d was answered %s and then %s",
+					r.id, res.Number, v, res.Verdict)
 			}
 			said[res.Token] = res.Verdict
 		}
@@ -322,7 +326,8 @@ func (c *check) newer(r *run, res *Result, i int) {
 			return o.Token == res.Token && o.Kind == res.Kind && !o.Sent.After(a.At) // sent before: the same answer again
 		})
 		if !again && !c.fault(r.job, a.At.Add(-time.Second), res.Sent, nil) {
-			c.addf("S5", r.job.String(), "run %s: the result of attempt %d was accepted after attempt %d had begun", r.id, res.Number, a.Number)
+			c.addf("S5", r.job.String(),
+				"run %s: the result of attempt %d was accepted after attempt %d had begun", r.id, res.Number, a.Number)
 			return
 		}
 	}
@@ -338,7 +343,8 @@ func (c *check) fenced(r *run, res *Result, a *Attempt) {
 		ends := e.op.deletes() || (e.job != nil && !e.vague && e.job.Payload != a.Payload)
 		if ends && e.op.Outcome == OK && !e.lo.Before(a.At) && e.hi.Add(c.k.Apply).Before(res.Sent) &&
 			!said(r, res, e.hi) {
-			c.addf("S5", r.job.String(), "run %s: the result of attempt %d was accepted at %s, after the %s at %s had fenced it", r.id, res.Number,
+			c.addf("S5", r.job.String(),
+				"run %s: the result of attempt %d was accepted at %s, after the %s at %s had fenced it", r.id, res.Number,
 				c.show(res.Sent), e.op.Kind, c.show(e.lo))
 			return
 		}

@@ -75,7 +75,8 @@ func (c *check) begins() {
 		}
 		for _, a := range r.attempts {
 			if a.Number > b.Number && a.At.Before(b.At) {
-				c.addf("S15", r.job.String(), "attempt %d of run %s was begun by %s at %s, though attempt %d was handed out at %s",
+				c.addf("S15", r.job.String(),
+					"attempt %d of run %s was begun by %s at %s, though attempt %d was handed out at %s",
 					b.Number, r.id, b.Worker, c.show(b.At), a.Number, c.show(a.At))
 				break
 			}

@@ -127,7 +127,8 @@ func chain() *tale {
 func filled() *tale {
 	t := newTale()
 	t.put("a", Job{Schedule: "@daily", Payload: "p"}, 0, (24 * time.Hour).Seconds())
-	o := t.op(Op{Kind: Backfill, Job: "a", From: start.AddDate(0, 0, -3), To: start.AddDate(0, 0, -1), Answer: Answer{BackfillID: "f"}}, 5, 5.1)
+	o := t.op(Op{Kind: Backfill, Job: "a", From: start.AddDate(0, 0, -3), To: start.AddDate(0, 0, -1),
+		Answer: Answer{BackfillID: "f"}}, 5, 5.1)
 	for y := 3; y >= 1; y-- {
 		a := t.attempt("a", float64(-y), 9-float64(y), 1)
 		a.Cause, a.Scheduled, a.Backfill = CauseBackfill, start.AddDate(0, 0, -y), o.Answer.BackfillID
@@ -167,7 +168,8 @@ func tokens() *tale {
 func batch() *tale {
 	t := newTale()
 	for _, name := range []string{"a", "b"} {
-		t.op(Op{Kind: BatchPut, Job: name, Batch: "1", Outcome: Info, Spec: &Job{Schedule: "@every 20s", Payload: "p", KeepRuns: 1000}}, 1, 2)
+		t.op(Op{Kind: BatchPut, Job: name, Batch: "1", Outcome: Info,
+			Spec: &Job{Schedule: "@every 20s", Payload: "p", KeepRuns: 1000}}, 1, 2)
 		t.ranEach(name, 21.5, 20)
 		t.is(name)
 	}
@@ -352,7 +354,8 @@ var corruptions = []corruption{
 		t.Begins = []Begin{{RunID: t.Attempts[0].RunID, Number: 1, Worker: "stopped", At: sec(20)}}
 	}},
 	{"something is left", "S14", steadyA, func(t *tale) { t.Final.Left = []string{"a record"} }},
-	{"late without a fault", "L1", steadyA, func(t *tale) { t.Attempts[2].At, t.Results[2].Sent, t.Results[2].Told = sec(32), sec(32.1), sec(32.2) }},
+	{"late without a fault", "L1", steadyA,
+		func(t *tale) { t.Attempts[2].At, t.Results[2].Sent, t.Results[2].Told = sec(32), sec(32.1), sec(32.2) }},
 	{"late long after a fault", "L1", func() *tale {
 		t := steadyA()
 		t.Faults = []Fault{{Kind: "kill", From: sec(18), To: sec(25)}}
@@ -387,7 +390,8 @@ var corruptions = []corruption{
 		t.Results[0].Kind, t.Results[0].After = RetryAfter, time.Second
 		return t
 	}, func(t *tale) { t.Results[0].After = 3 * time.Second }},
-	{"one run given out as two", "S2", steadyA, func(t *tale) { t.Attempts[3].Token, t.Results[3].Token = t.Attempts[2].Token, t.Results[2].Token }},
+	{"one run given out as two", "S2", steadyA,
+		func(t *tale) { t.Attempts[3].Token, t.Results[3].Token = t.Attempts[2].Token, t.Results[2].Token }},
 	{"a first run that is no time", "S2", filled, func(t *tale) { t.Ops[0].Answer.NextRun = sec(100) }},
 }
 

@@ -91,9 +91,11 @@ func emptied() *tale {
 // amongNodes are histories of several nodes in which something is right, and the smallest change of each that
 // is wrong.
 var amongNodes = []corruption{
-	{"counted from a clock that was not so far ahead", "S2", stampedElsewhere, func(t *tale) { t.Faults[0].Skew = 200 * time.Millisecond }},
+	{"counted from a clock that was not so far ahead", "S2", stampedElsewhere,
+		func(t *tale) { t.Faults[0].Skew = 200 * time.Millisecond }},
 	{"a success that was told long ago opens it again", "S12", toldLate, func(t *tale) { t.Faults = nil }},
-	{"a batch is told what its job has become, and nothing was lost", "S2", readBack, func(t *tale) { t.Faults[0].To = sec(0.6) }},
+	{"a batch is told what its job has become, and nothing was lost", "S2", readBack,
+		func(t *tale) { t.Faults[0].To = sec(0.6) }},
 	{"a node that is alone is told what its job has become", "S2", readBack, func(t *tale) { t.Homes = nil }},
 	{"a batch is told that its job has gone, and nothing was lost", "S8", readGone, func(t *tale) { t.Faults[0].To = sec(0.6) }},
 	{"a node that is alone is told that its job has gone", "S8", readGone, func(t *tale) { t.Homes = nil }},

@@ -20,7 +20,8 @@ func skippedAndRan() *tale {
 	again := *t.Ops[0].Spec
 	again.Due = sec(30)
 	t.op(Op{Kind: Skip, Job: "a", Answer: Answer{NextRun: sec(30)}}, 25, 25.1)
-	t.op(Op{Kind: Put, Job: "a", Spec: &again, Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(30), Changed: true}}, 26, 26.1)
+	t.op(Op{Kind: Put, Job: "a", Spec: &again,
+		Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(30), Changed: true}}, 26, 26.1)
 	t.Final.Jobs[0].Generation, t.Final.Jobs[0].Counters.Skipped = 2, 1
 	return t
 }
@@ -47,7 +48,8 @@ func takenUp() *tale {
 }
 
 var miscounted = []corruption{
-	{"a run that its job did not count", "S16", tallied, func(t *tale) { t.Final.Jobs[0].Counters = Counters{Fired: 4, Succeeded: 4} }},
+	{"a run that its job did not count", "S16", tallied,
+		func(t *tale) { t.Final.Jobs[0].Counters = Counters{Fired: 4, Succeeded: 4} }},
 	{"fired, and no end of it", "S16", tallied, func(t *tale) { t.Final.Jobs[0].Counters.Fired = 6 }},
 	{"a skipped time that nobody skipped", "S16", tallied, func(t *tale) { t.Final.Jobs[0].Counters.Skipped = 1 }},
 	{"a time skipped once, and counted twice", "S16", skippedAndRan, func(t *tale) { t.Final.Jobs[0].Counters.Skipped = 2 }},
@@ -55,6 +57,8 @@ var miscounted = []corruption{
 		t.Ops[2].Invoke, t.Ops[2].Return = sec(24), sec(24.1)
 	}},
 	{"skipped, and another time came back", "S16", skippedAndRan, func(t *tale) { t.Ops[1].Answer.NextRun = sec(70) }},
-	{"taken up, and counted nowhere", "S16", takenUp, func(t *tale) { t.Final.Jobs[0].Counters = Counters{Fired: 5, Succeeded: 5} }},
-	{"counted though it ended before", "S16", takenUp, func(t *tale) { t.Final.Runs[0].Finished = sec(5.5).Add(time.Millisecond) }},
+	{"taken up, and counted nowhere", "S16", takenUp,
+		func(t *tale) { t.Final.Jobs[0].Counters = Counters{Fired: 5, Succeeded: 5} }},
+	{"counted though it ended before", "S16", takenUp,
+		func(t *tale) { t.Final.Runs[0].Finished = sec(5.5).Add(time.Millisecond) }},
 }

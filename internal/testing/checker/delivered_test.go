@@ -17,8 +17,9 @@ func inDoubt() *tale {
 	again := t.Attempts[1]
 	again.At, again.Node, again.Epoch, again.InDoubt = sec(22.1), "x", 1, 1
 	t.Attempts = slices.Insert(t.Attempts, 2, again)
-	t.Results = slices.Insert(t.Results, 1, Result{RunID: again.RunID, Token: again.Token, Number: 1, Kind: Success, Sent: sec(22.2),
-		Told: sec(22.21), Verdict: Acked})
+	t.Results = slices.Insert(t.Results, 1,
+		Result{RunID: again.RunID, Token: again.Token, Number: 1, Kind: Success, Sent: sec(22.2),
+			Told: sec(22.21), Verdict: Acked})
 	t.ended("a", "succeeded", 20, 22.21).Attempt = 1
 	return t
 }
@@ -66,8 +67,10 @@ var deliveries = []corruption{
 		return t
 	}, func(t *tale) { t.Final.Runs[len(t.Final.Runs)-1].InDoubt = 0 }},
 	{"in doubt, and nothing had ended", "S2", pausedInDoubt, func(t *tale) { t.Faults = t.Faults[1:] }},
-	{"in doubt of what ended before it was due", "S2", pausedInDoubt, func(t *tale) { t.Faults[0].From, t.Faults[0].To = sec(1), sec(2) }},
-	{"in doubt of what ended long after the pause", "S2", pausedInDoubt, func(t *tale) { t.Faults[0].From, t.Faults[0].To = sec(17), sec(18) }},
+	{"in doubt of what ended before it was due", "S2", pausedInDoubt,
+		func(t *tale) { t.Faults[0].From, t.Faults[0].To = sec(1), sec(2) }},
+	{"in doubt of what ended long after the pause", "S2", pausedInDoubt,
+		func(t *tale) { t.Faults[0].From, t.Faults[0].To = sec(17), sec(18) }},
 	{"in doubt of a worker that was lost", "S2", pausedInDoubt, func(t *tale) { t.Faults[0].Kind = "worker crash" }},
 	{"in doubt of nodes that left in order", "S2", pausedInDoubt, func(t *tale) { t.Faults[0].Orderly = true }},
 	{"in doubt of a clock that was wrong", "S2", pausedInDoubt, func(t *tale) { t.Faults[0].Skew = time.Second }},

@@ -117,7 +117,8 @@ func outlived() *tale {
 	t.put("a", job, 2, 9.5)
 	again := job
 	again.Misfire = "all"
-	t.op(Op{Kind: Put, Job: "a", Spec: &again, Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(19.5), Changed: true}}, 12, 12.1)
+	t.op(Op{Kind: Put, Job: "a", Spec: &again,
+		Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(19.5), Changed: true}}, 12, 12.1)
 	t.ran("a", 9.5, 9.6)
 	t.ran("a", 19.5, 19.6)
 	t.Faults = []Fault{{Kind: "clock", From: sec(1), To: sec(3), Skew: -2500 * time.Millisecond}}
@@ -129,7 +130,8 @@ func outlived() *tale {
 func spaced() *tale {
 	t := newTale()
 	t.put("a", Job{Schedule: "@every 10s", Payload: "p", Lease: time.Minute}, 0, 10)
-	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Schedule: "@every 10s", Jitter: 5 * time.Second, Payload: "p", Lease: time.Minute, KeepRuns: 1000},
+	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Schedule: "@every 10s", Jitter: 5 * time.Second, Payload: "p",
+		Lease: time.Minute, KeepRuns: 1000},
 		Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(10), Changed: true}}, 3, 3.1)
 	t.attempt("a", 10, 14.1, 1)
 	t.said(Success, 31)
@@ -174,7 +176,8 @@ func besideEarly() *tale {
 	t.ran("a", 20, 8.2)
 	serial := job
 	serial.Overlap, serial.KeepRuns = "", 1000
-	t.op(Op{Kind: Put, Job: "a", Spec: &serial, Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(30), Changed: true}}, 9, 9.1)
+	t.op(Op{Kind: Put, Job: "a", Spec: &serial,
+		Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(30), Changed: true}}, 9, 9.1)
 	for s := 30.0; s < 60; s += 10 {
 		t.ran("a", s, s+0.1)
 	}
@@ -219,7 +222,8 @@ func counted() *tale {
 func answeredLate() *tale {
 	t := newTale()
 	answer := Answer{Generation: 1, UID: "ua", NextRun: sec(10), Created: true, Changed: true}
-	t.op(Op{Kind: BatchPut, Job: "a", Batch: "1", Spec: &Job{Schedule: "*/10 * * * * *", Payload: "p", KeepRuns: 1000}, Answer: answer}, 1, 12)
+	t.op(Op{Kind: BatchPut, Job: "a", Batch: "1",
+		Spec: &Job{Schedule: "*/10 * * * * *", Payload: "p", KeepRuns: 1000}, Answer: answer}, 1, 12)
 	t.Faults = []Fault{{Kind: "lost acknowledgements", From: sec(0.5), To: sec(11)}}
 	t.ranEach("a", 10, 10)
 	t.is("a")
@@ -232,7 +236,8 @@ func turned(from, to string) func() *tale {
 		t := held("a", Job{Lease: time.Minute, Overlap: from}, 50, 10, 3)
 		spec := *t.Ops[0].Spec
 		spec.Overlap = to
-		t.op(Op{Kind: Put, Job: "a", Spec: &spec, Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(40), Changed: true}}, 35, 35.01)
+		t.op(Op{Kind: Put, Job: "a", Spec: &spec,
+			Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(40), Changed: true}}, 35, 35.01)
 		t.Final.Jobs[0].Generation = 2
 		return t
 	}
@@ -248,7 +253,8 @@ func queued() *tale {
 // unkeyed are tokens, whose first job has been put again since without a key.
 func unkeyed() *tale {
 	t := tokens()
-	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Payload: "q", KeepRuns: 1000}, Answer: Answer{Generation: 1, UID: "u2", NextRun: sec(30), Created: true, Changed: true}},
+	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Payload: "q", KeepRuns: 1000},
+		Answer: Answer{Generation: 1, UID: "u2", NextRun: sec(30), Created: true, Changed: true}},
 		30, 30.01)
 	t.attempt("a", 30, 30.1, 1).Payload = "q"
 	t.said(Success, 30.2)
@@ -261,8 +267,9 @@ func wholly() *tale {
 	t.Ops[1].Answer.Runs = 3
 	for i := range t.Attempts {
 		a := &t.Attempts[i]
-		t.Final.Runs = append(t.Final.Runs, FinalRun{RunID: a.RunID, Namespace: "n", Job: "a", Status: "succeeded", Cause: CauseBackfill,
-			Scheduled: a.Scheduled, Attempt: 1, Finished: t.Results[i].Sent, Backfill: "f"})
+		t.Final.Runs = append(t.Final.Runs,
+			FinalRun{RunID: a.RunID, Namespace: "n", Job: "a", Status: "succeeded", Cause: CauseBackfill,
+				Scheduled: a.Scheduled, Attempt: 1, Finished: t.Results[i].Sent, Backfill: "f"})
 	}
 	return t
 }
@@ -456,10 +463,12 @@ func heldUpForGood() *tale {
 // that was long ago. Before the change the policy allowed more attempts than after it.
 func heldUpOverAnEdit() *tale {
 	t := newTale()
-	before := Job{Schedule: "@every 30s", Payload: "p", Policy: Policy{Kind: "constant", Interval: time.Second, MaxRetries: new(2)}}
+	before := Job{Schedule: "@every 30s", Payload: "p",
+		Policy: Policy{Kind: "constant", Interval: time.Second, MaxRetries: new(2)}}
 	t.put("a", before, 0, 30)
 	after := Job{Schedule: "@every 30s", Payload: "q", Policy: Policy{Kind: "drop"}, KeepRuns: 1000}
-	t.op(Op{Kind: Put, Job: "a", Spec: &after, Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(60.3), Changed: true}}, 30.3, 30.4)
+	t.op(Op{Kind: Put, Job: "a", Spec: &after,
+		Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(60.3), Changed: true}}, 30.3, 30.4)
 	t.attempt("a", 30, 36.1, 1).Started = sec(30)
 	next := t.attempt("a", 30, 36.15, 2)
 	next.Started, next.Payload = sec(30.4), "q"
@@ -483,8 +492,10 @@ func slowWay() *tale {
 // excused are histories in which something has an excuse, and the smallest change of each that has none.
 var excused = []corruption{
 	{"early by a clock that ran ahead", "S1", skewed(2*time.Second, 18.5), func(t *tale) { t.Faults[0].Skew = time.Second }},
-	{"early when the clock was right again", "S1", skewed(2*time.Second, 18.5), func(t *tale) { t.Faults[0].From, t.Faults[0].To = sec(16), sec(17.9) }},
-	{"early by a clock that ran behind", "S1", skewed(2*time.Second, 18.5), func(t *tale) { t.Faults[0].Skew = -2 * time.Second }},
+	{"early when the clock was right again", "S1", skewed(2*time.Second, 18.5),
+		func(t *tale) { t.Faults[0].From, t.Faults[0].To = sec(16), sec(17.9) }},
+	{"early by a clock that ran behind", "S1", skewed(2*time.Second, 18.5),
+		func(t *tale) { t.Faults[0].Skew = -2 * time.Second }},
 	{"late by a clock that ran behind", "L1", skewed(-2*time.Second, 22), func(t *tale) { t.moved(1, 26.5) }},
 	{"a request that came twice, and the time was not over", "S10", replayed, func(t *tale) { t.Attempts[2].At = sec(8) }},
 	{"a request that came twice by itself", "S10", replayed, func(t *tale) { t.Faults = nil }},
@@ -523,7 +534,8 @@ var excused = []corruption{
 	{"its timeout became shorter later", "S9", timedOut, func(t *tale) {
 		spec := *t.Ops[0].Spec
 		t.Ops[0].Spec.Timeout = 11 * time.Second
-		t.op(Op{Kind: Put, Job: "a", Spec: &spec, Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(60), Changed: true}}, 53, 53.1)
+		t.op(Op{Kind: Put, Job: "a", Spec: &spec,
+			Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(60), Changed: true}}, 53, 53.1)
 	}},
 	{"another run was redriven", "I11", revivedRun, func(t *tale) { t.Ops[1].RunID = "a@6" }},
 	{"redriven without its payload", "S2", revivedRun, func(t *tale) { t.Attempts[1].Payload = "" }},
@@ -555,7 +567,8 @@ var excused = []corruption{
 	}},
 	{"replaced when the clock was ahead", "S9", besideEarly, func(t *tale) { t.Ops[0].Spec.Overlap = "replace" }},
 	{"listed before it was redriven", "S8", broughtBack, func(t *tale) { t.Ops[4].Invoke, t.Ops[4].Return = sec(18), sec(18.1) }},
-	{"listed when what was redriven had ended", "S8", broughtBack, func(t *tale) { t.Ops[4].Invoke, t.Ops[4].Return = sec(24.2), sec(24.3) }},
+	{"listed when what was redriven had ended", "S8", broughtBack,
+		func(t *tale) { t.Ops[4].Invoke, t.Ops[4].Return = sec(24.2), sec(24.3) }},
 	{"listed as it was before the run that died", "S8", broughtBack, func(t *tale) { t.Ops[4].Answer.Listed[0].Payload = "old" }},
 	{"listed, and another run was redriven", "S8", broughtBack, func(t *tale) { t.Ops[3].RunID = "a@20" }},
 	{"listed, and the redrive was refused", "S8", broughtBack, func(t *tale) { t.Ops[3].Outcome = Fail }},
@@ -616,7 +629,8 @@ var excused = []corruption{
 		return t
 	}, func(t *tale) { t.Attempts[1].Payload = "p" }},
 	{"a worker does not lose the count", "S2", counted, func(t *tale) { t.Faults[0].Kind = "worker crash" }},
-	{"overlap before it was allowed", "S9", turned("serial", "allow"), func(t *tale) { t.Results[0].Sent, t.Results[0].Told = sec(20.5), sec(20.6) }},
+	{"overlap before it was allowed", "S9", turned("serial", "allow"),
+		func(t *tale) { t.Results[0].Sent, t.Results[0].Told = sec(20.5), sec(20.6) }},
 	{"a replaced run succeeds before the rule has changed", "S9", turned("replace", "serial"), func(t *tale) {
 		t.Results[0].Sent, t.Results[0].Told = sec(22), sec(22.1)
 	}},
@@ -633,7 +647,8 @@ var excused = []corruption{
 	{"made again, and the change was long ago", "I11", heldUpOverAnEdit, func(t *tale) { t.Attempts[0].Started = sec(35) }},
 	{"handed out after the one that replaced it", "S2", slowWay, func(t *tale) { t.Attempts[0].Started = sec(30.49) }},
 	{"a way that takes no time", "S2", slowWay, func(t *tale) { t.Constants.Apply = 0 }},
-	{"handed out after it was done", "S4", heldUp, func(t *tale) { t.Attempts[0].Started, t.Attempts[0].Lease = sec(9.7), time.Second }},
+	{"handed out after it was done", "S4", heldUp,
+		func(t *tale) { t.Attempts[0].Started, t.Attempts[0].Lease = sec(9.7), time.Second }},
 	{"handed out while the node was halted", "S9", heldUpLate, func(t *tale) { t.Attempts[0].Started = sec(6) }},
 	{"handed out long before it was halted", "S9", heldUpLate, func(t *tale) { t.Attempts[0].Started = sec(3) }},
 	{"held up where a node might have dropped it", "S9", heldUpOutside, func(t *tale) { t.Faults[0].Outside = false }},

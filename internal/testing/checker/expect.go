@@ -113,7 +113,8 @@ func (c *check) expectOf(j *job, e *effect, s span, since time.Time) {
 	}
 	ts := []time.Time{first}
 	if e.sched != nil && e.sched.cron != nil && !e.sched.is(first, first, first) && first.After(e.hi) { // a past one may be the due time
-		c.addf("S2", j.String(), "the first run was promised for %s, which is no time of %q", first.UTC().Format(time.RFC3339Nano), e.job.Schedule)
+		c.addf("S2", j.String(), "the first run was promised for %s, which is no time of %q",
+			first.UTC().Format(time.RFC3339Nano), e.job.Schedule)
 		return
 	}
 	if e.sched != nil {

@@ -17,8 +17,9 @@ type tale struct{ History }
 func newTale() *tale {
 	return &tale{History{
 		Profile: "test", Start: start, Healed: sec(40), End: sec(60),
-		Constants: Constants{Dispatch: time.Second, Recovery: 5 * time.Second, OwnerLease: 5 * time.Second, Lease: 4 * time.Second},
-		Final:     Final{Whole: true},
+		Constants: Constants{Dispatch: time.Second, Recovery: 5 * time.Second, OwnerLease: 5 * time.Second,
+			Lease: 4 * time.Second},
+		Final: Final{Whole: true},
 	}}
 }
 
@@ -41,7 +42,8 @@ func (t *tale) put(name string, j Job, from, next float64) *Op {
 // attempt is one attempt without a result.
 func (t *tale) attempt(job string, scheduled, at float64, number int) *Attempt {
 	id := fmt.Sprintf("%s@%v", job, scheduled)
-	t.Attempts = append(t.Attempts, Attempt{RunID: id, Namespace: "n", Job: job, Cause: CauseSchedule, Scheduled: sec(scheduled), Number: number,
+	t.Attempts = append(t.Attempts, Attempt{RunID: id, Namespace: "n", Job: job, Cause: CauseSchedule,
+		Scheduled: sec(scheduled), Number: number,
 		Token: fmt.Sprintf("%s#%d", id, number), Payload: "p", Worker: "w", At: sec(at)})
 	return &t.Attempts[len(t.Attempts)-1]
 }

@@ -171,10 +171,12 @@ var lapses = []corruption{
 	}},
 	{"made again long after a success, and nothing was lost", "S4", wentBack, func(t *tale) { t.Faults[0].Back = time.Time{} }},
 	{"a put that is lost comes back", "S2", lostPut, func(t *tale) { t.Attempts[2].Payload = "q" }},
-	{"a put that is lost is read again", "S8", lostPut, func(t *tale) { t.Ops[4].Answer.Payload, t.Ops[4].Answer.Generation = "q", 2 }},
+	{"a put that is lost is read again", "S8", lostPut,
+		func(t *tale) { t.Ops[4].Answer.Payload, t.Ops[4].Answer.Generation = "q", 2 }},
 	{"a put is read that was not made yet", "S8", lostPut, func(t *tale) { t.Ops[2].Answer.Payload = "z" }},
 	{"a put is there that is lost", "S17", lostPut, func(t *tale) { t.Final.Jobs[0].Payload = "q" }},
-	{"a put is lost that was made before", "S3", lostPut, func(t *tale) { t.Ops[1].Invoke, t.Ops[1].Return = sec(18), sec(18.1) }},
+	{"a put is lost that was made before", "S3", lostPut,
+		func(t *tale) { t.Ops[1].Invoke, t.Ops[1].Return = sec(18), sec(18.1) }},
 	{"a put is lost that was made after", "S3", lostPut, func(t *tale) {
 		t.Ops[1].Invoke, t.Ops[1].Return = sec(23), sec(23.1)
 		t.Ops = t.Ops[:2]
@@ -183,7 +185,8 @@ var lapses = []corruption{
 	{"a put is lost, and what was before does not run again", "S3", lostPut, func(t *tale) { t.drop("a@40") }},
 	{"a put is lost, and what was before runs late", "L1", lostPut, func(t *tale) { t.moved(3, 43) }},
 	{"a job is gone that was there before", "S3", lostPut, func(t *tale) { t.Final.Jobs = nil }},
-	{"a delete is lost that was made before", "S3", lostDelete, func(t *tale) { t.Ops[1].Invoke, t.Ops[1].Return = sec(18), sec(18.1) }},
+	{"a delete is lost that was made before", "S3", lostDelete,
+		func(t *tale) { t.Ops[1].Invoke, t.Ops[1].Return = sec(18), sec(18.1) }},
 	{"a pause that is lost holds", "S3", lostPause, func(t *tale) { t.Final.Jobs[0].Paused = true }},
 	{"half a batch is there", "S11", keptBatch, func(t *tale) {
 		t.Final.Jobs = t.Final.Jobs[:2]
@@ -202,7 +205,8 @@ var lapses = []corruption{
 	{"passed over for a trigger that is lost", "S12", lostNextAnd(func(t *tale) {
 		t.op(Op{Kind: Skip, Job: "a", RunID: "a@20.5"}, 20.1, 20.2)
 	}), func(t *tale) { t.Ops[1].Kind, t.Ops[1].RunID, t.Ops[1].Answer.RunID = Trigger, "", "x" }},
-	{"passed over, and the success before it is kept", "S12", lostNextAnd(afterB), func(t *tale) { t.Faults[0].From = sec(20.4) }},
+	{"passed over, and the success before it is kept", "S12", lostNextAnd(afterB),
+		func(t *tale) { t.Faults[0].From = sec(20.4) }},
 	{"a time was passed over, and nothing was lost", "S12", lostEnd, func(t *tale) { t.Faults[0].Back = time.Time{} }},
 	{"a record of the history that was left", "S17", wentBack, func(t *tale) { t.ended("a", "succeeded", 20, 20.2) }},
 	{"granted as if it were known", "S11", lostGrant, func(t *tale) { t.Writes[len(t.Writes)-1].From = "granted" }},

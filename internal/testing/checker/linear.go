@@ -30,7 +30,8 @@ func (c *check) admin(j *job) {
 	open := int64(math.MinInt64)
 	cut := 0
 	for _, o := range c.turns(j) {
-		if !ordered(o) || (o.Outcome == Info && o.changes() && !slices.ContainsFunc(j.effects, func(e *effect) bool { return e.op == o })) {
+		if !ordered(o) || (o.Outcome == Info && o.changes() &&
+			!slices.ContainsFunc(j.effects, func(e *effect) bool { return e.op == o })) {
 			continue
 		}
 		p := porcupine.Operation{Input: c.told(o), Output: o.Outcome, Call: o.Invoke.UnixNano(), Return: o.Return.UnixNano()}

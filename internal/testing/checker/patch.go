@@ -36,14 +36,16 @@ func object(j Job) map[string]json.RawMessage {
 // them.
 func (o *Op) retimes() bool {
 	times := []string{"schedule", "zone", "due", "relative", "due_in", "ttl", "expires"}
-	return o.defines() && (o.Kind != Patch || slices.ContainsFunc(o.Fields, func(f string) bool { return slices.Contains(times, f) }))
+	return o.defines() && (o.Kind != Patch ||
+		slices.ContainsFunc(o.Fields, func(f string) bool { return slices.Contains(times, f) }))
 }
 
 // fences reports whether an operation may end attempts in force: a patch does not if it names notes and the
 // like alone.
 func (o *Op) fences() bool {
 	notes := []string{"note", "labels", "priority", "depends_on", "paused", "keep_runs"}
-	return o.defines() && (o.Kind != Patch || slices.ContainsFunc(o.Fields, func(f string) bool { return !slices.Contains(notes, f) }))
+	return o.defines() && (o.Kind != Patch ||
+		slices.ContainsFunc(o.Fields, func(f string) bool { return !slices.Contains(notes, f) }))
 }
 
 // pauses says whether an effect leaves the job paused; known is false if it says nothing about it.

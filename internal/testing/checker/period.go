@@ -91,7 +91,8 @@ func (p period) at(anchor time.Time, k int, loc *time.Location) time.Time {
 // lies.
 func showing(shown time.Time, loc *time.Location) time.Time {
 	start := shown.Add(-26 * time.Hour)
-	if _, a := start.In(loc).Zone(); a == offset(shown.Add(26*time.Hour), loc) && wall(shown.Add(-time.Duration(a)*time.Second), loc).Equal(shown) {
+	if _, a := start.In(loc).Zone(); a == offset(shown.Add(26*time.Hour), loc) &&
+		wall(shown.Add(-time.Duration(a)*time.Second), loc).Equal(shown) {
 		return shown.Add(-time.Duration(a) * time.Second).UTC()
 	}
 	before := wall(start, loc)

@@ -34,10 +34,12 @@ func (m *tiny) life(overlap, misfire string, step float64, outages []span) {
 	m.gen = 1
 	payload := fmt.Sprintf("p%d", m.rng.IntN(1000))
 	retries := m.rng.IntN(3)
-	spec := Job{Schedule: fmt.Sprintf("@every %vs", step), Payload: payload, Overlap: overlap, Misfire: misfire, Lease: 4 * time.Second, KeepRuns: 10_000,
+	spec := Job{Schedule: fmt.Sprintf("@every %vs", step), Payload: payload, Overlap: overlap,
+		Misfire: misfire, Lease: 4 * time.Second, KeepRuns: 10_000,
 		Policy: Policy{Kind: "constant", Interval: 500 * time.Millisecond, MaxRetries: &retries}}
 	first := now + step
-	m.op(Op{Kind: Put, Job: m.name, Spec: &spec, Answer: Answer{Generation: 1, UID: m.name, NextRun: sec(first), Created: true, Changed: true}}, now, now+0.01)
+	m.op(Op{Kind: Put, Job: m.name, Spec: &spec,
+		Answer: Answer{Generation: 1, UID: m.name, NextRun: sec(first), Created: true, Changed: true}}, now, now+0.01)
 	pauseAt := 1e9
 	if m.rng.IntN(2) == 0 {
 		pauseAt = m.between(20, 60)
@@ -157,7 +159,8 @@ func lawful(seed uint64, jobs int) *tale {
 	}
 	for i := range jobs {
 		m.name = fmt.Sprintf("job%d", i)
-		m.life([]string{"serial", "skip"}[rng.IntN(2)], []string{"latest", "all", "skip"}[rng.IntN(3)], float64(2+rng.IntN(8)), outages)
+		m.life([]string{"serial", "skip"}[rng.IntN(2)], []string{"latest", "all", "skip"}[rng.IntN(3)],
+			float64(2+rng.IntN(8)), outages)
 	}
 	return t
 }
@@ -223,7 +226,8 @@ func TestMatch(t *testing.T) {
 		unmatched, extras := match(windows, points)
 		best := most(windows, points)
 		if len(windows)-len(unmatched) != best || extras != len(points)-best {
-			t.Fatalf("%d of %d matched and %d left over, %d can be: %v %v", len(windows)-len(unmatched), len(windows), extras, best, windows, points)
+			t.Fatalf("%d of %d matched and %d left over, %d can be: %v %v", len(windows)-len(unmatched),
+				len(windows), extras, best, windows, points)
 		}
 	})
 }
@@ -311,7 +315,8 @@ func TestTooLittleIsUnknown(t *testing.T) {
 		t.Errorf("an empty history: %v", v)
 	}
 	h := steady("a").History
-	for _, s := range []Spec{{MinStarts: 6}, {MinEpochs: 1}, {MinStaleRefused: 1}, {MinInfoApplied: 1}, {MinInfoNot: 1}, {Faults: []string{"kill"}}, {MustEverywhere: true}} {
+	for _, s := range []Spec{{MinStarts: 6}, {MinEpochs: 1}, {MinStaleRefused: 1}, {MinInfoApplied: 1},
+		{MinInfoNot: 1}, {Faults: []string{"kill"}}, {MustEverywhere: true}} {
 		if v := Check(h, s); v.Result != Unknown || len(v.Vacuous) == 0 {
 			t.Errorf("%+v: %v", s, v)
 		}

@@ -144,12 +144,14 @@ var reached = []corruption{
 		t.Releases[0].At, t.Claims[2].Invoke, t.Claims[2].Return = sec(12), sec(12.1), sec(12.1)
 	}},
 	{"a change of owners in order is no cause", "S10", twice, func(t *tale) { t.Faults[0].Orderly = true }},
-	{"a fault of another node is no cause", "S10", twice, func(t *tale) { t.Faults[0].Targets = []string{"z"}; t.Releases = nil }},
+	{"a fault of another node is no cause", "S10", twice,
+		func(t *tale) { t.Faults[0].Targets = []string{"z"}; t.Releases = nil }},
 	{"its beats were heard before the network was cut", "S10", stranded, func(t *tale) { t.Faults[0].From = sec(23.6) }},
 	{"its beats were heard when the network was whole", "S10", stranded, func(t *tale) { t.Faults[0].To = sec(23.4) }},
 	{"its beats did not have to cross", "S10", stranded, func(t *tale) { t.Claims, t.Releases = t.Claims[:2], nil }},
 	{"its partition came back to who hears its beats", "S10", stranded, func(t *tale) { t.Claims[2].Node = "x.1" }},
-	{"its beats were not heard, and its lease went on", "S10", stranded, func(t *tale) { t.Attempts[len(t.Attempts)-1].At = sec(23.9) }},
+	{"its beats were not heard, and its lease went on", "S10", stranded,
+		func(t *tale) { t.Attempts[len(t.Attempts)-1].At = sec(23.9) }},
 	{"who hears its beats did not stand still", "S10", mute, func(t *tale) { t.Faults[0].Targets = []string{"z"} }},
 	{"early by the clock of another", "S1", swift, func(t *tale) { t.Faults[0].Targets = []string{"y"} }},
 	{"put alone, and early by the clock of another", "S1", together, func(t *tale) { t.Ops[0].Kind, t.Ops[0].Batch = Put, "" }},
@@ -159,7 +161,8 @@ var reached = []corruption{
 		t.Attempts[3].Partition, t.Attempts[3].Epoch = 1, 1
 	}},
 	{"a write after the release", "S7", written, func(t *tale) { t.Writes[0].At = sec(34.5) }},
-	{"a write after the claim of another", "S7", written, func(t *tale) { t.Releases, t.Writes[0].At, t.Writes[1].At = nil, sec(35.5), sec(34) }},
+	{"a write after the claim of another", "S7", written,
+		func(t *tale) { t.Releases, t.Writes[0].At, t.Writes[1].At = nil, sec(35.5), sec(34) }},
 }
 
 func TestWhatAFaultReaches(t *testing.T) {

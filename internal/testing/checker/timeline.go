@@ -85,8 +85,9 @@ func draw(h History, v Verdict) chart {
 		if m.first == nil && !m.skip || m.first != nil && m.first.At.After(m.by) {
 			class = "unmet"
 		}
-		c.Rows[i].Windows = append(c.Rows[i].Windows, box{X: x(m.at), W: max(x(m.by)-x(m.at), 1), Y: float64(c.Rows[i].Y), H: lineHeight - 3,
-			Class: class, Title: fmt.Sprintf("due %v, by %v", m.at.Sub(h.Start), m.by.Sub(h.Start))})
+		c.Rows[i].Windows = append(c.Rows[i].Windows,
+			box{X: x(m.at), W: max(x(m.by)-x(m.at), 1), Y: float64(c.Rows[i].Y), H: lineHeight - 3,
+				Class: class, Title: fmt.Sprintf("due %v, by %v", m.at.Sub(h.Start), m.by.Sub(h.Start))})
 	}
 	for _, id := range world.ids {
 		r := world.runs[id]
@@ -118,6 +119,7 @@ func bar(w *world, r *run, n int, x func(time.Time) float64, y float64) box {
 		end = w.possible(r, n).to
 	}
 	return box{X: x(a.At), W: max(x(end)-x(a.At), 1.5), Y: y + 4, H: lineHeight - 11, Class: class,
-		Title: fmt.Sprintf("%s attempt %d, %s, scheduled %v, at %v, worker %s, %s", a.RunID, a.Number, a.Cause, a.Scheduled.Sub(w.h.Start),
+		Title: fmt.Sprintf("%s attempt %d, %s, scheduled %v, at %v, worker %s, %s", a.RunID, a.Number,
+			a.Cause, a.Scheduled.Sub(w.h.Start),
 			a.At.Sub(w.h.Start), a.Worker, class)}
 }

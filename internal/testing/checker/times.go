@@ -53,7 +53,8 @@ func (w *world) down(e *effect) []span {
 	var out []span
 	for i := range w.h.Faults {
 		f := &w.h.Faults[i]
-		if f.endpoint() && slices.ContainsFunc(f.Targets, func(t string) bool { return strings.Contains(e.job.Queue, "//"+t+"/") }) {
+		if f.endpoint() && slices.ContainsFunc(f.Targets,
+			func(t string) bool { return strings.Contains(e.job.Queue, "//"+t+"/") }) {
 			out = append(out, span{f.From, f.To.Add(w.k.Recovery)})
 		}
 	}
@@ -190,7 +191,8 @@ func (w *world) busyTimes(j *job) {
 			continue
 		}
 		end := w.possible(r, len(r.attempts)-1).to
-		if n := len(r.results); n > 0 && r.results[n-1].terminal() && r.results[n-1].Kind != Success && r.results[n-1].Kind != Permanent {
+		if n := len(r.results); n > 0 && r.results[n-1].terminal() && r.results[n-1].Kind != Success &&
+			r.results[n-1].Kind != Permanent {
 			end = w.h.End // it may wait for an attempt that never came; unless the history knows better
 		}
 		for _, rec := range r.records {

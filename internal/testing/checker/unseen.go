@@ -48,7 +48,8 @@ func (w *world) indexUnseen() {
 	}
 	for i := range w.h.Writes {
 		x := &w.h.Writes[i]
-		if x.To != "granted" || x.Refused || w.wentBack(x.At) != nil || x.Attempt == 0 || seen[attemptNumber{x.RunID, x.Attempt}] ||
+		if x.To != "granted" || x.Refused || w.wentBack(x.At) != nil || x.Attempt == 0 ||
+			seen[attemptNumber{x.RunID, x.Attempt}] ||
 			x.At.Before(last[termOf{x.Partition, x.Epoch}]) || !w.amiss(x) {
 			continue
 		}

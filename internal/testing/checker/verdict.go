@@ -132,7 +132,8 @@ func (c *check) recovery() {
 		}
 		took := time.Duration(0)
 		for _, m := range c.musts {
-			if m.first != nil && m.due.Before(f.To.Add(c.k.Recovery)) && m.first.At.After(f.To) && m.first.At.Sub(m.due) > c.k.Dispatch {
+			if m.first != nil && m.due.Before(f.To.Add(c.k.Recovery)) && m.first.At.After(f.To) &&
+				m.first.At.Sub(m.due) > c.k.Dispatch {
 				took = max(took, m.first.At.Sub(f.To))
 			}
 		}

@@ -91,7 +91,10 @@ func index(h *History) *world {
 		slices.SortStableFunc(j.ops, func(a, b *Op) int { return a.Invoke.Compare(b.Invoke) })
 		slices.SortStableFunc(j.runs, func(a, b *run) int { return a.first().At.Compare(b.first().At) })
 	}
-	slices.SortFunc(w.keys, func(a, b key) int { return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(w.keys, func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace),
+			cmp.Compare(a.name, b.name))
+	})
 	for _, k := range w.keys {
 		w.jobs[k].effects = w.effectsOf(w.jobs[k])
 	}
@@ -278,7 +281,8 @@ func (w *world) by(o *Op) time.Time {
 
 // sameTimes reports whether a put of b over a keeps the phase of a recurring job.
 func sameTimes(a, b *Job) bool {
-	return a.Schedule != "" && a.Schedule == b.Schedule && a.Zone == b.Zone && a.Literal == b.Literal && a.Due.Equal(b.Due) && a.DueIn == b.DueIn &&
+	return a.Schedule != "" && a.Schedule == b.Schedule && a.Zone == b.Zone && a.Literal == b.Literal &&
+		a.Due.Equal(b.Due) && a.DueIn == b.DueIn &&
 		a.TTL == b.TTL && a.Expires.Equal(b.Expires) && a.Repeats == b.Repeats
 }
 

@@ -263,7 +263,8 @@ func (a *audit) heldUp(r *run, d *Delivery, w *Word) bool {
 	owner, end := d.Node, earliest(d.Started, d.At).Add(d.Lease)
 	for i := range r.seen {
 		x := &r.seen[i]
-		if again := earliest(x.Started, x.At); x.Attempt == d.Attempt && again.Add(x.Lease).After(end) && again.Before(w.Replied) {
+		if again := earliest(x.Started, x.At); x.Attempt == d.Attempt && again.Add(x.Lease).After(end) &&
+			again.Before(w.Replied) {
 			owner, end = x.Node, again.Add(x.Lease)
 		}
 	}

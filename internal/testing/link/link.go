@@ -58,7 +58,8 @@ func Listen(target string, o Options) (*Link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("link to %s: %w", target, err)
 	}
-	k := &Link{target: target, options: o, listener: l, from: map[string]Fault{}, pairs: map[*pair]struct{}{}, healed: make(chan struct{})}
+	k := &Link{target: target, options: o, listener: l, from: map[string]Fault{}, pairs: map[*pair]struct{}{},
+		healed: make(chan struct{})}
 	k.busy.Go(k.accept)
 	return k, nil
 }

@@ -36,7 +36,8 @@ func StartPostgres(t testing.TB, settings ...string) *Postgres {
 	p := &Postgres{Port: Port(t), Folder: filepath.Join(Folder(t, user), "data")}
 	Run(t, Program{
 		Path: filepath.Join(filepath.Dir(path), "initdb"), Folder: filepath.Dir(p.Folder), User: user,
-		Args: []string{"-D", p.Folder, "-U", "postgres", "--auth=trust", "--no-sync", "--no-instructions", "-E", "UTF8", "--locale=C"},
+		Args: []string{"-D", p.Folder, "-U", "postgres", "--auth=trust", "--no-sync", "--no-instructions",
+			"-E", "UTF8", "--locale=C"},
 	})
 	p.prepare(path, user, settings)
 	p.Up(t)
@@ -51,7 +52,8 @@ func postgresBinary(t testing.TB, name string) string {
 
 // prepare finds out how the server is started.
 func (p *Postgres) prepare(path, user string, settings []string) {
-	args := []string{"-D", p.Folder, "-p", strconv.Itoa(p.Port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="}
+	args := []string{"-D", p.Folder, "-p", strconv.Itoa(p.Port), "-c", "listen_addresses=127.0.0.1", "-c",
+		"unix_socket_directories="}
 	for _, s := range settings {
 		args = append(args, "-c", s)
 	}

@@ -122,7 +122,8 @@ func (r *Redis) Do(t testing.TB, command ...string) string {
 }
 
 func (r *Redis) ask(ctx context.Context, command ...string) (string, error) {
-	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{r.Address()}, ForceSingleClient: true, DisableCache: true,
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{r.Address()},
+		ForceSingleClient: true, DisableCache: true,
 		DisableRetry: true})
 	if err != nil {
 		return "", err
@@ -154,7 +155,8 @@ func StartRedisCluster(t testing.TB, primaries int, settings ...string) []*Redis
 	for _, r := range all {
 		r.process.Ready(t, func(ctx context.Context) error {
 			info, err := r.ask(ctx, "CLUSTER", "INFO")
-			for _, sign := range []string{"cluster_state:ok", fmt.Sprint("cluster_known_nodes:", primaries), fmt.Sprint("cluster_slots_ok:", slots)} {
+			for _, sign := range []string{"cluster_state:ok", fmt.Sprint("cluster_known_nodes:", primaries),
+				fmt.Sprint("cluster_slots_ok:", slots)} {
 				if err == nil && !strings.Contains(info, sign) {
 					err = fmt.Errorf("the cluster is not formed: %s", info)
 				}

@@ -22,7 +22,8 @@ import (
 )
 
 var (
-	stores = flag.String("stores", "postgres", "stores of the scenarios with real processes, separated by commas: postgres, redis, rediscluster")
+	stores = flag.String("stores", "postgres",
+		"stores of the scenarios with real processes, separated by commas: postgres, redis, rediscluster")
 	given  = flag.String("binary", "", "the carillon that scenarios with real processes run; default one that is built from this source")
 	divide = flag.Int("divide", 6,
 		"what the scenarios with real processes are divided by: their spans, and how many jobs "+
@@ -248,7 +249,8 @@ func (c *city) client(m *chaos.Member, o ...client.Option) *client.Client {
 
 // employ runs a worker of the SDK, which knows one node and learns of the others, unless options of its
 // client say otherwise. It ends with the test.
-func (c *city) employ(id string, m *chaos.Member, slots int, handle func(ctx context.Context, run carillon.Run) error, o ...client.Option) {
+func (c *city) employ(id string, m *chaos.Member, slots int,
+	handle func(ctx context.Context, run carillon.Run) error, o ...client.Option) {
 	c.t.Helper()
 	w := workers.New(c.client(m, o...), workers.Options{ID: id, Concurrency: slots, Grace: -1})
 	workers.Handle(w, "q", func(ctx context.Context, run carillon.Run, _ []byte) error {

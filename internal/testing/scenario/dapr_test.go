@@ -92,7 +92,8 @@ func TestDaprConcurrencySeniority(t *testing.T) {
 		})
 		w.put(carillon.Job{Name: "0 goes on"})
 		for i := range 10 {
-			w.put(carillon.Job{Name: fmt.Sprint("1 waits ", 9-i), Due: carillon.In(time.Duration(10+9-i) * 10 * time.Millisecond)})
+			w.put(carillon.Job{Name: fmt.Sprint("1 waits ", 9-i),
+				Due: carillon.In(time.Duration(10+9-i) * 10 * time.Millisecond)})
 		}
 		sleep(time.Minute)
 		var order []string

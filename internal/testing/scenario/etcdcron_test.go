@@ -10,7 +10,8 @@ import (
 )
 
 func TestEtcdCronPrecision(t *testing.T) {
-	for every, most := range map[time.Duration]time.Duration{time.Second: 3 * time.Second, 100 * time.Millisecond: 300 * time.Millisecond} {
+	for every, most := range map[time.Duration]time.Duration{time.Second: 3 * time.Second,
+		100 * time.Millisecond: 300 * time.Millisecond} {
 		t.Run(every.String(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				began := time.Now()
@@ -118,7 +119,8 @@ func TestEtcdCronDeletePrefixes(t *testing.T) {
 
 // A consumer that comes while a run is being staged gets it at once.
 func TestEtcdCronConsumerComesDuringTrigger(t *testing.T) {
-	for _, wait := range []time.Duration{0, 500 * time.Millisecond, 999 * time.Millisecond, time.Second, 1001 * time.Millisecond, 3 * time.Second} {
+	for _, wait := range []time.Duration{0, 500 * time.Millisecond, 999 * time.Millisecond, time.Second,
+		1001 * time.Millisecond, 3 * time.Second} {
 		t.Run(wait.String(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				w.put(carillon.Job{Name: "job"})

@@ -79,7 +79,8 @@ func TestOrleansJobRetry(t *testing.T) {
 		for _, d := range w.deliveries("job") {
 			attempts = append(attempts, d.Attempt)
 		}
-		if h := w.history("job"); !slices.Equal(attempts, []int{1, 2, 3}) || len(h) != 1 || h[0].Status != carillon.RunSucceeded || len(h[0].Errors) != 2 {
+		if h := w.history("job"); !slices.Equal(attempts, []int{1, 2, 3}) || len(h) != 1 ||
+			h[0].Status != carillon.RunSucceeded || len(h[0].Errors) != 2 {
 			t.Errorf("attempts %v, history %+v", attempts, h)
 		}
 	})
@@ -116,7 +117,8 @@ func TestOrleansUnregisterWithJobsRemaining(t *testing.T) {
 		w.put(carillon.Job{Name: "job", Due: carillon.In(10 * time.Second)})
 		old := w.node
 		w.stop()
-		if _, err := old.PutJob(t.Context(), carillon.Job{Name: "late", Target: carillon.WorkerQueue("q")}); !errors.Is(err, carillon.Unavailable) {
+		if _, err := old.PutJob(t.Context(),
+			carillon.Job{Name: "late", Target: carillon.WorkerQueue("q")}); !errors.Is(err, carillon.Unavailable) {
 			t.Errorf("a put after the hand-over: %v", err)
 		}
 		w.start()
@@ -336,13 +338,15 @@ func TestOrleansProgressKeepsARunAlive(t *testing.T) {
 		k = w.connect("second", hello{queues: []string{"long"}}, func(r carillon.Run) []carillon.Result {
 			for i := range 4 {
 				time.Sleep(5 * time.Second)
-				k.send(carillon.WorkRequest{Results: []carillon.Result{{Token: r.Token, RunID: r.ID, Outcome: carillon.OutcomeProgress,
+				k.send(carillon.WorkRequest{Results: []carillon.Result{{Token: r.Token, RunID: r.ID,
+					Outcome:  carillon.OutcomeProgress,
 					Progress: carillon.Progress{Percent: float64(25 * i), Message: fmt.Sprint("step ", i)}}}})
 			}
 			time.Sleep(5 * time.Second)
 			return fails(r)
 		})
-		w.put(carillon.Job{Name: "job", Lease: 8 * time.Second, Target: carillon.WorkerQueue("long"), FailurePolicy: carillon.Drop()})
+		w.put(carillon.Job{Name: "job", Lease: 8 * time.Second, Target: carillon.WorkerQueue("long"),
+			FailurePolicy: carillon.Drop()})
 		sleep(17 * time.Second)
 		run := w.job("job").Status.Current
 		if run == nil || run.Progress == nil || run.Progress.Percent != 50 || run.Progress.Message != "step 2" {

@@ -351,7 +351,8 @@ func (k *worker) treat(r carillon.Run) {
 		return
 	}
 	// A session that has ended takes nothing more; the run is then somebody else's.
-	_ = k.session.Send(context.Background(), carillon.WorkRequest{Results: results, Credits: []carillon.Credit{{Queue: r.Queue, N: 1}}})
+	_ = k.session.Send(context.Background(),
+		carillon.WorkRequest{Results: results, Credits: []carillon.Credit{{Queue: r.Queue, N: 1}}})
 }
 
 // crash ends the session without a word.

@@ -38,7 +38,8 @@ func TestS02TTLCountsFromDueTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		began := time.Now()
 		w.work("worker", done)
-		w.put(carillon.Job{Name: "job", Schedule: "@every 2s", Due: carillon.In(2 * time.Second), TTL: carillon.In(5 * time.Second)})
+		w.put(carillon.Job{Name: "job", Schedule: "@every 2s", Due: carillon.In(2 * time.Second),
+			TTL: carillon.In(5 * time.Second)})
 		sleep(time.Minute)
 		want := []time.Duration{2 * time.Second, 4 * time.Second, 6 * time.Second}
 		if got := after(began, w.deliveries("job")); !slices.Equal(got, want) {
@@ -51,7 +52,8 @@ func TestS02TTLCountsFromDueTime(t *testing.T) {
 // S02: a broken schedule is refused and nothing is stored.
 func TestS02WrongSchedules(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		for _, s := range []string{"TZ=UTC", "CRON_TZ=UTC ", "* * * *", "* * * * * * * *", "60 * * * * *", "@every", "@every -1s", "0 0 30 2 *"} {
+		for _, s := range []string{"TZ=UTC", "CRON_TZ=UTC ", "* * * *", "* * * * * * * *", "60 * * * * *",
+			"@every", "@every -1s", "0 0 30 2 *"} {
 			_, err := w.node.PutJob(t.Context(), carillon.Job{Name: "job", Schedule: s, Target: carillon.WorkerQueue("q")})
 			var e *carillon.Error
 			if !errors.As(err, &e) || e.Kind != carillon.InvalidArgument || e.Field != "schedule" {

@@ -19,7 +19,8 @@ const lead = 5 * time.Second
 func spread(n int, from time.Time, over time.Duration) []carillon.Job {
 	jobs := make([]carillon.Job, n)
 	for i := range jobs {
-		jobs[i] = carillon.Job{Name: fmt.Sprint("one/", i), Due: carillon.At(from.Add(time.Duration(i) * over / time.Duration(n)))}
+		jobs[i] = carillon.Job{Name: fmt.Sprint("one/", i),
+			Due: carillon.At(from.Add(time.Duration(i) * over / time.Duration(n)))}
 	}
 	return jobs
 }
@@ -122,7 +123,8 @@ func TestS04NodeKilled(t *testing.T) {
 		if others > 3*time.Second { // the scenario says 1 s, of a machine that does nothing else
 			t.Errorf("p99 lateness of partitions that the dead node never had is %v", others)
 		}
-		t.Logf("%d partitions claimed after %v to %v, first run after %v, %d runs twice; p99 of others %v", len(of), first, last, run, again, others)
+		t.Logf("%d partitions claimed after %v to %v, first run after %v, %d runs twice; p99 of others %v",
+			len(of), first, last, run, again, others)
 	})
 }
 

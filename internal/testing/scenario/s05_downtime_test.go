@@ -34,7 +34,8 @@ func TestS05DownWhileJobsFallDue(t *testing.T) {
 		rules := []carillon.Misfire{carillon.MisfireAll, carillon.MisfireLatest, carillon.MisfireSkip}
 		for i := range 48 {
 			rule := rules[i%3]
-			w.put(carillon.Job{Name: fmt.Sprintf("%v/%d", rule, i), Schedule: "@every 10s", Due: carillon.At(t0.Add(10 * time.Second)), Misfire: rule})
+			w.put(carillon.Job{Name: fmt.Sprintf("%v/%d", rule, i), Schedule: "@every 10s",
+				Due: carillon.At(t0.Add(10 * time.Second)), Misfire: rule})
 		}
 		w.kill()
 		time.Sleep(time.Until(t0.Add(60*time.Second + time.Millisecond)))
@@ -80,7 +81,8 @@ func TestS05DownWhileJobsFallDue(t *testing.T) {
 func TestS05MissedTimesAreRecorded(t *testing.T) {
 	withConfig(t, beforeTheFirst, func(t *testing.T, w *world) {
 		t0 := time.Now()
-		w.put(carillon.Job{Name: "job", Schedule: "@every 10s", Due: carillon.At(t0.Add(10 * time.Second)), Misfire: carillon.MisfireSkip})
+		w.put(carillon.Job{Name: "job", Schedule: "@every 10s", Due: carillon.At(t0.Add(10 * time.Second)),
+			Misfire: carillon.MisfireSkip})
 		w.kill()
 		sleep(68 * time.Second)
 		w.start()

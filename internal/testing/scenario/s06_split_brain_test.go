@@ -71,7 +71,8 @@ func split(t *testing.T, c *city, cut, heal func()) {
 	away := max(span(60*time.Second), leaseEnds)
 	var jobs []carillon.Job
 	for i, name := range named("a", n, func(p int) bool { _, ok := of[p]; return ok }) {
-		jobs = append(jobs, carillon.Job{Name: name, Due: carillon.At(t0.Add(time.Duration(i) * (away + 4*time.Second) / time.Duration(n)))})
+		jobs = append(jobs, carillon.Job{Name: name,
+			Due: carillon.At(t0.Add(time.Duration(i) * (away + 4*time.Second) / time.Duration(n)))})
 	}
 	c.load(jobs)
 	c.at(t0.Add(2 * time.Second))
@@ -92,7 +93,8 @@ func split(t *testing.T, c *city, cut, heal func()) {
 			t.Errorf("%s of %s came again %v after the node was back", id, ds[0].Job, ds[1].At.Sub(back))
 		}
 		if began := begun[partitionOf(ds[0].Job)]; len(ds) > 1 && ds[0].At.Sub(began) > stillOut {
-			t.Errorf("%s of %s came twice, first %v after the cut, and %v after one of its partition", id, ds[0].Job, ds[0].At.Sub(gone),
+			t.Errorf("%s of %s came twice, first %v after the cut, and %v after one of its partition", id,
+				ds[0].Job, ds[0].At.Sub(gone),
 				ds[0].At.Sub(began))
 		}
 	}

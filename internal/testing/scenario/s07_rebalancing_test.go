@@ -105,7 +105,8 @@ func TestS07Rebalancing(t *testing.T) {
 		t0 := time.Now().Add(lead)
 		var all []carillon.Job
 		for i := range jobs {
-			all = append(all, carillon.Job{Name: fmt.Sprint("tick/", i), Schedule: "@every 1s", Due: carillon.At(t0), Repeats: uint64(times)})
+			all = append(all, carillon.Job{Name: fmt.Sprint("tick/", i), Schedule: "@every 1s",
+				Due: carillon.At(t0), Repeats: uint64(times)})
 		}
 		c.load(all)
 		a := &adders{c: c}

@@ -14,14 +14,18 @@ import (
 // heartbeat says that a run goes on.
 func (k *worker) beat(r carillon.Run) {
 	// A session that has ended takes nothing more.
-	_ = k.session.Send(context.Background(), carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: r.Token, RunID: r.ID}}})
+	_ = k.session.Send(context.Background(),
+		carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: r.Token, RunID: r.ID}}})
 }
 
 // S09: a worker dies 40 s into a run whose lease is 120 s and which it kept alive by heartbeats: the run goes
 // to another worker when the lease, counted from the last heartbeat, has ended. Heartbeats write nothing.
 func TestS09WorkerCrash(t *testing.T) {
 	var commits atomic.Int64
-	c := engine.Config{Events: engine.Events{Committed: func(records int, _ time.Duration, _ error) { commits.Add(int64(records)) }}}
+	c := engine.Config{Events: engine.Events{Committed: func(records int, _ time.Duration,
+		_ error) {
+		commits.Add(int64(records))
+	}}}
 	withConfig(t, c, func(t *testing.T, w *world) {
 		var a *worker
 		a = w.work("a", func(r carillon.Run) []carillon.Result {

@@ -14,7 +14,8 @@ func TestS13StaleWorker(t *testing.T) {
 	const n = 1000
 	inBubble(t, func(t *testing.T, w *world) {
 		late := make(chan carillon.Run, n)
-		a := w.connect("a", hello{queues: []string{"q"}, credits: n}, func(r carillon.Run) []carillon.Result { late <- r; return nil })
+		a := w.connect("a", hello{queues: []string{"q"}, credits: n},
+			func(r carillon.Run) []carillon.Result { late <- r; return nil })
 		for i := range n {
 			w.put(carillon.Job{Name: fmt.Sprint("job/", i), Lease: 10 * time.Second})
 		}

@@ -17,7 +17,8 @@ import (
 func TestS14HungJobAndTenantTokens(t *testing.T) {
 	const lease = 10 * time.Second
 	inBubble(t, func(t *testing.T, w *world) {
-		if _, err := w.node.PutNamespace(t.Context(), carillon.Namespace{Name: carillon.DefaultNamespace, ConcurrencyLimits: map[string]int{"tenant": 2}}); err != nil {
+		if _, err := w.node.PutNamespace(t.Context(),
+			carillon.Namespace{Name: carillon.DefaultNamespace, ConcurrencyLimits: map[string]int{"tenant": 2}}); err != nil {
 			t.Fatal(err)
 		}
 		var hung, broken atomic.Bool
@@ -75,7 +76,8 @@ func TestS14HungJobAndTenantTokens(t *testing.T) {
 func TestS14TenantTokensOverAKill(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		limit := func(n int) {
-			if _, err := w.node.PutNamespace(t.Context(), carillon.Namespace{Name: carillon.DefaultNamespace, ConcurrencyLimits: map[string]int{"tenant": n}}); err != nil {
+			if _, err := w.node.PutNamespace(t.Context(),
+				carillon.Namespace{Name: carillon.DefaultNamespace, ConcurrencyLimits: map[string]int{"tenant": n}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -110,17 +112,20 @@ func TestS14TenantTokensOverAKill(t *testing.T) {
 // S19: a strict namespace refuses a job whose retries take as long as its interval, naming both numbers.
 func TestS19StrictNamespace(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		if _, err := w.node.PutNamespace(t.Context(), carillon.Namespace{Name: carillon.DefaultNamespace, Strict: true}); err != nil {
+		if _, err := w.node.PutNamespace(t.Context(),
+			carillon.Namespace{Name: carillon.DefaultNamespace, Strict: true}); err != nil {
 			t.Fatal(err)
 		}
 		w.kill()
 		w.start() // it is remembered
 		for schedule, refused := range map[string]string{"@every 2s": "2s", "@every 2900ms": "2.9s", "@every 3s": "", "": ""} {
-			_, err := w.node.PutJob(t.Context(), carillon.Job{Name: "job", Schedule: schedule, FailurePolicy: retries3(), Target: carillon.WorkerQueue("q")})
+			_, err := w.node.PutJob(t.Context(),
+				carillon.Job{Name: "job", Schedule: schedule, FailurePolicy: retries3(), Target: carillon.WorkerQueue("q")})
 			switch {
 			case refused == "" && err != nil:
 				t.Errorf("%q: %v", schedule, err)
-			case refused != "" && (carillon.KindOf(err) != carillon.InvalidArgument || !strings.Contains(err.Error(), "2.9s") || !strings.Contains(err.Error(), refused)):
+			case refused != "" && (carillon.KindOf(err) != carillon.InvalidArgument ||
+				!strings.Contains(err.Error(), "2.9s") || !strings.Contains(err.Error(), refused)):
 				t.Errorf("%q: %v", schedule, err)
 			}
 		}

@@ -124,7 +124,8 @@ func TestS15CadenceAfterExhaustion(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		began := time.Now()
 		w.work("worker", fails)
-		w.put(carillon.Job{Name: "job", Schedule: "@every 10s", Repeats: 2, FailurePolicy: carillon.Constant(3 * time.Second).WithMaxRetries(1)})
+		w.put(carillon.Job{Name: "job", Schedule: "@every 10s", Repeats: 2,
+			FailurePolicy: carillon.Constant(3 * time.Second).WithMaxRetries(1)})
 		sleep(time.Minute)
 		want := []time.Duration{10 * time.Second, 13 * time.Second, 20 * time.Second, 23 * time.Second}
 		if got := after(began, w.deliveries("job")); !slices.Equal(got, want) {

@@ -185,7 +185,8 @@ func (k *keys) judge(t *testing.T, twice map[int]store.Owner, ended time.Time) {
 				n = 2
 			}
 			if len(byKey) != 1 || n != want {
-				t.Errorf("%s: calls at %v with key %s of %d keys, want %d; the successor ended at %v", job, calls, id, len(byKey), want, ended)
+				t.Errorf("%s: calls at %v with key %s of %d keys, want %d; the successor ended at %v", job,
+					calls, id, len(byKey), want, ended)
 			}
 		}
 	}

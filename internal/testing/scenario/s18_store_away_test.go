@@ -62,13 +62,15 @@ func TestS18StoreAway(t *testing.T) {
 		var middle []time.Duration
 		for _, k := range classes {
 			middle = append(middle, quantile(at[k.class.String()], 0.5))
-			t.Logf("%v: %d runs, from %v to %v, half by %v", k.class, len(at[k.class.String()]), quantile(at[k.class.String()], 0), quantile(at[k.class.String()], 1),
+			t.Logf("%v: %d runs, from %v to %v, half by %v", k.class, len(at[k.class.String()]),
+				quantile(at[k.class.String()], 0), quantile(at[k.class.String()], 1),
 				quantile(at[k.class.String()], 0.5))
 		}
 		if !slices.IsSorted(middle) {
 			t.Errorf("half of each class had run after %v: not critical, normal, low", middle)
 		}
-		if last, low := quantile(at[carillon.PriorityCritical.String()], 1), quantile(at[carillon.PriorityLow.String()], 0.5); last > low {
+		if last, low := quantile(at[carillon.PriorityCritical.String()],
+			1), quantile(at[carillon.PriorityLow.String()], 0.5); last > low {
 			t.Errorf("the last critical run came after %v, half of the low ones after %v", last, low)
 		}
 	})

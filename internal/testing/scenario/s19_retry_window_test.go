@@ -27,11 +27,13 @@ func TestS19RetryWindow(t *testing.T) {
 			}
 		}
 		none := retries3().WithMaxRetries(0)
-		if p := w.put(carillon.Job{Name: "none", Schedule: "@every 1s", FailurePolicy: none, Due: carillon.In(time.Hour)}); len(p.Warnings) != 0 {
+		if p := w.put(carillon.Job{Name: "none", Schedule: "@every 1s", FailurePolicy: none,
+			Due: carillon.In(time.Hour)}); len(p.Warnings) != 0 {
 			t.Errorf("no retries: %v", p.Warnings)
 		}
 		many := retries3().WithMaxRetries(64)
-		if p := w.put(carillon.Job{Name: "many", Schedule: "@every 1s", FailurePolicy: many, Due: carillon.In(time.Hour)}); len(p.Warnings) != 1 {
+		if p := w.put(carillon.Job{Name: "many", Schedule: "@every 1s", FailurePolicy: many,
+			Due: carillon.In(time.Hour)}); len(p.Warnings) != 1 {
 			t.Errorf("64 retries: %v", p.Warnings)
 		}
 	})

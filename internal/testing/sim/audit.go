@@ -56,7 +56,8 @@ func (l *auditLeaser) Claim(ctx context.Context, node string, ps []int, ttl time
 	terms, err := l.Leaser.Claim(ctx, node, ps, ttl)
 	for i, t := range terms {
 		if !t.IsZero() {
-			l.a.log.rec.Claim(checker.Claim{Partition: ps[i], Epoch: t.Epoch, Nonce: t.Nonce, Node: l.a.life, Invoke: invoke, Return: time.Now()})
+			l.a.log.rec.Claim(checker.Claim{Partition: ps[i], Epoch: t.Epoch, Nonce: t.Nonce, Node: l.a.life,
+				Invoke: invoke, Return: time.Now()})
 		}
 	}
 	return terms, err

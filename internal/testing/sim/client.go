@@ -36,7 +36,8 @@ func (c *client) run() {
 
 func (c *client) do(i int, o *Op) {
 	rec := checker.Op{
-		Kind: o.Kind, Client: fmt.Sprintf("client%d", c.number), Namespace: o.Namespace, Job: o.Job, Spec: o.Spec, Fields: o.Fields,
+		Kind: o.Kind, Client: fmt.Sprintf("client%d",
+			c.number), Namespace: o.Namespace, Job: o.Job, Spec: o.Spec, Fields: o.Fields,
 		IfAbsent: o.IfAbsent, CatchUp: o.CatchUp, Limits: o.Limits,
 	}
 	k := c.known[o.Namespace+"/"+o.Job]
@@ -163,7 +164,8 @@ func (c *client) ask(rec checker.Op, f func(ctx context.Context, api Scheduler, 
 func (c *client) call(f func(ctx context.Context, api Scheduler) error) (err error) {
 	order := c.w.chance.now("which nodes", uint64(c.number)).Perm(len(c.w.nodes))
 	for _, i := range order[:min(len(order), 3)] {
-		if err = c.w.nodes[i].call(fmt.Sprintf("client%d", c.number), f); !errors.Is(err, carillon.Unavailable) || outcomeOf(err) != checker.Fail {
+		if err = c.w.nodes[i].call(fmt.Sprintf("client%d", c.number), f); !errors.Is(err,
+			carillon.Unavailable) || outcomeOf(err) != checker.Fail {
 			return err
 		}
 	}
@@ -200,7 +202,8 @@ func noteError(o *checker.Op, err error) {
 	o.Error = err.Error()
 	e, ok := errors.AsType[*carillon.Error](err)
 	o.NotFound = ok && e.Kind == carillon.NotFound && e.Field == "name" // of the job, not of a run or a backfill
-	o.Refused = errors.Is(err, carillon.AlreadyExists) || (errors.Is(err, carillon.FailedPrecondition) && (o.IfGeneration != 0 || o.IfAbsent))
+	o.Refused = errors.Is(err, carillon.AlreadyExists) ||
+		(errors.Is(err, carillon.FailedPrecondition) && (o.IfGeneration != 0 || o.IfAbsent))
 }
 
 // told notes what an answer says of a job.

@@ -110,7 +110,8 @@ func newEndpoint(w *world, i int, name string) *endpoint {
 }
 
 func (e *endpoint) open() {
-	e.server = &http.Server{Handler: e, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	e.server = &http.Server{Handler: e, ReadHeaderTimeout: time.Minute,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	e.w.net.mu.Lock()
 	e.w.net.hosts[e.name] = e.conns
 	e.w.net.mu.Unlock()
@@ -213,7 +214,8 @@ func (e *endpoint) complete(r *carillon.Run, after time.Duration) {
 		pause(e.actor, after)
 		i := e.sent(r, checker.Success, 0)
 		err := e.w.pickNode(e.actor).call(e.name+" "+r.ID, func(ctx context.Context, api Scheduler) error {
-			return api.CompleteRun(ctx, r.Namespace, carillon.Result{Token: r.Token, RunID: r.ID, Outcome: carillon.OutcomeSuccess})
+			return api.CompleteRun(ctx, r.Namespace,
+				carillon.Result{Token: r.Token, RunID: r.ID, Outcome: carillon.OutcomeSuccess})
 		})
 		switch {
 		case err == nil:

@@ -10,7 +10,8 @@ import (
 // Failovers is a cluster whose store fails over again and again: for a moment no write is known to have been
 // made, and then all terms are over, and nothing is lost. The nodes are members throughout: their heartbeats
 // fall before and after.
-var Failovers = Profile{Name: "failovers", Busy: 40 * time.Second, Calm: 45 * time.Second, Ops: 80, Storms: 1, Crons: true, HTTP: true,
+var Failovers = Profile{Name: "failovers", Busy: 40 * time.Second, Calm: 45 * time.Second, Ops: 80, Storms: 1,
+	Crons: true, HTTP: true,
 	Kinds: usual, Cluster: true, Faults: []FaultKind{Failover}, Work: 700 * time.Millisecond, Habits: true}
 
 // readyWithin is how long after the last failover every node is ready again.

@@ -381,7 +381,8 @@ func (l *faultyLeaser) Claim(ctx context.Context, node string, ps []int, ttl tim
 		return nil, errRefused
 	}
 	failed := l.store.pass(ctx, LeasesFail, "claim", ps[0])
-	if failed != nil && (l.store.over() || l.store.faults.unreached() || l.store.chance.now("claim lost", uint64(ps[0])).IntN(2) == 0) {
+	if failed != nil && (l.store.over() || l.store.faults.unreached() ||
+		l.store.chance.now("claim lost", uint64(ps[0])).IntN(2) == 0) {
 		return nil, failed
 	}
 	terms, err := l.Leaser.Claim(ctx, node, ps, ttl)

@@ -103,7 +103,8 @@ func (w *world) unfinished(ctx context.Context, f *checker.Final) error {
 // unfinishedOf counts them in the store.
 func unfinishedOf(ctx context.Context, sh store.Shard, job *store.Record) (n uint64, err error) {
 	runs := []store.Record{*job}
-	for seq, found := job.State.Triggers, uint32(0); found < job.State.Pending && seq > 0 && job.State.Triggers-seq < 10_000; seq-- {
+	for seq, found := job.State.Triggers, uint32(0); found < job.State.Pending && seq > 0 &&
+		job.State.Triggers-seq < 10_000; seq-- {
 		r, err := sh.Read(ctx, []store.Ref{{Key: job.Key, Seq: seq}})
 		if err != nil {
 			return 0, err
@@ -194,7 +195,8 @@ func finalRun(r *carillon.Run) checker.FinalRun {
 	if id, err := identity.ParseRun(r.ID); err == nil {
 		uid = id.UID.String()
 	}
-	return checker.FinalRun{UID: uid, RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Status: r.Status.String(), Reason: r.Reason,
+	return checker.FinalRun{UID: uid, RunID: r.ID, Namespace: r.Namespace, Job: r.Job,
+		Status: r.Status.String(), Reason: r.Reason,
 		Cause: r.Cause.String(), Scheduled: r.Scheduled, From: r.From, Skipped: r.Skipped, Attempt: r.Attempt, Finished: r.Finished,
 		Backfill: r.Backfill, InDoubt: r.InDoubt}
 }

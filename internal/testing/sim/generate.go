@@ -48,10 +48,12 @@ var usual = []Weight{
 // The profiles.
 var (
 	// Chaos is everything.
-	Chaos = Profile{Name: "chaos", Busy: 45 * time.Second, Calm: 60 * time.Second, Ops: 90, Faults: everyFault, Storms: 7, Habits: true,
+	Chaos = Profile{Name: "chaos", Busy: 45 * time.Second, Calm: 60 * time.Second, Ops: 90,
+		Faults: everyFault, Storms: 7, Habits: true,
 		HTTP: true, Crons: true, Kinds: usual}
 	// Clocks is Quiet around a change of clocks.
-	Clocks = Profile{Name: "clocks", Busy: 30 * time.Second, Calm: 20 * time.Second, Ops: 40, Crons: true, Change: true, Kinds: usual}
+	Clocks = Profile{Name: "clocks", Busy: 30 * time.Second, Calm: 20 * time.Second, Ops: 40, Crons: true,
+		Change: true, Kinds: usual}
 	// Stops is Quiet with workers that stand still for longer than leases last, beside others that do not.
 	Stops = Profile{Name: "stops", Busy: 30 * time.Second, Calm: 40 * time.Second, Ops: 60, Faults: []FaultKind{WorkerStops},
 		Storms: 4, Kinds: usual}
@@ -61,7 +63,8 @@ var (
 		Storms: 8, Habits: true, Kinds: usual}
 	// Pauses is with many pauses, and runs that wait for a permit, on a node that is killed:
 	// attempts in doubt are made again long after their job was paused.
-	Pauses = Profile{Name: "pauses", Busy: 45 * time.Second, Calm: 60 * time.Second, Ops: 150, Faults: []FaultKind{Kill, StreamCut},
+	Pauses = Profile{Name: "pauses", Busy: 45 * time.Second, Calm: 60 * time.Second, Ops: 150,
+		Faults: []FaultKind{Kill, StreamCut},
 		Storms: 12, Habits: true, HTTP: true, Crons: true, Limited: []int{1, 2},
 		Kinds: append(slices.Clone(usual), Weight{checker.Pause, 40}, Weight{checker.Resume, 20})}
 	// Quiet is without faults: every run is attempted once.
@@ -69,7 +72,8 @@ var (
 )
 
 // Profiles are all profiles by name.
-var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.Name: Clocks, Cluster.Name: Cluster, Moves.Name: Moves,
+var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.Name: Clocks,
+	Cluster.Name: Cluster, Moves.Name: Moves,
 	Permits.Name: Permits, Torn.Name: Torn, Bars.Name: Bars, Ends.Name: Ends, Stops.Name: Stops, Lapses.Name: Lapses,
 	Doubts.Name: Doubts, Pauses.Name: Pauses, Failovers.Name: Failovers}
 
@@ -148,11 +152,13 @@ func (g *generator) workers() {
 		credits, p.Slots = 1+g.r.IntN(2), 1
 	}
 	for i := range 3 {
-		p.Workers = append(p.Workers, Worker{Name: fmt.Sprintf("worker%d", i), Namespace: "default", Queues: queues, Credits: credits,
+		p.Workers = append(p.Workers, Worker{Name: fmt.Sprintf("worker%d", i), Namespace: "default",
+			Queues: queues, Credits: credits,
 			To: to, Good: !g.Habits, Near: i == 2, From: g.between(0, 200*time.Millisecond)})
 	}
 	for i := range 2 {
-		p.Workers = append(p.Workers, Worker{Name: fmt.Sprintf("tenant%d", i), Namespace: "tenant", Queues: queues, Credits: credits,
+		p.Workers = append(p.Workers, Worker{Name: fmt.Sprintf("tenant%d", i), Namespace: "tenant",
+			Queues: queues, Credits: credits,
 			To: to, Good: !g.Habits})
 	}
 	if g.Habits { // its stream outlives what it has done: what that has left behind is seen
@@ -169,7 +175,8 @@ const afterEnd = 2 * time.Second
 
 func (g *generator) habits() {
 	for _, h := range []Habit{
-		{Fails, 0.12}, {Permanent, 0.03}, {Later, 0.03}, {Twice, 0.05}, {Hangs, 0.04}, {Crashes, 0.02}, {Leaves, 0.02}, {MadeUp, 0.03},
+		{Fails, 0.12}, {Permanent, 0.03}, {Later, 0.03}, {Twice, 0.05}, {Hangs, 0.04}, {Crashes,
+			0.02}, {Leaves, 0.02}, {MadeUp, 0.03},
 		{LongHeartbeats, 0.05}, {Forgets, 0.03}, {Progresses, 0.04}, {Reschedules, 0.04},
 		{Answers500, 0.12}, {Answers429, 0.03}, {Answers202, 0.1}, {Answers202No, 0.03}, {Answers410, 0.01}, {Answers422, 0.03},
 		{HangsHTTP, 0.03}, {CutsHTTP, 0.05},

@@ -10,15 +10,19 @@ import (
 // The profiles of a cluster.
 var (
 	// Cluster is everything that can befall several nodes.
-	Cluster = Profile{Name: "cluster", Busy: 40 * time.Second, Calm: 45 * time.Second, Ops: 80, Storms: 6, Habits: true, HTTP: true, Crons: true,
-		Kinds: usual, Cluster: true, Faults: []FaultKind{Cut, CutStore, CutStore, Halt, Halt, Kill, Kill, Kill, Departs, Departs, Clock, SlowStore,
+	Cluster = Profile{Name: "cluster", Busy: 40 * time.Second, Calm: 45 * time.Second, Ops: 80, Storms: 6,
+		Habits: true, HTTP: true, Crons: true,
+		Kinds: usual, Cluster: true, Faults: []FaultKind{Cut, CutStore, CutStore, Halt, Halt, Kill, Kill,
+			Kill, Departs, Departs, Clock, SlowStore,
 			StoreRefuses, LostAcks, ReadsFail, LeasesFail, StreamCut, EndpointDown, EndpointCut}}
 	// Moves is a cluster whose nodes come and leave in order, and in which nothing goes wrong: every run is
 	// attempted once.
-	Moves = Profile{Name: "moves", Busy: 40 * time.Second, Calm: 25 * time.Second, Ops: 60, Storms: 4, Crons: true, HTTP: true, Kinds: usual,
+	Moves = Profile{Name: "moves", Busy: 40 * time.Second, Calm: 25 * time.Second, Ops: 60, Storms: 4,
+		Crons: true, HTTP: true, Kinds: usual,
 		Cluster: true, Faults: []FaultKind{Departs}}
 	// Bars is a cluster of which a node lives, and cannot claim or commit: the others do all the work.
-	Bars = Profile{Name: "bars", Busy: 40 * time.Second, Calm: 45 * time.Second, Ops: 60, Storms: 2, Crons: true, HTTP: true, Kinds: usual,
+	Bars = Profile{Name: "bars", Busy: 40 * time.Second, Calm: 45 * time.Second, Ops: 60, Storms: 2,
+		Crons: true, HTTP: true, Kinds: usual,
 		Cluster: true, Faults: []FaultKind{Barred}}
 	// Ends is a cluster whose nodes are all told to end at about the same time.
 	Ends = Profile{Name: "ends", Busy: 40 * time.Second, Calm: 25 * time.Second, Ops: 60, Storms: 2, HTTP: true, Kinds: usual,
@@ -26,15 +30,18 @@ var (
 	// Permits is Moves with jobs half of which share a limit that is raised and lowered all the time: they
 	// wait for each other in partitions of several nodes, and the partition that hands the tokens out moves
 	// as the others do.
-	Permits = Profile{Name: "tokens", Busy: 40 * time.Second, Calm: 40 * time.Second, Ops: 80, Storms: 4, HTTP: true, Kinds: limiting,
+	Permits = Profile{Name: "tokens", Busy: 40 * time.Second, Calm: 40 * time.Second, Ops: 80, Storms: 4,
+		HTTP: true, Kinds: limiting,
 		Cluster: true, Faults: []FaultKind{Departs}, Limited: []int{0, 1, 1, 2, 2, 3, 5}, Work: 1500 * time.Millisecond}
 	// Torn is Tokens with everything that can befall the nodes.
-	Torn = Profile{Name: "torn", Busy: 40 * time.Second, Calm: 45 * time.Second, Ops: 80, Storms: 6, HTTP: true, Kinds: limiting, Cluster: true,
+	Torn = Profile{Name: "torn", Busy: 40 * time.Second, Calm: 45 * time.Second, Ops: 80, Storms: 6,
+		HTTP: true, Kinds: limiting, Cluster: true,
 		Faults: Cluster.Faults, Habits: true, Limited: Permits.Limited, Work: Permits.Work}
 )
 
 // limiting are the operations of clients where it is limits that are of interest.
-var limiting = []Weight{{checker.Put, 40}, {checker.Patch, 4}, {checker.Delete, 4}, {checker.Pause, 3}, {checker.Resume, 6}, {checker.Trigger, 25},
+var limiting = []Weight{{checker.Put, 40}, {checker.Patch, 4}, {checker.Delete, 4}, {checker.Pause, 3},
+	{checker.Resume, 6}, {checker.Trigger, 25},
 	{checker.Cancel, 5}, {checker.Get, 2}, {checker.Skip, 2}, {checker.BatchPut, 2}, {checker.PutNamespace, 20}}
 
 // clusterTTL is how long leases of partitions and members last: as in the product.

@@ -12,7 +12,8 @@ func (g *generator) job(at time.Duration) *checker.Job {
 	g.payloads++
 	j := &checker.Job{
 		Payload: fmt.Sprintf("p%d", g.payloads), Lease: time.Duration(2+g.r.IntN(6)) * time.Second, KeepRuns: 1000,
-		Priority: pick(g.r, "", "critical", "high", "low"), Queue: pick(g.r, queues...), Policy: g.policy(), Timeout: 20 * time.Second,
+		Priority: pick(g.r, "", "critical", "high", "low"), Queue: pick(g.r,
+			queues...), Policy: g.policy(), Timeout: 20 * time.Second,
 	}
 	if g.HTTP && g.oneIn(4) {
 		j.Queue = "http://" + pick(g.r, g.plan.Endpoints...) + "/run"
@@ -81,7 +82,8 @@ func (g *generator) cron() string {
 	case 1:
 		return fmt.Sprintf("%d,%d * * * * *", g.r.IntN(30), 30+g.r.IntN(30))
 	case 2: // a fixed time in what a gap swallows, or what comes twice
-		return pick(g.r, "0 2 * * *", "30 2 * * *", "0 30 2 * * *", "15 0 3 * * *", "*/10 0 3 * * *", "59 59 1 * * *", "5 0 2 * * *")
+		return pick(g.r, "0 2 * * *", "30 2 * * *", "0 30 2 * * *", "15 0 3 * * *", "*/10 0 3 * * *",
+			"59 59 1 * * *", "5 0 2 * * *")
 	}
 	return fmt.Sprintf("%d/3 * * * * *", g.r.IntN(5))
 }

@@ -37,7 +37,8 @@ func macKey() []byte {
 
 // luck is that of one attempt: it hangs on what is run, not on who runs it when.
 func (w *world) luck(what string, r *carillon.Run, nth int) *rand.Rand {
-	return w.chance.about(what+r.Namespace+"/"+r.Job, uint64(r.Scheduled.UnixNano()), uint64(r.Cause), uint64(r.Attempt), uint64(nth))
+	return w.chance.about(what+r.Namespace+"/"+r.Job, uint64(r.Scheduled.UnixNano()), uint64(r.Cause),
+		uint64(r.Attempt), uint64(nth))
 }
 
 // habit draws what goes wrong with an attempt; "" is nothing.
@@ -56,7 +57,8 @@ func (w *world) habit(luck *rand.Rand, among map[string]bool) string {
 }
 
 // workerHabits are those that treat knows.
-var workerHabits = map[string]bool{Fails: true, Permanent: true, Later: true, Twice: true, Hangs: true, Crashes: true, Leaves: true,
+var workerHabits = map[string]bool{Fails: true, Permanent: true, Later: true, Twice: true, Hangs: true,
+	Crashes: true, Leaves: true,
 	MadeUp: true, LongHeartbeats: true, Forgets: true, Progresses: true, Reschedules: true}
 
 // among are the habits of a worker: one that stays to the end does not go before.
@@ -148,7 +150,8 @@ func (k *worker) forge(c *conn, r *carillon.Run) {
 		i := k.w.rec.Sent(checker.Result{RunID: r.ID, Token: t, Number: r.Attempt, Kind: checker.Fabricated})
 		k.sent[t] = append(k.sent[t], i)
 		k.mu.Unlock()
-		k.send(c.node.number, carillon.WorkRequest{Results: []carillon.Result{{Token: t, RunID: r.ID, Outcome: carillon.OutcomeSuccess}}})
+		k.send(c.node.number, carillon.WorkRequest{Results: []carillon.Result{{Token: t, RunID: r.ID,
+			Outcome: carillon.OutcomeSuccess}}})
 	}
 }
 
@@ -159,7 +162,8 @@ func (k *worker) takeLong(c *conn, r *carillon.Run, luck *rand.Rand, habit strin
 			return
 		}
 		if habit == Progresses && luck.IntN(2) == 0 {
-			k.report(c, r, carillon.Result{Outcome: carillon.OutcomeProgress, Progress: carillon.Progress{Percent: float64(luck.IntN(100))}})
+			k.report(c, r, carillon.Result{Outcome: carillon.OutcomeProgress,
+				Progress: carillon.Progress{Percent: float64(luck.IntN(100))}})
 		}
 		k.w.rec.Heartbeat(checker.Heartbeat{RunID: r.ID, Token: r.Token})
 		k.send(c.node.number, carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: r.Token, RunID: r.ID}}})

@@ -13,7 +13,8 @@ import (
 func jobOf(namespace, name string, s *checker.Job) carillon.Job {
 	j := carillon.Job{
 		Namespace: namespace, Name: name, Schedule: s.Schedule, TimeZone: s.Zone, Repeats: s.Repeats, Jitter: s.Jitter,
-		Data: carillon.Bytes([]byte(s.Payload), carillon.ContentTypeBinary), FailurePolicy: policyOf(s.Policy), Timeout: s.Timeout,
+		Data: carillon.Bytes([]byte(s.Payload),
+			carillon.ContentTypeBinary), FailurePolicy: policyOf(s.Policy), Timeout: s.Timeout,
 		Lease: s.Lease, CatchUpLimit: s.CatchUpLimit, CatchUpWindow: s.CatchUpWindow, ConcurrencyKey: s.ConcurrencyKey, DependsOn: s.After,
 		Paused: s.Paused, History: carillon.History{Runs: s.KeepRuns},
 		Overlap: word[carillon.Overlap](s.Overlap), Misfire: word[carillon.Misfire](s.Misfire),

@@ -32,7 +32,10 @@ var (
 var clusterMutants = []mutant{
 	{"a write of a deposed owner lands", breaking, []string{"S7"}, disk(unfenced)},
 	{"a node that hands over goes on to deliver", moving, []string{"S10", "S7", "S9", "S2"}, func(*sim.Plan) sim.Mutant {
-		return sim.Mutant{Local: func(l cluster.Local, s store.Store, node string) cluster.Local { return &clinging{l, s.Leaser(), node} }}
+		return sim.Mutant{Local: func(l cluster.Local, s store.Store,
+			node string) cluster.Local {
+			return &clinging{l, s.Leaser(), node}
+		}}
 	}},
 	{"what may have been done is done again", breaking, []string{"S2", "S3", "S8"}, func(*sim.Plan) sim.Mutant {
 		return sim.Mutant{Peer: func(p cluster.Peer) cluster.Peer { return hopeful{p} }}
@@ -52,16 +55,18 @@ var clusterMutants = []mutant{
 	{"a lowered limit is not told to those that have permits", sim.Permits, []string{"S9", "L1"}, func(*sim.Plan) sim.Mutant {
 		return sim.Mutant{Peers: func(p engine.Partitions) engine.Partitions { return lenient{p} }}
 	}},
-	{"what a partition keeps of a limit does not cross", sim.Cluster, []string{"S9", "L1"}, wire(func(m *peerv1.AskTokensRequest) {
-		for _, a := range m.GetAsks() {
-			a.Hold = 0
-		}
-	})},
-	{"how many permits are given does not cross", sim.Cluster, []string{"L1", "S2", "S3"}, wire(func(m *peerv1.GiveTokensRequest) {
-		for _, g := range m.GetGrants() {
-			g.N = 0
-		}
-	})},
+	{"what a partition keeps of a limit does not cross", sim.Cluster, []string{"S9", "L1"},
+		wire(func(m *peerv1.AskTokensRequest) {
+			for _, a := range m.GetAsks() {
+				a.Hold = 0
+			}
+		})},
+	{"how many permits are given does not cross", sim.Cluster, []string{"L1", "S2", "S3"},
+		wire(func(m *peerv1.GiveTokensRequest) {
+			for _, g := range m.GetGrants() {
+				g.N = 0
+			}
+		})},
 	{"beats do not cross", sim.Cluster, []string{"S10"}, wire(func(m *peerv1.HearRequest) { m.Heartbeats = nil })},
 	{"that a failure is for good does not cross", sim.Cluster, []string{"I11"}, wire(func(m *peerv1.HearRequest) {
 		for _, r := range m.GetReports() {

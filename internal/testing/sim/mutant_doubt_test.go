@@ -12,7 +12,8 @@ import (
 // doubtMutants are aimed at attempts of which the store knows nothing when their owner is killed.
 var doubtMutants = []mutant{
 	{"a term leaves nothing in doubt", killing, []string{"S12", "S2"}, batches(func(b *store.Batch) {
-		b.MetaRecords = slices.DeleteFunc(slices.Clone(b.MetaRecords), func(s store.MetaRecord) bool { return s.Kind == store.KindTerms })
+		b.MetaRecords = slices.DeleteFunc(slices.Clone(b.MetaRecords),
+			func(s store.MetaRecord) bool { return s.Kind == store.KindTerms })
 	})},
 	{"nothing is in doubt of what was written before", killing, []string{"S12", "S2"}, batches(func(b *store.Batch) {
 		for i := range b.Puts {

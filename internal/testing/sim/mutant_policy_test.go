@@ -27,12 +27,15 @@ func weighted(p sim.Profile, faults []sim.FaultKind, more ...sim.Weight) sim.Pro
 // releases, backfills, wrong clocks and endpoints that are down.
 var policyMutants = []mutant{
 	{"a pause lets one more run begin", quiet, []string{"S2"}, api(func(s sim.Scheduler) sim.Scheduler { return tardy{s} })},
-	{"a pause lets one more run begin after a kill", sim.Pauses, []string{"S2"}, api(func(s sim.Scheduler) sim.Scheduler { return tardy{s} })},
+	{"a pause lets one more run begin after a kill", sim.Pauses, []string{"S2"},
+		api(func(s sim.Scheduler) sim.Scheduler { return tardy{s} })},
 	{"a patch of a note is a put", weighted(quiet, nil, sim.Weight{Kind: checker.Patch, N: 40}), []string{"S2", "S12"},
 		api(func(s sim.Scheduler) sim.Scheduler { return rearmed{s} })},
-	{"attempts are counted with another batch", weighted(killing, nil, sim.Weight{Kind: checker.Trigger, N: 20}), []string{"S16"}, batches(drifting)},
+	{"attempts are counted with another batch",
+		weighted(killing, nil, sim.Weight{Kind: checker.Trigger, N: 20}), []string{"S16"}, batches(drifting)},
 	{"a skip passes over two times", quiet, []string{"S12"}, api(func(s sim.Scheduler) sim.Scheduler { return hasty{s} })},
-	{"every resume catches up", weighted(quiet, nil, sim.Weight{Kind: checker.Pause, N: 20}, sim.Weight{Kind: checker.Resume, N: 20}), []string{"S2", "S12"},
+	{"every resume catches up", weighted(quiet, nil, sim.Weight{Kind: checker.Pause, N: 20},
+		sim.Weight{Kind: checker.Resume, N: 20}), []string{"S2", "S12"},
 		api(func(s sim.Scheduler) sim.Scheduler { return eager{s} })},
 	{"what is to be replaced goes on", chaos, []string{"S9"}, edit(func(j *carillon.Job) {
 		if j.Overlap == carillon.OverlapReplace {
@@ -48,8 +51,10 @@ var policyMutants = []mutant{
 	{"no permit is ever free", chaos, []string{"L1", "S3"}, api(func(s sim.Scheduler) sim.Scheduler { return stingy{s} })},
 	{"a release is lost", chaos, []string{"S3"}, dependents(batches(func(b *store.Batch) { setWaits(b, false) }))},
 	{"a dependent begins again on the same success", chaos, []string{"S12"}, batches(func(b *store.Batch) { setWaits(b, true) })},
-	{"a backfill leaves its last time out", quiet, []string{"S12", "S3"}, api(func(s sim.Scheduler) sim.Scheduler { return sparing{s} })},
-	{"a backfill runs a time twice after a crash", weighted(killing, nil, sim.Weight{Kind: checker.Backfill, N: 20}), []string{"S10", "S4", "S12", "S11", "S3"},
+	{"a backfill leaves its last time out", quiet, []string{"S12", "S3"},
+		api(func(s sim.Scheduler) sim.Scheduler { return sparing{s} })},
+	{"a backfill runs a time twice after a crash",
+		weighted(killing, nil, sim.Weight{Kind: checker.Backfill, N: 20}), []string{"S10", "S4", "S12", "S11", "S3"},
 		disk(unplaced)},
 	{"a clock that is wrong is more wrong than it was", weighted(chaos, []sim.FaultKind{sim.Clock}), []string{"S1"},
 		func(*sim.Plan) sim.Mutant { return sim.Mutant{Clock: time.Second} }},
@@ -233,7 +238,8 @@ func unplaced(p *sim.Plan, _ store.Store) func(store.Store) store.Store {
 		for _, f := range p.Faults {
 			if f.Kind == sim.Kill && since < f.At && f.At-since < time.Second {
 				other := *b
-				other.MetaRecords = slices.DeleteFunc(slices.Clone(b.MetaRecords), func(s store.MetaRecord) bool { return s.Kind == store.KindBackfill })
+				other.MetaRecords = slices.DeleteFunc(slices.Clone(b.MetaRecords),
+					func(s store.MetaRecord) bool { return s.Kind == store.KindBackfill })
 				return sh.Apply(ctx, &other)
 			}
 		}

@@ -41,22 +41,30 @@ var mutants = []mutant{
 	{"half a batch is applied", chaos, nil, disk(halves)},
 	{"overdue records are not seen after a takeover", chaos, []string{"S3", "L1"}, disk(blind)},
 	{"the clock runs ahead", quiet, []string{"S1"}, func(*sim.Plan) sim.Mutant { return sim.Mutant{Clock: 2 * time.Second} }},
-	{"the clock runs behind", quiet, []string{"L1", "S3"}, func(*sim.Plan) sim.Mutant { return sim.Mutant{Clock: -5 * time.Second} }},
+	{"the clock runs behind", quiet, []string{"L1", "S3"},
+		func(*sim.Plan) sim.Mutant { return sim.Mutant{Clock: -5 * time.Second} }},
 	{"a result does not name its attempt", chaos, []string{"S5"}, anyAttempt},
 	{"a repeated result gets another answer", chaos, []string{"S5"}, sink(func(s dispatch.Sink) dispatch.Sink {
 		return &moody{Sink: s, seen: map[string]bool{}}
 	})},
-	{"a pause is acknowledged and not made", quiet, []string{"S2", "S3", "S8"}, api(func(s sim.Scheduler) sim.Scheduler { return pauseless{s} })},
-	{"a delete is acknowledged and not made", quiet, []string{"S2", "S3", "S8"}, api(func(s sim.Scheduler) sim.Scheduler { return deleteless{s} })},
-	{"a put is acknowledged and lost", quiet, []string{"S3", "S8"}, api(func(s sim.Scheduler) sim.Scheduler { return &putless{Scheduler: s} })},
-	{"a trigger is acknowledged and lost", quiet, []string{"S3"}, api(func(s sim.Scheduler) sim.Scheduler { return triggerless{s} })},
-	{"daylight saving is taken literally", sim.Clocks, []string{"S2", "S3"}, edit(func(j *carillon.Job) { j.DST = carillon.DSTLiteral })},
+	{"a pause is acknowledged and not made", quiet, []string{"S2", "S3", "S8"},
+		api(func(s sim.Scheduler) sim.Scheduler { return pauseless{s} })},
+	{"a delete is acknowledged and not made", quiet, []string{"S2", "S3", "S8"},
+		api(func(s sim.Scheduler) sim.Scheduler { return deleteless{s} })},
+	{"a put is acknowledged and lost", quiet, []string{"S3", "S8"},
+		api(func(s sim.Scheduler) sim.Scheduler { return &putless{Scheduler: s} })},
+	{"a trigger is acknowledged and lost", quiet, []string{"S3"},
+		api(func(s sim.Scheduler) sim.Scheduler { return triggerless{s} })},
+	{"daylight saving is taken literally", sim.Clocks, []string{"S2", "S3"},
+		edit(func(j *carillon.Job) { j.DST = carillon.DSTLiteral })},
 	{"the retry delay is ignored", chaos, []string{"I11"}, edit(func(j *carillon.Job) {
 		j.FailurePolicy.Interval, j.FailurePolicy.Initial = 0, time.Millisecond
 	})},
-	{"attempts are counted again after a restart", chaos, []string{"I11", "S11", "S2"}, seen(func(r *store.Record) { r.State.Run.Attempt = 0 })},
+	{"attempts are counted again after a restart", chaos, []string{"I11", "S11", "S2"},
+		seen(func(r *store.Record) { r.State.Run.Attempt = 0 })},
 	{"runs overlap", chaos, []string{"S9"}, edit(func(j *carillon.Job) { j.Overlap = carillon.OverlapAllow })},
-	{"all missed times are made up for", chaos, []string{"S12"}, edit(func(j *carillon.Job) { j.Misfire, j.CatchUpLimit = carillon.MisfireAll, 0 })},
+	{"all missed times are made up for", chaos, []string{"S12"},
+		edit(func(j *carillon.Job) { j.Misfire, j.CatchUpLimit = carillon.MisfireAll, 0 })},
 	{"what did not run is not recorded", chaos, []string{"S3", "S12"}, batches(func(b *store.Batch) {
 		b.Runs = slices.DeleteFunc(slices.Clone(b.Runs), func(r store.RunRecord) bool { return r.Status == carillon.RunSkipped })
 	})},
@@ -83,7 +91,8 @@ var mutants = []mutant{
 		return &stale{Scheduler: s, last: map[carillon.Key]carillon.Data{}}
 	})},
 	{"a cancelled run goes on", chaos, []string{"S3", "S12"}, api(func(s sim.Scheduler) sim.Scheduler { return cancelless{s} })},
-	{"an epoch is given twice", chaos, []string{"S6"}, disk(func(*sim.Plan, store.Store) func(store.Store) store.Store { return frozen })},
+	{"an epoch is given twice", chaos, []string{"S6"},
+		disk(func(*sim.Plan, store.Store) func(store.Store) store.Store { return frozen })},
 }
 
 // api plants a bug in what clients call.

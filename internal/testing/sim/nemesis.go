@@ -12,7 +12,8 @@ import (
 
 // cluster reports whether a fault makes sense only among several nodes.
 func (f *Fault) cluster() bool {
-	return slices.Contains([]FaultKind{Cut, CutStore, Halt, Departs, ComesLate, EndpointCut, Barred, AllLeave, Lapse, Failover}, f.Kind)
+	return slices.Contains([]FaultKind{Cut, CutStore, Halt, Departs, ComesLate, EndpointCut, Barred, AllLeave,
+		Lapse, Failover}, f.Kind)
 }
 
 // late reports whether a node is not there in the beginning.

@@ -69,8 +69,9 @@ func (n *node) start(ctx context.Context) error {
 	name := fmt.Sprintf("%s.%d", n.name(), number)
 	m := &n.w.options.Mutant
 	disk := store.Store(&audit{Store: n.w.disk, life: name, log: n.w.log})
-	l := &life{node: n, over: make(chan struct{}), store: &faultyStore{Store: disk, chance: n.w.chance, faults: &n.faults, gate: &n.gate,
-		node: n.number, members: n.w.plan.cluster(), flying: &n.ends}}
+	l := &life{node: n, over: make(chan struct{}),
+		store: &faultyStore{Store: disk, chance: n.w.chance, faults: &n.faults, gate: &n.gate,
+			node: n.number, members: n.w.plan.cluster(), flying: &n.ends}}
 	config := engine.Config{
 		Store: wrap(m.Store, store.Store(l.store)), Node: n.name(), Now: n.now, Random: n.w.dice,
 		Partition: n.w.options.Partition, Lanes: n.lanes(),
@@ -82,9 +83,11 @@ func (n *node) start(ctx context.Context) error {
 	}
 	if n.w.plan.cluster() {
 		l.nonce = n.w.chance.about("process", uint64(n.number), uint64(number)).Uint64() | 1
-		l.member = cluster.New(cluster.Config{Member: store.Member{ID: n.name(), Address: n.name(), Nonce: l.nonce}, Store: config.Store,
+		l.member = cluster.New(cluster.Config{Member: store.Member{ID: n.name(), Address: n.name(),
+			Nonce: l.nonce}, Store: config.Store,
 			Dial: l.dial, TTL: n.w.plan.LeaseTTL, Now: n.now, Enter: n.enter})
-		config.Standby, config.Peers, config.LeaseTTL = true, wrap(m.Peers, engine.Partitions(l.member.Router())), n.w.plan.LeaseTTL
+		config.Standby, config.Peers, config.LeaseTTL = true, wrap(m.Peers,
+			engine.Partitions(l.member.Router())), n.w.plan.LeaseTTL
 		config.Announce, config.MayClaim = l.member.Announce, l.member.MayClaim
 	}
 	l.engine = engine.New(config)
@@ -93,9 +96,10 @@ func (n *node) start(ctx context.Context) error {
 	}
 	l.api = wrap(m.API, l.scheduler())
 	l.hub = dispatch.New(wrap(m.Sink, dispatch.Sink(l.engine)), dispatch.Options{
-		Accept:     sessions.Accept(sessions.Options{}),
-		Transports: map[string]dispatch.Transport{"http": httptarget.New(httptarget.Options{Dial: n.dial, Now: n.now, Enter: n.attempt})},
-		Now:        n.now,
+		Accept: sessions.Accept(sessions.Options{}),
+		Transports: map[string]dispatch.Transport{"http": httptarget.New(httptarget.Options{Dial: n.dial,
+			Now: n.now, Enter: n.attempt})},
+		Now: n.now,
 	})
 	if err := l.engine.Start(ctx, wrap(m.Dispatcher, engine.Dispatcher(l.hub))); err != nil {
 		return errors.Join(fmt.Errorf("start: %w", err), l.hub.Close())

@@ -221,7 +221,8 @@ func (s *tally) enough(t *testing.T, n int) {
 	}
 	need("unknown puts that were applied", s.applied, 1)
 	need("unknown puts that were not", s.lost, n/300) // about one in 80 seeds
-	for _, kind := range []sim.FaultKind{sim.SlowStore, sim.StoreRefuses, sim.LostAcks, sim.ReadsFail, sim.LeasesFail, sim.Kill, sim.Clock,
+	for _, kind := range []sim.FaultKind{sim.SlowStore, sim.StoreRefuses, sim.LostAcks, sim.ReadsFail,
+		sim.LeasesFail, sim.Kill, sim.Clock,
 		sim.StreamCut, sim.EndpointDown} {
 		need("faults of kind "+string(kind), s.faults[string(kind)], n/20)
 	}
@@ -293,7 +294,8 @@ func TestWithoutFaultsEveryRunIsDeliveredOnce(t *testing.T) {
 		for k := range h.Attempts {
 			a := &h.Attempts[k]
 			edited := slices.ContainsFunc(h.Ops, func(o checker.Op) bool { // what fences an attempt, or asks for another
-				again := o.Kind == checker.Put || o.Kind == checker.Patch || o.Kind == checker.BatchPut || o.Kind == checker.Redrive
+				again := o.Kind == checker.Put || o.Kind == checker.Patch || o.Kind == checker.BatchPut ||
+					o.Kind == checker.Redrive
 				return again && o.Job == a.Job && o.Namespace == a.Namespace && o.Return.After(a.Scheduled)
 			})
 			if a.Number != 1 && !edited {

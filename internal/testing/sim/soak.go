@@ -188,7 +188,8 @@ func (s *soak) work(ctx context.Context, i int) {
 		send = carillon.WorkRequest{}
 		for k := range msg.Runs {
 			s.note(&msg.Runs[k])
-			send.Results = append(send.Results, carillon.Result{Token: msg.Runs[k].Token, RunID: msg.Runs[k].ID, Outcome: carillon.OutcomeSuccess})
+			send.Results = append(send.Results,
+				carillon.Result{Token: msg.Runs[k].Token, RunID: msg.Runs[k].ID, Outcome: carillon.OutcomeSuccess})
 		}
 		if n := len(msg.Runs); n > 0 {
 			send.Credits = []carillon.Credit{{Queue: "soak", N: n}}
@@ -218,9 +219,11 @@ func (s *soak) sample(at time.Duration) Sample {
 	runtime.ReadMemStats(&m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	x := Sample{At: at, Heap: m.HeapAlloc, Goroutines: runtime.NumGoroutine(), Resident: s.engine.Stats().Resident, Left: s.put - s.done}
+	x := Sample{At: at, Heap: m.HeapAlloc, Goroutines: runtime.NumGoroutine(),
+		Resident: s.engine.Stats().Resident, Left: s.put - s.done}
 	if s.o.Logf != nil {
-		s.o.Logf("%v: %d jobs, %d left, %d resident, heap %.1f MiB, %d goroutines", at.Round(time.Second), s.put, x.Left, x.Resident,
+		s.o.Logf("%v: %d jobs, %d left, %d resident, heap %.1f MiB, %d goroutines", at.Round(time.Second),
+			s.put, x.Left, x.Resident,
 			float64(x.Heap)/(1<<20), x.Goroutines)
 	}
 	return x

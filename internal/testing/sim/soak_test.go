@@ -27,7 +27,8 @@ func TestSoak(t *testing.T) {
 	var r sim.SoakResult
 	synctest.Test(t, func(t *testing.T) {
 		var err error
-		if r, err = sim.Soak(sim.SoakOptions{Seed: 1, Lasts: lasts, Rate: 116, Peak: 1000, Keep: soakKeep, Logf: t.Logf}); err != nil {
+		if r, err = sim.Soak(sim.SoakOptions{Seed: 1, Lasts: lasts, Rate: 116, Peak: 1000, Keep: soakKeep,
+			Logf: t.Logf}); err != nil {
 			t.Fatal(err)
 		}
 	})

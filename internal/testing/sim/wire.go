@@ -73,7 +73,8 @@ func (c *call) do(s *peer.Server) answer {
 	}
 	for _, m := range peerv1.PeerService_ServiceDesc.Methods {
 		if m.MethodName == c.method {
-			return answered(m.Handler(s, ctx, func(into any) error { return proto.Unmarshal(c.request, into.(proto.Message)) }, nil))
+			return answered(m.Handler(s, ctx,
+				func(into any) error { return proto.Unmarshal(c.request, into.(proto.Message)) }, nil))
 		}
 	}
 	return answer{broken: fmt.Errorf("sim: there is no method %q", c.method)}

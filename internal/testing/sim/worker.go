@@ -56,7 +56,8 @@ type conn struct {
 }
 
 func newWorker(w *world, i int) *worker {
-	return &worker{w: w, plan: &w.plan.Workers[i], actor: actorWorker + i, conns: map[int]*conn{}, sent: map[string][]int{}, met: map[string]int{}}
+	return &worker{w: w, plan: &w.plan.Workers[i], actor: actorWorker + i, conns: map[int]*conn{},
+		sent: map[string][]int{}, met: map[string]int{}}
 }
 
 // run is connected to all nodes until it leaves.
@@ -269,7 +270,8 @@ func (k *worker) begin(c *conn, r *carillon.Run) {
 }
 
 func attemptOf(r *carillon.Run, worker, tenant string) checker.Attempt {
-	return checker.Attempt{RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Cause: r.Cause.String(), Scheduled: r.Scheduled, Due: r.Due,
+	return checker.Attempt{RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Cause: r.Cause.String(),
+		Scheduled: r.Scheduled, Due: r.Due,
 		Number: r.Attempt, Token: r.Token, Payload: string(r.Data.Bytes), Backfill: r.Backfill, Worker: worker, Tenant: tenant,
 		InDoubt: r.InDoubt}
 }
