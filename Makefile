@@ -3,22 +3,22 @@
 .PHONY: build release test vet lint generate check smoke soak chaos chaos-cluster chaos-failover builds scenarios bench-peers dev clean
 
 build: ## the binary, in bin/
-	CGO_ENABLED=0 go build -trimpath -o bin/carillon ./cmd/carillon
+	CGO_ENABLED=0 go build -trimpath -o bin/carillon ./server/cmd/carillon
 
 release: ## the binary for a host: stripped, position-independent; it needs the system loader, which images from scratch lack
-	CGO_ENABLED=0 go build -trimpath -buildmode=pie -ldflags "-s -w" -o bin/carillon ./cmd/carillon
+	CGO_ENABLED=0 go build -trimpath -buildmode=pie -ldflags "-s -w" -o bin/carillon ./server/cmd/carillon
 
-test: ## go test ./... and everything else that CI does
+test: ## go test work and everything else that CI does
 	bash .ci/run
 
 vet: ## what the compiler does not see
-	go vet ./...
+	go vet work
 
 lint: ## the linters of .golangci.yml
-	go tool -modfile=tools/lint/go.mod golangci-lint run ./...
+	bash .ci/run lint
 
 generate: ## code from the .proto files, docs/cli.md from the commands
-	go generate ./...
+	go generate work
 
 check: ## fails if a generated file is not current
 	bash .ci/run generated
@@ -27,28 +27,28 @@ smoke: ## a short run of the load generator
 	bash .ci/run smoke
 
 chaos: ## a node killed 100 times under load; CYCLES=… and SEED=… for others
-	go test ./internal/testing/chaos -run TestKill -v -count 1 -timeout 2h -artifacts -outputdir $(CURDIR) -cycles $(or $(CYCLES),100) -seed $(or $(SEED),0)
+	go test ./server/internal/testing/chaos -run TestKill -v -count 1 -timeout 2h -artifacts -outputdir $(CURDIR) -cycles $(or $(CYCLES),100) -seed $(or $(SEED),0)
 
 chaos-cluster: ## three nodes on each store that is installed, 50 faults each; CYCLES=… and SEED=… for others
-	go test ./internal/testing/chaos -run TestCluster -v -count 1 -timeout 3h -cycles $(or $(CYCLES),50) -seed $(or $(SEED),$(shell date +%s))
+	go test ./server/internal/testing/chaos -run TestCluster -v -count 1 -timeout 3h -cycles $(or $(CYCLES),50) -seed $(or $(SEED),$(shell date +%s))
 
 chaos-failover: ## three nodes on a PostgreSQL pair that syncs each write, whose primary is killed again and again
-	go test ./internal/testing/chaos -run TestClusterPostgresFailover -v -count 1 -timeout 3h -cycles $(or $(CYCLES),20) -seed $(or $(SEED),$(shell date +%s))
+	go test ./server/internal/testing/chaos -run TestClusterPostgresFailover -v -count 1 -timeout 3h -cycles $(or $(CYCLES),20) -seed $(or $(SEED),$(shell date +%s))
 
 builds: ## this build and ten older ones in one cluster, on PostgreSQL and Redis; BUILDS=… for others; some 20 minutes
-	go test ./internal/testing/chaos -run TestBuilds -v -count 1 -timeout 3h -builds $(or $(BUILDS),10)
+	go test ./server/internal/testing/chaos -run TestBuilds -v -count 1 -timeout 3h -builds $(or $(BUILDS),10)
 
 scenarios: ## the scenarios with real nodes, as they are written, on each store that is installed
-	go test ./internal/testing/scenario -run 'TestS(04|05All|06|07|10W|10Si|11NodeK|12|17|18)' -v -count 1 -timeout 3h -divide 1 -stores postgres,redis
+	go test ./server/internal/testing/scenario -run 'TestS(04|05All|06|07|10W|10Si|11NodeK|12|17|18)' -v -count 1 -timeout 3h -divide 1 -stores postgres,redis
 
 soak: ## a simulated day of load, ten million jobs
-	go test ./internal/testing/sim -run 'TestSoak$$' -hours 24 -v -timeout 2h
+	go test ./server/internal/testing/sim -run 'TestSoak$$' -hours 24 -v -timeout 2h
 
 bench-peers: build ## Carillon beside other schedulers; SIZE=full for more, ARGS=--json for programs
-	go -C bench/peers run . --carillon $(CURDIR)/bin/carillon --size $(or $(SIZE),small) $(ARGS)
+	GOWORK=off go -C bench/peers run . --carillon $(CURDIR)/bin/carillon --size $(or $(SIZE),small) $(ARGS)
 
 dev: ## a node with sample jobs
-	go run ./cmd/carillon dev
+	go run ./server/cmd/carillon dev
 
 clean: ## what building and dev leave behind
 	rm -rf bin carillon-data

@@ -13,10 +13,10 @@ import (
 // Target is where runs are delivered: exactly one field is set.
 //
 // To add a kind: its type, Kind and checkTarget here; leased in resolve.go; its message in the API's protos
-// and internal/wire/target.go; its record in store/codec/target.go; its queue and its traits in
-// internal/partition (queue.go, target.go); a consumer, which internal/dispatch/sink.go describes: a
-// Transport if nobody connects for it, registered in internal/server/node.go; a flag in
-// cmd/carillon/job_fields.go.
+// and internal/wire/target.go; its record in server/store/codec/target.go; its queue and its traits in
+// server/internal/partition (queue.go, target.go); a consumer, which server/internal/dispatch/sink.go describes: a
+// Transport if nobody connects for it, registered in server/internal/server/node.go; a flag in
+// server/cmd/carillon/job_fields.go.
 type Target struct {
 	Worker *WorkerTarget
 	HTTP   *HTTPTarget

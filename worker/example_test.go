@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/embedded"
-	_ "github.com/carillonhq/carillon/store/memory"
+	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/worker"
 )
 
@@ -20,7 +19,7 @@ var errLocked = errors.New("locked")
 
 // A handler that says how far it is, and comes back later when it cannot go on.
 func ExampleProgress() {
-	s, err := embedded.Open(context.Background(), "memory:", embedded.Options{})
+	s, err := client.Dial("localhost:7070")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -39,12 +38,9 @@ func ExampleProgress() {
 		}
 		return nil
 	})
-	ctx, leave := context.WithCancel(context.Background())
-	leave() // an example has nothing to do
-	if err := errors.Join(w.Run(ctx), s.Close(context.Background())); err != nil {
+	if err := errors.Join(w.Run(context.Background()), s.Close()); err != nil {
 		fmt.Println(err)
 	}
-	// Output:
 }
 
 func importRow(context.Context, int) error { return nil }

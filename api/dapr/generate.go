@@ -2,4 +2,4 @@
 // They register under Dapr's names, so no program can link them together with Dapr's own Go packages.
 package dapr
 
-//go:generate go -C ../../tools tool buf generate --template buf.dapr.gen.yaml
+//go:generate env GOWORK=off go -C ../../tools tool buf generate --template buf.dapr.gen.yaml

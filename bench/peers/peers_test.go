@@ -17,7 +17,7 @@ func TestEveryPeerDoesTheWork(t *testing.T) {
 		t.Skip("it starts servers")
 	}
 	binary := filepath.Join(t.TempDir(), "carillon")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-o", binary, "./cmd/carillon").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-o", binary, "./server/cmd/carillon").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, c := range contestants(binary) {

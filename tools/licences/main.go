@@ -38,7 +38,7 @@ func run(out string) error {
 		}
 	}
 	var text bytes.Buffer
-	text.WriteString("Licences of what is linked into the binary carillon, besides its own. Made by go generate ./cmd/carillon.\n")
+	text.WriteString("Licences of what is linked into the binary carillon, besides its own. Made by go generate ./server/cmd/carillon.\n")
 	goLicence, err := os.ReadFile(filepath.Join(runtime.GOROOT(), "LICENSE"))
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func run(out string) error {
 // linked adds the modules of which something is linked on a system.
 func linked(system string, dirs map[string]string) error {
 	list := exec.Command("go", "list", "-deps", "-f",
-		"{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", "./cmd/carillon")
+		"{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", "./server/cmd/carillon")
 	list.Env = append(os.Environ(), "GOOS="+system, "GOARCH=amd64", "CGO_ENABLED=0")
 	list.Stderr = os.Stderr
 	out, err := list.Output()

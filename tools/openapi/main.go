@@ -6,7 +6,7 @@
 //
 // IN is the folder of those documents; it is removed. PROTOS is the folder of the .proto files. Everything
 // that is said here by name must be in the documents, so that nothing outlives what it was said of; tests of
-// internal/httpapi hold the result against the code.
+// server/internal/httpapi hold the result against the code.
 //
 //	main.go      reading, merging, writing
 //	schemas.go   what messages and enums look like in JSON

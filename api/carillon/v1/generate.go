@@ -2,5 +2,5 @@
 // generated. REST is its transcoding by the google.api.http annotations of scheduler.proto.
 package carillonv1
 
-//go:generate go -C ../../../tools tool buf generate --template buf.gen.yaml
-//go:generate go -C ../../../tools run ./openapi ../internal/httpapi/openapi.parts ../api ../internal/httpapi/openapi.json
+//go:generate env GOWORK=off go -C ../../../tools tool buf generate --template buf.gen.yaml
+//go:generate env GOWORK=off go -C ../../../tools run ./openapi ../server/internal/httpapi/openapi.parts ../api ../server/internal/httpapi/openapi.json

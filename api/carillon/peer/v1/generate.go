@@ -2,4 +2,4 @@
 // file besides this one is generated.
 package peerv1
 
-//go:generate go -C ../../../../tools tool buf generate --template buf.peer.gen.yaml
+//go:generate env GOWORK=off go -C ../../../../tools tool buf generate --template buf.peer.gen.yaml

@@ -1,9 +1,0 @@
-package engine
-
-import "github.com/carillonhq/carillon/internal/permit"
-
-// PermitsLeft describes what the limiter still holds; "" is nothing.
-func (e *Engine) PermitsLeft() (left string) {
-	e.limiter.locked(func(c *permit.Counter) { left = c.Left() })
-	return left
-}

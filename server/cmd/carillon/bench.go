@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/server/internal/testing/bench"
+)
+
+// newBench returns the command `carillon bench`.
+func newBench(a app) *cobra.Command {
+	cmd := newGroup("bench", "Measure a node under load",
+		newBenchSchedule(a), newBenchHerd(a), newBenchLive(a), newBenchSteady(a), newBenchRecurring(a),
+		newBenchHTTP(a), newBenchRestart(a),
+		newBenchGrowth(a), newBenchGoals(a), newBenchTakeover(a), newBenchForward(a))
+	cmd.Long = `Measure a node under load. Every bench keeps a ledger of its own of what should have run and what did; it fails if a
+run is missing, early or doubled, whatever the speed.
+
+With --spawn the node is a child process on a store of its own, which gives its CPU time too. Without it the bench uses the
+node at --server, whose CPU time it gives if --server-pid is known.`
+	return cmd
+}
+
+// benchFlags holds the flags of every bench.
+type benchFlags struct {
+	server      string
+	namespace   string
+	pid         int
+	spawn       bool
+	inProcess   bool
+	store       string
+	connections int
+	partitions  int
+	nodes       int
+	delay       time.Duration // on the way to the store, each way
+	profiles    string
+	debug       string // where the node at --server serves profiles
+	json        bool
+}
+
+func (f *benchFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.server, "server", defaultServer, "gRPC `address` of the node; environment CARILLON_SERVER")
+	flags.IntVar(&f.pid, "server-pid", 0, "process `id` of the node, for its CPU time and memory")
+	flags.BoolVar(&f.spawn, "spawn", false, "start a node for the bench, in a process of its own")
+	flags.BoolVar(&f.inProcess, "in-process", false, "start a node for the bench inside this process, without gRPC between")
+	flags.StringVar(&f.debug, "server-debug", "", "`address` at which the node serves profiles, its --debug-listen")
+	f.addStore(flags)
+	f.addCommon(flags)
+}
+
+// addStore adds the flags for the store of a node that the bench starts.
+func (f *benchFlags) addStore(flags *pflag.FlagSet) {
+	flags.StringVar(&f.store, "store", "",
+		"store of the node that is started, as for serve; default an empty folder, removed afterwards")
+	flags.IntVar(&f.nodes, "nodes", 1, "nodes that are started, on one store that several can share")
+	flags.DurationVar(&f.delay, "store-delay", 0,
+		"how much longer what nodes and the server of their store say to each other takes, each way")
+	flags.IntVar(&f.partitions, "partitions", 0,
+		"partitions of the node that is started, if its store is new; default as for serve")
+}
+
+// addCommon adds the flags of every bench.
+func (f *benchFlags) addCommon(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.namespace, "namespace", "n", carillon.DefaultNamespace, "`namespace` of the jobs")
+	flags.IntVar(&f.connections, "connections", 4, "connections to the node")
+	flags.StringVar(&f.profiles, "profile", "", "`folder` to write the node's profiles of what is measured to, for go tool pprof")
+	flags.BoolVar(&f.json, "json", false, "print the result as JSON")
+}
+
+// measure is one bench.
+type measure func(ctx context.Context, b *bench.Bench) (bench.Result, error)
+
+// newBenchRun returns the command of one bench.
+func newBenchRun(a app, use, short string, addFlags func(*pflag.FlagSet), run measure) *cobra.Command {
+	var f benchFlags
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			shown := newProgress(a.errs)
+			node, stop, err := f.node(cmd, a)
+			if err != nil {
+				return err
+			}
+			result, err := f.measure(cmd.Context(), node, shown, run)
+			shown.clear()
+			if err := errors.Join(err, stop()); err != nil {
+				return err
+			}
+			return f.print(a, &result)
+		},
+	}
+	addFlags(cmd.Flags())
+	f.add(cmd.Flags())
+	exclusive(cmd, "spawn", "in-process")
+	return cmd
+}
+
+func (f *benchFlags) measure(ctx context.Context, node bench.Node, shown *progress, run measure) (bench.Result, error) {
+	b, err := bench.Open(f.config(node, shown))
+	if err != nil {
+		return bench.Result{}, err
+	}
+	defer b.Close()
+	return run(ctx, b)
+}
+
+func (f *benchFlags) config(node bench.Node, shown *progress) bench.Config {
+	return bench.Config{Node: node, Namespace: f.namespace, Connections: f.connections, Profiles: f.profiles,
+		Progress: shown.show}
+}
+
+// node returns the node to put under load, as the flags say; stop ends it if it was started for the bench.
+func (f *benchFlags) node(cmd *cobra.Command, a app) (node bench.Node, stop func() error, err error) {
+	switch {
+	case f.spawn && (f.nodes > 1 || f.delay > 0):
+		fleet, err := f.fleet(cmd.Context(), a)
+		if err != nil {
+			return node, nil, err
+		}
+		return fleet.Node(dialBench), fleet.Close, nil
+	case f.spawn:
+		server, stop, err := f.spawned(cmd.Context(), a)
+		if err != nil {
+			return node, nil, err
+		}
+		node := server.Node(dialBench)
+		node.Throwaway = f.store == ""
+		return node, stop, nil
+	case f.inProcess:
+		return f.embedded(cmd.Context())
+	default:
+		if v := os.Getenv(envName("server")); v != "" && !cmd.Flags().Changed("server") {
+			f.server = v
+		}
+		connect := func() (bench.Conn, error) { return dialBench(f.server) }
+		return bench.Node{PID: f.pid, Debug: f.debug, Connect: connect}, func() error { return nil }, nil
+	}
+}
+
+// dialBench connects to a node.
+func dialBench(address string) (bench.Conn, error) { return client.Dial(address) }
+
+// spawned starts a node in a process of its own.
+func (f *benchFlags) spawned(ctx context.Context, a app) (*bench.Server, func() error, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	store, remove, err := f.storeURL()
+	if err != nil {
+		return nil, nil, err
+	}
+	server, err := bench.Spawn(ctx, bench.Program{Binary: self, Store: store, Partitions: f.partitions, Log: a.errs})
+	if err != nil {
+		return nil, nil, errors.Join(err, remove())
+	}
+	end := server.Stop
+	if f.store == "" {
+		end = server.Kill // its data is not needed
+	}
+	return server, func() error { return errors.Join(end(), remove()) }, nil
+}
+
+// storeURL returns the store of a node that the bench starts; remove removes it if it is a temporary one.
+func (f *benchFlags) storeURL() (url string, remove func() error, err error) {
+	if f.store != "" {
+		return f.store, func() error { return nil }, nil
+	}
+	dir, err := os.MkdirTemp("", "carillon-bench-")
+	return "pebble:" + dir, func() error { return os.RemoveAll(dir) }, err
+}
+
+// print prints a result, and returns an error if its ledger is not clean.
+func (f *benchFlags) print(a app, r *bench.Result) error {
+	var err error
+	if f.json {
+		err = printJSON(a.out, r)
+	} else {
+		err = printFields(a.out, resultFields(r))
+	}
+	if err == nil && !r.OK() {
+		return fmt.Errorf("%s: the ledger is not clean: %s", r.Bench, r.Ledger)
+	}
+	return err
+}
+
+func resultFields(r *bench.Result) []field {
+	fields := []field{
+		{"bench", r.Bench},
+		{"parameters", r.Parameters},
+		{"operations", fmt.Sprintf("%d in %.3f s", r.Operations, r.Seconds)},
+	}
+	if r.Rate > 0 {
+		fields = append(fields, field{"rate", fmt.Sprintf("%.0f/s", r.Rate)})
+	}
+	if r.Span > 0 {
+		fields = append(fields, field{"first run to last", fmt.Sprintf("%.3f s", r.Span)})
+	}
+	fields = append(fields, field{"latency of calls", quantilesText(r.Latency)},
+		field{"lateness of runs", quantilesText(r.Lateness)})
+	if r.CPU > 0 {
+		fields = append(fields, field{"server CPU", fmt.Sprintf("%.1f µs per operation", r.CPU)})
+	}
+	if r.Client > 0 {
+		fields = append(fields, field{"load generator CPU", fmt.Sprintf("%.1f µs per operation", r.Client)})
+	}
+	if r.Idle != nil {
+		fields = append(fields, field{"idle", fmt.Sprintf("%.2f %% of a core", 100**r.Idle)})
+	}
+	if r.RSS > 0 {
+		fields = append(fields, field{"server memory", fmt.Sprintf("%d MiB resident", r.RSS>>20)})
+	}
+	if r.Stalls != nil {
+		fields = append(fields, field{"stalls", r.Stalls.String()})
+	}
+	if r.Phases != nil {
+		fields = append(fields, field{"takeover", r.Phases.String()})
+	}
+	if r.Ledger != nil {
+		fields = append(fields, field{"ledger", r.Ledger.String()})
+	}
+	return append(fields, field{"notes", strings.Join(r.Notes, "; ")})
+}
+
+func quantilesText(q *bench.Quantiles) string {
+	if q == nil {
+		return ""
+	}
+	return fmt.Sprintf("p50 %.2f ms, p90 %.2f ms, p99 %.2f ms, p99.9 %.2f ms, max %.2f ms", q.P50, q.P90, q.P99, q.P999, q.Max)
+}

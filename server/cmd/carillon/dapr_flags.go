@@ -1,0 +1,191 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/daprtls"
+	"github.com/carillonhq/carillon/server/internal/server"
+)
+
+// daprFlags holds the flags of Dapr 1.18's scheduler, with its names and defaults, and some of Carillon's
+// own.
+type daprFlags struct {
+	id         string
+	listen     string
+	port       int
+	broadcast  string
+	logLevel   choice
+	logJSON    bool
+	logFile    string
+	mode       choice
+	kubeconfig string
+
+	healthzListen string
+	healthzPort   int
+	metrics       bool
+	metricsListen string
+	metricsPort   int
+
+	tls    bool
+	sentry daprtls.Sentry
+	files  daprtls.Files // Carillon's own
+
+	dataDir       string
+	etcdEmbed     bool
+	etcdEndpoints []string
+	etcdUsername  string
+	etcdPassword  string
+	etcdCluster   []string
+
+	store string // Carillon's own, like the rest
+	own   server.Config
+}
+
+// daprMode is the mode in which sentry, the cluster and the namespaces are those of Kubernetes.
+const daprMode = "kubernetes"
+
+// daprMaxPayload exceeds what etcd, and so Dapr's scheduler, accepts in one request with Dapr's settings.
+const daprMaxPayload = 4 << 20
+
+// daprDrainGrace is the time that Dapr's scheduler takes to leave.
+const daprDrainGrace = 5 * time.Second
+
+// newDaprFlags returns the flags with the words that they accept.
+func newDaprFlags() *daprFlags {
+	return &daprFlags{
+		logLevel: choice{words: []string{"info", "debug", "warn", "error", "fatal"}, anyCase: true},
+		mode:     choice{words: []string{"standalone", daprMode}},
+	}
+}
+
+// add declares all of the flags.
+func (f *daprFlags) add(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	f.addListeners(flags)
+	f.addSecurity(flags)
+	f.addEtcd(flags)
+	addIdle(flags)
+	f.addOwn(flags)
+}
+
+func (f *daprFlags) addListeners(flags *pflag.FlagSet) {
+	flags.IntVar(&f.port, "port", 50006, "port to take sidecars at; 0 picks a free one, also below")
+	flags.StringVar(&f.listen, "listen-address", "", "`address` to take sidecars at; default all of this machine")
+	flags.StringVar(&f.broadcast, "override-broadcast-host-port", "",
+		"`host:port` that sidecars are told to connect to; default where each has reached the node")
+	flags.IntVar(&f.healthzPort, "healthz-port", 8080, "port to answer /healthz at")
+	flags.StringVar(&f.healthzListen, "healthz-listen-address", "",
+		"`address` to answer /healthz at; default all of this machine")
+	flags.BoolVar(&f.metrics, "enable-metrics", true, "serve metrics")
+	flags.IntVar(&f.metricsPort, "metrics-port", 9090, "port to serve metrics at")
+	flags.StringVar(&f.metricsListen, "metrics-listen-address", "0.0.0.0",
+		"`address` to serve metrics at; if not given, --listen-address")
+	flags.StringVar(&f.id, "id", "dapr-scheduler-server-0", "`name` of this node, in the log and among the nodes of --store")
+	flags.Var(&f.logLevel, "log-level", "what to write to the log")
+	flags.BoolVar(&f.logJSON, "log-as-json", false, "write the log as JSON")
+	flags.StringVar(&f.logFile, "log-file", "", "`file` to append the log to; default standard error")
+}
+
+func (f *daprFlags) addSecurity(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.tls, "tls-enabled", false,
+		"let in only sidecars with a certificate of Dapr's sentry; always so with --mode kubernetes")
+	c := &f.sentry
+	flags.StringVar(&c.TrustDomain, "trust-domain", daprtls.DefaultTrustDomain, "trust `domain` of Dapr's control plane")
+	flags.StringVar(&c.TrustAnchorsFile, "trust-anchors-file", "/var/run/secrets/dapr.io/tls/ca.crt",
+		"`file` of the control plane's trust anchors")
+	flags.StringVar(&c.Address, "sentry-address", "",
+		"`host:port` of Dapr's sentry; default dapr-sentry.NAMESPACE.svc:443, with NAMESPACE from the environment")
+	flags.StringVar(&c.WriteTo, "identity-directory-write", "",
+		"`folder` to write the certificate, its key and the trust anchors to; default none")
+	flags.Var(&f.mode, "mode", "where Dapr runs")
+}
+
+func (f *daprFlags) addEtcd(flags *pflag.FlagSet) {
+	flags.StringVar(&f.dataDir, "etcd-data-dir", "./data", "`folder` in which jobs are kept, in a folder \"carillon\" of its own")
+	flags.BoolVar(&f.etcdEmbed, "etcd-embed", true, "must be true: an external etcd is not supported yet")
+	flags.StringSliceVar(&f.etcdEndpoints, "etcd-client-endpoints", nil, "not supported yet: `addresses` of an external etcd")
+	flags.StringVar(&f.etcdUsername, "etcd-client-username", "", "not supported yet: `name` for an external etcd")
+	flags.StringVar(&f.etcdPassword, "etcd-client-password", "", "not supported yet: `password` for an external etcd")
+	flags.StringSliceVar(&f.etcdCluster, "etcd-initial-cluster", []string{"dapr-scheduler-server-0=http://localhost:2380"},
+		"`members` of the cluster: one only, which is this node; several nodes need --store, and not this flag")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "",
+		"ignored: namespaces of Kubernetes are not watched; with --mode kubernetes only")
+}
+
+// idleFlag is a flag of Dapr's scheduler that has no effect here, and why.
+type idleFlag struct {
+	name string
+	def  any // its default; nil: the flag is declared elsewhere, since some of its values are refused
+	why  string
+}
+
+// idle lists them all.
+var idle = []idleFlag{
+	{"etcd-initial-cluster", nil, "one node is its own cluster"},
+	{"kubeconfig", nil, "the namespaces of Kubernetes are not watched"},
+	{"etcd-client-port", uint64(2379), "there is no etcd"},
+	{"etcd-client-listen-address", "localhost", "there is no etcd"},
+	{"etcd-space-quota", "9.2E", "jobs may fill the disk"},
+	{"etcd-compaction-mode", "revision", "the store compacts as it goes"},
+	{"etcd-compaction-retention", "1000000", "the store compacts as it goes"},
+	{"etcd-snapshot-count", uint64(100_000), "there is no etcd"},
+	{"etcd-max-snapshots", uint(10), "there is no etcd"},
+	{"etcd-max-wals", uint(10), "there is no etcd"},
+	{"etcd-backend-batch-limit", 10_000, "the store makes its own batches"},
+	{"etcd-backend-batch-interval", "100ms", "nothing is acknowledged before it is on disk"},
+	{"etcd-max-txn-ops", uint(10_000), "there is no etcd"},
+	{"etcd-experimental-bootstrap-defrag-threshold-megabytes", uint(100), "the store compacts as it goes"},
+	{"etcd-initial-election-tick-advance", false, "one node elects nobody"},
+	{"etcd-metrics", "basic", "there is no etcd"},
+	{"workers", uint32(2048), "deliveries are not bound to a number of goroutines"},
+}
+
+// addIdle declares the flags without effect with their types, so that a value that Dapr refuses is refused.
+func addIdle(flags *pflag.FlagSet) {
+	for _, f := range idle {
+		usage := "ignored: " + f.why
+		switch def := f.def.(type) {
+		case bool:
+			flags.Bool(f.name, def, usage)
+		case int:
+			flags.Int(f.name, def, usage)
+		case uint:
+			flags.Uint(f.name, def, usage)
+		case uint32:
+			flags.Uint32(f.name, def, usage)
+		case uint64:
+			flags.Uint64(f.name, def, usage)
+		case string:
+			flags.String(f.name, def, usage)
+		}
+	}
+}
+
+// addOwn declares the flags that Dapr's scheduler does not have.
+func (f *daprFlags) addOwn(flags *pflag.FlagSet) {
+	c := &f.own
+	flags.StringVar(&c.GRPC, "grpc-listen", "",
+		"`address` to take Carillon's own gRPC at, and the other nodes of a store that several share; default none")
+	flags.StringVar(&c.Advertise, "advertise", "",
+		"`host` or host:port at which the other nodes of the store reach this one; default where it listens, or this machine's name")
+	flags.DurationVar(&c.LeaseTTL, "lease-ttl", 0,
+		"how long the partitions of a dead node are left alone, on a store that nodes share; default 4s")
+	flags.StringVar(&c.HTTP, "http-listen", "", "`address` to take Carillon's own HTTP at; default none")
+	flags.BoolVar(&c.Insecure, "insecure", false,
+		"let --grpc-listen and --http-listen be beyond loopback although nobody is authenticated there")
+	flags.StringVar(&f.store, "store", "",
+		"`url` of the store, as of carillon serve, in place of --etcd-data-dir; nodes may share one")
+	flags.DurationVar(&c.DrainGrace, "drain-grace", daprDrainGrace,
+		"how long runs in force may go on when the node leaves; 0 is not at all")
+	flags.StringVar(&f.files.Cert, "tls-cert-file", "", "`file` of this node's certificate, in place of one that sentry signs")
+	flags.StringVar(&f.files.Key, "tls-key-file", "", "`file` of its private key")
+	flags.StringVar(&f.files.CA, "tls-ca-file", "", "`file` of the certificates that sidecars are verified against")
+	flags.StringSliceVar(&f.sentry.ClientTrustDomains, "client-trust-domain", nil,
+		"trust `domain` whose sidecars are let in; repeatable; default all")
+	c.Limits = carillon.DefaultBounds()
+	c.Limits.Payload = daprMaxPayload
+	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's data")
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/wire"
+	"github.com/carillonhq/carillon/server/internal/httpapi"
+)
+
+// The exit codes.
+const (
+	exitDone     = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitNotFound = 3
+)
+
+// usageError reports an invalid command line.
+type usageError struct{ message string }
+
+func (e *usageError) Error() string { return e.message }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// flagError turns an error of the flag parser into a usage error in plain words, with a hint when a flag is
+// misspelt.
+func flagError(cmd *cobra.Command, err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return usagef("--%s: %s", invalid.GetFlag().Name, valueError(invalid.GetFlag(), invalid.GetValue(), invalid.Unwrap()))
+	}
+	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		return usagef("--%s: a value is missing after it", missing.GetFlag().Name)
+	}
+	if syntax, ok := errors.AsType[*pflag.InvalidSyntaxError](err); ok {
+		return usagef("%q is not a flag; write --name value or --name=value", clip(syntax.GetSpecifiedFlag(), 40))
+	}
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return usagef("%s", err)
+	}
+	if letters := unknown.GetSpecifiedShortnames(); letters != "" {
+		return usagef("unknown flag %q for %q", "-"+unknown.GetSpecifiedName(), cmd.CommandPath())
+	}
+	name := "--" + clip(unknown.GetSpecifiedName(), 40)
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
+		return usagef("unknown flag %q for %q\nDid you mean --%s?", name, cmd.CommandPath(), near)
+	}
+	return usagef("unknown flag %q for %q", name, cmd.CommandPath())
+}
+
+// settingError describes in plain words what is wrong with the value of a setting; the caller adds its name.
+func settingError(err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return errors.New(valueError(invalid.GetFlag(), invalid.GetValue(), invalid.Unwrap()))
+	}
+	return err
+}
+
+// valueError describes what is wrong with the value of a flag. The standard library's errors about numbers
+// and durations are for programmers.
+func valueError(f *pflag.Flag, value string, cause error) string {
+	wanted := map[string]string{
+		"bool": "true or false", "int": "a whole number", "uint64": "a whole number from 0 on", "float64": "a number",
+		"duration": "a duration such as 30s or 5m",
+	}[f.Value.Type()]
+	_, ours := f.Value.(*jobFlag)
+	number, isNumber := errors.AsType[*strconv.NumError](cause)
+	switch {
+	case isNumber && errors.Is(number.Err, strconv.ErrRange), !ours && outOfRange(f.Value.Type(), value):
+		return fmt.Sprintf("%s is out of range", clip(value, 40))
+	case wanted != "" && (isNumber || !ours): // this program's own flags have plain messages
+		return fmt.Sprintf("%q is not %s", clip(value, 40), wanted)
+	}
+	return cause.Error()
+}
+
+// outOfRange reports whether a value has the form of the flag's type but is too large or too small. The
+// library's flags do not say why they refuse a number.
+func outOfRange(kind, value string) bool {
+	var err error
+	switch kind {
+	case "int":
+		_, err = strconv.ParseInt(value, 0, 0)
+	case "uint64":
+		_, err = strconv.ParseUint(value, 0, 64)
+	case "float64":
+		_, err = strconv.ParseFloat(value, 64)
+	}
+	return errors.Is(err, strconv.ErrRange)
+}
+
+// arguments checks the number of arguments. Its error is a usage error.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, words []string) error {
+		switch n := len(words); {
+		case n > most:
+			return usagef("%q is one argument too many\nUsage: %s", clip(words[most], 40), cmd.UseLine())
+		case n < least:
+			return usagef("an argument is missing\nUsage: %s", cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// exclusive refuses two flags that contradict each other. It may be called several times for a command.
+func exclusive(cmd *cobra.Command, one, other string) {
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, words []string) error {
+		if cmd.Flags().Changed(one) && cmd.Flags().Changed(other) {
+			return usagef("--%s and --%s cannot be given together", one, other)
+		}
+		if before == nil {
+			return nil
+		}
+		return before(cmd, words)
+	}
+}
+
+// report prints an error, for people or as JSON, and returns the exit code.
+func (a app) report(cmd *cobra.Command, err error) int {
+	if err == nil {
+		return exitDone
+	}
+	usage, isUsage := errors.AsType[*usageError](err)
+	if isUsage {
+		a.sayf("carillon: %s\nRun \"%s --help\" for what it takes.", brief(usage.message), cmd.CommandPath())
+		return exitUsage
+	}
+	known, isKnown := errors.AsType[*carillon.Error](err)
+	switch {
+	case !isKnown:
+		a.sayf("carillon: %s", brief(err.Error()))
+	case wantsJSON(cmd):
+		a.reportJSON(known)
+	default:
+		a.sayf("carillon: %s", brief(sentence(known)))
+	}
+	return exitCode(err)
+}
+
+// sentence formats the error for people: the field if there is one, and the message.
+func sentence(e *carillon.Error) string {
+	var b strings.Builder
+	if e.Field != "" {
+		b.WriteString(e.Field + ": ")
+	}
+	b.WriteString(e.Message)
+	if e.Unknown {
+		b.WriteString(" (the change may have been made: look before you repeat it)")
+	}
+	return b.String()
+}
+
+// reportJSON prints the error in the form of the REST API.
+func (a app) reportJSON(e *carillon.Error) {
+	text := httpapi.Marshal(wire.ProblemToProto(e))
+	_, _ = (&visible{w: a.errs}).Write(text) // a failure of this cannot be reported anywhere
+}
+
+// exitCode returns the exit code of an error.
+func exitCode(err error) int {
+	switch carillon.KindOf(err) {
+	case carillon.InvalidArgument:
+		return exitUsage
+	case carillon.NotFound:
+		return exitNotFound
+	default:
+		return exitFailed
+	}
+}

@@ -1,0 +1,14 @@
+// Command carillon is the scheduler, its tools and its load generator in one binary.
+package main
+
+import (
+	"os"
+	_ "time/tzdata" // time zones, whatever the machine has
+)
+
+//go:generate go run . docs --out ../../../docs/cli.md
+//go:generate go -C ../../.. run ./tools/licences/main.go THIRD_PARTY_LICENSES.txt
+
+func main() {
+	os.Exit(execute(os.Args[1:], newApp(os.Stdin, os.Stdout, os.Stderr)))
+}

@@ -1,0 +1,105 @@
+package embedded_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/embedded"
+	"github.com/carillonhq/carillon/server/internal/server"
+	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	_ "github.com/carillonhq/carillon/server/store/postgres"
+	_ "github.com/carillonhq/carillon/server/store/redis"
+	"github.com/carillonhq/carillon/worker"
+)
+
+func TestASchedulerOnPostgreSQL(t *testing.T) {
+	sharedStore(t, realserver.StartPostgres(t, realserver.Volatile()...).Database(t))
+}
+
+func TestASchedulerOnRedis(t *testing.T) {
+	sharedStore(t, "redis://"+realserver.StartRedis(t).Address())
+}
+
+// sharedStore tests a scheduler on a store that several processes can open: it runs jobs, no other scheduler and
+// no node can use the store meanwhile, and the next one goes on with its jobs.
+func sharedStore(t *testing.T, url string) {
+	t.Helper()
+	o := embedded.Options{Partitions: 4}
+	s, err := embedded.Open(t.Context(), url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runOne(t, s)
+	later := carillon.Job{Name: "later", Schedule: "@daily", Target: carillon.WorkerQueue("q")}
+	if _, err := s.PutJob(t.Context(), later); err != nil {
+		t.Fatal(err)
+	}
+
+	if _, err := embedded.Open(t.Context(), url, o); err == nil ||
+		!strings.Contains(err.Error(), "another process with an embedded scheduler") {
+		t.Errorf("a second one: %v", err)
+	}
+	node := server.Config{Store: url, GRPC: "127.0.0.1:0", HTTP: server.None, Name: "node", DrainGrace: -1}
+	if _, err := server.New(node); err == nil || !strings.Contains(err.Error(), "a program with an embedded scheduler") {
+		t.Errorf("a node: %v", err)
+	}
+	if err := s.Ready(); err != nil {
+		t.Errorf("after the others were refused: %v", err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	began := time.Now()
+	if s, err = embedded.Open(t.Context(), url, embedded.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if d := time.Since(began); d > 3*time.Second {
+		t.Errorf("the next one started after %v, although the last one has left", d)
+	}
+	if _, err := s.GetJob(t.Context(), carillon.Key{Namespace: "default", Name: "later"}); err != nil {
+		t.Error(err)
+	}
+	runOne(t, s)
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	n, err := server.New(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	if _, err := embedded.Open(t.Context(), url, o); err == nil || !strings.Contains(err.Error(), `node "node" at 127.0.0.1:`) {
+		t.Errorf("beside a node: %v", err)
+	}
+	end()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// runOne puts a job and runs it with a worker of this process.
+func runOne(t *testing.T, s *embedded.Scheduler) {
+	t.Helper()
+	ctx, leave := context.WithTimeout(t.Context(), time.Minute)
+	defer leave()
+	ran := false
+	w := worker.New(s, worker.Options{})
+	worker.Handle(w, "now", func(context.Context, carillon.Run, carillon.Data) error {
+		ran = true
+		leave()
+		return nil
+	})
+	if _, err := s.PutJob(ctx, carillon.Job{Name: "now", Target: carillon.WorkerQueue("now")}, carillon.Replace()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Run(ctx); err != nil || !ran {
+		t.Errorf("the worker has run it: %v, and ended with %v", ran, err)
+	}
+}

@@ -1,0 +1,103 @@
+package daprapi
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
+	"github.com/carillonhq/carillon/server/internal/dispatch/sidecar"
+	"github.com/carillonhq/carillon/server/internal/server"
+)
+
+// Options says how the face behaves. The zero value of a field is its default, given here.
+type Options struct {
+	// Authorize refuses callers that are not the app they say they are, with a gRPC status. Default: all are
+	// believed.
+	Authorize func(ctx context.Context, namespace, appID string) error
+	// Hosts is where the schedulers are, host:port each, and a channel that is closed when that changes; nil:
+	// it never does. No address stands for the one at which the sidecar has reached this one. Default: those
+	// of the node's cluster.
+	Hosts func() (addresses []string, changed <-chan struct{})
+	// Metrics counts what Dapr's scheduler counts. Default: nothing does.
+	Metrics Metrics
+	// Logger is told what went wrong here. Default: nothing is.
+	Logger *slog.Logger
+	// Now is the node's clock. Default [time.Now].
+	Now func() time.Time
+	// StallTimeout is after how long a sidecar that does not read loses its stream. Default 30 s.
+	StallTimeout time.Duration
+	// ListBytes bounds the answer of ListJobs. Default 256 MiB.
+	ListBytes int
+}
+
+const (
+	defaultStallTimeout = 30 * time.Second
+	defaultListBytes    = 256 << 20
+)
+
+func (o Options) withDefaults() Options {
+	if o.Metrics == nil {
+		o.Metrics = nobody{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.StallTimeout == 0 {
+		o.StallTimeout = defaultStallTimeout
+	}
+	if o.ListBytes == 0 {
+		o.ListBytes = defaultListBytes
+	}
+	return o
+}
+
+// Service is dapr.proto.scheduler.v1.Scheduler over a node.
+type Service struct {
+	pb.UnsafeSchedulerServer // a new call fails to compile until it is here
+
+	jobs    carillon.Jobs
+	connect func(sidecar.Hello) (*sidecar.Session, error)
+	options Options
+
+	leave sync.Once
+	left  chan struct{} // closed by Stop
+}
+
+var _ pb.SchedulerServer = (*Service)(nil)
+
+// New is the service over a node's jobs; connect opens the session of a sidecar.
+func New(jobs carillon.Jobs, connect func(sidecar.Hello) (*sidecar.Session, error), o Options) *Service {
+	return &Service{jobs: jobs, connect: connect, options: o.withDefaults(), left: make(chan struct{})}
+}
+
+// Register puts the service on a gRPC server.
+func (s *Service) Register(r grpc.ServiceRegistrar) { pb.RegisterSchedulerServer(r, s) }
+
+// Stop ends the streams of WatchHosts, and those of WatchJobs that have not said who they are; the others end
+// with their sessions, when the node's hub is closed.
+func (s *Service) Stop() { s.leave.Do(func() { close(s.left) }) }
+
+// API puts the service on the gRPC listener of a node (package server).
+func API(o Options) server.API {
+	return func(n *server.Node, r grpc.ServiceRegistrar) (stop func()) {
+		connect := func(h sidecar.Hello) (*sidecar.Session, error) { return sidecar.Open(n.Hub(), h, sidecar.Options{}) }
+		unfollow := func() {}
+		if o.Hosts == nil {
+			o.Hosts, unfollow = follow(n.Cluster(), o.withDefaults().Logger)
+		}
+		s := New(n.Remote(), connect, o)
+		s.Register(r)
+		return func() {
+			s.Stop()
+			unfollow()
+		}
+	}
+}

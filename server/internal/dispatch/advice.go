@@ -1,0 +1,41 @@
+package dispatch
+
+import (
+	"fmt"
+
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+// Refuser is a [Transport] that knows of some addresses that it refuses.
+type Refuser interface {
+	// Refuses returns why every attempt to reach the address of a queue will fail; "" if it knows of nothing.
+	// It must not block.
+	Refuses(address string) (why string)
+}
+
+// Advise returns what keeps a queue's runs from being delivered now, preceded by the job's field at fault; ""
+// if nothing is known to.
+func (h *Hub) Advise(name partition.Queue) string {
+	switch name.Kind {
+	case "worker":
+		if h.abandoned(name) {
+			return fmt.Sprintf("target.worker.queue: nobody serves queue %.64q of namespace %q now; runs wait until a worker does",
+				name.Address, name.Namespace)
+		}
+	case "http":
+		if r, ok := h.options.Transports[name.Kind].(Refuser); ok {
+			if why := r.Refuses(name.Address); why != "" {
+				return "target.http.url: " + why
+			}
+		}
+	}
+	return ""
+}
+
+// abandoned reports whether the queue has no consumer and none may be on its way.
+func (h *Hub) abandoned(name partition.Queue) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	q := h.queues[name]
+	return (q == nil || q.unserved()) && h.absence.abandoned(name)
+}

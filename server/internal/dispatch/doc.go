@@ -1,0 +1,43 @@
+// Package dispatch brings attempts from the partitions of a node to consumers, no faster than these allow.
+//
+// The [Hub] stands between the two. On one side is the engine, which takes slots and hands over deliveries;
+// on the other are consumers, which grant credits and report results. The hub knows no transport. Built on it
+// are worker sessions ([Options.Accept], server/internal/dispatch/worker) and streams of Dapr's sidecars
+// (server/internal/dispatch/sidecar), which share server/internal/dispatch/stream, and hosts of HTTP targets
+// ([Options.Transports], server/internal/dispatch/httptarget).
+//
+//	engine                         hub, per queue                   consumer
+//	  Take(p, q, want, head) ────►   credits − taken − reserved ◄──── Subscription.Grant
+//	  Room(p, q) ◄────────────────   waiting partitions, best head first
+//	  Return(p, q, n) ───────────►   slots not needed after all
+//	  Deliver(attempts) ──────────►  subscriptions with room, in turn  ─────► Consumer.Deliver
+//	  Reports, Heartbeats, Lost ◄──────────────────────────────────────── Sink
+//
+// A credit is a consumer's promise that it has room for one more attempt. A slot is a credit set aside for a
+// partition: taken by one that is about to deliver, or reserved for one that waited and has been told so.
+// Slots never exceed credits, with one exception: a consumer may leave while its credits are taken. A
+// delivery that then finds no room is handed back by [Sink.Undelivered] and uses no attempt.
+//
+// New credits go to the waiting partition with the best head, a chunk at a time, so that none takes all. A
+// partition that has used its chunk waits again with its next head. Slots that it cannot use it returns.
+//
+// Beside credits a queue may have gates ([Gate]): limits of what is in flight at once, either in the whole
+// queue or among deliveries that share a key. A gate is in force while a registration names it. A delivery
+// that the gate of a key stops keeps its credit and waits in the hub.
+//
+// Nothing here blocks. One lock guards the hub. It is held for arithmetic only and never while a consumer or
+// the sink is called; consumers hold no lock of their own when they call the hub. (Where both locks are
+// needed, the hub's comes first: by [Subscription.Hold] and [Registration.Silence].)
+//
+// # Files
+//
+//	hub.go                            options, start and stop
+//	sink.go                           the seams: engine, consumers, workers, transports of targets
+//	registration.go, subscription.go  who is connected, and its place at each queue
+//	queue.go, waiting.go, take.go     slots of one queue: the arithmetic, waiting partitions, what the engine calls
+//	notifications.go                  what a step tells others once the lock is free
+//	gate.go                           limits of what is in flight
+//	silence.go, absence.go            consumers that say nothing, queues that nobody serves
+//	slow.go                           the bound after a start with a backlog
+//	advice.go, stats.go               what puts are warned of, and figures
+package dispatch

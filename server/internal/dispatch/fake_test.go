@@ -1,0 +1,181 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+// fakeSink is a sink that remembers what it was told.
+type fakeSink struct {
+	mu          sync.Mutex
+	rooms       []room
+	consumers   []partition.Queue
+	undelivered []string
+}
+
+func (l *fakeSink) Reports([]partition.Report)                          {}
+func (l *fakeSink) Heartbeats([]carillon.Heartbeat, partition.Reporter) {}
+func (l *fakeSink) Lost([]string)                                       {}
+
+func (l *fakeSink) Room(p int, q partition.Queue) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rooms = append(l.rooms, room{p, q})
+}
+
+func (l *fakeSink) Consumers(q partition.Queue) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.consumers = append(l.consumers, q)
+}
+
+func (l *fakeSink) Undelivered(tokens []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.undelivered = append(l.undelivered, tokens...)
+}
+
+// take forgets and returns what it was told of room.
+func (l *fakeSink) take() []room {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rooms := l.rooms
+	l.rooms = nil
+	return rooms
+}
+
+// fakeWorker is a worker that remembers what it got.
+type fakeWorker struct {
+	registration *Registration
+
+	mu      sync.Mutex
+	got     []string // tokens
+	refuses bool     // takes no deliveries
+	drained bool
+	closed  bool
+	cancels []string
+	unheard []string
+	pings   int
+}
+
+func (c *fakeWorker) Unheard(token string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unheard = append(c.unheard, token)
+}
+
+func (c *fakeWorker) Ping() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pings++
+}
+
+func (c *fakeWorker) Deliver(ds []partition.Delivery) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refuses {
+		return false
+	}
+	for i := range ds {
+		c.got = append(c.got, ds[i].Run.Token)
+	}
+	return true
+}
+
+func (c *fakeWorker) Cancel(token string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.Contains(c.got, token) {
+		c.cancels = append(c.cancels, token)
+	}
+}
+
+func (c *fakeWorker) Drain()       { c.drained = true }
+func (c *fakeWorker) Close() error { c.closed = true; return nil }
+
+// hub is a hub with its sink.
+func hub(o Options) (*Hub, *fakeSink) {
+	l := &fakeSink{}
+	return New(l, o), l
+}
+
+func join(t testing.TB, h *Hub, queues ...string) *fakeWorker {
+	t.Helper()
+	c := &fakeWorker{}
+	c.registration = h.Register(context.Background(), c, "worker", carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
+	if err := c.registration.Join(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func named(address string) partition.Queue {
+	return partition.Queue{Namespace: "n", Kind: "worker", Address: address}
+}
+
+// runOf is delivery number seq of partition p.
+func runOf(p int, q partition.Queue, seq int) partition.Delivery {
+	id := identity.Run{Partition: uint16(p), Cause: carillon.CauseTrigger, Seq: uint64(seq)}.String()
+	return partition.Delivery{Partition: p, Queue: q, Run: &carillon.Run{ID: id, Token: "token-" + id}}
+}
+
+// runsOf is n deliveries of partition p, beginning at seq.
+func runsOf(p int, q partition.Queue, seq, n int) []partition.Delivery {
+	ds := make([]partition.Delivery, n)
+	for i := range ds {
+		ds[i] = runOf(p, q, seq+i)
+	}
+	return ds
+}
+
+// fakeTransport is a transport whose consumers begin with the same credits.
+type fakeTransport struct {
+	credits int
+	opened  []*fakeHost
+	drained bool
+	closed  bool
+}
+
+type fakeHost struct {
+	fakeWorker
+	subscription *Subscription
+}
+
+func (t *fakeTransport) Open(_ partition.Queue, s *Subscription) (Consumer, int) {
+	h := &fakeHost{subscription: s}
+	t.opened = append(t.opened, h)
+	return h, t.credits
+}
+
+func (t *fakeTransport) Drain(context.Context) error { t.drained = true; return nil }
+func (t *fakeTransport) Close() error                { t.closed = true; return nil }
+
+// take takes slots as a partition does that does not mind which consumers there are.
+func take(h *Hub, p int, q partition.Queue, want int, head partition.Head) (n int, consumers bool) {
+	s := h.Take(p, q, want, head)
+	return s.N, s.Served
+}
+
+func helloFor(queue string) carillon.Hello {
+	return carillon.Hello{Namespace: "n", Queues: []string{queue}, WorkerID: "w"}
+}
+
+func without(workers []*fakeWorker, gone *fakeWorker) []*fakeWorker {
+	var left []*fakeWorker
+	for _, c := range workers {
+		if c != gone {
+			left = append(left, c)
+		}
+	}
+	return left
+}
+
+// pass lets time pass in a bubble.
+func pass(d time.Duration) { <-time.After(d) }

@@ -1,0 +1,192 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"sync"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+func TestTransportQueueComesAndGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &fakeTransport{credits: 2}
+		h, _ := hub(Options{Transports: map[string]Transport{"http": tr}})
+		q := partition.Queue{Namespace: "n", Kind: "http", Address: "h"}
+		if n, ok := take(h, 1, q, 3, partition.Head{}); n != 2 || !ok {
+			t.Fatalf("got %d %v", n, ok)
+		}
+		h.Deliver(runsOf(1, q, 1, 2))
+		pass(5 * DefaultIdleQueue)
+		if len(h.Queues()) != 1 {
+			t.Fatal("forgotten with runs in flight")
+		}
+		tr.opened[0].subscription.Done(2, 2)
+		h.Forget(1)
+		pass(5 * DefaultIdleQueue)
+		if len(h.Queues()) != 0 || h.sweeper != nil {
+			t.Fatal("an idle queue is kept")
+		}
+		take(h, 1, q, 1, partition.Head{})
+		if len(tr.opened) != 2 {
+			t.Fatal("the queue was not opened again")
+		}
+		if err := h.Close(); err != nil || !tr.closed {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestDrain(t *testing.T) {
+	tr := &fakeTransport{credits: 1}
+	h, l := hub(Options{Transports: map[string]Transport{"http": tr}})
+	q, c := named("q"), join(t, h, "q")
+	c.registration.Subscriptions[0].Grant(5)
+	take(h, 1, q, 1, partition.Head{})
+	if err := h.Drain(context.Background()); err != nil || !c.drained || !tr.drained {
+		t.Fatal(err, c.drained, tr.drained)
+	}
+	if n, ok := take(h, 2, q, 1, partition.Head{}); n != 0 || !ok {
+		t.Fatalf("a leaving node gave %d %v", n, ok)
+	}
+	h.Deliver(runsOf(1, q, 1, 1))
+	if len(l.undelivered) != 1 {
+		t.Fatal("a leaving node delivered")
+	}
+	m := h.Register(context.Background(), &fakeWorker{}, "worker", carillon.Hello{Queues: []string{"q"}})
+	if err := m.Join(); !errors.Is(err, carillon.Unavailable) {
+		t.Fatalf("a leaving node took a worker: %v", err)
+	}
+	if err := h.Close(); err != nil || !c.closed {
+		t.Fatal(err, c.closed)
+	}
+}
+
+func TestConnectWithoutWorkers(t *testing.T) {
+	h, _ := hub(Options{})
+	if _, err := h.Connect(context.Background(), carillon.Hello{}); !errors.Is(err, carillon.FailedPrecondition) {
+		t.Fatal(err)
+	}
+}
+
+// racePartition is a partition with runs to deliver, driven as the engine's is.
+type racePartition struct {
+	p     int
+	tasks chan func()
+	todo  int
+	seq   int
+}
+
+func (s *racePartition) round(h *Hub) {
+	n, _ := take(h, s.p, modelQueue, s.todo, partition.Head{Due: int64(s.p)})
+	if n > 0 {
+		ds := runsOf(s.p, modelQueue, s.seq, n)
+		s.todo -= n
+		s.seq += n
+		h.Deliver(ds)
+	}
+}
+
+// raceSink is the sink of the race: it passes what it is told on to the partitions.
+type raceSink struct {
+	fakeSink
+	partitions []*racePartition
+	h          *Hub
+	got        sync.Map // token → times
+	left       sync.WaitGroup
+}
+
+func (m *raceSink) Room(p int, _ partition.Queue) { m.post(p, func() { m.partitions[p].round(m.h) }) }
+
+func (m *raceSink) Consumers(partition.Queue) {
+	for p := range m.partitions {
+		m.Room(p, modelQueue)
+	}
+}
+
+func (m *raceSink) Undelivered(tokens []string) {
+	for range tokens {
+		m.post(0, func() { m.partitions[0].todo++; m.partitions[0].round(m.h) }) // whoever redelivers it is all one to the hub
+	}
+}
+
+func (m *raceSink) post(p int, f func()) { m.partitions[p].tasks <- f }
+
+// raceWorker is a worker that takes a few runs and leaves.
+type raceWorker struct {
+	fakeWorker
+	m *raceSink
+}
+
+func (w *raceWorker) Deliver(ds []partition.Delivery) bool {
+	if !w.fakeWorker.Deliver(ds) {
+		return false
+	}
+	for i := range ds {
+		if _, twice := w.m.got.LoadOrStore(ds[i].Run.Token, true); twice {
+			panic("delivered twice")
+		}
+		w.m.left.Done()
+	}
+	return true
+}
+
+func (w *raceWorker) work(h *Hub) {
+	for range 20 {
+		w.mu.Lock()
+		w.refuses = false
+		w.mu.Unlock()
+		w.registration = h.Register(context.Background(), w, "worker", helloFor("q"))
+		if err := w.registration.Join(); err != nil {
+			panic(err)
+		}
+		for range 10 {
+			w.registration.Subscriptions[0].Grant(7)
+		}
+		w.mu.Lock()
+		w.refuses = true
+		w.mu.Unlock()
+		w.registration.Leave()
+	}
+}
+
+// TestRace lets partitions deliver while workers come and go: each run reaches a worker exactly once.
+func TestRace(t *testing.T) {
+	const partitions, runs = 8, 500
+	m := &raceSink{}
+	m.h = New(m, Options{Chunk: 16})
+	m.left.Add(partitions * runs)
+	var all sync.WaitGroup
+	for p := range partitions {
+		m.partitions = append(m.partitions, &racePartition{p: p, todo: runs, tasks: make(chan func(), 1<<16)})
+	}
+	for _, s := range m.partitions {
+		all.Go(func() {
+			for f := range s.tasks {
+				f()
+			}
+		})
+	}
+	var workers sync.WaitGroup
+	for range 4 {
+		w := &raceWorker{m: m}
+		workers.Go(func() { w.work(m.h) })
+	}
+	workers.Wait()
+	last := &raceWorker{m: m}
+	last.registration = m.h.Register(context.Background(), last, "worker", helloFor("q"))
+	if err := last.registration.Join(); err != nil {
+		t.Fatal(err)
+	}
+	last.registration.Subscriptions[0].Grant(partitions * runs)
+	m.left.Wait()
+	last.registration.Leave()
+	for _, s := range m.partitions {
+		close(s.tasks)
+	}
+	all.Wait()
+}

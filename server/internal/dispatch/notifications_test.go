@@ -1,0 +1,19 @@
+package dispatch
+
+import (
+	"testing"
+
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+func TestConsumerRefuses(t *testing.T) {
+	h, l := hub(Options{})
+	q, c := named("q"), join(t, h, "q")
+	c.registration.Subscriptions[0].Grant(2)
+	c.refuses = true
+	take(h, 1, q, 2, partition.Head{})
+	h.Deliver(runsOf(1, q, 1, 2))
+	if len(l.undelivered) != 2 {
+		t.Fatalf("undelivered %v", l.undelivered)
+	}
+}

@@ -1,0 +1,142 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+// Registration is a connected worker or Dapr sidecar, with a subscription at each of its queues.
+type Registration struct {
+	Subscriptions []*Subscription // one per queue of the hello, in its order
+	Gates         []Gate          // in force while the registration is subscribed; set before Join
+	Credits       int             // that each subscription starts with; set before Join
+
+	kind       string
+	hub        *Hub
+	worker     Worker
+	hello      carillon.Hello
+	since      time.Time
+	nth        uint64
+	subscribed bool // guarded by the hub's lock
+}
+
+// Register prepares the subscriptions of a worker that connected with ctx, at the queues of a kind ("worker",
+// "dapr"). They count from Join on. A [MultiNodeConsumer] whose hello says Direct is told when runs wait for
+// credits.
+func (h *Hub) Register(ctx context.Context, w Worker, kind string, hello carillon.Hello) *Registration {
+	r := &Registration{hub: h, kind: kind, worker: w, hello: hello, since: h.options.Now()}
+	_, asks := w.(MultiNodeConsumer)
+	for _, address := range hello.Queues {
+		name := partition.Queue{Namespace: hello.Namespace, Kind: kind, Address: address}
+		r.Subscriptions = append(r.Subscriptions, &Subscription{hub: h, name: name, consumer: w,
+			local: IsLocal(ctx), multiNode: asks && hello.Direct, gone: true})
+	}
+	return r
+}
+
+// Join puts the subscriptions in force, once. A node that is leaving refuses it.
+func (r *Registration) Join() error {
+	h := r.hub
+	h.mu.Lock()
+	if h.draining {
+		h.mu.Unlock()
+		return carillon.Errorf(carillon.Unavailable, "", "this node is leaving: connect to another")
+	}
+	h.joined++
+	r.nth = h.joined
+	h.registrations[r] = struct{}{}
+	r.subscribed = true
+	version, nodes := h.version, h.nodes
+	var first []partition.Queue
+	for _, g := range r.Gates {
+		h.served(g.Queue).limit(g.Key, g.Most)
+	}
+	for _, s := range r.Subscriptions {
+		q := h.served(s.name)
+		if q.unserved() {
+			first = append(first, s.name)
+		}
+		s.gone, s.liveness, s.credits = false, alive, r.Credits
+		q.add(s)
+	}
+	var n notifications
+	h.settle(&n, r.queues()...)
+	h.unlock(&n)
+	if len(nodes) > 0 {
+		r.passNodes(version, nodes)
+	}
+	for _, q := range first {
+		h.sink.Consumers(q)
+	}
+	return nil
+}
+
+// passNodes tells the worker where the nodes are, if it wants to know.
+func (r *Registration) passNodes(version uint64, nodes []string) {
+	if l, ok := r.worker.(NodeWatcher); ok {
+		l.Nodes(version, nodes)
+	}
+}
+
+// served returns the queue with a name for a consumer or a gate, and creates it if needed.
+func (h *Hub) served(name partition.Queue) *queue {
+	q := h.queues[name]
+	if q == nil {
+		q = newQueue(name)
+		h.queues[name] = q
+	}
+	return q
+}
+
+// Unsubscribe removes the subscriptions with all their credits, and the gates; the worker stays connected.
+// Partitions that waited for the last consumer of a queue are woken.
+func (r *Registration) Unsubscribe() {
+	h := r.hub
+	var n notifications
+	h.mu.Lock()
+	defer h.unlock(&n)
+	if !r.subscribed {
+		return
+	}
+	r.subscribed = false
+	for _, s := range r.Subscriptions {
+		s.queue.remove(s)
+		if s.queue.unserved() {
+			h.absence.note(s.name)
+		}
+	}
+	for _, g := range r.Gates {
+		h.queues[g.Queue].unlimit(g.Key)
+	}
+	h.settle(&n, r.queues()...)
+}
+
+// queues returns the queues of the subscriptions and gates, each once.
+func (r *Registration) queues() []*queue {
+	all := make([]*queue, 0, len(r.Subscriptions)+len(r.Gates))
+	seen := make(map[*queue]bool, len(r.Subscriptions)+len(r.Gates))
+	add := func(name partition.Queue) {
+		if q := r.hub.queues[name]; q != nil && !seen[q] {
+			seen[q] = true
+			all = append(all, q)
+		}
+	}
+	for _, s := range r.Subscriptions {
+		add(s.name)
+	}
+	for _, g := range r.Gates {
+		add(g.Queue)
+	}
+	return all
+}
+
+// Leave removes the worker with its subscriptions.
+func (r *Registration) Leave() {
+	r.Unsubscribe()
+	r.hub.mu.Lock()
+	defer r.hub.mu.Unlock()
+	delete(r.hub.registrations, r)
+}

@@ -1,0 +1,137 @@
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/internal/dispatch"
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var ctx = context.Background()
+
+// fakeSink is an engine of one partition that delivers what it is told to and remembers what it hears.
+type fakeSink struct {
+	hub *dispatch.Hub
+
+	mu          sync.Mutex
+	reports     []partition.Report
+	undelivered []string
+	rooms       int
+}
+
+func newFakeSink() *fakeSink {
+	d := &fakeSink{}
+	d.hub = dispatch.New(d, dispatch.Options{})
+	return d
+}
+
+func (d *fakeSink) Reports(rs []partition.Report) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reports = append(d.reports, rs...)
+}
+
+func (d *fakeSink) Undelivered(tokens []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.undelivered = append(d.undelivered, tokens...)
+}
+
+func (d *fakeSink) Room(int, partition.Queue) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rooms++
+}
+
+func (d *fakeSink) Consumers(partition.Queue)                           {}
+func (d *fakeSink) Heartbeats([]carillon.Heartbeat, partition.Reporter) {}
+func (d *fakeSink) Lost([]string)                                       {}
+
+// handedBack forgets and returns what came back undelivered.
+func (d *fakeSink) handedBack() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	tokens := d.undelivered
+	d.undelivered = nil
+	return tokens
+}
+
+func queueOf(target *carillon.DaprTarget) partition.Queue {
+	return partition.QueueOf("n", carillon.Target{Dapr: target})
+}
+
+var app = &carillon.DaprTarget{AppID: "app"}
+
+func token(i int) string { return fmt.Sprintf("token-%05d", i) }
+
+// runs is deliveries [from, to) for a target.
+func runs(target *carillon.DaprTarget, from, to, payload int) []partition.Delivery {
+	ds := make([]partition.Delivery, 0, to-from)
+	for i := from; i < to; i++ {
+		ds = append(ds, partition.Delivery{Queue: queueOf(target), Key: target.ConcurrencyKey,
+			Target: carillon.Target{Dapr: target},
+			Run: &carillon.Run{ID: identity.Run{Seq: uint64(i)}.String(), Token: token(i),
+				Data: carillon.Bytes(make([]byte, payload), "")}})
+	}
+	return ds
+}
+
+// deliver takes slots for runs [from, to) and uses them.
+func (d *fakeSink) deliver(t testing.TB, target *carillon.DaprTarget, from, to, payload int) {
+	t.Helper()
+	if n := d.hub.Take(0, queueOf(target), to-from, partition.Head{}).N; n != to-from {
+		t.Fatalf("took %d of %d", n, to-from)
+	}
+	d.hub.Deliver(runs(target, from, to, payload))
+}
+
+func (d *fakeSink) open(t testing.TB, hello Hello, o Options) *Session {
+	t.Helper()
+	hello.Namespace = "n"
+	if hello.AppID == "" {
+		hello.AppID = "app"
+	}
+	s, err := Open(d.hub, hello, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func receive(t testing.TB, s *Session) []Delivery {
+	t.Helper()
+	ds, err := s.Receive(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ds
+}
+
+func result(t testing.TB, s *Session, id uint64, ok bool, message string) {
+	t.Helper()
+	if err := s.Result(id, ok, message); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tokens is those of [from, to).
+func tokens(from, to int) []string {
+	var all []string
+	for i := from; i < to; i++ {
+		all = append(all, token(i))
+	}
+	return all
+}
+
+// pass lets time pass in a bubble.
+func pass(d time.Duration) { <-time.After(d) }

@@ -1,0 +1,155 @@
+package dispatch
+
+import (
+	"math"
+	"time"
+
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+// SlowStart bounds what is in flight after a start with a backlog, so that the targets of a node that was
+// down do not get everything overdue at once. The bound is Initial at first and doubles after every Step. It
+// is lifted when it reaches Most, or when no partition has an overdue run to dispatch any more. A node
+// without a backlog has no bound.
+type SlowStart struct {
+	Initial int
+	Step    time.Duration // 0: never bounded
+	Most    int           // the bound is lifted when it reaches this; default 10,000
+	Overdue time.Duration // runs due this long before the start are a backlog; default 5 s
+}
+
+// Defaults of a slow start.
+const (
+	DefaultSlowMost    = 10_000
+	DefaultSlowOverdue = 5 * time.Second
+)
+
+// slow is the state of a slow start. The hub's lock guards it.
+type slow struct {
+	SlowStart
+	started       time.Time // by the monotonic clock
+	overdueBefore int64     // runs due before this are overdue, in Unix nanoseconds of the wall clock
+	active        bool      // a backlog was seen and the bound is in force
+	backlogSeen   bool      // a backlog was seen since the last step
+	over          bool
+	timer         *time.Timer // runs while active
+}
+
+func newSlow(o SlowStart, now time.Time) slow {
+	if o.Most == 0 {
+		o.Most = DefaultSlowMost
+	}
+	if o.Overdue == 0 {
+		o.Overdue = DefaultSlowOverdue
+	}
+	o.Initial = max(1, o.Initial)
+	return slow{SlowStart: o, started: time.Now(), overdueBefore: now.Add(-o.Overdue).UnixNano(), over: o.Step <= 0}
+}
+
+// bound returns how many deliveries may be in flight now.
+func (s *slow) bound() int {
+	bound := s.Initial
+	for steps := time.Since(s.started) / s.Step; steps > 0 && bound < s.Most; steps-- {
+		bound *= 2
+	}
+	return bound
+}
+
+// noteHead checks the head that a partition wants slots for. The first overdue one puts the bound in force.
+func (s *slow) noteHead(h *Hub, head partition.Head) {
+	if s.over || head.Due >= s.overdueBefore {
+		return
+	}
+	s.backlogSeen = true
+	if !s.active {
+		s.active = true
+		s.timer = time.AfterFunc(s.Step-time.Since(s.started)%s.Step, h.slowStep)
+	}
+}
+
+// end lifts the bound for good.
+func (s *slow) end() {
+	s.active, s.over = false, true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}
+
+// slowStep raises the bound, or lifts it.
+func (h *Hub) slowStep() {
+	var n notifications
+	h.mu.Lock()
+	if s := &h.slow; s.active {
+		backlog := s.backlogSeen || h.overdueWaits()
+		s.backlogSeen = false
+		h.wakeAll(&n)
+		if !backlog || s.bound() >= s.Most {
+			s.end()
+			h.settle(&n, h.sorted()...)
+		} else {
+			s.timer.Reset(s.Step)
+		}
+	}
+	h.unlock(&n)
+}
+
+// overdueWaits reports whether a partition waits with a run that was overdue at the start.
+func (h *Hub) overdueWaits() bool {
+	for _, q := range h.queues {
+		for _, c := range q.waiting {
+			if c.head.Due < h.slow.overdueBefore {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// room returns how many more slots the node may give; below zero when the bound is exceeded.
+func (h *Hub) nodeRoom() int {
+	if !h.slow.active {
+		return math.MaxInt
+	}
+	room := h.slow.bound()
+	for _, q := range h.queues {
+		room -= q.taken + q.reserved + q.whole.flight + len(q.held)
+	}
+	return room
+}
+
+// wakeAll reserves slots for waiting partitions of all queues, best head first, as far as the node has room.
+func (h *Hub) wakeAll(n *notifications) {
+	for left := h.nodeRoom(); ; {
+		q := h.firstToWake(left > 0)
+		if q == nil {
+			return
+		}
+		r, slots := q.wakeFirst(min(h.options.Chunk, max(0, left)))
+		n.rooms = append(n.rooms, r)
+		left -= slots
+	}
+}
+
+// firstToWake returns the queue with the best waiting head that can get slots, or that is not served any
+// more, which its partitions must learn.
+func (h *Hub) firstToWake(room bool) *queue {
+	var best *queue
+	for _, q := range h.queues {
+		if len(q.waiting) == 0 || (!q.unserved() && (!room || q.free() <= 0)) {
+			continue
+		}
+		if best == nil || q.before(best) {
+			best = q
+		}
+	}
+	return best
+}
+
+// before reports whether the best waiting head of q precedes that of o; ties are broken by name.
+func (q *queue) before(o *queue) bool {
+	a, b := q.waiting[0].head, o.waiting[0].head
+	if a != b {
+		return a.Before(b)
+	}
+	return q.name.String() < o.name.String()
+}

@@ -1,0 +1,31 @@
+package dispatch
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+func TestStatsOfQueuesAndWorkers(t *testing.T) {
+	now := time.Unix(1000, 0)
+	h, _ := hub(Options{Now: func() time.Time { return now }})
+	b, a := join(t, h, "b"), join(t, h, "a", "b")
+	b.registration.Subscriptions[0].Grant(3)
+	take(h, 1, named("b"), 2, partition.Head{})
+	take(h, 1, named("a"), 2, partition.Head{})
+	h.Deliver(runsOf(1, named("b"), 1, 2))
+	a.registration.Silence(func() bool { return true })
+	want := []QueueStats{
+		{Queue: named("a"), Consumers: 1, Silent: 1},
+		{Queue: named("b"), Consumers: 2, Silent: 1, Credits: 1, InFlight: 2},
+	}
+	if got := h.Queues(); !slices.Equal(got, want) {
+		t.Errorf("queues %+v", got)
+	}
+	all := h.Workers()
+	if len(all) != 2 || !slices.Equal(all[1].Queues, []string{"a", "b"}) || all[0].InFlight != 2 || !all[0].Since.Equal(now) {
+		t.Errorf("workers %+v", all)
+	}
+}

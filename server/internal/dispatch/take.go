@@ -1,0 +1,191 @@
+package dispatch
+
+import (
+	"slices"
+
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+// Take takes up to want slots of q for partition p, whose next run there is head. Each slot is for one
+// delivery.
+//
+// If it returns fewer, p waits: [Sink.Room] is called when slots are reserved for it. A later Take replaces
+// what p waits for. If q has no consumers, p does not wait. Taking 0 ends the wait and gives back what is
+// reserved for p. Slots that p took are its own until it delivers or returns them.
+func (h *Hub) Take(p int, name partition.Queue, want int, head partition.Head) partition.Slots {
+	h.mu.Lock()
+	if h.draining {
+		h.mu.Unlock()
+		return partition.Slots{Served: true}
+	}
+	q := h.queue(name)
+	if q == nil {
+		h.mu.Unlock()
+		return partition.Slots{}
+	}
+	q.unused = false
+	n := 0
+	if want > 0 {
+		h.slow.noteHead(h, head)
+		n = q.take(p, want, head, h.nodeRoom)
+	} else {
+		q.endWait(p)
+	}
+	slots := partition.Slots{N: n, Served: !q.unserved(), Durable: q.local > 0}
+	var more notifications
+	h.settle(&more, q)
+	h.unlock(&more)
+	return slots
+}
+
+// Return gives back n slots that p took and does not need.
+func (h *Hub) Return(p int, name partition.Queue, n int) {
+	var more notifications
+	h.mu.Lock()
+	if q := h.queues[name]; q != nil {
+		q.returnSlots(p, n)
+		h.settle(&more, q)
+	}
+	h.unlock(&more)
+}
+
+// queue returns the queue with a name. It opens it if a transport serves it, and returns nil if nobody does.
+func (h *Hub) queue(name partition.Queue) *queue {
+	q := h.queues[name]
+	if q != nil {
+		return q
+	}
+	t := h.options.Transports[name.Kind]
+	if t == nil {
+		return nil
+	}
+	q = newQueue(name)
+	q.opened = true
+	h.queues[name] = q
+	s := &Subscription{hub: h, name: name}
+	s.consumer, s.credits = t.Open(name, s)
+	q.add(s)
+	h.keepSweeping()
+	return q
+}
+
+// settle ends a step: it delivers what was held back and has room now, reserves free slots for waiting
+// partitions, and drops queues without subscriptions, claims and limits.
+func (h *Hub) settle(n *notifications, qs ...*queue) {
+	for _, q := range qs {
+		if h.draining || q.unserved() {
+			q.handBack(n, anyHeld)
+		} else {
+			q.passHeld(n)
+		}
+		if !h.draining && !h.slow.active {
+			q.wake(h.options.Chunk, n)
+		}
+	}
+	if !h.draining && h.slow.active {
+		h.wakeAll(n)
+	}
+	for _, q := range qs {
+		if !h.draining && len(h.nodes) > 1 { // otherwise there is no node to take credits from
+			q.notifyWanted(n)
+		}
+		if len(q.subscriptions) == 0 && len(q.claims) == 0 && !q.limited() {
+			delete(h.queues, q.name)
+		}
+	}
+}
+
+// Deliver hands deliveries to the consumers with room of their queues, in turn. The slice is not kept.
+func (h *Hub) Deliver(ds []partition.Delivery) {
+	var n notifications
+	h.mu.Lock()
+	defer h.unlock(&n)
+	for i := range ds {
+		h.place(&ds[i], len(ds), &n)
+	}
+}
+
+// place finds the subscription for one of several deliveries.
+func (h *Hub) place(d *partition.Delivery, of int, n *notifications) {
+	q := h.queues[d.Queue]
+	if q == nil || h.draining {
+		n.undelivered = append(n.undelivered, d.Run.Token)
+		return
+	}
+	s, held := q.place(d)
+	if s != nil {
+		n.load(s, d, 1+of/len(q.subscriptions))
+		return
+	}
+	if held {
+		h.keepSweeping()
+	} else {
+		n.undelivered = append(n.undelivered, d.Run.Token)
+	}
+	h.settle(n, q) // the freed slot may be another partition's
+}
+
+// Cancel tells each consumer that holds an attempt to stop it. After a worker reconnected two sessions may
+// hold it, and one of them may be dead without knowing. Tokens that nobody holds are ignored. A delivery that
+// a gate has let go just now may be missed, since it was on its way.
+func (h *Hub) Cancel(cs []partition.Cancel) {
+	for i := range cs {
+		for _, c := range h.withdraw(&cs[i]) {
+			if l, ok := c.(Listener); ok && cs[i].Unheard {
+				l.Unheard(cs[i].Token)
+			}
+			c.Cancel(cs[i].Token)
+		}
+	}
+}
+
+// withdraw drops a cancelled attempt if it is held back; otherwise it returns the consumers that may have it.
+func (h *Hub) withdraw(c *partition.Cancel) []Consumer {
+	var n notifications
+	h.mu.Lock()
+	defer h.unlock(&n)
+	q := h.queues[c.Queue]
+	if q == nil {
+		return nil
+	}
+	if q.drop(c.Token) {
+		h.settle(&n, q)
+		return nil
+	}
+	cs := make([]Consumer, len(q.subscriptions))
+	for i, s := range q.subscriptions {
+		cs[i] = s.consumer
+	}
+	return cs
+}
+
+// Forget gives back every slot of partition p, which left this node, ends its waits and hands back what gates
+// hold of it: the store may know of those attempts, and the next owner of p would wait for them to end. p
+// must not take slots again unless this node owns it again.
+func (h *Hub) Forget(p int) {
+	var n notifications
+	h.mu.Lock()
+	for _, q := range h.sorted() {
+		c, has := q.claims[p]
+		if has {
+			q.release(c)
+			q.returnSlots(p, c.taken)
+		}
+		held := len(q.held)
+		q.handBack(&n, func(l *heldDelivery) bool { return l.Partition == p })
+		if has || len(q.held) < held {
+			h.settle(&n, q)
+		}
+	}
+	h.unlock(&n)
+}
+
+// sorted returns all queues sorted by name, so that the order of notifications does not depend on map order.
+func (h *Hub) sorted() []*queue {
+	qs := make([]*queue, 0, len(h.queues))
+	for _, q := range h.queues {
+		qs = append(qs, q)
+	}
+	slices.SortFunc(qs, func(a, b *queue) int { return a.name.Compare(b.name) })
+	return qs
+}

@@ -1,0 +1,149 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+func TestTake(t *testing.T) {
+	h, l := hub(Options{})
+	q := named("q")
+	if n, ok := take(h, 1, q, 5, partition.Head{}); n != 0 || ok {
+		t.Fatalf("nobody serves q, got %d %v", n, ok)
+	}
+	c := join(t, h, "q")
+	if len(l.consumers) != 1 || l.consumers[0] != q {
+		t.Fatalf("first consumer not told: %v", l.consumers)
+	}
+	join(t, h, "q")
+	if len(l.consumers) != 1 {
+		t.Fatal("second consumer told as first")
+	}
+	c.registration.Subscriptions[0].Grant(3)
+	if n, ok := take(h, 1, q, 2, partition.Head{}); n != 2 || !ok {
+		t.Fatalf("got %d %v", n, ok)
+	}
+	if n, _ := take(h, 2, q, 5, partition.Head{}); n != 1 {
+		t.Fatalf("one slot is left, got %d", n)
+	}
+	h.Deliver(runsOf(1, q, 1, 2))
+	h.Deliver(runsOf(2, q, 1, 1))
+	if len(c.got) != 3 || len(l.undelivered) != 0 {
+		t.Fatalf("got %v, undelivered %v", c.got, l.undelivered)
+	}
+	if st := h.Queues(); len(st) != 1 || st[0] != (QueueStats{Queue: q, Consumers: 2, InFlight: 3, Waiting: 1}) {
+		t.Fatalf("%+v", st)
+	}
+	if w := h.Workers(); len(w) != 2 || w[0].InFlight != 3 || w[0].ID != "w" {
+		t.Fatalf("%+v", w)
+	}
+}
+
+func TestBestHeadFirstInChunks(t *testing.T) {
+	h, l := hub(Options{Chunk: 2})
+	q, c := named("q"), join(t, h, "q")
+	take(h, 1, q, 9, partition.Head{Priority: 2, Due: 1})
+	take(h, 2, q, 9, partition.Head{Priority: 1, Due: 7})
+	take(h, 3, q, 9, partition.Head{Priority: 1, Due: 5})
+	take(h, 4, q, 9, partition.Head{Priority: 1, Due: 5})
+	c.registration.Subscriptions[0].Grant(7)
+	if want := []room{{3, q}, {4, q}, {2, q}, {1, q}}; !reflect.DeepEqual(l.take(), want) {
+		t.Fatal("wrong order")
+	}
+	for p, want := range map[int]int{1: 1, 2: 2, 3: 2, 4: 2} {
+		if n, _ := take(h, p, q, 9, partition.Head{}); n != want {
+			t.Errorf("partition %d got %d, not %d", p, n, want)
+		}
+	}
+}
+
+func TestGivingBack(t *testing.T) {
+	h, l := hub(Options{})
+	q, c := named("q"), join(t, h, "q")
+	c.registration.Subscriptions[0].Grant(4)
+	take(h, 1, q, 3, partition.Head{})
+	take(h, 2, q, 3, partition.Head{})
+	take(h, 1, q, 0, partition.Head{}) // what was taken stays taken
+	if rooms := l.take(); len(rooms) != 0 {
+		t.Fatalf("slots in use went to %v", rooms)
+	}
+	h.Return(1, q, 3)
+	if rooms := l.take(); len(rooms) != 1 || rooms[0].p != 2 {
+		t.Fatalf("what was given back went to %v", rooms)
+	}
+	take(h, 2, q, 1, partition.Head{}) // of two reserved
+	if n, _ := take(h, 3, q, 9, partition.Head{}); n != 2 {
+		t.Fatalf("the rest is free, got %d", n)
+	}
+	h.Forget(3)
+	h.Forget(2)
+	if n, _ := take(h, 1, q, 9, partition.Head{}); n != 4 {
+		t.Fatalf("partitions that left keep slots: got %d", n)
+	}
+}
+
+// TestUntaken delivers without a slot while the only credit is another partition's.
+func TestUntaken(t *testing.T) {
+	h, l := hub(Options{})
+	q, c := named("q"), join(t, h, "q")
+	c.registration.Subscriptions[0].Grant(1)
+	take(h, 1, q, 1, partition.Head{})
+	h.Deliver(runsOf(2, q, 1, 1))
+	h.Deliver(runsOf(1, q, 1, 1))
+	if want := runOf(1, q, 1).Run.Token; len(c.got) != 1 || c.got[0] != want || len(l.undelivered) != 1 {
+		t.Fatalf("got %v, undelivered %v", c.got, l.undelivered)
+	}
+	c.registration.Subscriptions[0].Grant(1)
+	h.Deliver(runsOf(2, q, 2, 1))
+	if len(c.got) != 2 {
+		t.Fatal("a free slot was not used")
+	}
+}
+
+// BenchmarkHandOut measures what a partition's round costs here for one queue: it takes slots, delivers, and
+// learns that there are no more. The consumer has credits before the runs are due, or grants them afterwards.
+func BenchmarkHandOut(b *testing.B) {
+	for _, waits := range []bool{false, true} {
+		for _, n := range []int{1, 8, 64} {
+			b.Run(fmt.Sprintf("waits=%v/runs=%d", waits, n), func(b *testing.B) {
+				h := New(&ignoringSink{}, Options{})
+				q, c := named("q"), &ignoringWorker{}
+				r := h.Register(context.Background(), c, "worker", helloFor("q"))
+				if err := r.Join(); err != nil {
+					b.Fatal(err)
+				}
+				s := r.Subscriptions[0]
+				runs := runsOf(1, q, 1, n)
+				b.ReportAllocs()
+				for b.Loop() {
+					if waits {
+						h.Take(1, q, n, partition.Head{})
+					}
+					s.Grant(n)
+					if got := h.Take(1, q, n, partition.Head{}).N; got != n {
+						b.Fatalf("took %d", got)
+					}
+					h.Deliver(runs)
+					h.Take(1, q, 0, partition.Head{})
+					s.Done(n, 0)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/run")
+			})
+		}
+	}
+}
+
+// ignoringSink and ignoringWorker take what they are given.
+type ignoringSink struct{ fakeSink }
+
+func (*ignoringSink) Room(int, partition.Queue) {}
+func (*ignoringSink) Consumers(partition.Queue) {}
+func (*ignoringSink) Undelivered([]string)      {}
+
+type ignoringWorker struct{ fakeWorker }
+
+func (*ignoringWorker) Deliver([]partition.Delivery) bool { return true }

@@ -1,0 +1,37 @@
+package dispatch
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+// TestBestClaimIsFirst pushes and removes claims at random and compares the first with that of a sorted list.
+func TestBestClaimIsFirst(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var w waiting
+	var list []*claim
+	for p := range 5000 {
+		if rnd.IntN(5) < 3 {
+			c := &claim{p: p, at: -1, head: partition.Head{Priority: uint8(rnd.IntN(3)), Due: int64(rnd.IntN(9))}}
+			w.push(c)
+			list = append(list, c)
+		} else if len(list) > 0 {
+			i := rnd.IntN(len(list))
+			w.remove(list[i])
+			w.remove(list[i]) // once more does nothing
+			list = slices.Delete(list, i, i+1)
+		}
+		best := slices.MinFunc(append([]*claim{{head: partition.Head{Priority: 9}}}, list...), func(a, b *claim) int {
+			if a.head.Before(b.head) || a.head == b.head && a.p < b.p {
+				return -1
+			}
+			return 1
+		})
+		if len(w) != len(list) || len(list) > 0 && w[0] != best {
+			t.Fatalf("%d wait, not %d, or the first is not the best", len(w), len(list))
+		}
+	}
+}

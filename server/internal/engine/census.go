@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// Staged and dead runs are in the store only: no counter in memory could tell after a restart how many there
+// are. So the node counts what its partitions hold, on stores that can count without reading
+// ([store.Counter]): each partition as soon as it is owned, and all of them now and then. Readers add up the
+// counts of all nodes of a cluster, so a partition must never be counted at two of them: a count is shown
+// only as long as the term under which it was made is in force.
+
+const (
+	// censusLook is how often the node checks whether it is time to count.
+	censusLook = time.Second
+	// censusEvery is how often it counts. Counting takes at most one censusShare-th of the time.
+	censusEvery = 10 * time.Second
+	censusShare = 100
+)
+
+// census holds the last counts, by partition; nil before the first, and on stores that cannot count. The map
+// is never changed.
+type census struct {
+	partitions *partitions
+	holdings   func() []store.Holding // what the node holds now
+	elapsed    func() int64           // the engine's monotonic clock
+	log        *slog.Logger
+	life       context.Context // ends when the engine stops
+
+	last atomic.Pointer[map[int]counted]
+}
+
+// counted is what a partition held when it was last counted.
+type counted struct {
+	term   store.Term
+	counts store.Counts
+}
+
+// run keeps the census up to date until the engine stops.
+func (c *census) run(from store.Counter) {
+	look := time.NewTicker(censusLook)
+	defer look.Stop()
+	for next := int64(0); ; {
+		began := c.elapsed()
+		held := c.holdings()
+		all := began >= next
+		if !all {
+			held = c.uncounted(held)
+		}
+		err := c.count(from, held, all)
+		switch took := c.elapsed() - began; {
+		case err != nil: // the last counts stay
+			c.log.Debug("what is staged and dead could not be counted", "error", err)
+			next = c.elapsed() + censusShare*took
+		case all:
+			next = c.elapsed() + max(int64(censusEvery), censusShare*took)
+		}
+		select {
+		case <-look.C:
+		case <-c.life.Done():
+			return
+		}
+	}
+}
+
+// count counts what the held partitions hold. If they are not all of the node's partitions, the counts of the
+// others stay.
+func (c *census) count(from store.Counter, held []store.Holding, all bool) error {
+	if len(held) == 0 && !all {
+		return nil
+	}
+	numbers := make([]int, len(held))
+	for i := range held {
+		numbers[i] = held[i].Partition
+	}
+	counts, err := from.Count(c.life, numbers)
+	if err != nil {
+		return err
+	}
+	next := make(map[int]counted, len(held))
+	if before := c.last.Load(); before != nil && !all {
+		maps.Copy(next, *before)
+	}
+	for i, h := range held {
+		next[h.Partition] = counted{h.Term, counts[i]}
+	}
+	c.last.Store(&next)
+	return nil
+}
+
+// uncounted returns the holdings that have not been counted under their term.
+func (c *census) uncounted(held []store.Holding) []store.Holding {
+	last := c.last.Load()
+	return slices.DeleteFunc(held, func(h store.Holding) bool {
+		return last != nil && (*last)[h.Partition].term == h.Term
+	})
+}
+
+// storedCounts returns the last counts of the partitions that the node still owns.
+func (c *census) storedCounts() store.Counts {
+	sum := store.NewCounts()
+	if last := c.last.Load(); last != nil {
+		for _, h := range c.holdings() {
+			if n := (*last)[h.Partition]; n.term == h.Term {
+				sum.Add(n.counts)
+			}
+		}
+	}
+	return sum
+}
+
+// Backlog is what is due in a queue and waits.
+type Backlog struct {
+	Ready  int   // in memory, as of the last second
+	Staged int   // in the store, as of the last count
+	Oldest int64 // due time of the oldest of them, UTC ns
+}
+
+func (b *Backlog) add(n int, oldest int64) (sum int) {
+	if b.Ready+b.Staged == 0 || oldest < b.Oldest {
+		b.Oldest = oldest
+	}
+	return n
+}
+
+// Backlog returns what waits for a consumer, for room or for a permit, by queue. A run that has just been
+// read back from the store can be in both numbers.
+func (c *census) Backlog() map[partition.Queue]Backlog {
+	sum := map[partition.Queue]Backlog{}
+	for _, p := range c.partitions.parts {
+		if waiting := p.figures.waiting.Load(); waiting != nil {
+			for _, w := range *waiting {
+				b := sum[w.queue]
+				b.Ready += b.add(w.n, w.oldest)
+				sum[w.queue] = b
+			}
+		}
+	}
+	for name, staged := range c.storedCounts().Staged {
+		q := partition.ParseQueue(name).Plain()
+		b := sum[q]
+		b.Staged += b.add(staged.N, staged.Oldest)
+		sum[q] = b
+	}
+	return sum
+}
+
+// Dead returns how many dead runs there are, by namespace, as of the last count.
+func (c *census) Dead() map[string]int { return c.storedCounts().Dead }
+
+// Missing returns how often jobs wait for a job that does not exist; each pair of a job and a name counts
+// once. It is as of each partition's last check, about once a minute. A partition whose term has just begun
+// checks after a quarter of that, and counts as 0 before.
+func (c *census) Missing() int {
+	var sum int64
+	for _, p := range c.partitions.parts {
+		term, _ := p.lease.held()
+		if m := p.waiters.missing.Load(); m != nil && m.term == term && p.own.holds() {
+			sum += m.n
+		}
+	}
+	return int(sum)
+}

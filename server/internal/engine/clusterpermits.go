@@ -1,0 +1,262 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/permit"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// In a cluster the permits of a limit come from its home, a partition given by namespace and key, which may
+// be on any node (docs/decisions/0032):
+//
+//	pool --ask--> home's partition: grant --batch durable--> answer --> the pool that asked
+//	pool <--deliver-- permits that became free later, once that is durable
+//
+// Questions and deliveries to a partition of this node are mail and calls; others go through the peers, on
+// goroutines of their own, and what becomes of them comes back by mail.
+
+// permitsWithin is the timeout for messages about permits to another node.
+const permitsWithin = 2 * time.Second
+
+// homeAnswer is the answer of the home of some limits.
+type homeAnswer struct {
+	term   store.Term // of the question
+	home   int
+	grants []permit.Grant
+	ok     bool
+}
+
+// permitMail is mail about permits in a cluster.
+type permitMail struct {
+	grants    []permit.Grant // delivered by homes
+	answers   []homeAnswer
+	delivered []int    // partitions of other nodes, for which a delivery has ended, well or not
+	settings  []string // namespaces whose settings have changed; "" stands for all
+}
+
+// clusterPermits is the part of a cluster's partition that handles permits, under one term. Only the lane's
+// goroutine uses it. A nil one, of a node that is alone, does nothing.
+type clusterPermits struct {
+	asker   permit.Asker // this partition
+	pool    *permit.Pool // the permits that the partition uses itself
+	home    *permit.Home // the permits that it hands out
+	seq     uint64       // the batch that holds what was handed out last
+	queued  map[int][]permit.Grant
+	m       metaWriter
+	replies *replies
+	box     *mailbox
+	net     permitNet
+}
+
+// metaWriter is the part of a machine that writes metadata records.
+type metaWriter interface {
+	Begin()
+	Write(records ...store.MetaRecord)
+	After() uint64
+}
+
+// permitNet is how permits reach other partitions.
+type permitNet struct {
+	local   func(partition int) *mailbox // nil if this node does not own the partition
+	peers   Partitions
+	elapsed func() int64
+	life    context.Context // ends with the engine
+	wg      *sync.WaitGroup
+	log     *slog.Logger
+}
+
+// load counts the permits of attempts in force, and what the partition has handed out, at takeover.
+func (c *clusterPermits) load(ctx context.Context, shard store.Shard, held []partition.Limit) error {
+	allocations, err := allMetaRecords(ctx, shard, store.KindAllocation)
+	if err != nil {
+		return err
+	}
+	c.pool.Load(held)
+	return c.home.Load(allocations)
+}
+
+// take takes mail about permits.
+func (c *clusterPermits) take(in *permitMail) {
+	if c == nil {
+		return
+	}
+	for _, to := range in.delivered {
+		c.deliverQueued(to)
+	}
+	slices.Sort(in.settings)
+	for _, namespace := range slices.Compact(in.settings) {
+		c.pool.Changed(namespace)
+		c.home.Changed(namespace)
+		c.distribute()
+	}
+	for _, a := range in.answers {
+		if a.term == c.asker.Term {
+			c.pool.Answered(c.net.elapsed(), a.home, a.grants, a.ok)
+		}
+	}
+	c.pool.Hear(in.grants)
+}
+
+// poll does what no event triggers.
+func (c *clusterPermits) poll() {
+	if c == nil {
+		return
+	}
+	c.pool.Poll(c.net.elapsed())
+	c.home.Poll()
+	c.distribute()
+}
+
+// close returns the permits that are not in force, because the partition is handed over.
+func (c *clusterPermits) close() {
+	if c != nil {
+		c.pool.Close()
+		c.ask()
+	}
+}
+
+// nextWake returns when the partition needs its next round, if permits need one before wake; by
+// Engine.elapsed.
+func (c *clusterPermits) nextWake(wake int64) int64 {
+	if c != nil {
+		if at, ok := c.pool.NextWake(); ok {
+			return min(wake, max(at, c.net.elapsed()))
+		}
+	}
+	return wake
+}
+
+// ask requests the permits that the partition wants from their homes, and returns those that it does not
+// need.
+func (c *clusterPermits) ask() {
+	if c == nil {
+		return
+	}
+	for _, a := range c.pool.Asks(c.net.elapsed()) {
+		if home := c.net.local(a.Home); home != nil {
+			c.askHere(home, a)
+		} else {
+			c.net.wg.Go(func() { c.askThere(a) })
+		}
+	}
+}
+
+// askHere asks a home that this node owns.
+func (c *clusterPermits) askHere(home *mailbox, a permit.Requests) {
+	back := func(grants []permit.Grant, err error) { c.answered(a.Home, grants, err) }
+	question := call{fail: func(err error) { back(nil, err) }}
+	question.do = func(p *partitionRunner, _ int64) {
+		p.m.Begin()
+		grants, seq := p.permits.grant(c.asker, a.Asks)
+		p.replies.await(seq, func(err error) { back(grants, err) })
+	}
+	if !home.put(func(m *mail) { m.calls = append(m.calls, question) }) {
+		back(nil, errStopping())
+	}
+}
+
+// askThere asks a home on another node.
+func (c *clusterPermits) askThere(a permit.Requests) {
+	ctx, cancel := context.WithTimeout(c.net.life, permitsWithin)
+	defer cancel()
+	grants, err := Send(ctx, c.net.peers, a.Home, RequestPermits{c.asker, a.Asks})
+	if err != nil {
+		c.net.log.Debug("the home of a limit was not asked", "partition", c.asker.Partition, "home", a.Home, "error", err)
+	}
+	c.answered(a.Home, grants, err)
+}
+
+// answered puts the answer of a home into the mailbox.
+func (c *clusterPermits) answered(home int, grants []permit.Grant, err error) {
+	c.box.put(func(m *mail) {
+		m.cluster.answers = append(m.cluster.answers, homeAnswer{c.asker.Term, home, grants, err == nil})
+	})
+}
+
+// grant answers a request for permits. The answer holds once batch seq is durable.
+func (c *clusterPermits) grant(from permit.Asker, asks []permit.Request) (grants []permit.Grant, seq uint64) {
+	grants = c.home.Answer(from, asks)
+	c.distribute()
+	return grants, c.seq
+}
+
+// distribute makes durable what has been handed out, and then tells the partitions.
+func (c *clusterPermits) distribute() {
+	if records := c.home.Write(); len(records) > 0 {
+		c.m.Begin()
+		c.m.Write(records...)
+		c.seq = c.m.After()
+	}
+	if notices := c.home.Notices(); len(notices) > 0 {
+		c.replies.await(c.seq, func(err error) {
+			if err == nil {
+				c.deliver(notices)
+			}
+		})
+	}
+}
+
+// deliver tells partitions of their permits, each with one message.
+func (c *clusterPermits) deliver(notices []permit.Notice) {
+	for len(notices) > 0 {
+		to := notices[0].Partition
+		n := slices.IndexFunc(notices, func(n permit.Notice) bool { return n.Partition != to })
+		if n < 0 {
+			n = len(notices)
+		}
+		grants := make([]permit.Grant, n)
+		for i := range grants {
+			grants[i] = notices[i].Grant
+		}
+		notices = notices[n:]
+		if box := c.net.local(to); box != nil {
+			box.put(func(m *mail) { m.cluster.grants = append(m.cluster.grants, grants...) })
+		} else {
+			c.deliverThere(to, grants)
+		}
+	}
+}
+
+// deliverThere tells a partition of another node, once the delivery under way to it has ended.
+func (c *clusterPermits) deliverThere(to int, grants []permit.Grant) {
+	if later, busy := c.queued[to]; busy {
+		c.queued[to] = newest(later, grants)
+		return
+	}
+	c.queued[to] = nil
+	c.net.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(c.net.life, permitsWithin)
+		defer cancel()
+		if _, err := Send(ctx, c.net.peers, to, DeliverPermits{grants}); err != nil {
+			c.net.log.Debug("a partition was not told of its permits", "partition", to, "home", c.asker.Partition, "error", err)
+		}
+		c.box.put(func(m *mail) { m.cluster.delivered = append(m.cluster.delivered, to) })
+	})
+}
+
+// deliverQueued tells a partition of what has gathered during the last delivery to it.
+func (c *clusterPermits) deliverQueued(to int) {
+	next := c.queued[to]
+	delete(c.queued, to)
+	if len(next) > 0 {
+		c.deliverThere(to, next)
+	}
+}
+
+// newest merges grants: of each limit the later one counts.
+func newest(grants, more []permit.Grant) []permit.Grant {
+	for _, g := range more {
+		if i := slices.IndexFunc(grants, func(n permit.Grant) bool { return n.Limit == g.Limit }); i >= 0 {
+			grants[i] = g
+		} else {
+			grants = append(grants, g)
+		}
+	}
+	return grants
+}

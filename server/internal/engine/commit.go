@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// group is what a lane makes durable in one step: at most one batch of each of its partitions.
+//
+// The commit pipeline takes a change from a round to the caller's answer:
+//
+//	round           the machine records the change in batch seq; the caller waits in p.replies for seq
+//	  | lane.commit, when no group is in flight: takes the next batch of each partition (replies.sent = seq)
+//	group           handed to the committer; the lane runs on, and the machines fill their next batches
+//	  | lane.committer, a goroutine: one ApplyGroup, or Apply for each batch if the store cannot group
+//	store           the batches are durable, or failed, or it is unknown which
+//	  | lane.settle, on the lane: replies.committed(seq), and machine.Committed releases what waited for the batch
+//	answers         callers that wait for seq or less are answered
+//
+// There is one group in flight for each lane. While the store works on it the next one fills, so a slow store
+// gets larger groups rather than a longer queue. Nothing is answered or handed out as durable before settle
+// has seen the outcome of its batch.
+//
+// If a batch fails, memory is ahead of the store, and the partition loses its term (lose in term.go). Callers
+// whose batch was never sent (seq > sent) are told that nothing was done, and so are those of a batch that
+// was certainly not applied; other callers whose batch was sent are told that the outcome is unknown, unless
+// they can wait for it (final).
+type group struct {
+	writes  []store.Write
+	commits []commit // one for each of writes
+}
+
+// commit is a batch in flight to the store.
+type commit struct {
+	p       *partitionRunner
+	seq     uint64
+	err     error    // the outcome
+	waiting []answer // callers whose term has ended since the batch was sent; they are told the outcome
+	since   int64    // when their term ended, by Engine.elapsed
+}
+
+// commit sends the next batches of all partitions to the committer, unless a group is in flight.
+func (l *lane) commit() {
+	if l.flying {
+		return
+	}
+	g := &l.group
+	for _, p := range l.parts {
+		if !p.own.holds() {
+			continue
+		}
+		switch b, seq := p.m.Batch(); {
+		case b != nil:
+			p.replies.sent = seq
+			p.records.sent(b)
+			g.writes = append(g.writes, store.Write{Shard: p.shard, Batch: b})
+			g.commits = append(g.commits, commit{p: p, seq: seq})
+		case p.own.is(leaving):
+			p.left()
+		}
+	}
+	if len(g.writes) > 0 {
+		l.flying, l.sentAt = true, l.e.elapsed()
+		l.groups <- g
+	}
+}
+
+// committer is the goroutine that makes groups durable, one after the other.
+func (l *lane) committer() {
+	for g := range l.groups {
+		since := l.e.elapsed()
+		for i := range g.commits {
+			g.commits[i].p.figures.writing.Store(since)
+		}
+		l.apply(context.Background(), g.writes, func(i int, err error) { g.commits[i].err = err })
+		for i := range g.commits {
+			g.commits[i].p.figures.writing.Store(0)
+		}
+		l.settled <- g
+		l.ring()
+	}
+}
+
+// apply writes batches: as a group if the store can, otherwise one after the other. It calls ended with the
+// outcome of each.
+func (l *lane) apply(ctx context.Context, writes []store.Write, ended func(i int, err error)) {
+	if l.grouper == nil || len(writes) == 1 {
+		for i := range writes {
+			ended(i, l.timed(writes[i:i+1], func() error { return writes[i].Shard.Apply(ctx, writes[i].Batch) }))
+		}
+		return
+	}
+	if len(writes) > 0 {
+		err := l.timed(writes, func() error { return l.grouper.ApplyGroup(ctx, writes) })
+		for i := range writes {
+			ended(i, err)
+		}
+	}
+}
+
+// timed runs one commit and reports its duration to Events.Committed.
+func (l *lane) timed(writes []store.Write, f func() error) error {
+	began := time.Now()
+	err := f()
+	if committed := l.e.cfg.Events.Committed; committed != nil {
+		records := 0
+		for i := range writes {
+			b := writes[i].Batch
+			records += len(b.Puts) + len(b.Deletes) + len(b.Runs)
+		}
+		committed(records, time.Since(began), err)
+	}
+	return err
+}
+
+// stallAfter is how long a commit may be in flight before the lane stops handing out attempts.
+const stallAfter = 500 * time.Millisecond
+
+// stalled reports whether the store seems to be out of reach. An attempt handed out now might have to be
+// handed out again by another owner: it would not be durable, and neither would its result.
+func (l *lane) stalled() bool { return l.flying && l.e.elapsed()-l.sentAt >= int64(stallAfter) }
+
+// settle takes the outcome of the group in flight.
+func (l *lane) settle(g *group) {
+	if l.stalled() {
+		for _, p := range l.parts {
+			p.box.ring() // it has handed out nothing while the lane stalled
+		}
+	}
+	l.flying = false
+	now := l.e.now()
+	for i := range g.commits {
+		c := &g.commits[i]
+		if p := c.p; g.writes[i].Shard == p.shard { // otherwise the batch is of an ended term
+			p.settled(c, now)
+			p.box.ring()
+		} else {
+			c.answer()
+		}
+	}
+	clear(g.writes)
+	clear(g.commits) // so that what the answers hold can be freed
+	g.writes, g.commits = g.writes[:0], g.commits[:0]
+}
+
+// inFlight returns the partition's batch that is in flight; nil if there is none.
+func (l *lane) inFlight(p *partitionRunner) *commit {
+	if !l.flying {
+		return nil
+	}
+	for i := range l.group.commits {
+		if c := &l.group.commits[i]; c.p == p && l.group.writes[i].Shard == p.shard {
+			return c
+		}
+	}
+	return nil
+}
+
+// outcomeWithin is how long callers wait, after their term has ended, for the outcome of the batch in flight.
+const outcomeWithin = 2 * time.Second
+
+// giveUpWaiting answers callers whose term ended more than outcomeWithin ago that the outcome is unknown: the
+// store does not answer.
+func (l *lane) giveUpWaiting(now int64) {
+	if !l.flying {
+		return
+	}
+	for i := range l.group.commits {
+		if c := &l.group.commits[i]; len(c.waiting) > 0 && now-c.since >= int64(outcomeWithin) {
+			for _, w := range c.waiting {
+				w.answer(leftOpen(c.p.own.cause))
+			}
+			c.waiting = nil
+		}
+	}
+}
+
+// answer tells callers of an ended term the outcome of its last batch. The store judges each batch by the
+// term under which it was sent, so a late outcome is as reliable as any.
+func (c *commit) answer() {
+	var failed error
+	if c.err != nil {
+		e := unavailable(c.err)
+		if store.OutcomeOf(c.err) == store.Unknown {
+			e = leftOpen(c.err)
+		}
+		failed = e
+	}
+	for _, w := range c.waiting {
+		w.answer(failed)
+	}
+	c.waiting = nil
+}
+
+// settled takes the outcome of one batch of the partition.
+func (p *partitionRunner) settled(c *commit, now int64) {
+	if c.err != nil {
+		if store.OutcomeOf(c.err) != store.Unknown {
+			p.replies.notApplied()
+		}
+		p.lose(besideDamage(c.err))
+		return
+	}
+	p.m.Committed(c.seq, now)
+	p.replies.committed(c.seq)
+}
+
+// besideDamage replaces the cause of a lost term when a batch, perhaps of another partition, needed a damaged
+// record. Most of the refused changes do not concern that record and may be tried again. The next term leaves
+// out what is damaged.
+func besideDamage(err error) error {
+	if !errors.Is(err, store.ErrDamaged) {
+		return err
+	}
+	return fmt.Errorf("%w: %s", errBesideDamage, err.Error())
+}
+
+var errBesideDamage = errors.New("a batch needed a damaged record, and was not written")

@@ -1,0 +1,376 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/permit"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// Dispatcher hands attempts to consumers and knows how many they will take. Calls do not block.
+type Dispatcher interface {
+	// Take reserves up to want slots of a queue for partition p. If it gets fewer and the queue is served,
+	// the partition waits until Sink.Room reports room. want 0 gives back what is reserved.
+	Take(p int, q partition.Queue, want int, head partition.Head) partition.Slots
+	// Return gives back slots that were taken and are not needed.
+	Return(p int, q partition.Queue, n int)
+	// Deliver sends attempts, for which slots were taken.
+	Deliver(ds []partition.Delivery)
+	// Cancel tells the consumers of the attempts to stop.
+	Cancel(cs []partition.Cancel)
+	// Forget drops what is known of a partition that has left this node.
+	Forget(p int)
+}
+
+// Config configures an engine.
+type Config struct {
+	Store  store.Store
+	Node   string           // this node's id among the members; default "local"
+	Now    func() time.Time // wall clock; default time.Now; a simulation may skew it
+	Log    *slog.Logger     // default: discard
+	Limits carillon.Bounds  // default carillon.DefaultBounds
+	// Source of uids and generated names; safe for concurrent use; default crypto/rand; a simulation seeds
+	// it.
+	Random io.Reader
+
+	WindowJobs int           // most jobs in memory, over all partitions; default 100,000
+	LeaseTTL   time.Duration // of partitions; default 15 s
+	Partition  partition.Config
+	Events     Events
+
+	// Lanes is how many goroutines run the partitions; a partition always belongs to the same one. The
+	// partitions of a lane are made durable together. Default: one lane on a store that commits batches of
+	// several partitions at about the cost of one (see [store.Grouper]) and has one committer anyway;
+	// otherwise one for each partition, so that none waits for the store's answer to another. See
+	// docs/decisions/0023.
+	Lanes int
+	// Standby: the engine owns nothing until Assign is called. Otherwise Start claims every partition.
+	Standby bool
+	// Peers reaches the owners of partitions that this node does not own; nil if it is alone.
+	Peers Partitions
+	// MayClaim, if not nil, reports whether it was confirmed after since, and still holds, that this process
+	// is the node of its name. Another process may have taken its place while this one was suspended. It must
+	// not block.
+	MayClaim func(since time.Time) bool
+	// Announce, if not nil, is called when settings of a namespace have become durable here: every other node
+	// is to call [Engine.ReloadNamespace]. It must not block. A lost announcement heals within 5 s.
+	Announce func(namespace string)
+
+	// Advise, if not nil, returns a warning for the answer to a put if something prevents runs of the queue
+	// now; "" if nothing does. It must not block.
+	Advise func(q partition.Queue) (warning string)
+
+	// Turn, if not nil, is called on a lane's goroutine before the lane checks whether a partition wants a
+	// round, and with its first partition before it checks what must be read. A simulation blocks in it until
+	// it is the partition's turn, so that events of one instant always happen in the same order.
+	Turn func(partition int)
+	// Enter, if not nil, is called on a caller's goroutine and without locks: before its call goes to a
+	// partition, before random bytes are drawn for it (partition -1), and before a batch tries to store a
+	// share. of is the id of the batch, if it is for one. Calls that waited for the same event come at one
+	// instant. A simulation delays each in Enter by a different time, so that they always come in the same
+	// order.
+	Enter func(ctx context.Context, partition int, of string)
+}
+
+// Events are called when something happens. Any may be nil; they must not block.
+type Events struct {
+	partition.Events
+	Scheduled func(n int)                                      // jobs put
+	Committed func(records int, took time.Duration, err error) // one batch
+
+	// A partition is owned after Start; took: to claim and load it.
+	Owned func(partition int, took time.Duration)
+	Lost  func(partition int) // a partition's term was lost
+	// A partition was handed over; took: until all was durable.
+	HandedOver func(partition int, took time.Duration)
+	// Reports for an owner that refuses them for good or does not exist.
+	Dropped func(n int)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Node == "" {
+		c.Node = "local"
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Limits == (carillon.Bounds{}) {
+		c.Limits = carillon.DefaultBounds()
+	}
+	if c.Random == nil {
+		c.Random = rand.Reader
+	}
+	if c.WindowJobs == 0 {
+		c.WindowJobs = 100_000
+	}
+	if c.LeaseTTL == 0 {
+		c.LeaseTTL = 15 * time.Second
+	}
+	return c
+}
+
+// now returns the node's clock, UTC ns.
+func (c *Config) now() int64 { return c.Now().UnixNano() }
+
+// Engine runs the partitions of one node. It starts, wires and stops what the other files are about.
+type Engine struct {
+	*partitions // all of the store; answers [Partitions]
+	*api        // answers callers
+	*census     // answers metrics
+
+	settings     *settings
+	dependencies *dependencies
+	batches      *batches
+	cfg          Config
+	log          *slog.Logger
+	dispatcher   Dispatcher
+	lanes        []*lane
+	wg           sync.WaitGroup  // of the lanes' goroutines
+	life         context.Context // ends with Stop: lanes make their last batches durable and end
+	endLife      context.CancelFunc
+	drain        chan struct{} // closed: no new attempts
+	drainOnce    sync.Once
+	keeper       chan struct{} // closed when the lease keeper has ended
+	ownershipLog ownershipLog
+	clock        time.Time // zero point of Engine.elapsed
+	limiter      *limiter
+	claims       *claims
+	loads        chan struct{} // semaphore of concurrent loads
+	renewNow     chan struct{} // holds one when leases are to be renewed at once
+	assigning    sync.Mutex    // held by Assign
+	outage       atomic.Int64  // when most terms were last lost together, by elapsed; 0 = never
+}
+
+// api is what the engine does for callers: [carillon.Jobs], [carillon.Runs], [carillon.Backfills] and
+// [carillon.Namespaces].
+type api struct {
+	*jobs
+	*runs
+	*backfills
+	*namespaces
+	*lists
+}
+
+// New makes an engine; Start runs it.
+func New(cfg Config) *Engine {
+	cfg = cfg.withDefaults()
+	e := &Engine{
+		cfg: cfg, log: cfg.Log, clock: time.Now(),
+		partitions: &partitions{store: cfg.Store, peers: cfg.Peers, macKey: cfg.Store.Meta().MACKey},
+		claims:     newClaims(), loads: newLoads(cfg.Store), renewNow: make(chan struct{}, 1),
+		drain: make(chan struct{}), keeper: make(chan struct{}),
+	}
+	e.life, e.endLife = context.WithCancel(context.Background())
+	e.ownershipLog.log = e.log
+	e.settings = newSettings()
+	e.dependencies = &dependencies{partitions: e.partitions, log: e.log, life: e.life,
+		notices: peerQueue{peers: cfg.Peers, life: e.life, running: &e.wg}}
+	e.batches = &batches{cfg: &e.cfg, log: e.log, partitions: e.partitions, dependencies: e.dependencies, life: e.life}
+	e.api = e.newAPI()
+	e.limiter = &limiter{partitions: e.partitions, c: permit.NewCounter(e.settings.limit, e.sendPermits)}
+	e.census = &census{partitions: e.partitions, holdings: e.Holdings, elapsed: e.elapsed, log: cfg.Log, life: e.life}
+	return e
+}
+
+// newAPI makes what answers callers.
+func (e *Engine) newAPI() *api {
+	s, ps := e.settings, e.partitions
+	return &api{
+		jobs:       &jobs{cfg: &e.cfg, partitions: ps, settings: s, dependencies: e.dependencies, batches: e.batches},
+		runs:       &runs{ps},
+		backfills:  &backfills{ps, e.cfg.Now},
+		namespaces: &namespaces{partitions: ps, settings: s, log: e.log, life: e.life, missed: make(chan struct{}, 1)},
+		lists:      &lists{ps},
+	}
+}
+
+// Start claims every partition, unless the engine is on standby, and starts its goroutines, which end with
+// Stop. If Start fails nothing is left claimed.
+func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
+	e.dispatcher = d
+	e.makeLanes()
+	if err := e.prepare(ctx); err != nil {
+		close(e.keeper)
+		return errors.Join(err, e.Stop(ctx))
+	}
+	e.wg.Go(e.claimer)
+	for _, l := range e.lanes {
+		e.wg.Go(l.run)
+		e.wg.Go(l.committer)
+		e.wg.Go(l.lookUp)
+	}
+	if c, ok := e.store.(store.Counter); ok {
+		e.wg.Go(func() { e.census.run(c) })
+	}
+	go e.keep()
+	return nil
+}
+
+// prepare reads settings and claims partitions, before anything runs.
+func (e *Engine) prepare(ctx context.Context) error {
+	if e.cfg.Peers != nil {
+		if err := e.namespaces.readAll(ctx); err != nil {
+			return fmt.Errorf("settings of namespaces: %w", err)
+		}
+		e.wg.Go(e.namespaces.follow)
+	}
+	if e.cfg.Standby {
+		return nil
+	}
+	return e.claimAll(ctx)
+}
+
+// makeLanes makes the lanes and their partitions.
+func (e *Engine) makeLanes() {
+	n := e.store.Meta().Partitions
+	for range e.cfg.lanesOf(n) {
+		e.lanes = append(e.lanes, newLane(e))
+	}
+	for i := range n {
+		l := e.lanes[i%len(e.lanes)]
+		p := newPartitionRunner(l, i)
+		p.own.wanted.Store(!e.cfg.Standby)
+		l.parts, e.parts = append(l.parts, p), append(e.parts, p)
+	}
+}
+
+// claimAll claims every partition.
+func (e *Engine) claimAll(ctx context.Context) error {
+	for _, p := range e.parts {
+		p.own.claim(0)
+	}
+	terms, err := e.claim(ctx, e.parts)
+	if err != nil {
+		return err
+	}
+	e.open(terms)
+	var all sync.WaitGroup
+	for _, l := range e.lanes { // concurrently, so that a slow store does not use up the leases
+		all.Go(func() { l.announce(ctx, ofLane(terms, l)) })
+	}
+	all.Wait()
+	for i := range terms {
+		t := &terms[i]
+		switch {
+		case errors.Is(t.err, store.ErrDamaged):
+			t.p.abandon()
+			t.p.standStill(t)
+		case t.err != nil:
+			return t.err
+		default:
+			t.p.begin(t)
+		}
+	}
+	return nil
+}
+
+// ofLane returns the claim results of a lane's partitions.
+func ofLane(terms []claimResult, l *lane) []*claimResult {
+	var out []*claimResult
+	for i := range terms {
+		if terms[i].p.lane == l {
+			out = append(out, &terms[i])
+		}
+	}
+	return out
+}
+
+// Drain stops handing out attempts and waits until those in force have ended, or ctx is done. Calls are still
+// served.
+func (e *Engine) Drain(ctx context.Context) error {
+	e.drainOnce.Do(func() { close(e.drain) })
+	for _, p := range e.parts {
+		p.box.ring()
+	}
+	for _, p := range e.parts {
+		select {
+		case <-p.drained:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Stop makes everything in flight durable, ends the partitions and releases them. Calls are refused from here
+// on. If the store hangs, Stop ends with ctx, and its error names the partitions that still wait for the
+// store.
+func (e *Engine) Stop(ctx context.Context) error {
+	e.endLife()
+	for _, l := range e.lanes {
+		l.ring()
+	}
+	ended := make(chan struct{})
+	go func() {
+		e.wg.Wait()
+		e.batches.end()
+		<-e.keeper
+		e.ownershipLog.flush()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		return e.hanging(ctx.Err())
+	}
+	_, releases := e.claims.take()
+	for _, p := range e.parts {
+		if term, ok := p.lease.held(); ok {
+			releases = append(releases, p.pendingRelease(term))
+		}
+	}
+	if err := e.releaseNow(ctx, releases); err != nil {
+		return fmt.Errorf("release partitions: %w", err)
+	}
+	return nil
+}
+
+// stopping reports whether Stop has been called.
+func (e *Engine) stopping() bool {
+	return e.life.Err() != nil
+}
+
+// hanging returns the error of a Stop that was given up: what the node still waits for.
+func (e *Engine) hanging(cause error) error {
+	var writes []string
+	for _, p := range e.parts {
+		if since := p.figures.writing.Load(); since != 0 {
+			writes = append(writes, fmt.Sprintf("partition %d for %v", p.number,
+				time.Duration(e.elapsed()-since).Round(time.Millisecond)))
+		}
+	}
+	if len(writes) == 0 {
+		return fmt.Errorf("stop: the partitions have not ended: %w", cause)
+	}
+	return fmt.Errorf("stop: the store has not answered writes: %s: %w", strings.Join(writes, ", "), cause)
+}
+
+func (e *Engine) now() int64 { return e.cfg.now() }
+
+// Stats returns what is in memory, summed over all partitions.
+func (e *Engine) Stats() partition.Stats {
+	var sum partition.Stats
+	for _, p := range e.parts {
+		if s := p.figures.stats.Load(); s != nil {
+			sum.Resident += s.Resident
+			sum.Bytes += s.Bytes
+			sum.InFlight += s.InFlight
+			sum.Backfills += s.Backfills
+		}
+	}
+	return sum
+}

@@ -1,0 +1,44 @@
+package engine
+
+import (
+	"sync/atomic"
+
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+// figures are what other goroutines may read of a partition. The lane's goroutine writes them, but for writing.
+type figures struct {
+	stats   atomic.Pointer[partition.Stats]
+	waiting atomic.Pointer[[]depth] // what waits in memory; refreshed once a second
+	// When the store began to write a batch, by Engine.elapsed; 0 = no write is under way.
+	writing atomic.Int64
+}
+
+// depth is what waits in memory in one queue of a partition.
+type depth struct {
+	queue  partition.Queue
+	n      int
+	oldest int64 // UTC ns
+}
+
+// show publishes the machine's figures.
+func (f *figures) show(s partition.Stats) {
+	if old := f.stats.Load(); old == nil || *old != s {
+		f.stats.Store(&s)
+	}
+}
+
+// showWaiting publishes what waits, as just lined up.
+func (f *figures) showWaiting(lineup []partition.Waiting, oldest func(partition.Queue) int64) {
+	depths := make([]depth, len(lineup))
+	for i, w := range lineup {
+		depths[i] = depth{w.Queue, w.N, oldest(w.Queue)}
+	}
+	f.waiting.Store(&depths)
+}
+
+// clear publishes that there is no machine.
+func (f *figures) clear() {
+	f.stats.Store(&partition.Stats{})
+	f.waiting.Store(nil)
+}

@@ -1,0 +1,25 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+func TestFigures(t *testing.T) {
+	var f figures
+	f.show(partition.Stats{Resident: 2})
+	first := f.stats.Load()
+	if f.show(partition.Stats{Resident: 2}); f.stats.Load() != first {
+		t.Error("published again without a change")
+	}
+	q := partition.Queue{Kind: "worker", Address: "a"}
+	f.showWaiting([]partition.Waiting{{Queue: q, N: 3}}, func(partition.Queue) int64 { return 7 })
+	if d := *f.waiting.Load(); len(d) != 1 || d[0] != (depth{q, 3, 7}) {
+		t.Errorf("waiting: %v", d)
+	}
+	f.clear()
+	if f.waiting.Load() != nil || *f.stats.Load() != (partition.Stats{}) {
+		t.Error("there is no machine, and figures are left")
+	}
+}

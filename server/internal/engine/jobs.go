@@ -1,0 +1,283 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// jobs implements [carillon.Jobs] but for the list.
+type jobs struct {
+	cfg          *Config
+	partitions   *partitions
+	settings     *settings
+	dependencies *dependencies
+	batches      *batches
+}
+
+// PutJob stores a job; see [carillon.Jobs]. A job without a name gets a ULID.
+func (j *jobs) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
+	return j.put(ctx, job, carillon.PutOptions{}.With(opts...), 0)
+}
+
+// put stores a job for a call that was first seen at the time at, in UTC ns; 0 is now.
+func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions, at int64) (carillon.PutResult, error) {
+	j.cfg.enter(ctx, -1, "")
+	req, err := j.request(job, o)
+	if err != nil {
+		return carillon.PutResult{}, err
+	}
+	warnings, err := j.linkOne(ctx, &req)
+	if err != nil {
+		return carillon.PutResult{}, err
+	}
+	key := req.Job.Key()
+	req.At = at
+	put, err := inRound(ctx, j.partitions.of(key), editCall(key),
+		func(p *partitionRunner, now int64) (carillon.PutResult, error) {
+			return p.m.Jobs.Put(now, req)
+		})
+	if err != nil {
+		return put, err
+	}
+	j.scheduled(1)
+	put.Warnings = append(put.Warnings, warnings...)
+	j.advise(ctx, &put)
+	return put, nil
+}
+
+// linkOne is link for a single put. Most jobs depend on no other.
+func (j *jobs) linkOne(ctx context.Context, req *partition.PutRequest) ([]string, error) {
+	if len(req.Job.DependsOn) == 0 {
+		return nil, nil
+	}
+	reqs := []partition.PutRequest{*req}
+	warnings, err := j.dependencies.link(ctx, reqs, false)
+	if err != nil {
+		return nil, err
+	}
+	*req = reqs[0]
+	return warnings[0], nil
+}
+
+// request checks a job and makes a put request of it.
+func (j *jobs) request(job carillon.Job, o carillon.PutOptions) (partition.PutRequest, error) {
+	job.Namespace = namespaceOf(job.Namespace)
+	if job.Name == "" {
+		id, err := ulid.New(ulid.Timestamp(j.cfg.Now()), j.cfg.Random)
+		if err != nil {
+			return partition.PutRequest{}, fmt.Errorf("random bytes for a name: %w", err)
+		}
+		job.Name, o.IfAbsent = id.String(), true
+	}
+	job.Status = nil
+	req := partition.PutRequest{Job: &job, Options: o}
+	if err := job.Validate(j.cfg.Limits); err != nil {
+		return req, err
+	}
+	if err := j.settings.strict(&job); err != nil {
+		return req, err
+	}
+	if _, err := io.ReadFull(j.cfg.Random, req.Random[:]); err != nil {
+		return req, fmt.Errorf("random bytes for a uid: %w", err)
+	}
+	// Here, where callers run concurrently, rather than on the lane's goroutine.
+	req.Spec = partition.EncodeSpec(&job)
+	return req, nil
+}
+
+func (j *jobs) scheduled(n int) {
+	if f := j.cfg.Events.Scheduled; f != nil {
+		f(n)
+	}
+}
+
+// PatchJob changes fields of a job; see [carillon.Jobs].
+func (j *jobs) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
+	return j.patch(ctx, key, patch, 0)
+}
+
+// patch changes a job for a call that was first seen at the time at, in UTC ns; 0 is now.
+func (j *jobs) patch(ctx context.Context, key carillon.Key, patch carillon.Patch, at int64) (carillon.PutResult, error) {
+	if err := checkKey(&key); err != nil {
+		return carillon.PutResult{}, err
+	}
+	waits, warnings, err := j.dependencies.linkPatch(ctx, key, &patch)
+	if err != nil {
+		return carillon.PutResult{}, err
+	}
+	put, err := inRound(ctx, j.partitions.of(key), editCall(key),
+		func(p *partitionRunner, now int64) (carillon.PutResult, error) {
+			return p.m.Jobs.Patch(now, at, key, patch, waits...)
+		})
+	if err != nil {
+		return put, err
+	}
+	put.Warnings = append(put.Warnings, warnings...)
+	j.advise(ctx, &put)
+	return put, nil
+}
+
+// SetPaused pauses or resumes a job; see [carillon.Jobs].
+func (j *jobs) SetPaused(ctx context.Context, key carillon.Key, pause carillon.PauseOptions) (carillon.Job, error) {
+	if err := checkKey(&key); err != nil {
+		return carillon.Job{}, err
+	}
+	if err := pause.Validate(j.cfg.Limits); err != nil {
+		return carillon.Job{}, err
+	}
+	return inRound(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.Job, error) {
+		return p.m.Jobs.SetPaused(now, key, pause)
+	})
+}
+
+// GetJob returns a job as it stands; see [carillon.Jobs].
+func (j *jobs) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
+	if err := checkKey(&key); err != nil {
+		return carillon.Job{}, err
+	}
+	job, err := inRound(ctx, j.partitions.of(key), jobCall(key), func(p *partitionRunner, _ int64) (carillon.Job, error) {
+		return p.m.Records.Job(key)
+	})
+	if refused(err) {
+		job, err = j.partitions.storedJob(ctx, key)
+	}
+	if err == nil {
+		err = j.dependencies.findMissing(ctx, &job)
+	}
+	return job, err
+}
+
+// DeleteJob removes a job; see [carillon.Jobs].
+func (j *jobs) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
+	if err := checkKey(&key); err != nil {
+		return carillon.DeleteResult{}, err
+	}
+	return inRound(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.DeleteResult, error) {
+		return p.m.Jobs.Delete(now, key, opts...)
+	})
+}
+
+// DeleteJobs removes jobs by prefix; see [carillon.Jobs].
+func (j *jobs) DeleteJobs(ctx context.Context, namespace, prefix string) (int, error) {
+	namespace = namespaceOf(namespace)
+	if err := checkPrefix(namespace, prefix); err != nil {
+		return 0, err
+	}
+	parts := make([]outcome[int], len(j.partitions.parts))
+	var all sync.WaitGroup
+	for i, p := range j.partitions.parts {
+		all.Go(func() {
+			parts[i].value, parts[i].err = across(ctx, j.partitions, p, DeleteByPrefix{namespace, prefix})
+		})
+	}
+	all.Wait()
+	total := 0
+	var worst error
+	for _, o := range parts {
+		total += o.value
+		if o.err != nil && (worst == nil || unknown(o.err)) {
+			worst = o.err
+		}
+	}
+	return total, partly(worst, total > 0)
+}
+
+// partly sets Unknown in the error of a change of which another part was made.
+func partly(err error, others bool) error {
+	e, ok := errors.AsType[*carillon.Error](err)
+	if !ok || !others || e.Unknown {
+		return err
+	}
+	marked := *e
+	marked.Unknown = true
+	if errors.Is(err, ErrNotOwner) || errors.Is(err, ErrNotTaken) {
+		marked.Err = nil // it would say that nothing was done
+	}
+	return &marked
+}
+
+// unknown reports whether an error leaves open what became of a change.
+func unknown(err error) bool {
+	e, ok := errors.AsType[*carillon.Error](err)
+	return ok && e.Unknown
+}
+
+// deletePages removes a partition's jobs by prefix, page by page. If the partition's term changes between two
+// pages it starts again: the store may have gone back, and hold jobs again that were removed.
+func deletePages(ctx context.Context, p *partitionRunner, namespace, prefix string) (int, error) {
+	total, after := 0, ""
+	var term store.Term
+	for {
+		keys, err := p.e.names(ctx, p, store.ListQuery{Namespace: namespace, Prefix: prefix, After: after,
+			Limit: carillon.MaxBatch, MaxSpec: 1})
+		if err != nil || len(keys) == 0 {
+			return total, err
+		}
+		c := call{pending: true}
+		for _, k := range keys {
+			c.refs = append(c.refs, store.Ref{Key: k})
+		}
+		again := false
+		n, err := inRound(ctx, p, c, func(p *partitionRunner, now int64) (int, error) {
+			n := 0
+			again = !term.IsZero() && p.own.term != term
+			term = p.own.term
+			for _, k := range keys {
+				// An error means that it is gone already, and is not counted.
+				if _, err := p.m.Jobs.Delete(now, k); err == nil {
+					n++
+				}
+			}
+			return n, nil
+		})
+		total += n
+		if err != nil {
+			return total, err
+		}
+		if after = keys[len(keys)-1].Name; again {
+			after = ""
+		}
+	}
+}
+
+func (ps *partitions) names(ctx context.Context, p *partitionRunner, q store.ListQuery) ([]carillon.Key, error) {
+	shard, err := ps.reader(p)
+	if err != nil {
+		return nil, err
+	}
+	records, err := shard.List(ctx, q)
+	if err != nil {
+		return nil, readError(err)
+	}
+	keys := make([]carillon.Key, len(records))
+	for i := range records {
+		keys[i] = records[i].Key
+	}
+	return keys, nil
+}
+
+// reader returns the partition's shard for reading, without a term.
+func (ps *partitions) reader(p *partitionRunner) (store.Shard, error) {
+	shard, err := ps.store.Shard(p.number, store.Term{})
+	if err != nil {
+		return nil, readError(err)
+	}
+	return shard, nil
+}
+
+// readError returns the error for a caller whose data could not be read.
+func readError(err error) error {
+	if errors.Is(err, store.ErrDamaged) {
+		return dataLoss(err)
+	}
+	return carillon.Errorf(carillon.Unavailable, "", "the store could not be read: %w", err)
+}

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// keptSettings are the settings of the namespaces that one partition keeps in its store. The partition's owner
+// reads them when its term begins, and puts them; other nodes follow. Any goroutine may read; only the lane's
+// puts.
+type keptSettings struct {
+	number int // of the partition
+	store  store.Store
+	all    *settings
+	keeps  func(namespace string) bool // whether a namespace's settings are kept here
+	owned  func() bool                 // whether this node owns the partition
+	// Settings have changed.
+	changed func(namespace string)
+
+	reading turn          // held while they are read
+	taken   atomic.Uint64 // how often they were read or put
+	begun   atomic.Uint64 // how often a read of a remote partition's settings has begun
+	err     error         // how the last one ended; guarded by reading
+
+	unsettled unsettled // on their way to the store
+}
+
+// load reads the settings for the owner of a new term.
+func (k *keptSettings) load(ctx context.Context, shard store.Shard) error {
+	k.reading.take()
+	defer k.reading.give()
+	read, err := k.read(ctx, shard)
+	if err == nil {
+		k.take(read, func() bool { return true })
+	}
+	return err
+}
+
+// read returns the settings in the partition's store, by name.
+func (k *keptSettings) read(ctx context.Context, shard store.Shard) (map[string]*carillon.Namespace, error) {
+	records, err := allMetaRecords(ctx, shard, store.KindNamespace)
+	if err != nil {
+		return nil, err
+	}
+	return decodeSettings(records)
+}
+
+// take takes over what was read, unless counts reports that it is out of date.
+func (k *keptSettings) take(read map[string]*carillon.Namespace, counts func() bool) {
+	k.taken.Add(1)
+	for _, name := range k.all.replace(k.keeps, read, counts) {
+		k.changed(name)
+	}
+}
+
+// takeRemote is take unless this node owns the partition: the owner's are newer.
+func (k *keptSettings) takeRemote(read map[string]*carillon.Namespace) {
+	k.take(read, func() bool { return !k.owned() })
+}
+
+// takeGathered is takeRemote for what was read with the settings of other partitions, when taken was as
+// before. What has been read or put meanwhile may be newer.
+func (k *keptSettings) takeGathered(read map[string]*carillon.Namespace, before uint64) {
+	k.reading.take()
+	defer k.reading.give()
+	if k.taken.Load() == before {
+		k.takeRemote(read)
+	}
+}
+
+// follow reads the settings, unless this node owns the partition.
+func (k *keptSettings) follow(ctx context.Context) error {
+	k.reading.take() // what is read later is newer
+	defer k.reading.give()
+	return k.followNow(ctx)
+}
+
+// followShared is follow for many concurrent callers: one read serves all who came before it began.
+func (k *keptSettings) followShared(ctx context.Context) error {
+	begun := k.begun.Load()
+	k.reading.take()
+	defer k.reading.give()
+	if k.begun.Load() > begun {
+		return k.err
+	}
+	return k.followNow(ctx)
+}
+
+// followNow is follow for a caller that holds reading.
+func (k *keptSettings) followNow(ctx context.Context) (err error) {
+	k.begun.Add(1)
+	defer func() { k.err = err }()
+	shard, err := k.store.Shard(k.number, store.Term{})
+	if err != nil {
+		return err
+	}
+	read, err := k.read(ctx, shard)
+	if err == nil {
+		k.takeRemote(read)
+	}
+	return err
+}
+
+// put takes settings that are sent to the store. settled is to be called with the outcome, before the caller
+// is answered; they are in force once they are durable.
+func (k *keptSettings) put(term store.Term, n *carillon.Namespace) (settled func(failed error)) {
+	k.unsettled.add(term, n)
+	return func(failed error) {
+		k.unsettled.done(n)
+		if failed == nil {
+			k.taken.Add(1)
+			k.all.set(n)
+			k.changed(n.Name)
+		}
+	}
+}
+
+// unsettled holds the newest settings of a term that are on their way to the store, by name. A put is
+// compared with these: of two concurrent puts meant for the same generation, only one may succeed.
+type unsettled struct {
+	term   store.Term
+	byName map[string]*carillon.Namespace
+}
+
+// newest returns the settings that the next put of the name is compared with; nil means those in force.
+func (u *unsettled) newest(term store.Term, name string) *carillon.Namespace {
+	if u.term != term { // what an earlier term wrote is in the store, or lost
+		return nil
+	}
+	return u.byName[name]
+}
+
+func (u *unsettled) add(term store.Term, n *carillon.Namespace) {
+	if u.term != term || u.byName == nil {
+		u.term, u.byName = term, map[string]*carillon.Namespace{}
+	}
+	u.byName[n.Name] = n
+}
+
+func (u *unsettled) done(n *carillon.Namespace) {
+	if u.byName[n.Name] == n {
+		delete(u.byName, n.Name)
+	}
+}

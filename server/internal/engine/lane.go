@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// lane is the event loop of several partitions. It runs their rounds one after the other and makes what they
+// change durable together. A partition stays in its lane for life, so only one goroutine touches its machine.
+//
+//	callers, consumers, peers --> mailboxes --ring--> run: pass --groups--> committer --settled--> run
+//	                                                       |-----reads--->  lookUp    ---found---> run
+//	                                                       +--claims.want-> claimer   --claimed--> run
+//
+// Commits, reads for several partitions and claims have goroutines of their own, and their results come back
+// to the lane. Only what a round finds missing is read on the lane itself (reads.go). A pass takes the
+// results in, gives each partition that is due one round (partition.go), and at the end sends all changed
+// batches as one group (commit.go). A partition gets one round in a pass however much it has to do, so that
+// none delays the others; if it has more, it rings for the next pass. Group puts go in after the rounds,
+// right before the group is sent (groupput.go).
+//
+// How many lanes there are follows from the store (lanesOf): one if the store commits a group at about the
+// cost of one batch, otherwise one for each partition (docs/decisions/0023).
+type lane struct {
+	e       *Engine
+	parts   []*partitionRunner // ordered by number
+	grouper store.Grouper      // nil if the store cannot group: each batch is applied by itself
+	// Nil if the store cannot read for several partitions at once: each reads for itself.
+	reader store.Reader
+	near   bool // the store is in this process
+
+	bell      chan struct{} // holds one when a pass is wanted
+	groups    chan *group   // to the committer
+	settled   chan *group   // back from it
+	reads     chan *reading // to lookUp
+	found     chan *reading // back from it
+	claimed   claimed
+	groupPuts groupPuts
+
+	// Of the lane's goroutine alone.
+	group   group
+	flying  bool  // group is in flight
+	sentAt  int64 // when it was sent, by Engine.elapsed
+	reading reading
+	asking  bool // lookUp is reading what reading lists
+	unread  bool // calls wait whose records are not being read
+}
+
+func newLane(e *Engine) *lane {
+	l := &lane{e: e, bell: make(chan struct{}, 1), groups: make(chan *group, 1), settled: make(chan *group, 1),
+		reads: make(chan *reading, 1), found: make(chan *reading, 1)}
+	l.grouper, _ = e.store.(store.Grouper)
+	l.reader, _ = e.store.(store.Reader)
+	l.near = inProcess(e.store)
+	return l
+}
+
+// lanesOf returns how many lanes an engine with n partitions has.
+func (c *Config) lanesOf(n int) int {
+	lanes := c.Lanes
+	if _, groups := c.Store.(store.Grouper); lanes == 0 && groups {
+		lanes = 1
+	}
+	if lanes == 0 {
+		lanes = n
+	}
+	return min(lanes, n)
+}
+
+// ring requests a pass.
+func (l *lane) ring() {
+	select {
+	case l.bell <- struct{}{}:
+	default:
+	}
+}
+
+// run is the lane's goroutine.
+func (l *lane) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-l.bell:
+		case <-timer.C:
+			select { // one pass serves both
+			case <-l.bell:
+			default:
+			}
+		}
+		if l.e.stopping() {
+			l.end()
+			return
+		}
+		l.pass()
+		timer.Reset(l.sleep())
+	}
+}
+
+// pass gives each partition that is due one round, so that none keeps the others waiting, and sends off what
+// has changed.
+func (l *lane) pass() {
+	now := l.e.elapsed()
+	l.giveUpWaiting(now)
+	l.reclaim(now)
+	l.turn(l.parts[0])
+	l.learn()
+	l.fetch()
+	for _, p := range l.parts {
+		l.turn(p)
+		l.receive()
+		p.tendOrphans(now)
+		if p.own.is(claiming) {
+			p.relayMeanwhile()
+		}
+		if p.due(now) {
+			p.round()
+		}
+	}
+	l.putGroups()
+	l.commit()
+	if l.unread && !l.asking {
+		l.ring()
+	}
+}
+
+// turn waits, in a simulation, until it is the partition's turn.
+func (l *lane) turn(p *partitionRunner) {
+	if f := l.e.cfg.Turn; f != nil {
+		f(p.number)
+	}
+}
+
+// receive takes results of the committer and the claimer.
+func (l *lane) receive() {
+	select {
+	case g := <-l.settled:
+		l.settle(g)
+	default:
+	}
+	l.install(l.claimed.take())
+}
+
+// sleep returns how long the lane can wait if nothing rings.
+func (l *lane) sleep() time.Duration {
+	now := l.e.elapsed()
+	next := now + int64(pollEvery)
+	for _, p := range l.parts {
+		switch {
+		case p.own.holds():
+			next = min(next, p.timers.wake)
+		case !p.own.is(claiming) && p.own.wanted.Load():
+			next = min(next, p.own.retryAt)
+		}
+		if at, ok := p.orphans.nextEnd(); ok {
+			next = min(next, at)
+		}
+	}
+	return time.Duration(max(0, next-now))
+}
+
+// end makes the last batches durable and ends the partitions.
+func (l *lane) end() {
+	l.groupPuts.close()
+	for _, p := range l.parts {
+		if p.own.holds() {
+			p.m.Attempts.KeepAll()
+		}
+	}
+	for l.commit(); l.flying; l.commit() {
+		l.settle(<-l.settled)
+		for _, p := range l.parts {
+			p.refuseAtEnd(p.box.take())
+		}
+	}
+	close(l.groups)
+	close(l.reads)
+	for _, p := range l.parts {
+		p.end()
+	}
+}
+
+// errStopping returns the error for callers from Stop on.
+func errStopping() *carillon.Error {
+	return carillon.Errorf(carillon.Unavailable, "", "the node is shutting down")
+}
+
+// errStopping returns the error for a caller whose call was not begun. In a cluster it says that the next
+// owner can be asked.
+func (ps *partitions) errStopping() error {
+	err := errStopping()
+	if ps.peers != nil {
+		err.Err = ErrNotOwner
+	}
+	return err
+}

@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/permit"
+)
+
+// limiter counts permits over all partitions of a node that is alone. Its partitions begin and end together,
+// so the counts are in memory only. In a cluster partitions have pools, see permits.go.
+type limiter struct {
+	partitions *partitions
+
+	mu sync.Mutex
+	c  *permit.Counter
+}
+
+// locked calls f with the counter, under the lock.
+func (m *limiter) locked(f func(c *permit.Counter)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f(m.c)
+}
+
+// share is the limiter as one partition uses it.
+type share struct {
+	*limiter
+	p int
+}
+
+// Take implements [partition.Limiter].
+func (s share) Take(line partition.Line) (ok, limited bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.c.Take(s.p, line)
+}
+
+// Free implements [partition.Limiter].
+func (s share) Free(key partition.Limit) {
+	s.locked(func(c *permit.Counter) { c.Free(s.p, key) })
+}
+
+// Wait implements [partition.Limiter].
+func (s share) Wait(line partition.Line, order int64, want int) {
+	s.locked(func(c *permit.Counter) { c.Wait(s.p, line, order, want) })
+}
+
+// Pass implements [partition.Limiter].
+func (s share) Pass(line partition.Line) {
+	s.locked(func(c *permit.Counter) { c.Pass(s.p, line) })
+}
+
+// Leave implements [partition.Limiter].
+func (s share) Leave(line partition.Line) {
+	s.locked(func(c *permit.Counter) { c.Leave(s.p, line) })
+}
+
+// abandon, charge and changed call the counter's methods.
+func (m *limiter) abandon(p int) { m.locked(func(c *permit.Counter) { c.Abandon(p) }) }
+
+func (m *limiter) charge(p int, held []partition.Limit) {
+	m.locked(func(c *permit.Counter) { c.Charge(p, held) })
+}
+
+func (m *limiter) changed(namespace string) {
+	m.locked(func(c *permit.Counter) { c.Changed(namespace) })
+}
+
+// reservedPermits tells a partition that n permits are reserved for the line, or that it is not limited any more.
+type reservedPermits struct {
+	line partition.Line
+	n    int
+}
+
+// sendPermits sends permit news to a partition.
+func (ps *partitions) sendPermits(p int, l partition.Line, n int) {
+	ps.parts[p].box.put(func(m *mail) { m.permits = append(m.permits, reservedPermits{l, n}) })
+}

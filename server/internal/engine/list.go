@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+const defaultPage = 100
+
+// lists reads lists of jobs and runs, from the store alone.
+type lists struct{ partitions *partitions }
+
+// ListJobs reads jobs of all partitions in name order, as the store has them. It shows an attempt about a
+// second after it was handed out.
+func (l *lists) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error) {
+	if err := q.Validate(); err != nil {
+		return carillon.JobPage{}, err
+	}
+	q.Namespace, q.PageSize = namespaceOf(q.Namespace), cmp.Or(q.PageSize, defaultPage)
+	pages := jobPages(l.partitions.macKey, &q)
+	after, err := pages.place(q.PageToken)
+	if err != nil {
+		return carillon.JobPage{}, err
+	}
+	sq := store.ListQuery{Namespace: q.Namespace, Prefix: q.Prefix, After: string(after), Label: q.Label, Phase: q.Phase,
+		MaxSpec: partition.InlineSpec}
+	m, err := l.newMerge(ctx, sq, q.PageSize)
+	if err != nil {
+		return carillon.JobPage{}, err
+	}
+	page, more, err := m.page(ctx, q.PageSize)
+	if more {
+		page.NextPageToken = pages.at([]byte(page.Jobs[len(page.Jobs)-1].Name))
+	}
+	return page, err
+}
+
+// ListRuns reads finished runs, newest first; see [carillon.Runs].
+func (l *lists) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.RunPage, error) {
+	if err := q.Validate(); err != nil {
+		return carillon.RunPage{}, err
+	}
+	q.Namespace, q.PageSize = namespaceOf(q.Namespace), cmp.Or(q.PageSize, defaultPage)
+	pages := runPages(l.partitions.macKey, &q)
+	place, err := pages.place(q.PageToken)
+	if err != nil {
+		return carillon.RunPage{}, err
+	}
+	cursors := map[int][]byte{} // by partition, how far it has been read
+	if place != nil {
+		if err := json.Unmarshal(place, &cursors); err != nil {
+			return carillon.RunPage{}, fmt.Errorf("a page token of this store: %w", err)
+		}
+	}
+	sq := store.RunQuery{Namespace: q.Namespace, Status: q.Status, Limit: q.PageSize + 1}
+	parts := l.partitions.parts
+	if q.Job != "" {
+		key := carillon.Key{Namespace: q.Namespace, Name: q.Job}
+		sq.Job, parts = &key, []*partitionRunner{l.partitions.of(key)}
+	}
+	page, more, err := l.mergeRuns(ctx, parts, sq, cursors, q.PageSize)
+	if !more {
+		return page, err
+	}
+	if place, err = json.Marshal(cursors); err != nil {
+		return page, err
+	}
+	page.NextPageToken = pages.at(place)
+	return page, nil
+}
+
+// mergeRuns reads a page of several partitions, newest first, and advances their cursors. more reports
+// whether others follow.
+func (l *lists) mergeRuns(ctx context.Context, parts []*partitionRunner, q store.RunQuery, cursors map[int][]byte, size int) (
+	page carillon.RunPage, more bool, err error,
+) {
+	all, err := l.runsOf(ctx, parts, q, cursors)
+	if err != nil {
+		return page, false, err
+	}
+	if len(parts) > 1 {
+		slices.SortStableFunc(all, func(a, b store.RunRecord) int { return int(min(max(b.Finished-a.Finished, -1), 1)) })
+	}
+	more = len(all) > size
+	all = all[:min(size, len(all))]
+	for i := range all {
+		page.Runs = append(page.Runs, partition.RunOf(&all[i]))
+		cursors[int(all[i].ID.Partition)] = all[i].Cursor
+	}
+	return page, more, nil
+}
+
+// runsOf reads runs of several partitions, in the order of parts.
+func (l *lists) runsOf(ctx context.Context, parts []*partitionRunner, q store.RunQuery,
+	cursors map[int][]byte) ([]store.RunRecord, error) {
+	read := make([][]store.RunRecord, len(parts))
+	err := sideBySide(len(parts), func(i int) error {
+		shard, err := l.partitions.reader(parts[i])
+		if err != nil {
+			return err
+		}
+		q := q
+		q.After = cursors[parts[i].number]
+		if read[i], err = shard.Runs(ctx, q); err != nil {
+			return readError(err)
+		}
+		return nil
+	})
+	return slices.Concat(read...), err
+}

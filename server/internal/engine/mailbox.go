@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// call is an operation on the machine, run in a round of the partition.
+type call struct {
+	refs []store.Ref    // records that must be in memory, if they exist
+	live []identity.Run // unfinished runs that must be in memory, if they exist
+
+	pending bool // the pending runs of the jobs in refs must be in memory, too
+	// From another node, which asks the next owner if the term ends: it does not wait for a batch in flight.
+	relayed bool
+
+	of string // id of the batch put that the call is for, if any
+
+	asked bool // refs are being read
+	read  bool // refs have been read, or are all in memory
+
+	do   func(p *partitionRunner, now int64) // runs once they are; answers through reply
+	fail func(err error)                     // runs instead if the partition cannot serve
+}
+
+// report is a consumer's report with its token parsed.
+type report struct {
+	tok partition.Token
+	*partition.Report
+	place uint64 // its position in the order of arrival in the mailbox; 0 = not there yet
+}
+
+// heartbeat is a heartbeat with its token parsed.
+type heartbeat struct {
+	tok  partition.Token
+	from partition.Reporter
+	text string
+	ask  bool // the sender asks whether the attempt is in force
+}
+
+// loss is an attempt that its consumer will not finish.
+type loss struct {
+	tok         partition.Token
+	undelivered bool // it was never sent: no attempt is used up
+	former      bool // it was lost under an earlier term, of this node or another
+}
+
+// mail is what has come in since the last round.
+type mail struct {
+	calls             []call
+	reports           []report
+	heartbeats        []heartbeat
+	losses            []loss
+	rooms             []partition.Queue  // queues that have slots reserved for this partition
+	consumers         []partition.Queue  // queues that have got their first consumer
+	dependencyAnswers []dependencyAnswer // from other partitions, about jobs that wait
+	permits           []reservedPermits
+	cluster           permitMail
+	overTerms         []store.Term // terms that a renewal has found to be over
+	marks             []goneMarks
+	relayed           []bool   // how relaying parts has ended: whether the owner has answered for the whole part
+	staleOrphans      []string // tokens of orphans that are not in force
+}
+
+// mailbox collects mail for one partition, from any goroutine.
+type mailbox struct {
+	mu     sync.Mutex
+	in     mail
+	closed bool
+	came   uint64 // number of reports so far
+	mixed  bool   // reports may not be in the order of arrival
+
+	rung atomic.Bool // a round is requested
+	wake func()      // wakes the lane
+}
+
+// put lets f add mail and requests a round. It returns false, and does nothing, if the mailbox is closed.
+func (b *mailbox) put(f func(m *mail)) bool {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return false
+	}
+	f(&b.in)
+	b.number()
+	b.mu.Unlock()
+	b.ring()
+	return true
+}
+
+// number gives new reports their places. The lock is held.
+func (b *mailbox) number() {
+	rs := b.in.reports
+	i := len(rs)
+	for ; i > 0 && rs[i-1].place == 0; i-- {
+	}
+	for ; i < len(rs); i++ {
+		b.came++
+		rs[i].place = b.came
+	}
+}
+
+// order sorts reports that were put back before those that have come in since. If two consumers report on the
+// same attempt, the first report counts. The lock is held.
+func (b *mailbox) order() {
+	if b.mixed {
+		slices.SortStableFunc(b.in.reports, func(x, y report) int { return cmp.Compare(x.place, y.place) })
+		b.mixed = false
+	}
+}
+
+// keep lets f put mail back for the next round, without requesting one.
+func (b *mailbox) keep(f func(m *mail)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.order()
+		f(&b.in)
+		b.number()
+		b.mixed = true
+	}
+}
+
+// putBack puts reports, heartbeats and losses back for the next round, without requesting one.
+func (b *mailbox) putBack(in *mail) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.in.reports = append(b.in.reports, in.reports...)
+		b.in.heartbeats = append(b.in.heartbeats, in.heartbeats...)
+		b.in.losses = append(b.in.losses, in.losses...)
+		b.number()
+		b.mixed = true
+	}
+}
+
+// ring requests a round. If a round is already requested, that caller wakes the lane.
+func (b *mailbox) ring() {
+	if !b.rung.Swap(true) {
+		b.wake()
+	}
+}
+
+// answer reports whether a round is requested, and clears the request: a later ring requests another round.
+func (b *mailbox) answer() bool { return b.rung.Load() && b.rung.Swap(false) }
+
+// take empties the mailbox.
+func (b *mailbox) take() mail {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.order()
+	m := b.in
+	b.in = mail{}
+	return m
+}
+
+// takeReady empties the mailbox except for calls whose records are not in memory and have not been read.
+// unread reports whether some of these are not even being read.
+func (b *mailbox) takeReady(has func(store.Ref) bool) (m mail, unread bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.order()
+	m = b.in
+	b.in = mail{}
+	ready := 0
+	for i := range m.calls {
+		if c := &m.calls[i]; c.ready(has) {
+			ready++
+		} else {
+			unread = unread || !c.asked
+		}
+	}
+	switch ready {
+	case len(m.calls):
+	case 0:
+		b.in.calls, m.calls = m.calls, nil
+	default:
+		for i := range m.calls {
+			if !m.calls[i].read {
+				b.in.calls = append(b.in.calls, m.calls[i])
+			}
+		}
+		m.calls = slices.DeleteFunc(m.calls, func(c call) bool { return !c.read })
+	}
+	return m, unread
+}
+
+// ready reports whether the call's records have been read or are all in memory.
+func (c *call) ready(has func(store.Ref) bool) bool {
+	if !c.read && !c.asked {
+		c.read = !slices.ContainsFunc(c.refs, func(ref store.Ref) bool { return !has(ref) })
+	}
+	return c.read
+}
+
+// close refuses further mail and returns what was left.
+func (b *mailbox) close() mail {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	b.order()
+	m := b.in
+	b.in = mail{}
+	return m
+}

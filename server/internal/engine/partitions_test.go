@@ -1,0 +1,81 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+// somePartitions returns n partitions that this node does not own.
+func somePartitions(n int, peers Partitions) *partitions {
+	ps := &partitions{macKey: []byte("key"), peers: peers}
+	for i := range n {
+		ps.parts = append(ps.parts, &partitionRunner{number: i})
+	}
+	return ps
+}
+
+// TestPartitionsAreFound: by number, by job, by namespace and by token.
+func TestPartitionsAreFound(t *testing.T) {
+	ps := somePartitions(4, nil)
+	for n, there := range map[int]bool{-1: false, 0: true, 3: true, 4: false} {
+		if p, err := ps.part(n); (err == nil) != there || there && p.number != n {
+			t.Errorf("partition %d: %v, %v", n, p, err)
+		}
+	}
+	key := carillon.Key{Namespace: "default", Name: "job"}
+	if p := ps.of(key); p.number != identity.PartitionOf(key, 4) {
+		t.Errorf("a job in partition %d", p.number)
+	}
+	if p := ps.ofNamespace("default"); p != ps.of(carillon.Key{Namespace: "default"}) {
+		t.Errorf("settings in partition %d", p.number)
+	}
+	for name, c := range map[string]struct {
+		key   string
+		in    uint16
+		found bool
+	}{"of this store": {"key", 3, true}, "of another store": {"another", 3, false}, "of no partition": {"key", 4, false}} {
+		token := partition.NewSigner([]byte(c.key)).Sign(partition.Token{Run: identity.Run{Partition: c.in}})
+		if _, p := ps.token(token); (p != nil) != c.found || c.found && p.number != int(c.in) {
+			t.Errorf("a token %s: %+v", name, p)
+		}
+	}
+}
+
+// counter counts what it is asked, and replies n.
+type counter struct{ asked, n int }
+
+func (c *counter) Ask(context.Context, int, Message) (any, error) {
+	c.asked++
+	return c.n, nil
+}
+
+// TestPeersFinishWhatWasBegun: only if some of it is done and another node has the rest.
+func TestPeersFinishWhatWasBegun(t *testing.T) {
+	moved, broken := notOwner(1), errors.New("broken")
+	for name, c := range map[string]struct {
+		done  int
+		err   error
+		asked int
+		total int
+		want  error
+	}{
+		"all is done":         {3, nil, 0, 3, nil},
+		"the partition moved": {3, moved, 1, 8, nil},
+		"before anything":     {0, moved, 0, 0, ErrNotOwner},
+		"something else":      {3, broken, 0, 3, broken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			peers := &counter{n: 5}
+			ps := somePartitions(2, peers)
+			n, err := ps.finish(t.Context(), c.done, c.err, ps.parts[1], DeleteByPrefix{})
+			if n != c.total || peers.asked != c.asked || !errors.Is(err, c.want) {
+				t.Errorf("%d, %v; the peers were asked %d times", n, err, peers.asked)
+			}
+		})
+	}
+}

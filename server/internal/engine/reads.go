@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// lookBriefly is how long a lane waits for a read without doing anything else.
+const lookBriefly = 20 * time.Millisecond
+
+// reads are the reads of one partition's rounds, under one term. A store on another machine may not answer.
+// A read is cancelled when the lease has run out, since the round is of no use then. While it is under way the
+// lane relays reports for partitions of other nodes. Only the lane's goroutine reads.
+type reads struct {
+	number int // of the partition
+	lane   *lane
+	lease  *lease
+	shard  store.Shard
+	ring   func() // requests a round of the partition
+}
+
+// outlived reports whether the lease has run out during this round, because reads took long. Nothing more may
+// be handed out, as another owner may have done so. The next round gives up the term.
+func (r *reads) outlived() bool {
+	over := r.lease.expired(r.lane.e.elapsed())
+	if over {
+		r.ring()
+	}
+	return over
+}
+
+// failed logs a failed read. Damage is logged by the store itself, once, and callers are told of theirs.
+func (r *reads) failed(err error) {
+	if errors.Is(err, store.ErrDamaged) {
+		r.lane.e.log.Debug("the store has lost what was to be read", "partition", r.number, "error", err)
+		return
+	}
+	r.lane.e.log.Error("the store could not be read", "partition", r.number, "error", err)
+}
+
+// look makes one read.
+func look[T any](r *reads, read func(ctx context.Context) (T, error)) (value T, err error) {
+	if r.lane.near {
+		return read(context.Background())
+	}
+	e := r.lane.e
+	if r.lease.expired(e.elapsed()) {
+		return value, errExpired
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan struct{})
+	e.wg.Go(func() {
+		defer close(done)
+		value, err = read(ctx)
+	})
+	timer := time.NewTimer(lookBriefly)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return value, err
+	case <-timer.C:
+	}
+	r.linger(done, timer, cancel)
+	if ctx.Err() != nil && err != nil {
+		err = fmt.Errorf("%w: %w", errExpired, err)
+	}
+	return value, err
+}
+
+// linger waits for the end of a slow read, and cancels it when the lease has run out.
+func (r *reads) linger(done <-chan struct{}, timer *time.Timer, giveUp context.CancelFunc) {
+	l := r.lane
+	defer l.ring() // what has rung meanwhile is also for the next pass
+	for {
+		for _, p := range l.parts {
+			p.relayMeanwhile()
+		}
+		left := r.lease.left(l.e.elapsed())
+		if left <= 0 {
+			giveUp()
+			left = pollEvery
+		}
+		timer.Reset(left)
+		select {
+		case <-done:
+			return
+		case <-l.bell:
+		case <-timer.C:
+		}
+	}
+}
+
+// records reads records.
+func (r *reads) records(refs []store.Ref) ([]store.Record, error) {
+	return look(r, func(ctx context.Context) ([]store.Record, error) { return r.shard.Read(ctx, refs) })
+}
+
+// due reads the records that are due.
+func (r *reads) due(q store.DueQuery) ([]store.Record, error) {
+	return look(r, func(ctx context.Context) ([]store.Record, error) { return r.shard.Due(ctx, q) })
+}
+
+// staged reads parked runs.
+func (r *reads) staged(q store.StagedQuery) ([]store.Record, error) {
+	return look(r, func(ctx context.Context) ([]store.Record, error) { return r.shard.Staged(ctx, q) })
+}
+
+// meta reads metadata records.
+func (r *reads) meta(q store.MetaQuery) ([]store.MetaRecord, error) {
+	return look(r, func(ctx context.Context) ([]store.MetaRecord, error) { return r.shard.MetaRecords(ctx, q) })
+}
+
+// finished finds a run in the history.
+func (r *reads) finished(id identity.Run) (run store.RunRecord, found bool, err error) {
+	runs, err := look(r, func(ctx context.Context) ([]store.RunRecord, error) {
+		return r.shard.Runs(ctx, store.RunQuery{ID: &id, Limit: 1})
+	})
+	if err != nil || len(runs) == 0 {
+		return run, false, err
+	}
+	return runs[0], true, nil
+}
+
+// live reads the place of an unfinished run.
+func (r *reads) live(id identity.Run) (ref store.Ref, here bool, err error) {
+	ref, err = look(r, func(ctx context.Context) (ref store.Ref, err error) {
+		ref, here, err = r.shard.Live(ctx, id)
+		return ref, err
+	})
+	return ref, here, err
+}

@@ -1,0 +1,139 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+// fakeOwner is a partition's owner on another node. It refuses whole messages that hold a bad token, and
+// answers nothing while it is away.
+type fakeOwner struct {
+	mu    sync.Mutex
+	away  bool
+	bad   string
+	taken []string
+	asked int
+}
+
+func (o *fakeOwner) Ask(_ context.Context, _ int, m Message) (any, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.asked++
+	if o.away {
+		return nil, carillon.Errorf(carillon.Unavailable, "", "away")
+	}
+	var result RelayResult
+	for _, r := range m.(RelayReports).Reports {
+		if r.Token == o.bad {
+			return nil, carillon.Errorf(carillon.InvalidArgument, "reports", "bad")
+		}
+		result.Accepted = append(result.Accepted, r.Token)
+	}
+	o.taken = append(o.taken, result.Accepted...)
+	return result, nil
+}
+
+// relayRig is a relay with a mailbox that nobody else empties.
+type relayRig struct {
+	relay
+	dropped int
+}
+
+func newRelayRig(t *testing.T, owner *fakeOwner) *relayRig {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	rig := &relayRig{}
+	rig.relay = relay{
+		box: &mailbox{wake: func() {}}, peers: owner, log: slog.New(slog.DiscardHandler), life: ctx, wg: &wg,
+		dropped: func(n int) { rig.dropped += n },
+	}
+	return rig
+}
+
+func (r *relayRig) report(texts ...string) {
+	r.box.put(func(m *mail) {
+		for _, text := range texts {
+			rep := &partition.Report{}
+			rep.Token, rep.Outcome = text, carillon.OutcomeSuccess
+			m.reports = append(m.reports, report{tok: tokenOf(text), Report: rep})
+		}
+	})
+}
+
+// round starts a part, waits for its end, and takes note of it.
+func (r *relayRig) round() {
+	r.start()
+	time.Sleep(lastPause)
+	synctest.Wait()
+	var outcomes []bool
+	r.box.keep(func(m *mail) { outcomes, m.relayed = m.relayed, nil })
+	r.ended(outcomes)
+}
+
+func TestRelayKeepsTheOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		owner := &fakeOwner{away: true}
+		r := newRelayRig(t, owner)
+		r.report("a", "b")
+		for want := firstPause; want < lastPause; want *= 2 {
+			if r.round(); r.busy() || r.pause != want {
+				t.Fatalf("busy: %v, the next try after %v, want %v", r.busy(), r.pause, want)
+			}
+		}
+		r.report("c")
+		owner.away = false
+		if r.round(); !slices.Equal(owner.taken, []string{"a", "b", "c"}) || r.pause != 0 {
+			t.Errorf("taken: %v, the next part after %v", owner.taken, r.pause)
+		}
+		asked := owner.asked
+		if r.round(); owner.asked != asked || r.busy() {
+			t.Error("nothing was left to relay")
+		}
+	})
+}
+
+// TestRelayDropsOnlyTheBad: a part that its owner refuses for good is halved.
+func TestRelayDropsOnlyTheBad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		owner := &fakeOwner{bad: "c"}
+		r := newRelayRig(t, owner)
+		r.report("a", "b", "c", "d", "e")
+		r.round()
+		if !slices.Equal(owner.taken, []string{"a", "b", "d", "e"}) || r.dropped != 1 {
+			t.Errorf("taken: %v, dropped: %d", owner.taken, r.dropped)
+		}
+		if in := r.box.take(); len(in.reports) != 0 {
+			t.Errorf("%d reports are kept", len(in.reports))
+		}
+	})
+}
+
+func TestARelayThatIsStoppedKeepsItsPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		owner := &fakeOwner{}
+		r := newRelayRig(t, owner)
+		r.report("a", "b")
+		r.pause = time.Hour
+		r.start()
+		r.report("c")
+		r.stop()
+		synctest.Wait()
+		in := r.box.take()
+		var texts []string
+		for _, rep := range in.reports {
+			texts = append(texts, rep.Token)
+		}
+		if !slices.Equal(texts, []string{"a", "b", "c"}) || !slices.Equal(in.relayed, []bool{false}) || owner.asked != 0 {
+			t.Errorf("kept: %v, outcomes: %v, asked %d times", texts, in.relayed, owner.asked)
+		}
+	})
+}

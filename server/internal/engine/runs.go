@@ -1,0 +1,250 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// runs implements [carillon.Runs] but for the list.
+type runs struct{ partitions *partitions }
+
+// TriggerJob runs a job now; see [carillon.Runs].
+func (rs *runs) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
+	if err := checkKey(&key); err != nil {
+		return carillon.Run{}, err
+	}
+	return inRound(ctx, rs.partitions.of(key), jobCall(key), func(p *partitionRunner, now int64) (carillon.Run, error) {
+		return p.m.Jobs.Trigger(now, key)
+	})
+}
+
+// ofRun parses a run id and finds its partition.
+func (rs *runs) ofRun(id string) (identity.Run, *partitionRunner, error) {
+	rid, err := identity.ParseRun(id)
+	if err != nil {
+		return rid, nil, err
+	}
+	if int(rid.Partition) >= len(rs.partitions.parts) {
+		return rid, nil, noRun(id)
+	}
+	return rid, rs.partitions.parts[rid.Partition], nil
+}
+
+func noRun(id string) error {
+	return carillon.Errorf(carillon.NotFound, "id", "there is no run %s", id)
+}
+
+func runCall(id identity.Run) call { return call{live: []identity.Run{id}} }
+
+// GetRun returns a run, finished or not; see [carillon.Runs].
+func (rs *runs) GetRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
+	namespace = namespaceOf(namespace)
+	rid, p, err := rs.ofRun(id)
+	if err != nil {
+		return carillon.Run{}, err
+	}
+	run, err := inRound(ctx, p, runCall(rid), func(p *partitionRunner, _ int64) (carillon.Run, error) {
+		if r, ok := p.m.Records.Run(rid); ok {
+			return r, nil
+		}
+		rec, found, err := p.records.ended(rid)
+		if err != nil {
+			return carillon.Run{}, readError(err)
+		}
+		if !found {
+			return carillon.Run{}, noRun(id)
+		}
+		return partition.RunOf(&rec), nil
+	})
+	if refused(err) {
+		run, err = rs.partitions.storedRun(ctx, p, rid)
+	}
+	if err == nil && run.Namespace != namespace {
+		return carillon.Run{}, noRun(id)
+	}
+	return run, err
+}
+
+// CancelRun ends an unfinished run; see [carillon.Runs].
+func (rs *runs) CancelRun(ctx context.Context, namespace, id string) (carillon.CancelResult, error) {
+	namespace = namespaceOf(namespace)
+	rid, p, err := rs.ofRun(id)
+	if err != nil {
+		return carillon.CancelResult{}, err
+	}
+	return inRound(ctx, p, runCall(rid), func(p *partitionRunner, now int64) (carillon.CancelResult, error) {
+		if r, ok := p.m.Records.Run(rid); ok && r.Namespace == namespace {
+			c, ok := p.m.Jobs.Cancel(now, rid)
+			if !ok {
+				return c, noRun(id)
+			}
+			return c, nil
+		}
+		rec, found, err := p.records.ended(rid)
+		switch {
+		case err != nil:
+			return carillon.CancelResult{}, readError(err)
+		case !found || rec.Key.Namespace != namespace:
+			return carillon.CancelResult{}, noRun(id)
+		}
+		return carillon.CancelResult{}, carillon.Errorf(carillon.FailedPrecondition, "id", "the run has ended: %s", rec.Status)
+	})
+}
+
+// RedriveRun redrives a dead run; see [carillon.Runs].
+func (rs *runs) RedriveRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
+	namespace = namespaceOf(namespace)
+	rid, p, err := rs.ofRun(id)
+	if err != nil {
+		return carillon.Run{}, err
+	}
+	shard, err := rs.partitions.reader(p)
+	if err != nil {
+		return carillon.Run{}, err
+	}
+	records, err := shard.Runs(ctx, store.RunQuery{ID: &rid, Limit: 1})
+	switch {
+	case err != nil:
+		return carillon.Run{}, readError(err)
+	case len(records) == 0 || records[0].Key.Namespace != namespace:
+		return carillon.Run{}, noRun(id)
+	}
+	return redrive(ctx, p, rid, records[0].Key)
+}
+
+// redrive redrives one dead run. Its record is read in a round of the partition, so that two callers cannot
+// both redrive it.
+func redrive(ctx context.Context, p *partitionRunner, id identity.Run, key carillon.Key) (carillon.Run, error) {
+	c := call{refs: []store.Ref{{Key: key}}, live: []identity.Run{id}}
+	return inRound(ctx, p, c, func(p *partitionRunner, now int64) (carillon.Run, error) {
+		dead, found, err := p.records.ended(id) // also if it has ended again, in a batch that is on its way
+		switch {
+		case err != nil:
+			return carillon.Run{}, readError(err)
+		case !found:
+			return carillon.Run{}, noRun(id.String())
+		case dead.Status != carillon.RunDead:
+			return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "id",
+				"only dead runs can be redriven; this one is %s", dead.Status)
+		}
+		return p.m.Jobs.Redrive(now, dead)
+	})
+}
+
+// RedriveRuns redrives the dead runs of a job, or of a namespace; see [carillon.Runs].
+func (rs *runs) RedriveRuns(ctx context.Context, namespace, job string) (int, error) {
+	namespace = namespaceOf(namespace)
+	q, err := deadRuns(namespace, job)
+	if err != nil {
+		return 0, err
+	}
+	parts := rs.partitions.parts
+	if q.Job != nil {
+		parts = []*partitionRunner{rs.partitions.of(*q.Job)}
+	}
+	n := 0
+	for _, p := range parts {
+		done, err := across(ctx, rs.partitions, p, RedriveDead{namespace, job})
+		n += done
+		if err != nil {
+			return n, partly(err, n > 0)
+		}
+	}
+	return n, nil
+}
+
+// deadRuns returns a query for the dead runs of a job, or of a namespace.
+func deadRuns(namespace, job string) (store.RunQuery, error) {
+	q := store.RunQuery{Namespace: namespace, Limit: carillon.MaxBatch}
+	if job == "" {
+		return q, carillon.ValidateNamespace(namespace)
+	}
+	dead, key := carillon.RunDead, carillon.Key{Namespace: namespace, Name: job}
+	q.Job, q.Status = &key, &dead
+	return q, key.Validate()
+}
+
+func redrivePages(ctx context.Context, p *partitionRunner, q store.RunQuery) (int, error) {
+	shard, err := p.e.reader(p)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for {
+		records, err := shard.Runs(ctx, q)
+		if err != nil {
+			return n, readError(err)
+		}
+		for _, r := range records {
+			if _, err := redrive(ctx, p, r.ID, r.Key); err == nil {
+				n++
+			} else if k := carillon.KindOf(err); k != carillon.NotFound && k != carillon.FailedPrecondition {
+				return n, err // runs that are gone or no longer dead were redriven by somebody else
+			}
+		}
+		if len(records) < q.Limit {
+			return n, nil
+		}
+		q.After = records[len(records)-1].Cursor
+	}
+}
+
+// CompleteRun takes the asynchronous result of an attempt; see [carillon.Runs].
+func (rs *runs) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
+	namespace = namespaceOf(namespace)
+	if result.Token == "" {
+		return carillon.Errorf(carillon.InvalidArgument, "token", "it is missing; give the one that came with the attempt")
+	}
+	tok, p := rs.partitions.token(result.Token)
+	if p == nil {
+		return carillon.Errorf(carillon.InvalidArgument, "token", "this is not a token of this store")
+	}
+	if result.RunID != "" && result.RunID != tok.Run.String() {
+		return carillon.Errorf(carillon.InvalidArgument, "token", "the token belongs to another run")
+	}
+	if run, err := rs.GetRun(ctx, namespace, tok.Run.String()); err != nil && run.ID == "" {
+		return p.certain(ctx, err)
+	}
+	refused := carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
+	_, err := inRound(ctx, p, runCall(tok.Run), func(p *partitionRunner, now int64) (struct{}, error) {
+		verdict, err := p.intake.judge(&report{tok: tok, Report: &partition.Report{Result: result, Namespace: namespace}}, now)
+		switch {
+		case err != nil:
+			err = readError(err)
+		case verdict == partition.Missing:
+			err = carillon.Errorf(carillon.Unavailable, "",
+				"the run was handed out by a node that has been killed, and is not known here yet: try again")
+		case verdict != partition.Accepted:
+			err = refused
+		}
+		return struct{}{}, err
+	})
+	if errors.Is(err, refused) {
+		return p.certain(ctx, err)
+	}
+	return err
+}
+
+// certain returns a refusal once everything that memory relied on for it is durable. If that were lost, the
+// opposite might become true.
+func (p *partitionRunner) certain(ctx context.Context, refusal error) error {
+	_, err := inRoundSeq(ctx, p, call{},
+		func(p *partitionRunner, _ int64) (struct{}, uint64, error) { return struct{}{}, p.m.Newest(), nil })
+	return cmp.Or(err, refusal)
+}
+
+// SkipRun skips a job's next scheduled time; see [carillon.Runs].
+func (rs *runs) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipResult, error) {
+	if err := checkKey(&key); err != nil {
+		return carillon.SkipResult{}, err
+	}
+	return inRound(ctx, rs.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.SkipResult, error) {
+		return p.m.Jobs.Skip(now, key)
+	})
+}

@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// maxParkedQueues bounds the list of queues with parked runs that is read at takeover.
+const maxParkedQueues = 100_000
+
+// readSnapshot reads what the machine of a new term must know.
+func readSnapshot(ctx context.Context, shard store.Shard) (*partition.Snapshot, error) {
+	parked, err := shard.MetaRecords(ctx, store.MetaQuery{Kind: store.KindParked, Limit: maxParkedQueues})
+	if err != nil {
+		return nil, err
+	}
+	s := &partition.Snapshot{Parked: parked}
+	for _, part := range []struct {
+		to    *[]store.MetaRecord
+		query store.MetaQuery
+	}{
+		{&s.Dependencies, store.MetaQuery{Kind: store.KindDependency}},
+		{&s.Notices, store.MetaQuery{Kind: store.KindNotice}},
+		{&s.Applied, store.MetaQuery{Kind: store.KindApplied}},
+		{&s.Limited, store.MetaQuery{Kind: store.KindLimited}},
+		{&s.Backfills, store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.UnfinishedBackfills}},
+	} {
+		err := eachMetaRecord(ctx, shard, part.query, func(page []store.MetaRecord) { *part.to = append(*part.to, page...) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(s.Limited) > 0 {
+		s.InForce, err = shard.Read(ctx, partition.LimitedRefs(s.Limited))
+	}
+	return s, err
+}

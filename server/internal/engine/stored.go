@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
+)
+
+// While the store takes no writes its partitions have no term and no machine, so they refuse calls. Reads are
+// then answered from the store itself, which holds everything that was ever acknowledged.
+
+// refused reports whether a read with this error should be answered from the store.
+func refused(err error) bool {
+	kind := carillon.KindOf(err)
+	// Of the partition, perhaps not of the record.
+	return kind == carillon.Unavailable || kind == carillon.DataLoss
+}
+
+// storedJob returns a job as the store has it.
+func (ps *partitions) storedJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
+	p := ps.of(key)
+	r, err := ps.stored(ctx, p, store.Ref{Key: key})
+	if err != nil {
+		return carillon.Job{}, err
+	}
+	if !r.Exists {
+		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name",
+			"there is no job %.64q in namespace %q", key.Name, key.Namespace)
+	}
+	j, err := codec.DecodeSpec(r.Spec, r.Key)
+	if err != nil {
+		return carillon.Job{}, readError(err)
+	}
+	partition.StatusOf(&j, &r.State, p.number)
+	return j, nil
+}
+
+// storedRun returns a run as the store has it, finished or not.
+func (ps *partitions) storedRun(ctx context.Context, p *partitionRunner, id identity.Run) (carillon.Run, error) {
+	shard, err := ps.reader(p)
+	if err != nil {
+		return carillon.Run{}, err
+	}
+	ref, live, err := shard.Live(ctx, id)
+	if err != nil {
+		return carillon.Run{}, readError(err)
+	}
+	if live {
+		r, err := ps.stored(ctx, p, ref)
+		if err != nil {
+			return carillon.Run{}, err
+		}
+		j := carillon.Job{Namespace: ref.Namespace, Name: ref.Name}
+		if partition.StatusOf(&j, &r.State, p.number); r.Exists && j.Status.Current != nil {
+			return *j.Status.Current, nil
+		}
+	}
+	records, err := shard.Runs(ctx, store.RunQuery{ID: &id, Limit: 1})
+	if err != nil {
+		return carillon.Run{}, readError(err)
+	}
+	if len(records) == 0 {
+		return carillon.Run{}, noRun(id.String())
+	}
+	return partition.RunOf(&records[0]), nil
+}
+
+// stored reads one record.
+func (ps *partitions) stored(ctx context.Context, p *partitionRunner, ref store.Ref) (store.Record, error) {
+	shard, err := ps.reader(p)
+	if err != nil {
+		return store.Record{}, err
+	}
+	records, err := shard.Read(ctx, []store.Ref{ref})
+	if err != nil {
+		return store.Record{}, readError(err)
+	}
+	return records[0], nil
+}

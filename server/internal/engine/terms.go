@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// A store may go back in time: an asynchronous standby replaces a primary whose last acknowledged writes it
+// has not received. All terms end when that happens. A change that consists of several writes must not have
+// some of them in the discarded history and some in the one that goes on. So a share of a batch is stored
+// only in a history that also holds the batch's intent. Terms tell which history that is, because a term is
+// in force in one history only. If
+//
+//   1. a partition reported its term T, and
+//   2. a write under the coordinator's term, which wrote or found the intent, was applied after that,
+//
+// then T, if it is still in force, belongs to the history of that write, and so does everything written under
+// T. In a put without trouble the intent itself is the write of (2). Whoever learns of a term later writes a
+// probe record as the write of (2).
+
+// errNoIntent: the store went back to before the batch was decided.
+var errNoIntent = errors.New("the store has lost its last writes, and the batch with them")
+
+// OtherTerm returns the error for a share that was not stored because it is for another term of the
+// partition.
+func OtherTerm(number int, other *partition.OtherTermError) error {
+	return carillon.Errorf(carillon.FailedPrecondition, "term", "partition %d: %w", number, other)
+}
+
+func isOtherTerm(err error) bool {
+	_, is := errors.AsType[*partition.OtherTermError](err)
+	return is
+}
+
+// learnWithin bounds how long a batch waits, before it is decided, for the terms of partitions that nobody
+// owns. Their terms are asked for again before their shares are stored.
+const learnWithin = 2 * time.Second
+
+// learnTerms finds out under which terms shares may be stored once the intent is durable.
+func (b *batch) learnTerms(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, learnWithin)
+	defer cancel()
+	type learned struct {
+		p    *partitionRunner
+		term store.Term
+		err  error
+	}
+	terms := make(chan learned, len(b.byPart))
+	for _, p := range inOrder(b.byPart) {
+		if term, known := b.all.termOf(p); known {
+			terms <- learned{p, term, nil}
+			continue
+		}
+		go func() {
+			term, err := b.all.askTerm(ctx, p)
+			terms <- learned{p, term, err}
+		}()
+	}
+	for range b.byPart {
+		if l := <-terms; l.err == nil {
+			b.terms[l.p] = l.term
+		}
+	}
+}
+
+// termFor returns the term under which a partition's share may be stored.
+func (b *batch) termFor(ctx context.Context, p *partitionRunner) (store.Term, error) {
+	b.turn.take()
+	defer b.turn.give()
+	if term, known := b.terms[p]; known {
+		return term, nil
+	}
+	term, known := b.all.termOf(p)
+	if !known {
+		var err error
+		if term, err = b.all.askTerm(ctx, p); err != nil {
+			return term, err
+		}
+	}
+	if err := b.confirm(ctx); err != nil {
+		return term, err
+	}
+	b.terms[p], b.linked = term, 0 // the store may have lost the dependencies, too
+	return term, nil
+}
+
+// forgetTerm records that a partition's term has changed.
+func (b *batch) forgetTerm(p *partitionRunner, now store.Term) {
+	b.turn.take()
+	defer b.turn.give()
+	delete(b.terms, p)
+	b.all.noteTerm(p.number, now)
+}
+
+// confirm writes a probe record under the coordinator's term. If that term has ended and the node is alone,
+// the node owns the partition again: it checks that the intent still exists, and continues under the next
+// term.
+func (b *batch) confirm(ctx context.Context) error {
+	err := b.write(ctx, []store.MetaRecord{probeRecord(b.term)})
+	if !errors.Is(err, errDeposed) || b.all.partitions.peers != nil {
+		return err
+	}
+	if err := b.retake(ctx); err != nil {
+		return err
+	}
+	return b.write(ctx, []store.MetaRecord{probeRecord(b.term)})
+}
+
+// retake continues under the coordinator's next term if the intent exists.
+func (b *batch) retake(ctx context.Context) error {
+	term, err := inRound(ctx, b.coordinator, call{of: b.id},
+		func(p *partitionRunner, _ int64) (store.Term, error) { return p.own.term, nil })
+	if err != nil {
+		return err
+	}
+	shard, err := b.all.partitions.reader(b.coordinator)
+	if err != nil {
+		return err
+	}
+	q := store.MetaQuery{Kind: store.KindIntent, Prefix: partition.IntentPrefix(b.id), Limit: 1}
+	found, err := shard.MetaRecords(ctx, q)
+	switch {
+	case err != nil:
+		return err
+	case len(found) == 0:
+		return errNoIntent
+	}
+	b.term = term
+	clear(b.terms)
+	b.retaken.Store(true)
+	return nil
+}
+
+// termOf returns a partition's term as far as this node knows it.
+func (bs *batches) termOf(p *partitionRunner) (term store.Term, known bool) {
+	if !bs.partitions.remote(p) {
+		return p.lease.held()
+	}
+	return bs.reportedTerm(p.number)
+}
+
+// askTerm asks a partition, on whichever node it is, for its term. A node of a version before this question
+// returns none: its shares are accepted under any term.
+func (bs *batches) askTerm(ctx context.Context, p *partitionRunner) (store.Term, error) {
+	_, err := across(ctx, bs.partitions, p, ApplyShare{&partition.Share{}})
+	if other, ok := errors.AsType[*partition.OtherTermError](err); ok {
+		bs.noteTerm(p.number, other.Term)
+		return other.Term, nil
+	}
+	return store.Term{}, err
+}
+
+// noteTerm records the term of a partition of another node.
+func (bs *batches) noteTerm(number int, term store.Term) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if bs.reported == nil {
+		bs.reported = map[int]store.Term{}
+	}
+	bs.reported[number] = term
+}
+
+// reportedTerm returns the term that a partition of another node reported last.
+func (bs *batches) reportedTerm(number int) (term store.Term, known bool) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	term, known = bs.reported[number]
+	return term, known
+}

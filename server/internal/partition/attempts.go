@@ -1,0 +1,213 @@
+package partition
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// Attempts are the attempts in force, and what is on its way to their consumers.
+type Attempts struct {
+	cfg      *Config
+	out      *builder
+	contents *contents
+	agenda   *agenda
+	records  *Records
+	due      *dueRuns
+	signer   *Signer // signs and parses tokens
+
+	grants            int               // attempts in force
+	keepAt            int64             // when the age budget next has room; see mayKeep
+	pendingDeliveries []pendingDelivery // not handed out yet, in the order of their batches
+	pendingSoFar      uint64            // pending deliveries so far
+	cancels           []Cancel          // consumers to stop
+	duplicates        []duplicate       // the same, in the order of their batches; see duplicates.go
+}
+
+func newAttempts(cfg *Config, contents *contents, agenda *agenda, records *Records, due *dueRuns) *Attempts {
+	return &Attempts{
+		cfg: cfg, out: due.out, contents: contents, agenda: agenda, records: records, due: due,
+		signer: NewSigner(cfg.MACKey),
+	}
+}
+
+// begin puts e among the attempts in force.
+func (a *Attempts) begin(e *entry, from origin) {
+	e.move(running)
+	e.attempt.origin = from
+	a.grants++
+	if from != takenOver {
+		e.attempt.since = a.out.seq
+	}
+}
+
+// takeOver continues an attempt that an earlier owner handed out. Heartbeats may have extended its lease
+// since it was stored, so it gets at least one heartbeat interval.
+func (a *Attempts) takeOver(e *entry, now int64) {
+	a.begin(e, takenOver)
+	e.attempt.known, e.attempt.current, e.attempt.granted = true, true, now
+	a.due.permits.adopt(e)
+	if e.ref.Seq != 0 && e.parent == nil {
+		a.records.needs[e.ref.Job()] = struct{}{}
+	}
+	a.guess(e)
+	a.agenda.rearm(e)
+}
+
+// guess sets the lease of an attempt that was taken over as if its worker had just missed its first
+// heartbeat.
+func (a *Attempts) guess(e *entry) {
+	beat := 10 * time.Second // the longest interval; the job's own may not be in memory
+	if e.specOf() != nil {
+		e.attempt.renewal = e.job().LeaseOrDefault()
+		beat = heartbeatInterval(e.attempt.renewal)
+	}
+	if q := e.targetQueue(); q != (Queue{}) {
+		e.queue = &q
+	}
+	if e.attempt.lease = max(e.state.Run.Lease, e.attempt.granted+int64(beat+a.cfg.TakeoverGrace)); e.traits().endsWithStream {
+		e.attempt.lease = e.attempt.granted + int64(keptFor)
+	}
+}
+
+// extend renews the lease of the attempt in force.
+func (a *Attempts) extend(e *entry, now int64) {
+	e.attempt.putOff = 0
+	if e.state.Run.Kept { // nothing to write: any later owner that loads it waits as long
+		e.attempt.lease = max(e.attempt.lease, now+int64(keptFor))
+		a.agenda.rearm(e)
+		return
+	}
+	if e.attempt.renewal == 0 {
+		e.attempt.renewal = e.job().LeaseOrDefault()
+	}
+	e.attempt.lease = max(e.attempt.lease, now+int64(e.attempt.renewal))
+	if e.attempt.current && e.state.Run.Lease-now <= int64(heartbeatInterval(e.attempt.renewal)) {
+		a.keep(e)
+	}
+	a.agenda.rearm(e)
+}
+
+// heartbeatInterval returns how often a worker sends heartbeats: four times a lease, at most 10 s apart.
+func heartbeatInterval(lease time.Duration) time.Duration { return min(lease/4, 10*time.Second) }
+
+// keep makes the attempt in force durable as it stands.
+func (a *Attempts) keep(e *entry) {
+	e.attempt.known, e.attempt.current = true, true
+	e.state.Run.Lease = e.attempt.lease
+	a.due.touch(e)
+}
+
+// mayKeep reports whether e's attempt may be made durable for its age, and if so counts it. When so much is
+// due that results take longer than GrantAfter, writing every attempt would double the store's work and make
+// them take longer still. So there is a budget of GrantsKept attempts per GrantAfter, except for the really
+// old ones.
+func (a *Attempts) mayKeep(e *entry, now int64) bool {
+	if now-e.attempt.granted >= keepLatest*int64(a.cfg.GrantAfter) {
+		return true
+	}
+	after, each := int64(a.cfg.GrantAfter), int64(a.cfg.GrantAfter)/int64(a.cfg.GrantsKept)
+	if a.keepAt > now {
+		return false
+	}
+	a.keepAt = max(a.keepAt, now-after) + each
+	return true
+}
+
+// keepLatest times GrantAfter is the age at which an attempt is made durable whatever the budget.
+const keepLatest = 10
+
+// outdate is called when the clock was set back. The age of attempts cannot be told by it any more, so each
+// attempt in force that is not durable counts as old enough to be, and the age budget as unspent. A step back
+// that is smaller than the time since the last Tick goes unnoticed. Attempts are then made durable later, by
+// no more than that.
+func (a *Attempts) outdate(now int64) {
+	since := now - int64(a.cfg.GrantAfter)
+	a.keepAt = min(a.keepAt, since)
+	for _, e := range a.records.live {
+		if e.place == running && !e.attempt.current {
+			e.attempt.granted = min(e.attempt.granted, since)
+			a.agenda.set(e, now)
+		}
+	}
+}
+
+// end takes e out of the attempts in force. If a report ended the attempt, its grant is kept, so that the
+// same report sent again gets the same answer. Otherwise only the grant's generation is kept, which a redrive
+// must exceed.
+func (a *Attempts) end(e *entry, reported bool) {
+	a.drop(e)
+	if !reported {
+		e.state.Run.Grant.Term = store.Term{}
+	}
+}
+
+// drop drops everything an attempt in force holds: its count, its pending delivery, its permit, and its
+// doubt.
+func (a *Attempts) drop(e *entry) {
+	a.due.permits.release(e)
+	a.grants--
+	e.state.Run.Doubt = store.Grant{}
+	e.attempt = attempt{}
+	e.move(idle)
+}
+
+// revoke ends the attempt in force, if there is one. It reports whether a consumer had it; that consumer is
+// told to stop. An attempt that has not been handed out does not count.
+func (a *Attempts) revoke(e *entry) (interrupted bool) {
+	switch {
+	case e.place != running:
+		return false
+	case e.attempt.pending != 0:
+		a.withdraw(e)
+		return false
+	}
+	a.stop(e)
+	return true
+}
+
+// withdraw takes back an attempt, which then does not count.
+func (a *Attempts) withdraw(e *entry) {
+	doubt := e.state.Run.Doubt // consumers of the attempt in doubt may still have it
+	a.end(e, false)
+	e.state.Run.Doubt = doubt
+	r := &e.state.Run
+	e.uncount(granted(r))
+	if r.Attempt--; r.Attempt == 0 {
+		r.Started = 0
+	}
+}
+
+// InForce reports whether the token is that of an attempt in force.
+func (a *Attempts) InForce(tok Token) bool {
+	e := a.records.live[tok.Run]
+	return e != nil && e.place == running && e.names(tok)
+}
+
+// HandedOut reports whether a token names the attempt in force and this term handed it out. An attempt in
+// doubt has the token of an earlier term; what the owner of that term did with it does not count here.
+func (a *Attempts) HandedOut(tok Token) bool {
+	e := a.records.live[tok.Run]
+	return e != nil && e.place == running && e.attempt.origin != takenOver && e.names(tok)
+}
+
+// Made reports whether this term made the attempt in force, and the attempt has this token. An attempt in
+// doubt that is made again keeps its token, so a report about it from an earlier term does not apply to it
+// any more.
+func (a *Attempts) Made(tok Token) bool {
+	e := a.records.live[tok.Run]
+	return e != nil && e.place == running && e.attempt.origin == handedOut && e.names(tok)
+}
+
+// TakesHeartbeat reports whether everything that a heartbeat of the run needs is in memory.
+func (a *Attempts) TakesHeartbeat(id identity.Run) bool {
+	e := a.records.live[id]
+	switch {
+	case e == nil:
+		return false
+	case e.place == running:
+		return e.attempt.renewal != 0
+	}
+	return !e.doubtful()
+}

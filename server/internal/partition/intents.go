@@ -1,0 +1,131 @@
+package partition
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
+)
+
+// A batch put across partitions (docs/decisions/0022) has two kinds of metadata records. store.KindIntent is
+// one job of a decided batch, in the partition of the batch's first job. store.KindApplied marks, in each
+// partition, that the batch's jobs of that partition are stored; it is kept while the intents may exist.
+
+// CommitIntents returns the metadata records that decide a batch. Whoever finds them stores the jobs.
+func CommitIntents(id string, at int64, reqs []PutRequest) []store.MetaRecord {
+	out := make([]store.MetaRecord, len(reqs))
+	for i := range reqs {
+		r := &reqs[i]
+		v := binary.AppendUvarint(nil, uint64(len(reqs)))
+		v = binary.AppendVarint(v, at)
+		v = append(v, r.Random[:]...)
+		v = append(v, boolByte(r.Job.Paused))
+		v = appendText(v, r.Job.Namespace)
+		v = appendText(v, r.Job.Name)
+		out[i] = store.MetaRecord{Kind: store.KindIntent, Key: intentKey(id, i), Value: append(v, r.encoded()...)}
+	}
+	return out
+}
+
+// WithdrawIntents returns the records that delete what CommitIntents wrote.
+func WithdrawIntents(id string, n int) []store.MetaRecord {
+	out := make([]store.MetaRecord, n)
+	for i := range out {
+		out[i] = store.MetaRecord{Kind: store.KindIntent, Key: intentKey(id, i)}
+	}
+	return out
+}
+
+// IntentPrefix returns the prefix of the keys of a batch's intents.
+func IntentPrefix(id string) string { return id + "\x00" }
+
+func intentKey(id string, i int) string {
+	return string(binary.BigEndian.AppendUint32([]byte(IntentPrefix(id)), uint32(i)))
+}
+
+// IntentID returns the id of the batch that an intent belongs to.
+func IntentID(key string) string { return key[:max(0, len(key)-5)] }
+
+func boolByte(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// ReadIntents decodes the requests of a batch from all of its intents.
+func ReadIntents(records []store.MetaRecord) ([]PutRequest, error) {
+	reqs := make([]PutRequest, len(records))
+	for i := range records {
+		n, err := readIntent(&reqs[i], records[i].Value)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("intent %d: %w", i, err)
+		case n != uint64(len(records)):
+			return nil, fmt.Errorf("intent %d: %w: %d of %d are there", i, store.ErrDamaged, len(records), n)
+		}
+	}
+	return reqs, nil
+}
+
+func readIntent(r *PutRequest, b []byte) (n uint64, err error) {
+	in := intentReader{b: b}
+	n = in.uvarint()
+	r.At = in.varint()
+	copy(r.Random[:], in.take(len(r.Random)))
+	paused := in.take(1)
+	key := carillon.Key{Namespace: string(in.text()), Name: string(in.text())}
+	if in.short {
+		return 0, store.ErrDamaged
+	}
+	r.Spec = in.b
+	j, err := codec.DecodeSpec(r.Spec, key)
+	if err != nil {
+		return 0, err
+	}
+	j.Paused = paused[0] == 1
+	r.Job = &j
+	return n, nil
+}
+
+// intentReader decodes the parts of an intent; short means that it ended too early.
+type intentReader struct {
+	b     []byte
+	short bool
+}
+
+func (r *intentReader) take(n int) []byte {
+	if n < 0 || n > len(r.b) {
+		r.short, r.b = true, nil
+		return nil
+	}
+	v := r.b[:n]
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *intentReader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		n = len(r.b) + 1
+	}
+	r.take(n)
+	return v
+}
+
+func (r *intentReader) varint() int64 {
+	v, n := binary.Varint(r.b)
+	if n <= 0 {
+		n = len(r.b) + 1
+	}
+	r.take(n)
+	return v
+}
+
+func (r *intentReader) text() []byte { return r.take(int(min(r.uvarint(), 1<<20))) }

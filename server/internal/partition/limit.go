@@ -1,0 +1,423 @@
+package partition
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// Limit is a concurrency key in its namespace. The limit itself, how many attempts may be in force, is a
+// setting of the namespace.
+type Limit struct{ Namespace, Key string }
+
+// HomeOf returns the home of the limit: one of n partitions.
+func (l Limit) HomeOf(n int) int {
+	return identity.PartitionOf(carillon.Key{Namespace: l.Namespace, Name: l.Key}, n)
+}
+
+// Compare orders limits by namespace and key.
+func (l Limit) Compare(o Limit) int {
+	return cmp.Or(cmp.Compare(l.Namespace, o.Namespace), cmp.Compare(l.Key, o.Key))
+}
+
+// Line names a waiting line for permits of a limit. There is one for each queue that such runs are in.
+type Line struct {
+	Limit
+	Queue Queue
+}
+
+// Limiter counts the attempts in force of concurrency keys, over all partitions of the node or, as
+// a pool of permits (server/internal/permit), of the cluster. A machine calls it for itself. Calls return at once.
+//
+//	due run ─► ready list ─► Permits.take ── permit taken ────────────► attempt in force
+//	              ▲               └─ none ─► setAside ─► line                  │
+//	              │                                       │ Wait               │ its end is durable
+//	           Promote ◄── permits are reserved ◄── Limiter ◄──────────────────┘ Free
+//	              └── not used in this round ──► Pass
+//
+// A run takes a permit only when its queue has a free slot, so no permit is held by a run that waits for a
+// consumer. A permit that comes free is reserved for a line for one round. What the round does not use is
+// passed on, so that no permit stays idle while its line waits for slots.
+type Limiter interface {
+	// Take takes a permit for an attempt, preferably one that is reserved for the line. limited is false if
+	// the key has no limit: then no permit is needed and none was taken.
+	Take(l Line) (ok, limited bool)
+	// Free returns a permit, once the end of its attempt is durable.
+	Free(l Limit)
+	// Wait says that want runs of the line wait. order is the line's place among the lines of the limit; the
+	// lowest goes first. Permits will be reserved for the line, once: see [Machine.Promote].
+	Wait(l Line, order int64, want int)
+	// Pass returns the permits that are reserved for the line.
+	Pass(l Line)
+	// Leave ends the line: nothing waits in it any more.
+	Leave(l Line)
+}
+
+// unlimited is the limiter of a machine that was given none.
+type unlimited struct{}
+
+func (unlimited) Take(Line) (ok, limited bool) { return true, false }
+func (unlimited) Free(Limit)                   {}
+func (unlimited) Wait(Line, int64, int)        {}
+func (unlimited) Pass(Line)                    {}
+func (unlimited) Leave(Line)                   {}
+
+// Attempts in force that hold a permit are named by metadata records (store.KindLimited), so that a new owner
+// can count them before it hands anything out.
+
+// Permits are the lines of runs that wait for permits, and the permits that attempts in force hold.
+type Permits struct {
+	limiter Limiter
+	out     *builder
+	queues  *Queues
+	lines   map[Line]*line      // runs that wait for permits
+	told    []*line             // lines with permits reserved in this round
+	stalled []*line             // lines that must start waiting again
+	charged map[store.Ref]Limit // permits of attempts in force whose records are not in memory
+}
+
+func newPermits(limiter Limiter, out *builder, queues *Queues) *Permits {
+	return &Permits{limiter: limiter, out: out, queues: queues, lines: map[Line]*line{}, charged: map[store.Ref]Limit{}}
+}
+
+// line holds the runs of one queue that found no permit of their limit. While it holds any, one of three
+// things is true: it waits for permits; or some of its runs are back in the ready list, to take a permit when
+// the queue has a slot; or it is stalled until the next round or commit.
+type line struct {
+	key     Line
+	list    asideList
+	tries   int   // how many of its runs are in the ready list
+	waits   bool  // it waits for the Limiter to reserve permits
+	permits int   // how many runs may be read back from the store in this round
+	first   int64 // lower bound on the order of its runs in the store
+}
+
+// String returns the line as the store names it, like a queue of its own. Concurrency keys contain no zero
+// byte.
+func (l Line) String() string { return l.Parked().String() }
+
+// Parked names the line's runs in the store like a queue of their own.
+func (l Line) Parked() Queue {
+	q := l.Queue
+	q.Address += "\x00" + l.Key
+	return q
+}
+
+// Limited reports whether q names runs that are parked for want of a permit.
+func (q Queue) Limited() bool { return strings.Contains(q.Address, "\x00") }
+
+// lineOf returns the line whose parked runs q names; ok is false if q is an ordinary queue.
+func lineOf(q Queue) (l Line, ok bool) {
+	address, key, ok := strings.Cut(q.Address, "\x00")
+	q.Address = address
+	return Line{Limit: Limit{q.Namespace, key}, Queue: q}, ok
+}
+
+// line finds or makes the line.
+func (p *Permits) line(key Line) *line {
+	l := p.lines[key]
+	if l == nil {
+		l = &line{key: key}
+		p.lines[key] = l
+	}
+	return l
+}
+
+// take takes the permit that e needs to begin an attempt, if its job has a limited key. ok is false if
+// there is none; then e must wait in the line key.
+func (p *Permits) take(e *entry) (key Line, ok bool) {
+	j := e.job()
+	if j.ConcurrencyKey == "" {
+		return key, true
+	}
+	key = Line{Limit: Limit{e.ref.Namespace, j.ConcurrencyKey}, Queue: *e.queue}
+	ok, limited := p.limiter.Take(key)
+	if ok && limited {
+		e.state.Run.Limited, e.attempt.limit = true, new(key.Limit)
+		p.out.small = append(p.out.small,
+			store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(key.Limit, e.ref), Value: []byte{1}})
+	}
+	return key, ok
+}
+
+// release returns the permit of e's attempt once the end of the attempt is durable.
+func (p *Permits) release(e *entry) {
+	if e.attempt.limit == nil {
+		return
+	}
+	p.giveBack(*e.attempt.limit, e.ref)
+	e.attempt.limit, e.state.Run.Limited = nil, false
+}
+
+func (p *Permits) giveBack(l Limit, ref store.Ref) {
+	p.out.small = append(p.out.small, store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(l, ref)})
+	p.out.permits = append(p.out.permits, l)
+}
+
+// releaseAll returns the permits of a deleted job's attempts that are not in memory. They end with the job.
+func (p *Permits) releaseAll(key carillon.Key) {
+	var refs []store.Ref
+	for ref := range p.charged {
+		if ref.Key == key {
+			refs = append(refs, ref)
+		}
+	}
+	slices.SortFunc(refs, store.Ref.Compare)
+	for _, ref := range refs {
+		p.giveBack(p.charged[ref], ref)
+		delete(p.charged, ref)
+	}
+}
+
+// adopt takes over the permit of an attempt that an earlier owner handed out.
+func (p *Permits) adopt(e *entry) {
+	if l, charged := p.charged[e.ref]; charged {
+		e.attempt.limit = new(l)
+		delete(p.charged, e.ref)
+	}
+}
+
+// leaveLine notes that e has left its line, or the ready list into which the line had sent it.
+func (p *Permits) leaveLine(e *entry, from place) {
+	l := e.line
+	e.line = nil
+	if from != aside {
+		l.tries--
+	}
+	p.request(l)
+}
+
+// request makes the line wait for permits if any of its runs need them. A line without runs is forgotten.
+func (p *Permits) request(l *line) {
+	inStore := p.parkedIn(l)
+	switch {
+	case p.lines[l.key] != l || l.tries > 0:
+	case len(l.list) == 0 && !inStore:
+		delete(p.lines, l.key)
+		p.limiter.Leave(l.key)
+	case l.waits:
+	default:
+		want, order := len(l.list), l.first
+		if want > 0 {
+			order = l.list[0].order()
+		}
+		if inStore {
+			want += loadTokens
+		}
+		l.waits = true
+		p.limiter.Wait(l.key, order, want)
+	}
+}
+
+// loadTokens is how many more permits a line asks for if it has runs in the store, whose number is not known.
+const loadTokens = 64
+
+// parkedIn reports whether runs of the line are parked.
+func (p *Permits) parkedIn(l *line) bool {
+	st := p.queues.queues[l.key.Parked()]
+	return st != nil && !st.parked.none
+}
+
+// Promote says that n permits of the line's limit are reserved for it, or that n of its runs may go because
+// it is not limited any more. As many of its runs return to their queue. What is not used until
+// [Permits.ReturnUnused] is returned.
+func (m *Machine) Promote(now int64, key Line, n int) {
+	l := m.Permits.lines[key]
+	if l == nil {
+		return // the line has ended, and with it what was reserved
+	}
+	l.waits = false
+	m.Permits.told = append(m.Permits.told, l)
+	// Count the line as trying meanwhile, so that it is neither awaited nor forgotten.
+	for l.tries++; n > 0 && len(l.list) > 0; n-- {
+		e := l.list[0]
+		since := e.readyAt
+		m.due.dequeue(e)
+		m.due.enqueue(e, now)
+		if e.place == ready {
+			e.line, e.readyAt = l, since
+			l.tries++
+		}
+	}
+	l.tries--
+	l.permits = n
+}
+
+// reserved returns how many parked runs of a line may be read back.
+func (p *Permits) reserved(key Line) int {
+	if l := p.lines[key]; l != nil {
+		return l.permits
+	}
+	return 0
+}
+
+// try counts a run that was read back into the ready list among those that try to take a permit.
+func (p *Permits) try(e *entry, key Line) {
+	l := p.line(key)
+	e.line = l
+	l.tries++
+	l.permits = max(0, l.permits-1)
+}
+
+// markUnread notes that runs of a line have been evicted from memory and are in the store only.
+func (p *Permits) markUnread(q Queue) {
+	if key, limited := lineOf(q); limited {
+		p.stalled = append(p.stalled, p.line(key))
+	}
+}
+
+// ReturnUnused returns the permits that were reserved for lines and not used in this round. The engine calls
+// it at the end of a round.
+func (p *Permits) ReturnUnused() {
+	for _, l := range p.told {
+		l.permits = 0
+		p.limiter.Pass(l.key)
+		if l.tries == 0 {
+			p.stalled = append(p.stalled, l)
+		}
+	}
+	p.told = p.told[:0]
+}
+
+// WaitAgain makes those lines wait again that could not use their permits. The engine calls it about once
+// a second.
+func (p *Permits) WaitAgain() {
+	for len(p.stalled) > 0 {
+		l := p.stalled[0]
+		p.stalled = p.stalled[1:]
+		p.request(l)
+	}
+	p.stalled = nil
+}
+
+// StageAside parks at most n runs that have waited for a permit since before (UTC ns), and returns how many.
+func (w *Window) StageAside(before int64, n int) int {
+	var lines []*line
+	for _, l := range w.due.permits.lines {
+		lines = append(lines, l)
+	}
+	slices.SortFunc(lines, func(a, b *line) int { return strings.Compare(a.key.String(), b.key.String()) })
+	done := 0
+	for _, l := range lines {
+		l.tries++ // so that it is not forgotten meanwhile
+		for i := len(l.list) - 1; i >= 0 && done < n; i-- {
+			if i >= len(l.list) {
+				continue // parking a run also took others from the list
+			}
+			if e := l.list[i]; e.readyAt <= before {
+				w.parkAside(e, l)
+				done++
+			}
+		}
+		l.tries--
+		w.due.permits.request(l)
+	}
+	return done
+}
+
+func (w *Window) parkAside(e *entry, l *line) {
+	order := e.order()
+	if !w.due.permits.parkedIn(l) || order < l.first {
+		l.first = order
+	}
+	w.park(e, w.due.queues.queue(l.key.Parked()))
+}
+
+// parkedRight reports whether a parked run is filed under the queue or line that its job's content calls for.
+func (e *entry) parkedRight() bool {
+	q := e.targetQueue()
+	if e.state.Queue == q.String() {
+		return true
+	}
+	key := e.job().ConcurrencyKey
+	return key != "" && e.state.Queue == Line{Limit: Limit{e.ref.Namespace, key}, Queue: q}.String()
+}
+
+// limitedKey returns the key of the metadata record of an attempt that holds a permit.
+func limitedKey(l Limit, ref store.Ref) string {
+	return strings.Join([]string{l.Key, ref.Namespace, ref.Name, strconv.FormatUint(ref.Seq, 10)}, "\x00")
+}
+
+// parseLimited decodes what limitedKey encoded.
+func parseLimited(key string) (l Limit, ref store.Ref, ok bool) {
+	parts := strings.Split(key, "\x00")
+	if len(parts) != 4 {
+		return l, ref, false
+	}
+	seq, err := strconv.ParseUint(parts[3], 10, 64)
+	ref = store.Ref{Key: carillon.Key{Namespace: parts[1], Name: parts[2]}, Seq: seq}
+	return Limit{parts[1], parts[0]}, ref, err == nil
+}
+
+// LimitedRefs returns the refs of the records that the metadata records of kind store.KindLimited name.
+func LimitedRefs(records []store.MetaRecord) []store.Ref {
+	var refs []store.Ref
+	for _, r := range records {
+		if _, ref, ok := parseLimited(r.Key); ok {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
+}
+
+// load takes, at takeover, the metadata records of kind store.KindLimited and the records that they
+// name. It returns the permits that attempts in force hold. A metadata record without such an attempt is
+// removed.
+func (p *Permits) load(small []store.MetaRecord, records []store.Record) []Limit {
+	inForce := make(map[store.Ref]bool, len(records))
+	for i := range records {
+		s := &records[i].State
+		inForce[records[i].Ref] = records[i].Exists && s.Run.Live && s.Phase == carillon.PhaseRunning && s.Run.Limited
+	}
+	var held []Limit
+	for _, r := range small {
+		l, ref, ok := parseLimited(r.Key)
+		if _, twice := p.charged[ref]; !ok || twice || !inForce[ref] {
+			p.out.small = append(p.out.small, store.MetaRecord{Kind: store.KindLimited, Key: r.Key})
+			continue
+		}
+		p.charged[ref] = l
+		held = append(held, l)
+	}
+	return held
+}
+
+// order is e's place among the runs that wait for the same limit, in ns. It combines priority and due time:
+// one priority counts as much as ageStep of waiting, so that none starves.
+func (e *entry) order() int64 { return int64(e.state.Priority)*int64(ageStep) + e.state.Run.Due }
+
+// asideList is a heap of due runs, by order, then ref.
+type asideList []*entry
+
+func (l asideList) Len() int { return len(l) }
+func (l asideList) Less(i, j int) bool {
+	if a, b := l[i].order(), l[j].order(); a != b {
+		return a < b
+	}
+	return l[i].ref.Compare(l[j].ref) < 0
+}
+func (l asideList) Swap(i, j int) {
+	l[i], l[j] = l[j], l[i]
+	l[i].slot, l[j].slot = int32(i), int32(j)
+}
+
+// Push implements container/heap.
+func (l *asideList) Push(x any) {
+	e := x.(*entry)
+	e.slot = int32(len(*l))
+	*l = append(*l, e)
+}
+
+// Pop implements container/heap.
+func (l *asideList) Pop() any {
+	old := *l
+	e := old[len(old)-1]
+	old[len(old)-1] = nil
+	*l = old[:len(old)-1]
+	return e
+}

@@ -1,0 +1,213 @@
+package partition
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// Config configures a [Machine]. Zero values get the defaults below, where there are any.
+type Config struct {
+	Partition int
+	Term      store.Term  // the ownership term of this machine
+	MACKey    []byte      // authenticates tokens
+	Ended     []EndedTerm // earlier terms that did not end in order
+	// Since is the instant (UTC ns) from which on the partition has been owned without a gap. Only earlier
+	// times can be missed.
+	Since  int64
+	Limits carillon.Bounds
+
+	WindowJobs  int           // bound on records in memory; default DefaultWindowJobs
+	WindowBytes int           // bound on bytes of specs in memory; default DefaultWindowBytes
+	Horizon     time.Duration // runs due later than this stay in the store; default 1 h
+
+	MisfireAfter time.Duration // a time that nobody owned is missed if it is this late; default 5 s
+	GrantAfter   time.Duration // an attempt this old is made durable; default 1 s
+	// GrantsKept bounds how many attempts are made durable for their age per GrantAfter; default 128.
+	GrantsKept    int
+	TakeoverGrace time.Duration // added to the heartbeat interval for leases found at takeover; default 2 s
+	// StageAfter is how long a due run waits for a consumer and a free slot before it is parked; default 1 s.
+	StageAfter     time.Duration
+	DeadRetention  time.Duration // how long dead runs are kept; default 30 days
+	HistoryMost    int           // finished runs kept in the partition; default 50,000
+	HistoryExpires int           // finished runs removed by one sweep; default 1,000
+
+	Events  Events
+	Limiter Limiter // the node's; nil: no key is limited
+	// Settings returns what is set for a namespace, nil if nothing is. The function may be nil.
+	Settings func(namespace string) *carillon.Namespace
+}
+
+// Defaults of Config.
+const (
+	DefaultWindowJobs     = 4096
+	DefaultWindowBytes    = 8 << 20
+	DefaultHorizon        = time.Hour
+	DefaultMisfireAfter   = 5 * time.Second
+	DefaultGrantAfter     = time.Second
+	DefaultGrantsKept     = 128
+	DefaultTakeoverGrace  = 2 * time.Second
+	DefaultStageAfter     = time.Second
+	DefaultDeadRetention  = 30 * 24 * time.Hour
+	DefaultHistoryMost    = 50_000
+	DefaultHistoryExpires = 1000
+)
+
+func (c Config) withDefaults() Config {
+	set(&c.WindowJobs, DefaultWindowJobs)
+	set(&c.WindowBytes, DefaultWindowBytes)
+	set(&c.Horizon, DefaultHorizon)
+	set(&c.MisfireAfter, DefaultMisfireAfter)
+	set(&c.GrantAfter, DefaultGrantAfter)
+	set(&c.GrantsKept, DefaultGrantsKept)
+	set(&c.TakeoverGrace, DefaultTakeoverGrace)
+	set(&c.StageAfter, DefaultStageAfter)
+	set(&c.DeadRetention, DefaultDeadRetention)
+	set(&c.HistoryMost, DefaultHistoryMost)
+	set(&c.HistoryExpires, DefaultHistoryExpires)
+	if c.Limits == (carillon.Bounds{}) {
+		c.Limits = carillon.DefaultBounds()
+	}
+	if c.Limiter == nil {
+		c.Limiter = unlimited{}
+	}
+	if c.Settings == nil {
+		c.Settings = func(string) *carillon.Namespace { return nil }
+	}
+	return c
+}
+
+func set[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// Events are callbacks for logs and metrics, called as things happen. Any may be nil. They must not block or
+// call back.
+type Events struct {
+	Fired    func(Fired)
+	Finished func(carillon.RunStatus)
+	Skipped  func(reason string, n uint64)
+	// Due runs were parked in the store, n of them, because no consumer or too few free slots were there.
+	Staged func(q Queue, n int)
+}
+
+// Fired describes one attempt that was handed to a consumer.
+type Fired struct {
+	Queue    Queue
+	Attempt  int
+	Retry    bool          // the attempt counts as a retry, as [carillon.Counters] has it
+	Lateness time.Duration // since the attempt was due or the job was put, whichever is later
+}
+
+// Machine is the state of one partition in memory. It must be used from one goroutine.
+type Machine struct {
+	cfg      Config
+	out      builder   // the batch being filled, and those on their way
+	contents *contents // the specs in memory
+	agenda   *agenda   // when each record does something by itself
+	Records  *Records  // in memory
+	suspects *suspects // which attempts are in doubt
+	due      *dueRuns  // due runs, until they are handed out or parked
+	Queues   *Queues   // where they wait for a consumer
+	Permits  *Permits  // and for a permit of their concurrency key
+	Attempts *Attempts // in force
+	Window   *Window   // which slice of the store is in memory
+
+	runs *runs // begins and ends them
+	Jobs *Jobs // what callers ask for
+
+	Backfills    *Backfills
+	BackfillRuns *BackfillRuns
+	Dependencies *Dependencies
+	Applied      *AppliedMarkers
+	History      *History
+}
+
+// newMachine makes an empty machine: all records are still in the store.
+func newMachine(cfg Config) *Machine {
+	m := &Machine{
+		cfg:      cfg.withDefaults(),
+		out:      builder{seq: 1},
+		suspects: newSuspects(cfg.Term.Epoch, cfg.Ended),
+	}
+	m.contents = newContents(&m.cfg, &m.out)
+	m.agenda = &agenda{cfg: &m.cfg, contents: m.contents}
+	m.Records = newRecords(&m.cfg, &m.out)
+	m.Queues = &Queues{out: &m.out, queues: map[Queue]*queue{}}
+	m.Permits = newPermits(m.cfg.Limiter, &m.out, m.Queues)
+	m.due = &dueRuns{
+		cfg: &m.cfg, out: &m.out, agenda: m.agenda, records: m.Records, suspects: m.suspects,
+		queues: m.Queues, permits: m.Permits,
+	}
+	m.Attempts = newAttempts(&m.cfg, m.contents, m.agenda, m.Records, m.due)
+	m.Window = &Window{
+		cfg: &m.cfg, out: &m.out, contents: m.contents, agenda: m.agenda, records: m.Records, suspects: m.suspects,
+		due: m.due, attempts: m.Attempts, tick: m.Tick,
+	}
+	m.Backfills = newBackfills(&m.out, cfg.Partition)
+	m.Dependencies = newDependencies(&m.out, cfg.Term.Epoch)
+	m.Applied = newAppliedMarkers(&m.out)
+	m.History = newHistory(&m.out, &m.cfg)
+	m.runs = &runs{
+		cfg: &m.cfg, out: &m.out, contents: m.contents, agenda: m.agenda, records: m.Records, due: m.due,
+		attempts: m.Attempts, window: m.Window,
+		backfills: m.Backfills, dependencies: m.Dependencies, history: m.History,
+	}
+	m.Jobs = &Jobs{
+		cfg: &m.cfg, out: &m.out, contents: m.contents, agenda: m.agenda, records: m.Records, due: m.due,
+		attempts: m.Attempts, window: m.Window, runs: m.runs, backfills: m.Backfills, applied: m.Applied, seal: m.seal,
+	}
+	m.BackfillRuns = &BackfillRuns{
+		cfg: &m.cfg, out: &m.out, records: m.Records, window: m.Window, runs: m.runs,
+		backfills: m.Backfills, history: m.History,
+	}
+	return m
+}
+
+// Begin starts a round of calls whose answers wait for the same batch.
+func (m *Machine) Begin() { m.out.begin() }
+
+// After returns the number of the batch that must be durable before the outcome of the calls since Begin may
+// be told. If it is 0 or the number of a committed batch, the outcome may be told at once.
+func (m *Machine) After() uint64 { return m.out.after }
+
+// NextWake returns when Tick must be called again; ok is false if no timer is armed.
+func (m *Machine) NextWake() (at int64, ok bool) {
+	if len(m.agenda.timers) > 0 {
+		at, ok = m.agenda.timers[0].wake, true
+	}
+	if t := m.Backfills.timers; len(t) > 0 && (!ok || t[0].wake < at) {
+		at, ok = t[0].wake, true
+	}
+	return at, ok
+}
+
+// Stats are figures for metrics.
+type Stats struct {
+	Resident int // records in memory
+	Bytes    int // of their specs
+	InFlight int // attempts in force
+	Queues   int // queues with due runs, in memory or in the store
+
+	Backfills int // unfinished
+}
+
+// Stats returns the current figures.
+func (m *Machine) Stats() Stats {
+	return Stats{
+		Resident: len(m.Records.entries), Bytes: m.contents.bytes, InFlight: m.Attempts.grants,
+		Queues: len(m.Queues.queues), Backfills: len(m.Backfills.byID),
+	}
+}
+
+// Cancels returns the attempts whose consumers must be told to stop, and forgets them.
+func (a *Attempts) Cancels() []Cancel {
+	a.cancels = append(a.cancels, a.durableDuplicates()...)
+	c := a.cancels
+	a.cancels = nil
+	return c
+}

@@ -1,0 +1,144 @@
+package partition_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+// TestAPauseDoesNotTakeBackATimeOfAnEarlierSchedule pauses a job whose run has waited since before its
+// schedule was changed.
+func TestAPauseDoesNotTakeBackATimeOfAnEarlierSchedule(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.advance(500 * time.Millisecond)
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s"})
+	r.advance(10 * time.Second)
+	r.mustPut(carillon.Job{Name: "a", Schedule: "* * * * * *"})
+	r.pause("a", true)
+	r.bring(keyOf("a"))
+	if _, err := r.m.Jobs.SetPaused(r.now, keyOf("a"), carillon.PauseOptions{CatchUp: true}); err != nil {
+		t.Fatal(err)
+	}
+	r.flush()
+	r.bring(keyOf("a"))
+	j, err := r.m.Records.Job(keyOf("a"))
+	if err != nil || j.Status.NextRun.Nanosecond() != 0 {
+		t.Fatalf("the next run is at %v, %v", j.Status.NextRun, err)
+	}
+	if n := r.passedOver("a"); n[partition.ReasonPaused] != 1 {
+		t.Errorf("passed over: %v", n)
+	}
+}
+
+func TestAPausedJobWhoseLifeEndsWaitsForItsTriggeredRuns(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", TTL: carillon.In(2 * time.Hour),
+		Lease: 24 * time.Hour, Paused: true})
+	r.trigger("a")
+	r.flush()
+	d := r.deliver(1)[0]
+	r.now += int64(3 * time.Hour)
+	r.flush()
+	if len(r.jobs()) != 1 {
+		t.Fatal("gone before its run ended")
+	}
+	r.succeed(d)
+	r.flush()
+	r.advance(time.Hour)
+	if jobs := r.jobs(); len(jobs) != 0 {
+		t.Fatalf("left behind: %+v", jobs)
+	}
+}
+
+// TestAPausedJobFiresNothingThatIsOnItsWay pauses a job, or skips its run, while the first attempt waits to
+// be durable.
+func TestAPausedJobFiresNothingThatIsOnItsWay(t *testing.T) {
+	for _, skip := range []bool{false, true} {
+		r := newRig(t, partition.Config{})
+		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s"})
+		r.advance(10 * time.Second)
+		r.m.Deliver(r.now, queueQ, 1, true)
+		if skip {
+			s, err := r.m.Jobs.Skip(r.now, keyA)
+			if err != nil || s.Time.UnixNano() != r.now {
+				t.Fatalf("skipped %v, %v", s.Time, err)
+			}
+		} else if _, err := r.m.Jobs.SetPaused(r.now, keyA, carillon.PauseOptions{Paused: true}); err != nil {
+			t.Fatal(err)
+		}
+		if ds, spare := r.granted(); len(ds) != 0 || len(spare) != 1 {
+			t.Fatalf("skip %v: handed out %+v, spare %v", skip, ds, spare)
+		}
+		s := r.jobs()[0].State
+		if want := r.now + 10e9; skip && (s.Next != want || s.Counters.Skipped != 1) || !skip &&
+			s.Next != r.now || s.Counters.Fired != 0 || s.Run.Live {
+			t.Fatalf("skip %v: %+v", skip, s)
+		}
+	}
+}
+
+func TestPauseAndResume(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s"})
+	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
+	pause := func(p bool) {
+		r.bring(key)
+		if _, err := r.m.Jobs.SetPaused(r.now, key, carillon.PauseOptions{Paused: p, Note: "because"}); err != nil {
+			t.Fatal(err)
+		}
+		r.flush()
+	}
+	pause(true)
+	r.advance(35 * time.Second)
+	if ds := r.deliver(1); len(ds) != 0 {
+		t.Fatal("a paused job fires")
+	}
+	r.start()
+	pause(false)
+	if ds := r.deliver(1); len(ds) != 0 {
+		t.Fatal("a resumed job makes up")
+	}
+	r.advance(5 * time.Second)
+	ds := r.deliver(1)
+	if len(ds) != 1 {
+		t.Fatal("does not go on")
+	}
+	r.succeed(ds[0])
+	r.flush()
+	accounted(t, r, "a", 10*time.Second, 4)
+}
+
+func TestAPausedJobFiresNothingThatHasNotBegun(t *testing.T) {
+	for _, park := range []bool{false, true} {
+		r := newRig(t, partition.Config{})
+		r.mustPut(carillon.Job{Name: "once"})
+		r.mustPut(carillon.Job{Name: "again", Schedule: "@every 10s"})
+		r.advance(12 * time.Second) // both are due, and nobody is there
+		if park {
+			r.m.Window.Stage(queueQ, r.now, 10)
+			r.flush()
+		}
+		for _, paused := range []bool{true, false} {
+			for _, name := range []string{"once", "again"} {
+				r.bring(keyOf(name))
+				if _, err := r.m.Jobs.SetPaused(r.now, keyOf(name), carillon.PauseOptions{Paused: paused}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.flush()
+			r.recall()
+			r.flush()
+			if ds := r.deliver(5); paused && len(ds) != 0 {
+				t.Fatalf("parked %v: paused jobs fire: %+v", park, ds)
+			} else if !paused && (len(ds) != 1 || ds[0].Run.Job != "once") {
+				t.Fatalf("parked %v: resumed: %+v", park, ds)
+			}
+		}
+		r.advance(8 * time.Second)
+		if ds := r.deliver(5); len(ds) != 1 || ds[0].Run.Job != "again" {
+			t.Fatalf("parked %v: does not go on: %+v", park, ds)
+		}
+	}
+}

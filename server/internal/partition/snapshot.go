@@ -1,0 +1,29 @@
+package partition
+
+import "github.com/carillonhq/carillon/server/store"
+
+// Snapshot is what a new owner of a partition must know before its machine begins: all metadata records of
+// some kinds, and the records that attempts with permits belong to. Everything else stays in the store and is
+// read as it is needed.
+type Snapshot struct {
+	Parked       []store.MetaRecord // queues with parked runs
+	Dependencies []store.MetaRecord // jobs that wait for jobs of this partition; their puts may be on their way again
+	Notices      []store.MetaRecord // successes to be told; they are told again
+	Applied      []store.MetaRecord // batch puts whose share is stored
+	Limited      []store.MetaRecord // attempts in force that hold permits
+	InForce      []store.Record     // what LimitedRefs(Limited) names
+	Backfills    []store.MetaRecord // those with the prefix UnfinishedBackfills
+}
+
+// Open makes the machine of a term, as of cfg.Since, from what the store holds. It returns the permits that
+// attempts in force hold, for the limiter. An error names backfills that cannot be read: the machine leaves
+// them alone and is of use without them.
+func Open(cfg Config, s *Snapshot) (m *Machine, held []Limit, err error) {
+	m = newMachine(cfg)
+	m.Permits.loadParked(s.Parked)
+	m.Dependencies.load(s.Dependencies, s.Notices, cfg.Since)
+	m.Applied.load(s.Applied)
+	held = m.Permits.load(s.Limited, s.InForce)
+	err = m.Backfills.load(s.Backfills, cfg.Since)
+	return m, held, err
+}

@@ -1,0 +1,112 @@
+package partition_test
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+var macKey = []byte("0123456789abcdef0123456789abcdef")
+
+func someToken(attempt int) partition.Token {
+	return partition.Token{
+		Grant: store.Grant{Term: store.Term{Epoch: 7, Nonce: 9}, Generation: 300}, Attempt: attempt,
+		Run: identity.Run{Partition: 3, UID: carillon.UID{1, 2, 3}, Scheduled: epoch, Cause: carillon.CauseTrigger, Seq: 77},
+	}
+}
+
+// TestASignerIsUsedAgain: earlier tokens leave no trace in what a signer writes and reads next.
+func TestASignerIsUsedAgain(t *testing.T) {
+	s := partition.NewSigner(macKey)
+	for i := range 1000 {
+		tok := someToken(i)
+		text := s.Sign(tok)
+		if want := tok.Sign(macKey); text != want {
+			t.Fatalf("signed %s, want %s", text, want)
+		}
+		if _, err := s.Parse(text[:len(text)-i%len(text)-1]); err == nil {
+			t.Fatal("a clipped token is believed")
+		}
+		if got, err := s.Parse(text); err != nil || got != tok {
+			t.Fatalf("%+v %v", got, err)
+		}
+	}
+}
+
+// randomToken fills a token, and the key that signs it, with anything they can hold.
+func randomToken(r *rand.Rand) (tok partition.Token, key []byte) {
+	key = make([]byte, r.IntN(3*sha256.BlockSize))
+	for i := range key {
+		key[i] = byte(r.Uint32())
+	}
+	tok.Grant = store.Grant{Term: store.Term{Epoch: r.Uint64(), Nonce: r.Uint64()}, Generation: r.Uint64() >> r.IntN(64)}
+	tok.Attempt = int(r.Uint64() >> (1 + r.IntN(63)))
+	tok.Run = identity.Run{Partition: uint16(r.Uint32()), Scheduled: int64(r.Uint64()), Cause: carillon.CauseTrigger,
+		Seq: r.Uint64() >> r.IntN(64)}
+	for i := range tok.Run.UID {
+		tok.Run.UID[i] = byte(r.Uint32())
+	}
+	return tok, key
+}
+
+// A token carries half of the standard library's HMAC, is decoded unchanged, and is refused with another key
+// or if it was changed.
+func TestTokensAreHeldAgainstTheStandardLibrary(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		tok, key := randomToken(r)
+		text := tok.Sign(key)
+		raw, err := base64.RawURLEncoding.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := hmac.New(sha256.New, key)
+		h.Write(raw[:len(raw)-16])
+		if !bytes.Equal(h.Sum(nil)[:16], raw[len(raw)-16:]) {
+			t.Fatalf("the MAC of a token of %d bytes by a key of %d is not HMAC-SHA-256", len(raw), len(key))
+		}
+		if got, err := partition.ParseToken(text, key); err != nil || got != tok {
+			t.Fatalf("%+v came back as %+v, %v", tok, got, err)
+		}
+		if _, err := partition.ParseToken(text, append([]byte{1}, key...)); err == nil {
+			t.Fatal("a token of another key was accepted")
+		}
+		raw[r.IntN(len(raw))] ^= 1 << r.IntN(8)
+		if _, err := partition.ParseToken(base64.RawURLEncoding.EncodeToString(raw), key); err == nil {
+			t.Fatal("a changed token was accepted")
+		}
+	}
+	for _, bad := range []string{"", "a", "?", strings.Repeat("A", 40), strings.Repeat("A", 128), strings.Repeat("A", 1<<16)} {
+		if _, err := partition.ParseToken(bad, nil); carillon.KindOf(err) != carillon.InvalidArgument {
+			t.Errorf("token of %d bytes: %v", len(bad), err)
+		}
+	}
+}
+
+func BenchmarkSign(b *testing.B) {
+	s, tok := partition.NewSigner(macKey), someToken(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Sign(tok)
+	}
+}
+
+func BenchmarkParseToken(b *testing.B) {
+	s := partition.NewSigner(macKey)
+	text := s.Sign(someToken(1))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Parse(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package peer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/carillonhq/carillon"
+	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/internal/wire"
+	"github.com/carillonhq/carillon/server/internal/cluster"
+	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/grpcapi"
+)
+
+// method runs a unary call of the public API; its decode function fills the request.
+type method = grpc.MethodHandler
+
+// methods returns the unary calls of the public API, by name.
+func methods() map[string]method {
+	all := map[string]method{}
+	for _, m := range pb.SchedulerService_ServiceDesc.Methods {
+		all[m.MethodName] = m.Handler
+	}
+	return all
+}
+
+// methodOf returns the name of a method without its service.
+func methodOf(full string) string { return full[strings.LastIndexByte(full, '/')+1:] }
+
+// Forward implements the rpc. The time within which the request must arrive does not bound the call; the
+// caller's deadline does.
+func (s *Server) Forward(ctx context.Context, m *peerv1.ForwardRequest) (*peerv1.ForwardResponse, error) {
+	_, cancel, err := s.admit(ctx, m)
+	if err != nil {
+		return nil, marked(err)
+	}
+	defer cancel()
+	do, known := s.methods[m.GetMethod()]
+	if !known {
+		return nil, marked(older("the method " + m.GetMethod()))
+	}
+	api := forwarded{Services: s.served.Services, partitions: s.served.Partitions, replace: m.GetReplace()}
+	if m.GetSeenAt() != nil {
+		api.seenAt = m.GetSeenAt().AsTime()
+	}
+	reply, err := do(grpcapi.NewService(api, s.served.Options), ctx,
+		func(into any) error { return decode(m.GetMessage(), into) }, nil)
+	if err != nil {
+		return nil, marked(err)
+	}
+	message, err := encode(reply)
+	if err != nil {
+		return nil, fmt.Errorf("the answer of %s: %w", m.GetMethod(), err)
+	}
+	return &peerv1.ForwardResponse{Message: message}, nil
+}
+
+func decode(message []byte, into any) error {
+	m, ok := into.(proto.Message)
+	if !ok {
+		return fmt.Errorf("%T is no message", into)
+	}
+	if err := proto.Unmarshal(message, m); err != nil {
+		return carillon.Errorf(carillon.InvalidArgument, "message", "%w", err)
+	}
+	return understand(m)
+}
+
+func encode(reply any) ([]byte, error) {
+	m, ok := reply.(proto.Message)
+	if !ok {
+		return nil, fmt.Errorf("%T is no message", reply)
+	}
+	return proto.Marshal(m)
+}
+
+// forwarder is the connection over which calls of the public API are forwarded.
+type forwarder struct {
+	calls   *Calls
+	seenAt  time.Time // see [engine.PutJob]
+	replace bool      // an option of a put that the public API does not have
+}
+
+// Invoke implements [grpc.ClientConnInterface].
+func (f forwarder) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
+	in, ok := args.(proto.Message)
+	out, too := reply.(proto.Message)
+	if !ok || !too {
+		return fmt.Errorf("forward %s: %T is no message", method, args)
+	}
+	message, err := proto.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("forward %s: %w", method, err)
+	}
+	req := &peerv1.ForwardRequest{NotAfter: f.calls.notAfter(ctx), Method: methodOf(method), Message: message, Replace: f.replace}
+	if !f.seenAt.IsZero() {
+		req.SeenAt = timestamppb.New(f.seenAt)
+	}
+	answer, err := f.calls.service.Forward(ctx, req)
+	if err != nil {
+		return err
+	}
+	if err := proto.Unmarshal(answer.GetMessage(), out); err != nil {
+		return fmt.Errorf("the answer to %s: %w", method, err)
+	}
+	return nil
+}
+
+// NewStream implements [grpc.ClientConnInterface].
+func (forwarder) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errNoStreams
+}
+
+func (c *Calls) putJob(ctx context.Context, m engine.PutJob) (carillon.PutResult, error) {
+	api := client.Over(forwarder{c, m.SeenAt, m.Options.Replace})
+	return api.PutJob(ctx, m.Job, func(o *carillon.PutOptions) {
+		*o = m.Options
+		o.Replace = false // the forwarder says it
+	})
+}
+
+func (c *Calls) putJobs(ctx context.Context, m engine.PutJobs) ([]carillon.PutResult, error) {
+	return client.Over(forwarder{calls: c, seenAt: m.SeenAt}).PutJobs(ctx, m.Jobs)
+}
+
+func (c *Calls) patchJob(ctx context.Context, m engine.PatchJob) (carillon.PutResult, error) {
+	return client.Over(forwarder{calls: c, seenAt: m.SeenAt}).PatchJob(ctx, m.Key, m.Patch)
+}
+
+// forwarded serves one forwarded call as a scheduler without workers, whose sessions are not forwarded. Puts
+// become messages, which also say what the public API does not.
+type forwarded struct {
+	cluster.Services
+	partitions int
+	seenAt     time.Time
+	replace    bool
+}
+
+// PutJob implements [carillon.Jobs].
+func (f forwarded) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
+	o := carillon.PutOptions{}.With(opts...)
+	o.Replace = f.replace
+	return engine.Send(ctx, f.Services, f.partitionOf(job.Key()), engine.PutJob{Job: job, Options: o, SeenAt: f.seenAt})
+}
+
+// PutJobs implements [carillon.Jobs].
+func (f forwarded) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.PutResult, error) {
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	return engine.Send(ctx, f.Services, f.partitionOf(jobs[0].Key()), engine.PutJobs{Jobs: jobs, SeenAt: f.seenAt})
+}
+
+// PatchJob implements [carillon.Jobs].
+func (f forwarded) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
+	return engine.Send(ctx, f.Services, f.partitionOf(key), engine.PatchJob{Key: key, Patch: patch, SeenAt: f.seenAt})
+}
+
+func (f forwarded) partitionOf(key carillon.Key) int {
+	key.Namespace = cmp.Or(key.Namespace, carillon.DefaultNamespace)
+	return identity.PartitionOf(key, f.partitions)
+}
+
+// Connect implements [carillon.Work].
+func (forwarded) Connect(context.Context, carillon.Hello) (carillon.Session, error) {
+	return nil, wire.NotSupported("connect")
+}

@@ -1,0 +1,194 @@
+package peer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/peer"
+	"github.com/carillonhq/carillon/server/internal/permit"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// filler gives every field a value of its own, so that a field that is not transferred shows, including one
+// that is added later.
+type filler struct{ n int }
+
+func (f *filler) fill(v reflect.Value) {
+	f.n++
+	switch x := v.Addr().Interface().(type) {
+	case *identity.Run:
+		*x = identity.Run{Partition: 3, UID: carillon.UID{1: byte(f.n)}, Scheduled: int64(f.n)}
+		return
+	case *time.Time:
+		*x = time.Unix(int64(f.n), 5).UTC()
+		return
+	case *carillon.Outcome:
+		*x = carillon.OutcomeFailure
+		return
+	case *partition.Reporter:
+		return // it stays in the process
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			f.fill(field)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			f.fill(v.Index(i))
+		}
+	case reflect.String:
+		v.SetString(fmt.Sprint("text", f.n))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64, reflect.Int32:
+		v.SetInt(int64(f.n))
+	case reflect.Float64:
+		v.SetFloat(float64(f.n))
+	case reflect.Uint8:
+		v.SetUint(uint64(f.n % 200))
+	case reflect.Uint64, reflect.Uint32:
+		v.SetUint(uint64(f.n))
+	default:
+		panic(fmt.Sprintf("no value for a %v", v.Type()))
+	}
+}
+
+// filled returns a value in which every field is set.
+func filled[T any]() (v T) {
+	(&filler{}).fill(reflect.ValueOf(&v).Elem())
+	return v
+}
+
+// far records what it is asked, and answers with everything that can be answered.
+type far struct {
+	node
+	t *testing.T
+}
+
+const farPartition = 9
+
+// same compares what arrived with what was sent.
+func same[T any](f *far, p int, got T) {
+	f.t.Helper()
+	if want := filled[T](); p != farPartition || !reflect.DeepEqual(got, want) {
+		f.t.Errorf("for %d: %+v\nwant %+v", p, got, want)
+	}
+}
+
+func (f *far) Ask(_ context.Context, p int, m engine.Message) (any, error) {
+	switch m := m.(type) {
+	case engine.RegisterDependencies:
+		same(f, p, m)
+		return []bool{true, false}, nil
+	case engine.DeliverNotice:
+		same(f, p, m)
+		return partition.Nobody, nil
+	case engine.StillWaits:
+		same(f, p, m)
+		return true, nil
+	case engine.DeleteByPrefix:
+		same(f, p, m)
+		return 5, nil
+	case engine.RedriveDead:
+		same(f, p, m)
+		return 6, nil
+	case engine.RelayReports:
+		same(f, p, m)
+		return filled[engine.RelayResult](), nil
+	case engine.RequestPermits:
+		same(f, p, m)
+		return filled[[]permit.Grant](), nil
+	case engine.DeliverPermits:
+		same(f, p, m)
+		return struct{}{}, nil
+	}
+	return nil, fmt.Errorf("%T", m)
+}
+
+func (f *far) ReloadNamespace(_ context.Context, name string) error {
+	if name != "ns" {
+		f.t.Errorf("namespace %q", name)
+	}
+	return nil
+}
+
+// TestEveryFieldCrosses: every field of requests between partitions and of their answers.
+func TestEveryFieldCrosses(t *testing.T) {
+	c, _ := serveAs(t, &far{t: t}, peer.Options{})
+	crosses(t, c, filled[engine.RegisterDependencies](), []bool{true, false})
+	crosses(t, c, filled[engine.DeliverNotice](), partition.Nobody)
+	crosses(t, c, filled[engine.StillWaits](), true)
+	crosses(t, c, filled[engine.DeleteByPrefix](), 5)
+	crosses(t, c, filled[engine.RedriveDead](), 6)
+	crosses(t, c, filled[engine.RelayReports](), filled[engine.RelayResult]())
+	crosses(t, c, filled[engine.RequestPermits](), filled[[]permit.Grant]())
+	crosses(t, c, filled[engine.DeliverPermits](), struct{}{})
+	if err := c.ReloadNamespace(t.Context(), "ns"); err != nil {
+		t.Error(err)
+	}
+}
+
+// crosses sends a message, whose reply is to be want.
+func crosses[R any](t *testing.T, c *peer.Client, m engine.Query[R], want R) {
+	t.Helper()
+	if got, err := engine.Send(t.Context(), c, farPartition, m); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%T: %+v, %v\nwant %+v", m, got, err, want)
+	}
+}
+
+// TestEveryFieldOfAShareCrosses: except the options, which a batch does not have.
+func TestEveryFieldOfAShareCrosses(t *testing.T) {
+	j := job()
+	j.Paused = true
+	share := partition.Share{Batch: "batch", Coordinator: 5, Late: true, Reqs: []partition.PutRequest{{
+		Job: &j, Random: [8]byte{1, 2}, At: 77, Spec: partition.EncodeSpec(&j), Waits: filled[[]store.Wait](),
+	}}}
+	n := &node{share: func(_ int, got *partition.Share) ([]carillon.PutResult, error) {
+		if len(got.Reqs) != 1 || !reflect.DeepEqual(got.Reqs[0].Waits, share.Reqs[0].Waits) || !got.Reqs[0].Job.Paused {
+			t.Errorf("share %+v", got.Reqs)
+		}
+		return []carillon.PutResult{{Job: j}}, nil
+	}}
+	c, _ := serveAs(t, n, peer.Options{})
+	if _, err := engine.Send(t.Context(), c, farPartition, engine.ApplyShare{Share: &share}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEveryMessageHasAFormOnTheWire: each type of package engine that a partition can serve.
+func TestEveryMessageHasAFormOnTheWire(t *testing.T) {
+	source, err := os.ReadFile("../engine/messages.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, err := os.ReadFile("messages.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`func \((?:m )?(\w+)\) serve\(`).FindAllSubmatch(source, -1)
+	for _, m := range found {
+		if !bytes.Contains(sent, fmt.Appendf(nil, "case engine.%s:", m[1])) {
+			t.Errorf("Ask does not know %s", m[1])
+		}
+	}
+	if len(found) == 0 {
+		t.Error("no message found")
+	}
+	c, _ := serve(t, &node{}, peer.Options{})
+	if _, err := c.Ask(t.Context(), farPartition, nil); !errors.Is(err, carillon.Internal) {
+		t.Errorf("no message: %v", err)
+	}
+}

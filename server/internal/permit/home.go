@@ -1,0 +1,367 @@
+package permit
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// In a cluster a limit holds over all nodes at every moment, whatever is taken over and whatever the network
+// does to messages (docs/decisions/0032). One partition, found by hashing namespace and key, is the home of
+// the limit. Its [Home] allocates permits to partitions, not to nodes. Each partition has a
+// [Pool], which uses what it was allocated and nothing else.
+//
+//	partition with runs that wait                   home of the limit
+//	Pool                                      Home
+//	  Asks ── Request{Stamp, Hold, Want} ───►   Answer: takes back what is not held,
+//	                                                  serves the best waiter while the sum < limit
+//	                                                  Write: the allocations, durable first
+//	  Answered, Hear ◄── Grant{Stamp, N} ────   the answer, or a notice
+//	  uses N permits
+//	  ◄───────── Grant{NextWaiter} ──────────   somebody else waits, with this order
+//	  a permit comes free: keeps it only for a run
+//	  that goes before NextWaiter, else returns it
+//	  ── Request{Hold: fewer} ──────────────►   serves the next waiter
+//
+// An allocation is a metadata record (store.KindAllocation) in the home's partition, durable before anybody
+// is told of it, so a new home knows it. An allocation may be too large for a while, which only leaves
+// permits idle, but never too small. Stamps ensure that. Each grant that begins or grows has a greater stamp
+// than any before, and a pool accepts only newer ones. A request carries the newest stamp that the pool
+// knows. If the home has a newer grant out, it ignores the request: the pool may be about to use that grant.
+// Requests of older terms of a partition are ignored, too. The first request of a newer term replaces the
+// allocation by what that owner found in force, since nobody can use more. Lost messages heal by themselves:
+// a pool that waits asks again every second, and the home's Poll reminds the holders of permits that others
+// wait for.
+
+// Home allocates the permits of the limits whose home is one partition, under one term. Nothing that it
+// says may be sent before what [Home.Write] returns is durable.
+type Home struct {
+	epoch   uint64
+	stamps  uint64
+	limitOf func(partition.Limit) (n int, limited bool)
+
+	accounts map[partition.Limit]*account
+	ring     []partition.Limit // accounts in the order in which Poll visits them; some no longer exist
+	ringed   map[partition.Limit]bool
+	changed  []*allocation
+	notices  []Notice
+}
+
+// Notice is a grant to be sent to a partition.
+type Notice struct {
+	Partition int
+	Grant
+}
+
+// account holds the allocations of one limit, and the partitions that wait for it.
+type account struct {
+	key         partition.Limit
+	sum         int // permits allocated
+	allocations map[int]*allocation
+	waiting     line[*allocation]
+}
+
+// allocation holds the permits that one partition is allocated, and its request for more.
+type allocation struct {
+	account    *account
+	p          int
+	term       store.Term
+	stamp      Stamp
+	n          int
+	want       int
+	order      int64
+	nextWaiter int64 // the one that the partition was told of
+
+	at      int  // index in waiting; -1: does not wait
+	noted   bool // it is in changed
+	written bool // the store has a record of it
+}
+
+// NewHome makes the home for a term. limitOf returns the limit of a key.
+func NewHome(term store.Term, limitOf func(partition.Limit) (int, bool)) *Home {
+	return &Home{epoch: term.Epoch, limitOf: limitOf, accounts: map[partition.Limit]*account{},
+		ringed: map[partition.Limit]bool{}}
+}
+
+// Load takes the metadata records of kind store.KindAllocation, at takeover. Partitions that wait ask again
+// by themselves.
+func (h *Home) Load(records []store.MetaRecord) error {
+	for _, r := range records {
+		key, p, ok := parseGrant(r.Key)
+		n, term, whole := decodeGrant(r.Value)
+		if !ok || !whole {
+			return fmt.Errorf("the record of the tokens %q is damaged", r.Key)
+		}
+		g := h.account(key).to(p)
+		g.term, g.n, g.stamp, g.written = term, n, h.stamp(), true
+		g.account.sum += n
+	}
+	return nil
+}
+
+// Answer processes the requests of a partition, and returns its grant for each limit that they name. It may
+// leave notices for others.
+func (h *Home) Answer(from Asker, asks []Request) []Grant {
+	for i := range asks {
+		h.noteRequest(from, &asks[i])
+	}
+	var out []Grant
+	for i := range asks {
+		if a := h.accounts[asks[i].Limit]; a != nil {
+			h.serve(a)
+		}
+	}
+	for i := range asks {
+		g := Grant{Limit: asks[i].Limit, Term: from.Term, NextWaiter: NoNextWaiter}
+		if a := h.accounts[asks[i].Limit]; a != nil {
+			if l := a.allocations[from.Partition]; l != nil {
+				g = a.tell(l, h.limitOf)
+			}
+			h.tidy(a)
+		}
+		out = append(out, g)
+	}
+	h.notices = slices.DeleteFunc(h.notices, func(n Notice) bool { // the answer says the same
+		return n.Partition == from.Partition && slices.ContainsFunc(asks, func(a Request) bool { return a.Limit == n.Limit })
+	})
+	return out
+}
+
+// noteRequest processes one request.
+func (h *Home) noteRequest(from Asker, ask *Request) {
+	hold, want := max(0, ask.Hold), min(max(0, ask.Want), reserveAtOnce)
+	a := h.accounts[ask.Limit]
+	if a == nil {
+		if hold == 0 && want == 0 {
+			return
+		}
+		a = h.account(ask.Limit)
+	}
+	g := a.allocations[from.Partition]
+	switch {
+	case g != nil && from.Term.Epoch < g.term.Epoch:
+		return // from an owner whose term is over
+	case g == nil && hold == 0 && want == 0:
+		return
+	case g == nil || g.term != from.Term:
+		// What a new owner has found in force is the truth, and it knows of no grant yet.
+		g = a.to(from.Partition)
+		g.term, g.stamp, g.nextWaiter = from.Term, h.stamp(), NoNextWaiter
+		h.set(g, hold)
+	case ask.Stamp.Compare(g.stamp) < 0:
+		return // sent before the partition learned of its newest grant, which it may use
+	default:
+		h.set(g, min(g.n, hold))
+	}
+	a.waiting.remove(g)
+	if g.want, g.order = want, ask.Order; want > 0 {
+		a.waiting.add(g)
+	}
+}
+
+// set changes how much a partition is allocated.
+func (h *Home) set(g *allocation, n int) {
+	g.account.sum += n - g.n
+	g.n = n
+	if !g.noted {
+		g.noted = true
+		h.changed = append(h.changed, g)
+	}
+}
+
+// serve allocates free permits to the partitions that wait, best first. It tells holders if a better run
+// waits elsewhere than they know of.
+func (h *Home) serve(a *account) {
+	most, limited := h.limitOf(a.key)
+	for limited && len(a.waiting) > 0 && a.sum < most {
+		g := a.waiting[0]
+		n := min(g.want, most-a.sum)
+		a.waiting.remove(g)
+		g.want, g.stamp = 0, h.stamp()
+		h.set(g, g.n+n)
+		h.tell(g)
+	}
+	for _, p := range slices.Sorted(maps.Keys(a.allocations)) {
+		if g := a.allocations[p]; g.n > 0 && a.nextWaiterOf(g, h.limitOf) < g.nextWaiter {
+			h.tell(g)
+		}
+	}
+}
+
+func (h *Home) tell(g *allocation) {
+	h.notices = append(h.notices, Notice{g.p, g.account.tell(g, h.limitOf)})
+}
+
+// tell returns the grant that a partition is to know, and remembers the next waiter it names.
+func (a *account) tell(g *allocation, limitOf func(partition.Limit) (int, bool)) Grant {
+	g.nextWaiter = a.nextWaiterOf(g, limitOf)
+	return Grant{Limit: a.key, Term: g.term, Stamp: g.stamp, N: g.n, Want: g.want, NextWaiter: g.nextWaiter}
+}
+
+// nextWaiterOf returns Grant.NextWaiter for a partition.
+func (a *account) nextWaiterOf(g *allocation, limitOf func(partition.Limit) (int, bool)) int64 {
+	if most, limited := limitOf(a.key); limited && a.sum > most {
+		return Recall
+	}
+	first := NoNextWaiter
+	for i := range min(3, len(a.waiting)) { // in a heap the second best is one of the next two
+		if w := a.waiting[i]; w != g {
+			first = min(first, w.order)
+		}
+	}
+	return first
+}
+
+// Changed serves the limits of a namespace again after its settings have changed; "" means all namespaces.
+func (h *Home) Changed(namespace string) {
+	for _, a := range slices.SortedFunc(maps.Values(h.accounts), func(a, b *account) int { return a.key.Compare(b.key) }) {
+		if namespace == "" || a.key.Namespace == namespace {
+			h.serve(a)
+		}
+	}
+}
+
+const (
+	// lookAtOnce bounds the limits that one Poll visits.
+	lookAtOnce = 1024
+	// auditAtOnce bounds those among them that no partition waits for.
+	auditAtOnce = 16
+)
+
+// Poll repeats the grants of holders of contended limits, and of a few others: a message may have been lost,
+// and the owner of a partition may not know of its allocation. It is called about once a second.
+func (h *Home) Poll() {
+	audits := 0
+	for range min(lookAtOnce, len(h.ring)) {
+		key := h.ring[0]
+		h.ring = h.ring[1:]
+		a := h.accounts[key]
+		if a == nil {
+			delete(h.ringed, key)
+			continue
+		}
+		h.ring = append(h.ring, key)
+		most, limited := h.limitOf(key)
+		if len(a.waiting) == 0 && !(limited && a.sum > most) {
+			if audits++; audits > auditAtOnce {
+				continue
+			}
+		}
+		h.serve(a)
+		for _, p := range slices.Sorted(maps.Keys(a.allocations)) {
+			if g := a.allocations[p]; g.n > 0 {
+				h.tell(g)
+			}
+		}
+	}
+}
+
+// Write returns the records that must be durable before anything is told.
+func (h *Home) Write() (small []store.MetaRecord) {
+	for _, g := range h.changed {
+		g.noted = false
+		r := store.MetaRecord{Kind: store.KindAllocation, Key: grantKey(g.account.key, g.p)}
+		if g.n > 0 {
+			r.Value = encodeGrant(g.n, g.term)
+		}
+		if g.n > 0 || g.written {
+			small = append(small, r)
+		}
+		g.written = g.n > 0
+	}
+	h.changed = h.changed[:0]
+	return small
+}
+
+// Notices returns the grants to send, ordered by partition, and forgets them.
+func (h *Home) Notices() (news []Notice) {
+	news, h.notices = h.notices, nil
+	slices.SortStableFunc(news, func(a, b Notice) int { return a.Partition - b.Partition })
+	return news
+}
+
+// stamp returns a stamp greater than all before.
+func (h *Home) stamp() Stamp {
+	h.stamps++
+	return Stamp{h.epoch, h.stamps}
+}
+
+func (h *Home) account(key partition.Limit) *account {
+	a := h.accounts[key]
+	if a == nil {
+		a = &account{key: key, allocations: map[int]*allocation{}}
+		h.accounts[key] = a
+		if !h.ringed[key] {
+			h.ringed[key] = true
+			h.ring = append(h.ring, key)
+		}
+	}
+	return a
+}
+
+// to finds or makes the allocation of a partition.
+func (a *account) to(p int) *allocation {
+	g := a.allocations[p]
+	if g == nil {
+		g = &allocation{account: a, p: p, nextWaiter: NoNextWaiter, at: -1}
+		a.allocations[p] = g
+	}
+	return g
+}
+
+// tidy forgets empty allocations, and the account if none is left.
+func (h *Home) tidy(a *account) {
+	maps.DeleteFunc(a.allocations, func(_ int, g *allocation) bool { return g.n == 0 && g.want == 0 })
+	if len(a.allocations) == 0 {
+		delete(h.accounts, a.key)
+	}
+}
+
+// grantKey returns the key of the metadata record of an allocation. Concurrency keys contain no zero byte.
+func grantKey(l partition.Limit, p int) string {
+	return l.Namespace + "\x00" + l.Key + "\x00" + strconv.Itoa(p)
+}
+
+func parseGrant(key string) (l partition.Limit, p int, ok bool) {
+	parts := strings.Split(key, "\x00")
+	if len(parts) != 3 {
+		return l, 0, false
+	}
+	p, err := strconv.Atoi(parts[2])
+	return partition.Limit{Namespace: parts[0], Key: parts[1]}, p, err == nil
+}
+
+func encodeGrant(n int, term store.Term) []byte {
+	b := binary.AppendUvarint(nil, uint64(n))
+	b = binary.AppendUvarint(b, term.Epoch)
+	return binary.AppendUvarint(b, term.Nonce)
+}
+
+func decodeGrant(b []byte) (n int, term store.Term, ok bool) {
+	var v [3]uint64
+	for i := range v {
+		x, size := binary.Uvarint(b)
+		if size <= 0 {
+			return 0, term, false
+		}
+		v[i], b = x, b[size:]
+	}
+	return int(min(v[0], math.MaxInt32)), store.Term{Epoch: v[1], Nonce: v[2]}, true
+}
+
+// before orders allocations by order, then partition.
+func (g *allocation) before(o *allocation) bool {
+	if g.order != o.order {
+		return g.order < o.order
+	}
+	return g.p < o.p
+}
+
+func (g *allocation) index() *int { return &g.at }

@@ -1,0 +1,55 @@
+package permit
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// These are the messages between a [Pool] and a [Home]; home.go explains the protocol. Any
+// of them may be lost, late, duplicated or out of order; see docs/decisions/0032.
+
+// Stamp orders what the home of a limit has said. Epoch is that of the home's term. Each allocation
+// that begins or grows gets a stamp greater than any before.
+type Stamp struct{ Epoch, N uint64 }
+
+// Compare is negative if s is older than o, and 0 if they are the same.
+func (s Stamp) Compare(o Stamp) int {
+	return cmp.Or(cmp.Compare(s.Epoch, o.Epoch), cmp.Compare(s.N, o.N))
+}
+
+// Asker is a partition that asks for permits, under its owner's term.
+type Asker struct {
+	Partition int
+	Term      store.Term
+}
+
+// Request says what a partition has, and wants, of a limit.
+type Request struct {
+	partition.Limit
+	Stamp Stamp // of the newest grant that it knows; it will accept no older one
+	Hold  int   // permits that it keeps: it uses no more until it learns of a newer grant
+	Want  int   // further permits, for runs that wait
+	Order int64 // of the first of these runs; the lowest goes first
+}
+
+// Grant says how many permits the home of a limit has allocated to a partition, in total.
+type Grant struct {
+	partition.Limit
+	Term  store.Term // the asker's
+	Stamp Stamp
+	N     int
+	Want  int // how many more the home still knows to be wanted
+	// NextWaiter is the order of the first run that waits in another partition. It is NoNextWaiter if there
+	// is none, and Recall if more is allocated than the limit allows: then every permit that comes free must
+	// be returned.
+	NextWaiter int64
+}
+
+// Values of Grant.NextWaiter that are not an order.
+const (
+	NoNextWaiter int64 = math.MaxInt64
+	Recall       int64 = math.MinInt64
+)

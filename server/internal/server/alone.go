@@ -1,0 +1,70 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// soloCluster is the cluster of a node whose store no other node can open: it owns everything and can hand
+// over nothing.
+type soloCluster struct {
+	self       carillon.Node // its name and addresses
+	leases     store.Leases
+	partitions int
+	now        func() time.Time // the node's clock
+}
+
+// ClusterStatus implements [carillon.Cluster].
+func (a soloCluster) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error) {
+	owners, err := a.leases.Owners(ctx)
+	if err != nil {
+		return carillon.ClusterStatus{}, err
+	}
+	status := carillon.ClusterStatus{Partitions: make([]carillon.PartitionOwner, a.partitions)}
+	for i := range status.Partitions {
+		status.Partitions[i].Partition = i
+	}
+	self := a.self
+	for _, o := range owners {
+		status.Partitions[o.Partition] = carillon.PartitionOwner{Partition: o.Partition, Epoch: o.Term.Epoch,
+			Node: o.Node, Until: o.Until}
+		if o.Node == self.ID {
+			self.Owns++
+		}
+	}
+	before := a.now()
+	now, err := a.leases.Now(ctx)
+	if err != nil {
+		return carillon.ClusterStatus{}, err
+	}
+	self.Skew, self.SkewKnown = before.Sub(now).Round(time.Microsecond), true
+	status.Nodes = []carillon.Node{self}
+	return status, nil
+}
+
+// DrainNode implements [carillon.Cluster].
+func (a soloCluster) DrainNode(_ context.Context, id string) error {
+	if id != a.self.ID {
+		return carillon.Errorf(carillon.NotFound, "id",
+			"there is no node %.64q; this one is %q, and alone on its store", id, a.self.ID)
+	}
+	return carillon.Errorf(carillon.FailedPrecondition, "id",
+		"node %q is alone on its store: there is none that could have its partitions", id)
+}
+
+// Rebalance implements [carillon.Cluster]: there is nothing to do.
+func (a soloCluster) Rebalance(context.Context) error { return nil }
+
+// WatchNodes implements [carillon.Cluster].
+func (a soloCluster) WatchNodes(ctx context.Context, f func([]carillon.Node) error) error {
+	self := a.self
+	self.Owns = a.partitions
+	if err := f([]carillon.Node{self}); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}

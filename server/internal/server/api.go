@@ -1,0 +1,60 @@
+package server
+
+import (
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/dispatch"
+	"github.com/carillonhq/carillon/server/internal/grpcapi"
+)
+
+// API is a service besides Carillon's own on a gRPC listener. It registers itself for a running node and
+// returns a function that ends its streams when the node leaves: after the hub has ended its sessions, before
+// the listener is closed. nil: nothing to end. A program links only the APIs that it names.
+type API func(n *Node, r grpc.ServiceRegistrar) (stop func())
+
+// Remote returns the node's scheduler for callers in other processes.
+func (n *Node) Remote() carillon.Scheduler { return n.schedulerWith(n.relayed(n.hub)) }
+
+// Hub returns the hub that consumers of the node's runs connect to.
+func (n *Node) Hub() *dispatch.Hub { return n.hub }
+
+// Keepalive of connections to further APIs. A Dapr sidecar holds runs by its stream: if that is cut, they are
+// delivered twice. So no connection is closed for its age, and dead peers are found as fast as by Dapr's own
+// scheduler.
+const (
+	apiPingInterval = 3 * time.Second
+	apiPingTimeout  = 5 * time.Second
+)
+
+// grpcOptions returns the options of the gRPC listener.
+func (s *Server) grpcOptions() grpcapi.Options {
+	o := grpcapi.Options{Logger: s.log, Now: s.config.Now, MaxMessage: maxMessage(s.config.Limits)}
+	if len(s.config.APIs) > 0 {
+		o = APIOptions(o)
+	}
+	return o
+}
+
+// APIOptions returns o with the keepalive that further APIs need.
+func APIOptions(o grpcapi.Options) grpcapi.Options {
+	o.ConnectionAge, o.PingInterval, o.PingTimeout = -1, apiPingInterval, apiPingTimeout
+	return o
+}
+
+// register registers the APIs on a gRPC server; stop ends them.
+func (n *Node) register(faces []API, r grpc.ServiceRegistrar) (stop func()) {
+	var stops []func()
+	for _, f := range faces {
+		if s := f(n, r); s != nil {
+			stops = append(stops, s)
+		}
+	}
+	return func() {
+		for _, s := range stops {
+			s()
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/carillonhq/carillon"
+	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
+	"github.com/carillonhq/carillon/server/internal/cluster"
+	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/grpcapi"
+	"github.com/carillonhq/carillon/server/internal/peer"
+	"github.com/carillonhq/carillon/server/internal/telemetry"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// localName is the node's name on a store that only this process can use.
+const localName = "local"
+
+// embeddedName is the name of each node that others cannot reach. It is the same in all processes, so that a
+// store that they share admits only one of them.
+const embeddedName = "embedded"
+
+// defaultName returns the node's name if none is configured.
+func defaultName(storeURL string) string {
+	if !isShared(storeURL) {
+		return localName
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return localName
+	}
+	return host
+}
+
+// isShared reports whether other nodes can open the store of a URL, too. The node of such a store always
+// belongs to a cluster, if only of one; any other node owns all partitions and is alone.
+func isShared(storeURL string) bool {
+	d, err := store.DriverOf(storeURL)
+	return err == nil && d.Shared
+}
+
+// unreachable reports whether other nodes cannot reach this one, which package embedded runs without
+// listeners. It has a shared store to itself.
+func (c Config) unreachable() bool { return c.self.Address == "" }
+
+// calls are the operations that a node offers for all partitions, wherever they are.
+type calls interface {
+	carillon.Jobs
+	carillon.Runs
+	carillon.Backfills
+	carillon.Namespaces
+}
+
+// join prepares the node to be part of a cluster. It becomes a member when the engine runs. The store is
+// open.
+func (n *Node) join() {
+	if !isShared(n.config.Store) {
+		return
+	}
+	self := n.config.self
+	n.member = cluster.New(cluster.Config{
+		Exclusive: n.config.unreachable(),
+		Member:    store.Member{ID: n.config.Name, Address: self.Address, HTTP: self.HTTP, Sidecars: self.Sidecars},
+		Settings:  n.config.shared(n.store.Meta().MACKey),
+		Store:     n.store, TTL: n.config.LeaseTTL, Now: n.config.Now, Log: n.config.Log, Events: n.metrics.ClusterEvents(),
+		Dial: n.dial,
+	})
+}
+
+// dial returns a client of another node.
+func (n *Node) dial(m store.Member) (cluster.Peer, error) {
+	return peer.Dial(m.Address, peer.Options{
+		Secret: peer.Secret(n.store.Meta().MACKey), Now: n.member.StoreNow, MaxMessage: maxMessage(n.config.Limits),
+	})
+}
+
+// peers returns where the engine finds partitions that it does not own; nil if the node is alone.
+func (n *Node) peers() engine.Partitions {
+	if n.member == nil {
+		return nil
+	}
+	return n.member.Router()
+}
+
+// announce returns the function that tells other nodes of a namespace's new settings; nil if the node is
+// alone.
+func (n *Node) announce() func(namespace string) {
+	if n.member == nil {
+		return nil
+	}
+	return n.member.Announce
+}
+
+// mayClaim returns the condition that a claim of partitions waits for; nil if the node is alone.
+func (n *Node) mayClaim() func(since time.Time) bool {
+	if n.member == nil {
+		return nil
+	}
+	return n.member.MayClaim
+}
+
+// arrival is how long workers may take to arrive at a node of a cluster: they retry every 5 s at most, and
+// must connect.
+const arrival = 10 * time.Second
+
+// arrivalOf returns how long workers may take to arrive at the node; 0 if it is alone.
+func (c Config) arrivalOf() time.Duration {
+	if !isShared(c.Store) {
+		return 0
+	}
+	return cmp.Or(c.hooks.arrival, arrival)
+}
+
+// enter makes the node a member, if it is part of a cluster, and sets where calls go.
+func (n *Node) enter(ctx context.Context) error {
+	if n.member == nil {
+		n.calls, n.cluster = n.engine, n.alone()
+		return nil
+	}
+	n.calls, n.cluster = n.member.Router(), n.member
+	if err := n.member.Start(ctx, n.engine); err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	if !n.config.unreachable() {
+		n.unfollow = n.followNodes()
+	}
+	n.metrics.WatchCluster(func() telemetry.ClusterStats {
+		s := n.member.Stats()
+		stats := telemetry.ClusterStats{Members: s.Members, Skew: s.Skew, Refused: s.Refused}
+		if s.Unfit {
+			stats.Unfit = 1
+		}
+		return stats
+	})
+	return nil
+}
+
+// peerSizes returns options of the gRPC server, which other nodes use, too; none if the node is alone.
+func (n *Node) peerSizes(o grpcapi.Options) []grpc.ServerOption {
+	if n.member == nil {
+		return nil
+	}
+	return peer.Sizes(o.MaxMessage)
+}
+
+// servePeers serves the other nodes of the cluster on a gRPC server.
+func (n *Node) servePeers(r grpc.ServiceRegistrar, o grpcapi.Options) {
+	if n.member == nil {
+		return
+	}
+	peerv1.RegisterPeerServiceServer(r, peer.NewServer(peer.Served{
+		Services: n.engine, Control: n.member, Partitions: n.store.Meta().Partitions,
+		Secret: peer.Secret(n.store.Meta().MACKey), Now: n.member.StoreNow, Options: o,
+	}))
+}
+
+// Replaced is closed when another process has taken the node's name in its cluster: this one must end.
+func (n *Node) Replaced() <-chan struct{} {
+	if n.member == nil {
+		return nil
+	}
+	return n.member.Replaced()
+}
+
+// errReplaced is why a server ends by itself.
+var errReplaced = errors.New("node_name: another process has joined the cluster under this node's name")
+
+// handOverTimeout bounds the hand-over of partitions when a node leaves.
+const handOverTimeout = 5 * time.Second
+
+// silentLook is how often a leaving node checks whether its store answers.
+const silentLook = 100 * time.Millisecond
+
+// whileStored returns ctx, which also ends when the store of a cluster has not answered for the length of a
+// lease. By then other nodes own this node's partitions, or soon will. Nothing can be handed over to them,
+// and reports of consumers cannot be stored, so there is nothing to wait for.
+func (n *Node) whileStored(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if n.member != nil {
+		go func() {
+			t := time.NewTicker(silentLook)
+			defer t.Stop()
+			for n.member.Silent() < n.config.LeaseTTL {
+				select {
+				case <-t.C:
+				case <-ctx.Done():
+					return
+				}
+			}
+			cancel(fmt.Errorf("%w for %v", errSilent, n.member.Silent().Round(time.Millisecond)))
+		}()
+	}
+	return ctx, func() { cancel(nil) }
+}
+
+// errSilent is why a leaving node stops waiting.
+var errSilent = errors.New("the store has not answered")
+
+// handOver hands the node's partitions over. Attempts in force go on; their results are relayed to the new
+// owners.
+func (n *Node) handOver(ctx context.Context) {
+	if n.member == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
+	defer cancel()
+	if err := n.member.Leave(ctx); err != nil {
+		n.config.Log.Warn("the partitions were not handed over in time: others take them when their leases end", "error", err)
+	}
+}
+
+// finish tells other nodes that this one accepts nothing any more, before it drops what it has kept. They
+// would find out anyway.
+func (n *Node) finish(ctx context.Context) {
+	if n.member == nil {
+		return
+	}
+	if err := n.member.Finish(ctx); err != nil {
+		n.config.Log.Debug("the others were not told that this node ends", "error", err)
+	}
+}
+
+// idleLook is how often a leaving node checks whether its consumers are done.
+const idleLook = 20 * time.Millisecond
+
+// awaitConsumers waits until no consumer has a run from this node, including runs of partitions that others
+// own now.
+func (n *Node) awaitConsumers(ctx context.Context) error {
+	t := time.NewTicker(idleLook)
+	defer t.Stop()
+	for n.inFlight() > 0 {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// inFlight returns how many runs the node's consumers have.
+func (n *Node) inFlight() (sum int) {
+	for _, w := range n.hub.Workers() {
+		sum += w.InFlight
+	}
+	return sum
+}
+
+// leave ends the membership and closes the store.
+func (n *Node) leave() error {
+	if n.member == nil {
+		return n.store.Close()
+	}
+	ctx, cancel := n.stopping()
+	defer cancel()
+	return errors.Join(n.member.Close(ctx), n.closeStore(ctx))
+}
+
+// stopping returns the context for the last steps of a node's end.
+func (n *Node) stopping() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	ctx, end := n.whileStored(ctx)
+	return ctx, func() { end(); cancel() }
+}
+
+// closeStore closes the store. If ctx ends first, writes in flight are abandoned with the process.
+func (n *Node) closeStore(ctx context.Context) error {
+	closed := make(chan error, 1)
+	go func() { closed <- n.store.Close() }()
+	select {
+	case err := <-closed:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("close the store: %w", context.Cause(ctx))
+	}
+}

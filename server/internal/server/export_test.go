@@ -1,0 +1,28 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/pebble"
+)
+
+// OnDisk is c with a file system of the test's under the store's folder.
+func (c Config) OnDisk(fs vfs.FS) Config {
+	c.hooks.open = func(_ context.Context, url string, o store.Options) (store.Store, error) {
+		opt := pebble.OptionsOf(o)
+		opt.FS = fs
+		return pebble.Open(strings.TrimPrefix(url, "pebble:"), opt)
+	}
+	return c
+}
+
+// Arriving is c with another time for workers to come than 10 s.
+func (c Config) Arriving(d time.Duration) Config {
+	c.hooks.arrival = d
+	return c
+}

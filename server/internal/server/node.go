@@ -1,0 +1,194 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/cluster"
+	"github.com/carillonhq/carillon/server/internal/dispatch"
+	"github.com/carillonhq/carillon/server/internal/dispatch/httptarget"
+	"github.com/carillonhq/carillon/server/internal/dispatch/worker"
+	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/telemetry"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// Node is a running scheduler in this process, without listeners.
+type Node struct {
+	config   Config
+	store    store.Store
+	trouble  *trouble
+	engine   *engine.Engine
+	hub      *dispatch.Hub
+	metrics  *telemetry.Metrics
+	member   *cluster.Node // nil: the node is alone
+	cluster  carillon.Cluster
+	unfollow func() // ends followNodes; nil: the node is alone
+	calls    calls
+	leaving  atomic.Bool
+}
+
+// startTimeout bounds the opening of the store and the claim of the partitions; it is longer than a lease.
+const startTimeout = 30 * time.Second
+
+// Start opens the store and starts a node. End it with [Node.Close].
+func Start(ctx context.Context, c Config) (*Node, error) {
+	if c.unreachable() && isShared(c.Store) {
+		c.Name = cmp.Or(c.Name, embeddedName)
+	}
+	c = c.withDefaults()
+	if err := c.validateNode(); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	n := &Node{config: c, trouble: &trouble{log: c.Log}, metrics: telemetry.New(c.Version)}
+	var err error
+	o := store.Options{Partitions: c.Partitions, Now: c.Now, Events: n.trouble.events(), Log: c.Log}
+	if n.store, err = c.hooks.open(ctx, c.Store, o); err != nil {
+		return nil, err
+	}
+	n.checkPartitions()
+	n.join()
+	n.engine = engine.New(engine.Config{
+		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs, Events: n.metrics.Events(),
+		Partition: partition.Config{DeadRetention: c.DeadRetention},
+		Advise:    func(q partition.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
+		Standby:   n.member != nil, Peers: n.peers(), Announce: n.announce(), MayClaim: n.mayClaim(), LeaseTTL: c.LeaseTTL,
+	})
+	n.hub = dispatch.New(n.engine, dispatch.Options{
+		Accept:     worker.Accept(worker.Options{}),
+		Transports: map[string]dispatch.Transport{"http": httptarget.New(c.httpOptions())},
+		SlowStart:  dispatch.SlowStart{Initial: c.SlowStart.Initial, Step: c.SlowStart.Step},
+		Arrival:    c.arrivalOf(),
+		Now:        c.Now,
+	})
+	if err := n.engine.Start(ctx, n.hub); err != nil {
+		return nil, errors.Join(err, n.hub.Close(), n.store.Close())
+	}
+	if err := n.enter(ctx); err != nil {
+		return nil, errors.Join(err, n.Stop(), n.store.Close())
+	}
+	n.metrics.Watch(telemetry.Sources{
+		Queues: n.hub.Queues, Workers: n.hub.Workers, Engine: n.engine.Stats,
+		Backlog: n.engine.Backlog, Dead: n.engine.Dead, Missing: n.engine.Missing, Now: c.Now,
+		Partitions: n.partitions, Trouble: n.trouble.Err, Damaged: n.trouble.DamagedTables,
+	})
+	return n, nil
+}
+
+// httpOptions returns the options of HTTP targets. The secrets have been validated.
+func (c Config) httpOptions() httptarget.Options {
+	secrets, _ := c.secrets()
+	return httptarget.Options{
+		HostLimit: c.Targets.HostLimit, Allow: c.Targets.Allow, Now: c.Now,
+		Secrets: func(namespace string) [][]byte { return secrets[namespace] },
+	}
+}
+
+// partitions returns how many partitions the node owns, and how many there are.
+func (n *Node) partitions() (owned, all int) {
+	return len(n.engine.Holdings()), n.store.Meta().Partitions
+}
+
+// scheduler is the engine and the hub as one [carillon.Scheduler].
+type scheduler struct {
+	carillon.Jobs
+	carillon.Runs
+	carillon.Backfills
+	carillon.Namespaces
+	carillon.Work
+}
+
+// Scheduler returns the node's scheduler for callers in this process. Attempts are durable before their
+// workers get them, since a worker may end the process.
+func (n *Node) Scheduler() carillon.Scheduler { return n.schedulerWith(n.relayed(n.hub.Local())) }
+
+func (n *Node) schedulerWith(work carillon.Work) carillon.Scheduler {
+	return scheduler{Jobs: n.calls, Runs: n.calls, Backfills: n.calls, Namespaces: n.calls, Work: work}
+}
+
+// Cluster returns the cluster that the node belongs to, even if it is alone.
+func (n *Node) Cluster() carillon.Cluster { return n.cluster }
+
+func (n *Node) alone() carillon.Cluster {
+	self := n.config.self
+	self.ID, self.State = n.config.Name, carillon.NodeFit // also without listeners
+	return soloCluster{self: self, leases: n.store.Leaser(), partitions: n.store.Meta().Partitions, now: n.config.Now}
+}
+
+// Metrics returns the node's metrics.
+func (n *Node) Metrics() *telemetry.Metrics { return n.metrics }
+
+// Ready returns nil if the node can serve, otherwise why not.
+func (n *Node) Ready() error {
+	if n.leaving.Load() {
+		return errors.New("the node is leaving")
+	}
+	if err := n.trouble.Err(); err != nil {
+		return err
+	}
+	if err := n.trouble.Damage(); err != nil {
+		return err
+	}
+	if n.member != nil {
+		return n.member.Ready()
+	}
+	return n.engine.Ready()
+}
+
+// Drain stops dispatch, tells workers to connect elsewhere and waits until the attempts in force have ended
+// or ctx is done; then requests to HTTP targets are ended by force. Calls and results are still accepted. In
+// a cluster the partitions are handed over meanwhile.
+func (n *Node) Drain(ctx context.Context) error {
+	n.leaving.Store(true)
+	ctx, end := n.whileStored(ctx)
+	defer end()
+	requests := make(chan error, 1)
+	go func() { requests <- n.hub.Drain(ctx) }()
+	if n.member == nil {
+		err := n.engine.Drain(ctx)
+		return errors.Join(err, <-requests)
+	}
+	given, release := n.whileStored(context.WithoutCancel(ctx)) // it gets its full time
+	n.handOver(given)
+	release()
+	// The engine relays the last reports of consumers to the new owners, so it is the last to be quiet.
+	ended, idle := <-requests, n.awaitConsumers(ctx)
+	return errors.Join(ended, idle, n.engine.Drain(ctx))
+}
+
+// stopTimeout bounds the end of a node after its attempts have ended, or were given up.
+const stopTimeout = 10 * time.Second
+
+// Stop makes durable what is on its way and ends the sessions. From then on calls are refused. Attempts in
+// force stay with their workers, which report to the node's next life.
+func (n *Node) Stop() error {
+	n.leaving.Store(true)
+	if n.unfollow != nil {
+		n.unfollow()
+	}
+	ctx, cancel := n.stopping()
+	defer cancel()
+	n.finish(ctx)
+	return errors.Join(n.engine.Stop(ctx), n.hub.Close())
+}
+
+// Close drains until ctx is done, stops, and closes the store. Attempts still in force are not an error.
+func (n *Node) Close(ctx context.Context) error {
+	n.drainAndLog(ctx)
+	return errors.Join(n.Stop(), n.leave())
+}
+
+// drainAndLog calls Drain and logs what is left over.
+func (n *Node) drainAndLog(ctx context.Context) {
+	if err := n.Drain(ctx); err != nil {
+		n.config.Log.Warn("left while attempts were in force", "attempts", n.engine.Stats().InFlight, "reason", err)
+	}
+}

@@ -1,0 +1,207 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/grpcapi"
+	"github.com/carillonhq/carillon/server/internal/httpapi"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// Server is a node with its listeners.
+type Server struct {
+	node      *Node
+	config    Config
+	log       *slog.Logger
+	listeners []*listener
+}
+
+// Limits of the HTTP listener; package httpapi limits bodies.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 30 * time.Second
+	writeTimeout      = 2 * time.Minute // a call has 1 min
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 16 << 10
+)
+
+// New starts a node and listens. [Server.Run] serves the listeners and ends everything.
+func New(c Config) (*Server, error) {
+	s, err := bind(c)
+	if err != nil {
+		return nil, err
+	}
+	node, err := Start(context.Background(), s.config)
+	if err != nil {
+		return nil, errors.Join(err, s.closeUnserved())
+	}
+	return s.begin(node)
+}
+
+// bind validates the configuration and listens.
+func bind(c Config) (*Server, error) {
+	c = c.withDefaults()
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	s := &Server{config: c, log: c.Log}
+	if err := s.listen(); err != nil {
+		return nil, err
+	}
+	s.config.self = s.self()
+	return s, nil
+}
+
+// begin serves a started node at the listeners.
+func (s *Server) begin(node *Node) (*Server, error) {
+	s.node = node
+	if err := s.openListeners(); err != nil {
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		return nil, errors.Join(err, node.Close(now), s.closeUnserved())
+	}
+	return s, nil
+}
+
+// openListeners prepares the listeners to serve the node's scheduler.
+func (s *Server) openListeners() error {
+	o := s.grpcOptions()
+	o.Cluster = grpcapi.NewClusterService(s.node.Cluster())
+	service := grpcapi.NewService(s.node.Remote(), o)
+	makers := map[string]func(*listener) error{
+		"grpc":         func(d *listener) error { return s.listenGRPC(d, service, o.Cluster) },
+		"http":         func(d *listener) error { return s.listenHTTP(d, service, o.Cluster) },
+		"debug_listen": s.listenDebug,
+		"healthz":      s.listenHealthz,
+		"metrics":      s.listenMetrics,
+		"dapr":         s.listenSidecars,
+	}
+	for _, d := range s.listeners {
+		if err := makers[d.name](d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listenGRPC serves Carillon's own API as gRPC.
+func (s *Server) listenGRPC(d *listener, service *grpcapi.Service, cluster *grpcapi.ClusterService) error {
+	o := s.grpcOptions()
+	server := grpcapi.NewServer(service, s.node.peerSizes(o)...)
+	s.node.servePeers(server, o)
+	d.overGRPC(server, server.Health.Shutdown)
+	faces := s.node.register(s.config.APIs, server)
+	d.gone = func() {
+		faces()
+		cluster.Stop()
+	}
+	return nil
+}
+
+// listenHTTP serves Carillon's own API as REST.
+func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, cluster *grpcapi.ClusterService) error {
+	handler, err := httpapi.New(service, httpapi.Options{
+		Logger:         s.log,
+		Cluster:        cluster,
+		Interceptor:    service.Guard,
+		Ready:          func(context.Context) error { return s.Ready() },
+		Metrics:        s.node.Metrics().Handler(),
+		AllowHost:      s.config.allowHost,
+		TrustedOrigins: s.config.Browsers.TrustedOrigins,
+	})
+	if err != nil {
+		return fmt.Errorf("configuration: trusted_origins: %w", err)
+	}
+	d.overHTTP(&http.Server{Handler: handler, ReadTimeout: readTimeout, WriteTimeout: writeTimeout}, s.log)
+	return nil
+}
+
+// Scheduler returns the node's scheduler, without a hop over the network.
+func (s *Server) Scheduler() carillon.Scheduler { return s.node.Scheduler() }
+
+// GRPCAddr returns the address of the gRPC listener; empty if there is none. So do the others.
+func (s *Server) GRPCAddr() string { return s.address("grpc") }
+
+// HTTPAddr returns the address of the HTTP listener.
+func (s *Server) HTTPAddr() string { return s.address("http") }
+
+// DebugAddr returns the address at which profiles are served.
+func (s *Server) DebugAddr() string { return s.address("debug_listen") }
+
+// SidecarsAddr returns the address of the listener for Dapr sidecars.
+func (s *Server) SidecarsAddr() string { return s.address("dapr") }
+
+// HealthzAddr returns the address at which /healthz is served.
+func (s *Server) HealthzAddr() string { return s.address("healthz") }
+
+// MetricsAddr returns the address at which only metrics are served.
+func (s *Server) MetricsAddr() string { return s.address("metrics") }
+
+// Ready returns nil if the node can serve, otherwise why not.
+func (s *Server) Ready() error {
+	if c := s.config.Sidecars; c != nil && c.Ready != nil {
+		if err := c.Ready(); err != nil {
+			return err
+		}
+	}
+	return s.node.Ready()
+}
+
+// Run serves until ctx ends or a listener fails, then leaves in order. It must be called once, even to end a
+// server that is not needed after all.
+func (s *Server) Run(ctx context.Context) error {
+	failed := make(chan error, len(s.listeners))
+	for _, d := range s.listeners {
+		go func() { failed <- d.run() }()
+	}
+	s.log.Info("node is up", append(s.addresses(), slog.String("store", store.Redact(s.config.Store)))...)
+	var err error
+	running := len(s.listeners)
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		running--
+	case <-s.node.Replaced():
+		err = errReplaced
+	}
+	s.log.Info("node is leaving", "grace", s.config.DrainGrace)
+	err = errors.Join(err, s.leave())
+	for range running {
+		err = errors.Join(err, <-failed)
+	}
+	s.log.Info("node has left")
+	return err
+}
+
+// leave drains the node, then ends it and its listeners.
+func (s *Server) leave() error {
+	for _, d := range s.listeners {
+		if d.leaving != nil {
+			d.leaving()
+		}
+	}
+	grace, cancel := context.WithTimeout(context.Background(), s.config.DrainGrace)
+	defer cancel()
+	s.node.drainAndLog(grace)
+	err := s.node.Stop()
+	s.endListeners()
+	return errors.Join(err, s.node.leave())
+}
+
+// endListeners lets running calls end, and cuts those that do not.
+func (s *Server) endListeners() {
+	ctx, cancel := s.node.stopping()
+	defer cancel()
+	for _, d := range s.listeners {
+		d.stop(ctx)
+	}
+}
+
+// Cluster returns the cluster that the node belongs to, even if it is alone.
+func (s *Server) Cluster() carillon.Cluster { return s.node.Cluster() }

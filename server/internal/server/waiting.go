@@ -1,0 +1,211 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// Backoff between attempts to open a store whose server is away: it doubles from firstWait to lastWait.
+const (
+	firstWait = 250 * time.Millisecond
+	lastWait  = 5 * time.Second
+)
+
+// ErrNotStarted reports that a node was told to end before its store could be opened.
+var ErrNotStarted = errors.New("the node was told to end before its store could be opened")
+
+// Await is [New], but waits for a store whose server is away ([store.ErrAway]) until ctx ends; then the error
+// is [ErrNotStarted]. Meanwhile the listeners report that the process lives and why it is not ready, and
+// refuse calls as Unavailable.
+func Await(ctx context.Context, c Config) (*Server, error) {
+	s, err := bind(c)
+	if err != nil {
+		return nil, err
+	}
+	node, err := s.await(ctx)
+	if err != nil {
+		return nil, errors.Join(err, s.closeUnserved())
+	}
+	return s.begin(node)
+}
+
+// await starts the node as soon as its store can be opened.
+func (s *Server) await(ctx context.Context) (*Node, error) {
+	node, err := Start(ctx, s.config)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ErrNotStarted
+	case !errors.Is(err, store.ErrAway):
+		return node, err
+	}
+	since := time.Now()
+	s.log.Warn("waiting for the store", "store", store.Redact(s.config.Store), "error", err)
+	w := s.whileWaiting(err)
+	node, err = w.await(ctx, func() (*Node, error) { return Start(ctx, s.config) })
+	if closed := w.close(); closed != nil && err == nil {
+		err = errors.Join(closed, node.Stop(), node.leave())
+	}
+	switch {
+	case err == nil:
+		s.log.Info("the store is there", "waited", time.Since(since).Round(time.Millisecond))
+	case ctx.Err() != nil:
+		err = ErrNotStarted
+		s.log.Info("node has left", "reason", err)
+	}
+	return node, err
+}
+
+// await tries to start the node until its store is not away any more, or ctx ends.
+func (w *waitingServer) await(ctx context.Context, start func() (*Node, error)) (node *Node, err error) {
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		pause := time.NewTimer(wait + rand.N(wait/4))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return nil, ctx.Err()
+		}
+		if node, err = start(); !errors.Is(err, store.ErrAway) {
+			return node, err
+		}
+		w.because(err)
+	}
+}
+
+// waitingServer answers at the listeners of a node that waits for its store.
+type waitingServer struct {
+	listeners []*keptListener
+	ends      []func() // end the servers
+	serving   sync.WaitGroup
+
+	mu  sync.Mutex
+	err error
+}
+
+// whileWaiting starts to answer; close ends that and leaves the listeners to the node.
+func (s *Server) whileWaiting(err error) *waitingServer {
+	w := &waitingServer{err: err}
+	for _, d := range s.listeners {
+		at := &keptListener{Listener: d.at}
+		w.listeners = append(w.listeners, at)
+		switch d.name {
+		case "grpc":
+			w.overGRPC(at)
+		case "dapr":
+			w.turnAway(at)
+		default:
+			w.overHTTP(s, d, at)
+		}
+	}
+	return w
+}
+
+// Err returns why the node is not ready.
+func (w *waitingServer) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return fmt.Errorf("waiting for the store: %w", w.err)
+}
+
+func (w *waitingServer) because(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = err
+}
+
+// close ends the servers and takes the listeners back.
+func (w *waitingServer) close() error {
+	var faults []error
+	for _, l := range w.listeners {
+		faults = append(faults, l.Close())
+	}
+	for _, end := range w.ends {
+		end()
+	}
+	w.serving.Wait()
+	for _, l := range w.listeners {
+		faults = append(faults, l.reopen())
+	}
+	return errors.Join(faults...)
+}
+
+// overHTTP answers probes. The paths are those of all listeners.
+func (w *waitingServer) overHTTP(s *Server, d *listener, at *keptListener) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/livez", func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("ok\n")) })
+	mux.HandleFunc("/", func(rw http.ResponseWriter, _ *http.Request) {
+		http.Error(rw, w.Err().Error(), http.StatusServiceUnavailable)
+	})
+	server := &http.Server{Handler: s.ifNamed(d, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout,
+		ReadHeaderTimeout: readHeaderTimeout, MaxHeaderBytes: maxHeaderBytes}
+	w.serving.Go(func() { _ = server.Serve(at) })
+	w.ends = append(w.ends, func() { _ = server.Close() }) // an error is about the kept listener
+}
+
+// overGRPC answers all calls as Unavailable, and health checks with not serving.
+func (w *waitingServer) overGRPC(at *keptListener) {
+	server := grpc.NewServer(grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
+		return status.Error(codes.Unavailable, w.Err().Error())
+	}))
+	checks := health.NewServer()
+	checks.Shutdown()
+	healthpb.RegisterHealthServer(server, checks)
+	w.serving.Go(func() { _ = server.Serve(at) })
+	w.ends = append(w.ends, server.Stop)
+}
+
+// turnAway closes connections at once: only the started node has the certificates for sidecars.
+func (w *waitingServer) turnAway(at *keptListener) {
+	w.serving.Go(func() {
+		for {
+			conn, err := at.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	})
+}
+
+// keptListener is a listener that stays open when the server that uses it closes it.
+type keptListener struct {
+	net.Listener
+	over atomic.Bool
+}
+
+// Accept implements [net.Listener].
+func (l *keptListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil && l.over.Load() {
+		return nil, net.ErrClosed
+	}
+	return conn, err
+}
+
+// Close implements [net.Listener]: it ends Accept, and leaves the listener open.
+func (l *keptListener) Close() error {
+	l.over.Store(true)
+	return l.until(time.Unix(1, 0))
+}
+
+// reopen makes the listener usable again, after all calls of Accept have returned.
+func (l *keptListener) reopen() error { return l.until(time.Time{}) }
+
+func (l *keptListener) until(t time.Time) error {
+	return l.Listener.(interface{ SetDeadline(t time.Time) error }).SetDeadline(t) // listen made it for TCP
+}

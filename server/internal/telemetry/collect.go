@@ -1,0 +1,108 @@
+package telemetry
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/carillonhq/carillon/server/internal/dispatch"
+	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+// Sources are asked when somebody reads the metrics.
+type Sources struct {
+	Queues     func() []dispatch.QueueStats
+	Workers    func() []dispatch.WorkerStats
+	Engine     func() partition.Stats
+	Backlog    func() map[partition.Queue]engine.Backlog
+	Dead       func() map[string]int // by namespace
+	Missing    func() int            // names that jobs wait for and that no job has
+	Now        func() time.Time
+	Partitions func() (owned, all int)
+	Trouble    func() error // why the store cannot write; nil if it can
+	Damaged    func() int   // tables of the store that are damaged
+}
+
+// Watch adds the figures of the sources, once.
+func (m *Metrics) Watch(s Sources) { m.registry.MustRegister(&collector{s, m}) }
+
+// maxQueues is the most queues, and the most namespaces, of one reading.
+const maxQueues = 1000
+
+// collector reads the sources.
+type collector struct {
+	sources Sources
+	metrics *Metrics
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range descs {
+		out <- d
+	}
+}
+
+// descs are the descriptions of what is read, by name.
+var descs = func() map[string]*prometheus.Desc {
+	out := map[string]*prometheus.Desc{}
+	for _, m := range table {
+		if m.Type == gauge && m.Name != buildInfo {
+			out[m.Name] = prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
+		}
+	}
+	return out
+}()
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	show := func(name string, n int, labels ...string) {
+		out <- prometheus.MustNewConstMetric(descs[name], prometheus.GaugeValue, float64(n), labels...)
+	}
+	stats := c.sources.Engine()
+	show(inFlight, stats.InFlight)
+	show(residentJobs, stats.Resident)
+	show(windowBytes, stats.Bytes)
+	show(workers, c.workers())
+	writable := 0
+	if c.sources.Trouble() == nil {
+		writable = 1
+	}
+	show(storeWritable, writable)
+	show(storeDamaged, c.sources.Damaged())
+	owned, parts := c.sources.Partitions()
+	show(partitionsOwned, owned)
+	show(partitionsAll, parts)
+	c.cluster(out, show)
+	show(missingJobs, c.sources.Missing())
+	dead := c.sources.Dead()
+	namespaces := slices.Sorted(maps.Keys(dead))
+	for _, ns := range namespaces[:min(len(namespaces), maxQueues)] {
+		show(deadRuns, dead[ns], ns)
+	}
+	c.queues(out, show)
+}
+
+// cluster shows what the node knows of its cluster.
+func (c *collector) cluster(out chan<- prometheus.Metric, show func(name string, n int, labels ...string)) {
+	stats := ClusterStats{Members: 1}
+	if watch := c.metrics.clusterStats.Load(); watch != nil {
+		stats = (*watch)()
+	}
+	show(clusterMembers, stats.Members)
+	show(clusterUnfit, stats.Unfit)
+	show(clusterRefused, stats.Refused)
+	out <- prometheus.MustNewConstMetric(descs[clusterSkew], prometheus.GaugeValue, stats.Skew.Seconds())
+}
+
+// workers is how many workers are connected. Sidecars of Dapr are none; Dapr's own metrics count them.
+func (c *collector) workers() (n int) {
+	for _, w := range c.sources.Workers() {
+		if w.Kind == "worker" {
+			n++
+		}
+	}
+	return n
+}

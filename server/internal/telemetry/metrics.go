@@ -1,0 +1,167 @@
+package telemetry
+
+import (
+	"net/http"
+	"regexp"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/partition"
+)
+
+// Buckets of the histograms: steps of 1, 2, 5.
+var (
+	latenessBuckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60}
+	commitBuckets   = []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10}
+	recordsBuckets  = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000}
+)
+
+// Metrics are one node's. What is counted on the way of every run is resolved once: an event looks no label
+// up.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	scheduled prometheus.Counter
+	fired     prometheus.Counter
+	attempts  map[string]prometheus.Counter // by kind of target
+	finished  map[carillon.RunStatus]prometheus.Counter
+	retried   prometheus.Counter
+	skipped   *prometheus.CounterVec
+	staged    map[string]prometheus.Counter // by kind of target
+	onStaged  atomic.Pointer[func(q partition.Queue, n int)]
+	lateness  prometheus.Histogram
+
+	commits        prometheus.Histogram
+	commitRecords  prometheus.Histogram
+	commitFailures prometheus.Counter
+
+	cluster      clusterMetrics
+	clusterStats atomic.Pointer[func() ClusterStats]
+}
+
+// New makes the metrics of a node whose program has the version.
+func New(version string) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	m.registry.MustRegister(goRuntime(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.scheduled, m.fired, m.retried = m.counter(jobsScheduled), m.counter(runsFired), m.counter(runsRetried)
+	m.attempts, m.staged = m.byKind(attempts), m.byKind(runsStaged)
+	m.finished = map[carillon.RunStatus]prometheus.Counter{
+		carillon.RunSucceeded: m.counter(runsSucceeded),
+		carillon.RunFailed:    m.counter(runsFailed),
+		carillon.RunDead:      m.counter(runsDead),
+		carillon.RunCancelled: m.counter(runsCancelled),
+	}
+	m.skipped = m.counters(runsSkipped)
+	m.lateness = m.histogram(lateness, latenessBuckets)
+	m.commits, m.commitRecords = m.histogram(commits, commitBuckets), m.histogram(commitRecords, recordsBuckets)
+	m.commitFailures = m.counter(commitFailures)
+	m.cluster = m.newCluster()
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: metric(buildInfo).Help}, metric(buildInfo).Labels)
+	info.WithLabelValues(version, runtime.Version()).Set(1)
+	m.registry.MustRegister(info)
+	return m
+}
+
+// goRuntime are the metrics of the Go runtime; besides the usual ones, how long goroutines wait for a CPU,
+// which tells a node that has too little of it, and how long the garbage collector stops all of them.
+func goRuntime() prometheus.Collector {
+	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.GoRuntimeMetricsRule{
+		Matcher: regexp.MustCompile(`^/sched/(latencies|pauses/total/gc):seconds$`),
+	}))
+}
+
+// byKind is a counter for each kind of target.
+func (m *Metrics) byKind(name string) map[string]prometheus.Counter {
+	all, kinds := m.counters(name), map[string]prometheus.Counter{}
+	for _, kind := range []string{"worker", "http", "dapr"} {
+		kinds[kind] = all.WithLabelValues(kind)
+	}
+	return kinds
+}
+
+func (m *Metrics) counter(name string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: metric(name).Help})
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) counters(name string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: metric(name).Help}, metric(name).Labels)
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) histogram(name string, buckets []float64) prometheus.Histogram {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: metric(name).Help, Buckets: buckets})
+	m.registry.MustRegister(h)
+	return h
+}
+
+// Events are what the engine is to tell.
+func (m *Metrics) Events() engine.Events {
+	return m.moves(engine.Events{
+		Events: partition.Events{
+			Fired:    m.onFired,
+			Finished: m.onFinished,
+			Skipped:  func(reason string, n uint64) { m.skipped.WithLabelValues(reason).Add(float64(n)) },
+			Staged:   m.countStaged,
+		},
+		Scheduled: func(n int) { m.scheduled.Add(float64(n)) },
+		Committed: m.onCommitted,
+	})
+}
+
+func (m *Metrics) onFired(f partition.Fired) {
+	if f.Attempt == 1 {
+		m.fired.Inc()
+	}
+	if f.Retry {
+		m.retried.Inc()
+	}
+	if c := m.attempts[f.Queue.Kind]; c != nil {
+		c.Inc()
+	}
+	m.lateness.Observe(f.Lateness.Seconds())
+}
+
+// OnStaged has f told of due runs that are put aside in the store; it must not block. There is one such f.
+func (m *Metrics) OnStaged(f func(q partition.Queue, n int)) { m.onStaged.Store(&f) }
+
+func (m *Metrics) countStaged(q partition.Queue, n int) {
+	if c := m.staged[q.Kind]; c != nil {
+		c.Add(float64(n))
+	}
+	if f := m.onStaged.Load(); f != nil {
+		(*f)(q, n)
+	}
+}
+
+func (m *Metrics) onFinished(s carillon.RunStatus) {
+	if c := m.finished[s]; c != nil {
+		c.Inc()
+	}
+}
+
+func (m *Metrics) onCommitted(records int, took time.Duration, err error) {
+	if err != nil {
+		m.commitFailures.Inc()
+		return
+	}
+	m.commits.Observe(took.Seconds())
+	m.commitRecords.Observe(float64(records))
+}
+
+// Add shows what others collect besides.
+func (m *Metrics) Add(cs ...prometheus.Collector) { m.registry.MustRegister(cs...) }
+
+// Handler serves the metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}

@@ -1,0 +1,162 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/dispatch"
+	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/telemetry"
+)
+
+func read(m *telemetry.Metrics) string {
+	rec := httptest.NewRecorder()
+	m.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return rec.Body.String()
+}
+
+func queueOf(i int) partition.Queue {
+	return partition.Queue{Namespace: "ns", Kind: "worker", Address: fmt.Sprintf("q%04d", i)}
+}
+
+// now is when the metrics are read.
+var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// busy are metrics to which everything has happened.
+func busy(queues int) *telemetry.Metrics {
+	m := telemetry.New("v1")
+	e := m.Events()
+	e.Scheduled(3)
+	e.Fired(partition.Fired{Queue: queueOf(0), Attempt: 1, Lateness: 3 * time.Millisecond})
+	e.Fired(partition.Fired{Queue: queueOf(0), Attempt: 2, Lateness: time.Hour, Retry: true})
+	e.Fired(partition.Fired{Queue: partition.Queue{Kind: "of a later version"}, Attempt: 1})
+	for s := carillon.RunScheduled; s <= carillon.RunSkipped; s++ {
+		e.Finished(s)
+	}
+	e.Skipped("overlap", 5)
+	e.Committed(10, 2*time.Millisecond, nil)
+	e.Committed(1, time.Second, errors.New("no"))
+	m.Watch(telemetry.Sources{
+		Queues: func() []dispatch.QueueStats {
+			all := make([]dispatch.QueueStats, queues)
+			for i := range all {
+				all[i] = dispatch.QueueStats{Queue: queueOf(i), Consumers: 2, Silent: 1, Credits: 2, InFlight: 3, Waiting: 4}
+			}
+			return all
+		},
+		Backlog: func() map[partition.Queue]engine.Backlog {
+			return map[partition.Queue]engine.Backlog{
+				queueOf(0): {Ready: 7, Oldest: now.Add(-time.Second).UnixNano()}, queueOf(9999): {Staged: 8,
+					Oldest: now.Add(-time.Hour).UnixNano()},
+				{Namespace: "ns", Kind: "http", Address: "example.com"}: {Staged: 1, Oldest: now.UnixNano()},
+			}
+		},
+		Dead:    func() map[string]int { return map[string]int{"ns": 5} },
+		Missing: func() int { return 4 },
+		Now:     func() time.Time { return now },
+		Workers: func() []dispatch.WorkerStats {
+			return append(slices.Repeat([]dispatch.WorkerStats{{Kind: "worker"}}, 6), dispatch.WorkerStats{Kind: "dapr"})
+		},
+		Engine:     func() partition.Stats { return partition.Stats{Resident: 7, Bytes: 8, InFlight: 9} },
+		Partitions: func() (int, int) { return 63, 64 },
+		Trouble:    func() error { return errors.New("the disk is full") },
+		Damaged:    func() int { return 2 },
+	})
+	return m
+}
+
+func TestEveryMetricIsInTheTable(t *testing.T) {
+	text := read(busy(1))
+	var shown []string
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "# TYPE carillon_"); ok {
+			shown = append(shown, "carillon_"+strings.TrimSpace(rest))
+		}
+	}
+	var listed []string
+	for _, m := range telemetry.Table() {
+		listed = append(listed, m.Name+" "+m.Type)
+		if !strings.Contains(text, "# HELP "+m.Name+" "+m.Help) {
+			t.Errorf("%s: no help", m.Name)
+		}
+	}
+	slices.Sort(listed)
+	if !slices.Equal(shown, listed) {
+		t.Errorf("shown:  %q\nlisted: %q", shown, listed)
+	}
+}
+
+func TestWhatIsCounted(t *testing.T) {
+	text := read(busy(1))
+	for _, line := range []string{
+		"carillon_jobs_scheduled_total 3", "carillon_runs_fired_total 2", `carillon_attempts_total{kind="worker"} 2`,
+		"carillon_runs_succeeded_total 1", "carillon_runs_failed_total 1", "carillon_runs_dead_total 1", "carillon_runs_cancelled_total 1",
+		"carillon_runs_retried_total 1", `carillon_runs_skipped_total{reason="overlap"} 5`,
+		`carillon_lateness_seconds_bucket{le="0.005"} 2`, `carillon_lateness_seconds_bucket{le="60"} 2`, "carillon_lateness_seconds_count 3",
+		"carillon_commit_seconds_count 1", "carillon_commit_records_sum 10", "carillon_commit_failures_total 1",
+		"carillon_resident_jobs 7", "carillon_window_bytes 8", "carillon_runs_in_flight 9",
+		"carillon_partitions 64", "carillon_partitions_owned 63", "carillon_store_writable 0", "carillon_store_damaged_tables 2", "carillon_workers 6", "carillon_queues 3",
+		"carillon_staged_runs 9", `carillon_dead_runs{namespace="ns"} 5`, "carillon_missing_jobs 4", "carillon_unserved_queues 1",
+		`carillon_queue_silent_consumers{kind="worker",namespace="ns",queue="q0000"} 1`,
+		`carillon_queue_depth{kind="worker",namespace="ns",queue="q0000"} 7`, `carillon_queue_oldest_seconds{kind="worker",namespace="ns",queue="q0000"} 1`,
+		`carillon_queue_staged{kind="worker",namespace="ns",queue="q9999"} 8`, `carillon_queue_oldest_seconds{kind="worker",namespace="ns",queue="q9999"} 3600`,
+		`carillon_queue_consumers{kind="worker",namespace="ns",queue="q9999"} 0`,
+		`carillon_queue_credits{kind="worker",namespace="ns",queue="q0000"} 2`, "go_goroutines",
+	} {
+		if !strings.Contains(text, "\n"+line+"\n") && !strings.Contains(text, "\n"+line+" ") {
+			t.Errorf("%q is not in:\n%s", line, text)
+		}
+	}
+}
+
+func TestNotEveryQueueIsShown(t *testing.T) {
+	text := read(busy(1500))
+	if n := strings.Count(text, "carillon_queue_credits{"); n != 1000 {
+		t.Errorf("%d queues are shown", n)
+	}
+	if !strings.Contains(text, "carillon_queues 1502") {
+		t.Error("their number is not shown")
+	}
+	if !strings.Contains(text, `carillon_queue_staged{kind="worker",namespace="ns",queue="q9999"} 8`) {
+		t.Error("a queue in which runs wait is not shown")
+	}
+}
+
+func TestALogger(t *testing.T) {
+	for format, want := range map[string]string{"text": "level=WARN msg=hello k=1",
+		"json": `"level":"WARN","msg":"hello","k":1`} {
+		var b bytes.Buffer
+		log, err := telemetry.NewLogger(&b, format, slog.LevelWarn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Info("not this")
+		log.Warn("hello", "k", 1)
+		if s := b.String(); !strings.Contains(s, want) || strings.Contains(s, "not this") {
+			t.Errorf("%s: %s", format, s)
+		}
+	}
+	if _, err := telemetry.NewLogger(&bytes.Buffer{}, "xml", 0); err == nil {
+		t.Error("xml was taken")
+	}
+}
+
+func BenchmarkFired(b *testing.B) {
+	e := telemetry.New("v1").Events()
+	f := partition.Fired{Queue: queueOf(0), Attempt: 1, Lateness: 3 * time.Millisecond}
+	b.ReportAllocs()
+	for b.Loop() {
+		e.Fired(f)
+		e.Finished(carillon.RunSucceeded)
+	}
+}

@@ -1,0 +1,112 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon/server/internal/testing/link"
+)
+
+// Fleet is several nodes on one store, each in a process of its own.
+type Fleet struct {
+	Servers []*Server
+
+	link *link.Link // to the store; nil: nodes reach it directly
+	turn atomic.Int64
+}
+
+// SpawnFleet starts n nodes on a store that several can share, and waits until each owns its share. With a
+// delay everything that they say to the store, and it to them, takes so much longer.
+func SpawnFleet(ctx context.Context, p Program, n int, delay time.Duration) (*Fleet, error) {
+	f := &Fleet{}
+	if delay > 0 {
+		if err := f.slow(&p, delay); err != nil {
+			return nil, err
+		}
+	}
+	for i := range n {
+		p.Name = fmt.Sprint("bench-", i)
+		s, err := Spawn(ctx, p)
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		f.Servers = append(f.Servers, s)
+	}
+	if err := f.share(ctx); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// shareWithin is how long nodes may take to share the partitions.
+const shareWithin = 30 * time.Second
+
+// share waits until each node owns its share of the partitions: what is measured before is how they move.
+func (f *Fleet) share(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, shareWithin)
+	defer cancel()
+	for {
+		sum, most, of := 0, 0, 0
+		for _, s := range f.Servers {
+			m, err := scrape(ctx, s.http)
+			if err != nil {
+				return fmt.Errorf("wait until the nodes have shared the partitions: %w", err)
+			}
+			owned := int(m.values["carillon_partitions_owned"])
+			sum, most, of = sum+owned, max(most, owned), int(m.values["carillon_partitions"])
+		}
+		if n := len(f.Servers); sum == of && most <= (of+n-1)/n {
+			return nil
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("the nodes have not shared the %d partitions: they own %d, and one of them %d", of, sum, most)
+		}
+	}
+}
+
+// slow puts a link with a delay between the nodes and the store's server.
+func (f *Fleet) slow(p *Program, delay time.Duration) error {
+	u, err := url.Parse(p.Store)
+	if err != nil || u.Port() == "" {
+		return fmt.Errorf("the store's URL names no host:port to put a delay before: %w", err)
+	}
+	if f.link, err = link.Listen(u.Host, link.Options{}); err != nil {
+		return err
+	}
+	f.link.Delay(delay)
+	p.Store = strings.Replace(p.Store, u.Host, f.link.Address(), 1)
+	return nil
+}
+
+// Node is the fleet under load: each connection is to another node in turn.
+func (f *Fleet) Node(dial func(address string) (Conn, error)) Node {
+	n := f.Servers[0].Node(dial)
+	for _, s := range f.Servers[1:] {
+		n.Others = append(n.Others, s.cmd.Process.Pid)
+	}
+	n.Connect = func() (Conn, error) {
+		return dial(f.Servers[int(f.turn.Add(1)-1)%len(f.Servers)].grpc)
+	}
+	return n
+}
+
+// Close kills the nodes and ends the link.
+func (f *Fleet) Close() error {
+	var errs []error
+	for _, s := range f.Servers {
+		select {
+		case <-s.exited:
+		default:
+			errs = append(errs, s.Kill())
+		}
+	}
+	if f.link != nil {
+		errs = append(errs, f.link.Close())
+	}
+	return errors.Join(errs...)
+}

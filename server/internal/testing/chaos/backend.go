@@ -1,0 +1,50 @@
+package chaos
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+)
+
+// PostgresBackend is an empty store on a PostgreSQL server that ends with the test. The server's processes
+// lose nothing when they are killed, but it does not sync: settings such as "fsync=on" win.
+func PostgresBackend(t testing.TB, settings ...string) Backend {
+	t.Helper()
+	server := realserver.StartPostgres(t, append(realserver.Volatile(), settings...)...)
+	return Backend{URL: server.Database(t), Address: server.Address(), Down: func() { server.Crash(t) },
+		Up: func() { server.Up(t) }}
+}
+
+// PostgresPairBackend is an empty store on a primary that acknowledges what its standby has too, so that a
+// failover loses nothing.
+func PostgresPairBackend(t testing.TB, settings ...string) Backend {
+	t.Helper()
+	pair := realserver.StartPostgresPair(t, slices.Concat(realserver.Volatile(),
+		[]string{"synchronous_standby_names=walreceiver"}, settings)...)
+	return Backend{URL: pair.Database(t), Address: pair.Address(), Failover: func() {
+		old := pair.Primary
+		pair.Failover(t)
+		old.Discard(t)
+		pair.Rejoin(t)
+	}}
+}
+
+// RedisBackend is an empty store on a Redis server that syncs each write and ends with the test.
+func RedisBackend(t testing.TB) Backend {
+	t.Helper()
+	server := realserver.StartRedis(t)
+	return Backend{URL: "redis://" + server.Address(), Address: server.Address(),
+		Down: func() { server.Crash(t) }, Up: func() { server.Up(t) },
+		Lose: func() { server.Crash(t); server.Wipe(t) }}
+}
+
+// RedisClusterBackend is an empty store on a Redis Cluster of three servers, of which the last is the one to
+// be ended. Nodes reach the servers directly: each tells them where the others are.
+func RedisClusterBackend(t testing.TB) Backend {
+	t.Helper()
+	servers := realserver.StartRedisCluster(t, 3)
+	last := servers[2]
+	return Backend{URL: "redis://" + servers[0].Address() + "," + servers[1].Address(), Down: func() { last.Crash(t) },
+		Up: func() { last.Up(t) }}
+}

@@ -1,0 +1,91 @@
+package chaos_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/server/internal/testing/chaos"
+	"github.com/carillonhq/carillon/server/internal/testing/checker"
+)
+
+var (
+	nodes = flag.Int("nodes", 3, "nodes of TestCluster…")
+	only  = flag.String("only", "", "kinds of faults of TestCluster…, separated by commas; default all")
+)
+
+// clusterCycles is how often something goes wrong with a cluster in a short campaign.
+const clusterCycles = 2
+
+// clusterSeed is what a campaign draws that is given no seed: the same each time, so that a change is not
+// blamed for what another draw finds. `make chaos-cluster` draws again.
+const clusterSeed = 7
+
+// TestClusterPostgres works over several nodes on PostgreSQL; see the package's comment.
+func TestClusterPostgres(t *testing.T) {
+	binary := carillonBinary(t)
+	siege(t, binary, chaos.PostgresBackend(t))
+}
+
+// TestClusterPostgresFailover is the same on a pair of PostgreSQL servers that sync each write, whose primary
+// is ended by force while its standby takes its place.
+func TestClusterPostgresFailover(t *testing.T) {
+	binary := carillonBinary(t)
+	siege(t, binary, chaos.PostgresPairBackend(t, "fsync=on"))
+}
+
+// TestClusterRedis is the same on Redis, which syncs each write.
+func TestClusterRedis(t *testing.T) {
+	binary := carillonBinary(t)
+	siege(t, binary, chaos.RedisBackend(t))
+}
+
+// TestClusterRedisCluster is the same on a Redis Cluster, which nodes reach directly: it tells them where it
+// is.
+func TestClusterRedisCluster(t *testing.T) {
+	binary := carillonBinary(t)
+	siege(t, binary, chaos.RedisClusterBackend(t))
+}
+
+// campaign does a campaign against a cluster and has it judged.
+func siege(t *testing.T, binary string, b chaos.Backend) {
+	t.Helper()
+	o := chaos.ClusterOptions{
+		ClusterConfig: chaos.ClusterConfig{Binary: binary, Store: b, Logs: logs(t)},
+		Nodes:         *nodes, Cycles: often(clusterCycles), Seed: *seed, Worker: workerCommand, Log: t.Logf,
+	}
+	if *only != "" {
+		o.Only = strings.Split(*only, ",")
+	}
+	if o.Seed == 0 {
+		o.Seed = clusterSeed
+	}
+	t.Logf("seed %d; again: go test ./server/internal/testing/chaos -run '^%s$' -v -seed %d -cycles %d", o.Seed,
+		t.Name(), o.Seed, o.Cycles)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(o.Cycles)*time.Minute+3*time.Minute)
+	defer cancel()
+	h, err := chaos.RunCluster(ctx, o)
+	spec := checker.Spec{MinStarts: 20 * o.Cycles}
+	if o.Cycles >= enoughCycles && *only == "" {
+		spec.MinStaleRefused, spec.MinEpochs = 1, o.Cycles
+	}
+	judge(t, h, err, spec)
+}
+
+// logs is a folder for the logs of nodes, which stays if the test fails.
+func logs(t *testing.T) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "carillon-logs-") //nolint:usetesting // it may outlive the test
+	must(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the nodes' logs are in %s", folder)
+			return
+		}
+		must(t, os.RemoveAll(folder))
+	})
+	return folder
+}

@@ -1,0 +1,109 @@
+package clienttest_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/server/internal/grpcapi"
+)
+
+// three is a Cluster of three nodes.
+type three struct {
+	status carillon.ClusterStatus
+	asked  []string
+}
+
+func (c *three) ClusterStatus(context.Context) (carillon.ClusterStatus, error) { return c.status, nil }
+
+func (c *three) DrainNode(_ context.Context, id string) error {
+	c.asked = append(c.asked, "drain "+id)
+	if id == "nobody" {
+		return carillon.Errorf(carillon.NotFound, "id", "there is no node %q", id)
+	}
+	return nil
+}
+
+func (c *three) Rebalance(context.Context) error {
+	c.asked = append(c.asked, "rebalance")
+	return nil
+}
+
+func (c *three) WatchNodes(ctx context.Context, f func([]carillon.Node) error) error {
+	for n := range c.status.Nodes {
+		if err := f(c.status.Nodes[:n+1]); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+var errEnough = errors.New("enough")
+
+// TestAClusterThroughAClient: what the cluster says reaches the caller, and what the caller asks the cluster.
+func TestAClusterThroughAClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		until := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+		cluster := &three{status: carillon.ClusterStatus{
+			Nodes: []carillon.Node{{ID: "a", Address: "a:1", HTTP: "a:2", Sidecars: "a:3", Owns: 2,
+				Skew: -time.Second, SkewKnown: true},
+				{ID: "b", Draining: true}, {ID: "c", SkewKnown: true}},
+			Partitions: []carillon.PartitionOwner{{Partition: 0, Epoch: 1 << 60, Node: "a", Until: until}, {Partition: 1}},
+		}}
+		_, c := serve(t, &stub{}, grpcapi.Options{Cluster: grpcapi.NewClusterService(cluster)})
+		status, err := c.ClusterStatus(t.Context())
+		if err != nil || !reflect.DeepEqual(status, cluster.status) {
+			t.Errorf("got %+v, %v", status, err)
+		}
+		if err := errors.Join(c.DrainNode(t.Context(), "b"), c.Rebalance(t.Context())); err != nil {
+			t.Error(err)
+		}
+		if err := c.DrainNode(t.Context(), "nobody"); carillon.KindOf(err) != carillon.NotFound {
+			t.Errorf("drain of nobody: %v", err)
+		}
+		if want := []string{"drain b", "rebalance", "drain nobody"}; !reflect.DeepEqual(cluster.asked, want) {
+			t.Errorf("asked %v, want %v", cluster.asked, want)
+		}
+		var seen [][]carillon.Node
+		err = c.WatchNodes(t.Context(), func(nodes []carillon.Node) error {
+			if seen = append(seen, nodes); len(seen) == 3 {
+				return errEnough
+			}
+			return nil
+		})
+		if !errors.Is(err, errEnough) || !reflect.DeepEqual(seen[2], cluster.status.Nodes) {
+			t.Errorf("watched %v, %v", seen, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		err = c.WatchNodes(ctx, func([]carillon.Node) error { cancel(); return nil })
+		if carillon.KindOf(err) != carillon.Canceled {
+			t.Errorf("a watch whose caller went: %v", err)
+		}
+	})
+}
+
+// TestAnOlderServerHasNoCluster: the error says so, and not that the call is wrong.
+func TestAnOlderServerHasNoCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c := serve(t, &stub{}, grpcapi.Options{})
+		for name, call := range map[string]func(*client.Client) error{
+			"status":    func(c *client.Client) error { _, err := c.ClusterStatus(t.Context()); return err },
+			"drain":     func(c *client.Client) error { return c.DrainNode(t.Context(), "a") },
+			"rebalance": func(c *client.Client) error { return c.Rebalance(t.Context()) },
+			"watch":     func(c *client.Client) error { return c.WatchNodes(t.Context(), nil) },
+		} {
+			err := call(c)
+			if carillon.KindOf(err) != carillon.FailedPrecondition ||
+				!strings.Contains(err.Error(), "knows nothing of clusters") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}

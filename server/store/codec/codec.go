@@ -1,0 +1,28 @@
+// Package codec encodes the records of a store as protobuf messages, described by record.proto: small, readable
+// by any language, and extensible without a migration. They are written and read by hand, one line a field;
+// proto_test.go proves that this code and record.proto agree.
+//
+//	write.go     how a field is written
+//	read.go      how a field is read
+//	spec.go      Spec: a job as its author wrote it
+//	target.go    Target and the policies inside a Spec
+//	state.go     State: what each step rewrites
+//	run.go       RunRecord: a finished run
+//	backfill.go  Backfill: a metadata record
+//	namespace.go Namespace: a metadata record
+//	labels.go    the labels of a Spec, without the rest
+package codec
+
+import (
+	"fmt"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// damaged returns an error that names the message whose bytes are wrong.
+func damaged(message string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: %w", store.ErrDamaged, message, err)
+}

@@ -1,0 +1,313 @@
+package codec
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/bufbuild/protocompile"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// codecs are the encoders and decoders by the name of their message in record.proto.
+var codecs = map[string]struct {
+	value  any // a pointer to the zero value
+	encode func(any) []byte
+	decode func([]byte) (any, error)
+}{
+	"Spec": {
+		new(carillon.Job),
+		func(v any) []byte { return EncodeSpec(v.(*carillon.Job)) },
+		func(b []byte) (any, error) { j, err := DecodeSpec(b, carillon.Key{}); return &j, err },
+	},
+	"State": {
+		new(store.State),
+		func(v any) []byte { return AppendState(nil, v.(*store.State)) },
+		func(b []byte) (any, error) { s, err := DecodeState(b); return &s, err },
+	},
+	"RunRecord": {
+		new(store.RunRecord),
+		func(v any) []byte { return AppendRun(nil, v.(*store.RunRecord)) },
+		func(b []byte) (any, error) { r, err := DecodeRun(b); return &r, err },
+	},
+	"Namespace": {
+		new(carillon.Namespace),
+		func(v any) []byte { return EncodeNamespace(v.(*carillon.Namespace)) },
+		func(b []byte) (any, error) { n, err := DecodeNamespace(b, ""); return &n, err },
+	},
+	"Backfill": {
+		new(store.Backfill),
+		func(v any) []byte { return AppendBackfill(nil, v.(*store.Backfill)) },
+		func(b []byte) (any, error) { f, err := DecodeBackfill(b); return &f, err },
+	},
+}
+
+// notCarried are the fields that are not in the bytes, because the record's key holds them or they are made
+// up by a read.
+var notCarried = map[string]bool{"Job.Namespace": true, "Job.Name": true, "Job.Status": true, "RunRecord.Cursor": true,
+	"Namespace.Name": true}
+
+// Every field of every struct is in record.proto under its own name, and what one side writes the other
+// reads. A field that is added to a struct and not to the codec, or not to record.proto, fails here.
+func TestCodecAgreesWithRecordProto(t *testing.T) {
+	compiler := protocompile.Compiler{Resolver: &protocompile.SourceResolver{}}
+	files, err := compiler.Compile(context.Background(), "record.proto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, codec := range codecs {
+		desc := files[0].Messages().ByName(protoreflect.Name(name))
+		kinds := reflect.TypeFor[carillon.Target]().NumField()
+		for kind := range kinds {
+			t.Run(fmt.Sprintf("%s/%d", name, kind), func(t *testing.T) {
+				f := filler{target: kind}
+				reflect.ValueOf(codec.value).Elem().SetZero()
+				f.fill(reflect.ValueOf(codec.value).Elem())
+				want := plain(reflect.ValueOf(codec.value).Elem())
+
+				msg := dynamicpb.NewMessage(desc)
+				if err := proto.Unmarshal(codec.encode(codec.value), msg); err != nil {
+					t.Fatal(err)
+				}
+				if got := plainProto(t, msg); !reflect.DeepEqual(got, want) {
+					t.Errorf("protobuf reads\n%v\nof\n%v", got, want)
+				}
+				theirs, err := proto.Marshal(msg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := codec.decode(theirs)
+				if err != nil || !reflect.DeepEqual(got, codec.value) {
+					t.Errorf("decoded\n%+v, %v\nwant\n%+v", got, err, codec.value)
+				}
+				ours, err := codec.decode(codec.encode(codec.value))
+				if err != nil || !reflect.DeepEqual(ours, codec.value) {
+					t.Errorf("round trip\n%+v, %v\nwant\n%+v", ours, err, codec.value)
+				}
+			})
+		}
+	}
+}
+
+// filler gives every field a value of its own, none of them zero.
+type filler struct {
+	n      int
+	target int // which of the targets is set
+}
+
+func (f *filler) fill(v reflect.Value) {
+	f.n++
+	switch x := v.Addr().Interface().(type) {
+	case *map[string]int:
+		*x = map[string]int{fmt.Sprint("k", f.n): -f.n, "": f.n}
+		return
+	case *carillon.When:
+		*x = carillon.WhenText(fmt.Sprint("when-", f.n))
+		return
+	case *carillon.Data:
+		*x = carillon.Bytes(fmt.Append(nil, "data-", f.n), fmt.Sprint("type-", f.n))
+		return
+	case *time.Time:
+		*x = time.Unix(int64(f.n), int64(f.n)).UTC()
+		return
+	case *carillon.Target:
+		f.fill(v.Field(f.target))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !notCarried[v.Type().Name()+"."+v.Type().Field(i).Name] {
+				f.fill(v.Field(i))
+			}
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		f.fill(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 3, 3))
+		f.fillItems(v)
+	case reflect.Array:
+		f.fillItems(v)
+	case reflect.Map:
+		v.Set(reflect.ValueOf(map[string]string{fmt.Sprint("k", f.n): fmt.Sprint("v", f.n), "": "empty"}))
+	default:
+		f.fillScalar(v)
+	}
+}
+
+func (f *filler) fillItems(v reflect.Value) {
+	for i := range v.Len() {
+		f.fill(v.Index(i))
+	}
+}
+
+func (f *filler) fillScalar(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(fmt.Sprint("text-\xff-", f.n)) // not UTF-8
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(math.MinInt64 + int64(f.n))
+	case reflect.Uint8:
+		v.SetUint(uint64(1 + f.n%255))
+	case reflect.Uint16:
+		v.SetUint(math.MaxUint16 - uint64(f.n))
+	case reflect.Uint32:
+		v.SetUint(math.MaxUint32 - uint64(f.n))
+	case reflect.Uint64:
+		v.SetUint(math.MaxUint64 - uint64(f.n))
+	case reflect.Float64:
+		v.SetFloat(float64(f.n) + 0.5)
+	default:
+		panic("a kind of field that the codec does not know: " + v.Type().String())
+	}
+}
+
+// plain is a struct as nested maps with the field names of record.proto.
+func plain(v reflect.Value) any {
+	switch x := v.Interface().(type) {
+	case carillon.When:
+		return x.String()
+	case time.Time:
+		return fmt.Sprint(x.UnixNano())
+	case carillon.UID:
+		return string(x[:])
+	case []byte:
+		return string(x)
+	case map[string]string:
+		return x
+	case map[string]int:
+		m := map[string]string{}
+		for k, n := range x {
+			m[k] = fmt.Sprint(n)
+		}
+		return m
+	case []string:
+		return x
+	case []uint64:
+		list := []string{}
+		for _, n := range x {
+			list = append(list, fmt.Sprint(n))
+		}
+		return list
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		return plainStruct(v)
+	case reflect.Pointer:
+		return plain(v.Elem())
+	case reflect.Slice:
+		list := []any{}
+		for i := range v.Len() {
+			list = append(list, plain(v.Index(i)))
+		}
+		return list
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+func plainStruct(v reflect.Value) map[string]any {
+	m := map[string]any{}
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		switch value := v.Field(i); {
+		case notCarried[v.Type().Name()+"."+field.Name], value.Kind() == reflect.Pointer && value.IsNil():
+		case field.Type == reflect.TypeFor[carillon.Data]():
+			data := value.Interface().(carillon.Data)
+			m["data"], m["content_type"] = string(data.Bytes), data.ContentType
+		case field.Type == reflect.TypeFor[store.Term]():
+			maps.Copy(m, plainStruct(value))
+		case value.CanInt(), value.CanUint():
+			m[snake(field.Name)] = number(value)
+		default:
+			m[snake(field.Name)] = plain(value)
+		}
+	}
+	return m
+}
+
+// number is a number whatever its type says about printing it.
+func number(v reflect.Value) string {
+	if v.CanInt() {
+		return fmt.Sprint(v.Int())
+	}
+	return fmt.Sprint(v.Uint())
+}
+
+// snake is a Go name as record.proto writes it: CatchUpLimit → catch_up_limit, TimeZone → time_zone, SHA256 →
+// sha256.
+func snake(name string) string {
+	var b strings.Builder
+	runes := []rune(name)
+	for i, c := range runes {
+		if i > 0 && unicode.IsUpper(c) && (unicode.IsLower(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(c))
+	}
+	return b.String()
+}
+
+// plainProto is a message as nested maps. Every field must be set (of a oneof, one) and none unknown.
+func plainProto(t *testing.T, msg protoreflect.Message) map[string]any {
+	if len(msg.GetUnknown()) > 0 {
+		t.Errorf("%s does not know %x", msg.Descriptor().FullName(), msg.GetUnknown())
+	}
+	m := map[string]any{}
+	fields := msg.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		if !msg.Has(field) {
+			if field.ContainingOneof() == nil {
+				t.Errorf("%s is not written", field.FullName())
+			}
+			continue
+		}
+		m[string(field.Name())] = plainField(t, field, msg.Get(field))
+	}
+	return m
+}
+
+func plainField(t *testing.T, field protoreflect.FieldDescriptor, v protoreflect.Value) any {
+	switch {
+	case field.IsMap():
+		m := map[string]string{}
+		v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+			m[k.String()] = v.String()
+			return true
+		})
+		return m
+	case field.IsList() && field.Message() != nil:
+		list := []any{}
+		for i := range v.List().Len() {
+			list = append(list, plainProto(t, v.List().Get(i).Message()))
+		}
+		return list
+	case field.IsList():
+		list := []string{}
+		for i := range v.List().Len() {
+			list = append(list, v.List().Get(i).String())
+		}
+		return list
+	case field.Message() != nil:
+		return plainProto(t, v.Message())
+	case field.Kind() == protoreflect.BytesKind:
+		return string(v.Bytes())
+	case field.Kind() == protoreflect.BoolKind, field.Kind() == protoreflect.DoubleKind:
+		return fmt.Sprint(v.Interface())
+	}
+	return v.String()
+}

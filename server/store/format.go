@@ -1,0 +1,68 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// format is the version of everything a store writes: records, keys, tables' contents. A test with builds of
+// different formats sets it by the linker, -ldflags "-X github.com/carillonhq/carillon/server/store.format=3".
+//
+// A program decodes a record, keeps the fields that it knows, and writes those back. So the format is raised
+// with every field that a program of the format before must not drop: a new field of a record that is
+// rewritten, such as State, is a new format. A test pins both together.
+//
+//	1  the first
+//	2  what a term that was killed may have handed out: State.Settled, RunState.Doubt and InDoubt; Wait.Since; counters Dropped
+//	   and Cancelled; AttemptError.Redriven; metadata records of kind 'd'; Namespace.generation, which a build without it
+//	   counts from 1 again: no more is lost by that than the refusal of a put meant for an older one
+var format = "2"
+
+// Format returns the version of everything this program writes. A store of another one is refused, see
+// [CheckFormat].
+func Format() int {
+	n, err := strconv.Atoi(format)
+	if err != nil || n < 1 {
+		panic("store: format: " + strconv.Quote(format))
+	}
+	return n
+}
+
+// extends lists the formats that only add to the one before: a store is brought up to date by writing the new
+// number.
+var extends = map[int]bool{2: true}
+
+// Extends reports whether this program can bring a store of an older format up to date just by writing its
+// own format. No program of the older format may have the store open then: it would drop what it does not
+// know.
+func Extends(has int) bool {
+	for f := has + 1; f <= Format(); f++ {
+		if !extends[f] {
+			return false
+		}
+	}
+	return has >= 1 && has < Format()
+}
+
+// Errors of a store of another format.
+var (
+	// ErrNewerFormat: a later version of this program has written the store.
+	ErrNewerFormat = errors.New("the store is of a newer version: run the carillon that wrote it, or a later one")
+	// ErrOlderFormat: an earlier version has written it, and this one cannot bring it up to date.
+	ErrOlderFormat = errors.New("the store is of an older version, which this one cannot bring up to date: run the carillon that wrote it")
+	// ErrInUse: this version could bring the store up to date, but living nodes of an earlier one could not
+	// go on with it.
+	ErrInUse = errors.New("nodes of an older version live, which could not go on with what this one makes of the store: end all of them first")
+)
+
+// CheckFormat refuses a store whose format is newer or older than this program's. The error names both.
+func CheckFormat(has int) error {
+	switch knows := Format(); {
+	case has > knows:
+		return fmt.Errorf("%w: its format is %d, this program knows %d", ErrNewerFormat, has, knows)
+	case has < knows:
+		return fmt.Errorf("%w: its format is %d, this program knows %d", ErrOlderFormat, has, knows)
+	}
+	return nil
+}

@@ -1,0 +1,18 @@
+package store
+
+// Kinds of metadata records. The kinds of all packages are listed here, so that no two share a letter; where
+// a kind is written, a comment describes its keys and values. A kind is part of the format: its letter is
+// never used for something else.
+const (
+	KindApplied    = 'a' // server/internal/partition: a batch put stored here, whose intent may still exist
+	KindBackfill   = 'b' // server/internal/partition: a backfill
+	KindTerms      = 'd' // server/internal/partition: the terms that may have left attempts in doubt
+	KindDependency = 'e' // server/internal/partition: a job that depends on one of this partition
+	KindAllocation = 'g' // server/internal/partition: permits that a home has handed out to a partition
+	KindIntent     = 'i' // server/internal/partition: a job of a batch put that is decided
+	KindLimited    = 'l' // server/internal/partition: an attempt in force that holds a permit
+	KindNamespace  = 'n' // server/internal/engine: the settings of a namespace
+	KindNotice     = 'o' // server/internal/partition: a success that a dependent job is to be notified of
+	KindProbe      = 'p' // server/internal/engine, server/internal/cluster: written and deleted to test the store
+	KindParked     = 'q' // server/internal/partition: a queue with parked runs
+)

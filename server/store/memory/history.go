@@ -1,0 +1,202 @@
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/tidwall/btree"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
+)
+
+// history is the finished runs of a partition. As with records, a run is never changed, only replaced.
+type history struct {
+	byID  map[identity.Run]*store.RunRecord
+	byJob *btree.BTreeG[*store.RunRecord]
+	dead  *btree.BTreeG[*store.RunRecord]
+	byAge *btree.BTreeG[*store.RunRecord]
+}
+
+func newHistory() *history {
+	return &history{
+		byID:  make(map[identity.Run]*store.RunRecord),
+		byJob: newTree(lessByJob),
+		dead:  newTree(lessDead),
+		byAge: newTree(lessByAge),
+	}
+}
+
+// lessByJob orders by job, newest scheduled time first.
+func lessByJob(a, b *store.RunRecord) bool {
+	return cmp.Or(
+		cmp.Compare(a.Key.Namespace, b.Key.Namespace),
+		cmp.Compare(a.Key.Name, b.Key.Name),
+		cmp.Compare(b.ID.Scheduled, a.ID.Scheduled),
+		compareID(&a.ID, &b.ID)) < 0
+}
+
+// lessDead orders by namespace, newest finished first.
+func lessDead(a, b *store.RunRecord) bool {
+	return cmp.Or(
+		cmp.Compare(a.Key.Namespace, b.Key.Namespace),
+		cmp.Compare(b.Finished, a.Finished),
+		compareID(&a.ID, &b.ID)) < 0
+}
+
+// lessByAge orders by the end of retention.
+func lessByAge(a, b *store.RunRecord) bool {
+	return cmp.Or(cmp.Compare(a.Expires, b.Expires), compareID(&a.ID, &b.ID)) < 0
+}
+
+// compareID is some order of identities: what else an index compares is not unique.
+func compareID(a, b *identity.Run) int {
+	return cmp.Or(
+		bytes.Compare(a.UID[:], b.UID[:]),
+		cmp.Compare(a.Scheduled, b.Scheduled),
+		cmp.Compare(a.Cause, b.Cause),
+		cmp.Compare(a.Seq, b.Seq))
+}
+
+func (h *history) put(run *store.RunRecord) {
+	kept := handRun(run)
+	kept.Cursor = nil
+	h.remove(run.ID)
+	h.byID[run.ID] = &kept
+	h.byJob.Set(&kept)
+	h.byAge.Set(&kept)
+	if kept.Status == carillon.RunDead {
+		h.dead.Set(&kept)
+	}
+}
+
+func (h *history) remove(id identity.Run) {
+	run, ok := h.byID[id]
+	if !ok {
+		return
+	}
+	delete(h.byID, id)
+	h.byJob.Delete(run)
+	h.byAge.Delete(run)
+	h.dead.Delete(run)
+}
+
+// redrive takes a dead run out of the history.
+func (h *history) redrive(ref store.RunRef) {
+	if run, ok := h.byID[ref.ID]; ok && run.Key == ref.Key && run.Status == carillon.RunDead {
+		h.remove(ref.ID)
+	}
+}
+
+// trim keeps a job's newest runs; the dead ones are not its business.
+func (h *history) trim(t store.Trim) {
+	kept := 0
+	var gone []identity.Run
+	h.byJob.Ascend(newest(t.Key), func(run *store.RunRecord) bool {
+		switch {
+		case run.Key != t.Key:
+			return false
+		case run.Status == carillon.RunDead:
+		case kept < t.Keep:
+			kept++
+		default:
+			gone = append(gone, run.ID)
+		}
+		return true
+	})
+	for _, id := range gone {
+		h.remove(id)
+	}
+}
+
+// expire removes the runs whose retention has ended, and those that are too many.
+func (h *history) expire(e store.Expire) {
+	excess := h.byAge.Len() - h.dead.Len() - e.Most
+	var gone []identity.Run
+	h.byAge.Scan(func(run *store.RunRecord) bool {
+		expired := run.Expires <= e.Before
+		if len(gone) >= e.Limit || !expired && excess <= 0 {
+			return false
+		}
+		dead := run.Status == carillon.RunDead
+		if expired || !dead {
+			gone = append(gone, run.ID)
+		}
+		if !dead {
+			excess--
+		}
+		return true
+	})
+	for _, id := range gone {
+		h.remove(id)
+	}
+}
+
+// list returns the runs of a query after a position, which is nil for the first page.
+func (h *history) list(q store.RunQuery, after *store.RunRecord) []store.RunRecord {
+	if q.ID != nil {
+		if run, ok := h.byID[*q.ID]; ok {
+			return []store.RunRecord{withCursor(run)}
+		}
+		return nil
+	}
+	tree, less, from := h.dead, lessDead, newest(carillon.Key{Namespace: q.Namespace})
+	belongs := func(run *store.RunRecord) bool { return run.Key.Namespace == q.Namespace }
+	if q.Job != nil {
+		tree, less, from = h.byJob, lessByJob, newest(*q.Job)
+		belongs = func(run *store.RunRecord) bool { return run.Key == *q.Job }
+	}
+	if after != nil {
+		from = after
+	}
+	var out []store.RunRecord
+	tree.Ascend(from, func(run *store.RunRecord) bool {
+		if len(out) >= q.Limit || !belongs(run) {
+			return false
+		}
+		if less(from, run) && (q.Status == nil || *q.Status == run.Status) {
+			out = append(out, withCursor(run))
+		}
+		return true
+	})
+	return out
+}
+
+// newest is a position before every run of a job, and with an empty name before every dead run of a
+// namespace.
+func newest(k carillon.Key) *store.RunRecord {
+	return &store.RunRecord{Key: k, ID: identity.Run{Scheduled: math.MaxInt64}, Finished: math.MaxInt64}
+}
+
+// handRun copies a run.
+func handRun(run *store.RunRecord) store.RunRecord {
+	out := *run
+	out.Errors = slices.Clone(run.Errors)
+	out.Response = bytes.Clone(run.Response)
+	out.Spec = bytes.Clone(run.Spec)
+	return out
+}
+
+// withCursor copies a run for a query. Its cursor is a run record of nothing but what the indexes compare.
+func withCursor(run *store.RunRecord) store.RunRecord {
+	out := handRun(run)
+	position := store.RunRecord{Key: run.Key, ID: run.ID, Finished: run.Finished}
+	out.Cursor = codec.AppendRun(nil, &position)
+	return out
+}
+
+// decodeCursor reads a cursor; no cursor is nil.
+func decodeCursor(b []byte) (*store.RunRecord, error) {
+	if b == nil {
+		return nil, nil
+	}
+	run, err := codec.DecodeRun(b)
+	if err != nil {
+		return nil, err
+	}
+	return &run, nil
+}

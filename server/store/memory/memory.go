@@ -1,0 +1,95 @@
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// Options say what a store is created with. The zero value is a store with the defaults.
+type Options struct {
+	Partitions int              // P; default store.DefaultPartitions
+	MACKey     []byte           // default 32 random bytes; fixed in a simulation that is to be repeated
+	Now        func() time.Time // the store's clock; default time.Now
+	Nonce      func() uint64    // of a new term; default random. Called by many goroutines, never twice the same
+}
+
+// Store is a store in memory.
+type Store struct {
+	meta       store.Meta
+	now        func() time.Time
+	nonce      func() uint64
+	partitions []*partition
+
+	mu      sync.Mutex // guards members
+	members map[string]member
+}
+
+var _ store.Store = (*Store)(nil)
+
+// New makes an empty store.
+func New(o Options) *Store {
+	s := &Store{
+		meta: store.Meta{
+			Format:     store.Format(),
+			Partitions: cmp.Or(o.Partitions, store.DefaultPartitions),
+			MACKey:     bytes.Clone(o.MACKey),
+		},
+		now:     o.Now,
+		nonce:   o.Nonce,
+		members: make(map[string]member),
+	}
+	if s.meta.MACKey == nil {
+		s.meta.MACKey = make([]byte, 32)
+		rand.Read(s.meta.MACKey) // never fails
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.nonce == nil {
+		s.nonce = randomNonce
+	}
+	for number := range s.meta.ProvingGround() + 1 {
+		s.partitions = append(s.partitions, newPartition(number))
+	}
+	return s
+}
+
+// Shard is a partition as seen by the owner of one term.
+func (s *Store) Shard(number int, term store.Term) (store.Shard, error) {
+	p, err := s.partition(number)
+	if err != nil {
+		return nil, err
+	}
+	return &shard{p: p, term: term}, nil
+}
+
+func (s *Store) partition(number int) (*partition, error) {
+	if number < 0 || number >= len(s.partitions) {
+		return nil, fmt.Errorf("store: no partition %d of %d", number, len(s.partitions))
+	}
+	return s.partitions[number], nil
+}
+
+// Leaser says who lives and who owns what.
+func (s *Store) Leaser() store.Leaser { return (*leaser)(s) }
+
+// Meta is what the store was created with.
+func (s *Store) Meta() store.Meta {
+	m := s.meta
+	m.MACKey = bytes.Clone(m.MACKey)
+	return m
+}
+
+// Close waits for the batches in flight and refuses those that come later.
+func (s *Store) Close() error {
+	for _, p := range s.partitions {
+		p.close()
+	}
+	return nil
+}

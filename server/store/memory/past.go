@@ -1,0 +1,75 @@
+package memory
+
+import (
+	"maps"
+
+	"github.com/tidwall/btree"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// Past is what a store held at one moment, of all partitions alike: what a standby has received that follows
+// asynchronously.
+type Past struct {
+	partitions []pastPartition
+	members    map[string]member
+}
+
+// pastPartition is one partition's part of it.
+type pastPartition struct {
+	owner       store.Owner
+	records     records
+	history     history
+	metaRecords *btree.BTreeG[*store.MetaRecord]
+}
+
+// Past returns what the store holds now, for [Store.Revert].
+func (s *Store) Past() *Past {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.lock()()
+	past := &Past{members: maps.Clone(s.members)}
+	for _, p := range s.partitions {
+		past.partitions = append(past.partitions,
+			pastPartition{p.owner, *p.records.copied(), *p.history.copied(), p.metaRecords.Copy()})
+	}
+	return past
+}
+
+// Revert makes the store go back to what it held, as when an asynchronous standby takes the place of a
+// primary that has failed: what was acknowledged since is lost, and every term is over. Epochs go on growing,
+// as [store.Leaser] demands.
+func (s *Store) Revert(past *Past) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.lock()()
+	s.members = maps.Clone(past.members)
+	for i, p := range s.partitions {
+		was, epoch := &past.partitions[i], p.owner.Term.Epoch
+		p.records, p.history, p.metaRecords = was.records.copied(), was.history.copied(), was.metaRecords.Copy()
+		p.owner = was.owner
+		p.owner.Term = store.Term{}
+		if epoch > 0 {
+			p.owner.Term = store.Term{Epoch: epoch, Nonce: s.nonce()}
+		}
+	}
+}
+
+// lock locks all partitions, in the order of their numbers, as [lockAll] does.
+func (s *Store) lock() (unlock func()) {
+	all := make([]*shard, len(s.partitions))
+	for i, p := range s.partitions {
+		all[i] = &shard{p: p}
+	}
+	return lockAll(all)
+}
+
+func (r *records) copied() *records {
+	return &records{partition: r.partition, byRef: r.byRef.Copy(), due: r.due.Copy(), staged: r.staged.Copy(),
+		live: maps.Clone(r.live)}
+}
+
+func (h *history) copied() *history {
+	return &history{byID: maps.Clone(h.byID), byJob: h.byJob.Copy(), dead: h.dead.Copy(),
+		byAge: h.byAge.Copy()}
+}

@@ -1,0 +1,217 @@
+package memory
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/btree"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
+)
+
+// records are the jobs and pending runs of a partition. A record is never changed, only replaced, so every
+// index holds the record itself and a query of an index is a record with the fields that the index compares.
+type records struct {
+	partition int
+	byRef     *btree.BTreeG[*store.Record]
+	due       *btree.BTreeG[*store.Record]
+	staged    *btree.BTreeG[*store.Record]
+	live      map[identity.Run]*store.Record
+}
+
+func newRecords(partition int) *records {
+	return &records{
+		partition: partition,
+		byRef:     newTree(lessRef),
+		due:       newTree(lessDue),
+		staged:    newTree(lessStaged),
+		live:      make(map[identity.Run]*store.Record),
+	}
+}
+
+func lessRef(a, b *store.Record) bool { return a.Compare(b.Ref) < 0 }
+
+func lessDue(a, b *store.Record) bool {
+	switch {
+	case a.State.Priority != b.State.Priority:
+		return a.State.Priority < b.State.Priority
+	case a.State.Due != b.State.Due:
+		return a.State.Due < b.State.Due
+	}
+	return lessRef(a, b)
+}
+
+func lessStaged(a, b *store.Record) bool {
+	switch {
+	case a.State.Queue != b.State.Queue:
+		return a.State.Queue < b.State.Queue
+	case a.State.Priority != b.State.Priority:
+		return a.State.Priority < b.State.Priority
+	case a.State.Run.Due != b.State.Run.Due:
+		return a.State.Run.Due < b.State.Run.Due
+	}
+	return lessRef(a, b)
+}
+
+// put writes records. All old index entries go before the first new one comes, because a run may move from
+// one record to another within a batch.
+func (r *records) put(puts []store.Record) {
+	kept := make([]*store.Record, len(puts))
+	for i := range puts {
+		kept[i] = keep(&puts[i])
+		old, ok := r.byRef.Get(kept[i])
+		if !ok {
+			continue
+		}
+		r.unindex(old)
+		if kept[i].Spec == nil {
+			kept[i].Spec = old.Spec
+		}
+	}
+	for _, rec := range kept {
+		r.index(rec)
+	}
+}
+
+// remove deletes a record; a job goes with its pending runs.
+func (r *records) remove(ref store.Ref) {
+	var gone []*store.Record
+	r.byRef.Ascend(&store.Record{Ref: ref}, func(rec *store.Record) bool {
+		if rec.Ref != ref && (ref.Seq != 0 || rec.Key != ref.Key) {
+			return false
+		}
+		gone = append(gone, rec)
+		return true
+	})
+	for _, rec := range gone {
+		r.unindex(rec)
+	}
+}
+
+func (r *records) index(rec *store.Record) {
+	r.byRef.Set(rec)
+	if rec.State.Due != 0 {
+		r.due.Set(rec)
+	}
+	if rec.State.Phase == carillon.PhaseStaged {
+		r.staged.Set(rec)
+	}
+	if rec.State.Run.Live {
+		r.live[rec.State.Identity(r.partition)] = rec
+	}
+}
+
+func (r *records) unindex(rec *store.Record) {
+	r.byRef.Delete(rec)
+	r.due.Delete(rec)
+	r.staged.Delete(rec)
+	if id := rec.State.Identity(r.partition); r.live[id] == rec {
+		delete(r.live, id)
+	}
+}
+
+func (r *records) read(refs []store.Ref) []store.Record {
+	out := make([]store.Record, len(refs))
+	for i, ref := range refs {
+		out[i].Ref = ref
+		if rec, ok := r.byRef.Get(&store.Record{Ref: ref}); ok {
+			out[i] = hand(rec, 0)
+		}
+	}
+	return out
+}
+
+func (r *records) list(q store.ListQuery) []store.Record {
+	var out []store.Record
+	r.byRef.Ascend(&store.Record{Ref: listFrom(q)}, func(rec *store.Record) bool {
+		if len(out) >= q.Limit || q.Namespace != "" && (rec.Namespace != q.Namespace || pastPrefix(rec.Name, q.Prefix)) {
+			return false
+		}
+		if rec.Seq == 0 && strings.HasPrefix(rec.Name, q.Prefix) && (q.Phase == nil || rec.State.Phase == *q.Phase) &&
+			codec.MatchLabel(rec.Spec, q.Label) {
+			out = append(out, hand(rec, q.MaxSpec))
+		}
+		return true
+	})
+	return out
+}
+
+// pastPrefix reports whether no name from this one on has the prefix.
+func pastPrefix(name, prefix string) bool { return name > prefix && !strings.HasPrefix(name, prefix) }
+
+// listFrom is where a list begins: after the last job seen, and not before the prefix.
+func listFrom(q store.ListQuery) store.Ref {
+	seen := store.Ref{Seq: math.MaxUint64}
+	seen.Namespace, seen.Name = q.Namespace, q.After
+	if q.Namespace == "" {
+		seen.Namespace, seen.Name, _ = strings.Cut(q.After, "\x00")
+		return seen
+	}
+	first := store.Ref{Key: carillon.Key{Namespace: q.Namespace, Name: q.Prefix}}
+	if q.After == "" || seen.Compare(first) < 0 {
+		return first
+	}
+	return seen
+}
+
+func (r *records) listDue(q store.DueQuery) []store.Record {
+	from := &store.Record{Ref: q.After.Ref, State: store.State{Priority: q.Priority, Due: q.After.Due}}
+	if q.After == (store.Cursor{}) {
+		from.State.Due = math.MinInt64
+	}
+	var out []store.Record
+	r.due.Ascend(from, func(rec *store.Record) bool {
+		if len(out) >= q.Limit || rec.State.Priority != q.Priority || rec.State.Due > q.Until {
+			return false
+		}
+		if lessDue(from, rec) {
+			out = append(out, hand(rec, q.MaxSpec))
+		}
+		return true
+	})
+	return out
+}
+
+func (r *records) listStaged(q store.StagedQuery) []store.Record {
+	from := &store.Record{Ref: q.After.Ref, State: store.State{Queue: q.Queue, Priority: q.After.Priority}}
+	from.State.Run.Due = q.After.Due
+	if q.After == (store.Cursor{}) {
+		from.State.Run.Due = math.MinInt64
+	}
+	var out []store.Record
+	r.staged.Ascend(from, func(rec *store.Record) bool {
+		if len(out) >= q.Limit || rec.State.Queue != q.Queue {
+			return false
+		}
+		if lessStaged(from, rec) {
+			out = append(out, hand(rec, q.MaxSpec))
+		}
+		return true
+	})
+	return out
+}
+
+// keep copies what a batch holds.
+func keep(rec *store.Record) *store.Record {
+	kept := *rec
+	kept.Exists = true
+	kept.Spec = bytes.Clone(rec.Spec)
+	kept.State.Run.Errors = slices.Clone(rec.State.Run.Errors)
+	return &kept
+}
+
+// hand copies what is stored, without a spec longer than maxSpec (0 = any).
+func hand(rec *store.Record, maxSpec int) store.Record {
+	out := *rec
+	out.Spec = nil
+	if maxSpec == 0 || len(rec.Spec) <= maxSpec {
+		out.Spec = bytes.Clone(rec.Spec)
+	}
+	out.State.Run.Errors = slices.Clone(rec.State.Run.Errors)
+	return out
+}

@@ -1,0 +1,232 @@
+package pebble
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
+)
+
+// history writes what b changes in the history.
+func (w *builder) history(b *store.Batch) error {
+	for i := range b.Redrive {
+		if err := w.redrive(b.Redrive[i]); err != nil {
+			return err
+		}
+	}
+	if len(b.Runs) > 0 && w.part.historyFilter.ask() {
+		if err := w.startHistoryFilter(); err != nil {
+			return err
+		}
+	}
+	for i := range b.Runs {
+		if err := w.run(&b.Runs[i]); err != nil {
+			return err
+		}
+	}
+	for i := range b.Trims {
+		if err := w.trim(b.Trims[i]); err != nil {
+			return err
+		}
+	}
+	if b.Expire != nil {
+		return w.expire(b.Expire)
+	}
+	return nil
+}
+
+// run writes a finished run and replaces an earlier record of it.
+func (w *builder) run(r *store.RunRecord) error {
+	w.key = appendHistoryKey(w.key[:0], w.partition, &r.ID)
+	if !w.part.historyFilter.add(&r.ID, w.key) {
+		old, ok, err := w.finished(&r.ID)
+		if err != nil {
+			return err
+		}
+		if ok {
+			if err := w.dropRunIndex(&old); err != nil {
+				return err
+			}
+			w.key = appendHistoryKey(w.key[:0], w.partition, &r.ID)
+		}
+	}
+	w.val = codec.AppendRun(w.val[:0], r)
+	if err := w.out.Set(w.key, w.val, nil); err != nil {
+		return err
+	}
+	w.key = appendAgeKey(w.key[:0], w.partition, r.Expires, &r.ID)
+	if r.Status != carillon.RunDead {
+		w.retained++
+		return w.out.Set(w.key, notDead, nil)
+	}
+	if err := w.out.Set(w.key, isDead, nil); err != nil {
+		return err
+	}
+	w.key = appendDeadKey(w.key[:0], w.partition, r.Key.Namespace, r.Finished, &r.ID)
+	return w.out.Set(w.key, nil, nil)
+}
+
+// Values of the age index.
+var notDead, isDead = []byte{0}, []byte{1}
+
+// startHistoryFilter puts the history filter in use at once if the history is empty. Otherwise that takes the scan
+// that counts the history.
+func (w *builder) startHistoryFilter() error {
+	empty := true
+	lower, upper := bounds(appendHead(nil, w.partition, kindAge))
+	err := each(w.committed, lower, upper, func(_, _ []byte) (bool, error) {
+		empty = false
+		return false, nil
+	})
+	if err == nil && empty {
+		w.part.historyFilter.begin(math.MinInt64)
+	}
+	return err
+}
+
+// finished reads a run of the history.
+func (w *builder) finished(id *identity.Run) (r store.RunRecord, ok bool, err error) {
+	w.key = appendHistoryKey(w.key[:0], w.partition, id)
+	value, ok, err := get(w.read, w.key)
+	if errors.Is(err, store.ErrDamaged) {
+		return store.RunRecord{}, false, nil // a lost run must not prevent the write
+	}
+	if err != nil || !ok {
+		return store.RunRecord{}, false, err
+	}
+	if r, err = codec.DecodeRun(value); err != nil {
+		return store.RunRecord{}, false, fmt.Errorf("run %s: %w", id, err)
+	}
+	return r, true, nil
+}
+
+// dropRunIndex removes a run's index entries: each was set once.
+func (w *builder) dropRunIndex(r *store.RunRecord) error {
+	w.key = appendAgeKey(w.key[:0], w.partition, r.Expires, &r.ID)
+	if err := w.out.SingleDelete(w.key, nil); err != nil {
+		return err
+	}
+	if r.Status != carillon.RunDead {
+		w.retained--
+		return nil
+	}
+	w.key = appendDeadKey(w.key[:0], w.partition, r.Key.Namespace, r.Finished, &r.ID)
+	return w.out.SingleDelete(w.key, nil)
+}
+
+// dropRun removes a run from the history.
+func (w *builder) dropRun(r *store.RunRecord) error {
+	if err := w.dropRunIndex(r); err != nil {
+		return err
+	}
+	w.key = appendHistoryKey(w.key[:0], w.partition, &r.ID)
+	return w.out.Delete(w.key, nil)
+}
+
+// redrive removes a dead run from the history.
+func (w *builder) redrive(ref store.RunRef) error {
+	r, ok, err := w.finished(&ref.ID)
+	if err != nil || !ok || r.Status != carillon.RunDead {
+		return err
+	}
+	return w.dropRun(&r)
+}
+
+// trim drops the oldest runs of a job beyond Keep. Dead ones neither count nor go.
+func (w *builder) trim(t store.Trim) error {
+	lower, upper := bounds(appendHistoryPrefix(nil, w.partition, t.Key))
+	kept := 0
+	return eachLeft(w.read, lower, upper, func(_, value []byte) (bool, error) {
+		r, err := codec.DecodeRun(value)
+		switch {
+		case err != nil:
+			return false, err
+		case r.Key != t.Key, r.Status == carillon.RunDead:
+			return true, nil
+		case kept < t.Keep:
+			kept++
+			return true, nil
+		}
+		return true, w.dropRun(&r)
+	})
+}
+
+// expire drops the runs whose retention has ended, and those beyond Most.
+func (w *builder) expire(e *store.Expire) error {
+	count, err := w.counted()
+	if err != nil {
+		return err
+	}
+	excess := count + w.retained - int64(e.Most)
+	left := e.Limit
+	lower, upper := bounds(appendHead(nil, w.partition, kindAge))
+	return eachLeft(w.read, lower, upper, func(key, value []byte) (bool, error) {
+		expires, tail, err := cutTime(key[headLen:])
+		if err != nil || len(value) != 1 {
+			return false, errKey
+		}
+		expired, dead := expires <= e.Before, value[0] != 0
+		if left <= 0 || !expired && excess <= 0 {
+			return false, nil
+		}
+		if !dead {
+			excess--
+		}
+		if dead && !expired {
+			return true, nil
+		}
+		left--
+		id, err := parseRun(tail, w.partition)
+		if err != nil {
+			return false, err
+		}
+		return true, w.dropAged(&id)
+	})
+}
+
+// dropAged drops a run that the age index lists.
+func (w *builder) dropAged(id *identity.Run) error {
+	r, ok, err := w.finished(id)
+	if err == nil && !ok && w.read.lost.any() {
+		return nil // it may be lost
+	}
+	if err == nil && !ok {
+		err = fmt.Errorf("run %s of the age index: %w", id, errKey)
+	}
+	if err != nil {
+		return err
+	}
+	return w.dropRun(&r)
+}
+
+// counted returns how many finished runs that are not dead there were before this batch.
+func (w *builder) counted() (n int64, err error) {
+	c := &w.part.runs
+	if c.known.Load() {
+		return c.n.Load(), nil
+	}
+	last := int64(math.MinInt64)
+	lower, upper := bounds(appendHead(nil, w.partition, kindAge))
+	err = eachLeft(w.committed, lower, upper, func(key, value []byte) (bool, error) {
+		if len(key) < headLen+8 {
+			return false, errKey
+		}
+		id, err := parseRun(key[headLen+8:], w.partition) // behind the end of retention
+		last = max(last, id.Scheduled)
+		if len(value) == 1 && value[0] == 0 {
+			n++
+		}
+		return true, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	w.part.historyFilter.begin(last)
+	c.n.Store(n)
+	c.known.Store(true)
+	return n, nil
+}

@@ -1,0 +1,53 @@
+package pebble
+
+import (
+	"context"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+var _ store.Counter = (*Store)(nil)
+
+// Count implements [store.Counter] with a scan of the two indexes of each partition.
+func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, error) {
+	out := make([]store.Counts, len(partitions))
+	for i, number := range partitions {
+		of, err := s.Shard(number, store.Term{})
+		if err != nil {
+			return nil, err
+		}
+		if err := of.(*shard).readView(ctx, func(v *view) error { // again from the start if the engine is replaced meanwhile
+			out[i] = store.NewCounts()
+			return v.count(&out[i])
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// count adds what the partition holds. Lost records do not count.
+func (v *view) count(out *store.Counts) error {
+	lower, upper := bounds(appendHead(nil, v.partition, kindStaged))
+	if err := eachLeft(v.source, lower, upper, func(key, _ []byte) (bool, error) {
+		queue, rest, err := cutText(key[headLen:])
+		if err != nil || len(rest) == 0 {
+			return false, errKey
+		}
+		due, _, err := cutTime(rest[1:]) // behind the priority
+		if err == nil {
+			out.AddStaged(queue, 1, due)
+		}
+		return true, err
+	}); err != nil {
+		return err
+	}
+	lower, upper = bounds(appendHead(nil, v.partition, kindDead))
+	return eachLeft(v.source, lower, upper, func(key, _ []byte) (bool, error) {
+		namespace, _, err := cutText(key[headLen:])
+		if err == nil {
+			out.Dead[namespace]++
+		}
+		return true, err
+	})
+}

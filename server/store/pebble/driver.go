@@ -1,0 +1,61 @@
+package pebble
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+func init() {
+	store.Register(store.Driver{
+		Schemes: []string{scheme}, Form: `"pebble:DIR" (a folder of this machine)`, Check: checkURL, Open: openURL,
+	})
+}
+
+const scheme = "pebble"
+
+func checkURL(url string) error {
+	if folderOf(url) == "" {
+		return fmt.Errorf("store: %q names no folder; write pebble:DIR", url)
+	}
+	return nil
+}
+
+func folderOf(url string) string { return strings.TrimPrefix(url, scheme+":") }
+
+func openURL(_ context.Context, url string, o store.Options) (store.Store, error) {
+	if err := checkURL(url); err != nil {
+		return nil, err
+	}
+	s, err := Open(folderOf(url), OptionsOf(o))
+	if err != nil {
+		return nil, err // not s, which would be a nil *Store in an interface
+	}
+	return s, nil
+}
+
+// OptionsOf returns the options of a folder for those of any store.
+func OptionsOf(o store.Options) Options {
+	return Options{Partitions: o.Partitions, Now: o.Now, Events: Events{
+		Failed: o.Events.Failed, Recovered: o.Events.Recovered,
+		Damaged: func(l Loss) {
+			if o.Events.Damaged != nil {
+				o.Events.Damaged(store.Damage{Part: l.Table, Partitions: l.Partitions, Cause: l.Cause})
+			}
+		},
+		Background: func(err error) { o.Log.Error("the store's housekeeping failed", "error", err) },
+		Stall: func(reason string) {
+			if reason != "" {
+				o.Log.Warn("the store waits for the disk", "reason", reason)
+			}
+		},
+		Exposed: func(dir string, mode fs.FileMode) {
+			o.Log.Warn("others may look into the store's folder, which holds payloads and the key of tokens: chmod 700 it",
+				"folder", dir, "mode", fmt.Sprintf("%#o", mode))
+		},
+		Log: func(text string) { o.Log.Debug("pebble", "text", text) },
+	}}
+}

@@ -1,0 +1,221 @@
+package pebble
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	pebbledb "github.com/cockroachdb/pebble/v2"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// Store is a store in a folder.
+type Store struct {
+	opt       Options
+	folder    *folder
+	meta      store.Meta
+	parts     []*partition
+	owners    *owners
+	engines   holder
+	committer *committer
+	running   sync.WaitGroup // committer and syncer
+
+	mu     sync.RWMutex // read-locked while a request is handed over
+	closed bool
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the store in a folder, or creates one there. Its errors are [*FolderError].
+func Open(dir string, opt Options) (*Store, error) {
+	opt, err := opt.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	f, err := openFolder(dir, &opt)
+	if err != nil {
+		return nil, notOpened(err)
+	}
+	if mode, is := f.exposed(); is && opt.Events.Exposed != nil {
+		opt.Events.Exposed(f.dir, mode)
+	}
+	s := &Store{opt: opt, folder: f}
+	if err := s.load(); err != nil {
+		_ = f.lock.Close() // the error that counts is there
+		return nil, notOpened(err)
+	}
+	s.committer = newCommitter(s)
+	s.running.Go(s.committer.run)
+	s.running.Go(s.committer.sync)
+	return s, nil
+}
+
+// load opens Pebble and reads what must be known before any request.
+func (s *Store) load() error {
+	e, err := openEngine(s.folder, &s.opt, false)
+	if err != nil {
+		return err
+	}
+	err = s.loadFrom(e)
+	if first := e.failure(); first != nil {
+		err = first
+	}
+	if err == nil {
+		err = s.folder.finish()
+	}
+	if err != nil {
+		_ = e.close() // the error that counts is there
+		return folderError(s.folder.dir, err)
+	}
+	s.engines.now = e
+	return nil
+}
+
+// loadFrom reads or creates the store's metadata, and counts this open.
+func (s *Store) loadFrom(e *engine) error {
+	m, err := readMeta(e.db)
+	if errors.Is(err, pebbledb.ErrNotFound) && !s.folder.ready {
+		m, err = newMeta(s.opt.Partitions), nil
+	}
+	if err != nil {
+		return err
+	}
+	if store.Extends(m.Format) {
+		m.Format = store.Format()
+	}
+	if err := store.CheckFormat(m.Format); err != nil {
+		kind := ErrOlder
+		if errors.Is(err, store.ErrNewerFormat) {
+			kind = ErrNewer
+		}
+		return &FolderError{Kind: kind, Dir: s.folder.dir,
+			Err: fmt.Errorf("its format is %d, this program knows %d", m.Format, store.Format())}
+	}
+	m.Boot++
+	if err := m.write(e.db); err != nil {
+		return err
+	}
+	if !s.folder.ready {
+		// The first log was begun before its format was raised: in it, damage looks like an unfinished end.
+		// Begin another.
+		if err := e.db.Flush(); err != nil {
+			return err
+		}
+	}
+	s.meta = store.Meta{Format: m.Format, Partitions: m.Partitions, MACKey: m.MACKey}
+	for range m.Partitions {
+		s.parts = append(s.parts, &partition{marks: newMarks(),
+			heads: newHeadCache(s.opt.HeadCacheBytes / m.Partitions), historyFilter: newHistoryFilter(m.Partitions)})
+	}
+	s.owners, err = loadOwners(e.db, m.Partitions, m.Boot)
+	return err
+}
+
+// meta is the metadata of the whole store.
+type meta struct {
+	Format     int    `json:"format"`
+	Partitions int    `json:"partitions"`
+	MACKey     []byte `json:"mac_key"`
+	Boot       uint64 `json:"boot"` // how often the store was opened for writing
+}
+
+func newMeta(partitions int) meta {
+	m := meta{Format: store.Format(), Partitions: partitions, MACKey: make([]byte, 32)}
+	rand.Read(m.MACKey) // never fails
+	return m
+}
+
+func metaKey() []byte { return appendHead(nil, storePartition, kindMeta) }
+
+func readMeta(db *pebbledb.DB) (m meta, err error) {
+	value, closer, err := db.Get(metaKey())
+	if err != nil {
+		return meta{}, err
+	}
+	err = json.Unmarshal(value, &m)
+	if err != nil || m.Format < 1 || m.Partitions < 1 || m.Partitions > store.MaxPartitions {
+		err = fmt.Errorf("metadata %q: %w", value, errKey)
+	}
+	return m, errors.Join(err, closer.Close())
+}
+
+func (m *meta) write(db *pebbledb.DB) error {
+	value, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return db.Set(metaKey(), value, pebbledb.Sync)
+}
+
+// Shard returns a partition for the owner of a term.
+func (s *Store) Shard(number int, term store.Term) (store.Shard, error) {
+	p, err := s.partition(number)
+	if err != nil {
+		return nil, err
+	}
+	return &shard{s: s, number: number, term: term, part: p}, nil
+}
+
+func (s *Store) partition(number int) (*partition, error) {
+	if number < 0 || number >= len(s.parts) {
+		return nil, fmt.Errorf("store: no partition %d of %d", number, len(s.parts))
+	}
+	return s.parts[number], nil
+}
+
+// Leaser returns the keeper of members and owners.
+func (s *Store) Leaser() store.Leaser { return (*leaser)(s) }
+
+// Meta returns what the store was created with.
+func (s *Store) Meta() store.Meta {
+	m := s.meta
+	m.MACKey = bytes.Clone(m.MACKey)
+	return m
+}
+
+// submit hands a request to the committer and waits for its outcome.
+func (s *Store) submit(ctx context.Context, req *request) error {
+	s.mu.RLock()
+	if s.closed {
+		s.mu.RUnlock()
+		return store.ErrClosed
+	}
+	select {
+	case s.committer.queue <- req:
+		s.mu.RUnlock()
+	case <-ctx.Done():
+		s.mu.RUnlock()
+		return ctx.Err()
+	}
+	return <-req.done
+}
+
+// Close waits for what is under way and closes the folder. It reports what a failed disk kept from being
+// written.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return store.ErrClosed
+	}
+	s.closed = true
+	close(s.committer.queue)
+	s.mu.Unlock()
+	s.running.Wait()
+	s.engines.mu.Lock()
+	defer s.engines.mu.Unlock()
+	err := s.engines.why
+	if e := s.engines.now; e != nil {
+		if cerr := e.close(); err == nil {
+			err = cerr
+		}
+		close(e.gone)
+	}
+	s.engines.now, s.engines.why = nil, store.ErrClosed
+	return errors.Join(err, s.folder.lock.Close())
+}

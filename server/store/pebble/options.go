@@ -1,0 +1,146 @@
+package pebble
+
+import (
+	"io/fs"
+	"time"
+
+	pebbledb "github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// Options of a store. The zero value is right for a node with a disk of its own.
+type Options struct {
+	// Partitions is the number of partitions of a new store; 0: [store.DefaultPartitions]. An existing store
+	// keeps its own.
+	Partitions int
+	// CacheBytes is how much of the tables is cached in memory uncompressed, beside the system's file cache.
+	// 0: 32 MiB; negative: as little as Pebble can do with.
+	CacheBytes int64
+	// MemTableBytes is how much is written before it is sorted into a table. Up to three are in memory while
+	// the disk is slow; the log to be read at Open is as long. It grows to this from 256 KiB. 0: 32 MiB.
+	MemTableBytes int
+	// InlineSpec is the longest spec, in bytes, that is kept with the state. Longer ones are written once,
+	// under a key of their own, and read separately. 0: 1 KiB, which is what the engine asks Due for;
+	// negative: none.
+	InlineSpec int
+	// HeadCacheBytes is the size of the cache of heads that were just read or written, so that they need not
+	// be read again to be replaced: about 100 bytes a record. 0: 8 MiB; negative: none.
+	HeadCacheBytes int
+	// CommitBytes is approximately how much one fsync covers at most. 0: 2 MiB.
+	CommitBytes int
+	// RetryAfter is how long after a failure of the disk, and after a failed attempt, the store tries to
+	// write again. 0: 1 s; negative: never.
+	RetryAfter time.Duration
+	// Now is the store's clock, which judges leases. nil: time.Now.
+	Now func() time.Time
+	// Events are called on what happens inside; the zero value calls nothing.
+	Events Events
+	// FS is the file system; nil: the system's. Tests use one that crashes or fails. A folder on a given FS
+	// is not checked to be local.
+	FS vfs.FS
+}
+
+// Events are called while the store works: they must return soon and not call the store. Any may be nil.
+type Events struct {
+	// Failed: the store cannot write, and why. Reads go on if they can.
+	Failed func(err error)
+	// Recovered: the store writes again.
+	Recovered func()
+	// Damaged: a table is damaged; called once for each. Reads of what it has lost return store.ErrDamaged,
+	// the rest goes on.
+	Damaged func(l Loss)
+	// Background: a flush or compaction failed, but not because of damage.
+	Background func(err error)
+	// Stall: writes wait for the disk to catch up, and why; an empty reason ends it.
+	Stall func(reason string)
+	// Exposed: other users may look into the folder, which is left as it is.
+	Exposed func(dir string, mode fs.FileMode)
+	// Log: Pebble's messages, for debugging.
+	Log func(text string)
+}
+
+// Defaults of the options.
+const (
+	defaultCacheBytes     = 32 << 20
+	defaultMemTableBytes  = 32 << 20
+	defaultInlineSpec     = 1 << 10
+	defaultHeadCacheBytes = 8 << 20
+	defaultCommitBytes    = 2 << 20
+	defaultRetryAfter     = time.Second
+)
+
+// withDefaults fills in the defaults.
+func (o Options) withDefaults() (Options, error) {
+	if o.Partitions == 0 {
+		o.Partitions = store.DefaultPartitions
+	}
+	if err := store.CheckPartitions(o.Partitions); err != nil {
+		return o, err
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = defaultCacheBytes
+	}
+	o.CacheBytes = max(o.CacheBytes, 0)
+	if o.MemTableBytes <= 0 {
+		o.MemTableBytes = defaultMemTableBytes
+	}
+	if o.InlineSpec == 0 {
+		o.InlineSpec = defaultInlineSpec
+	}
+	if o.HeadCacheBytes == 0 {
+		o.HeadCacheBytes = defaultHeadCacheBytes
+	}
+	o.HeadCacheBytes = max(o.HeadCacheBytes, 0)
+	if o.CommitBytes <= 0 {
+		o.CommitBytes = defaultCommitBytes
+	}
+	// A write of more than half a memtable takes a slower path through Pebble.
+	o.CommitBytes = min(o.CommitBytes, o.MemTableBytes/4)
+	if o.RetryAfter == 0 {
+		o.RetryAfter = defaultRetryAfter
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	return o, nil
+}
+
+// formatMajorVersion is Pebble's own format; it is part of store.Format.
+const formatMajorVersion = pebbledb.FormatValueSeparation
+
+// pebbleOptions returns Pebble's options for a folder in files.
+func (o *Options) pebbleOptions(files vfs.FS, l *listener, readOnly, mustExist bool) *pebbledb.Options {
+	const memTables = 3
+	p := &pebbledb.Options{
+		FS:                 files,
+		ReadOnly:           readOnly,
+		ErrorIfNotExists:   mustExist,
+		FormatMajorVersion: formatMajorVersion,
+		// Pebble takes the memory tables out of the cache, so they are added.
+		CacheSize:                   o.CacheBytes + memTables*int64(o.MemTableBytes),
+		MemTableSize:                uint64(o.MemTableBytes),
+		MemTableStopWritesThreshold: memTables,
+		// Flushed tables overlap in every partition, so wait for a few before merging them, and stall late.
+		L0CompactionThreshold:      4,
+		L0StopWritesThreshold:      24,
+		LBaseMaxBytes:              64 << 20,
+		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
+		MaxOpenFiles:               1000,
+		Logger:                     l,
+		EventListener:              l.events(),
+	}
+	// A put of a new record and a finished run look for an absent key: the filter answers.
+	for i := range p.Levels {
+		p.Levels[i].BlockSize = 16 << 10
+		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		p.Levels[i].FilterType = pebbledb.TableFilter
+	}
+	p.ApplyCompressionSettings(func() pebbledb.DBCompressionSettings { return pebbledb.DBCompressionFastest })
+	return p
+}

@@ -1,0 +1,142 @@
+package pebble
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// errReopened ends an Apply that was built before the store recovered; it was certainly not applied.
+var errReopened = errors.New("store: reopened after a failure; nothing was written")
+
+// unknownError is store.ErrUnknown with its cause.
+type unknownError struct{ cause error }
+
+func (e *unknownError) Error() string   { return store.ErrUnknown.Error() + ": " + e.cause.Error() }
+func (e *unknownError) Unwrap() []error { return []error{store.ErrUnknown, e.cause} }
+
+// probeBytes is how much must be writable, besides the size of the logs, before the store is opened for
+// writing again.
+const probeBytes = 1 << 20
+
+// nextOrRetry returns the next request while the store cannot write; nil if it is time to try again. It must
+// not wait for a request only: a node that is not ready gets none.
+func (c *committer) nextOrRetry() (req *request, ok bool) {
+	var retry <-chan time.Time // nil: never
+	if after := c.s.opt.RetryAfter; after >= 0 {
+		t := time.NewTimer(after - time.Since(c.tried))
+		defer t.Stop()
+		retry = t.C
+	}
+	select {
+	case req, ok = <-c.queue:
+		return req, ok
+	case <-retry:
+		return nil, true
+	}
+}
+
+// tend does what comes up without a request: it handles a failure, and tries again to write while the store
+// cannot.
+func (c *committer) tend() {
+	if e := c.s.engines.now; e != nil && !e.readOnly {
+		c.failed()
+		return
+	}
+	_ = c.unwritable() // the reason is kept for later requests
+}
+
+// failed handles a failed write. It waits for what is under way, which ends as unknown, and opens Pebble
+// again for reading only, which shows what reached the disk.
+func (c *committer) failed() {
+	if c.last != nil {
+		<-c.last.done
+	}
+	s := c.s
+	why := s.engines.now.failure()
+	s.engines.replace(func() (*engine, error) {
+		s.forget()
+		return s.openReadOnly(), why
+	})
+	c.tried = time.Now()
+	s.tellFailed(why)
+}
+
+// unwritable returns why the store cannot write. When it is time to, it first tries to write again.
+func (c *committer) unwritable() error {
+	s := c.s
+	why := s.engines.reason()
+	if why == nil || s.opt.RetryAfter < 0 || time.Since(c.tried) < s.opt.RetryAfter {
+		return why
+	}
+	c.tried = time.Now()
+	if err := s.folder.probe(probeBytes); err != nil {
+		return fmt.Errorf("%w; tried again: %w", why, err)
+	}
+	s.engines.replace(func() (*engine, error) {
+		s.forget() // what was read may have been in the system's memory only, and be gone
+		e, err := s.openForWriting()
+		if err == nil {
+			return e, nil
+		}
+		return s.openReadOnly(), folderError(s.folder.dir, err)
+	})
+	why = s.engines.reason()
+	if why == nil {
+		s.tellRecovered()
+	}
+	return why
+}
+
+// openReadOnly opens Pebble for reading; nil if even that is impossible.
+func (s *Store) openReadOnly() *engine {
+	e, err := openEngine(s.folder, &s.opt, true)
+	if err != nil {
+		return nil
+	}
+	return e
+}
+
+// openForWriting opens Pebble again and writes who owns what: claims that were acknowledged stay in force,
+// and what was fenced stays fenced.
+func (s *Store) openForWriting() (*engine, error) {
+	e, err := openEngine(s.folder, &s.opt, false)
+	if err != nil {
+		return nil, err
+	}
+	err = s.owners.save(e.db)
+	if first := e.failure(); first != nil {
+		err = first
+	}
+	if err != nil {
+		_ = e.close() // the error that counts is there
+		return nil, err
+	}
+	return e, nil
+}
+
+// forget drops what was known of the partitions, since it may be based on what did not reach the disk.
+func (s *Store) forget() {
+	for _, p := range s.parts {
+		p.marks.forget()
+		p.flying.Store(nil)
+		p.runs.known.Store(false)
+		p.heads.forget()
+		p.childless.Store(false)
+		p.historyFilter.forget()
+	}
+}
+
+func (s *Store) tellFailed(why error) {
+	if s.opt.Events.Failed != nil {
+		s.opt.Events.Failed(why)
+	}
+}
+
+func (s *Store) tellRecovered() {
+	if s.opt.Events.Recovered != nil {
+		s.opt.Events.Recovered()
+	}
+}

@@ -1,0 +1,89 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// CommitWithin sets how long a group may be on the wire.
+func (s *Store) CommitWithin(d time.Duration) { s.commitTimeout = d }
+
+// Refused is why a server of a version cannot keep a store; empty if it can.
+func Refused(version int) string {
+	is := settings{VersionNumber: version, VersionText: "some", Encoding: "UTF8"}
+	if err := is.refused(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// Query is a statement with its arguments.
+type Query struct{ c conditions }
+
+// Queries are the queries of the due and staged indexes that begin after a record, by the name of their
+// index.
+func Queries(after store.Cursor) map[string]Query {
+	var due, staged conditions
+	due.due(3, store.DueQuery{Priority: 2, After: after, Until: 4000, Limit: 100, MaxSpec: 1024})
+	staged.staged(3, store.StagedQuery{Queue: "default\x00worker\x00mail", After: after, Limit: 100, MaxSpec: 1024})
+	return map[string]Query{"due": {due}, "staged": {staged}}
+}
+
+// Explain is how the server does a query.
+func (s *Store) Explain(t testing.TB, q Query) string {
+	t.Helper()
+	rows, err := s.pool.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) "+string(q.c.sql), q.c.args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var lines []string
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// ExplainWrites is how the server does the statements of a batch, of which nothing stays.
+func (s *Store) ExplainWrites(t testing.TB, of store.Shard, b *store.Batch) (plans []string) {
+	t.Helper()
+	var c changes
+	if err := c.add(of.(*shard), b); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	for _, q := range c.statements().QueuedQueries {
+		rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) "+q.SQL, q.Arguments...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans = append(plans, q.SQL+"\n"+strings.Join(lines, "\n"))
+	}
+	return plans
+}
+
+// MayMigrate asks whether the tables of a store may be brought to a version.
+func (s *Store) MayMigrate(ctx context.Context, from, to int) error {
+	return pgx.BeginFunc(ctx, s.leases, func(tx pgx.Tx) error { return mayMigrate(ctx, tx, from, to) })
+}

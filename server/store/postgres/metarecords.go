@@ -1,0 +1,47 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// MetaRecords returns the metadata records of a kind in key order.
+func (s *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
+	if q.Limit <= 0 {
+		return nil, ctx.Err()
+	}
+	var c conditions
+	c.add("SELECT key, value FROM carillon_small WHERE partition = ", c.arg(s.partition), " AND kind = ", c.arg(int16(q.Kind)))
+	if q.After != "" {
+		c.add(" AND key > ", c.arg([]byte(q.After)))
+	}
+	if q.Prefix != "" {
+		c.add(" AND key >= ", c.arg([]byte(q.Prefix)))
+		if end := bytesEnd(q.Prefix); end != nil {
+			c.add(" AND key < ", c.arg(end))
+		}
+	}
+	c.add(" ORDER BY key LIMIT ", c.arg(q.Limit))
+	return query(ctx, s.s, func(rows pgx.Rows) (store.MetaRecord, error) {
+		x := store.MetaRecord{Kind: q.Kind}
+		var key []byte
+		err := rows.Scan(&key, &x.Value)
+		x.Key = string(key)
+		return x, err
+	}, string(c.sql), c.args...)
+}
+
+// bytesEnd is the first key after all that begin with a prefix; nil if there is none.
+func bytesEnd(prefix string) []byte {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] != 0xff {
+			end := []byte(prefix[:i+1])
+			end[i]++
+			return end
+		}
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// Options say how a store is opened. The zero value has the defaults.
+type Options struct {
+	// Partitions is P of a new store; 0 = [store.DefaultPartitions]. An existing store keeps its own.
+	Partitions int
+	Events     Events
+}
+
+// Events are told what happens. Any may be nil; they must not block.
+type Events struct {
+	// Failed: a write or a call of the leaser failed, and the one before had not, or not with [ErrReplaced]
+	// as this one; not for a write that is fenced.
+	Failed func(err error)
+	// Recovered: one succeeded, and the one before had failed.
+	Recovered func()
+	// Warn: the server is set up so that less is kept than a store should keep; called by Open.
+	Warn func(text string)
+}
+
+// Store is a store in a PostgreSQL database.
+type Store struct {
+	pool   *pgxpool.Pool // of reads and writes
+	conns  int           // that it has at most
+	leases *pgxpool.Pool
+	meta   store.Meta
+	events Events
+
+	commitTimeout time.Duration // of a group, on the wire
+
+	mu     sync.Mutex // guards what follows
+	server time.Time  // when the one was started that partitions are claimed of
+	closed bool
+	flying sync.WaitGroup // groups on their way
+
+	health   sync.Mutex // guards what follows, and keeps what is told in order
+	failing  bool
+	replaced bool // the last to look has found another store than was opened
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the store of a database, and creates it if there is none. The URL is one of libpq's,
+// "postgres://…", or its list of "keyword=value"; search_path says in which schema the tables are,
+// pool_max_conns how many connections there may be for reads and writes (default 16). Several nodes may open
+// a store at the same time. An error is [store.ErrAway] if the server cannot be reached, or is starting.
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	s, err := open(ctx, url, o)
+	if err != nil && away(err) {
+		err = store.Away(err)
+	}
+	return s, err
+}
+
+func open(ctx context.Context, url string, o Options) (*Store, error) {
+	if o.Partitions == 0 {
+		o.Partitions = store.DefaultPartitions
+	}
+	if err := store.CheckPartitions(o.Partitions); err != nil {
+		return nil, err
+	}
+	config, err := poolConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	forLeases := config.Copy()
+	forLeases.MaxConns, forLeases.MinConns, forLeases.MinIdleConns = leaseConns, 0, 0
+	s := &Store{events: o.Events, commitTimeout: commitTimeout, conns: int(config.MaxConns)}
+	if s.leases, err = pgxpool.NewWithConfig(ctx, forLeases); err != nil {
+		return nil, failed("connect to PostgreSQL", err)
+	}
+	if err := s.checkServer(ctx); err != nil {
+		s.leases.Close()
+		return nil, err
+	}
+	if s.meta, err = migrate(ctx, s.leases, o.Partitions); err != nil {
+		s.leases.Close()
+		return nil, err
+	}
+	withoutCancels(config)
+	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		s.leases.Close()
+		return nil, failed("connect to PostgreSQL", err)
+	}
+	return s, nil
+}
+
+// Shard is a partition as seen by the owner of one term.
+func (s *Store) Shard(number int, term store.Term) (store.Shard, error) {
+	if err := s.known(number); err != nil {
+		return nil, err
+	}
+	return &shard{s, number, term}, nil
+}
+
+// known refuses a number that is no partition's.
+func (s *Store) known(number int) error {
+	if number < 0 || number > s.meta.ProvingGround() {
+		return fmt.Errorf("store: no partition %d of %d", number, s.meta.Partitions)
+	}
+	return nil
+}
+
+// Leaser says who lives and who owns what.
+func (s *Store) Leaser() store.Leaser { return (*leaser)(s) }
+
+// Meta is what the store was created with.
+func (s *Store) Meta() store.Meta {
+	m := s.meta
+	m.MACKey = bytes.Clone(m.MACKey)
+	return m
+}
+
+// Close waits for the batches in flight and refuses those that come later.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.flying.Wait()
+	s.pool.Close()
+	s.leases.Close()
+	return nil
+}
+
+// begin keeps the store open for a group until end is called.
+func (s *Store) begin() (end func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, store.ErrClosed
+	}
+	s.flying.Add(1)
+	return s.flying.Done, nil
+}
+
+// heed tells of the first failure, and of the first success after it. That a statement finds nothing to do in
+// a store that was put in the place of the one that was opened is no success.
+func (s *Store) heed(err error) {
+	if store.OutcomeOf(err) == store.Fenced {
+		err = nil
+	}
+	if codeOf(err) == codeReadOnly { // new connections are to the server that takes writes, if there is one
+		s.pool.Reset()
+		s.leases.Reset()
+	}
+	s.health.Lock()
+	defer s.health.Unlock()
+	if err == nil && s.replaced {
+		return
+	}
+	was := s.failing && (s.replaced || !errors.Is(err, ErrReplaced))
+	s.failing, s.replaced = err != nil, s.replaced || errors.Is(err, ErrReplaced)
+	switch {
+	case err != nil && !was && s.events.Failed != nil:
+		s.events.Failed(err)
+	case err == nil && was && s.events.Recovered != nil:
+		s.events.Recovered()
+	}
+}
+
+// isSame takes note that the store is the one that was opened.
+func (s *Store) isSame() {
+	s.health.Lock()
+	defer s.health.Unlock()
+	s.replaced = false
+}
+
+// isAt takes note of the server that partitions are claimed of. Connections may be to another one, which
+// lives on beside it: what that has is not to be read any more.
+func (s *Store) isAt(server time.Time) {
+	s.mu.Lock()
+	was := s.server
+	s.server = server
+	s.mu.Unlock()
+	if !was.Equal(server) {
+		s.pool.Reset()
+	}
+}

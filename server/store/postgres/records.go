@@ -1,0 +1,258 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
+)
+
+// place is the n-th argument of a statement.
+func place(n int) string { return "$" + strconv.Itoa(n) }
+
+// scanRecord reads namespace, name, seq, state and spec.
+func scanRecord(rows pgx.Rows) (r store.Record, err error) {
+	var seq int64
+	var state []byte
+	if err := rows.Scan(&r.Namespace, &r.Name, &seq, &state, &r.Spec); err != nil {
+		return r, err
+	}
+	r.Seq, r.Exists = uint64(seq), true
+	r.State, err = codec.DecodeState(state)
+	return r, err
+}
+
+// selectRecords begins a query of records, without specs longer than most (0 = any).
+func (c *conditions) selectRecords(partition, most int) {
+	spec := "spec"
+	if most > 0 {
+		spec = "CASE WHEN length(spec) <= " + c.arg(most) + " THEN spec END"
+	}
+	c.add("SELECT namespace, name, seq, state, ", spec, " FROM carillon_jobs WHERE partition = ", c.arg(partition))
+}
+
+const readSQL = `
+SELECT d.at, j.state, j.spec
+FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS d (partition, namespace, name, seq, at)
+JOIN carillon_jobs j ON j.partition = d.partition AND j.namespace = d.namespace AND j.name = d.name AND j.seq = d.seq`
+
+// Read returns the records of the refs, in their order.
+func (s *shard) Read(ctx context.Context, list []store.Ref) ([]store.Record, error) {
+	out, err := s.s.ReadAll(ctx, []store.Asked{{Shard: s, Refs: list}})
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+var _ store.Reader = (*Store)(nil)
+
+// ReadAll implements [store.Reader].
+func (s *Store) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Record, error) {
+	out := make([][]store.Record, len(asked))
+	var all refs
+	var places []*store.Record
+	for i, a := range asked {
+		of, ok := a.Shard.(*shard)
+		if !ok || of.s != s {
+			return nil, errors.New("store: the shard is of another store")
+		}
+		out[i] = make([]store.Record, len(a.Refs))
+		for k, ref := range a.Refs {
+			out[i][k].Ref = ref
+			places = append(places, &out[i][k])
+			all.add(of.partition, ref)
+		}
+	}
+	if len(places) == 0 {
+		return out, ctx.Err()
+	}
+	return out, s.read(ctx, &all, places)
+}
+
+// read fills in the records that are there.
+func (s *Store) read(ctx context.Context, all *refs, places []*store.Record) error {
+	type found struct {
+		at   int64
+		spec []byte
+		store.State
+	}
+	rows, err := query(ctx, s, func(rows pgx.Rows) (f found, err error) {
+		var state []byte
+		if err := rows.Scan(&f.at, &state, &f.spec); err != nil {
+			return f, err
+		}
+		f.State, err = codec.DecodeState(state)
+		return f, err
+	}, readSQL, all.partition, all.namespace, all.name, all.seq)
+	for _, f := range rows {
+		r := places[f.at-1]
+		r.Exists, r.Spec, r.State = true, f.spec, f.State
+	}
+	return err
+}
+
+// List returns jobs in name order.
+func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, error) {
+	if q.Limit <= 0 || !isText(q.Namespace) || !isText(q.Label) || strings.Contains(q.Prefix, "\x00") {
+		return nil, ctx.Err()
+	}
+	var c conditions
+	c.selectRecords(s.partition, q.MaxSpec)
+	c.add(" AND seq = 0")
+	if q.Namespace != "" {
+		c.add(" AND namespace = ", c.arg(q.Namespace))
+	}
+	c.isAfter(q)
+	c.hasPrefix(q.Prefix)
+	if q.Phase != nil {
+		c.add(" AND phase = ", c.arg(int16(*q.Phase)))
+	}
+	if err := c.hasLabel(q.Label); err != nil {
+		return nil, err
+	}
+	c.add(" ORDER BY namespace, name LIMIT ", c.arg(q.Limit))
+	return query(ctx, s.s, scanRecord, string(c.sql), c.args...)
+}
+
+// isText reports whether the server can hold a text: nothing that it has is one that it cannot.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
+
+// isAfter asks for names after a place in the list. If that is not text for the server, bytes are compared,
+// without the help of the index.
+func (c *conditions) isAfter(q store.ListQuery) {
+	namespace, name := q.Namespace, q.After
+	if namespace == "" {
+		namespace, name, _ = strings.Cut(q.After, "\x00")
+	}
+	switch {
+	case q.After == "":
+	case !isText(namespace) || !isText(name):
+		c.add(" AND (convert_to(namespace, 'UTF8'), convert_to(name, 'UTF8')) > (", c.arg([]byte(namespace)), "::bytea, ",
+			c.arg([]byte(name)), "::bytea)")
+	case q.Namespace != "":
+		c.add(" AND name > ", c.arg(name))
+	default:
+		c.add(" AND (namespace, name) > (", c.arg(namespace), ", ", c.arg(name), ")")
+	}
+}
+
+// hasPrefix asks for names that begin with a prefix. A prefix that ends within a character is not text for
+// the server: names are then compared as bytes, without the help of the index.
+func (c *conditions) hasPrefix(prefix string) {
+	if !utf8.ValidString(prefix) {
+		c.add(" AND substring(convert_to(name, 'UTF8') FROM 1 FOR ", c.arg(len(prefix)), "::int) = ",
+			c.arg([]byte(prefix)), "::bytea")
+		return
+	}
+	if prefix == "" {
+		return
+	}
+	c.add(" AND name >= ", c.arg(prefix))
+	if end := prefixEnd(prefix); end != "" {
+		c.add(" AND name < ", c.arg(end))
+	}
+}
+
+// prefixEnd is the first text after all that begin with a prefix; empty if there is none.
+func prefixEnd(prefix string) string {
+	for prefix != "" {
+		last, size := utf8.DecodeLastRuneInString(prefix)
+		prefix = prefix[:len(prefix)-size]
+		switch {
+		case last == 0xd7ff: // what follows is not for text
+			return prefix + "\ue000"
+		case last < utf8.MaxRune:
+			return prefix + string(last+1)
+		}
+	}
+	return ""
+}
+
+// hasLabel asks for a label, "key" or "key=value".
+func (c *conditions) hasLabel(label string) error {
+	if label == "" {
+		return nil
+	}
+	key, value, exact := strings.Cut(label, "=")
+	if !exact {
+		c.add(" AND labels ? ", c.arg(key))
+		return nil
+	}
+	b, err := json.Marshal(map[string]string{key: value})
+	c.add(" AND labels @> ", c.arg(string(b)), "::jsonb")
+	return err
+}
+
+// Due returns records of one priority in (due, ref) order.
+func (s *shard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, error) {
+	if q.Limit <= 0 {
+		return nil, ctx.Err()
+	}
+	var c conditions
+	c.due(s.partition, q)
+	return query(ctx, s.s, scanRecord, string(c.sql), c.args...)
+}
+
+func (c *conditions) due(partition int, q store.DueQuery) {
+	c.selectRecords(partition, q.MaxSpec)
+	c.add(" AND class = ", c.arg(int16(q.Priority)), " AND due IS NOT NULL AND due <= ", c.arg(q.Until))
+	if at := q.After; at != (store.Cursor{}) {
+		c.add(" AND (due, namespace, name, seq) > (", c.arg(at.Due), ", ", c.arg(at.Ref.Namespace), ", ",
+			c.arg(at.Ref.Name), ", ",
+			c.arg(int64(at.Ref.Seq)), ")")
+	}
+	c.add(" ORDER BY due, namespace, name, seq LIMIT ", c.arg(q.Limit))
+}
+
+// Staged returns the records parked under a queue in (priority, run due, ref) order.
+func (s *shard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record, error) {
+	if q.Limit <= 0 {
+		return nil, ctx.Err()
+	}
+	var c conditions
+	c.staged(s.partition, q)
+	return query(ctx, s.s, scanRecord, string(c.sql), c.args...)
+}
+
+func (c *conditions) staged(partition int, q store.StagedQuery) {
+	c.selectRecords(partition, q.MaxSpec)
+	c.add(" AND phase = 2 AND queue = ", c.arg(queueText(q.Queue)))
+	if at := q.After; at != (store.Cursor{}) {
+		c.add(" AND (class, run_due, namespace, name, seq) > (", c.arg(int16(at.Priority)), ", ", c.arg(at.Due), ", ",
+			c.arg(at.Ref.Namespace), ", ", c.arg(at.Ref.Name), ", ", c.arg(int64(at.Ref.Seq)), ")")
+	}
+	c.add(" ORDER BY class, run_due, namespace, name, seq LIMIT ", c.arg(q.Limit))
+}
+
+const liveSQL = `
+SELECT namespace, name, seq FROM carillon_jobs
+WHERE live AND partition = $1 AND uid = $2 AND run_scheduled = $3 AND run_cause = $4 AND run_seq = $5 LIMIT 1`
+
+// Live finds the record whose unfinished run has the id.
+func (s *shard) Live(ctx context.Context, id identity.Run) (ref store.Ref, ok bool, err error) {
+	if int(id.Partition) != s.partition {
+		return ref, false, ctx.Err()
+	}
+	found, err := query(ctx, s.s, func(rows pgx.Rows) (ref store.Ref, err error) {
+		var seq int64
+		err = rows.Scan(&ref.Namespace, &ref.Name, &seq)
+		ref.Seq = uint64(seq)
+		return ref, err
+	}, liveSQL, s.partition, uuid(id.UID), id.Scheduled, int16(id.Cause), int64(id.Seq))
+	if err != nil || len(found) == 0 {
+		return ref, false, err
+	}
+	if len(found) > 1 {
+		return ref, false, errors.New("store: PostgreSQL gave more rows than asked for")
+	}
+	return found[0], true, nil
+}

@@ -1,0 +1,85 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
+)
+
+// scanRun reads a record. Its cursor is a run of nothing but what the indexes compare.
+func scanRun(rows pgx.Rows) (store.RunRecord, error) {
+	var record []byte
+	if err := rows.Scan(&record); err != nil {
+		return store.RunRecord{}, err
+	}
+	r, err := codec.DecodeRun(record)
+	if err != nil {
+		return r, err
+	}
+	position := store.RunRecord{Key: r.Key, ID: r.ID, Finished: r.Finished}
+	r.Cursor = codec.AppendRun([]byte{}, &position)
+	return r, nil
+}
+
+// Runs returns finished runs, newest first.
+func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, error) {
+	if q.ID != nil && int(q.ID.Partition) != s.partition || q.ID == nil && (q.Limit <= 0 || !isText(q.Namespace)) {
+		return nil, ctx.Err()
+	}
+	var after *store.RunRecord
+	if q.After != nil {
+		r, err := codec.DecodeRun(q.After)
+		if err != nil {
+			return nil, err
+		}
+		after = &r
+	}
+	var c conditions
+	c.add("SELECT record FROM carillon_runs WHERE partition = ", c.arg(s.partition))
+	switch {
+	case q.ID != nil:
+		c.add(" AND uid = ", c.arg(uuid(q.ID.UID)), " AND scheduled = ", c.arg(q.ID.Scheduled),
+			" AND cause = ", c.arg(int16(q.ID.Cause)),
+			" AND seq = ", c.arg(int64(q.ID.Seq)))
+	case q.Job != nil:
+		c.jobRuns(q, after)
+	default:
+		c.deadRuns(q, after)
+	}
+	return query(ctx, s.s, scanRun, string(c.sql), c.args...)
+}
+
+// jobRuns are the runs of a job, the newest scheduled time first.
+func (c *conditions) jobRuns(q store.RunQuery, after *store.RunRecord) {
+	c.add(" AND namespace = ", c.arg(q.Job.Namespace), " AND name = ", c.arg(q.Job.Name))
+	if after != nil {
+		at := c.arg(after.ID.Scheduled)
+		c.add(" AND scheduled <= ", at, " AND (scheduled < ", at, " OR (uid, cause, seq) > (", c.arg(uuid(after.ID.UID)), ", ",
+			c.arg(int16(after.ID.Cause)), ", ", c.arg(int64(after.ID.Seq)), "))")
+	}
+	c.status(q.Status)
+	c.add(" ORDER BY scheduled DESC, uid, cause, seq LIMIT ", c.arg(q.Limit))
+}
+
+// deadRuns are the dead runs of a namespace, the newest finished first.
+func (c *conditions) deadRuns(q store.RunQuery, after *store.RunRecord) {
+	c.add(" AND status = 6 AND namespace = ", c.arg(q.Namespace))
+	if after != nil {
+		at := c.arg(after.Finished)
+		c.add(" AND finished <= ", at, " AND (finished < ", at, " OR (uid, scheduled, cause, seq) > (",
+			c.arg(uuid(after.ID.UID)), ", ",
+			c.arg(after.ID.Scheduled), ", ", c.arg(int16(after.ID.Cause)), ", ", c.arg(int64(after.ID.Seq)), "))")
+	}
+	c.status(q.Status)
+	c.add(" ORDER BY finished DESC, uid, scheduled, cause, seq LIMIT ", c.arg(q.Limit))
+}
+
+func (c *conditions) status(s *carillon.RunStatus) {
+	if s != nil {
+		c.add(" AND status = ", c.arg(int16(*s)))
+	}
+}

@@ -1,0 +1,164 @@
+package redis_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/redis"
+)
+
+// A user who may do what docs/stores.md asks for, on keys of the store's prefix and no others, is enough.
+func TestAUserWithFewRights(t *testing.T) {
+	r := realserver.StartRedis(t)
+	o := fresh(r)
+	o.Username, o.Password = "carillon", "a secret"
+	if _, err := redis.Open(t.Context(), o); err == nil || strings.Contains(err.Error(), o.Password) {
+		t.Errorf("open without an account: %v", err)
+	}
+	r.Do(t, "ACL", "SETUSER", o.Username, "on", ">"+o.Password, "~{"+o.Prefix+"}:*", "~{"+o.Prefix+":*",
+		"+@connection", "+@scripting", "+@hash", "+@sortedset", "+exists", "+info", "+time", "+cluster|slots")
+	s := open(t, o)
+	sh, held := own(t, s, 3)
+	want(t, "put", sh, batch("a"), store.Applied)
+	wantNames(t, sh, "a")
+	l := s.Leaser()
+	if err := l.Join(t.Context(), store.Member{ID: "n"}, lease); err != nil {
+		t.Error(err)
+	}
+	if m, err := l.Members(t.Context()); err != nil || len(m) != 1 {
+		t.Errorf("members %v, %v", m, err)
+	}
+	if _, err := l.Now(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := l.Release(t.Context(), "node", []store.Holding{held}); err != nil {
+		t.Error(err)
+	}
+	o.Addresses, o.Sentinel = []string{realserver.StartSentinel(t, "main", r).Address()}, "main"
+	if _, err := redis.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "'role'") {
+		t.Errorf("open by a sentinel without the right to ROLE: %v", err)
+	}
+	r.Do(t, "ACL", "SETUSER", o.Username, "+role")
+	wantNames(t, shardOf(t, open(t, o), 3, held.Term), "a")
+}
+
+// Connections are made by TLS if that is asked for, and to a server of a trusted certificate only.
+func TestTLS(t *testing.T) {
+	certificate, key, roots := authority(t)
+	port := realserver.Port(t)
+	realserver.StartRedis(t, fmt.Sprint("tls-port=", port), "tls-cert-file="+certificate, "tls-key-file="+key,
+		"tls-ca-cert-file="+certificate, "tls-auth-clients=no")
+	o := fresh()
+	o.Addresses = []string{net.JoinHostPort("127.0.0.1", fmt.Sprint(port))}
+	o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	if _, err := redis.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("open with a certificate that nobody knows: %v", err)
+	}
+	o.TLS.RootCAs = roots
+	sh, _ := own(t, open(t, o), 3)
+	want(t, "put", sh, batch("a"), store.Applied)
+	wantNames(t, sh, "a")
+}
+
+// The files that a URL names are used: a server of a private authority that wants a certificate of its
+// clients.
+func TestTLSOfAURL(t *testing.T) {
+	certificate, key, _ := authority(t)
+	port := realserver.Port(t)
+	realserver.StartRedis(t, fmt.Sprint("tls-port=", port), "tls-cert-file="+certificate, "tls-key-file="+key,
+		"tls-ca-cert-file="+certificate, "tls-auth-clients=yes")
+	at := fmt.Sprintf("rediss://127.0.0.1:%d?prefix=%s", port, fresh().Prefix)
+	through := func(query string) (*redis.Store, error) {
+		o, err := redis.ParseURL(at + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return redis.Open(t.Context(), o)
+	}
+	for query, what := range map[string]string{
+		"": "a private authority", "&sslrootcert=" + certificate: "a server that wants a certificate",
+		"&sslcert=" + certificate + "&sslkey=" + key: "a private authority, with a certificate",
+	} {
+		if s, err := through(query); err == nil {
+			t.Errorf("%s: it opens", what)
+			_ = s.Close()
+		}
+	}
+	s, err := through("&sslrootcert=" + certificate + "&sslcert=" + certificate + "&sslkey=" + key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	sh, _ := own(t, s, 3)
+	want(t, "put", sh, batch("a"), store.Applied)
+}
+
+// Files that cannot be used are an error that names the parameter, before anything is connected to.
+func TestTLSFilesRefused(t *testing.T) {
+	certificate, key, _ := authority(t)
+	_, other, _ := authority(t)
+	for query, want := range map[string]string{
+		"rediss://h?sslrootcert=/nowhere":                               "sslrootcert of the URL of Redis: open /nowhere",
+		"rediss://h?sslrootcert=" + key:                                 "sslrootcert of the URL of Redis: there is no certificate",
+		"rediss://h?sslcert=" + certificate:                             "belong together",
+		"rediss://h?sslkey=" + key:                                      "belong together",
+		"rediss://h?sslcert=/nowhere&sslkey=" + key:                     "sslcert and sslkey of the URL of Redis: open /nowhere",
+		"rediss://h?sslcert=" + certificate + "&sslkey=" + other:        "sslcert and sslkey of the URL of Redis",
+		"redis://h?sslrootcert=" + certificate:                          "begins with rediss://",
+		"redis://h?sslcert=" + certificate + "&sslkey=" + key:           "begins with rediss://",
+		"rediss://u:secret@h?sslcert=" + certificate + "&sslkey=/secre": "open /secre",
+	} {
+		if _, err := redis.ParseURL(query); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret@") {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+}
+
+// authority is a certificate of 127.0.0.1 that has signed itself, in files.
+func authority(t *testing.T) (certificate, key string, roots *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:        true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots = x509.NewCertPool()
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots.AddCert(parsed)
+	write := func(name, kind string, b []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	return write("certificate.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", secret), roots
+}

@@ -1,0 +1,127 @@
+package redis
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/redis/rueidis"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+var _ store.Counter = (*Store)(nil)
+
+// Count implements [store.Counter]. An index is a sorted set, which counts a stretch of it without reading
+// it: it takes a few commands for each partition and for each queue and namespace in it.
+func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, error) {
+	out := make([]store.Counts, len(partitions))
+	for i, number := range partitions {
+		of, err := s.Shard(number, store.Term{})
+		if err != nil {
+			return nil, err
+		}
+		part := of.(*shard)
+		out[i] = store.NewCounts()
+		if err := part.countStaged(ctx, &out[i]); err != nil {
+			return nil, err
+		}
+		err = part.eachText(ctx, keyDead, func(namespace string, n int) error {
+			out[i].Dead[namespace] += n
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// countStaged counts what is staged. The members of a queue are in order of priority first, so each priority
+// has an oldest one.
+func (s *shard) countStaged(ctx context.Context, out *store.Counts) error {
+	return s.eachText(ctx, keyStaged, func(queue string, n int) error {
+		for priority := range byte(priorities) {
+			prefix := append(appendText(nil, queue), priority)
+			first, ok, err := s.first(ctx, keyStaged, "["+string(prefix), after(append([]byte(nil), prefix...)))
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			due, ok := cutTime(first[len(prefix):])
+			if !ok {
+				return fmt.Errorf("%w: a staged entry of %d bytes", store.ErrDamaged, len(first))
+			}
+			out.AddStaged(queue, n, due)
+			n = 0 // counted
+		}
+		return nil
+	})
+}
+
+// eachText calls f with each text that members of an index begin with, and how many begin with it.
+func (s *shard) eachText(ctx context.Context, index int, f func(text string, n int) error) error {
+	for from := "-"; ; {
+		first, ok, err := s.first(ctx, index, from, "+")
+		if err != nil || !ok {
+			return err
+		}
+		text, _, ok := cutText(first)
+		if !ok {
+			return fmt.Errorf("%w: an index entry of %d bytes", store.ErrDamaged, len(first))
+		}
+		prefix := appendText(nil, text)
+		begin := "[" + string(prefix)
+		end := after(prefix)
+		n, err := s.countRange(ctx, index, begin, end)
+		if err != nil {
+			return err
+		}
+		if n > 0 { // it may have gone meanwhile
+			if err := f(text, n); err != nil {
+				return err
+			}
+		}
+		from = "[" + end[1:]
+	}
+}
+
+// first is the first member of a stretch of an index; ok is false if there is none.
+func (s *shard) first(ctx context.Context, index int, from, to string) (member string, ok bool, err error) {
+	err = s.s.ask(ctx, func(ctx context.Context) error {
+		c := s.s.client.B().Zrange().Key(s.keys[index]).Min(from).Max(to).Bylex().Limit(0, 1).Build()
+		found, err := s.s.client.Do(ctx, c).AsStrSlice()
+		if rueidis.IsRedisNil(err) {
+			err = nil
+		}
+		if ok = len(found) > 0; ok {
+			member = found[0]
+		}
+		return err
+	})
+	return member, ok, err
+}
+
+// countRange counts the members of a stretch of an index.
+func (s *shard) countRange(ctx context.Context, index int, from, to string) (n int, err error) {
+	err = s.s.ask(ctx, func(ctx context.Context) error {
+		c := s.s.client.B().Zlexcount().Key(s.keys[index]).Min(from).Max(to).Build()
+		got, err := s.s.client.Do(ctx, c).AsInt64()
+		n = int(got)
+		return err
+	})
+	return n, err
+}
+
+// priorities is how many priorities there are.
+const priorities = 4
+
+// cutTime reads what appendTime wrote.
+func cutTime(s string) (t int64, ok bool) {
+	if len(s) < 8 {
+		return 0, false
+	}
+	return int64(binary.BigEndian.Uint64([]byte(s[:8])) ^ 1<<63), true
+}

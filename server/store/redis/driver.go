@@ -1,0 +1,37 @@
+package redis
+
+import (
+	"context"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+func init() {
+	store.Register(store.Driver{
+		Schemes: []string{"redis", "rediss"}, Form: `"redis://…" (Redis, or a Redis Cluster)`, Shared: true,
+		Check: checkURL, Open: openURL,
+		Redact: func(url string) string { return store.RedactURL(url, true) }, // no parameter is a secret
+	})
+}
+
+func checkURL(url string) error {
+	_, err := ParseURL(url)
+	return err
+}
+
+func openURL(ctx context.Context, url string, o store.Options) (store.Store, error) {
+	opt, err := ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	opt.Partitions = o.Partitions
+	opt.Events = Events{
+		Failed: o.Events.Failed, Recovered: o.Events.Recovered,
+		Warn: func(reason string) { o.Log.Warn("the store may lose what was acknowledged", "reason", reason) },
+	}
+	s, err := Open(ctx, opt)
+	if err != nil {
+		return nil, err // not s, which would be a nil *Store in an interface
+	}
+	return s, nil
+}

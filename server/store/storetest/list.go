@@ -1,0 +1,243 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+var listCases = []Case{
+	{Name: "list/in order of name", check: listOrder},
+	{Name: "list/never pending runs", check: listNoPending},
+	{Name: "list/one namespace", check: listOneNamespace},
+	{Name: "list/all namespaces", check: listAllNamespaces},
+	{Name: "list/by prefix", check: listPrefix},
+	{Name: "list/by what nothing can be called", check: listOddQueries},
+	{Name: "list/by label", check: listLabel},
+	{Name: "list/by phase", check: listPhase},
+	{Name: "list/all filters at once", check: listFilters},
+	{Name: "list/pages give every job once", check: listPages},
+	{Name: "list/pages stand writes between them", check: listUnderWrites},
+	{Name: "list/returns specs of any length", check: listSpecs},
+}
+
+// inNamespace lists all jobs of ns.
+func inNamespace(change func(q *store.ListQuery)) store.ListQuery {
+	q := store.ListQuery{Namespace: ns, Limit: plenty}
+	if change != nil {
+		change(&q)
+	}
+	return q
+}
+
+func (s shard) putJobs(names ...string) {
+	s.Helper()
+	var records []store.Record
+	for _, name := range names {
+		records = append(records, job(name))
+	}
+	s.putShuffled(records)
+}
+
+func listOrder(e *env) {
+	s := e.own(3)
+	s.putJobs(oddNames...)
+	var want []store.Record
+	for _, name := range oddNames {
+		want = append(want, job(name))
+	}
+	s.wantRecords("List", s.list(inNamespace(nil)), want...)
+}
+
+func listNoPending(e *env) {
+	s := e.own(3)
+	s.put(job("a"), pending("a", 1), pending("a", 2), pending("orphan", 1), job("b"))
+	s.wantNames("List", s.list(inNamespace(nil)), "a", "b")
+	s.wantNames("a page", s.list(inNamespace(func(q *store.ListQuery) { q.Limit = 2 })), "a", "b")
+	s.wantNames("List after a", s.list(inNamespace(func(q *store.ListQuery) { q.After = "a" })), "b")
+	s.wantNames("List by prefix", s.list(inNamespace(func(q *store.ListQuery) { q.Prefix = "orphan" })))
+}
+
+// namespaced is a job of another namespace than ns.
+func namespaced(namespace, name string) store.Record {
+	return record(store.Ref{Key: carillon.Key{Namespace: namespace, Name: name}})
+}
+
+func listOneNamespace(e *env) {
+	s := e.own(3)
+	s.put(job("b"), namespaced("tenant", "a"), namespaced("tenant-", "a"), namespaced("tenant-a-b", "a"),
+		namespaced("tenant-aa", "a"),
+		namespaced("tenant-a0", "c"), namespaced("tenant-b", "a"))
+	s.wantNames("List", s.list(inNamespace(nil)), "b")
+	s.wantNames("List after b", s.list(inNamespace(func(q *store.ListQuery) { q.After = "b" })))
+	s.wantNames("List by a prefix that others have", s.list(inNamespace(func(q *store.ListQuery) { q.Prefix = "a" })))
+}
+
+func listAllNamespaces(e *env) {
+	s := e.own(3)
+	all := []store.Record{namespaced("a", "x"), namespaced("a", "y"), namespaced("a-b", "a"),
+		namespaced("a-b", "x"), namespaced("a0", "a"),
+		namespaced("aa", "x/1"), namespaced("b", "a")}
+	s.putShuffled(append(all, record(store.Ref{Key: carillon.Key{Namespace: "a", Name: "x"}, Seq: 1})))
+	s.wantRecords("List", s.list(store.ListQuery{Limit: plenty}), all...)
+	s.wantRecords("List by prefix", s.list(store.ListQuery{Prefix: "x", Limit: plenty}), all[0], all[3], all[5])
+	s.wantRecords("List after the first x", s.list(store.ListQuery{Prefix: "x", After: "a\x00x", Limit: plenty}), all[3], all[5])
+	s.wantRecords("List after what is not there", s.list(store.ListQuery{After: "a-b\x00b", Limit: plenty}), all[3:]...)
+	for i := range all {
+		all[i].Exists = true
+	}
+	checkPages(e, all, canonRecord, func(after *store.Record, limit int) []store.Record {
+		q := store.ListQuery{Limit: limit}
+		if after != nil {
+			q.After = after.Namespace + "\x00" + after.Name
+		}
+		return s.list(q)
+	})
+}
+
+func listPrefix(e *env) {
+	s := e.own(3)
+	s.putJobs(oddNames...)
+	for _, prefix := range append([]string{"", "a/", "a/b/", "zzz", "none", "\xf0\x9f"}, oddNames...) {
+		var want []string
+		for _, name := range oddNames {
+			if len(name) >= len(prefix) && name[:len(prefix)] == prefix {
+				want = append(want, name)
+			}
+		}
+		got := s.list(inNamespace(func(q *store.ListQuery) { q.Prefix = prefix }))
+		s.wantNames(fmt.Sprintf("prefix %q", prefix), got, want...)
+		if len(want) > 1 {
+			got = s.list(inNamespace(func(q *store.ListQuery) { q.Prefix, q.After = prefix, want[0] }))
+			s.wantNames(fmt.Sprintf("prefix %q after %q", prefix, want[0]), got, want[1:]...)
+		}
+	}
+	got := s.list(inNamespace(func(q *store.ListQuery) { q.Prefix, q.After = "a/", "a" }))
+	s.wantNames("after what is before the prefix", got, "a/b", "a/b/c", "a/b0")
+	got = s.list(inNamespace(func(q *store.ListQuery) { q.Prefix, q.After = "a/", "b" }))
+	s.wantNames("after what is behind the prefix", got)
+}
+
+// listOddQueries has callers ask for what no name, namespace or label is: it is not there, and that is no
+// error.
+func listOddQueries(e *env) {
+	s := e.own(3)
+	s.putJobs("a", "b", "é")
+	for _, odd := range []string{"a\x00", "\x00", "\xff", "a\xff", "\xc3\xff"} {
+		var after []string
+		for _, name := range []string{"a", "b", "é"} {
+			if name > odd {
+				after = append(after, name)
+			}
+		}
+		s.wantNames(fmt.Sprintf("after %q", odd), s.list(inNamespace(func(q *store.ListQuery) { q.After = odd })), after...)
+		s.wantNames(fmt.Sprintf("after %q of all", odd),
+			s.list(store.ListQuery{After: ns + "\x00" + odd, Limit: plenty}), after...)
+		s.wantNames(fmt.Sprintf("prefix %q", odd), s.list(inNamespace(func(q *store.ListQuery) { q.Prefix = odd })))
+		s.wantNames(fmt.Sprintf("namespace %q", odd), s.list(store.ListQuery{Namespace: odd, Limit: plenty}))
+		for _, label := range []string{odd, odd + "=a", "a=" + odd} {
+			s.wantNames(fmt.Sprintf("label %q", label), s.list(inNamespace(func(q *store.ListQuery) { q.Label = label })))
+		}
+		dead, err := s.Runs(e.Context(), store.RunQuery{Namespace: odd, Limit: plenty})
+		if err != nil || len(dead) != 0 {
+			e.Errorf("dead runs of %q: %v, %v", odd, dead, err)
+		}
+	}
+}
+
+func listLabel(e *env) {
+	s := e.own(3)
+	with := func(labels ...string) change { return spec(specOf("env=prod", labels...)) } // the note is no label
+	labelled := func(label string) []store.Record {
+		return s.list(inNamespace(func(q *store.ListQuery) { q.Label = label }))
+	}
+	s.put(job("both", with("env=prod", "team=a")), job("prod", with("env=prod")), job("none", with()),
+		job("test", with("env=test")),
+		job("empty", with("env=")), job("longer", with("envoy=prod", "xenv=prod")))
+	s.wantNames("env", labelled("env"), "both", "empty", "prod", "test")
+	s.wantNames("env=prod", labelled("env=prod"), "both", "prod")
+	s.wantNames("env=", labelled("env="), "empty")
+	s.wantNames("env=pro", labelled("env=pro"))
+	s.wantNames("team=a", labelled("team=a"), "both")
+	s.wantNames("prod", labelled("prod"))
+	s.put(job("prod", stateOnly, due(base)), job("test", with("env=prod")), job("both", with()))
+	s.wantNames("env=prod after rewrites", labelled("env=prod"), "prod", "test")
+	s.delete(jobRef("prod"))
+	s.wantNames("env=prod after a delete", labelled("env=prod"), "test")
+}
+
+func listPhase(e *env) {
+	s := e.own(3)
+	for p := carillon.PhaseScheduled; p <= carillon.PhasePaused; p++ {
+		s.put(job(fmt.Sprint("phase-", p), phase(p)), job(fmt.Sprint("was-", p), phase(p)))
+	}
+	for p := carillon.PhaseScheduled; p <= carillon.PhasePaused; p++ {
+		s.put(job(fmt.Sprint("was-", p), phase((p+1)%(carillon.PhasePaused+1)), stateOnly))
+	}
+	for p := carillon.PhaseScheduled; p <= carillon.PhasePaused; p++ {
+		before := (p + carillon.PhasePaused) % (carillon.PhasePaused + 1)
+		got := s.list(inNamespace(func(q *store.ListQuery) { q.Phase = &p }))
+		s.wantNames(fmt.Sprint("phase ", p), got, fmt.Sprint("phase-", p), fmt.Sprint("was-", before))
+	}
+}
+
+func listFilters(e *env) {
+	s := e.own(3)
+	yes := specOf("", "env=prod")
+	s.put(job("x/1", spec(yes), phase(carillon.PhaseRunning)), job("x/2", spec(yes)), job("x/3", phase(carillon.PhaseRunning)),
+		job("x/4", spec(yes), phase(carillon.PhaseRunning)), job("y/1", spec(yes), phase(carillon.PhaseRunning)),
+		job("x/5", spec(yes), phase(carillon.PhaseRunning)))
+	q := inNamespace(func(q *store.ListQuery) {
+		q.Prefix, q.Label, q.Phase, q.Limit = "x/", "env=prod", new(carillon.PhaseRunning), 2
+	})
+	s.wantNames("first page", s.list(q), "x/1", "x/4")
+	q.After = "x/4"
+	s.wantNames("second page", s.list(q), "x/5")
+	q.After = "x/5"
+	s.wantNames("third page", s.list(q))
+}
+
+func listPages(e *env) {
+	s := e.own(3)
+	s.putJobs(oddNames...)
+	for i, name := range oddNames {
+		s.put(pending(name, uint64(i+1)))
+	}
+	var all []store.Record
+	for _, name := range oddNames {
+		all = append(all, stored(job(name)))
+	}
+	checkPages(e, all, canonRecord, func(after *store.Record, limit int) []store.Record {
+		return s.list(inNamespace(func(q *store.ListQuery) {
+			q.Limit = limit
+			if after != nil {
+				q.After = after.Name
+			}
+		}))
+	})
+}
+
+func listUnderWrites(e *env) {
+	s := e.own(3)
+	s.putJobs("a", "b", "c", "d", "e")
+	page := s.list(inNamespace(func(q *store.ListQuery) { q.Limit = 2 }))
+	s.wantNames("first page", page, "a", "b")
+	s.apply(store.Batch{Deletes: []store.Ref{jobRef("b"), jobRef("d")},
+		Puts: []store.Record{job("aa"), job("bb"), job("c", due(1))}})
+	page = s.list(inNamespace(func(q *store.ListQuery) { q.Limit, q.After = 2, "b" }))
+	s.wantNames("second page", page, "bb", "c")
+	page = s.list(inNamespace(func(q *store.ListQuery) { q.Limit, q.After = 2, "c" }))
+	s.wantNames("third page", page, "e")
+}
+
+func listSpecs(e *env) {
+	s := e.own(3)
+	var want []store.Record
+	for i, size := range []int{10, 1000, 2000, 70_000} {
+		want = append(want, job(fmt.Sprint("job-", i), full, spec(slices.Repeat([]byte{byte(i)}, size))))
+	}
+	s.put(want...)
+	s.wantRecords("List", s.list(inNamespace(nil)), want...)
+}
