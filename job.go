@@ -9,7 +9,7 @@ import (
 // DefaultNamespace is the namespace of jobs that name none.
 const DefaultNamespace = "default"
 
-// Key names a job: unique in its namespace.
+// Key names a job: the name is unique in its namespace.
 type Key struct {
 	Namespace string
 	Name      string

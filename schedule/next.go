@@ -5,6 +5,8 @@ import "time"
 // Next is the first fire time strictly after `after`, in UTC; ok is false when there is none before the year
 // 10000. anchor is the first due time, from which anchored schedules count: they fire at anchor + k·period, k
 // ≥ 0, so at anchor itself as well. Other schedules ignore it. Next reads no clock and allocates nothing.
+//
+// The rule of a cron follows; those of @every and ISO 8601 repeats are in every.go and calendar.go.
 func (s *Schedule) Next(after, anchor time.Time) (t time.Time, ok bool) {
 	return s.rule.next(after, anchor)
 }

@@ -11,6 +11,11 @@ import (
 // queue does the arithmetic of one queue: which consumers offer credits, and which partitions have slots or
 // wait. The hub's lock guards it.
 //
+// A credit is a consumer's promise that it has room for one more attempt. The consumer decides how many there
+// are: a worker by its Concurrency (worker/inflight.go), an HTTP target by the limit of its host
+// (httptarget/host.go). Of a worker that several nodes serve, internal/multisession/creditpool.go decides
+// which node has the credits. Which partition uses a node's credits is decided here.
+//
 // A partition must not begin an attempt that no consumer has room for: it would be durable, its lease would
 // run, and it would have to be taken back. So a partition first takes slots, each backed by a credit:
 //

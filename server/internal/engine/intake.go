@@ -120,7 +120,8 @@ func (t *intake) takeLosses(losses []loss, now int64) (seq uint64) {
 // keep keeps a report for the next round, or for the next term. Its consumer gets no answer until then.
 func (t *intake) keep(r *report) { t.box.putBack(&mail{reports: []report{*r}}) }
 
-// takeReport takes a report, and answers it once the verdict is durable.
+// takeReport takes a report, and answers it once the verdict is durable: m.After is the number of the batch
+// that holds what the report changed, m.Newest that of the newest change.
 func (t *intake) takeReport(r *report, now int64, results *resultSet) {
 	verdict, err := t.judge(r, now)
 	switch {

@@ -39,7 +39,8 @@ import (
 // group put that cannot be completed (giveUp in groupput.go). What memory holds may then be ahead of the
 // store, so it is thrown away, and every caller who waits is answered (lose in term.go). A term that the store
 // may still believe in is kept in unreleased: a new claim here replaces it, and it is released when this node is
-// not to own the partition any more.
+// not to own the partition any more. Attempts that consumers of this node still run go on (orphans.go): what
+// they report goes to the next owner (relay.go).
 type ownership struct {
 	current atomic.Int32 // an ownershipState
 	wanted  atomic.Bool  // this node is to own the partition

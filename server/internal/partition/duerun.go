@@ -12,7 +12,7 @@ import (
 //	start           it waits in the queue of its target (due.go, ready.go)
 //	Deliver         the engine has a slot for its queue: the run takes a permit, and an attempt goes out
 //	Report          the consumer says how the attempt ended
-//	fail            the run waits for its next attempt, or is exhausted
+//	fail            the run waits for its next attempt, or is exhausted (retry.go)
 //	finish          the run is over: it goes to the history, and its job waits for its next time
 //
 // What ends a run by the clock is in overdue.go.
@@ -180,27 +180,6 @@ func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
 	}
 	m.out.await(m.out.seq)
 	return Accepted
-}
-
-// fail ends the attempt in force. The run waits for its next attempt, or is exhausted.
-func (rs *runs) fail(e *entry, now int64, f failure) {
-	rs.attempts.end(e, f.report != nil)
-	r := &e.state.Run
-	r.Errors = appendError(r.Errors, carillon.AttemptError{Attempt: r.Attempt, At: toTime(now), Message: f.message})
-	e.count(carillon.Counters{Failed: 1})
-	j := e.job()
-	policy := j.FailurePolicy.Resolve(j.Recurring())
-	due, again := rs.nextAttempt(e, policy, now, f)
-	if o := e.owner(); again && o != nil && o.expired(due) {
-		again = false
-	}
-	if !again {
-		rs.finish(e, now, ending{status: exhausted(policy), report: f.report})
-		return
-	}
-	r.Due = due
-	rs.due.touch(e)
-	rs.agenda.rearm(e)
 }
 
 // finish ends the run: it goes to the history, and its job waits for its next time.

@@ -132,8 +132,8 @@ func (p timetable) withinLimit(from, newest int64) int64 {
 	return t.UnixNano()
 }
 
-// choose returns the due time that e is to run now, and records those that it skips; see the table above. It
-// returns 0 if none runs, and then Next has moved on.
+// choose returns the due time that e is to run now, and records those that it skips; see the top of the
+// file. It returns 0 if none runs, and then Next has moved on.
 func (rs *runs) choose(e *entry, now int64) int64 {
 	c := rs.contents.timetableOf(e).choose(now)
 	rs.skipTimes(e, c.skip, now)

@@ -19,6 +19,27 @@ type failure struct {
 	report    *Report       // nil if nobody reported it
 }
 
+// fail ends the attempt in force. The run waits for its next attempt, or is exhausted.
+func (rs *runs) fail(e *entry, now int64, f failure) {
+	rs.attempts.end(e, f.report != nil)
+	r := &e.state.Run
+	r.Errors = appendError(r.Errors, carillon.AttemptError{Attempt: r.Attempt, At: toTime(now), Message: f.message})
+	e.count(carillon.Counters{Failed: 1})
+	j := e.job()
+	policy := j.FailurePolicy.Resolve(j.Recurring())
+	due, again := rs.nextAttempt(e, policy, now, f)
+	if o := e.owner(); again && o != nil && o.expired(due) {
+		again = false
+	}
+	if !again {
+		rs.finish(e, now, ending{status: exhausted(policy), report: f.report})
+		return
+	}
+	r.Due = due
+	rs.due.touch(e)
+	rs.agenda.rearm(e)
+}
+
 // exhausted returns the status of a run that has no attempts left.
 func exhausted(p carillon.FailurePolicy) carillon.RunStatus {
 	if p.OnExhausted == carillon.ExhaustedDead {

@@ -19,7 +19,15 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// Node is a running scheduler in this process, without listeners.
+// Node is a running scheduler in this process, without listeners. Start puts its parts together:
+//
+//	store    keeps the jobs; its URL says which kind it is
+//	engine   owns partitions and fires their jobs
+//	hub      brings attempts to consumers: workers that connect, and HTTP targets
+//	member   the node's place among the nodes of a cluster (cluster.go)
+//	calls    where a call goes: to the engine, or by the member's router to the partition's owner
+//
+// [Server] (server.go) adds the listeners: gRPC, REST, Dapr's sidecars, other nodes, metrics.
 type Node struct {
 	config   Config
 	store    store.Store
