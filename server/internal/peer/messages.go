@@ -33,11 +33,11 @@ func (c *Calls) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
 	case engine.RedriveDead:
 		return c.redriveIn(ctx, p, m)
 	case engine.RelayReports:
-		return c.hear(ctx, p, m)
+		return c.relay(ctx, p, m)
 	case engine.RequestPermits:
-		return c.askTokens(ctx, p, m)
+		return c.requestPermits(ctx, p, m)
 	case engine.DeliverPermits:
-		return struct{}{}, c.giveTokens(ctx, p, m)
+		return struct{}{}, c.deliverPermits(ctx, p, m)
 	case engine.PutJob:
 		return c.putJob(ctx, m)
 	case engine.PutJobs:
@@ -191,7 +191,7 @@ func (s *Server) RedriveIn(ctx context.Context, m *peerv1.RedriveInRequest) (*pe
 	})
 }
 
-func (c *Calls) hear(ctx context.Context, p int, m engine.RelayReports) (engine.RelayResult, error) {
+func (c *Calls) relay(ctx context.Context, p int, m engine.RelayReports) (engine.RelayResult, error) {
 	req := reportsToProto(m)
 	req.NotAfter, req.Partition = c.notAfter(ctx), int32(p)
 	reply, err := c.service.Hear(ctx, req)
@@ -207,7 +207,7 @@ func (s *Server) Hear(ctx context.Context, m *peerv1.HearRequest) (*peerv1.HearR
 	})
 }
 
-func (c *Calls) askTokens(ctx context.Context, p int, m engine.RequestPermits) ([]permit.Grant, error) {
+func (c *Calls) requestPermits(ctx context.Context, p int, m engine.RequestPermits) ([]permit.Grant, error) {
 	req := &peerv1.AskTokensRequest{NotAfter: c.notAfter(ctx), Partition: int32(p), From: int32(m.From.Partition),
 		Term: termToProto(m.From.Term)}
 	for _, r := range m.Requests {
@@ -232,7 +232,7 @@ func (s *Server) AskTokens(ctx context.Context, m *peerv1.AskTokensRequest) (*pe
 	})
 }
 
-func (c *Calls) giveTokens(ctx context.Context, p int, m engine.DeliverPermits) error {
+func (c *Calls) deliverPermits(ctx context.Context, p int, m engine.DeliverPermits) error {
 	_, err := c.service.GiveTokens(ctx, &peerv1.GiveTokensRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
 		Grants: grantsToProto(m.Grants)})
 	return err
