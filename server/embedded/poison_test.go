@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/embedded"
+	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/worker"
 )
 
@@ -172,14 +172,14 @@ func putPoison(ctx context.Context, s *embedded.Scheduler) error {
 	job := carillon.Job{Name: "poison", Target: carillon.WorkerQueue("poison"), Lease: time.Second,
 		FailurePolicy: carillon.Constant(10 * time.Millisecond).WithMaxRetries(poisonAttempts - 1)}
 	jobs, began := []carillon.Job{job}, time.Now()
-	home := identity.PartitionOf(carillon.Key{Namespace: "default", Name: "poison"}, poisonPartitions)
+	home := store.PartitionOf(carillon.Key{Namespace: "default", Name: "poison"}, poisonPartitions)
 	for i, same, elsewhere := 0, 0, 0; same < poisonOthers || elsewhere < poisonElsewhere; i++ {
 		// An attempt that ends with the process counts, whoever ended it: those who are in flight with the
 		// poison each time need more.
 		j := carillon.Job{Name: fmt.Sprint("same/", i), Target: carillon.WorkerQueue("others"),
 			Lease:         time.Second,
 			FailurePolicy: carillon.Constant(10 * time.Millisecond)}
-		switch in := identity.PartitionOf(carillon.Key{Namespace: "default", Name: j.Name},
+		switch in := store.PartitionOf(carillon.Key{Namespace: "default", Name: j.Name},
 			poisonPartitions); {
 		case in == home && same < poisonOthers:
 			same++
@@ -187,7 +187,7 @@ func putPoison(ctx context.Context, s *embedded.Scheduler) error {
 		case in != home && elsewhere < poisonElsewhere:
 			elsewhere++
 			j.Name = fmt.Sprint("elsewhere/", i)
-			if identity.PartitionOf(carillon.Key{Namespace: "default", Name: j.Name},
+			if store.PartitionOf(carillon.Key{Namespace: "default", Name: j.Name},
 				poisonPartitions) == home {
 				elsewhere--
 				continue

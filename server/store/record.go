@@ -1,12 +1,6 @@
 package store
 
-import (
-	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
-)
-
-// RunID is what a run's id says. Equal values are one run.
-type RunID = identity.Run
+import "github.com/carillonhq/carillon"
 
 // Record is a job or a pending run: its definition (Spec) and its progress (State). The spec is written once;
 // the small state is what each step rewrites.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
@@ -145,7 +144,7 @@ func (n *node) ownJob() string {
 	}
 	for i := 0; ; i++ {
 		k := carillon.Key{Namespace: carillon.DefaultNamespace, Name: fmt.Sprint("job/", i)}
-		if held[identity.PartitionOf(k, parts)] {
+		if held[store.PartitionOf(k, parts)] {
 			return k.Name
 		}
 	}

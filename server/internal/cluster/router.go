@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -190,13 +189,13 @@ func (r *Router) ofJob(k carillon.Key) int {
 	if k.Namespace == "" {
 		k.Namespace = carillon.DefaultNamespace
 	}
-	return identity.PartitionOf(k, r.n.parts)
+	return store.PartitionOf(k, r.n.parts)
 }
 
 // ofID returns the partition in the id of a run or a backfill; -1 if the id is not of this store. In that
 // case the local engine can say so as well as any other.
 func (r *Router) ofID(id string) int {
-	rid, err := identity.ParseRun(id)
+	rid, err := store.ParseRunID(id)
 	if err != nil || int(rid.Partition) >= r.n.parts {
 		return -1
 	}

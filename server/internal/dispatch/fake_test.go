@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // fakeSink is a sink that remembers what it was told.
@@ -122,7 +122,7 @@ func named(address string) partition.Queue {
 
 // runOf is delivery number seq of partition p.
 func runOf(p int, q partition.Queue, seq int) partition.Delivery {
-	id := identity.Run{Partition: uint16(p), Cause: carillon.CauseTrigger, Seq: uint64(seq)}.String()
+	id := store.RunID{Partition: uint16(p), Cause: carillon.CauseTrigger, Seq: uint64(seq)}.String()
 	return partition.Delivery{Partition: p, Queue: q, Run: &carillon.Run{ID: id, Token: "token-" + id}}
 }
 

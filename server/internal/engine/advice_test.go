@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
 
@@ -117,7 +117,7 @@ func TestALimitHoldsForPutsEverywhere(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 6}), 3, nil)
 		f.deal(func(p int) int { return p % 3 })
 		f.settled()
-		owner := f.nodes[identity.PartitionOf(carillon.Key{Namespace: "default"}, 6)%3]
+		owner := f.nodes[store.PartitionOf(carillon.Key{Namespace: "default"}, 6)%3]
 		put := func(name string, want ...string) {
 			for i := range 18 {
 				j := carillon.Job{Name: fmt.Sprint(name, i), ConcurrencyKey: "k", Due: carillon.In(time.Hour),

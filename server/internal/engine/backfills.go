@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
@@ -62,8 +61,8 @@ func (bs *backfills) StartBackfill(ctx context.Context, key carillon.Key, spec c
 }
 
 // ofBackfill parses a backfill's id and finds its partition.
-func (bs *backfills) ofBackfill(id string) (identity.Run, *partitionRunner, error) {
-	bid, err := identity.ParseRun(id)
+func (bs *backfills) ofBackfill(id string) (store.RunID, *partitionRunner, error) {
+	bid, err := store.ParseRunID(id)
 	if err != nil || bid.Cause != carillon.CauseBackfill || bid.Scheduled != 0 || bid.Seq == 0 {
 		return bid, nil, carillon.Errorf(carillon.InvalidArgument, "id",
 			"this is not the id of a backfill; a backfill has it from when it is started")
@@ -90,7 +89,7 @@ func (bs *backfills) GetBackfill(ctx context.Context, namespace, id string) (car
 }
 
 // backfill returns a backfill of a namespace, from memory or from the ended ones.
-func (p *partitionRunner) backfill(namespace string, id identity.Run) (carillon.Backfill, error) {
+func (p *partitionRunner) backfill(namespace string, id store.RunID) (carillon.Backfill, error) {
 	b, ok := p.m.Backfills.Get(id)
 	if !ok {
 		var err error
@@ -105,7 +104,7 @@ func (p *partitionRunner) backfill(namespace string, id identity.Run) (carillon.
 }
 
 // endedBackfill reads an ended backfill from the store.
-func (p *partitionRunner) endedBackfill(id identity.Run) (b carillon.Backfill, ok bool, err error) {
+func (p *partitionRunner) endedBackfill(id store.RunID) (b carillon.Backfill, ok bool, err error) {
 	key := partition.EndedBackfill(id)
 	records, err := p.reads.meta(store.MetaQuery{Kind: store.KindBackfill, Prefix: key, Limit: 1})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
 
@@ -148,7 +148,7 @@ func TestBackfillsAreListedAndCancelled(t *testing.T) {
 				t.Errorf("another namespace cancels it: %v", err)
 			}
 		}
-		notOne := identity.Run{Scheduled: 1, Cause: carillon.CauseBackfill, Seq: 1}.String()
+		notOne := store.RunID{Scheduled: 1, Cause: carillon.CauseBackfill, Seq: 1}.String()
 		for _, id := range []string{"", "nonsense", notOne} {
 			for _, err := range []error{second(n.GetBackfill(ctx, "default", id)), second(n.CancelBackfill(ctx, "default", id))} {
 				if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument || e.Field != "id" {
@@ -156,7 +156,7 @@ func TestBackfillsAreListedAndCancelled(t *testing.T) {
 				}
 			}
 		}
-		nobody := identity.Run{Partition: 3, Cause: carillon.CauseBackfill, Seq: 1}.String()
+		nobody := store.RunID{Partition: 3, Cause: carillon.CauseBackfill, Seq: 1}.String()
 		if _, err := n.CancelBackfill(ctx, "default", nobody); !errors.Is(err, carillon.NotFound) {
 			t.Errorf("unknown: %v", err)
 		}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
@@ -229,7 +228,7 @@ func (n *node) hasNote(name, note string) bool {
 
 func (c *crashes) hasRun(name string) bool {
 	key := carillon.Key{Namespace: "default", Name: name}
-	shard, err := c.disk.Shard(identity.PartitionOf(key, c.disk.Meta().Partitions), store.Term{})
+	shard, err := c.disk.Shard(store.PartitionOf(key, c.disk.Meta().Partitions), store.Term{})
 	if err != nil {
 		c.t.Fatal(err)
 	}

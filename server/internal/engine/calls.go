@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -18,7 +17,7 @@ func (p *partitionRunner) serveCalls(calls []call, now int64) {
 		return
 	}
 	var refs []store.Ref
-	var live []identity.Run
+	var live []store.RunID
 	for i := range calls {
 		refs = append(refs, calls[i].refs...)
 		live = append(live, calls[i].live...)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
@@ -22,7 +21,7 @@ func byParity(p int) int { return p % 2 }
 func (f *fleet) at(p, n int) string {
 	for i := 0; ; i++ {
 		k := carillon.Key{Namespace: "default", Name: fmt.Sprint("j", i)}
-		if identity.PartitionOf(k, len(f.all)) != p {
+		if store.PartitionOf(k, len(f.all)) != p {
 			continue
 		}
 		if n--; n < 0 {

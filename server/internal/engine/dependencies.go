@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -231,7 +230,7 @@ const historyPage = 20
 
 // lastSuccess returns the run of a job that ended last, if it succeeded.
 func (d *dependencies) lastSuccess(ctx context.Context, p *partitionRunner,
-	key carillon.Key) (id identity.Run, ok bool, err error) {
+	key carillon.Key) (id store.RunID, ok bool, err error) {
 	last, err := d.lastRun(ctx, p, key)
 	return last.ID, last.Status == carillon.RunSucceeded, err
 }

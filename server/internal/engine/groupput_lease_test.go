@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -24,7 +23,7 @@ func TestABatchIsWholeWhoeverCannotCome(t *testing.T) {
 		names := func(suffix string) (jobs []carillon.Job) { // one of each partition
 			for p := range 2 {
 				name := suffix
-				for identity.PartitionOf(carillon.Key{Namespace: "default", Name: name}, 2) != p {
+				for store.PartitionOf(carillon.Key{Namespace: "default", Name: name}, 2) != p {
 					name += suffix
 				}
 				jobs = append(jobs, carillon.Job{Name: name, Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")})
@@ -63,7 +62,7 @@ func TestABatchIsWholeWhoeverCannotCome(t *testing.T) {
 		time.Sleep(24 * time.Second)
 		stored := 0
 		for _, j := range first {
-			shard, err := l.Store.Shard(identity.PartitionOf(carillon.Key{Namespace: "default", Name: j.Name}, 2), store.Term{})
+			shard, err := l.Store.Shard(store.PartitionOf(carillon.Key{Namespace: "default", Name: j.Name}, 2), store.Term{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -217,7 +216,7 @@ func foreign(r *report, namespace string) bool { return r.Namespace != "" && r.N
 // fetchRuns loads runs that reports name and memory lacks: those that an earlier owner handed out, and
 // evicted ones.
 func (t *intake) fetchRuns(in mail, now int64) error {
-	var ids []identity.Run
+	var ids []store.RunID
 	for i := range in.reports {
 		ids = append(ids, in.reports[i].tok.Run)
 	}

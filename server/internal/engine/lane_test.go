@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
@@ -133,7 +132,7 @@ func TestAClaimDoesNotHoldUpTheLane(t *testing.T) {
 		names := [2]string{} // by partition
 		for i := 0; names[0] == "" || names[1] == ""; i++ {
 			k := carillon.Key{Namespace: "default", Name: fmt.Sprint(i)}
-			names[identity.PartitionOf(k, 2)] = k.Name
+			names[store.PartitionOf(k, 2)] = k.Name
 		}
 		put := func(p int) error {
 			_, err := n.PutJob(context.Background(),

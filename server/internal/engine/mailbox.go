@@ -6,15 +6,14 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
 
 // call is an operation on the machine, run in a round of the partition.
 type call struct {
-	refs []store.Ref    // records that must be in memory, if they exist
-	live []identity.Run // unfinished runs that must be in memory, if they exist
+	refs []store.Ref   // records that must be in memory, if they exist
+	live []store.RunID // unfinished runs that must be in memory, if they exist
 
 	pending bool // the pending runs of the jobs in refs must be in memory, too
 	// From another node, which asks the next owner if the term ends: it does not wait for a batch in flight.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
@@ -24,7 +23,7 @@ func failEach(t *testing.T, n *node, f *faulty, partitions ...int) {
 			return fmt.Errorf("%w: lost", store.ErrUnknown)
 		})
 		job := carillon.Job{Namespace: carillon.DefaultNamespace, Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
-		for i := 0; job.Name == "" || identity.PartitionOf(job.Key(), 4) != p; i++ {
+		for i := 0; job.Name == "" || store.PartitionOf(job.Key(), 4) != p; i++ {
 			job.Name = fmt.Sprint("job/", i)
 		}
 		if _, err := n.PutJob(ctx, job); err == nil {

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -50,7 +49,7 @@ type partitions struct {
 
 // of returns the partition of a job.
 func (ps *partitions) of(k carillon.Key) *partitionRunner {
-	return ps.parts[identity.PartitionOf(k, len(ps.parts))]
+	return ps.parts[store.PartitionOf(k, len(ps.parts))]
 }
 
 // ofNamespace returns the partition that keeps the settings of a namespace.

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // somePartitions returns n partitions that this node does not own.
@@ -28,7 +28,7 @@ func TestPartitionsAreFound(t *testing.T) {
 		}
 	}
 	key := carillon.Key{Namespace: "default", Name: "job"}
-	if p := ps.of(key); p.number != identity.PartitionOf(key, 4) {
+	if p := ps.of(key); p.number != store.PartitionOf(key, 4) {
 		t.Errorf("a job in partition %d", p.number)
 	}
 	if p := ps.ofNamespace("default"); p != ps.of(carillon.Key{Namespace: "default"}) {
@@ -39,7 +39,7 @@ func TestPartitionsAreFound(t *testing.T) {
 		in    uint16
 		found bool
 	}{"of this store": {"key", 3, true}, "of another store": {"another", 3, false}, "of no partition": {"key", 4, false}} {
-		token := partition.NewSigner([]byte(c.key)).Sign(partition.Token{Run: identity.Run{Partition: c.in}})
+		token := partition.NewSigner([]byte(c.key)).Sign(partition.Token{Run: store.RunID{Partition: c.in}})
 		if _, p := ps.token(token); (p != nil) != c.found || c.found && p.number != int(c.in) {
 			t.Errorf("a token %s: %+v", name, p)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -117,7 +116,7 @@ func (r *reads) meta(q store.MetaQuery) ([]store.MetaRecord, error) {
 }
 
 // finished finds a run in the history.
-func (r *reads) finished(id identity.Run) (run store.RunRecord, found bool, err error) {
+func (r *reads) finished(id store.RunID) (run store.RunRecord, found bool, err error) {
 	runs, err := look(r, func(ctx context.Context) ([]store.RunRecord, error) {
 		return r.shard.Runs(ctx, store.RunQuery{ID: &id, Limit: 1})
 	})
@@ -128,7 +127,7 @@ func (r *reads) finished(id identity.Run) (run store.RunRecord, found bool, err 
 }
 
 // live reads the place of an unfinished run.
-func (r *reads) live(id identity.Run) (ref store.Ref, here bool, err error) {
+func (r *reads) live(id store.RunID) (ref store.Ref, here bool, err error) {
 	ref, err = look(r, func(ctx context.Context) (ref store.Ref, err error) {
 		ref, here, err = r.shard.Live(ctx, id)
 		return ref, err

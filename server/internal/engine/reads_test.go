@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
@@ -79,7 +78,7 @@ func (s distantShard) Read(ctx context.Context, refs []store.Ref) ([]store.Recor
 	return far(ctx, s.r, func() ([]store.Record, error) { return s.Shard.Read(ctx, refs) })
 }
 
-func (s distantShard) Live(ctx context.Context, id identity.Run) (store.Ref, bool, error) {
+func (s distantShard) Live(ctx context.Context, id store.RunID) (store.Ref, bool, error) {
 	if err := s.r.answers(ctx); err != nil {
 		return store.Ref{}, false, err
 	}

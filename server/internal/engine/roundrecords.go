@@ -2,7 +2,6 @@ package engine
 
 import (
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -27,30 +26,30 @@ type memory interface {
 	Load(records []store.Record, now int64)
 	Settle(refs []store.Ref)
 	// Holds returns where an unfinished run is, if it is in memory.
-	Holds(id identity.Run) (ref store.Ref, ok bool)
+	Holds(id store.RunID) (ref store.Ref, ok bool)
 	// Absent returns the next pending runs of a job, after run last, that are not in memory.
 	Absent(key carillon.Key, last uint64, n int) []store.Ref
 	// Ending returns a finished run that is in a batch on its way to the store.
-	Ending(id identity.Run) (store.RunRecord, bool)
+	Ending(id store.RunID) (store.RunRecord, bool)
 }
 
 // inMemory is the memory of a machine.
 type inMemory struct{ m *partition.Machine }
 
-func (x inMemory) Has(ref store.Ref) bool                  { return x.m.Records.Has(ref) }
-func (x inMemory) Load(records []store.Record, now int64)  { x.m.Load(records, now) }
-func (x inMemory) Settle(refs []store.Ref)                 { x.m.Window.Settle(refs) }
-func (x inMemory) Holds(id identity.Run) (store.Ref, bool) { return x.m.Records.Holds(id) }
+func (x inMemory) Has(ref store.Ref) bool                 { return x.m.Records.Has(ref) }
+func (x inMemory) Load(records []store.Record, now int64) { x.m.Load(records, now) }
+func (x inMemory) Settle(refs []store.Ref)                { x.m.Window.Settle(refs) }
+func (x inMemory) Holds(id store.RunID) (store.Ref, bool) { return x.m.Records.Holds(id) }
 func (x inMemory) Absent(k carillon.Key, last uint64, n int) []store.Ref {
 	return x.m.Records.Absent(k, last, n)
 }
-func (x inMemory) Ending(id identity.Run) (store.RunRecord, bool) { return x.m.Ending(id) }
+func (x inMemory) Ending(id store.RunID) (store.RunRecord, bool) { return x.m.Ending(id) }
 
 // lookups are the reads that bring records in.
 type lookups interface {
 	records(refs []store.Ref) ([]store.Record, error)
-	live(id identity.Run) (ref store.Ref, here bool, err error)
-	finished(id identity.Run) (store.RunRecord, bool, error)
+	live(id store.RunID) (ref store.Ref, here bool, err error)
+	finished(id store.RunID) (store.RunRecord, bool, error)
 }
 
 func newRoundRecords(m memory, s lookups) roundRecords {
@@ -58,7 +57,7 @@ func newRoundRecords(m memory, s lookups) roundRecords {
 }
 
 // bring loads the records that operations need, and those of unfinished runs, with one read for all of them.
-func (r *roundRecords) bring(refs []store.Ref, live []identity.Run, now int64) error {
+func (r *roundRecords) bring(refs []store.Ref, live []store.RunID, now int64) error {
 	var missing []store.Ref
 	var seen map[store.Ref]bool // usually nothing is missing
 	want := func(ref store.Ref) {
@@ -124,7 +123,7 @@ func (r *roundRecords) bringPending(job carillon.Key, now int64) error {
 
 // ended finds a finished run in a batch that is on its way, so that the answer waits for that batch, or in
 // the history.
-func (r *roundRecords) ended(id identity.Run) (store.RunRecord, bool, error) {
+func (r *roundRecords) ended(id store.RunID) (store.RunRecord, bool, error) {
 	if run, ok := r.m.Ending(id); ok {
 		return run, true, nil
 	}

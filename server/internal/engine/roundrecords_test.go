@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -28,7 +27,7 @@ func (m fakeMemory) Settle(refs []store.Ref) {
 	maps.DeleteFunc(m, func(ref store.Ref, _ bool) bool { return slices.Contains(refs, ref) })
 }
 
-func (m fakeMemory) Holds(id identity.Run) (store.Ref, bool) {
+func (m fakeMemory) Holds(id store.RunID) (store.Ref, bool) {
 	ref := runOf(id.Seq)
 	return ref, m[ref]
 }
@@ -42,7 +41,7 @@ func (m fakeMemory) Absent(_ carillon.Key, last uint64, n int) (refs []store.Ref
 	return refs
 }
 
-func (m fakeMemory) Ending(id identity.Run) (store.RunRecord, bool) {
+func (m fakeMemory) Ending(id store.RunID) (store.RunRecord, bool) {
 	return store.RunRecord{ID: id, Response: []byte("on its way")}, id.Seq == 1
 }
 
@@ -71,11 +70,11 @@ func (l *fakeLookups) records(refs []store.Ref) ([]store.Record, error) {
 	return records, l.err
 }
 
-func (l *fakeLookups) live(id identity.Run) (store.Ref, bool, error) {
+func (l *fakeLookups) live(id store.RunID) (store.Ref, bool, error) {
 	return runOf(id.Seq), id.Seq != 99, l.err
 }
 
-func (l *fakeLookups) finished(id identity.Run) (store.RunRecord, bool, error) {
+func (l *fakeLookups) finished(id store.RunID) (store.RunRecord, bool, error) {
 	return store.RunRecord{ID: id}, id.Seq == 2, l.err
 }
 
@@ -83,7 +82,7 @@ func TestRecordsAreReadOnce(t *testing.T) {
 	m, l := fakeMemory{}, &fakeLookups{}
 	r := newRoundRecords(m, l)
 	m[refOf("here")] = true
-	live := []identity.Run{{Seq: 5}, {Seq: 5}, {Seq: 99}}
+	live := []store.RunID{{Seq: 5}, {Seq: 5}, {Seq: 99}}
 	for range 2 {
 		if err := r.bring([]store.Ref{refOf("here"), refOf("a"), refOf("a")}, live, 0); err != nil {
 			t.Fatal(err)
@@ -93,7 +92,7 @@ func TestRecordsAreReadOnce(t *testing.T) {
 		t.Errorf("read %d times: %v", l.reads, l.read)
 	}
 	l.err = errTest
-	if err := r.bring(nil, []identity.Run{{Seq: 6}}, 0); !errors.Is(err, errTest) {
+	if err := r.bring(nil, []store.RunID{{Seq: 6}}, 0); !errors.Is(err, errTest) {
 		t.Errorf("a read that fails: %v", err)
 	}
 }
@@ -112,7 +111,7 @@ func TestAllPendingRunsAreBrought(t *testing.T) {
 func TestEndedRuns(t *testing.T) {
 	r := newRoundRecords(fakeMemory{}, &fakeLookups{})
 	for seq, want := range map[uint64]string{1: "on its way", 2: "", 3: "none"} {
-		run, found, err := r.ended(identity.Run{Seq: seq})
+		run, found, err := r.ended(store.RunID{Seq: seq})
 		if err != nil || found != (want != "none") || found && string(run.Response) != want {
 			t.Errorf("run %d: %v, %v, %v", seq, run, found, err)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -25,8 +24,8 @@ func (rs *runs) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run,
 }
 
 // ofRun parses a run id and finds its partition.
-func (rs *runs) ofRun(id string) (identity.Run, *partitionRunner, error) {
-	rid, err := identity.ParseRun(id)
+func (rs *runs) ofRun(id string) (store.RunID, *partitionRunner, error) {
+	rid, err := store.ParseRunID(id)
 	if err != nil {
 		return rid, nil, err
 	}
@@ -40,7 +39,7 @@ func noRun(id string) error {
 	return carillon.Errorf(carillon.NotFound, "id", "there is no run %s", id)
 }
 
-func runCall(id identity.Run) call { return call{live: []identity.Run{id}} }
+func runCall(id store.RunID) call { return call{live: []store.RunID{id}} }
 
 // GetRun returns a run, finished or not; see [carillon.Runs].
 func (rs *runs) GetRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
@@ -120,8 +119,8 @@ func (rs *runs) RedriveRun(ctx context.Context, namespace, id string) (carillon.
 
 // redrive redrives one dead run. Its record is read in a round of the partition, so that two callers cannot
 // both redrive it.
-func redrive(ctx context.Context, p *partitionRunner, id identity.Run, key carillon.Key) (carillon.Run, error) {
-	c := call{refs: []store.Ref{{Key: key}}, live: []identity.Run{id}}
+func redrive(ctx context.Context, p *partitionRunner, id store.RunID, key carillon.Key) (carillon.Run, error) {
+	c := call{refs: []store.Ref{{Key: key}}, live: []store.RunID{id}}
 	return inRound(ctx, p, c, func(p *partitionRunner, now int64) (carillon.Run, error) {
 		dead, found, err := p.records.ended(id) // also if it has ended again, in a batch that is on its way
 		switch {

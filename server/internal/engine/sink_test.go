@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
@@ -238,7 +237,7 @@ func (b *blind) Shard(p int, term store.Term) (store.Shard, error) {
 	return blindShard{s, b}, err
 }
 
-func (s blindShard) Live(ctx context.Context, id identity.Run) (store.Ref, bool, error) {
+func (s blindShard) Live(ctx context.Context, id store.RunID) (store.Ref, bool, error) {
 	if s.b.fails.Load() {
 		return store.Ref{}, false, errBlind
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
@@ -40,7 +39,7 @@ func (ps *partitions) storedJob(ctx context.Context, key carillon.Key) (carillon
 }
 
 // storedRun returns a run as the store has it, finished or not.
-func (ps *partitions) storedRun(ctx context.Context, p *partitionRunner, id identity.Run) (carillon.Run, error) {
+func (ps *partitions) storedRun(ctx context.Context, p *partitionRunner, id store.RunID) (carillon.Run, error) {
 	shard, err := ps.reader(p)
 	if err != nil {
 		return carillon.Run{}, err

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
@@ -136,7 +135,7 @@ func TestALossOfAnEndedTermTakesNothingBack(t *testing.T) {
 				if len(had) != 1 || had[0].InDoubt != 1 {
 					t.Fatalf("handed out again: %+v", had)
 				}
-				number := identity.PartitionOf(carillon.Key{Namespace: j.Namespace, Name: j.Name}, disk.Meta().Partitions)
+				number := store.PartitionOf(carillon.Key{Namespace: j.Namespace, Name: j.Name}, disk.Meta().Partitions)
 				if _, err := engine.Send(ctx, n, number, said(had[0].Token)); err != nil {
 					t.Fatal(err)
 				}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -44,8 +43,8 @@ type unmet struct {
 // waiter is a job of a partition that waits for a success of another job.
 type waiter struct {
 	dependency partition.Dependency
-	by         identity.Run // the last success that it was told of
-	since      int64        // an earlier success does not count
+	by         store.RunID // the last success that it was told of
+	since      int64       // an earlier success does not count
 }
 
 // askForWaiters starts a check of the partition's waiting jobs in the background, if one is due.
@@ -154,7 +153,7 @@ func (d *dependencies) checkWith(p *partitionRunner, term store.Term, of *partit
 }
 
 // successOf returns the newest finished run of a job and when it ended, if it succeeded.
-func (d *dependencies) successOf(ctx context.Context, p *partitionRunner, key carillon.Key) (id identity.Run,
+func (d *dependencies) successOf(ctx context.Context, p *partitionRunner, key carillon.Key) (id store.RunID,
 	at int64, err error) {
 	r, err := d.partitions.stored(ctx, p, store.Ref{Key: key})
 	if err != nil {
@@ -164,7 +163,7 @@ func (d *dependencies) successOf(ctx context.Context, p *partitionRunner, key ca
 		if last.Status != carillon.RunSucceeded {
 			return id, 0, nil
 		}
-		return identity.Run{Partition: uint16(p.number), UID: r.State.UID, Scheduled: last.Scheduled, Cause: last.Cause,
+		return store.RunID{Partition: uint16(p.number), UID: r.State.UID, Scheduled: last.Scheduled, Cause: last.Cause,
 			Seq: last.Seq}, last.Finished, nil
 	}
 	run, err := d.lastRun(ctx, p, key)
@@ -176,7 +175,7 @@ func (d *dependencies) successOf(ctx context.Context, p *partitionRunner, key ca
 
 // releaseMissed releases a waiting job that was not told of a success, unless its partition's term has
 // changed since the success was read: the store may have gone back to before it.
-func (d *dependencies) releaseMissed(ctx context.Context, p *partitionRunner, term store.Term, w waiter, by identity.Run) error {
+func (d *dependencies) releaseMissed(ctx context.Context, p *partitionRunner, term store.Term, w waiter, by store.RunID) error {
 	released, err := inRound(ctx, p, jobCall(w.dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
 		return p.own.term == term && p.m.Jobs.ReleaseIf(partition.Notice{Dependency: w.dependency, By: by}, w.by), nil
 	})

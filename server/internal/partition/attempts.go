@@ -3,7 +3,6 @@ package partition
 import (
 	"time"
 
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -201,7 +200,7 @@ func (a *Attempts) Made(tok Token) bool {
 }
 
 // TakesHeartbeat reports whether everything that a heartbeat of the run needs is in memory.
-func (a *Attempts) TakesHeartbeat(id identity.Run) bool {
+func (a *Attempts) TakesHeartbeat(id store.RunID) bool {
 	e := a.records.live[id]
 	switch {
 	case e == nil:

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -25,19 +24,19 @@ const (
 // EndedBackfillsOf returns the prefix of the keys of a job's ended backfills. Another job's keys may have it,
 // too.
 func EndedBackfillsOf(key carillon.Key) string {
-	return string(binary.BigEndian.AppendUint64([]byte(EndedBackfills), identity.Hash(key)))
+	return string(binary.BigEndian.AppendUint64([]byte(EndedBackfills), store.KeyHash(key)))
 }
 
 // EndedBackfill returns the key of an ended backfill.
-func EndedBackfill(id identity.Run) string { return backfillKey(EndedBackfills, id) }
+func EndedBackfill(id store.RunID) string { return backfillKey(EndedBackfills, id) }
 
-func backfillKey(prefix string, id identity.Run) string {
+func backfillKey(prefix string, id store.RunID) string {
 	return string(binary.BigEndian.AppendUint64(append([]byte(prefix), id.UID[:]...), id.Seq))
 }
 
 // backfill is an unfinished backfill, or one whose end is not durable yet.
 type backfill struct {
-	id    identity.Run // Scheduled is 0, so it is no run's id
+	id    store.RunID // Scheduled is 0, so it is no run's id
 	rec   store.Backfill
 	sched *schedule.Schedule // nil: not parsed yet
 	wake  int64              // when it goes on; 0: when a run ends
@@ -143,7 +142,7 @@ func (f *backfill) finish(now, keep int64) {
 }
 
 // backfillOf returns the id of the backfill that made a run, empty if none did.
-func backfillOf(run identity.Run) string {
+func backfillOf(run store.RunID) string {
 	if run.Cause != carillon.CauseBackfill {
 		return ""
 	}
@@ -153,7 +152,7 @@ func backfillOf(run identity.Run) string {
 
 // BackfillOf converts a stored backfill to what callers see.
 func BackfillOf(r *store.Backfill, partition int) carillon.Backfill {
-	id := identity.Run{Partition: uint16(partition), UID: r.UID, Cause: carillon.CauseBackfill, Seq: r.Seq}
+	id := store.RunID{Partition: uint16(partition), UID: r.UID, Cause: carillon.CauseBackfill, Seq: r.Seq}
 	return carillon.Backfill{
 		ID: id.String(), Namespace: r.Key.Namespace, Job: r.Key.Name,
 		Spec:   carillon.BackfillSpec{From: toTime(r.From), To: toTime(r.To), Overlap: r.Overlap, Rate: r.Rate},

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -74,7 +73,7 @@ func (br *BackfillRuns) Start(now int64, key carillon.Key, spec carillon.Backfil
 
 // Cancel stops a backfill from making runs and cancels its unfinished ones: those in memory at once,
 // the others as they are read. It may be repeated. ok is false if the backfill is not in memory.
-func (br *BackfillRuns) Cancel(now int64, id identity.Run) (b carillon.Backfill, ok bool) {
+func (br *BackfillRuns) Cancel(now int64, id store.RunID) (b carillon.Backfill, ok bool) {
 	if f := br.backfills.cancel(id); f != nil {
 		br.advance(f, now)
 	}
@@ -161,7 +160,7 @@ func (br *BackfillRuns) strand(f *backfill, job *entry, now int64) {
 	left := r.Total - min(r.Begun, r.Total)
 	br.history.add(job.job(), &job.state, store.RunRecord{
 		Key: job.ref.Key,
-		ID: identity.Run{Partition: uint16(br.cfg.Partition), UID: r.UID, Scheduled: r.To,
+		ID: store.RunID{Partition: uint16(br.cfg.Partition), UID: r.UID, Scheduled: r.To,
 			Cause: carillon.CauseBackfill, Seq: r.Seq},
 		Status: carillon.RunSkipped, Reason: ReasonSchedule, Skipped: left, From: r.Next, Due: r.To, Finished: now,
 	})

@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
@@ -60,7 +59,7 @@ func (r *rig) mustBackfill(name string, spec carillon.BackfillSpec) carillon.Bac
 
 // look returns a backfill, from memory or from the store.
 func (r *rig) look(id string) (carillon.Backfill, bool) {
-	bid, err := identity.ParseRun(id)
+	bid, err := store.ParseRunID(id)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -202,7 +201,7 @@ func (f *filling) Deliver(rt *rapid.T) {
 }
 
 func (f *filling) Cancel(*rapid.T) {
-	bid, err := identity.ParseRun(f.id)
+	bid, err := store.ParseRunID(f.id)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -233,7 +232,7 @@ func (f *filling) counted(*rapid.T) {
 		}
 		return
 	}
-	bid, _ := identity.ParseRun(f.id)
+	bid, _ := store.ParseRunID(f.id)
 	open := max(0, len(f.m.Backfills.OpenRuns(bid))-1)
 	if b.Finished.IsZero() && int(b.Begun-b.Succeeded-b.Failed) != open {
 		f.t.Fatalf("%d open, %+v", open, b)
@@ -537,7 +536,7 @@ func TestCancelStopsConsumers(t *testing.T) {
 	r.m.Window.Stage(queueQ, r.now, 2)
 	r.advance(2 * time.Second) // the attempt is durable
 	r.start()                  // the parked ones are in the store alone
-	bid, err := identity.ParseRun(b.ID)
+	bid, err := store.ParseRunID(b.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -575,7 +574,7 @@ func TestACancelReachesRunsBeforeAConsumerDoes(t *testing.T) {
 		}
 		r.own()
 		r.bring(carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"})
-		bid, err := identity.ParseRun(b.ID)
+		bid, err := store.ParseRunID(b.ID)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -16,7 +15,7 @@ import (
 type Backfills struct {
 	out       *builder
 	partition int
-	byID      map[identity.Run]*backfill
+	byID      map[store.RunID]*backfill
 	ofJob     map[carillon.Key][]*backfill // unfinished ones, by sequence
 	timers    backfillTimers
 	waiting   []*backfill // for a record to be read
@@ -25,7 +24,7 @@ type Backfills struct {
 }
 
 func newBackfills(out *builder, partition int) *Backfills {
-	return &Backfills{out: out, partition: partition, byID: map[identity.Run]*backfill{}, ofJob: map[carillon.Key][]*backfill{}}
+	return &Backfills{out: out, partition: partition, byID: map[store.RunID]*backfill{}, ofJob: map[carillon.Key][]*backfill{}}
 }
 
 // load takes the records of unfinished backfills, at takeover. Records that cannot be decoded are left out and
@@ -53,7 +52,7 @@ func (b *Backfills) start(rec store.Backfill) *backfill {
 
 // add brings an unfinished backfill into memory.
 func (b *Backfills) add(rec store.Backfill) *backfill {
-	id := identity.Run{Partition: uint16(b.partition), UID: rec.UID, Cause: carillon.CauseBackfill, Seq: rec.Seq}
+	id := store.RunID{Partition: uint16(b.partition), UID: rec.UID, Cause: carillon.CauseBackfill, Seq: rec.Seq}
 	f := &backfill{id: id, rec: rec, timer: -1}
 	b.byID[id] = f
 	b.ofJob[rec.Key] = append(b.ofJob[rec.Key], f)
@@ -61,7 +60,7 @@ func (b *Backfills) add(rec store.Backfill) *backfill {
 }
 
 // Get returns a backfill that is in memory, as all unfinished ones are; ok is false if it is not.
-func (b *Backfills) Get(id identity.Run) (view carillon.Backfill, ok bool) {
+func (b *Backfills) Get(id store.RunID) (view carillon.Backfill, ok bool) {
 	f := b.byID[id]
 	if f == nil {
 		return view, false
@@ -90,7 +89,7 @@ func (b *Backfills) OfJob(key carillon.Key) []carillon.Backfill {
 }
 
 // OpenRuns returns the records that the cancel of a backfill acts on: its job and its unfinished runs.
-func (b *Backfills) OpenRuns(id identity.Run) []store.Ref {
+func (b *Backfills) OpenRuns(id store.RunID) []store.Ref {
 	f := b.byID[id]
 	if f == nil || f.gone {
 		return nil
@@ -103,7 +102,7 @@ func (b *Backfills) OpenRuns(id identity.Run) []store.Ref {
 }
 
 // cancel stops a backfill from making runs. It returns nil if there is nothing to stop.
-func (b *Backfills) cancel(id identity.Run) *backfill {
+func (b *Backfills) cancel(id store.RunID) *backfill {
 	f := b.byID[id]
 	if f == nil || f.gone || f.rec.Status != carillon.BackfillRunning {
 		return nil

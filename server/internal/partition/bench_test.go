@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -179,7 +178,7 @@ func BenchmarkToken(b *testing.B) {
 	key := carillon.Key{Namespace: "default", Name: "reminders/42"}
 	tok := partition.Token{
 		Grant: store.Grant{Term: store.Term{Epoch: 7, Nonce: 1 << 60}, Generation: 1}, Attempt: 1,
-		Run: identity.Run{UID: identity.NewUID(key, [8]byte{1, 2, 3}), Scheduled: epoch},
+		Run: store.RunID{UID: store.NewUID(key, [8]byte{1, 2, 3}), Scheduled: epoch},
 	}
 	text := tok.Sign(benchKey)
 	b.Run("Sign", func(b *testing.B) {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -59,7 +58,7 @@ func (e Dependency) outboxKey() string {
 // Notice tells a job that waits of a success.
 type Notice struct {
 	Dependency
-	By identity.Run
+	By store.RunID
 	// Stamp orders the notices of a dependency over all owners, so that one that was overtaken by a newer one
 	// changes nothing. The upper half is the owner's epoch; the lower half counts that owner's notices.
 	Stamp uint64
@@ -123,7 +122,7 @@ func (s *Dependencies) load(dependencies, notices []store.MetaRecord, now int64)
 		}
 	}
 	for _, r := range notices {
-		by, err := identity.ParseRunBytes(r.Value)
+		by, err := store.DecodeRunID(r.Value)
 		if p := strings.Split(r.Key, "\x00"); len(p) == 3 && err == nil {
 			s.post(Notice{Dependency: Dependency{Of: carillon.Key{Namespace: p[0], Name: p[2]}, Name: p[1]}, By: by})
 		}
@@ -167,7 +166,7 @@ func (s *Dependencies) add(e *dependency) {
 
 // succeeded posts the success of a job's run to the jobs that wait for it. The notices become durable
 // together with the success.
-func (s *Dependencies) succeeded(of carillon.Key, by identity.Run) {
+func (s *Dependencies) succeeded(of carillon.Key, by store.RunID) {
 	for _, d := range s.of[of] {
 		s.post(Notice{Dependency: d.Dependency, By: by}).seq = s.out.seq
 		s.out.write(store.MetaRecord{Kind: store.KindNotice, Key: d.outboxKey(), Value: by.AppendBinary(nil)})

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // onDependency makes the dependency of job b on job a.
@@ -20,7 +20,7 @@ func postNotice(t *testing.T, out *builder, run uint64) (*Dependencies, Dependen
 	if err := d.Register(0, want); err != nil {
 		t.Fatal(err)
 	}
-	d.succeeded(want.Of, identity.Run{Seq: run})
+	d.succeeded(want.Of, store.RunID{Seq: run})
 	return d, want
 }
 
@@ -49,7 +49,7 @@ func TestANoticeIsSentUntilItIsTaken(t *testing.T) {
 		t.Fatalf("too early: %v", got)
 	}
 	sent = d.Notices(int64(noticeRetry), 10)[0]
-	d.succeeded(want.Of, identity.Run{Seq: 2}) // a newer success while the older one is on its way
+	d.succeeded(want.Of, store.RunID{Seq: 2}) // a newer success while the older one is on its way
 	d.Answered(int64(noticeRetry), sent, Taken)
 	newer := d.Notices(int64(noticeRetry), 10)
 	if len(newer) != 1 || newer[0].By.Seq != 2 || newer[0].Stamp <= sent.Stamp {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -17,7 +16,7 @@ type Limit struct{ Namespace, Key string }
 
 // HomeOf returns the home of the limit: one of n partitions.
 func (l Limit) HomeOf(n int) int {
-	return identity.PartitionOf(carillon.Key{Namespace: l.Namespace, Name: l.Key}, n)
+	return store.PartitionOf(carillon.Key{Namespace: l.Namespace, Name: l.Key}, n)
 }
 
 // Compare orders limits by namespace and key.

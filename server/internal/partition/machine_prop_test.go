@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -221,7 +220,7 @@ func (w *randomRig) CancelOne(*rapid.T) {
 	k := keyOf(w.someName())
 	w.whole(k)
 	if j, err := w.m.Records.Job(k); err == nil && j.Status.Current != nil {
-		id, err := identity.ParseRun(j.Status.Current.ID)
+		id, err := store.ParseRunID(j.Status.Current.ID)
 		if err != nil {
 			w.t.Fatal(err)
 		}

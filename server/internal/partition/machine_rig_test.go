@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -49,7 +48,7 @@ func (b *bank) recharge(held []partition.Limit) {
 
 // attempt names an attempt uniquely: a put or a redrive gives it another generation.
 type attempt struct {
-	run        identity.Run
+	run        store.RunID
 	generation uint64
 	n          int
 }
@@ -61,19 +60,19 @@ type randomRig struct {
 	bank    *bank
 	ceiling map[partition.Limit]int // the most attempts of a limit that may be in force
 
-	inForce []partition.Delivery  // as far as consumers know
-	key     map[string]string     // concurrency key by token
-	newest  map[string]string     // token of a run's newest attempt
-	born    map[string]uint64     // life in which a token was handed out
-	kept    map[string]bool       // whether it was durable then, so that a crash does not forget it
-	lazily  map[attempt]uint64    // handed out before it was durable, in which life
-	firmly  map[attempt]bool      // handed out durably
-	done    map[string]bool       // runs whose success is durable
-	pending []func()              // becomes true when the batches so far are durable
-	life    uint64                // crashes so far
-	left    map[identity.Run]bool // runs that have been handed out
-	retimed map[string]bool       // names of jobs that have had several schedules
-	backs   bool                  // the clock goes backwards at times
+	inForce []partition.Delivery // as far as consumers know
+	key     map[string]string    // concurrency key by token
+	newest  map[string]string    // token of a run's newest attempt
+	born    map[string]uint64    // life in which a token was handed out
+	kept    map[string]bool      // whether it was durable then, so that a crash does not forget it
+	lazily  map[attempt]uint64   // handed out before it was durable, in which life
+	firmly  map[attempt]bool     // handed out durably
+	done    map[string]bool      // runs whose success is durable
+	pending []func()             // becomes true when the batches so far are durable
+	life    uint64               // crashes so far
+	left    map[store.RunID]bool // runs that have been handed out
+	retimed map[string]bool      // names of jobs that have had several schedules
+	backs   bool                 // the clock goes backwards at times
 	mail    []partition.Notice
 	fills   []string // ids of backfills
 	shares  int
@@ -112,7 +111,8 @@ func newRandomRig(rt *rapid.T) *randomRig {
 	}
 	w := &randomRig{
 		rt: rt, bank: b, ceiling: map[partition.Limit]int{}, key: map[string]string{}, newest: map[string]string{}, born: map[string]uint64{}, kept: map[string]bool{}, lazily: map[attempt]uint64{},
-		firmly: map[attempt]bool{}, done: map[string]bool{}, retimed: map[string]bool{}, left: map[identity.Run]bool{}, backs: rapid.IntRange(0, 3).Draw(rt, "backs") == 0,
+		firmly: map[attempt]bool{}, done: map[string]bool{}, retimed: map[string]bool{}, left: map[store.RunID]bool{},
+		backs: rapid.IntRange(0, 3).Draw(rt, "backs") == 0,
 		names: []string{"a", "b", "c", "d"}, queues: workQueues,
 	}
 	w.rig = newRig(rt, partition.Config{
@@ -319,7 +319,7 @@ func (w *randomRig) CancelBackfill(rt *rapid.T) {
 	if len(w.fills) == 0 {
 		return
 	}
-	id, err := identity.ParseRun(rapid.SampledFrom(w.fills).Draw(rt, "backfill"))
+	id, err := store.ParseRunID(rapid.SampledFrom(w.fills).Draw(rt, "backfill"))
 	if err != nil {
 		rt.Fatal(err)
 	}

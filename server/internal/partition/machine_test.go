@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -59,7 +58,7 @@ func TestTokens(t *testing.T) {
 	key := []byte("0123456789abcdef0123456789abcdef")
 	tok := partition.Token{
 		Grant: store.Grant{Term: store.Term{Epoch: 7, Nonce: 9}, Generation: 300}, Attempt: 2,
-		Run: identity.Run{Partition: 3, UID: carillon.UID{1, 2, 3}, Scheduled: epoch, Cause: carillon.CauseTrigger, Seq: 77},
+		Run: store.RunID{Partition: 3, UID: carillon.UID{1, 2, 3}, Scheduled: epoch, Cause: carillon.CauseTrigger, Seq: 77},
 	}
 	s := tok.Sign(key)
 	got, err := partition.ParseToken(s, key)

@@ -2,7 +2,6 @@ package partition
 
 import (
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -153,7 +152,7 @@ func (rs *runs) skipTimes(e *entry, sk skipped, now int64) {
 	e.state.Counters.Skipped += sk.n
 	rs.history.add(e.job(), &e.state, store.RunRecord{
 		Key:    e.ref.Key,
-		ID:     identity.Run{Partition: uint16(rs.cfg.Partition), UID: e.state.UID, Scheduled: sk.last},
+		ID:     store.RunID{Partition: uint16(rs.cfg.Partition), UID: e.state.UID, Scheduled: sk.last},
 		Status: carillon.RunSkipped, Reason: sk.reason, Skipped: sk.n, From: sk.first, Due: sk.last, Finished: now,
 	})
 	if rs.cfg.Events.Skipped != nil {

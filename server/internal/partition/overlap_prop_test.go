@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // timeline is a world with one recurring job that is never edited. It follows what becomes of each scheduled
@@ -63,7 +63,7 @@ func (l *timeline) hand(d partition.Delivery) {
 		return
 	}
 	for _, other := range l.inForce {
-		id, err := identity.ParseRun(other.Run.ID)
+		id, err := store.ParseRunID(other.Run.ID)
 		if err != nil {
 			l.t.Fatal(err)
 		}
@@ -140,7 +140,7 @@ func (l *timeline) Cancel(rt *rapid.T) {
 	if len(l.inForce) == 0 {
 		return
 	}
-	id, err := identity.ParseRun(rapid.SampledFrom(l.inForce).Draw(rt, "run").Run.ID)
+	id, err := store.ParseRunID(rapid.SampledFrom(l.inForce).Draw(rt, "run").Run.ID)
 	if err != nil {
 		rt.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
@@ -234,7 +233,7 @@ func TestAJobWhoseZoneVanishesPausesItself(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	j := carillon.Job{Namespace: carillon.DefaultNamespace, Name: "a", Schedule: "@every 10s",
 		TimeZone: "Atlantis/Capital", Target: carillon.WorkerQueue("q")}
-	s := store.State{UID: identity.NewUID(j.Key(), [8]byte{1}), Generation: 1, Created: epoch, Updated: epoch, Priority: 2,
+	s := store.State{UID: store.NewUID(j.Key(), [8]byte{1}), Generation: 1, Created: epoch, Updated: epoch, Priority: 2,
 		Anchor: epoch, Next: epoch + 10e9, Due: epoch + 10e9}
 	rec := store.Record{Ref: store.Ref{Key: j.Key()}, Exists: true, State: s, Spec: codec.EncodeSpec(&j)}
 	if err := r.shard.Apply(t.Context(), &store.Batch{Puts: []store.Record{rec}}); err != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -180,7 +179,7 @@ func TestWhatEndsAnAttemptOnItsWay(t *testing.T) {
 		left int // jobs that remain
 	}{
 		"cancel": {func(r *rig) error {
-			id, err := identity.ParseRun(r.runID(keyA))
+			id, err := store.ParseRunID(r.runID(keyA))
 			c, ok := r.m.Jobs.Cancel(r.now, id)
 			if !ok || !c.Prevented || c.Interrupted {
 				t.Errorf("cancelled %+v %v", c, ok)

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -226,7 +225,7 @@ func (m *Machine) Committed(seq uint64, now int64) {
 
 // Ending finds a run that has finished in a batch that is not durable yet, and makes the answer wait for that
 // batch.
-func (m *Machine) Ending(id identity.Run) (store.RunRecord, bool) {
+func (m *Machine) Ending(id store.RunID) (store.RunRecord, bool) {
 	look := func(runs []store.RunRecord, seq uint64) (r store.RunRecord, ok bool) {
 		for i := range runs {
 			if runs[i].ID == id {

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 func (r *rig) reschedule(d partition.Delivery, at int64) partition.Verdict {
@@ -146,7 +146,7 @@ func TestProgressIsKeptAndExtendsTheLease(t *testing.T) {
 	if j, _ := r.m.Records.Job(keyOf("a")); j.Status.Current.Progress != nil || j.Status.Current.Attempt != 2 {
 		t.Fatalf("the next attempt: %+v", j.Status.Current)
 	}
-	id, err := identity.ParseRun(d.Run.ID)
+	id, err := store.ParseRunID(d.Run.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

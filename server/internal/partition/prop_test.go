@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -143,7 +142,7 @@ func (w *world) DeliverFirst(rt *rapid.T) {
 func (w *world) collect() []partition.Delivery {
 	ds, _ := w.m.Attempts.Granted(w.now)
 	for _, d := range ds {
-		id, err := identity.ParseRun(d.Run.ID)
+		id, err := store.ParseRunID(d.Run.ID)
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -5,7 +5,6 @@ import (
 	"cmp"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
@@ -89,7 +88,7 @@ func (js *Jobs) draft(now int64, req *PutRequest) (*entry, error) {
 	j := req.Job
 	ref, at := store.Ref{Key: j.Key()}, req.at(now)
 	e := &entry{ref: ref, timer: -1, fresh: true, state: store.State{
-		UID: identity.NewUID(ref.Key, req.Random), Generation: 1, Created: at, Updated: at,
+		UID: store.NewUID(ref.Key, req.Random), Generation: 1, Created: at, Updated: at,
 		Priority: j.Priority.Rank(), Jitter: int64(j.Jitter), Paused: j.Paused, Waits: newWaits(at,
 			j.DependsOn, nil, req.Waits, true),
 		Settled: js.cfg.Term.Epoch,

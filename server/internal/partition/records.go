@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -13,7 +12,7 @@ type Records struct {
 	cfg     *Config
 	out     *builder
 	entries map[store.Ref]*entry
-	live    map[identity.Run]*entry   // those with an unfinished run
+	live    map[store.RunID]*entry    // those with an unfinished run
 	orphans map[carillon.Key][]*entry // pending runs whose job is not in memory
 	// Jobs whose delete is not durable yet, and its batch; their pending runs are deleted with them.
 	deleting map[carillon.Key]uint64
@@ -25,7 +24,7 @@ func newRecords(cfg *Config, out *builder) *Records {
 		cfg:      cfg,
 		out:      out,
 		entries:  map[store.Ref]*entry{},
-		live:     map[identity.Run]*entry{},
+		live:     map[store.RunID]*entry{},
 		orphans:  map[carillon.Key][]*entry{},
 		deleting: map[carillon.Key]uint64{},
 		needs:    map[store.Ref]struct{}{},

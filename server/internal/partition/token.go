@@ -8,7 +8,6 @@ import (
 	"hash"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -16,7 +15,7 @@ import (
 // and compared for equality with the run's state, so it stays valid across takeovers and restarts.
 type Token struct {
 	Grant   store.Grant
-	Run     identity.Run
+	Run     store.RunID
 	Attempt int
 }
 
@@ -101,7 +100,7 @@ func readToken(b []byte) (t Token, ok bool) {
 	}
 	t.Grant.Generation, t.Attempt = gen, int(attempt)
 	var err error
-	t.Run, err = identity.ParseRunBytes(b[n+k:])
+	t.Run, err = store.DecodeRunID(b[n+k:])
 	return t, err == nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -20,7 +19,7 @@ var macKey = []byte("0123456789abcdef0123456789abcdef")
 func someToken(attempt int) partition.Token {
 	return partition.Token{
 		Grant: store.Grant{Term: store.Term{Epoch: 7, Nonce: 9}, Generation: 300}, Attempt: attempt,
-		Run: identity.Run{Partition: 3, UID: carillon.UID{1, 2, 3}, Scheduled: epoch, Cause: carillon.CauseTrigger, Seq: 77},
+		Run: store.RunID{Partition: 3, UID: carillon.UID{1, 2, 3}, Scheduled: epoch, Cause: carillon.CauseTrigger, Seq: 77},
 	}
 }
 
@@ -50,7 +49,7 @@ func randomToken(r *rand.Rand) (tok partition.Token, key []byte) {
 	}
 	tok.Grant = store.Grant{Term: store.Term{Epoch: r.Uint64(), Nonce: r.Uint64()}, Generation: r.Uint64() >> r.IntN(64)}
 	tok.Attempt = int(r.Uint64() >> (1 + r.IntN(63)))
-	tok.Run = identity.Run{Partition: uint16(r.Uint32()), Scheduled: int64(r.Uint64()), Cause: carillon.CauseTrigger,
+	tok.Run = store.RunID{Partition: uint16(r.Uint32()), Scheduled: int64(r.Uint64()), Cause: carillon.CauseTrigger,
 		Seq: r.Uint64() >> r.IntN(64)}
 	for i := range tok.Run.UID {
 		tok.Run.UID[i] = byte(r.Uint32())

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -57,7 +56,7 @@ func (js *Jobs) Skip(now int64, key carillon.Key) (carillon.SkipResult, error) {
 }
 
 // Cancel ends an unfinished run; ok is false if it is not in memory.
-func (js *Jobs) Cancel(now int64, id identity.Run) (c carillon.CancelResult, ok bool) {
+func (js *Jobs) Cancel(now int64, id store.RunID) (c carillon.CancelResult, ok bool) {
 	e := js.records.live[id]
 	if e == nil || js.records.specMissing(e) {
 		return c, false
@@ -115,7 +114,7 @@ func redriven(errs []carillon.AttemptError) []carillon.AttemptError {
 }
 
 // Run returns an unfinished run; ok is false if it is not in memory.
-func (rs *Records) Run(id identity.Run) (r carillon.Run, ok bool) {
+func (rs *Records) Run(id store.RunID) (r carillon.Run, ok bool) {
 	e := rs.live[id]
 	if e == nil {
 		return r, false
@@ -125,7 +124,7 @@ func (rs *Records) Run(id identity.Run) (r carillon.Run, ok bool) {
 }
 
 // Holds returns the record in memory whose unfinished run has the id.
-func (rs *Records) Holds(id identity.Run) (ref store.Ref, ok bool) {
+func (rs *Records) Holds(id store.RunID) (ref store.Ref, ok bool) {
 	e := rs.live[id]
 	if e == nil {
 		return ref, false

@@ -2,7 +2,6 @@ package partition
 
 import (
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -74,7 +73,7 @@ func StatusOf(j *carillon.Job, s *store.State, partition int) {
 		}
 	}
 	if l := s.Last; l.Finished != 0 {
-		id := identity.Run{Partition: uint16(partition), UID: s.UID, Scheduled: l.Scheduled, Cause: l.Cause, Seq: l.Seq}
+		id := store.RunID{Partition: uint16(partition), UID: s.UID, Scheduled: l.Scheduled, Cause: l.Cause, Seq: l.Seq}
 		st.LastRun = &carillon.Run{ID: id.String(), Namespace: j.Namespace, Job: j.Name, Cause: l.Cause, Status: l.Status,
 			Scheduled: toTime(l.Scheduled), Finished: toTime(l.Finished), Attempt: l.Attempt, Backfill: backfillOf(id)}
 	}

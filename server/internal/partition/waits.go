@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -56,7 +55,7 @@ func giveBack(s *store.State) { s.Waits = withOpen(s.Waits, true) }
 func withOpen(old []store.Wait, open bool) []store.Wait {
 	waits := slices.Clone(old)
 	for i := range waits {
-		waits[i].Open = open && waits[i].By != (identity.Run{})
+		waits[i].Open = open && waits[i].By != (store.RunID{})
 	}
 	return waits
 }
@@ -146,7 +145,7 @@ func (js *Jobs) Release(l Notice) Answer {
 
 // ReleaseIf is Release for a success that was found in the history, for a job that was found waiting. It
 // changes nothing unless the job still waits and knows of no other success than it did then.
-func (js *Jobs) ReleaseIf(l Notice, was identity.Run) (released bool) {
+func (js *Jobs) ReleaseIf(l Notice, was store.RunID) (released bool) {
 	e := js.records.find(l.Waiting())
 	if e == nil {
 		return false

@@ -6,7 +6,6 @@ import (
 	"github.com/carillonhq/carillon"
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/wire"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
@@ -67,7 +66,7 @@ func shareFromProto(m *peerv1.ApplyShareRequest) (*partition.Share, error) {
 
 func waitToProto(w store.Wait) *peerv1.Wait {
 	m := &peerv1.Wait{Name: w.Name, Open: w.Open, Told: w.Told, Since: w.Since}
-	if w.By != (identity.Run{}) {
+	if w.By != (store.RunID{}) {
 		m.By = w.By.String()
 	}
 	return m
@@ -76,7 +75,7 @@ func waitToProto(w store.Wait) *peerv1.Wait {
 func waitFromProto(m *peerv1.Wait) (w store.Wait, err error) {
 	w = store.Wait{Name: m.GetName(), Open: m.GetOpen(), Told: m.GetTold(), Since: m.GetSince()}
 	if m.GetBy() != "" {
-		w.By, err = identity.ParseRun(m.GetBy())
+		w.By, err = store.ParseRunID(m.GetBy())
 	}
 	return w, err
 }

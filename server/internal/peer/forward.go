@@ -15,11 +15,11 @@ import (
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/wire"
 	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // method runs a unary call of the public API; its decode function fills the request.
@@ -168,7 +168,7 @@ func (f forwarded) PatchJob(ctx context.Context, key carillon.Key, patch carillo
 
 func (f forwarded) partitionOf(key carillon.Key) int {
 	key.Namespace = cmp.Or(key.Namespace, carillon.DefaultNamespace)
-	return identity.PartitionOf(key, f.partitions)
+	return store.PartitionOf(key, f.partitions)
 }
 
 // Connect implements [carillon.Work].

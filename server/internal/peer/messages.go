@@ -6,11 +6,11 @@ import (
 
 	"github.com/carillonhq/carillon"
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/internal/wire"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/permit"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // Each message between partitions has an rpc. What follows is, for each, how it is sent and how it is served.
@@ -84,7 +84,7 @@ func (c *Calls) release(ctx context.Context, p int, m engine.DeliverNotice) (par
 // Release implements the rpc.
 func (s *Server) Release(ctx context.Context, m *peerv1.ReleaseRequest) (*peerv1.ReleaseResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.ReleaseResponse, error) {
-		by, err := identity.ParseRun(m.GetBy())
+		by, err := store.ParseRunID(m.GetBy())
 		if err != nil {
 			return nil, carillon.WithField(err, "by")
 		}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/peer"
@@ -27,8 +26,8 @@ type filler struct{ n int }
 func (f *filler) fill(v reflect.Value) {
 	f.n++
 	switch x := v.Addr().Interface().(type) {
-	case *identity.Run:
-		*x = identity.Run{Partition: 3, UID: carillon.UID{1: byte(f.n)}, Scheduled: int64(f.n)}
+	case *store.RunID:
+		*x = store.RunID{Partition: 3, UID: carillon.UID{1: byte(f.n)}, Scheduled: int64(f.n)}
 		return
 	case *time.Time:
 		*x = time.Unix(int64(f.n), 5).UTC()

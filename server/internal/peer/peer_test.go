@@ -13,7 +13,6 @@ import (
 
 	"github.com/carillonhq/carillon"
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
@@ -240,7 +239,7 @@ func TestANodeThatDoesNotAnswer(t *testing.T) {
 func TestSharesAndReportsCrossWhole(t *testing.T) {
 	j := job()
 	j.Due, j.Schedule, j.DependsOn = carillon.When{}, "@daily", nil
-	by := identity.Run{Partition: 3, Scheduled: 5, Seq: 1}
+	by := store.RunID{Partition: 3, Scheduled: 5, Seq: 1}
 	term := store.Term{Epoch: 7, Nonce: 8}
 	share := partition.Share{Batch: "batch", Coordinator: 5, Late: true, Term: term,
 		Reqs: []partition.PutRequest{{Job: &j, Random: [8]byte{1, 2}, At: 77,

@@ -11,9 +11,9 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/server"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/worker"
 )
 
@@ -97,7 +97,7 @@ func (x *trio) name(partition int) string {
 	for {
 		x.puts++
 		name := fmt.Sprint("later/", x.puts)
-		if identity.PartitionOf(carillon.Key{Namespace: carillon.DefaultNamespace, Name: name},
+		if store.PartitionOf(carillon.Key{Namespace: carillon.DefaultNamespace, Name: name},
 			x.config.Partitions) == partition {
 			return name
 		}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -33,7 +32,7 @@ func sampleJob() carillon.Job {
 func sampleState() store.State {
 	at := time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC).UnixNano()
 	return store.State{
-		UID: identity.NewUID(carillon.Key{Namespace: "default", Name: "reports/nightly"}, [8]byte{1, 2, 3}), Generation: 3,
+		UID: store.NewUID(carillon.Key{Namespace: "default", Name: "reports/nightly"}, [8]byte{1, 2, 3}), Generation: 3,
 		Created: at - 1e15, Updated: at - 1e9, Phase: carillon.PhaseRunning, Priority: 2, Due: at + 120e9, Anchor: at - 1e14,
 		Next: at + 86400e9, Begun: 41,
 		Run: store.RunState{Live: true, Scheduled: at, Due: at, Attempt: 1, Lease: at + 120e9, Deadline: at + 300e9, Started: at,
@@ -168,7 +167,7 @@ func TestUnknownFieldsAreSkipped(t *testing.T) {
 		"grant":  func(b []byte) error { return decodeGrant(new(store.Grant), b) },
 		"last":   func(b []byte) error { return decodeLastRun(new(store.LastRun), b) },
 		"counts": func(b []byte) error { return decodeCounters(new(carillon.Counters), b) },
-		"id":     func(b []byte) error { return decodeIdentity(new(identity.Run), b) },
+		"id":     func(b []byte) error { return decodeIdentity(new(store.RunID), b) },
 	} {
 		if err := decode(later); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -81,7 +80,7 @@ func DecodeRun(b []byte) (store.RunRecord, error) {
 	return run, nil
 }
 
-func (w *writer) identity(field int, id *identity.Run) {
+func (w *writer) identity(field int, id *store.RunID) {
 	at := w.begin(field)
 	w.uint(1, uint64(id.Partition))
 	w.uid(2, id.UID)
@@ -91,7 +90,7 @@ func (w *writer) identity(field int, id *identity.Run) {
 	w.endOrDrop(at)
 }
 
-func decodeIdentity(id *identity.Run, b []byte) error {
+func decodeIdentity(id *store.RunID, b []byte) error {
 	r := reader{b: b}
 	for r.next() {
 		switch r.field {

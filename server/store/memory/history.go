@@ -9,14 +9,13 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
 
 // history is the finished runs of a partition. As with records, a run is never changed, only replaced.
 type history struct {
-	byID  map[identity.Run]*store.RunRecord
+	byID  map[store.RunID]*store.RunRecord
 	byJob *btree.BTreeG[*store.RunRecord]
 	dead  *btree.BTreeG[*store.RunRecord]
 	byAge *btree.BTreeG[*store.RunRecord]
@@ -24,7 +23,7 @@ type history struct {
 
 func newHistory() *history {
 	return &history{
-		byID:  make(map[identity.Run]*store.RunRecord),
+		byID:  make(map[store.RunID]*store.RunRecord),
 		byJob: newTree(lessByJob),
 		dead:  newTree(lessDead),
 		byAge: newTree(lessByAge),
@@ -54,7 +53,7 @@ func lessByAge(a, b *store.RunRecord) bool {
 }
 
 // compareID is some order of identities: what else an index compares is not unique.
-func compareID(a, b *identity.Run) int {
+func compareID(a, b *store.RunID) int {
 	return cmp.Or(
 		bytes.Compare(a.UID[:], b.UID[:]),
 		cmp.Compare(a.Scheduled, b.Scheduled),
@@ -74,7 +73,7 @@ func (h *history) put(run *store.RunRecord) {
 	}
 }
 
-func (h *history) remove(id identity.Run) {
+func (h *history) remove(id store.RunID) {
 	run, ok := h.byID[id]
 	if !ok {
 		return
@@ -95,7 +94,7 @@ func (h *history) redrive(ref store.RunRef) {
 // trim keeps a job's newest runs; the dead ones are not its business.
 func (h *history) trim(t store.Trim) {
 	kept := 0
-	var gone []identity.Run
+	var gone []store.RunID
 	h.byJob.Ascend(newest(t.Key), func(run *store.RunRecord) bool {
 		switch {
 		case run.Key != t.Key:
@@ -116,7 +115,7 @@ func (h *history) trim(t store.Trim) {
 // expire removes the runs whose retention has ended, and those that are too many.
 func (h *history) expire(e store.Expire) {
 	excess := h.byAge.Len() - h.dead.Len() - e.Most
-	var gone []identity.Run
+	var gone []store.RunID
 	h.byAge.Scan(func(run *store.RunRecord) bool {
 		expired := run.Expires <= e.Before
 		if len(gone) >= e.Limit || !expired && excess <= 0 {
@@ -169,7 +168,7 @@ func (h *history) list(q store.RunQuery, after *store.RunRecord) []store.RunReco
 // newest is a position before every run of a job, and with an empty name before every dead run of a
 // namespace.
 func newest(k carillon.Key) *store.RunRecord {
-	return &store.RunRecord{Key: k, ID: identity.Run{Scheduled: math.MaxInt64}, Finished: math.MaxInt64}
+	return &store.RunRecord{Key: k, ID: store.RunID{Scheduled: math.MaxInt64}, Finished: math.MaxInt64}
 }
 
 // handRun copies a run.

@@ -9,7 +9,6 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -21,7 +20,7 @@ type records struct {
 	byRef     *btree.BTreeG[*store.Record]
 	due       *btree.BTreeG[*store.Record]
 	staged    *btree.BTreeG[*store.Record]
-	live      map[identity.Run]*store.Record
+	live      map[store.RunID]*store.Record
 }
 
 func newRecords(partition int) *records {
@@ -30,7 +29,7 @@ func newRecords(partition int) *records {
 		byRef:     newTree(lessRef),
 		due:       newTree(lessDue),
 		staged:    newTree(lessStaged),
-		live:      make(map[identity.Run]*store.Record),
+		live:      make(map[store.RunID]*store.Record),
 	}
 }
 

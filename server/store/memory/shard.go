@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -69,7 +68,7 @@ func (s *shard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record
 }
 
 // Live finds the record whose unfinished run has the id.
-func (s *shard) Live(ctx context.Context, id identity.Run) (ref store.Ref, ok bool, err error) {
+func (s *shard) Live(ctx context.Context, id store.RunID) (ref store.Ref, ok bool, err error) {
 	found, err := read(ctx, s, func() *store.Record { return s.p.records.live[id] })
 	if err != nil || found == nil {
 		return store.Ref{}, false, err

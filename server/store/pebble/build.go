@@ -7,7 +7,6 @@ import (
 	pebbledb "github.com/cockroachdb/pebble/v2"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -35,7 +34,7 @@ type builder struct {
 
 // liveRun is an entry of the live index.
 type liveRun struct {
-	id  identity.Run
+	id  store.RunID
 	ref store.Ref
 }
 
@@ -98,7 +97,7 @@ func runsRepeat(runs []store.RunRecord) bool {
 	if len(runs) < 2 {
 		return false
 	}
-	seen := make(map[identity.Run]bool, len(runs))
+	seen := make(map[store.RunID]bool, len(runs))
 	for i := range runs {
 		if seen[runs[i].ID] {
 			return true

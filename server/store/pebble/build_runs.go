@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -89,7 +88,7 @@ func (w *builder) startHistoryFilter() error {
 }
 
 // finished reads a run of the history.
-func (w *builder) finished(id *identity.Run) (r store.RunRecord, ok bool, err error) {
+func (w *builder) finished(id *store.RunID) (r store.RunRecord, ok bool, err error) {
 	w.key = appendHistoryKey(w.key[:0], w.partition, id)
 	value, ok, err := get(w.read, w.key)
 	if errors.Is(err, store.ErrDamaged) {
@@ -189,7 +188,7 @@ func (w *builder) expire(e *store.Expire) error {
 }
 
 // dropAged drops a run that the age index lists.
-func (w *builder) dropAged(id *identity.Run) error {
+func (w *builder) dropAged(id *store.RunID) error {
 	r, ok, err := w.finished(id)
 	if err == nil && !ok && w.read.lost.any() {
 		return nil // it may be lost

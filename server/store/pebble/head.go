@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -17,7 +16,7 @@ type head struct {
 	due      int64  // hasDue
 	queue    string // hasStaged
 	runDue   int64  // hasStaged
-	live     identity.Run
+	live     store.RunID
 	specLen  int    // specApart
 	body     []byte // of a record that is in neither index; aliases the value read
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // headKnown is the head that k knows for a key: "" if it knows nothing, "absent" if it knows that there is
@@ -92,8 +92,8 @@ func TestKnownIsTrueOrNothing(t *testing.T) {
 	}
 }
 
-func runOf(i int, scheduled int64) (identity.Run, []byte) {
-	id := identity.Run{UID: identity.NewUID(carillon.Key{Namespace: "n", Name: fmt.Sprint(i)}, [8]byte{}), Scheduled: scheduled}
+func runOf(i int, scheduled int64) (store.RunID, []byte) {
+	id := store.RunID{UID: store.NewUID(carillon.Key{Namespace: "n", Name: fmt.Sprint(i)}, [8]byte{}), Scheduled: scheduled}
 	key := appendHistoryKey(nil, 0, &id)
 	return id, key
 }

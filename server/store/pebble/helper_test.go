@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/pebble"
 )
@@ -58,7 +57,7 @@ func job(i int, due int64, spec []byte) store.Record {
 		Ref:  store.Ref{Key: k},
 		Spec: spec,
 		State: store.State{
-			UID: identity.NewUID(k, [8]byte{byte(i), byte(i >> 8), byte(i >> 16)}), Generation: 1,
+			UID: store.NewUID(k, [8]byte{byte(i), byte(i >> 8), byte(i >> 16)}), Generation: 1,
 			Created: 1_790_000_000_000_000_000, Updated: 1_790_000_000_000_000_000,
 			Priority: 2, Due: due, Anchor: due, Next: due,
 		},
@@ -68,7 +67,7 @@ func job(i int, due int64, spec []byte) store.Record {
 // finished is the run that a job's only run becomes.
 func finished(r store.Record, at int64) store.RunRecord {
 	return store.RunRecord{
-		Key: r.Key, ID: identity.Run{UID: r.State.UID, Scheduled: r.State.Due}, Grant: store.Grant{Generation: 1},
+		Key: r.Key, ID: store.RunID{UID: r.State.UID, Scheduled: r.State.Due}, Grant: store.Grant{Generation: 1},
 		Status: carillon.RunSucceeded, Due: r.State.Due, Started: at, Finished: at, Expires: at + int64(72*time.Hour), Attempt: 1,
 		Worker: "worker-1",
 	}

@@ -5,7 +5,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // historyFilter tells of most runs that they are not in a partition's history yet, so that the history need
@@ -65,7 +65,7 @@ func (r *historyFilter) ask() bool {
 }
 
 // add adds a run with its history key, and reports whether it is certainly not in the history.
-func (r *historyFilter) add(id *identity.Run, key []byte) (fresh bool) {
+func (r *historyFilter) add(id *store.RunID, key []byte) (fresh bool) {
 	h := maphash.Bytes(r.seed, key)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -209,14 +208,14 @@ func appendStagedKey(b []byte, partition int, queue string, priority uint8, due 
 }
 
 // appendRun appends a run's identity without its partition: uid, scheduled, cause, seq.
-func appendRun(b []byte, id *identity.Run) []byte {
+func appendRun(b []byte, id *store.RunID) []byte {
 	b = append(b, id.UID[:]...)
 	b = append(appendTime(b, id.Scheduled), byte(id.Cause))
 	return appendSeq(b, id.Seq)
 }
 
 // parseRun decodes what appendRun wrote; nothing may follow.
-func parseRun(b []byte, partition int) (id identity.Run, err error) {
+func parseRun(b []byte, partition int) (id store.RunID, err error) {
 	id.Partition = uint16(partition)
 	if len(b) < len(id.UID) {
 		return id, errKey
@@ -233,14 +232,14 @@ func parseRun(b []byte, partition int) (id identity.Run, err error) {
 }
 
 // appendLiveKey appends the key of an unfinished run.
-func appendLiveKey(b []byte, partition int, id *identity.Run) []byte {
+func appendLiveKey(b []byte, partition int, id *store.RunID) []byte {
 	return appendRun(appendHead(b, partition, kindLive), id)
 }
 
 // appendHistoryKey appends the key of a finished run: of all runs of a job, the newest scheduled comes first.
 // The first half of a uid is the hash of the job's key, so a run id leads to its record, and a job's name to
 // all of its runs.
-func appendHistoryKey(b []byte, partition int, id *identity.Run) []byte {
+func appendHistoryKey(b []byte, partition int, id *store.RunID) []byte {
 	b = append(appendHead(b, partition, kindHistory), id.UID[:8]...)
 	b = append(appendTimeDesc(b, id.Scheduled), id.UID[8:]...)
 	return appendSeq(append(b, byte(id.Cause)), id.Seq)
@@ -249,16 +248,16 @@ func appendHistoryKey(b []byte, partition int, id *identity.Run) []byte {
 // appendHistoryPrefix appends the common prefix of the history keys of a job's runs, and of jobs with the
 // same hash.
 func appendHistoryPrefix(b []byte, partition int, k carillon.Key) []byte {
-	return binary.BigEndian.AppendUint64(appendHead(b, partition, kindHistory), identity.Hash(k))
+	return binary.BigEndian.AppendUint64(appendHead(b, partition, kindHistory), store.KeyHash(k))
 }
 
 // appendAgeKey appends the retention index key of a finished run.
-func appendAgeKey(b []byte, partition int, expires int64, id *identity.Run) []byte {
+func appendAgeKey(b []byte, partition int, expires int64, id *store.RunID) []byte {
 	return appendRun(appendTime(appendHead(b, partition, kindAge), expires), id)
 }
 
 // appendDeadKey appends the key that lists a dead run of a namespace, newest finished first.
-func appendDeadKey(b []byte, partition int, namespace string, finished int64, id *identity.Run) []byte {
+func appendDeadKey(b []byte, partition int, namespace string, finished int64, id *store.RunID) []byte {
 	b = appendText(appendHead(b, partition, kindDead), namespace)
 	return appendRun(appendTimeDesc(b, finished), id)
 }

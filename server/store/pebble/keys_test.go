@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -84,7 +83,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(h.append(nil))
 	f.Add(appendBody(nil, &s, spec{form: specInBody, inline: []byte("spec")}))
 	f.Add(appendRef(nil, store.Ref{Key: carillon.Key{Namespace: "\x00", Name: "\x01"}, Seq: 9}))
-	f.Add(appendRun(nil, &identity.Run{Scheduled: 9, Seq: 400}))
+	f.Add(appendRun(nil, &store.RunID{Scheduled: 9, Seq: 400}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if r, err := parseRef(b); err == nil {
 			if back, err := parseRef(appendRef(nil, r)); err != nil || back != r {
@@ -128,7 +127,7 @@ func TestRunOrder(t *testing.T) {
 	prefix := appendHistoryPrefix(nil, 7, k)
 	var last []byte
 	for _, at := range []int64{math.MaxInt64, 5, 4, 0, -1, math.MinInt64} {
-		id := identity.Run{UID: identity.NewUID(k, [8]byte{1}), Scheduled: at, Seq: 3}
+		id := store.RunID{UID: store.NewUID(k, [8]byte{1}), Scheduled: at, Seq: 3}
 		got := appendHistoryKey(nil, 7, &id)
 		if !bytes.HasPrefix(got, prefix) || bytes.Compare(last, got) >= 0 {
 			t.Errorf("the run of %d is at %x, after %x under %x", at, got, last, prefix)

@@ -3,7 +3,6 @@ package pebble
 import (
 	"fmt"
 
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -23,7 +22,7 @@ func (v *view) runs(q store.RunQuery) ([]store.RunRecord, error) {
 }
 
 // oneRun reads a run by its id, which leads to its key.
-func (v *view) oneRun(id *identity.Run) ([]store.RunRecord, error) {
+func (v *view) oneRun(id *store.RunID) ([]store.RunRecord, error) {
 	key := appendHistoryKey(nil, v.partition, id)
 	value, ok, err := get(v.source, key)
 	if err != nil || !ok {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -69,7 +68,7 @@ func (s *shard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, err
 }
 
 // Live finds the record whose unfinished run has the id.
-func (s *shard) Live(ctx context.Context, id identity.Run) (ref store.Ref, ok bool, err error) {
+func (s *shard) Live(ctx context.Context, id store.RunID) (ref store.Ref, ok bool, err error) {
 	if int(id.Partition) != s.number {
 		return store.Ref{}, false, ctx.Err()
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -66,7 +65,7 @@ type ids struct {
 	cause     []int16
 }
 
-func (c *ids) add(partition int, k carillon.Key, id *identity.Run) {
+func (c *ids) add(partition int, k carillon.Key, id *store.RunID) {
 	c.refs.add(partition, store.Ref{Key: k, Seq: id.Seq})
 	c.uid, c.scheduled, c.cause = append(c.uid, uuid(id.UID)), append(c.scheduled, id.Scheduled), append(c.cause, int16(id.Cause))
 }
@@ -81,7 +80,7 @@ type runs struct {
 
 type runKey struct {
 	partition int
-	id        identity.Run
+	id        store.RunID
 }
 
 type trims struct {

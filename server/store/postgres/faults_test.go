@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/postgres"
@@ -34,7 +33,7 @@ func job(i int) store.Record {
 	k := carillon.Key{Namespace: "default", Name: fmt.Sprintf("orders/%08x/reminder", uint32(i)*2654435761)}
 	return store.Record{
 		Ref: store.Ref{Key: k}, Spec: make([]byte, 120),
-		State: store.State{UID: identity.NewUID(k, [8]byte{1}), Generation: 1, Priority: 2, Due: int64(i) + 1,
+		State: store.State{UID: store.NewUID(k, [8]byte{1}), Generation: 1, Priority: 2, Due: int64(i) + 1,
 			Next: int64(i) + 1},
 	}
 }

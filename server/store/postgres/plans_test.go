@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/postgres"
@@ -15,7 +14,7 @@ import (
 // finished is a run of a job.
 func finished(i int, status carillon.RunStatus) store.RunRecord {
 	of := job(i)
-	return store.RunRecord{Key: of.Key, ID: identity.Run{Partition: 3, UID: of.State.UID, Scheduled: int64(i)}, Status: status,
+	return store.RunRecord{Key: of.Key, ID: store.RunID{Partition: 3, UID: of.State.UID, Scheduled: int64(i)}, Status: status,
 		Finished: int64(i), Expires: int64(i) + 1, Attempt: 1}
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -238,7 +237,7 @@ SELECT namespace, name, seq FROM carillon_jobs
 WHERE live AND partition = $1 AND uid = $2 AND run_scheduled = $3 AND run_cause = $4 AND run_seq = $5 LIMIT 1`
 
 // Live finds the record whose unfinished run has the id.
-func (s *shard) Live(ctx context.Context, id identity.Run) (ref store.Ref, ok bool, err error) {
+func (s *shard) Live(ctx context.Context, id store.RunID) (ref store.Ref, ok bool, err error) {
 	if int(id.Partition) != s.partition {
 		return ref, false, ctx.Err()
 	}

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -108,7 +107,7 @@ func (a *arguments) ref(r store.Ref) { a.write(func(b []byte) []byte { return ap
 
 func (a *arguments) job(k carillon.Key) { a.write(func(b []byte) []byte { return appendJob(b, k) }) }
 
-func (a *arguments) run(id *identity.Run) {
+func (a *arguments) run(id *store.RunID) {
 	a.write(func(b []byte) []byte { return appendRun(b, id) })
 }
 

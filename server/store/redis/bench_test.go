@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -23,7 +22,7 @@ var benchSpec = bytes.Repeat([]byte("payload "), 25) // 200 bytes
 
 func benchJob(i int) store.Record {
 	r := job(fmt.Sprintf("orders/%08x-reminder", uint32(i)*2654435761))
-	r.Spec, r.State.UID, r.State.Due = benchSpec, identity.NewUID(r.Key, [8]byte{}), r.State.Due+int64(i)
+	r.Spec, r.State.UID, r.State.Due = benchSpec, store.NewUID(r.Key, [8]byte{}), r.State.Due+int64(i)
 	r.State.Created, r.State.Anchor, r.State.Next = r.State.Due, r.State.Due, r.State.Due
 	return r
 }
@@ -31,7 +30,7 @@ func benchJob(i int) store.Record {
 // benchRun is the finished run of a job.
 func benchRun(i int) store.RunRecord {
 	r := benchJob(i)
-	return store.RunRecord{Key: r.Key, ID: identity.Run{UID: r.State.UID, Scheduled: r.State.Due},
+	return store.RunRecord{Key: r.Key, ID: store.RunID{UID: r.State.UID, Scheduled: r.State.Due},
 		Status: carillon.RunSucceeded, Finished: r.State.Due, Expires: r.State.Due, Attempt: 1}
 }
 

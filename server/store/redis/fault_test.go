@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/redis"
@@ -276,7 +275,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	b.Puts[1].State.Phase, b.Puts[1].State.Run.Live, b.Puts[1].State.Queue = carillon.PhaseStaged, true, "q"
 	for i, status := range []carillon.RunStatus{carillon.RunDead, carillon.RunFailed} {
 		b.Runs = append(b.Runs, store.RunRecord{Key: job("a").Key,
-			ID: identity.Run{Partition: 3, Seq: uint64(i)}, Status: status, Expires: 1})
+			ID: store.RunID{Partition: 3, Seq: uint64(i)}, Status: status, Expires: 1})
 	}
 	b.MetaRecords = []store.MetaRecord{{Kind: 1, Key: "k", Value: []byte("v")}}
 	want(t, "put", sh, b, store.Applied)

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -146,7 +145,7 @@ func parseRef(s string) (r store.Ref, err error) {
 
 // appendRun appends a run's identity without its partition; of one job's runs the newest scheduled comes
 // first.
-func appendRun(b []byte, id *identity.Run) []byte {
+func appendRun(b []byte, id *store.RunID) []byte {
 	b = append(appendTimeDesc(b, id.Scheduled), id.UID[:]...)
 	return appendSeq(append(b, byte(id.Cause)), id.Seq)
 }

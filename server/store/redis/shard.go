@@ -9,7 +9,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -243,7 +242,7 @@ func (s *shard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record
 }
 
 // Live finds the record whose unfinished run has the id.
-func (s *shard) Live(ctx context.Context, id identity.Run) (ref store.Ref, ok bool, err error) {
+func (s *shard) Live(ctx context.Context, id store.RunID) (ref store.Ref, ok bool, err error) {
 	if int(id.Partition) != s.number {
 		return store.Ref{}, false, ctx.Err()
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 	"github.com/carillonhq/carillon/server/store/memory"
@@ -122,7 +121,7 @@ func onExpire(f func(e *store.Expire)) func(*memory.Store) faults {
 }
 
 func keepsFirst(*memory.Store) faults {
-	seen := map[identity.Run]bool{}
+	seen := map[store.RunID]bool{}
 	return onBatch(func(b *store.Batch) {
 		b.Runs = slices.DeleteFunc(slices.Clone(b.Runs), func(r store.RunRecord) bool {
 			was := seen[r.ID]
@@ -316,7 +315,7 @@ func mostCountsDead(m *memory.Store) faults {
 
 // staleAge expires a run at the end that it was first given.
 func staleAge(*memory.Store) faults {
-	first := map[identity.Run]int64{}
+	first := map[store.RunID]int64{}
 	return onRuns(func(r *store.RunRecord) {
 		if _, ok := first[r.ID]; !ok {
 			first[r.ID] = r.Expires

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 	"github.com/carillonhq/carillon/server/store/memory"
@@ -115,7 +114,7 @@ var brokenQueries = []broken{
 		})})},
 	{fault: "loses a run that moves between records", caughtBy: "live/a run moves from one record to another", build: liveIndex},
 	{fault: "finds a run by any sequence", caughtBy: "live/every part of the identity counts", build: asking(faults{
-		live: func(id identity.Run, next func(identity.Run) (*store.Ref, error)) (*store.Ref, error) {
+		live: func(id store.RunID, next func(store.RunID) (*store.Ref, error)) (*store.Ref, error) {
 			for id.Seq = range 10 {
 				if ref, err := next(id); ref != nil || err != nil {
 					return ref, err
@@ -214,14 +213,15 @@ func staleStaged(*memory.Store) faults {
 
 func staleLive(*memory.Store) faults {
 	var old []store.Record
-	return faults{apply: staleRecords(&old), live: func(id identity.Run, _ func(identity.Run) (*store.Ref, error)) (*store.Ref, error) {
-		for _, r := range slices.Backward(old) {
-			if r.State.Run.Live && r.State.Identity(int(id.Partition)) == id {
-				return &r.Ref, nil
+	return faults{apply: staleRecords(&old),
+		live: func(id store.RunID, _ func(store.RunID) (*store.Ref, error)) (*store.Ref, error) {
+			for _, r := range slices.Backward(old) {
+				if r.State.Run.Live && r.State.Identity(int(id.Partition)) == id {
+					return &r.Ref, nil
+				}
 			}
-		}
-		return nil, nil
-	}}
+			return nil, nil
+		}}
 }
 
 func filtersLate(q store.ListQuery, next func(store.ListQuery) ([]store.Record, error)) ([]store.Record, error) {

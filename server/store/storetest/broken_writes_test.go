@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -265,7 +264,7 @@ func staleRecords(old *[]store.Record) func(int, store.Term, *store.Batch, func(
 // liveIndex is a live index that is kept in the order of the puts: a run that moves is lost when its old
 // record comes last.
 func liveIndex(*memory.Store) faults {
-	index, last := map[identity.Run]store.Ref{}, map[store.Ref]identity.Run{}
+	index, last := map[store.RunID]store.Ref{}, map[store.Ref]store.RunID{}
 	return faults{
 		apply: func(partition int, _ store.Term, b *store.Batch, next func(*store.Batch) error) error {
 			for _, ref := range b.Deletes {
@@ -280,7 +279,7 @@ func liveIndex(*memory.Store) faults {
 			}
 			return next(b)
 		},
-		live: func(id identity.Run, _ func(identity.Run) (*store.Ref, error)) (*store.Ref, error) {
+		live: func(id store.RunID, _ func(store.RunID) (*store.Ref, error)) (*store.Ref, error) {
 			if ref, ok := index[id]; ok {
 				return &ref, nil
 			}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -55,7 +54,7 @@ func (s shard) putShuffled(records []store.Record) {
 	s.Helper()
 	mixed := slices.Clone(records)
 	slices.SortStableFunc(mixed, func(a, b store.Record) int {
-		return cmp.Compare(identity.Hash(a.Key), identity.Hash(b.Key))
+		return cmp.Compare(store.KeyHash(a.Key), store.KeyHash(b.Key))
 	})
 	for part := range slices.Chunk(mixed, 10) {
 		s.put(part...)

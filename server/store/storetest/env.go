@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -147,7 +146,7 @@ func (s shard) staged(q store.StagedQuery) []store.Record {
 }
 
 // live is Live.
-func (s shard) live(id identity.Run) (store.Ref, bool) {
+func (s shard) live(id store.RunID) (store.Ref, bool) {
 	s.Helper()
 	ref, ok, err := s.Live(s.Context(), id)
 	s.must(err)
@@ -175,7 +174,7 @@ func (s shard) deadOf(namespace string) []store.RunRecord {
 }
 
 // runByID is the run of an id, if it is in the history.
-func (s shard) runByID(id identity.Run) (store.RunRecord, bool) {
+func (s shard) runByID(id store.RunID) (store.RunRecord, bool) {
 	s.Helper()
 	runs := s.runs(store.RunQuery{ID: &id, Limit: 1})
 	if len(runs) == 0 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -28,7 +27,7 @@ type faults struct {
 	list        hook[store.ListQuery, []store.Record]
 	due         hook[store.DueQuery, []store.Record]
 	staged      hook[store.StagedQuery, []store.Record]
-	live        hook[identity.Run, *store.Ref]
+	live        hook[store.RunID, *store.Ref]
 	runs        hook[store.RunQuery, []store.RunRecord]
 	metaRecords hook[store.MetaQuery, []store.MetaRecord]
 	leaser      func(l store.Leaser) store.Leaser
@@ -135,8 +134,8 @@ func (s *faultyShard) Staged(ctx context.Context, q store.StagedQuery) ([]store.
 	return s.staged.call(q, func(q store.StagedQuery) ([]store.Record, error) { return s.Shard.Staged(ctx, q) })
 }
 
-func (s *faultyShard) Live(ctx context.Context, id identity.Run) (store.Ref, bool, error) {
-	ref, err := s.live.call(id, func(id identity.Run) (*store.Ref, error) {
+func (s *faultyShard) Live(ctx context.Context, id store.RunID) (store.Ref, bool, error) {
+	ref, err := s.live.call(id, func(id store.RunID) (*store.Ref, error) {
 		ref, ok, err := s.Shard.Live(ctx, id)
 		if !ok {
 			return nil, err

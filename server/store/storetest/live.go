@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -14,7 +13,7 @@ var liveCases = []Case{
 }
 
 // wantLive checks which record a run leads to.
-func (s shard) wantLive(what string, id identity.Run, want store.Ref) {
+func (s shard) wantLive(what string, id store.RunID, want store.Ref) {
 	s.Helper()
 	if ref, ok := s.live(id); !ok || ref != want {
 		s.Errorf("%s: Live = %v, %v, want %v", what, ref, ok, want)
@@ -22,7 +21,7 @@ func (s shard) wantLive(what string, id identity.Run, want store.Ref) {
 }
 
 // wantNotLive checks that a run leads nowhere.
-func (s shard) wantNotLive(what string, id identity.Run) {
+func (s shard) wantNotLive(what string, id store.RunID) {
 	s.Helper()
 	if ref, ok := s.live(id); ok || ref != (store.Ref{}) {
 		s.Errorf("%s: Live = %v, %v, want none", what, ref, ok)
@@ -52,7 +51,7 @@ func liveIdentity(e *env) {
 	s.put(a)
 	right := a.State.Identity(3)
 	s.wantLive("the run", right, a.Ref)
-	for what, wrong := range map[string]identity.Run{
+	for what, wrong := range map[string]store.RunID{
 		"partition": {Partition: 4, UID: right.UID, Scheduled: base, Cause: carillon.CauseTrigger, Seq: 7},
 		"uid":       {Partition: 3, UID: uidOf(a.Key, 2), Scheduled: base, Cause: carillon.CauseTrigger, Seq: 7},
 		"scheduled": {Partition: 3, UID: right.UID, Scheduled: base + 1, Cause: carillon.CauseTrigger, Seq: 7},

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -16,7 +15,7 @@ import (
 type model struct {
 	partition int
 	records   map[store.Ref]store.Record
-	runs      map[identity.Run]store.RunRecord
+	runs      map[store.RunID]store.RunRecord
 	metas     map[metaKey]store.MetaRecord
 }
 
@@ -26,7 +25,7 @@ type metaKey struct {
 }
 
 func newModel(partition int) *model {
-	return &model{partition, map[store.Ref]store.Record{}, map[identity.Run]store.RunRecord{}, map[metaKey]store.MetaRecord{}}
+	return &model{partition, map[store.Ref]store.Record{}, map[store.RunID]store.RunRecord{}, map[metaKey]store.MetaRecord{}}
 }
 
 func (m *model) apply(b store.Batch) {
@@ -161,7 +160,7 @@ func shortSpecs(most int, list []store.Record) []store.Record {
 	return list
 }
 
-func (m *model) live(id identity.Run) (store.Ref, bool) {
+func (m *model) live(id store.RunID) (store.Ref, bool) {
 	for ref, r := range m.records {
 		if r.State.Run.Live && r.State.Identity(m.partition) == id {
 			return ref, true

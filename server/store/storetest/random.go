@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -146,7 +145,7 @@ func (p *player) batch() store.Batch {
 
 // history adds runs, redrives and trims to a batch.
 func (p *player) history(b *store.Batch) {
-	ids := map[identity.Run]bool{}
+	ids := map[store.RunID]bool{}
 	for range p.IntN(4) {
 		r := p.run()
 		if ids[r.ID] {
@@ -193,7 +192,7 @@ func (p *player) record(ref store.Ref) store.Record {
 // run is one of a few runs of a job, with a scheduled time of its own, in a random version.
 func (p *player) run() store.RunRecord {
 	k, n := p.key(), p.Int64N(8)
-	id := identity.Run{Partition: uint16(p.model.partition), UID: uidOf(k, byte(n%2)), Scheduled: base + n<<uint(n),
+	id := store.RunID{Partition: uint16(p.model.partition), UID: uidOf(k, byte(n%2)), Scheduled: base + n<<uint(n),
 		Cause: carillon.Cause(n % 3), Seq: uint64(n * n * 10)}
 	at := int64(p.step) * 10
 	return store.RunRecord{Key: k, ID: id, Status: carillon.RunSucceeded + carillon.RunStatus(p.IntN(5)), Finished: base + at,
@@ -247,7 +246,7 @@ func (p *player) compareRecords() {
 	same(p, "Staged", staged, p.s.staged(staged), p.model.staged(staged), canonRecord)
 
 	ref := p.ref()
-	id := identity.Run{Partition: uint16(p.model.partition), UID: uidOf(ref.Key, 1), Scheduled: base + p.Int64N(3), Seq: ref.Seq}
+	id := store.RunID{Partition: uint16(p.model.partition), UID: uidOf(ref.Key, 1), Scheduled: base + p.Int64N(3), Seq: ref.Seq}
 	gotRef, gotOK := p.s.live(id)
 	wantRef, wantOK := p.model.live(id)
 	if gotRef != wantRef || gotOK != wantOK {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -32,7 +31,7 @@ func jobRef(name string) store.Ref { return store.Ref{Key: key(name)} }
 func pendingRef(name string, seq uint64) store.Ref { return store.Ref{Key: key(name), Seq: seq} }
 
 // uidOf is the uid of a job of the key; n tells apart its lives.
-func uidOf(k carillon.Key, n byte) carillon.UID { return identity.NewUID(k, [8]byte{7: n}) }
+func uidOf(k carillon.Key, n byte) carillon.UID { return store.NewUID(k, [8]byte{7: n}) }
 
 // specOf is the spec of a job with labels "key=value".
 func specOf(note string, labels ...string) []byte {
@@ -118,8 +117,8 @@ func attemptErrors(n int) []carillon.AttemptError {
 }
 
 // runID is the identity of a job's run that was scheduled at base + n.
-func (s shard) runID(k carillon.Key, n int64) identity.Run {
-	return identity.Run{Partition: uint16(s.partition), UID: uidOf(k, 1), Scheduled: base + n}
+func (s shard) runID(k carillon.Key, n int64) store.RunID {
+	return store.RunID{Partition: uint16(s.partition), UID: uidOf(k, 1), Scheduled: base + n}
 }
 
 // run is a finished run of a job that was scheduled at base + n.

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -84,7 +83,7 @@ func runByIdentity(e *env) {
 	for _, want := range []store.RunRecord{a, b} {
 		s.wantRuns("Runs of an id", s.runs(store.RunQuery{ID: &want.ID, Limit: 1}), want)
 	}
-	for what, id := range map[string]identity.Run{
+	for what, id := range map[string]store.RunID{
 		"scheduled": {Partition: 3, UID: a.ID.UID, Scheduled: a.ID.Scheduled + 1},
 		"cause":     {Partition: 3, UID: a.ID.UID, Scheduled: a.ID.Scheduled, Cause: carillon.CauseTrigger},
 		"seq":       {Partition: 3, UID: a.ID.UID, Scheduled: a.ID.Scheduled, Seq: 1},

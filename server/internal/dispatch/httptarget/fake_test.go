@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // fakeSink is an engine of one partition that delivers what it is told to.
@@ -64,7 +64,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 
 // delivery is an attempt for a URL.
 func delivery(seq int, to string) partition.Delivery {
-	id := identity.Run{Scheduled: 1_800_000_000_000_000_000, Seq: uint64(seq)}.String()
+	id := store.RunID{Scheduled: 1_800_000_000_000_000_000, Seq: uint64(seq)}.String()
 	target := carillon.HTTP(to)
 	return partition.Delivery{
 		Queue:  partition.QueueOf("default", target),

@@ -10,9 +10,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -80,7 +80,7 @@ func runs(target *carillon.DaprTarget, from, to, payload int) []partition.Delive
 	for i := from; i < to; i++ {
 		ds = append(ds, partition.Delivery{Queue: queueOf(target), Key: target.ConcurrencyKey,
 			Target: carillon.Target{Dapr: target},
-			Run: &carillon.Run{ID: identity.Run{Seq: uint64(i)}.String(), Token: token(i),
+			Run: &carillon.Run{ID: store.RunID{Seq: uint64(i)}.String(), Token: token(i),
 				Data: carillon.Bytes(make([]byte, payload), "")}})
 	}
 	return ds

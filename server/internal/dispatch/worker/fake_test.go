@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // fakeSink is an engine of one partition that delivers what it is told to and remembers what it hears.
@@ -101,7 +101,7 @@ func (d *fakeSink) deliver(t testing.TB, from, to, payload int) {
 	}
 	var ds []partition.Delivery
 	for i := from; i < to; i++ {
-		id := identity.Run{Seq: uint64(i)}.String()
+		id := store.RunID{Seq: uint64(i)}.String()
 		ds = append(ds, partition.Delivery{Queue: queue, Run: &carillon.Run{ID: id, Token: token(i),
 			Data: carillon.Bytes(make([]byte, payload), ""), Metadata: map[string]string{"k": "v"}}})
 	}

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/dispatch/stream"
 	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 func TestCloseLeavesRunsToTheirLease(t *testing.T) {
@@ -245,7 +245,7 @@ func TestRace(t *testing.T) {
 		n, _ := d.take(0, queue, min(10, runs-i), partition.Head{})
 		var ds []partition.Delivery
 		for range n {
-			ds = append(ds, partition.Delivery{Queue: queue, Run: &carillon.Run{ID: identity.Run{}.String(), Token: token(i)}})
+			ds = append(ds, partition.Delivery{Queue: queue, Run: &carillon.Run{ID: store.RunID{}.String(), Token: token(i)}})
 			i++
 		}
 		d.hub.Deliver(ds)
@@ -274,7 +274,7 @@ func BenchmarkSession(b *testing.B) {
 	ds := make([]partition.Delivery, batch)
 	results := make([]carillon.Result, batch)
 	for i := range ds {
-		id := identity.Run{Seq: uint64(i)}.String()
+		id := store.RunID{Seq: uint64(i)}.String()
 		ds[i] = partition.Delivery{Queue: queue, Run: &carillon.Run{ID: id, Token: strings.Repeat("t", 100) + token(i)}}
 		results[i] = carillon.Result{Token: ds[i].Run.Token, RunID: id, Outcome: carillon.OutcomeSuccess}
 	}

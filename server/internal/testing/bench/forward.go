@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // Forward measures what it costs to put a job through a node that does not own its partition: the same puts,
@@ -91,7 +91,7 @@ func (f Forward) measure(ctx context.Context, b *Bench, via []Conn) (Result, err
 					Due: carillon.At(due), Data: payload(defaultPayload),
 					Target: carillon.WorkerQueue(prefix)}
 				begin := time.Now()
-				if _, err := via[identity.PartitionOf(job.Key(), len(via))].PutJob(ctx, job); err != nil {
+				if _, err := via[store.PartitionOf(job.Key(), len(via))].PutJob(ctx, job); err != nil {
 					return err
 				}
 				took.record(time.Since(begin))

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // Takeover measures how long the partitions of a node are without an owner when it ends: goal P10. Jobs are
@@ -56,7 +56,7 @@ type arrivalsOf struct {
 
 func (a *arrivalsOf) receive(run *carillon.Run, at time.Time) (time.Duration, bool) {
 	a.mu.Lock()
-	p := identity.PartitionOf(carillon.Key{Namespace: run.Namespace, Name: run.Job}, a.parts)
+	p := store.PartitionOf(carillon.Key{Namespace: run.Namespace, Name: run.Job}, a.parts)
 	if _, ok := a.first[p]; !ok && !a.since.IsZero() && run.Scheduled.After(a.since) {
 		a.first[p], a.last[p] = at, run.Scheduled
 	}

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/testing/checker"
 	"github.com/carillonhq/carillon/server/internal/testing/deliveries"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // endpoint is an HTTP target of bad habits. It keeps connections, and closes some of them: while they are
@@ -166,7 +166,7 @@ func requestOf(r *http.Request) (checker.Attempt, error) {
 
 // causeOf reads the cause from a run id, which says it.
 func causeOf(id string) string {
-	run, err := identity.ParseRun(id)
+	run, err := store.ParseRunID(id)
 	if err != nil {
 		return ""
 	}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/testing/checker"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // Coming to rest.
@@ -212,7 +212,7 @@ func histories(ctx context.Context, cl talker, names []string) ([]carillon.Run, 
 
 // uidOf is the uid of the job that a run is of; "" if its id cannot be read.
 func uidOf(run string) string {
-	id, err := identity.ParseRun(run)
+	id, err := store.ParseRunID(run)
 	if err != nil {
 		return ""
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/testing/checker"
 	"github.com/carillonhq/carillon/server/internal/testing/deliveries"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // Report is what everybody saw of a campaign: clients, workers and the nemesis for package checker, receivers
@@ -101,7 +101,7 @@ func NodeOf(claims []checker.Claim, d *deliveries.Delivery) string {
 	if len(claims) == 0 {
 		return ""
 	}
-	id, err := identity.ParseRun(d.Run)
+	id, err := store.ParseRunID(d.Run)
 	var last checker.Claim
 	for _, x := range claims {
 		if err == nil && x.Partition == int(id.Partition) && x.Invoke.Before(d.Started) && x.Invoke.After(last.Invoke) {
@@ -165,7 +165,7 @@ func asked(h *checker.History) (jobs []deliveries.Job, touches []deliveries.Touc
 
 // lifeOf is the uid of a run's job, which its id says.
 func lifeOf(id string) string {
-	run, err := identity.ParseRun(id)
+	run, err := store.ParseRunID(id)
 	if err != nil {
 		return ""
 	}

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	sched "github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/testing/chaos"
 	"github.com/carillonhq/carillon/server/internal/testing/checker"
 	"github.com/carillonhq/carillon/server/internal/testing/deliveries"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // TestTheNodeOfADelivery is the last that had claimed its partition, unless a claim may have come in between.
@@ -17,7 +17,7 @@ func TestTheNodeOfADelivery(t *testing.T) {
 		return checker.Claim{Partition: partition, Node: node, Invoke: at(from), Return: at(to)}
 	}
 	claims := []checker.Claim{claim(3, 0, 20, "a"), claim(4, 100, 120, "b"), claim(3, 500, 520, "c")}
-	run := identity.Run{Partition: 3, Cause: sched.CauseSchedule}.String()
+	run := store.RunID{Partition: 3, Cause: sched.CauseSchedule}.String()
 	for _, c := range []struct {
 		name    string
 		claims  []checker.Claim

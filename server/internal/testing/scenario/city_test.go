@@ -15,7 +15,6 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/testing/chaos"
 	"github.com/carillonhq/carillon/server/store"
 	workers "github.com/carillonhq/carillon/worker"
@@ -371,7 +370,7 @@ func (c *city) early() {
 }
 
 // partitionOf is a job's.
-func partitionOf(name string) int { return identity.PartitionOf(key(name), partitions) }
+func partitionOf(name string) int { return store.PartitionOf(key(name), partitions) }
 
 // named makes n names whose partitions are wanted.
 func named(prefix string, n int, wanted func(p int) bool) (names []string) {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // beforeTheFirst has leases end before the first time that comes while the node is down: what comes within a
@@ -64,7 +64,7 @@ func TestS05DownWhileJobsFallDue(t *testing.T) {
 			}
 			runs++
 			seen[d.Job] = true
-			p := identity.PartitionOf(key(d.Job), w.disk.Meta().Partitions)
+			p := store.PartitionOf(key(d.Job), w.disk.Meta().Partitions)
 			if d.Scheduled.Before(last[p].Scheduled) {
 				t.Errorf("%s came after %s, which was %v less overdue", d.Job, last[p].Job,
 					last[p].Scheduled.Sub(d.Scheduled))

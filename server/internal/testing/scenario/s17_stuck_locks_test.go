@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -176,7 +175,7 @@ func (k *keys) judge(t *testing.T, twice map[int]store.Owner, ended time.Time) {
 	defer k.mu.Unlock()
 	for job, byKey := range k.calls {
 		want := 1
-		if _, ok := twice[identity.PartitionOf(keyOf(job), partitions)]; ok {
+		if _, ok := twice[store.PartitionOf(keyOf(job), partitions)]; ok {
 			want = 2
 		}
 		for id, calls := range byKey {

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/testing/checker"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // network leads from nodes to endpoints, in memory.
@@ -244,7 +244,7 @@ func runOf(req *http.Request) (carillon.Run, error) {
 	if err != nil {
 		return carillon.Run{}, err
 	}
-	id, err := identity.ParseRun(h.Get("Ce-Id"))
+	id, err := store.ParseRunID(h.Get("Ce-Id"))
 	if err != nil {
 		return carillon.Run{}, err
 	}

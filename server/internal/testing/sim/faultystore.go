@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -291,7 +290,7 @@ func (s *faultyShard) Staged(ctx context.Context, q store.StagedQuery) ([]store.
 }
 
 // Live is for [store.Shard].
-func (s *faultyShard) Live(ctx context.Context, id identity.Run) (ref store.Ref, ok bool, err error) {
+func (s *faultyShard) Live(ctx context.Context, id store.RunID) (ref store.Ref, ok bool, err error) {
 	if err := s.store.pass(ctx, ReadsFail, "read", s.p); err != nil {
 		return ref, false, err
 	}

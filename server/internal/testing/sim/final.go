@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/testing/checker"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -192,7 +191,7 @@ func finalRuns(ctx context.Context, api Scheduler, k carillon.Key, f *checker.Fi
 
 func finalRun(r *carillon.Run) checker.FinalRun {
 	uid := ""
-	if id, err := identity.ParseRun(r.ID); err == nil {
+	if id, err := store.ParseRunID(r.ID); err == nil {
 		uid = id.UID.String()
 	}
 	return checker.FinalRun{UID: uid, RunID: r.ID, Namespace: r.Namespace, Job: r.Job,

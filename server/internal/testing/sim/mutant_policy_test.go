@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/testing/checker"
@@ -196,7 +195,7 @@ func setWaits(b *store.Batch, open bool) {
 	for i := range b.Puts {
 		waits := slices.Clone(b.Puts[i].State.Waits)
 		for k := range waits {
-			waits[k].Open = open && waits[k].By != (identity.Run{})
+			waits[k].Open = open && waits[k].By != (store.RunID{})
 		}
 		b.Puts[i].State.Waits = waits
 	}

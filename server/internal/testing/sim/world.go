@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/carillonhq/carillon/internal/identity"
 	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/engine"
@@ -147,7 +146,7 @@ func (w *world) homes() {
 		return
 	}
 	for _, k := range w.plan.jobs() {
-		w.rec.Home(k.Namespace, k.Name, identity.PartitionOf(k, w.plan.Partitions))
+		w.rec.Home(k.Namespace, k.Name, store.PartitionOf(k, w.plan.Partitions))
 	}
 }
 

@@ -1,13 +1,13 @@
-package identity_test
+package store_test
 
 import (
 	"testing"
 
-	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/store"
 )
 
-func BenchmarkRun(b *testing.B) {
-	id := identity.Run{Partition: 7, Scheduled: 1_795_226_400_000_000_000}
+func BenchmarkRunID(b *testing.B) {
+	id := store.RunID{Partition: 7, Scheduled: 1_795_226_400_000_000_000}
 	text := id.String()
 	b.Run("String", func(b *testing.B) {
 		b.ReportAllocs()
@@ -18,7 +18,7 @@ func BenchmarkRun(b *testing.B) {
 	b.Run("Parse", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, _ = identity.ParseRun(text)
+			_, _ = store.ParseRunID(text)
 		}
 	})
 }

@@ -1,5 +1,4 @@
-// Package identity computes the ids of jobs and runs, and which partition they belong to.
-package identity
+package store
 
 import (
 	"encoding/base32"
@@ -9,18 +8,18 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// NewUID returns the uid of a job: the first 8 bytes are [Hash] of its key, the last 8 are random. So a run
+// NewUID returns the uid of a job: the first 8 bytes are [KeyHash] of its key, the last 8 are random. So a run
 // id leads to its records without an index (docs/decisions/0003).
 func NewUID(k carillon.Key, random [8]byte) carillon.UID {
 	var u carillon.UID
-	binary.BigEndian.PutUint64(u[:8], Hash(k))
+	binary.BigEndian.PutUint64(u[:8], KeyHash(k))
 	copy(u[8:], random[:])
 	return u
 }
 
-// Hash is FNV-1a 64 of namespace, a zero byte and name, with the finaliser of MurmurHash3 so that all its
+// KeyHash is FNV-1a 64 of namespace, a zero byte and name, with the finaliser of MurmurHash3 so that all its
 // bits are well distributed. It is fixed for ever by the store's format version.
-func Hash(k carillon.Key) uint64 {
+func KeyHash(k carillon.Key) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
 	for i := range len(k.Namespace) {
@@ -36,11 +35,11 @@ func Hash(k carillon.Key) uint64 {
 }
 
 // PartitionOf returns the partition, of n, that a job belongs to.
-func PartitionOf(k carillon.Key, n int) int { return int(Hash(k) % uint64(n)) }
+func PartitionOf(k carillon.Key, n int) int { return int(KeyHash(k) % uint64(n)) }
 
-// Run is the content of a run id. It has neither generation nor node, so that an edit that keeps an
+// RunID is the content of a run id. It has neither generation nor node, so that an edit that keeps an
 // instant does not make it run twice.
-type Run struct {
+type RunID struct {
 	Partition uint16
 	UID       carillon.UID
 	Scheduled int64 // UTC nanoseconds since 1970
@@ -55,7 +54,7 @@ const runIDVersion = 1
 var idEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
 // String returns the run id.
-func (r Run) String() string {
+func (r RunID) String() string {
 	var text [runIDMost]byte
 	return string(r.appendText(text[:0]))
 }
@@ -63,13 +62,13 @@ func (r Run) String() string {
 // runIDMost exceeds the length of every run id, so that ids are encoded and decoded without allocating.
 const runIDMost = 80
 
-func (r Run) appendText(b []byte) []byte {
+func (r RunID) appendText(b []byte) []byte {
 	var raw [48]byte
 	return idEncoding.AppendEncode(b, r.AppendBinary(raw[:0]))
 }
 
 // AppendBinary appends the id's bytes: version, partition, uid, scheduled, cause, seq.
-func (r Run) AppendBinary(b []byte) []byte {
+func (r RunID) AppendBinary(b []byte) []byte {
 	b = append(b, runIDVersion)
 	b = binary.BigEndian.AppendUint16(b, r.Partition)
 	b = append(b, r.UID[:]...)
@@ -81,33 +80,33 @@ func (r Run) AppendBinary(b []byte) []byte {
 // runIDHead is the length of a run id's bytes before the sequence.
 const runIDHead = 1 + 2 + 16 + 8 + 1
 
-// ParseRun decodes a run id.
-func ParseRun(id string) (Run, error) {
+// ParseRunID decodes a run id.
+func ParseRunID(id string) (RunID, error) {
 	var text, raw [runIDMost]byte
 	if len(id) > len(text) {
-		return Run{}, badRunID(id)
+		return RunID{}, notRunID(id)
 	}
 	n, err := idEncoding.Decode(raw[:], text[:copy(text[:], id)])
 	if err != nil {
-		return Run{}, badRunID(id)
+		return RunID{}, notRunID(id)
 	}
-	r, err := ParseRunBytes(raw[:n])
+	r, err := DecodeRunID(raw[:n])
 	if err != nil || string(r.appendText(text[:0])) != id { // base32 skips line breaks and ignores spare bits; a run has one id only
-		return Run{}, badRunID(id)
+		return RunID{}, notRunID(id)
 	}
 	return r, nil
 }
 
-func badRunID(id string) error {
+func notRunID(id string) error {
 	return carillon.Errorf(carillon.InvalidArgument, "id", "%.64q is not a run id", id)
 }
 
-// ParseRunBytes decodes what [Run.AppendBinary] wrote.
-func ParseRunBytes(raw []byte) (Run, error) {
+// DecodeRunID decodes what [RunID.AppendBinary] wrote.
+func DecodeRunID(raw []byte) (RunID, error) {
 	if len(raw) <= runIDHead || raw[0] != runIDVersion {
-		return Run{}, carillon.Errorf(carillon.InvalidArgument, "id", "these are not the bytes of a run id")
+		return RunID{}, carillon.Errorf(carillon.InvalidArgument, "id", "these are not the bytes of a run id")
 	}
-	r := Run{
+	r := RunID{
 		Partition: binary.BigEndian.Uint16(raw[1:]),
 		UID:       carillon.UID(raw[3:19]),
 		Scheduled: int64(binary.BigEndian.Uint64(raw[19:])),
@@ -115,11 +114,11 @@ func ParseRunBytes(raw []byte) (Run, error) {
 	}
 	seq, n := binary.Uvarint(raw[runIDHead:])
 	if n != len(raw)-runIDHead {
-		return Run{}, carillon.Errorf(carillon.InvalidArgument, "id", "these are not the bytes of a run id")
+		return RunID{}, carillon.Errorf(carillon.InvalidArgument, "id", "these are not the bytes of a run id")
 	}
 	r.Seq = seq
 	return r, nil
 }
 
 // ScheduledTime returns Scheduled as a time.
-func (r Run) ScheduledTime() time.Time { return time.Unix(0, r.Scheduled).UTC() }
+func (r RunID) ScheduledTime() time.Time { return time.Unix(0, r.Scheduled).UTC() }

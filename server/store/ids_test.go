@@ -1,4 +1,4 @@
-package identity_test
+package store_test
 
 import (
 	"cmp"
@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/internal/identity"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // TestHashForEver: these values are in stores.
@@ -30,10 +30,10 @@ func TestHashForEver(t *testing.T) {
 		{"", "", 0xb9034ad37056f5fb, 59},
 	} {
 		k := carillon.Key{Namespace: c.ns, Name: c.name}
-		if got := identity.Hash(k); got != c.hash {
+		if got := store.KeyHash(k); got != c.hash {
 			t.Errorf("Hash(%v) = %#x, want %#x", k, got, c.hash)
 		}
-		if got := identity.PartitionOf(k, 64); got != c.partition {
+		if got := store.PartitionOf(k, 64); got != c.partition {
 			t.Errorf("PartitionOf(%v) = %d, want %d", k, got, c.partition)
 		}
 	}
@@ -51,7 +51,7 @@ func TestHashIsFNV(t *testing.T) {
 		h ^= h >> 33
 		h *= 0xc4ceb9fe1a85ec53
 		h ^= h >> 33
-		if got := identity.Hash(k); got != h {
+		if got := store.KeyHash(k); got != h {
 			t.Fatalf("Hash(%v) = %#x, want %#x", k, got, h)
 		}
 	})
@@ -76,7 +76,7 @@ func TestPartitionsAreEven(t *testing.T) {
 	} {
 		var counts [partitions]float64
 		for i := range keys {
-			counts[identity.PartitionOf(key(i), partitions)]++
+			counts[store.PartitionOf(key(i), partitions)]++
 		}
 		chi2, expected := 0.0, float64(keys)/partitions
 		for _, n := range counts {
@@ -91,8 +91,8 @@ func TestPartitionsAreEven(t *testing.T) {
 
 func TestUID(t *testing.T) {
 	k := carillon.Key{Namespace: "default", Name: "a"}
-	u := identity.NewUID(k, [8]byte{1, 2, 3, 4, 5, 6, 7, 8})
-	if binary.BigEndian.Uint64(u[:]) != identity.Hash(k) || [8]byte(u[8:]) != [8]byte{1, 2, 3, 4, 5, 6, 7, 8} {
+	u := store.NewUID(k, [8]byte{1, 2, 3, 4, 5, 6, 7, 8})
+	if binary.BigEndian.Uint64(u[:]) != store.KeyHash(k) || [8]byte(u[8:]) != [8]byte{1, 2, 3, 4, 5, 6, 7, 8} {
 		t.Errorf("%x does not hold the key's hash and the random bytes", u[:])
 	}
 	if len(u.String()) != 26 || u.String() != strings.ToLower(u.String()) {
@@ -102,8 +102,8 @@ func TestUID(t *testing.T) {
 
 // TestRunIDForEver: these ids are in histories, and in the tables of those who deduplicate by them.
 func TestRunIDForEver(t *testing.T) {
-	uid := identity.NewUID(carillon.Key{Namespace: "default", Name: "reports/nightly"}, [8]byte{1, 2, 3, 4, 5, 6, 7, 8})
-	for want, id := range map[string]identity.Run{
+	uid := store.NewUID(carillon.Key{Namespace: "default", Name: "reports/nightly"}, [8]byte{1, 2, 3, 4, 5, 6, 7, 8})
+	for want, id := range map[string]store.RunID{
 		"0400fgtfkcmucfs0co0g40o40k30e20ot7mecdr78000000": {Partition: 7, UID: uid, Scheduled: 1_795_226_400_000_000_000},
 		"07vvvgtfkcmucfs0co0g40o40k30e20ot7mecdr7800g3b02": {Partition: 65535, UID: uid,
 			Scheduled: 1_795_226_400_000_000_001, Cause: carillon.CauseTrigger, Seq: 300},
@@ -115,8 +115,8 @@ func TestRunIDForEver(t *testing.T) {
 	}
 }
 
-func anyRun(t *rapid.T, label string) identity.Run {
-	return identity.Run{
+func anyRun(t *rapid.T, label string) store.RunID {
+	return store.RunID{
 		Partition: rapid.Uint16().Draw(t, label+" partition"),
 		UID:       carillon.UID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, label+" uid")),
 		Scheduled: rapid.Int64Min(0).Draw(t, label+" scheduled"),
@@ -129,14 +129,14 @@ func TestRunIDRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := anyRun(t, "run")
 		text := id.String()
-		if got, err := identity.ParseRun(text); err != nil || got != id {
+		if got, err := store.ParseRunID(text); err != nil || got != id {
 			t.Fatalf("%q is %+v, %v; want %+v", text, got, err, id)
 		}
 		if strings.Trim(text, "0123456789abcdefghijklmnopqrstuv") != "" {
 			t.Fatalf("%q is not safe in a path", text)
 		}
 		raw := id.AppendBinary([]byte("before"))
-		if got, err := identity.ParseRunBytes(raw[len("before"):]); err != nil || got != id {
+		if got, err := store.DecodeRunID(raw[len("before"):]); err != nil || got != id {
 			t.Fatalf("%x is %+v, %v; want %+v", raw, got, err, id)
 		}
 		if got := id.ScheduledTime(); got.UnixNano() != id.Scheduled {
@@ -163,7 +163,7 @@ func TestOnlyOneTextIsARunID(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(t, "changes") {
 			text[rapid.IntRange(0, len(text)-1).Draw(t, "at")] = byte(rapid.SampledFrom([]rune("0v8AVz=\n ")).Draw(t, "to"))
 		}
-		got, err := identity.ParseRun(string(text))
+		got, err := store.ParseRunID(string(text))
 		switch {
 		case err != nil && fieldOf(err) != "id":
 			t.Fatalf("%q: %v", text, err)
@@ -174,10 +174,10 @@ func TestOnlyOneTextIsARunID(t *testing.T) {
 }
 
 func TestBadRunIDs(t *testing.T) {
-	good := identity.Run{Seq: 1}.String()
+	good := store.RunID{Seq: 1}.String()
 	for _, bad := range []string{"", "0", "nightly", good[:len(good)-2], good + "00",
 		strings.ToUpper("v" + good[1:]), "10" + good[2:], strings.Repeat("v", 10_000)} {
-		if _, err := identity.ParseRun(bad); fieldOf(err) != "id" {
+		if _, err := store.ParseRunID(bad); fieldOf(err) != "id" {
 			t.Errorf("%.80q: %v", bad, err)
 		}
 	}
