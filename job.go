@@ -175,10 +175,10 @@ type Phase uint8
 // The phases.
 const (
 	PhaseScheduled Phase = iota // waits for its next time
-	PhaseReady                  // due, waits in memory for a consumer with room
+	PhaseReady                  // due for its first attempt, waits in memory for a consumer with room
 	PhaseStaged                 // due, staged in the store: its queue has no consumer or no room
 	PhaseRunning                // an attempt is in force
-	PhaseRetrying               // waits for the next attempt
+	PhaseRetrying               // waits for another attempt, also when that is due
 	PhasePaused
 	PhaseWaiting // due, waits for the success of jobs in DependsOn
 )

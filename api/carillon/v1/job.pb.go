@@ -318,13 +318,13 @@ const (
 	Phase_PHASE_UNSPECIFIED Phase = 0
 	// Waits for its next time.
 	Phase_PHASE_SCHEDULED Phase = 1
-	// Due, waits in memory for a consumer with room.
+	// Due for its first attempt, waits in memory for a consumer with room.
 	Phase_PHASE_READY Phase = 2
 	// Due, parked in the store: its queue has no consumer or no room.
 	Phase_PHASE_STAGED Phase = 3
 	// An attempt is in force.
 	Phase_PHASE_RUNNING Phase = 4
-	// Waits for the next attempt.
+	// Waits for another attempt, for its time or, when that has come, for a consumer with room.
 	Phase_PHASE_RETRYING Phase = 5
 	// Fires nothing.
 	Phase_PHASE_PAUSED Phase = 6
