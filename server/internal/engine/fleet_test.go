@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,86 +105,6 @@ func (ps peers) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
 			}
 		}
 		return n.Ask(ctx, p, m)
-	})
-}
-
-// TestAStandbyOwnsNothing: until it is assigned something; it refuses at once.
-func TestAStandbyOwnsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := startFleet(t, memory.New(memory.Options{Partitions: 4}), 1, nil)
-		n := f.nodes[0]
-		began := time.Now()
-		_, err := n.PutJob(context.Background(), carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")})
-		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || e.Unknown ||
-			!errors.Is(err, engine.ErrNotOwner) {
-			t.Errorf("got %v", err)
-		}
-		if time.Since(began) > 0 || len(n.Holdings()) > 0 || n.Ready() != nil {
-			t.Errorf("after %v: holds %v, ready %v", time.Since(began), n.Holdings(), n.Ready())
-		}
-		n.Assign(f.all)
-		if n.Ready() == nil {
-			t.Error("ready before it owns anything")
-		}
-		f.settled()
-		if _, err := n.PutJob(context.Background(), carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}); err != nil {
-			t.Error(err)
-		}
-		f.stop()
-	})
-}
-
-// TestOneEventIsOneLine: in the log, however many partitions it concerns.
-func TestOneEventIsOneLine(t *testing.T) {
-	for _, lanes := range []int{1, 4} {
-		synctest.Test(t, func(t *testing.T) {
-			var text strings.Builder
-			f := startFleet(t, memory.New(memory.Options{Partitions: 4}), 1, func(_ int, c *engine.Config) {
-				c.Lanes, c.Log = lanes, slog.New(slog.NewTextHandler(&text, nil))
-			})
-			n := f.nodes[0]
-			n.Assign(f.all)
-			f.settled()
-			n.Assign(nil)
-			for len(n.Holdings()) > 0 {
-				<-time.After(time.Millisecond)
-			}
-			n.Assign(f.all) // at once: earlier entries are logged first
-			f.settled()
-			f.stop()
-			var got []string
-			for line := range strings.Lines(text.String()) {
-				_, line, _ = strings.Cut(line, "msg=")
-				line, _, _ = strings.Cut(line, " took")
-				got = append(got, strings.TrimSpace(line))
-			}
-			const of = ` count=4 partitions="[0 1 2 3]"`
-			want := []string{`"partitions owned"` + of, `"partitions handed over"` + of, `"partitions owned"` + of}
-			if !slices.Equal(got, want) {
-				t.Errorf("with %d lanes it says\n%s", lanes, &text)
-			}
-		})
-	}
-}
-
-// TestAStoppedNodeSaysThatItOwnsNothing: so that another node carries out a call that still reaches it.
-func TestAStoppedNodeSaysThatItOwnsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := startFleet(t, memory.New(memory.Options{Partitions: 4}), 1, nil)
-		n := f.nodes[0]
-		n.Assign(f.all)
-		f.settled()
-		f.stop()
-		job := carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}
-		_, alone := n.PutJob(context.Background(), job)
-		_, many := n.PutJobs(context.Background(),
-			[]carillon.Job{job, {Name: "b", Target: job.Target}, {Name: "c", Target: job.Target}})
-		for _, err := range []error{alone, many} {
-			if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable ||
-				e.Unknown || !errors.Is(err, engine.ErrNotOwner) {
-				t.Errorf("got %v", err)
-			}
-		}
 	})
 }
 

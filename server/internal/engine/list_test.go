@@ -1,42 +1,52 @@
-package engine
+package engine_test
 
 import (
-	"errors"
-	"sync/atomic"
+	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/store/memory"
 )
 
-// TestSideBySide: partitions are read concurrently up to a bound, each once, and no more after an error.
-func TestSideBySide(t *testing.T) {
+// TestAListIsBoundedInBytes: jobs with long payloads come in pages that stay below the largest message, and
+// together hold each job once, in name order.
+func TestAListIsBoundedInBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, n := range []int{0, 1, readers, 8 * readers, 8*readers + 1} {
-			var calls [8*readers + 1]atomic.Int64
-			begin := time.Now()
-			err := sideBySide(n, func(i int) error { calls[i].Add(1); time.Sleep(time.Second); return nil })
-			rounds := (n + readers - 1) / readers
-			if took := time.Since(begin); err != nil || took != time.Duration(rounds)*time.Second {
-				t.Errorf("%d reads of a second took %v, want %d rounds; %v", n, took, rounds, err)
-			}
-			for i := range calls {
-				if got, want := calls[i].Load() == 1, i < n; got != want {
-					t.Errorf("%d reads: read %d was done %d times", n, i, calls[i].Load())
-				}
+		ctx := context.Background()
+		n := start(t, memory.New(memory.Options{Partitions: 4}))
+		const jobs = 90
+		for i := range jobs {
+			data := carillon.Bytes(make([]byte, 1+i%3*(100<<10)), "")
+			j := carillon.Job{Name: fmt.Sprintf("j/%03d", i), Due: carillon.In(time.Hour),
+				Target: carillon.WorkerQueue("q"), Data: data}
+			if _, err := n.PutJob(ctx, j); err != nil {
+				t.Fatal(err)
 			}
 		}
-		wrong := errors.New("wrong")
-		var calls atomic.Int64
-		err := sideBySide(100, func(i int) error {
-			calls.Add(1)
-			time.Sleep(time.Second)
-			if i == 3 {
-				return wrong
+		var names []string
+		q := carillon.JobQuery{PageSize: carillon.MaxBatch}
+		for pages := 0; pages == 0 || q.PageToken != ""; pages++ {
+			page, err := n.ListJobs(ctx, q)
+			if err != nil {
+				t.Fatal(err)
 			}
-			return nil
-		})
-		if !errors.Is(err, wrong) || calls.Load() >= 3*readers {
-			t.Errorf("%v after %d reads", err, calls.Load())
+			bytes := 0
+			for _, j := range page.Jobs {
+				bytes += len(j.Data.Bytes)
+				names = append(names, j.Name)
+			}
+			if bytes > 4<<20 {
+				t.Errorf("a page of %d bytes", bytes)
+			}
+			q.PageToken = page.NextPageToken
 		}
+		if len(names) != jobs || !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != jobs {
+			t.Errorf("%d names: %v", len(names), names)
+		}
+		n.stop()
 	})
 }

@@ -223,40 +223,6 @@ func TestAReleaseThatFails(t *testing.T) {
 	}
 }
 
-// TestALeaseThatRunsOutWithinARound: during a read of the store. What was read is not handed out any more.
-func TestALeaseThatRunsOutWithinARound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, lines := startLines(t)
-		if _, err := f.nodes[0].PutJob(context.Background(),
-			carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute) // it is parked
-		lines[0].set(func(what string, do func() error) error {
-			switch what {
-			case "staged":
-				err := do()
-				time.Sleep(10 * time.Second)
-				return err
-			case "renew", "claim":
-				return errors.New("out of reach")
-			}
-			return do()
-		})
-		f.nodes[0].consume("q", 1, success)
-		synctest.Wait()
-		f.nodes[1].Assign(f.all)
-		time.Sleep(5 * time.Second)
-		f.nodes[1].consume("q", 1, func(carillon.Run) *carillon.Result { return nil })
-		time.Sleep(20 * time.Second)
-		synctest.Wait()
-		if late, now := lines[0].fired.Load(), lines[1].fired.Load(); late != 0 || now != 1 {
-			t.Errorf("%d runs were handed out after the lease had run out, and %d by the new owner", late, now)
-		}
-		f.stop()
-	})
-}
-
 // TestACallThatIsRefused: while the outcomes of writes are unknown. The call was certainly not carried out.
 func TestACallThatIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// TestSnapshotHasAllThatAMachineNeeds: every record of each kind, however many pages they are, and the runs
+// that hold permits. Of backfills it has the unfinished ones.
+func TestSnapshotHasAllThatAMachineNeeds(t *testing.T) {
+	const n = metaRecordsAtOnce + 7
+	b := &store.Batch{Puts: []store.Record{
+		recordOf(carillon.Job{Namespace: "ns", Name: "held", Target: carillon.WorkerQueue("q")}, store.State{Generation: 5}),
+		recordOf(carillon.Job{Namespace: "ns", Name: "free", Target: carillon.WorkerQueue("q")}, store.State{Generation: 6}),
+	}}
+	add := func(kind byte, prefix string, n int) {
+		for i := range n {
+			b.MetaRecords = append(b.MetaRecords, store.MetaRecord{Kind: kind, Key: fmt.Sprint(prefix, i), Value: []byte{1}})
+		}
+	}
+	for _, kind := range []byte{store.KindParked, store.KindDependency, store.KindNotice, store.KindApplied} {
+		add(kind, "k", n)
+	}
+	add(store.KindBackfill, "u", n)
+	add(store.KindBackfill, "f", 3)
+	add(store.KindTerms, "k", 3)
+	b.MetaRecords = append(b.MetaRecords, store.MetaRecord{Kind: store.KindLimited, Key: "limit\x00ns\x00held\x000", Value: []byte{1}})
+	_, shards := written(t, b)
+
+	s, err := readSnapshot(t.Context(), shards[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range map[string][]store.MetaRecord{
+		"parked": s.Parked, "dependencies": s.Dependencies, "notices": s.Notices, "applied": s.Applied, "backfills": s.Backfills,
+	} {
+		if len(got) != n {
+			t.Errorf("it has %d records of %s, want %d", len(got), name, n)
+		}
+	}
+	if len(s.Limited) != 1 || len(s.InForce) != 1 || s.InForce[0].State.Generation != 5 {
+		t.Errorf("permits: %v, held by %v", s.Limited, s.InForce)
+	}
+}
