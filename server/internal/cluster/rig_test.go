@@ -15,8 +15,8 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/cluster"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -346,12 +346,12 @@ func keepPutting(t *testing.T, n *node, within time.Duration, fail int) (end fun
 // noConsumers is a dispatcher without consumers.
 type noConsumers struct{}
 
-func (noConsumers) Take(int, partition.Queue, int, partition.Head) (s partition.Slots) { return s }
+func (noConsumers) Take(int, delivery.Queue, int, delivery.Head) (s delivery.Slots) { return s }
 
-func (noConsumers) Return(int, partition.Queue, int) {}
+func (noConsumers) Return(int, delivery.Queue, int) {}
 
-func (noConsumers) Deliver([]partition.Delivery) {}
+func (noConsumers) Deliver([]delivery.Delivery) {}
 
-func (noConsumers) Cancel([]partition.Cancel) {}
+func (noConsumers) Cancel([]delivery.Cancel) {}
 
 func (noConsumers) Forget(int) {}

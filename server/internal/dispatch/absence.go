@@ -3,7 +3,7 @@ package dispatch
 import (
 	"time"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // In a cluster a worker has a session with every node, but the nodes learn of it one after the other: a node
@@ -15,21 +15,21 @@ import (
 type absence struct {
 	arrival time.Duration // how long workers may take to arrive; 0: an unserved queue is abandoned at once
 	since   time.Time     // when this node started, or a node was added
-	left    map[partition.Queue]time.Time
+	left    map[delivery.Queue]time.Time
 	pruned  time.Time
 }
 
 // newAbsence starts to wait for workers.
 func newAbsence(arrival time.Duration) absence {
 	now := time.Now()
-	return absence{arrival: arrival, since: now, left: map[partition.Queue]time.Time{}, pruned: now}
+	return absence{arrival: arrival, since: now, left: map[delivery.Queue]time.Time{}, pruned: now}
 }
 
 // begin starts to wait for workers again, since a node was added.
 func (a *absence) begin() { a.since = time.Now() }
 
 // note records that the last consumer of a queue has left.
-func (a *absence) note(q partition.Queue) {
+func (a *absence) note(q delivery.Queue) {
 	if a.arrival == 0 {
 		return
 	}
@@ -46,7 +46,7 @@ func (a *absence) note(q partition.Queue) {
 }
 
 // abandoned reports whether no worker can still be on its way to an unserved queue.
-func (a *absence) abandoned(q partition.Queue) bool {
+func (a *absence) abandoned(q delivery.Queue) bool {
 	if a.arrival == 0 {
 		return true
 	}

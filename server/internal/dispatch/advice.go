@@ -3,7 +3,7 @@ package dispatch
 import (
 	"fmt"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // Refuser is a [Transport] that knows of some addresses that it refuses.
@@ -15,7 +15,7 @@ type Refuser interface {
 
 // Advise returns what keeps a queue's runs from being delivered now, preceded by the job's field at fault; ""
 // if nothing is known to.
-func (h *Hub) Advise(name partition.Queue) string {
+func (h *Hub) Advise(name delivery.Queue) string {
 	switch name.Kind {
 	case "worker":
 		if h.abandoned(name) {
@@ -33,7 +33,7 @@ func (h *Hub) Advise(name partition.Queue) string {
 }
 
 // abandoned reports whether the queue has no consumer and none may be on its way.
-func (h *Hub) abandoned(name partition.Queue) bool {
+func (h *Hub) abandoned(name delivery.Queue) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	q := h.queues[name]

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -16,21 +16,21 @@ import (
 type fakeSink struct {
 	mu          sync.Mutex
 	rooms       []room
-	consumers   []partition.Queue
+	consumers   []delivery.Queue
 	undelivered []string
 }
 
-func (l *fakeSink) Reports([]partition.Report)                          {}
-func (l *fakeSink) Heartbeats([]carillon.Heartbeat, partition.Reporter) {}
-func (l *fakeSink) Lost([]string)                                       {}
+func (l *fakeSink) Reports([]delivery.Report)                          {}
+func (l *fakeSink) Heartbeats([]carillon.Heartbeat, delivery.Reporter) {}
+func (l *fakeSink) Lost([]string)                                      {}
 
-func (l *fakeSink) Room(p int, q partition.Queue) {
+func (l *fakeSink) Room(p int, q delivery.Queue) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.rooms = append(l.rooms, room{p, q})
 }
 
-func (l *fakeSink) Consumers(q partition.Queue) {
+func (l *fakeSink) Consumers(q delivery.Queue) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.consumers = append(l.consumers, q)
@@ -77,7 +77,7 @@ func (c *fakeWorker) Ping() {
 	c.pings++
 }
 
-func (c *fakeWorker) Deliver(ds []partition.Delivery) bool {
+func (c *fakeWorker) Deliver(ds []delivery.Delivery) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refuses {
@@ -116,19 +116,19 @@ func join(t testing.TB, h *Hub, queues ...string) *fakeWorker {
 	return c
 }
 
-func named(address string) partition.Queue {
-	return partition.Queue{Namespace: "n", Kind: "worker", Address: address}
+func named(address string) delivery.Queue {
+	return delivery.Queue{Namespace: "n", Kind: "worker", Address: address}
 }
 
 // runOf is delivery number seq of partition p.
-func runOf(p int, q partition.Queue, seq int) partition.Delivery {
+func runOf(p int, q delivery.Queue, seq int) delivery.Delivery {
 	id := store.RunID{Partition: uint16(p), Cause: carillon.CauseTrigger, Seq: uint64(seq)}.String()
-	return partition.Delivery{Partition: p, Queue: q, Run: &carillon.Run{ID: id, Token: "token-" + id}}
+	return delivery.Delivery{Partition: p, Queue: q, Run: &carillon.Run{ID: id, Token: "token-" + id}}
 }
 
 // runsOf is n deliveries of partition p, beginning at seq.
-func runsOf(p int, q partition.Queue, seq, n int) []partition.Delivery {
-	ds := make([]partition.Delivery, n)
+func runsOf(p int, q delivery.Queue, seq, n int) []delivery.Delivery {
+	ds := make([]delivery.Delivery, n)
 	for i := range ds {
 		ds[i] = runOf(p, q, seq+i)
 	}
@@ -148,7 +148,7 @@ type fakeHost struct {
 	subscription *Subscription
 }
 
-func (t *fakeTransport) Open(_ partition.Queue, s *Subscription) (Consumer, int) {
+func (t *fakeTransport) Open(_ delivery.Queue, s *Subscription) (Consumer, int) {
 	h := &fakeHost{subscription: s}
 	t.opened = append(t.opened, h)
 	return h, t.credits
@@ -158,7 +158,7 @@ func (t *fakeTransport) Drain(context.Context) error { t.drained = true; return 
 func (t *fakeTransport) Close() error                { t.closed = true; return nil }
 
 // take takes slots as a partition does that does not mind which consumers there are.
-func take(h *Hub, p int, q partition.Queue, want int, head partition.Head) (n int, consumers bool) {
+func take(h *Hub, p int, q delivery.Queue, want int, head delivery.Head) (n int, consumers bool) {
 	s := h.Take(p, q, want, head)
 	return s.N, s.Served
 }

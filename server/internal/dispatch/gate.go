@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // Gate limits how many deliveries of a queue, or of those with a common key, may be in flight at once. It is
@@ -18,7 +18,7 @@ import (
 // gate of a key cannot be, since a partition takes slots without saying for which runs. So the hub holds back
 // deliveries beyond it, in order for each key, and lets one go when another ends.
 type Gate struct {
-	Queue partition.Queue
+	Queue delivery.Queue
 	Key   string // "" = the whole queue
 	Most  int
 }
@@ -47,7 +47,7 @@ type gate struct {
 
 // heldDelivery is a delivery that is held back.
 type heldDelivery struct {
-	partition.Delivery
+	delivery.Delivery
 	gate  *gate
 	nth   uint64 // its place in the order in which the queue held deliveries
 	size  int
@@ -165,7 +165,7 @@ func (q *queue) endAll(s *Subscription) {
 }
 
 // hold holds a delivery back behind g. It returns false if too many are held back.
-func (q *queue) hold(g *gate, d *partition.Delivery) bool {
+func (q *queue) hold(g *gate, d *delivery.Delivery) bool {
 	if len(q.held) >= MaxHeld || q.heldBytes >= 2*MaxHeldBytes {
 		q.forgetGate(g)
 		return false

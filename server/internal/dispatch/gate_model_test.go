@@ -10,10 +10,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
-var gatedQueue = partition.Queue{Namespace: "n", Kind: "dapr", Address: "actor/t"}
+var gatedQueue = delivery.Queue{Namespace: "n", Kind: "dapr", Address: "actor/t"}
 
 // checkGates compares what the gates count with what they count up, and sees that nothing waits beside room.
 func (q *queue) checkGates() error {
@@ -132,7 +132,7 @@ func (m *gateModel) check() {
 }
 
 func (m *gateModel) take(p, want int) {
-	n, _ := take(m.h, p, gatedQueue, want, partition.Head{Priority: uint8(p % 2), Due: int64(m.seq)})
+	n, _ := take(m.h, p, gatedQueue, want, delivery.Head{Priority: uint8(p % 2), Due: int64(m.seq)})
 	m.slots[p] += n
 	m.h.mu.Lock()
 	defer m.h.mu.Unlock()
@@ -257,7 +257,7 @@ func (m *gateModel) steps() map[string]func(*rapid.T) {
 			}
 			token := rapid.SampledFrom(tokens).Draw(t, "token")
 			m.forgetHeld(token)
-			m.h.Cancel([]partition.Cancel{{Queue: gatedQueue, Token: token}})
+			m.h.Cancel([]delivery.Cancel{{Queue: gatedQueue, Token: token}})
 		},
 		"forget": func(t *rapid.T) {
 			p := partitionOf(t)

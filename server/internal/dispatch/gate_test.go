@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 func sidecar(t testing.TB, h *Hub, credits int, gates []Gate, addresses ...string) *fakeWorker {
@@ -24,7 +24,7 @@ func sidecar(t testing.TB, h *Hub, credits int, gates []Gate, addresses ...strin
 }
 
 // keyed is deliveries of partition 1 with keys, numbered from seq on.
-func keyed(seq int, keys ...string) []partition.Delivery {
+func keyed(seq int, keys ...string) []delivery.Delivery {
 	ds := runsOf(1, gatedQueue, seq, len(keys))
 	for i, key := range keys {
 		ds[i].Key = key
@@ -55,7 +55,7 @@ func expect(t *testing.T, what string, got []string, want ...int) {
 func TestGateOfKey(t *testing.T) {
 	h, l := hub(Options{})
 	a := sidecar(t, h, 100, []Gate{{gatedQueue, "k", 1}}, gatedQueue.Address)
-	take(h, 1, gatedQueue, 6, partition.Head{})
+	take(h, 1, gatedQueue, 6, delivery.Head{})
 	h.Deliver(keyed(0, "k", "k", "", "k", "other", "k"))
 	expect(t, "what is not limited goes by", a.got, 0, 2, 4)
 	if st := h.Gates(); !reflect.DeepEqual(st, []GateStats{{Gate{gatedQueue, "k", 1}, 1, 3, 3}}) {
@@ -66,7 +66,7 @@ func TestGateOfKey(t *testing.T) {
 	}
 	a.registration.Subscriptions[0].DoneOf("k", 1, 1)
 	expect(t, "in order", a.got, 0, 2, 4, 1)
-	h.Cancel([]partition.Cancel{{Queue: gatedQueue, Token: keyed(3, "k")[0].Run.Token}})
+	h.Cancel([]delivery.Cancel{{Queue: gatedQueue, Token: keyed(3, "k")[0].Run.Token}})
 	a.registration.Subscriptions[0].DoneOf("k", 1, 1)
 	expect(t, "past one that was cancelled", a.got, 0, 2, 4, 1, 5)
 	if len(l.undelivered) > 0 || len(a.cancels) > 0 {
@@ -78,7 +78,7 @@ func TestGateOfQueue(t *testing.T) {
 	h, l := hub(Options{})
 	gates := []Gate{{gatedQueue, "", 2}, {gatedQueue, "k", 1}}
 	a := sidecar(t, h, 100, gates, gatedQueue.Address)
-	if n, ok := take(h, 1, gatedQueue, 5, partition.Head{}); n != 2 || !ok {
+	if n, ok := take(h, 1, gatedQueue, 5, delivery.Head{}); n != 2 || !ok {
 		t.Fatalf("%d slots, served %v", n, ok)
 	}
 	h.Deliver(keyed(0, "k", "k"))
@@ -86,7 +86,7 @@ func TestGateOfQueue(t *testing.T) {
 	if rooms := l.take(); len(rooms) != 1 {
 		t.Fatalf("the place of what is held is another's: %v", rooms)
 	}
-	if n, _ := take(h, 1, gatedQueue, 3, partition.Head{}); n != 1 {
+	if n, _ := take(h, 1, gatedQueue, 3, delivery.Head{}); n != 1 {
 		t.Fatalf("%d slots", n)
 	}
 	h.Deliver(keyed(2, ""))
@@ -109,7 +109,7 @@ func TestGateHoldsNotForEver(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h, l := hub(Options{})
 			a := sidecar(t, h, 100, []Gate{{gatedQueue, "k", 1}}, gatedQueue.Address)
-			take(h, 1, gatedQueue, 4, partition.Head{})
+			take(h, 1, gatedQueue, 4, delivery.Head{})
 			ds := keyed(0, "k", "k", "k", "k")
 			for i := range ds {
 				ds[i].Timeout = timeout
@@ -144,14 +144,14 @@ func TestGateHoldsNotForEver(t *testing.T) {
 func TestGateComesAndGoes(t *testing.T) {
 	h, l := hub(Options{})
 	namer := sidecar(t, h, 0, []Gate{{gatedQueue, "k", 1}})
-	if n, ok := take(h, 1, gatedQueue, 1, partition.Head{}); n != 0 || ok {
+	if n, ok := take(h, 1, gatedQueue, 1, delivery.Head{}); n != 0 || ok {
 		t.Fatal("nobody serves the queue")
 	}
 	a := sidecar(t, h, 100, nil, gatedQueue.Address)
 	if len(l.consumers) != 1 {
 		t.Fatalf("the first consumer was not told of: %v", l.consumers)
 	}
-	take(h, 1, gatedQueue, 6, partition.Head{})
+	take(h, 1, gatedQueue, 6, delivery.Head{})
 	h.Deliver(keyed(0, "k", "k", "k", "k", "k", "k"))
 	newer := sidecar(t, h, 0, []Gate{{gatedQueue, "k", 3}})
 	expect(t, "the newest word counts", a.got, 0, 1, 2)
@@ -178,7 +178,7 @@ func TestHeldIsHandedBack(t *testing.T) {
 			h, l := hub(Options{})
 			namer := sidecar(t, h, 0, []Gate{{gatedQueue, "k", 1}})
 			a := sidecar(t, h, 100, nil, gatedQueue.Address)
-			take(h, 1, gatedQueue, 4, partition.Head{})
+			take(h, 1, gatedQueue, 4, delivery.Head{})
 			h.Deliver(keyed(0, "k", "k", "k", "k"))
 			end(h, a)
 			expect(t, "in order", l.undelivered, 1, 2, 3)
@@ -196,7 +196,7 @@ func TestHeldIsHandedBack(t *testing.T) {
 func TestTooMuchHeld(t *testing.T) {
 	h, l := hub(Options{})
 	a := sidecar(t, h, 2*MaxHeld, []Gate{{gatedQueue, "k", 1}}, gatedQueue.Address)
-	n, _ := take(h, 1, gatedQueue, MaxHeld+11, partition.Head{})
+	n, _ := take(h, 1, gatedQueue, MaxHeld+11, delivery.Head{})
 	ds := runsOf(1, gatedQueue, 0, n)
 	for i := range ds {
 		ds[i].Key = "k"
@@ -205,14 +205,14 @@ func TestTooMuchHeld(t *testing.T) {
 	if len(l.undelivered) != 10 || len(a.got) != 1 {
 		t.Fatalf("%d delivered, %d handed back", len(a.got), len(l.undelivered))
 	}
-	if n, ok := take(h, 1, gatedQueue, 10, partition.Head{}); n != 0 || !ok {
+	if n, ok := take(h, 1, gatedQueue, 10, delivery.Head{}); n != 0 || !ok {
 		t.Fatalf("%d more would be handed back for ever", n)
 	}
 	a.registration.Subscriptions[0].DoneOf("k", 1, 1)
 	if rooms := l.take(); len(rooms) != 1 {
 		t.Fatalf("nobody was woken: %v", rooms)
 	}
-	if n, _ := take(h, 1, gatedQueue, 10, partition.Head{}); n != 1 {
+	if n, _ := take(h, 1, gatedQueue, 10, delivery.Head{}); n != 1 {
 		t.Fatalf("%d slots for one that has gone on", n)
 	}
 }
@@ -220,14 +220,14 @@ func TestTooMuchHeld(t *testing.T) {
 func TestTooManyBytesHeld(t *testing.T) {
 	h, l := hub(Options{})
 	sidecar(t, h, 100, []Gate{{gatedQueue, "k", 1}}, gatedQueue.Address)
-	take(h, 1, gatedQueue, 5, partition.Head{})
+	take(h, 1, gatedQueue, 5, delivery.Head{})
 	ds := keyed(0, "k", "k", "k", "k", "k")
 	for i := range ds {
 		ds[i].Run.Data.Bytes = make([]byte, MaxHeldBytes)
 	}
 	h.Deliver(ds)
 	expect(t, "beyond twice the bytes", l.undelivered, 3, 4)
-	if n, _ := take(h, 1, gatedQueue, 1, partition.Head{}); n != 0 {
+	if n, _ := take(h, 1, gatedQueue, 1, delivery.Head{}); n != 0 {
 		t.Fatal("more could be held")
 	}
 }
@@ -239,7 +239,7 @@ func BenchmarkGate(b *testing.B) {
 	ds := keyed(0, "k", "k")
 	b.ReportAllocs()
 	for b.Loop() {
-		take(h, 1, gatedQueue, 2, partition.Head{})
+		take(h, 1, gatedQueue, 2, delivery.Head{})
 		h.Deliver(ds)
 		a.registration.Subscriptions[0].DoneOf("k", 1, 1)
 		a.registration.Subscriptions[0].DoneOf("k", 1, 1)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // Options configure a hub.
@@ -47,7 +47,7 @@ type Hub struct {
 	sink    Sink
 
 	mu            sync.Mutex
-	queues        map[partition.Queue]*queue
+	queues        map[delivery.Queue]*queue
 	registrations map[*Registration]struct{}
 	joined        uint64 // registrations so far
 	draining      bool
@@ -66,7 +66,7 @@ func New(s Sink, o Options) *Hub {
 		o.Now = time.Now
 	}
 	return &Hub{
-		options: o, sink: s, queues: map[partition.Queue]*queue{}, registrations: map[*Registration]struct{}{},
+		options: o, sink: s, queues: map[delivery.Queue]*queue{}, registrations: map[*Registration]struct{}{},
 		slow: newSlow(o.SlowStart, o.Now()), absence: newAbsence(o.Arrival),
 	}
 }

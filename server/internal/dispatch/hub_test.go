@@ -9,15 +9,15 @@ import (
 	"sync"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 func TestTransportQueueComesAndGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &fakeTransport{credits: 2}
 		h, _ := hub(Options{Transports: map[string]Transport{"http": tr}})
-		q := partition.Queue{Namespace: "n", Kind: "http", Address: "h"}
-		if n, ok := take(h, 1, q, 3, partition.Head{}); n != 2 || !ok {
+		q := delivery.Queue{Namespace: "n", Kind: "http", Address: "h"}
+		if n, ok := take(h, 1, q, 3, delivery.Head{}); n != 2 || !ok {
 			t.Fatalf("got %d %v", n, ok)
 		}
 		h.Deliver(runsOf(1, q, 1, 2))
@@ -31,7 +31,7 @@ func TestTransportQueueComesAndGoes(t *testing.T) {
 		if len(h.Queues()) != 0 || h.sweeper != nil {
 			t.Fatal("an idle queue is kept")
 		}
-		take(h, 1, q, 1, partition.Head{})
+		take(h, 1, q, 1, delivery.Head{})
 		if len(tr.opened) != 2 {
 			t.Fatal("the queue was not opened again")
 		}
@@ -46,11 +46,11 @@ func TestDrain(t *testing.T) {
 	h, l := hub(Options{Transports: map[string]Transport{"http": tr}})
 	q, c := named("q"), join(t, h, "q")
 	c.registration.Subscriptions[0].Grant(5)
-	take(h, 1, q, 1, partition.Head{})
+	take(h, 1, q, 1, delivery.Head{})
 	if err := h.Drain(context.Background()); err != nil || !c.drained || !tr.drained {
 		t.Fatal(err, c.drained, tr.drained)
 	}
-	if n, ok := take(h, 2, q, 1, partition.Head{}); n != 0 || !ok {
+	if n, ok := take(h, 2, q, 1, delivery.Head{}); n != 0 || !ok {
 		t.Fatalf("a leaving node gave %d %v", n, ok)
 	}
 	h.Deliver(runsOf(1, q, 1, 1))
@@ -82,7 +82,7 @@ type racePartition struct {
 }
 
 func (s *racePartition) round(h *Hub) {
-	n, _ := take(h, s.p, modelQueue, s.todo, partition.Head{Due: int64(s.p)})
+	n, _ := take(h, s.p, modelQueue, s.todo, delivery.Head{Due: int64(s.p)})
 	if n > 0 {
 		ds := runsOf(s.p, modelQueue, s.seq, n)
 		s.todo -= n
@@ -100,9 +100,9 @@ type raceSink struct {
 	left       sync.WaitGroup
 }
 
-func (m *raceSink) Room(p int, _ partition.Queue) { m.post(p, func() { m.partitions[p].round(m.h) }) }
+func (m *raceSink) Room(p int, _ delivery.Queue) { m.post(p, func() { m.partitions[p].round(m.h) }) }
 
-func (m *raceSink) Consumers(partition.Queue) {
+func (m *raceSink) Consumers(delivery.Queue) {
 	for p := range m.partitions {
 		m.Room(p, modelQueue)
 	}
@@ -122,7 +122,7 @@ type raceWorker struct {
 	m *raceSink
 }
 
-func (w *raceWorker) Deliver(ds []partition.Delivery) bool {
+func (w *raceWorker) Deliver(ds []delivery.Delivery) bool {
 	if !w.fakeWorker.Deliver(ds) {
 		return false
 	}

@@ -1,6 +1,6 @@
 package dispatch
 
-import "github.com/carillonhq/carillon/server/internal/partition"
+import "github.com/carillonhq/carillon/server/internal/delivery"
 
 // notifications collects what a step has to tell others once the hub's lock is free.
 type notifications struct {
@@ -14,19 +14,19 @@ type notifications struct {
 // room tells a partition to take again.
 type room struct {
 	p int
-	q partition.Queue
+	q delivery.Queue
 }
 
 // load is the deliveries that one consumer gets.
 type load struct {
 	to *Subscription
-	ds []partition.Delivery
+	ds []delivery.Delivery
 }
 
 // load adds a delivery for the consumer of s; about expect are to come. The hub's lock is held.
-func (n *notifications) load(s *Subscription, d *partition.Delivery, expect int) {
+func (n *notifications) load(s *Subscription, d *delivery.Delivery, expect int) {
 	if s.load == 0 {
-		n.loads = append(n.loads, load{to: s, ds: make([]partition.Delivery, 0, expect)})
+		n.loads = append(n.loads, load{to: s, ds: make([]delivery.Delivery, 0, expect)})
 		s.load = len(n.loads)
 	}
 	l := &n.loads[s.load-1]

@@ -3,7 +3,7 @@ package dispatch
 import (
 	"testing"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 func TestConsumerRefuses(t *testing.T) {
@@ -11,7 +11,7 @@ func TestConsumerRefuses(t *testing.T) {
 	q, c := named("q"), join(t, h, "q")
 	c.registration.Subscriptions[0].Grant(2)
 	c.refuses = true
-	take(h, 1, q, 2, partition.Head{})
+	take(h, 1, q, 2, delivery.Head{})
 	h.Deliver(runsOf(1, q, 1, 2))
 	if len(l.undelivered) != 2 {
 		t.Fatalf("undelivered %v", l.undelivered)

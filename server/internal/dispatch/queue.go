@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // queue does the arithmetic of one queue: which consumers offer credits, and which partitions have slots or
@@ -32,7 +32,7 @@ import (
 // consumer that leaves takes its credits along even if slots rest on them; free is below zero then, and the
 // deliveries concerned find no room.
 type queue struct {
-	name           partition.Queue
+	name           delivery.Queue
 	subscriptions  []*Subscription
 	open           []*Subscription // those with room, in no order; served in turn
 	turn           int
@@ -62,12 +62,12 @@ type claim struct {
 	taken     int
 	reserved  int
 	want      int // while waiting
-	head      partition.Head
+	head      delivery.Head
 	at        int // in waiting; -1 = not waiting
 	throttled int // runs that are known to wait for the queue's gate
 }
 
-func newQueue(name partition.Queue) *queue { return &queue{name: name, claims: map[int]*claim{}} }
+func newQueue(name delivery.Queue) *queue { return &queue{name: name, claims: map[int]*claim{}} }
 
 // free returns how many slots can still be taken; below zero when consumers left whose credits were taken. A
 // held delivery keeps its credit but no place in the limit of the whole queue: deliveries that no other gate
@@ -88,7 +88,7 @@ func (q *queue) unclaimed() int { return q.credits - q.taken - q.reserved - len(
 
 // take gives p up to want slots, first those reserved for it, but no more than the node has room for. If the
 // queue is served, p waits for the rest. While others wait nothing is free, so p cannot overtake them.
-func (q *queue) take(p, want int, head partition.Head, room func() int) int {
+func (q *queue) take(p, want int, head delivery.Head, room func() int) int {
 	c := q.claims[p]
 	if c == nil {
 		c = &claim{p: p, at: -1}
@@ -141,7 +141,7 @@ func (q *queue) dropEmpty(c *claim) {
 
 // place uses a slot of the delivery's partition, or a free one if it has none, and returns the subscription
 // that gets the delivery. If s is nil, a gate holds the delivery back, or else there is no room.
-func (q *queue) place(d *partition.Delivery) (s *Subscription, held bool) {
+func (q *queue) place(d *delivery.Delivery) (s *Subscription, held bool) {
 	if c := q.claims[d.Partition]; c != nil && c.taken > 0 {
 		c.taken--
 		q.taken--

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // check compares the queue's sums with what they sum up.
@@ -99,7 +99,7 @@ func (m *queueModel) check() {
 }
 
 func (m *queueModel) take(p, want int) {
-	n, consumers := take(m.h, p, modelQueue, want, partition.Head{Priority: uint8(p % 3), Due: int64(m.seq)})
+	n, consumers := take(m.h, p, modelQueue, want, delivery.Head{Priority: uint8(p % 3), Due: int64(m.seq)})
 	if n > want || (n > 0 && !consumers) {
 		m.t.Fatalf("took %d of %d, consumers %v", n, want, consumers)
 	}
@@ -233,13 +233,13 @@ func TestInTurn(t *testing.T) {
 	a, b, idle := join(t, h, "q"), join(t, h, "q", "other"), join(t, h, "q")
 	a.registration.Subscriptions[0].Grant(10)
 	b.registration.Subscriptions[0].Grant(3)
-	take(h, 1, q, 8, partition.Head{})
+	take(h, 1, q, 8, delivery.Head{})
 	h.Deliver(runsOf(1, q, 1, 8))
 	if len(a.got) != 5 || len(b.got) != 3 || len(idle.got) != 0 {
 		t.Fatalf("%d, %d and %d", len(a.got), len(b.got), len(idle.got))
 	}
 	tokens := b.got
-	h.Cancel([]partition.Cancel{{Queue: q, Token: tokens[1]}, {Queue: q, Token: "unknown"}, {Queue: named("none"), Token: "x"}})
+	h.Cancel([]delivery.Cancel{{Queue: q, Token: tokens[1]}, {Queue: q, Token: "unknown"}, {Queue: named("none"), Token: "x"}})
 	if len(b.cancels) != 1 || b.cancels[0] != tokens[1] {
 		t.Fatalf("cancelled %v", b.cancels)
 	}
@@ -250,7 +250,7 @@ func TestConsumersInThisProcess(t *testing.T) {
 	h, l := hub(Options{})
 	q, far := named("q"), join(t, h, "q")
 	far.registration.Subscriptions[0].Grant(1)
-	if s := h.Take(1, q, 1, partition.Head{}); s.Durable || s.N != 1 {
+	if s := h.Take(1, q, 1, delivery.Head{}); s.Durable || s.N != 1 {
 		t.Fatalf("%+v", s)
 	}
 	here := &fakeWorker{}
@@ -260,7 +260,7 @@ func TestConsumersInThisProcess(t *testing.T) {
 	}
 	here.registration.Subscriptions[0].Grant(10)
 	for range 5 { // whose turn it is does not matter
-		if s := h.Take(1, q, 1, partition.Head{}); !s.Durable {
+		if s := h.Take(1, q, 1, delivery.Head{}); !s.Durable {
 			t.Fatalf("%+v", s)
 		}
 	}
@@ -277,7 +277,7 @@ func TestConsumersInThisProcess(t *testing.T) {
 		t.Fatalf("%d", len(here.got))
 	}
 	here.registration.Leave()
-	if s := h.Take(1, q, 1, partition.Head{}); s.Durable {
+	if s := h.Take(1, q, 1, delivery.Head{}); s.Durable {
 		t.Fatal("it has left")
 	}
 }

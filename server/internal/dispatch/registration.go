@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // Registration is a connected worker or Dapr sidecar, with a subscription at each of its queues.
@@ -30,7 +30,7 @@ func (h *Hub) Register(ctx context.Context, w Worker, kind string, hello carillo
 	r := &Registration{hub: h, kind: kind, worker: w, hello: hello, since: h.options.Now()}
 	_, asks := w.(MultiNodeConsumer)
 	for _, address := range hello.Queues {
-		name := partition.Queue{Namespace: hello.Namespace, Kind: kind, Address: address}
+		name := delivery.Queue{Namespace: hello.Namespace, Kind: kind, Address: address}
 		r.Subscriptions = append(r.Subscriptions, &Subscription{hub: h, name: name, consumer: w,
 			local: IsLocal(ctx), multiNode: asks && hello.Direct, gone: true})
 	}
@@ -50,7 +50,7 @@ func (r *Registration) Join() error {
 	h.registrations[r] = struct{}{}
 	r.subscribed = true
 	version, nodes := h.version, h.nodes
-	var first []partition.Queue
+	var first []delivery.Queue
 	for _, g := range r.Gates {
 		h.served(g.Queue).limit(g.Key, g.Most)
 	}
@@ -82,7 +82,7 @@ func (r *Registration) passNodes(version uint64, nodes []string) {
 }
 
 // served returns the queue with a name for a consumer or a gate, and creates it if needed.
-func (h *Hub) served(name partition.Queue) *queue {
+func (h *Hub) served(name delivery.Queue) *queue {
 	q := h.queues[name]
 	if q == nil {
 		q = newQueue(name)
@@ -118,7 +118,7 @@ func (r *Registration) Unsubscribe() {
 func (r *Registration) queues() []*queue {
 	all := make([]*queue, 0, len(r.Subscriptions)+len(r.Gates))
 	seen := make(map[*queue]bool, len(r.Subscriptions)+len(r.Gates))
-	add := func(name partition.Queue) {
+	add := func(name delivery.Queue) {
 		if q := r.hub.queues[name]; q != nil && !seen[q] {
 			seen[q] = true
 			all = append(all, q)

@@ -3,14 +3,14 @@ package dispatch
 import (
 	"testing"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 func TestLastConsumerLeaves(t *testing.T) {
 	h, l := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
 	c.registration.Subscriptions[0].Grant(1)
-	take(h, 1, q, 2, partition.Head{})
+	take(h, 1, q, 2, delivery.Head{})
 	c.registration.Leave()
 	if rooms := l.take(); len(rooms) != 1 || rooms[0].p != 1 {
 		t.Fatalf("who waited was not told: %v", rooms)
@@ -19,7 +19,7 @@ func TestLastConsumerLeaves(t *testing.T) {
 	if len(l.undelivered) != 1 || len(c.got) != 0 {
 		t.Fatalf("undelivered %v", l.undelivered)
 	}
-	if n, ok := take(h, 1, q, 2, partition.Head{}); n != 0 || ok {
+	if n, ok := take(h, 1, q, 2, delivery.Head{}); n != 0 || ok {
 		t.Fatalf("got %d %v", n, ok)
 	}
 	if len(h.queues) != 0 || len(h.registrations) != 0 {

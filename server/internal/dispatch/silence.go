@@ -3,7 +3,7 @@ package dispatch
 import (
 	"time"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // A consumer that is stopped, hung or behind a half-open connection keeps its credits. What is delivered to
@@ -60,7 +60,7 @@ func (r *Registration) Silence(silent func() bool) {
 func (r *Registration) Heard() {
 	h := r.hub
 	var n notifications
-	var first []partition.Queue
+	var first []delivery.Queue
 	h.mu.Lock()
 	if r.subscribed {
 		for _, s := range r.Subscriptions {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 func always() bool { return true }
@@ -16,7 +16,7 @@ func TestASilentConsumerGetsNothing(t *testing.T) {
 	quiet.registration.Subscriptions[0].Grant(5)
 	other.registration.Subscriptions[0].Grant(1)
 	quiet.registration.Silence(always)
-	if n, served := take(h, 1, q, 3, partition.Head{}); n != 1 || !served {
+	if n, served := take(h, 1, q, 3, delivery.Head{}); n != 1 || !served {
 		t.Fatalf("took %d, served %v: the silent one's credits count", n, served)
 	}
 	h.Deliver(runsOf(1, q, 1, 1))
@@ -28,7 +28,7 @@ func TestASilentConsumerGetsNothing(t *testing.T) {
 	if rooms := l.take(); len(rooms) != 1 || rooms[0].p != 1 {
 		t.Fatalf("the partition that waited was told %v", rooms)
 	}
-	if n, _ := take(h, 1, q, 9, partition.Head{}); n != 6 {
+	if n, _ := take(h, 1, q, 9, delivery.Head{}); n != 6 {
 		t.Fatalf("took %d after a word", n)
 	}
 }
@@ -36,11 +36,11 @@ func TestASilentConsumerGetsNothing(t *testing.T) {
 func TestSilentConsumersAloneServeNobody(t *testing.T) {
 	h, l := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
-	take(h, 1, q, 3, partition.Head{})
+	take(h, 1, q, 3, delivery.Head{})
 	c.registration.Subscriptions[0].Grant(1)
 	c.registration.Silence(always)
 	l.take()
-	if n, served := take(h, 1, q, 3, partition.Head{}); n != 0 || served {
+	if n, served := take(h, 1, q, 3, delivery.Head{}); n != 0 || served {
 		t.Fatalf("took %d, served %v", n, served)
 	}
 	l.consumers = nil
@@ -60,7 +60,7 @@ func TestAWordBeforeTheSilenceCounts(t *testing.T) {
 	q, c := named("q"), join(t, h, "q")
 	c.registration.Subscriptions[0].Grant(1)
 	c.registration.Silence(func() bool { return false })
-	if n, served := take(h, 1, q, 1, partition.Head{}); n != 1 || !served {
+	if n, served := take(h, 1, q, 1, delivery.Head{}); n != 1 || !served {
 		t.Fatalf("took %d, served %v", n, served)
 	}
 }
@@ -78,7 +78,7 @@ func TestAskedConsumersComeLast(t *testing.T) {
 			t.Fatalf("pings: %d %d %d, and %d of the silent one", a.pings, b.pings, awake.pings, quiet.pings)
 		}
 		awake.registration.Heard()
-		take(h, 1, q, 8, partition.Head{})
+		take(h, 1, q, 8, delivery.Head{})
 		h.Deliver(runsOf(1, q, 1, 8))
 		if len(awake.got) != 4 || len(a.got) != 2 || len(b.got) != 2 {
 			t.Fatalf("%d to the one that answered, %d and %d to the others", len(awake.got), len(a.got), len(b.got))
@@ -99,7 +99,7 @@ func TestAskedConsumersComeLast(t *testing.T) {
 func TestOnlyUnheardAttemptsAreSaidToBe(t *testing.T) {
 	h, _ := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
-	h.Cancel([]partition.Cancel{{Queue: q, Token: "cancelled"}, {Queue: q, Token: "ended", Unheard: true}})
+	h.Cancel([]delivery.Cancel{{Queue: q, Token: "cancelled"}, {Queue: q, Token: "ended", Unheard: true}})
 	if !slices.Equal(c.unheard, []string{"ended"}) {
 		t.Fatalf("unheard: %v", c.unheard)
 	}

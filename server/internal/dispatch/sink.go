@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // Sink receives what consumers report and what the hub has for partitions. The engine implements it. Calls
@@ -12,15 +12,15 @@ import (
 type Sink interface {
 	// Reports hands over results, and the slice with them. Each goes to the partition named in its token; the
 	// outcome is reported through From.
-	Reports(rs []partition.Report)
+	Reports(rs []delivery.Report)
 	// Heartbeats extends the leases of attempts; a token that is not in force is answered by from.Stale.
-	Heartbeats(bs []carillon.Heartbeat, from partition.Reporter)
+	Heartbeats(bs []carillon.Heartbeat, from delivery.Reporter)
 	// Room tells partition p, which waits for slots of q, to take again: slots are reserved for it, or the
 	// last consumer of q has left. It must take, if only 0, or the slots stay reserved. The call is ignored
 	// if p is not on this node.
-	Room(p int, q partition.Queue)
+	Room(p int, q delivery.Queue)
 	// Consumers reports that q has got its first consumer: partitions look for staged runs.
-	Consumers(q partition.Queue)
+	Consumers(q delivery.Queue)
 	// Lost reports that attempts are lost, since their worker said goodbye: they fail at once.
 	Lost(tokens []string)
 	// Undelivered reports that deliveries never left the node: they use no attempt.
@@ -31,7 +31,7 @@ type Sink interface {
 type Consumer interface {
 	// Deliver accepts all of the deliveries, for which the consumer has granted credits; the slice is not
 	// kept. It returns false, and accepts none, if the consumer is leaving.
-	Deliver(ds []partition.Delivery) bool
+	Deliver(ds []delivery.Delivery) bool
 	// Cancel stops the attempt with the token, if this consumer holds it. Nothing need be reported of it.
 	Cancel(token string)
 }
@@ -50,7 +50,7 @@ type MultiNodeConsumer interface {
 	Consumer
 	// Wanted reports that runs of q wait on this node while the consumer has no credits there. It is not
 	// repeated before the consumer has had credits again.
-	Wanted(q partition.Queue)
+	Wanted(q delivery.Queue)
 }
 
 // NodeWatcher is a worker that wants to know where the nodes are. Calls must not block.
@@ -65,7 +65,7 @@ type NodeWatcher interface {
 // consumer when a queue is first used and drops it when it has been idle for [Options.IdleQueue].
 type Transport interface {
 	// Open returns the consumer of q and its initial credits. It must not call the hub or the subscription.
-	Open(q partition.Queue, s *Subscription) (c Consumer, credits int)
+	Open(q delivery.Queue, s *Subscription) (c Consumer, credits int)
 	// Drain waits until everything in flight has ended, and ends it by force when ctx ends.
 	Drain(ctx context.Context) error
 	Close() error

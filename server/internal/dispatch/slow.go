@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // SlowStart bounds what is in flight after a start with a backlog, so that the targets of a node that was
@@ -56,7 +56,7 @@ func (s *slow) bound() int {
 }
 
 // noteHead checks the head that a partition wants slots for. The first overdue one puts the bound in force.
-func (s *slow) noteHead(h *Hub, head partition.Head) {
+func (s *slow) noteHead(h *Hub, head delivery.Head) {
 	if s.over || head.Due >= s.overdueBefore {
 		return
 	}

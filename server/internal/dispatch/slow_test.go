@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // TestSlowStart lets two partitions hand out a backlog through two queues, never more at a time than the
@@ -15,7 +15,7 @@ func TestSlowStart(t *testing.T) {
 		const step = 2 * time.Second
 		h, l := hub(Options{SlowStart: SlowStart{Initial: 4, Step: step, Most: 64}})
 		began := time.Now()
-		overdue := partition.Head{Due: began.Add(-time.Minute).UnixNano()}
+		overdue := delivery.Head{Due: began.Add(-time.Minute).UnixNano()}
 		a, b := join(t, h, "a"), join(t, h, "b")
 		a.registration.Subscriptions[0].Grant(1000)
 		b.registration.Subscriptions[0].Grant(1000)
@@ -68,7 +68,7 @@ func TestSlowStartEndsWithTheBacklog(t *testing.T) {
 		h, _ := hub(Options{SlowStart: SlowStart{Initial: 4, Step: time.Second}})
 		q, c := named("q"), join(t, h, "q")
 		c.registration.Subscriptions[0].Grant(1000)
-		old, fresh := partition.Head{Due: time.Now().Add(-6 * time.Second).UnixNano()}, partition.Head{Due: time.Now().UnixNano()}
+		old, fresh := delivery.Head{Due: time.Now().Add(-6 * time.Second).UnixNano()}, delivery.Head{Due: time.Now().UnixNano()}
 		if n, _ := take(h, 1, q, 50, fresh); n != 50 {
 			t.Fatalf("a node without a backlog is bounded to %d", n)
 		}
@@ -77,7 +77,7 @@ func TestSlowStartEndsWithTheBacklog(t *testing.T) {
 			t.Fatalf("took %d", n)
 		}
 		h.Return(1, q, 4)
-		take(h, 1, q, 0, partition.Head{})
+		take(h, 1, q, 0, delivery.Head{})
 		<-time.After(2 * time.Second)
 		synctest.Wait()
 		if n, _ := take(h, 1, q, 50, fresh); n != 50 {

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // QueueStats is a snapshot of a queue.
 type QueueStats struct {
-	Queue     partition.Queue
+	Queue     delivery.Queue
 	Consumers int
 	Silent    int // consumers that get nothing until they send something
 	Credits   int // deliveries that consumers have room for now

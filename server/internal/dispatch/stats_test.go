@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 func TestStatsOfQueuesAndWorkers(t *testing.T) {
@@ -13,8 +13,8 @@ func TestStatsOfQueuesAndWorkers(t *testing.T) {
 	h, _ := hub(Options{Now: func() time.Time { return now }})
 	b, a := join(t, h, "b"), join(t, h, "a", "b")
 	b.registration.Subscriptions[0].Grant(3)
-	take(h, 1, named("b"), 2, partition.Head{})
-	take(h, 1, named("a"), 2, partition.Head{})
+	take(h, 1, named("b"), 2, delivery.Head{})
+	take(h, 1, named("a"), 2, delivery.Head{})
 	h.Deliver(runsOf(1, named("b"), 1, 2))
 	a.registration.Silence(func() bool { return true })
 	want := []QueueStats{

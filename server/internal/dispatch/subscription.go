@@ -1,14 +1,12 @@
 package dispatch
 
-import (
-	"github.com/carillonhq/carillon/server/internal/partition"
-)
+import "github.com/carillonhq/carillon/server/internal/delivery"
 
 // Subscription is a consumer's place at one queue, through which it grants credits. All methods are harmless
 // after it has left.
 type Subscription struct {
 	hub       *Hub
-	name      partition.Queue
+	name      delivery.Queue
 	consumer  Consumer
 	local     bool // the consumer is in this process and may end it, so it gets durable attempts only
 	multiNode bool // the consumer wants to know when runs wait and it has no credits
@@ -40,7 +38,7 @@ func (s *Subscription) room() int {
 func (s *Subscription) Sink() Sink { return s.hub.sink }
 
 // Queue returns the queue of the subscription.
-func (s *Subscription) Queue() partition.Queue { return s.name }
+func (s *Subscription) Queue() delivery.Queue { return s.name }
 
 // Grant adds n credits; n < 0 takes credits back, including those that are granted later.
 func (s *Subscription) Grant(n int) { s.change(func() { s.credits += n }) }

@@ -3,7 +3,7 @@ package dispatch
 import (
 	"testing"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 func TestDebtAndHold(t *testing.T) {
@@ -12,7 +12,7 @@ func TestDebtAndHold(t *testing.T) {
 	s := c.registration.Subscriptions[0]
 	s.Grant(2)
 	s.Grant(-5)
-	take(h, 1, q, 1, partition.Head{})
+	take(h, 1, q, 1, delivery.Head{})
 	s.Grant(3)
 	if len(l.take()) != 0 {
 		t.Fatal("a debt was ignored")

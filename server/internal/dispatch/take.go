@@ -3,7 +3,7 @@ package dispatch
 import (
 	"slices"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // Take takes up to want slots of q for partition p, whose next run there is head. Each slot is for one
@@ -12,16 +12,16 @@ import (
 // If it returns fewer, p waits: [Sink.Room] is called when slots are reserved for it. A later Take replaces
 // what p waits for. If q has no consumers, p does not wait. Taking 0 ends the wait and gives back what is
 // reserved for p. Slots that p took are its own until it delivers or returns them.
-func (h *Hub) Take(p int, name partition.Queue, want int, head partition.Head) partition.Slots {
+func (h *Hub) Take(p int, name delivery.Queue, want int, head delivery.Head) delivery.Slots {
 	h.mu.Lock()
 	if h.draining {
 		h.mu.Unlock()
-		return partition.Slots{Served: true}
+		return delivery.Slots{Served: true}
 	}
 	q := h.queue(name)
 	if q == nil {
 		h.mu.Unlock()
-		return partition.Slots{}
+		return delivery.Slots{}
 	}
 	q.unused = false
 	n := 0
@@ -31,7 +31,7 @@ func (h *Hub) Take(p int, name partition.Queue, want int, head partition.Head) p
 	} else {
 		q.endWait(p)
 	}
-	slots := partition.Slots{N: n, Served: !q.unserved(), Durable: q.local > 0}
+	slots := delivery.Slots{N: n, Served: !q.unserved(), Durable: q.local > 0}
 	var more notifications
 	h.settle(&more, q)
 	h.unlock(&more)
@@ -39,7 +39,7 @@ func (h *Hub) Take(p int, name partition.Queue, want int, head partition.Head) p
 }
 
 // Return gives back n slots that p took and does not need.
-func (h *Hub) Return(p int, name partition.Queue, n int) {
+func (h *Hub) Return(p int, name delivery.Queue, n int) {
 	var more notifications
 	h.mu.Lock()
 	if q := h.queues[name]; q != nil {
@@ -50,7 +50,7 @@ func (h *Hub) Return(p int, name partition.Queue, n int) {
 }
 
 // queue returns the queue with a name. It opens it if a transport serves it, and returns nil if nobody does.
-func (h *Hub) queue(name partition.Queue) *queue {
+func (h *Hub) queue(name delivery.Queue) *queue {
 	q := h.queues[name]
 	if q != nil {
 		return q
@@ -96,7 +96,7 @@ func (h *Hub) settle(n *notifications, qs ...*queue) {
 }
 
 // Deliver hands deliveries to the consumers with room of their queues, in turn. The slice is not kept.
-func (h *Hub) Deliver(ds []partition.Delivery) {
+func (h *Hub) Deliver(ds []delivery.Delivery) {
 	var n notifications
 	h.mu.Lock()
 	defer h.unlock(&n)
@@ -106,7 +106,7 @@ func (h *Hub) Deliver(ds []partition.Delivery) {
 }
 
 // place finds the subscription for one of several deliveries.
-func (h *Hub) place(d *partition.Delivery, of int, n *notifications) {
+func (h *Hub) place(d *delivery.Delivery, of int, n *notifications) {
 	q := h.queues[d.Queue]
 	if q == nil || h.draining {
 		n.undelivered = append(n.undelivered, d.Run.Token)
@@ -128,7 +128,7 @@ func (h *Hub) place(d *partition.Delivery, of int, n *notifications) {
 // Cancel tells each consumer that holds an attempt to stop it. After a worker reconnected two sessions may
 // hold it, and one of them may be dead without knowing. Tokens that nobody holds are ignored. A delivery that
 // a gate has let go just now may be missed, since it was on its way.
-func (h *Hub) Cancel(cs []partition.Cancel) {
+func (h *Hub) Cancel(cs []delivery.Cancel) {
 	for i := range cs {
 		for _, c := range h.withdraw(&cs[i]) {
 			if l, ok := c.(Listener); ok && cs[i].Unheard {
@@ -140,7 +140,7 @@ func (h *Hub) Cancel(cs []partition.Cancel) {
 }
 
 // withdraw drops a cancelled attempt if it is held back; otherwise it returns the consumers that may have it.
-func (h *Hub) withdraw(c *partition.Cancel) []Consumer {
+func (h *Hub) withdraw(c *delivery.Cancel) []Consumer {
 	var n notifications
 	h.mu.Lock()
 	defer h.unlock(&n)

@@ -6,13 +6,13 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 func TestTake(t *testing.T) {
 	h, l := hub(Options{})
 	q := named("q")
-	if n, ok := take(h, 1, q, 5, partition.Head{}); n != 0 || ok {
+	if n, ok := take(h, 1, q, 5, delivery.Head{}); n != 0 || ok {
 		t.Fatalf("nobody serves q, got %d %v", n, ok)
 	}
 	c := join(t, h, "q")
@@ -24,10 +24,10 @@ func TestTake(t *testing.T) {
 		t.Fatal("second consumer told as first")
 	}
 	c.registration.Subscriptions[0].Grant(3)
-	if n, ok := take(h, 1, q, 2, partition.Head{}); n != 2 || !ok {
+	if n, ok := take(h, 1, q, 2, delivery.Head{}); n != 2 || !ok {
 		t.Fatalf("got %d %v", n, ok)
 	}
-	if n, _ := take(h, 2, q, 5, partition.Head{}); n != 1 {
+	if n, _ := take(h, 2, q, 5, delivery.Head{}); n != 1 {
 		t.Fatalf("one slot is left, got %d", n)
 	}
 	h.Deliver(runsOf(1, q, 1, 2))
@@ -46,16 +46,16 @@ func TestTake(t *testing.T) {
 func TestBestHeadFirstInChunks(t *testing.T) {
 	h, l := hub(Options{Chunk: 2})
 	q, c := named("q"), join(t, h, "q")
-	take(h, 1, q, 9, partition.Head{Priority: 2, Due: 1})
-	take(h, 2, q, 9, partition.Head{Priority: 1, Due: 7})
-	take(h, 3, q, 9, partition.Head{Priority: 1, Due: 5})
-	take(h, 4, q, 9, partition.Head{Priority: 1, Due: 5})
+	take(h, 1, q, 9, delivery.Head{Priority: 2, Due: 1})
+	take(h, 2, q, 9, delivery.Head{Priority: 1, Due: 7})
+	take(h, 3, q, 9, delivery.Head{Priority: 1, Due: 5})
+	take(h, 4, q, 9, delivery.Head{Priority: 1, Due: 5})
 	c.registration.Subscriptions[0].Grant(7)
 	if want := []room{{3, q}, {4, q}, {2, q}, {1, q}}; !reflect.DeepEqual(l.take(), want) {
 		t.Fatal("wrong order")
 	}
 	for p, want := range map[int]int{1: 1, 2: 2, 3: 2, 4: 2} {
-		if n, _ := take(h, p, q, 9, partition.Head{}); n != want {
+		if n, _ := take(h, p, q, 9, delivery.Head{}); n != want {
 			t.Errorf("partition %d got %d, not %d", p, n, want)
 		}
 	}
@@ -65,9 +65,9 @@ func TestGivingBack(t *testing.T) {
 	h, l := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
 	c.registration.Subscriptions[0].Grant(4)
-	take(h, 1, q, 3, partition.Head{})
-	take(h, 2, q, 3, partition.Head{})
-	take(h, 1, q, 0, partition.Head{}) // what was taken stays taken
+	take(h, 1, q, 3, delivery.Head{})
+	take(h, 2, q, 3, delivery.Head{})
+	take(h, 1, q, 0, delivery.Head{}) // what was taken stays taken
 	if rooms := l.take(); len(rooms) != 0 {
 		t.Fatalf("slots in use went to %v", rooms)
 	}
@@ -75,13 +75,13 @@ func TestGivingBack(t *testing.T) {
 	if rooms := l.take(); len(rooms) != 1 || rooms[0].p != 2 {
 		t.Fatalf("what was given back went to %v", rooms)
 	}
-	take(h, 2, q, 1, partition.Head{}) // of two reserved
-	if n, _ := take(h, 3, q, 9, partition.Head{}); n != 2 {
+	take(h, 2, q, 1, delivery.Head{}) // of two reserved
+	if n, _ := take(h, 3, q, 9, delivery.Head{}); n != 2 {
 		t.Fatalf("the rest is free, got %d", n)
 	}
 	h.Forget(3)
 	h.Forget(2)
-	if n, _ := take(h, 1, q, 9, partition.Head{}); n != 4 {
+	if n, _ := take(h, 1, q, 9, delivery.Head{}); n != 4 {
 		t.Fatalf("partitions that left keep slots: got %d", n)
 	}
 }
@@ -91,7 +91,7 @@ func TestUntaken(t *testing.T) {
 	h, l := hub(Options{})
 	q, c := named("q"), join(t, h, "q")
 	c.registration.Subscriptions[0].Grant(1)
-	take(h, 1, q, 1, partition.Head{})
+	take(h, 1, q, 1, delivery.Head{})
 	h.Deliver(runsOf(2, q, 1, 1))
 	h.Deliver(runsOf(1, q, 1, 1))
 	if want := runOf(1, q, 1).Run.Token; len(c.got) != 1 || c.got[0] != want || len(l.undelivered) != 1 {
@@ -121,14 +121,14 @@ func BenchmarkHandOut(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					if waits {
-						h.Take(1, q, n, partition.Head{})
+						h.Take(1, q, n, delivery.Head{})
 					}
 					s.Grant(n)
-					if got := h.Take(1, q, n, partition.Head{}).N; got != n {
+					if got := h.Take(1, q, n, delivery.Head{}).N; got != n {
 						b.Fatalf("took %d", got)
 					}
 					h.Deliver(runs)
-					h.Take(1, q, 0, partition.Head{})
+					h.Take(1, q, 0, delivery.Head{})
 					s.Done(n, 0)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/run")
@@ -140,10 +140,10 @@ func BenchmarkHandOut(b *testing.B) {
 // ignoringSink and ignoringWorker take what they are given.
 type ignoringSink struct{ fakeSink }
 
-func (*ignoringSink) Room(int, partition.Queue) {}
-func (*ignoringSink) Consumers(partition.Queue) {}
-func (*ignoringSink) Undelivered([]string)      {}
+func (*ignoringSink) Room(int, delivery.Queue) {}
+func (*ignoringSink) Consumers(delivery.Queue) {}
+func (*ignoringSink) Undelivered([]string)     {}
 
 type ignoringWorker struct{ fakeWorker }
 
-func (*ignoringWorker) Deliver([]partition.Delivery) bool { return true }
+func (*ignoringWorker) Deliver([]delivery.Delivery) bool { return true }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // TestBestClaimIsFirst pushes and removes claims at random and compares the first with that of a sorted list.
@@ -15,7 +15,7 @@ func TestBestClaimIsFirst(t *testing.T) {
 	var list []*claim
 	for p := range 5000 {
 		if rnd.IntN(5) < 3 {
-			c := &claim{p: p, at: -1, head: partition.Head{Priority: uint8(rnd.IntN(3)), Due: int64(rnd.IntN(9))}}
+			c := &claim{p: p, at: -1, head: delivery.Head{Priority: uint8(rnd.IntN(3)), Due: int64(rnd.IntN(9))}}
 			w.push(c)
 			list = append(list, c)
 		} else if len(list) > 0 {
@@ -24,7 +24,7 @@ func TestBestClaimIsFirst(t *testing.T) {
 			w.remove(list[i]) // once more does nothing
 			list = slices.Delete(list, i, i+1)
 		}
-		best := slices.MinFunc(append([]*claim{{head: partition.Head{Priority: 9}}}, list...), func(a, b *claim) int {
+		best := slices.MinFunc(append([]*claim{{head: delivery.Head{Priority: 9}}}, list...), func(a, b *claim) int {
 			if a.head.Before(b.head) || a.head == b.head && a.p < b.p {
 				return -1
 			}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -28,12 +28,12 @@ func (j *jobs) advise(ctx context.Context, put *carillon.PutResult) {
 	}
 	job := &put.Job
 	if j.cfg.Advise != nil {
-		if w := j.cfg.Advise(partition.QueueOf(job.Namespace, job.Target)); w != "" {
+		if w := j.cfg.Advise(delivery.QueueOf(job.Namespace, job.Target)); w != "" {
 			put.Warnings = append(put.Warnings, w)
 		}
 	}
 	if job.ConcurrencyKey != "" {
-		if !j.limited(ctx, partition.Limit{Namespace: job.Namespace, Key: job.ConcurrencyKey}) {
+		if !j.limited(ctx, delivery.Limit{Namespace: job.Namespace, Key: job.ConcurrencyKey}) {
 			put.Warnings = append(put.Warnings,
 				fmt.Sprintf("concurrency_key: namespace %q has no limit for %.64q, so nothing is limited",
 					job.Namespace, job.ConcurrencyKey))
@@ -46,7 +46,7 @@ func (j *jobs) advise(ctx context.Context, put *carillon.PutResult) {
 
 // limited reports whether a key has a limit, or may have one. On a node that does not own the settings they
 // may be slightly old, and the limit may have been set just before the put.
-func (j *jobs) limited(ctx context.Context, l partition.Limit) bool {
+func (j *jobs) limited(ctx context.Context, l delivery.Limit) bool {
 	if _, limited := j.settings.limit(l); limited {
 		return true
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -39,7 +39,7 @@ func wantWarnings(t *testing.T, what string, got []string, want ...string) {
 
 func TestAPutIsToldWhatStandsInItsWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := startWith(t, engine.Config{Store: memory.New(memory.Options{}), Advise: func(q partition.Queue) string {
+		n := startWith(t, engine.Config{Store: memory.New(memory.Options{}), Advise: func(q delivery.Queue) string {
 			return "target: nobody serves " + q.Address
 		}})
 		wantWarnings(t, "unserved", n.warned(carillon.Job{Name: "a", Schedule: "@every 1h"}), "target: nobody serves q")

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -133,8 +133,8 @@ func (b *Backlog) add(n int, oldest int64) (sum int) {
 
 // Backlog returns what waits for a consumer, for room or for a permit, by queue. A run that has just been
 // read back from the store can be in both numbers.
-func (c *census) Backlog() map[partition.Queue]Backlog {
-	sum := map[partition.Queue]Backlog{}
+func (c *census) Backlog() map[delivery.Queue]Backlog {
+	sum := map[delivery.Queue]Backlog{}
 	for _, p := range c.partitions.parts {
 		if waiting := p.figures.waiting.Load(); waiting != nil {
 			for _, w := range *waiting {
@@ -145,7 +145,7 @@ func (c *census) Backlog() map[partition.Queue]Backlog {
 		}
 	}
 	for name, staged := range c.storedCounts().Staged {
-		q := partition.ParseQueue(name).Plain()
+		q := delivery.ParseQueue(name).Plain()
 		b := sum[q]
 		b.Staged += b.add(staged.N, staged.Oldest)
 		sum[q] = b

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
 
-func workerQueue(name string) partition.Queue {
-	return partition.Queue{Namespace: "default", Kind: "worker", Address: name}
+func workerQueue(name string) delivery.Queue {
+	return delivery.Queue{Namespace: "default", Kind: "worker", Address: name}
 }
 
 // store puts a job as it is.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
@@ -305,7 +306,7 @@ func TestAClockThatIsSetBack(t *testing.T) {
 		put("a")
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
-		if got := n.Backlog()[partition.Queue{Namespace: "default", Kind: "worker", Address: "q"}].Ready; got != 1 {
+		if got := n.Backlog()[delivery.Queue{Namespace: "default", Kind: "worker", Address: "q"}].Ready; got != 1 {
 			t.Errorf("%d runs are seen to wait", got)
 		}
 		n.stop()

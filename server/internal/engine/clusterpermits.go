@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/permit"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -72,7 +72,7 @@ type permitNet struct {
 }
 
 // load counts the permits of attempts in force, and what the partition has handed out, at takeover.
-func (c *clusterPermits) load(ctx context.Context, shard store.Shard, held []partition.Limit) error {
+func (c *clusterPermits) load(ctx context.Context, shard store.Shard, held []delivery.Limit) error {
 	allocations, err := allMetaRecords(ctx, shard, store.KindAllocation)
 	if err != nil {
 		return err

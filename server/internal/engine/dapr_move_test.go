@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
 
@@ -17,29 +17,29 @@ import (
 // stream ends, or if nothing is heard from the old owner any more.
 func TestAStreamWhosePartitionMoves(t *testing.T) {
 	for name, c := range map[string]struct {
-		then  func(old *engine.Engine, ds []partition.Delivery)
+		then  func(old *engine.Engine, ds []delivery.Delivery)
 		after time.Duration
 		again int
 	}{
-		"and which answers": {func(old *engine.Engine, ds []partition.Delivery) {
+		"and which answers": {func(old *engine.Engine, ds []delivery.Delivery) {
 			if v := succeed(old, ds); v.accepted != 1 || v.stale != 0 {
 				t.Errorf("the result: %d times accepted, %d times stale", v.accepted, v.stale)
 			}
 		}, time.Minute, 0},
-		"and which answers late": {func(old *engine.Engine, ds []partition.Delivery) {
+		"and which answers late": {func(old *engine.Engine, ds []delivery.Delivery) {
 			time.Sleep(10 * time.Minute)
 			if v := succeed(old, ds); v.accepted != 1 || v.stale != 0 {
 				t.Errorf("the result: %d times accepted, %d times stale", v.accepted, v.stale)
 			}
 		}, time.Minute, 0},
-		"and which ends late": {func(old *engine.Engine, ds []partition.Delivery) {
+		"and which ends late": {func(old *engine.Engine, ds []delivery.Delivery) {
 			time.Sleep(10 * time.Minute)
 			old.Undelivered([]string{ds[0].Run.Token})
 		}, time.Second, 1},
-		"and which ends": {func(old *engine.Engine, ds []partition.Delivery) {
+		"and which ends": {func(old *engine.Engine, ds []delivery.Delivery) {
 			old.Undelivered([]string{ds[0].Run.Token})
 		}, time.Second, 1},
-		"whose node is killed": {func(old *engine.Engine, _ []partition.Delivery) { stop(t, old) }, 31 * time.Second, 1},
+		"whose node is killed": {func(old *engine.Engine, _ []delivery.Delivery) { stop(t, old) }, 31 * time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestAStreamWhosePartitionMoves(t *testing.T) {
 func TestAStreamWhosePartitionMovesOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		ways  []int
-		ends  func(old *engine.Engine, ds []partition.Delivery)
+		ends  func(old *engine.Engine, ds []delivery.Delivery)
 		after time.Duration
 		again int
 	}{
@@ -85,11 +85,11 @@ func TestAStreamWhosePartitionMovesOn(t *testing.T) {
 		"to a third node":           {[]int{1, 2}, nil, 10 * time.Minute, 0},
 		"back, and to a third node": {[]int{1, 0, 2}, nil, 10 * time.Minute, 0},
 		"back, and it ends": {[]int{1, 0},
-			func(old *engine.Engine, ds []partition.Delivery) { old.Undelivered([]string{ds[0].Run.Token}) }, time.Second, 1},
+			func(old *engine.Engine, ds []delivery.Delivery) { old.Undelivered([]string{ds[0].Run.Token}) }, time.Second, 1},
 		"to a third, and is killed": {[]int{1, 2},
-			func(old *engine.Engine, _ []partition.Delivery) { stop(t, old) }, 31 * time.Second, 1},
+			func(old *engine.Engine, _ []delivery.Delivery) { stop(t, old) }, 31 * time.Second, 1},
 		"back and on, and it is killed": {[]int{1, 0, 2},
-			func(old *engine.Engine, _ []partition.Delivery) { stop(t, old) }, 31 * time.Second, 1},
+			func(old *engine.Engine, _ []delivery.Delivery) { stop(t, old) }, 31 * time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -20,30 +20,30 @@ import (
 // stream is a dispatcher with one consumer of all of Dapr's queues, with room for everything.
 type stream struct {
 	mu        sync.Mutex
-	has       []partition.Delivery
+	has       []delivery.Delivery
 	cancelled int
 }
 
-func (s *stream) Take(_ int, q partition.Queue, want int, _ partition.Head) partition.Slots {
-	return partition.Slots{N: want, Served: q.Kind == "dapr"}
+func (s *stream) Take(_ int, q delivery.Queue, want int, _ delivery.Head) delivery.Slots {
+	return delivery.Slots{N: want, Served: q.Kind == "dapr"}
 }
-func (s *stream) Return(int, partition.Queue, int) {}
-func (s *stream) Forget(int)                       {}
+func (s *stream) Return(int, delivery.Queue, int) {}
+func (s *stream) Forget(int)                      {}
 
-func (s *stream) Deliver(ds []partition.Delivery) {
+func (s *stream) Deliver(ds []delivery.Delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.has = append(s.has, ds...)
 }
 
-func (s *stream) Cancel(cs []partition.Cancel) {
+func (s *stream) Cancel(cs []delivery.Cancel) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cancelled += len(cs)
 }
 
 // take returns what has been delivered since the last call.
-func (s *stream) take() []partition.Delivery {
+func (s *stream) take() []delivery.Delivery {
 	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,11 +71,11 @@ func (v *verdicts) Accepted(string) { v.mu.Lock(); v.accepted++; v.mu.Unlock() }
 func (v *verdicts) Stale(string)    { v.mu.Lock(); v.stale++; v.mu.Unlock() }
 
 // succeed reports success for all deliveries and returns the answers.
-func succeed(e *engine.Engine, ds []partition.Delivery) *verdicts {
+func succeed(e *engine.Engine, ds []delivery.Delivery) *verdicts {
 	v := &verdicts{}
-	var rs []partition.Report
+	var rs []delivery.Report
 	for _, d := range ds {
-		rs = append(rs, partition.Report{From: v,
+		rs = append(rs, delivery.Report{From: v,
 			Result: carillon.Result{Token: d.Run.Token, RunID: d.Run.ID, Outcome: carillon.OutcomeSuccess}})
 	}
 	e.Reports(rs)

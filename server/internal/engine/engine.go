@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/permit"
 	"github.com/carillonhq/carillon/server/store"
@@ -22,13 +23,13 @@ import (
 type Dispatcher interface {
 	// Take reserves up to want slots of a queue for partition p. If it gets fewer and the queue is served,
 	// the partition waits until Sink.Room reports room. want 0 gives back what is reserved.
-	Take(p int, q partition.Queue, want int, head partition.Head) partition.Slots
+	Take(p int, q delivery.Queue, want int, head delivery.Head) delivery.Slots
 	// Return gives back slots that were taken and are not needed.
-	Return(p int, q partition.Queue, n int)
+	Return(p int, q delivery.Queue, n int)
 	// Deliver sends attempts, for which slots were taken.
-	Deliver(ds []partition.Delivery)
+	Deliver(ds []delivery.Delivery)
 	// Cancel tells the consumers of the attempts to stop.
-	Cancel(cs []partition.Cancel)
+	Cancel(cs []delivery.Cancel)
 	// Forget drops what is known of a partition that has left this node.
 	Forget(p int)
 }
@@ -69,7 +70,7 @@ type Config struct {
 
 	// Advise, if not nil, returns a warning for the answer to a put if something prevents runs of the queue
 	// now; "" if nothing does. It must not block.
-	Advise func(q partition.Queue) (warning string)
+	Advise func(q delivery.Queue) (warning string)
 
 	// Turn, if not nil, is called on a lane's goroutine before the lane checks whether a partition wants a
 	// round, and with its first partition before it checks what must be read. A simulation blocks in it until

@@ -3,7 +3,7 @@ package engine
 import (
 	"slices"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // needsAtOnce is how many long specs are read in one round.
@@ -76,7 +76,7 @@ const recallBelow = 512
 
 // recall reads parked runs back if their queue is served. It knows this for queues that report room, and asks
 // for the others.
-func (p *partitionRunner) recall(room []partition.Queue, now int64) {
+func (p *partitionRunner) recall(room []delivery.Queue, now int64) {
 	rooms := &p.rooms
 	rooms.parked = p.m.Queues.Parked(rooms.parked[:0])
 	left := readAtOnce

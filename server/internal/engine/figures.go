@@ -3,6 +3,7 @@ package engine
 import (
 	"sync/atomic"
 
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
@@ -16,7 +17,7 @@ type figures struct {
 
 // depth is what waits in memory in one queue of a partition.
 type depth struct {
-	queue  partition.Queue
+	queue  delivery.Queue
 	n      int
 	oldest int64 // UTC ns
 }
@@ -29,7 +30,7 @@ func (f *figures) show(s partition.Stats) {
 }
 
 // showWaiting publishes what waits, as just lined up.
-func (f *figures) showWaiting(lineup []partition.Waiting, oldest func(partition.Queue) int64) {
+func (f *figures) showWaiting(lineup []partition.Waiting, oldest func(delivery.Queue) int64) {
 	depths := make([]depth, len(lineup))
 	for i, w := range lineup {
 		depths[i] = depth{w.Queue, w.N, oldest(w.Queue)}

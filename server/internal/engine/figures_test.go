@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
@@ -13,8 +14,8 @@ func TestFigures(t *testing.T) {
 	if f.show(partition.Stats{Resident: 2}); f.stats.Load() != first {
 		t.Error("published again without a change")
 	}
-	q := partition.Queue{Kind: "worker", Address: "a"}
-	f.showWaiting([]partition.Waiting{{Queue: q, N: 3}}, func(partition.Queue) int64 { return 7 })
+	q := delivery.Queue{Kind: "worker", Address: "a"}
+	f.showWaiting([]partition.Waiting{{Queue: q, N: 3}}, func(delivery.Queue) int64 { return 7 })
 	if d := *f.waiting.Load(); len(d) != 1 || d[0] != (depth{q, 3, 7}) {
 		t.Errorf("waiting: %v", d)
 	}

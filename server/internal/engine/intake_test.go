@@ -4,12 +4,12 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 func TestResultsAmongReports(t *testing.T) {
 	of := func(text string, o carillon.Outcome) report {
-		r := report{Report: &partition.Report{}}
+		r := report{Report: &delivery.Report{}}
 		r.Token, r.Outcome = text, o
 		return r
 	}

@@ -3,7 +3,7 @@ package engine
 import (
 	"sync"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/permit"
 )
 
@@ -30,36 +30,36 @@ type share struct {
 }
 
 // Take implements [partition.Limiter].
-func (s share) Take(line partition.Line) (ok, limited bool) {
+func (s share) Take(line delivery.Line) (ok, limited bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.c.Take(s.p, line)
 }
 
 // Free implements [partition.Limiter].
-func (s share) Free(key partition.Limit) {
+func (s share) Free(key delivery.Limit) {
 	s.locked(func(c *permit.Counter) { c.Free(s.p, key) })
 }
 
 // Wait implements [partition.Limiter].
-func (s share) Wait(line partition.Line, order int64, want int) {
+func (s share) Wait(line delivery.Line, order int64, want int) {
 	s.locked(func(c *permit.Counter) { c.Wait(s.p, line, order, want) })
 }
 
 // Pass implements [partition.Limiter].
-func (s share) Pass(line partition.Line) {
+func (s share) Pass(line delivery.Line) {
 	s.locked(func(c *permit.Counter) { c.Pass(s.p, line) })
 }
 
 // Leave implements [partition.Limiter].
-func (s share) Leave(line partition.Line) {
+func (s share) Leave(line delivery.Line) {
 	s.locked(func(c *permit.Counter) { c.Leave(s.p, line) })
 }
 
 // abandon, charge and changed call the counter's methods.
 func (m *limiter) abandon(p int) { m.locked(func(c *permit.Counter) { c.Abandon(p) }) }
 
-func (m *limiter) charge(p int, held []partition.Limit) {
+func (m *limiter) charge(p int, held []delivery.Limit) {
 	m.locked(func(c *permit.Counter) { c.Charge(p, held) })
 }
 
@@ -69,11 +69,11 @@ func (m *limiter) changed(namespace string) {
 
 // reservedPermits tells a partition that n permits are reserved for the line, or that it is not limited any more.
 type reservedPermits struct {
-	line partition.Line
+	line delivery.Line
 	n    int
 }
 
 // sendPermits sends permit news to a partition.
-func (ps *partitions) sendPermits(p int, l partition.Line, n int) {
+func (ps *partitions) sendPermits(p int, l delivery.Line, n int) {
 	ps.parts[p].box.put(func(m *mail) { m.permits = append(m.permits, reservedPermits{l, n}) })
 }

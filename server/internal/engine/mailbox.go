@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -31,14 +32,14 @@ type call struct {
 // report is a consumer's report with its token parsed.
 type report struct {
 	tok partition.Token
-	*partition.Report
+	*delivery.Report
 	place uint64 // its position in the order of arrival in the mailbox; 0 = not there yet
 }
 
 // heartbeat is a heartbeat with its token parsed.
 type heartbeat struct {
 	tok  partition.Token
-	from partition.Reporter
+	from delivery.Reporter
 	text string
 	ask  bool // the sender asks whether the attempt is in force
 }
@@ -56,8 +57,8 @@ type mail struct {
 	reports           []report
 	heartbeats        []heartbeat
 	losses            []loss
-	rooms             []partition.Queue  // queues that have slots reserved for this partition
-	consumers         []partition.Queue  // queues that have got their first consumer
+	rooms             []delivery.Queue   // queues that have slots reserved for this partition
+	consumers         []delivery.Queue   // queues that have got their first consumer
 	dependencyAnswers []dependencyAnswer // from other partitions, about jobs that wait
 	permits           []reservedPermits
 	cluster           permitMail

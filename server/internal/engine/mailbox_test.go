@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -26,7 +26,7 @@ func overtake(t *testing.T, first, second carillon.Result) (acks, stale int, run
 	n = startWith(t, engine.Config{Store: f, Turn: func(int) {
 		if failed.Load() && !said {
 			said = true
-			n.Reports([]partition.Report{{Result: second}})
+			n.Reports([]delivery.Report{{Result: second}})
 		}
 	}})
 	c := n.consume("q", 1, silent)

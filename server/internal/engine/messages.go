@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/permit"
 	"github.com/carillonhq/carillon/server/store"
@@ -70,7 +71,7 @@ type RedriveDead struct{ Namespace, Job string }
 // RelayReports delivers what consumers reported about the partition's attempts to a node that no longer owns
 // it.
 type RelayReports struct {
-	Reports     []partition.Report // From is nil
+	Reports     []delivery.Report // From is nil
 	Heartbeats  []carillon.Heartbeat
 	Lost        []string // tokens of attempts whose worker disconnected cleanly
 	Undelivered []string // tokens of attempts that were never sent, or whose sidecar has disconnected

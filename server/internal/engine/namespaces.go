@@ -10,7 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/plan"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -75,7 +75,7 @@ func (s *settings) replace(own func(name string) bool, read map[string]*carillon
 }
 
 // limit returns the limit of a key; limited is false if it has none.
-func (s *settings) limit(l partition.Limit) (most int, limited bool) {
+func (s *settings) limit(l delivery.Limit) (most int, limited bool) {
 	n := s.get(l.Namespace)
 	if n == nil {
 		return 0, false

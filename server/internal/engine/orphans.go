@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
@@ -21,7 +22,7 @@ type orphans struct {
 
 // orphan is an attempt of an ended term that a consumer of this node may still run.
 type orphan struct {
-	partition.Cancel
+	delivery.Cancel
 	tok   partition.Token
 	until int64 // when it is cancelled, by Engine.elapsed
 	// Its consumer is here and sends no heartbeats but reports the end of its stream; until then this node
@@ -40,7 +41,7 @@ const orphanGrace = 5 * time.Second
 // It returns those that the store does not know of: they are to be cancelled at once, since the next owner
 // hands their runs out again.
 func (o *orphans) add(inForce []partition.Handed, token func(string) partition.Token, now,
-	clock int64) (unknown []partition.Cancel) {
+	clock int64) (unknown []delivery.Cancel) {
 	known := map[partition.Token]*orphan{}
 	for i := range o.all {
 		known[o.all[i].tok] = &o.all[i]
@@ -67,7 +68,7 @@ func (o *orphans) add(inForce []partition.Handed, token func(string) partition.T
 
 // heartbeats returns the heartbeats to send, if it is time: those for orphans whose streams are still open.
 // Without them the partition's owner, which may be this node again, would soon hand those runs out again.
-func (o *orphans) heartbeats(now int64, from partition.Reporter) (beats []heartbeat) {
+func (o *orphans) heartbeats(now int64, from delivery.Reporter) (beats []heartbeat) {
 	if len(o.all) == 0 || now-o.beatAt < int64(partition.KeptHeartbeatInterval) {
 		return nil
 	}
@@ -105,7 +106,7 @@ func (o *orphans) settle(in *mail) {
 
 // end removes the orphans whose time is over, and returns those to cancel. An attempt that was made again under
 // the same token and is in force here is left alone: its own term ends it.
-func (o *orphans) end(now int64, inForce func(partition.Token) bool) (over []partition.Cancel) {
+func (o *orphans) end(now int64, inForce func(partition.Token) bool) (over []delivery.Cancel) {
 	n := 0
 	for ; n < len(o.all) && o.all[n].until <= now; n++ {
 		if b := &o.all[n]; !inForce(b.tok) {
@@ -127,10 +128,10 @@ func (o *orphans) nextEnd() (at int64, ok bool) {
 // orphanReporter learns which orphans that this node sends heartbeats for are not in force.
 type orphanReporter struct{ box *mailbox }
 
-// Accepted implements [partition.Reporter].
+// Accepted implements [delivery.Reporter].
 func (orphanReporter) Accepted(string) {}
 
-// Stale implements [partition.Reporter].
+// Stale implements [delivery.Reporter].
 func (r orphanReporter) Stale(token string) {
 	r.box.keep(func(m *mail) { m.staleOrphans = append(m.staleOrphans, token) })
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
@@ -46,7 +47,7 @@ func TestOrphansGetHeartbeats(t *testing.T) {
 	beats(9 + every)
 	beats(10+every, "a", "c", "d") // the consumers of the others send their own
 	beats(9 + 2*every)
-	progress, result := &partition.Report{}, &partition.Report{}
+	progress, result := &delivery.Report{}, &delivery.Report{}
 	progress.Outcome, result.Outcome = carillon.OutcomeProgress, carillon.OutcomeSuccess
 	o.settle(&mail{
 		reports:      []report{{tok: tokenOf("a"), Report: progress}, {tok: tokenOf("c"), Report: result}},

@@ -9,20 +9,20 @@ import (
 	"weak"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	memstore "github.com/carillonhq/carillon/server/store/memory"
 )
 
 // noConsumers is a dispatcher without consumers.
 type noConsumers struct{}
 
-func (noConsumers) Take(int, partition.Queue, int, partition.Head) partition.Slots {
-	return partition.Slots{}
+func (noConsumers) Take(int, delivery.Queue, int, delivery.Head) delivery.Slots {
+	return delivery.Slots{}
 }
-func (noConsumers) Return(int, partition.Queue, int) {}
-func (noConsumers) Deliver([]partition.Delivery)     {}
-func (noConsumers) Cancel([]partition.Cancel)        {}
-func (noConsumers) Forget(int)                       {}
+func (noConsumers) Return(int, delivery.Queue, int) {}
+func (noConsumers) Deliver([]delivery.Delivery)     {}
+func (noConsumers) Cancel([]delivery.Cancel)        {}
+func (noConsumers) Forget(int)                      {}
 
 // TestAMachineIsFreedAfterItsTerm: a node that has handed partitions over does not keep their memory.
 func TestAMachineIsFreedAfterItsTerm(t *testing.T) {

@@ -35,7 +35,7 @@ func (m RequestPermits) serve(ctx context.Context, p *partitionRunner) (any, err
 		return nil, carillon.Errorf(carillon.InvalidArgument, "asks", "%d are more than %d", len(asks), asksAtMost)
 	}
 	for i := range asks {
-		if home := asks[i].HomeOf(parts); home != p.number {
+		if home := permit.HomeOf(asks[i].Limit, parts); home != p.number {
 			return nil, carillon.Errorf(carillon.InvalidArgument, "asks", "the home of limit %.64q is partition %d, not %d",
 				asks[i].Key, home, p.number)
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // fakeOwner is a partition's owner on another node. It refuses whole messages that hold a bad token, and
@@ -62,7 +62,7 @@ func newRelayRig(t *testing.T, owner *fakeOwner) *relayRig {
 func (r *relayRig) report(texts ...string) {
 	r.box.put(func(m *mail) {
 		for _, text := range texts {
-			rep := &partition.Report{}
+			rep := &delivery.Report{}
 			rep.Token, rep.Outcome = text, carillon.OutcomeSuccess
 			m.reports = append(m.reports, report{tok: tokenOf(text), Report: rep})
 		}

@@ -3,6 +3,7 @@ package engine
 import (
 	"maps"
 
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
@@ -12,20 +13,20 @@ type rooms struct {
 	partition  int
 	dispatcher Dispatcher
 
-	blocked  map[partition.Queue]bool // queues without room; the dispatcher reports when there is some
-	unserved map[partition.Queue]bool // queues without a consumer
-	moved    map[partition.Queue]int  // attempts delivered since the last poll
-	lineup   []partition.Waiting      // queues with runs that wait, as of the last dispatch or poll
-	parked   []partition.Queue        // queues with runs in the store, as of the last dispatch
+	blocked  map[delivery.Queue]bool // queues without room; the dispatcher reports when there is some
+	unserved map[delivery.Queue]bool // queues without a consumer
+	moved    map[delivery.Queue]int  // attempts delivered since the last poll
+	lineup   []partition.Waiting     // queues with runs that wait, as of the last dispatch or poll
+	parked   []delivery.Queue        // queues with runs in the store, as of the last dispatch
 }
 
 func newRooms(number int, d Dispatcher) rooms {
-	return rooms{partition: number, dispatcher: d, blocked: map[partition.Queue]bool{}, unserved: map[partition.Queue]bool{},
-		moved: map[partition.Queue]int{}}
+	return rooms{partition: number, dispatcher: d, blocked: map[delivery.Queue]bool{}, unserved: map[delivery.Queue]bool{},
+		moved: map[delivery.Queue]int{}}
 }
 
 // opened records in which queues there is room, and which have got a consumer.
-func (r *rooms) opened(room, consumers []partition.Queue) {
+func (r *rooms) opened(room, consumers []delivery.Queue) {
 	for _, q := range room {
 		delete(r.blocked, q)
 	}
@@ -36,7 +37,7 @@ func (r *rooms) opened(room, consumers []partition.Queue) {
 }
 
 // closed reports whether a queue has no room or no consumer.
-func (r *rooms) closed(q partition.Queue) bool { return r.blocked[q] || r.unserved[q] }
+func (r *rooms) closed(q delivery.Queue) bool { return r.blocked[q] || r.unserved[q] }
 
 // takeAtOnce is how many slots are taken at a time, so that partitions take turns.
 const takeAtOnce = 256
@@ -79,7 +80,7 @@ func (r *rooms) serveQueue(m *partition.Machine, w partition.Waiting, now int64)
 	return served
 }
 
-func (r *rooms) deliver(ds []partition.Delivery) {
+func (r *rooms) deliver(ds []delivery.Delivery) {
 	if len(ds) > 0 {
 		r.dispatcher.Deliver(ds)
 	}
@@ -95,17 +96,17 @@ func (r *rooms) deliverDurable(m *partition.Machine, now int64) {
 }
 
 // giveBack returns slots that were reserved for runs that are no longer waiting.
-func (r *rooms) giveBack(room []partition.Queue) {
+func (r *rooms) giveBack(room []delivery.Queue) {
 	for _, q := range room {
 		if !r.blocked[q] {
-			r.dispatcher.Take(r.partition, q, 0, partition.Head{})
+			r.dispatcher.Take(r.partition, q, 0, delivery.Head{})
 		}
 	}
 }
 
 // served asks whether a queue has a consumer. It gives back any slots of the queue that the partition holds.
-func (r *rooms) served(q partition.Queue) bool {
-	served := r.dispatcher.Take(r.partition, q, 0, partition.Head{}).Served
+func (r *rooms) served(q delivery.Queue) bool {
+	served := r.dispatcher.Take(r.partition, q, 0, delivery.Head{}).Served
 	if !served {
 		r.unserved[q] = true // until Consumers reports one
 	}
@@ -128,7 +129,7 @@ func (r *rooms) lineUp(m *partition.Machine, now int64) {
 // park moves due runs that wait in vain, as of the last lineUp, to the store: those without a consumer, and
 // those of a queue so slow that they keep others out of memory.
 func (r *rooms) park(m *partition.Machine, now int64) {
-	maps.DeleteFunc(r.unserved, func(q partition.Queue, _ bool) bool { return !m.Queues.Remembers(q) })
+	maps.DeleteFunc(r.unserved, func(q delivery.Queue, _ bool) bool { return !m.Queues.Remembers(q) })
 	before := now - int64(m.Window.StageAfter())
 	if m.Window.Crowded(now) {
 		m.Window.StageAside(before, stageAtOnce)

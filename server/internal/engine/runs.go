@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -212,7 +213,7 @@ func (rs *runs) CompleteRun(ctx context.Context, namespace string, result carill
 	}
 	refused := carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
 	_, err := inRound(ctx, p, runCall(tok.Run), func(p *partitionRunner, now int64) (struct{}, error) {
-		verdict, err := p.intake.judge(&report{tok: tok, Report: &partition.Report{Result: result, Namespace: namespace}}, now)
+		verdict, err := p.intake.judge(&report{tok: tok, Report: &delivery.Report{Result: result, Namespace: namespace}}, now)
 		switch {
 		case err != nil:
 			err = readError(err)

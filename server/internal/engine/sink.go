@@ -5,12 +5,12 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // Reports takes what consumers report about attempts. A token that is not of this store is stale. Each
 // partition gets its reports as one piece of mail.
-func (e *Engine) Reports(rs []partition.Report) {
+func (e *Engine) Reports(rs []delivery.Report) {
 	in := make([]report, 0, len(rs))
 	for i := range rs {
 		tok, p := e.token(rs[i].Token)
@@ -39,7 +39,7 @@ func each[T any](e *Engine, in []T, partition func(*T) uint16, put func(m *mail,
 }
 
 // Heartbeats takes heartbeats. from gets the answers.
-func (e *Engine) Heartbeats(bs []carillon.Heartbeat, from partition.Reporter) {
+func (e *Engine) Heartbeats(bs []carillon.Heartbeat, from delivery.Reporter) {
 	for _, b := range bs {
 		tok, p := e.token(b.Token)
 		if p == nil {
@@ -69,12 +69,12 @@ func (e *Engine) losses(tokens []string, undelivered bool) {
 }
 
 // Room tells a partition that slots of a queue are reserved for it.
-func (e *Engine) Room(p int, q partition.Queue) {
+func (e *Engine) Room(p int, q delivery.Queue) {
 	e.parts[p].box.put(func(m *mail) { m.rooms = append(m.rooms, q) })
 }
 
 // Consumers tells all partitions that a queue has got its first consumer.
-func (e *Engine) Consumers(q partition.Queue) {
+func (e *Engine) Consumers(q delivery.Queue) {
 	for _, p := range e.parts {
 		p.box.put(func(m *mail) { m.consumers = append(m.consumers, q) })
 	}
@@ -82,12 +82,12 @@ func (e *Engine) Consumers(q partition.Queue) {
 
 // confirm answers a heartbeat that asked whether its attempt is in force.
 func (b *heartbeat) confirm() {
-	if c, ok := b.from.(partition.Confirmer); ok && b.ask {
+	if c, ok := b.from.(delivery.Confirmer); ok && b.ask {
 		c.Confirmed(b.text)
 	}
 }
 
-func stale(to partition.Reporter, token string) {
+func stale(to delivery.Reporter, token string) {
 	if to != nil {
 		to.Stale(token)
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -98,7 +98,7 @@ func TestARefusalWaitsUntilItIsDurable(t *testing.T) {
 func TestRelayedReportsAreRefusedDurably(t *testing.T) {
 	for name, say := range map[string]func(n *node, r carillon.Run) error{
 		"a result of another node": func(n *node, r carillon.Run) error {
-			_, err := engine.Send(context.Background(), n, 0, engine.RelayReports{Reports: []partition.Report{{Result: done(r)}}})
+			_, err := engine.Send(context.Background(), n, 0, engine.RelayReports{Reports: []delivery.Report{{Result: done(r)}}})
 			return err
 		},
 		"a beat of another node": func(n *node, r carillon.Run) error {
@@ -133,15 +133,15 @@ func TestReportsBesideAResult(t *testing.T) {
 	for name, say := range map[string]func(e *engine.Engine, v *verdicts, token string){
 		"a beat": func(e *engine.Engine, v *verdicts, token string) {
 			e.Heartbeats([]carillon.Heartbeat{{Token: token}}, v)
-			e.Reports([]partition.Report{{From: v, Result: carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess}}})
+			e.Reports([]delivery.Report{{From: v, Result: carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess}}})
 		},
 		"a beat beside a large one": func(e *engine.Engine, v *verdicts, token string) {
 			e.Heartbeats([]carillon.Heartbeat{{Token: token}}, v)
-			e.Reports([]partition.Report{{From: v,
+			e.Reports([]delivery.Report{{From: v,
 				Result: carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess, Message: large}}})
 		},
 		"progress": func(e *engine.Engine, v *verdicts, token string) {
-			e.Reports([]partition.Report{
+			e.Reports([]delivery.Report{
 				{From: v, Result: carillon.Result{Token: token, Outcome: carillon.OutcomeProgress}},
 				{From: v, Result: carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess}},
 			})
@@ -211,7 +211,7 @@ func TestAResultDuringARelayedHeartbeat(t *testing.T) {
 		v := &verdicts{}
 		other.Heartbeats([]carillon.Heartbeat{{Token: run.Token, RunID: run.ID}}, v)
 		time.Sleep(100 * time.Millisecond)
-		other.Reports([]partition.Report{{From: v, Result: success}})
+		other.Reports([]delivery.Report{{From: v, Result: success}})
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if v.accepted != 1 || v.stale != 0 {

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
 
@@ -22,7 +22,7 @@ type sidecars struct {
 	*fleet
 	rng   *rand.Rand
 	at    []*stream
-	holds []map[string]partition.Delivery // by run
+	holds []map[string]delivery.Delivery // by run
 	done  map[string]bool
 	owner []int // by partition
 	log   []string
@@ -34,7 +34,7 @@ func (s *sidecars) boot(i int) {
 	c := engine.Config{Store: s.store, Node: fmt.Sprint("node-", i), Standby: true, Peers: peers{s.fleet},
 		LeaseTTL: 4 * time.Second}
 	e := engine.New(c)
-	s.at[i], s.holds[i] = &stream{}, map[string]partition.Delivery{}
+	s.at[i], s.holds[i] = &stream{}, map[string]delivery.Delivery{}
 	if err := e.Start(context.Background(), s.at[i]); err != nil {
 		s.t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func (s *sidecars) look() {
 }
 
 // lets makes a stream give up some of the runs that it holds, one in so many.
-func (s *sidecars) lets(i, one int) (ds []partition.Delivery) {
+func (s *sidecars) lets(i, one int) (ds []delivery.Delivery) {
 	for _, id := range slices.Sorted(maps.Keys(s.holds[i])) {
 		if s.rng.IntN(one) == 0 {
 			ds = append(ds, s.holds[i][id])
@@ -132,7 +132,7 @@ func TestStreamsOfACluster(t *testing.T) {
 			const nodes, parts, jobs = 3, 4, 12
 			f := &fleet{t: t, store: memory.New(memory.Options{Partitions: parts}), nodes: make([]*node, nodes)}
 			s := &sidecars{fleet: f, rng: rand.New(rand.NewPCG(seed, 5)), at: make([]*stream, nodes),
-				holds: make([]map[string]partition.Delivery, nodes), done: map[string]bool{}}
+				holds: make([]map[string]delivery.Delivery, nodes), done: map[string]bool{}}
 			for p := range parts {
 				f.all, s.owner = append(f.all, p), append(s.owner, p%nodes)
 			}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -186,7 +186,7 @@ func TestNoResultIsStaleByAChangeThatIsLost(t *testing.T) {
 				go func() { changed <- change(n, j) }()
 				time.Sleep(100 * time.Millisecond)
 				go func() { answered <- n.CompleteRun(ctx, "default", result) }()
-				v := succeed(n.Engine, []partition.Delivery{{Run: &carillon.Run{Token: result.Token}}})
+				v := succeed(n.Engine, []delivery.Delivery{{Run: &carillon.Run{Token: result.Token}}})
 				time.Sleep(5 * time.Second)
 				_ = n.hub.Close()
 				_ = n.Stop(ctx) // it is cut off

@@ -12,9 +12,9 @@ import (
 // pure are the packages without a clock and without I/O; silent are those, of them, that have no goroutine,
 // channel, lock or context either.
 var (
-	pure = []string{"schedule", ".", "server/internal/partition", "server/internal/permit", "internal/wire", "server/store",
-		"server/store/codec"}
-	silent = []string{"server/internal/partition", "server/internal/permit"}
+	pure = []string{"schedule", ".", "server/internal/delivery", "server/internal/partition", "server/internal/permit",
+		"internal/wire", "server/store", "server/store/codec"}
+	silent = []string{"server/internal/delivery", "server/internal/partition", "server/internal/permit"}
 )
 
 // clocks are the functions of package time that read a clock or wait for one.

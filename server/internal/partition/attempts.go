@@ -3,6 +3,7 @@ package partition
 import (
 	"time"
 
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -20,7 +21,7 @@ type Attempts struct {
 	keepAt            int64             // when the age budget next has room; see mayKeep
 	pendingDeliveries []pendingDelivery // not handed out yet, in the order of their batches
 	pendingSoFar      uint64            // pending deliveries so far
-	cancels           []Cancel          // consumers to stop
+	cancels           []delivery.Cancel // consumers to stop
 	duplicates        []duplicate       // the same, in the order of their batches; see duplicates.go
 }
 
@@ -62,7 +63,7 @@ func (a *Attempts) guess(e *entry) {
 		e.attempt.renewal = e.job().LeaseOrDefault()
 		beat = heartbeatInterval(e.attempt.renewal)
 	}
-	if q := e.targetQueue(); q != (Queue{}) {
+	if q := e.targetQueue(); q != (delivery.Queue{}) {
 		e.queue = &q
 	}
 	if e.attempt.lease = max(e.state.Run.Lease, e.attempt.granted+int64(beat+a.cfg.TakeoverGrace)); e.traits().endsWithStream {

@@ -1,6 +1,9 @@
 package partition
 
-import "testing"
+import (
+	"github.com/carillonhq/carillon/server/internal/delivery"
+	"testing"
+)
 
 // TestTheAgeBudgetIsSpentEvenly: as many attempts as are meant for each GrantAfter, and the very old ones.
 func TestTheAgeBudgetIsSpentEvenly(t *testing.T) {
@@ -29,7 +32,7 @@ func TestAnEndedAttemptLeavesNothing(t *testing.T) {
 	due := &dueRuns{out: out, queues: queues, permits: newPermits(unlimited{}, out, queues)}
 	a := newAttempts(&Config{}, nil, nil, nil, due)
 	e := &entry{timer: -1}
-	e.attempt.limit = &Limit{Key: "k"}
+	e.attempt.limit = &delivery.Limit{Key: "k"}
 	if a.begin(e, handedOut); e.place != running || a.grants != 1 || e.attempt.since != 7 {
 		t.Fatalf("it began as %+v", e.attempt)
 	}

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
@@ -146,7 +147,7 @@ func (f *filling) begin() {
 }
 
 // arrived checks a delivery of a run of the backfill.
-func (f *filling) arrived(d partition.Delivery) {
+func (f *filling) arrived(d delivery.Delivery) {
 	f.got(d)
 	if f.deleted {
 		f.t.Fatalf("%s is delivered after its job's delete was acknowledged", d.Run.ID)

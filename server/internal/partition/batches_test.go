@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
@@ -168,7 +169,7 @@ func TestADeleteReachesRunsThatAnEarlierOwnerHandedOut(t *testing.T) {
 		}
 		r.flush()
 		for _, d := range ds {
-			if !slices.ContainsFunc(r.cancels, func(c partition.Cancel) bool { return c.Token == d.Run.Token }) {
+			if !slices.ContainsFunc(r.cancels, func(c delivery.Cancel) bool { return c.Token == d.Run.Token }) {
 				t.Errorf("put %v: %s is not told to stop", put, d.Run.ID)
 			}
 			if v := r.succeed(d); v != partition.Stale {

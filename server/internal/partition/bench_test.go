@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -18,7 +19,7 @@ type bench struct {
 	now int64
 
 	lineup []partition.Waiting
-	parked []partition.Queue
+	parked []delivery.Queue
 }
 
 // benchKey authenticates the tokens of benchmarks.
@@ -93,7 +94,8 @@ func (r *bench) succeed(token string) {
 	if err != nil {
 		r.b.Fatal(err)
 	}
-	if v := r.m.Report(r.now, tok, &partition.Report{Result: carillon.Result{Outcome: carillon.OutcomeSuccess}}); v != partition.Accepted {
+	report := delivery.Report{Result: carillon.Result{Outcome: carillon.OutcomeSuccess}}
+	if v := r.m.Report(r.now, tok, &report); v != partition.Accepted {
 		r.b.Fatal(v)
 	}
 }

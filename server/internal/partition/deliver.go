@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // grant makes the next attempt of e's run.
-func (a *Attempts) grant(e *entry, q Queue, now int64) Delivery {
+func (a *Attempts) grant(e *entry, q delivery.Queue, now int64) delivery.Delivery {
 	j, s := e.job(), &e.state
 	r := &s.Run
 	r.Attempt++
@@ -23,7 +24,7 @@ func (a *Attempts) grant(e *entry, q Queue, now int64) Delivery {
 	a.begin(e, handedOut)
 	id := s.Identity(a.cfg.Partition)
 	timeout := j.TimeoutOrDefault()
-	return Delivery{
+	return delivery.Delivery{
 		Partition: a.cfg.Partition, Queue: q, Target: j.Target, Timeout: timeout, Key: concurrencyKey(&j.Target),
 		Run: &carillon.Run{
 			ID: id.String(), Namespace: e.ref.Namespace, Job: e.ref.Name, Cause: r.Cause, Status: carillon.RunRunning,
@@ -58,7 +59,7 @@ func (a *Attempts) startClocks(e *entry, now int64) {
 
 // begun notes that the attempt is on its way to a consumer. It ends with a report, or when its lease or
 // timeout does.
-func (a *Attempts) begun(e *entry, q Queue, now int64) {
+func (a *Attempts) begun(e *entry, q delivery.Queue, now int64) {
 	if a.cfg.Events.Fired != nil {
 		a.cfg.Events.Fired(Fired{Queue: q, Attempt: e.state.Run.Attempt,
 			Retry: granted(&e.state.Run).Retried > 0, Lateness: e.lateness(now)})
@@ -94,7 +95,7 @@ func (a *Attempts) stop(e *entry) {
 	if q == nil { // it was taken over without its spec
 		q = new(e.targetQueue())
 	}
-	a.cancels = append(a.cancels, Cancel{Queue: *q, Token: a.tokenOf(e), RunID: e.state.Identity(a.cfg.Partition).String()})
+	a.cancels = append(a.cancels, delivery.Cancel{Queue: *q, Token: a.tokenOf(e), RunID: e.state.Identity(a.cfg.Partition).String()})
 }
 
 // stopUnheard is stop for an attempt that ends because nothing was heard of it in time.
@@ -107,11 +108,11 @@ func (a *Attempts) stopUnheard(e *entry) {
 }
 
 // targetQueue returns the queue of e's target; the zero queue if the spec is not in memory.
-func (e *entry) targetQueue() Queue {
+func (e *entry) targetQueue() delivery.Queue {
 	if e.specOf() == nil {
-		return Queue{}
+		return delivery.Queue{}
 	}
-	return QueueOf(e.ref.Namespace, e.job().Target)
+	return delivery.QueueOf(e.ref.Namespace, e.job().Target)
 }
 
 // KeepAll makes every attempt in force durable as it stands, before the owner leaves. Attempts that have
@@ -145,7 +146,7 @@ func (a *Attempts) HandOver() {
 
 // Handed is an attempt that a consumer has.
 type Handed struct {
-	Cancel
+	delivery.Cancel
 	Until   int64 // when it ends at the latest, UTC ns
 	Here    bool  // this term has handed it out, or heard of it
 	Written bool  // the store may know of it. If not, the next owner hands its run out again
@@ -167,8 +168,8 @@ func (a *Attempts) Handed() []Handed {
 		if e.queue != nil {
 			q = *e.queue
 		}
-		if q != (Queue{}) { // otherwise it was handed out before this term and nothing is known of it
-			c := Cancel{Queue: q, Token: a.tokenOf(e), RunID: e.state.Identity(a.cfg.Partition).String()}
+		if q != (delivery.Queue{}) { // otherwise it was handed out before this term and nothing is known of it
+			c := delivery.Cancel{Queue: q, Token: a.tokenOf(e), RunID: e.state.Identity(a.cfg.Partition).String()}
 			out = append(out, Handed{Cancel: c, Until: e.state.Run.Deadline, Here: e.attempt.origin != takenOver,
 				Written: e.attemptWritten()})
 		}
@@ -177,4 +178,12 @@ func (a *Attempts) Handed() []Handed {
 		out = append(out, Handed{Cancel: a.duplicates[i].Cancel, Until: a.duplicates[i].until, Here: true, Written: true})
 	}
 	return out
+}
+
+// concurrencyKey returns the key that the limits of Dapr's sidecars apply to, besides the queue.
+func concurrencyKey(t *carillon.Target) string {
+	if t.Dapr == nil {
+		return ""
+	}
+	return t.Dapr.ConcurrencyKey
 }

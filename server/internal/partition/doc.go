@@ -53,11 +53,9 @@
 //	Handed                deliver.go          makes an attempt with its token, and hands it over at the end of a term
 //	Attempts              attempts.go         attempts in force: their leases, their withdrawal, and when they are made durable
 //	Granted               pendingdelivery.go  attempts that are durable before they are handed out
-//	Queue, Delivery       queue.go            what the machine and dispatch exchange
 //	Token, Signer         token.go            the proof that a report is of the attempt in force
 //	Permits, Promote      limit.go            runs that wait for permits of a concurrency key
 //	Verdict, Settled      result.go           answers to reports, heartbeats and losses; stale tokens change nothing
-//	                      report.go           a report, and who is told its outcome
 //	                      late.go             ends of attempts noticed late, after the process stood still
 //	                      progress.go         progress reports and reschedules
 //	                      retry.go            what happens on failure

@@ -1,6 +1,9 @@
 package partition
 
-import "container/heap"
+import (
+	"container/heap"
+	"github.com/carillonhq/carillon/server/internal/delivery"
+)
 
 // dueRuns are the runs that are due and wait in memory: in the queue of their target, in the line of a
 // concurrency key, or blocked, until what they depend on is durable or read.
@@ -24,7 +27,7 @@ func (d *dueRuns) enqueue(e *entry, now int64) {
 		return
 	}
 	d.suspects.settleRun(e)
-	q := d.queues.queue(QueueOf(e.ref.Namespace, e.job().Target))
+	q := d.queues.queue(delivery.QueueOf(e.ref.Namespace, e.job().Target))
 	e.queue = q.name
 	e.move(ready)
 	e.readyAt = now
@@ -71,7 +74,7 @@ func (d *dueRuns) touch(e *entry) {
 }
 
 // setAside puts a due run into its line to wait for a permit.
-func (d *dueRuns) setAside(e *entry, key Line) {
+func (d *dueRuns) setAside(e *entry, key delivery.Line) {
 	l := d.permits.line(key)
 	e.move(aside)
 	e.line = l

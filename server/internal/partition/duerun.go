@@ -2,6 +2,7 @@ package partition
 
 import (
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -106,12 +107,12 @@ func (d *dueRuns) open(e *entry, t, now int64) {
 // is set, or the run's concurrency key is limited, the attempt is made durable before it comes out of
 // Granted, and its slot stays taken until then. spare is the number of slots that were not used because fewer
 // runs wait that may begin.
-func (m *Machine) Deliver(now int64, q Queue, n int, first bool) (ds []Delivery, spare int) {
+func (m *Machine) Deliver(now int64, q delivery.Queue, n int, first bool) (ds []delivery.Delivery, spare int) {
 	st := m.Queues.queues[q]
 	if st == nil || n <= 0 {
 		return nil, max(0, n)
 	}
-	ds = make([]Delivery, 0, min(n, st.len()))
+	ds = make([]delivery.Delivery, 0, min(n, st.len()))
 	for n > 0 {
 		rank := st.next(now)
 		if rank < 0 {
@@ -137,7 +138,7 @@ func (m *Machine) Deliver(now int64, q Queue, n int, first bool) (ds []Delivery,
 }
 
 // Report applies a consumer's report to the attempt that the token names.
-func (m *Machine) Report(now int64, tok Token, r *Report) Verdict {
+func (m *Machine) Report(now int64, tok Token, r *delivery.Report) Verdict {
 	m.Begin()
 	e := m.Records.live[tok.Run]
 	switch {

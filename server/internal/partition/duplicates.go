@@ -1,6 +1,9 @@
 package partition
 
-import "slices"
+import (
+	"github.com/carillonhq/carillon/server/internal/delivery"
+	"slices"
+)
 
 // An attempt in doubt that is made again has one token and may have several consumers. One of them reports.
 // Nothing else would ever reach the others, so they are told to stop. But a consumer that is told to stop
@@ -9,7 +12,7 @@ import "slices"
 
 // duplicate is an attempt that one consumer has reported on, and that others may have.
 type duplicate struct {
-	Cancel
+	delivery.Cancel
 	until int64  // when it would have ended at the latest, UTC ns
 	seq   uint64 // the batch that holds the outcome
 }
@@ -34,7 +37,7 @@ func (e *entry) shared() bool {
 }
 
 // durableDuplicates takes the prepared cancels whose batch is durable.
-func (a *Attempts) durableDuplicates() (cs []Cancel) {
+func (a *Attempts) durableDuplicates() (cs []delivery.Cancel) {
 	n := 0
 	for ; n < len(a.duplicates) && a.duplicates[n].seq <= a.out.durable; n++ {
 		cs = append(cs, a.duplicates[n].Cancel)

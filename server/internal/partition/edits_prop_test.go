@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -21,7 +22,7 @@ type workshop struct {
 	content map[string]map[uint64]uint64 // name → number of a put → the batch that holds it
 }
 
-var workQueues = []partition.Queue{queueNamed("q"), queueNamed("r")}
+var workQueues = []delivery.Queue{queueNamed("q"), queueNamed("r")}
 
 // numbered is some job whose data begin with the number of its put.
 func (w *workshop) numbered() carillon.Job {
@@ -107,14 +108,14 @@ func (w *workshop) Deliver(rt *rapid.T) {
 	w.deliverAll(rapid.IntRange(1, 4).Draw(rt, "n"))
 }
 
-func (w *workshop) deliverAll(n int) (out []partition.Delivery) {
+func (w *workshop) deliverAll(n int) (out []delivery.Delivery) {
 	for _, q := range workQueues {
 		for _, d := range w.deliverFrom(q, n) {
 			if w.now < d.Run.Due.UnixNano() || w.now < d.Run.Scheduled.UnixNano() {
 				w.t.Fatalf("I1: %s is early", d.Run.Job)
 			}
-			if d.Queue != q || partition.QueueOf(d.Run.Namespace, d.Target) != q {
-				w.t.Fatalf("%s of queue %v is delivered to %v", d.Run.Job, partition.QueueOf(d.Run.Namespace, d.Target), q)
+			if d.Queue != q || delivery.QueueOf(d.Run.Namespace, d.Target) != q {
+				w.t.Fatalf("%s of queue %v is delivered to %v", d.Run.Job, delivery.QueueOf(d.Run.Namespace, d.Target), q)
 			}
 			n := binary.BigEndian.Uint64(d.Run.Data.Bytes)
 			if seq, ok := w.content[d.Run.Job][n]; !ok || seq > w.durable {

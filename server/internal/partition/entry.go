@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/schedule"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -74,10 +75,10 @@ type entry struct {
 	content uint64 // the batch that holds the newest change of what its runs do; 0: that is durable
 	later   int64  // the next scheduled time is held back until then for want of memory
 
-	parkedIn *Queue // the queue that the store has it parked in, while it is in memory as well
-	queue    *Queue // of the attempt in force, or of its ready list
-	line     *line  // in which it waits for a permit, or which sent it back to a ready list to get one
-	readyAt  int64  // since when it has waited in a queue
+	parkedIn *delivery.Queue // the queue that the store has it parked in, while it is in memory as well
+	queue    *delivery.Queue // of the attempt in force, or of its ready list
+	line     *line           // in which it waits for a permit, or which sent it back to a ready list to get one
+	readyAt  int64           // since when it has waited in a queue
 
 	attempt attempt // in force; zero if there is none
 }
@@ -93,9 +94,9 @@ type attempt struct {
 	lease   int64  // expiry as extended by heartbeats; state.Run.Lease is the stored one
 	// Its end, noticed late, is put off until then; 0: it is not. See late.go.
 	putOff  int64
-	renewal time.Duration // how far a heartbeat extends the lease; 0: not known yet
-	pending uint64        // number of its pending delivery; 0: it has been handed out
-	limit   *Limit        // whose permit it holds; nil: none
+	renewal time.Duration   // how far a heartbeat extends the lease; 0: not known yet
+	pending uint64          // number of its pending delivery; 0: it has been handed out
+	limit   *delivery.Limit // whose permit it holds; nil: none
 }
 
 // origin says how this term came to an attempt in force.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -277,7 +278,7 @@ func (a *Attempts) acknowledge(e *entry, tok Token, now int64) {
 		r.Started = now
 	}
 	e.countAttempt()
-	e.queue = new(QueueOf(e.ref.Namespace, e.job().Target))
+	e.queue = new(delivery.QueueOf(e.ref.Namespace, e.job().Target))
 	a.startClocks(e, now)
 	e.state.Phase, e.state.Queue = carillon.PhaseRunning, ""
 	a.begin(e, acknowledged)

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -23,7 +24,7 @@ func (r *rig) kill(later time.Duration) {
 
 // left is a job whose owner handed out its first time, at 10 s, and was killed before that was written. The
 // next owner has it.
-func (r *rig) left(j carillon.Job) partition.Delivery {
+func (r *rig) left(j carillon.Job) delivery.Delivery {
 	r.t.Helper()
 	j.Name, j.Schedule = "a", "@every 10s"
 	r.mustPut(j)
@@ -38,7 +39,7 @@ func (r *rig) left(j carillon.Job) partition.Delivery {
 }
 
 // again takes the attempt that is handed out again, which must be the same.
-func (r *rig) again(left partition.Delivery) partition.Delivery {
+func (r *rig) again(left delivery.Delivery) delivery.Delivery {
 	r.t.Helper()
 	ds := r.deliver(1)
 	if len(ds) != 1 || ds[0].Run.ID != left.Run.ID || ds[0].Run.Token != left.Run.Token || ds[0].Run.Attempt != left.Run.Attempt {
@@ -51,7 +52,7 @@ func (r *rig) again(left partition.Delivery) partition.Delivery {
 }
 
 // recordOf is the record of a run in the history.
-func (r *rig) recordOf(d partition.Delivery) store.RunRecord {
+func (r *rig) recordOf(d delivery.Delivery) store.RunRecord {
 	r.t.Helper()
 	for _, h := range r.history("a") {
 		if h.ID.String() == d.Run.ID {

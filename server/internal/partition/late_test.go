@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // halted is an attempt with a lease of 2 s and a timeout of 8 s that was handed out before the process stood
 // still for some time. When it goes on, timers come first.
-func halted(t *testing.T, d time.Duration) (*rig, partition.Delivery) {
+func halted(t *testing.T, d time.Duration) (*rig, delivery.Delivery) {
 	t.Helper()
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Lease: 2 * time.Second, Timeout: 8 * time.Second})
@@ -63,7 +64,7 @@ func TestABeatAfterAHaltExtendsTheLease(t *testing.T) {
 	}
 }
 
-func tokenOf(t *testing.T, r *rig, d partition.Delivery) partition.Token {
+func tokenOf(t *testing.T, r *rig, d delivery.Delivery) partition.Token {
 	t.Helper()
 	tok, err := partition.ParseToken(d.Run.Token, r.store.Meta().MACKey)
 	if err != nil {

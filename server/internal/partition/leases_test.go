@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
@@ -70,7 +71,7 @@ func TestNoAttemptIsForgottenForEver(t *testing.T) {
 	r.mustPut(job("long"))
 	r.deliver(1)
 	r.advance(900 * time.Millisecond)
-	var before []partition.Delivery
+	var before []delivery.Delivery
 	for i := range 12 {
 		r.mustPut(job(fmt.Sprint("short", i)))
 		now := r.deliver(1)

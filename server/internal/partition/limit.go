@@ -1,34 +1,14 @@
 package partition
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
-
-// Limit is a concurrency key in its namespace. The limit itself, how many attempts may be in force, is a
-// setting of the namespace.
-type Limit struct{ Namespace, Key string }
-
-// HomeOf returns the home of the limit: one of n partitions.
-func (l Limit) HomeOf(n int) int {
-	return store.PartitionOf(carillon.Key{Namespace: l.Namespace, Name: l.Key}, n)
-}
-
-// Compare orders limits by namespace and key.
-func (l Limit) Compare(o Limit) int {
-	return cmp.Or(cmp.Compare(l.Namespace, o.Namespace), cmp.Compare(l.Key, o.Key))
-}
-
-// Line names a waiting line for permits of a limit. There is one for each queue that such runs are in.
-type Line struct {
-	Limit
-	Queue Queue
-}
 
 // Limiter counts the attempts in force of concurrency keys, over all partitions of the node or, as
 // a pool of permits (server/internal/permit), of the cluster. A machine calls it for itself. Calls return at once.
@@ -45,26 +25,26 @@ type Line struct {
 type Limiter interface {
 	// Take takes a permit for an attempt, preferably one that is reserved for the line. limited is false if
 	// the key has no limit: then no permit is needed and none was taken.
-	Take(l Line) (ok, limited bool)
+	Take(l delivery.Line) (ok, limited bool)
 	// Free returns a permit, once the end of its attempt is durable.
-	Free(l Limit)
+	Free(l delivery.Limit)
 	// Wait says that want runs of the line wait. order is the line's place among the lines of the limit; the
 	// lowest goes first. Permits will be reserved for the line, once: see [Machine.Promote].
-	Wait(l Line, order int64, want int)
+	Wait(l delivery.Line, order int64, want int)
 	// Pass returns the permits that are reserved for the line.
-	Pass(l Line)
+	Pass(l delivery.Line)
 	// Leave ends the line: nothing waits in it any more.
-	Leave(l Line)
+	Leave(l delivery.Line)
 }
 
 // unlimited is the limiter of a machine that was given none.
 type unlimited struct{}
 
-func (unlimited) Take(Line) (ok, limited bool) { return true, false }
-func (unlimited) Free(Limit)                   {}
-func (unlimited) Wait(Line, int64, int)        {}
-func (unlimited) Pass(Line)                    {}
-func (unlimited) Leave(Line)                   {}
+func (unlimited) Take(delivery.Line) (ok, limited bool) { return true, false }
+func (unlimited) Free(delivery.Limit)                   {}
+func (unlimited) Wait(delivery.Line, int64, int)        {}
+func (unlimited) Pass(delivery.Line)                    {}
+func (unlimited) Leave(delivery.Line)                   {}
 
 // Attempts in force that hold a permit are named by metadata records (store.KindLimited), so that a new owner
 // can count them before it hands anything out.
@@ -74,21 +54,22 @@ type Permits struct {
 	limiter Limiter
 	out     *builder
 	queues  *Queues
-	lines   map[Line]*line      // runs that wait for permits
-	told    []*line             // lines with permits reserved in this round
-	stalled []*line             // lines that must start waiting again
-	charged map[store.Ref]Limit // permits of attempts in force whose records are not in memory
+	lines   map[delivery.Line]*line      // runs that wait for permits
+	told    []*line                      // lines with permits reserved in this round
+	stalled []*line                      // lines that must start waiting again
+	charged map[store.Ref]delivery.Limit // permits of attempts in force whose records are not in memory
 }
 
 func newPermits(limiter Limiter, out *builder, queues *Queues) *Permits {
-	return &Permits{limiter: limiter, out: out, queues: queues, lines: map[Line]*line{}, charged: map[store.Ref]Limit{}}
+	return &Permits{limiter: limiter, out: out, queues: queues, lines: map[delivery.Line]*line{},
+		charged: map[store.Ref]delivery.Limit{}}
 }
 
 // line holds the runs of one queue that found no permit of their limit. While it holds any, one of three
 // things is true: it waits for permits; or some of its runs are back in the ready list, to take a permit when
 // the queue has a slot; or it is stalled until the next round or commit.
 type line struct {
-	key     Line
+	key     delivery.Line
 	list    asideList
 	tries   int   // how many of its runs are in the ready list
 	waits   bool  // it waits for the Limiter to reserve permits
@@ -96,29 +77,8 @@ type line struct {
 	first   int64 // lower bound on the order of its runs in the store
 }
 
-// String returns the line as the store names it, like a queue of its own. Concurrency keys contain no zero
-// byte.
-func (l Line) String() string { return l.Parked().String() }
-
-// Parked names the line's runs in the store like a queue of their own.
-func (l Line) Parked() Queue {
-	q := l.Queue
-	q.Address += "\x00" + l.Key
-	return q
-}
-
-// Limited reports whether q names runs that are parked for want of a permit.
-func (q Queue) Limited() bool { return strings.Contains(q.Address, "\x00") }
-
-// lineOf returns the line whose parked runs q names; ok is false if q is an ordinary queue.
-func lineOf(q Queue) (l Line, ok bool) {
-	address, key, ok := strings.Cut(q.Address, "\x00")
-	q.Address = address
-	return Line{Limit: Limit{q.Namespace, key}, Queue: q}, ok
-}
-
 // line finds or makes the line.
-func (p *Permits) line(key Line) *line {
+func (p *Permits) line(key delivery.Line) *line {
 	l := p.lines[key]
 	if l == nil {
 		l = &line{key: key}
@@ -129,12 +89,12 @@ func (p *Permits) line(key Line) *line {
 
 // take takes the permit that e needs to begin an attempt, if its job has a limited key. ok is false if
 // there is none; then e must wait in the line key.
-func (p *Permits) take(e *entry) (key Line, ok bool) {
+func (p *Permits) take(e *entry) (key delivery.Line, ok bool) {
 	j := e.job()
 	if j.ConcurrencyKey == "" {
 		return key, true
 	}
-	key = Line{Limit: Limit{e.ref.Namespace, j.ConcurrencyKey}, Queue: *e.queue}
+	key = delivery.Line{Limit: delivery.Limit{Namespace: e.ref.Namespace, Key: j.ConcurrencyKey}, Queue: *e.queue}
 	ok, limited := p.limiter.Take(key)
 	if ok && limited {
 		e.state.Run.Limited, e.attempt.limit = true, new(key.Limit)
@@ -153,7 +113,7 @@ func (p *Permits) release(e *entry) {
 	e.attempt.limit, e.state.Run.Limited = nil, false
 }
 
-func (p *Permits) giveBack(l Limit, ref store.Ref) {
+func (p *Permits) giveBack(l delivery.Limit, ref store.Ref) {
 	p.out.small = append(p.out.small, store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(l, ref)})
 	p.out.permits = append(p.out.permits, l)
 }
@@ -225,7 +185,7 @@ func (p *Permits) parkedIn(l *line) bool {
 // Promote says that n permits of the line's limit are reserved for it, or that n of its runs may go because
 // it is not limited any more. As many of its runs return to their queue. What is not used until
 // [Permits.ReturnUnused] is returned.
-func (m *Machine) Promote(now int64, key Line, n int) {
+func (m *Machine) Promote(now int64, key delivery.Line, n int) {
 	l := m.Permits.lines[key]
 	if l == nil {
 		return // the line has ended, and with it what was reserved
@@ -248,7 +208,7 @@ func (m *Machine) Promote(now int64, key Line, n int) {
 }
 
 // reserved returns how many parked runs of a line may be read back.
-func (p *Permits) reserved(key Line) int {
+func (p *Permits) reserved(key delivery.Line) int {
 	if l := p.lines[key]; l != nil {
 		return l.permits
 	}
@@ -256,7 +216,7 @@ func (p *Permits) reserved(key Line) int {
 }
 
 // try counts a run that was read back into the ready list among those that try to take a permit.
-func (p *Permits) try(e *entry, key Line) {
+func (p *Permits) try(e *entry, key delivery.Line) {
 	l := p.line(key)
 	e.line = l
 	l.tries++
@@ -264,8 +224,8 @@ func (p *Permits) try(e *entry, key Line) {
 }
 
 // markUnread notes that runs of a line have been evicted from memory and are in the store only.
-func (p *Permits) markUnread(q Queue) {
-	if key, limited := lineOf(q); limited {
+func (p *Permits) markUnread(q delivery.Queue) {
+	if key, limited := q.Line(); limited {
 		p.stalled = append(p.stalled, p.line(key))
 	}
 }
@@ -334,23 +294,24 @@ func (e *entry) parkedRight() bool {
 		return true
 	}
 	key := e.job().ConcurrencyKey
-	return key != "" && e.state.Queue == Line{Limit: Limit{e.ref.Namespace, key}, Queue: q}.String()
+	line := delivery.Line{Limit: delivery.Limit{Namespace: e.ref.Namespace, Key: key}, Queue: q}
+	return key != "" && e.state.Queue == line.String()
 }
 
 // limitedKey returns the key of the metadata record of an attempt that holds a permit.
-func limitedKey(l Limit, ref store.Ref) string {
+func limitedKey(l delivery.Limit, ref store.Ref) string {
 	return strings.Join([]string{l.Key, ref.Namespace, ref.Name, strconv.FormatUint(ref.Seq, 10)}, "\x00")
 }
 
 // parseLimited decodes what limitedKey encoded.
-func parseLimited(key string) (l Limit, ref store.Ref, ok bool) {
+func parseLimited(key string) (l delivery.Limit, ref store.Ref, ok bool) {
 	parts := strings.Split(key, "\x00")
 	if len(parts) != 4 {
 		return l, ref, false
 	}
 	seq, err := strconv.ParseUint(parts[3], 10, 64)
 	ref = store.Ref{Key: carillon.Key{Namespace: parts[1], Name: parts[2]}, Seq: seq}
-	return Limit{parts[1], parts[0]}, ref, err == nil
+	return delivery.Limit{Namespace: parts[1], Key: parts[0]}, ref, err == nil
 }
 
 // LimitedRefs returns the refs of the records that the metadata records of kind store.KindLimited name.
@@ -367,13 +328,13 @@ func LimitedRefs(records []store.MetaRecord) []store.Ref {
 // load takes, at takeover, the metadata records of kind store.KindLimited and the records that they
 // name. It returns the permits that attempts in force hold. A metadata record without such an attempt is
 // removed.
-func (p *Permits) load(small []store.MetaRecord, records []store.Record) []Limit {
+func (p *Permits) load(small []store.MetaRecord, records []store.Record) []delivery.Limit {
 	inForce := make(map[store.Ref]bool, len(records))
 	for i := range records {
 		s := &records[i].State
 		inForce[records[i].Ref] = records[i].Exists && s.Run.Live && s.Phase == carillon.PhaseRunning && s.Run.Limited
 	}
-	var held []Limit
+	var held []delivery.Limit
 	for _, r := range small {
 		l, ref, ok := parseLimited(r.Key)
 		if _, twice := p.charged[ref]; !ok || twice || !inForce[ref] {

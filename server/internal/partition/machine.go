@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -92,12 +93,12 @@ type Events struct {
 	Finished func(carillon.RunStatus)
 	Skipped  func(reason string, n uint64)
 	// Due runs were parked in the store, n of them, because no consumer or too few free slots were there.
-	Staged func(q Queue, n int)
+	Staged func(q delivery.Queue, n int)
 }
 
 // Fired describes one attempt that was handed to a consumer.
 type Fired struct {
-	Queue    Queue
+	Queue    delivery.Queue
 	Attempt  int
 	Retry    bool          // the attempt counts as a retry, as [carillon.Counters] has it
 	Lateness time.Duration // since the attempt was due or the job was put, whichever is later
@@ -137,7 +138,7 @@ func newMachine(cfg Config) *Machine {
 	m.contents = newContents(&m.cfg, &m.out)
 	m.agenda = &agenda{cfg: &m.cfg, contents: m.contents}
 	m.Records = newRecords(&m.cfg, &m.out)
-	m.Queues = &Queues{out: &m.out, queues: map[Queue]*queue{}}
+	m.Queues = &Queues{out: &m.out, queues: map[delivery.Queue]*queue{}}
 	m.Permits = newPermits(m.cfg.Limiter, &m.out, m.Queues)
 	m.due = &dueRuns{
 		cfg: &m.cfg, out: &m.out, agenda: m.agenda, records: m.Records, suspects: m.suspects,
@@ -205,7 +206,7 @@ func (m *Machine) Stats() Stats {
 }
 
 // Cancels returns the attempts whose consumers must be told to stop, and forgets them.
-func (a *Attempts) Cancels() []Cancel {
+func (a *Attempts) Cancels() []delivery.Cancel {
 	a.cancels = append(a.cancels, a.durableDuplicates()...)
 	c := a.cancels
 	a.cancels = nil

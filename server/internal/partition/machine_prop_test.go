@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -18,11 +19,11 @@ import (
 // n.
 func (w *randomRig) round(n int, first bool) {
 	w.step()
-	var lines []partition.Line
+	var lines []delivery.Line
 	for l := range w.bank.waits {
 		lines = append(lines, l)
 	}
-	slices.SortFunc(lines, func(a, b partition.Line) int { return cmp.Compare(a.String(), b.String()) })
+	slices.SortFunc(lines, func(a, b delivery.Line) int { return cmp.Compare(a.String(), b.String()) })
 	for _, l := range lines {
 		if free := w.bank.free(l.Limit); free > 0 {
 			n := min(free, w.bank.waits[l])
@@ -32,7 +33,7 @@ func (w *randomRig) round(n int, first bool) {
 	}
 	w.hand(w.m.Attempts.Granted(w.now))
 	parked := w.m.Queues.Parked(nil)
-	slices.SortFunc(parked, func(a, b partition.Queue) int { return cmp.Compare(a.String(), b.String()) })
+	slices.SortFunc(parked, func(a, b delivery.Queue) int { return cmp.Compare(a.String(), b.String()) })
 	for _, q := range parked {
 		if sq, ok := w.m.Window.WantStaged(q, 100); ok && (n > 0 || q.Limited()) {
 			w.m.LoadStaged(q, sq, w.staged(sq), w.now)
@@ -50,7 +51,7 @@ func (w *randomRig) round(n int, first bool) {
 }
 
 // hand takes what is handed out, and checks it.
-func (w *randomRig) hand(ds []partition.Delivery, _ []partition.Queue) {
+func (w *randomRig) hand(ds []delivery.Delivery, _ []delivery.Queue) {
 	for _, d := range ds {
 		if !w.backs && (w.now < d.Run.Due.UnixNano() || w.now < d.Run.Scheduled.UnixNano()) {
 			w.t.Fatalf("I1: %s is early", d.Run.Job)
@@ -78,7 +79,7 @@ func (w *randomRig) hand(ds []partition.Delivery, _ []partition.Queue) {
 
 // withinLimits counts the attempts in force, in the machine and in the store.
 func (w *randomRig) withinLimits() {
-	n := map[partition.Limit]int{}
+	n := map[delivery.Limit]int{}
 	counted := map[string]bool{}
 	for _, d := range w.inForce {
 		tok := w.token(d.Run.Token)
@@ -87,7 +88,7 @@ func (w *randomRig) withinLimits() {
 		}
 		counted[d.Run.Token] = true
 		if r, ok := w.m.Records.Run(tok.Run); ok && r.Status == carillon.RunRunning && r.Token == d.Run.Token {
-			n[partition.Limit{Namespace: carillon.DefaultNamespace, Key: w.key[d.Run.Token]}]++
+			n[delivery.Limit{Namespace: carillon.DefaultNamespace, Key: w.key[d.Run.Token]}]++
 		}
 	}
 	for l, in := range n {
@@ -111,7 +112,7 @@ func (w *randomRig) Deliver(rt *rapid.T) {
 }
 
 // one returns an attempt that a consumer believes to have.
-func (w *randomRig) one(rt *rapid.T) (i int, d partition.Delivery) {
+func (w *randomRig) one(rt *rapid.T) (i int, d delivery.Delivery) {
 	if len(w.inForce) == 0 {
 		return -1, d
 	}
@@ -134,7 +135,7 @@ func (w *randomRig) load(tok partition.Token) {
 }
 
 // say makes a report, and checks that only the newest attempt is accepted.
-func (w *randomRig) say(d partition.Delivery, res carillon.Result) partition.Verdict {
+func (w *randomRig) say(d delivery.Delivery, res carillon.Result) partition.Verdict {
 	tok := w.token(d.Run.Token)
 	w.load(tok)
 	before, had := w.m.Records.Run(tok.Run)
@@ -173,14 +174,14 @@ func (w *randomRig) Report(rt *rapid.T) {
 		w.say(d, carillon.Result{Outcome: carillon.OutcomeFailure, Message: "no"})
 	case 4:
 		w.load(w.token(d.Run.Token))
-		w.reportAs(d.Run.Token, &partition.Report{Result: carillon.Result{Outcome: carillon.OutcomeFailure,
+		w.reportAs(d.Run.Token, &delivery.Report{Result: carillon.Result{Outcome: carillon.OutcomeFailure,
 			Message: "gone", Permanent: true}, PauseJob: true})
 	default:
 		w.succeedIn(d)
 	}
 }
 
-func (w *randomRig) succeedIn(d partition.Delivery) {
+func (w *randomRig) succeedIn(d delivery.Delivery) {
 	w.m.Begin()
 	if w.say(d, carillon.Result{Outcome: carillon.OutcomeSuccess}) != partition.Accepted {
 		return
@@ -206,7 +207,7 @@ func (w *randomRig) Voice(rt *rapid.T) {
 	default:
 		if w.newest[d.Run.ID] == d.Run.Token { // the node that handed it out knows that it was never sent
 			w.m.Attempts.Undelivered(w.now, tok)
-			w.inForce = slices.DeleteFunc(w.inForce, func(o partition.Delivery) bool { return o.Run.Token == d.Run.Token })
+			w.inForce = slices.DeleteFunc(w.inForce, func(o delivery.Delivery) bool { return o.Run.Token == d.Run.Token })
 			delete(w.lazily, attempt{tok.Run, tok.Grant.Generation, tok.Attempt})
 			delete(w.firmly, attempt{tok.Run, tok.Grant.Generation, tok.Attempt})
 			delete(w.newest, d.Run.ID)

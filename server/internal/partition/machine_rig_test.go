@@ -10,22 +10,23 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
 
 // bank is a limiter of several keys for one machine. Every key is limited.
 type bank struct {
-	most    map[partition.Limit]int
-	inForce map[partition.Limit]int
-	waits   map[partition.Line]int
+	most    map[delivery.Limit]int
+	inForce map[delivery.Limit]int
+	waits   map[delivery.Line]int
 }
 
 func newBank() *bank {
-	return &bank{most: map[partition.Limit]int{}, inForce: map[partition.Limit]int{}, waits: map[partition.Line]int{}}
+	return &bank{most: map[delivery.Limit]int{}, inForce: map[delivery.Limit]int{}, waits: map[delivery.Line]int{}}
 }
 
-func (b *bank) Take(l partition.Line) (ok, limited bool) {
+func (b *bank) Take(l delivery.Line) (ok, limited bool) {
 	if b.inForce[l.Limit] >= b.most[l.Limit] {
 		return false, true
 	}
@@ -33,12 +34,12 @@ func (b *bank) Take(l partition.Line) (ok, limited bool) {
 	return true, true
 }
 
-func (b *bank) Free(l partition.Limit)                   { b.inForce[l]-- }
-func (b *bank) Wait(l partition.Line, _ int64, want int) { b.waits[l] = want }
-func (b *bank) Pass(partition.Line)                      {}
-func (b *bank) Leave(l partition.Line)                   { delete(b.waits, l) }
-func (b *bank) free(l partition.Limit) int               { return max(0, b.most[l]-b.inForce[l]) }
-func (b *bank) recharge(held []partition.Limit) {
+func (b *bank) Free(l delivery.Limit)                   { b.inForce[l]-- }
+func (b *bank) Wait(l delivery.Line, _ int64, want int) { b.waits[l] = want }
+func (b *bank) Pass(delivery.Line)                      {}
+func (b *bank) Leave(l delivery.Line)                   { delete(b.waits, l) }
+func (b *bank) free(l delivery.Limit) int               { return max(0, b.most[l]-b.inForce[l]) }
+func (b *bank) recharge(held []delivery.Limit) {
 	clear(b.inForce)
 	clear(b.waits)
 	for _, l := range held {
@@ -58,9 +59,9 @@ type randomRig struct {
 	*rig
 	rt      *rapid.T
 	bank    *bank
-	ceiling map[partition.Limit]int // the most attempts of a limit that may be in force
+	ceiling map[delivery.Limit]int // the most attempts of a limit that may be in force
 
-	inForce []partition.Delivery // as far as consumers know
+	inForce []delivery.Delivery  // as far as consumers know
 	key     map[string]string    // concurrency key by token
 	newest  map[string]string    // token of a run's newest attempt
 	born    map[string]uint64    // life in which a token was handed out
@@ -78,7 +79,7 @@ type randomRig struct {
 	shares  int
 
 	names  []string
-	queues []partition.Queue
+	queues []delivery.Queue
 	dapr   bool // the jobs are of Dapr
 }
 
@@ -100,17 +101,18 @@ func (w *randomRig) ofDapr() *randomRig {
 	for _, n := range []string{"a", "b", "c", "d"} {
 		w.names = append(w.names, "dapr/app/x/"+n)
 	}
-	w.queues = []partition.Queue{queueX}
+	w.queues = []delivery.Queue{queueX}
 	return w
 }
 
 func newRandomRig(rt *rapid.T) *randomRig {
 	b := newBank()
 	for _, key := range []string{"k", "l"} {
-		b.most[partition.Limit{Namespace: carillon.DefaultNamespace, Key: key}] = rapid.IntRange(1, 2).Draw(rt, "limit")
+		b.most[delivery.Limit{Namespace: carillon.DefaultNamespace, Key: key}] = rapid.IntRange(1, 2).Draw(rt, "limit")
 	}
 	w := &randomRig{
-		rt: rt, bank: b, ceiling: map[partition.Limit]int{}, key: map[string]string{}, newest: map[string]string{}, born: map[string]uint64{}, kept: map[string]bool{}, lazily: map[attempt]uint64{},
+		rt: rt, bank: b, ceiling: map[delivery.Limit]int{}, key: map[string]string{},
+		newest: map[string]string{}, born: map[string]uint64{}, kept: map[string]bool{}, lazily: map[attempt]uint64{},
 		firmly: map[attempt]bool{}, done: map[string]bool{}, retimed: map[string]bool{}, left: map[store.RunID]bool{},
 		backs: rapid.IntRange(0, 3).Draw(rt, "backs") == 0,
 		names: []string{"a", "b", "c", "d"}, queues: workQueues,
@@ -352,11 +354,11 @@ func (w *randomRig) Redrive(rt *rapid.T) {
 
 // Limit changes a limit. Those who wait learn of it in the next round.
 func (w *randomRig) Limit(rt *rapid.T) {
-	l := partition.Limit{Namespace: carillon.DefaultNamespace, Key: rapid.SampledFrom([]string{"k", "l"}).Draw(rt, "key")}
+	l := delivery.Limit{Namespace: carillon.DefaultNamespace, Key: rapid.SampledFrom([]string{"k", "l"}).Draw(rt, "key")}
 	w.setLimit(l, rapid.IntRange(0, 3).Draw(rt, "limit"))
 }
 
-func (w *randomRig) setLimit(l partition.Limit, n int) {
+func (w *randomRig) setLimit(l delivery.Limit, n int) {
 	w.bank.most[l] = n
 	w.ceiling[l] = max(n, w.bank.inForce[l])
 }

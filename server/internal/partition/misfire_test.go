@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
@@ -153,7 +154,7 @@ func TestSpreadIsTheSameEverywhere(t *testing.T) {
 }
 
 // rank returns the priority of the job that an attempt belongs to.
-func rank(r *rig, d partition.Delivery) uint8 {
+func rank(r *rig, d delivery.Delivery) uint8 {
 	j, err := r.m.Records.Job(keyOf(d.Run.Job))
 	if err != nil {
 		r.t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -57,7 +58,7 @@ func (l *timeline) Deliver(rt *rapid.T) {
 }
 
 // hand checks one delivery.
-func (l *timeline) hand(d partition.Delivery) {
+func (l *timeline) hand(d delivery.Delivery) {
 	l.got(d)
 	if d.Run.Cause != carillon.CauseSchedule || l.job.Overlap == carillon.OverlapAllow {
 		return

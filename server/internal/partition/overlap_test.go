@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
 
 // second returns the scheduled time of a run, in seconds after the rig's beginning.
-func second(d partition.Delivery) int {
+func second(d delivery.Delivery) int {
 	return int((d.Run.Scheduled.UnixNano() - epoch) / int64(time.Second))
 }
 

@@ -1,17 +1,19 @@
 package partition
 
+import "github.com/carillonhq/carillon/server/internal/delivery"
+
 // pendingDelivery is an attempt that is handed out once it is durable.
 type pendingDelivery struct {
 	e   *entry
 	nth uint64 // e.attempt.pending, unless the attempt was withdrawn
-	d   Delivery
+	d   delivery.Delivery
 	seq uint64 // the batch that holds it
 	at  int64  // when the attempt was made, UTC ns
 }
 
 // deliverWhenDurable writes the attempt that e has just been granted, and keeps its delivery until that is
 // durable.
-func (a *Attempts) deliverWhenDurable(e *entry, d Delivery, now int64) {
+func (a *Attempts) deliverWhenDurable(e *entry, d delivery.Delivery, now int64) {
 	a.pendingSoFar++
 	e.attempt.pending = a.pendingSoFar
 	a.keep(e)
@@ -23,7 +25,7 @@ func (a *Attempts) deliverWhenDurable(e *entry, d Delivery, now int64) {
 
 // Granted returns the attempts that have become durable since the last call and may now be handed out. Their
 // lease and timeout begin now. spare has the queue of each that was withdrawn meanwhile, whose slot is free.
-func (a *Attempts) Granted(now int64) (ds []Delivery, spare []Queue) {
+func (a *Attempts) Granted(now int64) (ds []delivery.Delivery, spare []delivery.Queue) {
 	n := 0
 	for ; n < len(a.pendingDeliveries) && a.pendingDeliveries[n].seq <= a.out.durable; n++ {
 		p := &a.pendingDeliveries[n]

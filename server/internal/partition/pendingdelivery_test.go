@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -26,7 +27,7 @@ func (r *rig) deliverPending(j carillon.Job) {
 }
 
 // granted applies the batch and returns what is handed out.
-func (r *rig) granted() ([]partition.Delivery, []partition.Queue) {
+func (r *rig) granted() ([]delivery.Delivery, []delivery.Queue) {
 	r.flush()
 	return r.m.Attempts.Granted(r.now)
 }
@@ -238,25 +239,25 @@ func TestWhatEndsAnAttemptOnItsWay(t *testing.T) {
 // counter is a limiter of one key for one machine.
 type counter struct {
 	most, inForce int
-	waits         map[partition.Line]int
+	waits         map[delivery.Line]int
 	passed        int
 }
 
-func (c *counter) Take(partition.Line) (bool, bool) {
+func (c *counter) Take(delivery.Line) (bool, bool) {
 	if c.inForce >= c.most {
 		return false, true
 	}
 	c.inForce++
 	return true, true
 }
-func (c *counter) Free(partition.Limit)                     { c.inForce-- }
-func (c *counter) Wait(l partition.Line, _ int64, want int) { c.waits[l] = want }
-func (c *counter) Pass(partition.Line)                      { c.passed++ }
-func (c *counter) Leave(l partition.Line)                   { delete(c.waits, l) }
+func (c *counter) Free(delivery.Limit)                     { c.inForce-- }
+func (c *counter) Wait(l delivery.Line, _ int64, want int) { c.waits[l] = want }
+func (c *counter) Pass(delivery.Line)                      { c.passed++ }
+func (c *counter) Leave(l delivery.Line)                   { delete(c.waits, l) }
 
 // limited is a rig whose jobs share one limit of n.
 func limited(t tb, n int, cfg partition.Config) (*rig, *counter) {
-	c := &counter{most: n, waits: map[partition.Line]int{}}
+	c := &counter{most: n, waits: map[delivery.Line]int{}}
 	cfg.Limiter = c
 	return newRig(t, cfg), c
 }
@@ -276,7 +277,7 @@ func (r *rig) tellTokens(c *counter) {
 	}
 }
 
-var lineQ = partition.Line{Limit: partition.Limit{Namespace: carillon.DefaultNamespace, Key: "k"}, Queue: queueQ}
+var lineQ = delivery.Line{Limit: delivery.Limit{Namespace: carillon.DefaultNamespace, Key: "k"}, Queue: queueQ}
 
 // TestALimitBlocksNobodyElse has one permit for ten runs that are due before a run without a limit.
 func TestALimitBlocksNobodyElse(t *testing.T) {

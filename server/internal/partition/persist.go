@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -25,12 +26,12 @@ type builder struct {
 	trims   []store.Trim
 	expire  *store.Expire
 	small   []store.MetaRecord
-	sealed  []sealedBatch  // closed, in order, not yet returned by Batch
-	flight  []*entry       // entries changed by batches in flight
-	ending  []*store.Batch // batches in flight in which runs finish
-	freed   []Queue        // of batches in flight; see sealedBatch
-	permits []Limit        // whose permits are returned once the batch being filled is durable
-	spent   []Limit        // the same, for batches in flight
+	sealed  []sealedBatch    // closed, in order, not yet returned by Batch
+	flight  []*entry         // entries changed by batches in flight
+	ending  []*store.Batch   // batches in flight in which runs finish
+	freed   []delivery.Queue // of batches in flight; see sealedBatch
+	permits []delivery.Limit // whose permits are returned once the batch being filled is durable
+	spent   []delivery.Limit // the same, for batches in flight
 
 	spare []*entry // memory reused for changed
 	usual int      // runs that finished in the last batch in which any did
@@ -62,8 +63,8 @@ type sealedBatch struct {
 	batch   *store.Batch
 	changed []*entry
 	seq     uint64
-	freed   []Queue // queues of records that the batch takes out of parking
-	permits []Limit // of the attempts that it ends
+	freed   []delivery.Queue // queues of records that the batch takes out of parking
+	permits []delivery.Limit // of the attempts that it ends
 }
 
 // note has e's state written although nothing that its run depends on has changed, so the run does not wait.
@@ -133,7 +134,7 @@ func (m *Machine) seal() {
 	if len(o.runs) > 0 {
 		o.usual = len(o.runs)
 	}
-	var freed []Queue
+	var freed []delivery.Queue
 	for _, e := range o.changed {
 		if e.place == gone {
 			b.Deletes = append(b.Deletes, e.ref)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // progress records a progress report of the attempt in force and extends its lease like a heartbeat. It is
@@ -40,7 +41,7 @@ const notRescheduled = "reschedule: "
 
 // reschedule ends the attempt in force without a failure. The same run is attempted again at the time asked
 // for, and its failure policy counts attempts from there.
-func (rs *runs) reschedule(e *entry, now int64, r *Report) {
+func (rs *runs) reschedule(e *entry, now int64, r *delivery.Report) {
 	owner, run := e.owner(), &e.state.Run
 	switch {
 	case r.At.IsZero() || !carillon.Storable(r.At):
@@ -63,7 +64,7 @@ func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // retold reports whether a report repeats the one that ended an attempt without success. rescheduled says
 // whether that was a reschedule; errs are the run's errors until then.
-func retold(r *Report, rescheduled bool, errs []carillon.AttemptError) bool {
+func retold(r *delivery.Report, rescheduled bool, errs []carillon.AttemptError) bool {
 	refused := len(errs) > 0 && strings.HasPrefix(errs[len(errs)-1].Message, notRescheduled)
 	switch {
 	case r.Async || r.Outcome == carillon.OutcomeSuccess || r.Outcome == carillon.OutcomeProgress:

@@ -8,11 +8,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
 
-func (r *rig) reschedule(d partition.Delivery, at int64) partition.Verdict {
+func (r *rig) reschedule(d delivery.Delivery, at int64) partition.Verdict {
 	return r.report(d, carillon.Result{Outcome: carillon.OutcomeReschedule, At: time.Unix(0, at)})
 }
 

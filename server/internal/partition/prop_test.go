@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -18,9 +19,9 @@ type world struct {
 	*rig
 	rt       *rapid.T
 	crashes  int
-	inForce  []partition.Delivery // handed out, neither reported nor lost, as far as a consumer knows
-	done     map[string]bool      // run ids whose success is durable
-	tokens   map[string]int       // every token ever seen, and the life it is from
+	inForce  []delivery.Delivery // handed out, neither reported nor lost, as far as a consumer knows
+	done     map[string]bool     // run ids whose success is durable
+	tokens   map[string]int      // every token ever seen, and the life it is from
 	life     int
 	oneShots map[string]string // name → uid of those put and neither replaced nor deleted since
 	pending  []func()          // what becomes true when the batch in flight is applied
@@ -139,7 +140,7 @@ func (w *world) DeliverFirst(rt *rapid.T) {
 }
 
 // collect takes the pending deliveries that may be handed out, and checks that the store has them.
-func (w *world) collect() []partition.Delivery {
+func (w *world) collect() []delivery.Delivery {
 	ds, _ := w.m.Attempts.Granted(w.now)
 	for _, d := range ds {
 		id, err := store.ParseRunID(d.Run.ID)
@@ -159,7 +160,7 @@ func (w *world) collect() []partition.Delivery {
 }
 
 // got checks one delivery.
-func (w *world) got(d partition.Delivery) {
+func (w *world) got(d delivery.Delivery) {
 	if w.done[d.Run.ID] {
 		w.t.Fatalf("I4: run %s of %s is delivered after its success was acknowledged", d.Run.ID, d.Run.Job)
 	}
@@ -185,7 +186,7 @@ func (w *world) Report(rt *rapid.T) {
 	}
 }
 
-func (w *world) tell(d partition.Delivery, success bool) {
+func (w *world) tell(d delivery.Delivery, success bool) {
 	if !success {
 		w.failRun(d)
 		return

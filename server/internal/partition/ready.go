@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"time"
 )
 
@@ -14,14 +15,14 @@ const ageStep = 30 * time.Second
 // Queues are the queues in which due runs wait, in memory or in the store.
 type Queues struct {
 	out    *builder
-	queues map[Queue]*queue
+	queues map[delivery.Queue]*queue
 	active []*queue // those in which due runs wait
 	spare  *queue   // a forgotten queue, reused for the next new one
 }
 
 // queue holds the due runs in memory for one target address.
 type queue struct {
-	name   *Queue // allocated again for each use of this memory: attempts in force still point to the old one
+	name   *delivery.Queue // allocated again for each use of this memory: attempts in force still point to the old one
 	lists  [priorities]readyList
 	listed bool // in Queues.active
 	parked parked
@@ -53,7 +54,7 @@ func (q *queue) next(now int64) int {
 }
 
 // queue finds or makes the queue.
-func (s *Queues) queue(q Queue) *queue {
+func (s *Queues) queue(q delivery.Queue) *queue {
 	st := s.queues[q]
 	if st == nil {
 		if st = s.spare; st == nil {
@@ -67,7 +68,7 @@ func (s *Queues) queue(q Queue) *queue {
 }
 
 // Remembers reports whether runs wait in the queue, in memory or in the store.
-func (s *Queues) Remembers(q Queue) bool { return s.queues[q] != nil }
+func (s *Queues) Remembers(q delivery.Queue) bool { return s.queues[q] != nil }
 
 // forgetEmpty forgets a queue in which nothing is left.
 func (s *Queues) forgetEmpty(q *queue) {
@@ -82,10 +83,10 @@ func (s *Queues) forgetEmpty(q *queue) {
 
 // Waiting describes one queue in which due runs wait.
 type Waiting struct {
-	Queue Queue
+	Queue delivery.Queue
 	N     int
 	Now   int // how many may be handed out before the machine has read more of the backlog; see nowOf
-	Head  Head
+	Head  delivery.Head
 }
 
 // AppendWaiting appends the queues in which due runs wait, in the order in which runs first waited in them.
@@ -99,7 +100,7 @@ func (w *Window) AppendWaiting(out []Waiting, now int64) []Waiting {
 			continue
 		}
 		kept = append(kept, q)
-		head := Head{Priority: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
+		head := delivery.Head{Priority: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
 		out = append(out, Waiting{Queue: *q.name, N: q.len(), Now: w.nowOf(q, short, now), Head: head})
 	}
 	clear(w.due.queues.active[len(kept):])
@@ -108,7 +109,7 @@ func (w *Window) AppendWaiting(out []Waiting, now int64) []Waiting {
 }
 
 // Oldest returns when the first due run that waits in the queue, in memory, was due; 0 if none waits.
-func (s *Queues) Oldest(name Queue) (due int64) {
+func (s *Queues) Oldest(name delivery.Queue) (due int64) {
 	q := s.queues[name]
 	if q == nil {
 		return 0
@@ -122,16 +123,16 @@ func (s *Queues) Oldest(name Queue) (due int64) {
 }
 
 // Head returns the run that goes next in a queue; the zero head if none waits.
-func (s *Queues) Head(name Queue, now int64) Head {
+func (s *Queues) Head(name delivery.Queue, now int64) delivery.Head {
 	q := s.queues[name]
 	if q == nil {
-		return Head{}
+		return delivery.Head{}
 	}
 	rank := q.next(now)
 	if rank < 0 {
-		return Head{}
+		return delivery.Head{}
 	}
-	return Head{Priority: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
+	return delivery.Head{Priority: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
 }
 
 // readyList is a heap of the due runs of one priority, ordered by due time, then ref.

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
@@ -21,7 +22,7 @@ func TestRepeatsCountRunsThatHadAnAttempt(t *testing.T) {
 			Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap")),
 			Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")), History: carillon.History{Runs: 10_000},
 		})
-		var had []partition.Delivery
+		var had []delivery.Delivery
 		r.settleAll(rt, &had)
 		for range 100 {
 			if len(r.jobs()) == 0 {
@@ -55,7 +56,7 @@ func TestRepeatsCountRunsThatHadAnAttempt(t *testing.T) {
 }
 
 // settleAll does some of everything that can happen to the runs of the job "a".
-func (r *rig) settleAll(rt *rapid.T, had *[]partition.Delivery) {
+func (r *rig) settleAll(rt *rapid.T, had *[]delivery.Delivery) {
 	rt.Repeat(map[string]func(*rapid.T){
 		"advance": func(rt *rapid.T) { r.advance(time.Duration(rapid.IntRange(1, 25).Draw(rt, "s")) * time.Second) },
 		"deliver": func(*rapid.T) { *had = append(*had, r.deliver(1)...); r.flush() },
@@ -72,7 +73,7 @@ func (r *rig) settleAll(rt *rapid.T, had *[]partition.Delivery) {
 }
 
 // succeedAll reports success for the attempts that consumers have.
-func (r *rig) succeedAll(had *[]partition.Delivery) {
+func (r *rig) succeedAll(had *[]delivery.Delivery) {
 	for _, d := range *had {
 		r.succeed(d)
 	}

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -21,7 +22,7 @@ const (
 // again answers a report of an attempt that an earlier report has ended already. If it repeats that report,
 // which was a failure or a reschedule, it is accepted again. Anything else is stale. So is a permanent
 // failure: the report that ended the attempt was not permanent, or the run would have ended.
-func (a *Attempts) again(e *entry, r *Report) Verdict {
+func (a *Attempts) again(e *entry, r *delivery.Report) Verdict {
 	run := &e.state.Run
 	if r.Permanent || !retold(r, run.Uncounted == run.Attempt, run.Errors) {
 		return Stale
@@ -30,7 +31,7 @@ func (a *Attempts) again(e *entry, r *Report) Verdict {
 	return Accepted
 }
 
-func message(r *Report) string {
+func message(r *delivery.Report) string {
 	if r.Message == "" {
 		return "failed without a message"
 	}
@@ -45,7 +46,7 @@ func (e *entry) names(tok Token) bool {
 
 // Settled answers a report of a run that has finished, from its record in the history. A repeat of the result
 // that ended the run is accepted; anything else is stale.
-func Settled(tok Token, r *Report, ended store.RunRecord, found bool) Verdict {
+func Settled(tok Token, r *delivery.Report, ended store.RunRecord, found bool) Verdict {
 	if !found || r.Async || ended.Attempt != tok.Attempt || ended.Grant != tok.Grant {
 		return Stale
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -288,7 +289,7 @@ func (p *patched) hands(n int) {
 	}
 	p.recall()
 	p.step()
-	q := partition.QueueOf(carillon.DefaultNamespace, p.put.Job.Target)
+	q := delivery.QueueOf(carillon.DefaultNamespace, p.put.Job.Target)
 	ds, _ := p.m.Deliver(p.now, q, 1, false)
 	id := p.before.State.Identity(0).String()
 	if len(ds) != 1 || ds[0].Run.ID != id || ds[0].Run.Attempt != n || !bytes.Equal(ds[0].Run.Data.Bytes, p.put.Job.Data.Bytes) {

@@ -8,15 +8,16 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/schedule"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // failure describes how an attempt failed.
 type failure struct {
 	message   string
-	permanent bool          // must not be retried
-	lost      bool          // its consumer is gone: retried at once
-	after     time.Duration // the earliest next attempt, counted from now
-	report    *Report       // nil if nobody reported it
+	permanent bool             // must not be retried
+	lost      bool             // its consumer is gone: retried at once
+	after     time.Duration    // the earliest next attempt, counted from now
+	report    *delivery.Report // nil if nobody reported it
 }
 
 // fail ends the attempt in force. The run waits for its next attempt, or is exhausted.
@@ -107,7 +108,7 @@ func (rs *runs) jitterSeed(e *entry) uint64 {
 type ending struct {
 	status carillon.RunStatus
 	reason string
-	report *Report
+	report *delivery.Report
 }
 
 // appendError appends to the newest MaxRunErrors errors. It does not change the old slice, which a batch may

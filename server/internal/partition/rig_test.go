@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
@@ -26,12 +27,12 @@ type rig struct {
 	batches  []*store.Batch // handed out, not yet applied
 	seqs     []uint64
 	durable  uint64
-	attempts []partition.Delivery // every attempt seen, in order
-	at       []int64              // and when
-	cancels  []partition.Cancel
-	held     []partition.Limit // permits that the store had at the start
-	until    int64             // when the machine was last used
-	landed   func()            // called after each batch with what is durable; may be nil
+	attempts []delivery.Delivery // every attempt seen, in order
+	at       []int64             // and when
+	cancels  []delivery.Cancel
+	held     []delivery.Limit // permits that the store had at the start
+	until    int64            // when the machine was last used
+	landed   func()           // called after each batch with what is durable; may be nil
 }
 
 // epoch is when every rig's time begins: a round instant far from any clock change.
@@ -251,7 +252,7 @@ func (r *rig) mustPut(j carillon.Job) carillon.PutResult {
 	return p
 }
 
-var queueQ = partition.Queue{Namespace: carillon.DefaultNamespace, Kind: "worker", Address: "q"}
+var queueQ = delivery.Queue{Namespace: carillon.DefaultNamespace, Kind: "worker", Address: "q"}
 
 // recall reads parked runs back.
 func (r *rig) recall() {
@@ -272,7 +273,7 @@ func (r *rig) recall() {
 }
 
 // deliver hands out up to n due runs of the queue "q".
-func (r *rig) deliver(n int) []partition.Delivery {
+func (r *rig) deliver(n int) []delivery.Delivery {
 	r.step()
 	ds, _ := r.m.Deliver(r.now, queueQ, n, false)
 	for _, d := range ds {
@@ -300,11 +301,11 @@ func (r *rig) advance(d time.Duration) {
 	r.flush()
 }
 
-func (r *rig) report(d partition.Delivery, res carillon.Result) partition.Verdict {
-	return r.reportAs(d.Run.Token, &partition.Report{Result: res})
+func (r *rig) report(d delivery.Delivery, res carillon.Result) partition.Verdict {
+	return r.reportAs(d.Run.Token, &delivery.Report{Result: res})
 }
 
-func (r *rig) reportAs(token string, rep *partition.Report) partition.Verdict {
+func (r *rig) reportAs(token string, rep *delivery.Report) partition.Verdict {
 	r.t.Helper()
 	tok, err := partition.ParseToken(token, r.store.Meta().MACKey)
 	if err != nil {
@@ -339,11 +340,11 @@ func (r *rig) reportAs(token string, rep *partition.Report) partition.Verdict {
 	return partition.Settled(tok, rep, runs[0], true)
 }
 
-func (r *rig) succeed(d partition.Delivery) partition.Verdict {
+func (r *rig) succeed(d delivery.Delivery) partition.Verdict {
 	return r.report(d, carillon.Result{Outcome: carillon.OutcomeSuccess})
 }
 
-func (r *rig) failRun(d partition.Delivery) partition.Verdict {
+func (r *rig) failRun(d delivery.Delivery) partition.Verdict {
 	return r.report(d, carillon.Result{Outcome: carillon.OutcomeFailure, Message: "no"})
 }
 
@@ -387,12 +388,12 @@ func (r *rig) trigger(name string) carillon.Run {
 	return run
 }
 
-func queueNamed(address string) partition.Queue {
-	return partition.Queue{Namespace: carillon.DefaultNamespace, Kind: "worker", Address: address}
+func queueNamed(address string) delivery.Queue {
+	return delivery.Queue{Namespace: carillon.DefaultNamespace, Kind: "worker", Address: address}
 }
 
 // deliverFrom reads back what is parked under a queue and hands out its due runs.
-func (r *rig) deliverFrom(q partition.Queue, n int) []partition.Delivery {
+func (r *rig) deliverFrom(q delivery.Queue, n int) []delivery.Delivery {
 	r.step()
 	if sq, ok := r.m.Window.WantStaged(q, 100); ok {
 		records, err := r.shard.Staged(context.Background(), sq)

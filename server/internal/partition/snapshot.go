@@ -1,6 +1,9 @@
 package partition
 
-import "github.com/carillonhq/carillon/server/store"
+import (
+	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/store"
+)
 
 // Snapshot is what a new owner of a partition must know before its machine begins: all metadata records of
 // some kinds, and the records that attempts with permits belong to. Everything else stays in the store and is
@@ -18,7 +21,7 @@ type Snapshot struct {
 // Open makes the machine of a term, as of cfg.Since, from what the store holds. It returns the permits that
 // attempts in force hold, for the limiter. An error names backfills that cannot be read: the machine leaves
 // them alone and is of use without them.
-func Open(cfg Config, s *Snapshot) (m *Machine, held []Limit, err error) {
+func Open(cfg Config, s *Snapshot) (m *Machine, held []delivery.Limit, err error) {
 	m = newMachine(cfg)
 	m.Permits.loadParked(s.Parked)
 	m.Dependencies.load(s.Dependencies, s.Notices, cfg.Since)

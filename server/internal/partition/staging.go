@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -27,14 +28,14 @@ func (p *parked) restart() { p.none, p.at = false, store.Cursor{} }
 // otherwise.
 func (s *Queues) recall(e *entry) {
 	if e.parkedIn == nil {
-		q := s.queue(ParseQueue(e.state.Queue))
+		q := s.queue(delivery.ParseQueue(e.state.Queue))
 		e.parkedIn = q.name
 		q.parked.recalled++
 	}
 }
 
 // forgetRecalled takes back what recall counted.
-func (s *Queues) forgetRecalled(q Queue) {
+func (s *Queues) forgetRecalled(q delivery.Queue) {
 	st := s.queue(q)
 	st.parked.recalled--
 	s.unrecord(st)
@@ -52,30 +53,30 @@ func (s *Queues) unrecord(st *queue) {
 // loadParked takes the metadata records of kind store.KindParked, at takeover.
 func (p *Permits) loadParked(records []store.MetaRecord) {
 	for _, r := range records {
-		st := p.queues.queue(ParseQueue(r.Key))
+		st := p.queues.queue(delivery.ParseQueue(r.Key))
 		st.parked.restart()
 		st.parked.recorded = true
-		if key, limited := lineOf(*st.name); limited {
+		if key, limited := st.name.Line(); limited {
 			p.stalled = append(p.stalled, p.line(key))
 		}
 	}
 }
 
 // Parked appends the queues with runs in the store, ordered by name.
-func (s *Queues) Parked(out []Queue) []Queue {
+func (s *Queues) Parked(out []delivery.Queue) []delivery.Queue {
 	from := len(out)
 	for q, st := range s.queues {
 		if !st.parked.none {
 			out = append(out, q)
 		}
 	}
-	slices.SortFunc(out[from:], Queue.Compare)
+	slices.SortFunc(out[from:], delivery.Queue.Compare)
 	return out
 }
 
 // Stage parks at most n due runs of a queue that have waited since before (UTC ns), lowest priorities first,
 // and returns how many. Parking costs no attempt. Once it is durable the run takes no memory.
-func (w *Window) Stage(q Queue, before int64, n int) int {
+func (w *Window) Stage(q delivery.Queue, before int64, n int) int {
 	st := w.due.queues.queues[q]
 	if st == nil {
 		return 0
@@ -119,12 +120,12 @@ func (w *Window) park(e *entry, st *queue) {
 
 // WantStaged returns what to read back for a queue that has room; ok is false if nothing is parked or enough
 // waits in memory.
-func (w *Window) WantStaged(q Queue, room int) (sq store.StagedQuery, ok bool) {
+func (w *Window) WantStaged(q delivery.Queue, room int) (sq store.StagedQuery, ok bool) {
 	st := w.due.queues.queues[q]
 	if st == nil || st.parked.none || st.parked.seq > w.out.durable || st.len() >= room || len(w.records.needs) >= room {
 		return sq, false
 	}
-	if key, limited := lineOf(q); limited {
+	if key, limited := q.Line(); limited {
 		if room = min(room, w.due.permits.reserved(key)); room == 0 {
 			return sq, false
 		}
@@ -133,9 +134,9 @@ func (w *Window) WantStaged(q Queue, room int) (sq store.StagedQuery, ok bool) {
 }
 
 // LoadStaged takes the records that WantStaged asked for.
-func (m *Machine) LoadStaged(q Queue, sq store.StagedQuery, records []store.Record, now int64) {
+func (m *Machine) LoadStaged(q delivery.Queue, sq store.StagedQuery, records []store.Record, now int64) {
 	st := m.Queues.queue(q)
-	key, limited := lineOf(q)
+	key, limited := q.Line()
 	for i := range records {
 		r := &records[i]
 		st.parked.at = store.Cursor{Priority: r.State.Priority, Due: r.State.Run.Due, Ref: r.Ref}

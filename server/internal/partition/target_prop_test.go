@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
@@ -15,9 +16,9 @@ type sidecars struct {
 	*rig
 	every, retry int64
 	retries      int
-	has          []partition.Delivery // at most one
-	failed       int                  // failed attempts at the current time
-	next         int64                // the current time
+	has          []delivery.Delivery // at most one
+	failed       int                 // failed attempts at the current time
+	next         int64               // the current time
 }
 
 // get takes what is due. It must be exactly the next attempt, at exactly its time.

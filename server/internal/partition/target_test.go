@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
 
-var queueX = partition.Queue{Namespace: carillon.DefaultNamespace, Kind: "dapr", Address: "app/x"}
+var queueX = delivery.Queue{Namespace: carillon.DefaultNamespace, Kind: "dapr", Address: "app/x"}
 
 // daprName is the name of a job of the app x.
 func daprName(name string) string { return "dapr/app/x/" + name }
@@ -32,7 +33,7 @@ func daprJob(j carillon.Job) carillon.Job {
 }
 
 // send hands out at most n due runs of the app.
-func (r *rig) send(n int) []partition.Delivery {
+func (r *rig) send(n int) []delivery.Delivery {
 	r.step()
 	ds := r.deliverFrom(queueX, n)
 	for _, d := range ds {
@@ -44,7 +45,7 @@ func (r *rig) send(n int) []partition.Delivery {
 }
 
 // sendOne hands out the one run that is due.
-func (r *rig) sendOne() partition.Delivery {
+func (r *rig) sendOne() delivery.Delivery {
 	r.t.Helper()
 	ds := r.send(10)
 	if len(ds) != 1 {
@@ -54,7 +55,7 @@ func (r *rig) sendOne() partition.Delivery {
 }
 
 // hangUp ends the streams that have the runs.
-func (r *rig) hangUp(ds ...partition.Delivery) {
+func (r *rig) hangUp(ds ...delivery.Delivery) {
 	for _, d := range ds {
 		tok, err := partition.ParseToken(d.Run.Token, r.store.Meta().MACKey)
 		if err != nil {
@@ -137,7 +138,7 @@ func TestAttemptsOfDaprGoWithTheNode(t *testing.T) {
 						Data: carillon.Bytes(make([]byte, size), "")}))
 				}
 				r.advance(time.Second)
-				var old []partition.Delivery
+				var old []delivery.Delivery
 				for len(old) < jobs {
 					ds := r.send(jobs)
 					for _, d := range ds[:len(ds)/2] { // second attempts as well
@@ -152,7 +153,7 @@ func TestAttemptsOfDaprGoWithTheNode(t *testing.T) {
 				if v := r.succeed(old[0]); v != partition.Stale {
 					t.Fatalf("a result of another life: %v", v)
 				}
-				var again []partition.Delivery
+				var again []delivery.Delivery
 				for range jobs {
 					again = append(again, r.send(jobs)...)
 					r.flush()
@@ -160,7 +161,7 @@ func TestAttemptsOfDaprGoWithTheNode(t *testing.T) {
 				wantAgain(t, old, again)
 				for _, d := range append(old, again...) {
 					want := partition.Accepted
-					if slices.ContainsFunc(old, func(o partition.Delivery) bool { return o.Run.Token == d.Run.Token }) {
+					if slices.ContainsFunc(old, func(o delivery.Delivery) bool { return o.Run.Token == d.Run.Token }) {
 						want = partition.Stale
 					}
 					if v := r.succeed(d); v != want {
@@ -177,7 +178,7 @@ func TestAttemptsOfDaprGoWithTheNode(t *testing.T) {
 }
 
 // wantAgain checks that the same attempts are handed out with other tokens.
-func wantAgain(t *testing.T, old, again []partition.Delivery) {
+func wantAgain(t *testing.T, old, again []delivery.Delivery) {
 	t.Helper()
 	attempts, tokens := map[string]int{}, map[string]bool{}
 	for _, d := range old {
@@ -244,7 +245,7 @@ func TestAStreamThatEndsLeavesNoTrace(t *testing.T) {
 }
 
 // sendAll hands out n runs, which must be due.
-func (r *rig) sendAll(n int) (out []partition.Delivery) {
+func (r *rig) sendAll(n int) (out []delivery.Delivery) {
 	r.t.Helper()
 	for len(out) < n {
 		r.flush()

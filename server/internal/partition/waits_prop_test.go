@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -16,7 +17,7 @@ import (
 // partitions: it delays them, loses their answers, and crashes the owner at any moment.
 type relay struct {
 	*rig
-	inForce []partition.Delivery
+	inForce []delivery.Delivery
 	mail    []partition.Notice
 	done    map[string]map[string]bool // job → ids of the runs that have succeeded
 	unsure  []unsure                   // successes that may not be durable yet

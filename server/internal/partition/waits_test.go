@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -117,7 +118,7 @@ func TestARunBesideAnotherWaitsToo(t *testing.T) {
 	for _, overlap := range []carillon.Overlap{carillon.OverlapAllow, carillon.OverlapReplace} {
 		w := newRelay(t, partition.Config{})
 		w.setUp(carillon.Job{Schedule: "@every 2s", Overlap: overlap})
-		round := func() []partition.Delivery {
+		round := func() []delivery.Delivery {
 			for _, name := range []string{"a", "b"} {
 				w.trigger(name)
 				w.flush()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -331,7 +332,7 @@ func (w *Window) evict(e *entry) {
 		delete(w.records.live, e.state.Identity(w.cfg.Partition))
 	}
 	if e.state.Phase == carillon.PhaseStaged {
-		q := ParseQueue(e.state.Queue)
+		q := delivery.ParseQueue(e.state.Queue)
 		w.due.queues.queue(q).parked.restart()
 		w.due.permits.markUnread(q)
 		if parked := e.parkedIn; parked != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
@@ -57,7 +58,7 @@ func TestLongRunsWithLargePayloadsDoNotKeepOthersOut(t *testing.T) {
 	for i := range 10 {
 		r.mustPut(carillon.Job{Name: fmt.Sprintf("long/%d", i), Data: carillon.Bytes(big, ""), Lease: 24 * time.Hour})
 	}
-	var long []partition.Delivery
+	var long []delivery.Delivery
 	for range 10 {
 		long = append(long, r.deliver(10)...)
 		r.advance(2 * time.Second)

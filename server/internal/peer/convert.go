@@ -7,6 +7,7 @@ import (
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/internal/wire"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/permit"
@@ -118,7 +119,7 @@ func reportsFromProto(m *peerv1.HearRequest) (s engine.RelayReports, bad []strin
 			bad = append(bad, r.GetResult().GetToken())
 			continue
 		}
-		s.Reports = append(s.Reports, partition.Report{Result: one.Results[0], Namespace: r.GetNamespace(), Async: r.GetAsync(),
+		s.Reports = append(s.Reports, delivery.Report{Result: one.Results[0], Namespace: r.GetNamespace(), Async: r.GetAsync(),
 			PauseJob: r.GetPauseJob(), Worker: r.GetWorker()})
 	}
 	return s, bad
@@ -136,7 +137,7 @@ func grantsToProto(grants []permit.Grant) []*peerv1.TokenGrant {
 func grantsFromProto(ms []*peerv1.TokenGrant) []permit.Grant {
 	grants := make([]permit.Grant, len(ms))
 	for i, m := range ms {
-		grants[i] = permit.Grant{Limit: partition.Limit{Namespace: m.GetNamespace(), Key: m.GetKey()},
+		grants[i] = permit.Grant{Limit: delivery.Limit{Namespace: m.GetNamespace(), Key: m.GetKey()},
 			Term: termFromProto(m.GetTerm()), Stamp: stampFromProto(m.GetStamp()), N: int(m.GetN()), Want: int(m.GetWant()), NextWaiter: m.GetRival()}
 	}
 	return grants

@@ -7,6 +7,7 @@ import (
 	"github.com/carillonhq/carillon"
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/internal/wire"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/permit"
@@ -223,7 +224,7 @@ func (s *Server) AskTokens(ctx context.Context, m *peerv1.AskTokensRequest) (*pe
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.AskTokensResponse, error) {
 		requests := make([]permit.Request, len(m.GetAsks()))
 		for i, a := range m.GetAsks() {
-			requests[i] = permit.Request{Limit: partition.Limit{Namespace: a.GetNamespace(), Key: a.GetKey()},
+			requests[i] = permit.Request{Limit: delivery.Limit{Namespace: a.GetNamespace(), Key: a.GetKey()},
 				Stamp: stampFromProto(a.GetStamp()), Hold: int(a.GetHold()), Want: int(a.GetWant()), Order: a.GetOrder()}
 		}
 		from := permit.Asker{Partition: int(m.GetFrom()), Term: termFromProto(m.GetTerm())}

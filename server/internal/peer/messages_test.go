@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/peer"
@@ -35,7 +36,7 @@ func (f *filler) fill(v reflect.Value) {
 	case *carillon.Outcome:
 		*x = carillon.OutcomeFailure
 		return
-	case *partition.Reporter:
+	case *delivery.Reporter:
 		return // it stays in the process
 	}
 	switch v.Kind() {

@@ -15,8 +15,8 @@ import (
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/server/internal/cluster"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/peer"
 )
 
@@ -104,7 +104,7 @@ func TestALaterVersionAsks(t *testing.T) {
 
 // said returns a report.
 func said() engine.RelayReports {
-	return engine.RelayReports{Reports: []partition.Report{{Result: carillon.Result{Token: "t", RunID: "r",
+	return engine.RelayReports{Reports: []delivery.Report{{Result: carillon.Result{Token: "t", RunID: "r",
 		Outcome: carillon.OutcomeSuccess}}}}
 }
 

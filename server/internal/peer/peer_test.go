@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon"
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/server/internal/cluster"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
 	"github.com/carillonhq/carillon/server/internal/partition"
@@ -245,7 +246,7 @@ func TestSharesAndReportsCrossWhole(t *testing.T) {
 		Reqs: []partition.PutRequest{{Job: &j, Random: [8]byte{1, 2}, At: 77,
 			Spec: partition.EncodeSpec(&j), Waits: []store.Wait{{Name: "first", By: by, Open: true}, {Name: "second"}}}}}
 	said := engine.RelayReports{
-		Reports: []partition.Report{{Result: carillon.Result{Token: "t", RunID: "r",
+		Reports: []delivery.Report{{Result: carillon.Result{Token: "t", RunID: "r",
 			Outcome: carillon.OutcomeFailure, Message: "no", RetryAfter: time.Second},
 			Namespace: "ns", Async: true, PauseJob: true, Worker: "w"}},
 		Heartbeats: []carillon.Heartbeat{{Token: "b"}}, Lost: []string{"l"}, Undelivered: []string{"u"},

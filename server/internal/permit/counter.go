@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // Counter counts the attempts in force of concurrency keys over some partitions, and decides which line
@@ -14,18 +14,18 @@ import (
 // told, and in its next round uses the permit or passes it on, so that no permit stays idle for want of free
 // slots.
 type Counter struct {
-	limitOf func(partition.Limit) (n int, limited bool)
-	tell    func(p int, l partition.Line, n int) // must not call back
+	limitOf func(delivery.Limit) (n int, limited bool)
+	tell    func(p int, l delivery.Line, n int) // must not call back
 	// Free permits are not for a line whose first run has this order; nil: never.
-	yields func(key partition.Limit, order int64) bool
+	yields func(key delivery.Limit, order int64) bool
 
-	limits map[partition.Limit]*limit
-	held   map[int]map[partition.Limit]int // permits of attempts in force, by partition
+	limits map[delivery.Limit]*limit
+	held   map[int]map[delivery.Limit]int // permits of attempts in force, by partition
 }
 
 // limit is the state of one concurrency key.
 type limit struct {
-	key      partition.Limit
+	key      delivery.Limit
 	inForce  int
 	reserved int
 	lines    map[spot]*waiter
@@ -35,7 +35,7 @@ type limit struct {
 // spot names a line of a partition.
 type spot struct {
 	p    int
-	line partition.Line
+	line delivery.Line
 }
 
 // waiter holds what a line has reserved and wants.
@@ -49,12 +49,12 @@ type waiter struct {
 
 // NewCounter makes a counter. limitOf returns the limit of a key. tell is called with how many permits
 // have been reserved for a line of a partition; it must not call back.
-func NewCounter(limitOf func(partition.Limit) (int, bool), tell func(p int, l partition.Line, n int)) *Counter {
-	return &Counter{limitOf: limitOf, tell: tell, limits: map[partition.Limit]*limit{}, held: map[int]map[partition.Limit]int{}}
+func NewCounter(limitOf func(delivery.Limit) (int, bool), tell func(p int, l delivery.Line, n int)) *Counter {
+	return &Counter{limitOf: limitOf, tell: tell, limits: map[delivery.Limit]*limit{}, held: map[int]map[delivery.Limit]int{}}
 }
 
 // Take implements [partition.Limiter] for a partition.
-func (m *Counter) Take(p int, line partition.Line) (ok, limited bool) {
+func (m *Counter) Take(p int, line delivery.Line) (ok, limited bool) {
 	most, limited := m.limitOf(line.Limit)
 	if !limited {
 		return true, false
@@ -79,14 +79,14 @@ func (m *Counter) Take(p int, line partition.Line) (ok, limited bool) {
 }
 
 // Free implements [partition.Limiter] for a partition.
-func (m *Counter) Free(p int, key partition.Limit) {
+func (m *Counter) Free(p int, key delivery.Limit) {
 	l := m.limit(key)
 	m.hold(p, l, -1)
 	m.serve(l)
 }
 
 // Wait implements [partition.Limiter] for a partition.
-func (m *Counter) Wait(p int, line partition.Line, order int64, want int) {
+func (m *Counter) Wait(p int, line delivery.Line, order int64, want int) {
 	l := m.limit(line.Limit)
 	at := spot{p, line}
 	w := l.lines[at]
@@ -101,7 +101,7 @@ func (m *Counter) Wait(p int, line partition.Line, order int64, want int) {
 }
 
 // Pass implements [partition.Limiter] for a partition.
-func (m *Counter) Pass(p int, line partition.Line) {
+func (m *Counter) Pass(p int, line delivery.Line) {
 	l := m.limit(line.Limit)
 	if w := l.lines[spot{p, line}]; w != nil {
 		l.reserved -= w.reserved
@@ -114,7 +114,7 @@ func (m *Counter) Pass(p int, line partition.Line) {
 }
 
 // Leave implements [partition.Limiter] for a partition.
-func (m *Counter) Leave(p int, line partition.Line) {
+func (m *Counter) Leave(p int, line delivery.Line) {
 	l := m.limit(line.Limit)
 	if w := l.lines[spot{p, line}]; w != nil {
 		l.drop(w)
@@ -144,7 +144,7 @@ func (m *Counter) Abandon(p int) {
 
 // Charge takes one permit for each attempt in force that a new term of a partition has found in the store, in
 // place of those of the previous term.
-func (m *Counter) Charge(p int, held []partition.Limit) {
+func (m *Counter) Charge(p int, held []delivery.Limit) {
 	for key, n := range m.held[p] {
 		m.limit(key).inForce -= n
 	}
@@ -173,7 +173,7 @@ func (m *Counter) sorted() []*limit {
 	})
 }
 
-func (m *Counter) limit(key partition.Limit) *limit {
+func (m *Counter) limit(key delivery.Limit) *limit {
 	l := m.limits[key]
 	if l == nil {
 		l = &limit{key: key, lines: map[spot]*waiter{}}
@@ -185,7 +185,7 @@ func (m *Counter) limit(key partition.Limit) *limit {
 // hold adds n to the attempts in force of a partition; n may be negative.
 func (m *Counter) hold(p int, l *limit, n int) {
 	if m.held[p] == nil {
-		m.held[p] = map[partition.Limit]int{}
+		m.held[p] = map[delivery.Limit]int{}
 	}
 	l.inForce += n
 	if m.held[p][l.key] += n; m.held[p][l.key] == 0 {
@@ -247,7 +247,7 @@ func (m *Counter) Left() string {
 // The rest is what a [Pool] needs of its counter.
 
 // reserved returns how many permits are reserved for a line.
-func (m *Counter) reserved(p int, line partition.Line) int {
+func (m *Counter) reserved(p int, line delivery.Line) int {
 	if l := m.limits[line.Limit]; l != nil {
 		if w := l.lines[spot{p, line}]; w != nil {
 			return w.reserved
@@ -258,7 +258,7 @@ func (m *Counter) reserved(p int, line partition.Line) int {
 
 // state returns how many permits are in force or reserved, and how many more are wanted, at most
 // reserveAtOnce.
-func (m *Counter) state(key partition.Limit) (used, want int) {
+func (m *Counter) state(key delivery.Limit) (used, want int) {
 	l := m.limits[key]
 	if l == nil {
 		return 0, 0
@@ -270,7 +270,7 @@ func (m *Counter) state(key partition.Limit) (used, want int) {
 }
 
 // first returns the order of the best run that waits; NoNextWaiter if none does.
-func (m *Counter) first(key partition.Limit) int64 {
+func (m *Counter) first(key delivery.Limit) int64 {
 	if l := m.limits[key]; l != nil && len(l.waiting) > 0 {
 		return l.waiting[0].order
 	}
@@ -278,10 +278,10 @@ func (m *Counter) first(key partition.Limit) int64 {
 }
 
 // knows reports whether the counter holds anything of the limit.
-func (m *Counter) knows(key partition.Limit) bool { return m.limits[key] != nil }
+func (m *Counter) knows(key delivery.Limit) bool { return m.limits[key] != nil }
 
 // again serves the lines that wait.
-func (m *Counter) again(key partition.Limit) {
+func (m *Counter) again(key delivery.Limit) {
 	if l := m.limits[key]; l != nil {
 		m.serve(l)
 	}

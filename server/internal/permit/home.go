@@ -9,7 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -45,11 +46,11 @@ import (
 type Home struct {
 	epoch   uint64
 	stamps  uint64
-	limitOf func(partition.Limit) (n int, limited bool)
+	limitOf func(delivery.Limit) (n int, limited bool)
 
-	accounts map[partition.Limit]*account
-	ring     []partition.Limit // accounts in the order in which Poll visits them; some no longer exist
-	ringed   map[partition.Limit]bool
+	accounts map[delivery.Limit]*account
+	ring     []delivery.Limit // accounts in the order in which Poll visits them; some no longer exist
+	ringed   map[delivery.Limit]bool
 	changed  []*allocation
 	notices  []Notice
 }
@@ -62,7 +63,7 @@ type Notice struct {
 
 // account holds the allocations of one limit, and the partitions that wait for it.
 type account struct {
-	key         partition.Limit
+	key         delivery.Limit
 	sum         int // permits allocated
 	allocations map[int]*allocation
 	waiting     line[*allocation]
@@ -85,9 +86,9 @@ type allocation struct {
 }
 
 // NewHome makes the home for a term. limitOf returns the limit of a key.
-func NewHome(term store.Term, limitOf func(partition.Limit) (int, bool)) *Home {
-	return &Home{epoch: term.Epoch, limitOf: limitOf, accounts: map[partition.Limit]*account{},
-		ringed: map[partition.Limit]bool{}}
+func NewHome(term store.Term, limitOf func(delivery.Limit) (int, bool)) *Home {
+	return &Home{epoch: term.Epoch, limitOf: limitOf, accounts: map[delivery.Limit]*account{},
+		ringed: map[delivery.Limit]bool{}}
 }
 
 // Load takes the metadata records of kind store.KindAllocation, at takeover. Partitions that wait ask again
@@ -200,13 +201,13 @@ func (h *Home) tell(g *allocation) {
 }
 
 // tell returns the grant that a partition is to know, and remembers the next waiter it names.
-func (a *account) tell(g *allocation, limitOf func(partition.Limit) (int, bool)) Grant {
+func (a *account) tell(g *allocation, limitOf func(delivery.Limit) (int, bool)) Grant {
 	g.nextWaiter = a.nextWaiterOf(g, limitOf)
 	return Grant{Limit: a.key, Term: g.term, Stamp: g.stamp, N: g.n, Want: g.want, NextWaiter: g.nextWaiter}
 }
 
 // nextWaiterOf returns Grant.NextWaiter for a partition.
-func (a *account) nextWaiterOf(g *allocation, limitOf func(partition.Limit) (int, bool)) int64 {
+func (a *account) nextWaiterOf(g *allocation, limitOf func(delivery.Limit) (int, bool)) int64 {
 	if most, limited := limitOf(a.key); limited && a.sum > most {
 		return Recall
 	}
@@ -293,7 +294,7 @@ func (h *Home) stamp() Stamp {
 	return Stamp{h.epoch, h.stamps}
 }
 
-func (h *Home) account(key partition.Limit) *account {
+func (h *Home) account(key delivery.Limit) *account {
 	a := h.accounts[key]
 	if a == nil {
 		a = &account{key: key, allocations: map[int]*allocation{}}
@@ -324,18 +325,23 @@ func (h *Home) tidy(a *account) {
 	}
 }
 
+// HomeOf returns the home of a limit: one of n partitions.
+func HomeOf(l delivery.Limit, n int) int {
+	return store.PartitionOf(carillon.Key{Namespace: l.Namespace, Name: l.Key}, n)
+}
+
 // grantKey returns the key of the metadata record of an allocation. Concurrency keys contain no zero byte.
-func grantKey(l partition.Limit, p int) string {
+func grantKey(l delivery.Limit, p int) string {
 	return l.Namespace + "\x00" + l.Key + "\x00" + strconv.Itoa(p)
 }
 
-func parseGrant(key string) (l partition.Limit, p int, ok bool) {
+func parseGrant(key string) (l delivery.Limit, p int, ok bool) {
 	parts := strings.Split(key, "\x00")
 	if len(parts) != 3 {
 		return l, 0, false
 	}
 	p, err := strconv.Atoi(parts[2])
-	return partition.Limit{Namespace: parts[0], Key: parts[1]}, p, err == nil
+	return delivery.Limit{Namespace: parts[0], Key: parts[1]}, p, err == nil
 }
 
 func encodeGrant(n int, term store.Term) []byte {

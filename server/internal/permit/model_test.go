@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -19,7 +19,7 @@ import (
 type country struct {
 	rng    *rand.Rand
 	now    int64
-	limits map[partition.Limit]int
+	limits map[delivery.Limit]int
 	towns  []*town
 	ghosts []*town // owners that were replaced and do not know it
 	wires  []wire
@@ -37,22 +37,22 @@ type town struct {
 	pool   *Pool
 	home   *Home
 	disk   *disk
-	queue  map[partition.Limit][]int64 // orders of runs that wait, sorted
-	waits  map[partition.Limit]bool
-	told   map[partition.Limit]int
+	queue  map[delivery.Limit][]int64 // orders of runs that wait, sorted
+	waits  map[delivery.Limit]bool
+	told   map[delivery.Limit]int
 	owed   []func() // to do when the batch being filled is durable
 	batch  []store.MetaRecord
-	begins map[int]partition.Limit // attempts that begin in the batch
+	begins map[int]delivery.Limit // attempts that begin in the batch
 	ends   []int
-	inForc map[int]partition.Limit // attempts in force, in memory
-	silent bool                    // its runs never end
+	inForc map[int]delivery.Limit // attempts in force, in memory
+	silent bool                   // its runs never end
 }
 
 // disk is what is durable.
 type disk struct {
 	grants map[string][]byte
-	force  map[int]partition.Limit // attempts in force
-	queue  map[partition.Limit][]int64
+	force  map[int]delivery.Limit // attempts in force
+	queue  map[delivery.Limit][]int64
 }
 
 // wire is a message in flight.
@@ -61,31 +61,32 @@ type wire struct {
 	do func()
 }
 
-func newCountry(seed uint64, n int, limits map[partition.Limit]int) *country {
+func newCountry(seed uint64, n int, limits map[delivery.Limit]int) *country {
 	c := &country{rng: rand.New(rand.NewPCG(seed, 32)), now: 1, limits: limits}
 	for i := range n {
 		t := &town{country: c, number: i,
-			disk: &disk{map[string][]byte{}, map[int]partition.Limit{}, map[partition.Limit][]int64{}}}
+			disk: &disk{map[string][]byte{}, map[int]delivery.Limit{}, map[delivery.Limit][]int64{}}}
 		c.towns = append(c.towns, t)
 		t.take(1)
 	}
 	return c
 }
 
-func (c *country) limitOf(l partition.Limit) (int, bool) {
+func (c *country) limitOf(l delivery.Limit) (int, bool) {
 	n, ok := c.limits[l]
 	return n, ok
 }
 
-func lineFor(l partition.Limit) partition.Line {
-	return partition.Line{Limit: l, Queue: partition.Queue{Address: "q"}}
+func lineFor(l delivery.Limit) delivery.Line {
+	return delivery.Line{Limit: l, Queue: delivery.Queue{Address: "q"}}
 }
 
 // take makes a new owner of the partition from what is durable.
 func (t *town) take(epoch uint64) {
 	t.term = store.Term{Epoch: epoch, Nonce: epoch * 7}
-	t.waits, t.told, t.begins, t.inForc = map[partition.Limit]bool{}, map[partition.Limit]int{}, map[int]partition.Limit{}, maps.Clone(t.disk.force)
-	t.queue = map[partition.Limit][]int64{}
+	t.waits, t.told = map[delivery.Limit]bool{}, map[delivery.Limit]int{}
+	t.begins, t.inForc = map[int]delivery.Limit{}, maps.Clone(t.disk.force)
+	t.queue = map[delivery.Limit][]int64{}
 	for l, q := range t.disk.queue {
 		t.queue[l] = slices.Clone(q)
 	}
@@ -97,11 +98,11 @@ func (t *town) take(epoch uint64) {
 	if err := t.home.Load(small); err != nil {
 		t.fault = err.Error()
 	}
-	var held []partition.Limit
+	var held []delivery.Limit
 	for _, id := range slices.Sorted(maps.Keys(t.disk.force)) {
 		held = append(held, t.disk.force[id])
 	}
-	t.pool = NewPool(Asker{t.number, t.term}, parts, t.limitOf, func(_ int, l partition.Line, n int) { t.told[l.Limit] += n })
+	t.pool = NewPool(Asker{t.number, t.term}, parts, t.limitOf, func(_ int, l delivery.Line, n int) { t.told[l.Limit] += n })
 	t.pool.Load(held)
 }
 
@@ -140,7 +141,7 @@ func (c *country) post(to int, f func(t *town)) {
 
 // step is a round of a town: it sends what it has to send, and begins what may begin.
 func (t *town) step() {
-	for _, l := range slices.SortedFunc(maps.Keys(t.limits), partition.Limit.Compare) {
+	for _, l := range slices.SortedFunc(maps.Keys(t.limits), delivery.Limit.Compare) {
 		_, news := t.told[l]
 		delete(t.told, l)
 		if news {
@@ -172,7 +173,7 @@ func (t *town) step() {
 }
 
 // begin takes a permit for the first run that waits. The attempt is handed out when that is durable.
-func (t *town) begin(l partition.Limit) bool {
+func (t *town) begin(l delivery.Limit) bool {
 	ok, limited := t.pool.Take(lineFor(l))
 	if !ok || !limited {
 		return false
@@ -220,7 +221,7 @@ func (t *town) commit() {
 			t.disk.queue[l] = slices.Clone(q)
 		}
 	}
-	t.batch, t.ends, t.begins = nil, nil, map[int]partition.Limit{}
+	t.batch, t.ends, t.begins = nil, nil, map[int]delivery.Limit{}
 	owed := t.owed
 	t.owed = nil
 	for _, f := range owed {
@@ -322,15 +323,15 @@ func (c *country) replace(i int) {
 // check holds at every moment: no partition uses more than its home has allocated to it, and all together use
 // no more than the limit.
 func (c *country) check() {
-	used := map[partition.Limit]int{}
+	used := map[delivery.Limit]int{}
 	for _, t := range c.towns {
-		own := map[partition.Limit]int{}
+		own := map[delivery.Limit]int{}
 		for _, l := range t.disk.force {
 			used[l]++
 			own[l]++
 		}
 		for l, n := range own {
-			v := c.towns[l.HomeOf(parts)].disk.grants[grantKey(l, t.number)]
+			v := c.towns[HomeOf(l, parts)].disk.grants[grantKey(l, t.number)]
 			if booked, _, _ := decodeGrant(v); n > booked && c.fault == "" {
 				c.fault = fmt.Sprintf("partition %d has %d attempts of %v in force, its home has given it %d",
 					t.number, n, l, booked)
@@ -345,7 +346,7 @@ func (c *country) check() {
 }
 
 // add puts a run into a town's line.
-func (t *town) add(l partition.Limit, order int64) {
+func (t *town) add(l delivery.Limit, order int64) {
 	t.queue[l] = append(t.queue[l], order)
 	q := t.queue[l]
 	slices.Sort(q)
@@ -381,12 +382,12 @@ func (c *country) left() string {
 
 // live plays one life. It returns the fault, "" if there is none.
 func live(seed uint64) string {
-	limits := map[partition.Limit]int{}
+	limits := map[delivery.Limit]int{}
 	for i := range 3 {
-		limits[partition.Limit{Namespace: "ns", Key: fmt.Sprint("key", i, seed%5)}] = 1 + int(seed+uint64(i))%3*2
+		limits[delivery.Limit{Namespace: "ns", Key: fmt.Sprint("key", i, seed%5)}] = 1 + int(seed+uint64(i))%3*2
 	}
 	c := newCountry(seed, parts, limits)
-	keys := slices.SortedFunc(maps.Keys(limits), partition.Limit.Compare)
+	keys := slices.SortedFunc(maps.Keys(limits), delivery.Limit.Compare)
 	for range 400 {
 		if c.rng.IntN(3) == 0 {
 			c.towns[c.rng.IntN(parts)].add(keys[c.rng.IntN(len(keys))], int64(c.rng.IntN(1000)))

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // Pool is the [partition.Limiter] of one partition in a cluster, under one term. It uses the permits that the
@@ -14,10 +14,10 @@ import (
 type Pool struct {
 	me         Asker
 	partitions int
-	limitOf    func(partition.Limit) (n int, limited bool)
+	limitOf    func(delivery.Limit) (n int, limited bool)
 	counter    *Counter
 
-	held    map[partition.Limit]*holding
+	held    map[delivery.Limit]*holding
 	homes   map[int]*home
 	touched []*holding // to be looked at
 	later   []*holding // those that may not ask yet
@@ -26,7 +26,7 @@ type Pool struct {
 
 // holding is the state of one limit in the partition.
 type holding struct {
-	key        partition.Limit
+	key        delivery.Limit
 	home       *home
 	granted    int   // permits that the partition may use
 	seen       Stamp // of the newest grant that it has accepted
@@ -80,16 +80,16 @@ const (
 // NewPool makes the pool for a term. partitions is the number of partitions. Of limitOf only matters
 // whether a key has a limit. tell is called with how many permits have been reserved for a line; it must not
 // call back.
-func NewPool(me Asker, partitions int, limitOf func(partition.Limit) (int, bool),
-	tell func(p int, l partition.Line, n int)) *Pool {
-	p := &Pool{me: me, partitions: partitions, limitOf: limitOf, held: map[partition.Limit]*holding{}, homes: map[int]*home{}}
+func NewPool(me Asker, partitions int, limitOf func(delivery.Limit) (int, bool),
+	tell func(p int, l delivery.Line, n int)) *Pool {
+	p := &Pool{me: me, partitions: partitions, limitOf: limitOf, held: map[delivery.Limit]*holding{}, homes: map[int]*home{}}
 	p.counter = NewCounter(p.granted, tell)
 	p.counter.yields = p.yields
 	return p
 }
 
 // Load takes the permits of attempts in force, at takeover.
-func (p *Pool) Load(held []partition.Limit) {
+func (p *Pool) Load(held []delivery.Limit) {
 	for _, l := range held {
 		h := p.holding(l)
 		h.granted++
@@ -100,7 +100,7 @@ func (p *Pool) Load(held []partition.Limit) {
 }
 
 // granted is the limit that the pool's counter applies: the permits that the partition was allocated.
-func (p *Pool) granted(key partition.Limit) (n int, limited bool) {
+func (p *Pool) granted(key delivery.Limit) (n int, limited bool) {
 	if _, limited = p.limitOf(key); !limited {
 		return 0, false
 	}
@@ -111,13 +111,13 @@ func (p *Pool) granted(key partition.Limit) (n int, limited bool) {
 }
 
 // yields reports whether a run in another partition goes before a line whose first run has this order.
-func (p *Pool) yields(key partition.Limit, order int64) bool {
+func (p *Pool) yields(key delivery.Limit, order int64) bool {
 	h := p.held[key]
 	return h != nil && h.nextWaiter < order
 }
 
 // Take implements [partition.Limiter].
-func (p *Pool) Take(l partition.Line) (ok, limited bool) {
+func (p *Pool) Take(l delivery.Line) (ok, limited bool) {
 	if p.owes(l) {
 		return false, true
 	}
@@ -131,7 +131,7 @@ func (p *Pool) Take(l partition.Line) (ok, limited bool) {
 // owes reports whether a free permit must not go to the line's next run: more is allocated than the limit
 // allows, or another partition waits. In the latter case the run has to wait as well, so that its order
 // decides who goes first.
-func (p *Pool) owes(l partition.Line) bool {
+func (p *Pool) owes(l delivery.Line) bool {
 	h := p.held[l.Limit]
 	if h == nil || h.nextWaiter == NoNextWaiter {
 		return false
@@ -147,13 +147,13 @@ func (p *Pool) owes(l partition.Line) bool {
 }
 
 // Free implements [partition.Limiter].
-func (p *Pool) Free(l partition.Limit) {
+func (p *Pool) Free(l delivery.Limit) {
 	p.counter.Free(p.me.Partition, l)
 	p.touch(p.holding(l))
 }
 
 // Wait implements [partition.Limiter].
-func (p *Pool) Wait(l partition.Line, order int64, want int) {
+func (p *Pool) Wait(l delivery.Line, order int64, want int) {
 	if _, limited := p.limitOf(l.Limit); limited {
 		p.touch(p.holding(l.Limit))
 	}
@@ -161,7 +161,7 @@ func (p *Pool) Wait(l partition.Line, order int64, want int) {
 }
 
 // Pass implements [partition.Limiter].
-func (p *Pool) Pass(l partition.Line) {
+func (p *Pool) Pass(l delivery.Line) {
 	if h := p.held[l.Limit]; h != nil {
 		h.unused = h.unused || p.counter.reserved(p.me.Partition, l) > 0
 		p.touch(h)
@@ -170,7 +170,7 @@ func (p *Pool) Pass(l partition.Line) {
 }
 
 // Leave implements [partition.Limiter].
-func (p *Pool) Leave(l partition.Line) {
+func (p *Pool) Leave(l delivery.Line) {
 	p.counter.Leave(p.me.Partition, l)
 	if h := p.held[l.Limit]; h != nil {
 		p.touch(h)
@@ -310,7 +310,7 @@ func (p *Pool) Answered(now int64, number int, grants []Grant, ok bool) {
 	if c == nil || c.asked == nil {
 		return
 	}
-	asked := map[partition.Limit]*Request{}
+	asked := map[delivery.Limit]*Request{}
 	for i := range c.asked {
 		a := &c.asked[i]
 		asked[a.Limit] = a
@@ -404,10 +404,10 @@ func (p *Pool) touchAll(which func(*holding) bool) {
 }
 
 // holding finds or makes the holding of a limit.
-func (p *Pool) holding(key partition.Limit) *holding {
+func (p *Pool) holding(key delivery.Limit) *holding {
 	h := p.held[key]
 	if h == nil {
-		n := key.HomeOf(p.partitions)
+		n := HomeOf(key, p.partitions)
 		c := p.homes[n]
 		if c == nil {
 			c = &home{number: n}

@@ -3,16 +3,16 @@ package permit_test
 import (
 	"testing"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/permit"
 	"github.com/carillonhq/carillon/server/store"
 )
 
 // holder is a pool with one permit of a limit, which is in force. It knows of a next waiter.
-func holder(rival int64) (p *permit.Pool, l partition.Line) {
+func holder(rival int64) (p *permit.Pool, l delivery.Line) {
 	me := permit.Asker{Partition: 1, Term: store.Term{Epoch: 1, Nonce: 1}}
-	p = permit.NewPool(me, 4, func(partition.Limit) (int, bool) { return 1, true }, func(int, partition.Line, int) {})
-	l = partition.Line{Limit: partition.Limit{Namespace: "ns", Key: "k"}, Queue: partition.Queue{Kind: "worker", Address: "q"}}
+	p = permit.NewPool(me, 4, func(delivery.Limit) (int, bool) { return 1, true }, func(int, delivery.Line, int) {})
+	l = delivery.Line{Limit: delivery.Limit{Namespace: "ns", Key: "k"}, Queue: delivery.Queue{Kind: "worker", Address: "q"}}
 	g := permit.Grant{Limit: l.Limit, Term: me.Term, Stamp: permit.Stamp{Epoch: 1, N: 1}, N: 1, NextWaiter: permit.NoNextWaiter}
 	p.Hear([]permit.Grant{g})
 	p.Take(l)

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"math"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -28,7 +28,7 @@ type Asker struct {
 
 // Request says what a partition has, and wants, of a limit.
 type Request struct {
-	partition.Limit
+	delivery.Limit
 	Stamp Stamp // of the newest grant that it knows; it will accept no older one
 	Hold  int   // permits that it keeps: it uses no more until it learns of a newer grant
 	Want  int   // further permits, for runs that wait
@@ -37,7 +37,7 @@ type Request struct {
 
 // Grant says how many permits the home of a limit has allocated to a partition, in total.
 type Grant struct {
-	partition.Limit
+	delivery.Limit
 	Term  store.Term // the asker's
 	Stamp Stamp
 	N     int

@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/cluster"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/dispatch/httptarget"
 	"github.com/carillonhq/carillon/server/internal/dispatch/worker"
@@ -67,7 +68,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	n.engine = engine.New(engine.Config{
 		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs, Events: n.metrics.Events(),
 		Partition: partition.Config{DeadRetention: c.DeadRetention},
-		Advise:    func(q partition.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
+		Advise:    func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
 		Standby:   n.member != nil, Peers: n.peers(), Announce: n.announce(), MayClaim: n.mayClaim(), LeaseTTL: c.LeaseTTL,
 	})
 	n.hub = dispatch.New(n.engine, dispatch.Options{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
@@ -17,7 +18,7 @@ type Sources struct {
 	Queues     func() []dispatch.QueueStats
 	Workers    func() []dispatch.WorkerStats
 	Engine     func() partition.Stats
-	Backlog    func() map[partition.Queue]engine.Backlog
+	Backlog    func() map[delivery.Queue]engine.Backlog
 	Dead       func() map[string]int // by namespace
 	Missing    func() int            // names that jobs wait for and that no job has
 	Now        func() time.Time

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
@@ -35,7 +36,7 @@ type Metrics struct {
 	retried   prometheus.Counter
 	skipped   *prometheus.CounterVec
 	staged    map[string]prometheus.Counter // by kind of target
-	onStaged  atomic.Pointer[func(q partition.Queue, n int)]
+	onStaged  atomic.Pointer[func(q delivery.Queue, n int)]
 	lateness  prometheus.Histogram
 
 	commits        prometheus.Histogram
@@ -132,9 +133,9 @@ func (m *Metrics) onFired(f partition.Fired) {
 }
 
 // OnStaged has f told of due runs that are put aside in the store; it must not block. There is one such f.
-func (m *Metrics) OnStaged(f func(q partition.Queue, n int)) { m.onStaged.Store(&f) }
+func (m *Metrics) OnStaged(f func(q delivery.Queue, n int)) { m.onStaged.Store(&f) }
 
-func (m *Metrics) countStaged(q partition.Queue, n int) {
+func (m *Metrics) countStaged(q delivery.Queue, n int) {
 	if c := m.staged[q.Kind]; c != nil {
 		c.Add(float64(n))
 	}

@@ -6,9 +6,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // queueState is what the hub and the engine know of a queue. Either may know nothing: an idle consumer has no
@@ -58,7 +58,7 @@ func (c *collector) queues(out chan<- prometheus.Metric, show func(name string, 
 
 // queueStates are the queues in use: those in which runs wait first, each kind in the order of their names.
 func (c *collector) queueStates() []queueState {
-	all := map[partition.Queue]queueState{}
+	all := map[delivery.Queue]queueState{}
 	for _, q := range c.sources.Queues() {
 		all[q.Queue] = queueState{QueueStats: q}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
@@ -25,8 +26,8 @@ func read(m *telemetry.Metrics) string {
 	return rec.Body.String()
 }
 
-func queueOf(i int) partition.Queue {
-	return partition.Queue{Namespace: "ns", Kind: "worker", Address: fmt.Sprintf("q%04d", i)}
+func queueOf(i int) delivery.Queue {
+	return delivery.Queue{Namespace: "ns", Kind: "worker", Address: fmt.Sprintf("q%04d", i)}
 }
 
 // now is when the metrics are read.
@@ -39,7 +40,7 @@ func busy(queues int) *telemetry.Metrics {
 	e.Scheduled(3)
 	e.Fired(partition.Fired{Queue: queueOf(0), Attempt: 1, Lateness: 3 * time.Millisecond})
 	e.Fired(partition.Fired{Queue: queueOf(0), Attempt: 2, Lateness: time.Hour, Retry: true})
-	e.Fired(partition.Fired{Queue: partition.Queue{Kind: "of a later version"}, Attempt: 1})
+	e.Fired(partition.Fired{Queue: delivery.Queue{Kind: "of a later version"}, Attempt: 1})
 	for s := carillon.RunScheduled; s <= carillon.RunSkipped; s++ {
 		e.Finished(s)
 	}
@@ -54,8 +55,8 @@ func busy(queues int) *telemetry.Metrics {
 			}
 			return all
 		},
-		Backlog: func() map[partition.Queue]engine.Backlog {
-			return map[partition.Queue]engine.Backlog{
+		Backlog: func() map[delivery.Queue]engine.Backlog {
+			return map[delivery.Queue]engine.Backlog{
 				queueOf(0): {Ready: 7, Oldest: now.Add(-time.Second).UnixNano()}, queueOf(9999): {Staged: 8,
 					Oldest: now.Add(-time.Hour).UnixNano()},
 				{Namespace: "ns", Kind: "http", Address: "example.com"}: {Staged: 1, Oldest: now.UnixNano()},

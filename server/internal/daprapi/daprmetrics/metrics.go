@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/carillonhq/carillon/server/internal/daprapi"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // latencyBuckets are Dapr's, in milliseconds.
@@ -23,7 +23,7 @@ var latencyBuckets = []float64{100, 500, 1000, 5000, 10000}
 // Node has the metrics of a node, such as [*telemetry.Metrics].
 type Node interface {
 	Add(cs ...prometheus.Collector)
-	OnStaged(f func(q partition.Queue, n int))
+	OnStaged(f func(q delivery.Queue, n int))
 }
 
 // Metrics are those of one node's face for sidecars. They are a [daprapi.Metrics].
@@ -79,7 +79,7 @@ func New(r Node, gates func() []dispatch.GateStats) *Metrics {
 }
 
 // staged counts runs that found no sidecar: Dapr counts each once as undelivered.
-func (m *Metrics) staged(q partition.Queue, n int) {
+func (m *Metrics) staged(q delivery.Queue, n int) {
 	if q.Kind != "dapr" {
 		return
 	}

@@ -12,14 +12,14 @@ import (
 
 	"github.com/carillonhq/carillon/server/internal/daprapi"
 	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/telemetry"
 )
 
 // gate is a limit of an actor type in a namespace.
 func gate(ns, actorType, key string, n int) dispatch.GateStats {
-	q := partition.Queue{Namespace: ns, Kind: "dapr", Address: "actor/" + actorType}
+	q := delivery.Queue{Namespace: ns, Kind: "dapr", Address: "actor/" + actorType}
 	return dispatch.GateStats{Gate: dispatch.Gate{Queue: q, Key: key, Most: n}, InFlight: n, Pending: 2 * n,
 		Throttled: uint64(3 * n)}
 }
@@ -42,9 +42,9 @@ func busy(gates ...dispatch.GateStats) string {
 	m.TriggerFailed(daprapi.KindActor, time.Hour)
 	m.Undelivered(daprapi.KindActor)
 	staged := node.Events().Staged
-	staged(partition.Queue{Namespace: "a", Kind: "dapr", Address: "actor/cat"}, 4)
-	staged(partition.Queue{Namespace: "a", Kind: "dapr", Address: "app/actor"}, 2)
-	staged(partition.Queue{Namespace: "a", Kind: "worker", Address: "actor/cat"}, 9)
+	staged(delivery.Queue{Namespace: "a", Kind: "dapr", Address: "actor/cat"}, 4)
+	staged(delivery.Queue{Namespace: "a", Kind: "dapr", Address: "app/actor"}, 2)
+	staged(delivery.Queue{Namespace: "a", Kind: "worker", Address: "actor/cat"}, 9)
 	m.SidecarError(daprapi.ErrorAuth)
 	m.SidecarError("of a later version")
 	rec := httptest.NewRecorder()

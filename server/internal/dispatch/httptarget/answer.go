@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // judge returns what an answer means for the run, and whether the host asks for fewer requests.
-func judge(resp *http.Response, now time.Time) (r partition.Report, slow bool) {
+func judge(resp *http.Response, now time.Time) (r delivery.Report, slow bool) {
 	code := resp.StatusCode
 	if code/100 == 2 {
 		r.Outcome = carillon.OutcomeSuccess

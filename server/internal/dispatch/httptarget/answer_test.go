@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 func TestStatus(t *testing.T) {
@@ -24,7 +24,7 @@ func TestStatus(t *testing.T) {
 		w.Header().Set("Retry-After", "7")
 		w.WriteHeader(code)
 		r, slow := judge(w.Result(), time.Now())
-		want := partition.Report{Result: carillon.Result{Permanent: permanent[code]}, PauseJob: code == 410}
+		want := delivery.Report{Result: carillon.Result{Permanent: permanent[code]}, PauseJob: code == 410}
 		if code/100 == 2 {
 			want.Outcome = carillon.OutcomeSuccess
 		} else if !want.Permanent {
@@ -118,7 +118,7 @@ func TestHostileAnswers(t *testing.T) {
 }
 
 // rawly delivers once to a server that reads a request and answers as it likes.
-func rawly(t *testing.T, answer func(net.Conn)) partition.Report {
+func rawly(t *testing.T, answer func(net.Conn)) delivery.Report {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -139,7 +139,7 @@ func rawly(t *testing.T, answer func(net.Conn)) partition.Report {
 		}
 	}()
 	d := open(t, New(Options{Allow: loopback}))
-	r := d.do(t, delivery(1, "http://"+l.Addr().String()+"/"))
+	r := d.do(t, newDelivery(1, "http://"+l.Addr().String()+"/"))
 	_ = l.Close()
 	<-served
 	return r
@@ -165,7 +165,7 @@ func TestEndlessBody(t *testing.T) {
 			}
 		}, func(t *testing.T, d *fakeSink) {
 			start := time.Now()
-			r := d.do(t, delivery(1, "http://endless.example.com/"))
+			r := d.do(t, newDelivery(1, "http://endless.example.com/"))
 			if r.Outcome != carillon.OutcomeSuccess || len(r.Response) != carillon.MaxResponse || !time.Now().Equal(start) {
 				t.Fatalf("%v, kept %d bytes", r.Outcome, len(r.Response))
 			}
@@ -184,7 +184,7 @@ func TestSlowBody(t *testing.T) {
 			<-r.Context().Done()
 		}, func(t *testing.T, d *fakeSink) {
 			start := time.Now()
-			r := d.do(t, delivery(1, "http://slow.example.com/"))
+			r := d.do(t, newDelivery(1, "http://slow.example.com/"))
 			if r.Outcome != carillon.OutcomeSuccess || string(r.Response) != "begun" || time.Since(start) != BodyTimeout {
 				t.Fatalf("%+v after %v", r.Result, time.Since(start))
 			}
@@ -205,7 +205,7 @@ func TestSwitching(t *testing.T) {
 			_, _ = io.Copy(io.Discard, conn)
 			_ = conn.Close()
 		}, func(t *testing.T, d *fakeSink) {
-			if r := d.do(t, delivery(1, "http://switching.example.com/")); r.Outcome != 0 ||
+			if r := d.do(t, newDelivery(1, "http://switching.example.com/")); r.Outcome != 0 ||
 				!strings.HasPrefix(r.Message, "101 ") {
 				t.Fatalf("%+v", r.Result)
 			}
@@ -218,7 +218,7 @@ func TestTimeout(t *testing.T) {
 		bubble(t, Options{}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 			func(t *testing.T, d *fakeSink) {
 				start := time.Now()
-				r := d.do(t, delivery(1, "http://slow.example.com/"))
+				r := d.do(t, newDelivery(1, "http://slow.example.com/"))
 				if r.Outcome != 0 || r.Permanent ||
 					!strings.HasPrefix(r.Message, "timeout: no answer within 1m0s") || time.Since(start) != time.Minute {
 					t.Fatalf("%+v after %v", r.Result, time.Since(start))
@@ -252,7 +252,7 @@ func TestNothingIsLearntOfTheNetwork(t *testing.T) {
 	} {
 		for _, scheme := range []string{"http", "https"} {
 			for _, port := range []string{open1, "1"} {
-				r := open(t, New(o)).do(t, delivery(1, scheme+"://x.example.com:"+port+"/"))
+				r := open(t, New(o)).do(t, newDelivery(1, scheme+"://x.example.com:"+port+"/"))
 				if r.Message == "" || strings.Contains(r.Message, "127.0.0") || strings.Contains(r.Message, "loopback") {
 					t.Errorf("%s: %s", name, r.Message)
 				}

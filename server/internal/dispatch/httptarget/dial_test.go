@@ -20,14 +20,14 @@ func TestUnreachable(t *testing.T) {
 	address := l.Addr().String()
 	_ = l.Close()
 	d := open(t, New(Options{Allow: loopback}))
-	if r := d.do(t, delivery(1, "http://"+address+"/")); r.Permanent || !strings.HasPrefix(r.Message, "connect: ") {
+	if r := d.do(t, newDelivery(1, "http://"+address+"/")); r.Permanent || !strings.HasPrefix(r.Message, "connect: ") {
 		t.Errorf("%+v", r.Result)
 	}
 }
 
 func TestNoSuchName(t *testing.T) {
 	d := open(t, New(Options{Resolver: names(t, "127.0.0.1")}))
-	if r := d.do(t, delivery(1, "http://bad..name/")); r.Permanent || !strings.HasPrefix(r.Message, "DNS: bad..name: ") {
+	if r := d.do(t, newDelivery(1, "http://bad..name/")); r.Permanent || !strings.HasPrefix(r.Message, "DNS: bad..name: ") {
 		t.Errorf("%+v", r.Result)
 	}
 }
@@ -42,17 +42,17 @@ func TestTLS(t *testing.T) {
 	defer s.Close()
 	trusting := s.Client().Transport.(*http.Transport).TLSClientConfig
 	d := open(t, New(Options{Allow: loopback, TLS: trusting}))
-	if r := d.do(t, delivery(1, s.URL)); r.Outcome != carillon.OutcomeSuccess || string(r.Response) != "HTTP/2.0" {
+	if r := d.do(t, newDelivery(1, s.URL)); r.Outcome != carillon.OutcomeSuccess || string(r.Response) != "HTTP/2.0" {
 		t.Errorf("%+v", r.Result)
 	}
 	d = open(t, New(Options{Allow: loopback}))
-	if r := d.do(t, delivery(1, s.URL)); r.Permanent || !strings.HasPrefix(r.Message, "TLS: ") {
+	if r := d.do(t, newDelivery(1, s.URL)); r.Permanent || !strings.HasPrefix(r.Message, "TLS: ") {
 		t.Errorf("%+v", r.Result)
 	}
 	plain := httptest.NewServer(nil)
 	defer plain.Close()
 	d = open(t, New(Options{Allow: loopback}))
-	if r := d.do(t, delivery(1, "https://"+hostOf(t, plain.URL))); !strings.HasPrefix(r.Message, "TLS: ") {
+	if r := d.do(t, newDelivery(1, "https://"+hostOf(t, plain.URL))); !strings.HasPrefix(r.Message, "TLS: ") {
 		t.Errorf("%+v", r.Result)
 	}
 }
@@ -67,7 +67,7 @@ func TestOldTLS(t *testing.T) {
 	conf := s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	conf.MinVersion = tls.VersionTLS10
 	d := open(t, New(Options{Allow: loopback, TLS: conf}))
-	if r := d.do(t, delivery(1, s.URL)); r.Outcome != 0 || !strings.HasPrefix(r.Message, "TLS: ") {
+	if r := d.do(t, newDelivery(1, s.URL)); r.Outcome != 0 || !strings.HasPrefix(r.Message, "TLS: ") {
 		t.Errorf("%+v", r.Result)
 	}
 }

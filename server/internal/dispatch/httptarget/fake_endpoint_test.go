@@ -115,7 +115,7 @@ func (e *endpoint) openConns(t *testing.T, d *fakeSink, n int) {
 	gate, in := make(chan struct{}), make(chan struct{}, n)
 	e.setAnswers(func() bool { in <- struct{}{}; <-gate; return true })
 	for i := range n {
-		d.deliver(t, delivery(1000+i, e.url()))
+		d.deliver(t, newDelivery(1000+i, e.url()))
 	}
 	for range n {
 		<-in

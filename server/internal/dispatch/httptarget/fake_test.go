@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -23,21 +23,21 @@ import (
 type fakeSink struct {
 	hub     *dispatch.Hub
 	target  *Target
-	reports chan partition.Report
-	room    chan partition.Queue
+	reports chan delivery.Report
+	room    chan delivery.Queue
 	back    chan string // undelivered
 }
 
-func (d *fakeSink) Reports(rs []partition.Report) {
+func (d *fakeSink) Reports(rs []delivery.Report) {
 	for _, r := range rs {
 		d.reports <- r
 	}
 }
 
-func (d *fakeSink) Heartbeats([]carillon.Heartbeat, partition.Reporter) {}
-func (d *fakeSink) Room(_ int, q partition.Queue)                       { d.room <- q }
-func (d *fakeSink) Consumers(partition.Queue)                           {}
-func (d *fakeSink) Lost([]string)                                       {}
+func (d *fakeSink) Heartbeats([]carillon.Heartbeat, delivery.Reporter) {}
+func (d *fakeSink) Room(_ int, q delivery.Queue)                       { d.room <- q }
+func (d *fakeSink) Consumers(delivery.Queue)                           {}
+func (d *fakeSink) Lost([]string)                                      {}
 
 func (d *fakeSink) Undelivered(tokens []string) {
 	for _, t := range tokens {
@@ -48,8 +48,8 @@ func (d *fakeSink) Undelivered(tokens []string) {
 // open makes a hub with the target as its only transport.
 func open(t testing.TB, target *Target) *fakeSink {
 	t.Helper()
-	d := &fakeSink{target: target, reports: make(chan partition.Report, 1<<12),
-		room: make(chan partition.Queue, 1<<12), back: make(chan string, 1<<12)}
+	d := &fakeSink{target: target, reports: make(chan delivery.Report, 1<<12),
+		room: make(chan delivery.Queue, 1<<12), back: make(chan string, 1<<12)}
 	d.hub = dispatch.New(d, dispatch.Options{Transports: map[string]dispatch.Transport{"http": target}})
 	t.Cleanup(func() {
 		if err := d.hub.Close(); err != nil {
@@ -63,11 +63,11 @@ func open(t testing.TB, target *Target) *fakeSink {
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 // delivery is an attempt for a URL.
-func delivery(seq int, to string) partition.Delivery {
+func newDelivery(seq int, to string) delivery.Delivery {
 	id := store.RunID{Scheduled: 1_800_000_000_000_000_000, Seq: uint64(seq)}.String()
 	target := carillon.HTTP(to)
-	return partition.Delivery{
-		Queue:  partition.QueueOf("default", target),
+	return delivery.Delivery{
+		Queue:  delivery.QueueOf("default", target),
 		Target: target,
 		Run: &carillon.Run{ID: id, Namespace: "default", Job: "reports/nightly", Token: "token-" + id, Attempt: 1,
 			Scheduled: time.Unix(1_800_000_000, 0), Deadline: time.Unix(1_800_000_030, 0), Data: carillon.JSON("x")},
@@ -76,16 +76,16 @@ func delivery(seq int, to string) partition.Delivery {
 }
 
 // deliver takes a slot, which must be free, and uses it.
-func (d *fakeSink) deliver(t testing.TB, v partition.Delivery) {
+func (d *fakeSink) deliver(t testing.TB, v delivery.Delivery) {
 	t.Helper()
-	if n, ok := d.take(0, v.Queue, 1, partition.Head{}); n != 1 || !ok {
+	if n, ok := d.take(0, v.Queue, 1, delivery.Head{}); n != 1 || !ok {
 		t.Fatalf("no slot: %d %v", n, ok)
 	}
-	d.hub.Deliver([]partition.Delivery{v})
+	d.hub.Deliver([]delivery.Delivery{v})
 }
 
 // do delivers and waits for the report.
-func (d *fakeSink) do(t testing.TB, v partition.Delivery) partition.Report {
+func (d *fakeSink) do(t testing.TB, v delivery.Delivery) delivery.Report {
 	t.Helper()
 	d.deliver(t, v)
 	r := <-d.reports
@@ -96,12 +96,12 @@ func (d *fakeSink) do(t testing.TB, v partition.Delivery) partition.Report {
 }
 
 // against delivers once to a handler on a real socket.
-func against(t *testing.T, f http.HandlerFunc) partition.Report {
+func against(t *testing.T, f http.HandlerFunc) delivery.Report {
 	t.Helper()
 	s := httptest.NewServer(f)
 	defer s.Close()
 	d := open(t, New(Options{Allow: loopback}))
-	return d.do(t, delivery(1, s.URL))
+	return d.do(t, newDelivery(1, s.URL))
 }
 
 // pipes is a listener in memory, for synctest bubbles.
@@ -176,7 +176,7 @@ func hostOf(t *testing.T, raw string) string {
 func pass(d time.Duration) { <-time.After(d) }
 
 // take takes slots as a partition does.
-func (d *fakeSink) take(p int, q partition.Queue, want int, head partition.Head) (n int, consumers bool) {
+func (d *fakeSink) take(p int, q delivery.Queue, want int, head delivery.Head) (n int, consumers bool) {
 	s := d.hub.Take(p, q, want, head)
 	return s.N, s.Served
 }

@@ -59,7 +59,7 @@ func TestRefusedIsPermanent(t *testing.T) {
 		"http://[::ffff:127.0.0.1]:9/",
 		"http://localhost:9/", "http://anything.example.com:9/"} {
 		d := open(t, New(Options{Resolver: names(t, "127.0.0.1")}))
-		r := d.do(t, delivery(1, to))
+		r := d.do(t, newDelivery(1, to))
 		if r.Outcome != 0 || !r.Permanent || !strings.Contains(r.Message, "--allow-target") {
 			t.Errorf("%s: %+v", to, r.Result)
 		}
@@ -70,7 +70,7 @@ func TestRefusedIsPermanent(t *testing.T) {
 func TestOddNumbers(t *testing.T) {
 	for _, to := range []string{"http://0x7f.1:9/", "http://2130706433:9/", "http://127.1:9/", "http://0177.0.0.1:9/"} {
 		d := open(t, New(Options{Resolver: names(t, "127.0.0.1")}))
-		if r := d.do(t, delivery(1, to)); r.Outcome != 0 || (!r.Permanent && !strings.HasPrefix(r.Message, "DNS: ")) {
+		if r := d.do(t, newDelivery(1, to)); r.Outcome != 0 || (!r.Permanent && !strings.HasPrefix(r.Message, "DNS: ")) {
 			t.Errorf("%s: %+v", to, r.Result)
 		}
 	}
@@ -85,7 +85,7 @@ func TestRebinding(t *testing.T) {
 		t.Fatal(first, err)
 	}
 	d := open(t, New(Options{Resolver: resolver}))
-	r := d.do(t, delivery(1, "http://rebind.example.com:9/"))
+	r := d.do(t, newDelivery(1, "http://rebind.example.com:9/"))
 	if !r.Permanent || !strings.Contains(r.Message, "is refused") || strings.Contains(r.Message, "127.0.0.1") {
 		t.Fatalf("%+v", r.Result)
 	}

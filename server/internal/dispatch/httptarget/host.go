@@ -4,8 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // host is the consumer of one queue: a host of a namespace.
@@ -23,7 +23,7 @@ type host struct {
 }
 
 // Deliver implements [dispatch.Consumer].
-func (h *host) Deliver(ds []partition.Delivery) bool { return h.target.start(h, ds) }
+func (h *host) Deliver(ds []delivery.Delivery) bool { return h.target.start(h, ds) }
 
 // Cancel implements [dispatch.Consumer].
 func (h *host) Cancel(token string) { h.target.cancel(token) }

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // slots is how many slots of a host are free now; it gives them back.
-func (d *fakeSink) slots(q partition.Queue) int {
-	n, _ := d.take(1, q, 1<<20, partition.Head{})
-	d.hub.Take(1, q, 0, partition.Head{})
+func (d *fakeSink) slots(q delivery.Queue) int {
+	n, _ := d.take(1, q, 1<<20, delivery.Head{})
+	d.hub.Take(1, q, 0, delivery.Head{})
 	d.hub.Return(1, q, n)
 	return n
 }
@@ -32,7 +32,7 @@ func TestSlowDown(t *testing.T) {
 			}
 			w.WriteHeader(int(code.Load()))
 		}, func(t *testing.T, d *fakeSink) {
-			v := delivery(1, "http://busy.example.com/")
+			v := newDelivery(1, "http://busy.example.com/")
 			expect := func(what string, want int) {
 				t.Helper()
 				synctest.Wait()
@@ -100,9 +100,9 @@ func TestSlowDownTogether(t *testing.T) {
 			}
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}, func(t *testing.T, d *fakeSink) {
-			v := delivery(0, "http://busy.example.com/")
+			v := newDelivery(0, "http://busy.example.com/")
 			for i := range 8 {
-				d.deliver(t, delivery(i, "http://busy.example.com/"))
+				d.deliver(t, newDelivery(i, "http://busy.example.com/"))
 			}
 			pass(time.Second)
 			close(release)
@@ -129,11 +129,11 @@ func TestLimit(t *testing.T) {
 			pass(time.Second)
 			now.Add(-1)
 		}, func(t *testing.T, d *fakeSink) {
-			q := delivery(0, "http://a.example.com/").Queue
+			q := newDelivery(0, "http://a.example.com/").Queue
 			for i := 0; i < 20; {
-				n, _ := d.take(0, q, 20-i, partition.Head{})
+				n, _ := d.take(0, q, 20-i, delivery.Head{})
 				for range n {
-					d.hub.Deliver([]partition.Delivery{delivery(i, "http://a.example.com/")})
+					d.hub.Deliver([]delivery.Delivery{newDelivery(i, "http://a.example.com/")})
 					i++
 				}
 				if i < 20 {
@@ -159,10 +159,10 @@ func TestCancel(t *testing.T) {
 			<-r.Context().Done()
 			close(ended)
 		}, func(t *testing.T, d *fakeSink) {
-			v := delivery(1, "http://a.example.com/")
+			v := newDelivery(1, "http://a.example.com/")
 			d.deliver(t, v)
 			synctest.Wait()
-			d.hub.Cancel([]partition.Cancel{{Queue: v.Queue, Token: "another"}, {Queue: v.Queue, Token: v.Run.Token}})
+			d.hub.Cancel([]delivery.Cancel{{Queue: v.Queue, Token: "another"}, {Queue: v.Queue, Token: v.Run.Token}})
 			<-ended
 			synctest.Wait()
 			if len(d.reports) != 0 || d.hub.Queues()[0] != (dispatch.QueueStats{Queue: v.Queue, Consumers: 1,
@@ -182,7 +182,7 @@ func TestDrain(t *testing.T) {
 			}
 			pass(time.Second)
 		}, func(t *testing.T, d *fakeSink) {
-			quick, never := delivery(1, "http://a.example.com/"), delivery(2, "http://a.example.com/never")
+			quick, never := newDelivery(1, "http://a.example.com/"), newDelivery(2, "http://a.example.com/never")
 			d.deliver(t, quick)
 			d.deliver(t, never)
 			synctest.Wait()
@@ -197,7 +197,7 @@ func TestDrain(t *testing.T) {
 			if r := <-d.reports; r.Token != never.Run.Token || r.Outcome != 0 || r.Permanent || r.Message != errStopped.Error() {
 				t.Errorf("%+v", r.Result)
 			}
-			d.hub.Deliver([]partition.Delivery{quick})
+			d.hub.Deliver([]delivery.Delivery{quick})
 			if token := <-d.back; token != quick.Run.Token {
 				t.Error(token)
 			}
@@ -211,7 +211,7 @@ func TestDrainOfAnIdleNode(t *testing.T) {
 	if err := d.hub.Drain(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if target.start(nil, make([]partition.Delivery, 1)) {
+	if target.start(nil, make([]delivery.Delivery, 1)) {
 		t.Fatal("a leaving target took a delivery")
 	}
 }

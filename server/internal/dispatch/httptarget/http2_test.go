@@ -133,10 +133,10 @@ func each(t *testing.T, handle func(s stream), judge func(t *testing.T, requests
 					}
 					handle(s)
 				})
-				if r := d.do(t, delivery(1, e.url())); r.Outcome != carillon.OutcomeSuccess {
+				if r := d.do(t, newDelivery(1, e.url())); r.Outcome != carillon.OutcomeSuccess {
 					t.Fatalf("%+v", r.Result)
 				}
-				v := delivery(2, e.url())
+				v := newDelivery(2, e.url())
 				v.Target.HTTP.Method, v.Run.Data.Bytes = method, []byte(body)
 				r := d.do(t, v)
 				judge(t, e.read.Load()-1, r.Result)
@@ -185,7 +185,7 @@ func TestRefusedStreamIsOneRequest(t *testing.T) {
 // TestRefusedStreamSlowsDown tells that it is an answer like 503.
 func TestRefusedStreamSlowsDown(t *testing.T) {
 	e, d := newHTTP2Endpoint(t, func(_ int64, s stream) { _ = s.frames.WriteRSTStream(s.id, http2.ErrCodeRefusedStream) })
-	v := delivery(1, e.url())
+	v := newDelivery(1, e.url())
 	d.do(t, v)
 	if n := d.slots(v.Queue); n != 0 {
 		t.Fatalf("%d slots are free during the pause", n)
@@ -203,7 +203,7 @@ func TestGoAwaySendsAgain(t *testing.T) {
 			_ = s.frames.WriteGoAway(s.id-2, http2.ErrCodeNo, nil)
 		})
 		for i := range 3 {
-			v := delivery(i, e.url())
+			v := newDelivery(i, e.url())
 			v.Run.Data.Bytes = []byte(body)
 			if r := d.do(t, v); r.Outcome != carillon.OutcomeSuccess {
 				t.Fatalf("%+v", r.Result)
@@ -218,7 +218,7 @@ func TestGoAwaySendsAgain(t *testing.T) {
 // TestGoAwayEndsSomewhere has a target that says so of each request.
 func TestGoAwayEndsSomewhere(t *testing.T) {
 	e, d := newHTTP2Endpoint(t, func(_ int64, s stream) { _ = s.frames.WriteGoAway(0, http2.ErrCodeNo, nil) })
-	r := d.do(t, delivery(1, e.url()))
+	r := d.do(t, newDelivery(1, e.url()))
 	if r.Outcome != 0 || r.Permanent || e.read.Load() != 1+maxUnread {
 		t.Fatalf("%d requests: %+v", e.read.Load(), r.Result)
 	}
@@ -228,7 +228,7 @@ func TestGoAwayEndsSomewhere(t *testing.T) {
 func TestIdleHTTP2ConnCloses(t *testing.T) {
 	e, d := newHTTP2Endpoint(t, func(_ int64, s stream) { s.answer() })
 	for i := range 3 {
-		if r := d.do(t, delivery(i, e.url())); r.Outcome != carillon.OutcomeSuccess {
+		if r := d.do(t, newDelivery(i, e.url())); r.Outcome != carillon.OutcomeSuccess {
 			t.Fatalf("%+v", r.Result)
 		}
 		e.closeAll()
@@ -264,10 +264,10 @@ func TestHTTP2ConnIsShared(t *testing.T) {
 		}
 		held = nil
 	})
-	d.do(t, delivery(0, e.url()))
+	d.do(t, newDelivery(0, e.url()))
 	before := e.accepted.Load()
 	for i := range n {
-		d.deliver(t, delivery(1+i, e.url()))
+		d.deliver(t, newDelivery(1+i, e.url()))
 	}
 	for range n {
 		if r := <-d.reports; r.Outcome != carillon.OutcomeSuccess {
@@ -285,7 +285,7 @@ func TestManyDialsShareOneConn(t *testing.T) {
 	const n = 50
 	e, d := newHTTP2Endpoint(t, func(_ int64, s stream) { s.answer() })
 	for i := range n {
-		d.deliver(t, delivery(i, e.url()))
+		d.deliver(t, newDelivery(i, e.url()))
 	}
 	for range n {
 		if r := <-d.reports; r.Outcome != carillon.OutcomeSuccess {

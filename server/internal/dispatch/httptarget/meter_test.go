@@ -30,7 +30,7 @@ func TestAFloodAfterAnAttemptIsCutOff(t *testing.T) {
 		s.answer()
 		go func() { sent <- flood(s) }()
 	})
-	if r := d.do(t, delivery(1, e.url())); r.Outcome != carillon.OutcomeSuccess {
+	if r := d.do(t, newDelivery(1, e.url())); r.Outcome != carillon.OutcomeSuccess {
 		t.Fatalf("%+v", r.Result)
 	}
 	if n := <-sent; n > floodMost {
@@ -41,7 +41,7 @@ func TestAFloodAfterAnAttemptIsCutOff(t *testing.T) {
 func TestAFloodDuringAnAttemptIsCutOff(t *testing.T) {
 	sent := make(chan int, 1)
 	e, d := newHTTP2Endpoint(t, func(_ int64, s stream) { go func() { sent <- flood(s) }() })
-	r := d.do(t, delivery(1, e.url()))
+	r := d.do(t, newDelivery(1, e.url()))
 	if r.Outcome != 0 || r.Permanent || !strings.HasPrefix(r.Message, "connection: ") {
 		t.Errorf("%+v", r.Result)
 	}
@@ -60,7 +60,7 @@ func TestAMeterLetsAnswersThrough(t *testing.T) {
 		}
 	})
 	for i := range 40 {
-		if r := d.do(t, delivery(i, e.url())); r.Outcome != carillon.OutcomeSuccess {
+		if r := d.do(t, newDelivery(i, e.url())); r.Outcome != carillon.OutcomeSuccess {
 			t.Fatalf("%d: %+v", i, r.Result)
 		}
 	}

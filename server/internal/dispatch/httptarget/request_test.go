@@ -44,7 +44,7 @@ func TestParseSecret(t *testing.T) {
 }
 
 func TestRequest(t *testing.T) {
-	d := delivery(7, "https://reports.example.com/run?x=1")
+	d := newDelivery(7, "https://reports.example.com/run?x=1")
 	d.Run.Job = `größe/"50%" x`
 	d.Run.Attempt = 3
 	d.Target.HTTP.Headers = map[string]string{"x-team": "billing", "Idempotency-Key": "mine",
@@ -91,12 +91,12 @@ func TestTrace(t *testing.T) {
 func TestNoRequestCanBeMade(t *testing.T) {
 	for _, to := range []string{"ftp://example.com/", "http://exa mple.com/", "gopher:x", ""} {
 		d := open(t, New(Options{}))
-		v := delivery(1, to)
+		v := newDelivery(1, to)
 		if r := d.do(t, v); !r.Permanent || !strings.HasPrefix(r.Message, "no request can be made: ") {
 			t.Errorf("%q: %+v", to, r.Result)
 		}
 	}
-	v := delivery(1, "http://example.com/")
+	v := newDelivery(1, "http://example.com/")
 	v.Target = carillon.WorkerQueue("q")
 	if _, err := newRequest(context.Background(), &v, nil, time.Now()); err == nil {
 		t.Error("a worker target made a request")

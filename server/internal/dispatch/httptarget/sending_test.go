@@ -48,7 +48,7 @@ func onceOnly(t *testing.T, e *endpoint, d *fakeSink, idle int, method, body str
 	t.Helper()
 	e.openConns(t, d, idle)
 	e.setAnswers(never)
-	v := delivery(1, e.url())
+	v := newDelivery(1, e.url())
 	v.Target.HTTP.Method, v.Run.Data.Bytes = method, []byte(body)
 	r := d.do(t, v)
 	if n := e.read.Load(); n != 1 || r.Outcome != 0 || r.Permanent {
@@ -132,10 +132,10 @@ func TestUnwrittenGoesToAnotherConn(t *testing.T) {
 					var asked atomic.Int64
 					gate := make(chan struct{})
 					overNetwork(t, func(t *testing.T, d *fakeSink, n *faultyNetwork) {
-						v := delivery(1, "http://a.example.com/")
+						v := newDelivery(1, "http://a.example.com/")
 						v.Target.HTTP.Method, v.Run.Data.Bytes = method, []byte(body)
 						for i := range 10 {
-							d.deliver(t, delivery(100+i, "http://a.example.com/"))
+							d.deliver(t, newDelivery(100+i, "http://a.example.com/"))
 						}
 						synctest.Wait()
 						close(gate)
@@ -189,7 +189,7 @@ func TestRequestsWithinAttempts(t *testing.T) {
 				for range 20 {
 					batch := 1 + draw(8)
 					for range batch {
-						v := delivery(len(attempts), "http://a.example.com/")
+						v := newDelivery(len(attempts), "http://a.example.com/")
 						v.Target.HTTP.Method = methods[draw(len(methods))]
 						v.Run.Data.Bytes = bytes.Repeat([]byte("x"), draw(3)*4000)
 						attempts[v.Run.Token]++
@@ -231,7 +231,7 @@ func TestKeepAliveOfTheTarget(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			overNetwork(t, func(t *testing.T, d *fakeSink, n *faultyNetwork) {
 				for i := range 3 {
-					if r := d.do(t, delivery(i, "http://a.example.com/")); r.Outcome != carillon.OutcomeSuccess {
+					if r := d.do(t, newDelivery(i, "http://a.example.com/")); r.Outcome != carillon.OutcomeSuccess {
 						t.Errorf("%+v", r.Result)
 					}
 					pass([]time.Duration{0, 4 * time.Second, 0}[i])

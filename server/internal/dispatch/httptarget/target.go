@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // Target is the [dispatch.Transport] of HTTP targets. Each attempt has a goroutine: starting it is 1 % of the
@@ -35,7 +35,7 @@ type Target struct {
 // flight is an attempt in flight.
 type flight struct {
 	host     *host
-	delivery partition.Delivery
+	delivery delivery.Delivery
 	end      context.CancelCauseFunc
 }
 
@@ -74,12 +74,12 @@ func newTarget(o Options, dial dialFunc) *Target {
 }
 
 // Open implements [dispatch.Transport].
-func (t *Target) Open(_ partition.Queue, s *dispatch.Subscription) (dispatch.Consumer, int) {
+func (t *Target) Open(_ delivery.Queue, s *dispatch.Subscription) (dispatch.Consumer, int) {
 	return &host{target: t, subscription: s, limit: t.options.HostLimit}, t.options.HostLimit
 }
 
 // start sends attempts, or none if the node is leaving.
-func (t *Target) start(h *host, ds []partition.Delivery) bool {
+func (t *Target) start(h *host, ds []delivery.Delivery) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.leaving {
@@ -104,14 +104,14 @@ func (t *Target) fly(ctx context.Context, f *flight) {
 	if !cancelled {
 		run := f.delivery.Run
 		r.Token, r.RunID, r.Worker = run.Token, run.ID, f.delivery.Queue.Address
-		f.host.subscription.Sink().Reports([]partition.Report{r})
+		f.host.subscription.Sink().Reports([]delivery.Report{r})
 	}
 	f.host.done(start, answered, slow, r.RetryAfter)
 	t.land(f)
 }
 
 // attempt makes the request and judges its answer.
-func (t *Target) attempt(ctx context.Context, f *flight) (r partition.Report, answered, slow bool) {
+func (t *Target) attempt(ctx context.Context, f *flight) (r delivery.Report, answered, slow bool) {
 	d := &f.delivery
 	if enter := t.options.Enter; enter != nil {
 		enter(d.Run)

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // TestKeptConnectionCloses has a server that hangs up instead of answering, on a new connection and on one
@@ -29,7 +29,7 @@ func TestKeptConnectionCloses(t *testing.T) {
 		}, func(t *testing.T, d *fakeSink) {
 			for i, want := range []carillon.Outcome{carillon.OutcomeSuccess, carillon.OutcomeFailure,
 				carillon.OutcomeFailure, carillon.OutcomeSuccess} {
-				if r := d.do(t, delivery(i, "http://a.example.com/")); r.Outcome != want || r.Permanent {
+				if r := d.do(t, newDelivery(i, "http://a.example.com/")); r.Outcome != want || r.Permanent {
 					t.Errorf("%d: %+v", i, r.Result)
 				}
 			}
@@ -50,7 +50,7 @@ func TestKeepAlive(t *testing.T) {
 	defer s.Close()
 	d := open(t, New(Options{Allow: loopback}))
 	for i := range 5 {
-		if r := d.do(t, delivery(i, s.URL)); r.Outcome != carillon.OutcomeSuccess {
+		if r := d.do(t, newDelivery(i, s.URL)); r.Outcome != carillon.OutcomeSuccess {
 			t.Fatal(r.Message)
 		}
 	}
@@ -72,23 +72,23 @@ func BenchmarkHTTP(b *testing.B) {
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
 
-	d := &fakeSink{reports: make(chan partition.Report, 1<<12), room: make(chan partition.Queue, 1<<12),
+	d := &fakeSink{reports: make(chan delivery.Report, 1<<12), room: make(chan delivery.Queue, 1<<12),
 		back: make(chan string, 1)}
 	d.hub = dispatch.New(d, dispatch.Options{Transports: map[string]dispatch.Transport{"http": New(Options{Allow: loopback})}})
 	defer d.hub.Close()
-	v := delivery(0, "http://"+l.Addr().String()+"/run")
+	v := newDelivery(0, "http://"+l.Addr().String()+"/run")
 	v.Run.Data.Bytes = make([]byte, 256)
-	runs := make([]partition.Delivery, b.N)
+	runs := make([]delivery.Delivery, b.N)
 	for i := range runs {
 		runs[i] = v
-		runs[i].Run.Token = delivery(i, "").Run.Token
+		runs[i].Run.Token = newDelivery(i, "").Run.Token
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
 	before := cpu(b)
 	go func() {
 		for len(runs) > 0 {
-			n, _ := d.take(0, v.Queue, min(len(runs), 64), partition.Head{})
+			n, _ := d.take(0, v.Queue, min(len(runs), 64), delivery.Head{})
 			d.hub.Deliver(runs[:n])
 			if runs = runs[n:]; n == 0 {
 				<-d.room

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -24,7 +24,7 @@ type fakeSink struct {
 	hub *dispatch.Hub
 
 	mu          sync.Mutex
-	reports     []partition.Report
+	reports     []delivery.Report
 	undelivered []string
 	rooms       int
 }
@@ -35,7 +35,7 @@ func newFakeSink() *fakeSink {
 	return d
 }
 
-func (d *fakeSink) Reports(rs []partition.Report) {
+func (d *fakeSink) Reports(rs []delivery.Report) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.reports = append(d.reports, rs...)
@@ -47,15 +47,15 @@ func (d *fakeSink) Undelivered(tokens []string) {
 	d.undelivered = append(d.undelivered, tokens...)
 }
 
-func (d *fakeSink) Room(int, partition.Queue) {
+func (d *fakeSink) Room(int, delivery.Queue) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.rooms++
 }
 
-func (d *fakeSink) Consumers(partition.Queue)                           {}
-func (d *fakeSink) Heartbeats([]carillon.Heartbeat, partition.Reporter) {}
-func (d *fakeSink) Lost([]string)                                       {}
+func (d *fakeSink) Consumers(delivery.Queue)                           {}
+func (d *fakeSink) Heartbeats([]carillon.Heartbeat, delivery.Reporter) {}
+func (d *fakeSink) Lost([]string)                                      {}
 
 // handedBack forgets and returns what came back undelivered.
 func (d *fakeSink) handedBack() []string {
@@ -66,8 +66,8 @@ func (d *fakeSink) handedBack() []string {
 	return tokens
 }
 
-func queueOf(target *carillon.DaprTarget) partition.Queue {
-	return partition.QueueOf("n", carillon.Target{Dapr: target})
+func queueOf(target *carillon.DaprTarget) delivery.Queue {
+	return delivery.QueueOf("n", carillon.Target{Dapr: target})
 }
 
 var app = &carillon.DaprTarget{AppID: "app"}
@@ -75,10 +75,10 @@ var app = &carillon.DaprTarget{AppID: "app"}
 func token(i int) string { return fmt.Sprintf("token-%05d", i) }
 
 // runs is deliveries [from, to) for a target.
-func runs(target *carillon.DaprTarget, from, to, payload int) []partition.Delivery {
-	ds := make([]partition.Delivery, 0, to-from)
+func runs(target *carillon.DaprTarget, from, to, payload int) []delivery.Delivery {
+	ds := make([]delivery.Delivery, 0, to-from)
 	for i := from; i < to; i++ {
-		ds = append(ds, partition.Delivery{Queue: queueOf(target), Key: target.ConcurrencyKey,
+		ds = append(ds, delivery.Delivery{Queue: queueOf(target), Key: target.ConcurrencyKey,
 			Target: carillon.Target{Dapr: target},
 			Run: &carillon.Run{ID: store.RunID{Seq: uint64(i)}.String(), Token: token(i),
 				Data: carillon.Bytes(make([]byte, payload), "")}})
@@ -89,7 +89,7 @@ func runs(target *carillon.DaprTarget, from, to, payload int) []partition.Delive
 // deliver takes slots for runs [from, to) and uses them.
 func (d *fakeSink) deliver(t testing.TB, target *carillon.DaprTarget, from, to, payload int) {
 	t.Helper()
-	if n := d.hub.Take(0, queueOf(target), to-from, partition.Head{}).N; n != to-from {
+	if n := d.hub.Take(0, queueOf(target), to-from, delivery.Head{}).N; n != to-from {
 		t.Fatalf("took %d of %d", n, to-from)
 	}
 	d.hub.Deliver(runs(target, from, to, payload))

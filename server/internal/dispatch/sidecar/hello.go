@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/dispatch/stream"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // Hello describes a sidecar that begins to watch.
@@ -109,7 +109,7 @@ func (h *Hello) gates() []dispatch.Gate {
 		if g.ActorType == "" || g.Most < 1 {
 			continue
 		}
-		q := partition.Queue{Namespace: h.Namespace, Kind: kind,
+		q := delivery.Queue{Namespace: h.Namespace, Kind: kind,
 			Address: (&carillon.DaprTarget{ActorType: g.ActorType}).Address()}
 		all = append(all, dispatch.Gate{Queue: q, Key: g.Key, Most: g.Most})
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 func TestGates(t *testing.T) {
@@ -28,7 +28,7 @@ func TestGates(t *testing.T) {
 	if ds := receive(t, s); len(ds) != 1 {
 		t.Fatalf("%+v", ds)
 	}
-	d.hub.Cancel([]partition.Cancel{{Queue: queueOf(key), Token: token(0)}}) // it goes on at the sidecar, and counts
+	d.hub.Cancel([]delivery.Cancel{{Queue: queueOf(key), Token: token(0)}}) // it goes on at the sidecar, and counts
 	if st := d.hub.Queues()[0]; st.InFlight != 1 || st.Held != 2 {
 		t.Fatalf("%+v", st)
 	}

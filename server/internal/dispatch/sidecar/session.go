@@ -5,15 +5,15 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/dispatch/stream"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // kind is the kind of the queues that sidecars serve.
 const kind = "dapr"
 
-// Session is one sidecar's stream. It is a [dispatch.Worker] for the hub and a [partition.Reporter] for the
+// Session is one sidecar's stream. It is a [dispatch.Worker] for the hub and a [delivery.Reporter] for the
 // engine.
 type Session struct {
 	hello  Hello
@@ -49,7 +49,7 @@ func Open(h *dispatch.Hub, hello Hello, o Options) (*Session, error) {
 
 // Deliver implements [dispatch.Consumer]. Runs far beyond what may wait here are handed back at once: a
 // sidecar that reads must not lose its stream because many large runs are due at the same time.
-func (s *Session) Deliver(ds []partition.Delivery) bool {
+func (s *Session) Deliver(ds []delivery.Delivery) bool {
 	s.stream.Lock()
 	defer s.stream.Unlock()
 	if !s.stream.Open() {
@@ -120,16 +120,16 @@ func (s *Session) report(token string, ok bool, message string) {
 	if !ok {
 		r.Outcome, r.Message = carillon.OutcomeFailure, message
 	}
-	s.sink.Reports([]partition.Report{{Result: r, Namespace: s.hello.Namespace, Worker: s.hello.AppID, From: s}})
+	s.sink.Reports([]delivery.Report{{Result: r, Namespace: s.hello.Namespace, Worker: s.hello.AppID, From: s}})
 }
 
 // answered reports whether the node is leaving and the sidecar has answered everything. The lock is held.
 func (s *Session) answered() bool { return s.stream.Leaving() && s.stream.HoldsNone() }
 
-// Accepted implements [partition.Reporter]: a sidecar expects no answer.
+// Accepted implements [delivery.Reporter]: a sidecar expects no answer.
 func (s *Session) Accepted(string) {}
 
-// Stale implements [partition.Reporter].
+// Stale implements [delivery.Reporter].
 func (s *Session) Stale(token string) { s.Cancel(token) }
 
 // Cancel implements [dispatch.Consumer]. A run that was received goes on and counts until its result comes: a

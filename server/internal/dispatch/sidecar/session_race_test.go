@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/dispatch/stream"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // fakeEngine is an engine of one partition that hands out a number of runs and again what comes back undelivered,
@@ -21,7 +21,7 @@ type fakeEngine struct {
 	tasks chan func()
 	done  chan struct{} // closed when all are reported
 
-	waiting map[partition.Queue][]string
+	waiting map[delivery.Queue][]string
 	all     map[string]*carillon.DaprTarget // by token
 	left    int
 	seen    map[string]bool
@@ -29,15 +29,15 @@ type fakeEngine struct {
 	run     map[string]string
 }
 
-func (s *fakeEngine) Heartbeats([]carillon.Heartbeat, partition.Reporter) {}
+func (s *fakeEngine) Heartbeats([]carillon.Heartbeat, delivery.Reporter) {}
 
 func (s *fakeEngine) Lost([]string) {}
 
-func (s *fakeEngine) Room(_ int, q partition.Queue) { s.tasks <- func() { s.serve(q) } }
+func (s *fakeEngine) Room(_ int, q delivery.Queue) { s.tasks <- func() { s.serve(q) } }
 
-func (s *fakeEngine) Consumers(q partition.Queue) { s.tasks <- func() { s.serve(q) } }
+func (s *fakeEngine) Consumers(q delivery.Queue) { s.tasks <- func() { s.serve(q) } }
 
-func (s *fakeEngine) Reports(rs []partition.Report) {
+func (s *fakeEngine) Reports(rs []delivery.Report) {
 	s.tasks <- func() {
 		for _, r := range rs {
 			name := s.run[r.Token]
@@ -54,7 +54,7 @@ func (s *fakeEngine) Reports(rs []partition.Report) {
 
 func (s *fakeEngine) Undelivered(tokens []string) {
 	s.tasks <- func() {
-		touched := map[partition.Queue]bool{}
+		touched := map[delivery.Queue]bool{}
 		for _, token := range tokens {
 			name := s.run[token]
 			if s.seen[name] {
@@ -71,25 +71,25 @@ func (s *fakeEngine) Undelivered(tokens []string) {
 }
 
 // serve hands out what waits in a queue as far as there is room.
-func (s *fakeEngine) serve(q partition.Queue) {
+func (s *fakeEngine) serve(q delivery.Queue) {
 	for len(s.waiting[q]) > 0 {
-		n := s.hub.Take(0, q, len(s.waiting[q]), partition.Head{}).N
+		n := s.hub.Take(0, q, len(s.waiting[q]), delivery.Head{}).N
 		if n == 0 {
 			return
 		}
-		ds := make([]partition.Delivery, n)
+		ds := make([]delivery.Delivery, n)
 		for i, name := range s.waiting[q][:n] {
 			target := s.all[name]
 			s.tries++
 			token := fmt.Sprint(name, "#", s.tries)
 			s.run[token] = name
-			ds[i] = partition.Delivery{Queue: q, Key: target.ConcurrencyKey, Target: carillon.Target{Dapr: target},
+			ds[i] = delivery.Delivery{Queue: q, Key: target.ConcurrencyKey, Target: carillon.Target{Dapr: target},
 				Run: &carillon.Run{Token: token}}
 		}
 		s.waiting[q] = slices.Clone(s.waiting[q][n:])
 		s.hub.Deliver(ds)
 	}
-	s.hub.Take(0, q, 0, partition.Head{})
+	s.hub.Take(0, q, 0, delivery.Head{})
 }
 
 // atOnce checks that no more than most are at the sidecars at once, by key.
@@ -160,7 +160,7 @@ func TestRace(t *testing.T) {
 	hello := Hello{Namespace: "n", AppID: "app", Jobs: true, ActorTypes: []string{"cat", "dog"},
 		Gates: []Gate{{"cat", "", 7}, {"cat", "k0", 2}, {"dog", "k1", 1}}}
 	m := &atOnce{at: map[string]int{}, most: map[string]int{"cat": 7, "cat/k0": 2, "dog/k1": 1}}
-	s := &fakeEngine{tasks: make(chan func(), 1<<16), done: make(chan struct{}), waiting: map[partition.Queue][]string{},
+	s := &fakeEngine{tasks: make(chan func(), 1<<16), done: make(chan struct{}), waiting: map[delivery.Queue][]string{},
 		all: map[string]*carillon.DaprTarget{}, left: runs, seen: map[string]bool{}, run: map[string]string{}}
 	s.hub = dispatch.New(s, dispatch.Options{Chunk: 4})
 	for i := range runs {

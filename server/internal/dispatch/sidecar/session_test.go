@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch/stream"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 func TestRunsAndResults(t *testing.T) {
@@ -32,7 +32,7 @@ func TestRunsAndResults(t *testing.T) {
 	}
 	result(t, s, 3, true, "not told")
 	result(t, s, 1, false, "why")
-	want := []partition.Report{
+	want := []delivery.Report{
 		{Result: carillon.Result{Token: token(2), Outcome: carillon.OutcomeSuccess}, Namespace: "n", Worker: "app", From: s},
 		{Result: carillon.Result{Token: token(0), Outcome: carillon.OutcomeFailure, Message: "why"},
 			Namespace: "n", Worker: "app", From: s},
@@ -115,7 +115,7 @@ func TestCloseRedelivers(t *testing.T) {
 		t.Fatalf("%d went to the other", len(ds))
 	}
 	_ = b.Close()
-	if st := d.hub.Take(0, queueOf(app), 1, partition.Head{}); st.Served || len(d.hub.Queues()) > 0 || len(d.hub.Workers()) > 0 {
+	if st := d.hub.Take(0, queueOf(app), 1, delivery.Head{}); st.Served || len(d.hub.Queues()) > 0 || len(d.hub.Workers()) > 0 {
 		t.Fatal("something is left behind")
 	}
 }
@@ -180,14 +180,14 @@ func TestTooMuchUnread(t *testing.T) {
 		d := newFakeSink()
 		s := d.open(t, Hello{Jobs: true}, Options{Bounds: stream.Bounds{PendingBytes: 10_000}})
 		d.deliver(t, app, 0, 2, 8000)
-		if n := d.hub.Take(0, queueOf(app), 1, partition.Head{}).N; n != 0 {
+		if n := d.hub.Take(0, queueOf(app), 1, delivery.Head{}).N; n != 0 {
 			t.Fatal("its credits are not held back")
 		}
 		receive(t, s)
 		if d.rooms != 1 {
 			t.Fatal("its credits are still held back")
 		}
-		d.hub.Take(0, queueOf(app), 0, partition.Head{})
+		d.hub.Take(0, queueOf(app), 0, delivery.Head{})
 		d.deliver(t, app, 2, 10, 8000)
 		if back := d.handedBack(); !slices.Equal(back, tokens(5, 10)) {
 			t.Fatalf("%v", back)
@@ -217,8 +217,8 @@ func TestHeldBackNoLonger(t *testing.T) {
 	s := d.open(t, Hello{Jobs: true}, Options{Bounds: stream.Bounds{PendingBytes: 10_000}})
 	defer s.Close()
 	d.deliver(t, app, 0, 2, 8000)
-	d.hub.Cancel([]partition.Cancel{{Queue: queueOf(app), Token: token(0)}})
-	if n := d.hub.Take(0, queueOf(app), 1, partition.Head{}).N; n != 1 {
+	d.hub.Cancel([]delivery.Cancel{{Queue: queueOf(app), Token: token(0)}})
+	if n := d.hub.Take(0, queueOf(app), 1, delivery.Head{}).N; n != 1 {
 		t.Fatal("its credits are held back although little waits")
 	}
 }
@@ -226,7 +226,7 @@ func TestHeldBackNoLonger(t *testing.T) {
 func TestCancel(t *testing.T) {
 	d := newFakeSink()
 	s := d.open(t, Hello{Jobs: true}, Options{Credits: 6})
-	cancel := func(i int) { d.hub.Cancel([]partition.Cancel{{Queue: queueOf(app), Token: token(i)}}) }
+	cancel := func(i int) { d.hub.Cancel([]delivery.Cancel{{Queue: queueOf(app), Token: token(i)}}) }
 	d.deliver(t, app, 0, 2, 0)
 	receive(t, s)
 	d.deliver(t, app, 2, 6, 0)
@@ -285,7 +285,7 @@ func TestDrain(t *testing.T) {
 	d.deliver(t, app, 0, 3, 0)
 	receive(t, s)
 	d.deliver(t, app, 3, 5, 0)
-	d.hub.Cancel([]partition.Cancel{{Queue: queueOf(app), Token: token(2)}})
+	d.hub.Cancel([]delivery.Cancel{{Queue: queueOf(app), Token: token(2)}})
 	if err := d.hub.Drain(ctx); err != nil {
 		t.Fatal(err)
 	}

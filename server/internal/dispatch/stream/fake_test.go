@@ -11,15 +11,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	ctx   = context.Background()
-	queue = partition.Queue{Namespace: "n", Kind: "worker", Address: "q"}
+	queue = delivery.Queue{Namespace: "n", Kind: "worker", Address: "q"}
 )
 
 // consumer is the least session: it holds what it is delivered. It is its own hub's sink, too.
@@ -47,7 +47,7 @@ func connect(t *testing.T, credits int, o Options) *consumer {
 	return c
 }
 
-func (c *consumer) Deliver(ds []partition.Delivery) bool {
+func (c *consumer) Deliver(ds []delivery.Delivery) bool {
 	c.Lock()
 	defer c.Unlock()
 	if !c.Open() {
@@ -68,11 +68,11 @@ func (c *consumer) Cancel(string) {}
 func (c *consumer) Drain()        {}
 func (c *consumer) Close() error  { c.End(Closed()); return nil }
 
-func (c *consumer) Reports([]partition.Report)                          {}
-func (c *consumer) Heartbeats([]carillon.Heartbeat, partition.Reporter) {}
-func (c *consumer) Room(int, partition.Queue)                           {}
-func (c *consumer) Consumers(partition.Queue)                           {}
-func (c *consumer) Lost([]string)                                       {}
+func (c *consumer) Reports([]delivery.Report)                          {}
+func (c *consumer) Heartbeats([]carillon.Heartbeat, delivery.Reporter) {}
+func (c *consumer) Room(int, delivery.Queue)                           {}
+func (c *consumer) Consumers(delivery.Queue)                           {}
+func (c *consumer) Lost([]string)                                      {}
 
 func (c *consumer) Undelivered(tokens []string) {
 	c.mu.Lock()
@@ -117,12 +117,12 @@ func tokens(from, to int) (all []string) {
 // deliver takes slots for runs [from, to) and uses them.
 func (c *consumer) deliver(t *testing.T, from, to, payload int) {
 	t.Helper()
-	if n := c.hub.Take(0, queue, to-from, partition.Head{}).N; n != to-from {
+	if n := c.hub.Take(0, queue, to-from, delivery.Head{}).N; n != to-from {
 		t.Fatalf("took %d of %d", n, to-from)
 	}
-	var ds []partition.Delivery
+	var ds []delivery.Delivery
 	for i := from; i < to; i++ {
-		ds = append(ds, partition.Delivery{Queue: queue, Run: &carillon.Run{Token: token(i), Started: c.now,
+		ds = append(ds, delivery.Delivery{Queue: queue, Run: &carillon.Run{Token: token(i), Started: c.now,
 			Data: carillon.Bytes(make([]byte, payload), "")}})
 	}
 	c.hub.Deliver(ds)

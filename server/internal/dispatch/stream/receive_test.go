@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 func TestReceiveWaits(t *testing.T) {
@@ -108,11 +108,11 @@ func TestLateRunsAreHandedBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := connect(t, 3, Options{Heartbeat: heartbeat})
 			defer c.Close()
-			c.hub.Take(0, queue, 3, partition.Head{})
-			var ds []partition.Delivery
+			c.hub.Take(0, queue, 3, delivery.Head{})
+			var ds []delivery.Delivery
 			for i, lease := range []time.Duration{time.Second, time.Minute, time.Second} {
 				run := &carillon.Run{Token: token(i), Started: c.now, Lease: lease}
-				ds = append(ds, partition.Delivery{Queue: queue, Run: run})
+				ds = append(ds, delivery.Delivery{Queue: queue, Run: run})
 			}
 			c.hub.Deliver(ds)
 			c.now = c.now.Add(2 * time.Second)

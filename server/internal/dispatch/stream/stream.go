@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // Bounds of a stream. The zero value means the defaults.
@@ -230,7 +230,7 @@ func (s *Stream) Held(token string) *Attempt { return s.held[token] }
 func (s *Stream) HoldsNone() bool { return len(s.held) == 0 }
 
 // Attempts returns the attempts of deliveries, which the stream does not hold yet.
-func (s *Stream) Attempts(ds []partition.Delivery) []Attempt {
+func (s *Stream) Attempts(ds []delivery.Delivery) []Attempt {
 	as := make([]Attempt, len(ds))
 	for i := range ds {
 		d := &ds[i]

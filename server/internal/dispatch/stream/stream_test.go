@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 func TestStateOnlyAdvances(t *testing.T) {
@@ -152,10 +152,10 @@ func TestEndHandsBack(t *testing.T) {
 			if _, err := Receive(ctx, c.Stream, c.next); !errors.Is(err, want) {
 				t.Error(err)
 			}
-			if s := c.hub.Take(0, queue, 1, partition.Head{}); s.Served || len(c.hub.Workers()) > 0 {
+			if s := c.hub.Take(0, queue, 1, delivery.Head{}); s.Served || len(c.hub.Workers()) > 0 {
 				t.Error("it is still there")
 			}
-			if c.Deliver([]partition.Delivery{{Queue: queue, Run: &carillon.Run{}}}) {
+			if c.Deliver([]delivery.Delivery{{Queue: queue, Run: &carillon.Run{}}}) {
 				t.Error("it accepts deliveries")
 			}
 		})

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -18,28 +18,28 @@ type fakeSink struct {
 	hub *dispatch.Hub
 
 	mu          sync.Mutex
-	reports     []partition.Report
+	reports     []delivery.Report
 	heartbeats  []carillon.Heartbeat
-	from        partition.Reporter
+	from        delivery.Reporter
 	lost        []string
 	undelivered []string
 }
 
-func (d *fakeSink) Reports(rs []partition.Report) {
+func (d *fakeSink) Reports(rs []delivery.Report) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.reports = append(d.reports, rs...)
 }
 
-func (d *fakeSink) Heartbeats(bs []carillon.Heartbeat, from partition.Reporter) {
+func (d *fakeSink) Heartbeats(bs []carillon.Heartbeat, from delivery.Reporter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.heartbeats, d.from = append(d.heartbeats, bs...), from
 }
 
-func (d *fakeSink) Room(int, partition.Queue) {}
+func (d *fakeSink) Room(int, delivery.Queue) {}
 
-func (d *fakeSink) Consumers(partition.Queue) {}
+func (d *fakeSink) Consumers(delivery.Queue) {}
 
 func (d *fakeSink) Lost(tokens []string) {
 	d.mu.Lock()
@@ -88,21 +88,21 @@ func receive(t testing.TB, s carillon.Session) carillon.WorkResponse {
 	return r
 }
 
-var queue = partition.Queue{Namespace: "default", Kind: "worker", Address: "q"}
+var queue = delivery.Queue{Namespace: "default", Kind: "worker", Address: "q"}
 
 func token(i int) string { return fmt.Sprintf("token-%03d", i) }
 
 // deliver takes slots for runs [from, to) and uses them.
 func (d *fakeSink) deliver(t testing.TB, from, to, payload int) {
 	t.Helper()
-	n, _ := d.take(0, queue, to-from, partition.Head{})
+	n, _ := d.take(0, queue, to-from, delivery.Head{})
 	if n != to-from {
 		t.Fatalf("took %d of %d", n, to-from)
 	}
-	var ds []partition.Delivery
+	var ds []delivery.Delivery
 	for i := from; i < to; i++ {
 		id := store.RunID{Seq: uint64(i)}.String()
-		ds = append(ds, partition.Delivery{Queue: queue, Run: &carillon.Run{ID: id, Token: token(i),
+		ds = append(ds, delivery.Delivery{Queue: queue, Run: &carillon.Run{ID: id, Token: token(i),
 			Data: carillon.Bytes(make([]byte, payload), ""), Metadata: map[string]string{"k": "v"}}})
 	}
 	d.hub.Deliver(ds)
@@ -120,7 +120,7 @@ func tokens(runs []carillon.Run) []string {
 func pass(d time.Duration) { <-time.After(d) }
 
 // take takes slots as a partition does.
-func (d *fakeSink) take(p int, q partition.Queue, want int, head partition.Head) (n int, consumers bool) {
+func (d *fakeSink) take(p int, q delivery.Queue, want int, head delivery.Head) (n int, consumers bool) {
 	s := d.hub.Take(p, q, want, head)
 	return s.N, s.Served
 }
@@ -128,7 +128,7 @@ func (d *fakeSink) take(p int, q partition.Queue, want int, head partition.Head)
 // acceptingSink is a sink that accepts all.
 type acceptingSink struct{ fakeSink }
 
-func (*acceptingSink) Reports(rs []partition.Report) {
+func (*acceptingSink) Reports(rs []delivery.Report) {
 	for i := range rs {
 		rs[i].From.Accepted(rs[i].Token)
 	}
@@ -136,7 +136,7 @@ func (*acceptingSink) Reports(rs []partition.Report) {
 
 // unheard ends an attempt as its lease does.
 func (d *fakeSink) unheard(i int) {
-	d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(i), Unheard: true}})
+	d.hub.Cancel([]delivery.Cancel{{Queue: queue, Token: token(i), Unheard: true}})
 }
 
 // credits is how many deliveries may come now.

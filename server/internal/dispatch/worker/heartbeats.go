@@ -1,6 +1,6 @@
 package worker
 
-import "github.com/carillonhq/carillon/server/internal/partition"
+import "github.com/carillonhq/carillon/server/internal/delivery"
 
 // heartbeats is the reporter of a session's heartbeats. A worker cannot tell whether a stale token answers a
 // heartbeat or a result. So once the worker has reported a result of an attempt, the session does not pass on
@@ -8,9 +8,9 @@ import "github.com/carillonhq/carillon/server/internal/partition"
 // attempt in doubt has the same token wherever it runs.
 type heartbeats struct{ *Session }
 
-var _ partition.Confirmer = heartbeats{}
+var _ delivery.Confirmer = heartbeats{}
 
-// Stale implements [partition.Reporter].
+// Stale implements [delivery.Reporter].
 func (b heartbeats) Stale(token string) {
 	s := b.Session
 	s.stream.Lock()

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch/stream"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 func TestMessagesAreBounded(t *testing.T) {
@@ -25,7 +25,7 @@ func TestMessagesAreBounded(t *testing.T) {
 		}
 	}
 	for i := range 4 {
-		d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(i)}})
+		d.hub.Cancel([]delivery.Cancel{{Queue: queue, Token: token(i)}})
 	}
 	d.deliver(t, 7, 8, 0)
 	for _, want := range []carillon.WorkResponse{{Cancel: []string{token(0), token(1), token(2)}}, {Cancel: []string{token(3)}}} {
@@ -42,7 +42,7 @@ func TestNothingButCancelled(t *testing.T) {
 		d := newFakeSink(Options{})
 		s := d.connect(t, 1)
 		d.deliver(t, 0, 1, 0)
-		d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(0)}})
+		d.hub.Cancel([]delivery.Cancel{{Queue: queue, Token: token(0)}})
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		if r, err := s.Receive(short); !errors.Is(err, carillon.DeadlineExceeded) {

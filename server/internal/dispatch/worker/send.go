@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/dispatch/stream"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // Send implements [carillon.Session]. It accepts results and heartbeats for any authentic token, whichever
@@ -70,10 +70,10 @@ func (s *Session) report(results []carillon.Result) {
 	if len(results) == 0 {
 		return
 	}
-	reports := make([]partition.Report, len(results))
+	reports := make([]delivery.Report, len(results))
 	s.stream.Lock()
 	for i, r := range results {
-		reports[i] = partition.Report{Result: r, Namespace: s.namespace, Worker: s.id, From: s}
+		reports[i] = delivery.Report{Result: r, Namespace: s.namespace, Worker: s.id, From: s}
 		if r.Outcome == carillon.OutcomeProgress {
 			s.adopt(r.Token)
 		} else {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 func TestRunsAndResults(t *testing.T) {
@@ -49,7 +49,7 @@ func TestReconnect(t *testing.T) {
 	d.from.Stale(token(1))
 	other := d.connect(t, 0)
 	send(t, other, carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: token(0)}}})
-	d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(0)}, {Queue: queue, Token: token(1)}})
+	d.hub.Cancel([]delivery.Cancel{{Queue: queue, Token: token(0)}, {Queue: queue, Token: token(1)}})
 	if r := receive(t, s); !slices.Equal(r.Cancel, []string{token(0)}) || !slices.Equal(r.Stale, []string{token(1)}) {
 		t.Fatalf("%+v", r)
 	}

@@ -6,16 +6,16 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/dispatch/stream"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // kind is the kind of the queues that workers serve.
 const kind = "worker"
 
 // Session is one worker's connection. It is a [carillon.Session] for the worker, a
-// [dispatch.MultiNodeConsumer] and [dispatch.NodeWatcher] for the hub and a [partition.Reporter] for the
+// [dispatch.MultiNodeConsumer] and [dispatch.NodeWatcher] for the hub and a [delivery.Reporter] for the
 // engine.
 type Session struct {
 	options      Options
@@ -53,7 +53,7 @@ func open(ctx context.Context, o Options, h *dispatch.Hub, hello carillon.Hello)
 }
 
 // Deliver implements [dispatch.Consumer].
-func (s *Session) Deliver(ds []partition.Delivery) bool {
+func (s *Session) Deliver(ds []delivery.Delivery) bool {
 	s.stream.Lock()
 	defer s.stream.Unlock()
 	if !s.stream.Open() {
@@ -140,7 +140,7 @@ func (s *Session) say(add func(o *outbox)) {
 func (s *Session) Drain() { s.say(func(o *outbox) { o.drain = true }) }
 
 // Wanted implements [dispatch.MultiNodeConsumer].
-func (s *Session) Wanted(q partition.Queue) {
+func (s *Session) Wanted(q delivery.Queue) {
 	s.stream.Lock()
 	defer s.stream.Unlock()
 	if s.stream.Open() {
@@ -159,13 +159,13 @@ func (s *Session) Nodes(version uint64, addresses []string) {
 	}
 }
 
-// Accepted implements [partition.Reporter].
+// Accepted implements [delivery.Reporter].
 func (s *Session) Accepted(token string) { s.say(func(o *outbox) { o.addToken(&o.acks, token) }) }
 
-// Confirmed implements [partition.Confirmer].
+// Confirmed implements [delivery.Confirmer].
 func (s *Session) Confirmed(token string) { s.say(func(o *outbox) { o.addToken(&o.alive, token) }) }
 
-// Stale implements [partition.Reporter].
+// Stale implements [delivery.Reporter].
 func (s *Session) Stale(token string) {
 	s.stream.Lock()
 	defer s.stream.Unlock()

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/dispatch/stream"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -51,7 +51,7 @@ func TestGoodbye(t *testing.T) {
 	if !slices.Equal(d.lost, []string{token(0), token(2)}) || !slices.Equal(d.undelivered, []string{token(3)}) {
 		t.Fatalf("lost %v, undelivered %v", d.lost, d.undelivered)
 	}
-	if n, ok := d.take(0, queue, 1, partition.Head{}); n != 0 || ok {
+	if n, ok := d.take(0, queue, 1, delivery.Head{}); n != 0 || ok {
 		t.Fatal("who has gone is still served")
 	}
 	d.reports[0].From.Accepted(token(1))
@@ -73,7 +73,7 @@ func TestCancelBeforeReceive(t *testing.T) {
 	d := newFakeSink(Options{})
 	s := d.connect(t, 2)
 	d.deliver(t, 0, 2, 0)
-	d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(0)}})
+	d.hub.Cancel([]delivery.Cancel{{Queue: queue, Token: token(0)}})
 	if r := receive(t, s); !slices.Equal(tokens(r.Runs), []string{token(1)}) || r.Cancel != nil {
 		t.Fatalf("%+v", r)
 	}
@@ -81,7 +81,7 @@ func TestCancelBeforeReceive(t *testing.T) {
 		t.Fatalf("the credit is lost: %+v", q)
 	}
 	d.deliver(t, 2, 3, 0)
-	d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(2)}})
+	d.hub.Cancel([]delivery.Cancel{{Queue: queue, Token: token(2)}})
 	_ = s.Close()
 	if len(d.undelivered) != 0 {
 		t.Fatalf("undelivered %v", d.undelivered)
@@ -172,12 +172,12 @@ func TestFullIsHeldBack(t *testing.T) {
 	d := newFakeSink(Options{Bounds: stream.Bounds{PendingBytes: 10_000, MessageBytes: 6000}})
 	s := d.connect(t, 100)
 	d.deliver(t, 0, 3, 4000)
-	if n, ok := d.take(1, queue, 1, partition.Head{}); n != 0 || !ok {
+	if n, ok := d.take(1, queue, 1, delivery.Head{}); n != 0 || !ok {
 		t.Fatalf("took %d %v", n, ok)
 	}
 	d.hub.Forget(1)
 	receive(t, s)
-	if n, _ := d.take(1, queue, 1, partition.Head{}); n != 1 {
+	if n, _ := d.take(1, queue, 1, delivery.Head{}); n != 1 {
 		t.Fatal("the credits did not come back")
 	}
 }
@@ -242,10 +242,10 @@ func TestRace(t *testing.T) {
 		})
 	}
 	for i := 0; i < runs; {
-		n, _ := d.take(0, queue, min(10, runs-i), partition.Head{})
-		var ds []partition.Delivery
+		n, _ := d.take(0, queue, min(10, runs-i), delivery.Head{})
+		var ds []delivery.Delivery
 		for range n {
-			ds = append(ds, partition.Delivery{Queue: queue, Run: &carillon.Run{ID: store.RunID{}.String(), Token: token(i)}})
+			ds = append(ds, delivery.Delivery{Queue: queue, Run: &carillon.Run{ID: store.RunID{}.String(), Token: token(i)}})
 			i++
 		}
 		d.hub.Deliver(ds)
@@ -271,17 +271,17 @@ func BenchmarkSession(b *testing.B) {
 		b.Fatal(err)
 	}
 	const batch = 256
-	ds := make([]partition.Delivery, batch)
+	ds := make([]delivery.Delivery, batch)
 	results := make([]carillon.Result, batch)
 	for i := range ds {
 		id := store.RunID{Seq: uint64(i)}.String()
-		ds[i] = partition.Delivery{Queue: queue, Run: &carillon.Run{ID: id, Token: strings.Repeat("t", 100) + token(i)}}
+		ds[i] = delivery.Delivery{Queue: queue, Run: &carillon.Run{ID: id, Token: strings.Repeat("t", 100) + token(i)}}
 		results[i] = carillon.Result{Token: ds[i].Run.Token, RunID: id, Outcome: carillon.OutcomeSuccess}
 	}
 	b.ReportAllocs()
 	for n := 0; n < b.N; n += batch {
 		send(b, s, carillon.WorkRequest{Results: results, Credits: []carillon.Credit{{Queue: "q", N: batch}}})
-		d.hub.Take(0, queue, batch, partition.Head{})
+		d.hub.Take(0, queue, batch, delivery.Head{})
 		d.hub.Deliver(ds)
 		receive(b, s)
 	}
@@ -295,13 +295,13 @@ func TestARunWhoseLeaseHasEndedDoesNotLeave(t *testing.T) {
 	d := &fakeSink{}
 	d.hub = dispatch.New(d, dispatch.Options{Accept: Accept(Options{}), Now: func() time.Time { return now }})
 	s := d.connect(t, 3)
-	run := func(i int, lease time.Duration) partition.Delivery {
-		return partition.Delivery{Queue: queue, Run: &carillon.Run{Token: token(i), Started: now, Lease: lease}}
+	run := func(i int, lease time.Duration) delivery.Delivery {
+		return delivery.Delivery{Queue: queue, Run: &carillon.Run{Token: token(i), Started: now, Lease: lease}}
 	}
-	if n, _ := d.take(0, queue, 3, partition.Head{}); n != 3 {
+	if n, _ := d.take(0, queue, 3, delivery.Head{}); n != 3 {
 		t.Fatalf("took %d", n)
 	}
-	d.hub.Deliver([]partition.Delivery{run(0, time.Second), run(1, time.Minute), run(2, time.Second)})
+	d.hub.Deliver([]delivery.Delivery{run(0, time.Second), run(1, time.Minute), run(2, time.Second)})
 	now = now.Add(2 * time.Second)
 	if r := receive(t, s); !slices.Equal(tokens(r.Runs), []string{token(1)}) {
 		t.Errorf("received %v", tokens(r.Runs))
@@ -362,7 +362,7 @@ func TestAnAnswerStopsTheSecondDelivery(t *testing.T) {
 			d.checkSlots(t, 1, 1)
 			answer(s.(*Session))
 			d.checkSlots(t, 0, 2)
-			d.hub.Cancel([]partition.Cancel{{Queue: queue, Token: token(0)}})
+			d.hub.Cancel([]delivery.Cancel{{Queue: queue, Token: token(0)}})
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}

@@ -12,14 +12,14 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/multisession"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	sessions "github.com/carillonhq/carillon/server/internal/dispatch/worker"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 const lease = 10 * time.Second
 
-var queue = partition.Queue{Namespace: "default", Kind: "worker", Address: "q"}
+var queue = delivery.Queue{Namespace: "default", Kind: "worker", Address: "q"}
 
 // rig is a cluster with real hubs. In place of engines there are lists of runs; what is said of a run on
 // any node is known to all, as if the nodes passed it on.
@@ -257,8 +257,8 @@ func (d *testNode) handOut() {
 	w.mu.Lock()
 	want := len(d.backlog)
 	w.mu.Unlock()
-	slots := d.hub.Take(1, queue, want, partition.Head{}).N
-	var ds []partition.Delivery
+	slots := d.hub.Take(1, queue, want, delivery.Head{}).N
+	var ds []delivery.Delivery
 	w.mu.Lock()
 	for range slots {
 		w.made++
@@ -266,7 +266,7 @@ func (d *testNode) handOut() {
 		run := d.backlog[0]
 		d.backlog = d.backlog[1:]
 		w.held[token] = &held{run, time.Now()}
-		ds = append(ds, partition.Delivery{Partition: 1, Queue: queue,
+		ds = append(ds, delivery.Delivery{Partition: 1, Queue: queue,
 			Run: &carillon.Run{ID: run, Token: token, Queue: "q", Job: run, Started: time.Now(), Lease: lease}})
 	}
 	w.mu.Unlock()
@@ -288,7 +288,7 @@ func (d *testNode) reap() {
 }
 
 // Reports implements dispatch.Sink.
-func (d *testNode) Reports(rs []partition.Report) {
+func (d *testNode) Reports(rs []delivery.Report) {
 	if d.losesResults {
 		return
 	}
@@ -325,7 +325,7 @@ func (w *rig) report(r *carillon.Result) (accepted bool) {
 }
 
 // Heartbeats implements dispatch.Sink.
-func (d *testNode) Heartbeats(bs []carillon.Heartbeat, from partition.Reporter) {
+func (d *testNode) Heartbeats(bs []carillon.Heartbeat, from delivery.Reporter) {
 	w := d.rig
 	d.beats.Add(int32(len(bs)))
 	for _, b := range bs {
@@ -342,10 +342,10 @@ func (d *testNode) Heartbeats(bs []carillon.Heartbeat, from partition.Reporter) 
 }
 
 // Room implements dispatch.Sink.
-func (d *testNode) Room(int, partition.Queue) { d.ring() }
+func (d *testNode) Room(int, delivery.Queue) { d.ring() }
 
 // Consumers implements dispatch.Sink.
-func (d *testNode) Consumers(partition.Queue) { d.ring() }
+func (d *testNode) Consumers(delivery.Queue) { d.ring() }
 
 // Lost implements dispatch.Sink.
 func (d *testNode) Lost(tokens []string) { d.Undelivered(tokens) }

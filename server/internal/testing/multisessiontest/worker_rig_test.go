@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/worker"
 )
 
@@ -116,7 +116,7 @@ func beats(runs []carillon.Run) (bs []carillon.Heartbeat) {
 func expireLeases(w *rig, s carillon.Session, address string, runs []carillon.Run) {
 	w.t.Helper()
 	for i := range runs {
-		w.nodes[address].hub.Cancel([]partition.Cancel{{Queue: queue, Token: runs[i].Token, Unheard: true}})
+		w.nodes[address].hub.Cancel([]delivery.Cancel{{Queue: queue, Token: runs[i].Token, Unheard: true}})
 	}
 	for {
 		r, err := s.Receive(w.t.Context())

@@ -3,8 +3,8 @@ package sim_test
 import (
 	"slices"
 
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/testing/sim"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -42,4 +42,4 @@ var doubtMutants = []mutant{
 // mute tells consumers of no end of their attempts.
 type mute struct{ engine.Dispatcher }
 
-func (mute) Cancel([]partition.Cancel) {}
+func (mute) Cancel([]delivery.Cancel) {}

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/testing/checker"
 	"github.com/carillonhq/carillon/server/internal/testing/sim"
 	"github.com/carillonhq/carillon/server/store"
@@ -147,7 +147,7 @@ type emptied struct {
 }
 
 // Deliver is for [engine.Dispatcher].
-func (d emptied) Deliver(ds []partition.Delivery) {
+func (d emptied) Deliver(ds []delivery.Delivery) {
 	d.f.mu.Lock()
 	for i := range ds {
 		if d.f.dead[ds[i].Run.ID] {
@@ -257,7 +257,7 @@ type slow struct {
 }
 
 // Deliver is for [engine.Dispatcher].
-func (d slow) Deliver(ds []partition.Delivery) {
+func (d slow) Deliver(ds []delivery.Delivery) {
 	since := time.Since(d.p.Start)
 	for _, f := range d.p.Faults {
 		if f.Kind == sim.EndpointDown && since >= f.At && since < f.At+f.For {

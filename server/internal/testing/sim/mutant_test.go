@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/testing/sim"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -218,7 +218,7 @@ type moody struct {
 }
 
 // Reports is for [dispatch.Sink].
-func (s *moody) Reports(rs []partition.Report) {
+func (s *moody) Reports(rs []delivery.Report) {
 	for _, r := range rs {
 		s.mu.Lock()
 		again := s.seen[r.Token]
@@ -228,7 +228,7 @@ func (s *moody) Reports(rs []partition.Report) {
 			r.From.Stale(r.Token)
 			continue
 		}
-		s.Sink.Reports([]partition.Report{r})
+		s.Sink.Reports([]delivery.Report{r})
 	}
 }
 
@@ -252,7 +252,7 @@ type careful struct {
 }
 
 // Deliver is for [engine.Dispatcher].
-func (d careful) Deliver(ds []partition.Delivery) {
+func (d careful) Deliver(ds []delivery.Delivery) {
 	d.c.mu.Lock()
 	for i := range ds {
 		d.c.newest[ds[i].Run.ID] = ds[i].Run.Token
@@ -267,7 +267,7 @@ type credulous struct {
 }
 
 // Reports is for [dispatch.Sink].
-func (s credulous) Reports(rs []partition.Report) {
+func (s credulous) Reports(rs []delivery.Report) {
 	for _, r := range rs {
 		s.c.mu.Lock()
 		newest := s.c.newest[r.RunID]
@@ -276,20 +276,20 @@ func (s credulous) Reports(rs []partition.Report) {
 			r.From = answer{r.From, r.Token}
 			r.Token = newest
 		}
-		s.Sink.Reports([]partition.Report{r})
+		s.Sink.Reports([]delivery.Report{r})
 	}
 }
 
 // answer is told under the token that the result came with.
 type answer struct {
-	to    partition.Reporter
+	to    delivery.Reporter
 	token string
 }
 
-// Accepted is for [partition.Reporter].
+// Accepted is for [delivery.Reporter].
 func (a answer) Accepted(string) { a.to.Accepted(a.token) }
 
-// Stale is for [partition.Reporter].
+// Stale is for [delivery.Reporter].
 func (a answer) Stale(string) { a.to.Stale(a.token) }
 
 // twice delivers every tenth attempt twice.
@@ -300,7 +300,7 @@ type twice struct {
 }
 
 // Deliver is for [engine.Dispatcher].
-func (d *twice) Deliver(ds []partition.Delivery) {
+func (d *twice) Deliver(ds []delivery.Delivery) {
 	d.Dispatcher.Deliver(ds)
 	d.mu.Lock()
 	d.n += len(ds)

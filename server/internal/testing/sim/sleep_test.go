@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/testing/checker"
 	"github.com/carillonhq/carillon/server/internal/testing/sim"
 )
@@ -64,7 +64,7 @@ var sleepMutants = []mutant{
 type credulousOfSilence struct{ engine.Dispatcher }
 
 // Cancel is for [engine.Dispatcher].
-func (d credulousOfSilence) Cancel(cs []partition.Cancel) {
+func (d credulousOfSilence) Cancel(cs []delivery.Cancel) {
 	cs = slices.Clone(cs)
 	for i := range cs {
 		cs[i].Unheard = false
@@ -76,10 +76,10 @@ func (d credulousOfSilence) Cancel(cs []partition.Cancel) {
 type agreeable struct{ dispatch.Sink }
 
 // Heartbeats is for [dispatch.Sink].
-func (s agreeable) Heartbeats(bs []carillon.Heartbeat, from partition.Reporter) {
+func (s agreeable) Heartbeats(bs []carillon.Heartbeat, from delivery.Reporter) {
 	for _, b := range bs {
 		if b.Confirm {
-			from.(partition.Confirmer).Confirmed(b.Token)
+			from.(delivery.Confirmer).Confirmed(b.Token)
 		}
 	}
 	s.Sink.Heartbeats(bs, from)

@@ -1,10 +1,9 @@
-package partition
+package delivery
 
 import (
 	"cmp"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/carillonhq/carillon"
 )
@@ -38,6 +37,16 @@ func (q Queue) Plain() Queue {
 	return q
 }
 
+// Limited reports whether q names runs that are parked for want of a permit.
+func (q Queue) Limited() bool { return strings.Contains(q.Address, "\x00") }
+
+// Line returns the line whose parked runs q names; ok is false if q is an ordinary queue.
+func (q Queue) Line() (l Line, ok bool) {
+	address, key, ok := strings.Cut(q.Address, "\x00")
+	q.Address = address
+	return Line{Limit: Limit{q.Namespace, key}, Queue: q}, ok
+}
+
 // QueueOf returns the queue of a job's target.
 func QueueOf(namespace string, t carillon.Target) Queue {
 	q := Queue{Namespace: namespace, Kind: t.Kind()}
@@ -52,53 +61,4 @@ func QueueOf(namespace string, t carillon.Target) Queue {
 		q.Address = t.Dapr.Address()
 	}
 	return q
-}
-
-// concurrencyKey returns the key that the limits of Dapr's sidecars apply to, besides the queue.
-func concurrencyKey(t *carillon.Target) string {
-	if t.Dapr == nil {
-		return ""
-	}
-	return t.Dapr.ConcurrencyKey
-}
-
-// Head describes the run that goes next in a queue of a partition. Dispatch compares partitions by it.
-type Head struct {
-	Priority uint8 // rank
-	Due      int64 // UTC ns
-}
-
-// Before reports whether h goes first.
-func (h Head) Before(o Head) bool {
-	if h.Priority != o.Priority {
-		return h.Priority < o.Priority
-	}
-	return h.Due < o.Due
-}
-
-// Slots answers a partition that asks for room in a queue.
-type Slots struct {
-	N       int  // free slots, each for one delivery
-	Served  bool // the queue has consumers
-	Durable bool // some consumers take only attempts that are durable already
-}
-
-// Delivery is one attempt on its way to a consumer.
-type Delivery struct {
-	Partition int // where it comes from
-	Queue     Queue
-	Durable   bool          // the attempt is durable already
-	Run       *carillon.Run // with Token, Data, Metadata, Deadline and Lease; not shared with anything
-	Target    carillon.Target
-	Timeout   time.Duration
-	Key       string // runs of a queue with the same key may be limited together; "": none
-}
-
-// Cancel tells a consumer to stop an attempt.
-type Cancel struct {
-	Queue Queue
-	Token string
-	RunID string
-	// Unheard means that the attempt ended because nothing was heard of it in time.
-	Unheard bool
 }

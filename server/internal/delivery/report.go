@@ -1,4 +1,4 @@
-package partition
+package delivery
 
 import "github.com/carillonhq/carillon"
 

@@ -1,0 +1,48 @@
+package delivery
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// Head describes the run that goes next in a queue of a partition. Dispatch compares partitions by it.
+type Head struct {
+	Priority uint8 // rank
+	Due      int64 // UTC ns
+}
+
+// Before reports whether h goes first.
+func (h Head) Before(o Head) bool {
+	if h.Priority != o.Priority {
+		return h.Priority < o.Priority
+	}
+	return h.Due < o.Due
+}
+
+// Slots answers a partition that asks for room in a queue.
+type Slots struct {
+	N       int  // free slots, each for one delivery
+	Served  bool // the queue has consumers
+	Durable bool // some consumers take only attempts that are durable already
+}
+
+// Delivery is one attempt on its way to a consumer.
+type Delivery struct {
+	Partition int // where it comes from
+	Queue     Queue
+	Durable   bool          // the attempt is durable already
+	Run       *carillon.Run // with Token, Data, Metadata, Deadline and Lease; not shared with anything
+	Target    carillon.Target
+	Timeout   time.Duration
+	Key       string // runs of a queue with the same key may be limited together; "": none
+}
+
+// Cancel tells a consumer to stop an attempt.
+type Cancel struct {
+	Queue Queue
+	Token string
+	RunID string
+	// Unheard means that the attempt ended because nothing was heard of it in time.
+	Unheard bool
+}
