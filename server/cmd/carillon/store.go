@@ -86,7 +86,7 @@ func reportOf(c *pebble.Checked) *storeReport {
 		r.Refused = c.Refused.Error()
 	}
 	for _, d := range c.Damaged {
-		r.Damaged = append(r.Damaged, storeDamage{filepath.Base(d.Table), d.Cause.Error(), d.Partitions, d.From, d.To})
+		r.Damaged = append(r.Damaged, storeDamage{filepath.Base(d.Part), d.Cause.Error(), d.Partitions, d.From, d.To})
 	}
 	for _, l := range c.Lost {
 		r.Lost = append(r.Lost, storeLost{l.Partition, l.Key.Namespace, l.Key.Name, l.What})

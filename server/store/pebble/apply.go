@@ -102,7 +102,7 @@ func (w *builder) request(e *engine, req *request) error {
 func (w *builder) change(e *engine, req *request, c *change) error {
 	w.part, w.partition, w.inline = c.shard.part, c.shard.number, c.shard.s.opt.InlineSpec
 	whole := source{e.db, e.lost}
-	w.read, w.committed, w.out, w.lives, w.retained = whole, whole, req.ops, w.lives[:0], 0
+	w.read, w.committed, w.out, w.err, w.lives, w.retained = whole, whole, req.ops, nil, w.lives[:0], 0
 	dues, facts := len(w.dues), len(w.facts)
 	w.asks = !putsAfterDeletes(c.batch)
 	if readsOwnWrites(c.batch) {

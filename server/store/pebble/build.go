@@ -30,6 +30,7 @@ type builder struct {
 	childless bool               // before the batch the partition has no pending runs
 
 	key, key2, val, old []byte
+	err                 error // the first of the writes to out: the batch is of no use then
 }
 
 // liveRun is an entry of the live index.
@@ -48,8 +49,8 @@ type dueMark struct {
 func (w *builder) build(b *store.Batch) error {
 	defer w.closePending()
 	w.childless = w.part.childless.Load()
-	for i := range b.Deletes {
-		if err := w.delete(b.Deletes[i]); err != nil {
+	for _, r := range b.Deletes {
+		if err := w.delete(r); err != nil {
 			return err
 		}
 	}
@@ -58,19 +59,19 @@ func (w *builder) build(b *store.Batch) error {
 			return err
 		}
 	}
-	if err := w.writeLive(); err != nil {
-		return err
-	}
+	w.writeLive()
 	if err := w.history(b); err != nil {
 		return err
 	}
 	for _, s := range b.MetaRecords {
 		w.key = appendMetaKey(w.key[:0], w.partition, s.Kind, s.Key)
-		if err := w.metaRecord(s.Value); err != nil {
-			return err
+		if s.Value == nil {
+			w.drop(w.key, true)
+		} else {
+			w.set(w.key, s.Value)
 		}
 	}
-	return nil
+	return w.err
 }
 
 // readsOwnWrites reports whether an operation of b must see an earlier one of b.
@@ -107,11 +108,25 @@ func runsRepeat(runs []store.RunRecord) bool {
 	return false
 }
 
-func (w *builder) metaRecord(value []byte) error {
-	if value == nil {
-		return w.out.Delete(w.key, nil)
+// set sets a key.
+func (w *builder) set(key, value []byte) {
+	w.wrote(w.out.Set(key, value, nil))
+}
+
+// drop removes a key that was set once, or more often.
+func (w *builder) drop(key []byte, twice bool) {
+	if twice {
+		w.wrote(w.out.Delete(key, nil))
+	} else {
+		w.wrote(w.out.SingleDelete(key, nil))
 	}
-	return w.out.Set(w.key, value, nil)
+}
+
+// wrote keeps the first error.
+func (w *builder) wrote(err error) {
+	if w.err == nil {
+		w.err = err
+	}
 }
 
 // put writes a record and replaces every index entry of its earlier version.
@@ -129,10 +144,9 @@ func (w *builder) put(r *store.Record) error {
 		return err
 	}
 	w.val = appendBody(w.val[:0], &r.State, sp)
-	if err := w.dropIndex(r.Ref, &old, &next); err != nil {
-		return err
-	}
-	return w.writeIndex(r.Ref, &old, &next)
+	w.dropIndex(r.Ref, &old, &next)
+	w.writeIndex(r.Ref, &old, &next)
+	return nil
 }
 
 // head returns the head of a record, from the head cache if it is there.
@@ -163,11 +177,6 @@ func (w *builder) recall(key []byte) []byte {
 	return w.part.heads.look(w.old[:0], key)
 }
 
-// note records the head of a record after the batch, for the head cache.
-func (w *builder) note(key, head []byte) {
-	w.facts = appendFact(w.facts, &fact{key: key, exists: true, head: head})
-}
-
 // spec decides where the record's spec is kept. A nil Spec keeps the old one.
 func (w *builder) spec(r *store.Record, old, next *head) (spec, error) {
 	switch {
@@ -188,13 +197,12 @@ func (w *builder) spec(r *store.Record, old, next *head) (spec, error) {
 	if len(r.Spec) > w.inline {
 		next.flags |= specApart
 		next.specLen = len(r.Spec)
-		return spec{form: specInKey, length: len(r.Spec)}, w.out.Set(w.key, r.Spec, nil)
+		w.set(w.key, r.Spec)
+		return spec{form: specInKey, length: len(r.Spec)}, nil
 	}
 	next.flags |= specInline
 	if old.is(specApart) {
-		if err := w.out.Delete(w.key, nil); err != nil {
-			return spec{}, err
-		}
+		w.drop(w.key, true)
 	}
 	return spec{form: specInBody, inline: r.Spec}, nil
 }
@@ -219,14 +227,9 @@ func (w *builder) body(r store.Ref, old *head) ([]byte, error) {
 	default: // the head came from the cache, which has no bodies
 		w.key = appendHeadKey(w.key[:0], w.partition, r)
 	}
-	value, ok, err := get(w.read, w.key)
-	switch {
-	case err != nil:
-		return nil, err
-	case !ok:
-		return nil, fmt.Errorf("body of %s: %w", r.Key, errKey)
-	case !old.bodyInHead():
-		return value, nil
+	value, err := need(w.read, w.key, "body", r.Key)
+	if err != nil || !old.bodyInHead() {
+		return value, err
 	}
 	h, err := parseHead(w.partition, value)
 	return h.body, err
@@ -241,53 +244,41 @@ func appendBodyKey(b []byte, partition int, h *head, r store.Ref) []byte {
 }
 
 // dropIndex removes old's index entries that next does not write again, and flags those that it does.
-func (w *builder) dropIndex(r store.Ref, old, next *head) error {
+func (w *builder) dropIndex(r store.Ref, old, next *head) {
 	if old.is(hasDue) {
 		if next.is(hasDue) && next.priority == old.priority && next.due == old.due {
 			next.flags |= dueTwice
-		} else if err := w.drop(appendDueKey(w.key[:0], w.partition, old.priority, old.due, r), old.is(dueTwice)); err != nil {
-			return err
+		} else {
+			w.key = appendDueKey(w.key[:0], w.partition, old.priority, old.due, r)
+			w.drop(w.key, old.is(dueTwice))
 		}
 	}
 	if old.is(hasStaged) {
 		if next.is(hasStaged) && next.priority == old.priority && next.queue == old.queue && next.runDue == old.runDue {
 			next.flags |= stagedTwice
-		} else if err := w.drop(appendStagedKey(w.key[:0], w.partition, old.queue, old.priority, old.runDue,
-			r), old.is(stagedTwice)); err != nil {
-			return err
+		} else {
+			w.key = appendStagedKey(w.key[:0], w.partition, old.queue, old.priority, old.runDue, r)
+			w.drop(w.key, old.is(stagedTwice))
 		}
 	}
 	if old.is(hasLive) && !(next.is(hasLive) && next.live == old.live) {
-		return w.drop(appendLiveKey(w.key[:0], w.partition, &old.live), true)
+		w.key = appendLiveKey(w.key[:0], w.partition, &old.live)
+		w.drop(w.key, true)
 	}
-	return nil
-}
-
-// drop removes a key that was set once, or more often.
-func (w *builder) drop(key []byte, twice bool) error {
-	w.key = key
-	if twice {
-		return w.out.Delete(key, nil)
-	}
-	return w.out.SingleDelete(key, nil)
 }
 
 // writeIndex writes the head, the index entries, and the body, which is in w.val, into one of them.
-func (w *builder) writeIndex(r store.Ref, old, next *head) error {
+func (w *builder) writeIndex(r store.Ref, old, next *head) {
 	body := w.val
 	if next.is(hasDue) {
 		w.key = appendDueKey(w.key[:0], w.partition, next.priority, next.due, r)
-		if err := w.out.Set(w.key, body, nil); err != nil {
-			return err
-		}
+		w.set(w.key, body)
 		w.dues = append(w.dues, dueMark{next.priority, next.due})
 		body = nil
 	}
 	if next.is(hasStaged) {
 		w.key = appendStagedKey(w.key[:0], w.partition, next.queue, next.priority, next.runDue, r)
-		if err := w.out.Set(w.key, body, nil); err != nil {
-			return err
-		}
+		w.set(w.key, body)
 		body = nil
 	}
 	if next.is(hasLive) && !(old.is(hasLive) && next.live == old.live) {
@@ -295,22 +286,19 @@ func (w *builder) writeIndex(r store.Ref, old, next *head) error {
 	}
 	w.key = appendHeadKey(w.key[:0], w.partition, r)
 	w.key2 = next.append(w.key2[:0])
-	w.note(w.key, w.key2)
+	w.facts = appendFact(w.facts, &fact{key: w.key, exists: true, head: w.key2})
 	w.key2 = append(w.key2, body...)
-	return w.out.Set(w.key, w.key2, nil)
+	w.set(w.key, w.key2)
 }
 
 // writeLive writes the live index entries of the put records.
-func (w *builder) writeLive() error {
+func (w *builder) writeLive() {
 	for i := range w.lives {
 		l := &w.lives[i]
 		w.key = appendLiveKey(w.key[:0], w.partition, &l.id)
 		w.key2 = appendRef(w.key2[:0], l.ref)
-		if err := w.out.Set(w.key, w.key2, nil); err != nil {
-			return err
-		}
+		w.set(w.key, w.key2)
 	}
-	return nil
 }
 
 // delete removes a record, and with a job its pending runs.
@@ -335,18 +323,15 @@ func (w *builder) deleteOne(r store.Ref) error {
 	if err != nil || !exists {
 		return err
 	}
-	if err := w.dropIndex(r, &old, &head{}); err != nil {
-		return err
-	}
+	w.dropIndex(r, &old, &head{})
 	if old.is(specApart) {
 		w.key = appendSpecKey(w.key[:0], w.partition, r)
-		if err := w.out.Delete(w.key, nil); err != nil {
-			return err
-		}
+		w.drop(w.key, true)
 	}
 	w.key = appendHeadKey(w.key[:0], w.partition, r)
 	w.facts = appendFact(w.facts, &fact{key: w.key})
-	return w.drop(w.key, old.is(headTwice))
+	w.drop(w.key, old.is(headTwice))
+	return nil
 }
 
 // pendingOf returns the pending runs of a job before the batch.

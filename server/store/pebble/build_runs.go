@@ -12,8 +12,8 @@ import (
 
 // history writes what b changes in the history.
 func (w *builder) history(b *store.Batch) error {
-	for i := range b.Redrive {
-		if err := w.redrive(b.Redrive[i]); err != nil {
+	for _, r := range b.Redrive {
+		if err := w.redrive(r); err != nil {
 			return err
 		}
 	}
@@ -27,8 +27,8 @@ func (w *builder) history(b *store.Batch) error {
 			return err
 		}
 	}
-	for i := range b.Trims {
-		if err := w.trim(b.Trims[i]); err != nil {
+	for _, t := range b.Trims {
+		if err := w.trim(t); err != nil {
 			return err
 		}
 	}
@@ -47,26 +47,22 @@ func (w *builder) run(r *store.RunRecord) error {
 			return err
 		}
 		if ok {
-			if err := w.dropRunIndex(&old); err != nil {
-				return err
-			}
+			w.dropRunIndex(&old)
 			w.key = appendHistoryKey(w.key[:0], w.partition, &r.ID)
 		}
 	}
 	w.val = codec.AppendRun(w.val[:0], r)
-	if err := w.out.Set(w.key, w.val, nil); err != nil {
-		return err
-	}
+	w.set(w.key, w.val)
 	w.key = appendAgeKey(w.key[:0], w.partition, r.Expires, &r.ID)
 	if r.Status != carillon.RunDead {
 		w.retained++
-		return w.out.Set(w.key, notDead, nil)
+		w.set(w.key, notDead)
+		return nil
 	}
-	if err := w.out.Set(w.key, isDead, nil); err != nil {
-		return err
-	}
+	w.set(w.key, isDead)
 	w.key = appendDeadKey(w.key[:0], w.partition, r.Key.Namespace, r.Finished, &r.ID)
-	return w.out.Set(w.key, nil, nil)
+	w.set(w.key, nil)
+	return nil
 }
 
 // Values of the age index.
@@ -104,35 +100,31 @@ func (w *builder) finished(id *store.RunID) (r store.RunRecord, ok bool, err err
 }
 
 // dropRunIndex removes a run's index entries: each was set once.
-func (w *builder) dropRunIndex(r *store.RunRecord) error {
+func (w *builder) dropRunIndex(r *store.RunRecord) {
 	w.key = appendAgeKey(w.key[:0], w.partition, r.Expires, &r.ID)
-	if err := w.out.SingleDelete(w.key, nil); err != nil {
-		return err
-	}
+	w.drop(w.key, false)
 	if r.Status != carillon.RunDead {
 		w.retained--
-		return nil
+		return
 	}
 	w.key = appendDeadKey(w.key[:0], w.partition, r.Key.Namespace, r.Finished, &r.ID)
-	return w.out.SingleDelete(w.key, nil)
+	w.drop(w.key, false)
 }
 
 // dropRun removes a run from the history.
-func (w *builder) dropRun(r *store.RunRecord) error {
-	if err := w.dropRunIndex(r); err != nil {
-		return err
-	}
+func (w *builder) dropRun(r *store.RunRecord) {
+	w.dropRunIndex(r)
 	w.key = appendHistoryKey(w.key[:0], w.partition, &r.ID)
-	return w.out.Delete(w.key, nil)
+	w.drop(w.key, true)
 }
 
 // redrive removes a dead run from the history.
 func (w *builder) redrive(ref store.RunRef) error {
 	r, ok, err := w.finished(&ref.ID)
-	if err != nil || !ok || r.Status != carillon.RunDead {
-		return err
+	if err == nil && ok && r.Status == carillon.RunDead {
+		w.dropRun(&r)
 	}
-	return w.dropRun(&r)
+	return err
 }
 
 // trim drops the oldest runs of a job beyond Keep. Dead ones neither count nor go.
@@ -150,7 +142,8 @@ func (w *builder) trim(t store.Trim) error {
 			kept++
 			return true, nil
 		}
-		return true, w.dropRun(&r)
+		w.dropRun(&r)
+		return true, nil
 	})
 }
 
@@ -190,16 +183,15 @@ func (w *builder) expire(e *store.Expire) error {
 // dropAged drops a run that the age index lists.
 func (w *builder) dropAged(id *store.RunID) error {
 	r, ok, err := w.finished(id)
-	if err == nil && !ok && w.read.lost.any() {
-		return nil // it may be lost
-	}
-	if err == nil && !ok {
-		err = fmt.Errorf("run %s of the age index: %w", id, errKey)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case ok:
+		w.dropRun(&r)
+	case !w.read.lost.any(): // otherwise it may be lost
+		return fmt.Errorf("run %s of the age index: %w", id, errKey)
 	}
-	return w.dropRun(&r)
+	return nil
 }
 
 // counted returns how many finished runs that are not dead there were before this batch.

@@ -29,7 +29,7 @@ func (c *Checked) Whole() bool { return c.Refused == nil && len(c.Damaged) == 0 
 
 // Damage is a damaged table, and the keys that it has lost.
 type Damage struct {
-	Loss
+	store.Damage
 	From, To string // descriptions of the records between which keys are lost
 }
 
@@ -126,7 +126,7 @@ func (c *Checked) table(l *losses, path string, smallest, largest []byte) {
 		return
 	}
 	l.add(s)
-	c.Damaged = append(c.Damaged, Damage{Loss: s.loss(), From: inWords(s.edge), To: inWords(s.upper)})
+	c.Damaged = append(c.Damaged, Damage{Damage: s.damage(), From: inWords(s.edge), To: inWords(s.upper)})
 }
 
 // verifyTables compares tables of equal sizes, which could have each other's names: Pebble compares sizes

@@ -40,12 +40,7 @@ func openURL(_ context.Context, url string, o store.Options) (store.Store, error
 // OptionsOf returns the options of a folder for those of any store.
 func OptionsOf(o store.Options) Options {
 	return Options{Partitions: o.Partitions, Now: o.Now, Events: Events{
-		Failed: o.Events.Failed, Recovered: o.Events.Recovered,
-		Damaged: func(l Loss) {
-			if o.Events.Damaged != nil {
-				o.Events.Damaged(store.Damage{Part: l.Table, Partitions: l.Partitions, Cause: l.Cause})
-			}
-		},
+		Failed: o.Events.Failed, Recovered: o.Events.Recovered, Damaged: o.Events.Damaged,
 		Background: func(err error) { o.Log.Error("the store's housekeeping failed", "error", err) },
 		Stall: func(reason string) {
 			if reason != "" {

@@ -46,7 +46,7 @@ func TestOptionsOfTellsOperators(t *testing.T) {
 	o.Events.Background(errCompaction)
 	o.Events.Log("hello")
 	o.Events.Exposed("/data", 0o755)
-	o.Events.Damaged(pebble.Loss{Table: "7.sst", Partitions: []int{3}, Cause: errCompaction})
+	o.Events.Damaged(store.Damage{Part: "7.sst", Partitions: []int{3}, Cause: errCompaction})
 	for _, want := range []string{"level=WARN msg=\"the store waits for the disk\" reason=\"memtables are full\"",
 		"level=ERROR msg=\"the store's housekeeping failed\"", "level=DEBUG msg=pebble text=hello", "folder=/data mode=0755"} {
 		if strings.Count(log.String(), want) != 1 {

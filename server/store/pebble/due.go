@@ -2,7 +2,6 @@ package pebble
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/carillonhq/carillon/server/store"
@@ -106,10 +105,7 @@ func (v *view) stagedRecord(ref store.Ref, body []byte, maxSpec int) (store.Reco
 	if len(body) > 0 {
 		return v.fromBody(ref, body, maxSpec)
 	}
-	value, ok, err := get(v.source, appendHeadKey(nil, v.partition, ref))
-	if err == nil && !ok {
-		err = fmt.Errorf("head of %s: %w", ref.Key, errKey)
-	}
+	value, err := need(v.source, appendHeadKey(nil, v.partition, ref), "head", ref.Key)
 	if err != nil {
 		return store.Record{}, err
 	}

@@ -68,20 +68,23 @@ func (g *guard) change(f func() error) error {
 	return nil
 }
 
-// file wraps a file that was opened for writing. After a failure it is one that accepts everything and keeps
-// nothing.
+// file wraps a file that was opened for writing.
 func (g *guard) file(name string, f vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		g.fail(err)
-		return &guardedFile{guard: g}, nil
+		return g.voidFile(), nil
 	}
 	return &guardedFile{guard: g, File: f, extent: extentOf(g.PathBase(name))}, nil
 }
 
+// voidFile returns what is opened after a failure: an empty file, in memory, that accepts everything and keeps
+// nothing.
+func (g *guard) voidFile() vfs.File { return &guardedFile{guard: g, File: vfs.NewMemFile(nil)} }
+
 // Create creates a file.
 func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if g.void() {
-		return &guardedFile{guard: g}, nil
+		return g.voidFile(), nil
 	}
 	f, err := g.FS.Create(name, category)
 	if marker, ok := markerOf(g.PathBase(name)); ok && err == nil {
@@ -93,7 +96,7 @@ func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 // OpenReadWrite opens a file for reading and writing.
 func (g *guard) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
 	if g.void() {
-		return &guardedFile{guard: g}, nil
+		return g.voidFile(), nil
 	}
 	f, err := g.FS.OpenReadWrite(name, category, opts...)
 	return g.file(name, f, err)
@@ -102,11 +105,11 @@ func (g *guard) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts 
 // ReuseForWrite renames a file and opens it.
 func (g *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if g.void() {
-		return &guardedFile{guard: g}, nil
+		return g.voidFile(), nil
 	}
 	g.forget(oldname)
 	if g.void() {
-		return &guardedFile{guard: g}, nil
+		return g.voidFile(), nil
 	}
 	f, err := g.FS.ReuseForWrite(oldname, newname, category)
 	return g.file(newname, f, err)

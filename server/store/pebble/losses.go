@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -30,7 +32,7 @@ type span struct {
 type losses struct {
 	fs   vfs.FS
 	dir  string
-	tell func(Loss) // may be nil
+	tell func(store.Damage) // may be nil
 
 	halted   chan struct{} // closed when a compaction was halted that Pebble believes to be running
 	haltOnce sync.Once
@@ -38,14 +40,6 @@ type losses struct {
 	mu       sync.Mutex
 	spans    []span               // sorted by key
 	examined map[string]time.Time // tables that were examined
-}
-
-// Loss is a damaged table, and what is lost with it.
-type Loss struct {
-	Table string
-	Cause error
-	// Partitions are those with lost records; store-wide metadata is partition -1.
-	Partitions []int
 }
 
 // againAfter is how long after its examination a table that fails again is examined again.
@@ -69,7 +63,7 @@ func (l *losses) found(path string, smallest, largest []byte, cause error) {
 	}
 	l.add(s)
 	if first && l.tell != nil {
-		l.tell(s.loss())
+		l.tell(s.damage())
 	}
 }
 
@@ -146,8 +140,8 @@ func (e *lostError) Unwrap() []error { return []error{store.ErrDamaged, e.cause}
 
 // firstLine returns an error's text without what Pebble appends to it.
 func firstLine(err error) string {
-	text, _, _ := bytes.Cut([]byte(err.Error()), []byte("\n"))
-	return string(text)
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return text
 }
 
 // damaged turns Pebble's errors about damage into this package's.
@@ -158,9 +152,9 @@ func damaged(err error) error {
 	return &lostError{err}
 }
 
-// loss returns the span in the form of the event.
-func (s *span) loss() Loss {
-	return Loss{Table: s.table, Cause: errors.New(firstLine(s.cause)), Partitions: partitionsOf(s.lower, s.upper)}
+// damage returns the span in the form of the event.
+func (s *span) damage() store.Damage {
+	return store.Damage{Part: s.table, Cause: errors.New(firstLine(s.cause)), Partitions: partitionsOf(s.lower, s.upper)}
 }
 
 // partitionsOf returns the partitions that keys from lower to upper can belong to; none if that is not known.
@@ -197,7 +191,7 @@ func examine(fs vfs.FS, path string, smallest, largest []byte, cause error) (s s
 		return s, true // its index is damaged, so nothing can be found in it
 	}
 	defer func() { _ = r.Close() }() // it was only read
-	last, err := walk(r, false, nil)
+	last, err := walk(r, false)
 	if err == nil && largest != nil && !bytes.Equal(last, largest) {
 		s.cause = errOtherTable
 		return s, true
@@ -206,7 +200,7 @@ func examine(fs vfs.FS, path string, smallest, largest []byte, cause error) (s s
 		return s, false
 	}
 	s.cause = err
-	first, err := walk(r, true, nil)
+	first, err := walk(r, true)
 	if last != nil {
 		s.edge, s.lower = last, append(bytes.Clone(last), 0)
 	}
@@ -240,8 +234,8 @@ var tableOptions = func() sstable.ReaderOptions {
 }()
 
 // walk reads a table, forwards or backwards, until it ends or cannot be read, and returns the last readable
-// key. f may be nil.
-func walk(r *sstable.Reader, back bool, f func(key, value []byte)) (last []byte, err error) {
+// key.
+func walk(r *sstable.Reader, back bool) (last []byte, err error) {
 	it, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
 	if err != nil {
 		return nil, err
@@ -251,14 +245,10 @@ func walk(r *sstable.Reader, back bool, f func(key, value []byte)) (last []byte,
 		start, step = it.Last, it.Prev
 	}
 	for kv := start(); kv != nil; kv = step() {
-		value, _, err := kv.Value(nil)
-		if err != nil {
+		if _, _, err := kv.Value(nil); err != nil {
 			return last, errors.Join(err, it.Close())
 		}
 		last = append(last[:0], kv.K.UserKey...)
-		if f != nil {
-			f(kv.K.UserKey, value)
-		}
 	}
 	return last, errors.Join(it.Error(), it.Close())
 }
@@ -285,6 +275,15 @@ func get(r source, key []byte) (value []byte, ok bool, err error) {
 	}
 	value = append([]byte(nil), got...)
 	return value, true, closer.Close()
+}
+
+// need is get of a key that must be there; what names it in the error.
+func need(r source, key []byte, what string, of carillon.Key) ([]byte, error) {
+	value, ok, err := get(r, key)
+	if err == nil && !ok {
+		err = fmt.Errorf("%s of %s: %w", what, of, errKey)
+	}
+	return value, err
 }
 
 // each calls f with every key and value from lower to upper, until f returns false. f must not keep them. It
@@ -383,9 +382,4 @@ func (v *view) left(ref store.Ref) bool {
 	}
 	_, _, err := get(v.source, appendHeadKey(nil, v.partition, ref))
 	return !errors.Is(err, store.ErrDamaged)
-}
-
-// String formats the loss for logs.
-func (l Loss) String() string {
-	return fmt.Sprintf("%s: %v, partitions %v", l.Table, l.Cause, l.Partitions)
 }

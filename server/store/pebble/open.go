@@ -57,23 +57,33 @@ func Open(dir string, opt Options) (*Store, error) {
 
 // load opens Pebble and reads what must be known before any request.
 func (s *Store) load() error {
-	e, err := openEngine(s.folder, &s.opt, false)
+	e, err := s.openForWriting(s.loadFrom)
 	if err != nil {
 		return err
 	}
-	err = s.loadFrom(e)
-	if first := e.failure(); first != nil {
-		err = first
-	}
-	if err == nil {
-		err = s.folder.finish()
-	}
-	if err != nil {
+	if err := s.folder.finish(); err != nil {
 		_ = e.close() // the error that counts is there
-		return folderError(s.folder.dir, err)
+		return err
 	}
 	s.engines.now = e
 	return nil
+}
+
+// openForWriting opens Pebble and has f write what must be there before anything else.
+func (s *Store) openForWriting(f func(e *engine) error) (*engine, error) {
+	e, err := openEngine(s.folder, &s.opt, false)
+	if err != nil {
+		return nil, err
+	}
+	err = f(e)
+	if first := e.failure(); first != nil {
+		err = first
+	}
+	if err != nil {
+		_ = e.close() // the error that counts is there
+		return nil, folderError(s.folder.dir, err)
+	}
+	return e, nil
 }
 
 // loadFrom reads or creates the store's metadata, and counts this open.

@@ -51,7 +51,7 @@ type Events struct {
 	Recovered func()
 	// Damaged: a table is damaged; called once for each. Reads of what it has lost return store.ErrDamaged,
 	// the rest goes on.
-	Damaged func(l Loss)
+	Damaged func(d store.Damage)
 	// Background: a flush or compaction failed, but not because of damage.
 	Background func(err error)
 	// Stall: writes wait for the disk to catch up, and why; an empty reason ends it.

@@ -77,7 +77,9 @@ func (c *committer) unwritable() error {
 	}
 	s.engines.replace(func() (*engine, error) {
 		s.forget() // what was read may have been in the system's memory only, and be gone
-		e, err := s.openForWriting()
+		// Who owns what is written again: claims that were acknowledged stay in force, and what was fenced stays
+		// fenced.
+		e, err := s.openForWriting(func(e *engine) error { return s.owners.save(e.db) })
 		if err == nil {
 			return e, nil
 		}
@@ -97,24 +99,6 @@ func (s *Store) openReadOnly() *engine {
 		return nil
 	}
 	return e
-}
-
-// openForWriting opens Pebble again and writes who owns what: claims that were acknowledged stay in force,
-// and what was fenced stays fenced.
-func (s *Store) openForWriting() (*engine, error) {
-	e, err := openEngine(s.folder, &s.opt, false)
-	if err != nil {
-		return nil, err
-	}
-	err = s.owners.save(e.db)
-	if first := e.failure(); first != nil {
-		err = first
-	}
-	if err != nil {
-		_ = e.close() // the error that counts is there
-		return nil, err
-	}
-	return e, nil
 }
 
 // forget drops what was known of the partitions, since it may be based on what did not reach the disk.

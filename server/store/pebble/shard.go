@@ -53,6 +53,15 @@ func (s *shard) readView(ctx context.Context, f func(v *view) error) error {
 	}
 }
 
+// read is readView with a result.
+func read[T any](ctx context.Context, s *shard, f func(v *view) (T, error)) (out T, err error) {
+	err = s.readView(ctx, func(v *view) error {
+		out, err = f(v)
+		return err
+	})
+	return out, err
+}
+
 // Read returns the records of the refs, in their order.
 func (s *shard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, error) {
 	out := make([]store.Record, len(refs))
@@ -84,49 +93,32 @@ func (s *shard) Live(ctx context.Context, id store.RunID) (ref store.Ref, ok boo
 }
 
 // List returns jobs in name order.
-func (s *shard) List(ctx context.Context, q store.ListQuery) (out []store.Record, err error) {
-	err = s.readView(ctx, func(v *view) error {
-		out, err = v.list(q)
-		return err
-	})
-	return out, err
+func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, error) {
+	return read(ctx, s, func(v *view) ([]store.Record, error) { return v.list(q) })
 }
 
 // Due returns records of one priority in (due, ref) order.
-func (s *shard) Due(ctx context.Context, q store.DueQuery) (out []store.Record, err error) {
+func (s *shard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, error) {
 	m := s.part.marks
 	found, scan := int64(math.MinInt64), m.begin(q.Priority)
 	defer func() { m.end(scan, found) }()
-	err = s.readView(ctx, func(v *view) error {
+	return read(ctx, s, func(v *view) (out []store.Record, err error) {
 		out, found, err = v.due(q, m.start(scan))
-		return err
+		return out, err
 	})
-	return out, err
 }
 
 // Staged returns the records staged under a queue in (priority, run due, ref) order.
-func (s *shard) Staged(ctx context.Context, q store.StagedQuery) (out []store.Record, err error) {
-	err = s.readView(ctx, func(v *view) error {
-		out, err = v.staged(q)
-		return err
-	})
-	return out, err
+func (s *shard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record, error) {
+	return read(ctx, s, func(v *view) ([]store.Record, error) { return v.staged(q) })
 }
 
 // Runs returns finished runs, newest first.
-func (s *shard) Runs(ctx context.Context, q store.RunQuery) (out []store.RunRecord, err error) {
-	err = s.readView(ctx, func(v *view) error {
-		out, err = v.runs(q)
-		return err
-	})
-	return out, err
+func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, error) {
+	return read(ctx, s, func(v *view) ([]store.RunRecord, error) { return v.runs(q) })
 }
 
 // MetaRecords returns the metadata records of a kind in key order.
-func (s *shard) MetaRecords(ctx context.Context, q store.MetaQuery) (out []store.MetaRecord, err error) {
-	err = s.readView(ctx, func(v *view) error {
-		out, err = v.metaRecords(q)
-		return err
-	})
-	return out, err
+func (s *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
+	return read(ctx, s, func(v *view) ([]store.MetaRecord, error) { return v.metaRecords(q) })
 }

@@ -37,11 +37,8 @@ func (v *view) recordOf(ref store.Ref, value []byte, maxSpec int) (store.Record,
 	}
 	body := h.body
 	if !h.bodyInHead() {
-		var ok bool
-		if body, ok, err = get(v.source, appendBodyKey(nil, v.partition, &h, ref)); err != nil {
+		if body, err = need(v.source, appendBodyKey(nil, v.partition, &h, ref), "body", ref.Key); err != nil {
 			return store.Record{}, err
-		} else if !ok {
-			return store.Record{}, fmt.Errorf("body of %s: %w", ref.Key, errKey)
 		}
 	}
 	return v.fromBody(ref, body, maxSpec)
@@ -62,10 +59,7 @@ func (v *view) fromBody(ref store.Ref, body []byte, maxSpec int) (store.Record, 
 	case sp.form == specInBody:
 		r.Spec = append([]byte{}, sp.inline...)
 	case sp.form == specInKey:
-		var ok bool
-		if r.Spec, ok, err = get(v.source, appendSpecKey(nil, v.partition, ref)); err == nil && !ok {
-			err = fmt.Errorf("spec of %s: %w", ref.Key, errKey)
-		}
+		r.Spec, err = need(v.source, appendSpecKey(nil, v.partition, ref), "spec", ref.Key)
 	}
 	return r, err
 }
