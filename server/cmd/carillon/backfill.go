@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"strconv"
 	"time"
 
@@ -29,22 +28,13 @@ func newBackfillList(a app) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List the backfills of a job, newest first",
 		Args:    arguments(1, 1),
-		RunE: func(cmd *cobra.Command, words []string) error {
-			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
-				backfills, err := node.ListBackfills(ctx, c.key(words[0]))
-				if err != nil {
-					return err
-				}
-				if wantsJSON(cmd) {
-					return printMessage(a.out, &pb.ListBackfillsResponse{Backfills: wire.BackfillsToProto(backfills)})
-				}
-				return printTable(a.out, []string{"ID", "STATUS", "FROM", "TO", "ENDED", "FAILED", "NEXT"},
-					backfillRows(backfills))
-			})
-		},
+		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+			backfills, err := node.ListBackfills(ctx, c.key(words[0]))
+			return answer{message: &pb.ListBackfillsResponse{Backfills: wire.BackfillsToProto(backfills)},
+				text: table([]string{"ID", "STATUS", "FROM", "TO", "ENDED", "FAILED", "NEXT"}, backfillRows(backfills))}, err
+		}),
 	}
 	c.add(cmd)
-	addOutput(cmd)
 	return cmd
 }
 
@@ -87,32 +77,23 @@ func newBackfillCancel(a app) *cobra.Command {
 		Use:   "cancel ID",
 		Short: "Let no further run of a backfill begin and cancel those that have",
 		Args:  arguments(1, 1),
-		RunE: func(cmd *cobra.Command, words []string) error {
-			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
-				b, err := node.CancelBackfill(ctx, c.namespace, words[0])
-				if err != nil {
-					return err
-				}
-				if wantsJSON(cmd) {
-					return printMessage(a.out, wire.BackfillToProto(&b))
-				}
-				fmt.Fprintf(a.out, "backfill %s %s, %s runs had ended\n", b.ID, b.Status, endedText(&b))
-				return nil
-			})
-		},
+		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+			b, err := node.CancelBackfill(ctx, c.namespace, words[0])
+			return answer{message: wire.BackfillToProto(&b),
+				text: fmt.Sprintf("backfill %s %s, %s runs had ended\n", b.ID, b.Status, endedText(&b))}, err
+		}),
 	}
 	c.add(cmd)
-	addOutput(cmd)
 	return cmd
 }
 
-// printBackfill describes a backfill for people.
-func printBackfill(w io.Writer, b *carillon.Backfill) error {
+// backfillDescription describes a backfill for people.
+func backfillDescription(b *carillon.Backfill) string {
 	rate := "no limit"
 	if b.Spec.Rate > 0 {
 		rate = fmt.Sprintf("%g a second", b.Spec.Rate)
 	}
-	return printFields(w, []field{
+	return description([]field{
 		{"id", b.ID},
 		{"namespace", b.Namespace},
 		{"job", b.Job},
@@ -140,7 +121,6 @@ const followEvery = 500 * time.Millisecond
 func (f *follower) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.follow, "follow", false, "stay until it has ended; exit code 1 if a run failed or it was cancelled")
 	f.connection.add(cmd)
-	addOutput(cmd)
 }
 
 // run prints the backfill that call returns, after its end if the flags ask for that. did says what the call
@@ -163,12 +143,11 @@ func (f *follower) run(cmd *cobra.Command, a app, did string,
 			return err
 		}
 	}
-	switch {
-	case wantsJSON(cmd):
-		err = printMessage(a.out, wire.BackfillToProto(&b))
-	case did == "" || f.follow:
-		err = printBackfill(a.out, &b)
+	got := answer{message: wire.BackfillToProto(&b)}
+	if did == "" || f.follow {
+		got.text = backfillDescription(&b)
 	}
+	err = a.answer(cmd, got)
 	if err == nil && f.follow && (b.Failed > 0 || b.Status == carillon.BackfillCancelled) {
 		return fmt.Errorf("backfill %s is %s, and %d of its runs failed", b.ID, b.Status, b.Failed)
 	}

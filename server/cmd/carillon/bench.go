@@ -79,31 +79,51 @@ func (f *benchFlags) addCommon(flags *pflag.FlagSet) {
 // measure is one bench.
 type measure func(ctx context.Context, b *bench.Bench) (bench.Result, error)
 
+// load is a bench whose parameters are flags: they are set when it runs.
+type load interface {
+	Run(ctx context.Context, b *bench.Bench) (bench.Result, error)
+}
+
 // newBenchRun returns the command of one bench.
-func newBenchRun(a app, use, short string, addFlags func(*pflag.FlagSet), run measure) *cobra.Command {
+func newBenchRun(a app, use, short string, l load) *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: short,
 		Args:  arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			shown := newProgress(a.errs)
-			node, stop, err := f.node(cmd, a)
-			if err != nil {
-				return err
-			}
-			result, err := f.measure(cmd.Context(), node, shown, run)
-			shown.clear()
-			if err := errors.Join(err, stop()); err != nil {
-				return err
-			}
-			return f.print(a, &result)
+			return f.run(a, func(shown *progress) (bench.Result, error) {
+				node, stop, err := f.node(cmd, a)
+				if err != nil {
+					return bench.Result{}, err
+				}
+				result, err := f.measure(cmd.Context(), node, shown, l.Run)
+				return result, errors.Join(err, stop())
+			})
 		},
 	}
-	addFlags(cmd.Flags())
 	f.add(cmd.Flags())
 	exclusive(cmd, "spawn", "in-process")
 	return cmd
+}
+
+// run shows the progress of a bench and prints its result. A ledger that is not clean is an error.
+func (f *benchFlags) run(a app, bench func(*progress) (bench.Result, error)) error {
+	shown := newProgress(a.errs)
+	r, err := bench(shown)
+	shown.clear()
+	if err != nil {
+		return err
+	}
+	if f.json {
+		err = printJSON(a.out, r)
+	} else {
+		err = a.print(resultText(&r))
+	}
+	if err == nil && !r.OK() {
+		return fmt.Errorf("%s: the ledger is not clean: %s", r.Bench, r.Ledger)
+	}
+	return err
 }
 
 func (f *benchFlags) measure(ctx context.Context, node bench.Node, shown *progress, run measure) (bench.Result, error) {
@@ -181,56 +201,28 @@ func (f *benchFlags) storeURL() (url string, remove func() error, err error) {
 	return "pebble:" + dir, func() error { return os.RemoveAll(dir) }, err
 }
 
-// print prints a result, and returns an error if its ledger is not clean.
-func (f *benchFlags) print(a app, r *bench.Result) error {
-	var err error
-	if f.json {
-		err = printJSON(a.out, r)
-	} else {
-		err = printFields(a.out, resultFields(r))
+func resultText(r *bench.Result) string {
+	idle := ""
+	if r.Idle != nil {
+		idle = fmt.Sprintf("%.2f %% of a core", 100**r.Idle)
 	}
-	if err == nil && !r.OK() {
-		return fmt.Errorf("%s: the ledger is not clean: %s", r.Bench, r.Ledger)
-	}
-	return err
-}
-
-func resultFields(r *bench.Result) []field {
-	fields := []field{
+	return description([]field{
 		{"bench", r.Bench},
 		{"parameters", r.Parameters},
 		{"operations", fmt.Sprintf("%d in %.3f s", r.Operations, r.Seconds)},
-	}
-	if r.Rate > 0 {
-		fields = append(fields, field{"rate", fmt.Sprintf("%.0f/s", r.Rate)})
-	}
-	if r.Span > 0 {
-		fields = append(fields, field{"first run to last", fmt.Sprintf("%.3f s", r.Span)})
-	}
-	fields = append(fields, field{"latency of calls", quantilesText(r.Latency)},
-		field{"lateness of runs", quantilesText(r.Lateness)})
-	if r.CPU > 0 {
-		fields = append(fields, field{"server CPU", fmt.Sprintf("%.1f µs per operation", r.CPU)})
-	}
-	if r.Client > 0 {
-		fields = append(fields, field{"load generator CPU", fmt.Sprintf("%.1f µs per operation", r.Client)})
-	}
-	if r.Idle != nil {
-		fields = append(fields, field{"idle", fmt.Sprintf("%.2f %% of a core", 100**r.Idle)})
-	}
-	if r.RSS > 0 {
-		fields = append(fields, field{"server memory", fmt.Sprintf("%d MiB resident", r.RSS>>20)})
-	}
-	if r.Stalls != nil {
-		fields = append(fields, field{"stalls", r.Stalls.String()})
-	}
-	if r.Phases != nil {
-		fields = append(fields, field{"takeover", r.Phases.String()})
-	}
-	if r.Ledger != nil {
-		fields = append(fields, field{"ledger", r.Ledger.String()})
-	}
-	return append(fields, field{"notes", strings.Join(r.Notes, "; ")})
+		{"rate", unlessZero("%.0f/s", r.Rate)},
+		{"first run to last", unlessZero("%.3f s", r.Span)},
+		{"latency of calls", quantilesText(r.Latency)},
+		{"lateness of runs", quantilesText(r.Lateness)},
+		{"server CPU", unlessZero("%.1f µs per operation", r.CPU)},
+		{"load generator CPU", unlessZero("%.1f µs per operation", r.Client)},
+		{"idle", idle},
+		{"server memory", unlessZero("%d MiB resident", r.RSS>>20)},
+		{"stalls", unlessZero("%v", r.Stalls)},
+		{"takeover", unlessZero("%v", r.Phases)},
+		{"ledger", unlessZero("%v", r.Ledger)},
+		{"notes", strings.Join(r.Notes, "; ")},
+	})
 }
 
 func quantilesText(q *bench.Quantiles) string {

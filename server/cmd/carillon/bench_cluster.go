@@ -62,18 +62,15 @@ func newBenchFleet(a app, use, short string,
 			if f.nodes < 2 {
 				f.nodes = 3
 			}
-			shown := newProgress(a.errs)
-			fleet, err := f.fleet(cmd.Context(), a)
-			if err != nil {
-				return err
-			}
-			result, err := f.measure(cmd.Context(), fleet.Node(dialBench), shown,
-				func(ctx context.Context, b *bench.Bench) (bench.Result, error) { return run(ctx, b, fleet) })
-			shown.clear()
-			if err := errors.Join(err, fleet.Close()); err != nil {
-				return err
-			}
-			return f.print(a, &result)
+			return f.run(a, func(shown *progress) (bench.Result, error) {
+				fleet, err := f.fleet(cmd.Context(), a)
+				if err != nil {
+					return bench.Result{}, err
+				}
+				result, err := f.measure(cmd.Context(), fleet.Node(dialBench), shown,
+					func(ctx context.Context, b *bench.Bench) (bench.Result, error) { return run(ctx, b, fleet) })
+				return result, errors.Join(err, fleet.Close())
+			})
 		},
 	}
 	f.addStore(cmd.Flags())

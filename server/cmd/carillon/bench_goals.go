@@ -167,5 +167,5 @@ func (g *benchGoals) printGoals(a app, lines []outcome) error {
 		}
 		rows = append(rows, []string{l.ID, l.Measure, l.Goal, l.Measured, met, ledger})
 	}
-	return printTable(a.out, []string{"GOAL", "MEASURE", "WANTED", "MEASURED", "MET", "LEDGER"}, rows)
+	return a.print(table([]string{"GOAL", "MEASURE", "WANTED", "MEASURED", "MET", "LEDGER"}, rows))
 }

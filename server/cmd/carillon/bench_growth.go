@@ -118,7 +118,7 @@ func (g *benchGrowth) printTables(a app, tables []bench.GrowthTable) error {
 			})
 		}
 		heading := []string{t.Axis, "PUTS", "CPU EACH", "P99", "RUNS", "CPU EACH", "P99 LATENESS", "MEMORY"}
-		if err := printTable(a.out, heading, rows); err != nil {
+		if err := a.print(table(heading, rows)); err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/carillonhq/carillon/server/internal/testing/bench"
 )
@@ -12,17 +9,15 @@ import (
 // newBenchHerd returns the command `carillon bench herd`.
 func newBenchHerd(a app) *cobra.Command {
 	var h bench.Herd
-	return newBenchRun(a, "herd", "Many one-shots that are due at the same instant", func(flags *pflag.FlagSet) {
-		flags.IntVar(&h.Jobs, "jobs", 20_000, "jobs")
-		flags.DurationVar(&h.Hold, "hold", 0, "how long a worker keeps a run before it answers")
-		addWorkers(flags, &h.Workers, &h.Credits)
-	}, func(ctx context.Context, b *bench.Bench) (bench.Result, error) {
-		return h.Run(ctx, b) // the flags have been parsed by now
-	})
+	cmd := newBenchRun(a, "herd", "Many one-shots that are due at the same instant", &h)
+	cmd.Flags().IntVar(&h.Jobs, "jobs", 20_000, "jobs")
+	cmd.Flags().DurationVar(&h.Hold, "hold", 0, "how long a worker keeps a run before it answers")
+	addWorkers(cmd, &h.Workers, &h.Credits)
+	return cmd
 }
 
 // addWorkers adds the flags of benches that receive runs.
-func addWorkers(flags *pflag.FlagSet, workers, credits *int) {
-	flags.IntVar(workers, "workers", 4, "worker sessions")
-	flags.IntVar(credits, "credits", 10_000, "runs in flight for each session")
+func addWorkers(cmd *cobra.Command, workers, credits *int) {
+	cmd.Flags().IntVar(workers, "workers", 4, "worker sessions")
+	cmd.Flags().IntVar(credits, "credits", 10_000, "runs in flight for each session")
 }

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/carillonhq/carillon/server/internal/testing/bench"
 )
@@ -12,12 +9,9 @@ import (
 // newBenchHTTP returns the command `carillon bench http`.
 func newBenchHTTP(a app) *cobra.Command {
 	var h bench.HTTP
-	cmd := newBenchRun(a, "http", "Callbacks to a trivial server inside this process", func(flags *pflag.FlagSet) {
-		flags.IntVar(&h.Jobs, "jobs", 20_000, "callbacks, all due at the same instant")
-		flags.IntVar(&h.Hosts, "hosts", 1, "servers; each is a host with a limit of its own")
-	}, func(ctx context.Context, b *bench.Bench) (bench.Result, error) {
-		return h.Run(ctx, b) // the flags have been parsed by now
-	})
+	cmd := newBenchRun(a, "http", "Callbacks to a trivial server inside this process", &h)
+	cmd.Flags().IntVar(&h.Jobs, "jobs", 20_000, "callbacks, all due at the same instant")
+	cmd.Flags().IntVar(&h.Hosts, "hosts", 1, "servers; each is a host with a limit of its own")
 	cmd.Long = cmd.Short + `. A node that was not started by the bench must allow loopback targets
 (carillon serve --allow-target 127.0.0.0/8).`
 	return cmd

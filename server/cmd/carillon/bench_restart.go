@@ -22,17 +22,13 @@ func newBenchRestart(a app) *cobra.Command {
 until the first run is received, the memory and what an idle node costs.`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			shown := newProgress(a.errs)
-			result, err := f.restart(cmd.Context(), a, shown,
-				func(ctx context.Context, r bench.Restart, cfg bench.Config) (bench.Result, error) {
-					r.Jobs, r.Idle = jobs, idle
-					return r.Run(ctx, cfg)
-				})
-			shown.clear()
-			if err != nil {
-				return err
-			}
-			return f.print(a, &result)
+			return f.run(a, func(shown *progress) (bench.Result, error) {
+				return f.restart(cmd.Context(), a, shown,
+					func(ctx context.Context, r bench.Restart, cfg bench.Config) (bench.Result, error) {
+						r.Jobs, r.Idle = jobs, idle
+						return r.Run(ctx, cfg)
+					})
+			})
 		},
 	}
 	flags := cmd.Flags()

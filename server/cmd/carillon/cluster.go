@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,42 +36,34 @@ fit (it gets a share of the partitions), proving (it is new, and has not shown y
 to: others own its share until it can), drained, clock (its clock is off), or leaving. SKEW is how far its clock is ahead of the
 store's, as it measured last.`,
 		Args: arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
-				status, err := node.ClusterStatus(ctx)
-				if err != nil {
-					return err
-				}
-				return showCluster(cmd, a, &status, partitions)
-			})
-		},
+		RunE: c.ask(a, func(ctx context.Context, node *client.Client, _ []string) (answer, error) {
+			status, err := node.ClusterStatus(ctx)
+			return answer{message: wire.ClusterToProto(&status), text: clusterText(&status, partitions)}, err
+		}),
 	}
 	cmd.Flags().BoolVar(&partitions, "partitions", false,
 		"show each partition too: its owner, epoch, and until when the owner's lease goes")
 	c.addServer(cmd)
-	addOutput(cmd)
 	return cmd
 }
 
-// showCluster prints a cluster; JSON always includes the partitions.
-func showCluster(cmd *cobra.Command, a app, status *carillon.ClusterStatus, partitions bool) error {
-	if wantsJSON(cmd) {
-		return printMessage(a.out, wire.ClusterToProto(status))
+// clusterText describes a cluster for people.
+func clusterText(status *carillon.ClusterStatus, partitions bool) string {
+	var b strings.Builder
+	b.WriteString(table([]string{"NODE", "GRPC", "HTTP", "SIDECARS", "PARTITIONS", "STATE", "SKEW"}, nodeRows(status.Nodes)))
+	for _, n := range status.Nodes {
+		if n.Reason != "" {
+			fmt.Fprintf(&b, "Node %s is %s: %s.\n", n.ID, n.State, n.Reason)
+		}
 	}
-	err := printTable(a.out, []string{"NODE", "GRPC", "HTTP", "SIDECARS", "PARTITIONS", "STATE", "SKEW"}, nodeRows(status.Nodes))
-	if err != nil {
-		return err
-	}
-	printReasons(a.out, status.Nodes)
-	printOrphans(a.out, status)
+	writeOrphans(&b, status)
 	for _, w := range status.Warnings {
-		fmt.Fprintf(a.out, "Warning: %s.\n", w)
+		fmt.Fprintf(&b, "Warning: %s.\n", w)
 	}
-	if !partitions {
-		return nil
+	if partitions {
+		b.WriteString("\n" + table([]string{"PARTITION", "OWNER", "EPOCH", "LEASE UNTIL"}, partitionRows(status.Partitions)))
 	}
-	fmt.Fprintln(a.out)
-	return printTable(a.out, []string{"PARTITION", "OWNER", "EPOCH", "LEASE UNTIL"}, partitionRows(status.Partitions))
+	return b.String()
 }
 
 func nodeRows(nodes []carillon.Node) [][]string {
@@ -97,15 +90,6 @@ func stateOf(n *carillon.Node) string {
 	return "-"
 }
 
-// printReasons prints why nodes are in their states.
-func printReasons(w io.Writer, nodes []carillon.Node) {
-	for _, n := range nodes {
-		if n.Reason != "" {
-			fmt.Fprintf(w, "Node %s is %s: %s.\n", n.ID, n.State, n.Reason)
-		}
-	}
-}
-
 func partitionRows(partitions []carillon.PartitionOwner) [][]string {
 	rows := make([][]string, 0, len(partitions))
 	for _, p := range partitions {
@@ -115,9 +99,9 @@ func partitionRows(partitions []carillon.PartitionOwner) [][]string {
 	return rows
 }
 
-// printOrphans prints how many partitions have no working owner: those without an owner, and those of nodes
+// writeOrphans writes how many partitions have no working owner: those without an owner, and those of nodes
 // that are gone, which others take over when the leases have ended.
-func printOrphans(w io.Writer, status *carillon.ClusterStatus) {
+func writeOrphans(w io.Writer, status *carillon.ClusterStatus) {
 	living := map[string]bool{"": true}
 	for _, n := range status.Nodes {
 		living[n.ID] = true
@@ -164,35 +148,26 @@ called, and goes on to take calls and workers. Runs that its workers have go on.
 partitions no other could take. A node that is merely to be restarted need not be drained: it hands over when it is told to end.`,
 		Example: `carillon cluster drain node-2 --follow`,
 		Args:    arguments(1, 1),
-		RunE:    func(cmd *cobra.Command, words []string) error { return d.run(cmd, a, words[0]) },
+		RunE:    d.ask(a, d.drain),
 	}
 	cmd.Flags().BoolVar(&d.follow, "follow", false,
 		"stay until it owns nothing, for as long as --wait says; exit code 1 if it still does")
 	d.addServer(cmd)
-	addOutput(cmd)
 	return cmd
 }
 
-func (d *clusterDrain) run(cmd *cobra.Command, a app, id string) error {
-	return d.call(cmd, func(ctx context.Context, node *client.Client) error {
-		if err := node.DrainNode(ctx, id); err != nil {
-			return err
+func (d *clusterDrain) drain(ctx context.Context, node *client.Client, words []string) (answer, error) {
+	if err := node.DrainNode(ctx, words[0]); err != nil {
+		return answer{}, err
+	}
+	text := "node %s hands its partitions over; carillon cluster status shows how far it is\n"
+	if d.follow {
+		if err := emptied(ctx, node, words[0]); err != nil {
+			return answer{}, err
 		}
-		if d.follow {
-			if err := emptied(ctx, node, id); err != nil {
-				return err
-			}
-		}
-		switch {
-		case wantsJSON(cmd):
-			return printMessage(a.out, &pb.DrainNodeResponse{})
-		case d.follow:
-			fmt.Fprintf(a.out, "node %s owns nothing\n", id)
-		default:
-			fmt.Fprintf(a.out, "node %s hands its partitions over; carillon cluster status shows how far it is\n", id)
-		}
-		return nil
-	})
+		text = "node %s owns nothing\n"
+	}
+	return answer{message: &pb.DrainNodeResponse{}, text: fmt.Sprintf(text, words[0])}, nil
 }
 
 // emptied waits until the node owns nothing or ctx ends. A node that is gone owns nothing once it is listed
@@ -242,20 +217,11 @@ func newClusterRebalance(a app) *cobra.Command {
 		Long: `End all drains, and have every node look at once who should own what. Nodes do so by themselves when one comes or goes: this
 is for the end of a drain.`,
 		Args: arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
-				if err := node.Rebalance(ctx); err != nil {
-					return err
-				}
-				if wantsJSON(cmd) {
-					return printMessage(a.out, &pb.RebalanceResponse{})
-				}
-				fmt.Fprintln(a.out, "the nodes have been told; carillon cluster status shows how far they are")
-				return nil
-			})
-		},
+		RunE: c.ask(a, func(ctx context.Context, node *client.Client, _ []string) (answer, error) {
+			return answer{message: &pb.RebalanceResponse{},
+				text: "the nodes have been told; carillon cluster status shows how far they are\n"}, node.Rebalance(ctx)
+		}),
 	}
 	c.addServer(cmd)
-	addOutput(cmd)
 	return cmd
 }

@@ -2,11 +2,14 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/carillonhq/carillon/client"
 )
 
 // confirmation holds the flags of a command that changes many things at once. It shows them and their number,
@@ -39,31 +42,15 @@ const (
 	countedAtMost = 10_000
 )
 
-// many is what a command is about to change.
-type many struct {
-	names []string // names of the first ones
-	n     int      // number of things counted
-	more  bool     // there are others that were not counted
-}
+// many holds the names of what a command is about to change: all, or more than are counted.
+type many []string
 
-// add counts one, and reports whether the rest should be counted too.
-func (m *many) add(name string) bool {
-	if m.n == countedAtMost {
-		m.more = true
-		return false
+// String returns their number.
+func (m many) String() string {
+	if len(m) > countedAtMost {
+		return fmt.Sprintf("more than %d", countedAtMost)
 	}
-	if m.n++; m.n <= shownAtMost {
-		m.names = append(m.names, name)
-	}
-	return true
-}
-
-// String returns the number, with "at least" if not all were counted.
-func (m *many) String() string {
-	if m.more {
-		return fmt.Sprintf("more than %d", m.n)
-	}
-	return strconv.Itoa(m.n)
+	return strconv.Itoa(len(m))
 }
 
 // dryRunResult is what a dry run prints with -o json.
@@ -73,31 +60,50 @@ type dryRunResult struct {
 	Names    []string `json:"names"`
 }
 
-// confirm shows what is about to be done and reports whether to do it. verb and noun are words like "delete"
-// and "jobs".
-func (c *confirmation) confirm(cmd *cobra.Command, a app, verb, noun string, m *many) (bool, error) {
-	switch {
-	case c.yes:
-		return true, nil
-	case c.dryRun && wantsJSON(cmd):
-		return false, printJSON(a.out, dryRunResult{Affected: m.n, More: m.more, Names: append([]string{}, m.names...)})
+// confirm finds the names of what is about to be changed and reports whether to do it. verb and noun are words
+// like "delete" and "jobs". The node is called before the question, so that no call waits for the user's answer.
+func (c *confirmation) confirm(cmd *cobra.Command, a app, node *connection, verb, noun string,
+	page func(ctx context.Context, node *client.Client, token string, size int) (names []string, next string, err error),
+) (bool, error) {
+	if c.yes {
+		return true, nil // the number is not shown
 	}
-	for _, name := range m.names {
+	var found many
+	err := node.call(cmd, func(ctx context.Context, node *client.Client) (err error) {
+		found, _, err = collect(paging{limit: countedAtMost + 1}, func(token string, size int) ([]string, string, error) {
+			return page(ctx, node, token, size)
+		})
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	return c.decide(cmd, a, verb, noun, found)
+}
+
+// decide shows what is about to be done and reports whether to do it.
+func (c *confirmation) decide(cmd *cobra.Command, a app, verb, noun string, found many) (bool, error) {
+	shown := found[:min(len(found), shownAtMost)]
+	if c.dryRun && wantsJSON(cmd) {
+		return false, printJSON(a.out, dryRunResult{Affected: min(len(found), countedAtMost),
+			More: len(found) > countedAtMost, Names: append([]string{}, shown...)})
+	}
+	for _, name := range shown {
 		a.sayf("  %s", name)
 	}
-	if m.n > len(m.names) {
-		a.sayf("  … and %s in all", m)
+	if len(found) > len(shown) {
+		a.sayf("  … and %s in all", found)
 	}
 	switch {
 	case c.dryRun:
-		a.sayf("%s %s would be affected by %s.", m, noun, verb)
+		a.sayf("%s %s would be affected by %s.", found, noun, verb)
 		return false, nil
-	case m.n == 0:
+	case len(found) == 0:
 		return true, nil // nothing to lose; the node will say so
 	case !isTerminal(a.in):
-		return false, usagef("this would %s %s %s; give --yes to do it, or --dry-run to look", verb, m, noun)
+		return false, usagef("this would %s %s %s; give --yes to do it, or --dry-run to look", verb, found, noun)
 	}
-	fmt.Fprintf(a.errs, "%s %s %s? [y/N] ", strings.ToUpper(verb[:1])+verb[1:], m, noun)
+	fmt.Fprintf(a.errs, "%s %s %s? [y/N] ", strings.ToUpper(verb[:1])+verb[1:], found, noun)
 	answer, err := bufio.NewReader(a.in).ReadString('\n')
 	if err != nil && answer == "" {
 		return false, fmt.Errorf("no answer: %w", err)

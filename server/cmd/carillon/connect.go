@@ -33,12 +33,13 @@ func (c *connection) add(cmd *cobra.Command) {
 	c.addServer(cmd)
 }
 
-// addServer adds the flags that do not concern a namespace.
+// addServer adds the flags that do not concern a namespace, and -o.
 func (c *connection) addServer(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.server, "server", defaultServer,
 		"gRPC `address` of a node, or several with commas between; environment CARILLON_SERVER")
 	cmd.Flags().DurationVar(&c.wait, "wait", 30*time.Second, "how long to wait for an answer")
 	cmd.Flags().BoolVar(&c.proxy, "proxy", false, "reach the node by the proxy that HTTPS_PROXY names; default directly")
+	addOutput(cmd)
 }
 
 // dial returns a client of the node.
@@ -72,6 +73,24 @@ func (c *connection) call(cmd *cobra.Command, f func(ctx context.Context, node *
 	done := newProgress(cmd.ErrOrStderr()).wait("waiting for " + c.server + " …")
 	defer done()
 	return c.explain(f(ctx, node))
+}
+
+// question asks a node one thing.
+type question func(ctx context.Context, node *client.Client, words []string) (answer, error)
+
+// ask returns the action of a command that asks a node one thing and prints the answer.
+func (c *connection) ask(a app, q question) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, words []string) error {
+		var got answer
+		err := c.call(cmd, func(ctx context.Context, node *client.Client) (err error) {
+			got, err = q(ctx, node, words)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return a.answer(cmd, got)
+	}
 }
 
 // explain adds which node did not answer, and how to choose another. Errors that a node returned stay as they

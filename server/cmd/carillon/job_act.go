@@ -18,22 +18,12 @@ func newJobTrigger(a app) *cobra.Command {
 		Use:   "trigger NAME",
 		Short: "Run a job now, beside its schedule",
 		Args:  arguments(1, 1),
-		RunE: func(cmd *cobra.Command, words []string) error {
-			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
-				run, err := node.TriggerJob(ctx, c.key(words[0]))
-				if err != nil {
-					return err
-				}
-				if wantsJSON(cmd) {
-					return printMessage(a.out, wire.RunToProto(&run))
-				}
-				fmt.Fprintf(a.out, "%s triggered, run %s\n", words[0], run.ID)
-				return nil
-			})
-		},
+		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+			run, err := node.TriggerJob(ctx, c.key(words[0]))
+			return answer{message: wire.RunToProto(&run), text: fmt.Sprintf("%s triggered, run %s\n", words[0], run.ID)}, err
+		}),
 	}
 	c.add(cmd)
-	addOutput(cmd)
 	return cmd
 }
 
@@ -57,23 +47,30 @@ func newSetPaused(a app, use, short, did string, p *carillon.PauseOptions) *cobr
 		Use:   use,
 		Short: short,
 		Args:  arguments(1, 1),
-		RunE: func(cmd *cobra.Command, words []string) error {
-			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
-				job, err := node.SetPaused(ctx, c.key(words[0]), *p)
-				if err != nil {
-					return err
-				}
-				if wantsJSON(cmd) {
-					return printMessage(a.out, wire.JobToProto(&job))
-				}
-				fmt.Fprintf(a.out, "%s %s\n", words[0], did)
-				return nil
-			})
-		},
+		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+			job, err := node.SetPaused(ctx, c.key(words[0]), *p)
+			return answer{message: wire.JobToProto(&job), text: words[0] + " " + did + "\n"}, err
+		}),
 	}
 	cmd.Flags().StringVar(&p.Note, "note", "", "`text` kept with the job: why, for example")
 	c.add(cmd)
-	addOutput(cmd)
+	return cmd
+}
+
+// newJobSkip returns the command `carillon job skip`.
+func newJobSkip(a app) *cobra.Command {
+	var c connection
+	cmd := &cobra.Command{
+		Use:   "skip NAME",
+		Short: "Pass over the next scheduled time of a job",
+		Args:  arguments(1, 1),
+		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+			skip, err := node.SkipRun(ctx, c.key(words[0]))
+			return answer{message: wire.SkipToProto(&skip),
+				text: fmt.Sprintf("%s skips %s, %s\n", words[0], moment(skip.Time), afterSkip(&skip.Job))}, err
+		}),
+	}
+	c.add(cmd)
 	return cmd
 }
 
@@ -86,30 +83,4 @@ func afterSkip(j *carillon.Job) string {
 		return "next run " + moment(j.Status.NextRun)
 	}
 	return "none is left"
-}
-
-// newJobSkip returns the command `carillon job skip`.
-func newJobSkip(a app) *cobra.Command {
-	var c connection
-	cmd := &cobra.Command{
-		Use:   "skip NAME",
-		Short: "Pass over the next scheduled time of a job",
-		Args:  arguments(1, 1),
-		RunE: func(cmd *cobra.Command, words []string) error {
-			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
-				skip, err := node.SkipRun(ctx, c.key(words[0]))
-				if err != nil {
-					return err
-				}
-				if wantsJSON(cmd) {
-					return printMessage(a.out, wire.SkipToProto(&skip))
-				}
-				fmt.Fprintf(a.out, "%s skips %s, %s\n", words[0], moment(skip.Time), afterSkip(&skip.Job))
-				return nil
-			})
-		},
-	}
-	c.add(cmd)
-	addOutput(cmd)
-	return cmd
 }

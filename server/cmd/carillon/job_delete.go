@@ -42,78 +42,45 @@ func newJobDelete(a app) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, words []string) error {
-			if len(words) == 0 {
-				return d.all(cmd, a)
+			if len(words) == 1 {
+				return d.ask(a, d.one)(cmd, words)
 			}
-			return d.call(cmd, func(ctx context.Context, node *client.Client) error {
-				return d.one(ctx, cmd, a, node, words[0])
-			})
+			if do, err := d.confirm(cmd, a, &d.connection, "delete", "jobs", d.names); !do || err != nil {
+				return err
+			}
+			return d.ask(a, d.all)(cmd, words)
 		},
 	}
 	cmd.Flags().StringVar(&d.prefix, "prefix", "", "remove every job whose name begins with it")
 	cmd.Flags().Uint64Var(&d.ifGeneration, "if-generation", 0, "only this `generation` of the job; 0 is any")
 	d.confirmation.add(cmd)
 	d.connection.add(cmd)
-	addOutput(cmd)
 	return cmd
 }
 
-func (d *jobDelete) one(ctx context.Context, cmd *cobra.Command, a app, node *client.Client, name string) error {
-	deleted, err := node.DeleteJob(ctx, d.key(name), carillon.DeleteIfGeneration(d.ifGeneration))
-	if err != nil {
-		return err
-	}
-	if wantsJSON(cmd) {
-		return printMessage(a.out, &pb.DeleteJobResponse{Deleted: true, Interrupted: deleted.Interrupted})
-	}
+// one removes the job of the name.
+func (d *jobDelete) one(ctx context.Context, node *client.Client, words []string) (answer, error) {
+	deleted, err := node.DeleteJob(ctx, d.key(words[0]), carillon.DeleteIfGeneration(d.ifGeneration))
 	note := ""
 	if deleted.Interrupted {
 		note = ", and the attempt in force was told to stop"
 	}
-	fmt.Fprintf(a.out, "%s deleted%s\n", name, note)
-	return nil
+	return answer{message: &pb.DeleteJobResponse{Deleted: true, Interrupted: deleted.Interrupted},
+		text: words[0] + " deleted" + note + "\n"}, err
 }
 
-// all removes the jobs of the prefix. It asks between two calls, so that no call waits for the user's answer.
-func (d *jobDelete) all(cmd *cobra.Command, a app) error {
-	var jobs many
-	if err := d.call(cmd, func(ctx context.Context, node *client.Client) error { return d.count(ctx, node, &jobs) }); err != nil {
-		return err
-	}
-	if do, err := d.confirm(cmd, a, "delete", "jobs", &jobs); !do || err != nil {
-		return err
-	}
-	return d.call(cmd, func(ctx context.Context, node *client.Client) error {
-		n, err := node.DeleteJobs(ctx, d.namespace, d.prefix)
-		if err != nil {
-			return err
-		}
-		if wantsJSON(cmd) {
-			return printMessage(a.out, &pb.DeleteJobsResponse{Deleted: uint32(n)})
-		}
-		fmt.Fprintf(a.out, "%d deleted\n", n)
-		return nil
-	})
+// all removes the jobs of the prefix.
+func (d *jobDelete) all(ctx context.Context, node *client.Client, _ []string) (answer, error) {
+	n, err := node.DeleteJobs(ctx, d.namespace, d.prefix)
+	return answer{message: &pb.DeleteJobsResponse{Deleted: uint32(n)}, text: fmt.Sprintf("%d deleted\n", n)}, err
 }
 
-// count counts the jobs of the prefix, unless the number will not be shown.
-func (d *jobDelete) count(ctx context.Context, node carillon.Jobs, jobs *many) error {
-	if d.yes {
-		return nil
+// names returns a page of the names of the jobs of the prefix.
+func (d *jobDelete) names(ctx context.Context, node *client.Client, token string, size int) ([]string, string, error) {
+	page, err := node.ListJobs(ctx, carillon.JobQuery{Namespace: d.namespace, Prefix: d.prefix, PageSize: size, PageToken: token})
+	var names []string
+	for i := range page.Jobs {
+		names = append(names, page.Jobs[i].Name)
 	}
-	q := carillon.JobQuery{Namespace: d.namespace, Prefix: d.prefix, PageSize: carillon.MaxBatch}
-	for {
-		page, err := node.ListJobs(ctx, q)
-		if err != nil {
-			return err
-		}
-		for i := range page.Jobs {
-			if !jobs.add(page.Jobs[i].Name) {
-				return nil
-			}
-		}
-		if q.PageToken = page.NextPageToken; q.PageToken == "" {
-			return nil
-		}
-	}
+	return names, page.NextPageToken, err
 }

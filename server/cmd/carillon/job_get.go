@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,21 +22,15 @@ func newJobGet(a app) *cobra.Command {
 		Use:   "get NAME",
 		Short: "Show a job and what became of it",
 		Args:  arguments(1, 1),
-		RunE: func(cmd *cobra.Command, words []string) error {
-			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
-				job, err := node.GetJob(ctx, c.key(words[0]))
-				if err != nil {
-					return hasRun(ctx, node, c.key(words[0]), err)
-				}
-				if wantsJSON(cmd) {
-					return printMessage(a.out, wire.JobToProto(&job))
-				}
-				return printJob(a.out, &job)
-			})
-		},
+		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+			job, err := node.GetJob(ctx, c.key(words[0]))
+			if err != nil {
+				return answer{}, hasRun(ctx, node, c.key(words[0]), err)
+			}
+			return answer{message: wire.JobToProto(&job), text: jobDescription(&job)}, nil
+		}),
 	}
 	c.add(cmd)
-	addOutput(cmd)
 	return cmd
 }
 
@@ -56,8 +48,8 @@ func hasRun(ctx context.Context, node carillon.Runs, key carillon.Key, err error
 		key.Name, key.Name)
 }
 
-// printJob describes a job for people.
-func printJob(w io.Writer, j *carillon.Job) error {
+// jobDescription describes a job for people.
+func jobDescription(j *carillon.Job) string {
 	fields := jobFields(j)
 	if s := j.Status; s != nil {
 		fields = append(fields,
@@ -73,7 +65,7 @@ func printJob(w io.Writer, j *carillon.Job) error {
 			field{"created", moment(s.Created)},
 			field{"updated", moment(s.Updated)})
 	}
-	return printFields(w, fields)
+	return description(fields)
 }
 
 // jobFields are what the job's author set, in the order of the flags; a field at its default is empty.
@@ -82,88 +74,49 @@ func jobFields(j *carillon.Job) []field {
 		{"name", j.Name},
 		{"namespace", j.Namespace},
 		{"schedule", strings.TrimSpace(j.Schedule + " " + j.TimeZone)},
-		{"dst", unlessDefault(j.DST)},
+		{"dst", unlessZero("%v", j.DST)},
 		{"due time", j.Due.String()},
-		{"repeats", numberText(int64(j.Repeats))},
-		{"jitter", spanText(j.Jitter)},
+		{"repeats", unlessZero("%d", j.Repeats)},
+		{"jitter", unlessZero("%v", j.Jitter)},
 		{"ttl", j.TTL.String()},
 		{"target", targetText(j.Target)},
 		{"data", dataText(j.Data)},
 		{"metadata", pairsText(j.Metadata)},
 		{"labels", pairsText(j.Labels)},
 		{"retry", policyText(j.FailurePolicy)},
-		{"timeout", spanText(j.Timeout)},
-		{"lease", spanText(j.Lease)},
-		{"overlap", unlessDefault(j.Overlap)},
-		{"misfire", unlessDefault(j.Misfire)},
-		{"catch-up limit", numberText(int64(j.CatchUpLimit))},
-		{"catch-up window", spanText(j.CatchUpWindow)},
-		{"priority", unlessDefault(j.Priority)},
+		{"timeout", unlessZero("%v", j.Timeout)},
+		{"lease", unlessZero("%v", j.Lease)},
+		{"overlap", unlessZero("%v", j.Overlap)},
+		{"misfire", unlessZero("%v", j.Misfire)},
+		{"catch-up limit", unlessZero("%d", j.CatchUpLimit)},
+		{"catch-up window", unlessZero("%v", j.CatchUpWindow)},
+		{"priority", unlessZero("%v", j.Priority)},
 		{"concurrency key", j.ConcurrencyKey},
 		{"depends on", strings.Join(j.DependsOn, " ")},
 		{"note", j.Note},
-		{"history", joined(numberText(int64(j.History.Runs)), "runs", spanText(j.History.Keep))},
+		{"history", historyText(j.History)},
 	}
 }
 
-// unlessDefault returns the word of a value, nothing for the first of its kind.
-func unlessDefault[T interface {
-	~uint8
-	fmt.Stringer
-}](v T) string {
-	if v == 0 {
-		return ""
-	}
-	return v.String()
+// historyText describes which finished runs are kept, as far as it was set.
+func historyText(h carillon.History) string {
+	return commas(unlessZero("%d runs", h.Runs), unlessZero("%v", h.Keep))
 }
 
-func numberText(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatInt(n, 10)
-}
-
-func spanText(d time.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	return d.String()
-}
-
-// joined returns "value unit" and more, separated by commas; what is empty is left out.
-func joined(value, unit string, more ...string) string {
-	var parts []string
-	if value != "" {
-		parts = append(parts, value+" "+unit)
-	}
-	for _, m := range more {
-		if m != "" {
-			parts = append(parts, m)
-		}
-	}
-	return strings.Join(parts, ", ")
+// commas joins what is not empty.
+func commas(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }
 
 // policyText describes what follows a failed attempt, as far as it was set.
 func policyText(p carillon.FailurePolicy) string {
-	parts := []string{unlessDefault(p.Kind)}
-	add := func(format string, v any, set bool) {
-		if set {
-			parts = append(parts, fmt.Sprintf(format, v))
-		}
-	}
-	add("every %v", p.Interval, p.Interval != 0)
-	add("at %s", p.Schedule, p.Schedule != "")
-	add("from %v", p.Initial, p.Initial != 0)
-	add("times %v", p.Factor, p.Factor != 0)
-	add("up to %v", p.Max, p.Max != 0)
-	add("jitter %v", p.Jitter, p.Jitter != 0)
+	retries := ""
 	if p.MaxRetries != nil {
-		parts = append(parts, fmt.Sprintf("at most %d retries", *p.MaxRetries))
+		retries = fmt.Sprintf("at most %d retries", *p.MaxRetries)
 	}
-	add("then %v", p.OnExhausted, p.OnExhausted != carillon.ExhaustedDefault)
-	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
+	return commas(unlessZero("%v", p.Kind), unlessZero("every %v", p.Interval), unlessZero("at %s", p.Schedule),
+		unlessZero("from %v", p.Initial), unlessZero("times %v", p.Factor), unlessZero("up to %v", p.Max),
+		unlessZero("jitter %v", p.Jitter), retries, unlessZero("then %v", p.OnExhausted))
 }
 
 // dataText returns a payload for people: its beginning if it is text.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -11,13 +10,7 @@ import (
 
 // TestJobGetShowsEveryField sets each field, and each field of a policy, by itself.
 func TestJobGetShowsEveryField(t *testing.T) {
-	show := func(j carillon.Job) string {
-		var out bytes.Buffer
-		if err := printJob(&out, &j); err != nil {
-			t.Fatal(err)
-		}
-		return out.String()
-	}
+	show := func(j carillon.Job) string { return jobDescription(&j) }
 	full := carillon.Job{Schedule: "@daily", TimeZone: "Europe/London", DST: carillon.DSTLiteral,
 		Due: carillon.WhenText("1h"), Repeats: 2,
 		TTL: carillon.WhenText("2h"), Jitter: 1, Data: carillon.JSON(1), Metadata: map[string]string{"a": "b"},

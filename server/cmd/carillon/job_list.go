@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -29,7 +31,7 @@ func newJobList(a app) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List jobs in the order of their names",
 		Args:    arguments(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return l.run(cmd, a) },
+		RunE:    l.ask(a, l.list),
 	}
 	cmd.Flags().StringVar(&l.prefix, "prefix", "", "names that begin with it")
 	cmd.Flags().StringVar(&l.label, "label", "", "jobs with the label: `key` or key=value")
@@ -37,50 +39,34 @@ func newJobList(a app) *cobra.Command {
 	complete(cmd, "phase", phaseWords)
 	l.paging.add(cmd)
 	l.connection.add(cmd)
-	addOutput(cmd)
 	return cmd
 }
 
-func (l *jobList) run(cmd *cobra.Command, a app) error {
-	return l.call(cmd, func(ctx context.Context, node *client.Client) error {
-		jobs, rest, err := l.jobs(ctx, node)
-		if err != nil {
-			return err
-		}
-		if wantsJSON(cmd) {
-			return printMessage(a.out, &pb.ListJobsResponse{Jobs: wire.JobsToProto(jobs), NextPageToken: rest})
-		}
-		if rest != "" {
-			a.sayf("These are the first %d; --limit 0 shows all.", len(jobs))
-		}
-		return printTable(a.out, []string{"NAME", "SCHEDULE", "TARGET", "PHASE", "NEXT RUN", "FIRED"}, jobRows(jobs))
-	})
-}
-
-// jobs reads pages until there are enough jobs; rest is the token of what is left.
-func (l *jobList) jobs(ctx context.Context, node carillon.Jobs) (jobs []carillon.Job, rest string, err error) {
+// list reads pages until there are enough jobs.
+func (l *jobList) list(ctx context.Context, node *client.Client, _ []string) (answer, error) {
 	q := carillon.JobQuery{Namespace: l.namespace, Prefix: l.prefix, Label: l.label}
 	if l.phase.chosen >= 0 {
 		phase := carillon.Phase(l.phase.chosen)
 		q.Phase = &phase
 	}
-	rest, err = l.collect(func(token string, size int) (int, string, error) {
+	jobs, rest, err := collect(l.paging, func(token string, size int) ([]carillon.Job, string, error) {
 		q.PageToken, q.PageSize = token, size
 		page, err := node.ListJobs(ctx, q)
-		jobs = append(jobs, page.Jobs...)
-		return len(page.Jobs), page.NextPageToken, err
+		return page.Jobs, page.NextPageToken, err
 	})
-	return jobs, rest, err
+	got := answer{message: &pb.ListJobsResponse{Jobs: wire.JobsToProto(jobs), NextPageToken: rest},
+		text: table([]string{"NAME", "SCHEDULE", "TARGET", "PHASE", "NEXT RUN", "FIRED"}, jobRows(jobs))}
+	if rest != "" {
+		got.note = fmt.Sprintf("These are the first %d; --limit 0 shows all.", len(jobs))
+	}
+	return got, err
 }
 
 func jobRows(jobs []carillon.Job) [][]string {
 	rows := make([][]string, 0, len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
-		s := j.Status
-		if s == nil {
-			s = &carillon.JobStatus{}
-		}
+		s := cmp.Or(j.Status, &carillon.JobStatus{})
 		rows = append(rows, []string{j.Name, dash(j.Schedule), clip(targetText(j.Target), 40),
 			s.Phase.String(), dash(moment(s.NextRun)),
 			strconv.FormatUint(s.Counters.Fired, 10)})

@@ -36,7 +36,6 @@ carillon job patch reports/nightly --note "moved to three" --label team=data`,
 	cmd.Flags().StringVarP(&p.file, "file", "f", "", "JSON `file` with the new values; - for standard input")
 	cmd.Flags().Uint64Var(&p.ifGeneration, "if-generation", 0, "only over this `generation`; 0 is any")
 	p.add(cmd)
-	addOutput(cmd)
 	exclusive(cmd, "in", "at")
 	return cmd
 }
@@ -46,13 +45,10 @@ func (p *jobPatch) run(cmd *cobra.Command, a app, name string) error {
 	if err != nil {
 		return err
 	}
-	return p.call(cmd, func(ctx context.Context, node *client.Client) error {
+	return p.ask(a, func(ctx context.Context, node *client.Client, _ []string) (answer, error) {
 		put, err := node.PatchJob(ctx, p.key(name), patch)
-		if err != nil {
-			return err
-		}
-		return a.printPut(cmd, &put)
-	})
+		return a.putAnswer(&put), err
+	})(cmd, nil)
 }
 
 // patch returns the patch that the file and the flags describe.

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -44,7 +43,6 @@ carillon job put -f job.json`,
 	cmd.Flags().BoolVar(&p.ifAbsent, "if-absent", false, "only if there is no job of the name")
 	cmd.Flags().Uint64Var(&p.ifGeneration, "if-generation", 0, "only over this `generation`; 0 is any")
 	p.add(cmd)
-	addOutput(cmd)
 	exclusive(cmd, "in", "at")
 	exclusive(cmd, "worker", "http")
 	exclusive(cmd, "if-absent", "if-generation")
@@ -56,13 +54,10 @@ func (p *jobPut) run(cmd *cobra.Command, a app, words []string) error {
 	if err != nil {
 		return err
 	}
-	return p.call(cmd, func(ctx context.Context, node *client.Client) error {
+	return p.ask(a, func(ctx context.Context, node *client.Client, _ []string) (answer, error) {
 		put, err := node.PutJob(ctx, job, p.options()...)
-		if err != nil {
-			return err
-		}
-		return a.printPut(cmd, &put)
-	})
+		return a.putAnswer(&put), err
+	})(cmd, words)
 }
 
 // job returns the job that the file and the flags describe.
@@ -144,25 +139,20 @@ func readFile(file string, in io.Reader) ([]byte, error) {
 	return readNamed("file", file)
 }
 
-// printPut prints the outcome of a put.
-func (a app) printPut(cmd *cobra.Command, put *carillon.PutResult) error {
+// putAnswer says what a put has done, and prints its warnings.
+func (a app) putAnswer(put *carillon.PutResult) answer {
 	for _, w := range put.Warnings {
 		a.sayf("warning: %s", w)
 	}
-	if wantsJSON(cmd) {
-		return printMessage(a.out, wire.PutToProto(put))
-	}
-	did := "unchanged"
+	text := put.Job.Name + " unchanged"
 	switch {
 	case put.Created:
-		did = "created"
+		text = put.Job.Name + " created"
 	case put.Changed:
-		did = "changed"
+		text = put.Job.Name + " changed"
 	}
-	fmt.Fprintf(a.out, "%s %s", put.Job.Name, did)
 	if s := put.Job.Status; s != nil && !s.NextRun.IsZero() {
-		fmt.Fprintf(a.out, ", next run %s", moment(s.NextRun))
+		text += ", next run " + moment(s.NextRun)
 	}
-	fmt.Fprintln(a.out)
-	return nil
+	return answer{message: wire.PutToProto(put), text: text + "\n"}
 }

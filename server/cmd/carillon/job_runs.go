@@ -16,11 +16,9 @@ func newJobRuns(a app) *cobra.Command {
 		Use:   "runs NAME",
 		Short: "Show the finished runs of a job, newest first",
 		Args:  arguments(1, 1),
-		RunE: func(cmd *cobra.Command, words []string) error {
-			return l.call(cmd, func(ctx context.Context, node *client.Client) error {
-				return l.show(ctx, cmd, a, node, carillon.RunQuery{Namespace: l.namespace, Job: words[0]})
-			})
-		},
+		RunE: l.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+			return l.list(ctx, node, carillon.RunQuery{Namespace: l.namespace, Job: words[0]})
+		}),
 	}
 	l.addFlags(cmd, "")
 	return cmd

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -30,18 +28,12 @@ func newNamespaceGet(a app) *cobra.Command {
 		Use:   "get NAME",
 		Short: "Show the settings of a namespace",
 		Args:  arguments(1, 1),
-		RunE: func(cmd *cobra.Command, words []string) error {
-			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
-				ns, err := node.GetNamespace(ctx, words[0])
-				if err != nil {
-					return err
-				}
-				return showNamespace(cmd, a, &ns)
-			})
-		},
+		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+			ns, err := node.GetNamespace(ctx, words[0])
+			return namespaceAnswer(&ns), err
+		}),
 	}
 	c.addServer(cmd)
-	addOutput(cmd)
 	return cmd
 }
 
@@ -70,13 +62,10 @@ carillon namespace set default --strict=false --no-concurrency-limit licence`,
 			if err != nil {
 				return err
 			}
-			return s.call(cmd, func(ctx context.Context, node *client.Client) error {
+			return s.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 				ns, err := s.set(ctx, node, words[0], change)
-				if err != nil {
-					return err
-				}
-				return showNamespace(cmd, a, &ns)
-			})
+				return namespaceAnswer(&ns), err
+			})(cmd, words)
 		},
 	}
 	cmd.Flags().SortFlags = false
@@ -86,7 +75,6 @@ carillon namespace set default --strict=false --no-concurrency-limit licence`,
 	cmd.Flags().StringArrayVar(&s.unlimit, "no-concurrency-limit", nil, "concurrency `key` to limit no longer; repeatable")
 	cmd.Flags().Uint64Var(&s.ifGeneration, "if-generation", 0, "only over this `generation` of the settings; 0 is any")
 	s.addServer(cmd)
-	addOutput(cmd)
 	return cmd
 }
 
@@ -157,19 +145,12 @@ func (s *namespaceSet) change(cmd *cobra.Command) (func(*carillon.Namespace), er
 	}, nil
 }
 
-func showNamespace(cmd *cobra.Command, a app, ns *carillon.Namespace) error {
-	if wantsJSON(cmd) {
-		return printMessage(a.out, wire.NamespaceToProto(ns))
-	}
-	return printNamespace(a.out, ns)
-}
-
-// printNamespace describes a namespace for people.
-func printNamespace(w io.Writer, ns *carillon.Namespace) error {
+// namespaceAnswer describes a namespace.
+func namespaceAnswer(ns *carillon.Namespace) answer {
 	fields := []field{{"name", ns.Name}, {"generation", strconv.FormatUint(ns.Generation, 10)},
 		{"strict", strconv.FormatBool(ns.Strict)}}
 	for _, key := range slices.Sorted(maps.Keys(ns.ConcurrencyLimits)) {
-		fields = append(fields, field{fmt.Sprintf("concurrency limit of %s", key), strconv.Itoa(ns.ConcurrencyLimits[key])})
+		fields = append(fields, field{"concurrency limit of " + key, strconv.Itoa(ns.ConcurrencyLimits[key])})
 	}
-	return printFields(w, fields)
+	return answer{message: wire.NamespaceToProto(ns), text: description(fields)}
 }

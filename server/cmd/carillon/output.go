@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillonhq/carillon/server/internal/httpapi"
 )
 
 // outputFlag is the name of the flag that selects the format of results.
@@ -35,21 +40,56 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
+// answer is the result of a command: the message of the API for -o json, the text for people, and a line to
+// them that is not part of it.
+type answer struct {
+	message    proto.Message
+	text, note string
+}
+
+// answer prints an answer.
+func (a app) answer(cmd *cobra.Command, got answer) error {
+	if wantsJSON(cmd) {
+		return printMessage(a.out, got.message)
+	}
+	if got.note != "" {
+		a.sayf("%s", got.note)
+	}
+	return a.print(got.text)
+}
+
+// print prints a result for people.
+func (a app) print(text string) error {
+	_, err := io.WriteString(a.out, text)
+	return err
+}
+
+// printMessage prints a message of the API as its JSON.
+func printMessage(w io.Writer, m proto.Message) error {
+	var out bytes.Buffer
+	if err := json.Indent(&out, httpapi.Marshal(m), "", "  "); err != nil {
+		return err
+	}
+	_, err := out.WriteTo(w)
+	return err
+}
+
 // oneLine keeps stored text in its row and column.
 var oneLine = strings.NewReplacer("\n", " ", "\t", " ", "\v", " ", "\f", " ")
 
-// printTable prints rows under a heading, in columns.
-func printTable(w io.Writer, heading []string, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(heading, "\t"))
-	for _, row := range rows {
-		cells := make([]string, len(row))
+// table returns rows under a heading, in columns.
+func table(heading []string, rows [][]string) string {
+	var b strings.Builder
+	for _, row := range append([][]string{heading}, rows...) {
 		for i, cell := range row {
-			cells[i] = oneLine.Replace(cell)
+			if i > 0 {
+				b.WriteByte('\t')
+			}
+			b.WriteString(oneLine.Replace(cell))
 		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
+		b.WriteByte('\n')
 	}
-	return t.Flush()
+	return inColumns(b.String())
 }
 
 // field is one line of a description.
@@ -59,15 +99,33 @@ type field struct{ name, value string }
 // fields.
 var valueLines = strings.NewReplacer("\n", "\n\t", "\t", " ", "\v", " ", "\f", " ")
 
-// printFields prints the fields that have a value.
-func printFields(w io.Writer, fields []field) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+// description returns the fields that have a value, one a line.
+func description(fields []field) string {
+	var b strings.Builder
 	for _, f := range fields {
 		if f.value != "" {
-			fmt.Fprintf(t, "%s\t%s\n", f.name, valueLines.Replace(f.value))
+			b.WriteString(f.name + "\t" + valueLines.Replace(f.value) + "\n")
 		}
 	}
-	return t.Flush()
+	return inColumns(b.String())
+}
+
+// inColumns aligns what tabs separate.
+func inColumns(text string) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	_, _ = io.WriteString(t, text) // a Builder accepts everything
+	_ = t.Flush()
+	return b.String()
+}
+
+// unlessZero formats a value; the zero value is empty.
+func unlessZero[T comparable](format string, v T) string {
+	var zero T
+	if v == zero {
+		return ""
+	}
+	return fmt.Sprintf(format, v)
 }
 
 // moment formats t for people; the zero time is empty.
@@ -80,10 +138,7 @@ func moment(t time.Time) string {
 
 // dash returns s, or "-" if it is empty, so that a column is never empty.
 func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
+	return cmp.Or(s, "-")
 }
 
 // clip shortens s to n characters, on one line.

@@ -28,22 +28,21 @@ func (p *paging) add(cmd *cobra.Command) {
 	}
 }
 
-// collect calls page until there are enough items. page reads the page after a token with at most size items
-// and returns how many it got. collect returns the token of what is left, "" if nothing is.
-func (p *paging) collect(page func(token string, size int) (got int, next string, err error)) (rest string, err error) {
-	have, token := 0, p.token
-	for {
+// collect reads pages until there are enough items. page reads the page after a token, with at most size items.
+// rest is the token of what is left, "" if nothing is.
+func collect[T any](p paging, page func(token string, size int) ([]T, string, error)) (items []T, rest string, err error) {
+	for token := p.token; ; {
 		size := carillon.MaxBatch
 		if p.limit > 0 {
-			size = min(size, p.limit-have)
+			size = min(size, p.limit-len(items))
 		}
-		got, next, err := page(token, size)
+		more, next, err := page(token, size)
 		if err != nil {
-			return "", err
+			return nil, "", err
 		}
-		have, token = have+got, next
-		if token == "" || (p.limit > 0 && have >= p.limit) {
-			return token, nil
+		items, token = append(items, more...), next
+		if token == "" || (p.limit > 0 && len(items) >= p.limit) {
+			return items, token, nil
 		}
 	}
 }

@@ -42,80 +42,45 @@ func newRunRedrive(a app) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, words []string) error {
-			if len(words) == 0 {
-				return r.many(cmd, a)
+			if len(words) == 1 {
+				return r.ask(a, r.one)(cmd, words)
 			}
-			return r.call(cmd, func(ctx context.Context, node *client.Client) error {
-				return r.one(ctx, cmd, a, node, words[0])
-			})
+			if r.all {
+				if do, err := r.confirm(cmd, a, &r.connection, "redrive", "dead runs", r.names); !do || err != nil {
+					return err
+				}
+			}
+			return r.ask(a, r.many)(cmd, words)
 		},
 	}
 	cmd.Flags().StringVar(&r.job, "job", "", "the dead runs of this `job`")
 	cmd.Flags().BoolVar(&r.all, "all", false, "all dead runs of the namespace")
 	r.confirmation.add(cmd)
 	r.connection.add(cmd)
-	addOutput(cmd)
 	return cmd
 }
 
-func (r *runRedrive) one(ctx context.Context, cmd *cobra.Command, a app, node carillon.Runs, id string) error {
-	run, err := node.RedriveRun(ctx, r.namespace, id)
-	if err != nil {
-		return err
-	}
-	if wantsJSON(cmd) {
-		return printMessage(a.out, wire.RunToProto(&run))
-	}
-	fmt.Fprintf(a.out, "run %s redriven\n", id)
-	return nil
+// one redrives the run of the id.
+func (r *runRedrive) one(ctx context.Context, node *client.Client, words []string) (answer, error) {
+	run, err := node.RedriveRun(ctx, r.namespace, words[0])
+	return answer{message: wire.RunToProto(&run), text: fmt.Sprintf("run %s redriven\n", words[0])}, err
 }
 
-// many redrives the dead runs of a job or of the namespace. It asks between two calls, so that no call waits
-// for the user's answer.
-func (r *runRedrive) many(cmd *cobra.Command, a app) error {
-	var runs many
-	if err := r.call(cmd, func(ctx context.Context, node *client.Client) error { return r.count(ctx, node, &runs) }); err != nil {
-		return err
-	}
-	if r.all {
-		if do, err := r.confirm(cmd, a, "redrive", "dead runs", &runs); !do || err != nil {
-			return err
-		}
-	}
-	return r.call(cmd, func(ctx context.Context, node *client.Client) error {
-		n, err := node.RedriveRuns(ctx, r.namespace, r.job)
-		if err != nil {
-			return err
-		}
-		if wantsJSON(cmd) {
-			return printMessage(a.out, &pb.RedriveRunsResponse{Redriven: uint32(n)})
-		}
-		fmt.Fprintf(a.out, "%d redriven\n", n)
-		return nil
-	})
+// many redrives the dead runs of a job or of the namespace.
+func (r *runRedrive) many(ctx context.Context, node *client.Client, _ []string) (answer, error) {
+	n, err := node.RedriveRuns(ctx, r.namespace, r.job)
+	return answer{message: &pb.RedriveRunsResponse{Redriven: uint32(n)}, text: fmt.Sprintf("%d redriven\n", n)}, err
 }
 
-// count counts the selected dead runs, unless the number will not be shown.
-func (r *runRedrive) count(ctx context.Context, node carillon.Runs, runs *many) error {
-	if r.yes || !r.all {
-		return nil
-	}
+// names returns a page of the dead runs of the namespace, for people.
+func (r *runRedrive) names(ctx context.Context, node *client.Client, token string, size int) ([]string, string, error) {
 	dead := carillon.RunDead
-	q := carillon.RunQuery{Namespace: r.namespace, Job: r.job, Status: &dead, PageSize: carillon.MaxBatch}
-	for {
-		page, err := node.ListRuns(ctx, q)
-		if err != nil {
-			return err
-		}
-		for i := range page.Runs {
-			if !runs.add(page.Runs[i].Job + " of " + moment(page.Runs[i].Scheduled)) {
-				return nil
-			}
-		}
-		if q.PageToken = page.NextPageToken; q.PageToken == "" {
-			return nil
-		}
+	page, err := node.ListRuns(ctx, carillon.RunQuery{Namespace: r.namespace, Status: &dead, PageSize: size, PageToken: token})
+	var names []string
+	for i := range page.Runs {
+		names = append(names, page.Runs[i].Job+" of "+moment(page.Runs[i].Scheduled))
 	}
+	return names, page.NextPageToken, err
 }
 
 // newRunCancel returns the command `carillon run cancel`.
@@ -125,23 +90,13 @@ func newRunCancel(a app) *cobra.Command {
 		Use:   "cancel ID",
 		Short: "End a run that has not finished",
 		Args:  arguments(1, 1),
-		RunE: func(cmd *cobra.Command, words []string) error {
-			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
-				cancelled, err := node.CancelRun(ctx, c.namespace, words[0])
-				if err != nil {
-					return err
-				}
-				if wantsJSON(cmd) {
-					return printMessage(a.out,
-						&pb.CancelRunResponse{Prevented: cancelled.Prevented, Interrupted: cancelled.Interrupted})
-				}
-				fmt.Fprintf(a.out, "run %s cancelled, %s\n", words[0], cancelText(cancelled))
-				return nil
-			})
-		},
+		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+			cancelled, err := node.CancelRun(ctx, c.namespace, words[0])
+			return answer{message: &pb.CancelRunResponse{Prevented: cancelled.Prevented, Interrupted: cancelled.Interrupted},
+				text: fmt.Sprintf("run %s cancelled, %s\n", words[0], cancelText(cancelled))}, err
+		}),
 	}
 	c.add(cmd)
-	addOutput(cmd)
 	return cmd
 }
 

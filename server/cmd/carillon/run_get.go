@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -21,26 +20,17 @@ func newRunGet(a app) *cobra.Command {
 		Use:   "get ID",
 		Short: "Show a run",
 		Args:  arguments(1, 1),
-		RunE: func(cmd *cobra.Command, words []string) error {
-			return c.call(cmd, func(ctx context.Context, node *client.Client) error {
-				run, err := node.GetRun(ctx, c.namespace, words[0])
-				if err != nil {
-					return err
-				}
-				if wantsJSON(cmd) {
-					return printMessage(a.out, wire.RunToProto(&run))
-				}
-				return printRun(a.out, &run)
-			})
-		},
+		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+			run, err := node.GetRun(ctx, c.namespace, words[0])
+			return answer{message: wire.RunToProto(&run), text: runDescription(&run)}, err
+		}),
 	}
 	c.add(cmd)
-	addOutput(cmd)
 	return cmd
 }
 
-// printRun describes a run for people.
-func printRun(w io.Writer, r *carillon.Run) error {
+// runDescription describes a run for people.
+func runDescription(r *carillon.Run) string {
 	fields := []field{
 		{"id", r.ID},
 		{"job", r.Job},
@@ -65,7 +55,7 @@ func printRun(w io.Writer, r *carillon.Run) error {
 		}
 		fields = append(fields, field{name, moment(e.At) + " " + clip(e.Message, 200)})
 	}
-	return printFields(w, fields)
+	return description(fields)
 }
 
 // progressText describes an attempt's last reported progress, on one line.

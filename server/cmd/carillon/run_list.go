@@ -29,11 +29,9 @@ func newRunList(a app) *cobra.Command {
 		Short: "List the dead runs of all jobs, newest first",
 		Long:  "List the dead runs of all jobs of the namespace, newest first. The finished runs of one job are in `carillon job runs`.",
 		Args:  arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return l.call(cmd, func(ctx context.Context, node *client.Client) error {
-				return l.show(ctx, cmd, a, node, carillon.RunQuery{Namespace: l.namespace})
-			})
-		},
+		RunE: l.ask(a, func(ctx context.Context, node *client.Client, _ []string) (answer, error) {
+			return l.list(ctx, node, carillon.RunQuery{Namespace: l.namespace})
+		}),
 	}
 	l.addFlags(cmd, "; across jobs only dead is kept in an index")
 	return cmd
@@ -44,31 +42,24 @@ func (l *runList) addFlags(cmd *cobra.Command, hint string) {
 	complete(cmd, "status", l.status.words)
 	l.paging.add(cmd)
 	l.connection.add(cmd)
-	addOutput(cmd)
 }
 
-// show prints what the query finds.
-func (l *runList) show(ctx context.Context, cmd *cobra.Command, a app, node carillon.Runs, q carillon.RunQuery) error {
+// list reads pages until there are enough of the runs that the query finds.
+func (l *runList) list(ctx context.Context, node *client.Client, q carillon.RunQuery) (answer, error) {
 	if n := slices.Index(finishedWords, l.status.String()); n >= 0 {
 		q.Status = &finishedStatuses[n]
 	}
-	var runs []carillon.Run
-	rest, err := l.collect(func(token string, size int) (int, string, error) {
+	runs, rest, err := collect(l.paging, func(token string, size int) ([]carillon.Run, string, error) {
 		q.PageToken, q.PageSize = token, size
 		page, err := node.ListRuns(ctx, q)
-		runs = append(runs, page.Runs...)
-		return len(page.Runs), page.NextPageToken, err
+		return page.Runs, page.NextPageToken, err
 	})
-	if err != nil {
-		return err
-	}
-	if wantsJSON(cmd) {
-		return printMessage(a.out, &pb.ListRunsResponse{Runs: wire.RunsToProto(runs), NextPageToken: rest})
-	}
+	got := answer{message: &pb.ListRunsResponse{Runs: wire.RunsToProto(runs), NextPageToken: rest},
+		text: table([]string{"ID", "JOB", "STATUS", "SCHEDULED", "FINISHED", "ATTEMPTS", "WHY"}, runRows(runs))}
 	if rest != "" {
-		a.sayf("These are the newest %d; --limit 0 shows all.", len(runs))
+		got.note = fmt.Sprintf("These are the newest %d; --limit 0 shows all.", len(runs))
 	}
-	return printTable(a.out, []string{"ID", "JOB", "STATUS", "SCHEDULED", "FINISHED", "ATTEMPTS", "WHY"}, runRows(runs))
+	return got, err
 }
 
 func runRows(runs []carillon.Run) [][]string {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,27 +67,22 @@ func (p *schedulePreview) run(cmd *cobra.Command, a app, expr string) error {
 			a.sayf("warning: schedule: %s", w)
 		}
 	}
-	if wantsJSON(cmd) {
-		return printMessage(a.out, wire.TimesToProto(times))
-	}
+	got := answer{message: wire.TimesToProto(times), text: timesText(times, q.TimeZone)}
 	if len(times) == 0 {
-		after := q.From
-		if after.IsZero() {
-			after = now
-		}
-		a.sayf("It does not fire after %s.", moment(after))
+		got.note = fmt.Sprintf("It does not fire after %s.", cmp.Or(moment(q.From), moment(now)))
 	}
-	printTimes(a, times, q.TimeZone)
-	return nil
+	return a.answer(cmd, got)
 }
 
-// printTimes prints one time per line, in the zone of the schedule.
-func printTimes(a app, times []time.Time, zone string) {
+// timesText returns one time per line, in the zone of the schedule.
+func timesText(times []time.Time, zone string) string {
 	loc, err := time.LoadLocation(zone)
 	if err != nil {
 		loc = time.UTC // the preview accepted it
 	}
+	var b strings.Builder
 	for _, t := range times {
-		fmt.Fprintln(a.out, t.In(loc).Format("Mon 2006-01-02 15:04:05.999999999 Z07:00 MST"))
+		b.WriteString(t.In(loc).Format("Mon 2006-01-02 15:04:05.999999999 Z07:00 MST") + "\n")
 	}
+	return b.String()
 }

@@ -72,7 +72,7 @@ func checkStore(cmd *cobra.Command, a app, dir string) error {
 	if wantsJSON(cmd) {
 		err = printJSON(a.out, report)
 	} else {
-		err = report.print(a)
+		err = a.print(report.text())
 	}
 	if err == nil && !report.Whole {
 		err = errStoreDamaged
@@ -94,32 +94,34 @@ func reportOf(c *pebble.Checked) *storeReport {
 	return r
 }
 
-func (r *storeReport) print(a app) error {
-	fmt.Fprintf(a.out, "%d tables were read, with %d jobs and pending runs.\n", r.Tables, r.Records)
+// text describes the result for people.
+func (r *storeReport) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d tables were read, with %d jobs and pending runs.\n", r.Tables, r.Records)
 	if r.Refused != "" {
-		fmt.Fprintf(a.out, "A start is refused: %s\n", r.Refused)
+		fmt.Fprintf(&b, "A start is refused: %s\n", r.Refused)
 	}
 	for _, d := range r.Damaged {
-		fmt.Fprintf(a.out, "Table %s is damaged (%s). Lost are records of %s", d.Table, d.Cause, partitionWords(d.Partitions))
+		fmt.Fprintf(&b, "Table %s is damaged (%s). Lost are records of %s", d.Table, d.Cause, partitionWords(d.Partitions))
 		if d.After != "" {
-			fmt.Fprintf(a.out, ", after %s", d.After)
+			fmt.Fprintf(&b, ", after %s", d.After)
 		}
 		if d.Before != "" {
-			fmt.Fprintf(a.out, ", up to %s", d.Before)
+			fmt.Fprintf(&b, ", up to %s", d.Before)
 		}
-		fmt.Fprintln(a.out, ".")
+		fmt.Fprintln(&b, ".")
 	}
 	if r.Whole {
-		fmt.Fprintln(a.out, "Nothing is damaged.")
+		fmt.Fprintln(&b, "Nothing is damaged.")
 	}
 	if len(r.Lost) == 0 {
-		return nil
+		return b.String()
 	}
 	rows := make([][]string, len(r.Lost))
 	for i, l := range r.Lost {
 		rows[i] = []string{strconv.Itoa(l.Partition), l.Namespace, l.Name, l.What}
 	}
-	return printTable(a.out, []string{"PARTITION", "NAMESPACE", "JOB", "LOST"}, rows)
+	return b.String() + table([]string{"PARTITION", "NAMESPACE", "JOB", "LOST"}, rows)
 }
 
 // partitionWords lists partitions for people.
