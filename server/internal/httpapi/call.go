@@ -71,7 +71,7 @@ func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route, m 
 	if rt.body != "*" {
 		into = m.Mutable(m.Descriptor().Fields().ByName(protoreflect.Name(rt.body))).Message()
 	}
-	given, err := decode(body, into.Interface())
+	given, err := Unmarshal(body, into.Interface())
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func respond(w http.ResponseWriter, reply proto.Message) {
 	setETag(w, reply)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(encode(reply)) // the caller is gone if this fails
+	_, _ = w.Write(Marshal(reply)) // the caller is gone if this fails
 }
 
 // location is the path of a job.

@@ -13,9 +13,9 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// decode reads a JSON object into m, which must be empty. Every name must be known and be given once; null
+// Unmarshal reads a JSON object into m, which must be empty. Every name must be known and be given once; null
 // means "not given". It returns the names of the fields that were given.
-func decode(body []byte, m proto.Message) (given []string, err error) {
+func Unmarshal(body []byte, m proto.Message) (given []string, err error) {
 	if err := checkSyntax(body); err != nil {
 		return nil, err
 	}

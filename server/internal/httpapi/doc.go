@@ -16,7 +16,8 @@
 //	decode_value.go   JSON to message: single values
 //	payload.go        data and data_base64
 //	encode.go         message to JSON
-//	json.go           the same JSON for the command line
+//	patch.go          what a PATCH names
+//	surrogate.go      escapes that are half a character
 //	fields.go         what fields and enum values are called
 //	problem.go        errors as RFC 9457 problem documents
 package httpapi

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// encode writes m as JSON, its fields in the order of the proto. What is empty is left out, except from what
-// the server says of itself: a response, a status, counters, a backfill.
-func encode(m proto.Message) []byte {
+// Marshal returns a message of the API in the JSON of the REST face, its fields in the order of the proto. What
+// is empty is left out, except from what the server says of itself: a response, a status, counters, a backfill.
+func Marshal(m proto.Message) []byte {
 	e := encoder{}
 	e.object(m.ProtoReflect())
 	e.WriteByte('\n')

@@ -38,19 +38,14 @@ func membersFor(md protoreflect.MessageDescriptor) members {
 		fd := md.Fields().Get(i)
 		name := string(fd.Name())
 		if !hasBase64(fd) {
-			ms.add(name, member{fd, plain})
+			ms[name], ms[fd.JSONName()] = member{fd, plain}, member{fd, plain}
 			continue
 		}
-		ms.add(name, member{fd, rawForm(fd)})
-		ms.add(name+base64Suffix, member{fd, base64d})
+		ms[name] = member{fd, rawForm(fd)}
+		ms[name+base64Suffix], ms[name+"Base64"] = member{fd, base64d}, member{fd, base64d}
 	}
 	membersOf.Store(md.FullName(), ms)
 	return ms
-}
-
-func (ms members) add(name string, m member) {
-	ms[name] = m
-	ms[camelCase(name)] = m
 }
 
 // base64Suffix ends the name under which bytes are written in base64.
@@ -69,24 +64,6 @@ func rawForm(fd protoreflect.FieldDescriptor) form {
 		return payload
 	}
 	return text
-}
-
-// camelCase is a snake_case name in camelCase.
-func camelCase(name string) string {
-	var b strings.Builder
-	upper := false
-	for _, c := range []byte(name) {
-		switch {
-		case c == '_':
-			upper = true
-		case upper:
-			b.WriteByte(c &^ 0x20)
-			upper = false
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
 }
 
 // words are the names of an enum's values in JSON: "serial" for OVERLAP_SERIAL. The value 0, "unspecified",

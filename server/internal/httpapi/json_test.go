@@ -24,9 +24,9 @@ func TestEveryFieldInJSON(t *testing.T) {
 			for variant := range 8 { // as many as the largest oneof has forms
 				m := newMessage(t, md.FullName())
 				(&filler{variant: variant}).fill(m.ProtoReflect())
-				text := encode(m)
+				text := Marshal(m)
 				back := newMessage(t, md.FullName())
-				if _, err := decode(text, back); err != nil {
+				if _, err := Unmarshal(text, back); err != nil {
 					t.Errorf("%s: %v in %s", md.Name(), err, text)
 				} else {
 					equal(t, string(text), m, back)
@@ -125,7 +125,7 @@ func TestPayloads(t *testing.T) {
 		{`{"data_base64":null}`, "", "", "{}\n"},
 	} {
 		m := &pb.Job{}
-		if _, err := decode([]byte(c.in), m); err != nil {
+		if _, err := Unmarshal([]byte(c.in), m); err != nil {
 			t.Errorf("%s: %v", c.in, err)
 			continue
 		}
@@ -136,7 +136,7 @@ func TestPayloads(t *testing.T) {
 		if want == "" {
 			want = `{"data":` + c.data + `,"content_type":"application/json"}` + "\n"
 		}
-		if got := string(encode(m)); got != want {
+		if got := string(Marshal(m)); got != want {
 			t.Errorf("%s: shown as %s, want %s", c.in, got, want)
 		}
 	}
@@ -154,14 +154,14 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m, again := &pb.Job{}, &pb.Job{}
-		if _, err := decode(body, m); err != nil {
+		if _, err := Unmarshal(body, m); err != nil {
 			if carillon.KindOf(err) != carillon.InvalidArgument {
 				t.Errorf("%q: %v", body, err)
 			}
 			return
 		}
-		text := encode(m)
-		if _, err := decode(text, again); err != nil {
+		text := Marshal(m)
+		if _, err := Unmarshal(text, again); err != nil {
 			t.Fatalf("%q was written as %q: %v", body, text, err)
 		}
 		if !bytes.Equal(m.GetData(), again.GetData()) {

@@ -5,10 +5,22 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
 
 // merged are the fields of a job of which a PATCH may give a part, as in a JSON merge patch (RFC 7396).
 var merged = []string{"failure_policy", "history"}
+
+// UnmarshalPatch reads the body of a PATCH into m, which must be empty, and returns the fields that it names,
+// of policies the parts: what `carillon job patch -f` reads.
+func UnmarshalPatch(body []byte, m *pb.Job) (fields []string, err error) {
+	given, err := Unmarshal(body, m)
+	if err != nil {
+		return nil, err
+	}
+	return patchPaths(body, given, m.ProtoReflect())
+}
 
 // patchPaths says which fields a patch names: of policies those that are in the body, of anything else the
 // whole field. given and m are what has been read of the body.

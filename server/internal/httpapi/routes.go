@@ -97,7 +97,6 @@ type found struct {
 	route  *route   // nil if there is none
 	params []param  // of the route
 	allow  []string // methods that the path has, if it has not the request's
-	verb   string   // what follows ":" at the end of the path
 }
 
 // find looks a request up; path is as the caller escaped it. A ":" that is followed by no known verb belongs
@@ -108,7 +107,6 @@ func find(routes []route, method, path string) found {
 	if verb != "" && f.route == nil && len(f.allow) == 0 && method != "POST" {
 		f = lookUp(routes, method, path, "")
 	}
-	f.verb = verb
 	return f
 }
 

@@ -36,12 +36,12 @@ func TestHalfACharacterIsRefused(t *testing.T) {
 			{&pb.BatchPutJobsRequest{}, `{"jobs":[{"note":"x"}, {"data":1, "note" : "@"}]}`, "jobs[1].note", "surrogate"},
 			{&pb.Run{}, `{"response":"@"}`, "response", "surrogate"},
 		} {
-			_, err := decode([]byte(strings.ReplaceAll(c.body, "@", half)), proto.Clone(c.m))
+			_, err := Unmarshal([]byte(strings.ReplaceAll(c.body, "@", half)), proto.Clone(c.m))
 			e, ok := errors.AsType[*carillon.Error](err)
 			if !ok || e.Kind != carillon.InvalidArgument || e.Field != c.field || !strings.Contains(e.Message, c.says) {
 				t.Errorf("%s with %s: %v, want %s", c.body, half, err, c.field)
 			}
-			_, err = decode([]byte(strings.ReplaceAll(c.body, "@", whole)), proto.Clone(c.m))
+			_, err = Unmarshal([]byte(strings.ReplaceAll(c.body, "@", whole)), proto.Clone(c.m))
 			if err != nil && strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s with a pair: %v", c.body, err)
 			}
@@ -52,7 +52,7 @@ func TestHalfACharacterIsRefused(t *testing.T) {
 // TestHalfACharacterInData: data is its author's, byte for byte.
 func TestHalfACharacterInData(t *testing.T) {
 	m := &pb.Job{}
-	if _, err := decode([]byte(`{"data":{"a":"\ud800"}}`), m); err != nil || string(m.GetData()) != `{"a":"\ud800"}` {
+	if _, err := Unmarshal([]byte(`{"data":{"a":"\ud800"}}`), m); err != nil || string(m.GetData()) != `{"a":"\ud800"}` {
 		t.Errorf("%s, %v", m.GetData(), err)
 	}
 }
@@ -64,7 +64,7 @@ func TestWhatIsTakenIsWhatWasSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawn := rapid.SliceOf(rapid.SampledFrom(parts)).Draw(t, "parts")
 		m := &pb.Job{}
-		_, err := decode([]byte(`{"note":"`+strings.Join(drawn, "")+`"}`), m)
+		_, err := Unmarshal([]byte(`{"note":"`+strings.Join(drawn, "")+`"}`), m)
 		var plain string
 		if fail := json.Unmarshal([]byte(`"`+strings.Join(drawn, "")+`"`), &plain); fail != nil {
 			t.Fatal(fail)
