@@ -3,7 +3,6 @@ package grpcapi
 import (
 	"context"
 
-	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/internal/wire"
 )
@@ -21,35 +20,24 @@ func (s *Service) StartBackfill(ctx context.Context, m *pb.StartBackfillRequest)
 	if m.GetTo() == nil {
 		spec.To = s.options.Now()
 	}
-	return backfillReply(s.scheduler.StartBackfill(ctx, k, spec))
+	b, err := s.scheduler.StartBackfill(ctx, k, spec)
+	return wire.BackfillToProto(&b), err
 }
 
 // ListBackfills implements the rpc.
 func (s *Service) ListBackfills(ctx context.Context, m *pb.ListBackfillsRequest) (*pb.ListBackfillsResponse, error) {
-	k, err := key(m.GetNamespace(), m.GetName())
-	if err != nil {
-		return nil, err
-	}
-	backfills, err := s.scheduler.ListBackfills(ctx, k)
-	if err != nil {
-		return nil, err
-	}
-	return &pb.ListBackfillsResponse{Backfills: wire.BackfillsToProto(backfills)}, nil
+	backfills, err := onJob(ctx, m, s.scheduler.ListBackfills)
+	return &pb.ListBackfillsResponse{Backfills: wire.BackfillsToProto(backfills)}, err
 }
 
 // GetBackfill implements the rpc.
 func (s *Service) GetBackfill(ctx context.Context, m *pb.GetBackfillRequest) (*pb.Backfill, error) {
-	return backfillReply(s.scheduler.GetBackfill(ctx, namespace(m.GetNamespace()), m.GetId()))
+	b, err := s.scheduler.GetBackfill(ctx, namespace(m.GetNamespace()), m.GetId())
+	return wire.BackfillToProto(&b), err
 }
 
 // CancelBackfill implements the rpc.
 func (s *Service) CancelBackfill(ctx context.Context, m *pb.CancelBackfillRequest) (*pb.Backfill, error) {
-	return backfillReply(s.scheduler.CancelBackfill(ctx, namespace(m.GetNamespace()), m.GetId()))
-}
-
-func backfillReply(b carillon.Backfill, err error) (*pb.Backfill, error) {
-	if err != nil {
-		return nil, err
-	}
-	return wire.BackfillToProto(&b), nil
+	b, err := s.scheduler.CancelBackfill(ctx, namespace(m.GetNamespace()), m.GetId())
+	return wire.BackfillToProto(&b), err
 }

@@ -34,10 +34,7 @@ func (s *ClusterService) Stop() { s.leave.Do(func() { close(s.left) }) }
 // GetCluster implements the rpc.
 func (s *ClusterService) GetCluster(ctx context.Context, _ *pb.GetClusterRequest) (*pb.Cluster, error) {
 	status, err := s.cluster.ClusterStatus(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return wire.ClusterToProto(&status), nil
+	return wire.ClusterToProto(&status), err
 }
 
 // DrainNode implements the rpc.
@@ -45,18 +42,12 @@ func (s *ClusterService) DrainNode(ctx context.Context, m *pb.DrainNodeRequest) 
 	if m.GetId() == "" {
 		return nil, carillon.Errorf(carillon.InvalidArgument, "id", "must not be empty")
 	}
-	if err := s.cluster.DrainNode(ctx, m.GetId()); err != nil {
-		return nil, err
-	}
-	return &pb.DrainNodeResponse{}, nil
+	return &pb.DrainNodeResponse{}, s.cluster.DrainNode(ctx, m.GetId())
 }
 
 // Rebalance implements the rpc.
 func (s *ClusterService) Rebalance(ctx context.Context, _ *pb.RebalanceRequest) (*pb.RebalanceResponse, error) {
-	if err := s.cluster.Rebalance(ctx); err != nil {
-		return nil, err
-	}
-	return &pb.RebalanceResponse{}, nil
+	return &pb.RebalanceResponse{}, s.cluster.Rebalance(ctx)
 }
 
 // errLeaving ends a stream whose node leaves.

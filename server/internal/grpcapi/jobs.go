@@ -41,10 +41,7 @@ func (s *Service) put(ctx context.Context, m *pb.Job, ns, name string, opts ...c
 		return nil, err
 	}
 	put, err := s.scheduler.PutJob(ctx, job, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return wire.PutToProto(&put), nil
+	return wire.PutToProto(&put), err
 }
 
 // BatchPutJobs implements the rpc.
@@ -98,19 +95,13 @@ func (s *Service) PatchJob(ctx context.Context, m *pb.PatchJobRequest) (*pb.PutJ
 		return nil, err
 	}
 	put, err := s.scheduler.PatchJob(ctx, k, patch)
-	if err != nil {
-		return nil, err
-	}
-	return wire.PutToProto(&put), nil
+	return wire.PutToProto(&put), err
 }
 
 // GetJob implements the rpc.
 func (s *Service) GetJob(ctx context.Context, m *pb.GetJobRequest) (*pb.Job, error) {
-	k, err := key(m.GetNamespace(), m.GetName())
-	if err != nil {
-		return nil, err
-	}
-	return jobReply(s.scheduler.GetJob(ctx, k))
+	job, err := onJob(ctx, m, s.scheduler.GetJob)
+	return wire.JobToProto(&job), err
 }
 
 // ListJobs implements the rpc.
@@ -121,27 +112,15 @@ func (s *Service) ListJobs(ctx context.Context, m *pb.ListJobsRequest) (*pb.List
 	}
 	q.Namespace = namespace(q.Namespace)
 	page, err := s.scheduler.ListJobs(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return &pb.ListJobsResponse{Jobs: wire.JobsToProto(page.Jobs), NextPageToken: page.NextPageToken}, nil
+	return &pb.ListJobsResponse{Jobs: wire.JobsToProto(page.Jobs), NextPageToken: page.NextPageToken}, err
 }
 
 // DeleteJob implements the rpc.
 func (s *Service) DeleteJob(ctx context.Context, m *pb.DeleteJobRequest) (*pb.DeleteJobResponse, error) {
-	k, err := key(m.GetNamespace(), m.GetName())
-	if err != nil {
-		return nil, err
-	}
-	var opts []carillon.DeleteOption
-	if n := m.GetIfGeneration(); n != 0 {
-		opts = append(opts, carillon.DeleteIfGeneration(n))
-	}
-	deleted, err := s.scheduler.DeleteJob(ctx, k, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return &pb.DeleteJobResponse{Deleted: true, Interrupted: deleted.Interrupted}, nil
+	deleted, err := onJob(ctx, m, func(ctx context.Context, k carillon.Key) (carillon.DeleteResult, error) {
+		return s.scheduler.DeleteJob(ctx, k, carillon.DeleteIfGeneration(m.GetIfGeneration()))
+	})
+	return &pb.DeleteJobResponse{Deleted: true, Interrupted: deleted.Interrupted}, err
 }
 
 // DeleteJobs implements the rpc.
@@ -151,55 +130,34 @@ func (s *Service) DeleteJobs(ctx context.Context, m *pb.DeleteJobsRequest) (*pb.
 			"must not be empty: it would delete every job of the namespace")
 	}
 	n, err := s.scheduler.DeleteJobs(ctx, namespace(m.GetNamespace()), m.GetPrefix())
-	if err != nil {
-		return nil, err
-	}
-	return &pb.DeleteJobsResponse{Deleted: uint32(n)}, nil
+	return &pb.DeleteJobsResponse{Deleted: uint32(n)}, err
 }
 
 // TriggerJob implements the rpc.
 func (s *Service) TriggerJob(ctx context.Context, m *pb.TriggerJobRequest) (*pb.Run, error) {
-	k, err := key(m.GetNamespace(), m.GetName())
-	if err != nil {
-		return nil, err
-	}
-	return runReply(s.scheduler.TriggerJob(ctx, k))
+	run, err := onJob(ctx, m, s.scheduler.TriggerJob)
+	return wire.RunToProto(&run), err
 }
 
 // PauseJob implements the rpc.
 func (s *Service) PauseJob(ctx context.Context, m *pb.PauseJobRequest) (*pb.Job, error) {
-	return s.setPaused(ctx, m.GetNamespace(), m.GetName(), carillon.PauseOptions{Paused: true, Note: m.GetNote()})
+	return s.setPaused(ctx, m, carillon.PauseOptions{Paused: true, Note: m.GetNote()})
 }
 
 // ResumeJob implements the rpc.
 func (s *Service) ResumeJob(ctx context.Context, m *pb.ResumeJobRequest) (*pb.Job, error) {
-	return s.setPaused(ctx, m.GetNamespace(), m.GetName(), carillon.PauseOptions{Note: m.GetNote(), CatchUp: m.GetCatchUp()})
+	return s.setPaused(ctx, m, carillon.PauseOptions{Note: m.GetNote(), CatchUp: m.GetCatchUp()})
 }
 
-func (s *Service) setPaused(ctx context.Context, ns, name string, p carillon.PauseOptions) (*pb.Job, error) {
-	k, err := key(ns, name)
-	if err != nil {
-		return nil, err
-	}
-	return jobReply(s.scheduler.SetPaused(ctx, k, p))
+func (s *Service) setPaused(ctx context.Context, m aboutJob, p carillon.PauseOptions) (*pb.Job, error) {
+	job, err := onJob(ctx, m, func(ctx context.Context, k carillon.Key) (carillon.Job, error) {
+		return s.scheduler.SetPaused(ctx, k, p)
+	})
+	return wire.JobToProto(&job), err
 }
 
 // SkipRun implements the rpc.
 func (s *Service) SkipRun(ctx context.Context, m *pb.SkipRunRequest) (*pb.SkipRunResponse, error) {
-	k, err := key(m.GetNamespace(), m.GetName())
-	if err != nil {
-		return nil, err
-	}
-	skip, err := s.scheduler.SkipRun(ctx, k)
-	if err != nil {
-		return nil, err
-	}
-	return wire.SkipToProto(&skip), nil
-}
-
-func jobReply(job carillon.Job, err error) (*pb.Job, error) {
-	if err != nil {
-		return nil, err
-	}
-	return wire.JobToProto(&job), nil
+	skip, err := onJob(ctx, m, s.scheduler.SkipRun)
+	return wire.SkipToProto(&skip), err
 }

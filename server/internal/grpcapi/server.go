@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"cmp"
 	"log/slog"
 	"math"
 	"time"
@@ -33,32 +34,22 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	o.CallTimeout = orDefault(o.CallTimeout, time.Minute)
-	o.MaxMessage = orDefault(o.MaxMessage, 4<<20)
-	o.MaxStreams = orDefault(o.MaxStreams, 1000)
-	o.ConnectionAge = orDefault(o.ConnectionAge, 30*time.Minute)
-	o.ConnectionGrace = orDefault(o.ConnectionGrace, time.Minute)
-	o.PingInterval = orDefault(o.PingInterval, 30*time.Second)
-	o.PingTimeout = orDefault(o.PingTimeout, 10*time.Second)
+	o.CallTimeout = cmp.Or(o.CallTimeout, time.Minute)
+	o.MaxMessage = cmp.Or(o.MaxMessage, 4<<20)
+	o.MaxStreams = cmp.Or(o.MaxStreams, 1000)
+	o.ConnectionAge = cmp.Or(o.ConnectionAge, 30*time.Minute)
+	o.ConnectionGrace = cmp.Or(o.ConnectionGrace, time.Minute)
+	o.PingInterval = cmp.Or(o.PingInterval, 30*time.Second)
+	o.PingTimeout = cmp.Or(o.PingTimeout, 10*time.Second)
 	if o.ConnectionAge < 0 {
 		o.ConnectionAge = math.MaxInt64
 	}
-	o.StallTimeout = orDefault(o.StallTimeout, 30*time.Second)
+	o.StallTimeout = cmp.Or(o.StallTimeout, 30*time.Second)
 	return o
-}
-
-func orDefault[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
 
 // Limits that nobody has asked to change.

@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/carillonhq/carillon"
@@ -31,18 +32,25 @@ func (s *Service) PreviewSchedule(_ context.Context, m *pb.PreviewScheduleReques
 		return nil, err
 	}
 	times, err := carillon.Preview(q, s.options.Now())
-	if err != nil {
-		return nil, err
-	}
-	return wire.TimesToProto(times), nil
+	return wire.TimesToProto(times), err
 }
 
-// namespace is ns or the default one.
-func namespace(ns string) string {
-	if ns == "" {
-		return carillon.DefaultNamespace
+// namespace returns ns or the default one.
+func namespace(ns string) string { return cmp.Or(ns, carillon.DefaultNamespace) }
+
+// aboutJob is a request that names a job.
+type aboutJob interface {
+	GetNamespace() string
+	GetName() string
+}
+
+// onJob makes a call about the job that a request names.
+func onJob[T any](ctx context.Context, m aboutJob, call func(context.Context, carillon.Key) (T, error)) (v T, err error) {
+	k, err := key(m.GetNamespace(), m.GetName())
+	if err != nil {
+		return v, err
 	}
-	return ns
+	return call(ctx, k)
 }
 
 // key is the key that a request names; its name must be given.

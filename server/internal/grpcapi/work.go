@@ -46,7 +46,7 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 	}
 
 	w := &worker{stream: stream, session: session, sent: sent, stall: newStall(s.options.StallTimeout)}
-	defer w.stall.stop()
+	defer w.stall.end()
 	old := time.AfterFunc(s.options.ConnectionAge, w.sendAway)
 	defer old.Stop()
 	read, written := make(chan error, 1), make(chan error, 1)
@@ -158,4 +158,3 @@ func newStall(timeout time.Duration) *stall {
 
 func (s *stall) begin() { s.timer.Reset(s.timeout) }
 func (s *stall) end()   { s.timer.Stop() }
-func (s *stall) stop()  { s.timer.Stop() }
