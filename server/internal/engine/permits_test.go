@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/permit"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -19,8 +19,8 @@ func TestPermitsAreAskedOfTheirHome(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 4}), 1, nil)
 		f.deal(func(int) int { return 0 })
 		f.settled()
-		key := partition.Limit{Namespace: "default", Key: "k"}
-		home := key.HomeOf(4)
+		key := delivery.Limit{Namespace: "default", Key: "k"}
+		home := permit.HomeOf(key, 4)
 		asks := []permit.Request{{Limit: key}}
 		for name, c := range map[string]struct {
 			p, from int

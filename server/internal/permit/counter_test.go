@@ -5,22 +5,22 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // TestCounterKeepsTheLimit: whatever partitions do, there are no more attempts in force than the limit, and
 // none waits while a permit is neither in force nor reserved.
 func TestCounterKeepsTheLimit(t *testing.T) {
 	const limit, partitions, lines = 3, 3, 2
-	key := partition.Limit{Namespace: "ns", Key: "k"}
-	lineOf := func(i int) partition.Line {
-		return partition.Line{Limit: key, Queue: partition.Queue{Kind: "worker", Address: string(rune('a' + i))}}
+	key := delivery.Limit{Namespace: "ns", Key: "k"}
+	lineOf := func(i int) delivery.Line {
+		return delivery.Line{Limit: key, Queue: delivery.Queue{Kind: "worker", Address: string(rune('a' + i))}}
 	}
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		var inForce [partitions]int
 		sum := 0
-		c := NewCounter(func(partition.Limit) (int, bool) { return limit, true }, func(int, partition.Line, int) {})
+		c := NewCounter(func(delivery.Limit) (int, bool) { return limit, true }, func(int, delivery.Line, int) {})
 		for step := range 300 {
 			p := rng.IntN(partitions)
 			line := lineOf(rng.IntN(lines))
@@ -46,7 +46,7 @@ func TestCounterKeepsTheLimit(t *testing.T) {
 				c.Leave(p, line)
 			case 7:
 				c.Abandon(p)
-				c.Charge(p, slices.Repeat([]partition.Limit{key}, inForce[p]))
+				c.Charge(p, slices.Repeat([]delivery.Limit{key}, inForce[p]))
 			}
 			reserved := 0
 			for p := range partitions {
@@ -71,10 +71,10 @@ func TestCounterKeepsTheLimit(t *testing.T) {
 }
 
 func TestCounterServesTheBestRunFirst(t *testing.T) {
-	key := partition.Limit{Namespace: "ns", Key: "k"}
-	line := partition.Line{Limit: key, Queue: partition.Queue{Kind: "worker", Address: "q"}}
+	key := delivery.Limit{Namespace: "ns", Key: "k"}
+	line := delivery.Line{Limit: key, Queue: delivery.Queue{Kind: "worker", Address: "q"}}
 	var told []int
-	c := NewCounter(func(partition.Limit) (int, bool) { return 1, true }, func(p int, _ partition.Line, n int) {
+	c := NewCounter(func(delivery.Limit) (int, bool) { return 1, true }, func(p int, _ delivery.Line, n int) {
 		if n != 1 {
 			t.Errorf("partition %d is told of %d", p, n)
 		}
@@ -103,10 +103,10 @@ func TestCounterServesTheBestRunFirst(t *testing.T) {
 }
 
 func TestCounterServesAllWhenALimitIsLifted(t *testing.T) {
-	key := partition.Limit{Namespace: "ns", Key: "k"}
-	line := partition.Line{Limit: key, Queue: partition.Queue{Kind: "worker", Address: "q"}}
+	key := delivery.Limit{Namespace: "ns", Key: "k"}
+	line := delivery.Line{Limit: key, Queue: delivery.Queue{Kind: "worker", Address: "q"}}
 	limited, told := true, 0
-	c := NewCounter(func(partition.Limit) (int, bool) { return 0, limited }, func(_ int, _ partition.Line, n int) { told += n })
+	c := NewCounter(func(delivery.Limit) (int, bool) { return 0, limited }, func(_ int, _ delivery.Line, n int) { told += n })
 	c.Wait(1, line, 1, 5)
 	c.Wait(2, line, 2, 7)
 	if told != 0 {

@@ -6,15 +6,15 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
-var homeKey = partition.Limit{Namespace: "ns", Key: "k"}
+var homeKey = delivery.Limit{Namespace: "ns", Key: "k"}
 
 // limitedTo is a limit that all keys have.
-func limitedTo(n int) func(partition.Limit) (int, bool) {
-	return func(partition.Limit) (int, bool) { return n, true }
+func limitedTo(n int) func(delivery.Limit) (int, bool) {
+	return func(delivery.Limit) (int, bool) { return n, true }
 }
 
 // askerOf is a partition under a term of an epoch.
@@ -117,7 +117,7 @@ func TestHomeBelievesTheNewestOwner(t *testing.T) {
 // TestHomeRecallsWhatALowerLimitForbids, and tells holders of a better run that waits elsewhere.
 func TestHomeRecallsWhatALowerLimitForbids(t *testing.T) {
 	limit := 2
-	h := NewHome(store.Term{Epoch: 1}, func(partition.Limit) (int, bool) { return limit, true })
+	h := NewHome(store.Term{Epoch: 1}, func(delivery.Limit) (int, bool) { return limit, true })
 	g := h.Answer(askerOf(1, 1), []Request{{Limit: homeKey, Want: 2}})[0]
 	if g.N != 2 || g.NextWaiter != NoNextWaiter {
 		t.Fatalf("the grant is %+v", g)
