@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/health"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -21,11 +22,11 @@ type Services interface {
 	carillon.Runs
 	carillon.Backfills
 	carillon.Namespaces
-	engine.Partitions
+	message.Partitions
 }
 
 // Local is the engine of this node. It answers for what it owns and refuses the rest with
-// [engine.ErrNotOwner]. It may answer GetJob and GetRun from the store.
+// [message.ErrNotOwner]. It may answer GetJob and GetRun from the store.
 type Local interface {
 	Services
 	// Assign sets which partitions the node is to own from now on. It does not wait.
@@ -33,7 +34,7 @@ type Local interface {
 	// Holdings returns the partitions that it holds.
 	Holdings() []store.Holding
 	// Failing returns, by partition, what it is to own and fails to claim, to load or to write.
-	Failing() []engine.Failure
+	Failing() []health.Failure
 	// Outage returns how long ago it last lost most of its terms together; ever is false if it never has.
 	Outage() (ago time.Duration, ever bool)
 	// ReloadNamespace reads the settings of a namespace, because they have changed.

@@ -45,7 +45,7 @@ type Status struct {
 }
 
 // Peer is another node. Its errors are [carillon.Error], caused by those of this package or
-// [engine.ErrNotOwner].
+// [message.ErrNotOwner].
 type Peer interface {
 	Services
 	Control

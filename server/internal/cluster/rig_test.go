@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -227,9 +228,9 @@ func (l *link) Broken() <-chan struct{} { return l.broken }
 
 func (l *link) Close() error { close(l.closed); return nil }
 
-// Ask implements [engine.Partitions]. A put takes a while, and is lost if the link is closed meanwhile.
-func (l *link) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
-	if _, put := m.(engine.PutJob); put && l.takes > 0 {
+// Ask implements [message.Partitions]. A put takes a while, and is lost if the link is closed meanwhile.
+func (l *link) Ask(ctx context.Context, p int, m message.Message) (any, error) {
+	if _, put := m.(message.PutJob); put && l.takes > 0 {
 		select {
 		case <-time.After(l.takes):
 		case <-l.closed:

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
 // Router sends every call to its partition: to this node's engine, or to that of the owner. It implements
-// [carillon.Jobs], [carillon.Runs], [carillon.Backfills], [carillon.Namespaces] and [engine.Partitions].
+// [carillon.Jobs], [carillon.Runs], [carillon.Backfills], [carillon.Namespaces] and [message.Partitions].
 //
 //	caller -> API -> Router.route -> view.owners[p] --this node---> engine
 //	                   ^                      |
@@ -20,7 +20,7 @@ import (
 //	                   +-- await: newer view or pause <-- refused: ErrNotOwner, ErrNotTaken, ErrUnreached
 //
 // A call makes one hop at most: the peer's server passes it to its own engine, which answers or refuses with
-// [engine.ErrNotOwner]; it never forwards the call again, so calls cannot circle while nodes disagree. (That
+// [message.ErrNotOwner]; it never forwards the call again, so calls cannot circle while nodes disagree. (That
 // engine may itself ask other partitions for their part of the work, through its own router.) The router of
 // the node that took the call does all retrying, until the caller's deadline or for routeNoLonger. It tries
 // again when the call has certainly not been carried out, each time with the newest view, and waits in
@@ -121,7 +121,7 @@ func repeatable(err error, k kind) bool {
 	if errors.Is(err, store.ErrFull) {
 		return false // there is no room until somebody makes some
 	}
-	return errors.Is(err, engine.ErrNotOwner) || errors.Is(err, engine.ErrNotTaken) || errors.Is(err, ErrUnreached)
+	return errors.Is(err, message.ErrNotOwner) || errors.Is(err, message.ErrNotTaken) || errors.Is(err, ErrUnreached)
 }
 
 // last reports whether this node ends and no other node stays that could serve.
@@ -177,11 +177,11 @@ func unowned(ctx context.Context, p int, lost bool, cause error) error {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		kind = carillon.DeadlineExceeded
 	}
-	message := fmt.Sprintf("partition %d had no owner that could be reached in time; try again", p)
-	if e, ok := errors.AsType[*carillon.Error](cause); ok && errors.Is(cause, engine.ErrNotTaken) {
-		message = e.Message + "; tried again until the call's deadline"
+	text := fmt.Sprintf("partition %d had no owner that could be reached in time; try again", p)
+	if e, ok := errors.AsType[*carillon.Error](cause); ok && errors.Is(cause, message.ErrNotTaken) {
+		text = e.Message + "; tried again until the call's deadline"
 	}
-	return &carillon.Error{Kind: kind, Unknown: lost, Err: cause, Message: message}
+	return &carillon.Error{Kind: kind, Unknown: lost, Err: cause, Message: text}
 }
 
 // ofJob returns the partition of a job.

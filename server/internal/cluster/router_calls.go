@@ -8,8 +8,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/message"
 )
 
 // named gives a job without a name one, as its partition depends on the name.
@@ -32,7 +31,7 @@ func (r *Router) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 	if err := r.named(&job); err != nil {
 		return carillon.PutResult{}, err
 	}
-	return engine.Send(ctx, r, r.ofJob(job.Key()), engine.PutJob{Job: job, Options: o, SeenAt: r.n.cfg.Now()})
+	return message.Send(ctx, r, r.ofJob(job.Key()), message.PutJob{Job: job, Options: o, SeenAt: r.n.cfg.Now()})
 }
 
 // PutJobs implements [carillon.Jobs]: the owner of the first job's partition coordinates the batch.
@@ -46,12 +45,12 @@ func (r *Router) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 			return nil, err
 		}
 	}
-	return engine.Send(ctx, r, r.ofJob(jobs[0].Key()), engine.PutJobs{Jobs: jobs, SeenAt: r.n.cfg.Now()})
+	return message.Send(ctx, r, r.ofJob(jobs[0].Key()), message.PutJobs{Jobs: jobs, SeenAt: r.n.cfg.Now()})
 }
 
 // PatchJob implements [carillon.Jobs].
 func (r *Router) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
-	return engine.Send(ctx, r, r.ofJob(key), engine.PatchJob{Key: key, Patch: patch, SeenAt: r.n.cfg.Now()})
+	return message.Send(ctx, r, r.ofJob(key), message.PatchJob{Key: key, Patch: patch, SeenAt: r.n.cfg.Now()})
 }
 
 // SetPaused implements [carillon.Jobs].
@@ -132,7 +131,7 @@ func (r *Router) RedriveRuns(ctx context.Context, namespace, job string) (int, e
 
 // CompleteRun implements [carillon.Runs]. The owner of the partition checks whether the token is genuine.
 func (r *Router) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
-	p, ok := partition.OfToken(result.Token)
+	p, ok := message.PartitionOfToken(result.Token)
 	if !ok || p >= r.n.parts {
 		return r.n.local.CompleteRun(ctx, namespace, result)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/cluster"
-	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 )
 
 // TestRelayFromANodeWithoutStore: they reach the present owner of its partitions, although the node does
@@ -24,8 +24,8 @@ func TestRelayFromANodeWithoutStore(t *testing.T) {
 		sleep(2 * cluster.DefaultTTL)
 		for _, h := range mine {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			said := engine.RelayReports{Heartbeats: []carillon.Heartbeat{{Token: "of no attempt"}}}
-			if heard, err := engine.Send(ctx, a.Router(), h.Partition, said); err != nil ||
+			said := message.RelayReports{Heartbeats: []carillon.Heartbeat{{Token: "of no attempt"}}}
+			if heard, err := message.Send(ctx, a.Router(), h.Partition, said); err != nil ||
 				!slices.Equal(heard.Stale, []string{"of no attempt"}) {
 				t.Errorf("partition %d: %+v %v", h.Partition, heard, err)
 			}

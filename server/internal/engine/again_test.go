@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -165,8 +165,8 @@ func TestAnotherNodeTakesBackNothingOfThisTerm(t *testing.T) {
 		n := start(t, memory.New(memory.Options{Partitions: 1}))
 		c := n.consume("q", 2, silent)
 		n.putOnce(time.Hour)
-		if _, err := engine.Send(context.Background(), n, 0,
-			engine.RelayReports{Undelivered: []string{c.got()[0].Token}}); err != nil {
+		if _, err := message.Send(context.Background(), n, 0,
+			message.RelayReports{Undelivered: []string{c.got()[0].Token}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -46,5 +47,5 @@ func (e *Engine) Ready() error {
 
 // notOwner returns the error for a request to a partition that this node does not own.
 func notOwner(number int) *carillon.Error {
-	return carillon.Errorf(carillon.Unavailable, "", "partition %d: %w", number, ErrNotOwner)
+	return carillon.Errorf(carillon.Unavailable, "", "partition %d: %w", number, message.ErrNotOwner)
 }

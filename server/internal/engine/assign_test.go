@@ -7,8 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/carillonhq/carillon/server/internal/message"
+
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
 
@@ -20,7 +21,7 @@ func TestAStandbyOwnsNothing(t *testing.T) {
 		began := time.Now()
 		_, err := n.PutJob(context.Background(), carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")})
 		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || e.Unknown ||
-			!errors.Is(err, engine.ErrNotOwner) {
+			!errors.Is(err, message.ErrNotOwner) {
 			t.Errorf("got %v", err)
 		}
 		if time.Since(began) > 0 || len(n.Holdings()) > 0 || n.Ready() != nil {
@@ -52,7 +53,7 @@ func TestAStoppedNodeSaysThatItOwnsNothing(t *testing.T) {
 			[]carillon.Job{job, {Name: "b", Target: job.Target}, {Name: "c", Target: job.Target}})
 		for _, err := range []error{alone, many} {
 			if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable ||
-				e.Unknown || !errors.Is(err, engine.ErrNotOwner) {
+				e.Unknown || !errors.Is(err, message.ErrNotOwner) {
 				t.Errorf("got %v", err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -62,7 +63,7 @@ func (j *jobs) mayCoordinate(first *carillon.Job) error {
 
 // put stores all jobs or none, in the cheapest way that does: one store batch if they are in one
 // partition, one group if their partitions share a lane (groupput.go), otherwise with an intent (intents.go).
-func (bs *batches) put(ctx context.Context, reqs []partition.PutRequest) ([]carillon.PutResult, error) {
+func (bs *batches) put(ctx context.Context, reqs []message.PutRequest) ([]carillon.PutResult, error) {
 	parts := bs.partitions.byPartition(reqs)
 	if len(parts) == 1 {
 		return bs.putTogether(ctx, reqs)
@@ -78,8 +79,8 @@ func (bs *batches) put(ctx context.Context, reqs []partition.PutRequest) ([]cari
 
 // requests checks the jobs of a batch, as of at or else now, for everything that could be wrong, so that storing them
 // cannot fail.
-func (j *jobs) requests(ctx context.Context, jobs []carillon.Job, at int64) ([]partition.PutRequest, error) {
-	reqs := make([]partition.PutRequest, len(jobs))
+func (j *jobs) requests(ctx context.Context, jobs []carillon.Job, at int64) ([]message.PutRequest, error) {
+	reqs := make([]message.PutRequest, len(jobs))
 	places := make(map[carillon.Key]int, len(jobs))
 	j.cfg.enter(ctx, -1, "")
 	at = cmp.Or(at, j.cfg.now())
@@ -110,7 +111,7 @@ func (j *jobs) plannable(ctx context.Context, job *carillon.Job, at int64) error
 		return nil
 	}
 	p := j.partitions.of(job.Key())
-	keeps, err := across(ctx, j.partitions, p, KeepsTimes{job})
+	keeps, err := across(ctx, j.partitions, p, message.KeepsTimes{Job: job})
 	switch {
 	case err != nil:
 		return certain(err)
@@ -138,7 +139,7 @@ func inOrder[V any](parts map[*partitionRunner]V) []*partitionRunner {
 	return slices.SortedFunc(maps.Keys(parts), func(a, b *partitionRunner) int { return cmp.Compare(a.number, b.number) })
 }
 
-func (ps *partitions) byPartition(reqs []partition.PutRequest) byPart {
+func (ps *partitions) byPartition(reqs []message.PutRequest) byPart {
 	parts := byPart{}
 	for i := range reqs {
 		p := ps.of(reqs[i].Job.Key())
@@ -148,7 +149,7 @@ func (ps *partitions) byPartition(reqs []partition.PutRequest) byPart {
 }
 
 // putTogether stores jobs of one partition in one store batch.
-func (bs *batches) putTogether(ctx context.Context, reqs []partition.PutRequest) ([]carillon.PutResult, error) {
+func (bs *batches) putTogether(ctx context.Context, reqs []message.PutRequest) ([]carillon.PutResult, error) {
 	c := call{pending: true}
 	for i := range reqs {
 		c.refs = append(c.refs, store.Ref{Key: reqs[i].Job.Key()})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -63,7 +64,7 @@ func unread(err error) error {
 		return dataLoss(err)
 	}
 	e := carillon.Errorf(carillon.Unavailable, "", "the store could not be read: %w", err)
-	e.Err = fmt.Errorf("%w: %w", ErrNotTaken, err)
+	e.Err = fmt.Errorf("%w: %w", message.ErrNotTaken, err)
 	return e
 }
 

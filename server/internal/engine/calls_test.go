@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -124,10 +125,10 @@ func TestRelativeTimesCountFromWhenACallWasSeen(t *testing.T) {
 			}
 		}
 		job.Name = "a"
-		put, err := engine.Send(ctx, n, 0, engine.PutJob{Job: job, SeenAt: began})
+		put, err := message.Send(ctx, n, 0, message.PutJob{Job: job, SeenAt: began})
 		check("put", put, err)
 		job.Name = "b"
-		puts, err := engine.Send(ctx, n, 0, engine.PutJobs{Jobs: []carillon.Job{job}, SeenAt: began})
+		puts, err := message.Send(ctx, n, 0, message.PutJobs{Jobs: []carillon.Job{job}, SeenAt: began})
 		check("batch", puts[0], err)
 		job.Name, job.Due = "c", carillon.In(time.Hour)
 		if _, err := n.PutJob(ctx, job); err != nil {
@@ -135,7 +136,7 @@ func TestRelativeTimesCountFromWhenACallWasSeen(t *testing.T) {
 		}
 		patch := carillon.Patch{Fields: []string{"due_time"}, Job: carillon.Job{Due: carillon.In(time.Minute)}}
 		key := carillon.Key{Namespace: "default", Name: "c"}
-		put, err = engine.Send(ctx, n, 0, engine.PatchJob{Key: key, Patch: patch, SeenAt: began})
+		put, err = message.Send(ctx, n, 0, message.PatchJob{Key: key, Patch: patch, SeenAt: began})
 		check("patch", put, err)
 		n.stop()
 	})

@@ -256,7 +256,7 @@ func (l *lane) reclaim(now int64) {
 		switch o := &p.own; {
 		case o.holds() || o.is(claiming):
 		case !o.wanted.Load():
-			p.health.clear()
+			p.health.Clear()
 			p.releaseLast()
 		case o.retryAt > now:
 		case !l.e.mayClaim(o.lostAt):
@@ -277,7 +277,7 @@ const damagedEvery = time.Minute
 // standStill ends a claim of a partition that could not be loaded because what it needs is damaged.
 func (p *partitionRunner) standStill(t *claimResult) {
 	p.own.damaged(t.err, p.pendingRelease(t.term), p.e.elapsed()+int64(damagedEvery))
-	p.health.fail(t.err, p.e.elapsed(), false)
+	p.health.Fail(t.err, p.e.elapsed(), false)
 	p.e.log.Error("a partition stands still: the store has lost what it needs", "partition", p.number, "error", t.err)
 }
 
@@ -302,10 +302,10 @@ func (l *lane) install(terms []claimResult) {
 			p.standStill(t)
 		case t.contested:
 			p.own.contested(t.err, nextContest(l.e.elapsed()))
-			p.health.clear()
+			p.health.Clear()
 		default:
 			p.own.claimFailed(t.err, p.pendingRelease(t.term))
-			p.health.fail(t.err, l.e.elapsed(), false)
+			p.health.Fail(t.err, l.e.elapsed(), false)
 		}
 		t.p.box.ring()
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/permit"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -28,13 +29,13 @@ const permitsWithin = 2 * time.Second
 type homeAnswer struct {
 	term   store.Term // of the question
 	home   int
-	grants []permit.Grant
+	grants []message.PermitGrant
 	ok     bool
 }
 
 // permitMail is mail about permits in a cluster.
 type permitMail struct {
-	grants    []permit.Grant // delivered by homes
+	grants    []message.PermitGrant // delivered by homes
 	answers   []homeAnswer
 	delivered []int    // partitions of other nodes, for which a delivery has ended, well or not
 	settings  []string // namespaces whose settings have changed; "" stands for all
@@ -43,11 +44,11 @@ type permitMail struct {
 // clusterPermits is the part of a cluster's partition that handles permits, under one term. Only the lane's
 // goroutine uses it. A nil one, of a node that is alone, does nothing.
 type clusterPermits struct {
-	asker   permit.Asker // this partition
-	pool    *permit.Pool // the permits that the partition uses itself
-	home    *permit.Home // the permits that it hands out
-	seq     uint64       // the batch that holds what was handed out last
-	queued  map[int][]permit.Grant
+	asker   message.Asker // this partition
+	pool    *permit.Pool  // the permits that the partition uses itself
+	home    *permit.Home  // the permits that it hands out
+	seq     uint64        // the batch that holds what was handed out last
+	queued  map[int][]message.PermitGrant
 	m       metaWriter
 	replies *replies
 	box     *mailbox
@@ -64,7 +65,7 @@ type metaWriter interface {
 // permitNet is how permits reach other partitions.
 type permitNet struct {
 	local   func(partition int) *mailbox // nil if this node does not own the partition
-	peers   Partitions
+	peers   message.Partitions
 	elapsed func() int64
 	life    context.Context // ends with the engine
 	wg      *sync.WaitGroup
@@ -149,7 +150,7 @@ func (c *clusterPermits) ask() {
 
 // askHere asks a home that this node owns.
 func (c *clusterPermits) askHere(home *mailbox, a permit.Requests) {
-	back := func(grants []permit.Grant, err error) { c.answered(a.Home, grants, err) }
+	back := func(grants []message.PermitGrant, err error) { c.answered(a.Home, grants, err) }
 	question := call{fail: func(err error) { back(nil, err) }}
 	question.do = func(p *partitionRunner, _ int64) {
 		p.m.Begin()
@@ -165,7 +166,7 @@ func (c *clusterPermits) askHere(home *mailbox, a permit.Requests) {
 func (c *clusterPermits) askThere(a permit.Requests) {
 	ctx, cancel := context.WithTimeout(c.net.life, permitsWithin)
 	defer cancel()
-	grants, err := Send(ctx, c.net.peers, a.Home, RequestPermits{c.asker, a.Asks})
+	grants, err := message.Send(ctx, c.net.peers, a.Home, message.RequestPermits{From: c.asker, Requests: a.Asks})
 	if err != nil {
 		c.net.log.Debug("the home of a limit was not asked", "partition", c.asker.Partition, "home", a.Home, "error", err)
 	}
@@ -173,14 +174,14 @@ func (c *clusterPermits) askThere(a permit.Requests) {
 }
 
 // answered puts the answer of a home into the mailbox.
-func (c *clusterPermits) answered(home int, grants []permit.Grant, err error) {
+func (c *clusterPermits) answered(home int, grants []message.PermitGrant, err error) {
 	c.box.put(func(m *mail) {
 		m.cluster.answers = append(m.cluster.answers, homeAnswer{c.asker.Term, home, grants, err == nil})
 	})
 }
 
 // grant answers a request for permits. The answer holds once batch seq is durable.
-func (c *clusterPermits) grant(from permit.Asker, asks []permit.Request) (grants []permit.Grant, seq uint64) {
+func (c *clusterPermits) grant(from message.Asker, asks []message.PermitRequest) (grants []message.PermitGrant, seq uint64) {
 	grants = c.home.Answer(from, asks)
 	c.distribute()
 	return grants, c.seq
@@ -210,9 +211,9 @@ func (c *clusterPermits) deliver(notices []permit.Notice) {
 		if n < 0 {
 			n = len(notices)
 		}
-		grants := make([]permit.Grant, n)
+		grants := make([]message.PermitGrant, n)
 		for i := range grants {
-			grants[i] = notices[i].Grant
+			grants[i] = notices[i].PermitGrant
 		}
 		notices = notices[n:]
 		if box := c.net.local(to); box != nil {
@@ -224,7 +225,7 @@ func (c *clusterPermits) deliver(notices []permit.Notice) {
 }
 
 // deliverThere tells a partition of another node, once the delivery under way to it has ended.
-func (c *clusterPermits) deliverThere(to int, grants []permit.Grant) {
+func (c *clusterPermits) deliverThere(to int, grants []message.PermitGrant) {
 	if later, busy := c.queued[to]; busy {
 		c.queued[to] = newest(later, grants)
 		return
@@ -233,7 +234,7 @@ func (c *clusterPermits) deliverThere(to int, grants []permit.Grant) {
 	c.net.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(c.net.life, permitsWithin)
 		defer cancel()
-		if _, err := Send(ctx, c.net.peers, to, DeliverPermits{grants}); err != nil {
+		if _, err := message.Send(ctx, c.net.peers, to, message.DeliverPermits{Grants: grants}); err != nil {
 			c.net.log.Debug("a partition was not told of its permits", "partition", to, "home", c.asker.Partition, "error", err)
 		}
 		c.box.put(func(m *mail) { m.cluster.delivered = append(m.cluster.delivered, to) })
@@ -250,9 +251,9 @@ func (c *clusterPermits) deliverQueued(to int) {
 }
 
 // newest merges grants: of each limit the later one counts.
-func newest(grants, more []permit.Grant) []permit.Grant {
+func newest(grants, more []message.PermitGrant) []message.PermitGrant {
 	for _, g := range more {
-		if i := slices.IndexFunc(grants, func(n permit.Grant) bool { return n.Limit == g.Limit }); i >= 0 {
+		if i := slices.IndexFunc(grants, func(n message.PermitGrant) bool { return n.Limit == g.Limit }); i >= 0 {
 			grants[i] = g
 		} else {
 			grants = append(grants, g)

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/carillonhq/carillon/server/internal/message"
+
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/store"
@@ -26,16 +28,16 @@ type badLines struct {
 
 var errLost = carillon.Errorf(carillon.Unavailable, "", "lost")
 
-// Ask implements [engine.Partitions].
-func (b badLines) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
+// Ask implements [message.Partitions].
+func (b badLines) Ask(ctx context.Context, p int, m message.Message) (any, error) {
 	switch m.(type) {
-	case engine.RequestPermits, engine.DeliverPermits:
+	case message.RequestPermits, message.DeliverPermits:
 		return b.askBadly(ctx, p, m)
 	}
 	return b.peers.Ask(ctx, p, m)
 }
 
-func (b badLines) askBadly(ctx context.Context, p int, m engine.Message) (any, error) {
+func (b badLines) askBadly(ctx context.Context, p int, m message.Message) (any, error) {
 	if b.chance == nil {
 		return b.peers.Ask(ctx, p, m)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
 
@@ -135,8 +136,8 @@ func TestAStreamWhoseRunIsGone(t *testing.T) {
 		}
 		f.moves(1)
 		told := 0
-		f.between = func(_ int, what engine.Message) error {
-			if _, ok := what.(engine.RelayReports); ok {
+		f.between = func(_ int, what message.Message) error {
+			if _, ok := what.(message.RelayReports); ok {
 				told++
 			}
 			return nil
@@ -171,8 +172,8 @@ func TestWordsThatAreRefused(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		ds := streams[0].take()
 		bad, asked := ds[3].Run.Token, 0
-		f.between = func(_ int, what engine.Message) error {
-			said, ok := what.(engine.RelayReports)
+		f.between = func(_ int, what message.Message) error {
+			said, ok := what.(message.RelayReports)
 			if !ok {
 				return nil
 			}

@@ -8,14 +8,14 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
 // dependencyAnswer is another partition's answer about a job that waits for a job of this partition.
 type dependencyAnswer struct {
-	notice partition.Notice
-	answer partition.Answer
+	notice message.Notice
+	answer message.Answer
 	check  bool       // the question was only whether the job still waits
 	term   store.Term // of the question; an answer for an earlier term is ignored
 }
@@ -31,7 +31,7 @@ func (p *partitionRunner) exchangeNotices(in []dependencyAnswer, now int64) {
 		case h.term != p.own.term:
 		case !h.check:
 			p.m.Dependencies.Answered(now, h.notice, h.answer)
-		case h.answer == partition.Nobody:
+		case h.answer == message.Nobody:
 			p.m.Dependencies.Forget(now, h.notice.Dependency)
 		}
 	}
@@ -47,15 +47,15 @@ func (p *partitionRunner) exchangeNotices(in []dependencyAnswer, now int64) {
 // checkDependencies finds out, a few at a time, which dependencies no longer have a waiting job.
 func (p *partitionRunner) checkDependencies(now int64) {
 	for _, edge := range p.m.Dependencies.Checkups(now) {
-		p.sendNotice(partition.Notice{Dependency: edge}, true)
+		p.sendNotice(message.Notice{Dependency: edge}, true)
 	}
 }
 
 // sendNotice sends a notice to the waiting job's partition, or with check asks whether the job still waits. The
 // answer comes by mail once it is durable.
-func (p *partitionRunner) sendNotice(l partition.Notice, check bool) {
+func (p *partitionRunner) sendNotice(l message.Notice, check bool) {
 	term, to := p.own.term, p.e.of(l.Waiting())
-	back := func(a partition.Answer) {
+	back := func(a message.Answer) {
 		p.box.put(func(m *mail) { m.dependencyAnswers = append(m.dependencyAnswers, dependencyAnswer{l, a, check, term}) })
 	}
 	if !p.e.remote(to) {
@@ -66,27 +66,27 @@ func (p *partitionRunner) sendNotice(l partition.Notice, check bool) {
 }
 
 // takeNotice takes a notice for a job of the partition, or with check the question whether the job waits.
-func (p *partitionRunner) takeNotice(l partition.Notice, check bool, back func(partition.Answer)) {
+func (p *partitionRunner) takeNotice(l message.Notice, check bool, back func(message.Answer)) {
 	c := jobCall(l.Waiting())
 	c.do = func(d *partitionRunner, _ int64) {
 		d.m.Begin()
-		answer := partition.Nobody
+		answer := message.Nobody
 		switch {
 		case !check:
 			answer = d.m.Jobs.Release(l)
 		case d.m.Records.WaitsFor(l.Dependency):
-			answer = partition.Taken
+			answer = message.Taken
 		}
 		d.replies.await(d.m.After(), func(err error) {
 			if err != nil {
-				answer = partition.Unreached
+				answer = message.Unreached
 			}
 			back(answer)
 		})
 	}
-	c.fail = func(error) { back(partition.Unreached) }
+	c.fail = func(error) { back(message.Unreached) }
 	if !p.box.put(func(m *mail) { m.calls = append(m.calls, c) }) {
-		back(partition.Unreached)
+		back(message.Unreached)
 	}
 }
 
@@ -94,7 +94,7 @@ func (p *partitionRunner) takeNotice(l partition.Notice, check bool, back func(p
 type wanted struct {
 	job, name  int  // indices: of the request, and in its DependsOn
 	batch      bool // the request is one of a batch put
-	dependency partition.Dependency
+	dependency message.Dependency
 	exists     bool // the job that is depended on exists
 }
 
@@ -119,14 +119,14 @@ type dependencies struct {
 // link registers the dependencies of jobs before the jobs are put, and finds out which of them are met for
 // good, since the job is gone and its last run succeeded. It fills in the Waits of the requests. batch says
 // how errors name the job. It returns warnings, by request.
-func (d *dependencies) link(ctx context.Context, reqs []partition.PutRequest, batch bool) ([][]string, error) {
+func (d *dependencies) link(ctx context.Context, reqs []message.PutRequest, batch bool) ([][]string, error) {
 	warnings := make([][]string, len(reqs))
 	byPart := map[*partitionRunner][]*wanted{}
 	for i := range reqs {
 		j := reqs[i].Job
 		reqs[i].Waits = nil
 		for k, name := range j.DependsOn {
-			w := &wanted{i, k, batch, partition.Dependency{Of: carillon.Key{Namespace: j.Namespace,
+			w := &wanted{i, k, batch, message.Dependency{Of: carillon.Key{Namespace: j.Namespace,
 				Name: name}, Name: j.Name}, false}
 			reqs[i].Waits = append(reqs[i].Waits, store.Wait{Name: name})
 			p := d.partitions.of(w.dependency.Of)
@@ -174,12 +174,12 @@ func (d *dependencies) link(ctx context.Context, reqs []partition.PutRequest, ba
 func (d *dependencies) registerWanted(ctx context.Context, byPart map[*partitionRunner][]*wanted) error {
 	errs := make(chan error, len(byPart))
 	for p, list := range byPart {
-		edges := make([]partition.Dependency, len(list))
+		edges := make([]message.Dependency, len(list))
 		for i, w := range list {
 			edges[i] = w.dependency
 		}
 		go func() {
-			exist, err := across(ctx, d.partitions, p, RegisterDependencies{edges})
+			exist, err := across(ctx, d.partitions, p, message.RegisterDependencies{Dependencies: edges})
 			for i, exists := range exist {
 				list[i].exists = exists
 			}
@@ -262,7 +262,7 @@ func (d *dependencies) linkPatch(ctx context.Context, key carillon.Key, patch *c
 	if !slices.Contains(patch.Fields, "depends_on") || len(names) > carillon.MaxDependsOn || slices.ContainsFunc(names, wrong) {
 		return nil, nil, nil
 	}
-	reqs := []partition.PutRequest{{Job: &carillon.Job{Namespace: key.Namespace, Name: key.Name, DependsOn: names}}}
+	reqs := []message.PutRequest{{Job: &carillon.Job{Namespace: key.Namespace, Name: key.Name, DependsOn: names}}}
 	warnings, err := d.link(ctx, reqs, false)
 	if err != nil {
 		return nil, nil, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
@@ -356,9 +357,9 @@ func TestALateLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 2}), 2, nil)
 		var mu sync.Mutex
-		var letters []partition.Notice
-		f.between = func(_ int, what engine.Message) error {
-			if m, ok := what.(engine.DeliverNotice); ok {
+		var letters []message.Notice
+		f.between = func(_ int, what message.Message) error {
+			if m, ok := what.(message.DeliverNotice); ok {
 				mu.Lock()
 				defer mu.Unlock()
 				letters = append(letters, m.Notice)
@@ -393,7 +394,7 @@ func TestALateLetter(t *testing.T) {
 		}
 		f.deal(func(p int) int { return 1 - p%2 })
 		f.settled()
-		if _, err := engine.Send(ctx, f.nodes[0], 1, engine.DeliverNotice{Notice: letters[0]}); err != nil {
+		if _, err := message.Send(ctx, f.nodes[0], 1, message.DeliverNotice{Notice: letters[0]}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

@@ -21,7 +21,7 @@
 //	term.go       the beginning of a term, its hand-over, its loss
 //	lease.go      renewing leases, and giving up in time
 //	ownershiplog.go  log lines about what becomes of partitions
-//	health.go outage.go  what fails: a partition, or the whole store
+//	outage.go     what fails: a partition, or the whole store
 //	sink.go intake.go  what consumers report: into mailboxes; into the machine, with a verdict
 //	orphans.go    attempts of ended terms that consumers of this node may still run
 //	relay.go      what consumers report of orphans, on its way to the partition's new owner
@@ -29,7 +29,7 @@
 //	reads.go roundrecords.go  reads of a round, on a store that may not answer; what they bring in
 //	ahead.go      reads for waiting calls, beside the lane
 //	partitions.go finding partitions, here and on other nodes
-//	messages.go   what they ask of each other
+//	messages.go   how what they ask of each other is served
 //	peerqueue.go  notices on their way to other nodes
 //	batches.go    jobs that are stored together
 //	groupput.go   the same across partitions of one lane

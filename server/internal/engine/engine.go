@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/permit"
 	"github.com/carillonhq/carillon/server/store"
@@ -59,7 +60,7 @@ type Config struct {
 	// Standby: the engine owns nothing until Assign is called. Otherwise Start claims every partition.
 	Standby bool
 	// Peers reaches the owners of partitions that this node does not own; nil if it is alone.
-	Peers Partitions
+	Peers message.Partitions
 	// MayClaim, if not nil, reports whether it was confirmed after since, and still holds, that this process
 	// is the node of its name. Another process may have taken its place while this one was suspended. It must
 	// not block.
@@ -129,7 +130,7 @@ func (c *Config) now() int64 { return c.Now().UnixNano() }
 
 // Engine runs the partitions of one node. It starts, wires and stops what the other files are about.
 type Engine struct {
-	*partitions // all of the store; answers [Partitions]
+	*partitions // all of the store; answers [message.Partitions]
 	*api        // answers callers
 	*census     // answers metrics
 

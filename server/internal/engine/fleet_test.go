@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/carillonhq/carillon/server/internal/message"
+
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/store"
@@ -22,7 +24,7 @@ type fleet struct {
 	nodes []*node
 	all   []int // partitions
 	// between is called before a node is asked by a peer, if not nil; an error is the answer.
-	between func(p int, what engine.Message) error
+	between func(p int, what message.Message) error
 }
 
 func startFleet(t testing.TB, s store.Store, nodes int, change func(i int, c *engine.Config)) *fleet {
@@ -78,10 +80,10 @@ func (f *fleet) stop() {
 func route[T any](ctx context.Context, f *fleet, do func(n *node) (T, error)) (T, error) {
 	for {
 		var zero T
-		err := error(carillon.Errorf(carillon.Unavailable, "", "nobody is there: %w", engine.ErrNotOwner))
+		err := error(carillon.Errorf(carillon.Unavailable, "", "nobody is there: %w", message.ErrNotOwner))
 		for _, n := range f.nodes {
 			var v T
-			if v, err = do(n); !errors.Is(err, engine.ErrNotOwner) {
+			if v, err = do(n); !errors.Is(err, message.ErrNotOwner) {
 				return v, err
 			}
 		}
@@ -96,8 +98,8 @@ func route[T any](ctx context.Context, f *fleet, do func(n *node) (T, error)) (T
 // peers finds the owner of a partition among the fleet.
 type peers struct{ *fleet }
 
-// Ask implements [engine.Partitions].
-func (ps peers) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
+// Ask implements [message.Partitions].
+func (ps peers) Ask(ctx context.Context, p int, m message.Message) (any, error) {
 	return route(ctx, ps.fleet, func(n *node) (any, error) {
 		if ps.between != nil {
 			if err := ps.between(p, m); err != nil {

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -38,7 +38,7 @@ type groupPut struct {
 type portion struct {
 	p       *partitionRunner
 	indices []int // of its jobs in the batch
-	reqs    []partition.PutRequest
+	reqs    []message.PutRequest
 	puts    []carillon.PutResult
 }
 
@@ -63,7 +63,7 @@ func (b byPart) lane() *lane {
 }
 
 // putGroup stores jobs of several partitions of the lane, or none. errApart says that an intent is needed.
-func (l *lane) putGroup(ctx context.Context, reqs []partition.PutRequest, parts byPart) ([]carillon.PutResult, error) {
+func (l *lane) putGroup(ctx context.Context, reqs []message.PutRequest, parts byPart) ([]carillon.PutResult, error) {
 	j := &groupPut{ctx: ctx, done: make(chan error, 1)}
 	for _, p := range l.parts {
 		if indices := parts[p]; len(indices) > 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -157,7 +158,7 @@ func (t *intake) takeReport(r *report, now int64, results *resultSet) {
 
 // takeRelayed is take for what another node relayed, which is answered once batch seq is durable. result holds
 // what is known of it already.
-func (t *intake) takeRelayed(in mail, result RelayResult, now int64) (_ RelayResult, seq uint64, err error) {
+func (t *intake) takeRelayed(in mail, result message.RelayResult, now int64) (_ message.RelayResult, seq uint64, err error) {
 	if err := t.fetchRuns(in, now); err != nil {
 		return result, 0, readError(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -104,7 +105,7 @@ type batch struct {
 	// Guards the rest, and term; a mutex would be held while the store is asked.
 	turn   turn
 	terms  map[*partitionRunner]store.Term // shares may be stored under these
-	reqs   []partition.PutRequest
+	reqs   []message.PutRequest
 	linked int64 // when the dependencies were last registered
 }
 
@@ -119,7 +120,7 @@ func (t turn) give() { <-t }
 
 // putAcross stores jobs of several partitions. If ctx ends after the decision, the batch is completed in the
 // background.
-func (bs *batches) putAcross(ctx context.Context, reqs []partition.PutRequest) ([]carillon.PutResult, error) {
+func (bs *batches) putAcross(ctx context.Context, reqs []message.PutRequest) ([]carillon.PutResult, error) {
 	bs.cfg.enter(ctx, -1, "")
 	id, err := ulid.New(ulid.Timestamp(bs.cfg.Now()), bs.cfg.Random)
 	if err != nil {
@@ -269,7 +270,7 @@ func (b *batch) applyIn(ctx context.Context, p *partitionRunner, indices []int) 
 		return err
 	}
 	b.turn.take()
-	share := partition.Share{Batch: b.id, Coordinator: b.coordinator.number, Late: b.late.Load(), Term: term}
+	share := message.Share{Batch: b.id, Coordinator: b.coordinator.number, Late: b.late.Load(), Term: term}
 	if b.all.cfg.now()-b.linked > int64(linkAgain) {
 		if err := b.link(ctx); err != nil {
 			b.turn.give()
@@ -289,11 +290,11 @@ func (b *batch) applyIn(ctx context.Context, p *partitionRunner, indices []int) 
 		_, err = storeShare(ctx, p, &share, note)
 	} else {
 		var puts []carillon.PutResult
-		if puts, err = Send(ctx, b.all.partitions.peers, p.number, ApplyShare{&share}); err == nil {
+		if puts, err = message.Send(ctx, b.all.partitions.peers, p.number, message.ApplyShare{Share: &share}); err == nil {
 			note(puts)
 		}
 	}
-	if other, refused := errors.AsType[*partition.OtherTermError](err); refused {
+	if other, refused := errors.AsType[*message.OtherTermError](err); refused {
 		b.forgetTerm(p, other.Term)
 	}
 	return err
@@ -301,7 +302,7 @@ func (b *batch) applyIn(ctx context.Context, p *partitionRunner, indices []int) 
 
 // storeShare has a partition store its share of a batch. stored gets the results of the puts, on the lane's
 // goroutine and before they are durable.
-func storeShare(ctx context.Context, p *partitionRunner, s *partition.Share,
+func storeShare(ctx context.Context, p *partitionRunner, s *message.Share,
 	stored func([]carillon.PutResult)) (struct{}, error) {
 	c := call{pending: true, of: s.Batch}
 	for i := range s.Reqs {
@@ -309,8 +310,8 @@ func storeShare(ctx context.Context, p *partitionRunner, s *partition.Share,
 	}
 	return inRound(ctx, p, c, func(p *partitionRunner, now int64) (struct{}, error) {
 		puts, err := p.m.Jobs.ApplyShare(now, s)
-		if other, refused := errors.AsType[*partition.OtherTermError](err); refused {
-			return struct{}{}, OtherTerm(p.number, other)
+		if other, refused := errors.AsType[*message.OtherTermError](err); refused {
+			return struct{}{}, message.OtherTerm(p.number, other)
 		}
 		if err != nil {
 			p.e.log.Error("a job of a decided batch could not be stored", "batch", s.Batch, "error", err)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -23,7 +23,7 @@ func TestABatchAndADeleteAcrossNodes(t *testing.T) {
 		f.settled()
 		ctx := context.Background()
 		jobs := f.across(5)
-		if _, err := f.nodes[1].PutJobs(ctx, jobs); !errors.Is(err, engine.ErrNotOwner) || f.there(jobs) > 0 {
+		if _, err := f.nodes[1].PutJobs(ctx, jobs); !errors.Is(err, message.ErrNotOwner) || f.there(jobs) > 0 {
 			t.Errorf("by the wrong node: %v, %d jobs are there", err, f.there(jobs))
 		}
 		puts, err := f.nodes[0].PutJobs(ctx, jobs)
@@ -59,8 +59,8 @@ func TestACoordinatorThatPauses(t *testing.T) {
 			var mu sync.Mutex
 			var kept []func() // shares that are on their way
 			held := true
-			f.between = func(p int, what engine.Message) error {
-				m, share := what.(engine.ApplyShare)
+			f.between = func(p int, what message.Message) error {
+				m, share := what.(message.ApplyShare)
 				mu.Lock()
 				defer mu.Unlock()
 				if !share || len(m.Share.Reqs) == 0 || !held || p != 1 { // without jobs it asks for the term
@@ -69,7 +69,7 @@ func TestACoordinatorThatPauses(t *testing.T) {
 				arrive, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 				kept = append(kept, func() {
 					defer cancel()
-					if _, err := engine.Send(arrive, f.nodes[1], p, m); err != nil &&
+					if _, err := message.Send(arrive, f.nodes[1], p, m); err != nil &&
 						carillon.KindOf(err) != carillon.DeadlineExceeded {
 						t.Error(err)
 					}
@@ -91,7 +91,7 @@ func TestACoordinatorThatPauses(t *testing.T) {
 			f.settled()
 			err := <-ended
 			if e, ok := errors.AsType[*carillon.Error](err); err != nil &&
-				(!ok || !e.Unknown || errors.Is(err, engine.ErrNotOwner)) {
+				(!ok || !e.Unknown || errors.Is(err, message.ErrNotOwner)) {
 				t.Errorf("the caller is told %v", err)
 			}
 			time.Sleep(time.Second)

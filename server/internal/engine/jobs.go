@@ -10,6 +10,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -55,11 +56,11 @@ func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
 }
 
 // linkOne is link for a single put. Most jobs depend on no other.
-func (j *jobs) linkOne(ctx context.Context, req *partition.PutRequest) ([]string, error) {
+func (j *jobs) linkOne(ctx context.Context, req *message.PutRequest) ([]string, error) {
 	if len(req.Job.DependsOn) == 0 {
 		return nil, nil
 	}
-	reqs := []partition.PutRequest{*req}
+	reqs := []message.PutRequest{*req}
 	warnings, err := j.dependencies.link(ctx, reqs, false)
 	if err != nil {
 		return nil, err
@@ -69,17 +70,17 @@ func (j *jobs) linkOne(ctx context.Context, req *partition.PutRequest) ([]string
 }
 
 // request checks a job and makes a put request of it.
-func (j *jobs) request(job carillon.Job, o carillon.PutOptions) (partition.PutRequest, error) {
+func (j *jobs) request(job carillon.Job, o carillon.PutOptions) (message.PutRequest, error) {
 	job.Namespace = namespaceOf(job.Namespace)
 	if job.Name == "" {
 		id, err := ulid.New(ulid.Timestamp(j.cfg.Now()), j.cfg.Random)
 		if err != nil {
-			return partition.PutRequest{}, fmt.Errorf("random bytes for a name: %w", err)
+			return message.PutRequest{}, fmt.Errorf("random bytes for a name: %w", err)
 		}
 		job.Name, o.IfAbsent = id.String(), true
 	}
 	job.Status = nil
-	req := partition.PutRequest{Job: &job, Options: o}
+	req := message.PutRequest{Job: &job, Options: o}
 	if err := job.Validate(j.cfg.Limits); err != nil {
 		return req, err
 	}
@@ -176,7 +177,7 @@ func (j *jobs) DeleteJobs(ctx context.Context, namespace, prefix string) (int, e
 	var all sync.WaitGroup
 	for i, p := range j.partitions.parts {
 		all.Go(func() {
-			parts[i].value, parts[i].err = across(ctx, j.partitions, p, DeleteByPrefix{namespace, prefix})
+			parts[i].value, parts[i].err = across(ctx, j.partitions, p, message.DeleteByPrefix{Namespace: namespace, Prefix: prefix})
 		})
 	}
 	all.Wait()
@@ -199,7 +200,7 @@ func partly(err error, others bool) error {
 	}
 	marked := *e
 	marked.Unknown = true
-	if errors.Is(err, ErrNotOwner) || errors.Is(err, ErrNotTaken) {
+	if errors.Is(err, message.ErrNotOwner) || errors.Is(err, message.ErrNotTaken) {
 		marked.Err = nil // it would say that nothing was done
 	}
 	return &marked

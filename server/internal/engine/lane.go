@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -192,7 +193,7 @@ func errStopping() *carillon.Error {
 func (ps *partitions) errStopping() error {
 	err := errStopping()
 	if ps.peers != nil {
-		err.Err = ErrNotOwner
+		err.Err = message.ErrNotOwner
 	}
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -31,14 +31,14 @@ type call struct {
 
 // report is a consumer's report with its token parsed.
 type report struct {
-	tok partition.Token
+	tok message.Token
 	*delivery.Report
 	place uint64 // its position in the order of arrival in the mailbox; 0 = not there yet
 }
 
 // heartbeat is a heartbeat with its token parsed.
 type heartbeat struct {
-	tok  partition.Token
+	tok  message.Token
 	from delivery.Reporter
 	text string
 	ask  bool // the sender asks whether the attempt is in force
@@ -46,7 +46,7 @@ type heartbeat struct {
 
 // loss is an attempt that its consumer will not finish.
 type loss struct {
-	tok         partition.Token
+	tok         message.Token
 	undelivered bool // it was never sent: no attempt is used up
 	former      bool // it was lost under an earlier term, of this node or another
 }

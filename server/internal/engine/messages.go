@@ -5,130 +5,45 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/delivery"
-	"github.com/carillonhq/carillon/server/internal/partition"
-	"github.com/carillonhq/carillon/server/internal/permit"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// Message is what a partition is asked by another partition, or by another node on behalf of a caller. The
-// types of this file are all there are. To add one: write its type here, its form on the wire in package peer
-// (messages.go), and its rpc in the proto.
-//
-// A message can be repeated without harm, unless it is [Once].
-type Message interface {
-	// serve does what is asked, on the node that owns the partition. The reply may count although err is not
-	// nil: it is what was done before.
-	serve(ctx context.Context, p *partitionRunner) (reply any, err error)
-}
-
-// Query is a message whose reply is an R.
-type Query[R any] interface {
-	Message
-	replies(R)
-}
-
-// Once is a message that must not be carried out twice.
-type Once interface {
-	Message
-	once()
-}
-
-// Send sends a message to a partition and returns the reply.
-func Send[R any](ctx context.Context, to Partitions, p int, m Query[R]) (R, error) {
-	reply, err := to.Ask(ctx, p, m)
-	r, ok := reply.(R)
-	if !ok && err == nil {
-		err = carillon.Errorf(carillon.Internal, "", "the reply to %T is %T", m, reply)
+// serve does what a message asks of a partition, on the node that owns it. The reply may count although err is
+// not nil: it is what was done before.
+func serve(ctx context.Context, p *partitionRunner, m message.Message) (reply any, err error) {
+	switch m := m.(type) {
+	case message.RegisterDependencies:
+		return serveRegisterDependencies(ctx, p, m)
+	case message.DeliverNotice:
+		return serveDeliverNotice(ctx, p, m)
+	case message.StillWaits:
+		return serveStillWaits(ctx, p, m)
+	case message.KeepsTimes:
+		return serveKeepsTimes(ctx, p, m)
+	case message.ApplyShare:
+		return serveApplyShare(ctx, p, m)
+	case message.DeleteByPrefix:
+		return serveDeleteByPrefix(ctx, p, m)
+	case message.RedriveDead:
+		return serveRedriveDead(ctx, p, m)
+	case message.PutJob:
+		return servePutJob(ctx, p, m)
+	case message.PutJobs:
+		return servePutJobs(ctx, p, m)
+	case message.PatchJob:
+		return servePatchJob(ctx, p, m)
+	case message.RelayReports:
+		return serveRelayReports(ctx, p, m)
+	case message.RequestPermits:
+		return serveRequestPermits(ctx, p, m)
+	case message.DeliverPermits:
+		return serveDeliverPermits(p, m)
 	}
-	return r, err
+	return nil, carillon.Errorf(carillon.Internal, "", "%T is not served", m)
 }
 
-// RegisterDependencies records dependencies on jobs of the partition. The reply says which of those jobs
-// exist.
-type RegisterDependencies struct{ Dependencies []partition.Dependency }
-
-// DeliverNotice delivers a completion notice to a waiting job of the partition.
-type DeliverNotice struct{ Notice partition.Notice }
-
-// StillWaits asks whether a job of the partition still waits for the dependency.
-type StillWaits struct{ Dependency partition.Dependency }
-
-// KeepsTimes asks whether putting the job would keep the times of the existing job of that name.
-type KeepsTimes struct{ Job *carillon.Job }
-
-// ApplyShare stores the partition's share of a decided batch. The reply is nil if an earlier message has
-// stored it. A share without a batch only asks for the partition's term, which is the error's.
-type ApplyShare struct{ Share *partition.Share }
-
-// DeleteByPrefix removes the partition's jobs whose names have the prefix. The reply is how many.
-type DeleteByPrefix struct{ Namespace, Prefix string }
-
-// RedriveDead redrives the partition's dead runs of a job, or of the namespace if Job is empty. The reply is
-// how many.
-type RedriveDead struct{ Namespace, Job string }
-
-// RelayReports delivers what consumers reported about the partition's attempts to a node that no longer owns
-// it.
-type RelayReports struct {
-	Reports     []delivery.Report // From is nil
-	Heartbeats  []carillon.Heartbeat
-	Lost        []string // tokens of attempts whose worker disconnected cleanly
-	Undelivered []string // tokens of attempts that were never sent, or whose sidecar has disconnected
-}
-
-// RequestPermits tells the home of some limits which permits another partition holds and wants. The reply is
-// what that partition now has of each limit, which is durable. What the home grants later comes by
-// [DeliverPermits].
-type RequestPermits struct {
-	From     permit.Asker
-	Requests []permit.Request
-}
-
-// DeliverPermits tells the partition what the homes of limits have granted to it. It is answered once the
-// partition has it in its mailbox; nothing is durable by then.
-type DeliverPermits struct{ Grants []permit.Grant }
-
-// PutJob stores a job of the partition for a caller of another node; see [carillon.Jobs].
-type PutJob struct {
-	Job     carillon.Job
-	Options carillon.PutOptions
-	SeenAt  time.Time // when the other node saw the call: relative times count from then
-}
-
-// PutJobs stores a batch for a caller of another node. The partition is that of the first job, and
-// coordinates the batch.
-type PutJobs struct {
-	Jobs   []carillon.Job
-	SeenAt time.Time // see [PutJob]
-}
-
-// PatchJob changes a job of the partition for a caller of another node.
-type PatchJob struct {
-	Key    carillon.Key
-	Patch  carillon.Patch
-	SeenAt time.Time // see [PutJob]
-}
-
-func (RegisterDependencies) replies([]bool)     {}
-func (DeliverNotice) replies(partition.Answer)  {}
-func (StillWaits) replies(bool)                 {}
-func (KeepsTimes) replies(bool)                 {}
-func (ApplyShare) replies([]carillon.PutResult) {}
-func (DeleteByPrefix) replies(int)              {}
-func (RedriveDead) replies(int)                 {}
-func (RelayReports) replies(RelayResult)        {}
-func (RequestPermits) replies([]permit.Grant)   {}
-func (DeliverPermits) replies(struct{})         {}
-func (PutJob) replies(carillon.PutResult)       {}
-func (PutJobs) replies([]carillon.PutResult)    {}
-func (PatchJob) replies(carillon.PutResult)     {}
-
-func (PutJob) once()   {}
-func (PutJobs) once()  {}
-func (PatchJob) once() {}
-
-func (m RegisterDependencies) serve(ctx context.Context, p *partitionRunner) (any, error) {
+func serveRegisterDependencies(ctx context.Context, p *partitionRunner, m message.RegisterDependencies) (any, error) {
 	c := call{}
 	for _, d := range m.Dependencies {
 		c.refs = append(c.refs, store.Ref{Key: d.Of})
@@ -145,25 +60,25 @@ func (m RegisterDependencies) serve(ctx context.Context, p *partitionRunner) (an
 	})
 }
 
-func (m DeliverNotice) serve(ctx context.Context, p *partitionRunner) (any, error) {
-	return inRound(ctx, p, jobCall(m.Notice.Waiting()), func(p *partitionRunner, _ int64) (partition.Answer, error) {
+func serveDeliverNotice(ctx context.Context, p *partitionRunner, m message.DeliverNotice) (any, error) {
+	return inRound(ctx, p, jobCall(m.Notice.Waiting()), func(p *partitionRunner, _ int64) (message.Answer, error) {
 		return p.m.Jobs.Release(m.Notice), nil
 	})
 }
 
-func (m StillWaits) serve(ctx context.Context, p *partitionRunner) (any, error) {
+func serveStillWaits(ctx context.Context, p *partitionRunner, m message.StillWaits) (any, error) {
 	return inRound(ctx, p, jobCall(m.Dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
 		return p.m.Records.WaitsFor(m.Dependency), nil
 	})
 }
 
-func (m KeepsTimes) serve(ctx context.Context, p *partitionRunner) (any, error) {
+func serveKeepsTimes(ctx context.Context, p *partitionRunner, m message.KeepsTimes) (any, error) {
 	return inRound(ctx, p, jobCall(m.Job.Key()), func(p *partitionRunner, _ int64) (bool, error) {
 		return p.m.Jobs.Keeps(m.Job), nil
 	})
 }
 
-func (m ApplyShare) serve(ctx context.Context, p *partitionRunner) (any, error) {
+func serveApplyShare(ctx context.Context, p *partitionRunner, m message.ApplyShare) (any, error) {
 	var stored []carillon.PutResult
 	if _, err := storeShare(ctx, p, m.Share, func(puts []carillon.PutResult) { stored = puts }); err != nil {
 		return nil, err
@@ -171,7 +86,7 @@ func (m ApplyShare) serve(ctx context.Context, p *partitionRunner) (any, error) 
 	return stored, nil
 }
 
-func (m DeleteByPrefix) serve(ctx context.Context, p *partitionRunner) (any, error) {
+func serveDeleteByPrefix(ctx context.Context, p *partitionRunner, m message.DeleteByPrefix) (any, error) {
 	if err := checkPrefix(m.Namespace, m.Prefix); err != nil {
 		return 0, err
 	}
@@ -179,7 +94,7 @@ func (m DeleteByPrefix) serve(ctx context.Context, p *partitionRunner) (any, err
 	return p.e.finish(ctx, n, err, p, m)
 }
 
-func (m RedriveDead) serve(ctx context.Context, p *partitionRunner) (any, error) {
+func serveRedriveDead(ctx context.Context, p *partitionRunner, m message.RedriveDead) (any, error) {
 	q, err := deadRuns(m.Namespace, m.Job)
 	if err != nil {
 		return 0, err
@@ -188,15 +103,15 @@ func (m RedriveDead) serve(ctx context.Context, p *partitionRunner) (any, error)
 	return p.e.finish(ctx, n, err, p, m)
 }
 
-func (m PutJob) serve(ctx context.Context, p *partitionRunner) (any, error) {
+func servePutJob(ctx context.Context, p *partitionRunner, m message.PutJob) (any, error) {
 	return p.e.put(ctx, m.Job, m.Options, seen(m.SeenAt))
 }
 
-func (m PutJobs) serve(ctx context.Context, p *partitionRunner) (any, error) {
+func servePutJobs(ctx context.Context, p *partitionRunner, m message.PutJobs) (any, error) {
 	return p.e.putAll(ctx, m.Jobs, seen(m.SeenAt))
 }
 
-func (m PatchJob) serve(ctx context.Context, p *partitionRunner) (any, error) {
+func servePatchJob(ctx context.Context, p *partitionRunner, m message.PatchJob) (any, error) {
 	return p.e.patch(ctx, m.Key, m.Patch, seen(m.SeenAt))
 }
 

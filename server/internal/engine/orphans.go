@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
@@ -23,7 +24,7 @@ type orphans struct {
 // orphan is an attempt of an ended term that a consumer of this node may still run.
 type orphan struct {
 	delivery.Cancel
-	tok   partition.Token
+	tok   message.Token
 	until int64 // when it is cancelled, by Engine.elapsed
 	// Its consumer is here and sends no heartbeats but reports the end of its stream; until then this node
 	// sends them.
@@ -40,9 +41,9 @@ const orphanGrace = 5 * time.Second
 // add adds the attempts that are in force when a term ends. now is by Engine.elapsed, clock the node's clock.
 // It returns those that the store does not know of: they are to be cancelled at once, since the next owner
 // hands their runs out again.
-func (o *orphans) add(inForce []partition.Handed, token func(string) partition.Token, now,
+func (o *orphans) add(inForce []partition.Handed, token func(string) message.Token, now,
 	clock int64) (unknown []delivery.Cancel) {
-	known := map[partition.Token]*orphan{}
+	known := map[message.Token]*orphan{}
 	for i := range o.all {
 		known[o.all[i].tok] = &o.all[i]
 	}
@@ -88,7 +89,7 @@ func (o *orphans) settle(in *mail) {
 	if len(o.all) == 0 || len(in.reports)+len(in.losses)+len(in.staleOrphans) == 0 {
 		return
 	}
-	over := map[partition.Token]bool{}
+	over := map[message.Token]bool{}
 	for i := range in.reports {
 		if r := &in.reports[i]; r.Outcome != carillon.OutcomeProgress && !r.Async {
 			over[r.tok] = true
@@ -106,7 +107,7 @@ func (o *orphans) settle(in *mail) {
 
 // end removes the orphans whose time is over, and returns those to cancel. An attempt that was made again under
 // the same token and is in force here is left alone: its own term ends it.
-func (o *orphans) end(now int64, inForce func(partition.Token) bool) (over []delivery.Cancel) {
+func (o *orphans) end(now int64, inForce func(message.Token) bool) (over []delivery.Cancel) {
 	n := 0
 	for ; n < len(o.all) && o.all[n].until <= now; n++ {
 		if b := &o.all[n]; !inForce(b.tok) {
@@ -138,7 +139,7 @@ func (r orphanReporter) Stale(token string) {
 
 // keepOrphans notes the attempts in force, because the term ends.
 func (p *partitionRunner) keepOrphans() {
-	token := func(text string) partition.Token { tok, _ := p.e.token(text); return tok }
+	token := func(text string) message.Token { tok, _ := p.e.token(text); return tok }
 	if unknown := p.orphans.add(p.m.Attempts.Handed(), token, p.e.elapsed(), p.e.now()); len(unknown) > 0 {
 		p.e.dispatcher.Cancel(unknown)
 	}
@@ -149,7 +150,7 @@ func (p *partitionRunner) tendOrphans(now int64) {
 	if len(p.orphans.all) == 0 {
 		return
 	}
-	inForce := func(tok partition.Token) bool { return p.own.holds() && p.m.Attempts.InForce(tok) }
+	inForce := func(tok message.Token) bool { return p.own.holds() && p.m.Attempts.InForce(tok) }
 	if over := p.orphans.end(now, inForce); len(over) > 0 {
 		p.e.dispatcher.Cancel(over)
 	}

@@ -7,12 +7,13 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // attemptNo returns the token of an attempt, and its text.
-func attemptNo(n int) (partition.Token, string) {
-	return partition.Token{Attempt: n}, string(rune('a' + n))
+func attemptNo(n int) (message.Token, string) {
+	return message.Token{Attempt: n}, string(rune('a' + n))
 }
 
 func handedNo(n int, until int64, stream bool) partition.Handed {
@@ -23,7 +24,7 @@ func handedNo(n int, until int64, stream bool) partition.Handed {
 	return h
 }
 
-func tokenOf(text string) partition.Token { tok, _ := attemptNo(int(text[0] - 'a')); return tok }
+func tokenOf(text string) message.Token { tok, _ := attemptNo(int(text[0] - 'a')); return tok }
 
 func textsOf(beats []heartbeat) (texts []string) {
 	for _, b := range beats {
@@ -84,7 +85,7 @@ func TestOrphansEnd(t *testing.T) {
 			until[text] = max(until[text], now+rng.Int64N(int64(orphanGrace)))
 			o.add([]partition.Handed{handedNo(n, until[text], false)}, tokenOf, now, now)
 		}
-		inForce := func(tok partition.Token) bool { return tok.Attempt == 19 }
+		inForce := func(tok message.Token) bool { return tok.Attempt == 19 }
 		for _, c := range o.end(now, inForce) {
 			if ended[c.Token] || c.Token == "t" {
 				t.Fatalf("%s is cancelled twice, or in force", c.Token)

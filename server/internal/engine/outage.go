@@ -4,12 +4,25 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/carillonhq/carillon/server/internal/health"
 )
 
 // A fault of the whole store ends most terms of a node at about the same time: each partition meets it with
 // its next write or its next lease renewal. Such an outage says nothing about a single partition or node. So
 // the search for partitions that fail by themselves counts only from the end of the last outage. Otherwise a
 // store that fails over twice within a few seconds would look like partitions that fail all that time.
+
+// Failing returns, by partition, what the node is to own and fails to claim, load or write.
+func (e *Engine) Failing() (out []health.Failure) {
+	now := e.elapsed()
+	for _, p := range e.parts {
+		if f, fails := p.health.Failure(p.number, now, p.own.holds()); fails && p.own.wanted.Load() {
+			out = append(out, f)
+		}
+	}
+	return out
+}
 
 // Outage returns how long ago the node last lost most of its terms together; ever is false if it never has.
 func (e *Engine) Outage() (ago time.Duration, ever bool) {
@@ -20,10 +33,10 @@ func (e *Engine) Outage() (ago time.Duration, ever bool) {
 // lostTerm records that a partition has lost its term, which may be part of an outage.
 func (p *partitionRunner) lostTerm() {
 	e := p.e
-	p.health.lostAt.Store(e.elapsed())
+	p.health.Lost(e.elapsed())
 	var all []tenancy
 	for _, p := range e.parts {
-		if t := (tenancy{p.own.holds(), p.health.lostAt.Load()}); p.own.wanted.Load() && (t.serves || t.lost != 0) {
+		if t := (tenancy{p.own.holds(), p.health.LostAt()}); p.own.wanted.Load() && (t.serves || t.lost != 0) {
 			all = append(all, t)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -186,7 +187,7 @@ func (o *ownership) leave(now int64) {
 // left ends the hand-over.
 func (o *ownership) left() {
 	o.move(handOverEnded)
-	o.cause = ErrNotOwner
+	o.cause = message.ErrNotOwner
 }
 
 // lose ends the term without a hand-over. elsewhere says that another node may own the partition now. over is

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -14,7 +15,7 @@ var errTest = errors.New("the store is away")
 
 // inState returns an ownership in a state. A claiming one comes from a partition that was lost.
 func inState(s ownershipState) *ownership {
-	o := &ownership{cause: ErrNotOwner}
+	o := &ownership{cause: message.ErrNotOwner}
 	o.wanted.Store(true)
 	switch s {
 	case unowned:
@@ -101,19 +102,19 @@ func TestRefusal(t *testing.T) {
 		o    *ownership
 		want error
 	}{
-		"unowned":          {inState(unowned), ErrNotOwner},
-		"leaving":          {inState(leaving), ErrNotOwner},
-		"lost":             {inState(lost), ErrNotTaken},
-		"claimed again":    {inState(claiming), ErrNotTaken},
-		"lost to another":  {gone(func(o *ownership) { o.lose(errTaken, true, nil) }), ErrNotOwner},
-		"not wanted":       {gone(func(o *ownership) { o.lose(errTest, false, nil); o.wanted.Store(false) }), ErrNotOwner},
-		"handed over":      {gone(func(o *ownership) { o.leave(1); o.left() }), ErrNotOwner},
-		"another holds it": {afterClaim(func(o *ownership) { o.contested(errTest, 0) }), ErrNotOwner},
+		"unowned":          {inState(unowned), message.ErrNotOwner},
+		"leaving":          {inState(leaving), message.ErrNotOwner},
+		"lost":             {inState(lost), message.ErrNotTaken},
+		"claimed again":    {inState(claiming), message.ErrNotTaken},
+		"lost to another":  {gone(func(o *ownership) { o.lose(errTaken, true, nil) }), message.ErrNotOwner},
+		"not wanted":       {gone(func(o *ownership) { o.lose(errTest, false, nil); o.wanted.Store(false) }), message.ErrNotOwner},
+		"handed over":      {gone(func(o *ownership) { o.leave(1); o.left() }), message.ErrNotOwner},
+		"another holds it": {afterClaim(func(o *ownership) { o.contested(errTest, 0) }), message.ErrNotOwner},
 		"cannot be loaded": {afterClaim(func(o *ownership) {
 			o.damaged(store.ErrDamaged, pendingRelease{},
 				0)
 		}), store.ErrDamaged},
-		"could not be read": {afterClaim(func(o *ownership) { o.claimFailed(errTest, pendingRelease{}) }), ErrNotTaken},
+		"could not be read": {afterClaim(func(o *ownership) { o.claimFailed(errTest, pendingRelease{}) }), message.ErrNotTaken},
 	} {
 		if err := c.o.refusal(7); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

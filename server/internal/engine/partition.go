@@ -3,6 +3,8 @@ package engine
 import (
 	"time"
 
+	"github.com/carillonhq/carillon/server/internal/health"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -19,7 +21,7 @@ type partitionRunner struct {
 	// Other goroutines may ask these.
 	own      ownership
 	lease    lease
-	health   health
+	health   health.Partition
 	figures  figures
 	settings keptSettings
 	waiters  waiterCheck
@@ -48,7 +50,7 @@ func newPartitionRunner(l *lane, number int) *partitionRunner {
 	e, box := l.e, &mailbox{wake: l.ring}
 	p := &partitionRunner{
 		e: e, lane: l, number: number, box: box, drained: make(chan struct{}),
-		own: ownership{cause: ErrNotOwner}, lease: lease{validFor: int64(e.validFor())},
+		own: ownership{cause: message.ErrNotOwner}, lease: lease{validFor: int64(e.validFor())},
 		relay: relay{
 			number: number, box: box, peers: e.cfg.Peers, macKey: e.macKey, log: e.log, dropped: e.dropped,
 			life: e.life, wg: &e.wg,

@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
 // somePartitions returns n partitions that this node does not own.
-func somePartitions(n int, peers Partitions) *partitions {
+func somePartitions(n int, peers message.Partitions) *partitions {
 	ps := &partitions{macKey: []byte("key"), peers: peers}
 	for i := range n {
 		ps.parts = append(ps.parts, &partitionRunner{number: i})
@@ -39,7 +39,7 @@ func TestPartitionsAreFound(t *testing.T) {
 		in    uint16
 		found bool
 	}{"of this store": {"key", 3, true}, "of another store": {"another", 3, false}, "of no partition": {"key", 4, false}} {
-		token := partition.NewSigner([]byte(c.key)).Sign(partition.Token{Run: store.RunID{Partition: c.in}})
+		token := message.NewSigner([]byte(c.key)).Sign(message.Token{Run: store.RunID{Partition: c.in}})
 		if _, p := ps.token(token); (p != nil) != c.found || c.found && p.number != int(c.in) {
 			t.Errorf("a token %s: %+v", name, p)
 		}
@@ -49,7 +49,7 @@ func TestPartitionsAreFound(t *testing.T) {
 // counter counts what it is asked, and replies n.
 type counter struct{ asked, n int }
 
-func (c *counter) Ask(context.Context, int, Message) (any, error) {
+func (c *counter) Ask(context.Context, int, message.Message) (any, error) {
 	c.asked++
 	return c.n, nil
 }
@@ -66,13 +66,13 @@ func TestPeersFinishWhatWasBegun(t *testing.T) {
 	}{
 		"all is done":         {3, nil, 0, 3, nil},
 		"the partition moved": {3, moved, 1, 8, nil},
-		"before anything":     {0, moved, 0, 0, ErrNotOwner},
+		"before anything":     {0, moved, 0, 0, message.ErrNotOwner},
 		"something else":      {3, broken, 0, 3, broken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			peers := &counter{n: 5}
 			ps := somePartitions(2, peers)
-			n, err := ps.finish(t.Context(), c.done, c.err, ps.parts[1], DeleteByPrefix{})
+			n, err := ps.finish(t.Context(), c.done, c.err, ps.parts[1], message.DeleteByPrefix{})
 			if n != c.total || peers.asked != c.asked || !errors.Is(err, c.want) {
 				t.Errorf("%d, %v; the peers were asked %d times", n, err, peers.asked)
 			}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/message"
 )
 
 // answerWithin bounds requests between partitions that no caller waits for. A request that takes longer is
@@ -18,7 +18,7 @@ const peerCallsAtOnce = 64
 // peerQueue sends notices to partitions of other nodes, in order and a few at once, since the lanes'
 // goroutines must not wait for them.
 type peerQueue struct {
-	peers   Partitions
+	peers   message.Partitions
 	life    context.Context // ends when the engine stops
 	running *sync.WaitGroup
 
@@ -30,14 +30,14 @@ type peerQueue struct {
 // queuedNotice is a notice that waits to be sent.
 type queuedNotice struct {
 	to     int
-	notice partition.Notice
+	notice message.Notice
 	check  bool
-	back   func(partition.Answer)
+	back   func(message.Answer)
 }
 
 // send delivers a notice to a job in partition to, or with check asks whether the job waits. It does not wait;
 // back is called with the answer.
-func (q *peerQueue) send(to int, n partition.Notice, check bool, back func(partition.Answer)) {
+func (q *peerQueue) send(to int, n message.Notice, check bool, back func(message.Answer)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.queue = append(q.queue, queuedNotice{to, n, check, back})
@@ -68,21 +68,21 @@ func (q *peerQueue) next() (n queuedNotice, ok bool) {
 	return n, true
 }
 
-func (q *peerQueue) deliver(n *queuedNotice) partition.Answer {
+func (q *peerQueue) deliver(n *queuedNotice) message.Answer {
 	ctx, cancel := context.WithTimeout(q.life, answerWithin)
 	defer cancel()
 	if !n.check {
-		answer, err := Send(ctx, q.peers, n.to, DeliverNotice{n.notice})
+		answer, err := message.Send(ctx, q.peers, n.to, message.DeliverNotice{Notice: n.notice})
 		if err != nil {
-			return partition.Unreached
+			return message.Unreached
 		}
 		return answer
 	}
-	switch waits, err := Send(ctx, q.peers, n.to, StillWaits{n.notice.Dependency}); {
+	switch waits, err := message.Send(ctx, q.peers, n.to, message.StillWaits{Dependency: n.notice.Dependency}); {
 	case err != nil:
-		return partition.Unreached
+		return message.Unreached
 	case !waits:
-		return partition.Nobody
+		return message.Nobody
 	}
-	return partition.Taken
+	return message.Taken
 }

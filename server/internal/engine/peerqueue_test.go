@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/message"
 )
 
 // slowPeers answers after a second, by the partition's number.
@@ -17,15 +17,15 @@ type slowPeers struct {
 	busy, most int
 }
 
-func (s *slowPeers) Ask(_ context.Context, p int, m Message) (any, error) {
+func (s *slowPeers) Ask(_ context.Context, p int, m message.Message) (any, error) {
 	s.add(1)
 	defer s.add(-1)
 	time.Sleep(time.Second)
 	switch m.(type) {
-	case StillWaits:
+	case message.StillWaits:
 		return p%2 == 0, nil
-	case DeliverNotice:
-		return partition.Taken, nil
+	case message.DeliverNotice:
+		return message.Taken, nil
 	}
 	return nil, errors.New("what is that")
 }
@@ -43,10 +43,10 @@ func TestPeerQueueSendsAFewAtOnce(t *testing.T) {
 		peers, running := &slowPeers{}, sync.WaitGroup{}
 		q := peerQueue{peers: peers, life: t.Context(), running: &running}
 		var mu sync.Mutex
-		answers := map[partition.Answer]int{}
+		answers := map[message.Answer]int{}
 		const notices = 3 * peerCallsAtOnce
 		for i := range notices {
-			q.send(i, partition.Notice{}, i%3 == 0, func(a partition.Answer) {
+			q.send(i, message.Notice{}, i%3 == 0, func(a message.Answer) {
 				mu.Lock()
 				defer mu.Unlock()
 				answers[a]++
@@ -56,7 +56,7 @@ func TestPeerQueueSendsAFewAtOnce(t *testing.T) {
 		if peers.most != peerCallsAtOnce || q.workers != 0 {
 			t.Errorf("%d at once, %d workers left", peers.most, q.workers)
 		}
-		if nobody := notices / 6; answers[partition.Nobody] != nobody || answers[partition.Taken] != notices-nobody {
+		if nobody := notices / 6; answers[message.Nobody] != nobody || answers[message.Taken] != notices-nobody {
 			t.Errorf("answers %v", answers)
 		}
 	})

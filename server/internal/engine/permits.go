@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/permit"
 )
 
@@ -23,7 +24,7 @@ func (m *limiter) limitsChanged(namespace string) {
 // asksAtMost bounds the limits in one request.
 const asksAtMost = 4096
 
-func (m RequestPermits) serve(ctx context.Context, p *partitionRunner) (any, error) {
+func serveRequestPermits(ctx context.Context, p *partitionRunner, m message.RequestPermits) (any, error) {
 	parts, from, asks := len(p.e.parts), m.From, m.Requests
 	switch {
 	case p.e.peers == nil:
@@ -40,13 +41,13 @@ func (m RequestPermits) serve(ctx context.Context, p *partitionRunner) (any, err
 				asks[i].Key, home, p.number)
 		}
 	}
-	return inRoundSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, _ int64) ([]permit.Grant, uint64, error) {
+	return inRoundSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, _ int64) ([]message.PermitGrant, uint64, error) {
 		grants, seq := p.permits.grant(from, asks)
 		return grants, seq, nil
 	})
 }
 
-func (m DeliverPermits) serve(_ context.Context, p *partitionRunner) (any, error) {
+func serveDeliverPermits(p *partitionRunner, m message.DeliverPermits) (any, error) {
 	switch {
 	case p.e.peers == nil:
 		return nil, noHomes()

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/carillonhq/carillon/server/internal/message"
+
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
-	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/permit"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -21,10 +22,10 @@ func TestPermitsAreAskedOfTheirHome(t *testing.T) {
 		f.settled()
 		key := delivery.Limit{Namespace: "default", Key: "k"}
 		home := permit.HomeOf(key, 4)
-		asks := []permit.Request{{Limit: key}}
+		asks := []message.PermitRequest{{Limit: key}}
 		for name, c := range map[string]struct {
 			p, from int
-			asks    []permit.Request
+			asks    []message.PermitRequest
 			want    carillon.Kind
 		}{
 			"its home":                 {home, 1, asks, 0},
@@ -33,7 +34,7 @@ func TestPermitsAreAskedOfTheirHome(t *testing.T) {
 			"for a partition too high": {home, 4, asks, carillon.InvalidArgument},
 			"too much":                 {home, 1, slices.Repeat(asks, 4097), carillon.InvalidArgument},
 		} {
-			_, err := engine.Send(context.Background(), f.nodes[0], c.p, engine.RequestPermits{From: permit.Asker{Partition: c.from}, Requests: c.asks})
+			_, err := message.Send(context.Background(), f.nodes[0], c.p, message.RequestPermits{From: message.Asker{Partition: c.from}, Requests: c.asks})
 			if carillon.KindOf(err) != c.want {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -46,8 +47,8 @@ func TestPermitsAreAskedOfTheirHome(t *testing.T) {
 func TestPermitsAreNotSentToANodeThatIsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{Partitions: 1}))
-		_, asked := engine.Send(context.Background(), n, 0, engine.RequestPermits{})
-		_, told := engine.Send(context.Background(), n, 0, engine.DeliverPermits{})
+		_, asked := message.Send(context.Background(), n, 0, message.RequestPermits{})
+		_, told := message.Send(context.Background(), n, 0, message.DeliverPermits{})
 		for _, err := range []error{asked, told} {
 			if carillon.KindOf(err) != carillon.FailedPrecondition {
 				t.Errorf("got %v", err)
@@ -61,12 +62,12 @@ func TestPermitsAreNotSentToANodeThatIsAlone(t *testing.T) {
 func TestPermitsAreForTheOwnerAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 1}), 1, nil)
-		if _, err := engine.Send(context.Background(), f.nodes[0], 0, engine.DeliverPermits{}); carillon.KindOf(err) != carillon.Unavailable {
+		if _, err := message.Send(context.Background(), f.nodes[0], 0, message.DeliverPermits{}); carillon.KindOf(err) != carillon.Unavailable {
 			t.Errorf("without a term: %v", err)
 		}
 		f.deal(func(int) int { return 0 })
 		f.settled()
-		if _, err := engine.Send(context.Background(), f.nodes[0], 0, engine.DeliverPermits{}); err != nil {
+		if _, err := message.Send(context.Background(), f.nodes[0], 0, message.DeliverPermits{}); err != nil {
 			t.Errorf("with a term: %v", err)
 		}
 		f.stop()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -134,8 +135,8 @@ type others struct {
 	asking int
 }
 
-func (o others) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
-	if _, relay := m.(engine.RelayReports); !relay {
+func (o others) Ask(ctx context.Context, p int, m message.Message) (any, error) {
+	if _, relay := m.(message.RelayReports); !relay {
 		return o.peers.Ask(ctx, p, m)
 	}
 	rest := &fleet{nodes: slices.Delete(slices.Clone(o.nodes), o.asking, o.asking+1)}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/message"
 )
 
 // A partition may move to another node while requests and streams of its consumers are still connected here.
@@ -84,7 +84,7 @@ func (m *mail) first() *consumerReports {
 type relay struct {
 	number  int // of the partition
 	box     *mailbox
-	peers   Partitions // nil: there are no other nodes
+	peers   message.Partitions // nil: there are no other nodes
 	macKey  []byte
 	log     *slog.Logger
 	dropped func(n int)
@@ -156,7 +156,7 @@ func (r *relay) sendAfter(ctx context.Context, w *consumerReports, pause time.Du
 // that only what cannot be accepted is dropped.
 func (r *relay) send(ctx context.Context, w *consumerReports) (left *consumerReports) {
 	within, cancel := context.WithTimeout(ctx, relayWithin)
-	result, err := Send(within, r.peers, r.number, w.message(r.macKey))
+	result, err := message.Send(within, r.peers, r.number, w.message(r.macKey))
 	cancel()
 	switch {
 	case err == nil:
@@ -234,8 +234,8 @@ func (e *Engine) dropped(n int) {
 }
 
 // message returns the part in the form in which it is relayed.
-func (w *consumerReports) message(macKey []byte) RelayReports {
-	var s RelayReports
+func (w *consumerReports) message(macKey []byte) message.RelayReports {
+	var s message.RelayReports
 	for i := range w.reports {
 		r := *w.reports[i].Report
 		r.From = nil
@@ -245,7 +245,7 @@ func (w *consumerReports) message(macKey []byte) RelayReports {
 		s.Heartbeats = append(s.Heartbeats,
 			carillon.Heartbeat{Token: w.heartbeats[i].text, RunID: w.heartbeats[i].tok.Run.String()})
 	}
-	signer := partition.NewSigner(macKey)
+	signer := message.NewSigner(macKey)
 	for i := range w.losses {
 		l := &w.losses[i]
 		if token := signer.Sign(l.tok); l.undelivered {
@@ -258,7 +258,7 @@ func (w *consumerReports) message(macKey []byte) RelayReports {
 }
 
 // answer passes the owner's answers on to the consumers.
-func (w *consumerReports) answer(result RelayResult) {
+func (w *consumerReports) answer(result message.RelayResult) {
 	accepted, refused := setOf(result.Accepted), setOf(result.Stale)
 	for i := range w.heartbeats {
 		switch b := &w.heartbeats[i]; {
@@ -287,16 +287,16 @@ func setOf(tokens []string) map[string]bool {
 	return set
 }
 
-func (m RelayReports) serve(ctx context.Context, p *partitionRunner) (any, error) {
+func serveRelayReports(ctx context.Context, p *partitionRunner, m message.RelayReports) (any, error) {
 	in, result := p.e.parse(p.number, m)
-	return inRoundSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, now int64) (RelayResult, uint64, error) {
+	return inRoundSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, now int64) (message.RelayResult, uint64, error) {
 		return p.intake.takeRelayed(in, result, now)
 	})
 }
 
 // parse parses the tokens. Those of other partitions are stale.
-func (ps *partitions) parse(number int, s RelayReports) (in mail, result RelayResult) {
-	of := func(text string) (partition.Token, bool) {
+func (ps *partitions) parse(number int, s message.RelayReports) (in mail, result message.RelayResult) {
+	of := func(text string) (message.Token, bool) {
 		tok, p := ps.token(text)
 		if p == nil || p.number != number {
 			result.Stale = append(result.Stale, text)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 )
 
 // fakeOwner is a partition's owner on another node. It refuses whole messages that hold a bad token, and
@@ -23,15 +24,15 @@ type fakeOwner struct {
 	asked int
 }
 
-func (o *fakeOwner) Ask(_ context.Context, _ int, m Message) (any, error) {
+func (o *fakeOwner) Ask(_ context.Context, _ int, m message.Message) (any, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.asked++
 	if o.away {
 		return nil, carillon.Errorf(carillon.Unavailable, "", "away")
 	}
-	var result RelayResult
-	for _, r := range m.(RelayReports).Reports {
+	var result message.RelayResult
+	for _, r := range m.(message.RelayReports).Reports {
 		if r.Token == o.bad {
 			return nil, carillon.Errorf(carillon.InvalidArgument, "reports", "bad")
 		}

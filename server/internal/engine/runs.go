@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -150,7 +151,7 @@ func (rs *runs) RedriveRuns(ctx context.Context, namespace, job string) (int, er
 	}
 	n := 0
 	for _, p := range parts {
-		done, err := across(ctx, rs.partitions, p, RedriveDead{namespace, job})
+		done, err := across(ctx, rs.partitions, p, message.RedriveDead{Namespace: namespace, Job: job})
 		n += done
 		if err != nil {
 			return n, partly(err, n > 0)

@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -98,12 +99,12 @@ func TestARefusalWaitsUntilItIsDurable(t *testing.T) {
 func TestRelayedReportsAreRefusedDurably(t *testing.T) {
 	for name, say := range map[string]func(n *node, r carillon.Run) error{
 		"a result of another node": func(n *node, r carillon.Run) error {
-			_, err := engine.Send(context.Background(), n, 0, engine.RelayReports{Reports: []delivery.Report{{Result: done(r)}}})
+			_, err := message.Send(context.Background(), n, 0, message.RelayReports{Reports: []delivery.Report{{Result: done(r)}}})
 			return err
 		},
 		"a beat of another node": func(n *node, r carillon.Run) error {
-			_, err := engine.Send(context.Background(), n, 0,
-				engine.RelayReports{Heartbeats: []carillon.Heartbeat{{Token: r.Token}}})
+			_, err := message.Send(context.Background(), n, 0,
+				message.RelayReports{Heartbeats: []carillon.Heartbeat{{Token: r.Token}}})
 			return err
 		},
 	} {
@@ -202,8 +203,8 @@ func TestAResultDuringARelayedHeartbeat(t *testing.T) {
 		success := carillon.Result{Token: run.Token, RunID: run.ID, Outcome: carillon.OutcomeSuccess}
 		worker.say(t, carillon.WorkRequest{Results: []carillon.Result{success}})
 		time.Sleep(time.Second)
-		f.between = func(_ int, what engine.Message) error {
-			if _, ok := what.(engine.RelayReports); ok {
+		f.between = func(_ int, what message.Message) error {
+			if _, ok := what.(message.RelayReports); ok {
 				time.Sleep(time.Second)
 			}
 			return nil

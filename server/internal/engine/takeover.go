@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/permit"
 	"github.com/carillonhq/carillon/server/store"
@@ -139,7 +140,7 @@ func (t *claimResult) open(now int64) (err error) {
 
 // newPermits makes what handles the permits of a term.
 func (p *partitionRunner) newPermits(term store.Term) *clusterPermits {
-	e, asker := p.e, permit.Asker{Partition: p.number, Term: term}
+	e, asker := p.e, message.Asker{Partition: p.number, Term: term}
 	local := func(number int) *mailbox {
 		if other := e.parts[number]; other.own.holds() {
 			return other.box
@@ -147,7 +148,7 @@ func (p *partitionRunner) newPermits(term store.Term) *clusterPermits {
 		return nil
 	}
 	return &clusterPermits{
-		asker: asker, queued: map[int][]permit.Grant{}, replies: &p.replies, box: p.box,
+		asker: asker, queued: map[int][]message.PermitGrant{}, replies: &p.replies, box: p.box,
 		pool: permit.NewPool(asker, len(e.parts), e.settings.limit, e.sendPermits),
 		home: permit.NewHome(term, e.settings.limit),
 		net:  permitNet{local: local, peers: e.cfg.Peers, elapsed: e.elapsed, life: e.life, wg: &e.wg, log: e.log},

@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -113,9 +114,9 @@ func TestWhatANodeHadHandedOutRunsAgain(t *testing.T) {
 // TestALossOfAnEndedTermTakesNothingBack: from a consumer to which this term has handed the attempt out. The
 // token is the same, the consumer is another.
 func TestALossOfAnEndedTermTakesNothingBack(t *testing.T) {
-	for name, said := range map[string]func(token string) engine.RelayReports{
-		"it never left":       func(token string) engine.RelayReports { return engine.RelayReports{Undelivered: []string{token}} },
-		"its worker has left": func(token string) engine.RelayReports { return engine.RelayReports{Lost: []string{token}} },
+	for name, said := range map[string]func(token string) message.RelayReports{
+		"it never left":       func(token string) message.RelayReports { return message.RelayReports{Undelivered: []string{token}} },
+		"its worker has left": func(token string) message.RelayReports { return message.RelayReports{Lost: []string{token}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -136,7 +137,7 @@ func TestALossOfAnEndedTermTakesNothingBack(t *testing.T) {
 					t.Fatalf("handed out again: %+v", had)
 				}
 				number := store.PartitionOf(carillon.Key{Namespace: j.Namespace, Name: j.Name}, disk.Meta().Partitions)
-				if _, err := engine.Send(ctx, n, number, said(had[0].Token)); err != nil {
+				if _, err := message.Send(ctx, n, number, said(had[0].Token)); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
@@ -351,7 +352,7 @@ func TestAGiveBackIsOfWhoHandedItOut(t *testing.T) {
 		if got := c.got(); len(had) != 1 || len(got) != 1 || got[0].Token != had[0].Token {
 			t.Fatalf("%+v were handed out after %+v", got, had)
 		}
-		if _, err := engine.Send(ctx, n, 0, engine.RelayReports{Undelivered: []string{had[0].Token}}); err != nil {
+		if _, err := message.Send(ctx, n, 0, message.RelayReports{Undelivered: []string{had[0].Token}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -21,7 +21,7 @@ func (p *partitionRunner) begin(t *claimResult) {
 	p.relay.stop()
 	p.marks = newMarkSweep(t.term)
 	p.waiters.next.Store(p.e.elapsed() + int64(waitersFirst))
-	p.health.beganAt.Store(p.e.elapsed())
+	p.health.Began(p.e.elapsed())
 	p.reads = reads{p.number, p.lane, &p.lease, t.shard, p.box.ring}
 	p.records, p.rooms = newRoundRecords(inMemory{t.m}, &p.reads), newRooms(p.number, p.e.dispatcher)
 	p.intake = intake{t.m, &p.reads, &p.records, &p.replies, p.box}
@@ -67,10 +67,10 @@ func (p *partitionRunner) lose(cause error) {
 		p.keepOrphans()
 	}
 	if taken(cause) {
-		p.health.clear()
+		p.health.Clear()
 		p.own.lose(cause, true, nil)
 	} else {
-		p.health.fail(cause, p.e.elapsed(), true)
+		p.health.Fail(cause, p.e.elapsed(), true)
 		over := p.pendingRelease(p.own.term)
 		p.own.lose(cause, p.e.cfg.Peers != nil && errors.Is(cause, errExpired), &over)
 	}
@@ -99,7 +99,7 @@ func taken(cause error) bool {
 // takeBack keeps pending deliveries, which will now not be sent, for the next term of this node. The store
 // may hold their attempts as handed out, and without this their runs would wait until the attempts' leases
 // run out.
-func (p *partitionRunner) takeBack(pending []partition.Token) {
+func (p *partitionRunner) takeBack(pending []message.Token) {
 	p.box.keep(func(m *mail) {
 		for _, tok := range pending {
 			m.losses = append(m.losses, loss{tok: tok, undelivered: true})
@@ -123,10 +123,10 @@ func leftOpen(cause error) *carillon.Error {
 // unavailable returns the error for a caller whose change was not sent to the store, or which the store has
 // certainly not taken.
 func unavailable(cause error) *carillon.Error {
-	err := carillon.Errorf(carillon.Unavailable, "", "%w: %w", ErrNotTaken, cause)
-	err.Err = fmt.Errorf("%w: %w", ErrNotTaken, cause)
+	err := carillon.Errorf(carillon.Unavailable, "", "%w: %w", message.ErrNotTaken, cause)
+	err.Err = fmt.Errorf("%w: %w", message.ErrNotTaken, cause)
 	if taken(cause) {
-		err.Err = fmt.Errorf("%w: %w", ErrNotOwner, cause)
+		err.Err = fmt.Errorf("%w: %w", message.ErrNotOwner, cause)
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -149,7 +150,7 @@ func wantHeard(t *testing.T, who string, heard, ended error) {
 		t.Errorf("%s: %v, want unavailable", who, heard)
 	case e.Unknown != (store.OutcomeOf(ended) == store.Unknown):
 		t.Errorf("%s: unknown is %v after %v", who, e.Unknown, ended)
-	case store.OutcomeOf(ended) == store.Fenced && !errors.Is(heard, engine.ErrNotOwner):
+	case store.OutcomeOf(ended) == store.Fenced && !errors.Is(heard, message.ErrNotOwner):
 		t.Errorf("%s: %v does not say that another owner may be asked", who, heard)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -26,14 +26,8 @@ import (
 // errNoIntent: the store went back to before the batch was decided.
 var errNoIntent = errors.New("the store has lost its last writes, and the batch with them")
 
-// OtherTerm returns the error for a share that was not stored because it is for another term of the
-// partition.
-func OtherTerm(number int, other *partition.OtherTermError) error {
-	return carillon.Errorf(carillon.FailedPrecondition, "term", "partition %d: %w", number, other)
-}
-
 func isOtherTerm(err error) bool {
-	_, is := errors.AsType[*partition.OtherTermError](err)
+	_, is := errors.AsType[*message.OtherTermError](err)
 	return is
 }
 
@@ -147,8 +141,8 @@ func (bs *batches) termOf(p *partitionRunner) (term store.Term, known bool) {
 // askTerm asks a partition, on whichever node it is, for its term. A node of a version before this question
 // returns none: its shares are accepted under any term.
 func (bs *batches) askTerm(ctx context.Context, p *partitionRunner) (store.Term, error) {
-	_, err := across(ctx, bs.partitions, p, ApplyShare{&partition.Share{}})
-	if other, ok := errors.AsType[*partition.OtherTermError](err); ok {
+	_, err := across(ctx, bs.partitions, p, message.ApplyShare{Share: &message.Share{}})
+	if other, ok := errors.AsType[*message.OtherTermError](err); ok {
 		bs.noteTerm(p.number, other.Term)
 		return other.Term, nil
 	}

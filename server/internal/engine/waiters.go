@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -42,7 +42,7 @@ type unmet struct {
 
 // waiter is a job of a partition that waits for a success of another job.
 type waiter struct {
-	dependency partition.Dependency
+	dependency message.Dependency
 	by         store.RunID // the last success that it was told of
 	since      int64       // an earlier success does not count
 }
@@ -113,7 +113,7 @@ func (d *dependencies) waitersOf(page []store.Record) map[*partitionRunner][]wai
 			if since == 0 { // written before Since was recorded
 				since = max(r.State.Updated, r.State.Last.Finished)
 			}
-			edge := partition.Dependency{Of: carillon.Key{Namespace: r.Namespace, Name: w.Name}, Name: r.Name}
+			edge := message.Dependency{Of: carillon.Key{Namespace: r.Namespace, Name: w.Name}, Name: r.Name}
 			of := d.partitions.of(edge.Of)
 			byPart[of] = append(byPart[of], waiter{edge, w.By, since})
 		}
@@ -127,11 +127,11 @@ func (d *dependencies) checkWith(p *partitionRunner, term store.Term, of *partit
 	list []waiter) (missing int64, err error) {
 	ctx, cancel := context.WithTimeout(d.life, answerWithin)
 	defer cancel()
-	edges := make([]partition.Dependency, len(list))
+	edges := make([]message.Dependency, len(list))
 	for i := range list {
 		edges[i] = list[i].dependency
 	}
-	exist, err := across(ctx, d.partitions, of, RegisterDependencies{edges})
+	exist, err := across(ctx, d.partitions, of, message.RegisterDependencies{Dependencies: edges})
 	// Too many wait; those that are registered are told.
 	if err != nil && carillon.KindOf(err) != carillon.ResourceExhausted {
 		return 0, err
@@ -177,7 +177,7 @@ func (d *dependencies) successOf(ctx context.Context, p *partitionRunner, key ca
 // changed since the success was read: the store may have gone back to before it.
 func (d *dependencies) releaseMissed(ctx context.Context, p *partitionRunner, term store.Term, w waiter, by store.RunID) error {
 	released, err := inRound(ctx, p, jobCall(w.dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
-		return p.own.term == term && p.m.Jobs.ReleaseIf(partition.Notice{Dependency: w.dependency, By: by}, w.by), nil
+		return p.own.term == term && p.m.Jobs.ReleaseIf(message.Notice{Dependency: w.dependency, By: by}, w.by), nil
 	})
 	if released {
 		d.log.Info("a job that waited was not told of a success, and goes on now", "job", w.dependency.Waiting().String(),

@@ -11,7 +11,8 @@ import (
 // core are the packages that use the standard library only.
 var core = map[string]bool{"schedule": true, ".": true, "internal/plan": true, "internal/wire": true,
 	"internal/reconnect": true, "internal/multisession": true, "api/carillon/v1": true, "server/store": true,
-	"server/store/codec": true, "server/internal/delivery": true, "server/internal/permit": true, "server/internal/partition": true}
+	"server/store/codec": true, "server/internal/delivery": true, "server/internal/message": true,
+	"server/internal/permit": true, "server/internal/partition": true}
 
 // mayUseProtobuf are the packages of the core that translate to protobuf and gRPC.
 var mayUseProtobuf = map[string]bool{"api/carillon/v1": true, "internal/wire": true}

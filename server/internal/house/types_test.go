@@ -24,7 +24,7 @@ var overBudget = map[string]int{
 }
 
 // betweenNodes are the seams that one node has to another.
-var betweenNodes = map[string]bool{"server/internal/engine.Partitions": true, "server/internal/cluster.Peer": true}
+var betweenNodes = map[string]bool{"server/internal/message.Partitions": true, "server/internal/cluster.Peer": true}
 
 // harnesses are packages that only tests and measurements use.
 var harnesses = []string{"server/internal/testing", "server/internal/house", "server/store/storetest", "api", "server/examples", "tools"}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -15,7 +16,7 @@ type Attempts struct {
 	agenda   *agenda
 	records  *Records
 	due      *dueRuns
-	signer   *Signer // signs and parses tokens
+	signer   *message.Signer // signs and parses tokens
 
 	grants            int               // attempts in force
 	keepAt            int64             // when the age budget next has room; see mayKeep
@@ -28,7 +29,7 @@ type Attempts struct {
 func newAttempts(cfg *Config, contents *contents, agenda *agenda, records *Records, due *dueRuns) *Attempts {
 	return &Attempts{
 		cfg: cfg, out: due.out, contents: contents, agenda: agenda, records: records, due: due,
-		signer: NewSigner(cfg.MACKey),
+		signer: message.NewSigner(cfg.MACKey),
 	}
 }
 
@@ -180,14 +181,14 @@ func (a *Attempts) withdraw(e *entry) {
 }
 
 // InForce reports whether the token is that of an attempt in force.
-func (a *Attempts) InForce(tok Token) bool {
+func (a *Attempts) InForce(tok message.Token) bool {
 	e := a.records.live[tok.Run]
 	return e != nil && e.place == running && e.names(tok)
 }
 
 // HandedOut reports whether a token names the attempt in force and this term handed it out. An attempt in
 // doubt has the token of an earlier term; what the owner of that term did with it does not count here.
-func (a *Attempts) HandedOut(tok Token) bool {
+func (a *Attempts) HandedOut(tok message.Token) bool {
 	e := a.records.live[tok.Run]
 	return e != nil && e.place == running && e.attempt.origin != takenOver && e.names(tok)
 }
@@ -195,7 +196,7 @@ func (a *Attempts) HandedOut(tok Token) bool {
 // Made reports whether this term made the attempt in force, and the attempt has this token. An attempt in
 // doubt that is made again keeps its token, so a report about it from an earlier term does not apply to it
 // any more.
-func (a *Attempts) Made(tok Token) bool {
+func (a *Attempts) Made(tok message.Token) bool {
 	e := a.records.live[tok.Run]
 	return e != nil && e.place == running && e.attempt.origin == handedOut && e.names(tok)
 }

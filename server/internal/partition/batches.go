@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -32,9 +33,9 @@ func (js *Jobs) Keeps(j *carillon.Job) bool {
 }
 
 // MayPut returns an error if not all of the jobs can be stored; bad is then the index of one that cannot.
-func (js *Jobs) MayPut(now int64, reqs []PutRequest) (bad int, err error) {
+func (js *Jobs) MayPut(now int64, reqs []message.PutRequest) (bad int, err error) {
 	for i := range reqs {
-		if err := Plannable(reqs[i].Job, reqs[i].at(now)); err != nil && !js.Keeps(reqs[i].Job) {
+		if err := Plannable(reqs[i].Job, putAt(&reqs[i], now)); err != nil && !js.Keeps(reqs[i].Job) {
 			return i, err
 		}
 		if err := checkOptions(js.records.find(reqs[i].Job.Key()), &reqs[i]); err != nil {
@@ -45,7 +46,7 @@ func (js *Jobs) MayPut(now int64, reqs []PutRequest) (bad int, err error) {
 }
 
 // PutAll stores all jobs in one store batch, or none; bad is then the index of one that cannot be stored.
-func (js *Jobs) PutAll(now int64, reqs []PutRequest) (puts []carillon.PutResult, bad int, err error) {
+func (js *Jobs) PutAll(now int64, reqs []message.PutRequest) (puts []carillon.PutResult, bad int, err error) {
 	if bad, err := js.MayPut(now, reqs); err != nil {
 		return nil, bad, err
 	}
@@ -62,11 +63,13 @@ func (js *Jobs) PutAll(now int64, reqs []PutRequest) (puts []carillon.PutResult,
 }
 
 // PutsNext reports whether what PutAll stores is in the batch that Batch returns next.
-func (js *Jobs) PutsNext(reqs []PutRequest) bool { return len(js.out.sealed) == 0 && !js.deletes(reqs) }
+func (js *Jobs) PutsNext(reqs []message.PutRequest) bool {
+	return len(js.out.sealed) == 0 && !js.deletes(reqs)
+}
 
 // deletes reports whether the batch being filled deletes the namesake of a job that is about to be created.
 // It must be sealed first, so that all jobs come into one batch after it.
-func (js *Jobs) deletes(reqs []PutRequest) bool {
+func (js *Jobs) deletes(reqs []message.PutRequest) bool {
 	for i := range reqs {
 		if e := js.records.entries[store.Ref{Key: reqs[i].Job.Key()}]; e != nil && e.place == gone && e.seq == js.out.seq {
 			return true
@@ -75,34 +78,14 @@ func (js *Jobs) deletes(reqs []PutRequest) bool {
 	return false
 }
 
-// Share is the part of a decided batch that falls to one partition.
-type Share struct {
-	Batch       string
-	Coordinator int // the partition that holds the intents
-	Late        bool
-	Reqs        []PutRequest
-	// Term is the term under which the share may be stored: it is known to belong to the history of the store
-	// that holds the batch's intents. The zero term allows any; nodes older than this field send it.
-	Term store.Term
-}
-
-// OtherTermError says that a share was not stored because it is for another term of the partition. It is also
-// the answer to a share without jobs, which asks for the term.
-type OtherTermError struct{ Term store.Term }
-
-// Error implements [error].
-func (e *OtherTermError) Error() string {
-	return fmt.Sprintf("the partition's term has epoch %d, which is not the one that the share is for", e.Term.Epoch)
-}
-
 // ApplyShare stores the share in one store batch, together with its applied marker. If the marker says
 // that it is stored already, puts is nil and the valid answer is that of the last call that had one, since no earlier one can
 // have become durable. A share is late if its caller has gone. Then a job that was put since the batch was
 // decided stays as it is, as if the batch had come first. A share for another term changes nothing: the store
 // may have lost the batch's intents since.
-func (js *Jobs) ApplyShare(now int64, s *Share) (puts []carillon.PutResult, first error) {
+func (js *Jobs) ApplyShare(now int64, s *message.Share) (puts []carillon.PutResult, first error) {
 	if len(s.Reqs) == 0 || !s.Term.IsZero() && s.Term != js.cfg.Term {
-		return nil, &OtherTermError{js.cfg.Term}
+		return nil, &message.OtherTermError{Term: js.cfg.Term}
 	}
 	if js.applied.again(s.Batch) {
 		return nil, nil

@@ -8,17 +8,18 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
 
-func batchOf(names ...string) []partition.PutRequest {
-	var reqs []partition.PutRequest
+func batchOf(names ...string) []message.PutRequest {
+	var reqs []message.PutRequest
 	for i, name := range names {
 		j := carillon.Job{Namespace: carillon.DefaultNamespace, Name: name, Due: carillon.In(time.Hour),
 			Target: carillon.WorkerQueue("q")}
-		reqs = append(reqs, partition.PutRequest{Job: &j, Random: [8]byte{byte(i + 1)}, At: epoch})
+		reqs = append(reqs, message.PutRequest{Job: &j, Random: [8]byte{byte(i + 1)}, At: epoch})
 	}
 	return reqs
 }
@@ -32,7 +33,7 @@ func TestJobsPutTogetherComeIntoOneStoreBatch(t *testing.T) {
 			return err
 		},
 		"across": func(m *partition.Machine) error {
-			_, err := m.Jobs.ApplyShare(epoch, &partition.Share{Batch: "id", Reqs: batchOf("x", "a", "y")})
+			_, err := m.Jobs.ApplyShare(epoch, &message.Share{Batch: "id", Reqs: batchOf("x", "a", "y")})
 			return err
 		},
 	} {
@@ -94,7 +95,7 @@ func TestIntentsAreReadAsTheyWereWritten(t *testing.T) {
 // TestAShareIsAppliedOnce replays shares around another caller's put and a restart.
 func TestAShareIsAppliedOnce(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	share := &partition.Share{Batch: "id", Coordinator: 7, Reqs: batchOf("a", "b")}
+	share := &message.Share{Batch: "id", Coordinator: 7, Reqs: batchOf("a", "b")}
 	apply := func(late bool, answers int) {
 		s := *share
 		s.Late = late
@@ -194,7 +195,7 @@ func TestABatchMayHoldAJobThatCouldNotBeginAnew(t *testing.T) {
 	r.advance(10 * time.Second)
 	other := carillon.Job{Namespace: carillon.DefaultNamespace, Name: "b", Target: carillon.WorkerQueue("q")}
 	put := func(j carillon.Job) error {
-		_, _, err := r.m.Jobs.PutAll(r.now, []partition.PutRequest{{Job: &other}, {Job: &j}})
+		_, _, err := r.m.Jobs.PutAll(r.now, []message.PutRequest{{Job: &other}, {Job: &j}})
 		r.flush()
 		return err
 	}

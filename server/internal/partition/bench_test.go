@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -64,7 +65,7 @@ func (r *bench) commit() {
 // put puts a job of about the size of a reminder.
 func (r *bench) put(job carillon.Job) {
 	r.m.Begin()
-	if _, err := r.m.Jobs.Put(r.now, partition.PutRequest{Job: &job}); err != nil {
+	if _, err := r.m.Jobs.Put(r.now, message.PutRequest{Job: &job}); err != nil {
 		r.b.Fatal(err)
 	}
 }
@@ -90,7 +91,7 @@ func (r *bench) fire(want int) {
 }
 
 func (r *bench) succeed(token string) {
-	tok, err := partition.ParseToken(token, benchKey)
+	tok, err := message.ParseToken(token, benchKey)
 	if err != nil {
 		r.b.Fatal(err)
 	}
@@ -178,7 +179,7 @@ func BenchmarkIdleRound(b *testing.B) {
 
 func BenchmarkToken(b *testing.B) {
 	key := carillon.Key{Namespace: "default", Name: "reminders/42"}
-	tok := partition.Token{
+	tok := message.Token{
 		Grant: store.Grant{Term: store.Term{Epoch: 7, Nonce: 1 << 60}, Generation: 1}, Attempt: 1,
 		Run: store.RunID{UID: store.NewUID(key, [8]byte{1, 2, 3}), Scheduled: epoch},
 	}
@@ -192,7 +193,7 @@ func BenchmarkToken(b *testing.B) {
 	b.Run("Parse", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := partition.ParseToken(text, benchKey); err != nil {
+			if _, err := message.ParseToken(text, benchKey); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 )
 
 // grant makes the next attempt of e's run.
@@ -38,7 +39,7 @@ func (a *Attempts) grant(e *entry, q delivery.Queue, now int64) delivery.Deliver
 // tokenOf returns the token of the attempt in force. It is needed twice at most, so it is not kept.
 func (a *Attempts) tokenOf(e *entry) string {
 	r := &e.state.Run
-	return a.signer.Sign(Token{Grant: r.Grant, Run: e.state.Identity(a.cfg.Partition), Attempt: r.Attempt})
+	return a.signer.Sign(message.Token{Grant: r.Grant, Run: e.state.Identity(a.cfg.Partition), Attempt: r.Attempt})
 }
 
 // startClocks sets when the attempt ends if nothing is heard of it: its timeout and its lease.

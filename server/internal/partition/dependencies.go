@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -37,43 +38,6 @@ const (
 	noticeRetry     = time.Second // when a notice that could not be delivered is sent again
 )
 
-// Dependency says that the job Name waits for successes of the job Of, in the same namespace.
-type Dependency struct {
-	Of   carillon.Key
-	Name string
-}
-
-// Waiting returns the key of the job that waits.
-func (e Dependency) Waiting() carillon.Key {
-	return carillon.Key{Namespace: e.Of.Namespace, Name: e.Name}
-}
-
-func (e Dependency) dependencyKey() string {
-	return strings.Join([]string{e.Of.Namespace, e.Of.Name, e.Name}, "\x00")
-}
-func (e Dependency) outboxKey() string {
-	return strings.Join([]string{e.Of.Namespace, e.Name, e.Of.Name}, "\x00")
-}
-
-// Notice tells a job that waits of a success.
-type Notice struct {
-	Dependency
-	By store.RunID
-	// Stamp orders the notices of a dependency over all owners, so that one that was overtaken by a newer one
-	// changes nothing. The upper half is the owner's epoch; the lower half counts that owner's notices.
-	Stamp uint64
-}
-
-// Answer is the outcome of a notice.
-type Answer uint8
-
-// The answers.
-const (
-	Unreached Answer = iota // it could not be delivered; try again
-	Taken                   // the job knows of the success, durably
-	Nobody                  // there is no such job, or it does not wait for the other one
-)
-
 // Dependencies are the dependencies on the partition's jobs, and the notices to send.
 type Dependencies struct {
 	out     *builder
@@ -81,14 +45,14 @@ type Dependencies struct {
 	of      map[carillon.Key][]*dependency // in the order of registration
 	n       int
 	checks  []checkup // in the order of their times
-	outbox  map[Dependency]*notice
+	outbox  map[message.Dependency]*notice
 	notices []*notice // the same as outbox, in order
 	stamps  uint32    // the newest stamp given to a notice
 }
 
 // dependency is a Dependency in memory.
 type dependency struct {
-	Dependency
+	message.Dependency
 	registered int64
 	seq        uint64 // the batch that holds its record
 	gone       bool
@@ -96,7 +60,7 @@ type dependency struct {
 
 // notice is a store.KindNotice in memory.
 type notice struct {
-	Notice
+	message.Notice
 	seq    uint64 // the batch that holds it
 	again  int64  // not to be sent before
 	flying bool   // sent and not answered; the next one waits, so that successes arrive in order
@@ -108,8 +72,16 @@ type checkup struct {
 	at         int64
 }
 
+// dependencyKey and noticeKey are the keys of the metadata records.
+func dependencyKey(e message.Dependency) string {
+	return strings.Join([]string{e.Of.Namespace, e.Of.Name, e.Name}, "\x00")
+}
+func noticeKey(e message.Dependency) string {
+	return strings.Join([]string{e.Of.Namespace, e.Name, e.Of.Name}, "\x00")
+}
+
 func newDependencies(out *builder, epoch uint64) *Dependencies {
-	return &Dependencies{out: out, epoch: epoch, of: map[carillon.Key][]*dependency{}, outbox: map[Dependency]*notice{}}
+	return &Dependencies{out: out, epoch: epoch, of: map[carillon.Key][]*dependency{}, outbox: map[message.Dependency]*notice{}}
 }
 
 // load takes, at takeover, the metadata records of kinds store.KindDependency and store.KindNotice. The puts
@@ -118,19 +90,19 @@ func newDependencies(out *builder, epoch uint64) *Dependencies {
 func (s *Dependencies) load(dependencies, notices []store.MetaRecord, now int64) {
 	for _, r := range dependencies {
 		if p := strings.Split(r.Key, "\x00"); len(p) == 3 {
-			s.add(&dependency{Dependency: Dependency{Of: carillon.Key{Namespace: p[0], Name: p[1]}, Name: p[2]}, registered: now})
+			s.add(&dependency{Dependency: message.Dependency{Of: carillon.Key{Namespace: p[0], Name: p[1]}, Name: p[2]}, registered: now})
 		}
 	}
 	for _, r := range notices {
 		by, err := store.DecodeRunID(r.Value)
 		if p := strings.Split(r.Key, "\x00"); len(p) == 3 && err == nil {
-			s.post(Notice{Dependency: Dependency{Of: carillon.Key{Namespace: p[0], Name: p[2]}, Name: p[1]}, By: by})
+			s.post(message.Notice{Dependency: message.Dependency{Of: carillon.Key{Namespace: p[0], Name: p[2]}, Name: p[1]}, By: by})
 		}
 	}
 }
 
 // Register notes that a job is going to wait for another one, before it is put.
-func (s *Dependencies) Register(now int64, want Dependency) error {
+func (s *Dependencies) Register(now int64, want message.Dependency) error {
 	if e := s.find(want); e != nil {
 		e.registered = now
 		s.out.await(e.seq)
@@ -144,12 +116,12 @@ func (s *Dependencies) Register(now int64, want Dependency) error {
 		return carillon.Errorf(carillon.ResourceExhausted, "depends_on",
 			"%d jobs wait for job %.64q, which is the most", MaxDependents, want.Of.Name)
 	}
-	s.out.write(store.MetaRecord{Kind: store.KindDependency, Key: want.dependencyKey(), Value: []byte{1}})
+	s.out.write(store.MetaRecord{Kind: store.KindDependency, Key: dependencyKey(want), Value: []byte{1}})
 	s.add(&dependency{Dependency: want, registered: now, seq: s.out.seq})
 	return nil
 }
 
-func (s *Dependencies) find(want Dependency) *dependency {
+func (s *Dependencies) find(want message.Dependency) *dependency {
 	for _, e := range s.of[want.Of] {
 		if e.Name == want.Name {
 			return e
@@ -168,13 +140,13 @@ func (s *Dependencies) add(e *dependency) {
 // together with the success.
 func (s *Dependencies) succeeded(of carillon.Key, by store.RunID) {
 	for _, d := range s.of[of] {
-		s.post(Notice{Dependency: d.Dependency, By: by}).seq = s.out.seq
-		s.out.write(store.MetaRecord{Kind: store.KindNotice, Key: d.outboxKey(), Value: by.AppendBinary(nil)})
+		s.post(message.Notice{Dependency: d.Dependency, By: by}).seq = s.out.seq
+		s.out.write(store.MetaRecord{Kind: store.KindNotice, Key: noticeKey(d.Dependency), Value: by.AppendBinary(nil)})
 	}
 }
 
 // post has a notice sent, in place of an older one of the same dependency.
-func (s *Dependencies) post(n Notice) *notice {
+func (s *Dependencies) post(n message.Notice) *notice {
 	l := s.outbox[n.Dependency]
 	if l == nil {
 		l = &notice{Notice: n}
@@ -187,8 +159,8 @@ func (s *Dependencies) post(n Notice) *notice {
 }
 
 // Notices returns at most n notices to send now. Each must be followed by Answered.
-func (s *Dependencies) Notices(now int64, n int) []Notice {
-	var out []Notice
+func (s *Dependencies) Notices(now int64, n int) []message.Notice {
+	var out []message.Notice
 	s.notices = slices.DeleteFunc(s.notices, func(l *notice) bool { return l.gone })
 	for _, l := range s.notices {
 		if len(out) == n {
@@ -203,17 +175,17 @@ func (s *Dependencies) Notices(now int64, n int) []Notice {
 }
 
 // Answered processes the answer to a notice.
-func (s *Dependencies) Answered(now int64, sent Notice, a Answer) {
+func (s *Dependencies) Answered(now int64, sent message.Notice, a message.Answer) {
 	l := s.outbox[sent.Dependency]
 	if l == nil {
 		return
 	}
 	l.flying = false
 	switch {
-	case a == Taken && l.By == sent.By:
+	case a == message.Taken && l.By == sent.By:
 		s.discard(l)
-	case a == Nobody && s.Forget(now, sent.Dependency):
-	case a != Taken:
+	case a == message.Nobody && s.Forget(now, sent.Dependency):
+	case a != message.Taken:
 		l.again = now + int64(noticeRetry)
 	}
 }
@@ -222,14 +194,14 @@ func (s *Dependencies) Answered(now int64, sent Notice, a Answer) {
 func (s *Dependencies) discard(l *notice) {
 	delete(s.outbox, l.Dependency)
 	l.gone = true
-	s.out.write(store.MetaRecord{Kind: store.KindNotice, Key: l.outboxKey()})
+	s.out.write(store.MetaRecord{Kind: store.KindNotice, Key: noticeKey(l.Dependency)})
 }
 
 // Checkups returns a few dependencies whose jobs must be asked whether they still wait. If one does not, call
 // Forget.
-func (s *Dependencies) Checkups(now int64) []Dependency {
+func (s *Dependencies) Checkups(now int64) []message.Dependency {
 	most := max(16, s.n/600) // each comes up at least every ten minutes if Checkups is called every second
-	var out []Dependency
+	var out []message.Dependency
 	for len(s.checks) > 0 && len(out) < most && s.checks[0].at <= now {
 		c := s.checks[0]
 		s.checks = s.checks[1:]
@@ -243,13 +215,13 @@ func (s *Dependencies) Checkups(now int64) []Dependency {
 
 // Forget removes a dependency whose job does not wait, with its notice, and reports whether it did. It does
 // not while the put of the job may be on its way.
-func (s *Dependencies) Forget(now int64, old Dependency) bool {
+func (s *Dependencies) Forget(now int64, old message.Dependency) bool {
 	if e := s.find(old); e != nil {
 		if now < e.registered+int64(dependencyGrace) {
 			return false
 		}
 		s.remove(e)
-		s.out.write(store.MetaRecord{Kind: store.KindDependency, Key: old.dependencyKey()})
+		s.out.write(store.MetaRecord{Kind: store.KindDependency, Key: dependencyKey(old)})
 	}
 	if l := s.outbox[old]; l != nil {
 		s.discard(l)

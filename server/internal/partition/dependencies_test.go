@@ -5,16 +5,17 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
 // onDependency makes the dependency of job b on job a.
-func onDependency() Dependency {
-	return Dependency{Of: carillon.Key{Namespace: "n", Name: "a"}, Name: "b"}
+func onDependency() message.Dependency {
+	return message.Dependency{Of: carillon.Key{Namespace: "n", Name: "a"}, Name: "b"}
 }
 
 // postNotice registers a dependency, and posts a success of the job that is waited for.
-func postNotice(t *testing.T, out *builder, run uint64) (*Dependencies, Dependency) {
+func postNotice(t *testing.T, out *builder, run uint64) (*Dependencies, message.Dependency) {
 	t.Helper()
 	d, want := newDependencies(out, 7), onDependency()
 	if err := d.Register(0, want); err != nil {
@@ -44,18 +45,18 @@ func TestANoticeIsSentUntilItIsTaken(t *testing.T) {
 	d, want := postNotice(t, out, 1)
 	out.durable = 1
 	sent := d.Notices(0, 10)[0]
-	d.Answered(0, sent, Unreached)
+	d.Answered(0, sent, message.Unreached)
 	if got := d.Notices(int64(noticeRetry)-1, 10); len(got) != 0 {
 		t.Fatalf("too early: %v", got)
 	}
 	sent = d.Notices(int64(noticeRetry), 10)[0]
 	d.succeeded(want.Of, store.RunID{Seq: 2}) // a newer success while the older one is on its way
-	d.Answered(int64(noticeRetry), sent, Taken)
+	d.Answered(int64(noticeRetry), sent, message.Taken)
 	newer := d.Notices(int64(noticeRetry), 10)
 	if len(newer) != 1 || newer[0].By.Seq != 2 || newer[0].Stamp <= sent.Stamp {
 		t.Fatalf("the newer success: %v", newer)
 	}
-	d.Answered(int64(noticeRetry), newer[0], Taken)
+	d.Answered(int64(noticeRetry), newer[0], message.Taken)
 	if len(d.outbox) != 0 || len(d.Notices(int64(time.Hour), 10)) != 0 {
 		t.Fatal("a notice that was taken is still there")
 	}

@@ -53,7 +53,6 @@
 //	Handed                deliver.go          makes an attempt with its token, and hands it over at the end of a term
 //	Attempts              attempts.go         attempts in force: their leases, their withdrawal, and when they are made durable
 //	Granted               pendingdelivery.go  attempts that are durable before they are handed out
-//	Token, Signer         token.go            the proof that a report is of the attempt in force
 //	Permits, Promote      limit.go            runs that wait for permits of a concurrency key
 //	Verdict, Settled      result.go           answers to reports, heartbeats and losses; stale tokens change nothing
 //	                      late.go             ends of attempts noticed late, after the process stood still

@@ -3,6 +3,7 @@ package partition
 import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -138,7 +139,7 @@ func (m *Machine) Deliver(now int64, q delivery.Queue, n int, first bool) (ds []
 }
 
 // Report applies a consumer's report to the attempt that the token names.
-func (m *Machine) Report(now int64, tok Token, r *delivery.Report) Verdict {
+func (m *Machine) Report(now int64, tok message.Token, r *delivery.Report) Verdict {
 	m.Begin()
 	e := m.Records.live[tok.Run]
 	switch {
@@ -174,9 +175,9 @@ func (m *Machine) Report(now int64, tok Token, r *delivery.Report) Verdict {
 	default:
 		m.Attempts.stopDuplicates(e)
 		owner := e.owner()
-		m.runs.fail(e, now, failure{message: message(r), permanent: r.Permanent, after: r.RetryAfter, report: r})
+		m.runs.fail(e, now, failure{message: messageOf(r), permanent: r.Permanent, after: r.RetryAfter, report: r})
 		if r.PauseJob && owner != nil && owner.place != gone {
-			m.runs.pause(owner, now, message(r))
+			m.runs.pause(owner, now, messageOf(r))
 		}
 	}
 	m.out.await(m.out.seq)

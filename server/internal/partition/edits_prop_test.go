@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -145,12 +146,12 @@ func (w *workshop) Crash(rt *rapid.T) {
 }
 
 // some returns an attempt that a consumer believes to have.
-func (w *workshop) some(rt *rapid.T) (tok partition.Token, ok bool) {
+func (w *workshop) some(rt *rapid.T) (tok message.Token, ok bool) {
 	if len(w.inForce) == 0 {
 		return tok, false
 	}
 	d := rapid.SampledFrom(w.inForce).Draw(rt, "attempt")
-	tok, err := partition.ParseToken(d.Run.Token, w.store.Meta().MACKey)
+	tok, err := message.ParseToken(d.Run.Token, w.store.Meta().MACKey)
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func (w *workshop) Lose(rt *rapid.T) {
 func (w *workshop) Undeliver(rt *rapid.T) {
 	q := rapid.SampledFrom(workQueues).Draw(rt, "queue")
 	for _, d := range w.deliverFrom(q, 1) {
-		tok, err := partition.ParseToken(d.Run.Token, w.store.Meta().MACKey)
+		tok, err := message.ParseToken(d.Run.Token, w.store.Meta().MACKey)
 		if err != nil {
 			rt.Fatal(err)
 		}

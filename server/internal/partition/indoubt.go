@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -253,7 +254,7 @@ func (e *entry) concede() {
 
 // Awaits reports whether a token may be that of an attempt in doubt whose record has not been read yet, or
 // that is not due yet by this node's clock.
-func (w *Window) Awaits(tok Token, now int64) bool {
+func (w *Window) Awaits(tok message.Token, now int64) bool {
 	return (w.Unread() || now <= w.suspects.until) && now-w.cfg.Since < int64(awaitUnread) &&
 		slices.ContainsFunc(w.suspects.ended, func(t EndedTerm) bool { return t.Term == tok.Grant.Term })
 }
@@ -263,7 +264,7 @@ const awaitUnread = time.Minute
 
 // acknowledge takes an attempt in doubt as the one in force, because a consumer has proved by its token that
 // it has it.
-func (a *Attempts) acknowledge(e *entry, tok Token, now int64) {
+func (a *Attempts) acknowledge(e *entry, tok message.Token, now int64) {
 	r := &e.state.Run
 	if !e.doubtful() || e.traits().endsWithStream || tok.Grant != r.Doubt || tok.Attempt != r.Attempt+1 {
 		return

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -176,7 +177,7 @@ func TestABeatOfWhatLeftKeepsIt(t *testing.T) {
 	for _, data := range []carillon.Data{{}, long} {
 		r := newRig(t, partition.Config{})
 		left := r.left(carillon.Job{Misfire: carillon.MisfireSkip, Lease: 10 * time.Second, Data: data})
-		tok, err := partition.ParseToken(left.Run.Token, r.store.Meta().MACKey)
+		tok, err := message.ParseToken(left.Run.Token, r.store.Meta().MACKey)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -408,7 +409,7 @@ func TestWhatLeftComesBackBeforeItsTime(t *testing.T) {
 		if ds := r.deliver(1); len(ds) != 0 {
 			t.Fatalf("early: %+v", ds)
 		}
-		tok, err := partition.ParseToken(left.Run.Token, r.store.Meta().MACKey)
+		tok, err := message.ParseToken(left.Run.Token, r.store.Meta().MACKey)
 		if err != nil || !r.m.Window.Awaits(tok, r.now) {
 			t.Fatalf("what is said of it does not wait, %v", err)
 		}
@@ -451,7 +452,7 @@ func TestRecordsThatWaitToBeReadAreAwaited(t *testing.T) {
 	r.mustPut(carillon.Job{Name: "a", Due: carillon.In(10 * time.Second)})
 	r.advance(10 * time.Second)
 	left := r.deliver(1)[0]
-	tok, err := partition.ParseToken(left.Run.Token, r.store.Meta().MACKey)
+	tok, err := message.ParseToken(left.Run.Token, r.store.Meta().MACKey)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -14,7 +15,7 @@ import (
 // partition, that the batch's jobs of that partition are stored; it is kept while the intents may exist.
 
 // CommitIntents returns the metadata records that decide a batch. Whoever finds them stores the jobs.
-func CommitIntents(id string, at int64, reqs []PutRequest) []store.MetaRecord {
+func CommitIntents(id string, at int64, reqs []message.PutRequest) []store.MetaRecord {
 	out := make([]store.MetaRecord, len(reqs))
 	for i := range reqs {
 		r := &reqs[i]
@@ -24,7 +25,7 @@ func CommitIntents(id string, at int64, reqs []PutRequest) []store.MetaRecord {
 		v = append(v, boolByte(r.Job.Paused))
 		v = appendText(v, r.Job.Namespace)
 		v = appendText(v, r.Job.Name)
-		out[i] = store.MetaRecord{Kind: store.KindIntent, Key: intentKey(id, i), Value: append(v, r.encoded()...)}
+		out[i] = store.MetaRecord{Kind: store.KindIntent, Key: intentKey(id, i), Value: append(v, specOf(r)...)}
 	}
 	return out
 }
@@ -60,8 +61,8 @@ func appendText(b []byte, s string) []byte {
 }
 
 // ReadIntents decodes the requests of a batch from all of its intents.
-func ReadIntents(records []store.MetaRecord) ([]PutRequest, error) {
-	reqs := make([]PutRequest, len(records))
+func ReadIntents(records []store.MetaRecord) ([]message.PutRequest, error) {
+	reqs := make([]message.PutRequest, len(records))
 	for i := range records {
 		n, err := readIntent(&reqs[i], records[i].Value)
 		switch {
@@ -74,7 +75,7 @@ func ReadIntents(records []store.MetaRecord) ([]PutRequest, error) {
 	return reqs, nil
 }
 
-func readIntent(r *PutRequest, b []byte) (n uint64, err error) {
+func readIntent(r *message.PutRequest, b []byte) (n uint64, err error) {
 	in := intentReader{b: b}
 	n = in.uvarint()
 	r.At = in.varint()

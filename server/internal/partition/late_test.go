@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
@@ -64,9 +65,9 @@ func TestABeatAfterAHaltExtendsTheLease(t *testing.T) {
 	}
 }
 
-func tokenOf(t *testing.T, r *rig, d delivery.Delivery) partition.Token {
+func tokenOf(t *testing.T, r *rig, d delivery.Delivery) message.Token {
 	t.Helper()
-	tok, err := partition.ParseToken(d.Run.Token, r.store.Meta().MACKey)
+	tok, err := message.ParseToken(d.Run.Token, r.store.Meta().MACKey)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -99,8 +100,8 @@ func (w *randomRig) withinLimits() {
 	}
 }
 
-func (w *randomRig) token(s string) partition.Token {
-	tok, err := partition.ParseToken(s, w.store.Meta().MACKey)
+func (w *randomRig) token(s string) message.Token {
+	tok, err := message.ParseToken(s, w.store.Meta().MACKey)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func (w *randomRig) one(rt *rapid.T) (i int, d delivery.Delivery) {
 }
 
 // load brings the run of a token into memory, if it is unfinished.
-func (w *randomRig) load(tok partition.Token) {
+func (w *randomRig) load(tok message.Token) {
 	ref, ok := w.m.Records.Holds(tok.Run)
 	if !ok {
 		var err error
@@ -245,7 +246,7 @@ func (w *randomRig) Post(rt *rapid.T) {
 		w.bring(l.Waiting())
 		answer := w.m.Jobs.Release(l)
 		if w.commit(); rt != nil && rapid.IntRange(0, 3).Draw(rt, "lost") == 0 {
-			answer = partition.Unreached
+			answer = message.Unreached
 		}
 		w.m.Dependencies.Answered(w.now, l, answer)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -74,7 +75,7 @@ type randomRig struct {
 	left    map[store.RunID]bool // runs that have been handed out
 	retimed map[string]bool      // names of jobs that have had several schedules
 	backs   bool                 // the clock goes backwards at times
-	mail    []partition.Notice
+	mail    []message.Notice
 	fills   []string // ids of backfills
 	shares  int
 
@@ -177,7 +178,7 @@ func (w *randomRig) some() carillon.Job {
 func (w *randomRig) register(j *carillon.Job) (waits []store.Wait) {
 	for _, of := range j.DependsOn {
 		w.bring(keyOf(of))
-		want := partition.Dependency{Of: keyOf(of), Name: j.Name}
+		want := message.Dependency{Of: keyOf(of), Name: j.Name}
 		exists, err := w.m.Records.Exists(want.Of), w.m.Dependencies.Register(w.now, want)
 		if err != nil {
 			w.t.Fatal(err)
@@ -191,12 +192,12 @@ func (w *randomRig) register(j *carillon.Job) (waits []store.Wait) {
 	return waits
 }
 
-func (w *randomRig) request(j carillon.Job) partition.PutRequest {
+func (w *randomRig) request(j carillon.Job) message.PutRequest {
 	if err := j.Validate(carillon.DefaultBounds()); err != nil {
 		w.t.Fatal(err)
 	}
 	w.uids++
-	req := partition.PutRequest{Job: &j, Waits: w.register(&j)}
+	req := message.PutRequest{Job: &j, Waits: w.register(&j)}
 	binary.BigEndian.PutUint64(req.Random[:], w.uids)
 	w.whole(j.Key())
 	if old, err := w.m.Records.Job(j.Key()); err == nil {
@@ -211,7 +212,7 @@ func (w *randomRig) Put(*rapid.T) {
 }
 
 // putNow puts a job, sometimes with Replace: then it gets another uid, and nothing of the older job is left.
-func (w *randomRig) putNow(req partition.PutRequest) {
+func (w *randomRig) putNow(req message.PutRequest) {
 	old, err := w.m.Records.Job(req.Job.Key())
 	req.Options.Replace = rapid.IntRange(0, 2).Draw(w.rt, "again") == 0
 	put, failed := w.m.Jobs.Put(w.now, req)
@@ -256,7 +257,7 @@ func (w *randomRig) Again(rt *rapid.T) {
 // Batch decides a batch and stores it, unless a crash comes between.
 func (w *randomRig) Batch(rt *rapid.T) {
 	a, b := w.some(), w.some()
-	reqs := []partition.PutRequest{w.request(a)}
+	reqs := []message.PutRequest{w.request(a)}
 	if a.Name != b.Name {
 		reqs = append(reqs, w.request(b))
 	}
@@ -280,11 +281,11 @@ func (w *randomRig) Batch(rt *rapid.T) {
 	w.seeThrough(id, reqs, false)
 }
 
-func (w *randomRig) seeThrough(id string, reqs []partition.PutRequest, late bool) {
+func (w *randomRig) seeThrough(id string, reqs []message.PutRequest, late bool) {
 	for i := range reqs {
 		w.whole(reqs[i].Job.Key())
 	}
-	if _, err := w.m.Jobs.ApplyShare(w.now, &partition.Share{Batch: id, Late: late, Reqs: reqs}); err != nil {
+	if _, err := w.m.Jobs.ApplyShare(w.now, &message.Share{Batch: id, Late: late, Reqs: reqs}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.commit()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -56,12 +57,12 @@ func TestTTL(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	key := []byte("0123456789abcdef0123456789abcdef")
-	tok := partition.Token{
+	tok := message.Token{
 		Grant: store.Grant{Term: store.Term{Epoch: 7, Nonce: 9}, Generation: 300}, Attempt: 2,
 		Run: store.RunID{Partition: 3, UID: carillon.UID{1, 2, 3}, Scheduled: epoch, Cause: carillon.CauseTrigger, Seq: 77},
 	}
 	s := tok.Sign(key)
-	got, err := partition.ParseToken(s, key)
+	got, err := message.ParseToken(s, key)
 	if err != nil || got != tok {
 		t.Fatalf("%+v %v", got, err)
 	}
@@ -72,11 +73,11 @@ func TestTokens(t *testing.T) {
 		} else {
 			flipped[i] = 'A'
 		}
-		if forged, err := partition.ParseToken(string(flipped), key); err == nil && forged != tok {
+		if forged, err := message.ParseToken(string(flipped), key); err == nil && forged != tok {
 			t.Fatalf("byte %d changed and the token is believed", i)
 		}
 	}
-	if _, err := partition.ParseToken(s, []byte("another key")); err == nil {
+	if _, err := message.ParseToken(s, []byte("another key")); err == nil {
 		t.Fatal("believed under another key")
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -152,7 +153,7 @@ func (l *timeline) Cancel(rt *rapid.T) {
 // Undeliver hands out a run and withdraws it.
 func (l *timeline) Undeliver(rt *rapid.T) {
 	for _, d := range l.deliver(1) {
-		tok, err := partition.ParseToken(d.Run.Token, l.store.Meta().MACKey)
+		tok, err := message.ParseToken(d.Run.Token, l.store.Meta().MACKey)
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
@@ -258,7 +259,7 @@ func TestWhatNeverLeftIsNotLate(t *testing.T) {
 	r.advance(time.Hour + 3*time.Second)
 	for range 2 {
 		d := r.deliver(1)[0]
-		tok, err := partition.ParseToken(d.Run.Token, r.store.Meta().MACKey)
+		tok, err := message.ParseToken(d.Run.Token, r.store.Meta().MACKey)
 		if err != nil {
 			t.Fatal(err)
 		}

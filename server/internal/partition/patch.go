@@ -3,6 +3,7 @@ package partition
 import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -32,5 +33,5 @@ func (js *Jobs) Patch(now, at int64, key carillon.Key, patch carillon.Patch, wai
 		}
 	}
 	retimed := plan.Names(&patch, plan.EffectTimes) && replans(e, &old, &j)
-	return js.edit(now, e, &PutRequest{Job: &j, At: at, Waits: waits}, retimed)
+	return js.edit(now, e, &message.PutRequest{Job: &j, At: at, Waits: waits}, retimed)
 }

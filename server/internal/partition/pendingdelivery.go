@@ -1,6 +1,9 @@
 package partition
 
-import "github.com/carillonhq/carillon/server/internal/delivery"
+import (
+	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
+)
 
 // pendingDelivery is an attempt that is handed out once it is durable.
 type pendingDelivery struct {
@@ -53,11 +56,11 @@ func (a *Attempts) Granted(now int64) (ds []delivery.Delivery, spare []delivery.
 // PendingDeliveries returns the attempts that have not been handed out yet. An owner that gives up its term
 // hands out none of them, although the store may hold them. Its next term can withdraw them with
 // [Attempts.Undelivered], so that nobody waits for their leases to end.
-func (a *Attempts) PendingDeliveries() []Token {
-	var out []Token
+func (a *Attempts) PendingDeliveries() []message.Token {
+	var out []message.Token
 	for i := range a.pendingDeliveries {
 		if e := a.pendingDeliveries[i].e; e.attempt.pending == a.pendingDeliveries[i].nth {
-			out = append(out, Token{Grant: e.state.Run.Grant, Run: e.state.Identity(a.cfg.Partition),
+			out = append(out, message.Token{Grant: e.state.Run.Grant, Run: e.state.Identity(a.cfg.Partition),
 				Attempt: e.state.Run.Attempt})
 		}
 	}

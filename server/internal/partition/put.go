@@ -6,26 +6,16 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
 
-// PutRequest is a put. The job has been validated, and must not be changed afterwards.
-type PutRequest struct {
-	Job     *carillon.Job
-	Options carillon.PutOptions
-	Random  [8]byte // random part of a new job's uid
+// putAt returns the instant as of which a put is planned.
+func putAt(r *message.PutRequest, now int64) int64 { return cmp.Or(r.At, now) }
 
-	At    int64        // when it was put; relative times count from then. 0: now
-	Spec  []byte       // what EncodeSpec returns for the job, if the caller has it
-	Waits []store.Wait // waits for names that are new in the job's DependsOn
-}
-
-// at returns the instant as of which the put is planned.
-func (r *PutRequest) at(now int64) int64 { return cmp.Or(r.At, now) }
-
-// encoded returns the spec of the job.
-func (r *PutRequest) encoded() []byte {
+// specOf returns the spec of the job that is put.
+func specOf(r *message.PutRequest) []byte {
 	if r.Spec == nil {
 		r.Spec = EncodeSpec(r.Job)
 	}
@@ -42,7 +32,7 @@ func (r *PutRequest) encoded() []byte {
 //	  the content is the same                   at most the job is paused or resumed
 //	  its times change           retime.go      they are counted again, or the next one is found again
 //	  what its runs do changes   supersede.go   unfinished runs go on with the new content
-func (js *Jobs) Put(now int64, req PutRequest) (carillon.PutResult, error) {
+func (js *Jobs) Put(now int64, req message.PutRequest) (carillon.PutResult, error) {
 	e := js.records.find(req.Job.Key())
 	if err := checkOptions(e, &req); err != nil {
 		return carillon.PutResult{}, err
@@ -58,7 +48,7 @@ func (js *Jobs) Put(now int64, req PutRequest) (carillon.PutResult, error) {
 
 // checkOptions returns an error if the options of a put do not allow it to replace e, or to create a job if e is
 // nil.
-func checkOptions(e *entry, req *PutRequest) error {
+func checkOptions(e *entry, req *message.PutRequest) error {
 	switch o := req.Options; {
 	case o.IfAbsent && e != nil:
 		return carillon.Errorf(carillon.AlreadyExists, "name", "job %.64q exists already", req.Job.Name)
@@ -71,7 +61,7 @@ func checkOptions(e *entry, req *PutRequest) error {
 }
 
 // create stores a new job.
-func (js *Jobs) create(now int64, req *PutRequest) (carillon.PutResult, error) {
+func (js *Jobs) create(now int64, req *message.PutRequest) (carillon.PutResult, error) {
 	e, err := js.draft(now, req)
 	if err != nil {
 		return carillon.PutResult{}, err
@@ -84,16 +74,16 @@ func (js *Jobs) create(now int64, req *PutRequest) (carillon.PutResult, error) {
 }
 
 // draft returns an entry for a new job that is not in the machine yet.
-func (js *Jobs) draft(now int64, req *PutRequest) (*entry, error) {
+func (js *Jobs) draft(now int64, req *message.PutRequest) (*entry, error) {
 	j := req.Job
-	ref, at := store.Ref{Key: j.Key()}, req.at(now)
+	ref, at := store.Ref{Key: j.Key()}, putAt(req, now)
 	e := &entry{ref: ref, timer: -1, fresh: true, state: store.State{
 		UID: store.NewUID(ref.Key, req.Random), Generation: 1, Created: at, Updated: at,
 		Priority: j.Priority.Rank(), Jitter: int64(j.Jitter), Paused: j.Paused, Waits: newWaits(at,
 			j.DependsOn, nil, req.Waits, true),
 		Settled: js.cfg.Term.Epoch,
 	}}
-	js.contents.set(e, req.encoded())
+	js.contents.set(e, specOf(req))
 	e.decoded = j // until it is created: saves decoding, but the job belongs to the caller
 	if err := js.contents.timetableOf(e).first(at); err != nil {
 		js.contents.bytes -= len(e.spec)
@@ -115,7 +105,7 @@ func (js *Jobs) store(e *entry, j *carillon.Job) carillon.PutResult {
 // replaceJob puts a job in place of e as if e had been deleted first, in one batch. The record stays, and
 // everything in it becomes the new job's. Only the number of the last pending run and the count of history
 // records go on, because both belong to the name.
-func (js *Jobs) replaceJob(now int64, e *entry, req *PutRequest) (carillon.PutResult, error) {
+func (js *Jobs) replaceJob(now int64, e *entry, req *message.PutRequest) (carillon.PutResult, error) {
 	if !e.complete() {
 		return carillon.PutResult{}, carillon.Errorf(carillon.FailedPrecondition, "name",
 			"job %q has unfinished runs that are older than the %d triggers that are looked through for them: delete it first", e.ref.Name, SearchAll)
@@ -134,17 +124,17 @@ func (js *Jobs) replaceJob(now int64, e *entry, req *PutRequest) (carillon.PutRe
 }
 
 // edit gives a job other content. retimed says that its times are counted again, even if nothing differs.
-func (js *Jobs) edit(now int64, e *entry, req *PutRequest, retimed bool) (carillon.PutResult, error) {
+func (js *Jobs) edit(now int64, e *entry, req *message.PutRequest, retimed bool) (carillon.PutResult, error) {
 	j, old := req.Job, e.job()
-	if bytes.Equal(req.encoded(), e.spec) && !retimed {
+	if bytes.Equal(specOf(req), e.spec) && !retimed {
 		changed := e.state.Paused != j.Paused
 		js.runs.changePaused(e, j.Paused, false, now)
 		return carillon.PutResult{Job: js.records.view(e), Changed: changed}, nil
 	}
 	before, oldSpec := e.state, e.spec
-	js.contents.set(e, req.encoded())
+	js.contents.set(e, specOf(req))
 	if retimed {
-		if err := js.contents.timetableOf(e).first(req.at(now)); err != nil {
+		if err := js.contents.timetableOf(e).first(putAt(req, now)); err != nil {
 			js.contents.set(e, oldSpec)
 			e.state = before
 			return carillon.PutResult{}, err
@@ -156,7 +146,7 @@ func (js *Jobs) edit(now int64, e *entry, req *PutRequest, retimed bool) (carill
 	e.state = planned
 	s := &e.state
 	s.Generation++
-	s.Updated, s.Priority, s.Jitter, e.fresh = req.at(now), j.Priority.Rank(), int64(j.Jitter), true
+	s.Updated, s.Priority, s.Jitter, e.fresh = putAt(req, now), j.Priority.Rank(), int64(j.Jitter), true
 	switch {
 	case retimed:
 		sameDue := !rearms(j) && old.Due == j.Due && old.Recurring() == j.Recurring()
@@ -168,7 +158,7 @@ func (js *Jobs) edit(now int64, e *entry, req *PutRequest, retimed bool) (carill
 	case retimes(old, j):
 		js.contents.timetableOf(e).reread(now)
 	}
-	s.Waits = newWaits(req.at(now), j.DependsOn, s.Waits, req.Waits, retimed && !j.Recurring() && !s.Run.Live)
+	s.Waits = newWaits(putAt(req, now), j.DependsOn, s.Waits, req.Waits, retimed && !j.Recurring() && !s.Run.Live)
 	unwait(s)
 	if supersedes(old, j) {
 		js.supersede(e)

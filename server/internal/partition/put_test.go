@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
@@ -13,7 +14,7 @@ func (r *rig) putIf(j carillon.Job, o carillon.PutOptions) (carillon.PutResult, 
 	j.Namespace, j.Target = carillon.DefaultNamespace, carillon.WorkerQueue("q")
 	r.bring(j.Key())
 	r.uids++
-	p, err := r.m.Jobs.Put(r.now, partition.PutRequest{Job: &j, Options: o, Random: [8]byte{byte(r.uids), 1}})
+	p, err := r.m.Jobs.Put(r.now, message.PutRequest{Job: &j, Options: o, Random: [8]byte{byte(r.uids), 1}})
 	r.flush()
 	return p, err
 }

@@ -9,19 +9,20 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
 
 // replaceRequest returns a put of the job "a". All of the job is brought into memory first, as the engine
 // does.
-func (r *rig) replaceRequest(j carillon.Job, o carillon.PutOptions) partition.PutRequest {
+func (r *rig) replaceRequest(j carillon.Job, o carillon.PutOptions) message.PutRequest {
 	j.Namespace, j.Name = carillon.DefaultNamespace, "a"
 	if j.Target.Kind() == "" {
 		j.Target = carillon.WorkerQueue("q")
 	}
 	r.whole(keyA)
-	req := partition.PutRequest{Job: &j, Options: o}
+	req := message.PutRequest{Job: &j, Options: o}
 	for _, name := range j.DependsOn {
 		req.Waits = append(req.Waits, store.Wait{Name: name})
 	}

@@ -3,6 +3,7 @@ package partition
 import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -31,7 +32,7 @@ func (a *Attempts) again(e *entry, r *delivery.Report) Verdict {
 	return Accepted
 }
 
-func message(r *delivery.Report) string {
+func messageOf(r *delivery.Report) string {
 	if r.Message == "" {
 		return "failed without a message"
 	}
@@ -39,14 +40,14 @@ func message(r *delivery.Report) string {
 }
 
 // names reports whether the token is that of e's newest attempt.
-func (e *entry) names(tok Token) bool {
+func (e *entry) names(tok message.Token) bool {
 	r := &e.state.Run
 	return !r.Grant.Term.IsZero() && tok.Grant == r.Grant && tok.Attempt == r.Attempt
 }
 
 // Settled answers a report of a run that has finished, from its record in the history. A repeat of the result
 // that ended the run is accepted; anything else is stale.
-func Settled(tok Token, r *delivery.Report, ended store.RunRecord, found bool) Verdict {
+func Settled(tok message.Token, r *delivery.Report, ended store.RunRecord, found bool) Verdict {
 	if !found || r.Async || ended.Attempt != tok.Attempt || ended.Grant != tok.Grant {
 		return Stale
 	}
@@ -65,7 +66,7 @@ func Settled(tok Token, r *delivery.Report, ended store.RunRecord, found bool) V
 
 // Heartbeat extends the lease of an attempt, in memory. The lease is written only when the stored one has no
 // more than one heartbeat interval left.
-func (a *Attempts) Heartbeat(now int64, tok Token) Verdict {
+func (a *Attempts) Heartbeat(now int64, tok message.Token) Verdict {
 	a.out.begin()
 	e := a.records.live[tok.Run]
 	switch {
@@ -86,7 +87,7 @@ func (a *Attempts) Heartbeat(now int64, tok Token) Verdict {
 }
 
 // Lost ends an attempt whose consumer is known to be gone. The run is retried at once.
-func (m *Machine) Lost(now int64, tok Token, why string) Verdict {
+func (m *Machine) Lost(now int64, tok message.Token, why string) Verdict {
 	m.Begin()
 	e := m.Records.live[tok.Run]
 	if e == nil || m.Records.specMissing(e) {
@@ -103,7 +104,7 @@ func (m *Machine) Lost(now int64, tok Token, why string) Verdict {
 
 // Undelivered withdraws an attempt that was never sent, or whose stream has ended, for consumers whose
 // attempts end with their stream. The attempt does not count, and the run is due at once.
-func (a *Attempts) Undelivered(now int64, tok Token) {
+func (a *Attempts) Undelivered(now int64, tok message.Token) {
 	a.out.begin()
 	e := a.records.live[tok.Run]
 	if e == nil || !e.names(tok) || e.place != running {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
@@ -68,7 +69,7 @@ func TestABeatNeedsNoSpec(t *testing.T) {
 	first := r.deliver(1)[0]
 	r.advance(time.Second)
 	r.step() // the second one's spec takes the place of the first one's
-	tok, err := partition.ParseToken(first.Run.Token, r.store.Meta().MACKey)
+	tok, err := message.ParseToken(first.Run.Token, r.store.Meta().MACKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,7 @@ func TestAnUndeliveredAttemptIsNowhere(t *testing.T) {
 	}
 	d := r.deliver(1)[0]
 	r.land() // the number of pending runs, and with it the attempt
-	tok, err := partition.ParseToken(d.Run.Token, r.store.Meta().MACKey)
+	tok, err := message.ParseToken(d.Run.Token, r.store.Meta().MACKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func TestBeatsKeepALeaseWithoutWrites(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Lease: 40 * time.Second, Timeout: time.Hour})
 	d := r.deliver(1)[0]
-	tok, err := partition.ParseToken(d.Run.Token, r.store.Meta().MACKey)
+	tok, err := message.ParseToken(d.Run.Token, r.store.Meta().MACKey)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -225,7 +226,7 @@ func walkPatch(t *testing.T, table *patchTable, field, kind, phase string, chang
 	}
 	if strings.Contains(phase, "just now") { // the store does not know of the attempt yet
 		d := r.attempts[0].Run
-		tok, err := partition.ParseToken(d.Token, r.store.Meta().MACKey)
+		tok, err := message.ParseToken(d.Token, r.store.Meta().MACKey)
 		if err != nil {
 			t.Fatal(err)
 		}

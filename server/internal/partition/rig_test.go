@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
@@ -237,7 +238,7 @@ func (r *rig) put(j carillon.Job) (carillon.PutResult, error) {
 	}
 	r.bring(j.Key())
 	r.uids++
-	req := partition.PutRequest{Job: &j}
+	req := message.PutRequest{Job: &j}
 	binary.BigEndian.PutUint64(req.Random[:], r.uids)
 	return r.m.Jobs.Put(r.now, req)
 }
@@ -307,7 +308,7 @@ func (r *rig) report(d delivery.Delivery, res carillon.Result) partition.Verdict
 
 func (r *rig) reportAs(token string, rep *delivery.Report) partition.Verdict {
 	r.t.Helper()
-	tok, err := partition.ParseToken(token, r.store.Meta().MACKey)
+	tok, err := message.ParseToken(token, r.store.Meta().MACKey)
 	if err != nil {
 		r.t.Fatal(err)
 	}

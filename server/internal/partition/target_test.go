@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -57,7 +58,7 @@ func (r *rig) sendOne() delivery.Delivery {
 // hangUp ends the streams that have the runs.
 func (r *rig) hangUp(ds ...delivery.Delivery) {
 	for _, d := range ds {
-		tok, err := partition.ParseToken(d.Run.Token, r.store.Meta().MACKey)
+		tok, err := message.ParseToken(d.Run.Token, r.store.Meta().MACKey)
 		if err != nil {
 			r.t.Fatal(err)
 		}

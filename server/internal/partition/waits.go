@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -111,26 +112,26 @@ func newWaits(now int64, after []string, old, fresh []store.Wait, replace bool) 
 }
 
 // WaitsFor reports whether a job waits for another one, durably.
-func (rs *Records) WaitsFor(want Dependency) bool {
+func (rs *Records) WaitsFor(want message.Dependency) bool {
 	e := rs.find(want.Waiting())
 	return e != nil && waitFor(&e.state, want.Of.Name) >= 0
 }
 
 // Release tells a job of a success that it may wait for. A repeated notice changes nothing. Nor does one that
 // is older than the newest known: it comes from an owner whose term is over.
-func (js *Jobs) Release(l Notice) Answer {
+func (js *Jobs) Release(l message.Notice) message.Answer {
 	e := js.records.find(l.Waiting())
 	if e == nil {
-		return Nobody
+		return message.Nobody
 	}
 	i := waitFor(&e.state, l.Of.Name)
 	switch {
 	case i < 0:
-		return Nobody
+		return message.Nobody
 	case e.state.Waits[i].By == l.By, l.Stamp != 0 && l.Stamp < e.state.Waits[i].Told:
 		// Write it again: if the store was reset to an older state it refuses, and the job may not know.
 		js.due.touch(e)
-		return Taken
+		return message.Taken
 	}
 	js.due.touch(e)
 	waits := slices.Clone(e.state.Waits) // a batch may hold the old slice
@@ -140,12 +141,12 @@ func (js *Jobs) Release(l Notice) Answer {
 		unwait(&e.state)
 	}
 	js.agenda.rearm(e)
-	return Taken
+	return message.Taken
 }
 
 // ReleaseIf is Release for a success that was found in the history, for a job that was found waiting. It
 // changes nothing unless the job still waits and knows of no other success than it did then.
-func (js *Jobs) ReleaseIf(l Notice, was store.RunID) (released bool) {
+func (js *Jobs) ReleaseIf(l message.Notice, was store.RunID) (released bool) {
 	e := js.records.find(l.Waiting())
 	if e == nil {
 		return false
@@ -154,5 +155,5 @@ func (js *Jobs) ReleaseIf(l Notice, was store.RunID) (released bool) {
 	if i < 0 || e.state.Waits[i].Open || e.state.Waits[i].By != was {
 		return false
 	}
-	return js.Release(l) == Taken
+	return js.Release(l) == message.Taken
 }

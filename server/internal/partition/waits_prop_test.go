@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -18,7 +19,7 @@ import (
 type relay struct {
 	*rig
 	inForce []delivery.Delivery
-	mail    []partition.Notice
+	mail    []message.Notice
 	done    map[string]map[string]bool // job → ids of the runs that have succeeded
 	unsure  []unsure                   // successes that may not be durable yet
 	events  int
@@ -32,7 +33,7 @@ type relay struct {
 func (w *relay) register(of, name string) bool {
 	w.t.Helper()
 	w.bring(keyOf(of))
-	want := partition.Dependency{Of: keyOf(of), Name: name}
+	want := message.Dependency{Of: keyOf(of), Name: name}
 	exists, err := w.m.Records.Exists(want.Of), w.m.Dependencies.Register(w.now, want)
 	if err != nil {
 		w.t.Fatal(err)
@@ -143,7 +144,7 @@ func (w *relay) hand(back bool) {
 	answer := w.m.Jobs.Release(l)
 	w.commit()
 	if !back {
-		answer = partition.Unreached
+		answer = message.Unreached
 	}
 	w.m.Dependencies.Answered(w.now, l, answer)
 }
@@ -280,8 +281,8 @@ func TestAWaitingJobIsInTheStoreAloneAndItsLifeEnds(t *testing.T) {
 			t.Errorf("%q: history %+v", schedule, h)
 		}
 		w.register("a", "d")
-		if got := w.m.Jobs.Release(partition.Notice{Dependency: partition.Dependency{Of: keyOf("a"),
-			Name: "d"}}); got != partition.Nobody {
+		if got := w.m.Jobs.Release(message.Notice{Dependency: message.Dependency{Of: keyOf("a"),
+			Name: "d"}}); got != message.Nobody {
 			t.Errorf("answer %v", got)
 		}
 	}

@@ -6,12 +6,13 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
 
-func edgeOf(of, name string) partition.Dependency {
-	return partition.Dependency{Of: keyOf(of), Name: name}
+func edgeOf(of, name string) message.Dependency {
+	return message.Dependency{Of: keyOf(of), Name: name}
 }
 
 func TestASuccessIsToldOnlyOnceItIsDurable(t *testing.T) {
@@ -32,7 +33,7 @@ func TestASuccessIsToldOnlyOnceItIsDurable(t *testing.T) {
 	if again := w.m.Dependencies.Notices(w.now, 10); len(again) != 0 {
 		t.Fatalf("told again while the answer is on its way: %+v", again)
 	}
-	w.m.Dependencies.Answered(w.now, l[0], partition.Taken)
+	w.m.Dependencies.Answered(w.now, l[0], message.Taken)
 	w.flush()
 	if left := w.small(store.KindNotice); len(left) != 0 {
 		t.Fatalf("left: %v", left)

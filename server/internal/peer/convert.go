@@ -8,24 +8,23 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/internal/wire"
 	"github.com/carillonhq/carillon/server/internal/delivery"
-	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
-	"github.com/carillonhq/carillon/server/internal/permit"
 	"github.com/carillonhq/carillon/server/store"
 )
 
-func dependencyToProto(e partition.Dependency) *peerv1.Edge {
+func dependencyToProto(e message.Dependency) *peerv1.Edge {
 	return &peerv1.Edge{Namespace: e.Of.Namespace, Of: e.Of.Name, Name: e.Name}
 }
 
-func dependencyFromProto(m *peerv1.Edge) partition.Dependency {
-	return partition.Dependency{Of: carillon.Key{Namespace: m.GetNamespace(), Name: m.GetOf()}, Name: m.GetName()}
+func dependencyFromProto(m *peerv1.Edge) message.Dependency {
+	return message.Dependency{Of: carillon.Key{Namespace: m.GetNamespace(), Name: m.GetOf()}, Name: m.GetName()}
 }
 
 // shareToProto encodes a share as a request. Its jobs are encoded like the store's intents. These hold
 // everything about a job put in a batch except the initial state of its dependencies, which is sent beside
 // them.
-func shareToProto(s *partition.Share) *peerv1.ApplyShareRequest {
+func shareToProto(s *message.Share) *peerv1.ApplyShareRequest {
 	req := &peerv1.ApplyShareRequest{Batch: s.Batch, Coordinator: int32(s.Coordinator), Late: s.Late}
 	if !s.Term.IsZero() {
 		req.Term = termToProto(s.Term)
@@ -43,7 +42,7 @@ func shareToProto(s *partition.Share) *peerv1.ApplyShareRequest {
 	return req
 }
 
-func shareFromProto(m *peerv1.ApplyShareRequest) (*partition.Share, error) {
+func shareFromProto(m *peerv1.ApplyShareRequest) (*message.Share, error) {
 	small := make([]store.MetaRecord, len(m.GetPuts()))
 	for i, put := range m.GetPuts() {
 		small[i].Value = put.GetIntent()
@@ -61,7 +60,7 @@ func shareFromProto(m *peerv1.ApplyShareRequest) (*partition.Share, error) {
 			reqs[i].Waits = append(reqs[i].Waits, wait)
 		}
 	}
-	return &partition.Share{Batch: m.GetBatch(), Coordinator: int(m.GetCoordinator()), Late: m.GetLate(), Reqs: reqs,
+	return &message.Share{Batch: m.GetBatch(), Coordinator: int(m.GetCoordinator()), Late: m.GetLate(), Reqs: reqs,
 		Term: termFromProto(m.GetTerm())}, nil
 }
 
@@ -91,7 +90,7 @@ func putsToProto(puts []carillon.PutResult) *peerv1.ApplyShareResponse {
 	return m
 }
 
-func reportsToProto(s engine.RelayReports) *peerv1.HearRequest {
+func reportsToProto(s message.RelayReports) *peerv1.HearRequest {
 	r := carillon.WorkRequest{Heartbeats: s.Heartbeats}
 	for i := range s.Reports {
 		r.Results = append(r.Results, s.Reports[i].Result)
@@ -108,8 +107,8 @@ func reportsToProto(s engine.RelayReports) *peerv1.HearRequest {
 
 // reportsFromProto decodes relayed reports. bad holds the tokens of results that cannot be decoded, which change
 // nothing.
-func reportsFromProto(m *peerv1.HearRequest) (s engine.RelayReports, bad []string) {
-	s = engine.RelayReports{Lost: m.GetLost(), Undelivered: m.GetUndelivered()}
+func reportsFromProto(m *peerv1.HearRequest) (s message.RelayReports, bad []string) {
+	s = message.RelayReports{Lost: m.GetLost(), Undelivered: m.GetUndelivered()}
 	for _, b := range m.GetHeartbeats() {
 		s.Heartbeats = append(s.Heartbeats, carillon.Heartbeat{Token: b.GetToken(), RunID: b.GetRunId(), Confirm: b.GetConfirm()})
 	}
@@ -125,7 +124,7 @@ func reportsFromProto(m *peerv1.HearRequest) (s engine.RelayReports, bad []strin
 	return s, bad
 }
 
-func grantsToProto(grants []permit.Grant) []*peerv1.TokenGrant {
+func grantsToProto(grants []message.PermitGrant) []*peerv1.TokenGrant {
 	ms := make([]*peerv1.TokenGrant, len(grants))
 	for i, g := range grants {
 		ms[i] = &peerv1.TokenGrant{Namespace: g.Namespace, Key: g.Key, Term: termToProto(g.Term), Stamp: stampToProto(g.Stamp),
@@ -134,10 +133,10 @@ func grantsToProto(grants []permit.Grant) []*peerv1.TokenGrant {
 	return ms
 }
 
-func grantsFromProto(ms []*peerv1.TokenGrant) []permit.Grant {
-	grants := make([]permit.Grant, len(ms))
+func grantsFromProto(ms []*peerv1.TokenGrant) []message.PermitGrant {
+	grants := make([]message.PermitGrant, len(ms))
 	for i, m := range ms {
-		grants[i] = permit.Grant{Limit: delivery.Limit{Namespace: m.GetNamespace(), Key: m.GetKey()},
+		grants[i] = message.PermitGrant{Limit: delivery.Limit{Namespace: m.GetNamespace(), Key: m.GetKey()},
 			Term: termFromProto(m.GetTerm()), Stamp: stampFromProto(m.GetStamp()), N: int(m.GetN()), Want: int(m.GetWant()), NextWaiter: m.GetRival()}
 	}
 	return grants
@@ -149,10 +148,10 @@ func termFromProto(m *peerv1.Term) store.Term {
 	return store.Term{Epoch: m.GetEpoch(), Nonce: m.GetNonce()}
 }
 
-func stampToProto(s permit.Stamp) *peerv1.TokenStamp {
+func stampToProto(s message.Stamp) *peerv1.TokenStamp {
 	return &peerv1.TokenStamp{Epoch: s.Epoch, N: s.N}
 }
 
-func stampFromProto(m *peerv1.TokenStamp) permit.Stamp {
-	return permit.Stamp{Epoch: m.GetEpoch(), N: m.GetN()}
+func stampFromProto(m *peerv1.TokenStamp) message.Stamp {
+	return message.Stamp{Epoch: m.GetEpoch(), N: m.GetN()}
 }

@@ -13,7 +13,7 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/internal/wire"
 	"github.com/carillonhq/carillon/server/internal/cluster"
-	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -31,7 +31,7 @@ func marked(err error) error {
 	switch {
 	case ok && e.Unknown:
 		return err // something may have been done
-	case errors.Is(err, engine.ErrNotOwner):
+	case errors.Is(err, message.ErrNotOwner):
 		reason = peerv1.Refusal_REASON_NOT_OWNER
 	case errors.Is(err, errLate):
 		reason = peerv1.Refusal_REASON_LATE
@@ -41,7 +41,7 @@ func marked(err error) error {
 		reason = peerv1.Refusal_REASON_OLDER
 	case errors.Is(err, store.ErrFull):
 		return err // trying again is of no use
-	case errors.Is(err, engine.ErrNotTaken):
+	case errors.Is(err, message.ErrNotTaken):
 		reason = peerv1.Refusal_REASON_NOT_TAKEN
 	default:
 		return err
@@ -99,9 +99,9 @@ func understood(ctx context.Context, err error, reached bool) error {
 func causeOf(r peerv1.Refusal_Reason) error {
 	switch r {
 	case peerv1.Refusal_REASON_NOT_OWNER:
-		return engine.ErrNotOwner
+		return message.ErrNotOwner
 	case peerv1.Refusal_REASON_NOT_TAKEN:
-		return engine.ErrNotTaken
+		return message.ErrNotTaken
 	case peerv1.Refusal_REASON_OLDER:
 		return cluster.ErrOlder
 	// A stranger answers at the address of a node that is gone.

@@ -17,8 +17,8 @@ import (
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/wire"
 	"github.com/carillonhq/carillon/server/internal/cluster"
-	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -87,7 +87,7 @@ func encode(reply any) ([]byte, error) {
 // forwarder is the connection over which calls of the public API are forwarded.
 type forwarder struct {
 	calls   *Calls
-	seenAt  time.Time // see [engine.PutJob]
+	seenAt  time.Time // see [message.PutJob]
 	replace bool      // an option of a put that the public API does not have
 }
 
@@ -121,7 +121,7 @@ func (forwarder) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Ca
 	return nil, errNoStreams
 }
 
-func (c *Calls) putJob(ctx context.Context, m engine.PutJob) (carillon.PutResult, error) {
+func (c *Calls) putJob(ctx context.Context, m message.PutJob) (carillon.PutResult, error) {
 	api := client.Over(forwarder{c, m.SeenAt, m.Options.Replace})
 	return api.PutJob(ctx, m.Job, func(o *carillon.PutOptions) {
 		*o = m.Options
@@ -129,11 +129,11 @@ func (c *Calls) putJob(ctx context.Context, m engine.PutJob) (carillon.PutResult
 	})
 }
 
-func (c *Calls) putJobs(ctx context.Context, m engine.PutJobs) ([]carillon.PutResult, error) {
+func (c *Calls) putJobs(ctx context.Context, m message.PutJobs) ([]carillon.PutResult, error) {
 	return client.Over(forwarder{calls: c, seenAt: m.SeenAt}).PutJobs(ctx, m.Jobs)
 }
 
-func (c *Calls) patchJob(ctx context.Context, m engine.PatchJob) (carillon.PutResult, error) {
+func (c *Calls) patchJob(ctx context.Context, m message.PatchJob) (carillon.PutResult, error) {
 	return client.Over(forwarder{calls: c, seenAt: m.SeenAt}).PatchJob(ctx, m.Key, m.Patch)
 }
 
@@ -150,7 +150,7 @@ type forwarded struct {
 func (f forwarded) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
 	o := carillon.PutOptions{}.With(opts...)
 	o.Replace = f.replace
-	return engine.Send(ctx, f.Services, f.partitionOf(job.Key()), engine.PutJob{Job: job, Options: o, SeenAt: f.seenAt})
+	return message.Send(ctx, f.Services, f.partitionOf(job.Key()), message.PutJob{Job: job, Options: o, SeenAt: f.seenAt})
 }
 
 // PutJobs implements [carillon.Jobs].
@@ -158,12 +158,12 @@ func (f forwarded) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	return engine.Send(ctx, f.Services, f.partitionOf(jobs[0].Key()), engine.PutJobs{Jobs: jobs, SeenAt: f.seenAt})
+	return message.Send(ctx, f.Services, f.partitionOf(jobs[0].Key()), message.PutJobs{Jobs: jobs, SeenAt: f.seenAt})
 }
 
 // PatchJob implements [carillon.Jobs].
 func (f forwarded) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
-	return engine.Send(ctx, f.Services, f.partitionOf(key), engine.PatchJob{Key: key, Patch: patch, SeenAt: f.seenAt})
+	return message.Send(ctx, f.Services, f.partitionOf(key), message.PatchJob{Key: key, Patch: patch, SeenAt: f.seenAt})
 }
 
 func (f forwarded) partitionOf(key carillon.Key) int {

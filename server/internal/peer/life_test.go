@@ -8,8 +8,8 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/cluster"
-	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/peer"
 )
 
@@ -39,7 +39,7 @@ func TestAClockThatWasSetBreaksNothing(t *testing.T) {
 // TestLittleTimeIsEnough: a call with a short deadline is carried out although the two nodes disagree
 // slightly on the time.
 func TestLittleTimeIsEnough(t *testing.T) {
-	n := &node{put: func(_ context.Context, m engine.PutJob) (carillon.PutResult, error) {
+	n := &node{put: func(_ context.Context, m message.PutJob) (carillon.PutResult, error) {
 		return carillon.PutResult{Job: m.Job}, nil
 	}}
 	c, _ := serve(t, n, peer.Options{Now: func() time.Time { return time.Now().Add(-900 * time.Millisecond) }})
@@ -55,7 +55,7 @@ func TestLittleTimeIsEnough(t *testing.T) {
 func TestCallsThatWaitBreakNothing(t *testing.T) {
 	open := make(chan struct{})
 	n := &pinged{pings: make(chan struct{}),
-		node: &node{put: func(_ context.Context, m engine.PutJob) (carillon.PutResult, error) {
+		node: &node{put: func(_ context.Context, m message.PutJob) (carillon.PutResult, error) {
 			<-open
 			return carillon.PutResult{Job: m.Job}, nil
 		}}}

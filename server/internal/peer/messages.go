@@ -8,53 +8,51 @@ import (
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/internal/wire"
 	"github.com/carillonhq/carillon/server/internal/delivery"
-	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
-	"github.com/carillonhq/carillon/server/internal/permit"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
 // Each message between partitions has an rpc. What follows is, for each, how it is sent and how it is served.
 
-// Ask implements [engine.Partitions].
-func (c *Calls) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
+// Ask implements [message.Partitions].
+func (c *Calls) Ask(ctx context.Context, p int, m message.Message) (any, error) {
 	switch m := m.(type) {
-	case engine.RegisterDependencies:
+	case message.RegisterDependencies:
 		return c.register(ctx, p, m)
-	case engine.DeliverNotice:
+	case message.DeliverNotice:
 		return c.release(ctx, p, m)
-	case engine.StillWaits:
+	case message.StillWaits:
 		return c.waits(ctx, p, m)
-	case engine.KeepsTimes:
+	case message.KeepsTimes:
 		return c.keeps(ctx, p, m)
-	case engine.ApplyShare:
+	case message.ApplyShare:
 		return c.applyShare(ctx, p, m)
-	case engine.DeleteByPrefix:
+	case message.DeleteByPrefix:
 		return c.deleteIn(ctx, p, m)
-	case engine.RedriveDead:
+	case message.RedriveDead:
 		return c.redriveIn(ctx, p, m)
-	case engine.RelayReports:
+	case message.RelayReports:
 		return c.relay(ctx, p, m)
-	case engine.RequestPermits:
+	case message.RequestPermits:
 		return c.requestPermits(ctx, p, m)
-	case engine.DeliverPermits:
+	case message.DeliverPermits:
 		return struct{}{}, c.deliverPermits(ctx, p, m)
-	case engine.PutJob:
+	case message.PutJob:
 		return c.putJob(ctx, m)
-	case engine.PutJobs:
+	case message.PutJobs:
 		return c.putJobs(ctx, m)
-	case engine.PatchJob:
+	case message.PatchJob:
 		return c.patchJob(ctx, m)
 	}
 	return nil, carillon.Errorf(carillon.Internal, "", "%T has no form on the wire", m)
 }
 
 // ask sends a message to a partition of this node.
-func ask[R any](ctx context.Context, s *Server, partition int32, m engine.Query[R]) (R, error) {
-	return engine.Send(ctx, s.served.Services, int(partition), m)
+func ask[R any](ctx context.Context, s *Server, partition int32, m message.Query[R]) (R, error) {
+	return message.Send(ctx, s.served.Services, int(partition), m)
 }
 
-func (c *Calls) register(ctx context.Context, p int, m engine.RegisterDependencies) ([]bool, error) {
+func (c *Calls) register(ctx context.Context, p int, m message.RegisterDependencies) ([]bool, error) {
 	req := &peerv1.RegisterRequest{NotAfter: c.notAfter(ctx), Partition: int32(p)}
 	for _, d := range m.Dependencies {
 		req.Edges = append(req.Edges, dependencyToProto(d))
@@ -66,20 +64,20 @@ func (c *Calls) register(ctx context.Context, p int, m engine.RegisterDependenci
 // Register implements the rpc.
 func (s *Server) Register(ctx context.Context, m *peerv1.RegisterRequest) (*peerv1.RegisterResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.RegisterResponse, error) {
-		dependencies := make([]partition.Dependency, len(m.GetEdges()))
+		dependencies := make([]message.Dependency, len(m.GetEdges()))
 		for i, e := range m.GetEdges() {
 			dependencies[i] = dependencyFromProto(e)
 		}
-		exist, err := ask(ctx, s, m.GetPartition(), engine.RegisterDependencies{Dependencies: dependencies})
+		exist, err := ask(ctx, s, m.GetPartition(), message.RegisterDependencies{Dependencies: dependencies})
 		return &peerv1.RegisterResponse{Exist: exist}, err
 	})
 }
 
-func (c *Calls) release(ctx context.Context, p int, m engine.DeliverNotice) (partition.Answer, error) {
+func (c *Calls) release(ctx context.Context, p int, m message.DeliverNotice) (message.Answer, error) {
 	n := m.Notice
 	reply, err := c.service.Release(ctx, &peerv1.ReleaseRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
 		Edge: dependencyToProto(n.Dependency), By: n.By.String(), Stamp: n.Stamp})
-	return partition.Answer(reply.GetAnswer()), err
+	return message.Answer(reply.GetAnswer()), err
 }
 
 // Release implements the rpc.
@@ -89,13 +87,13 @@ func (s *Server) Release(ctx context.Context, m *peerv1.ReleaseRequest) (*peerv1
 		if err != nil {
 			return nil, carillon.WithField(err, "by")
 		}
-		notice := partition.Notice{Dependency: dependencyFromProto(m.GetEdge()), By: by, Stamp: m.GetStamp()}
-		answer, err := ask(ctx, s, m.GetPartition(), engine.DeliverNotice{Notice: notice})
+		notice := message.Notice{Dependency: dependencyFromProto(m.GetEdge()), By: by, Stamp: m.GetStamp()}
+		answer, err := ask(ctx, s, m.GetPartition(), message.DeliverNotice{Notice: notice})
 		return &peerv1.ReleaseResponse{Answer: peerv1.ReleaseResponse_Answer(answer)}, err
 	})
 }
 
-func (c *Calls) waits(ctx context.Context, p int, m engine.StillWaits) (bool, error) {
+func (c *Calls) waits(ctx context.Context, p int, m message.StillWaits) (bool, error) {
 	reply, err := c.service.Waits(ctx, &peerv1.WaitsRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
 		Edge: dependencyToProto(m.Dependency)})
 	return reply.GetWaits(), err
@@ -104,12 +102,12 @@ func (c *Calls) waits(ctx context.Context, p int, m engine.StillWaits) (bool, er
 // Waits implements the rpc.
 func (s *Server) Waits(ctx context.Context, m *peerv1.WaitsRequest) (*peerv1.WaitsResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.WaitsResponse, error) {
-		waits, err := ask(ctx, s, m.GetPartition(), engine.StillWaits{Dependency: dependencyFromProto(m.GetEdge())})
+		waits, err := ask(ctx, s, m.GetPartition(), message.StillWaits{Dependency: dependencyFromProto(m.GetEdge())})
 		return &peerv1.WaitsResponse{Waits: waits}, err
 	})
 }
 
-func (c *Calls) keeps(ctx context.Context, p int, m engine.KeepsTimes) (bool, error) {
+func (c *Calls) keeps(ctx context.Context, p int, m message.KeepsTimes) (bool, error) {
 	reply, err := c.service.Keeps(ctx, &peerv1.KeepsRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
 		Job: wire.JobToProto(m.Job)})
 	return reply.GetKeeps(), err
@@ -122,17 +120,17 @@ func (s *Server) Keeps(ctx context.Context, m *peerv1.KeepsRequest) (*peerv1.Kee
 		if err != nil {
 			return nil, wire.Within("job", err)
 		}
-		keeps, err := ask(ctx, s, m.GetPartition(), engine.KeepsTimes{Job: &job})
+		keeps, err := ask(ctx, s, m.GetPartition(), message.KeepsTimes{Job: &job})
 		return &peerv1.KeepsResponse{Keeps: keeps}, err
 	})
 }
 
-func (c *Calls) applyShare(ctx context.Context, p int, m engine.ApplyShare) ([]carillon.PutResult, error) {
+func (c *Calls) applyShare(ctx context.Context, p int, m message.ApplyShare) ([]carillon.PutResult, error) {
 	req := shareToProto(m.Share)
 	req.NotAfter, req.Partition = c.notAfter(ctx), int32(p)
 	reply, err := c.service.ApplyShare(ctx, req)
 	if err == nil && reply.GetOtherTerm() != nil {
-		err = engine.OtherTerm(p, &partition.OtherTermError{Term: termFromProto(reply.GetOtherTerm())})
+		err = message.OtherTerm(p, &message.OtherTermError{Term: termFromProto(reply.GetOtherTerm())})
 	}
 	if err != nil || reply.GetStoredBefore() {
 		return nil, err
@@ -156,15 +154,15 @@ func (s *Server) ApplyShare(ctx context.Context, m *peerv1.ApplyShareRequest) (*
 		if err != nil {
 			return nil, err
 		}
-		puts, err := ask(ctx, s, m.GetPartition(), engine.ApplyShare{Share: share})
-		if other, refused := errors.AsType[*partition.OtherTermError](err); refused {
+		puts, err := ask(ctx, s, m.GetPartition(), message.ApplyShare{Share: share})
+		if other, refused := errors.AsType[*message.OtherTermError](err); refused {
 			return &peerv1.ApplyShareResponse{OtherTerm: termToProto(other.Term)}, nil
 		}
 		return putsToProto(puts), err
 	})
 }
 
-func (c *Calls) deleteIn(ctx context.Context, p int, m engine.DeleteByPrefix) (int, error) {
+func (c *Calls) deleteIn(ctx context.Context, p int, m message.DeleteByPrefix) (int, error) {
 	reply, err := c.service.DeleteIn(ctx, &peerv1.DeleteInRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
 		Namespace: m.Namespace, Prefix: m.Prefix})
 	return int(reply.GetDeleted()), err
@@ -173,12 +171,12 @@ func (c *Calls) deleteIn(ctx context.Context, p int, m engine.DeleteByPrefix) (i
 // DeleteIn implements the rpc.
 func (s *Server) DeleteIn(ctx context.Context, m *peerv1.DeleteInRequest) (*peerv1.DeleteInResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.DeleteInResponse, error) {
-		n, err := ask(ctx, s, m.GetPartition(), engine.DeleteByPrefix{Namespace: m.GetNamespace(), Prefix: m.GetPrefix()})
+		n, err := ask(ctx, s, m.GetPartition(), message.DeleteByPrefix{Namespace: m.GetNamespace(), Prefix: m.GetPrefix()})
 		return &peerv1.DeleteInResponse{Deleted: int64(n)}, err
 	})
 }
 
-func (c *Calls) redriveIn(ctx context.Context, p int, m engine.RedriveDead) (int, error) {
+func (c *Calls) redriveIn(ctx context.Context, p int, m message.RedriveDead) (int, error) {
 	reply, err := c.service.RedriveIn(ctx, &peerv1.RedriveInRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
 		Namespace: m.Namespace, Job: m.Job})
 	return int(reply.GetRedriven()), err
@@ -187,16 +185,16 @@ func (c *Calls) redriveIn(ctx context.Context, p int, m engine.RedriveDead) (int
 // RedriveIn implements the rpc.
 func (s *Server) RedriveIn(ctx context.Context, m *peerv1.RedriveInRequest) (*peerv1.RedriveInResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.RedriveInResponse, error) {
-		n, err := ask(ctx, s, m.GetPartition(), engine.RedriveDead{Namespace: m.GetNamespace(), Job: m.GetJob()})
+		n, err := ask(ctx, s, m.GetPartition(), message.RedriveDead{Namespace: m.GetNamespace(), Job: m.GetJob()})
 		return &peerv1.RedriveInResponse{Redriven: int64(n)}, err
 	})
 }
 
-func (c *Calls) relay(ctx context.Context, p int, m engine.RelayReports) (engine.RelayResult, error) {
+func (c *Calls) relay(ctx context.Context, p int, m message.RelayReports) (message.RelayResult, error) {
 	req := reportsToProto(m)
 	req.NotAfter, req.Partition = c.notAfter(ctx), int32(p)
 	reply, err := c.service.Hear(ctx, req)
-	return engine.RelayResult{Accepted: reply.GetAccepted(), Stale: reply.GetStale()}, err
+	return message.RelayResult{Accepted: reply.GetAccepted(), Stale: reply.GetStale()}, err
 }
 
 // Hear implements the rpc.
@@ -208,7 +206,7 @@ func (s *Server) Hear(ctx context.Context, m *peerv1.HearRequest) (*peerv1.HearR
 	})
 }
 
-func (c *Calls) requestPermits(ctx context.Context, p int, m engine.RequestPermits) ([]permit.Grant, error) {
+func (c *Calls) requestPermits(ctx context.Context, p int, m message.RequestPermits) ([]message.PermitGrant, error) {
 	req := &peerv1.AskTokensRequest{NotAfter: c.notAfter(ctx), Partition: int32(p), From: int32(m.From.Partition),
 		Term: termToProto(m.From.Term)}
 	for _, r := range m.Requests {
@@ -222,18 +220,18 @@ func (c *Calls) requestPermits(ctx context.Context, p int, m engine.RequestPermi
 // AskTokens implements the rpc.
 func (s *Server) AskTokens(ctx context.Context, m *peerv1.AskTokensRequest) (*peerv1.AskTokensResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.AskTokensResponse, error) {
-		requests := make([]permit.Request, len(m.GetAsks()))
+		requests := make([]message.PermitRequest, len(m.GetAsks()))
 		for i, a := range m.GetAsks() {
-			requests[i] = permit.Request{Limit: delivery.Limit{Namespace: a.GetNamespace(), Key: a.GetKey()},
+			requests[i] = message.PermitRequest{Limit: delivery.Limit{Namespace: a.GetNamespace(), Key: a.GetKey()},
 				Stamp: stampFromProto(a.GetStamp()), Hold: int(a.GetHold()), Want: int(a.GetWant()), Order: a.GetOrder()}
 		}
-		from := permit.Asker{Partition: int(m.GetFrom()), Term: termFromProto(m.GetTerm())}
-		grants, err := ask(ctx, s, m.GetPartition(), engine.RequestPermits{From: from, Requests: requests})
+		from := message.Asker{Partition: int(m.GetFrom()), Term: termFromProto(m.GetTerm())}
+		grants, err := ask(ctx, s, m.GetPartition(), message.RequestPermits{From: from, Requests: requests})
 		return &peerv1.AskTokensResponse{Grants: grantsToProto(grants)}, err
 	})
 }
 
-func (c *Calls) deliverPermits(ctx context.Context, p int, m engine.DeliverPermits) error {
+func (c *Calls) deliverPermits(ctx context.Context, p int, m message.DeliverPermits) error {
 	_, err := c.service.GiveTokens(ctx, &peerv1.GiveTokensRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
 		Grants: grantsToProto(m.Grants)})
 	return err
@@ -242,7 +240,7 @@ func (c *Calls) deliverPermits(ctx context.Context, p int, m engine.DeliverPermi
 // GiveTokens implements the rpc.
 func (s *Server) GiveTokens(ctx context.Context, m *peerv1.GiveTokensRequest) (*peerv1.GiveTokensResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.GiveTokensResponse, error) {
-		_, err := ask(ctx, s, m.GetPartition(), engine.DeliverPermits{Grants: grantsFromProto(m.GetGrants())})
+		_, err := ask(ctx, s, m.GetPartition(), message.DeliverPermits{Grants: grantsFromProto(m.GetGrants())})
 		return &peerv1.GiveTokensResponse{}, err
 	})
 }

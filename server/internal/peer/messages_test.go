@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"testing"
@@ -13,10 +14,9 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
-	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/peer"
-	"github.com/carillonhq/carillon/server/internal/permit"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -88,30 +88,30 @@ func same[T any](f *far, p int, got T) {
 	}
 }
 
-func (f *far) Ask(_ context.Context, p int, m engine.Message) (any, error) {
+func (f *far) Ask(_ context.Context, p int, m message.Message) (any, error) {
 	switch m := m.(type) {
-	case engine.RegisterDependencies:
+	case message.RegisterDependencies:
 		same(f, p, m)
 		return []bool{true, false}, nil
-	case engine.DeliverNotice:
+	case message.DeliverNotice:
 		same(f, p, m)
-		return partition.Nobody, nil
-	case engine.StillWaits:
+		return message.Nobody, nil
+	case message.StillWaits:
 		same(f, p, m)
 		return true, nil
-	case engine.DeleteByPrefix:
+	case message.DeleteByPrefix:
 		same(f, p, m)
 		return 5, nil
-	case engine.RedriveDead:
+	case message.RedriveDead:
 		same(f, p, m)
 		return 6, nil
-	case engine.RelayReports:
+	case message.RelayReports:
 		same(f, p, m)
-		return filled[engine.RelayResult](), nil
-	case engine.RequestPermits:
+		return filled[message.RelayResult](), nil
+	case message.RequestPermits:
 		same(f, p, m)
-		return filled[[]permit.Grant](), nil
-	case engine.DeliverPermits:
+		return filled[[]message.PermitGrant](), nil
+	case message.DeliverPermits:
 		same(f, p, m)
 		return struct{}{}, nil
 	}
@@ -128,23 +128,23 @@ func (f *far) ReloadNamespace(_ context.Context, name string) error {
 // TestEveryFieldCrosses: every field of requests between partitions and of their answers.
 func TestEveryFieldCrosses(t *testing.T) {
 	c, _ := serveAs(t, &far{t: t}, peer.Options{})
-	crosses(t, c, filled[engine.RegisterDependencies](), []bool{true, false})
-	crosses(t, c, filled[engine.DeliverNotice](), partition.Nobody)
-	crosses(t, c, filled[engine.StillWaits](), true)
-	crosses(t, c, filled[engine.DeleteByPrefix](), 5)
-	crosses(t, c, filled[engine.RedriveDead](), 6)
-	crosses(t, c, filled[engine.RelayReports](), filled[engine.RelayResult]())
-	crosses(t, c, filled[engine.RequestPermits](), filled[[]permit.Grant]())
-	crosses(t, c, filled[engine.DeliverPermits](), struct{}{})
+	crosses(t, c, filled[message.RegisterDependencies](), []bool{true, false})
+	crosses(t, c, filled[message.DeliverNotice](), message.Nobody)
+	crosses(t, c, filled[message.StillWaits](), true)
+	crosses(t, c, filled[message.DeleteByPrefix](), 5)
+	crosses(t, c, filled[message.RedriveDead](), 6)
+	crosses(t, c, filled[message.RelayReports](), filled[message.RelayResult]())
+	crosses(t, c, filled[message.RequestPermits](), filled[[]message.PermitGrant]())
+	crosses(t, c, filled[message.DeliverPermits](), struct{}{})
 	if err := c.ReloadNamespace(t.Context(), "ns"); err != nil {
 		t.Error(err)
 	}
 }
 
 // crosses sends a message, whose reply is to be want.
-func crosses[R any](t *testing.T, c *peer.Client, m engine.Query[R], want R) {
+func crosses[R any](t *testing.T, c *peer.Client, m message.Query[R], want R) {
 	t.Helper()
-	if got, err := engine.Send(t.Context(), c, farPartition, m); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := message.Send(t.Context(), c, farPartition, m); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%T: %+v, %v\nwant %+v", m, got, err, want)
 	}
 }
@@ -153,35 +153,42 @@ func crosses[R any](t *testing.T, c *peer.Client, m engine.Query[R], want R) {
 func TestEveryFieldOfAShareCrosses(t *testing.T) {
 	j := job()
 	j.Paused = true
-	share := partition.Share{Batch: "batch", Coordinator: 5, Late: true, Reqs: []partition.PutRequest{{
+	share := message.Share{Batch: "batch", Coordinator: 5, Late: true, Reqs: []message.PutRequest{{
 		Job: &j, Random: [8]byte{1, 2}, At: 77, Spec: partition.EncodeSpec(&j), Waits: filled[[]store.Wait](),
 	}}}
-	n := &node{share: func(_ int, got *partition.Share) ([]carillon.PutResult, error) {
+	n := &node{share: func(_ int, got *message.Share) ([]carillon.PutResult, error) {
 		if len(got.Reqs) != 1 || !reflect.DeepEqual(got.Reqs[0].Waits, share.Reqs[0].Waits) || !got.Reqs[0].Job.Paused {
 			t.Errorf("share %+v", got.Reqs)
 		}
 		return []carillon.PutResult{{Job: j}}, nil
 	}}
 	c, _ := serveAs(t, n, peer.Options{})
-	if _, err := engine.Send(t.Context(), c, farPartition, engine.ApplyShare{Share: &share}); err != nil {
+	if _, err := message.Send(t.Context(), c, farPartition, message.ApplyShare{Share: &share}); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestEveryMessageHasAFormOnTheWire: each type of package engine that a partition can serve.
+// TestEveryMessageHasAFormOnTheWire: each type of package message is sent here, and served by package engine.
 func TestEveryMessageHasAFormOnTheWire(t *testing.T) {
-	source, err := os.ReadFile("../engine/messages.go")
+	read := func(names ...string) (text []byte) {
+		for _, name := range names {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = append(text, b...)
+		}
+		return text
+	}
+	files, err := filepath.Glob("../message/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent, err := os.ReadFile("messages.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := regexp.MustCompile(`func \((?:m )?(\w+)\) serve\(`).FindAllSubmatch(source, -1)
+	sent, served := read("messages.go"), read("../engine/messages.go")
+	found := regexp.MustCompile(`func \((\w+)\) message\(\)`).FindAllSubmatch(read(files...), -1)
 	for _, m := range found {
-		if !bytes.Contains(sent, fmt.Appendf(nil, "case engine.%s:", m[1])) {
-			t.Errorf("Ask does not know %s", m[1])
+		if one := fmt.Appendf(nil, "case message.%s:", m[1]); !bytes.Contains(sent, one) || !bytes.Contains(served, one) {
+			t.Errorf("%s is not sent, or not served", m[1])
 		}
 	}
 	if len(found) == 0 {

@@ -16,7 +16,7 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/delivery"
-	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/peer"
 )
 
@@ -47,13 +47,13 @@ func extend(requests, answers bool, into func(m proto.Message)) grpc.DialOption 
 func TestALaterVersionAsks(t *testing.T) {
 	done := false
 	n := &node{
-		put: func(context.Context, engine.PutJob) (carillon.PutResult, error) {
+		put: func(context.Context, message.PutJob) (carillon.PutResult, error) {
 			done = true
 			return carillon.PutResult{}, nil
 		},
-		relay: func(engine.RelayReports) (engine.RelayResult, error) {
+		relay: func(message.RelayReports) (message.RelayResult, error) {
 			done = true
-			return engine.RelayResult{}, nil
+			return message.RelayResult{}, nil
 		},
 	}
 	inForwarded := func(m proto.Message) {
@@ -74,7 +74,7 @@ func TestALaterVersionAsks(t *testing.T) {
 		return err
 	}
 	asksHear := func(c *peer.Client) error {
-		_, err := engine.Send(t.Context(), c, 0, said())
+		_, err := message.Send(t.Context(), c, 0, said())
 		return err
 	}
 	for name, c := range map[string]struct {
@@ -103,19 +103,19 @@ func TestALaterVersionAsks(t *testing.T) {
 }
 
 // said returns a report.
-func said() engine.RelayReports {
-	return engine.RelayReports{Reports: []delivery.Report{{Result: carillon.Result{Token: "t", RunID: "r",
+func said() message.RelayReports {
+	return message.RelayReports{Reports: []delivery.Report{{Result: carillon.Result{Token: "t", RunID: "r",
 		Outcome: carillon.OutcomeSuccess}}}}
 }
 
 // TestALaterVersionAnswers: unknown fields in an answer are ignored.
 func TestALaterVersionAnswers(t *testing.T) {
-	n := &node{relay: func(engine.RelayReports) (engine.RelayResult, error) {
-		return engine.RelayResult{Accepted: []string{"t"}}, nil
+	n := &node{relay: func(message.RelayReports) (message.RelayResult, error) {
+		return message.RelayResult{Accepted: []string{"t"}}, nil
 	}}
 	c, _ := serve(t, n, peer.Options{Dial: []grpc.DialOption{extend(false, true, nil)}})
-	heard, err := engine.Send(t.Context(), c, 0, said())
-	if err != nil || !reflect.DeepEqual(heard, engine.RelayResult{Accepted: []string{"t"}}) {
+	heard, err := message.Send(t.Context(), c, 0, said())
+	if err != nil || !reflect.DeepEqual(heard, message.RelayResult{Accepted: []string{"t"}}) {
 		t.Errorf("heard %+v, %v", heard, err)
 	}
 }

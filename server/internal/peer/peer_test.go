@@ -15,8 +15,8 @@ import (
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/delivery"
-	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/peer"
 	"github.com/carillonhq/carillon/server/store"
@@ -31,20 +31,20 @@ const secret = "the secret of the cluster"
 type node struct {
 	cluster.Services
 	cluster.Control
-	put   func(ctx context.Context, m engine.PutJob) (carillon.PutResult, error)
-	share func(p int, s *partition.Share) ([]carillon.PutResult, error)
-	relay func(r engine.RelayReports) (engine.RelayResult, error)
+	put   func(ctx context.Context, m message.PutJob) (carillon.PutResult, error)
+	share func(p int, s *message.Share) ([]carillon.PutResult, error)
+	relay func(r message.RelayReports) (message.RelayResult, error)
 }
 
-func (n *node) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
+func (n *node) Ask(ctx context.Context, p int, m message.Message) (any, error) {
 	switch m := m.(type) {
-	case engine.PutJob:
+	case message.PutJob:
 		return n.put(ctx, m)
-	case engine.PutJobs:
+	case message.PutJobs:
 		return puts(m.Jobs), nil
-	case engine.ApplyShare:
+	case message.ApplyShare:
 		return n.share(p, m.Share)
-	case engine.RelayReports:
+	case message.RelayReports:
 		return n.relay(m)
 	}
 	return nil, fmt.Errorf("%T", m)
@@ -115,14 +115,14 @@ func job() carillon.Job {
 func TestACallIsForwardedWhole(t *testing.T) {
 	seen := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	options := carillon.PutOptions{Replace: true, IfAbsent: true}
-	n := &node{put: func(_ context.Context, m engine.PutJob) (carillon.PutResult, error) {
+	n := &node{put: func(_ context.Context, m message.PutJob) (carillon.PutResult, error) {
 		if m.Options != options || !m.SeenAt.Equal(seen) {
 			t.Errorf("options %+v, seen at %v", m.Options, m.SeenAt)
 		}
 		return carillon.PutResult{Job: m.Job, Created: true, Warnings: []string{"careful"}}, nil
 	}}
 	c, _ := serve(t, n, peer.Options{})
-	put, err := engine.Send(t.Context(), c, 9, engine.PutJob{Job: job(), Options: options, SeenAt: seen})
+	put, err := message.Send(t.Context(), c, 9, message.PutJob{Job: job(), Options: options, SeenAt: seen})
 	if err != nil || !put.Created || put.Job.Name != "job" || string(put.Job.Data.Bytes) != `"x"` || len(put.Warnings) != 1 {
 		t.Errorf("put %+v, %v", put, err)
 	}
@@ -131,7 +131,7 @@ func TestACallIsForwardedWhole(t *testing.T) {
 // TestErrorsCrossWhole: with their kind, field and outcome, and with whether another node should be asked.
 func TestErrorsCrossWhole(t *testing.T) {
 	var answer error
-	n := &node{put: func(context.Context, engine.PutJob) (carillon.PutResult, error) {
+	n := &node{put: func(context.Context, message.PutJob) (carillon.PutResult, error) {
 		return carillon.PutResult{}, answer
 	}}
 	c, _ := serve(t, n, peer.Options{})
@@ -143,21 +143,21 @@ func TestErrorsCrossWhole(t *testing.T) {
 		_, err := c.PutJob(t.Context(), job())
 		e, ok := errors.AsType[*carillon.Error](err)
 		if !ok || e.Kind != want.Kind || e.Field != want.Field || e.Message != want.Message ||
-			e.Unknown != want.Unknown || errors.Is(err, engine.ErrNotOwner) {
+			e.Unknown != want.Unknown || errors.Is(err, message.ErrNotOwner) {
 			t.Errorf("got %#v, want %#v", err, want)
 		}
 	}
-	answer = carillon.Errorf(carillon.Unavailable, "", "partition 3: %w", engine.ErrNotOwner)
-	if _, err := c.PutJob(t.Context(), job()); !errors.Is(err, engine.ErrNotOwner) || !errors.Is(err, carillon.Unavailable) {
+	answer = carillon.Errorf(carillon.Unavailable, "", "partition 3: %w", message.ErrNotOwner)
+	if _, err := c.PutJob(t.Context(), job()); !errors.Is(err, message.ErrNotOwner) || !errors.Is(err, carillon.Unavailable) {
 		t.Errorf("got %#v", err)
 	}
-	answer = carillon.Errorf(carillon.Unavailable, "", "%w", engine.ErrNotTaken)
-	if _, err := c.PutJob(t.Context(), job()); !errors.Is(err, engine.ErrNotTaken) || !errors.Is(err, carillon.Unavailable) {
+	answer = carillon.Errorf(carillon.Unavailable, "", "%w", message.ErrNotTaken)
+	if _, err := c.PutJob(t.Context(), job()); !errors.Is(err, message.ErrNotTaken) || !errors.Is(err, carillon.Unavailable) {
 		t.Errorf("got %#v", err)
 	}
-	answer = &carillon.Error{Kind: carillon.Unavailable, Unknown: true, Err: engine.ErrNotOwner}
+	answer = &carillon.Error{Kind: carillon.Unavailable, Unknown: true, Err: message.ErrNotOwner}
 	_, err := c.PutJob(t.Context(), job())
-	if e, ok := errors.AsType[*carillon.Error](err); !ok || !e.Unknown || errors.Is(err, engine.ErrNotOwner) {
+	if e, ok := errors.AsType[*carillon.Error](err); !ok || !e.Unknown || errors.Is(err, message.ErrNotOwner) {
 		t.Errorf("done in part: got %#v", err)
 	}
 	n.put = nil // panics
@@ -194,7 +194,7 @@ func TestWhatComesLateIsNotDone(t *testing.T) {
 // to be broken.
 func TestANodeThatDiesInTheMiddle(t *testing.T) {
 	begun := make(chan struct{})
-	n := &node{put: func(ctx context.Context, _ engine.PutJob) (carillon.PutResult, error) {
+	n := &node{put: func(ctx context.Context, _ message.PutJob) (carillon.PutResult, error) {
 		close(begun)
 		<-ctx.Done()
 		return carillon.PutResult{}, ctx.Err()
@@ -242,17 +242,17 @@ func TestSharesAndReportsCrossWhole(t *testing.T) {
 	j.Due, j.Schedule, j.DependsOn = carillon.When{}, "@daily", nil
 	by := store.RunID{Partition: 3, Scheduled: 5, Seq: 1}
 	term := store.Term{Epoch: 7, Nonce: 8}
-	share := partition.Share{Batch: "batch", Coordinator: 5, Late: true, Term: term,
-		Reqs: []partition.PutRequest{{Job: &j, Random: [8]byte{1, 2}, At: 77,
+	share := message.Share{Batch: "batch", Coordinator: 5, Late: true, Term: term,
+		Reqs: []message.PutRequest{{Job: &j, Random: [8]byte{1, 2}, At: 77,
 			Spec: partition.EncodeSpec(&j), Waits: []store.Wait{{Name: "first", By: by, Open: true}, {Name: "second"}}}}}
-	said := engine.RelayReports{
+	said := message.RelayReports{
 		Reports: []delivery.Report{{Result: carillon.Result{Token: "t", RunID: "r",
 			Outcome: carillon.OutcomeFailure, Message: "no", RetryAfter: time.Second},
 			Namespace: "ns", Async: true, PauseJob: true, Worker: "w"}},
 		Heartbeats: []carillon.Heartbeat{{Token: "b"}}, Lost: []string{"l"}, Undelivered: []string{"u"},
 	}
 	n := &node{
-		share: func(p int, s *partition.Share) ([]carillon.PutResult, error) {
+		share: func(p int, s *message.Share) ([]carillon.PutResult, error) {
 			got, want := *s, share
 			if p != 9 || got.Batch != want.Batch || got.Coordinator != want.Coordinator ||
 				got.Late != want.Late || got.Reqs[0].At != 77 || got.Term != term ||
@@ -262,31 +262,31 @@ func TestSharesAndReportsCrossWhole(t *testing.T) {
 			}
 			return []carillon.PutResult{{Job: j, Created: true}}, nil
 		},
-		relay: func(s engine.RelayReports) (engine.RelayResult, error) {
+		relay: func(s message.RelayReports) (message.RelayResult, error) {
 			if !reflect.DeepEqual(s, said) {
 				t.Errorf("said %+v, want %+v", s, said)
 			}
-			return engine.RelayResult{Accepted: []string{"t"}, Stale: []string{"b"}}, nil
+			return message.RelayResult{Accepted: []string{"t"}, Stale: []string{"b"}}, nil
 		},
 	}
 	c, _ := serve(t, n, peer.Options{})
-	puts, err := engine.Send(t.Context(), c, 9, engine.ApplyShare{Share: &share})
+	puts, err := message.Send(t.Context(), c, 9, message.ApplyShare{Share: &share})
 	if err != nil || len(puts) != 1 || !puts[0].Created || string(puts[0].Job.Data.Bytes) != `"x"` {
 		t.Errorf("puts %+v, %v", puts, err)
 	}
-	n.share = func(int, *partition.Share) ([]carillon.PutResult, error) { return nil, nil }
-	if puts, err := engine.Send(t.Context(), c, 9, engine.ApplyShare{Share: &share}); err != nil || puts != nil {
+	n.share = func(int, *message.Share) ([]carillon.PutResult, error) { return nil, nil }
+	if puts, err := message.Send(t.Context(), c, 9, message.ApplyShare{Share: &share}); err != nil || puts != nil {
 		t.Errorf("stored before: %+v, %v", puts, err)
 	}
-	n.share = func(int, *partition.Share) ([]carillon.PutResult, error) {
-		return nil, engine.OtherTerm(9, &partition.OtherTermError{Term: term})
+	n.share = func(int, *message.Share) ([]carillon.PutResult, error) {
+		return nil, message.OtherTerm(9, &message.OtherTermError{Term: term})
 	}
-	_, err = engine.Send(t.Context(), c, 9, engine.ApplyShare{Share: &share})
-	if other, ok := errors.AsType[*partition.OtherTermError](err); !ok || other.Term != term {
+	_, err = message.Send(t.Context(), c, 9, message.ApplyShare{Share: &share})
+	if other, ok := errors.AsType[*message.OtherTermError](err); !ok || other.Term != term {
 		t.Errorf("another term: %v", err)
 	}
-	heard, err := engine.Send(t.Context(), c, 9, said)
-	if err != nil || !reflect.DeepEqual(heard, engine.RelayResult{Accepted: []string{"t"}, Stale: []string{"b"}}) {
+	heard, err := message.Send(t.Context(), c, 9, said)
+	if err != nil || !reflect.DeepEqual(heard, message.RelayResult{Accepted: []string{"t"}, Stale: []string{"b"}}) {
 		t.Errorf("heard %+v, %v", heard, err)
 	}
 }

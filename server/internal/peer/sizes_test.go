@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon"
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/peer"
 )
 
@@ -75,7 +75,7 @@ func TestWhatACallerMaySendIsPassedOn(t *testing.T) {
 
 // TestAnAnswerThatDoesNotFit: the error does not say that nothing was done.
 func TestAnAnswerThatDoesNotFit(t *testing.T) {
-	n := &node{put: func(_ context.Context, m engine.PutJob) (carillon.PutResult, error) {
+	n := &node{put: func(_ context.Context, m message.PutJob) (carillon.PutResult, error) {
 		job := m.Job
 		job.Data = carillon.JSON(strings.Repeat("x", 10_000))
 		return carillon.PutResult{Job: job}, nil

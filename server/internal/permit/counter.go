@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 )
 
 // Counter counts the attempts in force of concurrency keys over some partitions, and decides which line
@@ -274,7 +275,7 @@ func (m *Counter) first(key delivery.Limit) int64 {
 	if l := m.limits[key]; l != nil && len(l.waiting) > 0 {
 		return l.waiting[0].order
 	}
-	return NoNextWaiter
+	return message.NoNextWaiter
 }
 
 // knows reports whether the counter holds anything of the limit.

@@ -10,7 +10,7 @@
 //	                                 ▲                                          │
 //	                                 └───────── Grant: n, next waiter ◄─────────┘
 //
-// Messages may be lost, late, doubled or out of order. A [Stamp] orders what a home says, so a pool takes no
+// Messages may be lost, late, doubled or out of order. A [message.Stamp] orders what a home says, so a pool takes no
 // older grant; a home counts a permit as given back only when the pool says that it holds fewer.
 // docs/decisions/0032 has the proof and what was rejected.
 //
@@ -18,5 +18,6 @@
 //	home.go      what is handed out of a key, and who waits for it
 //	pool.go      what one partition has of each key
 //	line.go      who waits, in order
-//	request.go   what homes and pools say to each other
+//
+// Package message has what homes and pools say to each other.
 package permit

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -58,7 +59,7 @@ type Home struct {
 // Notice is a grant to be sent to a partition.
 type Notice struct {
 	Partition int
-	Grant
+	message.PermitGrant
 }
 
 // account holds the allocations of one limit, and the partitions that wait for it.
@@ -74,7 +75,7 @@ type allocation struct {
 	account    *account
 	p          int
 	term       store.Term
-	stamp      Stamp
+	stamp      message.Stamp
 	n          int
 	want       int
 	order      int64
@@ -109,18 +110,18 @@ func (h *Home) Load(records []store.MetaRecord) error {
 
 // Answer processes the requests of a partition, and returns its grant for each limit that they name. It may
 // leave notices for others.
-func (h *Home) Answer(from Asker, asks []Request) []Grant {
+func (h *Home) Answer(from message.Asker, asks []message.PermitRequest) []message.PermitGrant {
 	for i := range asks {
 		h.noteRequest(from, &asks[i])
 	}
-	var out []Grant
+	var out []message.PermitGrant
 	for i := range asks {
 		if a := h.accounts[asks[i].Limit]; a != nil {
 			h.serve(a)
 		}
 	}
 	for i := range asks {
-		g := Grant{Limit: asks[i].Limit, Term: from.Term, NextWaiter: NoNextWaiter}
+		g := message.PermitGrant{Limit: asks[i].Limit, Term: from.Term, NextWaiter: message.NoNextWaiter}
 		if a := h.accounts[asks[i].Limit]; a != nil {
 			if l := a.allocations[from.Partition]; l != nil {
 				g = a.tell(l, h.limitOf)
@@ -130,13 +131,14 @@ func (h *Home) Answer(from Asker, asks []Request) []Grant {
 		out = append(out, g)
 	}
 	h.notices = slices.DeleteFunc(h.notices, func(n Notice) bool { // the answer says the same
-		return n.Partition == from.Partition && slices.ContainsFunc(asks, func(a Request) bool { return a.Limit == n.Limit })
+		return n.Partition == from.Partition &&
+			slices.ContainsFunc(asks, func(a message.PermitRequest) bool { return a.Limit == n.Limit })
 	})
 	return out
 }
 
 // noteRequest processes one request.
-func (h *Home) noteRequest(from Asker, ask *Request) {
+func (h *Home) noteRequest(from message.Asker, ask *message.PermitRequest) {
 	hold, want := max(0, ask.Hold), min(max(0, ask.Want), reserveAtOnce)
 	a := h.accounts[ask.Limit]
 	if a == nil {
@@ -154,7 +156,7 @@ func (h *Home) noteRequest(from Asker, ask *Request) {
 	case g == nil || g.term != from.Term:
 		// What a new owner has found in force is the truth, and it knows of no grant yet.
 		g = a.to(from.Partition)
-		g.term, g.stamp, g.nextWaiter = from.Term, h.stamp(), NoNextWaiter
+		g.term, g.stamp, g.nextWaiter = from.Term, h.stamp(), message.NoNextWaiter
 		h.set(g, hold)
 	case ask.Stamp.Compare(g.stamp) < 0:
 		return // sent before the partition learned of its newest grant, which it may use
@@ -201,17 +203,17 @@ func (h *Home) tell(g *allocation) {
 }
 
 // tell returns the grant that a partition is to know, and remembers the next waiter it names.
-func (a *account) tell(g *allocation, limitOf func(delivery.Limit) (int, bool)) Grant {
+func (a *account) tell(g *allocation, limitOf func(delivery.Limit) (int, bool)) message.PermitGrant {
 	g.nextWaiter = a.nextWaiterOf(g, limitOf)
-	return Grant{Limit: a.key, Term: g.term, Stamp: g.stamp, N: g.n, Want: g.want, NextWaiter: g.nextWaiter}
+	return message.PermitGrant{Limit: a.key, Term: g.term, Stamp: g.stamp, N: g.n, Want: g.want, NextWaiter: g.nextWaiter}
 }
 
 // nextWaiterOf returns Grant.NextWaiter for a partition.
 func (a *account) nextWaiterOf(g *allocation, limitOf func(delivery.Limit) (int, bool)) int64 {
 	if most, limited := limitOf(a.key); limited && a.sum > most {
-		return Recall
+		return message.Recall
 	}
-	first := NoNextWaiter
+	first := message.NoNextWaiter
 	for i := range min(3, len(a.waiting)) { // in a heap the second best is one of the next two
 		if w := a.waiting[i]; w != g {
 			first = min(first, w.order)
@@ -289,9 +291,9 @@ func (h *Home) Notices() (news []Notice) {
 }
 
 // stamp returns a stamp greater than all before.
-func (h *Home) stamp() Stamp {
+func (h *Home) stamp() message.Stamp {
 	h.stamps++
-	return Stamp{h.epoch, h.stamps}
+	return message.Stamp{Epoch: h.epoch, N: h.stamps}
 }
 
 func (h *Home) account(key delivery.Limit) *account {
@@ -311,7 +313,7 @@ func (h *Home) account(key delivery.Limit) *account {
 func (a *account) to(p int) *allocation {
 	g := a.allocations[p]
 	if g == nil {
-		g = &allocation{account: a, p: p, nextWaiter: NoNextWaiter, at: -1}
+		g = &allocation{account: a, p: p, nextWaiter: message.NoNextWaiter, at: -1}
 		a.allocations[p] = g
 	}
 	return g

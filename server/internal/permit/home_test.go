@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -18,8 +19,8 @@ func limitedTo(n int) func(delivery.Limit) (int, bool) {
 }
 
 // askerOf is a partition under a term of an epoch.
-func askerOf(p int, epoch uint64) Asker {
-	return Asker{Partition: p, Term: store.Term{Epoch: epoch, Nonce: 9}}
+func askerOf(p int, epoch uint64) message.Asker {
+	return message.Asker{Partition: p, Term: store.Term{Epoch: epoch, Nonce: 9}}
 }
 
 // TestHomeAllocatesNoMoreThanTheLimit: neither does it give more to whoever asks, nor forget, at a takeover,
@@ -29,7 +30,7 @@ func TestHomeAllocatesNoMoreThanTheLimit(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		h, epoch := NewHome(store.Term{Epoch: 1}, limitedTo(limit)), uint64(1)
-		knows := map[int]Grant{}
+		knows := map[int]message.PermitGrant{}
 		durable := map[string][]byte{}
 		for step := range 200 {
 			if rng.IntN(40) == 0 { // a new owner has what is durable
@@ -45,7 +46,7 @@ func TestHomeAllocatesNoMoreThanTheLimit(t *testing.T) {
 			}
 			p := rng.IntN(partitions)
 			has := knows[p]
-			knows[p] = h.Answer(askerOf(p, 1), []Request{{Limit: homeKey, Stamp: has.Stamp,
+			knows[p] = h.Answer(askerOf(p, 1), []message.PermitRequest{{Limit: homeKey, Stamp: has.Stamp,
 				Hold: rng.IntN(has.N + 1), Want: rng.IntN(4), Order: rng.Int64N(10)}})[0]
 			for _, r := range h.Write() {
 				if r.Value == nil {
@@ -55,7 +56,7 @@ func TestHomeAllocatesNoMoreThanTheLimit(t *testing.T) {
 				}
 			}
 			for _, n := range h.Notices() {
-				knows[n.Partition] = n.Grant
+				knows[n.Partition] = n.PermitGrant
 			}
 			sum, known := 0, 0
 			for _, v := range durable {
@@ -77,25 +78,25 @@ func TestHomeAllocatesNoMoreThanTheLimit(t *testing.T) {
 func TestHomeTakesNothingBackForAnOldRequest(t *testing.T) {
 	h := NewHome(store.Term{Epoch: 1}, limitedTo(5))
 	me := askerOf(1, 1)
-	first := h.Answer(me, []Request{{Limit: homeKey, Want: 1}})[0]
-	second := h.Answer(me, []Request{{Limit: homeKey, Stamp: first.Stamp, Hold: 1, Want: 2}})[0]
+	first := h.Answer(me, []message.PermitRequest{{Limit: homeKey, Want: 1}})[0]
+	second := h.Answer(me, []message.PermitRequest{{Limit: homeKey, Stamp: first.Stamp, Hold: 1, Want: 2}})[0]
 	if first.N != 1 || second.N != 3 || second.Stamp.Compare(first.Stamp) <= 0 {
 		t.Fatalf("the grants are %+v and %+v", first, second)
 	}
-	if late := h.Answer(me, []Request{{Limit: homeKey, Stamp: first.Stamp}})[0]; late.N != 3 {
+	if late := h.Answer(me, []message.PermitRequest{{Limit: homeKey, Stamp: first.Stamp}})[0]; late.N != 3 {
 		t.Errorf("a late request takes back all but %d", late.N)
 	}
-	if now := h.Answer(me, []Request{{Limit: homeKey, Stamp: second.Stamp, Hold: 5}})[0]; now.N != 3 {
+	if now := h.Answer(me, []message.PermitRequest{{Limit: homeKey, Stamp: second.Stamp, Hold: 5}})[0]; now.N != 3 {
 		t.Errorf("after it says that it holds 5 it has %d", now.N)
 	}
-	if now := h.Answer(me, []Request{{Limit: homeKey, Stamp: second.Stamp, Hold: 2}})[0]; now.N != 2 {
+	if now := h.Answer(me, []message.PermitRequest{{Limit: homeKey, Stamp: second.Stamp, Hold: 2}})[0]; now.N != 2 {
 		t.Errorf("after it holds 2 it has %d", now.N)
 	}
 	h2 := NewHome(store.Term{Epoch: 2}, limitedTo(5))
 	if err := h2.Load(h.Write()); err != nil {
 		t.Fatal(err)
 	}
-	if late := h2.Answer(me, []Request{{Limit: homeKey, Stamp: second.Stamp}})[0]; late.N != 2 {
+	if late := h2.Answer(me, []message.PermitRequest{{Limit: homeKey, Stamp: second.Stamp}})[0]; late.N != 2 {
 		t.Errorf("a request from before a takeover of the home takes back all but %d", late.N)
 	}
 }
@@ -104,12 +105,12 @@ func TestHomeTakesNothingBackForAnOldRequest(t *testing.T) {
 // not heard any more.
 func TestHomeBelievesTheNewestOwner(t *testing.T) {
 	h := NewHome(store.Term{Epoch: 1}, limitedTo(5))
-	h.Answer(askerOf(1, 1), []Request{{Limit: homeKey, Want: 4}})
-	if now := h.Answer(askerOf(1, 2), []Request{{Limit: homeKey, Hold: 1}})[0]; now.N != 1 {
+	h.Answer(askerOf(1, 1), []message.PermitRequest{{Limit: homeKey, Want: 4}})
+	if now := h.Answer(askerOf(1, 2), []message.PermitRequest{{Limit: homeKey, Hold: 1}})[0]; now.N != 1 {
 		t.Fatalf("the new owner has %d", now.N)
 	}
-	h.Answer(askerOf(1, 1), []Request{{Limit: homeKey, Stamp: Stamp{1, 99}, Hold: 4, Want: 4}})
-	if rest := h.Answer(askerOf(2, 1), []Request{{Limit: homeKey, Want: 5}})[0]; rest.N != 4 {
+	h.Answer(askerOf(1, 1), []message.PermitRequest{{Limit: homeKey, Stamp: message.Stamp{1, 99}, Hold: 4, Want: 4}})
+	if rest := h.Answer(askerOf(2, 1), []message.PermitRequest{{Limit: homeKey, Want: 5}})[0]; rest.N != 4 {
 		t.Errorf("another partition gets %d", rest.N)
 	}
 }
@@ -118,17 +119,17 @@ func TestHomeBelievesTheNewestOwner(t *testing.T) {
 func TestHomeRecallsWhatALowerLimitForbids(t *testing.T) {
 	limit := 2
 	h := NewHome(store.Term{Epoch: 1}, func(delivery.Limit) (int, bool) { return limit, true })
-	g := h.Answer(askerOf(1, 1), []Request{{Limit: homeKey, Want: 2}})[0]
-	if g.N != 2 || g.NextWaiter != NoNextWaiter {
+	g := h.Answer(askerOf(1, 1), []message.PermitRequest{{Limit: homeKey, Want: 2}})[0]
+	if g.N != 2 || g.NextWaiter != message.NoNextWaiter {
 		t.Fatalf("the grant is %+v", g)
 	}
-	h.Answer(askerOf(2, 1), []Request{{Limit: homeKey, Want: 1, Order: 7}})
+	h.Answer(askerOf(2, 1), []message.PermitRequest{{Limit: homeKey, Want: 1, Order: 7}})
 	if n := h.Notices(); len(n) != 1 || n[0].Partition != 1 || n[0].NextWaiter != 7 {
 		t.Errorf("when another waits: %+v", n)
 	}
 	limit = 1
 	h.Changed("ns")
-	if n := h.Notices(); len(n) != 1 || n[0].Partition != 1 || n[0].NextWaiter != Recall {
+	if n := h.Notices(); len(n) != 1 || n[0].Partition != 1 || n[0].NextWaiter != message.Recall {
 		t.Errorf("when the limit is lowered: %+v", n)
 	}
 }

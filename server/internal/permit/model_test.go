@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -102,7 +103,8 @@ func (t *town) take(epoch uint64) {
 	for _, id := range slices.Sorted(maps.Keys(t.disk.force)) {
 		held = append(held, t.disk.force[id])
 	}
-	t.pool = NewPool(Asker{t.number, t.term}, parts, t.limitOf, func(_ int, l delivery.Line, n int) { t.told[l.Limit] += n })
+	t.pool = NewPool(message.Asker{Partition: t.number, Term: t.term}, parts, t.limitOf,
+		func(_ int, l delivery.Line, n int) { t.told[l.Limit] += n })
 	t.pool.Load(held)
 }
 
@@ -235,7 +237,7 @@ func (t *town) tell(f func()) { t.owed = append(t.owed, f) }
 // speak sends partitions their notices.
 func (t *town) speak() {
 	for _, n := range t.home.Notices() {
-		t.tell(func() { t.post(n.Partition, func(d *town) { d.pool.Hear([]Grant{n.Grant}) }) })
+		t.tell(func() { t.post(n.Partition, func(d *town) { d.pool.Hear([]message.PermitGrant{n.PermitGrant}) }) })
 	}
 }
 
@@ -265,7 +267,7 @@ func (t *town) say() {
 }
 
 // homes names the request that is in flight to a home.
-func (t *town) homes(n int) *Request {
+func (t *town) homes(n int) *message.PermitRequest {
 	if c := t.pool.homes[n]; c != nil && len(c.asked) > 0 {
 		return &c.asked[0]
 	}

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 )
 
 // Pool is the [partition.Limiter] of one partition in a cluster, under one term. It uses the permits that the
 // homes of limits have allocated to the partition, asks for more, and returns what is not needed.
 // home.go explains the protocol.
 type Pool struct {
-	me         Asker
+	me         message.Asker
 	partitions int
 	limitOf    func(delivery.Limit) (n int, limited bool)
 	counter    *Counter
@@ -28,9 +29,9 @@ type Pool struct {
 type holding struct {
 	key        delivery.Limit
 	home       *home
-	granted    int   // permits that the partition may use
-	seen       Stamp // of the newest grant that it has accepted
-	nextWaiter int64 // see Grant
+	granted    int           // permits that the partition may use
+	seen       message.Stamp // of the newest grant that it has accepted
+	nextWaiter int64         // see Grant
 
 	booked int   // what the home believes it to have; unknownBooked if that is not known
 	wanted int   // how many more the home knows it to want
@@ -50,16 +51,16 @@ type holding struct {
 // home is the conversation with the home of some limits.
 type home struct {
 	number  int
-	floor   Stamp      // of grants for limits that have been forgotten: older ones are ignored
-	waiting []*holding // with something to tell the home
-	asked   []Request  // the request in flight; nil: none
+	floor   message.Stamp           // of grants for limits that have been forgotten: older ones are ignored
+	waiting []*holding              // with something to tell the home
+	asked   []message.PermitRequest // the request in flight; nil: none
 	retryAt int64
 }
 
 // Requests is one message to the home of some limits.
 type Requests struct {
 	Home int
-	Asks []Request
+	Asks []message.PermitRequest
 }
 
 const (
@@ -80,7 +81,7 @@ const (
 // NewPool makes the pool for a term. partitions is the number of partitions. Of limitOf only matters
 // whether a key has a limit. tell is called with how many permits have been reserved for a line; it must not
 // call back.
-func NewPool(me Asker, partitions int, limitOf func(delivery.Limit) (int, bool),
+func NewPool(me message.Asker, partitions int, limitOf func(delivery.Limit) (int, bool),
 	tell func(p int, l delivery.Line, n int)) *Pool {
 	p := &Pool{me: me, partitions: partitions, limitOf: limitOf, held: map[delivery.Limit]*holding{}, homes: map[int]*home{}}
 	p.counter = NewCounter(p.granted, tell)
@@ -133,13 +134,13 @@ func (p *Pool) Take(l delivery.Line) (ok, limited bool) {
 // decides who goes first.
 func (p *Pool) owes(l delivery.Line) bool {
 	h := p.held[l.Limit]
-	if h == nil || h.nextWaiter == NoNextWaiter {
+	if h == nil || h.nextWaiter == message.NoNextWaiter {
 		return false
 	}
 	if _, limited := p.limitOf(l.Limit); !limited {
 		return false
 	}
-	if h.nextWaiter == Recall {
+	if h.nextWaiter == message.Recall {
 		p.counter.Pass(p.me.Partition, l) // nor may it use one that was reserved before
 	}
 	p.touch(h)
@@ -198,13 +199,13 @@ func (p *Pool) Poll(now int64) {
 }
 
 // Hear processes grants from the homes of limits.
-func (p *Pool) Hear(news []Grant) {
+func (p *Pool) Hear(news []message.PermitGrant) {
 	for i := range news {
 		p.noteGrant(&news[i])
 	}
 }
 
-func (p *Pool) noteGrant(g *Grant) {
+func (p *Pool) noteGrant(g *message.PermitGrant) {
 	h := p.held[g.Limit]
 	switch {
 	case g.Term.Epoch > p.me.Term.Epoch, h == nil && g.N == 0 && g.Want == 0:
@@ -261,7 +262,7 @@ func (p *Pool) ask(c *home, now int64) {
 		c.waiting = c.waiting[1:]
 		h.waits = false
 		if p.look(h, now) {
-			a := Request{Limit: h.key, Stamp: h.seen, Hold: h.granted, Want: h.want}
+			a := message.PermitRequest{Limit: h.key, Stamp: h.seen, Hold: h.granted, Want: h.want}
 			if h.want > 0 {
 				a.Order = p.counter.first(h.key)
 			}
@@ -282,7 +283,7 @@ func (p *Pool) look(h *holding, now int64) bool {
 	switch {
 	case free <= 0:
 		h.idle = 0
-	case !limited, p.closed, want > 0, h.nextWaiter != NoNextWaiter, h.idle != 0 && now-h.idle >= int64(lingerFor):
+	case !limited, p.closed, want > 0, h.nextWaiter != message.NoNextWaiter, h.idle != 0 && now-h.idle >= int64(lingerFor):
 		h.granted, h.idle = used, 0
 	case h.idle == 0:
 		h.idle = now
@@ -305,12 +306,12 @@ func (p *Pool) look(h *holding, now int64) bool {
 
 // Answered processes a home's answer to the last request. ok is false if it is not known whether the home
 // received the request.
-func (p *Pool) Answered(now int64, number int, grants []Grant, ok bool) {
+func (p *Pool) Answered(now int64, number int, grants []message.PermitGrant, ok bool) {
 	c := p.homes[number]
 	if c == nil || c.asked == nil {
 		return
 	}
-	asked := map[delivery.Limit]*Request{}
+	asked := map[delivery.Limit]*message.PermitRequest{}
 	for i := range c.asked {
 		a := &c.asked[i]
 		asked[a.Limit] = a
@@ -413,7 +414,7 @@ func (p *Pool) holding(key delivery.Limit) *holding {
 			c = &home{number: n}
 			p.homes[n] = c
 		}
-		h = &holding{key: key, home: c, seen: c.floor, nextWaiter: NoNextWaiter}
+		h = &holding{key: key, home: c, seen: c.floor, nextWaiter: message.NoNextWaiter}
 		p.held[key] = h
 	}
 	return h
@@ -427,7 +428,7 @@ func (h *holding) nothing() bool {
 // forget drops a holding that is nothing. Its newest stamp stays in home.floor, so that older grants are
 // ignored.
 func (p *Pool) forget(h *holding) {
-	asked := slices.ContainsFunc(h.home.asked, func(a Request) bool { return a.Limit == h.key })
+	asked := slices.ContainsFunc(h.home.asked, func(a message.PermitRequest) bool { return a.Limit == h.key })
 	if !h.nothing() || h.delayed || asked || p.counter.knows(h.key) {
 		return
 	}

@@ -4,20 +4,22 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/permit"
 	"github.com/carillonhq/carillon/server/store"
 )
 
 // holder is a pool with one permit of a limit, which is in force. It knows of a next waiter.
 func holder(rival int64) (p *permit.Pool, l delivery.Line) {
-	me := permit.Asker{Partition: 1, Term: store.Term{Epoch: 1, Nonce: 1}}
+	me := message.Asker{Partition: 1, Term: store.Term{Epoch: 1, Nonce: 1}}
 	p = permit.NewPool(me, 4, func(delivery.Limit) (int, bool) { return 1, true }, func(int, delivery.Line, int) {})
 	l = delivery.Line{Limit: delivery.Limit{Namespace: "ns", Key: "k"}, Queue: delivery.Queue{Kind: "worker", Address: "q"}}
-	g := permit.Grant{Limit: l.Limit, Term: me.Term, Stamp: permit.Stamp{Epoch: 1, N: 1}, N: 1, NextWaiter: permit.NoNextWaiter}
-	p.Hear([]permit.Grant{g})
+	g := message.PermitGrant{Limit: l.Limit, Term: me.Term, Stamp: message.Stamp{Epoch: 1, N: 1}, N: 1,
+		NextWaiter: message.NoNextWaiter}
+	p.Hear([]message.PermitGrant{g})
 	p.Take(l)
 	g.NextWaiter = rival
-	p.Hear([]permit.Grant{g})
+	p.Hear([]message.PermitGrant{g})
 	return p, l
 }
 
@@ -34,7 +36,7 @@ func said(t *testing.T, p *permit.Pool) (hold, want int) {
 // TestATokenThatIsRecalledGoesBack, however soon the partition's next run asks for a permit. Otherwise a
 // limit that was lowered would not hold while a partition has a run ready whenever another ends.
 func TestATokenThatIsRecalledGoesBack(t *testing.T) {
-	p, l := holder(permit.Recall)
+	p, l := holder(message.Recall)
 	p.Free(l.Limit)
 	if ok, limited := p.Take(l); ok || !limited {
 		t.Fatalf("taken: %v, limited: %v", ok, limited)
@@ -50,11 +52,11 @@ func TestATokenThatIsRecalledGoesBack(t *testing.T) {
 
 // TestAReservedTokenIsRecalledToo: a run for which a permit is reserved has not begun.
 func TestAReservedTokenIsRecalledToo(t *testing.T) {
-	p, l := holder(permit.NoNextWaiter)
+	p, l := holder(message.NoNextWaiter)
 	p.Wait(l, 5, 1)
 	p.Free(l.Limit) // and is reserved for it
-	p.Hear([]permit.Grant{{Limit: l.Limit, Term: store.Term{Epoch: 1, Nonce: 1}, Stamp: permit.Stamp{Epoch: 1, N: 1}, N: 1,
-		NextWaiter: permit.Recall}})
+	p.Hear([]message.PermitGrant{{Limit: l.Limit, Term: store.Term{Epoch: 1, Nonce: 1}, Stamp: message.Stamp{Epoch: 1, N: 1}, N: 1,
+		NextWaiter: message.Recall}})
 	if ok, _ := p.Take(l); ok {
 		t.Fatal("taken")
 	}

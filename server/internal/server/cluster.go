@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon"
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/server/internal/cluster"
-	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/peer"
 	"github.com/carillonhq/carillon/server/internal/telemetry"
 	"github.com/carillonhq/carillon/server/store"
@@ -82,7 +82,7 @@ func (n *Node) dial(m store.Member) (cluster.Peer, error) {
 }
 
 // peers returns where the engine finds partitions that it does not own; nil if the node is alone.
-func (n *Node) peers() engine.Partitions {
+func (n *Node) peers() message.Partitions {
 	if n.member == nil {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/cluster"
-	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/health"
 	"github.com/carillonhq/carillon/server/internal/testing/checker"
 	"github.com/carillonhq/carillon/server/internal/testing/sim"
 	"github.com/carillonhq/carillon/server/store"
@@ -37,7 +37,7 @@ type resentful struct {
 }
 
 // Failing is for [cluster.Local].
-func (r *resentful) Failing() (out []engine.Failure) {
+func (r *resentful) Failing() (out []health.Failure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, x := range r.Local.Failing() {
@@ -46,7 +46,7 @@ func (r *resentful) Failing() (out []engine.Failure) {
 		}
 	}
 	for p, since := range r.since {
-		out = append(out, engine.Failure{Partition: p, For: time.Since(since), Err: store.ErrUnknown})
+		out = append(out, health.Failure{Partition: p, For: time.Since(since), Err: store.ErrUnknown})
 	}
 	return out
 }

@@ -7,19 +7,19 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/testing/checker"
 )
 
 // attemptOfToken is the attempt that a token names; whoever has the key can read it.
 func attemptOfToken(token string) (int, error) {
-	tok, err := partition.ParseToken(token, macKey())
+	tok, err := message.ParseToken(token, macKey())
 	return tok.Attempt, err
 }
 
 // termOfToken is the partition of a token's run and the epoch under which it was granted.
 func termOfToken(token string) (number int, epoch uint64) {
-	tok, err := partition.ParseToken(token, macKey())
+	tok, err := message.ParseToken(token, macKey())
 	if err != nil {
 		return 0, 0
 	}
@@ -141,7 +141,7 @@ func (k *worker) misbehave(c *conn, r *carillon.Run, luck *rand.Rand, habit stri
 // forge sends a success with a token that no attempt has: one that is no token, and one of the next attempt.
 func (k *worker) forge(c *conn, r *carillon.Run) {
 	tokens := []string{"made-up" + r.Token}
-	if tok, err := partition.ParseToken(r.Token, macKey()); err == nil {
+	if tok, err := message.ParseToken(r.Token, macKey()); err == nil {
 		tok.Grant.Term.Nonce++
 		tokens = append(tokens, tok.Sign(macKey()))
 	}

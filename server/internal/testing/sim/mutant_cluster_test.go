@@ -11,8 +11,7 @@ import (
 	"github.com/carillonhq/carillon"
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/server/internal/cluster"
-	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/permit"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/testing/sim"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -47,13 +46,13 @@ var clusterMutants = []mutant{
 		return sim.Mutant{Disk: func(s store.Store) store.Store { return brief{s} }}
 	}},
 	{"each node has a limit of its own", moving, []string{"S9"}, func(*sim.Plan) sim.Mutant {
-		return sim.Mutant{Peers: func(p engine.Partitions) engine.Partitions { return selfish{p} }}
+		return sim.Mutant{Peers: func(p message.Partitions) message.Partitions { return selfish{p} }}
 	}},
 	{"changed settings are not announced", sim.Permits, []string{"S9", "L1"}, func(*sim.Plan) sim.Mutant {
 		return sim.Mutant{Peer: func(p cluster.Peer) cluster.Peer { return reticent{p} }}
 	}},
 	{"a lowered limit is not told to those that have permits", sim.Permits, []string{"S9", "L1"}, func(*sim.Plan) sim.Mutant {
-		return sim.Mutant{Peers: func(p engine.Partitions) engine.Partitions { return lenient{p} }}
+		return sim.Mutant{Peers: func(p message.Partitions) message.Partitions { return lenient{p} }}
 	}},
 	{"what a partition keeps of a limit does not cross", sim.Cluster, []string{"S9", "L1"},
 		wire(func(m *peerv1.AskTokensRequest) {
@@ -153,23 +152,23 @@ type tenacious struct {
 }
 
 // Ask is for [cluster.Peer].
-func (t *tenacious) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
-	if _, put := m.(engine.PutJob); put && t.n.Add(1)%3 == 0 {
+func (t *tenacious) Ask(ctx context.Context, p int, m message.Message) (any, error) {
+	if _, put := m.(message.PutJob); put && t.n.Add(1)%3 == 0 {
 		time.AfterFunc(12*time.Second, func() { _, _ = t.Peer.Ask(context.WithoutCancel(ctx), p, m) }) // nobody hears the answer
 	}
 	return t.Peer.Ask(ctx, p, m)
 }
 
 // selfish gives its own partitions as many tokens as they ask for.
-type selfish struct{ engine.Partitions }
+type selfish struct{ message.Partitions }
 
-// Ask is for [engine.Partitions].
-func (s selfish) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
-	ask, ok := m.(engine.RequestPermits)
+// Ask is for [message.Partitions].
+func (s selfish) Ask(ctx context.Context, p int, m message.Message) (any, error) {
+	ask, ok := m.(message.RequestPermits)
 	if !ok {
 		return s.Partitions.Ask(ctx, p, m)
 	}
-	grants, err := engine.Send(ctx, s.Partitions, p, ask)
+	grants, err := message.Send(ctx, s.Partitions, p, ask)
 	for i := range grants {
 		for _, a := range ask.Requests {
 			if g := &grants[i]; a.Limit == g.Limit {
@@ -187,13 +186,13 @@ type reticent struct{ cluster.Peer }
 func (reticent) ReloadNamespace(context.Context, string) error { return nil }
 
 // lenient never asks for tokens back.
-type lenient struct{ engine.Partitions }
+type lenient struct{ message.Partitions }
 
-// Ask is for [engine.Partitions].
-func (l lenient) Ask(ctx context.Context, p int, m engine.Message) (any, error) {
-	if news, ok := m.(engine.DeliverPermits); ok {
+// Ask is for [message.Partitions].
+func (l lenient) Ask(ctx context.Context, p int, m message.Message) (any, error) {
+	if news, ok := m.(message.DeliverPermits); ok {
 		for i := range news.Grants {
-			news.Grants[i].NextWaiter = permit.NoNextWaiter
+			news.Grants[i].NextWaiter = message.NoNextWaiter
 		}
 	}
 	return l.Partitions.Ask(ctx, p, m)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/cluster"
-	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/health"
 	"github.com/carillonhq/carillon/server/internal/testing/sim"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -24,7 +24,7 @@ var unfitMutants = []mutant{
 type cheerful struct{ cluster.Local }
 
 // Failing is for [cluster.Local].
-func (cheerful) Failing() []engine.Failure { return nil }
+func (cheerful) Failing() []health.Failure { return nil }
 
 // boasting is a store on whose proving ground everything succeeds, whatever becomes of it elsewhere.
 type boasting struct{ store.Store }

@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/dispatch/httptarget"
 	sessions "github.com/carillonhq/carillon/server/internal/dispatch/worker"
 	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/peer"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -87,7 +88,7 @@ func (n *node) start(ctx context.Context) error {
 			Nonce: l.nonce}, Store: config.Store,
 			Dial: l.dial, TTL: n.w.plan.LeaseTTL, Now: n.now, Enter: n.enter})
 		config.Standby, config.Peers, config.LeaseTTL = true, wrap(m.Peers,
-			engine.Partitions(l.member.Router())), n.w.plan.LeaseTTL
+			message.Partitions(l.member.Router())), n.w.plan.LeaseTTL
 		config.Announce, config.MayClaim = l.member.Announce, l.member.MayClaim
 	}
 	l.engine = engine.New(config)

@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/testing/checker"
 	"github.com/carillonhq/carillon/server/store"
@@ -33,7 +34,7 @@ type Mutant struct {
 	Sink       func(dispatch.Sink) dispatch.Sink
 	Dispatcher func(engine.Dispatcher) engine.Dispatcher
 	Peer       func(cluster.Peer) cluster.Peer
-	Peers      func(engine.Partitions) engine.Partitions
+	Peers      func(message.Partitions) message.Partitions
 	Wire       func(message proto.Message) // may change a request between nodes before it is written
 	Local      func(l cluster.Local, s store.Store, node string) cluster.Local
 	Clock      time.Duration // how far the nodes' clocks are wrong without anybody knowing

@@ -1,4 +1,5 @@
-package engine
+// Package health records for how long a node has failed to serve a partition that it is to own.
+package health
 
 import (
 	"sync/atomic"
@@ -17,9 +18,9 @@ type Failure struct {
 // steadyFor is how long a term must last without a failure until earlier failures are forgotten.
 const steadyFor = 2 * time.Second
 
-// health records what a partition fails on. Times are by Engine.elapsed. The lane's goroutine writes it;
-// other goroutines read it.
-type health struct {
+// Partition records what a partition fails on. Times are nanoseconds of the node's monotonic clock. One
+// goroutine at a time writes it, others read it. The zero value has not failed.
+type Partition struct {
 	failing atomic.Pointer[failing] // nil: nothing
 	beganAt atomic.Int64            // when a term last began here
 	lostAt  atomic.Int64            // when a term was last lost; 0 = never
@@ -32,9 +33,18 @@ type failing struct {
 	err   error
 }
 
-// fail records that the partition could not be claimed, loaded or written. Another node owning it is no
+// Began records that a term has begun.
+func (h *Partition) Began(now int64) { h.beganAt.Store(now) }
+
+// Lost records that a term was lost.
+func (h *Partition) Lost(now int64) { h.lostAt.Store(now) }
+
+// LostAt returns when a term was last lost; 0: never.
+func (h *Partition) LostAt() int64 { return h.lostAt.Load() }
+
+// Fail records that the partition could not be claimed, loaded or written. Another node owning it is no
 // failure. serves says whether there was a term until now.
-func (h *health) fail(err error, now int64, serves bool) {
+func (h *Partition) Fail(err error, now int64, serves bool) {
 	f := &failing{since: now, last: now, err: err}
 	if old := h.failing.Load(); old != nil && old.counts(now, serves) {
 		f.since = old.since
@@ -45,16 +55,16 @@ func (h *health) fail(err error, now int64, serves bool) {
 	h.failing.Store(f)
 }
 
-// clear forgets all failures.
-func (h *health) clear() { h.failing.Store(nil) }
+// Clear forgets all failures.
+func (h *Partition) Clear() { h.failing.Store(nil) }
 
 // counts reports whether a failure still counts: no term has lasted for steadyFor since.
 func (f *failing) counts(now int64, serves bool) bool {
 	return !serves || now-f.last < int64(steadyFor)
 }
 
-// failure returns what the partition fails on; ok is false if nothing.
-func (h *health) failure(number int, now int64, serves bool) (_ Failure, ok bool) {
+// Failure returns what the partition, which is given by its number, fails on; ok is false if nothing.
+func (h *Partition) Failure(number int, now int64, serves bool) (_ Failure, ok bool) {
 	f := h.failing.Load()
 	if f == nil || !f.counts(now, serves) {
 		return Failure{}, false
@@ -64,15 +74,4 @@ func (h *health) failure(number int, now int64, serves bool) (_ Failure, ok bool
 		until = max(f.last, h.beganAt.Load())
 	}
 	return Failure{number, time.Duration(until - f.since), time.Duration(now - until), f.err}, true
-}
-
-// Failing returns, by partition, what the node is to own and fails to claim, load or write.
-func (e *Engine) Failing() (out []Failure) {
-	now := e.elapsed()
-	for _, p := range e.parts {
-		if f, fails := p.health.failure(p.number, now, p.own.holds()); fails && p.own.wanted.Load() {
-			out = append(out, f)
-		}
-	}
-	return out
 }

@@ -1,4 +1,4 @@
-package permit
+package message
 
 import (
 	"cmp"
@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// These are the messages between a [Pool] and a [Home]; home.go explains the protocol. Any
-// of them may be lost, late, duplicated or out of order; see docs/decisions/0032.
+// These are the messages between the home of a limit and the pools of partitions; package permit explains the
+// protocol. Any of them may be lost, late, duplicated or out of order; see docs/decisions/0032.
 
 // Stamp orders what the home of a limit has said. Epoch is that of the home's term. Each allocation
 // that begins or grows gets a stamp greater than any before.
@@ -26,8 +26,8 @@ type Asker struct {
 	Term      store.Term
 }
 
-// Request says what a partition has, and wants, of a limit.
-type Request struct {
+// PermitRequest says what a partition has, and wants, of a limit.
+type PermitRequest struct {
 	delivery.Limit
 	Stamp Stamp // of the newest grant that it knows; it will accept no older one
 	Hold  int   // permits that it keeps: it uses no more until it learns of a newer grant
@@ -35,8 +35,8 @@ type Request struct {
 	Order int64 // of the first of these runs; the lowest goes first
 }
 
-// Grant says how many permits the home of a limit has allocated to a partition, in total.
-type Grant struct {
+// PermitGrant says how many permits the home of a limit has allocated to a partition, in total.
+type PermitGrant struct {
 	delivery.Limit
 	Term  store.Term // the asker's
 	Stamp Stamp
@@ -48,8 +48,26 @@ type Grant struct {
 	NextWaiter int64
 }
 
-// Values of Grant.NextWaiter that are not an order.
+// Values of PermitGrant.NextWaiter that are not an order.
 const (
 	NoNextWaiter int64 = math.MaxInt64
 	Recall       int64 = math.MinInt64
 )
+
+// RequestPermits tells the home of some limits which permits another partition holds and wants. The reply is
+// what that partition now has of each limit, which is durable. What the home grants later comes by
+// [DeliverPermits].
+type RequestPermits struct {
+	From     Asker
+	Requests []PermitRequest
+}
+
+// DeliverPermits tells the partition what the homes of limits have granted to it. It is answered once the
+// partition has it in its mailbox; nothing is durable by then.
+type DeliverPermits struct{ Grants []PermitGrant }
+
+func (RequestPermits) message() {}
+func (DeliverPermits) message() {}
+
+func (RequestPermits) replies([]PermitGrant) {}
+func (DeliverPermits) replies(struct{})      {}

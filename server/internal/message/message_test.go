@@ -1,4 +1,4 @@
-package engine_test
+package message_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/message"
 )
 
 // liar replies the same to every message.
@@ -15,11 +15,11 @@ type liar struct {
 	err   error
 }
 
-func (l liar) Ask(context.Context, int, engine.Message) (any, error) { return l.reply, l.err }
+func (l liar) Ask(context.Context, int, message.Message) (any, error) { return l.reply, l.err }
 
 // TestSendChecksTheReply: its type is the one that the message says, unless there is none with an error.
 func TestSendChecksTheReply(t *testing.T) {
-	m, failed := engine.DeleteByPrefix{}, errors.New("failed")
+	m, failed := message.DeleteByPrefix{}, errors.New("failed")
 	for name, c := range map[string]struct {
 		from liar
 		n    int
@@ -32,7 +32,7 @@ func TestSendChecksTheReply(t *testing.T) {
 		"an error, done partly": {liar{3, failed}, 3, failed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if n, err := engine.Send(t.Context(), c.from, 0, m); n != c.n || !errors.Is(err, c.err) {
+			if n, err := message.Send(t.Context(), c.from, 0, m); n != c.n || !errors.Is(err, c.err) {
 				t.Errorf("got %d, %v", n, err)
 			}
 		})

@@ -1,4 +1,4 @@
-package partition_test
+package message_test
 
 import (
 	"bytes"
@@ -10,22 +10,22 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
 var macKey = []byte("0123456789abcdef0123456789abcdef")
 
-func someToken(attempt int) partition.Token {
-	return partition.Token{
+func someToken(attempt int) message.Token {
+	return message.Token{
 		Grant: store.Grant{Term: store.Term{Epoch: 7, Nonce: 9}, Generation: 300}, Attempt: attempt,
-		Run: store.RunID{Partition: 3, UID: carillon.UID{1, 2, 3}, Scheduled: epoch, Cause: carillon.CauseTrigger, Seq: 77},
+		Run: store.RunID{Partition: 3, UID: carillon.UID{1, 2, 3}, Scheduled: 1_767_225_600_000_000_000, Cause: carillon.CauseTrigger, Seq: 77},
 	}
 }
 
 // TestASignerIsUsedAgain: earlier tokens leave no trace in what a signer writes and reads next.
 func TestASignerIsUsedAgain(t *testing.T) {
-	s := partition.NewSigner(macKey)
+	s := message.NewSigner(macKey)
 	for i := range 1000 {
 		tok := someToken(i)
 		text := s.Sign(tok)
@@ -42,7 +42,7 @@ func TestASignerIsUsedAgain(t *testing.T) {
 }
 
 // randomToken fills a token, and the key that signs it, with anything they can hold.
-func randomToken(r *rand.Rand) (tok partition.Token, key []byte) {
+func randomToken(r *rand.Rand) (tok message.Token, key []byte) {
 	key = make([]byte, r.IntN(3*sha256.BlockSize))
 	for i := range key {
 		key[i] = byte(r.Uint32())
@@ -73,26 +73,26 @@ func TestTokensAreHeldAgainstTheStandardLibrary(t *testing.T) {
 		if !bytes.Equal(h.Sum(nil)[:16], raw[len(raw)-16:]) {
 			t.Fatalf("the MAC of a token of %d bytes by a key of %d is not HMAC-SHA-256", len(raw), len(key))
 		}
-		if got, err := partition.ParseToken(text, key); err != nil || got != tok {
+		if got, err := message.ParseToken(text, key); err != nil || got != tok {
 			t.Fatalf("%+v came back as %+v, %v", tok, got, err)
 		}
-		if _, err := partition.ParseToken(text, append([]byte{1}, key...)); err == nil {
+		if _, err := message.ParseToken(text, append([]byte{1}, key...)); err == nil {
 			t.Fatal("a token of another key was accepted")
 		}
 		raw[r.IntN(len(raw))] ^= 1 << r.IntN(8)
-		if _, err := partition.ParseToken(base64.RawURLEncoding.EncodeToString(raw), key); err == nil {
+		if _, err := message.ParseToken(base64.RawURLEncoding.EncodeToString(raw), key); err == nil {
 			t.Fatal("a changed token was accepted")
 		}
 	}
 	for _, bad := range []string{"", "a", "?", strings.Repeat("A", 40), strings.Repeat("A", 128), strings.Repeat("A", 1<<16)} {
-		if _, err := partition.ParseToken(bad, nil); carillon.KindOf(err) != carillon.InvalidArgument {
+		if _, err := message.ParseToken(bad, nil); carillon.KindOf(err) != carillon.InvalidArgument {
 			t.Errorf("token of %d bytes: %v", len(bad), err)
 		}
 	}
 }
 
 func BenchmarkSign(b *testing.B) {
-	s, tok := partition.NewSigner(macKey), someToken(1)
+	s, tok := message.NewSigner(macKey), someToken(1)
 	b.ReportAllocs()
 	for b.Loop() {
 		s.Sign(tok)
@@ -100,7 +100,7 @@ func BenchmarkSign(b *testing.B) {
 }
 
 func BenchmarkParseToken(b *testing.B) {
-	s := partition.NewSigner(macKey)
+	s := message.NewSigner(macKey)
 	text := s.Sign(someToken(1))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -1,0 +1,56 @@
+package message
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// PutJob stores a job of the partition for a caller of another node; see [carillon.Jobs].
+type PutJob struct {
+	Job     carillon.Job
+	Options carillon.PutOptions
+	SeenAt  time.Time // when the other node saw the call: relative times count from then
+}
+
+// PutJobs stores a batch for a caller of another node. The partition is that of the first job, and
+// coordinates the batch.
+type PutJobs struct {
+	Jobs   []carillon.Job
+	SeenAt time.Time // see [PutJob]
+}
+
+// PatchJob changes a job of the partition for a caller of another node.
+type PatchJob struct {
+	Key    carillon.Key
+	Patch  carillon.Patch
+	SeenAt time.Time // see [PutJob]
+}
+
+// KeepsTimes asks whether putting the job would keep the times of the existing job of that name.
+type KeepsTimes struct{ Job *carillon.Job }
+
+// DeleteByPrefix removes the partition's jobs whose names have the prefix. The reply is how many.
+type DeleteByPrefix struct{ Namespace, Prefix string }
+
+// RedriveDead redrives the partition's dead runs of a job, or of the namespace if Job is empty. The reply is
+// how many.
+type RedriveDead struct{ Namespace, Job string }
+
+func (PutJob) message()         {}
+func (PutJobs) message()        {}
+func (PatchJob) message()       {}
+func (KeepsTimes) message()     {}
+func (DeleteByPrefix) message() {}
+func (RedriveDead) message()    {}
+
+func (PutJob) replies(carillon.PutResult)    {}
+func (PutJobs) replies([]carillon.PutResult) {}
+func (PatchJob) replies(carillon.PutResult)  {}
+func (KeepsTimes) replies(bool)              {}
+func (DeleteByPrefix) replies(int)           {}
+func (RedriveDead) replies(int)              {}
+
+func (PutJob) once()   {}
+func (PutJobs) once()  {}
+func (PatchJob) once() {}
