@@ -109,7 +109,7 @@ func TestHomeBelievesTheNewestOwner(t *testing.T) {
 	if now := h.Answer(askerOf(1, 2), []message.PermitRequest{{Limit: homeKey, Hold: 1}})[0]; now.N != 1 {
 		t.Fatalf("the new owner has %d", now.N)
 	}
-	h.Answer(askerOf(1, 1), []message.PermitRequest{{Limit: homeKey, Stamp: message.Stamp{1, 99}, Hold: 4, Want: 4}})
+	h.Answer(askerOf(1, 1), []message.PermitRequest{{Limit: homeKey, Stamp: message.Stamp{Epoch: 1, N: 99}, Hold: 4, Want: 4}})
 	if rest := h.Answer(askerOf(2, 1), []message.PermitRequest{{Limit: homeKey, Want: 5}})[0]; rest.N != 4 {
 		t.Errorf("another partition gets %d", rest.N)
 	}
