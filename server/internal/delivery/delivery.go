@@ -46,3 +46,11 @@ type Cancel struct {
 	// Unheard means that the attempt ended because nothing was heard of it in time.
 	Unheard bool
 }
+
+// Fired describes one attempt that was handed to a consumer.
+type Fired struct {
+	Queue    Queue
+	Attempt  int
+	Retry    bool          // the attempt counts as a retry, as [carillon.Counters] has it
+	Lateness time.Duration // since the attempt was due or the job was put, whichever is later
+}

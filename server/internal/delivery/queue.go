@@ -62,3 +62,10 @@ func QueueOf(namespace string, t carillon.Target) Queue {
 	}
 	return q
 }
+
+// Backlog is what is due in a queue and waits.
+type Backlog struct {
+	Ready  int   // in memory, as of the last second
+	Staged int   // in the store, as of the last count
+	Oldest int64 // due time of the oldest of them, UTC ns
+}

@@ -117,29 +117,16 @@ func (c *census) storedCounts() store.Counts {
 	return sum
 }
 
-// Backlog is what is due in a queue and waits.
-type Backlog struct {
-	Ready  int   // in memory, as of the last second
-	Staged int   // in the store, as of the last count
-	Oldest int64 // due time of the oldest of them, UTC ns
-}
-
-func (b *Backlog) add(n int, oldest int64) (sum int) {
-	if b.Ready+b.Staged == 0 || oldest < b.Oldest {
-		b.Oldest = oldest
-	}
-	return n
-}
-
 // Backlog returns what waits for a consumer, for room or for a permit, by queue. A run that has just been
 // read back from the store can be in both numbers.
-func (c *census) Backlog() map[delivery.Queue]Backlog {
-	sum := map[delivery.Queue]Backlog{}
+func (c *census) Backlog() map[delivery.Queue]delivery.Backlog {
+	sum := map[delivery.Queue]delivery.Backlog{}
 	for _, p := range c.partitions.parts {
 		if waiting := p.figures.waiting.Load(); waiting != nil {
 			for _, w := range *waiting {
 				b := sum[w.queue]
-				b.Ready += b.add(w.n, w.oldest)
+				b.Oldest = oldest(b, w.oldest)
+				b.Ready += w.n
 				sum[w.queue] = b
 			}
 		}
@@ -147,7 +134,8 @@ func (c *census) Backlog() map[delivery.Queue]Backlog {
 	for name, staged := range c.storedCounts().Staged {
 		q := delivery.ParseQueue(name).Plain()
 		b := sum[q]
-		b.Staged += b.add(staged.N, staged.Oldest)
+		b.Oldest = oldest(b, staged.Oldest)
+		b.Staged += staged.N
 		sum[q] = b
 	}
 	return sum
@@ -168,4 +156,12 @@ func (c *census) Missing() int {
 		}
 	}
 	return int(sum)
+}
+
+// oldest returns the due time of the oldest run, if what is due at that time is added.
+func oldest(b delivery.Backlog, due int64) int64 {
+	if b.Ready+b.Staged == 0 {
+		return due
+	}
+	return min(b.Oldest, due)
 }

@@ -42,7 +42,7 @@ func TestStagedAndDeadAreKnownAfterARestart(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		want := engine.Backlog{Staged: 30, Oldest: due.UnixNano()}
+		want := delivery.Backlog{Staged: 30, Oldest: due.UnixNano()}
 		n.stop()
 		<-c.done
 

@@ -13,7 +13,6 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -131,7 +130,7 @@ func startLines(t testing.TB) (f *fleet, lines []*line) {
 		l := &line{Store: s}
 		lines = append(lines, l)
 		c.Store = l
-		c.Events.Fired = func(partition.Fired) { l.fired.Add(1) }
+		c.Events.Fired = func(delivery.Fired) { l.fired.Add(1) }
 	})
 	f.deal(func(int) int { return 0 })
 	f.settled()

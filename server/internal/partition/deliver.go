@@ -62,7 +62,7 @@ func (a *Attempts) startClocks(e *entry, now int64) {
 // timeout does.
 func (a *Attempts) begun(e *entry, q delivery.Queue, now int64) {
 	if a.cfg.Events.Fired != nil {
-		a.cfg.Events.Fired(Fired{Queue: q, Attempt: e.state.Run.Attempt,
+		a.cfg.Events.Fired(delivery.Fired{Queue: q, Attempt: e.state.Run.Attempt,
 			Retry: granted(&e.state.Run).Retried > 0, Lateness: e.lateness(now)})
 	}
 	a.agenda.rearm(e)

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // firedRig is a rig that records the Fired events.
-func firedRig(t *testing.T) (r *rig, fired *[]partition.Fired) {
-	fired = new([]partition.Fired)
-	return newRig(t, partition.Config{Events: partition.Events{Fired: func(f partition.Fired) { *fired = append(*fired, f) }}}), fired
+func firedRig(t *testing.T) (r *rig, fired *[]delivery.Fired) {
+	fired = new([]delivery.Fired)
+	return newRig(t, partition.Config{Events: partition.Events{Fired: func(f delivery.Fired) { *fired = append(*fired, f) }}}), fired
 }
 
 func TestAPutIntoThePastIsNotLate(t *testing.T) {

@@ -89,19 +89,11 @@ func set[T comparable](v *T, def T) {
 // Events are callbacks for logs and metrics, called as things happen. Any may be nil. They must not block or
 // call back.
 type Events struct {
-	Fired    func(Fired)
+	Fired    func(delivery.Fired)
 	Finished func(carillon.RunStatus)
 	Skipped  func(reason string, n uint64)
 	// Due runs were parked in the store, n of them, because no consumer or too few free slots were there.
 	Staged func(q delivery.Queue, n int)
-}
-
-// Fired describes one attempt that was handed to a consumer.
-type Fired struct {
-	Queue    delivery.Queue
-	Attempt  int
-	Retry    bool          // the attempt counts as a retry, as [carillon.Counters] has it
-	Lateness time.Duration // since the attempt was due or the job was put, whichever is later
 }
 
 // Machine is the state of one partition in memory. It must be used from one goroutine.

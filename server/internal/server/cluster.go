@@ -69,7 +69,7 @@ func (n *Node) join() {
 		Exclusive: n.config.unreachable(),
 		Member:    store.Member{ID: n.config.Name, Address: self.Address, HTTP: self.HTTP, Sidecars: self.Sidecars},
 		Settings:  n.config.shared(n.store.Meta().MACKey),
-		Store:     n.store, TTL: n.config.LeaseTTL, Now: n.config.Now, Log: n.config.Log, Events: n.metrics.ClusterEvents(),
+		Store:     n.store, TTL: n.config.LeaseTTL, Now: n.config.Now, Log: n.config.Log, Events: n.clusterEvents(),
 		Dial: n.dial,
 	})
 }

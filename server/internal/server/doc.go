@@ -2,6 +2,7 @@
 //
 //	config.go     the configuration of a node, and what is wrong with it
 //	node.go       store, engine, hub and metrics: a node without listeners, as package embedded runs it
+//	events.go     what the parts of a node tell its metrics
 //	trouble.go    what is wrong with the store at present
 //	advertise.go  the addresses at which others reach a node
 //	cluster.go    what makes a node part of a cluster

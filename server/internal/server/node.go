@@ -66,7 +66,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	n.checkPartitions()
 	n.join()
 	n.engine = engine.New(engine.Config{
-		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs, Events: n.metrics.Events(),
+		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs, Events: n.engineEvents(),
 		Partition: partition.Config{DeadRetention: c.DeadRetention},
 		Advise:    func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
 		Standby:   n.member != nil, Peers: n.peers(), Announce: n.announce(), MayClaim: n.mayClaim(), LeaseTTL: c.LeaseTTL,
@@ -85,7 +85,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 		return nil, errors.Join(err, n.Stop(), n.store.Close())
 	}
 	n.metrics.Watch(telemetry.Sources{
-		Queues: n.hub.Queues, Workers: n.hub.Workers, Engine: n.engine.Stats,
+		Queues: n.hub.Queues, Workers: n.hub.Workers, Load: n.load,
 		Backlog: n.engine.Backlog, Dead: n.engine.Dead, Missing: n.engine.Missing, Now: c.Now,
 		Partitions: n.partitions, Trouble: n.trouble.Err, Damaged: n.trouble.DamagedTables,
 	})

@@ -4,9 +4,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/carillonhq/carillon/server/internal/cluster"
-	"github.com/carillonhq/carillon/server/internal/engine"
 )
 
 // clusterBuckets are of calls between nodes and of partitions on the move.
@@ -34,23 +31,26 @@ func (m *Metrics) newCluster() clusterMetrics {
 	}
 }
 
-// ClusterEvents are what the node's part in a cluster is to tell.
-func (m *Metrics) ClusterEvents() cluster.Events {
-	return cluster.Events{
-		JoinFailed: m.cluster.joinFailures.Inc,
-		Forwarded:  func(took time.Duration) { m.cluster.forwarded.Observe(took.Seconds()) },
-		Again:      m.cluster.again.Inc,
-	}
-}
+// JoinFailed counts a heartbeat that could not be written into the store.
+func (m *Metrics) JoinFailed() { m.cluster.joinFailures.Inc() }
 
-// moves adds to the engine's events those of partitions that come and go.
-func (m *Metrics) moves(e engine.Events) engine.Events {
-	e.Owned = func(_ int, took time.Duration) { m.cluster.claims.Observe(took.Seconds()) }
-	e.HandedOver = func(_ int, took time.Duration) { m.cluster.handOvers.Observe(took.Seconds()) }
-	e.Lost = func(int) { m.cluster.lost.Inc() }
-	e.Dropped = func(n int) { m.cluster.dropped.Add(float64(n)) }
-	return e
-}
+// Forwarded measures a call that a peer has done or refused.
+func (m *Metrics) Forwarded(took time.Duration) { m.cluster.forwarded.Observe(took.Seconds()) }
+
+// Again counts a call that has not found its partition's owner and is tried again.
+func (m *Metrics) Again() { m.cluster.again.Inc() }
+
+// Owned measures how long it took to claim and load a partition.
+func (m *Metrics) Owned(_ int, took time.Duration) { m.cluster.claims.Observe(took.Seconds()) }
+
+// HandedOver measures how long it took to hand a partition over.
+func (m *Metrics) HandedOver(_ int, took time.Duration) { m.cluster.handOvers.Observe(took.Seconds()) }
+
+// Lost counts a partition whose term was lost.
+func (m *Metrics) Lost(int) { m.cluster.lost.Inc() }
+
+// Dropped counts reports that no owner takes.
+func (m *Metrics) Dropped(n int) { m.cluster.dropped.Add(float64(n)) }
 
 // ClusterStats are figures of a cluster as a node sees it.
 type ClusterStats struct {

@@ -9,16 +9,14 @@ import (
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
-	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // Sources are asked when somebody reads the metrics.
 type Sources struct {
 	Queues     func() []dispatch.QueueStats
 	Workers    func() []dispatch.WorkerStats
-	Engine     func() partition.Stats
-	Backlog    func() map[delivery.Queue]engine.Backlog
+	Load       func() (inFlight, resident, bytes int) // attempts in force, records in memory, bytes of their specs
+	Backlog    func() map[delivery.Queue]delivery.Backlog
 	Dead       func() map[string]int // by namespace
 	Missing    func() int            // names that jobs wait for and that no job has
 	Now        func() time.Time
@@ -62,10 +60,10 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	show := func(name string, n int, labels ...string) {
 		out <- prometheus.MustNewConstMetric(descs[name], prometheus.GaugeValue, float64(n), labels...)
 	}
-	stats := c.sources.Engine()
-	show(inFlight, stats.InFlight)
-	show(residentJobs, stats.Resident)
-	show(windowBytes, stats.Bytes)
+	attempts, records, bytes := c.sources.Load()
+	show(inFlight, attempts)
+	show(residentJobs, records)
+	show(windowBytes, bytes)
 	show(workers, c.workers())
 	writable := 0
 	if c.sources.Trouble() == nil {

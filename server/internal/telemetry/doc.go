@@ -1,7 +1,7 @@
 // Package telemetry turns what the engine and the hub tell into metrics and logs.
 //
 //	table.go     every metric with its meaning: the only place where they are named
-//	metrics.go   events → counters and histograms
+//	metrics.go   what the engine tells → counters and histograms; cluster.go: what the cluster tells
 //	collect.go   figures read when somebody asks
 //	log.go       the logger of a process
 //

@@ -13,8 +13,6 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
-	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // Buckets of the histograms: steps of 1, 2, 5.
@@ -105,21 +103,11 @@ func (m *Metrics) histogram(name string, buckets []float64) prometheus.Histogram
 	return h
 }
 
-// Events are what the engine is to tell.
-func (m *Metrics) Events() engine.Events {
-	return m.moves(engine.Events{
-		Events: partition.Events{
-			Fired:    m.onFired,
-			Finished: m.onFinished,
-			Skipped:  func(reason string, n uint64) { m.skipped.WithLabelValues(reason).Add(float64(n)) },
-			Staged:   m.countStaged,
-		},
-		Scheduled: func(n int) { m.scheduled.Add(float64(n)) },
-		Committed: m.onCommitted,
-	})
-}
+// Scheduled counts jobs that were put.
+func (m *Metrics) Scheduled(n int) { m.scheduled.Add(float64(n)) }
 
-func (m *Metrics) onFired(f partition.Fired) {
+// Fired counts an attempt that was handed to a consumer.
+func (m *Metrics) Fired(f delivery.Fired) {
 	if f.Attempt == 1 {
 		m.fired.Inc()
 	}
@@ -135,7 +123,8 @@ func (m *Metrics) onFired(f partition.Fired) {
 // OnStaged has f told of due runs that are put aside in the store; it must not block. There is one such f.
 func (m *Metrics) OnStaged(f func(q delivery.Queue, n int)) { m.onStaged.Store(&f) }
 
-func (m *Metrics) countStaged(q delivery.Queue, n int) {
+// Staged counts due runs that are put aside in the store.
+func (m *Metrics) Staged(q delivery.Queue, n int) {
 	if c := m.staged[q.Kind]; c != nil {
 		c.Add(float64(n))
 	}
@@ -144,13 +133,18 @@ func (m *Metrics) countStaged(q delivery.Queue, n int) {
 	}
 }
 
-func (m *Metrics) onFinished(s carillon.RunStatus) {
+// Skipped counts scheduled times that do not run.
+func (m *Metrics) Skipped(reason string, n uint64) { m.skipped.WithLabelValues(reason).Add(float64(n)) }
+
+// Finished counts a run that has ended.
+func (m *Metrics) Finished(s carillon.RunStatus) {
 	if c := m.finished[s]; c != nil {
 		c.Inc()
 	}
 }
 
-func (m *Metrics) onCommitted(records int, took time.Duration, err error) {
+// Committed measures a batch that has become durable, or counts one that has not.
+func (m *Metrics) Committed(records int, took time.Duration, err error) {
 	if err != nil {
 		m.commitFailures.Inc()
 		return

@@ -8,14 +8,13 @@ import (
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
-	"github.com/carillonhq/carillon/server/internal/engine"
 )
 
 // queueState is what the hub and the engine know of a queue. Either may know nothing: an idle consumer has no
 // backlog, and nobody may be there to take what waits.
 type queueState struct {
 	dispatch.QueueStats
-	engine.Backlog
+	delivery.Backlog
 }
 
 // waits reports whether due runs wait in the queue.

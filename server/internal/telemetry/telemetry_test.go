@@ -15,8 +15,6 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
-	"github.com/carillonhq/carillon/server/internal/engine"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/telemetry"
 )
 
@@ -36,17 +34,16 @@ var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // busy are metrics to which everything has happened.
 func busy(queues int) *telemetry.Metrics {
 	m := telemetry.New("v1")
-	e := m.Events()
-	e.Scheduled(3)
-	e.Fired(partition.Fired{Queue: queueOf(0), Attempt: 1, Lateness: 3 * time.Millisecond})
-	e.Fired(partition.Fired{Queue: queueOf(0), Attempt: 2, Lateness: time.Hour, Retry: true})
-	e.Fired(partition.Fired{Queue: delivery.Queue{Kind: "of a later version"}, Attempt: 1})
+	m.Scheduled(3)
+	m.Fired(delivery.Fired{Queue: queueOf(0), Attempt: 1, Lateness: 3 * time.Millisecond})
+	m.Fired(delivery.Fired{Queue: queueOf(0), Attempt: 2, Lateness: time.Hour, Retry: true})
+	m.Fired(delivery.Fired{Queue: delivery.Queue{Kind: "of a later version"}, Attempt: 1})
 	for s := carillon.RunScheduled; s <= carillon.RunSkipped; s++ {
-		e.Finished(s)
+		m.Finished(s)
 	}
-	e.Skipped("overlap", 5)
-	e.Committed(10, 2*time.Millisecond, nil)
-	e.Committed(1, time.Second, errors.New("no"))
+	m.Skipped("overlap", 5)
+	m.Committed(10, 2*time.Millisecond, nil)
+	m.Committed(1, time.Second, errors.New("no"))
 	m.Watch(telemetry.Sources{
 		Queues: func() []dispatch.QueueStats {
 			all := make([]dispatch.QueueStats, queues)
@@ -55,8 +52,8 @@ func busy(queues int) *telemetry.Metrics {
 			}
 			return all
 		},
-		Backlog: func() map[delivery.Queue]engine.Backlog {
-			return map[delivery.Queue]engine.Backlog{
+		Backlog: func() map[delivery.Queue]delivery.Backlog {
+			return map[delivery.Queue]delivery.Backlog{
 				queueOf(0): {Ready: 7, Oldest: now.Add(-time.Second).UnixNano()}, queueOf(9999): {Staged: 8,
 					Oldest: now.Add(-time.Hour).UnixNano()},
 				{Namespace: "ns", Kind: "http", Address: "example.com"}: {Staged: 1, Oldest: now.UnixNano()},
@@ -68,7 +65,7 @@ func busy(queues int) *telemetry.Metrics {
 		Workers: func() []dispatch.WorkerStats {
 			return append(slices.Repeat([]dispatch.WorkerStats{{Kind: "worker"}}, 6), dispatch.WorkerStats{Kind: "dapr"})
 		},
-		Engine:     func() partition.Stats { return partition.Stats{Resident: 7, Bytes: 8, InFlight: 9} },
+		Load:       func() (int, int, int) { return 9, 7, 8 },
 		Partitions: func() (int, int) { return 63, 64 },
 		Trouble:    func() error { return errors.New("the disk is full") },
 		Damaged:    func() int { return 2 },
@@ -153,11 +150,11 @@ func TestALogger(t *testing.T) {
 }
 
 func BenchmarkFired(b *testing.B) {
-	e := telemetry.New("v1").Events()
-	f := partition.Fired{Queue: queueOf(0), Attempt: 1, Lateness: 3 * time.Millisecond}
+	m := telemetry.New("v1")
+	f := delivery.Fired{Queue: queueOf(0), Attempt: 1, Lateness: 3 * time.Millisecond}
 	b.ReportAllocs()
 	for b.Loop() {
-		e.Fired(f)
-		e.Finished(carillon.RunSucceeded)
+		m.Fired(f)
+		m.Finished(carillon.RunSucceeded)
 	}
 }

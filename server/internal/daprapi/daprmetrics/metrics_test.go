@@ -41,7 +41,7 @@ func busy(gates ...dispatch.GateStats) string {
 	m.TriggerFailed(daprapi.KindJob, 600*time.Millisecond)
 	m.TriggerFailed(daprapi.KindActor, time.Hour)
 	m.Undelivered(daprapi.KindActor)
-	staged := node.Events().Staged
+	staged := node.Staged
 	staged(delivery.Queue{Namespace: "a", Kind: "dapr", Address: "actor/cat"}, 4)
 	staged(delivery.Queue{Namespace: "a", Kind: "dapr", Address: "app/actor"}, 2)
 	staged(delivery.Queue{Namespace: "a", Kind: "worker", Address: "actor/cat"}, 9)
