@@ -349,9 +349,7 @@ type noConsumers struct{}
 
 func (noConsumers) Take(int, delivery.Queue, int, delivery.Head) (s delivery.Slots) { return s }
 
-func (noConsumers) Return(int, delivery.Queue, int) {}
-
-func (noConsumers) Deliver([]delivery.Delivery) {}
+func (noConsumers) Deliver(int, []delivery.Delivery, []delivery.Rest) {}
 
 func (noConsumers) Cancel([]delivery.Cancel) {}
 

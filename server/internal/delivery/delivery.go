@@ -20,6 +20,14 @@ func (h Head) Before(o Head) bool {
 	return h.Due < o.Due
 }
 
+// Rest is what a partition has left in a queue after it has used slots.
+type Rest struct {
+	Queue  Queue
+	Unused int  // slots that it does not need
+	N      int  // due runs that still wait
+	Head   Head // of these
+}
+
 // Slots answers a partition that asks for room in a queue.
 type Slots struct {
 	N       int  // free slots, each for one delivery

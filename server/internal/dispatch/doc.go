@@ -9,8 +9,7 @@
 //	engine                         hub, per queue                   consumer
 //	  Take(p, q, want, head) ────►   credits − taken − reserved ◄──── Subscription.Grant
 //	  Room(p, q) ◄────────────────   waiting partitions, best head first
-//	  Return(p, q, n) ───────────►   slots not needed after all
-//	  Deliver(attempts) ──────────►  subscriptions with room, in turn  ─────► Consumer.Deliver
+//	  Deliver(p, attempts, rest) ─►  subscriptions with room, in turn  ─────► Consumer.Deliver
 //	  Reports, Heartbeats, Lost ◄──────────────────────────────────────── Sink
 //
 // A credit is a consumer's promise that it has room for one more attempt. A slot is a credit set aside for a
@@ -19,7 +18,8 @@
 // delivery that then finds no room is handed back by [Sink.Undelivered] and uses no attempt.
 //
 // New credits go to the waiting partition with the best head, a chunk at a time, so that none takes all. A
-// partition that has used its chunk waits again with its next head. Slots that it cannot use it returns.
+// partition that has used its chunk waits again with its next head. With the attempts it returns the slots that
+// it cannot use.
 //
 // Beside credits a queue may have gates ([Gate]): limits of what is in flight at once, either in the whole
 // queue or among deliveries that share a key. A gate is in force while a registration names it. A delivery

@@ -163,6 +163,11 @@ func take(h *Hub, p int, q delivery.Queue, want int, head delivery.Head) (n int,
 	return s.N, s.Served
 }
 
+// giveBack returns n slots that p took, which has nothing to deliver any more.
+func giveBack(h *Hub, p int, q delivery.Queue, n int) {
+	h.Deliver(p, nil, []delivery.Rest{{Queue: q, Unused: n}})
+}
+
 func helloFor(queue string) carillon.Hello {
 	return carillon.Hello{Namespace: "n", Queues: []string{queue}, WorkerID: "w"}
 }

@@ -161,7 +161,7 @@ func (m *gateModel) deliver(p, n int, key func() string) {
 	}
 	m.slots[p] -= n
 	m.want[p] = max(0, m.want[p]-n)
-	m.h.Deliver(ds)
+	m.h.Deliver(p, ds, nil)
 }
 
 func (m *gateModel) join(credits int, gates []Gate, queues ...string) *fakeWorker {

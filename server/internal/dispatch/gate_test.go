@@ -56,7 +56,7 @@ func TestGateOfKey(t *testing.T) {
 	h, l := hub(Options{})
 	a := sidecar(t, h, 100, []Gate{{gatedQueue, "k", 1}}, gatedQueue.Address)
 	take(h, 1, gatedQueue, 6, delivery.Head{})
-	h.Deliver(keyed(0, "k", "k", "", "k", "other", "k"))
+	h.Deliver(1, keyed(0, "k", "k", "", "k", "other", "k"), nil)
 	expect(t, "what is not limited goes by", a.got, 0, 2, 4)
 	if st := h.Gates(); !reflect.DeepEqual(st, []GateStats{{Gate{gatedQueue, "k", 1}, 1, 3, 3}}) {
 		t.Fatalf("%+v", st)
@@ -81,7 +81,7 @@ func TestGateOfQueue(t *testing.T) {
 	if n, ok := take(h, 1, gatedQueue, 5, delivery.Head{}); n != 2 || !ok {
 		t.Fatalf("%d slots, served %v", n, ok)
 	}
-	h.Deliver(keyed(0, "k", "k"))
+	h.Deliver(1, keyed(0, "k", "k"), nil)
 	expect(t, "the key's limit is less", a.got, 0)
 	if rooms := l.take(); len(rooms) != 1 {
 		t.Fatalf("the place of what is held is another's: %v", rooms)
@@ -89,7 +89,7 @@ func TestGateOfQueue(t *testing.T) {
 	if n, _ := take(h, 1, gatedQueue, 3, delivery.Head{}); n != 1 {
 		t.Fatalf("%d slots", n)
 	}
-	h.Deliver(keyed(2, ""))
+	h.Deliver(1, keyed(2, ""), nil)
 	a.registration.Subscriptions[0].DoneOf("k", 1, 1)
 	expect(t, "what was held goes before what waits", a.got, 0, 2, 1)
 	want := []GateStats{{Gate: gates[0], InFlight: 2, Pending: 2, Throttled: 3}, {Gate: gates[1], InFlight: 1, Throttled: 1}}
@@ -120,9 +120,9 @@ func TestGateHoldsNotForEver(t *testing.T) {
 				defer l.mu.Unlock()
 				expect(t, what, l.undelivered, want...)
 			}
-			h.Deliver(ds[:3])
+			h.Deliver(1, ds[:3], nil)
 			<-time.After(most / 2)
-			h.Deliver(ds[3:])
+			h.Deliver(1, ds[3:], nil)
 			<-time.After(most/2 - time.Second)
 			back("not yet")
 			<-time.After(time.Second)
@@ -152,7 +152,7 @@ func TestGateComesAndGoes(t *testing.T) {
 		t.Fatalf("the first consumer was not told of: %v", l.consumers)
 	}
 	take(h, 1, gatedQueue, 6, delivery.Head{})
-	h.Deliver(keyed(0, "k", "k", "k", "k", "k", "k"))
+	h.Deliver(1, keyed(0, "k", "k", "k", "k", "k", "k"), nil)
 	newer := sidecar(t, h, 0, []Gate{{gatedQueue, "k", 3}})
 	expect(t, "the newest word counts", a.got, 0, 1, 2)
 	newer.registration.Leave()
@@ -179,7 +179,7 @@ func TestHeldIsHandedBack(t *testing.T) {
 			namer := sidecar(t, h, 0, []Gate{{gatedQueue, "k", 1}})
 			a := sidecar(t, h, 100, nil, gatedQueue.Address)
 			take(h, 1, gatedQueue, 4, delivery.Head{})
-			h.Deliver(keyed(0, "k", "k", "k", "k"))
+			h.Deliver(1, keyed(0, "k", "k", "k", "k"), nil)
 			end(h, a)
 			expect(t, "in order", l.undelivered, 1, 2, 3)
 			a.registration.Leave()
@@ -201,7 +201,7 @@ func TestTooMuchHeld(t *testing.T) {
 	for i := range ds {
 		ds[i].Key = "k"
 	}
-	h.Deliver(ds)
+	h.Deliver(1, ds, nil)
 	if len(l.undelivered) != 10 || len(a.got) != 1 {
 		t.Fatalf("%d delivered, %d handed back", len(a.got), len(l.undelivered))
 	}
@@ -225,7 +225,7 @@ func TestTooManyBytesHeld(t *testing.T) {
 	for i := range ds {
 		ds[i].Run.Data.Bytes = make([]byte, MaxHeldBytes)
 	}
-	h.Deliver(ds)
+	h.Deliver(1, ds, nil)
 	expect(t, "beyond twice the bytes", l.undelivered, 3, 4)
 	if n, _ := take(h, 1, gatedQueue, 1, delivery.Head{}); n != 0 {
 		t.Fatal("more could be held")
@@ -240,7 +240,7 @@ func BenchmarkGate(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		take(h, 1, gatedQueue, 2, delivery.Head{})
-		h.Deliver(ds)
+		h.Deliver(1, ds, nil)
 		a.registration.Subscriptions[0].DoneOf("k", 1, 1)
 		a.registration.Subscriptions[0].DoneOf("k", 1, 1)
 		a.got = a.got[:0]

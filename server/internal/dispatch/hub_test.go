@@ -20,7 +20,7 @@ func TestTransportQueueComesAndGoes(t *testing.T) {
 		if n, ok := take(h, 1, q, 3, delivery.Head{}); n != 2 || !ok {
 			t.Fatalf("got %d %v", n, ok)
 		}
-		h.Deliver(runsOf(1, q, 1, 2))
+		h.Deliver(1, runsOf(1, q, 1, 2), nil)
 		pass(5 * DefaultIdleQueue)
 		if len(h.Queues()) != 1 {
 			t.Fatal("forgotten with runs in flight")
@@ -53,7 +53,7 @@ func TestDrain(t *testing.T) {
 	if n, ok := take(h, 2, q, 1, delivery.Head{}); n != 0 || !ok {
 		t.Fatalf("a leaving node gave %d %v", n, ok)
 	}
-	h.Deliver(runsOf(1, q, 1, 1))
+	h.Deliver(1, runsOf(1, q, 1, 1), nil)
 	if len(l.undelivered) != 1 {
 		t.Fatal("a leaving node delivered")
 	}
@@ -87,7 +87,7 @@ func (s *racePartition) round(h *Hub) {
 		ds := runsOf(s.p, modelQueue, s.seq, n)
 		s.todo -= n
 		s.seq += n
-		h.Deliver(ds)
+		h.Deliver(s.p, ds, nil)
 	}
 }
 

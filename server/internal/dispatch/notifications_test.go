@@ -12,7 +12,7 @@ func TestConsumerRefuses(t *testing.T) {
 	c.registration.Subscriptions[0].Grant(2)
 	c.refuses = true
 	take(h, 1, q, 2, delivery.Head{})
-	h.Deliver(runsOf(1, q, 1, 2))
+	h.Deliver(1, runsOf(1, q, 1, 2), nil)
 	if len(l.undelivered) != 2 {
 		t.Fatalf("undelivered %v", l.undelivered)
 	}

@@ -22,7 +22,7 @@ import (
 //	                Take: n slots at once          Deliver
 //	free credits ────────────────────────→ taken ──────────→ in flight at a subscription
 //	   ↑  │                                ↑   │                        │
-//	   │  │ wake: a chunk at most    Take  │   │ Return                 │ Done
+//	   │  │ wake: a chunk at most    Take  │   │ Deliver: unused        │ Done
 //	   │  └───────────→ reserved ──────────┘   ↓                        ↓
 //	   └───────────────────────────────────────┴── the consumer grants again ──┘
 //
@@ -107,14 +107,22 @@ func (q *queue) take(p, want int, head delivery.Head, room func() int) int {
 	return n
 }
 
-// returnSlots frees n slots that p took.
-func (q *queue) returnSlots(p, n int) {
-	if c := q.claims[p]; c != nil {
-		n = min(n, c.taken)
-		q.taken -= n
-		c.taken -= n
-		q.dropEmpty(c)
+// note frees slots that p took and does not need, and replaces what p waits with.
+func (q *queue) note(p int, r *delivery.Rest) {
+	c := q.claims[p]
+	if c == nil {
+		return
 	}
+	n := min(r.Unused, c.taken)
+	q.taken -= n
+	c.taken -= n
+	if c.at >= 0 {
+		q.waiting.remove(c)
+		if c.want, c.head = min(c.want, r.N), r.Head; c.want > 0 {
+			q.waiting.push(c)
+		}
+	}
+	q.dropEmpty(c)
 }
 
 // endWait ends p's wait and frees what is reserved for it.

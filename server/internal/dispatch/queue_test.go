@@ -114,7 +114,7 @@ func (m *queueModel) deliver(p, n int) {
 		m.sent[ds[i].Run.Token]++
 	}
 	m.slots[p] -= n
-	m.h.Deliver(ds)
+	m.h.Deliver(p, ds, nil)
 }
 
 // rooms lets every partition that was told take again, as the engine does.
@@ -175,12 +175,13 @@ func (m *queueModel) steps() map[string]func(*rapid.T) {
 				m.deliver(p, rapid.IntRange(1, m.slots[p]).Draw(t, "n"))
 			}
 		},
-		"return": func(t *rapid.T) {
-			if p := partitionOf(t); m.slots[p] > 0 {
-				n := rapid.IntRange(1, m.slots[p]).Draw(t, "n")
-				m.h.Return(p, modelQueue, n)
-				m.slots[p] -= n
-			}
+		"rest": func(t *rapid.T) {
+			p := partitionOf(t)
+			r := delivery.Rest{Queue: modelQueue, Unused: rapid.IntRange(0, max(0, m.slots[p])).Draw(t, "unused"),
+				N: rapid.IntRange(0, 9).Draw(t, "left"), Head: delivery.Head{Priority: 3, Due: int64(m.seq)}}
+			m.h.Deliver(p, nil, []delivery.Rest{r})
+			m.slots[p] -= r.Unused
+			m.waits[p] = m.waits[p] && r.N > 0
 		},
 		"deliver untaken": func(t *rapid.T) { m.deliver(partitionOf(t), 1) },
 		"forget": func(t *rapid.T) {
@@ -234,7 +235,7 @@ func TestInTurn(t *testing.T) {
 	a.registration.Subscriptions[0].Grant(10)
 	b.registration.Subscriptions[0].Grant(3)
 	take(h, 1, q, 8, delivery.Head{})
-	h.Deliver(runsOf(1, q, 1, 8))
+	h.Deliver(1, runsOf(1, q, 1, 8), nil)
 	if len(a.got) != 5 || len(b.got) != 3 || len(idle.got) != 0 {
 		t.Fatalf("%d, %d and %d", len(a.got), len(b.got), len(idle.got))
 	}
@@ -264,7 +265,7 @@ func TestConsumersInThisProcess(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 	}
-	h.Deliver(runsOf(1, q, 0, 6))
+	h.Deliver(1, runsOf(1, q, 0, 6), nil)
 	if len(far.got) != 1 || len(here.got) != 0 || len(l.undelivered) != 5 {
 		t.Fatalf("far %d, here %d, back %d", len(far.got), len(here.got), len(l.undelivered))
 	}
@@ -272,7 +273,7 @@ func TestConsumersInThisProcess(t *testing.T) {
 	for i := range ds {
 		ds[i].Durable = true
 	}
-	h.Deliver(ds)
+	h.Deliver(1, ds, nil)
 	if len(here.got) != 3 {
 		t.Fatalf("%d", len(here.got))
 	}

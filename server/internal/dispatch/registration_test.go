@@ -15,7 +15,7 @@ func TestLastConsumerLeaves(t *testing.T) {
 	if rooms := l.take(); len(rooms) != 1 || rooms[0].p != 1 {
 		t.Fatalf("who waited was not told: %v", rooms)
 	}
-	h.Deliver(runsOf(1, q, 1, 1))
+	h.Deliver(1, runsOf(1, q, 1, 1), nil)
 	if len(l.undelivered) != 1 || len(c.got) != 0 {
 		t.Fatalf("undelivered %v", l.undelivered)
 	}

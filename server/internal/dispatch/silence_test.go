@@ -19,7 +19,7 @@ func TestASilentConsumerGetsNothing(t *testing.T) {
 	if n, served := take(h, 1, q, 3, delivery.Head{}); n != 1 || !served {
 		t.Fatalf("took %d, served %v: the silent one's credits count", n, served)
 	}
-	h.Deliver(runsOf(1, q, 1, 1))
+	h.Deliver(1, runsOf(1, q, 1, 1), nil)
 	quiet.registration.Subscriptions[0].Grant(1) // credits that come meanwhile are kept
 	if len(quiet.got) != 0 || len(other.got) != 1 {
 		t.Fatalf("silent %v, other %v", quiet.got, other.got)
@@ -79,7 +79,7 @@ func TestAskedConsumersComeLast(t *testing.T) {
 		}
 		awake.registration.Heard()
 		take(h, 1, q, 8, delivery.Head{})
-		h.Deliver(runsOf(1, q, 1, 8))
+		h.Deliver(1, runsOf(1, q, 1, 8), nil)
 		if len(awake.got) != 4 || len(a.got) != 2 || len(b.got) != 2 {
 			t.Fatalf("%d to the one that answered, %d and %d to the others", len(awake.got), len(a.got), len(b.got))
 		}

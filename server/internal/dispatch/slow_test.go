@@ -22,7 +22,7 @@ func TestSlowStart(t *testing.T) {
 		inFlight := 0
 		for p, name := range []string{"a", "b"} {
 			n, ok := take(h, p, named(name), 100, overdue)
-			h.Deliver(runsOf(p, named(name), 0, n))
+			h.Deliver(p, runsOf(p, named(name), 0, n), nil)
 			if inFlight += n; !ok {
 				t.Fatal("not served")
 			}
@@ -33,7 +33,7 @@ func TestSlowStart(t *testing.T) {
 		more := func() {
 			for _, r := range l.take() {
 				n, _ := take(h, r.p, r.q, 100, overdue)
-				h.Deliver(runsOf(r.p, r.q, inFlight, n))
+				h.Deliver(r.p, runsOf(r.p, r.q, inFlight, n), nil)
 				inFlight += n
 			}
 		}
@@ -72,11 +72,11 @@ func TestSlowStartEndsWithTheBacklog(t *testing.T) {
 		if n, _ := take(h, 1, q, 50, fresh); n != 50 {
 			t.Fatalf("a node without a backlog is bounded to %d", n)
 		}
-		h.Return(1, q, 50)
+		giveBack(h, 1, q, 50)
 		if n, _ := take(h, 1, q, 50, old); n != 4 {
 			t.Fatalf("took %d", n)
 		}
-		h.Return(1, q, 4)
+		giveBack(h, 1, q, 4)
 		take(h, 1, q, 0, delivery.Head{})
 		<-time.After(2 * time.Second)
 		synctest.Wait()

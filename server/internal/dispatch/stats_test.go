@@ -15,7 +15,7 @@ func TestStatsOfQueuesAndWorkers(t *testing.T) {
 	b.registration.Subscriptions[0].Grant(3)
 	take(h, 1, named("b"), 2, delivery.Head{})
 	take(h, 1, named("a"), 2, delivery.Head{})
-	h.Deliver(runsOf(1, named("b"), 1, 2))
+	h.Deliver(1, runsOf(1, named("b"), 1, 2), nil)
 	a.registration.Silence(func() bool { return true })
 	want := []QueueStats{
 		{Queue: named("a"), Consumers: 1, Silent: 1},

@@ -11,7 +11,7 @@ import (
 //
 // If it returns fewer, p waits: [Sink.Room] is called when slots are reserved for it. A later Take replaces
 // what p waits for. If q has no consumers, p does not wait. Taking 0 ends the wait and gives back what is
-// reserved for p. Slots that p took are its own until it delivers or returns them.
+// reserved for p. Slots that p took are its own until [Hub.Deliver] uses or returns them.
 func (h *Hub) Take(p int, name delivery.Queue, want int, head delivery.Head) delivery.Slots {
 	h.mu.Lock()
 	if h.draining {
@@ -36,17 +36,6 @@ func (h *Hub) Take(p int, name delivery.Queue, want int, head delivery.Head) del
 	h.settle(&more, q)
 	h.unlock(&more)
 	return slots
-}
-
-// Return gives back n slots that p took and does not need.
-func (h *Hub) Return(p int, name delivery.Queue, n int) {
-	var more notifications
-	h.mu.Lock()
-	if q := h.queues[name]; q != nil {
-		q.returnSlots(p, n)
-		h.settle(&more, q)
-	}
-	h.unlock(&more)
 }
 
 // queue returns the queue with a name. It opens it if a transport serves it, and returns nil if nobody does.
@@ -95,13 +84,21 @@ func (h *Hub) settle(n *notifications, qs ...*queue) {
 	}
 }
 
-// Deliver hands deliveries to the consumers with room of their queues, in turn. The slice is not kept.
-func (h *Hub) Deliver(ds []delivery.Delivery) {
+// Deliver hands deliveries of partition p to the consumers with room of their queues, in turn. rest says what
+// p has left of the slots that it took: it returns the unused ones, and goes on waiting with the head of what
+// still waits, which is less urgent than what has gone. The slices are not kept.
+func (h *Hub) Deliver(p int, ds []delivery.Delivery, rest []delivery.Rest) {
 	var n notifications
 	h.mu.Lock()
 	defer h.unlock(&n)
 	for i := range ds {
 		h.place(&ds[i], len(ds), &n)
+	}
+	for i := range rest {
+		if q := h.queues[rest[i].Queue]; q != nil {
+			q.note(p, &rest[i])
+			h.settle(&n, q)
+		}
 	}
 }
 
@@ -168,8 +165,8 @@ func (h *Hub) Forget(p int) {
 	for _, q := range h.sorted() {
 		c, has := q.claims[p]
 		if has {
-			q.release(c)
-			q.returnSlots(p, c.taken)
+			q.note(p, &delivery.Rest{Unused: c.taken})
+			q.endWait(p)
 		}
 		held := len(q.held)
 		q.handBack(&n, func(l *heldDelivery) bool { return l.Partition == p })

@@ -30,8 +30,8 @@ func TestTake(t *testing.T) {
 	if n, _ := take(h, 2, q, 5, delivery.Head{}); n != 1 {
 		t.Fatalf("one slot is left, got %d", n)
 	}
-	h.Deliver(runsOf(1, q, 1, 2))
-	h.Deliver(runsOf(2, q, 1, 1))
+	h.Deliver(1, runsOf(1, q, 1, 2), nil)
+	h.Deliver(2, runsOf(2, q, 1, 1), nil)
 	if len(c.got) != 3 || len(l.undelivered) != 0 {
 		t.Fatalf("got %v, undelivered %v", c.got, l.undelivered)
 	}
@@ -71,7 +71,7 @@ func TestGivingBack(t *testing.T) {
 	if rooms := l.take(); len(rooms) != 0 {
 		t.Fatalf("slots in use went to %v", rooms)
 	}
-	h.Return(1, q, 3)
+	giveBack(h, 1, q, 3)
 	if rooms := l.take(); len(rooms) != 1 || rooms[0].p != 2 {
 		t.Fatalf("what was given back went to %v", rooms)
 	}
@@ -92,13 +92,13 @@ func TestUntaken(t *testing.T) {
 	q, c := named("q"), join(t, h, "q")
 	c.registration.Subscriptions[0].Grant(1)
 	take(h, 1, q, 1, delivery.Head{})
-	h.Deliver(runsOf(2, q, 1, 1))
-	h.Deliver(runsOf(1, q, 1, 1))
+	h.Deliver(2, runsOf(2, q, 1, 1), nil)
+	h.Deliver(1, runsOf(1, q, 1, 1), nil)
 	if want := runOf(1, q, 1).Run.Token; len(c.got) != 1 || c.got[0] != want || len(l.undelivered) != 1 {
 		t.Fatalf("got %v, undelivered %v", c.got, l.undelivered)
 	}
 	c.registration.Subscriptions[0].Grant(1)
-	h.Deliver(runsOf(2, q, 2, 1))
+	h.Deliver(2, runsOf(2, q, 2, 1), nil)
 	if len(c.got) != 2 {
 		t.Fatal("a free slot was not used")
 	}
@@ -127,7 +127,7 @@ func BenchmarkHandOut(b *testing.B) {
 					if got := h.Take(1, q, n, delivery.Head{}).N; got != n {
 						b.Fatalf("took %d", got)
 					}
-					h.Deliver(runs)
+					h.Deliver(1, runs, nil)
 					h.Take(1, q, 0, delivery.Head{})
 					s.Done(n, 0)
 				}

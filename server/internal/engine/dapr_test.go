@@ -27,10 +27,9 @@ type stream struct {
 func (s *stream) Take(_ int, q delivery.Queue, want int, _ delivery.Head) delivery.Slots {
 	return delivery.Slots{N: want, Served: q.Kind == "dapr"}
 }
-func (s *stream) Return(int, delivery.Queue, int) {}
-func (s *stream) Forget(int)                      {}
+func (s *stream) Forget(int) {}
 
-func (s *stream) Deliver(ds []delivery.Delivery) {
+func (s *stream) Deliver(_ int, ds []delivery.Delivery, _ []delivery.Rest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.has = append(s.has, ds...)

@@ -25,10 +25,9 @@ type Dispatcher interface {
 	// Take reserves up to want slots of a queue for partition p. If it gets fewer and the queue is served,
 	// the partition waits until Sink.Room reports room. want 0 gives back what is reserved.
 	Take(p int, q delivery.Queue, want int, head delivery.Head) delivery.Slots
-	// Return gives back slots that were taken and are not needed.
-	Return(p int, q delivery.Queue, n int)
-	// Deliver sends attempts, for which slots were taken.
-	Deliver(ds []delivery.Delivery)
+	// Deliver sends attempts of partition p, for which slots were taken, and says what is left of these slots
+	// and of the runs that wait for more. The slices are not kept.
+	Deliver(p int, ds []delivery.Delivery, rest []delivery.Rest)
 	// Cancel tells the consumers of the attempts to stop.
 	Cancel(cs []delivery.Cancel)
 	// Forget drops what is known of a partition that has left this node.

@@ -65,8 +65,8 @@ func (p *partitionRunner) dispatch(in mail, now int64) {
 	if p.reads.outlived() {
 		return
 	}
-	if p.rooms.serve(p.m, now) > 0 && p.m.Window.Lagging(now) {
-		p.box.ring() // evicted runs have made room for more that are due
+	if served, more := p.rooms.serve(p.m, now); more || served > 0 && p.m.Window.Lagging(now) {
+		p.box.ring() // the lane's other partitions come first; or runs that left make room for more that are due
 	}
 	p.rooms.giveBack(in.rooms)
 }

@@ -19,10 +19,9 @@ type noConsumers struct{}
 func (noConsumers) Take(int, delivery.Queue, int, delivery.Head) delivery.Slots {
 	return delivery.Slots{}
 }
-func (noConsumers) Return(int, delivery.Queue, int) {}
-func (noConsumers) Deliver([]delivery.Delivery)     {}
-func (noConsumers) Cancel([]delivery.Cancel)        {}
-func (noConsumers) Forget(int)                      {}
+func (noConsumers) Deliver(int, []delivery.Delivery, []delivery.Rest) {}
+func (noConsumers) Cancel([]delivery.Cancel)                          {}
+func (noConsumers) Forget(int)                                        {}
 
 // TestAMachineIsFreedAfterItsTerm: a node that has handed partitions over does not keep their memory.
 func TestAMachineIsFreedAfterItsTerm(t *testing.T) {

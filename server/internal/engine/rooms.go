@@ -18,6 +18,10 @@ type rooms struct {
 	moved    map[delivery.Queue]int  // attempts delivered since the last poll
 	lineup   []partition.Waiting     // queues with runs that wait, as of the last dispatch or poll
 	parked   []delivery.Queue        // queues with runs in the store, as of the last dispatch
+
+	// Memory that is reused for what leaves the machine.
+	attempts []delivery.Delivery
+	rest     []delivery.Rest
 }
 
 func newRooms(number int, d Dispatcher) rooms {
@@ -39,60 +43,65 @@ func (r *rooms) opened(room, consumers []delivery.Queue) {
 // closed reports whether a queue has no room or no consumer.
 func (r *rooms) closed(q delivery.Queue) bool { return r.blocked[q] || r.unserved[q] }
 
-// takeAtOnce is how many slots are taken at a time, so that partitions take turns.
+// takeAtOnce is how many slots of a queue a round takes, so that partitions take turns.
 const takeAtOnce = 256
 
-// serve hands out due runs of all queues for which there is room. It returns how many it handed out.
-func (r *rooms) serve(m *partition.Machine, now int64) (served int) {
+// serve hands out due runs of all queues for which there is room. It returns how many it handed out, and
+// whether there may be room for more.
+func (r *rooms) serve(m *partition.Machine, now int64) (served int, more bool) {
 	r.lineUp(m, now)
 	for _, w := range r.lineup {
-		if !r.closed(w.Queue) {
-			served += r.serveQueue(m, w, now)
+		if !r.closed(w.Queue) && w.Now > 0 {
+			n := r.serveQueue(m, w, now)
+			served, more = served+n, more || n == takeAtOnce
 		}
 	}
-	return served
+	r.deliver()
+	return served, more
 }
 
-// serveQueue hands out due runs of one queue until there is no more room or none waits.
+// serveQueue makes attempts of due runs of one queue, as far as there is room.
 func (r *rooms) serveQueue(m *partition.Machine, w partition.Waiting, now int64) (served int) {
-	for w.Now > 0 {
-		want := min(w.Now, takeAtOnce)
-		slots := r.dispatcher.Take(r.partition, w.Queue, want, w.Head)
-		if !slots.Served {
-			r.unserved[w.Queue] = true
-			return served
-		}
-		if slots.N == 0 {
-			r.blocked[w.Queue] = true
-			return served
-		}
-		ds, spare := m.Deliver(now, w.Queue, slots.N, slots.Durable)
-		r.deliver(ds)
-		r.moved[w.Queue] += slots.N - spare
-		w.Now -= slots.N
-		served += slots.N - spare
-		if spare > 0 { // the remaining runs wait for permits
-			r.dispatcher.Return(r.partition, w.Queue, spare)
-			return served
-		}
-		w.Head = m.Queues.Head(w.Queue, now) // what waits now is less urgent: other partitions may go first
+	want := min(w.Now, takeAtOnce)
+	slots := r.dispatcher.Take(r.partition, w.Queue, want, w.Head)
+	switch {
+	case !slots.Served:
+		r.unserved[w.Queue] = true
+		return 0
+	case slots.N < want:
+		r.blocked[w.Queue] = true
 	}
+	if slots.N == 0 {
+		return 0
+	}
+	var rest delivery.Rest
+	r.attempts, rest = m.Deliver(r.attempts, now, w.Queue, slots.N, slots.Durable)
+	r.rest = append(r.rest, rest)
+	if rest.N == 0 { // what else waited has gone to wait for permits
+		delete(r.blocked, w.Queue)
+	}
+	served = slots.N - rest.Unused
+	r.moved[w.Queue] += served
 	return served
-}
-
-func (r *rooms) deliver(ds []delivery.Delivery) {
-	if len(ds) > 0 {
-		r.dispatcher.Deliver(ds)
-	}
 }
 
 // deliverDurable delivers the pending deliveries that have become durable.
 func (r *rooms) deliverDurable(m *partition.Machine, now int64) {
-	ds, spare := m.Attempts.Granted(now)
-	r.deliver(ds)
+	var spare []delivery.Queue
+	r.attempts, spare = m.Attempts.Granted(r.attempts, now)
 	for _, q := range spare {
-		r.dispatcher.Return(r.partition, q, 1)
+		r.rest = append(r.rest, m.Queues.Rest(q, 1, now))
 	}
+	r.deliver()
+}
+
+// deliver passes on the attempts that the machine has made, and what is left.
+func (r *rooms) deliver() {
+	if len(r.attempts)+len(r.rest) > 0 {
+		r.dispatcher.Deliver(r.partition, r.attempts, r.rest)
+	}
+	clear(r.attempts) // so that their memory can be freed
+	r.attempts, r.rest = r.attempts[:0], r.rest[:0]
 }
 
 // giveBack returns slots that were reserved for runs that are no longer waiting.

@@ -45,7 +45,7 @@ func (r *bench) round() {
 		r.m.Window.Loaded(q, nil, r.now)
 	}
 	r.m.Tick(r.now)
-	r.m.Attempts.Granted(r.now)
+	r.m.Attempts.Granted(nil, r.now)
 	r.parked = r.m.Queues.Parked(r.parked[:0])
 	r.lineup = r.m.Window.AppendWaiting(r.lineup[:0], r.now)
 	r.m.Permits.ReturnUnused()
@@ -76,7 +76,7 @@ func (r *bench) fire(want int) {
 	done := 0
 	for _, w := range r.lineup {
 		for w.N > 0 {
-			ds, _ := r.m.Deliver(r.now, w.Queue, min(w.N, 256), false)
+			ds, _ := r.m.Deliver(nil, r.now, w.Queue, min(w.N, 256), false)
 			w.N -= len(ds)
 			done += len(ds)
 			for i := range ds {

@@ -1,6 +1,8 @@
 package partition
 
 import (
+	"slices"
+
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/message"
@@ -104,16 +106,16 @@ func (d *dueRuns) open(e *entry, t, now int64) {
 	d.records.live[s.Identity(d.cfg.Partition)] = e
 }
 
-// Deliver hands out at most n due runs of a queue as attempts; the caller has n free slots for them. If first
-// is set, or the run's concurrency key is limited, the attempt is made durable before it comes out of
-// Granted, and its slot stays taken until then. spare is the number of slots that were not used because fewer
-// runs wait that may begin.
-func (m *Machine) Deliver(now int64, q delivery.Queue, n int, first bool) (ds []delivery.Delivery, spare int) {
+// Deliver hands out at most n due runs of a queue as attempts, which it appends to ds; the caller has n slots
+// for them. If first is set, or the run's concurrency key is limited, the attempt is made durable before it
+// comes out of Granted, and its slot stays taken until then. Slots are left unused if fewer runs wait that may
+// begin.
+func (m *Machine) Deliver(ds []delivery.Delivery, now int64, q delivery.Queue, n int, first bool) ([]delivery.Delivery, delivery.Rest) {
 	st := m.Queues.queues[q]
-	if st == nil || n <= 0 {
-		return nil, max(0, n)
+	if st == nil {
+		return ds, delivery.Rest{Queue: q, Unused: n}
 	}
-	ds = make([]delivery.Delivery, 0, min(n, st.len()))
+	ds = slices.Grow(ds, min(n, st.len()))
 	for n > 0 {
 		rank := st.next(now)
 		if rank < 0 {
@@ -135,7 +137,7 @@ func (m *Machine) Deliver(now int64, q delivery.Queue, n int, first bool) (ds []
 		m.Attempts.begun(e, q, now)
 		ds = append(ds, d)
 	}
-	return ds, n
+	return ds, m.Queues.Rest(q, n, now)
 }
 
 // Report applies a consumer's report to the attempt that the token names.

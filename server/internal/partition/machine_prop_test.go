@@ -32,7 +32,7 @@ func (w *randomRig) round(n int, first bool) {
 			w.m.Promote(w.now, l, n)
 		}
 	}
-	w.hand(w.m.Attempts.Granted(w.now))
+	w.hand(w.m.Attempts.Granted(nil, w.now))
 	parked := w.m.Queues.Parked(nil)
 	slices.SortFunc(parked, func(a, b delivery.Queue) int { return cmp.Compare(a.String(), b.String()) })
 	for _, q := range parked {
@@ -42,9 +42,9 @@ func (w *randomRig) round(n int, first bool) {
 	}
 	w.step()
 	for _, q := range w.queues {
-		ds, spare := w.m.Deliver(w.now, q, n, first)
-		if len(ds) > n || spare > n {
-			w.t.Fatalf("%d deliveries and %d spare slots of %d", len(ds), spare, n)
+		ds, rest := w.m.Deliver(nil, w.now, q, n, first)
+		if len(ds)+rest.Unused > n || (rest.Unused > 0 && rest.N > 0) {
+			w.t.Fatalf("%d deliveries for %d slots, and the rest is %+v", len(ds), n, rest)
 		}
 		w.hand(ds, nil)
 	}

@@ -26,9 +26,9 @@ func (a *Attempts) deliverWhenDurable(e *entry, d delivery.Delivery, now int64) 
 		pendingDelivery{e: e, nth: e.attempt.pending, d: d, seq: a.out.seq, at: now})
 }
 
-// Granted returns the attempts that have become durable since the last call and may now be handed out. Their
+// Granted appends the attempts that have become durable since the last call and may now be handed out. Their
 // lease and timeout begin now. spare has the queue of each that was withdrawn meanwhile, whose slot is free.
-func (a *Attempts) Granted(now int64) (ds []delivery.Delivery, spare []delivery.Queue) {
+func (a *Attempts) Granted(ds []delivery.Delivery, now int64) (_ []delivery.Delivery, spare []delivery.Queue) {
 	n := 0
 	for ; n < len(a.pendingDeliveries) && a.pendingDeliveries[n].seq <= a.out.durable; n++ {
 		p := &a.pendingDeliveries[n]

@@ -17,11 +17,11 @@ func (r *rig) deliverPending(j carillon.Job) {
 	r.t.Helper()
 	j.Name = "a"
 	r.mustPut(j)
-	ds, spare := r.m.Deliver(r.now, queueQ, 3, true)
-	if len(ds) != 0 || spare != 2 {
-		r.t.Fatalf("handed out before it is durable: %+v, %d spare slots", ds, spare)
+	ds, rest := r.m.Deliver(nil, r.now, queueQ, 3, true)
+	if len(ds) != 0 || rest.Unused != 2 {
+		r.t.Fatalf("handed out before it is durable: %+v, %d unused slots", ds, rest.Unused)
 	}
-	if ds, q := r.m.Attempts.Granted(r.now); len(ds)+len(q) != 0 {
+	if ds, q := r.m.Attempts.Granted(nil, r.now); len(ds)+len(q) != 0 {
 		r.t.Fatalf("out before it is durable: %+v %v", ds, q)
 	}
 }
@@ -29,7 +29,7 @@ func (r *rig) deliverPending(j carillon.Job) {
 // granted applies the batch and returns what is handed out.
 func (r *rig) granted() ([]delivery.Delivery, []delivery.Queue) {
 	r.flush()
-	return r.m.Attempts.Granted(r.now)
+	return r.m.Attempts.Granted(nil, r.now)
 }
 
 // runID returns the id of a job's unfinished run.
@@ -94,7 +94,7 @@ func TestAnAttemptThatKillsTheProcessCounts(t *testing.T) {
 	starts := 0
 	for range 20 {
 		r.step()
-		r.m.Deliver(r.now, queueQ, 1, true)
+		r.m.Deliver(nil, r.now, queueQ, 1, true)
 		ds, _ := r.granted()
 		starts += len(ds)
 		r.start() // and nobody had time to write anything
@@ -119,7 +119,7 @@ func TestANewTermTakesBackWhatNeverLeft(t *testing.T) {
 						t.Fatal(err)
 					}
 					r.flush()
-					r.m.Deliver(r.now, queueQ, 1, true)
+					r.m.Deliver(nil, r.now, queueQ, 1, true)
 				} else {
 					r.deliverPending(carillon.Job{})
 				}
@@ -164,7 +164,7 @@ func TestWhatHasLeftIsNotPledged(t *testing.T) {
 		t.Errorf("deleted, and pending: %+v", pending)
 	}
 	r.flush()
-	r.m.Attempts.Granted(r.now)
+	r.m.Attempts.Granted(nil, r.now)
 	r.deliverPending(carillon.Job{})
 	if ds, _ := r.granted(); len(ds) != 1 || len(r.m.Attempts.PendingDeliveries()) != 0 {
 		t.Errorf("left: %+v, pending: %+v", ds, r.m.Attempts.PendingDeliveries())
@@ -288,9 +288,9 @@ func TestALimitBlocksNobodyElse(t *testing.T) {
 				Due: carillon.At(time.Unix(0, epoch-int64(10-i)))})
 		}
 		r.mustPut(carillon.Job{Name: "z"})
-		ds, spare := r.m.Deliver(r.now, queueQ, 5, false)
-		if len(ds) != 1 || ds[0].Run.Job != "z" || spare != 3 {
-			t.Fatalf("%+v, %d spare", ds, spare)
+		ds, rest := r.m.Deliver(nil, r.now, queueQ, 5, false)
+		if len(ds) != 1 || ds[0].Run.Job != "z" || rest.Unused != 3 {
+			t.Fatalf("%+v, %d unused", ds, rest.Unused)
 		}
 		r.succeed(ds[0])
 		var order string
@@ -319,7 +319,7 @@ func TestALimitBlocksNobodyElse(t *testing.T) {
 			}
 			r.flush()
 			r.tellTokens(c)
-			r.m.Deliver(r.now, queueQ, 5, false)
+			r.m.Deliver(nil, r.now, queueQ, 5, false)
 			r.m.Permits.ReturnUnused()
 		}
 		r.flush()
@@ -340,7 +340,7 @@ func TestTokensOutliveTheOwner(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		r.mustPut(carillon.Job{Name: name, ConcurrencyKey: "k", Lease: time.Minute, FailurePolicy: carillon.Constant(time.Hour)})
 	}
-	r.m.Deliver(r.now, queueQ, 5, false)
+	r.m.Deliver(nil, r.now, queueQ, 5, false)
 	ds, _ := r.granted()
 	if len(ds) != 2 {
 		t.Fatalf("%d in force", len(ds))
@@ -353,7 +353,7 @@ func TestTokensOutliveTheOwner(t *testing.T) {
 		t.Fatalf("charged with %v", r.held)
 	}
 	r.step()
-	if ds, spare := r.m.Deliver(r.now, queueQ, 5, false); len(ds) != 0 || spare != 5 {
+	if ds, rest := r.m.Deliver(nil, r.now, queueQ, 5, false); len(ds) != 0 || rest.Unused != 5 {
 		t.Fatalf("handed out beyond the limit: %+v", ds)
 	}
 	if v := r.succeed(ds[0]); v != partition.Accepted {
@@ -373,7 +373,7 @@ func TestTokensOutliveTheOwner(t *testing.T) {
 func TestTokensThatComeTooEarly(t *testing.T) {
 	r, c := limited(t, 0, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", ConcurrencyKey: "k"})
-	r.m.Deliver(r.now, queueQ, 5, false)
+	r.m.Deliver(nil, r.now, queueQ, 5, false)
 	r.m.Window.StageAside(r.now, 10)
 	c.most = 1
 	r.tellTokens(c)
@@ -392,7 +392,7 @@ func TestTokensThatComeTooEarly(t *testing.T) {
 		t.Fatal("nobody asks for a token after a failed read")
 	}
 	r.tellTokens(c)
-	r.m.Deliver(r.now, queueQ, 5, false)
+	r.m.Deliver(nil, r.now, queueQ, 5, false)
 	r.m.Permits.ReturnUnused()
 	if ds, _ := r.granted(); len(ds) != 1 {
 		t.Fatalf("%+v", ds)

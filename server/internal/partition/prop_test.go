@@ -132,7 +132,7 @@ func (w *world) Deliver(rt *rapid.T) {
 func (w *world) DeliverFirst(rt *rapid.T) {
 	w.recall()
 	w.step()
-	w.m.Deliver(w.now, queueQ, rapid.IntRange(1, 4).Draw(rt, "n"), true)
+	w.m.Deliver(nil, w.now, queueQ, rapid.IntRange(1, 4).Draw(rt, "n"), true)
 	if rapid.Bool().Draw(rt, "commit") {
 		w.commit()
 	}
@@ -141,7 +141,7 @@ func (w *world) DeliverFirst(rt *rapid.T) {
 
 // collect takes the pending deliveries that may be handed out, and checks that the store has them.
 func (w *world) collect() []delivery.Delivery {
-	ds, _ := w.m.Attempts.Granted(w.now)
+	ds, _ := w.m.Attempts.Granted(nil, w.now)
 	for _, d := range ds {
 		id, err := store.ParseRunID(d.Run.ID)
 		if err != nil {

@@ -1,8 +1,9 @@
 package partition
 
 import (
-	"github.com/carillonhq/carillon/server/internal/delivery"
 	"time"
+
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // priorities is the number of priorities; 0 is the highest.
@@ -53,6 +54,11 @@ func (q *queue) next(now int64) int {
 	return best
 }
 
+// head returns the first run of a priority, of which some wait.
+func (q *queue) head(rank int) delivery.Head {
+	return delivery.Head{Priority: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
+}
+
 // queue finds or makes the queue.
 func (s *Queues) queue(q delivery.Queue) *queue {
 	st := s.queues[q]
@@ -100,8 +106,7 @@ func (w *Window) AppendWaiting(out []Waiting, now int64) []Waiting {
 			continue
 		}
 		kept = append(kept, q)
-		head := delivery.Head{Priority: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
-		out = append(out, Waiting{Queue: *q.name, N: q.len(), Now: w.nowOf(q, short, now), Head: head})
+		out = append(out, Waiting{Queue: *q.name, N: q.len(), Now: w.nowOf(q, short, now), Head: q.head(rank)})
 	}
 	clear(w.due.queues.active[len(kept):])
 	w.due.queues.active = kept
@@ -122,17 +127,15 @@ func (s *Queues) Oldest(name delivery.Queue) (due int64) {
 	return due
 }
 
-// Head returns the run that goes next in a queue; the zero head if none waits.
-func (s *Queues) Head(name delivery.Queue, now int64) delivery.Head {
-	q := s.queues[name]
-	if q == nil {
-		return delivery.Head{}
+// Rest describes what waits in a queue now, beside unused slots.
+func (s *Queues) Rest(name delivery.Queue, unused int, now int64) delivery.Rest {
+	r := delivery.Rest{Queue: name, Unused: unused}
+	if q := s.queues[name]; q != nil {
+		if rank := q.next(now); rank >= 0 {
+			r.N, r.Head = q.len(), q.head(rank)
+		}
 	}
-	rank := q.next(now)
-	if rank < 0 {
-		return delivery.Head{}
-	}
-	return delivery.Head{Priority: uint8(rank), Due: q.lists[rank][0].state.Run.Due}
+	return r
 }
 
 // readyList is a heap of the due runs of one priority, ordered by due time, then ref.

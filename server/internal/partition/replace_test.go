@@ -58,7 +58,7 @@ var lives = map[string]func(r *rig){
 	},
 	"running":          func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.deliver(1) },
 	"run durably":      func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.deliver(1); r.advance(4 * time.Second) },
-	"delivery pending": func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.m.Deliver(r.now, queueQ, 1, true) },
+	"delivery pending": func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.m.Deliver(nil, r.now, queueQ, 1, true) },
 	"retrying": func(r *rig) {
 		r.mustPut(everySecond)
 		r.advance(time.Second)

@@ -291,7 +291,7 @@ func (p *patched) hands(n int) {
 	p.recall()
 	p.step()
 	q := delivery.QueueOf(carillon.DefaultNamespace, p.put.Job.Target)
-	ds, _ := p.m.Deliver(p.now, q, 1, false)
+	ds, _ := p.m.Deliver(nil, p.now, q, 1, false)
 	id := p.before.State.Identity(0).String()
 	if len(ds) != 1 || ds[0].Run.ID != id || ds[0].Run.Attempt != n || !bytes.Equal(ds[0].Run.Data.Bytes, p.put.Job.Data.Bytes) {
 		p.t.Errorf("handed out %+v, want attempt %d of %s", ds, n, id)

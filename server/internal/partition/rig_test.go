@@ -276,7 +276,7 @@ func (r *rig) recall() {
 // deliver hands out up to n due runs of the queue "q".
 func (r *rig) deliver(n int) []delivery.Delivery {
 	r.step()
-	ds, _ := r.m.Deliver(r.now, queueQ, n, false)
+	ds, _ := r.m.Deliver(nil, r.now, queueQ, n, false)
 	for _, d := range ds {
 		if r.now < d.Run.Due.UnixNano() || r.now < d.Run.Scheduled.UnixNano() {
 			r.t.Fatalf("I1: %s delivered at %d, %d before it was due", d.Run.Job, r.now, d.Run.Due.UnixNano()-r.now)
@@ -404,7 +404,7 @@ func (r *rig) deliverFrom(q delivery.Queue, n int) []delivery.Delivery {
 		r.m.LoadStaged(q, sq, records, r.now)
 		r.step()
 	}
-	ds, _ := r.m.Deliver(r.now, q, n, false)
+	ds, _ := r.m.Deliver(nil, r.now, q, n, false)
 	return ds
 }
 

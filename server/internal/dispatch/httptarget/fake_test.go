@@ -81,7 +81,7 @@ func (d *fakeSink) deliver(t testing.TB, v delivery.Delivery) {
 	if n, ok := d.take(0, v.Queue, 1, delivery.Head{}); n != 1 || !ok {
 		t.Fatalf("no slot: %d %v", n, ok)
 	}
-	d.hub.Deliver([]delivery.Delivery{v})
+	d.hub.Deliver(0, []delivery.Delivery{v}, nil)
 }
 
 // do delivers and waits for the report.

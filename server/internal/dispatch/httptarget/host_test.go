@@ -18,7 +18,7 @@ import (
 func (d *fakeSink) slots(q delivery.Queue) int {
 	n, _ := d.take(1, q, 1<<20, delivery.Head{})
 	d.hub.Take(1, q, 0, delivery.Head{})
-	d.hub.Return(1, q, n)
+	d.hub.Deliver(1, nil, []delivery.Rest{{Queue: q, Unused: n}})
 	return n
 }
 
@@ -133,7 +133,7 @@ func TestLimit(t *testing.T) {
 			for i := 0; i < 20; {
 				n, _ := d.take(0, q, 20-i, delivery.Head{})
 				for range n {
-					d.hub.Deliver([]delivery.Delivery{newDelivery(i, "http://a.example.com/")})
+					d.hub.Deliver(0, []delivery.Delivery{newDelivery(i, "http://a.example.com/")}, nil)
 					i++
 				}
 				if i < 20 {
@@ -197,7 +197,7 @@ func TestDrain(t *testing.T) {
 			if r := <-d.reports; r.Token != never.Run.Token || r.Outcome != 0 || r.Permanent || r.Message != errStopped.Error() {
 				t.Errorf("%+v", r.Result)
 			}
-			d.hub.Deliver([]delivery.Delivery{quick})
+			d.hub.Deliver(0, []delivery.Delivery{quick}, nil)
 			if token := <-d.back; token != quick.Run.Token {
 				t.Error(token)
 			}

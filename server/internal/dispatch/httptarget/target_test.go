@@ -89,7 +89,7 @@ func BenchmarkHTTP(b *testing.B) {
 	go func() {
 		for len(runs) > 0 {
 			n, _ := d.take(0, v.Queue, min(len(runs), 64), delivery.Head{})
-			d.hub.Deliver(runs[:n])
+			d.hub.Deliver(0, runs[:n], nil)
 			if runs = runs[n:]; n == 0 {
 				<-d.room
 			}

@@ -92,7 +92,7 @@ func (d *fakeSink) deliver(t testing.TB, target *carillon.DaprTarget, from, to, 
 	if n := d.hub.Take(0, queueOf(target), to-from, delivery.Head{}).N; n != to-from {
 		t.Fatalf("took %d of %d", n, to-from)
 	}
-	d.hub.Deliver(runs(target, from, to, payload))
+	d.hub.Deliver(0, runs(target, from, to, payload), nil)
 }
 
 func (d *fakeSink) open(t testing.TB, hello Hello, o Options) *Session {

@@ -87,7 +87,7 @@ func (s *fakeEngine) serve(q delivery.Queue) {
 				Run: &carillon.Run{Token: token}}
 		}
 		s.waiting[q] = slices.Clone(s.waiting[q][n:])
-		s.hub.Deliver(ds)
+		s.hub.Deliver(0, ds, nil)
 	}
 	s.hub.Take(0, q, 0, delivery.Head{})
 }

@@ -335,7 +335,7 @@ func BenchmarkRuns(b *testing.B) {
 	b.ReportAllocs()
 	for done := 0; done < b.N; done += n {
 		for i := 0; i < n; i += round {
-			d.hub.Deliver(ds[i:min(i+round, n)])
+			d.hub.Deliver(0, ds[i:min(i+round, n)], nil)
 		}
 		for got := 0; got < n; {
 			for _, r := range receive(b, s) {

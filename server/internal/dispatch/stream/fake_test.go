@@ -125,7 +125,7 @@ func (c *consumer) deliver(t *testing.T, from, to, payload int) {
 		ds = append(ds, delivery.Delivery{Queue: queue, Run: &carillon.Run{Token: token(i), Started: c.now,
 			Data: carillon.Bytes(make([]byte, payload), "")}})
 	}
-	c.hub.Deliver(ds)
+	c.hub.Deliver(0, ds, nil)
 }
 
 // slots compares what the hub counts.

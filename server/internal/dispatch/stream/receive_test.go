@@ -114,7 +114,7 @@ func TestLateRunsAreHandedBack(t *testing.T) {
 				run := &carillon.Run{Token: token(i), Started: c.now, Lease: lease}
 				ds = append(ds, delivery.Delivery{Queue: queue, Run: run})
 			}
-			c.hub.Deliver(ds)
+			c.hub.Deliver(0, ds, nil)
 			c.now = c.now.Add(2 * time.Second)
 			got := c.receive(t)
 			if heartbeat {

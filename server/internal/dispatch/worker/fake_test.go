@@ -105,7 +105,7 @@ func (d *fakeSink) deliver(t testing.TB, from, to, payload int) {
 		ds = append(ds, delivery.Delivery{Queue: queue, Run: &carillon.Run{ID: id, Token: token(i),
 			Data: carillon.Bytes(make([]byte, payload), ""), Metadata: map[string]string{"k": "v"}}})
 	}
-	d.hub.Deliver(ds)
+	d.hub.Deliver(0, ds, nil)
 }
 
 func tokens(runs []carillon.Run) []string {

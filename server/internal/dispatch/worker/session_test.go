@@ -248,7 +248,7 @@ func TestRace(t *testing.T) {
 			ds = append(ds, delivery.Delivery{Queue: queue, Run: &carillon.Run{ID: store.RunID{}.String(), Token: token(i)}})
 			i++
 		}
-		d.hub.Deliver(ds)
+		d.hub.Deliver(0, ds, nil)
 	}
 	close(stop)
 	wg.Wait()
@@ -282,7 +282,7 @@ func BenchmarkSession(b *testing.B) {
 	for n := 0; n < b.N; n += batch {
 		send(b, s, carillon.WorkRequest{Results: results, Credits: []carillon.Credit{{Queue: "q", N: batch}}})
 		d.hub.Take(0, queue, batch, delivery.Head{})
-		d.hub.Deliver(ds)
+		d.hub.Deliver(0, ds, nil)
 		receive(b, s)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "runs/s")
@@ -301,7 +301,7 @@ func TestARunWhoseLeaseHasEndedDoesNotLeave(t *testing.T) {
 	if n, _ := d.take(0, queue, 3, delivery.Head{}); n != 3 {
 		t.Fatalf("took %d", n)
 	}
-	d.hub.Deliver([]delivery.Delivery{run(0, time.Second), run(1, time.Minute), run(2, time.Second)})
+	d.hub.Deliver(0, []delivery.Delivery{run(0, time.Second), run(1, time.Minute), run(2, time.Second)}, nil)
 	now = now.Add(2 * time.Second)
 	if r := receive(t, s); !slices.Equal(tokens(r.Runs), []string{token(1)}) {
 		t.Errorf("received %v", tokens(r.Runs))

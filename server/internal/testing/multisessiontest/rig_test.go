@@ -270,7 +270,7 @@ func (d *testNode) handOut() {
 			Run: &carillon.Run{ID: run, Token: token, Queue: "q", Job: run, Started: time.Now(), Lease: lease}})
 	}
 	w.mu.Unlock()
-	d.hub.Deliver(ds)
+	d.hub.Deliver(1, ds, nil)
 }
 
 func (d *testNode) reap() {

@@ -147,7 +147,7 @@ type emptied struct {
 }
 
 // Deliver is for [engine.Dispatcher].
-func (d emptied) Deliver(ds []delivery.Delivery) {
+func (d emptied) Deliver(p int, ds []delivery.Delivery, rest []delivery.Rest) {
 	d.f.mu.Lock()
 	for i := range ds {
 		if d.f.dead[ds[i].Run.ID] {
@@ -155,7 +155,7 @@ func (d emptied) Deliver(ds []delivery.Delivery) {
 		}
 	}
 	d.f.mu.Unlock()
-	d.Dispatcher.Deliver(ds)
+	d.Dispatcher.Deliver(p, ds, rest)
 }
 
 // stingy has no permits, whatever the limit.
@@ -257,14 +257,15 @@ type slow struct {
 }
 
 // Deliver is for [engine.Dispatcher].
-func (d slow) Deliver(ds []delivery.Delivery) {
+func (d slow) Deliver(p int, ds []delivery.Delivery, rest []delivery.Rest) {
 	since := time.Since(d.p.Start)
 	for _, f := range d.p.Faults {
 		if f.Kind == sim.EndpointDown && since >= f.At && since < f.At+f.For {
 			later := slices.Clone(ds)
-			time.AfterFunc(f.At+f.For-since, func() { d.Dispatcher.Deliver(later) })
-			return
+			time.AfterFunc(f.At+f.For-since, func() { d.Dispatcher.Deliver(p, later, nil) })
+			ds = nil
+			break
 		}
 	}
-	d.Dispatcher.Deliver(ds)
+	d.Dispatcher.Deliver(p, ds, rest)
 }

@@ -252,13 +252,13 @@ type careful struct {
 }
 
 // Deliver is for [engine.Dispatcher].
-func (d careful) Deliver(ds []delivery.Delivery) {
+func (d careful) Deliver(p int, ds []delivery.Delivery, rest []delivery.Rest) {
 	d.c.mu.Lock()
 	for i := range ds {
 		d.c.newest[ds[i].Run.ID] = ds[i].Run.Token
 	}
 	d.c.mu.Unlock()
-	d.Dispatcher.Deliver(ds)
+	d.Dispatcher.Deliver(p, ds, rest)
 }
 
 type credulous struct {
@@ -300,13 +300,13 @@ type twice struct {
 }
 
 // Deliver is for [engine.Dispatcher].
-func (d *twice) Deliver(ds []delivery.Delivery) {
-	d.Dispatcher.Deliver(ds)
+func (d *twice) Deliver(p int, ds []delivery.Delivery, rest []delivery.Rest) {
+	d.Dispatcher.Deliver(p, ds, rest)
 	d.mu.Lock()
 	d.n += len(ds)
 	again := d.n%10 == 0
 	d.mu.Unlock()
 	if again {
-		d.Dispatcher.Deliver(ds)
+		d.Dispatcher.Deliver(p, ds, nil)
 	}
 }
