@@ -19,11 +19,7 @@ func BackfillToProto(b *carillon.Backfill) *pb.Backfill {
 
 // BackfillsToProto is the backfills as messages.
 func BackfillsToProto(bs []carillon.Backfill) []*pb.Backfill {
-	out := make([]*pb.Backfill, len(bs))
-	for i := range bs {
-		out[i] = BackfillToProto(&bs[i])
-	}
-	return out
+	return toEach(bs, BackfillToProto)
 }
 
 // BackfillFromProto is the message as a backfill.
@@ -36,18 +32,15 @@ func BackfillFromProto(m *pb.Backfill) (carillon.Backfill, error) {
 // BackfillsFromProto is the messages as backfills.
 func BackfillsFromProto(ms []*pb.Backfill) ([]carillon.Backfill, error) {
 	var f first
-	bs := make([]carillon.Backfill, len(ms))
-	for i, m := range ms {
-		bs[i] = f.backfill(m)
-	}
+	bs := fromEach(ms, f.backfill)
 	return bs, f.err
 }
 
 func (f *first) backfill(m *pb.Backfill) carillon.Backfill {
-	status, err := enumFrom[carillon.BackfillStatus](m.GetStatus(), pb.BackfillStatus_name, "status")
 	return carillon.Backfill{
-		ID: m.GetId(), Namespace: m.GetNamespace(), Job: m.GetJob(), Spec: f.spec(m), Status: keep(f, status, err),
-		Total: m.GetTotal(), Begun: m.GetBegun(), Succeeded: m.GetSucceeded(), Failed: m.GetFailed(),
+		ID: m.GetId(), Namespace: m.GetNamespace(), Job: m.GetJob(), Spec: f.spec(m),
+		Status: enumFrom[carillon.BackfillStatus](f, m.GetStatus(), pb.BackfillStatus_name, "status"),
+		Total:  m.GetTotal(), Begun: m.GetBegun(), Succeeded: m.GetSucceeded(), Failed: m.GetFailed(),
 		Next: instant(m.GetNextTime()), Created: instant(m.GetCreateTime()), Finished: instant(m.GetFinishTime()),
 	}
 }
@@ -61,9 +54,8 @@ type specMessage interface {
 }
 
 func (f *first) spec(m specMessage) carillon.BackfillSpec {
-	overlap, err := enumFrom[carillon.Overlap](m.GetOverlap(), pb.Overlap_name, "overlap")
 	return carillon.BackfillSpec{From: f.time(m.GetFrom(), "from"), To: f.time(m.GetTo(), "to"),
-		Overlap: keep(f, overlap, err), Rate: m.GetRate()}
+		Overlap: enumFrom[carillon.Overlap](f, m.GetOverlap(), pb.Overlap_name, "overlap"), Rate: m.GetRate()}
 }
 
 // SpecToProto is what to run a job at as a request.

@@ -34,11 +34,7 @@ func PutFromProto(m *pb.PutJobResponse) (carillon.PutResult, error) {
 
 // JobsToProto is the jobs as messages.
 func JobsToProto(jobs []carillon.Job) []*pb.Job {
-	out := make([]*pb.Job, len(jobs))
-	for i := range jobs {
-		out[i] = JobToProto(&jobs[i])
-	}
-	return out
+	return toEach(jobs, JobToProto)
 }
 
 // JobsFromProto is the messages as jobs; an error names the job by its place, "jobs[3].due_time".
@@ -68,28 +64,32 @@ func PatchFromProto(m *pb.PatchJobRequest) (carillon.Patch, error) {
 
 // JobQueryToProto is the query as a request.
 func JobQueryToProto(q *carillon.JobQuery) *pb.ListJobsRequest {
-	return &pb.ListJobsRequest{Namespace: q.Namespace, Prefix: q.Prefix, Label: q.Label, Phase: PhaseToProto(q.Phase),
+	return &pb.ListJobsRequest{Namespace: q.Namespace, Prefix: q.Prefix, Label: q.Label,
+		Phase:    optionalEnumTo[pb.Phase](q.Phase),
 		PageSize: clampInt32(q.PageSize), PageToken: q.PageToken}
 }
 
 // JobQueryFromProto is the request as a query.
 func JobQueryFromProto(m *pb.ListJobsRequest) (carillon.JobQuery, error) {
-	phase, err := PhaseFromProto(m.GetPhase())
+	var f first
+	phase := optionalEnum[carillon.Phase](&f, m.GetPhase(), pb.Phase_name, "phase")
 	return carillon.JobQuery{Namespace: m.GetNamespace(), Prefix: m.GetPrefix(), Label: m.GetLabel(), Phase: phase,
-		PageSize: int(m.GetPageSize()), PageToken: m.GetPageToken()}, err
+		PageSize: int(m.GetPageSize()), PageToken: m.GetPageToken()}, f.err
 }
 
 // RunQueryToProto is the query as a request.
 func RunQueryToProto(q *carillon.RunQuery) *pb.ListRunsRequest {
-	return &pb.ListRunsRequest{Namespace: q.Namespace, Job: q.Job, Status: RunStatusToProto(q.Status),
+	return &pb.ListRunsRequest{Namespace: q.Namespace, Job: q.Job,
+		Status:   optionalEnumTo[pb.RunStatus](q.Status),
 		PageSize: clampInt32(q.PageSize), PageToken: q.PageToken}
 }
 
 // RunQueryFromProto is the request as a query.
 func RunQueryFromProto(m *pb.ListRunsRequest) (carillon.RunQuery, error) {
-	status, err := RunStatusFromProto(m.GetStatus())
+	var f first
+	status := optionalEnum[carillon.RunStatus](&f, m.GetStatus(), pb.RunStatus_name, "status")
 	return carillon.RunQuery{Namespace: m.GetNamespace(), Job: m.GetJob(), Status: status,
-		PageSize: int(m.GetPageSize()), PageToken: m.GetPageToken()}, err
+		PageSize: int(m.GetPageSize()), PageToken: m.GetPageToken()}, f.err
 }
 
 // SkipToProto is the outcome of a skip as a message.
@@ -130,8 +130,8 @@ func PreviewToProto(q *carillon.PreviewQuery) *pb.PreviewScheduleRequest {
 func PreviewFromProto(m *pb.PreviewScheduleRequest) (carillon.PreviewQuery, error) {
 	var f first
 	if from := m.GetFrom(); from != nil && (!from.IsValid() || instant(from).IsZero()) { // zero would read as "not given"
-		f.err = carillon.Errorf(carillon.InvalidArgument, "from", "not a time between %s and %s",
-			carillon.EarliestTime.Format(time.RFC3339), carillon.LatestTime.Format(time.RFC3339))
+		f.keep(carillon.Errorf(carillon.InvalidArgument, "from", "not a time between %s and %s",
+			carillon.EarliestTime.Format(time.RFC3339), carillon.LatestTime.Format(time.RFC3339)))
 	}
 	q := carillon.PreviewQuery{Schedule: m.GetSchedule(), TimeZone: m.GetTimeZone(), DST: f.dst(m.GetDst()),
 		From: instant(m.GetFrom()), Due: carillon.WhenText(m.GetDueTime()), Count: int(m.GetCount())}
@@ -140,18 +140,11 @@ func PreviewFromProto(m *pb.PreviewScheduleRequest) (carillon.PreviewQuery, erro
 
 // TimesToProto is the answer to a preview as a message.
 func TimesToProto(times []time.Time) *pb.PreviewScheduleResponse {
-	m := &pb.PreviewScheduleResponse{Times: make([]*timestamppb.Timestamp, len(times))}
-	for i, t := range times {
-		m.Times[i] = timestamppb.New(t)
-	}
-	return m
+	return &pb.PreviewScheduleResponse{Times: toEach(times,
+		func(t *time.Time) *timestamppb.Timestamp { return timestamppb.New(*t) })}
 }
 
 // TimesFromProto is the message as the answer to a preview.
 func TimesFromProto(m *pb.PreviewScheduleResponse) []time.Time {
-	times := make([]time.Time, len(m.GetTimes()))
-	for i, t := range m.GetTimes() {
-		times[i] = instant(t)
-	}
-	return times
+	return fromEach(m.GetTimes(), instant)
 }

@@ -9,58 +9,48 @@ import (
 
 // ClusterToProto is the cluster as a message.
 func ClusterToProto(c *carillon.ClusterStatus) *pb.Cluster {
-	m := &pb.Cluster{Nodes: NodesToProto(c.Nodes), Partitions: make([]*pb.PartitionOwner, len(c.Partitions))}
-	for _, w := range c.Warnings {
-		m.Warnings = append(m.Warnings, text(w))
-	}
-	for i, p := range c.Partitions {
-		m.Partitions[i] = &pb.PartitionOwner{Partition: clampInt32(p.Partition), Epoch: p.Epoch,
-			Node: text(p.Node), LeaseUntil: timestamp(p.Until)}
-	}
-	return m
+	return &pb.Cluster{Nodes: NodesToProto(c.Nodes),
+		Warnings: toEach(c.Warnings, func(w *string) string { return text(*w) }),
+		Partitions: toEach(c.Partitions, func(p *carillon.PartitionOwner) *pb.PartitionOwner {
+			return &pb.PartitionOwner{Partition: clampInt32(p.Partition), Epoch: p.Epoch, Node: text(p.Node),
+				LeaseUntil: timestamp(p.Until)}
+		})}
 }
 
 // ClusterFromProto is the message as a cluster.
 func ClusterFromProto(m *pb.Cluster) (carillon.ClusterStatus, error) {
-	var f first
-	c := carillon.ClusterStatus{Nodes: f.nodes(m.GetNodes()), Warnings: m.GetWarnings(),
-		Partitions: make([]carillon.PartitionOwner, len(m.GetPartitions()))}
-	for i, p := range m.GetPartitions() {
-		c.Partitions[i] = carillon.PartitionOwner{Partition: int(p.GetPartition()), Epoch: p.GetEpoch(), Node: p.GetNode(),
-			Until: instant(p.GetLeaseUntil())}
-	}
-	return c, f.err
+	nodes, err := NodesFromProto(m.GetNodes())
+	return carillon.ClusterStatus{Nodes: nodes, Warnings: m.GetWarnings(),
+		Partitions: fromEach(m.GetPartitions(), func(p *pb.PartitionOwner) carillon.PartitionOwner {
+			return carillon.PartitionOwner{Partition: int(p.GetPartition()), Epoch: p.GetEpoch(), Node: p.GetNode(),
+				Until: instant(p.GetLeaseUntil())}
+		})}, err
 }
 
 // NodesToProto is the nodes as messages.
 func NodesToProto(nodes []carillon.Node) []*pb.Node {
-	ms := make([]*pb.Node, len(nodes))
-	for i, n := range nodes {
-		ms[i] = &pb.Node{Id: text(n.ID), Address: text(n.Address), HttpAddress: text(n.HTTP), SidecarAddress: text(n.Sidecars),
-			Draining: n.Draining, Owns: clampInt32(n.Owns), State: text(string(n.State)), Reason: text(n.Reason)}
+	return toEach(nodes, func(n *carillon.Node) *pb.Node {
+		m := &pb.Node{Id: text(n.ID), Address: text(n.Address), HttpAddress: text(n.HTTP),
+			SidecarAddress: text(n.Sidecars),
+			Draining:       n.Draining, Owns: clampInt32(n.Owns), State: text(string(n.State)), Reason: text(n.Reason)}
 		if n.SkewKnown {
 			skew := n.Skew.String()
-			ms[i].Skew = &skew
+			m.Skew = &skew
 		}
-	}
-	return ms
+		return m
+	})
 }
 
 // NodesFromProto is the messages as nodes.
 func NodesFromProto(ms []*pb.Node) ([]carillon.Node, error) {
 	var f first
-	return f.nodes(ms), f.err
-}
-
-func (f *first) nodes(ms []*pb.Node) []carillon.Node {
-	nodes := make([]carillon.Node, len(ms))
-	for i, m := range ms {
-		nodes[i] = carillon.Node{ID: m.GetId(), Address: m.GetAddress(), HTTP: m.GetHttpAddress(),
+	nodes := fromEach(ms, func(m *pb.Node) carillon.Node {
+		return carillon.Node{ID: m.GetId(), Address: m.GetAddress(), HTTP: m.GetHttpAddress(),
 			Sidecars: m.GetSidecarAddress(),
 			Draining: m.GetDraining(), Owns: int(m.GetOwns()), Skew: f.skew(m), SkewKnown: m.Skew != nil,
 			State: carillon.NodeState(m.GetState()), Reason: m.GetReason()}
-	}
-	return nodes
+	})
+	return nodes, f.err
 }
 
 // skew may be negative, which no other duration of the API may be.
@@ -70,7 +60,7 @@ func (f *first) skew(m *pb.Node) time.Duration {
 	}
 	d, err := time.ParseDuration(m.GetSkew())
 	if err != nil {
-		err = carillon.Errorf(carillon.InvalidArgument, "skew", "%q is no duration", clip(m.GetSkew()))
+		f.keep(carillon.Errorf(carillon.InvalidArgument, "skew", "%q is no duration", clip(m.GetSkew())))
 	}
-	return keep(f, d, err)
+	return d
 }

@@ -95,11 +95,13 @@ func checkEnum[W interface {
 		if got := enumTo[P](w); got != p {
 			t.Errorf("%s crossed as %s", names[int32(p)], names[int32(got)])
 		}
-		if back, err := enumFrom[W](p, names, "field"); err != nil || back != w {
-			t.Errorf("%s came back as %d, want %d (%v)", names[int32(p)], back, w, err)
+		var f first
+		if back := enumFrom[W](&f, p, names, "field"); f.err != nil || back != w {
+			t.Errorf("%s came back as %d, want %d (%v)", names[int32(p)], back, w, f.err)
 		}
 	}
-	if _, err := enumFrom[W](P(len(names)), names, "field"); carillon.KindOf(err) != carillon.InvalidArgument {
-		t.Errorf("a value of a later version gave %v", err)
+	var f first
+	if enumFrom[W](&f, P(len(names)), names, "field"); carillon.KindOf(f.err) != carillon.InvalidArgument {
+		t.Errorf("a value of a later version gave %v", f.err)
 	}
 }

@@ -85,14 +85,11 @@ func JobFromProto(m *pb.Job) (carillon.Job, error) {
 // policies reads the fields that say what becomes of runs.
 func (f *first) policies(j *carillon.Job, m *pb.Job) {
 	j.FailurePolicy = f.failurePolicy(m.GetFailurePolicy())
-	overlap, err := enumFrom[carillon.Overlap](m.GetOverlap(), pb.Overlap_name, "overlap")
-	j.Overlap = keep(f, overlap, err)
-	misfire, err := enumFrom[carillon.Misfire](m.GetMisfire(), pb.Misfire_name, "misfire")
-	j.Misfire = keep(f, misfire, err)
+	j.Overlap = enumFrom[carillon.Overlap](f, m.GetOverlap(), pb.Overlap_name, "overlap")
+	j.Misfire = enumFrom[carillon.Misfire](f, m.GetMisfire(), pb.Misfire_name, "misfire")
 	j.CatchUpLimit = int(m.GetCatchUpLimit())
 	j.CatchUpWindow = f.duration(m.GetCatchUpWindow(), "catch_up_window")
-	class, err := enumFrom[carillon.Priority](m.GetPriority(), pb.Priority_name, "priority")
-	j.Priority = keep(f, class, err)
+	j.Priority = enumFrom[carillon.Priority](f, m.GetPriority(), pb.Priority_name, "priority")
 	j.History = carillon.History{
 		Runs: int(m.GetHistory().GetRuns()),
 		Keep: f.duration(m.GetHistory().GetKeep(), "history.keep"),
@@ -100,8 +97,7 @@ func (f *first) policies(j *carillon.Job, m *pb.Job) {
 }
 
 func (f *first) dst(p pb.DaylightSaving) carillon.DST {
-	dst, err := enumFrom[carillon.DST](p, pb.DaylightSaving_name, "dst")
-	return keep(f, dst, err)
+	return enumFrom[carillon.DST](f, p, pb.DaylightSaving_name, "dst")
 }
 
 func historyToProto(h carillon.History) *pb.History {
@@ -146,13 +142,12 @@ func (f *first) status(j *carillon.Job, m *pb.JobStatus) {
 	if m == nil {
 		return
 	}
-	phase, err := enumFrom[carillon.Phase](m.GetPhase(), pb.Phase_name, "status.phase")
 	c := m.GetCounters()
 	j.Status = &carillon.JobStatus{
 		Generation: m.GetGeneration(),
 		Created:    instant(m.GetCreateTime()),
 		Updated:    instant(m.GetUpdateTime()),
-		Phase:      keep(f, phase, err),
+		Phase:      enumFrom[carillon.Phase](f, m.GetPhase(), pb.Phase_name, "status.phase"),
 		NextRun:    instant(m.GetNextRunTime()),
 		LastRun:    f.optionalRun(m.GetLastRun()),
 		Current:    f.optionalRun(m.GetCurrentRun()),

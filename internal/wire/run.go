@@ -84,24 +84,16 @@ func RunFromProto(m *pb.Run) (carillon.Run, error) {
 
 // RunsFromProto is the messages as runs.
 func RunsFromProto(ms []*pb.Run) ([]carillon.Run, error) {
-	if len(ms) == 0 {
-		return nil, nil
-	}
 	var f first
-	runs := make([]carillon.Run, len(ms))
-	for i, m := range ms {
-		runs[i] = f.run(m)
-	}
+	runs := fromEach(ms, f.run)
 	return runs, f.err
 }
 
 func (f *first) run(m *pb.Run) carillon.Run {
-	cause, err := enumFrom[carillon.Cause](m.GetCause(), pb.Cause_name, "cause")
-	keep(f, cause, err)
-	status, err := enumFrom[carillon.RunStatus](m.GetStatus(), pb.RunStatus_name, "status")
-	keep(f, status, err)
 	r := carillon.Run{
-		ID: m.GetId(), Namespace: m.GetNamespace(), Job: m.GetJob(), Cause: cause, Status: status,
+		ID: m.GetId(), Namespace: m.GetNamespace(), Job: m.GetJob(),
+		Cause:     enumFrom[carillon.Cause](f, m.GetCause(), pb.Cause_name, "cause"),
+		Status:    enumFrom[carillon.RunStatus](f, m.GetStatus(), pb.RunStatus_name, "status"),
 		Scheduled: instant(m.GetScheduledTime()), Due: instant(m.GetDueTime()), Attempt: int(m.GetAttempt()),
 		Started: instant(m.GetStartTime()), Finished: instant(m.GetFinishTime()),
 		Token: m.GetToken(), Queue: m.GetQueue(), Deadline: instant(m.GetDeadline()), Lease: f.duration(m.GetLease(), "lease"),
@@ -130,30 +122,13 @@ func (f *first) optionalRun(m *pb.Run) *carillon.Run {
 	return &r
 }
 
-// Phase, RunStatus and Outcome of a query or a result, as the faces need them.
-
-// PhaseFromProto is nil for "unspecified".
-func PhaseFromProto(p pb.Phase) (*carillon.Phase, error) {
-	return optionalEnum[carillon.Phase](p, pb.Phase_name, "phase")
-}
-
-// PhaseToProto is "unspecified" for nil.
-func PhaseToProto(p *carillon.Phase) pb.Phase { return optionalEnumTo[pb.Phase](p) }
-
-// RunStatusFromProto is nil for "unspecified".
-func RunStatusFromProto(s pb.RunStatus) (*carillon.RunStatus, error) {
-	return optionalEnum[carillon.RunStatus](s, pb.RunStatus_name, "status")
-}
-
-// RunStatusToProto is "unspecified" for nil.
-func RunStatusToProto(s *carillon.RunStatus) pb.RunStatus { return optionalEnumTo[pb.RunStatus](s) }
-
-func optionalEnum[W ~uint8, P ~int32](p P, values map[int32]string, field string) (*W, error) {
+// optionalEnum is an enum of a query; nil for "unspecified".
+func optionalEnum[W ~uint8, P ~int32](f *first, p P, values map[int32]string, field string) *W {
 	if p == 0 {
-		return nil, nil
+		return nil
 	}
-	w, err := enumFrom[W](p, values, field)
-	return &w, err
+	w := enumFrom[W](f, p, values, field)
+	return &w
 }
 
 func optionalEnumTo[P ~int32, W ~uint8](w *W) P {

@@ -11,83 +11,42 @@ func targetToProto(t *carillon.Target) *pb.Target {
 	if *t == (carillon.Target{}) {
 		return nil
 	}
-	m := &pb.Target{}
-	for _, kind := range [...]func(*pb.Target, *carillon.Target) bool{
-		workerToProto, httpToProto, kafkaToProto, amqpToProto, natsToProto, redisToProto, execToProto, daprToProto,
-	} {
-		several := m.Kind != nil
-		if kind(m, t) && several {
-			return &pb.Target{}
-		}
+	m, kinds := &pb.Target{}, 0
+	if w := t.Worker; w != nil {
+		m.Kind, kinds = &pb.Target_Worker{Worker: &pb.WorkerTarget{Queue: w.Queue}}, kinds+1
+	}
+	if h := t.HTTP; h != nil {
+		m.Kind, kinds = &pb.Target_Http{Http: &pb.HttpTarget{Url: h.URL, Method: h.Method,
+			Headers: h.Headers}}, kinds+1
+	}
+	if k := t.Kafka; k != nil {
+		m.Kind, kinds = &pb.Target_Kafka{Kafka: &pb.KafkaTarget{Cluster: k.Cluster, Topic: k.Topic,
+			Key: k.Key}}, kinds+1
+	}
+	if a := t.AMQP; a != nil {
+		m.Kind, kinds = &pb.Target_Amqp{Amqp: &pb.AmqpTarget{Broker: a.Broker, Exchange: a.Exchange,
+			RoutingKey: a.RoutingKey}}, kinds+1
+	}
+	if n := t.NATS; n != nil {
+		m.Kind, kinds = &pb.Target_Nats{Nats: &pb.NatsTarget{Server: n.Server, Subject: n.Subject}}, kinds+1
+	}
+	if r := t.Redis; r != nil {
+		m.Kind, kinds = &pb.Target_Redis{Redis: &pb.RedisTarget{Server: r.Server, Stream: r.Stream}}, kinds+1
+	}
+	if e := t.Exec; e != nil {
+		m.Kind, kinds = &pb.Target_Exec{Exec: &pb.ExecTarget{Artifact: e.Artifact, Sha256: e.SHA256,
+			Entrypoint: e.Entrypoint,
+			Args:       e.Args, Env: e.Env}}, kinds+1
+	}
+	if d := t.Dapr; d != nil {
+		m.Kind, kinds = &pb.Target_Dapr{Dapr: &pb.DaprTarget{AppId: d.AppID, ActorType: d.ActorType,
+			ActorId:        d.ActorID,
+			ConcurrencyKey: d.ConcurrencyKey}}, kinds+1
+	}
+	if kinds > 1 {
+		return &pb.Target{}
 	}
 	return m
-}
-
-func workerToProto(m *pb.Target, t *carillon.Target) bool {
-	if t.Worker == nil {
-		return false
-	}
-	m.Kind = &pb.Target_Worker{Worker: &pb.WorkerTarget{Queue: t.Worker.Queue}}
-	return true
-}
-
-func httpToProto(m *pb.Target, t *carillon.Target) bool {
-	if t.HTTP == nil {
-		return false
-	}
-	m.Kind = &pb.Target_Http{Http: &pb.HttpTarget{Url: t.HTTP.URL, Method: t.HTTP.Method, Headers: t.HTTP.Headers}}
-	return true
-}
-
-func kafkaToProto(m *pb.Target, t *carillon.Target) bool {
-	if t.Kafka == nil {
-		return false
-	}
-	m.Kind = &pb.Target_Kafka{Kafka: &pb.KafkaTarget{Cluster: t.Kafka.Cluster, Topic: t.Kafka.Topic, Key: t.Kafka.Key}}
-	return true
-}
-
-func amqpToProto(m *pb.Target, t *carillon.Target) bool {
-	if t.AMQP == nil {
-		return false
-	}
-	m.Kind = &pb.Target_Amqp{Amqp: &pb.AmqpTarget{
-		Broker: t.AMQP.Broker, Exchange: t.AMQP.Exchange, RoutingKey: t.AMQP.RoutingKey}}
-	return true
-}
-
-func natsToProto(m *pb.Target, t *carillon.Target) bool {
-	if t.NATS == nil {
-		return false
-	}
-	m.Kind = &pb.Target_Nats{Nats: &pb.NatsTarget{Server: t.NATS.Server, Subject: t.NATS.Subject}}
-	return true
-}
-
-func redisToProto(m *pb.Target, t *carillon.Target) bool {
-	if t.Redis == nil {
-		return false
-	}
-	m.Kind = &pb.Target_Redis{Redis: &pb.RedisTarget{Server: t.Redis.Server, Stream: t.Redis.Stream}}
-	return true
-}
-
-func execToProto(m *pb.Target, t *carillon.Target) bool {
-	if t.Exec == nil {
-		return false
-	}
-	m.Kind = &pb.Target_Exec{Exec: &pb.ExecTarget{Artifact: t.Exec.Artifact, Sha256: t.Exec.SHA256,
-		Entrypoint: t.Exec.Entrypoint, Args: t.Exec.Args, Env: t.Exec.Env}}
-	return true
-}
-
-func daprToProto(m *pb.Target, t *carillon.Target) bool {
-	if t.Dapr == nil {
-		return false
-	}
-	m.Kind = &pb.Target_Dapr{Dapr: &pb.DaprTarget{AppId: t.Dapr.AppID, ActorType: t.Dapr.ActorType,
-		ActorId: t.Dapr.ActorID, ConcurrencyKey: t.Dapr.ConcurrencyKey}}
-	return true
 }
 
 // targetFromProto is the message as a target.

@@ -19,18 +19,6 @@ func durationText(d time.Duration) string {
 	return d.String()
 }
 
-// duration reads a Go or ISO 8601 duration; "" is zero.
-func duration(text, field string) (time.Duration, error) {
-	if text == "" {
-		return 0, nil
-	}
-	d, err := schedule.ParseDuration(text)
-	if e, ok := errors.AsType[*schedule.Error](err); ok {
-		return 0, carillon.Errorf(carillon.InvalidArgument, field, "%s (at position %d of %q)", e.Msg, e.Pos, clip(text))
-	}
-	return d, err
-}
-
 // clip shortens what a caller sent, for an error message.
 func clip(s string) string {
 	const most = 64
@@ -68,7 +56,8 @@ func instant(ts *timestamppb.Timestamp) time.Time {
 // time is the time of ts; absent is the zero time, and so is one that no time can be made of.
 func (f *first) time(ts *timestamppb.Timestamp, field string) time.Time {
 	if ts != nil && !ts.IsValid() {
-		return keep(f, time.Time{}, carillon.Errorf(carillon.InvalidArgument, field, "it is no time"))
+		f.keep(carillon.Errorf(carillon.InvalidArgument, field, "it is no time"))
+		return time.Time{}
 	}
 	return instant(ts)
 }
@@ -85,29 +74,60 @@ func enumTo[P ~int32, W ~uint8](w W) P { return P(w) + 1 }
 
 // enumFrom is the reverse; "unspecified" is the default. values are the enum's names, which say how many
 // there are.
-func enumFrom[W ~uint8, P ~int32](p P, values map[int32]string, field string) (W, error) {
+func enumFrom[W ~uint8, P ~int32](f *first, p P, values map[int32]string, field string) W {
 	if p == 0 {
-		return 0, nil
+		return 0
 	}
 	if _, ok := values[int32(p)]; !ok {
-		return 0, carillon.Errorf(carillon.InvalidArgument, field, "%d is no value of it", p)
+		f.keep(carillon.Errorf(carillon.InvalidArgument, field, "%d is no value of it", p))
+		return 0
 	}
-	return W(p - 1), nil
+	return W(p - 1)
+}
+
+// toEach converts a list; nil stays nil.
+func toEach[T, M any](list []T, toProto func(*T) M) []M {
+	if list == nil {
+		return nil
+	}
+	ms := make([]M, len(list))
+	for i := range list {
+		ms[i] = toProto(&list[i])
+	}
+	return ms
+}
+
+// fromEach is the reverse.
+func fromEach[M, T any](ms []M, fromProto func(M) T) []T {
+	if ms == nil {
+		return nil
+	}
+	list := make([]T, len(ms))
+	for i, m := range ms {
+		list[i] = fromProto(m)
+	}
+	return list
 }
 
 // first collects the first of several errors, so that a conversion reads as a list of fields.
 type first struct{ err error }
 
-// keep passes v on and keeps the first err.
-func keep[T any](f *first, v T, err error) T {
-	if err != nil && f.err == nil {
+func (f *first) keep(err error) {
+	if f.err == nil {
 		f.err = err
 	}
-	return v
 }
 
-// duration is the package's duration, its error kept.
+// duration reads a Go or ISO 8601 duration; "" is zero.
 func (f *first) duration(text, field string) time.Duration {
-	d, err := duration(text, field)
-	return keep(f, d, err)
+	if text == "" {
+		return 0
+	}
+	d, err := schedule.ParseDuration(text)
+	if e, ok := errors.AsType[*schedule.Error](err); ok {
+		err = carillon.Errorf(carillon.InvalidArgument, field, "%s (at position %d of %q)", e.Msg, e.Pos,
+			clip(text))
+	}
+	f.keep(err)
+	return d
 }

@@ -54,35 +54,24 @@ func WorkRequestFromProto(m *pb.WorkRequest) (carillon.WorkRequest, error) {
 			}
 		}
 	}
-	if ms := m.GetHeartbeats(); len(ms) > 0 {
-		r.Heartbeats = make([]carillon.Heartbeat, len(ms))
-		for i, b := range ms {
-			r.Heartbeats[i] = carillon.Heartbeat{Token: b.GetToken(), RunID: b.GetRunId(), Confirm: b.GetConfirm()}
-		}
-	}
+	r.Heartbeats = fromEach(m.GetHeartbeats(), func(b *pb.Heartbeat) carillon.Heartbeat {
+		return carillon.Heartbeat{Token: b.GetToken(), RunID: b.GetRunId(), Confirm: b.GetConfirm()}
+	})
 	return r, nil
 }
 
 func creditsToProto(cs []carillon.Credit) []*pb.Credit {
-	if len(cs) == 0 {
-		return nil
-	}
-	ms := make([]*pb.Credit, len(cs))
-	for i, c := range cs {
-		ms[i] = &pb.Credit{Queue: c.Queue, N: clampInt32(c.N)}
-	}
-	return ms
+	return toEach(cs, func(c *carillon.Credit) *pb.Credit {
+		return &pb.Credit{Queue: c.Queue,
+			N: clampInt32(c.N)}
+	})
 }
 
 func creditsFromProto(ms []*pb.Credit) []carillon.Credit {
-	if len(ms) == 0 {
-		return nil
-	}
-	cs := make([]carillon.Credit, len(ms))
-	for i, m := range ms {
-		cs[i] = carillon.Credit{Queue: m.GetQueue(), N: int(m.GetN())}
-	}
-	return cs
+	return fromEach(ms, func(m *pb.Credit) carillon.Credit {
+		return carillon.Credit{Queue: m.GetQueue(),
+			N: int(m.GetN())}
+	})
 }
 
 func fillResult(m *pb.Result, r *carillon.Result) {
@@ -116,25 +105,20 @@ type resultMessage interface {
 func resultFromProto(m resultMessage, run string) (carillon.Result, error) {
 	var f first
 	r := carillon.Result{
-		Token: m.GetToken(), RunID: run, Outcome: f.outcome(m.GetOutcome()), Message: m.GetMessage(),
+		Token: m.GetToken(), RunID: run, Message: m.GetMessage(),
+		Outcome:   enumFrom[carillon.Outcome](&f, m.GetOutcome(), pb.Outcome_name, "outcome"),
 		Permanent: m.GetPermanent(), RetryAfter: f.duration(m.GetRetryAfter(), "retry_after"), Response: m.GetResponse(),
 		At: f.time(m.GetAt(), "at"),
 	}
 	if p := m.GetProgress(); p != nil {
 		r.Progress = progress(p)
 	} else if r.Outcome == carillon.OutcomeProgress {
-		keep(&f, r, carillon.Errorf(carillon.InvalidArgument, "progress", "it is missing; say how far the attempt is"))
+		f.keep(carillon.Errorf(carillon.InvalidArgument, "progress", "it is missing; say how far the attempt is"))
 	}
 	if f.err != nil {
 		return r, f.err
 	}
-	err := r.Validate()
-	return r, err
-}
-
-func (f *first) outcome(o pb.Outcome) carillon.Outcome {
-	outcome, err := enumFrom[carillon.Outcome](o, pb.Outcome_name, "outcome")
-	return keep(f, outcome, err)
+	return r, r.Validate()
 }
 
 // WorkResponseToProto is the response as a message.
