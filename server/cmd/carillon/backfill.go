@@ -31,7 +31,8 @@ func newBackfillList(a app) *cobra.Command {
 		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			backfills, err := node.ListBackfills(ctx, c.key(words[0]))
 			return answer{message: &pb.ListBackfillsResponse{Backfills: wire.BackfillsToProto(backfills)},
-				text: table([]string{"ID", "STATUS", "FROM", "TO", "ENDED", "FAILED", "NEXT"}, backfillRows(backfills))}, err
+				text: table([]string{"ID", "STATUS", "FROM", "TO", "ENDED", "FAILED", "NEXT"},
+					backfillRows(backfills))}, err
 		}),
 	}
 	c.add(cmd)

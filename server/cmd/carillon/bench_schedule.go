@@ -16,7 +16,8 @@ type benchSchedule struct {
 
 // newBenchSchedule returns the command `carillon bench schedule`.
 func newBenchSchedule(a app) *cobra.Command {
-	s := benchSchedule{mode: choice{words: []string{string(bench.Unary), string(bench.Batch), string(bench.Stream)}}}
+	s := benchSchedule{mode: choice{words: []string{string(bench.Unary), string(bench.Batch),
+		string(bench.Stream)}}}
 	cmd := newBenchRun(a, "schedule", "How fast jobs are put, each durable before it is acknowledged", &s)
 	flags := cmd.Flags()
 	flags.IntVar(&s.Jobs, "jobs", 100_000, "jobs to put")

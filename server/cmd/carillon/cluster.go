@@ -50,7 +50,8 @@ store's, as it measured last.`,
 // clusterText describes a cluster for people.
 func clusterText(status *carillon.ClusterStatus, partitions bool) string {
 	var b strings.Builder
-	b.WriteString(table([]string{"NODE", "GRPC", "HTTP", "SIDECARS", "PARTITIONS", "STATE", "SKEW"}, nodeRows(status.Nodes)))
+	b.WriteString(table([]string{"NODE", "GRPC", "HTTP", "SIDECARS", "PARTITIONS", "STATE", "SKEW"},
+		nodeRows(status.Nodes)))
 	for _, n := range status.Nodes {
 		if n.Reason != "" {
 			fmt.Fprintf(&b, "Node %s is %s: %s.\n", n.ID, n.State, n.Reason)
@@ -61,7 +62,8 @@ func clusterText(status *carillon.ClusterStatus, partitions bool) string {
 		fmt.Fprintf(&b, "Warning: %s.\n", w)
 	}
 	if partitions {
-		b.WriteString("\n" + table([]string{"PARTITION", "OWNER", "EPOCH", "LEASE UNTIL"}, partitionRows(status.Partitions)))
+		b.WriteString("\n" + table([]string{"PARTITION", "OWNER", "EPOCH", "LEASE UNTIL"},
+			partitionRows(status.Partitions)))
 	}
 	return b.String()
 }

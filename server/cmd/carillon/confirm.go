@@ -60,19 +60,23 @@ type dryRunResult struct {
 	Names    []string `json:"names"`
 }
 
+// namesOf reads a page of the names of what a command is about to change, as pageOf does.
+type namesOf func(ctx context.Context, node *client.Client, token string, size int) ([]string, string, error)
+
 // confirm finds the names of what is about to be changed and reports whether to do it. verb and noun are words
-// like "delete" and "jobs". The node is called before the question, so that no call waits for the user's answer.
-func (c *confirmation) confirm(cmd *cobra.Command, a app, node *connection, verb, noun string,
-	page func(ctx context.Context, node *client.Client, token string, size int) (names []string, next string, err error),
-) (bool, error) {
+// like "delete" and "jobs". The node is called before the question: no call waits for the user's answer.
+func (c *confirmation) confirm(cmd *cobra.Command, a app, to *connection, verb, noun string, page namesOf) (
+	bool, error,
+) {
 	if c.yes {
 		return true, nil // the number is not shown
 	}
 	var found many
-	err := node.call(cmd, func(ctx context.Context, node *client.Client) (err error) {
-		found, _, err = collect(paging{limit: countedAtMost + 1}, func(token string, size int) ([]string, string, error) {
-			return page(ctx, node, token, size)
-		})
+	err := to.call(cmd, func(ctx context.Context, node *client.Client) (err error) {
+		found, _, err = collect(paging{limit: countedAtMost + 1},
+			func(token string, size int) ([]string, string, error) {
+				return page(ctx, node, token, size)
+			})
 		return err
 	})
 	if err != nil {

@@ -20,7 +20,8 @@ func newJobTrigger(a app) *cobra.Command {
 		Args:  arguments(1, 1),
 		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			run, err := node.TriggerJob(ctx, c.key(words[0]))
-			return answer{message: wire.RunToProto(&run), text: fmt.Sprintf("%s triggered, run %s\n", words[0], run.ID)}, err
+			return answer{message: wire.RunToProto(&run),
+				text: fmt.Sprintf("%s triggered, run %s\n", words[0], run.ID)}, err
 		}),
 	}
 	c.add(cmd)

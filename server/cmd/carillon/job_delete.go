@@ -76,9 +76,11 @@ func (d *jobDelete) all(ctx context.Context, node *client.Client, _ []string) (a
 }
 
 // names returns a page of the names of the jobs of the prefix.
-func (d *jobDelete) names(ctx context.Context, node *client.Client, token string, size int) ([]string, string, error) {
-	page, err := node.ListJobs(ctx, carillon.JobQuery{Namespace: d.namespace, Prefix: d.prefix, PageSize: size, PageToken: token})
-	var names []string
+func (d *jobDelete) names(ctx context.Context, node *client.Client, token string, size int) (
+	names []string, next string, err error,
+) {
+	page, err := node.ListJobs(ctx, carillon.JobQuery{Namespace: d.namespace, Prefix: d.prefix, PageSize: size,
+		PageToken: token})
 	for i := range page.Jobs {
 		names = append(names, page.Jobs[i].Name)
 	}

@@ -28,9 +28,11 @@ func (p *paging) add(cmd *cobra.Command) {
 	}
 }
 
-// collect reads pages until there are enough items. page reads the page after a token, with at most size items.
-// rest is the token of what is left, "" if nothing is.
-func collect[T any](p paging, page func(token string, size int) ([]T, string, error)) (items []T, rest string, err error) {
+// pageOf reads the page after a token, with at most size items, and returns the token of the next one.
+type pageOf[T any] func(token string, size int) (items []T, next string, err error)
+
+// collect reads pages until there are enough items; rest is the token of what is left, "" if nothing is.
+func collect[T any](p paging, page pageOf[T]) (items []T, rest string, err error) {
 	for token := p.token; ; {
 		size := carillon.MaxBatch
 		if p.limit > 0 {

@@ -69,14 +69,17 @@ func (r *runRedrive) one(ctx context.Context, node *client.Client, words []strin
 // many redrives the dead runs of a job or of the namespace.
 func (r *runRedrive) many(ctx context.Context, node *client.Client, _ []string) (answer, error) {
 	n, err := node.RedriveRuns(ctx, r.namespace, r.job)
-	return answer{message: &pb.RedriveRunsResponse{Redriven: uint32(n)}, text: fmt.Sprintf("%d redriven\n", n)}, err
+	return answer{message: &pb.RedriveRunsResponse{Redriven: uint32(n)},
+		text: fmt.Sprintf("%d redriven\n", n)}, err
 }
 
 // names returns a page of the dead runs of the namespace, for people.
-func (r *runRedrive) names(ctx context.Context, node *client.Client, token string, size int) ([]string, string, error) {
+func (r *runRedrive) names(ctx context.Context, node *client.Client, token string, size int) (
+	names []string, next string, err error,
+) {
 	dead := carillon.RunDead
-	page, err := node.ListRuns(ctx, carillon.RunQuery{Namespace: r.namespace, Status: &dead, PageSize: size, PageToken: token})
-	var names []string
+	page, err := node.ListRuns(ctx, carillon.RunQuery{Namespace: r.namespace, Status: &dead, PageSize: size,
+		PageToken: token})
 	for i := range page.Runs {
 		names = append(names, page.Runs[i].Job+" of "+moment(page.Runs[i].Scheduled))
 	}
@@ -92,7 +95,8 @@ func newRunCancel(a app) *cobra.Command {
 		Args:  arguments(1, 1),
 		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			cancelled, err := node.CancelRun(ctx, c.namespace, words[0])
-			return answer{message: &pb.CancelRunResponse{Prevented: cancelled.Prevented, Interrupted: cancelled.Interrupted},
+			return answer{message: &pb.CancelRunResponse{Prevented: cancelled.Prevented,
+				Interrupted: cancelled.Interrupted},
 				text: fmt.Sprintf("run %s cancelled, %s\n", words[0], cancelText(cancelled))}, err
 		}),
 	}

@@ -102,7 +102,8 @@ func (r *storeReport) text() string {
 		fmt.Fprintf(&b, "A start is refused: %s\n", r.Refused)
 	}
 	for _, d := range r.Damaged {
-		fmt.Fprintf(&b, "Table %s is damaged (%s). Lost are records of %s", d.Table, d.Cause, partitionWords(d.Partitions))
+		fmt.Fprintf(&b, "Table %s is damaged (%s). Lost are records of %s", d.Table, d.Cause,
+			partitionWords(d.Partitions))
 		if d.After != "" {
 			fmt.Fprintf(&b, ", after %s", d.After)
 		}

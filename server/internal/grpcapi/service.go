@@ -45,7 +45,8 @@ type aboutJob interface {
 }
 
 // onJob makes a call about the job that a request names.
-func onJob[T any](ctx context.Context, m aboutJob, call func(context.Context, carillon.Key) (T, error)) (v T, err error) {
+func onJob[T any](ctx context.Context, m aboutJob, call func(context.Context, carillon.Key) (T, error)) (v T,
+	err error) {
 	k, err := key(m.GetNamespace(), m.GetName())
 	if err != nil {
 		return v, err

@@ -52,7 +52,8 @@ func TestHalfACharacterIsRefused(t *testing.T) {
 // TestHalfACharacterInData: data is its author's, byte for byte.
 func TestHalfACharacterInData(t *testing.T) {
 	m := &pb.Job{}
-	if _, err := Unmarshal([]byte(`{"data":{"a":"\ud800"}}`), m); err != nil || string(m.GetData()) != `{"a":"\ud800"}` {
+	if _, err := Unmarshal([]byte(`{"data":{"a":"\ud800"}}`), m); err != nil ||
+		string(m.GetData()) != `{"a":"\ud800"}` {
 		t.Errorf("%s, %v", m.GetData(), err)
 	}
 }
