@@ -32,10 +32,3 @@ func (c *Client) ListBackfills(ctx context.Context, key carillon.Key) ([]carillo
 func (c *Client) CancelBackfill(ctx context.Context, namespace, id string) (carillon.Backfill, error) {
 	return backfill(c.service.CancelBackfill(ctx, &pb.CancelBackfillRequest{Namespace: namespace, Id: id}))
 }
-
-func backfill(m *pb.Backfill, err error) (carillon.Backfill, error) {
-	if err != nil {
-		return carillon.Backfill{}, err
-	}
-	return wire.BackfillFromProto(m)
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -23,8 +24,8 @@ type Client struct {
 	service pb.SchedulerServiceClient
 	cluster pb.ClusterServiceClient
 	options []Option
-	one     bool // it can reach addr only
-	nodes   addresses
+	one     bool                     // it can reach addr only
+	nodes   atomic.Pointer[[]string] // addresses of all nodes, as the newest session has them; nil: none yet
 }
 
 var _ carillon.Scheduler = (*Client)(nil)
@@ -108,6 +109,12 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 		options: opts, one: o.oneAddress}, nil
 }
 
+// Over returns a client that uses a connection of its caller, who keeps and closes it. Its errors stay as
+// they are.
+func Over(conn grpc.ClientConnInterface) *Client {
+	return &Client{service: pb.NewSchedulerServiceClient(conn)}
+}
+
 // Close ends the connection, and with it all calls and sessions.
 func (c *Client) Close() error {
 	if c.conn == nil {
@@ -119,11 +126,27 @@ func (c *Client) Close() error {
 	return nil
 }
 
+// What a node answers, as a caller gets it.
+var (
+	job        = answer(wire.JobFromProto)
+	putResult  = answer(wire.PutFromProto)
+	run        = answer(wire.RunFromProto)
+	skipResult = answer(wire.SkipFromProto)
+	backfill   = answer(wire.BackfillFromProto)
+)
+
+// answer returns what converts an answer, unless the call has failed.
+func answer[M, T any](fromProto func(M) (T, error)) func(M, error) (T, error) {
+	return func(m M, err error) (result T, _ error) {
+		if err != nil {
+			return result, err
+		}
+		return fromProto(m)
+	}
+}
+
 // Preview returns when a schedule would fire, as the node parses it.
 func (c *Client) Preview(ctx context.Context, q carillon.PreviewQuery) ([]time.Time, error) {
 	m, err := c.service.PreviewSchedule(ctx, wire.PreviewToProto(&q))
-	if err != nil {
-		return nil, err
-	}
-	return wire.TimesFromProto(m), nil
+	return wire.TimesFromProto(m), err
 }

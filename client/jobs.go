@@ -19,11 +19,8 @@ func (c *Client) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.
 	if o.Replace {
 		return carillon.PutResult{}, wire.NotSupported("replace")
 	}
-	m, err := c.service.PutJob(ctx, &pb.PutJobRequest{Job: sent, IfAbsent: o.IfAbsent, IfGeneration: o.IfGeneration})
-	if err != nil {
-		return carillon.PutResult{}, err
-	}
-	return wire.PutFromProto(m)
+	return putResult(c.service.PutJob(ctx,
+		&pb.PutJobRequest{Job: sent, IfAbsent: o.IfAbsent, IfGeneration: o.IfGeneration}))
 }
 
 // PutJobs stores all jobs or none; see [carillon.Jobs]. For more than a thousand use [Client.PutStream].
@@ -55,11 +52,7 @@ func (c *Client) PatchJob(ctx context.Context, key carillon.Key, patch carillon.
 	if err := patch.Job.CheckForm(); err != nil {
 		return carillon.PutResult{}, err
 	}
-	m, err := c.service.PatchJob(ctx, wire.PatchToProto(key, &patch))
-	if err != nil {
-		return carillon.PutResult{}, err
-	}
-	return wire.PutFromProto(m)
+	return putResult(c.service.PatchJob(ctx, wire.PatchToProto(key, &patch)))
 }
 
 // SetPaused pauses or resumes a job; see [carillon.Jobs].
@@ -90,24 +83,11 @@ func (c *Client) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.Jo
 func (c *Client) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
 	m, err := c.service.DeleteJob(ctx, &pb.DeleteJobRequest{Namespace: key.Namespace, Name: key.Name,
 		IfGeneration: carillon.DeleteOptions{}.With(opts...).IfGeneration})
-	if err != nil {
-		return carillon.DeleteResult{}, err
-	}
-	return carillon.DeleteResult{Interrupted: m.GetInterrupted()}, nil
+	return carillon.DeleteResult{Interrupted: m.GetInterrupted()}, err
 }
 
 // DeleteJobs removes jobs by prefix; see [carillon.Jobs].
 func (c *Client) DeleteJobs(ctx context.Context, namespace, prefix string) (int, error) {
 	m, err := c.service.DeleteJobs(ctx, &pb.DeleteJobsRequest{Namespace: namespace, Prefix: prefix})
-	if err != nil {
-		return 0, err
-	}
-	return int(m.GetDeleted()), nil
-}
-
-func job(m *pb.Job, err error) (carillon.Job, error) {
-	if err != nil {
-		return carillon.Job{}, err
-	}
-	return wire.JobFromProto(m)
+	return int(m.GetDeleted()), err
 }

@@ -15,11 +15,7 @@ func (c *Client) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run
 
 // SkipRun skips a job's next scheduled time; see [carillon.Runs]. Repeating it skips another one.
 func (c *Client) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipResult, error) {
-	m, err := c.service.SkipRun(ctx, &pb.SkipRunRequest{Namespace: key.Namespace, Name: key.Name})
-	if err != nil {
-		return carillon.SkipResult{}, err
-	}
-	return wire.SkipFromProto(m)
+	return skipResult(c.service.SkipRun(ctx, &pb.SkipRunRequest{Namespace: key.Namespace, Name: key.Name}))
 }
 
 // ListRuns returns a page of finished runs; see [carillon.Runs].
@@ -40,10 +36,7 @@ func (c *Client) GetRun(ctx context.Context, namespace, id string) (carillon.Run
 // CancelRun ends an unfinished run; see [carillon.Runs].
 func (c *Client) CancelRun(ctx context.Context, namespace, id string) (carillon.CancelResult, error) {
 	m, err := c.service.CancelRun(ctx, &pb.CancelRunRequest{Namespace: namespace, Id: id})
-	if err != nil {
-		return carillon.CancelResult{}, err
-	}
-	return carillon.CancelResult{Prevented: m.GetPrevented(), Interrupted: m.GetInterrupted()}, nil
+	return carillon.CancelResult{Prevented: m.GetPrevented(), Interrupted: m.GetInterrupted()}, err
 }
 
 // RedriveRun tries a dead run again; see [carillon.Runs].
@@ -54,24 +47,12 @@ func (c *Client) RedriveRun(ctx context.Context, namespace, id string) (carillon
 // RedriveRuns tries the dead runs of a job, or of a namespace, again; see [carillon.Runs].
 func (c *Client) RedriveRuns(ctx context.Context, namespace, job string) (int, error) {
 	m, err := c.service.RedriveRuns(ctx, &pb.RedriveRunsRequest{Namespace: namespace, Job: job})
-	if err != nil {
-		return 0, err
-	}
-	return int(m.GetRedriven()), nil
+	return int(m.GetRedriven()), err
 }
 
 // CompleteRun reports the later result of an attempt, or its progress; see [carillon.Runs]. Repeating it is
 // harmless.
 func (c *Client) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
-	if _, err := c.service.CompleteRun(ctx, wire.CompletionToProto(namespace, &result)); err != nil {
-		return err
-	}
-	return nil
-}
-
-func run(m *pb.Run, err error) (carillon.Run, error) {
-	if err != nil {
-		return carillon.Run{}, err
-	}
-	return wire.RunFromProto(m)
+	_, err := c.service.CompleteRun(ctx, wire.CompletionToProto(namespace, &result))
+	return err
 }

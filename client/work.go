@@ -23,23 +23,28 @@ import (
 // reached, another one that an earlier session learned of takes its place.
 func (c *Client) Connect(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
 	if c.one {
-		return c.openHere(ctx, hello)
+		return c.openSession(ctx, hello, nil)
 	}
 	hello.Direct = true
-	first, err := c.openHere(ctx, hello)
+	first, err := c.openSession(ctx, hello, nil)
 	if errors.Is(err, carillon.Unavailable) {
 		first, err = c.connectAny(ctx, hello, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return multisession.Open(first, multisession.Options{Hello: hello, Connect: c.connectTo, Learn: c.nodes.learn}), nil
+	return multisession.Open(first, multisession.Options{Hello: hello, Connect: c.connectTo,
+		Learn: func(all []string) { c.nodes.Store(&all) }}), nil
 }
 
 // connectAny opens a session with one of the known nodes, unless ctx ends; if it cannot, it returns the first
 // attempt's error, err.
 func (c *Client) connectAny(ctx context.Context, hello carillon.Hello, err error) (carillon.Session, error) {
-	for _, address := range c.nodes.known() {
+	known := c.nodes.Load()
+	if known == nil {
+		return nil, err
+	}
+	for _, address := range *known {
 		if ctx.Err() != nil {
 			break
 		}
@@ -69,12 +74,7 @@ func ConnectTo(ctx context.Context, address string, hello carillon.Hello, opts .
 	return s, nil
 }
 
-// openHere opens a session with this client's node only.
-func (c *Client) openHere(ctx context.Context, hello carillon.Hello) (carillon.Session, error) {
-	return c.openSession(ctx, hello, nil)
-}
-
-// openSession opens a session; ended, if not nil, is called when it is over.
+// openSession opens a session with this client's node only; ended, if not nil, is called when it is over.
 func (c *Client) openSession(ctx context.Context, hello carillon.Hello, ended func()) (carillon.Session, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
@@ -88,24 +88,6 @@ func (c *Client) openSession(ctx context.Context, hello carillon.Hello, ended fu
 		return nil, failed(err, false) // a session that was not opened has changed nothing
 	}
 	return &session{stream: stream, sent: sent, end: end, ended: ended}, nil
-}
-
-// addresses holds the addresses of all nodes, as far as they are known.
-type addresses struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (a *addresses) learn(all []string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.all = all
-}
-
-func (a *addresses) known() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.all
 }
 
 // workStream is the stream of the rpc Work.
@@ -160,10 +142,7 @@ func (s *session) Send(ctx context.Context, req carillon.WorkRequest) error {
 	if errors.Is(err, io.EOF) {
 		return carillon.Errorf(carillon.Unavailable, "", "the session is over; Receive says why")
 	}
-	if err != nil {
-		return failed(err, true)
-	}
-	return nil
+	return failed(err, true)
 }
 
 // Receive implements [carillon.Session]. If ctx ends first, the session is over.
@@ -195,8 +174,5 @@ func (s *session) Close() error {
 	}
 	defer s.sending.Unlock()
 	time.AfterFunc(lingering, s.over)
-	if err := s.stream.CloseSend(); err != nil {
-		return failed(err, true)
-	}
-	return nil
+	return failed(s.stream.CloseSend(), true)
 }
