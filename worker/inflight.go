@@ -105,11 +105,11 @@ func (d *inFlight) attach(l *link) {
 	for _, q := range d.queues {
 		q.granted = 0
 	}
+	d.nextHeartbeat = time.Now()
 	for _, a := range d.attempts {
-		a.heartbeatAt = time.Time{}
+		a.heartbeatAt = d.nextHeartbeat
 	}
 	d.pinged = false
-	d.nextHeartbeat = time.Now()
 	signal(d.wake)
 }
 
@@ -162,9 +162,7 @@ func (d *inFlight) add(l *link, run *carillon.Run, since time.Time) {
 		a.deadline = now.Add(limit) // a duration by the server's clock, so that clocks may differ
 	}
 	d.attempts[run.Token] = a
-	if d.nextHeartbeat.IsZero() || a.heartbeatAt.Before(d.nextHeartbeat) {
-		d.nextHeartbeat = a.heartbeatAt
-	}
+	d.nextHeartbeat = earlier(d.nextHeartbeat, a.heartbeatAt)
 	q.held++
 	if d.canStart(q) {
 		d.startOrAsk(a)
@@ -177,6 +175,14 @@ func (d *inFlight) add(l *link, run *carillon.Run, since time.Time) {
 // apart.
 func heartbeatInterval(lease time.Duration) time.Duration {
 	return min(cmp.Or(lease, carillon.DefaultLease)/4, 10*time.Second)
+}
+
+// earlier returns the earlier of two times; a zero one is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // canStart reports whether an attempt of the queue may start. Once the handlers' contexts have ended, none may.

@@ -36,10 +36,7 @@ func (d *inFlight) outgoing(now time.Time) (req carillon.WorkRequest, next time.
 		signal(d.wake)
 	}
 	req.Pong, d.pinged = d.pinged, false
-	if next.IsZero() || !d.nextHeartbeat.IsZero() && d.nextHeartbeat.Before(next) {
-		next = d.nextHeartbeat
-	}
-	return req, next
+	return req, earlier(next, d.nextHeartbeat)
 }
 
 // heartbeat adds the heartbeats that are due. Those that will be due soon are added, too, so that many
@@ -58,9 +55,7 @@ func (d *inFlight) heartbeat(req *carillon.WorkRequest, now time.Time) {
 			}
 			a.heartbeatAt = now.Add(a.heartbeatEach)
 		}
-		if d.nextHeartbeat.IsZero() || a.heartbeatAt.Before(d.nextHeartbeat) {
-			d.nextHeartbeat = a.heartbeatAt
-		}
+		d.nextHeartbeat = earlier(d.nextHeartbeat, a.heartbeatAt)
 	}
 }
 

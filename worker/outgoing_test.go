@@ -76,6 +76,31 @@ func TestManyResultsTakeSeveralMessages(t *testing.T) {
 	})
 }
 
+func TestManyHeartbeatsAfterALostConnection(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		const n = 10_000
+		w := worker.New(s, worker.Options{Concurrency: n})
+		goOn := make(chan struct{})
+		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { <-goOn; return nil })
+		leave, left := start(t, w)
+		c := s.next()
+		runs := make([]carillon.Run, n)
+		for i := range runs {
+			runs[i] = run(fmt.Sprint(i))
+		}
+		c.deliver(runs...)
+		c.sent()
+		c.breakOff()
+		c = s.next()
+		if r := c.sent(); len(r.Heartbeats) != n {
+			t.Errorf("%d heartbeats at once", len(r.Heartbeats))
+		}
+		close(goOn)
+		c.ack(c.sent().Results)
+		leaveAndWait(t, s, leave, left)
+	})
+}
+
 func TestResultsAreSentUntilAcknowledged(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		w := worker.New(s, worker.Options{})

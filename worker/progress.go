@@ -61,9 +61,7 @@ func (d *inFlight) takeProgress(req *carillon.WorkRequest, now time.Time) (next 
 		}
 		if now.Before(a.progressAfter) {
 			later = append(later, a)
-			if next.IsZero() || a.progressAfter.Before(next) {
-				next = a.progressAfter
-			}
+			next = earlier(next, a.progressAfter)
 			continue
 		}
 		if len(req.Results) >= maxMessageItems || bytes > maxMessageBytes {

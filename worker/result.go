@@ -27,13 +27,10 @@ func Discard(err error) error {
 	return &discarded{err}
 }
 
-type discarded struct{ err error }
-
-// Error implements error.
-func (d *discarded) Error() string { return d.err.Error() }
+type discarded struct{ error }
 
 // Unwrap returns the cause.
-func (d *discarded) Unwrap() error { return d.err }
+func (d *discarded) Unwrap() error { return d.error }
 
 // RetryAfter marks err as a failure that is retried no earlier than after d. The failure policy may make it
 // later, or allow no further attempt. err may be nil.
