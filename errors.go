@@ -3,7 +3,6 @@ package carillon
 import (
 	"errors"
 	"fmt"
-	"strings"
 )
 
 // Kind classifies errors; it is the stable code of the API. A Kind is itself an error, for errors.Is(err,
@@ -54,15 +53,10 @@ type Error struct {
 
 // Error returns "kind: field: message".
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Kind.String())
-	b.WriteString(": ")
 	if e.Field != "" {
-		b.WriteString(e.Field)
-		b.WriteString(": ")
+		return e.Kind.String() + ": " + e.Field + ": " + e.Message
 	}
-	b.WriteString(e.Message)
-	return b.String()
+	return e.Kind.String() + ": " + e.Message
 }
 
 // Is makes errors.Is(err, carillon.NotFound) work.

@@ -1,6 +1,7 @@
 package carillon
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -103,15 +104,9 @@ func (p FailurePolicy) Resolve(recurring bool) FailurePolicy {
 }
 
 func (p FailurePolicy) resolveExponential() FailurePolicy {
-	if p.Initial == 0 {
-		p.Initial = DefaultInitial
-	}
-	if p.Factor == 0 {
-		p.Factor = DefaultFactor
-	}
-	if p.Max == 0 {
-		p.Max = DefaultMaxDelay
-	}
+	p.Initial = cmp.Or(p.Initial, DefaultInitial)
+	p.Factor = cmp.Or(p.Factor, DefaultFactor)
+	p.Max = cmp.Or(p.Max, DefaultMaxDelay)
 	if p.MaxRetries == nil {
 		p = p.WithMaxRetries(DefaultExponentialRetries)
 	}
@@ -120,13 +115,8 @@ func (p FailurePolicy) resolveExponential() FailurePolicy {
 
 func (j *Job) checkFailurePolicy(lim *Bounds) error {
 	p := &j.FailurePolicy
-	if err := policyWords.check(uint8(p.Kind)); err != nil {
-		return err
-	}
-	if err := p.checkForeign(); err != nil {
-		return err
-	}
-	if err := p.checkOwn(j.Location(), lim); err != nil {
+	err := cmp.Or(policyWords.check(uint8(p.Kind)), p.checkForeign(), p.checkOwn(j.Location(), lim))
+	if err != nil {
 		return err
 	}
 	if p.MaxRetries != nil && *p.MaxRetries > MaxRetries {

@@ -1,6 +1,9 @@
 package carillon
 
-import "maps"
+import (
+	"cmp"
+	"maps"
+)
 
 // Namespace is the settings of a namespace as a whole. A namespace without settings has the zero value.
 type Namespace struct {
@@ -45,10 +48,9 @@ func (n *Namespace) Validate() error {
 		return Errorf(InvalidArgument, "concurrency_limits", "%d limits are more than %d", len(n.ConcurrencyLimits), MaxLimits)
 	}
 	for _, key := range sortedKeys(n.ConcurrencyLimits) {
-		if err := checkLimitName("concurrency_limits", key); err != nil {
-			return err
-		}
-		if err := checkNumber("concurrency_limits."+clip(key), n.ConcurrencyLimits[key], 0, MaxLimit); err != nil {
+		err := cmp.Or(checkLimitName("concurrency_limits", key),
+			checkNumber("concurrency_limits."+clip(key), n.ConcurrencyLimits[key], 0, MaxLimit))
+		if err != nil {
 			return err
 		}
 	}

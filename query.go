@@ -53,18 +53,11 @@ type PreviewQuery struct {
 // Validate returns an error about the first wrong field. A query that can never find anything is wrong. An
 // empty namespace is the default one. The page token is checked by the node that made it.
 func (q *JobQuery) Validate() error {
-	if err := checkQueried(q.Namespace, q.PageSize); err != nil {
-		return err
+	err := cmp.Or(checkQueried(q.Namespace, q.PageSize), checkCharacters("prefix", q.Prefix, MaxName))
+	if err == nil && q.Phase != nil {
+		err = phaseWords.check(uint8(*q.Phase))
 	}
-	if err := checkCharacters("prefix", q.Prefix, MaxName); err != nil {
-		return err
-	}
-	if q.Phase != nil {
-		if err := phaseWords.check(uint8(*q.Phase)); err != nil {
-			return err
-		}
-	}
-	return q.checkLabel()
+	return cmp.Or(err, q.checkLabel())
 }
 
 func (q *JobQuery) checkLabel() error {

@@ -38,10 +38,7 @@ func (j *Job) checkName(lim *Bounds) error {
 	if j.Name == "" {
 		return nil
 	}
-	if err := checkJobName(j.Name, lim.Name); err != nil {
-		return err
-	}
-	return j.Target.Dapr.checkNameOf(j.Name)
+	return cmp.Or(checkJobName(j.Name, lim.Name), j.Target.Dapr.checkNameOf(j.Name))
 }
 
 // referenceNow stands in for the time of the put where only the form of a relative time matters.
@@ -56,13 +53,8 @@ func (j *Job) checkTiming(lim *Bounds) error {
 	if _, err := location(j.TimeZone); err != nil {
 		return err
 	}
-	if err := dstWords.check(uint8(j.DST)); err != nil {
-		return err
-	}
-	if err := j.checkLife(); err != nil {
-		return err
-	}
-	if err := checkSpan("jitter", j.Jitter, 0, MaxSpan); err != nil {
+	err = cmp.Or(dstWords.check(uint8(j.DST)), j.checkLife(), checkSpan("jitter", j.Jitter, 0, MaxSpan))
+	if err != nil {
 		return err
 	}
 	if sched != nil && sched.Period() > 0 && j.Jitter > sched.Period() {
@@ -207,19 +199,12 @@ func (j *Job) checkAttempt() error {
 
 // checkRules checks overlap, misfire, catch_up_limit, catch_up_window and priority.
 func (j *Job) checkRules() error {
-	if err := overlapWords.check(uint8(j.Overlap)); err != nil {
-		return err
-	}
-	if err := misfireWords.check(uint8(j.Misfire)); err != nil {
-		return err
-	}
-	if err := checkNumber("catch_up_limit", j.CatchUpLimit, 0, MaxCatchUp); err != nil {
-		return err
-	}
-	if err := checkSpan("catch_up_window", j.CatchUpWindow, 0, MaxSpan); err != nil {
-		return err
-	}
-	return priorityWords.check(uint8(j.Priority))
+	return cmp.Or(
+		overlapWords.check(uint8(j.Overlap)),
+		misfireWords.check(uint8(j.Misfire)),
+		checkNumber("catch_up_limit", j.CatchUpLimit, 0, MaxCatchUp),
+		checkSpan("catch_up_window", j.CatchUpWindow, 0, MaxSpan),
+		priorityWords.check(uint8(j.Priority)))
 }
 
 // checkConcurrencyKey makes sure that concurrency keys can be written in a namespace's settings.
@@ -269,10 +254,8 @@ func (p *PauseOptions) Validate(lim Bounds) error {
 }
 
 func (j *Job) checkHistory() error {
-	if err := checkNumber("history.runs", j.History.Runs, -1, MaxHistoryRuns); err != nil {
-		return err
-	}
-	return checkSpan("history.keep", j.History.Keep, 0, MaxSpan)
+	return cmp.Or(checkNumber("history.runs", j.History.Runs, -1, MaxHistoryRuns),
+		checkSpan("history.keep", j.History.Keep, 0, MaxSpan))
 }
 
 // checkSpan refuses a duration that is negative or out of bounds; 0 means the default and is always accepted.
@@ -310,10 +293,7 @@ func isNotASCII(r rune) bool { return r < ' ' || r > '~' }
 
 // Validate returns an error about the first wrong part; neither may be empty.
 func (k Key) Validate() error {
-	if err := ValidateNamespace(k.Namespace); err != nil {
-		return err
-	}
-	return checkJobName(k.Name, MaxName)
+	return cmp.Or(ValidateNamespace(k.Namespace), checkJobName(k.Name, MaxName))
 }
 
 // ValidateNamespace checks a namespace: 1 to 63 bytes of a-z, 0-9 and "-".
@@ -321,13 +301,12 @@ func ValidateNamespace(namespace string) error { return checkNamespace(namespace
 
 // Validate returns an error about the queue's name.
 func (t *WorkerTarget) Validate() error {
-	if t.Queue == "" {
+	switch {
+	case t.Queue == "":
 		return Errorf(InvalidArgument, "queue", "the queue's name is missing")
-	}
-	if len(t.Queue) > MaxName {
+	case len(t.Queue) > MaxName:
 		return tooLarge("queue", len(t.Queue), MaxName)
-	}
-	if !printable(t.Queue) {
+	case !printable(t.Queue):
 		return Errorf(InvalidArgument, "queue", "%q has a character that is not printable", clip(t.Queue))
 	}
 	return nil
