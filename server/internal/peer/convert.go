@@ -118,7 +118,8 @@ func reportsFromProto(m *peerv1.HearRequest) (s message.RelayReports, bad []stri
 			bad = append(bad, r.GetResult().GetToken())
 			continue
 		}
-		s.Reports = append(s.Reports, delivery.Report{Result: one.Results[0], Namespace: r.GetNamespace(), Async: r.GetAsync(),
+		s.Reports = append(s.Reports, delivery.Report{Result: one.Results[0], Namespace: r.GetNamespace(),
+			Async:    r.GetAsync(),
 			PauseJob: r.GetPauseJob(), Worker: r.GetWorker()})
 	}
 	return s, bad

@@ -23,34 +23,37 @@ var errLate = errors.New("the request came after its time")
 // errStranger refuses a request without this cluster's secret.
 var errStranger = errors.New("this is for nodes of the cluster only")
 
+// refusals are the errors that mean that nothing was done: what this node says, its form on the wire, and what
+// the caller makes of it. A stranger answers at the address of a node that is gone.
+var refusals = [...]struct {
+	said   error
+	reason peerv1.Refusal_Reason
+	heard  error
+}{
+	{message.ErrNotOwner, peerv1.Refusal_REASON_NOT_OWNER, message.ErrNotOwner},
+	{errLate, peerv1.Refusal_REASON_LATE, cluster.ErrUnreached},
+	{errStranger, peerv1.Refusal_REASON_STRANGER, cluster.ErrUnreached},
+	{cluster.ErrOlder, peerv1.Refusal_REASON_OLDER, cluster.ErrOlder},
+	{message.ErrNotTaken, peerv1.Refusal_REASON_NOT_TAKEN, message.ErrNotTaken},
+}
+
 // marked encodes an error for the wire. Errors that mean that nothing was done get a Refusal; others are left
-// to the error handling of the gRPC server.
+// to the error handling of the gRPC server, as are those of a full store: trying again is of no use.
 func marked(err error) error {
-	var reason peerv1.Refusal_Reason
-	e, ok := errors.AsType[*carillon.Error](err)
-	switch {
-	case ok && e.Unknown:
-		return err // something may have been done
-	case errors.Is(err, message.ErrNotOwner):
-		reason = peerv1.Refusal_REASON_NOT_OWNER
-	case errors.Is(err, errLate):
-		reason = peerv1.Refusal_REASON_LATE
-	case errors.Is(err, errStranger):
-		reason = peerv1.Refusal_REASON_STRANGER
-	case errors.Is(err, cluster.ErrOlder):
-		reason = peerv1.Refusal_REASON_OLDER
-	case errors.Is(err, store.ErrFull):
-		return err // trying again is of no use
-	case errors.Is(err, message.ErrNotTaken):
-		reason = peerv1.Refusal_REASON_NOT_TAKEN
-	default:
+	if e, ok := errors.AsType[*carillon.Error](err); ok && e.Unknown || errors.Is(err, store.ErrFull) {
 		return err
 	}
-	st := status.Convert(wire.ErrorToStatus(err))
-	if with, failed := st.WithDetails(&peerv1.Refusal{Reason: reason}); failed == nil {
-		st = with
+	for _, r := range refusals {
+		if !errors.Is(err, r.said) {
+			continue
+		}
+		st := status.Convert(wire.ErrorToStatus(err))
+		if with, failed := st.WithDetails(&peerv1.Refusal{Reason: r.reason}); failed == nil {
+			st = with
+		}
+		return st.Err()
 	}
-	return st.Err()
+	return err
 }
 
 // understood turns the error of a call into a [carillon.Error] with its cause. reached says that the call may
@@ -96,17 +99,11 @@ func understood(ctx context.Context, err error, reached bool) error {
 }
 
 // causeOf returns the error that a refusal stands for; nil if it is of a later version.
-func causeOf(r peerv1.Refusal_Reason) error {
-	switch r {
-	case peerv1.Refusal_REASON_NOT_OWNER:
-		return message.ErrNotOwner
-	case peerv1.Refusal_REASON_NOT_TAKEN:
-		return message.ErrNotTaken
-	case peerv1.Refusal_REASON_OLDER:
-		return cluster.ErrOlder
-	// A stranger answers at the address of a node that is gone.
-	case peerv1.Refusal_REASON_LATE, peerv1.Refusal_REASON_STRANGER:
-		return cluster.ErrUnreached
+func causeOf(reason peerv1.Refusal_Reason) error {
+	for _, r := range refusals {
+		if r.reason == reason {
+			return r.heard
+		}
 	}
 	return nil
 }

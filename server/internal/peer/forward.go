@@ -22,12 +22,9 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// method runs a unary call of the public API; its decode function fills the request.
-type method = grpc.MethodHandler
-
 // methods returns the unary calls of the public API, by name.
-func methods() map[string]method {
-	all := map[string]method{}
+func methods() map[string]grpc.MethodHandler {
+	all := map[string]grpc.MethodHandler{}
 	for _, m := range pb.SchedulerService_ServiceDesc.Methods {
 		all[m.MethodName] = m.Handler
 	}

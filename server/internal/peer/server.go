@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -33,7 +34,7 @@ type Server struct {
 	peerv1.UnsafePeerServiceServer // a new rpc fails to compile until it is implemented here
 
 	served  Served
-	methods map[string]method
+	methods map[string]grpc.MethodHandler // by name; each runs a unary call of the public API
 }
 
 var _ peerv1.PeerServiceServer = (*Server)(nil)

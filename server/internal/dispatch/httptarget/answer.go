@@ -101,8 +101,8 @@ func unanswered(err, cause error, timeout time.Duration) (message string, perman
 	case cause != nil:
 		return cause.Error(), false
 	}
-	if refused, ok := errors.AsType[*refusedStreamError](err); ok {
-		return refused.Error(), false
+	if errors.Is(err, errRefusedStream) {
+		return errRefusedStream.Error(), false
 	}
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		return refused.Error(), true
@@ -111,7 +111,7 @@ func unanswered(err, cause error, timeout time.Duration) (message string, perman
 		return "DNS: " + dns.Name + ": " + lookupFailure(dns), false
 	}
 	if handshake, ok := errors.AsType[*handshakeError](err); ok {
-		return "TLS: " + plain(handshake.err), false
+		return "TLS: " + plain(handshake.error), false
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return "connect: " + plain(err), false

@@ -11,10 +11,9 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 
 // handshakeError reports that the TLS handshake failed for any reason; crypto/tls has no type for most of
 // them.
-type handshakeError struct{ err error }
+type handshakeError struct{ error }
 
-func (e *handshakeError) Error() string { return e.err.Error() }
-func (e *handshakeError) Unwrap() error { return e.err }
+func (e *handshakeError) Unwrap() error { return e.error }
 
 // dialTLS returns a dialler that does a TLS handshake and offers HTTP/2 and HTTP/1.1.
 func dialTLS(dial dialFunc, base *tls.Config) dialFunc {

@@ -20,14 +20,16 @@ func TestUnreachable(t *testing.T) {
 	address := l.Addr().String()
 	_ = l.Close()
 	d := open(t, New(Options{Allow: loopback}))
-	if r := d.do(t, newDelivery(1, "http://"+address+"/")); r.Permanent || !strings.HasPrefix(r.Message, "connect: ") {
+	if r := d.do(t, newDelivery(1, "http://"+address+"/")); r.Permanent ||
+		!strings.HasPrefix(r.Message, "connect: ") {
 		t.Errorf("%+v", r.Result)
 	}
 }
 
 func TestNoSuchName(t *testing.T) {
 	d := open(t, New(Options{Resolver: names(t, "127.0.0.1")}))
-	if r := d.do(t, newDelivery(1, "http://bad..name/")); r.Permanent || !strings.HasPrefix(r.Message, "DNS: bad..name: ") {
+	if r := d.do(t, newDelivery(1, "http://bad..name/")); r.Permanent ||
+		!strings.HasPrefix(r.Message, "DNS: bad..name: ") {
 		t.Errorf("%+v", r.Result)
 	}
 }
@@ -42,7 +44,8 @@ func TestTLS(t *testing.T) {
 	defer s.Close()
 	trusting := s.Client().Transport.(*http.Transport).TLSClientConfig
 	d := open(t, New(Options{Allow: loopback, TLS: trusting}))
-	if r := d.do(t, newDelivery(1, s.URL)); r.Outcome != carillon.OutcomeSuccess || string(r.Response) != "HTTP/2.0" {
+	if r := d.do(t, newDelivery(1, s.URL)); r.Outcome != carillon.OutcomeSuccess ||
+		string(r.Response) != "HTTP/2.0" {
 		t.Errorf("%+v", r.Result)
 	}
 	d = open(t, New(Options{Allow: loopback}))

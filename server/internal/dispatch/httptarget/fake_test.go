@@ -151,7 +151,8 @@ func bubble(t *testing.T, o Options, handler http.HandlerFunc, f func(*testing.T
 	})}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(p) })
-	d := open(t, newTarget(o, p.dial))
+	o.Dial = p.dial
+	d := open(t, New(o))
 	f(t, d)
 	if err := d.hub.Close(); err != nil {
 		t.Error(err)

@@ -36,12 +36,7 @@ func (g guard) control(_, address string, _ syscall.RawConn) error {
 	if err != nil {
 		return fmt.Errorf("address %q cannot be read: %w", address, err)
 	}
-	return g.check(ap.Addr())
-}
-
-// check returns nil if addr may be dialled.
-func (g guard) check(addr netip.Addr) error {
-	if refused := g.refuses(addr); refused != nil {
+	if refused := g.refuses(ap.Addr()); refused != nil {
 		return refused
 	}
 	return nil

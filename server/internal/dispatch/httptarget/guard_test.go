@@ -44,11 +44,11 @@ func TestGuardAllows(t *testing.T) {
 	for a, want := range map[string]bool{"10.1.2.3": true, "::ffff:10.1.2.3": true, "10.2.0.1": false,
 		"fd00::1": true, "fc00::1": false,
 		"64:ff9b::a01:203": false, "fe80::1%eth0": true, "fe80:1::1%eth0": false} {
-		if err := g.check(netip.MustParseAddr(a)); (err == nil) != want {
+		if err := g.refuses(netip.MustParseAddr(a)); (err == nil) != want {
 			t.Errorf("%s: %v", a, err)
 		}
 	}
-	err := guard{}.check(netip.MustParseAddr("10.1.2.3"))
+	err := guard{}.refuses(netip.MustParseAddr("10.1.2.3"))
 	if err == nil || err.Error() != "the target's address is refused: it is not a public one (an operator can allow it with --allow-target)" {
 		t.Error(err)
 	}
@@ -70,7 +70,8 @@ func TestRefusedIsPermanent(t *testing.T) {
 func TestOddNumbers(t *testing.T) {
 	for _, to := range []string{"http://0x7f.1:9/", "http://2130706433:9/", "http://127.1:9/", "http://0177.0.0.1:9/"} {
 		d := open(t, New(Options{Resolver: names(t, "127.0.0.1")}))
-		if r := d.do(t, newDelivery(1, to)); r.Outcome != 0 || (!r.Permanent && !strings.HasPrefix(r.Message, "DNS: ")) {
+		if r := d.do(t, newDelivery(1, to)); r.Outcome != 0 ||
+			(!r.Permanent && !strings.HasPrefix(r.Message, "DNS: ")) {
 			t.Errorf("%s: %+v", to, r.Result)
 		}
 	}

@@ -140,7 +140,7 @@ func (c *http2Conn) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, &otherConnError{err}
 	}
 	if reset, ok := errors.AsType[streamError](err); ok && reset.Code == codeRefusedStream {
-		return nil, &refusedStreamError{}
+		return nil, errRefusedStream
 	}
 	return nil, err
 }
@@ -178,19 +178,13 @@ type streamError struct {
 // Error implements error.
 func (e streamError) Error() string { return fmt.Sprintf("stream %d: error %d", e.StreamID, e.Code) }
 
-// refusedStreamError reports that the target had no room for a request and has not read it.
-type refusedStreamError struct{}
-
-// Error implements error.
-func (*refusedStreamError) Error() string {
-	return "the target refused the request without reading it (HTTP/2 REFUSED_STREAM)"
-}
+// errRefusedStream reports that the target had no room for a request and has not read it.
+var errRefusedStream = errors.New("the target refused the request without reading it (HTTP/2 REFUSED_STREAM)")
 
 // otherConnError makes net/http stop using a connection and try the request on another one.
-type otherConnError struct{ err error }
+type otherConnError struct{ error }
 
-func (e *otherConnError) Error() string { return e.err.Error() }
-func (e *otherConnError) Unwrap() error { return e.err }
+func (e *otherConnError) Unwrap() error { return e.error }
 
 // IsHTTP2NoCachedConnError is the method that net/http looks for.
 func (*otherConnError) IsHTTP2NoCachedConnError() {}

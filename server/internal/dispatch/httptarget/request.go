@@ -23,7 +23,8 @@ import (
 
 // newRequest returns the request of a delivery. An error means that no request can ever be made for the job's
 // target.
-func newRequest(ctx context.Context, d *delivery.Delivery, secrets [][]byte, now time.Time) (*http.Request, error) {
+func newRequest(ctx context.Context, d *delivery.Delivery, secrets [][]byte, now time.Time) (*http.Request,
+	error) {
 	to := d.Target.HTTP
 	if to == nil {
 		return nil, fmt.Errorf("this is not an HTTP target")

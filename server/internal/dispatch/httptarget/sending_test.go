@@ -113,7 +113,7 @@ func overNetwork(t *testing.T, f func(t *testing.T, d *fakeSink, n *faultyNetwor
 	server := &http.Server{ReadHeaderTimeout: time.Hour, Handler: handler}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(n.pipes) })
-	d := open(t, newTarget(Options{}, n.dial))
+	d := open(t, New(Options{Dial: n.dial}))
 	defer func() {
 		_ = d.hub.Close()
 		_ = server.Close()

@@ -41,17 +41,12 @@ type flight struct {
 
 // New returns the transport.
 func New(o Options) *Target {
-	if o.Dial != nil {
-		return newTarget(o, o.Dial)
+	var g *guard
+	dial := dialFunc(o.Dial)
+	if dial == nil {
+		g = &guard{o.Allow}
+		dial = (&net.Dialer{Timeout: connectTimeout, Resolver: o.Resolver, Control: g.control}).DialContext
 	}
-	g := guard{o.Allow}
-	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: o.Resolver, Control: g.control}
-	t := newTarget(o, dialer.DialContext)
-	t.guard = &g
-	return t
-}
-
-func newTarget(o Options, dial dialFunc) *Target {
 	o.HostLimit = cmp.Or(o.HostLimit, DefaultHostLimit)
 	if o.Now == nil {
 		o.Now = time.Now
@@ -70,7 +65,8 @@ func newTarget(o Options, dial dialFunc) *Target {
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: MaxResponseHeader,
 	}
-	return &Target{options: o, client: client, http2: h2, flights: map[string]*flight{}, landed: make(chan struct{})}
+	return &Target{options: o, guard: g, client: client, http2: h2, flights: map[string]*flight{},
+		landed: make(chan struct{})}
 }
 
 // Open implements [dispatch.Transport].
@@ -130,8 +126,7 @@ func (t *Target) attempt(ctx context.Context, f *flight) (r delivery.Report, ans
 	if err != nil {
 		r.Message, r.Permanent = unanswered(err, context.Cause(ctx), timeout)
 		r.Message = r.Message[:min(len(r.Message), carillon.MaxErrorBytes)]
-		_, refused := errors.AsType[*refusedStreamError](err)
-		return r, false, refused
+		return r, false, errors.Is(err, errRefusedStream)
 	}
 	s.answered(resp.Header)
 	timer.Reset(min(BodyTimeout, timeout-time.Since(begun)))

@@ -126,6 +126,15 @@ func (s *Session) report(token string, ok bool, message string) {
 // answered reports whether the node is leaving and the sidecar has answered everything. The lock is held.
 func (s *Session) answered() bool { return s.stream.Leaving() && s.stream.HoldsNone() }
 
+// unlock ends a step, and the session with it if the node is leaving and the sidecar has answered everything.
+func (s *Session) unlock() {
+	answered := s.answered()
+	s.stream.Unlock()
+	if answered {
+		s.stream.End(leaving())
+	}
+}
+
 // Accepted implements [delivery.Reporter]: a sidecar expects no answer.
 func (s *Session) Accepted(string) {}
 
@@ -136,25 +145,17 @@ func (s *Session) Stale(token string) { s.Cancel(token) }
 // sidecar cannot be told to stop.
 func (s *Session) Cancel(token string) {
 	s.stream.Lock()
+	defer s.unlock()
 	s.stream.Release(token)
-	answered := s.answered()
-	s.stream.Unlock()
-	if answered {
-		s.stream.End(leaving())
-	}
 }
 
 // Drain implements [dispatch.Worker]: nothing more is sent, and the session ends when all that was received
 // is answered.
 func (s *Session) Drain() {
 	s.stream.Lock()
+	defer s.unlock()
 	s.stream.Leave()
 	s.stream.GiveBackWaiting()
-	answered := s.answered()
-	s.stream.Unlock()
-	if answered {
-		s.stream.End(leaving())
-	}
 }
 
 // Close ends the session; its runs are delivered elsewhere at once.

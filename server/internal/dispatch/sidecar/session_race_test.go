@@ -160,8 +160,9 @@ func TestRace(t *testing.T) {
 	hello := Hello{Namespace: "n", AppID: "app", Jobs: true, ActorTypes: []string{"cat", "dog"},
 		Gates: []Gate{{"cat", "", 7}, {"cat", "k0", 2}, {"dog", "k1", 1}}}
 	m := &atOnce{at: map[string]int{}, most: map[string]int{"cat": 7, "cat/k0": 2, "dog/k1": 1}}
-	s := &fakeEngine{tasks: make(chan func(), 1<<16), done: make(chan struct{}), waiting: map[delivery.Queue][]string{},
-		all: map[string]*carillon.DaprTarget{}, left: runs, seen: map[string]bool{}, run: map[string]string{}}
+	s := &fakeEngine{tasks: make(chan func(), 1<<16), done: make(chan struct{}),
+		waiting: map[delivery.Queue][]string{},
+		all:     map[string]*carillon.DaprTarget{}, left: runs, seen: map[string]bool{}, run: map[string]string{}}
 	s.hub = dispatch.New(s, dispatch.Options{Chunk: 4})
 	for i := range runs {
 		target := &carillon.DaprTarget{AppID: "app"}

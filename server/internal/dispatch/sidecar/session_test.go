@@ -115,7 +115,8 @@ func TestCloseRedelivers(t *testing.T) {
 		t.Fatalf("%d went to the other", len(ds))
 	}
 	_ = b.Close()
-	if st := d.hub.Take(0, queueOf(app), 1, delivery.Head{}); st.Served || len(d.hub.Queues()) > 0 || len(d.hub.Workers()) > 0 {
+	if st := d.hub.Take(0, queueOf(app), 1, delivery.Head{}); st.Served || len(d.hub.Queues()) > 0 ||
+		len(d.hub.Workers()) > 0 {
 		t.Fatal("something is left behind")
 	}
 }
