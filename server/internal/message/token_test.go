@@ -109,3 +109,30 @@ func BenchmarkParseToken(b *testing.B) {
 		}
 	}
 }
+
+func TestTokens(t *testing.T) {
+	key := []byte("0123456789abcdef0123456789abcdef")
+	tok := message.Token{
+		Grant: store.Grant{Term: store.Term{Epoch: 7, Nonce: 9}, Generation: 300}, Attempt: 2,
+		Run: store.RunID{Partition: 3, UID: carillon.UID{1, 2, 3}, Scheduled: 1e18, Cause: carillon.CauseTrigger, Seq: 77},
+	}
+	s := tok.Sign(key)
+	got, err := message.ParseToken(s, key)
+	if err != nil || got != tok {
+		t.Fatalf("%+v %v", got, err)
+	}
+	for i := range len(s) {
+		flipped := []byte(s)
+		if flipped[i] == 'A' {
+			flipped[i] = 'B'
+		} else {
+			flipped[i] = 'A'
+		}
+		if forged, err := message.ParseToken(string(flipped), key); err == nil && forged != tok {
+			t.Fatalf("byte %d changed and the token is believed", i)
+		}
+	}
+	if _, err := message.ParseToken(s, []byte("another key")); err == nil {
+		t.Fatal("believed under another key")
+	}
+}

@@ -1,8 +1,9 @@
 package partition
 
 import (
-	"github.com/carillonhq/carillon/server/internal/delivery"
 	"testing"
+
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // TestTheAgeBudgetIsSpentEvenly: as many attempts as are meant for each GrantAfter, and the very old ones.

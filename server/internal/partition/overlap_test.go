@@ -11,8 +11,6 @@ import (
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
-	"github.com/carillonhq/carillon/server/store"
-	"github.com/carillonhq/carillon/server/store/codec"
 )
 
 // second returns the scheduled time of a run, in seconds after the rig's beginning.
@@ -228,28 +226,6 @@ func TestSkipOfARunThatHasBegun(t *testing.T) {
 		if ds := r.deliver(5); len(ds) != 1 || second(ds[0]) != 40 {
 			t.Fatalf("at 40: %+v", ds)
 		}
-	}
-}
-
-func TestAJobWhoseZoneVanishesPausesItself(t *testing.T) {
-	r := newRig(t, partition.Config{})
-	j := carillon.Job{Namespace: carillon.DefaultNamespace, Name: "a", Schedule: "@every 10s",
-		TimeZone: "Atlantis/Capital", Target: carillon.WorkerQueue("q")}
-	s := store.State{UID: store.NewUID(j.Key(), [8]byte{1}), Generation: 1, Created: epoch, Updated: epoch, Priority: 2,
-		Anchor: epoch, Next: epoch + 10e9, Due: epoch + 10e9}
-	rec := store.Record{Ref: store.Ref{Key: j.Key()}, Exists: true, State: s, Spec: codec.EncodeSpec(&j)}
-	if err := r.shard.Apply(t.Context(), &store.Batch{Puts: []store.Record{rec}}); err != nil {
-		t.Fatal(err)
-	}
-	r.start()
-	r.advance(15 * time.Second)
-	if ds := r.deliver(5); len(ds) != 0 {
-		t.Fatalf("it runs: %+v", ds)
-	}
-	r.bring(keyOf("a"))
-	got, err := r.m.Records.Job(keyOf("a"))
-	if err != nil || !got.Paused || !strings.Contains(got.Note, "Atlantis/Capital") || got.Status.Phase != carillon.PhasePaused {
-		t.Fatalf("%+v %v", got, err)
 	}
 }
 

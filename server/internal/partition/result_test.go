@@ -100,26 +100,6 @@ func TestAnUndeliveredAttemptIsNowhere(t *testing.T) {
 	}
 }
 
-func TestLostLeaseGoesElsewhereAndTheLateResultIsStale(t *testing.T) {
-	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", Lease: 10 * time.Second})
-	first := r.deliver(1)[0]
-	r.advance(10 * time.Second)
-	ds := r.deliver(1)
-	if len(ds) != 1 || ds[0].Run.Attempt != 2 || ds[0].Run.ID != first.Run.ID || ds[0].Run.Token == first.Run.Token {
-		t.Fatalf("got %+v", ds)
-	}
-	if v := r.succeed(first); v != partition.Stale {
-		t.Fatalf("late result: %v", v)
-	}
-	if v := r.succeed(ds[0]); v != partition.Accepted {
-		t.Fatalf("result in force: %v", v)
-	}
-	if len(r.cancels) != 1 || r.cancels[0].Token != first.Run.Token {
-		t.Fatalf("cancels %+v", r.cancels)
-	}
-}
-
 func TestBeatsKeepALeaseWithoutWrites(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Lease: 40 * time.Second, Timeout: time.Hour})
@@ -145,5 +125,26 @@ func TestBeatsKeepALeaseWithoutWrites(t *testing.T) {
 	}
 	if v := r.succeed(d); v != partition.Accepted {
 		t.Fatalf("after 300 s of beats: %v", v)
+	}
+}
+
+func TestTokensSurviveARestart(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", Lease: 10 * time.Second})
+	d := r.deliver(1)[0]
+	r.advance(2 * time.Second) // old enough for its grant to be durable
+	r.start()
+	if ds := r.deliver(1); len(ds) != 0 {
+		t.Fatal("delivered again while its lease lasts")
+	}
+	if v := r.succeed(d); v != partition.Accepted {
+		t.Fatalf("result over a restart: %v", v)
+	}
+	r.flush()
+	if v := r.succeed(d); v != partition.Accepted {
+		t.Fatalf("the same result again: %v", v)
+	}
+	if v := r.failRun(d); v != partition.Stale {
+		t.Fatalf("another result of a finished attempt: %v", v)
 	}
 }

@@ -2,12 +2,15 @@ package partition_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
 )
 
 // TestGrantsAreKeptAfterTheClockWentBack: the age budget does not wait for a time that is far ahead again.
@@ -89,27 +92,6 @@ func TestNoAttemptIsForgottenForEver(t *testing.T) {
 	}
 }
 
-func TestTokensSurviveARestart(t *testing.T) {
-	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", Lease: 10 * time.Second})
-	d := r.deliver(1)[0]
-	r.advance(2 * time.Second) // old enough for its grant to be durable
-	r.start()
-	if ds := r.deliver(1); len(ds) != 0 {
-		t.Fatal("delivered again while its lease lasts")
-	}
-	if v := r.succeed(d); v != partition.Accepted {
-		t.Fatalf("result over a restart: %v", v)
-	}
-	r.flush()
-	if v := r.succeed(d); v != partition.Accepted {
-		t.Fatalf("the same result again: %v", v)
-	}
-	if v := r.failRun(d); v != partition.Stale {
-		t.Fatalf("another result of a finished attempt: %v", v)
-	}
-}
-
 func TestTakeoverGivesABeatOfGrace(t *testing.T) {
 	r := newRig(t, partition.Config{TakeoverGrace: 2 * time.Second})
 	r.mustPut(carillon.Job{Name: "a", Lease: 8 * time.Second})
@@ -124,5 +106,65 @@ func TestTakeoverGivesABeatOfGrace(t *testing.T) {
 	r.advance(1)
 	if ds := r.deliver(1); len(ds) != 1 || ds[0].Run.Attempt != 2 {
 		t.Fatalf("got %+v", ds)
+	}
+}
+
+func TestTTL(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 2s", Due: carillon.In(2 * time.Second),
+		TTL: carillon.In(5 * time.Second)})
+	var at []int64
+	for range 20 {
+		r.advance(time.Second)
+		for _, d := range r.deliver(1) {
+			at = append(at, (d.Run.Scheduled.UnixNano()-epoch)/int64(time.Second))
+			r.succeed(d)
+			r.flush()
+		}
+	}
+	if len(at) != 3 || at[0] != 2 || at[1] != 4 || at[2] != 6 || len(r.jobs()) != 0 {
+		t.Fatalf("ran at %v, jobs %v", at, r.jobs())
+	}
+}
+
+func TestLostLeaseGoesElsewhereAndTheLateResultIsStale(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", Lease: 10 * time.Second})
+	first := r.deliver(1)[0]
+	r.advance(10 * time.Second)
+	ds := r.deliver(1)
+	if len(ds) != 1 || ds[0].Run.Attempt != 2 || ds[0].Run.ID != first.Run.ID || ds[0].Run.Token == first.Run.Token {
+		t.Fatalf("got %+v", ds)
+	}
+	if v := r.succeed(first); v != partition.Stale {
+		t.Fatalf("late result: %v", v)
+	}
+	if v := r.succeed(ds[0]); v != partition.Accepted {
+		t.Fatalf("result in force: %v", v)
+	}
+	if len(r.cancels) != 1 || r.cancels[0].Token != first.Run.Token {
+		t.Fatalf("cancels %+v", r.cancels)
+	}
+}
+
+func TestAJobWhoseZoneVanishesPausesItself(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	j := carillon.Job{Namespace: carillon.DefaultNamespace, Name: "a", Schedule: "@every 10s",
+		TimeZone: "Atlantis/Capital", Target: carillon.WorkerQueue("q")}
+	s := store.State{UID: store.NewUID(j.Key(), [8]byte{1}), Generation: 1, Created: epoch, Updated: epoch, Priority: 2,
+		Anchor: epoch, Next: epoch + 10e9, Due: epoch + 10e9}
+	rec := store.Record{Ref: store.Ref{Key: j.Key()}, Exists: true, State: s, Spec: codec.EncodeSpec(&j)}
+	if err := r.shard.Apply(t.Context(), &store.Batch{Puts: []store.Record{rec}}); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	r.advance(15 * time.Second)
+	if ds := r.deliver(5); len(ds) != 0 {
+		t.Fatalf("it runs: %+v", ds)
+	}
+	r.bring(keyOf("a"))
+	got, err := r.m.Records.Job(keyOf("a"))
+	if err != nil || !got.Paused || !strings.Contains(got.Note, "Atlantis/Capital") || got.Status.Phase != carillon.PhasePaused {
+		t.Fatalf("%+v %v", got, err)
 	}
 }
