@@ -66,8 +66,8 @@ func TestNoMoreRunsGoOutThanThereIsRoom(t *testing.T) {
 		{queueNamed("other"), 3, 0, 3}, {queueQ, -1, 0, 0}, {queueQ, 0, 0, 0},
 		{queueQ, 2, 2, 0}, {queueQ, 4, 3, 1}, {queueQ, 1, 0, 1},
 	} {
-		if ds, spare := r.m.Deliver(r.now, c.q, c.n, false); len(ds) != c.want || spare != c.spare {
-			t.Errorf("with %d slots %d runs go out and %d slots are left; want %d and %d", c.n, len(ds), spare, c.want, c.spare)
+		if ds, rest := r.m.Deliver(nil, r.now, c.q, c.n, false); len(ds) != c.want || rest.Unused != c.spare {
+			t.Errorf("with %d slots %d runs go out and %d slots are left; want %d and %d", c.n, len(ds), rest.Unused, c.want, c.spare)
 		}
 	}
 }
