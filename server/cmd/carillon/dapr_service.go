@@ -18,7 +18,7 @@ func daprAPI(o daprapi.Options) server.API {
 	return func(n *server.Node, r grpc.ServiceRegistrar) (stop func()) {
 		counted := o
 		counted.Metrics = daprmetrics.New(n.Metrics(), n.Hub().Gates)
-		return daprapi.API(counted)(n, r)
+		return daprapi.Serve(n, r, counted)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
+	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
 )
 
 // targetOf is what the metadata of a job names.
@@ -22,22 +23,22 @@ func targetOf(m *pb.JobMetadata) (*carillon.DaprTarget, error) {
 }
 
 // kindOf is what metrics call the target of the metadata.
-func kindOf(m *pb.JobMetadata) Kind {
+func kindOf(m *pb.JobMetadata) daprmetrics.Kind {
 	switch m.GetTarget().GetType().(type) {
 	case *pb.JobTargetMetadata_Job:
-		return KindJob
+		return daprmetrics.KindJob
 	case *pb.JobTargetMetadata_Actor:
-		return KindActor
+		return daprmetrics.KindActor
 	}
-	return KindUnknown
+	return daprmetrics.KindUnknown
 }
 
 // kindOfTarget is what metrics call a target.
-func kindOfTarget(t *carillon.DaprTarget) Kind {
+func kindOfTarget(t *carillon.DaprTarget) daprmetrics.Kind {
 	if t.ActorType == "" {
-		return KindJob
+		return daprmetrics.KindJob
 	}
-	return KindActor
+	return daprmetrics.KindActor
 }
 
 // noName stands for the empty name, as no level of a name may be empty: Dapr's names have no control

@@ -39,7 +39,7 @@ func start(t testing.TB, store string, o Options) *rig {
 		t.Fatal(err)
 	}
 	frame := grpcapi.NewFrame(server.APIOptions(grpcapi.Options{}))
-	leave := API(o)(node, frame)
+	leave := Serve(node, frame, o)
 	listener := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
 	go func() { served <- frame.Serve(listener) }()

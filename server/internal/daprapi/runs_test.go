@@ -20,6 +20,7 @@ import (
 	"github.com/carillonhq/carillon"
 	common "github.com/carillonhq/carillon/api/dapr/proto/common/v1"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
+	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
 )
 
 func soon() *pb.Job { return &pb.Job{DueTime: new("0s")} }
@@ -471,15 +472,19 @@ func (c *counts) add(parts ...string) {
 	c.seen[strings.Join(parts, " ")]++
 }
 
-func (c *counts) Scheduled(k Kind)                      { c.add("scheduled", string(k)) }
-func (c *counts) ScheduleFailed(k Kind)                 { c.add("refused", string(k)) }
-func (c *counts) Deleted(k Kind)                        { c.add("deleted", string(k)) }
-func (c *counts) BulkDeleted()                          { c.add("bulk") }
-func (c *counts) Triggered(k Kind, d time.Duration)     { c.add("triggered", string(k), d.String()) }
-func (c *counts) TriggerFailed(k Kind, d time.Duration) { c.add("failed", string(k), d.String()) }
-func (c *counts) Undelivered(k Kind)                    { c.add("undelivered", string(k)) }
-func (c *counts) Sidecars(n int)                        { c.add(fmt.Sprint("sidecars ", n)) }
-func (c *counts) SidecarError(reason SidecarError)      { c.add(string(reason)) }
+func (c *counts) Scheduled(k daprmetrics.Kind)      { c.add("scheduled", string(k)) }
+func (c *counts) ScheduleFailed(k daprmetrics.Kind) { c.add("refused", string(k)) }
+func (c *counts) Deleted(k daprmetrics.Kind)        { c.add("deleted", string(k)) }
+func (c *counts) BulkDeleted()                      { c.add("bulk") }
+func (c *counts) Triggered(k daprmetrics.Kind, d time.Duration) {
+	c.add("triggered", string(k), d.String())
+}
+func (c *counts) TriggerFailed(k daprmetrics.Kind, d time.Duration) {
+	c.add("failed", string(k), d.String())
+}
+func (c *counts) Undelivered(k daprmetrics.Kind)               { c.add("undelivered", string(k)) }
+func (c *counts) Sidecars(n int)                               { c.add(fmt.Sprint("sidecars ", n)) }
+func (c *counts) SidecarError(reason daprmetrics.SidecarError) { c.add(string(reason)) }
 
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
+	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/dispatch/sidecar"
-	"github.com/carillonhq/carillon/server/internal/server"
 )
 
 // Options says how the face behaves. The zero value of a field is its default, given here.
@@ -85,19 +85,24 @@ func (s *Service) Register(r grpc.ServiceRegistrar) { pb.RegisterSchedulerServer
 // with their sessions, when the node's hub is closed.
 func (s *Service) Stop() { s.leave.Do(func() { close(s.left) }) }
 
-// API puts the service on the gRPC listener of a node (package server).
-func API(o Options) server.API {
-	return func(n *server.Node, r grpc.ServiceRegistrar) (stop func()) {
-		connect := func(h sidecar.Hello) (*sidecar.Session, error) { return sidecar.Open(n.Hub(), h, sidecar.Options{}) }
-		unfollow := func() {}
-		if o.Hosts == nil {
-			o.Hosts, unfollow = follow(n.Cluster(), o.withDefaults().Logger)
-		}
-		s := New(n.Remote(), connect, o)
-		s.Register(r)
-		return func() {
-			s.Stop()
-			unfollow()
-		}
+// Node is what the service is over.
+type Node interface {
+	Remote() carillon.Scheduler
+	Cluster() carillon.Cluster
+	Hub() *dispatch.Hub
+}
+
+// Serve puts the service over a node on a gRPC listener; stop ends its streams.
+func Serve(n Node, r grpc.ServiceRegistrar, o Options) (stop func()) {
+	connect := func(h sidecar.Hello) (*sidecar.Session, error) { return sidecar.Open(n.Hub(), h, sidecar.Options{}) }
+	unfollow := func() {}
+	if o.Hosts == nil {
+		o.Hosts, unfollow = follow(n.Cluster(), o.withDefaults().Logger)
+	}
+	s := New(n.Remote(), connect, o)
+	s.Register(r)
+	return func() {
+		s.Stop()
+		unfollow()
 	}
 }

@@ -10,17 +10,18 @@ import (
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
+	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
 )
 
 // claim checks that a caller says who it is, and may be that.
 func (s *Service) claim(ctx context.Context, namespace, appID string) error {
 	if namespace == "" || appID == "" {
-		s.options.Metrics.SidecarError(ErrorAuth)
+		s.options.Metrics.SidecarError(daprmetrics.ErrorAuth)
 		return status.Error(codes.InvalidArgument, "missing namespace or appID in request")
 	}
 	if s.options.Authorize != nil {
 		if err := s.options.Authorize(ctx, namespace, appID); err != nil {
-			s.options.Metrics.SidecarError(ErrorAuth)
+			s.options.Metrics.SidecarError(daprmetrics.ErrorAuth)
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
+	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
 	"github.com/carillonhq/carillon/server/internal/dispatch/sidecar"
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
 )
@@ -52,7 +53,7 @@ func (s *Service) WatchJobs(stream watchStream) error {
 	case err = <-read:
 	case err = <-written:
 	case <-w.deaf:
-		s.options.Metrics.SidecarError(ErrorSend)
+		s.options.Metrics.SidecarError(daprmetrics.ErrorSend)
 		err = carillon.Errorf(carillon.Unavailable, "", "the sidecar has not read its stream for %v", s.options.StallTimeout)
 	}
 	return s.toStatus(stream.Context(), "WatchJobs", err)
@@ -159,7 +160,7 @@ type watch struct {
 
 // handed is a run that was handed to the sidecar.
 type handed struct {
-	kind Kind
+	kind daprmetrics.Kind
 	at   time.Time
 }
 
@@ -184,7 +185,7 @@ func (w *watch) write(ctx context.Context) error {
 		for i := range runs {
 			w.stall.Reset(w.service.options.StallTimeout)
 			if err := w.stream.Send(response(&runs[i])); err != nil {
-				w.service.options.Metrics.SidecarError(ErrorSend)
+				w.service.options.Metrics.SidecarError(daprmetrics.ErrorSend)
 				return err
 			}
 		}
@@ -211,7 +212,7 @@ func (w *watch) read() error {
 		}
 		if err != nil {
 			if w.stream.Context().Err() == nil {
-				w.service.options.Metrics.SidecarError(ErrorRecv)
+				w.service.options.Metrics.SidecarError(daprmetrics.ErrorRecv)
 			}
 			return err
 		}

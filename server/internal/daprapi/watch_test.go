@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
+	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
 	"github.com/carillonhq/carillon/server/internal/dispatch/sidecar"
 	"github.com/carillonhq/carillon/server/internal/dispatch/stream"
 )
@@ -80,7 +81,7 @@ func TestSidecarThatReadsTooLate(t *testing.T) {
 // latency of the beginning of time.
 func TestResultAfterTheEnd(t *testing.T) {
 	c := &counts{}
-	w := &watch{service: New(nil, nil, Options{Metrics: c}), held: map[uint64]handed{1: {KindJob, time.Now()}}}
+	w := &watch{service: New(nil, nil, Options{Metrics: c}), held: map[uint64]handed{1: {daprmetrics.KindJob, time.Now()}}}
 	w.forget()
 	w.count(1, true)
 	if len(c.seen) != 1 || c.seen["undelivered job"] != 1 {

@@ -3,6 +3,7 @@
 //
 //	table.go     every metric with its meaning: the only place where they are named
 //	metrics.go   what the face for sidecars tells → counters
+//	kinds.go     what things are counted by
 //	gates.go     concurrency limits, read when somebody asks
 package daprmetrics
 
@@ -12,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/carillonhq/carillon/server/internal/daprapi"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 )
@@ -26,15 +26,13 @@ type Node interface {
 	OnStaged(f func(q delivery.Queue, n int))
 }
 
-// Metrics are those of one node's face for sidecars. They are a [daprapi.Metrics].
+// Metrics are those of one node's face for sidecars.
 type Metrics struct {
 	sidecars    prometheus.Gauge
 	bulkDeleted prometheus.Counter
-	errors      map[daprapi.SidecarError]prometheus.Counter
-	kinds       map[daprapi.Kind]*kind
+	errors      map[SidecarError]prometheus.Counter
+	kinds       map[Kind]*kind
 }
-
-var _ daprapi.Metrics = (*Metrics)(nil)
 
 // kind is what is counted of one type of jobs.
 type kind struct {
@@ -47,8 +45,8 @@ func New(r Node, gates func() []dispatch.GateStats) *Metrics {
 	m := &Metrics{
 		sidecars:    prometheus.NewGauge(prometheus.GaugeOpts(opts(sidecars))),
 		bulkDeleted: prometheus.NewCounter(prometheus.CounterOpts(opts(bulkDeleted))),
-		errors:      map[daprapi.SidecarError]prometheus.Counter{},
-		kinds:       map[daprapi.Kind]*kind{},
+		errors:      map[SidecarError]prometheus.Counter{},
+		kinds:       map[Kind]*kind{},
 	}
 	r.Add(m.sidecars, m.bulkDeleted, collector{gates})
 	counters := func(name string) *prometheus.CounterVec {
@@ -63,7 +61,7 @@ func New(r Node, gates func() []dispatch.GateStats) *Metrics {
 	latencies := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: latency,
 		Help: metric(latency).Help, Buckets: latencyBuckets}, ofKind)
 	r.Add(latencies)
-	for _, k := range []daprapi.Kind{daprapi.KindJob, daprapi.KindActor, daprapi.KindUnknown} {
+	for _, k := range []Kind{KindJob, KindActor, KindUnknown} {
 		of := func(name string) prometheus.Counter { return perKind[name].WithLabelValues(string(k)) }
 		m.kinds[k] = &kind{
 			created: of(created), createdFailed: of(createdFailed), triggered: of(triggered), failed: of(failed),
@@ -71,7 +69,7 @@ func New(r Node, gates func() []dispatch.GateStats) *Metrics {
 		}
 	}
 	reasons := counters(errorsOf)
-	for _, e := range []daprapi.SidecarError{daprapi.ErrorSend, daprapi.ErrorRecv, daprapi.ErrorAuth} {
+	for _, e := range []SidecarError{ErrorSend, ErrorRecv, ErrorAuth} {
 		m.errors[e] = reasons.WithLabelValues(string(e))
 	}
 	r.OnStaged(m.staged)
@@ -83,9 +81,9 @@ func (m *Metrics) staged(q delivery.Queue, n int) {
 	if q.Kind != "dapr" {
 		return
 	}
-	k := daprapi.KindJob
+	k := KindJob
 	if strings.HasPrefix(q.Address, "actor/") {
-		k = daprapi.KindActor
+		k = KindActor
 	}
 	m.of(k).undelivered.Add(float64(n))
 }
@@ -95,45 +93,45 @@ func opts(name string) prometheus.Opts {
 }
 
 // of is what is counted of a kind; one that nobody knows is unknown.
-func (m *Metrics) of(k daprapi.Kind) *kind {
+func (m *Metrics) of(k Kind) *kind {
 	if known := m.kinds[k]; known != nil {
 		return known
 	}
-	return m.kinds[daprapi.KindUnknown]
+	return m.kinds[KindUnknown]
 }
 
-// Scheduled implements [daprapi.Metrics], as do the following.
-func (m *Metrics) Scheduled(k daprapi.Kind) { m.of(k).created.Inc() }
+// Scheduled counts a job that was stored.
+func (m *Metrics) Scheduled(k Kind) { m.of(k).created.Inc() }
 
 // ScheduleFailed counts a job that could not be stored.
-func (m *Metrics) ScheduleFailed(k daprapi.Kind) { m.of(k).createdFailed.Inc() }
+func (m *Metrics) ScheduleFailed(k Kind) { m.of(k).createdFailed.Inc() }
 
 // Deleted counts a call that deletes one job.
-func (m *Metrics) Deleted(k daprapi.Kind) { m.of(k).deleted.Inc() }
+func (m *Metrics) Deleted(k Kind) { m.of(k).deleted.Inc() }
 
 // BulkDeleted counts a call that deletes many.
 func (m *Metrics) BulkDeleted() { m.bulkDeleted.Inc() }
 
 // Triggered counts a success.
-func (m *Metrics) Triggered(k daprapi.Kind, took time.Duration) {
+func (m *Metrics) Triggered(k Kind, took time.Duration) {
 	m.of(k).triggered.Inc()
 	m.of(k).latency.Observe(milliseconds(took))
 }
 
 // TriggerFailed counts a failure.
-func (m *Metrics) TriggerFailed(k daprapi.Kind, took time.Duration) {
+func (m *Metrics) TriggerFailed(k Kind, took time.Duration) {
 	m.of(k).failed.Inc()
 	m.of(k).latency.Observe(milliseconds(took))
 }
 
 // Undelivered counts an attempt that nobody has taken.
-func (m *Metrics) Undelivered(k daprapi.Kind) { m.of(k).undelivered.Inc() }
+func (m *Metrics) Undelivered(k Kind) { m.of(k).undelivered.Inc() }
 
 // Sidecars counts streams that came or left.
 func (m *Metrics) Sidecars(change int) { m.sidecars.Add(float64(change)) }
 
 // SidecarError counts what went wrong with a sidecar.
-func (m *Metrics) SidecarError(reason daprapi.SidecarError) {
+func (m *Metrics) SidecarError(reason SidecarError) {
 	if c := m.errors[reason]; c != nil {
 		c.Inc()
 	}

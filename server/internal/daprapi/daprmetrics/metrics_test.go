@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillonhq/carillon/server/internal/daprapi"
 	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
@@ -31,21 +30,21 @@ func busy(gates ...dispatch.GateStats) string {
 	m.Sidecars(1)
 	m.Sidecars(1)
 	m.Sidecars(-1)
-	m.Scheduled(daprapi.KindJob)
-	m.Scheduled(daprapi.KindActor)
+	m.Scheduled(daprmetrics.KindJob)
+	m.Scheduled(daprmetrics.KindActor)
 	m.Scheduled("of a later version")
-	m.ScheduleFailed(daprapi.KindActor)
-	m.Deleted(daprapi.KindJob)
+	m.ScheduleFailed(daprmetrics.KindActor)
+	m.Deleted(daprmetrics.KindJob)
 	m.BulkDeleted()
-	m.Triggered(daprapi.KindJob, 100*time.Millisecond+999*time.Microsecond)
-	m.TriggerFailed(daprapi.KindJob, 600*time.Millisecond)
-	m.TriggerFailed(daprapi.KindActor, time.Hour)
-	m.Undelivered(daprapi.KindActor)
+	m.Triggered(daprmetrics.KindJob, 100*time.Millisecond+999*time.Microsecond)
+	m.TriggerFailed(daprmetrics.KindJob, 600*time.Millisecond)
+	m.TriggerFailed(daprmetrics.KindActor, time.Hour)
+	m.Undelivered(daprmetrics.KindActor)
 	staged := node.Staged
 	staged(delivery.Queue{Namespace: "a", Kind: "dapr", Address: "actor/cat"}, 4)
 	staged(delivery.Queue{Namespace: "a", Kind: "dapr", Address: "app/actor"}, 2)
 	staged(delivery.Queue{Namespace: "a", Kind: "worker", Address: "actor/cat"}, 9)
-	m.SidecarError(daprapi.ErrorAuth)
+	m.SidecarError(daprmetrics.ErrorAuth)
 	m.SidecarError("of a later version")
 	rec := httptest.NewRecorder()
 	node.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
