@@ -63,7 +63,7 @@ func TestNoMoreRunsGoOutThanThereIsRoom(t *testing.T) {
 		q              delivery.Queue
 		n, want, spare int
 	}{
-		{queueNamed("other"), 3, 0, 3}, {queueQ, -1, 0, 0}, {queueQ, 0, 0, 0},
+		{queueNamed("other"), 3, 0, 3}, {queueQ, 0, 0, 0},
 		{queueQ, 2, 2, 0}, {queueQ, 4, 3, 1}, {queueQ, 1, 0, 1},
 	} {
 		if ds, rest := r.m.Deliver(nil, r.now, c.q, c.n, false); len(ds) != c.want || rest.Unused != c.spare {
