@@ -16,7 +16,7 @@ import (
 func build(t *testing.T, name, set string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w -X github.com/carillonhq/carillon/"+set, "-o", path,
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w -X github.com/carillonhq/carillon/server/"+set, "-o", path,
 		"github.com/carillonhq/carillon/server/cmd/carillon")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
