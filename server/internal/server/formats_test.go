@@ -95,7 +95,7 @@ func TestBuildsOfDifferentFormats(t *testing.T) {
 // TestBuildsOfDifferentProtocols: a node that speaks otherwise than one that lives is refused before it is a
 // member.
 func TestBuildsOfDifferentProtocols(t *testing.T) {
-	later := build(t, "later", "server/internal/cluster.protocol=2")
+	later := build(t, "later", "internal/cluster.protocol=2")
 	database := realserver.StartPostgres(t, realserver.Volatile()...).Database(t)
 	a, end := serveUntil(t, server.Config{Store: database, Name: "a"})
 	said := refusal(t, later, database, "b")
