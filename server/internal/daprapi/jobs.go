@@ -123,7 +123,7 @@ func (s *Service) list(ctx context.Context, m *pb.ListJobsRequest) (*pb.ListJobs
 	if err != nil {
 		return nil, err
 	}
-	if err := checkNamespace("metadata.namespace", a.namespace); err != nil {
+	if err := a.checkNamespace(); err != nil {
 		return nil, err
 	}
 	all := &pb.ListJobsResponse{}

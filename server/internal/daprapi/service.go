@@ -1,6 +1,7 @@
 package daprapi
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -41,21 +42,13 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.Metrics == nil {
-		o.Metrics = nobody{}
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Metrics = cmp.Or[Metrics](o.Metrics, nobody{})
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.StallTimeout == 0 {
-		o.StallTimeout = defaultStallTimeout
-	}
-	if o.ListBytes == 0 {
-		o.ListBytes = defaultListBytes
-	}
+	o.StallTimeout = cmp.Or(o.StallTimeout, defaultStallTimeout)
+	o.ListBytes = cmp.Or(o.ListBytes, defaultListBytes)
 	return o
 }
 

@@ -81,7 +81,7 @@ func (a address) check(field, name string) error {
 	if n := len(a.keyInDapr(name)); n > maxKey {
 		return refuse(field, "with namespace and target it has %d bytes, more than %d", n, maxKey)
 	}
-	return checkNamespace("metadata.namespace", a.namespace)
+	return a.checkNamespace()
 }
 
 // keyInDapr is a job's key as Dapr's scheduler writes it.
@@ -103,12 +103,9 @@ func checkCharacters(field, text string) error {
 	return nil
 }
 
-// checkNamespace holds a namespace to Carillon's rule.
-func checkNamespace(field, namespace string) error {
-	if err := carillon.ValidateNamespace(namespace); err != nil {
-		return carillon.WithField(err, field)
-	}
-	return nil
+// checkNamespace holds the namespace to Carillon's rule.
+func (a address) checkNamespace() error {
+	return carillon.WithField(carillon.ValidateNamespace(a.namespace), "metadata.namespace")
 }
 
 // clip keeps messages short.

@@ -2,12 +2,14 @@ package daprtls
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -28,7 +30,7 @@ func FromFiles(o Files) (*Source, error) {
 		return nil, err
 	}
 	f := &files{o: o, anchors: anchorsFile{path: o.CA}}
-	s := newSource(logOr(o.Log), domains)
+	s := newSource(cmp.Or(o.Log, slog.New(slog.DiscardHandler)), domains)
 	if err := f.look(context.Background(), s); err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func (o Sentry) withDefaults() Sentry {
 	o.TrustDomain = cmp.Or(o.TrustDomain, DefaultTrustDomain)
 	o.Namespace = cmp.Or(o.Namespace, os.Getenv("NAMESPACE"), DefaultNamespace)
 	o.Address = cmp.Or(o.Address, "dapr-sentry."+o.Namespace+".svc:443")
-	o.Log = logOr(o.Log)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
 
@@ -150,11 +150,4 @@ func trustDomain(name string) (spiffeid.TrustDomain, error) {
 		return spiffeid.TrustDomain{}, errors.New("this is not the bare name of a trust domain, such as cluster.local")
 	}
 	return spiffeid.TrustDomainFromString(name)
-}
-
-func logOr(log *slog.Logger) *slog.Logger {
-	if log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return log
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -112,7 +113,7 @@ func fromFiles(tb testing.TB, o Files) (*Source, *files) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s, f := newSource(logOr(nil), domains), &files{o: o, anchors: anchorsFile{path: o.CA}}
+	s, f := newSource(slog.New(slog.DiscardHandler), domains), &files{o: o, anchors: anchorsFile{path: o.CA}}
 	if err := f.look(tb.Context(), s); err != nil {
 		tb.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func TestOnlySomeTrustDomains(t *testing.T) {
 }
 
 func TestACallWithoutACertificateSpeaksForNobody(t *testing.T) {
-	s := newSource(logOr(nil), nil)
+	s := newSource(slog.New(slog.DiscardHandler), nil)
 	if got := status.Code(s.Authorize(t.Context(), "shop", "orders")); got != codes.Unauthenticated {
 		t.Errorf("%v, want Unauthenticated", got)
 	}
@@ -198,7 +199,7 @@ func TestACallWithoutACertificateSpeaksForNobody(t *testing.T) {
 
 func TestNobodyConnectsWithoutAnIdentity(t *testing.T) {
 	a := newAuthority(t)
-	l := listen(t, newSource(logOr(nil), nil))
+	l := listen(t, newSource(slog.New(slog.DiscardHandler), nil))
 	if got := call(t, l.client(a.anchors(), a.pair(leaf(t, appName))), "shop/orders"); got != codes.Unavailable {
 		t.Errorf("%v, want Unavailable", got)
 	}

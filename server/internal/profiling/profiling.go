@@ -41,11 +41,10 @@ const (
 //
 // Whatever takes its time ends early, with what it has, when the request's context does.
 func Handler() http.Handler {
-	p := &profiles{mutex: counted{set: func(on bool) {
-		runtime.SetMutexProfileFraction(rate(on, mutexFraction))
-	}}, block: counted{set: func(on bool) {
-		runtime.SetBlockProfileRate(rate(on, blockRate))
-	}}}
+	p := &profiles{
+		mutex: counted{rate: mutexFraction, set: func(rate int) { runtime.SetMutexProfileFraction(rate) }},
+		block: counted{rate: blockRate, set: runtime.SetBlockProfileRate},
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Path+"{$}", index)
 	mux.HandleFunc("GET "+Path+"profile", p.cpu)
@@ -55,14 +54,6 @@ func Handler() http.Handler {
 	mux.HandleFunc("GET "+Path+"block", p.sampled("block", &p.block))
 	mux.HandleFunc("GET "+Path+"{name}", snapshot)
 	return mux
-}
-
-// rate is r if it is on.
-func rate(on bool, r int) int {
-	if on {
-		return r
-	}
-	return 0
 }
 
 // profiles is what is under way.
@@ -75,7 +66,8 @@ type profiles struct {
 
 // counted is switched on while anybody wants it.
 type counted struct {
-	set   func(on bool)
+	rate  int
+	set   func(rate int) // 0 switches it off
 	mu    sync.Mutex
 	wants int
 }
@@ -83,8 +75,11 @@ type counted struct {
 func (c *counted) want(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wants += n
-	c.set(c.wants > 0)
+	if c.wants += n; c.wants > 0 {
+		c.set(c.rate)
+	} else {
+		c.set(0)
+	}
 }
 
 // index names what there is.

@@ -76,10 +76,11 @@ func (c Config) validateCluster() error {
 		return fmt.Errorf("grpc: there is none, and the nodes of a store talk to each other there: give an address that the others reach")
 	}
 	host, port := splitAdvertised(c.Advertise)
+	_, notIP := netip.ParseAddr(host)
 	switch {
 	case c.Advertise == "":
 		return nil
-	case host == "" || strings.ContainsAny(host, "/ ") || strings.Contains(host, ":") && !isIP(host):
+	case host == "" || strings.ContainsAny(host, "/ ") || strings.Contains(host, ":") && notIP != nil:
 		return fmt.Errorf("advertise: %q is not a host, or host:port, such as node-1.example or 10.0.0.7:7070", c.Advertise)
 	case isAny(host):
 		return fmt.Errorf("advertise: %s is no address at which others reach this machine", c.Advertise)
@@ -116,11 +117,6 @@ func (c Config) validateMember() error {
 		faults = append(faults, fmt.Errorf("lease_ttl: %v is not between %v and %v", c.LeaseTTL, minLeaseTTL, maxLeaseTTL))
 	}
 	return errors.Join(faults...)
-}
-
-func isIP(host string) bool {
-	_, err := netip.ParseAddr(host)
-	return err == nil
 }
 
 func isPort(text string) bool {

@@ -166,9 +166,7 @@ func (c Config) withDefaults() Config {
 	if c.Limits == (carillon.Bounds{}) {
 		c.Limits = carillon.DefaultBounds()
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -198,7 +196,15 @@ func (c Config) validateNode() error {
 	if c.Partitions < 0 || c.Partitions > store.MaxPartitions {
 		wrong("partitions: %d is not between 1 and %d", c.Partitions, store.MaxPartitions)
 	}
-	for _, s := range c.counts() {
+	for _, s := range [...]struct {
+		name  string
+		value int
+	}{
+		{"window_jobs", c.WindowJobs}, {"slow_start_initial", c.SlowStart.Initial},
+		{"http_host_limit", c.Targets.HostLimit},
+		{"max_payload", c.Limits.Payload}, {"max_metadata", c.Limits.Metadata},
+		{"max_labels", c.Limits.Labels}, {"max_headers", c.Limits.Headers},
+	} {
 		if s.value < 0 {
 			wrong("%s: %d is negative", s.name, s.value)
 		}
@@ -213,19 +219,6 @@ func (c Config) validateNode() error {
 	}
 	_, err := c.secrets()
 	return errors.Join(append(faults, err, c.validateMember())...)
-}
-
-// count is a setting that is a number of something.
-type count struct {
-	name  string
-	value int
-}
-
-func (c Config) counts() []count {
-	return []count{{"window_jobs", c.WindowJobs}, {"slow_start_initial", c.SlowStart.Initial},
-		{"http_host_limit", c.Targets.HostLimit},
-		{"max_payload", c.Limits.Payload}, {"max_metadata", c.Limits.Metadata}, {"max_labels",
-			c.Limits.Labels}, {"max_headers", c.Limits.Headers}}
 }
 
 // secrets returns the raw signing secrets, and what is wrong with them.
@@ -286,15 +279,8 @@ func (c Config) allowHost(hostport string) bool {
 // isPrivateName reports whether nobody can register the name: it has no dot, or ends in a suffix reserved for
 // the names of a machine (RFC 6761), of a site (ICANN's .internal) or of a Kubernetes cluster.
 func isPrivateName(host string) bool {
-	if !strings.Contains(host, ".") {
-		return true
-	}
-	for _, suffix := range []string{".localhost", ".internal", ".cluster.local"} {
-		if strings.HasSuffix(host, suffix) {
-			return true
-		}
-	}
-	return false
+	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") ||
+		strings.HasSuffix(host, ".internal") || strings.HasSuffix(host, ".cluster.local")
 }
 
 // hostOf returns the host of host:port, or of a host alone.
