@@ -51,18 +51,18 @@ const (
 func (s *BackfillSpec) Validate(now time.Time) error {
 	switch {
 	case s.From.IsZero() || !Storable(s.From):
-		return Errorf(InvalidArgument, "from", "it is missing or out of range; write a time such as %s",
+		return invalid("from", "it is missing or out of range; write a time such as %s",
 			show(now.Add(-24*time.Hour)))
 	case s.To.IsZero() || !Storable(s.To):
-		return Errorf(InvalidArgument, "to", "it is missing or out of range; write a time such as %s", show(now))
+		return invalid("to", "it is missing or out of range; write a time such as %s", show(now))
 	case s.To.Before(s.From):
-		return Errorf(InvalidArgument, "to", "%s is before from, %s", show(s.To), show(s.From))
+		return invalid("to", "%s is before from, %s", show(s.To), show(s.From))
 	case s.To.After(now):
-		return Errorf(InvalidArgument, "to", "%s is yet to come; a backfill runs what is past", show(s.To))
+		return invalid("to", "%s is yet to come; a backfill runs what is past", show(s.To))
 	case s.Overlap != OverlapSerial && s.Overlap != OverlapAllow:
-		return Errorf(InvalidArgument, "overlap", "%q makes no sense for a backfill; use serial or allow", s.Overlap)
+		return invalid("overlap", "%q makes no sense for a backfill; use serial or allow", s.Overlap)
 	case !(s.Rate >= 0 && s.Rate <= MaxBackfillRate): // also when it is not a number
-		return Errorf(InvalidArgument, "rate", "%v is not between 0 and %v runs a second", s.Rate, MaxBackfillRate)
+		return invalid("rate", "%v is not between 0 and %v runs a second", s.Rate, MaxBackfillRate)
 	}
 	return nil
 }

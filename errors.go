@@ -74,6 +74,11 @@ func Errorf(kind Kind, field, format string, args ...any) *Error {
 	return &Error{Kind: kind, Field: field, Message: err.Error(), Err: errors.Unwrap(err)}
 }
 
+// invalid returns an Error of the kind InvalidArgument.
+func invalid(field, format string, args ...any) *Error {
+	return Errorf(InvalidArgument, field, format, args...)
+}
+
 // WithField returns err with another field; what is no [Error] is returned as it is.
 func WithField(err error, field string) error {
 	e, ok := errors.AsType[*Error](err)

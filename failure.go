@@ -120,14 +120,14 @@ func (j *Job) checkFailurePolicy(lim *Bounds) error {
 		return err
 	}
 	if p.MaxRetries != nil && *p.MaxRetries > MaxRetries {
-		return Errorf(InvalidArgument, p.field("max_retries"),
+		return invalid(p.field("max_retries"),
 			"%d is more than %d; leave it out for no limit", *p.MaxRetries, MaxRetries)
 	}
 	if err := exhaustedWords.check(uint8(p.OnExhausted)); err != nil {
 		return err
 	}
 	if p.Kind == PolicyDrop && p.OnExhausted == ExhaustedDead {
-		return Errorf(InvalidArgument, exhaustedWords.field, "the policy drop keeps no dead runs; for one attempt and then "+
+		return invalid(exhaustedWords.field, "the policy drop keeps no dead runs; for one attempt and then "+
 			"dead use constant with max_retries 0")
 	}
 	return nil
@@ -157,11 +157,11 @@ func (p *FailurePolicy) checkForeign() error {
 	} {
 		if f.set && f.kind != p.Kind {
 			other := FailurePolicy{Kind: f.kind}
-			return Errorf(InvalidArgument, other.field(f.name), "it belongs to the policy %v, and this one is %v", f.kind, p.Kind)
+			return invalid(other.field(f.name), "it belongs to the policy %v, and this one is %v", f.kind, p.Kind)
 		}
 	}
 	if p.MaxRetries != nil && (p.Kind == PolicyDrop || p.Kind == PolicyDefault) {
-		return Errorf(InvalidArgument, p.field("max_retries"),
+		return invalid(p.field("max_retries"),
 			"the policy %v has none; use constant, schedule or exponential", p.Kind)
 	}
 	return nil
@@ -172,8 +172,7 @@ func (p *FailurePolicy) checkOwn(loc *time.Location, lim *Bounds) error {
 	switch p.Kind {
 	case PolicyConstant:
 		if p.Interval == 0 && p.MaxRetries == nil {
-			return Errorf(InvalidArgument, p.field("interval"),
-				"retries without a pause need an end; give an interval or max_retries")
+			return invalid(p.field("interval"), "retries without a pause need an end; give an interval or max_retries")
 		}
 		return checkSpan(p.field("interval"), p.Interval, 0, MaxSpan)
 	case PolicySchedule:
@@ -195,7 +194,7 @@ func (p *FailurePolicy) checkCron(loc *time.Location, lim *Bounds) error {
 		return scheduleError(field, err)
 	}
 	if _, started := s.Start(); started || s.Anchored() {
-		return Errorf(InvalidArgument, field, "%q is not a cron; use constant to retry after a fixed time", clip(p.Schedule))
+		return invalid(field, "%q is not a cron; use constant to retry after a fixed time", clip(p.Schedule))
 	}
 	return nil
 }
@@ -210,10 +209,10 @@ func (p *FailurePolicy) checkExponential() error {
 		}
 	}
 	if p.Factor != 0 && !(p.Factor >= 1 && p.Factor <= math.MaxFloat64) {
-		return Errorf(InvalidArgument, p.field("factor"), "%v is not a number from 1 up", p.Factor)
+		return invalid(p.field("factor"), "%v is not a number from 1 up", p.Factor)
 	}
 	if r := p.resolveExponential(); r.Max < r.Initial {
-		return Errorf(InvalidArgument, p.field("max"), "%v is shorter than the first delay, initial, %v", r.Max, r.Initial)
+		return invalid(p.field("max"), "%v is shorter than the first delay, initial, %v", r.Max, r.Initial)
 	}
 	return nil
 }

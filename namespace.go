@@ -45,7 +45,7 @@ func (n *Namespace) Validate() error {
 		return WithField(err, "name")
 	}
 	if len(n.ConcurrencyLimits) > MaxLimits {
-		return Errorf(InvalidArgument, "concurrency_limits", "%d limits are more than %d", len(n.ConcurrencyLimits), MaxLimits)
+		return invalid("concurrency_limits", "%d limits are more than %d", len(n.ConcurrencyLimits), MaxLimits)
 	}
 	for _, key := range sortedKeys(n.ConcurrencyLimits) {
 		err := cmp.Or(checkLimitName("concurrency_limits", key),
@@ -63,11 +63,11 @@ const MaxConcurrencyKey = 256
 func checkLimitName(field, key string) error {
 	switch {
 	case key == "":
-		return Errorf(InvalidArgument, field, "a key is empty")
+		return invalid(field, "a key is empty")
 	case len(key) > MaxConcurrencyKey:
 		return tooLarge(field, len(key), MaxConcurrencyKey)
 	case !printable(key):
-		return Errorf(InvalidArgument, field, "%q has a character that is not printable", clip(key))
+		return invalid(field, "%q has a character that is not printable", clip(key))
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func (p Patch) Apply(old Job) (Job, error) {
 		return Job{}, err
 	}
 	if recurring && !old.Recurring() && !(p.namesPart("due_time") && !p.Job.Due.IsZero()) {
-		return Job{}, Errorf(InvalidArgument, "schedule",
+		return Job{}, invalid("schedule",
 			"without it the job would run at once, and be gone; give due_time in the same "+
 				"patch to have it run once more, or pause or delete it")
 	}
@@ -97,12 +97,12 @@ func (p Patch) Apply(old Job) (Job, error) {
 func unpatchable(name string) error {
 	switch name {
 	case "namespace", "name":
-		return Errorf(InvalidArgument, name, "it says which job; to rename a job put a new one and delete the old one")
+		return invalid(name, "it says which job; to rename a job put a new one and delete the old one")
 	case "status":
-		return Errorf(InvalidArgument, name, "it is set by the server")
+		return invalid(name, "it is set by the server")
 	}
 	field := strings.ToValidUTF8(clip(name), "\uFFFD")
-	return Errorf(InvalidArgument, field, "a job has no such field to patch; use some of %s", strings.Join(PatchFields(), ", "))
+	return invalid(field, "a job has no such field to patch; use some of %s", strings.Join(PatchFields(), ", "))
 }
 
 // patchPart is a field within a policy that a patch may name, by a path. The rest of the policy stays.
@@ -186,7 +186,7 @@ func (p *Patch) applyParts(j *Job) error {
 			continue
 		}
 		if part.form != PolicyDefault && given != PolicyDefault && given != part.form {
-			return Errorf(InvalidArgument, part.path, "the patch gives the policy %v", given)
+			return invalid(part.path, "the patch gives the policy %v", given)
 		}
 		part.apply(j, &p.Job)
 	}

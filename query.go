@@ -66,7 +66,7 @@ func (q *JobQuery) checkLabel() error {
 	}
 	key, value, _ := strings.Cut(q.Label, "=")
 	if key == "" {
-		return Errorf(InvalidArgument, "label", "%q has no key; write key or key=value", clip(q.Label))
+		return invalid("label", "%q has no key; write key or key=value", clip(q.Label))
 	}
 	return WithField(checkLabel(key, value), "label")
 }
@@ -84,11 +84,11 @@ func (q *RunQuery) Validate() error {
 	}
 	switch {
 	case q.Status != nil && !q.Status.Finished():
-		return Errorf(InvalidArgument, statusWords.field,
+		return invalid(statusWords.field,
 			"%q is not the status of a finished run, and only those are listed; use one of %s",
 			*q.Status, finishedWords())
 	case q.Job == "" && (q.Status == nil || *q.Status != RunDead):
-		return Errorf(InvalidArgument, statusWords.field,
+		return invalid(statusWords.field,
 			"runs across jobs can be listed with status dead only; name a job for the others")
 	}
 	return nil
@@ -102,7 +102,7 @@ func checkQueried(namespace string, pageSize int) error {
 		}
 	}
 	if pageSize < 0 || pageSize > MaxBatch {
-		return Errorf(InvalidArgument, "page_size", "%d is not between 1 and %d", pageSize, MaxBatch)
+		return invalid("page_size", "%d is not between 1 and %d", pageSize, MaxBatch)
 	}
 	return nil
 }
@@ -127,14 +127,10 @@ func Preview(q PreviewQuery, now time.Time) ([]time.Time, error) {
 	}
 	j := Job{Schedule: q.Schedule, TimeZone: q.TimeZone, DST: q.DST, Due: q.Due}
 	lim := DefaultBounds()
-	switch {
-	case q.Schedule == "" && q.Due.IsZero():
-		return nil, Errorf(InvalidArgument, "schedule", "it is missing; write for example 0 2 * * *, @every 10s or R4/PT15M")
-	case !Storable(q.From):
-		return nil, Errorf(InvalidArgument, "from", "%s is not between %s and %s", show(q.From),
-			show(EarliestTime), show(LatestTime))
+	if q.Schedule == "" && q.Due.IsZero() {
+		return nil, invalid("schedule", "it is missing; write for example 0 2 * * *, @every 10s or R4/PT15M")
 	}
-	if err := j.checkTiming(&lim); err != nil {
+	if err := cmp.Or(checkStorable("from", q.From), j.checkTiming(&lim)); err != nil {
 		return nil, err
 	}
 	anchor, _, err := j.Life(q.From)

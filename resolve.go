@@ -30,6 +30,13 @@ var (
 // Storable reports whether t lies from [EarliestTime] to [LatestTime].
 func Storable(t time.Time) bool { return !t.Before(EarliestTime) && !t.After(LatestTime) }
 
+func checkStorable(field string, t time.Time) error {
+	if !Storable(t) {
+		return invalid(field, "%s is not between %s and %s", show(t), show(EarliestTime), show(LatestTime))
+	}
+	return nil
+}
+
 // Normalize changes the job to the form in which it is stored: with a namespace and without a status.
 // Everything else stays as written, so that two puts can be compared.
 func (j *Job) Normalize() {
@@ -56,14 +63,14 @@ func location(name string) (*time.Location, error) {
 	case "", "UTC":
 		return time.UTC, nil
 	case "Local":
-		return nil, Errorf(InvalidArgument, "time_zone", "%q differs from node to node; %s", name, hint)
+		return nil, invalid("time_zone", "%q differs from node to node; %s", name, hint)
 	}
 	if loc, ok := zones.Load(name); ok {
 		return loc.(*time.Location), nil
 	}
 	loc, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, Errorf(InvalidArgument, "time_zone", "%q is unknown; %s", clip(name), hint)
+		return nil, invalid("time_zone", "%q is unknown; %s", clip(name), hint)
 	}
 	known, _ := zones.LoadOrStore(name, loc)
 	return known.(*time.Location), nil
@@ -87,22 +94,18 @@ func (j *Job) ParseSchedule() (*schedule.Schedule, error) {
 // scheduleError returns an error of package schedule, with its position, for a field.
 func scheduleError(field string, err error) error {
 	if e, ok := errors.AsType[*schedule.Error](err); ok {
-		return Errorf(InvalidArgument, field, "%s at position %d: %s", e.Field, e.Pos, e.Msg)
+		return invalid(field, "%s at position %d: %s", e.Field, e.Pos, e.Msg)
 	}
-	return Errorf(InvalidArgument, field, "%w", err)
+	return invalid(field, "%w", err)
 }
 
 // resolve returns the instant that w means at now, and whether it is relative to now.
 func (w When) resolve(field string, now time.Time, loc *time.Location) (t time.Time, relative bool, err error) {
 	t, relative, err = schedule.ParseTime(w.text, now, loc)
-	switch {
-	case err != nil:
+	if err != nil {
 		return t, relative, scheduleError(field, err)
-	case !Storable(t):
-		return t, relative, Errorf(InvalidArgument, field, "%s is not between %s and %s", show(t),
-			show(EarliestTime), show(LatestTime))
 	}
-	return t, relative, nil
+	return t, relative, checkStorable(field, t)
 }
 
 // show formats t for people, in UTC.

@@ -108,9 +108,9 @@ func (j *Job) checkTarget(lim *Bounds) error {
 	t := j.Target
 	switch n := t.count(); {
 	case n == 0:
-		return Errorf(InvalidArgument, "target", "it is missing; give worker or http")
+		return invalid("target", "it is missing; give worker or http")
 	case n > 1:
-		return Errorf(InvalidArgument, "target", "there are %d; give exactly one", n)
+		return invalid("target", "there are %d; give exactly one", n)
 	case t.Worker != nil:
 		return renamedWithin("target.worker", t.Worker.Validate())
 	case t.HTTP != nil:
@@ -118,7 +118,7 @@ func (j *Job) checkTarget(lim *Bounds) error {
 	case t.Dapr != nil:
 		return t.Dapr.check()
 	}
-	return Errorf(InvalidArgument, "target."+t.Kind(), "not supported yet")
+	return invalid("target."+t.Kind(), "not supported yet")
 }
 
 // methods are those that an HTTP target may use: CONNECT and TRACE are not for deliveries.
@@ -129,7 +129,7 @@ func (t *HTTPTarget) check(lim *Bounds) error {
 		return err
 	}
 	if t.Method != "" && !slices.Contains(methods, t.Method) {
-		return Errorf(InvalidArgument, "target.http.method", "%q is not one of %s", clip(t.Method), strings.Join(methods, ", "))
+		return invalid("target.http.method", "%q is not one of %s", clip(t.Method), strings.Join(methods, ", "))
 	}
 	return checkHeaders(t.Headers, lim.Headers)
 }
@@ -143,19 +143,19 @@ func checkURL(raw string, most int) error {
 	u, err := url.Parse(raw)
 	switch {
 	case raw == "":
-		return Errorf(InvalidArgument, field, "it is missing")
+		return invalid(field, "it is missing")
 	case err != nil || !utf8.ValidString(raw):
-		return Errorf(InvalidArgument, field, "it is not a URL; write for example https://example.com/run")
+		return invalid(field, "it is not a URL; write for example https://example.com/run")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return Errorf(InvalidArgument, field, "it must begin with http:// or https://")
+		return invalid(field, "it must begin with http:// or https://")
 	case u.Hostname() == "":
-		return Errorf(InvalidArgument, field, "it has no host; write for example https://example.com/run")
+		return invalid(field, "it has no host; write for example https://example.com/run")
 	case !isPort(u.Port()) || strings.HasSuffix(u.Host, ":"):
-		return Errorf(InvalidArgument, field, "its port is not between 1 and 65535")
+		return invalid(field, "its port is not between 1 and 65535")
 	case u.User != nil:
-		return Errorf(InvalidArgument, field, "it must not hold a user name or password; use a header")
+		return invalid(field, "it must not hold a user name or password; use a header")
 	case strings.Contains(raw, "#"):
-		return Errorf(InvalidArgument, field, "it must not have a fragment (#…), which is never sent")
+		return invalid(field, "it must not have a fragment (#…), which is never sent")
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func checkHeaders(headers map[string]string, most int) error {
 			return err
 		}
 		if other, twice := seen[lower]; twice {
-			return Errorf(InvalidArgument, field, "%q and %q are the same header", clip(other), clip(name))
+			return invalid(field, "%q and %q are the same header", clip(other), clip(name))
 		}
 		seen[lower] = name
 	}
@@ -199,15 +199,15 @@ func checkHeader(field, name, lower, value string) error {
 	hasPrefix := func(prefix string) bool { return strings.HasPrefix(lower, prefix) }
 	switch {
 	case name == "" || strings.ContainsFunc(name, isNotToken):
-		return Errorf(InvalidArgument, field, "%q is not a header's name", clip(name))
+		return invalid(field, "%q is not a header's name", clip(name))
 	case lower == "content-type":
-		return Errorf(InvalidArgument, field, "%q is set by Carillon; use the job's field content_type", name)
+		return invalid(field, "%q is set by Carillon; use the job's field content_type", name)
 	case slices.Contains(ownHeaders, lower) || slices.ContainsFunc(ownHeaderPrefixes, hasPrefix):
-		return Errorf(InvalidArgument, field, "%q is set by Carillon", clip(name))
+		return invalid(field, "%q is set by Carillon", clip(name))
 	case slices.Contains(connectionHeaders, lower):
-		return Errorf(InvalidArgument, field, "%q is about the connection, not the message", name)
+		return invalid(field, "%q is about the connection, not the message", name)
 	case !utf8.ValidString(value) || strings.ContainsFunc(value, isControl):
-		return Errorf(InvalidArgument, field, "the value of %q has a character that a header cannot hold", clip(name))
+		return invalid(field, "the value of %q has a character that a header cannot hold", clip(name))
 	}
 	return nil
 }
@@ -273,10 +273,10 @@ func EscapeLevel(s string) string {
 func (t *DaprTarget) checkNameOf(name string) error {
 	switch {
 	case t == nil && strings.HasPrefix(name, DaprPrefix):
-		return Errorf(InvalidArgument, "name",
+		return invalid("name",
 			"%q begins with %q, which is kept for jobs with a target of kind dapr", clip(name), DaprPrefix)
 	case t != nil && (!strings.HasPrefix(name, t.Prefix()) || strings.Contains(name[len(t.Prefix()):], "/")):
-		return Errorf(InvalidArgument, "name", "%q is not %q and one level, as the target asks for", clip(name), clip(t.Prefix()))
+		return invalid("name", "%q is not %q and one level, as the target asks for", clip(name), clip(t.Prefix()))
 	}
 	return nil
 }
@@ -289,14 +289,14 @@ func (t *DaprTarget) check() error {
 			return tooLarge("target.dapr."+f.name, len(f.value), MaxName)
 		}
 		if !utf8.ValidString(f.value) || strings.ContainsFunc(f.value, unicode.IsControl) {
-			return Errorf(InvalidArgument, "target.dapr."+f.name, "%q has a control character or is not UTF-8", clip(f.value))
+			return invalid("target.dapr."+f.name, "%q has a control character or is not UTF-8", clip(f.value))
 		}
 	}
 	switch {
 	case t.AppID == "":
-		return Errorf(InvalidArgument, "target.dapr.app_id", "it is missing")
+		return invalid("target.dapr.app_id", "it is missing")
 	case (t.ActorType == "") != (t.ActorID == ""):
-		return Errorf(InvalidArgument, "target.dapr.actor_id",
+		return invalid("target.dapr.actor_id",
 			"an actor reminder has both actor_type and actor_id, a job of an app neither")
 	}
 	return nil

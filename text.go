@@ -40,7 +40,7 @@ func (w words) check(value uint8) error {
 	if int(value) < len(w.list) {
 		return nil
 	}
-	return Errorf(InvalidArgument, w.field, "%d is unknown; use one of %s", value, strings.Join(w.list, ", "))
+	return invalid(w.field, "%d is unknown; use one of %s", value, strings.Join(w.list, ", "))
 }
 
 // String returns the word of the API: "safe" or "literal".

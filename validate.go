@@ -58,7 +58,7 @@ func (j *Job) checkTiming(lim *Bounds) error {
 		return err
 	}
 	if sched != nil && sched.Period() > 0 && j.Jitter > sched.Period() {
-		return Errorf(InvalidArgument, "jitter", "%v is longer than the schedule's interval, %v", j.Jitter, sched.Period())
+		return invalid("jitter", "%v is longer than the schedule's interval, %v", j.Jitter, sched.Period())
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (j *Job) checkLife() error {
 		}
 	}
 	if j.Repeats > 0 && !j.Recurring() {
-		return Errorf(InvalidArgument, "repeats", "only a job with a schedule has repeats; give a schedule or leave it out")
+		return invalid("repeats", "only a job with a schedule has repeats; give a schedule or leave it out")
 	}
 	if j.TTL.IsZero() {
 		return nil
@@ -92,7 +92,7 @@ func (j *Job) checkLife() error {
 	case err != nil:
 		return err
 	case !dueMoves && !endMoves && expires.Before(due):
-		return Errorf(InvalidArgument, "ttl", "%w: it ends at %s, the run is at %s", ErrEndsFirst, show(expires), show(due))
+		return invalid("ttl", "%w: it ends at %s, the run is at %s", ErrEndsFirst, show(expires), show(due))
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (j *Job) checkLife() error {
 func (j *Job) checkData(lim *Bounds) error {
 	switch {
 	case j.Data.err != nil:
-		return Errorf(InvalidArgument, "data", "it cannot be written as JSON: %w", j.Data.err)
+		return invalid("data", "it cannot be written as JSON: %w", j.Data.err)
 	case len(j.Data.Bytes) > lim.Payload:
 		return tooLarge("data", len(j.Data.Bytes), lim.Payload)
 	case j.Data.ContentType == "" || j.Data.ContentType == ContentTypeJSON || j.Data.ContentType == ContentTypeBinary:
@@ -111,8 +111,7 @@ func (j *Job) checkData(lim *Bounds) error {
 	}
 	media, _, err := mime.ParseMediaType(j.Data.ContentType)
 	if err != nil || !strings.Contains(media, "/") || strings.ContainsFunc(j.Data.ContentType, isNotASCII) {
-		return Errorf(InvalidArgument, "content_type", "%q is not a media type such as application/json",
-			clip(j.Data.ContentType))
+		return invalid("content_type", "%q is not a media type such as application/json", clip(j.Data.ContentType))
 	}
 	return nil
 }
@@ -123,7 +122,7 @@ func (j *Job) checkMaps(lim *Bounds) error {
 		return err
 	}
 	if n := len(j.Labels); n > lim.Labels {
-		return Errorf(InvalidArgument, "labels", "%d labels are more than %d", n, lim.Labels)
+		return invalid("labels", "%d labels are more than %d", n, lim.Labels)
 	}
 	if err := checkMap("labels", j.Labels, lim.Metadata); err != nil {
 		return err
@@ -140,14 +139,13 @@ func (j *Job) checkMaps(lim *Bounds) error {
 func checkLabel(key, value string) error {
 	switch {
 	case len(key) > MaxLabelKey:
-		return Errorf(InvalidArgument, "labels", "the key %q has %d bytes, more than %d", clip(key), len(key), MaxLabelKey)
+		return invalid("labels", "the key %q has %d bytes, more than %d", clip(key), len(key), MaxLabelKey)
 	case strings.Contains(key, "=") || !printable(key):
-		return Errorf(InvalidArgument, "labels", `the key %q has a "=" or a character that is not printable`, clip(key))
+		return invalid("labels", `the key %q has a "=" or a character that is not printable`, clip(key))
 	case len(value) > MaxLabelValue:
-		return Errorf(InvalidArgument, "labels", "the value of %q has %d bytes, more than %d", clip(key),
-			len(value), MaxLabelValue)
+		return invalid("labels", "the value of %q has %d bytes, more than %d", clip(key), len(value), MaxLabelValue)
 	case !printable(value):
-		return Errorf(InvalidArgument, "labels", "the value of %q has a character that is not printable", clip(key))
+		return invalid("labels", "the value of %q has a character that is not printable", clip(key))
 	}
 	return nil
 }
@@ -160,11 +158,11 @@ func checkMap(field string, m map[string]string, most int) error {
 		size += len(key) + len(value)
 		switch {
 		case key == "":
-			return Errorf(InvalidArgument, field, "a key is empty")
+			return invalid(field, "a key is empty")
 		case !utf8.ValidString(key):
-			return Errorf(InvalidArgument, field, "the key %q is not UTF-8", clip(key))
+			return invalid(field, "the key %q is not UTF-8", clip(key))
 		case !utf8.ValidString(value):
-			return Errorf(InvalidArgument, field, "the value of %q is not UTF-8", clip(key))
+			return invalid(field, "the value of %q is not UTF-8", clip(key))
 		}
 	}
 	if size > most {
@@ -192,7 +190,7 @@ func (j *Job) checkAttempt() error {
 		return err
 	}
 	if j.Lease != 0 && !j.Target.leased() {
-		return Errorf(InvalidArgument, "lease", "only worker and exec targets have a lease; leave it out for %s", j.Target.Kind())
+		return invalid("lease", "only worker and exec targets have a lease; leave it out for %s", j.Target.Kind())
 	}
 	return checkSpan("lease", j.Lease, MinLease, MaxLease)
 }
@@ -218,7 +216,7 @@ func (j *Job) checkConcurrencyKey() error {
 // checkDependsOn checks depends_on.
 func (j *Job) checkDependsOn(lim *Bounds) error {
 	if len(j.DependsOn) > MaxDependsOn {
-		return Errorf(InvalidArgument, "depends_on", "%d jobs are more than %d", len(j.DependsOn), MaxDependsOn)
+		return invalid("depends_on", "%d jobs are more than %d", len(j.DependsOn), MaxDependsOn)
 	}
 	for i, name := range j.DependsOn {
 		field := fmt.Sprintf("depends_on[%d]", i)
@@ -227,9 +225,9 @@ func (j *Job) checkDependsOn(lim *Bounds) error {
 		}
 		switch {
 		case name == j.Name:
-			return Errorf(InvalidArgument, field, "a job cannot wait for itself")
+			return invalid(field, "a job cannot wait for itself")
 		case slices.Contains(j.DependsOn[:i], name):
-			return Errorf(InvalidArgument, field, "%q is named twice", clip(name))
+			return invalid(field, "%q is named twice", clip(name))
 		}
 	}
 	return nil
@@ -242,7 +240,7 @@ func checkNote(note string, lim *Bounds) error {
 	case len(note) > lim.Note:
 		return tooLarge("note", len(note), lim.Note)
 	case !utf8.ValidString(note):
-		return Errorf(InvalidArgument, "note", "it is not UTF-8")
+		return invalid("note", "it is not UTF-8")
 	}
 	return nil
 }
@@ -264,24 +262,24 @@ func checkSpan(field string, d, least, most time.Duration) error {
 	case d == 0:
 		return nil
 	case d < 0:
-		return Errorf(InvalidArgument, field, "%v is negative; write for example 90s", d)
+		return invalid(field, "%v is negative; write for example 90s", d)
 	case d < least:
-		return Errorf(InvalidArgument, field, "%v is shorter than %v", d, least)
+		return invalid(field, "%v is shorter than %v", d, least)
 	case d > most:
-		return Errorf(InvalidArgument, field, "%v is longer than %v", d, most)
+		return invalid(field, "%v is longer than %v", d, most)
 	}
 	return nil
 }
 
 func checkNumber(field string, n, least, most int) error {
 	if n < least || n > most {
-		return Errorf(InvalidArgument, field, "%d is out of range %d-%d", n, least, most)
+		return invalid(field, "%d is out of range %d-%d", n, least, most)
 	}
 	return nil
 }
 
 func tooLarge(field string, size, most int) error {
-	return Errorf(InvalidArgument, field, "%d bytes are more than %d", size, most)
+	return invalid(field, "%d bytes are more than %d", size, most)
 }
 
 // printable reports whether s is UTF-8 of letters, marks, numbers, punctuation, symbols and the ASCII space.
@@ -303,11 +301,11 @@ func ValidateNamespace(namespace string) error { return checkNamespace(namespace
 func (t *WorkerTarget) Validate() error {
 	switch {
 	case t.Queue == "":
-		return Errorf(InvalidArgument, "queue", "the queue's name is missing")
+		return invalid("queue", "the queue's name is missing")
 	case len(t.Queue) > MaxName:
 		return tooLarge("queue", len(t.Queue), MaxName)
 	case !printable(t.Queue):
-		return Errorf(InvalidArgument, "queue", "%q has a character that is not printable", clip(t.Queue))
+		return invalid("queue", "%q has a character that is not printable", clip(t.Queue))
 	}
 	return nil
 }
@@ -315,18 +313,18 @@ func (t *WorkerTarget) Validate() error {
 func checkNamespace(namespace string, most int) error {
 	switch {
 	case namespace == "":
-		return Errorf(InvalidArgument, "namespace", "it is missing")
+		return invalid("namespace", "it is missing")
 	case len(namespace) > most:
 		return tooLarge("namespace", len(namespace), most)
 	case strings.Trim(namespace, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
-		return Errorf(InvalidArgument, "namespace", "%q has a character other than a-z, 0-9 and -", clip(namespace))
+		return invalid("namespace", "%q has a character other than a-z, 0-9 and -", clip(namespace))
 	}
 	return nil
 }
 
 func checkJobName(name string, most int) error {
 	if name == "" {
-		return Errorf(InvalidArgument, "name", "it is missing")
+		return invalid("name", "it is missing")
 	}
 	if err := checkCharacters("name", name, most); err != nil {
 		return err
@@ -334,11 +332,9 @@ func checkJobName(name string, most int) error {
 	for level := range strings.SplitSeq(name, "/") {
 		switch level {
 		case "":
-			return Errorf(InvalidArgument, "name",
-				`%q has an empty level: nothing stands before, between or after "/"`, clip(name))
+			return invalid("name", `%q has an empty level: nothing stands before, between or after "/"`, clip(name))
 		case ".", "..":
-			return Errorf(InvalidArgument, "name",
-				"%q has the level %q, which HTTP clients take out of a path; write another word",
+			return invalid("name", "%q has the level %q, which HTTP clients take out of a path; write another word",
 				clip(name), level)
 		}
 	}
@@ -350,9 +346,9 @@ func checkCharacters(field, name string, most int) error {
 	case len(name) > most:
 		return tooLarge(field, len(name), most)
 	case strings.Contains(name, ":"):
-		return Errorf(InvalidArgument, field, `%q has a ":", which begins a verb in the API`, clip(name))
+		return invalid(field, `%q has a ":", which begins a verb in the API`, clip(name))
 	case !printable(name):
-		return Errorf(InvalidArgument, field, "%q has a character that is not printable", clip(name))
+		return invalid(field, "%q has a character that is not printable", clip(name))
 	}
 	return nil
 }
@@ -401,7 +397,7 @@ func (j *Job) zoned() bool {
 // checkEffects refuses fields without effect.
 func (j *Job) checkEffects() error {
 	for _, f := range j.idleFields() {
-		return Errorf(InvalidArgument, f.name, "%s", f.why)
+		return invalid(f.name, "%s", f.why)
 	}
 	return nil
 }
@@ -417,7 +413,7 @@ func (p *Patch) ValidatePatched(old, j *Job, lim Bounds) error {
 	for _, f := range j.idleFields() {
 		was := slices.ContainsFunc(before, func(b idleField) bool { return b.name == f.name })
 		if !was || p.namesPart(f.name) {
-			return Errorf(InvalidArgument, f.name, "%s", f.why)
+			return invalid(f.name, "%s", f.why)
 		}
 	}
 	return nil
@@ -434,11 +430,11 @@ func (p *Patch) namesPart(field string) bool {
 func (j *Job) CheckForm() error {
 	switch n := j.Target.count(); {
 	case j.Data.err != nil:
-		return Errorf(InvalidArgument, "data", "it cannot be written as JSON: %w", j.Data.err)
+		return invalid("data", "it cannot be written as JSON: %w", j.Data.err)
 	case n > 1:
-		return Errorf(InvalidArgument, "target", "there are %d; give exactly one", n)
+		return invalid("target", "there are %d; give exactly one", n)
 	case !utf8.ValidString(j.Note):
-		return Errorf(InvalidArgument, "note", "it is not UTF-8")
+		return invalid("note", "it is not UTF-8")
 	}
 	return j.FailurePolicy.checkForeign()
 }
