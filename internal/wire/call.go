@@ -114,7 +114,7 @@ func CompletionToProto(namespace string, r *carillon.Result) *pb.CompleteRunRequ
 // means.
 func CompletionFromProto(m *pb.CompleteRunRequest) (carillon.Result, error) {
 	if m.GetOutcome() == pb.Outcome_OUTCOME_UNSPECIFIED {
-		return carillon.Result{}, carillon.Errorf(carillon.InvalidArgument, "outcome",
+		return carillon.Result{}, invalid("outcome",
 			`say how the attempt ended: "success", "failure" or "reschedule"; or "progress"`)
 	}
 	return resultFromProto(m, m.GetId())
@@ -130,7 +130,7 @@ func PreviewToProto(q *carillon.PreviewQuery) *pb.PreviewScheduleRequest {
 func PreviewFromProto(m *pb.PreviewScheduleRequest) (carillon.PreviewQuery, error) {
 	var f first
 	if from := m.GetFrom(); from != nil && (!from.IsValid() || instant(from).IsZero()) { // zero would read as "not given"
-		f.keep(carillon.Errorf(carillon.InvalidArgument, "from", "not a time between %s and %s",
+		f.keep(invalid("from", "not a time between %s and %s",
 			carillon.EarliestTime.Format(time.RFC3339), carillon.LatestTime.Format(time.RFC3339)))
 	}
 	q := carillon.PreviewQuery{Schedule: m.GetSchedule(), TimeZone: m.GetTimeZone(), DST: f.dst(m.GetDst()),

@@ -60,7 +60,7 @@ func (f *first) skew(m *pb.Node) time.Duration {
 	}
 	d, err := time.ParseDuration(m.GetSkew())
 	if err != nil {
-		f.keep(carillon.Errorf(carillon.InvalidArgument, "skew", "%q is no duration", clip(m.GetSkew())))
+		f.keep(invalid("skew", "%q is no duration", clip(m.GetSkew())))
 	}
 	return d
 }

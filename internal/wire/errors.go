@@ -220,9 +220,14 @@ func Within(field string, err error) error {
 	return &inner
 }
 
+// invalid returns an error of the kind InvalidArgument.
+func invalid(field, format string, args ...any) *carillon.Error {
+	return carillon.Errorf(carillon.InvalidArgument, field, format, args...)
+}
+
 // NotSupported refuses a field that exists in the API but is not built.
 func NotSupported(field string) *carillon.Error {
-	return carillon.Errorf(carillon.InvalidArgument, field, "not supported yet")
+	return invalid(field, "not supported yet")
 }
 
 // KindOfText returns the kind for a code of the API; unknown codes are Internal.

@@ -45,7 +45,7 @@ func (f *first) failurePolicy(m *pb.FailurePolicy) carillon.FailurePolicy {
 	}
 	const field = "failure_policy.on_exhausted"
 	if _, ok := pb.OnExhausted_name[int32(m.GetOnExhausted())]; !ok {
-		f.keep(carillon.Errorf(carillon.InvalidArgument, field, "%d is no value of it", m.GetOnExhausted()))
+		f.keep(invalid(field, "%d is no value of it", m.GetOnExhausted()))
 		return p
 	}
 	p.OnExhausted = carillon.OnExhausted(m.GetOnExhausted())

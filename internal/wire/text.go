@@ -7,8 +7,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protopath"
 	"google.golang.org/protobuf/reflect/protorange"
-
-	"github.com/carillonhq/carillon"
 )
 
 // CheckText refuses a message with a text that is not UTF-8, which cannot be sent, by the field that it is
@@ -31,7 +29,7 @@ func CheckText(message any) (err error) {
 		if !bad {
 			return nil
 		}
-		err = carillon.Errorf(carillon.InvalidArgument, fieldAt(at.Path), "it is not UTF-8")
+		err = invalid(fieldAt(at.Path), "it is not UTF-8")
 		return protorange.Terminate
 	})
 	if walked != nil {

@@ -7,8 +7,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-
-	"github.com/carillonhq/carillon"
 )
 
 // Known refuses a message with a field that this version does not have: who has sent it expects something of
@@ -18,7 +16,7 @@ func Known(m proto.Message) error {
 	if stray == nil {
 		return nil
 	}
-	return carillon.Errorf(carillon.InvalidArgument, fmt.Sprint(stray.at, stray.Number),
+	return invalid(fmt.Sprint(stray.at, stray.Number),
 		"unknown field: %s has no field %d in this version of the node", stray.In, stray.Number)
 }
 

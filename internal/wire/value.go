@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/schedule"
 )
 
@@ -56,7 +55,7 @@ func instant(ts *timestamppb.Timestamp) time.Time {
 // time is the time of ts; absent is the zero time, and so is one that no time can be made of.
 func (f *first) time(ts *timestamppb.Timestamp, field string) time.Time {
 	if ts != nil && !ts.IsValid() {
-		f.keep(carillon.Errorf(carillon.InvalidArgument, field, "it is no time"))
+		f.keep(invalid(field, "it is no time"))
 		return time.Time{}
 	}
 	return instant(ts)
@@ -79,7 +78,7 @@ func enumFrom[W ~uint8, P ~int32](f *first, p P, values map[int32]string, field 
 		return 0
 	}
 	if _, ok := values[int32(p)]; !ok {
-		f.keep(carillon.Errorf(carillon.InvalidArgument, field, "%d is no value of it", p))
+		f.keep(invalid(field, "%d is no value of it", p))
 		return 0
 	}
 	return W(p - 1)
@@ -125,8 +124,7 @@ func (f *first) duration(text, field string) time.Duration {
 	}
 	d, err := schedule.ParseDuration(text)
 	if e, ok := errors.AsType[*schedule.Error](err); ok {
-		err = carillon.Errorf(carillon.InvalidArgument, field, "%s (at position %d of %q)", e.Msg, e.Pos,
-			clip(text))
+		err = invalid(field, "%s (at position %d of %q)", e.Msg, e.Pos, clip(text))
 	}
 	f.keep(err)
 	return d

@@ -113,7 +113,7 @@ func resultFromProto(m resultMessage, run string) (carillon.Result, error) {
 	if p := m.GetProgress(); p != nil {
 		r.Progress = progress(p)
 	} else if r.Outcome == carillon.OutcomeProgress {
-		f.keep(carillon.Errorf(carillon.InvalidArgument, "progress", "it is missing; say how far the attempt is"))
+		f.keep(invalid("progress", "it is missing; say how far the attempt is"))
 	}
 	if f.err != nil {
 		return r, f.err

@@ -40,7 +40,7 @@ func (s *ClusterService) GetCluster(ctx context.Context, _ *pb.GetClusterRequest
 // DrainNode implements the rpc.
 func (s *ClusterService) DrainNode(ctx context.Context, m *pb.DrainNodeRequest) (*pb.DrainNodeResponse, error) {
 	if m.GetId() == "" {
-		return nil, carillon.Errorf(carillon.InvalidArgument, "id", "must not be empty")
+		return nil, invalid("id", "must not be empty")
 	}
 	return &pb.DrainNodeResponse{}, s.cluster.DrainNode(ctx, m.GetId())
 }

@@ -8,8 +8,6 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/carillonhq/carillon"
 )
 
 // gRPC answers a message that it cannot decode as INTERNAL, before any of our code is asked: a server's
@@ -46,6 +44,6 @@ func checkReadable(m proto.Message) error {
 	if string(m.ProtoReflect().GetUnknown()) != string(unreadable) {
 		return nil
 	}
-	return carillon.Errorf(carillon.InvalidArgument, "",
+	return invalid("",
 		"the message cannot be read: its strings must be UTF-8, and all of it protobuf as the call takes it")
 }

@@ -19,7 +19,7 @@ func (s *Service) PutJob(ctx context.Context, m *pb.PutJobRequest) (*pb.PutJobRe
 		opts = append(opts, carillon.IfGeneration(n))
 	}
 	if len(opts) == 2 {
-		return nil, carillon.Errorf(carillon.InvalidArgument, "if_absent", "cannot be asked for together with if_generation")
+		return nil, invalid("if_absent", "cannot be asked for together with if_generation")
 	}
 	return s.put(ctx, m.GetJob(), m.GetNamespace(), m.GetName(), opts...)
 }
@@ -31,7 +31,7 @@ func (s *Service) CreateJob(ctx context.Context, m *pb.CreateJobRequest) (*pb.Pu
 
 func (s *Service) put(ctx context.Context, m *pb.Job, ns, name string, opts ...carillon.PutOption) (*pb.PutJobResponse, error) {
 	if m == nil {
-		return nil, carillon.Errorf(carillon.InvalidArgument, "job", "must be given")
+		return nil, invalid("job", "must be given")
 	}
 	if err := place(m, ns, name); err != nil {
 		return nil, err
@@ -60,8 +60,7 @@ func (s *Service) BatchPutJobs(ctx context.Context, m *pb.BatchPutJobsRequest) (
 
 func (s *Service) putBatch(ctx context.Context, ns string, ms []*pb.Job) ([]carillon.PutResult, error) {
 	if len(ms) > carillon.MaxBatch {
-		return nil, carillon.Errorf(carillon.InvalidArgument, "jobs", "%d in one batch; the limit is %d",
-			len(ms), carillon.MaxBatch)
+		return nil, invalid("jobs", "%d in one batch; the limit is %d", len(ms), carillon.MaxBatch)
 	}
 	if err := carillon.ValidateNamespace(namespace(ns)); err != nil {
 		return nil, err // also of a batch that is empty
@@ -126,8 +125,7 @@ func (s *Service) DeleteJob(ctx context.Context, m *pb.DeleteJobRequest) (*pb.De
 // DeleteJobs implements the rpc.
 func (s *Service) DeleteJobs(ctx context.Context, m *pb.DeleteJobsRequest) (*pb.DeleteJobsResponse, error) {
 	if m.GetPrefix() == "" {
-		return nil, carillon.Errorf(carillon.InvalidArgument, "prefix",
-			"must not be empty: it would delete every job of the namespace")
+		return nil, invalid("prefix", "must not be empty: it would delete every job of the namespace")
 	}
 	n, err := s.scheduler.DeleteJobs(ctx, namespace(m.GetNamespace()), m.GetPrefix())
 	return &pb.DeleteJobsResponse{Deleted: uint32(n)}, err

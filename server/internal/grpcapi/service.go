@@ -35,6 +35,11 @@ func (s *Service) PreviewSchedule(_ context.Context, m *pb.PreviewScheduleReques
 	return wire.TimesToProto(times), err
 }
 
+// invalid returns an error of the kind InvalidArgument.
+func invalid(field, format string, args ...any) *carillon.Error {
+	return carillon.Errorf(carillon.InvalidArgument, field, format, args...)
+}
+
 // namespace returns ns or the default one.
 func namespace(ns string) string { return cmp.Or(ns, carillon.DefaultNamespace) }
 
@@ -57,7 +62,7 @@ func onJob[T any](ctx context.Context, m aboutJob, call func(context.Context, ca
 // key is the key that a request names; its name must be given.
 func key(ns, name string) (carillon.Key, error) {
 	if name == "" {
-		return carillon.Key{}, carillon.Errorf(carillon.InvalidArgument, "name", "must not be empty")
+		return carillon.Key{}, invalid("name", "must not be empty")
 	}
 	return carillon.Key{Namespace: namespace(ns), Name: name}, nil
 }
@@ -82,6 +87,6 @@ func agree(inside *string, outside, field string) error {
 		*inside = outside
 		return nil
 	}
-	return carillon.Errorf(carillon.InvalidArgument, field, "is %.64q in the job and %.64q in the request; leave one of them out",
+	return invalid(field, "is %.64q in the job and %.64q in the request; leave one of them out",
 		*inside, outside)
 }

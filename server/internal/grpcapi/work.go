@@ -23,13 +23,13 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 	defer cancel()
 	opening, err := stream.Recv()
 	if errors.Is(err, io.EOF) {
-		return carillon.Errorf(carillon.InvalidArgument, "hello", "the stream ended before its first message, which must have it")
+		return invalid("hello", "the stream ended before its first message, which must have it")
 	}
 	if err != nil {
 		return err
 	}
 	if opening.GetHello() == nil {
-		return carillon.Errorf(carillon.InvalidArgument, "hello", "must be in the first message")
+		return invalid("hello", "must be in the first message")
 	}
 	sent := newSentTimes()
 	hello := wire.HelloFromProto(opening.GetHello())
@@ -102,7 +102,7 @@ func (w *worker) read(ctx context.Context, m *pb.WorkRequest) error {
 		}
 		w.sent.arrived()
 		if m.GetHello() != nil {
-			return carillon.Errorf(carillon.InvalidArgument, "hello", "must be in the first message only")
+			return invalid("hello", "must be in the first message only")
 		}
 	}
 }

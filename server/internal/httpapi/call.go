@@ -39,8 +39,7 @@ func (h *handler) fill(w http.ResponseWriter, r *http.Request, f found, req prot
 	for _, p := range f.params {
 		fd := m.Descriptor().Fields().ByName(protoreflect.Name(p.field))
 		if in := m.Get(fd).String(); in != "" && in != p.value {
-			return carillon.Errorf(carillon.InvalidArgument, p.field,
-				"is %q in the body and %q in the path; leave it out of the body",
+			return invalid(p.field, "is %q in the body and %q in the path; leave it out of the body",
 				clip(in), clip(p.value))
 		}
 		m.Set(fd, protoreflect.ValueOfString(p.value))
@@ -88,28 +87,28 @@ func bodyError(err error) error {
 		refused.Err = err // which has a status of its own
 		return refused
 	}
-	return carillon.Errorf(carillon.InvalidArgument, "", "the body could not be read: %w", err)
+	return invalid("", "the body could not be read: %w", err)
 }
 
 // readQuery reads the fields that are neither in the path nor in the body.
 func readQuery(query string, f found, m protoreflect.Message) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return carillon.Errorf(carillon.InvalidArgument, "", "the query cannot be read: %v", err)
+		return invalid("", "the query cannot be read: %v", err)
 	}
 	known := membersFor(m.Descriptor())
 	seen := seenFields{}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		mem, ok := known[name]
 		if !ok || !inQuery(f, mem.field) {
-			return carillon.Errorf(carillon.InvalidArgument, name, "unknown query parameter")
+			return invalid(name, "unknown query parameter")
 		}
 		vs, field := values[name], string(mem.field.Name())
 		if len(vs) > 1 {
-			return carillon.Errorf(carillon.InvalidArgument, name, "given twice")
+			return invalid(name, "given twice")
 		}
 		if other, twice := seen[field]; twice {
-			return carillon.Errorf(carillon.InvalidArgument, field, "given twice, as %s and as %s", other, name)
+			return invalid(field, "given twice, as %s and as %s", other, name)
 		}
 		seen[field] = name
 		if vs[0] == "" && !strings.HasPrefix(field, "if_") { // a filter that is left open; a condition is none

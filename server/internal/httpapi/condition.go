@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/internal/wire"
 )
@@ -31,7 +30,7 @@ func has(r *http.Request, header string) bool { return len(r.Header.Values(heade
 func only(r *http.Request, header string) (string, error) {
 	values := r.Header.Values(header)
 	if len(values) > 1 {
-		return "", carillon.Errorf(carillon.InvalidArgument, header, "given twice")
+		return "", invalid(header, "given twice")
 	}
 	return values[0], nil
 }
@@ -85,11 +84,10 @@ func ifMatch(r *http.Request, generation *uint64) error {
 	inner, closed := strings.CutSuffix(inner, `"`)
 	n, err := strconv.ParseUint(inner, 10, 64)
 	if !opened || !closed || err != nil || n == 0 {
-		return carillon.Errorf(carillon.InvalidArgument, headerIfMatch, `must be a generation in quotes, such as "3"`)
+		return invalid(headerIfMatch, `must be a generation in quotes, such as "3"`)
 	}
 	if *generation != 0 && *generation != n {
-		return carillon.Errorf(carillon.InvalidArgument, headerIfMatch,
-			"is %d, and the request says %d; leave one of them out", n, *generation)
+		return invalid(headerIfMatch, "is %d, and the request says %d; leave one of them out", n, *generation)
 	}
 	*generation = n
 	return nil
@@ -102,7 +100,7 @@ func ifNoneMatch(r *http.Request, absent *bool) error {
 	}
 	tag, err := only(r, headerIfNoneMatch)
 	if err == nil && tag != "*" {
-		err = carillon.Errorf(carillon.InvalidArgument, headerIfNoneMatch, "must be *")
+		err = invalid(headerIfNoneMatch, "must be *")
 	}
 	*absent = err == nil
 	return err

@@ -9,8 +9,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-
-	"github.com/carillonhq/carillon"
 )
 
 // Unmarshal reads a JSON object into m, which must be empty. Every name must be known and be given once; null
@@ -28,14 +26,13 @@ func Unmarshal(body []byte, m proto.Message) (given []string, err error) {
 // checkSyntax refuses what is not one JSON value in UTF-8, saying where.
 func checkSyntax(body []byte) error {
 	if !utf8.Valid(body) {
-		return carillon.Errorf(carillon.InvalidArgument, "", "the body is not UTF-8")
+		return invalid("", "the body is not UTF-8")
 	}
 	var raw json.RawMessage
 	err := json.Unmarshal(body, &raw)
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		line, column := position(body, syntax.Offset)
-		return carillon.Errorf(carillon.InvalidArgument, "",
-			"the body is not JSON: %s, at line %d, column %d", syntax, line, column)
+		return invalid("", "the body is not JSON: %s, at line %d, column %d", syntax, line, column)
 	}
 	return err
 }
@@ -77,11 +74,11 @@ func (d *decoder) object(path string, m protoreflect.Message) (given []string, e
 		at := join(path, name)
 		mem, ok := known[name]
 		if !ok {
-			return nil, carillon.Errorf(carillon.InvalidArgument, at, "unknown field")
+			return nil, invalid(at, "unknown field")
 		}
 		field := string(mem.field.Name())
 		if other, twice := seen[field]; twice {
-			return nil, carillon.Errorf(carillon.InvalidArgument, join(path, field), "given twice, as %s and as %s", other, name)
+			return nil, invalid(join(path, field), "given twice, as %s and as %s", other, name)
 		}
 		set, err := d.member(at, m, mem)
 		if err != nil {
@@ -128,8 +125,7 @@ func oneOf(path string, m protoreflect.Message, fd protoreflect.FieldDescriptor)
 	}
 	if other := m.WhichOneof(od); other != nil {
 		parent := path[:max(0, len(path)-len(fd.Name())-1)]
-		return carillon.Errorf(carillon.InvalidArgument, parent,
-			"both %s and %s are given; it can be one only", other.Name(), fd.Name())
+		return invalid(parent, "both %s and %s are given; it can be one only", other.Name(), fd.Name())
 	}
 	return nil
 }
@@ -197,7 +193,7 @@ func (d *decoder) mapping(path string, fd protoreflect.FieldDescriptor, mm proto
 		}
 		k := protoreflect.ValueOfString(name).MapKey()
 		if mm.Has(k) {
-			return carillon.Errorf(carillon.InvalidArgument, join(path, name), "given twice")
+			return invalid(join(path, name), "given twice")
 		}
 		mm.Set(k, value)
 	}
@@ -214,7 +210,7 @@ func join(path, name string) string {
 
 func wrongType(path, want string) error {
 	if path == "" {
-		return carillon.Errorf(carillon.InvalidArgument, "", "the body must be %s", want)
+		return invalid("", "the body must be %s", want)
 	}
-	return carillon.Errorf(carillon.InvalidArgument, path, "must be %s", want)
+	return invalid(path, "must be %s", want)
 }

@@ -10,8 +10,6 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
-
-	"github.com/carillonhq/carillon"
 )
 
 // timestampName is the one message that is written as a single value.
@@ -63,13 +61,13 @@ func quoted(path string, fd protoreflect.FieldDescriptor, s string) (protoreflec
 	case protoreflect.EnumKind:
 		n, ok := wordsFor(fd.Enum()).value[s]
 		if !ok {
-			return protoreflect.Value{}, carillon.Errorf(carillon.InvalidArgument, path, "%q is not %s", clip(s), wanted(fd))
+			return protoreflect.Value{}, invalid(path, "%q is not %s", clip(s), wanted(fd))
 		}
 		return protoreflect.ValueOfEnum(n), nil
 	case protoreflect.MessageKind:
 		at, err := time.Parse(time.RFC3339Nano, s)
 		if err != nil {
-			return protoreflect.Value{}, carillon.Errorf(carillon.InvalidArgument, path, "%q is not %s", clip(s), wanted(fd))
+			return protoreflect.Value{}, invalid(path, "%q is not %s", clip(s), wanted(fd))
 		}
 		return protoreflect.ValueOfMessage(timestamppb.New(at).ProtoReflect()), nil
 	case protoreflect.BoolKind, protoreflect.DoubleKind:
@@ -116,9 +114,9 @@ func numberError(path, s string, err error, low, high any) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, strconv.ErrRange), strings.HasPrefix(s, "-"):
-		return carillon.Errorf(carillon.InvalidArgument, path, "%s is out of range %v to %v", clip(s), low, high)
+		return invalid(path, "%s is out of range %v to %v", clip(s), low, high)
 	}
-	return carillon.Errorf(carillon.InvalidArgument, path, "%q is not a whole number", clip(s))
+	return invalid(path, "%q is not a whole number", clip(s))
 }
 
 // clip shortens what a caller sent, for an error message.

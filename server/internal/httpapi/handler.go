@@ -187,5 +187,5 @@ func notAllowed(w http.ResponseWriter, r *http.Request, allow []string) {
 	possible := strings.Join(allow, ", ")
 	w.Header().Set("Allow", possible)
 	writeProblem(w, http.StatusMethodNotAllowed,
-		carillon.Errorf(carillon.InvalidArgument, "", "%s is not possible here; %s is", r.Method, possible))
+		invalid("", "%s is not possible here; %s is", r.Method, possible))
 }

@@ -47,7 +47,7 @@ func fromBase64(path, s string) ([]byte, error) {
 	standard := strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(s), "=")
 	raw, err := base64.RawStdEncoding.DecodeString(standard)
 	if err != nil {
-		return nil, carillon.Errorf(carillon.InvalidArgument, path, "not base64")
+		return nil, invalid(path, "not base64")
 	}
 	return raw, nil
 }

@@ -22,6 +22,11 @@ type problem struct {
 // maxField is the most bytes of a field's name: an unknown one is as long as its sender likes.
 const maxField = 256
 
+// invalid returns an error of the kind InvalidArgument.
+func invalid(field, format string, args ...any) *carillon.Error {
+	return carillon.Errorf(carillon.InvalidArgument, field, format, args...)
+}
+
 // WriteProblem answers a request with err as a problem document.
 func WriteProblem(w http.ResponseWriter, err error) {
 	e := wire.ToError(err)

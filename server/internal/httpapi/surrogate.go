@@ -7,8 +7,6 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/carillonhq/carillon"
 )
 
 // JSON can write half of a character, "\ud800", of which no text can be made. encoding/json takes it for
@@ -21,8 +19,7 @@ func (d *decoder) word(path string) (json.Token, error) {
 	t := d.next()
 	if s, ok := t.(string); ok && strings.ContainsRune(s, utf8.RuneError) {
 		if half := loneSurrogate(d.in[before:d.dec.InputOffset()]); half != "" {
-			return nil, carillon.Errorf(carillon.InvalidArgument, path,
-				`%s is half of a surrogate pair without the other half, and no character`, half)
+			return nil, invalid(path, `%s is half of a surrogate pair without the other half, and no character`, half)
 		}
 	}
 	return t, nil
