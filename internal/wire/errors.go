@@ -89,14 +89,12 @@ const (
 // details are the error as the details of a status: the problem, which says all, and what programs know that
 // have never heard of Carillon.
 func details(e *carillon.Error) []protoadapt.MessageV1 {
-	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(e.Kind.String()), Domain: ErrorDomain}
+	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(e.Kind.String()), Domain: ErrorDomain,
+		Metadata: map[string]string{}}
 	if e.Field != "" {
-		info.Metadata = map[string]string{infoField: text(e.Field)}
+		info.Metadata[infoField] = text(e.Field)
 	}
 	if e.Unknown {
-		if info.Metadata == nil {
-			info.Metadata = map[string]string{}
-		}
 		info.Metadata[infoUnknown] = "true"
 	}
 	list := []protoadapt.MessageV1{ProblemToProto(e), info}

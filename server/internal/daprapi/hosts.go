@@ -1,11 +1,18 @@
 package daprapi
 
 import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
 )
 
@@ -40,4 +47,65 @@ func (s *Service) WatchHosts(_ *pb.WatchHostsRequest, stream grpc.ServerStreamin
 
 func leaving() error {
 	return status.Error(codes.Unavailable, "this node is leaving: connect to another")
+}
+
+// followAgain is after how long a cluster is asked again that could not say who its nodes are.
+const followAgain = time.Second
+
+// followed is where the nodes of a cluster take sidecars, as it was said last.
+type followed struct {
+	mu        sync.Mutex
+	addresses []string
+	changed   chan struct{} // closed when the addresses are replaced
+}
+
+// follow keeps up with a cluster until stop: hosts is for [Options]. What was said last holds while nothing
+// new can be learnt.
+func follow(cluster carillon.Cluster, log *slog.Logger) (hosts func() ([]string, <-chan struct{}), stop func()) {
+	f := &followed{changed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			err := cluster.WatchNodes(ctx, f.take)
+			if ctx.Err() == nil {
+				log.Warn("the nodes of the cluster are not known at present; sidecars keep those that they were told", "reason", err)
+			}
+			select {
+			case <-time.After(followAgain):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return f.hosts, func() {
+		cancel()
+		<-done
+	}
+}
+
+// take notes where the nodes take sidecars; those that do not are left out.
+func (f *followed) take(nodes []carillon.Node) error {
+	var addresses []string
+	for _, n := range nodes {
+		if n.Sidecars != "" {
+			addresses = append(addresses, n.Sidecars)
+		}
+	}
+	slices.Sort(addresses)
+	addresses = slices.Compact(addresses)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !slices.Equal(addresses, f.addresses) {
+		f.addresses = addresses
+		close(f.changed)
+		f.changed = make(chan struct{})
+	}
+	return nil
+}
+
+func (f *followed) hosts() ([]string, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.addresses, f.changed
 }

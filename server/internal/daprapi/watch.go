@@ -90,22 +90,17 @@ func (s *Service) introduction(stream watchStream) (sidecar.Hello, error) {
 // first is the first message of a stream, unless the node leaves before it comes. What waits for it ends with
 // the stream.
 func (s *Service) first(stream watchStream) (*pb.WatchJobsRequest, error) {
-	came, failed := make(chan *pb.WatchJobsRequest, 1), make(chan error, 1)
+	var m *pb.WatchJobsRequest
+	came := make(chan error, 1)
 	go func() {
-		failed <- grpcapi.Safely(func() error {
-			m, err := stream.Recv()
-			if err == nil {
-				came <- m
-			}
+		came <- grpcapi.Safely(func() (err error) {
+			m, err = stream.Recv()
 			return err
 		})
 	}()
 	select {
-	case err := <-failed:
-		if err != nil {
-			return nil, err
-		}
-		return <-came, nil
+	case err := <-came:
+		return m, err
 	case <-s.left:
 		return nil, leaving()
 	}

@@ -25,10 +25,7 @@ func FromFiles(o Files) (*Source, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	domains, err := clientDomains(o.ClientTrustDomains)
-	if err != nil {
-		return nil, err
-	}
+	domains, _ := clientDomains(o.ClientTrustDomains) // they are valid
 	f := &files{o: o, anchors: anchorsFile{path: o.CA}}
 	s := newSource(cmp.Or(o.Log, slog.New(slog.DiscardHandler)), domains)
 	if err := f.look(context.Background(), s); err != nil {

@@ -25,10 +25,7 @@ func FromSentry(o Sentry) (*Source, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	domains, err := clientDomains(o.ClientTrustDomains)
-	if err != nil {
-		return nil, err
-	}
+	domains, _ := clientDomains(o.ClientTrustDomains) // they are valid
 	s := newSource(o.Log, domains)
 	s.keep(&sentry{o: o, anchors: anchorsFile{path: o.TrustAnchorsFile}, folder: folder{path: o.WriteTo}})
 	return s, nil

@@ -68,25 +68,20 @@ func (s *Service) Guard(ctx context.Context, req any, info *grpc.UnaryServerInfo
 		ctx, cancel = context.WithTimeout(ctx, s.options.CallTimeout)
 		defer cancel()
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			reply, err = nil, panicked(p)
-		}
-		logInternal(ctx, s.options.Logger, info.FullMethod, err)
-	}()
-	return handler(ctx, req)
+	err = Safely(func() (err error) {
+		reply, err = handler(ctx, req)
+		return err
+	})
+	logInternal(ctx, s.options.Logger, info.FullMethod, err)
+	return reply, err
 }
 
 // stream is around every streaming call of the gRPC server.
-func (s *Service) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = panicked(p)
-		}
-		logInternal(ss.Context(), s.options.Logger, info.FullMethod, err)
-		err = ToStatus(err)
-	}()
-	return handler(srv, strict{ss, info.FullMethod})
+func (s *Service) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo,
+	handler grpc.StreamHandler) error {
+	err := Safely(func() error { return handler(srv, strict{ss, info.FullMethod}) })
+	logInternal(ss.Context(), s.options.Logger, info.FullMethod, err)
+	return ToStatus(err)
 }
 
 // ToStatus makes a status of an error, as calls are answered.
@@ -107,18 +102,15 @@ func fromGRPC(err error) bool {
 	return ok
 }
 
-// Safely is f with a panic as an error. A goroutine that serves one caller must not end the process.
+// Safely is f with a panic as an error with its stack. A goroutine that serves one caller must not end the process.
 func Safely(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = panicked(p)
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
 	return f()
 }
-
-// panicked is a panic as an error with its stack.
-func panicked(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }
 
 // logInternal logs the cause of an internal error, which the caller is not shown.
 func logInternal(ctx context.Context, log *slog.Logger, method string, err error) {

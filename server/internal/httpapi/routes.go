@@ -51,21 +51,13 @@ func routesOf(file protoreflect.FileDescriptor, desc *grpc.ServiceDesc, service 
 
 func newRoute(r *annotations.HttpRule) route {
 	rt := route{body: r.GetBody()}
-	var path string
-	switch p := r.GetPattern().(type) {
-	case *annotations.HttpRule_Get:
-		rt.method, path = "GET", p.Get
-	case *annotations.HttpRule_Put:
-		rt.method, path = "PUT", p.Put
-	case *annotations.HttpRule_Post:
-		rt.method, path = "POST", p.Post
-	case *annotations.HttpRule_Delete:
-		rt.method, path = "DELETE", p.Delete
-	case *annotations.HttpRule_Patch:
-		rt.method, path = "PATCH", p.Patch
-	default:
+	m := r.ProtoReflect()
+	pattern := m.WhichOneof(m.Descriptor().Oneofs().ByName("pattern")) // get, put, …: a path each
+	if pattern == nil || pattern.Kind() != protoreflect.StringKind {
 		panic(fmt.Sprintf("httpapi: unknown annotation %v", r))
 	}
+	rt.method = strings.ToUpper(string(pattern.Name()))
+	path := m.Get(pattern).String()
 	path, rt.verb = cutVerb(path)
 	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		field, isField := strings.CutPrefix(part, "{")
