@@ -31,22 +31,17 @@ func newBackfillList(a app) *cobra.Command {
 		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			backfills, err := node.ListBackfills(ctx, c.key(words[0]))
 			return answer{message: &pb.ListBackfillsResponse{Backfills: wire.BackfillsToProto(backfills)},
-				text: table([]string{"ID", "STATUS", "FROM", "TO", "ENDED", "FAILED", "NEXT"},
-					backfillRows(backfills))}, err
+				text: table([]string{"ID", "STATUS", "FROM", "TO", "ENDED", "FAILED", "NEXT"}, backfills,
+					backfillRow)}, err
 		}),
 	}
 	c.add(cmd)
 	return cmd
 }
 
-func backfillRows(backfills []carillon.Backfill) [][]string {
-	rows := make([][]string, 0, len(backfills))
-	for i := range backfills {
-		b := &backfills[i]
-		rows = append(rows, []string{b.ID, b.Status.String(), moment(b.Spec.From), moment(b.Spec.To), endedText(b),
-			strconv.FormatUint(b.Failed, 10), dash(moment(b.Next))})
-	}
-	return rows
+func backfillRow(b *carillon.Backfill) []string {
+	return []string{b.ID, b.Status.String(), moment(b.Spec.From), moment(b.Spec.To), endedText(b),
+		strconv.FormatUint(b.Failed, 10), dash(moment(b.Next))}
 }
 
 // endedText returns how many of a backfill's runs have ended.

@@ -152,20 +152,20 @@ func (g *benchGoals) printGoals(a app, lines []outcome) error {
 	if g.json {
 		return printJSON(a.out, lines)
 	}
-	rows := make([][]string, 0, len(lines))
-	for _, l := range lines {
-		met := "no"
-		switch {
-		case g.size.String() != "full":
-			met = "-" // the goals are for the full size
-		case l.Met:
-			met = "yes"
-		}
-		ledger := "-"
-		if l.Result != nil && l.Result.Ledger != nil {
-			ledger = l.Result.Ledger.String()
-		}
-		rows = append(rows, []string{l.ID, l.Measure, l.Goal, l.Measured, met, ledger})
+	return a.print(table([]string{"GOAL", "MEASURE", "WANTED", "MEASURED", "MET", "LEDGER"}, lines, g.row))
+}
+
+func (g *benchGoals) row(l *outcome) []string {
+	met := "no"
+	switch {
+	case g.size.String() != "full":
+		met = "-" // the goals are for the full size
+	case l.Met:
+		met = "yes"
 	}
-	return a.print(table([]string{"GOAL", "MEASURE", "WANTED", "MEASURED", "MET", "LEDGER"}, rows))
+	ledger := "-"
+	if l.Result != nil && l.Result.Ledger != nil {
+		ledger = l.Result.Ledger.String()
+	}
+	return []string{l.ID, l.Measure, l.Goal, l.Measured, met, ledger}
 }

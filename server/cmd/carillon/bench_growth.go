@@ -107,20 +107,21 @@ func (g *benchGrowth) printTables(a app, tables []bench.GrowthTable) error {
 		if i > 0 {
 			fmt.Fprintln(a.out)
 		}
-		rows := make([][]string, 0, len(t.Points))
-		for _, p := range t.Points {
-			rows = append(rows, []string{
-				strconv.Itoa(p.Value),
-				fmt.Sprintf("%.0f/s", p.Put.Rate), fmt.Sprintf("%.1f µs", p.Put.CPU), fmt.Sprintf("%.1f ms", p.Put.Latency.P99),
-				fmt.Sprintf("%.0f/s", p.Fire.Rate), fmt.Sprintf("%.1f µs", p.Fire.CPU), fmt.Sprintf("%.1f ms",
-					p.Fire.Lateness.P99),
-				fmt.Sprintf("%d MiB", p.Fire.RSS>>20),
-			})
-		}
 		heading := []string{t.Axis, "PUTS", "CPU EACH", "P99", "RUNS", "CPU EACH", "P99 LATENESS", "MEMORY"}
-		if err := a.print(table(heading, rows)); err != nil {
+		if err := a.print(table(heading, t.Points, growthRow)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func growthRow(p *bench.GrowthPoint) []string {
+	return []string{
+		strconv.Itoa(p.Value),
+		fmt.Sprintf("%.0f/s", p.Put.Rate), fmt.Sprintf("%.1f µs", p.Put.CPU),
+		fmt.Sprintf("%.1f ms", p.Put.Latency.P99),
+		fmt.Sprintf("%.0f/s", p.Fire.Rate), fmt.Sprintf("%.1f µs", p.Fire.CPU),
+		fmt.Sprintf("%.1f ms", p.Fire.Lateness.P99),
+		fmt.Sprintf("%d MiB", p.Fire.RSS>>20),
+	}
 }

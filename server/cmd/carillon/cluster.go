@@ -51,7 +51,7 @@ store's, as it measured last.`,
 func clusterText(status *carillon.ClusterStatus, partitions bool) string {
 	var b strings.Builder
 	b.WriteString(table([]string{"NODE", "GRPC", "HTTP", "SIDECARS", "PARTITIONS", "STATE", "SKEW"},
-		nodeRows(status.Nodes)))
+		status.Nodes, nodeRow))
 	for _, n := range status.Nodes {
 		if n.Reason != "" {
 			fmt.Fprintf(&b, "Node %s is %s: %s.\n", n.ID, n.State, n.Reason)
@@ -63,22 +63,18 @@ func clusterText(status *carillon.ClusterStatus, partitions bool) string {
 	}
 	if partitions {
 		b.WriteString("\n" + table([]string{"PARTITION", "OWNER", "EPOCH", "LEASE UNTIL"},
-			partitionRows(status.Partitions)))
+			status.Partitions, partitionRow))
 	}
 	return b.String()
 }
 
-func nodeRows(nodes []carillon.Node) [][]string {
-	rows := make([][]string, 0, len(nodes))
-	for _, n := range nodes {
-		skew := "-"
-		if n.SkewKnown {
-			skew = fmt.Sprintf("%+.3fs", n.Skew.Round(time.Millisecond).Seconds()) // avoids "-0.000s"
-		}
-		rows = append(rows, []string{n.ID, dash(n.Address), dash(n.HTTP), dash(n.Sidecars),
-			strconv.Itoa(n.Owns), stateOf(&n), skew})
+func nodeRow(n *carillon.Node) []string {
+	skew := "-"
+	if n.SkewKnown {
+		skew = fmt.Sprintf("%+.3fs", n.Skew.Round(time.Millisecond).Seconds()) // avoids "-0.000s"
 	}
-	return rows
+	return []string{n.ID, dash(n.Address), dash(n.HTTP), dash(n.Sidecars), strconv.Itoa(n.Owns), stateOf(n),
+		skew}
 }
 
 // stateOf returns a node's state. For a node of a version without states it is drained or nothing.
@@ -92,13 +88,9 @@ func stateOf(n *carillon.Node) string {
 	return "-"
 }
 
-func partitionRows(partitions []carillon.PartitionOwner) [][]string {
-	rows := make([][]string, 0, len(partitions))
-	for _, p := range partitions {
-		rows = append(rows, []string{strconv.Itoa(p.Partition), dash(p.Node), strconv.FormatUint(p.Epoch, 10),
-			dash(moment(p.Until))})
-	}
-	return rows
+func partitionRow(p *carillon.PartitionOwner) []string {
+	return []string{strconv.Itoa(p.Partition), dash(p.Node), strconv.FormatUint(p.Epoch, 10),
+		dash(moment(p.Until))}
 }
 
 // writeOrphans writes how many partitions have no working owner: those without an owner, and those of nodes

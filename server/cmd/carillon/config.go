@@ -122,13 +122,12 @@ func fromKey(flags *pflag.FlagSet, given map[string]bool, key, value *yaml.Node,
 }
 
 // flagOfKey returns the flag for a key of the file, or nil.
-func flagOfKey(flags *pflag.FlagSet, key string) (found *pflag.Flag) {
-	flags.VisitAll(func(f *pflag.Flag) {
-		if fileName(f.Name) == key && !notASetting(f) {
-			found = f
-		}
-	})
-	return found
+func flagOfKey(flags *pflag.FlagSet, key string) *pflag.Flag {
+	f := flags.Lookup(strings.ReplaceAll(key, "_", "-"))
+	if f == nil || fileName(f.Name) != key || notASetting(f) {
+		return nil
+	}
+	return f
 }
 
 // hintKey suggests the known key that is most like an unknown one.

@@ -56,15 +56,15 @@ func (d *dev) run(ctx context.Context, a app) error {
 	if err != nil {
 		return err
 	}
-	lines := newRunLines(a.out)
-	sink, err := startSink(lines)
+	lines := &runLines{w: a.out}
+	sinkURL, closeSink, err := startSink(lines)
 	if err != nil {
 		return errors.Join(err, stop())
 	}
-	defer sink.Close()
+	defer closeSink()
 	d.greet(a.out, node)
 	lines.heading()
-	if err := putSamples(context.WithoutCancel(ctx), node.Scheduler(), sink.URL()); err != nil {
+	if err := putSamples(context.WithoutCancel(ctx), node.Scheduler(), sinkURL); err != nil {
 		return errors.Join(err, stop())
 	}
 	err = newSampleWorker(node.Scheduler(), lines, log).Run(ctx)

@@ -24,8 +24,6 @@ type runLine struct {
 	err     error // nil: it succeeded
 }
 
-func newRunLines(w io.Writer) *runLines { return &runLines{w: w} }
-
 const runFormat = "%-12s  %-26s  %-7s  %-9s  %-7s  %s\n"
 
 func (l *runLines) heading() {

@@ -66,21 +66,20 @@ func newSampleWorker(work carillon.Work, lines *runLines, log *slog.Logger) *wor
 	return w
 }
 
-// sink is an HTTP server inside this process for the sample webhook.
-type sink struct {
-	server   *http.Server
-	listener net.Listener
-}
-
-func startSink(lines *runLines) (*sink, error) {
+// startSink starts an HTTP server inside this process for the sample webhook; end ends it.
+func startSink(lines *runLines) (url string, end func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	s := &sink{listener: l, server: &http.Server{ReadHeaderTimeout: 5 * time.Second}}
-	s.server.Handler = http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { lines.print(webhookLine(req)) })
-	go s.server.Serve(l) //nolint:errcheck // it ends when Close closes it
-	return s, nil
+	server := &http.Server{ReadHeaderTimeout: 5 * time.Second}
+	server.Handler = http.HandlerFunc(func(_ http.ResponseWriter,
+		req *http.Request) {
+		lines.print(webhookLine(req))
+	})
+	go server.Serve(l)                  //nolint:errcheck // it ends when it is closed
+	end = func() { _ = server.Close() } // nobody is served any more
+	return "http://" + l.Addr().String() + "/", end, nil
 }
 
 // webhookLine reads a run from the headers of a call.
@@ -94,9 +93,3 @@ func webhookLine(req *http.Request) runLine {
 	line.data = string(data)
 	return line
 }
-
-// URL returns the sink's address.
-func (s *sink) URL() string { return "http://" + s.listener.Addr().String() + "/" }
-
-// Close ends the sink.
-func (s *sink) Close() { _ = s.server.Close() } // nobody is served any more

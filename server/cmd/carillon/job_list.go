@@ -55,21 +55,16 @@ func (l *jobList) list(ctx context.Context, node *client.Client, _ []string) (an
 		return page.Jobs, page.NextPageToken, err
 	})
 	got := answer{message: &pb.ListJobsResponse{Jobs: wire.JobsToProto(jobs), NextPageToken: rest},
-		text: table([]string{"NAME", "SCHEDULE", "TARGET", "PHASE", "NEXT RUN", "FIRED"}, jobRows(jobs))}
+		text: table([]string{"NAME", "SCHEDULE", "TARGET", "PHASE", "NEXT RUN", "FIRED"}, jobs, jobRow)}
 	if rest != "" {
 		got.note = fmt.Sprintf("These are the first %d; --limit 0 shows all.", len(jobs))
 	}
 	return got, err
 }
 
-func jobRows(jobs []carillon.Job) [][]string {
-	rows := make([][]string, 0, len(jobs))
-	for i := range jobs {
-		j := &jobs[i]
-		s := cmp.Or(j.Status, &carillon.JobStatus{})
-		rows = append(rows, []string{j.Name, dash(j.Schedule), clip(targetText(j.Target), 40),
-			s.Phase.String(), dash(moment(s.NextRun)),
-			strconv.FormatUint(s.Counters.Fired, 10)})
-	}
-	return rows
+func jobRow(j *carillon.Job) []string {
+	s := cmp.Or(j.Status, &carillon.JobStatus{})
+	return []string{j.Name, dash(j.Schedule), clip(targetText(j.Target), 40), s.Phase.String(),
+		dash(moment(s.NextRun)),
+		strconv.FormatUint(s.Counters.Fired, 10)}
 }

@@ -77,10 +77,14 @@ func printMessage(w io.Writer, m proto.Message) error {
 // oneLine keeps stored text in its row and column.
 var oneLine = strings.NewReplacer("\n", " ", "\t", " ", "\v", " ", "\f", " ")
 
-// table returns rows under a heading, in columns.
-func table(heading []string, rows [][]string) string {
+// table returns a heading and a row for each item, in columns.
+func table[T any](heading []string, items []T, row func(*T) []string) string {
+	rows := [][]string{heading}
+	for i := range items {
+		rows = append(rows, row(&items[i]))
+	}
 	var b strings.Builder
-	for _, row := range append([][]string{heading}, rows...) {
+	for _, row := range rows {
 		for i, cell := range row {
 			if i > 0 {
 				b.WriteByte('\t')

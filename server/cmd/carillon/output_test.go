@@ -19,7 +19,8 @@ func TestAValueCannotLookLikeAField(t *testing.T) {
 }
 
 func TestRowsStayRows(t *testing.T) {
-	text := table([]string{"NAME", "WHY"}, [][]string{{"a", "x\ny\tz"}})
+	text := table([]string{"NAME", "WHY"}, []string{"x\ny\tz"},
+		func(why *string) []string { return []string{"a", *why} })
 	if n := strings.Count(text, "\n"); n != 2 {
 		t.Errorf("%d lines, want 2:\n%s", n, text)
 	}

@@ -55,21 +55,16 @@ func (l *runList) list(ctx context.Context, node *client.Client, q carillon.RunQ
 		return page.Runs, page.NextPageToken, err
 	})
 	got := answer{message: &pb.ListRunsResponse{Runs: wire.RunsToProto(runs), NextPageToken: rest},
-		text: table([]string{"ID", "JOB", "STATUS", "SCHEDULED", "FINISHED", "ATTEMPTS", "WHY"}, runRows(runs))}
+		text: table([]string{"ID", "JOB", "STATUS", "SCHEDULED", "FINISHED", "ATTEMPTS", "WHY"}, runs, runRow)}
 	if rest != "" {
 		got.note = fmt.Sprintf("These are the newest %d; --limit 0 shows all.", len(runs))
 	}
 	return got, err
 }
 
-func runRows(runs []carillon.Run) [][]string {
-	rows := make([][]string, 0, len(runs))
-	for i := range runs {
-		r := &runs[i]
-		rows = append(rows, []string{r.ID, r.Job, r.Status.String(), moment(r.Scheduled), dash(moment(r.Finished)),
-			strconv.Itoa(r.Attempt), dash(clip(whyText(r), 60))})
-	}
-	return rows
+func runRow(r *carillon.Run) []string {
+	return []string{r.ID, r.Job, r.Status.String(), moment(r.Scheduled), dash(moment(r.Finished)),
+		strconv.Itoa(r.Attempt), dash(clip(whyText(r), 60))}
 }
 
 // whyText returns why a run failed or did not run.

@@ -86,7 +86,8 @@ func reportOf(c *pebble.Checked) *storeReport {
 		r.Refused = c.Refused.Error()
 	}
 	for _, d := range c.Damaged {
-		r.Damaged = append(r.Damaged, storeDamage{filepath.Base(d.Part), d.Cause.Error(), d.Partitions, d.From, d.To})
+		r.Damaged = append(r.Damaged, storeDamage{filepath.Base(d.Part), d.Cause.Error(), d.Partitions, d.From,
+			d.To})
 	}
 	for _, l := range c.Lost {
 		r.Lost = append(r.Lost, storeLost{l.Partition, l.Key.Namespace, l.Key.Name, l.What})
@@ -118,11 +119,10 @@ func (r *storeReport) text() string {
 	if len(r.Lost) == 0 {
 		return b.String()
 	}
-	rows := make([][]string, len(r.Lost))
-	for i, l := range r.Lost {
-		rows[i] = []string{strconv.Itoa(l.Partition), l.Namespace, l.Name, l.What}
-	}
-	return b.String() + table([]string{"PARTITION", "NAMESPACE", "JOB", "LOST"}, rows)
+	return b.String() + table([]string{"PARTITION", "NAMESPACE", "JOB", "LOST"}, r.Lost,
+		func(l *storeLost) []string {
+			return []string{strconv.Itoa(l.Partition), l.Namespace, l.Name, l.What}
+		})
 }
 
 // partitionWords lists partitions for people.
