@@ -9,7 +9,6 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
-	"github.com/carillonhq/carillon/server/store/codec"
 )
 
 // FuzzRefOrder holds the order of keys against Ref.Compare, and reads back what was written.
@@ -102,22 +101,6 @@ func FuzzParse(f *testing.F) {
 		}
 		_, _, _ = splitBody(b)
 	})
-}
-
-func sameHead(a, b *head) bool {
-	return bytes.Equal(a.append(nil), b.append(nil)) && bytes.Equal(a.body, b.body)
-}
-
-// TestBodyLengths crosses the lengths at which the state's length takes more bytes.
-func TestBodyLengths(t *testing.T) {
-	for _, n := range []int{0, 1, 100, 127, 128, 16_000, 16_383, 16_384, 70_000, 3 << 20} {
-		s := store.State{Queue: string(make([]byte, n))}
-		want := codec.AppendState(nil, &s)
-		state, sp, err := splitBody(appendBody(nil, &s, spec{form: specInBody, inline: []byte("abc")}))
-		if err != nil || !bytes.Equal(state, want) || string(sp.inline) != "abc" {
-			t.Errorf("queue of %d bytes: state of %d bytes, want %d; spec %q; %v", n, len(state), len(want), sp.inline, err)
-		}
-	}
 }
 
 // TestRunOrder holds the history's order against: newest scheduled first, and every run of a job under its

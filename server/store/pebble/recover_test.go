@@ -8,12 +8,14 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"go.uber.org/goleak"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/pebble"
 )
@@ -374,4 +376,102 @@ func TestCloseOnFullDisk(t *testing.T) {
 	if err := s.Close(); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("second Close: %v, want ErrClosed", err)
 	}
+}
+
+// hitch fails the writes of the log while it is shut, each when it is let go on.
+type hitch struct {
+	shut atomic.Bool
+	goOn chan struct{}
+}
+
+func (h *hitch) String() string { return "hitch" }
+
+func (h *hitch) MaybeError(op errorfs.Op) error {
+	if !h.shut.Load() || op.Kind != errorfs.OpFileWrite {
+		return nil
+	}
+	<-h.goOn
+	return syscall.EIO
+}
+
+// What a former owner sees of a batch before that is durable, and then lost, is forgotten when the store
+// recovers.
+func TestLostBatchIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hitch{goOn: make(chan struct{})}
+		fs := vfs.NewMem()
+		opt := pebble.Options{FS: errorfs.Wrap(fs, h), Partitions: 1, RetryAfter: 1}
+		s, err := pebble.Open("store", opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead := run(1, 1000, carillon.RunDead)
+		commit(t, own(t, s, 1)[0], store.Batch{Runs: []store.RunRecord{dead}})
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, "store", opt)
+		sh := own(t, s, 1)[0]
+		h.shut.Store(true)
+		lost := make(chan error, 1)
+		go func() {
+			lost <- sh.Apply(t.Context(), &store.Batch{Redrive: []store.RunRef{{Key: dead.Key, ID: dead.ID}}})
+		}()
+		synctest.Wait()
+		refuse(t, s, sh, store.Batch{Runs: []store.RunRecord{run(2, 1001, carillon.RunSucceeded)}})
+		h.shut.Store(false)
+		close(h.goOn)
+		if err := <-lost; store.OutcomeOf(err) != store.Unknown {
+			t.Fatalf("Apply: %v", err)
+		}
+		<-time.After(time.Second) // of the bubble: the store opens again
+		sh = own(t, s, 1)[0]
+		commit(t, sh, store.Batch{Runs: []store.RunRecord{again(dead)}})
+		wantRunOnce(t, sh, again(dead))
+	})
+}
+
+// unsynced fails the syncs of the log while it is shut.
+type unsynced struct{ shut atomic.Bool }
+
+func (u *unsynced) String() string { return "unsynced" }
+
+func (u *unsynced) MaybeError(op errorfs.Op) error {
+	if u.shut.Load() && op.Kind == errorfs.OpFileSyncData {
+		return syscall.EIO
+	}
+	return nil
+}
+
+// turncoat is a disk that can become another.
+type turncoat struct{ vfs.FS }
+
+// What is read between a failed fsync and the recovery may be in the system's memory only: nothing is built
+// on it.
+func TestWhatWasReadMeanwhileIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, fs := &unsynced{}, vfs.NewCrashableMem()
+		disk := &turncoat{fs}
+		s := open(t, "store", pebble.Options{FS: errorfs.Wrap(disk, u), Partitions: 1, RetryAfter: time.Hour})
+		sh := own(t, s, 1)[0]
+		commit(t, sh, store.Batch{Puts: []store.Record{job(1, 5, benchSpec)}})
+		u.shut.Store(true)
+		if err := sh.Apply(t.Context(), &store.Batch{Puts: []store.Record{job(1, 6,
+			nil)}}); store.OutcomeOf(err) != store.Unknown {
+			t.Fatalf("Apply: %v", err)
+		}
+		got, err := sh.Read(t.Context(), []store.Ref{job(1, 0, nil).Ref})
+		if err != nil || got[0].State.Due != 6 {
+			t.Fatalf("what was not synced is not read: %v, %v", got, err)
+		}
+		disk.FS = fs.CrashClone(vfs.CrashCloneCfg{})
+		u.shut.Store(false)
+		<-time.After(2 * time.Hour) // of the bubble: the store opens again
+		sh = own(t, s, 1)[0]
+		commit(t, sh, store.Batch{Puts: []store.Record{job(1, 7, nil)}})
+		got, err = sh.Due(t.Context(), store.DueQuery{Priority: 2, Until: 10, Limit: 10})
+		if err != nil || len(got) != 1 || got[0].State.Due != 7 {
+			t.Errorf("due: %v, %v", got, err)
+		}
+	})
 }
