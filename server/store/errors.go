@@ -21,6 +21,8 @@ var (
 	ErrFull = errors.New("store: the server has no room")
 	// ErrDamaged: bytes of the store are not what was written there.
 	ErrDamaged = errors.New("store: damaged record")
+	// ErrOtherStore: a shard was passed to a store that did not make it.
+	ErrOtherStore = errors.New("store: the shard is of another store")
 	// ErrClosed: the store is closed.
 	ErrClosed = errors.New("store: closed")
 )

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"strings"
 
 	"github.com/carillonhq/carillon"
 )
@@ -25,6 +28,12 @@ type Meta struct {
 	Format     int
 	Partitions int
 	MACKey     []byte // 32 random bytes that authenticate tokens
+}
+
+// Clone returns a copy that shares nothing with m.
+func (m Meta) Clone() Meta {
+	m.MACKey = bytes.Clone(m.MACKey)
+	return m
 }
 
 // ProvingGround returns the number of a partition without jobs: the one after the last. In a store that
@@ -89,22 +98,11 @@ func (r Ref) Job() Ref { return Ref{Key: r.Key} }
 func (r Ref) Compare(o Ref) int {
 	switch {
 	case r.Namespace != o.Namespace:
-		return cmpString(r.Namespace, o.Namespace)
+		return strings.Compare(r.Namespace, o.Namespace)
 	case r.Name != o.Name:
-		return cmpString(r.Name, o.Name)
-	case r.Seq < o.Seq:
-		return -1
-	case r.Seq > o.Seq:
-		return 1
+		return strings.Compare(r.Name, o.Name)
 	}
-	return 0
-}
-
-func cmpString(a, b string) int {
-	if a < b {
-		return -1
-	}
-	return 1
+	return cmp.Compare(r.Seq, o.Seq)
 }
 
 // Batch is what one step of a partition changes. A ref is in Puts or Deletes at most once, a metadata

@@ -40,7 +40,52 @@ func DecodeBackfill(b []byte) (store.Backfill, error) {
 	var f store.Backfill
 	r := reader{b: b}
 	for r.next() {
-		if !r.backfillSpec(&f) && !r.backfillProgress(&f) {
+		switch r.field {
+		case 1:
+			r.check(decodeTexts(r.bytes(), &f.Key.Namespace, &f.Key.Name))
+		case 2:
+			f.UID = r.uid()
+		case 3:
+			f.Seq = r.uint()
+		case 4:
+			f.Schedule = r.string()
+		case 5:
+			f.TimeZone = r.string()
+		case 6:
+			f.DST = carillon.DST(r.enum())
+		case 7:
+			f.Anchor = r.nanos()
+		case 8:
+			f.From = r.nanos()
+		case 9:
+			f.To = r.nanos()
+		case 10:
+			f.Overlap = carillon.Overlap(r.enum())
+		case 11:
+			f.Rate = r.float()
+		case 12:
+			f.Status = carillon.BackfillStatus(r.enum())
+		case 13:
+			f.Total = r.uint()
+		case 14:
+			f.Begun = r.uint()
+		case 15:
+			f.Succeeded = r.uint()
+		case 16:
+			f.Failed = r.uint()
+		case 17:
+			f.Next = r.nanos()
+		case 18:
+			f.Earliest = r.nanos()
+		case 19:
+			f.Open = r.uints(f.Open)
+		case 20:
+			f.Created = r.nanos()
+		case 21:
+			f.Finished = r.nanos()
+		case 22:
+			f.Expires = r.nanos()
+		default:
 			r.skip()
 		}
 	}
@@ -48,68 +93,6 @@ func DecodeBackfill(b []byte) (store.Backfill, error) {
 		return store.Backfill{}, damaged("backfill", r.err)
 	}
 	return f, nil
-}
-
-// backfillSpec reads a field that is written once; ok is false if it is another.
-func (r *reader) backfillSpec(f *store.Backfill) (ok bool) {
-	switch r.field {
-	case 1:
-		r.check(decodeTexts(r.bytes(), &f.Key.Namespace, &f.Key.Name))
-	case 2:
-		f.UID = r.uid()
-	case 3:
-		f.Seq = r.uint()
-	case 4:
-		f.Schedule = r.string()
-	case 5:
-		f.TimeZone = r.string()
-	case 6:
-		f.DST = carillon.DST(r.enum())
-	case 7:
-		f.Anchor = r.nanos()
-	case 8:
-		f.From = r.nanos()
-	case 9:
-		f.To = r.nanos()
-	case 10:
-		f.Overlap = carillon.Overlap(r.enum())
-	case 11:
-		f.Rate = r.float()
-	default:
-		return false
-	}
-	return true
-}
-
-// backfillProgress reads a field that changes as the backfill goes on; ok is false if it is another.
-func (r *reader) backfillProgress(f *store.Backfill) (ok bool) {
-	switch r.field {
-	case 12:
-		f.Status = carillon.BackfillStatus(r.enum())
-	case 13:
-		f.Total = r.uint()
-	case 14:
-		f.Begun = r.uint()
-	case 15:
-		f.Succeeded = r.uint()
-	case 16:
-		f.Failed = r.uint()
-	case 17:
-		f.Next = r.nanos()
-	case 18:
-		f.Earliest = r.nanos()
-	case 19:
-		f.Open = r.uints(f.Open)
-	case 20:
-		f.Created = r.nanos()
-	case 21:
-		f.Finished = r.nanos()
-	case 22:
-		f.Expires = r.nanos()
-	default:
-		return false
-	}
-	return true
 }
 
 // uints writes a repeated uint64, packed.

@@ -21,8 +21,5 @@ import (
 
 // damaged returns an error that names the message whose bytes are wrong.
 func damaged(message string, err error) error {
-	if err == nil {
-		return nil
-	}
 	return fmt.Errorf("%w: %s: %w", store.ErrDamaged, message, err)
 }

@@ -7,7 +7,7 @@
 //	shard.go      a partition as the owner of one term sees it
 //	records.go    records and their indexes: by name, due, staged, live
 //	history.go    finished runs: by job, by id, dead, by age
-//	leaser.go     members, claims and leases
+//	leaser.go     claims and leases; package members keeps the members
 //	past.go       a failover that loses what was written last
 //
 // It starts no goroutine, never waits while it holds a lock and reads the time only through [Options.Now], so

@@ -3,16 +3,12 @@ package memory
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/carillonhq/carillon/server/store"
 )
 
 var _ store.Grouper = (*Store)(nil)
-
-// errOtherStore ends a group with a shard that this store did not make.
-var errOtherStore = errors.New("store: a shard of the group is of another store")
 
 // ApplyGroup makes all batches visible, or none.
 func (s *Store) ApplyGroup(ctx context.Context, writes []store.Write) error {
@@ -23,7 +19,7 @@ func (s *Store) ApplyGroup(ctx context.Context, writes []store.Write) error {
 	for i, w := range writes {
 		sh, ok := w.Shard.(*shard)
 		if !ok || s.partitions[sh.p.number] != sh.p {
-			return errOtherStore
+			return store.ErrOtherStore
 		}
 		shards[i] = sh
 	}

@@ -5,10 +5,11 @@ import (
 	"cmp"
 	"crypto/rand"
 	"fmt"
-	"sync"
+	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/members"
 )
 
 // Options say what a store is created with. The zero value is a store with the defaults.
@@ -25,9 +26,7 @@ type Store struct {
 	now        func() time.Time
 	nonce      func() uint64
 	partitions []*partition
-
-	mu      sync.Mutex // guards members
-	members map[string]member
+	members    *members.Registry
 }
 
 var _ store.Store = (*Store)(nil)
@@ -40,9 +39,8 @@ func New(o Options) *Store {
 			Partitions: cmp.Or(o.Partitions, store.DefaultPartitions),
 			MACKey:     bytes.Clone(o.MACKey),
 		},
-		now:     o.Now,
-		nonce:   o.Nonce,
-		members: make(map[string]member),
+		now:   o.Now,
+		nonce: o.Nonce,
 	}
 	if s.meta.MACKey == nil {
 		s.meta.MACKey = make([]byte, 32)
@@ -52,8 +50,9 @@ func New(o Options) *Store {
 		s.now = time.Now
 	}
 	if s.nonce == nil {
-		s.nonce = randomNonce
+		s.nonce = mathrand.Uint64 // seeded by the operating system
 	}
+	s.members = members.New(s.now)
 	for number := range s.meta.ProvingGround() + 1 {
 		s.partitions = append(s.partitions, newPartition(number))
 	}
@@ -77,14 +76,10 @@ func (s *Store) partition(number int) (*partition, error) {
 }
 
 // Leaser says who lives and who owns what.
-func (s *Store) Leaser() store.Leaser { return (*leaser)(s) }
+func (s *Store) Leaser() store.Leaser { return leaser{s.members, s} }
 
 // Meta is what the store was created with.
-func (s *Store) Meta() store.Meta {
-	m := s.meta
-	m.MACKey = bytes.Clone(m.MACKey)
-	return m
-}
+func (s *Store) Meta() store.Meta { return s.meta.Clone() }
 
 // Close waits for the batches in flight and refuses those that come later.
 func (s *Store) Close() error {

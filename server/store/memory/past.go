@@ -6,13 +6,14 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/members"
 )
 
 // Past is what a store held at one moment, of all partitions alike: what a standby has received that follows
 // asynchronously.
 type Past struct {
 	partitions []pastPartition
-	members    map[string]member
+	members    members.Past
 }
 
 // pastPartition is one partition's part of it.
@@ -25,10 +26,8 @@ type pastPartition struct {
 
 // Past returns what the store holds now, for [Store.Revert].
 func (s *Store) Past() *Past {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	defer s.lock()()
-	past := &Past{members: maps.Clone(s.members)}
+	past := &Past{members: s.members.Past()}
 	for _, p := range s.partitions {
 		past.partitions = append(past.partitions,
 			pastPartition{p.owner, *p.records.copied(), *p.history.copied(), p.metaRecords.Copy()})
@@ -40,10 +39,8 @@ func (s *Store) Past() *Past {
 // primary that has failed: what was acknowledged since is lost, and every term is over. Epochs go on growing,
 // as [store.Leaser] demands.
 func (s *Store) Revert(past *Past) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	defer s.lock()()
-	s.members = maps.Clone(past.members)
+	s.members.Revert(past.members)
 	for i, p := range s.partitions {
 		was, epoch := &past.partitions[i], p.owner.Term.Epoch
 		p.records, p.history, p.metaRecords = was.records.copied(), was.history.copied(), was.metaRecords.Copy()

@@ -2,7 +2,6 @@ package pebble
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/carillonhq/carillon/server/store"
@@ -21,16 +20,13 @@ type change struct {
 
 var _ store.Grouper = (*Store)(nil)
 
-// errOtherStore reports a shard in a group that this store did not make.
-var errOtherStore = errors.New("store: a shard of the group is of another store")
-
 // ApplyGroup makes all batches durable in one write, if all terms are in force when its turn comes.
 func (s *Store) ApplyGroup(ctx context.Context, writes []store.Write) error {
 	changes := make([]change, len(writes))
 	for i, w := range writes {
 		sh, ok := w.Shard.(*shard)
 		if !ok || sh.s != s {
-			return errOtherStore
+			return store.ErrOtherStore
 		}
 		changes[i] = change{shard: sh, batch: w.Batch}
 	}

@@ -163,17 +163,14 @@ func (f *folder) readMark() error {
 	_, err = fmt.Sscanf(string(text), markFormat, &format, &state)
 	known := err == nil && string(text) == fmt.Sprintf(markFormat, format, state)
 	if known && format > folderFormat {
-		return newerFormat(f.dir, format, folderFormat)
+		return &FolderError{Kind: ErrNewer, Dir: f.dir,
+			Err: fmt.Errorf("its format is %d, this program knows up to %d", format, folderFormat)}
 	}
 	if !known || format < formatFirst || state != markReady && state != markMaking {
 		return f.broken(markFile, "it says %.60q", text)
 	}
 	f.format, f.ready = format, state == markReady
 	return nil
-}
-
-func newerFormat(dir string, format, known int) error {
-	return &FolderError{Kind: ErrNewer, Dir: dir, Err: fmt.Errorf("its format is %d, this program knows up to %d", format, known)}
 }
 
 // notLocked returns why the folder could not be locked.

@@ -87,7 +87,7 @@ func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 		return g.voidFile(), nil
 	}
 	f, err := g.FS.Create(name, category)
-	if marker, ok := markerOf(g.PathBase(name)); ok && err == nil {
+	if marker, _, ok := cutMarker(g.PathBase(name)); ok && err == nil {
 		g.marker.Store(marker)
 	}
 	return g.file(name, f, err)

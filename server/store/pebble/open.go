@@ -1,7 +1,6 @@
 package pebble
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -12,6 +11,7 @@ import (
 	pebbledb "github.com/cockroachdb/pebble/v2"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/members"
 )
 
 // Store is a store in a folder.
@@ -20,6 +20,7 @@ type Store struct {
 	folder    *folder
 	meta      store.Meta
 	parts     []*partition
+	members   *members.Registry
 	owners    *owners
 	engines   holder
 	committer *committer
@@ -44,7 +45,7 @@ func Open(dir string, opt Options) (*Store, error) {
 	if mode, is := f.exposed(); is && opt.Events.Exposed != nil {
 		opt.Events.Exposed(f.dir, mode)
 	}
-	s := &Store{opt: opt, folder: f}
+	s := &Store{opt: opt, folder: f, members: members.New(opt.Now)}
 	if err := s.load(); err != nil {
 		_ = f.lock.Close() // the error that counts is there
 		return nil, notOpened(err)
@@ -120,7 +121,7 @@ func (s *Store) loadFrom(e *engine) error {
 	s.meta = store.Meta{Format: m.Format, Partitions: m.Partitions, MACKey: m.MACKey}
 	for range m.Partitions {
 		s.parts = append(s.parts, &partition{marks: newMarks(),
-			heads: newHeadCache(s.opt.HeadCacheBytes / m.Partitions), historyFilter: newHistoryFilter(m.Partitions)})
+			heads: newHeadCache(headCacheBytes / m.Partitions), historyFilter: newHistoryFilter(m.Partitions)})
 	}
 	s.owners, err = loadOwners(e.db, m.Partitions, m.Boot)
 	return err
@@ -179,14 +180,10 @@ func (s *Store) partition(number int) (*partition, error) {
 }
 
 // Leaser returns the keeper of members and owners.
-func (s *Store) Leaser() store.Leaser { return (*leaser)(s) }
+func (s *Store) Leaser() store.Leaser { return leaser{s.members, s} }
 
 // Meta returns what the store was created with.
-func (s *Store) Meta() store.Meta {
-	m := s.meta
-	m.MACKey = bytes.Clone(m.MACKey)
-	return m
-}
+func (s *Store) Meta() store.Meta { return s.meta.Clone() }
 
 // submit hands a request to the committer and waits for its outcome.
 func (s *Store) submit(ctx context.Context, req *request) error {

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"cmp"
 	"io/fs"
 	"time"
 
@@ -16,9 +17,6 @@ type Options struct {
 	// Partitions is the number of partitions of a new store; 0: [store.DefaultPartitions]. An existing store
 	// keeps its own.
 	Partitions int
-	// CacheBytes is how much of the tables is cached in memory uncompressed, beside the system's file cache.
-	// 0: 32 MiB; negative: as little as Pebble can do with.
-	CacheBytes int64
 	// MemTableBytes is how much is written before it is sorted into a table. Up to three are in memory while
 	// the disk is slow; the log to be read at Open is as long. It grows to this from 256 KiB. 0: 32 MiB.
 	MemTableBytes int
@@ -26,9 +24,6 @@ type Options struct {
 	// under a key of their own, and read separately. 0: 1 KiB, which is what the engine asks Due for;
 	// negative: none.
 	InlineSpec int
-	// HeadCacheBytes is the size of the cache of heads that were just read or written, so that they need not
-	// be read again to be replaced: about 100 bytes a record. 0: 8 MiB; negative: none.
-	HeadCacheBytes int
 	// CommitBytes is approximately how much one fsync covers at most. 0: 2 MiB.
 	CommitBytes int
 	// RetryAfter is how long after a failure of the disk, and after a failed attempt, the store tries to
@@ -64,50 +59,40 @@ type Events struct {
 
 // Defaults of the options.
 const (
-	defaultCacheBytes     = 32 << 20
-	defaultMemTableBytes  = 32 << 20
-	defaultInlineSpec     = 1 << 10
-	defaultHeadCacheBytes = 8 << 20
-	defaultCommitBytes    = 2 << 20
-	defaultRetryAfter     = time.Second
+	defaultMemTableBytes = 32 << 20
+	defaultInlineSpec    = 1 << 10
+	defaultCommitBytes   = 2 << 20
+	defaultRetryAfter    = time.Second
+)
+
+const (
+	// cacheBytes is how much of the tables is cached in memory uncompressed, beside the system's file cache.
+	cacheBytes = 32 << 20
+	// headCacheBytes is the size of the cache of heads that were just read or written, so that they need not be
+	// read again to be replaced: about 100 bytes a record.
+	headCacheBytes = 8 << 20
 )
 
 // withDefaults fills in the defaults.
 func (o Options) withDefaults() (Options, error) {
-	if o.Partitions == 0 {
-		o.Partitions = store.DefaultPartitions
-	}
+	o.Partitions = cmp.Or(o.Partitions, store.DefaultPartitions)
 	if err := store.CheckPartitions(o.Partitions); err != nil {
 		return o, err
 	}
-	if o.CacheBytes == 0 {
-		o.CacheBytes = defaultCacheBytes
-	}
-	o.CacheBytes = max(o.CacheBytes, 0)
 	if o.MemTableBytes <= 0 {
 		o.MemTableBytes = defaultMemTableBytes
 	}
-	if o.InlineSpec == 0 {
-		o.InlineSpec = defaultInlineSpec
-	}
-	if o.HeadCacheBytes == 0 {
-		o.HeadCacheBytes = defaultHeadCacheBytes
-	}
-	o.HeadCacheBytes = max(o.HeadCacheBytes, 0)
+	o.InlineSpec = cmp.Or(o.InlineSpec, defaultInlineSpec)
 	if o.CommitBytes <= 0 {
 		o.CommitBytes = defaultCommitBytes
 	}
 	// A write of more than half a memtable takes a slower path through Pebble.
 	o.CommitBytes = min(o.CommitBytes, o.MemTableBytes/4)
-	if o.RetryAfter == 0 {
-		o.RetryAfter = defaultRetryAfter
-	}
+	o.RetryAfter = cmp.Or(o.RetryAfter, defaultRetryAfter)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.FS == nil {
-		o.FS = vfs.Default
-	}
+	o.FS = cmp.Or(o.FS, vfs.Default)
 	return o, nil
 }
 
@@ -123,7 +108,7 @@ func (o *Options) pebbleOptions(files vfs.FS, l *listener, readOnly, mustExist b
 		ErrorIfNotExists:   mustExist,
 		FormatMajorVersion: formatMajorVersion,
 		// Pebble takes the memory tables out of the cache, so they are added.
-		CacheSize:                   o.CacheBytes + memTables*int64(o.MemTableBytes),
+		CacheSize:                   cacheBytes + memTables*int64(o.MemTableBytes),
 		MemTableSize:                uint64(o.MemTableBytes),
 		MemTableStopWritesThreshold: memTables,
 		// Flushed tables overlap in every partition, so wait for a few before merging them, and stall late.

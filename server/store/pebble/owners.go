@@ -1,12 +1,10 @@
 package pebble
 
 import (
-	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,17 +13,16 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// owners keeps the members and the owners of partitions in memory. When the process ends all of it is void,
-// since the folder is locked and no other process could have held anything. Only the terms must last: they
-// are written in the commit that gives them out, so that every later one is greater. Terms change in the
-// committer only, so fencing and the writes it refuses are one step.
+// owners keeps the owners of partitions in memory. When the process ends all of it is void, since the folder is
+// locked and no other process could have held anything. Only the terms must last: they are written in the
+// commit that gives them out, so that every later one is greater. Terms change in the committer only, so
+// fencing and the writes it refuses are one step.
 type owners struct {
 	boot uint64 // grows with each open
 
-	mu      sync.RWMutex
-	until   time.Time // no lease lasts longer, of this process or of an earlier one
-	owned   []owner   // by partition
-	members map[string]member
+	mu    sync.RWMutex
+	until time.Time // no lease lasts longer, of this process or of an earlier one
+	owned []owner   // by partition
 }
 
 // owner is the holder of a partition; node is empty if there is none.
@@ -35,15 +32,9 @@ type owner struct {
 	until time.Time
 }
 
-// member is a node and until when it lives.
-type member struct {
-	store.Member
-	until time.Time
-}
-
 // loadOwners reads the terms given out so far.
 func loadOwners(db *pebbledb.DB, partitions int, boot uint64) (*owners, error) {
-	o := &owners{boot: boot, owned: make([]owner, partitions), members: make(map[string]member)}
+	o := &owners{boot: boot, owned: make([]owner, partitions)}
 	lower, upper := bounds(appendHead(nil, storePartition, kindOwner))
 	it, err := db.NewIter(&pebbledb.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
@@ -159,57 +150,6 @@ func (o *owners) list() []store.Owner {
 			out = append(out, store.Owner{Partition: p, Term: own.term, Node: own.node, Until: own.until})
 		}
 	}
-	return out
-}
-
-// join writes a member, unless another with its id lives.
-func (o *owners) join(m store.Member, now time.Time, ttl time.Duration) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.joinLocked(m, now, ttl)
-}
-
-// joinLocked is join with the lock held.
-func (o *owners) joinLocked(m store.Member, now time.Time, ttl time.Duration) error {
-	if old, ok := o.members[m.ID]; ok && old.Nonce != m.Nonce && now.Before(old.until) {
-		return store.ErrTaken
-	}
-	o.members[m.ID] = member{m, now.Add(ttl)}
-	return nil
-}
-
-// retire is join while another member may own something.
-func (o *owners) retire(m store.Member, now time.Time, ttl time.Duration) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for id, other := range o.members {
-		if id != m.ID && other.Capacity > 0 && now.Before(other.until) {
-			return o.joinLocked(m, now, ttl)
-		}
-	}
-	return store.ErrLast
-}
-
-// leave removes a member with that nonce; 0 matches any.
-func (o *owners) leave(id string, nonce uint64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if nonce == 0 || o.members[id].Nonce == nonce {
-		delete(o.members, id)
-	}
-}
-
-// living returns the members that live at a time, by id.
-func (o *owners) living(now time.Time) []store.Member {
-	o.mu.RLock()
-	defer o.mu.RUnlock()
-	var out []store.Member
-	for _, m := range o.members {
-		if now.Before(m.until) {
-			out = append(out, m.Member)
-		}
-	}
-	slices.SortFunc(out, func(a, b store.Member) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 

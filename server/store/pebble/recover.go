@@ -61,7 +61,9 @@ func (c *committer) failed() {
 		return s.openReadOnly(), why
 	})
 	c.tried = time.Now()
-	s.tellFailed(why)
+	if failed := s.opt.Events.Failed; failed != nil {
+		failed(why)
+	}
 }
 
 // unwritable returns why the store cannot write. When it is time to, it first tries to write again.
@@ -86,8 +88,8 @@ func (c *committer) unwritable() error {
 		return s.openReadOnly(), folderError(s.folder.dir, err)
 	})
 	why = s.engines.reason()
-	if why == nil {
-		s.tellRecovered()
+	if recovered := s.opt.Events.Recovered; why == nil && recovered != nil {
+		recovered()
 	}
 	return why
 }
@@ -110,17 +112,5 @@ func (s *Store) forget() {
 		p.heads.forget()
 		p.childless.Store(false)
 		p.historyFilter.forget()
-	}
-}
-
-func (s *Store) tellFailed(why error) {
-	if s.opt.Events.Failed != nil {
-		s.opt.Events.Failed(why)
-	}
-}
-
-func (s *Store) tellRecovered() {
-	if s.opt.Events.Recovered != nil {
-		s.opt.Events.Recovered()
 	}
 }

@@ -37,13 +37,7 @@ func manifestNumber(name string) (number uint64, ok bool) {
 	return number, ok && err == nil
 }
 
-// markerOf returns the generation of a file whose name tells which manifest is in force.
-func markerOf(name string) (generation uint64, ok bool) {
-	generation, _, ok = cutMarker(name)
-	return generation, ok
-}
-
-// cutMarker takes the name of a marker file apart.
+// cutMarker takes the name of a marker file apart, which tells the manifest in force.
 func cutMarker(name string) (generation uint64, manifest string, ok bool) {
 	rest, ok := strings.CutPrefix(name, markerPrefix)
 	digits, manifest, cut := strings.Cut(rest, ".")

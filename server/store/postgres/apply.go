@@ -13,9 +13,6 @@ import (
 
 var _ store.Grouper = (*Store)(nil)
 
-// errOtherStore ends a group with a shard that this store did not make.
-var errOtherStore = errors.New("store: a shard of the group is of another store")
-
 // ApplyGroup makes all batches durable in one transaction, or none.
 func (s *Store) ApplyGroup(ctx context.Context, writes []store.Write) error {
 	if err := ctx.Err(); err != nil {
@@ -26,7 +23,7 @@ func (s *Store) ApplyGroup(ctx context.Context, writes []store.Write) error {
 		sh, ok := w.Shard.(*shard)
 		switch {
 		case !ok || sh.s != s:
-			return errOtherStore
+			return store.ErrOtherStore
 		case sh.term.IsZero():
 			return store.ErrFenced
 		}

@@ -94,7 +94,7 @@ func (l *leaser) claimRows(ctx context.Context, args ...any) ([]store.Holding, e
 	case !whole:
 		return nil, errSession
 	}
-	(*Store)(l).isSame()
+	l.health.Same()
 	(*Store)(l).isAt(server)
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -25,8 +25,8 @@ type counted struct {
 	n, oldest int64
 }
 
-func scanCounted(rows pgx.Rows) (c counted, err error) {
-	err = rows.Scan(&c.partition, &c.name, &c.n, &c.oldest)
+func scanCounted(row pgx.CollectableRow) (c counted, err error) {
+	err = row.Scan(&c.partition, &c.name, &c.n, &c.oldest)
 	return c, err
 }
 

@@ -51,7 +51,7 @@ func (s *Store) Gather(ctx context.Context, kind byte, partitions []int) ([][]st
 	}
 }
 
-func scanGathered(rows pgx.Rows) (g gathered, err error) {
-	err = rows.Scan(&g.partition, &g.key, &g.value)
+func scanGathered(row pgx.CollectableRow) (g gathered, err error) {
+	err = row.Scan(&g.partition, &g.key, &g.value)
 	return g, err
 }

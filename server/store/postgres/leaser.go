@@ -96,7 +96,7 @@ RETURNING o.partition, o.epoch, o.nonce`
 )
 
 // ask does a statement of the leaser that only reads: that it succeeds does not say that the store writes.
-func ask[T any](ctx context.Context, l *leaser, what string, scan func(pgx.CollectableRow) (T, error),
+func ask[T any](ctx context.Context, l *leaser, what string, scan pgx.RowToFunc[T],
 	sql string, args ...any) ([]T, error) {
 	return asked(ctx, l, what, func(ctx context.Context) ([]T, error) {
 		rows, _ := l.leases.Query(ctx, sql, args...) // its error is that of the rows
@@ -105,7 +105,7 @@ func ask[T any](ctx context.Context, l *leaser, what string, scan func(pgx.Colle
 }
 
 // write does a statement of the leaser that writes.
-func write[T any](ctx context.Context, l *leaser, what string, scan func(pgx.CollectableRow) (T, error),
+func write[T any](ctx context.Context, l *leaser, what string, scan pgx.RowToFunc[T],
 	sql string, args ...any) ([]T, error) {
 	out, err := ask(ctx, l, what, scan, sql, args...)
 	l.heed(err)
@@ -165,7 +165,7 @@ func (l *leaser) write(ctx context.Context, what, sql string, m store.Member, tt
 	case outcome[0] == "replaced":
 		err = failed(what, ErrReplaced)
 	default:
-		(*Store)(l).isSame()
+		l.health.Same()
 	}
 	l.heed(err)
 	switch {

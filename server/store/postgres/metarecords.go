@@ -25,10 +25,10 @@ func (s *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.Met
 		}
 	}
 	c.add(" ORDER BY key LIMIT ", c.arg(q.Limit))
-	return query(ctx, s.s, func(rows pgx.Rows) (store.MetaRecord, error) {
+	return query(ctx, s.s, func(row pgx.CollectableRow) (store.MetaRecord, error) {
 		x := store.MetaRecord{Kind: q.Kind}
 		var key []byte
-		err := rows.Scan(&key, &x.Value)
+		err := row.Scan(&key, &x.Value)
 		x.Key = string(key)
 		return x, err
 	}, string(c.sql), c.args...)

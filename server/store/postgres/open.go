@@ -1,9 +1,8 @@
 package postgres
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -46,9 +45,7 @@ type Store struct {
 	closed bool
 	flying sync.WaitGroup // groups on their way
 
-	health   sync.Mutex // guards what follows, and keeps what is told in order
-	failing  bool
-	replaced bool // the last to look has found another store than was opened
+	health store.Health
 }
 
 var _ store.Store = (*Store)(nil)
@@ -66,9 +63,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 }
 
 func open(ctx context.Context, url string, o Options) (*Store, error) {
-	if o.Partitions == 0 {
-		o.Partitions = store.DefaultPartitions
-	}
+	o.Partitions = cmp.Or(o.Partitions, store.DefaultPartitions)
 	if err := store.CheckPartitions(o.Partitions); err != nil {
 		return nil, err
 	}
@@ -78,7 +73,8 @@ func open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	forLeases := config.Copy()
 	forLeases.MaxConns, forLeases.MinConns, forLeases.MinIdleConns = leaseConns, 0, 0
-	s := &Store{events: o.Events, commitTimeout: commitTimeout, conns: int(config.MaxConns)}
+	s := &Store{events: o.Events, commitTimeout: commitTimeout, conns: int(config.MaxConns),
+		health: store.Health{Failed: o.Events.Failed, Recovered: o.Events.Recovered, Replaced: ErrReplaced}}
 	if s.leases, err = pgxpool.NewWithConfig(ctx, forLeases); err != nil {
 		return nil, failed("connect to PostgreSQL", err)
 	}
@@ -118,11 +114,7 @@ func (s *Store) known(number int) error {
 func (s *Store) Leaser() store.Leaser { return (*leaser)(s) }
 
 // Meta is what the store was created with.
-func (s *Store) Meta() store.Meta {
-	m := s.meta
-	m.MACKey = bytes.Clone(m.MACKey)
-	return m
-}
+func (s *Store) Meta() store.Meta { return s.meta.Clone() }
 
 // Close waits for the batches in flight and refuses those that come later.
 func (s *Store) Close() error {
@@ -146,36 +138,13 @@ func (s *Store) begin() (end func(), err error) {
 	return s.flying.Done, nil
 }
 
-// heed tells of the first failure, and of the first success after it. That a statement finds nothing to do in
-// a store that was put in the place of the one that was opened is no success.
+// heed takes how a write ended.
 func (s *Store) heed(err error) {
-	if store.OutcomeOf(err) == store.Fenced {
-		err = nil
-	}
 	if codeOf(err) == codeReadOnly { // new connections are to the server that takes writes, if there is one
 		s.pool.Reset()
 		s.leases.Reset()
 	}
-	s.health.Lock()
-	defer s.health.Unlock()
-	if err == nil && s.replaced {
-		return
-	}
-	was := s.failing && (s.replaced || !errors.Is(err, ErrReplaced))
-	s.failing, s.replaced = err != nil, s.replaced || errors.Is(err, ErrReplaced)
-	switch {
-	case err != nil && !was && s.events.Failed != nil:
-		s.events.Failed(err)
-	case err == nil && was && s.events.Recovered != nil:
-		s.events.Recovered()
-	}
-}
-
-// isSame takes note that the store is the one that was opened.
-func (s *Store) isSame() {
-	s.health.Lock()
-	defer s.health.Unlock()
-	s.replaced = false
+	s.health.Note(err)
 }
 
 // isAt takes note of the server that partitions are claimed of. Connections may be to another one, which

@@ -77,7 +77,7 @@ func TestEventsAreInOrder(t *testing.T) {
 		defer mu.Unlock()
 		told = append(told, failed)
 	}
-	s := &Store{events: Events{Failed: func(error) { tell(true) }, Recovered: func() { tell(false) }}}
+	s := &Store{health: store.Health{Failed: func(error) { tell(true) }, Recovered: func() { tell(false) }}}
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

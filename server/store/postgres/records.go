@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -14,14 +13,11 @@ import (
 	"github.com/carillonhq/carillon/server/store/codec"
 )
 
-// place is the n-th argument of a statement.
-func place(n int) string { return "$" + strconv.Itoa(n) }
-
 // scanRecord reads namespace, name, seq, state and spec.
-func scanRecord(rows pgx.Rows) (r store.Record, err error) {
+func scanRecord(row pgx.CollectableRow) (r store.Record, err error) {
 	var seq int64
 	var state []byte
-	if err := rows.Scan(&r.Namespace, &r.Name, &seq, &state, &r.Spec); err != nil {
+	if err := row.Scan(&r.Namespace, &r.Name, &seq, &state, &r.Spec); err != nil {
 		return r, err
 	}
 	r.Seq, r.Exists = uint64(seq), true
@@ -62,7 +58,7 @@ func (s *Store) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Rec
 	for i, a := range asked {
 		of, ok := a.Shard.(*shard)
 		if !ok || of.s != s {
-			return nil, errors.New("store: the shard is of another store")
+			return nil, store.ErrOtherStore
 		}
 		out[i] = make([]store.Record, len(a.Refs))
 		for k, ref := range a.Refs {
@@ -84,9 +80,9 @@ func (s *Store) read(ctx context.Context, all *refs, places []*store.Record) err
 		spec []byte
 		store.State
 	}
-	rows, err := query(ctx, s, func(rows pgx.Rows) (f found, err error) {
+	rows, err := query(ctx, s, func(row pgx.CollectableRow) (f found, err error) {
 		var state []byte
-		if err := rows.Scan(&f.at, &state, &f.spec); err != nil {
+		if err := row.Scan(&f.at, &state, &f.spec); err != nil {
 			return f, err
 		}
 		f.State, err = codec.DecodeState(state)
@@ -241,9 +237,9 @@ func (s *shard) Live(ctx context.Context, id store.RunID) (ref store.Ref, ok boo
 	if int(id.Partition) != s.partition {
 		return ref, false, ctx.Err()
 	}
-	found, err := query(ctx, s.s, func(rows pgx.Rows) (ref store.Ref, err error) {
+	found, err := query(ctx, s.s, func(row pgx.CollectableRow) (ref store.Ref, err error) {
 		var seq int64
-		err = rows.Scan(&ref.Namespace, &ref.Name, &seq)
+		err = row.Scan(&ref.Namespace, &ref.Name, &seq)
 		ref.Seq = uint64(seq)
 		return ref, err
 	}, liveSQL, s.partition, uuid(id.UID), id.Scheduled, int16(id.Cause), int64(id.Seq))

@@ -11,9 +11,9 @@ import (
 )
 
 // scanRun reads a record. Its cursor is a run of nothing but what the indexes compare.
-func scanRun(rows pgx.Rows) (store.RunRecord, error) {
+func scanRun(row pgx.CollectableRow) (store.RunRecord, error) {
 	var record []byte
-	if err := rows.Scan(&record); err != nil {
+	if err := row.Scan(&record); err != nil {
 		return store.RunRecord{}, err
 	}
 	r, err := codec.DecodeRun(record)

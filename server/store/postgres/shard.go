@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,7 +25,7 @@ func (s *shard) Apply(ctx context.Context, b *store.Batch) error {
 
 // query reads rows. It does so again if the connection turns out to be dead, as all of the pool may be whose
 // server was started again: they are tried before a new one is made.
-func query[T any](ctx context.Context, s *Store, scan func(rows pgx.Rows) (T, error), sql string,
+func query[T any](ctx context.Context, s *Store, scan pgx.RowToFunc[T], sql string,
 	args ...any) (out []T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -36,26 +37,15 @@ func query[T any](ctx context.Context, s *Store, scan func(rows pgx.Rows) (T, er
 	}
 }
 
-func queryOnce[T any](ctx context.Context, s *Store, scan func(rows pgx.Rows) (T, error), sql string, args []any) ([]T, error) {
+func queryOnce[T any](ctx context.Context, s *Store, scan pgx.RowToFunc[T], sql string, args []any) ([]T, error) {
 	end, err := s.begin()
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	rows, err := s.pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, failed("read from PostgreSQL", err)
-	}
-	defer rows.Close()
-	var out []T
-	for rows.Next() {
-		v, err := scan(rows)
-		if err != nil {
-			return nil, failed("read from PostgreSQL", err)
-		}
-		out = append(out, v)
-	}
-	return out, failed("read from PostgreSQL", rows.Err())
+	rows, _ := s.pool.Query(ctx, sql, args...) // its error is that of the rows
+	out, err := pgx.AppendRows([]T(nil), rows, scan)
+	return out, failed("read from PostgreSQL", err)
 }
 
 // conditions builds a WHERE clause with numbered arguments.
@@ -67,7 +57,7 @@ type conditions struct {
 // arg adds an argument and returns its place, "$n".
 func (c *conditions) arg(v any) string {
 	c.args = append(c.args, v)
-	return place(len(c.args))
+	return "$" + strconv.Itoa(len(c.args))
 }
 
 func (c *conditions) add(parts ...string) {

@@ -34,7 +34,7 @@ func (s *shard) Apply(ctx context.Context, b *store.Batch) error {
 		return store.ErrClosed
 	}
 	err = s.runScript(ctx, args)
-	s.s.settled(err)
+	s.s.health.Note(err)
 	return err
 }
 

@@ -98,10 +98,10 @@ func (l *leaser) write(ctx context.Context, script *rueidis.Lua, m store.Member,
 	case written == memberLast:
 		err = store.ErrLast
 	case written != memberWritten:
-		l.store().settled(ErrReplaced)
+		l.store().health.Note(ErrReplaced)
 		return ErrReplaced
 	}
-	l.store().isSame()
+	l.store().health.Same()
 	return err
 }
 

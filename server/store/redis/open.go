@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,9 +26,7 @@ type Store struct {
 	mu     sync.RWMutex // held for reading by what is in flight
 	closed bool
 
-	health   sync.Mutex // guards what follows
-	failing  bool
-	replaced bool // the last to look has found another store than was opened, or none
+	health store.Health
 }
 
 var _ store.Store = (*Store)(nil)
@@ -58,7 +55,7 @@ func open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opt: o}
+	s := &Store{opt: o, health: store.Health{Failed: o.Events.Failed, Recovered: o.Events.Recovered, Replaced: ErrReplaced}}
 	if s.client, err = rueidis.NewClient(o.client(&s.wires)); err != nil {
 		if o.Sentinel == "" && len(o.Addresses) > 1 && strings.Contains(err.Error(), "cluster support disabled") {
 			err = errors.New("several addresses are given, and it is no Redis Cluster: give one, or with ?sentinel=NAME those of its sentinels")
@@ -95,12 +92,12 @@ func (s *Store) same(ctx context.Context) error {
 	switch {
 	case err != nil:
 	case slices.Equal(meta, []string{strconv.Itoa(s.meta.Partitions), string(s.meta.MACKey)}):
-		s.isSame()
+		s.health.Same()
 	default:
 		err = ErrReplaced
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
-		s.settled(err)
+		s.health.Note(err)
 	}
 	return err
 }
@@ -135,11 +132,7 @@ func (s *Store) Shard(partition int, term store.Term) (store.Shard, error) {
 func (s *Store) Leaser() store.Leaser { return (*leaser)(s) }
 
 // Meta is what the store was created with.
-func (s *Store) Meta() store.Meta {
-	m := s.meta
-	m.MACKey = bytes.Clone(m.MACKey)
-	return m
-}
+func (s *Store) Meta() store.Meta { return s.meta.Clone() }
 
 // Close waits for the batches in flight.
 func (s *Store) Close() error {
@@ -179,31 +172,4 @@ func (s *Store) ask(ctx context.Context, f func(ctx context.Context) error) erro
 		return failure(err)
 	}
 	return nil
-}
-
-// isSame takes note that the store is the one that was opened.
-func (s *Store) isSame() {
-	s.health.Lock()
-	defer s.health.Unlock()
-	s.replaced = false
-}
-
-// settled takes note of how a write ended, and tells when that changes. That a script finds nothing to do in
-// a store that was put in the place of the one that was opened is no success.
-func (s *Store) settled(err error) {
-	outcome := store.OutcomeOf(err)
-	failed := outcome == store.NotApplied || outcome == store.Unknown
-	s.health.Lock()
-	defer s.health.Unlock()
-	replaced := errors.Is(err, ErrReplaced)
-	if failed == s.failing && replaced == s.replaced || s.replaced && !replaced {
-		return
-	}
-	s.failing, s.replaced = failed, replaced
-	switch {
-	case failed && s.opt.Events.Failed != nil:
-		s.opt.Events.Failed(err)
-	case !failed && s.opt.Events.Recovered != nil:
-		s.opt.Events.Recovered()
-	}
 }

@@ -76,12 +76,12 @@ func (s *Store) onOwners(ctx context.Context, script *rueidis.Lua, partitions []
 	})
 	if err := firstOf(errs); err != nil {
 		if !errors.Is(err, context.Canceled) {
-			s.settled(err)
+			s.health.Note(err)
 		}
 		return nil, err
 	}
 	if len(answers) > 0 {
-		s.settled(nil)
+		s.health.Note(nil)
 	}
 	return answers, nil
 }

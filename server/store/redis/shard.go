@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -193,7 +194,9 @@ func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, er
 	default:
 		w.prefix = string(appendPrefix(nil, q.Prefix))
 		if q.After != "" {
-			w.from = "(" + string(appendRef(nil, store.Ref{Key: afterAll(q.After)}))
+			var seen carillon.Key
+			seen.Namespace, seen.Name, _ = strings.Cut(q.After, "\x00")
+			w.from = "(" + string(appendRef(nil, store.Ref{Key: seen}))
 		}
 	}
 	if q.Label != "" {
@@ -207,16 +210,6 @@ func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, er
 		}
 	}
 	return s.scan(ctx, w)
-}
-
-// afterAll reads a place among the jobs of all namespaces.
-func afterAll(after string) (k carillon.Key) {
-	for i := range len(after) {
-		if after[i] == 0 {
-			return carillon.Key{Namespace: after[:i], Name: after[i+1:]}
-		}
-	}
-	return carillon.Key{Namespace: after}
 }
 
 // Due returns records of one priority in (due, ref) order.
