@@ -192,21 +192,21 @@ func (r *Router) ofJob(k carillon.Key) int {
 	return store.PartitionOf(k, r.n.parts)
 }
 
-// ofID returns the partition in the id of a run or a backfill; -1 if the id is not of this store. In that
-// case the local engine can say so as well as any other.
-func (r *Router) ofID(id string) int {
-	rid, err := store.ParseRunID(id)
-	if err != nil || int(rid.Partition) >= r.n.parts {
-		return -1
-	}
-	return int(rid.Partition)
+// byKey is route for a call about a job that needs no more than its key.
+func byKey[T any](ctx context.Context, r *Router, key carillon.Key, k kind,
+	f func(s Services, ctx context.Context, key carillon.Key) (T, error)) (T, error) {
+	return route(ctx, r, r.ofJob(key), k, func(ctx context.Context, s Services) (T, error) { return f(s, ctx, key) })
 }
 
-// byID is route for a call about a run or a backfill.
-func byID[T any](ctx context.Context, r *Router, id string, k kind,
-	f func(ctx context.Context, s Services) (T, error)) (T, error) {
-	if p := r.ofID(id); p >= 0 {
-		return route(ctx, r, p, k, f)
+// byID is route for a call about a run or a backfill. If the id is not of this store, the local engine can say
+// so as well as any other.
+func byID[T any](ctx context.Context, r *Router, namespace, id string, k kind,
+	f func(s Services, ctx context.Context, namespace, id string) (T, error)) (T, error) {
+	rid, err := store.ParseRunID(id)
+	if err != nil || int(rid.Partition) >= r.n.parts {
+		return f(r.n.local, ctx, namespace, id)
 	}
-	return f(ctx, r.n.local)
+	return route(ctx, r, int(rid.Partition), k, func(ctx context.Context, s Services) (T, error) {
+		return f(s, ctx, namespace, id)
+	})
 }

@@ -62,9 +62,7 @@ func (r *Router) SetPaused(ctx context.Context, key carillon.Key, pause carillon
 
 // GetJob implements [carillon.Jobs].
 func (r *Router) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
-	return route(ctx, r, r.ofJob(key), read, func(ctx context.Context, s Services) (carillon.Job, error) {
-		return s.GetJob(ctx, key)
-	})
+	return byKey(ctx, r, key, read, Services.GetJob)
 }
 
 // ListJobs implements [carillon.Jobs]. Lists are read from the store, which any node can do.
@@ -86,16 +84,12 @@ func (r *Router) DeleteJobs(ctx context.Context, namespace, prefix string) (int,
 
 // TriggerJob implements [carillon.Runs].
 func (r *Router) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
-	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.Run, error) {
-		return s.TriggerJob(ctx, key)
-	})
+	return byKey(ctx, r, key, once, Services.TriggerJob)
 }
 
 // SkipRun implements [carillon.Runs].
 func (r *Router) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipResult, error) {
-	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.SkipResult, error) {
-		return s.SkipRun(ctx, key)
-	})
+	return byKey(ctx, r, key, once, Services.SkipRun)
 }
 
 // ListRuns implements [carillon.Runs]. It reads from the store.
@@ -105,23 +99,17 @@ func (r *Router) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.Ru
 
 // GetRun implements [carillon.Runs].
 func (r *Router) GetRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
-	return byID(ctx, r, id, read, func(ctx context.Context, s Services) (carillon.Run, error) {
-		return s.GetRun(ctx, namespace, id)
-	})
+	return byID(ctx, r, namespace, id, read, Services.GetRun)
 }
 
 // CancelRun implements [carillon.Runs].
 func (r *Router) CancelRun(ctx context.Context, namespace, id string) (carillon.CancelResult, error) {
-	return byID(ctx, r, id, once, func(ctx context.Context, s Services) (carillon.CancelResult, error) {
-		return s.CancelRun(ctx, namespace, id)
-	})
+	return byID(ctx, r, namespace, id, once, Services.CancelRun)
 }
 
 // RedriveRun implements [carillon.Runs].
 func (r *Router) RedriveRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
-	return byID(ctx, r, id, once, func(ctx context.Context, s Services) (carillon.Run, error) {
-		return s.RedriveRun(ctx, namespace, id)
-	})
+	return byID(ctx, r, namespace, id, once, Services.RedriveRun)
 }
 
 // RedriveRuns implements [carillon.Runs]: the local engine asks the partitions, on whichever nodes they are.
@@ -150,23 +138,17 @@ func (r *Router) StartBackfill(ctx context.Context, key carillon.Key, spec caril
 
 // GetBackfill implements [carillon.Backfills].
 func (r *Router) GetBackfill(ctx context.Context, namespace, id string) (carillon.Backfill, error) {
-	return byID(ctx, r, id, again, func(ctx context.Context, s Services) (carillon.Backfill, error) {
-		return s.GetBackfill(ctx, namespace, id)
-	})
+	return byID(ctx, r, namespace, id, again, Services.GetBackfill)
 }
 
 // ListBackfills implements [carillon.Backfills].
 func (r *Router) ListBackfills(ctx context.Context, key carillon.Key) ([]carillon.Backfill, error) {
-	return route(ctx, r, r.ofJob(key), again, func(ctx context.Context, s Services) ([]carillon.Backfill, error) {
-		return s.ListBackfills(ctx, key)
-	})
+	return byKey(ctx, r, key, again, Services.ListBackfills)
 }
 
 // CancelBackfill implements [carillon.Backfills].
 func (r *Router) CancelBackfill(ctx context.Context, namespace, id string) (carillon.Backfill, error) {
-	return byID(ctx, r, id, again, func(ctx context.Context, s Services) (carillon.Backfill, error) {
-		return s.CancelBackfill(ctx, namespace, id)
-	})
+	return byID(ctx, r, namespace, id, again, Services.CancelBackfill)
 }
 
 // GetNamespace implements [carillon.Namespaces].
