@@ -138,11 +138,7 @@ func (d *dependencies) jobsNamed(
 		byPart[p] = append(byPart[p], store.Ref{Key: key})
 	}
 	for _, p := range inOrder(byPart) {
-		shard, err := d.partitions.reader(p)
-		if err != nil {
-			continue
-		}
-		records, err := shard.Read(ctx, byPart[p])
+		records, err := d.partitions.reader(p).Read(ctx, byPart[p])
 		if err != nil {
 			continue
 		}

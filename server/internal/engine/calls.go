@@ -111,13 +111,8 @@ func inRound[T any](ctx context.Context, p *partitionRunner, c call,
 // inRoundSeq is inRound for an f that returns which batch must be durable.
 func inRoundSeq[T any](ctx context.Context, p *partitionRunner, c call,
 	f func(p *partitionRunner, now int64) (T, uint64, error)) (T, error) {
-	a := &waitingCall[T]{done: make(chan outcome[T], 1)}
-	return a.wait(ctx, p, c, f)
-}
-
-func (a *waitingCall[T]) wait(ctx context.Context, p *partitionRunner, c call,
-	f func(p *partitionRunner, now int64) (T, uint64, error)) (T, error) {
 	var zero T
+	a := &waitingCall[T]{done: make(chan outcome[T], 1)}
 	if !a.send(ctx, p, c, f) {
 		return zero, p.e.errStopping()
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,12 +149,12 @@ func (d *dependencies) link(ctx context.Context, reqs []message.PutRequest, batc
 			if w.exists || together[w.dependency.Of] != nil {
 				continue
 			}
-			by, ok, err := d.lastSuccess(ctx, p, w.dependency.Of)
+			last, err := d.lastRun(ctx, p, w.dependency.Of)
 			switch {
 			case err != nil:
 				return nil, err
-			case ok:
-				reqs[w.job].Waits[w.name] = store.Wait{Name: w.dependency.Of.Name, By: by, Open: true}
+			case last.Status == carillon.RunSucceeded:
+				reqs[w.job].Waits[w.name] = store.Wait{Name: w.dependency.Of.Name, By: last.ID, Open: true}
 			default:
 				warnings[w.job] = append(warnings[w.job], fmt.Sprintf(
 					"depends_on[%d]: there is no job %.64q, and no success of one is in the history; "+
@@ -186,13 +187,7 @@ func (d *dependencies) registerWanted(ctx context.Context, byPart map[*partition
 			errs <- ofDependency(list, err)
 		}()
 	}
-	var first error
-	for range byPart {
-		if err := <-errs; err != nil && first == nil {
-			first = err
-		}
-	}
-	return certain(first)
+	return certain(firstOf(errs, len(byPart)))
 }
 
 // inDependency adds to err which of several dependencies it is about.
@@ -228,20 +223,9 @@ func certain(err error) error {
 // historyPage is how many of a job's newest runs are searched for the one that ended last.
 const historyPage = 20
 
-// lastSuccess returns the run of a job that ended last, if it succeeded.
-func (d *dependencies) lastSuccess(ctx context.Context, p *partitionRunner,
-	key carillon.Key) (id store.RunID, ok bool, err error) {
-	last, err := d.lastRun(ctx, p, key)
-	return last.ID, last.Status == carillon.RunSucceeded, err
-}
-
 // lastRun returns the run of a job that ended last, by the history; the zero value if it has none.
 func (d *dependencies) lastRun(ctx context.Context, p *partitionRunner, key carillon.Key) (last store.RunRecord, err error) {
-	shard, err := d.partitions.reader(p)
-	if err != nil {
-		return last, err
-	}
-	runs, err := shard.Runs(ctx, store.RunQuery{Job: &key, Limit: historyPage})
+	runs, err := d.partitions.reader(p).Runs(ctx, store.RunQuery{Job: &key, Limit: historyPage})
 	if err != nil {
 		return last, readError(err)
 	}
@@ -249,7 +233,7 @@ func (d *dependencies) lastRun(ctx context.Context, p *partitionRunner, key cari
 	if len(runs) == 0 {
 		return last, nil
 	}
-	return slices.MaxFunc(runs, func(a, b store.RunRecord) int { return int(min(max(a.Finished-b.Finished, -1), 1)) }), nil
+	return slices.MaxFunc(runs, func(a, b store.RunRecord) int { return cmp.Compare(a.Finished, b.Finished) }), nil
 }
 
 // linkPatch is link for the names in a patch. Invalid names are left alone, to be refused with the rest of

@@ -203,8 +203,11 @@ func (e *Engine) newAPI() *api {
 // Stop. If Start fails nothing is left claimed.
 func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 	e.dispatcher = d
-	e.makeLanes()
-	if err := e.prepare(ctx); err != nil {
+	err := e.makeLanes()
+	if err == nil {
+		err = e.prepare(ctx)
+	}
+	if err != nil {
 		close(e.keeper)
 		return errors.Join(err, e.Stop(ctx))
 	}
@@ -236,17 +239,22 @@ func (e *Engine) prepare(ctx context.Context) error {
 }
 
 // makeLanes makes the lanes and their partitions.
-func (e *Engine) makeLanes() {
+func (e *Engine) makeLanes() error {
 	n := e.store.Meta().Partitions
 	for range e.cfg.lanesOf(n) {
 		e.lanes = append(e.lanes, newLane(e))
 	}
 	for i := range n {
 		l := e.lanes[i%len(e.lanes)]
-		p := newPartitionRunner(l, i)
+		reader, err := e.store.Shard(i, store.Term{})
+		if err != nil {
+			return err
+		}
+		p := newPartitionRunner(l, i, reader)
 		p.own.wanted.Store(!e.cfg.Standby)
-		l.parts, e.parts = append(l.parts, p), append(e.parts, p)
+		l.parts, e.parts, e.shards = append(l.parts, p), append(e.parts, p), append(e.shards, reader)
 	}
+	return nil
 }
 
 // claimAll claims every partition.

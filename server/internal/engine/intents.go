@@ -237,13 +237,7 @@ func (b *batch) applyAll() error {
 			})
 		}()
 	}
-	var first error
-	for range b.byPart {
-		if err := <-results; err != nil && first == nil {
-			first = err
-		}
-	}
-	return first
+	return firstOf(results, len(b.byPart))
 }
 
 // complete fills in the results of puts that are not known, because the answer of a peer was lost.
@@ -411,10 +405,7 @@ func (p *partitionRunner) goOn() {
 
 // rollForward completes the batches whose intents the partition holds.
 func (p *partitionRunner) rollForward(term store.Term) error {
-	shard, err := p.e.reader(p)
-	if err != nil {
-		return err
-	}
+	shard := p.e.reader(p)
 	for after := ""; ; {
 		records, err := shard.MetaRecords(context.Background(), store.MetaQuery{Kind: store.KindIntent, After: after, Limit: 1})
 		if err != nil || len(records) == 0 {

@@ -251,11 +251,7 @@ func deletePages(ctx context.Context, p *partitionRunner, namespace, prefix stri
 }
 
 func (ps *partitions) names(ctx context.Context, p *partitionRunner, q store.ListQuery) ([]carillon.Key, error) {
-	shard, err := ps.reader(p)
-	if err != nil {
-		return nil, err
-	}
-	records, err := shard.List(ctx, q)
+	records, err := ps.reader(p).List(ctx, q)
 	if err != nil {
 		return nil, readError(err)
 	}
@@ -267,13 +263,7 @@ func (ps *partitions) names(ctx context.Context, p *partitionRunner, q store.Lis
 }
 
 // reader returns the partition's shard for reading, without a term.
-func (ps *partitions) reader(p *partitionRunner) (store.Shard, error) {
-	shard, err := ps.store.Shard(p.number, store.Term{})
-	if err != nil {
-		return nil, readError(err)
-	}
-	return shard, nil
-}
+func (ps *partitions) reader(p *partitionRunner) store.Shard { return ps.shards[p.number] }
 
 // readError returns the error for a caller whose data could not be read.
 func readError(err error) error {

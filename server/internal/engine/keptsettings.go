@@ -12,8 +12,7 @@ import (
 // reads them when its term begins, and puts them; other nodes follow. Any goroutine may read; only the lane's
 // puts.
 type keptSettings struct {
-	number int // of the partition
-	store  store.Store
+	reader store.Shard // of the partition, without a term
 	all    *settings
 	keeps  func(namespace string) bool // whether a namespace's settings are kept here
 	owned  func() bool                 // whether this node owns the partition
@@ -93,11 +92,7 @@ func (k *keptSettings) followShared(ctx context.Context) error {
 func (k *keptSettings) followNow(ctx context.Context) (err error) {
 	k.begun.Add(1)
 	defer func() { k.err = err }()
-	shard, err := k.store.Shard(k.number, store.Term{})
-	if err != nil {
-		return err
-	}
-	read, err := k.read(ctx, shard)
+	read, err := k.read(ctx, k.reader)
 	if err == nil {
 		k.takeRemote(read)
 	}

@@ -56,17 +56,6 @@ func (s share) Leave(line delivery.Line) {
 	s.locked(func(c *permit.Counter) { c.Leave(s.p, line) })
 }
 
-// abandon, charge and changed call the counter's methods.
-func (m *limiter) abandon(p int) { m.locked(func(c *permit.Counter) { c.Abandon(p) }) }
-
-func (m *limiter) charge(p int, held []delivery.Limit) {
-	m.locked(func(c *permit.Counter) { c.Charge(p, held) })
-}
-
-func (m *limiter) changed(namespace string) {
-	m.locked(func(c *permit.Counter) { c.Changed(namespace) })
-}
-
 // reservedPermits tells a partition that n permits are reserved for the line, or that it is not limited any more.
 type reservedPermits struct {
 	line delivery.Line

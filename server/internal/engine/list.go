@@ -86,7 +86,7 @@ func (l *lists) mergeRuns(ctx context.Context, parts []*partitionRunner, q store
 		return page, false, err
 	}
 	if len(parts) > 1 {
-		slices.SortStableFunc(all, func(a, b store.RunRecord) int { return int(min(max(b.Finished-a.Finished, -1), 1)) })
+		slices.SortStableFunc(all, func(a, b store.RunRecord) int { return cmp.Compare(b.Finished, a.Finished) })
 	}
 	more = len(all) > size
 	all = all[:min(size, len(all))]
@@ -102,13 +102,10 @@ func (l *lists) runsOf(ctx context.Context, parts []*partitionRunner, q store.Ru
 	cursors map[int][]byte) ([]store.RunRecord, error) {
 	read := make([][]store.RunRecord, len(parts))
 	err := sideBySide(len(parts), func(i int) error {
-		shard, err := l.partitions.reader(parts[i])
-		if err != nil {
-			return err
-		}
 		q := q
 		q.After = cursors[parts[i].number]
-		if read[i], err = shard.Runs(ctx, q); err != nil {
+		var err error
+		if read[i], err = l.partitions.reader(parts[i]).Runs(ctx, q); err != nil {
 			return readError(err)
 		}
 		return nil

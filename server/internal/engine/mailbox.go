@@ -154,6 +154,11 @@ func (b *mailbox) answer() bool { return b.rung.Load() && b.rung.Swap(false) }
 func (b *mailbox) take() mail {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.empty()
+}
+
+// empty takes everything. The lock is held.
+func (b *mailbox) empty() mail {
 	b.order()
 	m := b.in
 	b.in = mail{}
@@ -165,9 +170,7 @@ func (b *mailbox) take() mail {
 func (b *mailbox) takeReady(has func(store.Ref) bool) (m mail, unread bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.order()
-	m = b.in
-	b.in = mail{}
+	m = b.empty()
 	ready := 0
 	for i := range m.calls {
 		if c := &m.calls[i]; c.ready(has) {
@@ -204,8 +207,5 @@ func (b *mailbox) close() mail {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	b.order()
-	m := b.in
-	b.in = mail{}
-	return m
+	return b.empty()
 }

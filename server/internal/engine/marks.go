@@ -15,11 +15,7 @@ func (bs *batches) sweepMarks(p *partitionRunner, term store.Term, marks map[str
 		if coordinator >= len(bs.partitions.parts) {
 			continue
 		}
-		shard, err := bs.partitions.reader(bs.partitions.parts[coordinator])
-		if err != nil {
-			return err
-		}
-		left, err := shard.MetaRecords(context.Background(),
+		left, err := bs.partitions.shards[coordinator].MetaRecords(context.Background(),
 			store.MetaQuery{Kind: store.KindIntent, Prefix: partition.IntentPrefix(id), Limit: 1})
 		if err != nil {
 			return err
@@ -132,10 +128,7 @@ func (bs *batches) intentsOf(number int) (left map[string]bool, ok bool) {
 	}
 	ctx, cancel := context.WithTimeout(bs.life, answerWithin)
 	defer cancel()
-	shard, err := bs.partitions.reader(bs.partitions.parts[number])
-	if err != nil {
-		return nil, false
-	}
+	shard := bs.partitions.shards[number]
 	left = map[string]bool{}
 	for after := ""; len(left) < intentsAtOnce; {
 		records, err := shard.MetaRecords(ctx, store.MetaQuery{Kind: store.KindIntent, After: after, Limit: 1})

@@ -33,11 +33,7 @@ func (l *lists) newMerge(ctx context.Context, q store.ListQuery, size int) (*mer
 	q.Limit = 2*size/len(l.partitions.parts) + 8 // names are spread evenly, so this is usually enough for a page
 	m := &merge{query: q, sources: make([]*source, len(l.partitions.parts))}
 	err := sideBySide(len(l.partitions.parts), func(i int) error {
-		shard, err := l.partitions.reader(l.partitions.parts[i])
-		if err != nil {
-			return err
-		}
-		m.sources[i] = &source{number: l.partitions.parts[i].number, shard: shard, after: q.After}
+		m.sources[i] = &source{number: i, shard: l.partitions.shards[i], after: q.After}
 		return m.refill(ctx, m.sources[i])
 	})
 	return m, err
@@ -64,9 +60,13 @@ func sideBySide(n int, f func(i int) error) error {
 			errs <- err
 		}()
 	}
-	var first error
-	for range cap(errs) {
-		if err := <-errs; err != nil {
+	return firstOf(errs, cap(errs))
+}
+
+// firstOf waits for n outcomes, and returns the first error among them.
+func firstOf(outcomes <-chan error, n int) (first error) {
+	for range n {
+		if err := <-outcomes; first == nil {
 			first = err
 		}
 	}

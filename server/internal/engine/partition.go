@@ -46,7 +46,7 @@ type partitionRunner struct {
 	unfinished bool // still to look for batch puts that an earlier owner left unfinished
 }
 
-func newPartitionRunner(l *lane, number int) *partitionRunner {
+func newPartitionRunner(l *lane, number int, reader store.Shard) *partitionRunner {
 	e, box := l.e, &mailbox{wake: l.ring}
 	p := &partitionRunner{
 		e: e, lane: l, number: number, box: box, drained: make(chan struct{}),
@@ -57,7 +57,7 @@ func newPartitionRunner(l *lane, number int) *partitionRunner {
 		},
 	}
 	p.settings = keptSettings{
-		number: number, store: e.store, all: e.settings, reading: newTurn(), owned: p.own.holds, changed: e.limiter.limitsChanged,
+		reader: reader, all: e.settings, reading: newTurn(), owned: p.own.holds, changed: e.limiter.limitsChanged,
 		keeps: func(namespace string) bool { return e.ofNamespace(namespace) == p },
 	}
 	return p

@@ -16,6 +16,7 @@ var _ message.Partitions = (*Engine)(nil)
 // also reads what the store holds of them, which needs no owner.
 type partitions struct {
 	parts   []*partitionRunner // by number
+	shards  []store.Shard      // by number: without a term, for what the store holds of a partition
 	store   store.Store
 	peers   message.Partitions // nil if the node is alone
 	macKey  []byte

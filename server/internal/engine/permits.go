@@ -11,7 +11,7 @@ import (
 // limitsChanged has the limits of a namespace checked again; "" stands for all namespaces.
 func (m *limiter) limitsChanged(namespace string) {
 	if m.partitions.peers == nil {
-		m.changed(namespace)
+		m.locked(func(c *permit.Counter) { c.Changed(namespace) })
 		return
 	}
 	for _, p := range m.partitions.parts {

@@ -105,11 +105,7 @@ func (rs *runs) RedriveRun(ctx context.Context, namespace, id string) (carillon.
 	if err != nil {
 		return carillon.Run{}, err
 	}
-	shard, err := rs.partitions.reader(p)
-	if err != nil {
-		return carillon.Run{}, err
-	}
-	records, err := shard.Runs(ctx, store.RunQuery{ID: &rid, Limit: 1})
+	records, err := rs.partitions.reader(p).Runs(ctx, store.RunQuery{ID: &rid, Limit: 1})
 	switch {
 	case err != nil:
 		return carillon.Run{}, readError(err)
@@ -172,13 +168,9 @@ func deadRuns(namespace, job string) (store.RunQuery, error) {
 }
 
 func redrivePages(ctx context.Context, p *partitionRunner, q store.RunQuery) (int, error) {
-	shard, err := p.e.reader(p)
-	if err != nil {
-		return 0, err
-	}
 	n := 0
 	for {
-		records, err := shard.Runs(ctx, q)
+		records, err := p.e.reader(p).Runs(ctx, q)
 		if err != nil {
 			return n, readError(err)
 		}

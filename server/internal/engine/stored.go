@@ -40,10 +40,7 @@ func (ps *partitions) storedJob(ctx context.Context, key carillon.Key) (carillon
 
 // storedRun returns a run as the store has it, finished or not.
 func (ps *partitions) storedRun(ctx context.Context, p *partitionRunner, id store.RunID) (carillon.Run, error) {
-	shard, err := ps.reader(p)
-	if err != nil {
-		return carillon.Run{}, err
-	}
+	shard := ps.reader(p)
 	ref, live, err := shard.Live(ctx, id)
 	if err != nil {
 		return carillon.Run{}, readError(err)
@@ -70,11 +67,7 @@ func (ps *partitions) storedRun(ctx context.Context, p *partitionRunner, id stor
 
 // stored reads one record.
 func (ps *partitions) stored(ctx context.Context, p *partitionRunner, ref store.Ref) (store.Record, error) {
-	shard, err := ps.reader(p)
-	if err != nil {
-		return store.Record{}, err
-	}
-	records, err := shard.Read(ctx, []store.Ref{ref})
+	records, err := ps.reader(p).Read(ctx, []store.Ref{ref})
 	if err != nil {
 		return store.Record{}, readError(err)
 	}

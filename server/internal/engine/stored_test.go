@@ -48,7 +48,11 @@ func TestStoredJobsAndRuns(t *testing.T) {
 		Runs: []store.RunRecord{{Key: key, ID: id(5), Status: carillon.RunSucceeded, Attempt: 4, Finished: 6, Expires: 1 << 60}},
 	})
 	ps := somePartitions(1, nil)
-	ps.store = s
+	reader, err := s.Shard(0, store.Term{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ps.shards = []store.Shard{reader}
 	ctx := context.Background()
 
 	if j, err := ps.storedJob(ctx, key); err != nil || j.Note != "mine" || j.Status == nil || j.Status.Generation != 3 ||

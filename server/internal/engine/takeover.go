@@ -128,7 +128,7 @@ func (t *claimResult) open(now int64) (err error) {
 	}
 	t.m = m
 	if t.permits == nil {
-		p.e.limiter.charge(p.number, held)
+		p.e.limiter.locked(func(c *permit.Counter) { c.Charge(p.number, held) })
 	} else {
 		t.permits.m = m
 		if err := t.permits.load(ctx, t.shard, held); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/message"
+	"github.com/carillonhq/carillon/server/internal/permit"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -110,7 +111,7 @@ func (p *partitionRunner) takeBack(pending []message.Token) {
 // abandon forgets a term.
 func (p *partitionRunner) abandon() {
 	p.lease.end()
-	p.e.limiter.abandon(p.number) // has no effect in a cluster
+	p.e.limiter.locked(func(c *permit.Counter) { c.Abandon(p.number) }) // has no effect in a cluster
 }
 
 // leftOpen returns the error for a caller whose change the store may or may not have taken.

@@ -112,12 +112,8 @@ func (b *batch) retake(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shard, err := b.all.partitions.reader(b.coordinator)
-	if err != nil {
-		return err
-	}
 	q := store.MetaQuery{Kind: store.KindIntent, Prefix: partition.IntentPrefix(b.id), Limit: 1}
-	found, err := shard.MetaRecords(ctx, q)
+	found, err := b.all.partitions.reader(b.coordinator).MetaRecords(ctx, q)
 	switch {
 	case err != nil:
 		return err

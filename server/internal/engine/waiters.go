@@ -75,13 +75,9 @@ func (p *partitionRunner) askForWaiters() {
 // checkWaiters checks the waiting jobs of a partition. It counts how often they wait for a job that does not
 // exist.
 func (d *dependencies) checkWaiters(p *partitionRunner, term store.Term) (missing int64, err error) {
-	shard, err := d.partitions.reader(p)
-	if err != nil {
-		return 0, err
-	}
 	phase := carillon.PhaseWaiting
 	for q := (store.ListQuery{Phase: &phase, Limit: waitersAtOnce, MaxSpec: 1}); ; {
-		page, err := shard.List(d.life, q)
+		page, err := d.partitions.reader(p).List(d.life, q)
 		if err != nil {
 			return missing, err
 		}
@@ -200,11 +196,7 @@ func (d *dependencies) findMissing(ctx context.Context, j *carillon.Job) error {
 	there := map[string]bool{}
 	for _, p := range inOrder(byPart) {
 		refs := byPart[p]
-		shard, err := d.partitions.reader(p)
-		if err != nil {
-			return err
-		}
-		records, err := shard.Read(ctx, refs)
+		records, err := d.partitions.reader(p).Read(ctx, refs)
 		if err != nil {
 			return readError(err)
 		}
