@@ -121,6 +121,13 @@ func (e *entry) targetQueue() delivery.Queue {
 func (a *Attempts) KeepAll() {
 	a.EndInOrder()
 	a.withdrawAll()
+	for _, e := range a.all() {
+		a.keep(e)
+	}
+}
+
+// all returns the attempts in force, ordered by ref.
+func (a *Attempts) all() []*entry {
 	var held []*entry
 	for _, e := range a.records.live {
 		if e.place == running {
@@ -128,9 +135,7 @@ func (a *Attempts) KeepAll() {
 		}
 	}
 	slices.SortFunc(held, func(a, b *entry) int { return a.ref.Compare(b.ref) })
-	for _, e := range held {
-		a.keep(e)
-	}
+	return held
 }
 
 // HandOver is [Attempts.KeepAll] for an owner that gives the partition to another node and keeps its
@@ -156,20 +161,14 @@ type Handed struct {
 // Handed returns the attempts that consumers have, ordered by ref. It also returns attempts that one consumer
 // has answered and others may still have, while the outcome of that answer is not durable.
 func (a *Attempts) Handed() []Handed {
-	var held []*entry
-	for _, e := range a.records.live {
-		if e.place == running && e.attempt.pending == 0 {
-			held = append(held, e)
-		}
-	}
-	slices.SortFunc(held, func(a, b *entry) int { return a.ref.Compare(b.ref) })
 	var out []Handed
-	for _, e := range held {
+	for _, e := range a.all() {
 		q := e.targetQueue()
 		if e.queue != nil {
 			q = *e.queue
 		}
-		if q != (delivery.Queue{}) { // otherwise it was handed out before this term and nothing is known of it
+		// Without a queue it was handed out before this term, and nothing is known of it.
+		if e.attempt.pending == 0 && q != (delivery.Queue{}) {
 			c := delivery.Cancel{Queue: q, Token: a.tokenOf(e), RunID: e.state.Identity(a.cfg.Partition).String()}
 			out = append(out, Handed{Cancel: c, Until: e.state.Run.Deadline, Here: e.attempt.origin != takenOver,
 				Written: e.attemptWritten()})

@@ -80,7 +80,7 @@ func (d *dueRuns) setAside(e *entry, key delivery.Line) {
 	e.line = l
 	heap.Push(&l.list, e)
 	d.agenda.rearm(e)
-	if l.waits && l.list[0] == e {
+	if l.waits && l.list.first() == e {
 		l.waits = l.tries > 0 // e goes before the runs for which the line waits, so wait again with its order
 	}
 	d.permits.request(l)

@@ -156,14 +156,14 @@ func (p *Permits) request(l *line) {
 	inStore := p.parkedIn(l)
 	switch {
 	case p.lines[l.key] != l || l.tries > 0:
-	case len(l.list) == 0 && !inStore:
+	case l.list.Len() == 0 && !inStore:
 		delete(p.lines, l.key)
 		p.limiter.Leave(l.key)
 	case l.waits:
 	default:
-		want, order := len(l.list), l.first
+		want, order := l.list.Len(), l.first
 		if want > 0 {
-			order = l.list[0].order()
+			order = l.list.first().order()
 		}
 		if inStore {
 			want += loadTokens
@@ -193,8 +193,8 @@ func (m *Machine) Promote(now int64, key delivery.Line, n int) {
 	l.waits = false
 	m.Permits.told = append(m.Permits.told, l)
 	// Count the line as trying meanwhile, so that it is neither awaited nor forgotten.
-	for l.tries++; n > 0 && len(l.list) > 0; n-- {
-		e := l.list[0]
+	for l.tries++; n > 0 && l.list.Len() > 0; n-- {
+		e := l.list.first()
 		since := e.readyAt
 		m.due.dequeue(e)
 		m.due.enqueue(e, now)
@@ -264,11 +264,11 @@ func (w *Window) StageAside(before int64, n int) int {
 	done := 0
 	for _, l := range lines {
 		l.tries++ // so that it is not forgotten meanwhile
-		for i := len(l.list) - 1; i >= 0 && done < n; i-- {
-			if i >= len(l.list) {
+		for i := l.list.Len() - 1; i >= 0 && done < n; i-- {
+			if i >= l.list.Len() {
 				continue // parking a run also took others from the list
 			}
-			if e := l.list[i]; e.readyAt <= before {
+			if e := l.list.readyList[i]; e.readyAt <= before {
 				w.parkAside(e, l)
 				done++
 			}
@@ -351,33 +351,15 @@ func (p *Permits) load(small []store.MetaRecord, records []store.Record) []deliv
 // one priority counts as much as ageStep of waiting, so that none starves.
 func (e *entry) order() int64 { return int64(e.state.Priority)*int64(ageStep) + e.state.Run.Due }
 
-// asideList is a heap of due runs, by order, then ref.
-type asideList []*entry
+// asideList is a readyList in another order: by order, then ref.
+type asideList struct{ readyList }
 
-func (l asideList) Len() int { return len(l) }
+// first returns the run that goes first; there must be one.
+func (l asideList) first() *entry { return l.readyList[0] }
+
 func (l asideList) Less(i, j int) bool {
-	if a, b := l[i].order(), l[j].order(); a != b {
+	if a, b := l.readyList[i].order(), l.readyList[j].order(); a != b {
 		return a < b
 	}
-	return l[i].ref.Compare(l[j].ref) < 0
-}
-func (l asideList) Swap(i, j int) {
-	l[i], l[j] = l[j], l[i]
-	l[i].slot, l[j].slot = int32(i), int32(j)
-}
-
-// Push implements container/heap.
-func (l *asideList) Push(x any) {
-	e := x.(*entry)
-	e.slot = int32(len(*l))
-	*l = append(*l, e)
-}
-
-// Pop implements container/heap.
-func (l *asideList) Pop() any {
-	old := *l
-	e := old[len(old)-1]
-	old[len(old)-1] = nil
-	*l = old[:len(old)-1]
-	return e
+	return l.readyList[i].ref.Compare(l.readyList[j].ref) < 0
 }

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -19,8 +20,8 @@ type Config struct {
 	Since  int64
 	Limits carillon.Bounds
 
-	WindowJobs  int           // bound on records in memory; default DefaultWindowJobs
-	WindowBytes int           // bound on bytes of specs in memory; default DefaultWindowBytes
+	WindowJobs  int           // bound on records in memory; default 4096
+	WindowBytes int           // bound on bytes of specs in memory; default 8 MiB
 	Horizon     time.Duration // runs due later than this stay in the store; default 1 h
 
 	MisfireAfter time.Duration // a time that nobody owned is missed if it is this late; default 5 s
@@ -40,33 +41,25 @@ type Config struct {
 	Settings func(namespace string) *carillon.Namespace
 }
 
-// Defaults of Config.
+// Defaults of Config that others use, too.
 const (
-	DefaultWindowJobs     = 4096
-	DefaultWindowBytes    = 8 << 20
-	DefaultHorizon        = time.Hour
-	DefaultMisfireAfter   = 5 * time.Second
-	DefaultGrantAfter     = time.Second
-	DefaultGrantsKept     = 128
-	DefaultTakeoverGrace  = 2 * time.Second
-	DefaultStageAfter     = time.Second
-	DefaultDeadRetention  = 30 * 24 * time.Hour
-	DefaultHistoryMost    = 50_000
-	DefaultHistoryExpires = 1000
+	DefaultGrantsKept    = 128
+	DefaultTakeoverGrace = 2 * time.Second
+	DefaultDeadRetention = 30 * 24 * time.Hour
 )
 
 func (c Config) withDefaults() Config {
-	set(&c.WindowJobs, DefaultWindowJobs)
-	set(&c.WindowBytes, DefaultWindowBytes)
-	set(&c.Horizon, DefaultHorizon)
-	set(&c.MisfireAfter, DefaultMisfireAfter)
-	set(&c.GrantAfter, DefaultGrantAfter)
-	set(&c.GrantsKept, DefaultGrantsKept)
-	set(&c.TakeoverGrace, DefaultTakeoverGrace)
-	set(&c.StageAfter, DefaultStageAfter)
-	set(&c.DeadRetention, DefaultDeadRetention)
-	set(&c.HistoryMost, DefaultHistoryMost)
-	set(&c.HistoryExpires, DefaultHistoryExpires)
+	c.WindowJobs = cmp.Or(c.WindowJobs, 4096)
+	c.WindowBytes = cmp.Or(c.WindowBytes, 8<<20)
+	c.Horizon = cmp.Or(c.Horizon, time.Hour)
+	c.MisfireAfter = cmp.Or(c.MisfireAfter, 5*time.Second)
+	c.GrantAfter = cmp.Or(c.GrantAfter, time.Second)
+	c.GrantsKept = cmp.Or(c.GrantsKept, DefaultGrantsKept)
+	c.TakeoverGrace = cmp.Or(c.TakeoverGrace, DefaultTakeoverGrace)
+	c.StageAfter = cmp.Or(c.StageAfter, time.Second)
+	c.DeadRetention = cmp.Or(c.DeadRetention, DefaultDeadRetention)
+	c.HistoryMost = cmp.Or(c.HistoryMost, 50_000)
+	c.HistoryExpires = cmp.Or(c.HistoryExpires, 1000)
 	if c.Limits == (carillon.Bounds{}) {
 		c.Limits = carillon.DefaultBounds()
 	}
@@ -77,13 +70,6 @@ func (c Config) withDefaults() Config {
 		c.Settings = func(string) *carillon.Namespace { return nil }
 	}
 	return c
-}
-
-func set[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }
 
 // Events are callbacks for logs and metrics, called as things happen. Any may be nil. They must not block or
