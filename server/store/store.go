@@ -117,12 +117,6 @@ type Batch struct {
 	MetaRecords []MetaRecord
 }
 
-// Empty reports whether the batch changes nothing.
-func (b *Batch) Empty() bool {
-	return len(b.Puts) == 0 && len(b.Deletes) == 0 && len(b.Runs) == 0 && len(b.Redrive) == 0 && len(b.Trims) == 0 &&
-		b.Expire == nil && len(b.MetaRecords) == 0
-}
-
 // RunRef names a finished run.
 type RunRef struct {
 	Key carillon.Key

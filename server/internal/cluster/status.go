@@ -186,8 +186,6 @@ func sameNode(a, b carillon.Node) bool {
 // Stats holds figures about a node's part in the cluster.
 type Stats struct {
 	Members int
-	Owned   int // partitions that its engine holds
-	Parts   int // partitions of the store
 	Skew    time.Duration
 	Unfit   bool
 	Refused int // partitions that it cannot serve
@@ -195,11 +193,6 @@ type Stats struct {
 
 // Stats returns the node's figures.
 func (n *Node) Stats() Stats {
-	s := Stats{Members: len(n.views.load().members), Parts: n.parts, Skew: n.storeClock.skew().ahead()}
 	fit, _, refuses := n.prover.fitness.report()
-	s.Unfit, s.Refused = !fit, len(refuses)
-	if n.local != nil {
-		s.Owned = len(n.local.Holdings())
-	}
-	return s
+	return Stats{Members: len(n.views.load().members), Skew: n.storeClock.skew().ahead(), Unfit: !fit, Refused: len(refuses)}
 }

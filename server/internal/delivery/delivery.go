@@ -50,7 +50,6 @@ type Delivery struct {
 type Cancel struct {
 	Queue Queue
 	Token string
-	RunID string
 	// Unheard means that the attempt ended because nothing was heard of it in time.
 	Unheard bool
 }

@@ -96,7 +96,7 @@ func (a *Attempts) stop(e *entry) {
 	if q == nil { // it was taken over without its spec
 		q = new(e.targetQueue())
 	}
-	a.cancels = append(a.cancels, delivery.Cancel{Queue: *q, Token: a.tokenOf(e), RunID: e.state.Identity(a.cfg.Partition).String()})
+	a.cancels = append(a.cancels, delivery.Cancel{Queue: *q, Token: a.tokenOf(e)})
 }
 
 // stopUnheard is stop for an attempt that ends because nothing was heard of it in time.
@@ -169,7 +169,7 @@ func (a *Attempts) Handed() []Handed {
 		}
 		// Without a queue it was handed out before this term, and nothing is known of it.
 		if e.attempt.pending == 0 && q != (delivery.Queue{}) {
-			c := delivery.Cancel{Queue: q, Token: a.tokenOf(e), RunID: e.state.Identity(a.cfg.Partition).String()}
+			c := delivery.Cancel{Queue: q, Token: a.tokenOf(e)}
 			out = append(out, Handed{Cancel: c, Until: e.state.Run.Deadline, Here: e.attempt.origin != takenOver,
 				Written: e.attemptWritten()})
 		}

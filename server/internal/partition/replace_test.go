@@ -178,7 +178,7 @@ func TestAPutAnewIsADeleteAndAPut(t *testing.T) {
 // told returns the runs whose consumers were told to stop, and the queue of each.
 func (r *rig) told() (out []string) {
 	for _, c := range r.cancels {
-		out = append(out, c.Queue.String()+c.RunID)
+		out = append(out, c.Queue.String()+r.token(c.Token).Run.String())
 	}
 	return out
 }

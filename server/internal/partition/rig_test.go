@@ -306,18 +306,25 @@ func (r *rig) report(d delivery.Delivery, res carillon.Result) partition.Verdict
 	return r.reportAs(d.Run.Token, &delivery.Report{Result: res})
 }
 
-func (r *rig) reportAs(token string, rep *delivery.Report) partition.Verdict {
+func (r *rig) token(text string) message.Token {
 	r.t.Helper()
-	tok, err := message.ParseToken(token, r.store.Meta().MACKey)
+	tok, err := message.ParseToken(text, r.store.Meta().MACKey)
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	return tok
+}
+
+func (r *rig) reportAs(token string, rep *delivery.Report) partition.Verdict {
+	r.t.Helper()
+	tok := r.token(token)
 	v := r.m.Report(r.now, tok, rep)
 	if v != partition.Missing {
 		return v
 	}
 	ref, ok := r.m.Records.Holds(tok.Run)
 	if !ok {
+		var err error
 		if ref, ok, err = r.shard.Live(context.Background(), tok.Run); err != nil {
 			r.t.Fatal(err)
 		}

@@ -50,7 +50,6 @@ type holding struct {
 
 // home is the conversation with the home of some limits.
 type home struct {
-	number  int
 	floor   message.Stamp           // of grants for limits that have been forgotten: older ones are ignored
 	waiting []*holding              // with something to tell the home
 	asked   []message.PermitRequest // the request in flight; nil: none
@@ -411,7 +410,7 @@ func (p *Pool) holding(key delivery.Limit) *holding {
 		n := HomeOf(key, p.partitions)
 		c := p.homes[n]
 		if c == nil {
-			c = &home{number: n}
+			c = &home{}
 			p.homes[n] = c
 		}
 		h = &holding{key: key, home: c, seen: c.floor, nextWaiter: message.NoNextWaiter}

@@ -19,8 +19,7 @@ const (
 	markTemp     = "CARILLON.tmp"
 	lockFile     = "LOCK"
 	recoveryFile = "RECOVERY" // what a start must find
-	recoveryTemp = "RECOVERY.tmp"
-	dbFolder     = "db" // Pebble's files
+	dbFolder     = "db"       // Pebble's files
 )
 
 // Formats of a folder. Each is written by the first open of a program that knows it.

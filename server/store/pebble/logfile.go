@@ -36,7 +36,6 @@ type logReader struct {
 	held   int   // bytes of the block
 	at     int   // where the next chunk begins
 	base   int64 // offset of the block
-	closed bool  // the log's trailer was read
 }
 
 func newLogReader(r io.Reader, number uint64) *logReader {
@@ -105,7 +104,7 @@ func (l *logReader) chunk() (c logChunk, ok bool) {
 	if header > logHeader {
 		switch number := binary.LittleEndian.Uint32(b[logHeader:]); {
 		case number == l.number+1 && end == logTrailer && binary.LittleEndian.Uint32(b) == 0:
-			l.at, l.closed = l.at+logTrailer, true
+			l.at += logTrailer
 			return c, false
 		case number != l.number:
 			return c, false
