@@ -298,11 +298,11 @@ func TestABatchSurvivesItsCallerAndARefusingStore(t *testing.T) {
 	})
 }
 
-// TestABatchWhoseShareWasWrittenSaysWhatItWouldHaveSaid: the store takes the share of a partition, and its
+// TestABatchFoundWrittenAnswersAsItWouldHave: the store takes the share of a partition, and its
 // answer is lost. When the partition is owned again and the batch is answered, the first run has begun and a
 // job has ended: the answer is what it would have been. If the store has not taken the share, the answer is
 // that of the try that was taken.
-func TestABatchWhoseShareWasWrittenSaysWhatItWouldHaveSaid(t *testing.T) {
+func TestABatchFoundWrittenAnswersAsItWouldHave(t *testing.T) {
 	for name, land := range map[string]bool{"written": true, "not written": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -408,9 +408,9 @@ func TestABatchIsCheckedBeforeAnythingIsStored(t *testing.T) {
 	})
 }
 
-// TestABatchOfSeveralPartitionsMayHoldAJobThatCouldNotBeginAnew: one of its jobs is expired while its last
+// TestABatchMayHoldAJobThatCannotBeginAnew: one of its jobs is expired while its last
 // run goes on.
-func TestABatchOfSeveralPartitionsMayHoldAJobThatCouldNotBeginAnew(t *testing.T) {
+func TestABatchMayHoldAJobThatCannotBeginAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{Partitions: 5}))
 		c := n.consume("q", 10, func(r carillon.Run) *carillon.Result {

@@ -198,7 +198,7 @@ func succeeded(t *testing.T, n *node, job string) (count int, last time.Time) {
 	return count, last
 }
 
-func TestAPutIsToldOfWhatHasSucceededAndOfWhatIsUnknown(t *testing.T) {
+func TestAPutLearnsWhatSucceededAndWhatIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		n := start(t, memory.New(memory.Options{Partitions: 5}))

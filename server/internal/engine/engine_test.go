@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/server/store/memory"
 )
 
-func TestAFailedStartLeavesNothingClaimedAndCanBeStopped(t *testing.T) {
+func TestAFailedStartLeavesNothingClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		s := memory.New(memory.Options{Partitions: 2})

@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/server/store/memory"
 )
 
-// TestDeletesAreDurableBeforeTheyAreAcknowledged: some of the deleted jobs end meanwhile.
-func TestDeletesAreDurableBeforeTheyAreAcknowledged(t *testing.T) {
+// TestDeletesAreDurableBeforeTheirAnswers: some of the deleted jobs end meanwhile.
+func TestDeletesAreDurableBeforeTheirAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 1})}

@@ -110,9 +110,9 @@ func (r *rig) job(name string) carillon.Job {
 	return j
 }
 
-// TestADeleteReachesRunsThatAnEarlierOwnerHandedOut and that are not in memory. So does a put that ends the
+// TestADeleteReachesRunsOfAnEarlierOwner and that are not in memory. So does a put that ends the
 // attempts in force.
-func TestADeleteReachesRunsThatAnEarlierOwnerHandedOut(t *testing.T) {
+func TestADeleteReachesRunsOfAnEarlierOwner(t *testing.T) {
 	for _, put := range []bool{false, true} {
 		r := newRig(t, partition.Config{})
 		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", Lease: 2 * time.Hour, Timeout: 48 * time.Hour})

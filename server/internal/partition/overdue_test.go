@@ -127,7 +127,7 @@ func TestTTL(t *testing.T) {
 	}
 }
 
-func TestLostLeaseGoesElsewhereAndTheLateResultIsStale(t *testing.T) {
+func TestALostLeaseMakesTheLateResultStale(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Lease: 10 * time.Second})
 	first := r.deliver(1)[0]

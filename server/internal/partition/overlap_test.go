@@ -300,8 +300,8 @@ func TestAPutDoesNotRunATimeAgainThatHasBegun(t *testing.T) {
 	}
 }
 
-// TestUnderReplaceOfManyMissedTimesTheNewestRuns: each of the others would be replaced by the next at once.
-func TestUnderReplaceOfManyMissedTimesTheNewestRuns(t *testing.T) {
+// TestUnderReplaceTheNewestOfManyTimesRuns: each of the others would be replaced by the next at once.
+func TestUnderReplaceTheNewestOfManyTimesRuns(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapReplace, Misfire: carillon.MisfireAll})
 	r.now += int64(68 * time.Second)

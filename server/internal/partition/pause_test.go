@@ -8,9 +8,9 @@ import (
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
-// TestAPauseDoesNotTakeBackATimeOfAnEarlierSchedule pauses a job whose run has waited since before its
+// TestAPauseKeepsTimesOfAnEarlierSchedule pauses a job whose run has waited since before its
 // schedule was changed.
-func TestAPauseDoesNotTakeBackATimeOfAnEarlierSchedule(t *testing.T) {
+func TestAPauseKeepsTimesOfAnEarlierSchedule(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.advance(500 * time.Millisecond)
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s"})
@@ -32,7 +32,7 @@ func TestAPauseDoesNotTakeBackATimeOfAnEarlierSchedule(t *testing.T) {
 	}
 }
 
-func TestAPausedJobWhoseLifeEndsWaitsForItsTriggeredRuns(t *testing.T) {
+func TestAPausedJobsEndWaitsForTriggeredRuns(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", TTL: carillon.In(2 * time.Hour),
 		Lease: 24 * time.Hour, Paused: true})

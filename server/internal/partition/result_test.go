@@ -42,7 +42,7 @@ func TestTheFirstFailureOfAnAttemptCounts(t *testing.T) {
 	}
 }
 
-func TestARepeatedResultWaitsOnlyForTheBatchThatHoldsIt(t *testing.T) {
+func TestARepeatedResultWaitsOnlyForItsBatch(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a"})
 	d := r.deliver(1)[0]

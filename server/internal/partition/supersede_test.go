@@ -34,7 +34,7 @@ func TestAStagedRunFollowsItsJobToAnotherQueue(t *testing.T) {
 	}
 }
 
-func TestATriggeredRunFollowsItsJobToAnotherQueueOnceThePutIsDurable(t *testing.T) {
+func TestATriggeredRunFollowsItsJobsDurablePut(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", Target: carillon.WorkerQueue("q")})
 	r.trigger("a")

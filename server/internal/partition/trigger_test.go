@@ -149,7 +149,7 @@ func TestARunOfAnEarlierNamesakeIsCounted(t *testing.T) {
 	}
 }
 
-func TestARedriveLeavesTheHistoryInTheBatchThatBringsItBack(t *testing.T) {
+func TestARedriveLeavesTheHistoryInOneBatch(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", FailurePolicy: carillon.FailurePolicy{Kind: carillon.PolicyConstant,
 		Interval: time.Second}.WithMaxRetries(0)})

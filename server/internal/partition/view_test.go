@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
-func TestAMissingJobDoesNotHideWhatElseACallWaitsFor(t *testing.T) {
+func TestAMissingJobHidesNothingElseThatIsAwaited(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Due: carillon.In(time.Hour)})
 	r.bring(keyOf("a"))

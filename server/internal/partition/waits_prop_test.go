@@ -257,7 +257,7 @@ func TestARunBeginsOnceForEachRoundOfSuccesses(t *testing.T) {
 	})
 }
 
-func TestAWaitingJobIsInTheStoreAloneAndItsLifeEnds(t *testing.T) {
+func TestAWaitingJobIsInTheStoreAloneAndEnds(t *testing.T) {
 	for _, schedule := range []string{"", "@every 10s"} {
 		w := newRelay(t, partition.Config{})
 		w.mustPut(carillon.Job{Name: "a", Schedule: "@yearly"})

@@ -40,7 +40,7 @@ func TestASuccessIsToldOnlyOnceItIsDurable(t *testing.T) {
 	}
 }
 
-func TestAnEdgeIsKeptWhileThePutOfItsJobMayBeOnItsWay(t *testing.T) {
+func TestADependencyIsKeptWhileItsPutMayCome(t *testing.T) {
 	w := newRelay(t, partition.Config{})
 	w.register("a", "d")
 	w.advance(50 * time.Second)
@@ -64,9 +64,9 @@ func TestAnEdgeIsKeptWhileThePutOfItsJobMayBeOnItsWay(t *testing.T) {
 	}
 }
 
-// TestARunThatWasHandedOutIsNotBegunAnewAfterACrash: the successes that it has used up do not start a run for
+// TestARunHandedOutIsNotBegunAnewAfterACrash: the successes that it has used up do not start a run for
 // a later time.
-func TestARunThatWasHandedOutIsNotBegunAnewAfterACrash(t *testing.T) {
+func TestARunHandedOutIsNotBegunAnewAfterACrash(t *testing.T) {
 	w := newRelay(t, partition.Config{})
 	w.setUp(carillon.Job{Schedule: "@every 2s"})
 	for _, name := range []string{"a", "b"} {

@@ -46,9 +46,9 @@ func TestFarJobsOfAHigherClassDoNotKeepOthersOut(t *testing.T) {
 	}
 }
 
-// TestLongRunsWithLargePayloadsDoNotKeepOthersOut has runs that go on for hours and whose payloads fill the
+// TestLargePayloadsOfLongRunsKeepNobodyOut has runs that go on for hours and whose payloads fill the
 // memory for specs.
-func TestLongRunsWithLargePayloadsDoNotKeepOthersOut(t *testing.T) {
+func TestLargePayloadsOfLongRunsKeepNobodyOut(t *testing.T) {
 	r := newRig(t, partition.Config{WindowJobs: 16, WindowBytes: 64 << 10})
 	big := make([]byte, 16<<10)
 	r.mustPut(carillon.Job{Name: "other", Data: carillon.Bytes(big, ""), Due: carillon.In(time.Minute)})

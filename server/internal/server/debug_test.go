@@ -35,7 +35,7 @@ func TestALeavingNodeEndsItsProfiles(t *testing.T) {
 	}
 }
 
-func TestProfilesAreOffByDefaultAndForTheNodesOwnNames(t *testing.T) {
+func TestProfilesAreOffAndForTheNodesOwnNames(t *testing.T) {
 	if s := serve(t, server.Config{Store: "memory:"}); s.DebugAddr() != "" {
 		t.Error("profiles are served at " + s.DebugAddr())
 	}

@@ -132,7 +132,7 @@ func TestOrleansUnregisterWithJobsRemaining(t *testing.T) {
 }
 
 // A retry that waits keeps its attempt over a hand-over.
-func TestOrleansRetryLaterPersistsThroughReassignment(t *testing.T) {
+func TestOrleansRetryLaterSurvivesReassignment(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.work("worker", fails)
 		w.put(carillon.Job{Name: "job", FailurePolicy: carillon.Constant(10 * time.Second)})
@@ -149,7 +149,7 @@ func TestOrleansRetryLaterPersistsThroughReassignment(t *testing.T) {
 }
 
 // What is cancelled before and while it runs stays cancelled after a hand-over.
-func TestOrleansCancellationsPersistAfterReassignment(t *testing.T) {
+func TestOrleansCancelsSurviveReassignment(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		k := w.work("worker", never)
 		w.put(carillon.Job{Name: "before", Due: carillon.In(10 * time.Second)})
@@ -177,7 +177,7 @@ func TestOrleansCancellationsPersistAfterReassignment(t *testing.T) {
 }
 
 // A job that is due at the instant at which others are being handed out is not left behind.
-func TestOrleansEnqueueWithSameDueTimeAsDrainingBucket(t *testing.T) {
+func TestOrleansEnqueueIntoADrainingBucket(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		due := time.Now().Add(time.Second)
 		for i := range 50 {
@@ -247,7 +247,7 @@ func TestOrleansOverloadedConsumerTakesNothing(t *testing.T) {
 }
 
 // An outcome that nobody knows is a failure, and goes by the failure policy.
-func TestOrleansUnknownStatusFlowsThroughFailurePolicy(t *testing.T) {
+func TestOrleansUnknownStatusIsAFailure(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.work("worker", func(r carillon.Run) []carillon.Result {
 			return []carillon.Result{{Token: r.Token, RunID: r.ID, Outcome: 99}}
