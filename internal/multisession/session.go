@@ -179,21 +179,14 @@ func (s *session) tick() {
 
 // sendToAll sends each node its part of the worker's request, but for credits.
 func (s *session) sendToAll(req *carillon.WorkRequest) {
-	parts := map[*node]*carillon.WorkRequest{}
-	part := func(token string) *carillon.WorkRequest {
-		n := s.route(token)
-		if parts[n] == nil {
-			parts[n] = &carillon.WorkRequest{}
-		}
-		return parts[n]
-	}
+	parts := requests{}
 	for _, b := range req.Heartbeats {
-		r := part(b.Token)
+		r := parts.to(s.route(b.Token))
 		r.Heartbeats = append(r.Heartbeats, b)
 	}
 	for i := range req.Results {
 		s.copies.resent(req.Results[i].Token)
-		r := part(req.Results[i].Token)
+		r := parts.to(s.route(req.Results[i].Token))
 		r.Results = append(r.Results, req.Results[i])
 	}
 	for _, n := range s.nodes {
@@ -204,6 +197,17 @@ func (s *session) sendToAll(req *carillon.WorkRequest) {
 			n.enqueue(carillon.WorkRequest{Goodbye: true})
 		}
 	}
+}
+
+// requests are what nodes are to be sent.
+type requests map[*node]*carillon.WorkRequest
+
+// to returns the request to a node, which is empty at first.
+func (r requests) to(n *node) *carillon.WorkRequest {
+	if r[n] == nil {
+		r[n] = &carillon.WorkRequest{}
+	}
+	return r[n]
 }
 
 // route returns the node that gets reports on a token. The session is not over, so there is one. The heir of

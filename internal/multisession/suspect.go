@@ -59,7 +59,7 @@ func (s *session) expectReply(n *node) bool {
 // secondReports returns, by node, the part of a request for n that other nodes get, too: everything if n is
 // suspect, and the results of attempts whose heartbeats they were sent for that reason, since they hold
 // those.
-func (s *session) secondReports(n *node, req *carillon.WorkRequest) map[*node]*carillon.WorkRequest {
+func (s *session) secondReports(n *node, req *carillon.WorkRequest) requests {
 	var other *node
 	if n.reply.state == suspect {
 		other = s.other(n)
@@ -67,16 +67,10 @@ func (s *session) secondReports(n *node, req *carillon.WorkRequest) map[*node]*c
 	if other == nil && len(s.copies.second) == 0 {
 		return nil
 	}
-	out := map[*node]*carillon.WorkRequest{}
-	to := func(o *node) *carillon.WorkRequest {
-		if out[o] == nil {
-			out[o] = &carillon.WorkRequest{}
-		}
-		return out[o]
-	}
+	out := requests{}
 	if other != nil {
 		s.copies.add(other, req)
-		to(other).Heartbeats = slices.Clip(req.Heartbeats) // n gets the same slice; either may append
+		out.to(other).Heartbeats = slices.Clip(req.Heartbeats) // n gets the same slice; either may append
 	}
 	for i := range req.Results {
 		r := &req.Results[i]
@@ -85,7 +79,7 @@ func (s *session) secondReports(n *node, req *carillon.WorkRequest) map[*node]*c
 			o = second
 		}
 		if o != nil && o != n {
-			to(o).Results = append(to(o).Results, *r)
+			out.to(o).Results = append(out.to(o).Results, *r)
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the OpenAPI document
 	"errors"
@@ -54,12 +55,7 @@ type handler struct {
 
 // New makes the handler of a node's HTTP listener. It fails on an origin that is none.
 func New(service pb.SchedulerServiceServer, o Options) (http.Handler, error) {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.MaxBody == 0 {
-		o.MaxBody = defaultMaxBody
-	}
+	o.Logger, o.MaxBody = cmp.Or(o.Logger, slog.Default()), cmp.Or(o.MaxBody, defaultMaxBody)
 	if o.Other == nil {
 		o.Other = http.HandlerFunc(notFound)
 	}
