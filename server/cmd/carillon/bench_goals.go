@@ -46,8 +46,7 @@ func newBenchGoals(a app) *cobra.Command {
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return g.run(cmd, a) },
 	}
-	cmd.Flags().Var(&g.size, "size", "how large: full is as the goals say, small a twentieth, smoke a five-hundredth")
-	complete(cmd, "size", g.size.words)
+	g.size.add(cmd, "size", "how large: full is as the goals say, small a twentieth, smoke a five-hundredth")
 	cmd.Flags().StringSliceVar(&g.only, "only", nil, "goals to measure, for example P1,P5; default all")
 	g.add(cmd.Flags())
 	exclusive(cmd, "spawn", "in-process")

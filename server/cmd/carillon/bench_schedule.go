@@ -21,12 +21,11 @@ func newBenchSchedule(a app) *cobra.Command {
 	cmd := newBenchRun(a, "schedule", "How fast jobs are put, each durable before it is acknowledged", &s)
 	flags := cmd.Flags()
 	flags.IntVar(&s.Jobs, "jobs", 100_000, "jobs to put")
-	flags.Var(&s.mode, "mode", "one call a job, one call for many, or a client stream")
+	s.mode.add(cmd, "mode", "one call a job, one call for many, or a client stream")
 	flags.IntVar(&s.Callers, "callers", 0, "calls at once; default 128 for unary, 8 for batch, 4 for stream")
 	flags.IntVar(&s.Batch, "batch", 256, "jobs to a call or message")
 	flags.IntVar(&s.Payload, "payload", 64, "`bytes` of payload")
 	flags.Float64Var(&s.Rate, "rate", 0, "jobs a second, however slow the node is; 0 is as fast as it goes")
-	complete(cmd, "mode", s.mode.words)
 	return cmd
 }
 

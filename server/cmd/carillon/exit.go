@@ -115,18 +115,25 @@ func arguments(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// exclusive refuses two flags that contradict each other. It may be called several times for a command.
-func exclusive(cmd *cobra.Command, one, other string) {
+// check adds a check of a command's flags to those that it has.
+func check(cmd *cobra.Command, wrong func(*cobra.Command) error) {
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, words []string) error {
-		if cmd.Flags().Changed(one) && cmd.Flags().Changed(other) {
-			return usagef("--%s and --%s cannot be given together", one, other)
-		}
-		if before == nil {
-			return nil
+		if err := wrong(cmd); err != nil || before == nil {
+			return err
 		}
 		return before(cmd, words)
 	}
+}
+
+// exclusive refuses two flags that contradict each other.
+func exclusive(cmd *cobra.Command, one, other string) {
+	check(cmd, func(cmd *cobra.Command) error {
+		if cmd.Flags().Changed(one) && cmd.Flags().Changed(other) {
+			return usagef("--%s and --%s cannot be given together", one, other)
+		}
+		return nil
+	})
 }
 
 // report prints an error, for people or as JSON, and returns the exit code.

@@ -42,8 +42,7 @@ carillon job backfill metrics --from 2026-11-20T00:00:00Z --overlap allow --rate
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&b.from, "from", "", "the first RFC 3339 `time`, inclusive (required)")
 	cmd.Flags().StringVar(&b.to, "to", "", "the last RFC 3339 `time`, inclusive; default now")
-	cmd.Flags().Var(&b.overlap, "overlap", "one run at a time, in order, or each without waiting for the one before")
-	complete(cmd, "overlap", backfillOverlaps)
+	b.overlap.add(cmd, "overlap", "one run at a time, in order, or each without waiting for the one before")
 	cmd.Flags().Float64Var(&b.rate, "rate", 0, "most `runs` begun in a second; default no limit")
 	b.add(cmd)
 	return cmd

@@ -35,8 +35,7 @@ func newJobList(a app) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&l.prefix, "prefix", "", "names that begin with it")
 	cmd.Flags().StringVar(&l.label, "label", "", "jobs with the label: `key` or key=value")
-	cmd.Flags().Var(&l.phase, "phase", "jobs that stand there")
-	complete(cmd, "phase", phaseWords)
+	l.phase.add(cmd, "phase", "jobs that stand there")
 	l.paging.add(cmd)
 	l.connection.add(cmd)
 	return cmd

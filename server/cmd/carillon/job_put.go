@@ -55,7 +55,9 @@ func (p *jobPut) run(cmd *cobra.Command, a app, words []string) error {
 		return err
 	}
 	return p.ask(a, func(ctx context.Context, node *client.Client, _ []string) (answer, error) {
-		put, err := node.PutJob(ctx, job, p.options()...)
+		put, err := node.PutJob(ctx, job, func(o *carillon.PutOptions) {
+			o.IfAbsent, o.IfGeneration = p.ifAbsent, p.ifGeneration
+		})
 		return a.putAnswer(&put), err
 	})(cmd, words)
 }
@@ -102,17 +104,6 @@ func checkHTTPFlags(cmd *cobra.Command, j *carillon.Job) error {
 		}
 	}
 	return nil
-}
-
-func (p *jobPut) options() []carillon.PutOption {
-	var o []carillon.PutOption
-	if p.ifAbsent {
-		o = append(o, carillon.IfAbsent())
-	}
-	if p.ifGeneration > 0 {
-		o = append(o, carillon.IfGeneration(p.ifGeneration))
-	}
-	return o
 }
 
 // readJob reads a job in the form of the REST API, and the fields that a patch with it names.

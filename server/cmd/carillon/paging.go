@@ -16,16 +16,12 @@ func (p *paging) add(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&p.limit, "limit", 100, "show at most this many; 0 shows all")
 	cmd.Flags().StringVar(&p.token, "page-token", "",
 		"go on after an earlier list: the next_page_token that -o json printed at its end")
-	before := cmd.PreRunE
-	cmd.PreRunE = func(cmd *cobra.Command, words []string) error {
+	check(cmd, func(*cobra.Command) error {
 		if p.limit < 0 {
 			return usagef("--limit: %d is below 0", p.limit)
 		}
-		if before == nil {
-			return nil
-		}
-		return before(cmd, words)
-	}
+		return nil
+	})
 }
 
 // pageOf reads the page after a token, with at most size items, and returns the token of the next one.

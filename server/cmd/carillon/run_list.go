@@ -38,8 +38,7 @@ func newRunList(a app) *cobra.Command {
 }
 
 func (l *runList) addFlags(cmd *cobra.Command, hint string) {
-	cmd.Flags().Var(&l.status, "status", "runs that ended so"+hint)
-	complete(cmd, "status", l.status.words)
+	l.status.add(cmd, "status", "runs that ended so"+hint)
 	l.paging.add(cmd)
 	l.connection.add(cmd)
 }

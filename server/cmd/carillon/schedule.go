@@ -38,8 +38,7 @@ carillon schedule preview "@every 90m" --from 2027-01-01T00:00:00Z`,
 		RunE: func(cmd *cobra.Command, words []string) error { return p.run(cmd, a, words[0]) },
 	}
 	cmd.Flags().StringVar(&p.query.TimeZone, "time-zone", "", "IANA time `zone`; default UTC")
-	cmd.Flags().Var(&p.dst, "dst", "what a cron does when clocks change")
-	complete(cmd, "dst", dstWords)
+	p.dst.add(cmd, "dst", "what a cron does when clocks change")
 	cmd.Flags().StringVar(&p.from, "from", "", "show times after this RFC 3339 `time`; default now")
 	cmd.Flags().StringVar(&p.due, "due-time", "", "first run as in a job: a `time`, or a duration after --from")
 	cmd.Flags().IntVar(&p.query.Count, "count", 10, "how many times")

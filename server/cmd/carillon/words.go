@@ -45,6 +45,12 @@ type choice struct {
 	anyCase bool // upper case is accepted
 }
 
+// add adds the flag to a command, with its words for the shell.
+func (c *choice) add(cmd *cobra.Command, name, usage string) {
+	cmd.Flags().Var(c, name, usage)
+	complete(cmd, name, c.words)
+}
+
 func (c *choice) String() string {
 	if c.chosen < 0 || c.chosen >= len(c.words) {
 		return ""

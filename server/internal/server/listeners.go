@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+
+	"github.com/carillonhq/carillon/server/internal/grpcapi"
 )
 
 // listener is a listener and what serves it.
@@ -115,16 +117,9 @@ func (d *listener) overHTTP(server *http.Server, log *slog.Logger) {
 	}
 }
 
-// grpcServer is what a listener needs of a gRPC server.
-type grpcServer interface {
-	Serve(at net.Listener) error
-	GracefulStop()
-	Stop()
-}
-
 // overGRPC makes d serve gRPC.
-func (d *listener) overGRPC(server grpcServer, leaving func()) {
-	d.serve, d.leaving = server.Serve, leaving
+func (d *listener) overGRPC(server *grpcapi.Server) {
+	d.serve, d.leaving = server.Serve, server.Health.Shutdown
 	d.end = func(ctx context.Context) {
 		cut := context.AfterFunc(ctx, server.Stop)
 		defer cut()

@@ -95,7 +95,7 @@ func (s *Server) listenGRPC(d *listener, service *grpcapi.Service, cluster *grpc
 	o := s.grpcOptions()
 	server := grpcapi.NewServer(service, s.node.peerSizes(o)...)
 	s.node.servePeers(server, o)
-	d.overGRPC(server, server.Health.Shutdown)
+	d.overGRPC(server)
 	faces := s.node.register(s.config.APIs, server)
 	d.gone = func() {
 		faces()

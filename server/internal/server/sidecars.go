@@ -42,7 +42,7 @@ func (s *Server) listenSidecars(d *listener) error {
 	c := s.config.Sidecars
 	o := APIOptions(grpcapi.Options{Logger: s.log, Now: s.config.Now, MaxMessage: maxMessage(s.config.Limits)})
 	server := grpcapi.NewFrame(o, c.Options...)
-	d.overGRPC(server, server.Health.Shutdown)
+	d.overGRPC(server)
 	d.gone = s.node.register([]API{c.API}, server)
 	return nil
 }
