@@ -14,7 +14,7 @@ type PutRequest struct {
 	Random  [8]byte // random part of a new job's uid
 
 	At    int64        // when it was put; relative times count from then. 0: now
-	Spec  []byte       // what EncodeSpec returns for the job, if the caller has it
+	Spec  []byte       // the spec of the job as it is stored, if the caller has it
 	Waits []store.Wait // waits for names that are new in the job's DependsOn
 }
 
