@@ -2,45 +2,61 @@ package multisession
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// rings returns when an alarm rang while it was used, from the beginning on.
-func rings(t *testing.T, use func(a *alarm)) (at []time.Duration) {
+// use is what a test does with an alarm.
+type use func(arm func(time.Duration), stop func())
+
+// rings returns when an alarm rang while it was used, from the beginning on. As in a session, a lock guards
+// it.
+func rings(t *testing.T, do use) (at []time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
+		var mu sync.Mutex
 		var a *alarm
 		a = newAlarm(func() {
+			mu.Lock()
+			defer mu.Unlock()
 			at = append(at, time.Since(began))
 			a.rang()
 		})
-		use(a)
+		do(func(after time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			a.arm(after)
+		}, a.stop)
 		<-time.After(2 * time.Hour)
-		synctest.Wait()
 		a.stop()
+		mu.Lock() // what rang has returned
+		defer mu.Unlock()
 	})
 	return at
 }
 
 func TestAlarmRingsOnceWhenArmed(t *testing.T) {
 	for name, c := range map[string]struct {
-		use  func(a *alarm)
+		do   use
 		want []time.Duration
 	}{
-		"not armed":             {func(*alarm) {}, nil},
-		"armed":                 {func(a *alarm) { a.arm(time.Second) }, []time.Duration{time.Second}},
-		"armed again meanwhile": {func(a *alarm) { a.arm(time.Second); a.arm(time.Minute) }, []time.Duration{time.Second}},
-		"armed again afterwards": {func(a *alarm) {
-			a.arm(time.Second)
+		"not armed": {func(func(time.Duration), func()) {}, nil},
+		"armed":     {func(arm func(time.Duration), _ func()) { arm(time.Second) }, []time.Duration{time.Second}},
+		"armed again meanwhile": {func(arm func(time.Duration), _ func()) {
+			arm(time.Second)
+			arm(time.Minute)
+		}, []time.Duration{time.Second}},
+		"armed again afterwards": {func(arm func(time.Duration), _ func()) {
+			arm(time.Second)
 			<-time.After(time.Minute)
-			a.arm(time.Second)
+			arm(time.Second)
 		}, []time.Duration{time.Second, time.Minute + time.Second}},
-		"stopped": {func(a *alarm) { a.arm(time.Second); a.stop() }, nil},
+		"stopped": {func(arm func(time.Duration), stop func()) { arm(time.Second); stop() }, nil},
 	} {
-		got := rings(t, c.use)
+		got := rings(t, c.do)
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: it rang at %v, want %v", name, got, c.want)
 		}
