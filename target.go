@@ -12,11 +12,11 @@ import (
 
 // Target is where runs are delivered: exactly one field is set.
 //
-// To add a kind: its type, Kind and checkTarget here; leased in resolve.go; its message in the API's protos
-// and internal/wire/target.go; its record in server/store/codec/target.go; its queue and its traits in
-// server/internal/partition (queue.go, target.go); a consumer, which server/internal/dispatch/sink.go describes: a
-// Transport if nobody connects for it, registered in server/internal/server/node.go; a flag in
-// server/cmd/carillon/job_fields.go.
+// To add a kind: its type, targetKinds, given and checkTarget here; leased in resolve.go; its message in the
+// API's protos and internal/wire/target.go; its record in server/store/codec/target.go; its queue in
+// server/internal/delivery/queue.go and its traits in server/internal/partition/target.go; a consumer, which
+// server/internal/dispatch/sink.go describes: a Transport if nobody connects for it, registered in
+// server/internal/server/node.go; a flag in server/cmd/carillon/job_fields.go.
 type Target struct {
 	Worker *WorkerTarget
 	HTTP   *HTTPTarget
@@ -67,37 +67,29 @@ func WorkerQueue(queue string) Target { return Target{Worker: &WorkerTarget{Queu
 // HTTP returns an HTTP target with the default method, POST.
 func HTTP(url string) Target { return Target{HTTP: &HTTPTarget{URL: url}} }
 
+// targetKinds are the names of the kinds in the API.
+var targetKinds = [...]string{"worker", "http", "kafka", "amqp", "nats", "redis", "exec", "dapr"}
+
+// given reports for each of targetKinds whether its field is set.
+func (t Target) given() [len(targetKinds)]bool {
+	return [...]bool{t.Worker != nil, t.HTTP != nil, t.Kafka != nil, t.AMQP != nil, t.NATS != nil,
+		t.Redis != nil, t.Exec != nil, t.Dapr != nil}
+}
+
 // Kind returns the set target's name in the API ("worker", "http", …), or "" if none is set.
 func (t Target) Kind() string {
-	switch {
-	case t.Worker != nil:
-		return "worker"
-	case t.HTTP != nil:
-		return "http"
-	case t.Kafka != nil:
-		return "kafka"
-	case t.AMQP != nil:
-		return "amqp"
-	case t.NATS != nil:
-		return "nats"
-	case t.Redis != nil:
-		return "redis"
-	case t.Exec != nil:
-		return "exec"
-	case t.Dapr != nil:
-		return "dapr"
+	for i, given := range t.given() {
+		if given {
+			return targetKinds[i]
+		}
 	}
 	return ""
 }
 
 // count returns how many fields are set.
-func (t Target) count() int {
-	n := 0
-	for _, set := range [...]bool{
-		t.Worker != nil, t.HTTP != nil, t.Kafka != nil, t.AMQP != nil, t.NATS != nil, t.Redis != nil, t.Exec != nil,
-		t.Dapr != nil,
-	} {
-		if set {
+func (t Target) count() (n int) {
+	for _, given := range t.given() {
+		if given {
 			n++
 		}
 	}
