@@ -5,8 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
-	"unicode"
 )
 
 // Limits on what a message may repeat of a user's input: of one word, and of one line. The errors of this
@@ -17,20 +17,15 @@ const (
 	longestLine = 800
 )
 
+// word matches what stands between white space.
+var word = regexp.MustCompile(`[^\s\pZ]+`)
+
 // brief shortens long words and lines of a message in the middle: what is wrong with them is at the end.
 func brief(message string) string {
 	lines := strings.Split(message, "\n")
 	for i, line := range lines {
-		var b strings.Builder
-		for rest := line; rest != ""; {
-			word := rest
-			if end := strings.IndexFunc(rest, unicode.IsSpace); end >= 0 {
-				word = rest[:max(1, end)] // the space itself if the line begins with it
-			}
-			rest = rest[len(word):]
-			b.WriteString(middleOut(word, longestWord))
-		}
-		lines[i] = middleOut(b.String(), longestLine)
+		line = word.ReplaceAllStringFunc(line, func(w string) string { return middleOut(w, longestWord) })
+		lines[i] = middleOut(line, longestLine)
 	}
 	return strings.Join(lines, "\n")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,13 +33,9 @@ func settings(cmd *cobra.Command, file string, extra map[string]any) error {
 	if err := fromEnvironment(cmd.Flags(), given); err != nil {
 		return err
 	}
-	if file == "" {
-		file = os.Getenv(envName("config"))
-	}
+	file = cmp.Or(file, os.Getenv(envName("config")))
 	explicit := file != ""
-	if !explicit {
-		file = defaultConfigFile
-	}
+	file = cmp.Or(file, defaultConfigFile)
 	text, err := os.ReadFile(file) //nolint:gosec // whoever starts the node says which file
 	if errors.Is(err, fs.ErrNotExist) && !explicit {
 		return nil

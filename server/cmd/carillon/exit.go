@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -151,7 +150,8 @@ func (a app) report(cmd *cobra.Command, err error) int {
 	case !isKnown:
 		a.sayf("carillon: %s", brief(err.Error()))
 	case wantsJSON(cmd):
-		a.reportJSON(known)
+		text := httpapi.Marshal(wire.ProblemToProto(known)) // in the form of the REST API
+		_, _ = (&visible{w: a.errs}).Write(text)            // a failure of this cannot be reported anywhere
 	default:
 		a.sayf("carillon: %s", brief(sentence(known)))
 	}
@@ -160,21 +160,14 @@ func (a app) report(cmd *cobra.Command, err error) int {
 
 // sentence formats the error for people: the field if there is one, and the message.
 func sentence(e *carillon.Error) string {
-	var b strings.Builder
+	text := e.Message
 	if e.Field != "" {
-		b.WriteString(e.Field + ": ")
+		text = e.Field + ": " + text
 	}
-	b.WriteString(e.Message)
 	if e.Unknown {
-		b.WriteString(" (the change may have been made: look before you repeat it)")
+		text += " (the change may have been made: look before you repeat it)"
 	}
-	return b.String()
-}
-
-// reportJSON prints the error in the form of the REST API.
-func (a app) reportJSON(e *carillon.Error) {
-	text := httpapi.Marshal(wire.ProblemToProto(e))
-	_, _ = (&visible{w: a.errs}).Write(text) // a failure of this cannot be reported anywhere
+	return text
 }
 
 // exitCode returns the exit code of an error.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -25,10 +26,7 @@ func (v *visible) Write(p []byte) (int, error) {
 		case r == utf8.RuneError && size == 1:
 			b.WriteRune(utf8.RuneError)
 		case isCommand(r):
-			b.WriteString(`\u`)
-			for shift := 12; shift >= 0; shift -= 4 {
-				b.WriteByte("0123456789abcdef"[r>>shift&0xf])
-			}
+			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
 			b.Write(text[:size])
 		}
