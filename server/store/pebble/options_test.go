@@ -14,8 +14,8 @@ func TestOptionsHaveDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Partitions != store.DefaultPartitions || o.CacheBytes != defaultCacheBytes || o.MemTableBytes != defaultMemTableBytes ||
-		o.InlineSpec != defaultInlineSpec || o.HeadCacheBytes != defaultHeadCacheBytes || o.CommitBytes != defaultCommitBytes ||
+	if o.Partitions != store.DefaultPartitions || o.MemTableBytes != defaultMemTableBytes ||
+		o.InlineSpec != defaultInlineSpec || o.CommitBytes != defaultCommitBytes ||
 		o.RetryAfter != defaultRetryAfter || o.Now == nil || o.FS != vfs.Default {
 		t.Errorf("the defaults are %+v", o)
 	}
@@ -23,8 +23,8 @@ func TestOptionsHaveDefaults(t *testing.T) {
 
 // TestOptionsBelowZeroMeanNone: a negative value switches off what 0 gives its default.
 func TestOptionsBelowZeroMeanNone(t *testing.T) {
-	o, err := Options{Partitions: 7, CacheBytes: -1, InlineSpec: -1, HeadCacheBytes: -1, RetryAfter: -1, MemTableBytes: -1}.withDefaults()
-	if err != nil || o.Partitions != 7 || o.CacheBytes != 0 || o.InlineSpec != -1 || o.HeadCacheBytes != 0 ||
+	o, err := Options{Partitions: 7, InlineSpec: -1, RetryAfter: -1, MemTableBytes: -1}.withDefaults()
+	if err != nil || o.Partitions != 7 || o.InlineSpec != -1 ||
 		o.RetryAfter != -1*time.Nanosecond || o.MemTableBytes != defaultMemTableBytes {
 		t.Errorf("%+v, %v", o, err)
 	}
