@@ -65,8 +65,7 @@ func PatchFromProto(m *pb.PatchJobRequest) (carillon.Patch, error) {
 // JobQueryToProto is the query as a request.
 func JobQueryToProto(q *carillon.JobQuery) *pb.ListJobsRequest {
 	return &pb.ListJobsRequest{Namespace: q.Namespace, Prefix: q.Prefix, Label: q.Label,
-		Phase:    optionalEnumTo[pb.Phase](q.Phase),
-		PageSize: clampInt32(q.PageSize), PageToken: q.PageToken}
+		Phase: optionalEnumTo[pb.Phase](q.Phase), PageSize: clampInt32(q.PageSize), PageToken: q.PageToken}
 }
 
 // JobQueryFromProto is the request as a query.
@@ -80,8 +79,7 @@ func JobQueryFromProto(m *pb.ListJobsRequest) (carillon.JobQuery, error) {
 // RunQueryToProto is the query as a request.
 func RunQueryToProto(q *carillon.RunQuery) *pb.ListRunsRequest {
 	return &pb.ListRunsRequest{Namespace: q.Namespace, Job: q.Job,
-		Status:   optionalEnumTo[pb.RunStatus](q.Status),
-		PageSize: clampInt32(q.PageSize), PageToken: q.PageToken}
+		Status: optionalEnumTo[pb.RunStatus](q.Status), PageSize: clampInt32(q.PageSize), PageToken: q.PageToken}
 }
 
 // RunQueryFromProto is the request as a query.

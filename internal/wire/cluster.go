@@ -31,8 +31,8 @@ func ClusterFromProto(m *pb.Cluster) (carillon.ClusterStatus, error) {
 func NodesToProto(nodes []carillon.Node) []*pb.Node {
 	return toEach(nodes, func(n *carillon.Node) *pb.Node {
 		m := &pb.Node{Id: text(n.ID), Address: text(n.Address), HttpAddress: text(n.HTTP),
-			SidecarAddress: text(n.Sidecars),
-			Draining:       n.Draining, Owns: clampInt32(n.Owns), State: text(string(n.State)), Reason: text(n.Reason)}
+			SidecarAddress: text(n.Sidecars), Draining: n.Draining, Owns: clampInt32(n.Owns),
+			State: text(string(n.State)), Reason: text(n.Reason)}
 		if n.SkewKnown {
 			skew := n.Skew.String()
 			m.Skew = &skew
@@ -46,8 +46,8 @@ func NodesFromProto(ms []*pb.Node) ([]carillon.Node, error) {
 	var f first
 	nodes := fromEach(ms, func(m *pb.Node) carillon.Node {
 		return carillon.Node{ID: m.GetId(), Address: m.GetAddress(), HTTP: m.GetHttpAddress(),
-			Sidecars: m.GetSidecarAddress(),
-			Draining: m.GetDraining(), Owns: int(m.GetOwns()), Skew: f.skew(m), SkewKnown: m.Skew != nil,
+			Sidecars: m.GetSidecarAddress(), Draining: m.GetDraining(), Owns: int(m.GetOwns()),
+			Skew: f.skew(m), SkewKnown: m.Skew != nil,
 			State: carillon.NodeState(m.GetState()), Reason: m.GetReason()}
 	})
 	return nodes, f.err

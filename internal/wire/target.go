@@ -35,13 +35,11 @@ func targetToProto(t *carillon.Target) *pb.Target {
 	}
 	if e := t.Exec; e != nil {
 		m.Kind, kinds = &pb.Target_Exec{Exec: &pb.ExecTarget{Artifact: e.Artifact, Sha256: e.SHA256,
-			Entrypoint: e.Entrypoint,
-			Args:       e.Args, Env: e.Env}}, kinds+1
+			Entrypoint: e.Entrypoint, Args: e.Args, Env: e.Env}}, kinds+1
 	}
 	if d := t.Dapr; d != nil {
 		m.Kind, kinds = &pb.Target_Dapr{Dapr: &pb.DaprTarget{AppId: d.AppID, ActorType: d.ActorType,
-			ActorId:        d.ActorID,
-			ConcurrencyKey: d.ConcurrencyKey}}, kinds+1
+			ActorId: d.ActorID, ConcurrencyKey: d.ConcurrencyKey}}, kinds+1
 	}
 	if kinds > 1 {
 		return &pb.Target{}

@@ -64,6 +64,5 @@ func (l *jobList) list(ctx context.Context, node *client.Client, _ []string) (an
 func jobRow(j *carillon.Job) []string {
 	s := cmp.Or(j.Status, &carillon.JobStatus{})
 	return []string{j.Name, dash(j.Schedule), clip(targetText(j.Target), 40), s.Phase.String(),
-		dash(moment(s.NextRun)),
-		strconv.FormatUint(s.Counters.Fired, 10)}
+		dash(moment(s.NextRun)), strconv.FormatUint(s.Counters.Fired, 10)}
 }
