@@ -2,6 +2,7 @@ package partition
 
 import (
 	"container/heap"
+
 	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 

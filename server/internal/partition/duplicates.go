@@ -1,8 +1,9 @@
 package partition
 
 import (
-	"github.com/carillonhq/carillon/server/internal/delivery"
 	"slices"
+
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // An attempt in doubt that is made again has one token and may have several consumers. One of them reports.
