@@ -28,11 +28,11 @@ func serve(ctx context.Context, p *partitionRunner, m message.Message) (reply an
 	case message.RedriveDead:
 		return serveRedriveDead(ctx, p, m)
 	case message.PutJob:
-		return servePutJob(ctx, p, m)
+		return p.e.put(ctx, m.Job, m.Options, seen(m.SeenAt))
 	case message.PutJobs:
-		return servePutJobs(ctx, p, m)
+		return p.e.putAll(ctx, m.Jobs, seen(m.SeenAt))
 	case message.PatchJob:
-		return servePatchJob(ctx, p, m)
+		return p.e.patch(ctx, m.Key, m.Patch, seen(m.SeenAt))
 	case message.RelayReports:
 		return serveRelayReports(ctx, p, m)
 	case message.RequestPermits:
@@ -101,18 +101,6 @@ func serveRedriveDead(ctx context.Context, p *partitionRunner, m message.Redrive
 	}
 	n, err := redrivePages(ctx, p, q)
 	return p.e.finish(ctx, n, err, p, m)
-}
-
-func servePutJob(ctx context.Context, p *partitionRunner, m message.PutJob) (any, error) {
-	return p.e.put(ctx, m.Job, m.Options, seen(m.SeenAt))
-}
-
-func servePutJobs(ctx context.Context, p *partitionRunner, m message.PutJobs) (any, error) {
-	return p.e.putAll(ctx, m.Jobs, seen(m.SeenAt))
-}
-
-func servePatchJob(ctx context.Context, p *partitionRunner, m message.PatchJob) (any, error) {
-	return p.e.patch(ctx, m.Key, m.Patch, seen(m.SeenAt))
 }
 
 // seen returns when a call was first seen, in UTC ns; 0 if that is not known.
