@@ -18,6 +18,17 @@ type Grouper interface {
 	ApplyGroup(ctx context.Context, writes []Write) error
 }
 
+// Submitter is a [Grouper] with a committer of its own, to which a group can be handed without waiting for
+// it. It is optional: for other stores the engine has a goroutine that waits in ApplyGroup.
+type Submitter interface {
+	// Submit is ApplyGroup for a caller that does not wait: done is called exactly once, with the outcome,
+	// when nothing of the group is on its way any more. It may be called before Submit returns, and on a
+	// goroutine of the store, so it must neither block nor call the store. Until then writes and batches
+	// must not change, and the shards count as being in their Apply. Submit waits only while the store has
+	// no room for one more group. Close waits for what was submitted; later the outcome is ErrClosed.
+	Submit(writes []Write, done func(error))
+}
+
 // Gatherer is a [Store] that can read the metadata records of many partitions at about the cost of one read.
 // It is optional.
 type Gatherer interface {

@@ -2,12 +2,14 @@ package pebble
 
 import (
 	"context"
-	"sync"
+
+	pebbledb "github.com/cockroachdb/pebble/v2"
 
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// change is a batch of one partition on its way to the disk.
+// change is a batch of one partition on its way to the disk. The committer fills in what is below batch when
+// it builds it.
 type change struct {
 	shard    *shard
 	batch    *store.Batch
@@ -18,49 +20,47 @@ type change struct {
 	childless bool // after it there are certainly no pending runs
 }
 
-var _ store.Grouper = (*Store)(nil)
+var (
+	_ store.Grouper   = (*Store)(nil)
+	_ store.Submitter = (*Store)(nil)
+)
+
+// Submit hands the group to the committer. done is called by the committer if it refuses the group, otherwise
+// by the syncer.
+func (s *Store) Submit(writes []store.Write, done func(error)) {
+	req, err := s.group(writes)
+	if err == nil {
+		req.done = done
+		err = s.send(context.Background(), req)
+	}
+	if err != nil {
+		done(err)
+	}
+}
 
 // ApplyGroup makes all batches durable in one write, if all terms are in force when its turn comes.
 func (s *Store) ApplyGroup(ctx context.Context, writes []store.Write) error {
+	if len(writes) == 0 {
+		return ctx.Err()
+	}
+	req, err := s.group(writes)
+	if err != nil {
+		return err
+	}
+	return s.await(ctx, req)
+}
+
+// group returns the request for a group.
+func (s *Store) group(writes []store.Write) (*request, error) {
 	changes := make([]change, len(writes))
 	for i, w := range writes {
 		sh, ok := w.Shard.(*shard)
 		if !ok || sh.s != s {
-			return store.ErrOtherStore
+			return nil, store.ErrOtherStore
 		}
 		changes[i] = change{shard: sh, batch: w.Batch}
 	}
-	if len(changes) == 0 {
-		return ctx.Err()
-	}
-	return s.apply(ctx, changes)
-}
-
-// builders keeps builders, with their buffers, for later batches.
-var builders = sync.Pool{New: func() any { return new(builder) }}
-
-// apply makes the changes durable, all or none.
-func (s *Store) apply(ctx context.Context, changes []change) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if !s.owners.holdAll(changes) {
-		return store.ErrFenced
-	}
-	w := builders.Get().(*builder)
-	defer builders.Put(w)
-	req := &request{changes: changes, done: make(chan error, 1)}
-	err := s.engines.use(func(e *engine) error { return w.request(e, req) })
-	if err == nil {
-		err = s.submit(ctx, req)
-	}
-	if req.ops != nil {
-		_ = req.ops.Close() // it was copied or is not wanted
-	}
-	for i := range changes {
-		changes[i].ended(err)
-	}
-	return err
+	return &request{changes: changes}, nil
 }
 
 // ended updates the partition's count of finished runs.
@@ -73,46 +73,41 @@ func (c *change) ended(err error) {
 	runs.add(c.retained)
 }
 
-// request builds a request's changes on e, into one Pebble batch. If the engine is read-only it builds
-// nothing: the committer returns the reason, or tries to recover.
-func (w *builder) request(e *engine, req *request) error {
-	req.engine = e
-	if e.readOnly {
-		return nil
-	}
-	req.ops = e.db.NewBatch()
-	w.dues, w.facts = w.dues[:0], w.facts[:0]
+// request builds a request's changes on e, into one Pebble batch.
+func (w *builder) request(e *engine, req *request) (*pebbledb.Batch, error) {
+	ops := e.db.NewBatch()
 	for i := range req.changes {
-		if err := w.change(e, req, &req.changes[i]); err != nil {
+		if err := w.change(e, ops, &req.changes[i]); err != nil {
+			_ = ops.Close() // nothing of it is written
 			if why := e.failure(); why != nil {
-				return why // what could not be read may be what could not be written
+				return nil, why // what could not be read may be what could not be written
 			}
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return ops, nil
 }
 
-// change builds one change. Only a batch that must see its own writes pays for an index of them. It never
-// needs to see what other partitions of the group write.
-func (w *builder) change(e *engine, req *request, c *change) error {
+// change builds one change into ops. Only a batch that must see its own writes pays for an index of them. It
+// never needs to see what other partitions of the group write.
+func (w *builder) change(e *engine, ops *pebbledb.Batch, c *change) error {
 	w.part, w.partition, w.inline = c.shard.part, c.shard.number, c.shard.s.opt.InlineSpec
 	whole := source{e.db, e.lost}
-	w.read, w.committed, w.out, w.err, w.lives, w.retained = whole, whole, req.ops, nil, w.lives[:0], 0
+	w.read, w.committed, w.out, w.err, w.lives, w.retained = whole, whole, ops, nil, w.lives[:0], 0
 	dues, facts := len(w.dues), len(w.facts)
 	w.asks = !putsAfterDeletes(c.batch)
 	if readsOwnWrites(c.batch) {
-		ops := e.db.NewIndexedBatch()
-		defer func() { _ = ops.Close() }() // it was copied or is not wanted
-		w.read, w.out = source{ops, e.lost}, ops
+		own := e.db.NewIndexedBatch()
+		defer func() { _ = own.Close() }() // it was copied or is not wanted
+		w.read, w.out = source{own, e.lost}, own
 	}
 	if err := w.build(c.batch); err != nil {
 		return err
 	}
 	c.dues, c.facts, c.retained = w.dues[dues:], w.facts[facts:], w.retained
 	c.childless = w.childless && !putsPending(c.batch)
-	if w.out != req.ops {
-		return req.ops.Apply(w.out, nil)
+	if w.out != ops {
+		return ops.Apply(w.out, nil)
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// builder turns one store.Batch into Pebble operations. It runs in the goroutine of Apply's caller, reads
-// what the batch replaces, and keeps its buffers from batch to batch.
+// builder turns batches into Pebble operations. It belongs to the committer, reads what a batch replaces, and
+// keeps its buffers from batch to batch.
 type builder struct {
 	part      *partition
 	partition int
@@ -20,9 +20,9 @@ type builder struct {
 	committed source // does not see them: what it says is true even if the batch is refused
 	out       *pebbledb.Batch
 
-	dues     []dueMark // entries that the batch adds to the due index
+	dues     []dueMark // entries that the batches of a commit add to the due index
 	asks     bool      // the head cache is valid for the batch
-	facts    []byte    // facts about the records after the batch, for the head cache
+	facts    []byte    // facts about the records after the batches of a commit, for the head cache
 	retained int64     // by how much the batch changes the number of finished runs that are not dead
 	lives    []liveRun // of the live index, written after all old ones are gone: a run may change its record
 
@@ -44,6 +44,9 @@ type dueMark struct {
 	priority uint8
 	due      int64
 }
+
+// begin forgets the commit before.
+func (w *builder) begin() { w.dues, w.facts = w.dues[:0], w.facts[:0] }
 
 // build writes b's operations to out. Deletes come first, so that a put after the delete of its job stays.
 func (w *builder) build(b *store.Batch) error {

@@ -8,14 +8,19 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// request is something to commit: the operations of an Apply or of a group, or a claim, which is decided when
-// its turn comes.
+// request is something to commit: a group of batches, or a claim. Either is decided when its turn comes.
 type request struct {
-	changes []change        // the one change of an Apply, or those of a group
-	engine  *engine         // that ops were built on
-	ops     *pebbledb.Batch // nil once the commit has taken it over
+	changes []change // of a group
 	claim   func(out *pebbledb.Batch) error
-	done    chan error // gets one value
+	done    func(error) // called once, with the outcome; it does not block
+}
+
+// end reports the outcome.
+func (req *request) end(err error) {
+	for i := range req.changes {
+		req.changes[i].ended(err)
+	}
+	req.done(err)
 }
 
 // commit is one write to Pebble, with the requests in it.
@@ -27,20 +32,22 @@ type commit struct {
 	done   chan struct{} // closed when the write is durable, or has failed
 }
 
-// committer is the one goroutine that writes. It merges the requests of all partitions and hands them to
-// Pebble. A second goroutine, the syncer, waits for the fsyncs and answers, so that the next commit is built
-// meanwhile. Since only the committer changes terms and writes, the check of a term and the write that it
-// permits are one step.
+// committer is the one goroutine that writes. It turns the batches of all partitions into Pebble operations,
+// merges the requests that wait and hands them to Pebble. A second goroutine, the syncer, waits for the
+// fsyncs and reports the outcomes, so that the next commit is built meanwhile. Since only the committer
+// changes terms and writes, the check of a term and the write that it permits are one step, and what a batch
+// replaces cannot change between being read and being written.
 //
-//	Apply, Claim ──queue──→ committer: next → take (terms) → merge → Pebble ──syncs──→ syncer: fsync → done
-//	                            ↑                                                │
-//	                            └────── the next commit, during the fsync ───────┘
+//	Submit, Claim ──queue──→ committer: next → take (terms, build) → Pebble ──syncs──→ syncer: fsync → end
+//	                             ↑                                               │
+//	                             └────── the next commit, during the fsync ──────┘
 type committer struct {
-	s     *Store
-	queue chan *request
-	syncs chan *commit // handed to Pebble; its capacity is how many may wait behind the running fsync
-	last  *commit
-	tried time.Time // when it last tried to write again after a failure
+	s       *Store
+	queue   chan *request
+	syncs   chan *commit // handed to Pebble; its capacity is how many may wait behind the running fsync
+	builder builder      // its buffers hold what is known of the commit that is being made
+	last    *commit
+	tried   time.Time // when it last tried to write again after a failure
 }
 
 // queueLen is how many requests may wait; the callers of more block.
@@ -63,7 +70,7 @@ func (c *committer) run() {
 			continue
 		}
 		if why := c.unwritable(); why != nil {
-			req.done <- why
+			req.end(why)
 			continue
 		}
 		c.commit(req)
@@ -92,9 +99,10 @@ func (c *committer) next() (req *request, ok bool) {
 func (c *committer) commit(first *request) {
 	e := c.s.engines.now
 	m := &commit{engine: e, done: make(chan struct{})}
+	c.builder.begin()
 	for req := first; req != nil; req = c.more(m) {
 		if err := c.take(m, req); err != nil {
-			req.done <- err
+			req.end(err)
 			continue
 		}
 		m.reqs = append(m.reqs, req)
@@ -128,7 +136,7 @@ func (m *commit) each(f func(*change)) {
 }
 
 // more returns the next waiting request that fits into m, nil if there is none. Two requests of one partition
-// never wait at once: Apply is called from one goroutine at a time, and of two owners one is fenced.
+// never wait at once: a shard has one batch in flight at a time, and of two owners one is fenced.
 func (c *committer) more(m *commit) *request {
 	if m.ops != nil && m.ops.Len() >= c.s.opt.CommitBytes {
 		return nil
@@ -144,8 +152,7 @@ func (c *committer) more(m *commit) *request {
 	}
 }
 
-// take checks a request's terms and merges its operations into m. Its error means that nothing of it is
-// written.
+// take checks a request's terms and adds its operations to m. Its error means that nothing of it is written.
 func (c *committer) take(m *commit, req *request) error {
 	if req.claim != nil {
 		if m.ops == nil {
@@ -156,14 +163,17 @@ func (c *committer) take(m *commit, req *request) error {
 	if !c.s.owners.holdAll(req.changes) {
 		return store.ErrFenced
 	}
-	if req.engine != m.engine {
-		return errReopened
+	ops, err := c.builder.request(m.engine, req)
+	if err != nil {
+		return err
 	}
 	if m.ops == nil {
-		m.ops, req.ops = req.ops, nil // a group is most often alone: nothing is copied
+		m.ops = ops // a group is most often alone: nothing is copied
 		return nil
 	}
-	return m.ops.Apply(req.ops, nil)
+	err = m.ops.Apply(ops, nil)
+	_ = ops.Close() // it was copied
+	return err
 }
 
 // sync is the syncer's goroutine.
@@ -172,7 +182,7 @@ func (c *committer) sync() {
 		m.err = m.wait()
 		close(m.done)
 		for _, req := range m.reqs {
-			req.done <- m.err
+			req.end(m.err)
 		}
 	}
 }

@@ -3,15 +3,15 @@
 //
 // # How a batch becomes durable
 //
-//	Apply ──build──► queue ──merge──► Pebble ──fsync──► reply
-//	(caller)         committer, one goroutine  syncer, one goroutine
+//	Submit ───► queue ──build, merge──► Pebble ──fsync──► outcome
+//	(caller)    committer, one goroutine         syncer, one goroutine
 //
-// The caller's goroutine turns its batch into Pebble operations: it reads the records that the batch replaces
-// and finds their index entries. The committer compares the term with the one in force, merges the waiting
-// requests of all partitions into one write and hands it to Pebble without waiting for the disk, so that it
-// merges the next one during the fsync. The syncer waits for the fsync and answers. Claims go through the
-// same queue, so that fencing and writing are one step. A group of batches is one request: its caller builds
-// them one after the other, and they are written as a whole.
+// The committer takes the waiting requests of all partitions. It compares the terms of each with those in
+// force, reads the records that its batches replace, finds their index entries and turns all of it into
+// Pebble operations. What waits goes into one write, which it hands to Pebble without waiting for the disk,
+// so that it makes the next one during the fsync. The syncer waits for the fsync and reports the outcomes.
+// Claims go through the same queue, so that fencing and writing are one step. A group of batches is one
+// request and is written as a whole. Apply is a group of one whose caller waits for the outcome.
 //
 // # How a record is kept
 //

@@ -4,14 +4,15 @@ import "github.com/carillonhq/carillon/server/store"
 
 // Built is what a group would write, and does not: how many Pebble operations of how many bytes.
 func Built(s *Store, writes []store.Write) (operations, bytes int, err error) {
-	req := &request{}
-	for _, w := range writes {
-		req.changes = append(req.changes, change{shard: w.Shard.(*shard), batch: w.Batch})
-	}
-	if err := new(builder).request(s.engines.now, req); err != nil {
+	req, err := s.group(writes)
+	if err != nil {
 		return 0, 0, err
 	}
-	return int(req.ops.Count()), req.ops.Len(), req.ops.Close()
+	ops, err := new(builder).request(s.engines.now, req)
+	if err != nil {
+		return 0, 0, err
+	}
+	return int(ops.Count()), ops.Len(), ops.Close()
 }
 
 // SayFormat has a store say that it is of a format.

@@ -28,12 +28,11 @@ func (l leaser) Claim(ctx context.Context, node string, partitions []int, ttl ti
 			return nil, err
 		}
 	}
-	req := &request{done: make(chan error, 1)}
-	req.claim = func(out *pebbledb.Batch) error {
+	req := &request{claim: func(out *pebbledb.Batch) error {
 		terms, err = l.s.owners.claim(out, node, partitions, l.s.opt.Now(), ttl)
 		return err
-	}
-	if err := l.s.submit(ctx, req); err != nil {
+	}}
+	if err := l.s.await(ctx, req); err != nil {
 		return nil, err
 	}
 	return terms, nil
@@ -45,12 +44,11 @@ func (l leaser) Renew(ctx context.Context, node string, held []store.Holding,
 	if err := l.check(ctx, held); err != nil {
 		return nil, err
 	}
-	req := &request{done: make(chan error, 1)}
-	req.claim = func(out *pebbledb.Batch) error {
+	req := &request{claim: func(out *pebbledb.Batch) error {
 		lost, err = l.s.owners.renew(out, node, held, l.s.opt.Now().Add(ttl))
 		return err
-	}
-	if err := l.s.submit(ctx, req); err != nil {
+	}}
+	if err := l.s.await(ctx, req); err != nil {
 		return nil, err
 	}
 	return lost, nil

@@ -185,21 +185,33 @@ func (s *Store) Leaser() store.Leaser { return leaser{s.members, s} }
 // Meta returns what the store was created with.
 func (s *Store) Meta() store.Meta { return s.meta.Clone() }
 
-// submit hands a request to the committer and waits for its outcome.
-func (s *Store) submit(ctx context.Context, req *request) error {
+// send hands a request to the committer. ctx bounds the wait for room in the queue. After an error done is
+// not called.
+func (s *Store) send(ctx context.Context, req *request) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	s.mu.RLock()
+	defer s.mu.RUnlock()
 	if s.closed {
-		s.mu.RUnlock()
 		return store.ErrClosed
 	}
 	select {
 	case s.committer.queue <- req:
-		s.mu.RUnlock()
+		return nil
 	case <-ctx.Done():
-		s.mu.RUnlock()
 		return ctx.Err()
 	}
-	return <-req.done
+}
+
+// await hands a request to the committer and waits for its outcome.
+func (s *Store) await(ctx context.Context, req *request) error {
+	outcome := make(chan error, 1)
+	req.done = func(err error) { outcome <- err }
+	if err := s.send(ctx, req); err != nil {
+		return err
+	}
+	return <-outcome
 }
 
 // Close waits for what is under way and closes the folder. It reports what a failed disk kept from being

@@ -1,15 +1,11 @@
 package pebble
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/carillonhq/carillon/server/store"
 )
-
-// errReopened ends an Apply that was built before the store recovered; it was certainly not applied.
-var errReopened = errors.New("store: reopened after a failure; nothing was written")
 
 // unknownError is store.ErrUnknown with its cause.
 type unknownError struct{ cause error }

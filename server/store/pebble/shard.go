@@ -19,7 +19,7 @@ var _ store.Shard = (*shard)(nil)
 
 // Apply makes the batch durable, if the term is in force when its turn comes.
 func (s *shard) Apply(ctx context.Context, b *store.Batch) error {
-	return s.s.apply(ctx, []change{{shard: s, batch: b}})
+	return s.s.ApplyGroup(ctx, []store.Write{{Shard: s, Batch: b}})
 }
 
 // view is what a read sees: one state of the partition, never half of a batch.

@@ -13,8 +13,9 @@ import (
 // env is what a case works with: a store, and calls that fail the test on an error.
 type env struct {
 	testing.TB
-	opts  Options
-	store store.Store
+	opts    Options
+	store   store.Store
+	submits bool // groups are applied by Submit
 }
 
 // lasting is a lease that does not end during a test.

@@ -3,6 +3,7 @@ package storetest_test
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -17,12 +18,16 @@ func (h hook[Q, A]) call(q Q, next func(Q) (A, error)) (A, error) {
 	return h(q, next)
 }
 
+// submit is Submit.
+type submit func(writes []store.Write, done func(error))
+
 // faults are the hooks of a faulty store; nil ones do nothing.
 type faults struct {
 	term        func(partition int, t store.Term) store.Term // what a shard's term becomes
 	shard       func(partition int) int                      // what a shard's number becomes
 	apply       func(partition int, term store.Term, b *store.Batch, next func(*store.Batch) error) error
 	group       func(writes []store.Write, next func([]store.Write) error) error
+	submit      func(writes []store.Write, done func(error), next submit)
 	read        hook[[]store.Ref, []store.Record]
 	list        hook[store.ListQuery, []store.Record]
 	due         hook[store.DueQuery, []store.Record]
@@ -41,6 +46,7 @@ type faults struct {
 type faultyStore struct {
 	store.Store
 	faults faults
+	closed atomic.Bool // for Submit
 }
 
 func (s *faultyStore) Shard(partition int, term store.Term) (store.Shard, error) {
@@ -72,6 +78,26 @@ func (s *faultyStore) ApplyGroup(ctx context.Context, writes []store.Write) erro
 		return next(writes)
 	}
 	return s.faults.group(writes, next)
+}
+
+// Submit waits for the outcome of ApplyGroup.
+func (s *faultyStore) Submit(writes []store.Write, done func(error)) {
+	if s.closed.Load() {
+		done(store.ErrClosed)
+		return
+	}
+	next := func(writes []store.Write, done func(error)) { done(s.ApplyGroup(context.Background(), writes)) }
+	if s.faults.submit == nil {
+		next(writes, done)
+		return
+	}
+	s.faults.submit(writes, done, next)
+}
+
+// reopened is the store below as it is opened again.
+func (s *faultyStore) reopened() store.Store {
+	s.closed.Store(true)
+	return &faultyStore{Store: s.Store, faults: s.faults}
 }
 
 // Count asks the store below, and lets a fault change the answer.

@@ -37,6 +37,9 @@ func (s shard) write(b store.Batch) store.Write { return store.Write{Shard: s.Sh
 
 // tryGroup applies a group.
 func (e *env) tryGroup(ctx context.Context, writes ...store.Write) error {
+	if e.submits {
+		return e.submit(writes)
+	}
 	return e.store.(store.Grouper).ApplyGroup(ctx, writes)
 }
 
@@ -44,7 +47,7 @@ func (e *env) tryGroup(ctx context.Context, writes ...store.Write) error {
 func (e *env) group(writes ...store.Write) {
 	e.Helper()
 	if err := e.tryGroup(e.Context(), writes...); err != nil {
-		e.Fatalf("ApplyGroup: %v", err)
+		e.Fatalf("a group: %v", err)
 	}
 }
 
@@ -262,7 +265,7 @@ func (e *env) playGroup(players []*player, step int) {
 			p.model.apply(*writes[i].Batch)
 		}
 	case !fenced || store.OutcomeOf(err) != store.Fenced:
-		e.Errorf("step %d: ApplyGroup, fenced = %v: %v", step, fenced, err)
+		e.Errorf("step %d: a group, fenced = %v: %v", step, fenced, err)
 	}
 	for _, p := range players {
 		p.compare()

@@ -98,6 +98,9 @@ func (b broken) options() storetest.Options {
 		if b.reopen != nil {
 			return b.reopen(s)
 		}
+		if f, ok := s.(*faultyStore); ok {
+			return f.reopened()
+		}
 		return s
 	}
 	return storetest.Options{
@@ -128,7 +131,7 @@ func TestFaultlessStore(t *testing.T) {
 // Every broken store fails the case that is about its fault.
 func TestBrokenStores(t *testing.T) {
 	for _, list := range [][]broken{brokenWrites, brokenQueries, brokenHistories, brokenOwnership,
-		brokenGroups, brokenDurability} {
+		brokenGroups, brokenSubmits, brokenDurability} {
 		for _, b := range list {
 			t.Run(b.fault, func(t *testing.T) {
 				failures := watch(t, caseNamed(t, b.caughtBy), b.options())
