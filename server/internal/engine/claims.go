@@ -221,11 +221,17 @@ func (l *lane) announce(ctx context.Context, terms []*claimResult) {
 			opened, writes = append(opened, t), append(writes, store.Write{Shard: t.shard, Batch: batch})
 		}
 	}
-	l.apply(ctx, writes, func(i int, err error) {
-		if err != nil {
-			opened[i].err = fmt.Errorf("the store takes no writes: %w", err)
+	for len(writes) > 0 {
+		n, since := min(l.atOnce, len(writes)), l.e.elapsed()
+		err := apply(ctx, l.grouper, writes[:n])
+		l.e.reportCommit(writes[:n], time.Duration(l.e.elapsed()-since), err)
+		for _, t := range opened[:n] {
+			if err != nil {
+				t.err = fmt.Errorf("the store takes no writes: %w", err)
+			}
 		}
-	})
+		writes, opened = writes[n:], opened[n:]
+	}
 }
 
 // claimed holds claim results for a lane.

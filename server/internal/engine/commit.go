@@ -9,17 +9,22 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// group is what a lane makes durable in one step: at most one batch of each of its partitions.
+// group is what a lane makes durable in one step: at most one batch of each of its partitions, or one batch
+// if the store cannot group.
 //
 // The commit pipeline takes a change from a round to the caller's answer:
 //
 //	round           the machine records the change in batch seq; the caller waits in p.replies for seq
 //	  | lane.commit, when no group is in flight: takes the next batch of each partition (replies.sent = seq)
-//	group           handed to the committer; the lane runs on, and the machines fill their next batches
-//	  | lane.committer, a goroutine: one ApplyGroup, or Apply for each batch if the store cannot group
+//	group           submitted to the store; the lane runs on, and the machines fill their next batches
+//	  | store.Submitter, on the store's own goroutines; or applier, for a store that has none
 //	store           the batches are durable, or failed, or it is unknown which
-//	  | lane.settle, on the lane: replies.committed(seq), and machine.Committed releases what waited for the batch
+//	  | lane.committed, called by the store: puts the outcome into lane.settled and rings
+//	  | lane.settle, on the lane: replies.committed(seq); machine.Committed releases what waited for the batch
 //	answers         callers that wait for seq or less are answered
+//
+// So an acknowledged put passes between goroutines five times on the embedded store: caller, lane, committer,
+// syncer, lane, caller (docs/decisions/0058).
 //
 // There is one group in flight for each lane. While the store works on it the next one fills, so a slow store
 // gets larger groups rather than a longer queue. Nothing is answered or handed out as durable before settle
@@ -38,18 +43,20 @@ type group struct {
 type commit struct {
 	p       *partitionRunner
 	seq     uint64
-	err     error    // the outcome
 	waiting []answer // callers whose term has ended since the batch was sent; they are told the outcome
 	since   int64    // when their term ended, by Engine.elapsed
 }
 
-// commit sends the next batches of all partitions to the committer, unless a group is in flight.
+// commit submits the next batches of the partitions to the store, unless a group is in flight. If the store
+// takes fewer batches at once than there are, the next partition in line comes first the next time.
 func (l *lane) commit() {
 	if l.flying {
 		return
 	}
-	g := &l.group
-	for _, p := range l.parts {
+	g, asked := &l.group, 0
+	l.sentAt = l.e.elapsed()
+	for ; asked < len(l.parts) && len(g.writes) < l.atOnce; asked++ {
+		p := l.parts[(l.first+asked)%len(l.parts)]
 		if !p.own.holds() {
 			continue
 		}
@@ -57,64 +64,68 @@ func (l *lane) commit() {
 		case b != nil:
 			p.replies.sent = seq
 			p.records.sent(b)
+			p.figures.writing.Store(l.sentAt)
 			g.writes = append(g.writes, store.Write{Shard: p.shard, Batch: b})
 			g.commits = append(g.commits, commit{p: p, seq: seq})
 		case p.own.is(leaving):
 			p.left()
 		}
 	}
+	l.first = (l.first + asked) % len(l.parts)
 	if len(g.writes) > 0 {
-		l.flying, l.sentAt = true, l.e.elapsed()
-		l.groups <- g
+		l.flying = true
+		l.submitter.Submit(g.writes, l.done)
 	}
 }
 
-// committer is the goroutine that makes groups durable, one after the other.
-func (l *lane) committer() {
-	for g := range l.groups {
-		since := l.e.elapsed()
-		for i := range g.commits {
-			g.commits[i].p.figures.writing.Store(since)
-		}
-		l.apply(context.Background(), g.writes, func(i int, err error) { g.commits[i].err = err })
-		for i := range g.commits {
-			g.commits[i].p.figures.writing.Store(0)
-		}
-		l.settled <- g
-		l.ring()
-	}
+// committed takes the outcome of the group in flight from the store and wakes the lane. The store calls it,
+// from any goroutine.
+func (l *lane) committed(err error) {
+	l.e.reportCommit(l.group.writes, time.Duration(l.e.elapsed()-l.sentAt), err)
+	l.settled <- err
+	l.ring()
 }
 
-// apply writes batches: as a group if the store can, otherwise one after the other. It calls ended with the
-// outcome of each.
-func (l *lane) apply(ctx context.Context, writes []store.Write, ended func(i int, err error)) {
-	if l.grouper == nil || len(writes) == 1 {
-		for i := range writes {
-			ended(i, l.timed(writes[i:i+1], func() error { return writes[i].Shard.Apply(ctx, writes[i].Batch) }))
-		}
-		return
-	}
-	if len(writes) > 0 {
-		err := l.timed(writes, func() error { return l.grouper.ApplyGroup(ctx, writes) })
-		for i := range writes {
-			ended(i, err)
-		}
-	}
-}
-
-// timed runs one commit and reports its duration to Events.Committed.
-func (l *lane) timed(writes []store.Write, f func() error) error {
-	began := time.Now()
-	err := f()
-	if committed := l.e.cfg.Events.Committed; committed != nil {
+// reportCommit reports a commit to Events.Committed.
+func (e *Engine) reportCommit(writes []store.Write, took time.Duration, err error) {
+	if committed := e.cfg.Events.Committed; committed != nil {
 		records := 0
 		for i := range writes {
 			b := writes[i].Batch
 			records += len(b.Puts) + len(b.Deletes) + len(b.Runs)
 		}
-		committed(records, time.Since(began), err)
+		committed(records, took, err)
 	}
-	return err
+}
+
+// applier is the [store.Submitter] of a store that has none: a goroutine that applies what is submitted.
+type applier struct {
+	grouper store.Grouper // nil if the store cannot group
+	queue   chan submission
+}
+
+// submission is what Submit was called with.
+type submission struct {
+	writes []store.Write
+	done   func(error)
+}
+
+// Submit implements [store.Submitter].
+func (a *applier) Submit(writes []store.Write, done func(error)) { a.queue <- submission{writes, done} }
+
+// run is the applier's goroutine. It ends when the queue is closed.
+func (a *applier) run() {
+	for s := range a.queue {
+		s.done(apply(context.Background(), a.grouper, s.writes))
+	}
+}
+
+// apply makes a group durable. It has one batch if the store cannot group.
+func apply(ctx context.Context, grouper store.Grouper, writes []store.Write) error {
+	if len(writes) == 1 {
+		return writes[0].Shard.Apply(ctx, writes[0].Batch)
+	}
+	return grouper.ApplyGroup(ctx, writes)
 }
 
 // stallAfter is how long a commit may be in flight before the lane stops handing out attempts.
@@ -125,21 +136,22 @@ const stallAfter = 500 * time.Millisecond
 func (l *lane) stalled() bool { return l.flying && l.e.elapsed()-l.sentAt >= int64(stallAfter) }
 
 // settle takes the outcome of the group in flight.
-func (l *lane) settle(g *group) {
+func (l *lane) settle(err error) {
 	if l.stalled() {
 		for _, p := range l.parts {
 			p.box.ring() // it has handed out nothing while the lane stalled
 		}
 	}
 	l.flying = false
-	now := l.e.now()
+	g, now := &l.group, l.e.now()
 	for i := range g.commits {
 		c := &g.commits[i]
+		c.p.figures.writing.Store(0)
 		if p := c.p; g.writes[i].Shard == p.shard { // otherwise the batch is of an ended term
-			p.settled(c, now)
+			p.settled(c.seq, err, now)
 			p.box.ring()
 		} else {
-			c.answer()
+			c.answer(err)
 		}
 	}
 	clear(g.writes)
@@ -181,12 +193,12 @@ func (l *lane) giveUpWaiting(now int64) {
 
 // answer tells callers of an ended term the outcome of its last batch. The store judges each batch by the
 // term under which it was sent, so a late outcome is as reliable as any.
-func (c *commit) answer() {
+func (c *commit) answer(err error) {
 	var failed error
-	if c.err != nil {
-		e := unavailable(c.err)
-		if store.OutcomeOf(c.err) == store.Unknown {
-			e = leftOpen(c.err)
+	if err != nil {
+		e := unavailable(err)
+		if store.OutcomeOf(err) == store.Unknown {
+			e = leftOpen(err)
 		}
 		failed = e
 	}
@@ -196,17 +208,17 @@ func (c *commit) answer() {
 	c.waiting = nil
 }
 
-// settled takes the outcome of one batch of the partition.
-func (p *partitionRunner) settled(c *commit, now int64) {
-	if c.err != nil {
-		if store.OutcomeOf(c.err) != store.Unknown {
+// settled takes the outcome of batch seq of the partition.
+func (p *partitionRunner) settled(seq uint64, err error, now int64) {
+	if err != nil {
+		if store.OutcomeOf(err) != store.Unknown {
 			p.replies.notApplied()
 		}
-		p.lose(besideDamage(c.err))
+		p.lose(besideDamage(err))
 		return
 	}
-	p.m.Committed(c.seq, now)
-	p.replies.committed(c.seq)
+	p.m.Committed(seq, now)
+	p.replies.committed(seq)
 }
 
 // besideDamage replaces the cause of a lost term when a batch, perhaps of another partition, needed a damaged

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -38,6 +40,31 @@ func (s faultyShard) Apply(ctx context.Context, b *store.Batch) error {
 func (f *faulty) ApplyGroup(ctx context.Context, writes []store.Write) error {
 	below := under(writes, func(s faultyShard) store.Shard { return s.Shard })
 	return f.do(func() error { return f.Store.(store.Grouper).ApplyGroup(ctx, below) })
+}
+
+// submitting is a faulty store that calls back, before Submit returns or later.
+type submitting struct {
+	*faulty
+	later bool
+}
+
+func (s submitting) Submit(writes []store.Write, done func(error)) {
+	f := func() { done(s.ApplyGroup(context.Background(), writes)) }
+	if !s.later {
+		f()
+		return
+	}
+	go f()
+}
+
+// ways are the ways in which a store takes batches.
+var ways = map[string]func(f *faulty) store.Store{
+	"applied":                 func(f *faulty) store.Store { return f },
+	"submitted, at once":      func(f *faulty) store.Store { return submitting{f, false} },
+	"submitted, called later": func(f *faulty) store.Store { return submitting{f, true} },
+	"applied one by one": func(f *faulty) store.Store {
+		return struct{ store.Store }{f} // hides that it groups
+	},
 }
 
 func (f *faulty) do(apply func() error) error {
@@ -72,35 +99,135 @@ func TestFailedCommits(t *testing.T) {
 		}, true, true},
 		"fenced": {func(func() error) error { return store.ErrFenced }, false, false},
 	} {
-		t.Run(name, func(t *testing.T) {
+		for way, take := range ways {
+			t.Run(name+", "+way, func(t *testing.T) { failedCommit(t, take, c.fault, c.unknown, c.stored) })
+		}
+	}
+}
+
+// failedCommit checks what becomes of a put and its partition after a fault.
+func failedCommit(t *testing.T, take func(*faulty) store.Store, fault func(func() error) error, unknown, stored bool) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		f := &faulty{Store: memory.New(memory.Options{Partitions: 2})}
+		n := start(t, take(f))
+		job := carillon.Job{Name: "a", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
+		f.fail(fault)
+		_, err := n.PutJob(ctx, job)
+		var e *carillon.Error
+		if !errors.As(err, &e) || e.Kind != carillon.Unavailable || e.Unknown != unknown {
+			t.Fatalf("got %+v", err)
+		}
+		f.fail(nil)
+		time.Sleep(2 * time.Second)
+		if err := n.Ready(); err != nil {
+			t.Fatalf("not ready again: %v", err)
+		}
+		job.Namespace = "default"
+		_, err = n.GetJob(ctx, job.Key())
+		if got := err == nil; got != stored {
+			t.Fatalf("stored: %v (%v), want %v", got, err, stored)
+		}
+		if _, err := n.PutJob(ctx, job); err != nil {
+			t.Fatalf("does not serve again: %v", err)
+		}
+		n.stop()
+	})
+}
+
+// TestOneGroupIsInFlight: what comes in while the store works on a group is the next one. Nothing is answered
+// before its group is durable, and Stop waits for both.
+func TestOneGroupIsInFlight(t *testing.T) {
+	for way, take := range ways {
+		if way == "submitted, at once" {
+			continue // no group is ever in flight
+		}
+		t.Run(way, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx := context.Background()
-				f := &faulty{Store: memory.New(memory.Options{Partitions: 2})}
-				n := start(t, f)
-				job := carillon.Job{Name: "a", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
-				f.fail(c.fault)
-				_, err := n.PutJob(ctx, job)
-				var e *carillon.Error
-				if !errors.As(err, &e) || e.Kind != carillon.Unavailable || e.Unknown != c.unknown {
-					t.Fatalf("got %+v", err)
+				f := &faulty{Store: memory.New(memory.Options{Partitions: 1})}
+				n := start(t, take(f))
+				groups, goOn := 0, make(chan struct{})
+				f.fail(func(apply func() error) error {
+					groups++
+					<-goOn
+					return apply()
+				})
+				answered := make(chan int, 3)
+				put := func(i int) {
+					go func() {
+						if _, err := n.PutJob(context.Background(), carillon.Job{Name: fmt.Sprint(i), Due: carillon.In(time.Hour),
+							Target: carillon.WorkerQueue("q")}); err != nil {
+							t.Error(err)
+						}
+						answered <- i
+					}()
+					synctest.Wait()
 				}
-				f.fail(nil)
-				time.Sleep(2 * time.Second)
-				if err := n.Ready(); err != nil {
-					t.Fatalf("not ready again: %v", err)
+				for i := range 3 {
+					put(i)
 				}
-				job.Namespace = "default"
-				_, err = n.GetJob(ctx, job.Key())
-				if stored := err == nil; stored != c.stored {
-					t.Fatalf("stored: %v (%v), want %v", stored, err, c.stored)
+				stopped := make(chan struct{})
+				go func() {
+					n.stop()
+					close(stopped)
+				}()
+				synctest.Wait()
+				for want := 1; want <= 2; want++ { // the second group has two puts
+					if groups != want || len(answered) != want-1 {
+						t.Errorf("%d groups have been sent and %d puts answered, want %d and %d", groups, len(answered), want, want-1)
+					}
+					goOn <- struct{}{}
+					synctest.Wait()
 				}
-				if _, err := n.PutJob(ctx, job); err != nil {
-					t.Fatalf("does not serve again: %v", err)
+				<-stopped
+				if len(answered) != 3 {
+					t.Errorf("%d of 3 puts are answered", len(answered))
 				}
-				n.stop()
 			})
 		})
 	}
+}
+
+// TestPartitionsTakeTurns: a lane whose store takes one batch at a time sends those of all partitions, even
+// if the first always has one.
+func TestPartitionsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &faulty{Store: memory.New(memory.Options{Partitions: 4})}
+		n := startWith(t, engine.Config{Store: ways["applied one by one"](f), Lanes: 1})
+		f.fail(func(apply func() error) error {
+			time.Sleep(time.Second)
+			return apply()
+		})
+		put := func(name string) error { // each changes the job
+			_, err := n.PutJob(context.Background(), carillon.Job{Name: name, Due: carillon.In(time.Hour),
+				Target: carillon.WorkerQueue("q"), Data: carillon.JSON(time.Now())})
+			return err
+		}
+		began, names := time.Now(), make([]string, 4) // by partition
+		for i := 0; slices.Contains(names, ""); i++ {
+			names[store.PartitionOf(carillon.Key{Namespace: "default", Name: fmt.Sprint(i)}, 4)] = fmt.Sprint(i)
+		}
+		var busy, others sync.WaitGroup
+		for range 3 {
+			busy.Go(func() {
+				for time.Since(began) < time.Minute {
+					if err := put(names[0]); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		for _, name := range names[1:] {
+			others.Go(func() {
+				if err := put(name); err != nil || time.Since(began) > 6*time.Second {
+					t.Errorf("a put into another partition took %v: %v", time.Since(began), err)
+				}
+			})
+		}
+		others.Wait()
+		busy.Wait()
+		n.stop()
+	})
 }
 
 // TestAnAttemptThatNeverLeftIsNotWaitedFor: the answer to the write of a pending delivery is lost, so that

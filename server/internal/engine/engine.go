@@ -214,7 +214,9 @@ func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 	e.wg.Go(e.claimer)
 	for _, l := range e.lanes {
 		e.wg.Go(l.run)
-		e.wg.Go(l.committer)
+		if l.applier != nil {
+			e.wg.Go(l.applier.run)
+		}
 		e.wg.Go(l.lookUp)
 	}
 	if c, ok := e.store.(store.Counter); ok {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -11,30 +12,32 @@ import (
 // lane is the event loop of several partitions. It runs their rounds one after the other and makes what they
 // change durable together. A partition stays in its lane for life, so only one goroutine touches its machine.
 //
-//	callers, consumers, peers --> mailboxes --ring--> run: pass --groups--> committer --settled--> run
-//	                                                       |-----reads--->  lookUp    ---found---> run
-//	                                                       +--claims.want-> claimer   --claimed--> run
+//	callers, consumers, peers --> mailboxes --ring--> run: pass --Submit---> store    --settled--> run
+//	                                                       |-----reads---->  lookUp   ---found---> run
+//	                                                       +--claims.want->  claimer  --claimed--> run
 //
-// Commits, reads for several partitions and claims have goroutines of their own, and their results come back
-// to the lane. Only what a round finds missing is read on the lane itself (reads.go). A pass takes the
-// results in, gives each partition that is due one round (partition.go), and at the end sends all changed
-// batches as one group (commit.go). A partition gets one round in a pass however much it has to do, so that
-// none delays the others; if it has more, it rings for the next pass. Group puts go in after the rounds,
-// right before the group is sent (groupput.go).
+// Commits, reads for several partitions and claims run on other goroutines, and their results come back to
+// the lane. Only what a round finds missing is read on the lane itself (reads.go). A pass takes the results
+// in, gives each partition that is due one round (partition.go), and at the end submits all changed batches
+// as one group (commit.go). A partition gets one round in a pass however much it has to do, so that none
+// delays the others; if it has more, it rings for the next pass. Group puts go in after the rounds, right
+// before the group is submitted (groupput.go).
 //
 // How many lanes there are follows from the store (lanesOf): one if the store commits a group at about the
 // cost of one batch, otherwise one for each partition (docs/decisions/0023).
 type lane struct {
-	e       *Engine
-	parts   []*partitionRunner // ordered by number
-	grouper store.Grouper      // nil if the store cannot group: each batch is applied by itself
+	e         *Engine
+	parts     []*partitionRunner // ordered by number
+	grouper   store.Grouper      // nil if the store cannot group: a group has one batch
+	submitter store.Submitter    // the store, or applier
+	applier   *applier           // nil if the store is a Submitter
+	done      func(error)        // committed, bound once
 	// Nil if the store cannot read for several partitions at once: each reads for itself.
 	reader store.Reader
 	near   bool // the store is in this process
 
 	bell      chan struct{} // holds one when a pass is wanted
-	groups    chan *group   // to the committer
-	settled   chan *group   // back from it
+	settled   chan error    // the outcome of the group in flight
 	reads     chan *reading // to lookUp
 	found     chan *reading // back from it
 	claimed   claimed
@@ -44,15 +47,26 @@ type lane struct {
 	group   group
 	flying  bool  // group is in flight
 	sentAt  int64 // when it was sent, by Engine.elapsed
+	atOnce  int   // how many batches a group may have
+	first   int   // which of parts comes first in the next group
 	reading reading
 	asking  bool // lookUp is reading what reading lists
 	unread  bool // calls wait whose records are not being read
 }
 
 func newLane(e *Engine) *lane {
-	l := &lane{e: e, bell: make(chan struct{}, 1), groups: make(chan *group, 1), settled: make(chan *group, 1),
+	l := &lane{e: e, bell: make(chan struct{}, 1), settled: make(chan error, 1),
 		reads: make(chan *reading, 1), found: make(chan *reading, 1)}
-	l.grouper, _ = e.store.(store.Grouper)
+	l.done, l.atOnce = l.committed, 1
+	if g, ok := e.store.(store.Grouper); ok {
+		l.grouper, l.atOnce = g, math.MaxInt
+	}
+	if s, ok := e.store.(store.Submitter); ok {
+		l.submitter = s
+	} else {
+		l.applier = &applier{l.grouper, make(chan submission, 1)}
+		l.submitter = l.applier
+	}
 	l.reader, _ = e.store.(store.Reader)
 	l.near = inProcess(e.store)
 	return l
@@ -134,11 +148,11 @@ func (l *lane) turn(p *partitionRunner) {
 	}
 }
 
-// receive takes results of the committer and the claimer.
+// receive takes results of the store and the claimer.
 func (l *lane) receive() {
 	select {
-	case g := <-l.settled:
-		l.settle(g)
+	case err := <-l.settled:
+		l.settle(err)
 	default:
 	}
 	l.install(l.claimed.take())
@@ -176,7 +190,9 @@ func (l *lane) end() {
 			p.refuseAtEnd(p.box.take())
 		}
 	}
-	close(l.groups)
+	if l.applier != nil {
+		close(l.applier.queue)
+	}
 	close(l.reads)
 	for _, p := range l.parts {
 		p.end()
