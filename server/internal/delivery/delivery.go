@@ -28,9 +28,18 @@ type Rest struct {
 	Head   Head // of these
 }
 
-// Slots answers a partition that asks for room in a queue.
+// Waiting describes one queue in which due runs of a partition wait.
+type Waiting struct {
+	Queue Queue
+	N     int  // runs in memory; 0: all are in the store
+	Now   int  // how many of them may be handed out before the partition has read more of its backlog
+	Head  Head // of those in memory
+	Slots Slots
+}
+
+// Slots are what a partition has of a queue.
 type Slots struct {
-	N       int  // free slots, each for one delivery
+	N       int  // slots, each for one delivery
 	Served  bool // the queue has consumers
 	Durable bool // some consumers take only attempts that are durable already
 }

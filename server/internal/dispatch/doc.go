@@ -7,7 +7,7 @@
 // ([Options.Transports], server/internal/dispatch/httptarget).
 //
 //	engine                         hub, per queue                   consumer
-//	  Take(p, q, want, head) ────►   credits − taken − reserved ◄──── Subscription.Grant
+//	  Offer(p, waiting) ─────────►   credits − taken − reserved ◄──── Subscription.Grant
 //	  Room(p, q) ◄────────────────   waiting partitions, best head first
 //	  Deliver(p, attempts, rest) ─►  subscriptions with room, in turn  ─────► Consumer.Deliver
 //	  Reports, Heartbeats, Lost ◄──────────────────────────────────────── Sink
@@ -18,8 +18,7 @@
 // delivery that then finds no room is handed back by [Sink.Undelivered] and uses no attempt.
 //
 // New credits go to the waiting partition with the best head, a chunk at a time, so that none takes all. A
-// partition that has used its chunk waits again with its next head. With the attempts it returns the slots that
-// it cannot use.
+// partition that has used its chunk waits again with its next head. Slots that it cannot use it returns.
 //
 // Beside credits a queue may have gates ([Gate]): limits of what is in flight at once, either in the whole
 // queue or among deliveries that share a key. A gate is in force while a registration names it. A delivery
@@ -34,7 +33,7 @@
 //	hub.go                            options, start and stop
 //	sink.go                           the seams: engine, consumers, workers, transports of targets
 //	registration.go, subscription.go  who is connected, and its place at each queue
-//	queue.go, waiting.go, take.go     slots of one queue: the arithmetic, waiting partitions, what the engine calls
+//	queue.go, waiting.go, offer.go    slots of one queue: the arithmetic, waiting partitions, what the engine calls
 //	notifications.go                  what a step tells others once the lock is free
 //	gate.go                           limits of what is in flight
 //	silence.go, absence.go            consumers that say nothing, queues that nobody serves

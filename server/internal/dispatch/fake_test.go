@@ -159,7 +159,7 @@ func (t *fakeTransport) Close() error                { t.closed = true; return n
 
 // take takes slots as a partition does that does not mind which consumers there are.
 func take(h *Hub, p int, q delivery.Queue, want int, head delivery.Head) (n int, consumers bool) {
-	s := h.Take(p, q, want, head)
+	s := offer(h, p, q, want, head)
 	return s.N, s.Served
 }
 
@@ -184,3 +184,10 @@ func without(workers []*fakeWorker, gone *fakeWorker) []*fakeWorker {
 
 // pass lets time pass in a bubble.
 func pass(d time.Duration) { <-time.After(d) }
+
+// offer asks for slots of one queue.
+func offer(h *Hub, p int, q delivery.Queue, want int, head delivery.Head) delivery.Slots {
+	lineup := []delivery.Waiting{{Queue: q, N: want, Now: want, Head: head}}
+	h.Offer(p, lineup)
+	return lineup[0].Slots
+}

@@ -11,7 +11,7 @@ type notifications struct {
 	pinged      []Listener      // to be pinged
 }
 
-// room tells a partition to take again.
+// room tells a partition to ask again.
 type room struct {
 	p int
 	q delivery.Queue

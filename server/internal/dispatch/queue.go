@@ -19,16 +19,16 @@ import (
 // A partition must not begin an attempt that no consumer has room for: it would be durable, its lease would
 // run, and it would have to be taken back. So a partition first takes slots, each backed by a credit:
 //
-//	                Take: n slots at once          Deliver
+//	                Offer: n slots at once         Deliver
 //	free credits ────────────────────────→ taken ──────────→ in flight at a subscription
 //	   ↑  │                                ↑   │                        │
-//	   │  │ wake: a chunk at most    Take  │   │ Deliver: unused        │ Done
+//	   │  │ wake: a chunk at most    Offer │   │ Deliver: unused        │ Done
 //	   │  └───────────→ reserved ──────────┘   ↓                        ↓
 //	   └───────────────────────────────────────┴── the consumer grants again ──┘
 //
 // A partition that gets fewer slots than it wants waits with its best head. While others wait nothing is
 // free, because settle ends every step by reserving what became free for those who wait, best head first. So
-// nobody overtakes a waiting partition, and a reserved slot stays reserved until its partition takes again. A
+// nobody overtakes a waiting partition, and a reserved slot stays reserved until its partition asks again. A
 // consumer that leaves takes its credits along even if slots rest on them; free is below zero then, and the
 // deliveries concerned find no room.
 type queue struct {

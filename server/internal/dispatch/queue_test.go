@@ -251,7 +251,7 @@ func TestConsumersInThisProcess(t *testing.T) {
 	h, l := hub(Options{})
 	q, far := named("q"), join(t, h, "q")
 	far.registration.Subscriptions[0].Grant(1)
-	if s := h.Take(1, q, 1, delivery.Head{}); s.Durable || s.N != 1 {
+	if s := offer(h, 1, q, 1, delivery.Head{}); s.Durable || s.N != 1 {
 		t.Fatalf("%+v", s)
 	}
 	here := &fakeWorker{}
@@ -261,7 +261,7 @@ func TestConsumersInThisProcess(t *testing.T) {
 	}
 	here.registration.Subscriptions[0].Grant(10)
 	for range 5 { // whose turn it is does not matter
-		if s := h.Take(1, q, 1, delivery.Head{}); !s.Durable {
+		if s := offer(h, 1, q, 1, delivery.Head{}); !s.Durable {
 			t.Fatalf("%+v", s)
 		}
 	}
@@ -278,7 +278,7 @@ func TestConsumersInThisProcess(t *testing.T) {
 		t.Fatalf("%d", len(here.got))
 	}
 	here.registration.Leave()
-	if s := h.Take(1, q, 1, delivery.Head{}); s.Durable {
+	if s := offer(h, 1, q, 1, delivery.Head{}); s.Durable {
 		t.Fatal("it has left")
 	}
 }

@@ -15,9 +15,9 @@ type Sink interface {
 	Reports(rs []delivery.Report)
 	// Heartbeats extends the leases of attempts; a token that is not in force is answered by from.Stale.
 	Heartbeats(bs []carillon.Heartbeat, from delivery.Reporter)
-	// Room tells partition p, which waits for slots of q, to take again: slots are reserved for it, or the
-	// last consumer of q has left. It must take, if only 0, or the slots stay reserved. The call is ignored
-	// if p is not on this node.
+	// Room tells partition p, which waits for slots of q, to ask again: slots are reserved for it, or the last
+	// consumer of q has left. It must name q in its next [Hub.Offer], or the slots stay reserved. The call is
+	// ignored if p is not on this node.
 	Room(p int, q delivery.Queue)
 	// Consumers reports that q has got its first consumer: partitions look for staged runs.
 	Consumers(q delivery.Queue)

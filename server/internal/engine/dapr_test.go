@@ -24,8 +24,11 @@ type stream struct {
 	cancelled int
 }
 
-func (s *stream) Take(_ int, q delivery.Queue, want int, _ delivery.Head) delivery.Slots {
-	return delivery.Slots{N: want, Served: q.Kind == "dapr"}
+func (s *stream) Offer(_ int, lineup []delivery.Waiting) {
+	for i := range lineup {
+		w := &lineup[i]
+		w.Slots = delivery.Slots{N: w.Now, Served: w.Queue.Kind == "dapr"}
+	}
 }
 func (s *stream) Forget(int) {}
 

@@ -22,9 +22,9 @@ import (
 
 // Dispatcher hands attempts to consumers and knows how many they will take. Calls do not block.
 type Dispatcher interface {
-	// Take reserves up to want slots of a queue for partition p. If it gets fewer and the queue is served,
-	// the partition waits until Sink.Room reports room. want 0 gives back what is reserved.
-	Take(p int, q delivery.Queue, want int, head delivery.Head) delivery.Slots
+	// Offer gives partition p up to Now slots of each queue in which its runs wait, and sets Slots. If p gets
+	// fewer and the queue is served, it waits until Sink.Room reports room. Now 0 gives back what is reserved.
+	Offer(p int, lineup []delivery.Waiting)
 	// Deliver sends attempts of partition p, for which slots were taken, and says what is left of these slots
 	// and of the runs that wait for more. The slices are not kept.
 	Deliver(p int, ds []delivery.Delivery, rest []delivery.Rest)

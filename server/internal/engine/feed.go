@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"slices"
-
-	"github.com/carillonhq/carillon/server/internal/delivery"
-)
+import "github.com/carillonhq/carillon/server/internal/delivery"
 
 // needsAtOnce is how many long specs are read in one round.
 const needsAtOnce = 64
@@ -46,59 +42,88 @@ func (p *partitionRunner) feed(now int64) {
 	p.m.Tick(now)
 }
 
-// dispatch hands out due runs for which there is room.
-func (p *partitionRunner) dispatch(in mail, now int64) {
-	p.rooms.opened(in.rooms, in.consumers)
+// dispatch hands out due runs for which there is room. It reports whether it has asked for room.
+func (p *partitionRunner) dispatch(in mail, now int64) (asked bool) {
 	if p.reads.outlived() {
-		return
+		return false
+	}
+	if asked = p.mayBegin(now); asked {
+		left := readAtOnce
+		p.recallPromoted(&left, now)
+		p.rooms.ask(p.m, in.rooms, now)
+		p.recall(&left, now)
+		if p.reads.outlived() {
+			p.rooms.giveBack()
+			return false
+		}
 	}
 	p.lease.handingOut(now)
-	p.rooms.deliverDurable(p.m, now)
+	p.rooms.release(p.m, now)
+	if asked {
+		if served, more := p.rooms.serve(p.m, now); more || served > 0 && p.m.Window.Lagging(now) {
+			p.box.ring() // the lane's other partitions come first; or runs that left make room for more that are due
+		}
+	}
+	p.rooms.deliver()
+	return asked
+}
+
+// mayBegin reports whether new attempts may be made now.
+func (p *partitionRunner) mayBegin(now int64) bool {
 	if p.draining() || p.lane.stalled() {
-		return
+		return false
 	}
-	if p.lease.leapt(now) {
+	leapt := p.lease.leapt(now)
+	if leapt {
 		p.e.renewSoon()
-		return
 	}
-	p.recall(in.rooms, now)
-	if p.reads.outlived() {
-		return
-	}
-	if served, more := p.rooms.serve(p.m, now); more || served > 0 && p.m.Window.Lagging(now) {
-		p.box.ring() // the lane's other partitions come first; or runs that left make room for more that are due
-	}
-	p.rooms.giveBack(in.rooms)
+	return !leapt
 }
 
 // recallBelow is the number of runs in memory, of a queue, below which more are read back from the store.
 const recallBelow = 512
 
-// recall reads parked runs back if their queue is served. It knows this for queues that report room, and asks
-// for the others.
-func (p *partitionRunner) recall(room []delivery.Queue, now int64) {
-	rooms := &p.rooms
-	rooms.parked = p.m.Queues.Parked(rooms.parked[:0])
-	left := readAtOnce
-	for _, q := range rooms.parked {
-		if left <= 0 {
-			p.box.ring() // the lane's other partitions come first
+// recallPromoted reads parked runs back for which permits are reserved in this round.
+func (p *partitionRunner) recallPromoted(left *int, now int64) {
+	for _, q := range p.m.Permits.Promoted() {
+		if _, err := p.readBack(q, left, now); err != nil {
 			return
 		}
-		if !q.Limited() && rooms.closed(q) {
-			continue
-		}
-		if sq, ok := p.m.Window.WantStaged(q, recallBelow); ok {
-			if !q.Limited() && !slices.Contains(room, q) && !rooms.served(q) {
-				continue
-			}
-			records, err := p.reads.staged(sq)
+	}
+}
+
+// recall reads parked runs back of queues that have room. They go out in the slots that were offered. If there
+// are none, because no run of the queue was in memory, or too few, the next round asks for more.
+func (p *partitionRunner) recall(left *int, now int64) {
+	for i := range p.rooms.lineup {
+		if w := &p.rooms.lineup[i]; w.Slots.Served && (w.Now == 0 || w.Slots.N > 0) {
+			read, err := p.readBack(w.Queue, left, now)
 			if err != nil {
-				p.reads.failed(err)
 				return
 			}
-			p.m.LoadStaged(q, sq, records, now)
-			left -= max(1, len(records))
+			if read {
+				p.box.ring()
+			}
 		}
 	}
+}
+
+// readBack reads some of what is parked under a name, unless enough of it is in memory.
+func (p *partitionRunner) readBack(q delivery.Queue, left *int, now int64) (read bool, err error) {
+	sq, ok := p.m.Window.WantStaged(q, recallBelow)
+	switch {
+	case !ok:
+		return false, nil
+	case *left <= 0:
+		p.box.ring() // the lane's other partitions come first
+		return false, nil
+	}
+	records, err := p.reads.staged(sq)
+	if err != nil {
+		p.reads.failed(err)
+		return false, err
+	}
+	p.m.LoadStaged(q, sq, records, now)
+	*left -= max(1, len(records))
+	return true, nil
 }

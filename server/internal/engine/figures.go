@@ -30,7 +30,7 @@ func (f *figures) show(s partition.Stats) {
 }
 
 // showWaiting publishes what waits, as just lined up.
-func (f *figures) showWaiting(lineup []partition.Waiting, oldest func(delivery.Queue) int64) {
+func (f *figures) showWaiting(lineup []delivery.Waiting, oldest func(delivery.Queue) int64) {
 	depths := make([]depth, len(lineup))
 	for i, w := range lineup {
 		depths[i] = depth{w.Queue, w.N, oldest(w.Queue)}

@@ -15,7 +15,7 @@ func TestFigures(t *testing.T) {
 		t.Error("published again without a change")
 	}
 	q := delivery.Queue{Kind: "worker", Address: "a"}
-	f.showWaiting([]partition.Waiting{{Queue: q, N: 3}}, func(delivery.Queue) int64 { return 7 })
+	f.showWaiting([]delivery.Waiting{{Queue: q, N: 3}}, func(delivery.Queue) int64 { return 7 })
 	if d := *f.waiting.Load(); len(d) != 1 || d[0] != (depth{q, 3, 7}) {
 		t.Errorf("waiting: %v", d)
 	}

@@ -58,7 +58,6 @@ type mail struct {
 	heartbeats        []heartbeat
 	losses            []loss
 	rooms             []delivery.Queue   // queues that have slots reserved for this partition
-	consumers         []delivery.Queue   // queues that have got their first consumer
 	dependencyAnswers []dependencyAnswer // from other partitions, about jobs that wait
 	permits           []reservedPermits
 	cluster           permitMail

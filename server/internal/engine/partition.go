@@ -111,11 +111,13 @@ func (p *partitionRunner) round() {
 	p.serveCalls(in.calls, now)
 	p.exchangeNotices(in.dependencyAnswers, now)
 	p.m.Tick(now)
-	p.poll(now)
+	polled := p.poll(now)
 	p.feed(now)
 	// First, so that a run whose lease has ended does not go back to the consumer that let it end.
 	p.sendCancels()
-	p.dispatch(in, now)
+	if p.dispatch(in, now) && polled {
+		p.rooms.park(p.m, now)
+	}
 	p.m.Permits.ReturnUnused()
 	p.permits.ask()
 	p.finish()
@@ -213,16 +215,15 @@ func (p *partitionRunner) refuse(in mail) {
 	}
 }
 
-// poll runs once a second and does what no event triggers: it parks runs that find no consumer or no room,
-// checks dependencies, waiters and permits, and once a minute sweeps the history.
-func (p *partitionRunner) poll(now int64) {
+// poll runs once a second and does what no event triggers: it checks dependencies, waiters and permits, and
+// once a minute sweeps the history. It reports whether it has run.
+func (p *partitionRunner) poll(now int64) bool {
 	elapsed := p.e.elapsed()
 	if !p.timers.pollDue(elapsed) {
-		return
+		return false
 	}
 	p.rooms.lineUp(p.m, now)
 	p.figures.showWaiting(p.rooms.lineup, p.m.Queues.Oldest)
-	p.rooms.park(p.m, now)
 	p.checkDependencies(now)
 	p.askForWaiters()
 	p.m.Permits.WaitAgain()
@@ -232,6 +233,7 @@ func (p *partitionRunner) poll(now int64) {
 		p.sweepBackfills(now)
 		p.sweepMarkers()
 	}
+	return true
 }
 
 // end refuses the remaining mail and callers. The last batches are durable by now, or lost.

@@ -16,9 +16,7 @@ import (
 // noConsumers is a dispatcher without consumers.
 type noConsumers struct{}
 
-func (noConsumers) Take(int, delivery.Queue, int, delivery.Head) delivery.Slots {
-	return delivery.Slots{}
-}
+func (noConsumers) Offer(int, []delivery.Waiting)                     {}
 func (noConsumers) Deliver(int, []delivery.Delivery, []delivery.Rest) {}
 func (noConsumers) Cancel([]delivery.Cancel)                          {}
 func (noConsumers) Forget(int)                                        {}

@@ -1,65 +1,131 @@
 package engine
 
 import (
+	"context"
+	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
-	"github.com/carillonhq/carillon/server/internal/partition"
+	memstore "github.com/carillonhq/carillon/server/store/memory"
 )
 
-// fakeHub is a dispatcher that serves some queues.
+// fakeHub is a dispatcher of one partition. Its consumers grant credits, and say nothing of what they get.
 type fakeHub struct {
 	Dispatcher
-	served map[delivery.Queue]bool
-	taken  int // calls of Take for no slots, which give slots back
+	t testing.TB
+
+	mu      sync.Mutex
+	credits map[delivery.Queue]int // by queue with a consumer
+	taken   map[delivery.Queue]int // slots
+	got     map[string]int         // attempts by job
 }
 
-func (h *fakeHub) Take(_ int, q delivery.Queue, want int, _ delivery.Head) delivery.Slots {
-	if want == 0 {
-		h.taken++
+// Offer is for [Dispatcher].
+func (h *fakeHub) Offer(_ int, lineup []delivery.Waiting) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	asked := map[delivery.Queue]bool{}
+	for i := range lineup {
+		w := &lineup[i]
+		if asked[w.Queue] || w.Now > atOnce {
+			h.t.Errorf("asked for %d slots of %v; asked before: %v", w.Now, w.Queue, asked[w.Queue])
+		}
+		asked[w.Queue] = true
+		credits, served := h.credits[w.Queue]
+		w.Slots = delivery.Slots{N: min(w.Now, credits), Served: served}
+		h.credits[w.Queue] -= w.Slots.N
+		h.taken[w.Queue] += w.Slots.N
+		if !served {
+			delete(h.credits, w.Queue)
+		}
 	}
-	return delivery.Slots{Served: h.served[q]}
 }
 
-// TestRoomsFollowTheDispatcher: a queue is closed until the dispatcher reports room, or its first consumer.
-func TestRoomsFollowTheDispatcher(t *testing.T) {
-	queues := []delivery.Queue{{Kind: "worker", Address: "a"}, {Kind: "worker", Address: "b"}, {Kind: "http", Address: "c"}}
-	hub := &fakeHub{served: map[delivery.Queue]bool{}}
-	r, rng := newRooms(3, hub), rand.New(rand.NewPCG(3, 4))
-	blocked, unserved := map[delivery.Queue]bool{}, map[delivery.Queue]bool{}
-	for i := range 10_000 {
-		q := queues[rng.IntN(len(queues))]
-		switch rng.IntN(5) {
-		case 0:
-			r.opened([]delivery.Queue{q}, nil)
-			delete(blocked, q)
-		case 1:
-			r.opened(nil, []delivery.Queue{q})
-			delete(blocked, q)
-			delete(unserved, q)
-		case 2:
-			hub.served[q] = rng.IntN(2) == 0
-			if got := r.served(q); got != hub.served[q] {
-				t.Fatalf("step %d: served is %v", i, got)
-			} else if !got {
-				unserved[q] = true
-			}
-		case 3:
-			r.serveQueue(nil, partition.Waiting{Queue: q, Now: 1}, 0)
-			if hub.served[q] {
-				blocked[q] = true
-			} else {
-				unserved[q] = true
-			}
-		default:
-			before := hub.taken
-			if r.giveBack([]delivery.Queue{q}); hub.taken > before == blocked[q] {
-				t.Fatalf("step %d: slots of a queue are given back: %v, blocked: %v", i, hub.taken > before, blocked[q])
-			}
-		}
-		if r.closed(q) != (blocked[q] || unserved[q]) {
-			t.Fatalf("step %d: closed is %v", i, r.closed(q))
-		}
+// Deliver is for [Dispatcher].
+func (h *fakeHub) Deliver(_ int, ds []delivery.Delivery, rest []delivery.Rest) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range ds {
+		h.taken[ds[i].Queue]--
+		h.got[ds[i].Run.Job]++
 	}
+	for _, r := range rest {
+		h.taken[r.Queue] -= r.Unused
+		h.credits[r.Queue] += r.Unused
+	}
+}
+
+// Forget is for [Dispatcher].
+func (h *fakeHub) Forget(int) {}
+
+// TestEverySlotIsUsedOrReturned: after each round no slot is left with the partition, and no run waits beside
+// a credit.
+func TestEverySlotIsUsedOrReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, rng := context.Background(), rand.New(rand.NewPCG(3, 4))
+		hub := &fakeHub{t: t, credits: map[delivery.Queue]int{}, taken: map[delivery.Queue]int{}, got: map[string]int{}}
+		e := New(Config{Store: memstore.New(memstore.Options{Partitions: 1})})
+		if err := e.Start(ctx, hub); err != nil {
+			t.Fatal(err)
+		}
+		queues, put := []string{"a", "b", "c"}, map[string]int{}
+		for i := range 500 {
+			name := queues[rng.IntN(len(queues))]
+			q := delivery.Queue{Namespace: carillon.DefaultNamespace, Kind: "worker", Address: name}
+			switch rng.IntN(4) {
+			case 0:
+				var jobs []carillon.Job
+				for range 1 + rng.IntN(2*atOnce) {
+					put[name]++
+					jobs = append(jobs, carillon.Job{Name: fmt.Sprintf("%s/%d", name, put[name]),
+						Target: carillon.WorkerQueue(name), Lease: 24 * time.Hour})
+				}
+				if _, err := e.PutJobs(ctx, jobs); err != nil {
+					t.Fatal(err)
+				}
+			case 1:
+				hub.mu.Lock()
+				hub.credits[q] += rng.IntN(2 * atOnce)
+				hub.mu.Unlock()
+				e.Consumers(q)
+			case 2:
+				hub.mu.Lock()
+				delete(hub.credits, q) // the last consumer leaves
+				hub.mu.Unlock()
+			default:
+				time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond) // runs are parked
+			}
+			synctest.Wait()
+			hub.mu.Lock()
+			for q, n := range hub.taken {
+				if n != 0 {
+					t.Fatalf("step %d: %d slots of %s are left", i, n, q.Address)
+				}
+			}
+			hub.mu.Unlock()
+		}
+		for _, name := range queues {
+			q := delivery.Queue{Namespace: carillon.DefaultNamespace, Kind: "worker", Address: name}
+			hub.mu.Lock()
+			hub.credits[q] += 1_000_000
+			hub.mu.Unlock()
+			e.Consumers(q)
+		}
+		synctest.Wait()
+		for _, name := range queues {
+			for n := range put[name] {
+				if job := fmt.Sprintf("%s/%d", name, n+1); hub.got[job] != 1 {
+					t.Fatalf("%d attempts of %s", hub.got[job], job)
+				}
+			}
+		}
+		if err := e.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -73,10 +73,10 @@ func (e *Engine) Room(p int, q delivery.Queue) {
 	e.parts[p].box.put(func(m *mail) { m.rooms = append(m.rooms, q) })
 }
 
-// Consumers tells all partitions that a queue has got its first consumer.
-func (e *Engine) Consumers(q delivery.Queue) {
+// Consumers has all partitions look for due runs, since a queue has got its first consumer.
+func (e *Engine) Consumers(delivery.Queue) {
 	for _, p := range e.parts {
-		p.box.put(func(m *mail) { m.consumers = append(m.consumers, q) })
+		p.box.ring()
 	}
 }
 

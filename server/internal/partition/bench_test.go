@@ -19,8 +19,7 @@ type bench struct {
 	m   *partition.Machine
 	now int64
 
-	lineup []partition.Waiting
-	parked []delivery.Queue
+	lineup []delivery.Waiting
 }
 
 // benchKey authenticates the tokens of benchmarks.
@@ -46,8 +45,7 @@ func (r *bench) round() {
 	}
 	r.m.Tick(r.now)
 	r.m.Attempts.Granted(nil, r.now)
-	r.parked = r.m.Queues.Parked(r.parked[:0])
-	r.lineup = r.m.Window.AppendWaiting(r.lineup[:0], r.now)
+	r.lineup = r.m.Queues.AppendParked(r.m.Window.AppendWaiting(r.lineup[:0], r.now))
 	r.m.Permits.ReturnUnused()
 	r.m.Attempts.Cancels()
 	r.m.Dependencies.Notices(r.now, 100)

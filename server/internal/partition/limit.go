@@ -207,6 +207,16 @@ func (m *Machine) Promote(now int64, key delivery.Line, n int) {
 	l.permits = n
 }
 
+// Promoted returns the names under which the runs are parked for which permits are reserved in this round.
+func (p *Permits) Promoted() (out []delivery.Queue) {
+	for _, l := range p.told {
+		if l.permits > 0 {
+			out = append(out, l.key.Parked())
+		}
+	}
+	return out
+}
+
 // reserved returns how many parked runs of a line may be read back.
 func (p *Permits) reserved(key delivery.Line) int {
 	if l := p.lines[key]; l != nil {

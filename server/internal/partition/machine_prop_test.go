@@ -33,10 +33,12 @@ func (w *randomRig) round(n int, first bool) {
 		}
 	}
 	w.hand(w.m.Attempts.Granted(nil, w.now))
-	parked := w.m.Queues.Parked(nil)
-	slices.SortFunc(parked, func(a, b delivery.Queue) int { return cmp.Compare(a.String(), b.String()) })
+	parked := w.m.Permits.Promoted()
+	if n > 0 {
+		parked = append(parked, w.queues...)
+	}
 	for _, q := range parked {
-		if sq, ok := w.m.Window.WantStaged(q, 100); ok && (n > 0 || q.Limited()) {
+		if sq, ok := w.m.Window.WantStaged(q, 100); ok {
 			w.m.LoadStaged(q, sq, w.staged(sq), w.now)
 		}
 	}

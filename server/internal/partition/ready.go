@@ -73,9 +73,6 @@ func (s *Queues) queue(q delivery.Queue) *queue {
 	return st
 }
 
-// Remembers reports whether runs wait in the queue, in memory or in the store.
-func (s *Queues) Remembers(q delivery.Queue) bool { return s.queues[q] != nil }
-
 // forgetEmpty forgets a queue in which nothing is left.
 func (s *Queues) forgetEmpty(q *queue) {
 	if p := &q.parked; !q.listed && p.none && !p.recorded && p.recalled == 0 && s.queues[*q.name] == q {
@@ -87,16 +84,8 @@ func (s *Queues) forgetEmpty(q *queue) {
 	}
 }
 
-// Waiting describes one queue in which due runs wait.
-type Waiting struct {
-	Queue delivery.Queue
-	N     int
-	Now   int // how many may be handed out before the machine has read more of the backlog; see nowOf
-	Head  delivery.Head
-}
-
-// AppendWaiting appends the queues in which due runs wait, in the order in which runs first waited in them.
-func (w *Window) AppendWaiting(out []Waiting, now int64) []Waiting {
+// AppendWaiting appends the queues with due runs in memory, in the order in which runs first waited in them.
+func (w *Window) AppendWaiting(out []delivery.Waiting, now int64) []delivery.Waiting {
 	kept, short := w.due.queues.active[:0], w.short(now)
 	for _, q := range w.due.queues.active {
 		rank := q.next(now)
@@ -106,7 +95,7 @@ func (w *Window) AppendWaiting(out []Waiting, now int64) []Waiting {
 			continue
 		}
 		kept = append(kept, q)
-		out = append(out, Waiting{Queue: *q.name, N: q.len(), Now: w.nowOf(q, short, now), Head: q.head(rank)})
+		out = append(out, delivery.Waiting{Queue: *q.name, N: q.len(), Now: w.nowOf(q, short, now), Head: q.head(rank)})
 	}
 	clear(w.due.queues.active[len(kept):])
 	w.due.queues.active = kept

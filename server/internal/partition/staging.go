@@ -62,15 +62,15 @@ func (p *Permits) loadParked(records []store.MetaRecord) {
 	}
 }
 
-// Parked appends the queues with runs in the store, ordered by name.
-func (s *Queues) Parked(out []delivery.Queue) []delivery.Queue {
+// AppendParked appends the queues all of whose due runs are in the store, ordered by name.
+func (s *Queues) AppendParked(out []delivery.Waiting) []delivery.Waiting {
 	from := len(out)
 	for q, st := range s.queues {
-		if !st.parked.none {
-			out = append(out, q)
+		if !st.parked.none && !st.listed && !q.Limited() {
+			out = append(out, delivery.Waiting{Queue: q})
 		}
 	}
-	slices.SortFunc(out[from:], delivery.Queue.Compare)
+	slices.SortFunc(out[from:], func(a, b delivery.Waiting) int { return a.Queue.Compare(b.Queue) })
 	return out
 }
 

@@ -17,7 +17,7 @@ import (
 // slots is how many slots of a host are free now; it gives them back.
 func (d *fakeSink) slots(q delivery.Queue) int {
 	n, _ := d.take(1, q, 1<<20, delivery.Head{})
-	d.hub.Take(1, q, 0, delivery.Head{})
+	offer(d.hub, 1, q, 0, delivery.Head{})
 	d.hub.Deliver(1, nil, []delivery.Rest{{Queue: q, Unused: n}})
 	return n
 }

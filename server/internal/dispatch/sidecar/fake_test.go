@@ -89,7 +89,7 @@ func runs(target *carillon.DaprTarget, from, to, payload int) []delivery.Deliver
 // deliver takes slots for runs [from, to) and uses them.
 func (d *fakeSink) deliver(t testing.TB, target *carillon.DaprTarget, from, to, payload int) {
 	t.Helper()
-	if n := d.hub.Take(0, queueOf(target), to-from, delivery.Head{}).N; n != to-from {
+	if n := offer(d.hub, 0, queueOf(target), to-from, delivery.Head{}).N; n != to-from {
 		t.Fatalf("took %d of %d", n, to-from)
 	}
 	d.hub.Deliver(0, runs(target, from, to, payload), nil)
@@ -135,3 +135,10 @@ func tokens(from, to int) []string {
 
 // pass lets time pass in a bubble.
 func pass(d time.Duration) { <-time.After(d) }
+
+// offer asks for slots of one queue.
+func offer(h *dispatch.Hub, p int, q delivery.Queue, want int, head delivery.Head) delivery.Slots {
+	lineup := []delivery.Waiting{{Queue: q, N: want, Now: want, Head: head}}
+	h.Offer(p, lineup)
+	return lineup[0].Slots
+}

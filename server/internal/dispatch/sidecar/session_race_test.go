@@ -73,7 +73,7 @@ func (s *fakeEngine) Undelivered(tokens []string) {
 // serve hands out what waits in a queue as far as there is room.
 func (s *fakeEngine) serve(q delivery.Queue) {
 	for len(s.waiting[q]) > 0 {
-		n := s.hub.Take(0, q, len(s.waiting[q]), delivery.Head{}).N
+		n := offer(s.hub, 0, q, len(s.waiting[q]), delivery.Head{}).N
 		if n == 0 {
 			return
 		}
@@ -89,7 +89,7 @@ func (s *fakeEngine) serve(q delivery.Queue) {
 		s.waiting[q] = slices.Clone(s.waiting[q][n:])
 		s.hub.Deliver(0, ds, nil)
 	}
-	s.hub.Take(0, q, 0, delivery.Head{})
+	offer(s.hub, 0, q, 0, delivery.Head{})
 }
 
 // atOnce checks that no more than most are at the sidecars at once, by key.

@@ -115,7 +115,7 @@ func TestCloseRedelivers(t *testing.T) {
 		t.Fatalf("%d went to the other", len(ds))
 	}
 	_ = b.Close()
-	if st := d.hub.Take(0, queueOf(app), 1, delivery.Head{}); st.Served || len(d.hub.Queues()) > 0 ||
+	if st := offer(d.hub, 0, queueOf(app), 1, delivery.Head{}); st.Served || len(d.hub.Queues()) > 0 ||
 		len(d.hub.Workers()) > 0 {
 		t.Fatal("something is left behind")
 	}
@@ -181,14 +181,14 @@ func TestTooMuchUnread(t *testing.T) {
 		d := newFakeSink()
 		s := d.open(t, Hello{Jobs: true}, Options{Bounds: stream.Bounds{PendingBytes: 10_000}})
 		d.deliver(t, app, 0, 2, 8000)
-		if n := d.hub.Take(0, queueOf(app), 1, delivery.Head{}).N; n != 0 {
+		if n := offer(d.hub, 0, queueOf(app), 1, delivery.Head{}).N; n != 0 {
 			t.Fatal("its credits are not held back")
 		}
 		receive(t, s)
 		if d.rooms != 1 {
 			t.Fatal("its credits are still held back")
 		}
-		d.hub.Take(0, queueOf(app), 0, delivery.Head{})
+		offer(d.hub, 0, queueOf(app), 0, delivery.Head{})
 		d.deliver(t, app, 2, 10, 8000)
 		if back := d.handedBack(); !slices.Equal(back, tokens(5, 10)) {
 			t.Fatalf("%v", back)
@@ -219,7 +219,7 @@ func TestHeldBackNoLonger(t *testing.T) {
 	defer s.Close()
 	d.deliver(t, app, 0, 2, 8000)
 	d.hub.Cancel([]delivery.Cancel{{Queue: queueOf(app), Token: token(0)}})
-	if n := d.hub.Take(0, queueOf(app), 1, delivery.Head{}).N; n != 1 {
+	if n := offer(d.hub, 0, queueOf(app), 1, delivery.Head{}).N; n != 1 {
 		t.Fatal("its credits are held back although little waits")
 	}
 }

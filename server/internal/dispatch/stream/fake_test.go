@@ -117,7 +117,7 @@ func tokens(from, to int) (all []string) {
 // deliver takes slots for runs [from, to) and uses them.
 func (c *consumer) deliver(t *testing.T, from, to, payload int) {
 	t.Helper()
-	if n := c.hub.Take(0, queue, to-from, delivery.Head{}).N; n != to-from {
+	if n := offer(c.hub, 0, queue, to-from, delivery.Head{}).N; n != to-from {
 		t.Fatalf("took %d of %d", n, to-from)
 	}
 	var ds []delivery.Delivery
@@ -147,3 +147,10 @@ func (c *consumer) handedBack(t *testing.T, want []string) {
 
 // pass lets time pass in a bubble.
 func pass(d time.Duration) { <-time.After(d) }
+
+// offer asks for slots of one queue.
+func offer(h *dispatch.Hub, p int, q delivery.Queue, want int, head delivery.Head) delivery.Slots {
+	lineup := []delivery.Waiting{{Queue: q, N: want, Now: want, Head: head}}
+	h.Offer(p, lineup)
+	return lineup[0].Slots
+}

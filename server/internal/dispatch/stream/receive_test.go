@@ -108,7 +108,7 @@ func TestLateRunsAreHandedBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := connect(t, 3, Options{Heartbeat: heartbeat})
 			defer c.Close()
-			c.hub.Take(0, queue, 3, delivery.Head{})
+			offer(c.hub, 0, queue, 3, delivery.Head{})
 			var ds []delivery.Delivery
 			for i, lease := range []time.Duration{time.Second, time.Minute, time.Second} {
 				run := &carillon.Run{Token: token(i), Started: c.now, Lease: lease}

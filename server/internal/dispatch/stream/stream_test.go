@@ -152,7 +152,7 @@ func TestEndHandsBack(t *testing.T) {
 			if _, err := Receive(ctx, c.Stream, c.next); !errors.Is(err, want) {
 				t.Error(err)
 			}
-			if s := c.hub.Take(0, queue, 1, delivery.Head{}); s.Served || len(c.hub.Workers()) > 0 {
+			if s := offer(c.hub, 0, queue, 1, delivery.Head{}); s.Served || len(c.hub.Workers()) > 0 {
 				t.Error("it is still there")
 			}
 			if c.Deliver([]delivery.Delivery{{Queue: queue, Run: &carillon.Run{}}}) {

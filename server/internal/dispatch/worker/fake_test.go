@@ -121,7 +121,7 @@ func pass(d time.Duration) { <-time.After(d) }
 
 // take takes slots as a partition does.
 func (d *fakeSink) take(p int, q delivery.Queue, want int, head delivery.Head) (n int, consumers bool) {
-	s := d.hub.Take(p, q, want, head)
+	s := offer(d.hub, p, q, want, head)
 	return s.N, s.Served
 }
 
@@ -149,4 +149,11 @@ func (d *fakeSink) checkSlots(t *testing.T, inFlight, credits int) {
 	if len(all) != 1 || all[0].InFlight != inFlight || all[0].Credits != credits {
 		t.Errorf("%d in flight and %d credits are wanted: %+v", inFlight, credits, all)
 	}
+}
+
+// offer asks for slots of one queue.
+func offer(h *dispatch.Hub, p int, q delivery.Queue, want int, head delivery.Head) delivery.Slots {
+	lineup := []delivery.Waiting{{Queue: q, N: want, Now: want, Head: head}}
+	h.Offer(p, lineup)
+	return lineup[0].Slots
 }

@@ -281,7 +281,7 @@ func BenchmarkSession(b *testing.B) {
 	b.ReportAllocs()
 	for n := 0; n < b.N; n += batch {
 		send(b, s, carillon.WorkRequest{Results: results, Credits: []carillon.Credit{{Queue: "q", N: batch}}})
-		d.hub.Take(0, queue, batch, delivery.Head{})
+		offer(d.hub, 0, queue, batch, delivery.Head{})
 		d.hub.Deliver(0, ds, nil)
 		receive(b, s)
 	}

@@ -257,7 +257,7 @@ func (d *testNode) handOut() {
 	w.mu.Lock()
 	want := len(d.backlog)
 	w.mu.Unlock()
-	slots := d.hub.Take(1, queue, want, delivery.Head{}).N
+	slots := offer(d.hub, 1, queue, want, delivery.Head{}).N
 	var ds []delivery.Delivery
 	w.mu.Lock()
 	for range slots {
@@ -411,4 +411,11 @@ func (m *metered) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 		m.t.Errorf("%d runs came that nobody asked for", -m.credits)
 	}
 	return r, err
+}
+
+// offer asks for slots of one queue.
+func offer(h *dispatch.Hub, p int, q delivery.Queue, want int, head delivery.Head) delivery.Slots {
+	lineup := []delivery.Waiting{{Queue: q, N: want, Now: want, Head: head}}
+	h.Offer(p, lineup)
+	return lineup[0].Slots
 }

@@ -6,35 +6,40 @@ import (
 	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
-// Take takes up to want slots of q for partition p, whose next run there is head. Each slot is for one
-// delivery.
+// Offer gives partition p slots of the queues in which its runs wait, and sets Slots of each. Each slot is for
+// one delivery. They are p's own until [Hub.Deliver] uses or returns them.
 //
-// If it returns fewer, p waits: [Sink.Room] is called when slots are reserved for it. A later Take replaces
-// what p waits for. If q has no consumers, p does not wait. Taking 0 ends the wait and gives back what is
-// reserved for p. Slots that p took are its own until [Hub.Deliver] uses or returns them.
-func (h *Hub) Take(p int, name delivery.Queue, want int, head delivery.Head) delivery.Slots {
+// If p gets fewer than Now of a queue, it waits there: [Sink.Room] is called when slots are reserved for it. A
+// later Offer that names the queue replaces what p waits for. If Now is 0, p does not wait, and gives back what
+// is reserved for it; nor does it wait for a queue without consumers.
+func (h *Hub) Offer(p int, lineup []delivery.Waiting) {
+	var n notifications
 	h.mu.Lock()
+	defer h.unlock(&n)
+	for i := range lineup {
+		lineup[i].Slots = h.give(p, &lineup[i], &n)
+	}
+}
+
+// give gives p slots of one queue.
+func (h *Hub) give(p int, w *delivery.Waiting, n *notifications) delivery.Slots {
 	if h.draining {
-		h.mu.Unlock()
 		return delivery.Slots{Served: true}
 	}
-	q := h.queue(name)
+	q := h.queue(w.Queue)
 	if q == nil {
-		h.mu.Unlock()
 		return delivery.Slots{}
 	}
 	q.unused = false
-	n := 0
-	if want > 0 {
-		h.slow.noteHead(h, head)
-		n = q.take(p, want, head, h.nodeRoom)
+	got := 0
+	if w.Now > 0 {
+		h.slow.noteHead(h, w.Head)
+		got = q.take(p, w.Now, w.Head, h.nodeRoom)
 	} else {
 		q.endWait(p)
 	}
-	slots := delivery.Slots{N: n, Served: !q.unserved(), Durable: q.local > 0}
-	var more notifications
-	h.settle(&more, q)
-	h.unlock(&more)
+	slots := delivery.Slots{N: got, Served: !q.unserved(), Durable: q.local > 0}
+	h.settle(n, q)
 	return slots
 }
 

@@ -104,8 +104,25 @@ func TestUntaken(t *testing.T) {
 	}
 }
 
-// BenchmarkHandOut measures what a partition's round costs here for one queue: it takes slots, delivers, and
-// learns that there are no more. The consumer has credits before the runs are due, or grants them afterwards.
+// TestSeveralQueuesAreOfferedAtOnce: each queue of a round is answered for itself.
+func TestSeveralQueuesAreOfferedAtOnce(t *testing.T) {
+	h, _ := hub(Options{})
+	join(t, h, "a").registration.Subscriptions[0].Grant(3)
+	join(t, h, "b")
+	ws := []delivery.Waiting{{Queue: named("none"), Now: 1}, {Queue: named("a"), Now: 2}, {Queue: named("b"), Now: 5}, {Queue: named("c")}}
+	h.Offer(1, ws)
+	for i, want := range []delivery.Slots{{}, {N: 2, Served: true}, {Served: true}, {}} {
+		if ws[i].Slots != want {
+			t.Errorf("queue %s: %+v, not %+v", ws[i].Queue.Address, ws[i].Slots, want)
+		}
+	}
+	if st := h.Queues(); len(st) != 2 || st[0].Waiting != 0 || st[1].Waiting != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// BenchmarkHandOut measures what a partition's round costs here for one queue: it is offered slots and delivers.
+// The consumer has credits before the runs are due, or grants them afterwards.
 func BenchmarkHandOut(b *testing.B) {
 	for _, waits := range []bool{false, true} {
 		for _, n := range []int{1, 8, 64} {
@@ -121,14 +138,13 @@ func BenchmarkHandOut(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					if waits {
-						h.Take(1, q, n, delivery.Head{})
+						offer(h, 1, q, n, delivery.Head{})
 					}
 					s.Grant(n)
-					if got := h.Take(1, q, n, delivery.Head{}).N; got != n {
+					if got := offer(h, 1, q, n, delivery.Head{}).N; got != n {
 						b.Fatalf("took %d", got)
 					}
-					h.Deliver(1, runs, nil)
-					h.Take(1, q, 0, delivery.Head{})
+					h.Deliver(1, runs, []delivery.Rest{{Queue: q}})
 					s.Done(n, 0)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/run")
