@@ -347,7 +347,7 @@ func keepPutting(t *testing.T, n *node, within time.Duration, fail int) (end fun
 // noConsumers is a dispatcher without consumers.
 type noConsumers struct{}
 
-func (noConsumers) Offer(int, []delivery.Waiting) {}
+func (noConsumers) Offer(delivery.Owner, []delivery.Waiting) {}
 
 func (noConsumers) Deliver(int, []delivery.Delivery, []delivery.Rest) {}
 

@@ -28,6 +28,12 @@ type Rest struct {
 	Head   Head // of these
 }
 
+// Owner is a partition under one term of this node.
+type Owner struct {
+	Partition    int
+	Epoch, Nonce uint64
+}
+
 // Waiting describes one queue in which due runs of a partition wait.
 type Waiting struct {
 	Queue Queue

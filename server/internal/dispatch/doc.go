@@ -1,24 +1,26 @@
 // Package dispatch brings attempts from the partitions of a node to consumers, no faster than these allow.
 //
-// The [Hub] stands between the two. On one side is the engine, which takes slots and hands over deliveries;
+// The [Hub] stands between the two. On one side is the engine, which asks for slots and hands over deliveries;
 // on the other are consumers, which grant credits and report results. The hub knows no transport. Built on it
 // are worker sessions ([Options.Accept], server/internal/dispatch/worker) and streams of Dapr's sidecars
 // (server/internal/dispatch/sidecar), which share server/internal/dispatch/stream, and hosts of HTTP targets
 // ([Options.Transports], server/internal/dispatch/httptarget).
 //
 //	engine                         hub, per queue                   consumer
-//	  Offer(p, waiting) ─────────►   credits − taken − reserved ◄──── Subscription.Grant
-//	  Room(p, q) ◄────────────────   waiting partitions, best head first
-//	  Deliver(p, attempts, rest) ─►  subscriptions with room, in turn  ─────► Consumer.Deliver
-//	  Reports, Heartbeats, Lost ◄──────────────────────────────────────── Sink
+//	  Offer(p, waiting) ─────────►   credits − taken  ◄──────────────────── Subscription.Grant
+//	  Slots(p, q, n) ◄────────────   waiting partitions, best head first
+//	  Deliver(p, attempts, rest) ─►  subscriptions with room, in turn  ───► Consumer.Deliver
+//	  Reports, Heartbeats, Lost ◄────────────────────────────────────────── Sink
 //
-// A credit is a consumer's promise that it has room for one more attempt. A slot is a credit set aside for a
-// partition: taken by one that is about to deliver, or reserved for one that waited and has been told so.
-// Slots never exceed credits, with one exception: a consumer may leave while its credits are taken. A
-// delivery that then finds no room is handed back by [Sink.Undelivered] and uses no attempt.
+// A credit is a consumer's promise that it has room for one more attempt. A slot is a credit that a partition
+// has: it may deliver one attempt. Slots never exceed credits, with one exception: a consumer may leave while
+// its credits are taken. A delivery that then finds no room is handed back by [Sink.Undelivered] and uses no
+// attempt.
 //
-// New credits go to the waiting partition with the best head, a chunk at a time, so that none takes all. A
-// partition that has used its chunk waits again with its next head. Slots that it cannot use it returns.
+// A round of a partition asks once, for all its queues, and delivers once (docs/decisions/0057). What is free
+// is its own at once; for the rest it waits. New credits go to the waiting partition with the best head, a
+// chunk at a time, so that none takes all, and travel with the message that tells it so. It asks again for more
+// with its next head. With what it delivers it returns the slots that it cannot use.
 //
 // Beside credits a queue may have gates ([Gate]): limits of what is in flight at once, either in the whole
 // queue or among deliveries that share a key. A gate is in force while a registration names it. A delivery

@@ -15,7 +15,7 @@ import (
 // fakeSink is a sink that remembers what it was told.
 type fakeSink struct {
 	mu          sync.Mutex
-	rooms       []room
+	slots       []slots
 	consumers   []delivery.Queue
 	undelivered []string
 }
@@ -24,10 +24,10 @@ func (l *fakeSink) Reports([]delivery.Report)                          {}
 func (l *fakeSink) Heartbeats([]carillon.Heartbeat, delivery.Reporter) {}
 func (l *fakeSink) Lost([]string)                                      {}
 
-func (l *fakeSink) Room(p int, q delivery.Queue) {
+func (l *fakeSink) Slots(p delivery.Owner, q delivery.Queue, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.rooms = append(l.rooms, room{p, q})
+	l.slots = append(l.slots, slots{p, q, n})
 }
 
 func (l *fakeSink) Consumers(q delivery.Queue) {
@@ -42,13 +42,18 @@ func (l *fakeSink) Undelivered(tokens []string) {
 	l.undelivered = append(l.undelivered, tokens...)
 }
 
-// take forgets and returns what it was told of room.
-func (l *fakeSink) take() []room {
+// take forgets and returns what partitions that waited were given.
+func (l *fakeSink) take() []slots {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	rooms := l.rooms
-	l.rooms = nil
-	return rooms
+	all := l.slots
+	l.slots = nil
+	return all
+}
+
+// slotsOf is n slots of q for partition p.
+func slotsOf(p int, q delivery.Queue, n int) slots {
+	return slots{delivery.Owner{Partition: p}, q, n}
 }
 
 // fakeWorker is a worker that remembers what it got.
@@ -163,7 +168,7 @@ func take(h *Hub, p int, q delivery.Queue, want int, head delivery.Head) (n int,
 	return s.N, s.Served
 }
 
-// giveBack returns n slots that p took, which has nothing to deliver any more.
+// giveBack returns n slots of p, which has nothing to deliver any more.
 func giveBack(h *Hub, p int, q delivery.Queue, n int) {
 	h.Deliver(p, nil, []delivery.Rest{{Queue: q, Unused: n}})
 }
@@ -188,6 +193,6 @@ func pass(d time.Duration) { <-time.After(d) }
 // offer asks for slots of one queue.
 func offer(h *Hub, p int, q delivery.Queue, want int, head delivery.Head) delivery.Slots {
 	lineup := []delivery.Waiting{{Queue: q, N: want, Now: want, Head: head}}
-	h.Offer(p, lineup)
+	h.Offer(delivery.Owner{Partition: p}, lineup)
 	return lineup[0].Slots
 }

@@ -214,7 +214,7 @@ func (q *queue) passable(g *gate) bool {
 
 // spare returns how many held deliveries may go on apart from their keys: room that is not another
 // partition's slot.
-func (q *queue) spare() int { return min(q.credits, q.whole.room()) - q.taken - q.reserved }
+func (q *queue) spare() int { return min(q.credits, q.whole.room()) - q.taken }
 
 // passHeld delivers what was held back and has room now: the keys take turns, and each key keeps its order.
 func (q *queue) passHeld(n *notifications) {
@@ -270,9 +270,9 @@ func (q *queue) drop(token string) bool {
 
 // countThrottled counts the runs of a claim that must wait for the gate of the whole queue, each once.
 func (q *queue) countThrottled(c *claim, short int) {
-	if q.whole.named == 0 || q.whole.room() > q.taken+q.reserved {
+	if q.whole.named == 0 || q.whole.room() > q.taken {
 		short = 0
 	}
-	q.whole.throttled += uint64(max(0, short-c.throttled))
-	c.throttled = short
+	q.whole.throttled += uint64(max(0, short-int(c.throttled)))
+	c.throttled = int32(short)
 }

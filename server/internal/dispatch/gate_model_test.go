@@ -136,17 +136,19 @@ func (m *gateModel) take(p, want int) {
 	m.slots[p] += n
 	m.h.mu.Lock()
 	defer m.h.mu.Unlock()
-	if q := m.h.queues[gatedQueue]; n > 0 && q.whole.named > 0 && q.whole.flight+q.taken+q.reserved > q.whole.most {
+	if q := m.h.queues[gatedQueue]; n > 0 && q.whole.named > 0 && q.whole.flight+q.taken > q.whole.most {
 		m.t.Fatalf("%d slots beyond the limit of the queue", n)
 	}
 }
 
-// rooms lets every partition that was told take again and deliver, as the engine does.
-func (m *gateModel) rooms(key func() string) {
-	for rooms := m.sink.take(); len(rooms) > 0; rooms = m.sink.take() {
-		for _, r := range rooms {
-			m.take(r.p, m.want[r.p])
-			m.deliver(r.p, m.slots[r.p], key)
+// rounds lets every partition that was given slots deliver and ask for more, as the engine does.
+func (m *gateModel) rounds(key func() string) {
+	for given := m.sink.take(); len(given) > 0; given = m.sink.take() {
+		for _, s := range given {
+			p := s.p.Partition
+			m.slots[p] += s.n
+			m.take(p, m.want[p]-m.slots[p])
+			m.deliver(p, max(0, m.slots[p]), key)
 		}
 	}
 }
@@ -232,7 +234,7 @@ func (m *gateModel) steps() map[string]func(*rapid.T) {
 				m.done(c, rapid.IntRange(0, len(m.flight[c])-1).Draw(t, "i"))
 			}
 		},
-		"rooms": func(t *rapid.T) { m.rooms(func() string { return drawKey(t) }) },
+		"rounds": func(t *rapid.T) { m.rounds(func() string { return drawKey(t) }) },
 		"take": func(t *rapid.T) {
 			p := partitionOf(t)
 			m.want[p] = rapid.IntRange(0, 9).Draw(t, "n")
@@ -263,11 +265,12 @@ func (m *gateModel) steps() map[string]func(*rapid.T) {
 			p := partitionOf(t)
 			m.h.Forget(p) // what is held is handed back
 			m.slots[p], m.want[p] = 0, 0
+			m.sink.slots = slices.DeleteFunc(m.sink.slots, func(s slots) bool { return s.p.Partition == p })
 		},
 	}
 }
 
-// owed is what the hub says partitions have taken.
+// takenSlots is what the hub says partitions have, but for what is on its way to them.
 func (m *gateModel) takenSlots() map[int]int {
 	m.h.mu.Lock()
 	defer m.h.mu.Unlock()
@@ -277,6 +280,9 @@ func (m *gateModel) takenSlots() map[int]int {
 			all[p] = c.taken
 		}
 	}
+	for _, s := range m.sink.slots {
+		all[s.p.Partition] -= s.n
+	}
 	return all
 }
 
@@ -285,10 +291,10 @@ func (m *gateModel) settle() {
 	plain := func() string { return "a" }
 	last := m.join(3, []Gate{{gatedQueue, "", 2}, {gatedQueue, "a", 1}}, gatedQueue.Address)
 	for p, n := range m.slots {
-		m.deliver(p, n, plain)
+		m.deliver(p, max(0, n), plain)
 	}
 	for {
-		m.rooms(plain)
+		m.rounds(plain)
 		m.check()
 		busy := false
 		for _, c := range slices.Clone(m.workers) {

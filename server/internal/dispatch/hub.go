@@ -19,7 +19,7 @@ type Options struct {
 	Accept func(ctx context.Context, h *Hub, hello carillon.Hello) (carillon.Session, error)
 	// Transports serve the kinds of target that need no connected consumer, by kind ("http").
 	Transports map[string]Transport
-	// Chunk is the most slots reserved at a time for a waiting partition; default 64.
+	// Chunk is the most slots that a waiting partition is given at a time; default 64.
 	Chunk int
 	// IdleQueue is how long a queue of a transport must be idle before it is dropped; default 1 min. It may
 	// take twice as long, since the hub looks once per IdleQueue. It then also looks for deliveries that

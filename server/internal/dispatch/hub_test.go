@@ -81,14 +81,16 @@ type racePartition struct {
 	seq   int
 }
 
-func (s *racePartition) round(h *Hub) {
-	n, _ := take(h, s.p, modelQueue, s.todo, delivery.Head{Due: int64(s.p)})
-	if n > 0 {
-		ds := runsOf(s.p, modelQueue, s.seq, n)
-		s.todo -= n
-		s.seq += n
-		h.Deliver(s.p, ds, nil)
-	}
+// round has some slots that came by mail.
+func (s *racePartition) round(h *Hub, sent int) {
+	head := delivery.Head{Due: int64(s.p)}
+	lineup := []delivery.Waiting{{Queue: modelQueue, Now: s.todo, Head: head, Slots: delivery.Slots{N: sent}}}
+	h.Offer(delivery.Owner{Partition: s.p}, lineup)
+	n := min(s.todo, lineup[0].Slots.N)
+	ds := runsOf(s.p, modelQueue, s.seq, n)
+	s.todo -= n
+	s.seq += n
+	h.Deliver(s.p, ds, []delivery.Rest{{Queue: modelQueue, Unused: lineup[0].Slots.N - n, N: s.todo, Head: head}})
 }
 
 // raceSink is the sink of the race: it passes what it is told on to the partitions.
@@ -100,17 +102,19 @@ type raceSink struct {
 	left       sync.WaitGroup
 }
 
-func (m *raceSink) Room(p int, _ delivery.Queue) { m.post(p, func() { m.partitions[p].round(m.h) }) }
+func (m *raceSink) Slots(p delivery.Owner, _ delivery.Queue, n int) {
+	m.post(p.Partition, func() { m.partitions[p.Partition].round(m.h, n) })
+}
 
 func (m *raceSink) Consumers(delivery.Queue) {
 	for p := range m.partitions {
-		m.Room(p, modelQueue)
+		m.Slots(delivery.Owner{Partition: p}, modelQueue, 0)
 	}
 }
 
 func (m *raceSink) Undelivered(tokens []string) {
 	for range tokens {
-		m.post(0, func() { m.partitions[0].todo++; m.partitions[0].round(m.h) }) // whoever redelivers it is all one to the hub
+		m.post(0, func() { m.partitions[0].todo++; m.partitions[0].round(m.h, 0) }) // whoever redelivers it is all one to the hub
 	}
 }
 
@@ -154,7 +158,8 @@ func (w *raceWorker) work(h *Hub) {
 	}
 }
 
-// TestRace lets partitions deliver while workers come and go: each run reaches a worker exactly once.
+// TestRace lets partitions deliver while workers come and go: each run reaches a worker exactly once, and no
+// slot is left behind.
 func TestRace(t *testing.T) {
 	const partitions, runs = 8, 500
 	m := &raceSink{}
@@ -189,4 +194,7 @@ func TestRace(t *testing.T) {
 		close(s.tasks)
 	}
 	all.Wait()
+	if st := m.h.Queues(); len(st) > 0 {
+		t.Errorf("left behind: %+v", st)
+	}
 }

@@ -1,20 +1,23 @@
 package dispatch
 
-import "github.com/carillonhq/carillon/server/internal/delivery"
+import (
+	"github.com/carillonhq/carillon/server/internal/delivery"
+)
 
 // notifications collects what a step has to tell others once the hub's lock is free.
 type notifications struct {
-	rooms       []room
+	slots       []slots
 	loads       []load
 	undelivered []string
 	wanted      []*Subscription // their consumers learn that runs wait
 	pinged      []Listener      // to be pinged
 }
 
-// room tells a partition to ask again.
-type room struct {
-	p int
+// slots are on their way to a partition that has waited for them.
+type slots struct {
+	p delivery.Owner
 	q delivery.Queue
+	n int
 }
 
 // load is the deliveries that one consumer gets.
@@ -56,7 +59,7 @@ func (h *Hub) unlock(n *notifications) {
 	if len(n.undelivered) > 0 {
 		h.sink.Undelivered(n.undelivered)
 	}
-	for _, r := range n.rooms {
-		h.sink.Room(r.p, r.q)
+	for _, s := range n.slots {
+		h.sink.Slots(s.p, s.q, s.n)
 	}
 }

@@ -6,41 +6,38 @@ import (
 	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
-// Offer gives partition p slots of the queues in which its runs wait, and sets Slots of each. Each slot is for
-// one delivery. They are p's own until [Hub.Deliver] uses or returns them.
+// Offer gives partition p slots of the queues in which its runs wait: it adds to Slots of each, of which p may
+// have some, until they are Now. Each slot is for one delivery. They are p's own until [Hub.Deliver] uses or
+// returns them.
 //
-// If p gets fewer than Now of a queue, it waits there: [Sink.Room] is called when slots are reserved for it. A
-// later Offer that names the queue replaces what p waits for. If Now is 0, p does not wait, and gives back what
-// is reserved for it; nor does it wait for a queue without consumers.
-func (h *Hub) Offer(p int, lineup []delivery.Waiting) {
+// If p has fewer than Now of a queue, it waits there for the rest: [Sink.Slots] brings what becomes free. A later
+// Offer that names the queue replaces what p waits for. Nobody waits for a queue without consumers.
+func (h *Hub) Offer(p delivery.Owner, lineup []delivery.Waiting) {
 	var n notifications
 	h.mu.Lock()
 	defer h.unlock(&n)
 	for i := range lineup {
-		lineup[i].Slots = h.give(p, &lineup[i], &n)
+		h.give(p, &lineup[i], &n)
 	}
 }
 
 // give gives p slots of one queue.
-func (h *Hub) give(p int, w *delivery.Waiting, n *notifications) delivery.Slots {
+func (h *Hub) give(p delivery.Owner, w *delivery.Waiting, n *notifications) {
+	w.Slots.Served = h.draining
 	if h.draining {
-		return delivery.Slots{Served: true}
+		return
 	}
 	q := h.queue(w.Queue)
 	if q == nil {
-		return delivery.Slots{}
+		return
 	}
 	q.unused = false
-	got := 0
 	if w.Now > 0 {
 		h.slow.noteHead(h, w.Head)
-		got = q.take(p, w.Now, w.Head, h.nodeRoom)
-	} else {
-		q.endWait(p)
 	}
-	slots := delivery.Slots{N: got, Served: !q.unserved(), Durable: q.local > 0}
+	w.Slots.N += q.give(p, w, h.nodeRoom)
+	w.Slots.Served, w.Slots.Durable = !q.unserved(), q.local > 0
 	h.settle(n, q)
-	return slots
 }
 
 // queue returns the queue with a name. It opens it if a transport serves it, and returns nil if nobody does.
@@ -63,8 +60,8 @@ func (h *Hub) queue(name delivery.Queue) *queue {
 	return q
 }
 
-// settle ends a step: it delivers what was held back and has room now, reserves free slots for waiting
-// partitions, and drops queues without subscriptions, claims and limits.
+// settle ends a step: it delivers what was held back and has room now, gives free slots to waiting partitions,
+// and drops queues without subscriptions, claims and limits.
 func (h *Hub) settle(n *notifications, qs ...*queue) {
 	for _, q := range qs {
 		if h.draining || q.unserved() {
@@ -90,7 +87,7 @@ func (h *Hub) settle(n *notifications, qs ...*queue) {
 }
 
 // Deliver hands deliveries of partition p to the consumers with room of their queues, in turn. rest says what
-// p has left of the slots that it took: it returns the unused ones, and goes on waiting with the head of what
+// p has left of its slots: it returns the unused ones, and goes on waiting with the head of what
 // still waits, which is less urgent than what has gone. The slices are not kept.
 func (h *Hub) Deliver(p int, ds []delivery.Delivery, rest []delivery.Rest) {
 	var n notifications
@@ -171,7 +168,6 @@ func (h *Hub) Forget(p int) {
 		c, has := q.claims[p]
 		if has {
 			q.note(p, &delivery.Rest{Unused: c.taken})
-			q.endWait(p)
 		}
 		held := len(q.held)
 		q.handBack(&n, func(l *heldDelivery) bool { return l.Partition == p })

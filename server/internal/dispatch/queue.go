@@ -17,20 +17,18 @@ import (
 // which node has the credits. Which partition uses a node's credits is decided here.
 //
 // A partition must not begin an attempt that no consumer has room for: it would be durable, its lease would
-// run, and it would have to be taken back. So a partition first takes slots, each backed by a credit:
+// run, and it would have to be taken back. So a partition first gets slots, each backed by a credit:
 //
-//	                Offer: n slots at once         Deliver
-//	free credits ────────────────────────→ taken ──────────→ in flight at a subscription
-//	   ↑  │                                ↑   │                        │
-//	   │  │ wake: a chunk at most    Offer │   │ Deliver: unused        │ Done
-//	   │  └───────────→ reserved ──────────┘   ↓                        ↓
-//	   └───────────────────────────────────────┴── the consumer grants again ──┘
+//	              Offer: what is free
+//	              wake: a chunk at most            Deliver
+//	free credits ──────────────────────→ taken ──────────────→ in flight at a subscription
+//	     ↑                                │ Deliver: unused                │ Done
+//	     └────────────────────────────────┴── the consumer grants again ───┘
 //
 // A partition that gets fewer slots than it wants waits with its best head. While others wait nothing is
-// free, because settle ends every step by reserving what became free for those who wait, best head first. So
-// nobody overtakes a waiting partition, and a reserved slot stays reserved until its partition asks again. A
-// consumer that leaves takes its credits along even if slots rest on them; free is below zero then, and the
-// deliveries concerned find no room.
+// free, because settle ends every step by giving what became free to those who wait, best head first. So
+// nobody overtakes a waiting partition. A consumer that leaves takes its credits along even if slots rest on
+// them; free is below zero then, and the deliveries concerned find no room.
 type queue struct {
 	name           delivery.Queue
 	subscriptions  []*Subscription
@@ -40,7 +38,6 @@ type queue struct {
 	credits        int             // sum of the subscriptions' room
 	local          int             // subscriptions of consumers in this process
 	taken          int             // slots of partitions that are about to deliver
-	reserved       int             // slots for partitions that were told to take again
 	claims         map[int]*claim
 	waiting        waiting
 	opened         bool      // opened by a transport, so dropped when idle
@@ -58,13 +55,12 @@ type queue struct {
 
 // claim is what a partition has or wants of a queue.
 type claim struct {
-	p         int
+	p         delivery.Owner
 	taken     int
-	reserved  int
 	want      int // while waiting
 	head      delivery.Head
-	at        int // in waiting; -1 = not waiting
-	throttled int // runs that are known to wait for the queue's gate
+	at        int32 // in waiting; -1 = not waiting
+	throttled int32 // runs that are known to wait for the queue's gate
 }
 
 func newQueue(name delivery.Queue) *queue { return &queue{name: name, claims: map[int]*claim{}} }
@@ -80,31 +76,56 @@ func (q *queue) free() int {
 	if q.heldBytes >= MaxHeldBytes {
 		room = 0
 	}
-	return min(room, q.whole.room()) - q.taken - q.reserved
+	return min(room, q.whole.room()) - q.taken
 }
 
-// unclaimed returns how many credits are neither taken or reserved nor kept for held deliveries.
-func (q *queue) unclaimed() int { return q.credits - q.taken - q.reserved - len(q.held) }
+// unclaimed returns how many credits are neither taken nor kept for held deliveries.
+func (q *queue) unclaimed() int { return q.credits - q.taken - len(q.held) }
 
-// take gives p up to want slots, first those reserved for it, but no more than the node has room for. If the
-// queue is served, p waits for the rest. While others wait nothing is free, so p cannot overtake them.
-func (q *queue) take(p, want int, head delivery.Head, room func() int) int {
-	c := q.claims[p]
-	if c == nil {
-		c = &claim{p: p, at: -1}
-		q.claims[p] = c
+// give gives p what is free of the slots that it wants, but no more than room. If the queue is served, p waits
+// for the rest. While others wait nothing is free, so p cannot overtake them.
+func (q *queue) give(p delivery.Owner, w *delivery.Waiting, room func() int) int {
+	want := w.Now - w.Slots.N
+	n := max(0, min(want, q.free()))
+	if n > 0 {
+		n = max(0, min(n, room()))
 	}
-	q.release(c)
-	n := max(0, min(want, q.free(), room()))
+	c := q.claims[p.Partition]
+	if c == nil {
+		if n == 0 && (want <= 0 || q.unserved()) {
+			return 0
+		}
+		c = &claim{p: p, at: -1}
+		q.claims[p.Partition] = c
+	}
+	q.grant(c, n)
+	q.countThrottled(c, max(0, want-n))
+	if q.unserved() {
+		want = n
+	}
+	q.wait(c, want-n, w.Head)
+	return n
+}
+
+// grant gives free slots to c.
+func (q *queue) grant(c *claim, n int) {
 	c.taken += n
 	q.taken += n
-	q.countThrottled(c, want-n)
-	if n < want && !q.unserved() {
-		c.want, c.head = want-n, head
+}
+
+// wait lets c wait for so many slots, or no longer if it wants none.
+func (q *queue) wait(c *claim, want int, head delivery.Head) {
+	switch {
+	case c.at >= 0 && want > 0 && c.head == head:
+		c.want = want
+		return
+	case c.at >= 0:
+		q.waiting.remove(c)
+	}
+	if c.want, c.head = max(0, want), head; want > 0 {
 		q.waiting.push(c)
 	}
 	q.dropEmpty(c)
-	return n
 }
 
 // note frees slots that p took and does not need, and replaces what p waits with.
@@ -113,37 +134,14 @@ func (q *queue) note(p int, r *delivery.Rest) {
 	if c == nil {
 		return
 	}
-	n := min(r.Unused, c.taken)
-	q.taken -= n
-	c.taken -= n
-	if c.at >= 0 {
-		q.waiting.remove(c)
-		if c.want, c.head = min(c.want, r.N), r.Head; c.want > 0 {
-			q.waiting.push(c)
-		}
-	}
-	q.dropEmpty(c)
-}
-
-// endWait ends p's wait and frees what is reserved for it.
-func (q *queue) endWait(p int) {
-	if c := q.claims[p]; c != nil {
-		q.release(c)
-		q.dropEmpty(c)
-	}
-}
-
-// release frees what is reserved for c and ends its wait.
-func (q *queue) release(c *claim) {
-	q.waiting.remove(c)
-	q.reserved -= c.reserved
-	c.reserved, c.want = 0, 0
+	q.grant(c, -min(r.Unused, c.taken))
+	q.wait(c, min(c.want, r.N), r.Head)
 }
 
 // dropEmpty drops an empty claim.
 func (q *queue) dropEmpty(c *claim) {
-	if c.taken == 0 && c.reserved == 0 && c.at < 0 {
-		delete(q.claims, c.p)
+	if c.taken == 0 && c.at < 0 {
+		delete(q.claims, c.p.Partition)
 	}
 }
 
@@ -189,24 +187,22 @@ func (q *queue) pick(durable bool) *Subscription {
 	return suspect
 }
 
-// wake reserves free slots for waiting partitions, best head first, at most a chunk each. If the queue is not
-// served any more it wakes all of them, so that they learn it.
+// wake gives free slots to waiting partitions, best head first, at most a chunk each. If the queue is not
+// served any more it ends all waits.
 func (q *queue) wake(chunk int, n *notifications) {
 	for len(q.waiting) > 0 && (q.free() > 0 || q.unserved()) {
-		r, _ := q.wakeFirst(chunk)
-		n.rooms = append(n.rooms, r)
+		q.wakeFirst(chunk, n)
 	}
 }
 
-// wakeFirst reserves up to most free slots for the waiting partition with the best head.
-func (q *queue) wakeFirst(most int) (r room, n int) {
+// wakeFirst gives up to most free slots to the waiting partition with the best head.
+func (q *queue) wakeFirst(most int, n *notifications) (given int) {
 	c := q.waiting[0]
-	n = max(0, min(most, c.want, q.free()))
-	q.waiting.remove(c)
-	c.reserved, c.want = n, 0
-	q.reserved += n
-	q.dropEmpty(c)
-	return room{c.p, q.name}, n
+	given = max(0, min(most, c.want, q.free()))
+	q.grant(c, given)
+	n.slots = append(n.slots, slots{c.p, q.name, given})
+	q.wait(c, 0, c.head)
+	return given
 }
 
 // add adds a subscription.
@@ -274,7 +270,7 @@ func (q *queue) sort(s *Subscription) {
 
 // creditsWanted reports whether runs wait that more credits would let go.
 func (q *queue) creditsWanted() bool {
-	return len(q.waiting) > 0 && q.whole.room() > q.taken+q.reserved
+	return len(q.waiting) > 0 && q.whole.room() > q.taken
 }
 
 // notifyWanted tells each subscription without credits, once, that runs wait.

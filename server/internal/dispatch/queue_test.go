@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -12,7 +13,7 @@ import (
 
 // check compares the queue's sums with what they sum up.
 func (q *queue) check() error {
-	credits, open, taken, reserved, waiting, local, silents := 0, 0, 0, 0, 0, 0, 0
+	credits, open, taken, waiting, local, silents := 0, 0, 0, 0, 0, 0
 	for _, s := range q.subscriptions {
 		credits += s.room()
 		if s.local {
@@ -27,7 +28,6 @@ func (q *queue) check() error {
 	}
 	for _, c := range q.claims {
 		taken += c.taken
-		reserved += c.reserved
 		if c.at >= 0 {
 			waiting++
 		}
@@ -39,9 +39,8 @@ func (q *queue) check() error {
 		return fmt.Errorf("%d silent consumers, not %d", q.silent, silents)
 	case credits != q.credits || open != len(q.open):
 		return fmt.Errorf("credits %d and %d open, not %d and %d", q.credits, len(q.open), credits, open)
-	case taken != q.taken || reserved != q.reserved || waiting != len(q.waiting):
-		return fmt.Errorf("taken %d, reserved %d, waiting %d, not %d, %d, %d", q.taken, q.reserved,
-			len(q.waiting), taken, reserved, waiting)
+	case taken != q.taken || waiting != len(q.waiting):
+		return fmt.Errorf("taken %d, waiting %d, not %d, %d", q.taken, len(q.waiting), taken, waiting)
 	case waiting > 0 && q.free() > 0:
 		return fmt.Errorf("%d wait beside %d free slots", waiting, q.free())
 	case waiting > 0 && q.unserved():
@@ -52,15 +51,22 @@ func (q *queue) check() error {
 	return nil
 }
 
-// queueModel drives a hub by random steps of partitions and workers.
+// queueModel drives a hub by random steps of partitions and workers. After each step:
+//
+//   - no slot is lost or made: a partition has those that it knows of and those on their way to it;
+//   - no more is delivered than was granted, and each delivery is at one place;
+//   - who waits is given slots, the best head first, before any is free (check).
 type queueModel struct {
 	t       *rapid.T
 	h       *Hub
 	sink    *fakeSink
 	workers []*fakeWorker
 	granted map[*fakeWorker]int
-	slots   map[int]int // taken by partition
-	want    map[int]int // runs that a partition still has to deliver
+	slots   map[int]int // that a partition knows of
+	mail    []slots     // on their way to partitions
+	term    map[int]uint64
+	head    map[int]delivery.Head // that a partition waits with
+	want    map[int]int           // runs that a partition still has to deliver
 	sent    map[string]int
 	seq     int
 	waits   map[int]bool
@@ -96,15 +102,75 @@ func (m *queueModel) check() {
 	if len(got) != len(m.sent) {
 		m.t.Fatalf("%d of %d deliveries are gone", len(m.sent)-len(got), len(m.sent))
 	}
+	m.checkSlots()
 }
 
-func (m *queueModel) take(p, want int) {
-	n, consumers := take(m.h, p, modelQueue, want, delivery.Head{Priority: uint8(p % 3), Due: int64(m.seq)})
-	if n > want || (n > 0 && !consumers) {
-		m.t.Fatalf("took %d of %d, consumers %v", n, want, consumers)
+// checkSlots is for a step that is one call of the hub.
+func (m *queueModel) checkSlots() {
+	var last *delivery.Head // of those that were given slots in this step
+	for _, s := range m.sink.take() {
+		m.mail = append(m.mail, s)
+		head := m.head[s.p.Partition]
+		switch {
+		case s.n == 0:
+		case last != nil && head.Before(*last):
+			m.t.Fatalf("%+v is given slots after %+v", head, *last)
+		default:
+			last = &head
+		}
 	}
+	has := map[int]int{}
+	if q := m.h.queues[modelQueue]; q != nil {
+		for p, c := range q.claims {
+			has[p] = c.taken
+			if c.at >= 0 && (c.head != m.head[p] || last != nil && c.head.Before(*last)) {
+				m.t.Fatalf("partition %d waits with %+v, not %+v; the last one served had %+v", p, c.head, m.head[p], last)
+			}
+		}
+	}
+	for p := range 5 {
+		sent := 0
+		for _, s := range m.mail {
+			if s.p == m.owner(p) {
+				sent += s.n
+			}
+		}
+		if has[p] != m.slots[p]+sent {
+			m.t.Fatalf("partition %d has %d slots, not %d and %d on their way", p, has[p], m.slots[p], sent)
+		}
+	}
+}
+
+func (m *queueModel) owner(p int) delivery.Owner {
+	return delivery.Owner{Partition: p, Epoch: m.term[p]}
+}
+
+// receive takes p's mail, and returns how many slots it brings. Slots of an earlier term have ended with it.
+func (m *queueModel) receive(p int) (n int) {
+	m.mail = slices.DeleteFunc(m.mail, func(s slots) bool {
+		if s.p == m.owner(p) {
+			n += s.n
+			m.waits[p] = false
+		}
+		return s.p.Partition == p
+	})
 	m.slots[p] += n
-	m.waits[p] = n < want && consumers
+	return n
+}
+
+// take lets p ask for what it wants beside the slots that have come by mail.
+func (m *queueModel) take(p, want int) {
+	m.checkSlots()
+	sent := m.receive(p)
+	m.head[p] = delivery.Head{Priority: uint8(p % 3), Due: int64(m.seq)}
+	lineup := []delivery.Waiting{{Queue: modelQueue, Now: want, Head: m.head[p], Slots: delivery.Slots{N: sent}}}
+	m.h.Offer(m.owner(p), lineup)
+	got := lineup[0].Slots
+	if got.N < sent || got.N > max(want, sent) || (got.N > sent && !got.Served) {
+		m.t.Fatalf("got %+v of %d beside %d", got, want, sent)
+	}
+	m.slots[p] += got.N - sent
+	m.waits[p] = got.N < want && got.Served
 }
 
 func (m *queueModel) deliver(p, n int) {
@@ -117,12 +183,11 @@ func (m *queueModel) deliver(p, n int) {
 	m.h.Deliver(p, ds, nil)
 }
 
-// rooms lets every partition that was told take again, as the engine does.
-func (m *queueModel) rooms() {
-	for rooms := m.sink.take(); len(rooms) > 0; rooms = m.sink.take() {
-		for _, r := range rooms {
-			m.take(r.p, m.want[r.p])
-		}
+// rounds lets every partition that has mail ask again, as the engine does.
+func (m *queueModel) rounds() {
+	for m.checkSlots(); len(m.mail) > 0; m.checkSlots() {
+		p := m.mail[0].p.Partition
+		m.take(p, m.want[p])
 	}
 }
 
@@ -148,7 +213,6 @@ func (m *queueModel) steps() map[string]func(*rapid.T) {
 			c := workerOf(t)
 			c.registration.Leave()
 			m.workers = without(m.workers, c)
-			m.rooms()
 		},
 		"grant": func(t *rapid.T) {
 			c, n := workerOf(t), rapid.IntRange(1, 12).Draw(t, "n")
@@ -161,10 +225,9 @@ func (m *queueModel) steps() map[string]func(*rapid.T) {
 		},
 		"silence": func(t *rapid.T) {
 			workerOf(t).registration.Silence(func() bool { return true })
-			m.rooms() // whoever waited for the last one learns that nobody serves the queue
 		},
-		"word":  func(t *rapid.T) { workerOf(t).registration.Heard() },
-		"rooms": func(*rapid.T) { m.rooms() },
+		"word":   func(t *rapid.T) { workerOf(t).registration.Heard() },
+		"rounds": func(*rapid.T) { m.rounds() },
 		"take": func(t *rapid.T) {
 			p, n := partitionOf(t), rapid.IntRange(0, 9).Draw(t, "n")
 			m.want[p] = n
@@ -179,14 +242,25 @@ func (m *queueModel) steps() map[string]func(*rapid.T) {
 			p := partitionOf(t)
 			r := delivery.Rest{Queue: modelQueue, Unused: rapid.IntRange(0, max(0, m.slots[p])).Draw(t, "unused"),
 				N: rapid.IntRange(0, 9).Draw(t, "left"), Head: delivery.Head{Priority: 3, Due: int64(m.seq)}}
+			m.head[p] = r.Head
 			m.h.Deliver(p, nil, []delivery.Rest{r})
 			m.slots[p] -= r.Unused
 			m.waits[p] = m.waits[p] && r.N > 0
 		},
-		"deliver untaken": func(t *rapid.T) { m.deliver(partitionOf(t), 1) },
+		"deliver untaken": func(t *rapid.T) {
+			p, had := partitionOf(t), 0
+			if q := m.h.queues[modelQueue]; q != nil && q.claims[p] != nil {
+				had = q.claims[p].taken
+			}
+			m.deliver(p, 1)
+			if had == 0 { // it went in a free one, or not at all
+				m.slots[p]++
+			}
+		},
 		"forget": func(t *rapid.T) {
 			p := partitionOf(t)
 			m.h.Forget(p)
+			m.term[p]++ // mail that is under way is of the term before
 			m.slots[p], m.want[p], m.waits[p] = 0, 0, false
 		},
 	}
@@ -196,8 +270,8 @@ func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, l := hub(Options{Chunk: 3})
 		m := &queueModel{t: t, h: h, sink: l, granted: map[*fakeWorker]int{}, slots: map[int]int{},
-			want: map[int]int{}, sent: map[string]int{},
-			waits: map[int]bool{}}
+			want: map[int]int{}, sent: map[string]int{}, waits: map[int]bool{}, term: map[int]uint64{},
+			head: map[int]delivery.Head{}}
 		t.Repeat(m.steps())
 		m.settle()
 	})
@@ -212,12 +286,11 @@ func (m *queueModel) settle() {
 	}
 	m.granted[c] = 1000
 	c.registration.Subscriptions[0].Grant(1000)
-	for rooms := m.sink.take(); len(rooms) > 0; rooms = m.sink.take() {
-		for _, r := range rooms {
-			m.take(r.p, m.want[r.p])
-			for m.slots[r.p] > 0 {
-				m.deliver(r.p, 1)
-			}
+	for m.checkSlots(); len(m.mail) > 0; m.checkSlots() {
+		p := m.mail[0].p.Partition
+		m.take(p, m.want[p])
+		for m.slots[p] > 0 {
+			m.deliver(p, 1)
 		}
 	}
 	for p, waits := range m.waits {

@@ -12,8 +12,8 @@ func TestLastConsumerLeaves(t *testing.T) {
 	c.registration.Subscriptions[0].Grant(1)
 	take(h, 1, q, 2, delivery.Head{})
 	c.registration.Leave()
-	if rooms := l.take(); len(rooms) != 1 || rooms[0].p != 1 {
-		t.Fatalf("who waited was not told: %v", rooms)
+	if given := l.take(); len(given) != 1 || given[0] != slotsOf(1, q, 0) {
+		t.Fatalf("who waited was not told: %v", given)
 	}
 	h.Deliver(1, runsOf(1, q, 1, 1), nil)
 	if len(l.undelivered) != 1 || len(c.got) != 0 {

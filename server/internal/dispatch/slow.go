@@ -112,21 +112,19 @@ func (h *Hub) nodeRoom() int {
 	}
 	room := h.slow.bound()
 	for _, q := range h.queues {
-		room -= q.taken + q.reserved + q.whole.flight + len(q.held)
+		room -= q.taken + q.whole.flight + len(q.held)
 	}
 	return room
 }
 
-// wakeAll reserves slots for waiting partitions of all queues, best head first, as far as the node has room.
+// wakeAll gives slots to waiting partitions of all queues, best head first, as far as the node has room.
 func (h *Hub) wakeAll(n *notifications) {
 	for left := h.nodeRoom(); ; {
 		q := h.firstToWake(left > 0)
 		if q == nil {
 			return
 		}
-		r, slots := q.wakeFirst(min(h.options.Chunk, max(0, left)))
-		n.rooms = append(n.rooms, r)
-		left -= slots
+		left -= q.wakeFirst(min(h.options.Chunk, max(0, left)), n)
 	}
 }
 

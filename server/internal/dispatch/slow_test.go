@@ -32,8 +32,10 @@ func TestSlowStart(t *testing.T) {
 		}
 		more := func() {
 			for _, r := range l.take() {
-				n, _ := take(h, r.p, r.q, 100, overdue)
-				h.Deliver(r.p, runsOf(r.p, r.q, inFlight, n), nil)
+				p := r.p.Partition
+				n, _ := take(h, p, r.q, 100, overdue)
+				n += r.n
+				h.Deliver(p, runsOf(p, r.q, inFlight, n), nil)
 				inFlight += n
 			}
 		}

@@ -10,7 +10,7 @@ func (w *waiting) push(c *claim) { heap.Push((*order)(w), c) }
 // remove removes c if it waits.
 func (w *waiting) remove(c *claim) {
 	if c.at >= 0 {
-		heap.Remove((*order)(w), c.at)
+		heap.Remove((*order)(w), int(c.at))
 	}
 }
 
@@ -25,19 +25,19 @@ func (o *order) Less(i, j int) bool {
 	if a.head != b.head {
 		return a.head.Before(b.head)
 	}
-	return a.p < b.p
+	return a.p.Partition < b.p.Partition
 }
 
 func (o *order) Swap(i, j int) {
 	w := *o
 	w[i], w[j] = w[j], w[i]
-	w[i].at, w[j].at = i, j
+	w[i].at, w[j].at = int32(i), int32(j)
 }
 
 // Push implements heap.Interface.
 func (o *order) Push(x any) {
 	c := x.(*claim)
-	c.at = len(*o)
+	c.at = int32(len(*o))
 	*o = append(*o, c)
 }
 

@@ -24,7 +24,7 @@ type stream struct {
 	cancelled int
 }
 
-func (s *stream) Offer(_ int, lineup []delivery.Waiting) {
+func (s *stream) Offer(_ delivery.Owner, lineup []delivery.Waiting) {
 	for i := range lineup {
 		w := &lineup[i]
 		w.Slots = delivery.Slots{N: w.Now, Served: w.Queue.Kind == "dapr"}

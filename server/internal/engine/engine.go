@@ -22,11 +22,11 @@ import (
 
 // Dispatcher hands attempts to consumers and knows how many they will take. Calls do not block.
 type Dispatcher interface {
-	// Offer gives partition p up to Now slots of each queue in which its runs wait, and sets Slots. If p gets
-	// fewer and the queue is served, it waits until Sink.Room reports room. Now 0 gives back what is reserved.
-	Offer(p int, lineup []delivery.Waiting)
-	// Deliver sends attempts of partition p, for which slots were taken, and says what is left of these slots
-	// and of the runs that wait for more. The slices are not kept.
+	// Offer adds to the slots that partition p has of each queue in which its runs wait, until they are Now. If
+	// p gets fewer and the queue is served, it waits for the rest, which comes by Sink.Slots.
+	Offer(p delivery.Owner, lineup []delivery.Waiting)
+	// Deliver sends attempts of partition p in its slots, and says what is left of these slots and of the runs
+	// that wait for more. The slices are not kept.
 	Deliver(p int, ds []delivery.Delivery, rest []delivery.Rest)
 	// Cancel tells the consumers of the attempts to stop.
 	Cancel(cs []delivery.Cancel)

@@ -42,35 +42,34 @@ func (p *partitionRunner) feed(now int64) {
 	p.m.Tick(now)
 }
 
-// dispatch hands out due runs for which there is room. It reports whether it has asked for room.
-func (p *partitionRunner) dispatch(in mail, now int64) (asked bool) {
+// dispatch hands out due runs for which there is room. It reports whether it might do so.
+func (p *partitionRunner) dispatch(in mail, now int64) (begins bool) {
+	r := &p.rooms
+	if begins = p.mayBegin(now); begins {
+		p.recall(p.m.Permits.Promoted(), now)
+		r.ask(p.m, in.slots, now)
+		p.recall(r.open(), now) // before what is in memory leaves: it may be more urgent
+	} else {
+		r.refuse(in.slots)
+	}
 	if p.reads.outlived() {
-		return false
+		begins = false
+	} else {
+		p.lease.handingOut(now)
+		r.release(p.m, now)
 	}
-	if asked = p.mayBegin(now); asked {
-		left := readAtOnce
-		p.recallPromoted(&left, now)
-		p.rooms.ask(p.m, in.rooms, now)
-		p.recall(&left, now)
-		if p.reads.outlived() {
-			p.rooms.giveBack()
-			return false
-		}
+	if !begins {
+		r.giveBack()
+	} else if served, more := r.serve(p.m, now); more || served > 0 && p.m.Window.Lagging(now) {
+		p.box.ring() // the lane's other partitions come first; or runs that left make room for more that are due
 	}
-	p.lease.handingOut(now)
-	p.rooms.release(p.m, now)
-	if asked {
-		if served, more := p.rooms.serve(p.m, now); more || served > 0 && p.m.Window.Lagging(now) {
-			p.box.ring() // the lane's other partitions come first; or runs that left make room for more that are due
-		}
-	}
-	p.rooms.deliver()
-	return asked
+	r.deliver()
+	return begins
 }
 
 // mayBegin reports whether new attempts may be made now.
 func (p *partitionRunner) mayBegin(now int64) bool {
-	if p.draining() || p.lane.stalled() {
+	if p.reads.outlived() || p.draining() || p.lane.stalled() {
 		return false
 	}
 	leapt := p.lease.leapt(now)
@@ -83,47 +82,24 @@ func (p *partitionRunner) mayBegin(now int64) bool {
 // recallBelow is the number of runs in memory, of a queue, below which more are read back from the store.
 const recallBelow = 512
 
-// recallPromoted reads parked runs back for which permits are reserved in this round.
-func (p *partitionRunner) recallPromoted(left *int, now int64) {
-	for _, q := range p.m.Permits.Promoted() {
-		if _, err := p.readBack(q, left, now); err != nil {
-			return
+// recall reads runs back that are parked under some names. Those for which the partition has no slots yet leave
+// in the next round.
+func (p *partitionRunner) recall(names []delivery.Queue, now int64) {
+	left := readAtOnce
+	for _, q := range names {
+		sq, ok := p.m.Window.WantStaged(q, recallBelow)
+		if !ok {
+			continue
 		}
-	}
-}
-
-// recall reads parked runs back of queues that have room. They go out in the slots that were offered. If there
-// are none, because no run of the queue was in memory, or too few, the next round asks for more.
-func (p *partitionRunner) recall(left *int, now int64) {
-	for i := range p.rooms.lineup {
-		if w := &p.rooms.lineup[i]; w.Slots.Served && (w.Now == 0 || w.Slots.N > 0) {
-			read, err := p.readBack(w.Queue, left, now)
+		if left > 0 {
+			records, err := p.reads.staged(sq)
 			if err != nil {
+				p.reads.failed(err)
 				return
 			}
-			if read {
-				p.box.ring()
-			}
+			p.m.LoadStaged(q, sq, records, now)
+			left -= max(1, len(records))
 		}
-	}
-}
-
-// readBack reads some of what is parked under a name, unless enough of it is in memory.
-func (p *partitionRunner) readBack(q delivery.Queue, left *int, now int64) (read bool, err error) {
-	sq, ok := p.m.Window.WantStaged(q, recallBelow)
-	switch {
-	case !ok:
-		return false, nil
-	case *left <= 0:
 		p.box.ring() // the lane's other partitions come first
-		return false, nil
 	}
-	records, err := p.reads.staged(sq)
-	if err != nil {
-		p.reads.failed(err)
-		return false, err
-	}
-	p.m.LoadStaged(q, sq, records, now)
-	*left -= max(1, len(records))
-	return true, nil
 }

@@ -51,13 +51,20 @@ type loss struct {
 	former      bool // it was lost under an earlier term, of this node or another
 }
 
+// sentSlots are slots that became free while a partition waited for them.
+type sentSlots struct {
+	to    delivery.Owner
+	queue delivery.Queue
+	n     int
+}
+
 // mail is what has come in since the last round.
 type mail struct {
 	calls             []call
 	reports           []report
 	heartbeats        []heartbeat
 	losses            []loss
-	rooms             []delivery.Queue   // queues that have slots reserved for this partition
+	slots             []sentSlots        // of queues for which this partition has waited
 	dependencyAnswers []dependencyAnswer // from other partitions, about jobs that wait
 	permits           []reservedPermits
 	cluster           permitMail

@@ -16,7 +16,7 @@ import (
 // noConsumers is a dispatcher without consumers.
 type noConsumers struct{}
 
-func (noConsumers) Offer(int, []delivery.Waiting)                     {}
+func (noConsumers) Offer(delivery.Owner, []delivery.Waiting)          {}
 func (noConsumers) Deliver(int, []delivery.Delivery, []delivery.Rest) {}
 func (noConsumers) Cancel([]delivery.Cancel)                          {}
 func (noConsumers) Forget(int)                                        {}

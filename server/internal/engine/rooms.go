@@ -1,28 +1,37 @@
 package engine
 
 import (
-	"slices"
-
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
 )
 
-// rooms brings the due runs of one partition, in one term, to consumers: it asks the dispatcher for slots, hands
-// out due runs in them, and parks runs that wait in vain.
+// rooms brings the due runs of one partition, in one term, to consumers, and parks those that wait in vain. What
+// is due leaves by these calls, each once in a round:
+//
+//	machine ── AppendWaiting ─► ask ───── Offer ────► hub   the queues with due runs; the slots that are free now
+//	machine ◄───── Deliver ──── serve                       attempts for these slots, and for those that came by mail
+//	                            deliver ─ Deliver ──► hub   the attempts; slots that were not used; what still waits
+//	                mailbox ◄──────────── Slots ───── hub   slots that become free later, for the next round
+//
+// No slot outlasts the round, but for attempts that are to be durable first.
 type rooms struct {
-	partition  int
+	owner      delivery.Owner
 	dispatcher Dispatcher
 
 	lineup []delivery.Waiting     // queues with runs that wait, as of the last dispatch or poll
 	moved  map[delivery.Queue]int // attempts made since the last poll
+	places map[delivery.Queue]int // in the lineup; for take
+	names  []delivery.Queue       // for open
 
 	// What the machine has made in this round; the memory is reused.
 	attempts []delivery.Delivery
 	rest     []delivery.Rest
 }
 
-func newRooms(number int, d Dispatcher) rooms {
-	return rooms{partition: number, dispatcher: d, moved: map[delivery.Queue]int{}}
+func newRooms(number int, t store.Term, d Dispatcher) rooms {
+	p := delivery.Owner{Partition: number, Epoch: t.Epoch, Nonce: t.Nonce}
+	return rooms{owner: p, dispatcher: d, moved: map[delivery.Queue]int{}, places: map[delivery.Queue]int{}}
 }
 
 // lineUp finds out which queues have runs that wait in memory.
@@ -33,22 +42,58 @@ func (r *rooms) lineUp(m *partition.Machine, now int64) {
 // atOnce is how many runs of a queue a round hands out, so that partitions take turns.
 const atOnce = 256
 
-// ask asks for slots of all queues in which runs wait. It also names queues all of whose runs are in the store,
-// and those of which slots are reserved for this partition: for these it wants none.
-func (r *rooms) ask(m *partition.Machine, reserved []delivery.Queue, now int64) {
+// refuse puts slots that have come by mail into the lineup alone, to be given back.
+func (r *rooms) refuse(sent []sentSlots) {
+	r.lineup = r.lineup[:0]
+	r.take(sent)
+}
+
+// take puts slots that have come by mail into the lineup.
+func (r *rooms) take(sent []sentSlots) {
+	if len(sent) == 0 {
+		return
+	}
+	clear(r.places)
+	for i := range r.lineup {
+		r.places[r.lineup[i].Queue] = i
+	}
+	for _, s := range sent {
+		if s.to != r.owner {
+			continue // they have ended with that term
+		}
+		i, ok := r.places[s.queue]
+		if !ok {
+			i = len(r.lineup)
+			r.lineup = append(r.lineup, delivery.Waiting{Queue: s.queue})
+			r.places[s.queue] = i
+		}
+		r.lineup[i].Slots.N += s.n
+	}
+}
+
+// ask asks for slots of all queues in which runs wait, beside those that have come by mail. Of queues all of
+// whose runs are in the store it only learns whether they are served.
+func (r *rooms) ask(m *partition.Machine, sent []sentSlots, now int64) {
 	r.lineUp(m, now)
 	for i := range r.lineup {
 		r.lineup[i].Now = min(r.lineup[i].Now, atOnce)
 	}
 	r.lineup = m.Queues.AppendParked(r.lineup)
-	for _, q := range reserved {
-		if !slices.ContainsFunc(r.lineup, func(w delivery.Waiting) bool { return w.Queue == q }) {
-			r.lineup = append(r.lineup, delivery.Waiting{Queue: q})
+	r.take(sent)
+	if len(r.lineup) > 0 {
+		r.dispatcher.Offer(r.owner, r.lineup)
+	}
+}
+
+// open returns the queues that have room, as far as is known.
+func (r *rooms) open() []delivery.Queue {
+	r.names = r.names[:0]
+	for i := range r.lineup {
+		if w := &r.lineup[i]; w.Slots.Served && (w.Now == 0 || w.Slots.N > 0) {
+			r.names = append(r.names, w.Queue)
 		}
 	}
-	if len(r.lineup) > 0 {
-		r.dispatcher.Offer(r.partition, r.lineup)
-	}
+	return r.names
 }
 
 // serve makes attempts of due runs in the slots that were offered. It returns how many, and whether there may
@@ -59,10 +104,14 @@ func (r *rooms) serve(m *partition.Machine, now int64) (served int, more bool) {
 		if w.Slots.N == 0 {
 			continue
 		}
-		var rest delivery.Rest
-		r.attempts, rest = m.Deliver(r.attempts, now, w.Queue, w.Slots.N, w.Slots.Durable)
+		n, rest := 0, delivery.Rest{}
+		if w.Slots.Served {
+			n = min(w.Slots.N, w.Now)
+		}
+		r.attempts, rest = m.Deliver(r.attempts, now, w.Queue, n, w.Slots.Durable)
+		n -= rest.Unused
+		rest.Unused = w.Slots.N - n
 		r.rest = append(r.rest, rest)
-		n := w.Slots.N - rest.Unused
 		r.moved[w.Queue] += n
 		served, more = served+n, more || n == atOnce
 	}
@@ -71,25 +120,22 @@ func (r *rooms) serve(m *partition.Machine, now int64) (served int, more bool) {
 
 // release adds the pending deliveries that have become durable.
 func (r *rooms) release(m *partition.Machine, now int64) {
-	var spare []delivery.Queue
-	r.attempts, spare = m.Attempts.Granted(r.attempts, now)
-	for _, q := range spare {
-		r.rest = append(r.rest, m.Queues.Rest(q, 1, now))
-	}
+	r.attempts, r.rest = m.Attempts.Granted(r.attempts, r.rest, now)
 }
 
-// giveBack returns the slots that were offered.
+// giveBack returns the slots of the lineup, since nothing may be handed out now.
 func (r *rooms) giveBack() {
 	for _, w := range r.lineup {
-		r.rest = append(r.rest, delivery.Rest{Queue: w.Queue, Unused: w.Slots.N})
+		if w.Slots.N > 0 {
+			r.rest = append(r.rest, delivery.Rest{Queue: w.Queue, Unused: w.Slots.N})
+		}
 	}
-	r.deliver()
 }
 
 // deliver passes on the attempts that the machine has made, and what is left of slots and waiting runs.
 func (r *rooms) deliver() {
 	if len(r.attempts)+len(r.rest) > 0 {
-		r.dispatcher.Deliver(r.partition, r.attempts, r.rest)
+		r.dispatcher.Deliver(r.owner.Partition, r.attempts, r.rest)
 	}
 	clear(r.attempts) // so that their memory can be freed
 	r.attempts, r.rest = r.attempts[:0], r.rest[:0]

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -20,15 +21,18 @@ type fakeHub struct {
 	t testing.TB
 
 	mu      sync.Mutex
+	owner   delivery.Owner
 	credits map[delivery.Queue]int // by queue with a consumer
+	waits   map[delivery.Queue]int // slots that the partition waits for
 	taken   map[delivery.Queue]int // slots
 	got     map[string]int         // attempts by job
 }
 
 // Offer is for [Dispatcher].
-func (h *fakeHub) Offer(_ int, lineup []delivery.Waiting) {
+func (h *fakeHub) Offer(p delivery.Owner, lineup []delivery.Waiting) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.owner = p
 	asked := map[delivery.Queue]bool{}
 	for i := range lineup {
 		w := &lineup[i]
@@ -37,12 +41,32 @@ func (h *fakeHub) Offer(_ int, lineup []delivery.Waiting) {
 		}
 		asked[w.Queue] = true
 		credits, served := h.credits[w.Queue]
-		w.Slots = delivery.Slots{N: min(w.Now, credits), Served: served}
-		h.credits[w.Queue] -= w.Slots.N
-		h.taken[w.Queue] += w.Slots.N
-		if !served {
-			delete(h.credits, w.Queue)
+		w.Slots.Served = served
+		if h.waits[w.Queue] = 0; served {
+			n := max(0, min(w.Now-w.Slots.N, credits))
+			w.Slots.N += n
+			h.waits[w.Queue] = w.Now - w.Slots.N
+			h.credits[w.Queue] -= n
+			h.taken[w.Queue] += n
 		}
+	}
+}
+
+// grant adds credits, and sends what the partition waits for.
+func (h *fakeHub) grant(e *Engine, q delivery.Queue, n int) {
+	h.mu.Lock()
+	_, served := h.credits[q]
+	sent := max(0, min(n, h.waits[q]))
+	h.waits[q] -= sent
+	h.credits[q] += n - sent
+	h.taken[q] += sent
+	owner := h.owner
+	h.mu.Unlock()
+	if !served {
+		e.Consumers(q)
+	}
+	if sent > 0 {
+		e.Slots(owner, q, sent)
 	}
 }
 
@@ -56,19 +80,36 @@ func (h *fakeHub) Deliver(_ int, ds []delivery.Delivery, rest []delivery.Rest) {
 	}
 	for _, r := range rest {
 		h.taken[r.Queue] -= r.Unused
-		h.credits[r.Queue] += r.Unused
+		h.waits[r.Queue] = min(h.waits[r.Queue], r.N)
+		if _, served := h.credits[r.Queue]; served {
+			h.credits[r.Queue] += r.Unused
+		}
 	}
 }
 
 // Forget is for [Dispatcher].
 func (h *fakeHub) Forget(int) {}
 
-// TestEverySlotIsUsedOrReturned: after each round no slot is left with the partition, and no run waits beside
-// a credit.
+// nothingLeft checks that the partition has no slots after its rounds.
+func (h *fakeHub) nothingLeft(when string) {
+	h.t.Helper()
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for q, n := range h.taken {
+		if n != 0 {
+			h.t.Fatalf("%s: %d slots of %s are left", when, n, q.Address)
+		}
+	}
+}
+
+// TestEverySlotIsUsedOrReturned: after its rounds a partition has no slot left, however it got it, and in the end
+// each run has left once.
 func TestEverySlotIsUsedOrReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, rng := context.Background(), rand.New(rand.NewPCG(3, 4))
-		hub := &fakeHub{t: t, credits: map[delivery.Queue]int{}, taken: map[delivery.Queue]int{}, got: map[string]int{}}
+		hub := &fakeHub{t: t, credits: map[delivery.Queue]int{}, waits: map[delivery.Queue]int{},
+			taken: map[delivery.Queue]int{}, got: map[string]int{}}
 		e := New(Config{Store: memstore.New(memstore.Options{Partitions: 1})})
 		if err := e.Start(ctx, hub); err != nil {
 			t.Fatal(err)
@@ -77,7 +118,7 @@ func TestEverySlotIsUsedOrReturned(t *testing.T) {
 		for i := range 500 {
 			name := queues[rng.IntN(len(queues))]
 			q := delivery.Queue{Namespace: carillon.DefaultNamespace, Kind: "worker", Address: name}
-			switch rng.IntN(4) {
+			switch rng.IntN(5) {
 			case 0:
 				var jobs []carillon.Job
 				for range 1 + rng.IntN(2*atOnce) {
@@ -89,40 +130,40 @@ func TestEverySlotIsUsedOrReturned(t *testing.T) {
 					t.Fatal(err)
 				}
 			case 1:
-				hub.mu.Lock()
-				hub.credits[q] += rng.IntN(2 * atOnce)
-				hub.mu.Unlock()
-				e.Consumers(q)
+				hub.grant(e, q, rng.IntN(2*atOnce))
 			case 2:
+				former := delivery.Owner{Epoch: hub.owner.Epoch + 7}
+				e.Slots(former, q, 5) // they ended with another term
+			case 3:
 				hub.mu.Lock()
 				delete(hub.credits, q) // the last consumer leaves
 				hub.mu.Unlock()
 			default:
 				time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond) // runs are parked
 			}
-			synctest.Wait()
-			hub.mu.Lock()
-			for q, n := range hub.taken {
-				if n != 0 {
-					t.Fatalf("step %d: %d slots of %s are left", i, n, q.Address)
-				}
-			}
-			hub.mu.Unlock()
+			hub.nothingLeft(fmt.Sprint("step ", i))
 		}
 		for _, name := range queues {
-			q := delivery.Queue{Namespace: carillon.DefaultNamespace, Kind: "worker", Address: name}
-			hub.mu.Lock()
-			hub.credits[q] += 1_000_000
-			hub.mu.Unlock()
-			e.Consumers(q)
+			hub.grant(e, delivery.Queue{Namespace: carillon.DefaultNamespace, Kind: "worker", Address: name}, 1_000_000)
 		}
-		synctest.Wait()
+		hub.nothingLeft("in the end")
 		for _, name := range queues {
 			for n := range put[name] {
 				if job := fmt.Sprintf("%s/%d", name, n+1); hub.got[job] != 1 {
 					t.Fatalf("%d attempts of %s", hub.got[job], job)
 				}
 			}
+		}
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := e.Drain(over); !errors.Is(err, context.Canceled) { // attempts are in force
+			t.Error(err)
+		}
+		for _, name := range queues {
+			q := delivery.Queue{Namespace: carillon.DefaultNamespace, Kind: "worker", Address: name}
+			hub.waits[q] = 9
+			hub.grant(e, q, 3)
+			hub.nothingLeft("in a drain")
 		}
 		if err := e.Stop(ctx); err != nil {
 			t.Error(err)

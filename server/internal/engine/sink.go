@@ -68,9 +68,9 @@ func (e *Engine) losses(tokens []string, undelivered bool) {
 		func(m *mail, same []loss) { m.losses = append(m.losses, same...) })
 }
 
-// Room tells a partition that slots of a queue are reserved for it.
-func (e *Engine) Room(p int, q delivery.Queue) {
-	e.parts[p].box.put(func(m *mail) { m.rooms = append(m.rooms, q) })
+// Slots gives a partition slots of a queue, for which it has waited.
+func (e *Engine) Slots(p delivery.Owner, q delivery.Queue, n int) {
+	e.parts[p.Partition].box.put(func(m *mail) { m.slots = append(m.slots, sentSlots{p, q, n}) })
 }
 
 // Consumers has all partitions look for due runs, since a queue has got its first consumer.

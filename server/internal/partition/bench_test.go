@@ -44,7 +44,7 @@ func (r *bench) round() {
 		r.m.Window.Loaded(q, nil, r.now)
 	}
 	r.m.Tick(r.now)
-	r.m.Attempts.Granted(nil, r.now)
+	r.m.Attempts.Granted(nil, nil, r.now)
 	r.lineup = r.m.Queues.AppendParked(r.m.Window.AppendWaiting(r.lineup[:0], r.now))
 	r.m.Permits.ReturnUnused()
 	r.m.Attempts.Cancels()

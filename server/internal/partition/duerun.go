@@ -137,7 +137,7 @@ func (m *Machine) Deliver(ds []delivery.Delivery, now int64, q delivery.Queue, n
 		m.Attempts.begun(e, q, now)
 		ds = append(ds, d)
 	}
-	return ds, m.Queues.Rest(q, n, now)
+	return ds, m.Queues.rest(q, n, now)
 }
 
 // Report applies a consumer's report to the attempt that the token names.

@@ -32,7 +32,7 @@ func (w *randomRig) round(n int, first bool) {
 			w.m.Promote(w.now, l, n)
 		}
 	}
-	w.hand(w.m.Attempts.Granted(nil, w.now))
+	w.hand(w.m.Attempts.Granted(nil, nil, w.now))
 	parked := w.m.Permits.Promoted()
 	if n > 0 {
 		parked = append(parked, w.queues...)
@@ -54,7 +54,7 @@ func (w *randomRig) round(n int, first bool) {
 }
 
 // hand takes what is handed out, and checks it.
-func (w *randomRig) hand(ds []delivery.Delivery, _ []delivery.Queue) {
+func (w *randomRig) hand(ds []delivery.Delivery, _ []delivery.Rest) {
 	for _, d := range ds {
 		if !w.backs && (w.now < d.Run.Due.UnixNano() || w.now < d.Run.Scheduled.UnixNano()) {
 			w.t.Fatalf("I1: %s is early", d.Run.Job)

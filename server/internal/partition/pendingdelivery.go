@@ -27,14 +27,14 @@ func (a *Attempts) deliverWhenDurable(e *entry, d delivery.Delivery, now int64) 
 }
 
 // Granted appends the attempts that have become durable since the last call and may now be handed out. Their
-// lease and timeout begin now. spare has the queue of each that was withdrawn meanwhile, whose slot is free.
-func (a *Attempts) Granted(ds []delivery.Delivery, now int64) (_ []delivery.Delivery, spare []delivery.Queue) {
+// lease and timeout begin now. To rest it appends the slots of those that were withdrawn meanwhile.
+func (a *Attempts) Granted(ds []delivery.Delivery, rest []delivery.Rest, now int64) ([]delivery.Delivery, []delivery.Rest) {
 	n := 0
 	for ; n < len(a.pendingDeliveries) && a.pendingDeliveries[n].seq <= a.out.durable; n++ {
 		p := &a.pendingDeliveries[n]
 		e := p.e
 		if e.attempt.pending != p.nth {
-			spare = append(spare, p.d.Queue)
+			rest = append(rest, a.due.queues.rest(p.d.Queue, 1, now))
 			continue
 		}
 		e.attempt.pending = 0
@@ -50,7 +50,7 @@ func (a *Attempts) Granted(ds []delivery.Delivery, now int64) (_ []delivery.Deli
 	if len(a.pendingDeliveries) == 0 {
 		a.pendingDeliveries = nil
 	}
-	return ds, spare
+	return ds, rest
 }
 
 // PendingDeliveries returns the attempts that have not been handed out yet. An owner that gives up its term

@@ -21,15 +21,15 @@ func (r *rig) deliverPending(j carillon.Job) {
 	if len(ds) != 0 || rest.Unused != 2 {
 		r.t.Fatalf("handed out before it is durable: %+v, %d unused slots", ds, rest.Unused)
 	}
-	if ds, q := r.m.Attempts.Granted(nil, r.now); len(ds)+len(q) != 0 {
+	if ds, q := r.m.Attempts.Granted(nil, nil, r.now); len(ds)+len(q) != 0 {
 		r.t.Fatalf("out before it is durable: %+v %v", ds, q)
 	}
 }
 
 // granted applies the batch and returns what is handed out.
-func (r *rig) granted() ([]delivery.Delivery, []delivery.Queue) {
+func (r *rig) granted() ([]delivery.Delivery, []delivery.Rest) {
 	r.flush()
-	return r.m.Attempts.Granted(nil, r.now)
+	return r.m.Attempts.Granted(nil, nil, r.now)
 }
 
 // runID returns the id of a job's unfinished run.
@@ -164,7 +164,7 @@ func TestWhatHasLeftIsNotPledged(t *testing.T) {
 		t.Errorf("deleted, and pending: %+v", pending)
 	}
 	r.flush()
-	r.m.Attempts.Granted(nil, r.now)
+	r.m.Attempts.Granted(nil, nil, r.now)
 	r.deliverPending(carillon.Job{})
 	if ds, _ := r.granted(); len(ds) != 1 || len(r.m.Attempts.PendingDeliveries()) != 0 {
 		t.Errorf("left: %+v, pending: %+v", ds, r.m.Attempts.PendingDeliveries())

@@ -141,7 +141,7 @@ func (w *world) DeliverFirst(rt *rapid.T) {
 
 // collect takes the pending deliveries that may be handed out, and checks that the store has them.
 func (w *world) collect() []delivery.Delivery {
-	ds, _ := w.m.Attempts.Granted(nil, w.now)
+	ds, _ := w.m.Attempts.Granted(nil, nil, w.now)
 	for _, d := range ds {
 		id, err := store.ParseRunID(d.Run.ID)
 		if err != nil {

@@ -116,8 +116,8 @@ func (s *Queues) Oldest(name delivery.Queue) (due int64) {
 	return due
 }
 
-// Rest describes what waits in a queue now, beside unused slots.
-func (s *Queues) Rest(name delivery.Queue, unused int, now int64) delivery.Rest {
+// rest describes what waits in a queue now, beside unused slots.
+func (s *Queues) rest(name delivery.Queue, unused int, now int64) delivery.Rest {
 	r := delivery.Rest{Queue: name, Unused: unused}
 	if q := s.queues[name]; q != nil {
 		if rank := q.next(now); rank >= 0 {

@@ -24,7 +24,7 @@ type fakeSink struct {
 	hub     *dispatch.Hub
 	target  *Target
 	reports chan delivery.Report
-	room    chan delivery.Queue
+	given   chan sent
 	back    chan string // undelivered
 }
 
@@ -35,7 +35,7 @@ func (d *fakeSink) Reports(rs []delivery.Report) {
 }
 
 func (d *fakeSink) Heartbeats([]carillon.Heartbeat, delivery.Reporter) {}
-func (d *fakeSink) Room(_ int, q delivery.Queue)                       { d.room <- q }
+func (d *fakeSink) Slots(_ delivery.Owner, q delivery.Queue, n int)    { d.given <- sent{q, n} }
 func (d *fakeSink) Consumers(delivery.Queue)                           {}
 func (d *fakeSink) Lost([]string)                                      {}
 
@@ -45,11 +45,17 @@ func (d *fakeSink) Undelivered(tokens []string) {
 	}
 }
 
+// sent is what a waiting partition gets.
+type sent struct {
+	q delivery.Queue
+	n int
+}
+
 // open makes a hub with the target as its only transport.
 func open(t testing.TB, target *Target) *fakeSink {
 	t.Helper()
 	d := &fakeSink{target: target, reports: make(chan delivery.Report, 1<<12),
-		room: make(chan delivery.Queue, 1<<12), back: make(chan string, 1<<12)}
+		given: make(chan sent, 1<<12), back: make(chan string, 1<<12)}
 	d.hub = dispatch.New(d, dispatch.Options{Transports: map[string]dispatch.Transport{"http": target}})
 	t.Cleanup(func() {
 		if err := d.hub.Close(); err != nil {
@@ -185,6 +191,6 @@ func (d *fakeSink) take(p int, q delivery.Queue, want int, head delivery.Head) (
 // offer asks for slots of one queue.
 func offer(h *dispatch.Hub, p int, q delivery.Queue, want int, head delivery.Head) delivery.Slots {
 	lineup := []delivery.Waiting{{Queue: q, N: want, Now: want, Head: head}}
-	h.Offer(p, lineup)
+	h.Offer(delivery.Owner{Partition: p}, lineup)
 	return lineup[0].Slots
 }

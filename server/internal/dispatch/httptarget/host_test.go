@@ -17,7 +17,6 @@ import (
 // slots is how many slots of a host are free now; it gives them back.
 func (d *fakeSink) slots(q delivery.Queue) int {
 	n, _ := d.take(1, q, 1<<20, delivery.Head{})
-	offer(d.hub, 1, q, 0, delivery.Head{})
 	d.hub.Deliver(1, nil, []delivery.Rest{{Queue: q, Unused: n}})
 	return n
 }
@@ -130,14 +129,14 @@ func TestLimit(t *testing.T) {
 			now.Add(-1)
 		}, func(t *testing.T, d *fakeSink) {
 			q := newDelivery(0, "http://a.example.com/").Queue
-			for i := 0; i < 20; {
-				n, _ := d.take(0, q, 20-i, delivery.Head{})
-				for range n {
+			for i, sent := 0, 0; i < 20; {
+				n, _ := d.take(0, q, 20-i-sent, delivery.Head{})
+				for range n + sent {
 					d.hub.Deliver(0, []delivery.Delivery{newDelivery(i, "http://a.example.com/")}, nil)
 					i++
 				}
 				if i < 20 {
-					<-d.room
+					sent = (<-d.given).n
 				}
 			}
 			for range 20 {

@@ -72,7 +72,7 @@ func BenchmarkHTTP(b *testing.B) {
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
 
-	d := &fakeSink{reports: make(chan delivery.Report, 1<<12), room: make(chan delivery.Queue, 1<<12),
+	d := &fakeSink{reports: make(chan delivery.Report, 1<<12), given: make(chan sent, 1<<12),
 		back: make(chan string, 1)}
 	d.hub = dispatch.New(d, dispatch.Options{Transports: map[string]dispatch.Transport{"http": New(Options{Allow: loopback})}})
 	defer d.hub.Close()
@@ -87,11 +87,12 @@ func BenchmarkHTTP(b *testing.B) {
 	b.ResetTimer()
 	before := cpu(b)
 	go func() {
-		for len(runs) > 0 {
-			n, _ := d.take(0, v.Queue, min(len(runs), 64), delivery.Head{})
+		for sent := 0; len(runs) > 0; {
+			n, _ := d.take(0, v.Queue, min(len(runs), 64)-sent, delivery.Head{})
+			n += sent
 			d.hub.Deliver(0, runs[:n], nil)
-			if runs = runs[n:]; n == 0 {
-				<-d.room
+			if runs, sent = runs[n:], 0; n == 0 {
+				sent = (<-d.given).n
 			}
 		}
 	}()

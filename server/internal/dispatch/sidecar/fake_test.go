@@ -26,7 +26,7 @@ type fakeSink struct {
 	mu          sync.Mutex
 	reports     []delivery.Report
 	undelivered []string
-	rooms       int
+	slots       int // that came while it waited
 }
 
 func newFakeSink() *fakeSink {
@@ -47,10 +47,10 @@ func (d *fakeSink) Undelivered(tokens []string) {
 	d.undelivered = append(d.undelivered, tokens...)
 }
 
-func (d *fakeSink) Room(int, delivery.Queue) {
+func (d *fakeSink) Slots(_ delivery.Owner, _ delivery.Queue, n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.rooms++
+	d.slots += n
 }
 
 func (d *fakeSink) Consumers(delivery.Queue)                           {}
@@ -139,6 +139,6 @@ func pass(d time.Duration) { <-time.After(d) }
 // offer asks for slots of one queue.
 func offer(h *dispatch.Hub, p int, q delivery.Queue, want int, head delivery.Head) delivery.Slots {
 	lineup := []delivery.Waiting{{Queue: q, N: want, Now: want, Head: head}}
-	h.Offer(p, lineup)
+	h.Offer(delivery.Owner{Partition: p}, lineup)
 	return lineup[0].Slots
 }

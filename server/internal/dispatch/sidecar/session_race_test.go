@@ -33,9 +33,11 @@ func (s *fakeEngine) Heartbeats([]carillon.Heartbeat, delivery.Reporter) {}
 
 func (s *fakeEngine) Lost([]string) {}
 
-func (s *fakeEngine) Room(_ int, q delivery.Queue) { s.tasks <- func() { s.serve(q) } }
+func (s *fakeEngine) Slots(_ delivery.Owner, q delivery.Queue, n int) {
+	s.tasks <- func() { s.serve(q, n) }
+}
 
-func (s *fakeEngine) Consumers(q delivery.Queue) { s.tasks <- func() { s.serve(q) } }
+func (s *fakeEngine) Consumers(q delivery.Queue) { s.tasks <- func() { s.serve(q, 0) } }
 
 func (s *fakeEngine) Reports(rs []delivery.Report) {
 	s.tasks <- func() {
@@ -65,31 +67,27 @@ func (s *fakeEngine) Undelivered(tokens []string) {
 			touched[q] = true
 		}
 		for q := range touched {
-			s.serve(q)
+			s.serve(q, 0)
 		}
 	}
 }
 
-// serve hands out what waits in a queue as far as there is room.
-func (s *fakeEngine) serve(q delivery.Queue) {
-	for len(s.waiting[q]) > 0 {
-		n := offer(s.hub, 0, q, len(s.waiting[q]), delivery.Head{}).N
-		if n == 0 {
-			return
-		}
-		ds := make([]delivery.Delivery, n)
-		for i, name := range s.waiting[q][:n] {
-			target := s.all[name]
-			s.tries++
-			token := fmt.Sprint(name, "#", s.tries)
-			s.run[token] = name
-			ds[i] = delivery.Delivery{Queue: q, Key: target.ConcurrencyKey, Target: carillon.Target{Dapr: target},
-				Run: &carillon.Run{Token: token}}
-		}
-		s.waiting[q] = slices.Clone(s.waiting[q][n:])
-		s.hub.Deliver(0, ds, nil)
+// serve hands out what waits in a queue as far as there is room, beside the slots that came by mail.
+func (s *fakeEngine) serve(q delivery.Queue, sent int) {
+	lineup := []delivery.Waiting{{Queue: q, Now: len(s.waiting[q]), Slots: delivery.Slots{N: sent}}}
+	s.hub.Offer(delivery.Owner{}, lineup)
+	n := min(lineup[0].Slots.N, len(s.waiting[q]))
+	ds := make([]delivery.Delivery, n)
+	for i, name := range s.waiting[q][:n] {
+		target := s.all[name]
+		s.tries++
+		token := fmt.Sprint(name, "#", s.tries)
+		s.run[token] = name
+		ds[i] = delivery.Delivery{Queue: q, Key: target.ConcurrencyKey, Target: carillon.Target{Dapr: target},
+			Run: &carillon.Run{Token: token}}
 	}
-	offer(s.hub, 0, q, 0, delivery.Head{})
+	s.waiting[q] = slices.Clone(s.waiting[q][n:])
+	s.hub.Deliver(0, ds, []delivery.Rest{{Queue: q, Unused: lineup[0].Slots.N - n, N: len(s.waiting[q])}})
 }
 
 // atOnce checks that no more than most are at the sidecars at once, by key.

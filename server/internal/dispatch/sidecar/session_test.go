@@ -185,10 +185,10 @@ func TestTooMuchUnread(t *testing.T) {
 			t.Fatal("its credits are not held back")
 		}
 		receive(t, s)
-		if d.rooms != 1 {
+		if d.slots != 1 {
 			t.Fatal("its credits are still held back")
 		}
-		offer(d.hub, 0, queueOf(app), 0, delivery.Head{})
+		d.hub.Deliver(0, nil, []delivery.Rest{{Queue: queueOf(app), Unused: 1}})
 		d.deliver(t, app, 2, 10, 8000)
 		if back := d.handedBack(); !slices.Equal(back, tokens(5, 10)) {
 			t.Fatalf("%v", back)

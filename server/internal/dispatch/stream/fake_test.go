@@ -70,7 +70,7 @@ func (c *consumer) Close() error  { c.End(Closed()); return nil }
 
 func (c *consumer) Reports([]delivery.Report)                          {}
 func (c *consumer) Heartbeats([]carillon.Heartbeat, delivery.Reporter) {}
-func (c *consumer) Room(int, delivery.Queue)                           {}
+func (c *consumer) Slots(delivery.Owner, delivery.Queue, int)          {}
 func (c *consumer) Consumers(delivery.Queue)                           {}
 func (c *consumer) Lost([]string)                                      {}
 
@@ -151,6 +151,6 @@ func pass(d time.Duration) { <-time.After(d) }
 // offer asks for slots of one queue.
 func offer(h *dispatch.Hub, p int, q delivery.Queue, want int, head delivery.Head) delivery.Slots {
 	lineup := []delivery.Waiting{{Queue: q, N: want, Now: want, Head: head}}
-	h.Offer(p, lineup)
+	h.Offer(delivery.Owner{Partition: p}, lineup)
 	return lineup[0].Slots
 }

@@ -37,7 +37,7 @@ func (d *fakeSink) Heartbeats(bs []carillon.Heartbeat, from delivery.Reporter) {
 	d.heartbeats, d.from = append(d.heartbeats, bs...), from
 }
 
-func (d *fakeSink) Room(int, delivery.Queue) {}
+func (d *fakeSink) Slots(delivery.Owner, delivery.Queue, int) {}
 
 func (d *fakeSink) Consumers(delivery.Queue) {}
 
@@ -154,6 +154,6 @@ func (d *fakeSink) checkSlots(t *testing.T, inFlight, credits int) {
 // offer asks for slots of one queue.
 func offer(h *dispatch.Hub, p int, q delivery.Queue, want int, head delivery.Head) delivery.Slots {
 	lineup := []delivery.Waiting{{Queue: q, N: want, Now: want, Head: head}}
-	h.Offer(p, lineup)
+	h.Offer(delivery.Owner{Partition: p}, lineup)
 	return lineup[0].Slots
 }

@@ -49,6 +49,7 @@ type testNode struct {
 	address      string
 	hub          *dispatch.Hub
 	bell         chan struct{}
+	sent         atomic.Int32 // slots that came while it waited
 	stop         chan struct{}
 	stopped      chan struct{}
 	losesResults bool        // results get lost
@@ -257,10 +258,12 @@ func (d *testNode) handOut() {
 	w.mu.Lock()
 	want := len(d.backlog)
 	w.mu.Unlock()
-	slots := offer(d.hub, 1, queue, want, delivery.Head{}).N
+	sent := int(d.sent.Swap(0))
+	slots := sent + offer(d.hub, 1, queue, want-sent, delivery.Head{}).N
+	rest := delivery.Rest{Queue: queue, Unused: max(0, slots-want), N: max(0, want-slots)}
 	var ds []delivery.Delivery
 	w.mu.Lock()
-	for range slots {
+	for range slots - rest.Unused {
 		w.made++
 		token := fmt.Sprintf("token %05d of %s", w.made, d.address)
 		run := d.backlog[0]
@@ -270,7 +273,7 @@ func (d *testNode) handOut() {
 			Run: &carillon.Run{ID: run, Token: token, Queue: "q", Job: run, Started: time.Now(), Lease: lease}})
 	}
 	w.mu.Unlock()
-	d.hub.Deliver(1, ds, nil)
+	d.hub.Deliver(1, ds, []delivery.Rest{rest})
 }
 
 func (d *testNode) reap() {
@@ -341,8 +344,11 @@ func (d *testNode) Heartbeats(bs []carillon.Heartbeat, from delivery.Reporter) {
 	}
 }
 
-// Room implements dispatch.Sink.
-func (d *testNode) Room(int, delivery.Queue) { d.ring() }
+// Slots implements dispatch.Sink.
+func (d *testNode) Slots(_ delivery.Owner, _ delivery.Queue, n int) {
+	d.sent.Add(int32(n))
+	d.ring()
+}
 
 // Consumers implements dispatch.Sink.
 func (d *testNode) Consumers(delivery.Queue) { d.ring() }
@@ -416,6 +422,6 @@ func (m *metered) Receive(ctx context.Context) (carillon.WorkResponse, error) {
 // offer asks for slots of one queue.
 func offer(h *dispatch.Hub, p int, q delivery.Queue, want int, head delivery.Head) delivery.Slots {
 	lineup := []delivery.Waiting{{Queue: q, N: want, Now: want, Head: head}}
-	h.Offer(p, lineup)
+	h.Offer(delivery.Owner{Partition: p}, lineup)
 	return lineup[0].Slots
 }
