@@ -115,10 +115,8 @@ func resultFromProto(m resultMessage, run string) (carillon.Result, error) {
 	} else if r.Outcome == carillon.OutcomeProgress {
 		f.keep(invalid("progress", "it is missing; say how far the attempt is"))
 	}
-	if f.err != nil {
-		return r, f.err
-	}
-	return r, r.Validate()
+	f.keep(r.Validate())
+	return r, f.err
 }
 
 // WorkResponseToProto is the response as a message.

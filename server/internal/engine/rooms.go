@@ -104,10 +104,11 @@ func (r *rooms) serve(m *partition.Machine, now int64) (served int, more bool) {
 		if w.Slots.N == 0 {
 			continue
 		}
-		n, rest := 0, delivery.Rest{}
+		n := 0
 		if w.Slots.Served {
 			n = min(w.Slots.N, w.Now)
 		}
+		var rest delivery.Rest
 		r.attempts, rest = m.Deliver(r.attempts, now, w.Queue, n, w.Slots.Durable)
 		n -= rest.Unused
 		rest.Unused = w.Slots.N - n

@@ -54,7 +54,7 @@ func TestSystemErrorsHaveAKind(t *testing.T) {
 		if again := folderError("/other", fmt.Errorf("open: %w", err)); !strings.Contains(again.Error(), "/data") {
 			t.Errorf("%v got a second kind: %v", err, again)
 		}
-		if made := notMade("/data", c.err); c.want == ErrDamaged && !errors.Is(made, ErrNotMade) || errors.Is(made, ErrDamaged) {
+		if made := notMade("/data", c.err); errors.Is(c.want, ErrDamaged) && !errors.Is(made, ErrNotMade) || errors.Is(made, ErrDamaged) {
 			t.Errorf("a folder that cannot be made because of %v: %v", c.err, made)
 		}
 	}
@@ -69,7 +69,8 @@ func TestAnErrorOfAnOpenIsMarkedSo(t *testing.T) {
 	if !strings.Contains(opened.Error(), "start carillon again") || strings.Contains(running.Error(), "start carillon again") {
 		t.Errorf("%q became %q", running, opened)
 	}
-	if other := errors.New("other"); notOpened(other) != other {
+	if other := errors.New("other"); !errors.Is(notOpened(other), other) ||
+		notOpened(other).Error() != "other" {
 		t.Error("an error without a folder has changed")
 	}
 }
