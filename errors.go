@@ -25,8 +25,9 @@ const (
 	DataLoss // the answer is in a damaged part of the store; trying again does not help
 )
 
-var kindNames = [...]string{"internal", "invalid_argument", "not_found", "already_exists", "failed_precondition",
-	"resource_exhausted", "unauthenticated", "permission_denied", "unavailable", "deadline_exceeded", "canceled", "data_loss"}
+var kindNames = [...]string{"internal", "invalid_argument", "not_found", "already_exists",
+	"failed_precondition", "resource_exhausted", "unauthenticated", "permission_denied", "unavailable",
+	"deadline_exceeded", "canceled", "data_loss"}
 
 // String returns the code of the API.
 func (k Kind) String() string {

@@ -10,9 +10,10 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-var kinds = []carillon.Kind{carillon.Internal, carillon.InvalidArgument, carillon.NotFound, carillon.AlreadyExists,
-	carillon.FailedPrecondition, carillon.ResourceExhausted, carillon.Unauthenticated, carillon.PermissionDenied,
-	carillon.Unavailable, carillon.DeadlineExceeded, carillon.Canceled, carillon.DataLoss}
+var kinds = []carillon.Kind{carillon.Internal, carillon.InvalidArgument, carillon.NotFound,
+	carillon.AlreadyExists, carillon.FailedPrecondition, carillon.ResourceExhausted, carillon.Unauthenticated,
+	carillon.PermissionDenied, carillon.Unavailable, carillon.DeadlineExceeded, carillon.Canceled,
+	carillon.DataLoss}
 
 func TestKinds(t *testing.T) {
 	seen := map[string]bool{}
@@ -53,15 +54,17 @@ func TestErrorCause(t *testing.T) {
 	if !errors.Is(err, io.ErrUnexpectedEOF) || !errors.Is(err, carillon.Unavailable) {
 		t.Errorf("%v is not both its kind and its cause", err)
 	}
-	if errors.Is(err, context.Canceled) || errors.Unwrap(carillon.Errorf(carillon.NotFound, "", "no %d", 1)) != nil {
+	if errors.Is(err, context.Canceled) ||
+		errors.Unwrap(carillon.Errorf(carillon.NotFound, "", "no %d", 1)) != nil {
 		t.Error("a cause that is none")
 	}
 }
 
 func TestErrorText(t *testing.T) {
 	for want, err := range map[string]error{
-		"invalid_argument: target.kafka: not yet": carillon.Errorf(carillon.InvalidArgument, "target.kafka", "not yet"),
-		"not_found: there is no job 7":            carillon.Errorf(carillon.NotFound, "", "there is no job %d", 7),
+		"invalid_argument: target.kafka: not yet": carillon.Errorf(carillon.InvalidArgument,
+			"target.kafka", "not yet"),
+		"not_found: there is no job 7": carillon.Errorf(carillon.NotFound, "", "there is no job %d", 7),
 	} {
 		if err.Error() != want {
 			t.Errorf("%q, want %q", err, want)

@@ -22,7 +22,8 @@ func ExampleJob() {
 }
 
 func ExampleJob_Validate() {
-	job := carillon.Job{Name: "reports/nightly", Schedule: "0 61 2 * * *", Target: carillon.WorkerQueue("reports")}
+	job := carillon.Job{Name: "reports/nightly", Schedule: "0 61 2 * * *",
+		Target: carillon.WorkerQueue("reports")}
 	err := job.Validate(carillon.DefaultBounds())
 	fmt.Println(errors.Is(err, carillon.InvalidArgument))
 	fmt.Println(err)

@@ -30,17 +30,23 @@ func TestPolicyDefaults(t *testing.T) {
 	}{
 		{"none, one-shot", carillon.FailurePolicy{}, false, exponential(2*time.Second, 4, dead)},
 		{"none, recurring", carillon.FailurePolicy{}, true, constant(3, drop)},
-		{"on_exhausted, one-shot", carillon.FailurePolicy{OnExhausted: drop}, false, exponential(2*time.Second, 4, drop)},
+		{"on_exhausted, one-shot", carillon.FailurePolicy{OnExhausted: drop}, false,
+			exponential(2*time.Second, 4, drop)},
 		{"on_exhausted, recurring", carillon.FailurePolicy{OnExhausted: dead}, true, constant(3, dead)},
-		{"drop, one-shot", carillon.Drop(), false, carillon.FailurePolicy{Kind: carillon.PolicyDrop, OnExhausted: drop}},
-		{"drop, recurring", carillon.Drop(), true, carillon.FailurePolicy{Kind: carillon.PolicyDrop, OnExhausted: drop}},
-		{"constant, one-shot", carillon.Constant(time.Second), false, unlimited(carillon.Constant(time.Second), dead)},
-		{"constant, recurring", carillon.Constant(time.Second), true, unlimited(carillon.Constant(time.Second), drop)},
+		{"drop, one-shot", carillon.Drop(), false,
+			carillon.FailurePolicy{Kind: carillon.PolicyDrop, OnExhausted: drop}},
+		{"drop, recurring", carillon.Drop(), true,
+			carillon.FailurePolicy{Kind: carillon.PolicyDrop, OnExhausted: drop}},
+		{"constant, one-shot", carillon.Constant(time.Second), false,
+			unlimited(carillon.Constant(time.Second), dead)},
+		{"constant, recurring", carillon.Constant(time.Second), true,
+			unlimited(carillon.Constant(time.Second), drop)},
 		{"constant, limited", carillon.Constant(time.Second).WithMaxRetries(7), false, constant(7, dead)},
 		{"cron", carillon.OnSchedule("@daily"), false, unlimited(carillon.OnSchedule("@daily"), dead)},
 		{"exponential, one-shot", carillon.Exponential(time.Second), false, exponential(time.Second, 4, dead)},
 		{"exponential, recurring", carillon.Exponential(0), true, exponential(2*time.Second, 4, drop)},
-		{"exponential, no retries", carillon.Exponential(0).WithMaxRetries(0), false, exponential(2*time.Second, 0, dead)},
+		{"exponential, no retries", carillon.Exponential(0).WithMaxRetries(0), false,
+			exponential(2*time.Second, 0, dead)},
 	} {
 		got := c.policy.Resolve(c.recurring)
 		if !samePolicy(got, c.want) {
@@ -54,7 +60,8 @@ func TestPolicyDefaults(t *testing.T) {
 
 // samePolicy compares what MaxRetries points at.
 func samePolicy(a, b carillon.FailurePolicy) bool {
-	if (a.MaxRetries == nil) != (b.MaxRetries == nil) || (a.MaxRetries != nil && *a.MaxRetries != *b.MaxRetries) {
+	if (a.MaxRetries == nil) != (b.MaxRetries == nil) ||
+		(a.MaxRetries != nil && *a.MaxRetries != *b.MaxRetries) {
 		return false
 	}
 	a.MaxRetries, b.MaxRetries = nil, nil

@@ -12,7 +12,8 @@ import (
 var (
 	someSchedules = []string{"", "0 0 2 * * *", "*/5 * * * *", "30 1 29 2 *", "0 0 12 L * ? 2020-2199/4",
 		"@daily", "@every 10s", "@every 1h/19m",
-		"R4/PT3S", "R/P1M", "R20/2026-01-01T00:00:00Z/PT15M", "R/2026-01-31T12:00:00Z/P1M", "TZ=Asia/Tokyo 0 9 * * FRI-MON"}
+		"R4/PT3S", "R/P1M", "R20/2026-01-01T00:00:00Z/PT15M", "R/2026-01-31T12:00:00Z/P1M",
+		"TZ=Asia/Tokyo 0 9 * * FRI-MON"}
 	someZones = []string{"", "UTC", "Europe/London", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"}
 	someDues  = []string{"", "0s", "90s", "PT1H", "P1M", "2020-02-29T12:00:00Z", "2026-11-21T11:30:00.5Z",
 		"2099-12-31T23:59:59+01:00"}
@@ -28,11 +29,13 @@ func anyJob(t *rapid.T) carillon.Job {
 		}
 		return 0
 	}
-	words := rapid.MapOfN(rapid.StringMatching(`[a-zü+/&? ]{1,12}`), rapid.StringMatching(`[a-zü+/&? ]{0,12}`), 0, 3)
+	words := rapid.MapOfN(rapid.StringMatching(`[a-zü+/&? ]{1,12}`),
+		rapid.StringMatching(`[a-zü+/&? ]{0,12}`), 0, 3)
 	j := carillon.Job{
 		Namespace: rapid.StringMatching(`[a-z0-9-]{0,63}`).Draw(t, "namespace"),
-		Name:      rapid.StringMatching(`[a-z0-9 é"\\%.]{0,8}[a-z0-9](/[a-z0-9 é"\\%.]{0,8}[a-z0-9]){0,3}`).Draw(t, "name"),
-		Schedule:  pick("schedule", someSchedules), TimeZone: pick("zone", someZones),
+		Name: rapid.StringMatching(`[a-z0-9 é"\\%.]{0,8}[a-z0-9](/[a-z0-9 é"\\%.]{0,8}[a-z0-9]){0,3}`).Draw(t,
+			"name"),
+		Schedule: pick("schedule", someSchedules), TimeZone: pick("zone", someZones),
 		DST: rapid.SampledFrom([]carillon.DST{carillon.DSTSafe, carillon.DSTLiteral}).Draw(t, "dst"),
 		Due: carillon.WhenText(pick("due", someDues)), TTL: carillon.WhenText(pick("ttl", someTTLs)),
 		Jitter: span("jitter", 0, 3*time.Second),
@@ -47,7 +50,8 @@ func anyJob(t *rapid.T) carillon.Job {
 		Priority: carillon.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
 
 		ConcurrencyKey: rapid.StringMatching(`[a-zé /:.]{0,9}`).Draw(t, "concurrency key"),
-		DependsOn:      rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Z]{1,9}`), 0, 3, rapid.ID).Draw(t, "depends_on"),
+		DependsOn: rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Z]{1,9}`), 0, 3, rapid.ID).Draw(t,
+			"depends_on"),
 
 		CatchUpLimit: rapid.IntRange(0, carillon.MaxCatchUp).Draw(t,
 			"catch-up"), CatchUpWindow: span("window", 0, carillon.MaxSpan),

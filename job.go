@@ -47,8 +47,9 @@ type Job struct {
 	CatchUpWindow time.Duration // older missed runs are not made up for; 0: no limit
 
 	Priority       Priority
-	ConcurrencyKey string   // runs sharing it are limited across the cluster
-	DependsOn      []string // jobs of the namespace: each must succeed before a run of this one begins, once for each run
+	ConcurrencyKey string // runs sharing it are limited across the cluster
+	// jobs of the namespace: each must succeed before a run of this one begins, once for each run
+	DependsOn []string
 
 	Paused  bool   // keeps its schedule, fires nothing
 	Note    string // for people; says why it is paused, for example
@@ -112,8 +113,9 @@ type DST uint8
 
 // The daylight-saving rules.
 const (
-	DSTSafe    DST = iota // a fixed-time job runs exactly once per matching day (the rule of cronie, Cronos and croner)
-	DSTLiteral            // a time that does not exist is skipped, one that exists twice runs twice (robfig)
+	// a fixed-time job runs exactly once per matching day (the rule of cronie, Cronos and croner)
+	DSTSafe    DST = iota
+	DSTLiteral     // a time that does not exist is skipped, one that exists twice runs twice (robfig)
 )
 
 // Overlap decides what happens when a run is due while the previous one is still going.

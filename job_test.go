@@ -9,7 +9,8 @@ import (
 
 func TestKey(t *testing.T) {
 	j := validJob()
-	if k := j.Key(); k != (carillon.Key{Namespace: "acme-1", Name: "reports/nightly"}) || k.String() != "acme-1/reports/nightly" {
+	if k := j.Key(); k != (carillon.Key{Namespace: "acme-1", Name: "reports/nightly"}) ||
+		k.String() != "acme-1/reports/nightly" {
 		t.Errorf("%v", k)
 	}
 }
@@ -42,8 +43,9 @@ func TestWhenIsAsWritten(t *testing.T) {
 
 func TestTargetKinds(t *testing.T) {
 	for want, target := range map[string]carillon.Target{
-		"": {}, "worker": carillon.WorkerQueue("q"), "http": carillon.HTTP("http://a/"), "kafka": {Kafka: &carillon.KafkaTarget{}},
-		"amqp": {AMQP: &carillon.AMQPTarget{}}, "nats": {NATS: &carillon.NATSTarget{}}, "redis": {Redis: &carillon.RedisTarget{}},
+		"": {}, "worker": carillon.WorkerQueue("q"), "http": carillon.HTTP("http://a/"),
+		"kafka": {Kafka: &carillon.KafkaTarget{}}, "amqp": {AMQP: &carillon.AMQPTarget{}},
+		"nats": {NATS: &carillon.NATSTarget{}}, "redis": {Redis: &carillon.RedisTarget{}},
 		"exec": {Exec: &carillon.ExecTarget{}},
 	} {
 		if got := target.Kind(); got != want {

@@ -25,7 +25,8 @@ type Namespace struct {
 func (n Namespace) Over(old Namespace) (Namespace, error) {
 	switch {
 	case n.Generation != 0 && n.Generation != old.Generation:
-		return old, Errorf(FailedPrecondition, "generation", "namespace %q is at generation %d", old.Name, old.Generation)
+		return old, Errorf(FailedPrecondition, "generation", "namespace %q is at generation %d",
+			old.Name, old.Generation)
 	case n.Generation == 0 && len(n.ConcurrencyLimits) == 0 && len(old.ConcurrencyLimits) != 0:
 		return old, Errorf(FailedPrecondition, "concurrency_limits",
 			"it would remove the limits that namespace %q has, %d of them; "+

@@ -195,7 +195,8 @@ func (p *Patch) applyParts(j *Job) error {
 
 // isPart reports whether a path leads to a field within a policy.
 func isPart(path string) bool {
-	return strings.Contains(path, ".") && slices.ContainsFunc(patchParts, func(part patchPart) bool { return part.path == path })
+	return strings.Contains(path, ".") &&
+		slices.ContainsFunc(patchParts, func(part patchPart) bool { return part.path == path })
 }
 
 // PatchParts returns the paths of the fields within policies that a patch may name.

@@ -106,10 +106,12 @@ func TestPatchData(t *testing.T) {
 	} {
 		got, err := carillon.Patch{Fields: strings.Split(c.fields, ","), Job: carillon.Job{Data: c.data}}.Apply(old)
 		if err != nil || string(got.Data.Bytes) != c.want || got.Data.ContentType != c.typ {
-			t.Errorf("%s: %v, %q of type %q, want %q of %q", c.fields, err, got.Data.Bytes, got.Data.ContentType, c.want, c.typ)
+			t.Errorf("%s: %v, %q of type %q, want %q of %q", c.fields, err, got.Data.Bytes,
+				got.Data.ContentType, c.want, c.typ)
 		}
 	}
-	bad, err := carillon.Patch{Fields: []string{"data"}, Job: carillon.Job{Data: carillon.JSON(make(chan int))}}.Apply(validJob())
+	bad, err := carillon.Patch{Fields: []string{"data"},
+		Job: carillon.Job{Data: carillon.JSON(make(chan int))}}.Apply(validJob())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,8 +121,8 @@ func TestPatchData(t *testing.T) {
 }
 
 func TestPatchOfNoSuchField(t *testing.T) {
-	for _, field := range []string{"", "colour", "Schedule", "timeZone", "target.http", "namespace", "name", "status",
-		strings.Repeat("x", 1000), strings.Repeat("語", 1000), strings.Repeat("\xff", 100)} {
+	for _, field := range []string{"", "colour", "Schedule", "timeZone", "target.http", "namespace",
+		"name", "status", strings.Repeat("x", 1000), strings.Repeat("語", 1000), strings.Repeat("\xff", 100)} {
 		_, err := carillon.Patch{Fields: []string{"note", field}}.Apply(validJob())
 		if err == nil {
 			t.Errorf("%q was patched", field)
@@ -151,7 +153,8 @@ func policies(n int) map[string]carillon.FailurePolicy {
 // partFields are the fields of Go that the last elements of paths stand for.
 var partFields = map[string]string{"interval": "Interval", "cron": "Schedule", "initial": "Initial",
 	"factor": "Factor", "max": "Max",
-	"jitter": "Jitter", "max_retries": "MaxRetries", "on_exhausted": "OnExhausted", "runs": "Runs", "keep": "Keep"}
+	"jitter": "Jitter", "max_retries": "MaxRetries", "on_exhausted": "OnExhausted",
+	"runs": "Runs", "keep": "Keep"}
 
 // TestAPatchOfOnePart changes that field of the policy to what is given, or back, and leaves all others.
 func TestAPatchOfOnePart(t *testing.T) {
@@ -164,8 +167,10 @@ func TestAPatchOfOnePart(t *testing.T) {
 			}
 			old := carillon.Job{FailurePolicy: policy, History: carillon.History{Runs: 7, Keep: time.Hour}}
 			old.FailurePolicy.OnExhausted = carillon.ExhaustedDrop
-			given := carillon.Job{FailurePolicy: policies(3)[form], History: carillon.History{Runs: 8, Keep: time.Minute}}
-			for _, from := range []carillon.Job{given, {FailurePolicy: carillon.FailurePolicy{Kind: old.FailurePolicy.Kind}}} {
+			given := carillon.Job{FailurePolicy: policies(3)[form],
+				History: carillon.History{Runs: 8, Keep: time.Minute}}
+			for _, from := range []carillon.Job{given,
+				{FailurePolicy: carillon.FailurePolicy{Kind: old.FailurePolicy.Kind}}} {
 				got, err := carillon.Patch{Fields: []string{path}, Job: from}.Apply(old)
 				if err != nil {
 					t.Fatalf("%s: %v", path, err)
@@ -212,7 +217,8 @@ func TestAPatchOfAnotherForm(t *testing.T) {
 			"failure_policy.max_retries", carillon.Exponential(0).WithMaxRetries(5)},
 		"retries, in a message": {"", ten, carillon.Exponential(0).WithMaxRetries(5),
 			"failure_policy.max_retries", ten.WithMaxRetries(5)},
-		"the form is taken away":           {"", tenDead, policy{}, constant, policy{OnExhausted: carillon.ExhaustedDead}},
+		"the form is taken away": {"", tenDead, policy{}, constant,
+			policy{OnExhausted: carillon.ExhaustedDead}},
 		"a form that it has not goes away": {"", dead, policy{}, constant, dead},
 		"the whole policy":                 {"", dead, ten, "failure_policy", ten},
 	} {

@@ -30,11 +30,14 @@ func TestPreview(t *testing.T) {
 			due: "0s", count: 2, want: "1h 2h"},
 		{what: "repeat", schedule: "R4/PT3S", from: "2026-11-21T02:00:00Z", want: "3s 6s 9s 12s"},
 		{what: "repeat, fewer", schedule: "R4/PT3S", from: "2026-11-21T02:00:00Z", count: 2, want: "3s 6s"},
-		{what: "repeat from due_time", schedule: "R4/PT3S", from: "2026-11-21T02:00:00Z", due: "1s", want: "1s 4s 7s 10s"},
+		{what: "repeat from due_time", schedule: "R4/PT3S", from: "2026-11-21T02:00:00Z", due: "1s",
+			want: "1s 4s 7s 10s"},
 		{what: "repeat of which some are past", schedule: "R4/PT1H", from: "2026-11-21T02:00:00Z",
 			due: "2026-11-21T00:30:00Z", want: "30m 1h30m"},
-		{what: "repeat that is past", schedule: "R4/PT1H", from: "2026-11-21T02:00:00Z", due: "2026-11-20T00:30:00Z", want: ""},
-		{what: "repeat with a start", schedule: "R3/2026-11-21T01:00:00Z/PT1H", from: "2026-11-21T02:00:00Z", want: "1h"},
+		{what: "repeat that is past", schedule: "R4/PT1H", from: "2026-11-21T02:00:00Z",
+			due: "2026-11-20T00:30:00Z", want: ""},
+		{what: "repeat with a start", schedule: "R3/2026-11-21T01:00:00Z/PT1H",
+			from: "2026-11-21T02:00:00Z", want: "1h"},
 		{what: "repeat of many", schedule: "R9999999999999999999/PT1H", from: "2026-11-21T02:00:00Z",
 			due: "0s", count: 1, want: "1h"},
 		{what: "months keep the anchor", schedule: "R/P1M", from: "2026-01-31T12:00:00Z", count: 2,
@@ -46,7 +49,8 @@ func TestPreview(t *testing.T) {
 		if c.from != "" {
 			from = at(t, c.from)
 		}
-		q := carillon.PreviewQuery{Schedule: c.schedule, TimeZone: c.zone, Due: carillon.WhenText(c.due), Count: c.count}
+		q := carillon.PreviewQuery{Schedule: c.schedule, TimeZone: c.zone,
+			Due: carillon.WhenText(c.due), Count: c.count}
 		if c.from != "" {
 			q.From = from
 		}

@@ -100,7 +100,8 @@ func scheduleError(field string, err error) error {
 }
 
 // resolve returns the instant that w means at now, and whether it is relative to now.
-func (w When) resolve(field string, now time.Time, loc *time.Location) (t time.Time, relative bool, err error) {
+func (w When) resolve(field string, now time.Time,
+	loc *time.Location) (t time.Time, relative bool, err error) {
 	t, relative, err = schedule.ParseTime(w.text, now, loc)
 	if err != nil {
 		return t, relative, scheduleError(field, err)

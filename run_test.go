@@ -17,7 +17,9 @@ func TestWrongWords(t *testing.T) {
 		change(&s)
 		return s.Validate(now)
 	}
-	limits := func(m map[string]int) error { return (&carillon.Namespace{Name: "n", ConcurrencyLimits: m}).Validate() }
+	limits := func(m map[string]int) error {
+		return (&carillon.Namespace{Name: "n", ConcurrencyLimits: m}).Validate()
+	}
 	progress := func(percent float64, message string) error {
 		return (&carillon.Result{Outcome: carillon.OutcomeProgress,
 			Progress: carillon.Progress{Percent: percent, Message: message}}).Validate()

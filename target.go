@@ -162,8 +162,9 @@ func isPort(s string) bool {
 var (
 	ownHeaders        = []string{"content-type", "idempotency-key", "traceparent", "tracestate"}
 	ownHeaderPrefixes = []string{"ce-", "carillon-", "webhook-"}
-	connectionHeaders = []string{"connection", "content-length", "expect", "host", "keep-alive", "proxy-authenticate",
-		"proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
+	connectionHeaders = []string{"connection", "content-length", "expect", "host", "keep-alive",
+		"proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
+		"transfer-encoding", "upgrade"}
 )
 
 func checkHeaders(headers map[string]string, most int) error {
@@ -275,7 +276,8 @@ func (t *DaprTarget) checkNameOf(name string) error {
 
 func (t *DaprTarget) check() error {
 	for _, f := range [...]struct{ name, value string }{
-		{"app_id", t.AppID}, {"actor_type", t.ActorType}, {"actor_id", t.ActorID}, {"concurrency_key", t.ConcurrencyKey},
+		{"app_id", t.AppID}, {"actor_type", t.ActorType}, {"actor_id", t.ActorID},
+		{"concurrency_key", t.ConcurrencyKey},
 	} {
 		if len(f.value) > MaxName {
 			return tooLarge("target.dapr."+f.name, len(f.value), MaxName)

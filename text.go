@@ -7,18 +7,19 @@ import (
 
 // The words of the API, in the order of the constants that they stand for.
 var (
-	dstWords       = words{"dst", []string{"safe", "literal"}}
-	overlapWords   = words{"overlap", []string{"serial", "skip", "allow", "replace"}}
-	misfireWords   = words{"misfire", []string{"latest", "all", "skip"}}
-	priorityWords  = words{"priority", []string{"normal", "critical", "high", "low"}}
-	phaseWords     = words{"phase", []string{"scheduled", "ready", "staged", "running", "retrying", "paused", "waiting"}}
+	dstWords      = words{"dst", []string{"safe", "literal"}}
+	overlapWords  = words{"overlap", []string{"serial", "skip", "allow", "replace"}}
+	misfireWords  = words{"misfire", []string{"latest", "all", "skip"}}
+	priorityWords = words{"priority", []string{"normal", "critical", "high", "low"}}
+	phaseWords    = words{"phase", []string{"scheduled", "ready", "staged", "running", "retrying",
+		"paused", "waiting"}}
 	causeWords     = words{"cause", []string{"schedule", "trigger", "backfill"}}
 	outcomeWords   = words{"outcome", []string{"failure", "success", "progress", "reschedule"}}
 	backfillWords  = words{"status", []string{"running", "done", "cancelled"}}
 	policyWords    = words{"failure_policy", []string{"default", "drop", "constant", "schedule", "exponential"}}
 	exhaustedWords = words{"failure_policy.on_exhausted", []string{"default", "dead", "drop"}}
-	statusWords    = words{"status", []string{"scheduled", "staged", "running", "retrying", "succeeded", "failed", "dead",
-		"cancelled", "skipped"}}
+	statusWords    = words{"status", []string{"scheduled", "staged", "running", "retrying", "succeeded",
+		"failed", "dead", "cancelled", "skipped"}}
 )
 
 // words are the names of an enum's values.

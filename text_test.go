@@ -41,7 +41,8 @@ func TestWords(t *testing.T) {
 }
 
 func TestPriorityRank(t *testing.T) {
-	order := []carillon.Priority{carillon.PriorityCritical, carillon.PriorityHigh, carillon.PriorityNormal, carillon.PriorityLow}
+	order := []carillon.Priority{carillon.PriorityCritical, carillon.PriorityHigh, carillon.PriorityNormal,
+		carillon.PriorityLow}
 	for rank, priority := range order {
 		if got := priority.Rank(); int(got) != rank {
 			t.Errorf("%v has rank %d, want %d", priority, got, rank)

@@ -24,8 +24,9 @@ func (j *Job) Validate(lim Bounds) error { return cmp.Or(j.validateFields(lim), 
 func (j *Job) validateFields(lim Bounds) error {
 	lim = lim.withDefaults()
 	return cmp.Or( // not a loop over functions, which would put job and limits on the heap
-		j.checkName(&lim), j.checkTiming(&lim), j.checkData(&lim), j.checkMaps(&lim), j.checkTarget(&lim), j.checkFailurePolicy(&lim),
-		j.checkAttempt(), j.checkRules(), j.checkConcurrencyKey(), j.checkDependsOn(&lim), j.checkNote(&lim), j.checkHistory(),
+		j.checkName(&lim), j.checkTiming(&lim), j.checkData(&lim), j.checkMaps(&lim), j.checkTarget(&lim),
+		j.checkFailurePolicy(&lim), j.checkAttempt(), j.checkRules(), j.checkConcurrencyKey(),
+		j.checkDependsOn(&lim), j.checkNote(&lim), j.checkHistory(),
 	)
 }
 
@@ -104,7 +105,8 @@ func (j *Job) checkData(lim *Bounds) error {
 		return invalid("data", "it cannot be written as JSON: %w", j.Data.err)
 	case len(j.Data.Bytes) > lim.Payload:
 		return tooLarge("data", len(j.Data.Bytes), lim.Payload)
-	case j.Data.ContentType == "" || j.Data.ContentType == ContentTypeJSON || j.Data.ContentType == ContentTypeBinary:
+	case j.Data.ContentType == "" || j.Data.ContentType == ContentTypeJSON ||
+		j.Data.ContentType == ContentTypeBinary:
 		return nil // most jobs have one of these, and parsing is expensive
 	case len(j.Data.ContentType) > MaxContentType:
 		return tooLarge("content_type", len(j.Data.ContentType), MaxContentType)
@@ -391,7 +393,8 @@ type idleField struct{ name, why string }
 
 // zoned reports whether a one-shot's time zone matters.
 func (j *Job) zoned() bool {
-	return j.FailurePolicy.Kind == PolicySchedule || schedule.OnCalendar(j.Due.text) || schedule.OnCalendar(j.TTL.text)
+	return j.FailurePolicy.Kind == PolicySchedule || schedule.OnCalendar(j.Due.text) ||
+		schedule.OnCalendar(j.TTL.text)
 }
 
 // checkEffects refuses fields without effect.

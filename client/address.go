@@ -55,7 +55,8 @@ func checkAddresses(parts []string) error {
 			return carillon.Errorf(carillon.InvalidArgument, "addr", "%.64q has a character that no address has", part)
 		case strings.HasPrefix(part, "http://"), strings.HasPrefix(part, "https://"):
 			return carillon.Errorf(carillon.InvalidArgument, "addr",
-				"%.64q is a URL; give host:port of a node's gRPC address, which is port %s unless --grpc says otherwise", part, DefaultPort)
+				"%.64q is a URL; give host:port of a node's gRPC address, which is port %s unless --grpc says otherwise",
+				part, DefaultPort)
 		}
 		_, port, err := net.SplitHostPort(part)
 		if n, number := strconv.Atoi(port); err == nil && number == nil && (n < 1 || n > 65535) {
@@ -81,7 +82,8 @@ func Addresses(addr string) []string {
 
 // withPort adds the default port to addr if it has none. A URL is left alone.
 func withPort(addr string) string {
-	if strings.Contains(addr, "/") || strings.HasPrefix(addr, "unix:") || strings.HasPrefix(addr, "passthrough:") {
+	if strings.Contains(addr, "/") || strings.HasPrefix(addr, "unix:") ||
+		strings.HasPrefix(addr, "passthrough:") {
 		return addr
 	}
 	if host, port, err := net.SplitHostPort(addr); err == nil {

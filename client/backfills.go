@@ -10,7 +10,8 @@ import (
 
 // StartBackfill runs a job at its past times; see [carillon.Backfills]. If the spec has no last time the
 // backfill ends now, by the node's clock. Repeating the call starts another backfill.
-func (c *Client) StartBackfill(ctx context.Context, key carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
+func (c *Client) StartBackfill(ctx context.Context, key carillon.Key,
+	spec carillon.BackfillSpec) (carillon.Backfill, error) {
 	return backfill(c.service.StartBackfill(ctx, wire.SpecToProto(key, &spec)))
 }
 

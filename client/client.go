@@ -86,9 +86,11 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 	dial := []grpc.DialOption{
 		grpc.WithTransportCredentials(o.credentials),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(o.maxMessage)),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingInterval, Timeout: pingTimeout, PermitWithoutStream: true}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingInterval, Timeout: pingTimeout,
+			PermitWithoutStream: true}),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: firstBackoff, Multiplier: 2, Jitter: 0.2, MaxDelay: maxBackoff},
+			Backoff: backoff.Config{BaseDelay: firstBackoff, Multiplier: 2, Jitter: 0.2,
+				MaxDelay: maxBackoff},
 			MinConnectTimeout: connectTimeout,
 		}),
 		grpc.WithDisableServiceConfig(), // the name service must not configure the client
@@ -105,8 +107,8 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, carillon.Errorf(carillon.InvalidArgument, "addr", "%.64q: %w", addr, err)
 	}
-	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn), cluster: pb.NewClusterServiceClient(conn),
-		options: opts, one: o.oneAddress}, nil
+	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn),
+		cluster: pb.NewClusterServiceClient(conn), options: opts, one: o.oneAddress}, nil
 }
 
 // Over returns a client that uses a connection of its caller, who keeps and closes it. Its errors stay as

@@ -11,7 +11,8 @@ import (
 
 // PutJob stores a job; see [carillon.Jobs]. Repeating it is harmless: the same job is not stored twice. (A
 // one-shot whose due time is relative or absent starts again.)
-func (c *Client) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
+func (c *Client) PutJob(ctx context.Context, job carillon.Job,
+	opts ...carillon.PutOption) (carillon.PutResult, error) {
 	sent, err := jobToProto(job)
 	if err != nil {
 		return carillon.PutResult{}, err
@@ -47,7 +48,8 @@ func (c *Client) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 }
 
 // PatchJob changes fields of a job; see [carillon.Jobs]. Repeating it is harmless.
-func (c *Client) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
+func (c *Client) PatchJob(ctx context.Context, key carillon.Key,
+	patch carillon.Patch) (carillon.PutResult, error) {
 	patch.Job = patch.ForMessage()
 	patch.Job.Namespace, patch.Job.Name, patch.Job.Status = key.Namespace, key.Name, nil
 	if err := patch.Job.CheckForm(); err != nil {
@@ -57,9 +59,11 @@ func (c *Client) PatchJob(ctx context.Context, key carillon.Key, patch carillon.
 }
 
 // SetPaused pauses or resumes a job; see [carillon.Jobs].
-func (c *Client) SetPaused(ctx context.Context, key carillon.Key, p carillon.PauseOptions) (carillon.Job, error) {
+func (c *Client) SetPaused(ctx context.Context, key carillon.Key,
+	p carillon.PauseOptions) (carillon.Job, error) {
 	if p.Paused {
-		return job(c.service.PauseJob(ctx, &pb.PauseJobRequest{Namespace: key.Namespace, Name: key.Name, Note: p.Note}))
+		return job(c.service.PauseJob(ctx, &pb.PauseJobRequest{Namespace: key.Namespace,
+			Name: key.Name, Note: p.Note}))
 	}
 	return job(c.service.ResumeJob(ctx, &pb.ResumeJobRequest{Namespace: key.Namespace, Name: key.Name,
 		Note: p.Note, CatchUp: p.CatchUp}))
@@ -81,7 +85,8 @@ func (c *Client) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.Jo
 }
 
 // DeleteJob removes a job; see [carillon.Jobs].
-func (c *Client) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
+func (c *Client) DeleteJob(ctx context.Context, key carillon.Key,
+	opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
 	m, err := c.service.DeleteJob(ctx, &pb.DeleteJobRequest{Namespace: key.Namespace, Name: key.Name,
 		IfGeneration: carillon.DeleteOptions{}.With(opts...).IfGeneration})
 	return carillon.DeleteResult{Interrupted: m.GetInterrupted()}, err

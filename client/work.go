@@ -56,18 +56,21 @@ func (c *Client) connectAny(ctx context.Context, hello carillon.Hello, err error
 }
 
 // connectTo opens a session with the node at an address, over a connection of its own.
-func (c *Client) connectTo(ctx context.Context, address string, hello carillon.Hello) (carillon.Session, error) {
+func (c *Client) connectTo(ctx context.Context, address string,
+	hello carillon.Hello) (carillon.Session, error) {
 	return ConnectTo(ctx, address, hello, c.options...)
 }
 
 // ConnectTo opens a worker's session with one node, whatever others there are, over a connection of its own
 // that ends with it. To be served by all nodes use [Client.Connect].
-func ConnectTo(ctx context.Context, address string, hello carillon.Hello, opts ...Option) (carillon.Session, error) {
+func ConnectTo(ctx context.Context, address string, hello carillon.Hello,
+	opts ...Option) (carillon.Session, error) {
 	other, err := Dial(address, opts...)
 	if err != nil {
 		return nil, err
 	}
-	s, err := other.openSession(ctx, hello, sync.OnceFunc(func() { _ = other.Close() })) // nothing is said over it any more
+	// nothing is said over it any more
+	s, err := other.openSession(ctx, hello, sync.OnceFunc(func() { _ = other.Close() }))
 	if err != nil {
 		return nil, errors.Join(err, other.Close())
 	}
@@ -75,7 +78,8 @@ func ConnectTo(ctx context.Context, address string, hello carillon.Hello, opts .
 }
 
 // openSession opens a session with this client's node only; ended, if not nil, is called when it is over.
-func (c *Client) openSession(ctx context.Context, hello carillon.Hello, ended func()) (carillon.Session, error) {
+func (c *Client) openSession(ctx context.Context, hello carillon.Hello,
+	ended func()) (carillon.Session, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
 	sent := &lowerBound{}

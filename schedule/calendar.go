@@ -91,7 +91,8 @@ func (r *calendarRule) passed(t, base time.Time) int64 {
 	if t.Before(base) {
 		return 0
 	}
-	mean := float64(r.period.months)*meanMonth + float64(r.period.days)*secondsPerDay + r.period.elapsed.Seconds()
+	mean := float64(r.period.months)*meanMonth + float64(r.period.days)*secondsPerDay +
+		r.period.elapsed.Seconds()
 	k := int64(float64(min(t.Unix(), maxUnix)-base.Unix()) / mean)
 	if r.runs > 0 {
 		k = min(k, int64(min(r.runs, 1<<62)))

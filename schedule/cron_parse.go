@@ -22,9 +22,10 @@ var (
 	domField    = field{name: "day of month", min: 1, max: 31, size: 31}
 	monthField  = field{name: "month", min: 1, max: 12, size: 12, first: 1, names: monthNames}
 	dowField    = field{name: "day of week", min: 0, max: 7, size: 7, names: dayNames}
-	yearField   = field{name: "year", min: firstListedYear, max: lastListedYear, size: lastListedYear - firstListedYear + 1}
-	monthNames  = []string{"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"}
-	dayNames    = []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}
+	yearField   = field{name: "year", min: firstListedYear, max: lastListedYear,
+		size: lastListedYear - firstListedYear + 1}
+	monthNames = []string{"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"}
+	dayNames   = []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}
 )
 
 func (s *Schedule) parseCron(text span, loc *time.Location, literal bool) *Error {
@@ -34,7 +35,8 @@ func (s *Schedule) parseCron(text span, loc *time.Location, literal bool) *Error
 		words = append([]span{{"0", text.pos}}, words...)
 	case 6, 7:
 	default:
-		return text.fail("schedule", "%d fields; want 5 (minute first), 6 (second first) or 7 (year last)", len(words))
+		return text.fail("schedule", "%d fields; want 5 (minute first), 6 (second first) or 7 (year last)",
+			len(words))
 	}
 	c := &cronRule{loc: loc, anyYear: true}
 	if err := c.parseTimes(words[0], words[1], words[2]); err != nil {

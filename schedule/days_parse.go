@@ -65,7 +65,8 @@ func (f *days) specialDow(item span) (bool, *Error) {
 		return false, nil
 	}
 	if last == 0 {
-		return false, item.fail(dowField.name, "L needs a day before it, for example FRIL, the last Friday of the month")
+		return false, item.fail(dowField.name,
+			"L needs a day before it, for example FRIL, the last Friday of the month")
 	}
 	w, err := dowField.value(item.to(last))
 	if err != nil {

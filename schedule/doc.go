@@ -29,16 +29,16 @@
 //
 // Names are taken in any case. 0 and 7 are both Sunday.
 //
-//   - every value
-//     ?        the same, in the two day fields
-//     a,b      a list; each item may be any of the others
-//     a-b      a range, which may wrap around: FRI-MON, 22-2 (not in years)
-//     */n      every n-th value; a-b/n within a range, a/n from a to the end of the field. n is at most the field's size
-//     L, L-n   the last day of the month, the n-th before it (1-30)
-//     nW, LW   the weekday (Monday to Friday) nearest to day n, or to the last day, in the same month. A month without day n
-//     has no nW
-//     nL       the last such weekday of the month: FRIL
-//     n#k      the k-th such weekday of the month (1-5): FRI#2
+//	*, ?     every value; ? in the two day fields only
+//	a,b      a list; each item may be any of the others
+//	a-b      a range, which may wrap around: FRI-MON, 22-2 (not in years)
+//	*/n      every n-th value; a-b/n within a range, a/n from a to the end of the field.
+//	         n is at most the field's size
+//	L, L-n   the last day of the month, the n-th before it (1-30)
+//	nW, LW   the weekday (Monday to Friday) nearest to day n, or to the last day, in the same month.
+//	         A month without day n has no nW
+//	nL       the last such weekday of the month: FRIL
+//	n#k      the k-th such weekday of the month (1-5): FRI#2
 //
 // When both day fields are restricted, which is to say anything but * or ?, a date that matches either will
 // do: 0 0 13 * FRI is each 13th and each Friday. With + before the day of week it takes both: 0 0 13 * +FRI

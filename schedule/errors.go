@@ -4,8 +4,10 @@ import "fmt"
 
 // Error says what is wrong with a text and where. Every error of this package is one.
 type Error struct {
-	Expr  string // the text as given
-	Field string // "second" … "year", "time zone", "interval", "phase", "repeat", "start", "period", "schedule", "time", "duration"
+	Expr string // the text as given
+	// "second" … "year", "time zone", "interval", "phase", "repeat", "start", "period", "schedule", "time",
+	// "duration"
+	Field string
 	Pos   int    // byte offset in Expr, from 0
 	Msg   string // what is wrong and what would be right
 }

@@ -22,7 +22,8 @@ const shortest = time.Millisecond
 func (s *Schedule) parseEvery(words []span) *Error {
 	switch {
 	case len(words) == 1:
-		return words[0].from(len(words[0].text)).fail("interval", "a duration is missing; write for example @every 1h30m")
+		return words[0].from(len(words[0].text)).fail("interval",
+			"a duration is missing; write for example @every 1h30m")
 	case len(words) > 2:
 		return words[2].fail("interval", "nothing may follow the duration")
 	}
@@ -130,7 +131,8 @@ func divide(t, base time.Time, d time.Duration) (times uint64, rest time.Duratio
 	}
 	hi, lo := bits.Mul64(uint64(seconds), uint64(time.Second))
 	lo, carry := bits.Add64(lo, uint64(nanos), 0)
-	times, left := bits.Div64(hi+carry, lo, uint64(d)) // hi < 18: ten thousand years; d is at least a millisecond
+	// hi < 18: ten thousand years; d is at least a millisecond
+	times, left := bits.Div64(hi+carry, lo, uint64(d))
 	return times, time.Duration(left)
 }
 

@@ -10,10 +10,12 @@ import (
 )
 
 var seeds = []string{
-	"", "* * * * *", "0 30 2 * * MON-FRI", "*/5 22-2 1,15,L-3,LW,15W * ?", "0 0 0 ? * FRIL,MON#2 2026-2030/2", "0 0 13 * +FRI",
-	"0 0 30 2 *", "TZ=America/New_York 30 2 * * *", "CRON_TZ=Pacific/Apia @daily", "@every 90s", "@every 1h/19m", "@every P1DT1H",
-	"@every 2562047h47m16.854775807s/1ns", "R4/PT3S", "R/P1M", "R4/2026-01-01T00:00:00Z/PT15M", "R/9999-12-31T23:59:59Z/P9999Y",
-	"R18446744073709551615/0001-01-01T00:00:00Z/PT0.001S", "R/0001-01-01T00:00:00Z/P1DT2562047H", "R/P120000M3660000DT1S", "L W # ? +", "0 0 0 29 2 +SUN 2028",
+	"", "* * * * *", "0 30 2 * * MON-FRI", "*/5 22-2 1,15,L-3,LW,15W * ?",
+	"0 0 0 ? * FRIL,MON#2 2026-2030/2", "0 0 13 * +FRI", "0 0 30 2 *", "TZ=America/New_York 30 2 * * *",
+	"CRON_TZ=Pacific/Apia @daily", "@every 90s", "@every 1h/19m", "@every P1DT1H",
+	"@every 2562047h47m16.854775807s/1ns", "R4/PT3S", "R/P1M", "R4/2026-01-01T00:00:00Z/PT15M",
+	"R/9999-12-31T23:59:59Z/P9999Y", "R18446744073709551615/0001-01-01T00:00:00Z/PT0.001S",
+	"R/0001-01-01T00:00:00Z/P1DT2562047H", "R/P120000M3660000DT1S", "L W # ? +", "0 0 0 29 2 +SUN 2028",
 }
 
 // zone takes some zone from a number.
@@ -58,7 +60,8 @@ func checkFault(t *testing.T, text string, err error) {
 	switch {
 	case !errors.As(err, &e):
 		t.Errorf("%q: %T", text, err)
-	case e.Expr != text || e.Field == "" || e.Msg == "" || e.Pos < 0 || e.Pos > len(text) || len(e.Error()) > 400:
+	case e.Expr != text || e.Field == "" || e.Msg == "" || e.Pos < 0 || e.Pos > len(text) ||
+		len(e.Error()) > 400:
 		t.Errorf("%q: %#v", text, e)
 	}
 }

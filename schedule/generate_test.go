@@ -112,7 +112,8 @@ func newItem(pick choose, low, high, favourite int, names []string) (string, fun
 	case 0:
 		return fmt.Sprintf("%s-%s", show(a), show(b)), func(v int) bool { return cycle(v) <= cycle(b) }
 	case 1:
-		return fmt.Sprintf("%s-%s/%d", show(a), show(b), n), func(v int) bool { return cycle(v) <= cycle(b) && cycle(v)%n == 0 }
+		return fmt.Sprintf("%s-%s/%d", show(a), show(b), n),
+			func(v int) bool { return cycle(v) <= cycle(b) && cycle(v)%n == 0 }
 	case 2:
 		return fmt.Sprintf("%s/%d", show(a), n), func(v int) bool { return v >= a && (v-a)%n == 0 }
 	case 3:

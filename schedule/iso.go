@@ -52,7 +52,8 @@ func (s *Schedule) parseRuns(text span) *Error {
 	n, err := strconv.ParseUint(text.text, 10, 64)
 	switch {
 	case err != nil:
-		return text.fail("repeat", "%s is not a number of runs; write R4/… for four, R/… for no limit", quote(text.text))
+		return text.fail("repeat", "%s is not a number of runs; write R4/… for four, R/… for no limit",
+			quote(text.text))
 	case n == 0:
 		return text.fail("repeat", "0 runs; write R4/… for four, R/… for no limit")
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/carillonhq/carillon/schedule"
 )
 
-var oracleSamples = flag.Int("oracle", 10, "random expressions per stretch of days held against the second-by-second oracle")
+var oracleSamples = flag.Int("oracle", 10,
+	"random expressions per stretch of days held against the second-by-second oracle")
 var oracleSeed = flag.Uint64("oracle.seed", 1, "seed of the random expressions")
 
 // stretches are days around changes of the clocks, each odd in its own way.
@@ -28,8 +29,10 @@ var stretches = []struct{ zone, date string }{
 	{"America/Havana", "2026-03-08"}, {"America/Havana", "2026-11-01"}, // gap from 00:00
 	{"America/Sao_Paulo", "2018-11-04"}, {"America/Sao_Paulo", "2018-02-18"}, // gap from 00:00, overlap to 00:00
 	{"Asia/Beirut", "2026-03-29"}, {"Asia/Beirut", "2026-10-25"},
-	{"America/Nuuk", "2023-03-26"}, {"America/Nuuk", "2024-03-31"}, {"America/Nuuk", "2026-10-25"}, // gap up to midnight
-	{"America/Scoresbysund", "2024-03-31"},                                   // zone and summer time change at once
+	// gap up to midnight
+	{"America/Nuuk", "2023-03-26"}, {"America/Nuuk", "2024-03-31"}, {"America/Nuuk", "2026-10-25"},
+	// zone and summer time change at once
+	{"America/Scoresbysund", "2024-03-31"},
 	{"Africa/Casablanca", "2026-02-15"}, {"Africa/Casablanca", "2026-03-22"}, // Ramadan, negative summer time
 	{"Europe/Dublin", "2026-03-29"}, {"Europe/Dublin", "2026-10-25"}, // negative summer time
 	{"Africa/Cairo", "2026-04-24"}, {"Africa/Cairo", "2026-10-30"},
@@ -40,8 +43,9 @@ var stretches = []struct{ zone, date string }{
 	{"Antarctica/Casey", "2009-10-18"}, {"Antarctica/Casey", "2010-03-05"}, // three hours exactly
 	{"America/Caracas", "2007-12-09"}, {"America/Caracas", "2016-05-01"},
 	{"Asia/Pyongyang", "2018-05-05"},
-	{"Africa/Monrovia", "1972-01-07"},                                             // 44 minutes 30 seconds
-	{"America/Metlakatla", "2019-01-20"}, {"America/Ciudad_Juarez", "2022-11-30"}, // changes of zone that ZoneBounds
+	{"Africa/Monrovia", "1972-01-07"}, // 44 minutes 30 seconds
+	// changes of zone that ZoneBounds
+	{"America/Metlakatla", "2019-01-20"}, {"America/Ciudad_Juarez", "2022-11-30"},
 	{"America/Indiana/Winamac", "2007-03-11"}, // begins too early, with the embedded data
 	{"Europe/Berlin", "2040-12-31"},           // the year ends a day early for ZoneBounds (golang/go#81583)
 }
@@ -176,7 +180,8 @@ func (s stretch) compare(t *testing.T, x sample, opt schedule.Options) int {
 			t.Fatalf("%s (literal %v): after %v got %v (%v), want %v", x.expr, opt.Literal, after, next, ok,
 				s.describe(want[i], opt))
 		case i == len(want):
-			t.Fatalf("%s (literal %v): after %v got %v, want nothing more", x.expr, opt.Literal, after, next.In(opt.Location))
+			t.Fatalf("%s (literal %v): after %v got %v, want nothing more", x.expr, opt.Literal, after,
+				next.In(opt.Location))
 		}
 		if expected := s.start.Add(time.Duration(want[i]) * time.Second); !next.Equal(expected) {
 			t.Fatalf("%s (literal %v): after %v got %v, want %v", x.expr, opt.Literal, after,

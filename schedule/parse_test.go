@@ -163,7 +163,8 @@ func checkError(t *testing.T, text string, err error, field string, pos int, msg
 		return
 	}
 	if e.Expr != text || e.Field != field || e.Pos != pos || !strings.Contains(e.Msg, msg) {
-		t.Errorf("%q: got %s at %d: %s\n\twant %s at %d: …%s… (Expr %q)", text, e.Field, e.Pos, e.Msg, field, pos, msg, e.Expr)
+		t.Errorf("%q: got %s at %d: %s\n\twant %s at %d: …%s… (Expr %q)", text, e.Field, e.Pos, e.Msg, field,
+			pos, msg, e.Expr)
 	}
 }
 

@@ -22,7 +22,8 @@ type unit struct {
 
 // In the order in which they have to appear (ISO 8601-1:2019, 5.5.2.2).
 var (
-	dateUnits = []unit{{letter: 'Y', months: 12}, {letter: 'M', months: 1}, {letter: 'W', days: 7}, {letter: 'D', days: 1}}
+	dateUnits = []unit{{letter: 'Y', months: 12}, {letter: 'M', months: 1}, {letter: 'W', days: 7},
+		{letter: 'D', days: 1}}
 	timeUnits = []unit{{letter: 'H', elapsed: time.Hour}, {letter: 'M', elapsed: time.Minute},
 		{letter: 'S', elapsed: time.Second}}
 )
@@ -54,7 +55,8 @@ func parseISO(text span, field string) (period, *Error) {
 // parseUnits reads one side of the T.
 func (p *period) parseUnits(text span, field string, units []unit, letters string) *Error {
 	for text.text != "" {
-		length := strings.IndexFunc(text.text, func(r rune) bool { return (r < '0' || r > '9') && r != '.' && r != ',' })
+		length := strings.IndexFunc(text.text,
+			func(r rune) bool { return (r < '0' || r > '9') && r != '.' && r != ',' })
 		if length <= 0 {
 			return text.fail(field, "want a number and one of %s here, before %s", letters, quote(text.text))
 		}

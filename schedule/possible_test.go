@@ -33,7 +33,8 @@ func TestImpossible(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	impossible := 0
 	for range 300 {
-		c := &cronRule{second: 1, minute: 1, hour: 1, anyYear: true, month: 1 << (1 + random.IntN(12)), loc: time.UTC}
+		c := &cronRule{second: 1, minute: 1, hour: 1, anyYear: true,
+			month: 1 << (1 + random.IntN(12)), loc: time.UTC}
 		c.days = days{bothRequired: random.IntN(4) > 0, domAny: random.IntN(4) == 0, dowAny: random.IntN(3) == 0}
 		d := 28 + random.IntN(4)
 		c.days.dom = 1 << d & (uint32(random.IntN(2)) << d)

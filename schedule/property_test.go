@@ -51,7 +51,8 @@ func drawExpr(t *rapid.T, near time.Time) string {
 	runs := rapid.SampledFrom([]string{"", "1", "2", "50"}).Draw(t, "runs")
 	switch rapid.IntRange(0, 8).Draw(t, "kind") {
 	case 0:
-		return "@every " + rapid.SampledFrom([]string{"1ms", "7s", "1h30m", "P1D", "1000h", "13m0.25s"}).Draw(t, "interval")
+		return "@every " + rapid.SampledFrom([]string{"1ms", "7s", "1h30m", "P1D", "1000h", "13m0.25s"}).Draw(t,
+			"interval")
 	case 1:
 		return "@every 1h13m/" + rapid.SampledFrom([]string{"0s", "19m", "1h12m59.999s"}).Draw(t, "phase")
 	case 2:

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// ParseTime reads a point in time: RFC 3339 ("2026-01-01T09:00:00Z"), or a duration from now, in Go's form ("90s",
-// "1h30m") or ISO 8601 ("PT3S", "P1M"; its years, months, weeks and days keep the wall clock of loc, nil = UTC).
-// relative tells which it was. The result is in UTC; a duration must not be negative, and the result lies before the year
-// 10000. Errors are *Error, with field "time".
+// ParseTime reads a point in time: RFC 3339 ("2026-01-01T09:00:00Z"), or a duration from now, in Go's form
+// ("90s", "1h30m") or ISO 8601 ("PT3S", "P1M"; its years, months, weeks and days keep the wall clock of loc,
+// nil = UTC). relative tells which it was. The result is in UTC; a duration must not be negative, and the
+// result lies before the year 10000. Errors are *Error, with field "time".
 func ParseTime(text string, now time.Time, loc *time.Location) (t time.Time, relative bool, err error) {
 	if loc == nil {
 		loc = time.UTC
@@ -108,7 +108,8 @@ func parseSpan(text span, field string) (time.Duration, *Error) {
 
 // wellFormed reports whether a text that is no duration would be one if its numbers were smaller.
 func wellFormed(text string) bool {
-	_, err := time.ParseDuration("0s" + strings.Map(func(c rune) rune { // with what is before it, "0" is no duration either
+	// with what is before it, "0" is no duration either
+	_, err := time.ParseDuration("0s" + strings.Map(func(c rune) rune {
 		if '0' <= c && c <= '9' {
 			return '0'
 		}
@@ -121,7 +122,8 @@ func wellFormed(text string) bool {
 func parseInstant(text span, field string) (time.Time, *Error) {
 	var t time.Time
 	if err := t.UnmarshalText([]byte(text.text)); err != nil {
-		return time.Time{}, text.fail(field, "%s is not RFC 3339; write for example 2026-01-01T09:00:00Z", quote(text.text))
+		return time.Time{}, text.fail(field, "%s is not RFC 3339; write for example 2026-01-01T09:00:00Z",
+			quote(text.text))
 	}
 	if !inRange(t) {
 		return time.Time{}, text.fail(field, "%s is outside the years 1-9999", quote(text.text))

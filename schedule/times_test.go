@@ -62,8 +62,9 @@ func TestParseTimeErrors(t *testing.T) {
 func TestParseDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "0": 0, "1.5ms": 1500 * time.Microsecond,
-		"PT90S": 90 * time.Second, "P1D": 24 * time.Hour, "P1W": 168 * time.Hour, "P1W1DT1H1M1.000000001S": 193*time.Hour + time.Minute + time.Second + 1,
-		"PT0,25M": 15 * time.Second, "PT9223372036.854775807S": 1<<63 - 1, " 1s ": time.Second,
+		"PT90S": 90 * time.Second, "P1D": 24 * time.Hour, "P1W": 168 * time.Hour,
+		"P1W1DT1H1M1.000000001S": 193*time.Hour + time.Minute + time.Second + 1, "PT0,25M": 15 * time.Second,
+		"PT9223372036.854775807S": 1<<63 - 1, " 1s ": time.Second,
 	} {
 		if got, err := schedule.ParseDuration(text); err != nil || got != want {
 			t.Errorf("%q: got %v %v, want %v", text, got, err, want)
@@ -78,7 +79,8 @@ func TestParseDuration(t *testing.T) {
 			"length varies"}, {"P1Y", 0, "length varies"},
 		{"PT9223372036.854775808S", 2, "292 years"}, {"P106752D", 0, "292 years"}, {"P106751DT24H", 0,
 			"292 years"}, {"PT2562048H", 2, "292 years"},
-		{"9999999999h", 0, "longer than the longest duration"}, {"P", 0, "nothing follows"}, {"pt1s", 0, "not a duration"},
+		{"9999999999h", 0, "longer than the longest duration"}, {"P", 0, "nothing follows"},
+		{"pt1s", 0, "not a duration"},
 	} {
 		_, err := schedule.ParseDuration(c.text)
 		checkError(t, c.text, err, "duration", c.pos, c.msg)

@@ -38,7 +38,8 @@ func loadZone(name span) (*time.Location, *Error) {
 	}
 	loc, err := time.LoadLocation(name.text)
 	if err != nil {
-		return nil, name.fail("time zone", "%s is unknown; write an IANA name such as Europe/Paris", quote(name.text))
+		return nil, name.fail("time zone", "%s is unknown; write an IANA name such as Europe/Paris",
+			quote(name.text))
 	}
 	known, _ := zones.LoadOrStore(name.text, loc)
 	return known.(*time.Location), nil

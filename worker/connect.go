@@ -103,7 +103,8 @@ func (c *connector) connected(o opened) error {
 	c.cancelOpening()
 	if o.err != nil {
 		c.backoff = c.backoff.Next()
-		c.wantSession = c.wantSession && !(c.leaving && c.current != nil) // then the goodbye goes through the old one
+		// then the goodbye goes through the old one
+		c.wantSession = c.wantSession && !(c.leaving && c.current != nil)
 		if fatal(o.err) {
 			return o.err
 		}
@@ -139,8 +140,8 @@ func (c *connector) lost(l *link) error {
 	return nil
 }
 
-// reconnectAsked returns a channel that receives when the server wants the worker to reconnect; nil while it is doing
-// so.
+// reconnectAsked returns a channel that receives when the server wants the worker to reconnect; nil while it
+// is doing so.
 func (c *connector) reconnectAsked() <-chan struct{} {
 	if c.current == nil || c.wantSession {
 		return nil
@@ -154,7 +155,8 @@ func fatal(err error) bool {
 		return false
 	}
 	switch carillon.KindOf(err) {
-	case carillon.InvalidArgument, carillon.Unauthenticated, carillon.PermissionDenied, carillon.FailedPrecondition:
+	case carillon.InvalidArgument, carillon.Unauthenticated, carillon.PermissionDenied,
+		carillon.FailedPrecondition:
 		return true
 	}
 	return false

@@ -120,7 +120,8 @@ func TestWhatCannotBeFinishedIsGivenBack(t *testing.T) {
 		began := time.Now()
 		pass(time.Minute)
 		r := c.sent()
-		if len(r.Results) != 1 || r.Results[0].Token != "saved" || r.Results[0].Outcome != carillon.OutcomeSuccess || r.Goodbye {
+		if len(r.Results) != 1 || r.Results[0].Token != "saved" ||
+			r.Results[0].Outcome != carillon.OutcomeSuccess || r.Goodbye {
 			t.Errorf("after the grace: %+v", r)
 		}
 		c.ack(r.Results)

@@ -156,7 +156,8 @@ func (d *inFlight) add(l *link, run *carillon.Run, since time.Time) {
 		return
 	}
 	now := time.Now()
-	a := &attempt{run: *run, queue: q, heartbeatEach: heartbeatInterval(run.Lease), lease: newLease(run.Lease, since)}
+	a := &attempt{run: *run, queue: q, heartbeatEach: heartbeatInterval(run.Lease),
+		lease: newLease(run.Lease, since)}
 	a.heartbeatAt = now.Add(a.heartbeatEach)
 	if limit := run.Deadline.Sub(run.Started); !run.Deadline.IsZero() && limit > 0 {
 		a.deadline = now.Add(limit) // a duration by the server's clock, so that clocks may differ
@@ -185,7 +186,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// canStart reports whether an attempt of the queue may start. Once the handlers' contexts have ended, none may.
+// canStart reports whether an attempt of the queue may start. Once the handlers' contexts have ended, none
+// may.
 func (d *inFlight) canStart(q *queue) bool { return q.running < q.limit && d.base.Err() == nil }
 
 // start calls the handler of an attempt.
@@ -277,8 +279,8 @@ func (d *inFlight) empty() bool {
 	return len(d.attempts) == 0 && !slices.ContainsFunc(d.queues, func(q *queue) bool { return q.held > 0 })
 }
 
-// resultsDurable reports whether every handler has returned, and the results are known to be durable. Attempts that
-// were not started, or gave up, may be left.
+// resultsDurable reports whether every handler has returned, and the results are known to be durable.
+// Attempts that were not started, or gave up, may be left.
 func (d *inFlight) resultsDurable() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

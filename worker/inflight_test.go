@@ -17,7 +17,8 @@ func TestCreditsAreGrantedForRoom(t *testing.T) {
 		w := worker.New(s, worker.Options{Concurrency: 3, ID: "me", Labels: map[string]string{"a": "b"}})
 		goOn := make(chan struct{})
 		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { <-goOn; return nil })
-		worker.Handle(w, "other", func(context.Context, carillon.Run, carillon.Data) error { return nil }, worker.Limit(5))
+		worker.Handle(w, "other", func(context.Context, carillon.Run, carillon.Data) error { return nil },
+			worker.Limit(5))
 		leave, left := start(t, w)
 		c := s.next()
 		if h := s.hellos()[0]; h.WorkerID != "me" || h.Namespace != "default" ||
@@ -88,7 +89,11 @@ func TestARunDeliveredTwiceIsStartedOnce(t *testing.T) {
 		var started atomic.Int32
 		goOn := make(chan struct{})
 		w := worker.New(s, worker.Options{Concurrency: 10})
-		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { started.Add(1); <-goOn; return nil })
+		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error {
+			started.Add(1)
+			<-goOn
+			return nil
+		})
 		leave, left := start(t, w)
 		c := s.next()
 		c.sent()

@@ -25,8 +25,10 @@ func sentAgo(ago time.Duration, runs ...carillon.Run) carillon.WorkResponse {
 	return carillon.WorkResponse{Runs: runs, Since: time.Now().Add(-ago)}
 }
 
-// startWith runs a worker of n slots that counts the handlers that have begun; they go on until goOn is closed.
-func startWith(t *testing.T, s *server, n int, test func(c *session, begun *atomic.Int32, goOn chan struct{})) {
+// startWith runs a worker of n slots that counts the handlers that have begun; they go on until goOn is
+// closed.
+func startWith(t *testing.T, s *server, n int,
+	test func(c *session, begun *atomic.Int32, goOn chan struct{})) {
 	t.Helper()
 	var begun atomic.Int32
 	goOn := make(chan struct{})

@@ -84,5 +84,6 @@ func (d *inFlight) takeResults(req *carillon.WorkRequest, now time.Time) {
 
 // isEmpty reports whether a request is empty.
 func isEmpty(req *carillon.WorkRequest) bool {
-	return len(req.Results) == 0 && len(req.Heartbeats) == 0 && len(req.Credits) == 0 && !req.Goodbye && !req.Pong
+	return len(req.Results) == 0 && len(req.Heartbeats) == 0 && len(req.Credits) == 0 &&
+		!req.Goodbye && !req.Pong
 }

@@ -16,7 +16,10 @@ import (
 func TestHeartbeatsWhileARunGoesOn(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		w := worker.New(s, worker.Options{})
-		worker.Handle(w, "q", func(ctx context.Context, _ carillon.Run, _ carillon.Data) error { <-ctx.Done(); return nil })
+		worker.Handle(w, "q", func(ctx context.Context, _ carillon.Run, _ carillon.Data) error {
+			<-ctx.Done()
+			return nil
+		})
 		leave, left := start(t, w)
 		c := s.next()
 		short, long := run("short"), run("long")
@@ -49,7 +52,10 @@ func TestManyResultsTakeSeveralMessages(t *testing.T) {
 		const n = 10_000
 		w := worker.New(s, worker.Options{Concurrency: n})
 		goOn := make(chan struct{})
-		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { <-goOn; return errors.New("no") })
+		worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error {
+			<-goOn
+			return errors.New("no")
+		})
 		leave, left := start(t, w)
 		c := s.next()
 		runs := make([]carillon.Run, n)

@@ -19,7 +19,8 @@ func decode[T any](data carillon.Data) (in T, err error) {
 			return in, nil
 		}
 		if err := json.Unmarshal(data.Bytes, &in); err != nil {
-			return in, Discard(fmt.Errorf("the payload (%d bytes, %s) is no %T: %w", len(data.Bytes), contentType(data), in, err))
+			return in, Discard(fmt.Errorf("the payload (%d bytes, %s) is no %T: %w", len(data.Bytes),
+				contentType(data), in, err))
 		}
 	}
 	return in, nil

@@ -15,11 +15,26 @@ func TestPayloads(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		w := worker.New(s, worker.Options{})
 		got := make(chan any, 16)
-		worker.Handle(w, "struct", func(_ context.Context, _ carillon.Run, in struct{ N int }) error { got <- in.N; return nil })
-		worker.Handle(w, "pointer", func(_ context.Context, _ carillon.Run, in *struct{ N int }) error { got <- in == nil; return nil })
-		worker.Handle(w, "bytes", func(_ context.Context, _ carillon.Run, in []byte) error { got <- string(in); return nil })
-		worker.Handle(w, "data", func(_ context.Context, _ carillon.Run, in carillon.Data) error { got <- in.ContentType; return nil })
-		worker.Handle(w, "raw", func(_ context.Context, _ carillon.Run, in json.RawMessage) error { got <- string(in); return nil })
+		worker.Handle(w, "struct", func(_ context.Context, _ carillon.Run, in struct{ N int }) error {
+			got <- in.N
+			return nil
+		})
+		worker.Handle(w, "pointer", func(_ context.Context, _ carillon.Run, in *struct{ N int }) error {
+			got <- in == nil
+			return nil
+		})
+		worker.Handle(w, "bytes", func(_ context.Context, _ carillon.Run, in []byte) error {
+			got <- string(in)
+			return nil
+		})
+		worker.Handle(w, "data", func(_ context.Context, _ carillon.Run, in carillon.Data) error {
+			got <- in.ContentType
+			return nil
+		})
+		worker.Handle(w, "raw", func(_ context.Context, _ carillon.Run, in json.RawMessage) error {
+			got <- string(in)
+			return nil
+		})
 		leave, left := start(t, w)
 		c := s.next()
 		for i, p := range []struct {
@@ -45,7 +60,8 @@ func TestPayloads(t *testing.T) {
 		bad.Queue, bad.Data = "struct", carillon.Bytes([]byte("{"), "")
 		c.deliver(bad)
 		results := c.sent().Results
-		if len(results) != 1 || !results[0].Permanent || !strings.Contains(results[0].Message, "the payload (1 bytes, of no content type)") {
+		if len(results) != 1 || !results[0].Permanent ||
+			!strings.Contains(results[0].Message, "the payload (1 bytes, of no content type)") {
 			t.Errorf("undecodable: %+v", results)
 		}
 		c.ack(results)

@@ -24,7 +24,8 @@ func TestWhatAHandlerReturns(t *testing.T) {
 		"an error": {func() error { return boom }, carillon.Result{Message: "boom"}},
 		"discard": {func() error { return fmt.Errorf("why: %w", worker.Discard(boom)) },
 			carillon.Result{Message: "why: boom", Permanent: true}},
-		"discard of nothing": {func() error { return worker.Discard(nil) }, carillon.Result{Outcome: carillon.OutcomeSuccess}},
+		"discard of nothing": {func() error { return worker.Discard(nil) },
+			carillon.Result{Outcome: carillon.OutcomeSuccess}},
 		"retry after": {func() error { return worker.RetryAfter(time.Minute, boom) },
 			carillon.Result{Message: "boom", RetryAfter: time.Minute}},
 		"retry after nothing": {func() error { return worker.RetryAfter(time.Minute, nil) },
@@ -40,7 +41,8 @@ func TestWhatAHandlerReturns(t *testing.T) {
 		"much": {func() error { return errors.New(strings.Repeat("ä", 4096)) },
 			carillon.Result{Message: strings.Repeat("ä", 2048)}},
 		"a panic": {func() error { panic("oh") }, carillon.Result{Message: "panic: oh"}},
-		"no end":  {func() error { runtime.Goexit(); return nil }, carillon.Result{Message: "the handler ended its goroutine"}},
+		"no end": {func() error { runtime.Goexit(); return nil },
+			carillon.Result{Message: "the handler ended its goroutine"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *server) {

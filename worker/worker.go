@@ -80,7 +80,8 @@ func Limit(n int) QueueOption { return func(q *queue) { q.limit = n } }
 // Handle makes f the handler of a queue. Its input is decoded from the payload: JSON into any type; []byte
 // and [carillon.Data] get the payload as it is. Without a payload the input is the zero value. Run returns
 // what is wrong with the queue.
-func Handle[T any](w *Worker, name string, f func(ctx context.Context, run carillon.Run, in T) error, opts ...QueueOption) {
+func Handle[T any](w *Worker, name string, f func(ctx context.Context, run carillon.Run, in T) error,
+	opts ...QueueOption) {
 	q := &queue{name: name, limit: w.options.Concurrency}
 	q.handle = func(ctx context.Context, run carillon.Run) error {
 		in, err := decode[T](run.Data)

@@ -79,7 +79,8 @@ func (s *benchServer) Close() error { return nil }
 
 // BenchmarkRun is what the SDK adds to a run.
 func BenchmarkRun(b *testing.B) {
-	s := &benchServer{left: b.N, open: b.N, out: make(chan carillon.WorkResponse, 1<<16), done: make(chan struct{})}
+	s := &benchServer{left: b.N, open: b.N, out: make(chan carillon.WorkResponse, 1<<16),
+		done: make(chan struct{})}
 	w := worker.New(s, worker.Options{Concurrency: 1000, Grace: -1})
 	worker.Handle(w, "q", func(context.Context, carillon.Run, carillon.Data) error { return nil })
 	ctx, leave := context.WithCancel(b.Context())

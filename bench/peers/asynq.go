@@ -22,7 +22,8 @@ type asynqSettings struct {
 
 func asynqContestants() []contestant {
 	standard := asynqSettings{concurrency: 100}
-	tuned := asynqSettings{connections: 2 * callers, concurrency: 1_000, delayedChecks: 20 * time.Millisecond, checks: 5 * time.Millisecond}
+	tuned := asynqSettings{connections: 2 * callers, concurrency: 1_000, delayedChecks: 20 * time.Millisecond,
+		checks: 5 * time.Millisecond}
 	const (
 		standardText = "concurrency 100, DelayedTaskCheckInterval 5 s, TaskCheckInterval 1 s"
 		tunedText    = "128 connections, concurrency 1,000, DelayedTaskCheckInterval 20 ms, TaskCheckInterval 5 ms"
@@ -60,7 +61,8 @@ func startAsynq(ctx context.Context, s asynqSettings) (subject, string, error) {
 		return nil, "", err
 	}
 	o := asynq.RedisClientOpt{Addr: address, PoolSize: s.connections}
-	a := &asynqOnRedis{server: redis, settings: s, redis: o, client: asynq.NewClient(o), inspector: asynq.NewInspector(o)}
+	a := &asynqOnRedis{server: redis, settings: s, redis: o, client: asynq.NewClient(o),
+		inspector: asynq.NewInspector(o)}
 	return a, "Asynq " + moduleVersion("github.com/hibiken/asynq") + " on " + version, nil
 }
 
@@ -78,8 +80,8 @@ func startRedis(ctx context.Context, fsync string) (s *server, address, version 
 	if err != nil {
 		return nil, "", "", err
 	}
-	s, err = startServer(dir, nil, binary, "--port", strconv.Itoa(ports[0]), "--bind", "127.0.0.1", "--dir", dir, "--save", "",
-		"--appendonly", "yes", "--appendfsync", fsync, "--daemonize", "no")
+	s, err = startServer(dir, nil, binary, "--port", strconv.Itoa(ports[0]), "--bind", "127.0.0.1", "--dir",
+		dir, "--save", "", "--appendonly", "yes", "--appendfsync", fsync, "--daemonize", "no")
 	if err != nil {
 		return nil, "", "", err
 	}

@@ -28,7 +28,8 @@ func carillonContestants(binary string) []contestant {
 	const durable = "fsync before the acknowledgement"
 	c := func(peer, name string, s carillonSettings, batch int, store backend) contestant {
 		return contestant{peer: peer, settings: name, durable: durable, batch: batch, ahead: time.Second,
-			about: fmt.Sprintf("%d connections, a worker of concurrency %d on each, PutJobs of %d", s.connections, s.concurrency, batch),
+			about: fmt.Sprintf("%d connections, a worker of concurrency %d on each, PutJobs of %d", s.connections,
+				s.concurrency, batch),
 			start: func(ctx context.Context) (subject, string, error) { return startCarillon(ctx, binary, s, store) }}
 	}
 	var all []contestant
@@ -36,7 +37,8 @@ func carillonContestants(binary string) []contestant {
 		peer  string
 		store backend
 	}{{"Carillon", embedded}, {"Carillon on PostgreSQL", onPostgres}, {"Carillon on Redis", onRedis}} {
-		all = append(all, c(on.peer, "default", carillonSettings{connections: 1, concurrency: worker.DefaultConcurrency}, 256, on.store),
+		all = append(all, c(on.peer, "default",
+			carillonSettings{connections: 1, concurrency: worker.DefaultConcurrency}, 256, on.store),
 			c(on.peer, "tuned", carillonSettings{connections: 4, concurrency: 1_000}, 1_000, on.store))
 	}
 	return all
@@ -71,7 +73,8 @@ type carillonNode struct {
 	turn     atomic.Uint32
 }
 
-func startCarillon(ctx context.Context, binary string, s carillonSettings, on backend) (subject, string, error) {
+func startCarillon(ctx context.Context, binary string, s carillonSettings,
+	on backend) (subject, string, error) {
 	binary, err := carillonBinary(binary)
 	if err != nil {
 		return nil, "", err
@@ -90,7 +93,8 @@ func startCarillon(ctx context.Context, binary string, s carillonSettings, on ba
 	}
 	grpc, web := fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
 	n := &carillonNode{store: store, settings: s}
-	n.server, err = startServer(dir, nil, binary, "serve", "--store", url, "--grpc", grpc, "--http", web, "--log-level", "warn")
+	n.server, err = startServer(dir, nil, binary, "serve", "--store", url, "--grpc", grpc, "--http", web,
+		"--log-level", "warn")
 	if err != nil {
 		return nil, "", errors.Join(err, n.closeStore())
 	}
@@ -167,7 +171,8 @@ func (n *carillonNode) client() *client.Client {
 }
 
 func carillonJob(queue string, j job) carillon.Job {
-	return carillon.Job{Name: queue + "/" + strconv.Itoa(j.n), Due: carillon.At(j.due), Target: carillon.WorkerQueue(queue), Data: carillon.JSON(j.n)}
+	return carillon.Job{Name: queue + "/" + strconv.Itoa(j.n), Due: carillon.At(j.due),
+		Target: carillon.WorkerQueue(queue), Data: carillon.JSON(j.n)}
 }
 
 func (n *carillonNode) put(ctx context.Context, queue string, j job) error {

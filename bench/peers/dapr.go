@@ -32,13 +32,15 @@ func daprContestants(binary string) []contestant {
 }
 
 func daprContestant() contestant {
-	return contestant{peer: "Dapr", settings: "default", durable: daprDurable, ahead: time.Second, about: "embedded etcd, " + daprAbout,
+	return contestant{peer: "Dapr", settings: "default", durable: daprDurable, ahead: time.Second,
+		about: "embedded etcd, " + daprAbout,
 		start: func(ctx context.Context) (subject, string, error) { return startDapr(ctx, os.Getenv(daprBinary)) }}
 }
 
 // asDapr is Carillon in place of Dapr's scheduler.
 func asDapr(binary string) contestant {
-	return contestant{peer: "Carillon", settings: "as Dapr", durable: daprDurable, ahead: time.Second, about: daprAbout,
+	return contestant{peer: "Carillon", settings: "as Dapr", durable: daprDurable, ahead: time.Second,
+		about: daprAbout,
 		start: func(ctx context.Context) (subject, string, error) {
 			binary, err := carillonBinary(binary)
 			if err != nil {
@@ -76,15 +78,18 @@ func startDapr(ctx context.Context, command string, args ...string) (subject, st
 		return nil, "", err
 	}
 	port := func(i int) string { return strconv.Itoa(ports[i]) }
-	process, err := startServer(dir, nil, command, append(args, "--listen-address", "127.0.0.1", "--port", port(0),
-		"--healthz-listen-address", "127.0.0.1", "--healthz-port", port(1),
-		"--etcd-client-listen-address", "127.0.0.1", "--etcd-client-port", port(2),
-		"--etcd-initial-cluster", "dapr-scheduler-server-0=http://127.0.0.1:"+port(3), "--etcd-data-dir", filepath.Join(dir, "etcd"),
-		"--identity-directory-write", filepath.Join(dir, "identity"), "--enable-metrics=false", "--log-level", "error")...)
+	process, err := startServer(dir, nil,
+		command, append(args, "--listen-address", "127.0.0.1", "--port", port(0),
+			"--healthz-listen-address", "127.0.0.1", "--healthz-port", port(1),
+			"--etcd-client-listen-address", "127.0.0.1", "--etcd-client-port", port(2),
+			"--etcd-initial-cluster", "dapr-scheduler-server-0=http://127.0.0.1:"+port(3), "--etcd-data-dir",
+			filepath.Join(dir, "etcd"), "--identity-directory-write", filepath.Join(dir, "identity"),
+			"--enable-metrics=false", "--log-level", "error")...)
 	if err != nil {
 		return nil, "", err
 	}
-	d := &daprScheduler{server: process, at: "127.0.0.1:" + port(0), page: "http://127.0.0.1:" + port(1) + "/healthz"}
+	d := &daprScheduler{server: process, at: "127.0.0.1:" + port(0),
+		page: "http://127.0.0.1:" + port(1) + "/healthz"}
 	if err := d.connect(ctx); err != nil {
 		return nil, "", errors.Join(err, d.close())
 	}
@@ -141,8 +146,8 @@ func (d *daprScheduler) put(ctx context.Context, queue string, j job) error {
 // schedule puts a job that is first due when j is.
 func (d *daprScheduler) schedule(ctx context.Context, queue string, j job, what *daprpb.Job) error {
 	what.DueTime = new(j.due.UTC().Format(time.RFC3339Nano))
-	_, err := d.client().ScheduleJob(ctx, &daprpb.ScheduleJobRequest{Name: strconv.Itoa(j.n), Metadata: daprMetadata(queue), Overwrite: true,
-		Job: what})
+	_, err := d.client().ScheduleJob(ctx, &daprpb.ScheduleJobRequest{Name: strconv.Itoa(j.n),
+		Metadata: daprMetadata(queue), Overwrite: true, Job: what})
 	return err
 }
 
@@ -162,7 +167,8 @@ func (d *daprScheduler) work(ctx context.Context, queue string, handle func(n in
 		stream, err := daprpb.NewSchedulerClient(conn).WatchJobs(ctx)
 		if err == nil {
 			err = stream.Send(&daprpb.WatchJobsRequest{WatchJobRequestType: &daprpb.WatchJobsRequest_Initial{Initial: &daprpb.WatchJobsRequestInitial{
-				AppId: queue, Namespace: daprNamespace, AcceptJobTypes: []daprpb.JobTargetType{daprpb.JobTargetType_JOB_TARGET_TYPE_JOB}}}})
+				AppId: queue, Namespace: daprNamespace,
+				AcceptJobTypes: []daprpb.JobTargetType{daprpb.JobTargetType_JOB_TARGET_TYPE_JOB}}}})
 		}
 		if err != nil {
 			leave()
@@ -187,7 +193,8 @@ func unlessOver(ctx context.Context, err error) error {
 }
 
 // watch answers each run of a stream with success, until the stream ends.
-func watch(stream grpc.BidiStreamingClient[daprpb.WatchJobsRequest, daprpb.WatchJobsResponse], handle func(n int)) error {
+func watch(stream grpc.BidiStreamingClient[daprpb.WatchJobsRequest, daprpb.WatchJobsResponse],
+	handle func(n int)) error {
 	for {
 		run, err := stream.Recv()
 		if err != nil {

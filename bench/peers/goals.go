@@ -63,7 +63,8 @@ func (b *bout) putFar(ctx context.Context, app string, n int) ([]time.Duration, 
 // stored holds how many jobs the server has against how many there should be.
 func (b *bout) stored(ctx context.Context, app string, n int) (verdict, error) {
 	stored, err := b.unfinished(ctx, app)
-	return verdict{Expected: int64(n), Done: int64(stored), Missing: int64(max(0, n-stored)), Left: int64(max(0, stored-n))}, err
+	return verdict{Expected: int64(n), Done: int64(stored), Missing: int64(max(0, n-stored)),
+		Left: int64(max(0, stored-n))}, err
 }
 
 // p3 has jobs due at one instant: CPU time and lateness count from there.
@@ -136,7 +137,8 @@ func (b *bout) p8(ctx context.Context, d *daprScheduler, n daprSizes) error {
 	ran := time.Unix(0, l.came[0].Load())
 	r.Ledger = l.verdict(left)
 	if r.Ledger.Missing == 0 {
-		r.Note = fmt.Sprintf("first run after %d ms, %d MiB resident", ran.Sub(start).Milliseconds(), d.resident()>>20)
+		r.Note = fmt.Sprintf("first run after %d ms, %d MiB resident", ran.Sub(start).Milliseconds(),
+			d.resident()>>20)
 	}
 	b.report(r)
 	return errors.Join(err, stop(), d.deleteAll(ctx, p7App))

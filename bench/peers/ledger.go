@@ -43,8 +43,8 @@ type ledger struct {
 }
 
 func newLedger(first, n int) *ledger {
-	return &ledger{first: first, due: make([]atomic.Int64, n), came: make([]atomic.Int64, n), runs: make([]atomic.Uint32, n),
-		all: make(chan struct{})}
+	return &ledger{first: first, due: make([]atomic.Int64, n), came: make([]atomic.Int64, n),
+		runs: make([]atomic.Uint32, n), all: make(chan struct{})}
 }
 
 // plan says when a job is due; it comes before the put, because the run may come before the acknowledgement.

@@ -59,7 +59,8 @@ func command(ctx context.Context, args []string, out, errs io.Writer) error {
 
 // compete measures one contestant after the other, so that each has the machine for itself, and returns who
 // took part. What comes in is told to errs.
-func compete(ctx context.Context, who []contestant, s sizes, do measures, errs io.Writer) (took []contestant, rows []row, err error) {
+func compete(ctx context.Context, who []contestant, s sizes, do measures,
+	errs io.Writer) (took []contestant, rows []row, err error) {
 	for _, c := range who {
 		err := measured(ctx, &c, s, do, func(r row) {
 			rows = append(rows, r)

@@ -24,12 +24,15 @@ type sizes struct {
 const leadTime = 2 * time.Second
 
 var allSizes = map[string]sizes{
-	"tiny": {put: 200, bulk: 512, now: 200, herd: 200, rate: 100, steady: time.Second, lead: leadTime, limit: 30 * time.Second,
-		dapr: daprSizes{put: 300, herd: 200, ticks: []int{100}, hold: 2 * time.Second, far: 300}},
-	"small": {put: 10_000, bulk: 20_480, now: 5_000, herd: 5_000, rate: 500, steady: 5 * time.Second, lead: leadTime, limit: 30 * time.Second,
-		dapr: daprSizes{put: 20_000, herd: 20_000, ticks: []int{2_000, 5_000, 10_000}, hold: 10 * time.Second, far: 100_000}},
-	"full": {put: 50_000, bulk: 204_800, now: 50_000, herd: 50_000, rate: 1_000, steady: 20 * time.Second, lead: leadTime, limit: 3 * time.Minute,
-		dapr: daprSizes{put: 60_000, herd: 20_000, ticks: []int{5_000, 10_000, 20_000, 30_000}, hold: 15 * time.Second, far: 100_000}},
+	"tiny": {put: 200, bulk: 512, now: 200, herd: 200, rate: 100, steady: time.Second, lead: leadTime,
+		limit: 30 * time.Second, dapr: daprSizes{put: 300, herd: 200, ticks: []int{100},
+			hold: 2 * time.Second, far: 300}},
+	"small": {put: 10_000, bulk: 20_480, now: 5_000, herd: 5_000, rate: 500, steady: 5 * time.Second,
+		lead: leadTime, limit: 30 * time.Second, dapr: daprSizes{put: 20_000, herd: 20_000,
+			ticks: []int{2_000, 5_000, 10_000}, hold: 10 * time.Second, far: 100_000}},
+	"full": {put: 50_000, bulk: 204_800, now: 50_000, herd: 50_000, rate: 1_000, steady: 20 * time.Second,
+		lead: leadTime, limit: 3 * time.Minute, dapr: daprSizes{put: 60_000, herd: 20_000,
+			ticks: []int{5_000, 10_000, 20_000, 30_000}, hold: 15 * time.Second, far: 100_000}},
 }
 
 const (
@@ -61,7 +64,8 @@ func (b *bout) run(ctx context.Context) error {
 	if _, err := b.singles(ctx, warmQueue, b.open(callers), func(int) time.Time { return year }); err != nil {
 		return err
 	}
-	if err := errors.Join(b.far(ctx, "put", farQueue, b.sizes.put), b.far(ctx, "bulk", bulkQueue, b.bulk)); err != nil {
+	if err := errors.Join(b.far(ctx, "put", farQueue, b.sizes.put),
+		b.far(ctx, "bulk", bulkQueue, b.bulk)); err != nil {
 		return err
 	}
 	stop, err := b.work(ctx, workQueue, func(n int) { b.ledger.Load().enter(n) })
@@ -126,7 +130,8 @@ func (b *bout) far(ctx context.Context, measure, queue string, n int) error {
 	m.stop(&r)
 	r.Latency = quantilesOf(took)
 	stored, err := b.unfinished(ctx, queue)
-	r.Ledger = verdict{Expected: int64(n), Done: int64(stored), Missing: int64(max(0, n-stored)), Left: int64(max(0, stored-n))}
+	r.Ledger = verdict{Expected: int64(n), Done: int64(stored), Missing: int64(max(0, n-stored)),
+		Left: int64(max(0, stored-n))}
 	b.report(r)
 	return err
 }
@@ -227,14 +232,16 @@ func (b *bout) finishOf(ctx context.Context, queue string, l *ledger) (left int,
 }
 
 // singles puts all jobs of a ledger, each by a call of its own.
-func (b *bout) singles(ctx context.Context, queue string, l *ledger, due func(i int) time.Time) ([]time.Duration, error) {
+func (b *bout) singles(ctx context.Context, queue string, l *ledger,
+	due func(i int) time.Time) ([]time.Duration, error) {
 	return b.each(ctx, len(l.due), callers, 1, func(ctx context.Context, i, _ int) error {
 		return b.subject.put(ctx, queue, b.job(l, i, due(i)))
 	})
 }
 
 // batches puts all jobs of a ledger, many to a call.
-func (b *bout) batches(ctx context.Context, queue string, l *ledger, due func(i int) time.Time) ([]time.Duration, error) {
+func (b *bout) batches(ctx context.Context, queue string, l *ledger,
+	due func(i int) time.Time) ([]time.Duration, error) {
 	return b.each(ctx, len(l.due), bulkCallers, max(1, b.batch), func(ctx context.Context, from, to int) error {
 		jobs := make([]job, 0, to-from)
 		for i := from; i < to; i++ {
@@ -245,7 +252,8 @@ func (b *bout) batches(ctx context.Context, queue string, l *ledger, due func(i 
 }
 
 // each divides n jobs among callers, some to a call, in order, and returns how long the calls took.
-func (*bout) each(ctx context.Context, n, callers, some int, call func(ctx context.Context, from, to int) error) ([]time.Duration, error) {
+func (*bout) each(ctx context.Context, n, callers, some int,
+	call func(ctx context.Context, from, to int) error) ([]time.Duration, error) {
 	var next atomic.Int64
 	took := make([]time.Duration, (n+some-1)/some)
 	group, ctx := errgroup.WithContext(ctx)
@@ -269,7 +277,8 @@ func (*bout) each(ctx context.Context, n, callers, some int, call func(ctx conte
 
 // row begins a result.
 func (b *bout) row(measure string, n int) row {
-	return row{Peer: b.peer, Version: b.version, Settings: b.settings, Durable: b.durable, Measure: measure, Operations: n}
+	return row{Peer: b.peer, Version: b.version, Settings: b.settings, Durable: b.durable,
+		Measure: measure, Operations: n}
 }
 
 // meter measures time and the servers' CPU time.

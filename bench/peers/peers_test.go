@@ -17,7 +17,8 @@ func TestEveryPeerDoesTheWork(t *testing.T) {
 		t.Skip("it starts servers")
 	}
 	binary := filepath.Join(t.TempDir(), "carillon")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-o", binary, "./server/cmd/carillon").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-o", binary,
+		"./server/cmd/carillon").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, c := range contestants(binary) {
@@ -37,7 +38,8 @@ func TestEveryPeerDoesTheWork(t *testing.T) {
 			}
 			for _, r := range rows {
 				v := r.Ledger
-				if v.Early = 0; v != (verdict{Expected: v.Expected, Done: v.Expected}) || v.Expected != int64(r.Operations) {
+				if v.Early = 0; v != (verdict{Expected: v.Expected, Done: v.Expected}) ||
+					v.Expected != int64(r.Operations) {
 					t.Errorf("%s", r.String()) // early is what Asynq is: it knows whole seconds only
 				}
 			}
@@ -51,7 +53,8 @@ func TestWhatIsNotThereIsLeftOut(t *testing.T) {
 	}}}
 	var errs bytes.Buffer
 	took, rows, err := compete(t.Context(), who, allSizes["tiny"], (*bout).run, &errs)
-	if err != nil || len(took) != 0 || len(rows) != 0 || errs.String() != "Nobody, default is left out: there is no server\n" {
+	if err != nil || len(took) != 0 || len(rows) != 0 ||
+		errs.String() != "Nobody, default is left out: there is no server\n" {
 		t.Errorf("%v %v %v: %s", took, rows, err, &errs)
 	}
 }
@@ -65,7 +68,8 @@ func TestLedger(t *testing.T) {
 	for _, n := range []int{9, 10, 11, 11, 12, 14} {
 		l.enter(n)
 	}
-	if v, want := l.verdict(2), (verdict{Expected: 4, Done: 3, Missing: 1, Doubled: 1, Early: 1, Left: 2}); v != want {
+	if v, want := l.verdict(2), (verdict{Expected: 4, Done: 3, Missing: 1, Doubled: 1, Early: 1,
+		Left: 2}); v != want {
 		t.Errorf("%+v, not %+v", v, want)
 	}
 	if q := l.lateness(); q.P50 < 1_000 || q.Max < 60_000 {
@@ -77,7 +81,8 @@ func TestLedger(t *testing.T) {
 
 func TestStatOfAProcess(t *testing.T) {
 	p, ok := parseStat([]byte("42 (a ) name) S 7 42 42 0 -1 4194560 9 9 9 9 100 20 3 4 20 0 1 0 5 6 7\n"))
-	if want := (process{pid: 42, parent: 7, used: 127 * clockTick, resident: 7 * int64(os.Getpagesize())}); !ok || p != want {
+	if want := (process{pid: 42, parent: 7, used: 127 * clockTick,
+		resident: 7 * int64(os.Getpagesize())}); !ok || p != want {
 		t.Errorf("%+v, %v", p, ok)
 	}
 	for _, bad := range []string{"", "x (y) S 7", "42 (y) S 7 1"} {

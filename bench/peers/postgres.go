@@ -98,8 +98,8 @@ func initdb(ctx context.Context, bin, data string, owner *syscall.Credential) er
 			return err
 		}
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "--auth=trust", "--no-instructions",
-		"-E", "UTF8", "--locale=C")
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "--auth=trust",
+		"--no-instructions", "-E", "UTF8", "--locale=C")
 	cmd.Dir = data
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: owner}
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -75,7 +75,8 @@ func processes() []process {
 
 // parseStat reads a line of /proc/PID/stat; field 2, the name in parentheses, may hold anything.
 func parseStat(stat []byte) (p process, ok bool) {
-	const parent, user, last, pages = 4 - 3, 14 - 3, 17 - 3, 24 - 3 // field 3 is the first after the name; 14 to 17 are times
+	// field 3 is the first after the name; 14 to 17 are times
+	const parent, user, last, pages = 4 - 3, 14 - 3, 17 - 3, 24 - 3
 	pid, err := strconv.Atoi(string(stat[:max(0, bytes.IndexByte(stat, ' '))]))
 	if err != nil {
 		return p, false

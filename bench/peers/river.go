@@ -25,14 +25,16 @@ type riverSettings struct {
 
 func riverContestants() []contestant {
 	c := func(name, about string, s riverSettings, batch int) contestant {
-		return contestant{peer: "River", settings: name, durable: "fsync before the acknowledgement", batch: batch, ahead: 6 * time.Second,
-			about: fmt.Sprintf("%s, InsertManyFast of %d", about, batch),
+		return contestant{peer: "River", settings: name, durable: "fsync before the acknowledgement", batch: batch,
+			ahead: 6 * time.Second, about: fmt.Sprintf("%s, InsertManyFast of %d", about, batch),
 			start: func(ctx context.Context) (subject, string, error) { return startRiver(ctx, s) }}
 	}
 	return []contestant{
-		c("default", "4 connections, 100 workers, FetchCooldown 100 ms, FetchPollInterval 1 s", riverSettings{workers: 100}, 256),
+		c("default", "4 connections, 100 workers, FetchCooldown 100 ms, FetchPollInterval 1 s",
+			riverSettings{workers: 100}, 256),
 		c("tuned", "64 connections, 5,000 workers, FetchCooldown 5 ms, FetchPollInterval 20 ms",
-			riverSettings{connections: callers, workers: 5_000, cooldown: 5 * time.Millisecond, pollInterval: 20 * time.Millisecond}, 1_000),
+			riverSettings{connections: callers, workers: 5_000, cooldown: 5 * time.Millisecond,
+				pollInterval: 20 * time.Millisecond}, 1_000),
 	}
 }
 

@@ -24,8 +24,8 @@ type ticks struct {
 }
 
 func newTicks(first, n, each int, start time.Time) *ticks {
-	t := &ticks{first: first, due: make([]time.Time, n), each: each, runs: make([]atomic.Int32, n), late: make([]atomic.Int64, n*each),
-		all: make(chan struct{})}
+	t := &ticks{first: first, due: make([]time.Time, n), each: each, runs: make([]atomic.Int32, n),
+		late: make([]atomic.Int64, n*each), all: make(chan struct{})}
 	for i := range t.due {
 		t.due[i] = start.Add(time.Duration(i) * time.Second / time.Duration(n)) // spread evenly
 	}
@@ -55,7 +55,8 @@ func (t *ticks) enter(n int) {
 
 func (t *ticks) verdict() verdict {
 	done := t.done.Load()
-	return verdict{Expected: int64(len(t.late)), Done: done, Missing: int64(len(t.late)) - done, Early: t.early.Load()}
+	return verdict{Expected: int64(len(t.late)), Done: done, Missing: int64(len(t.late)) - done,
+		Early: t.early.Load()}
 }
 
 func (t *ticks) lateness() *quantiles {
@@ -81,7 +82,8 @@ func (b *bout) p5(ctx context.Context, d *daprScheduler, n daprSizes) error {
 }
 
 // tick has n jobs run every second.
-func (b *bout) tick(ctx context.Context, d *daprScheduler, n int, hold time.Duration) (holds bool, err error) {
+func (b *bout) tick(ctx context.Context, d *daprScheduler, n int,
+	hold time.Duration) (holds bool, err error) {
 	app := fmt.Sprintf("%s-%d", p5App, n)
 	lead := time.Duration(n)*time.Second/slowest + 2*time.Second
 	t := newTicks(b.next, n, int(hold/time.Second), time.Now().Add(lead))

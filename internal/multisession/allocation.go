@@ -21,8 +21,8 @@ type allocation struct {
 	stopped bool
 }
 
-// newAllocation makes pools for queues; send and answer are still to be set. tick calls [allocation.tick] with
-// the lock held.
+// newAllocation makes pools for queues; send and answer are still to be set. tick calls [allocation.tick]
+// with the lock held.
 func newAllocation(queues []string, tick func()) *allocation {
 	a := &allocation{pools: map[string]*creditPool{}, queues: queues, retry: newAlarm(tick)}
 	for _, q := range queues {

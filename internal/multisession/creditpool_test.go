@@ -237,8 +237,8 @@ func (w *poolModel) rest() (rounds int) {
 	return rounds
 }
 
-// TestCreditPoolInvariants lets anything happen in any order. The worker never has more than it granted, nothing is lost,
-// and when it is quiet no node has runs that wait while there is a credit that nobody uses.
+// TestCreditPoolInvariants lets anything happen in any order. The worker never has more than it granted,
+// nothing is lost, and when it is quiet no node has runs that wait while there is a credit that nobody uses.
 func TestCreditPoolInvariants(t *testing.T) {
 	for seed := range uint64(400) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -267,8 +267,8 @@ func TestCreditPoolInvariants(t *testing.T) {
 	}
 }
 
-// TestOneCreditServesThreeNodes: with a single credit every node is served in turn, within two round trips of wanting
-// it.
+// TestOneCreditServesThreeNodes: with a single credit every node is served in turn, within two round trips of
+// wanting it.
 func TestOneCreditServesThreeNodes(t *testing.T) {
 	w := newPoolModel(t, 1, 1)
 	for range 3 {

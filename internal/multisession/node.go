@@ -77,7 +77,8 @@ func (n *node) enqueue(req carillon.WorkRequest) {
 // join appends request b to a and returns the result; a must not be used again.
 func join(a, b carillon.WorkRequest) carillon.WorkRequest {
 	for _, c := range b.Credits {
-		if last := len(a.Credits) - 1; last >= 0 && c.N > 0 && a.Credits[last].N > 0 && a.Credits[last].Queue == c.Queue {
+		if last := len(a.Credits) - 1; last >= 0 && c.N > 0 && a.Credits[last].N > 0 &&
+			a.Credits[last].Queue == c.Queue {
 			a.Credits[last].N += c.N
 		} else {
 			a.Credits = append(a.Credits, c)

@@ -25,7 +25,8 @@ func TestNodeMergesWhatWaits(t *testing.T) {
 		n.enqueue(carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 1}}})
 	}
 	n.enqueue(carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: -1}}, Pong: true})
-	large := carillon.WorkRequest{Results: []carillon.Result{{Token: "t", Message: strings.Repeat("x", maxMessage)}}}
+	large := carillon.WorkRequest{Results: []carillon.Result{{Token: "t",
+		Message: strings.Repeat("x", maxMessage)}}}
 	n.enqueue(large)
 	n.enqueue(large)
 	if len(n.out) != 3 {

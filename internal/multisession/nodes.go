@@ -77,7 +77,9 @@ func (s *session) dropMissing(by *node, before []string) {
 		return // it lost sight of all others, which proves nothing about them
 	}
 	for _, address := range before {
-		if slices.ContainsFunc(s.nodes, func(o *node) bool { return o.address != address && slices.Contains(o.view, address) }) {
+		if slices.ContainsFunc(s.nodes, func(o *node) bool {
+			return o.address != address && slices.Contains(o.view, address)
+		}) {
 			continue
 		}
 		for _, n := range s.nodes {

@@ -35,7 +35,8 @@ func TestReplyStates(t *testing.T) {
 		t.Error("it is not pinged once")
 	}
 	r.add(&carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: "a"}, {Token: "b"}}})
-	r.add(&carillon.WorkRequest{Results: []carillon.Result{{Token: "a"}, {Token: "b", Outcome: carillon.OutcomeProgress}}})
+	r.add(&carillon.WorkRequest{Results: []carillon.Result{{Token: "a"},
+		{Token: "b", Outcome: carillon.OutcomeProgress}}})
 	r.received(false)
 	want("a message that answers no ping", pinged)
 	if len(r.heartbeats) != 1 || r.heartbeats["b"].Token != "b" {

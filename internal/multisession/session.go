@@ -29,8 +29,8 @@ type Options struct {
 const lingering = 5 * time.Second
 
 // session is a [carillon.Session] with all nodes of a cluster. The nodes' readers bring messages in
-// (received), and the worker's calls bring requests; both change the types below, which say what is to be sent
-// where.
+// (received), and the worker's calls bring requests; both change the types below, which say what is to be
+// sent where.
 type session struct {
 	options Options
 	first   *node
@@ -128,7 +128,8 @@ func (s *session) refuse(req *carillon.WorkRequest) error {
 	}
 	for _, c := range req.Credits {
 		if !s.allocation.has(c.Queue) {
-			return carillon.Errorf(carillon.InvalidArgument, "credits.queue", "%q is not a queue of this session", c.Queue)
+			return carillon.Errorf(carillon.InvalidArgument, "credits.queue",
+				"%q is not a queue of this session", c.Queue)
 		}
 	}
 	return nil

@@ -27,7 +27,8 @@ func TestStateTransitions(t *testing.T) {
 			if got != want {
 				t.Errorf("state %d, event %d: %d, want %d", from, e, got, want)
 			}
-			if from.ended() && !got.ended() || from.shut() && !got.shut() || from != stateServing && got == stateServing {
+			if from.ended() && !got.ended() || from.shut() && !got.shut() ||
+				from != stateServing && got == stateServing {
 				t.Errorf("state %d, event %d: back to %d", from, e, got)
 			}
 		}

@@ -75,7 +75,8 @@ func (s *session) secondReports(n *node, req *carillon.WorkRequest) requests {
 	for i := range req.Results {
 		r := &req.Results[i]
 		o := other
-		if second := s.copies.second[r.Token]; second != nil && !second.gone && r.Outcome != carillon.OutcomeProgress {
+		if second := s.copies.second[r.Token]; second != nil && !second.gone &&
+			r.Outcome != carillon.OutcomeProgress {
 			o = second
 		}
 		if o != nil && o != n {

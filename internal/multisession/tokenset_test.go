@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestTokenSetRemembersAMinute: a token is remembered for a minute at least, and not much longer, whether others come or not.
+// TestTokenSetRemembersAMinute: a token is remembered for a minute at least, and not much longer, whether
+// others come or not.
 func TestTokenSetRemembersAMinute(t *testing.T) {
 	for _, others := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

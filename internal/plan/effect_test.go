@@ -32,10 +32,11 @@ func TestEveryFieldHasAnEffect(t *testing.T) {
 func TestContentIsWhatHasAnEffect(t *testing.T) {
 	full := carillon.Job{Schedule: "@daily", TimeZone: "Europe/London", DST: carillon.DSTLiteral,
 		Due: carillon.WhenText("1h"), Repeats: 2,
-		TTL: carillon.WhenText("2h"), Jitter: 1, Data: carillon.JSON(1), Metadata: map[string]string{"a": "b"}, Labels: map[string]string{"a": "b"},
-		Target: carillon.WorkerQueue("q"), FailurePolicy: carillon.Drop(), Timeout: 1, Lease: 1, Overlap: carillon.OverlapSkip,
-		Misfire: carillon.MisfireAll, CatchUpLimit: 1, CatchUpWindow: 1, Priority: carillon.PriorityHigh, ConcurrencyKey: "k",
-		DependsOn: []string{"a"}, Paused: true, Note: "n", History: carillon.History{Runs: 1}}
+		TTL: carillon.WhenText("2h"), Jitter: 1, Data: carillon.JSON(1), Metadata: map[string]string{"a": "b"},
+		Labels: map[string]string{"a": "b"}, Target: carillon.WorkerQueue("q"), FailurePolicy: carillon.Drop(),
+		Timeout: 1, Lease: 1, Overlap: carillon.OverlapSkip, Misfire: carillon.MisfireAll, CatchUpLimit: 1,
+		CatchUpWindow: 1, Priority: carillon.PriorityHigh, ConcurrencyKey: "k", DependsOn: []string{"a"},
+		Paused: true, Note: "n", History: carillon.History{Runs: 1}}
 	for _, field := range carillon.PatchFields() {
 		with, err := carillon.Patch{Fields: []string{field}, Job: full}.Apply(carillon.Job{})
 		if err != nil {

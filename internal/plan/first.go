@@ -20,9 +20,10 @@ import (
 //     schedule has it.
 //
 // expires is the end of the job's life, inclusive; zero: none. A job that could never run is refused: with
-// the cause [carillon.ErrEndsFirst] if its life ends before its first run. Except for Dapr's jobs, it must also end
-// after now.
-func FirstRun(j *carillon.Job, sched *schedule.Schedule, now time.Time) (anchor, next, expires time.Time, err error) {
+// the cause [carillon.ErrEndsFirst] if its life ends before its first run. Except for Dapr's jobs, it must
+// also end after now.
+func FirstRun(j *carillon.Job, sched *schedule.Schedule,
+	now time.Time) (anchor, next, expires time.Time, err error) {
 	now = now.Round(0).UTC()
 	var none time.Time
 	anchor, expires, err = j.Life(now)
@@ -41,8 +42,8 @@ func FirstRun(j *carillon.Job, sched *schedule.Schedule, now time.Time) (anchor,
 		return none, none, none, carillon.Errorf(carillon.InvalidArgument, "ttl",
 			"the job's life ended at %s, which is past", show(expires))
 	case next.After(expires):
-		return none, none, none, carillon.Errorf(carillon.InvalidArgument, "ttl", "%w: it ends at %s, the run is at %s",
-			carillon.ErrEndsFirst, show(expires), show(next))
+		return none, none, none, carillon.Errorf(carillon.InvalidArgument, "ttl",
+			"%w: it ends at %s, the run is at %s", carillon.ErrEndsFirst, show(expires), show(next))
 	}
 	return anchor, next, expires, nil
 }
@@ -56,7 +57,8 @@ func firstMatch(s *schedule.Schedule, anchor time.Time, dueGiven bool, now time.
 	next, ok := s.Next(after, anchor)
 	switch {
 	case !ok || next.After(carillon.LatestTime):
-		return time.Time{}, carillon.Errorf(carillon.InvalidArgument, "schedule", "it never fires after %s", show(after))
+		return time.Time{}, carillon.Errorf(carillon.InvalidArgument, "schedule",
+			"it never fires after %s", show(after))
 	case next.Before(now):
 		next, _ = s.Last(now, anchor) // there is one: next
 	}

@@ -21,7 +21,8 @@ func RetryWarning(j *carillon.Job) string {
 // CheckRetryWindow refuses what [RetryWarning] warns of: in a strict namespace it is an error.
 func CheckRetryWindow(j *carillon.Job) error {
 	if why := retriesTooLong(j); why != "" {
-		return carillon.Errorf(carillon.InvalidArgument, "failure_policy", "%s (namespace %q is strict)", why, j.Namespace)
+		return carillon.Errorf(carillon.InvalidArgument, "failure_policy", "%s (namespace %q is strict)",
+			why, j.Namespace)
 	}
 	return nil
 }

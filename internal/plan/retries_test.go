@@ -16,10 +16,12 @@ func TestRetryWarning(t *testing.T) {
 		Max: 10 * time.Second}.WithMaxRetries(1_000_000)
 	gentle := carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: 1, Factor: 1.000001,
 		Max: time.Second}.WithMaxRetries(1_000_000)
-	flat := carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: time.Second, Factor: 1}.WithMaxRetries(10)
+	flat := carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: time.Second,
+		Factor: 1}.WithMaxRetries(10)
 	capped := carillon.FailurePolicy{Kind: carillon.PolicyExponential, Initial: time.Second,
 		Max: 8 * time.Second}.WithMaxRetries(5)
-	huge := carillon.FailurePolicy{Kind: carillon.PolicyConstant, Interval: carillon.MaxSpan}.WithMaxRetries(1_000_000)
+	huge := carillon.FailurePolicy{Kind: carillon.PolicyConstant,
+		Interval: carillon.MaxSpan}.WithMaxRetries(1_000_000)
 	for _, c := range []struct {
 		what, schedule string
 		repeats        uint64

@@ -21,7 +21,8 @@ type Backoff time.Duration
 // Next returns the backoff after one more failure.
 func (b Backoff) Next() Backoff { return min(Backoff(Last), max(Backoff(First), 2*b)) }
 
-// Lost returns the backoff after the loss of a connection. One that lasted makes up for the failures before it.
+// Lost returns the backoff after the loss of a connection. One that lasted makes up for the failures before
+// it.
 func (b Backoff) Lost(lasted time.Duration) Backoff {
 	if lasted > Last {
 		b = 0
@@ -30,7 +31,8 @@ func (b Backoff) Lost(lasted time.Duration) Backoff {
 }
 
 // Connect waits as long as the backoff says, then makes one attempt. ctx ends both.
-func Connect[T any](ctx context.Context, b Backoff, connect func(context.Context) (T, error)) (connected T, err error) {
+func Connect[T any](ctx context.Context, b Backoff,
+	connect func(context.Context) (T, error)) (connected T, err error) {
 	pause := time.NewTimer(time.Duration(b/2 + rand.N(b/2+1)))
 	defer pause.Stop()
 	select {

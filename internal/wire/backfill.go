@@ -11,9 +11,10 @@ import (
 func BackfillToProto(b *carillon.Backfill) *pb.Backfill {
 	return &pb.Backfill{
 		Id: b.ID, Namespace: b.Namespace, Job: b.Job,
-		From: timestamp(b.Spec.From), To: timestamp(b.Spec.To), Overlap: enumTo[pb.Overlap](b.Spec.Overlap), Rate: b.Spec.Rate,
-		Status: enumTo[pb.BackfillStatus](b.Status), Total: b.Total, Begun: b.Begun, Succeeded: b.Succeeded, Failed: b.Failed,
-		NextTime: timestamp(b.Next), CreateTime: timestamp(b.Created), FinishTime: timestamp(b.Finished),
+		From: timestamp(b.Spec.From), To: timestamp(b.Spec.To), Overlap: enumTo[pb.Overlap](b.Spec.Overlap),
+		Rate: b.Spec.Rate, Status: enumTo[pb.BackfillStatus](b.Status), Total: b.Total, Begun: b.Begun,
+		Succeeded: b.Succeeded, Failed: b.Failed, NextTime: timestamp(b.Next), CreateTime: timestamp(b.Created),
+		FinishTime: timestamp(b.Finished),
 	}
 }
 
@@ -60,8 +61,8 @@ func (f *first) spec(m specMessage) carillon.BackfillSpec {
 
 // SpecToProto is what to run a job at as a request.
 func SpecToProto(key carillon.Key, s *carillon.BackfillSpec) *pb.StartBackfillRequest {
-	return &pb.StartBackfillRequest{Namespace: key.Namespace, Name: key.Name, From: timestamp(s.From), To: timestamp(s.To),
-		Overlap: enumTo[pb.Overlap](s.Overlap), Rate: s.Rate}
+	return &pb.StartBackfillRequest{Namespace: key.Namespace, Name: key.Name, From: timestamp(s.From),
+		To: timestamp(s.To), Overlap: enumTo[pb.Overlap](s.Overlap), Rate: s.Rate}
 }
 
 // SpecFromProto is the request as what to run the job at.

@@ -13,8 +13,9 @@ import (
 
 // reminder is what most jobs are: a one-shot with a small payload.
 func reminder() carillon.Job {
-	return carillon.Job{Namespace: "default", Name: "reminders/42", Due: carillon.WhenText("2030-01-01T00:00:00Z"),
-		Target: carillon.WorkerQueue("q"), Data: carillon.Bytes(make([]byte, 100), carillon.ContentTypeJSON)}
+	return carillon.Job{Namespace: "default", Name: "reminders/42",
+		Due: carillon.WhenText("2030-01-01T00:00:00Z"), Target: carillon.WorkerQueue("q"),
+		Data: carillon.Bytes(make([]byte, 100), carillon.ContentTypeJSON)}
 }
 
 // BenchmarkPutRequest is what a put costs from its bytes to a job that has been checked.

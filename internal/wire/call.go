@@ -29,7 +29,8 @@ func PutToProto(p *carillon.PutResult) *pb.PutJobResponse {
 // PutFromProto is the message as the outcome of a put.
 func PutFromProto(m *pb.PutJobResponse) (carillon.PutResult, error) {
 	job, err := JobFromProto(m.GetJob())
-	return carillon.PutResult{Job: job, Created: m.GetCreated(), Changed: m.GetChanged(), Warnings: m.GetWarnings()}, err
+	return carillon.PutResult{Job: job, Created: m.GetCreated(), Changed: m.GetChanged(),
+		Warnings: m.GetWarnings()}, err
 }
 
 // JobsToProto is the jobs as messages.
@@ -52,8 +53,8 @@ func JobsFromProto(ms []*pb.Job) ([]carillon.Job, error) {
 
 // PatchToProto is the patch as a request.
 func PatchToProto(key carillon.Key, p *carillon.Patch) *pb.PatchJobRequest {
-	return &pb.PatchJobRequest{Namespace: key.Namespace, Name: key.Name, Job: JobToProto(&p.Job), Fields: p.Fields,
-		IfGeneration: p.IfGeneration}
+	return &pb.PatchJobRequest{Namespace: key.Namespace, Name: key.Name, Job: JobToProto(&p.Job),
+		Fields: p.Fields, IfGeneration: p.IfGeneration}
 }
 
 // PatchFromProto is the request as a patch.
@@ -72,8 +73,8 @@ func JobQueryToProto(q *carillon.JobQuery) *pb.ListJobsRequest {
 func JobQueryFromProto(m *pb.ListJobsRequest) (carillon.JobQuery, error) {
 	var f first
 	phase := optionalEnum[carillon.Phase](&f, m.GetPhase(), pb.Phase_name, "phase")
-	return carillon.JobQuery{Namespace: m.GetNamespace(), Prefix: m.GetPrefix(), Label: m.GetLabel(), Phase: phase,
-		PageSize: int(m.GetPageSize()), PageToken: m.GetPageToken()}, f.err
+	return carillon.JobQuery{Namespace: m.GetNamespace(), Prefix: m.GetPrefix(),
+		Label: m.GetLabel(), Phase: phase, PageSize: int(m.GetPageSize()), PageToken: m.GetPageToken()}, f.err
 }
 
 // RunQueryToProto is the query as a request.
@@ -103,9 +104,10 @@ func SkipFromProto(m *pb.SkipRunResponse) (carillon.SkipResult, error) {
 
 // CompletionToProto is a late result as a request.
 func CompletionToProto(namespace string, r *carillon.Result) *pb.CompleteRunRequest {
-	return &pb.CompleteRunRequest{Namespace: namespace, Id: r.RunID, Token: r.Token, Outcome: enumTo[pb.Outcome](r.Outcome),
-		Message: text(r.Message), Permanent: r.Permanent, RetryAfter: durationText(r.RetryAfter), Response: r.Response,
-		Progress: progressToProto(r), At: timestamp(r.At)}
+	return &pb.CompleteRunRequest{Namespace: namespace, Id: r.RunID, Token: r.Token,
+		Outcome: enumTo[pb.Outcome](r.Outcome), Message: text(r.Message), Permanent: r.Permanent,
+		RetryAfter: durationText(r.RetryAfter), Response: r.Response, Progress: progressToProto(r),
+		At: timestamp(r.At)}
 }
 
 // CompletionFromProto is the request as a late result. The outcome must be given: nobody knows what silence
@@ -120,14 +122,16 @@ func CompletionFromProto(m *pb.CompleteRunRequest) (carillon.Result, error) {
 
 // PreviewToProto is the query as a request.
 func PreviewToProto(q *carillon.PreviewQuery) *pb.PreviewScheduleRequest {
-	return &pb.PreviewScheduleRequest{Schedule: q.Schedule, TimeZone: q.TimeZone, Dst: enumTo[pb.DaylightSaving](q.DST),
-		From: timestamp(q.From), DueTime: q.Due.String(), Count: clampInt32(q.Count)}
+	return &pb.PreviewScheduleRequest{Schedule: q.Schedule, TimeZone: q.TimeZone,
+		Dst: enumTo[pb.DaylightSaving](q.DST), From: timestamp(q.From), DueTime: q.Due.String(),
+		Count: clampInt32(q.Count)}
 }
 
 // PreviewFromProto is the request as a query.
 func PreviewFromProto(m *pb.PreviewScheduleRequest) (carillon.PreviewQuery, error) {
 	var f first
-	if from := m.GetFrom(); from != nil && (!from.IsValid() || instant(from).IsZero()) { // zero would read as "not given"
+	// zero would read as "not given"
+	if from := m.GetFrom(); from != nil && (!from.IsValid() || instant(from).IsZero()) {
 		f.keep(invalid("from", "not a time between %s and %s",
 			carillon.EarliestTime.Format(time.RFC3339), carillon.LatestTime.Format(time.RFC3339)))
 	}

@@ -25,7 +25,8 @@ func anyNode(t *rapid.T) carillon.Node {
 }
 
 func anyOwner(t *rapid.T) carillon.PartitionOwner {
-	o := carillon.PartitionOwner{Partition: rapid.IntRange(0, 1<<16).Draw(t, "partition"), Epoch: rapid.Uint64().Draw(t, "epoch")}
+	o := carillon.PartitionOwner{Partition: rapid.IntRange(0, 1<<16).Draw(t, "partition"),
+		Epoch: rapid.Uint64().Draw(t, "epoch")}
 	if rapid.Bool().Draw(t, "owned") {
 		o.Node = rapid.StringMatching(`[a-z0-9-]{1,20}`).Draw(t, "node")
 		o.Until = time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "s"), rapid.Int64Range(0, 1e9-1).Draw(t, "ns")).UTC()
@@ -37,8 +38,9 @@ func anyOwner(t *rapid.T) carillon.PartitionOwner {
 func TestClusterCrosses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := carillon.ClusterStatus{
-			Nodes:      rapid.SliceOfN(rapid.Custom(anyNode), 0, 4).Draw(t, "nodes"),
-			Warnings:   rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z ]{1,20}`), 1, 3, rapid.ID).Draw(t, "warnings"),
+			Nodes: rapid.SliceOfN(rapid.Custom(anyNode), 0, 4).Draw(t, "nodes"),
+			Warnings: rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z ]{1,20}`), 1, 3,
+				rapid.ID).Draw(t, "warnings"),
 			Partitions: rapid.SliceOfN(rapid.Custom(anyOwner), 0, 4).Draw(t, "partitions"),
 		}
 		got, err := wire.ClusterFromProto(wire.ClusterToProto(&want))

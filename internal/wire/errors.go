@@ -64,16 +64,19 @@ func ToError(err error) *carillon.Error {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return &carillon.Error{Kind: carillon.DeadlineExceeded, Message: "the deadline passed", Unknown: true, Err: err}
+		return &carillon.Error{Kind: carillon.DeadlineExceeded, Message: "the deadline passed",
+			Unknown: true, Err: err}
 	case errors.Is(err, context.Canceled):
 		return &carillon.Error{Kind: carillon.Canceled, Message: "the caller went away", Unknown: true, Err: err}
 	}
-	return &carillon.Error{Kind: carillon.Internal, Message: "internal error; the server's log has the cause", Err: err}
+	return &carillon.Error{Kind: carillon.Internal,
+		Message: "internal error; the server's log has the cause", Err: err}
 }
 
 // ProblemToProto is the error as the detail of a status.
 func ProblemToProto(e *carillon.Error) *pb.Problem {
-	return &pb.Problem{Code: e.Kind.String(), Field: text(e.Field), Detail: text(e.Message), OutcomeUnknown: e.Unknown}
+	return &pb.Problem{Code: e.Kind.String(), Field: text(e.Field), Detail: text(e.Message),
+		OutcomeUnknown: e.Unknown}
 }
 
 // ErrorDomain is the domain of the reasons in a google.rpc.ErrorInfo: the contract that has them. A reason is
@@ -197,7 +200,8 @@ func kindOfCode(c codes.Code) carillon.Kind {
 // lost reports whether a code leaves open what the server did.
 func lost(c codes.Code) bool {
 	switch c {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Internal, codes.Unknown, codes.DataLoss:
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Internal,
+		codes.Unknown, codes.DataLoss:
 		return true
 	}
 	return false

@@ -82,12 +82,14 @@ func TestErrorsAsOthersReadThem(t *testing.T) {
 	}
 	foreign, err := status.New(codes.InvalidArgument,
 		"no").WithDetails(&errdetails.ErrorInfo{Reason: "NOT_FOUND", Domain: "else.where"},
-		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "f", Description: "d"}}})
+		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "f",
+			Description: "d"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, ok := errors.AsType[*carillon.Error](ErrorFromStatus(foreign.Err()))
-	if !ok || got.Kind != carillon.InvalidArgument || got.Field != "f" || got.Message != "d" || !Unanswered(got) {
+	if !ok || got.Kind != carillon.InvalidArgument || got.Field != "f" || got.Message != "d" ||
+		!Unanswered(got) {
 		t.Errorf("of somebody else: %+v", got)
 	}
 }
@@ -179,9 +181,11 @@ func TestWrongValuesNameTheirField(t *testing.T) {
 // TestPreviewFromNoTime: a time that Go takes for "none", or that is none, is refused rather than read as
 // now.
 func TestPreviewFromNoTime(t *testing.T) {
-	for _, from := range []*timestamppb.Timestamp{timestamppb.New(time.Time{}), {Seconds: 1 << 60}, {Nanos: -1}} {
+	for _, from := range []*timestamppb.Timestamp{timestamppb.New(time.Time{}),
+		{Seconds: 1 << 60}, {Nanos: -1}} {
 		_, err := PreviewFromProto(&pb.PreviewScheduleRequest{Schedule: "@daily", From: from})
-		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument || e.Field != "from" {
+		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument ||
+			e.Field != "from" {
 			t.Errorf("%v: got %v", from, err)
 		}
 	}

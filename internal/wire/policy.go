@@ -18,11 +18,12 @@ func policyToProto(p *carillon.FailurePolicy) *pb.FailurePolicy {
 		m.Kind = &pb.FailurePolicy_Constant{Constant: &pb.ConstantPolicy{
 			Interval: durationText(p.Interval), MaxRetries: p.MaxRetries}}
 	case carillon.PolicySchedule:
-		m.Kind = &pb.FailurePolicy_Schedule{Schedule: &pb.SchedulePolicy{Cron: p.Schedule, MaxRetries: p.MaxRetries}}
+		m.Kind = &pb.FailurePolicy_Schedule{Schedule: &pb.SchedulePolicy{Cron: p.Schedule,
+			MaxRetries: p.MaxRetries}}
 	case carillon.PolicyExponential:
 		m.Kind = &pb.FailurePolicy_Exponential{Exponential: &pb.ExponentialPolicy{
-			Initial: durationText(p.Initial), Factor: p.Factor, Max: durationText(p.Max), Jitter: durationText(p.Jitter),
-			MaxRetries: p.MaxRetries}}
+			Initial: durationText(p.Initial), Factor: p.Factor, Max: durationText(p.Max),
+			Jitter: durationText(p.Jitter), MaxRetries: p.MaxRetries}}
 	case carillon.PolicyDefault: // on_exhausted alone
 	}
 	return m

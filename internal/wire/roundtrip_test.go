@@ -320,8 +320,8 @@ func TestEveryPolicyIsCarried(t *testing.T) {
 		carillon.Constant(3 * time.Second),
 		carillon.Constant(0).WithMaxRetries(0),
 		carillon.OnSchedule("@daily").WithMaxRetries(2),
-		{Kind: carillon.PolicyExponential, Initial: time.Second, Factor: 1.5, Max: time.Minute, Jitter: time.Millisecond,
-			MaxRetries: &retries, OnExhausted: carillon.ExhaustedDead},
+		{Kind: carillon.PolicyExponential, Initial: time.Second, Factor: 1.5, Max: time.Minute,
+			Jitter: time.Millisecond, MaxRetries: &retries, OnExhausted: carillon.ExhaustedDead},
 	} {
 		j := carillon.Job{FailurePolicy: p}
 		back, err := JobFromProto(JobToProto(&j))
@@ -344,7 +344,8 @@ func TestForeignText(t *testing.T) {
 	const bad = "caf\xe9"
 	run := carillon.Run{Worker: bad, Reason: bad, Errors: []carillon.AttemptError{{Message: bad}},
 		Progress: &carillon.Progress{Message: bad}}
-	req := carillon.WorkRequest{Results: []carillon.Result{{Message: bad, Progress: carillon.Progress{Message: bad}}}}
+	req := carillon.WorkRequest{Results: []carillon.Result{{Message: bad,
+		Progress: carillon.Progress{Message: bad}}}}
 	for _, m := range []proto.Message{
 		RunToProto(&run), WorkRequestToProto(&req), CompletionToProto("ns", &req.Results[0]),
 		ProblemToProto(&carillon.Error{Message: bad, Field: bad}),

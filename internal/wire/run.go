@@ -96,9 +96,9 @@ func (f *first) run(m *pb.Run) carillon.Run {
 		Status:    enumFrom[carillon.RunStatus](f, m.GetStatus(), pb.RunStatus_name, "status"),
 		Scheduled: instant(m.GetScheduledTime()), Due: instant(m.GetDueTime()), Attempt: int(m.GetAttempt()),
 		Started: instant(m.GetStartTime()), Finished: instant(m.GetFinishTime()),
-		Token: m.GetToken(), Queue: m.GetQueue(), Deadline: instant(m.GetDeadline()), Lease: f.duration(m.GetLease(), "lease"),
-		Data: carillon.Bytes(m.GetData(), m.GetContentType()), Metadata: m.GetMetadata(),
-		Response: m.GetResponse(), Worker: m.GetWorker(), Reason: m.GetReason(),
+		Token: m.GetToken(), Queue: m.GetQueue(), Deadline: instant(m.GetDeadline()),
+		Lease: f.duration(m.GetLease(), "lease"), Data: carillon.Bytes(m.GetData(), m.GetContentType()),
+		Metadata: m.GetMetadata(), Response: m.GetResponse(), Worker: m.GetWorker(), Reason: m.GetReason(),
 		Skipped: m.GetSkipped(), From: instant(m.GetFromTime()), Backfill: m.GetBackfill(),
 		InDoubt: int(m.GetInDoubt()),
 	}

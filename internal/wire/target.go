@@ -64,13 +64,16 @@ func targetFromProto(m *pb.Target) carillon.Target {
 	case *pb.Target_Nats:
 		return carillon.Target{NATS: &carillon.NATSTarget{Server: k.Nats.GetServer(), Subject: k.Nats.GetSubject()}}
 	case *pb.Target_Redis:
-		return carillon.Target{Redis: &carillon.RedisTarget{Server: k.Redis.GetServer(), Stream: k.Redis.GetStream()}}
+		return carillon.Target{Redis: &carillon.RedisTarget{Server: k.Redis.GetServer(),
+			Stream: k.Redis.GetStream()}}
 	case *pb.Target_Exec:
-		return carillon.Target{Exec: &carillon.ExecTarget{Artifact: k.Exec.GetArtifact(), SHA256: k.Exec.GetSha256(),
-			Entrypoint: k.Exec.GetEntrypoint(), Args: k.Exec.GetArgs(), Env: k.Exec.GetEnv()}}
+		return carillon.Target{Exec: &carillon.ExecTarget{Artifact: k.Exec.GetArtifact(),
+			SHA256: k.Exec.GetSha256(), Entrypoint: k.Exec.GetEntrypoint(), Args: k.Exec.GetArgs(),
+			Env: k.Exec.GetEnv()}}
 	case *pb.Target_Dapr:
-		return carillon.Target{Dapr: &carillon.DaprTarget{AppID: k.Dapr.GetAppId(), ActorType: k.Dapr.GetActorType(),
-			ActorID: k.Dapr.GetActorId(), ConcurrencyKey: k.Dapr.GetConcurrencyKey()}}
+		return carillon.Target{Dapr: &carillon.DaprTarget{AppID: k.Dapr.GetAppId(),
+			ActorType: k.Dapr.GetActorType(), ActorID: k.Dapr.GetActorId(),
+			ConcurrencyKey: k.Dapr.GetConcurrencyKey()}}
 	}
 	return carillon.Target{}
 }

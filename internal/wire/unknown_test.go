@@ -18,7 +18,9 @@ import (
 
 // TestKnown: a field that is not in the contract is refused at any depth, by where it is.
 func TestKnown(t *testing.T) {
-	target := func() *pb.Target { return &pb.Target{Kind: &pb.Target_Worker{Worker: &pb.WorkerTarget{Queue: "q"}}} }
+	target := func() *pb.Target {
+		return &pb.Target{Kind: &pb.Target_Worker{Worker: &pb.WorkerTarget{Queue: "q"}}}
+	}
 	deep := target()
 	m := &pb.PutJobsRequest{Jobs: []*pb.Job{{Name: "a", Target: target()},
 		{Name: "b", Target: deep, Labels: map[string]string{"a": "b"}}}}
@@ -32,7 +34,8 @@ func TestKnown(t *testing.T) {
 		if err := wire.Known(m); err != nil {
 			t.Fatal(err)
 		}
-		inner.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 9999, protowire.VarintType), 1))
+		inner.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 9999, protowire.VarintType),
+			1))
 		e, ok := errors.AsType[*carillon.Error](wire.Known(m))
 		if !ok || e.Kind != carillon.InvalidArgument || e.Field != at {
 			t.Errorf("%s: got %v", at, e)

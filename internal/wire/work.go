@@ -11,13 +11,14 @@ import (
 
 // HelloToProto is the hello as a message.
 func HelloToProto(h *carillon.Hello) *pb.Hello {
-	return &pb.Hello{Namespace: h.Namespace, Queues: h.Queues, WorkerId: h.WorkerID, Labels: h.Labels, Direct: h.Direct}
+	return &pb.Hello{Namespace: h.Namespace, Queues: h.Queues, WorkerId: h.WorkerID, Labels: h.Labels,
+		Direct: h.Direct}
 }
 
 // HelloFromProto is the message as a hello.
 func HelloFromProto(m *pb.Hello) carillon.Hello {
-	return carillon.Hello{Namespace: m.GetNamespace(), Queues: m.GetQueues(), WorkerID: m.GetWorkerId(), Labels: m.GetLabels(),
-		Direct: m.GetDirect()}
+	return carillon.Hello{Namespace: m.GetNamespace(), Queues: m.GetQueues(), WorkerID: m.GetWorkerId(),
+		Labels: m.GetLabels(), Direct: m.GetDirect()}
 }
 
 // WorkRequestToProto is the request as a message.
@@ -44,7 +45,8 @@ func WorkRequestToProto(r *carillon.WorkRequest) *pb.WorkRequest {
 
 // WorkRequestFromProto is the message, its hello aside, as a request.
 func WorkRequestFromProto(m *pb.WorkRequest) (carillon.WorkRequest, error) {
-	r := carillon.WorkRequest{Goodbye: m.GetGoodbye(), Pong: m.GetPong(), Credits: creditsFromProto(m.GetCredits())}
+	r := carillon.WorkRequest{Goodbye: m.GetGoodbye(), Pong: m.GetPong(),
+		Credits: creditsFromProto(m.GetCredits())}
 	if ms := m.GetResults(); len(ms) > 0 {
 		r.Results = make([]carillon.Result, len(ms))
 		for i, x := range ms {
@@ -107,8 +109,8 @@ func resultFromProto(m resultMessage, run string) (carillon.Result, error) {
 	r := carillon.Result{
 		Token: m.GetToken(), RunID: run, Message: m.GetMessage(),
 		Outcome:   enumFrom[carillon.Outcome](&f, m.GetOutcome(), pb.Outcome_name, "outcome"),
-		Permanent: m.GetPermanent(), RetryAfter: f.duration(m.GetRetryAfter(), "retry_after"), Response: m.GetResponse(),
-		At: f.time(m.GetAt(), "at"),
+		Permanent: m.GetPermanent(), RetryAfter: f.duration(m.GetRetryAfter(), "retry_after"),
+		Response: m.GetResponse(), At: f.time(m.GetAt(), "at"),
 	}
 	if p := m.GetProgress(); p != nil {
 		r.Progress = progress(p)
@@ -130,6 +132,6 @@ func WorkResponseToProto(r *carillon.WorkResponse) *pb.WorkResponse {
 func WorkResponseFromProto(m *pb.WorkResponse) (carillon.WorkResponse, error) {
 	runs, err := RunsFromProto(m.GetRuns())
 	return carillon.WorkResponse{Runs: runs, Cancel: m.GetCancel(), Stale: m.GetStale(), Acks: m.GetAcks(),
-		Nodes: m.GetNodes(), Drain: m.GetDrain(), Wanted: m.GetWanted(), Withdrawn: creditsFromProto(m.GetWithdrawn()),
-		Ping: m.GetPing(), Confirmed: m.GetConfirmed()}, err
+		Nodes: m.GetNodes(), Drain: m.GetDrain(), Wanted: m.GetWanted(),
+		Withdrawn: creditsFromProto(m.GetWithdrawn()), Ping: m.GetPing(), Confirmed: m.GetConfirmed()}, err
 }

@@ -72,7 +72,8 @@ type Options struct {
 func Open(ctx context.Context, url string, o Options) (*Scheduler, error) {
 	node, err := server.Start(ctx, server.Config{
 		Store: url, Log: o.Log, Limits: o.Bounds, WindowJobs: o.WindowJobs, Partitions: o.Partitions,
-		Targets: server.HTTPTargets{Allow: o.AllowTargets, HostLimit: o.HTTPHostLimit, SigningSecrets: o.SigningSecrets},
+		Targets: server.HTTPTargets{Allow: o.AllowTargets, HostLimit: o.HTTPHostLimit,
+			SigningSecrets: o.SigningSecrets},
 	})
 	if err != nil {
 		return nil, err

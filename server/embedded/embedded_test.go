@@ -70,7 +70,10 @@ func TestASchedulerInMemory(t *testing.T) {
 		}
 		got := make(chan time.Time, 1)
 		w := worker.New(s, worker.Options{})
-		worker.Handle(w, "q", func(_ context.Context, run carillon.Run, in int) error { got <- time.Now(); return nil })
+		worker.Handle(w, "q", func(_ context.Context, run carillon.Run, in int) error {
+			got <- time.Now()
+			return nil
+		})
 		ctx, leave := context.WithCancel(t.Context())
 		left := make(chan error, 1)
 		go func() { left <- w.Run(ctx) }()

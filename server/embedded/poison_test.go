@@ -56,7 +56,8 @@ func TestS08AHandlerThatKillsItsProcess(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != panicked || life > poisonAttempts {
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != panicked ||
+			life > poisonAttempts {
 			t.Fatalf("life %d: %v\n%s", life, err, out)
 		}
 	}

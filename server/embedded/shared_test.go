@@ -23,8 +23,8 @@ func TestASchedulerOnRedis(t *testing.T) {
 	sharedStore(t, "redis://"+realserver.StartRedis(t).Address())
 }
 
-// sharedStore tests a scheduler on a store that several processes can open: it runs jobs, no other scheduler and
-// no node can use the store meanwhile, and the next one goes on with its jobs.
+// sharedStore tests a scheduler on a store that several processes can open: it runs jobs, no other scheduler
+// and no node can use the store meanwhile, and the next one goes on with its jobs.
 func sharedStore(t *testing.T, url string) {
 	t.Helper()
 	o := embedded.Options{Partitions: 4}
@@ -43,7 +43,8 @@ func sharedStore(t *testing.T, url string) {
 		t.Errorf("a second one: %v", err)
 	}
 	node := server.Config{Store: url, GRPC: "127.0.0.1:0", HTTP: server.None, Name: "node", DrainGrace: -1}
-	if _, err := server.New(node); err == nil || !strings.Contains(err.Error(), "a program with an embedded scheduler") {
+	if _, err := server.New(node); err == nil ||
+		!strings.Contains(err.Error(), "a program with an embedded scheduler") {
 		t.Errorf("a node: %v", err)
 	}
 	if err := s.Ready(); err != nil {
@@ -75,7 +76,8 @@ func sharedStore(t *testing.T, url string) {
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
-	if _, err := embedded.Open(t.Context(), url, o); err == nil || !strings.Contains(err.Error(), `node "node" at 127.0.0.1:`) {
+	if _, err := embedded.Open(t.Context(), url, o); err == nil ||
+		!strings.Contains(err.Error(), `node "node" at 127.0.0.1:`) {
 		t.Errorf("beside a node: %v", err)
 	}
 	end()
@@ -96,7 +98,8 @@ func runOne(t *testing.T, s *embedded.Scheduler) {
 		leave()
 		return nil
 	})
-	if _, err := s.PutJob(ctx, carillon.Job{Name: "now", Target: carillon.WorkerQueue("now")}, carillon.Replace()); err != nil {
+	if _, err := s.PutJob(ctx, carillon.Job{Name: "now", Target: carillon.WorkerQueue("now")},
+		carillon.Replace()); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Run(ctx); err != nil || !ran {

@@ -15,5 +15,6 @@
 // Deleting it removes them. Finished runs are kept beside the records, under their job's name, and outlive
 // it.
 //
-// Package codec encodes records. Package storetest is the conformance suite; a store that passes it keeps this contract.
+// Package codec encodes records. Package storetest is the conformance suite; a store that passes it keeps
+// this contract.
 package store

@@ -17,9 +17,9 @@ import (
 //	import _ "github.com/carillonhq/carillon/server/store/postgres"
 //
 // To add a kind: a package with a [Store] (store.go), its [Leaser] (lease.go), and what it can of [Grouper],
-// [Gatherer], [Reader] and [Counter]; records encoded by server/store/codec; a Driver, which its init function
-// registers; its schemes in packages, here; a test that passes it to storetest.RunOptions; its import in
-// server/cmd/carillon/stores.go; its line in docs/layers.txt, its chapter in docs/stores.md.
+// [Gatherer], [Reader] and [Counter]; records encoded by server/store/codec; a Driver, which its init
+// function registers; its schemes in packages, here; a test that passes it to storetest.RunOptions; its
+// import in server/cmd/carillon/stores.go; its line in docs/layers.txt, its chapter in docs/stores.md.
 type Driver struct {
 	// Schemes are what the URLs of these stores begin with, before the colon.
 	Schemes []string
@@ -80,7 +80,8 @@ func (noLog) Error(string, ...any) {}
 
 // packages are this module's stores by their schemes, for errors.
 var packages = map[string]string{
-	"memory": "memory", "pebble": "pebble", "postgres": "postgres", "postgresql": "postgres", "redis": "redis", "rediss": "redis",
+	"memory": "memory", "pebble": "pebble", "postgres": "postgres", "postgresql": "postgres", "redis": "redis",
+	"rediss": "redis",
 }
 
 const packagePath = "github.com/carillonhq/carillon/server/store/"
@@ -157,7 +158,8 @@ func DriverOf(url string) (Driver, error) {
 	case !known:
 		return Driver{}, fmt.Errorf("store: %q is not supported; %s", scheme, forms())
 	}
-	return Driver{}, fmt.Errorf("store: this program has no %q stores: add import _ %q to it", scheme, packagePath+pkg)
+	return Driver{}, fmt.Errorf("store: this program has no %q stores: add import _ %q to it",
+		scheme, packagePath+pkg)
 }
 
 // forms lists the URLs that there are. The caller holds the lock.

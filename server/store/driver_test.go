@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 }
 
 func TestAURLIsOpenedByTheDriverOfItsScheme(t *testing.T) {
-	if _, err := store.Open(t.Context(), "test:a", store.Options{Partitions: 3, Now: time.Now}); !errors.Is(err, errOpened) {
+	if _, err := store.Open(t.Context(), "test:a",
+		store.Options{Partitions: 3, Now: time.Now}); !errors.Is(err, errOpened) {
 		t.Error(err)
 	}
 	if err := store.CheckURL("tests:b"); err == nil || err.Error() != "checked" {
@@ -99,7 +100,8 @@ func TestRedactURLRemovesPasswords(t *testing.T) {
 }
 
 func TestCheckPartitions(t *testing.T) {
-	for n, ok := range map[int]bool{-1: false, 0: true, 1: true, store.MaxPartitions: true, store.MaxPartitions + 1: false} {
+	for n, ok := range map[int]bool{-1: false, 0: true, 1: true, store.MaxPartitions: true,
+		store.MaxPartitions + 1: false} {
 		if err := store.CheckPartitions(n); (err == nil) != ok {
 			t.Errorf("%d: %v", n, err)
 		}

@@ -7,7 +7,8 @@ import (
 )
 
 // format is the version of everything a store writes: records, keys, tables' contents. A test with builds of
-// different formats sets it by the linker, -ldflags "-X github.com/carillonhq/carillon/server/store.format=3".
+// different formats sets it by the linker, -ldflags "-X
+// github.com/carillonhq/carillon/server/store.format=3".
 //
 // A program decodes a record, keeps the fields that it knows, and writes those back. So the format is raised
 // with every field that a program of the format before must not drop: a new field of a record that is

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Health tells, for a store on a server, of the first write that fails and of the first one that succeeds after
-// it. It is safe for concurrent use, and tells in the order of what it is told.
+// Health tells, for a store on a server, of the first write that fails and of the first one that succeeds
+// after it. It is safe for concurrent use, and tells in the order of what it is told.
 type Health struct {
 	Failed    func(err error) // may be nil
 	Recovered func()          // may be nil

@@ -9,7 +9,8 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// TestHealthTellsOfChanges: each failure and recovery once, and that the store was replaced even while it fails.
+// TestHealthTellsOfChanges: each failure and recovery once, and that the store was replaced even while it
+// fails.
 func TestHealthTellsOfChanges(t *testing.T) {
 	replaced, broken := errors.New("another store"), errors.New("broken")
 	var told []string

@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// NewUID returns the uid of a job: the first 8 bytes are [KeyHash] of its key, the last 8 are random. So a run
-// id leads to its records without an index (docs/decisions/0003).
+// NewUID returns the uid of a job: the first 8 bytes are [KeyHash] of its key, the last 8 are random. So a
+// run id leads to its records without an index (docs/decisions/0003).
 func NewUID(k carillon.Key, random [8]byte) carillon.UID {
 	var u carillon.UID
 	binary.BigEndian.PutUint64(u[:8], KeyHash(k))
@@ -91,7 +91,8 @@ func ParseRunID(id string) (RunID, error) {
 		return RunID{}, notRunID(id)
 	}
 	r, err := DecodeRunID(raw[:n])
-	if err != nil || string(r.appendText(text[:0])) != id { // base32 skips line breaks and ignores spare bits; a run has one id only
+	// base32 skips line breaks and ignores spare bits; a run has one id only
+	if err != nil || string(r.appendText(text[:0])) != id {
 		return RunID{}, notRunID(id)
 	}
 	return r, nil

@@ -61,7 +61,9 @@ func TestHashIsFNV(t *testing.T) {
 func TestPartitionsAreEven(t *testing.T) {
 	const partitions, keys = 64, 64 * 500
 	for what, key := range map[string]func(i int) carillon.Key{
-		"numbered": func(i int) carillon.Key { return carillon.Key{Namespace: "default", Name: fmt.Sprintf("job-%d", i)} },
+		"numbered": func(i int) carillon.Key {
+			return carillon.Key{Namespace: "default", Name: fmt.Sprintf("job-%d", i)}
+		},
 		"numbered levels": func(i int) carillon.Key {
 			return carillon.Key{Namespace: "default", Name: fmt.Sprintf("a/%d/%d", i/100, i%100)}
 		},
@@ -69,7 +71,9 @@ func TestPartitionsAreEven(t *testing.T) {
 			return carillon.Key{Namespace: fmt.Sprintf("tenant-%d",
 				i), Name: "nightly"}
 		},
-		"multiples of 64": func(i int) carillon.Key { return carillon.Key{Namespace: "default", Name: fmt.Sprint(i * 64)} },
+		"multiples of 64": func(i int) carillon.Key {
+			return carillon.Key{Namespace: "default", Name: fmt.Sprint(i * 64)}
+		},
 		"names with one tail": func(i int) carillon.Key {
 			return carillon.Key{Namespace: "default", Name: fmt.Sprintf("%08x-same-tail", i)}
 		},
@@ -102,9 +106,11 @@ func TestUID(t *testing.T) {
 
 // TestRunIDForEver: these ids are in histories, and in the tables of those who deduplicate by them.
 func TestRunIDForEver(t *testing.T) {
-	uid := store.NewUID(carillon.Key{Namespace: "default", Name: "reports/nightly"}, [8]byte{1, 2, 3, 4, 5, 6, 7, 8})
+	uid := store.NewUID(carillon.Key{Namespace: "default", Name: "reports/nightly"},
+		[8]byte{1, 2, 3, 4, 5, 6, 7, 8})
 	for want, id := range map[string]store.RunID{
-		"0400fgtfkcmucfs0co0g40o40k30e20ot7mecdr78000000": {Partition: 7, UID: uid, Scheduled: 1_795_226_400_000_000_000},
+		"0400fgtfkcmucfs0co0g40o40k30e20ot7mecdr78000000": {Partition: 7, UID: uid,
+			Scheduled: 1_795_226_400_000_000_000},
 		"07vvvgtfkcmucfs0co0g40o40k30e20ot7mecdr7800g3b02": {Partition: 65535, UID: uid,
 			Scheduled: 1_795_226_400_000_000_001, Cause: carillon.CauseTrigger, Seq: 300},
 		"04000000000000000000000000000000000000000000000": {},
@@ -161,7 +167,8 @@ func TestOnlyOneTextIsARunID(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := []byte(anyRun(t, "run").String())
 		for range rapid.IntRange(1, 3).Draw(t, "changes") {
-			text[rapid.IntRange(0, len(text)-1).Draw(t, "at")] = byte(rapid.SampledFrom([]rune("0v8AVz=\n ")).Draw(t, "to"))
+			text[rapid.IntRange(0, len(text)-1).Draw(t,
+				"at")] = byte(rapid.SampledFrom([]rune("0v8AVz=\n ")).Draw(t, "to"))
 		}
 		got, err := store.ParseRunID(string(text))
 		switch {

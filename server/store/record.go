@@ -7,8 +7,8 @@ import "github.com/carillonhq/carillon"
 type Record struct {
 	Ref
 	Exists bool
-	// Spec is a job as encoded by package codec. It is nil where a query left it out, and in a pending run that
-	// uses its job's (a redriven one has its own).
+	// Spec is a job as encoded by package codec. It is nil where a query left it out, and in a pending run
+	// that uses its job's (a redriven one has its own).
 	Spec  []byte
 	State State
 	// Kept is, in a put without Spec, the stored spec if the writer has it at hand: a store that keeps spec
@@ -106,7 +106,8 @@ type LastRun struct {
 
 // Identity returns the unfinished run's identity in partition p.
 func (s *State) Identity(p int) RunID {
-	return RunID{Partition: uint16(p), UID: s.UID, Scheduled: s.Run.Scheduled, Cause: s.Run.Cause, Seq: s.Run.Seq}
+	return RunID{Partition: uint16(p), UID: s.UID, Scheduled: s.Run.Scheduled,
+		Cause: s.Run.Cause, Seq: s.Run.Seq}
 }
 
 // RunRecord is a finished run, or a stretch of scheduled times that did not run (Status RunSkipped).

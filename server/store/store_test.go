@@ -19,7 +19,8 @@ func TestRefsHaveATotalOrder(t *testing.T) {
 		}
 	}
 	shuffled := slices.Clone(ordered)
-	rand.New(rand.NewPCG(1, 1)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	rand.New(rand.NewPCG(1, 1)).Shuffle(len(shuffled),
+		func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 	slices.SortFunc(shuffled, Ref.Compare)
 	if !slices.Equal(shuffled, ordered) {
 		t.Errorf("sorted: %v", shuffled)

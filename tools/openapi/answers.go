@@ -18,7 +18,8 @@ var problems = []problem{
 	{"PermissionDenied", "403", "The caller may not do this: it came from a page of another origin, or to a host that is not a name of this node.",
 		[]string{"permission_denied"}},
 	{"NotFound", "404", "There is none of the name or id.", []string{"not_found"}},
-	{"Conflict", "409", "What is there does not allow it: code says what.", []string{"already_exists", "failed_precondition"}},
+	{"Conflict", "409", "What is there does not allow it: code says what.",
+		[]string{"already_exists", "failed_precondition"}},
 	{"PreconditionFailed", "412", "The condition in If-Match or If-None-Match does not hold.", nil},
 	{"TooLarge", "413", "The body is larger than the node reads.", nil},
 	{"ResourceExhausted", "429", "A limit of the node.", []string{"resource_exhausted"}},
@@ -43,7 +44,8 @@ func problemCodes() []any {
 func responses() object {
 	out := object{}
 	for _, p := range problems {
-		r := object{"description": p.description, "content": object{"application/problem+json": object{"schema": ref("Problem")}}}
+		r := object{"description": p.description,
+			"content": object{"application/problem+json": object{"schema": ref("Problem")}}}
 		if p.status == "503" {
 			r["headers"] = object{"Retry-After": object{"$ref": "#/components/headers/Retry-After"}}
 		}
@@ -121,7 +123,8 @@ func links(call string) object {
 		return object{"operationId": operation, "parameters": parameters}
 	}
 	job := func(from string) object {
-		at := object{"namespace": "$response.body#" + from + "/namespace", "name": "$response.body#" + from + "/name"}
+		at := object{"namespace": "$response.body#" + from + "/namespace",
+			"name": "$response.body#" + from + "/name"}
 		out := object{}
 		for _, op := range []string{"GetJob", "PatchJob", "DeleteJob", "TriggerJob", "PauseJob", "ResumeJob",
 			"SkipRun", "ListBackfills"} {
@@ -136,8 +139,8 @@ func links(call string) object {
 	case "PutJob", "CreateJob":
 		return job("/job")
 	case "TriggerJob":
-		return object{"GetRun": link("GetRun", id), "CancelRun": link("CancelRun", id), "RedriveRun": link("RedriveRun", id),
-			"CompleteRun": link("CompleteRun", id)}
+		return object{"GetRun": link("GetRun", id), "CancelRun": link("CancelRun", id),
+			"RedriveRun": link("RedriveRun", id), "CompleteRun": link("CompleteRun", id)}
 	case "StartBackfill":
 		return object{"GetBackfill": link("GetBackfill", id), "CancelBackfill": link("CancelBackfill", id)}
 	}

@@ -116,11 +116,13 @@ func headers(call string) []any {
 		object{"format": "generation-tag", "minLength": 3})
 	switch call {
 	case "PutJob":
-		return []any{ifMatch, header("If-None-Match", "Only if there is none of the name.", object{"enum": []any{"*"}})}
+		return []any{ifMatch, header("If-None-Match", "Only if there is none of the name.",
+			object{"enum": []any{"*"}})}
 	case "PatchJob", "DeleteJob", "PutNamespace":
 		return []any{ifMatch}
 	case "CompleteRun":
-		return []any{header("Carillon-Token", "The token that the delivery came with, if the body has none.", object{})}
+		return []any{header("Carillon-Token",
+			"The token that the delivery came with, if the body has none.", object{})}
 	}
 	return nil
 }
@@ -173,7 +175,8 @@ func (d *document) finishBody(name string, call object) {
 // together says which fields of a body belong together.
 func together(call string) object {
 	given := func(field string) object {
-		return object{"properties": object{field: object{"type": "string", "minLength": 1}}, "required": []any{field}}
+		return object{"properties": object{field: object{"type": "string", "minLength": 1}},
+			"required": []any{field}}
 	}
 	outcome := func(word, field string, schema object) object {
 		return object{

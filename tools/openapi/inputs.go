@@ -32,8 +32,8 @@ func (d *document) addInputs() {
 	job["dependentRequired"] = object{"repeats": []any{"schedule"}}
 	d.addInput("Progress")
 	must(d.schemas, "Progress"+inputSuffix)["required"] = []any{"percent"}
-	must(d.schemas, "Progress"+inputSuffix, "properties")["at"] = object{"type": []any{"string", "null"}, "format": "date-time",
-		"readOnly": true, "description": "Ignored."}
+	must(d.schemas, "Progress"+inputSuffix, "properties")["at"] = object{"type": []any{"string", "null"},
+		"format": "date-time", "readOnly": true, "description": "Ignored."}
 
 	target := must(d.schemas, "Target"+inputSuffix)
 	forms := []any{}
@@ -50,7 +50,8 @@ func (d *document) addInputs() {
 }
 
 // neededFields are what messages in bodies need, besides those that are said above.
-var neededFields = map[string][]any{"WorkerTarget": {"queue"}, "HttpTarget": {"url"}, "SchedulePolicy": {"cron"}}
+var neededFields = map[string][]any{"WorkerTarget": {"queue"}, "HttpTarget": {"url"},
+	"SchedulePolicy": {"cron"}}
 
 // addInput adds the schema of what may be sent of a message, and of the messages in it.
 func (d *document) addInput(name string) {

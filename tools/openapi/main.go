@@ -86,7 +86,8 @@ func read(dir string) (*document, error) {
 			return nil, err
 		}
 		// Schemas are called carillon.v1.Job; a reader knows a Job.
-		text = []byte(strings.ReplaceAll(string(text), `"#/components/schemas/carillon.v1.`, `"#/components/schemas/`))
+		text = []byte(strings.ReplaceAll(string(text), `"#/components/schemas/carillon.v1.`,
+			`"#/components/schemas/`))
 		var part struct {
 			OpenAPI    string
 			Paths      object

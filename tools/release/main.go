@@ -1,5 +1,5 @@
-// Command release makes a folder from which Go fetches the project's modules as from a proxy, to try a release
-// before its tags are pushed:
+// Command release makes a folder from which Go fetches the project's modules as from a proxy, to try a
+// release before its tags are pushed:
 //
 //	release FOLDER VERSION
 //	GOPROXY=file://FOLDER,https://proxy.golang.org GONOSUMDB=github.com/carillonhq/* \
@@ -40,10 +40,11 @@ func run(folder, version string) error {
 	if err != nil {
 		return fmt.Errorf("git ls-files: %w", err)
 	}
-	files := slices.DeleteFunc(strings.Split(strings.TrimRight(string(out), "\x00"), "\x00"), func(f string) bool {
-		info, err := os.Lstat(f)
-		return err != nil || !info.Mode().IsRegular()
-	})
+	files := slices.DeleteFunc(strings.Split(strings.TrimRight(string(out), "\x00"), "\x00"),
+		func(f string) bool {
+			info, err := os.Lstat(f)
+			return err != nil || !info.Mode().IsRegular()
+		})
 	for module, dir := range map[string]string{root: "", root + "/server": "server/"} {
 		if err := publish(filepath.Join(folder, module, "@v"), module, version, dir, files); err != nil {
 			return fmt.Errorf("%s: %w", module, err)

@@ -98,7 +98,8 @@ func backfillDescription(b *carillon.Backfill) string {
 		{"overlap", b.Spec.Overlap.String()},
 		{"rate", rate},
 		{"status", b.Status.String()},
-		{"runs", fmt.Sprintf("total %d, begun %d, succeeded %d, failed %d", b.Total, b.Begun, b.Succeeded, b.Failed)},
+		{"runs", fmt.Sprintf("total %d, begun %d, succeeded %d, failed %d", b.Total, b.Begun,
+			b.Succeeded, b.Failed)},
 		{"next time", moment(b.Next)},
 		{"created", moment(b.Created)},
 		{"finished", moment(b.Finished)},
@@ -115,7 +116,8 @@ type follower struct {
 const followEvery = 500 * time.Millisecond
 
 func (f *follower) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.follow, "follow", false, "stay until it has ended; exit code 1 if a run failed or it was cancelled")
+	cmd.Flags().BoolVar(&f.follow, "follow", false,
+		"stay until it has ended; exit code 1 if a run failed or it was cancelled")
 	f.connection.add(cmd)
 }
 

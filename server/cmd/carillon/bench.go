@@ -48,11 +48,14 @@ type benchFlags struct {
 }
 
 func (f *benchFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.server, "server", defaultServer, "gRPC `address` of the node; environment CARILLON_SERVER")
+	flags.StringVar(&f.server, "server", defaultServer,
+		"gRPC `address` of the node; environment CARILLON_SERVER")
 	flags.IntVar(&f.pid, "server-pid", 0, "process `id` of the node, for its CPU time and memory")
 	flags.BoolVar(&f.spawn, "spawn", false, "start a node for the bench, in a process of its own")
-	flags.BoolVar(&f.inProcess, "in-process", false, "start a node for the bench inside this process, without gRPC between")
-	flags.StringVar(&f.debug, "server-debug", "", "`address` at which the node serves profiles, its --debug-listen")
+	flags.BoolVar(&f.inProcess, "in-process", false,
+		"start a node for the bench inside this process, without gRPC between")
+	flags.StringVar(&f.debug, "server-debug", "",
+		"`address` at which the node serves profiles, its --debug-listen")
 	f.addStore(flags)
 	f.addCommon(flags)
 }
@@ -72,7 +75,8 @@ func (f *benchFlags) addStore(flags *pflag.FlagSet) {
 func (f *benchFlags) addCommon(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.namespace, "namespace", "n", carillon.DefaultNamespace, "`namespace` of the jobs")
 	flags.IntVar(&f.connections, "connections", 4, "connections to the node")
-	flags.StringVar(&f.profiles, "profile", "", "`folder` to write the node's profiles of what is measured to, for go tool pprof")
+	flags.StringVar(&f.profiles, "profile", "",
+		"`folder` to write the node's profiles of what is measured to, for go tool pprof")
 	flags.BoolVar(&f.json, "json", false, "print the result as JSON")
 }
 
@@ -126,7 +130,8 @@ func (f *benchFlags) run(a app, bench func(*progress) (bench.Result, error)) err
 	return err
 }
 
-func (f *benchFlags) measure(ctx context.Context, node bench.Node, shown *progress, run measure) (bench.Result, error) {
+func (f *benchFlags) measure(ctx context.Context, node bench.Node, shown *progress,
+	run measure) (bench.Result, error) {
 	b, err := bench.Open(f.config(node, shown))
 	if err != nil {
 		return bench.Result{}, err
@@ -181,7 +186,8 @@ func (f *benchFlags) spawned(ctx context.Context, a app) (*bench.Server, func() 
 	if err != nil {
 		return nil, nil, err
 	}
-	server, err := bench.Spawn(ctx, bench.Program{Binary: self, Store: store, Partitions: f.partitions, Log: a.errs})
+	server, err := bench.Spawn(ctx, bench.Program{Binary: self, Store: store,
+		Partitions: f.partitions, Log: a.errs})
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
@@ -229,5 +235,6 @@ func quantilesText(q *bench.Quantiles) string {
 	if q == nil {
 		return ""
 	}
-	return fmt.Sprintf("p50 %.2f ms, p90 %.2f ms, p99 %.2f ms, p99.9 %.2f ms, max %.2f ms", q.P50, q.P90, q.P99, q.P999, q.Max)
+	return fmt.Sprintf("p50 %.2f ms, p90 %.2f ms, p99 %.2f ms, p99.9 %.2f ms, max %.2f ms", q.P50, q.P90,
+		q.P99, q.P999, q.Max)
 }

@@ -36,7 +36,8 @@ type outcome struct {
 
 // newBenchGoals returns the command `carillon bench goals`.
 func newBenchGoals(a app) *cobra.Command {
-	g := benchGoals{shared: map[string]bench.Result{}, size: choice{words: slices.Sorted(maps.Keys(bench.Sizes))}}
+	g := benchGoals{shared: map[string]bench.Result{},
+		size: choice{words: slices.Sorted(maps.Keys(bench.Sizes))}}
 	_ = g.size.Set("small") // a valid size
 	cmd := &cobra.Command{
 		Use:   "goals",
@@ -99,7 +100,8 @@ func (g *benchGoals) chosen() ([]bench.Goal, error) {
 
 // measureOne measures one goal, with a node of its own if the bench starts nodes. It returns a line even
 // after an error.
-func (g *benchGoals) measureOne(cmd *cobra.Command, a app, goal bench.Goal, shown *progress) (outcome, error) {
+func (g *benchGoals) measureOne(cmd *cobra.Command, a app, goal bench.Goal,
+	shown *progress) (outcome, error) {
 	line := outcome{ID: goal.ID, Measure: goal.Measure, Goal: goal.Goal}
 	result, err := g.sharedResult(cmd, a, goal, shown)
 	if err == nil && !result.OK() {
@@ -114,7 +116,8 @@ func (g *benchGoals) measureOne(cmd *cobra.Command, a app, goal bench.Goal, show
 }
 
 // sharedResult returns a result that was measured for another goal, or measures a new one.
-func (g *benchGoals) sharedResult(cmd *cobra.Command, a app, goal bench.Goal, shown *progress) (bench.Result, error) {
+func (g *benchGoals) sharedResult(cmd *cobra.Command, a app, goal bench.Goal,
+	shown *progress) (bench.Result, error) {
 	if r, ok := g.shared[goal.Shared]; ok {
 		return r, nil
 	}
@@ -125,7 +128,8 @@ func (g *benchGoals) sharedResult(cmd *cobra.Command, a app, goal bench.Goal, sh
 	return r, err
 }
 
-func (g *benchGoals) result(cmd *cobra.Command, a app, goal bench.Goal, shown *progress) (bench.Result, error) {
+func (g *benchGoals) result(cmd *cobra.Command, a app, goal bench.Goal,
+	shown *progress) (bench.Result, error) {
 	if all := g.profiles; all != "" { // two goals may have the same bench
 		g.profiles = filepath.Join(all, cmp.Or(goal.Shared, goal.ID))
 		defer func() { g.profiles = all }()
@@ -141,9 +145,10 @@ func (g *benchGoals) result(cmd *cobra.Command, a app, goal bench.Goal, shown *p
 	if err != nil {
 		return bench.Result{}, err
 	}
-	result, err := g.measure(cmd.Context(), node, shown, func(ctx context.Context, b *bench.Bench) (bench.Result, error) {
-		return goal.Run(ctx, b, size)
-	})
+	result, err := g.measure(cmd.Context(), node, shown,
+		func(ctx context.Context, b *bench.Bench) (bench.Result, error) {
+			return goal.Run(ctx, b, size)
+		})
 	return result, errors.Join(err, stop())
 }
 

@@ -36,7 +36,8 @@ carillon bench growth --axis jobs --existing 10000,10000000`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringSliceVar(&g.axes, "axis", []string{"jobs", "partitions", "payloads"}, "what is to grow")
-	flags.IntSliceVar(&g.growth.Existing, "existing", []int{10_000, 100_000, 1_000_000}, "jobs in the store, due next year")
+	flags.IntSliceVar(&g.growth.Existing, "existing", []int{10_000, 100_000, 1_000_000},
+		"jobs in the store, due next year")
 	flags.IntSliceVar(&g.growth.Partitions, "partitions", []int{1, 16, 64, 256}, "partitions of the store")
 	flags.IntSliceVar(&g.growth.Payloads, "payloads", []int{100, 1 << 10, 64 << 10},
 		"`bytes` of payload of what is put and fired")
@@ -70,7 +71,8 @@ func (g *benchGrowth) run(cmd *cobra.Command, a app) error {
 
 // choose removes the axes that the flags do not ask for.
 func (g *benchGrowth) choose() error {
-	axes := map[string]*[]int{"jobs": &g.growth.Existing, "partitions": &g.growth.Partitions, "payloads": &g.growth.Payloads}
+	axes := map[string]*[]int{"jobs": &g.growth.Existing, "partitions": &g.growth.Partitions,
+		"payloads": &g.growth.Payloads}
 	for _, name := range g.axes {
 		if axes[name] == nil {
 			return usagef("--axis: %q is none of jobs, partitions and payloads", name)

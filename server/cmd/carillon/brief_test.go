@@ -26,7 +26,8 @@ func TestBriefKeepsTheEnd(t *testing.T) {
 
 func TestBriefProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := strings.Join(rapid.SliceOfN(rapid.StringMatching(`[aä鐘]{0,300}[ \t\n]{0,3}`), 0, 20).Draw(t, "pieces"), "")
+		text := strings.Join(rapid.SliceOfN(rapid.StringMatching(`[aä鐘]{0,300}[ \t\n]{0,3}`), 0,
+			20).Draw(t, "pieces"), "")
 		got := brief(text)
 		for line := range strings.SplitSeq(got, "\n") {
 			if n := utf8.RuneCountInString(line); n > longestLine {

@@ -113,7 +113,8 @@ func writeOrphans(w io.Writer, status *carillon.ClusterStatus) {
 		fmt.Fprintf(w, "%s no owner.\n", countOf(free))
 	}
 	for _, id := range slices.Sorted(maps.Keys(gone)) {
-		fmt.Fprintf(w, "%s an owner that is gone, %s: others take over when its lease has ended.\n", countOf(gone[id]), id)
+		fmt.Fprintf(w, "%s an owner that is gone, %s: others take over when its lease has ended.\n",
+			countOf(gone[id]), id)
 	}
 }
 

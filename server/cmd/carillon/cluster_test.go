@@ -17,7 +17,8 @@ func TestADrainIsFollowedForAsLongAsIsSaid(t *testing.T) {
 		began := time.Now()
 		err := emptied(ctx, newStubCluster(), "stuck")
 		const want = "deadline_exceeded: node stuck goes on handing over, it still owns 1; look with carillon cluster status"
-		if err == nil || err.Error() != want || carillon.KindOf(err) != carillon.DeadlineExceeded || exitCode(err) != exitFailed {
+		if err == nil || err.Error() != want || carillon.KindOf(err) != carillon.DeadlineExceeded ||
+			exitCode(err) != exitFailed {
 			t.Errorf("%v, exit code %d", err, exitCode(err))
 		}
 		if took := time.Since(began); took != wait {

@@ -67,7 +67,8 @@ func notASetting(f *pflag.Flag) bool { return f.Name == "help" || f.Name == "con
 
 // fromFile sets the flags that are not given yet and are in the file. It reports all faults of the file at
 // once.
-func fromFile(flags *pflag.FlagSet, given map[string]bool, file string, text []byte, extra map[string]any) error {
+func fromFile(flags *pflag.FlagSet, given map[string]bool, file string, text []byte,
+	extra map[string]any) error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return usagef("%s", yamlError(file, text, err))

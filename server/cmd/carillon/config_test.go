@@ -58,7 +58,8 @@ func TestFromFileSaysAllThatIsWrong(t *testing.T) {
 }
 
 func TestFromFileThatIsNone(t *testing.T) {
-	for text, good := range map[string]bool{"": true, "# nothing\n": true, "- a\n": false, "a: [": false, "x": false} {
+	for text, good := range map[string]bool{"": true, "# nothing\n": true, "- a\n": false,
+		"a: [": false, "x": false} {
 		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 		if err := fromFile(flags, map[string]bool{}, "f.yaml", []byte(text), nil); (err == nil) != good {
 			t.Errorf("%q: %v", text, err)
@@ -83,7 +84,8 @@ func TestFromEnvironment(t *testing.T) {
 func TestNearest(t *testing.T) {
 	words := []string{"schedule", "store", "server", "put", "get", "list"}
 	for typed, want := range map[string]string{
-		"scheduel": "schedule", "sched": "schedule", "stroe": "store", "pt": "put", "lsit": "list", "frobnicate": "", "x": "", "": "",
+		"scheduel": "schedule", "sched": "schedule", "stroe": "store", "pt": "put", "lsit": "list",
+		"frobnicate": "", "x": "", "": "",
 	} {
 		if got := nearest(typed, words); got != want {
 			t.Errorf("nearest(%q) = %q, want %q", typed, got, want)
@@ -93,7 +95,8 @@ func TestNearest(t *testing.T) {
 
 // TestDrainGrace: no grace is not the default grace, and a negative one is none at all.
 func TestDrainGrace(t *testing.T) {
-	for given, want := range map[string]time.Duration{"": server.DefaultDrainGrace, "3s": 3 * time.Second, "0": -1, "-1s": 0} {
+	for given, want := range map[string]time.Duration{"": server.DefaultDrainGrace, "3s": 3 * time.Second,
+		"0": -1, "-1s": 0} {
 		s := serve{logFormat: choice{words: []string{"text"}}, logLevel: choice{words: []string{"info"}}}
 		cmd := &cobra.Command{}
 		s.add(cmd.Flags())

@@ -63,8 +63,9 @@ type dryRunResult struct {
 // namesOf reads a page of the names of what a command is about to change, as pageOf does.
 type namesOf func(ctx context.Context, node *client.Client, token string, size int) ([]string, string, error)
 
-// confirm finds the names of what is about to be changed and reports whether to do it. verb and noun are words
-// like "delete" and "jobs". The node is called before the question: no call waits for the user's answer.
+// confirm finds the names of what is about to be changed and reports whether to do it. verb and noun are
+// words like "delete" and "jobs". The node is called before the question: no call waits for the user's
+// answer.
 func (c *confirmation) confirm(cmd *cobra.Command, a app, to *connection, verb, noun string, page namesOf) (
 	bool, error,
 ) {

@@ -38,7 +38,8 @@ func (c *connection) addServer(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.server, "server", defaultServer,
 		"gRPC `address` of a node, or several with commas between; environment CARILLON_SERVER")
 	cmd.Flags().DurationVar(&c.wait, "wait", 30*time.Second, "how long to wait for an answer")
-	cmd.Flags().BoolVar(&c.proxy, "proxy", false, "reach the node by the proxy that HTTPS_PROXY names; default directly")
+	cmd.Flags().BoolVar(&c.proxy, "proxy", false,
+		"reach the node by the proxy that HTTPS_PROXY names; default directly")
 	addOutput(cmd)
 }
 
@@ -120,7 +121,8 @@ func (c *connection) explain(err error) error {
 
 func notGRPC(addr string, e *carillon.Error) string {
 	return fmt.Sprintf("something listens at %s, but it does not answer as the gRPC address of a node does; "+
-		"is it the address for HTTP? That for gRPC is port %s unless --grpc says otherwise (%s)", addr, client.DefaultPort, e.Message)
+		"is it the address for HTTP? That for gRPC is port %s unless --grpc says otherwise (%s)", addr,
+		client.DefaultPort, e.Message)
 }
 
 // listening returns the first of the addresses that accepts connections, even if it is no node; "" if none

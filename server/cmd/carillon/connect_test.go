@@ -58,7 +58,8 @@ func TestAnHTTPPortIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, server := range []string{at, at + "," + at, "127.0.0.1:1, " + at, "localhost:" + port, "dns:///" + at} {
+	for _, server := range []string{at, at + "," + at, "127.0.0.1:1, " + at, "localhost:" + port,
+		"dns:///" + at} {
 		t.Run(server, func(t *testing.T) {
 			t.Parallel()
 			got := runInProcess("job", "list", "--wait", "20s", "--server", server)

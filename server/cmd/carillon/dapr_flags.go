@@ -73,7 +73,8 @@ func (f *daprFlags) add(flags *pflag.FlagSet) {
 
 func (f *daprFlags) addListeners(flags *pflag.FlagSet) {
 	flags.IntVar(&f.port, "port", 50006, "port to take sidecars at; 0 picks a free one, also below")
-	flags.StringVar(&f.listen, "listen-address", "", "`address` to take sidecars at; default all of this machine")
+	flags.StringVar(&f.listen, "listen-address", "",
+		"`address` to take sidecars at; default all of this machine")
 	flags.StringVar(&f.broadcast, "override-broadcast-host-port", "",
 		"`host:port` that sidecars are told to connect to; default where each has reached the node")
 	flags.IntVar(&f.healthzPort, "healthz-port", 8080, "port to answer /healthz at")
@@ -83,7 +84,8 @@ func (f *daprFlags) addListeners(flags *pflag.FlagSet) {
 	flags.IntVar(&f.metricsPort, "metrics-port", 9090, "port to serve metrics at")
 	flags.StringVar(&f.metricsListen, "metrics-listen-address", "0.0.0.0",
 		"`address` to serve metrics at; if not given, --listen-address")
-	flags.StringVar(&f.id, "id", "dapr-scheduler-server-0", "`name` of this node, in the log and among the nodes of --store")
+	flags.StringVar(&f.id, "id", "dapr-scheduler-server-0",
+		"`name` of this node, in the log and among the nodes of --store")
 	flags.Var(&f.logLevel, "log-level", "what to write to the log")
 	flags.BoolVar(&f.logJSON, "log-as-json", false, "write the log as JSON")
 	flags.StringVar(&f.logFile, "log-file", "", "`file` to append the log to; default standard error")
@@ -93,7 +95,8 @@ func (f *daprFlags) addSecurity(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.tls, "tls-enabled", false,
 		"let in only sidecars with a certificate of Dapr's sentry; always so with --mode kubernetes")
 	c := &f.sentry
-	flags.StringVar(&c.TrustDomain, "trust-domain", daprtls.DefaultTrustDomain, "trust `domain` of Dapr's control plane")
+	flags.StringVar(&c.TrustDomain, "trust-domain", daprtls.DefaultTrustDomain,
+		"trust `domain` of Dapr's control plane")
 	flags.StringVar(&c.TrustAnchorsFile, "trust-anchors-file", "/var/run/secrets/dapr.io/tls/ca.crt",
 		"`file` of the control plane's trust anchors")
 	flags.StringVar(&c.Address, "sentry-address", "",
@@ -104,12 +107,17 @@ func (f *daprFlags) addSecurity(flags *pflag.FlagSet) {
 }
 
 func (f *daprFlags) addEtcd(flags *pflag.FlagSet) {
-	flags.StringVar(&f.dataDir, "etcd-data-dir", "./data", "`folder` in which jobs are kept, in a folder \"carillon\" of its own")
+	flags.StringVar(&f.dataDir, "etcd-data-dir", "./data",
+		"`folder` in which jobs are kept, in a folder \"carillon\" of its own")
 	flags.BoolVar(&f.etcdEmbed, "etcd-embed", true, "must be true: an external etcd is not supported yet")
-	flags.StringSliceVar(&f.etcdEndpoints, "etcd-client-endpoints", nil, "not supported yet: `addresses` of an external etcd")
-	flags.StringVar(&f.etcdUsername, "etcd-client-username", "", "not supported yet: `name` for an external etcd")
-	flags.StringVar(&f.etcdPassword, "etcd-client-password", "", "not supported yet: `password` for an external etcd")
-	flags.StringSliceVar(&f.etcdCluster, "etcd-initial-cluster", []string{"dapr-scheduler-server-0=http://localhost:2380"},
+	flags.StringSliceVar(&f.etcdEndpoints, "etcd-client-endpoints", nil,
+		"not supported yet: `addresses` of an external etcd")
+	flags.StringVar(&f.etcdUsername, "etcd-client-username", "",
+		"not supported yet: `name` for an external etcd")
+	flags.StringVar(&f.etcdPassword, "etcd-client-password", "",
+		"not supported yet: `password` for an external etcd")
+	flags.StringSliceVar(&f.etcdCluster, "etcd-initial-cluster",
+		[]string{"dapr-scheduler-server-0=http://localhost:2380"},
 		"`members` of the cluster: one only, which is this node; several nodes need --store, and not this flag")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "",
 		"ignored: namespaces of Kubernetes are not watched; with --mode kubernetes only")
@@ -180,9 +188,11 @@ func (f *daprFlags) addOwn(flags *pflag.FlagSet) {
 		"`url` of the store, as of carillon serve, in place of --etcd-data-dir; nodes may share one")
 	flags.DurationVar(&c.DrainGrace, "drain-grace", daprDrainGrace,
 		"how long runs in force may go on when the node leaves; 0 is not at all")
-	flags.StringVar(&f.files.Cert, "tls-cert-file", "", "`file` of this node's certificate, in place of one that sentry signs")
+	flags.StringVar(&f.files.Cert, "tls-cert-file", "",
+		"`file` of this node's certificate, in place of one that sentry signs")
 	flags.StringVar(&f.files.Key, "tls-key-file", "", "`file` of its private key")
-	flags.StringVar(&f.files.CA, "tls-ca-file", "", "`file` of the certificates that sidecars are verified against")
+	flags.StringVar(&f.files.CA, "tls-ca-file", "",
+		"`file` of the certificates that sidecars are verified against")
 	flags.StringSliceVar(&f.sentry.ClientTrustDomains, "client-trust-domain", nil,
 		"trust `domain` whose sidecars are let in; repeatable; default all")
 	c.Limits = carillon.DefaultBounds()

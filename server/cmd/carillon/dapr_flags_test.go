@@ -90,12 +90,14 @@ func daprLine(t *testing.T, line ...string) (*daprFlags, *pflag.FlagSet) {
 var helm = []string{
 	"--listen-address=0.0.0.0", "--id", "dapr-scheduler-server-0", "--etcd-initial-cluster",
 	"dapr-scheduler-server-0=https://dapr-scheduler-server-0.dapr-scheduler-server.dapr-system.svc.cluster.local:2380",
-	"--etcd-embed=true", "--log-level", "info", "--log-as-json", "--enable-metrics", "--metrics-port", "9090", "--etcd-client-port", "2379",
-	"--etcd-data-dir=/var/run/data/dapr-scheduler/dapr-system/dapr-scheduler-server-0", "--etcd-space-quota=9.2E",
-	"--etcd-compaction-mode=revision", "--etcd-compaction-retention=1000000", "--etcd-snapshot-count=100000", "--etcd-max-snapshots=10",
-	"--etcd-max-wals=10", "--etcd-backend-batch-limit=10000", "--etcd-backend-batch-interval=100ms", "--etcd-max-txn-ops=10000",
-	"--etcd-experimental-bootstrap-defrag-threshold-megabytes=100", "--etcd-initial-election-tick-advance=false", "--etcd-metrics=basic",
-	"--tls-enabled", "--trust-domain=cluster.local", "--trust-anchors-file=/var/run/secrets/dapr.io/tls/ca.crt",
+	"--etcd-embed=true", "--log-level", "info", "--log-as-json", "--enable-metrics", "--metrics-port", "9090",
+	"--etcd-client-port", "2379", "--etcd-data-dir=/var/run/data/dapr-scheduler/dapr-system/dapr-scheduler-server-0", "--etcd-space-quota=9.2E",
+	"--etcd-compaction-mode=revision", "--etcd-compaction-retention=1000000", "--etcd-snapshot-count=100000",
+	"--etcd-max-snapshots=10", "--etcd-max-wals=10", "--etcd-backend-batch-limit=10000",
+	"--etcd-backend-batch-interval=100ms", "--etcd-max-txn-ops=10000",
+	"--etcd-experimental-bootstrap-defrag-threshold-megabytes=100", "--etcd-initial-election-tick-advance=false",
+	"--etcd-metrics=basic", "--tls-enabled", "--trust-domain=cluster.local",
+	"--trust-anchors-file=/var/run/secrets/dapr.io/tls/ca.crt",
 	"--sentry-address=dapr-sentry.dapr-system.svc.cluster.local:443", "--mode=kubernetes", "--workers=2048",
 }
 
@@ -114,7 +116,8 @@ func TestWhatHelmGives(t *testing.T) {
 	if c.GRPC != server.None || c.HTTP != server.None || !f.secure() {
 		t.Errorf("grpc %s, http %s, secure %v", c.GRPC, c.HTTP, f.secure())
 	}
-	if f.sentry.Address != "dapr-sentry.dapr-system.svc.cluster.local:443" || f.sentry.TrustDomain != "cluster.local" {
+	if f.sentry.Address != "dapr-sentry.dapr-system.svc.cluster.local:443" ||
+		f.sentry.TrustDomain != "cluster.local" {
 		t.Errorf("sentry: %+v", f.sentry)
 	}
 }
@@ -137,7 +140,8 @@ func TestNotices(t *testing.T) {
 			t.Errorf("--%s: %d lines", i.name, n)
 		}
 	}
-	if n := strings.Count(got, "\n"); n != len(idle)+1 || !strings.Contains(got, "namespace that is deleted in Kubernetes") {
+	if n := strings.Count(got, "\n"); n != len(idle)+1 ||
+		!strings.Contains(got, "namespace that is deleted in Kubernetes") {
 		t.Errorf("%d lines:\n%s", n, got)
 	}
 	for line, open := range map[string]bool{"": true, "0.0.0.0": true, "10.1.2.3": true, "127.0.0.1": false,
@@ -153,7 +157,8 @@ func TestNotices(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(data, "default-x", "dapr-0.1", "member"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if got := notices("--listen-address", "127.0.0.1", "--etcd-data-dir", data); !strings.Contains(got, "not taken over") {
+	if got := notices("--listen-address", "127.0.0.1", "--etcd-data-dir",
+		data); !strings.Contains(got, "not taken over") {
 		t.Errorf("with a folder of etcd: %q", got)
 	}
 }
@@ -185,8 +190,9 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v, want %q", line, err, want)
 		}
 	}
-	for _, line := range []string{"", "--kubeconfig=k --mode=kubernetes", "--insecure --grpc-listen=0.0.0.0:1", "--store=memory:",
-		"--etcd-initial-cluster=a=http://a:1", "--override-broadcast-host-port=[::1]:5", "--listen-address=[::1]", "--drain-grace=0"} {
+	for _, line := range []string{"", "--kubeconfig=k --mode=kubernetes", "--insecure --grpc-listen=0.0.0.0:1",
+		"--store=memory:", "--etcd-initial-cluster=a=http://a:1", "--override-broadcast-host-port=[::1]:5",
+		"--listen-address=[::1]", "--drain-grace=0"} {
 		f, flags := daprLine(t, strings.Fields(line)...)
 		if err := f.validate(flags); err != nil {
 			t.Errorf("%s: %v", line, err)
@@ -201,7 +207,8 @@ func TestANodeOfACluster(t *testing.T) {
 	if err := f.validate(flags); err != nil {
 		t.Fatal(err)
 	}
-	if c := f.config(flags, nil); c.Name != "s-1" || c.Store != "postgres://db/jobs" || c.Advertise != "10.0.0.7" {
+	if c := f.config(flags, nil); c.Name != "s-1" || c.Store != "postgres://db/jobs" ||
+		c.Advertise != "10.0.0.7" {
 		t.Errorf("name %q, store %q, advertise %q", c.Name, c.Store, c.Advertise)
 	}
 	f, flags = daprLine(t, "--id=s-1")
@@ -268,7 +275,8 @@ func TestAnIdentityIsAskedForAsTheFlagsSay(t *testing.T) {
 		}
 	}
 	f, _ := daprLine(t, "--tls-cert-file=c")
-	if _, err := f.identity(slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "tls_key_file") {
+	if _, err := f.identity(slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "tls_key_file") {
 		t.Errorf("a certificate without a key: %v", err)
 	}
 	f, _ = daprLine(t, "--tls-enabled")

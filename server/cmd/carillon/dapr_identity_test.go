@@ -53,9 +53,9 @@ func certificate(t *testing.T, life time.Duration) daprtls.Files {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shape := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now(), NotAfter: time.Now().Add(life),
-		KeyUsage: x509.KeyUsageDigitalSignature, URIs: []*url.URL{{Scheme: "spiffe", Host: "localhost",
-			Path: "/ns/default/dapr-scheduler"}}}
+	shape := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now(),
+		NotAfter: time.Now().Add(life), KeyUsage: x509.KeyUsageDigitalSignature, URIs: []*url.URL{{Scheme: "spiffe",
+			Host: "localhost", Path: "/ns/default/dapr-scheduler"}}}
 	cert, err := x509.CreateCertificate(rand.Reader, shape, shape, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)

@@ -165,7 +165,8 @@ func (f *daprFlags) logger(w io.Writer) (log *slog.Logger, end func() error, err
 
 // daprLevels are the levels of Dapr's logs. Nothing here is above error.
 var daprLevels = map[string]slog.Level{
-	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError, "fatal": slog.LevelError + 4,
+	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	"fatal": slog.LevelError + 4,
 }
 
 // notices logs what the operator should know before the node is up.
@@ -184,14 +185,16 @@ func (f *daprFlags) notices(flags *pflag.FlagSet, log *slog.Logger) {
 	}
 	if f.store == "" {
 		if found := etcdOf(f.dataDir); found != "" {
-			log.Warn("jobs that Dapr's own scheduler keeps here are not taken over: they must be scheduled again", "folder", found)
+			log.Warn("jobs that Dapr's own scheduler keeps here are not taken over: they must be scheduled again",
+				"folder", found)
 		}
 	}
 }
 
 // etcdOf returns where Dapr's scheduler has kept its jobs in the folder, if it has.
 func etcdOf(dir string) string {
-	for _, pattern := range []string{"dapr-0.1", filepath.Join("*", "dapr-0.1")} { // in Kubernetes, and elsewhere
+	// in Kubernetes, and elsewhere
+	for _, pattern := range []string{"dapr-0.1", filepath.Join("*", "dapr-0.1")} {
 		if found, err := filepath.Glob(filepath.Join(dir, pattern)); err == nil && len(found) > 0 {
 			return found[0]
 		}
@@ -204,7 +207,8 @@ func (f *daprFlags) validate(flags *pflag.FlagSet) error {
 	var faults []string
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	f.validateEtcd(wrong)
-	for name, port := range map[string]int{"port": f.port, "healthz-port": f.healthzPort, "metrics-port": f.metricsPort} {
+	for name, port := range map[string]int{"port": f.port, "healthz-port": f.healthzPort,
+		"metrics-port": f.metricsPort} {
 		if port < 0 || port > 65535 {
 			wrong("--%s: %d is not a port", name, port)
 		}

@@ -24,8 +24,9 @@ import (
 
 // TestALeavingNodeEndsItsStreams: streams that are open for ever do not hold a node up, nor does it cut them.
 func TestALeavingNodeEndsItsStreams(t *testing.T) {
-	node, stop, err := startNode(t.Context(), server.Config{Store: "memory:", Partitions: 2, GRPC: server.None, HTTP: server.None,
-		DrainGrace: -1, Sidecars: &server.Sidecars{Address: "127.0.0.1:0", API: daprAPI(daprapi.Options{})}})
+	node, stop, err := startNode(t.Context(), server.Config{Store: "memory:", Partitions: 2, GRPC: server.None,
+		HTTP: server.None, DrainGrace: -1, Sidecars: &server.Sidecars{Address: "127.0.0.1:0",
+			API: daprAPI(daprapi.Options{})}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,8 @@ func TestALeavingNodeEndsItsStreams(t *testing.T) {
 		t.Error(err)
 	}
 	for name, stream := range map[string]grpc.ClientStream{"WatchHosts": hosts, "WatchJobs": jobs} {
-		if err := stream.RecvMsg(&pb.WatchJobsResponse{}); err == nil || strings.Contains(err.Error(), "reading from server") {
+		if err := stream.RecvMsg(&pb.WatchJobsResponse{}); err == nil ||
+			strings.Contains(err.Error(), "reading from server") {
 			t.Errorf("%s ended with %v", name, err)
 		}
 	}
@@ -101,7 +103,8 @@ func sidecar(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: sidecar LOG VERB ARG...")
 	}
-	conn, err := grpc.NewClient(addressIn(ts, args[0], "dapr"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(addressIn(ts, args[0], "dapr"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	ts.Check(err)
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -109,7 +112,8 @@ func sidecar(ts *testscript.TestScript, neg bool, args []string) {
 	c := pb.NewSchedulerClient(conn)
 	switch args[1] {
 	case "schedule":
-		_, err = c.ScheduleJob(ctx, &pb.ScheduleJobRequest{Name: args[2], Metadata: ofApp(), Job: &pb.Job{DueTime: &args[3]}})
+		_, err = c.ScheduleJob(ctx, &pb.ScheduleJobRequest{Name: args[2], Metadata: ofApp(),
+			Job: &pb.Job{DueTime: &args[3]}})
 	case "gone":
 		_, err = c.GetJob(ctx, &pb.GetJobRequest{Name: args[2], Metadata: ofApp()})
 		if status.Code(err) == codes.NotFound {
@@ -153,7 +157,8 @@ func workOnce(ctx context.Context, c pb.SchedulerClient, name string) error {
 		return err
 	}
 	for { // a stream that is closed could have its result behind it
-		if _, err := c.GetJob(ctx, &pb.GetJobRequest{Name: name, Metadata: ofApp()}); status.Code(err) == codes.NotFound {
+		if _, err := c.GetJob(ctx, &pb.GetJobRequest{Name: name,
+			Metadata: ofApp()}); status.Code(err) == codes.NotFound {
 			return stream.CloseSend()
 		} else if err != nil {
 			return err

@@ -87,7 +87,8 @@ func TestDeployImages(t *testing.T) {
 		}
 		for _, line := range found {
 			switch from := line[1]; {
-			case from == "scratch", from == "carillon", from == "carillon:latest": // empty, and what the Dockerfile builds
+			// empty, and what the Dockerfile builds
+			case from == "scratch", from == "carillon", from == "carillon:latest":
 			case !digest.MatchString(from):
 				t.Errorf("%s: %s has no digest: its tag can come to mean another image", name, from)
 			case strings.HasPrefix(from, "golang:"):
@@ -175,7 +176,8 @@ func TestDeployCompose(t *testing.T) {
 		}
 		c := accepted(t, name, service.Environment)
 		if nodes[c.Name] || c.Advertise != name {
-			t.Errorf("%s: is called %q, a name that another has: %v; advertises %q", name, c.Name, nodes[c.Name], c.Advertise)
+			t.Errorf("%s: is called %q, a name that another has: %v; advertises %q", name, c.Name,
+				nodes[c.Name], c.Advertise)
 		}
 		nodes[c.Name] = true
 		test := service.Healthcheck.Test

@@ -49,7 +49,8 @@ func (d *dev) run(ctx context.Context, a app) error {
 		return err
 	}
 	telemetry.TakeStandardLog(log)
-	node, stop, err := startNode(context.WithoutCancel(ctx), server.Config{Store: "pebble:" + d.dir, GRPC: d.grpc, HTTP: d.http,
+	node, stop, err := startNode(context.WithoutCancel(ctx), server.Config{Store: "pebble:" + d.dir,
+		GRPC: d.grpc, HTTP: d.http,
 		Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"),
 			netip.MustParsePrefix("::1/128")}}, Log: log,
 		Version: thisBuild().Version})
@@ -85,7 +86,8 @@ Try in another terminal:
 
 Ctrl-C ends it.
 
-`, node.HTTPAddr(), carillon.DefaultNamespace, node.GRPCAddr(), d.dir, serverFlag(node.GRPCAddr()), thisCommand())
+`, node.HTTPAddr(), carillon.DefaultNamespace, node.GRPCAddr(), d.dir,
+		serverFlag(node.GRPCAddr()), thisCommand())
 }
 
 // thisCommand returns how the running program was called, so that suggested commands work in the same shell.

@@ -35,7 +35,8 @@ func putSamples(ctx context.Context, jobs carillon.Jobs, sink string) error {
 			FailurePolicy: carillon.Constant(2 * time.Second).WithMaxRetries(3), Note: "its first two attempts fail"},
 	}
 	for _, job := range absent {
-		if _, err := jobs.PutJob(ctx, job, carillon.IfAbsent()); err != nil && !errors.Is(err, carillon.AlreadyExists) {
+		if _, err := jobs.PutJob(ctx, job, carillon.IfAbsent()); err != nil &&
+			!errors.Is(err, carillon.AlreadyExists) {
 			return fmt.Errorf("sample %s: %w", job.Name, err)
 		}
 	}

@@ -67,8 +67,8 @@ func TestCommandsInDocs(t *testing.T) {
 // parses reports what is wrong with a command line, without running it. The usage lines of the reference
 // count as calls.
 func parses(line string) error {
-	line = strings.NewReplacer(" [flags]", "", " [NAME]", "", "[ARG]...", "arg", " NAME | --prefix PREFIX", " name",
-		" ID | --job NAME | --all", " id", "@mail.json", "{}").Replace(line)
+	line = strings.NewReplacer(" [flags]", "", " [NAME]", "", "[ARG]...", "arg",
+		" NAME | --prefix PREFIX", " name", " ID | --job NAME | --all", " id", "@mail.json", "{}").Replace(line)
 	cmd, rest, err := quietRoot().Find(words(line))
 	if err != nil {
 		return err

@@ -30,8 +30,8 @@ func checkEnvironment(cmd *cobra.Command) error {
 	for _, v := range os.Environ() {
 		name, value, _ := strings.Cut(v, "=")
 		switch {
-		case !strings.HasPrefix(name, envPrefix), value == "", slices.Contains(known, name), serviceVariable.MatchString(name),
-			strings.HasPrefix(name, envPrefix+"TEST_"): // for Carillon's own tests
+		case !strings.HasPrefix(name, envPrefix), value == "", slices.Contains(known, name),
+			serviceVariable.MatchString(name), strings.HasPrefix(name, envPrefix+"TEST_"): // for Carillon's own tests
 			continue
 		}
 		fault := "environment " + name + ": there is no such setting"

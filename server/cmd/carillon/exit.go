@@ -32,7 +32,8 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(f
 // misspelt.
 func flagError(cmd *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return usagef("--%s: %s", invalid.GetFlag().Name, valueError(invalid.GetFlag(), invalid.GetValue(), invalid.Unwrap()))
+		return usagef("--%s: %s", invalid.GetFlag().Name,
+			valueError(invalid.GetFlag(), invalid.GetValue(), invalid.Unwrap()))
 	}
 	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
 		return usagef("--%s: a value is missing after it", missing.GetFlag().Name)
@@ -72,8 +73,8 @@ func settingError(err error) error {
 // and durations are for programmers.
 func valueError(f *pflag.Flag, value string, cause error) string {
 	wanted := map[string]string{
-		"bool": "true or false", "int": "a whole number", "uint64": "a whole number from 0 on", "float64": "a number",
-		"duration": "a duration such as 30s or 5m",
+		"bool": "true or false", "int": "a whole number", "uint64": "a whole number from 0 on",
+		"float64": "a number", "duration": "a duration such as 30s or 5m",
 	}[f.Value.Type()]
 	_, ours := f.Value.(*jobFlag)
 	number, isNumber := errors.AsType[*strconv.NumError](cause)

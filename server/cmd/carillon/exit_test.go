@@ -27,22 +27,24 @@ const nobody = "127.0.0.1:1"
 // hostile are command lines that begin a refusal of the word that is put for X. Each is wrong usage, whatever
 // the word is.
 var hostile = [][]string{
-	{"X"}, {"job", "X"}, {"bench", "X"}, {"help", "X"}, {"help", "job", "X"}, {"help", "job", "put", "X"}, {"completion", "X"},
-	{"completion", "bash", "X"}, {"job", "get", "a", "X"},
+	{"X"}, {"job", "X"}, {"bench", "X"}, {"help", "X"}, {"help", "job", "X"}, {"help", "job", "put", "X"},
+	{"completion", "X"}, {"completion", "bash", "X"}, {"job", "get", "a", "X"},
 	{"job", "put", "--X"}, {"job", "put", "-ZX"}, {"job", "put", "--=X"}, {"--X"},
 	{"job", "list", "--limit", "X"}, {"job", "list", "--phase", "X"}, {"job", "list", "--wait", "X"}, {"job",
 		"put", "--retry", "X"},
 	{"job", "put", "--retry-factor", "X"}, {"job", "put", "--repeats", "X"}, {"job", "put", "--label",
 		"X"}, {"job", "put", "--header", "X"},
-	{"job", "put", "--metadata", "X"}, {"job", "put", "--timeout", "X"}, {"job", "put", "a", "--worker", "q", "--data", "X"},
-	{"job", "put", "a", "--worker", "q", "--data", "@X"}, {"job", "put", "-f", "X"}, {"job", "patch", "a", "-f", "X"},
+	{"job", "put", "--metadata", "X"}, {"job", "put", "--timeout", "X"},
+	{"job", "put", "a", "--worker", "q", "--data", "X"}, {"job", "put", "a", "--worker", "q", "--data", "@X"},
+	{"job", "put", "-f", "X"}, {"job", "patch", "a", "-f", "X"},
 	{"job", "backfill", "a", "--from", "X", "--to", "X"}, {"namespace", "set", "a", "--limit", "X"},
 	{"schedule", "preview", "X"}, {"schedule", "preview", "@daily", "--from", "X"}, {"schedule", "preview",
 		"@daily", "--time-zone", "X"},
-	{"job", "list", "--server", "\x01X"}, {"job", "list", "--server", "http://X"}, {"job", "list", "--server", "a,dns:///X"},
-	{"serve", "--config", "X"}, {"serve", "--store", "X"}, {"serve", "--store", "memory:", "--grpc", "X"},
-	{"serve", "--store", "memory:", "--node-name", "X/"}, {"serve", "--store", "memory:", "--log-level", "X"},
-	{"serve", "--store", "X:x"}, {"work", "q", "--", "X"}, {"dapr-scheduler", "--X"},
+	{"job", "list", "--server", "\x01X"}, {"job", "list", "--server", "http://X"},
+	{"job", "list", "--server", "a,dns:///X"}, {"serve", "--config", "X"}, {"serve", "--store", "X"},
+	{"serve", "--store", "memory:", "--grpc", "X"}, {"serve", "--store", "memory:", "--node-name", "X/"},
+	{"serve", "--store", "memory:", "--log-level", "X"}, {"serve", "--store", "X:x"}, {"work", "q", "--", "X"},
+	{"dapr-scheduler", "--X"},
 }
 
 // TestWhatIsRefusedIsShort: a message shows neither all of a long word nor what a terminal would act upon,
@@ -82,7 +84,8 @@ func TestWhatIsRefusedIsShort(t *testing.T) {
 
 // TestWhatCannotBeReachedIsShort: the address is one that nothing can be at.
 func TestWhatCannotBeReachedIsShort(t *testing.T) {
-	got := runInProcess("job", "list", "--wait", "200ms", "--server", nobody+","+strings.Repeat("x", 10_000)+":1")
+	got := runInProcess("job", "list", "--wait", "200ms", "--server",
+		nobody+","+strings.Repeat("x", 10_000)+":1")
 	if n := utf8.RuneCountInString(got.errs); got.code == exitDone || n > 1_000 {
 		t.Errorf("exit code %d, %d characters: %.300s", got.code, n, got.errs)
 	}

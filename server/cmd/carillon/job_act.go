@@ -38,7 +38,8 @@ func newJobPause(a app) *cobra.Command {
 func newJobResume(a app) *cobra.Command {
 	var p carillon.PauseOptions
 	cmd := newSetPaused(a, "resume NAME", "Let a paused job go on from now", "resumed", &p)
-	cmd.Flags().BoolVar(&p.CatchUp, "catch-up", false, "apply the job's misfire rule to the times that passed meanwhile")
+	cmd.Flags().BoolVar(&p.CatchUp, "catch-up", false,
+		"apply the job's misfire rule to the times that passed meanwhile")
 	return cmd
 }
 

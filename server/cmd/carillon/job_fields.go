@@ -90,7 +90,8 @@ func newJobFlags(in io.Reader) jobFlags {
 
 func whenFlags() jobFlags {
 	return jobFlags{
-		text("schedule", "schedule", "expr", "when it recurs: a cron, \"@every 10s\", \"@daily\" or an ISO 8601 repeat",
+		text("schedule", "schedule", "expr",
+			"when it recurs: a cron, \"@every 10s\", \"@daily\" or an ISO 8601 repeat",
 			func(j *carillon.Job) *string { return &j.Schedule }),
 		text("time-zone", "time_zone", "zone", "IANA time zone of the schedule; default UTC",
 			func(j *carillon.Job) *string { return &j.TimeZone }),
@@ -115,7 +116,10 @@ func whenFlags() jobFlags {
 func targetFlags() jobFlags {
 	return jobFlags{
 		{name: "worker", field: "target", kind: "queue", usage: "run it on a worker connected for the queue",
-			set: func(j *carillon.Job, s string) error { j.Target.Worker = &carillon.WorkerTarget{Queue: s}; return nil }},
+			set: func(j *carillon.Job, s string) error {
+				j.Target.Worker = &carillon.WorkerTarget{Queue: s}
+				return nil
+			}},
 		text("http", "target", "url", "call the URL", func(j *carillon.Job) *string { return &httpTarget(j).URL }),
 		text("method", "target", "method", "HTTP method; default POST",
 			func(j *carillon.Job) *string { return &httpTarget(j).Method }),
@@ -200,8 +204,9 @@ func retryFlags() jobFlags {
 			usage: "constant: between two attempts",
 			set: policy(carillon.PolicyConstant,
 				func(p *carillon.FailurePolicy, s string) (err error) { return span(&p.Interval, s) })},
-		{name: "retry-cron", field: "failure_policy.schedule.cron", kind: "cron", usage: "schedule: times of the next attempts",
-			set: policy(carillon.PolicySchedule, func(p *carillon.FailurePolicy, s string) error { p.Schedule = s; return nil })},
+		{name: "retry-cron", field: "failure_policy.schedule.cron", kind: "cron",
+			usage: "schedule: times of the next attempts", set: policy(carillon.PolicySchedule,
+				func(p *carillon.FailurePolicy, s string) error { p.Schedule = s; return nil })},
 		{name: "retry-initial", field: "failure_policy.exponential.initial", kind: "duration",
 			usage: "exponential: first delay; default 2s",
 			set: policy(carillon.PolicyExponential,
@@ -250,9 +255,11 @@ func policyFlags() jobFlags {
 			func(j *carillon.Job) *time.Duration { return &j.Timeout }),
 		length("lease", "lease", "how long an attempt lives without a heartbeat; default 2m",
 			func(j *carillon.Job) *time.Duration { return &j.Lease }),
-		enum("overlap", "overlap", overlapWords, "what happens when a run is due while the one before is going; default serial",
+		enum("overlap", "overlap", overlapWords,
+			"what happens when a run is due while the one before is going; default serial",
 			func(j *carillon.Job, n int) { j.Overlap = carillon.Overlap(n) }),
-		enum("misfire", "misfire", misfireWords, "what becomes of runs that could not begin in time; default latest",
+		enum("misfire", "misfire", misfireWords,
+			"what becomes of runs that could not begin in time; default latest",
 			func(j *carillon.Job, n int) { j.Misfire = carillon.Misfire(n) }),
 		number("catch-up-limit", "catch_up_limit", "most runs made up for by --misfire all; default 1000",
 			func(j *carillon.Job) *int { return &j.CatchUpLimit }),
@@ -260,7 +267,8 @@ func policyFlags() jobFlags {
 			func(j *carillon.Job) *time.Duration { return &j.CatchUpWindow }),
 		enum("priority", "priority", priorityWords, "order among due runs; default normal",
 			func(j *carillon.Job, n int) { j.Priority = carillon.Priority(n) }),
-		text("concurrency-key", "concurrency_key", "key", "runs of jobs that share it are limited; see carillon namespace set",
+		text("concurrency-key", "concurrency_key", "key",
+			"runs of jobs that share it are limited; see carillon namespace set",
 			func(j *carillon.Job) *string { return &j.ConcurrencyKey }),
 		{name: "depends-on", field: "depends_on", kind: "job",
 			usage: "each run waits until this job has succeeded once more; repeatable",
@@ -296,7 +304,10 @@ func length(name, field, usage string, at func(*carillon.Job) *time.Duration) *j
 // number returns a flag for a number of the job.
 func number(name, field, usage string, at func(*carillon.Job) *int) *jobFlag {
 	return &jobFlag{name: name, field: field, kind: "n", usage: usage,
-		set: func(j *carillon.Job, s string) (err error) { *at(j), err = strconv.Atoi(s); return numberError(s, err) }}
+		set: func(j *carillon.Job, s string) (err error) {
+			*at(j), err = strconv.Atoi(s)
+			return numberError(s, err)
+		}}
 }
 
 // numberError describes in plain words that s is not a number, or out of range.

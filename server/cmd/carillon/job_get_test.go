@@ -14,9 +14,9 @@ func TestJobGetShowsEveryField(t *testing.T) {
 	full := carillon.Job{Schedule: "@daily", TimeZone: "Europe/London", DST: carillon.DSTLiteral,
 		Due: carillon.WhenText("1h"), Repeats: 2,
 		TTL: carillon.WhenText("2h"), Jitter: 1, Data: carillon.JSON(1), Metadata: map[string]string{"a": "b"},
-		Labels: map[string]string{"a": "b"}, Target: carillon.WorkerQueue("q"), FailurePolicy: carillon.Drop(), Timeout: 1, Lease: 1,
-		Overlap: carillon.OverlapSkip, Misfire: carillon.MisfireAll, CatchUpLimit: 1, CatchUpWindow: 1,
-		Priority: carillon.PriorityHigh, ConcurrencyKey: "k", DependsOn: []string{"a"}, Note: "n",
+		Labels: map[string]string{"a": "b"}, Target: carillon.WorkerQueue("q"), FailurePolicy: carillon.Drop(),
+		Timeout: 1, Lease: 1, Overlap: carillon.OverlapSkip, Misfire: carillon.MisfireAll, CatchUpLimit: 1,
+		CatchUpWindow: 1, Priority: carillon.PriorityHigh, ConcurrencyKey: "k", DependsOn: []string{"a"}, Note: "n",
 		History: carillon.History{Runs: 1, Keep: time.Hour}}
 	retries := uint32(7)
 	policies := map[carillon.PolicyKind]carillon.FailurePolicy{

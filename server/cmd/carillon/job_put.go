@@ -39,7 +39,8 @@ carillon job put -f job.json`,
 		RunE: func(cmd *cobra.Command, words []string) error { return p.run(cmd, a, words) },
 	}
 	p.fields.add(cmd)
-	cmd.Flags().StringVarP(&p.file, "file", "f", "", "JSON `file` with the job as the REST API takes it; - for standard input")
+	cmd.Flags().StringVarP(&p.file, "file", "f", "",
+		"JSON `file` with the job as the REST API takes it; - for standard input")
 	cmd.Flags().BoolVar(&p.ifAbsent, "if-absent", false, "only if there is no job of the name")
 	cmd.Flags().Uint64Var(&p.ifGeneration, "if-generation", 0, "only over this `generation`; 0 is any")
 	p.add(cmd)
@@ -75,7 +76,8 @@ func (p *jobPut) job(cmd *cobra.Command, in io.Reader, words []string) (carillon
 	if _, err := p.fields.apply(cmd.Flags(), &job); err != nil {
 		return job, err
 	}
-	if err := cmp.Or(checkSchedule(cmd, &job), checkPolicy(&job.FailurePolicy), checkHTTPFlags(cmd, &job)); err != nil {
+	if err := cmp.Or(checkSchedule(cmd, &job), checkPolicy(&job.FailurePolicy),
+		checkHTTPFlags(cmd, &job)); err != nil {
 		return job, err
 	}
 	if job.Namespace == "" || cmd.Flags().Changed("namespace") {

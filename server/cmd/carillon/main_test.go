@@ -40,8 +40,8 @@ func TestScripts(t *testing.T) {
 // setupNode starts the script's node.
 func setupNode(env *testscript.Env) error {
 	ctx, cancel := context.WithCancel(context.Background())
-	node, stop, err := startNode(ctx, server.Config{Store: "memory:", Partitions: 4, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0",
-		Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, DrainGrace: -1})
+	node, stop, err := startNode(ctx, server.Config{Store: "memory:", Partitions: 4, GRPC: "127.0.0.1:0",
+		HTTP: "127.0.0.1:0", Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, DrainGrace: -1})
 	if err != nil {
 		cancel()
 		return err

@@ -18,7 +18,8 @@ import (
 
 // newNamespace returns the command `carillon namespace`.
 func newNamespace(a app) *cobra.Command {
-	return newGroup("namespace", "Show and change the settings of namespaces", newNamespaceGet(a), newNamespaceSet(a))
+	return newGroup("namespace", "Show and change the settings of namespaces", newNamespaceGet(a),
+		newNamespaceSet(a))
 }
 
 // newNamespaceGet returns the command `carillon namespace get`.
@@ -69,11 +70,14 @@ carillon namespace set default --strict=false --no-concurrency-limit licence`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().BoolVar(&s.strict, "strict", false, "refuse recurring jobs whose retries can take as long as their interval")
+	cmd.Flags().BoolVar(&s.strict, "strict", false,
+		"refuse recurring jobs whose retries can take as long as their interval")
 	cmd.Flags().StringArrayVar(&s.limits, "concurrency-limit", nil,
 		"`key=n`: at most n attempts of the jobs with this concurrency key at a time; repeatable")
-	cmd.Flags().StringArrayVar(&s.unlimit, "no-concurrency-limit", nil, "concurrency `key` to limit no longer; repeatable")
-	cmd.Flags().Uint64Var(&s.ifGeneration, "if-generation", 0, "only over this `generation` of the settings; 0 is any")
+	cmd.Flags().StringArrayVar(&s.unlimit, "no-concurrency-limit", nil,
+		"concurrency `key` to limit no longer; repeatable")
+	cmd.Flags().Uint64Var(&s.ifGeneration, "if-generation",
+		0, "only over this `generation` of the settings; 0 is any")
 	s.addServer(cmd)
 	return cmd
 }
@@ -84,7 +88,8 @@ const setAgain = 50 * time.Millisecond
 
 // set reads the settings, changes them and puts them over the generation that was read. If they were changed
 // meanwhile it starts again, until the call's time is over, so that the other change is kept.
-func (s *namespaceSet) set(ctx context.Context, node carillon.Namespaces, name string, change func(*carillon.Namespace)) (
+func (s *namespaceSet) set(ctx context.Context, node carillon.Namespaces, name string,
+	change func(*carillon.Namespace)) (
 	carillon.Namespace, error,
 ) {
 	for {
@@ -128,7 +133,8 @@ func (s *namespaceSet) change(cmd *cobra.Command) (func(*carillon.Namespace), er
 	}
 	for _, key := range s.unlimit {
 		if _, both := limits[key]; both {
-			return nil, usagef("--concurrency-limit and --no-concurrency-limit cannot both be given for %q", clip(key, 40))
+			return nil, usagef("--concurrency-limit and --no-concurrency-limit cannot both be given for %q",
+				clip(key, 40))
 		}
 	}
 	return func(ns *carillon.Namespace) {

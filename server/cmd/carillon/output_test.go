@@ -7,7 +7,8 @@ import (
 
 // TestAValueCannotLookLikeAField: what others have written stays in the column of values.
 func TestAValueCannotLookLikeAField(t *testing.T) {
-	for _, note := range []string{"one\nphase  paused", "one\tphase", "one\n\nphase\tpaused", "one\vphase", "one\fphase"} {
+	for _, note := range []string{"one\nphase  paused", "one\tphase", "one\n\nphase\tpaused",
+		"one\vphase", "one\fphase"} {
 		text := description([]field{{"note", note}, {"phase", "running"}})
 		for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 			name := strings.TrimSpace(line[:min(5, len(line))])

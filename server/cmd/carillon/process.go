@@ -76,8 +76,9 @@ func outcomeOf(err error, last *tail) error {
 
 // runVariables are the names of the variables that describe the run to the command, in the order of
 // environment.
-var runVariables = []string{"CARILLON_NAMESPACE", "CARILLON_JOB", "CARILLON_RUN_ID", "CARILLON_QUEUE", "CARILLON_ATTEMPT",
-	"CARILLON_CAUSE", "CARILLON_SCHEDULED_TIME", "CARILLON_DUE_TIME", "CARILLON_DEADLINE", "CARILLON_CONTENT_TYPE", "CARILLON_METADATA"}
+var runVariables = []string{"CARILLON_NAMESPACE", "CARILLON_JOB", "CARILLON_RUN_ID", "CARILLON_QUEUE",
+	"CARILLON_ATTEMPT", "CARILLON_CAUSE", "CARILLON_SCHEDULED_TIME", "CARILLON_DUE_TIME", "CARILLON_DEADLINE",
+	"CARILLON_CONTENT_TYPE", "CARILLON_METADATA"}
 
 // environment returns the variables that describe the run to the command.
 func environment(r *carillon.Run) []string {
@@ -86,8 +87,8 @@ func environment(r *carillon.Run) []string {
 		metadata = nil // a map of strings can always be encoded
 	}
 	instant := func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
-	values := []string{r.Namespace, r.Job, r.ID, r.Queue, strconv.Itoa(r.Attempt), r.Cause.String(), instant(r.Scheduled),
-		instant(r.Due), instant(r.Deadline), r.Data.ContentType, string(metadata)}
+	values := []string{r.Namespace, r.Job, r.ID, r.Queue, strconv.Itoa(r.Attempt), r.Cause.String(),
+		instant(r.Scheduled), instant(r.Due), instant(r.Deadline), r.Data.ContentType, string(metadata)}
 	for i, name := range runVariables {
 		values[i] = name + "=" + values[i]
 	}

@@ -31,7 +31,8 @@ func TestProgram(t *testing.T) {
 		"echo why >&2; false": "exit status 1: why",
 		"kill -9 $$":          "signal: killed",
 	} {
-		p := &program{args: []string{"sh", "-c", command}, out: io.Discard, errs: io.Discard, killAfter: time.Second}
+		p := &program{args: []string{"sh", "-c", command}, out: io.Discard, errs: io.Discard,
+			killAfter: time.Second}
 		got := ""
 		if err := p.Run(t.Context(), &carillon.Run{}); err != nil {
 			got = err.Error()

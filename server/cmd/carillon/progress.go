@@ -47,7 +47,8 @@ func (p *progress) show(stage string, done, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if !p.terminal || now.Sub(p.begun) < patience || (stage == p.stage && now.Sub(p.redraw) < 100*time.Millisecond) {
+	if !p.terminal || now.Sub(p.begun) < patience ||
+		(stage == p.stage && now.Sub(p.redraw) < 100*time.Millisecond) {
 		return
 	}
 	p.stage, p.redraw, p.shown = stage, now, true

@@ -127,11 +127,12 @@ func newGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
 // newJob returns the command `carillon job`.
 func newJob(a app) *cobra.Command {
 	return newGroup("job", "Put, show and act on jobs",
-		newJobPut(a), newJobGet(a), newJobList(a), newJobDelete(a), newJobPatch(a), newJobTrigger(a), newJobPause(a), newJobResume(a),
-		newJobSkip(a), newJobBackfill(a), newJobRuns(a))
+		newJobPut(a), newJobGet(a), newJobList(a), newJobDelete(a), newJobPatch(a), newJobTrigger(a),
+		newJobPause(a), newJobResume(a), newJobSkip(a), newJobBackfill(a), newJobRuns(a))
 }
 
 // newRun returns the command `carillon run`.
 func newRun(a app) *cobra.Command {
-	return newGroup("run", "Show and act on runs", newRunGet(a), newRunList(a), newRunRedrive(a), newRunCancel(a))
+	return newGroup("run", "Show and act on runs", newRunGet(a), newRunList(a),
+		newRunRedrive(a), newRunCancel(a))
 }

@@ -78,13 +78,16 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Monitoring.Debug, "debug-listen", "",
 		"`address` to serve profiles of the process at, under /debug/pprof/; default none")
 	flags.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback although nobody is authenticated")
-	flags.StringSliceVar(&c.Browsers.Hosts, "host", nil, "`name` under which browsers may reach the HTTP address; repeatable")
+	flags.StringSliceVar(&c.Browsers.Hosts, "host", nil,
+		"`name` under which browsers may reach the HTTP address; repeatable")
 	flags.StringSliceVar(&c.Browsers.TrustedOrigins, "trusted-origin", nil,
 		"`origin` whose pages may use the API in a browser, such as https://admin.example.com; repeatable")
-	flags.StringSliceVar(&s.allow, "allow-target", nil, "private addresses, as `cidr`, that HTTP targets may reach; repeatable")
+	flags.StringSliceVar(&s.allow, "allow-target", nil,
+		"private addresses, as `cidr`, that HTTP targets may reach; repeatable")
 	flags.IntVar(&c.Targets.HostLimit, "http-host-limit", 0,
 		"most requests to one host of HTTP targets at a time; 0 is the built-in limit, 128")
-	flags.IntVar(&c.WindowJobs, "window-jobs", server.DefaultWindowJobs, "most jobs in memory; all others are in the store only")
+	flags.IntVar(&c.WindowJobs, "window-jobs", server.DefaultWindowJobs,
+		"most jobs in memory; all others are in the store only")
 	flags.DurationVar(&c.DeadRetention, "dead-retention", server.DefaultDeadRetention,
 		"how long dead runs are kept for a redrive")
 	c.Limits = carillon.DefaultBounds()
@@ -167,7 +170,8 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 		c.Targets.Allow = append(c.Targets.Allow, prefix)
 	}
 	if !isHostPort(c.AdvertiseSidecars) {
-		return c, usagef("--dapr-advertise: %q is not an address such as scheduler.example:7070", c.AdvertiseSidecars)
+		return c, usagef("--dapr-advertise: %q is not an address such as scheduler.example:7070",
+			c.AdvertiseSidecars)
 	}
 	if c.Store == "" {
 		return c, usagef("--store: where are jobs to be kept? For example --store pebble:./carillon-data")

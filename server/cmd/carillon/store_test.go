@@ -18,7 +18,8 @@ import (
 // checkOf runs `carillon store check` and returns its exit code and output.
 func checkOf(dir string, flags ...string) (code int, out string) {
 	var stdout, stderr bytes.Buffer
-	code = execute(append([]string{"store", "check", dir}, flags...), app{in: strings.NewReader(""), out: &stdout, errs: &stderr})
+	code = execute(append([]string{"store", "check", dir}, flags...),
+		app{in: strings.NewReader(""), out: &stdout, errs: &stderr})
 	return code, stdout.String()
 }
 
@@ -46,12 +47,14 @@ func TestStoreCheck(t *testing.T) {
 	if err := os.WriteFile(tables[0], text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out := checkOf(dir); code != exitFailed || !strings.Contains(out, filepath.Base(tables[0])+" is damaged") {
+	if code, out := checkOf(dir); code != exitFailed ||
+		!strings.Contains(out, filepath.Base(tables[0])+" is damaged") {
 		t.Errorf("a damaged table: %d %s", code, out)
 	}
 	code, out := checkOf(dir, "-o", "json")
 	var report storeReport
-	if err := json.Unmarshal([]byte(out), &report); code != exitFailed || err != nil || report.Whole || len(report.Damaged) != 1 {
+	if err := json.Unmarshal([]byte(out), &report); code != exitFailed || err != nil || report.Whole ||
+		len(report.Damaged) != 1 {
 		t.Errorf("a damaged table as JSON: %d, %v: %s", code, err, out)
 	}
 }
@@ -90,10 +93,11 @@ func TestADamagedStartPromisesNothing(t *testing.T) {
 	garble := func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("x"), 4096), 0o600) }
 	folder := func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) }
 	for name, spoil := range map[string]func(dir string) error{
-		"manifest cut":         matching("db/MANIFEST-*", cut),
-		"manifest garbled":     matching("db/MANIFEST-*", garble),
-		"manifest gone":        matching("db/MANIFEST-*", os.Remove),
-		"manifest a folder":    matching("db/MANIFEST-*", folder), // which the system answers with an error of its own
+		"manifest cut":     matching("db/MANIFEST-*", cut),
+		"manifest garbled": matching("db/MANIFEST-*", garble),
+		"manifest gone":    matching("db/MANIFEST-*", os.Remove),
+		// which the system answers with an error of its own
+		"manifest a folder":    matching("db/MANIFEST-*", folder),
 		"format marker gone":   matching("db/marker.format*", os.Remove),
 		"tables gone":          matching("db/*.sst", os.Remove),
 		"tables cut":           matching("db/*.sst", cut),
@@ -113,7 +117,8 @@ func TestADamagedStartPromisesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			code, said := startOf(t, dir)
-			if code != exitFailed || !strings.HasPrefix(said, "carillon: store folder ") || strings.Count(said, "\n") != 1 {
+			if code != exitFailed || !strings.HasPrefix(said, "carillon: store folder ") ||
+				strings.Count(said, "\n") != 1 {
 				t.Errorf("exit code %d, want %d and one line about the folder:\n%s", code, exitFailed, said)
 			}
 			for _, promise := range []string{"by itself", "tries again", "trying again", "goes on", "again_after"} {

@@ -25,8 +25,8 @@ func newStubCluster() *stubCluster {
 	return &stubCluster{status: carillon.ClusterStatus{
 		Warnings: []string{"--allow-target differs: 10.0.0.0/8 on a; none on b"},
 		Nodes: []carillon.Node{
-			{ID: "a", Address: "10.0.0.1:7070", HTTP: "10.0.0.1:7080", Owns: 2, Skew: 1234 * time.Microsecond, SkewKnown: true,
-				State: carillon.NodeFit},
+			{ID: "a", Address: "10.0.0.1:7070", HTTP: "10.0.0.1:7080", Owns: 2,
+				Skew: 1234 * time.Microsecond, SkewKnown: true, State: carillon.NodeFit},
 			{ID: "b", Address: "10.0.0.2:7070", Sidecars: "10.0.0.2:50006", Owns: 2},
 			{ID: "c", Address: "10.0.0.3:7070", Skew: -400 * time.Microsecond, SkewKnown: true,
 				State: carillon.NodeUnfit, Reason: "claim: permission denied"},

@@ -74,8 +74,10 @@ func (s *stub) find(key carillon.Key) (carillon.Job, error) {
 	if key.Name != "nightly" {
 		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name", "there is no job %q", key.Name)
 	}
-	return carillon.Job{Namespace: key.Namespace, Name: key.Name, ConcurrencyKey: "licence", DependsOn: []string{"load", "clean"},
-		Status: &carillon.JobStatus{Phase: carillon.PhaseWaiting, Waiting: []string{"load"}, NextRun: stubNow.Add(time.Hour),
+	return carillon.Job{Namespace: key.Namespace, Name: key.Name, ConcurrencyKey: "licence",
+		DependsOn: []string{"load", "clean"},
+		Status: &carillon.JobStatus{Phase: carillon.PhaseWaiting, Waiting: []string{"load"},
+			NextRun: stubNow.Add(time.Hour),
 			Current: &carillon.Run{Status: carillon.RunRetrying, Due: stubNow,
 				Progress: &carillon.Progress{Percent: 40, Message: "half", At: stubNow}}}}, nil
 }
@@ -94,11 +96,13 @@ func (s *stub) SkipRun(_ context.Context, key carillon.Key) (carillon.SkipResult
 }
 
 func (s *stub) GetRun(_ context.Context, ns, id string) (carillon.Run, error) {
-	return carillon.Run{ID: id, Namespace: ns, Cause: carillon.CauseBackfill, Status: carillon.RunRunning, Backfill: "b1",
+	return carillon.Run{ID: id, Namespace: ns, Cause: carillon.CauseBackfill,
+		Status: carillon.RunRunning, Backfill: "b1",
 		Progress: &carillon.Progress{Percent: 12.5, Message: "rows", At: stubNow}}, nil
 }
 
-func (s *stub) StartBackfill(_ context.Context, key carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
+func (s *stub) StartBackfill(_ context.Context, key carillon.Key,
+	spec carillon.BackfillSpec) (carillon.Backfill, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.find(key); err != nil {
@@ -107,8 +111,8 @@ func (s *stub) StartBackfill(_ context.Context, key carillon.Key, spec carillon.
 	if err := spec.Validate(stubNow); err != nil {
 		return carillon.Backfill{}, err
 	}
-	b := carillon.Backfill{ID: fmt.Sprint("b", len(s.backfills)+1), Namespace: key.Namespace, Job: key.Name, Spec: spec, Total: 3,
-		Next: spec.From, Created: stubNow}
+	b := carillon.Backfill{ID: fmt.Sprint("b", len(s.backfills)+1), Namespace: key.Namespace, Job: key.Name,
+		Spec: spec, Total: 3, Next: spec.From, Created: stubNow}
 	s.backfills = append(s.backfills, b)
 	return b, nil
 }

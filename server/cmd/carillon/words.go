@@ -13,22 +13,25 @@ import (
 // The words of the API, in the order of the constants that they stand for, so that the n-th word is constant
 // n.
 var (
-	dstWords       = wordsOf(carillon.DSTSafe, carillon.DSTLiteral)
-	overlapWords   = wordsOf(carillon.OverlapSerial, carillon.OverlapSkip, carillon.OverlapAllow, carillon.OverlapReplace)
-	misfireWords   = wordsOf(carillon.MisfireLatest, carillon.MisfireAll, carillon.MisfireSkip)
-	priorityWords  = wordsOf(carillon.PriorityNormal, carillon.PriorityCritical, carillon.PriorityHigh, carillon.PriorityLow)
+	dstWords     = wordsOf(carillon.DSTSafe, carillon.DSTLiteral)
+	overlapWords = wordsOf(carillon.OverlapSerial, carillon.OverlapSkip, carillon.OverlapAllow,
+		carillon.OverlapReplace)
+	misfireWords  = wordsOf(carillon.MisfireLatest, carillon.MisfireAll, carillon.MisfireSkip)
+	priorityWords = wordsOf(carillon.PriorityNormal, carillon.PriorityCritical, carillon.PriorityHigh,
+		carillon.PriorityLow)
 	exhaustedWords = wordsOf(carillon.ExhaustedDefault, carillon.ExhaustedDead, carillon.ExhaustedDrop)
-	policyWords    = wordsOf(carillon.PolicyDefault, carillon.PolicyDrop, carillon.PolicyConstant, carillon.PolicySchedule,
-		carillon.PolicyExponential)
-	phaseWords = wordsOf(carillon.PhaseScheduled, carillon.PhaseReady, carillon.PhaseStaged, carillon.PhaseRunning,
-		carillon.PhaseRetrying, carillon.PhasePaused, carillon.PhaseWaiting)
-	backfillOverlaps = wordsOf(carillon.OverlapSerial, carillon.OverlapAllow) // not in the order of the constants
+	policyWords    = wordsOf(carillon.PolicyDefault, carillon.PolicyDrop, carillon.PolicyConstant,
+		carillon.PolicySchedule, carillon.PolicyExponential)
+	phaseWords = wordsOf(carillon.PhaseScheduled, carillon.PhaseReady, carillon.PhaseStaged,
+		carillon.PhaseRunning, carillon.PhaseRetrying, carillon.PhasePaused, carillon.PhaseWaiting)
+	// not in the order of the constants
+	backfillOverlaps = wordsOf(carillon.OverlapSerial, carillon.OverlapAllow)
 	finishedWords    = wordsOf(finishedStatuses...)
 )
 
 // finishedStatuses are the statuses that a query of the history may have.
-var finishedStatuses = []carillon.RunStatus{carillon.RunSucceeded, carillon.RunFailed, carillon.RunDead, carillon.RunCancelled,
-	carillon.RunSkipped}
+var finishedStatuses = []carillon.RunStatus{carillon.RunSucceeded, carillon.RunFailed, carillon.RunDead,
+	carillon.RunCancelled, carillon.RunSkipped}
 
 func wordsOf[T fmt.Stringer](values ...T) []string {
 	words := make([]string, 0, len(values))
@@ -83,7 +86,8 @@ func choose(words []string, s string) (int, error) {
 
 // complete makes the shell offer the words after a flag.
 func complete(cmd *cobra.Command, flag string, words []string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	err := cmd.RegisterFlagCompletionFunc(flag,
+		cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
 		panic(err) // the flag does not exist, or has a completion already: a bug
 	}

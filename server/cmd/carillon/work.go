@@ -49,9 +49,11 @@ carillon work mail --concurrency 4 -- sh -c 'jq -r .to | xargs ./send'`,
 	flags.StringVarP(&w.namespace, "namespace", "n", carillon.DefaultNamespace,
 		"`namespace` of the queue; environment CARILLON_NAMESPACE")
 	flags.IntVar(&w.options.Concurrency, "concurrency", 1, "most commands at once")
-	flags.DurationVar(&w.options.Grace, "grace", worker.DefaultGrace, "how long commands may go on when the worker leaves")
+	flags.DurationVar(&w.options.Grace, "grace", worker.DefaultGrace,
+		"how long commands may go on when the worker leaves")
 	flags.DurationVar(&w.killAfter, "kill-after", 10*time.Second, "from SIGTERM to SIGKILL")
-	flags.StringVar(&w.options.ID, "id", "", "`name` of the worker, for people; default the machine's and a few letters")
+	flags.StringVar(&w.options.ID, "id", "",
+		"`name` of the worker, for people; default the machine's and a few letters")
 	return cmd
 }
 
@@ -77,5 +79,7 @@ func (w *work) run(cmd *cobra.Command, a app, queue string, command []string) er
 
 // handle makes the program the handler of the queue.
 func handle(w *worker.Worker, queue string, p *program) {
-	worker.Handle(w, queue, func(ctx context.Context, run carillon.Run, _ carillon.Data) error { return p.Run(ctx, &run) })
+	worker.Handle(w, queue, func(ctx context.Context, run carillon.Run, _ carillon.Data) error {
+		return p.Run(ctx, &run)
+	})
 }

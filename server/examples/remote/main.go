@@ -64,6 +64,7 @@ func run(ctx context.Context, out io.Writer, address string) error {
 		return nil
 	})
 	err = w.Run(ctx) // until ctx ends; what is running is finished
-	_, deleted := c.DeleteJob(context.WithoutCancel(ctx), carillon.Key{Namespace: carillon.DefaultNamespace, Name: name})
+	_, deleted := c.DeleteJob(context.WithoutCancel(ctx),
+		carillon.Key{Namespace: carillon.DefaultNamespace, Name: name})
 	return errors.Join(err, deleted)
 }

@@ -15,7 +15,8 @@ import (
 )
 
 func main() {
-	server := &http.Server{Addr: "127.0.0.1:9999", Handler: newReceiver(os.Stdout), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Addr: "127.0.0.1:9999", Handler: newReceiver(os.Stdout),
+		ReadHeaderTimeout: 5 * time.Second}
 	fmt.Println("listening on http://" + server.Addr + "/")
 	if err := server.ListenAndServe(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -49,7 +50,8 @@ func (s *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	key := req.Header.Get("Idempotency-Key")
 	if !s.done[key] {
 		s.done[key] = true
-		fmt.Fprintf(s.out, "%s, attempt %s: %s\n", req.Header.Get("Carillon-Job"), req.Header.Get("Carillon-Attempt"), body)
+		fmt.Fprintf(s.out, "%s, attempt %s: %s\n", req.Header.Get("Carillon-Job"),
+			req.Header.Get("Carillon-Attempt"), body)
 	}
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestRefusedPartitionGoesToAnotherNode: one node cannot read one partition, and serves the rest of its share.
+// TestRefusedPartitionGoesToAnotherNode: one node cannot read one partition, and serves the rest of its
+// share.
 func TestRefusedPartitionGoesToAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a, b := twoNodes(t)

@@ -108,7 +108,8 @@ func (n *Node) sendNames(names []string) {
 		}
 		for _, name := range names {
 			if err := c.ReloadNamespace(ctx, name); err != nil {
-				n.log.Debug("a node was not told of a namespace's settings", "node", m.ID, "namespace", name, "error", err)
+				n.log.Debug("a node was not told of a namespace's settings", "node", m.ID, "namespace",
+					name, "error", err)
 			}
 		}
 	})

@@ -18,7 +18,8 @@ func TestNamespaceIsAnnouncedToAllNodes(t *testing.T) {
 		put := func() {
 			t.Helper()
 			strict = !strict
-			if _, err := a.Router().PutNamespace(t.Context(), carillon.Namespace{Name: "ns", Strict: strict}); err != nil {
+			if _, err := a.Router().PutNamespace(t.Context(),
+				carillon.Namespace{Name: "ns", Strict: strict}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -39,8 +40,8 @@ func TestNamespaceIsAnnouncedToAllNodes(t *testing.T) {
 	})
 }
 
-// TestJoiningNodeLearnsOfRecentChanges: of settings that changed after it had read them, and before the others
-// knew of it.
+// TestJoiningNodeLearnsOfRecentChanges: of settings that changed after it had read them, and before the
+// others knew of it.
 func TestJoiningNodeLearnsOfRecentChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a := oneNode(t)
@@ -49,7 +50,8 @@ func TestJoiningNodeLearnsOfRecentChanges(t *testing.T) {
 		}
 		synctest.Wait() // until the look has ended
 		b := f.start("b")
-		if _, err := a.Router().PutNamespace(t.Context(), carillon.Namespace{Name: "ns", Strict: true}); err != nil {
+		if _, err := a.Router().PutNamespace(t.Context(),
+			carillon.Namespace{Name: "ns", Strict: true}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

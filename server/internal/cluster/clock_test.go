@@ -30,8 +30,8 @@ func TestNodeWithWrongClockOwnsNothing(t *testing.T) {
 	})
 }
 
-// TestSlowClockReadingsLoseNothing: a slow reading of the store's clock loses nothing that is known, and a clock
-// that is set is noticed.
+// TestSlowClockReadingsLoseNothing: a slow reading of the store's clock loses nothing that is known, and a
+// clock that is set is noticed.
 func TestSlowClockReadingsLoseNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := oneNode(t)

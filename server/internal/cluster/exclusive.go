@@ -15,8 +15,9 @@ import (
 //
 //   - All exclusive nodes have the same name. So the store admits only one of them, atomically, and one that
 //     comes back after its membership has lapsed finds its name taken.
-//   - An exclusive node is not admitted beside any other node, nor any other node beside it ([admitted]). Both
-//     look before they join and again after it, so of two that start at once at least one sees the other.
+//   - An exclusive node is not admitted beside any other node, nor any other node beside it ([admitted]).
+//     Both look before they join and again after it, so of two that start at once at least one sees the
+//     other.
 //   - An exclusive node whose membership has lapsed may find that other nodes have been admitted meanwhile.
 //     Then they stay, and it ends ([ousted]). It looks before it joins again ([Node.checkAlone]): as a member
 //     it would be given a share, which nobody would own.
@@ -38,8 +39,8 @@ func admitted(c *Config, members []store.Member) error {
 	return nil
 }
 
-// ousted reports whether an exclusive node has to end: another node is able to own partitions. A node that has
-// not been admitted has no capacity.
+// ousted reports whether an exclusive node has to end: another node is able to own partitions. A node that
+// has not been admitted has no capacity.
 func ousted(c *Config, members []store.Member) bool {
 	for i := range members {
 		if c.Exclusive && members[i].Nonce != c.Member.Nonce && members[i].Capacity > 0 {
@@ -49,8 +50,8 @@ func ousted(c *Config, members []store.Member) bool {
 	return false
 }
 
-// checkAlone fails if an exclusive node must not join again because its membership has lapsed and another node
-// has been admitted, or may have been. The caller holds the turn.
+// checkAlone fails if an exclusive node must not join again because its membership has lapsed and another
+// node has been admitted, or may have been. The caller holds the turn.
 func (n *Node) checkAlone(ctx context.Context) error {
 	if !n.cfg.Exclusive || n.heartbeats.age() < lifeOf(n.cfg.TTL) {
 		return nil

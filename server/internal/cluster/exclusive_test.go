@@ -48,8 +48,8 @@ func TestAnExclusiveNodeIsTheOnlyMember(t *testing.T) {
 	})
 }
 
-// TestAnExclusiveNodeOutlivesADeadOne: nobody can ask whether a process is dead, so it waits for its heartbeats to
-// end. Should the dead one come back, it owns nothing.
+// TestAnExclusiveNodeOutlivesADeadOne: nobody can ask whether a process is dead, so it waits for its
+// heartbeats to end. Should the dead one come back, it owns nothing.
 func TestAnExclusiveNodeOutlivesADeadOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newRig(t)
@@ -68,7 +68,8 @@ func TestAnExclusiveNodeOutlivesADeadOne(t *testing.T) {
 	})
 }
 
-// TestAnExclusiveNodeThatLapsedYields: a node that was admitted while an exclusive one was taken for dead stays.
+// TestAnExclusiveNodeThatLapsedYields: a node that was admitted while an exclusive one was taken for dead
+// stays.
 func TestAnExclusiveNodeThatLapsedYields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newRig(t)

@@ -75,9 +75,9 @@ func TestNodeJoinsWhileLastNodeDrains(t *testing.T) {
 	})
 }
 
-// TestAllNodesLeaveAtOnce: nodes that are told to leave at the same moment, or shortly after each other, do not
-// hand partitions to a node that then does not serve them: every partition is served until the last node has
-// stopped.
+// TestAllNodesLeaveAtOnce: nodes that are told to leave at the same moment, or shortly after each other, do
+// not hand partitions to a node that then does not serve them: every partition is served until the last node
+// has stopped.
 func TestAllNodesLeaveAtOnce(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5} {
 		for _, gap := range []time.Duration{0, time.Millisecond, 7 * time.Millisecond, 40 * time.Millisecond} {

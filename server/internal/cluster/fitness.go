@@ -125,7 +125,8 @@ func lasts(since, until, answering, ttl time.Duration) bool {
 // watch looks at what the engine fails on and what it serves. It requests a proof if there is a reason to,
 // and begins to refuse partitions that the node could not serve although its proof succeeded. It returns
 // these.
-func (f *fitness) watch(failing []health.Failure, serves map[int]bool, now, answering time.Duration) (begun []health.Failure) {
+func (f *fitness) watch(failing []health.Failure, serves map[int]bool,
+	now, answering time.Duration) (begun []health.Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(failing) > 0 || !f.fit && len(serves) > 0 {

@@ -65,7 +65,8 @@ func (n *Node) replace(ctx context.Context, members []store.Member) error {
 			return fmt.Errorf("node_name: %q is the name of a node that lives, at %s: give this one another (--node-name), or end that one first",
 				n.id, m.Address)
 		}
-		n.log.Warn("a node of this name does not answer: this one takes its place", "node", n.id, "address", m.Address)
+		n.log.Warn("a node of this name does not answer: this one takes its place", "node", n.id,
+			"address", m.Address)
 		if err := n.leaser.Leave(ctx, m.ID, m.Nonce); err != nil {
 			return fmt.Errorf("take the place of a dead node: %w", err)
 		}

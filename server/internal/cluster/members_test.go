@@ -12,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// TestNodeNameHasOneProcess: a second process is refused while the first answers, and takes its place if it does
-// not. The first ends when it finds out.
+// TestNodeNameHasOneProcess: a second process is refused while the first answers, and takes its place if it
+// does not. The first ends when it finds out.
 func TestNodeNameHasOneProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a, b := twoNodes(t)

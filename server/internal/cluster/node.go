@@ -266,8 +266,8 @@ func (n *Node) suspect() {
 	}
 	for id, parts := range n.suspicions.published() {
 		if len(before[id]) == 0 {
-			n.log.Warn("a node lives and does not take its share of the partitions: others own it for a while", "node", id,
-				"partitions", len(parts), "partition", parts[0])
+			n.log.Warn("a node lives and does not take its share of the partitions: others own it for a while", "node",
+				id, "partitions", len(parts), "partition", parts[0])
 		}
 	}
 	n.assign(v)
@@ -370,7 +370,8 @@ func (n *Node) Ready() error {
 	case age > n.cfg.TTL:
 		return fmt.Errorf("the node could not tell the store for %v that it lives", age.Round(time.Millisecond))
 	case skew.off:
-		return fmt.Errorf("the node's clock is %v off the store's: it owns nothing", skew.ahead().Round(time.Millisecond))
+		return fmt.Errorf("the node's clock is %v off the store's: it owns nothing",
+			skew.ahead().Round(time.Millisecond))
 	}
 	switch fit, reason, refuses := n.prover.fitness.report(); {
 	case !fit && reason != "":
@@ -381,7 +382,8 @@ func (n *Node) Ready() error {
 		return errors.New("the node does not own all of its partitions yet")
 	}
 	if lost := n.lost(); len(lost) > 0 {
-		return fmt.Errorf("the node has lost %d of its partitions and does not own them again yet, such as %d", len(lost), lost[0])
+		return fmt.Errorf("the node has lost %d of its partitions and does not own them again yet, such as %d",
+			len(lost), lost[0])
 	}
 	return nil
 }

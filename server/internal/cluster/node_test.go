@@ -38,8 +38,8 @@ func TestNodesJoinLeaveAndDie(t *testing.T) {
 	})
 }
 
-// TestReadyOnceTermsAreNew: a node that loses its terms while it is cut off from the store is ready again once it
-// has new ones.
+// TestReadyOnceTermsAreNew: a node that loses its terms while it is cut off from the store is ready again
+// once it has new ones.
 func TestReadyOnceTermsAreNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := oneNode(t)
@@ -59,8 +59,8 @@ func TestReadyOnceTermsAreNew(t *testing.T) {
 	})
 }
 
-// TestConcurrentLooksShareOneRead: however many callers request the cluster's state at once, the store is asked a few
-// times, and the node's own heartbeats are not delayed.
+// TestConcurrentLooksShareOneRead: however many callers request the cluster's state at once, the store is
+// asked a few times, and the node's own heartbeats are not delayed.
 func TestConcurrentLooksShareOneRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := oneNode(t)

@@ -28,8 +28,8 @@ func TestNoNodeIsUnfitWhileStoreIsAway(t *testing.T) {
 	})
 }
 
-// failWrites makes the store refuse all writes of the nodes for a moment, during which each of their partitions
-// writes something.
+// failWrites makes the store refuse all writes of the nodes for a moment, during which each of their
+// partitions writes something.
 func (f *rig) failWrites(nodes ...*node) {
 	f.t.Helper()
 	for _, n := range nodes {

@@ -125,7 +125,8 @@ func shares(members []store.Member, parts int) []string {
 		}
 	}
 	slices.SortFunc(bids, func(a, b bid) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.member, b.member), cmp.Compare(a.partition, b.partition))
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.member, b.member),
+			cmp.Compare(a.partition, b.partition))
 	})
 	owners := make([]string, parts)
 	has := map[string]int{}

@@ -13,7 +13,8 @@ import (
 func draw(r *rand.Rand, n int) []store.Member {
 	var members []store.Member
 	for i := range n {
-		members = append(members, store.Member{ID: fmt.Sprintf("node-%d-%x", i, r.Uint32()), Capacity: min(1, r.IntN(5))})
+		members = append(members, store.Member{ID: fmt.Sprintf("node-%d-%x", i, r.Uint32()),
+			Capacity: min(1, r.IntN(5))})
 	}
 	return members
 }

@@ -36,8 +36,8 @@ func TestCallsToAMissedNodeComplete(t *testing.T) {
 	})
 }
 
-// TestLinkToALostNodeIsClosed: it is closed at once if no call is under way, and after a while if the calls do
-// not end.
+// TestLinkToALostNodeIsClosed: it is closed at once if no call is under way, and after a while if the calls
+// do not end.
 func TestLinkToALostNodeIsClosed(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -56,10 +56,13 @@ func (p *prover) proof(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
-	ref, spec := store.Ref{Key: proofKey}, codec.EncodeSpec(&carillon.Job{Namespace: proofKey.Namespace, Name: proofKey.Name})
-	record := store.Record{Ref: ref, Spec: spec, State: store.State{Generation: 1, Paused: true, Phase: carillon.PhasePaused}}
+	ref, spec := store.Ref{Key: proofKey}, codec.EncodeSpec(&carillon.Job{Namespace: proofKey.Namespace,
+		Name: proofKey.Name})
+	record := store.Record{Ref: ref, Spec: spec,
+		State: store.State{Generation: 1, Paused: true, Phase: carillon.PhasePaused}}
 	meta := store.MetaRecord{Kind: store.KindProbe, Key: "proof", Value: []byte(p.node)}
-	if err := shard.Apply(ctx, &store.Batch{Puts: []store.Record{record}, MetaRecords: []store.MetaRecord{meta}}); err != nil {
+	if err := shard.Apply(ctx, &store.Batch{Puts: []store.Record{record},
+		MetaRecords: []store.MetaRecord{meta}}); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	found, err := shard.Read(ctx, []store.Ref{ref})

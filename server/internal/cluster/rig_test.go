@@ -169,8 +169,8 @@ func (f *rig) try(id string, settings ...cluster.Setting) (*node, error) {
 	}
 	s := cutStore{f.store, n}
 	n.Node = cluster.New(cluster.Config{
-		Member: store.Member{ID: id, Address: id, Nonce: n.nonce}, Store: s, Settings: settings, Now: n.now, Dial: n.dial,
-		Log: slog.New(slog.NewTextHandler(&n.log, nil)), Exclusive: id == exclusive,
+		Member: store.Member{ID: id, Address: id, Nonce: n.nonce}, Store: s, Settings: settings,
+		Now: n.now, Dial: n.dial, Log: slog.New(slog.NewTextHandler(&n.log, nil)), Exclusive: id == exclusive,
 	})
 	n.engine = engine.New(engine.Config{Store: s, Node: id, Now: n.now, Standby: true, Peers: n.Router(),
 		Announce: n.Announce, MayClaim: n.MayClaim, LeaseTTL: cluster.DefaultTTL})
@@ -234,7 +234,8 @@ func (l *link) Ask(ctx context.Context, p int, m message.Message) (any, error) {
 		select {
 		case <-time.After(l.takes):
 		case <-l.closed:
-			return nil, &carillon.Error{Kind: carillon.Unavailable, Message: "cut", Unknown: true, Err: cluster.ErrLost}
+			return nil, &carillon.Error{Kind: carillon.Unavailable, Message: "cut", Unknown: true,
+				Err: cluster.ErrLost}
 		}
 	}
 	return l.Services.Ask(ctx, p, m)
@@ -297,7 +298,9 @@ func (f *rig) settle(within time.Duration, living ...*node) {
 func (f *rig) shared(within time.Duration, living ...*node) {
 	f.t.Helper()
 	began := time.Now()
-	for slices.ContainsFunc(living, func(n *node) bool { return len(n.engine.Holdings()) == 0 || n.Ready() != nil }) {
+	for slices.ContainsFunc(living, func(n *node) bool {
+		return len(n.engine.Holdings()) == 0 || n.Ready() != nil
+	}) {
 		if time.Since(began) > within {
 			for _, n := range living {
 				f.t.Logf("%s owns %d partitions, ready: %v", n.id, len(n.engine.Holdings()), n.Ready())
@@ -317,8 +320,8 @@ func futureJob(name string) carillon.Job {
 	return carillon.Job{Name: name, Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
 }
 
-// keepPutting puts jobs through a node until it is told to end. Each put must succeed within the time, except for
-// as many as a node that breaks down may have under way.
+// keepPutting puts jobs through a node until it is told to end. Each put must succeed within the time, except
+// for as many as a node that breaks down may have under way.
 func keepPutting(t *testing.T, n *node, within time.Duration, fail int) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -55,7 +55,8 @@ const (
 )
 
 // route calls f with the services of the partition's owner.
-func route[T any](ctx context.Context, r *Router, p int, k kind, f func(ctx context.Context, s Services) (T, error)) (T, error) {
+func route[T any](ctx context.Context, r *Router, p int, k kind,
+	f func(ctx context.Context, s Services) (T, error)) (T, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, routeNoLonger)
@@ -121,7 +122,8 @@ func repeatable(err error, k kind) bool {
 	if errors.Is(err, store.ErrFull) {
 		return false // there is no room until somebody makes some
 	}
-	return errors.Is(err, message.ErrNotOwner) || errors.Is(err, message.ErrNotTaken) || errors.Is(err, ErrUnreached)
+	return errors.Is(err, message.ErrNotOwner) || errors.Is(err, message.ErrNotTaken) ||
+		errors.Is(err, ErrUnreached)
 }
 
 // last reports whether this node ends and no other node stays that could serve.
@@ -195,11 +197,12 @@ func (r *Router) ofJob(k carillon.Key) int {
 // byKey is route for a call about a job that needs no more than its key.
 func byKey[T any](ctx context.Context, r *Router, key carillon.Key, k kind,
 	f func(s Services, ctx context.Context, key carillon.Key) (T, error)) (T, error) {
-	return route(ctx, r, r.ofJob(key), k, func(ctx context.Context, s Services) (T, error) { return f(s, ctx, key) })
+	return route(ctx, r, r.ofJob(key), k,
+		func(ctx context.Context, s Services) (T, error) { return f(s, ctx, key) })
 }
 
-// byID is route for a call about a run or a backfill. If the id is not of this store, the local engine can say
-// so as well as any other.
+// byID is route for a call about a run or a backfill. If the id is not of this store, the local engine can
+// say so as well as any other.
 func byID[T any](ctx context.Context, r *Router, namespace, id string, k kind,
 	f func(s Services, ctx context.Context, namespace, id string) (T, error)) (T, error) {
 	rid, err := store.ParseRunID(id)

@@ -25,7 +25,8 @@ func (r *Router) named(job *carillon.Job) error {
 }
 
 // PutJob implements [carillon.Jobs].
-func (r *Router) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
+func (r *Router) PutJob(ctx context.Context, job carillon.Job,
+	opts ...carillon.PutOption) (carillon.PutResult, error) {
 	o := carillon.PutOptions{}.With(opts...)
 	o.IfAbsent = o.IfAbsent || job.Name == ""
 	if err := r.named(&job); err != nil {
@@ -49,12 +50,14 @@ func (r *Router) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 }
 
 // PatchJob implements [carillon.Jobs].
-func (r *Router) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
+func (r *Router) PatchJob(ctx context.Context, key carillon.Key,
+	patch carillon.Patch) (carillon.PutResult, error) {
 	return message.Send(ctx, r, r.ofJob(key), message.PatchJob{Key: key, Patch: patch, SeenAt: r.n.cfg.Now()})
 }
 
 // SetPaused implements [carillon.Jobs].
-func (r *Router) SetPaused(ctx context.Context, key carillon.Key, pause carillon.PauseOptions) (carillon.Job, error) {
+func (r *Router) SetPaused(ctx context.Context, key carillon.Key,
+	pause carillon.PauseOptions) (carillon.Job, error) {
 	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.Job, error) {
 		return s.SetPaused(ctx, key, pause)
 	})
@@ -71,10 +74,12 @@ func (r *Router) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.Jo
 }
 
 // DeleteJob implements [carillon.Jobs].
-func (r *Router) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
-	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.DeleteResult, error) {
-		return s.DeleteJob(ctx, key, opts...)
-	})
+func (r *Router) DeleteJob(ctx context.Context, key carillon.Key,
+	opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
+	return route(ctx, r, r.ofJob(key), once,
+		func(ctx context.Context, s Services) (carillon.DeleteResult, error) {
+			return s.DeleteJob(ctx, key, opts...)
+		})
 }
 
 // DeleteJobs implements [carillon.Jobs]: the local engine asks the partitions, on whichever nodes they are.
@@ -130,7 +135,8 @@ func (r *Router) CompleteRun(ctx context.Context, namespace string, result caril
 }
 
 // StartBackfill implements [carillon.Backfills].
-func (r *Router) StartBackfill(ctx context.Context, key carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
+func (r *Router) StartBackfill(ctx context.Context, key carillon.Key,
+	spec carillon.BackfillSpec) (carillon.Backfill, error) {
 	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.Backfill, error) {
 		return s.StartBackfill(ctx, key, spec)
 	})
@@ -153,16 +159,18 @@ func (r *Router) CancelBackfill(ctx context.Context, namespace, id string) (cari
 
 // GetNamespace implements [carillon.Namespaces].
 func (r *Router) GetNamespace(ctx context.Context, name string) (carillon.Namespace, error) {
-	return route(ctx, r, r.ofNamespace(name), again, func(ctx context.Context, s Services) (carillon.Namespace, error) {
-		return s.GetNamespace(ctx, name)
-	})
+	return route(ctx, r, r.ofNamespace(name), again,
+		func(ctx context.Context, s Services) (carillon.Namespace, error) {
+			return s.GetNamespace(ctx, name)
+		})
 }
 
 // PutNamespace implements [carillon.Namespaces].
 func (r *Router) PutNamespace(ctx context.Context, ns carillon.Namespace) (carillon.Namespace, error) {
-	return route(ctx, r, r.ofNamespace(ns.Name), once, func(ctx context.Context, s Services) (carillon.Namespace, error) {
-		return s.PutNamespace(ctx, ns)
-	})
+	return route(ctx, r, r.ofNamespace(ns.Name), once,
+		func(ctx context.Context, s Services) (carillon.Namespace, error) {
+			return s.PutNamespace(ctx, ns)
+		})
 }
 
 // ofNamespace returns the partition that keeps a namespace's settings: that of its empty job name.

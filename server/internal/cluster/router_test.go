@@ -12,7 +12,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// TestReadsOfADeadOwnerUseTheStore: jobs of a dead node are read from the store before its partitions have a new owner.
+// TestReadsOfADeadOwnerUseTheStore: jobs of a dead node are read from the store before its partitions have a
+// new owner.
 func TestReadsOfADeadOwnerUseTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := twoNodes(t)

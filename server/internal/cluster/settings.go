@@ -105,7 +105,8 @@ func (l *settingsLog) compare(members []store.Member) {
 	}
 	for _, sentence := range found {
 		if !slices.Contains(l.last, sentence) {
-			l.log.Warn("nodes of the cluster have different settings: they should be the same on all", "difference", sentence)
+			l.log.Warn("nodes of the cluster have different settings: they should be the same on all",
+				"difference", sentence)
 		}
 	}
 	if len(found) == 0 {

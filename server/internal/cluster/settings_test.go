@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon/server/internal/cluster"
 )
 
-// TestDifferentMustSettingIsRefused: a node that differs from a living node is refused, with the flag and both
-// values in the error, and owns nothing meanwhile.
+// TestDifferentMustSettingIsRefused: a node that differs from a living node is refused, with the flag and
+// both values in the error, and owns nothing meanwhile.
 func TestDifferentMustSettingIsRefused(t *testing.T) {
 	ttl := func(value string) cluster.Setting {
 		return cluster.Setting{Name: "lease-ttl", Value: value, Must: true}

@@ -81,8 +81,9 @@ func (n *Node) self() store.Member {
 
 // states maps phases to the states of the public API.
 var states = map[phase]carillon.NodeState{
-	phaseFit: carillon.NodeFit, phaseProving: carillon.NodeProving, phaseUnfit: carillon.NodeUnfit, phaseDrained: carillon.NodeDrained,
-	phaseSkewed: carillon.NodeSkewed, phaseLeaving: carillon.NodeLeaving, phaseEnded: carillon.NodeLeaving,
+	phaseFit: carillon.NodeFit, phaseProving: carillon.NodeProving, phaseUnfit: carillon.NodeUnfit,
+	phaseDrained: carillon.NodeDrained, phaseSkewed: carillon.NodeSkewed, phaseLeaving: carillon.NodeLeaving,
+	phaseEnded: carillon.NodeLeaving,
 }
 
 // nodes returns the living nodes, without their clocks.
@@ -92,8 +93,8 @@ func (v *view) nodes() []carillon.Node {
 	for i := range v.members {
 		m := &v.members[i]
 		c := conditionOf(m)
-		nodes[i] = carillon.Node{ID: m.ID, Address: m.Address, HTTP: m.HTTP, Sidecars: m.Sidecars, Draining: m.Capacity == 0,
-			Owns: v.owned(m.ID, c.Refuses), State: states[c.Phase], Reason: c.Reason}
+		nodes[i] = carillon.Node{ID: m.ID, Address: m.Address, HTTP: m.HTTP, Sidecars: m.Sidecars,
+			Draining: m.Capacity == 0, Owns: v.owned(m.ID, c.Refuses), State: states[c.Phase], Reason: c.Reason}
 		if parts := suspected[m.ID]; len(parts) > 0 && m.Capacity > 0 {
 			nodes[i].State, nodes[i].Reason = carillon.NodeUnfit, fmt.Sprintf("it lives and does not take %d partitions of its share, such as %d",
 				len(parts), parts[0])

@@ -10,7 +10,8 @@ import (
 
 // TestConditionText: other versions read it, so it stays as it is.
 func TestConditionText(t *testing.T) {
-	c := condition{Phase: phaseFit, Speaks: 1, Reason: "why", Refuses: []int{1}, Suspected: map[string][]int{"b": {2, 3}}}
+	c := condition{Phase: phaseFit, Speaks: 1, Reason: "why", Refuses: []int{1},
+		Suspected: map[string][]int{"b": {2, 3}}}
 	const want = `{"phase":"fit","speaks":1,"reason":"why","refuses":[1],"doubts":{"b":[2,3]}}`
 	if got := c.text(); got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -40,7 +41,8 @@ func TestSelfPhases(t *testing.T) {
 		{[]memberEvent{eventJoined, eventLeave, eventFinish}, false, true, phaseEnded},
 		{[]memberEvent{eventJoined, eventClose}, false, true, phaseEnded},
 	} {
-		n := New(Config{Member: store.Member{ID: "a", Capacity: 7}, Store: memory.New(memory.Options{Partitions: 1})})
+		n := New(Config{Member: store.Member{ID: "a", Capacity: 7},
+			Store: memory.New(memory.Options{Partitions: 1})})
 		for _, e := range x.events {
 			n.membership.apply(e)
 		}

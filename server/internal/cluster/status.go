@@ -153,7 +153,8 @@ func (n *Node) Rebalance(ctx context.Context) error {
 	}
 	n.peers.lookAll(ctx, n.views.load().members) // the first ones have not seen what the last ones wrote
 	if len(not) > 0 {
-		return carillon.Errorf(carillon.Unavailable, "", "nodes that could not be told: %s", strings.Join(not, ", "))
+		return carillon.Errorf(carillon.Unavailable, "", "nodes that could not be told: %s",
+			strings.Join(not, ", "))
 	}
 	return nil
 }
@@ -194,5 +195,6 @@ type Stats struct {
 // Stats returns the node's figures.
 func (n *Node) Stats() Stats {
 	fit, _, refuses := n.prover.fitness.report()
-	return Stats{Members: len(n.views.load().members), Skew: n.storeClock.skew().ahead(), Unfit: !fit, Refused: len(refuses)}
+	return Stats{Members: len(n.views.load().members), Skew: n.storeClock.skew().ahead(), Unfit: !fit,
+		Refused: len(refuses)}
 }

@@ -41,8 +41,8 @@ func TestDrainAndRebalance(t *testing.T) {
 	})
 }
 
-// TestConcurrentDrainsLeaveOneNode: of nodes that are drained at the same time, by different nodes, one stays and owns
-// everything.
+// TestConcurrentDrainsLeaveOneNode: of nodes that are drained at the same time, by different nodes, one stays
+// and owns everything.
 func TestConcurrentDrainsLeaveOneNode(t *testing.T) {
 	for _, lag := range []time.Duration{0, 100 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestConcurrentDrainsLeaveOneNode(t *testing.T) {
 	}
 }
 
-// TestDrainEndsWithTheProcess: a drain ends with the process, and a drain of one process does not affect another
-// of the same name.
+// TestDrainEndsWithTheProcess: a drain ends with the process, and a drain of one process does not affect
+// another of the same name.
 func TestDrainEndsWithTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, a, b := twoNodes(t)

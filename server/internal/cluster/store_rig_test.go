@@ -107,14 +107,16 @@ func (l cutLeaser) Members(ctx context.Context) ([]store.Member, error) {
 	return l.Leaser.Members(ctx)
 }
 
-func (l cutLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
+func (l cutLeaser) Claim(ctx context.Context, node string, ps []int,
+	ttl time.Duration) ([]store.Term, error) {
 	if l.by.cutOff() || l.by.claimsFail.Load() {
 		return nil, errCut
 	}
 	return l.Leaser.Claim(ctx, node, ps, ttl)
 }
 
-func (l cutLeaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+func (l cutLeaser) Renew(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) ([]store.Holding, error) {
 	if l.by.cutOff() {
 		return nil, errCut
 	}

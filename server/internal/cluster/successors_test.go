@@ -12,8 +12,8 @@ func TestSuccessors(t *testing.T) {
 	const life = 3 * time.Second
 	s := newSuccessors()
 	members := []store.Member{
-		{ID: "me", Nonce: 1, Capacity: 1}, {ID: "stays", Nonce: 2, Capacity: 1}, {ID: "leaves", Nonce: 3, Capacity: 1},
-		{ID: "silent", Nonce: 4, Capacity: 1}, {ID: "drained", Nonce: 5},
+		{ID: "me", Nonce: 1, Capacity: 1}, {ID: "stays", Nonce: 2, Capacity: 1},
+		{ID: "leaves", Nonce: 3, Capacity: 1}, {ID: "silent", Nonce: 4, Capacity: 1}, {ID: "drained", Nonce: 5},
 	}
 	for _, step := range []struct {
 		at      time.Duration

@@ -8,9 +8,9 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// TestOldNodeThatTakesNothingIsSuspect: a node of a version that states nothing about itself cannot claim. The others
-// find out within seconds, own its share, and give it one partition now and then. When it takes that, it gets
-// the others too.
+// TestOldNodeThatTakesNothingIsSuspect: a node of a version that states nothing about itself cannot claim.
+// The others find out within seconds, own its share, and give it one partition now and then. When it takes
+// that, it gets the others too.
 func TestOldNodeThatTakesNothingIsSuspect(t *testing.T) {
 	for _, fault := range []struct {
 		what string

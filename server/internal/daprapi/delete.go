@@ -27,7 +27,8 @@ func (s *Service) DeleteJob(ctx context.Context, m *pb.DeleteJobRequest) (*pb.De
 }
 
 // DeleteByMetadata implements the rpc.
-func (s *Service) DeleteByMetadata(ctx context.Context, m *pb.DeleteByMetadataRequest) (*pb.DeleteByMetadataResponse, error) {
+func (s *Service) DeleteByMetadata(ctx context.Context,
+	m *pb.DeleteByMetadataRequest) (*pb.DeleteByMetadataResponse, error) {
 	a, err := s.address(ctx, m.GetMetadata())
 	if err != nil {
 		return nil, err

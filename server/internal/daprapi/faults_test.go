@@ -36,7 +36,8 @@ func TestFaults(t *testing.T) {
 			codes.InvalidArgument, "missing namespace or appID"},
 		{"no app", "n", anywhere(func(m *pb.JobMetadata) { m.AppId = "" }), far(), codes.InvalidArgument,
 			"missing namespace or appID"},
-		{"no target", "n", anywhere(func(m *pb.JobMetadata) { m.Target = nil }), far(), codes.Unknown, "metadata.target"},
+		{"no target", "n", anywhere(func(m *pb.JobMetadata) { m.Target = nil }), far(), codes.Unknown,
+			"metadata.target"},
 		{"empty target", "n", anywhere(func(m *pb.JobMetadata) { m.Target = &pb.JobTargetMetadata{} }), far(),
 			codes.Unknown, "metadata.target"},
 		{"slash in namespace", "n", anywhere(func(m *pb.JobMetadata) { m.Namespace = "a/b" }), far(),
@@ -68,7 +69,8 @@ func TestFaults(t *testing.T) {
 		{"another word", "n", appOf("app"), scheduled("@minutely"), codes.Unknown, "@minutely"},
 		{"capitals", "n", appOf("app"), scheduled("@Daily"), codes.Unknown, "@Daily"},
 		{"every of nothing", "n", appOf("app"), scheduled("@every "), codes.Unknown, "job.schedule"},
-		{"zone of every", "n", appOf("app"), scheduled("TZ=Europe/Berlin @every 1h"), codes.Unknown, "job.schedule"},
+		{"zone of every", "n", appOf("app"), scheduled("TZ=Europe/Berlin @every 1h"),
+			codes.Unknown, "job.schedule"},
 		{"unknown zone", "n", appOf("app"), scheduled("TZ=Bogus/Zone 0 0 0 1 1 *"), codes.Unknown, "Bogus/Zone"},
 		{"zone alone", "n", appOf("app"), scheduled("TZ=UTC"), codes.Unknown, "job.schedule"},
 		{"zone and nothing", "n", appOf("app"), scheduled("TZ=UTC "), codes.Unknown, "job.schedule"},
@@ -87,12 +89,15 @@ func TestFaults(t *testing.T) {
 		{"ttl of one", "n", appOf("app"), ttl(far(), "1h"), codes.Unknown, "job.ttl"},
 		{"other ttl", "n", appOf("app"), ttl(scheduled("@daily"), "garbage"), codes.Unknown, "job.ttl"},
 		{"ttl repeats", "n", appOf("app"), ttl(scheduled("@daily"), "R1/PT1H"), codes.Unknown, "job.ttl"},
-		{"ttl before due time", "n", appOf("app"), ttl(&pb.Job{Schedule: new("@daily"), DueTime: new("2099-01-01T00:00:00Z")},
+		{"ttl before due time", "n", appOf("app"), ttl(&pb.Job{Schedule: new("@daily"),
+			DueTime: new("2099-01-01T00:00:00Z")},
 			"2098-01-01T00:00:00Z"), codes.Unknown, "job.ttl"},
-		{"large data", "n", appOf("app"), &pb.Job{DueTime: new("1h"), Data: &anypb.Any{TypeUrl: "t", Value: make([]byte, 2<<20)}},
+		{"large data", "n", appOf("app"), &pb.Job{DueTime: new("1h"),
+			Data: &anypb.Any{TypeUrl: "t", Value: make([]byte, 2<<20)}},
 			codes.ResourceExhausted, "job.data"},
 	} {
-		_, err := r.client.ScheduleJob(t.Context(), &pb.ScheduleJobRequest{Name: c.name, Metadata: c.metadata, Job: c.job})
+		_, err := r.client.ScheduleJob(t.Context(),
+			&pb.ScheduleJobRequest{Name: c.name, Metadata: c.metadata, Job: c.job})
 		if st := status.Convert(err); st.Code() != c.code || !strings.Contains(st.Message(), c.says) {
 			t.Errorf("%s: %v, want %v with %q", c.about, err, c.code, c.says)
 		}
@@ -123,7 +128,8 @@ func TestAddressFaults(t *testing.T) {
 			return err
 		},
 		"DeleteByNamePrefix": func(name string, m *pb.JobMetadata) error {
-			_, err := r.client.DeleteByNamePrefix(t.Context(), &pb.DeleteByNamePrefixRequest{NamePrefix: name, Metadata: m})
+			_, err := r.client.DeleteByNamePrefix(t.Context(),
+				&pb.DeleteByNamePrefixRequest{NamePrefix: name, Metadata: m})
 			return err
 		},
 	}

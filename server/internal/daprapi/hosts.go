@@ -17,7 +17,8 @@ import (
 )
 
 // WatchHosts implements the rpc: it says where the schedulers are, at once and whenever that changes.
-func (s *Service) WatchHosts(_ *pb.WatchHostsRequest, stream grpc.ServerStreamingServer[pb.WatchHostsResponse]) error {
+func (s *Service) WatchHosts(_ *pb.WatchHostsRequest,
+	stream grpc.ServerStreamingServer[pb.WatchHostsResponse]) error {
 	ctx := stream.Context()
 	for {
 		var addresses []string
@@ -61,7 +62,8 @@ type followed struct {
 
 // follow keeps up with a cluster until stop: hosts is for [Options]. What was said last holds while nothing
 // new can be learnt.
-func follow(cluster carillon.Cluster, log *slog.Logger) (hosts func() ([]string, <-chan struct{}), stop func()) {
+func follow(cluster carillon.Cluster, log *slog.Logger) (
+	hosts func() ([]string, <-chan struct{}), stop func()) {
 	f := &followed{changed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -70,7 +72,8 @@ func follow(cluster carillon.Cluster, log *slog.Logger) (hosts func() ([]string,
 		for ctx.Err() == nil {
 			err := cluster.WatchNodes(ctx, f.take)
 			if ctx.Err() == nil {
-				log.Warn("the nodes of the cluster are not known at present; sidecars keep those that they were told", "reason", err)
+				log.Warn("the nodes of the cluster are not known at present; sidecars keep those that they were told",
+					"reason", err)
 			}
 			select {
 			case <-time.After(followAgain):

@@ -68,7 +68,8 @@ func checkForm(m *pb.Job) error {
 	case m.DueTime == nil && m.Schedule == nil:
 		return refuse("job", "it has neither a schedule nor a due_time; give one of them")
 	case m.Schedule == nil && m.GetRepeats() > 1:
-		return refuse("job.repeats", "%d of a job without a schedule; give a schedule or leave it out", m.GetRepeats())
+		return refuse("job.repeats", "%d of a job without a schedule; give a schedule or leave it out",
+			m.GetRepeats())
 	case m.Repeats != nil && m.GetRepeats() < 1:
 		return refuse("job.repeats", "0 is not greater than 0; leave it out for no limit")
 	case m.Schedule == nil && m.Ttl != nil:

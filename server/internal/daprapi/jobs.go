@@ -13,7 +13,8 @@ import (
 )
 
 // ScheduleJob implements the rpc.
-func (s *Service) ScheduleJob(ctx context.Context, m *pb.ScheduleJobRequest) (*pb.ScheduleJobResponse, error) {
+func (s *Service) ScheduleJob(ctx context.Context,
+	m *pb.ScheduleJobRequest) (*pb.ScheduleJobResponse, error) {
 	a, err := s.address(ctx, m.GetMetadata())
 	if err != nil {
 		return nil, err
@@ -36,7 +37,8 @@ func (s *Service) schedule(ctx context.Context, a address, m *pb.ScheduleJobRequ
 	case err != nil:
 		return err
 	case a.nowhere():
-		return carillon.Errorf(carillon.InvalidArgument, "metadata.target.actor", "a reminder needs an actor's type and id")
+		return carillon.Errorf(carillon.InvalidArgument, "metadata.target.actor",
+			"a reminder needs an actor's type and id")
 	}
 	mode := carillon.IfAbsent()
 	if m.GetOverwrite() {
@@ -143,7 +145,8 @@ func (s *Service) list(ctx context.Context, m *pb.ListJobsRequest) (*pb.ListJobs
 			}
 			j := namedJob(&page.Jobs[i])
 			if size += proto.Size(j); size > s.options.ListBytes {
-				return nil, status.Errorf(codes.ResourceExhausted, "the list is larger than %d bytes", s.options.ListBytes)
+				return nil, status.Errorf(codes.ResourceExhausted, "the list is larger than %d bytes",
+					s.options.ListBytes)
 			}
 			all.Jobs = append(all.Jobs, j)
 		}
@@ -154,5 +157,6 @@ func (s *Service) list(ctx context.Context, m *pb.ListJobsRequest) (*pb.ListJobs
 }
 
 func namedJob(job *carillon.Job) *pb.NamedJob {
-	return &pb.NamedJob{Name: nameOf(job.Name), Metadata: metadataOf(job.Namespace, job.Target.Dapr), Job: jobToDapr(job)}
+	return &pb.NamedJob{Name: nameOf(job.Name), Metadata: metadataOf(job.Namespace, job.Target.Dapr),
+		Job: jobToDapr(job)}
 }

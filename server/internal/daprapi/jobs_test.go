@@ -58,15 +58,17 @@ func TestJobsComeBackAsTheyWere(t *testing.T) {
 		texts("@every 1h30m", "", ""), texts("@every 1.5s", "1h", "PT2H"), texts("@every 0", "1h", ""),
 		texts("@every -1h", "2h", ""), texts("@every 1us", "1h", ""), texts("@daily", "",
 			"48h"), texts("@daily", "2099-01-31T00:00:00Z", "P1M"),
-		texts("", "1h", ""), texts("", "P1Y2M3DT4H5M6S", ""), texts("", "9999-12-31T23:59:59Z", ""), texts("", "2540400h", ""),
-		texts("", "2099-01-01T00:00:00.123456789+02:00", ""),
+		texts("", "1h", ""), texts("", "P1Y2M3DT4H5M6S", ""), texts("", "9999-12-31T23:59:59Z", ""),
+		texts("", "2540400h", ""), texts("", "2099-01-01T00:00:00.123456789+02:00", ""),
 		{DueTime: new("1h"), Repeats: new(uint32(1))},
 		{Schedule: new("@daily"), Repeats: new(uint32(math.MaxUint32))},
 		{DueTime: new("1h"), Data: &anypb.Any{TypeUrl: "bogus/none", Value: []byte{0, 255}}},
 		{DueTime: new("1h"), Data: &anypb.Any{}},
 		policy(&common.JobFailurePolicy{Policy: &common.JobFailurePolicy_Drop{Drop: &common.JobFailurePolicyDrop{}}}),
-		policy(constant(nil, nil)), policy(constant(nil, new(uint32(3)))), policy(constant(durationpb.New(0), new(uint32(0)))),
-		policy(constant(durationpb.New(-time.Second), new(uint32(3)))), policy(constant(durationpb.New(time.Minute), nil)),
+		policy(constant(nil, nil)), policy(constant(nil, new(uint32(3)))),
+		policy(constant(durationpb.New(0), new(uint32(0)))),
+		policy(constant(durationpb.New(-time.Second), new(uint32(3)))),
+		policy(constant(durationpb.New(time.Minute), nil)),
 		policy(constant(&durationpb.Duration{Seconds: 1 << 60}, new(uint32(math.MaxUint32)))),
 	}
 	for i, job := range jobs {
@@ -85,7 +87,8 @@ func TestJobsComeBackAsTheyWere(t *testing.T) {
 		t.Fatalf("%d jobs, %v", len(all.GetJobs()), err)
 	}
 	for _, j := range all.GetJobs() {
-		if !proto.Equal(j.GetMetadata(), appOf("app")) || !proto.Equal(j.GetJob(), r.get(j.GetName(), appOf("app"))) {
+		if !proto.Equal(j.GetMetadata(), appOf("app")) ||
+			!proto.Equal(j.GetJob(), r.get(j.GetName(), appOf("app"))) {
 			t.Errorf("listed %v", j)
 		}
 	}
@@ -106,8 +109,8 @@ func TestNames(t *testing.T) {
 	r := start(t, "memory:", Options{})
 	names := []string{"", ".", "..", "-a", "a||b", "||", "a|b", "a b", "UPPER", "upper", "a:b", "a%3Ab",
 		"a%b", "%00", "ä", "日本", "a@b*c", "a\"'<>&=+;,b", "\u200b"}
-	targets := []*pb.JobMetadata{appOf("app"), appOf("App: 1"), actorOf("Type||of", "i d"), actorOf("Type", "of||i d"),
-		actorOf("T\u00a0", "👩\u200d💻"), appOf("a\u200d")}
+	targets := []*pb.JobMetadata{appOf("app"), appOf("App: 1"), actorOf("Type||of", "i d"),
+		actorOf("Type", "of||i d"), actorOf("T\u00a0", "👩\u200d💻"), appOf("a\u200d")}
 	for _, m := range targets {
 		for _, name := range names {
 			r.put(name, m, far())
@@ -138,7 +141,8 @@ func TestNames(t *testing.T) {
 func TestExistingJobs(t *testing.T) {
 	r := start(t, "memory:", Options{})
 	r.put("n", actorOf("t", "i"), far())
-	again := &pb.ScheduleJobRequest{Name: "n", Metadata: actorOf("t", "i"), Job: &pb.Job{Schedule: new("@daily")}}
+	again := &pb.ScheduleJobRequest{Name: "n", Metadata: actorOf("t", "i"),
+		Job: &pb.Job{Schedule: new("@daily")}}
 	again.Metadata.AppId = "other"
 	_, err := r.client.ScheduleJob(t.Context(), again)
 	if st := status.Convert(err); st.Code() != codes.AlreadyExists ||
@@ -207,13 +211,15 @@ func TestDeletes(t *testing.T) {
 	r := start(t, "memory:", Options{})
 	byMetadata := func(m *pb.JobMetadata, alike *bool) func() error {
 		return func() error {
-			_, err := r.client.DeleteByMetadata(t.Context(), &pb.DeleteByMetadataRequest{Metadata: m, IdPrefixMatch: alike})
+			_, err := r.client.DeleteByMetadata(t.Context(),
+				&pb.DeleteByMetadataRequest{Metadata: m, IdPrefixMatch: alike})
 			return err
 		}
 	}
 	byPrefix := func(m *pb.JobMetadata, prefix string) func() error {
 		return func() error {
-			_, err := r.client.DeleteByNamePrefix(t.Context(), &pb.DeleteByNamePrefixRequest{Metadata: m, NamePrefix: prefix})
+			_, err := r.client.DeleteByNamePrefix(t.Context(),
+				&pb.DeleteByNamePrefixRequest{Metadata: m, NamePrefix: prefix})
 			return err
 		}
 	}
@@ -279,7 +285,8 @@ func TestPatchedJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := r.get("n", appOf("app"))
-	if got.GetSchedule() != "0 12 * * MON-FRI" || got.GetDueTime() != "9999-01-01T00:00:00Z" || got.FailurePolicy != nil {
+	if got.GetSchedule() != "0 12 * * MON-FRI" || got.GetDueTime() != "9999-01-01T00:00:00Z" ||
+		got.FailurePolicy != nil {
 		t.Errorf("got %v", got)
 	}
 	if got.GetData().GetTypeUrl() != "type.googleapis.com/google.protobuf.BytesValue" {
@@ -301,7 +308,8 @@ func TestAuthorize(t *testing.T) {
 	for _, m := range []*pb.JobMetadata{appOf("other"), appOf("ap"), appOf("appx"),
 		strangers(actorOf("t", "i")), elsewhere(appOf("app"))} {
 		var faults [6]error
-		_, faults[0] = c.ScheduleJob(ctx, &pb.ScheduleJobRequest{Name: "n", Metadata: m, Job: far(), Overwrite: true})
+		_, faults[0] = c.ScheduleJob(ctx, &pb.ScheduleJobRequest{Name: "n", Metadata: m, Job: far(),
+			Overwrite: true})
 		_, faults[1] = c.GetJob(ctx, &pb.GetJobRequest{Name: "n", Metadata: m})
 		_, faults[2] = c.ListJobs(ctx, &pb.ListJobsRequest{Metadata: m})
 		_, faults[3] = c.DeleteJob(ctx, &pb.DeleteJobRequest{Name: "n", Metadata: m})
@@ -320,7 +328,8 @@ func TestAuthorize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = stream.Send(&pb.WatchJobsRequest{WatchJobRequestType: &pb.WatchJobsRequest_Initial{ // the error comes with Recv
+	// the error comes with Recv
+	_ = stream.Send(&pb.WatchJobsRequest{WatchJobRequestType: &pb.WatchJobsRequest_Initial{
 		Initial: &pb.WatchJobsRequestInitial{Namespace: "default", AppId: "other"}}})
 	if _, err := stream.Recv(); !errors.Is(err, refusal) {
 		t.Errorf("watch: %v", err)

@@ -23,7 +23,8 @@ type JobMetrics interface {
 
 // SidecarMetrics counts what sidecars do with runs.
 type SidecarMetrics interface {
-	Triggered(k daprmetrics.Kind, took time.Duration)     // one reported success, so long after the run was handed over
+	// one reported success, so long after the run was handed over
+	Triggered(k daprmetrics.Kind, took time.Duration)
 	TriggerFailed(k daprmetrics.Kind, took time.Duration) // one reported failure
 	Undelivered(k daprmetrics.Kind)                       // a stream ended while it held a run
 	Sidecars(change int)                                  // so many connected (+1) or left (-1)

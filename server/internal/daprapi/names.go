@@ -67,7 +67,8 @@ func (a address) prefix(alike bool) string {
 	case a.target.ActorID == "":
 		return carillon.DaprPrefix + "actor/" + carillon.EscapeLevel(a.target.ActorType) + end
 	}
-	return carillon.DaprPrefix + "actor/" + carillon.EscapeLevel(a.target.ActorType) + "/" + carillon.EscapeLevel(a.target.ActorID) + end
+	return carillon.DaprPrefix + "actor/" + carillon.EscapeLevel(a.target.ActorType) +
+		"/" + carillon.EscapeLevel(a.target.ActorID) + end
 }
 
 // nameOf is the name of a job as the sidecar gave it: the last level of the name it is kept under.
@@ -92,7 +93,8 @@ func metadataOf(namespace string, t *carillon.DaprTarget) *pb.JobMetadata {
 	if t.ActorType == "" {
 		m.Target.Type = &pb.JobTargetMetadata_Job{Job: &pb.TargetJob{}}
 	} else {
-		m.Target.Type = &pb.JobTargetMetadata_Actor{Actor: &pb.TargetActorReminder{Type: t.ActorType, Id: t.ActorID}}
+		m.Target.Type = &pb.JobTargetMetadata_Actor{Actor: &pb.TargetActorReminder{Type: t.ActorType,
+			Id: t.ActorID}}
 	}
 	if t.ConcurrencyKey != "" {
 		m.ConcurrencyKey = &t.ConcurrencyKey

@@ -68,9 +68,10 @@ func plainPolicy(p carillon.FailurePolicy) *common.JobFailurePolicy {
 	case carillon.PolicyDrop:
 		return &common.JobFailurePolicy{Policy: &common.JobFailurePolicy_Drop{Drop: &common.JobFailurePolicyDrop{}}}
 	case carillon.PolicyConstant:
-		return &common.JobFailurePolicy{Policy: &common.JobFailurePolicy_Constant{Constant: &common.JobFailurePolicyConstant{
+		constant := &common.JobFailurePolicyConstant{
 			Interval: durationpb.New(p.Interval), MaxRetries: p.MaxRetries,
-		}}}
+		}
+		return &common.JobFailurePolicy{Policy: &common.JobFailurePolicy_Constant{Constant: constant}}
 	default:
 		return nil
 	}

@@ -34,7 +34,8 @@ type rig struct {
 // start sets a node to work until the test ends or stop is called.
 func start(t testing.TB, store string, o Options) *rig {
 	t.Helper()
-	node, err := server.Start(t.Context(), server.Config{Store: store, Partitions: 4, SlowStart: server.SlowStart{Step: -1}})
+	node, err := server.Start(t.Context(),
+		server.Config{Store: store, Partitions: 4, SlowStart: server.SlowStart{Step: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,9 @@ func start(t testing.TB, store string, o Options) *rig {
 	served := make(chan error, 1)
 	go func() { served <- frame.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:mem", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +97,8 @@ func far() *pb.Job { return &pb.Job{DueTime: new("2099-01-01T00:00:00Z")} }
 // put stores a job.
 func (r *rig) put(name string, m *pb.JobMetadata, job *pb.Job) {
 	r.t.Helper()
-	if _, err := r.client.ScheduleJob(r.t.Context(), &pb.ScheduleJobRequest{Name: name, Metadata: m, Job: job}); err != nil {
+	if _, err := r.client.ScheduleJob(r.t.Context(),
+		&pb.ScheduleJobRequest{Name: name, Metadata: m, Job: job}); err != nil {
 		r.t.Fatalf("put %s: %v", name, err)
 	}
 }

@@ -31,7 +31,8 @@ func TestRunReachesItsSidecar(t *testing.T) {
 		data := &anypb.Any{TypeUrl: "bogus/none", Value: []byte{1, 2, 3}}
 		r.put("A job:1", appOf("app"), &pb.Job{DueTime: new("0s"), Data: data})
 		m := s.next()
-		if m.GetName() != "A job:1" || !proto.Equal(m.GetData(), data) || !proto.Equal(m.GetMetadata(), appOf("app")) {
+		if m.GetName() != "A job:1" || !proto.Equal(m.GetData(), data) ||
+			!proto.Equal(m.GetMetadata(), appOf("app")) {
 			t.Errorf("got %v", m)
 		}
 		s.succeed(m.GetId())
@@ -45,7 +46,8 @@ func TestRunReachesItsSidecar(t *testing.T) {
 // TestReminders: they go to whoever hosts the type, whichever app asked for them.
 func TestReminders(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		s := r.watch(&pb.WatchJobsRequestInitial{AppId: "host", Namespace: "default", ActorTypes: []string{"My Type"}})
+		s := r.watch(&pb.WatchJobsRequestInitial{AppId: "host", Namespace: "default",
+			ActorTypes: []string{"My Type"}})
 		m := actorOf("My Type", "id||1")
 		m.ConcurrencyKey = new("SendEmail")
 		r.put("wake", m, soon())
@@ -177,7 +179,8 @@ func TestDueTimeAndSchedule(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) { // the bubble begins at midnight
 		s := r.watchApp("app")
 		begin := time.Now()
-		r.put("n", appOf("app"), &pb.Job{Schedule: new("0 */10 * * * *"), DueTime: new("90s"), Repeats: new(uint32(3))})
+		r.put("n", appOf("app"), &pb.Job{Schedule: new("0 */10 * * * *"), DueTime: new("90s"),
+			Repeats: new(uint32(3))})
 		for _, at := range []time.Duration{90 * time.Second, 10 * time.Minute, 20 * time.Minute} {
 			id := s.expect("n")
 			sameTime(t, "a run", begin, at)
@@ -265,7 +268,8 @@ func TestDeletedWhileRunning(t *testing.T) {
 		s := r.watchApp("app")
 		r.put("n", appOf("app"), soon())
 		id := s.expect("n")
-		if _, err := r.client.DeleteJob(t.Context(), &pb.DeleteJobRequest{Name: "n", Metadata: appOf("app")}); err != nil {
+		if _, err := r.client.DeleteJob(t.Context(),
+			&pb.DeleteJobRequest{Name: "n", Metadata: appOf("app")}); err != nil {
 			t.Fatal(err)
 		}
 		s.fail(id)
@@ -282,7 +286,8 @@ func TestConcurrencyLimits(t *testing.T) {
 				Target: &pb.ConcurrencyLimit_Actor{Actor: &pb.ConcurrencyLimitActor{Type: "t"}}}
 		}
 		s := r.watch(&pb.WatchJobsRequestInitial{AppId: "app", Namespace: "default", ActorTypes: []string{"t"},
-			ConcurrencyLimits: []*pb.ConcurrencyLimit{limit(2, nil), limit(1, new("k")), limit(0, nil), {MaxConcurrent: 1}}})
+			ConcurrencyLimits: []*pb.ConcurrencyLimit{limit(2, nil), limit(1, new("k")), limit(0, nil),
+				{MaxConcurrent: 1}}})
 		for i := range 6 {
 			m := actorOf("t", fmt.Sprint(i))
 			if i%2 == 0 {
@@ -498,7 +503,8 @@ func TestMetrics(t *testing.T) {
 		r.put("n", actorOf("t", "i"), soon())
 		s.fail(s.expect("n"))
 		s.expect("n")
-		_, _ = r.client.ScheduleJob(t.Context(), &pb.ScheduleJobRequest{Name: "n", Metadata: appOf("app"), Job: &pb.Job{}})
+		_, _ = r.client.ScheduleJob(t.Context(),
+			&pb.ScheduleJobRequest{Name: "n", Metadata: appOf("app"), Job: &pb.Job{}})
 		_, _ = r.client.ScheduleJob(t.Context(), &pb.ScheduleJobRequest{Name: "n", Job: &pb.Job{}})
 		_, _ = r.client.DeleteJob(t.Context(), &pb.DeleteJobRequest{Name: "n", Metadata: actorOf("t", "i")})
 		_, _ = r.client.DeleteByNamePrefix(t.Context(), &pb.DeleteByNamePrefixRequest{Metadata: appOf("app")})
@@ -528,7 +534,8 @@ func TestNativeTrigger(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.watchApp("app")
 		r.put("n", appOf("app"), far())
-		if _, err := r.jobs.TriggerJob(t.Context(), carillon.Key{Namespace: "default", Name: "dapr/app/app/n"}); err != nil {
+		if _, err := r.jobs.TriggerJob(t.Context(),
+			carillon.Key{Namespace: "default", Name: "dapr/app/app/n"}); err != nil {
 			t.Fatal(err)
 		}
 		s.succeed(s.expect("n"))

@@ -33,7 +33,8 @@ func TestServe(t *testing.T) {
 	r := &rig{t: t, client: pb.NewSchedulerClient(conn)}
 	r.put("n", appOf("app"), far())
 	if _, err := r.client.ScheduleJob(t.Context(),
-		&pb.ScheduleJobRequest{Name: "n", Metadata: appOf("app"), Job: &pb.Job{}}); status.Code(err) != codes.Unknown {
+		&pb.ScheduleJobRequest{Name: "n", Metadata: appOf("app"),
+			Job: &pb.Job{}}); status.Code(err) != codes.Unknown {
 		t.Errorf("a bad job: %v", err)
 	}
 	c, err := client.Dial(node.GRPCAddr())
@@ -48,7 +49,8 @@ func TestServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := hosts.Recv(); err != nil || len(m.GetHosts()) != 1 || m.GetHosts()[0].GetAddress() != node.GRPCAddr() {
+	if m, err := hosts.Recv(); err != nil || len(m.GetHosts()) != 1 ||
+		m.GetHosts()[0].GetAddress() != node.GRPCAddr() {
 		t.Errorf("hosts %v, %v", m, err)
 	}
 	silent, err := r.client.WatchJobs(t.Context())

@@ -87,7 +87,9 @@ type Node interface {
 
 // Serve puts the service over a node on a gRPC listener; stop ends its streams.
 func Serve(n Node, r grpc.ServiceRegistrar, o Options) (stop func()) {
-	connect := func(h sidecar.Hello) (*sidecar.Session, error) { return sidecar.Open(n.Hub(), h, sidecar.Options{}) }
+	connect := func(h sidecar.Hello) (*sidecar.Session, error) {
+		return sidecar.Open(n.Hub(), h, sidecar.Options{})
+	}
 	unfollow := func() {}
 	if o.Hosts == nil {
 		o.Hosts, unfollow = follow(n.Cluster(), o.withDefaults().Logger)

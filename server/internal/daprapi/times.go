@@ -32,7 +32,8 @@ func instantOf(text string, now time.Time) (time.Time, error) {
 // Carillon's calendar clamps (a month after 31 January is 28 February), Dapr's runs over (3 March). What is
 // too early or too late for Carillon becomes the earliest or the latest time that it knows.
 func whenOf(text string, t, now time.Time) carillon.When {
-	if alike, _, err := schedule.ParseTime(text, now, time.UTC); err == nil && alike.Equal(t) && carillon.Storable(t) {
+	if alike, _, err := schedule.ParseTime(text, now, time.UTC); err == nil && alike.Equal(t) &&
+		carillon.Storable(t) {
 		return carillon.WhenText(text)
 	}
 	switch {

@@ -87,7 +87,8 @@ func (a address) check(field, name string) error {
 // keyInDapr is a job's key as Dapr's scheduler writes it.
 func (a address) keyInDapr(name string) string {
 	if a.reminder {
-		return strings.Join([]string{"actorreminder", a.namespace, a.target.ActorType, a.target.ActorID, name}, "||")
+		return strings.Join([]string{"actorreminder", a.namespace, a.target.ActorType, a.target.ActorID, name},
+			"||")
 	}
 	return strings.Join([]string{"app", a.namespace, a.target.AppID, name}, "||")
 }

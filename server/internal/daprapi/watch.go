@@ -41,7 +41,8 @@ func (s *Service) WatchJobs(stream watchStream) error {
 
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	w := &watch{service: s, stream: stream, session: session, held: map[uint64]handed{}, deaf: make(chan struct{}, 1)}
+	w := &watch{service: s, stream: stream, session: session, held: map[uint64]handed{},
+		deaf: make(chan struct{}, 1)}
 	w.stall = time.AfterFunc(s.options.StallTimeout, w.stalled)
 	w.stall.Stop()
 	defer w.stall.Stop()
@@ -54,7 +55,8 @@ func (s *Service) WatchJobs(stream watchStream) error {
 	case err = <-written:
 	case <-w.deaf:
 		s.options.Metrics.SidecarError(daprmetrics.ErrorSend)
-		err = carillon.Errorf(carillon.Unavailable, "", "the sidecar has not read its stream for %v", s.options.StallTimeout)
+		err = carillon.Errorf(carillon.Unavailable, "", "the sidecar has not read its stream for %v",
+			s.options.StallTimeout)
 	}
 	return s.toStatus(stream.Context(), "WatchJobs", err)
 }
@@ -75,7 +77,8 @@ func (s *Service) introduction(stream watchStream) (sidecar.Hello, error) {
 	if err := s.claim(stream.Context(), in.GetNamespace(), in.GetAppId()); err != nil {
 		return sidecar.Hello{}, err
 	}
-	hello := sidecar.Hello{Namespace: in.GetNamespace(), AppID: in.GetAppId(), Gates: gatesOf(in.GetConcurrencyLimits())}
+	hello := sidecar.Hello{Namespace: in.GetNamespace(), AppID: in.GetAppId(),
+		Gates: gatesOf(in.GetConcurrencyLimits())}
 	jobs, actors, err := accepted(in.GetAcceptJobTypes())
 	if err != nil {
 		return sidecar.Hello{}, err
@@ -119,7 +122,8 @@ func accepted(types []pb.JobTargetType) (jobs, actors bool, err error) {
 		case pb.JobTargetType_JOB_TARGET_TYPE_ACTOR_REMINDER:
 			kind = &actors
 		default:
-			return false, false, refuse("initial.accept_job_types", "%d is unknown; 0 is jobs and 1 is actor reminders", int32(t))
+			return false, false, refuse("initial.accept_job_types",
+				"%d is unknown; 0 is jobs and 1 is actor reminders", int32(t))
 		}
 		if *kind {
 			return false, false, refuse("initial.accept_job_types", "%v is there twice", t)
@@ -136,7 +140,8 @@ func gatesOf(limits []*pb.ConcurrencyLimit) []sidecar.Gate {
 		if l.GetMaxConcurrent() <= 0 || l.GetActor() == nil || l.Name != nil && l.GetName() == "" {
 			continue
 		}
-		all = append(all, sidecar.Gate{ActorType: l.GetActor().GetType(), Key: l.GetName(), Most: int(l.GetMaxConcurrent())})
+		all = append(all, sidecar.Gate{ActorType: l.GetActor().GetType(), Key: l.GetName(),
+			Most: int(l.GetMaxConcurrent())})
 	}
 	return all
 }
@@ -222,7 +227,8 @@ func (w *watch) result(r *pb.WatchJobsRequestResult) error {
 	}
 	ok := r.GetStatus() == pb.WatchJobsRequestResultStatus_SUCCESS
 	if !ok && r.GetStatus() != pb.WatchJobsRequestResultStatus_FAILED {
-		return status.Errorf(codes.Canceled, "result.status: %d is unknown; 0 is success and 1 is failure", int32(r.GetStatus()))
+		return status.Errorf(codes.Canceled, "result.status: %d is unknown; 0 is success and 1 is failure",
+			int32(r.GetStatus()))
 	}
 	message := ""
 	if !ok {
@@ -230,7 +236,8 @@ func (w *watch) result(r *pb.WatchJobsRequestResult) error {
 	}
 	err := w.session.Result(r.GetId(), ok, message)
 	if errors.Is(err, carillon.InvalidArgument) {
-		return status.Errorf(codes.Canceled, "result.id: %d is no run of this stream that waits for a result", r.GetId())
+		return status.Errorf(codes.Canceled,
+			"result.id: %d is no run of this stream that waits for a result", r.GetId())
 	}
 	if err == nil {
 		w.count(r.GetId(), ok)

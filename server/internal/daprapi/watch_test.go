@@ -68,7 +68,8 @@ func TestSidecarThatReadsTooLate(t *testing.T) {
 		}
 		s := New(r.jobs, connect, Options{StallTimeout: stall})
 		ctx, cancel := context.WithCancel(t.Context())
-		if err := s.WatchJobs(&lateStream{ctx: ctx, late: stall + time.Second, met: make(chan struct{})}); err == nil {
+		if err := s.WatchJobs(&lateStream{ctx: ctx, late: stall + time.Second,
+			met: make(chan struct{})}); err == nil {
 			t.Error("the stream ended with no error")
 		}
 		cancel()
@@ -81,7 +82,8 @@ func TestSidecarThatReadsTooLate(t *testing.T) {
 // latency of the beginning of time.
 func TestResultAfterTheEnd(t *testing.T) {
 	c := &counts{}
-	w := &watch{service: New(nil, nil, Options{Metrics: c}), held: map[uint64]handed{1: {daprmetrics.KindJob, time.Now()}}}
+	w := &watch{service: New(nil, nil, Options{Metrics: c}),
+		held: map[uint64]handed{1: {daprmetrics.KindJob, time.Now()}}}
 	w.forget()
 	w.count(1, true)
 	if len(c.seen) != 1 || c.seen["undelivered job"] != 1 {

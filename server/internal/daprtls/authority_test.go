@@ -42,7 +42,8 @@ func newAuthority(tb testing.TB) *authority {
 	}
 	rootShape := shape(1)
 	root := certify(tb, rootShape, rootShape, rootKey, rootKey)
-	return &authority{tb: tb, root: root, issuer: certify(tb, shape(2), root, issuerKey, rootKey), key: issuerKey}
+	return &authority{tb: tb, root: root,
+		issuer: certify(tb, shape(2), root, issuerKey, rootKey), key: issuerKey}
 }
 
 func newKey(tb testing.TB) *ecdsa.PrivateKey {
@@ -54,7 +55,8 @@ func newKey(tb testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-func certify(tb testing.TB, shape, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) *x509.Certificate {
+func certify(tb testing.TB, shape, parent *x509.Certificate,
+	key, parentKey *ecdsa.PrivateKey) *x509.Certificate {
 	tb.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, shape, parent, key.Public(), parentKey)
 	if err != nil {

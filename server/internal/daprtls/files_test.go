@@ -57,16 +57,27 @@ func TestFilesAreReadAgain(t *testing.T) {
 // What is wrong in the files changes nothing, and is logged once.
 func TestAWrongFileChangesNothing(t *testing.T) {
 	for name, spoil := range map[string]func(*authority, disk){
-		"a certificate without its key":  func(a *authority, d disk) { cert, _ := a.issue(leaf(a.tb, nodeName)); d.write(d.cert, cert) },
-		"a key without its certificate":  func(a *authority, d disk) { _, key := a.issue(leaf(a.tb, nodeName)); d.write(d.key, key) },
-		"a certificate that is cut off":  func(a *authority, d disk) { d.write(d.cert, []byte("-----BEGIN CERTIFICATE-----\nAAAA")) },
+		"a certificate without its key": func(a *authority, d disk) {
+			cert, _ := a.issue(leaf(a.tb, nodeName))
+			d.write(d.cert, cert)
+		},
+		"a key without its certificate": func(a *authority, d disk) {
+			_, key := a.issue(leaf(a.tb, nodeName))
+			d.write(d.key, key)
+		},
+		"a certificate that is cut off": func(a *authority, d disk) {
+			d.write(d.cert, []byte("-----BEGIN CERTIFICATE-----\nAAAA"))
+		},
 		"no certificate":                 func(_ *authority, d disk) { _ = os.Remove(d.cert) },
 		"no key":                         func(_ *authority, d disk) { _ = os.Remove(d.key) },
 		"no trust anchors":               func(_ *authority, d disk) { _ = os.Remove(d.root) },
 		"an empty file of trust anchors": func(_ *authority, d disk) { d.write(d.root, nil) },
-		"a key as trust anchors":         func(a *authority, d disk) { _, key := a.issue(leaf(a.tb, nodeName)); d.write(d.root, key) },
-		"the certificate of a sidecar":   func(a *authority, d disk) { d.hold(a, leaf(a.tb, appName)) },
-		"a certificate without a name":   func(a *authority, d disk) { d.hold(a, leaf(a.tb, "")) },
+		"a key as trust anchors": func(a *authority, d disk) {
+			_, key := a.issue(leaf(a.tb, nodeName))
+			d.write(d.root, key)
+		},
+		"the certificate of a sidecar": func(a *authority, d disk) { d.hold(a, leaf(a.tb, appName)) },
+		"a certificate without a name": func(a *authority, d disk) { d.hold(a, leaf(a.tb, "")) },
 		"a certificate that has ended": func(a *authority, d disk) {
 			shape := leaf(a.tb, nodeName)
 			shape.NotAfter = time.Now().Add(-time.Hour)
@@ -132,7 +143,8 @@ func TestAnIdentityEnds(t *testing.T) {
 			t.Error("too early:", err)
 		}
 		pass(2 * poll)
-		if err := s.Err(); !errors.Is(err, ErrNoIdentity) || !strings.Contains(err.Error(), "ended at 2000-01-01T00:10:00Z") {
+		if err := s.Err(); !errors.Is(err, ErrNoIdentity) ||
+			!strings.Contains(err.Error(), "ended at 2000-01-01T00:10:00Z") {
 			t.Error(err)
 		}
 	})
@@ -144,12 +156,16 @@ func TestWrongOptions(t *testing.T) {
 		says []string
 	}{
 		"no files": {Files{}.Validate(), []string{"tls_cert_file: ", "tls_key_file: ", "tls_ca_file: "}},
-		"domains": {Files{Cert: "a", Key: "b", CA: "c", ClientTrustDomains: []string{"ok", "A B", "spiffe://x/y"}}.Validate(),
+		"domains": {Files{Cert: "a", Key: "b", CA: "c",
+			ClientTrustDomains: []string{"ok", "A B", "spiffe://x/y"}}.Validate(),
 			[]string{`client_trust_domains[1]: "A B"`, `client_trust_domains[2]: "spiffe://x/y"`}},
 		"no anchors": {Sentry{}.Validate(), []string{"trust_anchors_file: "}},
-		"address":    {Sentry{TrustAnchorsFile: "x", Address: "localhost"}.Validate(), []string{"sentry_address: "}},
-		"names":      {Sentry{TrustAnchorsFile: "x", TrustDomain: "a/b", Namespace: "c d"}.Validate(), []string{`trust_domain "a/b", namespace "c d"`}},
-		"folder":     {Sentry{TrustAnchorsFile: "x", WriteTo: t.TempDir()}.Validate(), []string{"identity_directory_write: ", "exists already"}},
+		"address": {Sentry{TrustAnchorsFile: "x", Address: "localhost"}.Validate(),
+			[]string{"sentry_address: "}},
+		"names": {Sentry{TrustAnchorsFile: "x", TrustDomain: "a/b", Namespace: "c d"}.Validate(),
+			[]string{`trust_domain "a/b", namespace "c d"`}},
+		"folder": {Sentry{TrustAnchorsFile: "x", WriteTo: t.TempDir()}.Validate(),
+			[]string{"identity_directory_write: ", "exists already"}},
 	} {
 		for _, want := range c.says {
 			if c.err == nil || !strings.Contains(c.err.Error(), want) {
@@ -161,7 +177,8 @@ func TestWrongOptions(t *testing.T) {
 		t.Error("the defaults:", err)
 	}
 	t.Setenv(tokenFileVariable, "")
-	if err := (Sentry{TrustAnchorsFile: "x"}).Validate(); err == nil || !strings.Contains(err.Error(), tokenFileVariable) {
+	if err := (Sentry{TrustAnchorsFile: "x"}).Validate(); err == nil ||
+		!strings.Contains(err.Error(), tokenFileVariable) {
 		t.Error("an empty variable:", err)
 	}
 }

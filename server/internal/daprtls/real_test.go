@@ -39,15 +39,17 @@ func startSentry(t *testing.T) Sentry {
 	if binary == "" {
 		t.Skip("CARILLON_DAPR_SENTRY is not set: it takes the path of the sentry binary of Dapr 1.18, to be tested against")
 	}
-	dir, issuer := t.TempDir(), t.TempDir() // it looks for changes in the issuer's folder, and starts again with each
+	// it looks for changes in the issuer's folder, and starts again with each
+	dir, issuer := t.TempDir(), t.TempDir()
 	config := filepath.Join(dir, "config.yaml")
 	newDisk(t).write(config, []byte(realConfig))
 	address := freeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	_, healthPort, _ := net.SplitHostPort(freeAddress(t))
 	ctx, cancel := context.WithCancel(context.Background())
-	sentry := exec.CommandContext(ctx, binary, "--issuer-credentials="+issuer, "--trust-domain=cluster.local", "--config="+config,
-		"--listen-address=127.0.0.1", "--port="+port, "--healthz-listen-address=127.0.0.1", "--healthz-port="+healthPort, "--enable-metrics=false")
+	sentry := exec.CommandContext(ctx, binary, "--issuer-credentials="+issuer, "--trust-domain=cluster.local",
+		"--config="+config, "--listen-address=127.0.0.1", "--port="+port, "--healthz-listen-address=127.0.0.1",
+		"--healthz-port="+healthPort, "--enable-metrics=false")
 	sentry.Env = append(os.Environ(), "NAMESPACE=dapr-system")
 	sentry.Stdout, sentry.Stderr = t.Output(), t.Output()
 	sentry.Cancel = func() error { return sentry.Process.Signal(os.Interrupt) }
@@ -106,12 +108,14 @@ func (l *listener) sidecar(o Sentry, namespace, app string) credentials.Transpor
 	if err != nil {
 		l.tb.Fatal(err)
 	}
-	svid, err := identity(answer.WorkloadCertificate, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
+	svid, err := identity(answer.WorkloadCertificate,
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 	if err != nil {
 		l.tb.Fatal(err)
 	}
 	schedulerID, _ := o.id(AppID)
-	return credentials.NewTLS(tlsconfig.MTLSClientConfig(svid, vouchForAll{anchors}, tlsconfig.AuthorizeID(schedulerID)))
+	return credentials.NewTLS(tlsconfig.MTLSClientConfig(svid, vouchForAll{anchors},
+		tlsconfig.AuthorizeID(schedulerID)))
 }
 
 // vouchForAll are trust anchors for every trust domain.
@@ -138,7 +142,8 @@ func TestWithDaprsSentry(t *testing.T) {
 	l := listen(t, s)
 	live := l.connect(l.sidecar(o, "shop", "orders"))
 	for whom, want := range map[string]codes.Code{
-		"shop/orders": codes.OK, "shop/other": codes.PermissionDenied, "other/orders": codes.PermissionDenied, "/": codes.PermissionDenied,
+		"shop/orders": codes.OK, "shop/other": codes.PermissionDenied, "other/orders": codes.PermissionDenied,
+		"/": codes.PermissionDenied,
 	} {
 		if got := call(t, live, whom); got != want {
 			t.Errorf("shop/orders for %s: %v, want %v", whom, got, want)
@@ -163,7 +168,8 @@ func TestWithDaprsSentry(t *testing.T) {
 	if got := call(t, l.connect(l.sidecar(o, "shop", "orders")), "shop/orders"); got != codes.OK {
 		t.Errorf("on a new connection: %v", got)
 	}
-	if _, err := tls.LoadX509KeyPair(filepath.Join(o.WriteTo, "cert.pem"), filepath.Join(o.WriteTo, "key.pem")); err != nil {
+	if _, err := tls.LoadX509KeyPair(filepath.Join(o.WriteTo, "cert.pem"),
+		filepath.Join(o.WriteTo, "key.pem")); err != nil {
 		t.Error("what was written:", err)
 	}
 }

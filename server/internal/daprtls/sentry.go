@@ -96,7 +96,8 @@ func (k *sentry) write() error {
 	if k.folder.path == "" || k.signed == nil || k.written {
 		return nil
 	}
-	err := k.folder.write(map[string][]byte{"cert.pem": k.signed.cert, "key.pem": k.signed.key, "ca.pem": k.anchors.raw})
+	err := k.folder.write(map[string][]byte{"cert.pem": k.signed.cert, "key.pem": k.signed.key,
+		"ca.pem": k.anchors.raw})
 	k.written = err == nil
 	return err
 }

@@ -219,31 +219,32 @@ func TestSentryIsAway(t *testing.T) {
 
 // Nothing is ready before sentry has signed, and the reason is said.
 func TestNoIdentityYet(t *testing.T) {
-	bubble(t, func(o *Sentry) { o.TrustAnchorsFile += ".later" }, func(t *testing.T, p *signer, disk disk, s *Source) {
-		pass(time.Minute)
-		calls, _ := p.called()
-		if err := s.Err(); !errors.Is(err, ErrNoIdentity) || !errors.Is(err, os.ErrNotExist) || calls != 0 {
-			t.Error("without trust anchors:", err, calls)
-		}
-		p.set(func() { p.hang = true })
-		disk.write(disk.root+".later", p.a.anchors())
-		pass(signTimeout + poll)
-		if err := s.Err(); !errors.Is(err, ErrNoIdentity) || status.Code(err) != codes.DeadlineExceeded {
-			t.Error("sentry does not answer:", err)
-		}
-		if err := s.Ready(); !errors.Is(err, ErrNoIdentity) {
-			t.Error(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := s.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNoIdentity) {
-			t.Error(err)
-		}
-		p.set(func() { p.hang = false })
-		if err := s.Wait(t.Context()); err != nil || s.Ready() != nil {
-			t.Error(err, s.Ready())
-		}
-	})
+	bubble(t, func(o *Sentry) { o.TrustAnchorsFile += ".later" },
+		func(t *testing.T, p *signer, disk disk, s *Source) {
+			pass(time.Minute)
+			calls, _ := p.called()
+			if err := s.Err(); !errors.Is(err, ErrNoIdentity) || !errors.Is(err, os.ErrNotExist) || calls != 0 {
+				t.Error("without trust anchors:", err, calls)
+			}
+			p.set(func() { p.hang = true })
+			disk.write(disk.root+".later", p.a.anchors())
+			pass(signTimeout + poll)
+			if err := s.Err(); !errors.Is(err, ErrNoIdentity) || status.Code(err) != codes.DeadlineExceeded {
+				t.Error("sentry does not answer:", err)
+			}
+			if err := s.Ready(); !errors.Is(err, ErrNoIdentity) {
+				t.Error(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := s.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrNoIdentity) {
+				t.Error(err)
+			}
+			p.set(func() { p.hang = false })
+			if err := s.Wait(t.Context()); err != nil || s.Ready() != nil {
+				t.Error(err, s.Ready())
+			}
+		})
 }
 
 func TestCloseWhileSentryHangs(t *testing.T) {
@@ -267,8 +268,9 @@ func TestUntrustworthy(t *testing.T) {
 	}{
 		"sentry of another namespace": {"spiffe://localhost/ns/default/dapr-sentry", "", false, "unexpected ID"},
 		"sentry of another domain":    {"spiffe://public/ns/dapr-system/dapr-sentry", "", false, "unexpected ID"},
-		"not sentry":                  {"spiffe://localhost/ns/dapr-system/dapr-operator", "", false, "unexpected ID"},
-		"another authority":           {sentryName, "", true, "unknown authority"},
+		"not sentry": {"spiffe://localhost/ns/dapr-system/dapr-operator", "", false,
+			"unexpected ID"},
+		"another authority": {sentryName, "", true, "unknown authority"},
 		"it signs for another app": {sentryName, "spiffe://localhost/ns/dapr-system/orders", false,
 			"sidecars accept " + nodeName + " only"},
 		"it signs for another domain": {sentryName, "spiffe://public/ns/dapr-system/dapr-scheduler", false,
@@ -349,9 +351,10 @@ func TestTokens(t *testing.T) {
 			token: "secret", want: sentryv1.SignCertificateRequest_KUBERNETES},
 		"in Kubernetes, none": {accounts: []string{dir + "/none", dir + "/none"},
 			o: Sentry{Kubernetes: true}, want: sentryv1.SignCertificateRequest_UNKNOWN},
-		"outside, accounts are there": {accounts: []string{path, path}, want: sentryv1.SignCertificateRequest_UNKNOWN},
-		"a file that is missing":      {o: Sentry{TokenFile: dir + "/none"}, wrong: true},
-		"an empty file":               {o: Sentry{TokenFile: os.DevNull}, wrong: true},
+		"outside, accounts are there": {accounts: []string{path, path},
+			want: sentryv1.SignCertificateRequest_UNKNOWN},
+		"a file that is missing": {o: Sentry{TokenFile: dir + "/none"}, wrong: true},
+		"an empty file":          {o: Sentry{TokenFile: os.DevNull}, wrong: true},
 	} {
 		t.Setenv(tokenFileVariable, c.variable)
 		serviceAccountTokens = c.accounts
@@ -370,7 +373,8 @@ func TestRefusedWithoutAToken(t *testing.T) {
 		want) || status.Code(err) != codes.PermissionDenied {
 		t.Error(err)
 	}
-	if err := o.refused("token", status.Error(codes.PermissionDenied, "no")); strings.Contains(err.Error(), "token") {
+	if err := o.refused("token", status.Error(codes.PermissionDenied,
+		"no")); strings.Contains(err.Error(), "token") {
 		t.Error(err)
 	}
 }
@@ -402,7 +406,8 @@ func TestTheIdentityIsWritten(t *testing.T) {
 			pass(life/2 + poll)
 			check(both)
 		}
-		if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 3 { // the link, its folder and the one before
+		// the link, its folder and the one before
+		if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 3 {
 			t.Error(left, err)
 		}
 		if err := writable(path); err != nil {

@@ -146,18 +146,27 @@ func TestWhoMaySpeakForWhom(t *testing.T) {
 		"a shorter name":    {[]tls.Certificate{a.pair(leaf(t, "spiffe://public/ns/shop"))}, codes.Unauthenticated},
 		"a name of another kind": {[]tls.Certificate{a.pair(leaf(t,
 			"spiffe://public/sa/shop/orders"))}, codes.Unauthenticated},
-		"no name":                 {[]tls.Certificate{a.pair(leaf(t, ""))}, codes.Unavailable},
-		"no SPIFFE name":          {[]tls.Certificate{a.pair(leaf(t, "https://public/ns/shop/orders"))}, codes.Unavailable},
+		"no name": {[]tls.Certificate{a.pair(leaf(t, ""))}, codes.Unavailable},
+		"no SPIFFE name": {[]tls.Certificate{a.pair(leaf(t, "https://public/ns/shop/orders"))},
+			codes.Unavailable},
 		"no certificate":          {nil, codes.Unavailable},
 		"signed by somebody else": {[]tls.Certificate{other.pair(leaf(t, appName))}, codes.Unavailable},
-		"ended":                   {[]tls.Certificate{a.pair(changed(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Second) }))}, codes.Unavailable},
-		"not begun":               {[]tls.Certificate{a.pair(changed(func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }))}, codes.Unavailable},
-		"two names":               {[]tls.Certificate{a.pair(changed(func(c *x509.Certificate) { c.URIs = append(c.URIs, leaf(t, nodeName).URIs...) }))}, codes.Unavailable},
+		"ended": {[]tls.Certificate{a.pair(changed(func(c *x509.Certificate) {
+			c.NotAfter = time.Now().Add(-time.Second)
+		}))}, codes.Unavailable},
+		"not begun": {[]tls.Certificate{a.pair(changed(func(c *x509.Certificate) {
+			c.NotBefore = time.Now().Add(time.Hour)
+		}))}, codes.Unavailable},
+		"two names": {[]tls.Certificate{a.pair(changed(func(c *x509.Certificate) {
+			c.URIs = append(c.URIs, leaf(t, nodeName).URIs...)
+		}))}, codes.Unavailable},
 		"an authority of its own": {[]tls.Certificate{a.pair(changed(func(c *x509.Certificate) {
 			c.IsCA,
 				c.BasicConstraintsValid = true, true
 		}))}, codes.Unavailable},
-		"a key that signs certificates": {[]tls.Certificate{a.pair(changed(func(c *x509.Certificate) { c.KeyUsage |= x509.KeyUsageCertSign }))}, codes.Unavailable},
+		"a key that signs certificates": {[]tls.Certificate{a.pair(changed(func(c *x509.Certificate) {
+			c.KeyUsage |= x509.KeyUsageCertSign
+		}))}, codes.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := call(t, l.client(a.anchors(), c.pair...), "shop/orders"); got != c.want {
@@ -228,7 +237,8 @@ func TestRotationUnderLiveConnections(t *testing.T) {
 	}
 	hear()
 
-	disk.write(disk.root, append(before.anchors(), after.anchors()...)) // both are trusted, the identity is the old one
+	// both are trusted, the identity is the old one
+	disk.write(disk.root, append(before.anchors(), after.anchors()...))
 	look(t, s, f)
 	hear()
 	for _, pair := range []tls.Certificate{oldPair, newPair} {
@@ -274,7 +284,8 @@ func TestSessionsAreNotResumed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := conn.Read(make([]byte, 1)); err != nil { // the server's first frame comes after its tickets would
+		// the server's first frame comes after its tickets would
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
 		if conn.ConnectionState().DidResume {

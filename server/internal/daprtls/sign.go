@@ -29,7 +29,8 @@ func (o Sentry) sign(ctx context.Context, anchors x509bundle.Source) (*signed, e
 		return nil, err
 	}
 	config := tlsconfig.TLSClientConfig(anchors, tlsconfig.AuthorizeID(id))
-	options := []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(config)), grpc.WithDisableServiceConfig()}
+	options := []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(config)),
+		grpc.WithDisableServiceConfig()}
 	if o.dial != nil {
 		options = append(options, grpc.WithContextDialer(o.dial))
 	}

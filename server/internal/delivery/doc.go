@@ -1,6 +1,6 @@
 // Package delivery has what passes between the partitions of a node and those who hand runs out: a due run
-// waits in a [Queue], dispatch offers [Slots] there, the partition answers with a [Delivery], and the consumer
-// sends a [Report] back, or is told to stop by a [Cancel].
+// waits in a [Queue], dispatch offers [Slots] there, the partition answers with a [Delivery], and the
+// consumer sends a [Report] back, or is told to stop by a [Cancel].
 //
 //	queue.go     where runs wait for consumers
 //	line.go      concurrency keys, and the lines of runs that wait for their permits

@@ -21,7 +21,8 @@ func (q Queue) String() string { return q.Namespace + "\x00" + q.Kind + "\x00" +
 
 // Compare orders queues by namespace, kind and address.
 func (q Queue) Compare(o Queue) int {
-	return cmp.Or(cmp.Compare(q.Namespace, o.Namespace), cmp.Compare(q.Kind, o.Kind), cmp.Compare(q.Address, o.Address))
+	return cmp.Or(cmp.Compare(q.Namespace, o.Namespace), cmp.Compare(q.Kind, o.Kind),
+		cmp.Compare(q.Address, o.Address))
 }
 
 // ParseQueue decodes what String returned.

@@ -26,7 +26,8 @@ func TestAQueueIsReadFromItsName(t *testing.T) {
 	for _, q := range []delivery.Queue{
 		{Namespace: "n", Kind: "worker", Address: "mails"},
 		{Namespace: "n", Kind: "http", Address: "[::1]:80"},
-		delivery.Line{Limit: delivery.Limit{Namespace: "n", Key: "k"}, Queue: delivery.Queue{Namespace: "n", Kind: "worker", Address: "q"}}.Parked(),
+		delivery.Line{Limit: delivery.Limit{Namespace: "n", Key: "k"},
+			Queue: delivery.Queue{Namespace: "n", Kind: "worker", Address: "q"}}.Parked(),
 	} {
 		if got := delivery.ParseQueue(q.String()); got != q {
 			t.Errorf("%q is read as %v, want %v", q.String(), got, q)
@@ -35,7 +36,8 @@ func TestAQueueIsReadFromItsName(t *testing.T) {
 }
 
 func TestQueuesAreInOrder(t *testing.T) {
-	first, last := delivery.Queue{Namespace: "a", Kind: "z", Address: "z"}, delivery.Queue{Namespace: "b", Kind: "a", Address: "a"}
+	first, last := delivery.Queue{Namespace: "a", Kind: "z", Address: "z"}, delivery.Queue{Namespace: "b",
+		Kind: "a", Address: "a"}
 	if first.Compare(last) >= 0 || last.Compare(first) <= 0 {
 		t.Errorf("%v is not before %v", first, last)
 	}

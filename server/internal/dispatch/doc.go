@@ -1,10 +1,10 @@
 // Package dispatch brings attempts from the partitions of a node to consumers, no faster than these allow.
 //
-// The [Hub] stands between the two. On one side is the engine, which asks for slots and hands over deliveries;
-// on the other are consumers, which grant credits and report results. The hub knows no transport. Built on it
-// are worker sessions ([Options.Accept], server/internal/dispatch/worker) and streams of Dapr's sidecars
-// (server/internal/dispatch/sidecar), which share server/internal/dispatch/stream, and hosts of HTTP targets
-// ([Options.Transports], server/internal/dispatch/httptarget).
+// The [Hub] stands between the two. On one side is the engine, which asks for slots and hands over
+// deliveries; on the other are consumers, which grant credits and report results. The hub knows no transport.
+// Built on it are worker sessions ([Options.Accept], server/internal/dispatch/worker) and streams of Dapr's
+// sidecars (server/internal/dispatch/sidecar), which share server/internal/dispatch/stream, and hosts of HTTP
+// targets ([Options.Transports], server/internal/dispatch/httptarget).
 //
 //	engine                         hub, per queue                   consumer
 //	  Offer(p, waiting) ─────────►   credits − taken  ◄──────────────────── Subscription.Grant
@@ -19,8 +19,8 @@
 //
 // A round of a partition asks once, for all its queues, and delivers once (docs/decisions/0057). What is free
 // is its own at once; for the rest it waits. New credits go to the waiting partition with the best head, a
-// chunk at a time, so that none takes all, and travel with the message that tells it so. It asks again for more
-// with its next head. With what it delivers it returns the slots that it cannot use.
+// chunk at a time, so that none takes all, and travel with the message that tells it so. It asks again for
+// more with its next head. With what it delivers it returns the slots that it cannot use.
 //
 // Beside credits a queue may have gates ([Gate]): limits of what is in flight at once, either in the whole
 // queue or among deliveries that share a key. A gate is in force while a registration names it. A delivery

@@ -114,7 +114,8 @@ func hub(o Options) (*Hub, *fakeSink) {
 func join(t testing.TB, h *Hub, queues ...string) *fakeWorker {
 	t.Helper()
 	c := &fakeWorker{}
-	c.registration = h.Register(context.Background(), c, "worker", carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
+	c.registration = h.Register(context.Background(), c, "worker",
+		carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
 	if err := c.registration.Join(); err != nil {
 		t.Fatal(err)
 	}

@@ -168,7 +168,8 @@ func (m *gateModel) deliver(p, n int, key func() string) {
 
 func (m *gateModel) join(credits int, gates []Gate, queues ...string) *fakeWorker {
 	c := &fakeWorker{}
-	c.registration = m.h.Register(context.Background(), c, "dapr", carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
+	c.registration = m.h.Register(context.Background(), c, "dapr",
+		carillon.Hello{Namespace: "n", Queues: queues, WorkerID: "w"})
 	c.registration.Gates, c.registration.Credits = gates, credits
 	if err := c.registration.Join(); err != nil {
 		m.t.Fatal(err)

@@ -15,7 +15,8 @@ import (
 func sidecar(t testing.TB, h *Hub, credits int, gates []Gate, addresses ...string) *fakeWorker {
 	t.Helper()
 	c := &fakeWorker{}
-	c.registration = h.Register(context.Background(), c, "dapr", carillon.Hello{Namespace: "n", Queues: addresses, WorkerID: "w"})
+	c.registration = h.Register(context.Background(), c, "dapr",
+		carillon.Hello{Namespace: "n", Queues: addresses, WorkerID: "w"})
 	c.registration.Gates, c.registration.Credits = gates, credits
 	if err := c.registration.Join(); err != nil {
 		t.Fatal(err)
@@ -92,7 +93,8 @@ func TestGateOfQueue(t *testing.T) {
 	h.Deliver(1, keyed(2, ""), nil)
 	a.registration.Subscriptions[0].DoneOf("k", 1, 1)
 	expect(t, "what was held goes before what waits", a.got, 0, 2, 1)
-	want := []GateStats{{Gate: gates[0], InFlight: 2, Pending: 2, Throttled: 3}, {Gate: gates[1], InFlight: 1, Throttled: 1}}
+	want := []GateStats{{Gate: gates[0], InFlight: 2, Pending: 2, Throttled: 3},
+		{Gate: gates[1], InFlight: 1, Throttled: 1}}
 	if st := h.Gates(); !reflect.DeepEqual(st, want) {
 		t.Fatalf("%+v", st)
 	}
@@ -105,7 +107,8 @@ func TestGateOfQueue(t *testing.T) {
 // TestGateHoldsNotForEver: a delivery goes back before its timeout, which runs while it is held, has half
 // passed.
 func TestGateHoldsNotForEver(t *testing.T) {
-	for timeout, most := range map[time.Duration]time.Duration{24 * time.Hour: time.Hour, 20 * time.Minute: 10 * time.Minute} {
+	for timeout, most := range map[time.Duration]time.Duration{24 * time.Hour: time.Hour,
+		20 * time.Minute: 10 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			h, l := hub(Options{})
 			a := sidecar(t, h, 100, []Gate{{gatedQueue, "k", 1}}, gatedQueue.Address)

@@ -153,7 +153,8 @@ func (h *Hub) stop() []*Registration {
 
 // present returns the registrations, oldest first.
 func (h *Hub) present() []*Registration {
-	return slices.SortedFunc(maps.Keys(h.registrations), func(a, b *Registration) int { return cmp.Compare(a.nth, b.nth) })
+	return slices.SortedFunc(maps.Keys(h.registrations),
+		func(a, b *Registration) int { return cmp.Compare(a.nth, b.nth) })
 }
 
 // transports calls f for all transports at once.

@@ -68,7 +68,8 @@ func TestDrain(t *testing.T) {
 
 func TestConnectWithoutWorkers(t *testing.T) {
 	h, _ := hub(Options{})
-	if _, err := h.Connect(context.Background(), carillon.Hello{}); !errors.Is(err, carillon.FailedPrecondition) {
+	if _, err := h.Connect(context.Background(),
+		carillon.Hello{}); !errors.Is(err, carillon.FailedPrecondition) {
 		t.Fatal(err)
 	}
 }
@@ -90,7 +91,8 @@ func (s *racePartition) round(h *Hub, sent int) {
 	ds := runsOf(s.p, modelQueue, s.seq, n)
 	s.todo -= n
 	s.seq += n
-	h.Deliver(s.p, ds, []delivery.Rest{{Queue: modelQueue, Unused: lineup[0].Slots.N - n, N: s.todo, Head: head}})
+	h.Deliver(s.p, ds, []delivery.Rest{{Queue: modelQueue, Unused: lineup[0].Slots.N - n,
+		N: s.todo, Head: head}})
 }
 
 // raceSink is the sink of the race: it passes what it is told on to the partitions.
@@ -114,7 +116,8 @@ func (m *raceSink) Consumers(delivery.Queue) {
 
 func (m *raceSink) Undelivered(tokens []string) {
 	for range tokens {
-		m.post(0, func() { m.partitions[0].todo++; m.partitions[0].round(m.h, 0) }) // whoever redelivers it is all one to the hub
+		// whoever redelivers it is all one to the hub
+		m.post(0, func() { m.partitions[0].todo++; m.partitions[0].round(m.h, 0) })
 	}
 }
 

@@ -6,12 +6,12 @@ import (
 	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
-// Offer gives partition p slots of the queues in which its runs wait: it adds to Slots of each, of which p may
-// have some, until they are Now. Each slot is for one delivery. They are p's own until [Hub.Deliver] uses or
-// returns them.
+// Offer gives partition p slots of the queues in which its runs wait: it adds to Slots of each, of which p
+// may have some, until they are Now. Each slot is for one delivery. They are p's own until [Hub.Deliver] uses
+// or returns them.
 //
-// If p has fewer than Now of a queue, it waits there for the rest: [Sink.Slots] brings what becomes free. A later
-// Offer that names the queue replaces what p waits for. Nobody waits for a queue without consumers.
+// If p has fewer than Now of a queue, it waits there for the rest: [Sink.Slots] brings what becomes free. A
+// later Offer that names the queue replaces what p waits for. Nobody waits for a queue without consumers.
 func (h *Hub) Offer(p delivery.Owner, lineup []delivery.Waiting) {
 	var n notifications
 	h.mu.Lock()
@@ -60,8 +60,8 @@ func (h *Hub) queue(name delivery.Queue) *queue {
 	return q
 }
 
-// settle ends a step: it delivers what was held back and has room now, gives free slots to waiting partitions,
-// and drops queues without subscriptions, claims and limits.
+// settle ends a step: it delivers what was held back and has room now, gives free slots to waiting
+// partitions, and drops queues without subscriptions, claims and limits.
 func (h *Hub) settle(n *notifications, qs ...*queue) {
 	for _, q := range qs {
 		if h.draining || q.unserved() {

@@ -51,7 +51,8 @@ func TestBestHeadFirstInChunks(t *testing.T) {
 	take(h, 3, q, 9, delivery.Head{Priority: 1, Due: 5})
 	take(h, 4, q, 9, delivery.Head{Priority: 1, Due: 5})
 	c.registration.Subscriptions[0].Grant(7)
-	if want := []slots{slotsOf(3, q, 2), slotsOf(4, q, 2), slotsOf(2, q, 2), slotsOf(1, q, 1)}; !reflect.DeepEqual(l.take(), want) {
+	if want := []slots{slotsOf(3, q, 2), slotsOf(4, q, 2), slotsOf(2, q, 2),
+		slotsOf(1, q, 1)}; !reflect.DeepEqual(l.take(), want) {
 		t.Fatal("wrong order")
 	}
 }
@@ -104,7 +105,8 @@ func TestSeveralQueuesAreOfferedAtOnce(t *testing.T) {
 	h, _ := hub(Options{})
 	join(t, h, "a").registration.Subscriptions[0].Grant(3)
 	join(t, h, "b")
-	ws := []delivery.Waiting{{Queue: named("none"), Now: 1}, {Queue: named("a"), Now: 2}, {Queue: named("b"), Now: 5}, {Queue: named("c")}}
+	ws := []delivery.Waiting{{Queue: named("none"), Now: 1}, {Queue: named("a"), Now: 2},
+		{Queue: named("b"), Now: 5}, {Queue: named("c")}}
 	h.Offer(delivery.Owner{Partition: 1}, ws)
 	for i, want := range []delivery.Slots{{}, {N: 2, Served: true}, {Served: true}, {}} {
 		if ws[i].Slots != want {
@@ -116,8 +118,8 @@ func TestSeveralQueuesAreOfferedAtOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkHandOut measures what a partition's round costs here for one queue: it is offered slots and delivers.
-// The consumer has credits before the runs are due, or grants them afterwards.
+// BenchmarkHandOut measures what a partition's round costs here for one queue: it is offered slots and
+// delivers. The consumer has credits before the runs are due, or grants them afterwards.
 func BenchmarkHandOut(b *testing.B) {
 	for _, waits := range []bool{false, true} {
 		for _, n := range []int{1, 8, 64} {

@@ -30,14 +30,15 @@ import (
 // nobody overtakes a waiting partition. A consumer that leaves takes its credits along even if slots rest on
 // them; free is below zero then, and the deliveries concerned find no room.
 type queue struct {
-	name           delivery.Queue
-	subscriptions  []*Subscription
-	open           []*Subscription // those with room, in no order; served in turn
-	turn           int
-	withoutCredits []*Subscription // those of workers with several nodes that have no credits and were not told that runs wait
-	credits        int             // sum of the subscriptions' room
-	local          int             // subscriptions of consumers in this process
-	taken          int             // slots of partitions that are about to deliver
+	name          delivery.Queue
+	subscriptions []*Subscription
+	open          []*Subscription // those with room, in no order; served in turn
+	turn          int
+	// those of workers with several nodes that have no credits and were not told that runs wait
+	withoutCredits []*Subscription
+	credits        int // sum of the subscriptions' room
+	local          int // subscriptions of consumers in this process
+	taken          int // slots of partitions that are about to deliver
 	claims         map[int]*claim
 	waiting        waiting
 	opened         bool      // opened by a transport, so dropped when idle
@@ -82,8 +83,8 @@ func (q *queue) free() int {
 // unclaimed returns how many credits are neither taken nor kept for held deliveries.
 func (q *queue) unclaimed() int { return q.credits - q.taken - len(q.held) }
 
-// give gives p what is free of the slots that it wants, but no more than room. If the queue is served, p waits
-// for the rest. While others wait nothing is free, so p cannot overtake them.
+// give gives p what is free of the slots that it wants, but no more than room. If the queue is served, p
+// waits for the rest. While others wait nothing is free, so p cannot overtake them.
 func (q *queue) give(p delivery.Owner, w *delivery.Waiting, room func() int) int {
 	want := w.Now - w.Slots.N
 	n := max(0, min(want, q.free()))

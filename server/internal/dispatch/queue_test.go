@@ -124,7 +124,8 @@ func (m *queueModel) checkSlots() {
 		for p, c := range q.claims {
 			has[p] = c.taken
 			if c.at >= 0 && (c.head != m.head[p] || last != nil && c.head.Before(*last)) {
-				m.t.Fatalf("partition %d waits with %+v, not %+v; the last one served had %+v", p, c.head, m.head[p], last)
+				m.t.Fatalf("partition %d waits with %+v, not %+v; the last one served had %+v", p,
+					c.head, m.head[p], last)
 			}
 		}
 	}
@@ -313,7 +314,8 @@ func TestInTurn(t *testing.T) {
 		t.Fatalf("%d, %d and %d", len(a.got), len(b.got), len(idle.got))
 	}
 	tokens := b.got
-	h.Cancel([]delivery.Cancel{{Queue: q, Token: tokens[1]}, {Queue: q, Token: "unknown"}, {Queue: named("none"), Token: "x"}})
+	h.Cancel([]delivery.Cancel{{Queue: q, Token: tokens[1]}, {Queue: q, Token: "unknown"},
+		{Queue: named("none"), Token: "x"}})
 	if len(b.cancels) != 1 || b.cancels[0] != tokens[1] {
 		t.Fatalf("cancelled %v", b.cancels)
 	}
@@ -328,7 +330,8 @@ func TestConsumersInThisProcess(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	here := &fakeWorker{}
-	here.registration = h.Register(context.WithValue(t.Context(), localKey{}, true), here, "worker", helloFor("q"))
+	here.registration = h.Register(context.WithValue(t.Context(), localKey{}, true), here,
+		"worker", helloFor("q"))
 	if err := here.registration.Join(); err != nil {
 		t.Fatal(err)
 	}

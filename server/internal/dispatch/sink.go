@@ -15,9 +15,9 @@ type Sink interface {
 	Reports(rs []delivery.Report)
 	// Heartbeats extends the leases of attempts; a token that is not in force is answered by from.Stale.
 	Heartbeats(bs []carillon.Heartbeat, from delivery.Reporter)
-	// Slots gives partition p slots of q, for which it has waited; 0: the last consumer of q has left. p waits no
-	// longer, and must use the slots or return them, by [Hub.Deliver]. If the term of p has ended, so have its
-	// slots, by [Hub.Forget].
+	// Slots gives partition p slots of q, for which it has waited; 0: the last consumer of q has left. p
+	// waits no longer, and must use the slots or return them, by [Hub.Deliver]. If the term of p has ended,
+	// so have its slots, by [Hub.Forget].
 	Slots(p delivery.Owner, q delivery.Queue, n int)
 	// Consumers reports that q has got its first consumer: partitions look for staged runs.
 	Consumers(q delivery.Queue)

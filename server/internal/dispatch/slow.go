@@ -43,7 +43,8 @@ func newSlow(o SlowStart, now time.Time) slow {
 		o.Overdue = DefaultSlowOverdue
 	}
 	o.Initial = max(1, o.Initial)
-	return slow{SlowStart: o, started: time.Now(), overdueBefore: now.Add(-o.Overdue).UnixNano(), over: o.Step <= 0}
+	return slow{SlowStart: o, started: time.Now(), overdueBefore: now.Add(-o.Overdue).UnixNano(),
+		over: o.Step <= 0}
 }
 
 // bound returns how many deliveries may be in flight now.

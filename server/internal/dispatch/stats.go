@@ -25,8 +25,8 @@ func (h *Hub) Queues() []QueueStats {
 	defer h.mu.Unlock()
 	all := make([]QueueStats, 0, len(h.queues))
 	for _, q := range h.sorted() {
-		all = append(all, QueueStats{Queue: q.name, Consumers: len(q.subscriptions), Silent: q.silent, Credits: q.credits,
-			InFlight: q.whole.flight, Held: len(q.held), Waiting: len(q.waiting)})
+		all = append(all, QueueStats{Queue: q.name, Consumers: len(q.subscriptions), Silent: q.silent,
+			Credits: q.credits, InFlight: q.whole.flight, Held: len(q.held), Waiting: len(q.waiting)})
 	}
 	return all
 }
@@ -62,7 +62,8 @@ func (h *Hub) Gates() []GateStats {
 }
 
 func (g *gate) stats(q *queue) GateStats {
-	return GateStats{Gate: Gate{q.name, g.key, g.most}, InFlight: g.flight, Pending: g.pending.Len(), Throttled: g.throttled}
+	return GateStats{Gate: Gate{q.name, g.key, g.most}, InFlight: g.flight, Pending: g.pending.Len(),
+		Throttled: g.throttled}
 }
 
 // WorkerStats describes a connected worker or Dapr sidecar.

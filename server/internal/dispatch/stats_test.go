@@ -25,7 +25,8 @@ func TestStatsOfQueuesAndWorkers(t *testing.T) {
 		t.Errorf("queues %+v", got)
 	}
 	all := h.Workers()
-	if len(all) != 2 || !slices.Equal(all[1].Queues, []string{"a", "b"}) || all[0].InFlight != 2 || !all[0].Since.Equal(now) {
+	if len(all) != 2 || !slices.Equal(all[1].Queues, []string{"a", "b"}) || all[0].InFlight != 2 ||
+		!all[0].Since.Equal(now) {
 		t.Errorf("workers %+v", all)
 	}
 }

@@ -15,7 +15,8 @@ func TestBestClaimIsFirst(t *testing.T) {
 	var list []*claim
 	for p := range 5000 {
 		if rnd.IntN(5) < 3 {
-			c := &claim{p: delivery.Owner{Partition: p}, at: -1, head: delivery.Head{Priority: uint8(rnd.IntN(3)), Due: int64(rnd.IntN(9))}}
+			c := &claim{p: delivery.Owner{Partition: p}, at: -1,
+				head: delivery.Head{Priority: uint8(rnd.IntN(3)), Due: int64(rnd.IntN(9))}}
 			w.push(c)
 			list = append(list, c)
 		} else if len(list) > 0 {
@@ -24,12 +25,13 @@ func TestBestClaimIsFirst(t *testing.T) {
 			w.remove(list[i]) // once more does nothing
 			list = slices.Delete(list, i, i+1)
 		}
-		best := slices.MinFunc(append([]*claim{{head: delivery.Head{Priority: 9}}}, list...), func(a, b *claim) int {
-			if a.head.Before(b.head) || a.head == b.head && a.p.Partition < b.p.Partition {
-				return -1
-			}
-			return 1
-		})
+		best := slices.MinFunc(append([]*claim{{head: delivery.Head{Priority: 9}}}, list...),
+			func(a, b *claim) int {
+				if a.head.Before(b.head) || a.head == b.head && a.p.Partition < b.p.Partition {
+					return -1
+				}
+				return 1
+			})
 		if len(w) != len(list) || len(list) > 0 && w[0] != best {
 			t.Fatalf("%d wait, not %d, or the first is not the best", len(w), len(list))
 		}

@@ -82,7 +82,8 @@ const (
 // cycle returns a warning if a job waits, through others, for itself. together holds the jobs that are put
 // with it, as they will be. It looks at a few jobs only and skips what cannot be read, since the put does not
 // depend on it.
-func (d *dependencies) cycle(ctx context.Context, j *carillon.Job, together map[carillon.Key]*carillon.Job) string {
+func (d *dependencies) cycle(ctx context.Context, j *carillon.Job,
+	together map[carillon.Key]*carillon.Job) string {
 	from := map[string]string{} // for each name, the job that waits for it
 	level := []*carillon.Job{j}
 	for range cycleDepth {
@@ -120,7 +121,8 @@ func cycleText(from map[string]string, last, first string) string {
 	if n := len(path); n > 8 {
 		path = slices.Concat(path[:4], []string{"…"}, path[n-3:])
 	}
-	return "the jobs wait for each other (" + strings.Join(path, " after ") + "), so none of them runs unless one is triggered"
+	return "the jobs wait for each other (" + strings.Join(path,
+		" after ") + "), so none of them runs unless one is triggered"
 }
 
 // jobsNamed returns those of the named jobs that exist: as they are being put, or as the store has them.

@@ -42,10 +42,12 @@ func TestAPutIsToldWhatStandsInItsWay(t *testing.T) {
 		n := startWith(t, engine.Config{Store: memory.New(memory.Options{}), Advise: func(q delivery.Queue) string {
 			return "target: nobody serves " + q.Address
 		}})
-		wantWarnings(t, "unserved", n.warned(carillon.Job{Name: "a", Schedule: "@every 1h"}), "target: nobody serves q")
+		wantWarnings(t, "unserved", n.warned(carillon.Job{Name: "a", Schedule: "@every 1h"}),
+			"target: nobody serves q")
 		wantWarnings(t, "unchanged", n.warned(carillon.Job{Name: "a", Schedule: "@every 1h"}))
 		puts, err := n.PutJobs(t.Context(),
-			[]carillon.Job{{Name: "b", Target: carillon.WorkerQueue("x")}, {Name: "c", Target: carillon.WorkerQueue("y")}})
+			[]carillon.Job{{Name: "b", Target: carillon.WorkerQueue("x")},
+				{Name: "c", Target: carillon.WorkerQueue("y")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +65,8 @@ func TestALimitKeyWithoutALimitIsTold(t *testing.T) {
 			carillon.Namespace{Name: "default", ConcurrencyLimits: map[string]int{"known": 0}}); err != nil {
 			t.Fatal(err)
 		}
-		wantWarnings(t, "known", n.warned(carillon.Job{Name: "a", ConcurrencyKey: "known", Due: carillon.In(time.Hour)}))
+		wantWarnings(t, "known", n.warned(carillon.Job{Name: "a", ConcurrencyKey: "known",
+			Due: carillon.In(time.Hour)}))
 		wantWarnings(t, "unknown", n.warned(carillon.Job{Name: "b", ConcurrencyKey: "unknown",
 			Due: carillon.In(time.Hour)}), "concurrency_key: ")
 		n.stop()
@@ -95,7 +98,8 @@ func TestJobsThatWaitForEachOtherAreTold(t *testing.T) {
 		n.warned(after("c"))
 		wantWarnings(t, "b", n.warned(after("b", "c")))
 		wantWarnings(t, "a", n.warned(after("a", "b", "c")))
-		wantWarnings(t, "c", n.warned(after("c", "a")), `depends_on: the jobs wait for each other ("c" after "a" after "c"), so`)
+		wantWarnings(t, "c", n.warned(after("c", "a")),
+			`depends_on: the jobs wait for each other ("c" after "a" after "c"), so`)
 		wantWarnings(t, "outside", n.warned(after("outside", "a")))
 		together := []carillon.Job{after("x", "z"), after("y", "x"), after("z", "y")}
 		for i := range together {
@@ -105,7 +109,8 @@ func TestJobsThatWaitForEachOtherAreTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantWarnings(t, "x", puts[0].Warnings, `depends_on: the jobs wait for each other ("x" after "z" after "y" after "x"), so`)
+		wantWarnings(t, "x", puts[0].Warnings,
+			`depends_on: the jobs wait for each other ("x" after "z" after "y" after "x"), so`)
 		n.stop()
 	})
 }
@@ -122,7 +127,9 @@ func TestALimitHoldsForPutsEverywhere(t *testing.T) {
 			for i := range 18 {
 				j := carillon.Job{Name: fmt.Sprint(name, i), ConcurrencyKey: "k", Due: carillon.In(time.Hour),
 					Target: carillon.WorkerQueue("q")}
-				put, err := route(t.Context(), f, func(n *node) (carillon.PutResult, error) { return n.PutJob(t.Context(), j) })
+				put, err := route(t.Context(), f, func(n *node) (carillon.PutResult, error) {
+					return n.PutJob(t.Context(), j)
+				})
 				if err != nil {
 					t.Fatal(err)
 				}

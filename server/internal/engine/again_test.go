@@ -110,7 +110,8 @@ func TestAnAnswerStopsWhoeverElseHasTheAttempt(t *testing.T) {
 				}
 				req := carillon.WorkRequest{Goodbye: c.goodbye}
 				if !c.goodbye {
-					req.Results = []carillon.Result{{Token: had[0].Token, RunID: had[0].ID, Outcome: c.outcome, Permanent: true}}
+					req.Results = []carillon.Result{{Token: had[0].Token, RunID: had[0].ID, Outcome: c.outcome,
+						Permanent: true}}
 				}
 				first.say(t, req)
 				time.Sleep(3 * time.Second)
@@ -193,7 +194,8 @@ func TestAnAnswerThatComesByAnother(t *testing.T) {
 		f.settled()
 		n := f.nodes[0]
 		mute := n.consume("q", 1, silent)
-		j := carillon.Job{Name: f.at(0, 0), Target: carillon.WorkerQueue("q"), Lease: 5 * time.Second, Timeout: 30 * time.Second}
+		j := carillon.Job{Name: f.at(0, 0), Target: carillon.WorkerQueue("q"), Lease: 5 * time.Second,
+			Timeout: 30 * time.Second}
 		if _, err := n.PutJob(context.Background(), j); err != nil {
 			t.Fatal(err)
 		}

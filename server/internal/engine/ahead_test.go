@@ -75,7 +75,8 @@ func TestRunsDoNotWaitForReads(t *testing.T) {
 		for i := range 10 { // the first is read for, and due, while the others are
 			go func() {
 				time.Sleep(time.Duration(i) * 300 * time.Millisecond)
-				job := carillon.Job{Name: fmt.Sprint(i), Due: carillon.In(5 * time.Second), Target: carillon.WorkerQueue("q")}
+				job := carillon.Job{Name: fmt.Sprint(i), Due: carillon.In(5 * time.Second),
+					Target: carillon.WorkerQueue("q")}
 				if _, err := n.PutJob(t.Context(), job); err != nil {
 					t.Error(err)
 				}

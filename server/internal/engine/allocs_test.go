@@ -65,7 +65,8 @@ func TestAllocationsOfAPut(t *testing.T) {
 func TestAllocationsOfAFire(t *testing.T) {
 	n := start(t, memory.New(memory.Options{Partitions: 1}))
 	defer n.stop()
-	s, err := n.hub.Connect(context.Background(), carillon.Hello{Namespace: "default", Queues: []string{"q"}, WorkerID: "w"})
+	s, err := n.hub.Connect(context.Background(),
+		carillon.Hello{Namespace: "default", Queues: []string{"q"}, WorkerID: "w"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,8 @@ func TestAllocationsOfAFire(t *testing.T) {
 			}
 			for _, r := range msg.Runs {
 				result := carillon.Result{Token: r.Token, RunID: r.ID, Outcome: carillon.OutcomeSuccess}
-				if err := s.Send(context.Background(), carillon.WorkRequest{Results: []carillon.Result{result}}); err != nil {
+				if err := s.Send(context.Background(),
+					carillon.WorkRequest{Results: []carillon.Result{result}}); err != nil {
 					t.Fatal(err)
 				}
 			}

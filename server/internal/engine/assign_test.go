@@ -32,7 +32,8 @@ func TestAStandbyOwnsNothing(t *testing.T) {
 			t.Error("ready before it owns anything")
 		}
 		f.settled()
-		if _, err := n.PutJob(context.Background(), carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}); err != nil {
+		if _, err := n.PutJob(context.Background(),
+			carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}); err != nil {
 			t.Error(err)
 		}
 		f.stop()

@@ -25,7 +25,8 @@ type backfills struct {
 // StartBackfill runs a job at past times of its schedule; see [carillon.Backfills]. Once it has returned, the
 // backfill goes on whatever becomes of ctx. The times are counted on the caller's goroutine, as there may be
 // a million.
-func (bs *backfills) StartBackfill(ctx context.Context, key carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
+func (bs *backfills) StartBackfill(ctx context.Context, key carillon.Key,
+	spec carillon.BackfillSpec) (carillon.Backfill, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.Backfill{}, err
 	}
@@ -34,9 +35,10 @@ func (bs *backfills) StartBackfill(ctx context.Context, key carillon.Key, spec c
 	}
 	p := bs.partitions.of(key)
 	for range planAgain {
-		basis, err := inRound(ctx, p, jobCall(key), func(p *partitionRunner, _ int64) (partition.BackfillBasis, error) {
-			return p.m.BackfillRuns.Basis(key)
-		})
+		basis, err := inRound(ctx, p, jobCall(key),
+			func(p *partitionRunner, _ int64) (partition.BackfillBasis, error) {
+				return p.m.BackfillRuns.Basis(key)
+			})
 		if err != nil {
 			return carillon.Backfill{}, err
 		}
@@ -125,9 +127,10 @@ func (bs *backfills) ListBackfills(ctx context.Context, key carillon.Key) ([]car
 	if err := checkKey(&key); err != nil {
 		return nil, err
 	}
-	return inRound(ctx, bs.partitions.of(key), jobCall(key), func(p *partitionRunner, _ int64) ([]carillon.Backfill, error) {
-		return p.backfillsOf(key)
-	})
+	return inRound(ctx, bs.partitions.of(key), jobCall(key),
+		func(p *partitionRunner, _ int64) ([]carillon.Backfill, error) {
+			return p.backfillsOf(key)
+		})
 }
 
 // backfillsOf returns the backfills of a job: those in memory and the ended ones.

@@ -65,7 +65,8 @@ func rateOverRestart(t *testing.T, overlap carillon.Overlap) {
 	n = start(t, s)
 	n.consume("q", 10, record(&got))
 	now, err := n.GetBackfill(ctx, "default", b.ID)
-	if err != nil || now.Status != carillon.BackfillRunning || int(now.Begun) < before || int(now.Begun) > before+1 {
+	if err != nil || now.Status != carillon.BackfillRunning || int(now.Begun) < before ||
+		int(now.Begun) > before+1 {
 		t.Errorf("after the restart: %+v %v, want %d begun or one more", now, err, before)
 	}
 	time.Sleep(10 * time.Second)
@@ -124,7 +125,8 @@ func TestBackfillsAreListedAndCancelled(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		if b, err := n.GetBackfill(ctx, "default", ids[1]); err != nil || b.Begun != 60 || b.Failed != 60 || b.Finished.IsZero() {
+		if b, err := n.GetBackfill(ctx, "default", ids[1]); err != nil || b.Begun != 60 || b.Failed != 60 ||
+			b.Finished.IsZero() {
 			t.Errorf("cancelled: %+v %v", b, err)
 		}
 		listed := func() (got []string) {
@@ -150,8 +152,10 @@ func TestBackfillsAreListedAndCancelled(t *testing.T) {
 		}
 		notOne := store.RunID{Scheduled: 1, Cause: carillon.CauseBackfill, Seq: 1}.String()
 		for _, id := range []string{"", "nonsense", notOne} {
-			for _, err := range []error{second(n.GetBackfill(ctx, "default", id)), second(n.CancelBackfill(ctx, "default", id))} {
-				if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument || e.Field != "id" {
+			for _, err := range []error{second(n.GetBackfill(ctx, "default", id)),
+				second(n.CancelBackfill(ctx, "default", id))} {
+				if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument ||
+					e.Field != "id" {
 					t.Errorf("id %q: %v", id, err)
 				}
 			}
@@ -189,7 +193,8 @@ func TestStartBackfillFollowsAPut(t *testing.T) {
 				Target: carillon.WorkerQueue("q")}); err != nil {
 				t.Fatal(err)
 			}
-			b, err := n.StartBackfill(ctx, key, carillon.BackfillSpec{From: time.Now().Add(-2*time.Hour + 1), To: time.Now()})
+			b, err := n.StartBackfill(ctx, key,
+				carillon.BackfillSpec{From: time.Now().Add(-2*time.Hour + 1), To: time.Now()})
 			if err != nil || b.Total != 2 {
 				t.Fatalf("%+v %v", b, err)
 			}

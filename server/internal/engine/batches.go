@@ -50,8 +50,8 @@ func (j *jobs) putAll(ctx context.Context, jobs []carillon.Job, at int64) ([]car
 	return puts, nil
 }
 
-// mayCoordinate refuses a batch whose first job is in a partition of another node: the owner of that partition
-// coordinates it.
+// mayCoordinate refuses a batch whose first job is in a partition of another node: the owner of that
+// partition coordinates it.
 func (j *jobs) mayCoordinate(first *carillon.Job) error {
 	key := first.Key()
 	key.Namespace = namespaceOf(key.Namespace)
@@ -77,8 +77,8 @@ func (bs *batches) put(ctx context.Context, reqs []message.PutRequest) ([]carill
 	return bs.putAcross(ctx, reqs)
 }
 
-// requests checks the jobs of a batch, as of at or else now, for everything that could be wrong, so that storing them
-// cannot fail.
+// requests checks the jobs of a batch, as of at or else now, for everything that could be wrong, so that
+// storing them cannot fail.
 func (j *jobs) requests(ctx context.Context, jobs []carillon.Job, at int64) ([]message.PutRequest, error) {
 	reqs := make([]message.PutRequest, len(jobs))
 	places := make(map[carillon.Key]int, len(jobs))
@@ -136,7 +136,8 @@ type byPart map[*partitionRunner][]int
 // inOrder returns partitions ordered by number. Requests to several partitions go out in this order rather
 // than in that of a map, because a run of the simulation has to be repeatable.
 func inOrder[V any](parts map[*partitionRunner]V) []*partitionRunner {
-	return slices.SortedFunc(maps.Keys(parts), func(a, b *partitionRunner) int { return cmp.Compare(a.number, b.number) })
+	return slices.SortedFunc(maps.Keys(parts),
+		func(a, b *partitionRunner) int { return cmp.Compare(a.number, b.number) })
 }
 
 func (ps *partitions) byPartition(reqs []message.PutRequest) byPart {

@@ -392,8 +392,9 @@ func TestABatchIsCheckedBeforeAnythingIsStored(t *testing.T) {
 		for name, bad := range map[string]carillon.Job{
 			"jobs[6].ttl": {Name: "bad", Due: carillon.In(time.Hour), TTL: carillon.At(time.Now()),
 				Target: carillon.WorkerQueue("q")},
-			"jobs[6].schedule": {Name: "bad", Schedule: "R1/1999-01-01T00:00:00Z/PT1M", Target: carillon.WorkerQueue("q")},
-			"jobs[6].target":   {Name: "bad"},
+			"jobs[6].schedule": {Name: "bad", Schedule: "R1/1999-01-01T00:00:00Z/PT1M",
+				Target: carillon.WorkerQueue("q")},
+			"jobs[6].target": {Name: "bad"},
 		} {
 			_, err := n.PutJobs(context.Background(), append(batchJobs()[:6], bad))
 			var e *carillon.Error

@@ -47,7 +47,8 @@ func (f *fleet) across(each int) []carillon.Job {
 	var jobs []carillon.Job
 	for n := range each {
 		for p := range f.all {
-			jobs = append(jobs, carillon.Job{Name: f.at(p, n), Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")})
+			jobs = append(jobs, carillon.Job{Name: f.at(p, n), Due: carillon.In(time.Hour),
+				Target: carillon.WorkerQueue("q")})
 		}
 	}
 	return jobs

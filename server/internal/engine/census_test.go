@@ -38,7 +38,8 @@ func TestStagedAndDeadAreKnownAfterARestart(t *testing.T) {
 			FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(0)})
 		due := time.Now()
 		for i := range 30 {
-			n.store(carillon.Job{Name: fmt.Sprint("lonely/", i), Target: carillon.WorkerQueue("lonely"), Due: carillon.At(due)})
+			n.store(carillon.Job{Name: fmt.Sprint("lonely/", i), Target: carillon.WorkerQueue("lonely"),
+				Due: carillon.At(due)})
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
@@ -54,7 +55,9 @@ func TestStagedAndDeadAreKnownAfterARestart(t *testing.T) {
 		if got := n.Dead(); len(got) != 1 || got["default"] != 1 {
 			t.Errorf("dead: %v", got)
 		}
-		c = n.consume("lonely", 100, func(carillon.Run) *carillon.Result { return &carillon.Result{Outcome: carillon.OutcomeSuccess} })
+		c = n.consume("lonely", 100, func(carillon.Run) *carillon.Result {
+			return &carillon.Result{Outcome: carillon.OutcomeSuccess}
+		})
 		time.Sleep(12 * time.Second)
 		synctest.Wait()
 		if got := n.Backlog(); len(got) != 0 {
@@ -89,7 +92,8 @@ func TestWhatWaitsForAPermitIsInItsQueue(t *testing.T) {
 func TestMissingJobsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{}))
-		n.store(carillon.Job{Name: "late", Target: carillon.WorkerQueue("q"), DependsOn: []string{"nobody"}, Due: carillon.In(0)})
+		n.store(carillon.Job{Name: "late", Target: carillon.WorkerQueue("q"), DependsOn: []string{"nobody"},
+			Due: carillon.In(0)})
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
 		if got := n.Missing(); got != 1 {
@@ -143,7 +147,8 @@ func (s cuttableShard) Apply(ctx context.Context, b *store.Batch) error {
 
 func (s *cuttableStore) Leaser() store.Leaser { return cuttableLeaser{s.Store.Leaser(), s} }
 
-func (l cuttableLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
+func (l cuttableLeaser) Claim(ctx context.Context, node string, ps []int,
+	ttl time.Duration) ([]store.Term, error) {
 	if err := l.s.err(); err != nil {
 		return nil, err
 	}
@@ -186,7 +191,9 @@ func (f *fleet) counted() (sum inAll) {
 func (f *fleet) backlog(ctx context.Context) (want inAll) {
 	f.t.Helper()
 	put := func(j carillon.Job) {
-		if _, err := route(ctx, f, func(n *node) (carillon.PutResult, error) { return n.PutJob(ctx, j) }); err != nil {
+		if _, err := route(ctx, f, func(n *node) (carillon.PutResult, error) {
+			return n.PutJob(ctx, j)
+		}); err != nil {
 			f.t.Fatal(err)
 		}
 	}
@@ -204,7 +211,8 @@ func (f *fleet) backlog(ctx context.Context) (want inAll) {
 			FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(0)})
 	}
 	for i := range want.missing {
-		put(carillon.Job{Name: fmt.Sprint("late/", i), Target: carillon.WorkerQueue("q"), DependsOn: []string{"nobody"}})
+		put(carillon.Job{Name: fmt.Sprint("late/", i), Target: carillon.WorkerQueue("q"),
+			DependsOn: []string{"nobody"}})
 	}
 	return want
 }
@@ -314,12 +322,14 @@ func TestMissingJobsAreOfTheTermThatCounts(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 2}), 2, nil)
 		f.deal(func(int) int { return 0 })
 		f.settled()
-		f.nodes[0].store(carillon.Job{Name: "late", Target: carillon.WorkerQueue("q"), DependsOn: []string{"nobody"}})
+		f.nodes[0].store(carillon.Job{Name: "late", Target: carillon.WorkerQueue("q"),
+			DependsOn: []string{"nobody"}})
 		time.Sleep(time.Minute)
 		f.counts(inAll{missing: 1})
 		f.deal(func(int) int { return 1 })
 		f.settled()
-		f.nodes[1].store(carillon.Job{Name: "nobody", Target: carillon.WorkerQueue("q"), Due: carillon.In(time.Hour)})
+		f.nodes[1].store(carillon.Job{Name: "nobody", Target: carillon.WorkerQueue("q"),
+			Due: carillon.In(time.Hour)})
 		f.deal(func(int) int { return 0 })
 		f.settled()
 		f.counts(inAll{})

@@ -206,7 +206,8 @@ func (l *lane) load(terms []claimResult) {
 
 // probeRecord returns the record that is written to find out whether the store takes writes of a term.
 func probeRecord(term store.Term) store.MetaRecord {
-	return store.MetaRecord{Kind: store.KindProbe, Key: "probe", Value: binary.BigEndian.AppendUint64(nil, term.Epoch)}
+	return store.MetaRecord{Kind: store.KindProbe, Key: "probe",
+		Value: binary.BigEndian.AppendUint64(nil, term.Epoch)}
 }
 
 // announce writes a record that the new terms begin, so that the next owners know which attempts may be in
@@ -284,7 +285,8 @@ const damagedEvery = time.Minute
 func (p *partitionRunner) standStill(t *claimResult) {
 	p.own.damaged(t.err, p.pendingRelease(t.term), p.e.elapsed()+int64(damagedEvery))
 	p.health.Fail(t.err, p.e.elapsed(), false)
-	p.e.log.Error("a partition stands still: the store has lost what it needs", "partition", p.number, "error", t.err)
+	p.e.log.Error("a partition stands still: the store has lost what it needs", "partition",
+		p.number, "error", t.err)
 }
 
 // releaseLast releases the last term in the store, if the store may not know that it is over.

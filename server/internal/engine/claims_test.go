@@ -65,7 +65,8 @@ type lineLeaser struct {
 
 func (l *line) Leaser() store.Leaser { return lineLeaser{l.Store.Leaser(), l} }
 
-func (l lineLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) (terms []store.Term, err error) {
+func (l lineLeaser) Claim(ctx context.Context, node string, ps []int,
+	ttl time.Duration) (terms []store.Term, err error) {
 	err = l.l.do("claim", func() (err error) { terms, err = l.Leaser.Claim(ctx, node, ps, ttl); return err })
 	return terms, err
 }
@@ -234,8 +235,10 @@ func TestACallThatIsRefused(t *testing.T) {
 			return do()
 		})
 		for i, unknown := range []bool{true, false} {
-			_, err := f.nodes[0].PutJob(context.Background(), carillon.Job{Name: f.at(0, i), Target: carillon.WorkerQueue("q")})
-			if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || e.Unknown != unknown {
+			_, err := f.nodes[0].PutJob(context.Background(),
+				carillon.Job{Name: f.at(0, i), Target: carillon.WorkerQueue("q")})
+			if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable ||
+				e.Unknown != unknown {
 				t.Errorf("put %d: %+v", i, err)
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -295,7 +298,8 @@ func TestAClockThatIsSetBack(t *testing.T) {
 		n := startWith(t, engine.Config{Store: memory.New(memory.Options{Partitions: 1}), Now: clock})
 		put := func(name string) {
 			t.Helper()
-			if _, err := n.PutJob(context.Background(), carillon.Job{Name: name, Target: carillon.WorkerQueue("q")}); err != nil {
+			if _, err := n.PutJob(context.Background(),
+				carillon.Job{Name: name, Target: carillon.WorkerQueue("q")}); err != nil {
 				t.Fatal(err)
 			}
 		}

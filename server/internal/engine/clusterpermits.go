@@ -166,9 +166,11 @@ func (c *clusterPermits) askHere(home *mailbox, a permit.Requests) {
 func (c *clusterPermits) askThere(a permit.Requests) {
 	ctx, cancel := context.WithTimeout(c.net.life, permitsWithin)
 	defer cancel()
-	grants, err := message.Send(ctx, c.net.peers, a.Home, message.RequestPermits{From: c.asker, Requests: a.Asks})
+	grants, err := message.Send(ctx, c.net.peers, a.Home,
+		message.RequestPermits{From: c.asker, Requests: a.Asks})
 	if err != nil {
-		c.net.log.Debug("the home of a limit was not asked", "partition", c.asker.Partition, "home", a.Home, "error", err)
+		c.net.log.Debug("the home of a limit was not asked", "partition", c.asker.Partition, "home",
+			a.Home, "error", err)
 	}
 	c.answered(a.Home, grants, err)
 }
@@ -181,7 +183,8 @@ func (c *clusterPermits) answered(home int, grants []message.PermitGrant, err er
 }
 
 // grant answers a request for permits. The answer holds once batch seq is durable.
-func (c *clusterPermits) grant(from message.Asker, asks []message.PermitRequest) (grants []message.PermitGrant, seq uint64) {
+func (c *clusterPermits) grant(from message.Asker,
+	asks []message.PermitRequest) (grants []message.PermitGrant, seq uint64) {
 	grants = c.home.Answer(from, asks)
 	c.distribute()
 	return grants, c.seq
@@ -235,7 +238,8 @@ func (c *clusterPermits) deliverThere(to int, grants []message.PermitGrant) {
 		ctx, cancel := context.WithTimeout(c.net.life, permitsWithin)
 		defer cancel()
 		if _, err := message.Send(ctx, c.net.peers, to, message.DeliverPermits{Grants: grants}); err != nil {
-			c.net.log.Debug("a partition was not told of its permits", "partition", to, "home", c.asker.Partition, "error", err)
+			c.net.log.Debug("a partition was not told of its permits", "partition", to, "home",
+				c.asker.Partition, "error", err)
 		}
 		c.box.put(func(m *mail) { m.cluster.delivered = append(m.cluster.delivered, to) })
 	})

@@ -204,7 +204,8 @@ func grants(t *testing.T, s store.Store) (all []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		small, err := shard.MetaRecords(context.Background(), store.MetaQuery{Kind: store.KindAllocation, Limit: 1000})
+		small, err := shard.MetaRecords(context.Background(),
+			store.MetaQuery{Kind: store.KindAllocation, Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +287,9 @@ func TestOneTokenGoesAround(t *testing.T) {
 		ctx := context.Background()
 		put := func(j carillon.Job) {
 			j.Target, j.ConcurrencyKey = carillon.WorkerQueue("q"), "one"
-			if _, err := route(ctx, f, func(n *node) (carillon.PutResult, error) { return n.PutJob(ctx, j) }); err != nil {
+			if _, err := route(ctx, f, func(n *node) (carillon.PutResult, error) {
+				return n.PutJob(ctx, j)
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}

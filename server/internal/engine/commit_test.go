@@ -92,8 +92,9 @@ func TestFailedCommits(t *testing.T) {
 		unknown bool
 		stored  bool
 	}{
-		"certainly not applied":   {func(func() error) error { return disk }, false, false},
-		"unknown and not applied": {func(func() error) error { return fmt.Errorf("%w: lost", store.ErrUnknown) }, true, false},
+		"certainly not applied": {func(func() error) error { return disk }, false, false},
+		"unknown and not applied": {func(func() error) error { return fmt.Errorf("%w: lost", store.ErrUnknown) },
+			true, false},
 		"unknown and applied": {func(apply func() error) error {
 			return errors.Join(apply(), fmt.Errorf("%w: lost", store.ErrUnknown))
 		}, true, true},
@@ -106,7 +107,8 @@ func TestFailedCommits(t *testing.T) {
 }
 
 // failedCommit checks what becomes of a put and its partition after a fault.
-func failedCommit(t *testing.T, take func(*faulty) store.Store, fault func(func() error) error, unknown, stored bool) {
+func failedCommit(t *testing.T, take func(*faulty) store.Store, fault func(func() error) error,
+	unknown, stored bool) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		f := &faulty{Store: memory.New(memory.Options{Partitions: 2})}
@@ -155,8 +157,8 @@ func TestOneGroupIsInFlight(t *testing.T) {
 				answered := make(chan int, 3)
 				put := func(i int) {
 					go func() {
-						if _, err := n.PutJob(context.Background(), carillon.Job{Name: fmt.Sprint(i), Due: carillon.In(time.Hour),
-							Target: carillon.WorkerQueue("q")}); err != nil {
+						if _, err := n.PutJob(context.Background(), carillon.Job{Name: fmt.Sprint(i),
+							Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}); err != nil {
 							t.Error(err)
 						}
 						answered <- i
@@ -174,7 +176,8 @@ func TestOneGroupIsInFlight(t *testing.T) {
 				synctest.Wait()
 				for want := 1; want <= 2; want++ { // the second group has two puts
 					if groups != want || len(answered) != want-1 {
-						t.Errorf("%d groups have been sent and %d puts answered, want %d and %d", groups, len(answered), want, want-1)
+						t.Errorf("%d groups have been sent and %d puts answered, want %d and %d", groups,
+							len(answered), want, want-1)
 					}
 					goOn <- struct{}{}
 					synctest.Wait()
@@ -308,7 +311,8 @@ func TestStoreOutage(t *testing.T) {
 		if got, err := n.GetRun(ctx, run.Namespace, run.ID); err != nil || got.ID != run.ID || got.Job != run.Job {
 			t.Errorf("a run cannot be read: %+v %v", got, err)
 		}
-		if _, err := n.GetJob(ctx, carillon.Key{Namespace: "default", Name: "never put"}); !errors.Is(err, carillon.NotFound) {
+		if _, err := n.GetJob(ctx, carillon.Key{Namespace: "default",
+			Name: "never put"}); !errors.Is(err, carillon.NotFound) {
 			t.Errorf("a job that is not there: %v", err)
 		}
 		if _, err := n.PutJob(ctx, carillon.Job{Name: "x",

@@ -40,7 +40,8 @@ func TestAStreamWhosePartitionMoves(t *testing.T) {
 		"and which ends": {func(old *engine.Engine, ds []delivery.Delivery) {
 			old.Undelivered([]string{ds[0].Run.Token})
 		}, time.Second, 1},
-		"whose node is killed": {func(old *engine.Engine, _ []delivery.Delivery) { stop(t, old) }, 31 * time.Second, 1},
+		"whose node is killed": {func(old *engine.Engine, _ []delivery.Delivery) { stop(t, old) },
+			31 * time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -86,7 +87,8 @@ func TestAStreamWhosePartitionMovesOn(t *testing.T) {
 		"to a third node":           {[]int{1, 2}, nil, 10 * time.Minute, 0},
 		"back, and to a third node": {[]int{1, 0, 2}, nil, 10 * time.Minute, 0},
 		"back, and it ends": {[]int{1, 0},
-			func(old *engine.Engine, ds []delivery.Delivery) { old.Undelivered([]string{ds[0].Run.Token}) }, time.Second, 1},
+			func(old *engine.Engine, ds []delivery.Delivery) { old.Undelivered([]string{ds[0].Run.Token}) },
+			time.Second, 1},
 		"to a third, and is killed": {[]int{1, 2},
 			func(old *engine.Engine, _ []delivery.Delivery) { stop(t, old) }, 31 * time.Second, 1},
 		"back and on, and it is killed": {[]int{1, 0, 2},

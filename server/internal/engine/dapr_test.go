@@ -208,9 +208,10 @@ func TestAPutAnewIsOneStep(t *testing.T) {
 		fault    func(apply func() error) error
 		replaced bool
 	}{
-		"arrives":                 {nil, true},
-		"certainly not applied":   {func(func() error) error { return disk }, false},
-		"unknown and not applied": {func(func() error) error { return fmt.Errorf("%w: lost", store.ErrUnknown) }, false},
+		"arrives":               {nil, true},
+		"certainly not applied": {func(func() error) error { return disk }, false},
+		"unknown and not applied": {func(func() error) error { return fmt.Errorf("%w: lost", store.ErrUnknown) },
+			false},
 		"unknown and applied": {func(apply func() error) error {
 			return errors.Join(apply(), fmt.Errorf("%w: lost", store.ErrUnknown))
 		}, true},

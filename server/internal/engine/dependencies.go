@@ -52,12 +52,14 @@ func (p *partitionRunner) checkDependencies(now int64) {
 	}
 }
 
-// sendNotice sends a notice to the waiting job's partition, or with check asks whether the job still waits. The
-// answer comes by mail once it is durable.
+// sendNotice sends a notice to the waiting job's partition, or with check asks whether the job still waits.
+// The answer comes by mail once it is durable.
 func (p *partitionRunner) sendNotice(l message.Notice, check bool) {
 	term, to := p.own.term, p.e.of(l.Waiting())
 	back := func(a message.Answer) {
-		p.box.put(func(m *mail) { m.dependencyAnswers = append(m.dependencyAnswers, dependencyAnswer{l, a, check, term}) })
+		p.box.put(func(m *mail) {
+			m.dependencyAnswers = append(m.dependencyAnswers, dependencyAnswer{l, a, check, term})
+		})
 	}
 	if !p.e.remote(to) {
 		to.takeNotice(l, check, back)
@@ -224,7 +226,8 @@ func certain(err error) error {
 const historyPage = 20
 
 // lastRun returns the run of a job that ended last, by the history; the zero value if it has none.
-func (d *dependencies) lastRun(ctx context.Context, p *partitionRunner, key carillon.Key) (last store.RunRecord, err error) {
+func (d *dependencies) lastRun(ctx context.Context, p *partitionRunner,
+	key carillon.Key) (last store.RunRecord, err error) {
 	runs, err := d.partitions.reader(p).Runs(ctx, store.RunQuery{Job: &key, Limit: historyPage})
 	if err != nil {
 		return last, readError(err)
@@ -233,20 +236,24 @@ func (d *dependencies) lastRun(ctx context.Context, p *partitionRunner, key cari
 	if len(runs) == 0 {
 		return last, nil
 	}
-	return slices.MaxFunc(runs, func(a, b store.RunRecord) int { return cmp.Compare(a.Finished, b.Finished) }), nil
+	return slices.MaxFunc(runs, func(a, b store.RunRecord) int { return cmp.Compare(a.Finished, b.Finished) }),
+		nil
 }
 
 // linkPatch is link for the names in a patch. Invalid names are left alone, to be refused with the rest of
 // the patch.
-func (d *dependencies) linkPatch(ctx context.Context, key carillon.Key, patch *carillon.Patch) ([]store.Wait, []string, error) {
+func (d *dependencies) linkPatch(ctx context.Context, key carillon.Key,
+	patch *carillon.Patch) ([]store.Wait, []string, error) {
 	names := patch.Job.DependsOn
 	wrong := func(name string) bool {
 		return carillon.Key{Namespace: key.Namespace, Name: name}.Validate() != nil
 	}
-	if !slices.Contains(patch.Fields, "depends_on") || len(names) > carillon.MaxDependsOn || slices.ContainsFunc(names, wrong) {
+	if !slices.Contains(patch.Fields, "depends_on") || len(names) > carillon.MaxDependsOn ||
+		slices.ContainsFunc(names, wrong) {
 		return nil, nil, nil
 	}
-	reqs := []message.PutRequest{{Job: &carillon.Job{Namespace: key.Namespace, Name: key.Name, DependsOn: names}}}
+	reqs := []message.PutRequest{{Job: &carillon.Job{Namespace: key.Namespace, Name: key.Name,
+		DependsOn: names}}}
 	warnings, err := d.link(ctx, reqs, false)
 	if err != nil {
 		return nil, nil, err

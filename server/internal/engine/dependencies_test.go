@@ -218,10 +218,12 @@ func TestAPutLearnsWhatSucceededAndWhatIsUnknown(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		j, err := n.GetJob(ctx, carillon.Key{Namespace: "default", Name: "x"})
-		if err != nil || j.Status.Phase != carillon.PhaseWaiting || fmt.Sprint(j.Status.Waiting) != "[nobody there]" {
+		if err != nil || j.Status.Phase != carillon.PhaseWaiting ||
+			fmt.Sprint(j.Status.Waiting) != "[nobody there]" {
 			t.Fatalf("%+v %v", j.Status, err)
 		}
-		patch := carillon.Patch{Fields: []string{"depends_on"}, Job: carillon.Job{DependsOn: []string{"done", "unknown"}}}
+		patch := carillon.Patch{Fields: []string{"depends_on"},
+			Job: carillon.Job{DependsOn: []string{"done", "unknown"}}}
 		if put, err = n.PatchJob(ctx, j.Key(), patch); err != nil || len(put.Warnings) != 1 {
 			t.Fatalf("warnings %q, %v", put.Warnings, err)
 		}
@@ -274,8 +276,8 @@ func TestTooManyDependentsNameTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{Partitions: 1}))
 		job := func(i int) carillon.Job {
-			return carillon.Job{Name: fmt.Sprint("after/", i), Due: carillon.In(time.Hour), DependsOn: []string{"other", "first"},
-				Target: carillon.WorkerQueue("q")}
+			return carillon.Job{Name: fmt.Sprint("after/", i), Due: carillon.In(time.Hour),
+				DependsOn: []string{"other", "first"}, Target: carillon.WorkerQueue("q")}
 		}
 		for from := 0; from < partition.MaxDependents; from += carillon.MaxBatch {
 			jobs := make([]carillon.Job, carillon.MaxBatch)
@@ -378,7 +380,8 @@ func TestALateLetter(t *testing.T) {
 			carillon.Job{Name: first, Schedule: "@every 1h", Target: carillon.WorkerQueue("q")}); err != nil {
 			t.Fatal(err)
 		}
-		sink := carillon.Job{Name: second, Schedule: "@every 10s", DependsOn: []string{first}, Target: carillon.WorkerQueue("q")}
+		sink := carillon.Job{Name: second, Schedule: "@every 10s", DependsOn: []string{first},
+			Target: carillon.WorkerQueue("q")}
 		if _, err := f.nodes[1].PutJob(ctx, sink); err != nil {
 			t.Fatal(err)
 		}

@@ -3,9 +3,9 @@
 //
 // A partition belongs to a lane, whose goroutine runs the rounds of its partitions one after the other. On an
 // embedded store all partitions are in one lane (docs/decisions/0023). A round takes the partition's mail
-// (calls, reports, heartbeats, slots of queues, a durable batch), reads from the store what the machine lacks,
-// steps the machine and hands out deliveries. Then the lane submits the next batches of its partitions to
-// the store as one group. While one group is being made durable the next one fills. Nothing is answered
+// (calls, reports, heartbeats, slots of queues, a durable batch), reads from the store what the machine
+// lacks, steps the machine and hands out deliveries. Then the lane submits the next batches of its partitions
+// to the store as one group. While one group is being made durable the next one fills. Nothing is answered
 // before the batch that holds it is durable.
 //
 //	engine.go     start and stop, and which noun knows which

@@ -22,11 +22,11 @@ import (
 
 // Dispatcher hands attempts to consumers and knows how many they will take. Calls do not block.
 type Dispatcher interface {
-	// Offer adds to the slots that partition p has of each queue in which its runs wait, until they are Now. If
-	// p gets fewer and the queue is served, it waits for the rest, which comes by Sink.Slots.
+	// Offer adds to the slots that partition p has of each queue in which its runs wait, until they are Now.
+	// If p gets fewer and the queue is served, it waits for the rest, which comes by Sink.Slots.
 	Offer(p delivery.Owner, lineup []delivery.Waiting)
-	// Deliver sends attempts of partition p in its slots, and says what is left of these slots and of the runs
-	// that wait for more. The slices are not kept.
+	// Deliver sends attempts of partition p in its slots, and says what is left of these slots and of the
+	// runs that wait for more. The slices are not kept.
 	Deliver(p int, ds []delivery.Delivery, rest []delivery.Rest)
 	// Cancel tells the consumers of the attempts to stop.
 	Cancel(cs []delivery.Cancel)
@@ -180,10 +180,12 @@ func New(cfg Config) *Engine {
 	e.settings = newSettings()
 	e.dependencies = &dependencies{partitions: e.partitions, log: e.log, life: e.life,
 		notices: peerQueue{peers: cfg.Peers, life: e.life, running: &e.wg}}
-	e.batches = &batches{cfg: &e.cfg, log: e.log, partitions: e.partitions, dependencies: e.dependencies, life: e.life}
+	e.batches = &batches{cfg: &e.cfg, log: e.log, partitions: e.partitions,
+		dependencies: e.dependencies, life: e.life}
 	e.api = e.newAPI()
 	e.limiter = &limiter{partitions: e.partitions, c: permit.NewCounter(e.settings.limit, e.sendPermits)}
-	e.census = &census{partitions: e.partitions, holdings: e.Holdings, elapsed: e.elapsed, log: cfg.Log, life: e.life}
+	e.census = &census{partitions: e.partitions, holdings: e.Holdings, elapsed: e.elapsed,
+		log: cfg.Log, life: e.life}
 	return e
 }
 
@@ -191,11 +193,13 @@ func New(cfg Config) *Engine {
 func (e *Engine) newAPI() *api {
 	s, ps := e.settings, e.partitions
 	return &api{
-		jobs:       &jobs{cfg: &e.cfg, partitions: ps, settings: s, dependencies: e.dependencies, batches: e.batches},
-		runs:       &runs{ps},
-		backfills:  &backfills{ps, e.cfg.Now},
-		namespaces: &namespaces{partitions: ps, settings: s, log: e.log, life: e.life, missed: make(chan struct{}, 1)},
-		lists:      &lists{ps},
+		jobs: &jobs{cfg: &e.cfg, partitions: ps, settings: s, dependencies: e.dependencies,
+			batches: e.batches},
+		runs:      &runs{ps},
+		backfills: &backfills{ps, e.cfg.Now},
+		namespaces: &namespaces{partitions: ps, settings: s, log: e.log, life: e.life,
+			missed: make(chan struct{}, 1)},
+		lists: &lists{ps},
 	}
 }
 

@@ -82,8 +82,8 @@ func (p *partitionRunner) mayBegin(now int64) bool {
 // recallBelow is the number of runs in memory, of a queue, below which more are read back from the store.
 const recallBelow = 512
 
-// recall reads runs back that are parked under some names. Those for which the partition has no slots yet leave
-// in the next round.
+// recall reads runs back that are parked under some names. Those for which the partition has no slots yet
+// leave in the next round.
 func (p *partitionRunner) recall(names []delivery.Queue, now int64) {
 	left := readAtOnce
 	for _, q := range names {

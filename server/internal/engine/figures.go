@@ -7,7 +7,8 @@ import (
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
-// figures are what other goroutines may read of a partition. The lane's goroutine writes them, but for writing.
+// figures are what other goroutines may read of a partition. The lane's goroutine writes them, but for
+// writing.
 type figures struct {
 	stats   atomic.Pointer[partition.Stats]
 	waiting atomic.Pointer[[]depth] // what waits in memory; refreshed once a second

@@ -34,7 +34,8 @@ func startFleet(t testing.TB, s store.Store, nodes int, change func(i int, c *en
 		f.all = append(f.all, p)
 	}
 	for i := range nodes {
-		c := engine.Config{Store: s, Node: fmt.Sprint("node-", i), Standby: true, Peers: peers{f}, LeaseTTL: 4 * time.Second}
+		c := engine.Config{Store: s, Node: fmt.Sprint("node-", i), Standby: true, Peers: peers{f},
+			LeaseTTL: 4 * time.Second}
 		if change != nil {
 			change(i, &c)
 		}
@@ -55,7 +56,8 @@ func (f *fleet) settled() {
 	f.t.Helper()
 	for range 1000 {
 		time.Sleep(10 * time.Millisecond)
-		if !slices.ContainsFunc(f.nodes, func(n *node) bool { return n.Ready() != nil }) && f.owned() == len(f.all) {
+		if !slices.ContainsFunc(f.nodes, func(n *node) bool { return n.Ready() != nil }) &&
+			f.owned() == len(f.all) {
 			return
 		}
 	}
@@ -115,7 +117,8 @@ func (ps peers) Ask(ctx context.Context, p int, m message.Message) (any, error) 
 func TestPartitionsMoveUnderLoad(t *testing.T) {
 	for _, lanes := range []int{0, 3, 8} {
 		synctest.Test(t, func(t *testing.T) {
-			f := startFleet(t, memory.New(memory.Options{Partitions: 8}), 3, func(_ int, c *engine.Config) { c.Lanes = lanes })
+			f := startFleet(t, memory.New(memory.Options{Partitions: 8}),
+				3, func(_ int, c *engine.Config) { c.Lanes = lanes })
 			f.deal(func(p int) int { return p % 3 })
 			f.settled()
 			slow := func(carillon.Run) *carillon.Result {
@@ -129,8 +132,11 @@ func TestPartitionsMoveUnderLoad(t *testing.T) {
 			const jobs = 300
 			for i := range jobs {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-				j := carillon.Job{Name: fmt.Sprint(i), Due: carillon.In(50 * time.Millisecond), Target: carillon.WorkerQueue("q")}
-				if _, err := route(ctx, f, func(n *node) (carillon.PutResult, error) { return n.PutJob(ctx, j) }); err != nil {
+				j := carillon.Job{Name: fmt.Sprint(i), Due: carillon.In(50 * time.Millisecond),
+					Target: carillon.WorkerQueue("q")}
+				if _, err := route(ctx, f, func(n *node) (carillon.PutResult, error) {
+					return n.PutJob(ctx, j)
+				}); err != nil {
 					t.Fatal(err)
 				}
 				cancel()
@@ -188,7 +194,8 @@ func TestAResultThroughTheOldNode(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		result := carillon.Result{Token: run.Token, RunID: run.ID, Outcome: carillon.OutcomeSuccess}
-		if err := old.Send(context.Background(), carillon.WorkRequest{Results: []carillon.Result{result}}); err != nil {
+		if err := old.Send(context.Background(),
+			carillon.WorkRequest{Results: []carillon.Result{result}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

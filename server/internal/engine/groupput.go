@@ -63,7 +63,8 @@ func (b byPart) lane() *lane {
 }
 
 // putGroup stores jobs of several partitions of the lane, or none. errApart says that an intent is needed.
-func (l *lane) putGroup(ctx context.Context, reqs []message.PutRequest, parts byPart) ([]carillon.PutResult, error) {
+func (l *lane) putGroup(ctx context.Context, reqs []message.PutRequest,
+	parts byPart) ([]carillon.PutResult, error) {
 	j := &groupPut{ctx: ctx, done: make(chan error, 1)}
 	for _, p := range l.parts {
 		if indices := parts[p]; len(indices) > 0 {

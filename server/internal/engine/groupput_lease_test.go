@@ -26,7 +26,8 @@ func TestABatchIsWholeWhoeverCannotCome(t *testing.T) {
 				for store.PartitionOf(carillon.Key{Namespace: "default", Name: name}, 2) != p {
 					name += suffix
 				}
-				jobs = append(jobs, carillon.Job{Name: name, Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")})
+				jobs = append(jobs, carillon.Job{Name: name, Due: carillon.In(time.Hour),
+					Target: carillon.WorkerQueue("q")})
 			}
 			return jobs
 		}
@@ -62,7 +63,8 @@ func TestABatchIsWholeWhoeverCannotCome(t *testing.T) {
 		time.Sleep(24 * time.Second)
 		stored := 0
 		for _, j := range first {
-			shard, err := l.Store.Shard(store.PartitionOf(carillon.Key{Namespace: "default", Name: j.Name}, 2), store.Term{})
+			shard, err := l.Store.Shard(store.PartitionOf(carillon.Key{Namespace: "default", Name: j.Name},
+				2), store.Term{})
 			if err != nil {
 				t.Fatal(err)
 			}

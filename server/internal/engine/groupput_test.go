@@ -119,7 +119,8 @@ func TestABatchThatFailsInOneLaneStoresNothing(t *testing.T) {
 			n := start(t, f)
 			f.fail(func(func() error) error { return c.fault })
 			_, err := n.PutJobs(context.Background(), batchJobs())
-			if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || e.Unknown != c.unknown {
+			if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable ||
+				e.Unknown != c.unknown {
 				t.Errorf("%s: %v", name, err)
 			}
 			f.fail(nil)

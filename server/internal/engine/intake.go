@@ -75,7 +75,8 @@ func (t *intake) takeEach(in mail, err error, now int64) {
 func (t *intake) takeHeartbeats(beats []heartbeat, now int64, results *resultSet, refuse func(*heartbeat)) {
 	for i := range beats {
 		b := &beats[i]
-		if t.m.Attempts.Heartbeat(now, b.tok) != partition.Accepted && !results.have(b.text) && !t.m.Window.Awaits(b.tok, now) {
+		if t.m.Attempts.Heartbeat(now, b.tok) != partition.Accepted && !results.have(b.text) &&
+			!t.m.Window.Awaits(b.tok, now) {
 			refuse(b)
 		}
 	}
@@ -156,9 +157,10 @@ func (t *intake) takeReport(r *report, now int64, results *resultSet) {
 	}
 }
 
-// takeRelayed is take for what another node relayed, which is answered once batch seq is durable. result holds
-// what is known of it already.
-func (t *intake) takeRelayed(in mail, result message.RelayResult, now int64) (_ message.RelayResult, seq uint64, err error) {
+// takeRelayed is take for what another node relayed, which is answered once batch seq is durable. result
+// holds what is known of it already.
+func (t *intake) takeRelayed(in mail, result message.RelayResult,
+	now int64) (_ message.RelayResult, seq uint64, err error) {
 	if err := t.fetchRuns(in, now); err != nil {
 		return result, 0, readError(err)
 	}

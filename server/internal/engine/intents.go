@@ -126,9 +126,9 @@ func (bs *batches) putAcross(ctx context.Context, reqs []message.PutRequest) ([]
 	if err != nil {
 		return nil, fmt.Errorf("random bytes for a batch: %w", err)
 	}
-	b := &batch{all: bs, id: id.String(), turn: newTurn(), coordinator: bs.partitions.of(reqs[0].Job.Key()), reqs: reqs,
-		byPart: bs.partitions.byPartition(reqs), terms: map[*partitionRunner]store.Term{},
-		linked: bs.cfg.now(), puts: make([]carillon.PutResult, len(reqs))}
+	b := &batch{all: bs, id: id.String(), turn: newTurn(),
+		coordinator: bs.partitions.of(reqs[0].Job.Key()), reqs: reqs, byPart: bs.partitions.byPartition(reqs),
+		terms: map[*partitionRunner]store.Term{}, linked: bs.cfg.now(), puts: make([]carillon.PutResult, len(reqs))}
 	decision := &waitingCall[struct{}]{done: make(chan outcome[struct{}], 1)}
 	done := make(chan error, 1)
 	if !bs.run(func() { b.put(ctx, decision, done) }) {
@@ -167,11 +167,12 @@ func (b *batch) put(ctx context.Context, decision *waitingCall[struct{}], done c
 // decide writes the intent, unless ctx ends first.
 func (b *batch) decide(ctx context.Context, decision *waitingCall[struct{}]) error {
 	intents := partition.CommitIntents(b.id, b.reqs[0].At, b.reqs)
-	sent := decision.send(ctx, b.coordinator, call{of: b.id}, func(p *partitionRunner, _ int64) (struct{}, uint64, error) {
-		b.term = p.own.term
-		p.m.Write(intents...)
-		return struct{}{}, p.m.After(), nil
-	})
+	sent := decision.send(ctx, b.coordinator, call{of: b.id},
+		func(p *partitionRunner, _ int64) (struct{}, uint64, error) {
+			b.term = p.own.term
+			p.m.Write(intents...)
+			return struct{}{}, p.m.After(), nil
+		})
 	if !sent {
 		return b.all.partitions.errStopping()
 	}
@@ -284,7 +285,8 @@ func (b *batch) applyIn(ctx context.Context, p *partitionRunner, indices []int) 
 		_, err = storeShare(ctx, p, &share, note)
 	} else {
 		var puts []carillon.PutResult
-		if puts, err = message.Send(ctx, b.all.partitions.peers, p.number, message.ApplyShare{Share: &share}); err == nil {
+		if puts, err = message.Send(ctx, b.all.partitions.peers, p.number,
+			message.ApplyShare{Share: &share}); err == nil {
 			note(puts)
 		}
 	}
@@ -332,7 +334,9 @@ func (b *batch) link(ctx context.Context) error {
 // a while: a share of a deposed owner must still find its marker. They are swept later (marks.go).
 func (b *batch) clean() {
 	none := partition.WithdrawIntents(b.id, len(b.reqs))
-	err := b.all.insist(func() error { return b.ask(func(ctx context.Context) error { return b.write(ctx, none) }) })
+	err := b.all.insist(func() error {
+		return b.ask(func(ctx context.Context) error { return b.write(ctx, none) })
+	})
 	if err != nil || b.all.partitions.peers != nil {
 		return
 	}
@@ -396,7 +400,8 @@ func (p *partitionRunner) goOn() {
 	p.unfinished = false
 	marks, term := p.m.Applied.Coordinators(), p.own.term
 	p.e.batches.run(func() {
-		if p.e.batches.insist(func() error { return p.rollForward(term) }) == nil && len(marks) > 0 && p.e.cfg.Peers == nil {
+		if p.e.batches.insist(func() error { return p.rollForward(term) }) == nil && len(marks) > 0 &&
+			p.e.cfg.Peers == nil {
 			// Its only error is that the engine stops.
 			_ = p.e.batches.insist(func() error { return p.e.batches.sweepMarks(p, term, marks) })
 		}
@@ -407,7 +412,8 @@ func (p *partitionRunner) goOn() {
 func (p *partitionRunner) rollForward(term store.Term) error {
 	shard := p.e.reader(p)
 	for after := ""; ; {
-		records, err := shard.MetaRecords(context.Background(), store.MetaQuery{Kind: store.KindIntent, After: after, Limit: 1})
+		records, err := shard.MetaRecords(context.Background(),
+			store.MetaQuery{Kind: store.KindIntent, After: after, Limit: 1})
 		if err != nil || len(records) == 0 {
 			return err
 		}
@@ -431,7 +437,8 @@ func (p *partitionRunner) rollForward(term store.Term) error {
 
 // seeThrough completes a decided batch. If its intent has gone meanwhile, somebody else has completed it.
 func (p *partitionRunner) seeThrough(shard store.Shard, id string, term store.Term) error {
-	q := store.MetaQuery{Kind: store.KindIntent, Prefix: partition.IntentPrefix(id), Limit: carillon.MaxBatch + 1}
+	q := store.MetaQuery{Kind: store.KindIntent, Prefix: partition.IntentPrefix(id),
+		Limit: carillon.MaxBatch + 1}
 	records, err := shard.MetaRecords(context.Background(), q)
 	if err != nil || len(records) == 0 {
 		return err
@@ -442,8 +449,9 @@ func (p *partitionRunner) seeThrough(shard store.Shard, id string, term store.Te
 			"batch", id, "error", err)
 		return nil
 	}
-	b := &batch{all: p.e.batches, id: id, turn: newTurn(), coordinator: p, term: term, reqs: reqs, byPart: p.e.byPartition(reqs),
-		terms: map[*partitionRunner]store.Term{}, puts: make([]carillon.PutResult, len(reqs))}
+	b := &batch{all: p.e.batches, id: id, turn: newTurn(), coordinator: p, term: term, reqs: reqs,
+		byPart: p.e.byPartition(reqs), terms: map[*partitionRunner]store.Term{},
+		puts: make([]carillon.PutResult, len(reqs))}
 	b.late.Store(true)
 	if b.apply() == nil {
 		b.clean()

@@ -39,7 +39,8 @@ func TestABatchAndADeleteAcrossNodes(t *testing.T) {
 		if left := f.left(store.KindApplied) + f.left(store.KindIntent); left != 0 {
 			t.Errorf("%d marks and intents are left", left)
 		}
-		if n, err := f.nodes[1].DeleteJobs(ctx, "default", "j"); n != len(jobs) || err != nil || f.there(jobs) != 0 {
+		if n, err := f.nodes[1].DeleteJobs(ctx, "default", "j"); n != len(jobs) || err != nil ||
+			f.there(jobs) != 0 {
 			t.Errorf("deleted %d, %v", n, err)
 		}
 		f.stop()

@@ -25,12 +25,14 @@ type jobs struct {
 }
 
 // PutJob stores a job; see [carillon.Jobs]. A job without a name gets a ULID.
-func (j *jobs) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
+func (j *jobs) PutJob(ctx context.Context, job carillon.Job,
+	opts ...carillon.PutOption) (carillon.PutResult, error) {
 	return j.put(ctx, job, carillon.PutOptions{}.With(opts...), 0)
 }
 
 // put stores a job for a call that was first seen at the time at, in UTC ns; 0 is now.
-func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions, at int64) (carillon.PutResult, error) {
+func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
+	at int64) (carillon.PutResult, error) {
 	j.cfg.enter(ctx, -1, "")
 	req, err := j.request(job, o)
 	if err != nil {
@@ -102,12 +104,14 @@ func (j *jobs) scheduled(n int) {
 }
 
 // PatchJob changes fields of a job; see [carillon.Jobs].
-func (j *jobs) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
+func (j *jobs) PatchJob(ctx context.Context, key carillon.Key,
+	patch carillon.Patch) (carillon.PutResult, error) {
 	return j.patch(ctx, key, patch, 0)
 }
 
 // patch changes a job for a call that was first seen at the time at, in UTC ns; 0 is now.
-func (j *jobs) patch(ctx context.Context, key carillon.Key, patch carillon.Patch, at int64) (carillon.PutResult, error) {
+func (j *jobs) patch(ctx context.Context, key carillon.Key, patch carillon.Patch,
+	at int64) (carillon.PutResult, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.PutResult{}, err
 	}
@@ -128,16 +132,18 @@ func (j *jobs) patch(ctx context.Context, key carillon.Key, patch carillon.Patch
 }
 
 // SetPaused pauses or resumes a job; see [carillon.Jobs].
-func (j *jobs) SetPaused(ctx context.Context, key carillon.Key, pause carillon.PauseOptions) (carillon.Job, error) {
+func (j *jobs) SetPaused(ctx context.Context, key carillon.Key,
+	pause carillon.PauseOptions) (carillon.Job, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.Job{}, err
 	}
 	if err := pause.Validate(j.cfg.Limits); err != nil {
 		return carillon.Job{}, err
 	}
-	return inRound(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.Job, error) {
-		return p.m.Jobs.SetPaused(now, key, pause)
-	})
+	return inRound(ctx, j.partitions.of(key), editCall(key),
+		func(p *partitionRunner, now int64) (carillon.Job, error) {
+			return p.m.Jobs.SetPaused(now, key, pause)
+		})
 }
 
 // GetJob returns a job as it stands; see [carillon.Jobs].
@@ -145,9 +151,10 @@ func (j *jobs) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, erro
 	if err := checkKey(&key); err != nil {
 		return carillon.Job{}, err
 	}
-	job, err := inRound(ctx, j.partitions.of(key), jobCall(key), func(p *partitionRunner, _ int64) (carillon.Job, error) {
-		return p.m.Records.Job(key)
-	})
+	job, err := inRound(ctx, j.partitions.of(key), jobCall(key),
+		func(p *partitionRunner, _ int64) (carillon.Job, error) {
+			return p.m.Records.Job(key)
+		})
 	if refused(err) {
 		job, err = j.partitions.storedJob(ctx, key)
 	}
@@ -158,13 +165,15 @@ func (j *jobs) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, erro
 }
 
 // DeleteJob removes a job; see [carillon.Jobs].
-func (j *jobs) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
+func (j *jobs) DeleteJob(ctx context.Context, key carillon.Key,
+	opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.DeleteResult{}, err
 	}
-	return inRound(ctx, j.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.DeleteResult, error) {
-		return p.m.Jobs.Delete(now, key, opts...)
-	})
+	return inRound(ctx, j.partitions.of(key), editCall(key),
+		func(p *partitionRunner, now int64) (carillon.DeleteResult, error) {
+			return p.m.Jobs.Delete(now, key, opts...)
+		})
 }
 
 // DeleteJobs removes jobs by prefix; see [carillon.Jobs].
@@ -177,7 +186,8 @@ func (j *jobs) DeleteJobs(ctx context.Context, namespace, prefix string) (int, e
 	var all sync.WaitGroup
 	for i, p := range j.partitions.parts {
 		all.Go(func() {
-			parts[i].value, parts[i].err = across(ctx, j.partitions, p, message.DeleteByPrefix{Namespace: namespace, Prefix: prefix})
+			parts[i].value, parts[i].err = across(ctx, j.partitions, p,
+				message.DeleteByPrefix{Namespace: namespace, Prefix: prefix})
 		})
 	}
 	all.Wait()
@@ -250,7 +260,8 @@ func deletePages(ctx context.Context, p *partitionRunner, namespace, prefix stri
 	}
 }
 
-func (ps *partitions) names(ctx context.Context, p *partitionRunner, q store.ListQuery) ([]carillon.Key, error) {
+func (ps *partitions) names(ctx context.Context, p *partitionRunner,
+	q store.ListQuery) ([]carillon.Key, error) {
 	records, err := ps.reader(p).List(ctx, q)
 	if err != nil {
 		return nil, readError(err)

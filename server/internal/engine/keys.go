@@ -22,7 +22,8 @@ func checkPrefix(namespace, prefix string) error {
 		return err
 	}
 	if prefix == "" {
-		return carillon.Errorf(carillon.InvalidArgument, "prefix", "it is empty, which would mean every job of the namespace")
+		return carillon.Errorf(carillon.InvalidArgument, "prefix",
+			"it is empty, which would mean every job of the namespace")
 	}
 	return (&carillon.JobQuery{Namespace: namespace, Prefix: prefix}).Validate()
 }

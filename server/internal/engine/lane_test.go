@@ -115,7 +115,8 @@ type slowLeaser struct {
 
 func (l *slowLandlord) Leaser() store.Leaser { return slowLeaser{l.faulty.Leaser(), l} }
 
-func (l slowLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
+func (l slowLeaser) Claim(ctx context.Context, node string, ps []int,
+	ttl time.Duration) ([]store.Term, error) {
 	slow := true
 	l.l.first.Do(func() { slow = false })
 	if slow {

@@ -80,8 +80,8 @@ var (
 	errTaken   = errors.New("another owner has claimed the partition")
 )
 
-// lease is the lease of one partition. The claimer grants it, the engine's keeper renews it, and the lane ends
-// it; any goroutine may read it.
+// lease is the lease of one partition. The claimer grants it, the engine's keeper renews it, and the lane
+// ends it; any goroutine may read it.
 type lease struct {
 	// The term that the store gave this node; zero if there is none. It is set as soon as the claim has
 	// succeeded, before the machine is loaded, because the lease must be renewed from then on.

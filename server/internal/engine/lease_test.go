@@ -44,7 +44,8 @@ func (l leases) Claim(ctx context.Context, node string, ps []int, ttl time.Durat
 	return l.Leaser.Claim(ctx, node, ps, ttl)
 }
 
-func (l leases) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+func (l leases) Renew(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) ([]store.Holding, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {

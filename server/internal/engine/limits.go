@@ -56,7 +56,8 @@ func (s share) Leave(line delivery.Line) {
 	s.locked(func(c *permit.Counter) { c.Leave(s.p, line) })
 }
 
-// reservedPermits tells a partition that n permits are reserved for the line, or that it is not limited any more.
+// reservedPermits tells a partition that n permits are reserved for the line, or that it is not limited any
+// more.
 type reservedPermits struct {
 	line delivery.Line
 	n    int

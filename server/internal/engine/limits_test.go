@@ -51,7 +51,8 @@ func (w *town) slow(apply func() error) error {
 
 func (w *town) start() {
 	e := engine.New(engine.Config{Store: w.store, Partition: partition.Config{WindowJobs: w.window}})
-	w.n = &node{Engine: e, t: w.t, hub: dispatch.New(e, dispatch.Options{Accept: worker.Accept(worker.Options{})})}
+	w.n = &node{Engine: e, t: w.t, hub: dispatch.New(e,
+		dispatch.Options{Accept: worker.Accept(worker.Options{})})}
 	if err := e.Start(context.Background(), w.n.hub); err != nil {
 		w.t.Fatal(err)
 	}
@@ -132,10 +133,11 @@ func (w *town) put(i int) {
 	keys := []string{"k1", "k1", "k2", ""}
 	name := fmt.Sprint("job", i)
 	j := carillon.Job{
-		Name: name, ConcurrencyKey: keys[w.chance(4)], Due: carillon.In(time.Duration(w.chance(20_000)) * time.Millisecond),
+		Name: name, ConcurrencyKey: keys[w.chance(4)],
+		Due:    carillon.In(time.Duration(w.chance(20_000)) * time.Millisecond),
 		Target: carillon.WorkerQueue(fmt.Sprint("q", 1+w.chance(2))), Lease: 30 * time.Second,
-		Priority:      []carillon.Priority{carillon.PriorityNormal, carillon.PriorityCritical, carillon.PriorityLow}[w.chance(3)],
-		FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(3),
+		Priority: []carillon.Priority{carillon.PriorityNormal, carillon.PriorityCritical,
+			carillon.PriorityLow}[w.chance(3)], FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(3),
 	}
 	w.mu.Lock()
 	w.jobs[name] = j.ConcurrencyKey
@@ -253,7 +255,8 @@ func TestAHungRunGivesItsTokenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 3 {
-			j := carillon.Job{Name: fmt.Sprint(i), ConcurrencyKey: "tenant", Target: carillon.WorkerQueue("q"), Lease: lease}
+			j := carillon.Job{Name: fmt.Sprint(i), ConcurrencyKey: "tenant",
+				Target: carillon.WorkerQueue("q"), Lease: lease}
 			if _, err := n.PutJob(ctx, j); err != nil {
 				t.Fatal(err)
 			}

@@ -29,8 +29,8 @@ func (l *lists) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.Job
 	if err != nil {
 		return carillon.JobPage{}, err
 	}
-	sq := store.ListQuery{Namespace: q.Namespace, Prefix: q.Prefix, After: string(after), Label: q.Label, Phase: q.Phase,
-		MaxSpec: partition.InlineSpec}
+	sq := store.ListQuery{Namespace: q.Namespace, Prefix: q.Prefix, After: string(after),
+		Label: q.Label, Phase: q.Phase, MaxSpec: partition.InlineSpec}
 	m, err := l.newMerge(ctx, sq, q.PageSize)
 	if err != nil {
 		return carillon.JobPage{}, err
@@ -78,7 +78,8 @@ func (l *lists) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.Run
 
 // mergeRuns reads a page of several partitions, newest first, and advances their cursors. more reports
 // whether others follow.
-func (l *lists) mergeRuns(ctx context.Context, parts []*partitionRunner, q store.RunQuery, cursors map[int][]byte, size int) (
+func (l *lists) mergeRuns(ctx context.Context, parts []*partitionRunner, q store.RunQuery,
+	cursors map[int][]byte, size int) (
 	page carillon.RunPage, more bool, err error,
 ) {
 	all, err := l.runsOf(ctx, parts, q, cursors)

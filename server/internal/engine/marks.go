@@ -81,8 +81,8 @@ func (s *markSweep) found(in []goneMarks, now int64) {
 	}
 }
 
-// sweepMarkers removes the partition's markers that are not needed any more, and finds out about others in the
-// background.
+// sweepMarkers removes the partition's markers that are not needed any more, and finds out about others in
+// the background.
 func (p *partitionRunner) sweepMarkers() {
 	if p.e.cfg.Peers == nil || p.marks.looking {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// TestMarksAreSweptInTheirTerm: a marker is removed markKept after its intent was found to be gone, and only if
-// that was found in the same term.
+// TestMarksAreSweptInTheirTerm: a marker is removed markKept after its intent was found to be gone, and only
+// if that was found in the same term.
 func TestMarksAreSweptInTheirTerm(t *testing.T) {
 	term := store.Term{Epoch: 2}
 	s := newMarkSweep(term)
@@ -30,7 +30,8 @@ func TestMarksAreSweptInTheirTerm(t *testing.T) {
 	if remove, ask := due(4 + int64(markKept)); len(remove) != 0 || !slices.Equal(ask, []string{"there"}) {
 		t.Errorf("too early: %v are removed, %v are asked about", remove, ask)
 	}
-	if remove, ask := due(5 + int64(markKept)); !slices.Equal(remove, []string{"gone"}) || !slices.Equal(ask, []string{"there"}) {
+	if remove, ask := due(5 + int64(markKept)); !slices.Equal(remove, []string{"gone"}) ||
+		!slices.Equal(ask, []string{"there"}) {
 		t.Errorf("%v are removed, %v are asked about", remove, ask)
 	}
 }

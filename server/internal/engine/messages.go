@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// serve does what a message asks of a partition, on the node that owns it. The reply may count although err is
-// not nil: it is what was done before.
+// serve does what a message asks of a partition, on the node that owns it. The reply may count although err
+// is not nil: it is what was done before.
 func serve(ctx context.Context, p *partitionRunner, m message.Message) (reply any, err error) {
 	switch m := m.(type) {
 	case message.RegisterDependencies:
@@ -43,7 +43,8 @@ func serve(ctx context.Context, p *partitionRunner, m message.Message) (reply an
 	return nil, carillon.Errorf(carillon.Internal, "", "%T is not served", m)
 }
 
-func serveRegisterDependencies(ctx context.Context, p *partitionRunner, m message.RegisterDependencies) (any, error) {
+func serveRegisterDependencies(ctx context.Context, p *partitionRunner,
+	m message.RegisterDependencies) (any, error) {
 	c := call{}
 	for _, d := range m.Dependencies {
 		c.refs = append(c.refs, store.Ref{Key: d.Of})
@@ -61,9 +62,10 @@ func serveRegisterDependencies(ctx context.Context, p *partitionRunner, m messag
 }
 
 func serveDeliverNotice(ctx context.Context, p *partitionRunner, m message.DeliverNotice) (any, error) {
-	return inRound(ctx, p, jobCall(m.Notice.Waiting()), func(p *partitionRunner, _ int64) (message.Answer, error) {
-		return p.m.Jobs.Release(m.Notice), nil
-	})
+	return inRound(ctx, p, jobCall(m.Notice.Waiting()),
+		func(p *partitionRunner, _ int64) (message.Answer, error) {
+			return p.m.Jobs.Release(m.Notice), nil
+		})
 }
 
 func serveStillWaits(ctx context.Context, p *partitionRunner, m message.StillWaits) (any, error) {

@@ -12,7 +12,8 @@ const metaRecordsAtOnce = 1000
 
 // eachMetaRecord calls f with all metadata records that the query selects, page by page. It ignores the
 // query's limit.
-func eachMetaRecord(ctx context.Context, shard store.Shard, q store.MetaQuery, f func(page []store.MetaRecord)) error {
+func eachMetaRecord(ctx context.Context, shard store.Shard, q store.MetaQuery,
+	f func(page []store.MetaRecord)) error {
 	q.Limit = metaRecordsAtOnce
 	for {
 		page, err := shard.MetaRecords(ctx, q)
@@ -29,6 +30,7 @@ func eachMetaRecord(ctx context.Context, shard store.Shard, q store.MetaQuery, f
 
 // allMetaRecords reads all metadata records of a kind.
 func allMetaRecords(ctx context.Context, shard store.Shard, kind byte) (all []store.MetaRecord, err error) {
-	err = eachMetaRecord(ctx, shard, store.MetaQuery{Kind: kind}, func(page []store.MetaRecord) { all = append(all, page...) })
+	err = eachMetaRecord(ctx, shard, store.MetaQuery{Kind: kind},
+		func(page []store.MetaRecord) { all = append(all, page...) })
 	return all, err
 }

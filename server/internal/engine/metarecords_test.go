@@ -12,12 +12,15 @@ import (
 )
 
 func TestMetaRecordsAreReadInPages(t *testing.T) {
-	for _, n := range []int{0, 1, metaRecordsAtOnce - 1, metaRecordsAtOnce, metaRecordsAtOnce + 1, 2 * metaRecordsAtOnce} {
-		b := &store.Batch{MetaRecords: []store.MetaRecord{{Kind: store.KindNotice, Key: "another", Value: []byte{1}}}}
+	for _, n := range []int{0, 1, metaRecordsAtOnce - 1, metaRecordsAtOnce, metaRecordsAtOnce + 1,
+		2 * metaRecordsAtOnce} {
+		b := &store.Batch{MetaRecords: []store.MetaRecord{{Kind: store.KindNotice, Key: "another",
+			Value: []byte{1}}}}
 		var want []string
 		for i := range n {
 			want = append(want, fmt.Sprintf("k%06d", i))
-			b.MetaRecords = append(b.MetaRecords, store.MetaRecord{Kind: store.KindApplied, Key: want[i], Value: []byte{2}})
+			b.MetaRecords = append(b.MetaRecords,
+				store.MetaRecord{Kind: store.KindApplied, Key: want[i], Value: []byte{2}})
 		}
 		_, shards := written(t, b)
 		all, err := allMetaRecords(t.Context(), shards[0], store.KindApplied)
@@ -29,7 +32,8 @@ func TestMetaRecordsAreReadInPages(t *testing.T) {
 			t.Errorf("%d records: %d are read, %v", n, len(got), err)
 		}
 		var few []string
-		err = eachMetaRecord(t.Context(), shards[0], store.MetaQuery{Kind: store.KindApplied, Prefix: "k00000", Limit: 3},
+		err = eachMetaRecord(t.Context(), shards[0],
+			store.MetaQuery{Kind: store.KindApplied, Prefix: "k00000", Limit: 3},
 			func(page []store.MetaRecord) {
 				for _, r := range page {
 					few = append(few, r.Key)

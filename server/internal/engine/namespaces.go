@@ -129,11 +129,12 @@ func (ns *namespaces) GetNamespace(ctx context.Context, name string) (carillon.N
 	if err != nil {
 		return carillon.Namespace{}, err
 	}
-	return inRound(ctx, ns.partitions.ofNamespace(name), call{}, func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
-		n := ns.settings.inForce(name)
-		n.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
-		return n, nil
-	})
+	return inRound(ctx, ns.partitions.ofNamespace(name), call{},
+		func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
+			n := ns.settings.inForce(name)
+			n.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
+			return n, nil
+		})
 }
 
 // PutNamespace replaces all settings of a namespace; see [carillon.Namespaces].
@@ -146,18 +147,19 @@ func (ns *namespaces) PutNamespace(ctx context.Context, n carillon.Namespace) (c
 		return carillon.Namespace{}, err
 	}
 	n.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
-	return inRound(ctx, ns.partitions.ofNamespace(n.Name), call{}, func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
-		old := p.settings.unsettled.newest(p.own.term, n.Name)
-		if old == nil {
-			old = new(ns.settings.inForce(n.Name))
-		}
-		put, err := n.Over(*old)
-		if err == nil && put.Generation != old.Generation {
-			p.putNamespace(put)
-		}
-		put.ConcurrencyLimits = maps.Clone(put.ConcurrencyLimits)
-		return put, err
-	})
+	return inRound(ctx, ns.partitions.ofNamespace(n.Name), call{},
+		func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
+			old := p.settings.unsettled.newest(p.own.term, n.Name)
+			if old == nil {
+				old = new(ns.settings.inForce(n.Name))
+			}
+			put, err := n.Over(*old)
+			if err == nil && put.Generation != old.Generation {
+				p.putNamespace(put)
+			}
+			put.ConcurrencyLimits = maps.Clone(put.ConcurrencyLimits)
+			return put, err
+		})
 }
 
 // putNamespace writes settings. They are written even if nothing is set any more, because a generation is

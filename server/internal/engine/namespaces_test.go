@@ -48,7 +48,8 @@ func TestAStrictNamespace(t *testing.T) {
 		refused := func(err error, window, interval string) {
 			t.Helper()
 			var e *carillon.Error
-			if !errors.As(err, &e) || e.Kind != carillon.InvalidArgument || !strings.HasSuffix(e.Field, "failure_policy") ||
+			if !errors.As(err, &e) || e.Kind != carillon.InvalidArgument ||
+				!strings.HasSuffix(e.Field, "failure_policy") ||
 				!strings.Contains(e.Message, window) || !strings.Contains(e.Message, interval) {
 				t.Errorf("got %v", err)
 			}
@@ -59,7 +60,8 @@ func TestAStrictNamespace(t *testing.T) {
 		refused(err, "can take 2.9s", "interval of 2.9s")
 		_, err = n.PutJobs(ctx, []carillon.Job{job("other", "@every 2s"), job("strict", "@every 2s")})
 		refused(err, "2.9s", "2s")
-		if _, err := n.GetJob(ctx, carillon.Key{Namespace: "other", Name: "a"}); !errors.Is(err, carillon.NotFound) {
+		if _, err := n.GetJob(ctx, carillon.Key{Namespace: "other",
+			Name: "a"}); !errors.Is(err, carillon.NotFound) {
 			t.Errorf("a part of a refused batch was stored: %v", err)
 		}
 		if _, err := n.PutJob(ctx, job("strict", "@every 3s")); err != nil {
@@ -189,7 +191,8 @@ func TestSettingsAreDurable(t *testing.T) {
 			t.Errorf("in force: %+v %v", got, err)
 		}
 		f.fail(func(apply func() error) error { return errors.Join(apply(), store.ErrUnknown) })
-		if _, err := n.PutNamespace(ctx, carillon.Namespace{Name: "a", Generation: 2}); !errors.Is(err, carillon.Unavailable) {
+		if _, err := n.PutNamespace(ctx, carillon.Namespace{Name: "a",
+			Generation: 2}); !errors.Is(err, carillon.Unavailable) {
 			t.Fatalf("acknowledged: %v", err)
 		}
 		f.fail(nil)

@@ -67,7 +67,8 @@ type told struct {
 
 func (n *node) consume(queue string, credits int, handle func(carillon.Run) *carillon.Result) *consumer {
 	n.t.Helper()
-	s, err := n.hub.Connect(context.Background(), carillon.Hello{Namespace: "default", Queues: []string{queue}, WorkerID: "w"})
+	s, err := n.hub.Connect(context.Background(),
+		carillon.Hello{Namespace: "default", Queues: []string{queue}, WorkerID: "w"})
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -152,11 +153,13 @@ func TestAJobFiresOnceOnTimeAndIsGone(t *testing.T) {
 		if len(runs) != 1 || runs[0].Scheduled.Sub(began) != 2*time.Second {
 			t.Fatalf("runs %+v", runs)
 		}
-		if _, err := n.GetJob(ctx, carillon.Key{Namespace: "default", Name: "hello/world"}); !errors.Is(err, carillon.NotFound) {
+		if _, err := n.GetJob(ctx, carillon.Key{Namespace: "default",
+			Name: "hello/world"}); !errors.Is(err, carillon.NotFound) {
 			t.Fatalf("the job is still there: %v", err)
 		}
 		page, err := n.ListRuns(ctx, carillon.RunQuery{Job: "hello/world"})
-		if err != nil || len(page.Runs) != 1 || page.Runs[0].Status != carillon.RunSucceeded || page.Runs[0].ID != runs[0].ID {
+		if err != nil || len(page.Runs) != 1 || page.Runs[0].Status != carillon.RunSucceeded ||
+			page.Runs[0].ID != runs[0].ID {
 			t.Fatalf("history %+v %v", page, err)
 		}
 		run, err := n.GetRun(ctx, "default", runs[0].ID)

@@ -105,8 +105,8 @@ func (o *orphans) settle(in *mail) {
 	}
 }
 
-// end removes the orphans whose time is over, and returns those to cancel. An attempt that was made again under
-// the same token and is in force here is left alone: its own term ends it.
+// end removes the orphans whose time is over, and returns those to cancel. An attempt that was made again
+// under the same token and is in force here is left alone: its own term ends it.
 func (o *orphans) end(now int64, inForce func(message.Token) bool) (over []delivery.Cancel) {
 	n := 0
 	for ; n < len(o.all) && o.all[n].until <= now; n++ {

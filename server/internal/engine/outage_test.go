@@ -22,7 +22,8 @@ func failEach(t *testing.T, n *node, f *faulty, partitions ...int) {
 			f.fail(nil)
 			return fmt.Errorf("%w: lost", store.ErrUnknown)
 		})
-		job := carillon.Job{Namespace: carillon.DefaultNamespace, Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
+		job := carillon.Job{Namespace: carillon.DefaultNamespace, Due: carillon.In(time.Hour),
+			Target: carillon.WorkerQueue("q")}
 		for i := 0; job.Name == "" || store.PartitionOf(job.Key(), 4) != p; i++ {
 			job.Name = fmt.Sprint("job/", i)
 		}

@@ -35,7 +35,8 @@ func TestASkippedTimeStaysInTheHistory(t *testing.T) {
 		began := time.Now()
 		n.put(carillon.Job{Name: "a", Schedule: "@every 1m"})
 		skip, err := n.SkipRun(ctx, keyA)
-		if err != nil || !skip.Time.Equal(began.Add(time.Minute)) || !skip.Job.Status.NextRun.Equal(began.Add(2*time.Minute)) {
+		if err != nil || !skip.Time.Equal(began.Add(time.Minute)) ||
+			!skip.Job.Status.NextRun.Equal(began.Add(2*time.Minute)) {
 			t.Fatalf("%+v %v", skip, err)
 		}
 		n.stop()
@@ -47,7 +48,8 @@ func TestASkippedTimeStaysInTheHistory(t *testing.T) {
 			t.Fatalf("ran %+v", runs)
 		}
 		page, err := n.ListRuns(ctx, carillon.RunQuery{Job: "a"})
-		if err != nil || len(page.Runs) != 2 || page.Runs[1].Status != carillon.RunSkipped || page.Runs[1].Reason != "skipped" {
+		if err != nil || len(page.Runs) != 2 || page.Runs[1].Status != carillon.RunSkipped ||
+			page.Runs[1].Reason != "skipped" {
 			t.Fatalf("history %+v %v", page, err)
 		}
 		n.put(carillon.Job{Name: "once", Due: carillon.In(time.Hour)})
@@ -55,7 +57,8 @@ func TestASkippedTimeStaysInTheHistory(t *testing.T) {
 			carillon.FailedPrecondition) {
 			t.Fatalf("a one-shot: %v", err)
 		}
-		if _, err := n.SkipRun(ctx, carillon.Key{Namespace: "default", Name: "none"}); !errors.Is(err, carillon.NotFound) {
+		if _, err := n.SkipRun(ctx, carillon.Key{Namespace: "default",
+			Name: "none"}); !errors.Is(err, carillon.NotFound) {
 			t.Fatalf("no job: %v", err)
 		}
 		n.stop()
@@ -101,7 +104,8 @@ func TestAPauseWithANoteThatNoJobMayHaveIsRefused(t *testing.T) {
 		if j, err := n.GetJob(ctx, keyA); err != nil || j.Paused || j.Note != "fine" {
 			t.Fatalf("the job after that: %+v %v", j, err)
 		}
-		if _, err := n.SetPaused(ctx, keyA, carillon.PauseOptions{Paused: true, Note: strings.Repeat("x", 4<<10)}); err != nil {
+		if _, err := n.SetPaused(ctx, keyA, carillon.PauseOptions{Paused: true,
+			Note: strings.Repeat("x", 4<<10)}); err != nil {
 			t.Fatalf("the longest note: %v", err)
 		}
 		n.stop()
@@ -201,7 +205,8 @@ func TestABacklogGoesByClassWithManySlots(t *testing.T) {
 		for i := 0; i < jobs; i += 1000 {
 			batch := make([]carillon.Job, 1000)
 			for k := range batch {
-				batch[k] = carillon.Job{Name: fmt.Sprint(i + k), Due: carillon.In(time.Minute), Target: carillon.WorkerQueue("q")}
+				batch[k] = carillon.Job{Name: fmt.Sprint(i + k), Due: carillon.In(time.Minute),
+					Target: carillon.WorkerQueue("q")}
 				batch[k].Priority = [...]carillon.Priority{carillon.PriorityCritical, carillon.PriorityLow,
 					carillon.PriorityNormal}[k%3]
 			}

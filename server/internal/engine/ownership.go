@@ -31,17 +31,18 @@ import (
 //
 // claimBegan also leads from lost to claiming, and claimFailed back to where the claim began.
 //
-// Everything starts with wanted, which Assign sets: the lane claims a partition that is wanted and has no term
-// here (reclaim in claims.go), and a round hands over one that is owned and not wanted (leave in term.go). A
-// hand-over that has begun is not called off: a partition that is wanted again is claimed again after it.
+// Everything starts with wanted, which Assign sets: the lane claims a partition that is wanted and has no
+// term here (reclaim in claims.go), and a round hands over one that is owned and not wanted (leave in
+// term.go). A hand-over that has begun is not called off: a partition that is wanted again is claimed again
+// after it.
 //
 // When a node loses its lease: the renewal fails or names the term as over (renew in lease.go), and the next
-// round of the partition gives the term up (checkLease). So do a batch that fails (settled in commit.go) and a
-// group put that cannot be completed (giveUp in groupput.go). What memory holds may then be ahead of the
-// store, so it is thrown away, and every caller who waits is answered (lose in term.go). A term that the store
-// may still believe in is kept in unreleased: a new claim here replaces it, and it is released when this node is
-// not to own the partition any more. Attempts that consumers of this node still run go on (orphans.go): what
-// they report goes to the next owner (relay.go).
+// round of the partition gives the term up (checkLease). So do a batch that fails (settled in commit.go) and
+// a group put that cannot be completed (giveUp in groupput.go). What memory holds may then be ahead of the
+// store, so it is thrown away, and every caller who waits is answered (lose in term.go). A term that the
+// store may still believe in is kept in unreleased: a new claim here replaces it, and it is released when
+// this node is not to own the partition any more. Attempts that consumers of this node still run go on
+// (orphans.go): what they report goes to the next owner (relay.go).
 type ownership struct {
 	current atomic.Int32 // an ownershipState
 	wanted  atomic.Bool  // this node is to own the partition

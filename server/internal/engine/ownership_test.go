@@ -102,19 +102,21 @@ func TestRefusal(t *testing.T) {
 		o    *ownership
 		want error
 	}{
-		"unowned":          {inState(unowned), message.ErrNotOwner},
-		"leaving":          {inState(leaving), message.ErrNotOwner},
-		"lost":             {inState(lost), message.ErrNotTaken},
-		"claimed again":    {inState(claiming), message.ErrNotTaken},
-		"lost to another":  {gone(func(o *ownership) { o.lose(errTaken, true, nil) }), message.ErrNotOwner},
-		"not wanted":       {gone(func(o *ownership) { o.lose(errTest, false, nil); o.wanted.Store(false) }), message.ErrNotOwner},
+		"unowned":         {inState(unowned), message.ErrNotOwner},
+		"leaving":         {inState(leaving), message.ErrNotOwner},
+		"lost":            {inState(lost), message.ErrNotTaken},
+		"claimed again":   {inState(claiming), message.ErrNotTaken},
+		"lost to another": {gone(func(o *ownership) { o.lose(errTaken, true, nil) }), message.ErrNotOwner},
+		"not wanted": {gone(func(o *ownership) { o.lose(errTest, false, nil); o.wanted.Store(false) }),
+			message.ErrNotOwner},
 		"handed over":      {gone(func(o *ownership) { o.leave(1); o.left() }), message.ErrNotOwner},
 		"another holds it": {afterClaim(func(o *ownership) { o.contested(errTest, 0) }), message.ErrNotOwner},
 		"cannot be loaded": {afterClaim(func(o *ownership) {
 			o.damaged(store.ErrDamaged, pendingRelease{},
 				0)
 		}), store.ErrDamaged},
-		"could not be read": {afterClaim(func(o *ownership) { o.claimFailed(errTest, pendingRelease{}) }), message.ErrNotTaken},
+		"could not be read": {afterClaim(func(o *ownership) { o.claimFailed(errTest, pendingRelease{}) }),
+			message.ErrNotTaken},
 	} {
 		if err := c.o.refusal(7); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

@@ -95,6 +95,7 @@ func (l *ownershipLog) write(all []ownershipEntry) {
 	case handOverEnded:
 		l.log.Info("partitions handed over", attrs...)
 	case termFailed:
-		l.log.Error("partitions lost their terms", append(attrs, "error", line.cause, "outcome_unknown", line.unknown)...)
+		l.log.Error("partitions lost their terms",
+			append(attrs, "error", line.cause, "outcome_unknown", line.unknown)...)
 	}
 }

@@ -17,7 +17,8 @@ func TestPageTokensAreOfTheirList(t *testing.T) {
 		jobPages(key, &carillon.JobQuery{Namespace: "a"}), jobPages(key, &carillon.JobQuery{Namespace: "b"}),
 		jobPages(key, &carillon.JobQuery{Namespace: "a", Prefix: "p"}), jobPages(key,
 			&carillon.JobQuery{Namespace: "a", Label: "p"}),
-		jobPages(key, &carillon.JobQuery{Namespace: "ap"}), jobPages(key, &carillon.JobQuery{Namespace: "a", Phase: &staged}),
+		jobPages(key, &carillon.JobQuery{Namespace: "ap"}),
+		jobPages(key, &carillon.JobQuery{Namespace: "a", Phase: &staged}),
 		runPages(key, &carillon.RunQuery{Namespace: "a", Status: &dead}), runPages(key,
 			&carillon.RunQuery{Namespace: "b", Status: &dead}),
 		runPages(key, &carillon.RunQuery{Namespace: "a", Job: "p", Status: &dead}), runPages(key,
@@ -47,7 +48,8 @@ func TestPageTokensAreOfTheirList(t *testing.T) {
 	for _, forged := range []string{"zzz", "null", "not base64!", "AA",
 		base64.RawURLEncoding.EncodeToString([]byte(`{"1":"AA=="}`))} {
 		_, err := lists[0].place(forged)
-		if e := (*carillon.Error)(nil); !errors.As(err, &e) || e.Kind != carillon.InvalidArgument || e.Field != "page_token" {
+		if e := (*carillon.Error)(nil); !errors.As(err, &e) || e.Kind != carillon.InvalidArgument ||
+			e.Field != "page_token" {
 			t.Errorf("%q: %v", forged, err)
 		}
 	}

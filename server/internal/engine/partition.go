@@ -10,8 +10,8 @@ import (
 )
 
 // partitionRunner drives one partition on this node. It holds the partition's machine and everything between
-// the machine and the lane, each in a type of its own: a round calls them by name, in the order in which round
-// lists them.
+// the machine and the lane, each in a type of its own: a round calls them by name, in the order in which
+// round lists them.
 type partitionRunner struct {
 	e      *Engine
 	lane   *lane
@@ -82,9 +82,9 @@ func (p *partitionRunner) sleep() time.Duration {
 }
 
 // round processes the mail and everything that is due by now. Reports come first, so that a call sees what
-// they changed and an attempt that has ended is not found overdue. Nothing in a round waits for another one, or
-// for a write: what is to be said once a batch is durable waits in replies. Reads may take long, and the lease
-// may run out meanwhile: before each hand-out the lease is checked again.
+// they changed and an attempt that has ended is not found overdue. Nothing in a round waits for another one,
+// or for a write: what is to be said once a batch is durable waits in replies. Reads may take long, and the
+// lease may run out meanwhile: before each hand-out the lease is checked again.
 func (p *partitionRunner) round() {
 	in := p.mail()
 	now := p.e.now()

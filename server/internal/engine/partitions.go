@@ -36,8 +36,8 @@ func (ps *partitions) ofNamespace(namespace string) *partitionRunner {
 // part returns a partition of this store by number.
 func (ps *partitions) part(number int) (*partitionRunner, error) {
 	if number < 0 || number >= len(ps.parts) {
-		return nil, carillon.Errorf(carillon.InvalidArgument, "partition", "%d is not one of the store's partitions, 0 to %d",
-			number, len(ps.parts)-1)
+		return nil, carillon.Errorf(carillon.InvalidArgument, "partition",
+			"%d is not one of the store's partitions, 0 to %d", number, len(ps.parts)-1)
 	}
 	return ps.parts[number], nil
 }
@@ -86,7 +86,8 @@ func across[R any](ctx context.Context, ps *partitions, p *partitionRunner, m me
 
 // finish lets the peers finish an operation on many items, of which n are done, if the partition has been
 // handed over meanwhile. If none is done, the caller finds the owner itself.
-func (ps *partitions) finish(ctx context.Context, n int, err error, p *partitionRunner, m message.Query[int]) (int, error) {
+func (ps *partitions) finish(ctx context.Context, n int, err error, p *partitionRunner,
+	m message.Query[int]) (int, error) {
 	if ps.peers != nil && n > 0 && elsewhere(err) {
 		var more int
 		more, err = message.Send(ctx, ps.peers, p.number, m)

@@ -38,7 +38,8 @@ func TestPartitionsAreFound(t *testing.T) {
 		key   string
 		in    uint16
 		found bool
-	}{"of this store": {"key", 3, true}, "of another store": {"another", 3, false}, "of no partition": {"key", 4, false}} {
+	}{"of this store": {"key", 3, true}, "of another store": {"another", 3, false},
+		"of no partition": {"key", 4, false}} {
 		token := message.NewSigner([]byte(c.key)).Sign(message.Token{Run: store.RunID{Partition: c.in}})
 		if _, p := ps.token(token); (p != nil) != c.found || c.found && p.number != int(c.in) {
 			t.Errorf("a token %s: %+v", name, p)

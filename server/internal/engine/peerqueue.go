@@ -35,8 +35,8 @@ type queuedNotice struct {
 	back   func(message.Answer)
 }
 
-// send delivers a notice to a job in partition to, or with check asks whether the job waits. It does not wait;
-// back is called with the answer.
+// send delivers a notice to a job in partition to, or with check asks whether the job waits. It does not
+// wait; back is called with the answer.
 func (q *peerQueue) send(to int, n message.Notice, check bool, back func(message.Answer)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

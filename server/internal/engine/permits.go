@@ -30,21 +30,22 @@ func serveRequestPermits(ctx context.Context, p *partitionRunner, m message.Requ
 	case p.e.peers == nil:
 		return nil, noHomes()
 	case from.Partition < 0 || from.Partition >= parts:
-		return nil, carillon.Errorf(carillon.InvalidArgument, "from", "%d is not one of the store's partitions, 0 to %d",
-			from.Partition, parts-1)
+		return nil, carillon.Errorf(carillon.InvalidArgument, "from",
+			"%d is not one of the store's partitions, 0 to %d", from.Partition, parts-1)
 	case len(asks) > asksAtMost:
 		return nil, carillon.Errorf(carillon.InvalidArgument, "asks", "%d are more than %d", len(asks), asksAtMost)
 	}
 	for i := range asks {
 		if home := permit.HomeOf(asks[i].Limit, parts); home != p.number {
-			return nil, carillon.Errorf(carillon.InvalidArgument, "asks", "the home of limit %.64q is partition %d, not %d",
-				asks[i].Key, home, p.number)
+			return nil, carillon.Errorf(carillon.InvalidArgument, "asks",
+				"the home of limit %.64q is partition %d, not %d", asks[i].Key, home, p.number)
 		}
 	}
-	return inRoundSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, _ int64) ([]message.PermitGrant, uint64, error) {
-		grants, seq := p.permits.grant(from, asks)
-		return grants, seq, nil
-	})
+	return inRoundSeq(ctx, p, call{relayed: true},
+		func(p *partitionRunner, _ int64) ([]message.PermitGrant, uint64, error) {
+			grants, seq := p.permits.grant(from, asks)
+			return grants, seq, nil
+		})
 }
 
 func serveDeliverPermits(p *partitionRunner, m message.DeliverPermits) (any, error) {

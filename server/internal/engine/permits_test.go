@@ -34,7 +34,8 @@ func TestPermitsAreAskedOfTheirHome(t *testing.T) {
 			"for a partition too high": {home, 4, asks, carillon.InvalidArgument},
 			"too much":                 {home, 1, slices.Repeat(asks, 4097), carillon.InvalidArgument},
 		} {
-			_, err := message.Send(context.Background(), f.nodes[0], c.p, message.RequestPermits{From: message.Asker{Partition: c.from}, Requests: c.asks})
+			_, err := message.Send(context.Background(), f.nodes[0], c.p,
+				message.RequestPermits{From: message.Asker{Partition: c.from}, Requests: c.asks})
 			if carillon.KindOf(err) != c.want {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -62,7 +63,8 @@ func TestPermitsAreNotSentToANodeThatIsAlone(t *testing.T) {
 func TestPermitsAreForTheOwnerAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 1}), 1, nil)
-		if _, err := message.Send(context.Background(), f.nodes[0], 0, message.DeliverPermits{}); carillon.KindOf(err) != carillon.Unavailable {
+		if _, err := message.Send(context.Background(), f.nodes[0], 0,
+			message.DeliverPermits{}); carillon.KindOf(err) != carillon.Unavailable {
 			t.Errorf("without a term: %v", err)
 		}
 		f.deal(func(int) int { return 0 })

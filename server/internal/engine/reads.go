@@ -12,8 +12,8 @@ import (
 // lookBriefly is how long a lane waits for a read without doing anything else.
 const lookBriefly = 20 * time.Millisecond
 
-// reads are the reads of one partition's rounds, under one term. A store on another machine may not answer.
-// A read is cancelled when the lease has run out, since the round is of no use then. While it is under way the
+// reads are the reads of one partition's rounds, under one term. A store on another machine may not answer. A
+// read is cancelled when the lease has run out, since the round is of no use then. While it is under way the
 // lane relays reports for partitions of other nodes. Only the lane's goroutine reads.
 type reads struct {
 	number int // of the partition

@@ -113,11 +113,13 @@ func (l distantLeaser) Owners(ctx context.Context) ([]store.Owner, error) {
 	return far(ctx, l.r, func() ([]store.Owner, error) { return l.Leaser.Owners(ctx) })
 }
 
-func (l distantLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
+func (l distantLeaser) Claim(ctx context.Context, node string, ps []int,
+	ttl time.Duration) ([]store.Term, error) {
 	return far(ctx, l.r, func() ([]store.Term, error) { return l.Leaser.Claim(ctx, node, ps, ttl) })
 }
 
-func (l distantLeaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+func (l distantLeaser) Renew(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) ([]store.Holding, error) {
 	return far(ctx, l.r, func() ([]store.Holding, error) { return l.Leaser.Renew(ctx, node, held, ttl) })
 }
 
@@ -167,7 +169,8 @@ func startDistant(t testing.TB, from int) (f *fleet, lines []*distant) {
 
 // attemptOf puts a job with a queue of its own at the owner of its partition. It returns the job's attempt,
 // which is durable by then.
-func (f *fleet) attemptOf(owner, p, number int, handle func(carillon.Run) *carillon.Result) (c *consumer, r carillon.Run) {
+func (f *fleet) attemptOf(owner, p, number int,
+	handle func(carillon.Run) *carillon.Result) (c *consumer, r carillon.Run) {
 	f.t.Helper()
 	name := f.at(p, number)
 	c = f.nodes[owner].consume(name, 1, handle)
@@ -186,7 +189,8 @@ func (f *fleet) attemptOf(owner, p, number int, handle func(carillon.Run) *caril
 // succeed reports a success to a node.
 func (c *consumer) succeed(t testing.TB, r carillon.Run) {
 	t.Helper()
-	if err := c.Send(context.Background(), carillon.WorkRequest{Results: []carillon.Result{done(r)}}); err != nil {
+	if err := c.Send(context.Background(),
+		carillon.WorkRequest{Results: []carillon.Result{done(r)}}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -75,7 +75,9 @@ func (m *mail) first() *consumerReports {
 	}
 	w.heartbeats = append(w.heartbeats, m.heartbeats[:min(reportsAtOnce, len(m.heartbeats))]...)
 	w.losses = append(w.losses, m.losses[:min(reportsAtOnce, len(m.losses))]...)
-	m.reports, m.heartbeats, m.losses = m.reports[len(w.reports):], m.heartbeats[len(w.heartbeats):], m.losses[len(w.losses):]
+	m.reports = m.reports[len(w.reports):]
+	m.heartbeats = m.heartbeats[len(w.heartbeats):]
+	m.losses = m.losses[len(w.losses):]
 	return w
 }
 
@@ -141,7 +143,8 @@ func (r *relay) ended(outcomes []bool) {
 }
 
 // sendAfter sends a part after a pause. It returns the reports that must be relayed again.
-func (r *relay) sendAfter(ctx context.Context, w *consumerReports, pause time.Duration) (left *consumerReports) {
+func (r *relay) sendAfter(ctx context.Context, w *consumerReports,
+	pause time.Duration) (left *consumerReports) {
 	if pause > 0 {
 		select {
 		case <-time.After(pause):
@@ -152,8 +155,8 @@ func (r *relay) sendAfter(ctx context.Context, w *consumerReports, pause time.Du
 	return r.send(ctx, w)
 }
 
-// send sends a part now. If the owner refuses it for good, the part is halved and each half sent by itself, so
-// that only what cannot be accepted is dropped.
+// send sends a part now. If the owner refuses it for good, the part is halved and each half sent by itself,
+// so that only what cannot be accepted is dropped.
 func (r *relay) send(ctx context.Context, w *consumerReports) (left *consumerReports) {
 	within, cancel := context.WithTimeout(ctx, relayWithin)
 	result, err := message.Send(within, r.peers, r.number, w.message(r.macKey))
@@ -289,9 +292,10 @@ func setOf(tokens []string) map[string]bool {
 
 func serveRelayReports(ctx context.Context, p *partitionRunner, m message.RelayReports) (any, error) {
 	in, result := p.e.parse(p.number, m)
-	return inRoundSeq(ctx, p, call{relayed: true}, func(p *partitionRunner, now int64) (message.RelayResult, uint64, error) {
-		return p.intake.takeRelayed(in, result, now)
-	})
+	return inRoundSeq(ctx, p, call{relayed: true},
+		func(p *partitionRunner, now int64) (message.RelayResult, uint64, error) {
+			return p.intake.takeRelayed(in, result, now)
+		})
 }
 
 // parse parses the tokens. Those of other partitions are stale.

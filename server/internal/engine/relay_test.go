@@ -133,7 +133,8 @@ func TestARelayThatIsStoppedKeepsItsPart(t *testing.T) {
 		for _, rep := range in.reports {
 			texts = append(texts, rep.Token)
 		}
-		if !slices.Equal(texts, []string{"a", "b", "c"}) || !slices.Equal(in.relayed, []bool{false}) || owner.asked != 0 {
+		if !slices.Equal(texts, []string{"a", "b", "c"}) || !slices.Equal(in.relayed, []bool{false}) ||
+			owner.asked != 0 {
 			t.Errorf("kept: %v, outcomes: %v, asked %d times", texts, in.relayed, owner.asked)
 		}
 	})

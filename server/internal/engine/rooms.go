@@ -6,8 +6,8 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// rooms brings the due runs of one partition, in one term, to consumers, and parks those that wait in vain. What
-// is due leaves by these calls, each once in a round:
+// rooms brings the due runs of one partition, in one term, to consumers, and parks those that wait in vain.
+// What is due leaves by these calls, each once in a round:
 //
 //	machine ── AppendWaiting ─► ask ───── Offer ────► hub   the queues with due runs; the slots that are free now
 //	machine ◄───── Deliver ──── serve                       attempts for these slots, and for those that came by mail
@@ -150,8 +150,8 @@ const stageAtOnce = 10_000
 // merely large it would take most of the time.
 const keepFor = 10
 
-// park moves due runs that wait in vain, as of the last ask, to the store: those without a consumer, and those
-// of a queue so slow that they keep others out of memory.
+// park moves due runs that wait in vain, as of the last ask, to the store: those without a consumer, and
+// those of a queue so slow that they keep others out of memory.
 func (r *rooms) park(m *partition.Machine, now int64) {
 	before := now - int64(m.Window.StageAfter())
 	if m.Window.Crowded(now) {

@@ -103,8 +103,8 @@ func (h *fakeHub) nothingLeft(when string) {
 	}
 }
 
-// TestEverySlotIsUsedOrReturned: after its rounds a partition has no slot left, however it got it, and in the end
-// each run has left once.
+// TestEverySlotIsUsedOrReturned: after its rounds a partition has no slot left, however it got it, and in the
+// end each run has left once.
 func TestEverySlotIsUsedOrReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, rng := context.Background(), rand.New(rand.NewPCG(3, 4))
@@ -144,7 +144,8 @@ func TestEverySlotIsUsedOrReturned(t *testing.T) {
 			hub.nothingLeft(fmt.Sprint("step ", i))
 		}
 		for _, name := range queues {
-			hub.grant(e, delivery.Queue{Namespace: carillon.DefaultNamespace, Kind: "worker", Address: name}, 1_000_000)
+			hub.grant(e, delivery.Queue{Namespace: carillon.DefaultNamespace, Kind: "worker",
+				Address: name}, 1_000_000)
 		}
 		hub.nothingLeft("in the end")
 		for _, name := range queues {

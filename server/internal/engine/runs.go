@@ -20,9 +20,10 @@ func (rs *runs) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run,
 	if err := checkKey(&key); err != nil {
 		return carillon.Run{}, err
 	}
-	return inRound(ctx, rs.partitions.of(key), jobCall(key), func(p *partitionRunner, now int64) (carillon.Run, error) {
-		return p.m.Jobs.Trigger(now, key)
-	})
+	return inRound(ctx, rs.partitions.of(key), jobCall(key),
+		func(p *partitionRunner, now int64) (carillon.Run, error) {
+			return p.m.Jobs.Trigger(now, key)
+		})
 }
 
 // ofRun parses a run id and finds its partition.
@@ -94,7 +95,8 @@ func (rs *runs) CancelRun(ctx context.Context, namespace, id string) (carillon.C
 		case !found || rec.Key.Namespace != namespace:
 			return carillon.CancelResult{}, noRun(id)
 		}
-		return carillon.CancelResult{}, carillon.Errorf(carillon.FailedPrecondition, "id", "the run has ended: %s", rec.Status)
+		return carillon.CancelResult{}, carillon.Errorf(carillon.FailedPrecondition, "id",
+			"the run has ended: %s", rec.Status)
 	})
 }
 
@@ -117,7 +119,8 @@ func (rs *runs) RedriveRun(ctx context.Context, namespace, id string) (carillon.
 
 // redrive redrives one dead run. Its record is read in a round of the partition, so that two callers cannot
 // both redrive it.
-func redrive(ctx context.Context, p *partitionRunner, id store.RunID, key carillon.Key) (carillon.Run, error) {
+func redrive(ctx context.Context, p *partitionRunner, id store.RunID,
+	key carillon.Key) (carillon.Run, error) {
 	c := call{refs: []store.Ref{{Key: key}}, live: []store.RunID{id}}
 	return inRound(ctx, p, c, func(p *partitionRunner, now int64) (carillon.Run, error) {
 		dead, found, err := p.records.ended(id) // also if it has ended again, in a batch that is on its way
@@ -192,7 +195,8 @@ func redrivePages(ctx context.Context, p *partitionRunner, q store.RunQuery) (in
 func (rs *runs) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
 	namespace = namespaceOf(namespace)
 	if result.Token == "" {
-		return carillon.Errorf(carillon.InvalidArgument, "token", "it is missing; give the one that came with the attempt")
+		return carillon.Errorf(carillon.InvalidArgument, "token",
+			"it is missing; give the one that came with the attempt")
 	}
 	tok, p := rs.partitions.token(result.Token)
 	if p == nil {
@@ -204,9 +208,11 @@ func (rs *runs) CompleteRun(ctx context.Context, namespace string, result carill
 	if run, err := rs.GetRun(ctx, namespace, tok.Run.String()); err != nil && run.ID == "" {
 		return p.certain(ctx, err)
 	}
-	refused := carillon.Errorf(carillon.FailedPrecondition, "token", "stale: the token is not that of the attempt in force")
+	refused := carillon.Errorf(carillon.FailedPrecondition, "token",
+		"stale: the token is not that of the attempt in force")
 	_, err := inRound(ctx, p, runCall(tok.Run), func(p *partitionRunner, now int64) (struct{}, error) {
-		verdict, err := p.intake.judge(&report{tok: tok, Report: &delivery.Report{Result: result, Namespace: namespace}}, now)
+		verdict, err := p.intake.judge(&report{tok: tok,
+			Report: &delivery.Report{Result: result, Namespace: namespace}}, now)
 		switch {
 		case err != nil:
 			err = readError(err)
@@ -237,7 +243,8 @@ func (rs *runs) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipRes
 	if err := checkKey(&key); err != nil {
 		return carillon.SkipResult{}, err
 	}
-	return inRound(ctx, rs.partitions.of(key), editCall(key), func(p *partitionRunner, now int64) (carillon.SkipResult, error) {
-		return p.m.Jobs.Skip(now, key)
-	})
+	return inRound(ctx, rs.partitions.of(key), editCall(key),
+		func(p *partitionRunner, now int64) (carillon.SkipResult, error) {
+			return p.m.Jobs.Skip(now, key)
+		})
 }

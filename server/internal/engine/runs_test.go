@@ -42,7 +42,8 @@ func TestCompleteRunSaysThatTheTokenIsMissing(t *testing.T) {
 		res := done(n.begun(n.consume("q", 1, silent), "a"))
 		res.Token = ""
 		err := n.CompleteRun(context.Background(), "default", res)
-		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument || e.Field != "token" ||
+		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument ||
+			e.Field != "token" ||
 			!strings.Contains(e.Message, "it is missing") {
 			t.Errorf("got %v", err)
 		}
@@ -158,7 +159,8 @@ func TestARunThatEndsOnItsWayCannotBeRedrivenTwice(t *testing.T) {
 			done <- err
 		}()
 		time.Sleep(100 * time.Millisecond)
-		if _, err := n.RedriveRun(context.Background(), "default", run.ID); carillon.KindOf(err) != carillon.FailedPrecondition {
+		if _, err := n.RedriveRun(context.Background(), "default",
+			run.ID); carillon.KindOf(err) != carillon.FailedPrecondition {
 			t.Errorf("a cancelled run is redriven: %v", err)
 		}
 		for range 2 {
@@ -167,7 +169,8 @@ func TestARunThatEndsOnItsWayCannotBeRedrivenTwice(t *testing.T) {
 			}
 		}
 		f.fail(nil)
-		if r, err := n.GetRun(context.Background(), "default", run.ID); err != nil || r.Status != carillon.RunCancelled {
+		if r, err := n.GetRun(context.Background(), "default", run.ID); err != nil ||
+			r.Status != carillon.RunCancelled {
 			t.Errorf("%+v %v", r, err)
 		}
 		n.stop()

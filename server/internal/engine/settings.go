@@ -88,7 +88,8 @@ func (ns *namespaces) gather(ctx context.Context, g store.Gatherer) error {
 	var before []uint64
 	for _, p := range ns.partitions.parts {
 		if !p.own.holds() {
-			parts, numbers, before = append(parts, p), append(numbers, p.number), append(before, p.settings.taken.Load())
+			parts, numbers, before = append(parts, p), append(numbers, p.number), append(before,
+				p.settings.taken.Load())
 		}
 	}
 	all, err := g.Gather(ctx, store.KindNamespace, numbers)

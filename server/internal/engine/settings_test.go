@@ -107,7 +107,8 @@ func TestSettingsReachEveryNode(t *testing.T) {
 			t.Errorf("%d nodes do not know after 5 s", refused())
 		}
 		set(true)
-		f.nodes = append(f.nodes, startWith(t, engine.Config{Store: s, Node: "late", Standby: true, Peers: peers{f}}))
+		f.nodes = append(f.nodes, startWith(t,
+			engine.Config{Store: s, Node: "late", Standby: true, Peers: peers{f}}))
 		_, err := f.nodes[3].PutJob(ctx,
 			carillon.Job{Namespace: "ns", Name: "a", Schedule: "@every 2s", Target: carillon.WorkerQueue("q"),
 				FailurePolicy: retries()})

@@ -88,7 +88,8 @@ func (w *parish) answer(s *sidecar.Session, d *sidecar.Delivery, ok bool) {
 
 // live is the life of one sidecar. A good one answers everything.
 func (w *parish) live(h sidecar.Hello, rnd *rand.Rand, life time.Duration, good bool) {
-	o := sidecar.Options{Credits: 1 + rnd.IntN(60), Bounds: streams.Bounds{MessageItems: 1 + rnd.IntN(8), PendingBytes: 2000}}
+	o := sidecar.Options{Credits: 1 + rnd.IntN(60),
+		Bounds: streams.Bounds{MessageItems: 1 + rnd.IntN(8), PendingBytes: 2000}}
 	s, err := sidecar.Open(w.hub, h, o)
 	if err != nil {
 		w.t.Error(err)
@@ -184,7 +185,8 @@ func (w *parish) settled(faults bool) {
 	if len(w.wrong) > 0 || (w.twice > 0 && !faults) { // a lost write may have lost reports
 		w.t.Errorf("%v; %d more than once", w.wrong, w.twice)
 	}
-	if st := w.Stats(); st.InFlight+st.Resident != 0 || len(w.hub.Queues())+len(w.hub.Gates())+len(w.hub.Workers()) != 0 {
+	if st := w.Stats(); st.InFlight+st.Resident != 0 ||
+		len(w.hub.Queues())+len(w.hub.Gates())+len(w.hub.Workers()) != 0 {
 		w.t.Errorf("left: %+v, %+v, %+v", st, w.hub.Queues(), w.hub.Gates())
 	}
 }
@@ -200,8 +202,9 @@ func TestSidecarsComeAndGo(t *testing.T) {
 				rnd := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
 				f := &faulty{Store: memory.New(memory.Options{Partitions: 1 + int(seed%4)})}
 				few := partition.Config{WindowJobs: 8 + int(seed), WindowBytes: 40_000}
-				w := &parish{node: startWith(t, engine.Config{Store: f, Partition: few}), ends: time.Now().Add(90 * time.Second),
-					times: map[string][]time.Time{}, done: map[string]bool{}, at: map[string]int{}}
+				w := &parish{node: startWith(t, engine.Config{Store: f, Partition: few}),
+					ends: time.Now().Add(90 * time.Second), times: map[string][]time.Time{}, done: map[string]bool{},
+					at: map[string]int{}}
 				for i := range parishJobs {
 					j := parishJob(fmt.Sprint(i), parishTarget(i), i%2*1500)
 					j.Schedule, j.Repeats = "@every 5s", parishTimes

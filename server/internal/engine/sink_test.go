@@ -77,7 +77,8 @@ func TestARefusalWaitsUntilItIsDurable(t *testing.T) {
 					t.Errorf("before anything is durable: %d accepted, %d stale", acks, stale)
 				}
 				fail()
-				if err := c.Send(context.Background(), carillon.WorkRequest{Results: []carillon.Result{done(r)}}); err != nil {
+				if err := c.Send(context.Background(),
+					carillon.WorkRequest{Results: []carillon.Result{done(r)}}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
@@ -99,7 +100,8 @@ func TestARefusalWaitsUntilItIsDurable(t *testing.T) {
 func TestRelayedReportsAreRefusedDurably(t *testing.T) {
 	for name, say := range map[string]func(n *node, r carillon.Run) error{
 		"a result of another node": func(n *node, r carillon.Run) error {
-			_, err := message.Send(context.Background(), n, 0, message.RelayReports{Reports: []delivery.Report{{Result: done(r)}}})
+			_, err := message.Send(context.Background(), n, 0,
+				message.RelayReports{Reports: []delivery.Report{{Result: done(r)}}})
 			return err
 		},
 		"a beat of another node": func(n *node, r carillon.Run) error {
@@ -134,7 +136,8 @@ func TestReportsBesideAResult(t *testing.T) {
 	for name, say := range map[string]func(e *engine.Engine, v *verdicts, token string){
 		"a beat": func(e *engine.Engine, v *verdicts, token string) {
 			e.Heartbeats([]carillon.Heartbeat{{Token: token}}, v)
-			e.Reports([]delivery.Report{{From: v, Result: carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess}}})
+			e.Reports([]delivery.Report{{From: v,
+				Result: carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess}}})
 		},
 		"a beat beside a large one": func(e *engine.Engine, v *verdicts, token string) {
 			e.Heartbeats([]carillon.Heartbeat{{Token: token}}, v)
@@ -270,7 +273,8 @@ func TestAResultSurvivesAReadError(t *testing.T) {
 		b.fails.Store(true)
 		n = start(t, b)
 		c := n.consume("q", 1, silent)
-		if err := c.Send(context.Background(), carillon.WorkRequest{Results: []carillon.Result{done(r)}}); err != nil {
+		if err := c.Send(context.Background(),
+			carillon.WorkRequest{Results: []carillon.Result{done(r)}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)
@@ -297,7 +301,8 @@ func TestAResultSurvivesALostTerm(t *testing.T) {
 		c := n.consume("q", 5, silent)
 		r := n.begun(c, "a")
 		f.fail(func(func() error) error { return errors.New("disk gone") })
-		if err := c.Send(context.Background(), carillon.WorkRequest{Results: []carillon.Result{done(r)}}); err != nil {
+		if err := c.Send(context.Background(),
+			carillon.WorkRequest{Results: []carillon.Result{done(r)}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)

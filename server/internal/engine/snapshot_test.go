@@ -13,12 +13,15 @@ import (
 func TestSnapshotHasAllThatAMachineNeeds(t *testing.T) {
 	const n = metaRecordsAtOnce + 7
 	b := &store.Batch{Puts: []store.Record{
-		recordOf(carillon.Job{Namespace: "ns", Name: "held", Target: carillon.WorkerQueue("q")}, store.State{Generation: 5}),
-		recordOf(carillon.Job{Namespace: "ns", Name: "free", Target: carillon.WorkerQueue("q")}, store.State{Generation: 6}),
+		recordOf(carillon.Job{Namespace: "ns", Name: "held", Target: carillon.WorkerQueue("q")},
+			store.State{Generation: 5}),
+		recordOf(carillon.Job{Namespace: "ns", Name: "free", Target: carillon.WorkerQueue("q")},
+			store.State{Generation: 6}),
 	}}
 	add := func(kind byte, prefix string, n int) {
 		for i := range n {
-			b.MetaRecords = append(b.MetaRecords, store.MetaRecord{Kind: kind, Key: fmt.Sprint(prefix, i), Value: []byte{1}})
+			b.MetaRecords = append(b.MetaRecords,
+				store.MetaRecord{Kind: kind, Key: fmt.Sprint(prefix, i), Value: []byte{1}})
 		}
 	}
 	for _, kind := range []byte{store.KindParked, store.KindDependency, store.KindNotice, store.KindApplied} {
@@ -27,7 +30,8 @@ func TestSnapshotHasAllThatAMachineNeeds(t *testing.T) {
 	add(store.KindBackfill, "u", n)
 	add(store.KindBackfill, "f", 3)
 	add(store.KindTerms, "k", 3)
-	b.MetaRecords = append(b.MetaRecords, store.MetaRecord{Kind: store.KindLimited, Key: "limit\x00ns\x00held\x000", Value: []byte{1}})
+	b.MetaRecords = append(b.MetaRecords,
+		store.MetaRecord{Kind: store.KindLimited, Key: "limit\x00ns\x00held\x000", Value: []byte{1}})
 	_, shards := written(t, b)
 
 	s, err := readSnapshot(t.Context(), shards[0])
@@ -35,7 +39,8 @@ func TestSnapshotHasAllThatAMachineNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, got := range map[string][]store.MetaRecord{
-		"parked": s.Parked, "dependencies": s.Dependencies, "notices": s.Notices, "applied": s.Applied, "backfills": s.Backfills,
+		"parked": s.Parked, "dependencies": s.Dependencies, "notices": s.Notices, "applied": s.Applied,
+		"backfills": s.Backfills,
 	} {
 		if len(got) != n {
 			t.Errorf("it has %d records of %s, want %d", len(got), name, n)

@@ -39,7 +39,8 @@ func (ps *partitions) storedJob(ctx context.Context, key carillon.Key) (carillon
 }
 
 // storedRun returns a run as the store has it, finished or not.
-func (ps *partitions) storedRun(ctx context.Context, p *partitionRunner, id store.RunID) (carillon.Run, error) {
+func (ps *partitions) storedRun(ctx context.Context, p *partitionRunner,
+	id store.RunID) (carillon.Run, error) {
 	shard := ps.reader(p)
 	ref, live, err := shard.Live(ctx, id)
 	if err != nil {

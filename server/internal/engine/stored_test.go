@@ -41,11 +41,14 @@ func TestStoredJobsAndRuns(t *testing.T) {
 	key := carillon.Key{Namespace: "default", Name: "a"}
 	uid := store.NewUID(key, [8]byte{1})
 	id := func(scheduled int64) store.RunID { return store.RunID{UID: uid, Scheduled: scheduled} }
-	broken := store.Record{Ref: store.Ref{Key: carillon.Key{Namespace: "default", Name: "broken"}}, Spec: []byte{0xff}}
+	broken := store.Record{Ref: store.Ref{Key: carillon.Key{Namespace: "default", Name: "broken"}},
+		Spec: []byte{0xff}}
 	s, _ := written(t, &store.Batch{
-		Puts: []store.Record{recordOf(carillon.Job{Namespace: "default", Name: "a", Note: "mine", Target: carillon.WorkerQueue("q")},
+		Puts: []store.Record{recordOf(carillon.Job{Namespace: "default", Name: "a", Note: "mine",
+			Target: carillon.WorkerQueue("q")},
 			store.State{UID: uid, Generation: 3, Run: store.RunState{Live: true, Scheduled: 7, Attempt: 2}}), broken},
-		Runs: []store.RunRecord{{Key: key, ID: id(5), Status: carillon.RunSucceeded, Attempt: 4, Finished: 6, Expires: 1 << 60}},
+		Runs: []store.RunRecord{{Key: key, ID: id(5), Status: carillon.RunSucceeded, Attempt: 4, Finished: 6,
+			Expires: 1 << 60}},
 	})
 	ps := somePartitions(1, nil)
 	reader, err := s.Shard(0, store.Term{})
@@ -55,20 +58,23 @@ func TestStoredJobsAndRuns(t *testing.T) {
 	ps.shards = []store.Shard{reader}
 	ctx := context.Background()
 
-	if j, err := ps.storedJob(ctx, key); err != nil || j.Note != "mine" || j.Status == nil || j.Status.Generation != 3 ||
+	if j, err := ps.storedJob(ctx, key); err != nil || j.Note != "mine" || j.Status == nil ||
+		j.Status.Generation != 3 ||
 		j.Status.Current == nil || j.Status.Current.Attempt != 2 {
 		t.Errorf("the job is %+v, %v", j, err)
 	}
 	if r, err := ps.storedRun(ctx, ps.parts[0], id(7)); err != nil || r.Attempt != 2 || r.Job != "a" {
 		t.Errorf("the unfinished run is %+v, %v", r, err)
 	}
-	if r, err := ps.storedRun(ctx, ps.parts[0], id(5)); err != nil || r.Attempt != 4 || r.Status != carillon.RunSucceeded {
+	if r, err := ps.storedRun(ctx, ps.parts[0], id(5)); err != nil || r.Attempt != 4 ||
+		r.Status != carillon.RunSucceeded {
 		t.Errorf("the finished run is %+v, %v", r, err)
 	}
 	if r, err := ps.storedRun(ctx, ps.parts[0], id(6)); carillon.KindOf(err) != carillon.NotFound {
 		t.Errorf("a run that never was is %+v, %v", r, err)
 	}
-	if j, err := ps.storedJob(ctx, carillon.Key{Namespace: "default", Name: "b"}); carillon.KindOf(err) != carillon.NotFound {
+	if j, err := ps.storedJob(ctx, carillon.Key{Namespace: "default",
+		Name: "b"}); carillon.KindOf(err) != carillon.NotFound {
 		t.Errorf("a job that never was is %+v, %v", j, err)
 	}
 	if j, err := ps.storedJob(ctx, broken.Key); carillon.KindOf(err) != carillon.DataLoss {
@@ -80,7 +86,8 @@ func TestStoredJobsAndRuns(t *testing.T) {
 func TestReadsAreAnsweredFromTheStore(t *testing.T) {
 	for kind, want := range map[carillon.Kind]bool{
 		carillon.Unavailable: true, carillon.DataLoss: true,
-		carillon.NotFound: false, carillon.InvalidArgument: false, carillon.DeadlineExceeded: false, carillon.Canceled: false,
+		carillon.NotFound: false, carillon.InvalidArgument: false, carillon.DeadlineExceeded: false,
+		carillon.Canceled: false,
 	} {
 		if got := refused(carillon.Errorf(kind, "", "no")); got != want {
 			t.Errorf("%v: %v", kind, got)

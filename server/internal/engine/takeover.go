@@ -169,7 +169,8 @@ func (t *claimResult) config(now int64) partition.Config {
 	if cfg.WindowJobs == 0 {
 		cfg.WindowJobs = max(minWindow, p.e.cfg.WindowJobs/p.e.store.Meta().Partitions)
 	}
-	cfg.GrantsKept = cmp.Or(cfg.GrantsKept, max(partition.DefaultGrantsKept, grantsKept/p.e.store.Meta().Partitions))
+	cfg.GrantsKept = cmp.Or(cfg.GrantsKept,
+		max(partition.DefaultGrantsKept, grantsKept/p.e.store.Meta().Partitions))
 	return cfg
 }
 

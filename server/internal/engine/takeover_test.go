@@ -30,14 +30,16 @@ var errKilled = errors.New("killed")
 
 func (k killable) Leaser() store.Leaser { return mortalLeaser{k.Store.Leaser(), k.mortal} }
 
-func (l mortalLeaser) Claim(ctx context.Context, node string, parts []int, ttl time.Duration) ([]store.Term, error) {
+func (l mortalLeaser) Claim(ctx context.Context, node string, parts []int,
+	ttl time.Duration) ([]store.Term, error) {
 	if l.m.isDead() {
 		return nil, errKilled
 	}
 	return l.Leaser.Claim(ctx, node, parts, ttl)
 }
 
-func (l mortalLeaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+func (l mortalLeaser) Renew(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) ([]store.Holding, error) {
 	if l.m.isDead() {
 		return nil, errKilled
 	}
@@ -115,15 +117,20 @@ func TestWhatANodeHadHandedOutRunsAgain(t *testing.T) {
 // token is the same, the consumer is another.
 func TestALossOfAnEndedTermTakesNothingBack(t *testing.T) {
 	for name, said := range map[string]func(token string) message.RelayReports{
-		"it never left":       func(token string) message.RelayReports { return message.RelayReports{Undelivered: []string{token}} },
-		"its worker has left": func(token string) message.RelayReports { return message.RelayReports{Lost: []string{token}} },
+		"it never left": func(token string) message.RelayReports {
+			return message.RelayReports{Undelivered: []string{token}}
+		},
+		"its worker has left": func(token string) message.RelayReports {
+			return message.RelayReports{Lost: []string{token}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, disk := context.Background(), memory.New(memory.Options{})
 				n, kill := startKillable(t, disk)
 				n.consume("q", 1, func(carillon.Run) *carillon.Result { return nil })
-				j := carillon.Job{Namespace: "default", Name: "a", Schedule: "@every 10s", Target: carillon.WorkerQueue("q")}
+				j := carillon.Job{Namespace: "default", Name: "a", Schedule: "@every 10s",
+					Target: carillon.WorkerQueue("q")}
 				if _, err := n.PutJob(ctx, j); err != nil {
 					t.Fatal(err)
 				}
@@ -309,7 +316,8 @@ func TestAClockThatLeapsWaitsForTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
 		s := &unrenewed{Store: memory.New(memory.Options{Partitions: 1})}
-		n := startWith(t, engine.Config{Store: s, Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+		n := startWith(t, engine.Config{Store: s,
+			Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 		c := n.consume("q", 1, success)
 		j := carillon.Job{Name: "a", Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
 		if _, err := n.PutJob(context.Background(), j); err != nil {
@@ -352,7 +360,8 @@ func TestAGiveBackIsOfWhoHandedItOut(t *testing.T) {
 		if got := c.got(); len(had) != 1 || len(got) != 1 || got[0].Token != had[0].Token {
 			t.Fatalf("%+v were handed out after %+v", got, had)
 		}
-		if _, err := message.Send(ctx, n, 0, message.RelayReports{Undelivered: []string{had[0].Token}}); err != nil {
+		if _, err := message.Send(ctx, n, 0,
+			message.RelayReports{Undelivered: []string{had[0].Token}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

@@ -116,7 +116,8 @@ func (p *partitionRunner) abandon() {
 
 // leftOpen returns the error for a caller whose change the store may or may not have taken.
 func leftOpen(cause error) *carillon.Error {
-	err := carillon.Errorf(carillon.Unavailable, "", "it is not known whether the store took the change: %w", cause)
+	err := carillon.Errorf(carillon.Unavailable, "",
+		"it is not known whether the store took the change: %w", cause)
 	err.Unknown = true
 	return err
 }

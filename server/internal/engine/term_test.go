@@ -29,7 +29,8 @@ type muteLeaser struct {
 	m *mute
 }
 
-func (l muteLeaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+func (l muteLeaser) Renew(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) ([]store.Holding, error) {
 	if l.m.silent.Load() {
 		return nil, errors.New("the store does not answer")
 	}
@@ -89,9 +90,16 @@ const lostLease = 3 * time.Second
 
 // endings are the ways in which a term ends while a write is in flight.
 var endings = map[string]func(t *testing.T, m *mute){
-	"with the write":         func(*testing.T, *mute) {},
-	"as another node claims": func(t *testing.T, m *mute) { takeAway(t, m.faulty.Leaser()); time.Sleep(lostLease / 2) },
-	"as the lease runs out":  func(_ *testing.T, m *mute) { m.silent.Store(true); time.Sleep(lostLease); m.silent.Store(false) },
+	"with the write": func(*testing.T, *mute) {},
+	"as another node claims": func(t *testing.T, m *mute) {
+		takeAway(t, m.faulty.Leaser())
+		time.Sleep(lostLease / 2)
+	},
+	"as the lease runs out": func(_ *testing.T, m *mute) {
+		m.silent.Store(true)
+		time.Sleep(lostLease)
+		m.silent.Store(false)
+	},
 	"as the lease is not ours": func(t *testing.T, m *mute) {
 		m.silent.Store(true)
 		takeAway(t, m.faulty.Leaser())

@@ -146,7 +146,8 @@ func waitOverFailover(t *testing.T, nodes, n, by int, puts bool) {
 	}
 	first := carillon.Job{Namespace: "default", Name: f.at(0, 0), Due: carillon.In(30 * time.Second),
 		Target: carillon.WorkerQueue("q")}
-	second := carillon.Job{Namespace: "default", Name: f.at(1, 0), DependsOn: []string{first.Name}, Target: first.Target}
+	second := carillon.Job{Namespace: "default", Name: f.at(1, 0), DependsOn: []string{first.Name},
+		Target: first.Target}
 	if puts {
 		s.arm(n, by)
 	}
@@ -162,7 +163,8 @@ func waitOverFailover(t *testing.T, nodes, n, by int, puts bool) {
 	there := func(j carillon.Job) bool { _, err := f.get(j.Name); return err == nil }
 	if there(second) {
 		j, err := f.get(second.Name)
-		if err != nil || !slices.Equal(j.Status.Missing, []string{first.Name}) || j.Status.Phase != carillon.PhaseWaiting {
+		if err != nil || !slices.Equal(j.Status.Missing, []string{first.Name}) ||
+			j.Status.Phase != carillon.PhaseWaiting {
 			t.Errorf("the second job stands at %+v, %v", j.Status, err)
 		}
 		f.mustPut(first)

@@ -159,8 +159,8 @@ func (d *dependencies) successOf(ctx context.Context, p *partitionRunner, key ca
 		if last.Status != carillon.RunSucceeded {
 			return id, 0, nil
 		}
-		return store.RunID{Partition: uint16(p.number), UID: r.State.UID, Scheduled: last.Scheduled, Cause: last.Cause,
-			Seq: last.Seq}, last.Finished, nil
+		return store.RunID{Partition: uint16(p.number), UID: r.State.UID, Scheduled: last.Scheduled,
+			Cause: last.Cause, Seq: last.Seq}, last.Finished, nil
 	}
 	run, err := d.lastRun(ctx, p, key)
 	if err != nil || run.Status != carillon.RunSucceeded {
@@ -171,13 +171,16 @@ func (d *dependencies) successOf(ctx context.Context, p *partitionRunner, key ca
 
 // releaseMissed releases a waiting job that was not told of a success, unless its partition's term has
 // changed since the success was read: the store may have gone back to before it.
-func (d *dependencies) releaseMissed(ctx context.Context, p *partitionRunner, term store.Term, w waiter, by store.RunID) error {
-	released, err := inRound(ctx, p, jobCall(w.dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
-		return p.own.term == term && p.m.Jobs.ReleaseIf(message.Notice{Dependency: w.dependency, By: by}, w.by), nil
-	})
+func (d *dependencies) releaseMissed(ctx context.Context, p *partitionRunner, term store.Term, w waiter,
+	by store.RunID) error {
+	released, err := inRound(ctx, p, jobCall(w.dependency.Waiting()),
+		func(p *partitionRunner, _ int64) (bool, error) {
+			return p.own.term == term && p.m.Jobs.ReleaseIf(message.Notice{Dependency: w.dependency, By: by}, w.by),
+				nil
+		})
 	if released {
-		d.log.Info("a job that waited was not told of a success, and goes on now", "job", w.dependency.Waiting().String(),
-			"depends_on", w.dependency.Of.Name)
+		d.log.Info("a job that waited was not told of a success, and goes on now", "job",
+			w.dependency.Waiting().String(), "depends_on", w.dependency.Of.Name)
 	}
 	return err
 }
@@ -204,6 +207,7 @@ func (d *dependencies) findMissing(ctx context.Context, j *carillon.Job) error {
 			there[refs[i].Name] = records[i].Exists
 		}
 	}
-	j.Status.Missing = slices.DeleteFunc(slices.Clone(j.Status.Waiting), func(name string) bool { return there[name] })
+	j.Status.Missing = slices.DeleteFunc(slices.Clone(j.Status.Waiting),
+		func(name string) bool { return there[name] })
 	return nil
 }

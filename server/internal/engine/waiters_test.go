@@ -42,7 +42,8 @@ func TestWhatWaitsForNothingCanGoOn(t *testing.T) {
 				}
 				time.Sleep(5 * time.Minute)
 				j, err := n.GetJob(ctx, key)
-				if err != nil || j.Status.Phase != carillon.PhaseWaiting || !slices.Equal(j.Status.Missing, []string{"first"}) {
+				if err != nil || j.Status.Phase != carillon.PhaseWaiting ||
+					!slices.Equal(j.Status.Missing, []string{"first"}) {
 					t.Fatalf("it stands at %+v, %v", j.Status, err)
 				}
 				phase := carillon.PhaseWaiting

@@ -25,7 +25,8 @@ func (s *Service) StartBackfill(ctx context.Context, m *pb.StartBackfillRequest)
 }
 
 // ListBackfills implements the rpc.
-func (s *Service) ListBackfills(ctx context.Context, m *pb.ListBackfillsRequest) (*pb.ListBackfillsResponse, error) {
+func (s *Service) ListBackfills(ctx context.Context,
+	m *pb.ListBackfillsRequest) (*pb.ListBackfillsResponse, error) {
 	backfills, err := onJob(ctx, m, s.scheduler.ListBackfills)
 	return &pb.ListBackfillsResponse{Backfills: wire.BackfillsToProto(backfills)}, err
 }

@@ -92,9 +92,9 @@ func BenchmarkPutJobs(b *testing.B) {
 func BenchmarkDeliver(b *testing.B) {
 	runs := make([]carillon.Run, 256)
 	for i := range runs {
-		runs[i] = carillon.Run{ID: "0123456789abcdef0123456789abcdef0123456789abcdef", Namespace: "default", Job: "reminders/42",
-			Token: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", Queue: "emails", Attempt: 1,
-			Data: carillon.JSON(map[string]int{"user": 42})}
+		runs[i] = carillon.Run{ID: "0123456789abcdef0123456789abcdef0123456789abcdef", Namespace: "default",
+			Job: "reminders/42", Token: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+			Queue: "emails", Attempt: 1, Data: carillon.JSON(map[string]int{"user": 42})}
 		runs[i].Scheduled = runs[i].Scheduled.AddDate(2026, 0, 0)
 		runs[i].Due, runs[i].Started, runs[i].Deadline = runs[i].Scheduled, runs[i].Scheduled, runs[i].Scheduled
 	}

@@ -38,7 +38,8 @@ func (s *ClusterService) GetCluster(ctx context.Context, _ *pb.GetClusterRequest
 }
 
 // DrainNode implements the rpc.
-func (s *ClusterService) DrainNode(ctx context.Context, m *pb.DrainNodeRequest) (*pb.DrainNodeResponse, error) {
+func (s *ClusterService) DrainNode(ctx context.Context,
+	m *pb.DrainNodeRequest) (*pb.DrainNodeResponse, error) {
 	if m.GetId() == "" {
 		return nil, invalid("id", "must not be empty")
 	}
@@ -46,7 +47,8 @@ func (s *ClusterService) DrainNode(ctx context.Context, m *pb.DrainNodeRequest) 
 }
 
 // Rebalance implements the rpc.
-func (s *ClusterService) Rebalance(ctx context.Context, _ *pb.RebalanceRequest) (*pb.RebalanceResponse, error) {
+func (s *ClusterService) Rebalance(ctx context.Context,
+	_ *pb.RebalanceRequest) (*pb.RebalanceResponse, error) {
 	return &pb.RebalanceResponse{}, s.cluster.Rebalance(ctx)
 }
 
@@ -54,7 +56,8 @@ func (s *ClusterService) Rebalance(ctx context.Context, _ *pb.RebalanceRequest) 
 var errLeaving = carillon.Errorf(carillon.Unavailable, "", "this node is leaving: ask another")
 
 // WatchNodes implements the rpc.
-func (s *ClusterService) WatchNodes(_ *pb.WatchNodesRequest, stream grpc.ServerStreamingServer[pb.WatchNodesResponse]) error {
+func (s *ClusterService) WatchNodes(_ *pb.WatchNodesRequest,
+	stream grpc.ServerStreamingServer[pb.WatchNodesResponse]) error {
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	go func() {

@@ -56,7 +56,8 @@ func TestClusterCalls(t *testing.T) {
 	if err != nil || m.GetNodes()[0].GetId() != "a" || m.GetPartitions()[0].GetEpoch() != 3 {
 		t.Errorf("got %v, %v", m, err)
 	}
-	if _, err := c.DrainNode(t.Context(), &pb.DrainNodeRequest{Id: "a"}); err != nil || !slices.Equal(n.drained, []string{"a"}) {
+	if _, err := c.DrainNode(t.Context(), &pb.DrainNodeRequest{Id: "a"}); err != nil ||
+		!slices.Equal(n.drained, []string{"a"}) {
 		t.Errorf("drained %v, %v", n.drained, err)
 	}
 	_, err = c.DrainNode(t.Context(), &pb.DrainNodeRequest{})
@@ -114,7 +115,8 @@ func TestWatchingNodes(t *testing.T) {
 
 // TestAWatchThatFails: the caller learns why.
 func TestAWatchThatFails(t *testing.T) {
-	n := &nodes{changes: make(chan []carillon.Node), err: carillon.Errorf(carillon.Unavailable, "", "the store is gone")}
+	n := &nodes{changes: make(chan []carillon.Node),
+		err: carillon.Errorf(carillon.Unavailable, "", "the store is gone")}
 	close(n.changes)
 	c := pb.NewClusterServiceClient(serve(t, &stub{}, Options{Cluster: NewClusterService(n)}))
 	w, err := c.WatchNodes(t.Context(), &pb.WatchNodesRequest{})

@@ -16,7 +16,8 @@ import (
 // with a mark among its unknown fields, and what looks at those refuses it.
 
 // unreadable is the mark: a field of the highest number that there may be, which no message has.
-var unreadable = protowire.AppendVarint(protowire.AppendTag(nil, protowire.MaxValidNumber, protowire.VarintType), 1)
+var unreadable = protowire.AppendVarint(protowire.AppendTag(nil, protowire.MaxValidNumber,
+	protowire.VarintType), 1)
 
 // codec is gRPC's own for protobuf but for what it cannot decode.
 type codec struct{ encoding.CodecV2 }

@@ -98,7 +98,8 @@ func TestTheCodecCostsNothing(t *testing.T) {
 	if ours.Name() != own.Name() {
 		t.Errorf("its name is %q, which is not that of gRPC's own", ours.Name())
 	}
-	for _, m := range [][]byte{nil, protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "grün")} {
+	for _, m := range [][]byte{nil, protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType),
+		"grün")} {
 		data := mem.BufferSlice{mem.SliceBuffer(m)}
 		least := testing.AllocsPerRun(100, func() { decodeWith(t, own, data) })
 		if n := testing.AllocsPerRun(100, func() { decodeWith(t, ours, data) }); n > least {

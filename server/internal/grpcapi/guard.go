@@ -17,7 +17,8 @@ import (
 )
 
 // unary is around every unary call of the gRPC server.
-func (s *Service) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (s *Service) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+	handler grpc.UnaryHandler) (any, error) {
 	if err := known(info.FullMethod, req); err != nil {
 		return nil, ToStatus(err)
 	}
@@ -102,7 +103,8 @@ func fromGRPC(err error) bool {
 	return ok
 }
 
-// Safely is f with a panic as an error with its stack. A goroutine that serves one caller must not end the process.
+// Safely is f with a panic as an error with its stack. A goroutine that serves one caller must not end the
+// process.
 func Safely(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -29,7 +29,8 @@ func (s *Service) CreateJob(ctx context.Context, m *pb.CreateJobRequest) (*pb.Pu
 	return s.put(ctx, m.GetJob(), m.GetNamespace(), "", carillon.IfAbsent())
 }
 
-func (s *Service) put(ctx context.Context, m *pb.Job, ns, name string, opts ...carillon.PutOption) (*pb.PutJobResponse, error) {
+func (s *Service) put(ctx context.Context, m *pb.Job, ns, name string,
+	opts ...carillon.PutOption) (*pb.PutJobResponse, error) {
 	if m == nil {
 		return nil, invalid("job", "must be given")
 	}
@@ -45,7 +46,8 @@ func (s *Service) put(ctx context.Context, m *pb.Job, ns, name string, opts ...c
 }
 
 // BatchPutJobs implements the rpc.
-func (s *Service) BatchPutJobs(ctx context.Context, m *pb.BatchPutJobsRequest) (*pb.BatchPutJobsResponse, error) {
+func (s *Service) BatchPutJobs(ctx context.Context,
+	m *pb.BatchPutJobsRequest) (*pb.BatchPutJobsResponse, error) {
 	puts, err := s.putBatch(ctx, m.GetNamespace(), m.GetJobs())
 	if err != nil {
 		return nil, err

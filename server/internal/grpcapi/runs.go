@@ -37,13 +37,15 @@ func (s *Service) RedriveRun(ctx context.Context, m *pb.RedriveRunRequest) (*pb.
 }
 
 // RedriveRuns implements the rpc.
-func (s *Service) RedriveRuns(ctx context.Context, m *pb.RedriveRunsRequest) (*pb.RedriveRunsResponse, error) {
+func (s *Service) RedriveRuns(ctx context.Context,
+	m *pb.RedriveRunsRequest) (*pb.RedriveRunsResponse, error) {
 	n, err := s.scheduler.RedriveRuns(ctx, namespace(m.GetNamespace()), m.GetJob())
 	return &pb.RedriveRunsResponse{Redriven: uint32(n)}, err
 }
 
 // CompleteRun implements the rpc.
-func (s *Service) CompleteRun(ctx context.Context, m *pb.CompleteRunRequest) (*pb.CompleteRunResponse, error) {
+func (s *Service) CompleteRun(ctx context.Context,
+	m *pb.CompleteRunRequest) (*pb.CompleteRunResponse, error) {
 	result, err := wire.CompletionFromProto(m)
 	if err != nil {
 		return nil, err

@@ -26,8 +26,9 @@ func TestMessagesSayWhenTheyWereSent(t *testing.T) {
 			"now": {&pb.WorkResponse{Runs: runs}, time.Now(), 3, int64(3 * time.Second)},
 			"between two requests": {&pb.WorkResponse{Runs: runs}, began.Add(1500 * time.Millisecond), 2,
 				int64(1500 * time.Millisecond)},
-			"at the beginning":          {&pb.WorkResponse{Runs: runs}, began, 1, -1},
-			"before":                    {&pb.WorkResponse{Runs: runs}, began.Add(-time.Second), 0, -int64(time.Second)},
+			"at the beginning": {&pb.WorkResponse{Runs: runs}, began, 1, -1},
+			"before": {&pb.WorkResponse{Runs: runs}, began.Add(-time.Second), 0,
+				-int64(time.Second)},
 			"at a time nobody knows":    {&pb.WorkResponse{Runs: runs}, time.Time{}, 0, 0},
 			"without runs, so that now": {&pb.WorkResponse{}, time.Time{}, 3, int64(3 * time.Second)},
 		} {

@@ -24,9 +24,10 @@ type Options struct {
 
 	CallTimeout time.Duration // of a unary call whose caller gives no deadline; default 1 min
 
-	MaxMessage      int           // bytes of one received message; default 4 MiB
-	MaxStreams      uint32        // per connection; default 1,000
-	ConnectionAge   time.Duration // after it a connection, and a worker's stream, is asked to go; default 30 min, negative: never
+	MaxMessage int    // bytes of one received message; default 4 MiB
+	MaxStreams uint32 // per connection; default 1,000
+	// after it a connection, and a worker's stream, is asked to go; default 30 min, negative: never
+	ConnectionAge   time.Duration
 	ConnectionGrace time.Duration // after it what is still there is cut; default 1 min
 	PingInterval    time.Duration // of an idle connection, to find dead peers; default 30 s
 	PingTimeout     time.Duration // a peer that has not answered a ping by then is dead; default 10 s
@@ -54,8 +55,9 @@ func (o Options) withDefaults() Options {
 
 // Limits that nobody has asked to change.
 const (
-	maxHeaderList    = 16 << 10
-	minPingInterval  = 5 * time.Second // a client that pings more often is cut; gRPC for Go never does before 10 s
+	maxHeaderList = 16 << 10
+	// a client that pings more often is cut; gRPC for Go never does before 10 s
+	minPingInterval  = 5 * time.Second
 	handshakeTimeout = 10 * time.Second
 )
 
@@ -69,10 +71,12 @@ type Server struct {
 func NewServer(s *Service, extra ...grpc.ServerOption) *Server {
 	server := NewFrame(s.options, extra...)
 	pb.RegisterSchedulerServiceServer(server, s)
-	server.Health.SetServingStatus(pb.SchedulerService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	server.Health.SetServingStatus(pb.SchedulerService_ServiceDesc.ServiceName,
+		healthpb.HealthCheckResponse_SERVING)
 	if s.options.Cluster != nil {
 		pb.RegisterClusterServiceServer(server, s.options.Cluster)
-		server.Health.SetServingStatus(pb.ClusterService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+		server.Health.SetServingStatus(pb.ClusterService_ServiceDesc.ServiceName,
+			healthpb.HealthCheckResponse_SERVING)
 	}
 	reflection.Register(server)
 	return server
@@ -91,7 +95,8 @@ func NewFrame(o Options, extra ...grpc.ServerOption) *Server {
 		grpc.MaxConcurrentStreams(o.MaxStreams),
 		grpc.MaxHeaderListSize(maxHeaderList),
 		grpc.ConnectionTimeout(handshakeTimeout),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval,
+			PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionAge:      o.ConnectionAge,
 			MaxConnectionAgeGrace: o.ConnectionGrace,

@@ -26,7 +26,8 @@ func NewService(s carillon.Scheduler, o Options) *Service {
 }
 
 // PreviewSchedule implements the rpc.
-func (s *Service) PreviewSchedule(_ context.Context, m *pb.PreviewScheduleRequest) (*pb.PreviewScheduleResponse, error) {
+func (s *Service) PreviewSchedule(_ context.Context,
+	m *pb.PreviewScheduleRequest) (*pb.PreviewScheduleResponse, error) {
 	q, err := wire.PreviewFromProto(m)
 	if err != nil {
 		return nil, err

@@ -48,13 +48,15 @@ func TestPutJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Key() != (carillon.Key{Namespace: "default", Name: "a/b"}) || got.Schedule != "@daily" || got.Status != nil {
+	if got.Key() != (carillon.Key{Namespace: "default", Name: "a/b"}) || got.Schedule != "@daily" ||
+		got.Status != nil {
 		t.Errorf("the scheduler got %+v", got)
 	}
 	if options != (carillon.PutOptions{IfAbsent: true}) {
 		t.Errorf("options %+v", options)
 	}
-	if !reply.GetCreated() || reply.GetJob().GetStatus().GetGeneration() != 1 || reply.GetWarnings()[0] != "watch out" {
+	if !reply.GetCreated() || reply.GetJob().GetStatus().GetGeneration() != 1 ||
+		reply.GetWarnings()[0] != "watch out" {
 		t.Errorf("reply %v", reply)
 	}
 }
@@ -81,7 +83,8 @@ func TestRefused(t *testing.T) {
 			return err
 		},
 		"jobs[1].namespace": func() error {
-			_, err := c.BatchPutJobs(ctx, &pb.BatchPutJobsRequest{Namespace: "a", Jobs: []*pb.Job{{}, {Namespace: "b"}}})
+			_, err := c.BatchPutJobs(ctx, &pb.BatchPutJobsRequest{Namespace: "a",
+				Jobs: []*pb.Job{{}, {Namespace: "b"}}})
 			return err
 		},
 		"phase":  func() error { _, err := c.ListJobs(ctx, &pb.ListJobsRequest{Phase: 77}); return err },
@@ -101,8 +104,8 @@ func TestRefused(t *testing.T) {
 		t.Errorf("an empty batch of a namespace that cannot be: %v", err)
 	}
 	for field, request := range map[string]*pb.StartBackfillRequest{
-		"from": {Name: "x", From: &timestamppb.Timestamp{Nanos: -1}}, "to": {Name: "x", To: &timestamppb.Timestamp{Nanos: -1}},
-		"overlap": {Name: "x", Overlap: 77}, "name": {},
+		"from": {Name: "x", From: &timestamppb.Timestamp{Nanos: -1}},
+		"to":   {Name: "x", To: &timestamppb.Timestamp{Nanos: -1}}, "overlap": {Name: "x", Overlap: 77}, "name": {},
 	} {
 		calls[field] = func() error { _, err := c.StartBackfill(ctx, request); return err }
 	}
@@ -136,7 +139,8 @@ func TestUnknownFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = load.Send(&pb.PutJobsRequest{Jobs: []*pb.Job{{Name: "a"}, {Name: "b"}}}) // an error comes with the answer
+	// an error comes with the answer
+	_ = load.Send(&pb.PutJobsRequest{Jobs: []*pb.Job{{Name: "a"}, {Name: "b"}}})
 	_ = load.Send(&pb.PutJobsRequest{Jobs: []*pb.Job{{Name: "c"}, job}})
 	_, bulk := load.CloseAndRecv()
 	work, err := c.Work(t.Context())
@@ -145,7 +149,8 @@ func TestUnknownFields(t *testing.T) {
 	}
 	_ = work.Send(&pb.WorkRequest{Hello: hello})
 	_, session := work.Recv()
-	for at, err := range map[string]error{"job.target.99": unary, "jobs[1].target.99": bulk, "hello.99": session} {
+	for at, err := range map[string]error{"job.target.99": unary, "jobs[1].target.99": bulk,
+		"hello.99": session} {
 		if e := problemOf(t, err); e.Kind != carillon.InvalidArgument || e.Field != at ||
 			!strings.Contains(e.Message, "unknown field") {
 			t.Errorf("%s: got %v", at, e)
@@ -210,7 +215,8 @@ func TestPanic(t *testing.T) {
 // TestCauseFromGRPC: an error of ours is told as ours, even if another node's status caused it.
 func TestCauseFromGRPC(t *testing.T) {
 	c := dial(t, &stub{getJob: func(context.Context, carillon.Key) (carillon.Job, error) {
-		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name", "gone: %w", status.Error(codes.Aborted, "there"))
+		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name", "gone: %w",
+			status.Error(codes.Aborted, "there"))
 	}}, Options{})
 	_, err := c.GetJob(t.Context(), &pb.GetJobRequest{Name: "x"})
 	if e := problemOf(t, err); e.Kind != carillon.NotFound || e.Field != "name" {
@@ -250,7 +256,8 @@ func TestMessageLimit(t *testing.T) {
 func TestHealthAndReflection(t *testing.T) {
 	conn := serve(t, &stub{}, Options{})
 	for _, service := range []string{"", "carillon.v1.SchedulerService"} {
-		reply, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
+		reply, err := healthpb.NewHealthClient(conn).Check(t.Context(),
+			&healthpb.HealthCheckRequest{Service: service})
 		if err != nil || reply.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 			t.Errorf("health of %q: %v, %v", service, reply, err)
 		}

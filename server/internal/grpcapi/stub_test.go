@@ -39,7 +39,8 @@ func (s *stub) SkipRun(ctx context.Context, k carillon.Key) (carillon.SkipResult
 	return s.skip(ctx, k)
 }
 
-func (s *stub) StartBackfill(ctx context.Context, k carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
+func (s *stub) StartBackfill(ctx context.Context, k carillon.Key,
+	spec carillon.BackfillSpec) (carillon.Backfill, error) {
 	return s.start(ctx, k, spec)
 }
 
@@ -47,7 +48,8 @@ func (s *stub) PutNamespace(ctx context.Context, ns carillon.Namespace) (carillo
 	return s.putNS(ctx, ns)
 }
 
-func (s *stub) PutJob(ctx context.Context, j carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
+func (s *stub) PutJob(ctx context.Context, j carillon.Job,
+	opts ...carillon.PutOption) (carillon.PutResult, error) {
 	return s.putJob(ctx, j, carillon.PutOptions{}.With(opts...))
 }
 
@@ -126,7 +128,9 @@ func serve(t testing.TB, s carillon.Scheduler, o Options) *grpc.ClientConn {
 	go func() { done <- server.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:mem",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,9 @@ func TestEndOfABackfill(t *testing.T) {
 	if err != nil || !got.To.Equal(from) || got.Rate != 2 {
 		t.Errorf("with an end: %+v, %v", got, err)
 	}
-	_, err = c.StartBackfill(t.Context(), &pb.StartBackfillRequest{Name: "x", To: &timestamppb.Timestamp{Seconds: -62135596800}}) // the zero time
+	// the zero time
+	_, err = c.StartBackfill(t.Context(),
+		&pb.StartBackfillRequest{Name: "x", To: &timestamppb.Timestamp{Seconds: -62135596800}})
 	if err != nil || !got.To.IsZero() {
 		t.Errorf("an end that is the zero time became %v, %v", got.To, err)
 	}
@@ -69,7 +71,8 @@ func TestSkipAndSettings(t *testing.T) {
 	if err != nil || !skip.GetTime().AsTime().Equal(at) || skip.GetJob().GetNamespace() != "default" {
 		t.Errorf("skip: %v, %v", skip, err)
 	}
-	ns, err := c.PutNamespace(t.Context(), &pb.PutNamespaceRequest{Strict: true, ConcurrencyLimits: map[string]int32{"k": 3}})
+	ns, err := c.PutNamespace(t.Context(),
+		&pb.PutNamespaceRequest{Strict: true, ConcurrencyLimits: map[string]int32{"k": 3}})
 	if err != nil || got.Name != "default" || !got.Strict ||
 		!maps.Equal(got.ConcurrencyLimits, map[string]int{"k": 3}) || ns.GetConcurrencyLimits()["k"] != 3 {
 		t.Errorf("settings: %+v, %v, %v", got, ns, err)
@@ -80,7 +83,9 @@ func TestSkipAndSettings(t *testing.T) {
 // name.
 func TestResultsOfAWorker(t *testing.T) {
 	s := newSession()
-	c := dial(t, &stub{connect: func(context.Context, carillon.Hello) (carillon.Session, error) { return s, nil }}, Options{})
+	c := dial(t, &stub{connect: func(context.Context, carillon.Hello) (carillon.Session, error) {
+		return s, nil
+	}}, Options{})
 	w, err := c.Work(t.Context())
 	if err != nil {
 		t.Fatal(err)

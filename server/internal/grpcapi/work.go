@@ -59,7 +59,8 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 		}
 	case err = <-written: // the session is over, and all it had to say was written
 	case <-w.stall.fired:
-		err = carillon.Errorf(carillon.Unavailable, "", "the worker has not read its stream for %v", s.options.StallTimeout)
+		err = carillon.Errorf(carillon.Unavailable, "", "the worker has not read its stream for %v",
+			s.options.StallTimeout)
 	}
 	return err
 }

@@ -139,7 +139,9 @@ func TestWorkEndsBeforeHello(t *testing.T) {
 func TestWorkPanics(t *testing.T) {
 	for _, inSend := range []bool{true, false} {
 		s := brokenSession{newSession(), inSend}
-		c := dial(t, &stub{connect: func(context.Context, carillon.Hello) (carillon.Session, error) { return s, nil }}, Options{})
+		c := dial(t, &stub{connect: func(context.Context, carillon.Hello) (carillon.Session, error) {
+			return s, nil
+		}}, Options{})
 		stream, err := c.Work(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -222,7 +224,8 @@ func TestParts(t *testing.T) {
 	for _, size := range []int{0, 100, maxPart / 3, 3 * maxPart} {
 		resp := carillon.WorkResponse{Acks: []string{strings.Repeat("t", 100)}, Drain: true}
 		for i := range 20 {
-			resp.Runs = append(resp.Runs, carillon.Run{ID: fmt.Sprint(i), Data: carillon.Bytes(make([]byte, size), "")})
+			resp.Runs = append(resp.Runs, carillon.Run{ID: fmt.Sprint(i),
+				Data: carillon.Bytes(make([]byte, size), "")})
 		}
 		next, acks := 0, 0
 		for part := range parts(resp) {

@@ -28,11 +28,13 @@ var reserved = map[string]struct {
 	pkgs []string
 	why  string
 }{
-	"testing": {[]string{"server/store/storetest", "server/internal/testing/realserver", "server/internal/testing/chaos"},
+	"testing": {[]string{"server/store/storetest", "server/internal/testing/realserver",
+		"server/internal/testing/chaos"},
 		"a suite may, the product may not"},
 	"os/exec": {[]string{"server/cmd/carillon", "server/internal/testing/bench", "server/internal/testing/chaos",
 		"server/internal/testing/realserver"}, "nothing in the server starts a process"},
-	"os/signal":      {[]string{"server/cmd/carillon", "server/examples/remote"}, "signals belong to the command; the rest takes a context"},
+	"os/signal": {[]string{"server/cmd/carillon", "server/examples/remote"},
+		"signals belong to the command; the rest takes a context"},
 	"flag":           {nil, "the commands use cobra"},
 	"unsafe":         {nil, "nothing was measured that needs it"},
 	"encoding/gob":   {nil, "records have a format of their own"},

@@ -8,8 +8,8 @@ import (
 
 // apart are packages that programs of others link, and those that these need. The generated packages of
 // Dapr's protocol register under Dapr's names, so that a program which also links Dapr's own would not start.
-var apart = []string{".", "client", "worker", "server/embedded", "server/store", "server/store/pebble", "server/store/postgres",
-	"server/store/redis", "schedule", "api/carillon/v1",
+var apart = []string{".", "client", "worker", "server/embedded", "server/store", "server/store/pebble",
+	"server/store/postgres", "server/store/redis", "schedule", "api/carillon/v1",
 	"server/examples/embedded", "server/examples/remote", "server/examples/webhook"}
 
 func TestLibrariesDoNotLinkDaprsProtocol(t *testing.T) {

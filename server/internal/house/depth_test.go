@@ -6,15 +6,16 @@ import (
 	"testing"
 )
 
-// importDepth is how many packages a chain of imports may have: from a command, which wires the parts, down to
-// package schedule. What a chain is made of stands in docs/layers.txt, a floor each.
+// importDepth is how many packages a chain of imports may have: from a command, which wires the parts, down
+// to package schedule. What a chain is made of stands in docs/layers.txt, a floor each.
 const importDepth = 8
 
 // TestImportDepth: harnesses and examples do not count.
 func TestImportDepth(t *testing.T) {
 	if chain := longest(productImports(t)); len(chain) > importDepth {
 		t.Errorf("a chain of imports has %d packages, at most %d may be: move what an edge is there for to a lower package, "+
-			"or let the upper one declare the interface that it needs\n%s", len(chain), importDepth, strings.Join(chain, "\n  imports "))
+			"or let the upper one declare the interface that it needs\n%s", len(chain), importDepth,
+			strings.Join(chain, "\n  imports "))
 	}
 }
 
@@ -27,7 +28,8 @@ func TestFloorsAreTight(t *testing.T) {
 			highest = max(highest, layers[i].floor)
 		}
 		if layers[pkg].floor != highest+1 {
-			t.Errorf("%s is on floor %d of docs/layers.txt, and imports nothing above floor %d", pkg, layers[pkg].floor, highest)
+			t.Errorf("%s is on floor %d of docs/layers.txt, and imports nothing above floor %d", pkg,
+				layers[pkg].floor, highest)
 		}
 	}
 }
@@ -39,7 +41,8 @@ func TestLongest(t *testing.T) {
 	}
 }
 
-// longest returns the longest chain of imports, from the importing package down; of several, the first by name.
+// longest returns the longest chain of imports, from the importing package down; of several, the first by
+// name.
 func longest(below map[string][]string) (chain []string) {
 	known := map[string][]string{}
 	var from func(pkg string) []string

@@ -12,8 +12,8 @@ import (
 // pure are the packages without a clock and without I/O; silent are those, of them, that have no goroutine,
 // channel, lock or context either.
 var (
-	pure = []string{"schedule", ".", "server/internal/delivery", "server/internal/partition", "server/internal/permit",
-		"internal/wire", "server/store", "server/store/codec"}
+	pure = []string{"schedule", ".", "server/internal/delivery", "server/internal/partition",
+		"server/internal/permit", "internal/wire", "server/store", "server/store/codec"}
 	silent = []string{"server/internal/delivery", "server/internal/partition", "server/internal/permit"}
 )
 

@@ -27,7 +27,8 @@ func TestTheRootPackageIsSmall(t *testing.T) {
 	}
 	if files != rootFiles || len(names) != rootNames {
 		slices.Sort(names)
-		t.Errorf("%d files and %d names; write lower numbers down, and move what makes them higher: %v", files, len(names), names)
+		t.Errorf("%d files and %d names; write lower numbers down, and move what makes them higher: %v", files,
+			len(names), names)
 	}
 }
 

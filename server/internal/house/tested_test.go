@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// tested are the packages in which each file that decides something has its tests in a file of its name. A file
-// such as build_runs.go, beside build.go, is a part of it: its tests may be there. Where the value is not empty,
-// it is a package of tests whose files count as well.
+// tested are the packages in which each file that decides something has its tests in a file of its name. A
+// file such as build_runs.go, beside build.go, is a part of it: its tests may be there. Where the value is
+// not empty, it is a package of tests whose files count as well.
 var tested = map[string]string{
 	"internal/multisession":     "server/internal/testing/multisessiontest",
 	"server/internal/cluster":   "",

@@ -24,10 +24,12 @@ var overBudget = map[string]int{
 }
 
 // betweenNodes are the seams that one node has to another.
-var betweenNodes = map[string]bool{"server/internal/message.Partitions": true, "server/internal/cluster.Peer": true}
+var betweenNodes = map[string]bool{"server/internal/message.Partitions": true,
+	"server/internal/cluster.Peer": true}
 
 // harnesses are packages that only tests and measurements use.
-var harnesses = []string{"server/internal/testing", "server/internal/house", "server/store/storetest", "api", "server/examples", "tools"}
+var harnesses = []string{"server/internal/testing", "server/internal/house", "server/store/storetest", "api",
+	"server/examples", "tools"}
 
 func isHarness(pkg string) bool {
 	return slices.ContainsFunc(harnesses, func(h string) bool { return within(pkg, h) })

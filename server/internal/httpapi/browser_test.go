@@ -82,8 +82,8 @@ func TestTrustedPageInABrowser(t *testing.T) {
 	for what, want := range map[string]saw{
 		"put": {Status: 201, ETag: `"1"`,
 			Location: "/v1/namespaces/default/jobs/from/a/page"}, "patch": {Status: 200, ETag: `"2"`},
-		"stale": {Status: 412}, "get": {Status: 200, ETag: `"2"`}, "trigger": {Status: 200}, "delete": {Status: 200},
-		"missing": {Status: 404},
+		"stale": {Status: 412}, "get": {Status: 200, ETag: `"2"`}, "trigger": {Status: 200},
+		"delete": {Status: 200}, "missing": {Status: 404},
 	} {
 		g := got[what]
 		if want.Body = g.Body; g != want || g.Body == "" {
@@ -131,9 +131,9 @@ func startTrusting(t *testing.T, origin string) string {
 func visit(t *testing.T, browser, url string, said <-chan map[string]saw) map[string]saw {
 	t.Helper()
 	home := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--remote-debugging-port=0",
-		"--user-data-dir="+home, url)
+	cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu",
+		"--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--remote-debugging-port=0", "--user-data-dir="+home, url)
 	cmd.Env = append(os.Environ(), "HOME="+home)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -95,7 +95,8 @@ func TestSettingsOfTwoOperators(t *testing.T) {
 	read := func() carillon.Namespace {
 		t.Helper()
 		ns, err := c.GetNamespace(t.Context(), "")
-		if a := n.rest(t, "GET", path, ""); err != nil || a.header.Get("ETag") != fmt.Sprintf(`"%d"`, ns.Generation) {
+		if a := n.rest(t, "GET", path, ""); err != nil ||
+			a.header.Get("ETag") != fmt.Sprintf(`"%d"`, ns.Generation) {
 			t.Fatalf("%+v, %v; ETag %s", ns, err, a.header.Get("ETag"))
 		}
 		return ns
@@ -119,7 +120,8 @@ func TestSettingsOfTwoOperators(t *testing.T) {
 			return nil
 		},
 		"gRPC": func(limits map[string]int32, g uint64) error {
-			_, err := n.grpc.PutNamespace(t.Context(), &pb.PutNamespaceRequest{ConcurrencyLimits: limits, Generation: g})
+			_, err := n.grpc.PutNamespace(t.Context(),
+				&pb.PutNamespaceRequest{ConcurrencyLimits: limits, Generation: g})
 			return wire.ErrorFromStatus(err)
 		},
 		"SDK": func(limits map[string]int32, g uint64) error {

@@ -46,7 +46,8 @@ func TestNobodyElseIsTrusted(t *testing.T) {
 	} {
 		for _, method := range []string{"GET", "OPTIONS", "PUT"} {
 			h := api(t, &echo{}, Options{TrustedOrigins: c.trusted})
-			w := send(h, method+" /v1/namespaces/ns/jobs/x", "", "Origin", c.origin, "Access-Control-Request-Method", "PUT")
+			w := send(h, method+" /v1/namespaces/ns/jobs/x", "", "Origin", c.origin,
+				"Access-Control-Request-Method", "PUT")
 			for name := range w.Header() {
 				if strings.HasPrefix(name, "Access-Control-") {
 					t.Errorf("%s from %q, trusted %v: %s", method, c.origin, c.trusted, name)

@@ -14,8 +14,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Marshal returns a message of the API in the JSON of the REST face, its fields in the order of the proto. What
-// is empty is left out, except from what the server says of itself: a response, a status, counters, a backfill.
+// Marshal returns a message of the API in the JSON of the REST face, its fields in the order of the proto.
+// What is empty is left out, except from what the server says of itself: a response, a status, counters, a
+// backfill.
 func Marshal(m proto.Message) []byte {
 	e := encoder{}
 	e.object(m.ProtoReflect())
@@ -34,7 +35,8 @@ func whole(md protoreflect.MessageDescriptor) bool {
 }
 
 // wholeMessages are what the server says of itself, besides its responses.
-var wholeMessages = []string{"JobStatus", "Counters", "Backfill", "Namespace", "Progress", "Cluster", "Node", "PartitionOwner"}
+var wholeMessages = []string{"JobStatus", "Counters", "Backfill", "Namespace", "Progress", "Cluster", "Node",
+	"PartitionOwner"}
 
 func (e *encoder) object(m protoreflect.Message) {
 	fields, empty := m.Descriptor().Fields(), whole(m.Descriptor())

@@ -157,7 +157,8 @@ func (p *player) work(t *testing.T, queue, body string) string {
 			t.Fatal(err)
 		}
 	}
-	send(&pb.WorkRequest{Hello: &pb.Hello{WorkerId: "w1", Queues: []string{queue}}, Credits: []*pb.Credit{{Queue: queue, N: 1}}})
+	send(&pb.WorkRequest{Hello: &pb.Hello{WorkerId: "w1", Queues: []string{queue}},
+		Credits: []*pb.Credit{{Queue: queue, N: 1}}})
 	var out strings.Builder
 	for {
 		m, err := stream.Recv()

@@ -62,12 +62,14 @@ func New(service pb.SchedulerServiceServer, o Options) (http.Handler, error) {
 	h := &handler{options: o}
 	h.routes = routesOf(pb.File_carillon_v1_scheduler_proto, &pb.SchedulerService_ServiceDesc, service)
 	if o.Cluster != nil {
-		h.routes = append(h.routes, routesOf(pb.File_carillon_v1_cluster_proto, &pb.ClusterService_ServiceDesc, o.Cluster)...)
+		h.routes = append(h.routes, routesOf(pb.File_carillon_v1_cluster_proto,
+			&pb.ClusterService_ServiceDesc, o.Cluster)...)
 	}
 
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		WriteProblem(w, carillon.Errorf(carillon.PermissionDenied, "Origin", "a page of another origin may not change anything"))
+		WriteProblem(w, carillon.Errorf(carillon.PermissionDenied, "Origin",
+			"a page of another origin may not change anything"))
 	}))
 	for _, origin := range o.TrustedOrigins {
 		if err := origins.AddTrustedOrigin(origin); err != nil {
@@ -90,7 +92,8 @@ func (h *handler) around(next http.Handler) http.Handler {
 		header.Set("X-Frame-Options", "DENY")
 		header.Set("Referrer-Policy", "no-referrer")
 		if allow := h.options.AllowHost; allow != nil && !allow(r.Host) {
-			WriteProblem(w, carillon.Errorf(carillon.PermissionDenied, "Host", "%q is not a name of this node", clip(r.Host)))
+			WriteProblem(w, carillon.Errorf(carillon.PermissionDenied, "Host",
+				"%q is not a name of this node", clip(r.Host)))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -171,8 +174,8 @@ func writeText(w http.ResponseWriter, text string) {
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
-	WriteProblem(w, carillon.Errorf(carillon.NotFound, "", "there is nothing at %s %s; /openapi.json says what there is",
-		r.Method, clip(r.URL.Path)))
+	WriteProblem(w, carillon.Errorf(carillon.NotFound, "",
+		"there is nothing at %s %s; /openapi.json says what there is", r.Method, clip(r.URL.Path)))
 }
 
 // notAllowed refuses a method that the path does not have.

@@ -16,12 +16,17 @@ import (
 
 func TestAround(t *testing.T) {
 	h := api(t, &echo{}, Options{
-		Metrics:        http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("metrics")) }),
-		Other:          http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("dashboard")) }),
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("metrics"))
+		}),
+		Other: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("dashboard"))
+		}),
 		AllowHost:      func(host string) bool { return host == "example.com" },
 		TrustedOrigins: []string{"https://admin.example.com"},
 	})
-	for path, want := range map[string]string{"/livez": "ok\n", "/readyz": "ok\n", "/metrics": "metrics", "/": "dashboard"} {
+	for path, want := range map[string]string{"/livez": "ok\n", "/readyz": "ok\n", "/metrics": "metrics",
+		"/": "dashboard"} {
 		w := send(h, "GET "+path, "")
 		if w.Code != 200 || w.Body.String() != want || w.Header().Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
@@ -53,7 +58,8 @@ func TestAround(t *testing.T) {
 func TestNotReady(t *testing.T) {
 	h := api(t, &echo{}, Options{Ready: func(context.Context) error { return errors.New("store is opening") }})
 	w := send(h, "GET /readyz", "")
-	if w.Code != 503 || !strings.Contains(w.Body.String(), "store is opening") || w.Header().Get("Retry-After") == "" {
+	if w.Code != 503 || !strings.Contains(w.Body.String(), "store is opening") ||
+		w.Header().Get("Retry-After") == "" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -114,7 +114,8 @@ func TestPayloads(t *testing.T) {
 		{`{"data":{"a":1,"a":2}}`, `{"a":1,"a":2}`, "application/json", ""},
 		{`{"data":null}`, `null`, "application/json", ""},
 		{`{"data":"\u00e9<"}`, `"\u00e9<"`, "application/json", ""},
-		{`{"data":1,"content_type":"application/vnd.x+json; charset=utf-8"}`, `1`, "application/vnd.x+json; charset=utf-8",
+		{`{"data":1,"content_type":"application/vnd.x+json; charset=utf-8"}`, `1`,
+			"application/vnd.x+json; charset=utf-8",
 			`{"data":1,"content_type":"application/vnd.x+json; charset=utf-8"}` + "\n"},
 		{`{"content_type":"text/plain","data":"x"}`, `"x"`, "text/plain",
 			`{"data_base64":"Ingi","content_type":"text/plain"}` + "\n"},
@@ -146,9 +147,10 @@ func TestPayloads(t *testing.T) {
 // read again.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
-		`{"schedule":"@daily","target":{"http":{"url":"http://x"}},"data":{"a": 1}}`, `{"labels":{"a":"b"},"depends_on":["x"]}`,
-		`{"data_base64":"AA==","repeats":"5","failure_policy":{"exponential":{"factor":1.5}}}`, `{"data":null,"status":{"last_run":{"data":[]}}}`,
-		`{`, `{"a"`, `[[`, "{\"note\":\"\xff\"}",
+		`{"schedule":"@daily","target":{"http":{"url":"http://x"}},"data":{"a": 1}}`,
+		`{"labels":{"a":"b"},"depends_on":["x"]}`,
+		`{"data_base64":"AA==","repeats":"5","failure_policy":{"exponential":{"factor":1.5}}}`,
+		`{"data":null,"status":{"last_run":{"data":[]}}}`, `{`, `{"a"`, `[[`, "{\"note\":\"\xff\"}",
 	} {
 		f.Add([]byte(seed))
 	}

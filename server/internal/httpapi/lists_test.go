@@ -39,7 +39,8 @@ func TestListsThatCannotBeAreRefused(t *testing.T) {
 		what := fmt.Sprintf("jobs/%d/%s", i, w.field)
 		_, err := remote.ListJobs(t.Context(), w.q)
 		n.wantError(t, what, err, w.field)
-		path := "/v1/namespaces/" + orDefault(w.q.Namespace) + "/jobs?prefix=" + url.QueryEscape(w.q.Prefix) + "&label=" +
+		path := "/v1/namespaces/" + orDefault(w.q.Namespace) +
+			"/jobs?prefix=" + url.QueryEscape(w.q.Prefix) + "&label=" +
 			url.QueryEscape(w.q.Label) + "&page_token=" + w.q.PageToken
 		if w.q.PageSize != 0 {
 			path += fmt.Sprint("&page_size=", w.q.PageSize)
@@ -92,7 +93,8 @@ func TestPageTokensOfOtherLists(t *testing.T) {
 	for _, ns := range []string{"aaa", "bbb"} {
 		for i := range 3 {
 			job := fmt.Sprintf(`{%s}`, rightTarget)
-			if a := n.rest(t, "PUT", fmt.Sprintf("/v1/namespaces/%s/jobs/%d", ns, i), job); a.status != http.StatusCreated {
+			if a := n.rest(t, "PUT", fmt.Sprintf("/v1/namespaces/%s/jobs/%d", ns, i),
+				job); a.status != http.StatusCreated {
 				t.Fatalf("%d %s", a.status, a.body)
 			}
 		}
@@ -108,7 +110,8 @@ func TestPageTokensOfOtherLists(t *testing.T) {
 	if rest.status != http.StatusOK || strings.Count(rest.body, `"uid"`) != 2 {
 		t.Errorf("the rest is %d %s", rest.status, rest.body)
 	}
-	for _, other := range []string{"bbb/jobs?", "aaa/jobs?prefix=1&", "aaa/runs?status=dead&", "aaa/jobs/1:runs?"} {
+	for _, other := range []string{"bbb/jobs?", "aaa/jobs?prefix=1&", "aaa/runs?status=dead&",
+		"aaa/jobs/1:runs?"} {
 		a := n.rest(t, "GET", "/v1/namespaces/"+other+"page_token="+page.GetNextPageToken(), "")
 		n.wantProblem(t, other, a, "page_token")
 	}

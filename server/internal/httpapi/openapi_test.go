@@ -59,7 +59,8 @@ func readDocument(t *testing.T) document {
 	t.Helper()
 	w := send(api(t, &echo{}, Options{}), "GET /openapi.json", "")
 	var d document
-	if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil || w.Header().Get("Content-Type") != "application/json" {
+	if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil ||
+		w.Header().Get("Content-Type") != "application/json" {
 		t.Fatalf("%v, %s", err, w.Header().Get("Content-Type"))
 	}
 	return d
@@ -114,7 +115,8 @@ func TestOpenAPIHasEveryField(t *testing.T) {
 				want[field] = true
 			}
 		}
-		for i := range mt.Descriptor().Fields().Len() { // of two spellings that are equal in lower case there is one
+		// of two spellings that are equal in lower case there is one
+		for i := range mt.Descriptor().Fields().Len() {
 			want[string(mt.Descriptor().Fields().Get(i).Name())] = true
 		}
 		got := map[string]bool{}
@@ -167,7 +169,8 @@ func TestOpenAPIHasEveryStatus(t *testing.T) {
 		for method, op := range methods {
 			for k := range carillon.DataLoss + 1 {
 				status := wire.HTTPStatus(k)
-				if _, ok := op.Responses[strconv.Itoa(status)]; ok || k == carillon.Canceled { // nobody is there to see it
+				// nobody is there to see it
+				if _, ok := op.Responses[strconv.Itoa(status)]; ok || k == carillon.Canceled {
 					continue
 				}
 				missing[status]++

@@ -39,7 +39,8 @@ func patchPaths(body []byte, given []string, m protoreflect.Message) ([]string, 
 			paths = append(paths, field)
 			continue
 		}
-		within, err := pathsWithin(field, inner, m.Get(m.Descriptor().Fields().ByName(protoreflect.Name(field))).Message())
+		within, err := pathsWithin(field, inner,
+			m.Get(m.Descriptor().Fields().ByName(protoreflect.Name(field))).Message())
 		if err != nil {
 			return nil, err
 		}

@@ -22,8 +22,9 @@ func TestTheFieldsThatAPatchNames(t *testing.T) {
 		`{"failure_policy":{"exponential":null,"constant":{"interval":"1s"}}}`: {p + ".constant.interval"},
 		`{"failurePolicy":{"exponential":{"maxRetries":null},"onExhausted":"dead"}}`: {p +
 			".exponential.max_retries", p + ".on_exhausted"},
-		`{"target":{"worker":{"queue":"q"}},"history":{"keep":"1h"},"labels":{"a":""}}`: {"target", "history.keep", "labels"},
-		`{"data":{"failure_policy":{"exponential":1}}}`:                                 {"data"},
+		`{"target":{"worker":{"queue":"q"}},"history":{"keep":"1h"},"labels":{"a":""}}`: {"target",
+			"history.keep", "labels"},
+		`{"data":{"failure_policy":{"exponential":1}}}`: {"data"},
 	} {
 		got, err := UnmarshalPatch([]byte(body), &pb.Job{})
 		slices.Sort(got)
@@ -37,7 +38,8 @@ func TestTheFieldsThatAPatchNames(t *testing.T) {
 // TestEachPartHasItsPlaceInABody: the paths that a patch may name are those of the bodies, but for the one
 // that goes for all forms.
 func TestEachPartHasItsPlaceInABody(t *testing.T) {
-	values := map[string]string{"max_retries": "1", "factor": "2", "runs": "1", "cron": `"@daily"`, "on_exhausted": `"dead"`}
+	values := map[string]string{"max_retries": "1", "factor": "2", "runs": "1", "cron": `"@daily"`,
+		"on_exhausted": `"dead"`}
 	for _, path := range carillon.PatchParts() {
 		words := strings.Split(path, ".")
 		last := words[len(words)-1]

@@ -88,7 +88,8 @@ func (e *echo) StartBackfill(_ context.Context, m *pb.StartBackfillRequest) (*pb
 	return answer[*pb.Backfill](e, m)
 }
 
-func (e *echo) ListBackfills(_ context.Context, m *pb.ListBackfillsRequest) (*pb.ListBackfillsResponse, error) {
+func (e *echo) ListBackfills(_ context.Context,
+	m *pb.ListBackfillsRequest) (*pb.ListBackfillsResponse, error) {
 	return answer[*pb.ListBackfillsResponse](e, m)
 }
 
@@ -132,7 +133,8 @@ func (e *echo) CompleteRun(_ context.Context, m *pb.CompleteRunRequest) (*pb.Com
 	return answer[*pb.CompleteRunResponse](e, m)
 }
 
-func (e *echo) PreviewSchedule(_ context.Context, m *pb.PreviewScheduleRequest) (*pb.PreviewScheduleResponse, error) {
+func (e *echo) PreviewSchedule(_ context.Context,
+	m *pb.PreviewScheduleRequest) (*pb.PreviewScheduleResponse, error) {
 	return answer[*pb.PreviewScheduleResponse](e, m)
 }
 

@@ -33,12 +33,14 @@ func TestHalfACharacterIsRefused(t *testing.T) {
 			{&pb.Job{}, `{"target":{"worker":{"queue":"@"}}}`, "target.worker.queue", "surrogate"},
 			{&pb.Job{}, `{"target":{"@":1}}`, "target", "surrogate"},
 			{&pb.Job{}, `{"@":1}`, "", "surrogate"},
-			{&pb.BatchPutJobsRequest{}, `{"jobs":[{"note":"x"}, {"data":1, "note" : "@"}]}`, "jobs[1].note", "surrogate"},
+			{&pb.BatchPutJobsRequest{}, `{"jobs":[{"note":"x"}, {"data":1, "note" : "@"}]}`,
+				"jobs[1].note", "surrogate"},
 			{&pb.Run{}, `{"response":"@"}`, "response", "surrogate"},
 		} {
 			_, err := Unmarshal([]byte(strings.ReplaceAll(c.body, "@", half)), proto.Clone(c.m))
 			e, ok := errors.AsType[*carillon.Error](err)
-			if !ok || e.Kind != carillon.InvalidArgument || e.Field != c.field || !strings.Contains(e.Message, c.says) {
+			if !ok || e.Kind != carillon.InvalidArgument || e.Field != c.field ||
+				!strings.Contains(e.Message, c.says) {
 				t.Errorf("%s with %s: %v, want %s", c.body, half, err, c.field)
 			}
 			_, err = Unmarshal([]byte(strings.ReplaceAll(c.body, "@", whole)), proto.Clone(c.m))
@@ -61,7 +63,8 @@ func TestHalfACharacterInData(t *testing.T) {
 // TestWhatIsTakenIsWhatWasSent: a text is refused, or comes out as it went in: U+FFFD stands for itself
 // alone.
 func TestWhatIsTakenIsWhatWasSent(t *testing.T) {
-	parts := []string{`\ud83d`, `\ude00`, `\\`, `\ufffd`, "\uFFFD", `\n`, `u`, `d83d`, `😀`, `\uD7FF`, `\ue000`, `\udfff`, `\"`}
+	parts := []string{`\ud83d`, `\ude00`, `\\`, `\ufffd`, "\uFFFD", `\n`, `u`, `d83d`, `😀`, `\uD7FF`,
+		`\ue000`, `\udfff`, `\"`}
 	rapid.Check(t, func(t *rapid.T) {
 		drawn := rapid.SliceOf(rapid.SampledFrom(parts)).Draw(t, "parts")
 		m := &pb.Job{}

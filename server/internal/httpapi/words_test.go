@@ -24,7 +24,8 @@ var restOf = map[string]struct {
 		map[string]string{"namespace": "default", "name": "nightly"}},
 	"ListBackfills": {"GET", "/v1/namespaces/{namespace}/jobs/{name}:backfills",
 		map[string]string{"namespace": "default", "name": "nightly"}},
-	"GetBackfill": {"GET", "/v1/namespaces/{namespace}/backfills/{id}", map[string]string{"namespace": "default", "id": "b"}},
+	"GetBackfill": {"GET", "/v1/namespaces/{namespace}/backfills/{id}",
+		map[string]string{"namespace": "default", "id": "b"}},
 	"CancelBackfill": {"POST", "/v1/namespaces/{namespace}/backfills/{id}:cancel",
 		map[string]string{"namespace": "default", "id": "b"}},
 	"GetNamespace": {"GET", "/v1/namespaces/{name}", map[string]string{"name": "default"}},
@@ -38,7 +39,8 @@ var restOf = map[string]struct {
 func TestWrongCalls(t *testing.T) {
 	const from = `"from":"2026-01-01T00:00:00Z"`
 	n := startNode(t)
-	if a := n.rest(t, "PUT", "/v1/namespaces/default/jobs/nightly", `{"schedule":"@daily",`+rightTarget+`}`); a.status != 201 {
+	if a := n.rest(t, "PUT", "/v1/namespaces/default/jobs/nightly",
+		`{"schedule":"@daily",`+rightTarget+`}`); a.status != 201 {
 		t.Fatal(a)
 	}
 	for i, w := range []struct{ rpc, field, path, body string }{
@@ -93,7 +95,8 @@ func TestWrongCalls(t *testing.T) {
 		md := pb.File_carillon_v1_scheduler_proto.Services().ByName("SchedulerService").Methods().ByName(protoreflect.Name(w.rpc))
 		req, reply := message(t, md.Input()), message(t, md.Output())
 		if _, err := httpapi.Unmarshal([]byte("{"+strings.TrimSuffix(fields+w.body, ",")+"}"), req); err == nil {
-			n.wantError(t, name, n.conn.Invoke(t.Context(), "/carillon.v1.SchedulerService/"+w.rpc, req, reply), w.field)
+			n.wantError(t, name, n.conn.Invoke(t.Context(), "/carillon.v1.SchedulerService/"+w.rpc,
+				req, reply), w.field)
 		}
 	}
 }

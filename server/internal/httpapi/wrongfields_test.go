@@ -152,9 +152,10 @@ func TestWrongFields(t *testing.T) {
 		}
 	}
 	for _, w := range []struct{ field, namespace, name string }{
-		{"namespace", "Upper", "x"}, {"namespace", long(64), "x"}, {"name", "default", "a//b"}, {"name", "default", "/a"},
-		{"name", "default", "a:b"}, {"name", "default", "a\tb"}, {"name", "default", long(513)},
-		{"name", "default", "a/../b"}, {"name", "default", "./a"}, {"name", "default", ".."},
+		{"namespace", "Upper", "x"}, {"namespace", long(64), "x"}, {"name", "default", "a//b"},
+		{"name", "default", "/a"}, {"name", "default", "a:b"}, {"name", "default", "a\tb"},
+		{"name", "default", long(513)}, {"name", "default", "a/../b"}, {"name", "default", "./a"},
+		{"name", "default", ".."},
 	} {
 		path := "/v1/namespaces/" + url.PathEscape(w.namespace) + "/jobs/" + url.PathEscape(w.name)
 		n.wantProblem(t, w.name, n.rest(t, "PUT", path, "{"+rightTarget+"}"), w.field)

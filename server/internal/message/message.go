@@ -38,11 +38,11 @@ func Send[R any](ctx context.Context, to Partitions, p int, m Query[R]) (R, erro
 	return r, err
 }
 
-// Partitions is what partitions ask of each other, on whichever node they are. A node's engine answers for the
-// partitions that it owns and refuses the others with [ErrNotOwner]. A router finds the owner, and retries
-// until ctx ends as long as nothing has been done. Errors are [carillon.Error]; one without Unknown says that
-// the request has certainly not been carried out. A request that reaches a partition after ctx has ended is
-// not carried out.
+// Partitions is what partitions ask of each other, on whichever node they are. A node's engine answers for
+// the partitions that it owns and refuses the others with [ErrNotOwner]. A router finds the owner, and
+// retries until ctx ends as long as nothing has been done. Errors are [carillon.Error]; one without Unknown
+// says that the request has certainly not been carried out. A request that reaches a partition after ctx has
+// ended is not carried out.
 type Partitions interface {
 	// Ask sends a message to a partition. [Send] does so with the type of the reply.
 	Ask(ctx context.Context, p int, m Message) (reply any, err error)

@@ -35,7 +35,8 @@ type OtherTermError struct{ Term store.Term }
 
 // Error implements [error].
 func (e *OtherTermError) Error() string {
-	return fmt.Sprintf("the partition's term has epoch %d, which is not the one that the share is for", e.Term.Epoch)
+	return fmt.Sprintf("the partition's term has epoch %d, which is not the one that the share is for",
+		e.Term.Epoch)
 }
 
 // ApplyShare stores the partition's share of a decided batch. The reply is nil if an earlier message has

@@ -30,8 +30,8 @@ func (t Token) Sign(key []byte) string { return NewSigner(key).Sign(t) }
 // ParseToken decodes and authenticates a token.
 func ParseToken(text string, key []byte) (Token, error) { return NewSigner(key).Parse(text) }
 
-// PartitionOfToken returns the partition that a token names, without authenticating it; ok is false if text is
-// not a token.
+// PartitionOfToken returns the partition that a token names, without authenticating it; ok is false if text
+// is not a token.
 func PartitionOfToken(text string) (partition int, ok bool) {
 	raw, err := tokenEncoding.DecodeString(text)
 	if err != nil || len(raw) < 16+2+macSize {

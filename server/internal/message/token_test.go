@@ -19,7 +19,8 @@ var macKey = []byte("0123456789abcdef0123456789abcdef")
 func someToken(attempt int) message.Token {
 	return message.Token{
 		Grant: store.Grant{Term: store.Term{Epoch: 7, Nonce: 9}, Generation: 300}, Attempt: attempt,
-		Run: store.RunID{Partition: 3, UID: carillon.UID{1, 2, 3}, Scheduled: 1_767_225_600_000_000_000, Cause: carillon.CauseTrigger, Seq: 77},
+		Run: store.RunID{Partition: 3, UID: carillon.UID{1, 2, 3}, Scheduled: 1_767_225_600_000_000_000,
+			Cause: carillon.CauseTrigger, Seq: 77},
 	}
 }
 
@@ -47,10 +48,11 @@ func randomToken(r *rand.Rand) (tok message.Token, key []byte) {
 	for i := range key {
 		key[i] = byte(r.Uint32())
 	}
-	tok.Grant = store.Grant{Term: store.Term{Epoch: r.Uint64(), Nonce: r.Uint64()}, Generation: r.Uint64() >> r.IntN(64)}
+	tok.Grant = store.Grant{Term: store.Term{Epoch: r.Uint64(), Nonce: r.Uint64()},
+		Generation: r.Uint64() >> r.IntN(64)}
 	tok.Attempt = int(r.Uint64() >> (1 + r.IntN(63)))
-	tok.Run = store.RunID{Partition: uint16(r.Uint32()), Scheduled: int64(r.Uint64()), Cause: carillon.CauseTrigger,
-		Seq: r.Uint64() >> r.IntN(64)}
+	tok.Run = store.RunID{Partition: uint16(r.Uint32()), Scheduled: int64(r.Uint64()),
+		Cause: carillon.CauseTrigger, Seq: r.Uint64() >> r.IntN(64)}
 	for i := range tok.Run.UID {
 		tok.Run.UID[i] = byte(r.Uint32())
 	}
@@ -84,7 +86,8 @@ func TestTokensAreHeldAgainstTheStandardLibrary(t *testing.T) {
 			t.Fatal("a changed token was accepted")
 		}
 	}
-	for _, bad := range []string{"", "a", "?", strings.Repeat("A", 40), strings.Repeat("A", 128), strings.Repeat("A", 1<<16)} {
+	for _, bad := range []string{"", "a", "?", strings.Repeat("A", 40), strings.Repeat("A", 128),
+		strings.Repeat("A", 1<<16)} {
 		if _, err := message.ParseToken(bad, nil); carillon.KindOf(err) != carillon.InvalidArgument {
 			t.Errorf("token of %d bytes: %v", len(bad), err)
 		}
@@ -114,7 +117,8 @@ func TestTokens(t *testing.T) {
 	key := []byte("0123456789abcdef0123456789abcdef")
 	tok := message.Token{
 		Grant: store.Grant{Term: store.Term{Epoch: 7, Nonce: 9}, Generation: 300}, Attempt: 2,
-		Run: store.RunID{Partition: 3, UID: carillon.UID{1, 2, 3}, Scheduled: 1e18, Cause: carillon.CauseTrigger, Seq: 77},
+		Run: store.RunID{Partition: 3, UID: carillon.UID{1, 2, 3}, Scheduled: 1e18,
+			Cause: carillon.CauseTrigger, Seq: 77},
 	}
 	s := tok.Sign(key)
 	got, err := message.ParseToken(s, key)

@@ -7,7 +7,8 @@ import (
 )
 
 // AppliedMarkers are the metadata records (store.KindApplied) of the batch puts whose share is stored in the
-// partition. A marker is kept while the batch's commit intents may exist: until then the share may come again.
+// partition. A marker is kept while the batch's commit intents may exist: until then the share may come
+// again.
 type AppliedMarkers struct {
 	out     *builder
 	byBatch map[string]appliedMark
@@ -34,7 +35,8 @@ func (a *AppliedMarkers) load(records []store.MetaRecord) {
 // add records that a share is stored.
 func (a *AppliedMarkers) add(batch string, coordinator int) {
 	a.byBatch[batch] = appliedMark{coordinator: coordinator, seq: a.out.seq}
-	a.out.write(store.MetaRecord{Kind: store.KindApplied, Key: batch, Value: binary.AppendUvarint(nil, uint64(coordinator))})
+	a.out.write(store.MetaRecord{Kind: store.KindApplied, Key: batch,
+		Value: binary.AppendUvarint(nil, uint64(coordinator))})
 }
 
 // again reports whether a share is stored already. The marker is then written once more, and the answer waits

@@ -19,7 +19,8 @@ func TestAMarkerLastsUntilItIsRemoved(t *testing.T) {
 	}
 	out.seq, out.after = 2, 0
 	if !a.again("b") || len(out.small) != 2 || out.after != 2 {
-		t.Fatalf("a repeated share wrote %d records and waits for batch %d; want 2 and 2", len(out.small), out.after)
+		t.Fatalf("a repeated share wrote %d records and waits for batch %d; want 2 and 2",
+			len(out.small), out.after)
 	}
 	loaded := newAppliedMarkers(&builder{seq: 1})
 	loaded.load(out.small[:1])
@@ -28,7 +29,8 @@ func TestAMarkerLastsUntilItIsRemoved(t *testing.T) {
 	}
 	loaded.Remove("b")
 	loaded.Remove("b")
-	if got := loaded.out.small; loaded.again("b") || len(got) != 1 || got[0].Kind != store.KindApplied || got[0].Value != nil {
+	if got := loaded.out.small; loaded.again("b") || len(got) != 1 || got[0].Kind != store.KindApplied ||
+		got[0].Value != nil {
 		t.Fatalf("removing it wrote %v", got)
 	}
 }

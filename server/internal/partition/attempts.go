@@ -67,7 +67,8 @@ func (a *Attempts) guess(e *entry) {
 	if q := e.targetQueue(); q != (delivery.Queue{}) {
 		e.queue = &q
 	}
-	if e.attempt.lease = max(e.state.Run.Lease, e.attempt.granted+int64(beat+a.cfg.TakeoverGrace)); e.traits().endsWithStream {
+	if e.attempt.lease = max(e.state.Run.Lease,
+		e.attempt.granted+int64(beat+a.cfg.TakeoverGrace)); e.traits().endsWithStream {
 		e.attempt.lease = e.attempt.granted + int64(keptFor)
 	}
 }

@@ -58,15 +58,16 @@ func (br *BackfillRuns) Start(now int64, key carillon.Key, spec carillon.Backfil
 	job := br.records.find(key)
 	if job.state.Backfills >= carillon.MaxBackfills {
 		return b, true, carillon.Errorf(carillon.ResourceExhausted, "name",
-			"job %q has %d unfinished backfills, of at most %d; wait for one or cancel it", key.Name, job.state.Backfills, carillon.MaxBackfills)
+			"job %q has %d unfinished backfills, of at most %d; wait for one or cancel it", key.Name,
+			job.state.Backfills, carillon.MaxBackfills)
 	}
 	job.state.Triggers++
 	job.state.Backfills++
 	br.out.note(job)
 	f := br.backfills.start(store.Backfill{
-		Key: key, UID: job.state.UID, Seq: job.state.Triggers, Schedule: basis.Schedule, TimeZone: basis.TimeZone, DST: basis.DST,
-		Anchor: p.Anchor, From: fromTime(spec.From), To: fromTime(spec.To), Overlap: spec.Overlap, Rate: spec.Rate,
-		Total: p.Total, Next: p.First, Created: now,
+		Key: key, UID: job.state.UID, Seq: job.state.Triggers, Schedule: basis.Schedule,
+		TimeZone: basis.TimeZone, DST: basis.DST, Anchor: p.Anchor, From: fromTime(spec.From),
+		To: fromTime(spec.To), Overlap: spec.Overlap, Rate: spec.Rate, Total: p.Total, Next: p.First, Created: now,
 	})
 	return BackfillOf(&f.rec, br.cfg.Partition), true, nil
 }
@@ -179,7 +180,8 @@ func (br *BackfillRuns) makeRun(f *backfill, job *entry, now int64) {
 	job.state.Triggers++
 	br.runs.addPending(job, store.State{
 		UID: f.rec.UID, Generation: job.state.Generation, Created: now, Updated: now, Priority: job.state.Priority,
-		Run: store.RunState{Live: true, Scheduled: f.rec.Next, Due: now, Cause: carillon.CauseBackfill, Seq: f.rec.Seq},
+		Run: store.RunState{Live: true, Scheduled: f.rec.Next, Due: now,
+			Cause: carillon.CauseBackfill, Seq: f.rec.Seq},
 	}, nil)
 	br.backfills.note(f)
 	f.begin(job.state.Triggers)

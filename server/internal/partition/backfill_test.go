@@ -95,18 +95,21 @@ type filling struct {
 
 func newFilling(rt *rapid.T) *filling {
 	window := rapid.SampledFrom([]int{4, 64, 4096}).Draw(rt, "window")
-	w := &world{rig: newRig(rt, partition.Config{WindowJobs: window}), rt: rt, done: map[string]bool{}, tokens: map[string]int{},
-		oneShots: map[string]string{}}
-	f := &filling{world: w, key: carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}, made: map[int64]int64{}}
+	w := &world{rig: newRig(rt, partition.Config{WindowJobs: window}), rt: rt, done: map[string]bool{},
+		tokens: map[string]int{}, oneShots: map[string]string{}}
+	f := &filling{world: w, key: carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"},
+		made: map[int64]int64{}}
 	period := int64(rapid.SampledFrom([]int{60, 300, 3600}).Draw(rt, "period")) * int64(time.Second)
 	schedules := []string{
-		fmt.Sprintf("@every %ds", period/1e9), fmt.Sprintf("R/PT%dS", period/1e9), fmt.Sprintf("R12/PT%dS", period/1e9),
+		fmt.Sprintf("@every %ds", period/1e9), fmt.Sprintf("R/PT%dS", period/1e9),
+		fmt.Sprintf("R12/PT%dS", period/1e9),
 		map[int64]string{60e9: "0 * * * * *", 300e9: "0 */5 * * * *", 3600e9: "@hourly"}[period],
 	}
 	kind := rapid.IntRange(0, 3).Draw(rt, "kind")
 	f.finite = kind == 2
-	j := carillon.Job{Name: "a", Schedule: schedules[kind], History: carillon.History{Runs: 10_000}, Lease: 5 * time.Second,
-		Paused: rapid.Bool().Draw(rt, "paused"), Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap"))}
+	j := carillon.Job{Name: "a", Schedule: schedules[kind], History: carillon.History{Runs: 10_000},
+		Lease: 5 * time.Second, Paused: rapid.Bool().Draw(rt, "paused"),
+		Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap"))}
 	if rapid.Bool().Draw(rt, "dead") {
 		j.FailurePolicy = carillon.Constant(time.Second).WithMaxRetries(1)
 		j.FailurePolicy.OnExhausted = carillon.ExhaustedDead
@@ -336,8 +339,8 @@ func TestBackfill(t *testing.T) {
 			return
 		}
 		ops := map[string]func(*rapid.T){
-			"advance": f.Advance, "deliver": f.Deliver, "report": f.Report, "stage": f.Stage, "crash": f.Crash, "trigger": f.Trigger,
-			"pause": f.Pause, "": f.counted,
+			"advance": f.Advance, "deliver": f.Deliver, "report": f.Report, "stage": f.Stage, "crash": f.Crash,
+			"trigger": f.Trigger, "pause": f.Pause, "": f.counted,
 		}
 		switch rapid.IntRange(0, 3).Draw(rt, "end") {
 		case 0:
@@ -470,7 +473,8 @@ func TestALargeBackfill(t *testing.T) {
 func TestAJobThatHasEndedStaysForItsBackfill(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "* * * * *"})
-	b := r.mustBackfill("a", carillon.BackfillSpec{From: instant(r.now - int64(2*time.Minute)), To: instant(r.now)})
+	b := r.mustBackfill("a", carillon.BackfillSpec{From: instant(r.now - int64(2*time.Minute)),
+		To: instant(r.now)})
 	r.flush()
 	r.mustPut(carillon.Job{Name: "a", Due: carillon.In(time.Second)}) // a one-shot now
 	r.advance(time.Second)
@@ -480,7 +484,8 @@ func TestAJobThatHasEndedStaysForItsBackfill(t *testing.T) {
 		if len(ds) == 0 {
 			t.Fatalf("nothing runs, but the job is there; ran %v", ran)
 		}
-		ran = append(ran, fmt.Sprint(ds[0].Run.Cause, " ", (ds[0].Run.Scheduled.UnixNano()-epoch)/int64(time.Second)))
+		ran = append(ran, fmt.Sprint(ds[0].Run.Cause, " ",
+			(ds[0].Run.Scheduled.UnixNano()-epoch)/int64(time.Second)))
 		r.succeed(ds[0])
 		r.flush()
 		r.start()
@@ -619,7 +624,8 @@ func TestAPlanIsOfOneSchedule(t *testing.T) {
 // TestTheSweepRemovesEndedBackfills keeps a record as long as the job keeps its history.
 func TestTheSweepRemovesEndedBackfills(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", Schedule: "* * * * *", Paused: true, History: carillon.History{Keep: time.Hour}})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "* * * * *", Paused: true,
+		History: carillon.History{Keep: time.Hour}})
 	r.mustBackfill("a", r.stretch(1))
 	r.flush()
 	r.succeed(r.deliver(1)[0])

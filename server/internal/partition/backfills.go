@@ -24,11 +24,12 @@ type Backfills struct {
 }
 
 func newBackfills(out *builder, partition int) *Backfills {
-	return &Backfills{out: out, partition: partition, byID: map[store.RunID]*backfill{}, ofJob: map[carillon.Key][]*backfill{}}
+	return &Backfills{out: out, partition: partition, byID: map[store.RunID]*backfill{},
+		ofJob: map[carillon.Key][]*backfill{}}
 }
 
-// load takes the records of unfinished backfills, at takeover. Records that cannot be decoded are left out and
-// named in the error.
+// load takes the records of unfinished backfills, at takeover. Records that cannot be decoded are left out
+// and named in the error.
 func (b *Backfills) load(records []store.MetaRecord, now int64) error {
 	var damaged []error
 	for _, r := range records {
@@ -153,7 +154,8 @@ func (b *Backfills) takeWaiting() []*backfill {
 // may have waited for that. A redriven run has been counted already.
 func (b *Backfills) runEnded(e *entry, now int64, status carillon.RunStatus) {
 	for _, f := range b.ofJob[e.ref.Key] {
-		if e.state.Run.Cause == carillon.CauseBackfill && f.rec.Seq == e.state.Run.Seq && f.count(e.ref.Seq, status) {
+		if e.state.Run.Cause == carillon.CauseBackfill && f.rec.Seq == e.state.Run.Seq &&
+			f.count(e.ref.Seq, status) {
 			b.note(f)
 		}
 		if f.timer < 0 {
@@ -256,7 +258,8 @@ func (t backfillTimers) Less(i, j int) bool {
 	if t[i].wake != t[j].wake {
 		return t[i].wake < t[j].wake
 	}
-	return store.Ref{Key: t[i].rec.Key, Seq: t[i].rec.Seq}.Compare(store.Ref{Key: t[j].rec.Key, Seq: t[j].rec.Seq}) < 0
+	return store.Ref{Key: t[i].rec.Key, Seq: t[i].rec.Seq}.Compare(store.Ref{Key: t[j].rec.Key,
+		Seq: t[j].rec.Seq}) < 0
 }
 func (t backfillTimers) Swap(i, j int) {
 	t[i], t[j] = t[j], t[i]

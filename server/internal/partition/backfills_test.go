@@ -10,8 +10,8 @@ import (
 // threeTimes is a backfill of the times 10 s, 20 s and 30 s of the job a.
 func threeTimes() store.Backfill {
 	return store.Backfill{
-		Key: carillon.Key{Namespace: "n", Name: "a"}, Seq: 1, Schedule: "@every 10s", Anchor: sec(10), From: sec(10), To: sec(30),
-		Total: 3, Next: sec(10), Created: sec(100),
+		Key: carillon.Key{Namespace: "n", Name: "a"}, Seq: 1, Schedule: "@every 10s", Anchor: sec(10),
+		From: sec(10), To: sec(30), Total: 3, Next: sec(10), Created: sec(100),
 	}
 }
 
@@ -36,7 +36,8 @@ func TestABackfillGoesThroughItsTimes(t *testing.T) {
 		}
 	}
 	f.finish(sec(200), 5)
-	if !f.over() || f.goesOn() || f.rec.Status != carillon.BackfillDone || f.rec.Succeeded != 3 || f.rec.Expires != sec(200)+5 {
+	if !f.over() || f.goesOn() || f.rec.Status != carillon.BackfillDone || f.rec.Succeeded != 3 ||
+		f.rec.Expires != sec(200)+5 {
 		t.Fatalf("at its end: %+v", f.rec)
 	}
 }

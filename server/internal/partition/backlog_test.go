@@ -21,8 +21,9 @@ func TestABacklogIsWorkedOffByClass(t *testing.T) {
 			carillon.PriorityNormal, carillon.PriorityLow}
 		n := rapid.IntRange(window, 10*window).Draw(rt, "jobs")
 		for i := range n {
-			j := carillon.Job{Name: fmt.Sprint(i), Priority: rapid.SampledFrom(classes).Draw(rt, "priority"), Lease: time.Hour,
-				Due: carillon.In(time.Minute + time.Duration(rapid.IntRange(0, 100).Draw(rt, "due"))*time.Millisecond)}
+			j := carillon.Job{Name: fmt.Sprint(i), Priority: rapid.SampledFrom(classes).Draw(rt, "priority"),
+				Lease: time.Hour, Due: carillon.In(time.Minute + time.Duration(rapid.IntRange(0, 100).Draw(rt,
+					"due"))*time.Millisecond)}
 			if rapid.IntRange(0, 9).Draw(rt, "large") == 0 {
 				j.Data = long
 			}

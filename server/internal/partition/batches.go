@@ -71,18 +71,19 @@ func (js *Jobs) PutsNext(reqs []message.PutRequest) bool {
 // It must be sealed first, so that all jobs come into one batch after it.
 func (js *Jobs) deletes(reqs []message.PutRequest) bool {
 	for i := range reqs {
-		if e := js.records.entries[store.Ref{Key: reqs[i].Job.Key()}]; e != nil && e.place == gone && e.seq == js.out.seq {
+		if e := js.records.entries[store.Ref{Key: reqs[i].Job.Key()}]; e != nil && e.place == gone &&
+			e.seq == js.out.seq {
 			return true
 		}
 	}
 	return false
 }
 
-// ApplyShare stores the share in one store batch, together with its applied marker. If the marker says
-// that it is stored already, puts is nil and the valid answer is that of the last call that had one, since no earlier one can
-// have become durable. A share is late if its caller has gone. Then a job that was put since the batch was
-// decided stays as it is, as if the batch had come first. A share for another term changes nothing: the store
-// may have lost the batch's intents since.
+// ApplyShare stores the share in one store batch, together with its applied marker. If the marker says that
+// it is stored already, puts is nil and the valid answer is that of the last call that had one, since no
+// earlier one can have become durable. A share is late if its caller has gone. Then a job that was put since
+// the batch was decided stays as it is, as if the batch had come first. A share for another term changes
+// nothing: the store may have lost the batch's intents since.
 func (js *Jobs) ApplyShare(now int64, s *message.Share) (puts []carillon.PutResult, first error) {
 	if len(s.Reqs) == 0 || !s.Term.IsZero() && s.Term != js.cfg.Term {
 		return nil, &message.OtherTermError{Term: js.cfg.Term}

@@ -127,7 +127,8 @@ func TestADeleteReachesRunsOfAnEarlierOwner(t *testing.T) {
 		r.cancels = nil
 		r.bring(keyOf("a"))
 		var last uint64
-		for refs := r.m.Records.Absent(keyOf("a"), 0, 2); len(refs) > 0; refs = r.m.Records.Absent(keyOf("a"), last, 2) {
+		for refs := r.m.Records.Absent(keyOf("a"),
+			0, 2); len(refs) > 0; refs = r.m.Records.Absent(keyOf("a"), last, 2) {
 			r.m.Load(r.read(refs), r.now)
 			last = refs[len(refs)-1].Seq
 		}

@@ -105,8 +105,8 @@ const herd = 1000
 func benchJobs() []carillon.Job {
 	jobs := make([]carillon.Job, herd)
 	for i := range jobs {
-		jobs[i] = carillon.Job{Namespace: "default", Name: fmt.Sprintf("reminders/%06d", i), Target: carillon.WorkerQueue("q"),
-			Data: carillon.Bytes(make([]byte, 100), "application/json")}
+		jobs[i] = carillon.Job{Namespace: "default", Name: fmt.Sprintf("reminders/%06d", i),
+			Target: carillon.WorkerQueue("q"), Data: carillon.Bytes(make([]byte, 100), "application/json")}
 	}
 	return jobs
 }

@@ -8,8 +8,8 @@ import (
 // A job's counters are in its record, but what they count may be in the records of its pending runs. Both
 // must change in one batch, or a node that is killed in between counts an attempt twice, or not at all. An
 // attempt need not be written when it is handed out, but the record of its job may be written at any time. So
-// in memory the job counts a pending run's attempts at once, and entry.unwritten holds what of that is not in a
-// batch yet: in a pending run its own part, in a job the sum of those parts. The job's record is written
+// in memory the job counts a pending run's attempts at once, and entry.unwritten holds what of that is not in
+// a batch yet: in a pending run its own part, in a job the sum of those parts. The job's record is written
 // without that part. It is included when the run's own record is written (settleAllCounts).
 
 // count adds to the counters of e's job.
@@ -71,7 +71,8 @@ func (e *entry) settleCounts(job *entry, written bool) (had bool) {
 	return true
 }
 
-// settleAllCounts has the jobs written, in the batch being sealed, whose pending runs in it have unwritten counts.
+// settleAllCounts has the jobs written, in the batch being sealed, whose pending runs in it have unwritten
+// counts.
 func (b *builder) settleAllCounts() {
 	for _, e := range b.changed { // jobs are appended meanwhile; they have no parent
 		if p := e.parent; p != nil && e.settleCounts(p, true) {

@@ -70,8 +70,10 @@ func (r *rig) wantCounted() {
 			have.Skipped != want.Skipped || have.Cancelled != want.Cancelled {
 			r.t.Fatalf("%s counts %+v, and its records say %+v", job.Name, have, want)
 		}
-		if ended := have.Succeeded + have.Dropped + have.Dead + have.Cancelled; have.Fired != ended+want.unfinished {
-			r.t.Fatalf("%s has fired %d, %d have ended and %d are unfinished", job.Name, have.Fired, ended, want.unfinished)
+		if ended := have.Succeeded + have.Dropped + have.Dead + have.Cancelled; have.Fired != ended+
+			want.unfinished {
+			r.t.Fatalf("%s has fired %d, %d have ended and %d are unfinished", job.Name, have.Fired,
+				ended, want.unfinished)
 		}
 		if have.Late > have.Fired || have.Fired+have.Retried > want.attempts || have.Failed > want.attempts {
 			r.t.Fatalf("%s counts %+v, of %d attempts", job.Name, have, want.attempts)
@@ -89,9 +91,10 @@ func TestCountersAgreeWithTheRecords(t *testing.T) {
 		}}
 		w.landed = w.wantCounted
 		rt.Repeat(map[string]func(*rapid.T){
-			"put": w.Put, "delete": w.Delete, "trigger": w.Trigger, "pause": w.Pause, "advance": w.Advance, "deliver": w.Deliver,
-			"deliver first": w.DeliverFirst, "report": w.Report, "stage": w.Stage, "crash": w.Crash, "beat": w.Beat, "lose": w.Lose,
-			"undeliver": w.Undeliver, "cancel": w.Cancel, "redrive": w.Redrive, "reschedule": w.Reschedule,
+			"put": w.Put, "delete": w.Delete, "trigger": w.Trigger, "pause": w.Pause, "advance": w.Advance,
+			"deliver": w.Deliver, "deliver first": w.DeliverFirst, "report": w.Report, "stage": w.Stage,
+			"crash": w.Crash, "beat": w.Beat, "lose": w.Lose, "undeliver": w.Undeliver, "cancel": w.Cancel,
+			"redrive": w.Redrive, "reschedule": w.Reschedule,
 		})
 		w.commit()
 	})

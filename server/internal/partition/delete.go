@@ -3,12 +3,14 @@ package partition
 import "github.com/carillonhq/carillon"
 
 // Delete removes a job with all its unfinished runs, which stay in the history as cancelled.
-func (js *Jobs) Delete(now int64, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
+func (js *Jobs) Delete(now int64, key carillon.Key,
+	opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
 	e := js.records.find(key)
 	if e == nil {
 		return carillon.DeleteResult{}, notFound(key)
 	}
-	if o := (carillon.DeleteOptions{}).With(opts...); o.IfGeneration != 0 && o.IfGeneration != e.state.Generation {
+	if o := (carillon.DeleteOptions{}).With(opts...); o.IfGeneration != 0 &&
+		o.IfGeneration != e.state.Generation {
 		return carillon.DeleteResult{}, otherGeneration(e)
 	}
 	d := carillon.DeleteResult{Interrupted: js.cancelRuns(e, now, ReasonDeleted)}

@@ -42,7 +42,8 @@ func TestADeletedJobGivesItsTokensBack(t *testing.T) {
 		t.Fatalf("%d tokens, the store has %v", c.inForce, small)
 	}
 	r.bring(carillon.Key{Namespace: carillon.DefaultNamespace, Name: "b"})
-	if _, err := r.m.Jobs.Delete(r.now, carillon.Key{Namespace: carillon.DefaultNamespace, Name: "b"}); err != nil {
+	if _, err := r.m.Jobs.Delete(r.now, carillon.Key{Namespace: carillon.DefaultNamespace,
+		Name: "b"}); err != nil {
 		t.Fatal(err)
 	}
 	if r.flush(); c.inForce != 0 || len(r.small(store.KindLimited)) != 0 {

@@ -39,7 +39,8 @@ func (a *Attempts) grant(e *entry, q delivery.Queue, now int64) delivery.Deliver
 // tokenOf returns the token of the attempt in force. It is needed twice at most, so it is not kept.
 func (a *Attempts) tokenOf(e *entry) string {
 	r := &e.state.Run
-	return a.signer.Sign(message.Token{Grant: r.Grant, Run: e.state.Identity(a.cfg.Partition), Attempt: r.Attempt})
+	return a.signer.Sign(message.Token{Grant: r.Grant, Run: e.state.Identity(a.cfg.Partition),
+		Attempt: r.Attempt})
 }
 
 // startClocks sets when the attempt ends if nothing is heard of it: its timeout and its lease.
@@ -175,7 +176,8 @@ func (a *Attempts) Handed() []Handed {
 		}
 	}
 	for i := range a.duplicates {
-		out = append(out, Handed{Cancel: a.duplicates[i].Cancel, Until: a.duplicates[i].until, Here: true, Written: true})
+		out = append(out, Handed{Cancel: a.duplicates[i].Cancel, Until: a.duplicates[i].until,
+			Here: true, Written: true})
 	}
 	return out
 }

@@ -13,7 +13,9 @@ import (
 // firedRig is a rig that records the Fired events.
 func firedRig(t *testing.T) (r *rig, fired *[]delivery.Fired) {
 	fired = new([]delivery.Fired)
-	return newRig(t, partition.Config{Events: partition.Events{Fired: func(f delivery.Fired) { *fired = append(*fired, f) }}}), fired
+	return newRig(t, partition.Config{Events: partition.Events{Fired: func(f delivery.Fired) {
+		*fired = append(*fired, f)
+	}}}), fired
 }
 
 func TestAPutIntoThePastIsNotLate(t *testing.T) {
@@ -42,7 +44,8 @@ func TestRetriesAreTheAttemptsAfterTheFirst(t *testing.T) {
 	r.failRun(r.deliver(1)[0])
 	r.flush()
 	r.advance(time.Second)
-	r.report(r.deliver(1)[0], carillon.Result{Outcome: carillon.OutcomeReschedule, At: time.Unix(0, r.now).Add(time.Second)})
+	r.report(r.deliver(1)[0], carillon.Result{Outcome: carillon.OutcomeReschedule,
+		At: time.Unix(0, r.now).Add(time.Second)})
 	r.flush()
 	r.advance(time.Second)
 	r.failRun(r.deliver(1)[0])
@@ -77,7 +80,8 @@ func TestCancelNamesTheQueueOfTheAttempt(t *testing.T) {
 		t.Fatalf("%d attempts, want 1", n)
 	}
 	r.step() // the queue is forgotten
-	r.mustPut(carillon.Job{Name: "second", Target: carillon.WorkerQueue("other"), Due: carillon.At(time.Unix(0, r.now))})
+	r.mustPut(carillon.Job{Name: "second", Target: carillon.WorkerQueue("other"),
+		Due: carillon.At(time.Unix(0, r.now))})
 	r.advance(5 * time.Second)
 	if len(r.cancels) != 1 || r.cancels[0].Queue != queueQ {
 		t.Errorf("cancels after the timeout: %+v, want one to %v", r.cancels, queueQ)

@@ -81,7 +81,8 @@ func noticeKey(e message.Dependency) string {
 }
 
 func newDependencies(out *builder, epoch uint64) *Dependencies {
-	return &Dependencies{out: out, epoch: epoch, of: map[carillon.Key][]*dependency{}, outbox: map[message.Dependency]*notice{}}
+	return &Dependencies{out: out, epoch: epoch, of: map[carillon.Key][]*dependency{},
+		outbox: map[message.Dependency]*notice{}}
 }
 
 // load takes, at takeover, the metadata records of kinds store.KindDependency and store.KindNotice. The puts
@@ -90,13 +91,15 @@ func newDependencies(out *builder, epoch uint64) *Dependencies {
 func (s *Dependencies) load(dependencies, notices []store.MetaRecord, now int64) {
 	for _, r := range dependencies {
 		if p := strings.Split(r.Key, "\x00"); len(p) == 3 {
-			s.add(&dependency{Dependency: message.Dependency{Of: carillon.Key{Namespace: p[0], Name: p[1]}, Name: p[2]}, registered: now})
+			s.add(&dependency{Dependency: message.Dependency{Of: carillon.Key{Namespace: p[0], Name: p[1]},
+				Name: p[2]}, registered: now})
 		}
 	}
 	for _, r := range notices {
 		by, err := store.DecodeRunID(r.Value)
 		if p := strings.Split(r.Key, "\x00"); len(p) == 3 && err == nil {
-			s.post(message.Notice{Dependency: message.Dependency{Of: carillon.Key{Namespace: p[0], Name: p[2]}, Name: p[1]}, By: by})
+			s.post(message.Notice{Dependency: message.Dependency{Of: carillon.Key{Namespace: p[0], Name: p[2]},
+				Name: p[1]}, By: by})
 		}
 	}
 }
@@ -141,7 +144,8 @@ func (s *Dependencies) add(e *dependency) {
 func (s *Dependencies) succeeded(of carillon.Key, by store.RunID) {
 	for _, d := range s.of[of] {
 		s.post(message.Notice{Dependency: d.Dependency, By: by}).seq = s.out.seq
-		s.out.write(store.MetaRecord{Kind: store.KindNotice, Key: noticeKey(d.Dependency), Value: by.AppendBinary(nil)})
+		s.out.write(store.MetaRecord{Kind: store.KindNotice, Key: noticeKey(d.Dependency),
+			Value: by.AppendBinary(nil)})
 	}
 }
 

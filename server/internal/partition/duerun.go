@@ -108,9 +108,10 @@ func (d *dueRuns) open(e *entry, t, now int64) {
 
 // Deliver hands out at most n due runs of a queue as attempts, which it appends to ds; the caller has n slots
 // for them. If first is set, or the run's concurrency key is limited, the attempt is made durable before it
-// comes out of Granted, and its slot stays taken until then. Slots are left unused if fewer runs wait that may
-// begin.
-func (m *Machine) Deliver(ds []delivery.Delivery, now int64, q delivery.Queue, n int, first bool) ([]delivery.Delivery, delivery.Rest) {
+// comes out of Granted, and its slot stays taken until then. Slots are left unused if fewer runs wait that
+// may begin.
+func (m *Machine) Deliver(ds []delivery.Delivery, now int64, q delivery.Queue, n int,
+	first bool) ([]delivery.Delivery, delivery.Rest) {
 	st := m.Queues.queues[q]
 	if st == nil {
 		return ds, delivery.Rest{Queue: q, Unused: n}

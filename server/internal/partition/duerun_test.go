@@ -15,7 +15,8 @@ import (
 // time, under one id, and with what it did in the history.
 func TestADueRunGoesItsWay(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", FailurePolicy: carillon.Constant(time.Minute).WithMaxRetries(1)})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h",
+		FailurePolicy: carillon.Constant(time.Minute).WithMaxRetries(1)})
 	r.advance(time.Hour - 1)
 	if ds := r.deliver(1); len(ds) > 0 {
 		t.Fatal("it is early")
@@ -67,7 +68,8 @@ func TestNoMoreRunsGoOutThanThereIsRoom(t *testing.T) {
 		{queueQ, 2, 2, 0}, {queueQ, 4, 3, 1}, {queueQ, 1, 0, 1},
 	} {
 		if ds, rest := r.m.Deliver(nil, r.now, c.q, c.n, false); len(ds) != c.want || rest.Unused != c.spare {
-			t.Errorf("with %d slots %d runs go out and %d slots are left; want %d and %d", c.n, len(ds), rest.Unused, c.want, c.spare)
+			t.Errorf("with %d slots %d runs go out and %d slots are left; want %d and %d", c.n, len(ds),
+				rest.Unused, c.want, c.spare)
 		}
 	}
 }
@@ -75,8 +77,8 @@ func TestNoMoreRunsGoOutThanThereIsRoom(t *testing.T) {
 // TestAnAsyncAttemptEndsAtItsTimeout: nobody watches it any more, so there is no grace.
 func TestAnAsyncAttemptEndsAtItsTimeout(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", Target: carillon.WorkerQueue("q"), Timeout: time.Minute, Lease: 10 * time.Second,
-		FailurePolicy: carillon.Constant(time.Hour).WithMaxRetries(1)})
+	r.mustPut(carillon.Job{Name: "a", Target: carillon.WorkerQueue("q"), Timeout: time.Minute,
+		Lease: 10 * time.Second, FailurePolicy: carillon.Constant(time.Hour).WithMaxRetries(1)})
 	d := r.deliver(1)[0]
 	if v := r.reportAs(d.Run.Token, &delivery.Report{Async: true}); v != partition.Accepted {
 		t.Fatal(v)

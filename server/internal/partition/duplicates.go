@@ -18,8 +18,8 @@ type duplicate struct {
 	seq   uint64 // the batch that holds the outcome
 }
 
-// stopDuplicates prepares the cancels of an attempt that one consumer has reported on. Call it before the attempt
-// ends.
+// stopDuplicates prepares the cancels of an attempt that one consumer has reported on. Call it before the
+// attempt ends.
 func (a *Attempts) stopDuplicates(e *entry) {
 	if !e.shared() {
 		return

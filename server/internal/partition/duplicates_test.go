@@ -17,7 +17,8 @@ func TestDuplicatesAreStoppedOnceAResultIsDurable(t *testing.T) {
 		"success": (*rig).succeed,
 		"failure": (*rig).failRun,
 		"later": func(r *rig, d delivery.Delivery) partition.Verdict {
-			return r.report(d, carillon.Result{Outcome: carillon.OutcomeReschedule, At: time.Unix(0, r.now).Add(time.Hour)})
+			return r.report(d, carillon.Result{Outcome: carillon.OutcomeReschedule,
+				At: time.Unix(0, r.now).Add(time.Hour)})
 		},
 	} {
 		r := newRig(t, partition.Config{})

@@ -279,9 +279,9 @@ func TestGuaranteesUnderEdits(t *testing.T) {
 			done: map[string]bool{}, tokens: map[string]int{}, oneShots: map[string]string{},
 		}}
 		rt.Repeat(map[string]func(*rapid.T){
-			"put": w.Put, "delete": w.Delete, "trigger": w.Trigger, "pause": w.Pause, "advance": w.Advance, "deliver": w.Deliver,
-			"report": w.Report, "stage": w.Stage, "crash": w.Crash, "beat": w.Beat, "lose": w.Lose, "undeliver": w.Undeliver,
-			"cancel": w.Cancel, "redrive": w.Redrive,
+			"put": w.Put, "delete": w.Delete, "trigger": w.Trigger, "pause": w.Pause, "advance": w.Advance,
+			"deliver": w.Deliver, "report": w.Report, "stage": w.Stage, "crash": w.Crash, "beat": w.Beat,
+			"lose": w.Lose, "undeliver": w.Undeliver, "cancel": w.Cancel, "redrive": w.Redrive,
 		})
 		w.finish()
 	})

@@ -166,7 +166,8 @@ func (e *entry) job() *carillon.Job {
 		j, err := codec.DecodeSpec(e.spec, e.ref.Key)
 		if err != nil {
 			// Only a damaged record gets here. It must not take the partition down.
-			j = carillon.Job{Namespace: e.ref.Namespace, Name: e.ref.Name, Paused: true, Note: "damaged record: " + err.Error()}
+			j = carillon.Job{Namespace: e.ref.Namespace, Name: e.ref.Name, Paused: true,
+				Note: "damaged record: " + err.Error()}
 		}
 		e.decoded = &j
 	}

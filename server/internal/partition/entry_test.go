@@ -16,7 +16,8 @@ func TestAnEntryFitsItsSizeClass(t *testing.T) {
 	}
 }
 
-// TestEachPlaceIsLeftByWayOfIdle but for a blocked run whose consumer proves that it has the attempt in doubt.
+// TestEachPlaceIsLeftByWayOfIdle but for a blocked run whose consumer proves that it has the attempt in
+// doubt.
 func TestEachPlaceIsLeftByWayOfIdle(t *testing.T) {
 	for from := idle; from <= gone; from++ {
 		for to := idle; to <= gone; to++ {
@@ -51,12 +52,14 @@ func TestThePhaseOfARecord(t *testing.T) {
 		want carillon.Phase
 	}{
 		{"waits for its time", entry{}, carillon.PhaseScheduled},
-		{"was staged, and its run has ended", entry{state: store.State{Phase: carillon.PhaseStaged}}, carillon.PhaseScheduled},
+		{"was staged, and its run has ended", entry{state: store.State{Phase: carillon.PhaseStaged}},
+			carillon.PhaseScheduled},
 		{"is paused", entry{state: store.State{Paused: true}}, carillon.PhasePaused},
 		{"waits for other jobs", entry{state: store.State{Phase: carillon.PhaseWaiting}}, carillon.PhaseWaiting},
 		{"has a run", entry{state: store.State{Run: run}}, carillon.PhaseReady},
 		{"is paused with a run", entry{state: store.State{Run: run, Paused: true}}, carillon.PhaseReady},
-		{"has a parked run", entry{state: store.State{Run: tried, Phase: carillon.PhaseStaged}}, carillon.PhaseStaged},
+		{"has a parked run", entry{state: store.State{Run: tried, Phase: carillon.PhaseStaged}},
+			carillon.PhaseStaged},
 		{"waits for its retry", entry{state: store.State{Run: tried}}, carillon.PhaseRetrying},
 		{"has a retry that is due", entry{place: ready, state: store.State{Run: tried}}, carillon.PhaseRetrying},
 		{"has an attempt in force", entry{place: running, state: store.State{Run: tried}}, carillon.PhaseRunning},

@@ -46,7 +46,8 @@ func (f family) mayRun(t int64, recurring bool) bool {
 func (f family) laterBeside(o carillon.Overlap) bool {
 	return (o == carillon.OverlapAllow && !f.job.complete()) || slices.ContainsFunc(f.runs, func(e *entry) bool {
 		r := &e.state.Run
-		return e != f.job && !e.own() && r.Cause == carillon.CauseSchedule && r.Scheduled > f.job.state.Run.Scheduled
+		return e != f.job && !e.own() && r.Cause == carillon.CauseSchedule &&
+			r.Scheduled > f.job.state.Run.Scheduled
 	})
 }
 

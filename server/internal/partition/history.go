@@ -15,11 +15,12 @@ type History struct {
 }
 
 func newHistory(out *builder, cfg *Config) *History {
-	return &History{out: out, deadRetention: int64(cfg.DeadRetention), most: cfg.HistoryMost, atOnce: cfg.HistoryExpires}
+	return &History{out: out, deadRetention: int64(cfg.DeadRetention), most: cfg.HistoryMost,
+		atOnce: cfg.HistoryExpires}
 }
 
-// add writes a finished run of the job j, or a record of times that were skipped, as far as the job keeps any.
-// Dead runs are always kept. job is the state of the job, nil if it is not in memory.
+// add writes a finished run of the job j, or a record of times that were skipped, as far as the job keeps
+// any. Dead runs are always kept. job is the state of the job, nil if it is not in memory.
 func (h *History) add(j *carillon.Job, job *store.State, r store.RunRecord) {
 	keep := j.HistoryRuns()
 	r.Expires = r.Finished + int64(j.HistoryKeep())
@@ -70,8 +71,9 @@ func (rs *runs) keepRun(e *entry, now int64, end ending) {
 	e.concede()
 	s := &e.state
 	r := store.RunRecord{
-		Key: e.ref.Key, ID: s.Identity(rs.cfg.Partition), Grant: s.Run.Grant, Status: end.status, Reason: end.reason,
-		Due: s.Run.Due, Started: s.Run.Started, Finished: now, Attempt: s.Run.Attempt, Errors: s.Run.Errors, InDoubt: s.Run.InDoubt,
+		Key: e.ref.Key, ID: s.Identity(rs.cfg.Partition), Grant: s.Run.Grant, Status: end.status,
+		Reason: end.reason, Due: s.Run.Due, Started: s.Run.Started, Finished: now, Attempt: s.Run.Attempt,
+		Errors: s.Run.Errors, InDoubt: s.Run.InDoubt,
 	}
 	if end.report != nil {
 		r.Worker, r.Response = end.report.Worker, end.report.Response

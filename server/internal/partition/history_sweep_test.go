@@ -62,7 +62,8 @@ func TestAJobKeepsAsMuchHistoryAsItSays(t *testing.T) {
 	}
 	r.m.History.Sweep(r.now)
 	r.flush()
-	for name, want := range map[string][2]int{"default": {20, 29}, "three": {3, 12}, "none": {0, 0}, "short": {20, 21}} {
+	for name, want := range map[string][2]int{"default": {20, 29}, "three": {3, 12}, "none": {0, 0},
+		"short": {20, 21}} {
 		h := r.history(name)
 		if len(h) < want[0] || len(h) > want[1] {
 			t.Errorf("%s: %d runs are kept, want %v", name, len(h), want)

@@ -43,7 +43,8 @@ func (r *rig) left(j carillon.Job) delivery.Delivery {
 func (r *rig) again(left delivery.Delivery) delivery.Delivery {
 	r.t.Helper()
 	ds := r.deliver(1)
-	if len(ds) != 1 || ds[0].Run.ID != left.Run.ID || ds[0].Run.Token != left.Run.Token || ds[0].Run.Attempt != left.Run.Attempt {
+	if len(ds) != 1 || ds[0].Run.ID != left.Run.ID || ds[0].Run.Token != left.Run.Token ||
+		ds[0].Run.Attempt != left.Run.Attempt {
 		r.t.Fatalf("after a kill %+v was handed out, want once more %+v", ds, left.Run)
 	}
 	if ds[0].Run.InDoubt == 0 {
@@ -106,7 +107,8 @@ func TestUnderReplaceItRunsAgainFirst(t *testing.T) {
 	r.advance(15 * time.Second) // nobody takes it, and others come
 	d := r.again(left)
 	r.advance(time.Second)
-	if h := r.recordOf(d); h.Status != carillon.RunCancelled || h.Reason != partition.ReasonOverlap || h.Attempt != 1 {
+	if h := r.recordOf(d); h.Status != carillon.RunCancelled ||
+		h.Reason != partition.ReasonOverlap || h.Attempt != 1 {
 		t.Errorf("record %+v", h)
 	}
 	if ds := r.deliver(1); len(ds) != 1 || second(ds[0]) != 80 {
@@ -116,7 +118,8 @@ func TestUnderReplaceItRunsAgainFirst(t *testing.T) {
 
 // TestRepeatsCountWhatLeftOnce kills the owner after each attempt.
 func TestRepeatsCountWhatLeftOnce(t *testing.T) {
-	for _, overlap := range []carillon.Overlap{carillon.OverlapSerial, carillon.OverlapAllow, carillon.OverlapReplace} {
+	for _, overlap := range []carillon.Overlap{carillon.OverlapSerial, carillon.OverlapAllow,
+		carillon.OverlapReplace} {
 		r := newRig(t, partition.Config{})
 		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Repeats: 3, Overlap: overlap})
 		ids := map[string]bool{}
@@ -192,7 +195,8 @@ func TestABeatOfWhatLeftKeepsIt(t *testing.T) {
 		}
 		r.advance(11 * time.Second)
 		ds := r.deliver(1)
-		if len(ds) != 1 || ds[0].Run.ID != left.Run.ID || ds[0].Run.Attempt != 2 || ds[0].Run.Token == left.Run.Token {
+		if len(ds) != 1 || ds[0].Run.ID != left.Run.ID || ds[0].Run.Attempt != 2 ||
+			ds[0].Run.Token == left.Run.Token {
 			t.Fatalf("after its lease %+v", ds)
 		}
 		if v := r.m.Attempts.Heartbeat(r.now, tok); v != partition.Stale {
@@ -273,9 +277,10 @@ func TestWhatIsAskedOfARunInDoubt(t *testing.T) {
 		ask  func(r *rig)
 		want store.RunRecord // of the run; zero: it is unfinished
 	}{
-		"pause":  {func(r *rig) { r.pause("a", true) }, store.RunRecord{}},
-		"skip":   {func(r *rig) { _, _ = r.skip("a") }, store.RunRecord{}},
-		"labels": {func(r *rig) { r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Note: "n"}) }, store.RunRecord{}},
+		"pause": {func(r *rig) { r.pause("a", true) }, store.RunRecord{}},
+		"skip":  {func(r *rig) { _, _ = r.skip("a") }, store.RunRecord{}},
+		"labels": {func(r *rig) { r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Note: "n"}) },
+			store.RunRecord{}},
 		"delete": {func(r *rig) {
 			r.bring(keyOf("a"))
 			if _, err := r.m.Jobs.Delete(r.now, keyOf("a")); err != nil {

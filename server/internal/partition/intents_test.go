@@ -26,7 +26,8 @@ func TestIntentsAreReadAsTheyWereWritten(t *testing.T) {
 	for i := range got {
 		if g, w := got[i], reqs[i]; g.At != epoch || g.Random != w.Random || g.Job.Paused != w.Job.Paused ||
 			g.Job.Key() != w.Job.Key() ||
-			!bytes.Equal(g.Spec, codec.EncodeSpec(g.Job)) != g.Job.Paused || !bytes.Equal(g.Job.Data.Bytes, w.Job.Data.Bytes) {
+			!bytes.Equal(g.Spec, codec.EncodeSpec(g.Job)) != g.Job.Paused ||
+			!bytes.Equal(g.Job.Data.Bytes, w.Job.Data.Bytes) {
 			t.Errorf("read %+v", g)
 		}
 	}

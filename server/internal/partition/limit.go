@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// Limiter counts the attempts in force of concurrency keys, over all partitions of the node or, as
-// a pool of permits (server/internal/permit), of the cluster. A machine calls it for itself. Calls return at once.
+// Limiter counts the attempts in force of concurrency keys, over all partitions of the node or, as a pool of
+// permits (server/internal/permit), of the cluster. A machine calls it for itself. Calls return at once.
 //
 //	due run ─► ready list ─► Permits.take ── permit taken ────────────► attempt in force
 //	              ▲               └─ none ─► setAside ─► line                  │
@@ -94,7 +94,8 @@ func (p *Permits) take(e *entry) (key delivery.Line, ok bool) {
 	if j.ConcurrencyKey == "" {
 		return key, true
 	}
-	key = delivery.Line{Limit: delivery.Limit{Namespace: e.ref.Namespace, Key: j.ConcurrencyKey}, Queue: *e.queue}
+	key = delivery.Line{Limit: delivery.Limit{Namespace: e.ref.Namespace, Key: j.ConcurrencyKey},
+		Queue: *e.queue}
 	ok, limited := p.limiter.Take(key)
 	if ok && limited {
 		e.state.Run.Limited, e.attempt.limit = true, new(key.Limit)
@@ -342,7 +343,8 @@ func (p *Permits) load(small []store.MetaRecord, records []store.Record) []deliv
 	inForce := make(map[store.Ref]bool, len(records))
 	for i := range records {
 		s := &records[i].State
-		inForce[records[i].Ref] = records[i].Exists && s.Run.Live && s.Phase == carillon.PhaseRunning && s.Run.Limited
+		inForce[records[i].Ref] = records[i].Exists && s.Run.Live &&
+			s.Phase == carillon.PhaseRunning && s.Run.Limited
 	}
 	var held []delivery.Limit
 	for _, r := range small {

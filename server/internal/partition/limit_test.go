@@ -11,7 +11,8 @@ import (
 func TestAJobThatEndsWhileItIsSetAsideIsRemoved(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	due := carillon.At(time.Unix(0, epoch))
-	if _, err := r.put(carillon.Job{Name: "a", Schedule: "@every 10s", Due: due, TTL: carillon.In(5 * time.Second)}); err != nil {
+	if _, err := r.put(carillon.Job{Name: "a", Schedule: "@every 10s", Due: due,
+		TTL: carillon.In(5 * time.Second)}); err != nil {
 		t.Fatal(err)
 	}
 	r.m.Tick(r.now) // due, and blocked until the put is durable

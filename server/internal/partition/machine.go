@@ -138,7 +138,8 @@ func newMachine(cfg Config) *Machine {
 	}
 	m.Jobs = &Jobs{
 		cfg: &m.cfg, out: &m.out, contents: m.contents, agenda: m.agenda, records: m.Records, due: m.due,
-		attempts: m.Attempts, window: m.Window, runs: m.runs, backfills: m.Backfills, applied: m.Applied, seal: m.seal,
+		attempts: m.Attempts, window: m.Window, runs: m.runs, backfills: m.Backfills,
+		applied: m.Applied, seal: m.seal,
 	}
 	m.BackfillRuns = &BackfillRuns{
 		cfg: &m.cfg, out: &m.out, records: m.Records, window: m.Window, runs: m.runs,

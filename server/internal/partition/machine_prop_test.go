@@ -143,7 +143,8 @@ func (w *randomRig) say(d delivery.Delivery, res carillon.Result) partition.Verd
 	w.load(tok)
 	before, had := w.m.Records.Run(tok.Run)
 	v := w.report(d, res)
-	if v == partition.Accepted && w.dapr && had && before.Status == carillon.RunRunning && w.born[d.Run.Token] != w.life {
+	if v == partition.Accepted && w.dapr && had && before.Status == carillon.RunRunning &&
+		w.born[d.Run.Token] != w.life {
 		w.t.Fatalf("the result of an attempt is accepted whose stream has ended: %+v", d.Run)
 	}
 	if newest := w.newest[d.Run.ID]; v == partition.Accepted && newest != d.Run.Token &&
@@ -152,7 +153,8 @@ func (w *randomRig) say(d delivery.Delivery, res carillon.Result) partition.Verd
 	}
 	if v == partition.Stale && had {
 		after, has := w.m.Records.Run(tok.Run)
-		if !has || after.Status != before.Status || after.Attempt != before.Attempt || !after.Due.Equal(before.Due) {
+		if !has || after.Status != before.Status || after.Attempt != before.Attempt ||
+			!after.Due.Equal(before.Due) {
 			w.t.Fatalf("a stale token changes %+v to %+v", before, after)
 		}
 	}
@@ -210,7 +212,8 @@ func (w *randomRig) Voice(rt *rapid.T) {
 	default:
 		if w.newest[d.Run.ID] == d.Run.Token { // the node that handed it out knows that it was never sent
 			w.m.Attempts.Undelivered(w.now, tok)
-			w.inForce = slices.DeleteFunc(w.inForce, func(o delivery.Delivery) bool { return o.Run.Token == d.Run.Token })
+			w.inForce = slices.DeleteFunc(w.inForce,
+				func(o delivery.Delivery) bool { return o.Run.Token == d.Run.Token })
 			delete(w.lazily, attempt{tok.Run, tok.Grant.Generation, tok.Attempt})
 			delete(w.firmly, attempt{tok.Run, tok.Grant.Generation, tok.Attempt})
 			delete(w.newest, d.Run.ID)
@@ -314,7 +317,8 @@ func (w *randomRig) Crash(rt *rapid.T) {
 }
 
 func (w *randomRig) Advance(rt *rapid.T) {
-	w.advance(time.Duration(rapid.SampledFrom([]int{2000, 5000, 900, 1, 20_000}).Draw(rt, "ms")) * time.Millisecond)
+	w.advance(time.Duration(rapid.SampledFrom([]int{2000, 5000, 900, 1, 20_000}).Draw(rt,
+		"ms")) * time.Millisecond)
 	for _, f := range w.pending { // this applies everything
 		f()
 	}
@@ -357,7 +361,8 @@ func (w *randomRig) finish() {
 	for _, paused := range []bool{false, true} {
 		for _, n := range w.names {
 			w.whole(keyOf(n))
-			_, _ = w.m.Jobs.SetPaused(w.now, keyOf(n), carillon.PauseOptions{Paused: paused}) // there need not be such a job
+			// there need not be such a job
+			_, _ = w.m.Jobs.SetPaused(w.now, keyOf(n), carillon.PauseOptions{Paused: paused})
 		}
 		w.toTheEnd(40)
 	}
@@ -410,7 +415,8 @@ func (w *randomRig) once(name string) {
 	}
 	for _, h := range records {
 		for _, o := range passed[h.ID.UID] {
-			if t := h.ID.Scheduled; h.Skipped == 0 && h.ID.Cause == carillon.CauseSchedule && o.from <= t && t <= o.to {
+			if t := h.ID.Scheduled; h.Skipped == 0 && h.ID.Cause == carillon.CauseSchedule &&
+				o.from <= t && t <= o.to {
 				w.t.Fatalf("%s has run at a time that was passed over: %+v %+v", name, h, o)
 			}
 		}
@@ -464,19 +470,23 @@ func (w *randomRig) gone() {
 // acts are the operations that may happen. Those that drive the others forward come more often.
 func (w *randomRig) acts() []func(*rapid.T) {
 	return []func(*rapid.T){
-		w.Advance, w.Deliver, w.Report, w.Put, w.Deliver, w.Again, w.Advance, w.Backfill, w.Deliver, w.Report, w.Voice, w.Advance, w.Post,
-		w.Crash, w.Redrive, w.Deliver, w.Batch, w.Stage, w.Report, w.Advance, w.Voice, w.Deliver, w.CancelBackfill, w.Limit, w.CancelOne,
-		w.Post, w.Again, w.Backfill, w.Redrive, w.Stage, w.Back,
-		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Delete(w.now, k) }), // there need not be such a job, here and below
+		w.Advance, w.Deliver, w.Report, w.Put, w.Deliver, w.Again, w.Advance, w.Backfill, w.Deliver, w.Report,
+		w.Voice, w.Advance, w.Post, w.Crash, w.Redrive, w.Deliver, w.Batch, w.Stage, w.Report, w.Advance, w.Voice,
+		w.Deliver, w.CancelBackfill, w.Limit, w.CancelOne, w.Post, w.Again, w.Backfill, w.Redrive, w.Stage, w.Back,
+		// there need not be such a job, here and below
+		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Delete(w.now, k) }),
 		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Trigger(w.now, k) }),
 		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Skip(w.now, k) }),
 		w.on(func(k carillon.Key) {
 			_, _ = w.m.Jobs.SetPaused(w.now, k,
-				carillon.PauseOptions{Paused: rapid.Bool().Draw(w.rt, "paused"), CatchUp: rapid.Bool().Draw(w.rt, "catch up")})
+				carillon.PauseOptions{Paused: rapid.Bool().Draw(w.rt, "paused"),
+					CatchUp: rapid.Bool().Draw(w.rt, "catch up")})
 		}),
 		w.on(func(k carillon.Key) {
-			class := rapid.SampledFrom([]carillon.Priority{carillon.PriorityHigh, carillon.PriorityLow}).Draw(w.rt, "priority")
-			_, _ = w.m.Jobs.Patch(w.now, 0, k, carillon.Patch{Fields: []string{"priority"}, Job: carillon.Job{Priority: class}})
+			class := rapid.SampledFrom([]carillon.Priority{carillon.PriorityHigh, carillon.PriorityLow}).Draw(w.rt,
+				"priority")
+			_, _ = w.m.Jobs.Patch(w.now, 0, k, carillon.Patch{Fields: []string{"priority"},
+				Job: carillon.Job{Priority: class}})
 		}),
 	}
 }

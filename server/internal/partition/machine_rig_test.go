@@ -24,7 +24,8 @@ type bank struct {
 }
 
 func newBank() *bank {
-	return &bank{most: map[delivery.Limit]int{}, inForce: map[delivery.Limit]int{}, waits: map[delivery.Line]int{}}
+	return &bank{most: map[delivery.Limit]int{}, inForce: map[delivery.Limit]int{},
+		waits: map[delivery.Line]int{}}
 }
 
 func (b *bank) Take(l delivery.Line) (ok, limited bool) {
@@ -109,14 +110,15 @@ func (w *randomRig) ofDapr() *randomRig {
 func newRandomRig(rt *rapid.T) *randomRig {
 	b := newBank()
 	for _, key := range []string{"k", "l"} {
-		b.most[delivery.Limit{Namespace: carillon.DefaultNamespace, Key: key}] = rapid.IntRange(1, 2).Draw(rt, "limit")
+		b.most[delivery.Limit{Namespace: carillon.DefaultNamespace, Key: key}] = rapid.IntRange(1, 2).Draw(rt,
+			"limit")
 	}
 	w := &randomRig{
 		rt: rt, bank: b, ceiling: map[delivery.Limit]int{}, key: map[string]string{},
-		newest: map[string]string{}, born: map[string]uint64{}, kept: map[string]bool{}, lazily: map[attempt]uint64{},
-		firmly: map[attempt]bool{}, done: map[string]bool{}, retimed: map[string]bool{}, left: map[store.RunID]bool{},
-		backs: rapid.IntRange(0, 3).Draw(rt, "backs") == 0,
-		names: []string{"a", "b", "c", "d"}, queues: workQueues,
+		newest: map[string]string{}, born: map[string]uint64{}, kept: map[string]bool{},
+		lazily: map[attempt]uint64{}, firmly: map[attempt]bool{}, done: map[string]bool{},
+		retimed: map[string]bool{}, left: map[store.RunID]bool{},
+		backs: rapid.IntRange(0, 3).Draw(rt, "backs") == 0, names: []string{"a", "b", "c", "d"}, queues: workQueues,
 	}
 	w.rig = newRig(rt, partition.Config{
 		WindowJobs:  rapid.SampledFrom([]int{4, 64}).Draw(rt, "window"),
@@ -220,7 +222,8 @@ func (w *randomRig) putNow(req message.PutRequest) {
 		w.t.Fatal(failed)
 	}
 	if st := put.Job.Status; req.Options.Replace {
-		if st.Generation != 1 || !put.Created || st.Counters != (carillon.Counters{}) || st.Current != nil || st.LastRun != nil {
+		if st.Generation != 1 || !put.Created || st.Counters != (carillon.Counters{}) || st.Current != nil ||
+			st.LastRun != nil {
 			w.t.Fatalf("put again: %+v", put)
 		}
 		if err == nil && old.Status.UID == st.UID {
@@ -355,7 +358,8 @@ func (w *randomRig) Redrive(rt *rapid.T) {
 
 // Limit changes a limit. Those who wait learn of it in the next round.
 func (w *randomRig) Limit(rt *rapid.T) {
-	l := delivery.Limit{Namespace: carillon.DefaultNamespace, Key: rapid.SampledFrom([]string{"k", "l"}).Draw(rt, "key")}
+	l := delivery.Limit{Namespace: carillon.DefaultNamespace,
+		Key: rapid.SampledFrom([]string{"k", "l"}).Draw(rt, "key")}
 	w.setLimit(l, rapid.IntRange(0, 3).Draw(rt, "limit"))
 }
 

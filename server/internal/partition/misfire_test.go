@@ -38,9 +38,10 @@ func TestBoundsOnCatchingUp(t *testing.T) {
 		want    []int
 		skipped uint64
 	}{
-		"all":    {carillon.Job{Misfire: carillon.MisfireAll}, []int{10, 20, 30, 40, 50, 60}, 0},
-		"limit":  {carillon.Job{Misfire: carillon.MisfireAll, CatchUpLimit: 2}, []int{50, 60}, 4},
-		"window": {carillon.Job{Misfire: carillon.MisfireAll, CatchUpWindow: 30 * time.Second}, []int{40, 50, 60}, 3},
+		"all":   {carillon.Job{Misfire: carillon.MisfireAll}, []int{10, 20, 30, 40, 50, 60}, 0},
+		"limit": {carillon.Job{Misfire: carillon.MisfireAll, CatchUpLimit: 2}, []int{50, 60}, 4},
+		"window": {carillon.Job{Misfire: carillon.MisfireAll, CatchUpWindow: 30 * time.Second},
+			[]int{40, 50, 60}, 3},
 		"both": {carillon.Job{Misfire: carillon.MisfireAll, CatchUpWindow: 30 * time.Second,
 			CatchUpLimit: 2}, []int{50, 60}, 4},
 		"latest":          {carillon.Job{Misfire: carillon.MisfireLatest}, []int{60}, 5},
@@ -85,7 +86,8 @@ func TestBoundsOnCatchingUp(t *testing.T) {
 func TestTheEndOfALifeLeavesNoTimeUnexplained(t *testing.T) {
 	for _, overlap := range []carillon.Overlap{carillon.OverlapSerial, carillon.OverlapSkip} {
 		r := newRig(t, partition.Config{})
-		j := carillon.Job{Name: "staged", Schedule: "@every 10s", TTL: carillon.In(time.Minute), Overlap: overlap, Data: long}
+		j := carillon.Job{Name: "staged", Schedule: "@every 10s", TTL: carillon.In(time.Minute),
+			Overlap: overlap, Data: long}
 		r.mustPut(j)
 		j.Name, j.Paused = "paused", true
 		r.mustPut(j)
@@ -96,7 +98,8 @@ func TestTheEndOfALifeLeavesNoTimeUnexplained(t *testing.T) {
 		if jobs := r.jobs(); len(jobs) != 0 {
 			t.Fatalf("left behind: %+v", jobs)
 		}
-		for name, want := range map[string]string{"staged": partition.ReasonExpired, "paused": partition.ReasonPaused} {
+		for name, want := range map[string]string{"staged": partition.ReasonExpired,
+			"paused": partition.ReasonPaused} {
 			accounted(t, r, name, 10*time.Second, 6)
 			if n := r.passedOver(name); n[want] != 6 {
 				t.Errorf("%s: %v", name, n)
@@ -168,7 +171,8 @@ func TestSpreadMovesWhenATimeCounts(t *testing.T) {
 	tried := 0
 	for i := range 40 {
 		r := newRig(t, partition.Config{})
-		r.mustPut(carillon.Job{Name: fmt.Sprint(i), Schedule: "@every 1h", Jitter: time.Hour, Overlap: carillon.OverlapSkip})
+		r.mustPut(carillon.Job{Name: fmt.Sprint(i), Schedule: "@every 1h", Jitter: time.Hour,
+			Overlap: carillon.OverlapSkip})
 		r.advance(2*time.Hour - 1)
 		first := r.deliver(1)
 		if len(first) != 1 || first[0].Run.Due.UnixNano() > epoch+int64(2*time.Hour) {
@@ -265,7 +269,8 @@ func accounted(t tb, r *rig, name string, every time.Duration, n int) {
 }
 
 func TestAPutInThePastFiresOnceAndMissesNothing(t *testing.T) {
-	for _, misfire := range []carillon.Misfire{carillon.MisfireLatest, carillon.MisfireAll, carillon.MisfireSkip} {
+	for _, misfire := range []carillon.Misfire{carillon.MisfireLatest, carillon.MisfireAll,
+		carillon.MisfireSkip} {
 		r := newRig(t, partition.Config{})
 		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s",
 			Due: carillon.At(time.Unix(0,

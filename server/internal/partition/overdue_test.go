@@ -133,7 +133,8 @@ func TestALostLeaseMakesTheLateResultStale(t *testing.T) {
 	first := r.deliver(1)[0]
 	r.advance(10 * time.Second)
 	ds := r.deliver(1)
-	if len(ds) != 1 || ds[0].Run.Attempt != 2 || ds[0].Run.ID != first.Run.ID || ds[0].Run.Token == first.Run.Token {
+	if len(ds) != 1 || ds[0].Run.Attempt != 2 || ds[0].Run.ID != first.Run.ID ||
+		ds[0].Run.Token == first.Run.Token {
 		t.Fatalf("got %+v", ds)
 	}
 	if v := r.succeed(first); v != partition.Stale {
@@ -151,8 +152,8 @@ func TestAJobWhoseZoneVanishesPausesItself(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	j := carillon.Job{Namespace: carillon.DefaultNamespace, Name: "a", Schedule: "@every 10s",
 		TimeZone: "Atlantis/Capital", Target: carillon.WorkerQueue("q")}
-	s := store.State{UID: store.NewUID(j.Key(), [8]byte{1}), Generation: 1, Created: epoch, Updated: epoch, Priority: 2,
-		Anchor: epoch, Next: epoch + 10e9, Due: epoch + 10e9}
+	s := store.State{UID: store.NewUID(j.Key(), [8]byte{1}), Generation: 1, Created: epoch,
+		Updated: epoch, Priority: 2, Anchor: epoch, Next: epoch + 10e9, Due: epoch + 10e9}
 	rec := store.Record{Ref: store.Ref{Key: j.Key()}, Exists: true, State: s, Spec: codec.EncodeSpec(&j)}
 	if err := r.shard.Apply(t.Context(), &store.Batch{Puts: []store.Record{rec}}); err != nil {
 		t.Fatal(err)
@@ -164,7 +165,8 @@ func TestAJobWhoseZoneVanishesPausesItself(t *testing.T) {
 	}
 	r.bring(keyOf("a"))
 	got, err := r.m.Records.Job(keyOf("a"))
-	if err != nil || !got.Paused || !strings.Contains(got.Note, "Atlantis/Capital") || got.Status.Phase != carillon.PhasePaused {
+	if err != nil || !got.Paused || !strings.Contains(got.Note, "Atlantis/Capital") ||
+		got.Status.Phase != carillon.PhasePaused {
 		t.Fatalf("%+v %v", got, err)
 	}
 }

@@ -18,8 +18,9 @@ import (
 
 // overlapRule is what an overlap rule does.
 type overlapRule struct {
-	act  func(rs *runs, e *entry, now int64) // when the time comes; nil: nothing, it waits for the end of the run
-	skip bool                                // the times that have come by the end of the run are skipped
+	// when the time comes; nil: nothing, it waits for the end of the run
+	act  func(rs *runs, e *entry, now int64)
+	skip bool // the times that have come by the end of the run are skipped
 }
 
 // overlapOf returns what the rule does.

@@ -24,7 +24,8 @@ type timeline struct {
 func newTimeline(rt *rapid.T) *timeline {
 	every := time.Duration(rapid.IntRange(1, 10).Draw(rt, "every")) * time.Second
 	l := &timeline{every: every, job: carillon.Job{
-		Name: "a", Schedule: "@every " + every.String(), Lease: 5 * time.Second, History: carillon.History{Runs: 10_000},
+		Name: "a", Schedule: "@every " + every.String(), Lease: 5 * time.Second,
+		History: carillon.History{Runs: 10_000},
 		Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")),
 		Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap")),
 		Jitter:  every * time.Duration(rapid.IntRange(0, 1).Draw(rt, "jitter")),
@@ -98,7 +99,8 @@ func (l *timeline) Report(rt *rapid.T) {
 	}
 	switch rapid.IntRange(0, 5).Draw(rt, "outcome") {
 	case 0:
-		l.report(d, carillon.Result{Outcome: carillon.OutcomeProgress, Progress: carillon.Progress{Percent: 50, Message: "half"}})
+		l.report(d, carillon.Result{Outcome: carillon.OutcomeProgress,
+			Progress: carillon.Progress{Percent: 50, Message: "half"}})
 		l.inForce = append(l.inForce, d)
 	case 1:
 		at := time.Unix(0, l.now).Add(time.Duration(rapid.IntRange(-5, 30).Draw(rt, "later")) * time.Second)
@@ -193,7 +195,8 @@ func (l *timeline) settle() {
 func (l *timeline) check(rt *rapid.T) {
 	began := uint64(0) // runs that a crash took away within their first second begin again
 	for _, h := range l.history("a") {
-		if h.ID.Cause == carillon.CauseSchedule && h.Skipped == 0 && (h.Attempt > 0 || h.Status == carillon.RunCancelled) {
+		if h.ID.Cause == carillon.CauseSchedule && h.Skipped == 0 &&
+			(h.Attempt > 0 || h.Status == carillon.RunCancelled) {
 			began++
 		}
 	}
@@ -261,8 +264,9 @@ func TestEveryTimeRunsOrSaysWhyNot(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := newTimeline(rt)
 		rt.Repeat(map[string]func(*rapid.T){
-			"advance": l.Advance, "deliver": l.Deliver, "report": l.Report, "stage": l.Stage, "crash": l.Crash, "outage": l.Outage,
-			"pause": l.Pause, "skip": l.Skip, "trigger": l.Trigger, "cancel": l.Cancel, "undeliver": l.Undeliver,
+			"advance": l.Advance, "deliver": l.Deliver, "report": l.Report, "stage": l.Stage, "crash": l.Crash,
+			"outage": l.Outage, "pause": l.Pause, "skip": l.Skip, "trigger": l.Trigger, "cancel": l.Cancel,
+			"undeliver": l.Undeliver,
 		})
 		l.settle()
 		l.check(rt)

@@ -167,7 +167,8 @@ func (r *rig) skip(name string) (carillon.SkipResult, error) {
 func TestSkip(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "once", Due: carillon.In(time.Hour)})
-	if _, err := r.skip("once"); !errors.Is(err, carillon.FailedPrecondition) || !strings.Contains(err.Error(), "delete") {
+	if _, err := r.skip("once"); !errors.Is(err, carillon.FailedPrecondition) ||
+		!strings.Contains(err.Error(), "delete") {
 		t.Fatalf("a one-shot: %v", err)
 	}
 	if _, err := r.skip("none"); !errors.Is(err, carillon.NotFound) {
@@ -189,7 +190,8 @@ func TestSkip(t *testing.T) {
 			t.Fatalf("nothing was left of it: %v", err)
 		}
 		h := r.history(name)
-		if len(h) != 6 || h[0].Status != carillon.RunSkipped || h[0].Reason != partition.ReasonSkipped || h[0].Skipped != 1 {
+		if len(h) != 6 || h[0].Status != carillon.RunSkipped || h[0].Reason != partition.ReasonSkipped ||
+			h[0].Skipped != 1 {
 			t.Fatalf("history %+v", h)
 		}
 	}
@@ -303,7 +305,8 @@ func TestAPutDoesNotRunATimeAgainThatHasBegun(t *testing.T) {
 // TestUnderReplaceTheNewestOfManyTimesRuns: each of the others would be replaced by the next at once.
 func TestUnderReplaceTheNewestOfManyTimesRuns(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapReplace, Misfire: carillon.MisfireAll})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapReplace,
+		Misfire: carillon.MisfireAll})
 	r.now += int64(68 * time.Second)
 	r.start()
 	r.flush()
@@ -320,8 +323,8 @@ func TestUnderReplaceTheNewestOfManyTimesRuns(t *testing.T) {
 func TestRunsBesideEachOtherDoNotFillMemory(t *testing.T) {
 	const window, times = 16, 500
 	r := newRig(t, partition.Config{WindowJobs: window})
-	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", Overlap: carillon.OverlapAllow, Misfire: carillon.MisfireAll,
-		History: carillon.History{Runs: 10_000}})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", Overlap: carillon.OverlapAllow,
+		Misfire: carillon.MisfireAll, History: carillon.History{Runs: 10_000}})
 	r.now += int64(times*time.Hour + time.Minute)
 	r.start()
 	r.flush()

@@ -9,7 +9,8 @@ import (
 
 // Patch changes the named fields of a job. at is the instant from which relative times count; 0 is now. waits
 // are the waits for names that are new in its DependsOn.
-func (js *Jobs) Patch(now, at int64, key carillon.Key, patch carillon.Patch, waits ...store.Wait) (carillon.PutResult, error) {
+func (js *Jobs) Patch(now, at int64, key carillon.Key, patch carillon.Patch,
+	waits ...store.Wait) (carillon.PutResult, error) {
 	e := js.records.find(key)
 	switch {
 	case e == nil:

@@ -11,7 +11,8 @@ import (
 
 func TestAPatchChangesWhatItNames(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Labels: map[string]string{"k": "v"}, Note: "n", Paused: true})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Labels: map[string]string{"k": "v"},
+		Note: "n", Paused: true})
 	r.advance(5 * time.Second)
 	patch := func(p carillon.Patch) (carillon.PutResult, error) {
 		r.bring(keyOf("a"))

@@ -80,8 +80,9 @@ func (e *entry) untried() bool {
 		(r.Attempt == 0 || (r.Attempt == 1 && e.attempt.pending != 0))
 }
 
-// changePaused pauses or resumes a job; it does nothing if that changes nothing. A resumed job goes on from now:
-// the times that came meanwhile are recorded as paused, or with catchUp the misfire rule applies to them.
+// changePaused pauses or resumes a job; it does nothing if that changes nothing. A resumed job goes on from
+// now: the times that came meanwhile are recorded as paused, or with catchUp the misfire rule applies to
+// them.
 func (rs *runs) changePaused(e *entry, paused, catchUp bool, now int64) {
 	if e.state.Paused == paused {
 		return
@@ -91,7 +92,8 @@ func (rs *runs) changePaused(e *entry, paused, catchUp bool, now int64) {
 	unwait(&e.state)
 	if paused {
 		rs.unbegin(e, now)
-	} else if p := rs.contents.timetableOf(e); p.sched != nil && e.state.Next != 0 && rs.contents.nextDue(e) <= now {
+	} else if p := rs.contents.timetableOf(e); p.sched != nil && e.state.Next != 0 &&
+		rs.contents.nextDue(e) <= now {
 		if catchUp {
 			rs.skipTimes(e, p.catchUp(now), now)
 		} else {

@@ -28,7 +28,8 @@ func (a *Attempts) deliverWhenDurable(e *entry, d delivery.Delivery, now int64) 
 
 // Granted appends the attempts that have become durable since the last call and may now be handed out. Their
 // lease and timeout begin now. To rest it appends the slots of those that were withdrawn meanwhile.
-func (a *Attempts) Granted(ds []delivery.Delivery, rest []delivery.Rest, now int64) ([]delivery.Delivery, []delivery.Rest) {
+func (a *Attempts) Granted(ds []delivery.Delivery, rest []delivery.Rest,
+	now int64) ([]delivery.Delivery, []delivery.Rest) {
 	n := 0
 	for ; n < len(a.pendingDeliveries) && a.pendingDeliveries[n].seq <= a.out.durable; n++ {
 		p := &a.pendingDeliveries[n]

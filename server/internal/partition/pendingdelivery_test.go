@@ -90,7 +90,8 @@ func TestADurableAttemptLeavesOnceItIsInTheStore(t *testing.T) {
 
 func TestAnAttemptThatKillsTheProcessCounts(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", Lease: time.Second, FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(2)})
+	r.mustPut(carillon.Job{Name: "a", Lease: time.Second,
+		FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(2)})
 	starts := 0
 	for range 20 {
 		r.step()
@@ -277,7 +278,8 @@ func (r *rig) tellTokens(c *counter) {
 	}
 }
 
-var lineQ = delivery.Line{Limit: delivery.Limit{Namespace: carillon.DefaultNamespace, Key: "k"}, Queue: queueQ}
+var lineQ = delivery.Line{Limit: delivery.Limit{Namespace: carillon.DefaultNamespace,
+	Key: "k"}, Queue: queueQ}
 
 // TestALimitBlocksNobodyElse has one permit for ten runs that are due before a run without a limit.
 func TestALimitBlocksNobodyElse(t *testing.T) {
@@ -326,7 +328,8 @@ func TestALimitBlocksNobodyElse(t *testing.T) {
 		if order != "0123456789" {
 			t.Errorf("order %s", order)
 		}
-		if c.inForce != 0 || len(r.small(store.KindLimited)) != 0 || len(c.waits) != 0 || len(r.small(store.KindParked)) != 0 {
+		if c.inForce != 0 || len(r.small(store.KindLimited)) != 0 || len(c.waits) != 0 ||
+			len(r.small(store.KindParked)) != 0 {
 			t.Errorf("left: %+v", c)
 		}
 		if s := r.m.Stats(); s != (partition.Stats{}) {
@@ -338,7 +341,8 @@ func TestALimitBlocksNobodyElse(t *testing.T) {
 func TestTokensOutliveTheOwner(t *testing.T) {
 	r, c := limited(t, 2, partition.Config{})
 	for _, name := range []string{"a", "b", "c"} {
-		r.mustPut(carillon.Job{Name: name, ConcurrencyKey: "k", Lease: time.Minute, FailurePolicy: carillon.Constant(time.Hour)})
+		r.mustPut(carillon.Job{Name: name, ConcurrencyKey: "k", Lease: time.Minute,
+			FailurePolicy: carillon.Constant(time.Hour)})
 	}
 	r.m.Deliver(nil, r.now, queueQ, 5, false)
 	ds, _ := r.granted()

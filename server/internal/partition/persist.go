@@ -127,7 +127,8 @@ func (m *Machine) seal() {
 	o := &m.out
 	o.settleAllCounts()
 	o.small = append(o.small, m.Backfills.records()...)
-	b := &store.Batch{Runs: o.runs, Redrive: o.redrive, Trims: o.trims, Expire: o.expire, MetaRecords: lastOf(o.small)}
+	b := &store.Batch{Runs: o.runs, Redrive: o.redrive, Trims: o.trims, Expire: o.expire,
+		MetaRecords: lastOf(o.small)}
 	if gone := goneOf(o.changed); gone < len(o.changed) {
 		b.Puts = make([]store.Record, 0, len(o.changed)-gone) // records are large: the slice must not grow
 	}
@@ -148,7 +149,8 @@ func (m *Machine) seal() {
 			freed = append(freed, *q)
 		}
 	}
-	o.sealed = append(o.sealed, sealedBatch{batch: b, changed: o.changed, seq: o.seq, freed: freed, permits: o.permits})
+	o.sealed = append(o.sealed, sealedBatch{batch: b, changed: o.changed, seq: o.seq, freed: freed,
+		permits: o.permits})
 	o.changed, o.spare = o.spare, nil
 	o.runs, o.redrive, o.trims, o.expire, o.small, o.permits = nil, nil, nil, nil, nil, nil
 	o.seq++

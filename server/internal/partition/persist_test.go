@@ -21,7 +21,8 @@ func TestOneBatchHoldsEachMetaRecordOnce(t *testing.T) {
 		want := map[key]int{} // where the last one is
 		all := make([]store.MetaRecord, rng.IntN(20))
 		for i := range all {
-			all[i] = store.MetaRecord{Kind: byte('a' + rng.IntN(2)), Key: fmt.Sprint(rng.IntN(4)), Value: []byte{byte(i)}}
+			all[i] = store.MetaRecord{Kind: byte('a' + rng.IntN(2)), Key: fmt.Sprint(rng.IntN(4)),
+				Value: []byte{byte(i)}}
 			want[key{all[i].Kind, all[i].Key}] = i
 		}
 		before := -1
@@ -43,7 +44,8 @@ func TestOneBatchHoldsEachMetaRecordOnce(t *testing.T) {
 // the batch that holds their change.
 func TestABatchIsFilledWhileAnotherIsOnItsWay(t *testing.T) {
 	m := newMachine(Config{})
-	e := &entry{ref: store.Ref{Key: carillon.Key{Namespace: "ns", Name: "a"}}, timer: -1, state: store.State{Next: 5}}
+	e := &entry{ref: store.Ref{Key: carillon.Key{Namespace: "ns", Name: "a"}}, timer: -1,
+		state: store.State{Next: 5}}
 	m.Records.entries[e.ref] = e
 	m.contents.set(e, []byte{})
 	if b, _ := m.Batch(); b != nil || m.Newest() != m.out.seq-1 {

@@ -120,7 +120,8 @@ func TestProgressIsKeptAndExtendsTheLease(t *testing.T) {
 	say := func(p carillon.Progress) partition.Verdict {
 		return r.report(d, carillon.Result{Outcome: carillon.OutcomeProgress, Progress: p})
 	}
-	for _, c := range []struct{ given, want float64 }{{-1, 0}, {math.NaN(), 0}, {math.Inf(1), 100}, {42.5, 42.5}} {
+	for _, c := range []struct{ given, want float64 }{{-1, 0}, {math.NaN(), 0},
+		{math.Inf(1), 100}, {42.5, 42.5}} {
 		r.advance(5 * time.Second)
 		if v := say(carillon.Progress{Percent: c.given,
 			Message: strings.Repeat("ä", carillon.MaxProgressMessage)}); v != partition.Accepted {
@@ -164,7 +165,8 @@ func TestAProgressMessageIsCutBetweenCharacters(t *testing.T) {
 	r.report(r.deliver(1)[0], carillon.Result{Outcome: carillon.OutcomeProgress,
 		Progress: carillon.Progress{Message: "x" + strings.Repeat("ä", carillon.MaxProgressMessage)}})
 	j, err := r.m.Records.Job(keyOf("a"))
-	if m := j.Status.Current.Progress.Message; err != nil || len(m) != carillon.MaxProgressMessage-1 || !utf8.ValidString(m) {
+	if m := j.Status.Current.Progress.Message; err != nil || len(m) != carillon.MaxProgressMessage-1 ||
+		!utf8.ValidString(m) {
 		t.Fatalf("%d bytes, %v", len(m), err)
 	}
 }

@@ -33,7 +33,8 @@ func (w *world) someJob() carillon.Job {
 	j := carillon.Job{
 		Namespace: carillon.DefaultNamespace, Name: rapid.SampledFrom(names).Draw(w.rt,
 			"name"), Target: carillon.WorkerQueue("q"),
-		Lease: time.Duration(rapid.IntRange(2, 20).Draw(w.rt, "lease")) * time.Second, History: carillon.History{Runs: 10_000},
+		Lease:   time.Duration(rapid.IntRange(2, 20).Draw(w.rt, "lease")) * time.Second,
+		History: carillon.History{Runs: 10_000},
 		Priority: rapid.SampledFrom([]carillon.Priority{carillon.PriorityNormal, carillon.PriorityCritical,
 			carillon.PriorityLow}).Draw(w.rt, "priority"),
 	}
@@ -112,7 +113,8 @@ func (w *world) Pause(rt *rapid.T) {
 	w.rt = rt
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: rapid.SampledFrom(names).Draw(rt, "name")}
 	w.bring(key)
-	if _, err := w.m.Jobs.SetPaused(w.now, key, carillon.PauseOptions{Paused: rapid.Bool().Draw(rt, "paused")}); err == nil {
+	if _, err := w.m.Jobs.SetPaused(w.now, key,
+		carillon.PauseOptions{Paused: rapid.Bool().Draw(rt, "paused")}); err == nil {
 		w.commit()
 	}
 }
@@ -151,8 +153,10 @@ func (w *world) collect() []delivery.Delivery {
 		if err != nil || !ok {
 			w.t.Fatalf("%s leaves and is not in the store: %v", d.Run.Job, err)
 		}
-		if s := w.read([]store.Ref{ref})[0].State; s.Phase != carillon.PhaseRunning || s.Run.Attempt != d.Run.Attempt {
-			w.t.Fatalf("attempt %d of %s leaves, the store has %v %d", d.Run.Attempt, d.Run.Job, s.Phase, s.Run.Attempt)
+		if s := w.read([]store.Ref{ref})[0].State; s.Phase != carillon.PhaseRunning ||
+			s.Run.Attempt != d.Run.Attempt {
+			w.t.Fatalf("attempt %d of %s leaves, the store has %v %d", d.Run.Attempt, d.Run.Job,
+				s.Phase, s.Run.Attempt)
 		}
 		w.got(d)
 	}
@@ -272,11 +276,13 @@ func (w *world) nothingLeft() {
 	}
 	ctx := context.Background()
 	for class := range uint8(4) {
-		if due, err := w.shard.Due(ctx, store.DueQuery{Priority: class, Until: 1 << 62, Limit: 10}); err != nil || len(due) > 0 {
+		if due, err := w.shard.Due(ctx, store.DueQuery{Priority: class, Until: 1 << 62, Limit: 10}); err != nil ||
+			len(due) > 0 {
 			w.t.Fatalf("I12: due entries left: %v %v", due, err)
 		}
 	}
-	if st, err := w.shard.Staged(ctx, store.StagedQuery{Queue: queueQ.String(), Limit: 10}); err != nil || len(st) > 0 {
+	if st, err := w.shard.Staged(ctx, store.StagedQuery{Queue: queueQ.String(), Limit: 10}); err != nil ||
+		len(st) > 0 {
 		w.t.Fatalf("I12: staged entries left: %v %v", st, err)
 	}
 }
@@ -289,8 +295,9 @@ func TestGuarantees(t *testing.T) {
 			done: map[string]bool{}, tokens: map[string]int{}, oneShots: map[string]string{},
 		}
 		rt.Repeat(map[string]func(*rapid.T){
-			"put": w.Put, "delete": w.Delete, "trigger": w.Trigger, "pause": w.Pause, "advance": w.Advance, "deliver": w.Deliver, "deliver first": w.DeliverFirst,
-			"report": w.Report, "stage": w.Stage, "crash": w.Crash,
+			"put": w.Put, "delete": w.Delete, "trigger": w.Trigger, "pause": w.Pause, "advance": w.Advance,
+			"deliver": w.Deliver, "deliver first": w.DeliverFirst, "report": w.Report, "stage": w.Stage,
+			"crash": w.Crash,
 		})
 		w.finish()
 	})
@@ -304,12 +311,14 @@ func TestEveryScheduledTimeIsAccountedFor(t *testing.T) {
 			tokens: map[string]int{}, oneShots: map[string]string{}}
 		every := time.Duration(rapid.IntRange(1, 10).Draw(rt, "every")) * time.Second
 		w.mustPut(carillon.Job{
-			Name: "a", Schedule: "@every " + every.String(), Lease: 5 * time.Second, History: carillon.History{Runs: 10_000},
+			Name: "a", Schedule: "@every " + every.String(), Lease: 5 * time.Second,
+			History: carillon.History{Runs: 10_000},
 			Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")),
 			Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap")),
 		})
 		rt.Repeat(map[string]func(*rapid.T){
-			"advance": w.Advance, "deliver": w.Deliver, "deliver first": w.DeliverFirst, "report": w.Report, "stage": w.Stage, "crash": w.Crash, "pause": w.Pause,
+			"advance": w.Advance, "deliver": w.Deliver, "deliver first": w.DeliverFirst, "report": w.Report,
+			"stage": w.Stage, "crash": w.Crash, "pause": w.Pause,
 		})
 		key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
 		w.bring(key)

@@ -46,14 +46,15 @@ func (js *Jobs) Put(now int64, req message.PutRequest) (carillon.PutResult, erro
 	return js.edit(now, e, &req, replans(e, e.job(), req.Job))
 }
 
-// checkOptions returns an error if the options of a put do not allow it to replace e, or to create a job if e is
-// nil.
+// checkOptions returns an error if the options of a put do not allow it to replace e, or to create a job if e
+// is nil.
 func checkOptions(e *entry, req *message.PutRequest) error {
 	switch o := req.Options; {
 	case o.IfAbsent && e != nil:
 		return carillon.Errorf(carillon.AlreadyExists, "name", "job %.64q exists already", req.Job.Name)
 	case o.IfGeneration != 0 && e == nil:
-		return carillon.Errorf(carillon.FailedPrecondition, "if_generation", "job %.64q does not exist", req.Job.Name)
+		return carillon.Errorf(carillon.FailedPrecondition, "if_generation",
+			"job %.64q does not exist", req.Job.Name)
 	case o.IfGeneration != 0 && e.state.Generation != o.IfGeneration:
 		return otherGeneration(e)
 	}
@@ -158,7 +159,8 @@ func (js *Jobs) edit(now int64, e *entry, req *message.PutRequest, retimed bool)
 	case retimes(old, j):
 		js.contents.timetableOf(e).reread(now)
 	}
-	s.Waits = newWaits(putAt(req, now), j.DependsOn, s.Waits, req.Waits, retimed && !j.Recurring() && !s.Run.Live)
+	s.Waits = newWaits(putAt(req, now), j.DependsOn, s.Waits, req.Waits, retimed &&
+		!j.Recurring() && !s.Run.Live)
 	unwait(s)
 	if supersedes(old, j) {
 		js.supersede(e)

@@ -39,7 +39,8 @@ func TestPutModes(t *testing.T) {
 		}
 		r.start()
 		r.bring(keyOf("a"))
-		if j, err := r.m.Records.Job(keyOf("a")); err != nil || j.Schedule != "@hourly" || j.Status.Generation != 1 {
+		if j, err := r.m.Records.Job(keyOf("a")); err != nil || j.Schedule != "@hourly" ||
+			j.Status.Generation != 1 {
 			t.Fatalf("%+v changed it: %+v %v", o, j, err)
 		}
 	}
@@ -53,7 +54,8 @@ func TestPutModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	third, err := r.putIf(daily, carillon.PutOptions{IfAbsent: true})
-	if err != nil || !third.Created || third.Job.Status.Generation != 1 || third.Job.Status.UID == first.Job.Status.UID {
+	if err != nil || !third.Created || third.Job.Status.Generation != 1 ||
+		third.Job.Status.UID == first.Job.Status.UID {
 		t.Fatalf("after a delete: %+v %v", third, err)
 	}
 }
@@ -117,7 +119,8 @@ func TestAOneShotAtATimeThatRunsAlready(t *testing.T) {
 // TestAJobThatCameBackForOneRunCanBePut puts a deleted job again while a dead run of it is redriven.
 func TestAJobThatCameBackForOneRunCanBePut(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	j := carillon.Job{Name: "a", Schedule: "@every 10s", FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(0)}
+	j := carillon.Job{Name: "a", Schedule: "@every 10s",
+		FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(0)}
 	j.FailurePolicy.OnExhausted = carillon.ExhaustedDead
 	r.mustPut(j)
 	backfilled := r.mustBackfill("a", carillon.BackfillSpec{From: instant(epoch - 10e9), To: instant(epoch - 1)})
@@ -225,7 +228,8 @@ func TestSamePutKeepsPhaseAndGeneration(t *testing.T) {
 	first := r.mustPut(j)
 	r.advance(7 * time.Second)
 	again := r.mustPut(j)
-	if again.Changed || again.Job.Status.Generation != 1 || !again.Job.Status.NextRun.Equal(first.Job.Status.NextRun) {
+	if again.Changed || again.Job.Status.Generation != 1 ||
+		!again.Job.Status.NextRun.Equal(first.Job.Status.NextRun) {
 		t.Fatalf("got %+v", again)
 	}
 }

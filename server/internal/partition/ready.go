@@ -23,7 +23,8 @@ type Queues struct {
 
 // queue holds the due runs in memory for one target address.
 type queue struct {
-	name   *delivery.Queue // allocated again for each use of this memory: attempts in force still point to the old one
+	// allocated again for each use of this memory: attempts in force still point to the old one
+	name   *delivery.Queue
 	lists  [priorities]readyList
 	listed bool // in Queues.active
 	parked parked
@@ -95,7 +96,8 @@ func (w *Window) AppendWaiting(out []delivery.Waiting, now int64) []delivery.Wai
 			continue
 		}
 		kept = append(kept, q)
-		out = append(out, delivery.Waiting{Queue: *q.name, N: q.len(), Now: w.nowOf(q, short, now), Head: q.head(rank)})
+		out = append(out, delivery.Waiting{Queue: *q.name, N: q.len(), Now: w.nowOf(q, short, now),
+			Head: q.head(rank)})
 	}
 	clear(w.due.queues.active[len(kept):])
 	w.due.queues.active = kept

@@ -16,7 +16,8 @@ func (p timetable) spent() bool {
 // begun its last run then has a next time again.
 func (rs *runs) unrepeat(e *entry, now int64) {
 	r, job := &e.state.Run, e.owner()
-	if job == nil || r.Cause != carillon.CauseSchedule || r.Attempt != 0 || e.doubtful() || (e != job && e.own()) {
+	if job == nil || r.Cause != carillon.CauseSchedule || r.Attempt != 0 || e.doubtful() ||
+		(e != job && e.own()) {
 		return
 	}
 	p, s := rs.contents.timetableOf(job), &job.state

@@ -20,7 +20,8 @@ func TestRepeatsCountRunsThatHadAnAttempt(t *testing.T) {
 		r.mustPut(carillon.Job{
 			Name: "a", Schedule: "@every 10s", Repeats: uint64(repeats), FailurePolicy: carillon.Drop(),
 			Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap")),
-			Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")), History: carillon.History{Runs: 10_000},
+			Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")),
+			History: carillon.History{Runs: 10_000},
 		})
 		var had []delivery.Delivery
 		r.settleAll(rt, &had)
@@ -58,14 +59,17 @@ func TestRepeatsCountRunsThatHadAnAttempt(t *testing.T) {
 // settleAll does some of everything that can happen to the runs of the job "a".
 func (r *rig) settleAll(rt *rapid.T, had *[]delivery.Delivery) {
 	rt.Repeat(map[string]func(*rapid.T){
-		"advance": func(rt *rapid.T) { r.advance(time.Duration(rapid.IntRange(1, 25).Draw(rt, "s")) * time.Second) },
+		"advance": func(rt *rapid.T) {
+			r.advance(time.Duration(rapid.IntRange(1, 25).Draw(rt, "s")) * time.Second)
+		},
 		"deliver": func(*rapid.T) { *had = append(*had, r.deliver(1)...); r.flush() },
 		"succeed": func(*rapid.T) { r.succeedAll(had) },
 		"stage":   func(*rapid.T) { r.m.Window.Stage(queueQ, r.now, 10); r.flush() },
 		"recall":  func(*rapid.T) { r.recall(); r.flush() },
 		"pause": func(rt *rapid.T) {
 			r.whole(keyA)
-			_, _ = r.m.Jobs.SetPaused(r.now, keyA, carillon.PauseOptions{Paused: rapid.Bool().Draw(rt, "paused")}) // it may have ended
+			// it may have ended
+			_, _ = r.m.Jobs.SetPaused(r.now, keyA, carillon.PauseOptions{Paused: rapid.Bool().Draw(rt, "paused")})
 			r.flush()
 		},
 		"skip": func(*rapid.T) { r.whole(keyA); _, _ = r.m.Jobs.Skip(r.now, keyA); r.flush() },

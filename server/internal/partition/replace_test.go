@@ -51,14 +51,25 @@ var lives = map[string]func(r *rig){
 	"beyond memory": func(r *rig) {
 		r.mustPut(carillon.Job{Name: "a", Schedule: "@yearly", Data: long})
 	},
-	"paused":     func(r *rig) { r.mustPut(carillon.Job{Name: "a", Schedule: "@hourly", Paused: true, Note: "why"}) },
+	"paused": func(r *rig) {
+		r.mustPut(carillon.Job{Name: "a", Schedule: "@hourly", Paused: true, Note: "why"})
+	},
 	"depends_on": func(r *rig) { r.mustPut(carillon.Job{Name: "a", DependsOn: []string{"b"}}) },
 	"due": func(r *rig) {
 		r.mustPut(carillon.Job{Name: "a", Due: carillon.In(0), Priority: carillon.PriorityCritical})
 	},
-	"running":          func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.deliver(1) },
-	"run durably":      func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.deliver(1); r.advance(4 * time.Second) },
-	"delivery pending": func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.m.Deliver(nil, r.now, queueQ, 1, true) },
+	"running": func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.deliver(1) },
+	"run durably": func(r *rig) {
+		r.mustPut(everySecond)
+		r.advance(time.Second)
+		r.deliver(1)
+		r.advance(4 * time.Second)
+	},
+	"delivery pending": func(r *rig) {
+		r.mustPut(everySecond)
+		r.advance(time.Second)
+		r.m.Deliver(nil, r.now, queueQ, 1, true)
+	},
 	"retrying": func(r *rig) {
 		r.mustPut(everySecond)
 		r.advance(time.Second)
@@ -71,7 +82,11 @@ var lives = map[string]func(r *rig){
 		r.m.Window.Stage(queueQ, r.now, 1)
 		r.flush()
 	},
-	"parking": func(r *rig) { r.mustPut(everySecond); r.advance(time.Second); r.m.Window.Stage(queueQ, r.now, 1) },
+	"parking": func(r *rig) {
+		r.mustPut(everySecond)
+		r.advance(time.Second)
+		r.m.Window.Stage(queueQ, r.now, 1)
+	},
 	"recalled": func(r *rig) {
 		r.mustPut(everySecond)
 		r.advance(time.Second)
@@ -112,7 +127,8 @@ var lives = map[string]func(r *rig){
 		r.deliver(3)
 	},
 	"put in the same batch": func(r *rig) {
-		if _, err := r.put(carillon.Job{Name: "a", Due: carillon.In(0), Priority: carillon.PriorityLow}); err != nil {
+		if _, err := r.put(carillon.Job{Name: "a", Due: carillon.In(0),
+			Priority: carillon.PriorityLow}); err != nil {
 			r.t.Fatal(err)
 		}
 	},
@@ -127,7 +143,8 @@ var lives = map[string]func(r *rig){
 	},
 }
 
-var everySecond = carillon.Job{Name: "a", Schedule: "@every 1s", FailurePolicy: carillon.Constant(time.Minute), Data: long}
+var everySecond = carillon.Job{Name: "a", Schedule: "@every 1s",
+	FailurePolicy: carillon.Constant(time.Minute), Data: long}
 
 // TestAPutAnewIsADeleteAndAPut compares the two: they leave the same in the store and in memory, whatever the
 // older job was doing. The put needs only one batch, and before that is durable everything is as it was.
@@ -239,8 +256,10 @@ func TestAPutAnewThatIsRefusedChangesNothing(t *testing.T) {
 		options carillon.PutOptions
 		want    error
 	}{
-		"it exists":          {everySecond, carillon.PutOptions{Replace: true, IfAbsent: true}, carillon.AlreadyExists},
-		"another generation": {everySecond, carillon.PutOptions{Replace: true, IfGeneration: 7}, carillon.FailedPrecondition},
+		"it exists": {everySecond, carillon.PutOptions{Replace: true, IfAbsent: true},
+			carillon.AlreadyExists},
+		"another generation": {everySecond, carillon.PutOptions{Replace: true, IfGeneration: 7},
+			carillon.FailedPrecondition},
 		"it ends first": {carillon.Job{Schedule: "@hourly", TTL: carillon.In(time.Minute)},
 			carillon.PutOptions{Replace: true}, carillon.ErrEndsFirst},
 	} {

@@ -96,10 +96,12 @@ func TestThePatchTableHasEachField(t *testing.T) {
 
 // patchKinds are the jobs that are patched.
 var patchKinds = map[string]carillon.Job{
-	"one-shot, relative": {Name: "a", Due: carillon.In(10 * time.Second), FailurePolicy: carillon.Constant(time.Minute)},
-	"one-shot, absolute": {Name: "a", Due: carillon.At(time.Unix(0, epoch+10e9)), FailurePolicy: carillon.Constant(time.Minute)},
-	"recurring":          {Name: "a", Schedule: "@every 10s", FailurePolicy: carillon.Constant(time.Minute)},
-	"recurring, cron":    {Name: "a", Schedule: "*/10 * * * * *", FailurePolicy: carillon.Constant(time.Minute)},
+	"one-shot, relative": {Name: "a", Due: carillon.In(10 * time.Second),
+		FailurePolicy: carillon.Constant(time.Minute)},
+	"one-shot, absolute": {Name: "a", Due: carillon.At(time.Unix(0, epoch+10e9)),
+		FailurePolicy: carillon.Constant(time.Minute)},
+	"recurring":       {Name: "a", Schedule: "@every 10s", FailurePolicy: carillon.Constant(time.Minute)},
+	"recurring, cron": {Name: "a", Schedule: "*/10 * * * * *", FailurePolicy: carillon.Constant(time.Minute)},
 }
 
 // patchPhases bring the job into the phase in which it is patched.
@@ -139,18 +141,30 @@ var otherwise = map[string]func(old *carillon.Job) carillon.Job{
 		}
 		return carillon.Job{Schedule: "@every 7s"}
 	},
-	"time_zone":       func(*carillon.Job) carillon.Job { return carillon.Job{TimeZone: "Europe/London"} },
-	"dst":             func(*carillon.Job) carillon.Job { return carillon.Job{DST: carillon.DSTLiteral} },
-	"due_time":        func(*carillon.Job) carillon.Job { return carillon.Job{Due: carillon.In(33 * time.Second)} },
-	"repeats":         func(*carillon.Job) carillon.Job { return carillon.Job{Repeats: 3} },
-	"ttl":             func(*carillon.Job) carillon.Job { return carillon.Job{TTL: carillon.In(time.Hour)} },
-	"jitter":          func(*carillon.Job) carillon.Job { return carillon.Job{Jitter: time.Millisecond} },
-	"data":            func(*carillon.Job) carillon.Job { return carillon.Job{Data: carillon.JSON("other")} },
-	"content_type":    func(*carillon.Job) carillon.Job { return carillon.Job{Data: carillon.Data{ContentType: "text/csv"}} },
-	"metadata":        func(*carillon.Job) carillon.Job { return carillon.Job{Metadata: map[string]string{"k": "v"}} },
-	"labels":          func(*carillon.Job) carillon.Job { return carillon.Job{Labels: map[string]string{"k": "v"}} },
-	"target":          func(*carillon.Job) carillon.Job { return carillon.Job{Target: carillon.WorkerQueue("r")} },
-	"failure_policy":  func(*carillon.Job) carillon.Job { return carillon.Job{FailurePolicy: carillon.Constant(time.Hour)} },
+	"time_zone": func(*carillon.Job) carillon.Job { return carillon.Job{TimeZone: "Europe/London"} },
+	"dst":       func(*carillon.Job) carillon.Job { return carillon.Job{DST: carillon.DSTLiteral} },
+	"due_time": func(*carillon.Job) carillon.Job {
+		return carillon.Job{Due: carillon.In(33 * time.Second)}
+	},
+	"repeats": func(*carillon.Job) carillon.Job { return carillon.Job{Repeats: 3} },
+	"ttl":     func(*carillon.Job) carillon.Job { return carillon.Job{TTL: carillon.In(time.Hour)} },
+	"jitter":  func(*carillon.Job) carillon.Job { return carillon.Job{Jitter: time.Millisecond} },
+	"data":    func(*carillon.Job) carillon.Job { return carillon.Job{Data: carillon.JSON("other")} },
+	"content_type": func(*carillon.Job) carillon.Job {
+		return carillon.Job{Data: carillon.Data{ContentType: "text/csv"}}
+	},
+	"metadata": func(*carillon.Job) carillon.Job {
+		return carillon.Job{Metadata: map[string]string{"k": "v"}}
+	},
+	"labels": func(*carillon.Job) carillon.Job {
+		return carillon.Job{Labels: map[string]string{"k": "v"}}
+	},
+	"target": func(*carillon.Job) carillon.Job {
+		return carillon.Job{Target: carillon.WorkerQueue("r")}
+	},
+	"failure_policy": func(*carillon.Job) carillon.Job {
+		return carillon.Job{FailurePolicy: carillon.Constant(time.Hour)}
+	},
 	"timeout":         func(*carillon.Job) carillon.Job { return carillon.Job{Timeout: time.Hour} },
 	"lease":           func(*carillon.Job) carillon.Job { return carillon.Job{Lease: time.Hour} },
 	"overlap":         func(*carillon.Job) carillon.Job { return carillon.Job{Overlap: carillon.OverlapSkip} },
@@ -162,11 +176,14 @@ var otherwise = map[string]func(old *carillon.Job) carillon.Job{
 	"depends_on":      func(*carillon.Job) carillon.Job { return carillon.Job{DependsOn: []string{"b"}} },
 	"paused":          func(old *carillon.Job) carillon.Job { return carillon.Job{Paused: !old.Paused} },
 	"note":            func(*carillon.Job) carillon.Job { return carillon.Job{Note: "other"} },
-	"history":         func(*carillon.Job) carillon.Job { return carillon.Job{History: carillon.History{Runs: 7}} },
+	"history": func(*carillon.Job) carillon.Job {
+		return carillon.Job{History: carillon.History{Runs: 7}}
+	},
 }
 
 // ofSchedules are the fields that have no effect on a one-shot; it is refused with them.
-var ofSchedules = []string{"repeats", "time_zone", "dst", "overlap", "misfire", "catch_up_limit", "catch_up_window"}
+var ofSchedules = []string{"repeats", "time_zone", "dst", "overlap", "misfire", "catch_up_limit",
+	"catch_up_window"}
 
 // stored returns the job as the store has it.
 func (r *rig) stored() store.Record { return r.read([]store.Ref{{Key: keyA}})[0] }
@@ -234,7 +251,8 @@ func walkPatch(t *testing.T, table *patchTable, field, kind, phase string, chang
 			Scheduled: d.Scheduled.UnixNano(),
 			Due:       d.Due.UnixNano(), Attempt: d.Attempt, Started: d.Started.UnixNano(), Grant: tok.Grant}
 	}
-	if generation := before.State.Generation + 1; (field != "paused") != (put.Job.Status.Generation == generation) || !put.Changed {
+	if generation := before.State.Generation +
+		1; (field != "paused") != (put.Job.Status.Generation == generation) || !put.Changed {
 		t.Errorf("generation %d of %d, changed %v", put.Job.Status.Generation, generation, put.Changed)
 	}
 	for word := range strings.SplitSeq(table.cell(field, phase, put.Job.Recurring()), ", ") {
@@ -268,7 +286,8 @@ func (p *patched) untouched() {
 		a.Counters != b.Counters || len(p.cancels) > 0 {
 		p.t.Errorf("a patch that changes nothing made %+v of %+v, told %v", b, a, p.cancels)
 	}
-	if d := p.attempts; len(d) > 0 && a.Phase != carillon.PhaseRetrying && p.succeed(d[0]) != partition.Accepted {
+	if d := p.attempts; len(d) > 0 && a.Phase != carillon.PhaseRetrying &&
+		p.succeed(d[0]) != partition.Accepted {
 		p.t.Error("the result of the attempt in force is refused")
 	}
 }
@@ -277,7 +296,8 @@ func (p *patched) untouched() {
 func (p *patched) sameRun() {
 	p.t.Helper()
 	a, b := &p.before.State.Run, &p.after.State.Run
-	if !b.Live || a.Scheduled != b.Scheduled || a.Due != b.Due || a.Attempt != b.Attempt || a.Started != b.Started {
+	if !b.Live || a.Scheduled != b.Scheduled || a.Due != b.Due || a.Attempt != b.Attempt ||
+		a.Started != b.Started {
 		p.t.Errorf("its run was %+v and is %+v", a, b)
 	}
 }
@@ -293,7 +313,8 @@ func (p *patched) hands(n int) {
 	q := delivery.QueueOf(carillon.DefaultNamespace, p.put.Job.Target)
 	ds, _ := p.m.Deliver(nil, p.now, q, 1, false)
 	id := p.before.State.Identity(0).String()
-	if len(ds) != 1 || ds[0].Run.ID != id || ds[0].Run.Attempt != n || !bytes.Equal(ds[0].Run.Data.Bytes, p.put.Job.Data.Bytes) {
+	if len(ds) != 1 || ds[0].Run.ID != id || ds[0].Run.Attempt != n ||
+		!bytes.Equal(ds[0].Run.Data.Bytes, p.put.Job.Data.Bytes) {
 		p.t.Errorf("handed out %+v, want attempt %d of %s", ds, n, id)
 	}
 }
@@ -339,7 +360,8 @@ var patchWords = map[string]func(*patched){
 		told := a.Phase == carillon.PhaseRunning
 		if len(h) != 1 || h[0].ID != a.Identity(0) || h[0].Status != carillon.RunCancelled ||
 			h[0].Reason != partition.ReasonReplaced ||
-			(len(p.cancels) == 1) != told || (p.after.State.Run.Live && p.after.State.Run.Scheduled == a.Run.Scheduled) {
+			(len(p.cancels) == 1) != told || (p.after.State.Run.Live &&
+			p.after.State.Run.Scheduled == a.Run.Scheduled) {
 			p.t.Errorf("its run %s has become %+v, told %v", a.Identity(0), h, p.cancels)
 		}
 	},

@@ -24,7 +24,8 @@ type failure struct {
 func (rs *runs) fail(e *entry, now int64, f failure) {
 	rs.attempts.end(e, f.report != nil)
 	r := &e.state.Run
-	r.Errors = appendError(r.Errors, carillon.AttemptError{Attempt: r.Attempt, At: toTime(now), Message: f.message})
+	r.Errors = appendError(r.Errors, carillon.AttemptError{Attempt: r.Attempt, At: toTime(now),
+		Message: f.message})
 	e.count(carillon.Counters{Failed: 1})
 	j := e.job()
 	policy := j.FailurePolicy.Resolve(j.Recurring())
@@ -51,10 +52,12 @@ func exhausted(p carillon.FailurePolicy) carillon.RunStatus {
 
 // nextAttempt returns when the run is tried again after an attempt that ended at now; again is false if the
 // run is exhausted.
-func (rs *runs) nextAttempt(e *entry, p carillon.FailurePolicy, now int64, f failure) (due int64, again bool) {
+func (rs *runs) nextAttempt(e *entry, p carillon.FailurePolicy, now int64,
+	f failure) (due int64, again bool) {
 	r := &e.state.Run
 	attempts := r.Attempt - r.Uncounted
-	if f.permanent || p.Kind == carillon.PolicyDrop || (p.MaxRetries != nil && uint64(attempts) > uint64(*p.MaxRetries)) {
+	if f.permanent || p.Kind == carillon.PolicyDrop ||
+		(p.MaxRetries != nil && uint64(attempts) > uint64(*p.MaxRetries)) {
 		return 0, false
 	}
 	switch {

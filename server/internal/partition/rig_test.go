@@ -73,9 +73,9 @@ func (r *rig) own() {
 	cfg.Term, cfg.MACKey, cfg.Since = terms[0], r.store.Meta().MACKey, r.now
 	limited := r.small(store.KindLimited)
 	r.m, r.held, err = partition.Open(cfg, &partition.Snapshot{
-		Parked: r.small(store.KindParked), Dependencies: r.small(store.KindDependency), Notices: r.small(store.KindNotice),
-		Applied: r.small(store.KindApplied), Limited: limited, InForce: r.read(partition.LimitedRefs(limited)),
-		Backfills: r.backfills(partition.UnfinishedBackfills),
+		Parked: r.small(store.KindParked), Dependencies: r.small(store.KindDependency),
+		Notices: r.small(store.KindNotice), Applied: r.small(store.KindApplied), Limited: limited,
+		InForce: r.read(partition.LimitedRefs(limited)), Backfills: r.backfills(partition.UnfinishedBackfills),
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -94,7 +94,8 @@ func (r *rig) begin(term store.Term) []partition.EndedTerm {
 	}
 	terms.End(func(store.Term) int64 { return r.until })
 	terms.Open = []store.Term{term}
-	if err := r.shard.Apply(context.Background(), &store.Batch{MetaRecords: []store.MetaRecord{terms.Record()}}); err != nil {
+	if err := r.shard.Apply(context.Background(),
+		&store.Batch{MetaRecords: []store.MetaRecord{terms.Record()}}); err != nil {
 		r.t.Fatal(err)
 	}
 	return terms.Ended

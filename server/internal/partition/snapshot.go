@@ -9,8 +9,9 @@ import (
 // some kinds, and the records that attempts with permits belong to. Everything else stays in the store and is
 // read as it is needed.
 type Snapshot struct {
-	Parked       []store.MetaRecord // queues with parked runs
-	Dependencies []store.MetaRecord // jobs that wait for jobs of this partition; their puts may be on their way again
+	Parked []store.MetaRecord // queues with parked runs
+	// jobs that wait for jobs of this partition; their puts may be on their way again
+	Dependencies []store.MetaRecord
 	Notices      []store.MetaRecord // successes to be told; they are told again
 	Applied      []store.MetaRecord // batch puts whose share is stored
 	Limited      []store.MetaRecord // attempts in force that hold permits

@@ -104,7 +104,8 @@ func (w *Window) park(e *entry, st *queue) {
 	w.due.dequeue(e)
 	if !st.parked.recorded {
 		st.parked.recorded = true
-		w.out.small = append(w.out.small, store.MetaRecord{Kind: store.KindParked, Key: st.name.String(), Value: []byte{1}})
+		w.out.small = append(w.out.small, store.MetaRecord{Kind: store.KindParked, Key: st.name.String(),
+			Value: []byte{1}})
 	}
 	st.parked.restart()
 	if e.state.Phase == carillon.PhaseStaged && e.state.Queue == st.name.String() {
@@ -122,7 +123,8 @@ func (w *Window) park(e *entry, st *queue) {
 // waits in memory.
 func (w *Window) WantStaged(q delivery.Queue, room int) (sq store.StagedQuery, ok bool) {
 	st := w.due.queues.queues[q]
-	if st == nil || st.parked.none || st.parked.seq > w.out.durable || st.len() >= room || len(w.records.needs) >= room {
+	if st == nil || st.parked.none || st.parked.seq > w.out.durable || st.len() >= room ||
+		len(w.records.needs) >= room {
 		return sq, false
 	}
 	if key, limited := q.Line(); limited {
@@ -130,7 +132,8 @@ func (w *Window) WantStaged(q delivery.Queue, room int) (sq store.StagedQuery, o
 			return sq, false
 		}
 	}
-	return store.StagedQuery{Queue: q.String(), After: st.parked.at, Limit: min(room, loadPage), MaxSpec: InlineSpec}, true
+	return store.StagedQuery{Queue: q.String(), After: st.parked.at, Limit: min(room, loadPage),
+		MaxSpec: InlineSpec}, true
 }
 
 // LoadStaged takes the records that WantStaged asked for.

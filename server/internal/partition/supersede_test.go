@@ -39,7 +39,8 @@ func TestATriggeredRunFollowsItsJobsDurablePut(t *testing.T) {
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", Target: carillon.WorkerQueue("q")})
 	r.trigger("a")
 	r.flush()
-	if _, err := r.put(carillon.Job{Name: "a", Schedule: "@every 1h", Target: carillon.WorkerQueue("other")}); err != nil {
+	if _, err := r.put(carillon.Job{Name: "a", Schedule: "@every 1h",
+		Target: carillon.WorkerQueue("other")}); err != nil {
 		t.Fatal(err)
 	}
 	r.take()
@@ -68,7 +69,8 @@ func TestEditFencesTheAttemptInForce(t *testing.T) {
 		t.Fatalf("result of the old generation: %v", v)
 	}
 	ds := r.deliver(1)
-	if len(ds) != 1 || ds[0].Run.ID != d.Run.ID || ds[0].Run.Attempt != 2 || string(ds[0].Run.Data.Bytes) != "new" {
+	if len(ds) != 1 || ds[0].Run.ID != d.Run.ID || ds[0].Run.Attempt != 2 ||
+		string(ds[0].Run.Data.Bytes) != "new" {
 		t.Fatalf("got %+v", ds)
 	}
 	r.succeed(ds[0])

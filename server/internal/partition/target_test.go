@@ -74,7 +74,8 @@ func TestRetriesOfDaprHangOnTheScheduledTime(t *testing.T) {
 	r.advance(10 * time.Second)
 	for k, takes := range []time.Duration{time.Second, 0, 17 * time.Second, 0, 0} {
 		d := r.sendOne()
-		if want := epoch + int64(10*time.Second) + int64(k)*int64(5*time.Second); d.Run.Due.UnixNano() != want || d.Run.Attempt != k+1 {
+		if want := epoch + int64(10*time.Second) + int64(k)*int64(5*time.Second); d.Run.Due.UnixNano() != want ||
+			d.Run.Attempt != k+1 {
 			t.Fatalf("attempt %d is due at %v, want %v", d.Run.Attempt, d.Run.Due, toTime(want))
 		}
 		if d.Key != "k" || d.Target.Dapr == nil || d.Queue != queueX {
@@ -202,7 +203,8 @@ func TestAStreamThatEndsLeavesNoTrace(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	const jobs = 10_000
 	for i := range jobs {
-		if _, err := r.put(daprJob(carillon.Job{Name: fmt.Sprint(i), Schedule: "@every 1h", Due: carillon.In(0)})); err != nil {
+		if _, err := r.put(daprJob(carillon.Job{Name: fmt.Sprint(i), Schedule: "@every 1h",
+			Due: carillon.In(0)})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -214,7 +216,8 @@ func TestAStreamThatEndsLeavesNoTrace(t *testing.T) {
 		r.hangUp(ds...)
 		r.hangUp(ds[:10]...) // reported twice
 		if r.take(); len(r.batches) != 0 {
-			t.Fatalf("%d records are written: those that wait for it are not delivered at once", len(r.batches[0].Puts))
+			t.Fatalf("%d records are written: those that wait for it are not delivered at once",
+				len(r.batches[0].Puts))
 		}
 		if s := r.m.Stats(); s.InFlight != 0 {
 			t.Fatalf("%d are in force", s.InFlight)
@@ -327,7 +330,12 @@ func TestDaprMakesUpForEveryTime(t *testing.T) {
 			r.now += int64(56e9)
 			r.start()
 		},
-		"its stream was gone in it": func(r *rig) { r.advance(12 * time.Second); r.send(1); r.now += int64(56 * time.Second); r.start() },
+		"its stream was gone in it": func(r *rig) {
+			r.advance(12 * time.Second)
+			r.send(1)
+			r.now += int64(56 * time.Second)
+			r.start()
+		},
 	} {
 		for what, c := range map[string]struct {
 			job  carillon.Job
@@ -408,11 +416,12 @@ func TestADueTimeInThePastIsMadeUpFor(t *testing.T) {
 		job  carillon.Job
 		want []int
 	}{
-		"interval":        {carillon.Job{Schedule: "@every 10s"}, []int{-35, -25, -15, -5}},
-		"cron beside it":  {carillon.Job{Schedule: "*/10 * * * * *"}, []int{-35, -30, -20, -10, 0}},
-		"repeats":         {carillon.Job{Schedule: "*/10 * * * * *", Repeats: 2}, []int{-35, -30}},
-		"a life now over": {carillon.Job{Schedule: "*/10 * * * * *", TTL: carillon.In(15 * time.Second)}, []int{-35, -30, -20}},
-		"once":            {carillon.Job{}, []int{-35}},
+		"interval":       {carillon.Job{Schedule: "@every 10s"}, []int{-35, -25, -15, -5}},
+		"cron beside it": {carillon.Job{Schedule: "*/10 * * * * *"}, []int{-35, -30, -20, -10, 0}},
+		"repeats":        {carillon.Job{Schedule: "*/10 * * * * *", Repeats: 2}, []int{-35, -30}},
+		"a life now over": {carillon.Job{Schedule: "*/10 * * * * *", TTL: carillon.In(15 * time.Second)},
+			[]int{-35, -30, -20}},
+		"once": {carillon.Job{}, []int{-35}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, partition.Config{})

@@ -12,7 +12,8 @@ import (
 
 // timedEntry is an entry whose timer is not armed.
 func timedEntry(i int) *entry {
-	return &entry{ref: store.Ref{Key: carillon.Key{Namespace: "default", Name: fmt.Sprintf("job/%d", i)}}, timer: -1}
+	return &entry{ref: store.Ref{Key: carillon.Key{Namespace: "default", Name: fmt.Sprintf("job/%d", i)}},
+		timer: -1}
 }
 
 // TestTimersWakeInOrder holds the heap against a sorted list, under random changes: the first is the one with
@@ -42,7 +43,8 @@ func TestTimersWakeInOrder(t *testing.T) {
 				}
 				return a.e.ref.Compare(b.e.ref)
 			})
-			if len(heap) != len(armed) || len(heap) > 0 && (heap.first() != armed[0].e || heap[0].wake != armed[0].wake) {
+			if len(heap) != len(armed) || len(heap) > 0 && (heap.first() != armed[0].e ||
+				heap[0].wake != armed[0].wake) {
 				t.Fatalf("seed %d: %d are armed, want %d", seed, len(heap), len(armed))
 			}
 			for i, timer := range heap {
@@ -66,7 +68,8 @@ func BenchmarkTimers(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			m, random := newMachine(Config{}), rand.New(rand.NewPCG(1, 2))
 			for i := range n {
-				e := &entry{ref: store.Ref{Key: carillon.Key{Namespace: "default", Name: fmt.Sprintf("job/%d", i)}}, timer: -1}
+				e := &entry{ref: store.Ref{Key: carillon.Key{Namespace: "default", Name: fmt.Sprintf("job/%d", i)}},
+					timer: -1}
 				m.agenda.set(e, 1+random.Int64N(1<<40))
 			}
 			b.ReportAllocs()

@@ -10,9 +10,9 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// timetable says when a job runs. It follows from the job's spec and state alone: misfire.go decides about times
-// that have come, retime.go about times after an edit, repeats.go about how many are left. Methods that move
-// the job on change the state and nothing else.
+// timetable says when a job runs. It follows from the job's spec and state alone: misfire.go decides about
+// times that have come, retime.go about times after an edit, repeats.go about how many are left. Methods that
+// move the job on change the state and nothing else.
 type timetable struct {
 	job   *carillon.Job
 	sched *schedule.Schedule // nil: a one-shot, or the schedule can no longer be parsed

@@ -16,7 +16,8 @@ func everyTen(t *testing.T, j carillon.Job) timetable {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return timetable{job: &j, sched: sched, s: &store.State{Anchor: sec(10), Next: sec(10)}, misfireAfter: sec(5)}
+	return timetable{job: &j, sched: sched, s: &store.State{Anchor: sec(10), Next: sec(10)},
+		misfireAfter: sec(5)}
 }
 
 func sec(n int64) int64 { return n * int64(time.Second) }
@@ -59,7 +60,8 @@ func TestJitterEndsBeforeTheNextTime(t *testing.T) {
 
 func TestTheNewestDueTime(t *testing.T) {
 	p := everyTen(t, carillon.Job{})
-	for _, c := range []struct{ now, expires, want int64 }{{10, 0, 10}, {19, 0, 10}, {20, 0, 20}, {99, 0, 90}, {99, 55, 50}} {
+	for _, c := range []struct{ now, expires, want int64 }{{10, 0, 10}, {19, 0, 10}, {20, 0, 20},
+		{99, 0, 90}, {99, 55, 50}} {
 		p.s.Expires = sec(c.expires)
 		if got := p.newestDue(sec(c.now)); got != sec(c.want) {
 			t.Errorf("at %d s, with a life until %d s, it is %d, want %d s", c.now, c.expires, got, c.want)
@@ -107,7 +109,8 @@ func TestAJobWentOnPastItsRun(t *testing.T) {
 
 // TestMisfireRulesOnPlans: five times are due at 52 s, and nobody owned the partition.
 func TestMisfireRulesOnPlans(t *testing.T) {
-	all, none, latest := skipped{}, skipped{sec(10), sec(50), 5, ReasonMisfire}, skipped{sec(10), sec(40), 4, ReasonMisfire}
+	all, none, latest := skipped{}, skipped{sec(10), sec(50), 5,
+		ReasonMisfire}, skipped{sec(10), sec(40), 4, ReasonMisfire}
 	for name, c := range map[string]struct {
 		job   carillon.Job
 		since int64
@@ -116,7 +119,8 @@ func TestMisfireRulesOnPlans(t *testing.T) {
 		"latest":          {carillon.Job{}, 51, choice{sec(50), latest}},
 		"latest, too old": {carillon.Job{CatchUpWindow: time.Second}, 51, choice{0, none}},
 		"all":             {carillon.Job{Misfire: carillon.MisfireAll}, 51, choice{sec(10), all}},
-		"all, limited":    {carillon.Job{Misfire: carillon.MisfireAll, CatchUpLimit: 1}, 51, choice{sec(50), latest}},
+		"all, limited": {carillon.Job{Misfire: carillon.MisfireAll, CatchUpLimit: 1}, 51,
+			choice{sec(50), latest}},
 		"all, replacing": {carillon.Job{Misfire: carillon.MisfireAll, Overlap: carillon.OverlapReplace},
 			51, choice{sec(50), skipped{sec(10), sec(40), 4, ReasonOverlap}}},
 		"skip, owned by now": {carillon.Job{Misfire: carillon.MisfireSkip}, 45, choice{sec(50), latest}},

@@ -19,8 +19,9 @@ func (js *Jobs) Trigger(now int64, key carillon.Key) (carillon.Run, error) {
 	}
 	job.state.Triggers++
 	e := js.runs.addPending(job, store.State{
-		UID: job.state.UID, Generation: job.state.Generation, Created: now, Updated: now, Priority: job.state.Priority,
-		Run: store.RunState{Live: true, Scheduled: now, Due: now, Cause: carillon.CauseTrigger, Seq: job.state.Triggers},
+		UID: job.state.UID, Generation: job.state.Generation, Created: now, Updated: now,
+		Priority: job.state.Priority, Run: store.RunState{Live: true, Scheduled: now, Due: now,
+			Cause: carillon.CauseTrigger, Seq: job.state.Triggers},
 	}, nil)
 	return js.records.runView(e), nil
 }
@@ -71,11 +72,14 @@ func (js *Jobs) Cancel(now int64, id store.RunID) (c carillon.CancelResult, ok b
 // made. The run keeps the errors that it died of. If its job is gone, the job comes back for this run alone.
 func (js *Jobs) Redrive(now int64, dead store.RunRecord) (carillon.Run, error) {
 	if js.records.live[dead.ID] != nil {
-		return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "id", "the run is being tried again already")
+		return carillon.Run{}, carillon.Errorf(carillon.FailedPrecondition, "id",
+			"the run is being tried again already")
 	}
-	run := store.RunState{Live: true, Scheduled: dead.ID.Scheduled, Due: now, Cause: dead.ID.Cause, Seq: dead.ID.Seq,
-		Attempt: dead.Attempt, Uncounted: dead.Attempt, Started: dead.Started, Errors: redriven(dead.Errors)}
-	s := store.State{UID: dead.ID.UID, Generation: dead.Grant.Generation + 1, Created: now, Updated: now, Run: run}
+	run := store.RunState{Live: true, Scheduled: dead.ID.Scheduled, Due: now, Cause: dead.ID.Cause,
+		Seq: dead.ID.Seq, Attempt: dead.Attempt, Uncounted: dead.Attempt, Started: dead.Started,
+		Errors: redriven(dead.Errors)}
+	s := store.State{UID: dead.ID.UID, Generation: dead.Grant.Generation + 1, Created: now,
+		Updated: now, Run: run}
 	gone := store.RunRef{Key: dead.Key, ID: dead.ID}
 	if job := js.records.find(dead.Key); job != nil {
 		if err := full(job); err != nil {

@@ -45,8 +45,10 @@ func (r *rig) failAll() {
 // redrivable are jobs whose first run dies after three attempts: one that is then gone, and one that is not.
 var redrivable = map[string]carillon.Job{
 	"one-shot": {Name: "a", FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(2)},
-	"recurring": {Name: "a", Schedule: "@daily", Due: carillon.At(time.Unix(0, epoch)), FailurePolicy: carillon.FailurePolicy{
-		Kind: carillon.PolicyConstant, Interval: time.Second, OnExhausted: carillon.ExhaustedDead}.WithMaxRetries(2)},
+	"recurring": {Name: "a", Schedule: "@daily",
+		Due: carillon.At(time.Unix(0, epoch)), FailurePolicy: carillon.FailurePolicy{
+			Kind: carillon.PolicyConstant, Interval: time.Second,
+			OnExhausted: carillon.ExhaustedDead}.WithMaxRetries(2)},
 }
 
 // TestARedriveKeepsTheEarlierErrors redrives a run twice, with the node killed in between.
@@ -222,7 +224,8 @@ func TestAnOldTokenIsStaleAfterARedrive(t *testing.T) {
 func TestARedrivenRunKeepsItsContentOutOfMemory(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	long := make([]byte, 2*partition.InlineSpec)
-	j := carillon.Job{Name: "a", Schedule: "@every 1h", Data: carillon.Bytes(long, ""), FailurePolicy: carillon.Drop()}
+	j := carillon.Job{Name: "a", Schedule: "@every 1h", Data: carillon.Bytes(long, ""),
+		FailurePolicy: carillon.Drop()}
 	j.FailurePolicy = carillon.Constant(time.Second).WithMaxRetries(0)
 	j.FailurePolicy.OnExhausted = carillon.ExhaustedDead
 	r.mustPut(j)

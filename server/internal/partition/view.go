@@ -19,7 +19,8 @@ func (rs *Records) find(k carillon.Key) *entry {
 }
 
 func notFound(k carillon.Key) error {
-	return carillon.Errorf(carillon.NotFound, "name", "there is no job %.64q in namespace %q", k.Name, k.Namespace)
+	return carillon.Errorf(carillon.NotFound, "name", "there is no job %.64q in namespace %q",
+		k.Name, k.Namespace)
 }
 
 func otherGeneration(e *entry) error {
@@ -73,9 +74,11 @@ func StatusOf(j *carillon.Job, s *store.State, partition int) {
 		}
 	}
 	if l := s.Last; l.Finished != 0 {
-		id := store.RunID{Partition: uint16(partition), UID: s.UID, Scheduled: l.Scheduled, Cause: l.Cause, Seq: l.Seq}
-		st.LastRun = &carillon.Run{ID: id.String(), Namespace: j.Namespace, Job: j.Name, Cause: l.Cause, Status: l.Status,
-			Scheduled: toTime(l.Scheduled), Finished: toTime(l.Finished), Attempt: l.Attempt, Backfill: backfillOf(id)}
+		id := store.RunID{Partition: uint16(partition), UID: s.UID, Scheduled: l.Scheduled,
+			Cause: l.Cause, Seq: l.Seq}
+		st.LastRun = &carillon.Run{ID: id.String(), Namespace: j.Namespace, Job: j.Name, Cause: l.Cause,
+			Status: l.Status, Scheduled: toTime(l.Scheduled), Finished: toTime(l.Finished), Attempt: l.Attempt,
+			Backfill: backfillOf(id)}
 	}
 	j.Status = st
 }
@@ -107,9 +110,10 @@ func stateRun(k carillon.Key, s *store.State, partition int) carillon.Run {
 	}
 	return carillon.Run{
 		Progress: progress,
-		ID:       s.Identity(partition).String(), Namespace: k.Namespace, Job: k.Name, Cause: s.Run.Cause, Status: runStatus(s.Phase),
-		Scheduled: toTime(s.Run.Scheduled), Due: toTime(s.Run.Due), Attempt: s.Run.Attempt, Started: orTime(s.Run.Started),
-		Errors: s.Run.Errors, Backfill: backfillOf(s.Identity(partition)), InDoubt: s.Run.InDoubt,
+		ID:       s.Identity(partition).String(), Namespace: k.Namespace, Job: k.Name, Cause: s.Run.Cause,
+		Status: runStatus(s.Phase), Scheduled: toTime(s.Run.Scheduled), Due: toTime(s.Run.Due),
+		Attempt: s.Run.Attempt, Started: orTime(s.Run.Started), Errors: s.Run.Errors,
+		Backfill: backfillOf(s.Identity(partition)), InDoubt: s.Run.InDoubt,
 	}
 }
 
@@ -117,8 +121,8 @@ func stateRun(k carillon.Key, s *store.State, partition int) carillon.Run {
 func RunOf(r *store.RunRecord) carillon.Run {
 	return carillon.Run{
 		ID: r.ID.String(), Namespace: r.Key.Namespace, Job: r.Key.Name, Cause: r.ID.Cause, Status: r.Status,
-		Scheduled: r.ID.ScheduledTime(), Due: toTime(r.Due), Attempt: r.Attempt, Started: orTime(r.Started), Finished: toTime(r.Finished),
-		Errors: r.Errors, Response: r.Response, Worker: r.Worker, Reason: r.Reason, Skipped: r.Skipped, From: orTime(r.From),
-		Backfill: backfillOf(r.ID), InDoubt: r.InDoubt,
+		Scheduled: r.ID.ScheduledTime(), Due: toTime(r.Due), Attempt: r.Attempt, Started: orTime(r.Started),
+		Finished: toTime(r.Finished), Errors: r.Errors, Response: r.Response, Worker: r.Worker, Reason: r.Reason,
+		Skipped: r.Skipped, From: orTime(r.From), Backfill: backfillOf(r.ID), InDoubt: r.InDoubt,
 	}
 }

@@ -36,8 +36,8 @@ func unwait(s *store.State) {
 	}
 }
 
-// closeWaits closes all waits because a run begins. That is written before the run is handed out; otherwise, after
-// a crash, a newer run would begin on the same successes.
+// closeWaits closes all waits because a run begins. That is written before the run is handed out; otherwise,
+// after a crash, a newer run would begin on the same successes.
 func (d *dueRuns) closeWaits(e *entry, now int64) {
 	if len(e.state.Waits) > 0 {
 		d.touch(e)
@@ -87,9 +87,9 @@ func (rs *runs) expireWaiting(e *entry, now int64) {
 	rs.endOrRearm(e)
 }
 
-// newWaits returns the waits of a job that is put. Names that stay keep their old wait. fresh has what was found
-// out for the put about the other names. With replace, a one-shot that begins again takes the fresh wait if
-// that is open, so it may begin with successes of before.
+// newWaits returns the waits of a job that is put. Names that stay keep their old wait. fresh has what was
+// found out for the put about the other names. With replace, a one-shot that begins again takes the fresh
+// wait if that is open, so it may begin with successes of before.
 func newWaits(now int64, after []string, old, fresh []store.Wait, replace bool) []store.Wait {
 	var out []store.Wait
 	for _, name := range after {

@@ -18,7 +18,8 @@ func TestFarJobsOfAHigherClassDoNotKeepOthersOut(t *testing.T) {
 			Due: carillon.In(50 * time.Minute)})
 	}
 	for i := range 3 * window {
-		r.mustPut(carillon.Job{Name: fmt.Sprintf("near/%d", i), Due: carillon.In(time.Minute + time.Duration(i)*time.Second)})
+		r.mustPut(carillon.Job{Name: fmt.Sprintf("near/%d", i),
+			Due: carillon.In(time.Minute + time.Duration(i)*time.Second)})
 	}
 	r.start()
 	for i := range 10 * window { // distant ones, put while the frontier of their priority is far ahead
@@ -56,7 +57,8 @@ func TestLargePayloadsOfLongRunsKeepNobodyOut(t *testing.T) {
 		r.mustPut(carillon.Job{Name: fmt.Sprintf("small/%d", i), Due: carillon.In(time.Minute)})
 	}
 	for i := range 10 {
-		r.mustPut(carillon.Job{Name: fmt.Sprintf("long/%d", i), Data: carillon.Bytes(big, ""), Lease: 24 * time.Hour})
+		r.mustPut(carillon.Job{Name: fmt.Sprintf("long/%d", i), Data: carillon.Bytes(big, ""),
+			Lease: 24 * time.Hour})
 	}
 	var long []delivery.Delivery
 	for range 10 {
@@ -130,7 +132,8 @@ func TestLargePayloadsAreReadWhenDue(t *testing.T) {
 	r := newRig(t, partition.Config{WindowBytes: 64 << 10})
 	big := make([]byte, 16<<10)
 	for i := range 50 {
-		r.mustPut(carillon.Job{Name: "big" + string(rune('A'+i)), Due: carillon.In(time.Minute), Data: carillon.Bytes(big, "")})
+		r.mustPut(carillon.Job{Name: "big" + string(rune('A'+i)), Due: carillon.In(time.Minute),
+			Data: carillon.Bytes(big, "")})
 	}
 	if b := r.m.Stats().Bytes; b > 64<<10 {
 		t.Fatalf("%d bytes of specs in memory", b)

@@ -98,7 +98,8 @@ func Dial(address string, o Options) (*Client, error) {
 		grpc.WithTransportCredentials(creds),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(max(maxAnswer, sizeParts*o.MaxMessage))),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: firstBackoff, Multiplier: 2, Jitter: 0.2, MaxDelay: maxBackoff},
+			Backoff: backoff.Config{BaseDelay: firstBackoff, Multiplier: 2, Jitter: 0.2,
+				MaxDelay: maxBackoff},
 			MinConnectTimeout: connectTimeout,
 		}),
 		// For a connection that a device in between has forgotten. A server disconnects clients that ping
@@ -188,7 +189,8 @@ func (a asker) Invoke(ctx context.Context, method string, args, reply any, opts 
 }
 
 // NewStream implements [grpc.ClientConnInterface]. There are no streams between nodes.
-func (asker) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+func (asker) NewStream(context.Context, *grpc.StreamDesc, string,
+	...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, errNoStreams
 }
 

@@ -15,8 +15,8 @@ func (c *Calls) Status(ctx context.Context) (cluster.Status, error) {
 	if err != nil {
 		return cluster.Status{}, err
 	}
-	return cluster.Status{ID: m.GetId(), Nonce: m.GetNonce(), Skew: m.GetSkew().AsDuration(), SkewKnown: m.GetSkew() != nil,
-		Leaving: m.GetLeaving()}, nil
+	return cluster.Status{ID: m.GetId(), Nonce: m.GetNonce(), Skew: m.GetSkew().AsDuration(),
+		SkewKnown: m.GetSkew() != nil, Leaving: m.GetLeaving()}, nil
 }
 
 // statusToProto is the reverse.
@@ -36,13 +36,15 @@ func (c *Calls) Look(ctx context.Context) error {
 
 // SetDraining implements [cluster.Control].
 func (c *Calls) SetDraining(ctx context.Context, nonce uint64, on bool) error {
-	_, err := c.service.SetDraining(ctx, &peerv1.SetDrainingRequest{NotAfter: c.notAfter(ctx), On: on, Nonce: nonce})
+	_, err := c.service.SetDraining(ctx, &peerv1.SetDrainingRequest{NotAfter: c.notAfter(ctx),
+		On: on, Nonce: nonce})
 	return err
 }
 
 // ReloadNamespace implements [cluster.Control].
 func (c *Calls) ReloadNamespace(ctx context.Context, name string) error {
-	_, err := c.service.ReloadNamespace(ctx, &peerv1.ReloadNamespaceRequest{NotAfter: c.notAfter(ctx), Name: name})
+	_, err := c.service.ReloadNamespace(ctx,
+		&peerv1.ReloadNamespaceRequest{NotAfter: c.notAfter(ctx), Name: name})
 	return err
 }
 
@@ -64,14 +66,16 @@ func (s *Server) Look(ctx context.Context, m *peerv1.LookRequest) (*peerv1.LookR
 }
 
 // SetDraining implements the rpc.
-func (s *Server) SetDraining(ctx context.Context, m *peerv1.SetDrainingRequest) (*peerv1.SetDrainingResponse, error) {
+func (s *Server) SetDraining(ctx context.Context,
+	m *peerv1.SetDrainingRequest) (*peerv1.SetDrainingResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.SetDrainingResponse, error) {
 		return &peerv1.SetDrainingResponse{}, s.served.Control.SetDraining(ctx, m.GetNonce(), m.GetOn())
 	})
 }
 
 // ReloadNamespace implements the rpc.
-func (s *Server) ReloadNamespace(ctx context.Context, m *peerv1.ReloadNamespaceRequest) (*peerv1.ReloadNamespaceResponse, error) {
+func (s *Server) ReloadNamespace(ctx context.Context,
+	m *peerv1.ReloadNamespaceRequest) (*peerv1.ReloadNamespaceResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.ReloadNamespaceResponse, error) {
 		return &peerv1.ReloadNamespaceResponse{}, s.served.Control.ReloadNamespace(ctx, m.GetName())
 	})

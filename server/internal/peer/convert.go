@@ -60,8 +60,8 @@ func shareFromProto(m *peerv1.ApplyShareRequest) (*message.Share, error) {
 			reqs[i].Waits = append(reqs[i].Waits, wait)
 		}
 	}
-	return &message.Share{Batch: m.GetBatch(), Coordinator: int(m.GetCoordinator()), Late: m.GetLate(), Reqs: reqs,
-		Term: termFromProto(m.GetTerm())}, nil
+	return &message.Share{Batch: m.GetBatch(), Coordinator: int(m.GetCoordinator()),
+		Late: m.GetLate(), Reqs: reqs, Term: termFromProto(m.GetTerm())}, nil
 }
 
 func waitToProto(w store.Wait) *peerv1.Wait {
@@ -99,18 +99,19 @@ func reportsToProto(s message.RelayReports) *peerv1.HearRequest {
 	req := &peerv1.HearRequest{Heartbeats: work.GetHeartbeats(), Lost: s.Lost, Undelivered: s.Undelivered}
 	for i, result := range work.GetResults() {
 		from := &s.Reports[i]
-		req.Reports = append(req.Reports, &peerv1.Report{Result: result, Namespace: from.Namespace, Async: from.Async,
-			PauseJob: from.PauseJob, Worker: from.Worker})
+		req.Reports = append(req.Reports, &peerv1.Report{Result: result, Namespace: from.Namespace,
+			Async: from.Async, PauseJob: from.PauseJob, Worker: from.Worker})
 	}
 	return req
 }
 
-// reportsFromProto decodes relayed reports. bad holds the tokens of results that cannot be decoded, which change
-// nothing.
+// reportsFromProto decodes relayed reports. bad holds the tokens of results that cannot be decoded, which
+// change nothing.
 func reportsFromProto(m *peerv1.HearRequest) (s message.RelayReports, bad []string) {
 	s = message.RelayReports{Lost: m.GetLost(), Undelivered: m.GetUndelivered()}
 	for _, b := range m.GetHeartbeats() {
-		s.Heartbeats = append(s.Heartbeats, carillon.Heartbeat{Token: b.GetToken(), RunID: b.GetRunId(), Confirm: b.GetConfirm()})
+		s.Heartbeats = append(s.Heartbeats, carillon.Heartbeat{Token: b.GetToken(), RunID: b.GetRunId(),
+			Confirm: b.GetConfirm()})
 	}
 	for _, r := range m.GetReports() {
 		one, err := wire.WorkRequestFromProto(&pb.WorkRequest{Results: []*pb.Result{r.GetResult()}})
@@ -128,8 +129,8 @@ func reportsFromProto(m *peerv1.HearRequest) (s message.RelayReports, bad []stri
 func grantsToProto(grants []message.PermitGrant) []*peerv1.TokenGrant {
 	ms := make([]*peerv1.TokenGrant, len(grants))
 	for i, g := range grants {
-		ms[i] = &peerv1.TokenGrant{Namespace: g.Namespace, Key: g.Key, Term: termToProto(g.Term), Stamp: stampToProto(g.Stamp),
-			N: int64(g.N), Want: int64(g.Want), Rival: g.NextWaiter}
+		ms[i] = &peerv1.TokenGrant{Namespace: g.Namespace, Key: g.Key, Term: termToProto(g.Term),
+			Stamp: stampToProto(g.Stamp), N: int64(g.N), Want: int64(g.Want), Rival: g.NextWaiter}
 	}
 	return ms
 }
@@ -138,7 +139,8 @@ func grantsFromProto(ms []*peerv1.TokenGrant) []message.PermitGrant {
 	grants := make([]message.PermitGrant, len(ms))
 	for i, m := range ms {
 		grants[i] = message.PermitGrant{Limit: delivery.Limit{Namespace: m.GetNamespace(), Key: m.GetKey()},
-			Term: termFromProto(m.GetTerm()), Stamp: stampFromProto(m.GetStamp()), N: int(m.GetN()), Want: int(m.GetWant()), NextWaiter: m.GetRival()}
+			Term: termFromProto(m.GetTerm()), Stamp: stampFromProto(m.GetStamp()), N: int(m.GetN()),
+			Want: int(m.GetWant()), NextWaiter: m.GetRival()}
 	}
 	return grants
 }

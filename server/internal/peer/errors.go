@@ -23,8 +23,8 @@ var errLate = errors.New("the request came after its time")
 // errStranger refuses a request without this cluster's secret.
 var errStranger = errors.New("this is for nodes of the cluster only")
 
-// refusals are the errors that mean that nothing was done: what this node says, its form on the wire, and what
-// the caller makes of it. A stranger answers at the address of a node that is gone.
+// refusals are the errors that mean that nothing was done: what this node says, its form on the wire, and
+// what the caller makes of it. A stranger answers at the address of a node that is gone.
 var refusals = [...]struct {
 	said   error
 	reason peerv1.Refusal_Reason
@@ -86,7 +86,8 @@ func understood(ctx context.Context, err error, reached bool) error {
 		return carillon.Errorf(carillon.Unavailable, "",
 			"%w: it does not know what is asked of it; end the upgrade, and try again", cluster.ErrOlder)
 	case broke(st.Code()):
-		lost := carillon.Errorf(carillon.Unavailable, "", "the connection to the node that owns the partition broke: %w",
+		lost := carillon.Errorf(carillon.Unavailable, "",
+			"the connection to the node that owns the partition broke: %w",
 			fmt.Errorf("%w: %s", cluster.ErrLost, st.Message()))
 		lost.Unknown = true
 		return lost

@@ -99,7 +99,8 @@ func (f forwarder) Invoke(ctx context.Context, method string, args, reply any, _
 	if err != nil {
 		return fmt.Errorf("forward %s: %w", method, err)
 	}
-	req := &peerv1.ForwardRequest{NotAfter: f.calls.notAfter(ctx), Method: methodOf(method), Message: message, Replace: f.replace}
+	req := &peerv1.ForwardRequest{NotAfter: f.calls.notAfter(ctx), Method: methodOf(method), Message: message,
+		Replace: f.replace}
 	if !f.seenAt.IsZero() {
 		req.SeenAt = timestamppb.New(f.seenAt)
 	}
@@ -114,7 +115,8 @@ func (f forwarder) Invoke(ctx context.Context, method string, args, reply any, _
 }
 
 // NewStream implements [grpc.ClientConnInterface].
-func (forwarder) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+func (forwarder) NewStream(context.Context, *grpc.StreamDesc, string,
+	...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, errNoStreams
 }
 
@@ -144,10 +146,12 @@ type forwarded struct {
 }
 
 // PutJob implements [carillon.Jobs].
-func (f forwarded) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
+func (f forwarded) PutJob(ctx context.Context, job carillon.Job,
+	opts ...carillon.PutOption) (carillon.PutResult, error) {
 	o := carillon.PutOptions{}.With(opts...)
 	o.Replace = f.replace
-	return message.Send(ctx, f.Services, f.partitionOf(job.Key()), message.PutJob{Job: job, Options: o, SeenAt: f.seenAt})
+	return message.Send(ctx, f.Services, f.partitionOf(job.Key()),
+		message.PutJob{Job: job, Options: o, SeenAt: f.seenAt})
 }
 
 // PutJobs implements [carillon.Jobs].
@@ -155,12 +159,15 @@ func (f forwarded) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	return message.Send(ctx, f.Services, f.partitionOf(jobs[0].Key()), message.PutJobs{Jobs: jobs, SeenAt: f.seenAt})
+	return message.Send(ctx, f.Services, f.partitionOf(jobs[0].Key()),
+		message.PutJobs{Jobs: jobs, SeenAt: f.seenAt})
 }
 
 // PatchJob implements [carillon.Jobs].
-func (f forwarded) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
-	return message.Send(ctx, f.Services, f.partitionOf(key), message.PatchJob{Key: key, Patch: patch, SeenAt: f.seenAt})
+func (f forwarded) PatchJob(ctx context.Context, key carillon.Key,
+	patch carillon.Patch) (carillon.PutResult, error) {
+	return message.Send(ctx, f.Services, f.partitionOf(key),
+		message.PatchJob{Key: key, Patch: patch, SeenAt: f.seenAt})
 }
 
 func (f forwarded) partitionOf(key carillon.Key) int {

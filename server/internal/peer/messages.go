@@ -102,7 +102,8 @@ func (c *Calls) waits(ctx context.Context, p int, m message.StillWaits) (bool, e
 // Waits implements the rpc.
 func (s *Server) Waits(ctx context.Context, m *peerv1.WaitsRequest) (*peerv1.WaitsResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.WaitsResponse, error) {
-		waits, err := ask(ctx, s, m.GetPartition(), message.StillWaits{Dependency: dependencyFromProto(m.GetEdge())})
+		waits, err := ask(ctx, s, m.GetPartition(),
+			message.StillWaits{Dependency: dependencyFromProto(m.GetEdge())})
 		return &peerv1.WaitsResponse{Waits: waits}, err
 	})
 }
@@ -148,7 +149,8 @@ func (c *Calls) applyShare(ctx context.Context, p int, m message.ApplyShare) ([]
 }
 
 // ApplyShare implements the rpc.
-func (s *Server) ApplyShare(ctx context.Context, m *peerv1.ApplyShareRequest) (*peerv1.ApplyShareResponse, error) {
+func (s *Server) ApplyShare(ctx context.Context,
+	m *peerv1.ApplyShareRequest) (*peerv1.ApplyShareResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.ApplyShareResponse, error) {
 		share, err := shareFromProto(m)
 		if err != nil {
@@ -171,19 +173,21 @@ func (c *Calls) deleteIn(ctx context.Context, p int, m message.DeleteByPrefix) (
 // DeleteIn implements the rpc.
 func (s *Server) DeleteIn(ctx context.Context, m *peerv1.DeleteInRequest) (*peerv1.DeleteInResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.DeleteInResponse, error) {
-		n, err := ask(ctx, s, m.GetPartition(), message.DeleteByPrefix{Namespace: m.GetNamespace(), Prefix: m.GetPrefix()})
+		n, err := ask(ctx, s, m.GetPartition(),
+			message.DeleteByPrefix{Namespace: m.GetNamespace(), Prefix: m.GetPrefix()})
 		return &peerv1.DeleteInResponse{Deleted: int64(n)}, err
 	})
 }
 
 func (c *Calls) redriveIn(ctx context.Context, p int, m message.RedriveDead) (int, error) {
-	reply, err := c.service.RedriveIn(ctx, &peerv1.RedriveInRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
-		Namespace: m.Namespace, Job: m.Job})
+	reply, err := c.service.RedriveIn(ctx, &peerv1.RedriveInRequest{NotAfter: c.notAfter(ctx),
+		Partition: int32(p), Namespace: m.Namespace, Job: m.Job})
 	return int(reply.GetRedriven()), err
 }
 
 // RedriveIn implements the rpc.
-func (s *Server) RedriveIn(ctx context.Context, m *peerv1.RedriveInRequest) (*peerv1.RedriveInResponse, error) {
+func (s *Server) RedriveIn(ctx context.Context,
+	m *peerv1.RedriveInRequest) (*peerv1.RedriveInResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.RedriveInResponse, error) {
 		n, err := ask(ctx, s, m.GetPartition(), message.RedriveDead{Namespace: m.GetNamespace(), Job: m.GetJob()})
 		return &peerv1.RedriveInResponse{Redriven: int64(n)}, err
@@ -206,19 +210,21 @@ func (s *Server) Hear(ctx context.Context, m *peerv1.HearRequest) (*peerv1.HearR
 	})
 }
 
-func (c *Calls) requestPermits(ctx context.Context, p int, m message.RequestPermits) ([]message.PermitGrant, error) {
-	req := &peerv1.AskTokensRequest{NotAfter: c.notAfter(ctx), Partition: int32(p), From: int32(m.From.Partition),
-		Term: termToProto(m.From.Term)}
+func (c *Calls) requestPermits(ctx context.Context, p int,
+	m message.RequestPermits) ([]message.PermitGrant, error) {
+	req := &peerv1.AskTokensRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
+		From: int32(m.From.Partition), Term: termToProto(m.From.Term)}
 	for _, r := range m.Requests {
-		req.Asks = append(req.Asks, &peerv1.TokenAsk{Namespace: r.Namespace, Key: r.Key, Stamp: stampToProto(r.Stamp),
-			Hold: int64(r.Hold), Want: int64(r.Want), Order: r.Order})
+		req.Asks = append(req.Asks, &peerv1.TokenAsk{Namespace: r.Namespace, Key: r.Key,
+			Stamp: stampToProto(r.Stamp), Hold: int64(r.Hold), Want: int64(r.Want), Order: r.Order})
 	}
 	reply, err := c.service.AskTokens(ctx, req)
 	return grantsFromProto(reply.GetGrants()), err
 }
 
 // AskTokens implements the rpc.
-func (s *Server) AskTokens(ctx context.Context, m *peerv1.AskTokensRequest) (*peerv1.AskTokensResponse, error) {
+func (s *Server) AskTokens(ctx context.Context,
+	m *peerv1.AskTokensRequest) (*peerv1.AskTokensResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.AskTokensResponse, error) {
 		requests := make([]message.PermitRequest, len(m.GetAsks()))
 		for i, a := range m.GetAsks() {
@@ -238,7 +244,8 @@ func (c *Calls) deliverPermits(ctx context.Context, p int, m message.DeliverPerm
 }
 
 // GiveTokens implements the rpc.
-func (s *Server) GiveTokens(ctx context.Context, m *peerv1.GiveTokensRequest) (*peerv1.GiveTokensResponse, error) {
+func (s *Server) GiveTokens(ctx context.Context,
+	m *peerv1.GiveTokensRequest) (*peerv1.GiveTokensResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.GiveTokensResponse, error) {
 		_, err := ask(ctx, s, m.GetPartition(), message.DeliverPermits{Grants: grantsFromProto(m.GetGrants())})
 		return &peerv1.GiveTokensResponse{}, err

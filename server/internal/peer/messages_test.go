@@ -157,7 +157,8 @@ func TestEveryFieldOfAShareCrosses(t *testing.T) {
 		Job: &j, Random: [8]byte{1, 2}, At: 77, Spec: partition.EncodeSpec(&j), Waits: filled[[]store.Wait](),
 	}}}
 	n := &node{share: func(_ int, got *message.Share) ([]carillon.PutResult, error) {
-		if len(got.Reqs) != 1 || !reflect.DeepEqual(got.Reqs[0].Waits, share.Reqs[0].Waits) || !got.Reqs[0].Job.Paused {
+		if len(got.Reqs) != 1 || !reflect.DeepEqual(got.Reqs[0].Waits, share.Reqs[0].Waits) ||
+			!got.Reqs[0].Job.Paused {
 			t.Errorf("share %+v", got.Reqs)
 		}
 		return []carillon.PutResult{{Job: j}}, nil
@@ -187,7 +188,8 @@ func TestEveryMessageHasAFormOnTheWire(t *testing.T) {
 	sent, served := read("messages.go"), read("../engine/messages.go")
 	found := regexp.MustCompile(`func \((\w+)\) message\(\)`).FindAllSubmatch(read(files...), -1)
 	for _, m := range found {
-		if one := fmt.Appendf(nil, "case message.%s:", m[1]); !bytes.Contains(sent, one) || !bytes.Contains(served, one) {
+		if one := fmt.Appendf(nil, "case message.%s:", m[1]); !bytes.Contains(sent, one) ||
+			!bytes.Contains(served, one) {
 			t.Errorf("%s is not sent, or not served", m[1])
 		}
 	}

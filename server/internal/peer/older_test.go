@@ -82,10 +82,11 @@ func TestALaterVersionAsks(t *testing.T) {
 		ask  func(c *peer.Client) error
 		want string
 	}{
-		"in the request":           {newer, asksPut, "field 4711 of carillon.peer.v1.ForwardRequest"},
-		"in a call passed on":      {inForwarded, asksPut, "field 4711 of carillon.v1.Job"},
-		"deep in a list":           {inReport, asksHear, "field 4711 of carillon.v1.Result"},
-		"a method that is not yet": {func(m proto.Message) { m.(*peerv1.ForwardRequest).Method = "FlyToTheMoon" }, asksPut, "FlyToTheMoon"},
+		"in the request":      {newer, asksPut, "field 4711 of carillon.peer.v1.ForwardRequest"},
+		"in a call passed on": {inForwarded, asksPut, "field 4711 of carillon.v1.Job"},
+		"deep in a list":      {inReport, asksHear, "field 4711 of carillon.v1.Result"},
+		"a method that is not yet": {func(m proto.Message) { m.(*peerv1.ForwardRequest).Method = "FlyToTheMoon" },
+			asksPut, "FlyToTheMoon"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, _ := serve(t, n, peer.Options{Dial: []grpc.DialOption{extend(true, false, c.into)}})

@@ -71,7 +71,8 @@ func serveAs(t *testing.T, n served, o peer.Options) (*peer.Client, *grpcapi.Ser
 	return serveWith(t, n, o, grpcapi.Options{})
 }
 
-func serveWith(t *testing.T, n served, o peer.Options, frame grpcapi.Options) (*peer.Client, *grpcapi.Server) {
+func serveWith(t *testing.T, n served, o peer.Options,
+	frame grpcapi.Options) (*peer.Client, *grpcapi.Server) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -123,7 +124,8 @@ func TestACallIsForwardedWhole(t *testing.T) {
 	}}
 	c, _ := serve(t, n, peer.Options{})
 	put, err := message.Send(t.Context(), c, 9, message.PutJob{Job: job(), Options: options, SeenAt: seen})
-	if err != nil || !put.Created || put.Job.Name != "job" || string(put.Job.Data.Bytes) != `"x"` || len(put.Warnings) != 1 {
+	if err != nil || !put.Created || put.Job.Name != "job" || string(put.Job.Data.Bytes) != `"x"` ||
+		len(put.Warnings) != 1 {
 		t.Errorf("put %+v, %v", put, err)
 	}
 }
@@ -148,11 +150,13 @@ func TestErrorsCrossWhole(t *testing.T) {
 		}
 	}
 	answer = carillon.Errorf(carillon.Unavailable, "", "partition 3: %w", message.ErrNotOwner)
-	if _, err := c.PutJob(t.Context(), job()); !errors.Is(err, message.ErrNotOwner) || !errors.Is(err, carillon.Unavailable) {
+	if _, err := c.PutJob(t.Context(), job()); !errors.Is(err, message.ErrNotOwner) ||
+		!errors.Is(err, carillon.Unavailable) {
 		t.Errorf("got %#v", err)
 	}
 	answer = carillon.Errorf(carillon.Unavailable, "", "%w", message.ErrNotTaken)
-	if _, err := c.PutJob(t.Context(), job()); !errors.Is(err, message.ErrNotTaken) || !errors.Is(err, carillon.Unavailable) {
+	if _, err := c.PutJob(t.Context(), job()); !errors.Is(err, message.ErrNotTaken) ||
+		!errors.Is(err, carillon.Unavailable) {
 		t.Errorf("got %#v", err)
 	}
 	answer = &carillon.Error{Kind: carillon.Unavailable, Unknown: true, Err: message.ErrNotOwner}
@@ -244,7 +248,8 @@ func TestSharesAndReportsCrossWhole(t *testing.T) {
 	term := store.Term{Epoch: 7, Nonce: 8}
 	share := message.Share{Batch: "batch", Coordinator: 5, Late: true, Term: term,
 		Reqs: []message.PutRequest{{Job: &j, Random: [8]byte{1, 2}, At: 77,
-			Spec: partition.EncodeSpec(&j), Waits: []store.Wait{{Name: "first", By: by, Open: true}, {Name: "second"}}}}}
+			Spec: partition.EncodeSpec(&j), Waits: []store.Wait{{Name: "first", By: by, Open: true},
+				{Name: "second"}}}}}
 	said := message.RelayReports{
 		Reports: []delivery.Report{{Result: carillon.Result{Token: "t", RunID: "r",
 			Outcome: carillon.OutcomeFailure, Message: "no", RetryAfter: time.Second},
@@ -275,7 +280,8 @@ func TestSharesAndReportsCrossWhole(t *testing.T) {
 		t.Errorf("puts %+v, %v", puts, err)
 	}
 	n.share = func(int, *message.Share) ([]carillon.PutResult, error) { return nil, nil }
-	if puts, err := message.Send(t.Context(), c, 9, message.ApplyShare{Share: &share}); err != nil || puts != nil {
+	if puts, err := message.Send(t.Context(), c, 9, message.ApplyShare{Share: &share}); err != nil ||
+		puts != nil {
 		t.Errorf("stored before: %+v, %v", puts, err)
 	}
 	n.share = func(int, *message.Share) ([]carillon.PutResult, error) {
@@ -286,7 +292,8 @@ func TestSharesAndReportsCrossWhole(t *testing.T) {
 		t.Errorf("another term: %v", err)
 	}
 	heard, err := message.Send(t.Context(), c, 9, said)
-	if err != nil || !reflect.DeepEqual(heard, message.RelayResult{Accepted: []string{"t"}, Stale: []string{"b"}}) {
+	if err != nil || !reflect.DeepEqual(heard,
+		message.RelayResult{Accepted: []string{"t"}, Stale: []string{"b"}}) {
 		t.Errorf("heard %+v, %v", heard, err)
 	}
 }

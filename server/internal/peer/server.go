@@ -77,7 +77,8 @@ func (s *Server) admit(ctx context.Context, r request) (context.Context, context
 }
 
 // serve admits a request and runs do.
-func serve[T any](ctx context.Context, s *Server, r request, do func(ctx context.Context) (T, error)) (answer T, err error) {
+func serve[T any](ctx context.Context, s *Server, r request,
+	do func(ctx context.Context) (T, error)) (answer T, err error) {
 	bounded, cancel, err := s.admit(ctx, r)
 	if err != nil {
 		return answer, marked(err)

@@ -54,7 +54,8 @@ func (s sized) RecvMsg(m any) error {
 func fits(message any, most int) error {
 	if m, ok := message.(proto.Message); ok {
 		if size := proto.Size(m); size > most {
-			return carillon.Errorf(carillon.ResourceExhausted, "", "the message has %d bytes; the limit is %d", size, most)
+			return carillon.Errorf(carillon.ResourceExhausted, "",
+				"the message has %d bytes; the limit is %d", size, most)
 		}
 	}
 	return nil

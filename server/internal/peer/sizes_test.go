@@ -41,7 +41,8 @@ func TestWhatACallerMaySendIsPassedOn(t *testing.T) {
 	o := grpcapi.Options{MaxMessage: most}
 	server := grpcapi.NewServer(grpcapi.NewService(api{puts: puts}, o), peer.Sizes(most)...)
 	peerv1.RegisterPeerServiceServer(server,
-		peer.NewServer(peer.Served{Services: &node{}, Control: &node{}, Partitions: 16, Secret: secret, Now: time.Now}))
+		peer.NewServer(peer.Served{Services: &node{}, Control: &node{}, Partitions: 16,
+			Secret: secret, Now: time.Now}))
 	go func() { _ = server.Serve(listener) }() // it ends with the test
 	t.Cleanup(server.Stop)
 	far, err := peer.Dial(listener.Addr().String(), peer.Options{Secret: secret, Now: time.Now})

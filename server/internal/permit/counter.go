@@ -51,7 +51,8 @@ type waiter struct {
 // NewCounter makes a counter. limitOf returns the limit of a key. tell is called with how many permits
 // have been reserved for a line of a partition; it must not call back.
 func NewCounter(limitOf func(delivery.Limit) (int, bool), tell func(p int, l delivery.Line, n int)) *Counter {
-	return &Counter{limitOf: limitOf, tell: tell, limits: map[delivery.Limit]*limit{}, held: map[int]map[delivery.Limit]int{}}
+	return &Counter{limitOf: limitOf, tell: tell, limits: map[delivery.Limit]*limit{},
+		held: map[int]map[delivery.Limit]int{}}
 }
 
 // Take implements [partition.Limiter] for a partition.
@@ -204,7 +205,8 @@ func (m *Counter) serve(l *limit) {
 		w := l.waiting[0]
 		n := w.want
 		if limited {
-			if n = min(n, reserveAtOnce, most-l.inForce-l.reserved); n <= 0 || m.yields != nil && m.yields(l.key, w.order) {
+			if n = min(n, reserveAtOnce, most-l.inForce-l.reserved); n <= 0 ||
+				m.yields != nil && m.yields(l.key, w.order) {
 				break
 			}
 			w.reserved += n

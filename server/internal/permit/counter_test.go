@@ -55,7 +55,8 @@ func TestCounterKeepsTheLimit(t *testing.T) {
 				}
 			}
 			if used, want := c.state(key); used != sum+reserved || used > limit || used < limit && want > 0 {
-				t.Fatalf("seed %d, step %d: %d in force, %d reserved, %d of %d used, %d wanted", seed, step, sum, reserved, used, limit, want)
+				t.Fatalf("seed %d, step %d: %d in force, %d reserved, %d of %d used, %d wanted", seed, step, sum,
+					reserved, used, limit, want)
 			}
 		}
 		for p, n := range inForce {
@@ -106,7 +107,8 @@ func TestCounterServesAllWhenALimitIsLifted(t *testing.T) {
 	key := delivery.Limit{Namespace: "ns", Key: "k"}
 	line := delivery.Line{Limit: key, Queue: delivery.Queue{Kind: "worker", Address: "q"}}
 	limited, told := true, 0
-	c := NewCounter(func(delivery.Limit) (int, bool) { return 0, limited }, func(_ int, _ delivery.Line, n int) { told += n })
+	c := NewCounter(func(delivery.Limit) (int, bool) { return 0, limited },
+		func(_ int, _ delivery.Line, n int) { told += n })
 	c.Wait(1, line, 1, 5)
 	c.Wait(2, line, 2, 7)
 	if told != 0 {

@@ -10,8 +10,8 @@
 //	                                 ▲                                          │
 //	                                 └───────── Grant: n, next waiter ◄─────────┘
 //
-// Messages may be lost, late, doubled or out of order. A [message.Stamp] orders what a home says, so a pool takes no
-// older grant; a home counts a permit as given back only when the pool says that it holds fewer.
+// Messages may be lost, late, doubled or out of order. A [message.Stamp] orders what a home says, so a pool
+// takes no older grant; a home counts a permit as given back only when the pool says that it holds fewer.
 // docs/decisions/0032 has the proof and what was rejected.
 //
 //	counter.go   all partitions of one node

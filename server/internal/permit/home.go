@@ -205,7 +205,8 @@ func (h *Home) tell(g *allocation) {
 // tell returns the grant that a partition is to know, and remembers the next waiter it names.
 func (a *account) tell(g *allocation, limitOf func(delivery.Limit) (int, bool)) message.PermitGrant {
 	g.nextWaiter = a.nextWaiterOf(g, limitOf)
-	return message.PermitGrant{Limit: a.key, Term: g.term, Stamp: g.stamp, N: g.n, Want: g.want, NextWaiter: g.nextWaiter}
+	return message.PermitGrant{Limit: a.key, Term: g.term, Stamp: g.stamp, N: g.n, Want: g.want,
+		NextWaiter: g.nextWaiter}
 }
 
 // nextWaiterOf returns Grant.NextWaiter for a partition.
@@ -224,7 +225,8 @@ func (a *account) nextWaiterOf(g *allocation, limitOf func(delivery.Limit) (int,
 
 // Changed serves the limits of a namespace again after its settings have changed; "" means all namespaces.
 func (h *Home) Changed(namespace string) {
-	for _, a := range slices.SortedFunc(maps.Values(h.accounts), func(a, b *account) int { return a.key.Compare(b.key) }) {
+	for _, a := range slices.SortedFunc(maps.Values(h.accounts),
+		func(a, b *account) int { return a.key.Compare(b.key) }) {
 		if namespace == "" || a.key.Namespace == namespace {
 			h.serve(a)
 		}

@@ -67,14 +67,15 @@ func TestHomeAllocatesNoMoreThanTheLimit(t *testing.T) {
 				known += g.N
 			}
 			if sum > limit || known > sum {
-				t.Fatalf("seed %d, step %d: of %d permits %d are allocated, partitions know of %d", seed, step, limit, sum, known)
+				t.Fatalf("seed %d, step %d: of %d permits %d are allocated, partitions know of %d", seed, step,
+					limit, sum, known)
 			}
 		}
 	}
 }
 
-// TestHomeTakesNothingBackForAnOldRequest: it was sent before the partition learned of its newest grant, which
-// it may be using.
+// TestHomeTakesNothingBackForAnOldRequest: it was sent before the partition learned of its newest grant,
+// which it may be using.
 func TestHomeTakesNothingBackForAnOldRequest(t *testing.T) {
 	h := NewHome(store.Term{Epoch: 1}, limitedTo(5))
 	me := askerOf(1, 1)
@@ -101,15 +102,16 @@ func TestHomeTakesNothingBackForAnOldRequest(t *testing.T) {
 	}
 }
 
-// TestHomeBelievesTheNewestOwner: what a new owner has found in force replaces the allocation; an old owner is
-// not heard any more.
+// TestHomeBelievesTheNewestOwner: what a new owner has found in force replaces the allocation; an old owner
+// is not heard any more.
 func TestHomeBelievesTheNewestOwner(t *testing.T) {
 	h := NewHome(store.Term{Epoch: 1}, limitedTo(5))
 	h.Answer(askerOf(1, 1), []message.PermitRequest{{Limit: homeKey, Want: 4}})
 	if now := h.Answer(askerOf(1, 2), []message.PermitRequest{{Limit: homeKey, Hold: 1}})[0]; now.N != 1 {
 		t.Fatalf("the new owner has %d", now.N)
 	}
-	h.Answer(askerOf(1, 1), []message.PermitRequest{{Limit: homeKey, Stamp: message.Stamp{Epoch: 1, N: 99}, Hold: 4, Want: 4}})
+	h.Answer(askerOf(1, 1), []message.PermitRequest{{Limit: homeKey, Stamp: message.Stamp{Epoch: 1, N: 99},
+		Hold: 4, Want: 4}})
 	if rest := h.Answer(askerOf(2, 1), []message.PermitRequest{{Limit: homeKey, Want: 5}})[0]; rest.N != 4 {
 		t.Errorf("another partition gets %d", rest.N)
 	}

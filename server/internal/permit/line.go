@@ -2,7 +2,8 @@ package permit
 
 import "container/heap"
 
-// queued is an element of a line, which knows whom it precedes and keeps its index in the line; -1 if it is in none.
+// queued is an element of a line, which knows whom it precedes and keeps its index in the line; -1 if it is
+// in none.
 type queued[T any] interface {
 	before(T) bool
 	index() *int

@@ -82,7 +82,8 @@ const (
 // call back.
 func NewPool(me message.Asker, partitions int, limitOf func(delivery.Limit) (int, bool),
 	tell func(p int, l delivery.Line, n int)) *Pool {
-	p := &Pool{me: me, partitions: partitions, limitOf: limitOf, held: map[delivery.Limit]*holding{}, homes: map[int]*home{}}
+	p := &Pool{me: me, partitions: partitions, limitOf: limitOf, held: map[delivery.Limit]*holding{},
+		homes: map[int]*home{}}
 	p.counter = NewCounter(p.granted, tell)
 	p.counter.yields = p.yields
 	return p
@@ -193,7 +194,8 @@ func (p *Pool) Close() {
 // Poll looks at what no event brings up. It is called about once a second.
 func (p *Pool) Poll(now int64) {
 	p.touchAll(func(h *holding) bool {
-		return h.wanted > 0 && now-h.asked >= int64(askAgain) || h.idle != 0 && now-h.idle >= int64(lingerFor) || h.nothing()
+		return h.wanted > 0 && now-h.asked >= int64(askAgain) ||
+			h.idle != 0 && now-h.idle >= int64(lingerFor) || h.nothing()
 	})
 }
 
@@ -282,7 +284,8 @@ func (p *Pool) look(h *holding, now int64) bool {
 	switch {
 	case free <= 0:
 		h.idle = 0
-	case !limited, p.closed, want > 0, h.nextWaiter != message.NoNextWaiter, h.idle != 0 && now-h.idle >= int64(lingerFor):
+	case !limited, p.closed, want > 0, h.nextWaiter != message.NoNextWaiter, h.idle != 0 &&
+		now-h.idle >= int64(lingerFor):
 		h.granted, h.idle = used, 0
 	case h.idle == 0:
 		h.idle = now

@@ -12,8 +12,10 @@ import (
 // holder is a pool with one permit of a limit, which is in force. It knows of a next waiter.
 func holder(rival int64) (p *permit.Pool, l delivery.Line) {
 	me := message.Asker{Partition: 1, Term: store.Term{Epoch: 1, Nonce: 1}}
-	p = permit.NewPool(me, 4, func(delivery.Limit) (int, bool) { return 1, true }, func(int, delivery.Line, int) {})
-	l = delivery.Line{Limit: delivery.Limit{Namespace: "ns", Key: "k"}, Queue: delivery.Queue{Kind: "worker", Address: "q"}}
+	p = permit.NewPool(me, 4, func(delivery.Limit) (int, bool) { return 1, true },
+		func(int, delivery.Line, int) {})
+	l = delivery.Line{Limit: delivery.Limit{Namespace: "ns", Key: "k"},
+		Queue: delivery.Queue{Kind: "worker", Address: "q"}}
 	g := message.PermitGrant{Limit: l.Limit, Term: me.Term, Stamp: message.Stamp{Epoch: 1, N: 1}, N: 1,
 		NextWaiter: message.NoNextWaiter}
 	p.Hear([]message.PermitGrant{g})
@@ -55,8 +57,8 @@ func TestAReservedTokenIsRecalledToo(t *testing.T) {
 	p, l := holder(message.NoNextWaiter)
 	p.Wait(l, 5, 1)
 	p.Free(l.Limit) // and is reserved for it
-	p.Hear([]message.PermitGrant{{Limit: l.Limit, Term: store.Term{Epoch: 1, Nonce: 1}, Stamp: message.Stamp{Epoch: 1, N: 1}, N: 1,
-		NextWaiter: message.Recall}})
+	p.Hear([]message.PermitGrant{{Limit: l.Limit, Term: store.Term{Epoch: 1, Nonce: 1},
+		Stamp: message.Stamp{Epoch: 1, N: 1}, N: 1, NextWaiter: message.Recall}})
 	if ok, _ := p.Take(l); ok {
 		t.Fatal("taken")
 	}

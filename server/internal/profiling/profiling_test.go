@@ -64,8 +64,9 @@ func start(t *testing.T) *httptest.Server {
 func TestSnapshots(t *testing.T) {
 	server := start(t)
 	for path, word := range map[string]string{
-		"allocs": "alloc_space", "heap?gc=1": "inuse_space", "goroutine": "TestSnapshots", "threadcreate": "threadcreate",
-		"mutex?seconds=0.001": "contentions", "block?seconds=0.001": "contentions", "profile?seconds=0.001": "nanoseconds",
+		"allocs": "alloc_space", "heap?gc=1": "inuse_space", "goroutine": "TestSnapshots",
+		"threadcreate": "threadcreate", "mutex?seconds=0.001": "contentions", "block?seconds=0.001": "contentions",
+		"profile?seconds=0.001": "nanoseconds",
 	} {
 		status, body := ask(t, server, http.MethodGet, path)
 		if status != http.StatusOK || !bytes.Contains(inflated(t, body), []byte(word)) {
@@ -92,8 +93,9 @@ func TestTextAndTraces(t *testing.T) {
 func TestWrongRequests(t *testing.T) {
 	server := start(t)
 	for path, want := range map[string]int{
-		"nothing": http.StatusNotFound, "profile?seconds=x": http.StatusBadRequest, "trace?seconds=-1": http.StatusBadRequest,
-		"mutex?seconds=NaN": http.StatusBadRequest, "profile?seconds=1e30": http.StatusBadRequest,
+		"nothing": http.StatusNotFound, "profile?seconds=x": http.StatusBadRequest,
+		"trace?seconds=-1": http.StatusBadRequest, "mutex?seconds=NaN": http.StatusBadRequest,
+		"profile?seconds=1e30": http.StatusBadRequest,
 	} {
 		if status, body := ask(t, server, http.MethodGet, path); status != want {
 			t.Errorf("%s: %d %s", path, status, body)

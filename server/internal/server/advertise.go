@@ -81,7 +81,8 @@ func (c Config) validateCluster() error {
 	case c.Advertise == "":
 		return nil
 	case host == "" || strings.ContainsAny(host, "/ ") || strings.Contains(host, ":") && notIP != nil:
-		return fmt.Errorf("advertise: %q is not a host, or host:port, such as node-1.example or 10.0.0.7:7070", c.Advertise)
+		return fmt.Errorf("advertise: %q is not a host, or host:port, such as node-1.example or 10.0.0.7:7070",
+			c.Advertise)
 	case isAny(host):
 		return fmt.Errorf("advertise: %s is no address at which others reach this machine", c.Advertise)
 	case port != "" && !isPort(port):
@@ -104,7 +105,8 @@ const (
 func (c Config) validateMember() error {
 	var faults []error
 	allowed := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("-._", r)
 	}
 	if len(c.Name) > maxName || strings.ContainsFunc(c.Name, func(r rune) bool { return !allowed(r) }) {
 		faults = append(faults, fmt.Errorf("node_name: %q is not at most %d letters, digits, hyphens, dots and underscores", c.Name, maxName))
@@ -114,7 +116,8 @@ func (c Config) validateMember() error {
 	case !isShared(c.Store):
 		faults = append(faults, fmt.Errorf("lease_ttl: only nodes that share a store have leases that others wait for; leave it out"))
 	case c.LeaseTTL < minLeaseTTL || c.LeaseTTL > maxLeaseTTL:
-		faults = append(faults, fmt.Errorf("lease_ttl: %v is not between %v and %v", c.LeaseTTL, minLeaseTTL, maxLeaseTTL))
+		faults = append(faults, fmt.Errorf("lease_ttl: %v is not between %v and %v", c.LeaseTTL,
+			minLeaseTTL, maxLeaseTTL))
 	}
 	return errors.Join(faults...)
 }

@@ -38,24 +38,28 @@ func TestWhereOthersReachANode(t *testing.T) {
 		doors  string // gRPC, HTTP and Dapr
 		want   carillon.Node
 	}{
-		{"on loopback", Config{Store: db}, "127.0.0.1:1 127.0.0.1:2", carillon.Node{Address: "127.0.0.1:1", HTTP: "127.0.0.1:2"}},
+		{"on loopback", Config{Store: db}, "127.0.0.1:1 127.0.0.1:2",
+			carillon.Node{Address: "127.0.0.1:1", HTTP: "127.0.0.1:2"}},
 		{"on all of the machine", Config{Store: db}, "0.0.0.0:1 [::]:2 [::]:3",
 			carillon.Node{Address: name + ":1", HTTP: name + ":2", Sidecars: name + ":3"}},
-		{"alone on all of the machine", Config{Store: "pebble:d"}, "0.0.0.0:1 - [::]:3", carillon.Node{Address: "0.0.0.0:1"}},
+		{"alone on all of the machine", Config{Store: "pebble:d"}, "0.0.0.0:1 - [::]:3",
+			carillon.Node{Address: "0.0.0.0:1"}},
 		{"a host", Config{Store: db, Advertise: "10.0.0.7", APIs: face}, "0.0.0.0:1 0.0.0.0:2",
 			carillon.Node{Address: "10.0.0.7:1", HTTP: "10.0.0.7:2", Sidecars: "10.0.0.7:1"}},
 		{"a host and a port", Config{Store: db, Advertise: "lb:9"}, "0.0.0.0:1 0.0.0.0:2 0.0.0.0:3",
 			carillon.Node{Address: "lb:9", HTTP: "lb:2", Sidecars: "lb:3"}},
-		{"an IPv6 address", Config{Store: db, Advertise: "fd00::1"}, "[::]:1", carillon.Node{Address: "[fd00::1]:1"}},
-		{"another for sidecars", Config{Store: db, Advertise: "a", AdvertiseSidecars: "b:4"}, "0.0.0.0:1 - 0.0.0.0:3",
-			carillon.Node{Address: "a:1", Sidecars: "b:4"}},
+		{"an IPv6 address", Config{Store: db, Advertise: "fd00::1"}, "[::]:1",
+			carillon.Node{Address: "[fd00::1]:1"}},
+		{"another for sidecars", Config{Store: db, Advertise: "a", AdvertiseSidecars: "b:4"},
+			"0.0.0.0:1 - 0.0.0.0:3", carillon.Node{Address: "a:1", Sidecars: "b:4"}},
 		{"sidecars at gRPC", Config{Store: "memory:", APIs: face}, "127.0.0.1:1",
 			carillon.Node{Address: "127.0.0.1:1", Sidecars: "127.0.0.1:1"}},
 	} {
 		s := &Server{config: c.config}
 		for i, address := range strings.Fields(c.doors) {
 			if address != "-" {
-				s.listeners = append(s.listeners, &listener{name: []string{"grpc", "http", "dapr"}[i], at: at{address: address}})
+				s.listeners = append(s.listeners, &listener{name: []string{"grpc", "http", "dapr"}[i],
+					at: at{address: address}})
 			}
 		}
 		if got := s.self(); got != c.want {
@@ -66,9 +70,9 @@ func TestWhereOthersReachANode(t *testing.T) {
 
 func TestWhatCannotBeAdvertised(t *testing.T) {
 	for text, ok := range map[string]bool{
-		"": true, "node-1": true, "node-1.example:7070": true, "10.0.0.7": true, "[fd00::1]": true, "fd00::1": true, "[fd00::1]:70": true,
-		"0.0.0.0": false, "[::]:70": false, "::": false, ":70": false, "a b": false, "http://a": false, "a:b": false, "a:0": false, "a:70000": false,
-		"a:": true,
+		"": true, "node-1": true, "node-1.example:7070": true, "10.0.0.7": true, "[fd00::1]": true, "fd00::1": true,
+		"[fd00::1]:70": true, "0.0.0.0": false, "[::]:70": false, "::": false, ":70": false, "a b": false,
+		"http://a": false, "a:b": false, "a:0": false, "a:70000": false, "a:": true,
 	} {
 		err := Config{Store: "memory:", Advertise: text, Insecure: true}.Validate()
 		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "advertise: ") {

@@ -24,10 +24,12 @@ func TestAPutIsToldOfItsTarget(t *testing.T) {
 		}
 		return strings.Join(put.Warnings, "\n")
 	}
-	if got := warned(carillon.WorkerQueue("mail")); !strings.HasPrefix(got, `target.worker.queue: nobody serves queue "mail"`) {
+	if got := warned(carillon.WorkerQueue("mail")); !strings.HasPrefix(got,
+		`target.worker.queue: nobody serves queue "mail"`) {
 		t.Errorf("unserved: %q", got)
 	}
-	s, err := n.Scheduler().Connect(t.Context(), carillon.Hello{Namespace: "default", Queues: []string{"mail"}, WorkerID: "w"})
+	s, err := n.Scheduler().Connect(t.Context(),
+		carillon.Hello{Namespace: "default", Queues: []string{"mail"}, WorkerID: "w"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -212,7 +212,8 @@ func (n *Node) handOver(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 	defer cancel()
 	if err := n.member.Leave(ctx); err != nil {
-		n.config.Log.Warn("the partitions were not handed over in time: others take them when their leases end", "error", err)
+		n.config.Log.Warn("the partitions were not handed over in time: others take them when their leases end",
+			"error", err)
 	}
 }
 

@@ -28,7 +28,8 @@ func TestNodeWhoseSQLFailsIsUnfit(t *testing.T) {
 	postgres.Exec(t, name, "CREATE ROLE poor LOGIN")
 	postgres.Exec(t, name, "GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA public TO poor")
 	postgres.Exec(t, name, "GRANT UPDATE, DELETE ON carillon_members TO poor")
-	c := serve(t, server.Config{Store: strings.Replace(database, "postgres@", "poor@", 1), Name: "c", Partitions: 16})
+	c := serve(t, server.Config{Store: strings.Replace(database, "postgres@", "poor@", 1),
+		Name: "c", Partitions: 16})
 	about := func() (c carillon.Node, whole bool) {
 		status, err := dial(t, all[0]).ClusterStatus(t.Context())
 		if err != nil {
@@ -49,7 +50,8 @@ func TestNodeWhoseSQLFailsIsUnfit(t *testing.T) {
 	if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "unfit") {
 		t.Errorf("ready: %v", err)
 	}
-	if _, text := get(t, "http://"+c.HTTPAddr()+"/metrics"); !strings.Contains(text, "\ncarillon_cluster_unfit 1\n") {
+	if _, text := get(t, "http://"+c.HTTPAddr()+"/metrics"); !strings.Contains(text,
+		"\ncarillon_cluster_unfit 1\n") {
 		t.Error("the metric does not say so")
 	}
 	w := &rig{t: t, sched: dial(t, c)} // it serves callers through the others
@@ -64,7 +66,8 @@ func TestNodeWhoseSQLFailsIsUnfit(t *testing.T) {
 func nodes(t *testing.T, url string, n int) (all []*server.Server, ends []func()) {
 	t.Helper()
 	for i := range n {
-		s, end := serveUntil(t, server.Config{Store: url, Name: string(rune('a' + i)), Partitions: 16, DrainGrace: patience})
+		s, end := serveUntil(t, server.Config{Store: url, Name: string(rune('a' + i)), Partitions: 16,
+			DrainGrace: patience})
 		t.Cleanup(end)
 		all, ends = append(all, s), append(ends, end)
 	}
@@ -147,8 +150,8 @@ func TestThreeNodes(t *testing.T) {
 				return
 			default:
 			}
-			if _, err := sched.PutJob(t.Context(), carillon.Job{Name: fmt.Sprint("meanwhile/", i), Due: carillon.In(time.Hour),
-				Target: carillon.WorkerQueue(queue)}); err != nil {
+			if _, err := sched.PutJob(t.Context(), carillon.Job{Name: fmt.Sprint("meanwhile/", i),
+				Due: carillon.In(time.Hour), Target: carillon.WorkerQueue(queue)}); err != nil {
 				t.Errorf("put while a node leaves: %v", err)
 				return
 			}
@@ -170,7 +173,8 @@ func TestNodeNameIsUnique(t *testing.T) {
 	all, _ := nodes(t, database, 1)
 	spread(t, all[0], 1)
 	_, err := server.New(server.Config{Store: database, Name: "a", GRPC: "127.0.0.1:0", HTTP: server.None})
-	if err == nil || !strings.Contains(err.Error(), "node_name") || !strings.Contains(err.Error(), all[0].GRPCAddr()) {
+	if err == nil || !strings.Contains(err.Error(), "node_name") ||
+		!strings.Contains(err.Error(), all[0].GRPCAddr()) {
 		t.Errorf("a second node of the name: %v", err)
 	}
 	if err := all[0].Ready(); err != nil {
@@ -183,7 +187,8 @@ func TestNodeNameIsUnique(t *testing.T) {
 func TestNodesOfOneStoreShareSettings(t *testing.T) {
 	database := realserver.StartPostgres(t, realserver.Volatile()...).Database(t)
 	all, _ := nodes(t, database, 1)
-	config := server.Config{Store: database, Name: "other", GRPC: "127.0.0.1:0", HTTP: server.None, LeaseTTL: 10 * time.Second}
+	config := server.Config{Store: database, Name: "other", GRPC: "127.0.0.1:0", HTTP: server.None,
+		LeaseTTL: 10 * time.Second}
 	_, err := server.New(config)
 	if err == nil || !strings.Contains(err.Error(), "--lease-ttl 10s") || !strings.Contains(err.Error(), "4s") {
 		t.Fatalf("with other leases: %v", err)

@@ -269,7 +269,8 @@ func (c Config) allowHost(hostport string) bool {
 	if advertised, _ := splitAdvertised(c.Advertise); advertised != "" && strings.EqualFold(host, advertised) {
 		return true
 	}
-	if isPrivateName(host) || slices.ContainsFunc(c.Browsers.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
+	if isPrivateName(host) || slices.ContainsFunc(c.Browsers.Hosts,
+		func(h string) bool { return strings.EqualFold(h, host) }) {
 		return true
 	}
 	_, err := netip.ParseAddr(strings.Trim(host, "[]"))

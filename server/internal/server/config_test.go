@@ -24,8 +24,9 @@ func TestConfigNamesAllItsFaults(t *testing.T) {
 	}
 	for _, want := range []string{`store: "cassandra" is not supported`, `"pebble:DIR"`, `"memory:"`,
 		"partitions: -1", "grpc: 0.0.0.0:7070 is reachable",
-		`http: "nowhere"`, "debug_listen: [::]:0 is reachable", "http_host_limit: -1", "window_jobs: -1", "dead_retention: -1ns",
-		"max_payload: -1", "max_metadata: -2", "max_labels: -3", "max_headers: -4", "allow_targets[0]", "signing_secrets[default][0]"} {
+		`http: "nowhere"`, "debug_listen: [::]:0 is reachable", "http_host_limit: -1", "window_jobs: -1",
+		"dead_retention: -1ns", "max_payload: -1", "max_metadata: -2", "max_labels: -3", "max_headers: -4",
+		"allow_targets[0]", "signing_secrets[default][0]"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}
@@ -34,8 +35,9 @@ func TestConfigNamesAllItsFaults(t *testing.T) {
 
 func TestWhereANodeMayListen(t *testing.T) {
 	for address, ok := range map[string]bool{
-		"127.0.0.1:0": true, "127.8.8.8:0": true, "[::1]:0": true, "localhost:0": true, "[::ffff:127.0.0.1]:0": true,
-		":0": false, "0.0.0.0:0": false, "[::]:0": false, "10.0.0.1:0": false, "example.com:0": false, "nonsense": false, "": true,
+		"127.0.0.1:0": true, "127.8.8.8:0": true, "[::1]:0": true, "localhost:0": true,
+		"[::ffff:127.0.0.1]:0": true, ":0": false, "0.0.0.0:0": false, "[::]:0": false, "10.0.0.1:0": false,
+		"example.com:0": false, "nonsense": false, "": true,
 	} {
 		c := server.Config{Store: "memory:", GRPC: address}
 		if err := c.Validate(); (err == nil) != ok {
@@ -51,8 +53,8 @@ func TestWhereANodeMayListen(t *testing.T) {
 func TestStoresThatAreRefused(t *testing.T) {
 	for url, want := range map[string]string{
 		"": "none is given", "pebble": "no scheme", "pebble:": "names no folder", "memory:x": "says too much",
-		"host=db password=hunter2": "has no scheme", "host=db password=hunter:2": "has no scheme", "user:hunter2@db/carillon": "has no scheme",
-		"memory:hunter2":         "says too much",
+		"host=db password=hunter2": "has no scheme", "host=db password=hunter:2": "has no scheme",
+		"user:hunter2@db/carillon": "has no scheme", "memory:hunter2": "says too much",
 		"cassandra://localhost":  `"cassandra" is not supported`,
 		"redis://localhost:port": `"localhost:port" is no address`, "redis:localhost": "begins with redis://",
 	} {

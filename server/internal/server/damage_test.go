@@ -46,7 +46,8 @@ func damagedTable(t *testing.T, part float64) {
 	var jobs []carillon.Job
 	due := time.Now().Add(time.Second)
 	for i := range damagedJobs {
-		jobs = append(jobs, carillon.Job{Name: fmt.Sprint("job/", i), Due: carillon.At(due), Target: carillon.WorkerQueue(queue)})
+		jobs = append(jobs, carillon.Job{Name: fmt.Sprint("job/", i), Due: carillon.At(due),
+			Target: carillon.WorkerQueue(queue)})
 	}
 	for len(jobs) > 0 {
 		n := min(len(jobs), 500)

@@ -12,7 +12,8 @@ import (
 
 // A node that leaves does not wait for a profile of an hour, and does not throw away what it has.
 func TestALeavingNodeEndsItsProfiles(t *testing.T) {
-	s, stop := serveUntil(t, server.Config{Store: "memory:", Monitoring: server.Monitoring{Debug: "127.0.0.1:0"}})
+	s, stop := serveUntil(t, server.Config{Store: "memory:",
+		Monitoring: server.Monitoring{Debug: "127.0.0.1:0"}})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 		"http://"+s.DebugAddr()+profiling.Path+"profile?seconds=3600", http.NoBody)
 	if err != nil {
@@ -40,13 +41,15 @@ func TestProfilesAreOffAndForTheNodesOwnNames(t *testing.T) {
 		t.Error("profiles are served at " + s.DebugAddr())
 	}
 	s := serve(t, server.Config{Store: "memory:", Monitoring: server.Monitoring{Debug: "127.0.0.1:0"}})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.DebugAddr()+profiling.Path, http.NoBody)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		"http://"+s.DebugAddr()+profiling.Path, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var caller http.Client
 	defer caller.CloseIdleConnections()
-	for host, want := range map[string]int{s.DebugAddr(): http.StatusOK, "rebound.example": http.StatusForbidden} {
+	for host, want := range map[string]int{s.DebugAddr(): http.StatusOK,
+		"rebound.example": http.StatusForbidden} {
 		req.Host = host
 		res, err := caller.Do(req)
 		if err != nil {

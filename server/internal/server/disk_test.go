@@ -54,8 +54,8 @@ func TestADiskInTrouble(t *testing.T) {
 	}{
 		"full":      {nil, syscall.ENOSPC, "the disk is full"},
 		"read-only": {nil, syscall.EROFS, "the file system is read-only"},
-		"fsync fails": {[]errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}, syscall.EIO,
-			"the disk failed"},
+		"fsync fails": {[]errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo},
+			syscall.EIO, "the disk failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			disk := &badDisk{kinds: c.kinds, err: c.err}
@@ -92,7 +92,8 @@ func (w *rig) putUntilRefused(disk *badDisk, why string) (acked []string) {
 		if i == 20 {
 			disk.broken.Store(true)
 		}
-		job := carillon.Job{Name: fmt.Sprintf("job/%d", i), Due: carillon.In(time.Hour), Target: carillon.WorkerQueue(queue)}
+		job := carillon.Job{Name: fmt.Sprintf("job/%d", i), Due: carillon.In(time.Hour),
+			Target: carillon.WorkerQueue(queue)}
 		_, err := w.sched.PutJob(w.t.Context(), job)
 		switch {
 		case err == nil:

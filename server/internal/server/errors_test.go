@@ -29,10 +29,12 @@ func TestErrorsAreTheSameEverywhere(t *testing.T) {
 				return err
 			}},
 			"in a batch": {carillon.InvalidArgument, "jobs[1].target", func() error {
-				_, err := w.sched.PutJobs(ctx, []carillon.Job{{Name: "a", Target: carillon.WorkerQueue(queue)}, {Name: "b"}})
+				_, err := w.sched.PutJobs(ctx, []carillon.Job{{Name: "a", Target: carillon.WorkerQueue(queue)},
+					{Name: "b"}})
 				return err
 			}},
-			"no job": {carillon.NotFound, "name", func() error { _, err := w.sched.GetJob(ctx, key("none")); return err }},
+			"no job": {carillon.NotFound, "name",
+				func() error { _, err := w.sched.GetJob(ctx, key("none")); return err }},
 			"no run": {carillon.InvalidArgument, "id",
 				func() error { _, err := w.sched.GetRun(ctx, "default", "none"); return err }},
 			"prefix": {carillon.InvalidArgument, "prefix",
@@ -115,7 +117,8 @@ func refusals(w *rig, longest, huge string) map[string]error {
 	_, out["label"] = s.ListJobs(ctx, carillon.JobQuery{Label: huge})
 	_, out["prefix"] = s.ListJobs(ctx, carillon.JobQuery{Prefix: huge})
 	_, out["namespace"] = s.GetNamespace(ctx, huge)
-	_, out["concurrency_limits"] = s.PutNamespace(ctx, carillon.Namespace{Name: "a", ConcurrencyLimits: map[string]int{huge: 1}})
+	_, out["concurrency_limits"] = s.PutNamespace(ctx,
+		carillon.Namespace{Name: "a", ConcurrencyLimits: map[string]int{huge: 1}})
 	_, out["hello"] = connected(ctx, w, carillon.Hello{Queues: []string{longest, longest}})
 	_, out["hello, huge"] = connected(ctx, w, carillon.Hello{Queues: []string{huge}})
 	if cluster, is := s.(carillon.Cluster); is {
@@ -135,8 +138,8 @@ func connected(ctx context.Context, w *rig, hello carillon.Hello) (carillon.Sess
 	return session, err
 }
 
-// TestTextThatIsNotUTF8IsRefused is refused by the same field in the same process and over gRPC, and certainly has
-// changed nothing.
+// TestTextThatIsNotUTF8IsRefused is refused by the same field in the same process and over gRPC, and
+// certainly has changed nothing.
 func TestTextThatIsNotUTF8IsRefused(t *testing.T) {
 	const bad = "caf\xe9"
 	everywhere(t, func(w *rig) {
@@ -157,7 +160,8 @@ func TestTextThatIsNotUTF8IsRefused(t *testing.T) {
 			}
 		}
 		_, err := w.sched.GetJob(w.t.Context(), key(bad))
-		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument || e.Field != "name" {
+		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument ||
+			e.Field != "name" {
 			w.t.Errorf("get: %v", err)
 		}
 		_, err = w.sched.Connect(w.t.Context(), carillon.Hello{Queues: []string{bad}, WorkerID: "me"})

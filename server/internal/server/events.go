@@ -18,7 +18,8 @@ func (n *Node) engineEvents() engine.Events {
 
 // clusterEvents are counted by the metrics.
 func (n *Node) clusterEvents() cluster.Events {
-	return cluster.Events{JoinFailed: n.metrics.JoinFailed, Forwarded: n.metrics.Forwarded, Again: n.metrics.Again}
+	return cluster.Events{JoinFailed: n.metrics.JoinFailed, Forwarded: n.metrics.Forwarded,
+		Again: n.metrics.Again}
 }
 
 // load returns how much the engine has to do and holds in memory.

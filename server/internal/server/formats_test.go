@@ -16,7 +16,8 @@ import (
 func build(t *testing.T, name, set string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w -X github.com/carillonhq/carillon/server/"+set, "-o", path,
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags",
+		"-s -w -X github.com/carillonhq/carillon/server/"+set, "-o", path,
 		"github.com/carillonhq/carillon/server/cmd/carillon")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
@@ -85,7 +86,8 @@ func TestBuildsOfDifferentFormats(t *testing.T) {
 			end()
 			created(t, later, theirs)
 			_, err := server.New(server.Config{Store: theirs, Name: "a", GRPC: "127.0.0.1:0", HTTP: server.None})
-			if err == nil || !strings.Contains(err.Error(), "newer version") || !strings.Contains(err.Error(), "format is 3") {
+			if err == nil || !strings.Contains(err.Error(), "newer version") ||
+				!strings.Contains(err.Error(), "format is 3") {
 				t.Errorf("this build: %v", err)
 			}
 		})

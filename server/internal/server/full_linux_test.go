@@ -92,7 +92,8 @@ func TestPutsOnAFullDiskAreRefused(t *testing.T) {
 		}
 		refused++
 		e, ok := errors.AsType[*carillon.Error](err)
-		if !ok || e.Kind != carillon.Unavailable || e.Unknown || !strings.Contains(e.Message, "No space left on device") {
+		if !ok || e.Kind != carillon.Unavailable || e.Unknown ||
+			!strings.Contains(e.Message, "No space left on device") {
 			t.Errorf("%#v", err)
 		}
 	}

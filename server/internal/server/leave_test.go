@@ -58,7 +58,8 @@ func TestNodeOfAReplacedStoreLeaves(t *testing.T) {
 	if err := other.Close(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the node has met it more than once", func() bool { return log.count(postgres.ErrReplaced.Error()) > 3 })
+	eventually(t, "the node has met it more than once",
+		func() bool { return log.count(postgres.ErrReplaced.Error()) > 3 })
 	if err := end(); err != nil {
 		t.Error(err)
 	}
@@ -70,8 +71,8 @@ func TestNodeOfAReplacedStoreLeaves(t *testing.T) {
 	}
 }
 
-// TestLastResultOfALeavingNodeIsRelayed: a node leaves while a request to an endpoint is under way. What comes of it
-// reaches the partition's new owner: the run has succeeded, and is not tried again.
+// TestLastResultOfALeavingNodeIsRelayed: a node leaves while a request to an endpoint is under way. What
+// comes of it reaches the partition's new owner: the run has succeeded, and is not tried again.
 func TestLastResultOfALeavingNodeIsRelayed(t *testing.T) {
 	database := realserver.StartPostgres(t, realserver.Volatile()...).Database(t)
 	var hits atomic.Int32
@@ -118,7 +119,8 @@ func TestLastResultOfALeavingNodeIsRelayed(t *testing.T) {
 	})
 	close(answer)
 	await(t, left)
-	page, err := dial(t, b).ListRuns(t.Context(), carillon.RunQuery{Namespace: carillon.DefaultNamespace, Job: "slow"})
+	page, err := dial(t, b).ListRuns(t.Context(),
+		carillon.RunQuery{Namespace: carillon.DefaultNamespace, Job: "slow"})
 	if err != nil || len(page.Runs) != 1 || page.Runs[0].Status != carillon.RunSucceeded || hits.Load() != 1 {
 		t.Errorf("runs %+v, %v, after %d requests", page.Runs, err, hits.Load())
 	}
@@ -147,7 +149,8 @@ func TestNodeWithoutItsStoreLeaves(t *testing.T) {
 	b := serve(t, config)
 	spread(t, b, 1)
 	for _, name := range []string{"running", "later"} {
-		if _, err := dial(t, b).GetJob(t.Context(), carillon.Key{Namespace: carillon.DefaultNamespace, Name: name}); err != nil {
+		if _, err := dial(t, b).GetJob(t.Context(),
+			carillon.Key{Namespace: carillon.DefaultNamespace, Name: name}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -163,7 +166,8 @@ func TestAllNodesEndAtOnce(t *testing.T) {
 			if n == 1 && gap > 0 {
 				continue
 			}
-			t.Run(fmt.Sprintf("%d nodes %v apart", n, gap), func(t *testing.T) { allEnd(t, postgres.Database(t), n, gap) })
+			t.Run(fmt.Sprintf("%d nodes %v apart", n, gap),
+				func(t *testing.T) { allEnd(t, postgres.Database(t), n, gap) })
 		}
 	}
 }
@@ -180,8 +184,8 @@ func allEnd(t *testing.T, database string, n int, gap time.Duration) {
 	t.Cleanup(release)
 	const partitions = 16
 	config := func(i int) server.Config {
-		return server.Config{Store: database, Name: string(rune('a' + i)), Partitions: partitions, DrainGrace: patience,
-			Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
+		return server.Config{Store: database, Name: string(rune('a' + i)), Partitions: partitions,
+			DrainGrace: patience, Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
 	}
 	all, ends := make([]*server.Server, n), make([]func(), n)
 	for i := range n {
@@ -190,7 +194,8 @@ func allEnd(t *testing.T, database string, n int, gap time.Duration) {
 	spread(t, all[0], n)
 	eventually(t, "nothing moves any more", func() bool {
 		status, err := all[0].Cluster().ClusterStatus(t.Context())
-		return err == nil && !slices.ContainsFunc(status.Nodes, func(x carillon.Node) bool { return x.Owns > (partitions+n-1)/n })
+		return err == nil && !slices.ContainsFunc(status.Nodes,
+			func(x carillon.Node) bool { return x.Owns > (partitions+n-1)/n })
 	})
 
 	const perNode, requests = 6, 6
@@ -250,8 +255,10 @@ func allEnd(t *testing.T, database string, n int, gap time.Duration) {
 	spread(t, again, 1)
 	sched := dial(t, again)
 	for _, j := range jobs {
-		page, err := sched.ListRuns(t.Context(), carillon.RunQuery{Namespace: carillon.DefaultNamespace, Job: j.Name})
-		if err != nil || len(page.Runs) != 1 || page.Runs[0].Status != carillon.RunSucceeded || page.Runs[0].Attempt != 1 {
+		page, err := sched.ListRuns(t.Context(),
+			carillon.RunQuery{Namespace: carillon.DefaultNamespace, Job: j.Name})
+		if err != nil || len(page.Runs) != 1 || page.Runs[0].Status != carillon.RunSucceeded ||
+			page.Runs[0].Attempt != 1 {
 			t.Errorf("%s: %+v, %v", j.Name, page.Runs, err)
 		}
 	}

@@ -106,7 +106,8 @@ func (d *listener) stop(ctx context.Context) {
 
 // overHTTP makes d serve HTTP.
 func (d *listener) overHTTP(server *http.Server, log *slog.Logger) {
-	server.ReadHeaderTimeout, server.IdleTimeout, server.MaxHeaderBytes = readHeaderTimeout, idleTimeout, maxHeaderBytes
+	server.ReadHeaderTimeout, server.IdleTimeout = readHeaderTimeout, idleTimeout
+	server.MaxHeaderBytes = maxHeaderBytes
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // errors of clients
 	new(unusedConns).attach(server)
 	d.serve = server.Serve

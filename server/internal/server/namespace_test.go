@@ -41,7 +41,8 @@ func callAll(w *rig, namespace, prefix string) map[string]error {
 	ctx, s, errs := w.t.Context(), w.sched, map[string]error{}
 	note := func(method string, err error) { errs[method] = cmp.Or(errs[method], err) }
 	key := carillon.Key{Namespace: namespace, Name: prefix + "job"}
-	job := carillon.Job{Namespace: namespace, Name: key.Name, Schedule: "@every 1h", Target: carillon.WorkerQueue(prefix)}
+	job := carillon.Job{Namespace: namespace, Name: key.Name, Schedule: "@every 1h",
+		Target: carillon.WorkerQueue(prefix)}
 
 	put, err := s.PutJob(ctx, job)
 	note("PutJob", err)
@@ -98,7 +99,8 @@ func callRuns(ctx context.Context, w *rig, key carillon.Key, note func(string, e
 	note("ListRuns", err)
 
 	queue := key.Name[:len(key.Name)-len("job")]
-	session, err := w.another().Connect(ctx, carillon.Hello{Namespace: key.Namespace, Queues: []string{queue}, WorkerID: "me"})
+	session, err := w.another().Connect(ctx,
+		carillon.Hello{Namespace: key.Namespace, Queues: []string{queue}, WorkerID: "me"})
 	note("Connect", err)
 	if err != nil {
 		return
@@ -109,7 +111,8 @@ func callRuns(ctx context.Context, w *rig, key carillon.Key, note func(string, e
 	_, err = s.TriggerJob(ctx, carillon.Key{Namespace: carillon.DefaultNamespace, Name: key.Name})
 	note("TriggerJob", err)
 	token := r.run().Token
-	note("CompleteRun", s.CompleteRun(ctx, key.Namespace, carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess}))
+	note("CompleteRun", s.CompleteRun(ctx, key.Namespace,
+		carillon.Result{Token: token, Outcome: carillon.OutcomeSuccess}))
 }
 
 // callBackfills calls what a scheduler does with backfills. Where one could not be started, the calls about

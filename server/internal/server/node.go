@@ -66,10 +66,11 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	n.checkPartitions()
 	n.join()
 	n.engine = engine.New(engine.Config{
-		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs, Events: n.engineEvents(),
-		Partition: partition.Config{DeadRetention: c.DeadRetention},
-		Advise:    func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
-		Standby:   n.member != nil, Peers: n.peers(), Announce: n.announce(), MayClaim: n.mayClaim(), LeaseTTL: c.LeaseTTL,
+		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs,
+		Events: n.engineEvents(), Partition: partition.Config{DeadRetention: c.DeadRetention},
+		Advise:  func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
+		Standby: n.member != nil, Peers: n.peers(), Announce: n.announce(), MayClaim: n.mayClaim(),
+		LeaseTTL: c.LeaseTTL,
 	})
 	n.hub = dispatch.New(n.engine, dispatch.Options{
 		Accept:     worker.Accept(worker.Options{}),
@@ -129,7 +130,8 @@ func (n *Node) Cluster() carillon.Cluster { return n.cluster }
 func (n *Node) alone() carillon.Cluster {
 	self := n.config.self
 	self.ID, self.State = n.config.Name, carillon.NodeFit // also without listeners
-	return soloCluster{self: self, leases: n.store.Leaser(), partitions: n.store.Meta().Partitions, now: n.config.Now}
+	return soloCluster{self: self, leases: n.store.Leaser(), partitions: n.store.Meta().Partitions,
+		now: n.config.Now}
 }
 
 // Metrics returns the node's metrics.

@@ -72,7 +72,8 @@ func TestALeavingNodeLetsRunsFinish(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() { stop(); close(stopped) }()
 	holder.until(func(m carillon.WorkResponse) bool { return m.Drain })
-	if _, err := w.sched.Connect(t.Context(), carillon.Hello{Queues: []string{queue}}); !errors.Is(err, carillon.Unavailable) {
+	if _, err := w.sched.Connect(t.Context(),
+		carillon.Hello{Queues: []string{queue}}); !errors.Is(err, carillon.Unavailable) {
 		t.Errorf("a worker was taken: %v", err)
 	}
 	status, problem := get(t, "http://"+s.HTTPAddr()+"/readyz")
@@ -136,7 +137,8 @@ func TestANodeIsServedOverHTTP(t *testing.T) {
 	})
 	url := "http://" + s.HTTPAddr()
 	body := strings.NewReader(`{"target": {"worker": {"queue": "work"}}, "data": {"x": 1}}`)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url+"/v1/namespaces/default/jobs/a/b", body)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut,
+		url+"/v1/namespaces/default/jobs/a/b", body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +162,8 @@ func TestANodeIsServedOverHTTP(t *testing.T) {
 	}
 	for _, line := range []string{"carillon_jobs_scheduled_total 1", "carillon_runs_fired_total 1",
 		"carillon_runs_succeeded_total 1",
-		`carillon_attempts_total{kind="worker"} 1`, "carillon_partitions_owned 4", `version="v1.2.3"`, "go_goroutines"} {
+		`carillon_attempts_total{kind="worker"} 1`, "carillon_partitions_owned 4", `version="v1.2.3"`,
+		"go_goroutines"} {
 		if !strings.Contains(metrics, line) {
 			t.Errorf("%q is not in the metrics", line)
 		}
@@ -175,9 +178,10 @@ func TestANodeIsNotReachedUnderAnyName(t *testing.T) {
 		s := serve(t, server.Config{Store: "memory:",
 			Browsers: server.Browsers{Hosts: []string{"carillon.example"}}, Insecure: insecure})
 		for host, want := range map[string]int{
-			"localhost": 200, "127.0.0.1:7080": 200, "[::1]:80": 200, "carillon.example": 200, "Carillon.Example:7080": 200,
-			"node-1:7080": 200, "app.localhost": 200, "carillon.internal": 200, "carillon.ns.svc.cluster.local:7080": 200,
-			"attacker.example": 403, "localhost.attacker.example:7080": 403, "internal.example": 403, "x.carillon.example": 403,
+			"localhost": 200, "127.0.0.1:7080": 200, "[::1]:80": 200, "carillon.example": 200,
+			"Carillon.Example:7080": 200, "node-1:7080": 200, "app.localhost": 200, "carillon.internal": 200,
+			"carillon.ns.svc.cluster.local:7080": 200, "attacker.example": 403, "localhost.attacker.example:7080": 403,
+			"internal.example": 403, "x.carillon.example": 403,
 		} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HTTPAddr()+"/livez", nil)
 			if err != nil {
@@ -219,7 +223,8 @@ func TestAnHTTPTargetIsCalled(t *testing.T) {
 	}))
 	t.Cleanup(target.Close)
 	s := serve(t, server.Config{Store: "memory:",
-		Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, DrainGrace: patience})
+		Targets:    server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		DrainGrace: patience})
 	w := &rig{t: t, sched: s.Scheduler()}
 	w.put(carillon.Job{Name: "call", Target: carillon.HTTP(target.URL), Data: carillon.JSON("hi"),
 		FailurePolicy: carillon.Constant(time.Millisecond)})

@@ -16,8 +16,8 @@ import (
 func patched() carillon.Job {
 	policy := carillon.Exponential(3 * time.Second).WithMaxRetries(7)
 	policy.Factor, policy.Max, policy.Jitter, policy.OnExhausted = 1.5, time.Minute, time.Second, carillon.ExhaustedDrop
-	return carillon.Job{Name: "a", Due: carillon.In(time.Hour), FailurePolicy: policy, Target: carillon.WorkerQueue(queue),
-		History: carillon.History{Runs: 5, Keep: time.Hour}}
+	return carillon.Job{Name: "a", Due: carillon.In(time.Hour), FailurePolicy: policy,
+		Target: carillon.WorkerQueue(queue), History: carillon.History{Runs: 5, Keep: time.Hour}}
 }
 
 // TestAPatchOfAPartKeepsTheRest in the same process and over gRPC, for each part that fits the policy of the
@@ -36,7 +36,8 @@ func TestAPatchOfAPartKeepsTheRest(t *testing.T) {
 				continue
 			}
 			for _, given := range []carillon.Job{values, formless} {
-				if strings.Count(path, ".") == 1 && given.FailurePolicy.Kind == 0 && path != "failure_policy.max_retries" {
+				if strings.Count(path, ".") == 1 && given.FailurePolicy.Kind == 0 &&
+					path != "failure_policy.max_retries" {
 					continue
 				}
 				old := w.put(patched()).Job

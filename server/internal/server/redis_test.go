@@ -33,7 +33,8 @@ func TestRedisIsRestartedUnderLoad(t *testing.T) {
 	eventually(t, "the node is ready again", func() bool { return s.Ready() == nil })
 	acked := load()
 	w.hasJobs(acked)
-	eventually(t, "a job is put", func() bool { // a partition that had nothing to write learns now that it is to claim again
+	// a partition that had nothing to write learns now that it is to claim again
+	eventually(t, "a job is put", func() bool {
 		_, err := w.sched.PutJob(t.Context(), carillon.Job{Name: "after", Target: carillon.WorkerQueue(queue)})
 		return err == nil
 	})
@@ -58,14 +59,16 @@ func (w *rig) load(n int) (end func() []string) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
-			later := carillon.Job{Name: fmt.Sprint("later/", i), Due: carillon.In(time.Hour), Target: carillon.WorkerQueue(queue)}
+			later := carillon.Job{Name: fmt.Sprint("later/", i), Due: carillon.In(time.Hour),
+				Target: carillon.WorkerQueue(queue)}
 			if _, err := w.sched.PutJob(ctx, later); err == nil {
 				if acked = append(acked, later.Name); len(acked) == n {
 					close(begun)
 				}
 			}
 			if i%8 == 0 && i < 800 {
-				_, _ = w.sched.PutJob(ctx, carillon.Job{Name: fmt.Sprint("now/", i), Target: carillon.WorkerQueue(queue)}) // or not
+				// or not
+				_, _ = w.sched.PutJob(ctx, carillon.Job{Name: fmt.Sprint("now/", i), Target: carillon.WorkerQueue(queue)})
 			}
 		}
 	})

@@ -32,7 +32,8 @@ func (r Relay) Connect(ctx context.Context, hello carillon.Hello) (carillon.Sess
 	if err != nil {
 		return nil, err
 	}
-	return multisession.Open(own, multisession.Options{Hello: hello, Connect: r.Reach, Over: r.Over, Tied: true}), nil
+	return multisession.Open(own, multisession.Options{Hello: hello, Connect: r.Reach, Over: r.Over,
+		Tied: true}), nil
 }
 
 // relayed returns the work of this node's hub, for all nodes if there may be others.

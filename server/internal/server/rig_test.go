@@ -180,7 +180,8 @@ func (w *rig) ended(id string, status carillon.RunStatus, attempts int) carillon
 		w.t.Fatalf("get run: %v", err)
 	}
 	if r.Status != status || r.Attempt != attempts {
-		w.t.Errorf("run %s of %s is %v after %d attempts, not %v after %d", id, r.Job, r.Status, r.Attempt, status, attempts)
+		w.t.Errorf("run %s of %s is %v after %d attempts, not %v after %d", id, r.Job, r.Status, r.Attempt,
+			status, attempts)
 	}
 	return r
 }

@@ -15,11 +15,12 @@ import (
 func TestAJobFiresOnce(t *testing.T) {
 	everywhere(t, func(w *rig) {
 		got := make(chan carillon.Run, 10)
-		stop := w.work(w.sched, worker.Options{ID: "me"}, func(_ context.Context, run carillon.Run, data []byte) error {
-			run.Data.Bytes = data
-			got <- run
-			return nil
-		})
+		stop := w.work(w.sched, worker.Options{ID: "me"},
+			func(_ context.Context, run carillon.Run, data []byte) error {
+				run.Data.Bytes = data
+				got <- run
+				return nil
+			})
 		w.put(carillon.Job{Name: "hello/rig", Data: carillon.JSON(1), Metadata: map[string]string{"a": "b"}})
 		run := await(w.t, got)
 		if run.Job != "hello/rig" || string(run.Data.Bytes) != "1" || run.Attempt != 1 || run.Metadata["a"] != "b" {
@@ -77,7 +78,8 @@ func TestAnExhaustedRunIsDeadUntilRedriven(t *testing.T) {
 		w.ended(id, carillon.RunDead, 2)
 		w.gone("doomed")
 		dead := carillon.RunDead
-		page, err := w.sched.ListRuns(w.t.Context(), carillon.RunQuery{Namespace: carillon.DefaultNamespace, Status: &dead})
+		page, err := w.sched.ListRuns(w.t.Context(),
+			carillon.RunQuery{Namespace: carillon.DefaultNamespace, Status: &dead})
 		if err != nil || len(page.Runs) != 1 || page.Runs[0].ID != id || len(page.Runs[0].Errors) != 2 {
 			w.t.Fatalf("dead runs: %+v, %v", page, err)
 		}

@@ -54,7 +54,8 @@ func (c Config) secretsDigest(macKey []byte) string {
 	for _, ns := range slices.Sorted(maps.Keys(c.Targets.SigningSecrets)) {
 		fmt.Fprintf(mac, "%q%q", ns, c.Targets.SigningSecrets[ns])
 	}
-	return fmt.Sprintf("of %d namespaces, %s", len(c.Targets.SigningSecrets), hex.EncodeToString(mac.Sum(nil)[:digestBytes]))
+	return fmt.Sprintf("of %d namespaces, %s", len(c.Targets.SigningSecrets),
+		hex.EncodeToString(mac.Sum(nil)[:digestBytes]))
 }
 
 // checkPartitions warns if an existing store has another number of partitions than the configuration.

@@ -57,7 +57,8 @@ func (s *Server) listenHealthz(d *listener) error {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	d.overHTTP(&http.Server{Handler: s.ifNamed(d, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout}, s.log)
+	d.overHTTP(&http.Server{Handler: s.ifNamed(d, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout},
+		s.log)
 	return nil
 }
 

@@ -29,7 +29,8 @@ type trio struct {
 
 func startTrio(t *testing.T, c server.Config, n int) *trio {
 	t.Helper()
-	c.Store, c.Partitions, c.DrainGrace = realserver.StartPostgres(t, realserver.Volatile()...).Database(t), 16, patience
+	c.Store, c.Partitions, c.DrainGrace = realserver.StartPostgres(t,
+		realserver.Volatile()...).Database(t), 16, patience
 	x := &trio{t: t, config: c}
 	for range n {
 		x.start()

@@ -64,7 +64,8 @@ func (t *trouble) Err() error {
 	if t.err == nil {
 		return nil
 	}
-	return fmt.Errorf("the store has not been able to write since %s: %w", t.since.UTC().Format(time.RFC3339), t.err)
+	return fmt.Errorf("the store has not been able to write since %s: %w",
+		t.since.UTC().Format(time.RFC3339), t.err)
 }
 
 func (t *trouble) set(err error) {

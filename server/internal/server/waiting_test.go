@@ -86,7 +86,10 @@ func stores(t *testing.T, f func(t *testing.T, url string, up func())) {
 func TestANodeWaitsForItsStore(t *testing.T) {
 	stores(t, func(t *testing.T, url string, up func()) {
 		w := awaits(t, url)
-		eventually(t, "the node lives", func() bool { code, text := w.get(t, "/livez"); return code == 200 && text == "ok\n" })
+		eventually(t, "the node lives", func() bool {
+			code, text := w.get(t, "/livez")
+			return code == 200 && text == "ok\n"
+		})
 		if code, text := w.get(t, "/readyz"); code != 503 ||
 			!strings.Contains(text, "waiting for the store") || !strings.Contains(text, "refused") {
 			t.Errorf("readyz: %d %q", code, text)
@@ -104,15 +107,18 @@ func TestANodeWaitsForItsStore(t *testing.T) {
 			t.Errorf("health: %v, %v", is, err)
 		}
 		c := dialAt(t, w.grpc)
-		if _, err := c.GetJob(t.Context(), carillon.Key{Namespace: "default", Name: "a"}); !errors.Is(err, carillon.Unavailable) {
+		if _, err := c.GetJob(t.Context(), carillon.Key{Namespace: "default",
+			Name: "a"}); !errors.Is(err, carillon.Unavailable) {
 			t.Errorf("a call: %v", err)
 		}
 		up()
 		eventually(t, "the node is ready", func() bool { code, _ := w.get(t, "/readyz"); return code == 200 })
-		if _, err := c.PutJob(t.Context(), carillon.Job{Name: "a", Target: carillon.WorkerQueue(queue)}); err != nil {
+		if _, err := c.PutJob(t.Context(), carillon.Job{Name: "a",
+			Target: carillon.WorkerQueue(queue)}); err != nil {
 			t.Errorf("put: %v", err)
 		}
-		if n, m := w.log.containing("waiting for the store"), w.log.containing("the store is there"); n != 1 || m != 1 {
+		if n, m := w.log.containing("waiting for the store"), w.log.containing("the store is there"); n != 1 ||
+			m != 1 {
 			t.Errorf("%d lines that it waits, %d that it does not any more", n, m)
 		}
 		if err := w.stop(); err != nil {
@@ -163,7 +169,8 @@ func TestSomeErrorsOfAStartStay(t *testing.T) {
 		"no such database":         p.URL("nowhere"),
 		"a store of later version": newer,
 	} {
-		_, err := server.Await(t.Context(), server.Config{Store: url, GRPC: "127.0.0.1:0", HTTP: server.None, Name: "node"})
+		_, err := server.Await(t.Context(), server.Config{Store: url, GRPC: "127.0.0.1:0",
+			HTTP: server.None, Name: "node"})
 		if err == nil || errors.Is(err, store.ErrAway) || errors.Is(err, server.ErrNotStarted) {
 			t.Errorf("%s: %v", what, err)
 		}

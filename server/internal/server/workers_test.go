@@ -24,8 +24,8 @@ func TestWorkerThatEndsItsSessionLosesNoRuns(t *testing.T) {
 		const n = 500
 		jobs := make([]carillon.Job, n)
 		for i := range jobs {
-			jobs[i] = carillon.Job{Name: fmt.Sprint(round, "/", i), Target: carillon.WorkerQueue(queue), Lease: time.Hour,
-				Data: carillon.JSON(strings.Repeat("x", 2000))}
+			jobs[i] = carillon.Job{Name: fmt.Sprint(round, "/", i), Target: carillon.WorkerQueue(queue),
+				Lease: time.Hour, Data: carillon.JSON(strings.Repeat("x", 2000))}
 		}
 		if _, err := w.sched.PutJobs(t.Context(), jobs); err != nil {
 			t.Fatal(err)
@@ -35,7 +35,8 @@ func TestWorkerThatEndsItsSessionLosesNoRuns(t *testing.T) {
 		take := func(m carillon.WorkResponse) {
 			for _, r := range m.Runs {
 				got[r.ID] = true
-				req.Results = append(req.Results, carillon.Result{Token: r.Token, RunID: r.ID, Outcome: carillon.OutcomeSuccess})
+				req.Results = append(req.Results, carillon.Result{Token: r.Token, RunID: r.ID,
+					Outcome: carillon.OutcomeSuccess})
 			}
 		}
 		first := w.connect("first", n)
@@ -284,7 +285,8 @@ func TestManyRunsAreDoneExactlyOnce(t *testing.T) {
 				w.t.Errorf("%s ran %d times", job, times)
 			}
 		}
-		if page, err := w.sched.ListJobs(w.t.Context(), carillon.JobQuery{Prefix: "herd/"}); err != nil || len(page.Jobs) != 0 {
+		if page, err := w.sched.ListJobs(w.t.Context(), carillon.JobQuery{Prefix: "herd/"}); err != nil ||
+			len(page.Jobs) != 0 {
 			w.t.Errorf("left over: %d, %v", len(page.Jobs), err)
 		}
 	})

@@ -13,9 +13,10 @@ import (
 
 // Sources are asked when somebody reads the metrics.
 type Sources struct {
-	Queues     func() []dispatch.QueueStats
-	Workers    func() []dispatch.WorkerStats
-	Load       func() (inFlight, resident, bytes int) // attempts in force, records in memory, bytes of their specs
+	Queues  func() []dispatch.QueueStats
+	Workers func() []dispatch.WorkerStats
+	// attempts in force, records in memory, bytes of their specs
+	Load       func() (inFlight, resident, bytes int)
 	Backlog    func() map[delivery.Queue]delivery.Backlog
 	Dead       func() map[string]int // by namespace
 	Missing    func() int            // names that jobs wait for and that no job has

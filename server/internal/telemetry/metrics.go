@@ -62,7 +62,8 @@ func New(version string) *Metrics {
 	m.commits, m.commitRecords = m.histogram(commits, commitBuckets), m.histogram(commitRecords, recordsBuckets)
 	m.commitFailures = m.counter(commitFailures)
 	m.cluster = m.newCluster()
-	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: metric(buildInfo).Help}, metric(buildInfo).Labels)
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: metric(buildInfo).Help},
+		metric(buildInfo).Labels)
 	info.WithLabelValues(version, runtime.Version()).Set(1)
 	m.registry.MustRegister(info)
 	return m
@@ -92,7 +93,8 @@ func (m *Metrics) counter(name string) prometheus.Counter {
 }
 
 func (m *Metrics) counters(name string) *prometheus.CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: metric(name).Help}, metric(name).Labels)
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: metric(name).Help},
+		metric(name).Labels)
 	m.registry.MustRegister(c)
 	return c
 }

@@ -48,7 +48,8 @@ func busy(queues int) *telemetry.Metrics {
 		Queues: func() []dispatch.QueueStats {
 			all := make([]dispatch.QueueStats, queues)
 			for i := range all {
-				all[i] = dispatch.QueueStats{Queue: queueOf(i), Consumers: 2, Silent: 1, Credits: 2, InFlight: 3, Waiting: 4}
+				all[i] = dispatch.QueueStats{Queue: queueOf(i), Consumers: 2, Silent: 1, Credits: 2,
+					InFlight: 3, Waiting: 4}
 			}
 			return all
 		},
@@ -63,7 +64,8 @@ func busy(queues int) *telemetry.Metrics {
 		Missing: func() int { return 4 },
 		Now:     func() time.Time { return now },
 		Workers: func() []dispatch.WorkerStats {
-			return append(slices.Repeat([]dispatch.WorkerStats{{Kind: "worker"}}, 6), dispatch.WorkerStats{Kind: "dapr"})
+			return append(slices.Repeat([]dispatch.WorkerStats{{Kind: "worker"}}, 6),
+				dispatch.WorkerStats{Kind: "dapr"})
 		},
 		Load:       func() (int, int, int) { return 9, 7, 8 },
 		Partitions: func() (int, int) { return 63, 64 },
@@ -97,17 +99,17 @@ func TestEveryMetricIsInTheTable(t *testing.T) {
 func TestWhatIsCounted(t *testing.T) {
 	text := read(busy(1))
 	for _, line := range []string{
-		"carillon_jobs_scheduled_total 3", "carillon_runs_fired_total 2", `carillon_attempts_total{kind="worker"} 2`,
-		"carillon_runs_succeeded_total 1", "carillon_runs_failed_total 1", "carillon_runs_dead_total 1", "carillon_runs_cancelled_total 1",
+		"carillon_jobs_scheduled_total 3", "carillon_runs_fired_total 2",
+		`carillon_attempts_total{kind="worker"} 2`, "carillon_runs_succeeded_total 1",
+		"carillon_runs_failed_total 1", "carillon_runs_dead_total 1", "carillon_runs_cancelled_total 1",
 		"carillon_runs_retried_total 1", `carillon_runs_skipped_total{reason="overlap"} 5`,
-		`carillon_lateness_seconds_bucket{le="0.005"} 2`, `carillon_lateness_seconds_bucket{le="60"} 2`, "carillon_lateness_seconds_count 3",
-		"carillon_commit_seconds_count 1", "carillon_commit_records_sum 10", "carillon_commit_failures_total 1",
-		"carillon_resident_jobs 7", "carillon_window_bytes 8", "carillon_runs_in_flight 9",
-		"carillon_partitions 64", "carillon_partitions_owned 63", "carillon_store_writable 0", "carillon_store_damaged_tables 2", "carillon_workers 6", "carillon_queues 3",
-		"carillon_staged_runs 9", `carillon_dead_runs{namespace="ns"} 5`, "carillon_missing_jobs 4", "carillon_unserved_queues 1",
-		`carillon_queue_silent_consumers{kind="worker",namespace="ns",queue="q0000"} 1`,
-		`carillon_queue_depth{kind="worker",namespace="ns",queue="q0000"} 7`, `carillon_queue_oldest_seconds{kind="worker",namespace="ns",queue="q0000"} 1`,
-		`carillon_queue_staged{kind="worker",namespace="ns",queue="q9999"} 8`, `carillon_queue_oldest_seconds{kind="worker",namespace="ns",queue="q9999"} 3600`,
+		`carillon_lateness_seconds_bucket{le="0.005"} 2`, `carillon_lateness_seconds_bucket{le="60"} 2`,
+		"carillon_lateness_seconds_count 3", "carillon_commit_seconds_count 1", "carillon_commit_records_sum 10",
+		"carillon_commit_failures_total 1", "carillon_resident_jobs 7", "carillon_window_bytes 8",
+		"carillon_runs_in_flight 9", "carillon_partitions 64", "carillon_partitions_owned 63",
+		"carillon_store_writable 0", "carillon_store_damaged_tables 2", "carillon_workers 6", "carillon_queues 3",
+		"carillon_staged_runs 9", `carillon_dead_runs{namespace="ns"} 5`, "carillon_missing_jobs 4",
+		"carillon_unserved_queues 1", `carillon_queue_silent_consumers{kind="worker",namespace="ns",queue="q0000"} 1`, `carillon_queue_depth{kind="worker",namespace="ns",queue="q0000"} 7`, `carillon_queue_oldest_seconds{kind="worker",namespace="ns",queue="q0000"} 1`, `carillon_queue_staged{kind="worker",namespace="ns",queue="q9999"} 8`, `carillon_queue_oldest_seconds{kind="worker",namespace="ns",queue="q9999"} 3600`,
 		`carillon_queue_consumers{kind="worker",namespace="ns",queue="q9999"} 0`,
 		`carillon_queue_credits{kind="worker",namespace="ns",queue="q0000"} 2`, "go_goroutines",
 	} {

@@ -1,6 +1,6 @@
-// Package codec encodes the records of a store as protobuf messages, described by record.proto: small, readable
-// by any language, and extensible without a migration. They are written and read by hand, one line a field;
-// proto_test.go proves that this code and record.proto agree.
+// Package codec encodes the records of a store as protobuf messages, described by record.proto: small,
+// readable by any language, and extensible without a migration. They are written and read by hand, one line a
+// field; proto_test.go proves that this code and record.proto agree.
 //
 //	write.go     how a field is written
 //	read.go      how a field is read

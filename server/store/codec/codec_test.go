@@ -32,12 +32,15 @@ func sampleJob() carillon.Job {
 func sampleState() store.State {
 	at := time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC).UnixNano()
 	return store.State{
-		UID: store.NewUID(carillon.Key{Namespace: "default", Name: "reports/nightly"}, [8]byte{1, 2, 3}), Generation: 3,
-		Created: at - 1e15, Updated: at - 1e9, Phase: carillon.PhaseRunning, Priority: 2, Due: at + 120e9, Anchor: at - 1e14,
-		Next: at + 86400e9, Begun: 41,
-		Run: store.RunState{Live: true, Scheduled: at, Due: at, Attempt: 1, Lease: at + 120e9, Deadline: at + 300e9, Started: at,
-			Grant: store.Grant{Term: store.Term{Epoch: 7, Nonce: 0xfeedfacecafebeef}, Generation: 3}},
-		Last:     store.LastRun{Scheduled: at - 86400e9, Finished: at - 86399e9, Attempt: 1, Status: carillon.RunSucceeded},
+		UID: store.NewUID(carillon.Key{Namespace: "default", Name: "reports/nightly"},
+			[8]byte{1, 2, 3}), Generation: 3,
+		Created: at - 1e15, Updated: at - 1e9, Phase: carillon.PhaseRunning, Priority: 2, Due: at + 120e9,
+		Anchor: at - 1e14, Next: at + 86400e9, Begun: 41,
+		Run: store.RunState{Live: true, Scheduled: at, Due: at, Attempt: 1, Lease: at + 120e9,
+			Deadline: at + 300e9, Started: at, Grant: store.Grant{Term: store.Term{Epoch: 7,
+				Nonce: 0xfeedfacecafebeef}, Generation: 3}},
+		Last: store.LastRun{Scheduled: at - 86400e9, Finished: at - 86399e9, Attempt: 1,
+			Status: carillon.RunSucceeded},
 		Counters: carillon.Counters{Fired: 41, Succeeded: 39, Failed: 4, Retried: 3},
 		Kept:     20,
 	}
@@ -47,8 +50,8 @@ func sampleRun() store.RunRecord {
 	s := sampleState()
 	return store.RunRecord{
 		Key: carillon.Key{Namespace: "default", Name: "reports/nightly"}, ID: s.Identity(17), Grant: s.Run.Grant,
-		Status: carillon.RunSucceeded, Due: s.Run.Due, Started: s.Run.Started, Finished: s.Run.Started + 1e9, Attempt: 1,
-		Worker: "worker-7",
+		Status: carillon.RunSucceeded, Due: s.Run.Due, Started: s.Run.Started,
+		Finished: s.Run.Started + 1e9, Attempt: 1, Worker: "worker-7",
 	}
 }
 
@@ -115,7 +118,8 @@ func TestSpecIsDeterministic(t *testing.T) {
 
 // Messages of every length around the limits of the length's own length.
 func TestLongMessages(t *testing.T) {
-	for _, n := range []int{0, 1, 100, 120, 121, 122, 123, 124, 125, 126, 127, 128, 16370, 16380, 16384, 1 << 21} {
+	for _, n := range []int{0, 1, 100, 120, 121, 122, 123, 124, 125, 126, 127, 128, 16370, 16380,
+		16384, 1 << 21} {
 		want := carillon.Job{Target: carillon.HTTP(string(bytes.Repeat([]byte{'x'}, n))), Note: "after it"}
 		got, err := DecodeSpec(EncodeSpec(&want), carillon.Key{})
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -126,10 +130,12 @@ func TestLongMessages(t *testing.T) {
 
 func TestAppendKeepsWhatIsThere(t *testing.T) {
 	s, r := sampleState(), sampleRun()
-	if b := AppendState([]byte("head"), &s); !bytes.HasPrefix(b, []byte("head")) || !bytes.Equal(b[4:], AppendState(nil, &s)) {
+	if b := AppendState([]byte("head"), &s); !bytes.HasPrefix(b, []byte("head")) ||
+		!bytes.Equal(b[4:], AppendState(nil, &s)) {
 		t.Error("AppendState does not append")
 	}
-	if b := AppendRun([]byte("head"), &r); !bytes.HasPrefix(b, []byte("head")) || !bytes.Equal(b[4:], AppendRun(nil, &r)) {
+	if b := AppendRun([]byte("head"), &r); !bytes.HasPrefix(b, []byte("head")) ||
+		!bytes.Equal(b[4:], AppendRun(nil, &r)) {
 		t.Error("AppendRun does not append")
 	}
 }
@@ -153,7 +159,8 @@ func TestUnknownFieldsAreSkipped(t *testing.T) {
 		!reflect.DeepEqual(got, state) {
 		t.Errorf("state: %v", err)
 	}
-	if got, err := DecodeRun(append(AppendRun(slices.Clone(later), &run), later...)); err != nil || !reflect.DeepEqual(got, run) {
+	if got, err := DecodeRun(append(AppendRun(slices.Clone(later), &run), later...)); err != nil ||
+		!reflect.DeepEqual(got, run) {
 		t.Errorf("run: %v", err)
 	}
 	for name, decode := range map[string]func([]byte) error{
@@ -184,7 +191,8 @@ func TestDamage(t *testing.T) {
 		"state": func(b []byte) error { _, err := DecodeState(b); return err },
 		"run":   func(b []byte) error { _, err := DecodeRun(b); return err },
 	}
-	whole := map[string][]byte{"spec": EncodeSpec(&job), "state": AppendState(nil, &state), "run": AppendRun(nil, &run)}
+	whole := map[string][]byte{"spec": EncodeSpec(&job), "state": AppendState(nil, &state),
+		"run": AppendRun(nil, &run)}
 	for name, decode := range decoders {
 		for i := range whole[name] {
 			if err := decode(whole[name][:i]); err != nil && !errors.Is(err, store.ErrDamaged) {
@@ -215,8 +223,9 @@ func TestLabels(t *testing.T) {
 	if got := SpecLabels(spec); !reflect.DeepEqual(got, job.Labels) {
 		t.Errorf("SpecLabels = %v, want %v", got, job.Labels)
 	}
-	for label, want := range map[string]bool{"": true, "team": true, "team=billing": true, "team=": false, "team=bill": false,
-		"tea": false, "meta": false, "empty": true, "empty=": true, "empty=x": false, "billing": false} {
+	for label, want := range map[string]bool{"": true, "team": true, "team=billing": true, "team=": false,
+		"team=bill": false, "tea": false, "meta": false, "empty": true, "empty=": true, "empty=x": false,
+		"billing": false} {
 		if got := MatchLabel(spec, label); got != want {
 			t.Errorf("MatchLabel(%q) = %v, want %v", label, got, want)
 		}
@@ -244,7 +253,8 @@ func TestAliasing(t *testing.T) {
 		t.Error("the payload was copied")
 	}
 	gotJob.Data = job.Data
-	if !reflect.DeepEqual(gotJob, job) || !reflect.DeepEqual(gotState, state) || !reflect.DeepEqual(gotRun, run) {
+	if !reflect.DeepEqual(gotJob, job) || !reflect.DeepEqual(gotState, state) ||
+		!reflect.DeepEqual(gotRun, run) {
 		t.Error("something else than the payload aliases the bytes")
 	}
 }

@@ -71,7 +71,8 @@ func damagedOnly(t *testing.T, err error) bool {
 }
 
 func FuzzDecodeBackfill(f *testing.F) {
-	backfill := store.Backfill{Key: carillon.Key{Namespace: "n", Name: "j"}, Seq: 7, Rate: 2.5, Open: []uint64{8, 300, 1 << 40}}
+	backfill := store.Backfill{Key: carillon.Key{Namespace: "n", Name: "j"}, Seq: 7, Rate: 2.5,
+		Open: []uint64{8, 300, 1 << 40}}
 	f.Add(AppendBackfill(nil, &backfill))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got, err := DecodeBackfill(b)

@@ -55,8 +55,8 @@ var codecs = map[string]struct {
 
 // notCarried are the fields that are not in the bytes, because the record's key holds them or they are made
 // up by a read.
-var notCarried = map[string]bool{"Job.Namespace": true, "Job.Name": true, "Job.Status": true, "RunRecord.Cursor": true,
-	"Namespace.Name": true}
+var notCarried = map[string]bool{"Job.Namespace": true, "Job.Name": true, "Job.Status": true,
+	"RunRecord.Cursor": true, "Namespace.Name": true}
 
 // Every field of every struct is in record.proto under its own name, and what one side writes the other
 // reads. A field that is added to a struct and not to the codec, or not to record.proto, fails here.
@@ -253,7 +253,8 @@ func snake(name string) string {
 	var b strings.Builder
 	runes := []rune(name)
 	for i, c := range runes {
-		if i > 0 && unicode.IsUpper(c) && (unicode.IsLower(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])) {
+		if i > 0 && unicode.IsUpper(c) && (unicode.IsLower(runes[i-1]) ||
+			i+1 < len(runes) && unicode.IsLower(runes[i+1])) {
 			b.WriteByte('_')
 		}
 		b.WriteRune(unicode.ToLower(c))

@@ -112,8 +112,10 @@ func DecodeSpec(b []byte, key carillon.Key) (carillon.Job, error) {
 // specSize estimates the length of the job's spec, rather too much than too little.
 func specSize(j *carillon.Job) int {
 	const numbers, perString, perEntry = 96, 4, 8
-	n := numbers + len(j.Schedule) + len(j.TimeZone) + len(j.Due.String()) + len(j.TTL.String()) + len(j.Data.Bytes) +
-		len(j.Data.ContentType) + len(j.FailurePolicy.Schedule) + len(j.ConcurrencyKey) + len(j.Note) + targetSize(&j.Target)
+	n := numbers + len(j.Schedule) + len(j.TimeZone) + len(j.Due.String()) + len(j.TTL.String()) +
+		len(j.Data.Bytes) +
+		len(j.Data.ContentType) + len(j.FailurePolicy.Schedule) + len(j.ConcurrencyKey) + len(j.Note) +
+		targetSize(&j.Target)
 	for _, s := range j.DependsOn {
 		n += perString + len(s)
 	}

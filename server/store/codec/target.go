@@ -154,7 +154,8 @@ func targetSize(t *carillon.Target) int {
 	case t.Worker != nil:
 		return perField + len(t.Worker.Queue)
 	case t.Dapr != nil:
-		return 4*perField + len(t.Dapr.AppID) + len(t.Dapr.ActorType) + len(t.Dapr.ActorID) + len(t.Dapr.ConcurrencyKey)
+		return 4*perField + len(t.Dapr.AppID) + len(t.Dapr.ActorType) + len(t.Dapr.ActorID) +
+			len(t.Dapr.ConcurrencyKey)
 	case t.HTTP != nil:
 		n := 2*perField + len(t.HTTP.URL) + len(t.HTTP.Method)
 		for k, v := range t.HTTP.Headers {

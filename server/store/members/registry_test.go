@@ -31,7 +31,8 @@ func TestRevertForgetsWhoCameSince(t *testing.T) {
 		t.Errorf("members %v, %v", all, err)
 	}
 	now = now.Add(time.Second)
-	if err := r.Retire(t.Context(), store.Member{ID: "c", Nonce: 1}, time.Second); !errors.Is(err, store.ErrLast) {
+	if err := r.Retire(t.Context(), store.Member{ID: "c", Nonce: 1},
+		time.Second); !errors.Is(err, store.ErrLast) {
 		t.Errorf("the last that lives may own something: %v", err)
 	}
 }

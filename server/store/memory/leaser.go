@@ -22,7 +22,8 @@ func (l leaser) Now(ctx context.Context) (time.Time, error) {
 }
 
 // Claim takes each partition that is free, expired or the node's own.
-func (l leaser) Claim(ctx context.Context, node string, partitions []int, ttl time.Duration) ([]store.Term, error) {
+func (l leaser) Claim(ctx context.Context, node string, partitions []int,
+	ttl time.Duration) ([]store.Term, error) {
 	owned, err := l.all(ctx, partitions)
 	if err != nil {
 		return nil, err
@@ -35,7 +36,8 @@ func (l leaser) Claim(ctx context.Context, node string, partitions []int, ttl ti
 }
 
 // Renew extends the leases and returns those that are lost.
-func (l leaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+func (l leaser) Renew(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) ([]store.Holding, error) {
 	owned, err := l.all(ctx, numbers(held))
 	if err != nil {
 		return nil, err

@@ -22,7 +22,8 @@ func TestConformanceWithClock(t *testing.T) {
 	var clock testClock
 	storetest.RunOptions(t, storetest.Options{
 		Open: func(testing.TB) store.Store {
-			return memory.New(memory.Options{Partitions: 8, Now: clock.Now, MACKey: []byte("0123456789abcdef0123456789abcdef")})
+			return memory.New(memory.Options{Partitions: 8, Now: clock.Now,
+				MACKey: []byte("0123456789abcdef0123456789abcdef")})
 		},
 		Advance: func(_ testing.TB, _ store.Store, d time.Duration) { clock.Advance(d) },
 		Seeds:   3,
@@ -77,13 +78,19 @@ func TestRefusals(t *testing.T) {
 	}
 	held := []store.Holding{{Partition: 0}}
 	calls := map[string]func(ctx context.Context, partition int) error{
-		"Claim": func(ctx context.Context, p int) error { _, err := l.Claim(ctx, "n", []int{p}, time.Hour); return err },
+		"Claim": func(ctx context.Context, p int) error {
+			_, err := l.Claim(ctx, "n", []int{p}, time.Hour)
+			return err
+		},
 		"Renew": func(ctx context.Context, p int) error {
 			held[0].Partition = p
 			_, err := l.Renew(ctx, "n", held, time.Hour)
 			return err
 		},
-		"Release": func(ctx context.Context, p int) error { held[0].Partition = p; return l.Release(ctx, "n", held) },
+		"Release": func(ctx context.Context, p int) error {
+			held[0].Partition = p
+			return l.Release(ctx, "n", held)
+		},
 	}
 	for name, call := range calls {
 		if call(t.Context(), s.Meta().ProvingGround()+1) == nil || call(t.Context(), -1) == nil {
@@ -108,7 +115,8 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s with an ended context: %v", name, err)
 		}
 	}
-	if _, err := shard.Runs(t.Context(), store.RunQuery{After: []byte{0xff}, Limit: 1}); !errors.Is(err, store.ErrDamaged) {
+	if _, err := shard.Runs(t.Context(), store.RunQuery{After: []byte{0xff},
+		Limit: 1}); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("Runs with a made-up cursor: %v", err)
 	}
 }

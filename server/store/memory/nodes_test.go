@@ -137,7 +137,8 @@ func TestMemberEnds(t *testing.T) {
 func TestGroupOfAnotherStore(t *testing.T) {
 	a, b := memory.New(memory.Options{Partitions: 2}), memory.New(memory.Options{Partitions: 2})
 	_, sh := claim(t, a, "a", 1)
-	if err := b.ApplyGroup(t.Context(), []store.Write{{Shard: sh, Batch: put("x")}}); store.OutcomeOf(err) != store.NotApplied {
+	if err := b.ApplyGroup(t.Context(), []store.Write{{Shard: sh,
+		Batch: put("x")}}); store.OutcomeOf(err) != store.NotApplied {
 		t.Errorf("a group of another store's shard: %v", err)
 	}
 	if got := names(t, sh); len(got) > 0 {

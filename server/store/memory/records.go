@@ -128,10 +128,12 @@ func (r *records) read(refs []store.Ref) []store.Record {
 func (r *records) list(q store.ListQuery) []store.Record {
 	var out []store.Record
 	r.byRef.Ascend(&store.Record{Ref: listFrom(q)}, func(rec *store.Record) bool {
-		if len(out) >= q.Limit || q.Namespace != "" && (rec.Namespace != q.Namespace || pastPrefix(rec.Name, q.Prefix)) {
+		if len(out) >= q.Limit || q.Namespace != "" && (rec.Namespace != q.Namespace ||
+			pastPrefix(rec.Name, q.Prefix)) {
 			return false
 		}
-		if rec.Seq == 0 && strings.HasPrefix(rec.Name, q.Prefix) && (q.Phase == nil || rec.State.Phase == *q.Phase) &&
+		if rec.Seq == 0 && strings.HasPrefix(rec.Name, q.Prefix) &&
+			(q.Phase == nil || rec.State.Phase == *q.Phase) &&
 			codec.MatchLabel(rec.Spec, q.Label) {
 			out = append(out, hand(rec, q.MaxSpec))
 		}

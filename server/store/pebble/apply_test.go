@@ -48,7 +48,8 @@ func wantRunOnce(t *testing.T, sh store.Shard, want store.RunRecord) {
 	if err != nil || want.Status == carillon.RunDead && len(dead) != 1 {
 		t.Errorf("dead runs: %v, %v", dead, err)
 	}
-	if err := sh.Apply(t.Context(), &store.Batch{Expire: &store.Expire{Before: math.MaxInt64, Most: 10, Limit: 10}}); err != nil {
+	if err := sh.Apply(t.Context(), &store.Batch{Expire: &store.Expire{Before: math.MaxInt64, Most: 10,
+		Limit: 10}}); err != nil {
 		t.Errorf("Expire: %v", err)
 	}
 }
@@ -78,7 +79,8 @@ func TestRefusedDeleteOfTheLastPendingRun(t *testing.T) {
 	child := job(1, 5, nil)
 	child.Seq = 1
 	s, sh := reopened(t, store.Batch{Puts: []store.Record{a, b, child}})
-	refuse(t, s, sh, store.Batch{Deletes: []store.Ref{child.Ref, b.Ref}, Trims: []store.Trim{{Key: a.Key, Keep: 1}}})
+	refuse(t, s, sh, store.Batch{Deletes: []store.Ref{child.Ref, b.Ref},
+		Trims: []store.Trim{{Key: a.Key, Keep: 1}}})
 	commit(t, sh, store.Batch{Deletes: []store.Ref{a.Ref}})
 	got, err := sh.Read(t.Context(), []store.Ref{child.Ref})
 	if err != nil || got[0].Exists {
@@ -101,7 +103,8 @@ func TestRefusedRedriveOfTheOnlyRun(t *testing.T) {
 func TestRefusedTrimOfTheLatestRun(t *testing.T) {
 	late := run(1, 2000, carillon.RunSucceeded)
 	s, sh := reopened(t, store.Batch{Runs: []store.RunRecord{late, run(2, 1000, carillon.RunSucceeded)}})
-	refuse(t, s, sh, store.Batch{Trims: []store.Trim{{Key: late.Key}}, Expire: &store.Expire{Most: 10, Limit: 1}})
+	refuse(t, s, sh, store.Batch{Trims: []store.Trim{{Key: late.Key}},
+		Expire: &store.Expire{Most: 10, Limit: 1}})
 	commit(t, sh, store.Batch{Runs: []store.RunRecord{again(late)}})
 	wantRunOnce(t, sh, late)
 }

@@ -46,7 +46,8 @@ func farFuture(i int) int64 { return 2_000_000_000_000_000_000 + int64(i)*int64(
 func scan(b *testing.B, shards []store.Shard, limit int) (n int) {
 	b.Helper()
 	for _, sh := range shards {
-		got, err := sh.Due(b.Context(), store.DueQuery{Priority: 2, Until: math.MaxInt64, Limit: limit, MaxSpec: 1 << 10})
+		got, err := sh.Due(b.Context(), store.DueQuery{Priority: 2, Until: math.MaxInt64, Limit: limit,
+			MaxSpec: 1 << 10})
 		if err != nil {
 			b.Fatal(err)
 		}

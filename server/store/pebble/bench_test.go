@@ -86,7 +86,9 @@ func BenchmarkPut(b *testing.B) {
 	for _, c := range []struct{ owners, batch int }{{1, 1}, {1, 256}, {64, 1}, {64, 8}, {64, 64}} {
 		b.Run(fmt.Sprintf("owners=%d/batch=%d", c.owners, c.batch), func(b *testing.B) {
 			shards := benchStore(b, c.owners, pebble.Options{})
-			measure(b, b.N, func() { put(b, shards, b.N, c.batch, func(i int) int64 { return int64(1e18) + int64(i) }) })
+			measure(b, b.N, func() {
+				put(b, shards, b.N, c.batch, func(i int) int64 { return int64(1e18) + int64(i) })
+			})
 		})
 	}
 }

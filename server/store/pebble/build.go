@@ -257,7 +257,8 @@ func (w *builder) dropIndex(r store.Ref, old, next *head) {
 		}
 	}
 	if old.is(hasStaged) {
-		if next.is(hasStaged) && next.priority == old.priority && next.queue == old.queue && next.runDue == old.runDue {
+		if next.is(hasStaged) && next.priority == old.priority && next.queue == old.queue &&
+			next.runDue == old.runDue {
 			next.flags |= stagedTwice
 		} else {
 			w.key = appendStagedKey(w.key[:0], w.partition, old.queue, old.priority, old.runDue, r)

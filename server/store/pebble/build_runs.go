@@ -68,8 +68,8 @@ func (w *builder) run(r *store.RunRecord) error {
 // Values of the age index.
 var notDead, isDead = []byte{0}, []byte{1}
 
-// startHistoryFilter puts the history filter in use at once if the history is empty. Otherwise that takes the scan
-// that counts the history.
+// startHistoryFilter puts the history filter in use at once if the history is empty. Otherwise that takes the
+// scan that counts the history.
 func (w *builder) startHistoryFilter() error {
 	empty := true
 	lower, upper := bounds(appendHead(nil, w.partition, kindAge))

@@ -14,19 +14,23 @@ import (
 func TestABatchSeesItsOwnWritesWhereItMust(t *testing.T) {
 	key := carillon.Key{Namespace: "ns", Name: "a"}
 	job, pending := store.Record{Ref: store.Ref{Key: key}}, store.Record{Ref: store.Ref{Key: key, Seq: 1}}
-	run, other := store.RunRecord{Key: key, ID: store.RunID{Seq: 1}}, store.RunRecord{Key: key, ID: store.RunID{Seq: 2}}
+	run, other := store.RunRecord{Key: key, ID: store.RunID{Seq: 1}}, store.RunRecord{Key: key,
+		ID: store.RunID{Seq: 2}}
 	for name, c := range map[string]struct {
 		batch store.Batch
 		want  bool
 	}{
-		"puts":                      {store.Batch{Puts: []store.Record{job, pending}}, false},
-		"deletes":                   {store.Batch{Deletes: []store.Ref{job.Ref}}, false},
-		"a put and a delete":        {store.Batch{Puts: []store.Record{job}, Deletes: []store.Ref{pending.Ref}}, false},
-		"a run put after a delete":  {store.Batch{Puts: []store.Record{pending}, Deletes: []store.Ref{job.Ref}}, true},
-		"runs":                      {store.Batch{Runs: []store.RunRecord{run, other}}, false},
-		"a run twice":               {store.Batch{Runs: []store.RunRecord{run, other, run}}, true},
-		"a redrive":                 {store.Batch{Redrive: []store.RunRef{{Key: key, ID: run.ID}}}, false},
-		"a redrive beside a run":    {store.Batch{Redrive: []store.RunRef{{Key: key, ID: run.ID}}, Runs: []store.RunRecord{run}}, true},
+		"puts":    {store.Batch{Puts: []store.Record{job, pending}}, false},
+		"deletes": {store.Batch{Deletes: []store.Ref{job.Ref}}, false},
+		"a put and a delete": {store.Batch{Puts: []store.Record{job}, Deletes: []store.Ref{pending.Ref}},
+			false},
+		"a run put after a delete": {store.Batch{Puts: []store.Record{pending}, Deletes: []store.Ref{job.Ref}},
+			true},
+		"runs":        {store.Batch{Runs: []store.RunRecord{run, other}}, false},
+		"a run twice": {store.Batch{Runs: []store.RunRecord{run, other, run}}, true},
+		"a redrive":   {store.Batch{Redrive: []store.RunRef{{Key: key, ID: run.ID}}}, false},
+		"a redrive beside a run": {store.Batch{Redrive: []store.RunRef{{Key: key, ID: run.ID}},
+			Runs: []store.RunRecord{run}}, true},
 		"a trim":                    {store.Batch{Trims: []store.Trim{{Key: key}}}, true},
 		"an end of retention":       {store.Batch{Expire: &store.Expire{}}, true},
 		"a change of metadata only": {store.Batch{MetaRecords: []store.MetaRecord{{Kind: 'a'}}}, false},
@@ -59,11 +63,14 @@ func TestAChangeWritesNoMoreThanItMust(t *testing.T) {
 		batch store.Batch
 		want  int
 	}{
-		{"a job: its head and its place in the due index", store.Batch{Puts: []store.Record{{Ref: ref, Spec: short, State: state(5)}}}, 2},
+		{"a job: its head and its place in the due index",
+			store.Batch{Puts: []store.Record{{Ref: ref, Spec: short, State: state(5)}}}, 2},
 		{"its state, at the same time", store.Batch{Puts: []store.Record{{Ref: ref, State: state(5)}}}, 2},
 		{"its state, at another time", store.Batch{Puts: []store.Record{{Ref: ref, State: state(6)}}}, 3},
-		{"a long spec, which has a key of its own", store.Batch{Puts: []store.Record{{Ref: ref, Spec: long, State: state(6)}}}, 3},
-		{"its state, which leaves the long spec alone", store.Batch{Puts: []store.Record{{Ref: ref, State: state(6)}}}, 2},
+		{"a long spec, which has a key of its own",
+			store.Batch{Puts: []store.Record{{Ref: ref, Spec: long, State: state(6)}}}, 3},
+		{"its state, which leaves the long spec alone",
+			store.Batch{Puts: []store.Record{{Ref: ref, State: state(6)}}}, 2},
 		{"its delete", store.Batch{Deletes: []store.Ref{ref}}, 3},
 		{"the delete of what is not there", store.Batch{Deletes: []store.Ref{ref}}, 0},
 	} {

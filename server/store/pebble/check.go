@@ -103,8 +103,10 @@ func (c *Checked) through(e *engine) error {
 		}
 	}
 	m, err := readMeta(e.db)
-	if errors.Is(err, pebbledb.ErrNotFound) || errors.Is(err, store.ErrDamaged) || pebbledb.IsCorruptionError(err) {
-		c.Refused = &FolderError{Kind: ErrDamaged, Dir: e.dir, Err: fmt.Errorf("its metadata cannot be read: %w", damaged(err))}
+	if errors.Is(err, pebbledb.ErrNotFound) || errors.Is(err, store.ErrDamaged) ||
+		pebbledb.IsCorruptionError(err) {
+		c.Refused = &FolderError{Kind: ErrDamaged, Dir: e.dir,
+			Err: fmt.Errorf("its metadata cannot be read: %w", damaged(err))}
 		return nil
 	}
 	if err != nil {
@@ -226,9 +228,10 @@ func (c *Checked) lose(p int, ref store.Ref, what string) {
 
 // kindWords names the kinds of keys for people.
 var kindWords = map[byte]string{
-	kindHead: "job", kindPending: "pending run", kindDue: "due entry", kindStaged: "staged entry", kindSpec: "spec",
-	kindLive: "unfinished run", kindHistory: "finished run", kindAge: "retention entry", kindDead: "dead run",
-	kindMetaRecord: "settings", kindMeta: "metadata of the store", kindOwner: "term of a partition",
+	kindHead: "job", kindPending: "pending run", kindDue: "due entry", kindStaged: "staged entry",
+	kindSpec: "spec", kindLive: "unfinished run", kindHistory: "finished run", kindAge: "retention entry",
+	kindDead: "dead run", kindMetaRecord: "settings", kindMeta: "metadata of the store",
+	kindOwner: "term of a partition",
 }
 
 // inWords describes a key, as far as it can be read.

@@ -16,7 +16,8 @@ func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, er
 		if err != nil {
 			return nil, err
 		}
-		if err := of.(*shard).readView(ctx, func(v *view) error { // again from the start if the engine is replaced meanwhile
+		// again from the start if the engine is replaced meanwhile
+		if err := of.(*shard).readView(ctx, func(v *view) error {
 			out[i] = store.NewCounts()
 			return v.count(&out[i])
 		}); err != nil {

@@ -48,7 +48,8 @@ func TestOptionsOfTellsOperators(t *testing.T) {
 	o.Events.Exposed("/data", 0o755)
 	o.Events.Damaged(store.Damage{Part: "7.sst", Partitions: []int{3}, Cause: errCompaction})
 	for _, want := range []string{"level=WARN msg=\"the store waits for the disk\" reason=\"memtables are full\"",
-		"level=ERROR msg=\"the store's housekeeping failed\"", "level=DEBUG msg=pebble text=hello", "folder=/data mode=0755"} {
+		"level=ERROR msg=\"the store's housekeeping failed\"", "level=DEBUG msg=pebble text=hello",
+		"folder=/data mode=0755"} {
 		if strings.Count(log.String(), want) != 1 {
 			t.Errorf("%q is not once in\n%s", want, log.String())
 		}

@@ -44,7 +44,8 @@ func TestReadersKeepAnEngineOpen(t *testing.T) {
 	}
 	h.replace(func() (*engine, error) { return nil, why })
 	<-first.gone
-	if err := h.use(func(*engine) error { t.Error("there is none to use"); return nil }); !errors.Is(err, why) || !errors.Is(h.reason(), why) {
+	if err := h.use(func(*engine) error { t.Error("there is none to use"); return nil }); !errors.Is(err, why) ||
+		!errors.Is(h.reason(), why) {
 		t.Errorf("%v, %v", err, h.reason())
 	}
 	h.replace(func() (*engine, error) { return opened(t, true, fs), why })

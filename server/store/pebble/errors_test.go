@@ -12,14 +12,15 @@ import (
 )
 
 // kinds are all kinds of errors of a folder.
-var kinds = []error{ErrLocked, ErrNotFolder, ErrNotMade, ErrForeign, ErrNewer, ErrOlder, ErrNetworkFolder, ErrPermission,
-	ErrReadOnly, ErrDamaged, ErrReplaced, ErrDiskFull, ErrIO}
+var kinds = []error{ErrLocked, ErrNotFolder, ErrNotMade, ErrForeign, ErrNewer, ErrOlder,
+	ErrNetworkFolder, ErrPermission, ErrReadOnly, ErrDamaged, ErrReplaced, ErrDiskFull, ErrIO}
 
 func TestEachFolderErrorHasAdvice(t *testing.T) {
 	for _, kind := range kinds {
 		for _, closed := range []bool{false, true} {
 			err := &FolderError{Kind: kind, Dir: "/data", Err: errors.New("cause"), Closed: closed}
-			if text := err.Error(); advice[kind] == "" || !strings.Contains(text, "/data") || !strings.Contains(text, "(cause): ") {
+			if text := err.Error(); advice[kind] == "" || !strings.Contains(text, "/data") ||
+				!strings.Contains(text, "(cause): ") {
 				t.Errorf("%v: %q", kind, text)
 			}
 			// A store that is not open tries nothing again by itself.
@@ -54,7 +55,8 @@ func TestSystemErrorsHaveAKind(t *testing.T) {
 		if again := folderError("/other", fmt.Errorf("open: %w", err)); !strings.Contains(again.Error(), "/data") {
 			t.Errorf("%v got a second kind: %v", err, again)
 		}
-		if made := notMade("/data", c.err); errors.Is(c.want, ErrDamaged) && !errors.Is(made, ErrNotMade) || errors.Is(made, ErrDamaged) {
+		if made := notMade("/data", c.err); errors.Is(c.want, ErrDamaged) && !errors.Is(made, ErrNotMade) ||
+			errors.Is(made, ErrDamaged) {
 			t.Errorf("a folder that cannot be made because of %v: %v", c.err, made)
 		}
 	}
@@ -66,7 +68,8 @@ func TestSystemErrorsHaveAKind(t *testing.T) {
 func TestAnErrorOfAnOpenIsMarkedSo(t *testing.T) {
 	running := folderError("/data", syscall.ENOSPC)
 	opened := notOpened(running)
-	if !strings.Contains(opened.Error(), "start carillon again") || strings.Contains(running.Error(), "start carillon again") {
+	if !strings.Contains(opened.Error(), "start carillon again") ||
+		strings.Contains(running.Error(), "start carillon again") {
 		t.Errorf("%q became %q", running, opened)
 	}
 	if other := errors.New("other"); !errors.Is(notOpened(other), other) ||

@@ -145,7 +145,8 @@ func (f *folder) look() (marked bool, err error) {
 	}
 	for _, name := range names {
 		if name != markTemp && name != lockFile && name != "lost+found" {
-			return false, &FolderError{Kind: ErrForeign, Dir: f.dir, Err: fmt.Errorf("found %q and no file %q", name, markFile)}
+			return false, &FolderError{Kind: ErrForeign, Dir: f.dir,
+				Err: fmt.Errorf("found %q and no file %q", name, markFile)}
 		}
 	}
 	return false, nil

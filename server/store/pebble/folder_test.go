@@ -40,19 +40,24 @@ func TestAFolderIsKnownByItsMark(t *testing.T) {
 		marked, ready bool
 		want          error
 	}{
-		"empty":            {nil, false, false, nil},
-		"begun":            {map[string]string{markTemp: "", lockFile: ""}, false, false, nil},
-		"half made":        {map[string]string{markFile: "carillon store, format 2, making\n", "x": ""}, true, false, nil},
-		"made":             {map[string]string{markFile: "carillon store, format 2, ready\n"}, true, true, nil},
-		"older":            {map[string]string{markFile: "carillon store, format 1, ready\n"}, true, true, nil},
-		"newer":            {map[string]string{markFile: "carillon store, format 99, dancing\n"}, true, false, ErrNewer},
-		"too old":          {map[string]string{markFile: "carillon store, format 0, ready\n"}, true, false, ErrDamaged},
-		"another state":    {map[string]string{markFile: "carillon store, format 2, dancing\n"}, true, false, ErrDamaged},
-		"cut off":          {map[string]string{markFile: "carillon store, format 2, rea"}, true, false, ErrDamaged},
-		"something else":   {map[string]string{"letters.txt": ""}, false, false, ErrForeign},
-		"without a mark":   {map[string]string{recoveryFile: "", dbFolder: ""}, false, false, ErrDamaged},
-		"a disk's own":     {map[string]string{"lost+found": ""}, false, false, nil},
-		"more than a line": {map[string]string{markFile: "carillon store, format 2, ready\nor so"}, true, false, ErrDamaged},
+		"empty": {nil, false, false, nil},
+		"begun": {map[string]string{markTemp: "", lockFile: ""}, false, false, nil},
+		"half made": {map[string]string{markFile: "carillon store, format 2, making\n", "x": ""},
+			true, false, nil},
+		"made":  {map[string]string{markFile: "carillon store, format 2, ready\n"}, true, true, nil},
+		"older": {map[string]string{markFile: "carillon store, format 1, ready\n"}, true, true, nil},
+		"newer": {map[string]string{markFile: "carillon store, format 99, dancing\n"}, true,
+			false, ErrNewer},
+		"too old": {map[string]string{markFile: "carillon store, format 0, ready\n"}, true,
+			false, ErrDamaged},
+		"another state": {map[string]string{markFile: "carillon store, format 2, dancing\n"}, true,
+			false, ErrDamaged},
+		"cut off":        {map[string]string{markFile: "carillon store, format 2, rea"}, true, false, ErrDamaged},
+		"something else": {map[string]string{"letters.txt": ""}, false, false, ErrForeign},
+		"without a mark": {map[string]string{recoveryFile: "", dbFolder: ""}, false, false, ErrDamaged},
+		"a disk's own":   {map[string]string{"lost+found": ""}, false, false, nil},
+		"more than a line": {map[string]string{markFile: "carillon store, format 2, ready\nor so"}, true,
+			false, ErrDamaged},
 	} {
 		f := folderWith(t, c.files)
 		marked, err := f.look()
@@ -101,7 +106,8 @@ func TestRoomIsForTheLogsToo(t *testing.T) {
 		err  error
 		want error
 	}{
-		{100 + 60, nil, nil}, {100 + 59, nil, syscall.ENOSPC}, {0, vfs.ErrUnsupported, nil}, {1 << 40, io.ErrNoProgress, io.ErrNoProgress},
+		{100 + 60, nil, nil}, {100 + 59, nil, syscall.ENOSPC}, {0, vfs.ErrUnsupported, nil},
+		{1 << 40, io.ErrNoProgress, io.ErrNoProgress},
 	} {
 		f := folderWith(t, map[string]string{dbFolder: ""})
 		for name, bytes := range map[string]int{"000004.log": 50, "000005.log": 10, "000006.sst": 1000} {

@@ -77,8 +77,8 @@ func (g *guard) file(name string, f vfs.File, err error) (vfs.File, error) {
 	return &guardedFile{guard: g, File: f, extent: extentOf(g.PathBase(name))}, nil
 }
 
-// voidFile returns what is opened after a failure: an empty file, in memory, that accepts everything and keeps
-// nothing.
+// voidFile returns what is opened after a failure: an empty file, in memory, that accepts everything and
+// keeps nothing.
 func (g *guard) voidFile() vfs.File { return &guardedFile{guard: g, File: vfs.NewMemFile(nil)} }
 
 // Create creates a file.
@@ -94,7 +94,8 @@ func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 }
 
 // OpenReadWrite opens a file for reading and writing.
-func (g *guard) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+func (g *guard) OpenReadWrite(name string, category vfs.DiskWriteCategory,
+	opts ...vfs.OpenOption) (vfs.File, error) {
 	if g.void() {
 		return g.voidFile(), nil
 	}

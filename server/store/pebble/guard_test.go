@@ -44,7 +44,8 @@ func TestAfterAFailureTheFolderStaysAsItIs(t *testing.T) {
 			if _, err := f.Write([]byte(" and more")); err != nil {
 				t.Error(err)
 			}
-			if err := errors.Join(f.Sync(), g.Rename("kept", "moved"), g.Remove("kept"), g.RemoveAll("kept"), f.Close()); err != nil {
+			if err := errors.Join(f.Sync(), g.Rename("kept", "moved"), g.Remove("kept"), g.RemoveAll("kept"),
+				f.Close()); err != nil {
 				t.Error(err)
 			}
 			after, err := g.Create("after", vfs.WriteCategoryUnspecified)
@@ -72,7 +73,8 @@ func TestTheFirstFailureIsTheReason(t *testing.T) {
 	g := newGuard(&folder{fs: vfs.NewMem()})
 	g.fail(syscall.ENOSPC)
 	g.fail(syscall.EIO)
-	if err := g.change(func() error { return syscall.EROFS }); err != nil || !errors.Is(g.Err(), syscall.ENOSPC) {
+	if err := g.change(func() error { return syscall.EROFS }); err != nil ||
+		!errors.Is(g.Err(), syscall.ENOSPC) {
 		t.Errorf("%v, the reason is %v", err, g.Err())
 	}
 }

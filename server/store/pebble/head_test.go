@@ -20,7 +20,8 @@ func TestBodyLengths(t *testing.T) {
 		want := codec.AppendState(nil, &s)
 		state, sp, err := splitBody(appendBody(nil, &s, spec{form: specInBody, inline: []byte("abc")}))
 		if err != nil || !bytes.Equal(state, want) || string(sp.inline) != "abc" {
-			t.Errorf("queue of %d bytes: state of %d bytes, want %d; spec %q; %v", n, len(state), len(want), sp.inline, err)
+			t.Errorf("queue of %d bytes: state of %d bytes, want %d; spec %q; %v", n, len(state),
+				len(want), sp.inline, err)
 		}
 	}
 }
@@ -38,8 +39,10 @@ func TestHeadsSayWhatTheStateSays(t *testing.T) {
 		{"idle", store.State{Priority: 3}, 0},
 		{"due", store.State{Priority: 1, Due: -7}, hasDue},
 		{"running", store.State{UID: uid, Due: 8, Run: run}, hasDue | hasLive},
-		{"staged", store.State{UID: uid, Phase: carillon.PhaseStaged, Queue: "a\x00b", Run: run}, hasStaged | hasLive},
-		{"everything", store.State{UID: uid, Due: 1, Phase: carillon.PhaseStaged, Queue: "q", Run: run}, hasDue | hasStaged | hasLive},
+		{"staged", store.State{UID: uid, Phase: carillon.PhaseStaged, Queue: "a\x00b", Run: run},
+			hasStaged | hasLive},
+		{"everything", store.State{UID: uid, Due: 1, Phase: carillon.PhaseStaged, Queue: "q", Run: run},
+			hasDue | hasStaged | hasLive},
 	} {
 		h := headOf(9, &c.state)
 		if h.flags != c.want || h.bodyInHead() != (c.want&(hasDue|hasStaged) == 0) {
@@ -49,8 +52,8 @@ func TestHeadsSayWhatTheStateSays(t *testing.T) {
 		h.specLen = 70_000
 		written := append(h.append(nil), "body"...)
 		got, err := parseHead(9, written)
-		if err != nil || !sameHead(&got, &head{flags: h.flags, priority: h.priority, due: h.due, queue: h.queue, runDue: h.runDue,
-			live: h.live, specLen: h.specLen, body: []byte("body")}) || got.live != h.live {
+		if err != nil || !sameHead(&got, &head{flags: h.flags, priority: h.priority, due: h.due, queue: h.queue,
+			runDue: h.runDue, live: h.live, specLen: h.specLen, body: []byte("body")}) || got.live != h.live {
 			t.Errorf("%s: read back as %+v, %v", c.name, got, err)
 		}
 		for n := range len(written) - len("body") {

@@ -68,7 +68,7 @@ func job(i int, due int64, spec []byte) store.Record {
 func finished(r store.Record, at int64) store.RunRecord {
 	return store.RunRecord{
 		Key: r.Key, ID: store.RunID{UID: r.State.UID, Scheduled: r.State.Due}, Grant: store.Grant{Generation: 1},
-		Status: carillon.RunSucceeded, Due: r.State.Due, Started: at, Finished: at, Expires: at + int64(72*time.Hour), Attempt: 1,
-		Worker: "worker-1",
+		Status: carillon.RunSucceeded, Due: r.State.Due, Started: at, Finished: at,
+		Expires: at + int64(72*time.Hour), Attempt: 1, Worker: "worker-1",
 	}
 }

@@ -43,7 +43,8 @@ const (
 
 // newHistoryFilter returns the filter of a partition, one of so many.
 func newHistoryFilter(partitions int) *historyFilter {
-	return &historyFilter{seed: maphash.MakeSeed(), past: math.MinInt64, most: max(leastRuns, youngRuns/partitions)}
+	return &historyFilter{seed: maphash.MakeSeed(), past: math.MinInt64,
+		most: max(leastRuns, youngRuns/partitions)}
 }
 
 // begin declares that the history has no runs with a scheduled time after past except those that were added.

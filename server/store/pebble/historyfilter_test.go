@@ -11,7 +11,8 @@ import (
 )
 
 func runOf(i int, scheduled int64) (store.RunID, []byte) {
-	id := store.RunID{UID: store.NewUID(carillon.Key{Namespace: "n", Name: fmt.Sprint(i)}, [8]byte{}), Scheduled: scheduled}
+	id := store.RunID{UID: store.NewUID(carillon.Key{Namespace: "n", Name: fmt.Sprint(i)}, [8]byte{}),
+		Scheduled: scheduled}
 	key := appendHistoryKey(nil, 0, &id)
 	return id, key
 }

@@ -43,8 +43,8 @@ const (
 	kindUntil = 'U'
 )
 
-// storePartition holds what belongs to no partition. A store has at most [store.MaxPartitions], so the numbers
-// never collide.
+// storePartition holds what belongs to no partition. A store has at most [store.MaxPartitions], so the
+// numbers never collide.
 const storePartition = math.MaxUint16
 
 // headLen is the length of partition and kind, the beginning of every key.

@@ -63,7 +63,8 @@ func FuzzDueOrder(f *testing.F) {
 	f.Fuzz(func(t *testing.T, class1 uint8, due1 int64, name1 string, class2 uint8, due2 int64, name2 string) {
 		a, b := store.Ref{Key: carillon.Key{Name: name1}}, store.Ref{Key: carillon.Key{Name: name2}}
 		want := cmp.Or(cmp.Compare(class1, class2), cmp.Compare(due1, due2), a.Compare(b))
-		if got := bytes.Compare(appendDueKey(nil, 5, class1, due1, a), appendDueKey(nil, 5, class2, due2, b)); got != want {
+		if got := bytes.Compare(appendDueKey(nil, 5, class1, due1, a),
+			appendDueKey(nil, 5, class2, due2, b)); got != want {
 			t.Errorf("due keys compare %d, want %d", got, want)
 		}
 		if got := bytes.Compare(appendStagedKey(nil, 5, "q", class1, due1, a),

@@ -22,7 +22,8 @@ var _ store.Leaser = leaser{}
 func (l leaser) Now(ctx context.Context) (time.Time, error) { return l.s.opt.Now(), ctx.Err() }
 
 // Claim takes partitions; all of them in one commit.
-func (l leaser) Claim(ctx context.Context, node string, partitions []int, ttl time.Duration) (terms []store.Term, err error) {
+func (l leaser) Claim(ctx context.Context, node string, partitions []int,
+	ttl time.Duration) (terms []store.Term, err error) {
 	for _, p := range partitions {
 		if _, err := l.s.partition(p); err != nil {
 			return nil, err

@@ -39,7 +39,8 @@ type logReader struct {
 }
 
 func newLogReader(r io.Reader, number uint64) *logReader {
-	return &logReader{r: r, number: uint32(number), block: make([]byte, logBlock), base: -logBlock, at: logBlock, held: logBlock}
+	return &logReader{r: r, number: uint32(number), block: make([]byte, logBlock), base: -logBlock,
+		at: logBlock, held: logBlock}
 }
 
 // valid returns how far the log is valid: the end of the last chunk read, and of the zeros that follow it in

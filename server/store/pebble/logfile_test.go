@@ -52,8 +52,10 @@ func TestALogIsReadAsFarAsItIsValid(t *testing.T) {
 			}
 		}
 		file := manifestOf(t, want)
-		if got, valid := recordsIn(t, file); !slices.EqualFunc(got, want, bytes.Equal) || valid != int64(len(file)) {
-			t.Fatalf("seed %d: %d of %d records are read, %d of %d bytes are valid", seed, len(got), len(want), valid, len(file))
+		if got, valid := recordsIn(t, file); !slices.EqualFunc(got, want, bytes.Equal) ||
+			valid != int64(len(file)) {
+			t.Fatalf("seed %d: %d of %d records are read, %d of %d bytes are valid", seed, len(got), len(want),
+				valid, len(file))
 		}
 		at := rng.IntN(len(file))
 		changed := bytes.Clone(file)
@@ -61,7 +63,8 @@ func TestALogIsReadAsFarAsItIsValid(t *testing.T) {
 		for what, bad := range map[string][]byte{"cut": file[:at], "changed": changed} {
 			got, valid := recordsIn(t, bad)
 			if len(got) >= len(want) || !slices.EqualFunc(got, want[:len(got)], bytes.Equal) || valid > int64(at) {
-				t.Fatalf("seed %d: %s at %d, %d of %d records are read, %d bytes are valid", seed, what, at, len(got), len(want), valid)
+				t.Fatalf("seed %d: %s at %d, %d of %d records are read, %d bytes are valid", seed, what, at, len(got),
+					len(want), valid)
 			}
 		}
 	}
@@ -111,7 +114,8 @@ func TestTheFirstLogIsInTheManifest(t *testing.T) {
 			t.Errorf("%s: log %d, want %d", name, got, c.want)
 		}
 	}
-	first, err := firstLogOf(manifestOf(t, [][]byte{tagged(tagLog, 2), tagged(tagNextFile, 9), tagged(tagLog, 4)}))
+	first, err := firstLogOf(manifestOf(t,
+		[][]byte{tagged(tagLog, 2), tagged(tagNextFile, 9), tagged(tagLog, 4)}))
 	if first != 4 || err != nil {
 		t.Errorf("the last record that says so is of log %d, %v; want 4", first, err)
 	}

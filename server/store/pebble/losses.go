@@ -154,7 +154,8 @@ func damaged(err error) error {
 
 // damage returns the span in the form of the event.
 func (s *span) damage() store.Damage {
-	return store.Damage{Part: s.table, Cause: errors.New(firstLine(s.cause)), Partitions: partitionsOf(s.lower, s.upper)}
+	return store.Damage{Part: s.table, Cause: errors.New(firstLine(s.cause)),
+		Partitions: partitionsOf(s.lower, s.upper)}
 }
 
 // partitionsOf returns the partitions that keys from lower to upper can belong to; none if that is not known.
@@ -318,7 +319,8 @@ func eachLeft(r source, lower, upper []byte, f func(key, value []byte) (more boo
 const maxLosses = 100
 
 // scanLeft scans around what is known to be lost.
-func scanLeft(r source, lower, upper []byte, f func(key, value []byte) (more bool, err error)) (more bool, err error) {
+func scanLeft(r source, lower, upper []byte,
+	f func(key, value []byte) (more bool, err error)) (more bool, err error) {
 	for _, s := range r.lost.within(lower, upper) {
 		if bytes.Compare(lower, s.upper) >= 0 {
 			continue // two tables have lost the same keys
@@ -355,7 +357,8 @@ func scanLeft(r source, lower, upper []byte, f func(key, value []byte) (more boo
 }
 
 // scanAll calls f with every key and value from lower to upper. more is false if f returned false, or failed.
-func scanAll(r source, lower, upper []byte, f func(key, value []byte) (more bool, err error)) (more bool, err error) {
+func scanAll(r source, lower, upper []byte,
+	f func(key, value []byte) (more bool, err error)) (more bool, err error) {
 	it, err := r.NewIter(&pebbledb.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return true, err
@@ -377,7 +380,8 @@ func (v *view) left(ref store.Ref) bool {
 	if !v.lost.any() {
 		return true
 	}
-	if v.lost.check(appendHeadKey(nil, v.partition, ref)) != nil || v.lost.check(appendSpecKey(nil, v.partition, ref)) != nil {
+	if v.lost.check(appendHeadKey(nil, v.partition, ref)) != nil ||
+		v.lost.check(appendSpecKey(nil, v.partition, ref)) != nil {
 		return false
 	}
 	_, _, err := get(v.source, appendHeadKey(nil, v.partition, ref))

@@ -32,7 +32,8 @@ func lettersWithout(t *testing.T, spans ...span) source {
 // lostSpan is the loss of a table with the keys from lower to upper, without upper. edge is its last readable
 // key; "" if there is none.
 func lostSpan(table, edge, lower, upper string) span {
-	s := span{table: table, lower: []byte(lower), upper: []byte(upper), cause: errors.New("bad block\nand a trace")}
+	s := span{table: table, lower: []byte(lower), upper: []byte(upper),
+		cause: errors.New("bad block\nand a trace")}
 	if edge != "" {
 		s.edge = []byte(edge)
 	}
@@ -85,10 +86,11 @@ func TestLostKeysAreSkippedOrRefused(t *testing.T) {
 func TestAScanOfWhatIsLeftCanStop(t *testing.T) {
 	for _, stopAt := range []byte("chz") {
 		var seen string
-		err := eachLeft(lettersWithout(t, lostSpan("1", "", "e", "g")), []byte("c"), []byte("{"), func(key, _ []byte) (bool, error) {
-			seen += string(key)
-			return key[0] != stopAt, nil
-		})
+		err := eachLeft(lettersWithout(t, lostSpan("1", "", "e", "g")), []byte("c"), []byte("{"),
+			func(key, _ []byte) (bool, error) {
+				seen += string(key)
+				return key[0] != stopAt, nil
+			})
 		if err != nil || seen[len(seen)-1] != stopAt {
 			t.Errorf("asked to stop at %c it has seen %q, %v", stopAt, seen, err)
 		}
@@ -115,7 +117,8 @@ func TestALossNamesItsPartitions(t *testing.T) {
 		}
 	}
 	s := lostSpan("t", "", string(k(3)), string(k(4)))
-	if d := s.damage(); d.Part != "t" || d.Cause.Error() != "bad block" || !slices.Equal(d.Partitions, []int{3, 4}) {
+	if d := s.damage(); d.Part != "t" || d.Cause.Error() != "bad block" ||
+		!slices.Equal(d.Partitions, []int{3, 4}) {
 		t.Errorf("the event says %+v", d)
 	}
 }
@@ -128,7 +131,8 @@ func TestATableHasOneSpan(t *testing.T) {
 	l.add(lostSpan("1", "", "x", "z"))
 	l.add(lostSpan("2", "", "c", "d"))
 	l.add(lostSpan("1", "", "a", "b")) // examined again
-	if in := l.within([]byte("a"), []byte("{")); len(in) != 2 || in[0].table != "1" || in[1].table != "2" || !l.any() {
+	if in := l.within([]byte("a"), []byte("{")); len(in) != 2 || in[0].table != "1" ||
+		in[1].table != "2" || !l.any() {
 		t.Errorf("lost are %v", in)
 	}
 	if l.check([]byte("x")) != nil || l.check([]byte("a")) == nil || l.check([]byte("b")) != nil {
@@ -140,7 +144,9 @@ func TestATableHasOneSpan(t *testing.T) {
 func TestNobodyWaitsForAHaltedCompaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &losses{halted: make(chan struct{})}
-		if err := l.unlessHalted(func() error { return errors.ErrUnsupported }); !errors.Is(err, errors.ErrUnsupported) {
+		if err := l.unlessHalted(func() error {
+			return errors.ErrUnsupported
+		}); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("without one: %v", err)
 		}
 		end, waits := make(chan struct{}), make(chan error, 1)

@@ -177,8 +177,9 @@ func checkFolderError(t *testing.T, err, want error) {
 // TestOpenRefused opens folders that the system refuses to write, which root cannot meet for real.
 func TestOpenRefused(t *testing.T) {
 	for errno, want := range map[syscall.Errno]error{
-		syscall.EROFS: pebble.ErrReadOnly, syscall.EACCES: pebble.ErrPermission, syscall.EPERM: pebble.ErrPermission,
-		syscall.ENOSPC: pebble.ErrDiskFull, syscall.EDQUOT: pebble.ErrDiskFull, syscall.EIO: pebble.ErrIO,
+		syscall.EROFS: pebble.ErrReadOnly, syscall.EACCES: pebble.ErrPermission,
+		syscall.EPERM: pebble.ErrPermission, syscall.ENOSPC: pebble.ErrDiskFull, syscall.EDQUOT: pebble.ErrDiskFull,
+		syscall.EIO: pebble.ErrIO,
 	} {
 		t.Run(errno.Error(), func(t *testing.T) {
 			f := &faults{at: 1, lasting: true, err: errno}

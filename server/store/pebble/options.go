@@ -68,8 +68,8 @@ const (
 const (
 	// cacheBytes is how much of the tables is cached in memory uncompressed, beside the system's file cache.
 	cacheBytes = 32 << 20
-	// headCacheBytes is the size of the cache of heads that were just read or written, so that they need not be
-	// read again to be replaced: about 100 bytes a record.
+	// headCacheBytes is the size of the cache of heads that were just read or written, so that they need not
+	// be read again to be replaced: about 100 bytes a record.
 	headCacheBytes = 8 << 20
 )
 

@@ -31,13 +31,15 @@ func TestOptionsBelowZeroMeanNone(t *testing.T) {
 }
 
 func TestOptionsAreBounded(t *testing.T) {
-	for n, valid := range map[int]bool{-1: false, 1: true, store.MaxPartitions: true, store.MaxPartitions + 1: false} {
+	for n, valid := range map[int]bool{-1: false, 1: true, store.MaxPartitions: true,
+		store.MaxPartitions + 1: false} {
 		if _, err := (Options{Partitions: n}).withDefaults(); (err == nil) != valid {
 			t.Errorf("%d partitions: %v", n, err)
 		}
 	}
 	// A commit must fit into the memory table with room to spare.
-	if o, err := (Options{MemTableBytes: 1 << 20, CommitBytes: 1 << 30}).withDefaults(); err != nil || o.CommitBytes != 1<<18 {
+	if o, err := (Options{MemTableBytes: 1 << 20, CommitBytes: 1 << 30}).withDefaults(); err != nil ||
+		o.CommitBytes != 1<<18 {
 		t.Errorf("a commit has %d bytes, %v", o.CommitBytes, err)
 	}
 }

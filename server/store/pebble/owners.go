@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// owners keeps the owners of partitions in memory. When the process ends all of it is void, since the folder is
-// locked and no other process could have held anything. Only the terms must last: they are written in the
+// owners keeps the owners of partitions in memory. When the process ends all of it is void, since the folder
+// is locked and no other process could have held anything. Only the terms must last: they are written in the
 // commit that gives them out, so that every later one is greater. Terms change in the committer only, so
 // fencing and the writes it refuses are one step.
 type owners struct {

@@ -84,7 +84,8 @@ func TestAnEarlierProcessMayHaveHeldALease(t *testing.T) {
 		return err
 	})
 	commitTo(t, db, func(out *pebbledb.Batch) error { // a shorter lease does not end the longer one
-		lost, err := o.renew(out, "node", []store.Holding{{Partition: 0, Term: term}, {Partition: 1, Term: term}}, now.Add(time.Second))
+		lost, err := o.renew(out, "node", []store.Holding{{Partition: 0, Term: term}, {Partition: 1, Term: term}},
+			now.Add(time.Second))
 		if len(lost) != 1 || lost[0].Partition != 1 {
 			t.Errorf("lost are %v", lost)
 		}
@@ -141,7 +142,8 @@ func TestDamagedOwnersAreNotLoaded(t *testing.T) {
 	for name, c := range map[string]struct {
 		key   []byte
 		bytes int
-	}{"a short key": {[]byte{0}, 16}, "a partition that is not": {[]byte{0, 9}, 16}, "a short value": {[]byte{0, 1}, 15}} {
+	}{"a short key": {[]byte{0}, 16}, "a partition that is not": {[]byte{0, 9}, 16},
+		"a short value": {[]byte{0, 1}, 15}} {
 		db := memoryDB(t)
 		commitTo(t, db, func(out *pebbledb.Batch) error {
 			return out.Set(append(appendHead(nil, storePartition, kindOwner), c.key...), make([]byte, c.bytes), nil)

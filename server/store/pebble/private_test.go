@@ -71,7 +71,8 @@ func TestAFolderThatCannotBeMadeIsNotDamaged(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 300))
-	if _, err := pebble.Open(long, pebble.Options{}); err == nil || strings.Contains(err.Error(), "disk failed") {
+	if _, err := pebble.Open(long, pebble.Options{}); err == nil ||
+		strings.Contains(err.Error(), "disk failed") {
 		t.Errorf("%v", err)
 	}
 }

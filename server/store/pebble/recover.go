@@ -75,8 +75,8 @@ func (c *committer) unwritable() error {
 	}
 	s.engines.replace(func() (*engine, error) {
 		s.forget() // what was read may have been in the system's memory only, and be gone
-		// Who owns what is written again: claims that were acknowledged stay in force, and what was fenced stays
-		// fenced.
+		// Who owns what is written again: claims that were acknowledged stay in force, and what was fenced
+		// stays fenced.
 		e, err := s.openForWriting(func(e *engine) error { return s.owners.save(e.db) })
 		if err == nil {
 			return e, nil

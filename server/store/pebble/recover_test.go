@@ -240,7 +240,8 @@ func TestDiskFull(t *testing.T) {
 	sh := claimHealed(t, s)
 	d := &diary{}
 	err := fill(t, sh, d)
-	if o := store.OutcomeOf(err); o != store.Unknown && o != store.NotApplied || !errors.Is(err, pebble.ErrDiskFull) {
+	if o := store.OutcomeOf(err); o != store.Unknown && o != store.NotApplied ||
+		!errors.Is(err, pebble.ErrDiskFull) {
 		t.Fatalf("the first Apply on a full disk: %v", err)
 	}
 	shown := present(t, sh) // what of the unknown reached the disk
@@ -280,7 +281,8 @@ func TestRecoversWithoutACaller(t *testing.T) {
 	opt := faultOptions(errorfs.Wrap(vfs.NewMem(), f))
 	opt.RetryAfter = time.Millisecond
 	failed, recovered := make(chan error, 1), make(chan struct{}, 1)
-	opt.Events = pebble.Events{Failed: func(err error) { failed <- err }, Recovered: func() { recovered <- struct{}{} }}
+	opt.Events = pebble.Events{Failed: func(err error) { failed <- err },
+		Recovered: func() { recovered <- struct{}{} }}
 	s := open(t, "store", opt)
 	d := &diary{}
 	sh := claimHealed(t, s)

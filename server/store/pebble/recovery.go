@@ -48,7 +48,8 @@ var errManyFiles = errors.New("too many logs for the recovery point")
 func newRecovery(f *folder, g *guard, p recoveryPoint) (*recovery, error) {
 	r := &recovery{guard: g, point: p, wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	r.point.version++
-	if err := f.replace(recoveryFile, append(r.point.append(nil), make([]byte, slots*slotSize)...)[:slots*slotSize]); err != nil {
+	if err := f.replace(recoveryFile, append(r.point.append(nil),
+		make([]byte, slots*slotSize)...)[:slots*slotSize]); err != nil {
 		return nil, err
 	}
 	file, err := f.fs.OpenReadWrite(f.file(recoveryFile), vfs.WriteCategoryUnspecified)

@@ -84,14 +84,16 @@ func (p *recoveryPoint) append(b []byte) []byte {
 func parseSlot(b []byte) (p recoveryPoint, ok bool) {
 	c := cutter{b: b}
 	magic, length, sum := c.bytes(uint64(len(slotMagic))), c.uint32(), c.uint32()
-	if c.b = c.bytes(uint64(length)); c.bad || string(magic) != slotMagic || crc32.Checksum(c.b, castagnoli) != sum {
+	if c.b = c.bytes(uint64(length)); c.bad || string(magic) != slotMagic ||
+		crc32.Checksum(c.b, castagnoli) != sum {
 		return p, false
 	}
 	p.version = uint64(c.int64())
 	p.clean = c.byte()&slotClean != 0
 	p.marker = uint64(c.int64())
 	for range c.uint16() {
-		p.files = append(p.files, extent{kind: c.byte(), number: uint64(c.int64()), length: c.int64(), sum: c.uint32()})
+		p.files = append(p.files, extent{kind: c.byte(), number: uint64(c.int64()), length: c.int64(),
+			sum: c.uint32()})
 	}
 	return p, !c.bad
 }

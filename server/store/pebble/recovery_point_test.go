@@ -11,12 +11,14 @@ import (
 func randomPoint(rng *rand.Rand, version uint64) recoveryPoint {
 	p := recoveryPoint{version: version, clean: rng.IntN(2) == 0, marker: rng.Uint64()}
 	for range rng.IntN(mostExtents + 1) {
-		p.files = append(p.files, extent{kind: "LM"[rng.IntN(2)], number: rng.Uint64(), length: rng.Int64(), sum: rng.Uint32()})
+		p.files = append(p.files, extent{kind: "LM"[rng.IntN(2)], number: rng.Uint64(), length: rng.Int64(),
+			sum: rng.Uint32()})
 	}
 	return p
 }
 
-// TestARecoveryPointIsReadWholeOrNotAtAll: any change of a byte, and any missing end, makes a slot unreadable.
+// TestARecoveryPointIsReadWholeOrNotAtAll: any change of a byte, and any missing end, makes a slot
+// unreadable.
 func TestARecoveryPointIsReadWholeOrNotAtAll(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 50 {

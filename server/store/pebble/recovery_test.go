@@ -79,7 +79,8 @@ func TestCrash(t *testing.T) {
 // crashOnce opens the store, checks it, writes, and returns a copy of the disk as a crash left it.
 func crashOnce(t *testing.T, fs *vfs.MemFS, r *rand.Rand) *vfs.MemFS {
 	t.Helper()
-	s, err := pebble.Open("data/store", pebble.Options{FS: fs, Partitions: crashPartitions, MemTableBytes: 64 << 10})
+	s, err := pebble.Open("data/store", pebble.Options{FS: fs, Partitions: crashPartitions,
+		MemTableBytes: 64 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,9 @@ func crashOnce(t *testing.T, fs *vfs.MemFS, r *rand.Rand) *vfs.MemFS {
 	for range moment {
 		left <- struct{}{}
 	}
-	writers.Go(func() { write(t, applyAll(s, shards[:crashGroup]...), diaries[:crashGroup], left, &steps, crash) })
+	writers.Go(func() {
+		write(t, applyAll(s, shards[:crashGroup]...), diaries[:crashGroup], left, &steps, crash)
+	})
 	for p := crashGroup; p < crashPartitions; p++ {
 		writers.Go(func() { write(t, shards[p].Apply, diaries[p:p+1], left, &steps, crash) })
 	}
@@ -130,7 +133,8 @@ func applyAll(s *pebble.Store, shards ...store.Shard) func(ctx context.Context, 
 }
 
 // write applies batches until the crash. The diaries are of the partitions that a batch goes to, and agree.
-func write(t *testing.T, apply func(ctx context.Context, b *store.Batch) error, diaries []*diary, left chan struct{},
+func write(t *testing.T, apply func(ctx context.Context, b *store.Batch) error, diaries []*diary,
+	left chan struct{},
 	steps *sync.WaitGroup, crash chan struct{}) {
 	for {
 		var n uint64
@@ -207,7 +211,8 @@ func present(t *testing.T, sh store.Shard) uint64 {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d.State.Generation != n || d.State.Due != int64(n) || got[0].State.Generation != n || len(got[0].Spec) == 0 {
+		if d.State.Generation != n || d.State.Due != int64(n) || got[0].State.Generation != n ||
+			len(got[0].Spec) == 0 {
 			t.Fatalf("batch %d: %s is due as of batch %d and read as of %d", n, d.Name, d.State.Generation,
 				got[0].State.Generation)
 		}

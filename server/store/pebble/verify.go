@@ -47,7 +47,8 @@ func cutMarker(name string) (generation uint64, manifest string, ok bool) {
 
 // broken returns the error of a damaged file.
 func (f *folder) broken(name, format string, args ...any) error {
-	return &FolderError{Kind: ErrDamaged, Dir: f.dir, Err: fmt.Errorf("file %s: %s", name, fmt.Sprintf(format, args...))}
+	return &FolderError{Kind: ErrDamaged, Dir: f.dir,
+		Err: fmt.Errorf("file %s: %s", name, fmt.Sprintf(format, args...))}
 }
 
 // loadRecovery reads the recovery point and compares the folder with it. For a folder that was written before
@@ -163,7 +164,8 @@ func (f *folder) verifyLog(e extent) error {
 		}
 	}
 	if r.valid() < e.length {
-		return f.broken(name, "it can be read up to byte %d; what was acknowledged reaches to byte %d", r.valid(), e.length)
+		return f.broken(name, "it can be read up to byte %d; what was acknowledged reaches to byte %d",
+			r.valid(), e.length)
 	}
 	return nil
 }
@@ -183,7 +185,8 @@ func (f *folder) adopt() (p recoveryPoint, err error) {
 		return p, folderError(f.dir, err)
 	}
 	p.marker = generation
-	p.files = []extent{{kind: extentManifest, number: number, length: int64(len(text)), sum: crc32.Checksum(text, castagnoli)}}
+	p.files = []extent{{kind: extentManifest, number: number, length: int64(len(text)),
+		sum: crc32.Checksum(text, castagnoli)}}
 	return p, nil
 }
 

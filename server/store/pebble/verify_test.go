@@ -211,7 +211,8 @@ func (d *damager) start(dir string) (got string, err error) {
 	s, err := pebble.Open(dir, pebble.Options{})
 	if err != nil {
 		f, ok := errors.AsType[*pebble.FolderError](err)
-		if !ok || !errors.Is(err, pebble.ErrDamaged) && !errors.Is(err, pebble.ErrNewer) || !strings.Contains(f.Error(), dir) {
+		if !ok || !errors.Is(err, pebble.ErrDamaged) && !errors.Is(err, pebble.ErrNewer) ||
+			!strings.Contains(f.Error(), dir) {
 			return "wrong", fmt.Errorf("refused without a word on what to do: %w", err)
 		}
 		return "refused", err
@@ -226,7 +227,8 @@ func (d *damager) start(dir string) (got string, err error) {
 	case err != nil:
 		return "wrong", err
 	case missing > 0:
-		return "wrong", fmt.Errorf("%d of %d acknowledged jobs are not there, and nothing said so", missing, d.acked)
+		return "wrong", fmt.Errorf("%d of %d acknowledged jobs are not there, and nothing said so",
+			missing, d.acked)
 	}
 	return "right", nil
 }

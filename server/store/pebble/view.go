@@ -128,7 +128,8 @@ func (v *view) metaRecords(q store.MetaQuery) (out []store.MetaRecord, err error
 		lower = append(appendMetaKey(nil, v.partition, q.Kind, q.After), 0)
 	}
 	err = each(v.source, lower, upper, func(key, value []byte) (bool, error) {
-		out = append(out, store.MetaRecord{Kind: q.Kind, Key: string(key[head:]), Value: append([]byte{}, value...)})
+		out = append(out, store.MetaRecord{Kind: q.Kind, Key: string(key[head:]),
+			Value: append([]byte{}, value...)})
 		return len(out) < q.Limit, nil
 	})
 	return out, err

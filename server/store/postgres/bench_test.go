@@ -117,7 +117,8 @@ func BenchmarkGrowth(b *testing.B) {
 }
 
 // groups writes b.N groups of records from the next one on, and says which comes after them.
-func groups(b *testing.B, s *postgres.Store, shards []store.Shard, next int, record func(i int) store.Record) int {
+func groups(b *testing.B, s *postgres.Store, shards []store.Shard, next int,
+	record func(i int) store.Record) int {
 	b.Helper()
 	const size = 256
 	began := time.Now()

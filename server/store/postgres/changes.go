@@ -42,7 +42,8 @@ type refs struct {
 
 func (r *refs) add(partition int, ref store.Ref) {
 	r.partition = append(r.partition, int32(partition))
-	r.namespace, r.name, r.seq = append(r.namespace, ref.Namespace), append(r.name, ref.Name), append(r.seq, int64(ref.Seq))
+	r.namespace, r.name, r.seq = append(r.namespace, ref.Namespace), append(r.name,
+		ref.Name), append(r.seq, int64(ref.Seq))
 }
 
 type puts struct {
@@ -67,7 +68,8 @@ type ids struct {
 
 func (c *ids) add(partition int, k carillon.Key, id *store.RunID) {
 	c.refs.add(partition, store.Ref{Key: k, Seq: id.Seq})
-	c.uid, c.scheduled, c.cause = append(c.uid, uuid(id.UID)), append(c.scheduled, id.Scheduled), append(c.cause, int16(id.Cause))
+	c.uid, c.scheduled, c.cause = append(c.uid, uuid(id.UID)), append(c.scheduled,
+		id.Scheduled), append(c.cause, int16(id.Cause))
 }
 
 type runs struct {
@@ -104,7 +106,8 @@ func uuid(u carillon.UID) pgtype.UUID { return pgtype.UUID{Bytes: u, Valid: true
 // add takes a partition's batch.
 func (c *changes) add(s *shard, b *store.Batch) error {
 	c.fence.partition = append(c.fence.partition, int32(s.partition))
-	c.fence.epoch, c.fence.nonce = append(c.fence.epoch, int64(s.term.Epoch)), append(c.fence.nonce, int64(s.term.Nonce))
+	c.fence.epoch, c.fence.nonce = append(c.fence.epoch, int64(s.term.Epoch)), append(c.fence.nonce,
+		int64(s.term.Nonce))
 	for _, ref := range b.Deletes {
 		c.deletes.add(s.partition, ref)
 	}
@@ -175,7 +178,8 @@ func (c *changes) addRun(partition int, r *store.RunRecord) {
 	}
 	c.at[key] = len(c.runs.status)
 	c.runs.add(partition, r.Key, &r.ID)
-	c.runs.status, c.runs.attempt = append(c.runs.status, int16(r.Status)), append(c.runs.attempt, int32(r.Attempt))
+	c.runs.status, c.runs.attempt = append(c.runs.status, int16(r.Status)), append(c.runs.attempt,
+		int32(r.Attempt))
 	c.runs.started, c.runs.finished = append(c.runs.started, r.Started), append(c.runs.finished, r.Finished)
 	c.runs.expires, c.runs.record = append(c.runs.expires, r.Expires), append(c.runs.record, record)
 }
@@ -196,7 +200,8 @@ func labelsOf(spec []byte) (string, error) {
 	return string(b), err
 }
 
-// queueText is a queue as text, which cannot hold the zero byte that stands between a queue's words: "default|worker|mail".
+// queueText is a queue as text, which cannot hold the zero byte that stands between a queue's words:
+// "default|worker|mail".
 func queueText(queue string) string { return queueEscapes.Replace(queue) }
 
 var queueEscapes = strings.NewReplacer("\x00", "|", "|", `\|`, `\`, `\\`)

@@ -50,7 +50,8 @@ var errSession = errors.New("the session has lost its settings: " +
 	"a pooler between here and PostgreSQL must keep sessions (PgBouncer: pool_mode = session)")
 
 // Claim takes each partition that is free, expired or the node's own.
-func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl time.Duration) ([]store.Term, error) {
+func (l *leaser) Claim(ctx context.Context, node string, partitions []int,
+	ttl time.Duration) ([]store.Term, error) {
 	nonces := make([]int64, len(partitions))
 	for i, p := range partitions {
 		if err := (*Store)(l).known(p); err != nil {
@@ -86,7 +87,8 @@ func (l *leaser) claimRows(ctx context.Context, args ...any) ([]store.Holding, e
 	var session int32 // what the protocol says it is may be a pooler's
 	var server time.Time
 	var same, whole bool
-	switch err := conn.QueryRow(ctx, sessionOfSQL, l.meta.Partitions, l.meta.MACKey).Scan(&session, &server, &same, &whole); {
+	switch err := conn.QueryRow(ctx, sessionOfSQL, l.meta.Partitions, l.meta.MACKey).Scan(&session, &server,
+		&same, &whole); {
 	case err != nil:
 		return nil, err
 	case !same:

@@ -64,7 +64,8 @@ func expired(t *testing.T) (url string, s *postgres.Store) {
 	url = server.Database(t)
 	s = open(t, url, postgres.Options{})
 	for partition, ttl := range map[int]time.Duration{3: time.Microsecond, 4: time.Hour} {
-		if terms, err := s.Leaser().Claim(t.Context(), "gone", []int{partition}, ttl); err != nil || terms[0].IsZero() {
+		if terms, err := s.Leaser().Claim(t.Context(), "gone", []int{partition}, ttl); err != nil ||
+			terms[0].IsZero() {
 			t.Fatal(terms, err)
 		}
 	}
@@ -74,7 +75,8 @@ func expired(t *testing.T) (url string, s *postgres.Store) {
 // TestClaimEndsBlockers has nodes stopped in the middle of a group, or of a transaction: whoever claims gets
 // their partition.
 func TestClaimEndsBlockers(t *testing.T) {
-	for name, block := range map[string]func(t *testing.T, c *pgx.Conn){"half a group": halfSent, "an open transaction": lock} {
+	for name, block := range map[string]func(t *testing.T, c *pgx.Conn){"half a group": halfSent,
+		"an open transaction": lock} {
 		t.Run(name, func(t *testing.T) {
 			url, s := expired(t)
 			first, second := session(t, url, "carillon"), session(t, url, "carillon")

@@ -17,9 +17,10 @@ import (
 // How long things may take. A lease of the engine is 15 s: what takes longer than these is of an owner that
 // is about to lose its partitions.
 const (
-	connectTimeout   = 5 * time.Second
-	acquireTimeout   = 10 * time.Second // of a connection of the pool
-	commitTimeout    = 12 * time.Second // of a group, on the wire; more than the server takes to give up a statement
+	connectTimeout = 5 * time.Second
+	acquireTimeout = 10 * time.Second // of a connection of the pool
+	// of a group, on the wire; more than the server takes to give up a statement
+	commitTimeout    = 12 * time.Second
 	readTimeout      = 12 * time.Second // of a read
 	statementTimeout = 10 * time.Second // on the server
 	lockTimeout      = 5 * time.Second  // on the server
@@ -30,7 +31,9 @@ const (
 const (
 	defaultConns = 16 // pool_max_conns of the URL says otherwise
 	maxConns     = 200
-	leaseConns   = 3 // leases are renewed however busy the others are: one to claim, one to renew, one to end who blocks a claim
+	// leases are renewed however busy the others are: one to claim, one to renew, one to end who blocks a
+	// claim
+	leaseConns = 3
 )
 
 // sessionSQL is what every session sets. A commit that was acknowledged is durable even where the server's
@@ -80,7 +83,8 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 		cc.ConnectTimeout = connectTimeout
 	}
 	if cc.ValidateConnect == nil {
-		cc.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite // of several hosts, the one that takes writes
+		// of several hosts, the one that takes writes
+		cc.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	cc.DialFunc = (&net.Dialer{Timeout: cc.ConnectTimeout, KeepAliveConfig: keepAlive}).DialContext
 	if cc.RuntimeParams["application_name"] == "" {

@@ -39,7 +39,8 @@ func TestDocumentedSQL(t *testing.T) {
 	url := server.Database(t)
 	asNode := strings.Replace(url, "postgres@", "carillon_node@", 1)
 	server.Exec(t, "postgres", "CREATE ROLE early LOGIN")
-	if _, err := postgres.Open(t.Context(), strings.Replace(url, "postgres@", "early@", 1), postgres.Options{}); err == nil ||
+	if _, err := postgres.Open(t.Context(), strings.Replace(url, "postgres@", "early@", 1),
+		postgres.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "a user who may") {
 		t.Errorf("a user who may not make tables: %v", err)
 	}

@@ -31,14 +31,16 @@ type Query struct{ c conditions }
 func Queries(after store.Cursor) map[string]Query {
 	var due, staged conditions
 	due.due(3, store.DueQuery{Priority: 2, After: after, Until: 4000, Limit: 100, MaxSpec: 1024})
-	staged.staged(3, store.StagedQuery{Queue: "default\x00worker\x00mail", After: after, Limit: 100, MaxSpec: 1024})
+	staged.staged(3, store.StagedQuery{Queue: "default\x00worker\x00mail", After: after,
+		Limit: 100, MaxSpec: 1024})
 	return map[string]Query{"due": {due}, "staged": {staged}}
 }
 
 // Explain is how the server does a query.
 func (s *Store) Explain(t testing.TB, q Query) string {
 	t.Helper()
-	rows, err := s.pool.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) "+string(q.c.sql), q.c.args...)
+	rows, err := s.pool.Query(t.Context(),
+		"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) "+string(q.c.sql), q.c.args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +72,8 @@ func (s *Store) ExplainWrites(t testing.TB, of store.Shard, b *store.Batch) (pla
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	for _, q := range c.statements().QueuedQueries {
-		rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) "+q.SQL, q.Arguments...)
+		rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) "+q.SQL,
+			q.Arguments...)
 		if err != nil {
 			t.Fatal(err)
 		}

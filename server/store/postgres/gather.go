@@ -36,7 +36,8 @@ func (s *Store) Gather(ctx context.Context, kind byte, partitions []int) ([][]st
 	}
 	out := make([][]store.MetaRecord, len(partitions))
 	for last := (gathered{partition: -1, key: []byte{}}); ; {
-		page, err := query(ctx, s, scanGathered, gatherSQL, int16(kind), numbers, last.partition, last.key, gatherAtOnce)
+		page, err := query(ctx, s, scanGathered, gatherSQL, int16(kind), numbers, last.partition,
+			last.key, gatherAtOnce)
 		if err != nil {
 			return nil, err
 		}

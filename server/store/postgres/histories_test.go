@@ -72,7 +72,8 @@ func wantDeposed(t *testing.T, s store.Store, shard store.Shard, held store.Hold
 		}
 		return outcome == store.Fenced
 	})
-	if lost, err := s.Leaser().Renew(t.Context(), "node", []store.Holding{held}, time.Hour); err != nil || len(lost) != 1 {
+	if lost, err := s.Leaser().Renew(t.Context(), "node", []store.Holding{held}, time.Hour); err != nil ||
+		len(lost) != 1 {
 		t.Errorf("Renew: lost %v, %v", lost, err)
 	}
 	again, now := holding(t, s)
@@ -108,7 +109,9 @@ func TestAFailoverDeposes(t *testing.T) {
 	})
 	url := fmt.Sprintf("postgres://postgres@%s,%s/test?sslmode=disable", primary.Address(), standby.Address())
 	var warned []string
-	s := open(t, url, postgres.Options{Events: postgres.Events{Warn: func(text string) { warned = append(warned, text) }}})
+	s := open(t, url, postgres.Options{Events: postgres.Events{Warn: func(text string) {
+		warned = append(warned, text)
+	}}})
 	if len(warned) != 1 || !strings.Contains(warned[0], "none is synchronous") {
 		t.Errorf("warned of %q", warned)
 	}
@@ -167,7 +170,8 @@ func TestACopyOfTheDatabaseDeposes(t *testing.T) {
 	server.Exec(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'test_1'")
 	server.Exec(t, "postgres", "CREATE DATABASE saved TEMPLATE test_1")
 	until(t, "it writes what the copy does not have", func() bool { return put(t, shard, 1) == store.Applied })
-	if lost, err := s.Leaser().Renew(t.Context(), "node", []store.Holding{held}, time.Hour); err != nil || len(lost) != 0 {
+	if lost, err := s.Leaser().Renew(t.Context(), "node", []store.Holding{held}, time.Hour); err != nil ||
+		len(lost) != 0 {
 		t.Errorf("Renew: lost %v, %v", lost, err)
 	}
 	server.Exec(t, "postgres", "DROP DATABASE test_1 WITH (FORCE)")
@@ -209,7 +213,8 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 	url := server.Database(t)
 	var told []string
 	s := open(t, url, postgres.Options{Partitions: 8, Events: postgres.Events{
-		Failed: func(error) { told = append(told, "failed") }, Recovered: func() { told = append(told, "recovered") },
+		Failed:    func(error) { told = append(told, "failed") },
+		Recovered: func() { told = append(told, "recovered") },
 	}})
 	shard, held := holding(t, s)
 	server.Exec(t, "test_1", "ALTER SCHEMA public RENAME TO away; CREATE SCHEMA public")
@@ -232,7 +237,8 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 		if _, err := l.Members(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if lost, err := l.Renew(t.Context(), "node", []store.Holding{held}, time.Hour); err != nil || len(lost) != 1 {
+		if lost, err := l.Renew(t.Context(), "node", []store.Holding{held}, time.Hour); err != nil ||
+			len(lost) != 1 {
 			t.Errorf("renewed in another store: lost %v, %v", lost, err)
 		}
 		if outcome := put(t, shard, 1); outcome != store.Fenced {

@@ -74,7 +74,8 @@ written AS (` + writeSQL + `, opened, other` + overSQL + `)` + writtenSQL + `
 	leaveSQL = `DELETE FROM carillon_members WHERE id = $1 AND (nonce = $2 OR $2 = 0)`
 
 	membersSQL = `
-SELECT id, address, http, sidecars, capacity, nonce, settings, state FROM carillon_members AS m WHERE ` + lasts("m") + ` ORDER BY id`
+SELECT id, address, http, sidecars, capacity, nonce, settings, state FROM carillon_members AS m WHERE ` +
+		lasts("m") + ` ORDER BY id`
 
 	forgetSQL = `DELETE FROM carillon_members WHERE until < clock_timestamp() - interval '1 day'`
 
@@ -122,7 +123,8 @@ func (l *leaser) heed(err error) {
 // asked does something of the leaser's, and does it again where the server has rolled it back, or where a
 // connection was lost, once for each there may be: whether it was done before is not known then, and does not
 // matter.
-func asked[T any](ctx context.Context, l *leaser, what string, do func(context.Context) ([]T, error)) (out []T, err error) {
+func asked[T any](ctx context.Context, l *leaser, what string,
+	do func(context.Context) ([]T, error)) (out []T, err error) {
 	end, err := (*Store)(l).begin()
 	if err != nil {
 		return nil, err
@@ -212,7 +214,8 @@ func scanHolding(row pgx.CollectableRow) (h store.Holding, err error) {
 }
 
 // Renew extends the leases and returns those that are lost.
-func (l *leaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+func (l *leaser) Renew(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) ([]store.Holding, error) {
 	got, err := l.held(ctx, "renew leases", renewSQL, node, held, interval(ttl))
 	if err != nil {
 		return nil, err
@@ -237,7 +240,8 @@ func (l *leaser) Release(ctx context.Context, node string, held []store.Holding)
 }
 
 // held does something to what is still held, and returns it.
-func (l *leaser) held(ctx context.Context, what, sql, node string, held []store.Holding, more ...any) ([]store.Holding, error) {
+func (l *leaser) held(ctx context.Context, what, sql, node string, held []store.Holding,
+	more ...any) ([]store.Holding, error) {
 	var f fence
 	for _, h := range held {
 		if err := (*Store)(l).known(h.Partition); err != nil {

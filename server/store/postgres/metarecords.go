@@ -14,7 +14,8 @@ func (s *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.Met
 		return nil, ctx.Err()
 	}
 	var c conditions
-	c.add("SELECT key, value FROM carillon_small WHERE partition = ", c.arg(s.partition), " AND kind = ", c.arg(int16(q.Kind)))
+	c.add("SELECT key, value FROM carillon_small WHERE partition = ", c.arg(s.partition), " AND kind = ",
+		c.arg(int16(q.Kind)))
 	if q.After != "" {
 		c.add(" AND key > ", c.arg([]byte(q.After)))
 	}

@@ -59,12 +59,14 @@ func migrateIn(ctx context.Context, tx pgx.Tx, partitions int) (m store.Meta, er
 	if err != nil {
 		return m, err
 	}
-	files, err := fs.Glob(migrations, "migrations/*.sql") // in order of their names, which begin with the version
+	// in order of their names, which begin with the version
+	files, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
 		return m, err
 	}
 	if version > len(files) {
-		return m, fmt.Errorf("%w: its tables are of version %d, this carillon knows %d", ErrNewer, version, len(files))
+		return m, fmt.Errorf("%w: its tables are of version %d, this carillon knows %d", ErrNewer,
+			version, len(files))
 	}
 	if err := mayMigrate(ctx, tx, version, len(files)); err != nil {
 		return m, err

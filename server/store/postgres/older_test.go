@@ -32,7 +32,8 @@ func olderDatabase(t *testing.T) (url string, do func(sql string)) {
 func TestOlderTablesAreTakenOver(t *testing.T) {
 	url, _ := olderDatabase(t)
 	s := open(t, url, postgres.Options{})
-	if m := s.Meta(); m.Format != store.Format() || m.Partitions != 2 || len(m.MACKey) != 32 || m.MACKey[0] != 0xec {
+	if m := s.Meta(); m.Format != store.Format() || m.Partitions != 2 || len(m.MACKey) != 32 ||
+		m.MACKey[0] != 0xec {
 		t.Errorf("what the store was created with: %d, %d, %x", m.Format, m.Partitions, m.MACKey)
 	}
 	held := make([]store.Holding, 2)

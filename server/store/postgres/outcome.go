@@ -89,7 +89,8 @@ func again(err error) bool {
 // broken reports whether a connection ended that there was: another one may do better at once.
 func broken(err error) bool {
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
-	return lost(err) && !connecting && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	return lost(err) && !connecting && !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, context.DeadlineExceeded)
 }
 
 // lost reports whether a call failed because of its connection, not because of what was asked.
@@ -110,13 +111,15 @@ func away(err error) bool {
 	default:
 		return false
 	}
-	if _, unresolved := errors.AsType[*net.DNSError](err); unresolved { // a name that is there when the server is
+	// a name that is there when the server is
+	if _, unresolved := errors.AsType[*net.DNSError](err); unresolved {
 		return true
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return true
 	}
-	for _, cause := range []error{context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+	for _, cause := range []error{context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF,
+		syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, cause) {
 			return true
 		}

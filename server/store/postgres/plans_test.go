@@ -14,8 +14,8 @@ import (
 // finished is a run of a job.
 func finished(i int, status carillon.RunStatus) store.RunRecord {
 	of := job(i)
-	return store.RunRecord{Key: of.Key, ID: store.RunID{Partition: 3, UID: of.State.UID, Scheduled: int64(i)}, Status: status,
-		Finished: int64(i), Expires: int64(i) + 1, Attempt: 1}
+	return store.RunRecord{Key: of.Key, ID: store.RunID{Partition: 3, UID: of.State.UID, Scheduled: int64(i)},
+		Status: status, Finished: int64(i), Expires: int64(i) + 1, Attempt: 1}
 }
 
 // TestPlansOfWrites asks the server how it would do all that a batch can hold, with tables that were never
@@ -33,7 +33,8 @@ func TestPlansOfWrites(t *testing.T) {
 				status = carillon.RunDead
 			}
 			b.Puts, b.Runs = append(b.Puts, job(i+k)), append(b.Runs, finished(i+k, status))
-			b.MetaRecords = append(b.MetaRecords, store.MetaRecord{Kind: 1, Key: fmt.Sprint(i + k), Value: []byte("v")})
+			b.MetaRecords = append(b.MetaRecords,
+				store.MetaRecord{Kind: 1, Key: fmt.Sprint(i + k), Value: []byte("v")})
 		}
 		if err := shard.Apply(t.Context(), &b); err != nil {
 			t.Fatal(err)
@@ -44,7 +45,8 @@ func TestPlansOfWrites(t *testing.T) {
 	dead := finished(0, carillon.RunDead)
 	plans := s.ExplainWrites(t, shard, &store.Batch{
 		Deletes: []store.Ref{job(0).Ref, {Key: job(1).Key, Seq: 7}}, Puts: []store.Record{state, job(jobs)},
-		Redrive: []store.RunRef{{Key: dead.Key, ID: dead.ID}}, Runs: []store.RunRecord{finished(3, carillon.RunFailed)},
+		Redrive:     []store.RunRef{{Key: dead.Key, ID: dead.ID}},
+		Runs:        []store.RunRecord{finished(3, carillon.RunFailed)},
 		Trims:       []store.Trim{{Key: job(4).Key, Keep: 0}},
 		Expire:      &store.Expire{Before: 200, Most: jobs, Limit: 100},
 		MetaRecords: []store.MetaRecord{{Kind: 1, Key: "5"}, {Kind: 1, Key: "6", Value: []byte("w")}},

@@ -31,7 +31,8 @@ func (c *conditions) selectRecords(partition, most int) {
 	if most > 0 {
 		spec = "CASE WHEN length(spec) <= " + c.arg(most) + " THEN spec END"
 	}
-	c.add("SELECT namespace, name, seq, state, ", spec, " FROM carillon_jobs WHERE partition = ", c.arg(partition))
+	c.add("SELECT namespace, name, seq, state, ", spec, " FROM carillon_jobs WHERE partition = ",
+		c.arg(partition))
 }
 
 const readSQL = `
@@ -131,8 +132,8 @@ func (c *conditions) isAfter(q store.ListQuery) {
 	switch {
 	case q.After == "":
 	case !isText(namespace) || !isText(name):
-		c.add(" AND (convert_to(namespace, 'UTF8'), convert_to(name, 'UTF8')) > (", c.arg([]byte(namespace)), "::bytea, ",
-			c.arg([]byte(name)), "::bytea)")
+		c.add(" AND (convert_to(namespace, 'UTF8'), convert_to(name, 'UTF8')) > (",
+			c.arg([]byte(namespace)), "::bytea, ", c.arg([]byte(name)), "::bytea)")
 	case q.Namespace != "":
 		c.add(" AND name > ", c.arg(name))
 	default:
@@ -222,8 +223,9 @@ func (c *conditions) staged(partition int, q store.StagedQuery) {
 	c.selectRecords(partition, q.MaxSpec)
 	c.add(" AND phase = 2 AND queue = ", c.arg(queueText(q.Queue)))
 	if at := q.After; at != (store.Cursor{}) {
-		c.add(" AND (class, run_due, namespace, name, seq) > (", c.arg(int16(at.Priority)), ", ", c.arg(at.Due), ", ",
-			c.arg(at.Ref.Namespace), ", ", c.arg(at.Ref.Name), ", ", c.arg(int64(at.Ref.Seq)), ")")
+		c.add(" AND (class, run_due, namespace, name, seq) > (", c.arg(int16(at.Priority)), ", ",
+			c.arg(at.Due), ", ", c.arg(at.Ref.Namespace), ", ", c.arg(at.Ref.Name), ", ",
+			c.arg(int64(at.Ref.Seq)), ")")
 	}
 	c.add(" ORDER BY class, run_due, namespace, name, seq LIMIT ", c.arg(q.Limit))
 }

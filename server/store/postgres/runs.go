@@ -27,7 +27,8 @@ func scanRun(row pgx.CollectableRow) (store.RunRecord, error) {
 
 // Runs returns finished runs, newest first.
 func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, error) {
-	if q.ID != nil && int(q.ID.Partition) != s.partition || q.ID == nil && (q.Limit <= 0 || !isText(q.Namespace)) {
+	if q.ID != nil && int(q.ID.Partition) != s.partition ||
+		q.ID == nil && (q.Limit <= 0 || !isText(q.Namespace)) {
 		return nil, ctx.Err()
 	}
 	var after *store.RunRecord
@@ -58,8 +59,8 @@ func (c *conditions) jobRuns(q store.RunQuery, after *store.RunRecord) {
 	c.add(" AND namespace = ", c.arg(q.Job.Namespace), " AND name = ", c.arg(q.Job.Name))
 	if after != nil {
 		at := c.arg(after.ID.Scheduled)
-		c.add(" AND scheduled <= ", at, " AND (scheduled < ", at, " OR (uid, cause, seq) > (", c.arg(uuid(after.ID.UID)), ", ",
-			c.arg(int16(after.ID.Cause)), ", ", c.arg(int64(after.ID.Seq)), "))")
+		c.add(" AND scheduled <= ", at, " AND (scheduled < ", at, " OR (uid, cause, seq) > (",
+			c.arg(uuid(after.ID.UID)), ", ", c.arg(int16(after.ID.Cause)), ", ", c.arg(int64(after.ID.Seq)), "))")
 	}
 	c.status(q.Status)
 	c.add(" ORDER BY scheduled DESC, uid, cause, seq LIMIT ", c.arg(q.Limit))

@@ -17,12 +17,15 @@ func TestWarnings(t *testing.T) {
 		{nil, nil},
 		{[]string{"synchronous_commit=off"}, nil}, // which is taken as on
 		{realserver.Volatile(), []string{"fsync is off", "full_page_writes is off"}},
-		{[]string{"synchronous_standby_names=nobody", "synchronous_commit=local"}, []string{"synchronous_commit is local"}},
+		{[]string{"synchronous_standby_names=nobody", "synchronous_commit=local"},
+			[]string{"synchronous_commit is local"}},
 	} {
 		t.Run(strings.Join(c.settings, " "), func(t *testing.T) {
 			server := realserver.StartPostgres(t, c.settings...)
 			var got []string
-			open(t, server.Database(t), postgres.Options{Events: postgres.Events{Warn: func(text string) { got = append(got, text) }}})
+			open(t, server.Database(t), postgres.Options{Events: postgres.Events{Warn: func(text string) {
+				got = append(got, text)
+			}}})
 			same := func(got, want string) bool { return strings.Contains(got, want) }
 			if !slices.EqualFunc(got, c.want, same) {
 				t.Errorf("warnings %q, want %q", got, c.want)
@@ -90,7 +93,8 @@ func nobody(t *testing.T, server *realserver.Postgres, write func(i int) store.O
 // A commit that waits for a synchronous standby is not done without it because nobody waits for its answer
 // any more.
 func TestACommitWaitsForItsStandby(t *testing.T) {
-	server := realserver.StartPostgres(t, "fsync=off", "synchronous_commit=local") // local: for the sessions of the test
+	// local: for the sessions of the test
+	server := realserver.StartPostgres(t, "fsync=off", "synchronous_commit=local")
 	url := server.Database(t) + "&synchronous_commit=on"
 	s := open(t, url, postgres.Options{})
 	shard, held := holding(t, s)
@@ -119,7 +123,8 @@ func TestACommitWaitsForItsStandby(t *testing.T) {
 // it should be.
 func TestAWaitForAStandbyIsCancelled(t *testing.T) {
 	server := realserver.StartPostgres(t, "fsync=off", "synchronous_commit=local")
-	s := open(t, server.Database(t)+"&synchronous_commit=on&client_min_messages=error", postgres.Options{}) // it hears of it all the same
+	// it hears of it all the same
+	s := open(t, server.Database(t)+"&synchronous_commit=on&client_min_messages=error", postgres.Options{})
 	shard, _ := holding(t, s)
 	c := session(t, server.URL("test_1"), "psql")
 	s.CommitWithin(300 * time.Millisecond)

@@ -37,7 +37,8 @@ func query[T any](ctx context.Context, s *Store, scan pgx.RowToFunc[T], sql stri
 	}
 }
 
-func queryOnce[T any](ctx context.Context, s *Store, scan pgx.RowToFunc[T], sql string, args []any) ([]T, error) {
+func queryOnce[T any](ctx context.Context, s *Store, scan pgx.RowToFunc[T], sql string,
+	args []any) ([]T, error) {
 	end, err := s.begin()
 	if err != nil {
 		return nil, err

@@ -35,7 +35,8 @@ func TestTablesAreNotChangedUnderNodes(t *testing.T) {
 	if err := s.MayMigrate(t.Context(), additive, breaking); err != nil {
 		t.Errorf("with nobody there: %v", err)
 	}
-	if err := s.Leaser().Join(t.Context(), store.Member{ID: "n1", Address: "host:1", Nonce: 1}, time.Minute); err != nil {
+	if err := s.Leaser().Join(t.Context(), store.Member{ID: "n1", Address: "host:1", Nonce: 1},
+		time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	err := s.MayMigrate(t.Context(), additive, breaking)

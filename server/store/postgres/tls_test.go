@@ -28,7 +28,8 @@ func TestTLS(t *testing.T) {
 	server := realserver.StartPostgres(t,
 		append(realserver.Volatile(), "ssl=on", "ssl_cert_file="+certificate, "ssl_key_file="+key)...)
 	url := strings.TrimSuffix(server.Database(t), "disable") + "verify-full"
-	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); err == nil || errors.Is(err, store.ErrAway) {
+	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); err == nil ||
+		errors.Is(err, store.ErrAway) {
 		t.Errorf("a certificate that nobody knows: %v", err)
 	}
 	s := open(t, url+"&sslrootcert="+certificate, postgres.Options{})
@@ -40,7 +41,8 @@ func TestTLS(t *testing.T) {
 	if plain != 0 {
 		t.Errorf("%d connections without TLS", plain)
 	}
-	if err := postgres.CheckURL(url + "&sslrootcert=/nowhere"); err == nil || !strings.Contains(err.Error(), "/nowhere") {
+	if err := postgres.CheckURL(url + "&sslrootcert=/nowhere"); err == nil ||
+		!strings.Contains(err.Error(), "/nowhere") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }

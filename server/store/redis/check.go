@@ -35,7 +35,8 @@ func (s *Store) checkServer(ctx context.Context, address string, c rueidis.Clien
 	info := fields(text)
 	major, _, _ := strings.Cut(info["redis_version"], ".")
 	if n, err := strconv.Atoi(major); err != nil || n < oldest {
-		return fmt.Errorf("store: Redis at %s is version %s: %d.0 or newer is needed", address, info["redis_version"], oldest)
+		return fmt.Errorf("store: Redis at %s is version %s: %d.0 or newer is needed", address,
+			info["redis_version"], oldest)
 	}
 	if info["role"] == "slave" {
 		if info["cluster_enabled"] == "1" {

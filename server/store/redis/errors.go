@@ -76,7 +76,8 @@ func away(err error) bool {
 		code, _, _ := strings.Cut(answer.Error(), " ")
 		return slices.Contains(passing, code)
 	}
-	if _, unresolved := errors.AsType[*net.DNSError](err); unresolved { // a name that is there when the server is
+	// a name that is there when the server is
+	if _, unresolved := errors.AsType[*net.DNSError](err); unresolved {
 		return true
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {

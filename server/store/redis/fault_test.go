@@ -163,7 +163,8 @@ func TestNobodyThere(t *testing.T) {
 	s := open(t, fresh(r))
 	sh, _ := own(t, s, 3)
 	r.Crash(t)
-	until(t, func() error { // the first ones find out that their connections are broken, which is to know nothing
+	// the first ones find out that their connections are broken, which is to know nothing
+	until(t, func() error {
 		err := sh.Apply(t.Context(), batch("a"))
 		switch store.OutcomeOf(err) {
 		case store.NotApplied:
@@ -249,7 +250,8 @@ func TestAClusterLosesANode(t *testing.T) {
 	nodes[1].Up(t)
 	for p := range 12 {
 		if sh, ok := shards[p]; ok {
-			until(t, func() error { // on a machine with much else to do the servers may lose sight of each other for a while
+			// on a machine with much else to do the servers may lose sight of each other for a while
+			until(t, func() error {
 				err := sh.Apply(t.Context(), batch("c"))
 				if store.OutcomeOf(err) == store.Fenced {
 					t.Fatal("the crash of another server deposed an owner")

@@ -33,7 +33,8 @@ func TestARestartDeposes(t *testing.T) {
 	}
 	// Each of the connections may find out only now that it is gone: but for Apply, the store tries the next
 	// one.
-	if lost, err := s.Leaser().Renew(t.Context(), "node", []store.Holding{held}, lease); err != nil || len(lost) != 1 {
+	if lost, err := s.Leaser().Renew(t.Context(), "node", []store.Holding{held},
+		lease); err != nil || len(lost) != 1 {
 		t.Errorf("Renew after the restart: lost %v, %v", lost, err)
 	}
 	wantFenced(t, sh, batch("b"))
@@ -149,7 +150,8 @@ func TestSentinel(t *testing.T) {
 	followed(t, primary)
 	sentinel := realserver.StartSentinel(t, "main", primary)
 	until(t, func() error {
-		if known := sentinel.Do(t, "SENTINEL", "REPLICAS", "main"); !strings.Contains(known, fmt.Sprint(replica.Port)) {
+		if known := sentinel.Do(t, "SENTINEL", "REPLICAS", "main"); !strings.Contains(known,
+			fmt.Sprint(replica.Port)) {
 			return errors.New("the sentinel does not know the replica")
 		}
 		return nil
@@ -224,7 +226,8 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 	o := fresh(r)
 	var told []string
 	o.Events = redis.Events{
-		Failed: func(error) { told = append(told, "failed") }, Recovered: func() { told = append(told, "recovered") },
+		Failed:    func(error) { told = append(told, "failed") },
+		Recovered: func() { told = append(told, "recovered") },
 	}
 	s := open(t, o)
 	sh, held := own(t, s, 3)
@@ -257,7 +260,8 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 		t.Errorf("the members of the other store: %v, %v", m, err)
 	}
 	meta := s.Meta()
-	r.Do(t, "HSET", "{"+o.Prefix+"}:meta", "partitions", strconv.Itoa(meta.Partitions), "signing_key", string(meta.MACKey))
+	r.Do(t, "HSET", "{"+o.Prefix+"}:meta", "partitions", strconv.Itoa(meta.Partitions), "signing_key",
+		string(meta.MACKey))
 	if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, lease); err != nil ||
 		!slices.Equal(told, []string{"failed", "recovered"}) {
 		t.Errorf("the store is back: %v, told %q", err, told)
@@ -267,7 +271,8 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 // Servers on which a store would lose jobs, or that are not one store, are refused.
 func TestServersRefused(t *testing.T) {
 	evicting := realserver.StartRedis(t, "maxmemory-policy=allkeys-lru", "maxmemory=1gb")
-	if _, err := redis.Open(t.Context(), fresh(evicting)); err == nil || !strings.Contains(err.Error(), "set noeviction") {
+	if _, err := redis.Open(t.Context(), fresh(evicting)); err == nil ||
+		!strings.Contains(err.Error(), "set noeviction") {
 		t.Errorf("a server that throws jobs away: %v", err)
 	}
 	if _, err := redis.Open(t.Context(), fresh(evicting, evicting)); err == nil ||
@@ -287,9 +292,12 @@ func TestASlotMoves(t *testing.T) {
 	b.MetaRecords = []store.MetaRecord{{Kind: 1, Key: "k", Value: []byte("v")}}
 	want(t, "before", sh, b, store.Applied)
 	slot := nodes[0].Do(t, "CLUSTER", "KEYSLOT", "{"+o.Prefix+":3}:owner")
-	from := slices.IndexFunc(nodes, func(r *realserver.Redis) bool { return r.Do(t, "CLUSTER", "COUNTKEYSINSLOT", slot) != "0" })
+	from := slices.IndexFunc(nodes, func(r *realserver.Redis) bool {
+		return r.Do(t, "CLUSTER", "COUNTKEYSINSLOT", slot) != "0"
+	})
 	source, target := nodes[from], nodes[(from+1)%len(nodes)]
-	ids := map[*realserver.Redis]string{source: source.Do(t, "CLUSTER", "MYID"), target: target.Do(t, "CLUSTER", "MYID")}
+	ids := map[*realserver.Redis]string{source: source.Do(t, "CLUSTER", "MYID"),
+		target: target.Do(t, "CLUSTER", "MYID")}
 	target.Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source])
 	source.Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target])
 	move := func(names ...string) {
@@ -299,7 +307,8 @@ func TestASlotMoves(t *testing.T) {
 	}
 	move("state", "owner", "due")
 	want(t, "on two servers", sh, batch("b"), store.NotApplied)
-	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // it is tried again for as long as it may be
+	// it is tried again for as long as it may be
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := sh.List(short, store.ListQuery{Limit: 10}); err == nil {
 		t.Error("half of a partition is read as if it were all")
@@ -320,7 +329,9 @@ func TestServersThatDoNotAgree(t *testing.T) {
 	s := open(t, o)
 	slot := nodes[0].Do(t, "CLUSTER", "KEYSLOT", "{"+o.Prefix+":3}:owner")
 	own(t, s, 3)
-	has := slices.IndexFunc(nodes, func(r *realserver.Redis) bool { return r.Do(t, "CLUSTER", "COUNTKEYSINSLOT", slot) != "0" })
+	has := slices.IndexFunc(nodes, func(r *realserver.Redis) bool {
+		return r.Do(t, "CLUSTER", "COUNTKEYSINSLOT", slot) != "0"
+	})
 	nodes[has].Do(t, "DEL", "{"+o.Prefix+":3}:owner") // what has been moved away
 	nodes[has].Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", nodes[(has+1)%len(nodes)].Do(t, "CLUSTER", "MYID"))
 	want(t, "a write", shardOf(t, s, 3, store.Term{Epoch: 1, Nonce: 1}), batch("a"), store.NotApplied)

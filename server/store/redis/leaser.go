@@ -145,12 +145,13 @@ func aMember(id, value string) (store.Member, error) {
 	if err := errors.Join(err, json.Unmarshal([]byte(words[3]), &m)); err != nil {
 		return store.Member{}, fmt.Errorf("%w: the member %q: %w", store.ErrDamaged, id, err)
 	}
-	return store.Member{ID: id, Address: m.Address, HTTP: m.HTTP, Sidecars: m.Sidecars, Capacity: m.Capacity, Nonce: n,
-		Settings: m.Settings, State: m.State}, nil
+	return store.Member{ID: id, Address: m.Address, HTTP: m.HTTP, Sidecars: m.Sidecars,
+		Capacity: m.Capacity, Nonce: n, Settings: m.Settings, State: m.State}, nil
 }
 
 // Claim takes each partition that is free, expired or the node's own.
-func (l *leaser) Claim(ctx context.Context, node string, partitions []int, ttl time.Duration) ([]store.Term, error) {
+func (l *leaser) Claim(ctx context.Context, node string, partitions []int,
+	ttl time.Duration) ([]store.Term, error) {
 	if err := l.store().same(ctx); err != nil {
 		return nil, err
 	}
@@ -180,7 +181,8 @@ func holder(node string, h store.Holding) []string {
 }
 
 // Renew extends the leases and returns those that are lost.
-func (l *leaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+func (l *leaser) Renew(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) ([]store.Holding, error) {
 	renewed, err := l.store().onOwners(ctx, renewScript, numbers(held), func(i int) []string {
 		return append(holder(node, held[i]), micros(ttl))
 	})
@@ -198,7 +200,8 @@ func (l *leaser) Renew(ctx context.Context, node string, held []store.Holding, t
 
 // Release frees the partitions that are still held.
 func (l *leaser) Release(ctx context.Context, node string, held []store.Holding) error {
-	_, err := l.store().onOwners(ctx, releaseScript, numbers(held), func(i int) []string { return holder(node, held[i]) })
+	_, err := l.store().onOwners(ctx, releaseScript, numbers(held),
+		func(i int) []string { return holder(node, held[i]) })
 	return err
 }
 

@@ -55,7 +55,8 @@ func open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opt: o, health: store.Health{Failed: o.Events.Failed, Recovered: o.Events.Recovered, Replaced: ErrReplaced}}
+	s := &Store{opt: o, health: store.Health{Failed: o.Events.Failed, Recovered: o.Events.Recovered,
+		Replaced: ErrReplaced}}
 	if s.client, err = rueidis.NewClient(o.client(&s.wires)); err != nil {
 		if o.Sentinel == "" && len(o.Addresses) > 1 && strings.Contains(err.Error(), "cluster support disabled") {
 			err = errors.New("several addresses are given, and it is no Redis Cluster: give one, or with ?sentinel=NAME those of its sentinels")
@@ -86,7 +87,8 @@ func (s *Store) same(ctx context.Context) error {
 	var meta []string
 	err := s.ask(ctx, func(ctx context.Context) (err error) {
 		key := storeKey(s.opt.Prefix, "meta")
-		meta, err = s.client.Do(ctx, s.client.B().Hmget().Key(key).Field("partitions", "signing_key").Build()).AsStrSlice()
+		read := s.client.B().Hmget().Key(key).Field("partitions", "signing_key").Build()
+		meta, err = s.client.Do(ctx, read).AsStrSlice()
 		return err
 	})
 	switch {

@@ -92,7 +92,8 @@ func ParseURL(text string) (Options, error) {
 	default:
 		return o, errors.New("store: a URL of Redis begins with redis:// or rediss://")
 	}
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 { // before all else: whatever a password is made of, it is not repeated
+	// before all else: whatever a password is made of, it is not repeated
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
 		if err := o.credentials(rest[:at]); err != nil {
 			return o, err
 		}

@@ -21,7 +21,8 @@ type pages struct {
 
 // pages reads an index page by page and calls f for each member, until f is false. Limit is how many are
 // asked for at once.
-func (s *shard) pages(ctx context.Context, q pages, limit int, f func(member string, value []byte) (bool, error)) error {
+func (s *shard) pages(ctx context.Context, q pages, limit int,
+	f func(member string, value []byte) (bool, error)) error {
 	for limit > 0 {
 		most := min(limit, pageItems)
 		got, err := s.call(ctx, valuesScript, []string{s.keys[q.index], s.keys[q.values]},
@@ -47,7 +48,8 @@ func (s *shard) pages(ctx context.Context, q pages, limit int, f func(member str
 }
 
 // told calls f for each member of a page; last is empty if there was none, or f had enough.
-func told(page []rueidis.RedisMessage, f func(member string, value []byte) (bool, error)) (last string, err error) {
+func told(page []rueidis.RedisMessage,
+	f func(member string, value []byte) (bool, error)) (last string, err error) {
 	for i := 0; i+1 < len(page); i += 2 {
 		if last, err = page[i].ToString(); err != nil {
 			return "", err

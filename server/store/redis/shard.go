@@ -32,7 +32,8 @@ const (
 )
 
 // call executes a script that reads.
-func (s *shard) call(ctx context.Context, script *rueidis.Lua, keys, args []string) ([]rueidis.RedisMessage, error) {
+func (s *shard) call(ctx context.Context, script *rueidis.Lua,
+	keys, args []string) ([]rueidis.RedisMessage, error) {
 	var out []rueidis.RedisMessage
 	err := s.s.ask(ctx, func(ctx context.Context) (err error) {
 		out, err = script.Exec(ctx, s.s.client, keys, args).ToArray()
@@ -44,7 +45,8 @@ func (s *shard) call(ctx context.Context, script *rueidis.Lua, keys, args []stri
 // field reads one field of a hash; ok is false if it is not there.
 func (s *shard) field(ctx context.Context, key int, field []byte) (value []byte, ok bool, err error) {
 	err = s.s.ask(ctx, func(ctx context.Context) (err error) {
-		value, err = s.s.client.Do(ctx, s.s.client.B().Hget().Key(s.keys[key]).Field(string(field)).Build()).AsBytes()
+		read := s.s.client.B().Hget().Key(s.keys[key]).Field(string(field)).Build()
+		value, err = s.s.client.Do(ctx, read).AsBytes()
 		if ok = err == nil; rueidis.IsRedisNil(err) {
 			err = nil
 		}
@@ -218,8 +220,8 @@ func (s *shard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, erro
 	if from = appendRef(from, q.After.Ref); q.After == (store.Cursor{}) {
 		from = appendTime([]byte{'[', q.Priority}, math.MinInt64)
 	}
-	return s.scan(ctx, scan{index: keyDue, from: string(from), to: after(appendTime([]byte{q.Priority}, q.Until)), skip: 9,
-		limit: q.Limit, maxSpec: q.MaxSpec})
+	return s.scan(ctx, scan{index: keyDue, from: string(from),
+		to: after(appendTime([]byte{q.Priority}, q.Until)), skip: 9, limit: q.Limit, maxSpec: q.MaxSpec})
 }
 
 // Staged returns the records parked under a queue in (priority, run due, ref) order.

@@ -10,7 +10,8 @@ import (
 
 // tlsFiles are the files that the parameters of a URL name, as PostgreSQL's do; an empty name is none.
 type tlsFiles struct {
-	authorities string // sslrootcert: that the server's certificate is verified against, in place of the system's
+	// sslrootcert: that the server's certificate is verified against, in place of the system's
+	authorities string
 	certificate string // sslcert: that the server is shown
 	key         string // sslkey: of the certificate
 }
@@ -32,7 +33,8 @@ func (f *tlsFiles) read(into *tls.Config) error {
 		}
 		into.RootCAs = x509.NewCertPool()
 		if !into.RootCAs.AppendCertsFromPEM(text) {
-			return fmt.Errorf("store: sslrootcert of the URL of Redis: there is no certificate in %s (PEM)", f.authorities)
+			return fmt.Errorf("store: sslrootcert of the URL of Redis: there is no certificate in %s (PEM)",
+				f.authorities)
 		}
 	}
 	if f.certificate != "" {

@@ -24,13 +24,14 @@ const mostRedirects = 16
 // client is how the library is to connect.
 func (o *Options) client(w *wires) rueidis.ClientOption {
 	c := rueidis.ClientOption{
-		InitAddress: o.Addresses, Username: o.Username, Password: o.Password, SelectDB: o.Database, TLSConfig: o.TLS,
-		ClientName: "carillon", Dialer: net.Dialer{Timeout: dialTimeout}, ConnWriteTimeout: o.Timeout, DialCtxFn: w.dial,
-		DisableCache: true, PipelineMultiplex: connections, ClusterOption: rueidis.ClusterOption{MaxMovedRedirections: mostRedirects},
+		InitAddress: o.Addresses, Username: o.Username, Password: o.Password, SelectDB: o.Database,
+		TLSConfig: o.TLS, ClientName: "carillon", Dialer: net.Dialer{Timeout: dialTimeout},
+		ConnWriteTimeout: o.Timeout, DialCtxFn: w.dial, DisableCache: true, PipelineMultiplex: connections,
+		ClusterOption: rueidis.ClusterOption{MaxMovedRedirections: mostRedirects},
 	}
 	if o.Sentinel != "" {
-		c.Sentinel = rueidis.SentinelOption{MasterSet: o.Sentinel, TLSConfig: o.TLS, Dialer: c.Dialer, ClientName: c.ClientName,
-			TopologyRefreshInterval: topologyEvery}
+		c.Sentinel = rueidis.SentinelOption{MasterSet: o.Sentinel, TLSConfig: o.TLS, Dialer: c.Dialer,
+			ClientName: c.ClientName, TopologyRefreshInterval: topologyEvery}
 		if o.SentinelLogin {
 			c.Sentinel.Username, c.Sentinel.Password = o.Username, o.Password
 		}
@@ -59,7 +60,8 @@ func (w *wire) Close() error {
 }
 
 // dial makes a connection.
-func (w *wires) dial(ctx context.Context, address string, d *net.Dialer, secure *tls.Config) (net.Conn, error) {
+func (w *wires) dial(ctx context.Context, address string, d *net.Dialer,
+	secure *tls.Config) (net.Conn, error) {
 	dial := d.DialContext
 	if secure != nil {
 		dial = (&tls.Dialer{NetDialer: d, Config: secure}).DialContext

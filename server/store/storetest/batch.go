@@ -32,7 +32,8 @@ var batchCases = []Case{
 
 func putIsReadBack(e *env) {
 	s := e.own(3)
-	want := []store.Record{job("full", full), job("zero"), pending("full", 1, full), pending("full", 1<<63, full)}
+	want := []store.Record{job("full", full), job("zero"), pending("full", 1, full),
+		pending("full", 1<<63, full)}
 	for _, name := range oddNames {
 		want = append(want, job(name))
 	}
@@ -45,7 +46,8 @@ func putIsReadBack(e *env) {
 func readKeepsOrder(e *env) {
 	s := e.own(3)
 	s.put(job("a"), job("b"), pending("a", 2))
-	refs := []store.Ref{jobRef("b"), jobRef("none"), pendingRef("a", 2), jobRef("b"), pendingRef("a", 1), jobRef("a")}
+	refs := []store.Ref{jobRef("b"), jobRef("none"), pendingRef("a", 2), jobRef("b"),
+		pendingRef("a", 1), jobRef("a")}
 	got, err := s.Read(s.Context(), refs)
 	s.must(err)
 	s.wantRefs("Read", got, refs...)
@@ -252,7 +254,8 @@ func inputsNotAliased(e *env) {
 	put, run := job("a", full), s.fullRun("a", 1)
 	wantPut, wantRun := job("a", full), s.fullRun("a", 1)
 	record := store.MetaRecord{Kind: 1, Key: "k", Value: []byte("value")}
-	b := store.Batch{Puts: []store.Record{put}, Runs: []store.RunRecord{run}, MetaRecords: []store.MetaRecord{record}}
+	b := store.Batch{Puts: []store.Record{put}, Runs: []store.RunRecord{run},
+		MetaRecords: []store.MetaRecord{record}}
 	s.apply(b)
 	scribble(put.Spec, run.Response, run.Spec, record.Value)
 	put.State.Run.Errors[0].Message, run.Errors[0].Message = "scribbled", "scribbled"
@@ -277,9 +280,11 @@ func resultsNotAliased(e *env) {
 	s.apply(store.Batch{Puts: []store.Record{job("a", full)}, Runs: []store.RunRecord{s.fullRun("a", 1)},
 		MetaRecords: []store.MetaRecord{{Kind: 1, Key: "k", Value: []byte("value")}}})
 	reads := map[string]func() []store.Record{
-		"Read":   func() []store.Record { return []store.Record{s.read(jobRef("a"))} },
-		"List":   func() []store.Record { return s.list(store.ListQuery{Limit: plenty}) },
-		"Due":    func() []store.Record { return s.due(store.DueQuery{Priority: 1, Until: base + 99, Limit: plenty}) },
+		"Read": func() []store.Record { return []store.Record{s.read(jobRef("a"))} },
+		"List": func() []store.Record { return s.list(store.ListQuery{Limit: plenty}) },
+		"Due": func() []store.Record {
+			return s.due(store.DueQuery{Priority: 1, Until: base + 99, Limit: plenty})
+		},
 		"Staged": func() []store.Record { return s.staged(store.StagedQuery{Queue: "queue", Limit: plenty}) },
 	}
 	for _, name := range slices.Sorted(maps.Keys(reads)) {
@@ -324,7 +329,8 @@ func partitionsApart(e *env) {
 		s.wantMetaRecords("MetaRecords", s.metaRecords(store.MetaQuery{Kind: 1, Limit: plenty}),
 			store.MetaRecord{Kind: 1, Key: "k", Value: []byte{byte(i)}})
 	}
-	for _, number := range []int{-1, last + 2} { // one after the last is the proving ground of a store that nodes share
+	// one after the last is the proving ground of a store that nodes share
+	for _, number := range []int{-1, last + 2} {
 		if _, err := e.store.Shard(number, store.Term{}); err == nil {
 			e.Errorf("there is a partition %d of %d", number, last+1)
 		}
@@ -370,7 +376,8 @@ func manyRecords(e *env) {
 		gone = append(gone, all[i*batches].Ref)
 	}
 	s.delete(gone...)
-	if got := s.due(store.DueQuery{Priority: 2, Until: base + batches*each, Limit: plenty}); len(got) != (batches-1)*each {
+	if got := s.due(store.DueQuery{Priority: 2, Until: base + batches*each,
+		Limit: plenty}); len(got) != (batches-1)*each {
 		e.Errorf("%d are left of %d", len(got), (batches-1)*each)
 	}
 }

@@ -10,20 +10,24 @@ import (
 
 // brokenDurability are stores that lose something when they are opened again.
 var brokenDurability = []broken{
-	{fault: "acknowledges before it is durable, and is closed", caughtBy: "durable/what was just acknowledged survives a reopen",
-		build: acksEarly, reopen: losesBuffer},
-	{fault: "acknowledges before it is durable, and crashes", caughtBy: "durable/what was just acknowledged survives a crash",
-		build: acksEarly, reopen: losesBuffer},
+	{fault: "acknowledges before it is durable, and is closed",
+		caughtBy: "durable/what was just acknowledged survives a reopen", build: acksEarly, reopen: losesBuffer},
+	{fault: "acknowledges before it is durable, and crashes",
+		caughtBy: "durable/what was just acknowledged survives a crash", build: acksEarly, reopen: losesBuffer},
 	{fault: "forgets everything", caughtBy: "durable/everything is there after a reopen", reopen: asNew},
 	{fault: "forgets its epochs", caughtBy: "durable/epochs grow over a crash", reopen: asNew},
 	{fault: "makes a new MAC key", caughtBy: "durable/meta stays after a reopen", reopen: asNew},
 	{fault: "changes the number of partitions", caughtBy: "durable/meta stays after a reopen",
 		reopen: func(s store.Store) store.Store {
-			return &faultyStore{Store: s, faults: faults{meta: func(m store.Meta) store.Meta { m.Partitions++; return m }}}
+			return &faultyStore{Store: s, faults: faults{meta: func(m store.Meta) store.Meta {
+				m.Partitions++
+				return m
+			}}}
 		}},
 	{fault: "has no MAC key", caughtBy: "durable/meta says how the store was created", build: asking(faults{
 		meta: func(m store.Meta) store.Meta { m.MACKey = make([]byte, 32); return m }})},
-	{fault: "hands out its MAC key", caughtBy: "durable/meta says how the store was created", build: handsOutKey},
+	{fault: "hands out its MAC key", caughtBy: "durable/meta says how the store was created",
+		build: handsOutKey},
 	{fault: "loses until when leases lasted",
 		caughtBy: "durable/how long a lease would last is known after a crash", reopen: forgetsLeases},
 	{fault: "loses its history", caughtBy: "durable/everything is there after a crash", reopen: func(s store.Store) store.Store {

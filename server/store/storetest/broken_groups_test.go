@@ -23,8 +23,8 @@ var brokenGroups = []broken{
 			}
 			return next(mixed)
 		})},
-	{fault: "applies the writes of the owners and refuses the others", caughtBy: "group/one wrong term refuses all",
-		build: grouping(oneByOne)},
+	{fault: "applies the writes of the owners and refuses the others",
+		caughtBy: "group/one wrong term refuses all", build: grouping(oneByOne)},
 	{fault: "stops at the first write that it refuses", caughtBy: "group/one wrong term refuses all",
 		build: grouping(func(writes []store.Write, next func([]store.Write) error) error {
 			for i := range writes {
@@ -37,8 +37,8 @@ var brokenGroups = []broken{
 	{fault: "ignores a stale term", caughtBy: "group/one wrong term refuses all", build: ignoresStale},
 	{fault: "ignores a stale term, under load",
 		caughtBy: "group/nothing lands after one of its partitions was claimed", build: ignoresStale},
-	{fault: "applies the rest under load", caughtBy: "group/nothing lands after one of its partitions was claimed",
-		build: grouping(oneByOne)},
+	{fault: "applies the rest under load",
+		caughtBy: "group/nothing lands after one of its partitions was claimed", build: grouping(oneByOne)},
 	{fault: "wants at least two", caughtBy: "group/of no batch, of one, of empty ones",
 		build: grouping(func(writes []store.Write, next func([]store.Write) error) error {
 			if len(writes) == 1 {
@@ -55,7 +55,8 @@ var brokenGroups = []broken{
 			}
 			return err
 		})},
-	{fault: "loses every fourth group", caughtBy: "group/beside other groups and single batches", build: losesGroups},
+	{fault: "loses every fourth group", caughtBy: "group/beside other groups and single batches",
+		build: losesGroups},
 	{fault: "forgets everything", caughtBy: "group/survives a reopen", reopen: asNew},
 	{fault: "forgets everything in a crash", caughtBy: "group/survives a crash", reopen: asNew},
 }

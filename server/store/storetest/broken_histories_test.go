@@ -16,8 +16,9 @@ type runsNext = func(store.RunQuery) ([]store.RunRecord, error)
 
 // brokenHistories are stores that keep finished runs wrongly.
 var brokenHistories = []broken{
-	{fault: "returns the oldest runs first", caughtBy: "runs/newest scheduled time first", build: asking(faults{runs: sortedRuns(
-		func(a, b store.RunRecord) int { return cmp.Compare(a.ID.Scheduled, b.ID.Scheduled) })})},
+	{fault: "returns the oldest runs first",
+		caughtBy: "runs/newest scheduled time first", build: asking(faults{runs: sortedRuns(
+			func(a, b store.RunRecord) int { return cmp.Compare(a.ID.Scheduled, b.ID.Scheduled) })})},
 	{fault: "orders runs by their end", caughtBy: "runs/newest scheduled time first", build: asking(faults{runs: sortedRuns(
 		func(a, b store.RunRecord) int { return cmp.Compare(b.Finished, a.Finished) })})},
 	{fault: "orders dead runs by schedule", caughtBy: "runs/the dead of a namespace, newest finished first",
@@ -26,21 +27,29 @@ var brokenHistories = []broken{
 	{fault: "loses who ran it", caughtBy: "runs/all of a run is read back", build: func(*memory.Store) faults {
 		return onRuns(func(r *store.RunRecord) { r.Worker = "" })
 	}},
-	{fault: "loses the spec of a dead run", caughtBy: "runs/all of a run is read back", build: func(*memory.Store) faults {
-		return onRuns(func(r *store.RunRecord) { r.Spec = nil })
-	}},
+	{fault: "loses the spec of a dead run",
+		caughtBy: "runs/all of a run is read back", build: func(*memory.Store) faults {
+			return onRuns(func(r *store.RunRecord) { r.Spec = nil })
+		}},
 	{fault: "keeps the first of an identity", caughtBy: "runs/the same identity replaces", build: keepsFirst},
-	{fault: "leaves stale entries among the dead", caughtBy: "runs/the same identity replaces", build: staleDead},
+	{fault: "leaves stale entries among the dead", caughtBy: "runs/the same identity replaces",
+		build: staleDead},
 	{fault: "drops the status filter", caughtBy: "runs/by status", build: asking(faults{
-		runs: ask[store.RunQuery, []store.RunRecord](func(q store.RunQuery) store.RunQuery { q.Status = nil; return q })})},
+		runs: ask[store.RunQuery, []store.RunRecord](func(q store.RunQuery) store.RunQuery {
+			q.Status = nil
+			return q
+		})})},
 	{fault: "filters runs after it has cut to the limit", caughtBy: "runs/by status", build: asking(faults{
 		runs: func(q store.RunQuery, next runsNext) ([]store.RunRecord, error) {
 			status := q.Status
 			q.Status = nil
 			got, err := next(q)
-			return slices.DeleteFunc(got, func(r store.RunRecord) bool { return status != nil && r.Status != *status }), err
+			return slices.DeleteFunc(got, func(r store.RunRecord) bool {
+				return status != nil && r.Status != *status
+			}), err
 		}})},
-	{fault: "takes the run cursor as inclusive", caughtBy: "runs/pages give every run once", build: inclusiveRuns},
+	{fault: "takes the run cursor as inclusive", caughtBy: "runs/pages give every run once",
+		build: inclusiveRuns},
 	{fault: "goes on after a time, not after a run", caughtBy: "runs/pages give every run once",
 		build: asking(faults{runs: skipsTies})},
 	{fault: "goes on among the dead after a time, not after a run",
@@ -57,13 +66,14 @@ var brokenHistories = []broken{
 	{fault: "finds the runs of names that begin alike", caughtBy: "runs/of one job", build: runsAlike},
 	{fault: "mixes the dead of all namespaces",
 		caughtBy: "runs/the dead of a namespace, newest finished first", build: deadOfAll},
-	{fault: "deletes the history with the job", caughtBy: "runs/the history outlives the job", build: func(*memory.Store) faults {
-		return onBatch(func(b *store.Batch) {
-			for _, ref := range b.Deletes {
-				b.Trims = append(slices.Clone(b.Trims), store.Trim{Key: ref.Key})
-			}
-		})
-	}},
+	{fault: "deletes the history with the job",
+		caughtBy: "runs/the history outlives the job", build: func(*memory.Store) faults {
+			return onBatch(func(b *store.Batch) {
+				for _, ref := range b.Deletes {
+					b.Trims = append(slices.Clone(b.Trims), store.Trim{Key: ref.Key})
+				}
+			})
+		}},
 	{fault: "ignores redrives", caughtBy: "runs/a redriven run leaves the history", build: func(*memory.Store) faults {
 		return onBatch(func(b *store.Batch) { b.Redrive = nil })
 	}},
@@ -75,20 +85,26 @@ var brokenHistories = []broken{
 			}
 		})
 	}},
-	{fault: "trims before it adds", caughtBy: "retention/a trim counts the runs of its batch", build: trimsFirst},
-	{fault: "expires before it adds", caughtBy: "retention/expire counts the runs of its batch", build: expiresFirst},
+	{fault: "trims before it adds", caughtBy: "retention/a trim counts the runs of its batch",
+		build: trimsFirst},
+	{fault: "expires before it adds", caughtBy: "retention/expire counts the runs of its batch",
+		build: expiresFirst},
 	{fault: "counts dead runs when it trims",
 		caughtBy: "retention/a trim neither counts nor removes dead runs", build: trimCountsDead},
-	{fault: "trims dead runs", caughtBy: "retention/a trim neither counts nor removes dead runs", build: trimsDead},
+	{fault: "trims dead runs", caughtBy: "retention/a trim neither counts nor removes dead runs",
+		build: trimsDead},
 	{fault: "expires exclusively", caughtBy: "retention/expire removes what has ended, inclusive",
 		build: onExpire(func(e *store.Expire) { e.Before-- })},
-	{fault: "never expires dead runs", caughtBy: "retention/expire removes what has ended, inclusive", build: sparesDead},
-	{fault: "counts dead runs among the most", caughtBy: "retention/expire keeps the newest", build: mostCountsDead},
+	{fault: "never expires dead runs", caughtBy: "retention/expire removes what has ended, inclusive",
+		build: sparesDead},
+	{fault: "counts dead runs among the most", caughtBy: "retention/expire keeps the newest",
+		build: mostCountsDead},
 	{fault: "does not bound the history", caughtBy: "retention/expire keeps the newest",
 		build: onExpire(func(e *store.Expire) { e.Most = plenty })},
 	{fault: "expires any number at once", caughtBy: "retention/expire removes at most so many, oldest first",
 		build: onExpire(func(e *store.Expire) { e.Limit = plenty })},
-	{fault: "leaves stale entries in the age index", caughtBy: "retention/a replaced run expires once", build: staleAge},
+	{fault: "leaves stale entries in the age index", caughtBy: "retention/a replaced run expires once",
+		build: staleAge},
 }
 
 func sortedRuns(order func(a, b store.RunRecord) int) hook[store.RunQuery, []store.RunRecord] {
@@ -258,7 +274,8 @@ func expiresFirst(*memory.Store) faults {
 
 // historyOf is all finished runs of a job, or with no job the dead of the suite's namespace.
 func historyOf(m *memory.Store, partition int, job *carillon.Key) []store.RunRecord {
-	got, _ := at(m, partition).Runs(context.Background(), store.RunQuery{Job: job, Namespace: "tenant-a", Limit: plenty})
+	got, _ := at(m, partition).Runs(context.Background(),
+		store.RunQuery{Job: job, Namespace: "tenant-a", Limit: plenty})
 	return got
 }
 

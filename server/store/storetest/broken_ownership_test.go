@@ -16,23 +16,32 @@ import (
 var brokenOwnership = []broken{
 	{fault: "ignores the term", caughtBy: "fence/an old term is refused after a new claim",
 		build: translates(func(store.Term, store.Owner) bool { return true })},
-	{fault: "ignores the term, under load", caughtBy: "fence/nothing of an old term lands after a claim", build: forgivesFenced},
+	{fault: "ignores the term, under load", caughtBy: "fence/nothing of an old term lands after a claim",
+		build: forgivesFenced},
 	{fault: "compares the epoch and not the nonce", caughtBy: "fence/a term that was never given is refused",
 		build: translates(func(t store.Term, o store.Owner) bool { return t.Epoch == o.Term.Epoch })},
-	{fault: "takes a greater epoch for the one in force", caughtBy: "fence/a term that was never given is refused",
-		build: translates(func(t store.Term, o store.Owner) bool { return t.Epoch > o.Term.Epoch })},
+	{fault: "takes a greater epoch for the one in force",
+		caughtBy: "fence/a term that was never given is refused",
+		build:    translates(func(t store.Term, o store.Owner) bool { return t.Epoch > o.Term.Epoch })},
 	{fault: "lets the zero term write", caughtBy: "fence/the zero term may only read",
 		build: translates(func(t store.Term, _ store.Owner) bool { return t.IsZero() })},
-	{fault: "does not fence what was released", caughtBy: "fence/a released term is refused", build: writesAfterRelease},
-	{fault: "leaves something of a refused batch", caughtBy: "fence/a refused batch changes nothing", build: leavesSomething},
-	{fault: "fences every partition at a claim", caughtBy: "fence/one partition does not fence another", build: fencesAll},
-	{fault: "fences the second shard of a term", caughtBy: "fence/two shards of one term may both write", build: oneShardATerm},
-	{fault: "gives a partition to whoever asks", caughtBy: "leaser/somebody else's partition is not", build: leasing(leases{
-		claim: func(l store.Leaser, _ string, p []int, ttl time.Duration) ([]store.Term, error) {
-			return l.Claim(ctx, "all", p, ttl)
-		}})},
-	{fault: "looks first and claims then", caughtBy: "leaser/of a hundred claimants one wins", build: looksThenClaims},
-	{fault: "gives the owner its old term again", caughtBy: "leaser/somebody else's partition is not", build: sameTermAgain},
+	{fault: "does not fence what was released", caughtBy: "fence/a released term is refused",
+		build: writesAfterRelease},
+	{fault: "leaves something of a refused batch", caughtBy: "fence/a refused batch changes nothing",
+		build: leavesSomething},
+	{fault: "fences every partition at a claim", caughtBy: "fence/one partition does not fence another",
+		build: fencesAll},
+	{fault: "fences the second shard of a term", caughtBy: "fence/two shards of one term may both write",
+		build: oneShardATerm},
+	{fault: "gives a partition to whoever asks",
+		caughtBy: "leaser/somebody else's partition is not", build: leasing(leases{
+			claim: func(l store.Leaser, _ string, p []int, ttl time.Duration) ([]store.Term, error) {
+				return l.Claim(ctx, "all", p, ttl)
+			}})},
+	{fault: "looks first and claims then", caughtBy: "leaser/of a hundred claimants one wins",
+		build: looksThenClaims},
+	{fault: "gives the owner its old term again", caughtBy: "leaser/somebody else's partition is not",
+		build: sameTermAgain},
 	{fault: "gives one nonce to all", caughtBy: "leaser/nonces differ", build: oneNonce},
 	{fault: "answers a claim only for what it gave",
 		caughtBy: "leaser/a claim answers partition by partition", build: leasing(leases{
@@ -45,7 +54,9 @@ var brokenOwnership = []broken{
 			return l.Claim(ctx, node, p, 1000*time.Hour)
 		}})},
 	{fault: "does not renew", caughtBy: "leaser/a renewed lease is not free", build: leasing(leases{
-		renew: func(store.Leaser, string, []store.Holding, time.Duration) ([]store.Holding, error) { return nil, nil }})},
+		renew: func(store.Leaser, string, []store.Holding, time.Duration) ([]store.Holding, error) {
+			return nil, nil
+		}})},
 	{fault: "never says that a lease is lost", caughtBy: "leaser/renew says what is lost", build: leasing(leases{
 		renew: func(l store.Leaser, node string, h []store.Holding, ttl time.Duration) ([]store.Holding, error) {
 			_, err := l.Renew(ctx, node, h, ttl)
@@ -55,41 +66,47 @@ var brokenOwnership = []broken{
 		renew: func(l store.Leaser, _ string, h []store.Holding, ttl time.Duration) ([]store.Holding, error) {
 			return l.Renew(ctx, "node-1", h, ttl)
 		}})},
-	{fault: "releases what is held under another term", caughtBy: "leaser/release frees only what is held", build: releasesAny},
+	{fault: "releases what is held under another term", caughtBy: "leaser/release frees only what is held",
+		build: releasesAny},
 	{fault: "does not release", caughtBy: "leaser/release frees only what is held", build: leasing(leases{
 		release: func(store.Leaser, string, []store.Holding) error { return nil }})},
-	{fault: "has the proving ground among the owners", caughtBy: "leaser/the proving ground is nobody's", build: leasing(leases{
-		owners: func(got []store.Owner) []store.Owner {
-			return append(got, store.Owner{Partition: 16, Node: "node-1", Term: store.Term{Epoch: 1}})
-		}})},
+	{fault: "has the proving ground among the owners",
+		caughtBy: "leaser/the proving ground is nobody's", build: leasing(leases{
+			owners: func(got []store.Owner) []store.Owner {
+				return append(got, store.Owner{Partition: 16, Node: "node-1", Term: store.Term{Epoch: 1}})
+			}})},
 	{fault: "forgets who released", caughtBy: "leaser/owners are all that ever claimed", build: leasing(leases{
 		owners: func(got []store.Owner) []store.Owner {
 			return slices.DeleteFunc(got, func(o store.Owner) bool { return o.Node == "" })
 		}})},
-	{fault: "forgets how long leases lasted", caughtBy: "leaser/owners tell how long a lease has lasted", build: leasing(leases{
-		owners: func(got []store.Owner) []store.Owner {
-			for i := range got {
-				got[i].Until = time.Time{}
-			}
-			return got
-		}})},
+	{fault: "forgets how long leases lasted",
+		caughtBy: "leaser/owners tell how long a lease has lasted", build: leasing(leases{
+			owners: func(got []store.Owner) []store.Owner {
+				for i := range got {
+					got[i].Until = time.Time{}
+				}
+				return got
+			}})},
 	{fault: "has a clock that stands", caughtBy: "leaser/the clock goes on", build: leasing(leases{
 		now: func(time.Time) time.Time { return time.Unix(1, 0) }})},
 	{fault: "lists members in any order", caughtBy: "members/those that joined, by id", build: leasing(leases{
 		members: func(got []store.Member) []store.Member { slices.Reverse(got); return got }})},
 	{fault: "keeps members for ever", caughtBy: "members/an expired member does not live", build: leasing(leases{
-		join: func(l store.Leaser, m store.Member, _ time.Duration) error { return l.Join(ctx, m, 1000*time.Hour) }})},
-	{fault: "keeps a member as it first joined", caughtBy: "members/joining again renews and rewrites", build: leasing(leases{
-		join: func(l store.Leaser, m store.Member, ttl time.Duration) error {
-			got, err := l.Members(ctx)
-			if i := slices.IndexFunc(got, func(x store.Member) bool { return x.ID == m.ID }); i >= 0 {
-				m = got[i]
-			}
-			if err != nil {
-				return err
-			}
-			return l.Join(ctx, m, ttl)
+		join: func(l store.Leaser, m store.Member, _ time.Duration) error {
+			return l.Join(ctx, m, 1000*time.Hour)
 		}})},
+	{fault: "keeps a member as it first joined",
+		caughtBy: "members/joining again renews and rewrites", build: leasing(leases{
+			join: func(l store.Leaser, m store.Member, ttl time.Duration) error {
+				got, err := l.Members(ctx)
+				if i := slices.IndexFunc(got, func(x store.Member) bool { return x.ID == m.ID }); i >= 0 {
+					m = got[i]
+				}
+				if err != nil {
+					return err
+				}
+				return l.Join(ctx, m, ttl)
+			}})},
 	{fault: "does not let members leave", caughtBy: "members/leave removes",
 		build: leasing(leases{leave: func(store.Leaser, string, uint64) error { return nil }})},
 	{fault: "lets any node remove a member", caughtBy: "members/leave removes the member of that nonce only",
@@ -125,7 +142,8 @@ var brokenOwnership = []broken{
 			retire: func(l store.Leaser, m store.Member, ttl time.Duration) error {
 				got, err := l.Members(ctx)
 				<-time.After(time.Millisecond)
-				if err == nil && !slices.ContainsFunc(got, func(o store.Member) bool { return o.ID != m.ID && o.Capacity > 0 }) {
+				if err == nil && !slices.ContainsFunc(got,
+					func(o store.Member) bool { return o.ID != m.ID && o.Capacity > 0 }) {
 					err = store.ErrLast
 				}
 				if err != nil {
@@ -271,14 +289,16 @@ func (l *faultyLeaser) Now(ctx context.Context) (time.Time, error) {
 	return t, err
 }
 
-func (l *faultyLeaser) Claim(ctx context.Context, node string, p []int, ttl time.Duration) ([]store.Term, error) {
+func (l *faultyLeaser) Claim(ctx context.Context, node string, p []int,
+	ttl time.Duration) ([]store.Term, error) {
 	if l.faults.claim != nil {
 		return l.faults.claim(l.Leaser, node, p, ttl)
 	}
 	return l.Leaser.Claim(ctx, node, p, ttl)
 }
 
-func (l *faultyLeaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+func (l *faultyLeaser) Renew(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) ([]store.Holding, error) {
 	if l.faults.renew != nil {
 		return l.faults.renew(l.Leaser, node, held, ttl)
 	}

@@ -19,24 +19,30 @@ func asking(f faults) func(*memory.Store) faults { return func(*memory.Store) fa
 // brokenQueries are stores whose indexes or queries are wrong.
 var brokenQueries = []broken{
 	{fault: "returns Due out of order", caughtBy: "due/in order of due and ref", build: asking(faults{
-		due: change(func(_ store.DueQuery, got []store.Record) []store.Record { slices.Reverse(got); return got })})},
-	{fault: "orders equal due times by sequence first", caughtBy: "due/in order of due and ref", build: asking(faults{
 		due: change(func(_ store.DueQuery, got []store.Record) []store.Record {
-			slices.SortStableFunc(got, func(a, b store.Record) int {
-				return cmp.Or(cmp.Compare(a.State.Due, b.State.Due), cmp.Compare(a.Seq, b.Seq))
-			})
+			slices.Reverse(got)
 			return got
 		})})},
+	{fault: "orders equal due times by sequence first",
+		caughtBy: "due/in order of due and ref", build: asking(faults{
+			due: change(func(_ store.DueQuery, got []store.Record) []store.Record {
+				slices.SortStableFunc(got, func(a, b store.Record) int {
+					return cmp.Or(cmp.Compare(a.State.Due, b.State.Due), cmp.Compare(a.Seq, b.Seq))
+				})
+				return got
+			})})},
 	{fault: "takes Until as exclusive", caughtBy: "due/until is inclusive", build: asking(faults{
 		due: ask[store.DueQuery, []store.Record](func(q store.DueQuery) store.DueQuery { q.Until--; return q })})},
-	{fault: "takes the due cursor as inclusive", caughtBy: "due/the cursor is exclusive", build: asking(faults{due: inclusiveDue})},
-	{fault: "compares only the time of the due cursor", caughtBy: "due/pages give every record once", build: asking(faults{
-		due: ask[store.DueQuery, []store.Record](func(q store.DueQuery) store.DueQuery {
-			if q.After != (store.Cursor{}) {
-				q.After.Ref = store.Ref{Key: carillon.Key{Namespace: "\xff"}}
-			}
-			return q
-		})})},
+	{fault: "takes the due cursor as inclusive", caughtBy: "due/the cursor is exclusive",
+		build: asking(faults{due: inclusiveDue})},
+	{fault: "compares only the time of the due cursor",
+		caughtBy: "due/pages give every record once", build: asking(faults{
+			due: ask[store.DueQuery, []store.Record](func(q store.DueQuery) store.DueQuery {
+				if q.After != (store.Cursor{}) {
+					q.After.Ref = store.Ref{Key: carillon.Key{Namespace: "\xff"}}
+				}
+				return q
+			})})},
 	{fault: "begins at 1970", caughtBy: "due/the zero cursor is before everything", build: asking(faults{
 		due: change(func(_ store.DueQuery, got []store.Record) []store.Record {
 			return slices.DeleteFunc(got, func(r store.Record) bool { return r.State.Due < 0 })
@@ -56,34 +62,38 @@ var brokenQueries = []broken{
 	{fault: "pages Due by offset", caughtBy: "due/pages stand writes between them", build: pagesByOffset},
 	{fault: "leaves stale due entries", caughtBy: "due/a rewrite replaces the entry", build: staleDue},
 	{fault: "leaves a deleted job in the due index", caughtBy: "batch/a delete leaves nothing", build: staleDue},
-	{fault: "counts all partitions as the first", caughtBy: "count/what is staged, by queue, and the oldest", build: asking(faults{
-		counts: func(each []store.Counts) {
-			for i := range each {
-				if i > 0 {
-					each[0].Add(each[i])
-					each[i] = store.NewCounts()
+	{fault: "counts all partitions as the first",
+		caughtBy: "count/what is staged, by queue, and the oldest", build: asking(faults{
+			counts: func(each []store.Counts) {
+				for i := range each {
+					if i > 0 {
+						each[0].Add(each[i])
+						each[i] = store.NewCounts()
+					}
 				}
-			}
-		}})},
-	{fault: "does not count what is staged", caughtBy: "count/what is staged, by queue, and the oldest", build: asking(faults{
-		count: func(c *store.Counts) { clear(c.Staged) }})},
-	{fault: "takes the first that is staged for the oldest", caughtBy: "count/what is staged, by queue, and the oldest", build: asking(faults{
-		count: func(c *store.Counts) {
-			for queue, s := range c.Staged {
-				s.Oldest++
-				c.Staged[queue] = s
-			}
-		}})},
-	{fault: "counts the dead of all namespaces as one's", caughtBy: "count/what is dead, by namespace", build: asking(faults{
-		count: func(c *store.Counts) {
-			sum := 0
-			for _, n := range c.Dead {
-				sum += n
-			}
-			for namespace := range c.Dead {
-				c.Dead[namespace] = sum
-			}
-		}})},
+			}})},
+	{fault: "does not count what is staged",
+		caughtBy: "count/what is staged, by queue, and the oldest", build: asking(faults{
+			count: func(c *store.Counts) { clear(c.Staged) }})},
+	{fault: "takes the first that is staged for the oldest",
+		caughtBy: "count/what is staged, by queue, and the oldest", build: asking(faults{
+			count: func(c *store.Counts) {
+				for queue, s := range c.Staged {
+					s.Oldest++
+					c.Staged[queue] = s
+				}
+			}})},
+	{fault: "counts the dead of all namespaces as one's",
+		caughtBy: "count/what is dead, by namespace", build: asking(faults{
+			count: func(c *store.Counts) {
+				sum := 0
+				for _, n := range c.Dead {
+					sum += n
+				}
+				for namespace := range c.Dead {
+					c.Dead[namespace] = sum
+				}
+			}})},
 	{fault: "counts what has left", caughtBy: "count/what has left is not counted", build: asking(faults{
 		count: func(c *store.Counts) {
 			for namespace := range c.Dead {
@@ -91,50 +101,78 @@ var brokenQueries = []broken{
 			}
 		}})},
 	{fault: "ignores MaxSpec", caughtBy: "due/long specs are left out", build: asking(faults{
-		due: ask[store.DueQuery, []store.Record](func(q store.DueQuery) store.DueQuery { q.MaxSpec = 0; return q })})},
-	{fault: "leaves out a spec of just MaxSpec", caughtBy: "due/long specs are left out", build: asking(faults{
-		due: ask[store.DueQuery, []store.Record](func(q store.DueQuery) store.DueQuery { q.MaxSpec = max(0, q.MaxSpec-1); return q })})},
-	{fault: "leaves stale staged entries", caughtBy: "staged/a rewrite replaces the entry", build: staleStaged},
-	{fault: "orders staged records by due", caughtBy: "staged/in order of priority, run due and ref", build: asking(faults{
-		staged: change(func(_ store.StagedQuery, got []store.Record) []store.Record {
-			slices.SortStableFunc(got, func(a, b store.Record) int { return cmp.Compare(a.State.Due, b.State.Due)*2 + a.Compare(b.Ref) })
-			return got
+		due: ask[store.DueQuery, []store.Record](func(q store.DueQuery) store.DueQuery {
+			q.MaxSpec = 0
+			return q
 		})})},
-	{fault: "ignores the priority of the staged cursor", caughtBy: "staged/pages give every record once", build: asking(faults{
-		staged: ask[store.StagedQuery, []store.Record](func(q store.StagedQuery) store.StagedQuery { q.After.Priority = 0; return q })})},
+	{fault: "leaves out a spec of just MaxSpec", caughtBy: "due/long specs are left out", build: asking(faults{
+		due: ask[store.DueQuery, []store.Record](func(q store.DueQuery) store.DueQuery {
+			q.MaxSpec = max(0, q.MaxSpec-1)
+			return q
+		})})},
+	{fault: "leaves stale staged entries", caughtBy: "staged/a rewrite replaces the entry", build: staleStaged},
+	{fault: "orders staged records by due",
+		caughtBy: "staged/in order of priority, run due and ref", build: asking(faults{
+			staged: change(func(_ store.StagedQuery, got []store.Record) []store.Record {
+				slices.SortStableFunc(got, func(a, b store.Record) int {
+					return cmp.Compare(a.State.Due, b.State.Due)*2 + a.Compare(b.Ref)
+				})
+				return got
+			})})},
+	{fault: "ignores the priority of the staged cursor",
+		caughtBy: "staged/pages give every record once", build: asking(faults{
+			staged: ask[store.StagedQuery, []store.Record](func(q store.StagedQuery) store.StagedQuery {
+				q.After.Priority = 0
+				return q
+			})})},
 	{fault: "finds a queue by its prefix", caughtBy: "staged/one queue", build: asking(faults{
 		staged: func(q store.StagedQuery, next func(store.StagedQuery) ([]store.Record, error)) ([]store.Record, error) {
 			longer, _ := next(store.StagedQuery{Queue: q.Queue + "/b", Limit: q.Limit})
 			got, err := next(q)
 			return append(got, longer...), err
 		}})},
-	{fault: "forgets that a staged record may be due", caughtBy: "staged/a staged record may be due as well", build: asking(faults{
-		due: change(func(_ store.DueQuery, got []store.Record) []store.Record {
-			return slices.DeleteFunc(got, func(r store.Record) bool { return r.State.Phase == carillon.PhaseStaged })
-		})})},
-	{fault: "loses a run that moves between records", caughtBy: "live/a run moves from one record to another", build: liveIndex},
-	{fault: "finds a run by any sequence", caughtBy: "live/every part of the identity counts", build: asking(faults{
-		live: func(id store.RunID, next func(store.RunID) (*store.Ref, error)) (*store.Ref, error) {
-			for id.Seq = range 10 {
-				if ref, err := next(id); ref != nil || err != nil {
-					return ref, err
+	{fault: "forgets that a staged record may be due",
+		caughtBy: "staged/a staged record may be due as well", build: asking(faults{
+			due: change(func(_ store.DueQuery, got []store.Record) []store.Record {
+				return slices.DeleteFunc(got, func(r store.Record) bool { return r.State.Phase == carillon.PhaseStaged })
+			})})},
+	{fault: "loses a run that moves between records", caughtBy: "live/a run moves from one record to another",
+		build: liveIndex},
+	{fault: "finds a run by any sequence",
+		caughtBy: "live/every part of the identity counts", build: asking(faults{
+			live: func(id store.RunID, next func(store.RunID) (*store.Ref, error)) (*store.Ref, error) {
+				for id.Seq = range 10 {
+					if ref, err := next(id); ref != nil || err != nil {
+						return ref, err
+					}
 				}
-			}
-			return nil, nil
-		}})},
+				return nil, nil
+			}})},
 	{fault: "finds runs that ended", caughtBy: "live/a rewrite replaces the entry", build: staleLive},
 	{fault: "drops the label filter", caughtBy: "list/by label", build: asking(faults{
-		list: ask[store.ListQuery, []store.Record](func(q store.ListQuery) store.ListQuery { q.Label = ""; return q })})},
+		list: ask[store.ListQuery, []store.Record](func(q store.ListQuery) store.ListQuery {
+			q.Label = ""
+			return q
+		})})},
 	{fault: "looks only at the label's key", caughtBy: "list/by label", build: asking(faults{
-		list: ask[store.ListQuery, []store.Record](func(q store.ListQuery) store.ListQuery { q.Label, _, _ = strings.Cut(q.Label, "="); return q })})},
+		list: ask[store.ListQuery, []store.Record](func(q store.ListQuery) store.ListQuery {
+			q.Label, _, _ = strings.Cut(q.Label, "=")
+			return q
+		})})},
 	{fault: "drops the phase filter", caughtBy: "list/by phase", build: asking(faults{
-		list: ask[store.ListQuery, []store.Record](func(q store.ListQuery) store.ListQuery { q.Phase = nil; return q })})},
-	{fault: "filters after it has cut to the limit", caughtBy: "list/all filters at once", build: asking(faults{list: filtersLate})},
-	{fault: "takes After as inclusive", caughtBy: "list/pages give every job once", build: asking(faults{list: inclusiveList})},
+		list: ask[store.ListQuery, []store.Record](func(q store.ListQuery) store.ListQuery {
+			q.Phase = nil
+			return q
+		})})},
+	{fault: "filters after it has cut to the limit", caughtBy: "list/all filters at once",
+		build: asking(faults{list: filtersLate})},
+	{fault: "takes After as inclusive", caughtBy: "list/pages give every job once",
+		build: asking(faults{list: inclusiveList})},
 	{fault: "takes the prefix for a folder", caughtBy: "list/by prefix", build: asking(faults{
 		list: change(func(q store.ListQuery, got []store.Record) []store.Record {
 			return slices.DeleteFunc(got, func(r store.Record) bool {
-				return q.Prefix != "" && r.Name != q.Prefix && !strings.HasPrefix(r.Name, strings.TrimSuffix(q.Prefix, "/")+"/")
+				return q.Prefix != "" && r.Name != q.Prefix &&
+					!strings.HasPrefix(r.Name, strings.TrimSuffix(q.Prefix, "/")+"/")
 			})
 		})})},
 	{fault: "lists pending runs", caughtBy: "list/never pending runs", build: listsPending},
@@ -145,16 +183,22 @@ var brokenQueries = []broken{
 			})
 			return got
 		})})},
-	{fault: "lists namespaces that begin alike", caughtBy: "list/one namespace", build: asking(faults{list: namespacesAlike})},
-	{fault: "mixes the kinds of metadata records", caughtBy: "metadata/in order of key, one kind", build: asking(faults{
-		metaRecords: func(q store.MetaQuery, next func(store.MetaQuery) ([]store.MetaRecord, error)) ([]store.MetaRecord, error) {
-			got, err := next(q)
-			q.Kind++
-			more, _ := next(q)
-			return append(got, more...), err
-		}})},
-	{fault: "drops the prefix of metadata records", caughtBy: "metadata/by prefix, after a key, in pages", build: asking(faults{
-		metaRecords: ask[store.MetaQuery, []store.MetaRecord](func(q store.MetaQuery) store.MetaQuery { q.Prefix = ""; return q })})},
+	{fault: "lists namespaces that begin alike", caughtBy: "list/one namespace",
+		build: asking(faults{list: namespacesAlike})},
+	{fault: "mixes the kinds of metadata records",
+		caughtBy: "metadata/in order of key, one kind", build: asking(faults{
+			metaRecords: func(q store.MetaQuery, next func(store.MetaQuery) ([]store.MetaRecord, error)) ([]store.MetaRecord, error) {
+				got, err := next(q)
+				q.Kind++
+				more, _ := next(q)
+				return append(got, more...), err
+			}})},
+	{fault: "drops the prefix of metadata records",
+		caughtBy: "metadata/by prefix, after a key, in pages", build: asking(faults{
+			metaRecords: ask[store.MetaQuery, []store.MetaRecord](func(q store.MetaQuery) store.MetaQuery {
+				q.Prefix = ""
+				return q
+			})})},
 }
 
 func inclusiveDue(q store.DueQuery, next func(store.DueQuery) ([]store.Record, error)) ([]store.Record, error) {
@@ -253,9 +297,12 @@ func listsPending(m *memory.Store) faults {
 	})}
 }
 
-func namespacesAlike(q store.ListQuery, next func(store.ListQuery) ([]store.Record, error)) ([]store.Record, error) {
+func namespacesAlike(q store.ListQuery,
+	next func(store.ListQuery) ([]store.Record, error)) ([]store.Record, error) {
 	namespace := q.Namespace
 	q.Namespace, q.After = "", ""
 	got, err := next(q)
-	return slices.DeleteFunc(got, func(r store.Record) bool { return !strings.HasPrefix(r.Namespace, namespace) }), err
+	return slices.DeleteFunc(got, func(r store.Record) bool {
+		return !strings.HasPrefix(r.Namespace, namespace)
+	}), err
 }

@@ -18,12 +18,15 @@ var brokenWrites = []broken{
 		build: fieldOf(func(s *store.State) { s.Pending = 0 })},
 	{fault: "loses the grant", caughtBy: "batch/what is put is read back",
 		build: fieldOf(func(s *store.State) { s.Run.Grant.Term.Nonce >>= 1 })},
-	{fault: "forgets the spec on a state-only put", caughtBy: "batch/a nil spec keeps the stored one", build: forgetsSpec},
+	{fault: "forgets the spec on a state-only put", caughtBy: "batch/a nil spec keeps the stored one",
+		build: forgetsSpec},
 	{fault: "drops a pending run's own spec", caughtBy: "batch/a pending run may have a spec of its own",
 		build: dropsPendingSpec},
 	{fault: "resurrects a deleted job", caughtBy: "batch/a delete leaves nothing", build: resurrects},
-	{fault: "leaves pending runs of a deleted job", caughtBy: "batch/a job goes with its pending runs", build: leavesPending},
-	{fault: "deletes by prefix of the name", caughtBy: "batch/a job goes with its pending runs", build: deletesByPrefix},
+	{fault: "leaves pending runs of a deleted job", caughtBy: "batch/a job goes with its pending runs",
+		build: leavesPending},
+	{fault: "deletes by prefix of the name", caughtBy: "batch/a job goes with its pending runs",
+		build: deletesByPrefix},
 	{fault: "applies part of a batch", caughtBy: "batch/all parts are applied", build: func(*memory.Store) faults {
 		return onBatch(func(b *store.Batch) {
 			if len(b.Puts) > 0 && b.Expire != nil {
@@ -31,7 +34,8 @@ var brokenWrites = []broken{
 			}
 		})
 	}},
-	{fault: "applies a batch record by record", caughtBy: "concurrent/a read sees whole batches", build: appliesOneByOne},
+	{fault: "applies a batch record by record", caughtBy: "concurrent/a read sees whole batches",
+		build: appliesOneByOne},
 	{fault: "applies a batch although its context ended, and says it did not",
 		caughtBy: "batch/a cancelled context leaves no doubt", build: liesAboutCancel},
 	{fault: "keeps what it was given", caughtBy: "batch/what was put is not aliased", build: aliasesInput},
@@ -45,12 +49,13 @@ var brokenWrites = []broken{
 			}
 		})
 	}},
-	{fault: "reads in order of the refs", caughtBy: "batch/read keeps the order of the refs", build: func(*memory.Store) faults {
-		return faults{read: change(func(_ []store.Ref, got []store.Record) []store.Record {
-			slices.SortFunc(got, func(a, b store.Record) int { return a.Compare(b.Ref) })
-			return got
-		})}
-	}},
+	{fault: "reads in order of the refs",
+		caughtBy: "batch/read keeps the order of the refs", build: func(*memory.Store) faults {
+			return faults{read: change(func(_ []store.Ref, got []store.Record) []store.Record {
+				slices.SortFunc(got, func(a, b store.Record) int { return a.Compare(b.Ref) })
+				return got
+			})}
+		}},
 	{fault: "does not delete metadata records", caughtBy: "metadata/a put replaces, a nil value deletes",
 		build: func(*memory.Store) faults {
 			return onBatch(func(b *store.Batch) {

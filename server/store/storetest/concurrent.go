@@ -120,7 +120,8 @@ func movingSeenOnce(e *env) {
 		at := base + int64(i*7%13)
 		return job("mover", due(at), parked("q", at))
 	}
-	s.put(job("first", due(base-1), parked("q", base-1)), move(0), job("last", due(base+99), parked("q", base+99)))
+	s.put(job("first", due(base-1), parked("q", base-1)), move(0),
+		job("last", due(base+99), parked("q", base+99)))
 	once := func(what string, got []store.Record, at func(store.Record) int64) {
 		if len(got) != 3 || got[1].Name != "mover" || at(got[1]) != got[1].State.Due || at(got[1]) < base ||
 			got[2].Name != "last" {
@@ -130,7 +131,8 @@ func movingSeenOnce(e *env) {
 	e.beside(200, func(i int) { s.put(move(i)) },
 		func() {
 			q := store.DueQuery{Priority: 2, Until: math.MaxInt64, Limit: 10}
-			once("Due", try[[]store.Record](e)(s.Due(s.Context(), q)), func(r store.Record) int64 { return r.State.Due })
+			once("Due", try[[]store.Record](e)(s.Due(s.Context(), q)),
+				func(r store.Record) int64 { return r.State.Due })
 		},
 		func() {
 			got := try[[]store.Record](e)(s.Staged(s.Context(), allStaged("q")))

@@ -54,7 +54,8 @@ func countStaged(e *env) {
 	e.wantCounts([]int{0, 1, 2, 3}, store.NewCounts())
 	all := store.NewCounts()
 	of := map[int]store.Counts{}
-	queues := append([]string{"default\x00worker\x00emails", "default\x00worker\x00emails\x00key", "q"}, oddNames...)
+	queues := append([]string{"default\x00worker\x00emails", "default\x00worker\x00emails\x00key",
+		"q"}, oddNames...)
 	for _, p := range []int{0, 2, 3} {
 		of[p] = store.NewCounts()
 		var puts []store.Record
@@ -64,8 +65,8 @@ func countStaged(e *env) {
 				if rank == 1 {
 					due = -base // but before 1970 there was one
 				}
-				puts = append(puts, job(oddNames[i%len(oddNames)]+string(rune('a'+i%26))+string(rune('0'+rank)), priority(rank),
-					parked(queue, due)))
+				puts = append(puts, job(oddNames[i%len(oddNames)]+string(rune('a'+i%26))+string(rune('0'+rank)),
+					priority(rank), parked(queue, due)))
 				of[p].AddStaged(queue, 1, due)
 				all.AddStaged(queue, 1, due)
 			}
@@ -101,7 +102,8 @@ func countDead(e *env) {
 
 func countLess(e *env) {
 	s := e.own(2)
-	runs := []store.RunRecord{s.run("a", 1, carillon.RunDead), s.run("a", 2, carillon.RunDead), s.run("a", 3, carillon.RunDead)}
+	runs := []store.RunRecord{s.run("a", 1, carillon.RunDead), s.run("a", 2, carillon.RunDead),
+		s.run("a", 3, carillon.RunDead)}
 	for i := range runs {
 		runs[i].Expires = math.MaxInt64
 	}
@@ -109,8 +111,9 @@ func countLess(e *env) {
 	s.putRuns(runs...)
 	s.put(job("a", parked("q", base)), job("b", parked("q", base+1)), job("c", parked("q", base+2)),
 		pending("c", 1, parked("p", base)))
-	s.apply(store.Batch{Redrive: []store.RunRef{{Key: runs[0].Key, ID: runs[0].ID}}, Deletes: []store.Ref{jobRef("c")},
-		Puts: []store.Record{job("a", due(base))}, Expire: &store.Expire{Before: base, Most: plenty, Limit: plenty}})
+	s.apply(store.Batch{Redrive: []store.RunRef{{Key: runs[0].Key, ID: runs[0].ID}},
+		Deletes: []store.Ref{jobRef("c")}, Puts: []store.Record{job("a", due(base))},
+		Expire: &store.Expire{Before: base, Most: plenty, Limit: plenty}})
 	want := store.NewCounts()
 	want.AddStaged("q", 1, base+1)
 	want.Dead[ns] = 1

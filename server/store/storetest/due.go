@@ -34,7 +34,8 @@ func afterDue(r store.Record) store.Cursor { return store.Cursor{Due: r.State.Du
 // dueMix is records with odd names, pending runs and equal due times, in the order of the index.
 func dueMix() []store.Record {
 	var out []store.Record
-	for _, at := range []int64{base - 1e18, base, base + 1, base + 255, base + 256, base + 1<<32, math.MaxInt64} {
+	for _, at := range []int64{base - 1e18, base, base + 1, base + 255, base + 256,
+		base + 1<<32, math.MaxInt64} {
 		for i, name := range oddNames {
 			name = fmt.Sprintf("%s/%d", name, at-base) // a record has one due time
 			out = append(out, job(name, due(at)))
@@ -103,7 +104,8 @@ func dueCursor(e *env) {
 	s.wantRefs("after a", after(base, jobRef("a")), jobRef("b"), pendingRef("b", 1), jobRef("c"))
 	s.wantRefs("after b", after(base, jobRef("b")), pendingRef("b", 1), jobRef("c"))
 	s.wantRefs("after b's pending run", after(base, pendingRef("b", 1)), jobRef("c"))
-	s.wantRefs("after what is not there", after(base, jobRef("aa")), jobRef("b"), pendingRef("b", 1), jobRef("c"))
+	s.wantRefs("after what is not there", after(base, jobRef("aa")), jobRef("b"),
+		pendingRef("b", 1), jobRef("c"))
 	s.wantRefs("after a time", after(base+1, store.Ref{}), jobRef("c"))
 	s.wantRefs("after the last", after(base+1, jobRef("c")))
 }
@@ -160,7 +162,8 @@ func dueRewrite(e *env) {
 
 func dueUnderWrites(e *env) {
 	s := e.own(3)
-	s.put(job("a", due(base)), job("b", due(base+1)), job("c", due(base+2)), job("d", due(base+3)), job("e", due(base+4)))
+	s.put(job("a", due(base)), job("b", due(base+1)), job("c", due(base+2)), job("d", due(base+3)),
+		job("e", due(base+4)))
 	q := allDue(2)
 	q.Limit = 2
 	page := s.due(q)
@@ -179,7 +182,8 @@ func dueUnderWrites(e *env) {
 func dueMaxSpec(e *env) {
 	s := e.own(3)
 	short, exact, long := make([]byte, 99), make([]byte, 100), make([]byte, 101)
-	s.put(job("a", full, spec(short)), job("b", full, spec(exact)), job("c", full, spec(long)), pending("d", 1, full))
+	s.put(job("a", full, spec(short)), job("b", full, spec(exact)), job("c", full, spec(long)),
+		pending("d", 1, full))
 	q := allDue(1)
 	want := func(what string, a, b, c []byte) {
 		s.Helper()

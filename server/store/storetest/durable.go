@@ -13,12 +13,15 @@ var durableCases = []Case{
 	{Name: "durable/meta says how the store was created", check: metaSays},
 	{Name: "durable/everything is there after a reopen", check: reopened(everythingIsThere), needs: canReopen},
 	{Name: "durable/everything is there after a crash", check: crashed(everythingIsThere), needs: canCrash},
-	{Name: "durable/what was just acknowledged survives a reopen", check: reopened(justAcknowledged), needs: canReopen},
-	{Name: "durable/what was just acknowledged survives a crash", check: crashed(justAcknowledged), needs: canCrash},
+	{Name: "durable/what was just acknowledged survives a reopen", check: reopened(justAcknowledged),
+		needs: canReopen},
+	{Name: "durable/what was just acknowledged survives a crash", check: crashed(justAcknowledged),
+		needs: canCrash},
 	{Name: "durable/meta stays after a reopen", check: reopened(metaStays), needs: canReopen},
 	{Name: "durable/epochs grow over a reopen", check: reopened(epochsGrowOver), needs: canReopen},
 	{Name: "durable/epochs grow over a crash", check: crashed(epochsGrowOver), needs: canCrash},
-	{Name: "durable/how long a lease would last is known after a crash", check: crashed(leaseLastedOver), needs: canCrash},
+	{Name: "durable/how long a lease would last is known after a crash", check: crashed(leaseLastedOver),
+		needs: canCrash},
 }
 
 func canReopen(o Options) bool { return o.Reopen != nil }
@@ -37,7 +40,8 @@ func crashed(check func(e *env, again func())) func(e *env) {
 
 func metaSays(e *env) {
 	m := e.store.Meta()
-	if m.Format != store.Format() || m.Partitions < 1 || len(m.MACKey) != 32 || bytes.Equal(m.MACKey, make([]byte, 32)) {
+	if m.Format != store.Format() || m.Partitions < 1 || len(m.MACKey) != 32 ||
+		bytes.Equal(m.MACKey, make([]byte, 32)) {
 		e.Errorf("Meta of a new store: %+v", m)
 	}
 	scribble(m.MACKey)
@@ -47,7 +51,8 @@ func metaSays(e *env) {
 }
 
 // dumpNames are the jobs whose history a dump shows.
-var dumpNames = slices.Concat(oddNames, []string{"doomed", "kept", "new", "dead", "trimmed", "expired", "full"})
+var dumpNames = slices.Concat(oddNames,
+	[]string{"doomed", "kept", "new", "dead", "trimmed", "expired", "full"})
 
 // dump is all that a partition holds, as text.
 func (s shard) dump() []string {

@@ -106,7 +106,8 @@ func (s shard) putRuns(runs ...store.RunRecord) {
 // fenced applies a batch, which must be refused as fenced.
 func (s shard) fenced(b store.Batch) {
 	s.Helper()
-	if err := s.Apply(s.Context(), &b); !errors.Is(err, store.ErrFenced) || store.OutcomeOf(err) != store.Fenced {
+	if err := s.Apply(s.Context(), &b); !errors.Is(err, store.ErrFenced) ||
+		store.OutcomeOf(err) != store.Fenced {
 		s.Errorf("Apply under %+v: %v, want ErrFenced", s.term, err)
 	}
 }

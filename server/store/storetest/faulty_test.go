@@ -179,7 +179,9 @@ func (s *faultyShard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRe
 }
 
 func (s *faultyShard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
-	return s.metaRecords.call(q, func(q store.MetaQuery) ([]store.MetaRecord, error) { return s.Shard.MetaRecords(ctx, q) })
+	return s.metaRecords.call(q, func(q store.MetaQuery) ([]store.MetaRecord, error) {
+		return s.Shard.MetaRecords(ctx, q)
+	})
 }
 
 // change makes a hook that changes the answer.

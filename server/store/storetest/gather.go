@@ -31,7 +31,8 @@ func (e *env) wantGathered(kind byte, partitions []int, want map[int][]store.Met
 		e.Fatalf("gathered %d partitions of %v", len(got), partitions)
 	}
 	for i, p := range partitions {
-		shard{env: e, partition: p}.wantMetaRecords(fmt.Sprint("kind ", kind, " of partition ", p), got[i], want[p]...)
+		shard{env: e, partition: p}.wantMetaRecords(fmt.Sprint("kind ", kind, " of partition ", p),
+			got[i], want[p]...)
 	}
 }
 

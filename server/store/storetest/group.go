@@ -86,7 +86,8 @@ func groupIsFenced(e *env) {
 		was := dumps(shards)
 		old := s
 		shards[i] = e.own(s.partition) // deposes s
-		for _, wrong := range []shard{old, e.at(s.partition, store.Term{}), e.at(s.partition, store.Term{Epoch: 1, Nonce: 1})} {
+		for _, wrong := range []shard{old, e.at(s.partition, store.Term{}),
+			e.at(s.partition, store.Term{Epoch: 1, Nonce: 1})} {
 			refused := append([]store.Write(nil), batches...)
 			refused[i] = store.Write{Shard: wrong.Shard, Batch: batches[i].Batch}
 			if err := e.tryGroup(e.Context(), refused...); store.OutcomeOf(err) != store.Fenced {

@@ -26,7 +26,8 @@ var leaserCases = []Case{
 	{Name: "leaser/owners are all that ever claimed", check: ownersAll},
 	{Name: "leaser/owners tell how long a lease has lasted", check: leaseLasted},
 	{Name: "leaser/the clock goes on", check: clockGoesOn},
-	{Name: "leaser/the proving ground is nobody's", check: provingGround, needs: func(o Options) bool { return !o.Alone }},
+	{Name: "leaser/the proving ground is nobody's", check: provingGround,
+		needs: func(o Options) bool { return !o.Alone }},
 }
 
 func (e *env) leaser() store.Leaser { return e.store.Leaser() }
@@ -261,16 +262,19 @@ func renewSaysLost(e *env) {
 	kept, lost, released, expired := e.own(1), e.own(2), e.own(3), e.at(4, e.claim("node-1", 4, e.shortly()))
 	e.own(2) // claimed again: the first term is lost
 	e.release("node-1", released.holding())
-	e.eventually("an expired lease is claimed", func() bool { return !e.tryClaim("node-2", 4, lasting).IsZero() })
+	e.eventually("an expired lease is claimed",
+		func() bool { return !e.tryClaim("node-2", 4, lasting).IsZero() })
 	never := store.Holding{Partition: 5, Term: store.Term{Epoch: 1, Nonce: 1}}
 	wrong := store.Holding{Partition: 1, Term: store.Term{Epoch: kept.term.Epoch, Nonce: kept.term.Nonce + 1}}
 
 	got := map[store.Holding]bool{}
-	for _, h := range e.renew("node-1", kept.holding(), lost.holding(), released.holding(), expired.holding(), never, wrong) {
+	for _, h := range e.renew("node-1", kept.holding(), lost.holding(), released.holding(),
+		expired.holding(), never, wrong) {
 		got[h] = true
 	}
-	for what, h := range map[string]store.Holding{"claimed again": lost.holding(), "released": released.holding(),
-		"expired and claimed": expired.holding(), "never claimed": never, "of another nonce": wrong} {
+	for what, h := range map[string]store.Holding{"claimed again": lost.holding(),
+		"released": released.holding(), "expired and claimed": expired.holding(), "never claimed": never,
+		"of another nonce": wrong} {
 		if !got[h] {
 			e.Errorf("renew does not say that what is %s is lost", what)
 		}
@@ -323,12 +327,14 @@ func ownersAll(e *env) {
 		if o.Node == "" {
 			o.Term = store.Term{} // what is released has no term in force
 		} else if o.Until.Before(now.Add(lasting)) {
-			e.Errorf("partition %d is held until %v, claimed at %v or later for %v", o.Partition, o.Until, now, lasting)
+			e.Errorf("partition %d is held until %v, claimed at %v or later for %v", o.Partition,
+				o.Until, now, lasting)
 		}
 		got = append(got, fmt.Sprint(o.Partition, o.Node, o.Term))
 	}
 	for _, o := range []store.Owner{
-		{Partition: 2, Node: "node-2", Term: two.term}, {Partition: 3}, {Partition: 5, Node: "node-1", Term: again.term},
+		{Partition: 2, Node: "node-2", Term: two.term}, {Partition: 3},
+		{Partition: 5, Node: "node-1", Term: again.term},
 	} {
 		want = append(want, fmt.Sprint(o.Partition, o.Node, o.Term))
 	}
@@ -409,7 +415,8 @@ func provingGround(e *env) {
 	ground := e.store.Meta().ProvingGround()
 	for range 2 {
 		first := e.own(ground)
-		if terms, err := e.leaser().Claim(e.Context(), "node-2", []int{ground}, lasting); err != nil || !terms[0].IsZero() {
+		if terms, err := e.leaser().Claim(e.Context(), "node-2", []int{ground}, lasting); err != nil ||
+			!terms[0].IsZero() {
 			e.Errorf("another claims it: %v, %v", terms, err)
 		}
 		first.put(job("a"))

@@ -72,7 +72,8 @@ func listOneNamespace(e *env) {
 		namespaced("tenant-a0", "c"), namespaced("tenant-b", "a"))
 	s.wantNames("List", s.list(inNamespace(nil)), "b")
 	s.wantNames("List after b", s.list(inNamespace(func(q *store.ListQuery) { q.After = "b" })))
-	s.wantNames("List by a prefix that others have", s.list(inNamespace(func(q *store.ListQuery) { q.Prefix = "a" })))
+	s.wantNames("List by a prefix that others have",
+		s.list(inNamespace(func(q *store.ListQuery) { q.Prefix = "a" })))
 }
 
 func listAllNamespaces(e *env) {
@@ -83,8 +84,10 @@ func listAllNamespaces(e *env) {
 	s.putShuffled(append(all, record(store.Ref{Key: carillon.Key{Namespace: "a", Name: "x"}, Seq: 1})))
 	s.wantRecords("List", s.list(store.ListQuery{Limit: plenty}), all...)
 	s.wantRecords("List by prefix", s.list(store.ListQuery{Prefix: "x", Limit: plenty}), all[0], all[3], all[5])
-	s.wantRecords("List after the first x", s.list(store.ListQuery{Prefix: "x", After: "a\x00x", Limit: plenty}), all[3], all[5])
-	s.wantRecords("List after what is not there", s.list(store.ListQuery{After: "a-b\x00b", Limit: plenty}), all[3:]...)
+	s.wantRecords("List after the first x",
+		s.list(store.ListQuery{Prefix: "x", After: "a\x00x", Limit: plenty}), all[3], all[5])
+	s.wantRecords("List after what is not there",
+		s.list(store.ListQuery{After: "a-b\x00b", Limit: plenty}), all[3:]...)
 	for i := range all {
 		all[i].Exists = true
 	}
@@ -132,13 +135,15 @@ func listOddQueries(e *env) {
 				after = append(after, name)
 			}
 		}
-		s.wantNames(fmt.Sprintf("after %q", odd), s.list(inNamespace(func(q *store.ListQuery) { q.After = odd })), after...)
+		s.wantNames(fmt.Sprintf("after %q", odd),
+			s.list(inNamespace(func(q *store.ListQuery) { q.After = odd })), after...)
 		s.wantNames(fmt.Sprintf("after %q of all", odd),
 			s.list(store.ListQuery{After: ns + "\x00" + odd, Limit: plenty}), after...)
 		s.wantNames(fmt.Sprintf("prefix %q", odd), s.list(inNamespace(func(q *store.ListQuery) { q.Prefix = odd })))
 		s.wantNames(fmt.Sprintf("namespace %q", odd), s.list(store.ListQuery{Namespace: odd, Limit: plenty}))
 		for _, label := range []string{odd, odd + "=a", "a=" + odd} {
-			s.wantNames(fmt.Sprintf("label %q", label), s.list(inNamespace(func(q *store.ListQuery) { q.Label = label })))
+			s.wantNames(fmt.Sprintf("label %q", label),
+				s.list(inNamespace(func(q *store.ListQuery) { q.Label = label })))
 		}
 		dead, err := s.Runs(e.Context(), store.RunQuery{Namespace: odd, Limit: plenty})
 		if err != nil || len(dead) != 0 {
@@ -186,9 +191,9 @@ func listPhase(e *env) {
 func listFilters(e *env) {
 	s := e.own(3)
 	yes := specOf("", "env=prod")
-	s.put(job("x/1", spec(yes), phase(carillon.PhaseRunning)), job("x/2", spec(yes)), job("x/3", phase(carillon.PhaseRunning)),
-		job("x/4", spec(yes), phase(carillon.PhaseRunning)), job("y/1", spec(yes), phase(carillon.PhaseRunning)),
-		job("x/5", spec(yes), phase(carillon.PhaseRunning)))
+	s.put(job("x/1", spec(yes), phase(carillon.PhaseRunning)), job("x/2", spec(yes)),
+		job("x/3", phase(carillon.PhaseRunning)), job("x/4", spec(yes), phase(carillon.PhaseRunning)),
+		job("y/1", spec(yes), phase(carillon.PhaseRunning)), job("x/5", spec(yes), phase(carillon.PhaseRunning)))
 	q := inNamespace(func(q *store.ListQuery) {
 		q.Prefix, q.Label, q.Phase, q.Limit = "x/", "env=prod", new(carillon.PhaseRunning), 2
 	})

@@ -41,8 +41,9 @@ func (e *env) wantMembers(what string, want ...store.Member) {
 }
 
 func member(n int) store.Member {
-	return store.Member{ID: fmt.Sprintf("node-%02d", n), Address: fmt.Sprint("host:", n), HTTP: fmt.Sprint("web:", n),
-		Sidecars: fmt.Sprint("dapr:", n), Capacity: n, Nonce: math.MaxUint64 - uint64(n), Settings: fmt.Sprintf("{\"n\": %d}", n),
+	return store.Member{ID: fmt.Sprintf("node-%02d", n), Address: fmt.Sprint("host:", n),
+		HTTP: fmt.Sprint("web:", n), Sidecars: fmt.Sprint("dapr:", n), Capacity: n,
+		Nonce: math.MaxUint64 - uint64(n), Settings: fmt.Sprintf("{\"n\": %d}", n),
 		State: fmt.Sprintf("{\"phase\": \"of %d\"}", n)}
 }
 
@@ -63,7 +64,8 @@ func membersRetire(e *env) {
 		e.Fatalf("another process retires as the last: %v", err)
 	}
 	e.must(e.leaser().Retire(e.Context(), retired(member(3)), lasting)) // it did not live
-	if err := e.leaser().Retire(e.Context(), retired(other(member(1), 7)), lasting); !errors.Is(err, store.ErrTaken) {
+	if err := e.leaser().Retire(e.Context(), retired(other(member(1), 7)),
+		lasting); !errors.Is(err, store.ErrTaken) {
 		e.Fatalf("another process retires: %v", err)
 	}
 	e.wantMembers("after others did", retired(member(1)), member(2), retired(member(3)))
@@ -133,7 +135,8 @@ func membersJoined(e *env) {
 func membersRejoin(e *env) {
 	e.join(e.shortly(), member(1), member(2))
 	moved := member(1)
-	moved.Address, moved.HTTP, moved.Sidecars, moved.Capacity = "elsewhere:1", "", "a \"name\"\\ with spaces:1", 0
+	moved.Address, moved.HTTP, moved.Capacity = "elsewhere:1", "", 0
+	moved.Sidecars = "a \"name\"\\ with spaces:1"
 	moved.State = "moved"
 	e.join(lasting, moved)
 	e.eventually("member 2 has gone", func() bool {

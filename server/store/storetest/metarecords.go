@@ -33,9 +33,11 @@ func metaOrder(e *env) {
 		for _, name := range oddNames {
 			want = append(want, metaRecordOf(kind, name))
 		}
-		s.wantMetaRecords(fmt.Sprint("kind ", kind), s.metaRecords(store.MetaQuery{Kind: kind, Limit: plenty}), want...)
+		s.wantMetaRecords(fmt.Sprint("kind ", kind),
+			s.metaRecords(store.MetaQuery{Kind: kind, Limit: plenty}), want...)
 	}
-	s.wantMetaRecords("the empty key", s.metaRecords(store.MetaQuery{Kind: 7, Limit: plenty}), metaRecordOf(7, ""))
+	s.wantMetaRecords("the empty key", s.metaRecords(store.MetaQuery{Kind: 7, Limit: plenty}),
+		metaRecordOf(7, ""))
 	s.wantMetaRecords("a kind of nobody", s.metaRecords(store.MetaQuery{Kind: 3, Limit: plenty}))
 }
 
@@ -62,12 +64,14 @@ func metaPages(e *env) {
 	}
 	s.apply(store.Batch{MetaRecords: all})
 	all = slices.DeleteFunc(all, func(x store.MetaRecord) bool { return x.Kind != 1 })
-	s.wantMetaRecords("prefix a/", s.metaRecords(store.MetaQuery{Kind: 1, Prefix: "a/", Limit: plenty}), all[1:4]...)
+	s.wantMetaRecords("prefix a/", s.metaRecords(store.MetaQuery{Kind: 1, Prefix: "a/", Limit: plenty}),
+		all[1:4]...)
 	s.wantMetaRecords("prefix a/ after a/1",
 		s.metaRecords(store.MetaQuery{Kind: 1, Prefix: "a/", After: "a/1", Limit: plenty}), all[2:4]...)
 	s.wantMetaRecords("prefix a/ after a",
 		s.metaRecords(store.MetaQuery{Kind: 1, Prefix: "a/", After: "a", Limit: plenty}), all[1:4]...)
-	s.wantMetaRecords("prefix a/ after b", s.metaRecords(store.MetaQuery{Kind: 1, Prefix: "a/", After: "b", Limit: plenty}))
+	s.wantMetaRecords("prefix a/ after b",
+		s.metaRecords(store.MetaQuery{Kind: 1, Prefix: "a/", After: "b", Limit: plenty}))
 	s.wantMetaRecords("after what is not there",
 		s.metaRecords(store.MetaQuery{Kind: 1, After: "a/1/y", Limit: plenty}), all[3:]...)
 	checkPages(e, all, canonMetaRecords, func(after *store.MetaRecord, limit int) []store.MetaRecord {

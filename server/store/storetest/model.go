@@ -25,7 +25,8 @@ type metaKey struct {
 }
 
 func newModel(partition int) *model {
-	return &model{partition, map[store.Ref]store.Record{}, map[store.RunID]store.RunRecord{}, map[metaKey]store.MetaRecord{}}
+	return &model{partition, map[store.Ref]store.Record{}, map[store.RunID]store.RunRecord{},
+		map[metaKey]store.MetaRecord{}}
 }
 
 func (m *model) apply(b store.Batch) {
@@ -77,7 +78,8 @@ func isDead(r store.RunRecord) bool { return r.Status == carillon.RunDead }
 func (m *model) expire(e store.Expire) {
 	all := valuesOf(m.runs)
 	slices.SortFunc(all, func(a, b store.RunRecord) int { return cmp.Compare(a.Expires, b.Expires) })
-	alive := len(all) - len(slices.DeleteFunc(slices.Clone(all), func(r store.RunRecord) bool { return !isDead(r) }))
+	alive := len(all) - len(slices.DeleteFunc(slices.Clone(all),
+		func(r store.RunRecord) bool { return !isDead(r) }))
 	removed := 0
 	for _, ended := range []bool{true, false} {
 		for _, r := range all {
@@ -113,7 +115,8 @@ func byRef(a, b store.Record) int { return a.Compare(b.Ref) }
 func byDue(a, b store.Record) int { return cmp.Or(cmp.Compare(a.State.Due, b.State.Due), byRef(a, b)) }
 
 func byRunDue(a, b store.Record) int {
-	return cmp.Or(cmp.Compare(a.State.Priority, b.State.Priority), cmp.Compare(a.State.Run.Due, b.State.Run.Due), byRef(a, b))
+	return cmp.Or(cmp.Compare(a.State.Priority, b.State.Priority),
+		cmp.Compare(a.State.Run.Due, b.State.Run.Due), byRef(a, b))
 }
 
 func (m *model) read(ref store.Ref) store.Record {
@@ -129,7 +132,8 @@ func (m *model) list(q store.ListQuery) []store.Record {
 		if q.Namespace == "" {
 			place = r.Namespace + "\x00" + r.Name
 		}
-		return r.Seq == 0 && (q.Namespace == "" || r.Namespace == q.Namespace) && strings.HasPrefix(r.Name, q.Prefix) &&
+		return r.Seq == 0 && (q.Namespace == "" || r.Namespace == q.Namespace) &&
+			strings.HasPrefix(r.Name, q.Prefix) &&
 			(q.After == "" || place > q.After) && (q.Phase == nil || r.State.Phase == *q.Phase) &&
 			codec.MatchLabel(r.Spec, q.Label)
 	}, byRef))
@@ -144,7 +148,8 @@ func (m *model) due(q store.DueQuery) []store.Record {
 }
 
 func (m *model) staged(q store.StagedQuery) []store.Record {
-	at := store.Record{Ref: q.After.Ref, State: store.State{Priority: q.After.Priority, Run: store.RunState{Due: q.After.Due}}}
+	at := store.Record{Ref: q.After.Ref, State: store.State{Priority: q.After.Priority,
+		Run: store.RunState{Due: q.After.Due}}}
 	return shortSpecs(q.MaxSpec, pick(valuesOf(m.records), q.Limit, func(r store.Record) bool {
 		return r.State.Phase == carillon.PhaseStaged && r.State.Queue == q.Queue &&
 			(q.After == store.Cursor{} || byRunDue(r, at) > 0)

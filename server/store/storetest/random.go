@@ -184,19 +184,20 @@ func (p *player) record(ref store.Ref) store.Record {
 	if p.IntN(4) > 0 {
 		r.State.Due = base + p.Int64N(6)
 	}
-	r.State.Run = store.RunState{Live: p.IntN(2) == 0, Scheduled: base + p.Int64N(3), Due: base + p.Int64N(4), Seq: ref.Seq,
-		Errors: attemptErrors(p.IntN(3))}
+	r.State.Run = store.RunState{Live: p.IntN(2) == 0, Scheduled: base + p.Int64N(3),
+		Due: base + p.Int64N(4), Seq: ref.Seq, Errors: attemptErrors(p.IntN(3))}
 	return r
 }
 
 // run is one of a few runs of a job, with a scheduled time of its own, in a random version.
 func (p *player) run() store.RunRecord {
 	k, n := p.key(), p.Int64N(8)
-	id := store.RunID{Partition: uint16(p.model.partition), UID: uidOf(k, byte(n%2)), Scheduled: base + n<<uint(n),
-		Cause: carillon.Cause(n % 3), Seq: uint64(n * n * 10)}
+	id := store.RunID{Partition: uint16(p.model.partition), UID: uidOf(k, byte(n%2)),
+		Scheduled: base + n<<uint(n), Cause: carillon.Cause(n % 3), Seq: uint64(n * n * 10)}
 	at := int64(p.step) * 10
-	return store.RunRecord{Key: k, ID: id, Status: carillon.RunSucceeded + carillon.RunStatus(p.IntN(5)), Finished: base + at,
-		Expires: base + p.Int64N(2)*100_000 + at, Errors: attemptErrors(p.IntN(2)), Grant: store.Grant{Generation: uint64(p.step)}}
+	return store.RunRecord{Key: k, ID: id, Status: carillon.RunSucceeded + carillon.RunStatus(p.IntN(5)),
+		Finished: base + at, Expires: base + p.Int64N(2)*100_000 + at, Errors: attemptErrors(p.IntN(2)),
+		Grant: store.Grant{Generation: uint64(p.step)}}
 }
 
 // compare asks the store and the model the same.
@@ -215,8 +216,8 @@ func (p *player) compare() {
 	if _, ok := p.store.(store.Counter); ok {
 		p.wantCounts([]int{p.model.partition}, p.model.counts())
 	}
-	metadata := store.MetaQuery{Kind: byte(p.IntN(3)), Prefix: oneOf(p, playPrefixes), After: oneOf(p, append(playNames, "")),
-		Limit: 1 + p.IntN(9)}
+	metadata := store.MetaQuery{Kind: byte(p.IntN(3)), Prefix: oneOf(p, playPrefixes),
+		After: oneOf(p, append(playNames, "")), Limit: 1 + p.IntN(9)}
 	same(p, "MetaRecords", metadata, p.s.metaRecords(metadata), p.model.metaRecords(metadata), canonMetaRecords)
 }
 
@@ -236,7 +237,8 @@ func (p *player) compareRecords() {
 	}
 	same(p, "List", list, p.s.list(list), p.model.list(list), canonRecord)
 
-	due := store.DueQuery{Priority: uint8(p.IntN(4)), Until: base + p.Int64N(7), Limit: 1 + p.IntN(20), MaxSpec: p.IntN(2) * 1024}
+	due := store.DueQuery{Priority: uint8(p.IntN(4)), Until: base + p.Int64N(7), Limit: 1 + p.IntN(20),
+		MaxSpec: p.IntN(2) * 1024}
 	staged := store.StagedQuery{Queue: oneOf(p, playQueues), Limit: 1 + p.IntN(20), MaxSpec: p.IntN(2) * 1024}
 	if p.IntN(2) == 0 {
 		due.After = store.Cursor{Due: base + p.Int64N(6), Ref: p.ref()}
@@ -246,11 +248,13 @@ func (p *player) compareRecords() {
 	same(p, "Staged", staged, p.s.staged(staged), p.model.staged(staged), canonRecord)
 
 	ref := p.ref()
-	id := store.RunID{Partition: uint16(p.model.partition), UID: uidOf(ref.Key, 1), Scheduled: base + p.Int64N(3), Seq: ref.Seq}
+	id := store.RunID{Partition: uint16(p.model.partition), UID: uidOf(ref.Key, 1),
+		Scheduled: base + p.Int64N(3), Seq: ref.Seq}
 	gotRef, gotOK := p.s.live(id)
 	wantRef, wantOK := p.model.live(id)
 	if gotRef != wantRef || gotOK != wantOK {
-		p.Errorf("seed %d, step %d: Live(%+v) = %v, %v, want %v, %v", p.seed, p.step, id, gotRef, gotOK, wantRef, wantOK)
+		p.Errorf("seed %d, step %d: Live(%+v) = %v, %v, want %v, %v", p.seed, p.step, id, gotRef,
+			gotOK, wantRef, wantOK)
 	}
 }
 

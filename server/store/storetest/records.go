@@ -20,8 +20,9 @@ var base = time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC).UnixNano()
 
 // oddNames are names that a careless key encoding mixes up or puts in the wrong order; they are in order.
 var oddNames = slices.Sorted(slices.Values([]string{
-	"a", "a\x01", "a\x01\x01", "a\x01\x02", "a\x02", "a ", "a!", "a-b", "a.", "a/b", "a/b/c", "a/b0", "a0", "aa", "ab", "A", "b",
-	"z", "z\x7f", "zürich", "zz", "\u0080", "é", "e\u0301", "日本", "\uffff", "😀", "\U0010ffff", "\U0010ffffa",
+	"a", "a\x01", "a\x01\x01", "a\x01\x02", "a\x02", "a ", "a!", "a-b", "a.", "a/b", "a/b/c", "a/b0", "a0",
+	"aa", "ab", "A", "b", "z", "z\x7f", "zürich", "zz", "\u0080", "é", "e\u0301", "日本", "\uffff", "😀",
+	"\U0010ffff", "\U0010ffffa",
 }))
 
 func key(name string) carillon.Key { return carillon.Key{Namespace: ns, Name: name} }
@@ -48,7 +49,8 @@ type change func(r *store.Record)
 
 // record is a record with a spec, if it is a job, and nothing due.
 func record(ref store.Ref, changes ...change) store.Record {
-	r := store.Record{Ref: ref, State: store.State{UID: uidOf(ref.Key, 1), Generation: 1, Created: base, Priority: 2}}
+	r := store.Record{Ref: ref, State: store.State{UID: uidOf(ref.Key, 1), Generation: 1,
+		Created: base, Priority: 2}}
 	if ref.Seq == 0 {
 		r.Spec = specOf("spec of " + ref.Name)
 	}
@@ -93,16 +95,17 @@ func running(scheduled int64, cause carillon.Cause, seq uint64) change {
 // full gives every field of a state a value.
 func full(r *store.Record) {
 	r.State = store.State{
-		UID: uidOf(r.Key, 9), Generation: math.MaxUint64, Created: base, Updated: base + 1, Phase: carillon.PhaseStaged, Paused: true,
-		Priority: 1, Due: base + 2, Queue: "queue", Anchor: base + 3, Expires: base + 4, Next: base + 5, Jitter: 6, Begun: 7,
-		Triggers: 8, Pending: 9, Kept: 10,
-		Run: store.RunState{Live: true, Scheduled: base + 11, Due: base + 12, Cause: carillon.CauseBackfill, Seq: 13,
-			Attempt: 14, Grant: store.Grant{Term: store.Term{Epoch: 15, Nonce: math.MaxUint64}, Generation: 16},
-			Lease: base + 17, Deadline: base + 18, Started: base + 19, Errors: attemptErrors(3)},
-		Last: store.LastRun{Scheduled: base + 20, Finished: base + 21, Cause: carillon.CauseTrigger, Seq: 22, Attempt: 23,
-			Status: carillon.RunFailed},
-		Counters: carillon.Counters{Fired: 24, Succeeded: 25, Failed: 26, Retried: 27, Dead: 28, Skipped: 29, Late: 30,
-			Dropped: 31, Cancelled: 32},
+		UID: uidOf(r.Key, 9), Generation: math.MaxUint64, Created: base, Updated: base + 1,
+		Phase: carillon.PhaseStaged, Paused: true, Priority: 1, Due: base + 2, Queue: "queue", Anchor: base + 3,
+		Expires: base + 4, Next: base + 5, Jitter: 6, Begun: 7, Triggers: 8, Pending: 9, Kept: 10,
+		Run: store.RunState{Live: true, Scheduled: base + 11, Due: base + 12,
+			Cause: carillon.CauseBackfill, Seq: 13, Attempt: 14,
+			Grant: store.Grant{Term: store.Term{Epoch: 15, Nonce: math.MaxUint64}, Generation: 16}, Lease: base + 17,
+			Deadline: base + 18, Started: base + 19, Errors: attemptErrors(3)},
+		Last: store.LastRun{Scheduled: base + 20, Finished: base + 21, Cause: carillon.CauseTrigger,
+			Seq: 22, Attempt: 23, Status: carillon.RunFailed},
+		Counters: carillon.Counters{Fired: 24, Succeeded: 25, Failed: 26, Retried: 27, Dead: 28,
+			Skipped: 29, Late: 30, Dropped: 31, Cancelled: 32},
 	}
 }
 
@@ -124,8 +127,9 @@ func (s shard) runID(k carillon.Key, n int64) store.RunID {
 // run is a finished run of a job that was scheduled at base + n.
 func (s shard) run(name string, n int64, status carillon.RunStatus) store.RunRecord {
 	k := key(name)
-	return store.RunRecord{Key: k, ID: s.runID(k, n), Grant: store.Grant{Term: store.Term{Epoch: 1, Nonce: 2}, Generation: 1},
-		Status: status, Due: base + n, Started: base + n + 1, Finished: base + n + 2, Expires: base + n + 1000, Attempt: 1}
+	return store.RunRecord{Key: k, ID: s.runID(k, n),
+		Grant: store.Grant{Term: store.Term{Epoch: 1, Nonce: 2}, Generation: 1}, Status: status, Due: base + n,
+		Started: base + n + 1, Finished: base + n + 2, Expires: base + n + 1000, Attempt: 1}
 }
 
 // fullRun is a run with a value in every field.
@@ -228,7 +232,8 @@ func (s shard) wantRecord(want store.Record) {
 // wantGone checks that a record is not there.
 func (s shard) wantGone(ref store.Ref) {
 	s.Helper()
-	if got := s.read(ref); got.Exists || got.Ref != ref || got.Spec != nil || len(codec.AppendState(nil, &got.State)) != 0 {
+	if got := s.read(ref); got.Exists || got.Ref != ref || got.Spec != nil ||
+		len(codec.AppendState(nil, &got.State)) != 0 {
 		s.Errorf("Read of %v, which is not there, gives %+v", ref, got)
 	}
 }

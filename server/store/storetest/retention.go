@@ -143,12 +143,14 @@ func expireCountsItsBatch(e *env) {
 	s := e.own(3)
 	for n := range int64(4) {
 		r := s.run("a", n, carillon.RunSucceeded)
-		s.apply(store.Batch{Runs: []store.RunRecord{r}, Expire: &store.Expire{Before: base, Most: 2, Limit: plenty}})
+		s.apply(store.Batch{Runs: []store.RunRecord{r},
+			Expire: &store.Expire{Before: base, Most: 2, Limit: plenty}})
 	}
 	s.wantTimes("Runs", s.scheduled(s.runsOf(key("a"))), 3, 2)
 	ended := s.run("a", 9, carillon.RunFailed)
 	ended.Expires = base
-	s.apply(store.Batch{Runs: []store.RunRecord{ended}, Expire: &store.Expire{Before: base, Most: 2, Limit: plenty}})
+	s.apply(store.Batch{Runs: []store.RunRecord{ended},
+		Expire: &store.Expire{Before: base, Most: 2, Limit: plenty}})
 	s.wantTimes("Runs after one that has ended already", s.scheduled(s.runsOf(key("a"))), 3, 2)
 }
 
@@ -174,8 +176,10 @@ func expireReplaced(e *env) {
 	s.putExpiring(2, 10, carillon.RunDead)
 	s.putExpiring(1, 30, carillon.RunSucceeded)
 	s.putExpiring(2, 31, carillon.RunFailed)
-	s.wantTimes("at the earlier end", s.expire(store.Expire{Before: base + 20, Most: plenty, Limit: plenty}), 2, 1)
+	s.wantTimes("at the earlier end", s.expire(store.Expire{Before: base + 20, Most: plenty, Limit: plenty}), 2,
+		1)
 	s.wantTimes("one is too many", s.expire(store.Expire{Before: base + 20, Most: 1, Limit: plenty}), 2)
 	s.putExpiring(2, 15, carillon.RunFailed)
-	s.wantTimes("at an end that came nearer", s.expire(store.Expire{Before: base + 20, Most: plenty, Limit: plenty}))
+	s.wantTimes("at an end that came nearer",
+		s.expire(store.Expire{Before: base + 20, Most: plenty, Limit: plenty}))
 }

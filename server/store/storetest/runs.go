@@ -38,7 +38,8 @@ func runIsReadBack(e *env) {
 	s.wantRuns("Runs of an id", s.runs(store.RunQuery{ID: &want.ID, Limit: 1}), want)
 	big.Finished++
 	s.putRuns(big)
-	s.wantRuns("dead Runs", s.runs(store.RunQuery{Namespace: ns, Status: new(carillon.RunDead), Limit: plenty}), big, want)
+	s.wantRuns("dead Runs", s.runs(store.RunQuery{Namespace: ns, Status: new(carillon.RunDead), Limit: plenty}),
+		big, want)
 	if got := s.runsOf(key("a")); len(got) == 1 && string(got[0].Cursor) == "not stored" {
 		e.Error("the cursor was stored")
 	}
@@ -100,7 +101,8 @@ func runReplaces(e *env) {
 	first := s.fullRun("a", 1)
 	s.putRuns(first, s.run("a", 0, carillon.RunDead))
 	second := first
-	second.Status, second.Finished, second.Expires, second.Errors, second.Spec = carillon.RunSucceeded, base+500, base+9000, nil, nil
+	second.Status, second.Finished, second.Expires, second.Errors, second.Spec = carillon.RunSucceeded, base+
+		500, base+9000, nil, nil
 	s.putRuns(second)
 	s.wantRuns("Runs", s.runsOf(key("a")), second, s.run("a", 0, carillon.RunDead))
 	s.wantRuns("dead Runs", s.deadOf(ns), s.run("a", 0, carillon.RunDead))
@@ -257,7 +259,8 @@ func redrive(e *env) {
 	if got, ok := s.runByID(a.ID); ok {
 		e.Errorf("the redriven run is still in the history: %s", canonRun(got))
 	}
-	s.apply(store.Batch{Redrive: []store.RunRef{{Key: a.Key, ID: a.ID}, {Key: key("nobody"), ID: s.runID(key("nobody"), 1)}}})
+	s.apply(store.Batch{Redrive: []store.RunRef{{Key: a.Key, ID: a.ID},
+		{Key: key("nobody"), ID: s.runID(key("nobody"), 1)}}})
 	s.wantRuns("Runs after a redrive of what is not there", s.runsOf(key("a")), b)
 	s.apply(store.Batch{Deletes: []store.Ref{back.Ref}, Runs: []store.RunRecord{a}})
 	s.wantRuns("Runs after it died again", s.runsOf(key("a")), b, a)

@@ -21,7 +21,8 @@ var submitCases = []Case{
 	{Name: "submit/survives a reopen", check: submitted(reopened(groupSurvives)), needs: canReopen},
 	{Name: "submit/survives a crash", check: submitted(crashed(groupSurvives)), needs: canCrash},
 	{Name: "submit/a close waits for outcomes", check: submitted(reopened(closeWaits)), needs: canReopen},
-	{Name: "submit/after a close nothing is taken", check: submitted(reopened(nothingAfterClose)), needs: canReopen},
+	{Name: "submit/after a close nothing is taken", check: submitted(reopened(nothingAfterClose)),
+		needs: canReopen},
 }
 
 // submitted makes a case apply its groups by Submit. It leaves out what the store does not offer.
@@ -56,16 +57,17 @@ func outcomeComesOnce(e *env) {
 					from = stale
 				}
 				outcome := make(chan error, 2)
-				e.store.(store.Submitter).Submit([]store.Write{from.write(store.Batch{Puts: []store.Record{job("a", due(base+int64(i)))}})},
-					func(err error) {
-						counts[p][i].Add(1)
-						outcome <- err
-					})
+				write := from.write(store.Batch{Puts: []store.Record{job("a", due(base+int64(i)))}})
+				e.store.(store.Submitter).Submit([]store.Write{write}, func(err error) {
+					counts[p][i].Add(1)
+					outcome <- err
+				})
 				if err := <-outcome; (err == nil) != (i%5 != 4) {
 					e.Errorf("partition %d, group %d: %v", p, i, err)
 				}
 				if want := base + int64(i-i%5/4); s.read(jobRef("a")).State.Due != want {
-					e.Errorf("partition %d: the outcome of group %d came before it could be read, or another group landed", p, i)
+					e.Errorf("partition %d: the outcome of group %d came before it could be read, or another group landed",
+						p, i)
 				}
 			}
 		})
@@ -87,11 +89,12 @@ func closeWaits(e *env, again func()) {
 	outcomes := map[int][]error{}
 	shards := e.fourPartitions()
 	for i, s := range shards {
-		e.store.(store.Submitter).Submit([]store.Write{s.write(store.Batch{Puts: []store.Record{job("a")}})}, func(err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			outcomes[i] = append(outcomes[i], err)
-		})
+		e.store.(store.Submitter).Submit([]store.Write{s.write(store.Batch{Puts: []store.Record{job("a")}})},
+			func(err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				outcomes[i] = append(outcomes[i], err)
+			})
 	}
 	again()
 	mu.Lock()

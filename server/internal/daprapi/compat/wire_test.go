@@ -126,7 +126,8 @@ func describe(f protoreflect.FileDescriptor) []string {
 		s := f.Services().Get(i)
 		for j := range s.Methods().Len() {
 			m := s.Methods().Get(j)
-			say("rpc %s(%v %s) %v %s", m.FullName(), m.IsStreamingClient(), m.Input().FullName(), m.IsStreamingServer(), m.Output().FullName())
+			say("rpc %s(%v %s) %v %s", m.FullName(), m.IsStreamingClient(), m.Input().FullName(),
+				m.IsStreamingServer(), m.Output().FullName())
 		}
 	}
 	for i := range f.Enums().Len() {
@@ -139,7 +140,8 @@ func describe(f protoreflect.FileDescriptor) []string {
 	return facts
 }
 
-func describeEnum(e protoreflect.EnumDescriptor, say func(string, ...any), seen map[protoreflect.FullName]bool) {
+func describeEnum(e protoreflect.EnumDescriptor, say func(string, ...any),
+	seen map[protoreflect.FullName]bool) {
 	if seen[e.FullName()] {
 		return
 	}
@@ -150,7 +152,8 @@ func describeEnum(e protoreflect.EnumDescriptor, say func(string, ...any), seen 
 	}
 }
 
-func describeMessage(m protoreflect.MessageDescriptor, say func(string, ...any), seen map[protoreflect.FullName]bool) {
+func describeMessage(m protoreflect.MessageDescriptor, say func(string, ...any),
+	seen map[protoreflect.FullName]bool) {
 	if seen[m.FullName()] {
 		return
 	}
@@ -162,8 +165,8 @@ func describeMessage(m protoreflect.MessageDescriptor, say func(string, ...any),
 		if o := f.ContainingOneof(); o != nil {
 			of = string(o.Name())
 		}
-		say("field %s = %d, %v %v, json %s, oneof %q, presence %v, packed %v", f.FullName(), f.Number(), f.Cardinality(), f.Kind(),
-			f.JSONName(), of, f.HasPresence(), f.IsPacked())
+		say("field %s = %d, %v %v, json %s, oneof %q, presence %v, packed %v", f.FullName(), f.Number(),
+			f.Cardinality(), f.Kind(), f.JSONName(), of, f.HasPresence(), f.IsPacked())
 		switch {
 		case f.Message() != nil:
 			say("field %s is %s", f.FullName(), f.Message().FullName())
@@ -229,7 +232,8 @@ func fill(rt *rapid.T, m protoreflect.Message, depth int) {
 	}
 }
 
-func valueOf(rt *rapid.T, f protoreflect.FieldDescriptor, empty func() protoreflect.Value, depth int) protoreflect.Value {
+func valueOf(rt *rapid.T, f protoreflect.FieldDescriptor, empty func() protoreflect.Value,
+	depth int) protoreflect.Value {
 	switch f.Kind() {
 	case protoreflect.MessageKind:
 		v := empty()

@@ -40,9 +40,11 @@ var table = []telemetry.Metric{
 		Help: "From when an attempt was handed to a sidecar to its result, in milliseconds."},
 	{Name: errorsOf, Type: "counter", Labels: []string{"reason"},
 		Help: "What went wrong with sidecars: send_failed, recv_failed, auth_failed."},
-	{Name: inFlight, Type: "gauge", Labels: ofGate, Help: "Attempts in force under a concurrency limit: TYPE, or TYPE:KEY."},
+	{Name: inFlight, Type: "gauge", Labels: ofGate,
+		Help: "Attempts in force under a concurrency limit: TYPE, or TYPE:KEY."},
 	{Name: pending, Type: "gauge", Labels: ofGate, Help: "Due runs that wait for a concurrency limit."},
-	{Name: throttled, Type: "counter", Labels: ofGate, Help: "Runs that have had to wait for a concurrency limit."},
+	{Name: throttled, Type: "counter", Labels: ofGate,
+		Help: "Runs that have had to wait for a concurrency limit."},
 }
 
 // Table is every metric of Dapr's scheduler, for the documentation.

@@ -26,7 +26,8 @@ func judge(resp *http.Response, now time.Time) (r delivery.Report, slow bool) {
 	r.Outcome = carillon.OutcomeFailure
 	r.Message = fmt.Sprintf("%d %s", code, http.StatusText(code))
 	switch code {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+		http.StatusUnprocessableEntity:
 		r.Permanent = true
 	case http.StatusGone:
 		r.Permanent, r.PauseJob = true, true

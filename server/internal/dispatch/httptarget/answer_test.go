@@ -33,7 +33,8 @@ func TestStatus(t *testing.T) {
 		if (r.Message == "") != (code/100 == 2) || slow != (code == 429 || code == 503) {
 			t.Errorf("%d: %q, slow %v", code, r.Message, slow)
 		}
-		if r.Message = ""; r.Outcome != want.Outcome || r.Permanent != want.Permanent || r.PauseJob != want.PauseJob ||
+		if r.Message = ""; r.Outcome != want.Outcome || r.Permanent != want.Permanent ||
+			r.PauseJob != want.PauseJob ||
 			r.RetryAfter != want.RetryAfter || r.Async {
 			t.Errorf("%d: %+v", code, r)
 		}
@@ -45,7 +46,8 @@ func TestRetryAfter(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"": 0, "0": 0, "120": 2 * time.Minute, "-5": 0, "soon": 0, "1.5": 0, "99999999": MaxRetryAfter,
 		"99999999999999999999999": MaxRetryAfter, "Sat, 21 Nov 2026 12:00:30 GMT": 30 * time.Second,
-		"Sat, 21 Nov 2026 11:00:00 GMT": 0, "Saturday, 21-Nov-26 12:01:00 GMT": time.Minute, "Sat, 21 Nov 2099 12:00:30 GMT": MaxRetryAfter,
+		"Sat, 21 Nov 2026 11:00:00 GMT": 0, "Saturday, 21-Nov-26 12:01:00 GMT": time.Minute,
+		"Sat, 21 Nov 2099 12:00:30 GMT": MaxRetryAfter,
 	} {
 		if got := retryAfter(text, now); got != want {
 			t.Errorf("%q: %v, not %v", text, got, want)
@@ -91,10 +93,11 @@ func TestHostileAnswers(t *testing.T) {
 		answer string // raw
 		want   string // of the message; "" = done
 	}{
-		"garbage":        {"SSH-2.0-OpenSSH\r\n", "connection: "},
-		"nothing":        {"", "connection: "},
-		"half a header":  {"HTTP/1.1 200 OK\r\nContent-Le", "connection: "},
-		"huge header":    {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*MaxResponseHeader) + "\r\n\r\n", "connection: "},
+		"garbage":       {"SSH-2.0-OpenSSH\r\n", "connection: "},
+		"nothing":       {"", "connection: "},
+		"half a header": {"HTTP/1.1 200 OK\r\nContent-Le", "connection: "},
+		"huge header": {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*MaxResponseHeader) + "\r\n\r\n",
+			"connection: "},
 		"truncated body": {"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nabc", ""},
 		"bad chunks":     {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n", ""},
 		"switching": {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
@@ -110,7 +113,8 @@ func TestHostileAnswers(t *testing.T) {
 			if c.want == "" && r.Outcome != carillon.OutcomeSuccess {
 				t.Fatalf("%+v", r.Result)
 			}
-			if c.want != "" && (r.Outcome == carillon.OutcomeSuccess || r.Permanent || !strings.HasPrefix(r.Message, c.want)) {
+			if c.want != "" && (r.Outcome == carillon.OutcomeSuccess || r.Permanent ||
+				!strings.HasPrefix(r.Message, c.want)) {
 				t.Fatalf("%+v", r.Result)
 			}
 		})
@@ -166,7 +170,8 @@ func TestEndlessBody(t *testing.T) {
 		}, func(t *testing.T, d *fakeSink) {
 			start := time.Now()
 			r := d.do(t, newDelivery(1, "http://endless.example.com/"))
-			if r.Outcome != carillon.OutcomeSuccess || len(r.Response) != carillon.MaxResponse || !time.Now().Equal(start) {
+			if r.Outcome != carillon.OutcomeSuccess || len(r.Response) != carillon.MaxResponse ||
+				!time.Now().Equal(start) {
 				t.Fatalf("%v, kept %d bytes", r.Outcome, len(r.Response))
 			}
 		})
@@ -185,7 +190,8 @@ func TestSlowBody(t *testing.T) {
 		}, func(t *testing.T, d *fakeSink) {
 			start := time.Now()
 			r := d.do(t, newDelivery(1, "http://slow.example.com/"))
-			if r.Outcome != carillon.OutcomeSuccess || string(r.Response) != "begun" || time.Since(start) != BodyTimeout {
+			if r.Outcome != carillon.OutcomeSuccess || string(r.Response) != "begun" ||
+				time.Since(start) != BodyTimeout {
 				t.Fatalf("%+v after %v", r.Result, time.Since(start))
 			}
 		})

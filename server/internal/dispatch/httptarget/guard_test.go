@@ -29,7 +29,8 @@ func TestGuard(t *testing.T) {
 		168.63.129.17 169.253.255.255 172.15.255.255 172.32.0.0 192.0.1.1 192.167.255.255 198.17.255.255 198.20.0.0 223.255.255.255
 		::ffff:8.8.8.8 2001:4860:4860::8888 2606:4700:4700::1111 2a00:1450::1`)
 	for a := range public {
-		if err := (guard{}).control("tcp", netip.AddrPortFrom(netip.MustParseAddr(a), 443).String(), nil); err != nil {
+		if err := (guard{}).control("tcp", netip.AddrPortFrom(netip.MustParseAddr(a), 443).String(),
+			nil); err != nil {
 			t.Errorf("%s is refused: %v", a, err)
 		}
 	}
@@ -68,7 +69,8 @@ func TestRefusedIsPermanent(t *testing.T) {
 
 // TestOddNumbers tells that what only C libraries take for an address is a name here, which nobody has.
 func TestOddNumbers(t *testing.T) {
-	for _, to := range []string{"http://0x7f.1:9/", "http://2130706433:9/", "http://127.1:9/", "http://0177.0.0.1:9/"} {
+	for _, to := range []string{"http://0x7f.1:9/", "http://2130706433:9/", "http://127.1:9/",
+		"http://0177.0.0.1:9/"} {
 		d := open(t, New(Options{Resolver: names(t, "127.0.0.1")}))
 		if r := d.do(t, newDelivery(1, to)); r.Outcome != 0 ||
 			(!r.Permanent && !strings.HasPrefix(r.Message, "DNS: ")) {

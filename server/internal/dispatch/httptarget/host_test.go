@@ -193,7 +193,8 @@ func TestDrain(t *testing.T) {
 			if r := <-d.reports; r.Token != quick.Run.Token || r.Outcome != carillon.OutcomeSuccess {
 				t.Errorf("%+v", r.Result)
 			}
-			if r := <-d.reports; r.Token != never.Run.Token || r.Outcome != 0 || r.Permanent || r.Message != errStopped.Error() {
+			if r := <-d.reports; r.Token != never.Run.Token || r.Outcome != 0 || r.Permanent ||
+				r.Message != errStopped.Error() {
 				t.Errorf("%+v", r.Result)
 			}
 			d.hub.Deliver(0, []delivery.Delivery{quick}, nil)

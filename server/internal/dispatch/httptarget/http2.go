@@ -40,7 +40,8 @@ func newHTTP2Conns() *http2Conns {
 			DisableCompression:     true,
 			IdleConnTimeout:        idleTimeout,
 			MaxResponseHeaderBytes: MaxResponseHeader,
-			HTTP2:                  &http.HTTP2Config{MaxReceiveBufferPerStream: MaxResponseRead}, // nothing more of a body is read
+			// nothing more of a body is read
+			HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: MaxResponseRead},
 		},
 	}
 }

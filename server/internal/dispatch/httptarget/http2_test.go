@@ -18,7 +18,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// http2Endpoint is a server of HTTP/2 that counts the requests it has read whole and handles each one as it likes.
+// http2Endpoint is a server of HTTP/2 that counts the requests it has read whole and handles each one as it
+// likes.
 type http2Endpoint struct {
 	listener net.Listener
 	handle   func(n int64, s stream)
@@ -184,7 +185,9 @@ func TestRefusedStreamIsOneRequest(t *testing.T) {
 
 // TestRefusedStreamSlowsDown tells that it is an answer like 503.
 func TestRefusedStreamSlowsDown(t *testing.T) {
-	e, d := newHTTP2Endpoint(t, func(_ int64, s stream) { _ = s.frames.WriteRSTStream(s.id, http2.ErrCodeRefusedStream) })
+	e, d := newHTTP2Endpoint(t, func(_ int64, s stream) {
+		_ = s.frames.WriteRSTStream(s.id, http2.ErrCodeRefusedStream)
+	})
 	v := newDelivery(1, e.url())
 	d.do(t, v)
 	if n := d.slots(v.Queue); n != 0 {

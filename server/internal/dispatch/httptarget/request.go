@@ -30,7 +30,8 @@ func newRequest(ctx context.Context, d *delivery.Delivery, secrets [][]byte, now
 		return nil, fmt.Errorf("this is not an HTTP target")
 	}
 	body := d.Run.Data.Bytes
-	req, err := http.NewRequestWithContext(ctx, cmp.Or(to.Method, http.MethodPost), to.URL, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(to.Method, http.MethodPost), to.URL,
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

@@ -24,12 +24,14 @@ func TestSignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := header{http.Header{}, nil}
-	h.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", []byte(`{"test": 2432232314}`), [][]byte{first, second}, time.Unix(1614265330, 0))
+	h.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", []byte(`{"test": 2432232314}`), [][]byte{first, second},
+		time.Unix(1614265330, 0))
 	want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE= v1,O4Gjv1HqPqsMrjmczoggs/sWA8gZD0VyHG+fLh4+ktI="
 	if got := h.fields.Get("Webhook-Signature"); got != want {
 		t.Errorf("signature %s", got)
 	}
-	if h.fields.Get("Webhook-Id") != "msg_p5jXN8AQM9LWM0D4loKWxJek" || h.fields.Get("Webhook-Timestamp") != "1614265330" {
+	if h.fields.Get("Webhook-Id") != "msg_p5jXN8AQM9LWM0D4loKWxJek" ||
+		h.fields.Get("Webhook-Timestamp") != "1614265330" {
 		t.Errorf("%v", h.fields)
 	}
 }
@@ -60,13 +62,14 @@ func TestRequest(t *testing.T) {
 		t.Errorf("traceparent %q", parent)
 	}
 	want := map[string]string{
-		"Content-Type": "application/json", "Ce-Specversion": "1.0", "Ce-Id": d.Run.ID, "Ce-Type": "com.carillonhq.run",
-		"Ce-Source":  "/v1/namespaces/default/jobs/gr%C3%B6%C3%9Fe/%2250%25%22%20x",
-		"Ce-Subject": "gr%C3%B6%C3%9Fe/%2250%25%22%20x", "Ce-Time": "2027-01-15T08:00:00Z", "Idempotency-Key": d.Run.ID,
-		"Carillon-Job": "default/gr%C3%B6%C3%9Fe/%2250%25%22%20x", "Carillon-Scheduled-Time": "2027-01-15T08:00:00Z",
-		"Carillon-Attempt": "3", "Carillon-Deadline": "2027-01-15T08:00:30Z", "Carillon-Token": d.Run.Token,
-		"X-Team": "billing", "User-Agent": "theirs", "Webhook-Id": d.Run.ID, "Webhook-Timestamp": "1800000001",
-		"Traceparent": parent, "Webhook-Signature": req.Header.Get("Webhook-Signature"),
+		"Content-Type": "application/json", "Ce-Specversion": "1.0", "Ce-Id": d.Run.ID,
+		"Ce-Type": "com.carillonhq.run", "Ce-Source": "/v1/namespaces/default/jobs/gr%C3%B6%C3%9Fe/%2250%25%22%20x",
+		"Ce-Subject": "gr%C3%B6%C3%9Fe/%2250%25%22%20x", "Ce-Time": "2027-01-15T08:00:00Z",
+		"Idempotency-Key": d.Run.ID, "Carillon-Job": "default/gr%C3%B6%C3%9Fe/%2250%25%22%20x",
+		"Carillon-Scheduled-Time": "2027-01-15T08:00:00Z", "Carillon-Attempt": "3",
+		"Carillon-Deadline": "2027-01-15T08:00:30Z", "Carillon-Token": d.Run.Token, "X-Team": "billing",
+		"User-Agent": "theirs", "Webhook-Id": d.Run.ID, "Webhook-Timestamp": "1800000001", "Traceparent": parent,
+		"Webhook-Signature": req.Header.Get("Webhook-Signature"),
 	}
 	for name, value := range want {
 		if got := req.Header[name]; len(got) != 1 || got[0] != value {
@@ -76,7 +79,8 @@ func TestRequest(t *testing.T) {
 	if len(req.Header) != len(want) {
 		t.Errorf("%d headers, not %d: %v", len(req.Header), len(want), req.Header)
 	}
-	if req.Method != http.MethodPost || req.Host != "reports.example.com" || req.ContentLength != 3 || req.GetBody == nil {
+	if req.Method != http.MethodPost || req.Host != "reports.example.com" || req.ContentLength != 3 ||
+		req.GetBody == nil {
 		t.Errorf("%s %s, %d bytes", req.Method, req.Host, req.ContentLength)
 	}
 }

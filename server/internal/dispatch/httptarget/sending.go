@@ -34,7 +34,8 @@ type sending struct {
 type sendingKey struct{}
 
 // watch returns the context of an attempt's request; end ends it.
-func watch(ctx context.Context, end context.CancelCauseFunc, now func() time.Time) (context.Context, *sending) {
+func watch(ctx context.Context, end context.CancelCauseFunc,
+	now func() time.Time) (context.Context, *sending) {
 	s := &sending{end: end, now: now}
 	s.trace = httptrace.ClientTrace{GetConn: s.getConn, GotConn: s.gotConn, WroteHeaders: s.wroteHeaders}
 	return httptrace.WithClientTrace(context.WithValue(ctx, sendingKey{}, s), &s.trace), s

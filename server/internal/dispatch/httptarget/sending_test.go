@@ -107,7 +107,8 @@ func (c *faultyConn) Write(p []byte) (int, error) {
 }
 
 // overNetwork runs a server that counts requests by token, and a hub whose connections break.
-func overNetwork(t *testing.T, f func(t *testing.T, d *fakeSink, n *faultyNetwork), handler http.HandlerFunc) {
+func overNetwork(t *testing.T, f func(t *testing.T, d *fakeSink, n *faultyNetwork),
+	handler http.HandlerFunc) {
 	t.Helper()
 	n := &faultyNetwork{pipes: newPipes(), fault: func() writeFault { return passes }}
 	server := &http.Server{ReadHeaderTimeout: time.Hour, Handler: handler}
@@ -225,8 +226,8 @@ func TestRequestsWithinAttempts(t *testing.T) {
 // that end, when a request would cross with the close.
 func TestKeepAliveOfTheTarget(t *testing.T) {
 	for header, want := range map[string]int{
-		"timeout=5": 2, "timeout=5, max=100": 2, "max=100,  Timeout=5": 2, "": 1, "timeout=60": 1, "timeout=x": 1, "max=5": 1,
-		"timeout=0": 2, "timeout=99999999999999999999": 1,
+		"timeout=5": 2, "timeout=5, max=100": 2, "max=100,  Timeout=5": 2, "": 1, "timeout=60": 1,
+		"timeout=x": 1, "max=5": 1, "timeout=0": 2, "timeout=99999999999999999999": 1,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			overNetwork(t, func(t *testing.T, d *fakeSink, n *faultyNetwork) {

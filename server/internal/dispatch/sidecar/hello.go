@@ -81,7 +81,8 @@ func checkName(field, name string) error {
 		return carillon.Errorf(carillon.InvalidArgument, field, "at most %d bytes, not %d", MaxName, len(name))
 	}
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		return carillon.Errorf(carillon.InvalidArgument, field, "%.64q has a control character or is not UTF-8", name)
+		return carillon.Errorf(carillon.InvalidArgument, field,
+			"%.64q has a control character or is not UTF-8", name)
 	}
 	return nil
 }

@@ -14,7 +14,8 @@ import (
 func TestGates(t *testing.T) {
 	d := newFakeSink()
 	key := &carillon.DaprTarget{AppID: "x", ActorType: "cat", ActorID: "1", ConcurrencyKey: "k"}
-	none := d.open(t, Hello{Gates: []Gate{{"cat", "k", 1}, {"cat", "", 5}, {"", "k", 1}, {"dog", "", 0}}}, Options{})
+	none := d.open(t, Hello{Gates: []Gate{{"cat", "k", 1}, {"cat", "", 5}, {"", "k", 1}, {"dog", "", 0}}},
+		Options{})
 	s := d.open(t, Hello{ActorTypes: []string{"cat"}}, Options{})
 	want := []dispatch.Gate{{Queue: queueOf(key), Most: 5}, {Queue: queueOf(key), Key: "k", Most: 1}}
 	var got []dispatch.Gate
@@ -28,7 +29,8 @@ func TestGates(t *testing.T) {
 	if ds := receive(t, s); len(ds) != 1 {
 		t.Fatalf("%+v", ds)
 	}
-	d.hub.Cancel([]delivery.Cancel{{Queue: queueOf(key), Token: token(0)}}) // it goes on at the sidecar, and counts
+	// it goes on at the sidecar, and counts
+	d.hub.Cancel([]delivery.Cancel{{Queue: queueOf(key), Token: token(0)}})
 	if st := d.hub.Queues()[0]; st.InFlight != 1 || st.Held != 2 {
 		t.Fatalf("%+v", st)
 	}
@@ -61,7 +63,8 @@ func TestHello(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	for _, bad := range []Hello{{Namespace: "n", AppID: long}, {Namespace: "n", AppID: "a", ActorTypes: []string{"\n"}}} {
+	for _, bad := range []Hello{{Namespace: "n", AppID: long},
+		{Namespace: "n", AppID: "a", ActorTypes: []string{"\n"}}} {
 		if _, err := Open(newFakeSink().hub, bad, Options{}); !errors.Is(err, carillon.InvalidArgument) {
 			t.Error(err)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/carillonhq/carillon/server/internal/dispatch/stream"
 )
 
-// fakeEngine is an engine of one partition that hands out a number of runs and again what comes back undelivered,
-// until each has been reported once.
+// fakeEngine is an engine of one partition that hands out a number of runs and again what comes back
+// undelivered, until each has been reported once.
 type fakeEngine struct {
 	hub   *dispatch.Hub
 	tasks chan func()

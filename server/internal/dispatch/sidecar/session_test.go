@@ -33,7 +33,8 @@ func TestRunsAndResults(t *testing.T) {
 	result(t, s, 3, true, "not told")
 	result(t, s, 1, false, "why")
 	want := []delivery.Report{
-		{Result: carillon.Result{Token: token(2), Outcome: carillon.OutcomeSuccess}, Namespace: "n", Worker: "app", From: s},
+		{Result: carillon.Result{Token: token(2), Outcome: carillon.OutcomeSuccess}, Namespace: "n",
+			Worker: "app", From: s},
 		{Result: carillon.Result{Token: token(0), Outcome: carillon.OutcomeFailure, Message: "why"},
 			Namespace: "n", Worker: "app", From: s},
 	}
@@ -42,7 +43,8 @@ func TestRunsAndResults(t *testing.T) {
 	}
 	s.Accepted(token(2))
 	s.Stale(token(0))
-	for _, id := range []uint64{0, 1, 3, 4} { // one that it never had, two that it has answered, one of the future
+	// one that it never had, two that it has answered, one of the future
+	for _, id := range []uint64{0, 1, 3, 4} {
 		if err := s.Result(id, true, ""); !errors.Is(err, carillon.InvalidArgument) {
 			t.Fatalf("%d: %v", id, err)
 		}
@@ -238,7 +240,8 @@ func TestCancel(t *testing.T) {
 	if st := d.hub.Queues()[0]; st.Credits != 1 || st.InFlight != 5 {
 		t.Fatalf("what was never received goes, what was goes on: %+v", st)
 	}
-	if ds := receive(t, s); len(ds) != 3 || ds[0].Run.Token != token(2) || ds[1].Run.Token != token(4) || ds[1].ID != 4 {
+	if ds := receive(t, s); len(ds) != 3 || ds[0].Run.Token != token(2) ||
+		ds[1].Run.Token != token(4) || ds[1].ID != 4 {
 		t.Fatalf("%+v", ds)
 	}
 	result(t, s, 1, true, "")
@@ -304,7 +307,8 @@ func TestDrain(t *testing.T) {
 	if len(d.handedBack()) > 0 || len(d.hub.Workers()) > 0 {
 		t.Fatal("something is left behind")
 	}
-	if _, err := Open(d.hub, Hello{Namespace: "n", AppID: "app"}, Options{}); !errors.Is(err, carillon.Unavailable) {
+	if _, err := Open(d.hub, Hello{Namespace: "n", AppID: "app"},
+		Options{}); !errors.Is(err, carillon.Unavailable) {
 		t.Fatal(err)
 	}
 }

@@ -37,7 +37,8 @@ func connect(t *testing.T, credits int, o Options) *consumer {
 	t.Helper()
 	c := &consumer{now: time.Now()}
 	c.hub = dispatch.New(c, dispatch.Options{Now: func() time.Time { return c.now }})
-	r := c.hub.Register(ctx, c, queue.Kind, carillon.Hello{Namespace: queue.Namespace, Queues: []string{queue.Address}})
+	r := c.hub.Register(ctx, c, queue.Kind,
+		carillon.Hello{Namespace: queue.Namespace, Queues: []string{queue.Address}})
 	r.Credits = credits
 	o.Consumer = "consumer"
 	c.Stream = New(c.hub, r, o)

@@ -175,8 +175,8 @@ func (s *Stream) Unlock() {
 	s.undelivered(done.undelivered)
 }
 
-// Look calls f with the lock held. Unlike a step it releases nothing, so it may be called under the hub's lock;
-// f must only read.
+// Look calls f with the lock held. Unlike a step it releases nothing, so it may be called under the hub's
+// lock; f must only read.
 func (s *Stream) Look(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +189,8 @@ func (s *Stream) undelivered(tokens []string) {
 	}
 }
 
-// holdBack holds the credits back, or not any more. Of several calls the last one decides by the latest state.
+// holdBack holds the credits back, or not any more. Of several calls the last one decides by the latest
+// state.
 func (s *Stream) holdBack() {
 	for _, at := range s.registration.Subscriptions {
 		at.Hold(func() bool {

@@ -39,7 +39,8 @@ const Overhead = 16
 
 // sizeOf returns the approximate size of a run in a message, in bytes.
 func sizeOf(r *carillon.Run) int {
-	n := 8*Overhead + len(r.ID) + len(r.Namespace) + len(r.Job) + len(r.Token) + len(r.Queue) + len(r.Data.Bytes) +
+	n := 8*Overhead + len(r.ID) + len(r.Namespace) + len(r.Job) + len(r.Token) + len(r.Queue) +
+		len(r.Data.Bytes) +
 		len(r.Data.ContentType)
 	for k, v := range r.Metadata {
 		n += Overhead + len(k) + len(v)

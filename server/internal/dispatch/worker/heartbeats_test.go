@@ -15,7 +15,8 @@ func TestARefusedBeatAnswersNoResult(t *testing.T) {
 	s := d.connect(t, 3)
 	d.deliver(t, 0, 3, 0)
 	receive(t, s)
-	send(t, s, carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: token(0)}, {Token: token(1)}, {Token: token(2)}}})
+	send(t, s, carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: token(0)}, {Token: token(1)},
+		{Token: token(2)}}})
 	send(t, s, carillon.WorkRequest{Results: []carillon.Result{
 		{Token: token(0), Outcome: carillon.OutcomeSuccess}, {Token: token(1), Outcome: carillon.OutcomeSuccess}}})
 	for i := range 3 {
@@ -24,7 +25,8 @@ func TestARefusedBeatAnswersNoResult(t *testing.T) {
 	d.reports[0].From.Accepted(token(0))
 	d.reports[1].From.Stale(token(1))
 	r := receive(t, s)
-	if want := []string{token(2), token(1)}; !slices.Equal(r.Acks, []string{token(0)}) || !slices.Equal(r.Stale, want) {
+	if want := []string{token(2), token(1)}; !slices.Equal(r.Acks, []string{token(0)}) ||
+		!slices.Equal(r.Stale, want) {
 		t.Errorf("accepted %v, stale %v, want %v", r.Acks, r.Stale, want)
 	}
 }

@@ -54,7 +54,8 @@ func check(hello carillon.Hello) (carillon.Hello, error) {
 		return hello, err
 	}
 	if n := len(hello.Queues); n == 0 || n > MaxQueues {
-		return hello, carillon.Errorf(carillon.InvalidArgument, "queues", "a worker serves 1 to %d queues, not %d", MaxQueues, n)
+		return hello, carillon.Errorf(carillon.InvalidArgument, "queues",
+			"a worker serves 1 to %d queues, not %d", MaxQueues, n)
 	}
 	seen := make(map[string]bool, len(hello.Queues))
 	for _, q := range hello.Queues {
@@ -74,7 +75,8 @@ func check(hello carillon.Hello) (carillon.Hello, error) {
 		size += len(k) + len(v)
 	}
 	if size > MaxLabelsBytes {
-		return hello, carillon.Errorf(carillon.InvalidArgument, "labels", "at most %d bytes in all, not %d", MaxLabelsBytes, size)
+		return hello, carillon.Errorf(carillon.InvalidArgument, "labels", "at most %d bytes in all, not %d",
+			MaxLabelsBytes, size)
 	}
 	return hello, nil
 }

@@ -61,7 +61,8 @@ func (o *outbox) Empty() bool {
 // Bytes implements [stream.Others].
 func (o *outbox) Bytes() int { return o.bytes }
 
-// take moves as much to msg as fits into what is left of it. It reports whether there was anything but tokens.
+// take moves as much to msg as fits into what is left of it. It reports whether there was anything but
+// tokens.
 func (o *outbox) take(msg *carillon.WorkResponse, left *stream.Budget) bool {
 	msg.Drain, msg.Ping = o.drain, o.ping
 	if o.moved {

@@ -28,7 +28,8 @@ func TestMessagesAreBounded(t *testing.T) {
 		d.hub.Cancel([]delivery.Cancel{{Queue: queue, Token: token(i)}})
 	}
 	d.deliver(t, 7, 8, 0)
-	for _, want := range []carillon.WorkResponse{{Cancel: []string{token(0), token(1), token(2)}}, {Cancel: []string{token(3)}}} {
+	for _, want := range []carillon.WorkResponse{{Cancel: []string{token(0), token(1), token(2)}},
+		{Cancel: []string{token(3)}}} {
 		r := receive(t, s)
 		if !slices.Equal(r.Cancel, want.Cancel) {
 			t.Fatalf("%v", r)

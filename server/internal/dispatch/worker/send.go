@@ -43,7 +43,8 @@ func (s *Session) Send(ctx context.Context, req carillon.WorkRequest) error {
 func (s *Session) grant(c carillon.Credit) error {
 	at := s.stream.Subscription(c.Queue)
 	if at == nil {
-		return carillon.Errorf(carillon.InvalidArgument, "credits.queue", "%.64q is not a queue of this session", c.Queue)
+		return carillon.Errorf(carillon.InvalidArgument, "credits.queue",
+			"%.64q is not a queue of this session", c.Queue)
 	}
 	if c.N < 0 {
 		s.takeBack(at, c)
@@ -51,7 +52,8 @@ func (s *Session) grant(c carillon.Credit) error {
 	}
 	if most := s.options.MaxCredits - at.Outstanding(); c.N > most {
 		return carillon.Errorf(carillon.ResourceExhausted, "credits.n",
-			"%d credits for queue %q: with those granted and in flight they would exceed %d", c.N, c.Queue, s.options.MaxCredits)
+			"%d credits for queue %q: with those granted and in flight they would exceed %d", c.N, c.Queue,
+			s.options.MaxCredits)
 	}
 	if c.N > 0 {
 		at.Grant(c.N)

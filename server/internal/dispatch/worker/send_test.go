@@ -18,7 +18,8 @@ func TestRunsAndResults(t *testing.T) {
 	if r := receive(t, s); !slices.Equal(tokens(r.Runs), []string{token(0), token(1), token(2)}) {
 		t.Fatalf("not one message: %+v", r)
 	}
-	results := []carillon.Result{{Token: token(0), Outcome: carillon.OutcomeSuccess}, {Token: "another session's"}}
+	results := []carillon.Result{{Token: token(0), Outcome: carillon.OutcomeSuccess},
+		{Token: "another session's"}}
 	send(t, s, carillon.WorkRequest{Results: results})
 	if len(d.reports) != 2 || d.reports[0].Worker != "w" || d.reports[1].Token != "another session's" {
 		t.Fatalf("%+v", d.reports)
@@ -50,7 +51,8 @@ func TestReconnect(t *testing.T) {
 	other := d.connect(t, 0)
 	send(t, other, carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: token(0)}}})
 	d.hub.Cancel([]delivery.Cancel{{Queue: queue, Token: token(0)}, {Queue: queue, Token: token(1)}})
-	if r := receive(t, s); !slices.Equal(r.Cancel, []string{token(0)}) || !slices.Equal(r.Stale, []string{token(1)}) {
+	if r := receive(t, s); !slices.Equal(r.Cancel, []string{token(0)}) ||
+		!slices.Equal(r.Stale, []string{token(1)}) {
 		t.Fatalf("%+v", r)
 	}
 	if r := receive(t, other); !slices.Equal(r.Cancel, []string{token(0)}) {
@@ -91,7 +93,8 @@ func TestCreditsRefused(t *testing.T) {
 		{carillon.Credit{Queue: "q", N: 1<<63 - 1}, carillon.ResourceExhausted, "credits.n"},
 		{carillon.Credit{Queue: "other", N: 1}, carillon.InvalidArgument, "credits.queue"},
 	} {
-		err := s.Send(ctx, carillon.WorkRequest{Credits: []carillon.Credit{c.credit}, Results: []carillon.Result{{Token: "r"}}})
+		err := s.Send(ctx, carillon.WorkRequest{Credits: []carillon.Credit{c.credit},
+			Results: []carillon.Result{{Token: "r"}}})
 		e, ok := errors.AsType[*carillon.Error](err)
 		if !ok || e.Kind != c.kind || e.Field != c.field {
 			t.Errorf("%+v: %v", c.credit, err)

@@ -26,7 +26,8 @@ type Session struct {
 	registration *dispatch.Registration
 	stream       *stream.Stream
 	build        func(*stream.Budget) (carillon.WorkResponse, bool) // next
-	overfull     *time.Timer                                        // ends a session that leaves far too much unreceived
+	// ends a session that leaves far too much unreceived
+	overfull *time.Timer
 
 	// Guarded by the stream's lock.
 	out      outbox

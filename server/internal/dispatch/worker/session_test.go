@@ -245,7 +245,8 @@ func TestRace(t *testing.T) {
 		n, _ := d.take(0, queue, min(10, runs-i), delivery.Head{})
 		var ds []delivery.Delivery
 		for range n {
-			ds = append(ds, delivery.Delivery{Queue: queue, Run: &carillon.Run{ID: store.RunID{}.String(), Token: token(i)}})
+			ds = append(ds, delivery.Delivery{Queue: queue,
+				Run: &carillon.Run{ID: store.RunID{}.String(), Token: token(i)}})
 			i++
 		}
 		d.hub.Deliver(0, ds, nil)
@@ -275,7 +276,8 @@ func BenchmarkSession(b *testing.B) {
 	results := make([]carillon.Result, batch)
 	for i := range ds {
 		id := store.RunID{Seq: uint64(i)}.String()
-		ds[i] = delivery.Delivery{Queue: queue, Run: &carillon.Run{ID: id, Token: strings.Repeat("t", 100) + token(i)}}
+		ds[i] = delivery.Delivery{Queue: queue,
+			Run: &carillon.Run{ID: id, Token: strings.Repeat("t", 100) + token(i)}}
 		results[i] = carillon.Result{Token: ds[i].Run.Token, RunID: id, Outcome: carillon.OutcomeSuccess}
 	}
 	b.ReportAllocs()

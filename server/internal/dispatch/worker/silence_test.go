@@ -13,11 +13,12 @@ func TestSilenceEndsWithAWord(t *testing.T) {
 		counts bool
 	}{
 		"nothing but a message": {false, carillon.WorkRequest{}, true},
-		"credits":               {false, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 1}}}, true},
-		"a heartbeat":           {true, carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: "x"}}}, true},
-		"a result":              {true, carillon.WorkRequest{Results: []carillon.Result{{Token: "x"}}}, true},
-		"a pong":                {true, carillon.WorkRequest{Pong: true}, true},
-		"credits of a relay":    {true, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 1}}}, false},
+		"credits": {false, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 1}}},
+			true},
+		"a heartbeat":        {true, carillon.WorkRequest{Heartbeats: []carillon.Heartbeat{{Token: "x"}}}, true},
+		"a result":           {true, carillon.WorkRequest{Results: []carillon.Result{{Token: "x"}}}, true},
+		"a pong":             {true, carillon.WorkRequest{Pong: true}, true},
+		"credits of a relay": {true, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 1}}}, false},
 	} {
 		for when, before := range map[string]bool{"before the lease ends": true, "afterwards": false} {
 			t.Run(name+" "+when, func(t *testing.T) {

@@ -50,7 +50,8 @@ func (b *Bench) consume(ctx context.Context, queue string, o workerOptions, s si
 	c := &consumers{queue: queue, hold: o.Hold, sink: s, late: newHistogram()}
 	c.over, c.leave = context.WithCancel(ctx)
 	for i := range o.Workers {
-		hello := carillon.Hello{Namespace: b.cfg.Namespace, Queues: []string{queue}, WorkerID: fmt.Sprintf("bench-%d", i)}
+		hello := carillon.Hello{Namespace: b.cfg.Namespace, Queues: []string{queue},
+			WorkerID: fmt.Sprintf("bench-%d", i)}
 		session, err := b.conn(i).Connect(ctx, hello)
 		if err == nil {
 			err = session.Send(ctx, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: queue, N: o.Credits}}})
@@ -137,7 +138,8 @@ func (c *consumers) enter(runs []carillon.Run, now time.Time) []carillon.Result 
 		if d, ok := c.sink.receive(&runs[i], now); ok {
 			late = append(late, d)
 		}
-		results = append(results, carillon.Result{Token: runs[i].Token, RunID: runs[i].ID, Outcome: carillon.OutcomeSuccess})
+		results = append(results, carillon.Result{Token: runs[i].Token, RunID: runs[i].ID,
+			Outcome: carillon.OutcomeSuccess})
 	}
 	c.late.record(late...)
 	return results
@@ -158,7 +160,8 @@ func (c *consumers) answer(ctx context.Context, session carillon.Session, answer
 				continue
 			}
 			results := c.gather(h.results, answers)
-			req := carillon.WorkRequest{Results: results, Credits: []carillon.Credit{{Queue: c.queue, N: len(results)}}}
+			req := carillon.WorkRequest{Results: results,
+				Credits: []carillon.Credit{{Queue: c.queue, N: len(results)}}}
 			if err := session.Send(ctx, req); err != nil {
 				return err
 			}

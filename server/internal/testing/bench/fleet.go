@@ -64,7 +64,8 @@ func (f *Fleet) share(ctx context.Context) error {
 			return nil
 		}
 		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			return fmt.Errorf("the nodes have not shared the %d partitions: they own %d, and one of them %d", of, sum, most)
+			return fmt.Errorf("the nodes have not shared the %d partitions: they own %d, and one of them %d", of, sum,
+				most)
 		}
 	}
 }

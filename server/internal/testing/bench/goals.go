@@ -81,8 +81,10 @@ func fireGoals() []Goal {
 			Run: func(ctx context.Context, b *Bench, s Size) (Result, error) {
 				return Herd{Jobs: s.jobs(20_000)}.Run(ctx, b)
 			},
-			Measured: func(r *Result) string { return fmt.Sprintf("last after %.0f ms, %.0f µs", r.Lateness.Max, r.CPU) },
-			Met:      func(r *Result) bool { return r.Lateness.Max <= 250 && r.CPU <= 20 },
+			Measured: func(r *Result) string {
+				return fmt.Sprintf("last after %.0f ms, %.0f µs", r.Lateness.Max, r.CPU)
+			},
+			Met: func(r *Result) bool { return r.Lateness.Max <= 250 && r.CPU <= 20 },
 		},
 		{
 			ID: "P4", Measure: "1,000,000 one-shots at one instant, durably finished", Goal: "≥ 100,000/s",
@@ -97,16 +99,20 @@ func fireGoals() []Goal {
 			Run: func(ctx context.Context, b *Bench, s Size) (Result, error) {
 				return Recurring{Jobs: s.jobs(50_000), For: s.span}.Run(ctx, b)
 			},
-			Measured: func(r *Result) string { return fmt.Sprintf("%s, p99 %.1f ms", perSecond(r.Rate), r.Lateness.P99) },
-			Met:      func(r *Result) bool { return r.Rate >= 49_500 && r.Lateness.P99 <= 20 },
+			Measured: func(r *Result) string {
+				return fmt.Sprintf("%s, p99 %.1f ms", perSecond(r.Rate), r.Lateness.P99)
+			},
+			Met: func(r *Result) bool { return r.Rate >= 49_500 && r.Lateness.P99 <= 20 },
 		},
 		{
 			ID: "P6", Measure: "lateness at a steady 10,000 runs/s", Goal: "p50 ≤ 1 ms, p99 ≤ 5 ms",
 			Run: func(ctx context.Context, b *Bench, s Size) (Result, error) {
 				return Steady{Rate: float64(s.jobs(10_000)), For: s.span}.Run(ctx, b)
 			},
-			Measured: func(r *Result) string { return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms", r.Lateness.P50, r.Lateness.P99) },
-			Met:      func(r *Result) bool { return r.Lateness.P50 <= 1 && r.Lateness.P99 <= 5 },
+			Measured: func(r *Result) string {
+				return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms", r.Lateness.P50, r.Lateness.P99)
+			},
+			Met: func(r *Result) bool { return r.Lateness.P50 <= 1 && r.Lateness.P99 <= 5 },
 		},
 		{
 			ID: "P9", Measure: "HTTP callbacks to a trivial server", Goal: "≥ 15,000/s",
@@ -135,17 +141,19 @@ func processGoals() []Goal {
 			Met:      func(r *Result) bool { return r.RSS <= 60<<20 },
 		},
 		{
-			ID: "P7", Measure: "resident memory, 10,000,000 jobs", Goal: "≤ 256 MiB", Spawned: restart(huge), Shared: "huge",
-			Measured: memory,
-			Met:      func(r *Result) bool { return r.RSS <= 256<<20 },
+			ID: "P7", Measure: "resident memory, 10,000,000 jobs", Goal: "≤ 256 MiB",
+			Spawned: restart(huge), Shared: "huge", Measured: memory,
+			Met: func(r *Result) bool { return r.RSS <= 256<<20 },
 		},
 		{
-			ID: "P8", Measure: "kill -9, start, first run, 10,000,000 jobs", Goal: "≤ 1 s", Spawned: restart(huge), Shared: "huge",
+			ID: "P8", Measure: "kill -9, start, first run, 10,000,000 jobs", Goal: "≤ 1 s",
+			Spawned: restart(huge), Shared: "huge",
 			Measured: func(r *Result) string { return fmt.Sprintf("%.0f ms", r.Seconds*1000) },
 			Met:      func(r *Result) bool { return r.Seconds <= 1 },
 		},
 		{
-			ID: "P12", Measure: "idle node, 10,000,000 far-future jobs", Goal: "≤ 1 % of a core", Spawned: restart(huge), Shared: "huge",
+			ID: "P12", Measure: "idle node, 10,000,000 far-future jobs", Goal: "≤ 1 % of a core",
+			Spawned: restart(huge), Shared: "huge",
 			Measured: func(r *Result) string { return fmt.Sprintf("%.2f %% of a core", 100**r.Idle) },
 			Met:      func(r *Result) bool { return *r.Idle <= .01 },
 		},

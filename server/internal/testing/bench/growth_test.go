@@ -25,13 +25,15 @@ func TestGrowth(t *testing.T) {
 				return Node{}, nil, err
 			}
 			stop := func() error { return node.Close(context.Background()) }
-			return Node{Throwaway: true, Connect: func() (Conn, error) { return within{node.Scheduler()}, nil }}, stop, nil
+			return Node{Throwaway: true, Connect: func() (Conn, error) { return within{node.Scheduler()}, nil }}, stop,
+				nil
 		}}
 	tables, err := g.Run(t.Context(), Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(tables) != 2 || tables[0].Axis != "jobs stored" || len(tables[1].Points) != 1 || len(started) != 2 || started[1] != 3 {
+	if len(tables) != 2 || tables[0].Axis != "jobs stored" || len(tables[1].Points) != 1 || len(started) != 2 ||
+		started[1] != 3 {
 		t.Errorf("tables %+v of nodes with partitions %v", tables, started)
 	}
 	for _, table := range tables {

@@ -36,7 +36,8 @@ func (h Herd) Run(ctx context.Context, b *Bench) (Result, error) {
 		return Result{}, err
 	}
 	defer work.close() // closed below too; this is for early returns
-	if err := b.preloadOneShots(ctx, ledger, prefix, defaultPayload, func(int) time.Time { return due }); err != nil {
+	if err := b.preloadOneShots(ctx, ledger, prefix, defaultPayload,
+		func(int) time.Time { return due }); err != nil {
 		return Result{}, err
 	}
 	return h.measure(ctx, b, work, ledger, due, o)
@@ -46,7 +47,8 @@ func (h Herd) Run(ctx context.Context, b *Bench) (Result, error) {
 func loadTime(n int) time.Duration { return time.Duration(n) * 40 * time.Microsecond }
 
 // preloadOneShots puts the jobs of a ledger for a worker queue.
-func (b *Bench) preloadOneShots(ctx context.Context, l *ledger, queue string, size int, due func(i int) time.Time) error {
+func (b *Bench) preloadOneShots(ctx context.Context, l *ledger, queue string, size int,
+	due func(i int) time.Time) error {
 	data := payload(size)
 	return b.preload(ctx, len(l.due), size, func(i int) carillon.Job {
 		at := due(i)
@@ -57,7 +59,8 @@ func (b *Bench) preloadOneShots(ctx context.Context, l *ledger, queue string, si
 	}, l.ack)
 }
 
-func (h Herd) measure(ctx context.Context, b *Bench, work *consumers, l *ledger, due time.Time, o workerOptions) (Result, error) {
+func (h Herd) measure(ctx context.Context, b *Bench, work *consumers, l *ledger, due time.Time,
+	o workerOptions) (Result, error) {
 	r := Result{Bench: "herd", Operations: int64(h.Jobs),
 		Parameters: fmt.Sprintf("%d one-shots at one instant, %d workers, %d credits each, held %s", h.Jobs,
 			o.Workers, o.Credits, o.Hold)}
@@ -85,7 +88,8 @@ func (h Herd) measure(ctx context.Context, b *Bench, work *consumers, l *ledger,
 	r.Ledger = l.verdict()
 	r.Ledger.Stale = work.stale.Load()
 	if !finished {
-		r.Notes = append(r.Notes, fmt.Sprintf("only %d of %d results were acknowledged as durable", work.acks.Load(), h.Jobs))
+		r.Notes = append(r.Notes, fmt.Sprintf("only %d of %d results were acknowledged as durable",
+			work.acks.Load(), h.Jobs))
 	}
 	if err != nil {
 		return r, err

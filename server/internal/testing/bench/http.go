@@ -109,6 +109,7 @@ func (h HTTP) measure(ctx context.Context, b *Bench, s *receiver, due time.Time)
 
 // empty reports whether no job of the prefix is left.
 func (b *Bench) empty(ctx context.Context, prefix string) bool {
-	page, err := b.conn(0).ListJobs(ctx, carillon.JobQuery{Namespace: b.cfg.Namespace, Prefix: prefix, PageSize: 1})
+	page, err := b.conn(0).ListJobs(ctx, carillon.JobQuery{Namespace: b.cfg.Namespace,
+		Prefix: prefix, PageSize: 1})
 	return err == nil && len(page.Jobs) == 0
 }

@@ -49,8 +49,8 @@ type ledger struct {
 }
 
 func newLedger(prefix string, n int) *ledger {
-	return &ledger{prefix: prefix, due: make([]atomic.Int64, n), acked: make([]atomic.Bool, n), seen: make([]atomic.Uint32, n),
-		done: make(chan struct{})}
+	return &ledger{prefix: prefix, due: make([]atomic.Int64, n), acked: make([]atomic.Bool, n),
+		seen: make([]atomic.Uint32, n), done: make(chan struct{})}
 }
 
 // name is the i-th job's.

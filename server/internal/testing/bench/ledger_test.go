@@ -44,7 +44,8 @@ func TestLedgerMissingAndEarly(t *testing.T) {
 	l := filled(3)
 	l.deliver("p/0", due.Add(-time.Nanosecond))
 	l.deliver("p/1", due)
-	if got, want := *l.verdict(), (Verdict{Expected: 3, Delivered: 2, Missing: 1, Early: 1}); got != want || got.Clean() {
+	if got, want := *l.verdict(), (Verdict{Expected: 3, Delivered: 2, Missing: 1, Early: 1}); got != want ||
+		got.Clean() {
 		t.Errorf("verdict %+v, want %+v", got, want)
 	}
 }
@@ -84,9 +85,10 @@ func TestTicks(t *testing.T) {
 		runs []*carillon.Run
 		want Verdict
 	}{
-		"clean": {[]*carillon.Run{tick("p/0", 0), tick("p/0", 1), tick("p/0", 2)}, Verdict{Expected: 3, Delivered: 3}},
-		"gap":   {[]*carillon.Run{tick("p/0", 0), tick("p/0", 2)}, Verdict{Expected: 3, Delivered: 2, Missing: 1}},
-		"end":   {[]*carillon.Run{tick("p/0", 0), tick("p/0", 1)}, Verdict{Expected: 3, Delivered: 2, Missing: 1}},
+		"clean": {[]*carillon.Run{tick("p/0", 0), tick("p/0", 1), tick("p/0", 2)},
+			Verdict{Expected: 3, Delivered: 3}},
+		"gap": {[]*carillon.Run{tick("p/0", 0), tick("p/0", 2)}, Verdict{Expected: 3, Delivered: 2, Missing: 1}},
+		"end": {[]*carillon.Run{tick("p/0", 0), tick("p/0", 1)}, Verdict{Expected: 3, Delivered: 2, Missing: 1}},
 		"again": {[]*carillon.Run{tick("p/0", 0), tick("p/0", 1), tick("p/0", 1), tick("p/0", 2)},
 			Verdict{Expected: 3, Delivered: 4, Doubled: 1}},
 		"not a tick": {[]*carillon.Run{tick("p/0", 0), tick("p/0", 1), tick("p/0", 2),

@@ -161,9 +161,11 @@ func (w *putter) stream(ctx context.Context) error {
 }
 
 // preload puts jobs with so many bytes of payload as fast as it goes, before a measurement.
-func (b *Bench) preload(ctx context.Context, jobs, payload int, job func(i int) carillon.Job, acked func(i int)) error {
+func (b *Bench) preload(ctx context.Context, jobs, payload int, job func(i int) carillon.Job,
+	acked func(i int)) error {
 	l := load{jobs: jobs, mode: Batch, callers: 8, job: job, acked: acked}
-	l.batch = batchOf(carillon.MaxBatch, payload) // four times as many as by default cost the node a fifth less for each
+	// four times as many as by default cost the node a fifth less for each
+	l.batch = batchOf(carillon.MaxBatch, payload)
 	_, err := b.put(ctx, "loading jobs", l)
 	return err
 }

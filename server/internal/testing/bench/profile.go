@@ -39,7 +39,8 @@ func startProfile(ctx context.Context, dir, name string, node *Node) (*profile, 
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // profiles are for everyone to read
 		return nil, err
 	}
-	p := &profile{path: filepath.Join(dir, name), url: "http://" + node.Debug + profiling.Path, cpu: make(chan error, 1)}
+	p := &profile{path: filepath.Join(dir, name), url: "http://" + node.Debug + profiling.Path,
+		cpu: make(chan error, 1)}
 	p.over, p.quit = context.WithCancel(ctx)
 	err := p.save("allocs", "allocs-before")
 	if err == nil {

@@ -62,7 +62,8 @@ func readProfile(t *testing.T, path string) {
 func TestAWindowIsGivenUp(t *testing.T) {
 	server := httptest.NewServer(profiling.Handler())
 	defer server.Close()
-	b := &Bench{cfg: Config{Profiles: t.TempDir(), Node: Node{PID: os.Getpid(), Debug: server.Listener.Addr().String()}}}
+	b := &Bench{cfg: Config{Profiles: t.TempDir(),
+		Node: Node{PID: os.Getpid(), Debug: server.Listener.Addr().String()}}}
 	w, err := b.begin(t.Context(), "some")
 	if err != nil {
 		t.Fatal(err)

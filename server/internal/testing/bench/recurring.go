@@ -45,7 +45,8 @@ func (r Recurring) Run(ctx context.Context, b *Bench) (Result, error) {
 	from := start.Add(r.Every + r.WarmUp)
 	ticks.from.Store(from.UnixNano())
 	ticks.to.Store(from.Add(r.For).UnixNano())
-	work, err := b.consume(ctx, prefix, workerOptions{Workers: r.Workers, Credits: r.Credits}.withDefaults(), ticks)
+	work, err := b.consume(ctx, prefix, workerOptions{Workers: r.Workers, Credits: r.Credits}.withDefaults(),
+		ticks)
 	if err != nil {
 		return Result{}, err
 	}
@@ -60,8 +61,10 @@ func (r Recurring) Run(ctx context.Context, b *Bench) (Result, error) {
 	return r.measure(ctx, b, work, ticks, from)
 }
 
-func (r Recurring) measure(ctx context.Context, b *Bench, work *consumers, t *ticks, from time.Time) (Result, error) {
-	res := Result{Bench: "recurring", Parameters: fmt.Sprintf("%d jobs, every %s, for %s", r.Jobs, r.Every, r.For)}
+func (r Recurring) measure(ctx context.Context, b *Bench, work *consumers, t *ticks,
+	from time.Time) (Result, error) {
+	res := Result{Bench: "recurring", Parameters: fmt.Sprintf("%d jobs, every %s, for %s",
+		r.Jobs, r.Every, r.For)}
 	if r.AtOnce {
 		res.Parameters += ", all at once"
 	}

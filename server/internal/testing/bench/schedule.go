@@ -65,8 +65,8 @@ func (s Schedule) Run(ctx context.Context, b *Bench) (Result, error) {
 	}
 	defer w.close()
 	start := time.Now()
-	took, err := b.put(ctx, "putting jobs", load{jobs: s.Jobs, mode: s.Mode, callers: s.Callers, batch: s.Batch, rate: s.Rate,
-		job: job, acked: ledger.ack})
+	took, err := b.put(ctx, "putting jobs", load{jobs: s.Jobs, mode: s.Mode, callers: s.Callers,
+		batch: s.Batch, rate: s.Rate, job: job, acked: ledger.ack})
 	if err != nil {
 		return Result{}, err
 	}

@@ -59,13 +59,14 @@ func freeAddress() (string, error) {
 
 // Node is the node under load, connected to by dial.
 func (s *Server) Node(dial func(address string) (Conn, error)) Node {
-	return Node{PID: s.cmd.Process.Pid, HTTP: s.http, Debug: s.debug, Connect: func() (Conn, error) { return dial(s.grpc) }}
+	return Node{PID: s.cmd.Process.Pid, HTTP: s.http, Debug: s.debug,
+		Connect: func() (Conn, error) { return dial(s.grpc) }}
 }
 
 // Start starts the node, again if it was killed, and waits until it is ready.
 func (s *Server) Start(ctx context.Context) error {
-	args := []string{"serve", "--store", s.program.Store, "--grpc", s.grpc, "--http", s.http, "--debug-listen", s.debug,
-		"--allow-target", "127.0.0.0/8", "--log-level", "warn"}
+	args := []string{"serve", "--store", s.program.Store, "--grpc", s.grpc, "--http", s.http,
+		"--debug-listen", s.debug, "--allow-target", "127.0.0.0/8", "--log-level", "warn"}
 	if s.program.Partitions > 0 {
 		args = append(args, "--partitions", strconv.Itoa(s.program.Partitions))
 	}

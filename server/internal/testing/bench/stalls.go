@@ -14,14 +14,16 @@ import (
 // millisecond, is the control: the generator shares the machine with the node, so what holds up the timer has
 // held up the receiving of runs, and perhaps the node.
 type Stalls struct {
-	Generator  *Quantiles `json:"generator_ms,omitempty"`
-	Handing    *Spread    `json:"handing_ms,omitempty"`    // in the node: from due to handed to a worker's stream
-	Commits    *Spread    `json:"commits_ms,omitempty"`    // until a batch was durable
-	Scheduling *Spread    `json:"scheduling_ms,omitempty"` // in the node: from able to go on until given a CPU
-	Pauses     *Spread    `json:"pauses_ms,omitempty"`     // for which the node's collector stopped everything
-	GCs        int64      `json:"collections"`             // of the node
-	Late       int        `json:"late_slices"`             // slices of time in which one of the latest 0.1 % of the runs came
-	Shared     int        `json:"late_slices_shared"`      // of these, those in which the timer was at least half as late
+	Generator *Quantiles `json:"generator_ms,omitempty"`
+	// in the node: from due to handed to a worker's stream
+	Handing    *Spread `json:"handing_ms,omitempty"`
+	Commits    *Spread `json:"commits_ms,omitempty"`    // until a batch was durable
+	Scheduling *Spread `json:"scheduling_ms,omitempty"` // in the node: from able to go on until given a CPU
+	Pauses     *Spread `json:"pauses_ms,omitempty"`     // for which the node's collector stopped everything
+	GCs        int64   `json:"collections"`             // of the node
+	// slices of time in which one of the latest 0.1 % of the runs came
+	Late   int `json:"late_slices"`
+	Shared int `json:"late_slices_shared"` // of these, those in which the timer was at least half as late
 }
 
 // String is for people.
@@ -63,8 +65,8 @@ type stallWatch struct {
 // newStallWatch is a watch that will start at a time and take so long.
 func newStallWatch(s sink, address string, start time.Time, length time.Duration) *stallWatch {
 	n := int(length/slice) + 1
-	return &stallWatch{sink: s, address: address, start: start, timer: newHistogram(), ended: make(chan struct{}),
-		runs: make([]atomic.Int64, n), own: make([]atomic.Int64, n)}
+	return &stallWatch{sink: s, address: address, start: start, timer: newHistogram(),
+		ended: make(chan struct{}), runs: make([]atomic.Int64, n), own: make([]atomic.Int64, n)}
 }
 
 func (w *stallWatch) receive(run *carillon.Run, at time.Time) (time.Duration, bool) {
@@ -107,7 +109,8 @@ func (w *stallWatch) tick(ctx context.Context) {
 	turn := time.Now()
 	for {
 		turn = turn.Add(period)
-		if err := pause(ctx, time.Until(turn)); err != nil || ctx.Err() != nil { // behind, pause does not look at ctx
+		// behind, pause does not look at ctx
+		if err := pause(ctx, time.Until(turn)); err != nil || ctx.Err() != nil {
 			return
 		}
 		now := time.Now()

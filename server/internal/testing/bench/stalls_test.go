@@ -42,7 +42,8 @@ func TestSpreads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for histogram, want := range map[string]*Spread{
-		"carillon_commit_seconds":   {Count: 1000, P99: 1, P999: 10, Max: 100}, // the longest was longer than all bounds
+		// the longest was longer than all bounds
+		"carillon_commit_seconds":   {Count: 1000, P99: 1, P999: 10, Max: 100},
 		"carillon_lateness_seconds": {Count: 3, P99: 500, P999: 500, Max: 500},
 		"labelled":                  nil,
 		"none":                      nil,

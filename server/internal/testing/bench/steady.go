@@ -32,7 +32,8 @@ func (s Steady) Run(ctx context.Context, b *Bench) (Result, error) {
 	ledger := newLedger(prefix, n)
 	start := time.Now().Add(loadTime(n) + 2*time.Second)
 	watch := newStallWatch(ledger, b.cfg.Node.HTTP, start, s.For+time.Second)
-	work, err := b.consume(ctx, prefix, workerOptions{Workers: s.Workers, Credits: s.Credits}.withDefaults(), watch)
+	work, err := b.consume(ctx, prefix, workerOptions{Workers: s.Workers, Credits: s.Credits}.withDefaults(),
+		watch)
 	if err != nil {
 		return Result{}, err
 	}
@@ -44,7 +45,8 @@ func (s Steady) Run(ctx context.Context, b *Bench) (Result, error) {
 	return s.measure(ctx, b, work, ledger, watch)
 }
 
-func (s Steady) measure(ctx context.Context, b *Bench, work *consumers, l *ledger, watch *stallWatch) (Result, error) {
+func (s Steady) measure(ctx context.Context, b *Bench, work *consumers, l *ledger,
+	watch *stallWatch) (Result, error) {
 	n := int64(len(l.due))
 	r := Result{Bench: "steady", Operations: n, Parameters: fmt.Sprintf("%.0f runs/s for %s", s.Rate, s.For)}
 	start := watch.start

@@ -35,7 +35,8 @@ type Phases struct {
 // String is the phases for people.
 func (p *Phases) String() string {
 	return fmt.Sprintf("%d partitions: lease over after %.0f ms, claimed after %.0f to %.0f ms, first runs after %.0f to %.0f ms, "+
-		"%.1f ms from claim to run", p.Partitions, p.LeaseEnds, p.FirstClaim, p.LastClaim, p.FirstRun, p.LastRun, p.LoadAndRun)
+		"%.1f ms from claim to run", p.Partitions, p.LeaseEnds, p.FirstClaim, p.LastClaim, p.FirstRun,
+		p.LastRun, p.LoadAndRun)
 }
 
 // claimed is what a partition went through.

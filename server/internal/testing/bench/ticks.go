@@ -103,7 +103,8 @@ func (t *ticks) verdict(by time.Time) *Verdict {
 	late := t.outstanding(by)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v := &Verdict{Delivered: t.total.Load(), Missing: t.missing + late, Early: t.early, Doubled: t.doubled, Unknown: t.unknown}
+	v := &Verdict{Delivered: t.total.Load(), Missing: t.missing + late, Early: t.early, Doubled: t.doubled,
+		Unknown: t.unknown}
 	v.Expected = v.Delivered + v.Missing - v.Doubled - v.Unknown
 	return v
 }

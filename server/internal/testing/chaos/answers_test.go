@@ -16,16 +16,21 @@ func TestAnswersAreOfTheResultsThatWereSaid(t *testing.T) {
 		heard []checker.ResultVerdict
 		want  [2]checker.ResultVerdict
 	}{
-		"nothing":                       {nil, [2]checker.ResultVerdict{none, none}},
-		"one is accepted":               {[]checker.ResultVerdict{acked}, [2]checker.ResultVerdict{acked, none}},
-		"both are accepted":             {[]checker.ResultVerdict{acked, acked}, [2]checker.ResultVerdict{acked, acked}},
-		"both are refused":              {[]checker.ResultVerdict{stale, stale}, [2]checker.ResultVerdict{stale, stale}},
-		"a beat is refused before them": {[]checker.ResultVerdict{stale, acked, acked}, [2]checker.ResultVerdict{acked, acked}},
-		"a beat is refused in between":  {[]checker.ResultVerdict{acked, stale, acked}, [2]checker.ResultVerdict{acked, acked}},
+		"nothing":         {nil, [2]checker.ResultVerdict{none, none}},
+		"one is accepted": {[]checker.ResultVerdict{acked}, [2]checker.ResultVerdict{acked, none}},
+		"both are accepted": {[]checker.ResultVerdict{acked, acked},
+			[2]checker.ResultVerdict{acked, acked}},
+		"both are refused": {[]checker.ResultVerdict{stale, stale},
+			[2]checker.ResultVerdict{stale, stale}},
+		"a beat is refused before them": {[]checker.ResultVerdict{stale, acked, acked},
+			[2]checker.ResultVerdict{acked, acked}},
+		"a beat is refused in between": {[]checker.ResultVerdict{acked, stale, acked},
+			[2]checker.ResultVerdict{acked, acked}},
 		"two beats are refused": {[]checker.ResultVerdict{stale, stale, acked, acked},
 			[2]checker.ResultVerdict{acked, acked}},
-		"a beat is refused after them": {[]checker.ResultVerdict{acked, acked, stale}, [2]checker.ResultVerdict{acked, acked}},
-		"of results of another token":  {[]checker.ResultVerdict{"", ""}, [2]checker.ResultVerdict{none, none}},
+		"a beat is refused after them": {[]checker.ResultVerdict{acked, acked, stale},
+			[2]checker.ResultVerdict{acked, acked}},
+		"of results of another token": {[]checker.ResultVerdict{"", ""}, [2]checker.ResultVerdict{none, none}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := chaos.NewAnswers()

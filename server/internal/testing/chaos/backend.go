@@ -45,6 +45,6 @@ func RedisClusterBackend(t testing.TB) Backend {
 	t.Helper()
 	servers := realserver.StartRedisCluster(t, 3)
 	last := servers[2]
-	return Backend{URL: "redis://" + servers[0].Address() + "," + servers[1].Address(), Down: func() { last.Crash(t) },
-		Up: func() { last.Up(t) }}
+	return Backend{URL: "redis://" + servers[0].Address() + "," + servers[1].Address(),
+		Down: func() { last.Crash(t) }, Up: func() { last.Up(t) }}
 }

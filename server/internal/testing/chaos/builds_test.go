@@ -60,7 +60,8 @@ func older(t *testing.T, n int) (picked []string) {
 	for commit := range strings.FieldsSeq(git(t, "log", "--first-parent", "--format=%H", "HEAD~1", "--",
 		".")) {
 		if !slices.ContainsFunc(clusters, func(file string) bool {
-			return exec.CommandContext(t.Context(), "git", "-C", repository, "cat-file", "-e", commit+":"+file).Run() == nil
+			return exec.CommandContext(t.Context(), "git", "-C", repository, "cat-file", "-e",
+				commit+":"+file).Run() == nil
 		}) {
 			break
 		}
@@ -153,7 +154,8 @@ var reason = regexp.MustCompile(`(?i)format|version|newer|older|upgrade|schema`)
 const partitions = 16
 
 // two starts two nodes of one build.
-func two(ctx context.Context, t *testing.T, b chaos.Backend, founder string) (*chaos.Cluster, []*chaos.Member) {
+func two(ctx context.Context, t *testing.T, b chaos.Backend,
+	founder string) (*chaos.Cluster, []*chaos.Member) {
 	t.Helper()
 	c := chaos.NewCluster(chaos.ClusterConfig{Binary: founder, Store: b, Logs: logs(t),
 		Flags: []string{"--partitions", fmt.Sprint(partitions), "--drain-grace", "2s"}})

@@ -115,7 +115,8 @@ func (c *campaign) cycle(ctx context.Context, i int) error {
 	if err := pause(ctx, c.dice.between(200*time.Millisecond, 1800*time.Millisecond)); err != nil {
 		return err
 	}
-	hows := []string{"kill", "kill", "kill", "kill", "kill while leaving", "kill while starting", "freeze, then kill"}
+	hows := []string{"kill", "kill", "kill", "kill", "kill while leaving", "kill while starting",
+		"freeze, then kill"}
 	if c.o.Restart != nil {
 		hows = append(hows, storeRestarts, storeRestarts, storeRestarts)
 	}

@@ -23,10 +23,11 @@ import (
 
 var (
 	cycles = flag.Int("cycles", 0, "how often something goes wrong in TestKill… and TestCluster…; 0 = as often as they do without being told")
-	outage = flag.Bool("store-restarts", false, "in TestKillPostgres: also end the server of the store, while the node goes on")
-	seed   = flag.Uint64("seed", 0, "what is drawn in TestKill… and TestCluster…; 0 = something else each time")
-	given  = flag.String("binary", "", "the carillon to run; default one that is built from this source")
-	out    = flag.String("out", "", "folder for the history and the verdict; default the test's artifacts")
+	outage = flag.Bool("store-restarts", false,
+		"in TestKillPostgres: also end the server of the store, while the node goes on")
+	seed  = flag.Uint64("seed", 0, "what is drawn in TestKill… and TestCluster…; 0 = something else each time")
+	given = flag.String("binary", "", "the carillon to run; default one that is built from this source")
+	out   = flag.String("out", "", "folder for the history and the verdict; default the test's artifacts")
 )
 
 // built is carillon, built once for all tests.
@@ -75,7 +76,8 @@ func carillonBinary(t *testing.T) string {
 		return *given
 	}
 	built.once.Do(func() {
-		if built.folder, built.err = os.MkdirTemp("", "carillon-chaos-"); built.err == nil { //nolint:usetesting // all tests use it
+		if built.folder, built.err = os.MkdirTemp("",
+			"carillon-chaos-"); built.err == nil { //nolint:usetesting // all tests use it
 			built.binary, built.err = chaos.Build(context.Background(), built.folder)
 		}
 	})
@@ -160,7 +162,8 @@ func judge(t *testing.T, r chaos.Report, err error, spec checker.Spec) {
 	}
 	h := r.History
 	v := checker.Check(h, spec)
-	t.Logf("%d operations, %d results, %d finished runs; verdict: %.3000s", len(h.Ops), len(h.Results), len(h.Final.Runs), v)
+	t.Logf("%d operations, %d results, %d finished runs; verdict: %.3000s", len(h.Ops), len(h.Results),
+		len(h.Final.Runs), v)
 	if v.Result != checker.Passed {
 		t.Errorf("the checker says %s", v.Result)
 	}

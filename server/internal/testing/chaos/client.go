@@ -16,7 +16,8 @@ type caller interface {
 	PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error)
 	SetPaused(ctx context.Context, key carillon.Key, p carillon.PauseOptions) (carillon.Job, error)
 	GetJob(ctx context.Context, key carillon.Key) (carillon.Job, error)
-	DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error)
+	DeleteJob(ctx context.Context, key carillon.Key,
+		opts ...carillon.DeleteOption) (carillon.DeleteResult, error)
 	TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error)
 	CancelRun(ctx context.Context, namespace, id string) (carillon.CancelResult, error)
 }
@@ -122,7 +123,8 @@ func finish(done func(checker.Outcome, func(*checker.Op)), fill func(*checker.Op
 	done(outcome, func(o *checker.Op) {
 		o.Error = err.Error()
 		o.NotFound = outcome == checker.Fail && e.Kind == carillon.NotFound
-		o.Refused = outcome == checker.Fail && (e.Kind == carillon.AlreadyExists || e.Kind == carillon.FailedPrecondition)
+		o.Refused = outcome == checker.Fail &&
+			(e.Kind == carillon.AlreadyExists || e.Kind == carillon.FailedPrecondition)
 	})
 }
 
@@ -179,7 +181,8 @@ func (c *user) setPaused(name string, paused bool) error {
 		kind = checker.Pause
 	}
 	return c.do(checker.Op{Kind: kind, Job: name}, func(ctx context.Context) (func(*checker.Op), error) {
-		j, err := c.caller.SetPaused(ctx, carillon.Key{Namespace: namespace, Name: name}, carillon.PauseOptions{Paused: paused})
+		j, err := c.caller.SetPaused(ctx, carillon.Key{Namespace: namespace, Name: name},
+			carillon.PauseOptions{Paused: paused})
 		return func(o *checker.Op) { o.Answer = answerOf(&j) }, err
 	})
 }
@@ -230,7 +233,8 @@ func (c *user) list(prefix string) {
 		return
 	}
 	_ = c.do(checker.Op{Kind: checker.List, Job: prefix}, func(ctx context.Context) (func(*checker.Op), error) {
-		page, err := b.ListJobs(ctx, carillon.JobQuery{Namespace: namespace, Prefix: prefix, PageSize: carillon.MaxBatch})
+		page, err := b.ListJobs(ctx, carillon.JobQuery{Namespace: namespace, Prefix: prefix,
+			PageSize: carillon.MaxBatch})
 		return func(o *checker.Op) {
 			for i := range page.Jobs {
 				j := &page.Jobs[i]

@@ -16,8 +16,9 @@ import (
 
 // Backend is the store of a cluster, on a real server.
 type Backend struct {
-	URL     string // of an empty store
-	Address string // of its server, as it stands in URL; "" = nodes reach it directly, and cannot be cut off from it
+	URL string // of an empty store
+	// of its server, as it stands in URL; "" = nodes reach it directly, and cannot be cut off from it
+	Address string
 	Down    func() // ends the server as a crash would; nil = it is not to be ended
 	Up      func() // starts it again, and returns when it answers
 	Lose    func() // ends it, and takes away all that it has kept; nil = that is not done to it

@@ -29,8 +29,8 @@ type ClusterOptions struct {
 
 // ClusterConstants are what the checker may expect of a cluster here.
 var ClusterConstants = checker.Constants{
-	Dispatch: 2 * time.Second, Recovery: 8 * time.Second, Apply: 100 * time.Millisecond, OwnerLease: 5 * time.Second,
-	Lease: workerLease, Grace: 2 * time.Second, DrainRate: 100,
+	Dispatch: 2 * time.Second, Recovery: 8 * time.Second, Apply: 100 * time.Millisecond,
+	OwnerLease: 5 * time.Second, Lease: workerLease, Grace: 2 * time.Second, DrainRate: 100,
 }
 
 // clusterPartitions is how many partitions a campaign's store has.
@@ -206,7 +206,8 @@ func (s *clusterCampaign) cycle(ctx context.Context, i int) error {
 func (s *clusterCampaign) finalOwners() (out []checker.Owner) {
 	owners, _, _ := s.observer.Owners() // what it has seen last
 	for _, o := range owners {
-		out = append(out, checker.Owner{Seen: "the store", Partition: o.Partition, Node: o.Node, Epoch: o.Term.Epoch})
+		out = append(out, checker.Owner{Seen: "the store", Partition: o.Partition, Node: o.Node,
+			Epoch: o.Term.Epoch})
 	}
 	return out
 }

@@ -39,8 +39,8 @@ var troubles = []trouble{
 	{kind: "store restarts", weight: 2, do: (*clusterCampaign).restartStore, needs: mortal},
 	{kind: "start while the store is away", weight: 1, do: (*clusterCampaign).startAway, needs: mortal},
 	{kind: "leave all at once", weight: 2, do: (*clusterCampaign).leaveAll},
-	{kind: "worker halted", weight: 2, do: (*clusterCampaign).haltWorker, needs: (*clusterCampaign).hasWorker, holds: true,
-		out: true},
+	{kind: "worker halted", weight: 2, do: (*clusterCampaign).haltWorker,
+		needs: (*clusterCampaign).hasWorker, holds: true, out: true},
 	{kind: "store fails over", weight: 3, do: (*clusterCampaign).failover, needs: paired},
 }
 
@@ -154,7 +154,8 @@ func (s *clusterCampaign) freezeOne(ctx context.Context) error {
 		return err
 	}
 	err := errors.Join(s.last(ctx), m.Thaw())
-	s.halts = append(s.halts, deliveries.Break{Kind: "freeze", From: from, To: time.Now(), Holds: true, Node: m.Name})
+	s.halts = append(s.halts, deliveries.Break{Kind: "freeze", From: from, To: time.Now(),
+		Holds: true, Node: m.Name})
 	return err
 }
 

@@ -92,14 +92,20 @@ func trouble(t *testing.T, binary, folder, why string, hurt, heal func(*chaos.No
 		err := put(t, c, fmt.Sprintf("refused/%d", i))
 		refused(t, err, why)
 	}
-	until(t, n, "/readyz", func(_ string, err error) bool { return err != nil && strings.Contains(err.Error(), why) })
+	until(t, n, "/readyz", func(_ string, err error) bool {
+		return err != nil && strings.Contains(err.Error(), why)
+	})
 	until(t, n, "/livez", func(_ string, err error) bool { return err == nil })
-	until(t, n, "/metrics", func(body string, _ error) bool { return strings.Contains(body, "\ncarillon_store_writable 0\n") })
+	until(t, n, "/metrics", func(body string, _ error) bool {
+		return strings.Contains(body, "\ncarillon_store_writable 0\n")
+	})
 	present(t, c, acked)
 
 	must(t, heal(n))
 	until(t, n, "/readyz", func(_ string, err error) bool { return err == nil })
-	until(t, n, "/metrics", func(body string, _ error) bool { return strings.Contains(body, "\ncarillon_store_writable 1\n") })
+	until(t, n, "/metrics", func(body string, _ error) bool {
+		return strings.Contains(body, "\ncarillon_store_writable 1\n")
+	})
 	acked = append(acked, fill(t, c, 0, "after", nil)...)
 	present(t, c, acked)
 	must(t, n.Kill())
@@ -115,7 +121,8 @@ func put(t *testing.T, c *client.Client, name string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_, err := c.PutJob(ctx, sched.Job{Name: name, Due: sched.In(time.Hour), Target: sched.WorkerQueue("q"), Data: payload})
+	_, err := c.PutJob(ctx, sched.Job{Name: name, Due: sched.In(time.Hour),
+		Target: sched.WorkerQueue("q"), Data: payload})
 	return err
 }
 

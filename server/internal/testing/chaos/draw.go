@@ -110,8 +110,9 @@ func (d dice) common(name, endpoint string) drawn {
 	interval := d.between(100*time.Millisecond, time.Second).Round(time.Millisecond)
 	job := carillon.Job{
 		Namespace: namespace, Name: name, Data: carillon.JSON(fmt.Sprintf("%s %016x", name, d.Uint64())),
-		FailurePolicy: carillon.Constant(interval).WithMaxRetries(uint32(retries)), History: carillon.History{Runs: keepRuns},
-		Priority: pick(d, carillon.PriorityCritical, carillon.PriorityHigh, carillon.PriorityNormal, carillon.PriorityLow),
+		FailurePolicy: carillon.Constant(interval).WithMaxRetries(uint32(retries)),
+		History:       carillon.History{Runs: keepRuns}, Priority: pick(d, carillon.PriorityCritical,
+			carillon.PriorityHigh, carillon.PriorityNormal, carillon.PriorityLow),
 	}
 	spec := checker.Job{
 		Payload: hashOf(job.Data.Bytes), KeepRuns: keepRuns,

@@ -155,8 +155,9 @@ func requestOf(r *http.Request) (checker.Attempt, error) {
 		return checker.Attempt{}, err
 	}
 	a := checker.Attempt{
-		RunID: h.Get("Idempotency-Key"), Namespace: namespace, Job: job, Cause: causeOf(h.Get("Idempotency-Key")), Scheduled: scheduled,
-		Number: number, Token: h.Get("Carillon-Token"), Payload: hashOf(body), Worker: "endpoint",
+		RunID: h.Get("Idempotency-Key"), Namespace: namespace, Job: job, Cause: causeOf(h.Get("Idempotency-Key")),
+		Scheduled: scheduled, Number: number, Token: h.Get("Carillon-Token"), Payload: hashOf(body),
+		Worker: "endpoint",
 	}
 	if a.RunID == "" || a.Token == "" {
 		err = errors.New("a request without run id or token")

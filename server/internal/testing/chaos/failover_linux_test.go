@@ -75,7 +75,8 @@ func (l *pairLoad) await(t *testing.T, n int) {
 func TestPostgresFailsOver(t *testing.T) {
 	binary := carillonBinary(t)
 	pair := realserver.StartPostgresPair(t, append(realserver.Volatile(), "max_connections=300")...)
-	cluster := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Logs: logs(t), Flags: []string{"--partitions", "16"},
+	cluster := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Logs: logs(t),
+		Flags: []string{"--partitions", "16"},
 		Store: chaos.Backend{URL: pair.Database(t), Address: pair.Address()}})
 	t.Cleanup(func() { must(t, cluster.Close()) })
 	starting, cancel := context.WithTimeout(t.Context(), patience)
@@ -142,7 +143,8 @@ func wantWholePairs(t *testing.T, c *client.Client, puts []pairPut, failed time.
 			lost++
 		}
 	}
-	t.Logf("%d batches: %d are there, %d that were acknowledged are lost, %d are torn", len(puts), len(names)/2, lost, torn)
+	t.Logf("%d batches: %d are there, %d that were acknowledged are lost, %d are torn", len(puts),
+		len(names)/2, lost, torn)
 	if lost == 0 {
 		t.Error("nothing was lost: that was no asynchronous failover")
 	}
@@ -178,7 +180,8 @@ func runAll(ctx context.Context, t *testing.T, c *client.Client, names []string)
 		var done sched.WorkRequest
 		for _, r := range msg.Runs {
 			delete(left, r.Job)
-			done.Results = append(done.Results, sched.Result{Token: r.Token, RunID: r.ID, Outcome: sched.OutcomeSuccess})
+			done.Results = append(done.Results,
+				sched.Result{Token: r.Token, RunID: r.ID, Outcome: sched.OutcomeSuccess})
 			done.Credits = append(done.Credits, sched.Credit{Queue: queue, N: 1})
 		}
 		if len(done.Results) > 0 {

@@ -17,7 +17,8 @@ import (
 
 // Coming to rest.
 const (
-	inPeace    = 11 * time.Second // how long recurring jobs go on after the last fault: that they are on time again is to be seen
+	// how long recurring jobs go on after the last fault: that they are on time again is to be seen
+	inPeace    = 11 * time.Second
 	restWithin = 60 * time.Second // until nothing is due any more
 )
 
@@ -28,7 +29,8 @@ func (c *workers) rest(ctx context.Context) error {
 		return err
 	}
 	defer cl.Close()
-	last := &user{name: "last", caller: cl, record: c.record, dice: newDice(c.seed, "last"), known: map[string]uint64{}}
+	last := &user{name: "last", caller: cl, record: c.record, dice: newDice(c.seed, "last"),
+		known: map[string]uint64{}}
 	if err := c.all(ctx, last, false); err != nil {
 		return err
 	}
@@ -58,7 +60,8 @@ func (c *workers) rest(ctx context.Context) error {
 
 // all pauses or resumes every recurring job.
 func (c *workers) all(ctx context.Context, u *user, paused bool) error {
-	page, err := u.caller.(batcher).ListJobs(ctx, carillon.JobQuery{Prefix: "recurring/", PageSize: carillon.MaxBatch})
+	page, err := u.caller.(batcher).ListJobs(ctx,
+		carillon.JobQuery{Prefix: "recurring/", PageSize: carillon.MaxBatch})
 	if err != nil {
 		return fmt.Errorf("list the recurring jobs: %w", err)
 	}
@@ -107,7 +110,8 @@ func (c *workers) restless(ctx context.Context, cl talker) (left []string, err e
 			return nil, err
 		}
 		for _, name := range []string{
-			"carillon_runs_in_flight", "carillon_queue_depth", "carillon_queue_in_flight", "carillon_queue_waiting_partitions",
+			"carillon_runs_in_flight", "carillon_queue_depth", "carillon_queue_in_flight",
+			"carillon_queue_waiting_partitions",
 		} {
 			for series, value := range samples(text, name) {
 				if value != 0 {
@@ -161,10 +165,11 @@ func (c *workers) read(ctx context.Context, cl talker) (checker.Final, error) {
 		j := &jobs[i]
 		n := j.Status.Counters
 		final.Jobs = append(final.Jobs, checker.FinalJob{
-			Namespace: j.Namespace, Job: j.Name, UID: j.Status.UID.String(), Generation: j.Status.Generation, Paused: j.Paused,
-			Payload: hashOf(j.Data.Bytes), NextRun: j.Status.NextRun,
-			Counters: checker.Counters{Fired: n.Fired, Succeeded: n.Succeeded, Failed: n.Failed, Retried: n.Retried, Dead: n.Dead,
-				Skipped: n.Skipped, Late: n.Late, Dropped: n.Dropped, Cancelled: n.Cancelled},
+			Namespace: j.Namespace, Job: j.Name, UID: j.Status.UID.String(), Generation: j.Status.Generation,
+			Paused: j.Paused, Payload: hashOf(j.Data.Bytes), NextRun: j.Status.NextRun,
+			Counters: checker.Counters{Fired: n.Fired, Succeeded: n.Succeeded, Failed: n.Failed,
+				Retried: n.Retried, Dead: n.Dead, Skipped: n.Skipped, Late: n.Late, Dropped: n.Dropped,
+				Cancelled: n.Cancelled},
 		})
 	}
 	var names []string
@@ -186,8 +191,8 @@ func finalRun(r *carillon.Run) checker.FinalRun {
 	return checker.FinalRun{
 		RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Status: r.Status.String(), Reason: r.Reason,
 		Cause:     r.Cause.String(),
-		Scheduled: r.Scheduled, From: r.From, Skipped: r.Skipped, Attempt: r.Attempt, Finished: r.Finished, UID: uidOf(r.ID),
-		InDoubt: r.InDoubt,
+		Scheduled: r.Scheduled, From: r.From, Skipped: r.Skipped, Attempt: r.Attempt, Finished: r.Finished,
+		UID: uidOf(r.ID), InDoubt: r.InDoubt,
 	}
 }
 

@@ -104,7 +104,8 @@ func (h hand) hear(enough func(all sched.WorkResponse) bool) (all sched.WorkResp
 	for !enough(all) {
 		msg, err := h.session.Receive(ctx)
 		if err != nil {
-			h.t.Fatalf("receive: %v; so far %d runs, %d acks, %d stale", err, len(all.Runs), len(all.Acks), len(all.Stale))
+			h.t.Fatalf("receive: %v; so far %d runs, %d acks, %d stale", err, len(all.Runs),
+				len(all.Acks), len(all.Stale))
 		}
 		all.Runs, all.Acks, all.Stale = append(all.Runs, msg.Runs...), append(all.Acks,
 			msg.Acks...), append(all.Stale, msg.Stale...)

@@ -106,8 +106,8 @@ func (o *Observer) Until(ctx context.Context, what string, wanted func([]store.O
 func claims(record *checker.Recorder) func(from, to time.Time, before, now store.Owner) {
 	return func(from, to time.Time, before, now store.Owner) {
 		if now.Node != "" && now.Term != before.Term {
-			record.Claim(checker.Claim{Partition: now.Partition, Epoch: now.Term.Epoch, Nonce: now.Term.Nonce, Node: now.Node,
-				Invoke: from, Return: to})
+			record.Claim(checker.Claim{Partition: now.Partition, Epoch: now.Term.Epoch,
+				Nonce: now.Term.Nonce, Node: now.Node, Invoke: from, Return: to})
 		}
 	}
 }

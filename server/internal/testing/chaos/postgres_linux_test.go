@@ -36,7 +36,9 @@ func TestPostgresGoes(t *testing.T) {
 		<-begun
 		server.Crash(t)
 		names := <-acked
-		until(t, n, "/readyz", func(_ string, err error) bool { return err != nil && strings.Contains(err.Error(), "store") })
+		until(t, n, "/readyz", func(_ string, err error) bool {
+			return err != nil && strings.Contains(err.Error(), "store")
+		})
 		until(t, n, "/livez", func(_ string, err error) bool { return err == nil })
 		server.Up(t)
 		until(t, n, "/readyz", func(_ string, err error) bool { return err == nil })

@@ -21,7 +21,8 @@ import (
 // tests.
 func Build(ctx context.Context, folder string) (string, error) {
 	binary := filepath.Join(folder, "carillon")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/carillonhq/carillon/server/cmd/carillon")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary,
+		"github.com/carillonhq/carillon/server/cmd/carillon")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build carillon: %w\n%s", err, out)
@@ -65,8 +66,10 @@ func NewNode(binary, store string, flags ...string) (*Node, error) {
 
 // Start starts the process. It does not wait until the node is ready.
 func (n *Node) Start() error {
-	args := []string{"serve", "--store", n.Store, "--grpc", n.GRPC, "--http", n.HTTP, "--allow-target", "127.0.0.0/8"}
-	l := &life{cmd: exec.Command(n.Binary, append(args, n.Flags...)...), exited: make(chan struct{})} //nolint:noctx // it outlives the call
+	args := []string{"serve", "--store", n.Store, "--grpc", n.GRPC, "--http", n.HTTP,
+		"--allow-target", "127.0.0.0/8"}
+	l := &life{cmd: exec.Command(n.Binary, append(args, n.Flags...)...),
+		exited: make(chan struct{})} //nolint:noctx // it outlives the call
 	closeLog, err := n.logTo(l.cmd)
 	if err != nil {
 		return err
@@ -206,7 +209,8 @@ func (n *Node) Deaths() []time.Time {
 
 // Term asks the process to leave; it does not wait.
 func (n *Node) Term() error {
-	if err := n.life.Load().cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := n.life.Load().cmd.Process.Signal(syscall.SIGTERM); err != nil &&
+		!errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("end the node: %w", err)
 	}
 	return nil

@@ -104,7 +104,8 @@ func NodeOf(claims []checker.Claim, d *deliveries.Delivery) string {
 	id, err := store.ParseRunID(d.Run)
 	var last checker.Claim
 	for _, x := range claims {
-		if err == nil && x.Partition == int(id.Partition) && x.Invoke.Before(d.Started) && x.Invoke.After(last.Invoke) {
+		if err == nil && x.Partition == int(id.Partition) && x.Invoke.Before(d.Started) &&
+			x.Invoke.After(last.Invoke) {
 			last = x
 		}
 	}

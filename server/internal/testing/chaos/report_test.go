@@ -31,7 +31,8 @@ func TestTheNodeOfADelivery(t *testing.T) {
 		{"of either", claims, 510, "unknown, of T"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := deliveries.Delivery{Run: run, Token: "T", Started: at(c.started), At: at(c.started).Add(time.Millisecond)}
+			d := deliveries.Delivery{Run: run, Token: "T", Started: at(c.started),
+				At: at(c.started).Add(time.Millisecond)}
 			if got := chaos.NodeOf(c.claims, &d); got != c.want {
 				t.Errorf("it is %q, want %q", got, c.want)
 			}

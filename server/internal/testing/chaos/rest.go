@@ -47,7 +47,8 @@ type restStatus struct {
 }
 
 // PutJob puts a job.
-func (r rest) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
+func (r rest) PutJob(ctx context.Context, job carillon.Job,
+	opts ...carillon.PutOption) (carillon.PutResult, error) {
 	header := http.Header{}
 	o := carillon.PutOptions{}.With(opts...)
 	if o.IfAbsent {
@@ -60,7 +61,8 @@ func (r rest) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.Put
 }
 
 // PatchJob patches data, and nothing else.
-func (r rest) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
+func (r rest) PatchJob(ctx context.Context, key carillon.Key,
+	patch carillon.Patch) (carillon.PutResult, error) {
 	header := http.Header{}
 	if patch.IfGeneration > 0 {
 		header.Set("If-Match", strconv.Quote(strconv.FormatUint(patch.IfGeneration, 10)))
@@ -68,7 +70,8 @@ func (r rest) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Pat
 	return r.put(ctx, http.MethodPatch, key.Name, header, restJob{Data: patch.Job.Data.Bytes})
 }
 
-func (r rest) put(ctx context.Context, method, name string, header http.Header, body restJob) (carillon.PutResult, error) {
+func (r rest) put(ctx context.Context, method, name string, header http.Header,
+	body restJob) (carillon.PutResult, error) {
 	var out struct {
 		Job              restJob
 		Created, Changed bool
@@ -81,7 +84,8 @@ func (r rest) put(ctx context.Context, method, name string, header http.Header, 
 }
 
 // SetPaused pauses or resumes.
-func (r rest) SetPaused(ctx context.Context, key carillon.Key, p carillon.PauseOptions) (carillon.Job, error) {
+func (r rest) SetPaused(ctx context.Context, key carillon.Key,
+	p carillon.PauseOptions) (carillon.Job, error) {
 	verb := ":resume"
 	if p.Paused {
 		verb = ":pause"
@@ -103,12 +107,14 @@ func (r rest) ask(ctx context.Context, method, name string) (carillon.Job, error
 }
 
 // DeleteJob removes a job.
-func (r rest) DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
+func (r rest) DeleteJob(ctx context.Context, key carillon.Key,
+	opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
 	header := http.Header{}
 	if o := (carillon.DeleteOptions{}).With(opts...); o.IfGeneration != 0 {
 		header.Set("If-Match", strconv.Quote(strconv.FormatUint(o.IfGeneration, 10)))
 	}
-	return carillon.DeleteResult{}, r.do(ctx, http.MethodDelete, "/v1/namespaces/"+namespace+"/jobs/"+key.Name, header, nil, nil)
+	return carillon.DeleteResult{}, r.do(ctx, http.MethodDelete, "/v1/namespaces/"+namespace+"/jobs/"+key.Name,
+		header, nil, nil)
 }
 
 // TriggerJob runs a job now.
@@ -120,7 +126,8 @@ func (r rest) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, e
 
 // CancelRun ends a run.
 func (r rest) CancelRun(ctx context.Context, _, id string) (carillon.CancelResult, error) {
-	return carillon.CancelResult{}, r.do(ctx, http.MethodPost, "/v1/namespaces/"+namespace+"/runs/"+id+":cancel", nil, nil, nil)
+	return carillon.CancelResult{}, r.do(ctx, http.MethodPost,
+		"/v1/namespaces/"+namespace+"/runs/"+id+":cancel", nil, nil, nil)
 }
 
 // overlapWords are the overlap rules that are not the default.
@@ -155,14 +162,16 @@ func bodyOf(j *carillon.Job) restJob {
 	if j.Target.HTTP != nil {
 		out.Target = map[string]any{"http": map[string]any{"url": j.Target.HTTP.URL}}
 	} else {
-		out.Target, out.Lease = map[string]any{"worker": map[string]any{"queue": j.Target.Worker.Queue}}, j.Lease.String()
+		out.Target = map[string]any{"worker": map[string]any{"queue": j.Target.Worker.Queue}}
+		out.Lease = j.Lease.String()
 	}
 	return out
 }
 
 // job reads what an answer says of a job.
 func (j *restJob) job() (carillon.Job, error) {
-	out := carillon.Job{Paused: j.Paused, Data: carillon.Bytes(j.Data, carillon.ContentTypeJSON), Status: &carillon.JobStatus{}}
+	out := carillon.Job{Paused: j.Paused, Data: carillon.Bytes(j.Data, carillon.ContentTypeJSON),
+		Status: &carillon.JobStatus{}}
 	if j.Status == nil {
 		return out, errors.New("the answer has no status")
 	}
@@ -218,7 +227,8 @@ func problemOf(text []byte) error {
 		Unknown bool `json:"outcome_unknown"`
 	}
 	if err := json.Unmarshal(text, &p); err != nil || p.Code == "" {
-		return &carillon.Error{Kind: carillon.Internal, Message: "not a problem document: " + string(text), Unknown: true}
+		return &carillon.Error{Kind: carillon.Internal,
+			Message: "not a problem document: " + string(text), Unknown: true}
 	}
 	return &carillon.Error{Kind: wire.KindOfText(p.Code), Field: p.Field, Message: p.Detail, Unknown: p.Unknown}
 }

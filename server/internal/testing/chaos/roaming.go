@@ -68,15 +68,18 @@ func via[T any](r *roamingClient, call func(c *client.Client) (T, error)) (T, er
 }
 
 // PutJob is of [caller], as are those below.
-func (r *roamingClient) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
+func (r *roamingClient) PutJob(ctx context.Context, job carillon.Job,
+	opts ...carillon.PutOption) (carillon.PutResult, error) {
 	return via(r, func(c *client.Client) (carillon.PutResult, error) { return c.PutJob(ctx, job, opts...) })
 }
 
-func (r *roamingClient) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
+func (r *roamingClient) PatchJob(ctx context.Context, key carillon.Key,
+	patch carillon.Patch) (carillon.PutResult, error) {
 	return via(r, func(c *client.Client) (carillon.PutResult, error) { return c.PatchJob(ctx, key, patch) })
 }
 
-func (r *roamingClient) SetPaused(ctx context.Context, key carillon.Key, p carillon.PauseOptions) (carillon.Job, error) {
+func (r *roamingClient) SetPaused(ctx context.Context, key carillon.Key,
+	p carillon.PauseOptions) (carillon.Job, error) {
 	return via(r, func(c *client.Client) (carillon.Job, error) { return c.SetPaused(ctx, key, p) })
 }
 
@@ -86,7 +89,9 @@ func (r *roamingClient) GetJob(ctx context.Context, key carillon.Key) (carillon.
 
 func (r *roamingClient) DeleteJob(ctx context.Context, key carillon.Key,
 	opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
-	return via(r, func(c *client.Client) (carillon.DeleteResult, error) { return c.DeleteJob(ctx, key, opts...) })
+	return via(r, func(c *client.Client) (carillon.DeleteResult, error) {
+		return c.DeleteJob(ctx, key, opts...)
+	})
 }
 
 func (r *roamingClient) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
@@ -125,15 +130,18 @@ func (r roamingREST) any() caller {
 	return rest{"127.0.0.1:1"} // nobody listens there
 }
 
-func (r roamingREST) PutJob(ctx context.Context, job carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
+func (r roamingREST) PutJob(ctx context.Context, job carillon.Job,
+	opts ...carillon.PutOption) (carillon.PutResult, error) {
 	return r.any().PutJob(ctx, job, opts...)
 }
 
-func (r roamingREST) PatchJob(ctx context.Context, key carillon.Key, patch carillon.Patch) (carillon.PutResult, error) {
+func (r roamingREST) PatchJob(ctx context.Context, key carillon.Key,
+	patch carillon.Patch) (carillon.PutResult, error) {
 	return r.any().PatchJob(ctx, key, patch)
 }
 
-func (r roamingREST) SetPaused(ctx context.Context, key carillon.Key, p carillon.PauseOptions) (carillon.Job, error) {
+func (r roamingREST) SetPaused(ctx context.Context, key carillon.Key,
+	p carillon.PauseOptions) (carillon.Job, error) {
 	return r.any().SetPaused(ctx, key, p)
 }
 

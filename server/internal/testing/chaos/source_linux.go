@@ -41,7 +41,8 @@ func inodeIn(table string, from, to int) string {
 	mine, theirs := fmt.Sprintf(":%04X", from), fmt.Sprintf(":%04X", to)
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
-		if len(f) > inode && strings.HasSuffix(f[local], mine) && strings.HasSuffix(f[remote], theirs) && f[inode] != "0" {
+		if len(f) > inode && strings.HasSuffix(f[local], mine) && strings.HasSuffix(f[remote], theirs) &&
+			f[inode] != "0" {
 			return f[inode]
 		}
 	}

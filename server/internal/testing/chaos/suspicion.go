@@ -64,8 +64,8 @@ func (s *suspect) attemptsOf(as []checker.Attempt) {
 			s.addf("early: attempt %d of %s (%s) came %v before its time", a.Number, a.RunID, a.Job, early)
 		}
 		if i > 0 && !s.justified(as[i-1], a) {
-			s.addf("again: attempt %d of %s (%s) came %v after attempt %d, and nothing was wrong", a.Number, a.RunID, a.Job,
-				a.At.Sub(as[i-1].At), as[i-1].Number)
+			s.addf("again: attempt %d of %s (%s) came %v after attempt %d, and nothing was wrong",
+				a.Number, a.RunID, a.Job, a.At.Sub(as[i-1].At), as[i-1].Number)
 		}
 	}
 }
@@ -83,13 +83,15 @@ func (s *suspect) justified(before, a checker.Attempt) bool {
 		}
 	}
 	for _, r := range s.results[a.RunID] {
-		if r.Token == before.Token && (r.Kind == checker.Failure || r.Kind == checker.LostWorker) && r.Sent.Before(a.At) {
+		if r.Token == before.Token && (r.Kind == checker.Failure || r.Kind == checker.LostWorker) &&
+			r.Sent.Before(a.At) {
 			return true
 		}
 	}
 	for _, o := range s.ops[a.Job] {
 		change := o.Spec != nil && o.Outcome != checker.Fail
-		if change && o.Invoke.Before(a.At) && (o.Outcome == checker.Info || o.Return.After(before.At.Add(-time.Second))) {
+		if change && o.Invoke.Before(a.At) &&
+			(o.Outcome == checker.Info || o.Return.After(before.At.Add(-time.Second))) {
 			return true
 		}
 	}
@@ -130,14 +132,16 @@ func (s *suspect) resultsOf(id string, rs []checker.Result) {
 // a link kept it.
 func (s *suspect) heldUp(a checker.Attempt, since time.Time) bool {
 	return slices.ContainsFunc(s.h.Faults, func(f checker.Fault) bool {
-		return f.Holds && f.From.Before(since) && f.To.After(a.At.Add(-ClusterConstants.Dispatch)) && !a.Started.After(since)
+		return f.Holds && f.From.Before(since) && f.To.After(a.At.Add(-ClusterConstants.Dispatch)) &&
+			!a.Started.After(since)
 	})
 }
 
 // crossed reports whether an attempt was on its way when the acknowledgement of a result of the same attempt
 // was: what is in doubt is handed out again, and whoever had it may answer at that moment.
 func crossed(a checker.Attempt, r checker.Result) bool {
-	return a.Token == r.Token && !a.Started.IsZero() && a.Started.Before(r.Told) && a.At.Sub(r.Told) <= ClusterConstants.Dispatch
+	return a.Token == r.Token && !a.Started.IsZero() && a.Started.Before(r.Told) &&
+		a.At.Sub(r.Told) <= ClusterConstants.Dispatch
 }
 
 // acknowledged looks for what was promised: a new one-shot that nobody has touched since, and each trigger.

@@ -29,9 +29,12 @@ func good() checker.History {
 			{RunID: "R", Job: "client-0/1", Scheduled: at(2000), Number: 2, Token: "b", Worker: "w", At: at(2300)},
 		},
 		Results: []checker.Result{
-			{RunID: "R", Token: "a", Number: 1, Kind: checker.Failure, Sent: at(2010), Told: at(2015), Verdict: checker.Acked},
-			{RunID: "R", Token: "b", Number: 2, Kind: checker.Success, Sent: at(2310), Told: at(2320), Verdict: checker.Acked},
-			{RunID: "R", Token: "x", Number: 2, Kind: checker.Fabricated, Sent: at(2305), Told: at(2306), Verdict: checker.Stale},
+			{RunID: "R", Token: "a", Number: 1, Kind: checker.Failure, Sent: at(2010), Told: at(2015),
+				Verdict: checker.Acked},
+			{RunID: "R", Token: "b", Number: 2, Kind: checker.Success, Sent: at(2310), Told: at(2320),
+				Verdict: checker.Acked},
+			{RunID: "R", Token: "x", Number: 2, Kind: checker.Fabricated, Sent: at(2305), Told: at(2306),
+				Verdict: checker.Stale},
 		},
 		Final: checker.Final{Whole: true, Runs: []checker.FinalRun{
 			{RunID: "R", Job: "client-0/1", Status: "succeeded", Attempt: 2}, {RunID: "T", Job: "recurring/1",
@@ -46,12 +49,16 @@ func TestSuspicions(t *testing.T) {
 		spoil func(h *checker.History)
 		want  string // how the one finding begins; "" = none
 	}{
-		"good":         {func(*checker.History) {}, ""},
-		"early":        {func(h *checker.History) { h.Attempts[0].At = at(1999) }, "early: attempt 1"},
-		"no cause":     {func(h *checker.History) { h.Results = h.Results[1:] }, "again: attempt 2"},
-		"lease":        {func(h *checker.History) { h.Results = h.Results[1:]; later(h, 2100) }, ""},
-		"killed":       {func(h *checker.History) { h.Results = h.Results[1:]; fault(h) }, ""},
-		"killed later": {func(h *checker.History) { h.Results = h.Results[1:]; fault(h); h.Faults[0].From = at(3000) }, "again: attempt 2"},
+		"good":     {func(*checker.History) {}, ""},
+		"early":    {func(h *checker.History) { h.Attempts[0].At = at(1999) }, "early: attempt 1"},
+		"no cause": {func(h *checker.History) { h.Results = h.Results[1:] }, "again: attempt 2"},
+		"lease":    {func(h *checker.History) { h.Results = h.Results[1:]; later(h, 2100) }, ""},
+		"killed":   {func(h *checker.History) { h.Results = h.Results[1:]; fault(h) }, ""},
+		"killed later": {func(h *checker.History) {
+			h.Results = h.Results[1:]
+			fault(h)
+			h.Faults[0].From = at(3000)
+		}, "again: attempt 2"},
 		"another worker cut off": {func(h *checker.History) {
 			h.Results = h.Results[1:]
 			fault(h)
@@ -60,12 +67,16 @@ func TestSuspicions(t *testing.T) {
 		"edited":                      {func(h *checker.History) { h.Results = h.Results[1:]; edit(h) }, ""},
 		"after success":               {func(h *checker.History) { again(h, 5000) }, "done is done: attempt 3"},
 		"in doubt, handed out before": {func(h *checker.History) { crossing(h, "b", 2319) }, ""},
-		"in doubt, handed out after":  {func(h *checker.History) { crossing(h, "b", 2321) }, "done is done: attempt 3"},
-		"another, handed out before":  {func(h *checker.History) { crossing(h, "c", 2319) }, "done is done: attempt 3"},
-		"two successes":               {func(h *checker.History) { h.Results[0].Kind = checker.Success; h.Attempts = nil }, "twice: "},
-		"forged":                      {func(h *checker.History) { h.Results[2].Verdict = checker.Acked }, "forged: "},
-		"success lost":                {func(h *checker.History) { h.Final.Runs[0].Status = "dead" }, "lost: the success of R"},
-		"success unheard":             {func(h *checker.History) { h.Results[1].Verdict = ""; h.Final.Runs[0].Status = "dead" }, ""},
+		"in doubt, handed out after": {func(h *checker.History) { crossing(h, "b", 2321) },
+			"done is done: attempt 3"},
+		"another, handed out before": {func(h *checker.History) { crossing(h, "c", 2319) },
+			"done is done: attempt 3"},
+		"two successes": {func(h *checker.History) { h.Results[0].Kind = checker.Success; h.Attempts = nil },
+			"twice: "},
+		"forged":       {func(h *checker.History) { h.Results[2].Verdict = checker.Acked }, "forged: "},
+		"success lost": {func(h *checker.History) { h.Final.Runs[0].Status = "dead" }, "lost: the success of R"},
+		"success unheard": {func(h *checker.History) { h.Results[1].Verdict = ""; h.Final.Runs[0].Status = "dead" },
+			""},
 		"put lost": {func(h *checker.History) {
 			h.Attempts, h.Results, h.Final.Runs = nil,
 				nil, h.Final.Runs[1:]
@@ -74,9 +85,11 @@ func TestSuspicions(t *testing.T) {
 			h.Attempts, h.Results, h.Final.Runs = nil, nil, h.Final.Runs[1:]
 			h.Ops[0].Outcome = checker.Info
 		}, ""},
-		"ghost":        {func(h *checker.History) { h.Ops[0].Outcome = checker.Fail }, "ghost: the put of client-0/1"},
-		"trigger lost": {func(h *checker.History) { h.Final.Runs = h.Final.Runs[:1] }, "lost: recurring/1 was triggered"},
-		"left behind":  {func(h *checker.History) { h.Final.Left = []string{"a credit"} }, "left behind: a credit"},
+		"ghost": {func(h *checker.History) { h.Ops[0].Outcome = checker.Fail },
+			"ghost: the put of client-0/1"},
+		"trigger lost": {func(h *checker.History) { h.Final.Runs = h.Final.Runs[:1] },
+			"lost: recurring/1 was triggered"},
+		"left behind": {func(h *checker.History) { h.Final.Left = []string{"a credit"} }, "left behind: a credit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := good()

@@ -34,9 +34,9 @@ const (
 
 // habits are how often each is met.
 var habits = []habit{
-	succeed, succeed, succeed, succeed, succeed, succeed, succeed, succeed, succeed, succeed, succeed, succeed, succeed, succeed, succeed,
-	succeed, succeed, succeed, succeed, succeed, fail, fail, fail, fail, give, hang, hang, beLate, beLate, repeat, repeat, fabricate, fabricate,
-	work, work, crash,
+	succeed, succeed, succeed, succeed, succeed, succeed, succeed, succeed, succeed, succeed, succeed, succeed,
+	succeed, succeed, succeed, succeed, succeed, succeed, succeed, succeed, fail, fail, fail, fail, give, hang,
+	hang, beLate, beLate, repeat, repeat, fabricate, fabricate, work, work, crash,
 }
 
 // laborer is a worker without the SDK, so that it can do what no SDK would. When it is good it just succeeds.
@@ -86,7 +86,8 @@ func (l *laborer) run(ctx context.Context) {
 // connect opens a session and says what is still to be said.
 func (l *laborer) connect(ctx context.Context) error {
 	conn := &cuttable{}
-	c, err := client.Dial(l.address, client.WithOneAddress(), client.WithDialOptions(grpc.WithContextDialer(conn.dial)))
+	c, err := client.Dial(l.address, client.WithOneAddress(),
+		client.WithDialOptions(grpc.WithContextDialer(conn.dial)))
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,8 @@ func (l *laborer) receive(ctx context.Context) {
 			switch h := l.habit(); {
 			case h == crash:
 				return
-			case l.has(run.Token): // in doubt, and handed out again: one attempt has one result, as with package worker
+			// in doubt, and handed out again: one attempt has one result, as with package worker
+			case l.has(run.Token):
 				l.send(carillon.WorkRequest{Credits: []carillon.Credit{{Queue: run.Queue, N: 1}}})
 			default:
 				l.begin(run.Token)
@@ -202,9 +204,9 @@ func (l *laborer) habit() habit {
 // attemptOf is a run as it came.
 func attemptOf(r *carillon.Run, name string) checker.Attempt {
 	return checker.Attempt{
-		RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Cause: r.Cause.String(), Scheduled: r.Scheduled, Due: r.Due,
-		Number: r.Attempt, Token: r.Token, Payload: hashOf(r.Data.Bytes), Worker: name,
-		Started: r.Started, Lease: r.Lease, InDoubt: r.InDoubt,
+		RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Cause: r.Cause.String(),
+		Scheduled: r.Scheduled, Due: r.Due, Number: r.Attempt, Token: r.Token,
+		Payload: hashOf(r.Data.Bytes), Worker: name, Started: r.Started, Lease: r.Lease, InDoubt: r.InDoubt,
 	}
 }
 
@@ -221,7 +223,8 @@ func (l *laborer) answered(tokens []string, v checker.ResultVerdict) {
 
 // do works on an attempt by a habit.
 func (l *laborer) do(ctx context.Context, run carillon.Run, h habit) {
-	good := words{carillon.Result{Token: run.Token, RunID: run.ID, Outcome: carillon.OutcomeSuccess}, run.Attempt}
+	good := words{carillon.Result{Token: run.Token, RunID: run.ID, Outcome: carillon.OutcomeSuccess},
+		run.Attempt}
 	l.mu.Lock()
 	length, late := l.dice.between(0, 150*time.Millisecond), l.dice.between(workerLease, 2*workerLease)
 	l.mu.Unlock()

@@ -243,8 +243,8 @@ func (d *desk) begins(t *testing.T) sched.Run {
 		first = d.hears(t)
 	}
 	now := time.Now()
-	return sched.Run{ID: "r", Namespace: "default", Job: "j", Queue: first.Credits[0].Queue, Token: "token", Attempt: 1,
-		Scheduled: now, Due: now, Started: now, Lease: time.Minute}
+	return sched.Run{ID: "r", Namespace: "default", Job: "j", Queue: first.Credits[0].Queue,
+		Token: "token", Attempt: 1, Scheduled: now, Due: now, Started: now, Lease: time.Minute}
 }
 
 // TestAWorkerOfTheCampaignsAnswersOnce hands it an attempt in doubt again while it works on it, and once more

@@ -143,7 +143,8 @@ func (c *workers) populate(loading, working context.Context) (closeAll func(), e
 		}
 	}
 	newUser := func(name string) *user {
-		u := &user{name: name, record: c.record, dice: newDice(c.seed, name), endpoint: c.hook.url, known: map[string]uint64{}}
+		u := &user{name: name, record: c.record, dice: newDice(c.seed, name), endpoint: c.hook.url,
+			known: map[string]uint64{}}
 		t, dialErr := c.doors.client(newDice(c.seed, name+"'s way"))
 		if dialErr != nil {
 			err = errors.Join(err, dialErr)

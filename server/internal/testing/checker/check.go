@@ -101,7 +101,9 @@ func (c *check) sum() {
 	v.Duration = c.h.End.Sub(c.h.Start)
 	c.count()
 	c.vacuity()
-	sort.SliceStable(v.Violations, func(i, k int) bool { return v.Violations[i].String() < v.Violations[k].String() })
+	sort.SliceStable(v.Violations, func(i, k int) bool {
+		return v.Violations[i].String() < v.Violations[k].String()
+	})
 	switch {
 	case len(v.Violations) > 0:
 		v.Result = Failed

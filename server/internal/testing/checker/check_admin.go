@@ -54,7 +54,8 @@ func (c *check) unseen(j *job, from, to time.Time) bool {
 // settled reports whether what an operation asked for must have come about by the end, and nothing may have
 // prevented it.
 func (c *check) settled(j *job, o *Op) bool {
-	limited := slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && e.job.ConcurrencyKey != "" })
+	limited := slices.ContainsFunc(j.effects,
+		func(e *effect) bool { return e.job != nil && e.job.ConcurrencyKey != "" })
 	undone := slices.ContainsFunc(j.ops, func(x *Op) bool {
 		return (x.deletes() || x.Kind == Cancel || x.Kind == Skip) && x.Outcome != Fail &&
 			(x.Outcome == Info || !x.Return.Before(o.Invoke))
@@ -81,9 +82,11 @@ func (c *check) isThere(j *job, e *effect) {
 	case e.op.deletes() && f != nil && !back():
 		c.addf("S3", j.String(), "it was deleted, and is there at the end with generation %d", f.Generation)
 	case e.job != nil && f == nil && e.lasts():
-		c.addf("S3", j.String(), "it was put with generation %d, and is not there at the end", e.op.Answer.Generation)
+		c.addf("S3", j.String(), "it was put with generation %d, and is not there at the end",
+			e.op.Answer.Generation)
 	case e.job != nil && f != nil && !e.vague && e.job.Payload != f.Payload && !back():
-		c.addf("S3", j.String(), "its last acknowledged payload is %q, and at the end it has %q", e.job.Payload, f.Payload)
+		c.addf("S3", j.String(), "its last acknowledged payload is %q, and at the end it has %q",
+			e.job.Payload, f.Payload)
 	case e.job != nil && f != nil && f.UID == e.op.Answer.UID && f.Generation < e.op.Answer.Generation:
 		c.addf("S3", j.String(), "it was acknowledged with generation %d, and at the end it has %d",
 			e.op.Answer.Generation, f.Generation)
@@ -98,7 +101,8 @@ func (e *effect) lasts() bool { return !e.vague && !e.alien && !endsByItself(e.j
 
 func endsByItself(j *Job, s *schedule) bool {
 	years := s != nil && s.cron != nil && len(s.cron.year) < 200
-	return j.Schedule == "" || s == nil || j.Repeats > 0 || j.TTL > 0 || !j.Expires.IsZero() || s.runs > 0 || years
+	return j.Schedule == "" || s == nil || j.Repeats > 0 || j.TTL > 0 || !j.Expires.IsZero() ||
+		s.runs > 0 || years
 }
 
 // batches: S11, a batch is there as a whole or not at all.
@@ -190,10 +194,12 @@ func (c *check) listed(o *Op, l Listed) {
 		if e.job == nil || e.lo.After(o.Return) || e.until.Before(since) {
 			return false
 		}
-		return l.Payload == "" || e.job.Payload == l.Payload || (e.vague && !slices.Contains(e.op.Fields, "payload"))
+		return l.Payload == "" || e.job.Payload == l.Payload ||
+			(e.vague && !slices.Contains(e.op.Fields, "payload"))
 	})
 	if !had && !(j != nil && c.broughtBack(j, since, o.Return, l.Payload)) {
-		c.addf("S8", k.String(), "a list at %s shows it with payload %q, which it did not have then", c.show(o.Invoke), l.Payload)
+		c.addf("S8", k.String(), "a list at %s shows it with payload %q, which it did not have then",
+			c.show(o.Invoke), l.Payload)
 	}
 }
 

@@ -18,7 +18,8 @@ func (c *check) claims() {
 	for _, cl := range claims {
 		at := place{cl.Partition, cl.Epoch}
 		if o, ok := owners[at]; ok && (o.Node != cl.Node || o.Nonce != cl.Nonce) {
-			c.addf("S6", "", "partition %d: epoch %d was given to %s and to %s", cl.Partition, cl.Epoch, o.Node, cl.Node)
+			c.addf("S6", "", "partition %d: epoch %d was given to %s and to %s", cl.Partition,
+				cl.Epoch, o.Node, cl.Node)
 		}
 		owners[at] = cl
 	}
@@ -32,7 +33,8 @@ func (c *check) claims() {
 			}
 		}
 		if o, ok := seen[cl.Partition]; ok && cl.Epoch <= o.Epoch {
-			c.addf("S6", "", "partition %d: epoch %d was claimed by %s after epoch %d", cl.Partition, cl.Epoch, cl.Node, o.Epoch)
+			c.addf("S6", "", "partition %d: epoch %d was claimed by %s after epoch %d", cl.Partition, cl.Epoch,
+				cl.Node, o.Epoch)
 		}
 	}
 	c.v.Counters.Epochs = max(len(owners)-len(seenPartitions(claims)), 0)
@@ -131,8 +133,8 @@ func (c *check) fencedWrite(w Write) {
 				w.Node, c.show(w.At), t.node, t.epoch)
 			return
 		case t.epoch == w.Epoch && !t.released.IsZero() && t.released.Before(w.At):
-			c.addf("S7", "", "partition %d: a write of epoch %d by %s was committed at %s, after it had been released", w.Partition, w.Epoch,
-				w.Node, c.show(w.At))
+			c.addf("S7", "", "partition %d: a write of epoch %d by %s was committed at %s, after it had been released",
+				w.Partition, w.Epoch, w.Node, c.show(w.At))
 			return
 		}
 	}

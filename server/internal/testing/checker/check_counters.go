@@ -11,7 +11,8 @@ func (c *check) counted(j *job) {
 	n := &f.Counters
 	ended := n.Succeeded + n.Dropped + n.Dead + n.Cancelled
 	if f.Unfinished != nil && ended+*f.Unfinished != n.Fired {
-		c.addf("S16", j.String(), "it has fired %d, %d have ended and %d are unfinished", n.Fired, ended, *f.Unfinished)
+		c.addf("S16", j.String(), "it has fired %d, %d have ended and %d are unfinished", n.Fired,
+			ended, *f.Unfinished)
 	} else if ended > n.Fired {
 		c.addf("S16", j.String(), "it has fired %d, and %d have ended", n.Fired, ended)
 	}
@@ -31,7 +32,8 @@ func (c *check) counted(j *job) {
 	case n.Fired != have.Fired+*f.Unfinished || n.Succeeded != have.Succeeded || n.Dropped != have.Dropped ||
 		n.Dead != have.Dead ||
 		n.Skipped < have.Skipped || n.Skipped > have.Skipped+c.skippedBefore(j) || n.Cancelled != have.Cancelled:
-		c.addf("S16", j.String(), "it counts %+v and has %d unfinished runs, and its history says %+v", *n, *f.Unfinished, have)
+		c.addf("S16", j.String(), "it counts %+v and has %d unfinished runs, and its history says %+v", *n,
+			*f.Unfinished, have)
 	}
 }
 
@@ -120,7 +122,9 @@ func (c *check) skippedBefore(j *job) (n uint64) {
 // ofOneLife reports whether the job surely did not come back for a dead run, nor has taken up one of an
 // earlier namesake: then its history is that of more than it counts, or of less.
 func (c *check) ofOneLife(j *job) bool {
-	return !slices.ContainsFunc(j.ops, func(o *Op) bool { return o.Kind == Redrive && o.Outcome != Fail && !c.stood(j, o) })
+	return !slices.ContainsFunc(j.ops, func(o *Op) bool {
+		return o.Kind == Redrive && o.Outcome != Fail && !c.stood(j, o)
+	})
 }
 
 // oneAtATime reports whether at most one of the job's runs is unfinished at a time.

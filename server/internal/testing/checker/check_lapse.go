@@ -116,7 +116,8 @@ func (w *world) fromLost(t time.Time) *Fault {
 func (c *check) sureAgain(j *job, e *effect, f *Fault) (s span, again bool) {
 	s = span{f.To.Add(c.k.Apply), c.h.End}
 	for _, x := range j.effects {
-		if x == e || e.after(x) || x.op.Kind == Pause || x.op.Kind == Resume { // pauses are asked about time by time
+		// pauses are asked about time by time
+		if x == e || e.after(x) || x.op.Kind == Pause || x.op.Kind == Resume {
 			continue
 		}
 		again = again || x.undone == f
@@ -141,7 +142,8 @@ func (c *check) vanished(r *run) bool {
 func (c *check) ranInVain(r *run) bool {
 	return c.vanished(r) && (c.lostCall(r) || c.lostWin(r) || slices.ContainsFunc(r.job.runs, func(o *run) bool {
 		before := o.first()
-		return before.Cause == CauseSchedule && before.Scheduled.Before(r.first().Scheduled) && c.goesOnAgain(o, r.first().At)
+		return before.Cause == CauseSchedule && before.Scheduled.Before(r.first().Scheduled) &&
+			c.goesOnAgain(o, r.first().At)
 	}))
 }
 

@@ -57,13 +57,16 @@ func (c *check) replaced(j *job) {
 			continue
 		}
 		for _, res := range r.results {
-			if by == nil || !by.first().Scheduled.After(r.first().Scheduled) || redriven(r, res.Sent) || redriven(by, res.Sent) {
+			if by == nil || !by.first().Scheduled.After(r.first().Scheduled) || redriven(r, res.Sent) ||
+				redriven(by, res.Sent) {
 				continue
 			}
 			late := res.Kind == Success && res.Verdict == Acked && res.Sent.After(newest.Add(c.k.Dispatch))
-			if late && !said(r, res, newest) && !c.fault(j, newest.Add(-time.Second), newest.Add(lazy+c.k.Dispatch), nil) &&
+			if late && !said(r, res, newest) &&
+				!c.fault(j, newest.Add(-time.Second), newest.Add(lazy+c.k.Dispatch), nil) &&
 				!c.hadRule(j, earlier(r.first().Scheduled, r.first().At), newest, other) {
-				c.addf("S9", j.String(), "run %s succeeded, though run %s had replaced it at %s", r.id, by.id, c.show(newest))
+				c.addf("S9", j.String(), "run %s succeeded, though run %s had replaced it at %s", r.id,
+					by.id, c.show(newest))
 			}
 		}
 		newest, by = r.first().At, r
@@ -196,7 +199,8 @@ func (c *check) limited(g key, leases []lease) {
 			continue // an attempt that began without a limit holds no permit
 		}
 		if ends = append(ends, l.to); len(ends) > most {
-			c.addf("S9", g.String(), "%d attempts are in force at %s, and the limit is %d", len(ends), c.show(l.from), most)
+			c.addf("S9", g.String(), "%d attempts are in force at %s, and the limit is %d", len(ends),
+				c.show(l.from), most)
 			return
 		}
 	}

@@ -16,7 +16,8 @@ func (c *check) stuck(j *job) {
 		}
 		last := c.possible(r, len(r.attempts)-1).to
 		if deadline(last, c.k.Dispatch, c.bad(j)).Before(c.h.End) {
-			c.addf("L3", j.String(), "run %s is still running at the end, and its lease was over at %s", r.id, c.show(last))
+			c.addf("L3", j.String(), "run %s is still running at the end, and its lease was over at %s",
+				r.id, c.show(last))
 		}
 	}
 }
@@ -38,8 +39,8 @@ func (c *check) rest() {
 		if !ok {
 			owners[o.Partition] = o
 		} else if first.Node != o.Node || first.Epoch != o.Epoch {
-			c.addf("L2", "", "partition %d is owned by %s (epoch %d) as %s sees it, and by %s (epoch %d) as %s does", o.Partition,
-				first.Node, first.Epoch, first.Seen, o.Node, o.Epoch, o.Seen)
+			c.addf("L2", "", "partition %d is owned by %s (epoch %d) as %s sees it, and by %s (epoch %d) as %s does",
+				o.Partition, first.Node, first.Epoch, first.Seen, o.Node, o.Epoch, o.Seen)
 		}
 		if o.Node == "" {
 			c.addf("L2", "", "partition %d has no owner, as %s sees it", o.Partition, o.Seen)

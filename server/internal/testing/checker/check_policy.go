@@ -43,7 +43,8 @@ func (c *check) honestSkip(j *job, r FinalRun) {
 		})
 	case "misfire":
 		ok = c.hadRule(j, lo, hi, func(s *Job) bool { return c.mayMiss(s, r, hi) }) ||
-			c.asked(j, r.Scheduled.Add(-wrong), hi, func(o *Op) bool { return o.Kind == Resume && o.CatchUp }) && // what passed in a pause was missed
+			// what passed in a pause was missed
+			c.asked(j, r.Scheduled.Add(-wrong), hi, func(o *Op) bool { return o.Kind == Resume && o.CatchUp }) &&
 				c.mayBePaused(j, r.Scheduled.Add(-wrong), hi) &&
 				c.hadRule(j, lo, hi, func(s *Job) bool { return s.Misfire == "skip" })
 	case "expired":
@@ -55,7 +56,9 @@ func (c *check) honestSkip(j *job, r FinalRun) {
 				(o.Answer.NextRun.IsZero() || o.Answer.NextRun.Equal(r.Scheduled))
 		})
 	default: // deleted, replaced
-		ok = c.asked(j, lo, hi, func(o *Op) bool { return o.deletes() || o.defines() || o.Kind == Skip || o.Kind == Cancel })
+		ok = c.asked(j, lo, hi, func(o *Op) bool {
+			return o.deletes() || o.defines() || o.Kind == Skip || o.Kind == Cancel
+		})
 	}
 	if !ok {
 		c.addf("S12", j.String(), "%d times from %s to %s did not run for the reason %q, which was not so",
@@ -98,7 +101,8 @@ func (c *check) notRun(j *job, rec FinalRun, from time.Time) {
 	i := sort.Search(len(runs), func(i int) bool { return !runs[i].first().Scheduled.Before(from) })
 	for ; i < len(runs) && !runs[i].first().Scheduled.After(rec.Scheduled); i++ {
 		if a := runs[i].first(); a.Cause == CauseSchedule && !c.ranInVain(runs[i]) {
-			c.addf("S12", j.String(), "the time %s ran, and a record says that it did not (%s)", c.show(a.Scheduled), rec.Reason)
+			c.addf("S12", j.String(), "the time %s ran, and a record says that it did not (%s)",
+				c.show(a.Scheduled), rec.Reason)
 			return
 		}
 	}
@@ -124,14 +128,16 @@ func (c *check) newest(j *job) {
 
 func (c *check) newestAfter(j *job, before *run, a *Attempt) {
 	other := func(s *Job) bool {
-		return (s.Misfire != "" && s.Misfire != "latest") || (s.Overlap != "" && s.Overlap != "serial") || s.Schedule == ""
+		return (s.Misfire != "" && s.Misfire != "latest") ||
+			(s.Overlap != "" && s.Overlap != "serial") || s.Schedule == ""
 	}
 	for _, res := range before.results {
 		if res.Kind != Success || res.Verdict != Acked || res.Sent.After(a.At) ||
 			!res.Sent.After(a.Scheduled) || again(before, res) {
 			continue
 		}
-		if c.fault(j, a.Scheduled, a.At, a) || c.hadRule(j, earlier(a.Scheduled, before.first().Scheduled), a.At, other) ||
+		if c.fault(j, a.Scheduled, a.At, a) ||
+			c.hadRule(j, earlier(a.Scheduled, before.first().Scheduled), a.At, other) ||
 			c.asked(j, a.Scheduled, a.At, func(o *Op) bool { return o.changes() }) {
 			return
 		}
@@ -168,7 +174,8 @@ func (c *check) hadRule(j *job, from, to time.Time, says func(*Job) bool) bool {
 // asked reports whether an operation like this may have taken effect at some time of a stretch.
 func (c *check) asked(j *job, from, to time.Time, like func(*Op) bool) bool {
 	return slices.ContainsFunc(j.ops, func(o *Op) bool {
-		return like(o) && o.Outcome != Fail && !o.Invoke.After(to) && (o.Outcome == Info || !o.Return.Before(from)) &&
+		return like(o) && o.Outcome != Fail && !o.Invoke.After(to) &&
+			(o.Outcome == Info || !o.Return.Before(from)) &&
 			!c.undoneBy(o, from)
 	})
 }
@@ -176,11 +183,13 @@ func (c *check) asked(j *job, from, to time.Time, like func(*Op) bool) bool {
 // wasGoing reports whether a run of the schedule may have been going on at some time of a stretch. One that
 // no worker saw waited for a consumer.
 func (c *check) wasGoing(j *job, from, to time.Time) bool {
-	if i := sort.Search(len(j.busy), func(i int) bool { return !j.busy[i].to.Before(from) }); i < len(j.busy) && !j.busy[i].from.After(to) {
+	if i := sort.Search(len(j.busy), func(i int) bool { return !j.busy[i].to.Before(from) }); i < len(j.busy) &&
+		!j.busy[i].from.After(to) {
 		return true
 	}
 	return slices.ContainsFunc(j.records, func(r FinalRun) bool {
-		return r.Skipped == 0 && (r.Status != "skipped" || r.Reason == "skipped") && // that one waited, and was taken away by hand
+		// that one waited, and was taken away by hand
+		return r.Skipped == 0 && (r.Status != "skipped" || r.Reason == "skipped") &&
 			r.Scheduled.Before(from) && (r.Finished.IsZero() || !r.Finished.Before(from))
 	})
 }
@@ -191,7 +200,8 @@ func newer(s *Job, r FinalRun, by time.Time) int {
 	if err != nil {
 		return 1
 	}
-	return len(sched.instants(r.Scheduled, r.Scheduled.Add(1), by)) // the scheduled time itself is as good an anchor as any
+	// the scheduled time itself is as good an anchor as any
+	return len(sched.instants(r.Scheduled, r.Scheduled.Add(1), by))
 }
 
 // mayMiss reports whether the misfire rule of a job allows to pass over the times of a record: they are late,
@@ -202,7 +212,8 @@ func (c *check) mayMiss(s *Job, r FinalRun, to time.Time) bool {
 		return true
 	}
 	decided := to
-	newer := sched.instants(r.Scheduled, r.Scheduled.Add(1), decided) // the scheduled time itself is as good an anchor as any
+	// the scheduled time itself is as good an anchor as any
+	newer := sched.instants(r.Scheduled, r.Scheduled.Add(1), decided)
 	if sched.step.months > 0 {
 		newer = sched.instants(r.Scheduled, r.Scheduled.Add(1), decided.Add(3*24*time.Hour)) // but for clamping
 	}
@@ -227,7 +238,9 @@ func (c *check) mayCancel(j *job, r FinalRun) bool {
 	return c.asked(j, r.Scheduled.Add(-wrong), to, func(o *Op) bool {
 		defines := o.defines() && (r.Reason != "replaced" || o.retimes())
 		return o.deletes() || defines || o.Kind == Cancel || o.Kind == Skip || o.Kind == BackfillCancel
-	}) || c.hadRule(j, r.Scheduled, to, func(s *Job) bool { return s.Overlap == "replace" || s.TTL > 0 || !s.Expires.IsZero() })
+	}) || c.hadRule(j, r.Scheduled, to, func(s *Job) bool {
+		return s.Overlap == "replace" || s.TTL > 0 || !s.Expires.IsZero()
+	})
 }
 
 // honestSuccess: what the history calls a success is one that a worker reported, if workers report at all.
@@ -385,7 +398,8 @@ func (c *check) backfills(j *job) {
 			continue
 		}
 		if !slices.ContainsFunc(ops, func(o *Op) bool { return c.mayFill(j, o, a) }) {
-			c.addf("S12", j.String(), "run %s of %s belongs to no backfill", r.id, a.Scheduled.UTC().Format(time.RFC3339Nano))
+			c.addf("S12", j.String(), "run %s of %s belongs to no backfill", r.id,
+				a.Scheduled.UTC().Format(time.RFC3339Nano))
 		}
 		if seen[a.Backfill] == nil {
 			seen[a.Backfill] = map[time.Time]string{}
@@ -441,7 +455,8 @@ func (c *check) filled(j *job, o *Op) {
 		def = e
 	}
 	stopped := c.asked(j, o.Invoke, c.h.End, func(x *Op) bool {
-		return x != o && (x.deletes() || x.defines() || x.Kind == Cancel || x.Kind == Skip || x.Kind == BackfillCancel)
+		return x != o && (x.deletes() || x.defines() || x.Kind == Cancel || x.Kind == Skip ||
+			x.Kind == BackfillCancel)
 	})
 	if def == nil || stopped || o.Outcome != OK || !c.settled(j, o) {
 		return
@@ -455,7 +470,8 @@ func (c *check) filled(j *job, o *Op) {
 	}
 	for _, t := range def.sched.instants(time.Time{}, o.From, o.To) {
 		if !have[t.UTC()] {
-			c.addf("S12", j.String(), "backfill %s never ran the time %s", o.Answer.BackfillID, t.UTC().Format(time.RFC3339Nano))
+			c.addf("S12", j.String(), "backfill %s never ran the time %s", o.Answer.BackfillID,
+				t.UTC().Format(time.RFC3339Nano))
 			return
 		}
 	}

@@ -37,7 +37,8 @@ func (c *check) releasedUnder(j *job, e *effect) {
 			if !c.complete(j) || c.endedAfter(j, from, by) {
 				return
 			}
-			c.addf("S3", j.String(), "the jobs that it comes after had succeeded at %s, and no run of it began by %s", c.show(ready), c.show(by))
+			c.addf("S3", j.String(), "the jobs that it comes after had succeeded at %s, and no run of it began by %s",
+				c.show(ready), c.show(by))
 			return
 		}
 		if e.sched == nil {
@@ -107,8 +108,10 @@ func (c *check) wholeBackfill(j *job, o *Op) {
 	if o.Outcome != OK || o.Answer.BackfillID == "" || o.Answer.Runs == 0 || !c.complete(j) {
 		return
 	}
-	limited := slices.ContainsFunc(j.effects, func(e *effect) bool { return e.job != nil && e.job.ConcurrencyKey != "" })
-	if limited || c.asked(j, o.Invoke, c.h.End, func(x *Op) bool { return x.deletes() || x.Kind == BackfillCancel }) {
+	limited := slices.ContainsFunc(j.effects,
+		func(e *effect) bool { return e.job != nil && e.job.ConcurrencyKey != "" })
+	if limited || c.asked(j, o.Invoke, c.h.End,
+		func(x *Op) bool { return x.deletes() || x.Kind == BackfillCancel }) {
 		return
 	}
 	times, last := map[time.Time]bool{}, o.Return
@@ -131,6 +134,7 @@ func (c *check) wholeBackfill(j *job, o *Op) {
 		return
 	}
 	if len(times) != o.Answer.Runs {
-		c.addf("S3", j.String(), "backfill %s has %d times, and ran %d", o.Answer.BackfillID, o.Answer.Runs, len(times))
+		c.addf("S3", j.String(), "backfill %s has %d times, and ran %d", o.Answer.BackfillID,
+			o.Answer.Runs, len(times))
 	}
 }

@@ -168,7 +168,8 @@ func (c *check) spaced(r *run, before, a *Attempt, defs []*effect) {
 		}
 		switch {
 		case res.Kind == Permanent && !redriven(r, a.At):
-			c.addf("I11", r.job.String(), "run %s: attempt %d came after a failure that must not be retried", r.id, a.Number)
+			c.addf("I11", r.job.String(), "run %s: attempt %d came after a failure that must not be retried", r.id,
+				a.Number)
 			return
 		case res.Kind == Reschedule:
 			from = res.To

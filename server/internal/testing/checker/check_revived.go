@@ -32,7 +32,8 @@ func (c *check) stood(j *job, x *Op) bool {
 // before an instant.
 func (c *check) gaveWay(j *job, x *Op, before time.Time) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
-		says := e.op.deletes() || (e.op.defines() && (e.op.Kind != Patch || slices.Contains(e.op.Fields, "payload")))
+		says := e.op.deletes() || (e.op.defines() &&
+			(e.op.Kind != Patch || slices.Contains(e.op.Fields, "payload")))
 		return says && e.sure && !e.lo.Before(c.by(x)) && e.hi.Before(before)
 	})
 }
@@ -46,7 +47,8 @@ func (c *check) revivedAs(j *job, x *Op, payload string) bool {
 		return e.job != nil && !e.lo.After(by) && (payload == "" || e.job.Payload == payload || e.vague)
 	})
 	return had && c.anyRun(j, func(id, _ string, at time.Time) bool {
-		if (x.RunID != "" && x.RunID != id) || at.After(by.Add(wrong)) || !c.endsAfter(j, id, x.Invoke.Add(-wrong)) {
+		if (x.RunID != "" && x.RunID != id) || at.After(by.Add(wrong)) ||
+			!c.endsAfter(j, id, x.Invoke.Add(-wrong)) {
 			return false
 		}
 		r := c.runs[id]
@@ -71,7 +73,9 @@ func (c *check) goesOn(j *job, x *Op, from, to time.Time) bool {
 
 // anyRun reports whether a run of a job is like this, one that no worker saw too; at is its scheduled time.
 func (c *check) anyRun(j *job, like func(id, cause string, at time.Time) bool) bool {
-	return slices.ContainsFunc(j.runs, func(r *run) bool { return like(r.id, r.first().Cause, r.first().Scheduled) }) ||
+	return slices.ContainsFunc(j.runs, func(r *run) bool {
+		return like(r.id, r.first().Cause, r.first().Scheduled)
+	}) ||
 		slices.ContainsFunc(j.records, func(r FinalRun) bool {
 			return r.Skipped == 0 && c.runs[r.RunID] == nil && like(r.RunID, r.Cause, r.Scheduled)
 		})

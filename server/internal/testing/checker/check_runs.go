@@ -12,7 +12,8 @@ func (c *check) early(r *run) {
 		if !c.showed(r.job, a.Scheduled, a.At) {
 			c.addf("S1", r.job.String(), "run %s began %v before its scheduled time", r.id, a.Scheduled.Sub(a.At))
 		} else if !a.Due.IsZero() && !c.showed(r.job, a.Due, a.At) {
-			c.addf("S1", r.job.String(), "attempt %d of run %s began %v before it was due", a.Number, r.id, a.Due.Sub(a.At))
+			c.addf("S1", r.job.String(), "attempt %d of run %s began %v before it was due", a.Number,
+				r.id, a.Due.Sub(a.At))
 		}
 	}
 }
@@ -22,20 +23,23 @@ func (c *check) phantom(r *run) {
 	a, j := r.first(), r.job // of those that were seen
 	for _, a := range r.attempts {
 		if c.surelyGone(j, c.sent(a).Add(-c.k.Dispatch), a.At) {
-			c.addf("S2", j.String(), "attempt %d of run %s began at %s, when the job did not exist", a.Number, r.id, c.show(a.At))
+			c.addf("S2", j.String(), "attempt %d of run %s began at %s, when the job did not exist", a.Number,
+				r.id, c.show(a.At))
 			return
 		}
 	}
 	switch {
 	case a.Cause == CauseSchedule && !c.mayBeScheduled(j, a):
-		c.addf("S2", j.String(), "run %s at %s is no time of the job", r.id, a.Scheduled.UTC().Format(time.RFC3339Nano))
+		c.addf("S2", j.String(), "run %s at %s is no time of the job", r.id,
+			a.Scheduled.UTC().Format(time.RFC3339Nano))
 	case a.Cause == CauseSchedule && c.pausedAt(r, a):
 		c.addf("S2", j.String(), "run %s began at %s, when the job was paused", r.id, c.show(a.At))
 	case a.Cause == CauseSchedule && c.passedInPause(r):
 		c.addf("S2", j.String(), "run %s is of %s, when the job was paused, and nobody asked to catch up",
 			r.id, c.show(a.Scheduled))
 	case a.Cause == CauseTrigger && !slices.ContainsFunc(j.ops, func(o *Op) bool {
-		return o.Kind == Trigger && o.Outcome != Fail && (o.Answer.RunID == r.id || o.Outcome == Info) && !o.Invoke.After(a.At) &&
+		return o.Kind == Trigger && o.Outcome != Fail && (o.Answer.RunID == r.id || o.Outcome == Info) &&
+			!o.Invoke.After(a.At) &&
 			!c.undoneBy(o, a.At)
 	}):
 		c.addf("S2", j.String(), "run %s was triggered by nobody", r.id)
@@ -100,7 +104,8 @@ func (c *check) passedInPause(r *run) bool {
 // revived reports whether a job may have come back for a dead run of it in a stretch of time.
 func revived(j *job, from, by time.Time) bool {
 	return slices.ContainsFunc(j.ops, func(o *Op) bool {
-		return o.Kind == Redrive && o.Outcome != Fail && !o.Invoke.After(by) && (o.Outcome == Info || !o.Return.Before(from))
+		return o.Kind == Redrive && o.Outcome != Fail && !o.Invoke.After(by) &&
+			(o.Outcome == Info || !o.Return.Before(from))
 	})
 }
 
@@ -114,7 +119,8 @@ func redriven(r *run, by time.Time) bool {
 // mayBeScheduled reports whether a time is one that some definition of the job may have given by then.
 func (c *check) mayBeScheduled(j *job, a *Attempt) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
-		if e.job == nil || e.lo.After(a.At) || a.Scheduled.After(e.timed.Add(c.wrong(j, e.timed, e.timed)+c.k.Apply)) {
+		if e.job == nil || e.lo.After(a.At) ||
+			a.Scheduled.After(e.timed.Add(c.wrong(j, e.timed, e.timed)+c.k.Apply)) {
 			return false
 		}
 		if e.job.Schedule == "" && !e.vague && !e.op.retimes() {
@@ -198,7 +204,8 @@ func (c *check) mayCarry(j *job, a *Attempt) bool {
 func (c *check) numbers(r *run) {
 	for i := 1; i < len(r.attempts); i++ {
 		before, a := r.attempts[i-1], r.attempts[i]
-		if a.Number < before.Number && !c.overtaken(before, a) && !c.afresh(r, before.At, a.At) && !c.countLost(r, before, a) {
+		if a.Number < before.Number && !c.overtaken(before, a) && !c.afresh(r, before.At, a.At) &&
+			!c.countLost(r, before, a) {
 			c.addf("S2", r.job.String(), "run %s: attempt %d came after attempt %d", r.id, a.Number, before.Number)
 		}
 		same := a.Number == before.Number && a.Token != before.Token
@@ -260,7 +267,8 @@ func (c *check) fresh(r *run) {
 // afresh reports whether a run may have begun to count its attempts again: it was redriven.
 func (c *check) afresh(r *run, from, to time.Time) bool {
 	return slices.ContainsFunc(r.job.ops, func(o *Op) bool {
-		return o.Kind == Redrive && o.Outcome != Fail && !o.Invoke.After(to) && (o.Outcome == Info || !o.Return.Before(from)) &&
+		return o.Kind == Redrive && o.Outcome != Fail && !o.Invoke.After(to) &&
+			(o.Outcome == Info || !o.Return.Before(from)) &&
 			(o.RunID == "" || o.RunID == r.id)
 	})
 }
@@ -323,7 +331,8 @@ func (c *check) newer(r *run, res *Result, i int) {
 			continue
 		}
 		again := slices.ContainsFunc(r.results, func(o *Result) bool {
-			return o.Token == res.Token && o.Kind == res.Kind && !o.Sent.After(a.At) // sent before: the same answer again
+			// sent before: the same answer again
+			return o.Token == res.Token && o.Kind == res.Kind && !o.Sent.After(a.At)
 		})
 		if !again && !c.fault(r.job, a.At.Add(-time.Second), res.Sent, nil) {
 			c.addf("S5", r.job.String(),

@@ -28,15 +28,16 @@ func (c *check) nothingFor(worker string, stopped span) {
 			continue
 		}
 		if at := known[a.Node]; a.Worker == worker && at != nil && at.At.Before(a.At) {
-			c.addf("S15", a.Namespace+"/"+a.Job, "attempt %d of run %s went to %s at %s, silent since %s at the latest",
-				a.Number, a.RunID, worker, c.show(a.At), c.show(at.At))
+			c.addf("S15", a.Namespace+"/"+a.Job,
+				"attempt %d of run %s went to %s at %s, silent since %s at the latest", a.Number, a.RunID, worker,
+				c.show(a.At), c.show(at.At))
 			return
 		}
 		if c.letEnd(worker, a, stopped) && known[a.Node] == nil {
 			known[a.Node] = a
 			if a.Worker == worker {
-				c.addf("S15", a.Namespace+"/"+a.Job, "run %s went back at %s to %s, which had let its lease end in silence",
-					a.RunID, c.show(a.At), worker)
+				c.addf("S15", a.Namespace+"/"+a.Job,
+					"run %s went back at %s to %s, which had let its lease end in silence", a.RunID, c.show(a.At), worker)
 				return
 			}
 		}

@@ -276,8 +276,10 @@ var corruptions = []corruption{
 		r.Token, r.Number = t.Attempts[0].Token, 1
 		t.Results = append(t.Results, r)
 	}},
-	{"a stale result counts", "S5", retried, func(t *tale) { t.Results[0].Sent, t.Results[0].Told = sec(7.7), sec(7.8) }},
-	{"a fenced result counts", "S5", edited, func(t *tale) { t.Results[0].Sent, t.Results[0].Told = sec(12.5), sec(12.6) }},
+	{"a stale result counts", "S5", retried,
+		func(t *tale) { t.Results[0].Sent, t.Results[0].Told = sec(7.7), sec(7.8) }},
+	{"a fenced result counts", "S5", edited,
+		func(t *tale) { t.Results[0].Sent, t.Results[0].Told = sec(12.5), sec(12.6) }},
 	{"a made-up token counts", "S5", func() *tale {
 		t := steadyA()
 		t.said(Fabricated, 50.15).Token = "made up"
@@ -297,7 +299,8 @@ var corruptions = []corruption{
 	{"a write of somebody else", "S7", owners, func(t *tale) { t.Writes[3].Node = "x" }},
 	{"a read of what was replaced", "S8", edited, func(t *tale) { t.Ops[3].Answer.Payload = "p" }},
 	{"a generation that goes down", "S8", edited, func(t *tale) { t.Ops[3].Answer.Generation = 1 }},
-	{"a read before the put", "S8", edited, func(t *tale) { t.Ops[1].Answer.Payload, t.Ops[1].Answer.Generation = "q", 2 }},
+	{"a read before the put", "S8", edited,
+		func(t *tale) { t.Ops[1].Answer.Payload, t.Ops[1].Answer.Generation = "q", 2 }},
 	{"a list of what was replaced", "S8", func() *tale {
 		t := edited()
 		t.op(Op{Kind: List, Answer: Answer{Listed: []Listed{{Namespace: "n", Job: "a", Payload: "q"}}}}, 20, 20.1)
@@ -311,15 +314,19 @@ var corruptions = []corruption{
 		return t
 	}, func(t *tale) { t.Results[0].Sent, t.Results[0].Told = sec(22), sec(22.1) }},
 	{"attempted again for nothing", "S10", lost, func(t *tale) { t.Attempts[1].At = sec(8) }},
-	{"within the lease, which began on the way", "S10", underWay, func(t *tale) { t.Attempts[1].At = sec(9.01) }},
-	{"within the lease, and it came at once", "S10", underWay, func(t *tale) { t.Attempts[0].Started = t.Attempts[0].At }},
-	{"within the lease, and nothing takes that long", "S10", underWay, func(t *tale) { t.Attempts[0].Started = sec(3.9) }},
+	{"within the lease, which began on the way", "S10", underWay,
+		func(t *tale) { t.Attempts[1].At = sec(9.01) }},
+	{"within the lease, and it came at once", "S10", underWay,
+		func(t *tale) { t.Attempts[0].Started = t.Attempts[0].At }},
+	{"within the lease, and nothing takes that long", "S10", underWay,
+		func(t *tale) { t.Attempts[0].Started = sec(3.9) }},
 	{"within the lease, where nothing takes time", "S10", underWay, func(t *tale) { t.Constants.Apply = 0 }},
 	{"one failure, two attempts", "S10", retried, func(t *tale) {
 		t.Attempts[1].Token, t.Attempts[1].Number = t.Attempts[0].Token, 1
 		t.attempt("a", 5, 7.8, 2)
 	}},
-	{"a write that skips a state", "S11", owners, func(t *tale) { t.Writes[0].To, t.Writes[1].From = "pending", "pending" }},
+	{"a write that skips a state", "S11", owners,
+		func(t *tale) { t.Writes[0].To, t.Writes[1].From = "pending", "pending" }},
 	{"half a batch", "S11", batch, func(t *tale) {
 		t.Final.Jobs = t.Final.Jobs[:1]
 		t.Attempts = slices.DeleteFunc(t.Attempts, func(a Attempt) bool { return a.Job == "b" })
@@ -327,21 +334,29 @@ var corruptions = []corruption{
 	{"not paused", "S12", paused, func(t *tale) {
 		t.Final.Runs[0].From, t.Final.Runs[0].Scheduled, t.Final.Runs[0].Finished = sec(10), sec(10), sec(11)
 	}},
-	{"nothing was going on", "S12", skipping, func(t *tale) { t.Results[0].Sent, t.Results[0].Told = sec(12), sec(12.1) }},
-	{"the newest was left out", "S12", down("latest"), func(t *tale) { t.drop("a@20"); t.Final.Runs[0].Scheduled = sec(20) }},
+	{"nothing was going on", "S12", skipping,
+		func(t *tale) { t.Results[0].Sent, t.Results[0].Told = sec(12), sec(12.1) }},
+	{"the newest was left out", "S12", down("latest"),
+		func(t *tale) { t.drop("a@20"); t.Final.Runs[0].Scheduled = sec(20) }},
 	{"an older one ran", "S12", long, func(t *tale) { t.Final.Runs = nil; t.ran("a", 20, 31.05) }},
-	{"all left one out", "S12", down("all"), func(t *tale) { t.drop("a@10"); t.skipped("a", "misfire", 10, 10, 1, 22.3) }},
+	{"all left one out", "S12", down("all"),
+		func(t *tale) { t.drop("a@10"); t.skipped("a", "misfire", 10, 10, 1, 22.3) }},
 	{"no reason at all", "S12", paused, func(t *tale) { t.Final.Runs[0].Reason = "" }},
 	{"it ran, and did not", "S12", paused, func(t *tale) { t.Final.Runs[0].From = sec(10) }},
 	{"a count that is wrong", "S12", paused, func(t *tale) { t.Final.Runs[0].Skipped = 2 }},
 	{"a stretch that ends before it begins", "S12", paused, func(t *tale) { t.Final.Runs[0].From = sec(50) }},
 	{"cancelled by nobody", "S12", steadyA, func(t *tale) { t.ended("a", "cancelled", 30, 30.2) }},
-	{"a success nobody reported", "S12", retried, func(t *tale) { t.Results[1].Kind = Failure; t.ended("a", "succeeded", 5, 8) }},
-	{"before the one it comes after", "S12", chain, func(t *tale) { t.drop("a@30"); t.skipped("a", "misfire", 30, 30, 1, 40) }},
-	{"a time that no backfill has", "S12", filled, func(t *tale) { t.Attempts[0].Scheduled = start.AddDate(0, 0, -4) }},
-	{"a backfill runs a time twice", "S12", filled, func(t *tale) { t.Attempts[0].Scheduled = t.Attempts[1].Scheduled }},
+	{"a success nobody reported", "S12", retried,
+		func(t *tale) { t.Results[1].Kind = Failure; t.ended("a", "succeeded", 5, 8) }},
+	{"before the one it comes after", "S12", chain,
+		func(t *tale) { t.drop("a@30"); t.skipped("a", "misfire", 30, 30, 1, 40) }},
+	{"a time that no backfill has", "S12", filled,
+		func(t *tale) { t.Attempts[0].Scheduled = start.AddDate(0, 0, -4) }},
+	{"a backfill runs a time twice", "S12", filled,
+		func(t *tale) { t.Attempts[0].Scheduled = t.Attempts[1].Scheduled }},
 	{"a backfill leaves a time out", "S12", filled, func(t *tale) { t.drop("a@-2") }},
-	{"serial backfill runs overlap", "S9", filled, func(t *tale) { t.Results[0].Sent, t.Results[0].Told = sec(7.3), sec(7.4) }},
+	{"serial backfill runs overlap", "S9", filled,
+		func(t *tale) { t.Results[0].Sent, t.Results[0].Told = sec(7.3), sec(7.4) }},
 	{"a run of another tenant", "S13", steadyA, func(t *tale) { t.Attempts[0].Tenant = "m" }},
 	{"a list of another tenant", "S13", func() *tale {
 		t := steadyA()

@@ -12,7 +12,8 @@ func stampedElsewhere() *tale {
 	t.Homes = map[string]int{"n/a": 1}
 	t.claim(1, 1, "x.1", 0)
 	t.claim(2, 1, "y.1", 0)
-	t.Faults = []Fault{{Kind: "clock", Targets: []string{"y"}, From: sec(0), To: sec(2), Skew: 1500 * time.Millisecond}}
+	t.Faults = []Fault{{Kind: "clock", Targets: []string{"y"}, From: sec(0), To: sec(2),
+		Skew: 1500 * time.Millisecond}}
 	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Schedule: "@every 10s", Payload: "p", Paused: true, KeepRuns: 1000},
 		Answer: Answer{Generation: 1, UID: "ua", Created: true, Changed: true}}, 1, 1.01)
 	t.op(Op{Kind: Resume, Job: "a"}, 5, 5.1)
@@ -97,7 +98,8 @@ var amongNodes = []corruption{
 	{"a batch is told what its job has become, and nothing was lost", "S2", readBack,
 		func(t *tale) { t.Faults[0].To = sec(0.6) }},
 	{"a node that is alone is told what its job has become", "S2", readBack, func(t *tale) { t.Homes = nil }},
-	{"a batch is told that its job has gone, and nothing was lost", "S8", readGone, func(t *tale) { t.Faults[0].To = sec(0.6) }},
+	{"a batch is told that its job has gone, and nothing was lost", "S8", readGone,
+		func(t *tale) { t.Faults[0].To = sec(0.6) }},
 	{"a node that is alone is told that its job has gone", "S8", readGone, func(t *tale) { t.Homes = nil }},
 	{"begun over a limit that was lowered", "S9", lowered, func(t *tale) { t.Attempts[2].At = sec(12.5) }},
 	{"waited for longer than the limit was 0", "L1", emptied, func(t *tale) { t.moved(0, 19) }},

@@ -51,12 +51,15 @@ var miscounted = []corruption{
 	{"a run that its job did not count", "S16", tallied,
 		func(t *tale) { t.Final.Jobs[0].Counters = Counters{Fired: 4, Succeeded: 4} }},
 	{"fired, and no end of it", "S16", tallied, func(t *tale) { t.Final.Jobs[0].Counters.Fired = 6 }},
-	{"a skipped time that nobody skipped", "S16", tallied, func(t *tale) { t.Final.Jobs[0].Counters.Skipped = 1 }},
-	{"a time skipped once, and counted twice", "S16", skippedAndRan, func(t *tale) { t.Final.Jobs[0].Counters.Skipped = 2 }},
+	{"a skipped time that nobody skipped", "S16", tallied,
+		func(t *tale) { t.Final.Jobs[0].Counters.Skipped = 1 }},
+	{"a time skipped once, and counted twice", "S16", skippedAndRan,
+		func(t *tale) { t.Final.Jobs[0].Counters.Skipped = 2 }},
 	{"skipped, and no put brought it back", "S16", skippedAndRan, func(t *tale) {
 		t.Ops[2].Invoke, t.Ops[2].Return = sec(24), sec(24.1)
 	}},
-	{"skipped, and another time came back", "S16", skippedAndRan, func(t *tale) { t.Ops[1].Answer.NextRun = sec(70) }},
+	{"skipped, and another time came back", "S16", skippedAndRan,
+		func(t *tale) { t.Ops[1].Answer.NextRun = sec(70) }},
 	{"taken up, and counted nowhere", "S16", takenUp,
 		func(t *tale) { t.Final.Jobs[0].Counters = Counters{Fired: 5, Succeeded: 5} }},
 	{"counted though it ended before", "S16", takenUp,

@@ -29,7 +29,8 @@ func inDoubt() *tale {
 func pausedInDoubt() *tale {
 	t := paused()
 	t.Ops[1].Invoke, t.Ops[1].Return = sec(14), sec(14.1)
-	t.Faults = []Fault{{Kind: "kill", From: sec(10.5), To: sec(12)}, {Kind: "freeze", From: sec(16.5), To: sec(19)}}
+	t.Faults = []Fault{{Kind: "kill", From: sec(10.5), To: sec(12)},
+		{Kind: "freeze", From: sec(16.5), To: sec(19)}}
 	t.Attempts[0].InDoubt = 1
 	t.moved(0, 22)
 	return t
@@ -71,10 +72,13 @@ var deliveries = []corruption{
 		func(t *tale) { t.Faults[0].From, t.Faults[0].To = sec(1), sec(2) }},
 	{"in doubt of what ended long after the pause", "S2", pausedInDoubt,
 		func(t *tale) { t.Faults[0].From, t.Faults[0].To = sec(17), sec(18) }},
-	{"in doubt of a worker that was lost", "S2", pausedInDoubt, func(t *tale) { t.Faults[0].Kind = "worker crash" }},
+	{"in doubt of a worker that was lost", "S2", pausedInDoubt,
+		func(t *tale) { t.Faults[0].Kind = "worker crash" }},
 	{"in doubt of nodes that left in order", "S2", pausedInDoubt, func(t *tale) { t.Faults[0].Orderly = true }},
-	{"in doubt of a clock that was wrong", "S2", pausedInDoubt, func(t *tale) { t.Faults[0].Skew = time.Second }},
-	{"in doubt, and its time came in the pause", "S2", pausedInDoubt, func(t *tale) { t.attempt("a", 20, 22.1, 1).InDoubt = 1 }},
+	{"in doubt of a clock that was wrong", "S2", pausedInDoubt,
+		func(t *tale) { t.Faults[0].Skew = time.Second }},
+	{"in doubt, and its time came in the pause", "S2", pausedInDoubt,
+		func(t *tale) { t.attempt("a", 20, 22.1, 1).InDoubt = 1 }},
 	{"a run more than it repeats", "S2", repeated, func(t *tale) { t.ran("a", 30, 30.1) }},
 }
 

@@ -19,14 +19,17 @@
 //
 // A harness has to keep to a few rules, or the verdict is about the harness:
 //
-//   - End is a moment at which workers were still there: what is due shortly before it is not asked for, what is due earlier is.
+//   - End is a moment at which workers were still there: what is due shortly before it is not asked
+//     for, what is due earlier is.
 //   - Healed comes Constants.Recovery and some time before End, or nothing is shown about liveness.
 //   - An HTTP endpoint that takes runs writes attempts and results as a worker does.
 //   - A store that goes back in time has Fault.Back, and is to go back for all partitions alike.
-//   - A fault that is over is Fault.From to Fault.To; one of a worker has a kind that begins with "worker" and names it.
+//   - A fault that is over is Fault.From to Fault.To; one of a worker has a kind that begins
+//     with "worker" and names it.
 //   - Payloads differ from put to put, so that an operation of unknown outcome can be told by what ran.
 //   - An operation that never left the client is Fail, not Info.
-//   - A put without a due time, or with a relative one, has its NextRun in Answer: it is the anchor that the rest is judged by.
+//   - A put without a due time, or with a relative one, has its NextRun in Answer: it is the
+//     anchor that the rest is judged by.
 //
 // # Invariants
 //

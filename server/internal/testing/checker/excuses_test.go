@@ -148,7 +148,8 @@ func spaced() *tale {
 func triggeredBack() *tale {
 	two := 2
 	t := newTale()
-	t.put("a", Job{Payload: "p", Policy: Policy{Kind: "constant", Interval: time.Second, MaxRetries: &two}}, 0, 5)
+	t.put("a", Job{Payload: "p", Policy: Policy{Kind: "constant", Interval: time.Second, MaxRetries: &two}}, 0,
+		5)
 	t.attempt("a", 5, 5.1, 1)
 	t.said(Permanent, 5.5)
 	t.put("a", Job{Payload: "q", Policy: Policy{Kind: "drop"}}, 6, 7).Answer.UID = "ub"
@@ -190,7 +191,8 @@ func besideEarly() *tale {
 func rescheduled() *tale {
 	one := 1
 	t := newTale()
-	t.put("a", Job{Payload: "p", Policy: Policy{Kind: "constant", Interval: time.Second, MaxRetries: &one}}, 0, 5)
+	t.put("a", Job{Payload: "p", Policy: Policy{Kind: "constant", Interval: time.Second, MaxRetries: &one}}, 0,
+		5)
 	t.attempt("a", 5, 5.1, 1)
 	t.said(Reschedule, 5.5).To = sec(7)
 	t.attempt("a", 5, 7.1, 2)
@@ -299,12 +301,14 @@ func once() *tale {
 // applied before it: what failed is retried as that put says.
 func overtaken() *tale {
 	t := newTale()
-	t.put("a", Job{Schedule: "@every 10s", Payload: "o", Policy: Policy{Kind: "constant", Interval: 3 * time.Second}}, 0, 10)
+	t.put("a", Job{Schedule: "@every 10s", Payload: "o",
+		Policy: Policy{Kind: "constant", Interval: 3 * time.Second}}, 0, 10)
 	spec := *t.Ops[0].Spec
 	spec.Policy.Interval = time.Second
 	t.op(Op{Kind: Patch, Job: "a", Fields: []string{"payload"}, Spec: &Job{Payload: "p"},
 		Answer: Answer{Generation: 3, UID: "ua", NextRun: sec(10), Changed: true}}, 1, 4)
-	t.op(Op{Kind: Put, Job: "a", Spec: &spec, Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(10), Changed: true}}, 2, 3)
+	t.op(Op{Kind: Put, Job: "a", Spec: &spec,
+		Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(10), Changed: true}}, 2, 3)
 	t.Faults = []Fault{{Kind: "kill", From: sec(0.5), To: sec(2)}}
 	for s := 10.0; s < 60; s += 10 {
 		t.attempt("a", s, s+0.1, 1)
@@ -323,7 +327,8 @@ func patchedLast() *tale {
 	t.put("a", Job{Payload: "o", Due: sec(50)}, 0, 50)
 	t.op(Op{Kind: Patch, Job: "a", Fields: []string{"payload"}, Spec: &Job{Payload: "p"},
 		Answer: Answer{Generation: 3, UID: "ua", NextRun: sec(12.5), Changed: true}}, 1, 4)
-	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Payload: "q", Relative: true, DueIn: 10 * time.Second, KeepRuns: 1000},
+	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Payload: "q", Relative: true,
+		DueIn: 10 * time.Second, KeepRuns: 1000},
 		Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(12.5), Changed: true}}, 2, 3)
 	t.Faults = []Fault{{Kind: "kill", From: sec(0.5), To: sec(2)}}
 	t.ran("a", 12.5, 12.6)
@@ -491,13 +496,15 @@ func slowWay() *tale {
 
 // excused are histories in which something has an excuse, and the smallest change of each that has none.
 var excused = []corruption{
-	{"early by a clock that ran ahead", "S1", skewed(2*time.Second, 18.5), func(t *tale) { t.Faults[0].Skew = time.Second }},
+	{"early by a clock that ran ahead", "S1", skewed(2*time.Second, 18.5),
+		func(t *tale) { t.Faults[0].Skew = time.Second }},
 	{"early when the clock was right again", "S1", skewed(2*time.Second, 18.5),
 		func(t *tale) { t.Faults[0].From, t.Faults[0].To = sec(16), sec(17.9) }},
 	{"early by a clock that ran behind", "S1", skewed(2*time.Second, 18.5),
 		func(t *tale) { t.Faults[0].Skew = -2 * time.Second }},
 	{"late by a clock that ran behind", "L1", skewed(-2*time.Second, 22), func(t *tale) { t.moved(1, 26.5) }},
-	{"a request that came twice, and the time was not over", "S10", replayed, func(t *tale) { t.Attempts[2].At = sec(8) }},
+	{"a request that came twice, and the time was not over", "S10", replayed,
+		func(t *tale) { t.Attempts[2].At = sec(8) }},
 	{"a request that came twice by itself", "S10", replayed, func(t *tale) { t.Faults = nil }},
 	{"another run came in between", "S10", replayed, func(t *tale) { t.Attempts[1].Token = "another" }},
 	{"a clock is no cause of a second attempt", "S10", func() *tale {
@@ -507,18 +514,23 @@ var excused = []corruption{
 		return t
 	}, func(t *tale) { t.Attempts[1].At = sec(8) }},
 	{"another's endpoint was down", "L1", refused, func(t *tale) { t.Ops[0].Spec.Queue = "http://other/run" }},
-	{"an endpoint was down long ago", "L1", refused, func(t *tale) { t.Faults[0].From, t.Faults[0].To = sec(10), sec(17) }},
+	{"an endpoint was down long ago", "L1", refused,
+		func(t *tale) { t.Faults[0].From, t.Faults[0].To = sec(10), sec(17) }},
 	{"the phase of another schedule", "S2", unheard, func(t *tale) { t.Ops[1].Spec.Zone = "Europe/Berlin" }},
 	{"paused, but not then", "S12", paused, func(t *tale) {
 		t.drop("a@50")
 		r := &t.Final.Runs[0]
 		r.Scheduled, r.Skipped, r.Finished = sec(50), 4, sec(50.2)
 	}},
-	{"missed in a pause without being asked", "S12", caughtUp("skip"), func(t *tale) { t.Ops[2].CatchUp = false }},
+	{"missed in a pause without being asked", "S12", caughtUp("skip"),
+		func(t *tale) { t.Ops[2].CatchUp = false }},
 	{"caught up without being asked", "S2", caughtUp("all"), func(t *tale) { t.Ops[2].CatchUp = false }},
-	{"another time than the one to be skipped", "S12", passed, func(t *tale) { t.Ops[1].Answer.NextRun = sec(40) }},
-	{"skipped by a clock that was not so far behind", "S12", behind, func(t *tale) { t.Faults[0].Skew = -5 * time.Second }},
-	{"more times skipped by a clock that was behind", "S12", behind, func(t *tale) { t.Final.Runs[0].Skipped = 2 }},
+	{"another time than the one to be skipped", "S12", passed,
+		func(t *tale) { t.Ops[1].Answer.NextRun = sec(40) }},
+	{"skipped by a clock that was not so far behind", "S12", behind,
+		func(t *tale) { t.Faults[0].Skew = -5 * time.Second }},
+	{"more times skipped by a clock that was behind", "S12", behind,
+		func(t *tale) { t.Final.Runs[0].Skipped = 2 }},
 	{"retried sooner than the put before the patch says", "I11", overtaken, func(t *tale) { t.moved(1, 11.1) }},
 	{"the put before the patch was refused", "I11", overtaken, func(t *tale) { t.Ops[2].Outcome = Fail }},
 	{"at the time of a put that was refused", "S2", patchedLast, func(t *tale) { t.Ops[2].Outcome = Fail }},
@@ -526,9 +538,12 @@ var excused = []corruption{
 		o := &t.Ops[1]
 		o.Fields, o.Spec.Due, o.Answer.NextRun = append(o.Fields, "due"), sec(40), sec(40)
 	}},
-	{"busy by a clock that was not so far behind", "L1", busyBehind, func(t *tale) { t.Faults[0].Skew = -time.Second }},
-	{"a clock that was behind all the time", "S10", swung, func(t *tale) { t.Faults[1].Skew = -500 * time.Millisecond }},
-	{"patched before it came back", "S2", cameBack, func(t *tale) { t.Ops[3].Invoke, t.Ops[3].Return = sec(25), sec(25.1) }},
+	{"busy by a clock that was not so far behind", "L1", busyBehind,
+		func(t *tale) { t.Faults[0].Skew = -time.Second }},
+	{"a clock that was behind all the time", "S10", swung,
+		func(t *tale) { t.Faults[1].Skew = -500 * time.Millisecond }},
+	{"patched before it came back", "S2", cameBack,
+		func(t *tale) { t.Ops[3].Invoke, t.Ops[3].Return = sec(25), sec(25.1) }},
 	{"came back with a payload of nobody", "S2", cameBack, func(t *tale) { t.Attempts[4].Payload = "z" }},
 	{"in force until its timeout", "S9", timedOut, func(t *tale) { t.Ops[0].Spec.Timeout = 11 * time.Second }},
 	{"its timeout became shorter later", "S9", timedOut, func(t *tale) {
@@ -550,7 +565,8 @@ var excused = []corruption{
 		t.op(Op{Kind: Get, Job: "a", Answer: Answer{Found: true, Generation: 5, Payload: "p"}}, 10.2, 10.3)
 		return t
 	}, func(t *tale) { t.Ops[1].Kind, t.Ops[1].RunID = Trigger, "" }},
-	{"its life went on by any clock", "S3", outlived, func(t *tale) { t.Faults[0].Skew = -500 * time.Millisecond }},
+	{"its life went on by any clock", "S3", outlived,
+		func(t *tale) { t.Faults[0].Skew = -500 * time.Millisecond }},
 	{"an older one ran, and the spread had passed", "S12", spaced, func(t *tale) {
 		t.Results[0].Sent, t.Results[0].Told = sec(35.5), sec(35.6)
 		t.moved(1, 35.7)
@@ -559,20 +575,26 @@ var excused = []corruption{
 	{"an older one ran, before there was a spread", "S12", spaced, func(t *tale) {
 		t.Ops[1].Invoke, t.Ops[1].Return, t.Ops[1].Answer.NextRun = sec(33), sec(33.1), sec(40)
 	}},
-	{"triggered, and tried once too often as it was", "I11", triggeredBack, func(t *tale) { t.Attempts[4].Number = 5 }},
-	{"triggered, and nothing had brought back what it was", "I11", triggeredBack, func(t *tale) { t.Ops[2].Outcome = Fail }},
+	{"triggered, and tried once too often as it was", "I11", triggeredBack,
+		func(t *tale) { t.Attempts[4].Number = 5 }},
+	{"triggered, and nothing had brought back what it was", "I11", triggeredBack,
+		func(t *tale) { t.Ops[2].Outcome = Fail }},
 	{"triggered, and redriven later", "I11", triggeredBack, func(t *tale) {
 		t.Ops[2].Invoke, t.Ops[2].Return = sec(14), sec(14.1)
 		t.moved(2, 14.2)
 	}},
-	{"replaced when the clock was ahead", "S9", besideEarly, func(t *tale) { t.Ops[0].Spec.Overlap = "replace" }},
-	{"listed before it was redriven", "S8", broughtBack, func(t *tale) { t.Ops[4].Invoke, t.Ops[4].Return = sec(18), sec(18.1) }},
+	{"replaced when the clock was ahead", "S9", besideEarly,
+		func(t *tale) { t.Ops[0].Spec.Overlap = "replace" }},
+	{"listed before it was redriven", "S8", broughtBack,
+		func(t *tale) { t.Ops[4].Invoke, t.Ops[4].Return = sec(18), sec(18.1) }},
 	{"listed when what was redriven had ended", "S8", broughtBack,
 		func(t *tale) { t.Ops[4].Invoke, t.Ops[4].Return = sec(24.2), sec(24.3) }},
-	{"listed as it was before the run that died", "S8", broughtBack, func(t *tale) { t.Ops[4].Answer.Listed[0].Payload = "old" }},
+	{"listed as it was before the run that died", "S8", broughtBack,
+		func(t *tale) { t.Ops[4].Answer.Listed[0].Payload = "old" }},
 	{"listed, and another run was redriven", "S8", broughtBack, func(t *tale) { t.Ops[3].RunID = "a@20" }},
 	{"listed, and the redrive was refused", "S8", broughtBack, func(t *tale) { t.Ops[3].Outcome = Fail }},
-	{"listed, and deleted again", "S8", broughtBack, func(t *tale) { t.op(Op{Kind: Delete, Job: "a"}, 20.3, 20.4) }},
+	{"listed, and deleted again", "S8", broughtBack,
+		func(t *tale) { t.op(Op{Kind: Delete, Job: "a"}, 20.3, 20.4) }},
 	{"listed as it was, and put again since", "S8", broughtBack, func(t *tale) {
 		t.put("a", Job{Schedule: "@every 100s", Payload: "q"}, 20.3, 120).Answer.UID = "ub"
 	}},
@@ -580,8 +602,10 @@ var excused = []corruption{
 		t.put("a", Job{Schedule: "@every 100s", Payload: "q"}, 19, 119).Answer.UID = "ub"
 	}},
 	{"there at the end, and not redriven", "S3", thereAgain, func(t *tale) { t.Ops[3].Outcome = Fail }},
-	{"there at the end with another payload", "S3", thereAgain, func(t *tale) { t.Final.Jobs[0].Payload = "old" }},
-	{"there at the end, and deleted again", "S3", thereAgain, func(t *tale) { t.op(Op{Kind: Delete, Job: "a"}, 58.3, 58.4) }},
+	{"there at the end with another payload", "S3", thereAgain,
+		func(t *tale) { t.Final.Jobs[0].Payload = "old" }},
+	{"there at the end, and deleted again", "S3", thereAgain,
+		func(t *tale) { t.op(Op{Kind: Delete, Job: "a"}, 58.3, 58.4) }},
 	{"redriven before the delete", "S2", func() *tale {
 		t := revivedRun()
 		t.op(Op{Kind: Delete, Job: "a"}, 7, 7.1)
@@ -603,7 +627,8 @@ var excused = []corruption{
 		t.ran("b", 1, 1.1)
 		return t
 	}, func(t *tale) { t.Faults = nil }},
-	{"a reschedule does not count again from one", "S2", rescheduled, func(t *tale) { t.Attempts[1].Number = 1 }},
+	{"a reschedule does not count again from one", "S2", rescheduled,
+		func(t *tale) { t.Attempts[1].Number = 1 }},
 	{"a failure is no reschedule", "I11", rescheduled, func(t *tale) { t.Results[0].Kind = Failure }},
 	{"handed out long after the pause", "S2", handedOver, func(t *tale) { t.Faults[0].From = sec(12.5) }},
 	{"beside the others, and paused", "S2", func() *tale {
@@ -619,7 +644,8 @@ var excused = []corruption{
 	}, func(t *tale) { t.moved(0, 12) }},
 	{"skipped after a worker had it", "S11", func() *tale {
 		t := owners()
-		t.Writes = append(t.Writes, Write{Partition: 1, Epoch: 2, Node: "y", RunID: "a@35", To: "granted", Attempt: 1},
+		t.Writes = append(t.Writes, Write{Partition: 1, Epoch: 2, Node: "y", RunID: "a@35",
+			To: "granted", Attempt: 1},
 			Write{Partition: 1, Epoch: 2, Node: "y", RunID: "a@35", From: "granted", To: "skipped", Reason: "skipped"})
 		return t
 	}, func(t *tale) { t.Writes[4].RunID, t.Writes[5].RunID = "a@30", "a@30" }},
@@ -644,18 +670,22 @@ var excused = []corruption{
 	{"sent after it had failed for good", "I11", heldUpForGood, func(t *tale) { t.Faults[0].From = sec(9.6) }},
 	{"sent after it was cancelled", "S3", heldUpCancelled, func(t *tale) { t.Faults[0].From = sec(9.2) }},
 	{"sent after its job was deleted", "S2", heldUpDeleted, func(t *tale) { t.Faults[0].From = sec(9.2) }},
-	{"made again, and the change was long ago", "I11", heldUpOverAnEdit, func(t *tale) { t.Attempts[0].Started = sec(35) }},
-	{"handed out after the one that replaced it", "S2", slowWay, func(t *tale) { t.Attempts[0].Started = sec(30.49) }},
+	{"made again, and the change was long ago", "I11", heldUpOverAnEdit,
+		func(t *tale) { t.Attempts[0].Started = sec(35) }},
+	{"handed out after the one that replaced it", "S2", slowWay,
+		func(t *tale) { t.Attempts[0].Started = sec(30.49) }},
 	{"a way that takes no time", "S2", slowWay, func(t *tale) { t.Constants.Apply = 0 }},
 	{"handed out after it was done", "S4", heldUp,
 		func(t *tale) { t.Attempts[0].Started, t.Attempts[0].Lease = sec(9.7), time.Second }},
 	{"handed out while the node was halted", "S9", heldUpLate, func(t *tale) { t.Attempts[0].Started = sec(6) }},
 	{"handed out long before it was halted", "S9", heldUpLate, func(t *tale) { t.Attempts[0].Started = sec(3) }},
-	{"held up where a node might have dropped it", "S9", heldUpOutside, func(t *tale) { t.Faults[0].Outside = false }},
+	{"held up where a node might have dropped it", "S9", heldUpOutside,
+		func(t *tale) { t.Faults[0].Outside = false }},
 	{"held up long before", "S4", heldUp, func(t *tale) { t.Attempts[0].At = sec(15) }},
 	{"a release is lost", "S3", chain, func(t *tale) { t.drop("b@30") }},
 	{"the only release is lost", "S3", once, func(t *tale) { t.drop("b@5") }},
-	{"a batch is told what its job has become", "S2", answeredLate, func(t *tale) { t.Ops[0].Answer.NextRun = sec(20) }},
+	{"a batch is told what its job has become", "S2", answeredLate,
+		func(t *tale) { t.Ops[0].Answer.NextRun = sec(20) }},
 	{"two runs on one success", "S12", chain, func(t *tale) { t.moved(7, 30.15) }},
 	{"a backfill has one time more", "S3", wholly, func(t *tale) { t.Ops[1].Answer.Runs = 4 }},
 	{"nothing stood there any more", "S12", stood, func(t *tale) {

@@ -28,7 +28,8 @@ type lateness struct {
 func (c *check) sureTime(j *job, e *effect) span {
 	s := span{e.hi.Add(c.k.Apply), c.h.End}
 	for _, x := range j.effects {
-		if x == e || e.after(x) || x.op.Kind == Pause || x.op.Kind == Resume { // pauses are asked about time by time
+		// pauses are asked about time by time
+		if x == e || e.after(x) || x.op.Kind == Pause || x.op.Kind == Resume {
 			continue
 		}
 		s.to = earlier(s.to, x.lo.Add(-c.k.Apply))
@@ -66,7 +67,8 @@ func (w *world) surelyPaused(j *job, from, to time.Time) bool {
 // surelyGone reports whether the job did not exist all of a stretch.
 func (w *world) surelyGone(j *job, from, to time.Time) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
-		return e.op.deletes() && e.sure && !e.hi.Add(w.k.Apply).After(from) && !w.undone(j, e, to) && !revived(j, e.lo, to)
+		return e.op.deletes() && e.sure && !e.hi.Add(w.k.Apply).After(from) && !w.undone(j, e, to) &&
+			!revived(j, e.lo, to)
 	})
 }
 
@@ -112,7 +114,8 @@ func (c *check) expectOf(j *job, e *effect, s span, since time.Time) {
 		return
 	}
 	ts := []time.Time{first}
-	if e.sched != nil && e.sched.cron != nil && !e.sched.is(first, first, first) && first.After(e.hi) { // a past one may be the due time
+	// a past one may be the due time
+	if e.sched != nil && e.sched.cron != nil && !e.sched.is(first, first, first) && first.After(e.hi) {
 		c.addf("S2", j.String(), "the first run was promised for %s, which is no time of %q",
 			first.UTC().Format(time.RFC3339Nano), e.job.Schedule)
 		return
@@ -155,7 +158,8 @@ func (c *check) passedBy(j *job, t, from, to time.Time) bool {
 	runs := j.byTime()
 	i := sort.Search(len(runs), func(i int) bool { return runs[i].first().Scheduled.After(t) })
 	for ; i < len(runs) && runs[i].first().Scheduled.Before(to); i++ {
-		if a := runs[i].first(); a.Cause == CauseSchedule && !a.At.Before(from) && a.At.Before(to) && !c.vanished(runs[i]) {
+		if a := runs[i].first(); a.Cause == CauseSchedule && !a.At.Before(from) && a.At.Before(to) &&
+			!c.vanished(runs[i]) {
 			return true
 		}
 	}
@@ -220,7 +224,8 @@ func (c *check) lifeUnder(j *job, e *effect) time.Time {
 
 // accountFor finds out whether a time has run or has a record, and how late it was.
 func (c *check) accountFor(m *must) {
-	i := sort.Search(len(m.job.byTime()), func(i int) bool { return !m.job.byTime()[i].first().Scheduled.Before(m.at) })
+	i := sort.Search(len(m.job.byTime()),
+		func(i int) bool { return !m.job.byTime()[i].first().Scheduled.Before(m.at) })
 	for ; i < len(m.job.byTime()) && m.job.byTime()[i].first().Scheduled.Equal(m.at); i++ {
 		if a := m.job.byTime()[i].first(); a.Cause == CauseSchedule && (m.first == nil || a.At.Before(m.first.At)) {
 			m.first = a
@@ -230,10 +235,11 @@ func (c *check) accountFor(m *must) {
 	switch {
 	case m.first != nil && redriven(c.runs[m.first.RunID], m.first.At): // it had died before anybody saw it
 	case m.first != nil && m.first.At.After(m.by):
-		c.addf("L1", m.job.String(), "the run of %s began %v late, %v after the latest that can be excused", c.show(m.at),
-			m.first.At.Sub(m.due), m.first.At.Sub(m.by))
+		c.addf("L1", m.job.String(), "the run of %s began %v late, %v after the latest that can be excused",
+			c.show(m.at), m.first.At.Sub(m.due), m.first.At.Sub(m.by))
 	case m.first == nil && !m.skip && c.complete(m.job):
-		c.addf("S3", m.job.String(), "nothing is known of the run of %s, which had to begin by %s", c.show(m.at), c.show(m.by))
+		c.addf("S3", m.job.String(), "nothing is known of the run of %s, which had to begin by %s",
+			c.show(m.at), c.show(m.by))
 	}
 	if m.first != nil {
 		by := max(m.first.At.Sub(m.due), 0)
@@ -245,7 +251,9 @@ func (c *check) accountFor(m *must) {
 func (j *job) byTime() []*run {
 	if len(j.sorted) != len(j.runs) {
 		j.sorted = slices.Clone(j.runs)
-		slices.SortStableFunc(j.sorted, func(a, b *run) int { return a.first().Scheduled.Compare(b.first().Scheduled) })
+		slices.SortStableFunc(j.sorted, func(a, b *run) int {
+			return a.first().Scheduled.Compare(b.first().Scheduled)
+		})
 	}
 	return j.sorted
 }

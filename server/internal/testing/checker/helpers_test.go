@@ -36,7 +36,8 @@ func (t *tale) op(o Op, from, to float64) *Op {
 func (t *tale) put(name string, j Job, from, next float64) *Op {
 	j.KeepRuns = 1000
 	return t.op(Op{Kind: Put, Job: name, Spec: &j,
-		Answer: Answer{Generation: 1, UID: "u" + name, NextRun: sec(next), Created: true, Changed: true}}, from, from+0.01)
+		Answer: Answer{Generation: 1, UID: "u" + name, NextRun: sec(next), Created: true, Changed: true}}, from,
+		from+0.01)
 }
 
 // attempt is one attempt without a result.
@@ -51,7 +52,8 @@ func (t *tale) attempt(job string, scheduled, at float64, number int) *Attempt {
 // said is a result of the attempt that was written down last.
 func (t *tale) said(kind ResultKind, at float64) *Result {
 	a := t.Attempts[len(t.Attempts)-1]
-	r := Result{RunID: a.RunID, Token: a.Token, Number: a.Number, Kind: kind, Sent: sec(at), Told: sec(at + 0.01), Verdict: Acked}
+	r := Result{RunID: a.RunID, Token: a.Token, Number: a.Number, Kind: kind, Sent: sec(at),
+		Told: sec(at + 0.01), Verdict: Acked}
 	if kind == LostWorker || kind == Fabricated {
 		r.Told, r.Verdict = time.Time{}, None
 	}
@@ -80,8 +82,8 @@ func (t *tale) ended(job, status string, scheduled, finished float64) *FinalRun 
 			attempts = max(attempts, a.Number)
 		}
 	}
-	t.Final.Runs = append(t.Final.Runs, FinalRun{RunID: id, Attempt: attempts, Namespace: "n", Job: job, Status: status,
-		Cause: CauseSchedule, Scheduled: sec(scheduled), Finished: sec(finished)})
+	t.Final.Runs = append(t.Final.Runs, FinalRun{RunID: id, Attempt: attempts, Namespace: "n",
+		Job: job, Status: status, Cause: CauseSchedule, Scheduled: sec(scheduled), Finished: sec(finished)})
 	return &t.Final.Runs[len(t.Final.Runs)-1]
 }
 
@@ -94,7 +96,8 @@ func (t *tale) skipped(job, reason string, from, to float64, n uint64, finished 
 
 // is says that a job is there at the end.
 func (t *tale) is(job string) *FinalJob {
-	t.Final.Jobs = append(t.Final.Jobs, FinalJob{Namespace: "n", Job: job, UID: "u" + job, Generation: 1, Payload: "p"})
+	t.Final.Jobs = append(t.Final.Jobs, FinalJob{Namespace: "n", Job: job, UID: "u" + job,
+		Generation: 1, Payload: "p"})
 	return &t.Final.Jobs[len(t.Final.Jobs)-1]
 }
 

@@ -33,20 +33,23 @@ type History struct {
 // Constants are what the system under test promises, and what its harness can measure. Zero means the
 // default.
 type Constants struct {
-	Clock        time.Duration // how far the owners' clocks may run ahead of the harness's; 0 in a simulation
-	Dispatch     time.Duration // from due to the first attempt when nothing is wrong; default 1 s
-	Recovery     time.Duration // from the end of the last fault until lateness is normal again; default 30 s
-	Apply        time.Duration // from a durable change to its effect; default 0: at once
-	OwnerLease   time.Duration // of a partition; a node that died is replaced after it; default 15 s
-	Handover     time.Duration // most time in which nobody owns a partition that changes hands in order; default 3 s
+	Clock      time.Duration // how far the owners' clocks may run ahead of the harness's; 0 in a simulation
+	Dispatch   time.Duration // from due to the first attempt when nothing is wrong; default 1 s
+	Recovery   time.Duration // from the end of the last fault until lateness is normal again; default 30 s
+	Apply      time.Duration // from a durable change to its effect; default 0: at once
+	OwnerLease time.Duration // of a partition; a node that died is replaced after it; default 15 s
+	// most time in which nobody owns a partition that changes hands in order; default 3 s
+	Handover     time.Duration
 	Lease        time.Duration // of an attempt whose job does not say; default 2 min
 	Grace        time.Duration // how long a worker that was told may take to stop a run; default 5 s
 	MisfireAfter time.Duration // a time this late, because nobody owned it, is missed; default 5 s
 	CatchUpLimit int           // most runs made up for by a job that does not say; default 1000
 	DrainRate    float64       // runs a second that the harness's workers surely get through; default 10
-	Slots        int           // runs that the harness's workers take at a time; while all are taken nothing is late; 0 = no limit
-	Linger       time.Duration // how long after its return an operation of unknown outcome may take effect; 0 = to the end
-	Virtual      bool          // retries are purely virtual, as on the Dapr face: no lower bound after the attempt's end
+	// runs that the harness's workers take at a time; while all are taken nothing is late; 0 = no limit
+	Slots int
+	// how long after its return an operation of unknown outcome may take effect; 0 = to the end
+	Linger  time.Duration
+	Virtual bool // retries are purely virtual, as on the Dapr face: no lower bound after the attempt's end
 }
 
 // Outcome is how an operation went, as its caller knows it.
@@ -139,14 +142,16 @@ type Listed struct {
 
 // Job is a job in the checker's own words. A zero field has the product's default.
 type Job struct {
-	Schedule       string        `json:"schedule,omitempty"` // cron, @every, macro or ISO 8601 repeat; empty = one-shot
-	Zone           string        `json:"zone,omitempty"`     // IANA; default UTC
-	Literal        bool          `json:"literal,omitempty"`  // dst: literal
-	Due            time.Time     `json:"due,omitzero"`       // as asked; zero = not given, or relative
-	Relative       bool          `json:"relative,omitempty"` // the due time was counted from now: After
-	DueIn          time.Duration `json:"due_in,omitempty"`   // of Relative
-	Expires        time.Time     `json:"expires,omitzero"`   // an absolute ttl
-	TTL            time.Duration `json:"ttl,omitempty"`      // a relative one, from due if given, else from creation
+	// cron, @every, macro or ISO 8601 repeat; empty = one-shot
+	Schedule string        `json:"schedule,omitempty"`
+	Zone     string        `json:"zone,omitempty"`     // IANA; default UTC
+	Literal  bool          `json:"literal,omitempty"`  // dst: literal
+	Due      time.Time     `json:"due,omitzero"`       // as asked; zero = not given, or relative
+	Relative bool          `json:"relative,omitempty"` // the due time was counted from now: After
+	DueIn    time.Duration `json:"due_in,omitempty"`   // of Relative
+	Expires  time.Time     `json:"expires,omitzero"`   // an absolute ttl
+	// a relative one, from due if given, else from creation
+	TTL            time.Duration `json:"ttl,omitempty"`
 	Repeats        uint64        `json:"repeats,omitempty"`
 	Jitter         time.Duration `json:"spread,omitempty"`
 	Overlap        string        `json:"overlap,omitempty"` // serial (default), skip, allow, replace
@@ -161,21 +166,24 @@ type Job struct {
 	After          []string      `json:"after,omitempty"` // names in the same namespace
 	Paused         bool          `json:"paused,omitempty"`
 	Payload        string        `json:"payload,omitempty"` // its hash
-	Queue          string        `json:"queue,omitempty"`   // what the target is: a worker queue, or its kind and address
-	KeepRuns       int           `json:"keep_runs,omitempty"`
+	// what the target is: a worker queue, or its kind and address
+	Queue    string `json:"queue,omitempty"`
+	KeepRuns int    `json:"keep_runs,omitempty"`
 }
 
 // Policy is a failure policy.
 type Policy struct {
-	Kind        string        `json:"kind,omitempty"` // drop, constant, schedule, exponential; empty = the default of the job's kind
-	Interval    time.Duration `json:"interval,omitempty"`
-	Initial     time.Duration `json:"initial,omitempty"`
-	Factor      float64       `json:"factor,omitempty"`
-	Max         time.Duration `json:"max,omitempty"`
-	Jitter      time.Duration `json:"jitter,omitempty"`
-	MaxRetries  *int          `json:"max_retries,omitempty"`  // nil = 4 for exponential, else no limit
-	OnExhausted string        `json:"on_exhausted,omitempty"` // dead, drop; empty = dead for one-shots, drop otherwise
-	Cron        string        `json:"cron,omitempty"`         // of schedule
+	// drop, constant, schedule, exponential; empty = the default of the job's kind
+	Kind       string        `json:"kind,omitempty"`
+	Interval   time.Duration `json:"interval,omitempty"`
+	Initial    time.Duration `json:"initial,omitempty"`
+	Factor     float64       `json:"factor,omitempty"`
+	Max        time.Duration `json:"max,omitempty"`
+	Jitter     time.Duration `json:"jitter,omitempty"`
+	MaxRetries *int          `json:"max_retries,omitempty"` // nil = 4 for exponential, else no limit
+	// dead, drop; empty = dead for one-shots, drop otherwise
+	OnExhausted string `json:"on_exhausted,omitempty"`
+	Cron        string `json:"cron,omitempty"` // of schedule
 }
 
 // Attempt is a run as it came to a worker, written down by the job's body before it does anything else.
@@ -191,16 +199,18 @@ type Attempt struct {
 	Payload   string `json:",omitempty"` // hash of what came
 	Backfill  string `json:",omitempty"` // id of its backfill
 	Worker    string
-	Node      string    `json:",omitempty"` // through which node it came
-	Partition int       `json:",omitempty"` // of its run
-	Epoch     uint64    `json:",omitempty"` // under which it was handed out on a stream; 0 = not known, or not on a stream
-	At        time.Time // by the harness
+	Node      string `json:",omitempty"` // through which node it came
+	Partition int    `json:",omitempty"` // of its run
+	// under which it was handed out on a stream; 0 = not known, or not on a stream
+	Epoch uint64    `json:",omitempty"`
+	At    time.Time // by the harness
 	// Started is when the product says that it was handed out, and Lease how long it then lives without a
 	// heartbeat; only where the clocks of all are one, and where it is known.
 	Started time.Time     `json:",omitzero"`
 	Lease   time.Duration `json:",omitempty"`
-	Tenant  string        `json:",omitempty"` // namespace that the worker works for, if the harness says; else Namespace
-	InDoubt int           `json:",omitempty"` // how many attempts of the run were in doubt by then, as the product said
+	// namespace that the worker works for, if the harness says; else Namespace
+	Tenant  string `json:",omitempty"`
+	InDoubt int    `json:",omitempty"` // how many attempts of the run were in doubt by then, as the product said
 }
 
 // Begin is that a worker began an attempt that had waited for it: its process was stopped when the attempt
@@ -322,18 +332,20 @@ type Write struct {
 	Node      string
 	At        time.Time
 	RunID     string `json:",omitempty"`
-	From      string `json:",omitempty"` // state before: "", pending, granted, done, failed, dead, cancelled, skipped
-	To        string `json:",omitempty"`
-	Attempt   int    `json:",omitempty"` // of a grant
-	Reason    string `json:",omitempty"`
-	Refused   bool   `json:",omitempty"` // the store refused it: its epoch was over
+	// state before: "", pending, granted, done, failed, dead, cancelled, skipped
+	From    string `json:",omitempty"`
+	To      string `json:",omitempty"`
+	Attempt int    `json:",omitempty"` // of a grant
+	Reason  string `json:",omitempty"`
+	Refused bool   `json:",omitempty"` // the store refused it: its epoch was over
 }
 
 // Final is what was read at the end, from the product itself.
 type Final struct {
-	Jobs     []FinalJob
-	Runs     []FinalRun        // the history, newest or oldest first
-	Left     []string          `json:",omitempty"` // what nothing accounts for: records, index entries, goroutines, files, credits
+	Jobs []FinalJob
+	Runs []FinalRun // the history, newest or oldest first
+	// what nothing accounts for: records, index entries, goroutines, files, credits
+	Left     []string          `json:",omitempty"`
 	Owners   []Owner           `json:",omitempty"` // who owns what, as each node sees it
 	Overdue  int               `json:",omitempty"` // runs due that nobody has
 	Counters map[string]uint64 `json:",omitempty"` // of the harness or the product: "stale_refused", "rejoins" …

@@ -52,8 +52,10 @@ func lostBatch() *tale {
 	t := steady("c")
 	t.Faults = []Fault{{Kind: "lapse", From: sec(19), Back: sec(21), To: sec(22), Minor: true}}
 	for _, name := range []string{"a", "b"} {
-		t.op(Op{Kind: BatchPut, Batch: "1", Job: name, Spec: &Job{Schedule: "@every 10s", Payload: "p" + name, KeepRuns: 1000},
-			Answer: Answer{Generation: 1, UID: "u" + name, NextRun: sec(31), Created: true, Changed: true}}, 20.99, 21.1)
+		t.op(Op{Kind: BatchPut, Batch: "1", Job: name,
+			Spec:   &Job{Schedule: "@every 10s", Payload: "p" + name, KeepRuns: 1000},
+			Answer: Answer{Generation: 1, UID: "u" + name, NextRun: sec(31), Created: true, Changed: true}}, 20.99,
+			21.1)
 	}
 	return t
 }
@@ -169,7 +171,8 @@ var lapses = []corruption{
 	{"made again before the store went back", "S4", wentBack, func(t *tale) {
 		t.Attempts[5].At, t.Results[5].Sent, t.Results[5].Told = sec(20.5), sec(20.6), sec(20.7)
 	}},
-	{"made again long after a success, and nothing was lost", "S4", wentBack, func(t *tale) { t.Faults[0].Back = time.Time{} }},
+	{"made again long after a success, and nothing was lost", "S4", wentBack,
+		func(t *tale) { t.Faults[0].Back = time.Time{} }},
 	{"a put that is lost comes back", "S2", lostPut, func(t *tale) { t.Attempts[2].Payload = "q" }},
 	{"a put that is lost is read again", "S8", lostPut,
 		func(t *tale) { t.Ops[4].Answer.Payload, t.Ops[4].Answer.Generation = "q", 2 }},
@@ -195,7 +198,8 @@ var lapses = []corruption{
 		t.drop("b@51")
 	}},
 	{"half a batch was lost", "S11", lostBatch, func(t *tale) { t.is("a").Payload = "pa" }},
-	{"half a batch is there, as its run shows", "S11", lostBatch, func(t *tale) { t.attempt("a", 31, 31.1, 1).Payload = "pa" }},
+	{"half a batch is there, as its run shows", "S11", lostBatch,
+		func(t *tale) { t.attempt("a", 31, 31.1, 1).Payload = "pa" }},
 	{"the first time in doubt is passed over", "S12", lostEnd, func(t *tale) {
 		t.Attempts[2].RunID, t.Attempts[2].Scheduled, t.Results[2].RunID = "a@20.5", sec(20.5), "a@20.5"
 		r := &t.Final.Runs[0]
@@ -207,9 +211,12 @@ var lapses = []corruption{
 	}), func(t *tale) { t.Ops[1].Kind, t.Ops[1].RunID, t.Ops[1].Answer.RunID = Trigger, "", "x" }},
 	{"passed over, and the success before it is kept", "S12", lostNextAnd(afterB),
 		func(t *tale) { t.Faults[0].From = sec(20.4) }},
-	{"a time was passed over, and nothing was lost", "S12", lostEnd, func(t *tale) { t.Faults[0].Back = time.Time{} }},
-	{"a record of the history that was left", "S17", wentBack, func(t *tale) { t.ended("a", "succeeded", 20, 20.2) }},
-	{"granted as if it were known", "S11", lostGrant, func(t *tale) { t.Writes[len(t.Writes)-1].From = "granted" }},
+	{"a time was passed over, and nothing was lost", "S12", lostEnd,
+		func(t *tale) { t.Faults[0].Back = time.Time{} }},
+	{"a record of the history that was left", "S17", wentBack,
+		func(t *tale) { t.ended("a", "succeeded", 20, 20.2) }},
+	{"granted as if it were known", "S11", lostGrant,
+		func(t *tale) { t.Writes[len(t.Writes)-1].From = "granted" }},
 	{"a write under a term of the history that was left", "S7", lostGrant, func(t *tale) {
 		w := &t.Writes[len(t.Writes)-1]
 		w.Epoch, w.Node, w.At = 2, "y", sec(46.2)

@@ -34,7 +34,8 @@ func (c *check) admin(j *job) {
 			!slices.ContainsFunc(j.effects, func(e *effect) bool { return e.op == o })) {
 			continue
 		}
-		p := porcupine.Operation{Input: c.told(o), Output: o.Outcome, Call: o.Invoke.UnixNano(), Return: o.Return.UnixNano()}
+		p := porcupine.Operation{Input: c.told(o), Output: o.Outcome, Call: o.Invoke.UnixNano(),
+			Return: o.Return.UnixNano()}
 		if o.Outcome == Info {
 			p.Return = math.MaxInt64
 		}
@@ -200,7 +201,8 @@ func (s register) put(o *Op) (bool, register) {
 	gone := !s.exists || s.ends
 	switch {
 	case o.Answer.Created:
-		return gone && o.IfGeneration == 0 && o.Answer.Generation <= 1, register{exists: true, low: 1, high: 1}.set(o)
+		return gone && o.IfGeneration == 0 && o.Answer.Generation <= 1,
+			register{exists: true, low: 1, high: 1}.set(o)
 	case !s.exists, o.IfAbsent:
 		return false, s
 	case o.IfGeneration != 0 && (o.IfGeneration < s.low || o.IfGeneration > s.high):

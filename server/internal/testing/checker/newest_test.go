@@ -10,7 +10,8 @@ import (
 func besideBefore() *tale {
 	t := newTale()
 	t.put("a", Job{Schedule: "@every 10s", Payload: "p", Lease: time.Minute, Overlap: "allow"}, 0, 10)
-	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Schedule: "@every 10s", Payload: "p", Lease: time.Minute, KeepRuns: 1000},
+	t.op(Op{Kind: Put, Job: "a", Spec: &Job{Schedule: "@every 10s", Payload: "p",
+		Lease: time.Minute, KeepRuns: 1000},
 		Answer: Answer{Generation: 2, UID: "ua", NextRun: sec(30), Changed: true}}, 25, 25.01)
 	t.attempt("a", 10, 10.1, 1)
 	t.said(Success, 49.5)

@@ -40,7 +40,8 @@ func parsePeriod(text string) (period, error) {
 func (p *period) add(n float64, unit byte, clock bool) {
 	switch {
 	case clock:
-		p.elapsed += time.Duration(n * float64(map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second}[unit]))
+		units := map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second}
+		p.elapsed += time.Duration(n * float64(units[unit]))
 	case unit == 'Y':
 		p.months += int(n) * 12
 	case unit == 'M':

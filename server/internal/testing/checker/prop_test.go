@@ -39,7 +39,8 @@ func (m *tiny) life(overlap, misfire string, step float64, outages []span) {
 		Policy: Policy{Kind: "constant", Interval: 500 * time.Millisecond, MaxRetries: &retries}}
 	first := now + step
 	m.op(Op{Kind: Put, Job: m.name, Spec: &spec,
-		Answer: Answer{Generation: 1, UID: m.name, NextRun: sec(first), Created: true, Changed: true}}, now, now+0.01)
+		Answer: Answer{Generation: 1, UID: m.name, NextRun: sec(first), Created: true, Changed: true}}, now,
+		now+0.01)
 	pauseAt := 1e9
 	if m.rng.IntN(2) == 0 {
 		pauseAt = m.between(20, 60)
@@ -73,7 +74,8 @@ func (m *tiny) life(overlap, misfire string, step float64, outages []span) {
 
 // passOver applies the rules to several due times; it returns the one that runs, and the last that is dealt
 // with.
-func (m *tiny) passOver(next, newest, step, begun, free float64, overlap, misfire string) (run, dealt float64) {
+func (m *tiny) passOver(next, newest, step, begun, free float64,
+	overlap, misfire string) (run, dealt float64) {
 	n := func(from, to float64) uint64 { return uint64((to-from)/step+0.5) + 1 }
 	switch {
 	case overlap == "skip" && free > next: // it was going on when they came
@@ -112,7 +114,8 @@ func (m *tiny) run(scheduled, at float64, retries int, payload string, outages [
 		a := m.attempt(m.name, scheduled, at, number)
 		a.Payload = payload
 		end := at + m.between(0.01, 1.5)
-		crossed := slices.ContainsFunc(outages, func(o span) bool { return !o.to.Before(sec(at)) && !o.from.After(sec(end+0.1)) })
+		crossed := slices.ContainsFunc(outages,
+			func(o span) bool { return !o.to.Before(sec(at)) && !o.from.After(sec(end+0.1)) })
 		switch x := m.rng.IntN(10); {
 		case crossed || x == 0: // the worker hangs, or its result is lost: the lease ends
 			m.said(LostWorker, end)
@@ -217,7 +220,8 @@ func TestMatch(t *testing.T) {
 		var windows []span
 		for range rapid.IntRange(0, 6).Draw(t, "windows") {
 			from := rapid.IntRange(0, 12).Draw(t, "from")
-			windows = append(windows, span{sec(float64(from)), sec(float64(from + rapid.IntRange(0, 6).Draw(t, "length")))})
+			windows = append(windows, span{sec(float64(from)),
+				sec(float64(from + rapid.IntRange(0, 6).Draw(t, "length")))})
 		}
 		var points []time.Time
 		for range rapid.IntRange(0, 7).Draw(t, "points") {
@@ -300,7 +304,8 @@ func TestVerdictIsWritten(t *testing.T) {
 	for _, kind := range []string{"success", "failure", "lost", "fabricated"} {
 		bars += strings.Count(text, `<rect class="`+kind+`"`)
 	}
-	if bars != len(h.Attempts) || !strings.Contains(text, `class="met"`) || !strings.Contains(text, `class="unmet"`) {
+	if bars != len(h.Attempts) || !strings.Contains(text, `class="met"`) ||
+		!strings.Contains(text, `class="unmet"`) {
 		t.Errorf("%d attempts are drawn, want %d, and windows of both kinds", bars, len(h.Attempts))
 	}
 	if strings.Contains(text, "<b>job0") || strings.Contains(text, "<script") || strings.Contains(text, "http") {

@@ -54,7 +54,8 @@ func (f *Fault) between() bool { return slices.Contains(f.Targets, Network) }
 
 // hits reports whether a fault is one of a node, of which a life may be named: "a" and "a.2" are both a.
 func (f *Fault) hits(node string) bool {
-	return slices.ContainsFunc(f.Targets, func(t string) bool { return node == t || strings.HasPrefix(node, t+".") })
+	return slices.ContainsFunc(f.Targets,
+		func(t string) bool { return node == t || strings.HasPrefix(node, t+".") })
 }
 
 // reach works out which faults reach which partition.
@@ -152,7 +153,8 @@ func (w *world) unheard(j *job, a *Attempt, b *Heartbeat, by time.Time) bool {
 			return next.node != t.node && !next.from.After(by) && !next.to.Before(b.At)
 		})
 		if moved && slices.ContainsFunc(w.all, func(f *Fault) bool {
-			return f.local() && f.Skew == 0 && (f.between() || f.hits(t.node)) && !f.From.After(b.At) && !f.To.Before(b.At)
+			return f.local() && f.Skew == 0 && (f.between() || f.hits(t.node)) && !f.From.After(b.At) &&
+				!f.To.Before(b.At)
 		}) {
 			return true
 		}

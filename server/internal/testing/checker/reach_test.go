@@ -20,7 +20,8 @@ func jitter(at float64, faults ...Fault) *tale {
 
 // claim is that a node became the owner of a partition.
 func (t *tale) claim(partition int, epoch uint64, node string, at float64) {
-	t.Claims = append(t.Claims, Claim{Partition: partition, Epoch: epoch, Node: node, Invoke: sec(at), Return: sec(at)})
+	t.Claims = append(t.Claims, Claim{Partition: partition, Epoch: epoch, Node: node, Invoke: sec(at),
+		Return: sec(at)})
 }
 
 // released is that a node gave up a partition in order.
@@ -89,7 +90,8 @@ func mute() *tale {
 
 // swift is a run that came before its time, by the clock of its owner.
 func swift() *tale {
-	return jitter(19, Fault{Kind: "clock", Targets: []string{"x"}, From: sec(18), To: sec(22), Skew: 1500 * time.Millisecond})
+	return jitter(19, Fault{Kind: "clock", Targets: []string{"x"}, From: sec(18), To: sec(22),
+		Skew: 1500 * time.Millisecond})
 }
 
 // together is a job that was put in a batch, by a node whose clock is ahead.
@@ -124,7 +126,8 @@ func written() *tale {
 	t := jitter(20.1)
 	t.released(1, 1, "x.1", 34)
 	t.claim(1, 2, "y.1", 35)
-	t.Writes = []Write{{Partition: 1, Epoch: 1, Node: "x.1", At: sec(33)}, {Partition: 1, Epoch: 2, Node: "y.1", At: sec(36)}}
+	t.Writes = []Write{{Partition: 1, Epoch: 1, Node: "x.1", At: sec(33)},
+		{Partition: 1, Epoch: 2, Node: "y.1", At: sec(36)}}
 	return t
 }
 
@@ -132,9 +135,11 @@ func written() *tale {
 // has none.
 var reached = []corruption{
 	{"another node stood still", "L1", halted, func(t *tale) { t.Faults[0].Targets = []string{"y"} }},
-	{"a node of a longer name stood still", "L1", halted, func(t *tale) { t.Faults[0].Targets = []string{"x.1.1"} }},
+	{"a node of a longer name stood still", "L1", halted,
+		func(t *tale) { t.Faults[0].Targets = []string{"x.1.1"} }},
 	{"later than it takes to take over", "L1", halted, func(t *tale) { t.moved(1, 26.5) }},
-	{"the network between the nodes is no excuse", "L1", halted, func(t *tale) { t.Faults[0].Targets = []string{Network} }},
+	{"the network between the nodes is no excuse", "L1", halted,
+		func(t *tale) { t.Faults[0].Targets = []string{Network} }},
 	{"it had an owner when a third node stood still", "L1", stalled, func(t *tale) {
 		t.Claims[2].Invoke, t.Claims[2].Return = sec(22), sec(22)
 	}},
@@ -146,16 +151,23 @@ var reached = []corruption{
 	{"a change of owners in order is no cause", "S10", twice, func(t *tale) { t.Faults[0].Orderly = true }},
 	{"a fault of another node is no cause", "S10", twice,
 		func(t *tale) { t.Faults[0].Targets = []string{"z"}; t.Releases = nil }},
-	{"its beats were heard before the network was cut", "S10", stranded, func(t *tale) { t.Faults[0].From = sec(23.6) }},
-	{"its beats were heard when the network was whole", "S10", stranded, func(t *tale) { t.Faults[0].To = sec(23.4) }},
-	{"its beats did not have to cross", "S10", stranded, func(t *tale) { t.Claims, t.Releases = t.Claims[:2], nil }},
-	{"its partition came back to who hears its beats", "S10", stranded, func(t *tale) { t.Claims[2].Node = "x.1" }},
+	{"its beats were heard before the network was cut", "S10", stranded,
+		func(t *tale) { t.Faults[0].From = sec(23.6) }},
+	{"its beats were heard when the network was whole", "S10", stranded,
+		func(t *tale) { t.Faults[0].To = sec(23.4) }},
+	{"its beats did not have to cross", "S10", stranded,
+		func(t *tale) { t.Claims, t.Releases = t.Claims[:2], nil }},
+	{"its partition came back to who hears its beats", "S10", stranded,
+		func(t *tale) { t.Claims[2].Node = "x.1" }},
 	{"its beats were not heard, and its lease went on", "S10", stranded,
 		func(t *tale) { t.Attempts[len(t.Attempts)-1].At = sec(23.9) }},
-	{"who hears its beats did not stand still", "S10", mute, func(t *tale) { t.Faults[0].Targets = []string{"z"} }},
+	{"who hears its beats did not stand still", "S10", mute,
+		func(t *tale) { t.Faults[0].Targets = []string{"z"} }},
 	{"early by the clock of another", "S1", swift, func(t *tale) { t.Faults[0].Targets = []string{"y"} }},
-	{"put alone, and early by the clock of another", "S1", together, func(t *tale) { t.Ops[0].Kind, t.Ops[0].Batch = Put, "" }},
-	{"no limit, and another node stood still", "L1", withheld, func(t *tale) { t.Ops[0].Spec.ConcurrencyKey = "" }},
+	{"put alone, and early by the clock of another", "S1", together,
+		func(t *tale) { t.Ops[0].Kind, t.Ops[0].Batch = Put, "" }},
+	{"no limit, and another node stood still", "L1", withheld,
+		func(t *tale) { t.Ops[0].Spec.ConcurrencyKey = "" }},
 	{"told of a success long after the fault", "S3", unsung, func(t *tale) { t.moved(5, 19) }},
 	{"handed out by an owner that was deposed", "S6", written, func(t *tale) {
 		t.Attempts[3].Partition, t.Attempts[3].Epoch = 1, 1

@@ -23,7 +23,8 @@ func NewRecorder(profile string, seed uint64, build string, c Constants, now fun
 	if now == nil {
 		now = time.Now
 	}
-	return &Recorder{now: now, h: History{Profile: profile, Seed: seed, Build: build, Constants: c, Start: now()}}
+	return &Recorder{now: now, h: History{Profile: profile, Seed: seed, Build: build,
+		Constants: c, Start: now()}}
 }
 
 // Begin notes the call of an operation and returns what notes its return: with how it went and, if not nil, a

@@ -73,7 +73,8 @@ func draw(h History, v Verdict) chart {
 	}
 	c.Height = (len(c.Rows) + 3) * lineHeight
 	for _, f := range h.Faults {
-		c.Faults = append(c.Faults, box{X: x(f.From), W: max(x(f.To)-x(f.From), 1), H: float64(c.Height), Class: "fault",
+		c.Faults = append(c.Faults, box{X: x(f.From), W: max(x(f.To)-x(f.From), 1),
+			H: float64(c.Height), Class: "fault",
 			Title: fmt.Sprintf("%s %v, %v to %v", f.Kind, f.Targets, f.From.Sub(h.Start), f.To.Sub(h.Start))})
 	}
 	for _, m := range v.windows {

@@ -38,7 +38,8 @@ func (w *world) excuses(faults []*Fault) []span {
 		case f.worker():
 			out = append(out, span{f.From, f.To})
 		case f.Minor:
-			out = append(out, span{f.From, f.From.Add(w.k.OwnerLease + w.k.Dispatch)}, span{f.To, f.To.Add(w.k.Dispatch)})
+			out = append(out, span{f.From, f.From.Add(w.k.OwnerLease + w.k.Dispatch)},
+				span{f.To, f.To.Add(w.k.Dispatch)})
 		default:
 			backlog := max(until(dues, f.To)-until(firsts, f.To), 0)
 			drained := time.Duration(float64(backlog) / w.k.DrainRate * float64(time.Second))
@@ -159,12 +160,14 @@ func (w *world) certain(r *run, i int) span {
 		end = earlier(end, r.attempts[i+1].At)
 	}
 	for _, e := range r.job.effects {
-		if e.job != nil && e.job.Timeout > 0 && !e.lo.After(a.At) { // a run that was redriven has no record of when it ended first
+		// a run that was redriven has no record of when it ended first
+		if e.job != nil && e.job.Timeout > 0 && !e.lo.After(a.At) {
 			end = earlier(end, a.At.Add(e.job.Timeout))
 		}
 	}
 	for _, o := range r.job.ops {
-		ends := o.defines() || o.deletes() || o.Kind == Cancel || o.Kind == Redrive || o.Kind == Skip || o.Kind == BackfillCancel
+		ends := o.defines() || o.deletes() || o.Kind == Cancel || o.Kind == Redrive || o.Kind == Skip ||
+			o.Kind == BackfillCancel
 		// Before a.At too, if it may have taken effect after the attempt was on its way.
 		if ends && o.Outcome != Fail && (o.Outcome == Info || !o.Return.Before(a.At)) {
 			end = earlier(end, later(o.Invoke, a.At))

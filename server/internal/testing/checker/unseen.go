@@ -62,7 +62,8 @@ func (w *world) indexUnseen() {
 // amiss reports whether something was wrong with the owner when a write of it was committed.
 func (w *world) amiss(x *Write) bool {
 	return slices.ContainsFunc(w.all, func(f *Fault) bool {
-		return !f.worker() && f.Skew == 0 && (!f.local() || f.hits(x.Node)) && !f.From.After(x.At) && !f.To.Before(x.At)
+		return !f.worker() && f.Skew == 0 && (!f.local() || f.hits(x.Node)) && !f.From.After(x.At) &&
+			!f.To.Before(x.At)
 	})
 }
 

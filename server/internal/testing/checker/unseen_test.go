@@ -10,15 +10,18 @@ import (
 // retry.
 func died() *tale {
 	t := newTale()
-	t.put("a", Job{Payload: "p", Lease: 8 * time.Second, Policy: Policy{Kind: "constant", Interval: 2 * time.Second}}, 0, 20)
+	t.put("a", Job{Payload: "p", Lease: 8 * time.Second,
+		Policy: Policy{Kind: "constant", Interval: 2 * time.Second}}, 0, 20)
 	t.claim(1, 1, "x.1", 0)
 	t.claim(1, 2, "x.2", 22)
 	t.Faults = []Fault{{Kind: "kill", From: sec(20.05), To: sec(22)}}
 	t.Writes = []Write{
 		{Partition: 1, Epoch: 1, Node: "x.1", At: sec(19)},
 		{Partition: 1, Epoch: 1, Node: "x.1", At: sec(20.2), RunID: "a@20", To: "granted", Attempt: 1},
-		{Partition: 1, Epoch: 2, Node: "x.2", At: sec(35), RunID: "a@20", From: "granted", To: "pending", Attempt: 1},
-		{Partition: 1, Epoch: 2, Node: "x.2", At: sec(37), RunID: "a@20", From: "pending", To: "granted", Attempt: 2},
+		{Partition: 1, Epoch: 2, Node: "x.2", At: sec(35), RunID: "a@20", From: "granted",
+			To: "pending", Attempt: 1},
+		{Partition: 1, Epoch: 2, Node: "x.2", At: sec(37), RunID: "a@20", From: "pending",
+			To: "granted", Attempt: 2},
 	}
 	t.attempt("a", 20, 37.1, 2)
 	t.said(Success, 37.2)
@@ -73,10 +76,12 @@ var unheardOf = []corruption{
 	{"it was an attempt of another run", "L1", died, func(t *tale) { t.Writes[1].RunID = "a@10" }},
 	{"the write was refused", "L1", died, func(t *tale) { t.Writes[1].Refused = true }},
 	{"it waited for longer than the lease", "L1", died, func(t *tale) { t.moved(0, 39.1) }},
-	{"it waited for the lease, and the timeout was over", "L1", died, func(t *tale) { t.Ops[0].Spec.Timeout = 7 * time.Second }},
+	{"it waited for the lease, and the timeout was over", "L1", died,
+		func(t *tale) { t.Ops[0].Spec.Timeout = 7 * time.Second }},
 	{"the next one waited for longer than it", "L1", diedBetween, func(t *tale) { t.moved(1, 41) }},
 	{"another run waited, and had not to", "L1", diedBeside, func(t *tale) { t.moved(1, 32) }},
-	{"a run beside others waited for longer than the lease", "L1", diedBeside, func(t *tale) { t.moved(0, 38.5) }},
+	{"a run beside others waited for longer than the lease", "L1", diedBeside,
+		func(t *tale) { t.moved(0, 38.5) }},
 	{"its permit had come back", "L1", diedWithAPermit, func(t *tale) { t.moved(1, 38) }},
 	{"it held no permit", "L1", diedWithAPermit, func(t *tale) { t.Ops[0].Spec.ConcurrencyKey = "" }},
 }

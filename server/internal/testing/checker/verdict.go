@@ -53,7 +53,8 @@ func (v Violation) String() string {
 
 // Tally counts what happened.
 type Tally struct {
-	Starts, Runs, Musts, Skipped int // Musts: times that had to run; Skipped: those of them with a record that says why not
+	// Musts: times that had to run; Skipped: those of them with a record that says why not
+	Starts, Runs, Musts, Skipped int
 	Duplicates, Unjustified      int // attempts after the first
 	Epochs, StaleRefused         int
 	InfoApplied, InfoNot         int           // operations of unknown outcome
@@ -169,7 +170,8 @@ func (c *check) vacuity() {
 				n++
 			}
 		}
-		need(fmt.Sprintf("times that had to run from %v to %v", time.Duration(i)*tenth, time.Duration(i+1)*tenth), n, 1)
+		need(fmt.Sprintf("times that had to run from %v to %v", time.Duration(i)*tenth, time.Duration(i+1)*tenth),
+			n, 1)
 	}
 }
 
@@ -187,7 +189,8 @@ func (v Verdict) WriteJSON(w io.Writer) error {
 func (v Verdict) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s seed %d: %d attempts of %d runs, %d had to run, %d duplicates, lateness p50 %v p99 %v max %v\n", v.Result, v.Profile,
-		v.Seed, v.Counters.Starts, v.Counters.Runs, v.Counters.Musts, v.Counters.Duplicates, v.Lateness.P50, v.Lateness.P99, v.Lateness.Max)
+		v.Seed, v.Counters.Starts, v.Counters.Runs, v.Counters.Musts, v.Counters.Duplicates, v.Lateness.P50,
+		v.Lateness.P99, v.Lateness.Max)
 	for _, x := range v.Violations {
 		fmt.Fprintln(&b, "  ", x)
 	}

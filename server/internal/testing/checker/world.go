@@ -82,7 +82,8 @@ func (r *run) first() *Attempt { return r.attempts[0] }
 
 // index reads a history once.
 func index(h *History) *world {
-	w := &world{h: h, k: h.Constants.withDefaults(), jobs: map[key]*job{}, runs: map[string]*run{}, badAt: map[int][]span{}}
+	w := &world{h: h, k: h.Constants.withDefaults(), jobs: map[key]*job{}, runs: map[string]*run{},
+		badAt: map[int][]span{}}
 	w.losses()
 	w.indexOps()
 	w.indexRuns()
@@ -245,7 +246,9 @@ func (w *world) effectsOf(j *job) []*effect {
 		}
 		out = append(out, &effect{op: o, lo: o.Invoke, hi: w.by(o), sure: o.Outcome == OK})
 	}
-	out = slices.DeleteFunc(out, func(e *effect) bool { return e.op.Outcome == Info && e.op.defines() && w.settle(j, e, out) })
+	out = slices.DeleteFunc(out, func(e *effect) bool {
+		return e.op.Outcome == Info && e.op.defines() && w.settle(j, e, out)
+	})
 	for _, e := range out {
 		w.define(j, e, out)
 	}
@@ -375,7 +378,8 @@ func (w *world) patched(j *job, e *effect, all []*effect) (*Job, bool) {
 				base = x
 			}
 		}
-		vague = vague || (x.op.deletes() && (!e.after(x) || revived(j, x.lo, e.hi))) // it came back as it was when some run died
+		// it came back as it was when some run died
+		vague = vague || (x.op.deletes() && (!e.after(x) || revived(j, x.lo, e.hi)))
 	}
 	if base == nil {
 		return e.op.Spec, true
@@ -453,7 +457,8 @@ func (w *world) trouble(j *job, from, to time.Time, a *Attempt) (since time.Time
 func (w *world) wrong(j *job, from, to time.Time) time.Duration {
 	most := time.Duration(0)
 	for _, f := range w.clocks(j) {
-		if s := f.Skew.Abs(); !f.To.Add(s).Before(from) && !f.From.Add(-s).After(to) { // what is stamped in it is that far off
+		// what is stamped in it is that far off
+		if s := f.Skew.Abs(); !f.To.Add(s).Before(from) && !f.From.Add(-s).After(to) {
 			most = max(most, s)
 		}
 	}

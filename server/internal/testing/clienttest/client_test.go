@@ -235,16 +235,25 @@ func TestAReadLeavesNothingOpen(t *testing.T) {
 		go func() { served <- s.Serve(w) }()
 		c, k := w.dial(t), carillon.Key{Namespace: "ns", Name: "a"}
 		for name, call := range map[string]func(ctx context.Context) error{
-			"get job":        func(ctx context.Context) error { _, err := c.GetJob(ctx, k); return err },
-			"list jobs":      func(ctx context.Context) error { _, err := c.ListJobs(ctx, carillon.JobQuery{}); return err },
-			"get run":        func(ctx context.Context) error { _, err := c.GetRun(ctx, "ns", "r"); return err },
-			"list runs":      func(ctx context.Context) error { _, err := c.ListRuns(ctx, carillon.RunQuery{}); return err },
+			"get job": func(ctx context.Context) error { _, err := c.GetJob(ctx, k); return err },
+			"list jobs": func(ctx context.Context) error {
+				_, err := c.ListJobs(ctx, carillon.JobQuery{})
+				return err
+			},
+			"get run": func(ctx context.Context) error { _, err := c.GetRun(ctx, "ns", "r"); return err },
+			"list runs": func(ctx context.Context) error {
+				_, err := c.ListRuns(ctx, carillon.RunQuery{})
+				return err
+			},
 			"get backfill":   func(ctx context.Context) error { _, err := c.GetBackfill(ctx, "ns", "b"); return err },
 			"list backfills": func(ctx context.Context) error { _, err := c.ListBackfills(ctx, k); return err },
 			"get namespace":  func(ctx context.Context) error { _, err := c.GetNamespace(ctx, "ns"); return err },
-			"preview":        func(ctx context.Context) error { _, err := c.Preview(ctx, carillon.PreviewQuery{}); return err },
-			"status":         func(ctx context.Context) error { _, err := c.ClusterStatus(ctx); return err },
-			"put":            func(ctx context.Context) error { _, err := c.PutJob(ctx, job(1)); return err },
+			"preview": func(ctx context.Context) error {
+				_, err := c.Preview(ctx, carillon.PreviewQuery{})
+				return err
+			},
+			"status": func(ctx context.Context) error { _, err := c.ClusterStatus(ctx); return err },
+			"put":    func(ctx context.Context) error { _, err := c.PutJob(ctx, job(1)); return err },
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			err := call(ctx)

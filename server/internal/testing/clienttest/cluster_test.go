@@ -55,7 +55,8 @@ func TestAClusterThroughAClient(t *testing.T) {
 			Nodes: []carillon.Node{{ID: "a", Address: "a:1", HTTP: "a:2", Sidecars: "a:3", Owns: 2,
 				Skew: -time.Second, SkewKnown: true},
 				{ID: "b", Draining: true}, {ID: "c", SkewKnown: true}},
-			Partitions: []carillon.PartitionOwner{{Partition: 0, Epoch: 1 << 60, Node: "a", Until: until}, {Partition: 1}},
+			Partitions: []carillon.PartitionOwner{{Partition: 0, Epoch: 1 << 60, Node: "a",
+				Until: until}, {Partition: 1}},
 		}}
 		_, c := serve(t, &stub{}, grpcapi.Options{Cluster: grpcapi.NewClusterService(cluster)})
 		status, err := c.ClusterStatus(t.Context())

@@ -46,7 +46,8 @@ func (s *stub) GetRun(_ context.Context, ns, id string) (carillon.Run, error) {
 	return s.run, s.ask(ns, id)
 }
 
-func (s *stub) StartBackfill(_ context.Context, k carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
+func (s *stub) StartBackfill(_ context.Context, k carillon.Key,
+	spec carillon.BackfillSpec) (carillon.Backfill, error) {
 	return s.backfill, s.ask(k, spec)
 }
 
@@ -88,7 +89,8 @@ func wordCalls(s *stub) []wordCall {
 	s.skip = carillon.SkipResult{Time: at, Job: carillon.Job{Namespace: "ns", Name: "a/b",
 		Status: &carillon.JobStatus{Phase: carillon.PhaseWaiting, Waiting: []string{"c"}}}}
 	s.space = carillon.Namespace{Name: "ns", Strict: true, ConcurrencyLimits: map[string]int{"k": 3, "none": 0}}
-	s.run = carillon.Run{ID: "r", Progress: &carillon.Progress{Percent: 12.5, Message: "m", At: at}, Backfill: "b"}
+	s.run = carillon.Run{ID: "r", Progress: &carillon.Progress{Percent: 12.5, Message: "m",
+		At: at}, Backfill: "b"}
 	progress := carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeProgress,
 		Progress: carillon.Progress{Percent: 1}}
 	later := carillon.Result{Token: "t", RunID: "r", Outcome: carillon.OutcomeReschedule, At: at}
@@ -103,7 +105,8 @@ func wordCalls(s *stub) []wordCall {
 			[]any{k, carillon.PauseOptions{Paused: true, Note: "n"}}, s.skip.Job},
 		{"resume", pause(carillon.PauseOptions{Note: "n", CatchUp: true}),
 			[]any{k, carillon.PauseOptions{Note: "n", CatchUp: true}}, s.skip.Job},
-		{"skip", func(ctx context.Context, c *client.Client) (any, error) { return c.SkipRun(ctx, k) }, []any{k}, s.skip},
+		{"skip", func(ctx context.Context, c *client.Client) (any, error) { return c.SkipRun(ctx, k) },
+			[]any{k}, s.skip},
 		{"run", func(ctx context.Context, c *client.Client) (any, error) { return c.GetRun(ctx, "ns", "r") },
 			[]any{"ns", "r"}, s.run},
 		{"progress", complete(progress), []any{"ns", progress}, nil},
@@ -116,8 +119,8 @@ func wordCalls(s *stub) []wordCall {
 			error) {
 			return c.GetBackfill(ctx, "ns", "b")
 		}, []any{"ns", "b"}, s.backfill},
-		{"list", func(ctx context.Context, c *client.Client) (any, error) { return c.ListBackfills(ctx, k) }, []any{k},
-			[]carillon.Backfill{s.backfill, {ID: "other"}}},
+		{"list", func(ctx context.Context, c *client.Client) (any, error) { return c.ListBackfills(ctx, k) },
+			[]any{k}, []carillon.Backfill{s.backfill, {ID: "other"}}},
 		{"cancel", func(ctx context.Context, c *client.Client) (any,
 			error) {
 			return c.CancelBackfill(ctx, "ns", "b")
@@ -161,7 +164,8 @@ func TestABackfillWithoutAnEnd(t *testing.T) {
 		s := &stub{}
 		_, c := serve(t, s)
 		from := time.Now().Add(-time.Hour)
-		if _, err := c.StartBackfill(t.Context(), carillon.Key{Name: "a"}, carillon.BackfillSpec{From: from}); err != nil {
+		if _, err := c.StartBackfill(t.Context(), carillon.Key{Name: "a"},
+			carillon.BackfillSpec{From: from}); err != nil {
 			t.Fatal(err)
 		}
 		if spec := s.asked[1].(carillon.BackfillSpec); !spec.From.Equal(from) || !spec.To.Equal(time.Now()) {

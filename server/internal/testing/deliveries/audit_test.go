@@ -365,8 +365,10 @@ func TestABookKeepsEachAnswer(t *testing.T) {
 	b.Stopped(deliveries.Stop{Receiver: "w"})
 	l := b.Ledger()
 	d := l.Seen[i]
-	first := deliveries.Word{Answer: deliveries.Failure, Answered: at(1), Reply: deliveries.Acked, Replied: at(4)}
-	second := deliveries.Word{Answer: deliveries.Success, Answered: at(2), Reply: deliveries.Stale, Replied: at(5)}
+	first := deliveries.Word{Answer: deliveries.Failure, Answered: at(1),
+		Reply: deliveries.Acked, Replied: at(4)}
+	second := deliveries.Word{Answer: deliveries.Success, Answered: at(2),
+		Reply: deliveries.Stale, Replied: at(5)}
 	if d.Word != first || len(d.More) != 1 || d.More[0] != second || d.At.IsZero() {
 		t.Errorf("the book has %+v", d)
 	}

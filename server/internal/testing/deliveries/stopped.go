@@ -46,5 +46,7 @@ func (a *audit) over(d *Delivery, at time.Time) bool {
 	if r.record != nil && !r.record.Finished.IsZero() && r.record.Finished.Before(at) {
 		return true
 	}
-	return slices.ContainsFunc(r.seen, func(x Delivery) bool { return x.Attempt > d.Attempt && x.Started.Before(at) })
+	return slices.ContainsFunc(r.seen, func(x Delivery) bool {
+		return x.Attempt > d.Attempt && x.Started.Before(at)
+	})
 }

@@ -28,8 +28,8 @@ type faultyWorker struct {
 	answers map[string][]string // by token: "ack" and "stale"
 }
 
-// TestAnswersMatchOutcomes: whatever befalls the nodes, a worker hears what has become of each of its results: of
-// one that was accepted once, unless it is said again, and nothing else before.
+// TestAnswersMatchOutcomes: whatever befalls the nodes, a worker hears what has become of each of its
+// results: of one that was accepted once, unless it is said again, and nothing else before.
 func TestAnswersMatchOutcomes(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -139,7 +139,8 @@ func (s *faultyWorker) isDoing(token string) bool { return s.doing[token] }
 func (s *faultyWorker) pick(of int, wanted func(token string) bool) []carillon.Run {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.came), func(r carillon.Run) bool { return !wanted(r.Token) || s.chance.IntN(of) > 0 })
+	return slices.DeleteFunc(slices.Clone(s.came),
+		func(r carillon.Run) bool { return !wanted(r.Token) || s.chance.IntN(of) > 0 })
 }
 
 // report says that attempts have ended.
@@ -178,7 +179,8 @@ func (s *faultyWorker) judge() {
 		if s.accepted[token] {
 			want = "ack"
 		}
-		if n := s.said[token]; n > 0 && (len(got) == 0 || got[0] != want) || n == 1 && want == "ack" && len(got) > 1 {
+		if n := s.said[token]; n > 0 && (len(got) == 0 || got[0] != want) || n == 1 &&
+			want == "ack" && len(got) > 1 {
 			s.t.Errorf("the answers to the result of %s are %q; it is %s", token, got, want)
 		}
 	}

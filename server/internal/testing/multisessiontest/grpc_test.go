@@ -42,7 +42,8 @@ func (w *rig) serve(address string) (at string, stop func()) {
 	hub := w.nodes[at].hub
 	w.mu.Unlock()
 	relay := server.Relay{Work: hub, Reach: server.Reach}
-	s := grpcapi.NewServer(grpcapi.NewService(workOnly{work: relay}, grpcapi.Options{Logger: slog.New(slog.DiscardHandler)}))
+	s := grpcapi.NewServer(grpcapi.NewService(workOnly{work: relay},
+		grpcapi.Options{Logger: slog.New(slog.DiscardHandler)}))
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	stopped := false

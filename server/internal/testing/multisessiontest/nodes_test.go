@@ -63,8 +63,8 @@ func TestRunsOfLostNodesAreDone(t *testing.T) {
 	}
 }
 
-// TestDrainOfOneNodeIsHidden: while another node is there the worker keeps its session, and what it has from the
-// one that leaves.
+// TestDrainOfOneNodeIsHidden: while another node is there the worker keeps its session, and what it has from
+// the one that leaves.
 func TestDrainOfOneNodeIsHidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRig(t, "a", "b")
@@ -105,8 +105,8 @@ func TestDrainOfOneNodeIsHidden(t *testing.T) {
 	})
 }
 
-// TestDrainIsHiddenWhileAnotherNodeIsLost: what is said again of the one that is lost says nothing of the runs
-// of the one that drains.
+// TestDrainIsHiddenWhileAnotherNodeIsLost: what is said again of the one that is lost says nothing of the
+// runs of the one that drains.
 func TestDrainIsHiddenWhileAnotherNodeIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRig(t, "a", "b", "c")
@@ -157,8 +157,8 @@ func TestResultOfALostNodeIsSentAgain(t *testing.T) {
 	})
 }
 
-// TestNodeMissingInAllListsIsLost without a word is given up once the others miss it: its credits are used elsewhere,
-// and what was said to it is said to another.
+// TestNodeMissingInAllListsIsLost without a word is given up once the others miss it: its credits are used
+// elsewhere, and what was said to it is said to another.
 func TestNodeMissingInAllListsIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRig(t, "a", "b", "c")

@@ -19,9 +19,10 @@ func TestExpiredRunIsDropped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := multisession.Open(first, multisession.Options{Hello: hello, Connect: w.reach, Over: func(run *carillon.Run) bool {
-			return time.Since(run.Started) > run.Lease
-		}})
+		s := multisession.Open(first, multisession.Options{Hello: hello,
+			Connect: w.reach, Over: func(run *carillon.Run) bool {
+				return time.Since(run.Started) > run.Lease
+			}})
 		if r, err := s.Receive(t.Context()); err != nil || len(r.Nodes) != 2 {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -65,9 +66,10 @@ func TestRunThatExpiresUnreceivedIsDropped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := multisession.Open(first, multisession.Options{Hello: hello, Connect: w.reach, Over: func(run *carillon.Run) bool {
-			return time.Since(run.Started) > run.Lease
-		}})
+		s := multisession.Open(first, multisession.Options{Hello: hello,
+			Connect: w.reach, Over: func(run *carillon.Run) bool {
+				return time.Since(run.Started) > run.Lease
+			}})
 		if r, err := s.Receive(t.Context()); err != nil || len(r.Nodes) != 2 {
 			t.Fatalf("%+v, %v", r, err)
 		}

@@ -59,8 +59,8 @@ type testNode struct {
 }
 
 func newRig(t *testing.T, addresses ...string) *rig {
-	w := &rig{t: t, nodes: map[string]*testNode{}, held: map[string]*held{}, accepted: map[string]bool{}, done: map[string]int{},
-		all: make(chan struct{})}
+	w := &rig{t: t, nodes: map[string]*testNode{}, held: map[string]*held{}, accepted: map[string]bool{},
+		done: map[string]int{}, all: make(chan struct{})}
 	for _, a := range addresses {
 		w.start(a)
 	}

@@ -166,7 +166,8 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 		w := newRig(t, "a", "b")
 		s := open(t, w, 1)
 		err := s.Send(t.Context(), carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "other", N: 1}}})
-		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument || e.Field != "credits.queue" {
+		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument ||
+			e.Field != "credits.queue" {
 			t.Errorf("%v", err)
 		}
 		shut(t, s)

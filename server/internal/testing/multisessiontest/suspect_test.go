@@ -56,8 +56,8 @@ func TestResultsOfASilentNodeMove(t *testing.T) {
 	})
 }
 
-// TestNodeThatAnswersPingsIsNotSuspect: one with nothing to say hears heartbeats alone, and the credits that it
-// is asked about are not lost.
+// TestNodeThatAnswersPingsIsNotSuspect: one with nothing to say hears heartbeats alone, and the credits that
+// it is asked about are not lost.
 func TestNodeThatAnswersPingsIsNotSuspect(t *testing.T) {
 	withRunsOfB(t, 3, func(w *rig, s carillon.Session, runs []carillon.Run) {
 		keepBeating(w, s, runs, 40)
@@ -121,7 +121,8 @@ func TestSecondNodeIsLost(t *testing.T) {
 	})
 }
 
-// TestOneOfAllSilentNodesAnswers: one that was suspected while there was nobody to turn to need not speak itself.
+// TestOneOfAllSilentNodesAnswers: one that was suspected while there was nobody to turn to need not speak
+// itself.
 func TestOneOfAllSilentNodesAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRig(t, "a", "b", "c")

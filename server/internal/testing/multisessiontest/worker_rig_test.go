@@ -16,7 +16,9 @@ import (
 func runWorker(t *testing.T, w carillon.Work, concurrency int,
 	handle func(ctx context.Context, run carillon.Run) error) (stop func()) {
 	wk := worker.New(meter{w, t}, worker.Options{Concurrency: concurrency, ID: "w", Grace: time.Minute})
-	worker.Handle(wk, "q", func(ctx context.Context, run carillon.Run, _ carillon.Data) error { return handle(ctx, run) })
+	worker.Handle(wk, "q", func(ctx context.Context, run carillon.Run, _ carillon.Data) error {
+		return handle(ctx, run)
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	left := make(chan error, 1)
 	go func() { left <- wk.Run(ctx) }()

@@ -38,8 +38,8 @@ func (r *Redis) prepare(t testing.TB, settings []string) {
 	t.Helper()
 	path := Binary(t, "redis-server")
 	r.Folder = Folder(t, "")
-	args := []string{"--port", strconv.Itoa(r.Port), "--bind", "127.0.0.1", "--dir", r.Folder, "--save", "", "--daemonize", "no",
-		"--appendonly", "yes", "--appendfsync", "always"}
+	args := []string{"--port", strconv.Itoa(r.Port), "--bind", "127.0.0.1", "--dir", r.Folder, "--save", "",
+		"--daemonize", "no", "--appendonly", "yes", "--appendfsync", "always"}
 	for _, s := range settings {
 		name, value, _ := strings.Cut(s, "=")
 		args = append(args, "--"+name, value)
@@ -56,7 +56,8 @@ func StartSentinel(t testing.TB, name string, primary *Redis) *Redis {
 	lines := []string{fmt.Sprint("port ", r.Port), "bind 127.0.0.1", "dir " + r.Folder,
 		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 1", name, primary.Port),
 		"sentinel down-after-milliseconds " + name + " 500", "sentinel failover-timeout " + name + " 3000"}
-	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil { // it writes there what it learns
+	// it writes there what it learns
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.program = Program{Path: Binary(t, "redis-server"), Args: []string{file, "--sentinel"}, Folder: r.Folder}
@@ -139,7 +140,8 @@ const slots = 16384
 // StartRedisCluster starts a Redis Cluster of so many primaries, which ends with the test.
 func StartRedisCluster(t testing.TB, primaries int, settings ...string) []*Redis {
 	t.Helper()
-	settings = append([]string{"cluster-enabled=yes", "cluster-config-file=nodes.conf", "cluster-node-timeout=3000"}, settings...)
+	settings = append([]string{"cluster-enabled=yes", "cluster-config-file=nodes.conf",
+		"cluster-node-timeout=3000"}, settings...)
 	var all []*Redis
 	for i := range primaries {
 		r := &Redis{Port: clusterPort(t)}

@@ -53,7 +53,8 @@ func TestOrleansConcurrentScheduling(t *testing.T) {
 		uids := map[carillon.UID]bool{}
 		for i := range 20 {
 			wg.Go(func() {
-				p, err := w.node.PutJob(t.Context(), carillon.Job{Name: fmt.Sprint("job/", i), Target: carillon.WorkerQueue("q")})
+				p, err := w.node.PutJob(t.Context(),
+					carillon.Job{Name: fmt.Sprint("job/", i), Target: carillon.WorkerQueue("q")})
 				if err != nil {
 					t.Error(err)
 					return
@@ -92,7 +93,8 @@ func TestOrleansDeadOwnerPreservesOrderAndMetadata(t *testing.T) {
 		began := time.Now()
 		meta := map[string]string{"symbols": "=+/&?%\x00\n€", "empty": ""}
 		for _, s := range []int{3, 1, 2} {
-			w.put(carillon.Job{Name: fmt.Sprint(s), Due: carillon.At(began.Add(time.Duration(s) * time.Second)), Metadata: meta})
+			w.put(carillon.Job{Name: fmt.Sprint(s),
+				Due: carillon.At(began.Add(time.Duration(s) * time.Second)), Metadata: meta})
 		}
 		w.kill()
 		w.start()
@@ -353,7 +355,8 @@ func TestOrleansProgressKeepsARunAlive(t *testing.T) {
 			t.Errorf("the run says %+v", run)
 		}
 		sleep(time.Minute)
-		if h := w.history("job"); len(w.deliveries("job")) != 1 || len(h) != 1 || h[0].Status != carillon.RunFailed {
+		if h := w.history("job"); len(w.deliveries("job")) != 1 || len(h) != 1 ||
+			h[0].Status != carillon.RunFailed {
 			t.Errorf("history %+v", h)
 		}
 		w.empty()

@@ -91,7 +91,8 @@ type leaser struct {
 }
 
 // Renew is for [store.Leaser].
-func (l leaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+func (l leaser) Renew(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) ([]store.Holding, error) {
 	if l.wire.cut.Load() {
 		return nil, errCut
 	}
@@ -295,7 +296,8 @@ func (w *world) work(id string, answer func(carillon.Run) []carillon.Result) *wo
 
 func (w *world) connect(id string, h hello, answer func(carillon.Run) []carillon.Result) *worker {
 	w.t.Helper()
-	s, err := w.node.hub.Connect(w.t.Context(), carillon.Hello{Namespace: h.namespace, Queues: h.queues, WorkerID: id})
+	s, err := w.node.hub.Connect(w.t.Context(),
+		carillon.Hello{Namespace: h.namespace, Queues: h.queues, WorkerID: id})
 	if err != nil {
 		w.t.Fatal(err)
 	}

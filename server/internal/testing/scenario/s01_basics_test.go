@@ -15,8 +15,8 @@ import (
 func TestS01Basics(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		began := time.Now()
-		due := map[string]time.Duration{"a": 5 * time.Second, "b": 5 * time.Second, "c": 5 * time.Second, "d": 6 * time.Second,
-			"e": 9 * time.Second, "cancelled": 7 * time.Second, "past": -5 * time.Second}
+		due := map[string]time.Duration{"a": 5 * time.Second, "b": 5 * time.Second, "c": 5 * time.Second,
+			"d": 6 * time.Second, "e": 9 * time.Second, "cancelled": 7 * time.Second, "past": -5 * time.Second}
 		meta := map[string]string{"UserId": "7", "Action": "mail", "Priority": "high", "symbols": "=+/&?"}
 		for _, name := range slices.Sorted(maps.Keys(due)) {
 			w.put(carillon.Job{Name: name, Due: carillon.At(began.Add(due[name])), Metadata: meta})

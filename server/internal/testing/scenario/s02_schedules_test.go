@@ -54,7 +54,8 @@ func TestS02WrongSchedules(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		for _, s := range []string{"TZ=UTC", "CRON_TZ=UTC ", "* * * *", "* * * * * * * *", "60 * * * * *",
 			"@every", "@every -1s", "0 0 30 2 *"} {
-			_, err := w.node.PutJob(t.Context(), carillon.Job{Name: "job", Schedule: s, Target: carillon.WorkerQueue("q")})
+			_, err := w.node.PutJob(t.Context(),
+				carillon.Job{Name: "job", Schedule: s, Target: carillon.WorkerQueue("q")})
 			var e *carillon.Error
 			if !errors.As(err, &e) || e.Kind != carillon.InvalidArgument || e.Field != "schedule" {
 				t.Errorf("%q: %v", s, err)

@@ -25,8 +25,9 @@ func TestS03FarFutureInBulk(t *testing.T) {
 			for from := 0; from < n; from += carillon.MaxBatch {
 				jobs := make([]carillon.Job, min(carillon.MaxBatch, n-from))
 				for i := range jobs {
-					jobs[i] = carillon.Job{Name: fmt.Sprintf("%s/%d", prefix, from+i), Due: carillon.At(began.Add(due(from + i))),
-						Target: carillon.WorkerQueue("q"), Data: carillon.Bytes(make([]byte, 100), "text/plain")}
+					jobs[i] = carillon.Job{Name: fmt.Sprintf("%s/%d", prefix, from+i),
+						Due: carillon.At(began.Add(due(from + i))), Target: carillon.WorkerQueue("q"),
+						Data: carillon.Bytes(make([]byte, 100), "text/plain")}
 				}
 				if _, err := w.node.PutJobs(t.Context(), jobs); err != nil {
 					t.Fatal(err)

@@ -42,7 +42,8 @@ func (c *city) again(of map[int]store.Owner, end time.Time) (n int) {
 			c.t.Errorf("%s of %s was delivered %d times, and its node lived", id, ds[0].Job, len(ds))
 		}
 		if first := end.Sub(ds[0].At); first > justBefore {
-			c.t.Errorf("%s of %s was delivered %d times, first %v before the end of its node", id, ds[0].Job, len(ds), first)
+			c.t.Errorf("%s of %s was delivered %d times, first %v before the end of its node", id,
+				ds[0].Job, len(ds), first)
 		}
 		if len(ds) > 2 {
 			c.t.Errorf("%s of %s was delivered %d times", id, ds[0].Job, len(ds))
@@ -57,7 +58,8 @@ func (c *city) takenOver(of map[int]store.Owner, end time.Time) (first, last tim
 	c.t.Helper()
 	var took []time.Duration
 	for p, was := range of {
-		ms := slices.DeleteFunc(c.later(p, end), func(m move) bool { return m.to.Node == "" }) // a release is no claim
+		// a release is no claim
+		ms := slices.DeleteFunc(c.later(p, end), func(m move) bool { return m.to.Node == "" })
 		if len(ms) != 1 || ms[0].to.Node == was.Node || ms[0].to.Term.Epoch <= was.Term.Epoch {
 			c.t.Errorf("partition %d, of %s under epoch %d, went %+v", p, was.Node, was.Term.Epoch, ms)
 		}

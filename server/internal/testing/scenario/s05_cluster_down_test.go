@@ -24,8 +24,8 @@ func TestS05AllNodesDown(t *testing.T) {
 		rules := []carillon.Misfire{carillon.MisfireAll, carillon.MisfireLatest, carillon.MisfireSkip}
 		jobs := spread(n, t0.Add(every/2), down-every)
 		for i := range 48 {
-			jobs = append(jobs, carillon.Job{Name: fmt.Sprintf("%v/%d", rules[i%3], i), Schedule: "@every " + every.String(),
-				Due: carillon.At(t0.Add(every)), Misfire: rules[i%3]})
+			jobs = append(jobs, carillon.Job{Name: fmt.Sprintf("%v/%d", rules[i%3], i),
+				Schedule: "@every " + every.String(), Due: carillon.At(t0.Add(every)), Misfire: rules[i%3]})
 		}
 		c.load(jobs)
 		for _, m := range c.nodes {
@@ -100,7 +100,8 @@ func (c *city) madeUp(job string, rule carillon.Misfire, t0 time.Time, every tim
 	case rule == carillon.MisfireAll && len(got) != 6:
 		c.t.Errorf("%s made up for %d times, want 6", job, len(got))
 	case rule == carillon.MisfireLatest && (len(got) == 0 || (missed && len(got) == 6)):
-		c.t.Errorf("%s made up for %d times, want the latest of those that were missed, and those after it", job, len(got))
+		c.t.Errorf("%s made up for %d times, want the latest of those that were missed, and those after it", job,
+			len(got))
 	case rule == carillon.MisfireSkip && len(got) > 0 && got[0].Before(back.Add(-misfireAfter)):
 		c.t.Errorf("%s made up for what it was to skip: %v before the start", job, back.Sub(got[0]))
 	}

@@ -128,7 +128,8 @@ func TestS06RelayHalted(t *testing.T) {
 		t0 := time.Now().Add(lead)
 		var jobs []carillon.Job
 		for i, name := range named("a", n, func(p int) bool { _, ok := of[p]; return !ok }) {
-			jobs = append(jobs, carillon.Job{Name: name, Due: carillon.At(t0.Add(time.Duration(i) * away / n)), Lease: short,
+			jobs = append(jobs, carillon.Job{Name: name,
+				Due: carillon.At(t0.Add(time.Duration(i) * away / n)), Lease: short,
 				FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(100)})
 		}
 		c.load(jobs)

@@ -77,10 +77,11 @@ func (a *adders) add(name string, n int, every time.Duration) {
 				clients[m] = cl
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			_, err := clients[m].PutJob(ctx, carillon.Job{Name: fmt.Sprintf("%s/%d", name, i), Target: carillon.WorkerQueue("q"),
-				Due: carillon.In(time.Hour)})
+			_, err := clients[m].PutJob(ctx, carillon.Job{Name: fmt.Sprintf("%s/%d", name, i),
+				Target: carillon.WorkerQueue("q"), Due: carillon.In(time.Hour)})
 			cancel()
-			if e, ok := errors.AsType[*carillon.Error](err); ok && e.Kind == carillon.Unavailable && !e.Unknown && m == a.gone() {
+			if e, ok := errors.AsType[*carillon.Error](err); ok && e.Kind == carillon.Unavailable &&
+				!e.Unknown && m == a.gone() {
 				continue // it was told to leave just now, and says that it has done nothing
 			}
 			if err != nil {
@@ -124,7 +125,8 @@ func TestS07Rebalancing(t *testing.T) {
 		c.gaps("tick/", 5*time.Second+time.Second)
 		for id, ds := range c.byRun() {
 			if len(ds) > 1+changes {
-				t.Errorf("%s of %s was delivered %d times, and the nodes changed %d times", id, ds[0].Job, len(ds), changes)
+				t.Errorf("%s of %s was delivered %d times, and the nodes changed %d times", id, ds[0].Job,
+					len(ds), changes)
 			}
 		}
 		t.Logf("%d changes, %d puts; latest %v", changes, a.put.Load(), quantile(c.lateness(nil, false), 1))

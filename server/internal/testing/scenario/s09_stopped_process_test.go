@@ -40,8 +40,9 @@ func (c *city) hire(m *chaos.Member, slots int) *hand {
 	binary, err := built()
 	must(c.t, err)
 	h := &hand{t: c.t, ledger: filepath.Join(c.t.TempDir(), "ledger")}
-	words := []string{"work", "q", "--id", "hired", "--server", m.Front.Address(), "--concurrency", fmt.Sprint(slots),
-		"--", "sh", "-c", `echo "$CARILLON_RUN_ID $CARILLON_ATTEMPT $(date +%s%N)" >> "$0"`, h.ledger}
+	words := []string{"work", "q", "--id", "hired", "--server", m.Front.Address(), "--concurrency",
+		fmt.Sprint(slots), "--", "sh", "-c",
+		`echo "$CARILLON_RUN_ID $CARILLON_ATTEMPT $(date +%s%N)" >> "$0"`, h.ledger}
 	cmd := exec.Command(binary, words...) // ended by the clean-up
 	cmd.Env = append(os.Environ(), "CARILLON_SERVER=")
 	must(c.t, cmd.Start())
@@ -85,7 +86,8 @@ func (c *city) histories(cl *client.Client, jobs []carillon.Job) map[string]cari
 	all.SetLimit(16)
 	for i := range jobs {
 		all.Go(func() (err error) {
-			pages[i], err = cl.ListRuns(c.t.Context(), carillon.RunQuery{Job: jobs[i].Name, PageSize: carillon.MaxBatch})
+			pages[i], err = cl.ListRuns(c.t.Context(),
+				carillon.RunQuery{Job: jobs[i].Name, PageSize: carillon.MaxBatch})
 			return err
 		})
 	}

@@ -101,7 +101,8 @@ func TestS10LinkCutWithinTheLease(t *testing.T) {
 				if n := len(w.deliveries("job")); n != test.attempts {
 					t.Errorf("%d attempts, want %d", n, test.attempts)
 				}
-				if acks != 1 || (stale == 0) != (test.attempts == 1) { // the second attempt's is acknowledged, if there is one
+				// the second attempt's is acknowledged, if there is one
+				if acks != 1 || (stale == 0) != (test.attempts == 1) {
 					t.Errorf("%d acknowledged, %d stale", acks, stale)
 				}
 			})

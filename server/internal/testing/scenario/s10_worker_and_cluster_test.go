@@ -84,8 +84,8 @@ func (c *city) once(w *work, n int) {
 	c.t.Helper()
 	for id, ds := range c.byRun() {
 		if len(ds) != 1 {
-			c.t.Errorf("%s of %s was given out %d times: to %s, and after %v to %s", id, ds[0].Job, len(ds), ds[0].Worker,
-				ds[1].At.Sub(ds[0].At), ds[1].Worker)
+			c.t.Errorf("%s of %s was given out %d times: to %s, and after %v to %s", id, ds[0].Job,
+				len(ds), ds[0].Worker, ds[1].At.Sub(ds[0].At), ds[1].Worker)
 		}
 	}
 	cl := c.client(c.Running()[0])

@@ -18,7 +18,8 @@ func TestS14HungJobAndTenantTokens(t *testing.T) {
 	const lease = 10 * time.Second
 	inBubble(t, func(t *testing.T, w *world) {
 		if _, err := w.node.PutNamespace(t.Context(),
-			carillon.Namespace{Name: carillon.DefaultNamespace, ConcurrencyLimits: map[string]int{"tenant": 2}}); err != nil {
+			carillon.Namespace{Name: carillon.DefaultNamespace,
+				ConcurrencyLimits: map[string]int{"tenant": 2}}); err != nil {
 			t.Fatal(err)
 		}
 		var hung, broken atomic.Bool
@@ -47,7 +48,8 @@ func TestS14HungJobAndTenantTokens(t *testing.T) {
 		if most != 2 {
 			t.Errorf("%d attempts in force at once, want 2", most)
 		}
-		if ds := w.deliveries("hangs"); len(ds) != 2 || ds[1].At.Sub(ds[0].At) > lease+5*time.Second || ds[1].Attempt != 2 {
+		if ds := w.deliveries("hangs"); len(ds) != 2 || ds[1].At.Sub(ds[0].At) > lease+5*time.Second ||
+			ds[1].Attempt != 2 {
 			t.Errorf("the hung job: %+v", after(began, ds))
 		}
 		dead := w.dead()
@@ -77,7 +79,8 @@ func TestS14TenantTokensOverAKill(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		limit := func(n int) {
 			if _, err := w.node.PutNamespace(t.Context(),
-				carillon.Namespace{Name: carillon.DefaultNamespace, ConcurrencyLimits: map[string]int{"tenant": n}}); err != nil {
+				carillon.Namespace{Name: carillon.DefaultNamespace,
+					ConcurrencyLimits: map[string]int{"tenant": n}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -118,9 +121,11 @@ func TestS19StrictNamespace(t *testing.T) {
 		}
 		w.kill()
 		w.start() // it is remembered
-		for schedule, refused := range map[string]string{"@every 2s": "2s", "@every 2900ms": "2.9s", "@every 3s": "", "": ""} {
+		for schedule, refused := range map[string]string{"@every 2s": "2s", "@every 2900ms": "2.9s",
+			"@every 3s": "", "": ""} {
 			_, err := w.node.PutJob(t.Context(),
-				carillon.Job{Name: "job", Schedule: schedule, FailurePolicy: retries3(), Target: carillon.WorkerQueue("q")})
+				carillon.Job{Name: "job", Schedule: schedule, FailurePolicy: retries3(),
+					Target: carillon.WorkerQueue("q")})
 			switch {
 			case refused == "" && err != nil:
 				t.Errorf("%q: %v", schedule, err)

@@ -72,7 +72,8 @@ func TestS15Deliveries(t *testing.T) {
 func TestS15RetriesOnSchedule(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		time.Sleep(time.Until(time.Now().Truncate(2 * time.Second).Add(2*time.Second + 300*time.Millisecond)))
-		got := w.policy(t, carillon.Job{FailurePolicy: carillon.OnSchedule("*/2 * * * * *").WithMaxRetries(3)}, always, time.Minute)
+		got := w.policy(t, carillon.Job{FailurePolicy: carillon.OnSchedule("*/2 * * * * *").WithMaxRetries(3)},
+			always, time.Minute)
 		if len(got) != 4 {
 			t.Fatalf("%d deliveries, want 4", len(got))
 		}
@@ -112,7 +113,8 @@ func TestS15RetriesOverARestart(t *testing.T) {
 		w.work("worker", fails)
 		sleep(time.Hour)
 		got := after(began, w.deliveries("job"))
-		want := []time.Duration{0, 30 * time.Second, 60 * time.Second, 90 * time.Second, 120 * time.Second, 150 * time.Second}
+		want := []time.Duration{0, 30 * time.Second, 60 * time.Second, 90 * time.Second, 120 * time.Second,
+			150 * time.Second}
 		if !slices.Equal(got, want) {
 			t.Errorf("deliveries at %v, want %v", got, want)
 		}

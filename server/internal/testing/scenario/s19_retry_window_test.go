@@ -20,8 +20,10 @@ func retries3() carillon.FailurePolicy {
 // S19: the worst case of the retries, 2,900 ms, is held against the interval, and both are named.
 func TestS19RetryWindow(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		for schedule, warned := range map[string]bool{"@every 2s": true, "@every 2900ms": true, "@every 3s": false, "": false} {
-			p := w.put(carillon.Job{Name: "job", Schedule: schedule, FailurePolicy: retries3(), Due: carillon.In(time.Hour)})
+		for schedule, warned := range map[string]bool{"@every 2s": true, "@every 2900ms": true,
+			"@every 3s": false, "": false} {
+			p := w.put(carillon.Job{Name: "job", Schedule: schedule, FailurePolicy: retries3(),
+				Due: carillon.In(time.Hour)})
 			if got := len(p.Warnings) == 1 && strings.Contains(p.Warnings[0], "2.9s"); got != warned {
 				t.Errorf("%q: warnings %v", schedule, p.Warnings)
 			}

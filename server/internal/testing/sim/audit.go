@@ -51,7 +51,8 @@ type auditLeaser struct {
 }
 
 // Claim is for [store.Leaser].
-func (l *auditLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
+func (l *auditLeaser) Claim(ctx context.Context, node string, ps []int,
+	ttl time.Duration) ([]store.Term, error) {
 	invoke := time.Now()
 	terms, err := l.Leaser.Claim(ctx, node, ps, ttl)
 	for i, t := range terms {
@@ -69,7 +70,8 @@ func (l *auditLeaser) Release(ctx context.Context, node string, held []store.Hol
 		return err
 	}
 	for _, h := range held {
-		l.a.log.rec.Release(checker.Release{Partition: h.Partition, Epoch: h.Term.Epoch, Node: l.a.life, At: time.Now()})
+		l.a.log.rec.Release(checker.Release{Partition: h.Partition, Epoch: h.Term.Epoch,
+			Node: l.a.life, At: time.Now()})
 	}
 	return nil
 }

@@ -61,7 +61,8 @@ func (c *client) do(i int, o *Op) {
 		})
 	case checker.Pause, checker.Resume:
 		c.ask(rec, func(ctx context.Context, api Scheduler, a *checker.Answer) error {
-			j, err := api.SetPaused(ctx, key, carillon.PauseOptions{Paused: o.Kind == checker.Pause, CatchUp: o.CatchUp})
+			j, err := api.SetPaused(ctx, key, carillon.PauseOptions{Paused: o.Kind == checker.Pause,
+				CatchUp: o.CatchUp})
 			c.told(a, j, err)
 			return err
 		})
@@ -121,7 +122,8 @@ func (c *client) doMore(o *Op, rec checker.Op, key carillon.Key, k known) {
 			return err
 		})
 	case checker.Backfill:
-		rec.From, rec.To = time.Now().Add(-o.From).Truncate(time.Second), time.Now().Add(-o.To).Truncate(time.Second)
+		rec.From = time.Now().Add(-o.From).Truncate(time.Second)
+		rec.To = time.Now().Add(-o.To).Truncate(time.Second)
 		spec := carillon.BackfillSpec{From: rec.From, To: rec.To, Rate: o.Rate}
 		if o.Spec != nil && o.Spec.Overlap == "allow" {
 			spec.Overlap = carillon.OverlapAllow
@@ -280,7 +282,8 @@ func (c *client) redrive(o *Op, rec checker.Op) {
 	if o.Guarded {
 		dead := carillon.RunDead
 		err := c.call(func(ctx context.Context, api Scheduler) error {
-			page, err := api.ListRuns(ctx, carillon.RunQuery{Namespace: o.Namespace, Job: o.Job, Status: &dead, PageSize: 1})
+			page, err := api.ListRuns(ctx, carillon.RunQuery{Namespace: o.Namespace, Job: o.Job,
+				Status: &dead, PageSize: 1})
 			for _, r := range page.Runs {
 				rec.RunID = r.ID
 			}
@@ -319,11 +322,12 @@ func (c *client) get(rec checker.Op, key carillon.Key, k known) {
 
 func (c *client) list(o *Op, rec checker.Op) {
 	c.ask(rec, func(ctx context.Context, api Scheduler, a *checker.Answer) error {
-		page, err := api.ListJobs(ctx, carillon.JobQuery{Namespace: o.Namespace, Prefix: o.Job, PageSize: carillon.MaxBatch})
+		page, err := api.ListJobs(ctx, carillon.JobQuery{Namespace: o.Namespace, Prefix: o.Job,
+			PageSize: carillon.MaxBatch})
 		for i := range page.Jobs {
 			j := &page.Jobs[i]
-			a.Listed = append(a.Listed, checker.Listed{Namespace: j.Namespace, Job: j.Name, Generation: j.Status.Generation,
-				Payload: string(j.Data.Bytes), Paused: j.Paused})
+			a.Listed = append(a.Listed, checker.Listed{Namespace: j.Namespace, Job: j.Name,
+				Generation: j.Status.Generation, Payload: string(j.Data.Bytes), Paused: j.Paused})
 			if !slices.Contains(a.Namespaces, j.Namespace) {
 				a.Namespaces = append(a.Namespaces, j.Namespace)
 			}

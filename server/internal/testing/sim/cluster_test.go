@@ -9,7 +9,8 @@ import (
 	"github.com/carillonhq/carillon/server/internal/testing/sim"
 )
 
-var clusterSeeds = flag.Int("cluster-seeds", 200, "how many seeds TestCluster lives through; a tenth with -short")
+var clusterSeeds = flag.Int("cluster-seeds", 200,
+	"how many seeds TestCluster lives through; a tenth with -short")
 
 // TestCluster lives through seeds in which several nodes share the partitions, with every fault of a cluster.
 func TestCluster(t *testing.T) {
@@ -144,7 +145,8 @@ func TestAllNodesLeave(t *testing.T) {
 // editedSince reports whether something may have fenced the attempt, or asked for another.
 func editedSince(h *checker.History, a *checker.Attempt) bool {
 	return slices.ContainsFunc(h.Ops, func(o checker.Op) bool {
-		again := o.Kind == checker.Put || o.Kind == checker.Patch || o.Kind == checker.BatchPut || o.Kind == checker.Redrive
+		again := o.Kind == checker.Put || o.Kind == checker.Patch || o.Kind == checker.BatchPut ||
+			o.Kind == checker.Redrive
 		return again && o.Job == a.Job && o.Namespace == a.Namespace && o.Return.After(a.Scheduled)
 	})
 }

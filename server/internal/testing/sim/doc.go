@@ -1,6 +1,6 @@
 // Package sim runs a whole node, or several that share a store, with their workers, HTTP endpoints, clients
-// and store, in one testing/synctest bubble, under faults drawn from a seed, and has server/internal/testing/checker
-// judge what happened.
+// and store, in one testing/synctest bubble, under faults drawn from a seed, and has
+// server/internal/testing/checker judge what happened.
 //
 //	plan.go      Plan: everything that will be done in a run, each thing at its time; it can be written down and read back
 //	generate.go  a seed makes a plan; generate_cluster.go: one of several nodes
@@ -27,9 +27,10 @@
 // A seed gives the same run each time because, in the bubble,
 //
 //   - chance is a function of the seed and of what is asked (chance.go);
-//   - nobody who shares something with others acts at the same nanosecond as they do: each actor has a residue, and waits
-//     until the clock shows it (pause);
-//   - calls into a node that come at one nanosecond go in one after the other, in the order of their names (door.go);
+//   - nobody who shares something with others acts at the same nanosecond as they do: each actor has a
+//     residue, and waits until the clock shows it (pause);
+//   - calls into a node that come at one nanosecond go in one after the other, in the order of their names
+//     (door.go);
 //   - no decision of the product hangs on the order of a map, or on a select with two ready cases.
 //
 // Dropping an operation from a plan therefore leaves the rest as it was, which is what the shrinker lives on.

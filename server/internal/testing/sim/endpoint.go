@@ -124,8 +124,8 @@ func (e *endpoint) close() {
 }
 
 // endpointHabits are those that ServeHTTP knows.
-var endpointHabits = map[string]bool{Answers500: true, Answers429: true, Answers202: true, Answers202No: true, Answers410: true,
-	Answers422: true, HangsHTTP: true, CutsHTTP: true}
+var endpointHabits = map[string]bool{Answers500: true, Answers429: true, Answers202: true, Answers202No: true,
+	Answers410: true, Answers422: true, HangsHTTP: true, CutsHTTP: true}
 
 // ServeHTTP takes a run. What it does hangs on the run and the attempt alone.
 func (e *endpoint) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
@@ -157,7 +157,8 @@ func (e *endpoint) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 }
 
 // answer is the status, and what comes after it.
-func (e *endpoint) answer(rw http.ResponseWriter, req *http.Request, r *carillon.Run, luck *rand.Rand, habit string) {
+func (e *endpoint) answer(rw http.ResponseWriter, req *http.Request, r *carillon.Run,
+	luck *rand.Rand, habit string) {
 	switch habit {
 	case Answers500:
 		e.sent(r, checker.Failure, 0)
@@ -173,7 +174,8 @@ func (e *endpoint) answer(rw http.ResponseWriter, req *http.Request, r *carillon
 		if habit == Answers410 { // it pauses the job, if the answer arrives
 			e.w.rec.Begin(checker.Op{Kind: checker.Pause, Client: e.name, Namespace: r.Namespace, Job: r.Job})
 		}
-		rw.WriteHeader(map[string]int{Answers410: http.StatusGone, Answers422: http.StatusUnprocessableEntity}[habit])
+		rw.WriteHeader(map[string]int{Answers410: http.StatusGone,
+			Answers422: http.StatusUnprocessableEntity}[habit])
 	case Answers202, Answers202No:
 		rw.Header().Set("Carillon-Async", "1")
 		rw.WriteHeader(http.StatusAccepted)
@@ -249,6 +251,7 @@ func runOf(req *http.Request) (carillon.Run, error) {
 		return carillon.Run{}, err
 	}
 	namespace, job, _ := bytes.Cut([]byte(h.Get("Carillon-Job")), []byte("/"))
-	return carillon.Run{ID: h.Get("Ce-Id"), Namespace: string(namespace), Job: string(job), Cause: id.Cause, Scheduled: scheduled,
-		Attempt: attempt, Token: h.Get("Carillon-Token"), Data: carillon.Data{Bytes: body.Bytes()}}, nil
+	return carillon.Run{ID: h.Get("Ce-Id"), Namespace: string(namespace), Job: string(job), Cause: id.Cause,
+		Scheduled: scheduled, Attempt: attempt, Token: h.Get("Carillon-Token"),
+		Data: carillon.Data{Bytes: body.Bytes()}}, nil
 }

@@ -23,7 +23,8 @@ func (g *generator) failovers() {
 	at := g.between(4*time.Second, 10*time.Second)
 	for range 3 + g.r.IntN(10) {
 		f := Fault{Kind: Failover, At: at, For: g.between(10*time.Millisecond, 500*time.Millisecond)}
-		at += f.For + pick(g.r, g.between(100*time.Millisecond, 2*time.Second), g.between(100*time.Millisecond, 6*time.Second))
+		at += f.For + pick(g.r, g.between(100*time.Millisecond, 2*time.Second),
+			g.between(100*time.Millisecond, 6*time.Second))
 		if at < p.Busy {
 			p.Faults = append(p.Faults, f)
 		}
@@ -42,7 +43,8 @@ func (w *world) failover(f Fault, actor int) {
 	for _, n := range w.nodes {
 		n.faults.remove(vague)
 	}
-	pause(actor, w.plan.LeaseTTL*2/3) // until every owner of before has asked for its lease, has said that it lives, and has claimed again
+	// until every owner of before has asked for its lease, has said that it lives, and has claimed again
+	pause(actor, w.plan.LeaseTTL*2/3)
 	healed()
 	for i := range w.plan.Faults {
 		if w.plan.Faults[i].At > f.At {
@@ -52,7 +54,8 @@ func (w *world) failover(f Fault, actor int) {
 	pause(actor, readyWithin)
 	for _, n := range w.nodes {
 		if err := n.ready(); err != nil {
-			w.fail(fmt.Errorf("%s is not ready %v after the last failover of the store: %w", n.name(), readyWithin, err))
+			w.fail(fmt.Errorf("%s is not ready %v after the last failover of the store: %w", n.name(),
+				readyWithin, err))
 		}
 	}
 }

@@ -125,7 +125,8 @@ func (s *faultyStore) pass(ctx context.Context, kind FaultKind, what string, p i
 		s.gate.wait()
 		return errRefused
 	}
-	if _, share := s.faults.worst(kind); share > 0 && s.chance.now(what, uint64(s.node), uint64(p)).Float64() < share {
+	if _, share := s.faults.worst(kind); share > 0 &&
+		s.chance.now(what, uint64(s.node), uint64(p)).Float64() < share {
 		return errRefused
 	}
 	return nil
@@ -166,14 +167,16 @@ func (s *faultyStore) ApplyGroup(ctx context.Context, writes []store.Write) erro
 	for i, w := range writes {
 		below[i] = store.Write{Shard: w.Shard.(*faultyShard).Shard, Batch: w.Batch}
 	}
-	return s.write(writes[0].Shard.(*faultyShard).p, func() error { return s.Store.(store.Grouper).ApplyGroup(ctx, below) })
+	return s.write(writes[0].Shard.(*faultyShard).p,
+		func() error { return s.Store.(store.Grouper).ApplyGroup(ctx, below) })
 }
 
 // ReadAll is for [store.Reader], if the store below is one. It takes a while, before and after the store is
 // asked: meanwhile others write. If one partition cannot be read, none is.
 func (s *faultyStore) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Record, error) {
 	first := asked[0].Shard.(*faultyShard).p
-	actor, luck := actorReader+s.node*maxPartitions+first, s.chance.now("read all", uint64(s.node), uint64(first))
+	actor, luck := actorReader+s.node*maxPartitions+first, s.chance.now("read all",
+		uint64(s.node), uint64(first))
 	pause(actor, between(luck, 0, 2*time.Millisecond))
 	defer func() { pause(actor, between(luck, 0, 2*time.Millisecond)) }()
 	below := make([]store.Asked, len(asked))
@@ -374,7 +377,8 @@ func (l *faultyLeaser) Owners(ctx context.Context) ([]store.Owner, error) {
 }
 
 // Claim is for [store.Leaser].
-func (l *faultyLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
+func (l *faultyLeaser) Claim(ctx context.Context, node string, ps []int,
+	ttl time.Duration) ([]store.Term, error) {
 	pause(l.store.actor(ps[0]), time.Microsecond)
 	if l.store.faults.barred(claims) {
 		return nil, errRefused
@@ -392,7 +396,8 @@ func (l *faultyLeaser) Claim(ctx context.Context, node string, ps []int, ttl tim
 }
 
 // Renew is for [store.Leaser].
-func (l *faultyLeaser) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+func (l *faultyLeaser) Renew(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) ([]store.Holding, error) {
 	if err := l.ask(ctx, "renew"); err != nil {
 		return nil, err
 	}
@@ -401,7 +406,8 @@ func (l *faultyLeaser) Renew(ctx context.Context, node string, held []store.Hold
 
 // Release is for [store.Leaser].
 func (l *faultyLeaser) Release(ctx context.Context, node string, held []store.Holding) error {
-	pause(l.store.actor(held[0].Partition), time.Microsecond) // its own moment: the store is asked about owners beside it
+	// its own moment: the store is asked about owners beside it
+	pause(l.store.actor(held[0].Partition), time.Microsecond)
 	if err := l.store.pass(ctx, LeasesFail, "release", held[0].Partition); err != nil {
 		return err
 	}

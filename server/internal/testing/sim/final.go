@@ -33,7 +33,8 @@ func (p *Plan) jobs() []carillon.Key {
 			seen[carillon.Key{Namespace: o.Namespace, Name: b.Job}] = true
 		}
 	}
-	return slices.SortedFunc(maps.Keys(seen), func(a, b carillon.Key) int { return store.Ref{Key: a}.Compare(store.Ref{Key: b}) })
+	return slices.SortedFunc(maps.Keys(seen),
+		func(a, b carillon.Key) int { return store.Ref{Key: a}.Compare(store.Ref{Key: b}) })
 }
 
 // final reads what there is when everything has come to rest.
@@ -58,7 +59,8 @@ func (w *world) final(ctx context.Context) (checker.Final, error) {
 		return f, fmt.Errorf("sim: owners: %w", err)
 	}
 	for _, o := range owners {
-		f.Owners = append(f.Owners, checker.Owner{Seen: "store", Partition: o.Partition, Node: o.Node, Epoch: o.Term.Epoch})
+		f.Owners = append(f.Owners, checker.Owner{Seen: "store", Partition: o.Partition, Node: o.Node,
+			Epoch: o.Term.Epoch})
 	}
 	err = w.views(ctx, &f)
 	return f, err
@@ -133,7 +135,8 @@ func (w *world) views(ctx context.Context, f *checker.Final) error {
 			return fmt.Errorf("sim: the cluster as %s sees it: %w", n.name(), err)
 		}
 		for _, o := range s.Partitions {
-			f.Owners = append(f.Owners, checker.Owner{Seen: n.name(), Partition: o.Partition, Node: o.Node, Epoch: o.Epoch})
+			f.Owners = append(f.Owners, checker.Owner{Seen: n.name(), Partition: o.Partition,
+				Node: o.Node, Epoch: o.Epoch})
 		}
 	}
 	return nil
@@ -196,8 +199,8 @@ func finalRun(r *carillon.Run) checker.FinalRun {
 	}
 	return checker.FinalRun{UID: uid, RunID: r.ID, Namespace: r.Namespace, Job: r.Job,
 		Status: r.Status.String(), Reason: r.Reason,
-		Cause: r.Cause.String(), Scheduled: r.Scheduled, From: r.From, Skipped: r.Skipped, Attempt: r.Attempt, Finished: r.Finished,
-		Backfill: r.Backfill, InDoubt: r.InDoubt}
+		Cause: r.Cause.String(), Scheduled: r.Scheduled, From: r.From, Skipped: r.Skipped, Attempt: r.Attempt,
+		Finished: r.Finished, Backfill: r.Backfill, InDoubt: r.InDoubt}
 }
 
 // clear deletes every job, while there are workers: that nothing is parked for a queue any more is found out

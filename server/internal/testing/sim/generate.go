@@ -25,7 +25,8 @@ type Profile struct {
 
 	Cluster bool // several nodes, and the faults of a cluster
 
-	Limited []int         // the limits that are set, again and again; half the jobs have the key. nil = 1 to 3, of one job in eight
+	// the limits that are set, again and again; half the jobs have the key. nil = 1 to 3, of one job in eight
+	Limited []int
 	Work    time.Duration // Plan.Work
 }
 
@@ -36,13 +37,15 @@ type Weight struct {
 }
 
 // everyFault are the faults that the nemesis knows.
-var everyFault = []FaultKind{SlowStore, StoreRefuses, LostAcks, ReadsFail, LeasesFail, Kill, Kill, Clock, StreamCut, EndpointDown}
+var everyFault = []FaultKind{SlowStore, StoreRefuses, LostAcks, ReadsFail, LeasesFail, Kill, Kill, Clock,
+	StreamCut, EndpointDown}
 
 // usual are the operations of clients, as often as they are drawn.
 var usual = []Weight{
 	{checker.Put, 40}, {checker.Patch, 8}, {checker.Delete, 7}, {checker.DeletePrefix, 1}, {checker.Pause, 6},
-	{checker.Resume, 6}, {checker.Trigger, 10}, {checker.Cancel, 5}, {checker.Redrive, 4}, {checker.Get, 8}, {checker.List, 2},
-	{checker.Skip, 4}, {checker.BatchPut, 3}, {checker.PutNamespace, 2}, {checker.Backfill, 4}, {checker.BackfillCancel, 2},
+	{checker.Resume, 6}, {checker.Trigger, 10}, {checker.Cancel, 5}, {checker.Redrive, 4}, {checker.Get, 8},
+	{checker.List, 2}, {checker.Skip, 4}, {checker.BatchPut, 3}, {checker.PutNamespace, 2},
+	{checker.Backfill, 4}, {checker.BackfillCancel, 2},
 }
 
 // The profiles.
@@ -55,12 +58,12 @@ var (
 	Clocks = Profile{Name: "clocks", Busy: 30 * time.Second, Calm: 20 * time.Second, Ops: 40, Crons: true,
 		Change: true, Kinds: usual}
 	// Stops is Quiet with workers that stand still for longer than leases last, beside others that do not.
-	Stops = Profile{Name: "stops", Busy: 30 * time.Second, Calm: 40 * time.Second, Ops: 60, Faults: []FaultKind{WorkerStops},
-		Storms: 4, Kinds: usual}
+	Stops = Profile{Name: "stops", Busy: 30 * time.Second, Calm: 40 * time.Second, Ops: 60,
+		Faults: []FaultKind{WorkerStops}, Storms: 4, Kinds: usual}
 	// Doubts is with writes of which nobody knows whether they were made, beside workers that keep their
 	// streams.
-	Doubts = Profile{Name: "doubts", Busy: 30 * time.Second, Calm: 40 * time.Second, Ops: 80, Faults: []FaultKind{LostAcks},
-		Storms: 8, Habits: true, Kinds: usual}
+	Doubts = Profile{Name: "doubts", Busy: 30 * time.Second, Calm: 40 * time.Second, Ops: 80,
+		Faults: []FaultKind{LostAcks}, Storms: 8, Habits: true, Kinds: usual}
 	// Pauses is with many pauses, and runs that wait for a permit, on a node that is killed:
 	// attempts in doubt are made again long after their job was paused.
 	Pauses = Profile{Name: "pauses", Busy: 45 * time.Second, Calm: 60 * time.Second, Ops: 150,
@@ -68,14 +71,15 @@ var (
 		Storms: 12, Habits: true, HTTP: true, Crons: true, Limited: []int{1, 2},
 		Kinds: append(slices.Clone(usual), Weight{checker.Pause, 40}, Weight{checker.Resume, 20})}
 	// Quiet is without faults: every run is attempted once.
-	Quiet = Profile{Name: "quiet", Busy: 30 * time.Second, Calm: 20 * time.Second, Ops: 40, Crons: true, HTTP: true, Kinds: usual}
+	Quiet = Profile{Name: "quiet", Busy: 30 * time.Second, Calm: 20 * time.Second, Ops: 40, Crons: true,
+		HTTP: true, Kinds: usual}
 )
 
 // Profiles are all profiles by name.
 var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.Name: Clocks,
 	Cluster.Name: Cluster, Moves.Name: Moves,
-	Permits.Name: Permits, Torn.Name: Torn, Bars.Name: Bars, Ends.Name: Ends, Stops.Name: Stops, Lapses.Name: Lapses,
-	Doubts.Name: Doubts, Pauses.Name: Pauses, Failovers.Name: Failovers}
+	Permits.Name: Permits, Torn.Name: Torn, Bars.Name: Bars, Ends.Name: Ends, Stops.Name: Stops,
+	Lapses.Name: Lapses, Doubts.Name: Doubts, Pauses.Name: Pauses, Failovers.Name: Failovers}
 
 // jobsPerClient is how many names a client mostly works with. Some names are used by several.
 const jobsPerClient = 6
@@ -97,7 +101,8 @@ var queues = []string{"red", "blue"}
 // Generate draws the plan of a seed.
 func (p Profile) Generate(seed uint64) Plan {
 	g := &generator{Profile: p, r: rand.New(rand.NewPCG(seed, 0x5eed))}
-	plan := Plan{Seed: seed, Profile: p.Name, Busy: p.Busy, Calm: p.Calm, Work: p.Work, Nodes: 1, Partitions: 4, Start: starts[0]}
+	plan := Plan{Seed: seed, Profile: p.Name, Busy: p.Busy, Calm: p.Calm, Work: p.Work, Nodes: 1, Partitions: 4,
+		Start: starts[0]}
 	plan.Lanes = []int{1, 2, plan.Partitions}[seed%3]
 	if p.Change {
 		plan.Start = starts[2+g.r.IntN(3)]
@@ -165,8 +170,8 @@ func (g *generator) workers() {
 		p.Workers[0].To, p.Workers[0].Reforms = end, p.Busy
 	}
 	for _, ns := range []string{"default", "tenant"} {
-		p.Workers = append(p.Workers, Worker{Name: "last-" + ns, Namespace: ns, Queues: queues, Credits: 20, Good: true,
-			From: p.Busy, To: end})
+		p.Workers = append(p.Workers, Worker{Name: "last-" + ns, Namespace: ns, Queues: queues,
+			Credits: 20, Good: true, From: p.Busy, To: end})
 	}
 }
 
@@ -178,8 +183,8 @@ func (g *generator) habits() {
 		{Fails, 0.12}, {Permanent, 0.03}, {Later, 0.03}, {Twice, 0.05}, {Hangs, 0.04}, {Crashes,
 			0.02}, {Leaves, 0.02}, {MadeUp, 0.03},
 		{LongHeartbeats, 0.05}, {Forgets, 0.03}, {Progresses, 0.04}, {Reschedules, 0.04},
-		{Answers500, 0.12}, {Answers429, 0.03}, {Answers202, 0.1}, {Answers202No, 0.03}, {Answers410, 0.01}, {Answers422, 0.03},
-		{HangsHTTP, 0.03}, {CutsHTTP, 0.05},
+		{Answers500, 0.12}, {Answers429, 0.03}, {Answers202, 0.1}, {Answers202No, 0.03}, {Answers410, 0.01},
+		{Answers422, 0.03}, {HangsHTTP, 0.03}, {CutsHTTP, 0.05},
 	} {
 		if !g.oneIn(4) { // a run with few habits goes deeper into them
 			h.Share *= 0.5 + g.r.Float64()
@@ -372,6 +377,7 @@ func only(j *checker.Job, fields []string) *checker.Job {
 
 // fields are those that a patch names. A patch of the schedule names all that is about time.
 func (g *generator) fields() []string {
-	return pick(g.r, []string{"payload"}, []string{"payload", "policy"}, []string{"priority"}, []string{"lease", "payload"},
-		[]string{"misfire"}, []string{"payload", "queue"}, []string{"note"}, []string{})
+	return pick(g.r, []string{"payload"}, []string{"payload", "policy"}, []string{"priority"},
+		[]string{"lease", "payload"}, []string{"misfire"}, []string{"payload", "queue"},
+		[]string{"note"}, []string{})
 }

@@ -25,14 +25,15 @@ var (
 		Crons: true, HTTP: true, Kinds: usual,
 		Cluster: true, Faults: []FaultKind{Barred}}
 	// Ends is a cluster whose nodes are all told to end at about the same time.
-	Ends = Profile{Name: "ends", Busy: 40 * time.Second, Calm: 25 * time.Second, Ops: 60, Storms: 2, HTTP: true, Kinds: usual,
-		Cluster: true, Faults: []FaultKind{AllLeave}, Work: 1500 * time.Millisecond}
+	Ends = Profile{Name: "ends", Busy: 40 * time.Second, Calm: 25 * time.Second, Ops: 60, Storms: 2,
+		HTTP: true, Kinds: usual, Cluster: true, Faults: []FaultKind{AllLeave}, Work: 1500 * time.Millisecond}
 	// Permits is Moves with jobs half of which share a limit that is raised and lowered all the time: they
 	// wait for each other in partitions of several nodes, and the partition that hands the tokens out moves
 	// as the others do.
 	Permits = Profile{Name: "tokens", Busy: 40 * time.Second, Calm: 40 * time.Second, Ops: 80, Storms: 4,
 		HTTP: true, Kinds: limiting,
-		Cluster: true, Faults: []FaultKind{Departs}, Limited: []int{0, 1, 1, 2, 2, 3, 5}, Work: 1500 * time.Millisecond}
+		Cluster: true, Faults: []FaultKind{Departs}, Limited: []int{0, 1, 1, 2, 2, 3, 5},
+		Work: 1500 * time.Millisecond}
 	// Torn is Tokens with everything that can befall the nodes.
 	Torn = Profile{Name: "torn", Busy: 40 * time.Second, Calm: 45 * time.Second, Ops: 80, Storms: 6,
 		HTTP: true, Kinds: limiting, Cluster: true,
@@ -87,7 +88,8 @@ func (g *generator) clusterFaults() {
 			out.add(f)
 		}
 	case 2: // it shrinks
-		f := Fault{Kind: Departs, At: g.between(5*time.Second, 30*time.Second), For: time.Hour, Node: g.r.IntN(p.Nodes)}
+		f := Fault{Kind: Departs, At: g.between(5*time.Second, 30*time.Second), For: time.Hour,
+			Node: g.r.IntN(p.Nodes)}
 		p.Faults = append(p.Faults, f)
 		out.add(f)
 	}
@@ -116,7 +118,8 @@ func (g *generator) oneFault() {
 // clusterFault draws one fault; ok is false if it does not fit in with the others.
 func (g *generator) clusterFault(out *outages) (f Fault, ok bool) {
 	p := g.plan
-	f = Fault{Kind: pick(g.r, g.Faults...), At: g.between(time.Second, p.Busy-10*time.Second), Node: g.r.IntN(p.Nodes)}
+	f = Fault{Kind: pick(g.r, g.Faults...), At: g.between(time.Second, p.Busy-10*time.Second),
+		Node: g.r.IntN(p.Nodes)}
 	f.For = g.between(10*time.Millisecond, 5*time.Second)
 	switch f.Kind {
 	case SlowStore:
@@ -151,7 +154,9 @@ type outages struct {
 type outage struct{ from, to time.Duration }
 
 func (o *outages) fits(f Fault, in []outage) bool {
-	return !slices.ContainsFunc(in, func(x outage) bool { return x.from < f.At+f.For+recovers && f.At < x.to+recovers })
+	return !slices.ContainsFunc(in, func(x outage) bool {
+		return x.from < f.At+f.For+recovers && f.At < x.to+recovers
+	})
 }
 
 // recovers is how long after an outage the node, or another, counts as not yet there.

@@ -18,7 +18,8 @@ func (g *generator) job(at time.Duration) *checker.Job {
 	if g.HTTP && g.oneIn(4) {
 		j.Queue = "http://" + pick(g.r, g.plan.Endpoints...) + "/run"
 		j.Lease = 0
-		j.Timeout = g.between(2*time.Second, 6*time.Second) // not whole seconds: it would end when the next run is due
+		// not whole seconds: it would end when the next run is due
+		j.Timeout = g.between(2*time.Second, 6*time.Second)
 	}
 	if g.oneIn(2) {
 		g.oneShot(j, at)
@@ -93,7 +94,8 @@ func (g *generator) policy() checker.Policy {
 	p := checker.Policy{MaxRetries: &retries, OnExhausted: pick(g.r, "", "", "dead", "drop")}
 	switch g.r.IntN(5) {
 	case 0:
-		p.Kind, p.Initial, p.Factor, p.Max = "exponential", g.between(300*time.Millisecond, time.Second), 2, 4*time.Second
+		p.Kind, p.Initial, p.Factor, p.Max = "exponential", g.between(300*time.Millisecond,
+			time.Second), 2, 4*time.Second
 		if g.oneIn(2) {
 			p.Jitter = 500 * time.Millisecond
 		}

@@ -99,7 +99,8 @@ func (k *worker) treat(c *conn, r *carillon.Run, nth int) {
 	case Later:
 		k.report(c, r, carillon.Result{Message: "sim", RetryAfter: between(luck, time.Second, 6*time.Second)})
 	case Reschedules:
-		k.report(c, r, carillon.Result{Outcome: carillon.OutcomeReschedule, At: time.Now().Add(between(luck, 0, 5*time.Second))})
+		k.report(c, r, carillon.Result{Outcome: carillon.OutcomeReschedule,
+			At: time.Now().Add(between(luck, 0, 5*time.Second))})
 	default:
 		k.misbehave(c, r, luck, habit)
 	}

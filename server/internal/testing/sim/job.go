@@ -12,13 +12,14 @@ import (
 // http:// has that URL as its target.
 func jobOf(namespace, name string, s *checker.Job) carillon.Job {
 	j := carillon.Job{
-		Namespace: namespace, Name: name, Schedule: s.Schedule, TimeZone: s.Zone, Repeats: s.Repeats, Jitter: s.Jitter,
+		Namespace: namespace, Name: name, Schedule: s.Schedule, TimeZone: s.Zone, Repeats: s.Repeats,
+		Jitter: s.Jitter,
 		Data: carillon.Bytes([]byte(s.Payload),
 			carillon.ContentTypeBinary), FailurePolicy: policyOf(s.Policy), Timeout: s.Timeout,
-		Lease: s.Lease, CatchUpLimit: s.CatchUpLimit, CatchUpWindow: s.CatchUpWindow, ConcurrencyKey: s.ConcurrencyKey, DependsOn: s.After,
-		Paused: s.Paused, History: carillon.History{Runs: s.KeepRuns},
-		Overlap: word[carillon.Overlap](s.Overlap), Misfire: word[carillon.Misfire](s.Misfire),
-		Priority: word[carillon.Priority](s.Priority),
+		Lease: s.Lease, CatchUpLimit: s.CatchUpLimit, CatchUpWindow: s.CatchUpWindow,
+		ConcurrencyKey: s.ConcurrencyKey, DependsOn: s.After, Paused: s.Paused,
+		History: carillon.History{Runs: s.KeepRuns}, Overlap: word[carillon.Overlap](s.Overlap),
+		Misfire: word[carillon.Misfire](s.Misfire), Priority: word[carillon.Priority](s.Priority),
 	}
 	if s.Literal {
 		j.DST = carillon.DSTLiteral
@@ -58,8 +59,8 @@ func word[T interface {
 
 func policyOf(p checker.Policy) carillon.FailurePolicy {
 	out := carillon.FailurePolicy{
-		Kind: word[carillon.PolicyKind](p.Kind), Interval: p.Interval, Schedule: p.Cron, Initial: p.Initial, Factor: p.Factor,
-		Max: p.Max, Jitter: p.Jitter, OnExhausted: word[carillon.OnExhausted](p.OnExhausted),
+		Kind: word[carillon.PolicyKind](p.Kind), Interval: p.Interval, Schedule: p.Cron, Initial: p.Initial,
+		Factor: p.Factor, Max: p.Max, Jitter: p.Jitter, OnExhausted: word[carillon.OnExhausted](p.OnExhausted),
 	}
 	if p.MaxRetries != nil {
 		out = out.WithMaxRetries(uint32(*p.MaxRetries))
@@ -69,8 +70,8 @@ func policyOf(p checker.Policy) carillon.FailurePolicy {
 
 // fieldNames are the product's names of the checker's fields, where they differ.
 var fieldNames = map[string]string{
-	"zone": "time_zone", "literal": "dst", "due": "due_time", "relative": "due_time", "due_in": "due_time", "expires": "ttl",
-	"policy": "failure_policy", "payload": "data", "queue": "target", "keep_runs": "history",
+	"zone": "time_zone", "literal": "dst", "due": "due_time", "relative": "due_time", "due_in": "due_time",
+	"expires": "ttl", "policy": "failure_policy", "payload": "data", "queue": "target", "keep_runs": "history",
 }
 
 // patchFields are the fields of a patch in the product's words.

@@ -11,9 +11,9 @@ import (
 
 // Lapses is a cluster whose store goes back in time once: an asynchronous standby was promoted that lacks the
 // last commits. Clients are busy just then, with batches most of all, and nothing else goes wrong.
-var Lapses = Profile{Name: "lapse", Busy: 40 * time.Second, Calm: 45 * time.Second, Ops: 80, Storms: 1, HTTP: true,
-	Crons: true, Cluster: true, Faults: []FaultKind{Lapse}, Work: 700 * time.Millisecond, Habits: true,
-	Kinds: slices.Concat(usual, []Weight{{checker.BatchPut, 15}})}
+var Lapses = Profile{Name: "lapse", Busy: 40 * time.Second, Calm: 45 * time.Second, Ops: 80,
+	Storms: 1, HTTP: true, Crons: true, Cluster: true, Faults: []FaultKind{Lapse},
+	Work: 700 * time.Millisecond, Habits: true, Kinds: slices.Concat(usual, []Weight{{checker.BatchPut, 15}})}
 
 const (
 	// longestLapse is the most that is lost. It is shorter than a lease minus the time between renewals:
@@ -28,7 +28,8 @@ const (
 // the stretch that is lost.
 func (g *generator) lapse() {
 	p := g.plan
-	f := Fault{Kind: Lapse, At: g.between(8*time.Second, 28*time.Second), For: g.between(50*time.Millisecond, longestLapse)}
+	f := Fault{Kind: Lapse, At: g.between(8*time.Second, 28*time.Second),
+		For: g.between(50*time.Millisecond, longestLapse)}
 	p.Faults = append(p.Faults, f)
 	if g.oneIn(2) { // a node moves its partitions about then
 		p.Faults = append(p.Faults, Fault{Kind: Departs, At: f.At - g.between(-f.For, 3*time.Second),
@@ -41,7 +42,8 @@ func (g *generator) lapse() {
 		}
 	}
 	for client := range 4 {
-		o := Op{At: back - g.between(0, 15*time.Millisecond), Client: client, Kind: checker.BatchPut, Namespace: "default"}
+		o := Op{At: back - g.between(0, 15*time.Millisecond), Client: client, Kind: checker.BatchPut,
+			Namespace: "default"}
 		if client == 3 {
 			o.Namespace = "tenant"
 		}

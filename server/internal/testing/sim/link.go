@@ -155,7 +155,8 @@ func (l *link) Invoke(ctx context.Context, method string, args, reply any, opts 
 }
 
 // NewStream implements [grpc.ClientConnInterface]; nodes have no streams between them.
-func (l *link) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+func (l *link) NewStream(context.Context, *grpc.StreamDesc, string,
+	...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, status.Error(codes.Unimplemented, "sim: no streams")
 }
 

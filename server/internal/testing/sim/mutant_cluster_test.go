@@ -30,12 +30,13 @@ var (
 // clusterMutants are bugs that show among several nodes only.
 var clusterMutants = []mutant{
 	{"a write of a deposed owner lands", breaking, []string{"S7"}, disk(unfenced)},
-	{"a node that hands over goes on to deliver", moving, []string{"S10", "S7", "S9", "S2"}, func(*sim.Plan) sim.Mutant {
-		return sim.Mutant{Local: func(l cluster.Local, s store.Store,
-			node string) cluster.Local {
-			return &clinging{l, s.Leaser(), node}
-		}}
-	}},
+	{"a node that hands over goes on to deliver", moving, []string{"S10", "S7", "S9", "S2"},
+		func(*sim.Plan) sim.Mutant {
+			return sim.Mutant{Local: func(l cluster.Local, s store.Store,
+				node string) cluster.Local {
+				return &clinging{l, s.Leaser(), node}
+			}}
+		}},
 	{"what may have been done is done again", breaking, []string{"S2", "S3", "S8"}, func(*sim.Plan) sim.Mutant {
 		return sim.Mutant{Peer: func(p cluster.Peer) cluster.Peer { return hopeful{p} }}
 	}},
@@ -51,9 +52,10 @@ var clusterMutants = []mutant{
 	{"changed settings are not announced", sim.Permits, []string{"S9", "L1"}, func(*sim.Plan) sim.Mutant {
 		return sim.Mutant{Peer: func(p cluster.Peer) cluster.Peer { return reticent{p} }}
 	}},
-	{"a lowered limit is not told to those that have permits", sim.Permits, []string{"S9", "L1"}, func(*sim.Plan) sim.Mutant {
-		return sim.Mutant{Peers: func(p message.Partitions) message.Partitions { return lenient{p} }}
-	}},
+	{"a lowered limit is not told to those that have permits", sim.Permits, []string{"S9", "L1"},
+		func(*sim.Plan) sim.Mutant {
+			return sim.Mutant{Peers: func(p message.Partitions) message.Partitions { return lenient{p} }}
+		}},
 	{"what a partition keeps of a limit does not cross", sim.Cluster, []string{"S9", "L1"},
 		wire(func(m *peerv1.AskTokensRequest) {
 			for _, a := range m.GetAsks() {
@@ -66,12 +68,14 @@ var clusterMutants = []mutant{
 				g.N = 0
 			}
 		})},
-	{"beats do not cross", sim.Cluster, []string{"S10"}, wire(func(m *peerv1.HearRequest) { m.Heartbeats = nil })},
-	{"that a failure is for good does not cross", sim.Cluster, []string{"I11"}, wire(func(m *peerv1.HearRequest) {
-		for _, r := range m.GetReports() {
-			r.Result.Permanent, r.Result.RetryAfter = false, ""
-		}
-	})},
+	{"beats do not cross", sim.Cluster, []string{"S10"},
+		wire(func(m *peerv1.HearRequest) { m.Heartbeats = nil })},
+	{"that a failure is for good does not cross", sim.Cluster,
+		[]string{"I11"}, wire(func(m *peerv1.HearRequest) {
+			for _, r := range m.GetReports() {
+				r.Result.Permanent, r.Result.RetryAfter = false, ""
+			}
+		})},
 }
 
 // wire is a mutant that changes one kind of request between nodes on its way.
@@ -94,7 +98,8 @@ type clinging struct {
 
 // Assign is for [cluster.Local].
 func (c *clinging) Assign(parts []int) {
-	leaves := slices.DeleteFunc(c.Holdings(), func(h store.Holding) bool { return slices.Contains(parts, h.Partition) })
+	leaves := slices.DeleteFunc(c.Holdings(),
+		func(h store.Holding) bool { return slices.Contains(parts, h.Partition) })
 	if len(leaves) == 0 {
 		c.Local.Assign(parts)
 		return
@@ -117,12 +122,14 @@ type briefly struct{ store.Leaser }
 const shorter = 2 * time.Second
 
 // Claim is for [store.Leaser].
-func (l briefly) Claim(ctx context.Context, node string, parts []int, ttl time.Duration) ([]store.Term, error) {
+func (l briefly) Claim(ctx context.Context, node string, parts []int,
+	ttl time.Duration) ([]store.Term, error) {
 	return l.Leaser.Claim(ctx, node, parts, ttl-shorter)
 }
 
 // Renew is for [store.Leaser].
-func (l briefly) Renew(ctx context.Context, node string, held []store.Holding, ttl time.Duration) ([]store.Holding, error) {
+func (l briefly) Renew(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) ([]store.Holding, error) {
 	return l.Leaser.Renew(ctx, node, held, ttl-shorter)
 }
 
@@ -154,7 +161,8 @@ type tenacious struct {
 // Ask is for [cluster.Peer].
 func (t *tenacious) Ask(ctx context.Context, p int, m message.Message) (any, error) {
 	if _, put := m.(message.PutJob); put && t.n.Add(1)%3 == 0 {
-		time.AfterFunc(12*time.Second, func() { _, _ = t.Peer.Ask(context.WithoutCancel(ctx), p, m) }) // nobody hears the answer
+		// nobody hears the answer
+		time.AfterFunc(12*time.Second, func() { _, _ = t.Peer.Ask(context.WithoutCancel(ctx), p, m) })
 	}
 	return t.Peer.Ask(ctx, p, m)
 }

@@ -15,11 +15,12 @@ var doubtMutants = []mutant{
 		b.MetaRecords = slices.DeleteFunc(slices.Clone(b.MetaRecords),
 			func(s store.MetaRecord) bool { return s.Kind == store.KindTerms })
 	})},
-	{"nothing is in doubt of what was written before", killing, []string{"S12", "S2"}, batches(func(b *store.Batch) {
-		for i := range b.Puts {
-			b.Puts[i].State.Settled = 1 << 62
-		}
-	})},
+	{"nothing is in doubt of what was written before", killing,
+		[]string{"S12", "S2"}, batches(func(b *store.Batch) {
+			for i := range b.Puts {
+				b.Puts[i].State.Settled = 1 << 62
+			}
+		})},
 	{"an attempt in doubt is not counted", killing, []string{"S12"}, batches(func(b *store.Batch) {
 		for i := range b.Runs {
 			if r := &b.Runs[i]; r.InDoubt > 0 {

@@ -25,14 +25,16 @@ func weighted(p sim.Profile, faults []sim.FaultKind, more ...sim.Weight) sim.Pro
 // policyMutants are aimed at what the checker has to excuse: pauses, catching up, skips, redrives, limits,
 // releases, backfills, wrong clocks and endpoints that are down.
 var policyMutants = []mutant{
-	{"a pause lets one more run begin", quiet, []string{"S2"}, api(func(s sim.Scheduler) sim.Scheduler { return tardy{s} })},
+	{"a pause lets one more run begin", quiet, []string{"S2"},
+		api(func(s sim.Scheduler) sim.Scheduler { return tardy{s} })},
 	{"a pause lets one more run begin after a kill", sim.Pauses, []string{"S2"},
 		api(func(s sim.Scheduler) sim.Scheduler { return tardy{s} })},
-	{"a patch of a note is a put", weighted(quiet, nil, sim.Weight{Kind: checker.Patch, N: 40}), []string{"S2", "S12"},
-		api(func(s sim.Scheduler) sim.Scheduler { return rearmed{s} })},
+	{"a patch of a note is a put", weighted(quiet, nil, sim.Weight{Kind: checker.Patch, N: 40}),
+		[]string{"S2", "S12"}, api(func(s sim.Scheduler) sim.Scheduler { return rearmed{s} })},
 	{"attempts are counted with another batch",
 		weighted(killing, nil, sim.Weight{Kind: checker.Trigger, N: 20}), []string{"S16"}, batches(drifting)},
-	{"a skip passes over two times", quiet, []string{"S12"}, api(func(s sim.Scheduler) sim.Scheduler { return hasty{s} })},
+	{"a skip passes over two times", quiet, []string{"S12"},
+		api(func(s sim.Scheduler) sim.Scheduler { return hasty{s} })},
 	{"every resume catches up", weighted(quiet, nil, sim.Weight{Kind: checker.Pause, N: 20},
 		sim.Weight{Kind: checker.Resume, N: 20}), []string{"S2", "S12"},
 		api(func(s sim.Scheduler) sim.Scheduler { return eager{s} })},
@@ -41,23 +43,29 @@ var policyMutants = []mutant{
 			j.Overlap = carillon.OverlapAllow
 		}
 	})},
-	{"a redriven run has lost its payload", weighted(chaos, nil, sim.Weight{Kind: checker.Redrive, N: 20}), []string{"S2"},
+	{"a redriven run has lost its payload",
+		weighted(chaos, nil, sim.Weight{Kind: checker.Redrive, N: 20}), []string{"S2"},
 		func(*sim.Plan) sim.Mutant {
 			f := &forgotten{dead: map[string]bool{}}
 			return sim.Mutant{Dispatcher: func(d engine.Dispatcher) engine.Dispatcher { return emptied{d, f} },
 				API: func(s sim.Scheduler) sim.Scheduler { return redriver{s, f} }}
 		}},
-	{"no permit is ever free", chaos, []string{"L1", "S3"}, api(func(s sim.Scheduler) sim.Scheduler { return stingy{s} })},
-	{"a release is lost", chaos, []string{"S3"}, dependents(batches(func(b *store.Batch) { setWaits(b, false) }))},
-	{"a dependent begins again on the same success", chaos, []string{"S12"}, batches(func(b *store.Batch) { setWaits(b, true) })},
+	{"no permit is ever free", chaos, []string{"L1", "S3"},
+		api(func(s sim.Scheduler) sim.Scheduler { return stingy{s} })},
+	{"a release is lost", chaos, []string{"S3"},
+		dependents(batches(func(b *store.Batch) { setWaits(b, false) }))},
+	{"a dependent begins again on the same success", chaos, []string{"S12"},
+		batches(func(b *store.Batch) { setWaits(b, true) })},
 	{"a backfill leaves its last time out", quiet, []string{"S12", "S3"},
 		api(func(s sim.Scheduler) sim.Scheduler { return sparing{s} })},
 	{"a backfill runs a time twice after a crash",
-		weighted(killing, nil, sim.Weight{Kind: checker.Backfill, N: 20}), []string{"S10", "S4", "S12", "S11", "S3"},
-		disk(unplaced)},
-	{"a clock that is wrong is more wrong than it was", weighted(chaos, []sim.FaultKind{sim.Clock}), []string{"S1"},
+		weighted(killing, nil, sim.Weight{Kind: checker.Backfill, N: 20}),
+		[]string{"S10", "S4", "S12", "S11", "S3"}, disk(unplaced)},
+	{"a clock that is wrong is more wrong than it was",
+		weighted(chaos, []sim.FaultKind{sim.Clock}), []string{"S1"},
 		func(*sim.Plan) sim.Mutant { return sim.Mutant{Clock: time.Second} }},
-	{"an endpoint that is down holds up everybody", weighted(chaos, []sim.FaultKind{sim.EndpointDown}), []string{"L1"}, heldUp},
+	{"an endpoint that is down holds up everybody", weighted(chaos, []sim.FaultKind{sim.EndpointDown}),
+		[]string{"L1"}, heldUp},
 }
 
 // tardy pauses two seconds after it has said so.
@@ -70,7 +78,8 @@ func (s tardy) SetPaused(ctx context.Context, k carillon.Key, p carillon.PauseOp
 	}
 	j, err := s.GetJob(ctx, k)
 	if err == nil {
-		time.AfterFunc(2*time.Second, func() { _, _ = s.Scheduler.SetPaused(context.WithoutCancel(ctx), k, p) }) // the job may have gone
+		// the job may have gone
+		time.AfterFunc(2*time.Second, func() { _, _ = s.Scheduler.SetPaused(context.WithoutCancel(ctx), k, p) })
 	}
 	j.Paused = true
 	return j, err
@@ -205,7 +214,8 @@ func setWaits(b *store.Batch, open bool) {
 type sparing struct{ sim.Scheduler }
 
 // StartBackfill is for [sim.Scheduler].
-func (s sparing) StartBackfill(ctx context.Context, k carillon.Key, spec carillon.BackfillSpec) (carillon.Backfill, error) {
+func (s sparing) StartBackfill(ctx context.Context, k carillon.Key,
+	spec carillon.BackfillSpec) (carillon.Backfill, error) {
 	b, err := s.Scheduler.StartBackfill(ctx, k, spec)
 	if err != nil || b.Total < 2 {
 		return b, err

@@ -40,7 +40,8 @@ type apply struct {
 func (a *apply) Apply(ctx context.Context, b *store.Batch) error { return a.f(ctx, b) }
 
 // applying is a store that applies in its own way.
-func applying(f func(ctx context.Context, p int, sh store.Shard, b *store.Batch) error) func(store.Store) store.Store {
+func applying(f func(ctx context.Context, p int, sh store.Shard,
+	b *store.Batch) error) func(store.Store) store.Store {
 	return func(s store.Store) store.Store {
 		return shards{s, func(p int, _ store.Term, sh store.Shard) store.Shard {
 			return &apply{sh, func(ctx context.Context, b *store.Batch) error { return f(ctx, p, sh, b) }}
@@ -50,7 +51,9 @@ func applying(f func(ctx context.Context, p int, sh store.Shard, b *store.Batch)
 
 // applied is a store that says something else about what it did.
 func applied(f func(error) error) func(store.Store) store.Store {
-	return applying(func(ctx context.Context, _ int, sh store.Shard, b *store.Batch) error { return f(sh.Apply(ctx, b)) })
+	return applying(func(ctx context.Context, _ int, sh store.Shard, b *store.Batch) error {
+		return f(sh.Apply(ctx, b))
+	})
 }
 
 // batches plants a bug in every batch.
@@ -113,7 +116,9 @@ func halves(*sim.Plan, store.Store) func(store.Store) store.Store {
 // blind does not find what was due when a term began.
 func blind(*sim.Plan, store.Store) func(store.Store) store.Store {
 	return func(s store.Store) store.Store {
-		return shards{s, func(_ int, _ store.Term, sh store.Shard) store.Shard { return &late{sh, time.Now().UnixNano()} }}
+		return shards{s, func(_ int, _ store.Term, sh store.Shard) store.Shard {
+			return &late{sh, time.Now().UnixNano()}
+		}}
 	}
 }
 
@@ -192,7 +197,8 @@ func (s icy) Shard(p int, term store.Term) (store.Shard, error) {
 type icyLeaser struct{ store.Leaser }
 
 // Claim is for [store.Leaser].
-func (l icyLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
+func (l icyLeaser) Claim(ctx context.Context, node string, ps []int,
+	ttl time.Duration) ([]store.Term, error) {
 	terms, err := l.Leaser.Claim(ctx, node, ps, ttl)
 	for i := range terms {
 		if !terms[i].IsZero() {

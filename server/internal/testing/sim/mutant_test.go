@@ -40,7 +40,8 @@ var mutants = []mutant{
 	{"a write of an earlier owner lands", killing, []string{"S7"}, disk(unfenced)},
 	{"half a batch is applied", chaos, nil, disk(halves)},
 	{"overdue records are not seen after a takeover", chaos, []string{"S3", "L1"}, disk(blind)},
-	{"the clock runs ahead", quiet, []string{"S1"}, func(*sim.Plan) sim.Mutant { return sim.Mutant{Clock: 2 * time.Second} }},
+	{"the clock runs ahead", quiet, []string{"S1"},
+		func(*sim.Plan) sim.Mutant { return sim.Mutant{Clock: 2 * time.Second} }},
 	{"the clock runs behind", quiet, []string{"L1", "S3"},
 		func(*sim.Plan) sim.Mutant { return sim.Mutant{Clock: -5 * time.Second} }},
 	{"a result does not name its attempt", chaos, []string{"S5"}, anyAttempt},
@@ -66,7 +67,8 @@ var mutants = []mutant{
 	{"all missed times are made up for", chaos, []string{"S12"},
 		edit(func(j *carillon.Job) { j.Misfire, j.CatchUpLimit = carillon.MisfireAll, 0 })},
 	{"what did not run is not recorded", chaos, []string{"S3", "S12"}, batches(func(b *store.Batch) {
-		b.Runs = slices.DeleteFunc(slices.Clone(b.Runs), func(r store.RunRecord) bool { return r.Status == carillon.RunSkipped })
+		b.Runs = slices.DeleteFunc(slices.Clone(b.Runs),
+			func(r store.RunRecord) bool { return r.Status == carillon.RunSkipped })
 	})},
 	{"deletes are not applied", quiet, nil, batches(func(b *store.Batch) { b.Deletes = nil })},
 	{"an attempt goes to two workers", chaos, []string{"S10", "S2"}, func(*sim.Plan) sim.Mutant {
@@ -78,7 +80,8 @@ var mutants = []mutant{
 		}
 		j.Timeout = 24 * time.Hour
 	})},
-	{"the limit is one too high", chaos, []string{"S9"}, api(func(s sim.Scheduler) sim.Scheduler { return generous{s} })},
+	{"the limit is one too high", chaos, []string{"S9"},
+		api(func(s sim.Scheduler) sim.Scheduler { return generous{s} })},
 	{"an unknown outcome is taken for applied", chaos, nil, func(*sim.Plan) sim.Mutant {
 		return sim.Mutant{Store: applied(func(err error) error {
 			if store.OutcomeOf(err) == store.Unknown {
@@ -87,10 +90,12 @@ var mutants = []mutant{
 			return err
 		})}
 	}},
-	{"the payload is that of the put before", quiet, []string{"S2", "S3", "S8"}, api(func(s sim.Scheduler) sim.Scheduler {
-		return &stale{Scheduler: s, last: map[carillon.Key]carillon.Data{}}
-	})},
-	{"a cancelled run goes on", chaos, []string{"S3", "S12"}, api(func(s sim.Scheduler) sim.Scheduler { return cancelless{s} })},
+	{"the payload is that of the put before", quiet,
+		[]string{"S2", "S3", "S8"}, api(func(s sim.Scheduler) sim.Scheduler {
+			return &stale{Scheduler: s, last: map[carillon.Key]carillon.Data{}}
+		})},
+	{"a cancelled run goes on", chaos, []string{"S3", "S12"},
+		api(func(s sim.Scheduler) sim.Scheduler { return cancelless{s} })},
 	{"an epoch is given twice", chaos, []string{"S6"},
 		disk(func(*sim.Plan, store.Store) func(store.Store) store.Store { return frozen })},
 }
@@ -116,7 +121,8 @@ type editor struct {
 }
 
 // PutJob is for [sim.Scheduler].
-func (e editor) PutJob(ctx context.Context, j carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
+func (e editor) PutJob(ctx context.Context, j carillon.Job,
+	opts ...carillon.PutOption) (carillon.PutResult, error) {
 	e.edit(&j)
 	return e.Scheduler.PutJob(ctx, j, opts...)
 }
@@ -124,7 +130,8 @@ func (e editor) PutJob(ctx context.Context, j carillon.Job, opts ...carillon.Put
 type pauseless struct{ sim.Scheduler }
 
 // SetPaused is for [sim.Scheduler].
-func (s pauseless) SetPaused(ctx context.Context, k carillon.Key, p carillon.PauseOptions) (carillon.Job, error) {
+func (s pauseless) SetPaused(ctx context.Context, k carillon.Key,
+	p carillon.PauseOptions) (carillon.Job, error) {
 	if !p.Paused {
 		return s.Scheduler.SetPaused(ctx, k, p)
 	}
@@ -136,7 +143,8 @@ func (s pauseless) SetPaused(ctx context.Context, k carillon.Key, p carillon.Pau
 type deleteless struct{ sim.Scheduler }
 
 // DeleteJob is for [sim.Scheduler].
-func (s deleteless) DeleteJob(ctx context.Context, k carillon.Key, _ ...carillon.DeleteOption) (carillon.DeleteResult, error) {
+func (s deleteless) DeleteJob(ctx context.Context, k carillon.Key,
+	_ ...carillon.DeleteOption) (carillon.DeleteResult, error) {
 	_, err := s.GetJob(ctx, k)
 	return carillon.DeleteResult{}, err
 }
@@ -149,7 +157,8 @@ type putless struct {
 }
 
 // PutJob is for [sim.Scheduler].
-func (s *putless) PutJob(ctx context.Context, j carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
+func (s *putless) PutJob(ctx context.Context, j carillon.Job,
+	opts ...carillon.PutOption) (carillon.PutResult, error) {
 	p, err := s.Scheduler.PutJob(ctx, j, opts...)
 	s.mu.Lock()
 	s.n++
@@ -199,7 +208,8 @@ type stale struct {
 }
 
 // PutJob is for [sim.Scheduler].
-func (s *stale) PutJob(ctx context.Context, j carillon.Job, opts ...carillon.PutOption) (carillon.PutResult, error) {
+func (s *stale) PutJob(ctx context.Context, j carillon.Job,
+	opts ...carillon.PutOption) (carillon.PutResult, error) {
 	s.mu.Lock()
 	data, ok := s.last[j.Key()]
 	s.last[j.Key()] = j.Data

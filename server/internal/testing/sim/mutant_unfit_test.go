@@ -12,12 +12,13 @@ import (
 
 // unfitMutants are bugs that show where a node lives and cannot own partitions.
 var unfitMutants = []mutant{
-	{"a node that cannot claim or commit says that it can", sim.Bars, []string{"L1"}, func(*sim.Plan) sim.Mutant {
-		return sim.Mutant{
-			Store: func(s store.Store) store.Store { return boasting{s} },
-			Local: func(l cluster.Local, _ store.Store, _ string) cluster.Local { return cheerful{l} },
-		}
-	}},
+	{"a node that cannot claim or commit says that it can", sim.Bars, []string{"L1"},
+		func(*sim.Plan) sim.Mutant {
+			return sim.Mutant{
+				Store: func(s store.Store) store.Store { return boasting{s} },
+				Local: func(l cluster.Local, _ store.Store, _ string) cluster.Local { return cheerful{l} },
+			}
+		}},
 }
 
 // cheerful never says that it fails at anything.
@@ -49,7 +50,8 @@ type boastingLeaser struct {
 }
 
 // Claim is for [store.Leaser].
-func (l boastingLeaser) Claim(ctx context.Context, node string, ps []int, ttl time.Duration) ([]store.Term, error) {
+func (l boastingLeaser) Claim(ctx context.Context, node string, ps []int,
+	ttl time.Duration) ([]store.Term, error) {
 	if ps[0] == l.ground {
 		return []store.Term{{Epoch: 1, Nonce: 1}}, ctx.Err()
 	}

@@ -39,8 +39,8 @@ func judge(t *testing.T, m mutant, p *sim.Plan) checker.Verdict {
 
 // TestMutants: each planted bug is found within 200 seeds, and by the invariant that it breaks.
 func TestMutants(t *testing.T) {
-	for _, m := range slices.Concat(mutants, policyMutants, doubtMutants, clusterMutants, lapseMutants, sleepMutants,
-		unfitMutants) {
+	for _, m := range slices.Concat(mutants, policyMutants, doubtMutants, clusterMutants,
+		lapseMutants, sleepMutants, unfitMutants) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			most := uint64(200)
@@ -63,7 +63,9 @@ func TestMutants(t *testing.T) {
 // TestShrink drops nearly everything from a plan under which a mutant is found, and what is left finds it
 // again.
 func TestShrink(t *testing.T) {
-	i := slices.IndexFunc(mutants, func(m mutant) bool { return m.name == "a pause is acknowledged and not made" })
+	i := slices.IndexFunc(mutants, func(m mutant) bool {
+		return m.name == "a pause is acknowledged and not made"
+	})
 	m := mutants[i]
 	seed, v := firstSeed(t, m, 200)
 	if seed == 0 {
@@ -76,8 +78,8 @@ func TestShrink(t *testing.T) {
 		return slices.ContainsFunc(v.Violations, func(x checker.Violation) bool { return x.Invariant == invariant })
 	}
 	small := sim.Shrink(p, 500, fails)
-	t.Logf("seed %d, %s: %d operations and %d faults of %d and %d are left", seed, invariant, len(small.Ops), len(small.Faults),
-		len(p.Ops), len(p.Faults))
+	t.Logf("seed %d, %s: %d operations and %d faults of %d and %d are left", seed, invariant, len(small.Ops),
+		len(small.Faults), len(p.Ops), len(p.Faults))
 	if len(small.Ops) > 5 || len(small.Faults) > 1 || len(small.Habits) > 1 {
 		t.Errorf("left: %+v", small)
 	}

@@ -76,7 +76,8 @@ func (w *world) inflictCluster(ctx context.Context, n *node, f Fault, actor int)
 				return // whoever killed it will start it again
 			}
 		}
-		pauseUntil(actor, time.Now().Truncate(time.Millisecond).Add(time.Millisecond)) // how often it asked the store last is of no interest
+		// how often it asked the store last is of no interest
+		pauseUntil(actor, time.Now().Truncate(time.Millisecond).Add(time.Millisecond))
 		if f.At+f.For >= w.plan.Busy {
 			return // it is not to come back
 		}
@@ -92,7 +93,8 @@ func (w *world) restart(ctx context.Context, f Fault, actor int) {
 		all.Go(func() {
 			pause(actor+i, between(w.chance.about("told", uint64(i), uint64(f.At)), 0, f.Delay))
 			if _, late := n.depart(ctx, actor+i); late != nil {
-				w.fail(fmt.Errorf("%s ended while its consumers had runs, or their results were not heard: %w", n.name(), late))
+				w.fail(fmt.Errorf("%s ended while its consumers had runs, or their results were not heard: %w", n.name(),
+					late))
 			}
 		})
 	}
@@ -136,5 +138,7 @@ func (c *cuts) remove(side []int) {
 func (c *cuts) between(a, b int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(c.sides, func(s []int) bool { return slices.Contains(s, a) != slices.Contains(s, b) })
+	return slices.ContainsFunc(c.sides, func(s []int) bool {
+		return slices.Contains(s, a) != slices.Contains(s, b)
+	})
 }

@@ -19,15 +19,16 @@ type Plan struct {
 	Calm       time.Duration // how long everything has to come to rest then
 	Nodes      int
 	Partitions int
-	Lanes      int           // of a node's engine
-	LeaseTTL   time.Duration `json:",omitempty"` // of partitions and members; 0 = the engine's default; only of a cluster
-	Workers    []Worker
-	Slots      int           // runs that a worker surely takes at a time, if they are few; 0 = many
-	Work       time.Duration `json:",omitempty"` // the most that a good worker takes for a run; 0 = 20 ms
-	Habits     []Habit       // what workers and endpoints do beside succeeding
-	Endpoints  []string
-	Ops        []Op
-	Faults     []Fault
+	Lanes      int // of a node's engine
+	// of partitions and members; 0 = the engine's default; only of a cluster
+	LeaseTTL  time.Duration `json:",omitempty"`
+	Workers   []Worker
+	Slots     int           // runs that a worker surely takes at a time, if they are few; 0 = many
+	Work      time.Duration `json:",omitempty"` // the most that a good worker takes for a run; 0 = 20 ms
+	Habits    []Habit       // what workers and endpoints do beside succeeding
+	Endpoints []string
+	Ops       []Op
+	Faults    []Fault
 }
 
 // Op is one operation of a client.
@@ -142,10 +143,11 @@ const (
 	Departs     FaultKind = "leave"                   // a node leaves in order, and comes back if there is time
 	ComesLate   FaultKind = "late"                    // a node is not there in the beginning
 	EndpointCut FaultKind = "worker endpoint cut off" // one node does not reach an endpoint
-	Barred      FaultKind = "barred"                  // a node starts again and is a member, and its claims, or its writes, fail
-	AllLeave    FaultKind = "all leave"               // all nodes are told to end at about the same time, and come back
-	Lapse       FaultKind = "lapse"                   // the store goes back to what it held a while ago
-	Failover    FaultKind = "failover"                // no write is known to have been made, and then all terms are over
+	// a node starts again and is a member, and its claims, or its writes, fail
+	Barred   FaultKind = "barred"
+	AllLeave FaultKind = "all leave" // all nodes are told to end at about the same time, and come back
+	Lapse    FaultKind = "lapse"     // the store goes back to what it held a while ago
+	Failover FaultKind = "failover"  // no write is known to have been made, and then all terms are over
 )
 
 // cluster reports whether the nodes of the plan are members of a cluster.

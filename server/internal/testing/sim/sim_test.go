@@ -107,9 +107,12 @@ func shrunk(t *testing.T, p *sim.Plan, v *checker.Verdict) (string, error) {
 	small := sim.Shrink(*p, 400, func(q sim.Plan) bool {
 		h := live(t, &q, sim.Options{})
 		found := checker.Check(h, checker.Spec{}).Violations
-		return slices.ContainsFunc(found, func(x checker.Violation) bool { return x.Invariant == v.Violations[0].Invariant })
+		return slices.ContainsFunc(found, func(x checker.Violation) bool {
+			return x.Invariant == v.Violations[0].Invariant
+		})
 	})
-	f, err := os.Create(filepath.Join(os.TempDir(), fmt.Sprintf("sim-plan-%d.json", p.Seed))) //nolint:usetesting // it outlives the test
+	f, err := os.Create(filepath.Join(os.TempDir(),
+		fmt.Sprintf("sim-plan-%d.json", p.Seed))) //nolint:usetesting // it outlives the test
 	if err != nil {
 		return "", err
 	}
@@ -293,7 +296,8 @@ func TestWithoutFaultsEveryRunIsDeliveredOnce(t *testing.T) {
 		}
 		for k := range h.Attempts {
 			a := &h.Attempts[k]
-			edited := slices.ContainsFunc(h.Ops, func(o checker.Op) bool { // what fences an attempt, or asks for another
+			// what fences an attempt, or asks for another
+			edited := slices.ContainsFunc(h.Ops, func(o checker.Op) bool {
 				again := o.Kind == checker.Put || o.Kind == checker.Patch || o.Kind == checker.BatchPut ||
 					o.Kind == checker.Redrive
 				return again && o.Job == a.Job && o.Namespace == a.Namespace && o.Return.After(a.Scheduled)

@@ -55,9 +55,10 @@ var sleepMutants = []mutant{
 	{"a silent worker gets more", sim.Stops, []string{"S15"}, func(*sim.Plan) sim.Mutant {
 		return sim.Mutant{Dispatcher: func(d engine.Dispatcher) engine.Dispatcher { return credulousOfSilence{d} }}
 	}},
-	{"an attempt is confirmed whose lease has ended", sim.Stops, []string{"S15"}, sink(func(s dispatch.Sink) dispatch.Sink {
-		return agreeable{s}
-	})},
+	{"an attempt is confirmed whose lease has ended", sim.Stops,
+		[]string{"S15"}, sink(func(s dispatch.Sink) dispatch.Sink {
+			return agreeable{s}
+		})},
 }
 
 // credulousOfSilence does not say that an attempt has ended because nothing was heard of it.

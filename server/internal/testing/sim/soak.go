@@ -51,7 +51,8 @@ type SoakResult struct {
 // when it comes.
 func Soak(o SoakOptions) (SoakResult, error) {
 	s := &soak{o: o, chance: chance{o.Seed}, ran: bitmap{}, over: make(chan struct{})}
-	s.store = memory.New(memory.Options{Partitions: 8, MACKey: macKey(), Nonce: (&dice{chance: s.chance, what: "nonce"}).uint64})
+	s.store = memory.New(memory.Options{Partitions: 8, MACKey: macKey(),
+		Nonce: (&dice{chance: s.chance, what: "nonce"}).uint64})
 	s.engine = engine.New(engine.Config{Store: s.store, Random: &dice{chance: s.chance, what: "dice"}})
 	s.hub = dispatch.New(s.engine, dispatch.Options{Accept: sessions.Accept(sessions.Options{})})
 	ctx := context.Background()
@@ -130,7 +131,8 @@ func (s *soak) live(ctx context.Context) error {
 			s.result.Samples = append(s.result.Samples, s.sample(time.Since(start)))
 		}
 	}
-	time.Sleep(time.Hour + s.o.Keep) // for what is still due, and for the history to end, which goes in small steps
+	// for what is still due, and for the history to end, which goes in small steps
+	time.Sleep(time.Hour + s.o.Keep)
 	close(s.over)
 	workers.Wait()
 	return s.look(ctx)
@@ -147,7 +149,8 @@ func (s *soak) second(ctx context.Context, rate int) error {
 		data := binary.BigEndian.AppendUint64(nil, uint64(number))
 		jobs[i] = carillon.Job{
 			Name: fmt.Sprintf("soak/%d", number), Target: carillon.WorkerQueue("soak"), Due: carillon.At(due),
-			Data:    carillon.Bytes(binary.BigEndian.AppendUint64(data, uint64(due.UnixNano())), carillon.ContentTypeBinary),
+			Data: carillon.Bytes(binary.BigEndian.AppendUint64(data, uint64(due.UnixNano())),
+				carillon.ContentTypeBinary),
 			History: carillon.History{Runs: 1, Keep: s.o.Keep},
 		}
 	}
@@ -171,7 +174,8 @@ func (s *soak) second(ctx context.Context, rate int) error {
 
 // work takes runs until all is over.
 func (s *soak) work(ctx context.Context, i int) {
-	session, err := s.hub.Connect(ctx, carillon.Hello{Queues: []string{"soak"}, WorkerID: fmt.Sprintf("worker%d", i)})
+	session, err := s.hub.Connect(ctx, carillon.Hello{Queues: []string{"soak"},
+		WorkerID: fmt.Sprintf("worker%d", i)})
 	if err != nil {
 		return // nothing will run, which shows
 	}

@@ -35,8 +35,8 @@ func TestSoak(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	t.Logf("%v simulated in %v: %d jobs, %v each, latest %v", lasts, time.Since(began).Round(time.Second), r.Jobs,
-		time.Since(began)/time.Duration(r.Jobs), r.Latest)
+	t.Logf("%v simulated in %v: %d jobs, %v each, latest %v", lasts,
+		time.Since(began).Round(time.Second), r.Jobs, time.Since(began)/time.Duration(r.Jobs), r.Latest)
 	if r.Early+r.Twice+r.Lost > 0 {
 		t.Errorf("%d early, %d twice, %d lost", r.Early, r.Twice, r.Lost)
 	}

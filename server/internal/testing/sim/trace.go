@@ -30,13 +30,13 @@ func Trace(h *checker.History) []string {
 	}
 	for i := range h.Attempts {
 		a := &h.Attempts[i]
-		add(a.At, "attempt %s %s/%s %s %v due %v number %d token %s payload %s worker %s", a.RunID, a.Namespace, a.Job, a.Cause,
-			since(a.Scheduled), since(a.Due), a.Number, a.Token, a.Payload, a.Worker)
+		add(a.At, "attempt %s %s/%s %s %v due %v number %d token %s payload %s worker %s", a.RunID,
+			a.Namespace, a.Job, a.Cause, since(a.Scheduled), since(a.Due), a.Number, a.Token, a.Payload, a.Worker)
 	}
 	for i := range h.Results {
 		r := &h.Results[i]
-		add(r.Sent, "result %s %s %d %s after %v to %v told %v %s", r.RunID, r.Token, r.Number, r.Kind, r.After, since(r.To),
-			since(r.Told), r.Verdict)
+		add(r.Sent, "result %s %s %d %s after %v to %v told %v %s", r.RunID, r.Token, r.Number, r.Kind,
+			r.After, since(r.To), since(r.Told), r.Verdict)
 	}
 	for _, b := range h.Heartbeats {
 		add(b.At, "beat %s %s %v", b.RunID, b.Token, b.Stale)
@@ -52,8 +52,8 @@ func Trace(h *checker.History) []string {
 	}
 	for i := range h.Writes {
 		w := &h.Writes[i]
-		add(w.At, "write %d epoch %d node %s run %s %s→%s %d %s %v", w.Partition, w.Epoch, w.Node, w.RunID, w.From, w.To,
-			w.Attempt, w.Reason, w.Refused)
+		add(w.At, "write %d epoch %d node %s run %s %s→%s %d %s %v", w.Partition, w.Epoch, w.Node,
+			w.RunID, w.From, w.To, w.Attempt, w.Reason, w.Refused)
 	}
 	for i := range h.Final.Jobs {
 		j, unfinished := h.Final.Jobs[i], "unknown"

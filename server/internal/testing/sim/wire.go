@@ -107,8 +107,8 @@ func (a answer) into(reply any) error {
 
 // serve is the life as other nodes see it.
 func (l *life) serve() *peer.Server {
-	return peer.NewServer(peer.Served{Services: l.engine, Control: l.member, Partitions: l.store.Meta().Partitions,
-		Secret: peer.Secret(macKey()), Now: l.member.StoreNow})
+	return peer.NewServer(peer.Served{Services: l.engine, Control: l.member,
+		Partitions: l.store.Meta().Partitions, Secret: peer.Secret(macKey()), Now: l.member.StoreNow})
 }
 
 var _ grpc.ClientConnInterface = (*link)(nil)

@@ -95,7 +95,8 @@ func (k *worker) connect(n *node, actor int) *conn {
 	if k.plan.Near {
 		connect = l.hub.Local().Connect
 	}
-	s, err := connect(ctx, carillon.Hello{Namespace: k.plan.Namespace, Queues: k.plan.Queues, WorkerID: k.plan.Name})
+	s, err := connect(ctx, carillon.Hello{Namespace: k.plan.Namespace, Queues: k.plan.Queues,
+		WorkerID: k.plan.Name})
 	if err != nil {
 		return nil
 	}
@@ -272,8 +273,8 @@ func (k *worker) begin(c *conn, r *carillon.Run) {
 func attemptOf(r *carillon.Run, worker, tenant string) checker.Attempt {
 	return checker.Attempt{RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Cause: r.Cause.String(),
 		Scheduled: r.Scheduled, Due: r.Due,
-		Number: r.Attempt, Token: r.Token, Payload: string(r.Data.Bytes), Backfill: r.Backfill, Worker: worker, Tenant: tenant,
-		InDoubt: r.InDoubt}
+		Number: r.Attempt, Token: r.Token, Payload: string(r.Data.Bytes), Backfill: r.Backfill,
+		Worker: worker, Tenant: tenant, InDoubt: r.InDoubt}
 }
 
 // hear notes what became of results.

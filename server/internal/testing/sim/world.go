@@ -66,8 +66,8 @@ type world struct {
 // Constants are what the checker may demand of a run of the plan.
 func (p *Plan) Constants() checker.Constants {
 	if p.cluster() {
-		return checker.Constants{Dispatch: time.Second, Recovery: 6 * time.Second, OwnerLease: p.LeaseTTL + 1500*time.Millisecond,
-			Handover: 500 * time.Millisecond, Slots: p.Slots}
+		return checker.Constants{Dispatch: time.Second, Recovery: 6 * time.Second,
+			OwnerLease: p.LeaseTTL + 1500*time.Millisecond, Handover: 500 * time.Millisecond, Slots: p.Slots}
 	}
 	return checker.Constants{Dispatch: time.Second, Recovery: 6 * time.Second, OwnerLease: 15 * time.Second,
 		Slots: p.Slots}

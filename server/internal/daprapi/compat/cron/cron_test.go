@@ -24,8 +24,8 @@ const (
 
 // zones have changes of the clocks by an hour and by half of one. Those that skip midnight (Havana, Beirut)
 // are left out: Dapr's parser passes over times there, and for some schedules it never comes back.
-var zones = []string{"", "UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Africa/Casablanca",
-	"America/St_Johns", "Asia/Tokyo", "Pacific/Chatham"}
+var zones = []string{"", "UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata",
+	"Africa/Casablanca", "America/St_Johns", "Asia/Tokyo", "Pacific/Chatham"}
 
 func TestSchedules(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -103,7 +103,8 @@ func matches(s cron.Schedule, at time.Time) bool {
 	if spec.Dom&star != 0 || spec.Dow&star != 0 {
 		date, weekday = date && weekday, false
 	}
-	return (date || weekday) && has(spec.Month, int(at.Month())) && has(spec.Hour, at.Hour()) && has(spec.Minute, at.Minute()) &&
+	return (date || weekday) && has(spec.Month, int(at.Month())) && has(spec.Hour, at.Hour()) &&
+		has(spec.Minute, at.Minute()) &&
 		has(spec.Second, at.Second())
 }
 
@@ -139,13 +140,16 @@ func draw(random *rand.Rand) string {
 	pick := func(words ...string) string { return words[random.IntN(len(words))] }
 	zone := ""
 	if random.IntN(2) == 0 {
-		zone = pick("TZ=", "TZ=", "CRON_TZ=") + zones[random.IntN(len(zones))] + pick(" ", " ", " ", " ", " ", "  ", "\t")
+		zone = pick("TZ=", "TZ=", "CRON_TZ=") + zones[random.IntN(len(zones))] + pick(" ", " ", " ",
+			" ", " ", "  ", "\t")
 	}
 	switch random.IntN(20) {
 	case 0:
-		return zone + pick("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly", "@Daily", "@reboot", "@daily ", " @daily")
+		return zone + pick("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly",
+			"@Daily", "@reboot", "@daily ", " @daily")
 	case 1:
-		return zone + "@every " + pick("1s", "90s", "1h30m", "1.5s", "500ms", "-1s", "0", "0s", "1d", "PT1H", " 1s", "", "1us")
+		return zone + "@every " + pick("1s", "90s", "1h30m", "1.5s", "500ms", "-1s", "0", "0s", "1d", "PT1H",
+			" 1s", "", "1us")
 	case 2:
 		return zone + pick("", " ", "0 0 0 1 1", "0 0 0 1 1 * *", "R/PT1H", "TZ=UTC", "x")
 	}
@@ -169,7 +173,8 @@ func item(random *rand.Rand, least, most int, names []string) string {
 		case len(names) > 0 && random.IntN(4) == 0:
 			return names[random.IntN(len(names))]
 		case random.IntN(200) == 0:
-			return []string{"L", "", "+3", "007", "-1", "99", strconv.Itoa(most + 1), strconv.Itoa(least - 1), "1W", "*"}[random.IntN(10)]
+			return []string{"L", "", "+3", "007", "-1", "99", strconv.Itoa(most + 1), strconv.Itoa(least - 1), "1W",
+				"*"}[random.IntN(10)]
 		}
 		return strconv.Itoa(least + random.IntN(most-least+1))
 	}
