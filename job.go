@@ -113,7 +113,7 @@ type DST uint8
 
 // The daylight-saving rules.
 const (
-	// a fixed-time job runs exactly once per matching day (the rule of cronie, Cronos and croner)
+	// a fixed-time job runs exactly once per matching day (the rule of cronie, Cronos and croner).
 	DSTSafe    DST = iota
 	DSTLiteral     // a time that does not exist is skipped, one that exists twice runs twice (robfig)
 )

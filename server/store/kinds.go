@@ -13,7 +13,7 @@ const (
 	KindLimited    = 'l' // server/internal/partition: an attempt in force that holds a permit
 	KindNamespace  = 'n' // server/internal/engine: the settings of a namespace
 	KindNotice     = 'o' // server/internal/partition: a success that a dependent job is to be notified of
-	// server/internal/engine, server/internal/cluster: written and deleted to test the store
+	// server/internal/engine, server/internal/cluster: written and deleted to test the store.
 	KindProbe  = 'p'
 	KindParked = 'q' // server/internal/partition: a queue with parked runs
 )

@@ -24,7 +24,7 @@ var (
 		carillon.PolicySchedule, carillon.PolicyExponential)
 	phaseWords = wordsOf(carillon.PhaseScheduled, carillon.PhaseReady, carillon.PhaseStaged,
 		carillon.PhaseRunning, carillon.PhaseRetrying, carillon.PhasePaused, carillon.PhaseWaiting)
-	// not in the order of the constants
+	// not in the order of the constants.
 	backfillOverlaps = wordsOf(carillon.OverlapSerial, carillon.OverlapAllow)
 	finishedWords    = wordsOf(finishedStatuses...)
 )

@@ -56,7 +56,7 @@ func (o Options) withDefaults() Options {
 // Limits that nobody has asked to change.
 const (
 	maxHeaderList = 16 << 10
-	// a client that pings more often is cut; gRPC for Go never does before 10 s
+	// a client that pings more often is cut; gRPC for Go never does before 10 s.
 	minPingInterval  = 5 * time.Second
 	handshakeTimeout = 10 * time.Second
 )

@@ -19,7 +19,7 @@ import (
 const (
 	connectTimeout = 5 * time.Second
 	acquireTimeout = 10 * time.Second // of a connection of the pool
-	// of a group, on the wire; more than the server takes to give up a statement
+	// of a group, on the wire; more than the server takes to give up a statement.
 	commitTimeout    = 12 * time.Second
 	readTimeout      = 12 * time.Second // of a read
 	statementTimeout = 10 * time.Second // on the server
@@ -32,7 +32,7 @@ const (
 	defaultConns = 16 // pool_max_conns of the URL says otherwise
 	maxConns     = 200
 	// leases are renewed however busy the others are: one to claim, one to renew, one to end who blocks a
-	// claim
+	// claim.
 	leaseConns = 3
 )
 

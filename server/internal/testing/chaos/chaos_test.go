@@ -76,8 +76,8 @@ func carillonBinary(t *testing.T) string {
 		return *given
 	}
 	built.once.Do(func() {
-		if built.folder, built.err = os.MkdirTemp("",
-			"carillon-chaos-"); built.err == nil { //nolint:usetesting // all tests use it
+		built.folder, built.err = os.MkdirTemp("", "carillon-chaos-") //nolint:usetesting // all tests use it
+		if built.err == nil {
 			built.binary, built.err = chaos.Build(context.Background(), built.folder)
 		}
 	})

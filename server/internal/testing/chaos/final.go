@@ -17,7 +17,7 @@ import (
 
 // Coming to rest.
 const (
-	// how long recurring jobs go on after the last fault: that they are on time again is to be seen
+	// how long recurring jobs go on after the last fault: that they are on time again is to be seen.
 	inPeace    = 11 * time.Second
 	restWithin = 60 * time.Second // until nothing is due any more
 )

@@ -68,8 +68,8 @@ func NewNode(binary, store string, flags ...string) (*Node, error) {
 func (n *Node) Start() error {
 	args := []string{"serve", "--store", n.Store, "--grpc", n.GRPC, "--http", n.HTTP,
 		"--allow-target", "127.0.0.0/8"}
-	l := &life{cmd: exec.Command(n.Binary, append(args, n.Flags...)...),
-		exited: make(chan struct{})} //nolint:noctx // it outlives the call
+	cmd := exec.Command(n.Binary, append(args, n.Flags...)...) //nolint:noctx // it outlives the call
+	l := &life{cmd: cmd, exited: make(chan struct{})}
 	closeLog, err := n.logTo(l.cmd)
 	if err != nil {
 		return err

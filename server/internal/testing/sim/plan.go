@@ -143,7 +143,7 @@ const (
 	Departs     FaultKind = "leave"                   // a node leaves in order, and comes back if there is time
 	ComesLate   FaultKind = "late"                    // a node is not there in the beginning
 	EndpointCut FaultKind = "worker endpoint cut off" // one node does not reach an endpoint
-	// a node starts again and is a member, and its claims, or its writes, fail
+	// a node starts again and is a member, and its claims, or its writes, fail.
 	Barred   FaultKind = "barred"
 	AllLeave FaultKind = "all leave" // all nodes are told to end at about the same time, and come back
 	Lapse    FaultKind = "lapse"     // the store goes back to what it held a while ago

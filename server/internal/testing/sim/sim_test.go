@@ -111,8 +111,8 @@ func shrunk(t *testing.T, p *sim.Plan, v *checker.Verdict) (string, error) {
 			return x.Invariant == v.Violations[0].Invariant
 		})
 	})
-	f, err := os.Create(filepath.Join(os.TempDir(),
-		fmt.Sprintf("sim-plan-%d.json", p.Seed))) //nolint:usetesting // it outlives the test
+	name := fmt.Sprintf("sim-plan-%d.json", p.Seed)
+	f, err := os.Create(filepath.Join(os.TempDir(), name)) //nolint:usetesting // it outlives the test
 	if err != nil {
 		return "", err
 	}
