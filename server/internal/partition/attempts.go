@@ -181,6 +181,16 @@ func (a *Attempts) withdraw(e *entry) {
 	}
 }
 
+// withdrawSent takes back an attempt that may have left: its stream has ended. It does not count, but its run
+// is not one that no consumer has had, which could still be recorded as skipped.
+func (a *Attempts) withdrawSent(e *entry) {
+	sent := e.state.Run.Grant
+	a.withdraw(e)
+	if d := &e.state.Run.Doubt; d.Term.IsZero() {
+		*d = sent
+	}
+}
+
 // InForce reports whether the token is that of an attempt in force.
 func (a *Attempts) InForce(tok message.Token) bool {
 	e := a.records.live[tok.Run]

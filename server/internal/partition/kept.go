@@ -17,7 +17,7 @@ const KeptHeartbeatInterval = keptFor / 3
 
 // miss withdraws a kept attempt whose earlier owner has not been heard of in time.
 func (a *Attempts) miss(e *entry, now int64) {
-	a.withdraw(e)
+	a.withdrawSent(e)
 	a.due.touch(e)
 	a.due.enqueue(e, now)
 }
@@ -27,7 +27,7 @@ func (a *Attempts) miss(e *entry, now int64) {
 func (a *Attempts) reclaim(e *entry, now int64) {
 	a.begin(e, takenOver)
 	a.due.permits.adopt(e)
-	a.withdraw(e)
+	a.withdrawSent(e)
 	e.state.Run.Limited = false // an owner may have returned its permit without writing the run
 	a.due.enqueue(e, now)
 }

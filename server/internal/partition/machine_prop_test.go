@@ -217,7 +217,9 @@ func (w *randomRig) Voice(rt *rapid.T) {
 			delete(w.lazily, attempt{tok.Run, tok.Grant.Generation, tok.Attempt})
 			delete(w.firmly, attempt{tok.Run, tok.Grant.Generation, tok.Attempt})
 			delete(w.newest, d.Run.ID)
-			delete(w.left, tok.Run)
+			if !w.dapr || rapid.Bool().Draw(rt, "never sent") { // otherwise its stream has ended
+				delete(w.left, tok.Run)
+			}
 		}
 	}
 }

@@ -114,7 +114,11 @@ func (a *Attempts) Undelivered(now int64, tok message.Token) {
 	if e.traits().endsWithStream && !e.state.Run.Kept {
 		written = false // any later owner that finds it in the store withdraws it as well: see reclaim
 	}
-	a.withdraw(e)
+	if e.traits().endsWithStream && e.attempt.pending == 0 {
+		a.withdrawSent(e)
+	} else {
+		a.withdraw(e)
+	}
 	// With its job in memory, or the job's counters would disagree with what is written of its run.
 	if written && (e.ref.Seq == 0 || e.parent != nil) {
 		a.due.touch(e)

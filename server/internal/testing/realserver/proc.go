@@ -13,11 +13,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -56,15 +58,28 @@ func Binary(t testing.TB, name string, patterns ...string) string {
 	return ""
 }
 
-// Port is a free one of the loopback interface.
+// Port is a free one of the loopback interface. It is below those that outgoing connections get: while its
+// server is down for a moment, a client that connects cannot take it.
 func Port(t testing.TB) int {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("find a free port: %v", err)
+	const first, end = 10_000, 32_768
+	for range 1000 {
+		if port := first + rand.IntN(end-first); free(t, port) {
+			return port
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
+}
+
+// free reports whether nobody listens on a port.
+func free(t testing.TB, port int) bool {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
 }
 
 // Folder is an empty one that belongs to a user, removed when the test has ended; an empty user is this
