@@ -41,7 +41,9 @@ func newJobList(a app) *cobra.Command {
 	return cmd
 }
 
-// list reads pages until there are enough jobs.
+// list reads pages until there are enough jobs. A page goes from the client to the API of the node that is
+// asked. That node merges what the store has of all partitions (server/internal/engine/list.go): a list is
+// not forwarded to other nodes.
 func (l *jobList) list(ctx context.Context, node *client.Client, _ []string) (answer, error) {
 	q := carillon.JobQuery{Namespace: l.namespace, Prefix: l.prefix, Label: l.label}
 	if l.phase.chosen >= 0 {

@@ -12,9 +12,10 @@ import (
 // wait. The hub's lock guards it.
 //
 // A credit is a consumer's promise that it has room for one more attempt. The consumer decides how many there
-// are: a worker by its Concurrency (worker/inflight.go), an HTTP target by the limit of its host
-// (httptarget/host.go). Of a worker that several nodes serve, internal/multisession/creditpool.go decides
-// which node has the credits. Which partition uses a node's credits is decided here.
+// are: a worker by its Concurrency (worker/inflight.go in the root module), an HTTP target by the limit of
+// its host (httptarget/host.go); a sidecar of Dapr has a fixed number (sidecar/hello.go). Of a worker that
+// several nodes serve, internal/multisession/creditpool.go decides which node has the credits. Which
+// partition uses a node's credits is decided here.
 //
 // A partition must not begin an attempt that no consumer has room for: it would be durable, its lease would
 // run, and it would have to be taken back. So a partition first gets slots, each backed by a credit:
@@ -26,9 +27,9 @@ import (
 //	     └────────────────────────────────┴── the consumer grants again ───┘
 //
 // A partition that gets fewer slots than it wants waits with its best head. While others wait nothing is
-// free, because settle ends every step by giving what became free to those who wait, best head first. So
-// nobody overtakes a waiting partition. A consumer that leaves takes its credits along even if slots rest on
-// them; free is below zero then, and the deliveries concerned find no room.
+// free, because Hub.settle (offer.go) ends every step by giving what became free to those who wait, best head
+// first. So nobody overtakes a waiting partition. A consumer that leaves takes its credits along even if
+// slots rest on them; free is below zero then, and the deliveries concerned find no room.
 type queue struct {
 	name          delivery.Queue
 	subscriptions []*Subscription

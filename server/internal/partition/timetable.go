@@ -27,7 +27,8 @@ func (c *contents) timetableOf(e *entry) timetable {
 	return timetable{e.job(), c.scheduleOf(e), &e.state, c.cfg.Since, int64(c.cfg.MisfireAfter)}
 }
 
-// first sets when a new job first runs, as of now.
+// first sets when a new job first runs, as of now. That has a rule of its own (internal/plan/first.go): a due
+// time that is over fires once, at once. The anchor is the time from which an interval or repeat is counted.
 func (p timetable) first(now int64) error {
 	anchor, next, expires, err := plan.FirstRun(p.job, p.sched, toTime(now))
 	if err != nil {

@@ -46,7 +46,8 @@ type Node struct {
 // startTimeout bounds the opening of the store and the claim of the partitions; it is longer than a lease.
 const startTimeout = 30 * time.Second
 
-// Start opens the store and starts a node. End it with [Node.Close].
+// Start opens the store and starts a node. End it with [Node.Close]. Calls go to the engine or, in a cluster,
+// to the router, as enter in cluster.go decides; listeners are put on top by server.go.
 func Start(ctx context.Context, c Config) (*Node, error) {
 	if c.unreachable() && isShared(c.Store) {
 		c.Name = cmp.Or(c.Name, embeddedName)
