@@ -140,30 +140,41 @@ func groupCancelled(e *env) {
 }
 
 // groupRace: while a group of two partitions is written as fast as it can, one of them is taken away. From
-// then on nothing of the group lands in either.
+// then on nothing of the group lands in either: both hold the last write that was acknowledged.
 func groupRace(e *env) {
-	var wg sync.WaitGroup
-	var end atomic.Bool
-	defer wg.Wait()
-	defer end.Store(true)
 	stays, moves := e.own(4), e.own(3)
 	for n := range int64(20) {
-		begun := make(chan struct{})
-		first, second := stays, moves
-		if n%2 == 0 {
-			first, second = second, first
-		}
-		wg.Go(func() { e.groupUntilFenced(n, first, second, begun, &end) })
-		<-begun
-		moves = e.own(3)
-		e.wantStill(stays)
-		e.wantStill(moves)
+		moves = e.takenWhileWritten(n, stays, moves)
 	}
 }
 
-// groupUntilFenced writes two shards until it is refused. At the end it tries once more, and must be refused
-// then.
-func (e *env) groupUntilFenced(n int64, a, b shard, begun chan<- struct{}, end *atomic.Bool) {
+// takenWhileWritten is round n of groupRace. It returns the partition that was taken, under its new term.
+func (e *env) takenWhileWritten(n int64, stays, moves shard) shard {
+	var written int64
+	var wg sync.WaitGroup
+	var end atomic.Bool
+	finish := func() { end.Store(true); wg.Wait() }
+	defer finish()
+	first, second := stays, moves
+	if n%2 == 0 {
+		first, second = second, first
+	}
+	begun := make(chan struct{})
+	wg.Go(func() { written = e.groupUntilFenced(n, first, second, begun, &end) })
+	<-begun
+	moves = e.own(3)
+	e.wantStill(stays)
+	e.wantStill(moves)
+	finish()
+	for _, s := range []shard{stays, moves} {
+		s.wantRecord(job("a", due(n<<32+written)))
+	}
+	return moves
+}
+
+// groupUntilFenced writes two shards until it is refused, and returns how many writes were acknowledged. At
+// the end it tries once more, and must be refused then.
+func (e *env) groupUntilFenced(n int64, a, b shard, begun chan<- struct{}, end *atomic.Bool) int64 {
 	for i := int64(1); ; i++ {
 		last := end.Load()
 		batch := store.Batch{Puts: []store.Record{job("a", due(n<<32+i))}}
@@ -173,10 +184,10 @@ func (e *env) groupUntilFenced(n int64, a, b shard, begun chan<- struct{}, end *
 		}
 		switch outcome := store.OutcomeOf(err); {
 		case outcome == store.Fenced:
-			return
+			return i - 1
 		case outcome != store.Applied || last:
 			e.Errorf("group %d is not refused: %v", n, err)
-			return
+			return i
 		}
 	}
 }
