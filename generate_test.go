@@ -80,7 +80,8 @@ func anyTarget(t *rapid.T) carillon.Target {
 		return carillon.WorkerQueue(rapid.StringMatching(`[a-z.:/]{1,20}`).Draw(t, "queue"))
 	}
 	return carillon.Target{HTTP: &carillon.HTTPTarget{
-		URL:    rapid.StringMatching(`https?://[a-z0-9]{1,9}(\.[a-z]{2,5})?(:[1-9][0-9]{0,3})?(/[a-z%20]{0,9})?`).Filter(wellEscaped).Draw(t, "url"),
+		URL: rapid.StringMatching(`https?://[a-z0-9]{1,9}(\.[a-z]{2,5})?(:[1-9][0-9]{0,3})?(/[a-z%20]{0,9})?`).
+			Filter(wellEscaped).Draw(t, "url"),
 		Method: rapid.SampledFrom([]string{"", "POST", "PUT", "DELETE"}).Draw(t, "method"),
 		Headers: rapid.MapOfN(rapid.StringMatching(`x-[a-z0-9]{1,9}`), rapid.StringMatching(`[ -~]{0,20}`), 0,
 			3).Draw(t, "headers"),

@@ -185,6 +185,38 @@ func TestAnotherNodeTakesBackNothingOfThisTerm(t *testing.T) {
 	})
 }
 
+// TestAFormerOwnerTakesBackNothingSentSince: an owner says that it never sent an attempt. The next one was in
+// doubt about it and sent it under the same token. The third one must leave it to whoever has it.
+func TestAFormerOwnerTakesBackNothingSentSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &faulty{Store: memory.New(memory.Options{Partitions: 1})}
+		n := start(t, f)
+		c := n.consume("q", 9, silent)
+		n.putOnce(time.Hour)
+		f.loseFor(time.Second)
+		time.Sleep(4 * time.Second)
+		sent := c.got()
+		if len(sent) != 2 || sent[0].Token != sent[1].Token {
+			t.Fatalf("one attempt in doubt is wanted: %+v", sent)
+		}
+		f.loseFor(100 * time.Millisecond)
+		if _, err := n.PutJob(context.Background(), carillon.Job{Name: "b", Due: carillon.In(time.Hour),
+			Target: carillon.WorkerQueue("q")}); err == nil {
+			t.Fatal("the second term goes on")
+		}
+		time.Sleep(2 * time.Second)
+		if _, err := message.Send(context.Background(), n, 0,
+			message.RelayReports{Undelivered: []string{sent[0].Token}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if got := c.got(); len(got) != 2 {
+			t.Errorf("it was handed out %d times", len(got))
+		}
+		n.stop()
+	})
+}
+
 // TestAnAnswerThatComesByAnother: on the node that handed an attempt out, a silent worker's slot is given
 // back when another worker there, which got the attempt from the next owner, reports its result.
 func TestAnAnswerThatComesByAnother(t *testing.T) {

@@ -212,6 +212,13 @@ func (a *Attempts) Made(tok message.Token) bool {
 	return e != nil && e.place == running && e.attempt.origin == handedOut && e.names(tok)
 }
 
+// SharedInForce reports whether a token names the attempt in force, and the attempt may have been handed out
+// more than once under it.
+func (a *Attempts) SharedInForce(tok message.Token) bool {
+	e := a.records.live[tok.Run]
+	return e != nil && e.shared() && e.names(tok)
+}
+
 // TakesHeartbeat reports whether everything that a heartbeat of the run needs is in memory.
 func (a *Attempts) TakesHeartbeat(id store.RunID) bool {
 	e := a.records.live[id]

@@ -138,12 +138,16 @@ func (e *entry) countEnd(status carillon.RunStatus) {
 	e.count(c)
 }
 
-// countAgain counts a dead run, of the job with this uid, as unfinished again. The job of that name may be
-// another by now.
-func countAgain(job *store.State, uid carillon.UID) {
-	if job.UID == uid {
+// countAgain counts a dead run as unfinished again. The job of that name may not have counted it: it may be
+// another job by now, or one that a redrive brought back, whose counters began anew.
+func countAgain(job *store.State, dead *store.RunRecord) {
+	if job.UID == dead.ID.UID && (!broughtBack(job) || dead.Finished >= job.Created) {
 		job.Counters.Dead -= min(job.Counters.Dead, 1)
 	} else {
 		job.Counters.Fired++
 	}
 }
+
+// broughtBack reports whether a redrive has brought back a job that was gone: [Jobs.Redrive] has the sequences
+// of its pending runs begin at that time, in ns. Others count them from 0.
+func broughtBack(job *store.State) bool { return job.Triggers >= uint64(job.Created) }

@@ -92,7 +92,8 @@ func TestAFamilyKnowsOfLaterRunsBeside(t *testing.T) {
 	}{{10, 0, true, true}, {30, 0, false, false}, {40, 0, false, false}, {40, 1, false, true}} {
 		m, job := relatives(c.own, c.absent, 20, 30)
 		f := m.Records.familyOf(job)
-		if serial, allow := f.laterBeside(carillon.OverlapSerial), f.laterBeside(carillon.OverlapAllow); serial != c.beside || allow != c.allow {
+		serial, allow := f.laterBeside(carillon.OverlapSerial), f.laterBeside(carillon.OverlapAllow)
+		if serial != c.beside || allow != c.allow {
 			t.Errorf("beside the run of %d, with %d absent: %v, and %v where runs may overlap", c.own,
 				c.absent, serial, allow)
 		}

@@ -87,7 +87,7 @@ func (js *Jobs) Redrive(now int64, dead store.RunRecord) (carillon.Run, error) {
 		}
 		js.out.redrive = append(js.out.redrive, gone)
 		job.state.Triggers++
-		countAgain(&job.state, dead.ID.UID)
+		countAgain(&job.state, &dead)
 		s.Priority = job.state.Priority
 		return js.records.runView(js.runs.addPending(job, s, dead.Spec)), nil
 	}

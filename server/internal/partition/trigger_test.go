@@ -151,6 +151,38 @@ func TestARunOfAnEarlierNamesakeIsCounted(t *testing.T) {
 	}
 }
 
+// TestAJobThatIsBroughtBackCountsEachRun: two dead runs of a job that is gone are redriven. The first brings
+// the job back, with new counters, which do not have the second either.
+func TestAJobThatIsBroughtBackCountsEachRun(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	dies := carillon.FailurePolicy{Kind: carillon.PolicyConstant, Interval: time.Second,
+		OnExhausted: carillon.ExhaustedDead}.WithMaxRetries(0)
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1m", FailurePolicy: dies,
+		Target: carillon.WorkerQueue("q")})
+	for range 2 {
+		r.advance(time.Minute)
+		r.failRun(r.deliver(1)[0])
+		r.flush()
+	}
+	r.whole(keyA)
+	if _, err := r.m.Jobs.Delete(r.now, keyA); err != nil {
+		t.Fatal(err)
+	}
+	r.flush()
+	for _, dead := range r.history("a") {
+		r.bring(keyA)
+		if _, err := r.m.Jobs.Redrive(r.now, dead); err != nil {
+			t.Fatal(err)
+		}
+		r.flush()
+	}
+	r.whole(keyA)
+	back, err := r.m.Records.Job(keyA)
+	if c := back.Status.Counters; err != nil || c != (carillon.Counters{Fired: 2}) {
+		t.Errorf("it counts %+v, %v", c, err)
+	}
+}
+
 func TestARedriveLeavesTheHistoryInOneBatch(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", FailurePolicy: carillon.FailurePolicy{Kind: carillon.PolicyConstant,

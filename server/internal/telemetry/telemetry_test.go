@@ -109,7 +109,12 @@ func TestWhatIsCounted(t *testing.T) {
 		"carillon_runs_in_flight 9", "carillon_partitions 64", "carillon_partitions_owned 63",
 		"carillon_store_writable 0", "carillon_store_damaged_tables 2", "carillon_workers 6", "carillon_queues 3",
 		"carillon_staged_runs 9", `carillon_dead_runs{namespace="ns"} 5`, "carillon_missing_jobs 4",
-		"carillon_unserved_queues 1", `carillon_queue_silent_consumers{kind="worker",namespace="ns",queue="q0000"} 1`, `carillon_queue_depth{kind="worker",namespace="ns",queue="q0000"} 7`, `carillon_queue_oldest_seconds{kind="worker",namespace="ns",queue="q0000"} 1`, `carillon_queue_staged{kind="worker",namespace="ns",queue="q9999"} 8`, `carillon_queue_oldest_seconds{kind="worker",namespace="ns",queue="q9999"} 3600`,
+		"carillon_unserved_queues 1",
+		`carillon_queue_silent_consumers{kind="worker",namespace="ns",queue="q0000"} 1`,
+		`carillon_queue_depth{kind="worker",namespace="ns",queue="q0000"} 7`,
+		`carillon_queue_oldest_seconds{kind="worker",namespace="ns",queue="q0000"} 1`,
+		`carillon_queue_staged{kind="worker",namespace="ns",queue="q9999"} 8`,
+		`carillon_queue_oldest_seconds{kind="worker",namespace="ns",queue="q9999"} 3600`,
 		`carillon_queue_consumers{kind="worker",namespace="ns",queue="q9999"} 0`,
 		`carillon_queue_credits{kind="worker",namespace="ns",queue="q0000"} 2`, "go_goroutines",
 	} {

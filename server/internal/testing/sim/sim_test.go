@@ -20,7 +20,7 @@ import (
 
 var (
 	seeds   = flag.Int("seeds", 1000, "how many seeds TestSimulation lives through; a tenth with -short")
-	first   = flag.Uint64("first", 1, "the first of the seeds that a test lives through of which -seeds or -cluster-seeds says how many")
+	first   = flag.Uint64("first", 1, "the first seed; -seeds or -cluster-seeds says how many follow")
 	seed    = flag.Uint64("seed", 0, "the one seed to live through; 0 = the first -seeds of them")
 	file    = flag.String("plan", "", "a file with the plan to live through instead of the seed's own")
 	profile = flag.String("profile", "chaos", "the profile of -seed")
@@ -90,7 +90,8 @@ func TestSimulation(t *testing.T) {
 // replay says how to live through a plan again. The first that fails is shrunk.
 func (s *tally) replay(t *testing.T, p *sim.Plan, v *checker.Verdict) string {
 	t.Helper()
-	command := fmt.Sprintf("replay: go test ./server/internal/testing/sim -run 'TestSimulation$' -seed %d -profile %s\n", p.Seed, p.Profile)
+	again := fmt.Sprintf("go test ./server/internal/testing/sim -run 'TestSimulation$' -seed %d", p.Seed)
+	command := fmt.Sprintf("replay: %s -profile %s\n", again, p.Profile)
 	if s.shrunk.Swap(true) {
 		return command
 	}
@@ -98,7 +99,7 @@ func (s *tally) replay(t *testing.T, p *sim.Plan, v *checker.Verdict) string {
 	if err != nil {
 		return command + err.Error()
 	}
-	return command + fmt.Sprintf("shrunk: go test ./server/internal/testing/sim -run 'TestSimulation$' -seed %d -plan %s\n", p.Seed, name)
+	return command + fmt.Sprintf("shrunk: %s -plan %s\n", again, name)
 }
 
 // shrunk writes what is left of a failing plan to a file, and shows it.
@@ -203,7 +204,8 @@ func (s *tally) add(h *checker.History, v *checker.Verdict) {
 }
 
 func (s *tally) String() string {
-	return fmt.Sprintf("%d attempts, %d duplicates, %d epochs, %d stale refused, unknown puts: %d applied, %d not\nfaults: %v\noperations: %v",
+	return fmt.Sprintf("%d attempts, %d duplicates, %d epochs, %d stale refused, "+
+		"unknown puts: %d applied, %d not\nfaults: %v\noperations: %v",
 		s.attempts, s.duplicates, s.epochs, s.stale, s.applied, s.lost, s.faults, s.ops)
 }
 
