@@ -108,7 +108,7 @@ func (t *intake) takeLosses(losses []loss, now int64) (seq uint64) {
 	for i := range losses {
 		switch l := &losses[i]; {
 		case l.former && t.m.Attempts.Made(l.tok): // another consumer has it now
-		case l.former && l.undelivered && t.m.Attempts.SharedInForce(l.tok):
+		case l.others && l.undelivered && t.m.Attempts.SharedInForce(l.tok):
 			// Whoever had the term did not send it, but another owner in between may have.
 		case l.undelivered:
 			t.m.Attempts.Undelivered(now, l.tok)

@@ -49,6 +49,7 @@ type loss struct {
 	tok         message.Token
 	undelivered bool // it was never sent: no attempt is used up
 	former      bool // it was lost under an earlier term, of this node or another
+	others      bool // another node may have had a term since
 }
 
 // sentSlots are slots that became free while a partition waited for them.

@@ -322,12 +322,12 @@ func (ps *partitions) parse(number int, s message.RelayReports) (in mail, result
 	}
 	for _, text := range s.Lost {
 		if tok, ok := of(text); ok {
-			in.losses = append(in.losses, loss{tok: tok, former: true})
+			in.losses = append(in.losses, loss{tok: tok, former: true, others: true})
 		}
 	}
 	for _, text := range s.Undelivered {
 		if tok, ok := of(text); ok {
-			in.losses = append(in.losses, loss{tok: tok, undelivered: true, former: true})
+			in.losses = append(in.losses, loss{tok: tok, undelivered: true, former: true, others: true})
 		}
 	}
 	return in, result

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -14,9 +15,11 @@ import (
 // begin starts to serve under a new term: the partition is owned from here on.
 func (p *partitionRunner) begin(t *claimResult) {
 	p.shard, p.m, p.permits, p.replies, p.unfinished = t.shard, t.m, t.permits, replies{}, true
+	again := t.follows(p.own.term)
 	p.box.keep(func(m *mail) {
 		for i := range m.losses {
-			m.losses[i].former = true
+			l := &m.losses[i]
+			l.former, l.others = true, l.others || !again
 		}
 	})
 	p.relay.stop()
@@ -102,6 +105,8 @@ func taken(cause error) bool {
 // run out.
 func (p *partitionRunner) takeBack(pending []message.Token) {
 	p.box.keep(func(m *mail) {
+		// What an earlier term did not send may have been sent by this one.
+		m.losses = slices.DeleteFunc(m.losses, func(l loss) bool { return l.former && p.m.Attempts.Made(l.tok) })
 		for _, tok := range pending {
 			m.losses = append(m.losses, loss{tok: tok, undelivered: true})
 		}
