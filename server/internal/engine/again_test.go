@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -212,6 +213,34 @@ func TestAFormerOwnerTakesBackNothingSentSince(t *testing.T) {
 		time.Sleep(time.Second)
 		if got := c.got(); len(got) != 2 {
 			t.Errorf("it was handed out %d times", len(got))
+		}
+		n.stop()
+	})
+}
+
+// TestWhatThisNodeDidNotSendGoesOutAtOnce: an attempt in doubt is made again, for a consumer that takes only
+// what is durable. The store makes it durable and does not say so, so it is not sent, and the term ends. The
+// next term of the same node does not wait for the attempt's lease.
+func TestWhatThisNodeDidNotSendGoesOutAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &faulty{Store: memory.New(memory.Options{Partitions: 1})}
+		n := start(t, f)
+		n.consume("q", 1, silent)
+		n.putOnce(time.Hour)
+		second := n.consumeHere("q", 1, silent)
+		writes := 0
+		f.fail(func(apply func() error) error {
+			switch writes++; writes {
+			case 1: // makes the attempt durable because of its age
+				return fmt.Errorf("%w: lost", store.ErrUnknown)
+			case 3: // the first one of the next term, after its record
+				return errors.Join(apply(), fmt.Errorf("%w: lost", store.ErrUnknown))
+			}
+			return apply()
+		})
+		time.Sleep(5 * time.Second)
+		if got := second.got(); len(got) != 1 || got[0].Attempt != 1 {
+			t.Errorf("the first attempt is wanted: %+v", got)
 		}
 		n.stop()
 	})

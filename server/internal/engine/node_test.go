@@ -67,7 +67,20 @@ type told struct {
 
 func (n *node) consume(queue string, credits int, handle func(carillon.Run) *carillon.Result) *consumer {
 	n.t.Helper()
-	s, err := n.hub.Connect(context.Background(),
+	return n.consumeBy(n.hub, queue, credits, handle)
+}
+
+// consumeHere is consume for a consumer in this process, which gets durable attempts only.
+func (n *node) consumeHere(queue string, credits int,
+	handle func(carillon.Run) *carillon.Result) *consumer {
+	n.t.Helper()
+	return n.consumeBy(n.hub.Local(), queue, credits, handle)
+}
+
+func (n *node) consumeBy(hub carillon.Work, queue string, credits int,
+	handle func(carillon.Run) *carillon.Result) *consumer {
+	n.t.Helper()
+	s, err := hub.Connect(context.Background(),
 		carillon.Hello{Namespace: "default", Queues: []string{queue}, WorkerID: "w"})
 	if err != nil {
 		n.t.Fatal(err)
