@@ -44,17 +44,17 @@ func anyJob(t *rapid.T) carillon.Job {
 
 		Metadata: words.Draw(t, "metadata"), Labels: words.Draw(t, "labels"),
 		Target: anyTarget(t), FailurePolicy: anyPolicy(t),
-		Timeout:  span("timeout", carillon.MinTimeout, carillon.MaxTimeout),
-		Overlap:  carillon.Overlap(rapid.IntRange(0, 3).Draw(t, "overlap")),
-		Misfire:  carillon.Misfire(rapid.IntRange(0, 2).Draw(t, "misfire")),
+		Timeout: span("timeout", carillon.MinTimeout, carillon.MaxTimeout),
+		Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(t, "overlap")),
+		Misfire: carillon.Misfire{Rule: carillon.MisfireRule(rapid.IntRange(0, 2).Draw(t, "misfire")),
+			Limit:  rapid.IntRange(0, carillon.MaxCatchUp).Draw(t, "catch-up"),
+			Window: span("window", 0, carillon.MaxSpan)},
 		Priority: carillon.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
 
 		ConcurrencyKey: rapid.StringMatching(`[a-zé /:.]{0,9}`).Draw(t, "concurrency key"),
 		DependsOn: rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Z]{1,9}`), 0, 3, rapid.ID).Draw(t,
 			"depends_on"),
 
-		CatchUpLimit: rapid.IntRange(0, carillon.MaxCatchUp).Draw(t,
-			"catch-up"), CatchUpWindow: span("window", 0, carillon.MaxSpan),
 		Paused: rapid.Bool().Draw(t, "paused"), Note: rapid.StringN(-1, 20, -1).Draw(t, "note"),
 		History: carillon.History{Runs: rapid.IntRange(-1, carillon.MaxHistoryRuns).Draw(t, "runs"),
 			Keep: span("keep", 0, carillon.MaxSpan)},
@@ -66,7 +66,7 @@ func anyJob(t *rapid.T) carillon.Job {
 		j.Lease = span("lease", carillon.MinLease, carillon.MaxLease)
 	}
 	if j.Schedule == "" { // these have no effect then
-		j.DST, j.Overlap, j.Misfire, j.CatchUpLimit, j.CatchUpWindow = 0, 0, 0, 0, 0
+		j.DST, j.Overlap, j.Misfire = 0, 0, carillon.Misfire{}
 		if !strings.HasPrefix(j.Due.String(), "P1M") && !strings.HasPrefix(j.TTL.String(), "P4") &&
 			j.FailurePolicy.Schedule == "" {
 			j.TimeZone = ""

@@ -41,10 +41,8 @@ type Job struct {
 	Timeout       time.Duration // one attempt's limit; default 30 s (http, brokers), 24 h (worker, exec)
 	Lease         time.Duration // how long an attempt lives without a heartbeat; default 2 min
 
-	Overlap       Overlap
-	Misfire       Misfire
-	CatchUpLimit  int           // most missed runs that MisfireAll makes up for; default 1000
-	CatchUpWindow time.Duration // older missed runs are not made up for; 0: no limit
+	Overlap Overlap
+	Misfire Misfire
 
 	Priority       Priority
 	ConcurrencyKey string // runs sharing it are limited across the cluster
@@ -131,13 +129,20 @@ const (
 
 // Misfire decides what becomes of runs that were due while no node could fire them or the previous one was
 // still going.
-type Misfire uint8
+type Misfire struct {
+	Rule   MisfireRule
+	Limit  int           // most missed runs that MisfireAll makes up for; default 1000
+	Window time.Duration // older missed runs are not made up for; 0: no limit
+}
+
+// MisfireRule is which of the missed runs are made up for.
+type MisfireRule uint8
 
 // The misfire rules.
 const (
-	MisfireLatest Misfire = iota // one run, the newest
-	MisfireAll                   // each in order, at most CatchUpLimit
-	MisfireSkip                  // none
+	MisfireLatest MisfireRule = iota // one run, the newest
+	MisfireAll                       // each in order, at most Limit
+	MisfireSkip                      // none
 )
 
 // Priority orders due runs within a partition; lower ones age, so that none starves.

@@ -150,7 +150,7 @@ func (t Target) leased() bool { return t.Worker != nil || t.Exec != nil || t.Dap
 func (j *Job) LeaseOrDefault() time.Duration { return cmp.Or(j.Lease, DefaultLease) }
 
 // CatchUpLimitOrDefault returns the most missed runs that [MisfireAll] makes up for.
-func (j *Job) CatchUpLimitOrDefault() int { return cmp.Or(j.CatchUpLimit, DefaultCatchUpLimit) }
+func (j *Job) CatchUpLimitOrDefault() int { return cmp.Or(j.Misfire.Limit, DefaultCatchUpLimit) }
 
 // HistoryRuns returns how many finished runs are kept; 0: none.
 func (j *Job) HistoryRuns() int { return max(cmp.Or(j.History.Runs, DefaultHistoryRuns), 0) }

@@ -29,7 +29,8 @@ func at(t *testing.T, text string) time.Time {
 func TestDefaults(t *testing.T) {
 	worker := carillon.Job{Target: carillon.WorkerQueue("q")}
 	http := carillon.Job{Target: carillon.HTTP("http://a/")}
-	set := carillon.Job{Timeout: 1, Lease: 2, CatchUpLimit: 3, History: carillon.History{Runs: 4, Keep: 5}}
+	set := carillon.Job{Timeout: 1, Lease: 2, Misfire: carillon.Misfire{Limit: 3},
+		History: carillon.History{Runs: 4, Keep: 5}}
 	none := carillon.Job{History: carillon.History{Runs: -1}}
 	for _, c := range []struct {
 		what      string

@@ -152,20 +152,29 @@ type PutOptions struct {
 	Replace      bool
 }
 
-// PutOption restricts or changes a put.
-type PutOption func(*PutOptions)
+// PutOption restricts or changes a put. PutOptions is one that sets everything.
+type PutOption interface{ setPut(o *PutOptions) }
+
+func (o PutOptions) setPut(to *PutOptions) { *to = o }
+
+type putOption func(o *PutOptions)
+
+func (f putOption) setPut(o *PutOptions) { f(o) }
 
 // IfAbsent puts the job only if it does not exist; otherwise AlreadyExists.
-func IfAbsent() PutOption { return func(o *PutOptions) { o.IfAbsent = true } }
+func IfAbsent() PutOption { return putOption(func(o *PutOptions) { o.IfAbsent = true }) }
 
-// IfGeneration puts the job only over generation n; otherwise FailedPrecondition.
-func IfGeneration(n uint64) PutOption { return func(o *PutOptions) { o.IfGeneration = n } }
+// IfGeneration puts over, or deletes, only that generation of the job; otherwise FailedPrecondition.
+type IfGeneration uint64
+
+func (n IfGeneration) setPut(o *PutOptions)       { o.IfGeneration = uint64(n) }
+func (n IfGeneration) setDelete(o *DeleteOptions) { o.IfGeneration = uint64(n) }
 
 // Replace puts the job as if an older one with its name had been deleted first, in one step: it gets another
 // uid, its times and counts start again even if nothing else changes, and unfinished runs of the older job
 // are cancelled. With [IfAbsent] there is no older one; [IfGeneration] refers to the older one, and the new
 // one starts at generation 1. It is not part of the API on the wire.
-func Replace() PutOption { return func(o *PutOptions) { o.Replace = true } }
+func Replace() PutOption { return putOption(func(o *PutOptions) { o.Replace = true }) }
 
 // With returns o after the options.
 func (o PutOptions) With(opts ...PutOption) PutOptions {
@@ -173,8 +182,8 @@ func (o PutOptions) With(opts ...PutOption) PutOptions {
 		return o
 	}
 	set := o
-	for _, f := range opts {
-		f(&set)
+	for _, opt := range opts {
+		opt.setPut(&set)
 	}
 	return set
 }
@@ -185,12 +194,7 @@ type DeleteOptions struct {
 }
 
 // DeleteOption restricts a delete.
-type DeleteOption func(*DeleteOptions)
-
-// DeleteIfGeneration deletes only generation n; otherwise FailedPrecondition.
-func DeleteIfGeneration(n uint64) DeleteOption {
-	return func(o *DeleteOptions) { o.IfGeneration = n }
-}
+type DeleteOption interface{ setDelete(o *DeleteOptions) }
 
 // With returns o after the options.
 func (o DeleteOptions) With(opts ...DeleteOption) DeleteOptions {
@@ -198,8 +202,8 @@ func (o DeleteOptions) With(opts ...DeleteOption) DeleteOptions {
 		return o
 	}
 	set := o
-	for _, f := range opts {
-		f(&set)
+	for _, opt := range opts {
+		opt.setDelete(&set)
 	}
 	return set
 }

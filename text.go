@@ -51,7 +51,7 @@ func (d DST) String() string { return dstWords.of(uint8(d)) }
 func (o Overlap) String() string { return overlapWords.of(uint8(o)) }
 
 // String returns the word of the API: "latest", "all" or "skip".
-func (m Misfire) String() string { return misfireWords.of(uint8(m)) }
+func (m MisfireRule) String() string { return misfireWords.of(uint8(m)) }
 
 // String returns the word of the API: "normal", "critical", "high" or "low".
 func (c Priority) String() string { return priorityWords.of(uint8(c)) }

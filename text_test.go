@@ -29,7 +29,7 @@ func checkWords[T interface {
 func TestWords(t *testing.T) {
 	checkWords[carillon.DST](t, "safe literal")
 	checkWords[carillon.Overlap](t, "serial skip allow replace")
-	checkWords[carillon.Misfire](t, "latest all skip")
+	checkWords[carillon.MisfireRule](t, "latest all skip")
 	checkWords[carillon.Priority](t, "normal critical high low")
 	checkWords[carillon.Phase](t, "scheduled ready staged running retrying paused waiting")
 	checkWords[carillon.Cause](t, "schedule trigger backfill")

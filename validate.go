@@ -201,9 +201,9 @@ func (j *Job) checkAttempt() error {
 func (j *Job) checkRules() error {
 	return cmp.Or(
 		overlapWords.check(uint8(j.Overlap)),
-		misfireWords.check(uint8(j.Misfire)),
-		checkNumber("catch_up_limit", j.CatchUpLimit, 0, MaxCatchUp),
-		checkSpan("catch_up_window", j.CatchUpWindow, 0, MaxSpan),
+		misfireWords.check(uint8(j.Misfire.Rule)),
+		checkNumber("catch_up_limit", j.Misfire.Limit, 0, MaxCatchUp),
+		checkSpan("catch_up_window", j.Misfire.Window, 0, MaxSpan),
 		priorityWords.check(uint8(j.Priority)))
 }
 
@@ -382,9 +382,9 @@ func (j *Job) idleFields() []idleField {
 		"years in due_time or ttl, of which there are none; leave it out")
 	idle(j.DST != DSTSafe, "dst", oneShot)
 	idle(j.Overlap != OverlapSerial, "overlap", oneShot)
-	idle(j.Misfire != MisfireLatest, "misfire", oneShot)
-	idle(j.CatchUpLimit != 0, "catch_up_limit", oneShot)
-	idle(j.CatchUpWindow != 0, "catch_up_window", oneShot)
+	idle(j.Misfire.Rule != MisfireLatest, "misfire", oneShot)
+	idle(j.Misfire.Limit != 0, "catch_up_limit", oneShot)
+	idle(j.Misfire.Window != 0, "catch_up_window", oneShot)
 	return fields
 }
 

@@ -24,7 +24,8 @@ func validJob() carillon.Job {
 		Target:        carillon.WorkerQueue("emails"),
 		FailurePolicy: carillon.Exponential(time.Second).WithMaxRetries(3),
 		Timeout:       time.Hour, Lease: time.Minute,
-		Overlap: carillon.OverlapSkip, Misfire: carillon.MisfireAll, CatchUpLimit: 5, CatchUpWindow: time.Hour,
+		Overlap: carillon.OverlapSkip, Misfire: carillon.Misfire{Rule: carillon.MisfireAll, Limit: 5,
+			Window: time.Hour},
 		Priority: carillon.PriorityHigh, Paused: true, Note: "until Monday",
 		History: carillon.History{Runs: -1, Keep: time.Hour},
 	}
@@ -256,8 +257,10 @@ func with(m map[string]string, key, value string) map[string]string {
 func ofSchedules() map[string]carillon.Job {
 	return map[string]carillon.Job{
 		"time_zone": {TimeZone: "Europe/London"}, "dst": {DST: carillon.DSTLiteral},
-		"overlap": {Overlap: carillon.OverlapAllow}, "misfire": {Misfire: carillon.MisfireSkip},
-		"catch_up_limit": {CatchUpLimit: 1}, "catch_up_window": {CatchUpWindow: time.Hour},
+		"overlap":         {Overlap: carillon.OverlapAllow},
+		"misfire":         {Misfire: carillon.Misfire{Rule: carillon.MisfireSkip}},
+		"catch_up_limit":  {Misfire: carillon.Misfire{Limit: 1}},
+		"catch_up_window": {Misfire: carillon.Misfire{Window: time.Hour}},
 	}
 }
 
@@ -330,8 +333,8 @@ func TestFieldsThatHadNoEffectBefore(t *testing.T) {
 				case p.Fields[0] == field && p.Job.Target.Worker != nil:
 					want = field
 				case p.Fields[0] == other && p.Job.Note == "" && p.Job.Schedule == "" &&
-					(other != field || p.Job.CatchUpLimit+int(p.Job.CatchUpWindow)+
-						int(p.Job.DST)+int(p.Job.Overlap)+int(p.Job.Misfire)+len(p.Job.TimeZone) > 0):
+					(other != field || p.Job.Misfire.Limit+int(p.Job.Misfire.Window)+
+						int(p.Job.DST)+int(p.Job.Overlap)+int(p.Job.Misfire.Rule)+len(p.Job.TimeZone) > 0):
 					want = other
 				}
 				if err := p.ValidatePatched(&old, &j, carillon.Bounds{}); blamed(err) != want ||
@@ -481,12 +484,12 @@ var ruleFaults = []fault{
 	{"lease for http", "lease", "leave it out for http",
 		func(j *carillon.Job) { j.Target = carillon.HTTP("http://a/") }},
 	{"overlap unknown", "overlap", "serial, skip, allow, replace", func(j *carillon.Job) { j.Overlap = 4 }},
-	{"misfire unknown", "misfire", "latest, all, skip", func(j *carillon.Job) { j.Misfire = 3 }},
-	{"catch_up_limit negative", "catch_up_limit", "0-10000", func(j *carillon.Job) { j.CatchUpLimit = -1 }},
-	{"catch_up_limit too high", "catch_up_limit", "0-10000", func(j *carillon.Job) { j.CatchUpLimit = 10_001 }},
-	{"catch_up_window negative", "catch_up_window", "negative", func(j *carillon.Job) { j.CatchUpWindow = -1 }},
+	{"misfire unknown", "misfire", "latest, all, skip", func(j *carillon.Job) { j.Misfire.Rule = 3 }},
+	{"catch_up_limit negative", "catch_up_limit", "0-10000", func(j *carillon.Job) { j.Misfire.Limit = -1 }},
+	{"catch_up_limit too high", "catch_up_limit", "0-10000", func(j *carillon.Job) { j.Misfire.Limit = 10_001 }},
+	{"catch_up_window negative", "catch_up_window", "negative", func(j *carillon.Job) { j.Misfire.Window = -1 }},
 	{"catch_up_window too long", "catch_up_window", "longer than",
-		func(j *carillon.Job) { j.CatchUpWindow = math.MaxInt64 }},
+		func(j *carillon.Job) { j.Misfire.Window = math.MaxInt64 }},
 	{"priority unknown", "priority", "normal, critical, high, low", func(j *carillon.Job) { j.Priority = 4 }},
 	{"concurrency_key", "concurrency_key", "not printable",
 		func(j *carillon.Job) { j.ConcurrencyKey = "lic\nence" }},

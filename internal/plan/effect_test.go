@@ -34,8 +34,8 @@ func TestContentIsWhatHasAnEffect(t *testing.T) {
 		Due: carillon.WhenText("1h"), Repeats: 2,
 		TTL: carillon.WhenText("2h"), Jitter: 1, Data: carillon.JSON(1), Metadata: map[string]string{"a": "b"},
 		Labels: map[string]string{"a": "b"}, Target: carillon.WorkerQueue("q"), FailurePolicy: carillon.Drop(),
-		Timeout: 1, Lease: 1, Overlap: carillon.OverlapSkip, Misfire: carillon.MisfireAll, CatchUpLimit: 1,
-		CatchUpWindow: 1, Priority: carillon.PriorityHigh, ConcurrencyKey: "k", DependsOn: []string{"a"},
+		Timeout: 1, Lease: 1, Overlap: carillon.OverlapSkip, Misfire: carillon.Misfire{Rule: carillon.MisfireAll,
+			Limit: 1, Window: 1}, Priority: carillon.PriorityHigh, ConcurrencyKey: "k", DependsOn: []string{"a"},
 		Paused: true, Note: "n", History: carillon.History{Runs: 1}}
 	for _, field := range carillon.PatchFields() {
 		with, err := carillon.Patch{Fields: []string{field}, Job: full}.Apply(carillon.Job{})

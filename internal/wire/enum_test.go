@@ -22,7 +22,7 @@ func TestEveryEnumValue(t *testing.T) {
 		carillon.OverlapAllow:   pb.Overlap_OVERLAP_ALLOW,
 		carillon.OverlapReplace: pb.Overlap_OVERLAP_REPLACE,
 	})
-	checkEnum(t, pb.Misfire_name, map[carillon.Misfire]pb.Misfire{
+	checkEnum(t, pb.Misfire_name, map[carillon.MisfireRule]pb.Misfire{
 		carillon.MisfireLatest: pb.Misfire_MISFIRE_LATEST,
 		carillon.MisfireAll:    pb.Misfire_MISFIRE_ALL,
 		carillon.MisfireSkip:   pb.Misfire_MISFIRE_SKIP,

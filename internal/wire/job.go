@@ -34,8 +34,8 @@ func (b *jobBlock) fill(j *carillon.Job) {
 	m.Data, m.ContentType, m.Metadata, m.Labels = j.Data.Bytes, j.Data.ContentType, j.Metadata, j.Labels
 	m.Target, m.FailurePolicy = b.fillTarget(&j.Target), policyToProto(&j.FailurePolicy)
 	m.Timeout, m.Lease = durationText(j.Timeout), durationText(j.Lease)
-	m.Overlap, m.Misfire = enumTo[pb.Overlap](j.Overlap), enumTo[pb.Misfire](j.Misfire)
-	m.CatchUpLimit, m.CatchUpWindow = clampInt32(j.CatchUpLimit), durationText(j.CatchUpWindow)
+	m.Overlap, m.Misfire = enumTo[pb.Overlap](j.Overlap), enumTo[pb.Misfire](j.Misfire.Rule)
+	m.CatchUpLimit, m.CatchUpWindow = clampInt32(j.Misfire.Limit), durationText(j.Misfire.Window)
 	m.Priority, m.ConcurrencyKey, m.DependsOn = enumTo[pb.Priority](j.Priority), j.ConcurrencyKey, j.DependsOn
 	m.Paused, m.Note, m.History = j.Paused, text(j.Note), historyToProto(j.History)
 }
@@ -86,9 +86,9 @@ func JobFromProto(m *pb.Job) (carillon.Job, error) {
 func (f *first) policies(j *carillon.Job, m *pb.Job) {
 	j.FailurePolicy = f.failurePolicy(m.GetFailurePolicy())
 	j.Overlap = enumFrom[carillon.Overlap](f, m.GetOverlap(), pb.Overlap_name, "overlap")
-	j.Misfire = enumFrom[carillon.Misfire](f, m.GetMisfire(), pb.Misfire_name, "misfire")
-	j.CatchUpLimit = int(m.GetCatchUpLimit())
-	j.CatchUpWindow = f.duration(m.GetCatchUpWindow(), "catch_up_window")
+	j.Misfire.Rule = enumFrom[carillon.MisfireRule](f, m.GetMisfire(), pb.Misfire_name, "misfire")
+	j.Misfire.Limit = int(m.GetCatchUpLimit())
+	j.Misfire.Window = f.duration(m.GetCatchUpWindow(), "catch_up_window")
 	j.Priority = enumFrom[carillon.Priority](f, m.GetPriority(), pb.Priority_name, "priority")
 	j.History = carillon.History{
 		Runs: int(m.GetHistory().GetRuns()),

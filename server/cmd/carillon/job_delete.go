@@ -60,7 +60,7 @@ func newJobDelete(a app) *cobra.Command {
 
 // one removes the job of the name.
 func (d *jobDelete) one(ctx context.Context, node *client.Client, words []string) (answer, error) {
-	deleted, err := node.DeleteJob(ctx, d.key(words[0]), carillon.DeleteIfGeneration(d.ifGeneration))
+	deleted, err := node.DeleteJob(ctx, d.key(words[0]), carillon.IfGeneration(d.ifGeneration))
 	note := ""
 	if deleted.Interrupted {
 		note = ", and the attempt in force was told to stop"

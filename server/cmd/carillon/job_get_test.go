@@ -15,8 +15,9 @@ func TestJobGetShowsEveryField(t *testing.T) {
 		Due: carillon.WhenText("1h"), Repeats: 2,
 		TTL: carillon.WhenText("2h"), Jitter: 1, Data: carillon.JSON(1), Metadata: map[string]string{"a": "b"},
 		Labels: map[string]string{"a": "b"}, Target: carillon.WorkerQueue("q"), FailurePolicy: carillon.Drop(),
-		Timeout: 1, Lease: 1, Overlap: carillon.OverlapSkip, Misfire: carillon.MisfireAll, CatchUpLimit: 1,
-		CatchUpWindow: 1, Priority: carillon.PriorityHigh, ConcurrencyKey: "k", DependsOn: []string{"a"}, Note: "n",
+		Timeout: 1, Lease: 1, Overlap: carillon.OverlapSkip,
+		Misfire: carillon.Misfire{Rule: carillon.MisfireAll, Limit: 1, Window: 1}, Priority: carillon.PriorityHigh,
+		ConcurrencyKey: "k", DependsOn: []string{"a"}, Note: "n",
 		History: carillon.History{Runs: 1, Keep: time.Hour}}
 	retries := uint32(7)
 	policies := map[carillon.PolicyKind]carillon.FailurePolicy{

@@ -56,9 +56,8 @@ func (p *jobPut) run(cmd *cobra.Command, a app, words []string) error {
 		return err
 	}
 	return p.ask(a, func(ctx context.Context, node *client.Client, _ []string) (answer, error) {
-		put, err := node.PutJob(ctx, job, func(o *carillon.PutOptions) {
-			o.IfAbsent, o.IfGeneration = p.ifAbsent, p.ifGeneration
-		})
+		put, err := node.PutJob(ctx, job,
+			carillon.PutOptions{IfAbsent: p.ifAbsent, IfGeneration: p.ifGeneration})
 		return a.putAnswer(&put), err
 	})(cmd, words)
 }

@@ -42,7 +42,7 @@ func jobOf(key carillon.Key, t *carillon.DaprTarget, m *pb.Job, now time.Time) (
 		if job.Schedule, err = ScheduleText(m.GetSchedule()); err != nil {
 			return job, refused("job.schedule", err)
 		}
-		job.DST, job.Misfire, job.CatchUpLimit = carillon.DSTLiteral, carillon.MisfireAll, carillon.MaxCatchUp
+		job.DST, job.Misfire.Rule, job.Misfire.Limit = carillon.DSTLiteral, carillon.MisfireAll, carillon.MaxCatchUp
 		keep(&job, writtenSchedule, job.Schedule, m.GetSchedule())
 	}
 	setRepeats(&job, m)

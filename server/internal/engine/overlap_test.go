@@ -71,7 +71,8 @@ func TestAResumedJobCatchesUpIfAsked(t *testing.T) {
 			ctx := context.Background()
 			n := start(t, memory.New(memory.Options{Partitions: 1}))
 			c := n.consume("q", 1, success)
-			n.put(carillon.Job{Name: "a", Schedule: "@every 1m", Misfire: carillon.MisfireAll, Paused: true})
+			n.put(carillon.Job{Name: "a", Schedule: "@every 1m",
+				Misfire: carillon.Misfire{Rule: carillon.MisfireAll}, Paused: true})
 			time.Sleep(5*time.Minute + time.Second)
 			j, err := n.SetPaused(ctx, keyA, carillon.PauseOptions{CatchUp: catchUp})
 			if err != nil || j.Paused {

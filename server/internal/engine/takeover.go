@@ -221,8 +221,8 @@ func (e *Engine) known(owners map[int]store.Owner, since int64) priorOwners {
 	return b
 }
 
-// follows reports whether surely no other node has had a term since one of this node's. Between the two may be
-// one that this node claimed without learning of it.
+// follows reports whether surely no other node has had a term since one of this node's. Between the two may
+// be one that this node claimed without learning of it.
 func (t *claimResult) follows(last store.Term) bool {
 	if o := t.prior.owners[t.p.number]; o.Node == t.p.e.cfg.Node && o.Term.Epoch == last.Epoch+1 {
 		last = o.Term

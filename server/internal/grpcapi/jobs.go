@@ -119,7 +119,7 @@ func (s *Service) ListJobs(ctx context.Context, m *pb.ListJobsRequest) (*pb.List
 // DeleteJob implements the rpc.
 func (s *Service) DeleteJob(ctx context.Context, m *pb.DeleteJobRequest) (*pb.DeleteJobResponse, error) {
 	deleted, err := onJob(ctx, m, func(ctx context.Context, k carillon.Key) (carillon.DeleteResult, error) {
-		return s.scheduler.DeleteJob(ctx, k, carillon.DeleteIfGeneration(m.GetIfGeneration()))
+		return s.scheduler.DeleteJob(ctx, k, carillon.IfGeneration(m.GetIfGeneration()))
 	})
 	return &pb.DeleteJobResponse{Deleted: true, Interrupted: deleted.Interrupted}, err
 }

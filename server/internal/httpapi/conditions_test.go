@@ -59,7 +59,7 @@ func TestDeletesOfOneGeneration(t *testing.T) {
 			return wire.ErrorFromStatus(err)
 		},
 		"SDK": func(g uint64) error {
-			_, err := c.DeleteJob(t.Context(), carillon.Key{Name: "j"}, carillon.DeleteIfGeneration(g))
+			_, err := c.DeleteJob(t.Context(), carillon.Key{Name: "j"}, carillon.IfGeneration(g))
 			return err
 		},
 	}

@@ -148,6 +148,6 @@ func countAgain(job *store.State, dead *store.RunRecord) {
 	}
 }
 
-// broughtBack reports whether a redrive has brought back a job that was gone: [Jobs.Redrive] has the sequences
-// of its pending runs begin at that time, in ns. Others count them from 0.
+// broughtBack reports whether a redrive has brought back a job that was gone: [Jobs.Redrive] has the
+// sequences of its pending runs begin at that time, in ns. Others count them from 0.
 func broughtBack(job *store.State) bool { return job.Triggers >= uint64(job.Created) }

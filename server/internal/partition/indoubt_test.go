@@ -68,7 +68,7 @@ func (r *rig) recordOf(d delivery.Delivery) store.RunRecord {
 // TestWhatLeftIsNotPassedOver kills the owner right after it has handed out a time that the store knows
 // nothing of. Later times that were missed follow the overlap and misfire rules.
 func TestWhatLeftIsNotPassedOver(t *testing.T) {
-	missed := map[carillon.Misfire][]int{carillon.MisfireLatest: {60}, carillon.MisfireSkip: nil,
+	missed := map[carillon.MisfireRule][]int{carillon.MisfireLatest: {60}, carillon.MisfireSkip: nil,
 		carillon.MisfireAll: {20, 30, 40, 50, 60}}
 	for _, overlap := range []carillon.Overlap{carillon.OverlapSerial, carillon.OverlapSkip,
 		carillon.OverlapAllow, carillon.OverlapReplace} {
@@ -76,7 +76,8 @@ func TestWhatLeftIsNotPassedOver(t *testing.T) {
 			for _, data := range []carillon.Data{{}, long} {
 				t.Run(fmt.Sprint(overlap, " ", misfire, " ", len(data.Bytes)), func(t *testing.T) {
 					r := newRig(t, partition.Config{})
-					d := r.again(r.left(carillon.Job{Overlap: overlap, Misfire: misfire, Data: data}))
+					d := r.again(r.left(carillon.Job{Overlap: overlap,
+						Misfire: carillon.Misfire{Rule: misfire}, Data: data}))
 					if v := r.succeed(d); v != partition.Accepted {
 						t.Fatalf("its success is answered %d", v)
 					}
@@ -147,7 +148,7 @@ func TestAResultOfWhatLeftCounts(t *testing.T) {
 		for outcome, status := range map[carillon.Outcome]carillon.RunStatus{
 			carillon.OutcomeSuccess: carillon.RunSucceeded, carillon.OutcomeFailure: carillon.RunFailed} {
 			r := newRig(t, partition.Config{})
-			left := r.left(carillon.Job{Misfire: carillon.MisfireSkip,
+			left := r.left(carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireSkip},
 				FailurePolicy: carillon.FailurePolicy{Kind: carillon.PolicyDrop}})
 			if redelivered {
 				r.again(left)
@@ -179,7 +180,8 @@ func TestAResultOfWhatLeftCounts(t *testing.T) {
 func TestABeatOfWhatLeftKeepsIt(t *testing.T) {
 	for _, data := range []carillon.Data{{}, long} {
 		r := newRig(t, partition.Config{})
-		left := r.left(carillon.Job{Misfire: carillon.MisfireSkip, Lease: 10 * time.Second, Data: data})
+		left := r.left(carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireSkip},
+			Lease: 10 * time.Second, Data: data})
 		tok, err := message.ParseToken(left.Run.Token, r.store.Meta().MACKey)
 		if err != nil {
 			t.Fatal(err)
@@ -208,7 +210,7 @@ func TestABeatOfWhatLeftKeepsIt(t *testing.T) {
 // TestKillsInARowKeepTheToken as long as nothing is written, and no longer.
 func TestKillsInARowKeepTheToken(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	left := r.left(carillon.Job{Misfire: carillon.MisfireSkip})
+	left := r.left(carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireSkip}})
 	for range 150 { // a backlog may wait for minutes, while its node is killed each second
 		r.again(left)
 		r.kill(time.Second)
@@ -322,9 +324,9 @@ func TestWhatIsAskedOfARunInDoubt(t *testing.T) {
 // TestOtherContentFencesWhatLeft just like a known attempt: the run goes on with its next attempt.
 func TestOtherContentFencesWhatLeft(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	left := r.left(carillon.Job{Misfire: carillon.MisfireSkip})
-	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Misfire: carillon.MisfireSkip,
-		Data: carillon.Bytes([]byte("other"), "")})
+	left := r.left(carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireSkip}})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s",
+		Misfire: carillon.Misfire{Rule: carillon.MisfireSkip}, Data: carillon.Bytes([]byte("other"), "")})
 	ds := r.deliver(1)
 	if len(ds) != 1 || ds[0].Run.ID != left.Run.ID || ds[0].Run.Attempt != 2 || ds[0].Run.InDoubt != 1 {
 		t.Fatalf("then %+v", ds)

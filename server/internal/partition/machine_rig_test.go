@@ -142,7 +142,8 @@ func (w *randomRig) some() carillon.Job {
 		History: carillon.History{Runs: 10_000}, ConcurrencyKey: rapid.SampledFrom([]string{"", "k", "k",
 			"l"}).Draw(rt, "concurrency key"),
 		Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt,
-			"overlap")), Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")),
+			"overlap")), Misfire: carillon.Misfire{Rule: carillon.MisfireRule(rapid.IntRange(0, 2).Draw(rt,
+			"misfire"))},
 	}
 	if w.dapr {
 		j.Timeout = j.Lease // nothing else ends an attempt whose result is lost
@@ -158,7 +159,7 @@ func (w *randomRig) some() carillon.Job {
 			j.TTL = carillon.In(time.Minute)
 		}
 	} else {
-		j.Overlap, j.Misfire = 0, 0
+		j.Overlap, j.Misfire.Rule = 0, 0
 		j.Due = carillon.In(time.Duration(rapid.SampledFrom([]int{1, 0, 5, 20}).Draw(rt, "in")) * time.Second)
 	}
 	switch rapid.IntRange(0, 3).Draw(rt, "policy") {

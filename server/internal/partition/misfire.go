@@ -12,11 +12,11 @@ import (
 //
 //	MisfireLatest  the newest runs; the times before it are skipped
 //	(default)
-//	MisfireAll     each runs in order, the newest CatchUpLimit of them; the others are skipped. Beside
+//	MisfireAll     each runs in order, the newest Misfire.Limit of them; the others are skipped. Beside
 //	               OverlapReplace it is MisfireLatest: each run would end the one before
 //	MisfireSkip    none runs if the newest was missed too; otherwise the newest, as under MisfireLatest
 //
-// Under every rule nothing runs if all times are older than CatchUpWindow. Times that came while the job was
+// Under every rule nothing runs if all times are older than Misfire.Window. Times that came while the job was
 // paused are skipped on resume (pause.go), unless the caller asks to catch up: then catchUp applies the rule.
 // Times that came while the previous run was unfinished depend on the overlap rule first (overlap.go).
 
@@ -64,7 +64,7 @@ func (p timetable) misfire(newest, now int64) choice {
 	if from == 0 || from > newest {
 		return choice{skip: p.skip(first, newest, ReasonMisfire)}
 	}
-	switch p.job.Misfire {
+	switch p.job.Misfire.Rule {
 	case carillon.MisfireAll:
 		if p.job.Overlap == carillon.OverlapReplace {
 			return p.only(newest, ReasonOverlap)
@@ -90,15 +90,15 @@ func (p timetable) only(t int64, reason string) choice {
 // catchUp applies the misfire rule, on resume, to the times that came while the job was paused. A time that
 // remains becomes Next and begins like any other.
 func (p timetable) catchUp(now int64) skipped {
-	if p.job.Misfire == carillon.MisfireSkip {
+	if p.job.Misfire.Rule == carillon.MisfireSkip {
 		return p.skipDue(now, ReasonMisfire)
 	}
 	return p.misfire(p.newestDue(now), now).skip
 }
 
-// withinWindow returns the first due time that CatchUpWindow still allows to run, 0 if there is none.
+// withinWindow returns the first due time that Misfire.Window still allows to run, 0 if there is none.
 func (p timetable) withinWindow(first, now int64) int64 {
-	window := int64(p.job.CatchUpWindow)
+	window := int64(p.job.Misfire.Window)
 	if window == 0 || first >= now-window {
 		return first
 	}
@@ -109,7 +109,7 @@ func (p timetable) withinWindow(first, now int64) int64 {
 	return t.UnixNano()
 }
 
-// withinLimit returns the first time from which at most CatchUpLimit times are due until newest.
+// withinLimit returns the first time from which at most Misfire.Limit times are due until newest.
 func (p timetable) withinLimit(from, newest int64) int64 {
 	limit, anchor := p.job.CatchUpLimitOrDefault(), toTime(p.s.Anchor)
 	if p.sched.Count(toTime(from-1), toTime(newest), anchor, limit+1) <= limit {

@@ -38,15 +38,17 @@ func TestBoundsOnCatchingUp(t *testing.T) {
 		want    []int
 		skipped uint64
 	}{
-		"all":   {carillon.Job{Misfire: carillon.MisfireAll}, []int{10, 20, 30, 40, 50, 60}, 0},
-		"limit": {carillon.Job{Misfire: carillon.MisfireAll, CatchUpLimit: 2}, []int{50, 60}, 4},
-		"window": {carillon.Job{Misfire: carillon.MisfireAll, CatchUpWindow: 30 * time.Second},
+		"all": {carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireAll}},
+			[]int{10, 20, 30, 40, 50, 60}, 0},
+		"limit": {carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireAll, Limit: 2}}, []int{50, 60}, 4},
+		"window": {carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireAll, Window: 30 * time.Second}},
 			[]int{40, 50, 60}, 3},
-		"both": {carillon.Job{Misfire: carillon.MisfireAll, CatchUpWindow: 30 * time.Second,
-			CatchUpLimit: 2}, []int{50, 60}, 4},
-		"latest":          {carillon.Job{Misfire: carillon.MisfireLatest}, []int{60}, 5},
-		"latest, too old": {carillon.Job{Misfire: carillon.MisfireLatest, CatchUpWindow: 7 * time.Second}, nil, 6},
-		"skip":            {carillon.Job{Misfire: carillon.MisfireSkip}, nil, 6},
+		"both": {carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireAll, Limit: 2,
+			Window: 30 * time.Second}}, []int{50, 60}, 4},
+		"latest": {carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireLatest}}, []int{60}, 5},
+		"latest, too old": {carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireLatest,
+			Window: 7 * time.Second}}, nil, 6},
+		"skip": {carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireSkip}}, nil, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.job.Name, c.job.Schedule = "a", "@every 10s"
@@ -201,7 +203,7 @@ func TestSpreadMovesWhenATimeCounts(t *testing.T) {
 
 func TestMisfireRules(t *testing.T) {
 	for name, c := range map[string]struct {
-		misfire carillon.Misfire
+		misfire carillon.MisfireRule
 		want    []int // scheduled, in units of 10 s after the put
 	}{
 		"latest": {carillon.MisfireLatest, []int{6}},
@@ -210,7 +212,7 @@ func TestMisfireRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, partition.Config{})
-			r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Misfire: c.misfire})
+			r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Misfire: carillon.Misfire{Rule: c.misfire}})
 			r.now += int64(68 * time.Second) // everything is down
 			r.start()
 			r.flush()
@@ -269,12 +271,12 @@ func accounted(t tb, r *rig, name string, every time.Duration, n int) {
 }
 
 func TestAPutInThePastFiresOnceAndMissesNothing(t *testing.T) {
-	for _, misfire := range []carillon.Misfire{carillon.MisfireLatest, carillon.MisfireAll,
+	for _, misfire := range []carillon.MisfireRule{carillon.MisfireLatest, carillon.MisfireAll,
 		carillon.MisfireSkip} {
 		r := newRig(t, partition.Config{})
 		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s",
 			Due: carillon.At(time.Unix(0,
-				epoch).Add(-time.Minute - 3*time.Second)), Misfire: misfire, CatchUpWindow: time.Second})
+				epoch).Add(-time.Minute - 3*time.Second)), Misfire: carillon.Misfire{Rule: misfire, Window: time.Second}})
 		ds := r.deliver(5)
 		if len(ds) != 1 {
 			t.Fatalf("%v: %d runs at once", misfire, len(ds))

@@ -26,7 +26,7 @@ func newTimeline(rt *rapid.T) *timeline {
 	l := &timeline{every: every, job: carillon.Job{
 		Name: "a", Schedule: "@every " + every.String(), Lease: 5 * time.Second,
 		History: carillon.History{Runs: 10_000},
-		Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")),
+		Misfire: carillon.Misfire{Rule: carillon.MisfireRule(rapid.IntRange(0, 2).Draw(rt, "misfire"))},
 		Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap")),
 		Jitter:  every * time.Duration(rapid.IntRange(0, 1).Draw(rt, "jitter")),
 		Repeats: uint64(rapid.SampledFrom([]int{0, 0, 1, 4, 9}).Draw(rt, "repeats")),
@@ -41,7 +41,7 @@ func newTimeline(rt *rapid.T) *timeline {
 		l.job.TTL = carillon.In(time.Minute)
 	}
 	if rapid.IntRange(0, 3).Draw(rt, "windowed") == 0 {
-		l.job.CatchUpWindow, l.job.CatchUpLimit = 3*every, 2
+		l.job.Misfire.Window, l.job.Misfire.Limit = 3*every, 2
 	}
 	if rapid.Bool().Draw(rt, "large") { // so that memory may hold the job without its spec
 		l.job.Data.Bytes = make([]byte, 2<<10)

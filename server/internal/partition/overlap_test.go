@@ -306,7 +306,7 @@ func TestAPutDoesNotRunATimeAgainThatHasBegun(t *testing.T) {
 func TestUnderReplaceTheNewestOfManyTimesRuns(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Overlap: carillon.OverlapReplace,
-		Misfire: carillon.MisfireAll})
+		Misfire: carillon.Misfire{Rule: carillon.MisfireAll}})
 	r.now += int64(68 * time.Second)
 	r.start()
 	r.flush()
@@ -324,7 +324,7 @@ func TestRunsBesideEachOtherDoNotFillMemory(t *testing.T) {
 	const window, times = 16, 500
 	r := newRig(t, partition.Config{WindowJobs: window})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", Overlap: carillon.OverlapAllow,
-		Misfire: carillon.MisfireAll, History: carillon.History{Runs: 10_000}})
+		Misfire: carillon.Misfire{Rule: carillon.MisfireAll}, History: carillon.History{Runs: 10_000}})
 	r.now += int64(times*time.Hour + time.Minute)
 	r.start()
 	r.flush()
@@ -369,7 +369,8 @@ func TestOverlapSkip(t *testing.T) {
 
 func TestSerialWaits(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Misfire: carillon.MisfireSkip})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s",
+		Misfire: carillon.Misfire{Rule: carillon.MisfireSkip}})
 	r.advance(10 * time.Second)
 	d := r.deliver(1)[0]
 	r.advance(12 * time.Second)

@@ -47,7 +47,7 @@ func (w *world) someJob() carillon.Job {
 	}
 	if rapid.Bool().Draw(w.rt, "recurring") {
 		j.Schedule = fmt.Sprintf("@every %ds", rapid.IntRange(1, 15).Draw(w.rt, "every"))
-		j.Misfire = carillon.Misfire(rapid.IntRange(0, 2).Draw(w.rt, "misfire"))
+		j.Misfire.Rule = carillon.MisfireRule(rapid.IntRange(0, 2).Draw(w.rt, "misfire"))
 		j.Overlap = carillon.Overlap(rapid.IntRange(0, 3).Draw(w.rt, "overlap"))
 		j.Repeats = uint64(rapid.IntRange(0, 5).Draw(w.rt, "repeats"))
 	} else {
@@ -313,7 +313,7 @@ func TestEveryScheduledTimeIsAccountedFor(t *testing.T) {
 		w.mustPut(carillon.Job{
 			Name: "a", Schedule: "@every " + every.String(), Lease: 5 * time.Second,
 			History: carillon.History{Runs: 10_000},
-			Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")),
+			Misfire: carillon.Misfire{Rule: carillon.MisfireRule(rapid.IntRange(0, 2).Draw(rt, "misfire"))},
 			Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap")),
 		})
 		rt.Repeat(map[string]func(*rapid.T){

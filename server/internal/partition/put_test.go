@@ -64,8 +64,8 @@ func TestPutModes(t *testing.T) {
 // as usual.
 func TestAStoredFieldWithoutEffect(t *testing.T) {
 	r := newRig(t, partition.Config{})
-	old := carillon.Job{Name: "a", Due: carillon.In(time.Minute), Misfire: carillon.MisfireAll,
-		CatchUpLimit: 3, Overlap: carillon.OverlapAllow}
+	old := carillon.Job{Name: "a", Due: carillon.In(time.Minute),
+		Misfire: carillon.Misfire{Rule: carillon.MisfireAll, Limit: 3}, Overlap: carillon.OverlapAllow}
 	if _, err := r.putIf(old, carillon.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,8 @@ func TestAStoredFieldWithoutEffect(t *testing.T) {
 	r.flush()
 	r.bring(keyOf("a"))
 	_, err := r.m.Jobs.Patch(r.now, 0, keyOf("a"),
-		carillon.Patch{Fields: []string{"misfire"}, Job: carillon.Job{Misfire: carillon.MisfireSkip}})
+		carillon.Patch{Fields: []string{"misfire"},
+			Job: carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireSkip}}})
 	if !errors.Is(err, carillon.InvalidArgument) {
 		t.Errorf("another misfire rule: %v", err)
 	}

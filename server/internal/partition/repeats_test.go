@@ -20,7 +20,7 @@ func TestRepeatsCountRunsThatHadAnAttempt(t *testing.T) {
 		r.mustPut(carillon.Job{
 			Name: "a", Schedule: "@every 10s", Repeats: uint64(repeats), FailurePolicy: carillon.Drop(),
 			Overlap: carillon.Overlap(rapid.IntRange(0, 3).Draw(rt, "overlap")),
-			Misfire: carillon.Misfire(rapid.IntRange(0, 2).Draw(rt, "misfire")),
+			Misfire: carillon.Misfire{Rule: carillon.MisfireRule(rapid.IntRange(0, 2).Draw(rt, "misfire"))},
 			History: carillon.History{Runs: 10_000},
 		})
 		var had []delivery.Delivery

@@ -165,12 +165,18 @@ var otherwise = map[string]func(old *carillon.Job) carillon.Job{
 	"failure_policy": func(*carillon.Job) carillon.Job {
 		return carillon.Job{FailurePolicy: carillon.Constant(time.Hour)}
 	},
-	"timeout":         func(*carillon.Job) carillon.Job { return carillon.Job{Timeout: time.Hour} },
-	"lease":           func(*carillon.Job) carillon.Job { return carillon.Job{Lease: time.Hour} },
-	"overlap":         func(*carillon.Job) carillon.Job { return carillon.Job{Overlap: carillon.OverlapSkip} },
-	"misfire":         func(*carillon.Job) carillon.Job { return carillon.Job{Misfire: carillon.MisfireAll} },
-	"catch_up_limit":  func(*carillon.Job) carillon.Job { return carillon.Job{CatchUpLimit: 7} },
-	"catch_up_window": func(*carillon.Job) carillon.Job { return carillon.Job{CatchUpWindow: time.Hour} },
+	"timeout": func(*carillon.Job) carillon.Job { return carillon.Job{Timeout: time.Hour} },
+	"lease":   func(*carillon.Job) carillon.Job { return carillon.Job{Lease: time.Hour} },
+	"overlap": func(*carillon.Job) carillon.Job { return carillon.Job{Overlap: carillon.OverlapSkip} },
+	"misfire": func(*carillon.Job) carillon.Job {
+		return carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireAll}}
+	},
+	"catch_up_limit": func(*carillon.Job) carillon.Job {
+		return carillon.Job{Misfire: carillon.Misfire{Limit: 7}}
+	},
+	"catch_up_window": func(*carillon.Job) carillon.Job {
+		return carillon.Job{Misfire: carillon.Misfire{Window: time.Hour}}
+	},
 	"priority":        func(*carillon.Job) carillon.Job { return carillon.Job{Priority: carillon.PriorityHigh} },
 	"concurrency_key": func(*carillon.Job) carillon.Job { return carillon.Job{ConcurrencyKey: "k"} },
 	"depends_on":      func(*carillon.Job) carillon.Job { return carillon.Job{DependsOn: []string{"b"}} },

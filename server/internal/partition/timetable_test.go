@@ -117,14 +117,17 @@ func TestMisfireRulesOnPlans(t *testing.T) {
 		want  choice
 	}{
 		"latest":          {carillon.Job{}, 51, choice{sec(50), latest}},
-		"latest, too old": {carillon.Job{CatchUpWindow: time.Second}, 51, choice{0, none}},
-		"all":             {carillon.Job{Misfire: carillon.MisfireAll}, 51, choice{sec(10), all}},
-		"all, limited": {carillon.Job{Misfire: carillon.MisfireAll, CatchUpLimit: 1}, 51,
+		"latest, too old": {carillon.Job{Misfire: carillon.Misfire{Window: time.Second}}, 51, choice{0, none}},
+		"all": {carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireAll}}, 51,
+			choice{sec(10), all}},
+		"all, limited": {carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireAll, Limit: 1}}, 51,
 			choice{sec(50), latest}},
-		"all, replacing": {carillon.Job{Misfire: carillon.MisfireAll, Overlap: carillon.OverlapReplace},
+		"all, replacing": {carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireAll},
+			Overlap: carillon.OverlapReplace},
 			51, choice{sec(50), skipped{sec(10), sec(40), 4, ReasonOverlap}}},
-		"skip, owned by now": {carillon.Job{Misfire: carillon.MisfireSkip}, 45, choice{sec(50), latest}},
-		"skip, missed":       {carillon.Job{Misfire: carillon.MisfireSkip}, 57, choice{0, none}},
+		"skip, owned by now": {carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireSkip}}, 45,
+			choice{sec(50), latest}},
+		"skip, missed": {carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireSkip}}, 57, choice{0, none}},
 	} {
 		p := everyTen(t, c.job)
 		p.since = sec(c.since)

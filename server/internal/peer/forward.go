@@ -122,10 +122,8 @@ func (forwarder) NewStream(context.Context, *grpc.StreamDesc, string,
 
 func (c *Calls) putJob(ctx context.Context, m message.PutJob) (carillon.PutResult, error) {
 	api := client.Over(forwarder{c, m.SeenAt, m.Options.Replace})
-	return api.PutJob(ctx, m.Job, func(o *carillon.PutOptions) {
-		*o = m.Options
-		o.Replace = false // the forwarder says it
-	})
+	m.Options.Replace = false // the forwarder says it
+	return api.PutJob(ctx, m.Job, m.Options)
 }
 
 func (c *Calls) putJobs(ctx context.Context, m message.PutJobs) ([]carillon.PutResult, error) {

@@ -99,7 +99,7 @@ func refusals(w *rig, longest, huge string) map[string]error {
 	}
 	_, out["put where one is"] = s.PutJob(ctx, job(longest), carillon.IfAbsent())
 	_, out["put over another"] = s.PutJob(ctx, job(longest), carillon.IfGeneration(7))
-	_, out["delete of another"] = s.DeleteJob(ctx, carillon.Key{Name: longest}, carillon.DeleteIfGeneration(7))
+	_, out["delete of another"] = s.DeleteJob(ctx, carillon.Key{Name: longest}, carillon.IfGeneration(7))
 	_, out["skip"] = s.SkipRun(ctx, carillon.Key{Name: longest + "x"})
 	_, out["put, huge"] = s.PutJob(ctx, job(huge))
 	_, out["put, not printable"] = s.PutJob(ctx, job(longest[:400]+"\n"))

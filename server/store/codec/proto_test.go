@@ -230,6 +230,9 @@ func plainStruct(v reflect.Value) map[string]any {
 			m["data"], m["content_type"] = string(data.Bytes), data.ContentType
 		case field.Type == reflect.TypeFor[store.Term]():
 			maps.Copy(m, plainStruct(value))
+		case field.Type == reflect.TypeFor[carillon.Misfire]():
+			m["misfire"], m["catch_up_limit"] = number(value.Field(0)), number(value.Field(1))
+			m["catch_up_window"] = number(value.Field(2))
 		case value.CanInt(), value.CanUint():
 			m[snake(field.Name)] = number(value)
 		default:
@@ -247,8 +250,8 @@ func number(v reflect.Value) string {
 	return fmt.Sprint(v.Uint())
 }
 
-// snake is a Go name as record.proto writes it: CatchUpLimit → catch_up_limit, TimeZone → time_zone, SHA256 →
-// sha256.
+// snake is a Go name as record.proto writes it: ConcurrencyKey → concurrency_key, TimeZone → time_zone,
+// SHA256 → sha256.
 func snake(name string) string {
 	var b strings.Builder
 	runes := []rune(name)

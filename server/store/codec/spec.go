@@ -23,9 +23,9 @@ func EncodeSpec(j *carillon.Job) []byte {
 	w.sint(12, int64(j.Timeout))
 	w.sint(13, int64(j.Lease))
 	w.uint(14, uint64(j.Overlap))
-	w.uint(15, uint64(j.Misfire))
-	w.sint(16, int64(j.CatchUpLimit))
-	w.sint(17, int64(j.CatchUpWindow))
+	w.uint(15, uint64(j.Misfire.Rule))
+	w.sint(16, int64(j.Misfire.Limit))
+	w.sint(17, int64(j.Misfire.Window))
 	w.uint(18, uint64(j.Priority))
 	w.string(19, j.ConcurrencyKey)
 	w.strings(20, j.DependsOn)
@@ -77,11 +77,11 @@ func DecodeSpec(b []byte, key carillon.Key) (carillon.Job, error) {
 		case 14:
 			j.Overlap = carillon.Overlap(r.enum())
 		case 15:
-			j.Misfire = carillon.Misfire(r.enum())
+			j.Misfire.Rule = carillon.MisfireRule(r.enum())
 		case 16:
-			j.CatchUpLimit = r.int()
+			j.Misfire.Limit = r.int()
 		case 17:
-			j.CatchUpWindow = r.duration()
+			j.Misfire.Window = r.duration()
 		case 18:
 			j.Priority = carillon.Priority(r.enum())
 		case 19:

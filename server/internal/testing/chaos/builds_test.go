@@ -334,7 +334,7 @@ func (l *load) put(ctx context.Context, members []*chaos.Member, prefix string) 
 		}
 		jobs = append(jobs, sched.Job{Name: fmt.Sprintf("%s/%d/recurring", prefix, i),
 			Target:   sched.WorkerQueue(queue),
-			Schedule: "@every 500ms", Repeats: 6, Misfire: sched.MisfireAll})
+			Schedule: "@every 500ms", Repeats: 6, Misfire: sched.Misfire{Rule: sched.MisfireAll}})
 		for _, part := range [][]sched.Job{jobs[:each/2], jobs[each/2:]} {
 			_, err := l.clients[m].PutJobs(ctx, part)
 			must(l.t, err)

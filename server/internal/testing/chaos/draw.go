@@ -74,9 +74,9 @@ func (d dice) recurring(name, endpoint string) drawn {
 func (out drawn) rules(i int) drawn {
 	out.job.Overlap = []carillon.Overlap{carillon.OverlapSerial, carillon.OverlapSkip, carillon.OverlapAllow,
 		carillon.OverlapReplace}[i%4]
-	out.job.Misfire = []carillon.Misfire{carillon.MisfireLatest, carillon.MisfireAll,
+	out.job.Misfire.Rule = []carillon.MisfireRule{carillon.MisfireLatest, carillon.MisfireAll,
 		carillon.MisfireSkip}[i/4%3]
-	out.spec.Overlap, out.spec.Misfire = overlapWords[out.job.Overlap], misfireWords[out.job.Misfire]
+	out.spec.Overlap, out.spec.Misfire = overlapWords[out.job.Overlap], misfireWords[out.job.Misfire.Rule]
 	return out
 }
 

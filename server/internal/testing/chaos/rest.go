@@ -136,7 +136,7 @@ var overlapWords = map[carillon.Overlap]string{
 }
 
 // misfireWords are the misfire rules that are not the default.
-var misfireWords = map[carillon.Misfire]string{carillon.MisfireAll: "all", carillon.MisfireSkip: "skip"}
+var misfireWords = map[carillon.MisfireRule]string{carillon.MisfireAll: "all", carillon.MisfireSkip: "skip"}
 
 func policyOf(p *carillon.FailurePolicy) map[string]any {
 	if p.Kind == carillon.PolicyDrop {
@@ -154,7 +154,7 @@ func bodyOf(j *carillon.Job) restJob {
 		Repeats: j.Repeats,
 		History: map[string]any{"runs": j.History.Runs},
 		Overlap: overlapWords[j.Overlap],
-		Misfire: misfireWords[j.Misfire],
+		Misfire: misfireWords[j.Misfire.Rule],
 		Priority: map[carillon.Priority]string{carillon.PriorityCritical: "critical", carillon.PriorityHigh: "high",
 			carillon.PriorityNormal: "normal",
 			carillon.PriorityLow:    "low"}[j.Priority],

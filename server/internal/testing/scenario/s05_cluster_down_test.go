@@ -21,11 +21,12 @@ func TestS05AllNodesDown(t *testing.T) {
 		n := count(5_000)
 		every := max(span(10*time.Second).Round(time.Second), time.Second)
 		t0, down := time.Now().Add(lead), 6*every
-		rules := []carillon.Misfire{carillon.MisfireAll, carillon.MisfireLatest, carillon.MisfireSkip}
+		rules := []carillon.MisfireRule{carillon.MisfireAll, carillon.MisfireLatest, carillon.MisfireSkip}
 		jobs := spread(n, t0.Add(every/2), down-every)
 		for i := range 48 {
 			jobs = append(jobs, carillon.Job{Name: fmt.Sprintf("%v/%d", rules[i%3], i),
-				Schedule: "@every " + every.String(), Due: carillon.At(t0.Add(every)), Misfire: rules[i%3]})
+				Schedule: "@every " + every.String(), Due: carillon.At(t0.Add(every)),
+				Misfire: carillon.Misfire{Rule: rules[i%3]}})
 		}
 		c.load(jobs)
 		for _, m := range c.nodes {
@@ -85,7 +86,8 @@ func (c *city) upToDate(at time.Time) bool {
 }
 
 // madeUp checks what a recurring job has run of the times that nobody was there for.
-func (c *city) madeUp(job string, rule carillon.Misfire, t0 time.Time, every time.Duration, back time.Time) {
+func (c *city) madeUp(job string, rule carillon.MisfireRule, t0 time.Time, every time.Duration,
+	back time.Time) {
 	c.t.Helper()
 	var got []time.Time
 	for _, d := range c.ledger() {

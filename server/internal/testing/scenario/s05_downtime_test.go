@@ -31,11 +31,11 @@ func TestS05DownWhileJobsFallDue(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		rules := []carillon.Misfire{carillon.MisfireAll, carillon.MisfireLatest, carillon.MisfireSkip}
+		rules := []carillon.MisfireRule{carillon.MisfireAll, carillon.MisfireLatest, carillon.MisfireSkip}
 		for i := range 48 {
 			rule := rules[i%3]
 			w.put(carillon.Job{Name: fmt.Sprintf("%v/%d", rule, i), Schedule: "@every 10s",
-				Due: carillon.At(t0.Add(10 * time.Second)), Misfire: rule})
+				Due: carillon.At(t0.Add(10 * time.Second)), Misfire: carillon.Misfire{Rule: rule}})
 		}
 		w.kill()
 		time.Sleep(time.Until(t0.Add(60*time.Second + time.Millisecond)))
@@ -48,7 +48,7 @@ func TestS05DownWhileJobsFallDue(t *testing.T) {
 			for _, d := range w.deliveries(fmt.Sprintf("%v/%d", rule, i)) {
 				got = append(got, d.Scheduled.Sub(t0)/time.Second)
 			}
-			want := map[carillon.Misfire][]time.Duration{
+			want := map[carillon.MisfireRule][]time.Duration{
 				carillon.MisfireAll: {10, 20, 30, 40, 50, 60}, carillon.MisfireLatest: {60}, carillon.MisfireSkip: {60},
 			}[rule]
 			if !slices.Equal(got, want) {
@@ -82,7 +82,7 @@ func TestS05MissedTimesAreRecorded(t *testing.T) {
 	withConfig(t, beforeTheFirst, func(t *testing.T, w *world) {
 		t0 := time.Now()
 		w.put(carillon.Job{Name: "job", Schedule: "@every 10s", Due: carillon.At(t0.Add(10 * time.Second)),
-			Misfire: carillon.MisfireSkip})
+			Misfire: carillon.Misfire{Rule: carillon.MisfireSkip}})
 		w.kill()
 		sleep(68 * time.Second)
 		w.start()

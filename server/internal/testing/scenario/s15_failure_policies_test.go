@@ -34,7 +34,8 @@ func first(n int) func(int) bool { return func(i int) bool { return i <= n } }
 // S15: how many deliveries each policy makes of "@every 1s × 2" and others.
 func TestS15Deliveries(t *testing.T) {
 	twice := func(p carillon.FailurePolicy) carillon.Job {
-		return carillon.Job{Schedule: "@every 1s", Repeats: 2, Misfire: carillon.MisfireAll, FailurePolicy: p}
+		return carillon.Job{Schedule: "@every 1s", Repeats: 2, Misfire: carillon.Misfire{Rule: carillon.MisfireAll},
+			FailurePolicy: p}
 	}
 	thrice := twice(carillon.Constant(time.Millisecond).WithMaxRetries(1))
 	thrice.Repeats = 3

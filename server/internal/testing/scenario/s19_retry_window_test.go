@@ -92,7 +92,8 @@ func TestS19IdempotencyKeys(t *testing.T) {
 			}
 			return done(r)
 		})
-		w.put(carillon.Job{Name: "job", Schedule: "@every 1s", Repeats: occurrences, Misfire: carillon.MisfireAll,
+		w.put(carillon.Job{Name: "job", Schedule: "@every 1s", Repeats: occurrences,
+			Misfire:       carillon.Misfire{Rule: carillon.MisfireAll},
 			FailurePolicy: carillon.Constant(100 * time.Millisecond)})
 		sleep((occurrences + 10) * time.Second)
 		if len(times) != occurrences || deliveries <= occurrences {

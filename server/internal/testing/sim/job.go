@@ -16,10 +16,12 @@ func jobOf(namespace, name string, s *checker.Job) carillon.Job {
 		Jitter: s.Jitter,
 		Data: carillon.Bytes([]byte(s.Payload),
 			carillon.ContentTypeBinary), FailurePolicy: policyOf(s.Policy), Timeout: s.Timeout,
-		Lease: s.Lease, CatchUpLimit: s.CatchUpLimit, CatchUpWindow: s.CatchUpWindow,
+		Lease:          s.Lease,
 		ConcurrencyKey: s.ConcurrencyKey, DependsOn: s.After, Paused: s.Paused,
 		History: carillon.History{Runs: s.KeepRuns}, Overlap: word[carillon.Overlap](s.Overlap),
-		Misfire: word[carillon.Misfire](s.Misfire), Priority: word[carillon.Priority](s.Priority),
+		Misfire: carillon.Misfire{Rule: word[carillon.MisfireRule](s.Misfire), Limit: s.CatchUpLimit,
+			Window: s.CatchUpWindow},
+		Priority: word[carillon.Priority](s.Priority),
 	}
 	if s.Literal {
 		j.DST = carillon.DSTLiteral

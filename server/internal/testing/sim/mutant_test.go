@@ -65,7 +65,7 @@ var mutants = []mutant{
 		seen(func(r *store.Record) { r.State.Run.Attempt = 0 })},
 	{"runs overlap", chaos, []string{"S9"}, edit(func(j *carillon.Job) { j.Overlap = carillon.OverlapAllow })},
 	{"all missed times are made up for", chaos, []string{"S12"},
-		edit(func(j *carillon.Job) { j.Misfire, j.CatchUpLimit = carillon.MisfireAll, 0 })},
+		edit(func(j *carillon.Job) { j.Misfire.Rule, j.Misfire.Limit = carillon.MisfireAll, 0 })},
 	{"what did not run is not recorded", chaos, []string{"S3", "S12"}, batches(func(b *store.Batch) {
 		b.Runs = slices.DeleteFunc(slices.Clone(b.Runs),
 			func(r store.RunRecord) bool { return r.Status == carillon.RunSkipped })
