@@ -16,8 +16,8 @@ import (
 // API's protos and internal/wire/target.go; its record in server/store/codec/target.go; its queue in
 // server/internal/delivery/queue.go and its traits in server/internal/partition/target.go; a consumer, which
 // server/internal/dispatch/sink.go describes: a Transport if nobody connects for it, registered in
-// server/internal/server/node.go; a flag in server/cmd/carillon/job_fields.go; its fields' ranges in
-// tools/openapi.
+// server/internal/server/node.go; a flag in server/cmd/carillon/job_fields.go, and its text in words.go; its
+// fields' ranges in tools/openapi.
 type Target struct {
 	Worker *WorkerTarget
 	HTTP   *HTTPTarget

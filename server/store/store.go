@@ -12,7 +12,8 @@ import (
 // DefaultPartitions is the number of partitions of a new store. It is fixed when the store is created.
 const DefaultPartitions = 64
 
-// Store keeps partitions durably. It is safe for concurrent use.
+// Store keeps partitions durably. It is safe for concurrent use. [Driver] lists what a store may do besides;
+// package storetest tests all that is promised.
 type Store interface {
 	// Shard returns a partition for the owner of a term. With the zero term it is read-only. It does no I/O.
 	Shard(partition int, term Term) (Shard, error)

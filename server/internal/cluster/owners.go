@@ -10,11 +10,12 @@ import (
 
 // Who owns partition 7? There are five answers, and they may differ for a moment:
 //
-//	allot (allot.go)       who should own it, computed from the members alone: who reads the same agrees
+//	allot (allot.go)       who should own it, computed from the members (and, while all of them leave, from
+//	                       the owners): who reads the same agrees
 //	Leaser.Owners (store)  who has claimed it last, and until when the lease lasts: the store's truth
 //	view.owners (here)     what Leaser.Owners said when this node last asked, up to a heartbeat ago
-//	published (engine)     the term that the store gave to this node, from the claim on (Engine.Holdings)
-//	serving (engine)       this node has loaded the partition and answers calls for it
+//	published (engine)     the term that the store gave to this node, from the claim on: Engine.Holdings
+//	serving (engine)       state owned of engine/ownership.go: the partition is loaded, calls are answered
 //
 //	members -allot-> share -Assign-> engine: Claim -> published -> load -> serving
 //	                                            |

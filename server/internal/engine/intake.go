@@ -14,6 +14,7 @@ import (
 //
 //	losses, then heartbeats, then reports --> machine: verdict --batch durable--> answer to the consumer
 //
+// The verdict on a report is Machine.Report's (partition/duerun.go). commit.go makes the batch durable.
 // Nobody is told that an attempt is over before that is durable. What could not be decided is kept in the
 // mailbox for the next round, or the next term. Only the lane's goroutine uses it.
 type intake struct {

@@ -18,7 +18,7 @@ const defaultPage = 100
 type lists struct{ partitions *partitions }
 
 // ListJobs reads jobs of all partitions in name order, as the store has them. It shows an attempt about a
-// second after it was handed out.
+// second after it was handed out. merge.go merges what the partitions have.
 func (l *lists) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error) {
 	if err := q.Validate(); err != nil {
 		return carillon.JobPage{}, err

@@ -59,7 +59,8 @@ func (p *partitionRunner) left() {
 }
 
 // lose gives up the term. What memory holds may be ahead of the store, so it is thrown away and all waiting
-// callers are answered. The partition is then claimed again under a new term and loaded again.
+// callers are answered. If this node is still to own the partition, it claims it again under a new term, and
+// loads it again.
 func (p *partitionRunner) lose(cause error) {
 	isUnknown := store.OutcomeOf(cause) == store.Unknown
 	p.e.log.Debug("partition lost its term", "partition", p.number, "epoch", p.own.term.Epoch, "error", cause,

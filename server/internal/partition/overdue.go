@@ -21,7 +21,7 @@ func (rs *runs) overdue(e *entry, now int64) {
 		rs.fail(e, now, failure{message: "timeout: no result within " + e.job().TimeoutOrDefault().String()})
 	case e.attempt.lease <= now:
 		rs.attempts.stopUnheard(e)
-		rs.fail(e, now, failure{message: "lease expired: no beat within " + e.job().LeaseOrDefault().String(),
+		rs.fail(e, now, failure{message: "lease expired: no heartbeat within " + e.job().LeaseOrDefault().String(),
 			lost: true})
 	case !e.attempt.current && e.attempt.granted+int64(rs.cfg.GrantAfter) <= now && rs.attempts.mayKeep(e, now):
 		rs.attempts.keep(e)

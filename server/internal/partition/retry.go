@@ -20,7 +20,8 @@ type failure struct {
 	report    *delivery.Report // nil if nobody reported it
 }
 
-// fail ends the attempt in force. The run waits for its next attempt, or is exhausted.
+// fail ends the attempt in force: by its consumer's report, because the consumer is gone, or because its
+// lease or timeout is over. The run waits for its next attempt, or is exhausted.
 func (rs *runs) fail(e *entry, now int64, f failure) {
 	rs.attempts.end(e, f.report != nil)
 	r := &e.state.Run
@@ -51,7 +52,7 @@ func exhausted(p carillon.FailurePolicy) carillon.RunStatus {
 }
 
 // nextAttempt returns when the run is tried again after an attempt that ended at now; again is false if the
-// run is exhausted.
+// run is exhausted. A run that its worker rescheduled, or that was redriven, has its retries anew.
 func (rs *runs) nextAttempt(e *entry, p carillon.FailurePolicy, now int64,
 	f failure) (due int64, again bool) {
 	r := &e.state.Run
