@@ -19,10 +19,8 @@ type claims struct {
 	mu       sync.Mutex
 	wanted   []*partitionRunner
 	releases []pendingRelease
-	bell     chan struct{} // holds one when there is something to do
+	bell     bell // there is something to do
 }
-
-func newClaims() *claims { return &claims{bell: make(chan struct{}, 1)} }
 
 // want asks for partitions to be claimed. Their lane gets the result.
 func (c *claims) want(ps []*partitionRunner) { c.put(func() { c.wanted = append(c.wanted, ps...) }) }
@@ -36,10 +34,7 @@ func (c *claims) put(f func()) {
 	c.mu.Lock()
 	f()
 	c.mu.Unlock()
-	select {
-	case c.bell <- struct{}{}:
-	default:
-	}
+	c.bell.ring()
 }
 
 func (c *claims) take() (wanted []*partitionRunner, releases []pendingRelease) {
@@ -185,7 +180,7 @@ func (e *Engine) takeOver(wanted []*partitionRunner) {
 	for l, terms := range byLane {
 		e.wg.Go(func() {
 			l.load(terms)
-			l.claimed.put(terms)
+			l.claimed <- terms
 			l.ring()
 		})
 	}
@@ -233,26 +228,6 @@ func (l *lane) announce(ctx context.Context, terms []*claimResult) {
 		}
 		writes, opened = writes[n:], opened[n:]
 	}
-}
-
-// claimed holds claim results for a lane.
-type claimed struct {
-	mu    sync.Mutex
-	terms []claimResult
-}
-
-func (c *claimed) put(terms []claimResult) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.terms = append(c.terms, terms...)
-}
-
-func (c *claimed) take() []claimResult {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	terms := c.terms
-	c.terms = nil
-	return terms
 }
 
 // reclaim requests claims for the lane's partitions that this node is to own and has no term for. For
@@ -317,9 +292,7 @@ func (l *lane) install(terms []claimResult) {
 		}
 		t.p.box.ring()
 	}
-	if len(terms) > 0 {
-		l.ring()
-	}
+	l.ring()
 }
 
 // logOwned reports that the partition is owned, took after its claim began.

@@ -151,7 +151,7 @@ type Engine struct {
 	limiter      *limiter
 	claims       *claims
 	loads        chan struct{} // semaphore of concurrent loads
-	renewNow     chan struct{} // holds one when leases are to be renewed at once
+	renewNow     bell          // leases are to be renewed at once
 	assigning    sync.Mutex    // held by Assign
 	outage       atomic.Int64  // when most terms were last lost together, by elapsed; 0 = never
 }
@@ -172,7 +172,7 @@ func New(cfg Config) *Engine {
 	e := &Engine{
 		cfg: cfg, log: cfg.Log, clock: time.Now(),
 		partitions: &partitions{store: cfg.Store, peers: cfg.Peers, macKey: cfg.Store.Meta().MACKey},
-		claims:     newClaims(), loads: newLoads(cfg.Store), renewNow: make(chan struct{}, 1),
+		claims:     &claims{bell: newBell()}, loads: newLoads(cfg.Store), renewNow: newBell(),
 		drain: make(chan struct{}), keeper: make(chan struct{}),
 	}
 	e.life, e.endLife = context.WithCancel(context.Background())
@@ -198,7 +198,7 @@ func (e *Engine) newAPI() *api {
 		runs:      &runs{ps},
 		backfills: &backfills{ps, e.cfg.Now},
 		namespaces: &namespaces{partitions: ps, settings: s, log: e.log, life: e.life,
-			missed: make(chan struct{}, 1)},
+			missed: newBell()},
 		lists: &lists{ps},
 	}
 }

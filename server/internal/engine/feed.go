@@ -74,7 +74,7 @@ func (p *partitionRunner) mayBegin(now int64) bool {
 	}
 	leapt := p.lease.leapt(now)
 	if leapt {
-		p.e.renewSoon()
+		p.e.renewNow.ring()
 	}
 	return !leapt
 }

@@ -36,11 +36,11 @@ type lane struct {
 	reader store.Reader
 	near   bool // the store is in this process
 
-	bell      chan struct{} // holds one when a pass is wanted
+	bell      bell          // a pass is wanted
 	settled   chan error    // the outcome of the group in flight
 	reads     chan *reading // to lookUp
 	found     chan *reading // back from it
-	claimed   claimed
+	claimed   chan []claimResult
 	groupPuts groupPuts
 
 	// Of the lane's goroutine alone.
@@ -55,8 +55,10 @@ type lane struct {
 }
 
 func newLane(e *Engine) *lane {
-	l := &lane{e: e, bell: make(chan struct{}, 1), settled: make(chan error, 1),
-		reads: make(chan *reading, 1), found: make(chan *reading, 1)}
+	l := &lane{e: e, bell: newBell(), settled: make(chan error, 1),
+		reads: make(chan *reading, 1), found: make(chan *reading, 1),
+		// No partition has more than one result there.
+		claimed: make(chan []claimResult, e.store.Meta().Partitions)}
 	l.done, l.atOnce = l.committed, 1
 	if g, ok := e.store.(store.Grouper); ok {
 		l.grouper, l.atOnce = g, math.MaxInt
@@ -84,13 +86,21 @@ func (c *Config) lanesOf(n int) int {
 	return min(lanes, n)
 }
 
-// ring requests a pass.
-func (l *lane) ring() {
+// bell wakes a goroutine. It holds one while it rings.
+type bell chan struct{}
+
+func newBell() bell { return make(bell, 1) }
+
+// ring wakes the goroutine, unless the bell rings already.
+func (b bell) ring() {
 	select {
-	case l.bell <- struct{}{}:
+	case b <- struct{}{}:
 	default:
 	}
 }
+
+// ring requests a pass.
+func (l *lane) ring() { l.bell.ring() }
 
 // run is the lane's goroutine.
 func (l *lane) run() {
@@ -155,7 +165,14 @@ func (l *lane) receive() {
 		l.settle(err)
 	default:
 	}
-	l.install(l.claimed.take())
+	for {
+		select {
+		case terms := <-l.claimed:
+			l.install(terms)
+		default:
+			return
+		}
+	}
 }
 
 // sleep returns how long the lane can wait if nothing rings.

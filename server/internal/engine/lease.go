@@ -136,14 +136,6 @@ func (l *lease) leapt(clock int64) bool { return clock-l.clock.Load() >= l.valid
 // handingOut records that something may be handed out now, by the node's clock.
 func (l *lease) handingOut(clock int64) { l.handedOut = max(l.handedOut, clock) }
 
-// renewSoon has leases renewed at once.
-func (e *Engine) renewSoon() {
-	select {
-	case e.renewNow <- struct{}{}:
-	default:
-	}
-}
-
 // checkLease gives up the term if it is over.
 func (p *partitionRunner) checkLease(over []store.Term) {
 	if !p.own.holds() {

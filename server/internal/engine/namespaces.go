@@ -120,7 +120,7 @@ type namespaces struct {
 	settings   *settings
 	log        *slog.Logger
 	life       context.Context // ends when the engine stops
-	missed     chan struct{}   // holds one when announced settings could not be read
+	missed     bell            // announced settings could not be read
 }
 
 // GetNamespace returns the settings of a namespace; see [carillon.Namespaces].

@@ -113,10 +113,7 @@ func (ns *namespaces) ReloadNamespace(ctx context.Context, name string) error {
 		return nil
 	}
 	if err := p.settings.follow(ctx); err != nil {
-		select {
-		case ns.missed <- struct{}{}:
-		default: // a read is pending anyway
-		}
+		ns.missed.ring()
 		return readError(err)
 	}
 	return nil
