@@ -299,7 +299,7 @@ func (l *lane) install(terms []claimResult) {
 func (t *claimResult) logOwned(took time.Duration) {
 	e, number := t.p.e, t.p.number
 	e.log.Debug("partition owned", "partition", number, "epoch", t.term.Epoch, "took", took)
-	e.ownershipLog.add(ownershipEntry{number, took, ownershipLine{transition: claimLoaded}})
+	e.ownershipLog.add(number, took, ownershipLine{message: "partitions owned"})
 	if f := e.cfg.Events.Owned; f != nil {
 		f(number, took)
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,17 +20,17 @@ import (
 //	leaving   nothing is handed out, calls are refused, the last batches become durable
 //	lost      no term here, and no other node is known to have one: the term failed, or loading it did
 //
-//	        claimBegan          claimLoaded         handOverBegan
+//	           claim               begin               leave
 //	unowned -----------> claiming ----------> owned --------------> leaving
 //	  ^  ^                |    |               | |                    | |
-//	  |  +----------------+    | claimDamaged  | | termFailed         | | termFailed
-//	  |    claimContested      v               | |                    | |
+//	  |  +----------------+    | damaged       | | lose               | | lose
+//	  |      contested         v               | |                    | |
 //	  |                       lost <-----------|-+--------------------|-+
 //	  |                                        |                      |
 //	  +----------------------------------------+----------------------+
-//	                                         termTaken       termTaken, handOverEnded
+//	                                    lose, elsewhere     lose, elsewhere; left
 //
-// claimBegan also leads from lost to claiming, and claimFailed back to where the claim began.
+// claim also leads from lost to claiming, and claimFailed back to where the claim began.
 //
 // Everything starts with wanted, which Assign sets: the lane claims a partition that is wanted and has no
 // term here (reclaim in claims.go), and a round hands over one that is owned and not wanted (leave in
@@ -72,66 +73,14 @@ func (s ownershipState) String() string {
 	return [...]string{"unowned", "claiming", "owned", "leaving", "lost"}[s]
 }
 
-// transition is what moves ownership from one state to the next.
-type transition uint8
-
-const (
-	claimBegan     transition = iota // the claimer is asked for a term
-	claimContested                   // another node holds the partition
-	claimFailed                      // the store did not answer, or takes no writes
-	claimDamaged                     // the store has lost what the partition needs
-	claimLoaded                      // there is a term and a machine
-	handOverBegan                    // this node is not to own it any more
-	handOverEnded                    // all that memory held is durable
-	termFailed                       // a batch failed, or the lease has run out
-	termTaken                        // another node owns the partition, or may own it
-)
-
-func (t transition) String() string {
-	return [...]string{
-		"claimBegan", "claimContested", "claimFailed", "claimDamaged", "claimLoaded",
-		"handOverBegan", "handOverEnded", "termFailed", "termTaken",
-	}[t]
-}
-
-// step is a transition in a state.
-type step struct {
-	in ownershipState
-	t  transition
-}
-
-// steps holds the transitions that there are, and the states that they lead to. A claim that fails leads back
-// to where it began.
-var steps = map[step]ownershipState{
-	{unowned, claimBegan}:      claiming,
-	{lost, claimBegan}:         claiming,
-	{claiming, claimContested}: unowned,
-	{claiming, claimFailed}:    unowned, // or lost
-	{claiming, claimDamaged}:   lost,
-	{claiming, claimLoaded}:    owned,
-	{owned, handOverBegan}:     leaving,
-	{owned, termFailed}:        lost,
-	{owned, termTaken}:         unowned,
-	{leaving, handOverEnded}:   unowned,
-	{leaving, termFailed}:      lost,
-	{leaving, termTaken}:       unowned,
-}
-
-// move makes a transition. One that does not exist is a fault of this program: two owners could be the
-// result, so it does not go on.
-func (o *ownership) move(t transition) {
+// move makes a transition from one of some states. From another it is a fault of this program: two owners
+// could be the result, so it does not go on.
+func (o *ownership) move(to ownershipState, from ...ownershipState) {
 	in := o.state()
-	next, exists := steps[step{in, t}]
-	if !exists {
-		panic(fmt.Sprintf("engine: ownership of a partition: %v in state %v", t, in))
+	if !slices.Contains(from, in) {
+		panic(fmt.Sprintf("engine: ownership of a partition: %v after %v", to, in))
 	}
-	switch t {
-	case claimBegan:
-		o.from = in
-	case claimFailed:
-		next = o.from
-	}
-	o.current.Store(int32(next))
+	o.current.Store(int32(to))
 }
 
 // state returns the state now.
@@ -151,54 +100,55 @@ func (o *ownership) elsewhere() bool {
 
 // claim begins a claim. The next one may not begin before retryAt.
 func (o *ownership) claim(retryAt int64) {
-	o.move(claimBegan)
-	o.retryAt = retryAt
+	from := o.state()
+	o.move(claiming, unowned, lost)
+	o.from, o.retryAt = from, retryAt
 }
 
 // contested ends a claim: another node holds the partition. It is claimed again at retryAt.
 func (o *ownership) contested(cause error, retryAt int64) {
-	o.move(claimContested)
+	o.move(unowned, claiming)
 	o.cause, o.retryAt, o.unreleased = cause, retryAt, nil
 }
 
 // claimFailed ends a claim that may have succeeded in the store all the same.
 func (o *ownership) claimFailed(cause error, over pendingRelease) {
-	o.move(claimFailed)
+	o.move(o.from, claiming)
 	o.cause, o.unreleased = cause, &over
 }
 
 // damaged ends a claim: what the partition needs is damaged. Another node may be able to load it.
 func (o *ownership) damaged(cause error, over pendingRelease, retryAt int64) {
-	o.move(claimDamaged)
+	o.move(lost, claiming)
 	o.cause, o.unreleased, o.retryAt = cause, &over, retryAt
 }
 
 // begin ends a claim: the partition is owned.
 func (o *ownership) begin(term store.Term) {
 	o.term, o.unreleased = term, nil
-	o.move(claimLoaded)
+	o.move(owned, claiming)
 }
 
 // leave begins to hand the partition over.
 func (o *ownership) leave(now int64) {
-	o.move(handOverBegan)
+	o.move(leaving, owned)
 	o.handOverAt = now
 }
 
 // left ends the hand-over.
 func (o *ownership) left() {
-	o.move(handOverEnded)
+	o.move(unowned, leaving)
 	o.cause = message.ErrNotOwner
 }
 
 // lose ends the term without a hand-over. elsewhere says that another node may own the partition now. over is
 // to be released, unless the store has ended the term itself.
 func (o *ownership) lose(cause error, elsewhere bool, over *pendingRelease) {
+	to := lost
 	if elsewhere {
-		o.move(termTaken)
-	} else {
-		o.move(termFailed)
+		to = unowned
 	}
+	o.move(to, owned, leaving)
 	o.cause, o.lostAt = cause, time.Now()
 	if over != nil {
 		o.unreleased = over

@@ -38,25 +38,27 @@ func inState(s ownershipState) *ownership {
 	return o
 }
 
-const states, transitions = lost + 1, termTaken + 1
-
 // TestTransitions lists every transition in every state; "" is one that cannot be.
 func TestTransitions(t *testing.T) {
-	want := map[transition][states]string{
-		//               unowned     claiming   owned      leaving    lost
-		claimBegan:     {"claiming", "", "", "", "claiming"},
-		claimContested: {"", "unowned", "", "", ""},
-		claimFailed:    {"", "lost", "", "", ""}, // back to where the claim began
-		claimDamaged:   {"", "lost", "", "", ""},
-		claimLoaded:    {"", "owned", "", "", ""},
-		handOverBegan:  {"", "", "leaving", "", ""},
-		handOverEnded:  {"", "", "", "unowned", ""},
-		termFailed:     {"", "", "lost", "lost", ""},
-		termTaken:      {"", "", "unowned", "unowned", ""},
-	}
-	for tr := range transitions {
-		for s := range states {
-			t.Run(fmt.Sprintf("%v/%v", s, tr), func(t *testing.T) {
+	over := pendingRelease{}
+	for name, tr := range map[string]struct {
+		do   func(o *ownership)
+		want [lost + 1]string // from unowned, claiming, owned, leaving, lost
+	}{
+		"claim":     {func(o *ownership) { o.claim(0) }, [...]string{"claiming", "", "", "", "claiming"}},
+		"contested": {func(o *ownership) { o.contested(errTest, 0) }, [...]string{"", "unowned", "", "", ""}},
+		// back to where the claim began
+		"claimFailed": {func(o *ownership) { o.claimFailed(errTest, over) }, [...]string{"", "lost", "", "", ""}},
+		"damaged":     {func(o *ownership) { o.damaged(errTest, over, 0) }, [...]string{"", "lost", "", "", ""}},
+		"begin":       {func(o *ownership) { o.begin(store.Term{Epoch: 2}) }, [...]string{"", "owned", "", "", ""}},
+		"leave":       {func(o *ownership) { o.leave(2) }, [...]string{"", "", "leaving", "", ""}},
+		"left":        {(*ownership).left, [...]string{"", "", "", "unowned", ""}},
+		"lose":        {func(o *ownership) { o.lose(errTest, false, nil) }, [...]string{"", "", "lost", "lost", ""}},
+		"lose, elsewhere": {func(o *ownership) { o.lose(errTest, true, nil) },
+			[...]string{"", "", "unowned", "unowned", ""}},
+	} {
+		for s := range lost + 1 {
+			t.Run(fmt.Sprintf("%v/%v", s, name), func(t *testing.T) {
 				o := inState(s)
 				got := func() (got string) {
 					defer func() {
@@ -64,11 +66,11 @@ func TestTransitions(t *testing.T) {
 							got = ""
 						}
 					}()
-					o.move(tr)
+					tr.do(o)
 					return o.state().String()
 				}()
-				if got != want[tr][s] {
-					t.Errorf("leads to %q, want %q", got, want[tr][s])
+				if got != tr.want[s] {
+					t.Errorf("leads to %q, want %q", got, tr.want[s])
 				}
 				if got == "" && o.state() != s {
 					t.Errorf("a refused transition left the state %v", o.state())

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"sync"
@@ -13,41 +14,39 @@ import (
 type ownershipLog struct {
 	log *slog.Logger
 	mu  sync.Mutex
-	all []ownershipEntry
-	// The partitions in all; each is there once, so that the order of the lines does not matter.
-	of    map[int]bool
+	// What has become of partitions; each is there once, so that the order of the lines does not matter.
+	all   map[int]ownershipEntry
 	timer *time.Timer // nil if all is empty
 }
 
 // logWithin is how long entries are collected for one line.
 const logWithin = 200 * time.Millisecond
 
-// ownershipEntry says what has become of one partition.
+// ownershipEntry says what has become of one partition, and how long that took.
 type ownershipEntry struct {
-	partition int
-	took      time.Duration
 	ownershipLine
+	took time.Duration
 }
 
 // ownershipLine is what the entries of one log line have in common.
 type ownershipLine struct {
-	transition transition
-	cause      string // why the term was lost
-	unknown    bool   // the outcome of the last changes is unknown
+	message string
+	cause   string // why the term was lost
+	unknown bool   // the outcome of the last changes is unknown
 }
 
 // add adds an entry, which is logged soon. If there is an earlier entry of the partition, all earlier entries
 // are logged at once.
-func (l *ownershipLog) add(e ownershipEntry) {
+func (l *ownershipLog) add(partition int, took time.Duration, line ownershipLine) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.of[e.partition] {
+	if _, earlier := l.all[partition]; earlier {
 		l.flushLocked()
 	}
 	if l.timer == nil {
-		l.of, l.timer = map[int]bool{}, time.AfterFunc(logWithin, l.flush)
+		l.all, l.timer = map[int]ownershipEntry{}, time.AfterFunc(logWithin, l.flush)
 	}
-	l.all, l.of[e.partition] = append(l.all, e), true
+	l.all[partition] = ownershipEntry{line, took}
 }
 
 // flush logs what has become of partitions since the last call.
@@ -57,45 +56,26 @@ func (l *ownershipLog) flush() {
 	l.flushLocked()
 }
 
-// flushLocked is flush for a caller that holds the lock. It logs the entries by line.
+// flushLocked is flush for a caller that holds the lock. A line says the longest duration.
 func (l *ownershipLog) flushLocked() {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	rest := l.all
-	l.all, l.of, l.timer = nil, nil, nil
-	for len(rest) > 0 {
-		var same, others []ownershipEntry
-		for _, e := range rest {
-			if e.ownershipLine == rest[0].ownershipLine {
-				same = append(same, e)
-			} else {
-				others = append(others, e)
-			}
+	numbers, longest := map[ownershipLine][]int{}, map[ownershipLine]time.Duration{}
+	for p, e := range l.all {
+		numbers[e.ownershipLine] = append(numbers[e.ownershipLine], p)
+		longest[e.ownershipLine] = max(longest[e.ownershipLine], e.took)
+	}
+	l.all, l.timer = nil, nil
+	for line, parts := range numbers {
+		slices.Sort(parts)
+		level, attrs := slog.LevelInfo, []any{"count", len(parts), slog.Any("partitions", parts)}
+		if took := longest[line]; took > 0 {
+			attrs = append(attrs, "took", took)
 		}
-		l.write(same)
-		rest = others
-	}
-}
-
-// write logs one line for entries that share it, with the longest duration among them.
-func (l *ownershipLog) write(all []ownershipEntry) {
-	numbers, longest := make([]int, len(all)), time.Duration(0)
-	for i, e := range all {
-		numbers[i], longest = e.partition, max(longest, e.took)
-	}
-	slices.Sort(numbers)
-	attrs := []any{"count", len(all), slog.Any("partitions", numbers)}
-	if longest > 0 {
-		attrs = append(attrs, "took", longest)
-	}
-	switch line := all[0].ownershipLine; line.transition {
-	case claimLoaded:
-		l.log.Info("partitions owned", attrs...)
-	case handOverEnded:
-		l.log.Info("partitions handed over", attrs...)
-	case termFailed:
-		l.log.Error("partitions lost their terms",
-			append(attrs, "error", line.cause, "outcome_unknown", line.unknown)...)
+		if line.cause != "" {
+			level, attrs = slog.LevelError, append(attrs, "error", line.cause, "outcome_unknown", line.unknown)
+		}
+		l.log.Log(context.Background(), level, line.message, attrs...)
 	}
 }

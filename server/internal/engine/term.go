@@ -52,7 +52,7 @@ func (p *partitionRunner) left() {
 	p.drop()
 	p.e.claims.release(over)
 	p.e.log.Debug("partition handed over", "partition", p.number, "epoch", over.term.Epoch, "took", took)
-	p.e.ownershipLog.add(ownershipEntry{p.number, took, ownershipLine{transition: handOverEnded}})
+	p.e.ownershipLog.add(p.number, took, ownershipLine{message: "partitions handed over"})
 	if f := p.e.cfg.Events.HandedOver; f != nil {
 		f(p.number, took)
 	}
@@ -65,7 +65,7 @@ func (p *partitionRunner) lose(cause error) {
 	isUnknown := store.OutcomeOf(cause) == store.Unknown
 	p.e.log.Debug("partition lost its term", "partition", p.number, "epoch", p.own.term.Epoch, "error", cause,
 		"outcome_unknown", isUnknown)
-	p.e.ownershipLog.add(ownershipEntry{p.number, 0, ownershipLine{termFailed, cause.Error(), isUnknown}})
+	p.e.ownershipLog.add(p.number, 0, ownershipLine{"partitions lost their terms", cause.Error(), isUnknown})
 	p.replies.lose(cause, p.lane.inFlight(p), p.e.elapsed())
 	p.takeBack(p.m.Attempts.PendingDeliveries())
 	if !p.own.is(leaving) { // a hand-over has already done so
