@@ -214,6 +214,7 @@ func batchWithCrashes(t *testing.T, lanes int, lands bool, first, second int, be
 			n.consume("q", 10, success)
 			time.Sleep(5 * time.Second)
 			c.wantAllOrNone(n, stored == nil)
+			time.Sleep(5 * time.Minute) // for the markers
 			n.stop()
 			wantNoSmall(t, c.disk, 'i', 'a')
 		})
@@ -293,6 +294,7 @@ func TestABatchSurvivesItsCallerAndARefusingStore(t *testing.T) {
 				t.Errorf("%s is not stored", j.Name)
 			}
 		}
+		time.Sleep(5 * time.Minute) // for the markers
 		n.stop()
 		wantNoSmall(t, f.Store, 'i', 'a')
 	})
@@ -336,7 +338,7 @@ func TestABatchFoundWrittenAnswersAsItWouldHave(t *testing.T) {
 							put.Created, put.Changed, put.Job.Status, next)
 					}
 				}
-				time.Sleep(5 * time.Second)
+				time.Sleep(5 * time.Minute)
 				n.stop()
 				wantNoSmall(t, f.Store, 'i', 'a')
 			})

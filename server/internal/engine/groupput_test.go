@@ -96,7 +96,7 @@ func TestABatchThatCannotBeOneWriteIsStoredWhole(t *testing.T) {
 			t.Errorf("%+v %v", puts, err)
 		}
 		all.Wait()
-		time.Sleep(10 * time.Second)
+		time.Sleep(5 * time.Minute)
 		if got := writes() - before; got < 3 { // with the delete the intent, and then the jobs
 			t.Errorf("%d writes: it was not apart", got)
 		}
@@ -146,7 +146,7 @@ func TestABatchWaitsForPartitionsWithoutATerm(t *testing.T) {
 		if _, err := n.PutJobs(context.Background(), batchJobs()); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(10 * time.Second) // for what is left of the intents
+		time.Sleep(5 * time.Minute) // for what is left of the intents
 		n.stop()
 		wantNoSmall(t, f.Store, 'i', 'a')
 	})

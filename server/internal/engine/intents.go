@@ -89,8 +89,8 @@ func (bs *batches) finish(id string) {
 // After it, apply is tried until every partition has its share. If the coordinator's term ends first, its
 // next owner finds the intent (goOn), rolls the batch forward and deletes the intent. A share may therefore
 // be sent more than once, by two owners of the coordinator: the applied marker lets a partition recognize a
-// share that it has stored. In a cluster the markers outlive the intent by markKept, because a share sent by
-// a deposed owner may still arrive.
+// share that it has stored. The markers outlive the intent by markKept, because a share sent by a deposed
+// owner may still arrive.
 type batch struct {
 	all         *batches
 	id          string
@@ -330,31 +330,14 @@ func (b *batch) link(ctx context.Context) error {
 	return nil
 }
 
-// clean deletes the intent and, once that is durable, the applied markers. In a cluster the markers stay for
-// a while: a share of a deposed owner must still find its marker. They are swept later (marks.go).
+// clean deletes the intent. The applied markers stay for a while: a share of a deposed owner must still find
+// its marker. They are swept later (marks.go).
 func (b *batch) clean() {
 	none := partition.WithdrawIntents(b.id, len(b.reqs))
-	err := b.all.insist(func() error {
+	// Who could not delete it is stopping, or deposed: the coordinator's next owner finds it.
+	_ = b.all.insist(func() error {
 		return b.ask(func(ctx context.Context) error { return b.write(ctx, none) })
 	})
-	if err != nil || b.all.partitions.peers != nil {
-		return
-	}
-	for _, p := range inOrder(b.byPart) {
-		p.unmark(b.id, b.terms[p])
-	}
-}
-
-// unmark deletes a batch's applied marker, if the partition is still in the term in which the intent was seen
-// to be gone. In a later term the store may have gone back and hold the intent again.
-func (p *partitionRunner) unmark(id string, term store.Term) {
-	c := call{fail: func(error) {}}
-	c.do = func(p *partitionRunner, _ int64) {
-		if p.own.term == term {
-			p.m.Applied.Remove(id)
-		}
-	}
-	p.box.put(func(m *mail) { m.calls = append(m.calls, c) })
 }
 
 // insistEvery is the pause between tries of something that must be done.
@@ -398,13 +381,10 @@ func (p *partitionRunner) goOn() {
 		return
 	}
 	p.unfinished = false
-	marks, term := p.m.Applied.Coordinators(), p.own.term
+	term := p.own.term
 	p.e.batches.run(func() {
-		if p.e.batches.insist(func() error { return p.rollForward(term) }) == nil && len(marks) > 0 &&
-			p.e.cfg.Peers == nil {
-			// Its only error is that the engine stops.
-			_ = p.e.batches.insist(func() error { return p.e.batches.sweepMarks(p, term, marks) })
-		}
+		// Its only errors are that the engine stops, or that the term is over.
+		_ = p.e.batches.insist(func() error { return p.rollForward(term) })
 	})
 }
 

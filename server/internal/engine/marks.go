@@ -8,37 +8,17 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// sweepMarks removes the applied markers of batches whose intents are gone: a crash came between the two
-// deletions.
-func (bs *batches) sweepMarks(p *partitionRunner, term store.Term, marks map[string]int) error {
-	for id, coordinator := range marks {
-		if coordinator >= len(bs.partitions.parts) {
-			continue
-		}
-		left, err := bs.partitions.shards[coordinator].MetaRecords(context.Background(),
-			store.MetaQuery{Kind: store.KindIntent, Prefix: partition.IntentPrefix(id), Limit: 1})
-		if err != nil {
-			return err
-		}
-		if len(left) == 0 {
-			p.unmark(id, term)
-		}
-	}
-	return nil
-}
-
 const (
-	// markKept is how long a marker is kept in a cluster after its intent was seen to be gone. Whoever
-	// deleted the intent has completed the batch; shares of an earlier coordinator arrive at most
-	// answerWithin after its term.
+	// markKept is how long a marker is kept after its intent was seen to be gone. Whoever deleted the intent
+	// has completed the batch; shares of an earlier coordinator arrive at most answerWithin after its term.
 	markKept = time.Minute
 	// intentsAtOnce is how many open batches of one coordinator a sweep looks at; if there are more it waits
 	// for the next sweep.
 	intentsAtOnce = 1000
 )
 
-// markSweep removes, in a cluster, the applied markers of one partition under one term, some time after their
-// intents have gone. The lane's goroutine uses it.
+// markSweep removes the applied markers of one partition under one term, some time after their intents have
+// gone. The lane's goroutine uses it.
 type markSweep struct {
 	term    store.Term
 	gone    map[string]int64 // batches with a marker and no intent, and when that was found, by Engine.elapsed
@@ -84,7 +64,7 @@ func (s *markSweep) found(in []goneMarks, now int64) {
 // sweepMarkers removes the partition's markers that are not needed any more, and finds out about others in
 // the background.
 func (p *partitionRunner) sweepMarkers() {
-	if p.e.cfg.Peers == nil || p.marks.looking {
+	if p.marks.looking {
 		return
 	}
 	marks := p.m.Applied.Coordinators()
