@@ -1,9 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon/server/store"
@@ -19,8 +19,6 @@ const (
 	// settingsAgain is the pause before reading again if the store did not answer, periodically or after an
 	// announcement.
 	settingsAgain = 500 * time.Millisecond
-	// settingsAtOnce is how many partitions are read concurrently.
-	settingsAtOnce = 8
 )
 
 // follow reads the settings periodically until the engine stops.
@@ -56,28 +54,17 @@ func (ns *namespaces) readAll(ctx context.Context) error {
 	if g, ok := ns.partitions.store.(store.Gatherer); ok {
 		return ns.gather(ctx, g)
 	}
-	var wg sync.WaitGroup
-	errs := make(chan error, len(ns.partitions.parts))
-	room := make(chan struct{}, settingsAtOnce)
-	for _, p := range ns.partitions.parts {
-		if p.own.holds() {
-			continue
-		}
-		room <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-room }()
+	errs := make([]error, len(ns.partitions.parts))
+	_ = sideBySide(len(errs), func(i int) error {
+		p := ns.partitions.parts[i]
+		if !p.own.holds() {
 			if err := p.settings.follow(ctx); err != nil {
-				errs <- fmt.Errorf("partition %d: %w", p.number, err)
+				errs[i] = fmt.Errorf("partition %d: %w", p.number, err)
 			}
-		})
-	}
-	wg.Wait()
-	select {
-	case err := <-errs:
-		return err
-	default:
-		return nil
-	}
+		}
+		return nil // the others are read all the same
+	})
+	return cmp.Or(errs...)
 }
 
 // gather is readAll in one read. If a partition's settings have been read or changed meanwhile, the result is
