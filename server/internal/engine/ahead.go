@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"slices"
 
 	"github.com/carillonhq/carillon/server/store"
@@ -167,8 +166,7 @@ func (l *lane) fetchFor(js []*groupPut) {
 	if len(asked) == 0 {
 		return
 	}
-	records, err := look(&parts[0].reads,
-		func(ctx context.Context) ([][]store.Record, error) { return l.reader.ReadAll(ctx, asked) })
+	records, err := look(&parts[0].reads, l.reader.ReadAll, asked)
 	if err != nil {
 		parts[0].reads.failed(err) // each partition reads for itself, and answers its caller
 		return

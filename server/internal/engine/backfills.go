@@ -108,7 +108,8 @@ func (p *partitionRunner) backfill(namespace string, id store.RunID) (carillon.B
 // endedBackfill reads an ended backfill from the store.
 func (p *partitionRunner) endedBackfill(id store.RunID) (b carillon.Backfill, ok bool, err error) {
 	key := partition.EndedBackfill(id)
-	records, err := p.reads.meta(store.MetaQuery{Kind: store.KindBackfill, Prefix: key, Limit: 1})
+	records, err := look(&p.reads, p.shard.MetaRecords,
+		store.MetaQuery{Kind: store.KindBackfill, Prefix: key, Limit: 1})
 	if err != nil {
 		return b, false, readError(err)
 	}
@@ -141,10 +142,9 @@ func (p *partitionRunner) backfillsOf(key carillon.Key) ([]carillon.Backfill, er
 		seen[list[i].ID] = true
 	}
 	q := store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.EndedBackfillsOf(key)}
-	ended, err := look(&p.reads, func(ctx context.Context) (all []store.MetaRecord, err error) {
-		err = eachMetaRecord(ctx, p.shard, q, func(page []store.MetaRecord) { all = append(all, page...) })
-		return all, err
-	})
+	ended, err := look(&p.reads, func(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
+		return allMetaRecords(ctx, p.shard, q)
+	}, q)
 	if err != nil {
 		return nil, readError(err)
 	}
@@ -188,7 +188,7 @@ func (bs *backfills) CancelBackfill(ctx context.Context, namespace, id string) (
 func (p *partitionRunner) sweepBackfills(now int64) {
 	q := store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.EndedBackfills, After: p.backfillsSwept,
 		Limit: metaRecordsAtOnce}
-	page, err := p.reads.meta(q)
+	page, err := look(&p.reads, p.shard.MetaRecords, q)
 	if err != nil {
 		p.reads.failed(err)
 		return

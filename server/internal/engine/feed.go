@@ -31,7 +31,7 @@ func (p *partitionRunner) feed(now int64) {
 			break
 		}
 		q.Limit = min(q.Limit, left)
-		records, err := p.reads.due(q)
+		records, err := look(&p.reads, p.shard.Due, q)
 		if err != nil {
 			p.reads.failed(err)
 			return
@@ -92,7 +92,7 @@ func (p *partitionRunner) recall(names []delivery.Queue, now int64) {
 			continue
 		}
 		if left > 0 {
-			records, err := p.reads.staged(sq)
+			records, err := look(&p.reads, p.shard.Staged, sq)
 			if err != nil {
 				p.reads.failed(err)
 				return

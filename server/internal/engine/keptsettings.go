@@ -24,7 +24,9 @@ type keptSettings struct {
 	begun   atomic.Uint64 // how often a read of a remote partition's settings has begun
 	err     error         // how the last one ended; guarded by reading
 
-	unsettled unsettled // on their way to the store
+	// The newest that are on their way to the store, by name. A put is compared with these: of two concurrent
+	// puts meant for the same generation, only one may succeed. At the end of a term none is left.
+	unsettled map[string]*carillon.Namespace
 }
 
 // load reads the settings for the owner of a new term.
@@ -40,7 +42,7 @@ func (k *keptSettings) load(ctx context.Context, shard store.Shard) error {
 
 // read returns the settings in the partition's store, by name.
 func (k *keptSettings) read(ctx context.Context, shard store.Shard) (map[string]*carillon.Namespace, error) {
-	records, err := allMetaRecords(ctx, shard, store.KindNamespace)
+	records, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindNamespace})
 	if err != nil {
 		return nil, err
 	}
@@ -99,44 +101,21 @@ func (k *keptSettings) followNow(ctx context.Context) (err error) {
 	return err
 }
 
-// put takes settings that are sent to the store. settled is to be called with the outcome, before the caller
+// put takes settings that are sent to the store. settled must be called with the outcome, before the caller
 // is answered; they are in force once they are durable.
-func (k *keptSettings) put(term store.Term, n *carillon.Namespace) (settled func(failed error)) {
-	k.unsettled.add(term, n)
+func (k *keptSettings) put(n *carillon.Namespace) (settled func(failed error)) {
+	if k.unsettled == nil {
+		k.unsettled = map[string]*carillon.Namespace{}
+	}
+	k.unsettled[n.Name] = n
 	return func(failed error) {
-		k.unsettled.done(n)
+		if k.unsettled[n.Name] == n {
+			delete(k.unsettled, n.Name)
+		}
 		if failed == nil {
 			k.taken.Add(1)
 			k.all.set(n)
 			k.changed(n.Name)
 		}
-	}
-}
-
-// unsettled holds the newest settings of a term that are on their way to the store, by name. A put is
-// compared with these: of two concurrent puts meant for the same generation, only one may succeed.
-type unsettled struct {
-	term   store.Term
-	byName map[string]*carillon.Namespace
-}
-
-// newest returns the settings that the next put of the name is compared with; nil means those in force.
-func (u *unsettled) newest(term store.Term, name string) *carillon.Namespace {
-	if u.term != term { // what an earlier term wrote is in the store, or lost
-		return nil
-	}
-	return u.byName[name]
-}
-
-func (u *unsettled) add(term store.Term, n *carillon.Namespace) {
-	if u.term != term || u.byName == nil {
-		u.term, u.byName = term, map[string]*carillon.Namespace{}
-	}
-	u.byName[n.Name] = n
-}
-
-func (u *unsettled) done(n *carillon.Namespace) {
-	if u.byName[n.Name] == n {
-		delete(u.byName, n.Name)
 	}
 }

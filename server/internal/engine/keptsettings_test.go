@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/store"
 )
 
 // newKept returns the kept settings of a partition that keeps all namespaces, and what has changed.
@@ -43,20 +42,25 @@ func TestTheOwnersSettingsAreNewer(t *testing.T) {
 func TestPutSettingsCountOnceDurable(t *testing.T) {
 	owned := true
 	k, changed := newKept(&owned)
-	term, n := store.Term{Epoch: 1}, named("n", 2)["n"]
-	settled := k.put(term, n)
-	if k.all.get("n") != nil || k.unsettled.newest(term, "n") != n {
+	n := named("n", 2)["n"]
+	settled := k.put(n)
+	if k.all.get("n") != nil || k.unsettled["n"] != n {
 		t.Error("in force before it is durable, or not compared with")
 	}
 	settled(errTest)
-	if k.all.get("n") != nil || k.unsettled.newest(term, "n") != nil || len(*changed) != 0 {
+	if k.all.get("n") != nil || k.unsettled["n"] != nil || len(*changed) != 0 {
 		t.Error("it was not stored, and counts")
 	}
-	k.put(term, n)(nil)
-	if k.all.get("n") != n || k.unsettled.newest(term, "n") != nil || !slices.Equal(*changed, []string{"n"}) {
+	k.put(n)(nil)
+	if k.all.get("n") != n || k.unsettled["n"] != nil || !slices.Equal(*changed, []string{"n"}) {
 		t.Error("it is stored, and not in force")
 	}
-	if k.put(term, n); k.unsettled.newest(store.Term{Epoch: 2}, "n") != nil {
-		t.Error("what an earlier term wrote is in the store, or lost")
+	newer := named("n", 3)["n"]
+	first, second := k.put(n), k.put(newer)
+	if first(nil); k.unsettled["n"] != newer {
+		t.Error("the next put is compared with the older one")
+	}
+	if second(nil); k.all.get("n") != newer || len(k.unsettled) != 0 {
+		t.Error("the newer one is not in force")
 	}
 }

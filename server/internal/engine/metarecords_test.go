@@ -11,6 +11,13 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
+func keysOf(records []store.MetaRecord) (keys []string) {
+	for _, r := range records {
+		keys = append(keys, r.Key)
+	}
+	return keys
+}
+
 func TestMetaRecordsAreReadInPages(t *testing.T) {
 	for _, n := range []int{0, 1, metaRecordsAtOnce - 1, metaRecordsAtOnce, metaRecordsAtOnce + 1,
 		2 * metaRecordsAtOnce} {
@@ -23,23 +30,13 @@ func TestMetaRecordsAreReadInPages(t *testing.T) {
 				store.MetaRecord{Kind: store.KindApplied, Key: want[i], Value: []byte{2}})
 		}
 		_, shards := written(t, b)
-		all, err := allMetaRecords(t.Context(), shards[0], store.KindApplied)
-		var got []string
-		for _, r := range all {
-			got = append(got, r.Key)
-		}
-		if err != nil || !slices.Equal(got, want) {
+		all, err := allMetaRecords(t.Context(), shards[0], store.MetaQuery{Kind: store.KindApplied})
+		if got := keysOf(all); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%d records: %d are read, %v", n, len(got), err)
 		}
-		var few []string
-		err = eachMetaRecord(t.Context(), shards[0],
-			store.MetaQuery{Kind: store.KindApplied, Prefix: "k00000", Limit: 3},
-			func(page []store.MetaRecord) {
-				for _, r := range page {
-					few = append(few, r.Key)
-				}
-			})
-		if err != nil || !slices.Equal(few, want[:min(n, 10)]) {
+		all, err = allMetaRecords(t.Context(), shards[0],
+			store.MetaQuery{Kind: store.KindApplied, Prefix: "k00000", Limit: 3})
+		if few := keysOf(all); err != nil || !slices.Equal(few, want[:min(n, 10)]) {
 			t.Errorf("%d records: with a prefix %q are read, %v", n, few, err)
 		}
 	}
@@ -53,7 +50,7 @@ func (noRecords) MetaRecords(context.Context, store.MetaQuery) ([]store.MetaReco
 }
 
 func TestMetaRecordsThatCannotBeRead(t *testing.T) {
-	all, err := allMetaRecords(t.Context(), noRecords{}, store.KindApplied)
+	all, err := allMetaRecords(t.Context(), noRecords{}, store.MetaQuery{Kind: store.KindApplied})
 	if !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), `'a'`) || len(all) > 0 {
 		t.Errorf("%v, %v", all, err)
 	}

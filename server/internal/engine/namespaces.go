@@ -149,7 +149,7 @@ func (ns *namespaces) PutNamespace(ctx context.Context, n carillon.Namespace) (c
 	n.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
 	return inRound(ctx, ns.partitions.ofNamespace(n.Name), call{},
 		func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
-			old := p.settings.unsettled.newest(p.own.term, n.Name)
+			old := p.settings.unsettled[n.Name]
 			if old == nil {
 				old = new(ns.settings.inForce(n.Name))
 			}
@@ -166,7 +166,7 @@ func (ns *namespaces) PutNamespace(ctx context.Context, n carillon.Namespace) (c
 // never used again.
 func (p *partitionRunner) putNamespace(n carillon.Namespace) {
 	p.m.Write(store.MetaRecord{Kind: store.KindNamespace, Key: n.Name, Value: codec.EncodeNamespace(&n)})
-	settled := p.settings.put(p.own.term, &n)
+	settled := p.settings.put(&n)
 	p.replies.await(p.m.After(), func(failed error) { // in the order of the batches
 		settled(failed)
 		if failed == nil && p.e.cfg.Announce != nil {

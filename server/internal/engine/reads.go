@@ -43,9 +43,9 @@ func (r *reads) failed(err error) {
 }
 
 // look makes one read.
-func look[T any](r *reads, read func(ctx context.Context) (T, error)) (value T, err error) {
+func look[Q, T any](r *reads, read func(context.Context, Q) (T, error), q Q) (value T, err error) {
 	if r.lane.near {
-		return read(context.Background())
+		return read(context.Background(), q)
 	}
 	e := r.lane.e
 	if r.lease.expired(e.elapsed()) {
@@ -56,7 +56,7 @@ func look[T any](r *reads, read func(ctx context.Context) (T, error)) (value T, 
 	done := make(chan struct{})
 	e.wg.Go(func() {
 		defer close(done)
-		value, err = read(ctx)
+		value, err = read(ctx, q)
 	})
 	timer := time.NewTimer(lookBriefly)
 	defer timer.Stop()
@@ -97,29 +97,12 @@ func (r *reads) linger(done <-chan struct{}, timer *time.Timer, giveUp context.C
 
 // records reads records.
 func (r *reads) records(refs []store.Ref) ([]store.Record, error) {
-	return look(r, func(ctx context.Context) ([]store.Record, error) { return r.shard.Read(ctx, refs) })
-}
-
-// due reads the records that are due.
-func (r *reads) due(q store.DueQuery) ([]store.Record, error) {
-	return look(r, func(ctx context.Context) ([]store.Record, error) { return r.shard.Due(ctx, q) })
-}
-
-// staged reads parked runs.
-func (r *reads) staged(q store.StagedQuery) ([]store.Record, error) {
-	return look(r, func(ctx context.Context) ([]store.Record, error) { return r.shard.Staged(ctx, q) })
-}
-
-// meta reads metadata records.
-func (r *reads) meta(q store.MetaQuery) ([]store.MetaRecord, error) {
-	return look(r, func(ctx context.Context) ([]store.MetaRecord, error) { return r.shard.MetaRecords(ctx, q) })
+	return look(r, r.shard.Read, refs)
 }
 
 // finished finds a run in the history.
 func (r *reads) finished(id store.RunID) (run store.RunRecord, found bool, err error) {
-	runs, err := look(r, func(ctx context.Context) ([]store.RunRecord, error) {
-		return r.shard.Runs(ctx, store.RunQuery{ID: &id, Limit: 1})
-	})
+	runs, err := look(r, r.shard.Runs, store.RunQuery{ID: &id, Limit: 1})
 	if err != nil || len(runs) == 0 {
 		return run, false, err
 	}
@@ -128,9 +111,9 @@ func (r *reads) finished(id store.RunID) (run store.RunRecord, found bool, err e
 
 // live reads the place of an unfinished run.
 func (r *reads) live(id store.RunID) (ref store.Ref, here bool, err error) {
-	ref, err = look(r, func(ctx context.Context) (ref store.Ref, err error) {
+	ref, err = look(r, func(ctx context.Context, id store.RunID) (ref store.Ref, err error) {
 		ref, here, err = r.shard.Live(ctx, id)
 		return ref, err
-	})
+	}, id)
 	return ref, here, err
 }

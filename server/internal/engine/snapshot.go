@@ -27,9 +27,7 @@ func readSnapshot(ctx context.Context, shard store.Shard) (*partition.Snapshot, 
 		{&s.Limited, store.MetaQuery{Kind: store.KindLimited}},
 		{&s.Backfills, store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.UnfinishedBackfills}},
 	} {
-		err := eachMetaRecord(ctx, shard, part.query,
-			func(page []store.MetaRecord) { *part.to = append(*part.to, page...) })
-		if err != nil {
+		if *part.to, err = allMetaRecords(ctx, shard, part.query); err != nil {
 			return nil, err
 		}
 	}
