@@ -175,21 +175,19 @@ func (d *dependencies) link(ctx context.Context, reqs []message.PutRequest, batc
 
 // registerWanted registers the dependencies, with one call for each partition.
 func (d *dependencies) registerWanted(ctx context.Context, byPart map[*partitionRunner][]*wanted) error {
-	errs := make(chan error, len(byPart))
-	for p, list := range byPart {
+	parts := inOrder(byPart)
+	return certain(sideBySide(len(parts), func(i int) error {
+		p, list := parts[i], byPart[parts[i]]
 		edges := make([]message.Dependency, len(list))
-		for i, w := range list {
-			edges[i] = w.dependency
+		for k, w := range list {
+			edges[k] = w.dependency
 		}
-		go func() {
-			exist, err := across(ctx, d.partitions, p, message.RegisterDependencies{Dependencies: edges})
-			for i, exists := range exist {
-				list[i].exists = exists
-			}
-			errs <- ofDependency(list, err)
-		}()
-	}
-	return certain(firstOf(errs, len(byPart)))
+		exist, err := across(ctx, d.partitions, p, message.RegisterDependencies{Dependencies: edges})
+		for k, exists := range exist {
+			list[k].exists = exists
+		}
+		return ofDependency(list, err)
+	}))
 }
 
 // inDependency adds to err which of several dependencies it is about.

@@ -143,9 +143,8 @@ type Engine struct {
 	wg           sync.WaitGroup  // of the lanes' goroutines
 	life         context.Context // ends with Stop: lanes make their last batches durable and end
 	endLife      context.CancelFunc
-	drain        chan struct{} // closed: no new attempts
-	drainOnce    sync.Once
-	keeper       chan struct{} // closed when the lease keeper has ended
+	serving      context.Context // ends with Drain: no new attempts
+	drain        context.CancelFunc
 	ownershipLog ownershipLog
 	clock        time.Time // zero point of Engine.elapsed
 	limiter      *limiter
@@ -173,15 +172,16 @@ func New(cfg Config) *Engine {
 		cfg: cfg, log: cfg.Log, clock: time.Now(),
 		partitions: &partitions{store: cfg.Store, peers: cfg.Peers, macKey: cfg.Store.Meta().MACKey},
 		claims:     &claims{bell: newBell()}, loads: newLoads(cfg.Store), renewNow: newBell(),
-		drain: make(chan struct{}), keeper: make(chan struct{}),
 	}
 	e.life, e.endLife = context.WithCancel(context.Background())
+	e.serving, e.drain = context.WithCancel(context.Background())
 	e.ownershipLog.log = e.log
 	e.settings = newSettings()
 	e.dependencies = &dependencies{partitions: e.partitions, log: e.log, life: e.life,
 		notices: peerQueue{peers: cfg.Peers, life: e.life, running: &e.wg}}
 	e.batches = &batches{cfg: &e.cfg, log: e.log, partitions: e.partitions,
-		dependencies: e.dependencies, life: e.life}
+		dependencies: e.dependencies, life: e.life,
+		live: map[string]chan struct{}{}, reported: map[int]store.Term{}}
 	e.api = e.newAPI()
 	e.limiter = &limiter{partitions: e.partitions, c: permit.NewCounter(e.settings.limit, e.sendPermits)}
 	e.census = &census{partitions: e.partitions, holdings: e.Holdings, elapsed: e.elapsed,
@@ -212,7 +212,6 @@ func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 		err = e.prepare(ctx)
 	}
 	if err != nil {
-		close(e.keeper)
 		return errors.Join(err, e.Stop(ctx))
 	}
 	e.wg.Go(e.claimer)
@@ -226,7 +225,7 @@ func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
 	if c, ok := e.store.(store.Counter); ok {
 		e.wg.Go(func() { e.census.run(c) })
 	}
-	go e.keep()
+	e.wg.Go(e.keep)
 	return nil
 }
 
@@ -307,13 +306,13 @@ func ofLane(terms []claimResult, l *lane) []*claimResult {
 // Drain stops handing out attempts and waits until those in force have ended, or ctx is done. Calls are still
 // served.
 func (e *Engine) Drain(ctx context.Context) error {
-	e.drainOnce.Do(func() { close(e.drain) })
+	e.drain()
 	for _, p := range e.parts {
 		p.box.ring()
 	}
 	for _, p := range e.parts {
 		select {
-		case <-p.drained:
+		case <-p.busy.Done():
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -333,7 +332,6 @@ func (e *Engine) Stop(ctx context.Context) error {
 	go func() {
 		e.wg.Wait()
 		e.batches.end()
-		<-e.keeper
 		e.ownershipLog.flush()
 		close(ended)
 	}()

@@ -59,9 +59,6 @@ func (bs *batches) begin(id string) (busy <-chan struct{}) {
 	if other, here := bs.live[id]; here {
 		return other
 	}
-	if bs.live == nil {
-		bs.live = map[string]chan struct{}{}
-	}
 	bs.live[id] = make(chan struct{})
 	return nil
 }

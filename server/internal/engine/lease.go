@@ -28,7 +28,6 @@ func (e *Engine) validFor() time.Duration { return e.cfg.LeaseTTL - e.cfg.LeaseT
 
 // keep renews the leases until the engine stops.
 func (e *Engine) keep() {
-	defer close(e.keeper)
 	t := time.NewTimer(e.cfg.LeaseTTL / renewParts)
 	defer t.Stop()
 	for {

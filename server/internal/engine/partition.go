@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/health"
@@ -25,7 +26,8 @@ type partitionRunner struct {
 	figures  figures
 	settings keptSettings
 	waiters  waiterCheck
-	drained  chan struct{} // closed once draining and no attempt is in force
+	busy     context.Context // ends once draining and no attempt is in force
+	drained  context.CancelFunc
 
 	// Of the lane's goroutine alone, whoever owns the partition.
 	timers         timers
@@ -49,13 +51,14 @@ type partitionRunner struct {
 func newPartitionRunner(l *lane, number int, reader store.Shard) *partitionRunner {
 	e, box := l.e, &mailbox{wake: l.ring}
 	p := &partitionRunner{
-		e: e, lane: l, number: number, box: box, drained: make(chan struct{}),
+		e: e, lane: l, number: number, box: box,
 		own: ownership{cause: message.ErrNotOwner}, lease: lease{validFor: int64(e.validFor())},
 		relay: relay{
 			number: number, box: box, peers: e.cfg.Peers, macKey: e.macKey, log: e.log, dropped: e.dropped,
 			life: e.life, wg: &e.wg,
 		},
 	}
+	p.busy, p.drained = context.WithCancel(context.Background())
 	p.settings = keptSettings{
 		reader: reader, all: e.settings, reading: newTurn(), owned: p.own.holds, changed: e.limiter.limitsChanged,
 		keeps: func(namespace string) bool { return e.ofNamespace(namespace) == p },
@@ -158,27 +161,11 @@ func (p *partitionRunner) publish() {
 	s := p.m.Stats()
 	p.figures.show(s)
 	if s.InFlight == 0 && p.draining() {
-		p.setDrained()
+		p.drained()
 	}
 }
 
-// setDrained tells Drain not to wait for this partition any more.
-func (p *partitionRunner) setDrained() {
-	select {
-	case <-p.drained:
-	default:
-		close(p.drained)
-	}
-}
-
-func (p *partitionRunner) draining() bool {
-	select {
-	case <-p.e.drain:
-		return true
-	default:
-		return false
-	}
-}
+func (p *partitionRunner) draining() bool { return p.e.serving.Err() != nil }
 
 // refuse answers mail while there is no term, or only until the hand-over ends. Reports of consumers are kept
 // for the next term here, or relayed to the partition's owner.
@@ -211,7 +198,7 @@ func (p *partitionRunner) refuse(in mail) {
 	}
 	// The consumer that sent a report may be gone and unable to repeat it, so wait until relaying has ended.
 	if p.draining() && !p.relay.busy() {
-		p.setDrained()
+		p.drained()
 	}
 }
 

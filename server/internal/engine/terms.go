@@ -39,27 +39,15 @@ const learnWithin = 2 * time.Second
 func (b *batch) learnTerms(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, learnWithin)
 	defer cancel()
-	type learned struct {
-		p    *partitionRunner
-		term store.Term
-		err  error
-	}
-	terms := make(chan learned, len(b.byPart))
-	for _, p := range inOrder(b.byPart) {
-		if term, known := b.all.termOf(p); known {
-			terms <- learned{p, term, nil}
-			continue
+	parts := inOrder(b.byPart)
+	_ = sideBySide(len(parts), func(i int) error {
+		if term, err := b.all.termOf(ctx, parts[i]); err == nil {
+			b.turn.take()
+			b.terms[parts[i]] = term
+			b.turn.give()
 		}
-		go func() {
-			term, err := b.all.askTerm(ctx, p)
-			terms <- learned{p, term, err}
-		}()
-	}
-	for range b.byPart {
-		if l := <-terms; l.err == nil {
-			b.terms[l.p] = l.term
-		}
-	}
+		return nil // the others are asked all the same
+	})
 }
 
 // termFor returns the term under which a partition's share may be stored.
@@ -69,12 +57,9 @@ func (b *batch) termFor(ctx context.Context, p *partitionRunner) (store.Term, er
 	if term, known := b.terms[p]; known {
 		return term, nil
 	}
-	term, known := b.all.termOf(p)
-	if !known {
-		var err error
-		if term, err = b.all.askTerm(ctx, p); err != nil {
-			return term, err
-		}
+	term, err := b.all.termOf(ctx, p)
+	if err != nil {
+		return term, err
 	}
 	if err := b.confirm(ctx); err != nil {
 		return term, err
@@ -126,17 +111,12 @@ func (b *batch) retake(ctx context.Context) error {
 	return nil
 }
 
-// termOf returns a partition's term as far as this node knows it.
-func (bs *batches) termOf(p *partitionRunner) (term store.Term, known bool) {
-	if !bs.partitions.remote(p) {
-		return p.lease.held()
+// termOf returns a partition's term: as this node knows it, or else as the partition says, on whichever node
+// it is. A node of a version before this question returns none: its shares are accepted under any term.
+func (bs *batches) termOf(ctx context.Context, p *partitionRunner) (store.Term, error) {
+	if term, known := bs.knownTerm(p); known {
+		return term, nil
 	}
-	return bs.reportedTerm(p.number)
-}
-
-// askTerm asks a partition, on whichever node it is, for its term. A node of a version before this question
-// returns none: its shares are accepted under any term.
-func (bs *batches) askTerm(ctx context.Context, p *partitionRunner) (store.Term, error) {
 	_, err := across(ctx, bs.partitions, p, message.ApplyShare{Share: &message.Share{}})
 	if other, ok := errors.AsType[*message.OtherTermError](err); ok {
 		bs.noteTerm(p.number, other.Term)
@@ -145,20 +125,21 @@ func (bs *batches) askTerm(ctx context.Context, p *partitionRunner) (store.Term,
 	return store.Term{}, err
 }
 
+// knownTerm returns a partition's term as far as this node knows it: that of a partition of another node as
+// it was reported last.
+func (bs *batches) knownTerm(p *partitionRunner) (term store.Term, known bool) {
+	if !bs.partitions.remote(p) {
+		return p.lease.held()
+	}
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	term, known = bs.reported[p.number]
+	return term, known
+}
+
 // noteTerm records the term of a partition of another node.
 func (bs *batches) noteTerm(number int, term store.Term) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
-	if bs.reported == nil {
-		bs.reported = map[int]store.Term{}
-	}
 	bs.reported[number] = term
-}
-
-// reportedTerm returns the term that a partition of another node reported last.
-func (bs *batches) reportedTerm(number int) (term store.Term, known bool) {
-	bs.mu.Lock()
-	defer bs.mu.Unlock()
-	term, known = bs.reported[number]
-	return term, known
 }
