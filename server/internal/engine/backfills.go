@@ -125,11 +125,8 @@ func (p *partitionRunner) endedBackfill(id store.RunID) (b carillon.Backfill, ok
 
 // ListBackfills returns the backfills of a job, newest first and at most 1,000; see [carillon.Backfills].
 func (bs *backfills) ListBackfills(ctx context.Context, key carillon.Key) ([]carillon.Backfill, error) {
-	if err := checkKey(&key); err != nil {
-		return nil, err
-	}
-	return inRound(ctx, bs.partitions.of(key), jobCall(key),
-		func(p *partitionRunner, _ int64) ([]carillon.Backfill, error) {
+	return ofJob(ctx, bs.partitions, key, jobCall,
+		func(p *partitionRunner, _ int64, key carillon.Key) ([]carillon.Backfill, error) {
 			return p.backfillsOf(key)
 		})
 }

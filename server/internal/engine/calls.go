@@ -191,6 +191,18 @@ func over(ctx context.Context, when string) *carillon.Error {
 	return &carillon.Error{Kind: kind, Message: why + when, Err: ctx.Err()}
 }
 
+// ofJob runs f in a round of a job's partition, as inRound does. key is the caller's; f gets it with its
+// namespace.
+func ofJob[T any](ctx context.Context, ps *partitions, key carillon.Key, call func(carillon.Key) call,
+	f func(p *partitionRunner, now int64, key carillon.Key) (T, error)) (value T, err error) {
+	if err := checkKey(&key); err != nil {
+		return value, err
+	}
+	return inRound(ctx, ps.of(key), call(key), func(p *partitionRunner, now int64) (T, error) {
+		return f(p, now, key)
+	})
+}
+
 // editCall returns a call that ends a job or changes what its runs do.
 func editCall(k carillon.Key) call { return call{refs: []store.Ref{{Key: k}}, pending: true} }
 

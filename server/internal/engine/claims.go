@@ -162,22 +162,16 @@ func (e *Engine) takeOver(wanted []*partitionRunner) {
 		return
 	}
 	slices.SortFunc(wanted, func(a, b *partitionRunner) int { return cmp.Compare(a.number, b.number) })
-	since := e.elapsed()
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL)
 	defer cancel()
 	all, err := e.claim(ctx, wanted)
 	if err != nil {
-		all = make([]claimResult, len(wanted))
+		all = make([]*claimResult, len(wanted))
 		for i, p := range wanted {
-			all[i] = claimResult{p: p, err: err}
+			all[i] = &claimResult{p: p, err: err}
 		}
 	}
-	byLane := map[*lane][]claimResult{}
-	for i := range all {
-		all[i].since = since
-		byLane[all[i].p.lane] = append(byLane[all[i].p.lane], all[i])
-	}
-	for l, terms := range byLane {
+	for l, terms := range byLane(all) {
 		e.wg.Go(func() {
 			l.load(terms)
 			l.claimed <- terms
@@ -186,15 +180,24 @@ func (e *Engine) takeOver(wanted []*partitionRunner) {
 	}
 }
 
+// byLane returns the claim results of each lane's partitions.
+func byLane(all []*claimResult) map[*lane][]*claimResult {
+	lanes := map[*lane][]*claimResult{}
+	for _, t := range all {
+		lanes[t.p.lane] = append(lanes[t.p.lane], t)
+	}
+	return lanes
+}
+
 // load makes the machines of the terms.
-func (l *lane) load(terms []claimResult) {
+func (l *lane) load(terms []*claimResult) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.e.cfg.LeaseTTL)
 	defer cancel()
 	l.e.open(terms)
-	l.announce(ctx, ofLane(terms, l))
-	for i := range terms {
-		if terms[i].err != nil {
-			terms[i].p.abandon()
+	l.announce(ctx, terms)
+	for _, t := range terms {
+		if t.err != nil {
+			t.p.abandon()
 		}
 	}
 }
@@ -273,9 +276,8 @@ func (p *partitionRunner) releaseLast() {
 
 // install takes the results of claims: the partition is owned, or is claimed again later. Mail that has come
 // in meanwhile is then served or refused.
-func (l *lane) install(terms []claimResult) {
-	for i := range terms {
-		t := &terms[i]
+func (l *lane) install(terms []*claimResult) {
+	for _, t := range terms {
 		switch p := t.p; {
 		case t.err == nil:
 			p.begin(t)

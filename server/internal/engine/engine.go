@@ -273,12 +273,11 @@ func (e *Engine) claimAll(ctx context.Context) error {
 	}
 	e.open(terms)
 	var all sync.WaitGroup
-	for _, l := range e.lanes { // concurrently, so that a slow store does not use up the leases
-		all.Go(func() { l.announce(ctx, ofLane(terms, l)) })
+	for l, ofLane := range byLane(terms) { // concurrently, so that a slow store does not use up the leases
+		all.Go(func() { l.announce(ctx, ofLane) })
 	}
 	all.Wait()
-	for i := range terms {
-		t := &terms[i]
+	for _, t := range terms {
 		switch {
 		case errors.Is(t.err, store.ErrDamaged):
 			t.p.abandon()
@@ -290,17 +289,6 @@ func (e *Engine) claimAll(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// ofLane returns the claim results of a lane's partitions.
-func ofLane(terms []claimResult, l *lane) []*claimResult {
-	var out []*claimResult
-	for i := range terms {
-		if terms[i].p.lane == l {
-			out = append(out, &terms[i])
-		}
-	}
-	return out
 }
 
 // Drain stops handing out attempts and waits until those in force have ended, or ctx is done. Calls are still

@@ -134,14 +134,11 @@ func (j *jobs) patch(ctx context.Context, key carillon.Key, patch carillon.Patch
 // SetPaused pauses or resumes a job; see [carillon.Jobs].
 func (j *jobs) SetPaused(ctx context.Context, key carillon.Key,
 	pause carillon.PauseOptions) (carillon.Job, error) {
-	if err := checkKey(&key); err != nil {
-		return carillon.Job{}, err
-	}
 	if err := pause.Validate(j.cfg.Limits); err != nil {
 		return carillon.Job{}, err
 	}
-	return inRound(ctx, j.partitions.of(key), editCall(key),
-		func(p *partitionRunner, now int64) (carillon.Job, error) {
+	return ofJob(ctx, j.partitions, key, editCall,
+		func(p *partitionRunner, now int64, key carillon.Key) (carillon.Job, error) {
 			return p.m.Jobs.SetPaused(now, key, pause)
 		})
 }
@@ -167,11 +164,8 @@ func (j *jobs) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, erro
 // DeleteJob removes a job; see [carillon.Jobs].
 func (j *jobs) DeleteJob(ctx context.Context, key carillon.Key,
 	opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
-	if err := checkKey(&key); err != nil {
-		return carillon.DeleteResult{}, err
-	}
-	return inRound(ctx, j.partitions.of(key), editCall(key),
-		func(p *partitionRunner, now int64) (carillon.DeleteResult, error) {
+	return ofJob(ctx, j.partitions, key, editCall,
+		func(p *partitionRunner, now int64, key carillon.Key) (carillon.DeleteResult, error) {
 			return p.m.Jobs.Delete(now, key, opts...)
 		})
 }

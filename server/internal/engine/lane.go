@@ -40,7 +40,7 @@ type lane struct {
 	settled   chan error    // the outcome of the group in flight
 	reads     chan *reading // to lookUp
 	found     chan *reading // back from it
-	claimed   chan []claimResult
+	claimed   chan []*claimResult
 	groupPuts groupPuts
 
 	// Of the lane's goroutine alone.
@@ -58,7 +58,7 @@ func newLane(e *Engine) *lane {
 	l := &lane{e: e, bell: newBell(), settled: make(chan error, 1),
 		reads: make(chan *reading, 1), found: make(chan *reading, 1),
 		// No partition has more than one result there.
-		claimed: make(chan []claimResult, e.store.Meta().Partitions)}
+		claimed: make(chan []*claimResult, e.store.Meta().Partitions)}
 	l.done, l.atOnce = l.committed, 1
 	if g, ok := e.store.(store.Grouper); ok {
 		l.grouper, l.atOnce = g, math.MaxInt

@@ -17,11 +17,8 @@ type runs struct{ partitions *partitions }
 
 // TriggerJob runs a job now; see [carillon.Runs].
 func (rs *runs) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
-	if err := checkKey(&key); err != nil {
-		return carillon.Run{}, err
-	}
-	return inRound(ctx, rs.partitions.of(key), jobCall(key),
-		func(p *partitionRunner, now int64) (carillon.Run, error) {
+	return ofJob(ctx, rs.partitions, key, jobCall,
+		func(p *partitionRunner, now int64, key carillon.Key) (carillon.Run, error) {
 			return p.m.Jobs.Trigger(now, key)
 		})
 }
@@ -240,11 +237,8 @@ func (p *partitionRunner) certain(ctx context.Context, refusal error) error {
 
 // SkipRun skips a job's next scheduled time; see [carillon.Runs].
 func (rs *runs) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipResult, error) {
-	if err := checkKey(&key); err != nil {
-		return carillon.SkipResult{}, err
-	}
-	return inRound(ctx, rs.partitions.of(key), editCall(key),
-		func(p *partitionRunner, now int64) (carillon.SkipResult, error) {
+	return ofJob(ctx, rs.partitions, key, editCall,
+		func(p *partitionRunner, now int64, key carillon.Key) (carillon.SkipResult, error) {
 			return p.m.Jobs.Skip(now, key)
 		})
 }

@@ -30,7 +30,7 @@ type claimResult struct {
 }
 
 // claim claims partitions under new terms. Their lanes do not run yet, or have no term for them.
-func (e *Engine) claim(ctx context.Context, parts []*partitionRunner) ([]claimResult, error) {
+func (e *Engine) claim(ctx context.Context, parts []*partitionRunner) ([]*claimResult, error) {
 	numbers := make([]int, len(parts))
 	for i, p := range parts {
 		numbers[i] = p.number
@@ -50,9 +50,9 @@ func (e *Engine) claim(ctx context.Context, parts []*partitionRunner) ([]claimRe
 		p.lease.grant(&terms[i], since, at)
 	}
 	known := e.known(owners, began)
-	out := make([]claimResult, len(parts))
+	out := make([]*claimResult, len(parts))
 	for i, p := range parts {
-		out[i] = claimResult{p: p, term: terms[i], prior: known}
+		out[i] = &claimResult{p: p, term: terms[i], prior: known, since: began}
 		if terms[i].IsZero() {
 			out[i].contested, out[i].err = true, fmt.Errorf("partition %d is held by another node", p.number)
 		}
@@ -83,11 +83,10 @@ func inProcess(s store.Store) bool {
 }
 
 // open makes the machines of the terms that were claimed.
-func (e *Engine) open(terms []claimResult) {
+func (e *Engine) open(terms []*claimResult) {
 	now := e.now()
 	var all sync.WaitGroup
-	for i := range terms {
-		t := &terms[i]
+	for _, t := range terms {
 		if t.err != nil {
 			continue
 		}
