@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -12,12 +13,9 @@ type Head struct {
 	Due      int64 // UTC ns
 }
 
-// Before reports whether h goes first.
-func (h Head) Before(o Head) bool {
-	if h.Priority != o.Priority {
-		return h.Priority < o.Priority
-	}
-	return h.Due < o.Due
+// Compare is negative if h goes before o.
+func (h Head) Compare(o Head) int {
+	return cmp.Or(cmp.Compare(h.Priority, o.Priority), cmp.Compare(h.Due, o.Due))
 }
 
 // Rest is what a partition has left in a queue after it has used slots.

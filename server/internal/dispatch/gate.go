@@ -273,6 +273,6 @@ func (q *queue) countThrottled(c *claim, short int) {
 	if q.whole.named == 0 || q.whole.room() > q.taken {
 		short = 0
 	}
-	q.whole.throttled += uint64(max(0, short-int(c.throttled)))
-	c.throttled = int32(short)
+	q.whole.throttled += uint64(max(0, short-c.throttled))
+	c.throttled = short
 }

@@ -17,27 +17,22 @@ func (h *Hub) Offer(p delivery.Owner, lineup []delivery.Waiting) {
 	h.mu.Lock()
 	defer h.unlock(&n)
 	for i := range lineup {
-		h.give(p, &lineup[i], &n)
+		w := &lineup[i]
+		if w.Slots.Served = h.draining; h.draining {
+			continue
+		}
+		q := h.queue(w.Queue)
+		if q == nil {
+			continue
+		}
+		q.unused = false
+		if w.Now > 0 {
+			h.slow.noteHead(h, w.Head)
+		}
+		w.Slots.N += q.give(p, w, h.nodeRoom)
+		w.Slots.Served, w.Slots.Durable = !q.unserved(), q.local > 0
+		h.settle(&n, q)
 	}
-}
-
-// give gives p slots of one queue.
-func (h *Hub) give(p delivery.Owner, w *delivery.Waiting, n *notifications) {
-	w.Slots.Served = h.draining
-	if h.draining {
-		return
-	}
-	q := h.queue(w.Queue)
-	if q == nil {
-		return
-	}
-	q.unused = false
-	if w.Now > 0 {
-		h.slow.noteHead(h, w.Head)
-	}
-	w.Slots.N += q.give(p, w, h.nodeRoom)
-	w.Slots.Served, w.Slots.Durable = !q.unserved(), q.local > 0
-	h.settle(n, q)
 }
 
 // queue returns the queue with a name. It opens it if a transport serves it, and returns nil if nobody does.

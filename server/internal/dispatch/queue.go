@@ -59,10 +59,9 @@ type queue struct {
 type claim struct {
 	p         delivery.Owner
 	taken     int
-	want      int // while waiting
+	want      int // 0: it does not wait
 	head      delivery.Head
-	at        int32 // in waiting; -1 = not waiting
-	throttled int32 // runs that are known to wait for the queue's gate
+	throttled int // runs that are known to wait for the queue's gate
 }
 
 func newQueue(name delivery.Queue) *queue { return &queue{name: name, claims: map[int]*claim{}} }
@@ -97,7 +96,7 @@ func (q *queue) give(p delivery.Owner, w *delivery.Waiting, room func() int) int
 		if n == 0 && (want <= 0 || q.unserved()) {
 			return 0
 		}
-		c = &claim{p: p, at: -1}
+		c = &claim{p: p}
 		q.claims[p.Partition] = c
 	}
 	q.grant(c, n)
@@ -118,10 +117,10 @@ func (q *queue) grant(c *claim, n int) {
 // wait lets c wait for so many slots, or no longer if it wants none.
 func (q *queue) wait(c *claim, want int, head delivery.Head) {
 	switch {
-	case c.at >= 0 && want > 0 && c.head == head:
+	case c.want > 0 && want > 0 && c.head == head:
 		c.want = want
 		return
-	case c.at >= 0:
+	case c.want > 0:
 		q.waiting.remove(c)
 	}
 	if c.want, c.head = max(0, want), head; want > 0 {
@@ -142,7 +141,7 @@ func (q *queue) note(p int, r *delivery.Rest) {
 
 // dropEmpty drops an empty claim.
 func (q *queue) dropEmpty(c *claim) {
-	if c.taken == 0 && c.at < 0 {
+	if c.taken == 0 && c.want == 0 {
 		delete(q.claims, c.p.Partition)
 	}
 }

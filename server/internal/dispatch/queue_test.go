@@ -28,7 +28,7 @@ func (q *queue) check() error {
 	}
 	for _, c := range q.claims {
 		taken += c.taken
-		if c.at >= 0 {
+		if c.want > 0 {
 			waiting++
 		}
 	}
@@ -113,7 +113,7 @@ func (m *queueModel) checkSlots() {
 		head := m.head[s.p.Partition]
 		switch {
 		case s.n == 0:
-		case last != nil && head.Before(*last):
+		case last != nil && head.Compare(*last) < 0:
 			m.t.Fatalf("%+v is given slots after %+v", head, *last)
 		default:
 			last = &head
@@ -123,7 +123,7 @@ func (m *queueModel) checkSlots() {
 	if q := m.h.queues[modelQueue]; q != nil {
 		for p, c := range q.claims {
 			has[p] = c.taken
-			if c.at >= 0 && (c.head != m.head[p] || last != nil && c.head.Before(*last)) {
+			if c.want > 0 && (c.head != m.head[p] || last != nil && c.head.Compare(*last) < 0) {
 				m.t.Fatalf("partition %d waits with %+v, not %+v; the last one served had %+v", p,
 					c.head, m.head[p], last)
 			}

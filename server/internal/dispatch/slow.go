@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -146,9 +147,5 @@ func (h *Hub) firstToWake(room bool) *queue {
 
 // before reports whether the best waiting head of q precedes that of o; ties are broken by name.
 func (q *queue) before(o *queue) bool {
-	a, b := q.waiting[0].head, o.waiting[0].head
-	if a != b {
-		return a.Before(b)
-	}
-	return q.name.String() < o.name.String()
+	return cmp.Or(q.waiting[0].head.Compare(o.waiting[0].head), q.name.Compare(o.name)) < 0
 }

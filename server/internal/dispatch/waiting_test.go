@@ -15,7 +15,7 @@ func TestBestClaimIsFirst(t *testing.T) {
 	var list []*claim
 	for p := range 5000 {
 		if rnd.IntN(5) < 3 {
-			c := &claim{p: delivery.Owner{Partition: p}, at: -1,
+			c := &claim{p: delivery.Owner{Partition: p},
 				head: delivery.Head{Priority: uint8(rnd.IntN(3)), Due: int64(rnd.IntN(9))}}
 			w.push(c)
 			list = append(list, c)
@@ -27,7 +27,7 @@ func TestBestClaimIsFirst(t *testing.T) {
 		}
 		best := slices.MinFunc(append([]*claim{{head: delivery.Head{Priority: 9}}}, list...),
 			func(a, b *claim) int {
-				if a.head.Before(b.head) || a.head == b.head && a.p.Partition < b.p.Partition {
+				if d := a.head.Compare(b.head); d < 0 || d == 0 && a.p.Partition < b.p.Partition {
 					return -1
 				}
 				return 1
