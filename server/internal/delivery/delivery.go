@@ -15,7 +15,10 @@ type Head struct {
 
 // Compare is negative if h goes before o.
 func (h Head) Compare(o Head) int {
-	return cmp.Or(cmp.Compare(h.Priority, o.Priority), cmp.Compare(h.Due, o.Due))
+	if h.Priority != o.Priority {
+		return cmp.Compare(h.Priority, o.Priority)
+	}
+	return cmp.Compare(h.Due, o.Due)
 }
 
 // Rest is what a partition has left in a queue after it has used slots.

@@ -1,16 +1,16 @@
 package dispatch
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // waiting lists the claims of waiting partitions, the best head first. Equal heads are ordered by partition,
 // so that the order is fixed. There are at most as many as the store has partitions.
 type waiting []*claim
 
 func (c *claim) compare(o *claim) int {
-	return cmp.Or(c.head.Compare(o.head), cmp.Compare(c.p.Partition, o.p.Partition))
+	if c.head == o.head {
+		return c.p.Partition - o.p.Partition
+	}
+	return c.head.Compare(o.head)
 }
 
 func (w *waiting) push(c *claim) {
