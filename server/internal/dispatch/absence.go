@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"maps"
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
@@ -36,11 +37,7 @@ func (a *absence) note(q delivery.Queue) {
 	now := time.Now()
 	if now.Sub(a.pruned) >= a.arrival {
 		a.pruned = now
-		for name, at := range a.left {
-			if now.Sub(at) >= a.arrival {
-				delete(a.left, name)
-			}
-		}
+		maps.DeleteFunc(a.left, func(_ delivery.Queue, at time.Time) bool { return now.Sub(at) >= a.arrival })
 	}
 	a.left[q] = now
 }

@@ -178,16 +178,6 @@ func helloFor(queue string) carillon.Hello {
 	return carillon.Hello{Namespace: "n", Queues: []string{queue}, WorkerID: "w"}
 }
 
-func without(workers []*fakeWorker, gone *fakeWorker) []*fakeWorker {
-	var left []*fakeWorker
-	for _, c := range workers {
-		if c != gone {
-			left = append(left, c)
-		}
-	}
-	return left
-}
-
 // pass lets time pass in a bubble.
 func pass(d time.Duration) { <-time.After(d) }
 

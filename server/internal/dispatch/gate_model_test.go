@@ -187,7 +187,7 @@ func (m *gateModel) leave(c *fakeWorker) {
 func (m *gateModel) done(c *fakeWorker, i int) {
 	token := m.flight[c][i]
 	m.flight[c] = slices.Delete(m.flight[c], i, i+1)
-	c.registration.Subscriptions[0].DoneOf(m.key[token], 1, 1)
+	c.registration.Subscriptions[0].Done(m.key[token], 1, 1)
 }
 
 // forgetHeld notes that a token's is to be gone from the hub, if it is held.

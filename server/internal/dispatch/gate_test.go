@@ -65,10 +65,10 @@ func TestGateOfKey(t *testing.T) {
 	if st := h.Queues()[0]; st.InFlight != 3 || st.Held != 3 {
 		t.Fatalf("%+v", st)
 	}
-	a.registration.Subscriptions[0].DoneOf("k", 1, 1)
+	a.registration.Subscriptions[0].Done("k", 1, 1)
 	expect(t, "in order", a.got, 0, 2, 4, 1)
 	h.Cancel([]delivery.Cancel{{Queue: gatedQueue, Token: keyed(3, "k")[0].Run.Token}})
-	a.registration.Subscriptions[0].DoneOf("k", 1, 1)
+	a.registration.Subscriptions[0].Done("k", 1, 1)
 	expect(t, "past one that was cancelled", a.got, 0, 2, 4, 1, 5)
 	if len(l.undelivered) > 0 || len(a.cancels) > 0 {
 		t.Fatalf("undelivered %v, cancelled %v", l.undelivered, a.cancels)
@@ -91,14 +91,14 @@ func TestGateOfQueue(t *testing.T) {
 		t.Fatalf("%d slots", n)
 	}
 	h.Deliver(1, keyed(2, ""), nil)
-	a.registration.Subscriptions[0].DoneOf("k", 1, 1)
+	a.registration.Subscriptions[0].Done("k", 1, 1)
 	expect(t, "what was held goes before what waits", a.got, 0, 2, 1)
 	want := []GateStats{{Gate: gates[0], InFlight: 2, Pending: 2, Throttled: 3},
 		{Gate: gates[1], InFlight: 1, Throttled: 1}}
 	if st := h.Gates(); !reflect.DeepEqual(st, want) {
 		t.Fatalf("%+v", st)
 	}
-	a.registration.Subscriptions[0].Done(1, 1)
+	a.registration.Subscriptions[0].Done("", 1, 1)
 	if given := l.take(); len(given) != 1 {
 		t.Fatalf("nobody was woken: %v", given)
 	}
@@ -211,7 +211,7 @@ func TestTooMuchHeld(t *testing.T) {
 	if n, ok := take(h, 1, gatedQueue, 10, delivery.Head{}); n != 0 || !ok {
 		t.Fatalf("%d more would be handed back for ever", n)
 	}
-	a.registration.Subscriptions[0].DoneOf("k", 1, 1)
+	a.registration.Subscriptions[0].Done("k", 1, 1)
 	if given := l.take(); len(given) != 1 || given[0].n != 1 {
 		t.Fatalf("slots for one that has gone on: %v", given)
 	}
@@ -241,8 +241,8 @@ func BenchmarkGate(b *testing.B) {
 	for b.Loop() {
 		take(h, 1, gatedQueue, 2, delivery.Head{})
 		h.Deliver(1, ds, nil)
-		a.registration.Subscriptions[0].DoneOf("k", 1, 1)
-		a.registration.Subscriptions[0].DoneOf("k", 1, 1)
+		a.registration.Subscriptions[0].Done("k", 1, 1)
+		a.registration.Subscriptions[0].Done("k", 1, 1)
 		a.got = a.got[:0]
 	}
 }

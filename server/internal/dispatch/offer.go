@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
@@ -175,10 +176,5 @@ func (h *Hub) Forget(p int) {
 
 // sorted returns all queues sorted by name, so that the order of notifications does not depend on map order.
 func (h *Hub) sorted() []*queue {
-	qs := make([]*queue, 0, len(h.queues))
-	for _, q := range h.queues {
-		qs = append(qs, q)
-	}
-	slices.SortFunc(qs, func(a, b *queue) int { return a.name.Compare(b.name) })
-	return qs
+	return slices.SortedFunc(maps.Values(h.queues), func(a, b *queue) int { return a.name.Compare(b.name) })
 }

@@ -208,7 +208,7 @@ func (q *queue) wakeFirst(most int, n *notifications) (given int) {
 
 // add adds a subscription.
 func (q *queue) add(s *Subscription) {
-	s.queue, s.nth, s.at = q, len(q.subscriptions), -1
+	s.queue, s.at = q, -1
 	q.subscriptions = append(q.subscriptions, s)
 	q.credits += s.room()
 	if s.local {
@@ -222,7 +222,7 @@ func (q *queue) remove(s *Subscription) {
 	q.change(s, func() { s.gone = true })
 	if s.withoutCredits {
 		s.withoutCredits = false
-		q.withoutCredits = slices.DeleteFunc(q.withoutCredits, func(o *Subscription) bool { return o == s })
+		q.withoutCredits = without(q.withoutCredits, s)
 	}
 	q.endAll(s)
 	if s.liveness == silent {
@@ -231,11 +231,11 @@ func (q *queue) remove(s *Subscription) {
 	if s.local {
 		q.local--
 	}
-	last := q.subscriptions[len(q.subscriptions)-1]
-	last.nth = s.nth
-	q.subscriptions[s.nth] = last
-	q.subscriptions[len(q.subscriptions)-1] = nil
-	q.subscriptions = q.subscriptions[:len(q.subscriptions)-1]
+	q.subscriptions = without(q.subscriptions, s)
+}
+
+func without[T comparable](all []T, one T) []T {
+	return slices.DeleteFunc(all, func(o T) bool { return o == one })
 }
 
 // change calls f, which may change the room of s, and adjusts the queue's sums.

@@ -114,21 +114,14 @@ func (r *Registration) Unsubscribe() {
 	h.settle(&n, r.queues()...)
 }
 
-// queues returns the queues of the subscriptions and gates, each once.
+// queues returns the queues of the subscriptions and gates, of which several may be of the same queue.
 func (r *Registration) queues() []*queue {
 	all := make([]*queue, 0, len(r.Subscriptions)+len(r.Gates))
-	seen := make(map[*queue]bool, len(r.Subscriptions)+len(r.Gates))
-	add := func(name delivery.Queue) {
-		if q := r.hub.queues[name]; q != nil && !seen[q] {
-			seen[q] = true
-			all = append(all, q)
-		}
-	}
 	for _, s := range r.Subscriptions {
-		add(s.name)
+		all = append(all, s.queue)
 	}
 	for _, g := range r.Gates {
-		add(g.Queue)
+		all = append(all, r.hub.queues[g.Queue])
 	}
 	return all
 }

@@ -18,7 +18,6 @@ type Subscription struct {
 	keys           map[string]int // of flight, by key; nil: none ever had a key
 	paused         bool
 	gone           bool
-	nth            int // in queue.subscriptions
 	at             int // in queue.open; -1 = no room
 	load           int // index + 1 in notifications.loads during Deliver; 0: none
 	liveness       liveness
@@ -55,11 +54,8 @@ func (s *Subscription) TakeBack(n int) (taken int) {
 	return taken
 }
 
-// Done ends n deliveries without a key and adds again credits.
-func (s *Subscription) Done(n, again int) { s.DoneOf("", n, again) }
-
-// DoneOf ends n deliveries with the key and adds again credits, for any key.
-func (s *Subscription) DoneOf(key string, n, again int) {
+// Done ends n deliveries with the key, or without one if it is empty, and adds again credits, for any key.
+func (s *Subscription) Done(key string, n, again int) {
 	s.change(func() {
 		s.queue.end(s, key, n)
 		s.credits += again

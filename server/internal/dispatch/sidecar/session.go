@@ -103,9 +103,9 @@ func (s *Session) Result(id uint64, ok bool, message string) error {
 	if inForce {
 		s.stream.Release(a.Token)
 	}
+	s.stream.Free(a, 1)
 	answered := s.answered()
 	s.stream.Unlock()
-	a.Done(1)
 	if inForce {
 		s.report(a.Token, ok, message)
 	}

@@ -123,7 +123,7 @@ type slots struct {
 
 func (f *slots) done() {
 	if f.subscription != nil {
-		f.subscription.DoneOf(f.key, f.n, f.again)
+		f.subscription.Done(f.key, f.n, f.again)
 	}
 }
 
@@ -283,9 +283,6 @@ func (s *Stream) Free(a *Attempt, again int) {
 	f.n++
 	f.again += again
 }
-
-// Done frees the slot of an attempt and adds again credits. The lock must not be held.
-func (a *Attempt) Done(again int) { a.subscription.DoneOf(a.key, 1, again) }
 
 // GiveBack hands back an attempt that the stream does not hold or that was not received. It uses no attempt.
 func (s *Stream) GiveBack(a *Attempt) {
