@@ -220,16 +220,16 @@ func (l *lane) announce(ctx context.Context, terms []*claimResult) {
 			opened, writes = append(opened, t), append(writes, store.Write{Shard: t.shard, Batch: batch})
 		}
 	}
-	for len(writes) > 0 {
-		n, since := min(l.atOnce, len(writes)), l.e.elapsed()
-		err := apply(ctx, l.grouper, writes[:n])
-		l.e.reportCommit(writes[:n], time.Duration(l.e.elapsed()-since), err)
-		for _, t := range opened[:n] {
-			if err != nil {
-				t.err = fmt.Errorf("the store takes no writes: %w", err)
-			}
+	if len(writes) == 0 {
+		return
+	}
+	since := l.e.elapsed()
+	err := apply(ctx, l.grouper, writes)
+	l.e.reportCommit(writes, time.Duration(l.e.elapsed()-since), err)
+	if err != nil {
+		for _, t := range opened {
+			t.err = fmt.Errorf("the store takes no writes: %w", err)
 		}
-		writes, opened = writes[n:], opened[n:]
 	}
 }
 

@@ -9,8 +9,7 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// group is what a lane makes durable in one step: at most one batch of each of its partitions, or one batch
-// if the store cannot group.
+// group is what a lane makes durable in one step: at most one batch of each of its partitions.
 //
 // The commit pipeline takes a change from a round to the caller's answer:
 //
@@ -47,16 +46,14 @@ type commit struct {
 	since   int64    // when their term ended, by Engine.elapsed
 }
 
-// commit submits the next batches of the partitions to the store, unless a group is in flight. If the store
-// takes fewer batches at once than there are, the next partition in line comes first the next time.
+// commit submits the next batches of the partitions to the store, unless a group is in flight.
 func (l *lane) commit() {
 	if l.flying {
 		return
 	}
-	g, asked := &l.group, 0
+	g := &l.group
 	l.sentAt = l.e.elapsed()
-	for ; asked < len(l.parts) && len(g.writes) < l.atOnce; asked++ {
-		p := l.parts[(l.first+asked)%len(l.parts)]
+	for _, p := range l.parts {
 		if !p.own.holds() {
 			continue
 		}
@@ -71,7 +68,6 @@ func (l *lane) commit() {
 			p.left()
 		}
 	}
-	l.first = (l.first + asked) % len(l.parts)
 	if len(g.writes) > 0 {
 		l.flying = true
 		l.submitter.Submit(g.writes, l.done)
@@ -120,7 +116,7 @@ func (a *applier) run() {
 	}
 }
 
-// apply makes a group durable. It has one batch if the store cannot group.
+// apply makes a group durable.
 func apply(ctx context.Context, grouper store.Grouper, writes []store.Write) error {
 	if len(writes) == 1 {
 		return writes[0].Shard.Apply(ctx, writes[0].Batch)

@@ -51,9 +51,9 @@ type Config struct {
 	Events     Events
 
 	// Lanes is how many goroutines run the partitions; a partition always belongs to the same one. The
-	// partitions of a lane are made durable together. Default: one lane on a store that commits batches of
-	// several partitions at about the cost of one (see [store.Grouper]) and has one committer anyway;
-	// otherwise one for each partition, so that none waits for the store's answer to another. See
+	// partitions of a lane are made durable together, on a store that commits batches of several partitions
+	// at about the cost of one (see [store.Grouper]) and has one committer anyway; default one lane. On
+	// another store each partition has a lane, so that none waits for the store's answer to another. See
 	// docs/decisions/0023.
 	Lanes int
 	// Standby: the engine owns nothing until Assign is called. Otherwise Start claims every partition.

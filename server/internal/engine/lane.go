@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"math"
+	"cmp"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -28,7 +28,7 @@ import (
 type lane struct {
 	e         *Engine
 	parts     []*partitionRunner // ordered by number
-	grouper   store.Grouper      // nil if the store cannot group: a group has one batch
+	grouper   store.Grouper      // nil if the store cannot group: the lane has one partition
 	submitter store.Submitter    // the store, or applier
 	applier   *applier           // nil if the store is a Submitter
 	done      func(error)        // committed, bound once
@@ -47,8 +47,6 @@ type lane struct {
 	group   group
 	flying  bool  // group is in flight
 	sentAt  int64 // when it was sent, by Engine.elapsed
-	atOnce  int   // how many batches a group may have
-	first   int   // which of parts comes first in the next group
 	reading reading
 	asking  bool // lookUp is reading what reading lists
 	unread  bool // calls wait whose records are not being read
@@ -59,10 +57,8 @@ func newLane(e *Engine) *lane {
 		reads: make(chan *reading, 1), found: make(chan *reading, 1),
 		// No partition has more than one result there.
 		claimed: make(chan []*claimResult, e.store.Meta().Partitions)}
-	l.done, l.atOnce = l.committed, 1
-	if g, ok := e.store.(store.Grouper); ok {
-		l.grouper, l.atOnce = g, math.MaxInt
-	}
+	l.done = l.committed
+	l.grouper, _ = e.store.(store.Grouper)
 	if s, ok := e.store.(store.Submitter); ok {
 		l.submitter = s
 	} else {
@@ -76,14 +72,10 @@ func newLane(e *Engine) *lane {
 
 // lanesOf returns how many lanes an engine with n partitions has.
 func (c *Config) lanesOf(n int) int {
-	lanes := c.Lanes
-	if _, groups := c.Store.(store.Grouper); lanes == 0 && groups {
-		lanes = 1
+	if _, groups := c.Store.(store.Grouper); !groups {
+		return n
 	}
-	if lanes == 0 {
-		lanes = n
-	}
-	return min(lanes, n)
+	return min(cmp.Or(c.Lanes, 1), n)
 }
 
 // bell wakes a goroutine. It holds one while it rings.
