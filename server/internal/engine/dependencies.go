@@ -238,6 +238,20 @@ func (d *dependencies) lastRun(ctx context.Context, p *partitionRunner,
 		nil
 }
 
+// linkOne is link for a single put. Most jobs depend on no other.
+func (d *dependencies) linkOne(ctx context.Context, req *message.PutRequest) ([]string, error) {
+	if len(req.Job.DependsOn) == 0 {
+		return nil, nil
+	}
+	reqs := []message.PutRequest{*req}
+	warnings, err := d.link(ctx, reqs, false)
+	if err != nil {
+		return nil, err
+	}
+	*req = reqs[0]
+	return warnings[0], nil
+}
+
 // linkPatch is link for the names in a patch. Invalid names are left alone, to be refused with the rest of
 // the patch.
 func (d *dependencies) linkPatch(ctx context.Context, key carillon.Key,
@@ -250,11 +264,7 @@ func (d *dependencies) linkPatch(ctx context.Context, key carillon.Key,
 		slices.ContainsFunc(names, wrong) {
 		return nil, nil, nil
 	}
-	reqs := []message.PutRequest{{Job: &carillon.Job{Namespace: key.Namespace, Name: key.Name,
-		DependsOn: names}}}
-	warnings, err := d.link(ctx, reqs, false)
-	if err != nil {
-		return nil, nil, err
-	}
-	return reqs[0].Waits, warnings[0], nil
+	req := message.PutRequest{Job: &carillon.Job{Namespace: key.Namespace, Name: key.Name, DependsOn: names}}
+	warnings, err := d.linkOne(ctx, &req)
+	return req.Waits, warnings, err
 }

@@ -38,7 +38,7 @@ func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
 	if err != nil {
 		return carillon.PutResult{}, err
 	}
-	warnings, err := j.linkOne(ctx, &req)
+	warnings, err := j.dependencies.linkOne(ctx, &req)
 	if err != nil {
 		return carillon.PutResult{}, err
 	}
@@ -55,20 +55,6 @@ func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
 	put.Warnings = append(put.Warnings, warnings...)
 	j.advise(ctx, &put)
 	return put, nil
-}
-
-// linkOne is link for a single put. Most jobs depend on no other.
-func (j *jobs) linkOne(ctx context.Context, req *message.PutRequest) ([]string, error) {
-	if len(req.Job.DependsOn) == 0 {
-		return nil, nil
-	}
-	reqs := []message.PutRequest{*req}
-	warnings, err := j.dependencies.link(ctx, reqs, false)
-	if err != nil {
-		return nil, err
-	}
-	*req = reqs[0]
-	return warnings[0], nil
 }
 
 // request checks a job and makes a put request of it.
@@ -222,23 +208,26 @@ func deletePages(ctx context.Context, p *partitionRunner, namespace, prefix stri
 	total, after := 0, ""
 	var term store.Term
 	for {
-		keys, err := p.e.names(ctx, p, store.ListQuery{Namespace: namespace, Prefix: prefix, After: after,
-			Limit: carillon.MaxBatch, MaxSpec: 1})
-		if err != nil || len(keys) == 0 {
-			return total, err
+		records, err := p.e.reader(p).List(ctx, store.ListQuery{Namespace: namespace, Prefix: prefix,
+			After: after, Limit: carillon.MaxBatch, MaxSpec: 1})
+		if err != nil {
+			return total, readError(err)
+		}
+		if len(records) == 0 {
+			return total, nil
 		}
 		c := call{pending: true}
-		for _, k := range keys {
-			c.refs = append(c.refs, store.Ref{Key: k})
+		for i := range records {
+			c.refs = append(c.refs, records[i].Ref)
 		}
 		again := false
 		n, err := inRound(ctx, p, c, func(p *partitionRunner, now int64) (int, error) {
 			n := 0
 			again = !term.IsZero() && p.own.term != term
 			term = p.own.term
-			for _, k := range keys {
+			for _, ref := range c.refs {
 				// An error means that it is gone already, and is not counted.
-				if _, err := p.m.Jobs.Delete(now, k); err == nil {
+				if _, err := p.m.Jobs.Delete(now, ref.Key); err == nil {
 					n++
 				}
 			}
@@ -248,23 +237,10 @@ func deletePages(ctx context.Context, p *partitionRunner, namespace, prefix stri
 		if err != nil {
 			return total, err
 		}
-		if after = keys[len(keys)-1].Name; again {
+		if after = records[len(records)-1].Name; again {
 			after = ""
 		}
 	}
-}
-
-func (ps *partitions) names(ctx context.Context, p *partitionRunner,
-	q store.ListQuery) ([]carillon.Key, error) {
-	records, err := ps.reader(p).List(ctx, q)
-	if err != nil {
-		return nil, readError(err)
-	}
-	keys := make([]carillon.Key, len(records))
-	for i := range records {
-		keys[i] = records[i].Key
-	}
-	return keys, nil
 }
 
 // reader returns the partition's shard for reading, without a term.
