@@ -199,7 +199,7 @@ func (l *lane) put(j *groupPut) error {
 		}
 	}
 	for _, s := range j.portions {
-		s.p.replies.awaitFinally(s.p.m.After(), j.settled)
+		s.p.replies.add(answer{seq: s.p.m.After(), answer: j.settled, final: true})
 	}
 	return nil
 }

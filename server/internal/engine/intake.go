@@ -26,14 +26,14 @@ type intake struct {
 }
 
 // take takes what consumers of this node reported.
-func (t *intake) take(in mail, now int64) {
+func (t *intake) take(in *reported, now int64) {
 	if err := t.fetchRuns(in, now); err != nil {
 		if errors.Is(err, store.ErrDamaged) {
 			t.takeEach(in, err, now)
 			return
 		}
 		t.reads.failed(err)
-		t.box.putBack(&in)
+		t.box.putBack(in)
 		return
 	}
 	t.takeLosses(in.losses, now)
@@ -49,16 +49,16 @@ func (t *intake) take(in mail, now int64) {
 
 // takeEach is take when some of the reports are about runs that the store has lost. Each report is taken by
 // itself. Those about lost runs cannot be accepted, so their consumers are told to stop.
-func (t *intake) takeEach(in mail, err error, now int64) {
-	if len(in.reports)+len(in.heartbeats)+len(in.losses) > 1 {
+func (t *intake) takeEach(in *reported, err error, now int64) {
+	if in.len() > 1 {
 		for i := range in.losses {
-			t.take(mail{losses: in.losses[i : i+1]}, now)
+			t.take(&reported{losses: in.losses[i : i+1]}, now)
 		}
 		for i := range in.heartbeats {
-			t.take(mail{heartbeats: in.heartbeats[i : i+1]}, now)
+			t.take(&reported{heartbeats: in.heartbeats[i : i+1]}, now)
 		}
 		for i := range in.reports {
-			t.take(mail{reports: in.reports[i : i+1]}, now)
+			t.take(&reported{reports: in.reports[i : i+1]}, now)
 		}
 		return
 	}
@@ -88,7 +88,7 @@ func (t *intake) takeHeartbeats(beats []heartbeat, now int64, results *resultSet
 func (t *intake) refuseHeartbeat(b *heartbeat) {
 	t.replies.await(t.m.Newest(), func(err error) {
 		if err != nil {
-			t.box.putBack(&mail{heartbeats: []heartbeat{*b}})
+			t.box.putBack(&reported{heartbeats: []heartbeat{*b}})
 			return
 		}
 		stale(b.from, b.text)
@@ -122,7 +122,7 @@ func (t *intake) takeLosses(losses []loss, now int64) (seq uint64) {
 }
 
 // keep keeps a report for the next round, or for the next term. Its consumer gets no answer until then.
-func (t *intake) keep(r *report) { t.box.putBack(&mail{reports: []report{*r}}) }
+func (t *intake) keep(r *report) { t.box.putBack(&reported{reports: []report{*r}}) }
 
 // takeReport takes a report, and answers it once the verdict is durable: m.After is the number of the batch
 // that holds what the report changed, m.Newest that of the newest change.
@@ -162,7 +162,7 @@ func (t *intake) takeReport(r *report, now int64, results *resultSet) {
 
 // takeRelayed is take for what another node relayed, which is answered once batch seq is durable. result
 // holds what is known of it already.
-func (t *intake) takeRelayed(in mail, result message.RelayResult,
+func (t *intake) takeRelayed(in *reported, result message.RelayResult,
 	now int64) (_ message.RelayResult, seq uint64, err error) {
 	if err := t.fetchRuns(in, now); err != nil {
 		return result, 0, readError(err)
@@ -221,7 +221,7 @@ func foreign(r *report, namespace string) bool { return r.Namespace != "" && r.N
 
 // fetchRuns loads runs that reports name and memory lacks: those that an earlier owner handed out, and
 // evicted ones.
-func (t *intake) fetchRuns(in mail, now int64) error {
+func (t *intake) fetchRuns(in *reported, now int64) error {
 	var ids []store.RunID
 	for i := range in.reports {
 		ids = append(ids, in.reports[i].tok.Run)

@@ -59,12 +59,26 @@ type sentSlots struct {
 	n     int
 }
 
+// reported is what consumers reported of attempts.
+type reported struct {
+	reports    []report
+	heartbeats []heartbeat
+	losses     []loss
+}
+
+func (r *reported) len() int { return len(r.reports) + len(r.heartbeats) + len(r.losses) }
+
+// add adds more at the end.
+func (r *reported) add(more *reported) {
+	r.reports = append(r.reports, more.reports...)
+	r.heartbeats = append(r.heartbeats, more.heartbeats...)
+	r.losses = append(r.losses, more.losses...)
+}
+
 // mail is what has come in since the last round.
 type mail struct {
+	reported
 	calls             []call
-	reports           []report
-	heartbeats        []heartbeat
-	losses            []loss
 	slots             []sentSlots        // of queues for which this partition has waited
 	dependencyAnswers []dependencyAnswer // from other partitions, about jobs that wait
 	permits           []reservedPermits
@@ -134,14 +148,12 @@ func (b *mailbox) keep(f func(m *mail)) {
 	}
 }
 
-// putBack puts reports, heartbeats and losses back for the next round, without requesting one.
-func (b *mailbox) putBack(in *mail) {
+// putBack puts what was reported back for the next round, without requesting one.
+func (b *mailbox) putBack(in *reported) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.closed {
-		b.in.reports = append(b.in.reports, in.reports...)
-		b.in.heartbeats = append(b.in.heartbeats, in.heartbeats...)
-		b.in.losses = append(b.in.losses, in.losses...)
+		b.in.add(in)
 		b.number()
 		b.mixed = true
 	}

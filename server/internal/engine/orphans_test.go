@@ -51,11 +51,12 @@ func TestOrphansGetHeartbeats(t *testing.T) {
 	progress, result := &delivery.Report{}, &delivery.Report{}
 	progress.Outcome, result.Outcome = carillon.OutcomeProgress, carillon.OutcomeSuccess
 	o.settle(&mail{
-		reports:      []report{{tok: tokenOf("a"), Report: progress}, {tok: tokenOf("c"), Report: result}},
+		reported: reported{reports: []report{{tok: tokenOf("a"), Report: progress},
+			{tok: tokenOf("c"), Report: result}}},
 		staleOrphans: []string{"d"},
 	})
 	beats(10+2*every, "a")
-	o.settle(&mail{losses: []loss{{tok: tokenOf("a")}}})
+	o.settle(&mail{reported: reported{losses: []loss{{tok: tokenOf("a")}}}})
 	beats(10 + 3*every)
 	if len(o.all) != 4 {
 		t.Errorf("%d of 4 orphans are left: others may still run them", len(o.all))

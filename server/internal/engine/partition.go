@@ -99,13 +99,13 @@ func (p *partitionRunner) round() {
 		return
 	}
 	if !p.own.wanted.Load() {
-		p.intake.take(in, now) // mail that came in before Assign
+		p.intake.take(&in.reported, now) // mail that came in before Assign
 		p.leave()
 		p.refuse(mail{calls: in.calls})
 		return
 	}
 	p.goOn()
-	p.intake.take(in, now)
+	p.intake.take(&in.reported, now)
 	p.permits.take(&in.cluster)
 	for _, t := range in.permits {
 		p.m.Promote(now, t.line, t.n)
@@ -173,7 +173,7 @@ func (p *partitionRunner) refuse(in mail) {
 	for _, c := range in.calls {
 		c.fail(p.own.refusal(p.number))
 	}
-	p.box.putBack(&in)
+	p.box.putBack(&in.reported)
 	if p.own.is(leaving) {
 		p.timers.wake = p.e.elapsed() + int64(pollEvery)
 		return

@@ -38,21 +38,9 @@ const (
 
 // consumerReports is a part of what consumers reported, as it is relayed.
 type consumerReports struct {
-	reports    []report
-	heartbeats []heartbeat
-	losses     []loss
-
+	reported
 	// The results among these reports, those still in the mailbox, and those that have come in since.
 	results *resultSet
-}
-
-func (w *consumerReports) len() int { return len(w.reports) + len(w.heartbeats) + len(w.losses) }
-
-// keep puts reports back in front of what has come in meanwhile.
-func (m *mail) keep(w *consumerReports) {
-	m.reports = append(w.reports, m.reports...)
-	m.heartbeats = append(w.heartbeats, m.heartbeats...)
-	m.losses = append(w.losses, m.losses...)
 }
 
 // limit drops excess mail. It returns how many reports and losses were dropped; heartbeats do not count.
@@ -116,9 +104,11 @@ func (r *relay) start() {
 	r.wg.Go(func() {
 		defer cancel()
 		left := r.sendAfter(ctx, w, pause)
+		whole := left.len() == 0
 		r.box.put(func(m *mail) {
-			m.keep(left)
-			m.relayed = append(m.relayed, left.len() == 0)
+			left.add(&m.reported) // in front of what has come in meanwhile
+			m.reported = *left
+			m.relayed = append(m.relayed, whole)
 		})
 	})
 }
@@ -144,12 +134,12 @@ func (r *relay) ended(outcomes []bool) {
 
 // sendAfter sends a part after a pause. It returns the reports that must be relayed again.
 func (r *relay) sendAfter(ctx context.Context, w *consumerReports,
-	pause time.Duration) (left *consumerReports) {
+	pause time.Duration) (left *reported) {
 	if pause > 0 {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return w
+			return &w.reported
 		}
 	}
 	return r.send(ctx, w)
@@ -157,7 +147,7 @@ func (r *relay) sendAfter(ctx context.Context, w *consumerReports,
 
 // send sends a part now. If the owner refuses it for good, the part is halved and each half sent by itself,
 // so that only what cannot be accepted is dropped.
-func (r *relay) send(ctx context.Context, w *consumerReports) (left *consumerReports) {
+func (r *relay) send(ctx context.Context, w *consumerReports) (left *reported) {
 	within, cancel := context.WithTimeout(ctx, relayWithin)
 	result, err := message.Send(within, r.peers, r.number, w.message(r.macKey))
 	cancel()
@@ -165,10 +155,10 @@ func (r *relay) send(ctx context.Context, w *consumerReports) (left *consumerRep
 	case err == nil:
 		r.box.keep(func(m *mail) { w.results.add(m.reports) }) // they are in the next part
 		w.answer(result)
-		return &consumerReports{}
+		return &reported{}
 	case !hopeless(err):
 		r.log.Debug("what consumers reported was not relayed", "partition", r.number, "error", err)
-		return w
+		return &w.reported
 	case w.len() == 1:
 		r.log.Warn("the owner of the partition refuses what a consumer reported: it is dropped, and the attempt ends with its lease",
 			"partition", r.number, "error", err)
@@ -176,13 +166,12 @@ func (r *relay) send(ctx context.Context, w *consumerReports) (left *consumerRep
 		for i := range w.reports {
 			stale(w.reports[i].From, w.reports[i].Token)
 		}
-		return &consumerReports{}
+		return &reported{}
 	}
 	one, rest := w.halve()
 	left = r.send(ctx, one)
-	more := r.send(ctx, rest)
-	return &consumerReports{append(left.reports, more.reports...), append(left.heartbeats, more.heartbeats...),
-		append(left.losses, more.losses...), w.results}
+	left.add(r.send(ctx, rest))
+	return left
 }
 
 // relayMeanwhile relays while no round can run, because the partition is being claimed or a read for another
@@ -294,12 +283,13 @@ func serveRelayReports(ctx context.Context, p *partitionRunner, m message.RelayR
 	in, result := p.e.parse(p.number, m)
 	return inRoundSeq(ctx, p, call{relayed: true},
 		func(p *partitionRunner, now int64) (message.RelayResult, uint64, error) {
-			return p.intake.takeRelayed(in, result, now)
+			return p.intake.takeRelayed(&in, result, now)
 		})
 }
 
 // parse parses the tokens. Those of other partitions are stale.
-func (ps *partitions) parse(number int, s message.RelayReports) (in mail, result message.RelayResult) {
+func (ps *partitions) parse(number int, s message.RelayReports) (in reported,
+	result message.RelayResult) {
 	of := func(text string) (message.Token, bool) {
 		tok, p := ps.token(text)
 		if p == nil || p.number != number {

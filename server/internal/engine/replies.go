@@ -20,11 +20,6 @@ type answer struct {
 // await calls f once batch seq is durable. If the term ends first, f is called at once with an error.
 func (r *replies) await(seq uint64, f func(err error)) { r.add(answer{seq: seq, answer: f}) }
 
-// awaitFinally is await for a caller that can wait for the outcome of the batch in flight when the term ends.
-func (r *replies) awaitFinally(seq uint64, f func(err error)) {
-	r.add(answer{seq: seq, answer: f, final: true})
-}
-
 func (r *replies) add(a answer) {
 	if a.seq <= r.durable {
 		a.answer(nil)

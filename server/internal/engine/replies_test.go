@@ -19,7 +19,7 @@ func (t toldAll) wait(r *replies, name string, seq uint64, final bool) {
 		t[name] = err
 	}
 	if final {
-		r.awaitFinally(seq, f)
+		r.add(answer{seq: seq, answer: f, final: true})
 	} else {
 		r.await(seq, f)
 	}
