@@ -1,9 +1,8 @@
 // Package codec encodes the records of a store as protobuf messages, described by record.proto: small,
-// readable by any language, and extensible without a migration. They are written and read by hand, one line a
-// field; proto_test.go proves that this code and record.proto agree.
+// readable by any language, and extensible without a migration. They are written and read by hand, by one
+// list of fields for both; proto_test.go proves that this code and record.proto agree.
 //
-//	write.go     how a field is written
-//	read.go      how a field is read
+//	coder.go     how a field is written and read
 //	spec.go      Spec: a job as its author wrote it
 //	target.go    Target and the policies inside a Spec
 //	state.go     State: what each step rewrites

@@ -142,13 +142,14 @@ func TestAppendKeepsWhatIsThere(t *testing.T) {
 
 // A field that a later version added is skipped, whatever its type, on every level.
 func TestUnknownFieldsAreSkipped(t *testing.T) {
-	w := writer{}
-	w.uint(1000, 7)
-	w.fixed(1001, 7)
-	w.string(1002, "later")
-	w.tag(1003, wire32)
-	w.b = append(w.b, 1, 2, 3, 4)
-	later := w.b
+	c := coder{writing: true}
+	number, text := uint64(7), "later"
+	unsigned(&c, 1000, &number)
+	c.nonce(1001, &number)
+	c.string(1002, &text)
+	c.tag(1003, wire32)
+	c.b = append(c.b, 1, 2, 3, 4)
+	later := c.b
 
 	job, state, run := sampleJob(), sampleState(), sampleRun()
 	spec := append(slices.Clone(later), EncodeSpec(&job)...)
@@ -163,22 +164,57 @@ func TestUnknownFieldsAreSkipped(t *testing.T) {
 		!reflect.DeepEqual(got, run) {
 		t.Errorf("run: %v", err)
 	}
-	for name, decode := range map[string]func([]byte) error{
-		"target": func(b []byte) error { return decodeTarget(new(carillon.Target), b) },
-		"http":   func(b []byte) error { return decodeHTTP(new(carillon.HTTPTarget), b) },
-		"exec":   func(b []byte) error { return decodeExec(new(carillon.ExecTarget), b) },
-		"texts":  func(b []byte) error { return decodeTexts(b) },
-		"policy": func(b []byte) error { return decodeFailurePolicy(new(carillon.FailurePolicy), b) },
-		"hist":   func(b []byte) error { return decodeHistory(new(carillon.History), b) },
-		"run":    func(b []byte) error { return decodeRunState(new(store.RunState), b) },
-		"grant":  func(b []byte) error { return decodeGrant(new(store.Grant), b) },
-		"last":   func(b []byte) error { return decodeLastRun(new(store.LastRun), b) },
-		"counts": func(b []byte) error { return decodeCounters(new(carillon.Counters), b) },
-		"id":     func(b []byte) error { return decodeIdentity(new(store.RunID), b) },
+	nested := append([]byte{1<<3 | wireBytes, byte(len(later))}, later...)
+	for name, read := range map[string]func(c *coder){
+		"target": func(c *coder) { c.target(1, new(carillon.Target)) },
+		"http":   func(c *coder) { c.http(1, new(carillon.HTTPTarget)) },
+		"exec":   func(c *coder) { c.exec(1, new(carillon.ExecTarget)) },
+		"texts":  func(c *coder) { c.texts(1) },
+		"policy": func(c *coder) { c.failurePolicy(1, new(carillon.FailurePolicy)) },
+		"hist":   func(c *coder) { c.history(1, new(carillon.History)) },
+		"run":    func(c *coder) { c.runState(1, new(store.RunState)) },
+		"grant":  func(c *coder) { c.grant(1, new(store.Grant)) },
+		"last":   func(c *coder) { c.lastRun(1, new(store.LastRun)) },
+		"counts": func(c *coder) { c.counters(1, new(carillon.Counters)) },
+		"id":     func(c *coder) { c.identity(1, new(store.RunID)) },
+		"errors": func(c *coder) { c.attemptErrors(1, new([]carillon.AttemptError)) },
+		"waits":  func(c *coder) { c.waits(1, new([]store.Wait)) },
+		"limits": func(c *coder) { c.limits(1, new(map[string]int)) },
+		"labels": func(c *coder) { c.stringMap(1, new(map[string]string)) },
 	} {
-		if err := decode(later); err != nil {
-			t.Errorf("%s: %v", name, err)
+		c, rounds := coder{b: nested}, 0
+		for at := message(0); c.within(&at); rounds++ {
+			read(&c)
 		}
+		if c.err != nil || rounds != 1 {
+			t.Errorf("%s: %v in %d rounds", name, c.err, rounds)
+		}
+	}
+}
+
+// Fields may come in any order, and more than once: of one the last counts, lists and messages go on.
+func TestFieldsInAnyOrder(t *testing.T) {
+	c := coder{writing: true}
+	for _, s := range []store.State{
+		{Settled: 7, Waits: []store.Wait{{Name: "a"}}},
+		{Queue: "first", Run: store.RunState{Seq: 3}, Created: 1},
+		{Queue: "last", Waits: []store.Wait{{Name: "b"}, {Name: "c"}}, Run: store.RunState{Attempt: 2}},
+		{Created: 5},
+	} {
+		c.state(&s)
+	}
+	want := store.State{Settled: 7, Created: 5, Queue: "last", Run: store.RunState{Seq: 3, Attempt: 2},
+		Waits: []store.Wait{{Name: "a"}, {Name: "b"}, {Name: "c"}}}
+	if got, err := DecodeState(c.b); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v, %v\nwant %+v", got, err, want)
+	}
+	spec := slices.Concat(EncodeSpec(&carillon.Job{Target: carillon.HTTP("http://x"), Note: "n"}),
+		EncodeSpec(&carillon.Job{Schedule: "@daily", Target: carillon.WorkerQueue("q"), Labels: map[string]string{"a": "1"}}),
+		EncodeSpec(&carillon.Job{Labels: map[string]string{"b": "2"}}))
+	job := carillon.Job{Schedule: "@daily", Note: "n", Target: carillon.WorkerQueue("q"),
+		Labels: map[string]string{"a": "1", "b": "2"}}
+	if got, err := DecodeSpec(spec, carillon.Key{}); err != nil || !reflect.DeepEqual(got, job) {
+		t.Errorf("got  %+v, %v\nwant %+v", got, err, job)
 	}
 }
 

@@ -5,15 +5,11 @@ import "strings"
 // SpecLabels returns the labels of a spec without decoding the rest; nil if it has none or is damaged.
 func SpecLabels(spec []byte) map[string]string {
 	var labels map[string]string
-	r := reader{b: spec}
-	for r.next() {
-		if r.field == specLabels {
-			labels = r.entry(labels)
-		} else {
-			r.skip()
-		}
+	c := coder{b: spec}
+	for at := message(0); c.within(&at); {
+		c.stringMap(specLabels, &labels)
 	}
-	if r.err != nil {
+	if c.err != nil {
 		return nil
 	}
 	return labels
@@ -27,16 +23,18 @@ func MatchLabel(spec []byte, label string) bool {
 	}
 	wantKey, wantValue, exact := strings.Cut(label, "=")
 	match := false
-	r := reader{b: spec}
-	for r.next() {
-		if r.field != specLabels {
-			r.skip()
-			continue
-		}
-		key, value := r.pair()
-		if string(key) == wantKey {
-			match = !exact || string(value) == wantValue
+	c := coder{b: spec}
+	for at := message(0); c.within(&at); {
+		for c.field == specLabels {
+			var key, value []byte
+			for at := item(specLabels); c.within(&at); {
+				c.bytes(1, &key)
+				c.bytes(2, &value)
+			}
+			if string(key) == wantKey {
+				match = !exact || string(value) == wantValue
+			}
 		}
 	}
-	return match && r.err == nil
+	return match && c.err == nil
 }

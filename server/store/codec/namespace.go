@@ -9,61 +9,49 @@ import (
 
 // EncodeNamespace encodes the settings of a namespace, without its name. The result is never nil.
 func EncodeNamespace(n *carillon.Namespace) []byte {
-	w := writer{b: []byte{}}
-	w.bool(1, n.Strict)
-	for _, key := range slices.Sorted(maps.Keys(n.ConcurrencyLimits)) {
-		at := w.begin(2)
-		w.string(1, key)
-		w.sint(2, int64(n.ConcurrencyLimits[key]))
-		w.end(at)
-	}
-	w.uint(3, n.Generation)
-	return w.b
+	c := coder{b: []byte{}, writing: true}
+	c.namespace(n)
+	return c.b
 }
 
 // DecodeNamespace decodes what EncodeNamespace wrote.
 func DecodeNamespace(b []byte, name string) (carillon.Namespace, error) {
 	n := carillon.Namespace{Name: name}
-	r := reader{b: b}
-	for r.next() {
-		switch r.field {
-		case 1:
-			n.Strict = r.bool()
-		case 2:
-			r.limit(&n)
-		case 3:
-			n.Generation = r.uint()
-		default:
-			r.skip()
-		}
-	}
-	if r.err != nil {
-		return carillon.Namespace{}, damaged("namespace", r.err)
+	c := coder{b: b}
+	if c.namespace(&n); c.err != nil {
+		return carillon.Namespace{}, damaged("namespace", c.err)
 	}
 	return n, nil
 }
 
-// limit reads an entry of the limits.
-func (r *reader) limit(n *carillon.Namespace) {
-	var key string
-	var most int
-	in := reader{b: r.bytes()}
-	for in.next() {
-		switch in.field {
-		case 1:
-			key = in.string()
-		case 2:
-			most = in.int()
-		default:
-			in.skip()
+func (c *coder) namespace(n *carillon.Namespace) {
+	for at := message(0); c.within(&at); {
+		c.bool(1, &n.Strict)
+		c.limits(2, &n.ConcurrencyLimits)
+		unsigned(c, 3, &n.Generation)
+	}
+}
+
+// limits is the limits, written by key.
+func (c *coder) limits(field int, limits *map[string]int) {
+	if c.writing {
+		for _, key := range slices.Sorted(maps.Keys(*limits)) {
+			c.limit(field, key, (*limits)[key])
 		}
 	}
-	r.check(in.err)
-	if r.err != nil {
-		return
+	for c.field == field {
+		key, most := c.limit(field, "", 0)
+		if *limits == nil {
+			*limits = map[string]int{}
+		}
+		(*limits)[key] = most
 	}
-	if n.ConcurrencyLimits == nil {
-		n.ConcurrencyLimits = map[string]int{}
+}
+
+func (c *coder) limit(field int, key string, most int) (string, int) {
+	for at := item(field); c.within(&at); {
+		c.string(1, &key)
+		signed(c, 2, &most)
 	}
-	n.ConcurrencyLimits[key] = most
+	return key, most
 }

@@ -231,10 +231,10 @@ func plainStruct(v reflect.Value) map[string]any {
 		case field.Type == reflect.TypeFor[store.Term]():
 			maps.Copy(m, plainStruct(value))
 		case field.Type == reflect.TypeFor[carillon.Misfire]():
-			m["misfire"], m["catch_up_limit"] = number(value.Field(0)), number(value.Field(1))
-			m["catch_up_window"] = number(value.Field(2))
+			m["misfire"], m["catch_up_limit"] = digits(value.Field(0)), digits(value.Field(1))
+			m["catch_up_window"] = digits(value.Field(2))
 		case value.CanInt(), value.CanUint():
-			m[snake(field.Name)] = number(value)
+			m[snake(field.Name)] = digits(value)
 		default:
 			m[snake(field.Name)] = plain(value)
 		}
@@ -242,8 +242,8 @@ func plainStruct(v reflect.Value) map[string]any {
 	return m
 }
 
-// number is a number whatever its type says about printing it.
-func number(v reflect.Value) string {
+// digits is a number whatever its type says about printing it.
+func digits(v reflect.Value) string {
 	if v.CanInt() {
 		return fmt.Sprint(v.Int())
 	}
