@@ -153,7 +153,7 @@ const keepFor = 10
 // park moves due runs that wait in vain, as of the last ask, to the store: those without a consumer, and
 // those of a queue so slow that they keep others out of memory.
 func (r *rooms) park(m *partition.Machine, now int64) {
-	before := now - int64(m.Window.StageAfter())
+	before := now - int64(partition.StageAfter)
 	if m.Window.Crowded(now) {
 		m.Window.StageAside(before, stageAtOnce)
 	}

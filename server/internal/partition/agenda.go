@@ -7,7 +7,6 @@ import (
 
 // agenda knows when each record in memory does something by itself.
 type agenda struct {
-	cfg      *Config
 	contents *contents
 	timers   timers
 	ticked   int64 // when Tick was called last
@@ -60,9 +59,9 @@ func (g *agenda) idleDue(e *entry) int64 {
 	return g.contents.nextDue(e)
 }
 
-// keepDue returns when e's attempt is next old enough to be made durable: after each multiple of GrantAfter.
+// keepDue returns when e's attempt is next old enough to be made durable: after each multiple of grantAfter.
 func (g *agenda) keepDue(e *entry) int64 {
-	after := int64(g.cfg.GrantAfter)
+	const after = int64(grantAfter)
 	return e.attempt.granted + after*(1+max(0, g.ticked-e.attempt.granted)/after)
 }
 

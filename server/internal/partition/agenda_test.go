@@ -9,11 +9,10 @@ import (
 
 // TestWhatTheAgendaWaitsFor depends on where the record is and what its attempt lacks.
 func TestWhatTheAgendaWaitsFor(t *testing.T) {
-	cfg := Config{GrantAfter: 10}
 	run := store.RunState{Live: true, Due: 50, Deadline: 200}
 	sent := attempt{granted: 100, lease: 180, current: true}
 	young := sent
-	young.current = false
+	young.current, young.granted = false, 110-int64(grantAfter)
 	late := sent
 	late.putOff = 190
 	pending := sent
@@ -38,7 +37,7 @@ func TestWhatTheAgendaWaitsFor(t *testing.T) {
 		{"the end of its delete", entry{place: gone, state: store.State{Next: 40}}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := &agenda{cfg: &cfg, contents: newContents(&cfg, &builder{})}
+			g := &agenda{contents: newContents(&Config{}, &builder{})}
 			c.e.timer = -1
 			g.set(&c.e, 5) // as armed before
 			g.rearm(&c.e)

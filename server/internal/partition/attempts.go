@@ -56,6 +56,9 @@ func (a *Attempts) takeOver(e *entry, now int64) {
 	a.agenda.rearm(e)
 }
 
+// TakeoverGrace is added to the heartbeat interval for leases found at takeover.
+const TakeoverGrace = 2 * time.Second
+
 // guess sets the lease of an attempt that was taken over as if its worker had just missed its first
 // heartbeat.
 func (a *Attempts) guess(e *entry) {
@@ -68,7 +71,7 @@ func (a *Attempts) guess(e *entry) {
 		e.queue = &q
 	}
 	if e.attempt.lease = max(e.state.Run.Lease,
-		e.attempt.granted+int64(beat+a.cfg.TakeoverGrace)); e.traits().endsWithStream {
+		e.attempt.granted+int64(beat+TakeoverGrace)); e.traits().endsWithStream {
 		e.attempt.lease = e.attempt.granted + int64(keptFor)
 	}
 }
@@ -102,14 +105,14 @@ func (a *Attempts) keep(e *entry) {
 }
 
 // mayKeep reports whether e's attempt may be made durable for its age, and if so counts it. When so much is
-// due that results take longer than GrantAfter, writing every attempt would double the store's work and make
-// them take longer still. So there is a budget of GrantsKept attempts per GrantAfter, except for the really
+// due that results take longer than grantAfter, writing every attempt would double the store's work and make
+// them take longer still. So there is a budget of GrantsKept attempts per grantAfter, except for the really
 // old ones.
 func (a *Attempts) mayKeep(e *entry, now int64) bool {
-	if now-e.attempt.granted >= keepLatest*int64(a.cfg.GrantAfter) {
+	if now-e.attempt.granted >= keepLatest*int64(grantAfter) {
 		return true
 	}
-	after, each := int64(a.cfg.GrantAfter), int64(a.cfg.GrantAfter)/int64(a.cfg.GrantsKept)
+	after, each := int64(grantAfter), int64(grantAfter)/int64(a.cfg.GrantsKept)
 	if a.keepAt > now {
 		return false
 	}
@@ -117,15 +120,19 @@ func (a *Attempts) mayKeep(e *entry, now int64) bool {
 	return true
 }
 
-// keepLatest times GrantAfter is the age at which an attempt is made durable whatever the budget.
-const keepLatest = 10
+// grantAfter is the age at which an attempt is made durable, as far as the budget goes; keepLatest times that
+// is the age at which it is whatever the budget.
+const (
+	grantAfter = time.Second
+	keepLatest = 10
+)
 
 // outdate is called when the clock was set back. The age of attempts cannot be told by it any more, so each
 // attempt in force that is not durable counts as old enough to be, and the age budget as unspent. A step back
 // that is smaller than the time since the last Tick goes unnoticed. Attempts are then made durable later, by
 // no more than that.
 func (a *Attempts) outdate(now int64) {
-	since := now - int64(a.cfg.GrantAfter)
+	since := now - int64(grantAfter)
 	a.keepAt = min(a.keepAt, since)
 	for _, e := range a.records.live {
 		if e.place == running && !e.attempt.current {

@@ -6,22 +6,23 @@ import (
 	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
-// TestTheAgeBudgetIsSpentEvenly: as many attempts as are meant for each GrantAfter, and the very old ones.
+// TestTheAgeBudgetIsSpentEvenly: as many attempts as are meant for each grantAfter, and the very old ones.
 func TestTheAgeBudgetIsSpentEvenly(t *testing.T) {
-	a := &Attempts{cfg: &Config{GrantAfter: 1000, GrantsKept: 10}}
+	a := &Attempts{cfg: &Config{GrantsKept: 10}}
+	const step = int64(grantAfter / 1000)
 	kept := 0
 	for now := int64(5000); now < 9000; now++ {
-		if a.mayKeep(&entry{attempt: attempt{granted: now - 1000}}, now) {
+		if a.mayKeep(&entry{attempt: attempt{granted: (now - 1000) * step}}, now*step) {
 			kept++
 		}
 	}
 	if kept < 40 || kept > 51 { // ten each in four periods, and what was not spent in the one before
 		t.Errorf("%d attempts were kept", kept)
 	}
-	if a.mayKeep(&entry{attempt: attempt{granted: 8000}}, 8999) {
+	if a.mayKeep(&entry{attempt: attempt{granted: 8000 * step}}, 8999*step) {
 		t.Error("the budget is spent, and yet an attempt was kept")
 	}
-	if !a.mayKeep(&entry{attempt: attempt{granted: 0}}, keepLatest*1000) {
+	if !a.mayKeep(&entry{attempt: attempt{granted: 0}}, keepLatest*1000*step) {
 		t.Error("an attempt of ten times the age was not kept")
 	}
 }

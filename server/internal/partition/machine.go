@@ -20,17 +20,11 @@ type Config struct {
 	Since  int64
 	Limits carillon.Bounds
 
-	WindowJobs  int           // bound on records in memory; default 4096
-	WindowBytes int           // bound on bytes of specs in memory; default 8 MiB
-	Horizon     time.Duration // runs due later than this stay in the store; default 1 h
+	WindowJobs  int // bound on records in memory; default 4096
+	WindowBytes int // bound on bytes of specs in memory; default 8 MiB
 
-	MisfireAfter time.Duration // a time that nobody owned is missed if it is this late; default 5 s
-	GrantAfter   time.Duration // an attempt this old is made durable; default 1 s
-	// GrantsKept bounds how many attempts are made durable for their age per GrantAfter; default 128.
-	GrantsKept    int
-	TakeoverGrace time.Duration // added to the heartbeat interval for leases found at takeover; default 2 s
-	// StageAfter is how long a due run waits for a consumer and a free slot before it is parked; default 1 s.
-	StageAfter     time.Duration
+	// GrantsKept bounds how many attempts are made durable for their age per grantAfter; default 128.
+	GrantsKept     int
 	DeadRetention  time.Duration // how long dead runs are kept; default 30 days
 	HistoryMost    int           // finished runs kept in the partition; default 50,000
 	HistoryExpires int           // finished runs removed by one sweep; default 1,000
@@ -44,19 +38,13 @@ type Config struct {
 // Defaults of Config that others use, too.
 const (
 	DefaultGrantsKept    = 128
-	DefaultTakeoverGrace = 2 * time.Second
 	DefaultDeadRetention = 30 * 24 * time.Hour
 )
 
 func (c Config) withDefaults() Config {
 	c.WindowJobs = cmp.Or(c.WindowJobs, 4096)
 	c.WindowBytes = cmp.Or(c.WindowBytes, 8<<20)
-	c.Horizon = cmp.Or(c.Horizon, time.Hour)
-	c.MisfireAfter = cmp.Or(c.MisfireAfter, 5*time.Second)
-	c.GrantAfter = cmp.Or(c.GrantAfter, time.Second)
 	c.GrantsKept = cmp.Or(c.GrantsKept, DefaultGrantsKept)
-	c.TakeoverGrace = cmp.Or(c.TakeoverGrace, DefaultTakeoverGrace)
-	c.StageAfter = cmp.Or(c.StageAfter, time.Second)
 	c.DeadRetention = cmp.Or(c.DeadRetention, DefaultDeadRetention)
 	c.HistoryMost = cmp.Or(c.HistoryMost, 50_000)
 	c.HistoryExpires = cmp.Or(c.HistoryExpires, 1000)
@@ -114,7 +102,7 @@ func newMachine(cfg Config) *Machine {
 		suspects: newSuspects(cfg.Term.Epoch, cfg.Ended),
 	}
 	m.contents = newContents(&m.cfg, &m.out)
-	m.agenda = &agenda{cfg: &m.cfg, contents: m.contents}
+	m.agenda = &agenda{contents: m.contents}
 	m.Records = newRecords(&m.cfg, &m.out)
 	m.Queues = &Queues{out: &m.out, queues: map[delivery.Queue]*queue{}}
 	m.Permits = newPermits(m.cfg.Limiter, &m.out, m.Queues)

@@ -1,6 +1,8 @@
 package partition
 
 import (
+	"time"
+
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -50,11 +52,14 @@ func (p timetable) choose(now int64) choice {
 	return choice{run: p.s.Next}
 }
 
+// misfireAfter is how late a time that nobody owned must be to be missed.
+const misfireAfter = 5 * time.Second
+
 // missed reports whether a time is too late because nobody owned the partition when it was due. A time that
 // was already past when the job was put is not missed: a put never creates misfires.
 func (p timetable) missed(t, now int64) bool {
 	due := p.due(t)
-	return t > p.s.Updated && due < p.since && now-due > p.misfireAfter
+	return t > p.s.Updated && due < p.since && now-due > int64(misfireAfter)
 }
 
 // misfire applies the misfire rule to the due times from Next to newest.

@@ -23,7 +23,7 @@ func (rs *runs) overdue(e *entry, now int64) {
 		rs.attempts.stopUnheard(e)
 		rs.fail(e, now, failure{message: "lease expired: no heartbeat within " + e.job().LeaseOrDefault().String(),
 			lost: true})
-	case !e.attempt.current && e.attempt.granted+int64(rs.cfg.GrantAfter) <= now && rs.attempts.mayKeep(e, now):
+	case !e.attempt.current && e.attempt.granted+int64(grantAfter) <= now && rs.attempts.mayKeep(e, now):
 		rs.attempts.keep(e)
 		rs.agenda.rearm(e)
 	default:

@@ -93,7 +93,7 @@ func TestNoAttemptIsForgottenForEver(t *testing.T) {
 }
 
 func TestTakeoverGivesABeatOfGrace(t *testing.T) {
-	r := newRig(t, partition.Config{TakeoverGrace: 2 * time.Second})
+	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Lease: 8 * time.Second})
 	r.deliver(1)
 	r.advance(1500 * time.Millisecond)

@@ -41,7 +41,7 @@ func (a *Attempts) Granted(ds []delivery.Delivery, rest []delivery.Rest,
 		e.attempt.pending = 0
 		a.startClocks(e, now)
 		// After a long wait it must be written again, or what is stored ends too soon.
-		e.attempt.current = now-p.at < int64(a.cfg.GrantAfter)
+		e.attempt.current = now-p.at < int64(grantAfter)
 		p.d.Run.Started, p.d.Run.Deadline = toTime(now), toTime(now+int64(p.d.Timeout))
 		a.begun(e, p.d.Queue, now)
 		ds = append(ds, p.d)

@@ -166,8 +166,8 @@ func (m *Machine) LoadStaged(q delivery.Queue, sq store.StagedQuery, records []s
 	m.BackfillRuns.feed(now)
 }
 
-// StageAfter returns how long a due run waits for a consumer or a free slot before it is parked.
-func (w *Window) StageAfter() time.Duration { return w.cfg.StageAfter }
+// StageAfter is how long a due run waits for a consumer or a free slot before it is parked.
+const StageAfter = time.Second
 
 // Crowded reports whether due runs should be parked early: more is due than fits into memory beside what
 // waits there, or triggers have put far more there than should wait.

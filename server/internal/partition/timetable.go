@@ -18,13 +18,12 @@ type timetable struct {
 	sched *schedule.Schedule // nil: a one-shot, or the schedule can no longer be parsed
 	s     *store.State
 
-	since        int64 // the partition has been owned without a gap from then on
-	misfireAfter int64 // a time that nobody owned is missed if it is this late
+	since int64 // the partition has been owned without a gap from then on
 }
 
 // timetableOf returns the timetable of a job whose spec is in memory.
 func (c *contents) timetableOf(e *entry) timetable {
-	return timetable{e.job(), c.scheduleOf(e), &e.state, c.cfg.Since, int64(c.cfg.MisfireAfter)}
+	return timetable{e.job(), c.scheduleOf(e), &e.state, c.cfg.Since}
 }
 
 // first sets when a new job first runs, as of now. That has a rule of its own (internal/plan/first.go): a due

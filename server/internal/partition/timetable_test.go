@@ -16,8 +16,7 @@ func everyTen(t *testing.T, j carillon.Job) timetable {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return timetable{job: &j, sched: sched, s: &store.State{Anchor: sec(10), Next: sec(10)},
-		misfireAfter: sec(5)}
+	return timetable{job: &j, sched: sched, s: &store.State{Anchor: sec(10), Next: sec(10)}}
 }
 
 func sec(n int64) int64 { return n * int64(time.Second) }

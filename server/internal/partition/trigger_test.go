@@ -328,7 +328,7 @@ func TestALostTriggeredRunIsTakenOverAtItsOwnPace(t *testing.T) {
 	r.m.Attempts.KeepAll()
 	r.flush()
 	r.start()
-	const wait = time.Second/4 + partition.DefaultTakeoverGrace // a heartbeat and the grace
+	const wait = time.Second/4 + partition.TakeoverGrace // a heartbeat and the grace
 	r.advance(wait - 1)
 	if ds := r.deliver(1); len(ds) != 0 {
 		t.Fatalf("it came again before its worker had a chance to beat: %+v", ds)

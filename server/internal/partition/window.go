@@ -64,11 +64,11 @@ func (f frontier) holds(due int64, ref store.Ref) bool {
 func (w *Window) WantDue(now int64) (q store.DueQuery, ok bool) {
 	if class, page, ok := w.backlog(now); ok {
 		q := store.DueQuery{Priority: uint8(class), After: w.frontier[class].at,
-			Until: now + int64(w.cfg.Horizon), MaxSpec: InlineSpec}
+			Until: now + int64(horizon), MaxSpec: InlineSpec}
 		q.Limit = page
 		return q, page > 0
 	}
-	class, others := w.nearest(now + int64(w.cfg.Horizon/2))
+	class, others := w.nearest(now + int64(horizon/2))
 	if class < 0 || w.contents.full() {
 		return q, false
 	}
@@ -80,9 +80,12 @@ func (w *Window) WantDue(now int64) (q store.DueQuery, ok bool) {
 	if others { // so that a page of each priority fits
 		page = min(page, max(1, w.cfg.WindowJobs/(4*priorities)))
 	}
-	return store.DueQuery{Priority: uint8(class), After: at, Until: now + int64(w.cfg.Horizon), Limit: page,
+	return store.DueQuery{Priority: uint8(class), After: at, Until: now + int64(horizon), Limit: page,
 		MaxSpec: InlineSpec}, true
 }
+
+// horizon is how far ahead records are read; those that are due later stay in the store.
+const horizon = time.Hour
 
 // loadPage bounds the records of one read, so that the partition's other work is not delayed for long.
 const loadPage = 1024
