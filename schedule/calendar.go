@@ -19,8 +19,7 @@ func (p period) after(anchor time.Time, loc *time.Location, k int64) (t time.Tim
 	if k > 0 && (p.months != 0 || p.days != 0) {
 		number, second := splitCivil(t.Unix() + offsetOf(t.In(loc)))
 		year, month, day := dateOf(number)
-		months := int64(year)*12 + int64(month-1) + k*p.months
-		year, month = int(floorDiv(months, 12)), int(months-12*floorDiv(months, 12))+1
+		year, month, _ = dateOf(dayNumber(year, month+int(k*p.months), 1))
 		number = dayNumber(year, month, min(day, daysIn(year, month))) + k*p.days
 		if number > maxUnix/secondsPerDay {
 			return time.Time{}, false

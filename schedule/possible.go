@@ -8,7 +8,7 @@ package schedule
 // yearKind is the weekday of 1 January, plus 7 in a leap year.
 func yearKind(year int) int {
 	kind := weekday(dayNumber(year, 1, 1))
-	if isLeap(year) {
+	if daysIn(year, 2) == 29 {
 		kind += 7
 	}
 	return kind
@@ -36,7 +36,7 @@ func (c *cronRule) matchesIn(kinds uint32) bool {
 		kind := lowest(kinds)
 		first := kind % 7
 		for month := 1; month <= 12; month++ {
-			length := monthLengths[month]
+			length := daysIn(2001, month)
 			if month == 2 && kind >= 7 {
 				length++
 			}
