@@ -35,18 +35,9 @@ func (p period) after(anchor time.Time, loc *time.Location, k int64) (t time.Tim
 
 // calendarRule fires at anchor + k·period, k ≥ 0, for periods with years, months, weeks or days.
 type calendarRule struct {
-	period   period
-	loc      *time.Location
-	start    time.Time
-	anchored bool   // start is the caller's anchor
-	runs     uint64 // with a start of its own: k < runs; 0 for no limit
-}
-
-func (r *calendarRule) origin(anchor time.Time) (base time.Time, ok bool) {
-	if r.anchored {
-		return anchor.UTC(), inRange(anchor)
-	}
-	return r.start, true
+	series
+	period period
+	loc    *time.Location
 }
 
 func (r *calendarRule) next(after, anchor time.Time) (time.Time, bool) {

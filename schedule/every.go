@@ -6,13 +6,26 @@ import (
 	"time"
 )
 
-// intervalRule fires at base + k·period, k ≥ 0. All of it is arithmetic, in 128 bits: nine thousand years of
+// series is what the rules have in common whose fire times k are counted from a start, k ≥ 0.
+type series struct {
+	start    time.Time // of an ISO 8601 repeat, or the first instant of year 1 in phase
+	anchored bool      // start is the caller's anchor
+	runs     uint64    // with a start of its own: k < runs; 0 for no limit
+}
+
+// origin is the time of k = 0, if it lies within the years this package knows.
+func (s *series) origin(anchor time.Time) (base time.Time, ok bool) {
+	if s.anchored {
+		return anchor.UTC(), inRange(anchor)
+	}
+	return s.start, true
+}
+
+// intervalRule fires at its start + k·period. All of it is arithmetic, in 128 bits: nine thousand years of
 // nanoseconds do not fit 64.
 type intervalRule struct {
-	period   time.Duration
-	base     time.Time // start of an ISO 8601 repeat, or the first instant of year 1 in phase
-	anchored bool      // base is the caller's anchor
-	runs     uint64    // with a base of its own: k < runs; 0 for no limit
+	series
+	period time.Duration
 }
 
 // shortest is the finest interval taken; below it, firing on time has no meaning in a scheduler.
@@ -39,7 +52,7 @@ func (s *Schedule) parseEvery(words []span) *Error {
 	if interval < shortest {
 		return text.fail("interval", "%s is shorter than the shortest interval, %v", quote(text.text), shortest)
 	}
-	rule := &intervalRule{period: interval, anchored: slash < 0}
+	rule := &intervalRule{series{anchored: slash < 0}, interval}
 	s.rule, s.period, s.anchored = rule, interval, rule.anchored
 	if rule.anchored {
 		return nil
@@ -51,7 +64,7 @@ func (s *Schedule) parseEvery(words []span) *Error {
 	if offset >= interval {
 		return phase.fail("phase", "%v is not below the interval, %v", offset, interval)
 	}
-	rule.base = firstInPhase(interval, offset)
+	rule.start = firstInPhase(interval, offset)
 	return nil
 }
 
@@ -60,14 +73,6 @@ func (s *Schedule) parseEvery(words []span) *Error {
 func firstInPhase(interval, phase time.Duration) time.Time {
 	_, rest := divide(time.Unix(0, int64(phase)), minTime, interval)
 	return minTime.Add(rest)
-}
-
-// origin is the time of k = 0, if it lies within the years this package knows.
-func (r *intervalRule) origin(anchor time.Time) (base time.Time, ok bool) {
-	if r.anchored {
-		return anchor.UTC(), inRange(anchor)
-	}
-	return r.base, true
 }
 
 func inRange(t time.Time) bool { return !t.Before(minTime) && !t.After(maxTime) }

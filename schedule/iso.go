@@ -72,20 +72,20 @@ func (s *Schedule) parsePeriod(text span, loc *time.Location) *Error {
 	if err != nil {
 		return err
 	}
-	var runs uint64
+	from := series{start: s.start, anchored: s.anchored}
 	if s.hasStart {
-		runs = s.runs
+		from.runs = s.runs
 	}
 	switch {
 	case p == period{}:
 		return text.fail("period", "a period of zero never gets on; write for example PT15M")
 	case p.months != 0 || p.days != 0:
-		s.rule = &calendarRule{period: p, loc: loc, start: s.start, anchored: s.anchored, runs: runs}
+		s.rule = &calendarRule{from, p, loc}
 		return nil
 	case p.elapsed < shortest:
 		return text.fail("period", "%s is shorter than the shortest interval, %v", quote(text.text), shortest)
 	}
 	s.period = p.elapsed
-	s.rule = &intervalRule{period: p.elapsed, base: s.start, anchored: s.anchored, runs: runs}
+	s.rule = &intervalRule{from, p.elapsed}
 	return nil
 }
