@@ -14,137 +14,92 @@ import (
 	"github.com/carillonhq/carillon/server/store/codec"
 )
 
-// changes are the batches of a group, each kind of change as the columns of one statement.
+// columns are the arguments of a statement that takes an array for each column, and a row for each change.
+type columns []pgtype.FlatArray[any]
+
+// add adds a row.
+func (c *columns) add(row ...any) {
+	if *c == nil {
+		*c = make(columns, len(row))
+	}
+	for i, value := range row {
+		(*c)[i] = append((*c)[i], value)
+	}
+}
+
+// addRef adds a row about a record, or a job.
+func (c *columns) addRef(partition int, ref store.Ref, more ...any) {
+	c.add(append([]any{int32(partition), ref.Namespace, ref.Name, int64(ref.Seq)}, more...)...)
+}
+
+// addTerm adds a row about a term.
+func (c *columns) addTerm(partition int, t store.Term) {
+	c.add(int32(partition), int64(t.Epoch), int64(t.Nonce))
+}
+
+// addRun adds a row about a run of a job.
+func (c *columns) addRun(partition int, k carillon.Key, id *store.RunID, more ...any) {
+	c.addRef(partition, store.Ref{Key: k, Seq: id.Seq},
+		append([]any{uuid(id.UID), id.Scheduled, int16(id.Cause)}, more...)...)
+}
+
+// after returns the columns behind other arguments.
+func (c columns) after(args ...any) []any {
+	for _, column := range c {
+		args = append(args, column)
+	}
+	return args
+}
+
+// changes are the batches of a group, each kind of change as one statement.
 type changes struct {
-	fence       fence
-	deletes     refs
-	puts        puts
-	redrive     ids
-	runs        runs
-	at          map[runKey]int // where in runs
-	trims       trims
-	expires     []expire
-	metaPuts    metaChanges // with a value
-	metaDeletes metaChanges // without
-}
-
-// fence are the terms that must be in force.
-type fence struct {
-	partition    []int32
-	epoch, nonce []int64
-}
-
-type refs struct {
-	partition       []int32
-	namespace, name []string
-	seq             []int64
-}
-
-func (r *refs) add(partition int, ref store.Ref) {
-	r.partition = append(r.partition, int32(partition))
-	r.namespace, r.name, r.seq = append(r.namespace, ref.Namespace), append(r.name,
-		ref.Name), append(r.seq, int64(ref.Seq))
-}
-
-type puts struct {
-	refs
-	uid                                  []pgtype.UUID
-	priority, phase, cause               []int16
-	due, next, scheduled, runSeq, runDue []int64
-	queue                                []string
-	live                                 []bool
-	attempt                              []int32
-	state, spec                          [][]byte
-	labels                               []string
-}
-
-// ids are identities of runs.
-type ids struct {
-	refs
-	uid       []pgtype.UUID
-	scheduled []int64
-	cause     []int16
-}
-
-func (c *ids) add(partition int, k carillon.Key, id *store.RunID) {
-	c.refs.add(partition, store.Ref{Key: k, Seq: id.Seq})
-	c.uid, c.scheduled, c.cause = append(c.uid, uuid(id.UID)), append(c.scheduled,
-		id.Scheduled), append(c.cause, int16(id.Cause))
-}
-
-type runs struct {
-	ids
-	status                     []int16
-	attempt                    []int32
-	started, finished, expires []int64
-	record                     [][]byte
-}
-
-type runKey struct {
-	partition int
-	id        store.RunID
-}
-
-type trims struct {
-	refs
-	keep []int64
-}
-
-type expire struct {
-	partition int
-	store.Expire
-}
-
-type metaChanges struct {
-	partition  []int32
-	kind       []int16
-	key, value [][]byte
+	of      [len(inOrder)]columns
+	expires [][]any
 }
 
 func uuid(u carillon.UID) pgtype.UUID { return pgtype.UUID{Bytes: u, Valid: true} }
 
 // add takes a partition's batch.
 func (c *changes) add(s *shard, b *store.Batch) error {
-	c.fence.partition = append(c.fence.partition, int32(s.partition))
-	c.fence.epoch, c.fence.nonce = append(c.fence.epoch, int64(s.term.Epoch)), append(c.fence.nonce,
-		int64(s.term.Nonce))
+	c.of[fences].addTerm(s.partition, s.term)
 	for _, ref := range b.Deletes {
-		c.deletes.add(s.partition, ref)
+		c.of[deletes].addRef(s.partition, ref)
 	}
 	for i := range b.Puts {
-		if err := c.puts.put(s.partition, &b.Puts[i]); err != nil {
+		if err := c.put(s.partition, &b.Puts[i]); err != nil {
 			return err
 		}
 	}
 	for i := range b.Redrive {
-		c.redrive.add(s.partition, b.Redrive[i].Key, &b.Redrive[i].ID)
+		c.of[redrives].addRun(s.partition, b.Redrive[i].Key, &b.Redrive[i].ID)
+	}
+	last := make(map[store.RunID]int, len(b.Runs))
+	for i := range b.Runs {
+		last[b.Runs[i].ID] = i
 	}
 	for i := range b.Runs {
-		c.addRun(s.partition, &b.Runs[i])
+		if r := &b.Runs[i]; last[r.ID] == i { // the last one of an identity stays
+			c.of[runs].addRun(s.partition, r.Key, &r.ID, int16(r.Status), int32(r.Attempt), r.Started, r.Finished,
+				r.Expires, codec.AppendRun([]byte{}, r))
+		}
 	}
 	for _, t := range b.Trims {
-		c.trims.add(s.partition, store.Ref{Key: t.Key})
-		c.trims.keep = append(c.trims.keep, int64(t.Keep))
+		c.of[trims].add(int32(s.partition), t.Key.Namespace, t.Key.Name, int64(t.Keep))
 	}
-	if b.Expire != nil {
-		c.expires = append(c.expires, expire{s.partition, *b.Expire})
+	if e := b.Expire; e != nil {
+		c.expires = append(c.expires, []any{s.partition, e.Before, int64(e.Most), int64(e.Limit)})
 	}
-	for i := range b.MetaRecords {
-		if b.MetaRecords[i].Value == nil {
-			c.metaDeletes.add(s.partition, &b.MetaRecords[i])
+	for _, x := range b.MetaRecords {
+		if x.Value == nil {
+			c.of[metaDeletes].add(int32(s.partition), int16(x.Kind), []byte(x.Key))
 		} else {
-			c.metaPuts.add(s.partition, &b.MetaRecords[i])
+			c.of[metaPuts].add(int32(s.partition), int16(x.Kind), []byte(x.Key), x.Value)
 		}
 	}
 	return nil
 }
 
-func (c *metaChanges) add(partition int, x *store.MetaRecord) {
-	c.partition, c.kind = append(c.partition, int32(partition)), append(c.kind, int16(x.Kind))
-	c.key, c.value = append(c.key, []byte(x.Key)), append(c.value, x.Value)
-}
-
-func (p *puts) put(partition int, r *store.Record) error {
+func (c *changes) put(partition int, r *store.Record) error {
 	s := &r.State
 	labels, err := labelsOf(r.Spec)
 	if err != nil {
@@ -154,34 +109,10 @@ func (p *puts) put(partition int, r *store.Record) error {
 	if s.Phase == carillon.PhaseStaged {
 		queue = queueText(s.Queue)
 	}
-	p.add(partition, r.Ref)
-	p.uid, p.priority, p.phase = append(p.uid, uuid(s.UID)), append(p.priority,
-		int16(s.Priority)), append(p.phase, int16(s.Phase))
-	p.due, p.next, p.queue = append(p.due, s.Due), append(p.next, s.Next), append(p.queue, queue)
-	p.live, p.scheduled, p.cause = append(p.live, s.Run.Live), append(p.scheduled,
-		s.Run.Scheduled), append(p.cause, int16(s.Run.Cause))
-	p.runSeq, p.runDue = append(p.runSeq, int64(s.Run.Seq)), append(p.runDue, s.Run.Due)
-	p.attempt, p.state = append(p.attempt, int32(s.Run.Attempt)), append(p.state, codec.AppendState([]byte{}, s))
-	p.spec, p.labels = append(p.spec, r.Spec), append(p.labels, labels)
+	c.of[puts].addRef(partition, r.Ref, uuid(s.UID), int16(s.Priority), int16(s.Phase), s.Due, s.Next, queue,
+		s.Run.Live, s.Run.Scheduled, int16(s.Run.Cause), int64(s.Run.Seq), s.Run.Due, int32(s.Run.Attempt),
+		codec.AppendState([]byte{}, s), r.Spec, labels)
 	return nil
-}
-
-// addRun takes a finished run; the last one of an identity stays.
-func (c *changes) addRun(partition int, r *store.RunRecord) {
-	if c.at == nil {
-		c.at = map[runKey]int{}
-	}
-	key := runKey{partition, r.ID}
-	record := codec.AppendRun([]byte{}, r)
-	if at, ok := c.at[key]; ok {
-		c.runs.status[at] = -1 // left out by the statement
-	}
-	c.at[key] = len(c.runs.status)
-	c.runs.add(partition, r.Key, &r.ID)
-	c.runs.status, c.runs.attempt = append(c.runs.status, int16(r.Status)), append(c.runs.attempt,
-		int32(r.Attempt))
-	c.runs.started, c.runs.finished = append(c.runs.started, r.Started), append(c.runs.finished, r.Finished)
-	c.runs.expires, c.runs.record = append(c.runs.expires, r.Expires), append(c.runs.record, record)
 }
 
 // labelsOf are the labels of a spec as JSON; empty if it has none. What jsonb cannot hold, and the API does
@@ -254,7 +185,6 @@ INSERT INTO carillon_runs (partition, namespace, name, seq, uid, scheduled, caus
 SELECT * FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::uuid[], $6::bigint[], $7::smallint[], $8::smallint[],
 	$9::int[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bytea[])
 	AS r (partition, namespace, name, seq, uid, scheduled, cause, status, attempt, started, finished, expires, record)
-WHERE r.status >= 0
 ON CONFLICT (partition, uid, scheduled, cause, seq) DO UPDATE SET namespace = EXCLUDED.namespace, name = EXCLUDED.name,
 	status = EXCLUDED.status, attempt = EXCLUDED.attempt, started = EXCLUDED.started, finished = EXCLUDED.finished,
 	expires = EXCLUDED.expires, record = EXCLUDED.record`
@@ -288,37 +218,34 @@ SELECT * FROM unnest($1::int[], $2::smallint[], $3::bytea[], $4::bytea[])
 ON CONFLICT (partition, kind, key) DO UPDATE SET value = EXCLUDED.value`
 )
 
+// Kinds of changes, in the order in which a group does them.
+const (
+	fences = iota // the terms that must be in force
+	deletes
+	puts
+	redrives
+	runs
+	trims
+	metaDeletes // without a value
+	metaPuts    // with one
+)
+
+// inOrder has the statement of each kind.
+var inOrder = [...]string{
+	fences: fenceSQL, deletes: deleteSQL, puts: putSQL, redrives: redriveSQL, runs: runSQL, trims: trimSQL,
+	metaDeletes: metaDeleteSQL, metaPuts: metaPutSQL,
+}
+
 // statements are the group as one message: the fence, and what there is to do.
 func (c *changes) statements() *pgx.Batch {
 	b := &pgx.Batch{}
-	b.Queue(fenceSQL, c.fence.partition, c.fence.epoch, c.fence.nonce)
-	if d := &c.deletes; len(d.seq) > 0 {
-		b.Queue(deleteSQL, d.partition, d.namespace, d.name, d.seq)
+	for kind, sql := range inOrder {
+		if c.of[kind] != nil {
+			b.Queue(sql, c.of[kind].after()...)
+		}
 	}
-	if p := &c.puts; len(p.seq) > 0 {
-		b.Queue(putSQL, p.partition, p.namespace, p.name, p.seq, p.uid, p.priority, p.phase, p.due, p.next,
-			p.queue, p.live, p.scheduled,
-			p.cause, p.runSeq, p.runDue, p.attempt, p.state, p.spec, p.labels)
-	}
-	if r := &c.redrive; len(r.seq) > 0 {
-		b.Queue(redriveSQL, r.partition, r.namespace, r.name, r.seq, r.uid, r.scheduled, r.cause)
-	}
-	if r := &c.runs; len(r.seq) > 0 {
-		b.Queue(runSQL, r.partition, r.namespace, r.name, r.seq, r.uid, r.scheduled, r.cause, r.status,
-			r.attempt, r.started, r.finished,
-			r.expires, r.record)
-	}
-	if t := &c.trims; len(t.keep) > 0 {
-		b.Queue(trimSQL, t.partition, t.namespace, t.name, t.keep)
-	}
-	for _, e := range c.expires {
-		b.Queue(expireSQL, e.partition, e.Before, int64(e.Most), int64(e.Limit))
-	}
-	if g := &c.metaDeletes; len(g.kind) > 0 {
-		b.Queue(metaDeleteSQL, g.partition, g.kind, g.key)
-	}
-	if s := &c.metaPuts; len(s.kind) > 0 {
-		b.Queue(metaPutSQL, s.partition, s.kind, s.key, s.value)
+	for _, args := range c.expires {
+		b.Queue(expireSQL, args...)
 	}
 	return b
 }

@@ -242,18 +242,17 @@ func (l *leaser) Release(ctx context.Context, node string, held []store.Holding)
 // held does something to what is still held, and returns it.
 func (l *leaser) held(ctx context.Context, what, sql, node string, held []store.Holding,
 	more ...any) ([]store.Holding, error) {
-	var f fence
+	var terms columns
 	for _, h := range held {
 		if err := (*Store)(l).known(h.Partition); err != nil {
 			return nil, err
 		}
-		f.partition = append(f.partition, int32(h.Partition))
-		f.epoch, f.nonce = append(f.epoch, int64(h.Term.Epoch)), append(f.nonce, int64(h.Term.Nonce))
+		terms.addTerm(h.Partition, h.Term)
 	}
 	if len(held) == 0 {
 		return nil, ctx.Err()
 	}
-	return write(ctx, l, what, scanHolding, sql, append([]any{node, f.partition, f.epoch, f.nonce}, more...)...)
+	return write(ctx, l, what, scanHolding, sql, append(terms.after(node), more...)...)
 }
 
 // Owners returns every partition that was ever claimed, by number.

@@ -54,7 +54,7 @@ var _ store.Reader = (*Store)(nil)
 // ReadAll implements [store.Reader].
 func (s *Store) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Record, error) {
 	out := make([][]store.Record, len(asked))
-	var all refs
+	var all columns
 	var places []*store.Record
 	for i, a := range asked {
 		of, ok := a.Shard.(*shard)
@@ -65,17 +65,17 @@ func (s *Store) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Rec
 		for k, ref := range a.Refs {
 			out[i][k].Ref = ref
 			places = append(places, &out[i][k])
-			all.add(of.partition, ref)
+			all.addRef(of.partition, ref)
 		}
 	}
 	if len(places) == 0 {
 		return out, ctx.Err()
 	}
-	return out, s.read(ctx, &all, places)
+	return out, s.read(ctx, all, places)
 }
 
 // read fills in the records that are there.
-func (s *Store) read(ctx context.Context, all *refs, places []*store.Record) error {
+func (s *Store) read(ctx context.Context, all columns, places []*store.Record) error {
 	type found struct {
 		at   int64
 		spec []byte
@@ -88,7 +88,7 @@ func (s *Store) read(ctx context.Context, all *refs, places []*store.Record) err
 		}
 		f.State, err = codec.DecodeState(state)
 		return f, err
-	}, readSQL, all.partition, all.namespace, all.name, all.seq)
+	}, readSQL, all.after()...)
 	for _, f := range rows {
 		r := places[f.at-1]
 		r.Exists, r.Spec, r.State = true, f.spec, f.State
