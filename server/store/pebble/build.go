@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // builder turns batches into Pebble operations. It belongs to the committer, reads what a batch replaces, and
@@ -300,7 +301,7 @@ func (w *builder) writeLive() {
 	for i := range w.lives {
 		l := &w.lives[i]
 		w.key = appendLiveKey(w.key[:0], w.partition, &l.id)
-		w.key2 = appendRef(w.key2[:0], l.ref)
+		w.key2 = ordered.AppendRef(w.key2[:0], l.ref)
 		w.set(w.key, w.key2)
 	}
 }
@@ -361,7 +362,7 @@ func (w *builder) pendingOf(k carillon.Key) ([]store.Ref, error) {
 	var refs []store.Ref
 	prefix := appendPendingPrefix(nil, w.partition, k)
 	for ok := w.pending.SeekGE(prefix); ok && bytes.HasPrefix(w.pending.Key(), prefix); ok = w.pending.Next() {
-		r, err := parseRef(w.pending.Key()[headLen:])
+		r, err := ordered.ParseRef(w.pending.Key()[headLen:])
 		if err != nil {
 			return nil, err
 		}
@@ -375,7 +376,7 @@ func (w *builder) pendingOf(k carillon.Key) ([]store.Ref, error) {
 func (w *builder) pendingLeft(k carillon.Key) (refs []store.Ref, err error) {
 	lower, upper := bounds(appendPendingPrefix(nil, w.partition, k))
 	err = eachLeft(w.committed, lower, upper, func(key, _ []byte) (bool, error) {
-		r, err := parseRef(key[headLen:])
+		r, err := ordered.ParseRef(key[headLen:])
 		refs = append(refs, r)
 		return true, err
 	})
@@ -391,5 +392,5 @@ func (w *builder) closePending() {
 
 // bounds returns the first key that begins with prefix and the first one after all of them.
 func bounds(prefix []byte) (lower, upper []byte) {
-	return prefix, prefixEnd(append([]byte(nil), prefix...))
+	return prefix, ordered.After(prefix)
 }

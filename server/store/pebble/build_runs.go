@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // history writes what b changes in the history.
@@ -157,8 +158,9 @@ func (w *builder) expire(e *store.Expire) error {
 	left := e.Limit
 	lower, upper := bounds(appendHead(nil, w.partition, kindAge))
 	return eachLeft(w.read, lower, upper, func(key, value []byte) (bool, error) {
-		expires, tail, err := cutTime(key[headLen:])
-		if err != nil || len(value) != 1 {
+		c := ordered.Cutter{B: key[headLen:]}
+		expires, id := c.Time(), cutRun(&c, w.partition)
+		if err := c.End(); err != nil || len(value) != 1 {
 			return false, errKey
 		}
 		expired, dead := expires <= e.Before, value[0] != 0
@@ -172,10 +174,6 @@ func (w *builder) expire(e *store.Expire) error {
 			return true, nil
 		}
 		left--
-		id, err := parseRun(tail, w.partition)
-		if err != nil {
-			return false, err
-		}
 		return true, w.dropAged(&id)
 	})
 }
@@ -203,15 +201,13 @@ func (w *builder) counted() (n int64, err error) {
 	last := int64(math.MinInt64)
 	lower, upper := bounds(appendHead(nil, w.partition, kindAge))
 	err = eachLeft(w.committed, lower, upper, func(key, value []byte) (bool, error) {
-		if len(key) < headLen+8 {
-			return false, errKey
-		}
-		id, err := parseRun(key[headLen+8:], w.partition) // behind the end of retention
-		last = max(last, id.Scheduled)
+		c := ordered.Cutter{B: key[headLen:]}
+		c.Time() // the end of retention
+		last = max(last, cutRun(&c, w.partition).Scheduled)
 		if len(value) == 1 && value[0] == 0 {
 			n++
 		}
-		return true, err
+		return true, c.End()
 	})
 	if err != nil {
 		return 0, err

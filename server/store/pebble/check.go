@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // Checked is the result of [Check].
@@ -182,7 +183,7 @@ func (c *Checked) partition(r source, p int) error {
 	named := func(kind byte) error {
 		lower, upper := bounds(appendHead(nil, p, kind))
 		return eachLeft(r, lower, upper, func(key, value []byte) (bool, error) {
-			ref, err := parseRef(key[headLen:])
+			ref, err := ordered.ParseRef(key[headLen:])
 			if err != nil {
 				return false, err
 			}
@@ -202,12 +203,10 @@ func (c *Checked) partition(r source, p int) error {
 	}
 	lower, upper := bounds(appendHead(nil, p, kindDue))
 	return eachLeft(r, lower, upper, func(key, _ []byte) (bool, error) {
-		_, rest, err := cutTime(key[headLen+1:])
-		if err != nil {
-			return false, err
-		}
-		ref, err := parseRef(rest)
-		if err != nil {
+		cut := ordered.Cutter{B: key[headLen+1:]}
+		cut.Time()
+		ref := cut.Ref()
+		if err := cut.End(); err != nil {
 			return false, err
 		}
 		_, ok, err := get(r, appendHeadKey(nil, p, ref))
@@ -251,9 +250,8 @@ func inWords(key []byte) string {
 	}
 	switch key[2] {
 	case kindHead, kindPending, kindSpec, kindDue:
-		namespace, rest, err := cutText(rest)
-		name, _, cerr := cutText(rest)
-		if err == nil && cerr == nil {
+		c := ordered.Cutter{B: rest}
+		if namespace, name := c.Text(), c.Text(); !c.Bad {
 			text += fmt.Sprintf(" %s/%s", namespace, name)
 		}
 	}

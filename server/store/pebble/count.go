@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 var _ store.Counter = (*Store)(nil)
@@ -31,24 +32,24 @@ func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, er
 func (v *view) count(out *store.Counts) error {
 	lower, upper := bounds(appendHead(nil, v.partition, kindStaged))
 	if err := eachLeft(v.source, lower, upper, func(key, _ []byte) (bool, error) {
-		queue, rest, err := cutText(key[headLen:])
-		if err != nil || len(rest) == 0 {
+		c := ordered.Cutter{B: key[headLen:]}
+		queue, _, due := c.Text(), c.Byte(), c.Time()
+		if c.Bad {
 			return false, errKey
 		}
-		due, _, err := cutTime(rest[1:]) // behind the priority
-		if err == nil {
-			out.AddStaged(queue, 1, due)
-		}
-		return true, err
+		out.AddStaged(queue, 1, due)
+		return true, nil
 	}); err != nil {
 		return err
 	}
 	lower, upper = bounds(appendHead(nil, v.partition, kindDead))
 	return eachLeft(v.source, lower, upper, func(key, _ []byte) (bool, error) {
-		namespace, _, err := cutText(key[headLen:])
-		if err == nil {
-			out.Dead[namespace]++
+		c := ordered.Cutter{B: key[headLen:]}
+		namespace := c.Text()
+		if c.Bad {
+			return false, errKey
 		}
-		return true, err
+		out.Dead[namespace]++
+		return true, nil
 	})
 }

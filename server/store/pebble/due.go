@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // due scans the due index of a priority, which is empty before low. As far as the scan shows, nothing is due
@@ -17,15 +18,12 @@ func (v *view) due(q store.DueQuery, low int64) (out []store.Record, found int64
 	lower, whole := v.dueStart(q, low)
 	first := int64(math.MaxInt64)
 	err = eachLeft(v.source, lower, v.dueEnd(q), func(key, value []byte) (bool, error) {
-		due, rest, err := cutTime(key[headLen+1:])
-		if err != nil {
+		c := ordered.Cutter{B: key[headLen+1:]}
+		due, ref := c.Time(), c.Ref()
+		if err := c.End(); err != nil {
 			return false, err
 		}
 		first = min(first, due)
-		ref, err := parseRef(rest)
-		if err != nil {
-			return false, err
-		}
 		if !v.left(ref) {
 			return true, nil // what cannot be written cannot be dispatched
 		}
@@ -49,7 +47,7 @@ func after(t int64) int64 {
 
 // dueStart returns where a scan begins; whole: it leaves out nothing but what is known to be empty.
 func (v *view) dueStart(q store.DueQuery, low int64) (lower []byte, whole bool) {
-	lower = appendTime(append(appendHead(nil, v.partition, kindDue), q.Priority), low)
+	lower = ordered.AppendTime(append(appendHead(nil, v.partition, kindDue), q.Priority), low)
 	if q.After == (store.Cursor{}) || q.After.Due < low {
 		return lower, true
 	}
@@ -60,9 +58,9 @@ func (v *view) dueStart(q store.DueQuery, low int64) (lower []byte, whole bool) 
 func (v *view) dueEnd(q store.DueQuery) []byte {
 	prefix := append(appendHead(nil, v.partition, kindDue), q.Priority)
 	if q.Until == math.MaxInt64 {
-		return prefixEnd(prefix)
+		return ordered.After(prefix)
 	}
-	return appendTime(prefix, q.Until+1)
+	return ordered.AppendTime(prefix, q.Until+1)
 }
 
 // staged scans the index of what is staged under a queue.
@@ -70,7 +68,7 @@ func (v *view) staged(q store.StagedQuery) (out []store.Record, err error) {
 	if q.Limit <= 0 {
 		return nil, nil
 	}
-	lower, upper := bounds(appendText(appendHead(nil, v.partition, kindStaged), q.Queue))
+	lower, upper := bounds(ordered.AppendText(appendHead(nil, v.partition, kindStaged), q.Queue))
 	head := len(lower) + 1 // the priority
 	if q.After != (store.Cursor{}) {
 		lower = append(appendStagedKey(nil, v.partition, q.Queue, q.After.Priority, q.After.Due, q.After.Ref), 0)
@@ -79,12 +77,10 @@ func (v *view) staged(q store.StagedQuery) (out []store.Record, err error) {
 		if len(key) < head {
 			return false, errKey
 		}
-		_, rest, err := cutTime(key[head:])
-		if err != nil {
-			return false, err
-		}
-		ref, err := parseRef(rest)
-		if err != nil {
+		c := ordered.Cutter{B: key[head:]}
+		c.Time()
+		ref := c.Ref()
+		if err := c.End(); err != nil {
 			return false, err
 		}
 		if !v.left(ref) {

@@ -6,6 +6,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // head is stored under a record's name: where its body is and which index entries it has. It is all that must
@@ -86,27 +87,27 @@ func (h *head) append(b []byte) []byte {
 
 // parseHead decodes what append wrote; the rest is the body.
 func parseHead(partition int, b []byte) (h head, err error) {
-	c := cutter{b: b}
-	h.flags, h.priority = headFlags(c.byte()), c.byte()
+	c := ordered.Cutter{B: b}
+	h.flags, h.priority = headFlags(c.Byte()), c.Byte()
 	if h.is(hasDue) {
-		h.due = c.int64()
+		h.due = int64(c.Uint64())
 	}
 	if h.is(hasStaged) {
-		h.queue = string(c.bytes(c.uvarint()))
-		h.runDue = c.int64()
+		h.queue = string(c.Bytes(c.Uvarint()))
+		h.runDue = int64(c.Uint64())
 	}
 	if h.is(hasLive) {
 		h.live.Partition = uint16(partition)
-		copy(h.live.UID[:], c.bytes(uint64(len(h.live.UID))))
-		h.live.Scheduled = c.int64()
-		h.live.Cause = carillon.Cause(c.byte())
-		h.live.Seq = c.uvarint()
+		copy(h.live.UID[:], c.Bytes(uint64(len(h.live.UID))))
+		h.live.Scheduled = int64(c.Uint64())
+		h.live.Cause = carillon.Cause(c.Byte())
+		h.live.Seq = c.Uvarint()
 	}
 	if h.is(specApart) {
-		h.specLen = int(c.uvarint())
+		h.specLen = int(c.Uvarint())
 	}
-	h.body = c.b
-	if c.bad {
+	h.body = c.B
+	if c.Bad {
 		return head{}, errKey
 	}
 	return h, nil
@@ -149,73 +150,19 @@ func appendBody(b []byte, s *store.State, sp spec) []byte {
 
 // splitBody splits what appendBody wrote; both results alias b.
 func splitBody(b []byte) (state []byte, sp spec, err error) {
-	c := cutter{b: b}
-	state = c.bytes(c.uvarint())
-	switch sp.form = specForm(c.byte()); sp.form {
+	c := ordered.Cutter{B: b}
+	state = c.Bytes(c.Uvarint())
+	switch sp.form = specForm(c.Byte()); sp.form {
 	case noSpec:
 	case specInBody:
-		sp.inline = c.b
+		sp.inline = c.B
 	case specInKey:
-		sp.length = int(c.uvarint())
+		sp.length = int(c.Uvarint())
 	default:
-		c.bad = true
+		c.Bad = true
 	}
-	if c.bad {
+	if c.Bad {
 		return nil, spec{}, errKey
 	}
 	return state, sp, nil
-}
-
-// cutter takes a value apart. When bytes are missing it becomes bad and returns zeros.
-type cutter struct {
-	b   []byte
-	bad bool
-}
-
-func (c *cutter) bytes(n uint64) []byte {
-	if c.bad || n > uint64(len(c.b)) {
-		c.bad = true
-		return nil
-	}
-	out := c.b[:n]
-	c.b = c.b[n:]
-	return out
-}
-
-func (c *cutter) byte() byte {
-	if b := c.bytes(1); !c.bad {
-		return b[0]
-	}
-	return 0
-}
-
-func (c *cutter) uint16() uint16 {
-	if b := c.bytes(2); !c.bad {
-		return binary.BigEndian.Uint16(b)
-	}
-	return 0
-}
-
-func (c *cutter) uint32() uint32 {
-	if b := c.bytes(4); !c.bad {
-		return binary.BigEndian.Uint32(b)
-	}
-	return 0
-}
-
-func (c *cutter) int64() int64 {
-	if b := c.bytes(8); !c.bad {
-		return int64(binary.BigEndian.Uint64(b))
-	}
-	return 0
-}
-
-func (c *cutter) uvarint() uint64 {
-	n, size := binary.Uvarint(c.b)
-	if size <= 0 {
-		c.bad = true
-		return 0
-	}
-	c.b = c.b[size:]
-	return n
 }

@@ -6,6 +6,8 @@ import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
+
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // headCache caches the heads of the records of a partition that were last read or written, so that most
@@ -56,12 +58,12 @@ func appendBytes(b, part []byte) []byte {
 
 // cutFact decodes what appendFact wrote and returns the rest; the fact aliases b.
 func cutFact(b []byte) (f fact, rest []byte) {
-	c := cutter{b: b}
-	f.key = c.bytes(c.uvarint())
-	if f.exists = c.byte() == 1; f.exists {
-		f.head = c.bytes(c.uvarint())
+	c := ordered.Cutter{B: b}
+	f.key = c.Bytes(c.Uvarint())
+	if f.exists = c.Byte() == 1; f.exists {
+		f.head = c.Bytes(c.Uvarint())
 	}
-	return f, c.b
+	return f, c.B
 }
 
 // look appends to buf the entry of the record with a head key, if there is one.

@@ -2,11 +2,11 @@ package pebble
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // A key is partition (2 bytes, big endian), kind (1 byte), and the fields of the kind. Keys of one kind sort
@@ -51,184 +51,56 @@ const storePartition = math.MaxUint16
 const headLen = 3
 
 // errKey reports a key or value that this package cannot have written: the store is damaged.
-var errKey = fmt.Errorf("malformed entry: %w", store.ErrDamaged)
+var errKey = ordered.ErrMalformed
 
 // appendHead appends partition and kind.
 func appendHead(b []byte, partition int, kind byte) []byte {
 	return append(b, byte(partition>>8), byte(partition), kind)
 }
 
-// prefixEnd returns the first key after all that begin with b, in place; b must hold a byte below 0xff.
-func prefixEnd(b []byte) []byte {
-	for i := len(b) - 1; i >= 0; i-- {
-		if b[i] != 0xff {
-			b[i]++
-			return b[:i+1]
-		}
-	}
-	return nil
-}
-
-// appendText appends s so that order is kept and no text is a prefix of another: bytes 0 and 1 become 1,1 and
-// 1,2, and a 0 ends it.
-func appendText(b []byte, s string) []byte {
-	start := 0
-	for i := range len(s) {
-		if s[i] <= 1 {
-			b = append(append(b, s[start:i]...), 1, s[i]+1)
-			start = i + 1
-		}
-	}
-	return append(append(b, s[start:]...), 0)
-}
-
-// cutText decodes what appendText wrote and returns the rest.
-func cutText(b []byte) (s string, rest []byte, err error) {
-	plain := true
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case 0:
-			if plain {
-				return string(b[:i]), b[i+1:], nil
-			}
-			return unescape(b[:i]), b[i+1:], nil
-		case 1:
-			if plain, i = false, i+1; i >= len(b) || b[i] < 1 || b[i] > 2 {
-				return "", nil, errKey
-			}
-		}
-	}
-	return "", nil, errKey
-}
-
-func unescape(b []byte) string {
-	out := make([]byte, 0, len(b))
-	for i := 0; i < len(b); i++ {
-		if b[i] == 1 {
-			i++
-			out = append(out, b[i]-1)
-			continue
-		}
-		out = append(out, b[i])
-	}
-	return string(out)
-}
-
-// appendTime appends a time so that keys sort by it, including times before 1970.
-func appendTime(b []byte, t int64) []byte {
-	return binary.BigEndian.AppendUint64(b, uint64(t)^1<<63)
-}
-
-// appendTimeDesc is appendTime with the newest first.
-func appendTimeDesc(b []byte, t int64) []byte {
-	return binary.BigEndian.AppendUint64(b, ^(uint64(t) ^ 1<<63))
-}
-
-// cutTime decodes what appendTime wrote and returns the rest.
-func cutTime(b []byte) (t int64, rest []byte, err error) {
-	if len(b) < 8 {
-		return 0, nil, errKey
-	}
-	return int64(binary.BigEndian.Uint64(b) ^ 1<<63), b[8:], nil
-}
-
-// appendSeq appends n so that keys sort by it: a length, then that many bytes. 0 takes one byte.
-func appendSeq(b []byte, n uint64) []byte {
-	var raw [8]byte
-	binary.BigEndian.PutUint64(raw[:], n)
-	skip := 0
-	for skip < 8 && raw[skip] == 0 {
-		skip++
-	}
-	return append(append(b, byte(8-skip)), raw[skip:]...)
-}
-
-// cutSeq decodes what appendSeq wrote and returns the rest.
-func cutSeq(b []byte) (n uint64, rest []byte, err error) {
-	if len(b) == 0 || b[0] > 8 || len(b) < 1+int(b[0]) {
-		return 0, nil, errKey
-	}
-	end := 1 + int(b[0])
-	for _, c := range b[1:end] {
-		n = n<<8 | uint64(c)
-	}
-	return n, b[end:], nil
-}
-
-// appendRef appends a ref so that keys sort like Ref.Compare.
-func appendRef(b []byte, r store.Ref) []byte {
-	return appendSeq(appendText(appendText(b, r.Namespace), r.Name), r.Seq)
-}
-
-// parseRef decodes what appendRef wrote; nothing may follow.
-func parseRef(b []byte) (r store.Ref, err error) {
-	if r.Namespace, b, err = cutText(b); err != nil {
-		return r, err
-	}
-	if r.Name, b, err = cutText(b); err != nil {
-		return r, err
-	}
-	if r.Seq, b, err = cutSeq(b); err != nil {
-		return r, err
-	}
-	if len(b) != 0 {
-		return r, errKey
-	}
-	return r, nil
-}
-
 // appendHeadKey appends the key of a record's head. Pending runs have a kind of their own, so that deleting a
 // job finds them, nearly always none, without a look at the jobs.
 func appendHeadKey(b []byte, partition int, r store.Ref) []byte {
 	if r.Seq == 0 {
-		return appendRef(appendHead(b, partition, kindHead), r)
+		return ordered.AppendRef(appendHead(b, partition, kindHead), r)
 	}
-	return appendRef(appendHead(b, partition, kindPending), r)
+	return ordered.AppendRef(appendHead(b, partition, kindPending), r)
 }
 
 // appendPendingPrefix appends the common prefix of the head keys of a job's pending runs.
 func appendPendingPrefix(b []byte, partition int, k carillon.Key) []byte {
-	return appendText(appendText(appendHead(b, partition, kindPending), k.Namespace), k.Name)
+	return ordered.AppendText(ordered.AppendText(appendHead(b, partition, kindPending), k.Namespace), k.Name)
 }
 
 // appendSpecKey appends the key of a spec too large for the body.
 func appendSpecKey(b []byte, partition int, r store.Ref) []byte {
-	return appendRef(appendHead(b, partition, kindSpec), r)
+	return ordered.AppendRef(appendHead(b, partition, kindSpec), r)
 }
 
 // appendDueKey appends a due index key.
 func appendDueKey(b []byte, partition int, priority uint8, due int64, r store.Ref) []byte {
-	return appendRef(appendTime(append(appendHead(b, partition, kindDue), priority), due), r)
+	return ordered.AppendRef(ordered.AppendTime(append(appendHead(b, partition, kindDue), priority), due), r)
 }
 
 // appendStagedKey appends a staged index key.
 func appendStagedKey(b []byte, partition int, queue string, priority uint8, due int64, r store.Ref) []byte {
-	b = append(appendText(appendHead(b, partition, kindStaged), queue), priority)
-	return appendRef(appendTime(b, due), r)
+	b = append(ordered.AppendText(appendHead(b, partition, kindStaged), queue), priority)
+	return ordered.AppendRef(ordered.AppendTime(b, due), r)
 }
 
 // appendRun appends a run's identity without its partition: uid, scheduled, cause, seq.
 func appendRun(b []byte, id *store.RunID) []byte {
 	b = append(b, id.UID[:]...)
-	b = append(appendTime(b, id.Scheduled), byte(id.Cause))
-	return appendSeq(b, id.Seq)
+	b = append(ordered.AppendTime(b, id.Scheduled), byte(id.Cause))
+	return ordered.AppendSeq(b, id.Seq)
 }
 
-// parseRun decodes what appendRun wrote; nothing may follow.
-func parseRun(b []byte, partition int) (id store.RunID, err error) {
+// cutRun cuts off what appendRun wrote.
+func cutRun(c *ordered.Cutter, partition int) (id store.RunID) {
 	id.Partition = uint16(partition)
-	if len(b) < len(id.UID) {
-		return id, errKey
-	}
-	copy(id.UID[:], b)
-	if id.Scheduled, b, err = cutTime(b[len(id.UID):]); err != nil || len(b) == 0 {
-		return id, errKey
-	}
-	id.Cause = carillon.Cause(b[0])
-	if id.Seq, b, err = cutSeq(b[1:]); err != nil || len(b) != 0 {
-		return id, errKey
-	}
-	return id, nil
+	copy(id.UID[:], c.Bytes(uint64(len(id.UID))))
+	id.Scheduled, id.Cause, id.Seq = c.Time(), carillon.Cause(c.Byte()), c.Seq()
+	return id
 }
 
 // appendLiveKey appends the key of an unfinished run.
@@ -241,8 +113,8 @@ func appendLiveKey(b []byte, partition int, id *store.RunID) []byte {
 // all of its runs.
 func appendHistoryKey(b []byte, partition int, id *store.RunID) []byte {
 	b = append(appendHead(b, partition, kindHistory), id.UID[:8]...)
-	b = append(appendTimeDesc(b, id.Scheduled), id.UID[8:]...)
-	return appendSeq(append(b, byte(id.Cause)), id.Seq)
+	b = append(ordered.AppendTimeDesc(b, id.Scheduled), id.UID[8:]...)
+	return ordered.AppendSeq(append(b, byte(id.Cause)), id.Seq)
 }
 
 // appendHistoryPrefix appends the common prefix of the history keys of a job's runs, and of jobs with the
@@ -253,13 +125,13 @@ func appendHistoryPrefix(b []byte, partition int, k carillon.Key) []byte {
 
 // appendAgeKey appends the retention index key of a finished run.
 func appendAgeKey(b []byte, partition int, expires int64, id *store.RunID) []byte {
-	return appendRun(appendTime(appendHead(b, partition, kindAge), expires), id)
+	return appendRun(ordered.AppendTime(appendHead(b, partition, kindAge), expires), id)
 }
 
 // appendDeadKey appends the key that lists a dead run of a namespace, newest finished first.
 func appendDeadKey(b []byte, partition int, namespace string, finished int64, id *store.RunID) []byte {
-	b = appendText(appendHead(b, partition, kindDead), namespace)
-	return appendRun(appendTimeDesc(b, finished), id)
+	b = ordered.AppendText(appendHead(b, partition, kindDead), namespace)
+	return appendRun(ordered.AppendTimeDesc(b, finished), id)
 }
 
 // appendMetaKey appends the key of a metadata record.

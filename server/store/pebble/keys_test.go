@@ -4,57 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
-
-// FuzzRefOrder holds the order of keys against Ref.Compare, and reads back what was written.
-func FuzzRefOrder(f *testing.F) {
-	f.Add("a", "b", uint64(0), "a", "b\x00", uint64(1))
-	f.Add("", "", uint64(1), "\x00", "\x01", uint64(256))
-	f.Add("ns", "a/b", uint64(math.MaxUint64), "ns\x01", "a", uint64(255))
-	f.Add("\xff\xff", "\xff", uint64(7), "\xff", "\xff\xff", uint64(7))
-	f.Fuzz(func(t *testing.T, ns1, name1 string, seq1 uint64, ns2, name2 string, seq2 uint64) {
-		a := store.Ref{Key: carillon.Key{Namespace: ns1, Name: name1}, Seq: seq1}
-		b := store.Ref{Key: carillon.Key{Namespace: ns2, Name: name2}, Seq: seq2}
-		checkRefs(t, a, b)
-	})
-}
-
-func checkRefs(t *testing.T, a, b store.Ref) {
-	t.Helper()
-	ka, kb := appendRef(nil, a), appendRef(nil, b)
-	if got, want := bytes.Compare(ka, kb), a.Compare(b); got != want {
-		t.Fatalf("%q and %q: keys compare %d, refs %d", a, b, got, want)
-	}
-	if a != b && (bytes.HasPrefix(ka, kb) || bytes.HasPrefix(kb, ka)) {
-		t.Fatalf("the key of %q begins with that of %q, or the other way round", a, b)
-	}
-	if back, err := parseRef(ka); err != nil || back != a {
-		t.Fatalf("%q reads back as %q, %v", a, back, err)
-	}
-}
-
-// TestRefOrder is FuzzRefOrder with names that are close to each other.
-func TestRefOrder(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	text := func() string {
-		b := make([]byte, r.IntN(4))
-		for i := range b {
-			b[i] = []byte{0, 1, 2, 'a', 0xfe, 0xff}[r.IntN(6)]
-		}
-		return string(b)
-	}
-	ref := func() store.Ref {
-		return store.Ref{Key: carillon.Key{Namespace: text(), Name: text()}, Seq: r.Uint64N(4) << (r.UintN(8) * 8)}
-	}
-	for range 100_000 {
-		checkRefs(t, ref(), ref())
-	}
-}
 
 // FuzzDueOrder holds the due and staged indexes against their order: priority, time, ref.
 func FuzzDueOrder(f *testing.F) {
@@ -82,17 +37,19 @@ func FuzzParse(f *testing.F) {
 	h.specLen = 70_000
 	f.Add(h.append(nil))
 	f.Add(appendBody(nil, &s, spec{form: specInBody, inline: []byte("spec")}))
-	f.Add(appendRef(nil, store.Ref{Key: carillon.Key{Namespace: "\x00", Name: "\x01"}, Seq: 9}))
+	f.Add(ordered.AppendRef(nil, store.Ref{Key: carillon.Key{Namespace: "\x00", Name: "\x01"}, Seq: 9}))
 	f.Add(appendRun(nil, &store.RunID{Scheduled: 9, Seq: 400}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if r, err := parseRef(b); err == nil {
-			if back, err := parseRef(appendRef(nil, r)); err != nil || back != r {
+		if r, err := ordered.ParseRef(b); err == nil {
+			if back, err := ordered.ParseRef(ordered.AppendRef(nil, r)); err != nil || back != r {
 				t.Errorf("ref %q becomes %q, %v", r, back, err)
 			}
 		}
-		if id, err := parseRun(b, 3); err == nil {
-			if back, err := parseRun(appendRun(nil, &id), 3); err != nil || back != id {
-				t.Errorf("run %v becomes %v, %v", id, back, err)
+		c := ordered.Cutter{B: b}
+		if id := cutRun(&c, 3); c.End() == nil {
+			c = ordered.Cutter{B: appendRun(nil, &id)}
+			if back := cutRun(&c, 3); c.End() != nil || back != id {
+				t.Errorf("run %v becomes %v, %v", id, back, c.End())
 			}
 		}
 		if h, err := parseHead(3, b); err == nil {

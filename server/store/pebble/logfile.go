@@ -5,6 +5,8 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // Pebble's write-ahead logs and manifests share a format: blocks of 32 KiB, with chunks one after another,
@@ -169,16 +171,16 @@ const (
 // firstLog returns the first log that must be read when the store is opened, according to a record of a
 // manifest; 0 if the record does not say. All earlier logs are in tables.
 func firstLog(record []byte) uint64 {
-	for c := (cutter{b: record}); !c.bad && len(c.b) > 0; {
-		switch c.uvarint() {
+	for c := (ordered.Cutter{B: record}); !c.Bad && len(c.B) > 0; {
+		switch c.Uvarint() {
 		case tagComparer:
-			c.bytes(c.uvarint())
+			c.Bytes(c.Uvarint())
 		case tagLog:
-			if number := c.uvarint(); !c.bad {
+			if number := c.Uvarint(); !c.Bad {
 				return number
 			}
 		case tagNextFile, tagSequence, tagPrevLog:
-			c.uvarint()
+			c.Uvarint()
 		default:
 			return 0
 		}

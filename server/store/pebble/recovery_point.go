@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"slices"
+
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // recoveryPoint is what a start must find in the folder. It holds only what an fsync has made durable; more
@@ -82,20 +84,20 @@ func (p *recoveryPoint) append(b []byte) []byte {
 
 // parseSlot decodes a slot; ok is false if it was not written whole, or is damaged.
 func parseSlot(b []byte) (p recoveryPoint, ok bool) {
-	c := cutter{b: b}
-	magic, length, sum := c.bytes(uint64(len(slotMagic))), c.uint32(), c.uint32()
-	if c.b = c.bytes(uint64(length)); c.bad || string(magic) != slotMagic ||
-		crc32.Checksum(c.b, castagnoli) != sum {
+	c := ordered.Cutter{B: b}
+	magic, length, sum := c.Bytes(uint64(len(slotMagic))), c.Uint32(), c.Uint32()
+	if c.B = c.Bytes(uint64(length)); c.Bad || string(magic) != slotMagic ||
+		crc32.Checksum(c.B, castagnoli) != sum {
 		return p, false
 	}
-	p.version = uint64(c.int64())
-	p.clean = c.byte()&slotClean != 0
-	p.marker = uint64(c.int64())
-	for range c.uint16() {
-		p.files = append(p.files, extent{kind: c.byte(), number: uint64(c.int64()), length: c.int64(),
-			sum: c.uint32()})
+	p.version = c.Uint64()
+	p.clean = c.Byte()&slotClean != 0
+	p.marker = c.Uint64()
+	for range c.Uint16() {
+		p.files = append(p.files, extent{kind: c.Byte(), number: c.Uint64(), length: int64(c.Uint64()),
+			sum: c.Uint32()})
 	}
-	return p, !c.bad
+	return p, !c.Bad
 }
 
 // parseRecovery returns the newest slot of the file. There is always a whole one: a write begins in another

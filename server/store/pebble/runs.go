@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // runs reads the history: one run, a job's, or the dead ones of a namespace. A cursor is a key without its
@@ -66,14 +67,15 @@ func (v *view) jobRuns(q store.RunQuery) (out []store.RunRecord, err error) {
 
 // deadRuns scans the dead runs of a namespace, newest finished first.
 func (v *view) deadRuns(q store.RunQuery) (out []store.RunRecord, err error) {
-	lower, upper := bounds(appendText(appendHead(nil, v.partition, kindDead), q.Namespace))
+	lower, upper := bounds(ordered.AppendText(appendHead(nil, v.partition, kindDead), q.Namespace))
 	fixed := len(lower) + 8 // and the time it finished
 	if q.After != nil {
 		lower = append(append(appendHead(nil, v.partition, kindDead), q.After...), 0)
 	}
 	err = each(v.source, lower, upper, func(key, _ []byte) (bool, error) {
-		id, err := parseRun(key[min(fixed, len(key)):], v.partition)
-		if err != nil {
+		c := ordered.Cutter{B: key[min(fixed, len(key)):]}
+		id := cutRun(&c, v.partition)
+		if err := c.End(); err != nil {
 			return false, err
 		}
 		value, ok, err := get(v.source, appendHistoryKey(nil, v.partition, &id))

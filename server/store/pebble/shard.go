@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // shard is a partition for the owner of one term.
@@ -86,7 +87,7 @@ func (s *shard) Live(ctx context.Context, id store.RunID) (ref store.Ref, ok boo
 		if value, ok, err = get(v.source, appendLiveKey(nil, v.partition, &id)); err != nil || !ok {
 			return err
 		}
-		ref, err = parseRef(value)
+		ref, err = ordered.ParseRef(value)
 		return err
 	})
 	return ref, ok, err

@@ -7,6 +7,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // record reads a record.
@@ -71,7 +72,7 @@ func (v *view) list(q store.ListQuery) (out []store.Record, err error) {
 	}
 	lower, upper := v.listBounds(q)
 	err = each(v.source, lower, upper, func(key, value []byte) (bool, error) {
-		ref, err := parseRef(key[headLen:])
+		ref, err := ordered.ParseRef(key[headLen:])
 		if err != nil {
 			return false, err
 		}
@@ -100,11 +101,10 @@ func (v *view) listBounds(q store.ListQuery) (lower, upper []byte) {
 	if q.Namespace == "" {
 		after.Namespace, after.Name, _ = strings.Cut(q.After, "\x00")
 	} else {
-		lower = appendText(lower, q.Namespace)
+		lower = ordered.AppendText(lower, q.Namespace)
 		_, upper = bounds(lower)
 		if q.Prefix != "" {
-			lower = appendText(lower, q.Prefix)
-			lower = lower[:len(lower)-1] // without the terminator
+			lower = ordered.AppendPrefix(lower, q.Prefix)
 			_, upper = bounds(lower)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // MetaRecords returns the metadata records of a kind in key order.
@@ -21,7 +22,7 @@ func (s *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.Met
 	}
 	if q.Prefix != "" {
 		c.add(" AND key >= ", c.arg([]byte(q.Prefix)))
-		if end := bytesEnd(q.Prefix); end != nil {
+		if end := ordered.After([]byte(q.Prefix)); end != nil {
 			c.add(" AND key < ", c.arg(end))
 		}
 	}
@@ -33,16 +34,4 @@ func (s *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.Met
 		x.Key = string(key)
 		return x, err
 	}, string(c.sql), c.args...)
-}
-
-// bytesEnd is the first key after all that begin with a prefix; nil if there is none.
-func bytesEnd(prefix string) []byte {
-	for i := len(prefix) - 1; i >= 0; i-- {
-		if prefix[i] != 0xff {
-			end := []byte(prefix[:i+1])
-			end[i]++
-			return end
-		}
-	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 func TestOutcome(t *testing.T) {
@@ -61,7 +62,7 @@ func TestPrefixEnd(t *testing.T) {
 		}
 	}
 	for prefix, want := range map[string]string{"a": "b", "\xff": "", "a\xff\xff": "b", "a\x00": "a\x01"} {
-		if got := string(bytesEnd(prefix)); got != want {
+		if got := string(ordered.After([]byte(prefix))); got != want {
 			t.Errorf("bytes %q: %q, want %q", prefix, got, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // Bounds of a batch, which is one script: while it runs, Redis does nothing else. A batch beyond them is
@@ -103,7 +104,9 @@ func (a *arguments) try(f func(b []byte) ([]byte, error)) {
 
 func (a *arguments) count(n int) { a.add(strconv.Itoa(n)) }
 
-func (a *arguments) ref(r store.Ref) { a.write(func(b []byte) []byte { return appendRef(b, r) }) }
+func (a *arguments) ref(r store.Ref) {
+	a.write(func(b []byte) []byte { return ordered.AppendRef(b, r) })
+}
 
 func (a *arguments) job(k carillon.Key) { a.write(func(b []byte) []byte { return appendJob(b, k) }) }
 
@@ -168,7 +171,7 @@ func (a *arguments) history(b *store.Batch) {
 		return
 	}
 	a.count(1)
-	a.write(func(out []byte) []byte { return appendTime(out, b.Expire.Before) })
+	a.write(func(out []byte) []byte { return ordered.AppendTime(out, b.Expire.Before) })
 	a.count(b.Expire.Most)
 	a.count(b.Expire.Limit)
 }

@@ -2,12 +2,12 @@ package redis
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/redis/rueidis"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 var _ store.Counter = (*Store)(nil)
@@ -42,16 +42,17 @@ func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, er
 func (s *shard) countStaged(ctx context.Context, out *store.Counts) error {
 	return s.eachText(ctx, keyStaged, func(queue string, n int) error {
 		for priority := range byte(priorities) {
-			prefix := append(appendText(nil, queue), priority)
-			first, ok, err := s.first(ctx, keyStaged, "["+string(prefix), after(append([]byte(nil), prefix...)))
+			prefix := append(ordered.AppendText(nil, queue), priority)
+			first, ok, err := s.first(ctx, keyStaged, "["+string(prefix), after(prefix))
 			if err != nil {
 				return err
 			}
 			if !ok {
 				continue
 			}
-			due, ok := cutTime(first[len(prefix):])
-			if !ok {
+			c := ordered.Cutter{B: []byte(first[len(prefix):])}
+			due := c.Time()
+			if c.Bad {
 				return fmt.Errorf("%w: a staged entry of %d bytes", store.ErrDamaged, len(first))
 			}
 			out.AddStaged(queue, n, due)
@@ -68,14 +69,14 @@ func (s *shard) eachText(ctx context.Context, index int, f func(text string, n i
 		if err != nil || !ok {
 			return err
 		}
-		text, _, ok := cutText(first)
-		if !ok {
+		c := ordered.Cutter{B: []byte(first)}
+		text := c.Text()
+		if c.Bad {
 			return fmt.Errorf("%w: an index entry of %d bytes", store.ErrDamaged, len(first))
 		}
-		prefix := appendText(nil, text)
-		begin := "[" + string(prefix)
+		prefix := ordered.AppendText(nil, text)
 		end := after(prefix)
-		n, err := s.countRange(ctx, index, begin, end)
+		n, err := s.countRange(ctx, index, "["+string(prefix), end)
 		if err != nil {
 			return err
 		}
@@ -117,11 +118,3 @@ func (s *shard) countRange(ctx context.Context, index int, from, to string) (n i
 
 // priorities is how many priorities there are.
 const priorities = 4
-
-// cutTime reads what appendTime wrote.
-func cutTime(s string) (t int64, ok bool) {
-	if len(s) < 8 {
-		return 0, false
-	}
-	return int64(binary.BigEndian.Uint64([]byte(s[:8])) ^ 1<<63), true
-}

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // pages is a read of an index whose members name values.
@@ -80,7 +81,7 @@ func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, 
 		prefix = appendJob(nil, *q.Job)
 		w.first = len(prefix) + 1
 	} else {
-		prefix = appendText(nil, q.Namespace)
+		prefix = ordered.AppendText(nil, q.Namespace)
 		w.first = len(prefix) + 8 + 1
 	}
 	w.from = "[" + string(prefix)

@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // shard is a partition as the owner of one term sees it.
@@ -83,7 +84,7 @@ func (s *shard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, err
 		args := make([]string, 1, 1+len(page))
 		args[0] = strconv.Itoa(pageBytes)
 		for _, r := range page {
-			args = append(args, string(appendRef(nil, r)))
+			args = append(args, string(ordered.AppendRef(nil, r)))
 		}
 		got, err := s.call(ctx, readScript, s.keys[keyState:keySpec+1], args)
 		if err != nil {
@@ -174,7 +175,7 @@ func scannedRecord(m []rueidis.RedisMessage) (store.Record, error) {
 	if err != nil {
 		return store.Record{}, err
 	}
-	ref, err := parseRef(text)
+	ref, err := ordered.ParseRef([]byte(text))
 	if err != nil {
 		return store.Record{}, err
 	}
@@ -186,19 +187,19 @@ func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, er
 	w := scan{index: keyJobs, from: "-", to: "+", limit: q.Limit, maxSpec: q.MaxSpec, phase: q.Phase}
 	switch {
 	case q.Namespace != "":
-		prefix := appendPrefix(appendText(nil, q.Namespace), q.Prefix)
+		prefix := ordered.AppendPrefix(ordered.AppendText(nil, q.Namespace), q.Prefix)
 		w.from = "[" + string(prefix)
-		seen := string(appendRef(nil, store.Ref{Key: carillon.Key{Namespace: q.Namespace, Name: q.After}}))
+		seen := string(ordered.AppendRef(nil, store.Ref{Key: carillon.Key{Namespace: q.Namespace, Name: q.After}}))
 		if q.After != "" && seen > string(prefix) {
 			w.from = "(" + seen
 		}
 		w.to = after(prefix)
 	default:
-		w.prefix = string(appendPrefix(nil, q.Prefix))
+		w.prefix = string(ordered.AppendPrefix(nil, q.Prefix))
 		if q.After != "" {
 			var seen carillon.Key
 			seen.Namespace, seen.Name, _ = strings.Cut(q.After, "\x00")
-			w.from = "(" + string(appendRef(nil, store.Ref{Key: seen}))
+			w.from = "(" + string(ordered.AppendRef(nil, store.Ref{Key: seen}))
 		}
 	}
 	if q.Label != "" {
@@ -216,18 +217,18 @@ func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, er
 
 // Due returns records of one priority in (due, ref) order.
 func (s *shard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, error) {
-	from := appendTime([]byte{'(', q.Priority}, q.After.Due)
-	if from = appendRef(from, q.After.Ref); q.After == (store.Cursor{}) {
-		from = appendTime([]byte{'[', q.Priority}, math.MinInt64)
+	from := ordered.AppendTime([]byte{'(', q.Priority}, q.After.Due)
+	if from = ordered.AppendRef(from, q.After.Ref); q.After == (store.Cursor{}) {
+		from = ordered.AppendTime([]byte{'[', q.Priority}, math.MinInt64)
 	}
 	return s.scan(ctx, scan{index: keyDue, from: string(from),
-		to: after(appendTime([]byte{q.Priority}, q.Until)), skip: 9, limit: q.Limit, maxSpec: q.MaxSpec})
+		to: after(ordered.AppendTime([]byte{q.Priority}, q.Until)), skip: 9, limit: q.Limit, maxSpec: q.MaxSpec})
 }
 
 // Staged returns the records parked under a queue in (priority, run due, ref) order.
 func (s *shard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record, error) {
-	from := appendRef(appendStaged([]byte{'('}, q.Queue, q.After.Priority, q.After.Due), q.After.Ref)
-	queue := appendText(nil, q.Queue)
+	from := ordered.AppendRef(appendStaged([]byte{'('}, q.Queue, q.After.Priority, q.After.Due), q.After.Ref)
+	queue := ordered.AppendText(nil, q.Queue)
 	if q.After == (store.Cursor{}) {
 		from = append([]byte{'['}, queue...)
 	}
@@ -245,6 +246,6 @@ func (s *shard) Live(ctx context.Context, id store.RunID) (ref store.Ref, ok boo
 	if err != nil || !ok {
 		return store.Ref{}, false, err
 	}
-	ref, err = parseRef(string(value))
+	ref, err = ordered.ParseRef(value)
 	return ref, err == nil, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
+	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
 // A stored record is a head that says where it stands in the indexes, so that a script can take it out of
@@ -29,7 +30,7 @@ func appendRecord(b []byte, partition int, s *store.State) ([]byte, error) {
 	b = append(b, 0, 0, 0, 0, byte(s.Phase))
 	from := len(b)
 	if s.Due != 0 {
-		b = appendTime(append(b, s.Priority), s.Due)
+		b = ordered.AppendTime(append(b, s.Priority), s.Due)
 	}
 	b[at] = byte(len(b) - from)
 	from = len(b)
@@ -51,7 +52,7 @@ func appendRecord(b []byte, partition int, s *store.State) ([]byte, error) {
 
 // appendStaged appends a staged entry.
 func appendStaged(b []byte, queue string, priority uint8, due int64) []byte {
-	return appendTime(append(appendText(b, queue), priority), due)
+	return ordered.AppendTime(append(ordered.AppendText(b, queue), priority), due)
 }
 
 // parseRecord reads what appendRecord wrote.
@@ -84,12 +85,12 @@ func appendRunRecord(b []byte, r *store.RunRecord) ([]byte, error) {
 	if r.Status == carillon.RunDead {
 		b[at] = 1
 	}
-	b = appendTimeDesc(appendTime(b, r.Expires), r.Finished)
+	b = ordered.AppendTimeDesc(ordered.AppendTime(b, r.Expires), r.Finished)
 	b = append(b, 0, 0, 0, 0)
 	from := len(b)
-	b = appendText(b, r.Key.Namespace)
+	b = ordered.AppendText(b, r.Key.Namespace)
 	namespace := len(b) - from
-	b = appendText(b, r.Key.Name)
+	b = ordered.AppendText(b, r.Key.Name)
 	if len(b)-from > math.MaxUint16 {
 		return nil, fmt.Errorf("store: the name %.40q… is too long", r.Key.Name)
 	}
@@ -113,11 +114,10 @@ func parseRunRecord(v []byte) (store.RunRecord, error) {
 	if err != nil {
 		return store.RunRecord{}, err
 	}
-	namespace, rest, ok := cutText(string(v[runHead:head]))
-	name, _, named := cutText(rest)
-	if !ok || !named {
+	c := ordered.Cutter{B: v[runHead:head]}
+	r.Key = carillon.Key{Namespace: c.Text(), Name: c.Text()}
+	if c.Bad {
 		return store.RunRecord{}, fmt.Errorf("%w: a run without a job", store.ErrDamaged)
 	}
-	r.Key = carillon.Key{Namespace: namespace, Name: name}
 	return r, nil
 }
