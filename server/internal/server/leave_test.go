@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/server"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/postgres"
 )
 
@@ -51,7 +52,7 @@ func TestNodeOfAReplacedStoreLeaves(t *testing.T) {
 	eventually(t, "a owns everything", func() bool { return a.Ready() == nil })
 	database.Exec(t, "test_1", "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
 	eventually(t, "the terms are over", func() bool { return log.count("lost their terms") > 0 })
-	other, err := postgres.Open(t.Context(), url, postgres.Options{Partitions: 8})
+	other, err := postgres.Open(t.Context(), url, store.Options{Partitions: 8})
 	if err != nil {
 		t.Fatal(err)
 	}

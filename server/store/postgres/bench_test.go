@@ -18,7 +18,7 @@ import (
 func BenchmarkGroup(b *testing.B) {
 	server := realserver.StartPostgres(b)
 	for _, partitions := range []int{1, 64} {
-		s := open(b, server.Database(b), postgres.Options{})
+		s := open(b, server.Database(b), store.Options{})
 		var shards []store.Shard
 		for p := range partitions {
 			shards = append(shards, own(b, s, p))
@@ -52,7 +52,7 @@ func BenchmarkGroup(b *testing.B) {
 func BenchmarkGrowth(b *testing.B) {
 	const jobs, size, kept = 10_000, 64, 10
 	server := realserver.StartPostgres(b, "fsync=off", "autovacuum_naptime=5s")
-	s := open(b, server.Database(b), postgres.Options{})
+	s := open(b, server.Database(b), store.Options{})
 	var shards []store.Shard
 	for p := range 64 {
 		shards = append(shards, own(b, s, p))

@@ -42,10 +42,8 @@ func (s *Store) checkServer(ctx context.Context) error {
 	if err := is.refused(); err != nil {
 		return err
 	}
-	if s.events.Warn != nil {
-		for _, w := range is.warnings() {
-			s.events.Warn("PostgreSQL: " + w)
-		}
+	for _, w := range is.warnings() {
+		s.log.Warn("the store may lose what was acknowledged", "reason", "PostgreSQL: "+w)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func expired(t *testing.T) (url string, s *postgres.Store) {
 	t.Helper()
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	url = server.Database(t)
-	s = open(t, url, postgres.Options{})
+	s = open(t, url, store.Options{})
 	for partition, ttl := range map[int]time.Duration{3: time.Microsecond, 4: time.Hour} {
 		if terms, err := s.Leaser().Claim(t.Context(), "gone", []int{partition}, ttl); err != nil ||
 			terms[0].IsZero() {
@@ -131,7 +131,7 @@ func TestClaimLeavesOthers(t *testing.T) {
 // TestLeaserAfterRestart has every connection of a store broken: its leaser does not fail for that.
 func TestLeaserAfterRestart(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
-	s := open(t, server.Database(t), postgres.Options{})
+	s := open(t, server.Database(t), store.Options{})
 	if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, time.Hour); err != nil {
 		t.Fatal(err)
 	}

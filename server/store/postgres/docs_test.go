@@ -40,15 +40,15 @@ func TestDocumentedSQL(t *testing.T) {
 	asNode := strings.Replace(url, "postgres@", "carillon_node@", 1)
 	server.Exec(t, "postgres", "CREATE ROLE early LOGIN")
 	if _, err := postgres.Open(t.Context(), strings.Replace(url, "postgres@", "early@", 1),
-		postgres.Options{}); err == nil ||
+		store.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "a user who may") {
 		t.Errorf("a user who may not make tables: %v", err)
 	}
-	if _, err := postgres.Open(t.Context(), url+"&search_path=nowhere", postgres.Options{}); err == nil ||
+	if _, err := postgres.Open(t.Context(), url+"&search_path=nowhere", store.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "CREATE SCHEMA") {
 		t.Errorf("a schema that is not there: %v", err)
 	}
-	s := open(t, url, postgres.Options{})
+	s := open(t, url, store.Options{})
 	shard, _ := holding(t, s)
 	put(t, shard, 1)
 	c := session(t, url, "psql")
@@ -61,7 +61,7 @@ func TestDocumentedSQL(t *testing.T) {
 			t.Errorf("%s: %v", sql, err)
 		}
 	}
-	node := open(t, asNode, postgres.Options{})
+	node := open(t, asNode, store.Options{})
 	shard, held := holding(t, node)
 	if outcome := put(t, shard, 2); outcome != store.Applied {
 		t.Errorf("a write: %d", outcome)

@@ -15,10 +15,7 @@ func init() {
 }
 
 func openURL(ctx context.Context, url string, o store.Options) (store.Store, error) {
-	s, err := Open(ctx, url, Options{Partitions: o.Partitions, Events: Events{
-		Failed: o.Events.Failed, Recovered: o.Events.Recovered,
-		Warn: func(reason string) { o.Log.Warn("the store may lose what was acknowledged", "reason", reason) },
-	}})
+	s, err := Open(ctx, url, o)
 	if err != nil {
 		return nil, err // not s, which would be a nil *Store in an interface
 	}

@@ -42,7 +42,7 @@ func job(i int) store.Record {
 // was certainly not applied is not; the writes between may be either.
 func TestOutcomes(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
-	s := open(t, server.Database(t), postgres.Options{})
+	s := open(t, server.Database(t), store.Options{})
 	shard := own(t, s, 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -83,7 +83,7 @@ func TestServerGoes(t *testing.T) {
 	var mu sync.Mutex
 	var told []string
 	tell := func(what string) { mu.Lock(); told = append(told, what); mu.Unlock() }
-	s := open(t, server.Database(t), postgres.Options{Events: postgres.Events{
+	s := open(t, server.Database(t), store.Options{Events: store.Events{
 		Failed: func(error) { tell("failed") }, Recovered: func() { tell("recovered") },
 	}})
 	shard := own(t, s, 3)
@@ -126,7 +126,7 @@ func TestServerGoes(t *testing.T) {
 // no read fails for that.
 func TestReadsAfterRestart(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
-	s := open(t, server.Database(t), postgres.Options{})
+	s := open(t, server.Database(t), store.Options{})
 	shard := own(t, s, 3)
 	read := func() {
 		if _, err := shard.Read(t.Context(), []store.Ref{job(0).Ref}); err != nil {
@@ -152,7 +152,7 @@ func TestOpen(t *testing.T) {
 	metas := make([]store.Meta, 8)
 	for i := range metas {
 		wg.Go(func() {
-			s, err := postgres.Open(t.Context(), url, postgres.Options{Partitions: 4 + i})
+			s, err := postgres.Open(t.Context(), url, store.Options{Partitions: 4 + i})
 			if err != nil {
 				t.Error(err)
 				return
@@ -170,11 +170,11 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	server.Exec(t, "test_1", "INSERT INTO carillon_migrations (version) VALUES (1000)")
-	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); !errors.Is(err, postgres.ErrNewer) {
+	if _, err := postgres.Open(t.Context(), url, store.Options{}); !errors.Is(err, postgres.ErrNewer) {
 		t.Errorf("a newer version: %v", err)
 	}
 	server.Exec(t, "test_1", "DELETE FROM carillon_migrations WHERE version = 1000; UPDATE carillon_meta SET format = 1000")
-	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); !errors.Is(err, postgres.ErrNewer) {
+	if _, err := postgres.Open(t.Context(), url, store.Options{}); !errors.Is(err, postgres.ErrNewer) {
 		t.Errorf("a newer format: %v", err)
 	}
 }
@@ -190,13 +190,13 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	if _, err := postgres.Open(t.Context(), "postgres://h/db", postgres.Options{Partitions: -1}); err == nil {
+	if _, err := postgres.Open(t.Context(), "postgres://h/db", store.Options{Partitions: -1}); err == nil {
 		t.Error("-1 partitions are accepted")
 	}
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
-	s := open(t, server.Database(t), postgres.Options{})
+	s := open(t, server.Database(t), store.Options{})
 	shard := own(t, s, 3)
-	other := own(t, open(t, server.Database(t), postgres.Options{}), 3)
+	other := own(t, open(t, server.Database(t), store.Options{}), 3)
 	batch := &store.Batch{Puts: []store.Record{job(1)}}
 	if err := s.ApplyGroup(t.Context(), []store.Write{{Shard: shard, Batch: batch},
 		{Shard: other, Batch: batch}}); store.OutcomeOf(err) != store.NotApplied {
@@ -223,7 +223,7 @@ func TestRefused(t *testing.T) {
 // them, and without sorting.
 func TestPlans(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
-	s := open(t, server.Database(t), postgres.Options{})
+	s := open(t, server.Database(t), store.Options{})
 	shard := own(t, s, 3)
 	var b store.Batch
 	for i := range 5000 {

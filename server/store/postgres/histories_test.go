@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/postgres"
+	"github.com/carillonhq/carillon/server/store/storetest"
 )
 
 // until calls f until it is true: a server takes a while to notice what it was told, and a node that a server
@@ -108,10 +109,8 @@ func TestAFailoverDeposes(t *testing.T) {
 		return value[int](t, first, "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") == 1
 	})
 	url := fmt.Sprintf("postgres://postgres@%s,%s/test?sslmode=disable", primary.Address(), standby.Address())
-	var warned []string
-	s := open(t, url, postgres.Options{Events: postgres.Events{Warn: func(text string) {
-		warned = append(warned, text)
-	}}})
+	var warned storetest.Warnings
+	s := open(t, url, store.Options{Log: &warned})
 	if len(warned) != 1 || !strings.Contains(warned[0], "none is synchronous") {
 		t.Errorf("warned of %q", warned)
 	}
@@ -129,7 +128,7 @@ func TestAFailoverDeposes(t *testing.T) {
 // older copy of its files.
 func TestARestartDeposes(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
-	s := open(t, server.Database(t), postgres.Options{})
+	s := open(t, server.Database(t), store.Options{})
 	shard, held := holding(t, s)
 	server.Down(t)
 	server.Up(t)
@@ -147,7 +146,7 @@ func TestRestoredTablesDepose(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := realserver.StartPostgres(t, realserver.Volatile()...)
-			s := open(t, server.Database(t), postgres.Options{})
+			s := open(t, server.Database(t), store.Options{})
 			shard, held := holding(t, s)
 			began := time.Now()
 			for _, sql := range restore {
@@ -165,7 +164,7 @@ func TestRestoredTablesDepose(t *testing.T) {
 // A copy of the database, made while nodes run, has the term that is in force, and the very same tables.
 func TestACopyOfTheDatabaseDeposes(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
-	s := open(t, server.Database(t), postgres.Options{})
+	s := open(t, server.Database(t), store.Options{})
 	shard, held := holding(t, s)
 	server.Exec(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'test_1'")
 	server.Exec(t, "postgres", "CREATE DATABASE saved TEMPLATE test_1")
@@ -186,7 +185,7 @@ func TestReadsAreOfTheServerThatWasClaimedOf(t *testing.T) {
 	first.Exec(t, "postgres", "CREATE DATABASE test")
 	second := first.Standby(t)
 	s := open(t, fmt.Sprintf("postgres://postgres@%s,%s/test?sslmode=disable", first.Address(),
-		second.Address()), postgres.Options{})
+		second.Address()), store.Options{})
 	shard, _ := holding(t, s)
 	followed(t, second, shard)
 	second.Exec(t, "test", "SELECT pg_promote()")
@@ -212,13 +211,13 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	url := server.Database(t)
 	var told []string
-	s := open(t, url, postgres.Options{Partitions: 8, Events: postgres.Events{
+	s := open(t, url, store.Options{Partitions: 8, Events: store.Events{
 		Failed:    func(error) { told = append(told, "failed") },
 		Recovered: func() { told = append(told, "recovered") },
 	}})
 	shard, held := holding(t, s)
 	server.Exec(t, "test_1", "ALTER SCHEMA public RENAME TO away; CREATE SCHEMA public")
-	other := open(t, url, postgres.Options{Partitions: 16})
+	other := open(t, url, store.Options{Partitions: 16})
 	l := s.Leaser()
 	for name, join := range map[string]func(context.Context, store.Member,
 		time.Duration) error{"join": l.Join, "retire": l.Retire} {
@@ -258,7 +257,7 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 // A server whose clock was set back does not have a dead node live for as much longer.
 func TestTheClockIsSetBack(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
-	s := open(t, server.Database(t), postgres.Options{})
+	s := open(t, server.Database(t), store.Options{})
 	l := s.Leaser()
 	dead := store.Member{ID: "dead", Nonce: 1}
 	if err := l.Join(t.Context(), dead, time.Minute); err != nil {

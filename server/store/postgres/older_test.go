@@ -31,7 +31,7 @@ func olderDatabase(t *testing.T) (url string, do func(sql string)) {
 // makes of them, and what is in them stays.
 func TestOlderTablesAreTakenOver(t *testing.T) {
 	url, _ := olderDatabase(t)
-	s := open(t, url, postgres.Options{})
+	s := open(t, url, store.Options{})
 	if m := s.Meta(); m.Format != store.Format() || m.Partitions != 2 || len(m.MACKey) != 32 ||
 		m.MACKey[0] != 0xec {
 		t.Errorf("what the store was created with: %d, %d, %x", m.Format, m.Partitions, m.MACKey)
@@ -62,7 +62,7 @@ func TestOlderTablesAreTakenOver(t *testing.T) {
 	if lost, err := s.Leaser().Renew(t.Context(), "n1", held, time.Minute); err != nil || len(lost) != 0 {
 		t.Errorf("renewed: lost %v, %v", lost, err)
 	}
-	open(t, url, postgres.Options{}) // the second start changes nothing
+	open(t, url, store.Options{}) // the second start changes nothing
 }
 
 // TestOlderTablesStayUnderOlderNodes: a node of the older build lives. The start is refused, and all is as it
@@ -72,20 +72,20 @@ func TestOlderTablesStayUnderOlderNodes(t *testing.T) {
 	do(`INSERT INTO carillon_members (id, address, http, sidecars, capacity, nonce, renewed, until)
 		VALUES ('n1', 'host:1', '', '', 1, 1, clock_timestamp(), clock_timestamp() + interval '1 minute')`)
 	for range 2 {
-		_, err := postgres.Open(t.Context(), url, postgres.Options{})
+		_, err := postgres.Open(t.Context(), url, store.Options{})
 		if !errors.Is(err, store.ErrInUse) || !strings.Contains(err.Error(), "n1 at host:1") {
 			t.Errorf("under a node that lives: %v", err)
 		}
 	}
 	do(`UPDATE carillon_members SET until = clock_timestamp()`)
-	open(t, url, postgres.Options{})
+	open(t, url, store.Options{})
 }
 
 // TestAnOlderNodeCannotComeBack: it opened the store before the tables were brought up to date. What it says
 // to become a member, and to claim, asks for the key under the name that it had.
 func TestAnOlderNodeCannotComeBack(t *testing.T) {
 	url, do := olderDatabase(t)
-	open(t, url, postgres.Options{})
+	open(t, url, store.Options{})
 	do(`DO $$ BEGIN
 		PERFORM FROM carillon_meta WHERE mac_key IS NOT NULL;
 		RAISE 'it finds the key';
@@ -97,12 +97,12 @@ func TestAnOlderNodeCannotComeBack(t *testing.T) {
 func TestOtherTablesStayAsTheyAre(t *testing.T) {
 	url, do := olderDatabase(t)
 	do(`ALTER TABLE carillon_jobs DROP COLUMN run_due`)
-	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); !errors.Is(err, postgres.ErrOtherTables) {
+	if _, err := postgres.Open(t.Context(), url, store.Options{}); !errors.Is(err, postgres.ErrOtherTables) {
 		t.Errorf("a column less: %v", err)
 	}
 	do(`DO $$ BEGIN ASSERT (SELECT max(version) = 2 FROM carillon_migrations), 'they are changed'; END $$`)
 	do(`ALTER TABLE carillon_jobs ADD COLUMN run_due boolean`)
-	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); !errors.Is(err, postgres.ErrOtherTables) {
+	if _, err := postgres.Open(t.Context(), url, store.Options{}); !errors.Is(err, postgres.ErrOtherTables) {
 		t.Errorf("a column of another type: %v", err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/carillonhq/carillon/server/internal/testing/link"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
-	"github.com/carillonhq/carillon/server/store/postgres"
 )
 
 // linked puts a link between a store and its server; the URL goes through it.
@@ -34,7 +33,7 @@ func TestAWriteIsSentOnce(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	direct := server.Database(t)
 	through, k := linked(t, direct)
-	s := open(t, through, postgres.Options{})
+	s := open(t, through, store.Options{})
 	shard := own(t, s, 3)
 	if outcome := put(t, shard, 0); outcome != store.Applied {
 		t.Fatalf("outcome %d", outcome)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -12,31 +13,13 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// Options say how a store is opened. The zero value has the defaults.
-type Options struct {
-	// Partitions is P of a new store; 0 = [store.DefaultPartitions]. An existing store keeps its own.
-	Partitions int
-	Events     Events
-}
-
-// Events are told what happens. Any may be nil; they must not block.
-type Events struct {
-	// Failed: a write or a call of the leaser failed, and the one before had not, or not with [ErrReplaced]
-	// as this one; not for a write that is fenced.
-	Failed func(err error)
-	// Recovered: one succeeded, and the one before had failed.
-	Recovered func()
-	// Warn: the server is set up so that less is kept than a store should keep; called by Open.
-	Warn func(text string)
-}
-
 // Store is a store in a PostgreSQL database.
 type Store struct {
 	pool   *pgxpool.Pool // of reads and writes
 	conns  int           // that it has at most
 	leases *pgxpool.Pool
 	meta   store.Meta
-	events Events
+	log    store.Logger
 
 	commitTimeout time.Duration // of a group, on the wire
 
@@ -54,7 +37,7 @@ var _ store.Store = (*Store)(nil)
 // "postgres://…", or its list of "keyword=value"; search_path says in which schema the tables are,
 // pool_max_conns how many connections there may be for reads and writes (default 16). Several nodes may open
 // a store at the same time. An error is [store.ErrAway] if the server cannot be reached, or is starting.
-func Open(ctx context.Context, url string, o Options) (*Store, error) {
+func Open(ctx context.Context, url string, o store.Options) (*Store, error) {
 	s, err := open(ctx, url, o)
 	if err != nil && away(err) {
 		err = store.Away(err)
@@ -62,7 +45,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, err
 }
 
-func open(ctx context.Context, url string, o Options) (*Store, error) {
+func open(ctx context.Context, url string, o store.Options) (*Store, error) {
 	o.Partitions = cmp.Or(o.Partitions, store.DefaultPartitions)
 	if err := store.CheckPartitions(o.Partitions); err != nil {
 		return nil, err
@@ -73,23 +56,23 @@ func open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	forLeases := config.Copy()
 	forLeases.MaxConns, forLeases.MinConns, forLeases.MinIdleConns = leaseConns, 0, 0
-	s := &Store{events: o.Events, commitTimeout: commitTimeout, conns: int(config.MaxConns),
+	s := &Store{commitTimeout: commitTimeout, conns: int(config.MaxConns),
+		log:    cmp.Or[store.Logger](o.Log, slog.New(slog.DiscardHandler)),
 		health: store.Health{Failed: o.Events.Failed, Recovered: o.Events.Recovered, Replaced: ErrReplaced}}
 	if s.leases, err = pgxpool.NewWithConfig(ctx, forLeases); err != nil {
 		return nil, failed("connect to PostgreSQL", err)
 	}
-	if err := s.checkServer(ctx); err != nil {
+	if err = s.checkServer(ctx); err == nil {
+		s.meta, err = migrate(ctx, s.leases, o.Partitions)
+	}
+	if err == nil {
+		withoutCancels(config)
+		s.pool, err = pgxpool.NewWithConfig(ctx, config)
+		err = failed("connect to PostgreSQL", err)
+	}
+	if err != nil {
 		s.leases.Close()
 		return nil, err
-	}
-	if s.meta, err = migrate(ctx, s.leases, o.Partitions); err != nil {
-		s.leases.Close()
-		return nil, err
-	}
-	withoutCancels(config)
-	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
-		s.leases.Close()
-		return nil, failed("connect to PostgreSQL", err)
 	}
 	return s, nil
 }

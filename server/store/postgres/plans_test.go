@@ -8,7 +8,6 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
-	"github.com/carillonhq/carillon/server/store/postgres"
 )
 
 // finished is a run of a job.
@@ -23,7 +22,7 @@ func finished(i int, status carillon.RunStatus) store.RunRecord {
 func TestPlansOfWrites(t *testing.T) {
 	const jobs, each = 20_000, 5000
 	server := realserver.StartPostgres(t, append(realserver.Volatile(), "autovacuum=off")...)
-	s := open(t, server.Database(t), postgres.Options{})
+	s := open(t, server.Database(t), store.Options{})
 	shard, _ := holding(t, s)
 	for i := 0; i < jobs; i += each {
 		var b store.Batch

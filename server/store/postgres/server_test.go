@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/postgres"
+	"github.com/carillonhq/carillon/server/store/storetest"
 )
 
 // A server that keeps less than it could is warned of.
@@ -22,10 +23,8 @@ func TestWarnings(t *testing.T) {
 	} {
 		t.Run(strings.Join(c.settings, " "), func(t *testing.T) {
 			server := realserver.StartPostgres(t, c.settings...)
-			var got []string
-			open(t, server.Database(t), postgres.Options{Events: postgres.Events{Warn: func(text string) {
-				got = append(got, text)
-			}}})
+			var got storetest.Warnings
+			open(t, server.Database(t), store.Options{Log: &got})
 			same := func(got, want string) bool { return strings.Contains(got, want) }
 			if !slices.EqualFunc(got, c.want, same) {
 				t.Errorf("warnings %q, want %q", got, c.want)
@@ -38,7 +37,7 @@ func TestWarnings(t *testing.T) {
 func TestServersRefused(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	server.Exec(t, "postgres", "CREATE DATABASE odd ENCODING 'SQL_ASCII' TEMPLATE template0")
-	if _, err := postgres.Open(t.Context(), server.URL("odd"), postgres.Options{}); err == nil ||
+	if _, err := postgres.Open(t.Context(), server.URL("odd"), store.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "ENCODING 'UTF8'") {
 		t.Errorf("a database without an encoding: %v", err)
 	}
@@ -53,7 +52,7 @@ func TestServersRefused(t *testing.T) {
 // A server that is told to take no writes is not made to. The store writes again when it may.
 func TestReadOnly(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
-	s := open(t, server.Database(t), postgres.Options{})
+	s := open(t, server.Database(t), store.Options{})
 	shard, held := holding(t, s)
 	server.Exec(t, "postgres", "ALTER SYSTEM SET default_transaction_read_only = on")
 	server.Exec(t, "postgres", "SELECT pg_reload_conf()")
@@ -96,7 +95,7 @@ func TestACommitWaitsForItsStandby(t *testing.T) {
 	// local: for the sessions of the test
 	server := realserver.StartPostgres(t, "fsync=off", "synchronous_commit=local")
 	url := server.Database(t) + "&synchronous_commit=on"
-	s := open(t, url, postgres.Options{})
+	s := open(t, url, store.Options{})
 	shard, held := holding(t, s)
 	s.CommitWithin(300 * time.Millisecond)
 	n := nobody(t, server, func(i int) store.Outcome { return put(t, shard, i) })
@@ -124,7 +123,7 @@ func TestACommitWaitsForItsStandby(t *testing.T) {
 func TestAWaitForAStandbyIsCancelled(t *testing.T) {
 	server := realserver.StartPostgres(t, "fsync=off", "synchronous_commit=local")
 	// it hears of it all the same
-	s := open(t, server.Database(t)+"&synchronous_commit=on&client_min_messages=error", postgres.Options{})
+	s := open(t, server.Database(t)+"&synchronous_commit=on&client_min_messages=error", store.Options{})
 	shard, _ := holding(t, s)
 	c := session(t, server.URL("test_1"), "psql")
 	s.CommitWithin(300 * time.Millisecond)

@@ -11,7 +11,7 @@ import (
 )
 
 // open opens a store that the test closes.
-func open(t testing.TB, url string, o postgres.Options) *postgres.Store {
+func open(t testing.TB, url string, o store.Options) *postgres.Store {
 	t.Helper()
 	s, err := postgres.Open(t.Context(), url, o)
 	if err != nil {
@@ -32,7 +32,7 @@ func TestSuite(t *testing.T) {
 	var mu sync.Mutex
 	urls := map[store.Store]string{}
 	at := func(t testing.TB, url string) store.Store {
-		s := open(t, url, postgres.Options{})
+		s := open(t, url, store.Options{})
 		mu.Lock()
 		defer mu.Unlock()
 		urls[s] = url

@@ -15,14 +15,14 @@ import (
 func TestTablesOfAnotherBuild(t *testing.T) {
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	url := server.Database(t)
-	open(t, url, postgres.Options{})
+	open(t, url, store.Options{})
 	server.Exec(t, "test_1", "ALTER TABLE carillon_jobs RENAME COLUMN run_due TO due_of_run")
-	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); !errors.Is(err,
+	if _, err := postgres.Open(t.Context(), url, store.Options{}); !errors.Is(err,
 		postgres.ErrOtherTables) || !strings.Contains(err.Error(), "run_due") {
 		t.Errorf("another column: %v", err)
 	}
 	server.Exec(t, "test_1", "ALTER TABLE carillon_jobs RENAME COLUMN due_of_run TO run_due; DROP TABLE carillon_runs CASCADE")
-	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); !errors.Is(err,
+	if _, err := postgres.Open(t.Context(), url, store.Options{}); !errors.Is(err,
 		postgres.ErrOtherTables) || !strings.Contains(err.Error(), "carillon_runs") {
 		t.Errorf("a table less: %v", err)
 	}
@@ -30,7 +30,7 @@ func TestTablesOfAnotherBuild(t *testing.T) {
 
 // TestTablesAreNotChangedUnderNodes that could not go on with what becomes of them.
 func TestTablesAreNotChangedUnderNodes(t *testing.T) {
-	s := open(t, realserver.StartPostgres(t, realserver.Volatile()...).Database(t), postgres.Options{})
+	s := open(t, realserver.StartPostgres(t, realserver.Volatile()...).Database(t), store.Options{})
 	const additive, breaking = 3, 1000
 	if err := s.MayMigrate(t.Context(), additive, breaking); err != nil {
 		t.Errorf("with nobody there: %v", err)

@@ -28,11 +28,11 @@ func TestTLS(t *testing.T) {
 	server := realserver.StartPostgres(t,
 		append(realserver.Volatile(), "ssl=on", "ssl_cert_file="+certificate, "ssl_key_file="+key)...)
 	url := strings.TrimSuffix(server.Database(t), "disable") + "verify-full"
-	if _, err := postgres.Open(t.Context(), url, postgres.Options{}); err == nil ||
+	if _, err := postgres.Open(t.Context(), url, store.Options{}); err == nil ||
 		errors.Is(err, store.ErrAway) {
 		t.Errorf("a certificate that nobody knows: %v", err)
 	}
-	s := open(t, url+"&sslrootcert="+certificate, postgres.Options{})
+	s := open(t, url+"&sslrootcert="+certificate, store.Options{})
 	if outcome := put(t, own(t, s, 3), 0); outcome != store.Applied {
 		t.Errorf("outcome %d", outcome)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/ordered"
 )
@@ -55,7 +54,7 @@ func (s *shard) runScript(ctx context.Context, args []string) error {
 type arguments struct {
 	partition int
 	list      []string
-	scratch   []byte
+	scratch   []byte // empty
 	bytes     int
 	err       error
 }
@@ -87,32 +86,19 @@ func (a *arguments) add(s string) {
 	a.bytes += len(s)
 }
 
-// write adds what f appends.
-func (a *arguments) write(f func(b []byte) []byte) {
-	a.scratch = f(a.scratch[:0])
-	a.add(string(a.scratch))
+// put adds what was appended to scratch.
+func (a *arguments) put(b []byte) {
+	a.add(string(b))
+	a.scratch = b[:0]
 }
 
-// try adds what f appends if it can.
-func (a *arguments) try(f func(b []byte) ([]byte, error)) {
-	a.write(func(b []byte) []byte {
-		b, err := f(b)
-		a.err = errors.Join(a.err, err)
-		return b
-	})
+// try is put, unless that could not be appended.
+func (a *arguments) try(b []byte, err error) {
+	a.err = errors.Join(a.err, err)
+	a.put(b)
 }
 
 func (a *arguments) count(n int) { a.add(strconv.Itoa(n)) }
-
-func (a *arguments) ref(r store.Ref) {
-	a.write(func(b []byte) []byte { return ordered.AppendRef(b, r) })
-}
-
-func (a *arguments) job(k carillon.Key) { a.write(func(b []byte) []byte { return appendJob(b, k) }) }
-
-func (a *arguments) run(id *store.RunID) {
-	a.write(func(b []byte) []byte { return appendRun(b, id) })
-}
 
 func (a *arguments) deletes(list []store.Ref) {
 	a.count(len(list))
@@ -122,7 +108,7 @@ func (a *arguments) deletes(list []store.Ref) {
 		} else {
 			a.add("p")
 		}
-		a.ref(r)
+		a.put(ordered.AppendRef(a.scratch, r))
 	}
 }
 
@@ -140,8 +126,8 @@ func (a *arguments) puts(list []store.Record) {
 			kind = "J"
 		}
 		a.add(kind)
-		a.ref(r.Ref)
-		a.try(func(b []byte) ([]byte, error) { return appendRecord(b, a.partition, &r.State) })
+		a.put(ordered.AppendRef(a.scratch, r.Ref))
+		a.try(appendRecord(a.scratch, a.partition, &r.State))
 		if r.Spec != nil {
 			a.add(string(r.Spec))
 		}
@@ -152,18 +138,18 @@ func (a *arguments) puts(list []store.Record) {
 func (a *arguments) history(b *store.Batch) {
 	a.count(len(b.Redrive))
 	for i := range b.Redrive {
-		a.run(&b.Redrive[i].ID)
-		a.job(b.Redrive[i].Key)
+		a.put(appendRun(a.scratch, &b.Redrive[i].ID))
+		a.put(appendJob(a.scratch, b.Redrive[i].Key))
 	}
 	a.count(len(b.Runs))
 	for i := range b.Runs {
 		r := &b.Runs[i]
-		a.run(&r.ID)
-		a.try(func(out []byte) ([]byte, error) { return appendRunRecord(out, r) })
+		a.put(appendRun(a.scratch, &r.ID))
+		a.try(appendRunRecord(a.scratch, r))
 	}
 	a.count(len(b.Trims))
 	for _, t := range b.Trims {
-		a.job(t.Key)
+		a.put(appendJob(a.scratch, t.Key))
 		a.count(t.Keep)
 	}
 	if b.Expire == nil {
@@ -171,7 +157,7 @@ func (a *arguments) history(b *store.Batch) {
 		return
 	}
 	a.count(1)
-	a.write(func(out []byte) []byte { return ordered.AppendTime(out, b.Expire.Before) })
+	a.put(ordered.AppendTime(a.scratch, b.Expire.Before))
 	a.count(b.Expire.Most)
 	a.count(b.Expire.Limit)
 }

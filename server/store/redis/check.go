@@ -56,9 +56,6 @@ func (s *Store) checkServer(ctx context.Context, address string, c rueidis.Clien
 	if info["loading"] == "1" {
 		return fmt.Errorf("store: Redis at %s: %w", address, errLoading)
 	}
-	if s.opt.Events.Warn == nil {
-		return nil
-	}
 	settings := map[string]string{}
 	for _, name := range []string{"appendfsync", "no-appendfsync-on-rewrite"} {
 		// Services often refuse CONFIG: what INFO says must do.
@@ -67,7 +64,7 @@ func (s *Store) checkServer(ctx context.Context, address string, c rueidis.Clien
 		}
 	}
 	for _, w := range warnings(info, settings) {
-		s.opt.Events.Warn(fmt.Sprintf("Redis at %s: %s", address, w))
+		s.opt.Log.Warn("the store may lose what was acknowledged", "reason", "Redis at "+address+": "+w)
 	}
 	return nil
 }

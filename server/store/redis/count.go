@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/redis/rueidis"
-
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/ordered"
 )
@@ -91,29 +89,23 @@ func (s *shard) eachText(ctx context.Context, index int, f func(text string, n i
 
 // first is the first member of a stretch of an index; ok is false if there is none.
 func (s *shard) first(ctx context.Context, index int, from, to string) (member string, ok bool, err error) {
-	err = s.s.ask(ctx, func(ctx context.Context) error {
+	found, err := ask(ctx, s.s, func(ctx context.Context) ([]string, error) {
 		c := s.s.client.B().Zrange().Key(s.keys[index]).Min(from).Max(to).Bylex().Limit(0, 1).Build()
-		found, err := s.s.client.Do(ctx, c).AsStrSlice()
-		if rueidis.IsRedisNil(err) {
-			err = nil
-		}
-		if ok = len(found) > 0; ok {
-			member = found[0]
-		}
-		return err
+		return unlessNil(s.s.client.Do(ctx, c).AsStrSlice())
 	})
-	return member, ok, err
+	if err != nil || len(found) == 0 {
+		return "", false, err
+	}
+	return found[0], true, nil
 }
 
 // countRange counts the members of a stretch of an index.
-func (s *shard) countRange(ctx context.Context, index int, from, to string) (n int, err error) {
-	err = s.s.ask(ctx, func(ctx context.Context) error {
+func (s *shard) countRange(ctx context.Context, index int, from, to string) (int, error) {
+	n, err := ask(ctx, s.s, func(ctx context.Context) (int64, error) {
 		c := s.s.client.B().Zlexcount().Key(s.keys[index]).Min(from).Max(to).Build()
-		got, err := s.s.client.Do(ctx, c).AsInt64()
-		n = int(got)
-		return err
+		return s.s.client.Do(ctx, c).AsInt64()
 	})
-	return n, err
+	return int(n), err
 }
 
 // priorities is how many priorities there are.

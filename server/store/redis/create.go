@@ -47,7 +47,7 @@ func (s *Store) create(ctx context.Context) error {
 
 // upgrade makes a store of an older format one of this, unless nodes live that know only the older one.
 func (s *Store) upgrade(ctx context.Context, from int) error {
-	living, err := upgradeScript.Exec(ctx, s.client, (*leaser)(s).memberKeys(),
+	living, err := upgradeScript.Exec(ctx, s.client, leaser{s}.memberKeys(),
 		[]string{strconv.Itoa(from), strconv.Itoa(store.Format())}).AsStrSlice()
 	if err != nil {
 		return failure(err)

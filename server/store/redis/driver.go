@@ -24,11 +24,7 @@ func openURL(ctx context.Context, url string, o store.Options) (store.Store, err
 	if err != nil {
 		return nil, err
 	}
-	opt.Partitions = o.Partitions
-	opt.Events = Events{
-		Failed: o.Events.Failed, Recovered: o.Events.Recovered,
-		Warn: func(reason string) { o.Log.Warn("the store may lose what was acknowledged", "reason", reason) },
-	}
+	opt.Partitions, opt.Events, opt.Log = o.Partitions, o.Events, o.Log
 	s, err := Open(ctx, opt)
 	if err != nil {
 		return nil, err // not s, which would be a nil *Store in an interface

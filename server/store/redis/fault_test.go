@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/redis"
+	"github.com/carillonhq/carillon/server/store/storetest"
 )
 
 const lease = time.Hour
@@ -86,7 +87,7 @@ func TestNoAnswerIsUnknown(t *testing.T) {
 	o.Timeout = 200 * time.Millisecond
 	var failed error
 	recovered := false
-	o.Events = redis.Events{Failed: func(err error) { failed = err }, Recovered: func() { recovered = true }}
+	o.Events = store.Events{Failed: func(err error) { failed = err }, Recovered: func() { recovered = true }}
 	s := open(t, o)
 	sh, _ := own(t, s, 3)
 	r.Freeze(t)
@@ -328,8 +329,8 @@ func TestWarnings(t *testing.T) {
 				r.Do(t, "ACL", "SETUSER", "default", "-config")
 			}
 			o := fresh(r)
-			var got []string
-			o.Events.Warn = func(text string) { got = append(got, text) }
+			var got storetest.Warnings
+			o.Log = &got
 			open(t, o)
 			if len(got) != len(c.want) {
 				t.Fatalf("warnings %q, want %q", got, c.want)

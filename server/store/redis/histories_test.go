@@ -225,7 +225,7 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 	r := realserver.StartRedis(t)
 	o := fresh(r)
 	var told []string
-	o.Events = redis.Events{
+	o.Events = store.Events{
 		Failed:    func(error) { told = append(told, "failed") },
 		Recovered: func() { told = append(told, "recovered") },
 	}
@@ -234,7 +234,7 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 	var other *redis.Store
 	for _, change := range []func(){
 		func() { r.Do(t, "FLUSHALL") },
-		func() { o.Partitions, o.Events = 8, redis.Events{}; other = open(t, o) },
+		func() { o.Partitions, o.Events = 8, store.Events{}; other = open(t, o) },
 	} {
 		change()
 		l := s.Leaser()

@@ -19,23 +19,19 @@ import (
 
 // leaser is the store as a Leaser. Its clock is that of the server that has the key: a lease is judged by its
 // partition's. The clocks of a cluster's servers are to be kept close to each other.
-type leaser Store
+type leaser struct{ *Store }
 
-var _ store.Leaser = (*leaser)(nil)
-
-func (l *leaser) store() *Store { return (*Store)(l) }
+var _ store.Leaser = leaser{}
 
 // memberKeys is the key of the members, and that of what the store was created with.
-func (l *leaser) memberKeys() []string {
+func (l leaser) memberKeys() []string {
 	return []string{storeKey(l.opt.Prefix, "members"), storeKey(l.opt.Prefix, "meta")}
 }
 
 // Now is the clock of a server; of a cluster, of any of them.
-func (l *leaser) Now(ctx context.Context) (time.Time, error) {
-	var t []int64
-	err := l.store().ask(ctx, func(ctx context.Context) (err error) {
-		t, err = l.client.Do(ctx, l.client.B().Time().Build()).AsIntSlice()
-		return err
+func (l leaser) Now(ctx context.Context) (time.Time, error) {
+	t, err := ask(ctx, l.Store, func(ctx context.Context) ([]int64, error) {
+		return l.client.Do(ctx, l.client.B().Time().Build()).AsIntSlice()
 	})
 	if err != nil {
 		return time.Time{}, err
@@ -60,12 +56,12 @@ type memberText struct {
 }
 
 // Join writes or renews the member, unless another with its id lives.
-func (l *leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
+func (l leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) error {
 	return l.write(ctx, joinScript, m, ttl)
 }
 
 // Retire writes the member if another may own something.
-func (l *leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) error {
+func (l leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) error {
 	return l.write(ctx, retireScript, m, ttl)
 }
 
@@ -78,17 +74,15 @@ const (
 )
 
 // write has a script write a member.
-func (l *leaser) write(ctx context.Context, script *rueidis.Lua, m store.Member, ttl time.Duration) error {
+func (l leaser) write(ctx context.Context, script *rueidis.Lua, m store.Member, ttl time.Duration) error {
 	text, err := json.Marshal(memberText{m.Address, m.HTTP, m.Sidecars, m.Capacity, m.Settings, m.State})
 	if err != nil {
 		return fmt.Errorf("store: redis: member: %w", err)
 	}
-	var written int64
-	err = l.store().ask(ctx, func(ctx context.Context) (err error) {
-		written, err = script.Exec(ctx, l.client, l.memberKeys(),
+	written, err := ask(ctx, l.Store, func(ctx context.Context) (int64, error) {
+		return script.Exec(ctx, l.client, l.memberKeys(),
 			[]string{m.ID, micros(ttl), strconv.FormatUint(m.Nonce, 10), string(text),
 				strconv.Itoa(l.meta.Partitions), string(l.meta.MACKey)}).AsInt64()
-		return err
 	})
 	switch {
 	case err != nil:
@@ -98,26 +92,26 @@ func (l *leaser) write(ctx context.Context, script *rueidis.Lua, m store.Member,
 	case written == memberLast:
 		err = store.ErrLast
 	case written != memberWritten:
-		l.store().health.Note(ErrReplaced)
+		l.health.Note(ErrReplaced)
 		return ErrReplaced
 	}
-	l.store().health.Same()
+	l.health.Same()
 	return err
 }
 
 // Leave removes the member of that nonce; 0 is any.
-func (l *leaser) Leave(ctx context.Context, id string, nonce uint64) error {
-	return l.store().ask(ctx, func(ctx context.Context) error {
-		return leaveScript.Exec(ctx, l.client, l.memberKeys(), []string{id, strconv.FormatUint(nonce, 10)}).Error()
+func (l leaser) Leave(ctx context.Context, id string, nonce uint64) error {
+	_, err := ask(ctx, l.Store, func(ctx context.Context) (rueidis.RedisMessage, error) {
+		return leaveScript.Exec(ctx, l.client, l.memberKeys(),
+			[]string{id, strconv.FormatUint(nonce, 10)}).ToMessage()
 	})
+	return err
 }
 
 // Members returns those that live, by id.
-func (l *leaser) Members(ctx context.Context) ([]store.Member, error) {
-	var list []string
-	err := l.store().ask(ctx, func(ctx context.Context) (err error) {
-		list, err = membersScript.Exec(ctx, l.client, l.memberKeys(), nil).AsStrSlice()
-		return err
+func (l leaser) Members(ctx context.Context) ([]store.Member, error) {
+	list, err := ask(ctx, l.Store, func(ctx context.Context) ([]string, error) {
+		return membersScript.Exec(ctx, l.client, l.memberKeys(), nil).AsStrSlice()
 	})
 	if err != nil {
 		return nil, err
@@ -150,13 +144,13 @@ func aMember(id, value string) (store.Member, error) {
 }
 
 // Claim takes each partition that is free, expired or the node's own.
-func (l *leaser) Claim(ctx context.Context, node string, partitions []int,
+func (l leaser) Claim(ctx context.Context, node string, partitions []int,
 	ttl time.Duration) ([]store.Term, error) {
-	if err := l.store().same(ctx); err != nil {
+	if err := l.same(ctx); err != nil {
 		return nil, err
 	}
 	terms := make([]store.Term, len(partitions))
-	epochs, err := l.store().onOwners(ctx, claimScript, partitions, func(i int) []string {
+	epochs, err := l.onOwners(ctx, claimScript, partitions, func(i int) []string {
 		terms[i].Nonce = rand.Uint64() // a second try takes what the first may have taken, under a term of its own
 		return []string{node, strconv.FormatUint(terms[i].Nonce, 10), micros(ttl)}
 	})
@@ -181,9 +175,9 @@ func holder(node string, h store.Holding) []string {
 }
 
 // Renew extends the leases and returns those that are lost.
-func (l *leaser) Renew(ctx context.Context, node string, held []store.Holding,
+func (l leaser) Renew(ctx context.Context, node string, held []store.Holding,
 	ttl time.Duration) ([]store.Holding, error) {
-	renewed, err := l.store().onOwners(ctx, renewScript, numbers(held), func(i int) []string {
+	renewed, err := l.onOwners(ctx, renewScript, numbers(held), func(i int) []string {
 		return append(holder(node, held[i]), micros(ttl))
 	})
 	if err != nil {
@@ -199,8 +193,8 @@ func (l *leaser) Renew(ctx context.Context, node string, held []store.Holding,
 }
 
 // Release frees the partitions that are still held.
-func (l *leaser) Release(ctx context.Context, node string, held []store.Holding) error {
-	_, err := l.store().onOwners(ctx, releaseScript, numbers(held),
+func (l leaser) Release(ctx context.Context, node string, held []store.Holding) error {
+	_, err := l.onOwners(ctx, releaseScript, numbers(held),
 		func(i int) []string { return holder(node, held[i]) })
 	return err
 }
@@ -214,18 +208,17 @@ func numbers(held []store.Holding) []int {
 }
 
 // Owners returns every partition that was ever claimed, by number.
-func (l *leaser) Owners(ctx context.Context) ([]store.Owner, error) {
+func (l leaser) Owners(ctx context.Context) ([]store.Owner, error) {
 	parts := l.meta.Partitions
 	found, errs := make([]store.Owner, parts), make([]error, parts)
 	each(parts, func(p int) {
-		errs[p] = l.store().ask(ctx, func(ctx context.Context) error {
+		found[p], errs[p] = ask(ctx, l.Store, func(ctx context.Context) (store.Owner, error) {
 			fields, err := l.client.Do(ctx, l.client.B().Hmget().Key(l.keys[p][keyOwner]).
 				Field("epoch", "nonce", "node", "until").Build()).AsStrSlice()
 			if err != nil {
-				return err
+				return store.Owner{}, err
 			}
-			found[p], err = owner(p, fields)
-			return err
+			return owner(p, fields)
 		})
 	})
 	if err := firstOf(errs); err != nil {

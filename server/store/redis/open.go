@@ -84,12 +84,10 @@ var ErrReplaced = errors.New("store: Redis has another store, or none, in the pl
 // same refuses who would take partitions of another store than was opened: it may have other partitions, and
 // has another secret.
 func (s *Store) same(ctx context.Context) error {
-	var meta []string
-	err := s.ask(ctx, func(ctx context.Context) (err error) {
+	meta, err := ask(ctx, s, func(ctx context.Context) ([]string, error) {
 		key := storeKey(s.opt.Prefix, "meta")
 		read := s.client.B().Hmget().Key(key).Field("partitions", "signing_key").Build()
-		meta, err = s.client.Do(ctx, read).AsStrSlice()
-		return err
+		return s.client.Do(ctx, read).AsStrSlice()
 	})
 	switch {
 	case err != nil:
@@ -131,7 +129,7 @@ func (s *Store) Shard(partition int, term store.Term) (store.Shard, error) {
 }
 
 // Leaser says who lives and who owns what.
-func (s *Store) Leaser() store.Leaser { return (*leaser)(s) }
+func (s *Store) Leaser() store.Leaser { return leaser{s} }
 
 // Meta is what the store was created with.
 func (s *Store) Meta() store.Meta { return s.meta.Clone() }
@@ -154,24 +152,24 @@ const askTimeout = 20 * time.Second
 // ask does what may be done twice, unless the store is closed. It does it again where a connection was found
 // to be broken, as each of those to a server may be that was started again: whether it was done before is not
 // known then. The library does so itself with commands that only read.
-func (s *Store) ask(ctx context.Context, f func(ctx context.Context) error) error {
+func ask[T any](ctx context.Context, s *Store, f func(ctx context.Context) (T, error)) (answer T, err error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return answer, err
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
-		return store.ErrClosed
+		return answer, store.ErrClosed
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	err := f(ctx)
+	answer, err = f(ctx)
 	for tries := 1; tries < mostTries && broken(err) && ctx.Err() == nil; tries++ {
-		err = f(ctx)
+		answer, err = f(ctx)
 	}
 	s.wires.heed(err)
 	if err != nil {
-		return failure(err)
+		err = failure(err)
 	}
-	return nil
+	return answer, err
 }

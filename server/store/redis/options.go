@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"strconv"
@@ -37,19 +38,9 @@ type Options struct {
 	// Timeout is how long an answer may take before the connection is given up; what was asked for is then
 	// unknown. Default 10 s.
 	Timeout time.Duration
-	// Events tells what happens inside; its zero value tells nobody.
-	Events Events
-}
-
-// Events are called while the store works: they must return soon and not call the store. Any may be nil.
-type Events struct {
-	// Failed: the first batch or claim that was not written, or of which that is not known, and why; and that
-	// the store is another one now, [ErrReplaced], if that comes after another failure.
-	Failed func(err error)
-	// Recovered: the store writes again.
-	Recovered func()
-	// Warn: the server is set up so that less is kept than a store should keep. Called by Open.
-	Warn func(text string)
+	// Events are called on failures of writes, Log gets what a server is set up to lose.
+	Events store.Events
+	Log    store.Logger // default: no log
 }
 
 const (
@@ -64,6 +55,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.Partitions = cmp.Or(o.Partitions, store.DefaultPartitions)
+	o.Log = cmp.Or[store.Logger](o.Log, slog.New(slog.DiscardHandler))
 	switch {
 	case len(o.Addresses) == 0:
 		return o, errors.New("store: no address of Redis is given")

@@ -66,12 +66,9 @@ func (s *Store) onOwners(ctx context.Context, script *rueidis.Lua, partitions []
 	}
 	answers, errs := make([]string, len(partitions)), make([]error, len(partitions))
 	each(len(partitions), func(i int) {
-		errs[i] = s.ask(ctx, func(ctx context.Context) (err error) {
-			answers[i], err = text(script.Exec(ctx, s.client, s.keys[partitions[i]][keyOwner:keyOwner+1], args(i)))
-			if rueidis.IsRedisNil(err) {
-				err = nil
-			}
-			return err
+		answers[i], errs[i] = ask(ctx, s, func(ctx context.Context) (string, error) {
+			got := script.Exec(ctx, s.client, s.keys[partitions[i]][keyOwner:keyOwner+1], args(i))
+			return unlessNil(text(got))
 		})
 	})
 	if err := firstOf(errs); err != nil {
@@ -84,6 +81,14 @@ func (s *Store) onOwners(ctx context.Context, script *rueidis.Lua, partitions []
 		s.health.Note(nil)
 	}
 	return answers, nil
+}
+
+// unlessNil makes the zero value of an answer of nil.
+func unlessNil[T any](answer T, err error) (T, error) {
+	if rueidis.IsRedisNil(err) {
+		err = nil
+	}
+	return answer, err
 }
 
 // each calls f for 0 … n-1, many at a time, and waits for all.

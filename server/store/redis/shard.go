@@ -35,25 +35,18 @@ const (
 // call executes a script that reads.
 func (s *shard) call(ctx context.Context, script *rueidis.Lua,
 	keys, args []string) ([]rueidis.RedisMessage, error) {
-	var out []rueidis.RedisMessage
-	err := s.s.ask(ctx, func(ctx context.Context) (err error) {
-		out, err = script.Exec(ctx, s.s.client, keys, args).ToArray()
-		return err
+	return ask(ctx, s.s, func(ctx context.Context) ([]rueidis.RedisMessage, error) {
+		return script.Exec(ctx, s.s.client, keys, args).ToArray()
 	})
-	return out, err
 }
 
 // field reads one field of a hash; ok is false if it is not there.
 func (s *shard) field(ctx context.Context, key int, field []byte) (value []byte, ok bool, err error) {
-	err = s.s.ask(ctx, func(ctx context.Context) (err error) {
+	value, err = ask(ctx, s.s, func(ctx context.Context) ([]byte, error) {
 		read := s.s.client.B().Hget().Key(s.keys[key]).Field(string(field)).Build()
-		value, err = s.s.client.Do(ctx, read).AsBytes()
-		if ok = err == nil; rueidis.IsRedisNil(err) {
-			err = nil
-		}
-		return err
+		return unlessNil(s.s.client.Do(ctx, read).AsBytes())
 	})
-	return value, ok, err
+	return value, value != nil, err
 }
 
 // record reads a record as a script returns it: its value, and its spec or nil.
