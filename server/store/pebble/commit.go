@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"fmt"
 	"time"
 
 	pebbledb "github.com/cockroachdb/pebble/v2"
@@ -138,7 +139,8 @@ func (m *commit) each(f func(*change)) {
 // more returns the next waiting request that fits into m, nil if there is none. Two requests of one partition
 // never wait at once: a shard has one batch in flight at a time, and of two owners one is fenced.
 func (c *committer) more(m *commit) *request {
-	if m.ops != nil && m.ops.Len() >= c.s.opt.CommitBytes {
+	// A write of more than half a memtable takes a slower path through Pebble.
+	if m.ops != nil && m.ops.Len() >= min(commitBytes, c.s.opt.MemTableBytes/4) {
 		return nil
 	}
 	select {
@@ -194,7 +196,7 @@ func (m *commit) wait() error {
 		err = first
 	}
 	if err != nil {
-		return &unknownError{err}
+		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
 	}
 	_ = m.ops.Close() // hands its memory back; it has been written
 	return nil

@@ -3,7 +3,6 @@ package pebble
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"github.com/carillonhq/carillon/server/store"
@@ -39,18 +38,5 @@ func openURL(_ context.Context, url string, o store.Options) (store.Store, error
 
 // OptionsOf returns the options of a folder for those of any store.
 func OptionsOf(o store.Options) Options {
-	return Options{Partitions: o.Partitions, Now: o.Now, Events: Events{
-		Failed: o.Events.Failed, Recovered: o.Events.Recovered, Damaged: o.Events.Damaged,
-		Background: func(err error) { o.Log.Error("the store's housekeeping failed", "error", err) },
-		Stall: func(reason string) {
-			if reason != "" {
-				o.Log.Warn("the store waits for the disk", "reason", reason)
-			}
-		},
-		Exposed: func(dir string, mode fs.FileMode) {
-			o.Log.Warn("others may look into the store's folder, which holds payloads and the key of tokens: chmod 700 it",
-				"folder", dir, "mode", fmt.Sprintf("%#o", mode))
-		},
-		Log: func(text string) { o.Log.Debug("pebble", "text", text) },
-	}}
+	return Options{Partitions: o.Partitions, Now: o.Now, Events: o.Events, Log: o.Log}
 }

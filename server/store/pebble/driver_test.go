@@ -1,16 +1,13 @@
 package pebble_test
 
 import (
-	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/pebble"
+	"github.com/carillonhq/carillon/server/store/storetest"
 )
-
-var errCompaction = errors.New("a compaction failed")
 
 func TestAURLNamesAFolder(t *testing.T) {
 	dir := t.TempDir() + "/store"
@@ -33,28 +30,15 @@ func TestAURLNamesAFolder(t *testing.T) {
 	}
 }
 
-// TestOptionsOfTellsOperators: what only people want to know goes to the log, all else to the events.
-func TestOptionsOfTellsOperators(t *testing.T) {
-	var log strings.Builder
+// TestOptionsOf passes on who is told of what.
+func TestOptionsOf(t *testing.T) {
 	var damage store.Damage
-	o := pebble.OptionsOf(store.Options{
-		Events: store.Events{Damaged: func(d store.Damage) { damage = d }},
-		Log:    slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
-	o.Events.Stall("memtables are full")
-	o.Events.Stall("")
-	o.Events.Background(errCompaction)
-	o.Events.Log("hello")
-	o.Events.Exposed("/data", 0o755)
-	o.Events.Damaged(store.Damage{Part: "7.sst", Partitions: []int{3}, Cause: errCompaction})
-	for _, want := range []string{"level=WARN msg=\"the store waits for the disk\" reason=\"memtables are full\"",
-		"level=ERROR msg=\"the store's housekeeping failed\"", "level=DEBUG msg=pebble text=hello",
-		"folder=/data mode=0755"} {
-		if strings.Count(log.String(), want) != 1 {
-			t.Errorf("%q is not once in\n%s", want, log.String())
-		}
-	}
-	if damage.Part != "7.sst" || len(damage.Partitions) != 1 || damage.Cause == nil {
-		t.Errorf("damage %+v", damage)
+	var log storetest.Warnings
+	o := pebble.OptionsOf(store.Options{Partitions: 7, Log: &log,
+		Events: store.Events{Damaged: func(d store.Damage) { damage = d }}})
+	o.Events.Damaged(store.Damage{Part: "7.sst"})
+	o.Log.Warn("", "hello")
+	if damage.Part != "7.sst" || len(log) != 1 || o.Partitions != 7 {
+		t.Errorf("%+v, %q, damage %+v", o, log, damage)
 	}
 }

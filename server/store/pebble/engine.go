@@ -32,7 +32,7 @@ func openEngine(f *folder, opt *Options, readOnly bool) (*engine, error) {
 		}
 	}
 	e.lost = &losses{fs: f.fs, dir: f.path(), tell: opt.Events.Damaged, halted: make(chan struct{})}
-	l := &listener{Events: opt.Events, guard: e.guard, lost: e.lost}
+	l := &listener{log: opt.Log, guard: e.guard, lost: e.lost}
 	var err error
 	e.db, err = openPebble(f.path(), opt.pebbleOptions(e.guard, l, readOnly, f.ready))
 	if err == nil && !readOnly {

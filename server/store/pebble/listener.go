@@ -6,21 +6,20 @@ import (
 	"strings"
 
 	pebbledb "github.com/cockroachdb/pebble/v2"
+
+	"github.com/carillonhq/carillon/server/store"
 )
 
-// listener turns Pebble's messages into events, and turns what would end the process into a failure of the
-// store.
+// listener logs what operators should know, and turns what would end the process into a failure of the store.
 type listener struct {
-	Events
+	log   store.Logger
 	guard *guard
 	lost  *losses
 }
 
 // Infof logs for debugging.
 func (l *listener) Infof(format string, args ...any) {
-	if l.Log != nil {
-		l.Log(fmt.Sprintf(format, args...))
-	}
+	l.log.Debug("pebble", "text", fmt.Sprintf(format, args...))
 }
 
 // Errorf logs for debugging: what matters comes as an event.
@@ -47,8 +46,7 @@ func (l *listener) events() *pebbledb.EventListener {
 	return &pebbledb.EventListener{
 		BackgroundError: l.background,
 		DataCorruption:  l.corrupt,
-		WriteStallBegin: func(info pebbledb.WriteStallBeginInfo) { l.stall(info.Reason) },
-		WriteStallEnd:   func() { l.stall("") },
+		WriteStallBegin: l.stall,
 	}
 }
 
@@ -84,13 +82,12 @@ func panics() bool {
 
 // background reports a failure; damage was reported when it was found.
 func (l *listener) background(err error) {
-	if l.Background != nil && !pebbledb.IsCorruptionError(err) {
-		l.Background(err)
+	if !pebbledb.IsCorruptionError(err) {
+		l.log.Error("the store's housekeeping failed", "error", err)
 	}
 }
 
-func (l *listener) stall(reason string) {
-	if l.Stall != nil {
-		l.Stall(reason)
-	}
+// stall reports that writes wait for the disk to catch up.
+func (l *listener) stall(info pebbledb.WriteStallBeginInfo) {
+	l.log.Warn("the store waits for the disk", "reason", info.Reason)
 }

@@ -28,10 +28,6 @@ func remoteFileSystem(dir string) (name string, remote bool) {
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return "", false // the open that follows reports what is wrong
 	}
-	return remoteMagicName(uint32(st.Type))
-}
-
-func remoteMagicName(magic uint32) (name string, remote bool) {
-	name, remote = remoteMagic[magic]
+	name, remote = remoteMagic[uint32(st.Type)]
 	return name, remote
 }

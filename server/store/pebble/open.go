@@ -42,8 +42,9 @@ func Open(dir string, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, notOpened(err)
 	}
-	if mode, is := f.exposed(); is && opt.Events.Exposed != nil {
-		opt.Events.Exposed(f.dir, mode)
+	if mode, is := f.exposed(); is {
+		opt.Log.Warn("others may look into the store's folder, which holds payloads and the key of tokens: chmod 700 it",
+			"folder", f.dir, "mode", fmt.Sprintf("%#o", mode))
 	}
 	s := &Store{opt: opt, folder: f, members: members.New(opt.Now)}
 	if err := s.load(); err != nil {

@@ -2,7 +2,7 @@ package pebble
 
 import (
 	"cmp"
-	"io/fs"
+	"log/slog"
 	"time"
 
 	pebbledb "github.com/cockroachdb/pebble/v2"
@@ -24,48 +24,31 @@ type Options struct {
 	// under a key of their own, and read separately. 0: 1 KiB, which is what the engine asks Due for;
 	// negative: none.
 	InlineSpec int
-	// CommitBytes is approximately how much one fsync covers at most. 0: 2 MiB.
-	CommitBytes int
 	// RetryAfter is how long after a failure of the disk, and after a failed attempt, the store tries to
 	// write again. 0: 1 s; negative: never.
 	RetryAfter time.Duration
 	// Now is the store's clock, which judges leases. nil: time.Now.
 	Now func() time.Time
-	// Events are called on what happens inside; the zero value calls nothing.
-	Events Events
+	// Events are called on what happens inside; the zero value calls nothing. They must return soon and not
+	// call the store.
+	Events store.Events
+	// Log gets what operators should know, and Pebble's messages. nil: no log.
+	Log store.Logger
 	// FS is the file system; nil: the system's. Tests use one that crashes or fails. A folder on a given FS
 	// is not checked to be local.
 	FS vfs.FS
-}
-
-// Events are called while the store works: they must return soon and not call the store. Any may be nil.
-type Events struct {
-	// Failed: the store cannot write, and why. Reads go on if they can.
-	Failed func(err error)
-	// Recovered: the store writes again.
-	Recovered func()
-	// Damaged: a table is damaged; called once for each. Reads of what it has lost return store.ErrDamaged,
-	// the rest goes on.
-	Damaged func(d store.Damage)
-	// Background: a flush or compaction failed, but not because of damage.
-	Background func(err error)
-	// Stall: writes wait for the disk to catch up, and why; an empty reason ends it.
-	Stall func(reason string)
-	// Exposed: other users may look into the folder, which is left as it is.
-	Exposed func(dir string, mode fs.FileMode)
-	// Log: Pebble's messages, for debugging.
-	Log func(text string)
 }
 
 // Defaults of the options.
 const (
 	defaultMemTableBytes = 32 << 20
 	defaultInlineSpec    = 1 << 10
-	defaultCommitBytes   = 2 << 20
 	defaultRetryAfter    = time.Second
 )
 
 const (
+	// commitBytes is approximately how much one fsync covers at most.
+	commitBytes = 2 << 20
 	// cacheBytes is how much of the tables is cached in memory uncompressed, beside the system's file cache.
 	cacheBytes = 32 << 20
 	// headCacheBytes is the size of the cache of heads that were just read or written, so that they need not
@@ -83,16 +66,11 @@ func (o Options) withDefaults() (Options, error) {
 		o.MemTableBytes = defaultMemTableBytes
 	}
 	o.InlineSpec = cmp.Or(o.InlineSpec, defaultInlineSpec)
-	if o.CommitBytes <= 0 {
-		o.CommitBytes = defaultCommitBytes
-	}
-	// A write of more than half a memtable takes a slower path through Pebble.
-	o.CommitBytes = min(o.CommitBytes, o.MemTableBytes/4)
 	o.RetryAfter = cmp.Or(o.RetryAfter, defaultRetryAfter)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	o.FS = cmp.Or(o.FS, vfs.Default)
+	o.FS, o.Log = cmp.Or(o.FS, vfs.Default), cmp.Or[store.Logger](o.Log, slog.New(slog.DiscardHandler))
 	return o, nil
 }
 

@@ -1,9 +1,14 @@
 package pebble
 
 import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
+	pebbledb "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/carillonhq/carillon/server/store"
@@ -15,7 +20,7 @@ func TestOptionsHaveDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o.Partitions != store.DefaultPartitions || o.MemTableBytes != defaultMemTableBytes ||
-		o.InlineSpec != defaultInlineSpec || o.CommitBytes != defaultCommitBytes ||
+		o.InlineSpec != defaultInlineSpec || o.Log == nil ||
 		o.RetryAfter != defaultRetryAfter || o.Now == nil || o.FS != vfs.Default {
 		t.Errorf("the defaults are %+v", o)
 	}
@@ -37,9 +42,20 @@ func TestOptionsAreBounded(t *testing.T) {
 			t.Errorf("%d partitions: %v", n, err)
 		}
 	}
-	// A commit must fit into the memory table with room to spare.
-	if o, err := (Options{MemTableBytes: 1 << 20, CommitBytes: 1 << 30}).withDefaults(); err != nil ||
-		o.CommitBytes != 1<<18 {
-		t.Errorf("a commit has %d bytes, %v", o.CommitBytes, err)
+}
+
+// TestOperatorsAreTold: the log has what only people want to know.
+func TestOperatorsAreTold(t *testing.T) {
+	var log strings.Builder
+	l := &listener{log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	l.stall(pebbledb.WriteStallBeginInfo{Reason: "memtables are full"})
+	l.background(errors.New("compaction 3"))
+	l.background(fmt.Errorf("block 7: %w", pebbledb.ErrCorruption)) // told as damage
+	l.Infof("hello, %s", "you")
+	for want, times := range map[string]int{"level=WARN msg=\"the store waits for the disk\" reason=\"memtables are full\"": 1,
+		"level=ERROR msg=\"the store's housekeeping failed\"": 1, "block 7": 0, "level=DEBUG msg=pebble text=\"hello, you\"": 1} {
+		if strings.Count(log.String(), want) != times {
+			t.Errorf("%q is not %d times in\n%s", want, times, log.String())
+		}
 	}
 }

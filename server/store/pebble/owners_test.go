@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 // memoryDB is a Pebble in memory.
 func memoryDB(t *testing.T) *pebbledb.DB {
 	t.Helper()
-	db, err := pebbledb.Open("db", &pebbledb.Options{FS: vfs.NewMem(), Logger: &listener{}})
+	db, err := pebbledb.Open("db", &pebbledb.Options{FS: vfs.NewMem(), Logger: &listener{log: slog.New(slog.DiscardHandler)}})
 	if err != nil {
 		t.Fatal(err)
 	}

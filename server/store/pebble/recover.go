@@ -3,15 +3,7 @@ package pebble
 import (
 	"fmt"
 	"time"
-
-	"github.com/carillonhq/carillon/server/store"
 )
-
-// unknownError is store.ErrUnknown with its cause.
-type unknownError struct{ cause error }
-
-func (e *unknownError) Error() string   { return store.ErrUnknown.Error() + ": " + e.cause.Error() }
-func (e *unknownError) Unwrap() []error { return []error{store.ErrUnknown, e.cause} }
 
 // probeBytes is how much must be writable, besides the size of the logs, before the store is opened for
 // writing again.

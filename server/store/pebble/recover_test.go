@@ -232,7 +232,7 @@ func TestDiskFull(t *testing.T) {
 	f := &faults{at: 120, lasting: true, err: &errFull{}}
 	var events seen
 	opt := faultOptions(errorfs.Wrap(vfs.NewMem(), f))
-	opt.Events = pebble.Events{
+	opt.Events = store.Events{
 		Failed:    func(err error) { events.add(fmt.Sprint("failed ", errors.Is(err, pebble.ErrDiskFull))) },
 		Recovered: func() { events.add("recovered") },
 	}
@@ -281,7 +281,7 @@ func TestRecoversWithoutACaller(t *testing.T) {
 	opt := faultOptions(errorfs.Wrap(vfs.NewMem(), f))
 	opt.RetryAfter = time.Millisecond
 	failed, recovered := make(chan error, 1), make(chan struct{}, 1)
-	opt.Events = pebble.Events{Failed: func(err error) { failed <- err },
+	opt.Events = store.Events{Failed: func(err error) { failed <- err },
 		Recovered: func() { recovered <- struct{}{} }}
 	s := open(t, "store", opt)
 	d := &diary{}
