@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
@@ -28,8 +27,6 @@ import (
 type Options struct {
 	Secret string           // see [Secret]
 	Now    func() time.Time // the store's clock, as this node knows it
-	// Credentials of the connection. Default: no encryption.
-	Credentials credentials.TransportCredentials
 	// MaxMessage is the most bytes of a caller's message to a node: answers may be as large as what was
 	// asked. Default: gRPC's usual limit.
 	MaxMessage int
@@ -90,12 +87,8 @@ var _ cluster.Peer = (*Client)(nil)
 
 // Dial makes a client of the node at address, host:port. It does not wait for a connection.
 func Dial(address string, o Options) (*Client, error) {
-	creds := o.Credentials
-	if creds == nil {
-		creds = insecure.NewCredentials()
-	}
 	dial := []grpc.DialOption{
-		grpc.WithTransportCredentials(creds),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(max(maxAnswer, sizeParts*o.MaxMessage))),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: firstBackoff, Multiplier: 2, Jitter: 0.2,

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
-	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/peer"
 	"github.com/carillonhq/carillon/server/internal/telemetry"
 	"github.com/carillonhq/carillon/server/store"
@@ -81,47 +79,17 @@ func (n *Node) dial(m store.Member) (cluster.Peer, error) {
 	})
 }
 
-// peers returns where the engine finds partitions that it does not own; nil if the node is alone.
-func (n *Node) peers() message.Partitions {
-	if n.member == nil {
-		return nil
-	}
-	return n.member.Router()
-}
-
-// announce returns the function that tells other nodes of a namespace's new settings; nil if the node is
-// alone.
-func (n *Node) announce() func(namespace string) {
-	if n.member == nil {
-		return nil
-	}
-	return n.member.Announce
-}
-
-// mayClaim returns the condition that a claim of partitions waits for; nil if the node is alone.
-func (n *Node) mayClaim() func(since time.Time) bool {
-	if n.member == nil {
-		return nil
-	}
-	return n.member.MayClaim
-}
-
 // arrival is how long workers may take to arrive at a node of a cluster: they retry every 5 s at most, and
 // must connect.
 const arrival = 10 * time.Second
 
-// arrivalOf returns how long workers may take to arrive at the node; 0 if it is alone.
-func (c Config) arrivalOf() time.Duration {
-	if !isShared(c.Store) {
-		return 0
-	}
-	return cmp.Or(c.hooks.arrival, arrival)
-}
-
 // enter makes the node a member, if it is part of a cluster, and sets where calls go.
 func (n *Node) enter(ctx context.Context) error {
 	if n.member == nil {
-		n.calls, n.cluster = n.engine, n.alone()
+		self := n.config.self
+		self.ID, self.State = n.config.Name, carillon.NodeFit // also without listeners
+		n.calls, n.cluster = n.engine, soloCluster{self: self, leases: n.store.Leaser(),
+			partitions: n.store.Meta().Partitions, now: n.config.Now}
 		return nil
 	}
 	n.calls, n.cluster = n.member.Router(), n.member

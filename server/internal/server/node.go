@@ -66,20 +66,24 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	}
 	n.checkPartitions()
 	n.join()
-	n.engine = engine.New(engine.Config{
+	e := engine.Config{
 		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs,
 		Events: n.engineEvents(), Partition: partition.Config{DeadRetention: c.DeadRetention},
-		Advise:  func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
-		Standby: n.member != nil, Peers: n.peers(), Announce: n.announce(), MayClaim: n.mayClaim(),
+		Advise:   func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
 		LeaseTTL: c.LeaseTTL,
-	})
-	n.hub = dispatch.New(n.engine, dispatch.Options{
+	}
+	h := dispatch.Options{
 		Accept:     worker.Accept(worker.Options{}),
 		Transports: map[string]dispatch.Transport{"http": httptarget.New(c.httpOptions())},
 		SlowStart:  dispatch.SlowStart{Initial: c.SlowStart.Initial, Step: c.SlowStart.Step},
-		Arrival:    c.arrivalOf(),
 		Now:        c.Now,
-	})
+	}
+	if n.member != nil {
+		e.Standby, e.Peers, e.Announce, e.MayClaim = true, n.member.Router(), n.member.Announce, n.member.MayClaim
+		h.Arrival = cmp.Or(c.hooks.arrival, arrival)
+	}
+	n.engine = engine.New(e)
+	n.hub = dispatch.New(n.engine, h)
 	if err := n.engine.Start(ctx, n.hub); err != nil {
 		return nil, errors.Join(err, n.hub.Close(), n.store.Close())
 	}
@@ -127,13 +131,6 @@ func (n *Node) schedulerWith(work carillon.Work) carillon.Scheduler {
 
 // Cluster returns the cluster that the node belongs to, even if it is alone.
 func (n *Node) Cluster() carillon.Cluster { return n.cluster }
-
-func (n *Node) alone() carillon.Cluster {
-	self := n.config.self
-	self.ID, self.State = n.config.Name, carillon.NodeFit // also without listeners
-	return soloCluster{self: self, leases: n.store.Leaser(), partitions: n.store.Meta().Partitions,
-		now: n.config.Now}
-}
 
 // Metrics returns the node's metrics.
 func (n *Node) Metrics() *telemetry.Metrics { return n.metrics }
