@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,11 +102,9 @@ func whenFlags() jobFlags {
 			func(j *carillon.Job) *carillon.When { return &j.Due }),
 		when("at", "due_time", "time", "first run: an RFC 3339 time",
 			func(j *carillon.Job) *carillon.When { return &j.Due }),
-		{name: "repeats", field: "repeats", kind: "n", usage: "most runs that the schedule begins; 0 is no limit",
-			set: func(j *carillon.Job, s string) (err error) {
-				j.Repeats, err = strconv.ParseUint(s, 10, 64)
-				return numberError(s, err)
-			}},
+		value("repeats", "repeats", "n", "most runs that the schedule begins; 0 is no limit",
+			func(j *carillon.Job) *uint64 { return &j.Repeats },
+			number(func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })),
 		length("jitter", "jitter", "move each run by up to this much, the same for the same time",
 			func(j *carillon.Job) *time.Duration { return &j.Jitter }),
 		when("ttl", "ttl", "duration|time", "end of its life, from its first run if that is given, else from now",
@@ -115,11 +114,9 @@ func whenFlags() jobFlags {
 
 func targetFlags() jobFlags {
 	return jobFlags{
-		{name: "worker", field: "target", kind: "queue", usage: "run it on a worker connected for the queue",
-			set: func(j *carillon.Job, s string) error {
-				j.Target.Worker = &carillon.WorkerTarget{Queue: s}
-				return nil
-			}},
+		value("worker", "target", "queue", "run it on a worker connected for the queue",
+			func(j *carillon.Job) **carillon.WorkerTarget { return &j.Target.Worker },
+			func(s string) (*carillon.WorkerTarget, error) { return &carillon.WorkerTarget{Queue: s}, nil }),
 		text("http", "target", "url", "call the URL", func(j *carillon.Job) *string { return &httpTarget(j).URL }),
 		text("method", "target", "method", "HTTP method; default POST",
 			func(j *carillon.Job) *string { return &httpTarget(j).Method }),
@@ -137,11 +134,9 @@ func httpTarget(j *carillon.Job) *carillon.HTTPTarget {
 }
 
 func payloadFlags(in io.Reader) jobFlags {
-	read := payloadReader(in)
 	return jobFlags{
-		{name: "data", field: "data", kind: "json",
-			usage: "payload: JSON, @FILE, or - for standard input; any bytes with --content-type",
-			set:   func(j *carillon.Job, s string) (err error) { j.Data.Bytes, err = read(s); return err }},
+		value("data", "data", "json", "payload: JSON, @FILE, or - for standard input; any bytes with --content-type",
+			func(j *carillon.Job) *[]byte { return &j.Data.Bytes }, payloadReader(in)),
 		text("content-type", "content_type", "type", "content type of the payload; default application/json",
 			func(j *carillon.Job) *string { return &j.Data.ContentType }),
 		pairs("metadata", "metadata", "handed over with every run; repeatable",
@@ -187,58 +182,42 @@ func checkData(d *carillon.Data) error {
 const formField = "failure_policy"
 
 func retryFlags() jobFlags {
-	policy := func(kind carillon.PolicyKind,
-		set func(p *carillon.FailurePolicy, s string) error) func(*carillon.Job, string) error {
-		return func(j *carillon.Job, s string) error {
-			if j.FailurePolicy.Kind == carillon.PolicyDefault {
-				j.FailurePolicy.Kind = kind
-			}
-			return set(&j.FailurePolicy, s)
-		}
-	}
 	return jobFlags{
 		enum("retry", formField, policyWords,
 			"what follows a failed attempt; default: exponential for one-shots, constant 1s 3 times for schedules",
 			func(j *carillon.Job, n int) { j.FailurePolicy.Kind = carillon.PolicyKind(n) }),
-		{name: "retry-interval", field: "failure_policy.constant.interval", kind: "duration",
-			usage: "constant: between two attempts",
-			set: policy(carillon.PolicyConstant,
-				func(p *carillon.FailurePolicy, s string) (err error) { return span(&p.Interval, s) })},
-		{name: "retry-cron", field: "failure_policy.schedule.cron", kind: "cron",
-			usage: "schedule: times of the next attempts", set: policy(carillon.PolicySchedule,
-				func(p *carillon.FailurePolicy, s string) error { p.Schedule = s; return nil })},
-		{name: "retry-initial", field: "failure_policy.exponential.initial", kind: "duration",
-			usage: "exponential: first delay; default 2s",
-			set: policy(carillon.PolicyExponential,
-				func(p *carillon.FailurePolicy, s string) error { return span(&p.Initial, s) })},
-		{name: "retry-factor", field: "failure_policy.exponential.factor", kind: "factor",
-			usage: "exponential: growth of the delay; default 2",
-			set: policy(carillon.PolicyExponential, func(p *carillon.FailurePolicy, s string) (err error) {
-				p.Factor, err = strconv.ParseFloat(s, 64)
-				return numberError(s, err)
-			})},
-		{name: "retry-max", field: "failure_policy.exponential.max", kind: "duration",
-			usage: "exponential: longest delay; default 1h",
-			set: policy(carillon.PolicyExponential,
-				func(p *carillon.FailurePolicy, s string) error { return span(&p.Max, s) })},
-		{name: "retry-jitter", field: "failure_policy.exponential.jitter", kind: "duration",
-			usage: "exponential: up to this much is added; default 0",
-			set: policy(carillon.PolicyExponential,
-				func(p *carillon.FailurePolicy, s string) error { return span(&p.Jitter, s) })},
-		{name: "max-retries", field: "failure_policy.max_retries", kind: "n",
-			usage: "attempts after the first; default 4 for exponential, no limit for constant and schedule",
-			set:   func(j *carillon.Job, s string) error { return setMaxRetries(&j.FailurePolicy, s) }},
+		length("retry-interval", "failure_policy.constant.interval", "constant: between two attempts",
+			func(j *carillon.Job) *time.Duration { return &inForm(j, carillon.PolicyConstant).Interval }),
+		text("retry-cron", "failure_policy.schedule.cron", "cron", "schedule: times of the next attempts",
+			func(j *carillon.Job) *string { return &inForm(j, carillon.PolicySchedule).Schedule }),
+		length("retry-initial", "failure_policy.exponential.initial", "exponential: first delay; default 2s",
+			func(j *carillon.Job) *time.Duration { return &inForm(j, carillon.PolicyExponential).Initial }),
+		value("retry-factor", "failure_policy.exponential.factor", "factor",
+			"exponential: growth of the delay; default 2",
+			func(j *carillon.Job) *float64 { return &inForm(j, carillon.PolicyExponential).Factor },
+			number(func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })),
+		length("retry-max", "failure_policy.exponential.max", "exponential: longest delay; default 1h",
+			func(j *carillon.Job) *time.Duration { return &inForm(j, carillon.PolicyExponential).Max }),
+		length("retry-jitter", "failure_policy.exponential.jitter", "exponential: up to this much is added; default 0",
+			func(j *carillon.Job) *time.Duration { return &inForm(j, carillon.PolicyExponential).Jitter }),
+		value("max-retries", "failure_policy.max_retries", "n",
+			"attempts after the first; default 4 for exponential, no limit for constant and schedule",
+			func(j *carillon.Job) **uint32 { return &j.FailurePolicy.MaxRetries }, number(parseRetries)),
 		enum("on-exhausted", "failure_policy.on_exhausted", exhaustedWords,
 			"what becomes of a run without attempts left; default: dead for one-shots, drop for schedules",
 			func(j *carillon.Job, n int) { j.FailurePolicy.OnExhausted = carillon.OnExhausted(n) }),
 	}
 }
 
-func setMaxRetries(p *carillon.FailurePolicy, s string) error {
+// inForm returns the job's failure policy, which gets the form unless it has one.
+func inForm(j *carillon.Job, form carillon.PolicyKind) *carillon.FailurePolicy {
+	j.FailurePolicy.Kind = cmp.Or(j.FailurePolicy.Kind, form)
+	return &j.FailurePolicy
+}
+
+func parseRetries(s string) (*uint32, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
-	small := uint32(n)
-	p.MaxRetries = &small
-	return numberError(s, err)
+	return new(uint32(n)), err
 }
 
 // checkPolicy refuses a number of retries without a policy that it belongs to.
@@ -261,8 +240,8 @@ func policyFlags() jobFlags {
 		enum("misfire", "misfire", misfireWords,
 			"what becomes of runs that could not begin in time; default latest",
 			func(j *carillon.Job, n int) { j.Misfire.Rule = carillon.MisfireRule(n) }),
-		number("catch-up-limit", "catch_up_limit", "most runs made up for by --misfire all; default 1000",
-			func(j *carillon.Job) *int { return &j.Misfire.Limit }),
+		value("catch-up-limit", "catch_up_limit", "n", "most runs made up for by --misfire all; default 1000",
+			func(j *carillon.Job) *int { return &j.Misfire.Limit }, number(strconv.Atoi)),
 		length("catch-up-window", "catch_up_window", "runs missed longer ago are not made up for; default no limit",
 			func(j *carillon.Job) *time.Duration { return &j.Misfire.Window }),
 		enum("priority", "priority", priorityWords, "order among due runs; default normal",
@@ -273,41 +252,48 @@ func policyFlags() jobFlags {
 		{name: "depends-on", field: "depends_on", kind: "job",
 			usage: "each run waits until this job has succeeded once more; repeatable",
 			set:   func(j *carillon.Job, s string) error { j.DependsOn = append(j.DependsOn, s); return nil }},
-		{name: "paused", field: "paused", kind: "bool", usage: "keep its schedule and fire nothing",
-			set: func(j *carillon.Job, s string) (err error) { j.Paused, err = strconv.ParseBool(s); return err }},
+		value("paused", "paused", "bool", "keep its schedule and fire nothing",
+			func(j *carillon.Job) *bool { return &j.Paused }, strconv.ParseBool),
 		text("note", "note", "text", "a note for people", func(j *carillon.Job) *string { return &j.Note }),
-		number("history-runs", "history.runs", "finished runs to keep; default 20, -1 for none",
-			func(j *carillon.Job) *int { return &j.History.Runs }),
+		value("history-runs", "history.runs", "n", "finished runs to keep; default 20, -1 for none",
+			func(j *carillon.Job) *int { return &j.History.Runs }, number(strconv.Atoi)),
 		length("history-keep", "history.keep", "how long to keep them; default 72h",
 			func(j *carillon.Job) *time.Duration { return &j.History.Keep }),
 	}
 }
 
+// value returns a flag for a field of the job.
+func value[T any](name, field, kind, usage string, at func(*carillon.Job) *T,
+	parse func(string) (T, error)) *jobFlag {
+	return &jobFlag{name: name, field: field, kind: kind, usage: usage,
+		set: func(j *carillon.Job, s string) (err error) {
+			*at(j), err = parse(s)
+			return err
+		}}
+}
+
 // text returns a flag for a string of the job.
 func text(name, field, kind, usage string, at func(*carillon.Job) *string) *jobFlag {
-	return &jobFlag{name: name, field: field, kind: kind, usage: usage,
-		set: func(j *carillon.Job, s string) error { *at(j) = s; return nil }}
+	return value(name, field, kind, usage, at, func(s string) (string, error) { return s, nil })
 }
 
 // when returns a flag for a point in time of the job.
 func when(name, field, kind, usage string, at func(*carillon.Job) *carillon.When) *jobFlag {
-	return &jobFlag{name: name, field: field, kind: kind, usage: usage,
-		set: func(j *carillon.Job, s string) error { *at(j) = carillon.WhenText(s); return nil }}
+	return value(name, field, kind, usage, at,
+		func(s string) (carillon.When, error) { return carillon.WhenText(s), nil })
 }
 
 // length returns a flag for a duration of the job.
 func length(name, field, usage string, at func(*carillon.Job) *time.Duration) *jobFlag {
-	return &jobFlag{name: name, field: field, kind: "duration", usage: usage,
-		set: func(j *carillon.Job, s string) error { return span(at(j), s) }}
+	return value(name, field, "duration", usage, at, span)
 }
 
-// number returns a flag for a number of the job.
-func number(name, field, usage string, at func(*carillon.Job) *int) *jobFlag {
-	return &jobFlag{name: name, field: field, kind: "n", usage: usage,
-		set: func(j *carillon.Job, s string) (err error) {
-			*at(j), err = strconv.Atoi(s)
-			return numberError(s, err)
-		}}
+// number returns parse with its errors in plain words.
+func number[T any](parse func(string) (T, error)) func(string) (T, error) {
+	return func(s string) (T, error) {
+		n, err := parse(s)
+		return n, numberError(s, err)
+	}
 }
 
 // numberError describes in plain words that s is not a number, or out of range.
@@ -351,10 +337,10 @@ func pairs(name, field, usage string, at func(*carillon.Job) *map[string]string)
 }
 
 // span parses a Go or ISO 8601 duration.
-func span(at *time.Duration, s string) (err error) {
-	*at, err = schedule.ParseDuration(s)
+func span(s string) (time.Duration, error) {
+	d, err := schedule.ParseDuration(s)
 	if e, ok := errors.AsType[*schedule.Error](err); ok {
-		return errors.New(e.Msg)
+		return d, errors.New(e.Msg)
 	}
-	return err
+	return d, err
 }
