@@ -23,19 +23,14 @@ func newBackfill(a app) *cobra.Command {
 // newBackfillList returns the command `carillon backfill list`.
 func newBackfillList(a app) *cobra.Command {
 	var c connection
-	cmd := &cobra.Command{
-		Use:     "list JOB",
-		Aliases: []string{"ls"},
-		Short:   "List the backfills of a job, newest first",
-		Args:    arguments(1, 1),
-		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+	cmd := c.inNamespace(a, "list JOB", "List the backfills of a job, newest first",
+		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			backfills, err := node.ListBackfills(ctx, c.key(words[0]))
 			return answer{message: &pb.ListBackfillsResponse{Backfills: wire.BackfillsToProto(backfills)},
 				text: table([]string{"ID", "STATUS", "FROM", "TO", "ENDED", "FAILED", "NEXT"}, backfills,
 					backfillRow)}, err
-		}),
-	}
-	c.add(cmd)
+		})
+	cmd.Aliases = []string{"ls"}
 	return cmd
 }
 
@@ -69,18 +64,12 @@ func newBackfillGet(a app) *cobra.Command {
 // newBackfillCancel returns the command `carillon backfill cancel`.
 func newBackfillCancel(a app) *cobra.Command {
 	var c connection
-	cmd := &cobra.Command{
-		Use:   "cancel ID",
-		Short: "Let no further run of a backfill begin and cancel those that have",
-		Args:  arguments(1, 1),
-		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+	return c.inNamespace(a, "cancel ID", "Let no further run of a backfill begin and cancel those that have",
+		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			b, err := node.CancelBackfill(ctx, c.namespace, words[0])
 			return answer{message: wire.BackfillToProto(&b),
 				text: fmt.Sprintf("backfill %s %s, %s runs had ended\n", b.ID, b.Status, endedText(&b))}, err
-		}),
-	}
-	c.add(cmd)
-	return cmd
+		})
 }
 
 // backfillDescription describes a backfill for people.

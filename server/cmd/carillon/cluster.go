@@ -28,22 +28,17 @@ func newCluster(a app) *cobra.Command {
 func newClusterStatus(a app) *cobra.Command {
 	var c connection
 	var partitions bool
-	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show who lives and who owns what",
-		Long: `Show who lives and who owns what, as the store has it. Any node can be asked. STATE is where a node stands:
-fit (it gets a share of the partitions), proving (it is new, and has not shown yet that it can claim and commit), unfit (it fails
-to: others own its share until it can), drained, clock (its clock is off), or leaving. SKEW is how far its clock is ahead of the
-store's, as it measured last.`,
-		Args: arguments(0, 0),
-		RunE: c.ask(a, func(ctx context.Context, node *client.Client, _ []string) (answer, error) {
+	cmd := c.command(a, "status", "Show who lives and who owns what",
+		func(ctx context.Context, node *client.Client, _ []string) (answer, error) {
 			status, err := node.ClusterStatus(ctx)
 			return answer{message: wire.ClusterToProto(&status), text: clusterText(&status, partitions)}, err
-		}),
-	}
+		})
+	cmd.Long = `Show who lives and who owns what, as the store has it. Any node can be asked. STATE is where a node stands:
+fit (it gets a share of the partitions), proving (it is new, and has not shown yet that it can claim and commit), unfit (it fails
+to: others own its share until it can), drained, clock (its clock is off), or leaving. SKEW is how far its clock is ahead of the
+store's, as it measured last.`
 	cmd.Flags().BoolVar(&partitions, "partitions", false,
 		"show each partition too: its owner, epoch, and until when the owner's lease goes")
-	c.addServer(cmd)
 	return cmd
 }
 
@@ -135,19 +130,13 @@ type clusterDrain struct {
 // newClusterDrain returns the command `carillon cluster drain`.
 func newClusterDrain(a app) *cobra.Command {
 	var d clusterDrain
-	cmd := &cobra.Command{
-		Use:   "drain NODE",
-		Short: "Have a node hand its partitions over to the others",
-		Long: `Have a living node hand its partitions over to the others. It owns none until it starts again or carillon cluster rebalance is
+	cmd := d.command(a, "drain NODE", "Have a node hand its partitions over to the others", d.drain)
+	cmd.Long = `Have a living node hand its partitions over to the others. It owns none until it starts again or carillon cluster rebalance is
 called, and goes on to take calls and workers. Runs that its workers have go on. Any node can be asked. A node is refused whose
-partitions no other could take. A node that is merely to be restarted need not be drained: it hands over when it is told to end.`,
-		Example: `carillon cluster drain node-2 --follow`,
-		Args:    arguments(1, 1),
-		RunE:    d.ask(a, d.drain),
-	}
+partitions no other could take. A node that is merely to be restarted need not be drained: it hands over when it is told to end.`
+	cmd.Example = `carillon cluster drain node-2 --follow`
 	cmd.Flags().BoolVar(&d.follow, "follow", false,
 		"stay until it owns nothing, for as long as --wait says; exit code 1 if it still does")
-	d.addServer(cmd)
 	return cmd
 }
 
@@ -206,17 +195,12 @@ func stillOwns(left int) string {
 // newClusterRebalance returns the command `carillon cluster rebalance`.
 func newClusterRebalance(a app) *cobra.Command {
 	var c connection
-	cmd := &cobra.Command{
-		Use:   "rebalance",
-		Short: "End all drains and spread the partitions over the nodes",
-		Long: `End all drains, and have every node look at once who should own what. Nodes do so by themselves when one comes or goes: this
-is for the end of a drain.`,
-		Args: arguments(0, 0),
-		RunE: c.ask(a, func(ctx context.Context, node *client.Client, _ []string) (answer, error) {
+	cmd := c.command(a, "rebalance", "End all drains and spread the partitions over the nodes",
+		func(ctx context.Context, node *client.Client, _ []string) (answer, error) {
 			return answer{message: &pb.RebalanceResponse{},
 				text: "the nodes have been told; carillon cluster status shows how far they are\n"}, node.Rebalance(ctx)
-		}),
-	}
-	c.addServer(cmd)
+		})
+	cmd.Long = `End all drains, and have every node look at once who should own what. Nodes do so by themselves when one comes or goes: this
+is for the end of a drain.`
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,9 +29,13 @@ const defaultServer = "127.0.0.1:7070"
 
 // add adds the flags to cmd. The environment may set their defaults.
 func (c *connection) add(cmd *cobra.Command) {
+	c.addNamespace(cmd)
+	c.addServer(cmd)
+}
+
+func (c *connection) addNamespace(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", carillon.DefaultNamespace,
 		"`namespace` of the jobs; environment CARILLON_NAMESPACE")
-	c.addServer(cmd)
 }
 
 // addServer adds the flags that do not concern a namespace, and -o.
@@ -78,6 +83,21 @@ func (c *connection) call(cmd *cobra.Command, f func(ctx context.Context, node *
 
 // question asks a node one thing.
 type question func(ctx context.Context, node *client.Client, words []string) (answer, error)
+
+// command returns a command that asks a node one thing. use has a word for each argument.
+func (c *connection) command(a app, use, short string, q question) *cobra.Command {
+	n := strings.Count(use, " ")
+	cmd := &cobra.Command{Use: use, Short: short, Args: arguments(n, n), RunE: c.ask(a, q)}
+	c.addServer(cmd)
+	return cmd
+}
+
+// inNamespace returns a command that asks a node one thing about a namespace.
+func (c *connection) inNamespace(a app, use, short string, q question) *cobra.Command {
+	cmd := c.command(a, use, short, q)
+	c.addNamespace(cmd)
+	return cmd
+}
 
 // ask returns the action of a command that asks a node one thing and prints the answer.
 func (c *connection) ask(a app, q question) func(*cobra.Command, []string) error {

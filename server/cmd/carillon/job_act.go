@@ -14,18 +14,12 @@ import (
 // newJobTrigger returns the command `carillon job trigger`.
 func newJobTrigger(a app) *cobra.Command {
 	var c connection
-	cmd := &cobra.Command{
-		Use:   "trigger NAME",
-		Short: "Run a job now, beside its schedule",
-		Args:  arguments(1, 1),
-		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+	return c.inNamespace(a, "trigger NAME", "Run a job now, beside its schedule",
+		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			run, err := node.TriggerJob(ctx, c.key(words[0]))
 			return answer{message: wire.RunToProto(&run),
 				text: fmt.Sprintf("%s triggered, run %s\n", words[0], run.ID)}, err
-		}),
-	}
-	c.add(cmd)
-	return cmd
+		})
 }
 
 // newJobPause returns the command `carillon job pause`.
@@ -45,35 +39,24 @@ func newJobResume(a app) *cobra.Command {
 
 func newSetPaused(a app, use, short, did string, p *carillon.PauseOptions) *cobra.Command {
 	var c connection
-	cmd := &cobra.Command{
-		Use:   use,
-		Short: short,
-		Args:  arguments(1, 1),
-		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+	cmd := c.inNamespace(a, use, short,
+		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			job, err := node.SetPaused(ctx, c.key(words[0]), *p)
 			return answer{message: wire.JobToProto(&job), text: words[0] + " " + did + "\n"}, err
-		}),
-	}
+		})
 	cmd.Flags().StringVar(&p.Note, "note", "", "`text` kept with the job: why, for example")
-	c.add(cmd)
 	return cmd
 }
 
 // newJobSkip returns the command `carillon job skip`.
 func newJobSkip(a app) *cobra.Command {
 	var c connection
-	cmd := &cobra.Command{
-		Use:   "skip NAME",
-		Short: "Pass over the next scheduled time of a job",
-		Args:  arguments(1, 1),
-		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+	return c.inNamespace(a, "skip NAME", "Pass over the next scheduled time of a job",
+		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			skip, err := node.SkipRun(ctx, c.key(words[0]))
 			return answer{message: wire.SkipToProto(&skip),
 				text: fmt.Sprintf("%s skips %s, %s\n", words[0], moment(skip.Time), afterSkip(&skip.Job))}, err
-		}),
-	}
-	c.add(cmd)
-	return cmd
+		})
 }
 
 // afterSkip describes what comes after a skipped time. A paused job has no next run until it is resumed.

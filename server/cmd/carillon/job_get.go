@@ -18,20 +18,14 @@ import (
 // newJobGet returns the command `carillon job get`.
 func newJobGet(a app) *cobra.Command {
 	var c connection
-	cmd := &cobra.Command{
-		Use:   "get NAME",
-		Short: "Show a job and what became of it",
-		Args:  arguments(1, 1),
-		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+	return c.inNamespace(a, "get NAME", "Show a job and what became of it",
+		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			job, err := node.GetJob(ctx, c.key(words[0]))
 			if err != nil {
 				return answer{}, hasRun(ctx, node, c.key(words[0]), err)
 			}
 			return answer{message: wire.JobToProto(&job), text: jobDescription(&job)}, nil
-		}),
-	}
-	c.add(cmd)
-	return cmd
+		})
 }
 
 // hasRun points from a job that is gone to its run: a one-shot is removed once it has run.

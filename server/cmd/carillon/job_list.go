@@ -26,18 +26,12 @@ type jobList struct {
 // newJobList returns the command `carillon job list`.
 func newJobList(a app) *cobra.Command {
 	l := jobList{phase: choice{words: phaseWords, chosen: -1}}
-	cmd := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List jobs in the order of their names",
-		Args:    arguments(0, 0),
-		RunE:    l.ask(a, l.list),
-	}
+	cmd := l.inNamespace(a, "list", "List jobs in the order of their names", l.list)
+	cmd.Aliases = []string{"ls"}
 	cmd.Flags().StringVar(&l.prefix, "prefix", "", "names that begin with it")
 	cmd.Flags().StringVar(&l.label, "label", "", "jobs with the label: `key` or key=value")
 	l.phase.add(cmd, "phase", "jobs that stand there")
 	l.paging.add(cmd)
-	l.connection.add(cmd)
 	return cmd
 }
 

@@ -25,17 +25,11 @@ func newNamespace(a app) *cobra.Command {
 // newNamespaceGet returns the command `carillon namespace get`.
 func newNamespaceGet(a app) *cobra.Command {
 	var c connection
-	cmd := &cobra.Command{
-		Use:   "get NAME",
-		Short: "Show the settings of a namespace",
-		Args:  arguments(1, 1),
-		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+	return c.command(a, "get NAME", "Show the settings of a namespace",
+		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			ns, err := node.GetNamespace(ctx, words[0])
 			return namespaceAnswer(&ns), err
-		}),
-	}
-	c.addServer(cmd)
-	return cmd
+		})
 }
 
 // namespaceSet holds the flags of `carillon namespace set`.

@@ -89,19 +89,13 @@ func (r *runRedrive) names(ctx context.Context, node *client.Client, token strin
 // newRunCancel returns the command `carillon run cancel`.
 func newRunCancel(a app) *cobra.Command {
 	var c connection
-	cmd := &cobra.Command{
-		Use:   "cancel ID",
-		Short: "End a run that has not finished",
-		Args:  arguments(1, 1),
-		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+	return c.inNamespace(a, "cancel ID", "End a run that has not finished",
+		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			cancelled, err := node.CancelRun(ctx, c.namespace, words[0])
 			return answer{message: &pb.CancelRunResponse{Prevented: cancelled.Prevented,
 				Interrupted: cancelled.Interrupted},
 				text: fmt.Sprintf("run %s cancelled, %s\n", words[0], cancelText(cancelled))}, err
-		}),
-	}
-	c.add(cmd)
-	return cmd
+		})
 }
 
 func cancelText(c carillon.CancelResult) string {

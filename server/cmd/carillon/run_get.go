@@ -16,17 +16,11 @@ import (
 // newRunGet returns the command `carillon run get`.
 func newRunGet(a app) *cobra.Command {
 	var c connection
-	cmd := &cobra.Command{
-		Use:   "get ID",
-		Short: "Show a run",
-		Args:  arguments(1, 1),
-		RunE: c.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+	return c.inNamespace(a, "get ID", "Show a run",
+		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			run, err := node.GetRun(ctx, c.namespace, words[0])
 			return answer{message: wire.RunToProto(&run), text: runDescription(&run)}, err
-		}),
-	}
-	c.add(cmd)
-	return cmd
+		})
 }
 
 // runDescription describes a run for people.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,28 +24,30 @@ type runList struct {
 
 // newRunList returns the command `carillon run list`.
 func newRunList(a app) *cobra.Command {
-	l := runList{status: choice{words: []string{carillon.RunDead.String()}}}
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the dead runs of all jobs, newest first",
-		Long:  "List the dead runs of all jobs of the namespace, newest first. The finished runs of one job are in `carillon job runs`.",
-		Args:  arguments(0, 0),
-		RunE: l.ask(a, func(ctx context.Context, node *client.Client, _ []string) (answer, error) {
-			return l.list(ctx, node, carillon.RunQuery{Namespace: l.namespace})
-		}),
-	}
-	l.addFlags(cmd, "; across jobs only dead is kept in an index")
+	cmd := newRuns(a, "list", "List the dead runs of all jobs, newest first",
+		"runs that ended so; across jobs only dead is kept in an index",
+		choice{words: []string{carillon.RunDead.String()}})
+	cmd.Long = "List the dead runs of all jobs of the namespace, newest first. The finished runs of one job are in `carillon job runs`."
 	return cmd
 }
 
-func (l *runList) addFlags(cmd *cobra.Command, hint string) {
-	l.status.add(cmd, "status", "runs that ended so"+hint)
-	l.paging.add(cmd)
-	l.connection.add(cmd)
+// newJobRuns returns the command `carillon job runs`.
+func newJobRuns(a app) *cobra.Command {
+	return newRuns(a, "runs NAME", "Show the finished runs of a job, newest first", "runs that ended so",
+		choice{words: finishedWords, chosen: -1})
 }
 
-// list reads pages until there are enough of the runs that the query finds.
-func (l *runList) list(ctx context.Context, node *client.Client, q carillon.RunQuery) (answer, error) {
+func newRuns(a app, use, short, statusUsage string, status choice) *cobra.Command {
+	l := runList{status: status}
+	cmd := l.inNamespace(a, use, short, l.list)
+	l.status.add(cmd, "status", statusUsage)
+	l.paging.add(cmd)
+	return cmd
+}
+
+// list reads pages until there are enough finished runs of a job, or of all if none is named.
+func (l *runList) list(ctx context.Context, node *client.Client, words []string) (answer, error) {
+	q := carillon.RunQuery{Namespace: l.namespace, Job: strings.Join(words, "")}
 	if n := slices.Index(finishedWords, l.status.String()); n >= 0 {
 		q.Status = &finishedStatuses[n]
 	}
