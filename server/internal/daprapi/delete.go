@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
+	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
 )
 
 // DeleteJob implements the rpc. A job that is not there is no error.
@@ -22,7 +23,7 @@ func (s *Service) DeleteJob(ctx context.Context, m *pb.DeleteJobRequest) (*pb.De
 	if err := unless(carillon.NotFound, err); err != nil {
 		return nil, s.toStatus(ctx, "DeleteJob", err)
 	}
-	s.options.Metrics.Deleted(kindOf(m.GetMetadata()))
+	s.options.Metrics.Count(daprmetrics.Deleted, kindOf(a.reminder))
 	return &pb.DeleteJobResponse{}, nil
 }
 
@@ -67,6 +68,6 @@ func (s *Service) deleteAll(ctx context.Context, a address, namePrefix, prefix s
 			return err
 		}
 	}
-	s.options.Metrics.BulkDeleted()
+	s.options.Metrics.Count(daprmetrics.BulkDeleted, "")
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
+	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
 )
 
 // ScheduleJob implements the rpc.
@@ -19,12 +20,12 @@ func (s *Service) ScheduleJob(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	kind := kindOf(m.GetMetadata())
+	kind := kindOf(a.reminder)
 	if err := s.schedule(ctx, a, m); err != nil {
-		s.options.Metrics.ScheduleFailed(kind)
+		s.options.Metrics.Count(daprmetrics.CreatedFailed, kind)
 		return nil, s.toStatus(ctx, "ScheduleJob", err)
 	}
-	s.options.Metrics.Scheduled(kind)
+	s.options.Metrics.Count(daprmetrics.Created, kind)
 	return &pb.ScheduleJobResponse{}, nil
 }
 

@@ -22,23 +22,12 @@ func targetOf(m *pb.JobMetadata) (*carillon.DaprTarget, error) {
 	return t, nil
 }
 
-// kindOf is what metrics call the target of the metadata.
-func kindOf(m *pb.JobMetadata) daprmetrics.Kind {
-	switch m.GetTarget().GetType().(type) {
-	case *pb.JobTargetMetadata_Job:
-		return daprmetrics.KindJob
-	case *pb.JobTargetMetadata_Actor:
+// kindOf is what metrics call a job of an app or a reminder.
+func kindOf(reminder bool) string {
+	if reminder {
 		return daprmetrics.KindActor
 	}
-	return daprmetrics.KindUnknown
-}
-
-// kindOfTarget is what metrics call a target.
-func kindOfTarget(t *carillon.DaprTarget) daprmetrics.Kind {
-	if t.ActorType == "" {
-		return daprmetrics.KindJob
-	}
-	return daprmetrics.KindActor
+	return daprmetrics.KindJob
 }
 
 // noName stands for the empty name, as no level of a name may be empty: Dapr's names have no control
@@ -57,18 +46,17 @@ func (a address) key(name string) carillon.Key {
 // prefix is what the names begin with of all jobs at the address; without an actor's id, of all actors of the
 // type. Other ids (other types if there is none, other apps) that begin alike count too if alike is set.
 func (a address) prefix(alike bool) string {
-	end := "/"
-	if alike {
-		end = ""
+	prefix := carillon.DaprPrefix + "app/" + carillon.EscapeLevel(a.target.AppID)
+	if a.reminder {
+		prefix = carillon.DaprPrefix + "actor/" + carillon.EscapeLevel(a.target.ActorType)
 	}
-	switch {
-	case !a.reminder:
-		return carillon.DaprPrefix + "app/" + carillon.EscapeLevel(a.target.AppID) + end
-	case a.target.ActorID == "":
-		return carillon.DaprPrefix + "actor/" + carillon.EscapeLevel(a.target.ActorType) + end
+	if a.target.ActorID != "" {
+		prefix += "/" + carillon.EscapeLevel(a.target.ActorID)
 	}
-	return carillon.DaprPrefix + "actor/" + carillon.EscapeLevel(a.target.ActorType) +
-		"/" + carillon.EscapeLevel(a.target.ActorID) + end
+	if !alike {
+		prefix += "/"
+	}
+	return prefix
 }
 
 // nameOf is the name of a job as the sidecar gave it: the last level of the name it is kept under.

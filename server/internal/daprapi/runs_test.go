@@ -20,7 +20,6 @@ import (
 	"github.com/carillonhq/carillon"
 	common "github.com/carillonhq/carillon/api/dapr/proto/common/v1"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
-	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
 )
 
 func soon() *pb.Job { return &pb.Job{DueTime: new("0s")} }
@@ -477,19 +476,11 @@ func (c *counts) add(parts ...string) {
 	c.seen[strings.Join(parts, " ")]++
 }
 
-func (c *counts) Scheduled(k daprmetrics.Kind)      { c.add("scheduled", string(k)) }
-func (c *counts) ScheduleFailed(k daprmetrics.Kind) { c.add("refused", string(k)) }
-func (c *counts) Deleted(k daprmetrics.Kind)        { c.add("deleted", string(k)) }
-func (c *counts) BulkDeleted()                      { c.add("bulk") }
-func (c *counts) Triggered(k daprmetrics.Kind, d time.Duration) {
-	c.add("triggered", string(k), d.String())
+func (c *counts) Count(counter, label string) {
+	c.add(strings.TrimPrefix(counter, "dapr_scheduler_"), label)
 }
-func (c *counts) TriggerFailed(k daprmetrics.Kind, d time.Duration) {
-	c.add("failed", string(k), d.String())
-}
-func (c *counts) Undelivered(k daprmetrics.Kind)               { c.add("undelivered", string(k)) }
-func (c *counts) Sidecars(n int)                               { c.add(fmt.Sprint("sidecars ", n)) }
-func (c *counts) SidecarError(reason daprmetrics.SidecarError) { c.add(string(reason)) }
+func (c *counts) Took(kind string, d time.Duration) { c.add("latency", kind, d.String()) }
+func (c *counts) Sidecars(n int)                    { c.add(fmt.Sprint("sidecars ", n)) }
 
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -513,9 +504,10 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("the stream ended with %v", err)
 		}
 		r.stop()
-		want := []string{"auth_failed", "bulk", "deleted actor", "failed actor 0s", "recv_failed",
-			"refused job", "scheduled actor",
-			"scheduled job", "sidecars -1", "sidecars 1", "triggered job 1s", "undelivered actor"}
+		want := []string{"jobs_bulk_deleted_total ", "jobs_created_failed_total job", "jobs_created_total actor",
+			"jobs_created_total job", "jobs_deleted_total actor", "jobs_failed_total actor",
+			"jobs_triggered_total job", "jobs_undelivered_total actor", "latency actor 0s", "latency job 1s",
+			"sidecar_errors_total auth_failed", "sidecar_errors_total recv_failed", "sidecars -1", "sidecars 1"}
 		var got []string
 		for what, n := range c.seen {
 			if got = append(got, what); n != 1 {

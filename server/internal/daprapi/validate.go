@@ -16,12 +16,12 @@ import (
 // claim checks that a caller says who it is, and may be that.
 func (s *Service) claim(ctx context.Context, namespace, appID string) error {
 	if namespace == "" || appID == "" {
-		s.options.Metrics.SidecarError(daprmetrics.ErrorAuth)
+		s.options.Metrics.Count(daprmetrics.SidecarErrors, daprmetrics.ErrorAuth)
 		return status.Error(codes.InvalidArgument, "missing namespace or appID in request")
 	}
 	if s.options.Authorize != nil {
 		if err := s.options.Authorize(ctx, namespace, appID); err != nil {
-			s.options.Metrics.SidecarError(daprmetrics.ErrorAuth)
+			s.options.Metrics.Count(daprmetrics.SidecarErrors, daprmetrics.ErrorAuth)
 			return err
 		}
 	}

@@ -42,10 +42,8 @@ func (s *Service) WatchJobs(stream watchStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	w := &watch{service: s, stream: stream, session: session, held: map[uint64]handed{},
-		deaf: make(chan struct{}, 1)}
-	w.stall = time.AfterFunc(s.options.StallTimeout, w.stalled)
-	w.stall.Stop()
-	defer w.stall.Stop()
+		stall: grpcapi.NewStall(s.options.StallTimeout)}
+	defer w.stall.End()
 	defer w.forget()
 	read, written := make(chan error, 1), make(chan error, 1)
 	go func() { read <- grpcapi.Safely(w.read) }()
@@ -53,8 +51,8 @@ func (s *Service) WatchJobs(stream watchStream) error {
 	select {
 	case err = <-read:
 	case err = <-written:
-	case <-w.deaf:
-		s.options.Metrics.SidecarError(daprmetrics.ErrorSend)
+	case <-w.stall.Fired:
+		s.options.Metrics.Count(daprmetrics.SidecarErrors, daprmetrics.ErrorSend)
 		err = carillon.Errorf(carillon.Unavailable, "", "the sidecar has not read its stream for %v",
 			s.options.StallTimeout)
 	}
@@ -151,8 +149,7 @@ type watch struct {
 	service *Service
 	stream  watchStream
 	session *sidecar.Session
-	stall   *time.Timer
-	deaf    chan struct{} // holds a token when a message has waited too long to be read
+	stall   *grpcapi.Stall
 
 	mu   sync.Mutex
 	held map[uint64]handed // for the metrics
@@ -160,22 +157,13 @@ type watch struct {
 
 // handed is a run that was handed to the sidecar.
 type handed struct {
-	kind daprmetrics.Kind
+	kind string
 	at   time.Time
-}
-
-// stalled says that a message waits too long. It may be called again: a sidecar that reads after all, just
-// when it has lost its stream, has the clock started once more.
-func (w *watch) stalled() {
-	select {
-	case w.deaf <- struct{}{}:
-	default:
-	}
 }
 
 // write carries runs to the sidecar until the session ends.
 func (w *watch) write(ctx context.Context) error {
-	defer w.stall.Stop()
+	defer w.stall.End()
 	for {
 		runs, err := w.session.Receive(ctx)
 		if err != nil {
@@ -183,13 +171,13 @@ func (w *watch) write(ctx context.Context) error {
 		}
 		w.note(runs)
 		for i := range runs {
-			w.stall.Reset(w.service.options.StallTimeout)
+			w.stall.Begin()
 			if err := w.stream.Send(response(&runs[i])); err != nil {
-				w.service.options.Metrics.SidecarError(daprmetrics.ErrorSend)
+				w.service.options.Metrics.Count(daprmetrics.SidecarErrors, daprmetrics.ErrorSend)
 				return err
 			}
 		}
-		w.stall.Stop()
+		w.stall.End()
 	}
 }
 
@@ -212,7 +200,7 @@ func (w *watch) read() error {
 		}
 		if err != nil {
 			if w.stream.Context().Err() == nil {
-				w.service.options.Metrics.SidecarError(daprmetrics.ErrorRecv)
+				w.service.options.Metrics.Count(daprmetrics.SidecarErrors, daprmetrics.ErrorRecv)
 			}
 			return err
 		}
@@ -251,7 +239,7 @@ func (w *watch) note(runs []sidecar.Delivery) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range runs {
-		w.held[runs[i].ID] = handed{kindOfTarget(runs[i].Target), now}
+		w.held[runs[i].ID] = handed{kindOf(runs[i].Target.ActorType != ""), now}
 	}
 }
 
@@ -264,12 +252,12 @@ func (w *watch) count(id uint64, ok bool) {
 	if !found {
 		return // the stream has ended, and it was counted as undelivered
 	}
-	took := time.Since(h.at)
+	outcome := daprmetrics.Failed
 	if ok {
-		w.service.options.Metrics.Triggered(h.kind, took)
-	} else {
-		w.service.options.Metrics.TriggerFailed(h.kind, took)
+		outcome = daprmetrics.Triggered
 	}
+	w.service.options.Metrics.Count(outcome, h.kind)
+	w.service.options.Metrics.Took(h.kind, time.Since(h.at))
 }
 
 // forget counts what the sidecar held when its stream ended.
@@ -277,7 +265,7 @@ func (w *watch) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, h := range w.held {
-		w.service.options.Metrics.Undelivered(h.kind)
+		w.service.options.Metrics.Count(daprmetrics.Undelivered, h.kind)
 	}
 	w.held = map[uint64]handed{}
 }

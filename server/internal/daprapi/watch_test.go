@@ -86,7 +86,7 @@ func TestResultAfterTheEnd(t *testing.T) {
 		held: map[uint64]handed{1: {daprmetrics.KindJob, time.Now()}}}
 	w.forget()
 	w.count(1, true)
-	if len(c.seen) != 1 || c.seen["undelivered job"] != 1 {
+	if len(c.seen) != 1 || c.seen["jobs_undelivered_total job"] != 1 {
 		t.Errorf("counted %v", c.seen)
 	}
 }

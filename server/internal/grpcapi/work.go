@@ -45,8 +45,8 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 		return err
 	}
 
-	w := &worker{stream: stream, session: session, sent: sent, stall: newStall(s.options.StallTimeout)}
-	defer w.stall.end()
+	w := &worker{stream: stream, session: session, sent: sent, stall: NewStall(s.options.StallTimeout)}
+	defer w.stall.End()
 	old := time.AfterFunc(s.options.ConnectionAge, w.sendAway)
 	defer old.Stop()
 	read, written := make(chan error, 1), make(chan error, 1)
@@ -58,7 +58,7 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 			w.finish(written)
 		}
 	case err = <-written: // the session is over, and all it had to say was written
-	case <-w.stall.fired:
+	case <-w.stall.Fired:
 		err = carillon.Errorf(carillon.Unavailable, "", "the worker has not read its stream for %v",
 			s.options.StallTimeout)
 	}
@@ -71,7 +71,7 @@ func (w *worker) finish(written <-chan error) {
 	_ = w.session.Close()
 	select {
 	case <-written: //nolint:errcheck // why the session is over is known: the worker ended it
-	case <-w.stall.fired:
+	case <-w.stall.Fired:
 	}
 }
 
@@ -81,7 +81,7 @@ type worker struct {
 	session carillon.Session
 	sent    *sentTimes
 	sending sync.Mutex // held by send: a stream takes one message at a time
-	stall   *stall
+	stall   *Stall
 }
 
 // read carries the worker's words to the session until the worker closes its side.
@@ -135,27 +135,40 @@ func (w *worker) sendAway() {
 func (w *worker) send(resp *carillon.WorkResponse) error {
 	w.sending.Lock()
 	defer w.sending.Unlock()
-	w.stall.begin()
-	defer w.stall.end()
+	w.stall.Begin()
+	defer w.stall.End()
 	m := wire.WorkResponseToProto(resp)
 	w.sent.stamp(m, resp.Since)
 	return w.stream.Send(m)
 }
 
-// stall notices a send that does not end because the peer does not read. Only the handler can end its stream,
+// Stall notices a send that does not end because the peer does not read. Only the handler can end its stream,
 // by returning, so it is told.
-type stall struct {
+type Stall struct {
+	Fired   chan struct{} // capacity 1; filled when a send takes too long
 	timeout time.Duration
 	timer   *time.Timer
-	fired   chan struct{}
 }
 
-func newStall(timeout time.Duration) *stall {
-	s := &stall{timeout: timeout, fired: make(chan struct{})}
-	s.timer = time.AfterFunc(timeout, func() { close(s.fired) })
+// NewStall makes one for sends that may take so long.
+func NewStall(timeout time.Duration) *Stall {
+	s := &Stall{timeout: timeout, Fired: make(chan struct{}, 1)}
+	s.timer = time.AfterFunc(timeout, s.fire)
 	s.timer.Stop()
 	return s
 }
 
-func (s *stall) begin() { s.timer.Reset(s.timeout) }
-func (s *stall) end()   { s.timer.Stop() }
+// fire may be called again: a peer that reads after all, just when it has lost its stream, has the clock
+// started once more.
+func (s *Stall) fire() {
+	select {
+	case s.Fired <- struct{}{}:
+	default:
+	}
+}
+
+// Begin starts the clock of a send.
+func (s *Stall) Begin() { s.timer.Reset(s.timeout) }
+
+// End stops it.
+func (s *Stall) End() { s.timer.Stop() }

@@ -1,21 +1,21 @@
 package daprmetrics
 
-// Kind is what a job belongs to, as metrics call it.
-type Kind string
-
-// The kinds.
+// What a job belongs to, the label of most metrics.
 const (
-	KindJob     Kind = "job"   // of an app
-	KindActor   Kind = "actor" // a reminder
-	KindUnknown Kind = "unknown"
+	KindJob   = "job"   // of an app
+	KindActor = "actor" // a reminder
 )
 
-// SidecarError is what went wrong between a sidecar and here, as metrics call it.
-type SidecarError string
-
-// What goes wrong.
+// What went wrong between a sidecar and here, the label of [SidecarErrors].
 const (
-	ErrorSend SidecarError = "send_failed"
-	ErrorRecv SidecarError = "recv_failed"
-	ErrorAuth SidecarError = "auth_failed"
+	ErrorSend = "send_failed"
+	ErrorRecv = "recv_failed"
+	ErrorAuth = "auth_failed"
 )
+
+// labelValues are all values that counters have, by the name of their label.
+var labelValues = map[string][][]string{
+	"":       {{}},
+	"type":   {{KindJob}, {KindActor}},
+	"reason": {{ErrorSend}, {ErrorRecv}, {ErrorAuth}},
+}

@@ -3,7 +3,7 @@
 //
 //	table.go     every metric with its meaning: the only place where they are named
 //	metrics.go   what the face for sidecars tells → counters
-//	kinds.go     what things are counted by
+//	kinds.go     the values of labels
 //	gates.go     concurrency limits, read when somebody asks
 package daprmetrics
 
@@ -28,49 +28,35 @@ type Node interface {
 
 // Metrics are those of one node's face for sidecars.
 type Metrics struct {
-	sidecars    prometheus.Gauge
-	bulkDeleted prometheus.Counter
-	errors      map[SidecarError]prometheus.Counter
-	kinds       map[Kind]*kind
+	sidecars  prometheus.Gauge
+	latencies *prometheus.HistogramVec
+	counters  map[series]prometheus.Counter
 }
 
-// kind is what is counted of one type of jobs.
-type kind struct {
-	created, createdFailed, triggered, failed, undelivered, deleted prometheus.Counter
-	latency                                                         prometheus.Observer
-}
+// series is one of a counter's: its name, and the value of its label if it has one.
+type series struct{ name, label string }
 
 // New makes the metrics and adds them to those of the node, with what gates tells of concurrency limits.
 func New(r Node, gates func() []dispatch.GateStats) *Metrics {
 	m := &Metrics{
-		sidecars:    prometheus.NewGauge(prometheus.GaugeOpts(opts(sidecars))),
-		bulkDeleted: prometheus.NewCounter(prometheus.CounterOpts(opts(bulkDeleted))),
-		errors:      map[SidecarError]prometheus.Counter{},
-		kinds:       map[Kind]*kind{},
+		sidecars: prometheus.NewGauge(prometheus.GaugeOpts{Name: sidecars, Help: metric(sidecars).Help}),
+		latencies: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: latency,
+			Help: metric(latency).Help, Buckets: latencyBuckets}, ofKind),
+		counters: map[series]prometheus.Counter{},
 	}
-	r.Add(m.sidecars, m.bulkDeleted, collector{gates})
-	counters := func(name string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts(opts(name)), metric(name).Labels)
-		r.Add(c)
-		return c
+	r.Add(m.sidecars, m.latencies, collector{gates})
+	for _, kind := range labelValues["type"] {
+		m.latencies.WithLabelValues(kind...) // it is shown before the first
 	}
-	perKind := map[string]*prometheus.CounterVec{}
-	for _, name := range []string{created, createdFailed, triggered, failed, undelivered, deleted} {
-		perKind[name] = counters(name)
-	}
-	latencies := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: latency,
-		Help: metric(latency).Help, Buckets: latencyBuckets}, ofKind)
-	r.Add(latencies)
-	for _, k := range []Kind{KindJob, KindActor, KindUnknown} {
-		of := func(name string) prometheus.Counter { return perKind[name].WithLabelValues(string(k)) }
-		m.kinds[k] = &kind{
-			created: of(created), createdFailed: of(createdFailed), triggered: of(triggered), failed: of(failed),
-			undelivered: of(undelivered), deleted: of(deleted), latency: latencies.WithLabelValues(string(k)),
+	for _, line := range table {
+		if line.Type != "counter" || line.Name == throttled {
+			continue
 		}
-	}
-	reasons := counters(errorsOf)
-	for _, e := range []SidecarError{ErrorSend, ErrorRecv, ErrorAuth} {
-		m.errors[e] = reasons.WithLabelValues(string(e))
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: line.Name, Help: line.Help}, line.Labels)
+		r.Add(c)
+		for _, label := range labelValues[strings.Join(line.Labels, "")] {
+			m.counters[series{line.Name, strings.Join(label, "")}] = c.WithLabelValues(label...)
+		}
 	}
 	r.OnStaged(m.staged)
 	return m
@@ -81,61 +67,24 @@ func (m *Metrics) staged(q delivery.Queue, n int) {
 	if q.Kind != "dapr" {
 		return
 	}
-	k := KindJob
+	kind := KindJob
 	if strings.HasPrefix(q.Address, "actor/") {
-		k = KindActor
+		kind = KindActor
 	}
-	m.of(k).undelivered.Add(float64(n))
+	m.counters[series{Undelivered, kind}].Add(float64(n))
 }
 
-func opts(name string) prometheus.Opts {
-	return prometheus.Opts{Name: name, Help: metric(name).Help}
-}
-
-// of is what is counted of a kind; one that nobody knows is unknown.
-func (m *Metrics) of(k Kind) *kind {
-	if known := m.kinds[k]; known != nil {
-		return known
-	}
-	return m.kinds[KindUnknown]
-}
-
-// Scheduled counts a job that was stored.
-func (m *Metrics) Scheduled(k Kind) { m.of(k).created.Inc() }
-
-// ScheduleFailed counts a job that could not be stored.
-func (m *Metrics) ScheduleFailed(k Kind) { m.of(k).createdFailed.Inc() }
-
-// Deleted counts a call that deletes one job.
-func (m *Metrics) Deleted(k Kind) { m.of(k).deleted.Inc() }
-
-// BulkDeleted counts a call that deletes many.
-func (m *Metrics) BulkDeleted() { m.bulkDeleted.Inc() }
-
-// Triggered counts a success.
-func (m *Metrics) Triggered(k Kind, took time.Duration) {
-	m.of(k).triggered.Inc()
-	m.of(k).latency.Observe(milliseconds(took))
-}
-
-// TriggerFailed counts a failure.
-func (m *Metrics) TriggerFailed(k Kind, took time.Duration) {
-	m.of(k).failed.Inc()
-	m.of(k).latency.Observe(milliseconds(took))
-}
-
-// Undelivered counts an attempt that nobody has taken.
-func (m *Metrics) Undelivered(k Kind) { m.of(k).undelivered.Inc() }
-
-// Sidecars counts streams that came or left.
-func (m *Metrics) Sidecars(change int) { m.sidecars.Add(float64(change)) }
-
-// SidecarError counts what went wrong with a sidecar.
-func (m *Metrics) SidecarError(reason SidecarError) {
-	if c := m.errors[reason]; c != nil {
+// Count counts what one of the counters counts, under the value of its label, "" if it has none.
+func (m *Metrics) Count(counter, label string) {
+	if c := m.counters[series{counter, label}]; c != nil {
 		c.Inc()
 	}
 }
 
-// milliseconds is d as Dapr has it: whole ones.
-func milliseconds(d time.Duration) float64 { return float64(d.Milliseconds()) }
+// Took measures from when an attempt was handed to a sidecar to its result, in whole milliseconds as Dapr does.
+func (m *Metrics) Took(kind string, took time.Duration) {
+	m.latencies.WithLabelValues(kind).Observe(float64(took.Milliseconds()))
+}
+
+// Sidecars counts streams that came or left.
+func (m *Metrics) Sidecars(change int) { m.sidecars.Add(float64(change)) }

@@ -30,22 +30,23 @@ func busy(gates ...dispatch.GateStats) string {
 	m.Sidecars(1)
 	m.Sidecars(1)
 	m.Sidecars(-1)
-	m.Scheduled(daprmetrics.KindJob)
-	m.Scheduled(daprmetrics.KindActor)
-	m.Scheduled("of a later version")
-	m.ScheduleFailed(daprmetrics.KindActor)
-	m.Deleted(daprmetrics.KindJob)
-	m.BulkDeleted()
-	m.Triggered(daprmetrics.KindJob, 100*time.Millisecond+999*time.Microsecond)
-	m.TriggerFailed(daprmetrics.KindJob, 600*time.Millisecond)
-	m.TriggerFailed(daprmetrics.KindActor, time.Hour)
-	m.Undelivered(daprmetrics.KindActor)
+	m.Count(daprmetrics.Created, daprmetrics.KindJob)
+	m.Count(daprmetrics.Created, daprmetrics.KindActor)
+	m.Count(daprmetrics.CreatedFailed, daprmetrics.KindActor)
+	m.Count(daprmetrics.Deleted, daprmetrics.KindJob)
+	m.Count(daprmetrics.BulkDeleted, "")
+	m.Count(daprmetrics.Triggered, daprmetrics.KindJob)
+	m.Took(daprmetrics.KindJob, 100*time.Millisecond+999*time.Microsecond)
+	m.Count(daprmetrics.Failed, daprmetrics.KindJob)
+	m.Took(daprmetrics.KindJob, 600*time.Millisecond)
+	m.Count(daprmetrics.Failed, daprmetrics.KindActor)
+	m.Took(daprmetrics.KindActor, time.Hour)
+	m.Count(daprmetrics.Undelivered, daprmetrics.KindActor)
 	staged := node.Staged
 	staged(delivery.Queue{Namespace: "a", Kind: "dapr", Address: "actor/cat"}, 4)
 	staged(delivery.Queue{Namespace: "a", Kind: "dapr", Address: "app/actor"}, 2)
 	staged(delivery.Queue{Namespace: "a", Kind: "worker", Address: "actor/cat"}, 9)
-	m.SidecarError(daprmetrics.ErrorAuth)
-	m.SidecarError("of a later version")
+	m.Count(daprmetrics.SidecarErrors, daprmetrics.ErrorAuth)
 	rec := httptest.NewRecorder()
 	node.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 	return rec.Body.String()
@@ -56,7 +57,6 @@ func TestWhatIsShown(t *testing.T) {
 	for _, line := range []string{
 		"dapr_scheduler_sidecars_connected 1",
 		`dapr_scheduler_jobs_created_total{type="job"} 1`, `dapr_scheduler_jobs_created_total{type="actor"} 1`,
-		`dapr_scheduler_jobs_created_total{type="unknown"} 1`,
 		`dapr_scheduler_jobs_created_failed_total{type="actor"} 1`,
 		`dapr_scheduler_jobs_created_failed_total{type="job"} 0`, `dapr_scheduler_jobs_deleted_total{type="job"} 1`,
 		"dapr_scheduler_jobs_bulk_deleted_total 1", `dapr_scheduler_jobs_triggered_total{type="job"} 1`,

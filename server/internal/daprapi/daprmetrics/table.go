@@ -4,19 +4,23 @@ import "github.com/carillonhq/carillon/server/internal/telemetry"
 
 // The names of the metrics, those of Dapr 1.18.
 const (
-	sidecars      = "dapr_scheduler_sidecars_connected"
-	created       = "dapr_scheduler_jobs_created_total"
-	createdFailed = "dapr_scheduler_jobs_created_failed_total"
-	triggered     = "dapr_scheduler_jobs_triggered_total"
-	failed        = "dapr_scheduler_jobs_failed_total"
-	undelivered   = "dapr_scheduler_jobs_undelivered_total"
-	deleted       = "dapr_scheduler_jobs_deleted_total"
-	bulkDeleted   = "dapr_scheduler_jobs_bulk_deleted_total"
-	latency       = "dapr_scheduler_trigger_latency"
-	errorsOf      = "dapr_scheduler_sidecar_errors_total"
-	inFlight      = "dapr_scheduler_concurrency_inflight"
-	pending       = "dapr_scheduler_concurrency_pending"
-	throttled     = "dapr_scheduler_concurrency_throttled_total"
+	sidecars  = "dapr_scheduler_sidecars_connected"
+	latency   = "dapr_scheduler_trigger_latency"
+	inFlight  = "dapr_scheduler_concurrency_inflight"
+	pending   = "dapr_scheduler_concurrency_pending"
+	throttled = "dapr_scheduler_concurrency_throttled_total"
+)
+
+// The counters, for [Metrics.Count].
+const (
+	Created       = "dapr_scheduler_jobs_created_total"
+	CreatedFailed = "dapr_scheduler_jobs_created_failed_total"
+	Triggered     = "dapr_scheduler_jobs_triggered_total"
+	Failed        = "dapr_scheduler_jobs_failed_total"
+	Undelivered   = "dapr_scheduler_jobs_undelivered_total"
+	Deleted       = "dapr_scheduler_jobs_deleted_total"
+	BulkDeleted   = "dapr_scheduler_jobs_bulk_deleted_total"
+	SidecarErrors = "dapr_scheduler_sidecar_errors_total"
 )
 
 var (
@@ -27,18 +31,18 @@ var (
 // table is every metric of Dapr's scheduler, in the order of the documentation.
 var table = []telemetry.Metric{
 	{Name: sidecars, Type: "gauge", Help: "Streams of sidecars that take runs."},
-	{Name: created, Type: "counter", Labels: ofKind, Help: "Jobs scheduled, by type: job, actor."},
-	{Name: createdFailed, Type: "counter", Labels: ofKind,
+	{Name: Created, Type: "counter", Labels: ofKind, Help: "Jobs scheduled, by type: job, actor."},
+	{Name: CreatedFailed, Type: "counter", Labels: ofKind,
 		Help: "Jobs that were not scheduled, such as those that exist already."},
-	{Name: triggered, Type: "counter", Labels: ofKind, Help: "Runs that a sidecar has reported a success."},
-	{Name: failed, Type: "counter", Labels: ofKind, Help: "Attempts that a sidecar has reported a failure."},
-	{Name: undelivered, Type: "counter", Labels: ofKind,
+	{Name: Triggered, Type: "counter", Labels: ofKind, Help: "Runs that a sidecar has reported a success."},
+	{Name: Failed, Type: "counter", Labels: ofKind, Help: "Attempts that a sidecar has reported a failure."},
+	{Name: Undelivered, Type: "counter", Labels: ofKind,
 		Help: "Runs that found no sidecar, and attempts whose sidecar left; they are delivered later."},
-	{Name: deleted, Type: "counter", Labels: ofKind, Help: "Calls that delete one job."},
-	{Name: bulkDeleted, Type: "counter", Help: "Calls that delete many jobs."},
+	{Name: Deleted, Type: "counter", Labels: ofKind, Help: "Calls that delete one job."},
+	{Name: BulkDeleted, Type: "counter", Help: "Calls that delete many jobs."},
 	{Name: latency, Type: "histogram", Labels: ofKind,
 		Help: "From when an attempt was handed to a sidecar to its result, in milliseconds."},
-	{Name: errorsOf, Type: "counter", Labels: []string{"reason"},
+	{Name: SidecarErrors, Type: "counter", Labels: []string{"reason"},
 		Help: "What went wrong with sidecars: send_failed, recv_failed, auth_failed."},
 	{Name: inFlight, Type: "gauge", Labels: ofGate,
 		Help: "Attempts in force under a concurrency limit: TYPE, or TYPE:KEY."},
