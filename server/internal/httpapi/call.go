@@ -70,12 +70,9 @@ func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route, m 
 	if rt.body != "*" {
 		into = m.Mutable(m.Descriptor().Fields().ByName(protoreflect.Name(rt.body))).Message()
 	}
-	given, err := Unmarshal(body, into.Interface())
-	if err != nil {
-		return err
-	}
+	all, err := Unmarshal(body, into.Interface())
 	if patch, ok := m.Interface().(*pb.PatchJobRequest); ok {
-		patch.Fields, err = patchPaths(body, given, into)
+		patch.Fields = all.patchPaths()
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -12,15 +13,22 @@ import (
 )
 
 // Unmarshal reads a JSON object into m, which must be empty. Every name must be known and be given once; null
-// means "not given". It returns the names of the fields that were given.
-func Unmarshal(body []byte, m proto.Message) (given []string, err error) {
+// means "not given". It returns the fields that were given.
+func Unmarshal(body []byte, m proto.Message) (Given, error) {
 	if err := checkSyntax(body); err != nil {
 		return nil, err
 	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	d := decoder{dec: dec, in: body}
-	return d.object("", m.ProtoReflect())
+	return object("", body, m.ProtoReflect())
+}
+
+// Given are the fields that an object gives, in its order.
+type Given []given
+
+// given is a field, and what the object in it gives.
+type given struct {
+	field  string
+	null   bool
+	within Given
 }
 
 // checkSyntax refuses what is not one JSON value in UTF-8, saying where.
@@ -44,78 +52,74 @@ func position(body []byte, offset int64) (line, column int) {
 	return line, len(before) - bytes.LastIndexByte(before, '\n')
 }
 
-// decoder walks JSON that is known to be well formed.
-type decoder struct {
-	dec *json.Decoder
-	in  []byte // what dec reads
+// pair is a member of an object.
+type pair struct {
+	name  string
+	value json.RawMessage
 }
 
-// next is the next token. It cannot fail: the syntax was checked.
-func (d *decoder) next() json.Token {
-	t, err := d.dec.Token()
-	if err != nil {
-		panic(err)
-	}
-	return t
-}
-
-// object reads an object into m; path is the name under which m is known to the caller.
-func (d *decoder) object(path string, m protoreflect.Message) (given []string, err error) {
-	if t := d.next(); t != json.Delim('{') {
+// pairs are the members of an object. The syntax was checked.
+func pairs(path string, raw []byte) (all []pair, err error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return nil, wrongType(path, "an object")
+	}
+	for dec.More() {
+		before := dec.InputOffset()
+		if _, err := dec.Token(); err != nil {
+			return nil, err
+		}
+		var p pair
+		if p.name, err = stringOf(path, bytes.TrimLeft(raw[before:dec.InputOffset()], ", \t\r\n")); err != nil {
+			return nil, err
+		}
+		if err := dec.Decode(&p.value); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// object reads an object into m; path is the name under which m is known to the caller. null sets nothing,
+// except in a payload.
+func object(path string, raw []byte, m protoreflect.Message) (all Given, err error) {
+	members, err := pairs(path, raw)
+	if err != nil {
+		return nil, err
 	}
 	known := membersFor(m.Descriptor())
 	seen := seenFields{}
-	for d.dec.More() {
-		name, err := d.name(path)
-		if err != nil {
-			return nil, err
-		}
-		at := join(path, name)
-		mem, ok := known[name]
+	for _, p := range members {
+		at := join(path, p.name)
+		mem, ok := known[p.name]
 		if !ok {
 			return nil, invalid(at, "unknown field")
 		}
-		field := string(mem.field.Name())
-		if other, twice := seen[field]; twice {
-			return nil, invalid(join(path, field), "given twice, as %s and as %s", other, name)
+		g := given{field: string(mem.field.Name()), null: mem.form != payload && string(p.value) == "null"}
+		if other, twice := seen[g.field]; twice {
+			return nil, invalid(join(path, g.field), "given twice, as %s and as %s", other, p.name)
 		}
-		set, err := d.member(at, m, mem)
-		if err != nil {
-			return nil, err
+		if !g.null {
+			seen[g.field] = p.name
+			if g.within, err = setMember(at, p.value, m, mem); err != nil {
+				return nil, err
+			}
 		}
-		if set {
-			seen[field] = name
-		}
-		given = append(given, field)
+		all = append(all, g)
 	}
-	d.next() // '}'
 	defaultContentType(m, seen)
-	return given, nil
+	return slices.DeleteFunc(all, func(g given) bool { return g.null && othersForm(m, g.field) }), nil
+}
+
+// othersForm reports whether what can have only one form has got another than the field.
+func othersForm(m protoreflect.Message, field string) bool {
+	od := m.Descriptor().Fields().ByName(protoreflect.Name(field)).ContainingOneof()
+	return od != nil && m.WhichOneof(od) != nil
 }
 
 // seenFields are the fields that an object has given a value, and the name it used.
 type seenFields map[string]string
-
-// member reads one member's value; null sets nothing, except in a payload.
-func (d *decoder) member(path string, m protoreflect.Message, mem member) (set bool, err error) {
-	if mem.form == payload {
-		return true, d.payload(m, mem.field)
-	}
-	var raw json.RawMessage
-	if err := d.dec.Decode(&raw); err != nil {
-		return false, err
-	}
-	if string(raw) == "null" {
-		return false, nil
-	}
-	if err := oneOf(path, m, mem.field); err != nil {
-		return false, err
-	}
-	inner := decoder{dec: json.NewDecoder(bytes.NewReader(raw)), in: raw}
-	inner.dec.UseNumber()
-	return true, inner.value(path, m, mem)
-}
 
 // oneOf refuses a second form of what can have only one.
 func oneOf(path string, m protoreflect.Message, fd protoreflect.FieldDescriptor) error {
@@ -130,24 +134,32 @@ func oneOf(path string, m protoreflect.Message, fd protoreflect.FieldDescriptor)
 	return nil
 }
 
-func (d *decoder) value(path string, m protoreflect.Message, mem member) error {
+// setMember reads one member's value.
+func setMember(path string, raw []byte, m protoreflect.Message, mem member) (within Given, err error) {
 	fd := mem.field
-	switch {
-	case mem.form != plain:
-		return d.bytes(path, m, mem)
-	case fd.IsMap():
-		return d.mapping(path, fd.MapValue(), m.Mutable(fd).Map())
-	case fd.IsList():
-		return d.list(path, fd, m.Mutable(fd).List())
-	case isObject(fd):
-		_, err := d.object(path, m.Mutable(fd).Message())
-		return err
+	if err := oneOf(path, m, fd); err != nil {
+		return nil, err
 	}
-	v, err := d.scalar(path, fd)
+	switch {
+	case mem.form == payload: // byte for byte: the spelling of its numbers and its white space are its author's
+		m.Set(fd, protoreflect.ValueOfBytes(raw))
+		return nil, nil
+	case fd.IsMap():
+		return nil, mapping(path, raw, fd.MapValue(), m.Mutable(fd).Map())
+	case fd.IsList():
+		return nil, list(path, raw, fd, m.Mutable(fd).List())
+	case isObject(fd):
+		return object(path, raw, m.Mutable(fd).Message())
+	}
+	read := scalar
+	if mem.form == text {
+		read = textBytes
+	}
+	v, err := read(path, raw, fd)
 	if err == nil {
 		m.Set(fd, v)
 	}
-	return err
+	return nil, err
 }
 
 // isObject reports whether a field, or each of its elements, is written as an object.
@@ -156,46 +168,44 @@ func isObject(fd protoreflect.FieldDescriptor) bool {
 }
 
 // list reads an array.
-func (d *decoder) list(path string, fd protoreflect.FieldDescriptor, list protoreflect.List) error {
-	if t := d.next(); t != json.Delim('[') {
+func list(path string, raw []byte, fd protoreflect.FieldDescriptor, into protoreflect.List) error {
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
 		return wrongType(path, "a list")
 	}
-	for i := 0; d.dec.More(); i++ {
+	for i, item := range items {
 		at := path + "[" + strconv.Itoa(i) + "]"
 		if isObject(fd) {
-			if _, err := d.object(at, list.AppendMutable().Message()); err != nil {
+			if _, err := object(at, item, into.AppendMutable().Message()); err != nil {
 				return err
 			}
 			continue
 		}
-		v, err := d.scalar(at, fd)
+		v, err := scalar(at, item, fd)
 		if err != nil {
 			return err
 		}
-		list.Append(v)
+		into.Append(v)
 	}
 	return nil
 }
 
 // mapping reads an object whose values are strings or numbers: there are no other maps in the API.
-func (d *decoder) mapping(path string, fd protoreflect.FieldDescriptor, mm protoreflect.Map) error {
-	if t := d.next(); t != json.Delim('{') {
-		return wrongType(path, "an object")
+func mapping(path string, raw []byte, fd protoreflect.FieldDescriptor, into protoreflect.Map) error {
+	entries, err := pairs(path, raw)
+	if err != nil {
+		return err
 	}
-	for d.dec.More() {
-		name, err := d.name(path)
+	for _, p := range entries {
+		value, err := scalar(join(path, p.name), p.value, fd)
 		if err != nil {
 			return err
 		}
-		value, err := d.scalar(join(path, name), fd)
-		if err != nil {
-			return err
+		k := protoreflect.ValueOfString(p.name).MapKey()
+		if into.Has(k) {
+			return invalid(join(path, p.name), "given twice")
 		}
-		k := protoreflect.ValueOfString(name).MapKey()
-		if mm.Has(k) {
-			return invalid(join(path, name), "given twice")
-		}
-		mm.Set(k, value)
+		into.Set(k, value)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"errors"
 	"math"
 	"strconv"
@@ -15,22 +14,19 @@ import (
 // timestampName is the one message that is written as a single value.
 var timestampName = (*timestamppb.Timestamp)(nil).ProtoReflect().Descriptor().FullName()
 
-// scalar is the next JSON token as a value of the field, or of one of its elements.
-func (d *decoder) scalar(path string, fd protoreflect.FieldDescriptor) (protoreflect.Value, error) {
-	t, err := d.word(path)
-	if err != nil {
-		return protoreflect.Value{}, err
-	}
-	switch v := t.(type) {
-	case bool:
-		if fd.Kind() != protoreflect.BoolKind {
-			return protoreflect.Value{}, wrongType(path, wanted(fd))
+// scalar is a JSON value as a value of the field, or of one of its elements.
+func scalar(path string, raw []byte, fd protoreflect.FieldDescriptor) (protoreflect.Value, error) {
+	switch c := raw[0]; {
+	case c == '"':
+		s, err := stringOf(path, raw)
+		if err != nil {
+			return protoreflect.Value{}, err
 		}
-		return protoreflect.ValueOfBool(v), nil
-	case json.Number:
-		return number(path, fd, plainDigits(v.String()))
-	case string:
-		return quoted(path, fd, v)
+		return quoted(path, fd, s)
+	case (c == 't' || c == 'f') && fd.Kind() == protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(c == 't'), nil
+	case c == '-' || '0' <= c && c <= '9':
+		return number(path, fd, plainDigits(string(raw)))
 	}
 	return protoreflect.Value{}, wrongType(path, wanted(fd))
 }

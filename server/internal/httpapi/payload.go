@@ -11,35 +11,10 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// payload keeps the next value byte for byte: the spelling of its numbers and the white space inside are its
-// author's.
-func (d *decoder) payload(m protoreflect.Message, fd protoreflect.FieldDescriptor) error {
-	var raw json.RawMessage
-	if err := d.dec.Decode(&raw); err != nil {
-		return err
-	}
-	m.Set(fd, protoreflect.ValueOfBytes(raw))
-	return nil
-}
-
-// bytes reads a string into a field of bytes: the text itself, or base64.
-func (d *decoder) bytes(path string, m protoreflect.Message, mem member) error {
-	t, err := d.word(path)
-	if err != nil {
-		return err
-	}
-	s, ok := t.(string)
-	if !ok {
-		return wrongType(path, "a string")
-	}
-	raw := []byte(s)
-	if mem.form == base64d {
-		if raw, err = fromBase64(path, s); err != nil {
-			return err
-		}
-	}
-	m.Set(mem.field, protoreflect.ValueOfBytes(raw))
-	return nil
+// textBytes is a JSON string as bytes: the text itself.
+func textBytes(path string, raw []byte, _ protoreflect.FieldDescriptor) (protoreflect.Value, error) {
+	s, err := stringOf(path, raw)
+	return protoreflect.ValueOfBytes([]byte(s)), err
 }
 
 // fromBase64 reads base64 in the standard or the URL alphabet, padded or not.

@@ -13,25 +13,17 @@ import (
 // U+FFFD, and the caller would find another text than was sent: under a name that two such texts share, in
 // metadata that no longer match.
 
-// word is the next token, which is a value of the field.
-func (d *decoder) word(path string) (json.Token, error) {
-	before := d.dec.InputOffset()
-	t := d.next()
-	if s, ok := t.(string); ok && strings.ContainsRune(s, utf8.RuneError) {
-		if half := loneSurrogate(d.in[before:d.dec.InputOffset()]); half != "" {
-			return nil, invalid(path, `%s is half of a surrogate pair without the other half, and no character`, half)
+// stringOf is a JSON string; path is its field, or the object that it is a name in.
+func stringOf(path string, raw []byte) (s string, err error) {
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return "", wrongType(path, "a string")
+	}
+	if strings.ContainsRune(s, utf8.RuneError) {
+		if half := loneSurrogate(raw); half != "" {
+			return "", invalid(path, `%s is half of a surrogate pair without the other half, and no character`, half)
 		}
 	}
-	return t, nil
-}
-
-// name is the next token, which is a name in the object at the path.
-func (d *decoder) name(path string) (string, error) {
-	t, err := d.word(path)
-	if err != nil {
-		return "", err
-	}
-	return t.(string), nil
+	return s, nil
 }
 
 // escapeLength is that of "\ud800".
