@@ -1,56 +1,36 @@
 package telemetry
 
-import (
-	"time"
+import "time"
 
-	"github.com/prometheus/client_golang/prometheus"
-)
-
-// clusterBuckets are of calls between nodes and of partitions on the move.
-var clusterBuckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30}
-
-// clusterMetrics are about a node's part in its cluster. A node that is alone has them too, and they stay
+// What follows is about a node's part in its cluster. A node that is alone has these metrics too, and they stay
 // zero.
-type clusterMetrics struct {
-	joinFailures prometheus.Counter
-	forwarded    prometheus.Histogram
-	again        prometheus.Counter
-	claims       prometheus.Histogram
-	handOvers    prometheus.Histogram
-	lost         prometheus.Counter
-	dropped      prometheus.Counter
-}
-
-func (m *Metrics) newCluster() clusterMetrics {
-	return clusterMetrics{
-		joinFailures: m.counter(clusterJoinFailures), forwarded: m.histogram(clusterForwarded,
-			clusterBuckets), again: m.counter(clusterAgain),
-		claims: m.histogram(clusterClaims, clusterBuckets), handOvers: m.histogram(clusterHandOvers,
-			clusterBuckets), lost: m.counter(clusterLost),
-		dropped: m.counter(clusterDropped),
-	}
-}
 
 // JoinFailed counts a heartbeat that could not be written into the store.
-func (m *Metrics) JoinFailed() { m.cluster.joinFailures.Inc() }
+func (m *Metrics) JoinFailed() { m.counters[clusterJoinFailures].Inc() }
 
 // Forwarded measures a call that a peer has done or refused.
-func (m *Metrics) Forwarded(took time.Duration) { m.cluster.forwarded.Observe(took.Seconds()) }
+func (m *Metrics) Forwarded(took time.Duration) {
+	m.histograms[clusterForwarded].Observe(took.Seconds())
+}
 
 // Again counts a call that has not found its partition's owner and is tried again.
-func (m *Metrics) Again() { m.cluster.again.Inc() }
+func (m *Metrics) Again() { m.counters[clusterAgain].Inc() }
 
 // Owned measures how long it took to claim and load a partition.
-func (m *Metrics) Owned(_ int, took time.Duration) { m.cluster.claims.Observe(took.Seconds()) }
+func (m *Metrics) Owned(_ int, took time.Duration) {
+	m.histograms[clusterClaims].Observe(took.Seconds())
+}
 
 // HandedOver measures how long it took to hand a partition over.
-func (m *Metrics) HandedOver(_ int, took time.Duration) { m.cluster.handOvers.Observe(took.Seconds()) }
+func (m *Metrics) HandedOver(_ int, took time.Duration) {
+	m.histograms[clusterHandOvers].Observe(took.Seconds())
+}
 
 // Lost counts a partition whose term was lost.
-func (m *Metrics) Lost(int) { m.cluster.lost.Inc() }
+func (m *Metrics) Lost(int) { m.counters[clusterLost].Inc() }
 
 // Dropped counts reports that no owner takes.
-func (m *Metrics) Dropped(n int) { m.cluster.dropped.Add(float64(n)) }
+func (m *Metrics) Dropped(n int) { m.counters[clusterDropped].Add(float64(n)) }
 
 // ClusterStats are figures of a cluster as a node sees it.
 type ClusterStats struct {

@@ -15,17 +15,25 @@ import (
 	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
-// Buckets of the histograms: steps of 1, 2, 5.
-var (
-	latenessBuckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60}
-	commitBuckets   = []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10}
-	recordsBuckets  = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000}
-)
+// buckets of the histograms: steps of 1, 2, 5.
+var buckets = map[string][]float64{
+	lateness:         {.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60},
+	commits:          {.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10},
+	commitRecords:    {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000},
+	clusterForwarded: clusterBuckets,
+	clusterClaims:    clusterBuckets,
+	clusterHandOvers: clusterBuckets,
+}
+
+// clusterBuckets are of calls between nodes and of partitions on the move.
+var clusterBuckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30}
 
 // Metrics are one node's. What is counted on the way of every run is resolved once: an event looks no label
 // up.
 type Metrics struct {
-	registry *prometheus.Registry
+	registry   *prometheus.Registry
+	counters   map[string]prometheus.Counter   // all without labels, by name
+	histograms map[string]prometheus.Histogram // likewise
 
 	scheduled prometheus.Counter
 	fired     prometheus.Counter
@@ -37,31 +45,39 @@ type Metrics struct {
 	onStaged  atomic.Pointer[func(q delivery.Queue, n int)]
 	lateness  prometheus.Histogram
 
-	commits        prometheus.Histogram
-	commitRecords  prometheus.Histogram
-	commitFailures prometheus.Counter
+	commits       prometheus.Histogram
+	commitRecords prometheus.Histogram
 
-	cluster      clusterMetrics
 	clusterStats atomic.Pointer[func() ClusterStats]
 }
 
 // New makes the metrics of a node whose program has the version.
 func New(version string) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry()}
+	m := &Metrics{registry: prometheus.NewRegistry(), counters: map[string]prometheus.Counter{},
+		histograms: map[string]prometheus.Histogram{}}
 	m.registry.MustRegister(goRuntime(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.scheduled, m.fired, m.retried = m.counter(jobsScheduled), m.counter(runsFired), m.counter(runsRetried)
+	for _, line := range table {
+		switch {
+		case line.Type == histogram:
+			m.histograms[line.Name] = prometheus.NewHistogram(
+				prometheus.HistogramOpts{Name: line.Name, Help: line.Help, Buckets: buckets[line.Name]})
+			m.registry.MustRegister(m.histograms[line.Name])
+		case line.Type == counter && line.Labels == nil:
+			m.counters[line.Name] = prometheus.NewCounter(prometheus.CounterOpts{Name: line.Name, Help: line.Help})
+			m.registry.MustRegister(m.counters[line.Name])
+		}
+	}
+	m.scheduled, m.fired, m.retried = m.counters[jobsScheduled], m.counters[runsFired], m.counters[runsRetried]
 	m.attempts, m.staged = m.byKind(attempts), m.byKind(runsStaged)
 	m.finished = map[carillon.RunStatus]prometheus.Counter{
-		carillon.RunSucceeded: m.counter(runsSucceeded),
-		carillon.RunFailed:    m.counter(runsFailed),
-		carillon.RunDead:      m.counter(runsDead),
-		carillon.RunCancelled: m.counter(runsCancelled),
+		carillon.RunSucceeded: m.counters[runsSucceeded],
+		carillon.RunFailed:    m.counters[runsFailed],
+		carillon.RunDead:      m.counters[runsDead],
+		carillon.RunCancelled: m.counters[runsCancelled],
 	}
-	m.skipped = m.counters(runsSkipped)
-	m.lateness = m.histogram(lateness, latenessBuckets)
-	m.commits, m.commitRecords = m.histogram(commits, commitBuckets), m.histogram(commitRecords, recordsBuckets)
-	m.commitFailures = m.counter(commitFailures)
-	m.cluster = m.newCluster()
+	m.skipped = m.labelled(runsSkipped)
+	m.lateness = m.histograms[lateness]
+	m.commits, m.commitRecords = m.histograms[commits], m.histograms[commitRecords]
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: metric(buildInfo).Help},
 		metric(buildInfo).Labels)
 	info.WithLabelValues(version, runtime.Version()).Set(1)
@@ -79,30 +95,18 @@ func goRuntime() prometheus.Collector {
 
 // byKind is a counter for each kind of target.
 func (m *Metrics) byKind(name string) map[string]prometheus.Counter {
-	all, kinds := m.counters(name), map[string]prometheus.Counter{}
+	all, kinds := m.labelled(name), map[string]prometheus.Counter{}
 	for _, kind := range []string{"worker", "http", "dapr"} {
 		kinds[kind] = all.WithLabelValues(kind)
 	}
 	return kinds
 }
 
-func (m *Metrics) counter(name string) prometheus.Counter {
-	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: metric(name).Help})
-	m.registry.MustRegister(c)
-	return c
-}
-
-func (m *Metrics) counters(name string) *prometheus.CounterVec {
+func (m *Metrics) labelled(name string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: metric(name).Help},
 		metric(name).Labels)
 	m.registry.MustRegister(c)
 	return c
-}
-
-func (m *Metrics) histogram(name string, buckets []float64) prometheus.Histogram {
-	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: metric(name).Help, Buckets: buckets})
-	m.registry.MustRegister(h)
-	return h
 }
 
 // Scheduled counts jobs that were put.
@@ -148,7 +152,7 @@ func (m *Metrics) Finished(s carillon.RunStatus) {
 // Committed measures a batch that has become durable, or counts one that has not.
 func (m *Metrics) Committed(records int, took time.Duration, err error) {
 	if err != nil {
-		m.commitFailures.Inc()
+		m.counters[commitFailures].Inc()
 		return
 	}
 	m.commits.Observe(took.Seconds())
