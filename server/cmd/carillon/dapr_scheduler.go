@@ -65,14 +65,14 @@ func (f *daprFlags) run(cmd *cobra.Command, a app) (err error) {
 }
 
 // serve runs the node until ctx ends.
-func (f *daprFlags) serve(ctx context.Context, c server.Config) (err error) {
+func (f *daprFlags) serve(ctx context.Context, c server.Config) error {
 	service := daprapi.Options{Logger: c.Log}
 	if f.secure() {
 		identity, err := f.identity(c.Log)
 		if err != nil {
 			return usagef("%s", err)
 		}
-		defer func() { err = errors.Join(err, identity.Close()) }()
+		defer identity.Close()
 		admit(identity, &c, &service)
 	}
 	c.Sidecars.API = daprAPI(service)

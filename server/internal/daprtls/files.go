@@ -46,7 +46,7 @@ type files struct {
 func (f *files) look(_ context.Context, s *Source) error {
 	anchors, err := f.anchors.read()
 	if anchors != nil {
-		s.held.trust(anchors)
+		s.trust(anchors)
 	}
 	return errors.Join(err, f.lookAtKey(s))
 }

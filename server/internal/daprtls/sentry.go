@@ -3,6 +3,7 @@ package daprtls
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
@@ -17,7 +18,7 @@ const (
 )
 
 // FromSentry keeps an identity that Dapr's sentry signs. It returns at once; sentry, and the file of trust
-// anchors, are waited for ([Source.Wait], [Source.Err]). A new key and certificate are had when half of the
+// anchors, are waited for ([Source.Ready], [Source.Err]). A new key and certificate are had when half of the
 // certificate's life is over, as Dapr has it, and at once when the trust anchors no longer vouch for the one
 // in force.
 func FromSentry(o Sentry) (*Source, error) {
@@ -56,7 +57,7 @@ func (k *sentry) look(ctx context.Context, s *Source) error {
 	anchors, err := k.anchors.read()
 	if anchors != nil {
 		k.written = false
-		if !s.held.trust(anchors) {
+		if !s.trust(anchors) {
 			k.due = time.Time{}
 		}
 	}
@@ -73,7 +74,7 @@ func (k *sentry) look(ctx context.Context, s *Source) error {
 func (k *sentry) ask(ctx context.Context, s *Source, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()
-	got, err := k.o.sign(ctx, &s.held)
+	got, err := k.o.sign(ctx, s)
 	k.failure = err
 	if err != nil {
 		k.retry = min(max(poll, 2*k.retry), maxRetry)
@@ -99,5 +100,8 @@ func (k *sentry) write() error {
 	err := k.folder.write(map[string][]byte{"cert.pem": k.signed.cert, "key.pem": k.signed.key,
 		"ca.pem": k.anchors.raw})
 	k.written = err == nil
-	return err
+	if err != nil {
+		return fmt.Errorf("identity_directory_write: %w", err)
+	}
+	return nil
 }

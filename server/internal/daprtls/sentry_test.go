@@ -150,7 +150,7 @@ func TestSentrySigns(t *testing.T) {
 		if err := s.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		svid, err := s.held.GetX509SVID()
+		svid, err := s.GetX509SVID()
 		if err != nil || svid.ID.String() != nodeName || len(svid.Certificates) != 2 {
 			t.Error(svid, err)
 		}
@@ -167,7 +167,7 @@ func TestRenewedAtHalfItsLife(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, p *signer, _ disk, s *Source) {
 		begin := time.Now()
 		for round := 1; round <= 3; round++ {
-			before, err := s.held.GetX509SVID()
+			before, err := s.GetX509SVID()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,7 +176,7 @@ func TestRenewedAtHalfItsLife(t *testing.T) {
 				t.Fatalf("before half of its life is over: %d calls", calls)
 			}
 			pass(2 * poll)
-			after, err := s.held.GetX509SVID()
+			after, err := s.GetX509SVID()
 			if calls, _ := p.called(); err != nil || calls != round+1 ||
 				after.PrivateKey.(ed25519.PrivateKey).Equal(before.PrivateKey) {
 				t.Fatalf("after half of its life: %d calls, %v", calls, err)
@@ -252,8 +252,9 @@ func TestCloseWhileSentryHangs(t *testing.T) {
 		p.set(func() { p.hang = true })
 		pass(life/2 + poll)
 		begin := time.Now()
-		if err := s.Close(); err != nil || time.Since(begin) > 0 {
-			t.Error(err, time.Since(begin))
+		s.Close()
+		if took := time.Since(begin); took > 0 {
+			t.Error(took)
 		}
 	})
 }
@@ -294,9 +295,7 @@ func TestUntrustworthy(t *testing.T) {
 				if err := s.Err(); !errors.Is(err, ErrNoIdentity) || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%v does not say %q", err, c.says)
 				}
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
+				s.Close()
 			})
 		})
 	}
@@ -313,7 +312,7 @@ func TestTrustAnchorsRotate(t *testing.T) {
 		}
 		disk.write(disk.root, []byte("not yet whole"))
 		pass(poll)
-		if s.Err() != nil || len(s.held.anchors.X509Authorities()) != 2 {
+		if s.Err() != nil || len(s.anchors.X509Authorities()) != 2 {
 			t.Error("a wrong file changed something:", s.Err())
 		}
 		later := newSigner(t, next, sentryName)

@@ -19,7 +19,7 @@ import (
 // certificate the trust anchors do not vouch for. Each connection is judged once, when it is made: what
 // changes later holds for new ones. While there is no identity every connection is refused.
 func (s *Source) ServerOptions() []grpc.ServerOption {
-	config := tlsconfig.MTLSServerConfig(&s.held, &s.held, tlsconfig.AdaptMatcher(s.letIn))
+	config := tlsconfig.MTLSServerConfig(s, s, tlsconfig.AdaptMatcher(s.letIn))
 	// A resumed session would skip the check of the client's certificate, against trust anchors that may have
 	// changed.
 	config.SessionTicketsDisabled = true

@@ -22,9 +22,13 @@ var ErrNoIdentity = errors.New("no identity")
 
 // Source keeps the identity of the listener in force. It is safe for concurrent use.
 type Source struct {
-	held    held
 	log     *slog.Logger
 	domains map[spiffeid.TrustDomain]bool // of clients; empty: all
+
+	mu      sync.Mutex
+	svid    *x509svid.SVID     // in force; nil: none yet
+	anchors *x509bundle.Bundle // in force; nil: none yet
+	err     error              // how the last look ended
 
 	ready  chan struct{} // closed when there is a first identity
 	lapsed bool          // it has been logged that the identity has ended; the goroutine's
@@ -66,7 +70,11 @@ func (s *Source) fault(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return // what failed because of Close is no fault
 	}
-	if before := s.held.fault(err); err != nil && (before == nil || before.Error() != err.Error()) {
+	s.mu.Lock()
+	before := s.err
+	s.err = err
+	s.mu.Unlock()
+	if err != nil && (before == nil || before.Error() != err.Error()) {
 		s.log.WarnContext(ctx, "identity for Dapr's sidecars", "err", err)
 	}
 }
@@ -84,22 +92,26 @@ func (s *Source) lapse(ctx context.Context) {
 func (s *Source) put(svid *x509svid.SVID) {
 	leaf := svid.Certificates[0]
 	s.log.Info("identity for Dapr's sidecars", "spiffe_id", svid.ID.String(), "until", leaf.NotAfter.UTC())
-	if s.held.put(svid) {
+	s.mu.Lock()
+	first := s.svid == nil
+	s.svid = svid
+	s.mu.Unlock()
+	if first {
 		close(s.ready)
 	}
 }
 
-// Wait returns when there is a first identity; otherwise, when the context ends or after Close, with why
-// there is none yet.
-func (s *Source) Wait(ctx context.Context) error {
-	select {
-	case <-s.ready:
-		return nil
-	case <-s.done:
-		return s.Ready()
-	case <-ctx.Done():
-		return errors.Join(ctx.Err(), s.Ready())
+// trust puts trust anchors in force, and reports whether the identity, if any, still leads up to one of them.
+func (s *Source) trust(anchors *x509bundle.Bundle) bool {
+	s.mu.Lock()
+	s.anchors = anchors
+	svid := s.svid
+	s.mu.Unlock()
+	if svid == nil {
+		return true
 	}
+	_, _, err := x509svid.Verify(svid.Certificates, s)
+	return err == nil
 }
 
 // Ready is nil once there has been an identity, before that an [ErrNoIdentity] with its cause. It is meant
@@ -117,82 +129,42 @@ func (s *Source) Ready() error {
 // Err is why nobody can connect now: nil while an identity is in force, otherwise an [ErrNoIdentity] with its
 // cause.
 func (s *Source) Err() error {
-	_, err := s.held.GetX509SVID()
+	_, err := s.GetX509SVID()
 	return err
 }
 
 // Close ends the goroutine and waits for it. The identity stays in force for as long as its certificate is
 // valid.
-func (s *Source) Close() error {
+func (s *Source) Close() {
 	s.cancel()
 	<-s.done
-	return nil
-}
-
-// held is what handshakes are made with.
-type held struct {
-	mu      sync.Mutex
-	svid    *x509svid.SVID
-	anchors *x509bundle.Bundle
-	err     error // how the last look ended
 }
 
 // GetX509SVID is the identity in force.
-func (h *held) GetX509SVID() (*x509svid.SVID, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (s *Source) GetX509SVID() (*x509svid.SVID, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var why error
-	if h.svid == nil {
+	if s.svid == nil {
 		why = fmt.Errorf("%w yet", ErrNoIdentity)
-	} else if end := h.svid.Certificates[0].NotAfter; time.Now().After(end) {
+	} else if end := s.svid.Certificates[0].NotAfter; time.Now().After(end) {
 		why = fmt.Errorf("%w: the last certificate ended at %s", ErrNoIdentity, end.UTC().Format(time.RFC3339))
 	}
 	switch {
 	case why == nil:
-		return h.svid, nil
-	case h.err == nil:
+		return s.svid, nil
+	case s.err == nil:
 		return nil, why
 	}
-	return nil, fmt.Errorf("%w: %w", why, h.err)
+	return nil, fmt.Errorf("%w: %w", why, s.err)
 }
 
 // GetX509BundleForTrustDomain are the trust anchors in force. As in Dapr they vouch for every trust domain.
-func (h *held) GetX509BundleForTrustDomain(spiffeid.TrustDomain) (*x509bundle.Bundle, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.anchors == nil {
+func (s *Source) GetX509BundleForTrustDomain(spiffeid.TrustDomain) (*x509bundle.Bundle, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.anchors == nil {
 		return nil, errors.New("no trust anchors yet")
 	}
-	return h.anchors, nil
-}
-
-// put puts an identity in force and reports whether it is the first.
-func (h *held) put(svid *x509svid.SVID) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	first := h.svid == nil
-	h.svid = svid
-	return first
-}
-
-// trust puts trust anchors in force, and reports whether the identity, if any, still leads up to one of them.
-func (h *held) trust(anchors *x509bundle.Bundle) bool {
-	h.mu.Lock()
-	h.anchors = anchors
-	svid := h.svid
-	h.mu.Unlock()
-	if svid == nil {
-		return true
-	}
-	_, _, err := x509svid.Verify(svid.Certificates, h)
-	return err == nil
-}
-
-// fault keeps how a look ended, and returns how the one before did.
-func (h *held) fault(err error) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	before := h.err
-	h.err = err
-	return before
+	return s.anchors, nil
 }

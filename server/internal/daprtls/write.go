@@ -40,14 +40,14 @@ func writable(path string) error {
 func (f *folder) write(content map[string][]byte) error {
 	parent := filepath.Dir(f.path)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return fmt.Errorf("identity_directory_write: %w", err)
+		return err
 	}
 	next, err := os.MkdirTemp(parent, f.pattern())
 	if err != nil {
-		return fmt.Errorf("identity_directory_write: %w", err)
+		return err
 	}
 	if err := f.fill(next, content); err != nil {
-		return fmt.Errorf("identity_directory_write: %w", errors.Join(err, os.RemoveAll(next)))
+		return errors.Join(err, os.RemoveAll(next))
 	}
 	return nil
 }
