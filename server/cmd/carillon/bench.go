@@ -80,9 +80,6 @@ func (f *benchFlags) addCommon(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.json, "json", false, "print the result as JSON")
 }
 
-// measure is one bench.
-type measure func(ctx context.Context, b *bench.Bench) (bench.Result, error)
-
 // load is a bench whose parameters are flags: they are set when it runs.
 type load interface {
 	Run(ctx context.Context, b *bench.Bench) (bench.Result, error)
@@ -91,47 +88,46 @@ type load interface {
 // newBenchRun returns the command of one bench.
 func newBenchRun(a app, use, short string, l load) *cobra.Command {
 	var f benchFlags
-	cmd := &cobra.Command{
-		Use:   use,
-		Short: short,
-		Args:  arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(a, func(shown *progress) (bench.Result, error) {
-				node, stop, err := f.node(cmd, a)
-				if err != nil {
-					return bench.Result{}, err
-				}
-				result, err := f.measure(cmd.Context(), node, shown, l.Run)
-				return result, errors.Join(err, stop())
-			})
-		},
-	}
+	cmd := f.command(a, use, short, func(cmd *cobra.Command, shown *progress) (bench.Result, error) {
+		node, stop, err := f.node(cmd, a)
+		if err != nil {
+			return bench.Result{}, err
+		}
+		result, err := f.measure(cmd.Context(), node, shown, l.Run)
+		return result, errors.Join(err, stop())
+	})
 	f.add(cmd.Flags())
 	exclusive(cmd, "spawn", "in-process")
 	return cmd
 }
 
-// run shows the progress of a bench and prints its result. A ledger that is not clean is an error.
-func (f *benchFlags) run(a app, bench func(*progress) (bench.Result, error)) error {
-	shown := newProgress(a.errs)
-	r, err := bench(shown)
-	shown.clear()
-	if err != nil {
+// command returns a command that shows the progress of a bench and prints its result. A ledger that is not
+// clean is an error.
+func (f *benchFlags) command(a app, use, short string,
+	run func(*cobra.Command, *progress) (bench.Result, error)) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: arguments(0, 0)}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		shown := newProgress(a.errs)
+		r, err := run(cmd, shown)
+		shown.clear()
+		if err != nil {
+			return err
+		}
+		if f.json {
+			err = printJSON(a.out, r)
+		} else {
+			err = a.print(resultText(&r))
+		}
+		if err == nil && !r.OK() {
+			return fmt.Errorf("%s: the ledger is not clean: %s", r.Bench, r.Ledger)
+		}
 		return err
 	}
-	if f.json {
-		err = printJSON(a.out, r)
-	} else {
-		err = a.print(resultText(&r))
-	}
-	if err == nil && !r.OK() {
-		return fmt.Errorf("%s: the ledger is not clean: %s", r.Bench, r.Ledger)
-	}
-	return err
+	return cmd
 }
 
 func (f *benchFlags) measure(ctx context.Context, node bench.Node, shown *progress,
-	run measure) (bench.Result, error) {
+	run func(context.Context, *bench.Bench) (bench.Result, error)) (bench.Result, error) {
 	b, err := bench.Open(f.config(node, shown))
 	if err != nil {
 		return bench.Result{}, err

@@ -53,26 +53,19 @@ func newBenchForward(a app) *cobra.Command {
 // newBenchFleet returns the command of a bench that starts several nodes.
 func newBenchFleet(a app, use, short string,
 	run func(context.Context, *bench.Bench, *bench.Fleet) (bench.Result, error)) *cobra.Command {
-	f := benchFlags{}
-	cmd := &cobra.Command{
-		Use:   use,
-		Short: short,
-		Args:  arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.nodes < 2 {
-				f.nodes = 3
-			}
-			return f.run(a, func(shown *progress) (bench.Result, error) {
-				fleet, err := f.fleet(cmd.Context(), a)
-				if err != nil {
-					return bench.Result{}, err
-				}
-				result, err := f.measure(cmd.Context(), fleet.Node(dialBench), shown,
-					func(ctx context.Context, b *bench.Bench) (bench.Result, error) { return run(ctx, b, fleet) })
-				return result, errors.Join(err, fleet.Close())
-			})
-		},
-	}
+	var f benchFlags
+	cmd := f.command(a, use, short, func(cmd *cobra.Command, shown *progress) (bench.Result, error) {
+		if f.nodes < 2 {
+			f.nodes = 3
+		}
+		fleet, err := f.fleet(cmd.Context(), a)
+		if err != nil {
+			return bench.Result{}, err
+		}
+		result, err := f.measure(cmd.Context(), fleet.Node(dialBench), shown,
+			func(ctx context.Context, b *bench.Bench) (bench.Result, error) { return run(ctx, b, fleet) })
+		return result, errors.Join(err, fleet.Close())
+	})
 	f.addStore(cmd.Flags())
 	f.addCommon(cmd.Flags())
 	return cmd

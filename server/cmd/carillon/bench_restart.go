@@ -15,22 +15,16 @@ func newBenchRestart(a app) *cobra.Command {
 	var f benchFlags
 	var jobs int
 	var idle time.Duration
-	cmd := &cobra.Command{
-		Use:   "restart",
-		Short: "Memory with many jobs, and the time from kill -9 to the first run",
-		Long: `Load a node, started for the bench, with jobs that are due next year, kill it, start it again, and measure the time
-until the first run is received, the memory and what an idle node costs.`,
-		Args: arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(a, func(shown *progress) (bench.Result, error) {
-				return f.restart(cmd.Context(), a, shown,
-					func(ctx context.Context, r bench.Restart, cfg bench.Config) (bench.Result, error) {
-						r.Jobs, r.Idle = jobs, idle
-						return r.Run(ctx, cfg)
-					})
-			})
-		},
-	}
+	cmd := f.command(a, "restart", "Memory with many jobs, and the time from kill -9 to the first run",
+		func(cmd *cobra.Command, shown *progress) (bench.Result, error) {
+			return f.restart(cmd.Context(), a, shown,
+				func(ctx context.Context, r bench.Restart, cfg bench.Config) (bench.Result, error) {
+					r.Jobs, r.Idle = jobs, idle
+					return r.Run(ctx, cfg)
+				})
+		})
+	cmd.Long = `Load a node, started for the bench, with jobs that are due next year, kill it, start it again, and measure the time
+until the first run is received, the memory and what an idle node costs.`
 	flags := cmd.Flags()
 	flags.IntVar(&jobs, "jobs", 100_000, "jobs")
 	flags.DurationVar(&idle, "idle", 5*time.Second, "how long to watch what the idle node costs")
