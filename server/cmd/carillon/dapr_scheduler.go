@@ -151,22 +151,9 @@ func (f *daprFlags) logger(w io.Writer) (log *slog.Logger, end func() error, err
 		}
 		w, end = file, file.Close
 	}
-	format := "text"
-	if f.logJSON {
-		format = "json"
-	}
-	log, err = telemetry.NewLogger(w, format, daprLevels[f.logLevel.String()])
-	if err != nil {
-		return nil, nil, errors.Join(err, end())
-	}
+	log = telemetry.NewLogger(w, f.logJSON, logLevels[f.logLevel.String()])
 	telemetry.TakeStandardLog(log)
 	return log.With("id", f.id), end, nil
-}
-
-// daprLevels are the levels of Dapr's logs. Nothing here is above error.
-var daprLevels = map[string]slog.Level{
-	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
-	"fatal": slog.LevelError + 4,
 }
 
 // notices logs what the operator should know before the node is up.

@@ -15,7 +15,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/carillonhq/carillon/server/internal/server"
-	"github.com/carillonhq/carillon/server/internal/telemetry"
 )
 
 // The files in deploy/ are held against the commands: every setting in them exists and is accepted, every
@@ -36,7 +35,7 @@ func accepted(t *testing.T, what string, environment map[string]string) server.C
 	for name, value := range environment {
 		t.Setenv(name, value)
 	}
-	s := serve{logFormat: choice{words: telemetry.LogFormats}, logLevel: choice{words: []string{"info"}}}
+	s := serve{logFormat: choice{words: []string{"text", "json"}}, logLevel: choice{words: []string{"info"}}}
 	cmd := &cobra.Command{}
 	s.add(cmd.Flags())
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { delete(environment, envName(f.Name)) })

@@ -44,10 +44,7 @@ the first stopped.`,
 }
 
 func (d *dev) run(ctx context.Context, a app) error {
-	log, err := telemetry.NewLogger(a.errs, "text", slog.LevelWarn)
-	if err != nil {
-		return err
-	}
+	log := telemetry.NewLogger(a.errs, false, slog.LevelWarn)
 	telemetry.TakeStandardLog(log)
 	node, stop, err := startNode(context.WithoutCancel(ctx), server.Config{Store: "pebble:" + d.dir,
 		GRPC: d.grpc, HTTP: d.http,

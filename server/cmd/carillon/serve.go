@@ -32,7 +32,7 @@ type serve struct {
 
 // newServe returns the command `carillon serve`.
 func newServe(a app) *cobra.Command {
-	s := serve{logFormat: choice{words: telemetry.LogFormats},
+	s := serve{logFormat: choice{words: []string{"text", "json"}},
 		logLevel: choice{words: []string{"info", "debug", "warn", "error"}}}
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -158,10 +158,8 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 	case c.DrainGrace == 0:
 		c.DrainGrace = -1 // 0 is the default in a configuration
 	}
-	var err error
-	if c.Log, err = s.logger(logTo); err != nil {
-		return c, err
-	}
+	c.Log = telemetry.NewLogger(logTo, s.logFormat.String() == "json", logLevels[s.logLevel.String()])
+	telemetry.TakeStandardLog(c.Log)
 	for _, text := range s.allow {
 		prefix, err := parsePrefix(text)
 		if err != nil {
@@ -190,17 +188,10 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return netip.ParsePrefix(text)
 }
 
-// logger returns the log that the flags ask for.
-func (s *serve) logger(w io.Writer) (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.logLevel.String())); err != nil {
-		return nil, err
-	}
-	log, err := telemetry.NewLogger(w, s.logFormat.String(), level)
-	if err == nil {
-		telemetry.TakeStandardLog(log)
-	}
-	return log, err
+// logLevels are the levels of logs. fatal is Dapr's: nothing here is above error.
+var logLevels = map[string]slog.Level{
+	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	"fatal": slog.LevelError + 4,
 }
 
 // startNode starts a node and runs it; stop ends it and returns how it ended.

@@ -68,9 +68,7 @@ func (w *work) run(cmd *cobra.Command, a app, queue string, command []string) er
 	}
 	defer node.Close()
 	w.options.Namespace = w.namespace
-	if w.options.Log, err = telemetry.NewLogger(a.errs, "text", slog.LevelInfo); err != nil {
-		return err
-	}
+	w.options.Log = telemetry.NewLogger(a.errs, false, slog.LevelInfo)
 	p := &program{args: command, out: a.raw, errs: a.errs, killAfter: w.killAfter}
 	worker := worker.New(node, w.options)
 	handle(worker, queue, p)

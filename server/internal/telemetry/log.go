@@ -1,24 +1,17 @@
 package telemetry
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
 )
 
-// LogFormats are the forms in which [NewLogger] can write.
-var LogFormats = []string{"text", "json"}
-
-// NewLogger is a logger that writes lines of the format, those of the level and above.
-func NewLogger(w io.Writer, format string, level slog.Level) (*slog.Logger, error) {
+// NewLogger is a logger that writes lines of the level and above, as JSON or as text.
+func NewLogger(w io.Writer, asJSON bool, level slog.Level) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
-	switch format {
-	case "text":
-		return slog.New(slog.NewTextHandler(w, o)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(w, o)), nil
+	if asJSON {
+		return slog.New(slog.NewJSONHandler(w, o))
 	}
-	return nil, fmt.Errorf("log format: %q is not one of %q", format, LogFormats)
+	return slog.New(slog.NewTextHandler(w, o))
 }
 
 // TakeStandardLog lets what libraries write to the standard logger, such as net/http about a connection that

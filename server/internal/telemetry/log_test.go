@@ -34,11 +34,7 @@ func (b *lockedBuffer) String() string {
 // TestTakeStandardLog has net/http write to the standard logger, as it does of a handler that panics.
 func TestTakeStandardLog(t *testing.T) {
 	var out lockedBuffer
-	to, err := telemetry.NewLogger(&out, "json", slog.LevelDebug)
-	if err != nil {
-		t.Fatal(err)
-	}
-	telemetry.TakeStandardLog(to)
+	telemetry.TakeStandardLog(telemetry.NewLogger(&out, true, slog.LevelDebug))
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("on purpose") }))
 	if resp, err := s.Client().Get(s.URL); err == nil {
 		resp.Body.Close()
