@@ -186,14 +186,14 @@ func (c *connector) endGrace(grace *time.Timer) {
 // finished reports whether the worker may go: it has nothing more to do or to send, and nothing more can
 // come.
 func (c *connector) finished() bool {
+	if !c.leaving || c.overdue {
+		return c.leaving
+	}
+	has := c.inFlight.remaining()
 	switch {
-	case !c.leaving:
-		return false
-	case c.overdue:
+	case c.inFlight.base.Err() != nil && has.running+has.unsure == 0: // the rest was not started, or gave up
 		return true
-	case c.inFlight.base.Err() != nil && c.inFlight.resultsDurable():
-		return true
-	case !c.inFlight.empty():
+	case has.unfinished+has.unsure+has.held > 0:
 		return false
 	case c.current == nil:
 		return c.open == 0
@@ -204,14 +204,15 @@ func (c *connector) finished() bool {
 // leave ends the last session, with a goodbye if the server may still count on the worker, and returns what
 // was left.
 func (c *connector) leave() error {
-	unfinished, _ := c.inFlight.remaining()
-	c.end(farewell{results: true, goodbye: c.inFlight.goodbyeNeeded()})
-	_, unsure := c.inFlight.remaining() // more answers have come meanwhile
+	before := c.inFlight.remaining()
+	c.end(farewell{results: true, goodbye: before.unfinished+before.unsure+before.granted > 0})
+	unsure := c.inFlight.remaining().unsure // more answers have come meanwhile
 	c.log.Info("the worker has left")
-	if unfinished+unsure == 0 {
+	if before.unfinished+unsure == 0 {
 		return nil
 	}
-	return fmt.Errorf("worker: left with %d runs given back unfinished and %d results that the server has not confirmed", unfinished, unsure)
+	return fmt.Errorf("worker: left with %d runs given back unfinished and %d results that the server has not confirmed",
+		before.unfinished, unsure)
 }
 
 // refused ends everything because the server refuses the worker.

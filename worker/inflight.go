@@ -272,31 +272,32 @@ func (d *inFlight) checkDrained() {
 	}
 }
 
-// empty reports whether nothing is left to do or to send.
-func (d *inFlight) empty() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.attempts) == 0 && !slices.ContainsFunc(d.queues, func(q *queue) bool { return q.held > 0 })
+// remains are what a worker that leaves may have left.
+type remains struct {
+	unfinished int // attempts that have not ended
+	unsure     int // results that are not known to be durable
+	held       int // runs that take room
+	running    int // handlers that have not returned
+	granted    int // credits that are not used
 }
 
-// resultsDurable reports whether every handler has returned, and the results are known to be durable.
-// Attempts that were not started, or gave up, may be left.
-func (d *inFlight) resultsDurable() bool {
+// remaining returns what is left.
+func (d *inFlight) remaining() (r remains) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, a := range d.attempts {
 		if a.phase == ended {
-			return false
+			r.unsure++
+		} else {
+			r.unfinished++
 		}
 	}
-	return !slices.ContainsFunc(d.queues, func(q *queue) bool { return q.running > 0 })
-}
-
-// goodbyeNeeded reports whether the server may deliver more, or believes that the worker has attempts.
-func (d *inFlight) goodbyeNeeded() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.attempts) > 0 || slices.ContainsFunc(d.queues, func(q *queue) bool { return q.granted > 0 })
+	for _, q := range d.queues {
+		r.held += q.held
+		r.running += q.running
+		r.granted += max(0, q.granted)
+	}
+	return r
 }
 
 // stopGranting stops granting credits.
@@ -311,18 +312,4 @@ func (d *inFlight) refuseRuns() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
-}
-
-// remaining returns how many attempts have not ended, and how many results are not known to be durable.
-func (d *inFlight) remaining() (unfinished, unsure int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, a := range d.attempts {
-		if a.phase == ended {
-			unsure++
-		} else {
-			unfinished++
-		}
-	}
-	return unfinished, unsure
 }
