@@ -34,59 +34,46 @@ func newAllocation(queues []string, tick func()) *allocation {
 // has reports whether there is a pool for a queue.
 func (a *allocation) has(queue string) bool { return a.pools[queue] != nil }
 
-// change applies what the worker grants and takes back. The queues have been checked.
+// change applies what the worker grants and takes back.
 func (a *allocation) change(credits []carillon.Credit) {
 	for _, c := range credits {
-		if p := a.pools[c.Queue]; c.N < 0 {
-			p.takeBack(-c.N)
-		} else {
-			p.add(c.N)
-		}
-		a.settle(c.Queue)
+		a.on(c.Queue, func(p *creditPool) {
+			if c.N < 0 {
+				p.takeBack(-c.N)
+			} else {
+				p.add(c.N)
+			}
+		})
 	}
 }
 
 // came records that runs of a queue, each of which used a credit, came from a node.
 func (a *allocation) came(n *node, queue string, runs int) {
-	if p := a.pools[queue]; p != nil {
-		p.came(n, runs)
-		a.settle(queue)
-	}
+	a.on(queue, func(p *creditPool) { p.came(n, runs) })
 }
 
 // expired records a run that used a credit and came too late for the worker: the credit is free again.
 func (a *allocation) expired(n *node, queue string) {
-	if p := a.pools[queue]; p != nil {
+	a.on(queue, func(p *creditPool) {
 		p.came(n, 1)
-		a.freed(queue)
-	}
+		p.add(1)
+	})
 }
 
 // freed records that the worker does not get a run that has come.
-func (a *allocation) freed(queue string) {
-	if p := a.pools[queue]; p != nil {
-		p.add(1)
-		a.settle(queue)
-	}
-}
+func (a *allocation) freed(queue string) { a.on(queue, func(p *creditPool) { p.add(1) }) }
 
 // returned records the credits that a node gives back.
 func (a *allocation) returned(n *node, credits []carillon.Credit) {
 	for _, c := range credits {
-		if p := a.pools[c.Queue]; p != nil {
-			p.returned(n, c.N)
-			a.settle(c.Queue)
-		}
+		a.on(c.Queue, func(p *creditPool) { p.returned(n, c.N) })
 	}
 }
 
 // wanted records the queues of which runs wait at a node that had no credits.
 func (a *allocation) wanted(n *node, queues []string) {
 	for _, q := range queues {
-		if p := a.pools[q]; p != nil {
-			p.wanted(n)
-			a.settle(q)
-		}
+		a.on(q, func(p *creditPool) { p.wanted(n) })
 	}
 }
 
@@ -108,8 +95,15 @@ func (a *allocation) tick() {
 // each changes all pools.
 func (a *allocation) each(change func(*creditPool)) {
 	for _, q := range a.queues {
-		change(a.pools[q])
-		a.settle(q)
+		a.on(q, change)
+	}
+}
+
+// on changes the pool of a queue, if there is one, and makes the moves that follow.
+func (a *allocation) on(queue string, change func(*creditPool)) {
+	if p := a.pools[queue]; p != nil {
+		change(p)
+		a.settle(queue, p)
 	}
 }
 
@@ -123,11 +117,10 @@ func (a *allocation) probe(n *node) {
 }
 
 // settle makes the moves of a queue's pool.
-func (a *allocation) settle(queue string) {
+func (a *allocation) settle(queue string, p *creditPool) {
 	if a.stopped {
 		return
 	}
-	p := a.pools[queue]
 	moves, answers := p.settle()
 	for _, m := range moves {
 		a.send(m.node, carillon.Credit{Queue: queue, N: m.n})
