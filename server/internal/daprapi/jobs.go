@@ -16,17 +16,25 @@ import (
 // ScheduleJob implements the rpc.
 func (s *Service) ScheduleJob(ctx context.Context,
 	m *pb.ScheduleJobRequest) (*pb.ScheduleJobResponse, error) {
+	return answer(ctx, s, "ScheduleJob", m, func(a address) (*pb.ScheduleJobResponse, error) {
+		err := s.schedule(ctx, a, m)
+		outcome := daprmetrics.Created
+		if err != nil {
+			outcome = daprmetrics.CreatedFailed
+		}
+		s.options.Metrics.Count(outcome, kindOf(a.reminder))
+		return &pb.ScheduleJobResponse{}, err
+	})
+}
+
+// answer makes a call at the address in the metadata of its request, and answers with its result.
+func answer[T any](ctx context.Context, s *Service, method string, m interface{ GetMetadata() *pb.JobMetadata },
+	call func(address) (T, error)) (result T, _ error) {
 	a, err := s.address(ctx, m.GetMetadata())
-	if err != nil {
-		return nil, err
+	if err == nil {
+		result, err = call(a)
 	}
-	kind := kindOf(a.reminder)
-	if err := s.schedule(ctx, a, m); err != nil {
-		s.options.Metrics.Count(daprmetrics.CreatedFailed, kind)
-		return nil, s.toStatus(ctx, "ScheduleJob", err)
-	}
-	s.options.Metrics.Count(daprmetrics.Created, kind)
-	return &pb.ScheduleJobResponse{}, nil
+	return result, s.toStatus(ctx, method, err)
 }
 
 func (s *Service) schedule(ctx context.Context, a address, m *pb.ScheduleJobRequest) error {
@@ -88,44 +96,27 @@ func unless(kind carillon.Kind, err error) error {
 
 // GetJob implements the rpc.
 func (s *Service) GetJob(ctx context.Context, m *pb.GetJobRequest) (*pb.GetJobResponse, error) {
-	job, err := s.get(ctx, m)
-	if errors.Is(err, carillon.NotFound) {
-		return nil, status.Error(codes.NotFound, "job not found: "+m.GetName())
-	}
-	if err != nil {
-		return nil, s.toStatus(ctx, "GetJob", err)
-	}
-	return &pb.GetJobResponse{Job: jobToDapr(&job)}, nil
-}
-
-func (s *Service) get(ctx context.Context, m *pb.GetJobRequest) (carillon.Job, error) {
-	a, err := s.address(ctx, m.GetMetadata())
-	if err != nil {
-		return carillon.Job{}, err
-	}
-	if err := a.check("name", m.GetName()); err != nil {
-		return carillon.Job{}, err
-	}
-	if a.unkept(m.GetName()) {
-		return carillon.Job{}, carillon.NotFound
-	}
-	return s.jobs.GetJob(ctx, a.key(m.GetName()))
+	return answer(ctx, s, "GetJob", m, func(a address) (*pb.GetJobResponse, error) {
+		if err := a.check("name", m.GetName()); err != nil {
+			return nil, err
+		}
+		job, err := carillon.Job{}, error(carillon.NotFound)
+		if !a.unkept(m.GetName()) {
+			job, err = s.jobs.GetJob(ctx, a.key(m.GetName()))
+		}
+		if errors.Is(err, carillon.NotFound) {
+			err = status.Error(codes.NotFound, "job not found: "+m.GetName())
+		}
+		return &pb.GetJobResponse{Job: jobToDapr(&job)}, err
+	})
 }
 
 // ListJobs implements the rpc. The answer is one message, so it has a bound.
 func (s *Service) ListJobs(ctx context.Context, m *pb.ListJobsRequest) (*pb.ListJobsResponse, error) {
-	all, err := s.list(ctx, m)
-	if err != nil {
-		return nil, s.toStatus(ctx, "ListJobs", err)
-	}
-	return all, nil
+	return answer(ctx, s, "ListJobs", m, func(a address) (*pb.ListJobsResponse, error) { return s.list(ctx, a) })
 }
 
-func (s *Service) list(ctx context.Context, m *pb.ListJobsRequest) (*pb.ListJobsResponse, error) {
-	a, err := s.address(ctx, m.GetMetadata())
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) list(ctx context.Context, a address) (*pb.ListJobsResponse, error) {
 	if err := a.checkNamespace(); err != nil {
 		return nil, err
 	}
