@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -44,31 +45,25 @@ func readHeaders(r *http.Request, req proto.Message) error {
 	if r.Method == http.MethodGet || !conditional(r) {
 		return nil
 	}
+	var generation *uint64
+	var absent *bool
 	switch m := req.(type) {
 	case *pb.PutJobRequest:
-		if err := ifMatch(r, &m.IfGeneration); err != nil {
-			return err
-		}
-		return ifNoneMatch(r, &m.IfAbsent)
+		generation, absent = &m.IfGeneration, &m.IfAbsent
 	case *pb.PatchJobRequest:
-		return onlyIfMatch(r, &m.IfGeneration)
+		generation = &m.IfGeneration
 	case *pb.DeleteJobRequest:
-		return onlyIfMatch(r, &m.IfGeneration)
+		generation = &m.IfGeneration
 	case *pb.PutNamespaceRequest:
-		return onlyIfMatch(r, &m.Generation)
+		generation = &m.Generation
 	}
-	if has(r, headerIfMatch) {
+	switch {
+	case generation == nil && has(r, headerIfMatch):
 		return wire.NotSupported(headerIfMatch)
-	}
-	return wire.NotSupported(headerIfNoneMatch)
-}
-
-// onlyIfMatch is ifMatch for a call that knows no other condition.
-func onlyIfMatch(r *http.Request, generation *uint64) error {
-	if has(r, headerIfNoneMatch) {
+	case absent == nil && has(r, headerIfNoneMatch):
 		return wire.NotSupported(headerIfNoneMatch)
 	}
-	return ifMatch(r, generation)
+	return cmp.Or(ifMatch(r, generation), ifNoneMatch(r, absent))
 }
 
 // ifMatch reads `If-Match: "<generation>"`, which must be what the body or the query says, if that says any.
