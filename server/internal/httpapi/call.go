@@ -175,7 +175,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	if conditional(r) && (e.Kind == carillon.AlreadyExists || e.Kind == carillon.FailedPrecondition) {
 		status = http.StatusPreconditionFailed
 	}
-	if e.Unknown && r.Method == http.MethodGet {
+	if e.Unknown && reads(r) {
 		read := *e
 		read.Unknown, e = false, &read // it changes nothing, whatever became of it
 	}

@@ -42,7 +42,7 @@ func readHeaders(r *http.Request, req proto.Message) error {
 	if m, ok := req.(*pb.CompleteRunRequest); ok && r.Header.Get(headerToken) != "" {
 		m.Token = r.Header.Get(headerToken)
 	}
-	if r.Method == http.MethodGet || !conditional(r) {
+	if reads(r) || !conditional(r) {
 		return nil
 	}
 	var generation *uint64

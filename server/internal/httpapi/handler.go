@@ -159,9 +159,12 @@ func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 	writeText(w, "ok\n")
 }
 
+// reads reports whether a request changes nothing.
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
 // readOnly serves what can only be read.
 func readOnly(w http.ResponseWriter, r *http.Request, serve func()) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+	if !reads(r) {
 		notAllowed(w, r, []string{http.MethodGet})
 		return
 	}
