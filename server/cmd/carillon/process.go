@@ -65,7 +65,10 @@ func (p *program) end(cmd *exec.Cmd, ended <-chan struct{}) {
 // outcomeOf returns nil for exit code 0, otherwise an error with the last output of the command.
 func outcomeOf(err error, last *tail) error {
 	exit, ok := errors.AsType[*exec.ExitError](err)
-	if !ok {
+	switch {
+	case errors.Is(err, exec.ErrWaitDelay):
+		return nil // exit code 0; what it has left behind held the pipes
+	case !ok:
 		return err
 	}
 	if words := bytes.TrimSpace(last.bytes); len(words) > 0 {

@@ -30,6 +30,8 @@ func TestProgram(t *testing.T) {
 		"exit 3":              "exit status 3",
 		"echo why >&2; false": "exit status 1: why",
 		"kill -9 $$":          "signal: killed",
+		"sleep 60 & exit 0":   "", // what it leaves behind holds its standard error
+		"sleep 60 & exit 3":   "exit status 3",
 	} {
 		p := &program{args: []string{"sh", "-c", command}, out: io.Discard, errs: io.Discard,
 			killAfter: time.Second}
