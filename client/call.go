@@ -77,7 +77,7 @@ func failed(err error, changing bool) error {
 func connected(ctx context.Context, conn *grpc.ClientConn, until time.Time) bool {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	for {
+	for ctx.Err() == nil {
 		switch state := conn.GetState(); state {
 		case connectivity.Ready:
 			return true
@@ -85,9 +85,8 @@ func connected(ctx context.Context, conn *grpc.ClientConn, until time.Time) bool
 			return false
 		default:
 			conn.Connect()
-			if !conn.WaitForStateChange(ctx, state) {
-				return false
-			}
+			conn.WaitForStateChange(ctx, state)
 		}
 	}
+	return false
 }

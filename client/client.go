@@ -68,7 +68,7 @@ func WithProxyFromEnvironment() Option { return func(o *options) { o.proxy = tru
 // Connection parameters of the client.
 const (
 	defaultMaxMessage = 16 << 20
-	pingInterval      = 20 * time.Second // a server cuts clients that ping more often than every 10 s
+	pingInterval      = 20 * time.Second // gRPC makes less than 10 s into 10 s
 	pingTimeout       = 10 * time.Second
 	connectTimeout    = 5 * time.Second
 	firstBackoff      = 50 * time.Millisecond
