@@ -115,11 +115,12 @@ func (s *session) dropExpiredLate(resp *carillon.WorkResponse) {
 		if !s.options.Over(&run) {
 			return false
 		}
-		if n := s.flights.remove(run.Token); n != nil {
-			n.closeIfIdle()
-		} else {
-			s.first.flight--
+		n := s.flights.remove(run.Token)
+		if n == nil {
+			n = s.first
+			n.flight--
 		}
+		n.closeIfIdle()
 		s.allocation.freed(run.Queue)
 		return true
 	})
