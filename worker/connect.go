@@ -10,9 +10,6 @@ import (
 	"github.com/carillonhq/carillon/internal/reconnect"
 )
 
-// returnTime is how long handlers may take to return after their contexts have ended.
-const returnTime = 5 * time.Second
-
 // connector keeps the worker connected. Its fields belong to the goroutine of Run.
 type connector struct {
 	worker   *Worker
@@ -177,7 +174,7 @@ func (c *connector) startLeaving() {
 func (c *connector) endGrace(grace *time.Timer) {
 	if c.inFlight.base.Err() == nil {
 		c.stop(ErrLeaving)
-		grace.Reset(returnTime)
+		grace.Reset(c.worker.options.ReturnTime)
 		return
 	}
 	c.overdue = true

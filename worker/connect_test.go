@@ -136,6 +136,33 @@ func TestWhatCannotBeFinishedIsGivenBack(t *testing.T) {
 	})
 }
 
+// TestHandlersHaveTimeToReturn: what returns within it has a result and is not given back.
+func TestHandlersHaveTimeToReturn(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		w := worker.New(s, worker.Options{Grace: -1, ReturnTime: 10 * time.Second})
+		worker.Handle(w, "q", func(ctx context.Context, _ carillon.Run, _ carillon.Data) error {
+			<-ctx.Done()
+			time.Sleep(8 * time.Second)
+			return nil
+		})
+		leave, left := start(t, w)
+		c := s.next()
+		c.deliver(run("1"))
+		c.sent()
+		leave()
+		c = s.next()
+		pass(8 * time.Second)
+		r := c.sent()
+		if len(r.Results) != 1 || r.Results[0].Outcome != carillon.OutcomeSuccess || r.Goodbye {
+			t.Fatalf("when it returned: %+v", r)
+		}
+		c.ack(r.Results)
+		if err := <-left; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+}
+
 func TestLeavingWithoutAServerEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		w := worker.New(s, worker.Options{Grace: time.Minute})

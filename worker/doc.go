@@ -43,8 +43,8 @@
 // # Leaving
 //
 // When the context of Run is done the worker accepts no new runs and lets those that it has go on for
-// [Options.Grace]. Then it ends their contexts, waits a little, and gives back what is left over, so that
-// other workers get it at once.
+// [Options.Grace]. Then it ends their contexts, waits for [Options.ReturnTime], and gives back what is left
+// over, so that other workers get it at once.
 //
 //	worker.go    options, handlers, Run
 //	payload.go   a payload becomes a handler's input

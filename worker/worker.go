@@ -29,6 +29,9 @@ type Options struct {
 	Labels map[string]string
 	// Grace is how long handlers may go on when the worker leaves. Default 30 s; negative: not at all.
 	Grace time.Duration
+	// ReturnTime is how long handlers may take to return after that, when their contexts have ended; what has
+	// not returned by then is given back all the same. Default 5 s; negative: none.
+	ReturnTime time.Duration
 	// Log gets lines about lost connections and handlers that panic. Default: none.
 	Log *slog.Logger
 }
@@ -38,12 +41,14 @@ const (
 	DefaultConcurrency = 100
 	MaxConcurrency     = 1 << 16 // a server grants no more
 	DefaultGrace       = 30 * time.Second
+	DefaultReturnTime  = 5 * time.Second
 )
 
 func (o Options) withDefaults() Options {
 	o.Concurrency = cmp.Or(o.Concurrency, DefaultConcurrency)
 	o.Namespace = cmp.Or(o.Namespace, carillon.DefaultNamespace)
 	o.Grace = max(0, cmp.Or(o.Grace, DefaultGrace))
+	o.ReturnTime = max(0, cmp.Or(o.ReturnTime, DefaultReturnTime))
 	if o.ID == "" {
 		host, err := os.Hostname()
 		if err != nil {

@@ -4,12 +4,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
+	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/worker"
 )
 
 func TestTailKeepsTheEnd(t *testing.T) {
@@ -55,6 +60,59 @@ func TestProgramThatWillNotEnd(t *testing.T) {
 	err := p.Run(ctx, &carillon.Run{})
 	if err == nil || !strings.Contains(err.Error(), reason.Error()) || out.String() != "started\n" {
 		t.Errorf("error %v, output %q", err, out.String())
+	}
+}
+
+// oneRun is a node that has one run for whoever comes.
+type oneRun chan carillon.Run
+
+func (o oneRun) Connect(context.Context, carillon.Hello) (carillon.Session, error) {
+	ended := make(chan struct{})
+	return oneRunSession{o, ended, sync.OnceFunc(func() { close(ended) })}, nil
+}
+
+type oneRunSession struct {
+	runs  oneRun
+	ended <-chan struct{}
+	end   func()
+}
+
+func (oneRunSession) Send(context.Context, carillon.WorkRequest) error { return nil }
+
+func (s oneRunSession) Receive(context.Context) (carillon.WorkResponse, error) {
+	select {
+	case run := <-s.runs:
+		return carillon.WorkResponse{Runs: []carillon.Run{run}}, nil
+	case <-s.ended:
+		return carillon.WorkResponse{}, io.EOF
+	}
+}
+
+func (s oneRunSession) Close() error {
+	s.end()
+	return nil
+}
+
+// TestNoCommandOutlivesItsWorker: when the worker gives a run back, its command has been killed.
+func TestNoCommandOutlivesItsWorker(t *testing.T) {
+	t.Parallel()
+	node := make(oneRun, 1)
+	node <- carillon.Run{ID: "r", Token: "t", Queue: "q"}
+	ctx, leave := context.WithCancel(t.Context())
+	pid := 0
+	p := &program{args: []string{"sh", "-c", `trap "" TERM; echo $$; while :; do sleep 1; done`},
+		errs: io.Discard, killAfter: worker.DefaultReturnTime + time.Second,
+		out: writerFunc(func(b []byte) {
+			pid, _ = strconv.Atoi(strings.TrimSpace(string(b)))
+			leave()
+		})}
+	w := work{options: worker.Options{Grace: -1}}
+	if err := w.worker(node, "q", p).Run(ctx); err == nil || pid == 0 {
+		t.Errorf("error %v, process %d", err, pid)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("the command goes on: %v", err)
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
 	}
 }
 

@@ -70,14 +70,16 @@ func (w *work) run(cmd *cobra.Command, a app, queue string, command []string) er
 	w.options.Namespace = w.namespace
 	w.options.Log = telemetry.NewLogger(a.errs, false, slog.LevelInfo)
 	p := &program{args: command, out: a.raw, errs: a.errs, killAfter: w.killAfter}
-	worker := worker.New(node, w.options)
-	handle(worker, queue, p)
-	return worker.Run(cmd.Context())
+	return w.worker(node, queue, p).Run(cmd.Context())
 }
 
-// handle makes the program the handler of the queue.
-func handle(w *worker.Worker, queue string, p *program) {
-	worker.Handle(w, queue, func(ctx context.Context, run carillon.Run, _ carillon.Data) error {
+// worker returns a worker that runs the program for each run of the queue. It stays until the commands have been
+// killed: their runs are for others only then.
+func (w *work) worker(node carillon.Work, queue string, p *program) *worker.Worker {
+	w.options.ReturnTime = p.killAfter + time.Second
+	worked := worker.New(node, w.options)
+	worker.Handle(worked, queue, func(ctx context.Context, run carillon.Run, _ carillon.Data) error {
 		return p.Run(ctx, &run)
 	})
+	return worked
 }
