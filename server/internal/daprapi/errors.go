@@ -2,7 +2,6 @@ package daprapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"google.golang.org/grpc/codes"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/wire"
+	"github.com/carillonhq/carillon/server/internal/grpcapi"
 )
 
 // refuse is what Dapr's scheduler says of bad input: it has no code for it.
@@ -20,13 +20,8 @@ func refuse(field, format string, args ...any) error {
 // toStatus is err as a sidecar gets it. What only Carillon refuses is InvalidArgument; what is wrong with the
 // node is logged, and the caller is not shown it.
 func (s *Service) toStatus(ctx context.Context, method string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, ours := errors.AsType[*carillon.Error](err); !ours {
-		if _, ok := status.FromError(err); ok {
-			return err
-		}
+	if err == nil || grpcapi.FromGRPC(err) {
+		return err
 	}
 	e := wire.ToError(err)
 	if e.Kind == carillon.Internal {

@@ -1,9 +1,9 @@
 // Package grpcapi is the gRPC face of a [carillon.Scheduler]: carillon.v1.SchedulerService, health and
 // reflection.
 //
-//	service.go   the service, and what its calls have in common
+//	service.go   the service, what its calls have in common, and calls about schedules and namespaces
 //	jobs.go      calls about jobs
-//	runs.go      calls about runs
+//	runs.go      calls about runs and backfills
 //	bulk.go      PutJobs, the client stream
 //	work.go      Work, the stream of workers
 //	parts.go     its messages, cut to size

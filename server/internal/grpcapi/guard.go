@@ -87,15 +87,15 @@ func (s *Service) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerI
 
 // ToStatus makes a status of an error, as calls are answered.
 func ToStatus(err error) error {
-	if err == nil || fromGRPC(err) {
+	if err == nil || FromGRPC(err) {
 		return err
 	}
 	return wire.ErrorToStatus(err)
 }
 
-// fromGRPC reports whether an error is what gRPC itself said: about health, reflection, or a stream that is
+// FromGRPC reports whether an error is what gRPC itself said: about health, reflection, or a stream that is
 // gone.
-func fromGRPC(err error) bool {
+func FromGRPC(err error) bool {
 	if _, ours := errors.AsType[*carillon.Error](err); ours {
 		return false
 	}
@@ -116,7 +116,7 @@ func Safely(f func() error) (err error) {
 
 // logInternal logs the cause of an internal error, which the caller is not shown.
 func logInternal(ctx context.Context, log *slog.Logger, method string, err error) {
-	if err == nil || fromGRPC(err) || wire.ToError(err).Kind != carillon.Internal {
+	if err == nil || FromGRPC(err) || wire.ToError(err).Kind != carillon.Internal {
 		return
 	}
 	log.ErrorContext(ctx, "call failed", "method", method, "error", err)

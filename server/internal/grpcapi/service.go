@@ -36,6 +36,20 @@ func (s *Service) PreviewSchedule(_ context.Context,
 	return wire.TimesToProto(times), err
 }
 
+// GetNamespace implements the rpc.
+func (s *Service) GetNamespace(ctx context.Context, m *pb.GetNamespaceRequest) (*pb.Namespace, error) {
+	ns, err := s.scheduler.GetNamespace(ctx, namespace(m.GetName()))
+	return wire.NamespaceToProto(&ns), err
+}
+
+// PutNamespace implements the rpc.
+func (s *Service) PutNamespace(ctx context.Context, m *pb.PutNamespaceRequest) (*pb.Namespace, error) {
+	n := wire.NamespaceFromProto(m)
+	n.Name = namespace(n.Name)
+	ns, err := s.scheduler.PutNamespace(ctx, n)
+	return wire.NamespaceToProto(&ns), err
+}
+
 // invalid returns an error of the kind InvalidArgument.
 func invalid(field, format string, args ...any) *carillon.Error {
 	return carillon.Errorf(carillon.InvalidArgument, field, format, args...)
