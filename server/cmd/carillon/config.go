@@ -137,11 +137,7 @@ func hintKey(flags *pflag.FlagSet, key string, extra map[string]any) string {
 		}
 	})
 	names = slices.AppendSeq(names, maps.Keys(extra))
-	best := nearest(key, names)
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return hint("; did you mean %q?", key, names)
 }
 
 // scalars returns a single value, or the values of a list, as text.

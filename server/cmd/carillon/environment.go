@@ -34,11 +34,8 @@ func checkEnvironment(cmd *cobra.Command) error {
 			serviceVariable.MatchString(name), strings.HasPrefix(name, envPrefix+"TEST_"): // for Carillon's own tests
 			continue
 		}
-		fault := "environment " + name + ": there is no such setting"
-		if near := nearest(name, known); near != "" {
-			fault += "; did you mean " + near + "?"
-		}
-		faults = append(faults, fault)
+		faults = append(faults,
+			"environment "+name+": there is no such setting"+hint("; did you mean %s?", name, known))
 	}
 	return joinFaults(faults)
 }

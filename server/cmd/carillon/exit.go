@@ -55,10 +55,8 @@ func flagError(cmd *cobra.Command, err error) error {
 			names = append(names, f.Name)
 		}
 	})
-	if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
-		return usagef("unknown flag %q for %q\nDid you mean --%s?", name, cmd.CommandPath(), near)
-	}
-	return usagef("unknown flag %q for %q", name, cmd.CommandPath())
+	return usagef("unknown flag %q for %q%s", name, cmd.CommandPath(),
+		hint("\nDid you mean --%s?", unknown.GetSpecifiedName(), names))
 }
 
 // settingError describes in plain words what is wrong with the value of a setting; the caller adds its name.

@@ -2,6 +2,11 @@ package main
 
 import "strings"
 
+// hint formats the word that is most like the typed one; "" if none is like it.
+func hint(format, typed string, words []string) string {
+	return unlessZero(format, nearest(typed, words))
+}
+
 // nearest returns the word that is most like the typed one, or "" if none is like it.
 func nearest(typed string, words []string) string {
 	if len(typed) > 64 {

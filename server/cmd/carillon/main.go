@@ -4,6 +4,12 @@ package main
 import (
 	"os"
 	_ "time/tzdata" // time zones, whatever the machine has
+
+	// the stores that the command can open.
+	_ "github.com/carillonhq/carillon/server/store/memory"
+	_ "github.com/carillonhq/carillon/server/store/pebble"
+	_ "github.com/carillonhq/carillon/server/store/postgres"
+	_ "github.com/carillonhq/carillon/server/store/redis"
 )
 
 //go:generate go run . docs --out ../../../docs/cli.md

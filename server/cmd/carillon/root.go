@@ -110,11 +110,8 @@ func group(cmd *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
-	hint := ""
-	if near := nearest(args[0], names); near != "" {
-		hint = fmt.Sprintf("\nDid you mean %q?", cmd.CommandPath()+" "+near)
-	}
-	return usagef("unknown command %q for %q%s", clip(args[0], 40), cmd.CommandPath(), hint)
+	return usagef("unknown command %q for %q%s", clip(args[0], 40), cmd.CommandPath(),
+		hint("\nDid you mean \""+cmd.CommandPath()+" %s\"?", args[0], names))
 }
 
 // newGroup returns a command that only holds others.
