@@ -86,7 +86,7 @@ func (q *RunQuery) Validate() error {
 	case q.Status != nil && !q.Status.Finished():
 		return invalid(statusWords.field,
 			"%q is not the status of a finished run, and only those are listed; use one of %s",
-			*q.Status, finishedWords())
+			*q.Status, strings.Join(statusWords.list[RunSucceeded:], ", "))
 	case q.Job == "" && (q.Status == nil || *q.Status != RunDead):
 		return invalid(statusWords.field,
 			"runs across jobs can be listed with status dead only; name a job for the others")
@@ -105,11 +105,6 @@ func checkQueried(namespace string, pageSize int) error {
 		return invalid("page_size", "%d is not between 1 and %d", pageSize, MaxBatch)
 	}
 	return nil
-}
-
-// finishedWords lists the statuses that a run in the history can have, for people.
-func finishedWords() string {
-	return strings.Join(statusWords.list[RunSucceeded:], ", ")
 }
 
 // DefaultPreview is how many times a preview shows by default.

@@ -26,7 +26,7 @@ func (j *Job) validateFields(lim Bounds) error {
 	return cmp.Or( // not a loop over functions, which would put job and limits on the heap
 		j.checkName(&lim), j.checkTiming(&lim), j.checkData(&lim), j.checkMaps(&lim), j.checkTarget(&lim),
 		j.checkFailurePolicy(&lim), j.checkAttempt(), j.checkRules(), j.checkConcurrencyKey(),
-		j.checkDependsOn(&lim), j.checkNote(&lim), j.checkHistory(),
+		j.checkDependsOn(&lim), checkNote(j.Note, &lim), j.checkHistory(),
 	)
 }
 
@@ -234,8 +234,6 @@ func (j *Job) checkDependsOn(lim *Bounds) error {
 	}
 	return nil
 }
-
-func (j *Job) checkNote(lim *Bounds) error { return checkNote(j.Note, lim) }
 
 func checkNote(note string, lim *Bounds) error {
 	switch {

@@ -148,9 +148,6 @@ func (c *connector) reconnectAsked() <-chan struct{} {
 
 // fatal reports whether connecting again is useless.
 func fatal(err error) bool {
-	if err == nil {
-		return false
-	}
 	switch carillon.KindOf(err) {
 	case carillon.InvalidArgument, carillon.Unauthenticated, carillon.PermissionDenied,
 		carillon.FailedPrecondition:

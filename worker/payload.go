@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -20,15 +21,8 @@ func decode[T any](data carillon.Data) (in T, err error) {
 		}
 		if err := json.Unmarshal(data.Bytes, &in); err != nil {
 			return in, Discard(fmt.Errorf("the payload (%d bytes, %s) is no %T: %w", len(data.Bytes),
-				contentType(data), in, err))
+				cmp.Or(data.ContentType, "of no content type"), in, err))
 		}
 	}
 	return in, nil
-}
-
-func contentType(data carillon.Data) string {
-	if data.ContentType == "" {
-		return "of no content type"
-	}
-	return data.ContentType
 }

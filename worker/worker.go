@@ -56,9 +56,7 @@ func (o Options) withDefaults() Options {
 		}
 		o.ID = host + "-" + strings.ToLower(rand.Text()[:8])
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
 
