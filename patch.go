@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// patchField is what a patch may name: a field of a job, or by its path one within a policy, whose rest stays.
+// patchField is what a patch may name: a field of a job, or by its path one within a policy, whose rest
+// stays.
 type patchField struct {
 	path  string
 	form  PolicyKind // for failure policies, the form that the field belongs to; PolicyDefault: any

@@ -142,7 +142,7 @@ func TestHandlersHaveTimeToReturn(t *testing.T) {
 		w := worker.New(s, worker.Options{Grace: -1, ReturnTime: 10 * time.Second})
 		worker.Handle(w, "q", func(ctx context.Context, _ carillon.Run, _ carillon.Data) error {
 			<-ctx.Done()
-			time.Sleep(8 * time.Second)
+			<-time.After(8 * time.Second)
 			return nil
 		})
 		leave, left := start(t, w)

@@ -73,8 +73,8 @@ func (w *work) run(cmd *cobra.Command, a app, queue string, command []string) er
 	return w.worker(node, queue, p).Run(cmd.Context())
 }
 
-// worker returns a worker that runs the program for each run of the queue. It stays until the commands have been
-// killed: their runs are for others only then.
+// worker returns a worker that runs the program for each run of the queue. It stays until the commands have
+// been killed: their runs are for others only then.
 func (w *work) worker(node carillon.Work, queue string, p *program) *worker.Worker {
 	w.options.ReturnTime = p.killAfter + time.Second
 	worked := worker.New(node, w.options)

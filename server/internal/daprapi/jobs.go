@@ -28,8 +28,8 @@ func (s *Service) ScheduleJob(ctx context.Context,
 }
 
 // answer makes a call at the address in the metadata of its request, and answers with its result.
-func answer[T any](ctx context.Context, s *Service, method string, m interface{ GetMetadata() *pb.JobMetadata },
-	call func(address) (T, error)) (result T, _ error) {
+func answer[T any](ctx context.Context, s *Service, method string,
+	m interface{ GetMetadata() *pb.JobMetadata }, call func(address) (T, error)) (result T, _ error) {
 	a, err := s.address(ctx, m.GetMetadata())
 	if err == nil {
 		result, err = call(a)

@@ -2,8 +2,8 @@ package telemetry
 
 import "time"
 
-// What follows is about a node's part in its cluster. A node that is alone has these metrics too, and they stay
-// zero.
+// What follows is about a node's part in its cluster. A node that is alone has these metrics too, and they
+// stay zero.
 
 // JoinFailed counts a heartbeat that could not be written into the store.
 func (m *Metrics) JoinFailed() { m.counters[clusterJoinFailures].Inc() }

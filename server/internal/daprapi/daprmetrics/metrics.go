@@ -81,7 +81,8 @@ func (m *Metrics) Count(counter, label string) {
 	}
 }
 
-// Took measures from when an attempt was handed to a sidecar to its result, in whole milliseconds as Dapr does.
+// Took measures from when an attempt was handed to a sidecar to its result, in whole milliseconds as Dapr
+// does.
 func (m *Metrics) Took(kind string, took time.Duration) {
 	m.latencies.WithLabelValues(kind).Observe(float64(took.Milliseconds()))
 }
