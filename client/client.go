@@ -114,7 +114,7 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 // Over returns a client that uses a connection of its caller, who keeps and closes it. Its errors stay as
 // they are.
 func Over(conn grpc.ClientConnInterface) *Client {
-	return &Client{service: pb.NewSchedulerServiceClient(conn)}
+	return &Client{service: pb.NewSchedulerServiceClient(conn), cluster: pb.NewClusterServiceClient(conn)}
 }
 
 // Close ends the connection, and with it all calls and sessions.

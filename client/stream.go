@@ -40,13 +40,14 @@ func (c *Client) PutStream(ctx context.Context, jobs iter.Seq[carillon.Job]) (Lo
 	}
 	l := load{stream: stream}
 	for job := range jobs {
-		if err := l.add(job); errors.Is(err, io.EOF) {
-			break // the server has ended the load; CloseAndRecv returns why
-		} else if err != nil {
-			return Loaded{}, err
+		if err = l.add(job); err != nil {
+			break
 		}
 	}
-	if err := l.flush(); err != nil && !errors.Is(err, io.EOF) {
+	if err == nil {
+		err = l.flush()
+	}
+	if err != nil && !errors.Is(err, io.EOF) { // then the server has ended the load; CloseAndRecv returns why
 		return Loaded{}, failed(err, true)
 	}
 	m, err := stream.CloseAndRecv()
