@@ -81,9 +81,15 @@ func fromFile(flags *pflag.FlagSet, given map[string]bool, file string, text []b
 		return usagef("%s:%d: want settings as key: value", file, top.Line)
 	}
 	var faults []string
+	seen := map[string]bool{}
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		key, value := top.Content[i], top.Content[i+1]
-		if err := fromKey(flags, given, key, value, extra); err != nil {
+		err := fromKey(flags, given, key, value, extra)
+		if seen[key.Value] {
+			err = fmt.Errorf("%s: it is there twice", key.Value)
+		}
+		seen[key.Value] = true
+		if err != nil {
 			faults = append(faults, fmt.Sprintf("%s:%d: %s", file, key.Line, err))
 		}
 	}

@@ -38,7 +38,7 @@ func TestFromFile(t *testing.T) {
 
 func TestFromFileSaysAllThatIsWrong(t *testing.T) {
 	flags, name, _, _ := flagsForTest()
-	text := "the_nam: x\nnumber: many\nmany: {a: b}\nthe_name: [a, b]\nconfig: f\nwholly_different: 1\n"
+	text := "the_nam: x\nnumber: many\nmany: {a: b}\nthe_name: [a, b]\nconfig: f\nwholly_different: 1\nnumber: 2\n"
 	err := fromFile(flags, map[string]bool{}, "f.yaml", []byte(text), nil)
 	if err == nil || *name != "default" {
 		t.Fatalf("%v, name %q", err, *name)
@@ -50,6 +50,7 @@ func TestFromFileSaysAllThatIsWrong(t *testing.T) {
 		`f.yaml:4: the_name: want one value, not a list`,
 		`f.yaml:5: unknown key "config"`,
 		`f.yaml:6: unknown key "wholly_different"`,
+		`f.yaml:7: number: it is there twice`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q lacks %q", err, want)
