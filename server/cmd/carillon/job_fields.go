@@ -61,9 +61,8 @@ func (fs jobFlags) add(cmd *cobra.Command) {
 	}
 }
 
-// apply sets the given flags in j, and returns the API's names of the fields that they changed.
-func (fs jobFlags) apply(flags *pflag.FlagSet, j *carillon.Job) ([]string, error) {
-	var fields []string
+// apply sets the given flags in j, and returns fields with the API's names of those that they changed.
+func (fs jobFlags) apply(flags *pflag.FlagSet, j *carillon.Job, fields []string) ([]string, error) {
 	for _, f := range fs {
 		if !flags.Changed(f.name) {
 			continue

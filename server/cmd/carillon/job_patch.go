@@ -60,14 +60,8 @@ func (p *jobPatch) patch(cmd *cobra.Command, a app) (carillon.Patch, error) {
 			return patch, err
 		}
 	}
-	fields, err := p.fields.apply(cmd.Flags(), &patch.Job)
-	if err != nil {
+	if patch.Fields, err = p.fields.apply(cmd.Flags(), &patch.Job, patch.Fields); err != nil {
 		return patch, err
-	}
-	for _, f := range fields {
-		if !slices.Contains(patch.Fields, f) {
-			patch.Fields = append(patch.Fields, f)
-		}
 	}
 	if len(patch.Fields) == 0 {
 		return patch, usagef("nothing to change: give a flag such as --schedule, or -f")

@@ -72,7 +72,7 @@ func (p *jobPut) job(cmd *cobra.Command, in io.Reader, words []string) (carillon
 			return job, err
 		}
 	}
-	if _, err := p.fields.apply(cmd.Flags(), &job); err != nil {
+	if _, err := p.fields.apply(cmd.Flags(), &job, nil); err != nil {
 		return job, err
 	}
 	if err := cmp.Or(checkSchedule(cmd, &job), checkPolicy(&job.FailurePolicy),
