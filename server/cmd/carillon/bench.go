@@ -151,13 +151,7 @@ func (f *benchFlags) node(cmd *cobra.Command, a app) (node bench.Node, stop func
 		}
 		return fleet.Node(dialBench), fleet.Close, nil
 	case f.spawn:
-		server, stop, err := f.spawned(cmd.Context(), a)
-		if err != nil {
-			return node, nil, err
-		}
-		node := server.Node(dialBench)
-		node.Throwaway = f.store == ""
-		return node, stop, nil
+		return f.spawnedNode(cmd.Context(), a)
 	case f.inProcess:
 		return f.embedded(cmd.Context())
 	default:
@@ -171,6 +165,16 @@ func (f *benchFlags) node(cmd *cobra.Command, a app) (node bench.Node, stop func
 
 // dialBench connects to a node.
 func dialBench(address string) (bench.Conn, error) { return client.Dial(address) }
+
+// spawnedNode starts a node in a process of its own, to be put under load.
+func (f *benchFlags) spawnedNode(ctx context.Context, a app) (node bench.Node, stop func() error, err error) {
+	server, stop, err := f.spawned(ctx, a)
+	if err == nil {
+		node = server.Node(dialBench)
+		node.Throwaway = f.store == ""
+	}
+	return node, stop, err
+}
 
 // spawned starts a node in a process of its own.
 func (f *benchFlags) spawned(ctx context.Context, a app) (*bench.Server, func() error, error) {

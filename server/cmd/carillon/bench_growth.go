@@ -56,13 +56,7 @@ func (g *benchGrowth) run(cmd *cobra.Command, a app) error {
 	shown := newProgress(a.errs)
 	g.growth.Start = func(ctx context.Context, partitions int) (bench.Node, func() error, error) {
 		g.benchFlags.partitions = partitions
-		server, stop, err := g.spawned(ctx, a)
-		if err != nil {
-			return bench.Node{}, nil, err
-		}
-		node := server.Node(dialBench)
-		node.Throwaway = true
-		return node, stop, nil
+		return g.spawnedNode(ctx, a)
 	}
 	tables, err := g.growth.Run(cmd.Context(), g.config(bench.Node{}, shown))
 	shown.clear()
