@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/message"
+	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -16,11 +17,13 @@ func serve(ctx context.Context, p *partitionRunner, m message.Message) (reply an
 	case message.RegisterDependencies:
 		return serveRegisterDependencies(ctx, p, m)
 	case message.DeliverNotice:
-		return serveDeliverNotice(ctx, p, m)
+		return serveJob(ctx, p, m.Notice.Waiting(),
+			func(of *partition.Machine) message.Answer { return of.Jobs.Release(m.Notice) })
 	case message.StillWaits:
-		return serveStillWaits(ctx, p, m)
+		return serveJob(ctx, p, m.Dependency.Waiting(),
+			func(of *partition.Machine) bool { return of.Records.WaitsFor(m.Dependency) })
 	case message.KeepsTimes:
-		return serveKeepsTimes(ctx, p, m)
+		return serveJob(ctx, p, m.Job.Key(), func(of *partition.Machine) bool { return of.Jobs.Keeps(m.Job) })
 	case message.ApplyShare:
 		return serveApplyShare(ctx, p, m)
 	case message.DeleteByPrefix:
@@ -61,23 +64,10 @@ func serveRegisterDependencies(ctx context.Context, p *partitionRunner,
 	})
 }
 
-func serveDeliverNotice(ctx context.Context, p *partitionRunner, m message.DeliverNotice) (any, error) {
-	return inRound(ctx, p, jobCall(m.Notice.Waiting()),
-		func(p *partitionRunner, _ int64) (message.Answer, error) {
-			return p.m.Jobs.Release(m.Notice), nil
-		})
-}
-
-func serveStillWaits(ctx context.Context, p *partitionRunner, m message.StillWaits) (any, error) {
-	return inRound(ctx, p, jobCall(m.Dependency.Waiting()), func(p *partitionRunner, _ int64) (bool, error) {
-		return p.m.Records.WaitsFor(m.Dependency), nil
-	})
-}
-
-func serveKeepsTimes(ctx context.Context, p *partitionRunner, m message.KeepsTimes) (any, error) {
-	return inRound(ctx, p, jobCall(m.Job.Key()), func(p *partitionRunner, _ int64) (bool, error) {
-		return p.m.Jobs.Keeps(m.Job), nil
-	})
+// serveJob serves a message to one job that cannot fail.
+func serveJob[T any](ctx context.Context, p *partitionRunner, key carillon.Key,
+	f func(of *partition.Machine) T) (any, error) {
+	return inRound(ctx, p, jobCall(key), func(p *partitionRunner, _ int64) (T, error) { return f(p.m), nil })
 }
 
 func serveApplyShare(ctx context.Context, p *partitionRunner, m message.ApplyShare) (any, error) {
