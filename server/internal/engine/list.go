@@ -82,10 +82,20 @@ func (l *lists) mergeRuns(ctx context.Context, parts []*partitionRunner, q store
 	cursors map[int][]byte, size int) (
 	page carillon.RunPage, more bool, err error,
 ) {
-	all, err := l.runsOf(ctx, parts, q, cursors)
+	read := make([][]store.RunRecord, len(parts))
+	err = sideBySide(len(parts), func(i int) error {
+		q := q
+		q.After = cursors[parts[i].number]
+		var err error
+		if read[i], err = l.partitions.reader(parts[i]).Runs(ctx, q); err != nil {
+			return readError(err)
+		}
+		return nil
+	})
 	if err != nil {
 		return page, false, err
 	}
+	all := slices.Concat(read...)
 	if len(parts) > 1 {
 		slices.SortStableFunc(all, func(a, b store.RunRecord) int { return cmp.Compare(b.Finished, a.Finished) })
 	}
@@ -96,20 +106,4 @@ func (l *lists) mergeRuns(ctx context.Context, parts []*partitionRunner, q store
 		cursors[int(all[i].ID.Partition)] = all[i].Cursor
 	}
 	return page, more, nil
-}
-
-// runsOf reads runs of several partitions, in the order of parts.
-func (l *lists) runsOf(ctx context.Context, parts []*partitionRunner, q store.RunQuery,
-	cursors map[int][]byte) ([]store.RunRecord, error) {
-	read := make([][]store.RunRecord, len(parts))
-	err := sideBySide(len(parts), func(i int) error {
-		q := q
-		q.After = cursors[parts[i].number]
-		var err error
-		if read[i], err = l.partitions.reader(parts[i]).Runs(ctx, q); err != nil {
-			return readError(err)
-		}
-		return nil
-	})
-	return slices.Concat(read...), err
 }

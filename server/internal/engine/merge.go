@@ -5,9 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
-	"github.com/carillonhq/carillon/server/store/codec"
 )
 
 // pageBytes bounds the total size of the specs on a page: a page ends before it exceeds this, but holds at
@@ -123,11 +121,10 @@ func (m *merge) page(ctx context.Context, size int) (page carillon.JobPage, more
 		if !r.Exists {
 			continue // deleted while the list was read
 		}
-		j, err := codec.DecodeSpec(r.Spec, r.Key)
+		j, err := jobOf(&r, s.number)
 		if err != nil {
-			return page, false, readError(err)
+			return page, false, err
 		}
-		partition.StatusOf(&j, &r.State, s.number)
 		page.Jobs = append(page.Jobs, j)
 	}
 	return page, false, nil

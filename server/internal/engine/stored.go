@@ -30,11 +30,16 @@ func (ps *partitions) storedJob(ctx context.Context, key carillon.Key) (carillon
 		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name",
 			"there is no job %.64q in namespace %q", key.Name, key.Namespace)
 	}
+	return jobOf(&r, p.number)
+}
+
+// jobOf returns the job of a record of a partition.
+func jobOf(r *store.Record, number int) (carillon.Job, error) {
 	j, err := codec.DecodeSpec(r.Spec, r.Key)
 	if err != nil {
 		return carillon.Job{}, readError(err)
 	}
-	partition.StatusOf(&j, &r.State, p.number)
+	partition.StatusOf(&j, &r.State, number)
 	return j, nil
 }
 
