@@ -37,12 +37,8 @@ type slow struct {
 }
 
 func newSlow(o SlowStart, now time.Time) slow {
-	if o.Most == 0 {
-		o.Most = DefaultSlowMost
-	}
-	if o.Overdue == 0 {
-		o.Overdue = DefaultSlowOverdue
-	}
+	o.Most = cmp.Or(o.Most, DefaultSlowMost)
+	o.Overdue = cmp.Or(o.Overdue, DefaultSlowOverdue)
 	o.Initial = max(1, o.Initial)
 	return slow{SlowStart: o, started: time.Now(), overdueBefore: now.Add(-o.Overdue).UnixNano(),
 		over: o.Step <= 0}

@@ -168,13 +168,10 @@ func (s *Session) Confirmed(token string) { s.say(func(o *outbox) { o.addToken(&
 
 // Stale implements [delivery.Reporter].
 func (s *Session) Stale(token string) {
-	s.stream.Lock()
-	defer s.stream.Unlock()
-	s.release(token)
-	if s.stream.Err() == nil {
-		s.out.addToken(&s.out.stales, token)
-		s.announce()
-	}
+	s.say(func(o *outbox) {
+		s.release(token)
+		o.addToken(&o.stales, token)
+	})
 }
 
 // Receive implements [carillon.Session].
