@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"context"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -32,8 +30,6 @@ type census struct {
 	partitions *partitions
 	holdings   func() []store.Holding // what the node holds now
 	elapsed    func() int64           // the engine's monotonic clock
-	log        *slog.Logger
-	life       context.Context // ends when the engine stops
 
 	last atomic.Pointer[map[int]counted]
 }
@@ -58,14 +54,14 @@ func (c *census) run(from store.Counter) {
 		err := c.count(from, held, all)
 		switch took := c.elapsed() - began; {
 		case err != nil: // the last counts stay
-			c.log.Debug("what is staged and dead could not be counted", "error", err)
+			c.partitions.log.Debug("what is staged and dead could not be counted", "error", err)
 			next = c.elapsed() + censusShare*took
 		case all:
 			next = c.elapsed() + max(int64(censusEvery), censusShare*took)
 		}
 		select {
 		case <-look.C:
-		case <-c.life.Done():
+		case <-c.partitions.life.Done():
 			return
 		}
 	}
@@ -81,7 +77,7 @@ func (c *census) count(from store.Counter, held []store.Holding, all bool) error
 	for i := range held {
 		numbers[i] = held[i].Partition
 	}
-	counts, err := from.Count(c.life, numbers)
+	counts, err := from.Count(c.partitions.life, numbers)
 	if err != nil {
 		return err
 	}

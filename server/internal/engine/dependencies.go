@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 
 	"github.com/carillonhq/carillon"
@@ -114,9 +113,7 @@ func (w *wanted) named(err error) error {
 // (waiters.go).
 type dependencies struct {
 	partitions *partitions
-	log        *slog.Logger
-	life       context.Context // ends when the engine stops
-	notices    peerQueue       // to partitions of other nodes
+	notices    peerQueue // to partitions of other nodes
 }
 
 // link registers the dependencies of jobs before the jobs are put, and finds out which of them are met for

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -100,27 +101,15 @@ type Events struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Node == "" {
-		c.Node = "local"
-	}
+	c.Node = cmp.Or(c.Node, "local")
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Limits == (carillon.Bounds{}) {
-		c.Limits = carillon.DefaultBounds()
-	}
-	if c.Random == nil {
-		c.Random = rand.Reader
-	}
-	if c.WindowJobs == 0 {
-		c.WindowJobs = 100_000
-	}
-	if c.LeaseTTL == 0 {
-		c.LeaseTTL = 15 * time.Second
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	c.Limits = cmp.Or(c.Limits, carillon.DefaultBounds())
+	c.Random = cmp.Or(c.Random, rand.Reader)
+	c.WindowJobs = cmp.Or(c.WindowJobs, 100_000)
+	c.LeaseTTL = cmp.Or(c.LeaseTTL, 15*time.Second)
 	return c
 }
 
@@ -137,13 +126,11 @@ type Engine struct {
 	dependencies *dependencies
 	batches      *batches
 	cfg          Config
-	log          *slog.Logger
 	dispatcher   Dispatcher
 	lanes        []*lane
-	wg           sync.WaitGroup  // of the lanes' goroutines
-	life         context.Context // ends with Stop: lanes make their last batches durable and end
-	endLife      context.CancelFunc
-	serving      context.Context // ends with Drain: no new attempts
+	wg           sync.WaitGroup     // of the lanes' goroutines
+	endLife      context.CancelFunc // at Stop: lanes make their last batches durable and end
+	serving      context.Context    // ends with Drain: no new attempts
 	drain        context.CancelFunc
 	ownershipLog ownershipLog
 	clock        time.Time // zero point of Engine.elapsed
@@ -168,24 +155,23 @@ type api struct {
 // New makes an engine; Start runs it.
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
+	life, endLife := context.WithCancel(context.Background())
 	e := &Engine{
-		cfg: cfg, log: cfg.Log, clock: time.Now(),
-		partitions: &partitions{store: cfg.Store, peers: cfg.Peers, macKey: cfg.Store.Meta().MACKey},
-		claims:     &claims{bell: newBell()}, loads: newLoads(cfg.Store), renewNow: newBell(),
+		cfg: cfg, clock: time.Now(), endLife: endLife,
+		partitions: &partitions{store: cfg.Store, peers: cfg.Peers, macKey: cfg.Store.Meta().MACKey,
+			log: cfg.Log, life: life},
+		claims: &claims{bell: newBell()}, loads: newLoads(cfg.Store), renewNow: newBell(),
 	}
-	e.life, e.endLife = context.WithCancel(context.Background())
 	e.serving, e.drain = context.WithCancel(context.Background())
 	e.ownershipLog.log = e.log
 	e.settings = newSettings()
-	e.dependencies = &dependencies{partitions: e.partitions, log: e.log, life: e.life,
-		notices: peerQueue{peers: cfg.Peers, life: e.life, running: &e.wg}}
-	e.batches = &batches{cfg: &e.cfg, log: e.log, partitions: e.partitions,
-		dependencies: e.dependencies, life: e.life,
+	e.dependencies = &dependencies{partitions: e.partitions,
+		notices: peerQueue{peers: cfg.Peers, life: life, running: &e.wg}}
+	e.batches = &batches{cfg: &e.cfg, partitions: e.partitions, dependencies: e.dependencies,
 		live: map[string]chan struct{}{}, reported: map[int]store.Term{}}
 	e.api = e.newAPI()
 	e.limiter = &limiter{partitions: e.partitions, c: permit.NewCounter(e.settings.limit, e.sendPermits)}
-	e.census = &census{partitions: e.partitions, holdings: e.Holdings, elapsed: e.elapsed,
-		log: cfg.Log, life: e.life}
+	e.census = &census{partitions: e.partitions, holdings: e.Holdings, elapsed: e.elapsed}
 	return e
 }
 
@@ -195,11 +181,10 @@ func (e *Engine) newAPI() *api {
 	return &api{
 		jobs: &jobs{cfg: &e.cfg, partitions: ps, settings: s, dependencies: e.dependencies,
 			batches: e.batches},
-		runs:      &runs{ps},
-		backfills: &backfills{ps, e.cfg.Now},
-		namespaces: &namespaces{partitions: ps, settings: s, log: e.log, life: e.life,
-			missed: newBell()},
-		lists: &lists{ps},
+		runs:       &runs{ps},
+		backfills:  &backfills{ps, e.cfg.Now},
+		namespaces: &namespaces{partitions: ps, settings: s, missed: newBell()},
+		lists:      &lists{ps},
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,10 +19,8 @@ import (
 // batches tracks the batch puts that this node is completing.
 type batches struct {
 	cfg          *Config
-	log          *slog.Logger
 	partitions   *partitions
 	dependencies *dependencies
-	life         context.Context // ends when the engine stops
 
 	mu       sync.Mutex
 	live     map[string]chan struct{} // by id; closed when nobody works on the batch any more
@@ -115,6 +112,12 @@ func newTurn() turn { return make(turn, 1) }
 func (t turn) take() { t <- struct{}{} }
 func (t turn) give() { <-t }
 
+func (bs *batches) newBatch(id string, reqs []message.PutRequest) *batch {
+	return &batch{all: bs, id: id, turn: newTurn(), reqs: reqs, byPart: bs.partitions.byPartition(reqs),
+		coordinator: bs.partitions.of(reqs[0].Job.Key()), terms: map[*partitionRunner]store.Term{},
+		puts: make([]carillon.PutResult, len(reqs))}
+}
+
 // putAcross stores jobs of several partitions. If ctx ends after the decision, the batch is completed in the
 // background.
 func (bs *batches) putAcross(ctx context.Context, reqs []message.PutRequest) ([]carillon.PutResult, error) {
@@ -123,9 +126,8 @@ func (bs *batches) putAcross(ctx context.Context, reqs []message.PutRequest) ([]
 	if err != nil {
 		return nil, fmt.Errorf("random bytes for a batch: %w", err)
 	}
-	b := &batch{all: bs, id: id.String(), turn: newTurn(),
-		coordinator: bs.partitions.of(reqs[0].Job.Key()), reqs: reqs, byPart: bs.partitions.byPartition(reqs),
-		terms: map[*partitionRunner]store.Term{}, linked: bs.cfg.now(), puts: make([]carillon.PutResult, len(reqs))}
+	b := bs.newBatch(id.String(), reqs)
+	b.linked = bs.cfg.now()
 	decision := &waitingCall[struct{}]{done: make(chan outcome[struct{}], 1)}
 	done := make(chan error, 1)
 	if !bs.run(func() { b.put(ctx, decision, done) }) {
@@ -192,7 +194,7 @@ func (b *batch) deposed() bool {
 func (b *batch) ask(f func(ctx context.Context) error) error {
 	life := context.Background() // alone: the lanes answer every request, even at Stop
 	if b.all.partitions.peers != nil {
-		life = b.all.life
+		life = b.all.partitions.life
 	}
 	ctx, cancel := context.WithTimeout(life, answerWithin)
 	defer cancel()
@@ -245,7 +247,7 @@ func (b *batch) complete() {
 			continue
 		}
 		b.puts[i] = carillon.PutResult{Job: *b.reqs[i].Job, Changed: true}
-		if j, err := b.all.partitions.storedJob(b.all.life, b.reqs[i].Job.Key()); err == nil {
+		if j, err := b.all.partitions.storedJob(b.all.partitions.life, b.reqs[i].Job.Key()); err == nil {
 			b.puts[i].Job, b.puts[i].Created = j, j.Status.Generation == 1
 		}
 	}
@@ -321,7 +323,7 @@ func (b *batch) link(ctx context.Context) error {
 		return err
 	}
 	if err != nil { // too many jobs wait; the batch is decided all the same
-		b.all.log.Error("jobs of a decided batch are not told of successes", "batch", b.id, "error", err)
+		b.all.partitions.log.Error("jobs of a decided batch are not told of successes", "batch", b.id, "error", err)
 	}
 	b.linked = b.all.cfg.now()
 	return nil
@@ -355,9 +357,9 @@ func (bs *batches) insist(f func() error) error {
 		case isOtherTerm(err): // the new term is known now
 			continue
 		}
-		bs.log.Warn("a batch put is held up", "error", err)
+		bs.partitions.log.Warn("a batch put is held up", "error", err)
 		select {
-		case <-bs.life.Done():
+		case <-bs.partitions.life.Done():
 			return undone("the node is shutting down: the jobs will be stored when it is back")
 		case <-time.After(insistEvery):
 		}
@@ -426,9 +428,8 @@ func (p *partitionRunner) seeThrough(shard store.Shard, id string, term store.Te
 			"batch", id, "error", err)
 		return nil
 	}
-	b := &batch{all: p.e.batches, id: id, turn: newTurn(), coordinator: p, term: term, reqs: reqs,
-		byPart: p.e.byPartition(reqs), terms: map[*partitionRunner]store.Term{},
-		puts: make([]carillon.PutResult, len(reqs))}
+	b := p.e.batches.newBatch(id, reqs)
+	b.coordinator, b.term = p, term
 	b.late.Store(true)
 	if b.apply() == nil {
 		b.clean()

@@ -106,7 +106,7 @@ func (bs *batches) intentsOf(number int) (left map[string]bool, ok bool) {
 	if number < 0 || number >= len(bs.partitions.parts) {
 		return nil, true
 	}
-	ctx, cancel := context.WithTimeout(bs.life, answerWithin)
+	ctx, cancel := context.WithTimeout(bs.partitions.life, answerWithin)
 	defer cancel()
 	shard := bs.partitions.shards[number]
 	left = map[string]bool{}

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -118,9 +117,7 @@ func namespaceName(name string) (string, error) {
 type namespaces struct {
 	partitions *partitions
 	settings   *settings
-	log        *slog.Logger
-	life       context.Context // ends when the engine stops
-	missed     bell            // announced settings could not be read
+	missed     bell // announced settings could not be read
 }
 
 // GetNamespace returns the settings of a namespace; see [carillon.Namespaces].

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 
 	"github.com/carillonhq/carillon"
@@ -20,7 +21,9 @@ type partitions struct {
 	store   store.Store
 	peers   message.Partitions // nil if the node is alone
 	macKey  []byte
-	signers sync.Pool // of *message.Signer, for parsing tokens
+	log     *slog.Logger
+	life    context.Context // ends when the engine stops
+	signers sync.Pool       // of *message.Signer, for parsing tokens
 }
 
 // of returns the partition of a job.

@@ -28,12 +28,12 @@ func (ns *namespaces) follow() {
 	failing := false
 	for {
 		select {
-		case <-ns.life.Done():
+		case <-ns.partitions.life.Done():
 			return
 		case <-t.C:
 		case <-ns.missed:
 		}
-		ctx, cancel := context.WithTimeout(ns.life, settingsEvery)
+		ctx, cancel := context.WithTimeout(ns.partitions.life, settingsEvery)
 		err := ns.readAll(ctx)
 		cancel()
 		if err == nil {
@@ -41,8 +41,8 @@ func (ns *namespaces) follow() {
 			t.Reset(settingsEvery)
 			continue
 		}
-		if !failing && ns.life.Err() == nil {
-			ns.log.Warn("settings of namespaces may be older than they should be", "error", err)
+		if !failing && ns.partitions.life.Err() == nil {
+			ns.partitions.log.Warn("settings of namespaces may be older than they should be", "error", err)
 		}
 		failing = true
 		t.Reset(settingsAgain)

@@ -77,7 +77,7 @@ func (p *partitionRunner) askForWaiters() {
 func (d *dependencies) checkWaiters(p *partitionRunner, term store.Term) (missing int64, err error) {
 	phase := carillon.PhaseWaiting
 	for q := (store.ListQuery{Phase: &phase, Limit: waitersAtOnce, MaxSpec: 1}); ; {
-		page, err := d.partitions.reader(p).List(d.life, q)
+		page, err := d.partitions.reader(p).List(d.partitions.life, q)
 		if err != nil {
 			return missing, err
 		}
@@ -121,7 +121,7 @@ func (d *dependencies) waitersOf(page []store.Record) map[*partitionRunner][]wai
 // successes. Of successes after the registration the waiting jobs are told.
 func (d *dependencies) checkWith(p *partitionRunner, term store.Term, of *partitionRunner,
 	list []waiter) (missing int64, err error) {
-	ctx, cancel := context.WithTimeout(d.life, answerWithin)
+	ctx, cancel := context.WithTimeout(d.partitions.life, answerWithin)
 	defer cancel()
 	edges := make([]message.Dependency, len(list))
 	for i := range list {
@@ -179,7 +179,7 @@ func (d *dependencies) releaseMissed(ctx context.Context, p *partitionRunner, te
 				nil
 		})
 	if released {
-		d.log.Info("a job that waited was not told of a success, and goes on now", "job",
+		d.partitions.log.Info("a job that waited was not told of a success, and goes on now", "job",
 			w.dependency.Waiting().String(), "depends_on", w.dependency.Of.Name)
 	}
 	return err
