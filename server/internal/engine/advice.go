@@ -9,7 +9,6 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
-	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
 
@@ -129,28 +128,21 @@ func cycleText(from map[string]string, last, first string) string {
 func (d *dependencies) jobsNamed(
 	ctx context.Context, namespace string, names []string, together map[carillon.Key]*carillon.Job,
 ) (out []*carillon.Job) {
-	byPart := map[*partitionRunner][]store.Ref{}
+	var stored []string
 	for _, name := range names {
-		key := carillon.Key{Namespace: namespace, Name: name}
-		if j := together[key]; j != nil {
+		if j := together[carillon.Key{Namespace: namespace, Name: name}]; j != nil {
 			out = append(out, j)
-			continue
+		} else {
+			stored = append(stored, name)
 		}
-		p := d.partitions.of(key)
-		byPart[p] = append(byPart[p], store.Ref{Key: key})
 	}
-	for _, p := range inOrder(byPart) {
-		records, err := d.partitions.reader(p).Read(ctx, byPart[p])
-		if err != nil {
+	records, _ := d.partitions.storedJobs(ctx, namespace, stored) // what cannot be read is left out
+	for i := range records {
+		if !records[i].Exists {
 			continue
 		}
-		for i := range records {
-			if !records[i].Exists {
-				continue
-			}
-			if j, err := codec.DecodeSpec(records[i].Spec, records[i].Key); err == nil && len(j.DependsOn) > 0 {
-				out = append(out, &j)
-			}
+		if j, err := codec.DecodeSpec(records[i].Spec, records[i].Key); err == nil && len(j.DependsOn) > 0 {
+			out = append(out, &j)
 		}
 	}
 	return out

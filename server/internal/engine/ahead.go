@@ -32,7 +32,7 @@ func (l *lane) fetch() {
 		from := len(r.refs)
 		if r.refs = p.appendWanted(r.refs); len(r.refs) > from {
 			r.asked, r.of = append(r.asked, store.Asked{Shard: p.shard, Refs: r.refs[from:]}), append(r.of, p)
-			p.records.reading = true
+			p.records.ahead = true
 		}
 	}
 	if len(r.asked) > 0 {

@@ -116,17 +116,22 @@ func inRoundSeq[T any](ctx context.Context, p *partitionRunner, c call,
 	if !a.send(ctx, p, c, f) {
 		return zero, p.e.errStopping()
 	}
+	return a.wait(ctx)
+}
+
+// wait returns the outcome of the call, once it has one or ctx has ended.
+func (a *waitingCall[T]) wait(ctx context.Context) (value T, err error) {
 	select {
 	case o := <-a.done:
 		if o.err != nil {
-			return zero, o.err
+			return value, o.err
 		}
 		return o.value, nil
 	case <-ctx.Done():
 		if a.withdraw() {
-			return zero, tooLate(ctx)
+			return value, tooLate(ctx)
 		}
-		return zero, ended(ctx)
+		return value, ended(ctx)
 	}
 }
 

@@ -269,8 +269,9 @@ func (p *partitionRunner) standStill(t *claimResult) {
 
 // releaseLast releases the last term in the store, if the store may not know that it is over.
 func (p *partitionRunner) releaseLast() {
-	if over, ok := p.own.takeUnreleased(); ok {
-		p.e.claims.release(over)
+	if over := p.own.unreleased; over != nil {
+		p.own.unreleased = nil
+		p.e.claims.release(*over)
 	}
 }
 

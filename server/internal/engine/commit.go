@@ -179,10 +179,7 @@ func (l *lane) giveUpWaiting(now int64) {
 	}
 	for i := range l.group.commits {
 		if c := &l.group.commits[i]; len(c.waiting) > 0 && now-c.since >= int64(outcomeWithin) {
-			for _, w := range c.waiting {
-				w.answer(leftOpen(c.p.own.cause))
-			}
-			c.waiting = nil
+			c.tell(leftOpen(c.p.own.cause))
 		}
 	}
 }
@@ -190,16 +187,19 @@ func (l *lane) giveUpWaiting(now int64) {
 // answer tells callers of an ended term the outcome of its last batch. The store judges each batch by the
 // term under which it was sent, so a late outcome is as reliable as any.
 func (c *commit) answer(err error) {
-	var failed error
-	if err != nil {
-		e := unavailable(err)
-		if store.OutcomeOf(err) == store.Unknown {
-			e = leftOpen(err)
-		}
-		failed = e
+	switch {
+	case err == nil:
+		c.tell(nil)
+	case store.OutcomeOf(err) == store.Unknown:
+		c.tell(leftOpen(err))
+	default:
+		c.tell(unavailable(err))
 	}
+}
+
+func (c *commit) tell(outcome error) {
 	for _, w := range c.waiting {
-		w.answer(failed)
+		w.answer(outcome)
 	}
 	c.waiting = nil
 }

@@ -24,10 +24,9 @@ import (
 // put fails after others have changed memory, all partitions involved lose their terms (giveUp), since memory
 // holds part of a batch. Two ways are kept because this one is twice as fast.
 type groupPut struct {
-	stage
+	waitingCall[struct{}]
 	ctx      context.Context // the caller's
 	portions []portion       // in the order of their partitions
-	done     chan error
 
 	// Of the lane's goroutine alone.
 	left   int // portions that are not durable yet
@@ -65,7 +64,7 @@ func (b byPart) lane() *lane {
 // putGroup stores jobs of several partitions of the lane, or none. errApart says that an intent is needed.
 func (l *lane) putGroup(ctx context.Context, reqs []message.PutRequest,
 	parts byPart) ([]carillon.PutResult, error) {
-	j := &groupPut{ctx: ctx, done: make(chan error, 1)}
+	j := &groupPut{ctx: ctx, waitingCall: waitingCall[struct{}]{done: make(chan outcome[struct{}], 1)}}
 	for _, p := range l.parts {
 		if indices := parts[p]; len(indices) > 0 {
 			s := portion{p: p, indices: indices}
@@ -80,16 +79,8 @@ func (l *lane) putGroup(ctx context.Context, reqs []message.PutRequest,
 		return nil, errStopping()
 	}
 	l.ring()
-	select {
-	case err := <-j.done:
-		if err != nil {
-			return nil, err
-		}
-	case <-ctx.Done():
-		if j.withdraw() {
-			return nil, tooLate(ctx)
-		}
-		return nil, ended(ctx)
+	if _, err := j.wait(ctx); err != nil {
+		return nil, err
 	}
 	puts := make([]carillon.PutResult, len(reqs))
 	for _, s := range j.portions {
@@ -143,7 +134,7 @@ func (q *groupPuts) close() {
 	defer q.mu.Unlock()
 	q.closed = true
 	for _, j := range q.wait {
-		j.done <- errStopping()
+		j.end(errStopping())
 	}
 	q.wait = nil
 }
@@ -161,7 +152,7 @@ func (l *lane) putGroups() {
 	for i, j := range js {
 		if err := l.put(j); err != nil {
 			giveUp(js[:i+1], err)
-			j.done <- err
+			j.end(err)
 		}
 	}
 	for _, p := range l.parts {
@@ -186,7 +177,7 @@ func (l *lane) put(j *groupPut) error {
 	}
 	if overdue(j.ctx) || !j.begin() {
 		j.withdraw()
-		j.done <- tooLate(j.ctx)
+		j.end(tooLate(j.ctx))
 		return nil
 	}
 	j.left = len(j.portions)
@@ -208,7 +199,7 @@ func (l *lane) put(j *groupPut) error {
 func (j *groupPut) admitted(now int64) bool {
 	for i := range j.portions {
 		if err := j.portions[i].admit(now); err != nil {
-			j.done <- err
+			j.end(err)
 			return false
 		}
 	}
@@ -227,13 +218,16 @@ func giveUp(js []*groupPut, err error) {
 	}
 }
 
+// end answers the caller.
+func (j *groupPut) end(err error) { j.done <- outcome[struct{}]{err: err} }
+
 // settled takes the outcome of one portion, and answers after the last.
 func (j *groupPut) settled(err error) {
 	if err != nil && (j.failed == nil || unknown(err)) {
 		j.failed = err
 	}
 	if j.left--; j.left == 0 {
-		j.done <- j.failed
+		j.end(j.failed)
 	}
 }
 

@@ -155,15 +155,6 @@ func (o *ownership) lose(cause error, elsewhere bool, over *pendingRelease) {
 	}
 }
 
-// takeUnreleased returns the last term if the store may not know that it is over, once.
-func (o *ownership) takeUnreleased() (over pendingRelease, ok bool) {
-	if o.unreleased == nil {
-		return pendingRelease{}, false
-	}
-	over, o.unreleased = *o.unreleased, nil
-	return over, true
-}
-
 // refusal returns the error for calls that are refused now.
 func (o *ownership) refusal(number int) error {
 	switch {

@@ -95,11 +95,6 @@ func (r *reads) linger(done <-chan struct{}, timer *time.Timer, giveUp context.C
 	}
 }
 
-// records reads records.
-func (r *reads) records(refs []store.Ref) ([]store.Record, error) {
-	return look(r, r.shard.Read, refs)
-}
-
 // finished finds a run in the history.
 func (r *reads) finished(id store.RunID) (run store.RunRecord, found bool, err error) {
 	runs, err := look(r, r.shard.Runs, store.RunQuery{ID: &id, Limit: 1})

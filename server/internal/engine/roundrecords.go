@@ -13,10 +13,10 @@ import (
 // go on to be sent: a record that is in one of these may be read in its old form, so it is not taken.
 type roundRecords struct {
 	m       memory
-	store   lookups
+	reads   *reads
 	touched []store.Ref        // in memory until the end of the round
 	absent  map[store.Ref]bool // known not to be in the store, for this round
-	reading bool               // the lane reads for waiting calls
+	ahead   bool               // the lane reads for waiting calls
 	changed map[store.Ref]bool // sent to the store while the lane reads
 }
 
@@ -45,15 +45,8 @@ func (x inMemory) Absent(k carillon.Key, last uint64, n int) []store.Ref {
 }
 func (x inMemory) Ending(id store.RunID) (store.RunRecord, bool) { return x.m.Ending(id) }
 
-// lookups are the reads that bring records in.
-type lookups interface {
-	records(refs []store.Ref) ([]store.Record, error)
-	live(id store.RunID) (ref store.Ref, here bool, err error)
-	finished(id store.RunID) (store.RunRecord, bool, error)
-}
-
-func newRoundRecords(m memory, s lookups) roundRecords {
-	return roundRecords{m: m, store: s, absent: map[store.Ref]bool{}, changed: map[store.Ref]bool{}}
+func newRoundRecords(m memory, r *reads) roundRecords {
+	return roundRecords{m: m, reads: r, absent: map[store.Ref]bool{}, changed: map[store.Ref]bool{}}
 }
 
 // bring loads the records that operations need, and those of unfinished runs, with one read for all of them.
@@ -76,7 +69,7 @@ func (r *roundRecords) bring(refs []store.Ref, live []store.RunID, now int64) er
 		ref, here := r.m.Holds(id)
 		if !here {
 			var err error
-			if ref, here, err = r.store.live(id); err != nil {
+			if ref, here, err = r.reads.live(id); err != nil {
 				return err
 			}
 		}
@@ -95,7 +88,7 @@ func (r *roundRecords) read(refs []store.Ref, now int64) error {
 	if len(refs) == 0 {
 		return nil
 	}
-	records, err := r.store.records(refs)
+	records, err := look(r.reads, r.reads.shard.Read, refs)
 	if err != nil {
 		return err
 	}
@@ -127,7 +120,7 @@ func (r *roundRecords) ended(id store.RunID) (store.RunRecord, bool, error) {
 	if run, ok := r.m.Ending(id); ok {
 		return run, true, nil
 	}
-	return r.store.finished(id)
+	return r.reads.finished(id)
 }
 
 // load brings in what a round has read.
@@ -165,13 +158,13 @@ func (r *roundRecords) loadAhead(refs []store.Ref, records []store.Record, now i
 
 // readEnded records that the lane's read is over.
 func (r *roundRecords) readEnded() {
-	r.reading = false
+	r.ahead = false
 	clear(r.changed)
 }
 
 // sent notes which records a batch changes, if the lane reads.
 func (r *roundRecords) sent(b *store.Batch) {
-	if !r.reading {
+	if !r.ahead {
 		return
 	}
 	for i := range b.Puts {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -53,34 +54,42 @@ func refOf(name string) store.Ref { return store.Ref{Key: carillon.Key{Namespace
 // runOf returns the record of a run of the job of the tests.
 func runOf(seq uint64) store.Ref { ref := refOf("job"); ref.Seq = seq; return ref }
 
-// fakeLookups is a store that has every record, and counts its reads.
-type fakeLookups struct {
+// fakeShard has every record, and counts its reads.
+type fakeShard struct {
+	store.Shard
 	reads int
 	read  []store.Ref
 	err   error
 }
 
-func (l *fakeLookups) records(refs []store.Ref) ([]store.Record, error) {
-	l.reads++
-	l.read = append(l.read, refs...)
+func (f *fakeShard) Read(_ context.Context, refs []store.Ref) ([]store.Record, error) {
+	f.reads++
+	f.read = append(f.read, refs...)
 	records := make([]store.Record, len(refs))
 	for i, ref := range refs {
 		records[i] = store.Record{Ref: ref, Exists: true}
 	}
-	return records, l.err
+	return records, f.err
 }
 
-func (l *fakeLookups) live(id store.RunID) (store.Ref, bool, error) {
-	return runOf(id.Seq), id.Seq != 99, l.err
+func (f *fakeShard) Live(_ context.Context, id store.RunID) (store.Ref, bool, error) {
+	return runOf(id.Seq), id.Seq != 99, f.err
 }
 
-func (l *fakeLookups) finished(id store.RunID) (store.RunRecord, bool, error) {
-	return store.RunRecord{ID: id}, id.Seq == 2, l.err
+func (f *fakeShard) Runs(_ context.Context, q store.RunQuery) ([]store.RunRecord, error) {
+	if q.ID.Seq != 2 {
+		return nil, f.err
+	}
+	return []store.RunRecord{{ID: *q.ID}}, f.err
+}
+
+func recordsOf(m memory, f *fakeShard) roundRecords {
+	return newRoundRecords(m, &reads{lane: &lane{near: true}, shard: f})
 }
 
 func TestRecordsAreReadOnce(t *testing.T) {
-	m, l := fakeMemory{}, &fakeLookups{}
-	r := newRoundRecords(m, l)
+	m, l := fakeMemory{}, &fakeShard{}
+	r := recordsOf(m, l)
 	m[refOf("here")] = true
 	live := []store.RunID{{Seq: 5}, {Seq: 5}, {Seq: 99}}
 	for range 2 {
@@ -98,8 +107,8 @@ func TestRecordsAreReadOnce(t *testing.T) {
 }
 
 func TestAllPendingRunsAreBrought(t *testing.T) {
-	m, l := fakeMemory{}, &fakeLookups{}
-	r := newRoundRecords(m, l)
+	m, l := fakeMemory{}, &fakeShard{}
+	r := recordsOf(m, l)
 	if err := r.bringPending(refOf("job").Key, 0); err != nil || len(m) != runsOfTest || l.reads != 3 {
 		t.Errorf("%d runs in memory after %d reads: %v", len(m), l.reads, err)
 	}
@@ -109,7 +118,7 @@ func TestAllPendingRunsAreBrought(t *testing.T) {
 }
 
 func TestEndedRuns(t *testing.T) {
-	r := newRoundRecords(fakeMemory{}, &fakeLookups{})
+	r := recordsOf(fakeMemory{}, &fakeShard{})
 	for seq, want := range map[uint64]string{1: "on its way", 2: "", 3: "none"} {
 		run, found, err := r.ended(store.RunID{Seq: seq})
 		if err != nil || found != (want != "none") || found && string(run.Response) != want {
@@ -119,8 +128,8 @@ func TestEndedRuns(t *testing.T) {
 }
 
 func TestRecordsStayForARound(t *testing.T) {
-	m, l := fakeMemory{}, &fakeLookups{}
-	r := newRoundRecords(m, l)
+	m, l := fakeMemory{}, &fakeShard{}
+	r := recordsOf(m, l)
 	here, gone := refOf("here"), refOf("gone")
 	refs := []store.Ref{here, gone}
 	r.loadAhead(refs, []store.Record{{Ref: here, Exists: true}, {Ref: gone}}, 0)
@@ -136,7 +145,7 @@ func TestRecordsStayForARound(t *testing.T) {
 // TestOldRecordsAreNotTaken: a record that was sent to the store during the read is read again.
 func TestOldRecordsAreNotTaken(t *testing.T) {
 	m := fakeMemory{}
-	r := newRoundRecords(m, &fakeLookups{})
+	r := recordsOf(m, &fakeShard{})
 	run := refOf("put")
 	run.Seq = 3
 	read := func() (taken []string) {
@@ -158,7 +167,7 @@ func TestOldRecordsAreNotTaken(t *testing.T) {
 	if got := read(); !slices.Equal(got, []string{"deleted", "other", "put", "put"}) {
 		t.Errorf("taken: %v", got)
 	}
-	r.reading = true
+	r.ahead = true
 	r.sent(batch)
 	if got := read(); !slices.Equal(got, []string{"other"}) {
 		t.Errorf("taken of a read that may be old: %v", got)

@@ -33,6 +33,25 @@ func (ps *partitions) storedJob(ctx context.Context, key carillon.Key) (carillon
 	return jobOf(&r, p.number)
 }
 
+// storedJobs returns the records of jobs. After an error those are missing that could not be read.
+func (ps *partitions) storedJobs(ctx context.Context, namespace string,
+	names []string) (records []store.Record, err error) {
+	byPart := map[*partitionRunner][]store.Ref{}
+	for _, name := range names {
+		ref := store.Ref{Key: carillon.Key{Namespace: namespace, Name: name}}
+		p := ps.of(ref.Key)
+		byPart[p] = append(byPart[p], ref)
+	}
+	for _, p := range inOrder(byPart) {
+		some, failed := ps.reader(p).Read(ctx, byPart[p])
+		if failed != nil {
+			err = readError(failed)
+		}
+		records = append(records, some...)
+	}
+	return records, err
+}
+
 // jobOf returns the job of a record of a partition.
 func jobOf(r *store.Record, number int) (carillon.Job, error) {
 	j, err := codec.DecodeSpec(r.Spec, r.Key)

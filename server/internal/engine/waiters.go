@@ -190,22 +190,13 @@ func (d *dependencies) findMissing(ctx context.Context, j *carillon.Job) error {
 	if j.Status == nil || len(j.Status.Waiting) == 0 {
 		return nil
 	}
-	byPart := map[*partitionRunner][]store.Ref{}
-	for _, name := range j.Status.Waiting {
-		ref := store.Ref{Key: carillon.Key{Namespace: j.Namespace, Name: name}}
-		p := d.partitions.of(ref.Key)
-		byPart[p] = append(byPart[p], ref)
+	records, err := d.partitions.storedJobs(ctx, j.Namespace, j.Status.Waiting)
+	if err != nil {
+		return err
 	}
 	there := map[string]bool{}
-	for _, p := range inOrder(byPart) {
-		refs := byPart[p]
-		records, err := d.partitions.reader(p).Read(ctx, refs)
-		if err != nil {
-			return readError(err)
-		}
-		for i := range records {
-			there[refs[i].Name] = records[i].Exists
-		}
+	for i := range records {
+		there[records[i].Name] = records[i].Exists
 	}
 	j.Status.Missing = slices.DeleteFunc(slices.Clone(j.Status.Waiting),
 		func(name string) bool { return there[name] })
