@@ -2,8 +2,7 @@
 // waits in a [Queue], dispatch offers [Slots] there, the partition answers with a [Delivery], and the
 // consumer sends a [Report] back, or is told to stop by a [Cancel].
 //
-//	queue.go     where runs wait for consumers
-//	line.go      concurrency keys, and the lines of runs that wait for their permits
+//	queue.go     where runs wait for consumers, and for permits of their concurrency keys
 //	delivery.go  slots, deliveries and cancels
 //	report.go    a report, and who is told its outcome
 package delivery

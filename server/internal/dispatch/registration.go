@@ -74,9 +74,9 @@ func (r *Registration) Join() error {
 	return nil
 }
 
-// passNodes tells the worker where the nodes are, if it wants to know.
+// passNodes tells the worker where the nodes are, if they may all serve it.
 func (r *Registration) passNodes(version uint64, nodes []string) {
-	if l, ok := r.worker.(NodeWatcher); ok {
+	if l, ok := r.worker.(MultiNodeConsumer); ok {
 		l.Nodes(version, nodes)
 	}
 }

@@ -51,11 +51,6 @@ type MultiNodeConsumer interface {
 	// Wanted reports that runs of q wait on this node while the consumer has no credits there. It is not
 	// repeated before the consumer has had credits again.
 	Wanted(q delivery.Queue)
-}
-
-// NodeWatcher is a worker that wants to know where the nodes are. Calls must not block.
-type NodeWatcher interface {
-	Worker
 	// Nodes passes the addresses of all nodes, this one first. Only the greatest version counts. The slice
 	// must not be changed.
 	Nodes(version uint64, addresses []string)

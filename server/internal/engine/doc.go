@@ -17,7 +17,7 @@
 //	commit.go replies.go  batches on their way to the store, and who waits for them
 //	assign.go     which partitions to own, and handing over the others
 //	claims.go     claiming and releasing partitions
-//	takeover.go snapshot.go metarecords.go  loading a partition: earlier terms, metadata records, reading them
+//	takeover.go snapshot.go  loading a partition: earlier terms, metadata records
 //	term.go       the beginning of a term, its hand-over, its loss
 //	lease.go      renewing leases, and giving up in time
 //	ownershiplog.go  log lines about what becomes of partitions
@@ -36,10 +36,10 @@
 //	intents.go marks.go       the same across any partitions
 //	terms.go      why intents and shares go by terms
 //	dependencies.go waiters.go  what partitions tell each other about jobs that wait for others
-//	limits.go clusterpermits.go permits.go  concurrency limits, on one node and over all
-//	namespaces.go keptsettings.go settings.go  settings of namespaces: the calls, in one partition, over all
+//	limits.go clusterpermits.go  concurrency limits, on one node and over all
+//	namespaces.go keptsettings.go  settings of namespaces: the calls and over all, in one partition
 //	jobs.go runs.go backfills.go list.go   the calls
-//	merge.go pagetoken.go keys.go  pages of lists over partitions, their tokens; namespaces and names of calls
+//	merge.go pagetoken.go  pages of lists over partitions, their tokens
 //	advice.go     warnings in the answer to a put
 //	census.go     how many runs are staged and dead
 //	stored.go     reads while a partition cannot serve

@@ -285,7 +285,8 @@ func (e *Engine) Drain(ctx context.Context) error {
 	}
 	for _, p := range e.parts {
 		select {
-		case <-p.busy.Done():
+		case <-p.drained:
+			p.drained.ring() // for another call
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // limiter counts permits over all partitions of a node that is alone. Its partitions begin and end together,
-// so the counts are in memory only. In a cluster partitions have pools, see permits.go.
+// so the counts are in memory only. In a cluster partitions have pools (clusterpermits.go).
 type limiter struct {
 	partitions *partitions
 
@@ -21,6 +21,19 @@ func (m *limiter) locked(f func(c *permit.Counter)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f(m.c)
+}
+
+// limitsChanged has the limits of a namespace checked again; "" stands for all namespaces.
+func (m *limiter) limitsChanged(namespace string) {
+	if m.partitions.peers == nil {
+		m.locked(func(c *permit.Counter) { c.Changed(namespace) })
+		return
+	}
+	for _, p := range m.partitions.parts {
+		if p.own.holds() {
+			p.box.put(func(in *mail) { in.cluster.settings = append(in.cluster.settings, namespace) })
+		}
+	}
 }
 
 // share is the limiter as one partition uses it.

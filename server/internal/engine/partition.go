@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/health"
@@ -26,8 +25,7 @@ type partitionRunner struct {
 	figures  figures
 	settings keptSettings
 	waiters  waiterCheck
-	busy     context.Context // ends once draining and no attempt is in force
-	drained  context.CancelFunc
+	drained  bell // rings once draining and no attempt is in force
 
 	// Of the lane's goroutine alone, whoever owns the partition.
 	timers         timers
@@ -51,14 +49,13 @@ type partitionRunner struct {
 func newPartitionRunner(l *lane, number int, reader store.Shard) *partitionRunner {
 	e, box := l.e, &mailbox{wake: l.ring}
 	p := &partitionRunner{
-		e: e, lane: l, number: number, box: box,
+		e: e, lane: l, number: number, box: box, drained: newBell(),
 		own: ownership{cause: message.ErrNotOwner}, lease: lease{validFor: int64(e.validFor())},
 		relay: relay{
 			number: number, box: box, peers: e.cfg.Peers, macKey: e.macKey, log: e.log, dropped: e.dropped,
 			life: e.life, wg: &e.wg,
 		},
 	}
-	p.busy, p.drained = context.WithCancel(context.Background())
 	p.settings = keptSettings{
 		reader: reader, all: e.settings, reading: newTurn(), owned: p.own.holds, changed: e.limiter.limitsChanged,
 		keeps: func(namespace string) bool { return e.ofNamespace(namespace) == p },
@@ -161,7 +158,7 @@ func (p *partitionRunner) publish() {
 	s := p.m.Stats()
 	p.figures.show(s)
 	if s.InFlight == 0 && p.draining() {
-		p.drained()
+		p.drained.ring()
 	}
 }
 
@@ -198,7 +195,7 @@ func (p *partitionRunner) refuse(in mail) {
 	}
 	// The consumer that sent a report may be gone and unable to repeat it, so wait until relaying has ended.
 	if p.draining() && !p.relay.busy() {
-		p.drained()
+		p.drained.ring()
 	}
 }
 

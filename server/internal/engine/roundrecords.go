@@ -34,16 +34,11 @@ type memory interface {
 }
 
 // inMemory is the memory of a machine.
-type inMemory struct{ m *partition.Machine }
-
-func (x inMemory) Has(ref store.Ref) bool                 { return x.m.Records.Has(ref) }
-func (x inMemory) Load(records []store.Record, now int64) { x.m.Load(records, now) }
-func (x inMemory) Settle(refs []store.Ref)                { x.m.Window.Settle(refs) }
-func (x inMemory) Holds(id store.RunID) (store.Ref, bool) { return x.m.Records.Holds(id) }
-func (x inMemory) Absent(k carillon.Key, last uint64, n int) []store.Ref {
-	return x.m.Records.Absent(k, last, n)
+type inMemory struct {
+	*partition.Machine // Load, Ending
+	*partition.Records // Has, Holds, Absent
+	*partition.Window  // Settle
 }
-func (x inMemory) Ending(id store.RunID) (store.RunRecord, bool) { return x.m.Ending(id) }
 
 func newRoundRecords(m memory, r *reads) roundRecords {
 	return roundRecords{m: m, reads: r, absent: map[store.Ref]bool{}, changed: map[store.Ref]bool{}}

@@ -27,7 +27,8 @@ func (p *partitionRunner) begin(t *claimResult) {
 	p.waiters.next.Store(p.e.elapsed() + int64(waitersFirst))
 	p.health.Began(p.e.elapsed())
 	p.reads = reads{p.number, p.lane, &p.lease, t.shard, p.box.ring}
-	p.records, p.rooms = newRoundRecords(inMemory{t.m}, &p.reads), newRooms(p.number, t.term, p.e.dispatcher)
+	p.records, p.rooms = newRoundRecords(inMemory{t.m, t.m.Records, t.m.Window}, &p.reads),
+		newRooms(p.number, t.term, p.e.dispatcher)
 	p.intake = intake{t.m, &p.reads, &p.records, &p.replies, p.box}
 	p.timers.wake = 0
 	p.own.begin(t.term)

@@ -2,7 +2,9 @@ package httptarget
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
+	"strings"
 	"syscall"
 )
 
@@ -59,6 +61,34 @@ func (g guard) refuses(addr netip.Addr) *RefusedError {
 		return &RefusedError{addr, "not a public network"}
 	}
 	return nil
+}
+
+// Refuses implements [dispatch.Refuser] for hosts that are IP addresses, and for localhost. What another name
+// resolves to is not known before it is dialled.
+func (t *Target) Refuses(address string) string {
+	if t.guard == nil {
+		return ""
+	}
+	host := address
+	if name, _, err := net.SplitHostPort(address); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	addrs := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+	if host != "localhost" && !strings.HasSuffix(host, ".localhost") {
+		addr, err := netip.ParseAddr(host)
+		if err != nil {
+			return ""
+		}
+		addrs = []netip.Addr{addr}
+	}
+	var refused *RefusedError
+	for _, addr := range addrs {
+		if refused = t.guard.refuses(addr); refused == nil {
+			return ""
+		}
+	}
+	return refused.Detail()
 }
 
 // globalUnicast is all of IPv6 that has been allocated.

@@ -15,8 +15,7 @@ import (
 const kind = "worker"
 
 // Session is one worker's connection. It is a [carillon.Session] for the worker, a
-// [dispatch.MultiNodeConsumer] and [dispatch.NodeWatcher] for the hub and a [delivery.Reporter] for the
-// engine.
+// [dispatch.MultiNodeConsumer] for the hub and a [delivery.Reporter] for the engine.
 type Session struct {
 	options      Options
 	id           string // of the worker
@@ -150,7 +149,7 @@ func (s *Session) Wanted(q delivery.Queue) {
 	}
 }
 
-// Nodes implements [dispatch.NodeWatcher].
+// Nodes implements [dispatch.MultiNodeConsumer].
 func (s *Session) Nodes(version uint64, addresses []string) {
 	s.stream.Lock()
 	defer s.stream.Unlock()
