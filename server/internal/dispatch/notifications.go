@@ -9,8 +9,9 @@ type notifications struct {
 	slots       []slots
 	loads       []load
 	undelivered []string
-	wanted      []*Subscription // their consumers learn that runs wait
-	pinged      []Listener      // to be pinged
+	wanted      []*Subscription  // their consumers learn that runs wait
+	pinged      []Listener       // to be pinged
+	served      []delivery.Queue // have got their first consumer
 }
 
 // slots are on their way to a partition that has waited for them.
@@ -61,5 +62,8 @@ func (h *Hub) unlock(n *notifications) {
 	}
 	for _, s := range n.slots {
 		h.sink.Slots(s.p, s.q, s.n)
+	}
+	for _, q := range n.served {
+		h.sink.Consumers(q)
 	}
 }

@@ -40,6 +40,7 @@ func (h *Hub) Register(ctx context.Context, w Worker, kind string, hello carillo
 // Join puts the subscriptions in force, once. A node that is leaving refuses it.
 func (r *Registration) Join() error {
 	h := r.hub
+	var n notifications
 	h.mu.Lock()
 	if h.draining {
 		h.mu.Unlock()
@@ -50,26 +51,21 @@ func (r *Registration) Join() error {
 	h.registrations[r] = struct{}{}
 	r.subscribed = true
 	version, nodes := h.version, h.nodes
-	var first []delivery.Queue
 	for _, g := range r.Gates {
 		h.served(g.Queue).limit(g.Key, g.Most)
 	}
 	for _, s := range r.Subscriptions {
 		q := h.served(s.name)
 		if q.unserved() {
-			first = append(first, s.name)
+			n.served = append(n.served, s.name)
 		}
 		s.gone, s.liveness, s.credits = false, alive, r.Credits
 		q.add(s)
 	}
-	var n notifications
 	h.settle(&n, r.queues()...)
 	h.unlock(&n)
 	if len(nodes) > 0 {
 		r.passNodes(version, nodes)
-	}
-	for _, q := range first {
-		h.sink.Consumers(q)
 	}
 	return nil
 }

@@ -1,10 +1,6 @@
 package dispatch
 
-import (
-	"time"
-
-	"github.com/carillonhq/carillon/server/internal/delivery"
-)
+import "time"
 
 // A consumer that is stopped, hung or behind a half-open connection keeps its credits. What is delivered to
 // it is lost when the lease or the timeout ends, and uses an attempt. So a consumer that sent nothing between
@@ -60,21 +56,18 @@ func (r *Registration) Silence(silent func() bool) {
 func (r *Registration) Heard() {
 	h := r.hub
 	var n notifications
-	var first []delivery.Queue
 	h.mu.Lock()
-	if r.subscribed {
-		for _, s := range r.Subscriptions {
-			if s.liveness == silent && s.queue.unserved() {
-				first = append(first, s.name)
-			}
-			s.queue.heard(s)
+	defer h.unlock(&n)
+	if !r.subscribed {
+		return
+	}
+	for _, s := range r.Subscriptions {
+		if s.liveness == silent && s.queue.unserved() {
+			n.served = append(n.served, s.name)
 		}
-		h.settle(&n, r.queues()...)
+		s.queue.heard(s)
 	}
-	h.unlock(&n)
-	for _, q := range first {
-		h.sink.Consumers(q)
-	}
+	h.settle(&n, r.queues()...)
 }
 
 // unserved reports whether no consumer may get anything. A transport's consumer is never silent.

@@ -46,16 +46,14 @@ func (bs *backfills) StartBackfill(ctx context.Context, key carillon.Key,
 		if err != nil {
 			return carillon.Backfill{}, err
 		}
-		type started struct {
-			carillon.Backfill
-			ok bool
-		}
-		s, err := inRound(ctx, p, jobCall(key), func(p *partitionRunner, now int64) (s started, err error) {
-			s.Backfill, s.ok, err = p.m.BackfillRuns.Start(now, key, spec, plan)
-			return s, err
-		})
-		if err != nil || s.ok {
-			return s.Backfill, err
+		ok := false
+		b, err := inRound(ctx, p, jobCall(key),
+			func(p *partitionRunner, now int64) (b carillon.Backfill, err error) {
+				b, ok, err = p.m.BackfillRuns.Start(now, key, spec, plan)
+				return b, err
+			})
+		if err != nil || ok {
+			return b, err
 		}
 	}
 	return carillon.Backfill{}, carillon.Errorf(carillon.Unavailable, "name",

@@ -82,7 +82,7 @@ func (bs *batches) put(ctx context.Context, reqs []message.PutRequest) ([]carill
 func (j *jobs) requests(ctx context.Context, jobs []carillon.Job, at int64) ([]message.PutRequest, error) {
 	reqs := make([]message.PutRequest, len(jobs))
 	places := make(map[carillon.Key]int, len(jobs))
-	j.cfg.enter(ctx, -1, "")
+	j.cfg.Enter(ctx, -1, "")
 	at = cmp.Or(at, j.cfg.now())
 	for i := range jobs {
 		req, err := j.request(jobs[i], carillon.PutOptions{})

@@ -157,15 +157,8 @@ func (a *waitingCall[T]) send(ctx context.Context, p *partitionRunner, c call,
 		}})
 	}
 	c.fail = func(err error) { a.done <- outcome[T]{err: err} }
-	p.e.cfg.enter(ctx, p.number, c.of)
+	p.e.cfg.Enter(ctx, p.number, c.of)
 	return p.box.put(func(m *mail) { m.calls = append(m.calls, c) })
-}
-
-// enter delays a call, in a simulation.
-func (c *Config) enter(ctx context.Context, partition int, of string) {
-	if f := c.Enter; f != nil {
-		f(ctx, partition, of)
-	}
 }
 
 // overdue reports whether ctx has ended, or would have if its timer had fired in time: after the whole

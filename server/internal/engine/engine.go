@@ -101,6 +101,12 @@ type Events struct {
 }
 
 func (c Config) withDefaults() Config {
+	if c.Turn == nil {
+		c.Turn = func(int) {}
+	}
+	if c.Enter == nil {
+		c.Enter = func(context.Context, int, string) {}
+	}
 	c.Node = cmp.Or(c.Node, "local")
 	if c.Now == nil {
 		c.Now = time.Now
@@ -149,7 +155,6 @@ type api struct {
 	*runs
 	*backfills
 	*namespaces
-	*lists
 }
 
 // New makes an engine; Start runs it.
@@ -169,23 +174,16 @@ func New(cfg Config) *Engine {
 		notices: peerQueue{peers: cfg.Peers, life: life, running: &e.wg}}
 	e.batches = &batches{cfg: &e.cfg, partitions: e.partitions, dependencies: e.dependencies,
 		live: map[string]chan struct{}{}, reported: map[int]store.Term{}}
-	e.api = e.newAPI()
+	e.api = &api{
+		jobs: &jobs{cfg: &e.cfg, partitions: e.partitions, settings: e.settings, dependencies: e.dependencies,
+			batches: e.batches},
+		runs:       &runs{e.partitions},
+		backfills:  &backfills{e.partitions, cfg.Now},
+		namespaces: &namespaces{partitions: e.partitions, settings: e.settings, missed: newBell()},
+	}
 	e.limiter = &limiter{partitions: e.partitions, c: permit.NewCounter(e.settings.limit, e.sendPermits)}
 	e.census = &census{partitions: e.partitions, holdings: e.Holdings, elapsed: e.elapsed}
 	return e
-}
-
-// newAPI makes what answers callers.
-func (e *Engine) newAPI() *api {
-	s, ps := e.settings, e.partitions
-	return &api{
-		jobs: &jobs{cfg: &e.cfg, partitions: ps, settings: s, dependencies: e.dependencies,
-			batches: e.batches},
-		runs:       &runs{ps},
-		backfills:  &backfills{ps, e.cfg.Now},
-		namespaces: &namespaces{partitions: ps, settings: s, missed: newBell()},
-		lists:      &lists{ps},
-	}
 }
 
 // Start claims every partition, unless the engine is on standby, and starts its goroutines, which end with

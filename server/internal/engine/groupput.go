@@ -74,7 +74,7 @@ func (l *lane) putGroup(ctx context.Context, reqs []message.PutRequest,
 			j.portions = append(j.portions, s)
 		}
 	}
-	l.e.cfg.enter(ctx, j.portions[0].p.number, "")
+	l.e.cfg.Enter(ctx, j.portions[0].p.number, "")
 	if !l.groupPuts.put(j) {
 		return nil, errStopping()
 	}

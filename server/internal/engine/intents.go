@@ -121,7 +121,7 @@ func (bs *batches) newBatch(id string, reqs []message.PutRequest) *batch {
 // putAcross stores jobs of several partitions. If ctx ends after the decision, the batch is completed in the
 // background.
 func (bs *batches) putAcross(ctx context.Context, reqs []message.PutRequest) ([]carillon.PutResult, error) {
-	bs.cfg.enter(ctx, -1, "")
+	bs.cfg.Enter(ctx, -1, "")
 	id, err := ulid.New(ulid.Timestamp(bs.cfg.Now()), bs.cfg.Random)
 	if err != nil {
 		return nil, fmt.Errorf("random bytes for a batch: %w", err)
@@ -258,7 +258,7 @@ func (b *batch) complete() {
 const linkAgain = 20 * time.Second
 
 func (b *batch) applyIn(ctx context.Context, p *partitionRunner, indices []int) error {
-	b.all.cfg.enter(ctx, p.number, b.id)
+	b.all.cfg.Enter(ctx, p.number, b.id)
 	term, err := b.termFor(ctx, p)
 	if err != nil {
 		return err

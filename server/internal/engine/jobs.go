@@ -15,7 +15,7 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// jobs implements [carillon.Jobs] but for the list.
+// jobs implements [carillon.Jobs]; the list is in list.go.
 type jobs struct {
 	cfg          *Config
 	partitions   *partitions
@@ -33,7 +33,7 @@ func (j *jobs) PutJob(ctx context.Context, job carillon.Job,
 // put stores a job for a call that was first seen at the time at, in UTC ns; 0 is now.
 func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
 	at int64) (carillon.PutResult, error) {
-	j.cfg.enter(ctx, -1, "")
+	j.cfg.Enter(ctx, -1, "")
 	req, err := j.request(job, o)
 	if err != nil {
 		return carillon.PutResult{}, err

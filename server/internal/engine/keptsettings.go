@@ -35,7 +35,7 @@ func (k *keptSettings) load(ctx context.Context, shard store.Shard) error {
 	defer k.reading.give()
 	read, err := k.read(ctx, shard)
 	if err == nil {
-		k.take(read, func() bool { return true })
+		k.take(read)
 	}
 	return err
 }
@@ -49,26 +49,21 @@ func (k *keptSettings) read(ctx context.Context, shard store.Shard) (map[string]
 	return decodeSettings(records)
 }
 
-// take takes over what was read, unless counts reports that it is out of date.
-func (k *keptSettings) take(read map[string]*carillon.Namespace, counts func() bool) {
+// take takes over what was read, unless this node owns the partition: the owner's are newer.
+func (k *keptSettings) take(read map[string]*carillon.Namespace) {
 	k.taken.Add(1)
-	for _, name := range k.all.replace(k.keeps, read, counts) {
+	for _, name := range k.all.replace(k.keeps, read, k.owned) {
 		k.changed(name)
 	}
 }
 
-// takeRemote is take unless this node owns the partition: the owner's are newer.
-func (k *keptSettings) takeRemote(read map[string]*carillon.Namespace) {
-	k.take(read, func() bool { return !k.owned() })
-}
-
-// takeGathered is takeRemote for what was read with the settings of other partitions, when taken was as
+// takeGathered is take for what was read with the settings of other partitions, when taken was as
 // before. What has been read or put meanwhile may be newer.
 func (k *keptSettings) takeGathered(read map[string]*carillon.Namespace, before uint64) {
 	k.reading.take()
 	defer k.reading.give()
 	if k.taken.Load() == before {
-		k.takeRemote(read)
+		k.take(read)
 	}
 }
 
@@ -96,7 +91,7 @@ func (k *keptSettings) followNow(ctx context.Context) (err error) {
 	defer func() { k.err = err }()
 	read, err := k.read(ctx, k.reader)
 	if err == nil {
-		k.takeRemote(read)
+		k.take(read)
 	}
 	return err
 }

@@ -22,16 +22,17 @@ func named(name string, generation uint64) map[string]*carillon.Namespace {
 
 // TestTheOwnersSettingsAreNewer: what another node reads does not replace what the owner has.
 func TestTheOwnersSettingsAreNewer(t *testing.T) {
-	owned := true
+	owned := false
 	k, changed := newKept(&owned)
-	k.take(named("n", 2), func() bool { return true })
-	k.takeRemote(named("n", 1))
+	k.take(named("n", 2))
+	owned = true
+	k.take(named("n", 1))
 	if n := k.all.get("n"); n == nil || n.Generation != 2 || !slices.Equal(*changed, []string{"n"}) {
 		t.Errorf("in force: %+v, changed: %v", n, *changed)
 	}
 	owned = false
 	before := k.taken.Load()
-	k.takeRemote(named("n", 3))
+	k.take(named("n", 3))
 	k.takeGathered(named("n", 1), before) // read before the other
 	if n := k.all.get("n"); n == nil || n.Generation != 3 {
 		t.Errorf("in force: %+v", n)

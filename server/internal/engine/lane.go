@@ -122,11 +122,11 @@ func (l *lane) pass() {
 	now := l.e.elapsed()
 	l.giveUpWaiting(now)
 	l.reclaim(now)
-	l.turn(l.parts[0])
+	l.e.cfg.Turn(l.parts[0].number)
 	l.learn()
 	l.fetch()
 	for _, p := range l.parts {
-		l.turn(p)
+		l.e.cfg.Turn(p.number)
 		l.receive()
 		p.tendOrphans(now)
 		if p.own.is(claiming) {
@@ -140,13 +140,6 @@ func (l *lane) pass() {
 	l.commit()
 	if l.unread && !l.asking {
 		l.ring()
-	}
-}
-
-// turn waits, in a simulation, until it is the partition's turn.
-func (l *lane) turn(p *partitionRunner) {
-	if f := l.e.cfg.Turn; f != nil {
-		f(p.number)
 	}
 }
 

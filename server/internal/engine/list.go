@@ -14,24 +14,21 @@ import (
 
 const defaultPage = 100
 
-// lists reads lists of jobs and runs, from the store alone.
-type lists struct{ partitions *partitions }
-
-// ListJobs reads jobs of all partitions in name order, as the store has them. It shows an attempt about a
-// second after it was handed out. merge.go merges what the partitions have.
-func (l *lists) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error) {
+// ListJobs reads jobs of all partitions in name order, as the store alone has them. It shows an attempt
+// about a second after it was handed out. merge.go merges what the partitions have.
+func (j *jobs) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error) {
 	if err := q.Validate(); err != nil {
 		return carillon.JobPage{}, err
 	}
 	q.Namespace, q.PageSize = namespaceOf(q.Namespace), cmp.Or(q.PageSize, defaultPage)
-	pages := jobPages(l.partitions.macKey, &q)
+	pages := jobPages(j.partitions.macKey, &q)
 	after, err := pages.place(q.PageToken)
 	if err != nil {
 		return carillon.JobPage{}, err
 	}
 	sq := store.ListQuery{Namespace: q.Namespace, Prefix: q.Prefix, After: string(after),
 		Label: q.Label, Phase: q.Phase, MaxSpec: partition.InlineSpec}
-	m, err := l.newMerge(ctx, sq, q.PageSize)
+	m, err := j.partitions.newMerge(ctx, sq, q.PageSize)
 	if err != nil {
 		return carillon.JobPage{}, err
 	}
@@ -43,12 +40,12 @@ func (l *lists) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.Job
 }
 
 // ListRuns reads finished runs, newest first; see [carillon.Runs].
-func (l *lists) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.RunPage, error) {
+func (rs *runs) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.RunPage, error) {
 	if err := q.Validate(); err != nil {
 		return carillon.RunPage{}, err
 	}
 	q.Namespace, q.PageSize = namespaceOf(q.Namespace), cmp.Or(q.PageSize, defaultPage)
-	pages := runPages(l.partitions.macKey, &q)
+	pages := runPages(rs.partitions.macKey, &q)
 	place, err := pages.place(q.PageToken)
 	if err != nil {
 		return carillon.RunPage{}, err
@@ -60,12 +57,12 @@ func (l *lists) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.Run
 		}
 	}
 	sq := store.RunQuery{Namespace: q.Namespace, Status: q.Status, Limit: q.PageSize + 1}
-	parts := l.partitions.parts
+	parts := rs.partitions.parts
 	if q.Job != "" {
 		key := carillon.Key{Namespace: q.Namespace, Name: q.Job}
-		sq.Job, parts = &key, []*partitionRunner{l.partitions.of(key)}
+		sq.Job, parts = &key, []*partitionRunner{rs.partitions.of(key)}
 	}
-	page, more, err := l.mergeRuns(ctx, parts, sq, cursors, q.PageSize)
+	page, more, err := rs.mergeRuns(ctx, parts, sq, cursors, q.PageSize)
 	if !more {
 		return page, err
 	}
@@ -78,7 +75,7 @@ func (l *lists) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.Run
 
 // mergeRuns reads a page of several partitions, newest first, and advances their cursors. more reports
 // whether others follow.
-func (l *lists) mergeRuns(ctx context.Context, parts []*partitionRunner, q store.RunQuery,
+func (rs *runs) mergeRuns(ctx context.Context, parts []*partitionRunner, q store.RunQuery,
 	cursors map[int][]byte, size int) (
 	page carillon.RunPage, more bool, err error,
 ) {
@@ -87,7 +84,7 @@ func (l *lists) mergeRuns(ctx context.Context, parts []*partitionRunner, q store
 		q := q
 		q.After = cursors[parts[i].number]
 		var err error
-		if read[i], err = l.partitions.reader(parts[i]).Runs(ctx, q); err != nil {
+		if read[i], err = rs.partitions.reader(parts[i]).Runs(ctx, q); err != nil {
 			return readError(err)
 		}
 		return nil

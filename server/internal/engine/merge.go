@@ -27,11 +27,11 @@ type source struct {
 	end    bool // nothing is left in the store
 }
 
-func (l *lists) newMerge(ctx context.Context, q store.ListQuery, size int) (*merge, error) {
-	q.Limit = 2*size/len(l.partitions.parts) + 8 // names are spread evenly, so this is usually enough for a page
-	m := &merge{query: q, sources: make([]*source, len(l.partitions.parts))}
-	err := sideBySide(len(l.partitions.parts), func(i int) error {
-		m.sources[i] = &source{number: i, shard: l.partitions.shards[i], after: q.After}
+func (ps *partitions) newMerge(ctx context.Context, q store.ListQuery, size int) (*merge, error) {
+	q.Limit = 2*size/len(ps.parts) + 8 // names are spread evenly, so this is usually enough for a page
+	m := &merge{query: q, sources: make([]*source, len(ps.parts))}
+	err := sideBySide(len(ps.parts), func(i int) error {
+		m.sources[i] = &source{number: i, shard: ps.shards[i], after: q.After}
 		return m.refill(ctx, m.sources[i])
 	})
 	return m, err

@@ -49,13 +49,13 @@ func (s *settings) set(n *carillon.Namespace) {
 	s.byName[n.Name] = n
 }
 
-// replace takes over what was read of the namespaces that own selects, unless counts reports that it is out
-// of date. It returns the names of the namespaces that have changed.
+// replace takes over what was read of the namespaces that own selects, unless old reports that it is out of
+// date. It returns the names of the namespaces that have changed.
 func (s *settings) replace(own func(name string) bool, read map[string]*carillon.Namespace,
-	counts func() bool) (changed []string) {
+	old func() bool) (changed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !counts() { // asked under the lock, so that a put from here on comes after it
+	if old() { // asked under the lock, so that a put from here on comes after it
 		return nil
 	}
 	for name := range s.byName {
@@ -65,8 +65,8 @@ func (s *settings) replace(own func(name string) bool, read map[string]*carillon
 		}
 	}
 	for name, n := range read {
-		if old := s.byName[name]; old == nil || old.Generation != n.Generation || old.Strict != n.Strict ||
-			!maps.Equal(old.ConcurrencyLimits, n.ConcurrencyLimits) {
+		if was := s.byName[name]; was == nil || was.Generation != n.Generation || was.Strict != n.Strict ||
+			!maps.Equal(was.ConcurrencyLimits, n.ConcurrencyLimits) {
 			s.byName[name] = n
 			changed = append(changed, name)
 		}

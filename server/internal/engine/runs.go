@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// runs implements [carillon.Runs] but for the list.
+// runs implements [carillon.Runs]; the list is in list.go.
 type runs struct{ partitions *partitions }
 
 // TriggerJob runs a job now; see [carillon.Runs].

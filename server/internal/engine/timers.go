@@ -25,20 +25,21 @@ func (t *timers) requested() bool {
 }
 
 // pollDue reports whether it is time to poll, once every pollEvery.
-func (t *timers) pollDue(now int64) bool {
-	if t.polled != 0 && now-t.polled < int64(pollEvery) {
-		return false
-	}
-	t.polled = now
-	return true
-}
+func (t *timers) pollDue(now int64) bool { return due(&t.polled, now, pollEvery) }
 
 // sweepDue reports whether it is time to sweep, once every sweepEvery; not at first.
 func (t *timers) sweepDue(now int64) bool {
-	if t.swept != 0 && now-t.swept < int64(sweepEvery) {
+	if t.swept == 0 {
+		t.swept = now
+	}
+	return due(&t.swept, now, sweepEvery)
+}
+
+// due reports whether it is time for what is to be done so often, and was done last at last; 0 is never.
+func due(last *int64, now int64, every time.Duration) bool {
+	if *last != 0 && now-*last < int64(every) {
 		return false
 	}
-	first := t.swept == 0
-	t.swept = now
-	return !first
+	*last = now
+	return true
 }

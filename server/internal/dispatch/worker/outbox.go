@@ -19,7 +19,8 @@ type outbox struct {
 	nodes     []string
 	version   uint64 // of nodes
 	moved     bool   // nodes is to be sent
-	bytes     int    // of all that, about
+	bytes     int    // of the tokens, about
+	credits   int    // bytes of wanted and withdrawn, about
 }
 
 // addToken appends to one of the lists of tokens.
@@ -31,25 +32,13 @@ func (o *outbox) addToken(list *[]string, token string) {
 // addWanted adds a queue whose runs wait for credits.
 func (o *outbox) addWanted(queue string) {
 	o.wanted = append(o.wanted, queue)
-	o.bytes += len(queue) + stream.Overhead
+	o.credits += len(queue) + stream.Overhead
 }
 
 // addWithdrawn adds the answer to a worker that took credits back.
 func (o *outbox) addWithdrawn(c carillon.Credit) {
 	o.withdrawn = append(o.withdrawn, c)
-	o.bytes += len(c.Queue) + stream.Overhead
-}
-
-// takeCredits moves the messages about credits to msg.
-func (o *outbox) takeCredits(msg *carillon.WorkResponse) {
-	msg.Wanted, msg.Withdrawn = o.wanted, o.withdrawn
-	for _, q := range o.wanted {
-		o.bytes -= len(q) + stream.Overhead
-	}
-	for _, c := range o.withdrawn {
-		o.bytes -= len(c.Queue) + stream.Overhead
-	}
-	o.wanted, o.withdrawn = nil, nil
+	o.credits += len(c.Queue) + stream.Overhead
 }
 
 // Empty implements [stream.Others].
@@ -59,7 +48,7 @@ func (o *outbox) Empty() bool {
 }
 
 // Bytes implements [stream.Others].
-func (o *outbox) Bytes() int { return o.bytes }
+func (o *outbox) Bytes() int { return o.bytes + o.credits }
 
 // take moves as much to msg as fits into what is left of it. It reports whether there was anything but
 // tokens.
@@ -70,7 +59,8 @@ func (o *outbox) take(msg *carillon.WorkResponse, left *stream.Budget) bool {
 	}
 	ok := o.drain || o.ping || o.moved || len(o.wanted)+len(o.withdrawn) > 0
 	o.drain, o.ping, o.moved = false, false, false
-	o.takeCredits(msg)
+	msg.Wanted, msg.Withdrawn = o.wanted, o.withdrawn
+	o.wanted, o.withdrawn, o.credits = nil, nil, 0
 	msg.Cancel = o.takeTokens(&o.cancels, left)
 	msg.Stale = o.takeTokens(&o.stales, left)
 	msg.Acks = o.takeTokens(&o.acks, left)
