@@ -2,23 +2,27 @@ package partition
 
 import (
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/heaps"
 	"github.com/carillonhq/carillon/server/store"
 )
 
 // agenda knows when each record in memory does something by itself.
 type agenda struct {
 	contents *contents
-	timers   timers
+	timers   heaps.Of[timer]
 	ticked   int64 // when Tick was called last
 }
 
 // set arms e's timer; 0 disarms it.
 func (g *agenda) set(e *entry, at int64) {
 	switch {
-	case at != 0:
-		g.timers.set(e, at)
-	case e.timer >= 0:
-		g.timers.drop(e)
+	case at == 0:
+		g.timers.Remove(timer{e: e})
+	case e.timer < 0:
+		g.timers.Add(timer{at, e})
+	case at != g.timers[e.timer].wake:
+		g.timers[e.timer].wake = at
+		g.timers.Fix(e.timer)
 	}
 }
 

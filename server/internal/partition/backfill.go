@@ -40,7 +40,7 @@ type backfill struct {
 	rec   store.Backfill
 	sched *schedule.Schedule // nil: not parsed yet
 	wake  int64              // when it goes on; 0: when a run ends
-	timer int                // index in the heap; -1: not in it
+	timer int32              // index in the heap; -1: not in it
 	seq   uint64             // the batch that holds its newest change
 	waits bool               // it is in Backfills.waiting
 	gone  bool               // it was deleted with its job

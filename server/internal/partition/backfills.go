@@ -1,12 +1,12 @@
 package partition
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/heaps"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -17,7 +17,7 @@ type Backfills struct {
 	partition int
 	byID      map[store.RunID]*backfill
 	ofJob     map[carillon.Key][]*backfill // unfinished ones, by sequence
-	timers    backfillTimers
+	timers    heaps.Of[*backfill]
 	waiting   []*backfill // for a record to be read
 	changed   []*backfill // in the batch being filled
 	ended     []*backfill // finished or deleted; kept until that is durable
@@ -240,45 +240,22 @@ func (b *Backfills) committed() {
 func (b *Backfills) setWake(f *backfill, at int64) {
 	f.wake = at
 	switch {
-	case at == 0 && f.timer >= 0:
-		heap.Remove(&b.timers, f.timer)
 	case at == 0:
+		b.timers.Remove(f)
 	case f.timer >= 0:
-		heap.Fix(&b.timers, f.timer)
+		b.timers.Fix(f.timer)
 	default:
-		heap.Push(&b.timers, f)
+		b.timers.Add(f)
 	}
 }
 
-// backfillTimers is a heap of backfills by wake, then job and sequence.
-type backfillTimers []*backfill
-
-func (t backfillTimers) Len() int { return len(t) }
-func (t backfillTimers) Less(i, j int) bool {
-	if t[i].wake != t[j].wake {
-		return t[i].wake < t[j].wake
+// Before orders backfills by wake, then job and sequence.
+func (f *backfill) Before(o *backfill) bool {
+	if f.wake != o.wake {
+		return f.wake < o.wake
 	}
-	return store.Ref{Key: t[i].rec.Key, Seq: t[i].rec.Seq}.Compare(store.Ref{Key: t[j].rec.Key,
-		Seq: t[j].rec.Seq}) < 0
-}
-func (t backfillTimers) Swap(i, j int) {
-	t[i], t[j] = t[j], t[i]
-	t[i].timer, t[j].timer = i, j
+	return store.Ref{Key: f.rec.Key, Seq: f.rec.Seq}.Compare(store.Ref{Key: o.rec.Key, Seq: o.rec.Seq}) < 0
 }
 
-// Push implements container/heap.
-func (t *backfillTimers) Push(x any) {
-	f := x.(*backfill)
-	f.timer = len(*t)
-	*t = append(*t, f)
-}
-
-// Pop implements container/heap.
-func (t *backfillTimers) Pop() any {
-	old := *t
-	f := old[len(old)-1]
-	old[len(old)-1] = nil
-	*t = old[:len(old)-1]
-	f.timer = -1
-	return f
-}
+// At is the backfill's index among the timers; -1: it has none.
+func (f *backfill) At() *int32 { return &f.timer }

@@ -1,8 +1,6 @@
 package partition
 
 import (
-	"container/heap"
-
 	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
@@ -32,7 +30,7 @@ func (d *dueRuns) enqueue(e *entry, now int64) {
 	e.queue = q.name
 	e.move(ready)
 	e.readyAt = now
-	heap.Push(&q.lists[e.state.Priority], e)
+	q.lists[e.state.Priority].Add(e)
 	if !q.listed {
 		q.listed = true
 		d.queues.active = append(d.queues.active, q)
@@ -43,9 +41,9 @@ func (d *dueRuns) enqueue(e *entry, now int64) {
 // dequeue removes e from its queue's list or its line.
 func (d *dueRuns) dequeue(e *entry) {
 	if e.place == aside {
-		heap.Remove(&e.line.list, int(e.slot))
+		e.line.list.Remove(waiting{e})
 	} else {
-		heap.Remove(&d.queues.queue(*e.queue).lists[e.state.Priority], int(e.slot))
+		d.queues.queue(*e.queue).lists[e.state.Priority].Remove(e)
 	}
 	left := e.place
 	e.move(idle)
@@ -79,9 +77,9 @@ func (d *dueRuns) setAside(e *entry, key delivery.Line) {
 	l := d.permits.line(key)
 	e.move(aside)
 	e.line = l
-	heap.Push(&l.list, e)
+	l.list.Add(waiting{e})
 	d.agenda.rearm(e)
-	if l.waits && l.list.first() == e {
+	if l.waits && l.list[0].entry == e {
 		l.waits = l.tries > 0 // e goes before the runs for which the line waits, so wait again with its order
 	}
 	d.permits.request(l)

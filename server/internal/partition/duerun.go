@@ -29,7 +29,7 @@ func (m *Machine) Tick(now int64) {
 	}
 	m.agenda.ticked = now
 	for len(m.agenda.timers) > 0 && m.agenda.timers[0].wake <= now {
-		e := m.agenda.timers.first()
+		e := m.agenda.timers[0].e
 		m.agenda.set(e, 0)
 		m.runs.wakeUp(e, now)
 	}

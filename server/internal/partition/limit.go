@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/heaps"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -70,7 +71,7 @@ func newPermits(limiter Limiter, out *builder, queues *Queues) *Permits {
 // the queue has a slot; or it is stalled until the next round or commit.
 type line struct {
 	key     delivery.Line
-	list    asideList
+	list    heaps.Of[waiting]
 	tries   int   // how many of its runs are in the ready list
 	waits   bool  // it waits for the Limiter to reserve permits
 	permits int   // how many runs may be read back from the store in this round
@@ -157,14 +158,14 @@ func (p *Permits) request(l *line) {
 	inStore := p.parkedIn(l)
 	switch {
 	case p.lines[l.key] != l || l.tries > 0:
-	case l.list.Len() == 0 && !inStore:
+	case len(l.list) == 0 && !inStore:
 		delete(p.lines, l.key)
 		p.limiter.Leave(l.key)
 	case l.waits:
 	default:
-		want, order := l.list.Len(), l.first
+		want, order := len(l.list), l.first
 		if want > 0 {
-			order = l.list.first().order()
+			order = l.list[0].order()
 		}
 		if inStore {
 			want += loadTokens
@@ -194,8 +195,8 @@ func (m *Machine) Promote(now int64, key delivery.Line, n int) {
 	l.waits = false
 	m.Permits.told = append(m.Permits.told, l)
 	// Count the line as trying meanwhile, so that it is neither awaited nor forgotten.
-	for l.tries++; n > 0 && l.list.Len() > 0; n-- {
-		e := l.list.first()
+	for l.tries++; n > 0 && len(l.list) > 0; n-- {
+		e := l.list[0].entry
 		since := e.readyAt
 		m.due.dequeue(e)
 		m.due.enqueue(e, now)
@@ -275,11 +276,11 @@ func (w *Window) StageAside(before int64, n int) int {
 	done := 0
 	for _, l := range lines {
 		l.tries++ // so that it is not forgotten meanwhile
-		for i := l.list.Len() - 1; i >= 0 && done < n; i-- {
-			if i >= l.list.Len() {
+		for i := len(l.list) - 1; i >= 0 && done < n; i-- {
+			if i >= len(l.list) {
 				continue // parking a run also took others from the list
 			}
-			if e := l.list.readyList[i]; e.readyAt <= before {
+			if e := l.list[i].entry; e.readyAt <= before {
 				w.parkAside(e, l)
 				done++
 			}
@@ -363,15 +364,13 @@ func (p *Permits) load(small []store.MetaRecord, records []store.Record) []deliv
 // one priority counts as much as ageStep of waiting, so that none starves.
 func (e *entry) order() int64 { return int64(e.state.Priority)*int64(ageStep) + e.state.Run.Due }
 
-// asideList is a readyList in another order: by order, then ref.
-type asideList struct{ readyList }
+// waiting is a run in a line.
+type waiting struct{ *entry }
 
-// first returns the run that goes first; there must be one.
-func (l asideList) first() *entry { return l.readyList[0] }
-
-func (l asideList) Less(i, j int) bool {
-	if a, b := l.readyList[i].order(), l.readyList[j].order(); a != b {
+// Before orders the runs of a line by order, then ref.
+func (w waiting) Before(o waiting) bool {
+	if a, b := w.order(), o.order(); a != b {
 		return a < b
 	}
-	return l.readyList[i].ref.Compare(l.readyList[j].ref) < 0
+	return w.ref.Compare(o.ref) < 0
 }

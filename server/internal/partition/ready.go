@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/heaps"
 )
 
 // priorities is the number of priorities; 0 is the highest.
@@ -25,7 +26,7 @@ type Queues struct {
 type queue struct {
 	// allocated again for each use of this memory: attempts in force still point to the old one
 	name   *delivery.Queue
-	lists  [priorities]readyList
+	lists  [priorities]heaps.Of[*entry]
 	listed bool // in Queues.active
 	parked parked
 }
@@ -129,33 +130,13 @@ func (s *Queues) rest(name delivery.Queue, unused int, now int64) delivery.Rest 
 	return r
 }
 
-// readyList is a heap of the due runs of one priority, ordered by due time, then ref.
-type readyList []*entry
-
-func (l readyList) Len() int { return len(l) }
-func (l readyList) Less(i, j int) bool {
-	if l[i].state.Run.Due != l[j].state.Run.Due {
-		return l[i].state.Run.Due < l[j].state.Run.Due
+// Before orders the due runs of one priority by due time, then ref.
+func (e *entry) Before(o *entry) bool {
+	if e.state.Run.Due != o.state.Run.Due {
+		return e.state.Run.Due < o.state.Run.Due
 	}
-	return l[i].ref.Compare(l[j].ref) < 0
-}
-func (l readyList) Swap(i, j int) {
-	l[i], l[j] = l[j], l[i]
-	l[i].slot, l[j].slot = int32(i), int32(j)
+	return e.ref.Compare(o.ref) < 0
 }
 
-// Push implements container/heap.
-func (l *readyList) Push(x any) {
-	e := x.(*entry)
-	e.slot = int32(len(*l))
-	*l = append(*l, e)
-}
-
-// Pop implements container/heap.
-func (l *readyList) Pop() any {
-	old := *l
-	e := old[len(old)-1]
-	old[len(old)-1] = nil
-	*l = old[:len(old)-1]
-	return e
-}
+// At is e's index in its list.
+func (e *entry) At() *int32 { return &e.slot }

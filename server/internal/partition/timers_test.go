@@ -21,7 +21,7 @@ func timedEntry(i int) *entry {
 func TestTimersWakeInOrder(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		var heap timers
+		g := &agenda{}
 		var armed []timer // the dumb one
 		entries := make([]*entry, 30)
 		for i := range entries {
@@ -31,10 +31,10 @@ func TestTimersWakeInOrder(t *testing.T) {
 			e := entries[rng.IntN(len(entries))]
 			armed = slices.DeleteFunc(armed, func(a timer) bool { return a.e == e })
 			if e.timer >= 0 && rng.IntN(3) == 0 {
-				heap.drop(e)
+				g.set(e, 0)
 			} else {
-				wake := rng.Int64N(20)
-				heap.set(e, wake)
+				wake := 1 + rng.Int64N(20)
+				g.set(e, wake)
 				armed = append(armed, timer{wake, e})
 			}
 			slices.SortFunc(armed, func(a, b timer) int {
@@ -43,21 +43,21 @@ func TestTimersWakeInOrder(t *testing.T) {
 				}
 				return a.e.ref.Compare(b.e.ref)
 			})
-			if len(heap) != len(armed) || len(heap) > 0 && (heap.first() != armed[0].e ||
-				heap[0].wake != armed[0].wake) {
-				t.Fatalf("seed %d: %d are armed, want %d", seed, len(heap), len(armed))
+			if len(g.timers) != len(armed) || len(g.timers) > 0 && (g.timers[0].e != armed[0].e ||
+				g.timers[0].wake != armed[0].wake) {
+				t.Fatalf("seed %d: %d are armed, want %d", seed, len(g.timers), len(armed))
 			}
-			for i, timer := range heap {
+			for i, timer := range g.timers {
 				if int(timer.e.timer) != i {
 					t.Fatalf("seed %d: %v believes that it is at %d, not at %d", seed, timer.e.ref, timer.e.timer, i)
 				}
 			}
 		}
-		for ; len(heap) > 0; armed = armed[1:] {
-			if heap.first() != armed[0].e {
-				t.Fatalf("seed %d: %v wakes, want %v", seed, heap.first().ref, armed[0].e.ref)
+		for ; len(g.timers) > 0; armed = armed[1:] {
+			if g.timers[0].e != armed[0].e {
+				t.Fatalf("seed %d: %v wakes, want %v", seed, g.timers[0].e.ref, armed[0].e.ref)
 			}
-			heap.drop(heap.first())
+			g.set(g.timers[0].e, 0)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func BenchmarkTimers(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				e, at := m.agenda.timers.first(), m.agenda.timers[0].wake
+				e, at := m.agenda.timers[0].e, m.agenda.timers[0].wake
 				m.agenda.set(e, 0)
 				m.agenda.set(e, at+1+random.Int64N(1<<40))
 			}

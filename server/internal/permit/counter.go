@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/heaps"
 	"github.com/carillonhq/carillon/server/internal/message"
 )
 
@@ -30,7 +31,7 @@ type limit struct {
 	inForce  int
 	reserved int
 	lines    map[spot]*waiter
-	waiting  line[*waiter]
+	waiting  heaps.Of[*waiter]
 }
 
 // spot names a line of a partition.
@@ -45,7 +46,7 @@ type waiter struct {
 	order    int64
 	want     int
 	reserved int
-	at       int // index in waiting; -1: does not wait
+	at       int32 // index in waiting; -1: does not wait
 }
 
 // NewCounter makes a counter. limitOf returns the limit of a key. tell is called with how many permits
@@ -96,9 +97,9 @@ func (m *Counter) Wait(p int, line delivery.Line, order int64, want int) {
 		w = &waiter{spot: at, at: -1}
 		l.lines[at] = w
 	}
-	l.waiting.remove(w)
+	l.waiting.Remove(w)
 	w.order, w.want = order, want
-	l.waiting.add(w)
+	l.waiting.Add(w)
 	m.serve(l)
 }
 
@@ -126,7 +127,7 @@ func (m *Counter) Leave(p int, line delivery.Line) {
 
 // drop forgets a line and what is reserved for it.
 func (l *limit) drop(w *waiter) {
-	l.waiting.remove(w)
+	l.waiting.Remove(w)
 	l.reserved -= w.reserved
 	delete(l.lines, w.spot)
 }
@@ -212,7 +213,7 @@ func (m *Counter) serve(l *limit) {
 			w.reserved += n
 			l.reserved += n
 		}
-		l.waiting.remove(w)
+		l.waiting.Remove(w)
 		m.tell(w.p, w.line, n)
 	}
 	m.tidy(l)
@@ -225,8 +226,8 @@ func (m *Counter) tidy(l *limit) {
 	}
 }
 
-// before orders waiters by order, then partition and line.
-func (w *waiter) before(o *waiter) bool {
+// Before orders waiters by order, then partition and line.
+func (w *waiter) Before(o *waiter) bool {
 	switch {
 	case w.order != o.order:
 		return w.order < o.order
@@ -236,7 +237,8 @@ func (w *waiter) before(o *waiter) bool {
 	return w.line.Queue.String() < o.line.Queue.String()
 }
 
-func (w *waiter) index() *int { return &w.at }
+// At is where the waiter stands.
+func (w *waiter) At() *int32 { return &w.at }
 
 // Left describes what the counter still holds; "" if nothing.
 func (m *Counter) Left() string {

@@ -17,7 +17,6 @@
 //	counter.go   all partitions of one node
 //	home.go      what is handed out of a key, and who waits for it
 //	pool.go      what one partition has of each key
-//	line.go      who waits, in order
 //
 // Package message has what homes and pools say to each other.
 package permit

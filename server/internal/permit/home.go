@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/heaps"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -67,7 +68,7 @@ type account struct {
 	key         delivery.Limit
 	sum         int // permits allocated
 	allocations map[int]*allocation
-	waiting     line[*allocation]
+	waiting     heaps.Of[*allocation]
 }
 
 // allocation holds the permits that one partition is allocated, and its request for more.
@@ -81,9 +82,9 @@ type allocation struct {
 	order      int64
 	nextWaiter int64 // the one that the partition was told of
 
-	at      int  // index in waiting; -1: does not wait
-	noted   bool // it is in changed
-	written bool // the store has a record of it
+	at      int32 // index in waiting; -1: does not wait
+	noted   bool  // it is in changed
+	written bool  // the store has a record of it
 }
 
 // NewHome makes the home for a term. limitOf returns the limit of a key.
@@ -163,9 +164,9 @@ func (h *Home) noteRequest(from message.Asker, ask *message.PermitRequest) {
 	default:
 		h.set(g, min(g.n, hold))
 	}
-	a.waiting.remove(g)
+	a.waiting.Remove(g)
 	if g.want, g.order = want, ask.Order; want > 0 {
-		a.waiting.add(g)
+		a.waiting.Add(g)
 	}
 }
 
@@ -186,7 +187,7 @@ func (h *Home) serve(a *account) {
 	for limited && len(a.waiting) > 0 && a.sum < most {
 		g := a.waiting[0]
 		n := min(g.want, most-a.sum)
-		a.waiting.remove(g)
+		a.waiting.Remove(g)
 		g.want, g.stamp = 0, h.stamp()
 		h.set(g, g.n+n)
 		h.tell(g)
@@ -215,7 +216,7 @@ func (a *account) nextWaiterOf(g *allocation, limitOf func(delivery.Limit) (int,
 		return message.Recall
 	}
 	first := message.NoNextWaiter
-	for i := range min(3, len(a.waiting)) { // in a heap the second best is one of the next two
+	for i := range min(1+heaps.Arity, len(a.waiting)) { // the second best is right below the best
 		if w := a.waiting[i]; w != g {
 			first = min(first, w.order)
 		}
@@ -366,12 +367,13 @@ func decodeGrant(b []byte) (n int, term store.Term, ok bool) {
 	return int(min(v[0], math.MaxInt32)), store.Term{Epoch: v[1], Nonce: v[2]}, true
 }
 
-// before orders allocations by order, then partition.
-func (g *allocation) before(o *allocation) bool {
+// Before orders allocations by order, then partition.
+func (g *allocation) Before(o *allocation) bool {
 	if g.order != o.order {
 		return g.order < o.order
 	}
 	return g.p < o.p
 }
 
-func (g *allocation) index() *int { return &g.at }
+// At is where the allocation waits.
+func (g *allocation) At() *int32 { return &g.at }
