@@ -8,7 +8,8 @@ import (
 // status. Equal jobs have equal bytes, and an empty map, list or payload is the same as none, so that
 // comparing bytes tells whether a put changes anything.
 func EncodeSpec(j *carillon.Job) []byte {
-	c := coder{b: make([]byte, 0, specSize(j)), writing: true}
+	const beside = 144 // what most specs have beside their payload
+	c := coder{b: make([]byte, 0, beside+len(j.Data.Bytes)), writing: true}
 	c.spec(j)
 	return c.b
 }
@@ -54,22 +55,4 @@ func (c *coder) spec(j *carillon.Job) {
 		c.stringMap(24, &j.Metadata)
 		c.stringMap(specLabels, &j.Labels)
 	}
-}
-
-// specSize estimates the length of the job's spec, rather too much than too little.
-func specSize(j *carillon.Job) int {
-	const numbers, perString, perEntry = 96, 4, 8
-	n := numbers + len(j.Schedule) + len(j.TimeZone) + len(j.Due.String()) + len(j.TTL.String()) +
-		len(j.Data.Bytes) +
-		len(j.Data.ContentType) + len(j.FailurePolicy.Schedule) + len(j.ConcurrencyKey) + len(j.Note) +
-		targetSize(&j.Target)
-	for _, s := range j.DependsOn {
-		n += perString + len(s)
-	}
-	for _, m := range [...]map[string]string{j.Metadata, j.Labels} {
-		for k, v := range m {
-			n += perEntry + len(k) + len(v)
-		}
-	}
-	return n
 }

@@ -54,25 +54,6 @@ func (c *coder) exec(field int, t *carillon.ExecTarget) {
 	}
 }
 
-// targetSize estimates the length of the encoded target.
-func targetSize(t *carillon.Target) int {
-	const perField = 8
-	switch {
-	case t.Worker != nil:
-		return perField + len(t.Worker.Queue)
-	case t.Dapr != nil:
-		return 4*perField + len(t.Dapr.AppID) + len(t.Dapr.ActorType) + len(t.Dapr.ActorID) +
-			len(t.Dapr.ConcurrencyKey)
-	case t.HTTP != nil:
-		n := 2*perField + len(t.HTTP.URL) + len(t.HTTP.Method)
-		for k, v := range t.HTTP.Headers {
-			n += perField + len(k) + len(v)
-		}
-		return n
-	}
-	return 16 * perField
-}
-
 func (c *coder) failurePolicy(field int, p *carillon.FailurePolicy) {
 	for at := message(field); c.within(&at); {
 		unsigned(c, 1, &p.Kind)
