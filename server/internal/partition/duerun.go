@@ -219,9 +219,9 @@ func (rs *runs) finishPending(e *entry) {
 	}
 }
 
-// endOrRearm removes a job that has nothing left to do, or sets its timer.
+// endOrRearm removes a job that has nothing left to do and waits for nothing, or sets its timer.
 func (rs *runs) endOrRearm(e *entry) {
-	if e.ref.Seq == 0 && e.ended() {
+	if e.ref.Seq == 0 && e.place == idle && e.ended() {
 		rs.window.remove(e)
 		return
 	}

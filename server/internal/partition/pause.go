@@ -100,5 +100,5 @@ func (rs *runs) changePaused(e *entry, paused, catchUp bool, now int64) {
 			rs.skipTimes(e, p.skipDue(now, ReasonPaused), now)
 		}
 	}
-	rs.removeOrRearm(e)
+	rs.endOrRearm(e)
 }

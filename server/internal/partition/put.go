@@ -166,7 +166,7 @@ func (js *Jobs) edit(now int64, e *entry, req *message.PutRequest, retimed bool)
 		js.supersede(e)
 	}
 	js.runs.changePaused(e, j.Paused, false, now)
-	js.runs.removeOrRearm(e) // it may have run as often as it is now meant to
+	js.runs.endOrRearm(e) // it may have run as often as it is now meant to
 	return carillon.PutResult{Job: js.records.view(e), Changed: true, Warnings: warnings(j)}, nil
 }
 

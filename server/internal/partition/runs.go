@@ -70,12 +70,3 @@ func (rs *runs) closeRun(job *entry, now int64, end ending) {
 	rs.keepRun(job, now, end)
 	job.state.Run, job.state.Phase = store.RunState{}, carillon.PhaseScheduled
 }
-
-// removeOrRearm removes a job that has nothing left to do and waits for nothing, or sets its timer.
-func (rs *runs) removeOrRearm(e *entry) {
-	if e.place == idle && e.ended() {
-		rs.window.remove(e)
-		return
-	}
-	rs.agenda.rearm(e)
-}

@@ -52,7 +52,7 @@ func (js *Jobs) Skip(now int64, key carillon.Key) (carillon.SkipResult, error) {
 	}
 	t := s.Next
 	js.runs.skipTimes(e, p.skip(t, t, ReasonSkipped), now)
-	js.runs.removeOrRearm(e)
+	js.runs.endOrRearm(e)
 	return carillon.SkipResult{Time: toTime(t), Job: js.records.view(e)}, nil
 }
 
