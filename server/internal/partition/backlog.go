@@ -10,7 +10,7 @@ func (w *Window) backlog(now int64) (class, page int, ok bool) {
 	var late [priorities]bool
 	top, others := -1, 0
 	for c := range priorities {
-		if w.frontier[c].at.Due > now {
+		if w.frontier[c].Due > now {
 			continue
 		}
 		late[c] = true
@@ -46,7 +46,7 @@ func (w *Window) backlog(now int64) (class, page int, ok bool) {
 func (w *Window) topPage(class, have, reserved int, now int64) int {
 	low := max(1, w.cfg.WindowJobs/8)
 	if w.room()-reserved < low {
-		w.retreat(w.frontier[class].at, now)
+		w.retreat(w.frontier[class], now)
 	}
 	if free := min(w.room()-reserved, loadPage); free >= max(1, w.cfg.WindowJobs/4) {
 		return free
@@ -67,7 +67,7 @@ func (w *Window) nowOf(q *queue, short int, now int64) int {
 	n := 0
 	for c := range q.lists {
 		n += len(q.lists[c])
-		if c == short || (n > 0 && w.frontier[c].at.Due <= now) {
+		if c == short || (n > 0 && w.frontier[c].Due <= now) {
 			return n
 		}
 	}
@@ -81,7 +81,7 @@ func (w *Window) short(now int64) int {
 		return -1
 	}
 	for c := range priorities {
-		if w.frontier[c].at.Due > now {
+		if w.frontier[c].Due > now {
 			continue
 		}
 		if w.most() > 0 || w.due.byPriority()[c] > 0 {

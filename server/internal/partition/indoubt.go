@@ -137,15 +137,7 @@ func (a *Attempts) EndInOrder() {
 
 // Unread reports whether records that may hold something in doubt have not been read yet.
 func (w *Window) Unread() bool {
-	if len(w.suspects.ended) == 0 {
-		return false
-	}
-	for class := range w.frontier {
-		if w.frontier[class].at.Due <= w.suspects.until {
-			return true
-		}
-	}
-	return false
+	return len(w.suspects.ended) > 0 && w.behind(w.suspects.until)
 }
 
 // examine decides what is in doubt of a record that has come into memory. A next scheduled time in doubt

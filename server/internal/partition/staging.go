@@ -182,10 +182,5 @@ func (w *Window) Crowded(now int64) bool {
 	case !full && waiting < w.cfg.WindowJobs/2:
 		return false
 	}
-	for class := range w.frontier {
-		if w.frontier[class].at.Due <= now {
-			return true
-		}
-	}
-	return false
+	return w.behind(now)
 }

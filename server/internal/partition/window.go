@@ -44,26 +44,16 @@ type Window struct {
 	attempts *Attempts
 	tick     func(now int64) // lets time pass
 
-	frontier  [priorities]frontier
-	first     int   // the priority that is read first among equals
-	retreated int64 // when retreat last scanned the window
-}
-
-// frontier is how far a priority has been read. Everything up to and including at is in memory.
-type frontier struct {
-	at store.Cursor
-}
-
-// holds reports whether a record lies at or before the frontier.
-func (f frontier) holds(due int64, ref store.Ref) bool {
-	return due < f.at.Due || (due == f.at.Due && ref.Compare(f.at.Ref) <= 0)
+	frontier  [priorities]store.Cursor // everything up to and including it is in memory
+	first     int                      // the priority that is read first among equals
+	retreated int64                    // when retreat last scanned the window
 }
 
 // WantDue returns what to read from the due index next; ok is false if the window is full enough or reaches
 // far enough ahead.
 func (w *Window) WantDue(now int64) (q store.DueQuery, ok bool) {
 	if class, page, ok := w.backlog(now); ok {
-		q := store.DueQuery{Priority: uint8(class), After: w.frontier[class].at,
+		q := store.DueQuery{Priority: uint8(class), After: w.frontier[class],
 			Until: now + int64(horizon), MaxSpec: InlineSpec}
 		q.Limit = page
 		return q, page > 0
@@ -72,7 +62,7 @@ func (w *Window) WantDue(now int64) (q store.DueQuery, ok bool) {
 	if class < 0 || w.contents.full() {
 		return q, false
 	}
-	at := w.frontier[class].at
+	at := w.frontier[class]
 	if w.room() < w.cfg.WindowJobs/2 && !w.retreat(at, now) {
 		return q, false
 	}
@@ -97,20 +87,24 @@ func (w *Window) waiting() int { return len(w.records.entries) - w.attempts.gran
 // room returns how many more records the window takes.
 func (w *Window) room() int { return w.cfg.WindowJobs - w.waiting() }
 
+// behind reports whether records that are due by an instant may not have been read.
+func (w *Window) behind(at int64) bool {
+	return slices.ContainsFunc(w.frontier[:], func(f store.Cursor) bool { return f.Due <= at })
+}
+
 // nearest returns the priority whose frontier is the earliest, -1 if all frontiers have reached until. others
 // reports whether another priority has not reached it either.
 func (w *Window) nearest(until int64) (class int, others bool) {
 	class = -1
 	for i := range priorities {
 		c := (w.first + i) % priorities
-		f := &w.frontier[c]
-		switch {
-		case f.at.Due >= until:
+		switch at := w.frontier[c]; {
+		case at.Due >= until:
 		case class < 0:
 			class = c
 		default:
 			others = true
-			if compare(f.at, w.frontier[class].at) < 0 {
+			if compare(at, w.frontier[class]) < 0 {
 				class = c
 			}
 		}
@@ -118,8 +112,16 @@ func (w *Window) nearest(until int64) (class int, others bool) {
 	return class, others
 }
 
+// cursor is where e stands in the due index.
+func (e *entry) cursor() store.Cursor { return store.Cursor{Due: e.state.Due, Ref: e.ref} }
+
 // compare orders cursors of several priorities as if they were of one.
-func compare(a, b store.Cursor) int { return cmp.Or(cmp.Compare(a.Due, b.Due), a.Ref.Compare(b.Ref)) }
+func compare(a, b store.Cursor) int {
+	if c := cmp.Compare(a.Due, b.Due); c != 0 {
+		return c
+	}
+	return a.Ref.Compare(b.Ref)
+}
 
 // retreat makes room for the priority whose frontier, to, is the earliest. If its next records may be due
 // soon, and later records of other priorities take up most of the window, those are evicted. It reports
@@ -134,7 +136,7 @@ func (w *Window) retreat(to store.Cursor, now int64) bool {
 	}
 	var later []*entry
 	for _, t := range w.agenda.timers {
-		if e := t.e; w.evictable(e) && compare(store.Cursor{Due: e.state.Due, Ref: e.ref}, to) > 0 {
+		if e := t.e; w.evictable(e) && compare(e.cursor(), to) > 0 {
 			later = append(later, e)
 		}
 	}
@@ -172,13 +174,13 @@ func (w *Window) Loaded(q store.DueQuery, records []store.Record, now int64) {
 	f := &w.frontier[q.Priority]
 	for i := range records {
 		r := &records[i]
-		f.at = store.Cursor{Due: r.State.Due, Ref: r.Ref}
+		*f = store.Cursor{Due: r.State.Due, Ref: r.Ref}
 		if _, here := w.records.entries[r.Ref]; !here && !w.records.doomed(r) {
 			w.admit(r, now)
 		}
 	}
 	if len(records) < q.Limit {
-		f.at = store.Cursor{Due: q.Until + 1} // before every ref of the next instant
+		*f = store.Cursor{Due: q.Until + 1} // before every ref of the next instant
 	}
 }
 
@@ -312,7 +314,7 @@ func (w *Window) dropIfIdle(e *entry) {
 	if !w.evictable(e) {
 		return
 	}
-	if e.timer < 0 || !w.frontier[e.state.Priority].holds(e.state.Due, e.ref) {
+	if e.timer < 0 || compare(e.cursor(), w.frontier[e.state.Priority]) > 0 {
 		w.evict(e)
 		return
 	}
@@ -364,12 +366,7 @@ func (w *Window) shrink() {
 			waiting = append(waiting, e)
 		}
 	}
-	slices.SortFunc(waiting, func(a, b *entry) int {
-		if c := cmp.Compare(a.state.Due, b.state.Due); c != 0 {
-			return c
-		}
-		return a.ref.Compare(b.ref)
-	})
+	slices.SortFunc(waiting, func(a, b *entry) int { return compare(a.cursor(), b.cursor()) })
 	keep := w.cfg.WindowJobs - (w.waiting() - len(waiting))
 	if keep < 0 || keep >= len(waiting) {
 		keep = len(waiting) / 2
@@ -379,7 +376,7 @@ func (w *Window) shrink() {
 	}
 	var last store.Cursor
 	if keep > 0 {
-		last = store.Cursor{Due: waiting[keep-1].state.Due, Ref: waiting[keep-1].ref}
+		last = waiting[keep-1].cursor()
 	}
 	w.pullBack(last)
 	for _, e := range waiting[keep:] {
@@ -389,10 +386,9 @@ func (w *Window) shrink() {
 
 // pullBack moves every frontier that lies beyond the cursor back to it.
 func (w *Window) pullBack(to store.Cursor) {
-	for class := range w.frontier {
-		f := &w.frontier[class]
-		if to.Due < f.at.Due || (to.Due == f.at.Due && to.Ref.Compare(f.at.Ref) < 0) {
-			*f = frontier{at: to}
+	for class, at := range w.frontier {
+		if compare(to, at) < 0 {
+			w.frontier[class] = to
 		}
 	}
 }
