@@ -198,32 +198,37 @@ func (a *Attempts) withdrawSent(e *entry) {
 	}
 }
 
-// InForce reports whether the token is that of an attempt in force.
-func (a *Attempts) InForce(tok message.Token) bool {
-	e := a.records.live[tok.Run]
-	return e != nil && e.place == running && e.names(tok)
+// named returns the record whose attempt in force the token names, nil if there is none.
+func (a *Attempts) named(tok message.Token) *entry {
+	if e := a.records.live[tok.Run]; e != nil && e.place == running && e.names(tok) {
+		return e
+	}
+	return nil
 }
+
+// InForce reports whether the token is that of an attempt in force.
+func (a *Attempts) InForce(tok message.Token) bool { return a.named(tok) != nil }
 
 // HandedOut reports whether a token names the attempt in force and this term handed it out. An attempt in
 // doubt has the token of an earlier term; what the owner of that term did with it does not count here.
 func (a *Attempts) HandedOut(tok message.Token) bool {
-	e := a.records.live[tok.Run]
-	return e != nil && e.place == running && e.attempt.origin != takenOver && e.names(tok)
+	e := a.named(tok)
+	return e != nil && e.attempt.origin != takenOver
 }
 
 // Made reports whether this term made the attempt in force, and the attempt has this token. An attempt in
 // doubt that is made again keeps its token, so a report about it from an earlier term does not apply to it
 // any more.
 func (a *Attempts) Made(tok message.Token) bool {
-	e := a.records.live[tok.Run]
-	return e != nil && e.place == running && e.attempt.origin == handedOut && e.names(tok)
+	e := a.named(tok)
+	return e != nil && e.attempt.origin == handedOut
 }
 
 // SharedInForce reports whether a token names the attempt in force, and the attempt may have been handed out
 // more than once under it.
 func (a *Attempts) SharedInForce(tok message.Token) bool {
-	e := a.records.live[tok.Run]
-	return e != nil && e.shared() && e.names(tok)
+	e := a.named(tok)
+	return e != nil && e.shared()
 }
 
 // TakesHeartbeat reports whether everything that a heartbeat of the run needs is in memory.

@@ -13,16 +13,7 @@ import (
 func (a *Attempts) grant(e *entry, q delivery.Queue, now int64) delivery.Delivery {
 	j, s := e.job(), &e.state
 	r := &s.Run
-	r.Attempt++
-	r.Percent, r.Message, r.ReportedAt, r.Kept = 0, "", 0, false
-	r.Grant = a.grantOf(e)
-	if r.Started == 0 {
-		r.Started = now
-	}
-	e.countAttempt()
-	a.startClocks(e, now)
-	s.Phase, s.Queue = carillon.PhaseRunning, ""
-	a.begin(e, handedOut)
+	a.enter(e, handedOut, now)
 	id := s.Identity(a.cfg.Partition)
 	timeout := j.TimeoutOrDefault()
 	return delivery.Delivery{
@@ -34,6 +25,21 @@ func (a *Attempts) grant(e *entry, q delivery.Queue, now int64) delivery.Deliver
 			Data: j.Data, Metadata: j.Metadata, Backfill: backfillOf(id), InDoubt: r.InDoubt,
 		},
 	}
+}
+
+// enter puts the next attempt of e's run in force.
+func (a *Attempts) enter(e *entry, from origin, now int64) {
+	r := &e.state.Run
+	r.Attempt++
+	r.Percent, r.Message, r.ReportedAt, r.Kept = 0, "", 0, false
+	r.Grant = a.grantOf(e)
+	if r.Started == 0 {
+		r.Started = now
+	}
+	e.countAttempt()
+	a.startClocks(e, now)
+	e.state.Phase, e.state.Queue = carillon.PhaseRunning, ""
+	a.begin(e, from)
 }
 
 // tokenOf returns the token of the attempt in force. It is needed twice at most, so it is not kept.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
@@ -264,16 +263,7 @@ func (a *Attempts) acknowledge(e *entry, tok message.Token, now int64) {
 	if e.queued() {
 		a.due.dequeue(e)
 	}
-	r.Attempt++
-	r.Grant = r.Doubt
-	r.Percent, r.Message, r.ReportedAt, r.Kept = 0, "", 0, false
-	if r.Started == 0 {
-		r.Started = now
-	}
-	e.countAttempt()
 	e.queue = new(delivery.QueueOf(e.ref.Namespace, e.job().Target))
-	a.startClocks(e, now)
-	e.state.Phase, e.state.Queue = carillon.PhaseRunning, ""
-	a.begin(e, acknowledged)
+	a.enter(e, acknowledged, now)
 	a.agenda.rearm(e)
 }

@@ -106,8 +106,8 @@ func (m *Machine) Lost(now int64, tok message.Token, why string) Verdict {
 // attempts end with their stream. The attempt does not count, and the run is due at once.
 func (a *Attempts) Undelivered(now int64, tok message.Token) {
 	a.out.begin()
-	e := a.records.live[tok.Run]
-	if e == nil || !e.names(tok) || e.place != running {
+	e := a.named(tok)
+	if e == nil {
 		return
 	}
 	written := e.attemptWritten()
