@@ -1,8 +1,11 @@
 package partition
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/message"
@@ -76,57 +79,33 @@ func ReadIntents(records []store.MetaRecord) ([]message.PutRequest, error) {
 }
 
 func readIntent(r *message.PutRequest, b []byte) (n uint64, err error) {
-	in := intentReader{b: b}
-	n = in.uvarint()
-	r.At = in.varint()
-	copy(r.Random[:], in.take(len(r.Random)))
-	paused := in.take(1)
-	key := carillon.Key{Namespace: string(in.text()), Name: string(in.text())}
-	if in.short {
+	in := bytes.NewReader(b)
+	n, noCount := binary.ReadUvarint(in)
+	at, noTime := binary.ReadVarint(in)
+	_, noRandom := io.ReadFull(in, r.Random[:])
+	paused, noPaused := in.ReadByte()
+	namespace, noNamespace := readText(in)
+	name, noName := readText(in)
+	if errors.Join(noCount, noTime, noRandom, noPaused, noNamespace, noName) != nil {
 		return 0, store.ErrDamaged
 	}
-	r.Spec = in.b
-	j, err := codec.DecodeSpec(r.Spec, key)
+	r.At, r.Spec = at, b[len(b)-in.Len():]
+	j, err := codec.DecodeSpec(r.Spec, carillon.Key{Namespace: namespace, Name: name})
 	if err != nil {
 		return 0, err
 	}
-	j.Paused = paused[0] == 1
+	j.Paused = paused == 1
 	r.Job = &j
 	return n, nil
 }
 
-// intentReader decodes the parts of an intent; short means that it ended too early.
-type intentReader struct {
-	b     []byte
-	short bool
-}
-
-func (r *intentReader) take(n int) []byte {
-	if n < 0 || n > len(r.b) {
-		r.short, r.b = true, nil
-		return nil
+// readText reads what appendText has written.
+func readText(in *bytes.Reader) (string, error) {
+	n, err := binary.ReadUvarint(in)
+	if err != nil || n > uint64(in.Len()) {
+		return "", store.ErrDamaged
 	}
-	v := r.b[:n]
-	r.b = r.b[n:]
-	return v
+	text := make([]byte, n)
+	_, err = io.ReadFull(in, text)
+	return string(text), err
 }
-
-func (r *intentReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		n = len(r.b) + 1
-	}
-	r.take(n)
-	return v
-}
-
-func (r *intentReader) varint() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		n = len(r.b) + 1
-	}
-	r.take(n)
-	return v
-}
-
-func (r *intentReader) text() []byte { return r.take(int(min(r.uvarint(), 1<<20))) }
