@@ -96,6 +96,16 @@ func toEach[T, M any](list []T, toProto func(*T) M) []M {
 	return ms
 }
 
+// fillEach is toEach in one block of memory.
+func fillEach[T, M any](list []T, fill func(*M, *T)) []*M {
+	block, i := make([]M, len(list)), -1
+	return toEach(list, func(t *T) *M {
+		i++
+		fill(&block[i], t)
+		return &block[i]
+	})
+}
+
 // fromEach is the reverse.
 func fromEach[M, T any](ms []M, fromProto func(M) T) []T {
 	if ms == nil {

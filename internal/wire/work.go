@@ -23,24 +23,11 @@ func HelloFromProto(m *pb.Hello) carillon.Hello {
 
 // WorkRequestToProto is the request as a message.
 func WorkRequestToProto(r *carillon.WorkRequest) *pb.WorkRequest {
-	m := &pb.WorkRequest{Goodbye: r.Goodbye, Pong: r.Pong, Credits: creditsToProto(r.Credits)}
-	if len(r.Results) > 0 {
-		m.Results = make([]*pb.Result, len(r.Results))
-		block := make([]pb.Result, len(r.Results))
-		for i := range r.Results {
-			fillResult(&block[i], &r.Results[i])
-			m.Results[i] = &block[i]
-		}
-	}
-	if len(r.Heartbeats) > 0 {
-		m.Heartbeats = make([]*pb.Heartbeat, len(r.Heartbeats))
-		block := make([]pb.Heartbeat, len(r.Heartbeats))
-		for i, b := range r.Heartbeats {
-			block[i].Token, block[i].RunId, block[i].Confirm = b.Token, b.RunID, b.Confirm
-			m.Heartbeats[i] = &block[i]
-		}
-	}
-	return m
+	return &pb.WorkRequest{Goodbye: r.Goodbye, Pong: r.Pong, Credits: creditsToProto(r.Credits),
+		Results: fillEach(r.Results, fillResult),
+		Heartbeats: fillEach(r.Heartbeats, func(m *pb.Heartbeat, b *carillon.Heartbeat) {
+			m.Token, m.RunId, m.Confirm = b.Token, b.RunID, b.Confirm
+		})}
 }
 
 // WorkRequestFromProto is the message, its hello aside, as a request.
@@ -63,16 +50,12 @@ func WorkRequestFromProto(m *pb.WorkRequest) (carillon.WorkRequest, error) {
 }
 
 func creditsToProto(cs []carillon.Credit) []*pb.Credit {
-	return toEach(cs, func(c *carillon.Credit) *pb.Credit {
-		return &pb.Credit{Queue: c.Queue,
-			N: clampInt32(c.N)}
-	})
+	return fillEach(cs, func(m *pb.Credit, c *carillon.Credit) { m.Queue, m.N = c.Queue, clampInt32(c.N) })
 }
 
 func creditsFromProto(ms []*pb.Credit) []carillon.Credit {
 	return fromEach(ms, func(m *pb.Credit) carillon.Credit {
-		return carillon.Credit{Queue: m.GetQueue(),
-			N: int(m.GetN())}
+		return carillon.Credit{Queue: m.GetQueue(), N: int(m.GetN())}
 	})
 }
 
