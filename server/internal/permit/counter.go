@@ -135,7 +135,7 @@ func (l *limit) drop(w *waiter) {
 // Abandon forgets the lines of a partition whose term is over. Its attempts are still in force, so their
 // permits stay taken until the next term has counted them again.
 func (m *Counter) Abandon(p int) {
-	for _, l := range m.sorted() {
+	for _, l := range inOrder(m.limits) {
 		for at, w := range l.lines {
 			if at.p == p {
 				l.drop(w)
@@ -155,25 +155,27 @@ func (m *Counter) Charge(p int, held []delivery.Limit) {
 	for _, key := range held {
 		m.hold(p, m.limit(key), 1)
 	}
-	for _, l := range m.sorted() {
+	for _, l := range inOrder(m.limits) {
 		m.serve(l)
 	}
 }
 
 // Changed serves the limits of a namespace again after its settings have changed; "" means all namespaces.
 func (m *Counter) Changed(namespace string) {
-	for _, l := range m.sorted() {
+	for _, l := range inOrder(m.limits) {
 		if namespace == "" || l.key.Namespace == namespace {
 			m.serve(l)
 		}
 	}
 }
 
-// sorted returns all limits ordered by key, so that nothing depends on a map's order.
-func (m *Counter) sorted() []*limit {
-	return slices.SortedFunc(maps.Values(m.limits), func(a, b *limit) int {
-		return a.key.Compare(b.key)
-	})
+// inOrder returns the values ordered by limit, so that nothing depends on a map's order.
+func inOrder[V any](of map[delivery.Limit]V) []V {
+	out := make([]V, 0, len(of))
+	for _, key := range slices.SortedFunc(maps.Keys(of), delivery.Limit.Compare) {
+		out = append(out, of[key])
+	}
+	return out
 }
 
 func (m *Counter) limit(key delivery.Limit) *limit {
@@ -243,7 +245,7 @@ func (w *waiter) At() *int32 { return &w.at }
 // Left describes what the counter still holds; "" if nothing.
 func (m *Counter) Left() string {
 	var left strings.Builder
-	for _, l := range m.sorted() {
+	for _, l := range inOrder(m.limits) {
 		fmt.Fprintf(&left, "%v: %d in force, %d reserved, %d lines; ", l.key, l.inForce, l.reserved, len(l.lines))
 	}
 	return left.String()

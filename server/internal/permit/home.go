@@ -226,8 +226,7 @@ func (a *account) nextWaiterOf(g *allocation, limitOf func(delivery.Limit) (int,
 
 // Changed serves the limits of a namespace again after its settings have changed; "" means all namespaces.
 func (h *Home) Changed(namespace string) {
-	for _, a := range slices.SortedFunc(maps.Values(h.accounts),
-		func(a, b *account) int { return a.key.Compare(b.key) }) {
+	for _, a := range inOrder(h.accounts) {
 		if namespace == "" || a.key.Namespace == namespace {
 			h.serve(a)
 		}
