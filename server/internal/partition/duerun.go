@@ -38,9 +38,9 @@ func (m *Machine) Tick(now int64) {
 
 // wakeUp does what e's timer was armed for.
 func (rs *runs) wakeUp(e *entry, now int64) {
-	s := &e.state
+	s, next := &e.state, rs.agenda.overlapDue(e)
 	switch {
-	case rs.agenda.overlapping(e, now):
+	case next != 0 && next <= now:
 		rs.overlap(e, now)
 	case e.place == running:
 		rs.overdue(e, now)
@@ -198,7 +198,7 @@ func (rs *runs) finish(e *entry, now int64, end ending) {
 	}
 	e.state.Phase = carillon.PhaseScheduled
 	e.state.Run = store.RunState{}
-	rs.overlapped(e, now)
+	rs.skipOverlapped(e, now)
 	rs.due.touch(e)
 	rs.endOrRearm(e)
 }

@@ -68,7 +68,7 @@ type entry struct {
 	timer  int32 // index in agenda.timers; -1 = not armed
 	place  place
 	fresh  bool // the spec must be written
-	serial bool // the next scheduled time waits for the unfinished run; see overlaps
+	serial bool // the next scheduled time waits for the unfinished run; see agenda.serial
 
 	seq     uint64 // the batch that holds the newest change
 	held    uint64 // the batch that must be durable before the run is handed out

@@ -8,7 +8,7 @@ import (
 )
 
 // A scheduled time may come while the job's run is unfinished; a run that waits for its retries is
-// unfinished, too. The job's overlap rule decides what happens (overlapOf):
+// unfinished, too. The job's overlap rule decides what happens (overlap):
 //
 //	OverlapSerial   the time waits. When the run has ended, the misfire rule applies to all that have come
 //	(default)
@@ -16,54 +16,28 @@ import (
 //	OverlapAllow    a second run begins, as a pending run of the job
 //	OverlapReplace  the unfinished run ends, the next one begins
 
-// overlapRule is what an overlap rule does.
-type overlapRule struct {
-	// when the time comes; nil: nothing, it waits for the end of the run
-	act  func(rs *runs, e *entry, now int64)
-	skip bool // the times that have come by the end of the run are skipped
-}
-
-// overlapOf returns what the rule does.
-func overlapOf(o carillon.Overlap) overlapRule {
-	switch o {
-	case carillon.OverlapSkip:
-		return overlapRule{skip: true}
-	case carillon.OverlapAllow:
-		return overlapRule{act: (*runs).beginBeside}
-	case carillon.OverlapReplace:
-		return overlapRule{act: (*runs).replaceRun}
-	case carillon.OverlapSerial:
-	}
-	return overlapRule{}
-}
-
-// overlaps reports whether a scheduled time of e is acted upon while its run is unfinished. Without the spec
-// in memory that is not known, so the answer is yes unless it was found to be no before: then the spec is
-// read when that time comes.
-func (g *agenda) overlaps(e *entry) bool {
+// serial reports whether nothing happens when a scheduled time of e comes while its run is unfinished.
+// Without the spec in memory that is not known, so the answer is no unless it was found to be yes before:
+// then the spec is read when that time comes.
+func (g *agenda) serial(e *entry) bool {
 	if e.spec != nil {
-		e.serial = overlapOf(e.job().Overlap).act == nil
+		o := e.job().Overlap
+		e.serial = o != carillon.OverlapAllow && o != carillon.OverlapReplace
 	}
-	return !e.serial
+	return e.serial
 }
 
 // overlapDue returns when the next scheduled time of a job comes during its unfinished run; 0 if it never
 // does.
 func (g *agenda) overlapDue(e *entry) int64 {
 	s := &e.state
-	if e.ref.Seq != 0 || !s.Run.Live || s.Next == 0 || s.Paused || !allOpen(s) || !g.overlaps(e) {
+	if e.ref.Seq != 0 || !s.Run.Live || s.Next == 0 || s.Paused || !allOpen(s) || g.serial(e) {
 		return 0
 	}
 	if e.doubtful() && e.spec != nil && e.job().Overlap == carillon.OverlapReplace {
 		return 0 // the attempt in doubt is made again before another run replaces it
 	}
 	return max(g.contents.nextDue(e), e.later)
-}
-
-// overlapping reports whether that time has come.
-func (g *agenda) overlapping(e *entry, now int64) bool {
-	at := g.overlapDue(e)
-	return at != 0 && at <= now
 }
 
 // overlap acts upon the next scheduled time while the job's run is unfinished.
@@ -76,17 +50,20 @@ func (rs *runs) overlap(e *entry, now int64) {
 		rs.suspend(e, now)
 		return
 	}
-	if act := overlapOf(e.job().Overlap).act; act != nil {
-		act(rs, e, now)
-	} else {
+	switch e.job().Overlap {
+	case carillon.OverlapAllow:
+		rs.beginBeside(e, now)
+	case carillon.OverlapReplace:
+		rs.replaceRun(e, now)
+	default: // the time waits for the end of the run; see skipOverlapped
 		rs.agenda.rearm(e)
 	}
 }
 
-// overlapped records, when e's run has ended, the times that OverlapSkip skips. It does so once, and not at
-// each time, so that they share one record (docs/decisions/0017).
-func (rs *runs) overlapped(e *entry, now int64) {
-	if e.state.Next == 0 || !overlapOf(e.job().Overlap).skip || rs.contents.nextDue(e) > now {
+// skipOverlapped records, when e's run has ended, the times that OverlapSkip skips. It does so once, and not
+// at each time, so that they share one record (docs/decisions/0017).
+func (rs *runs) skipOverlapped(e *entry, now int64) {
+	if e.state.Next == 0 || e.job().Overlap != carillon.OverlapSkip || rs.contents.nextDue(e) > now {
 		return
 	}
 	if p := rs.contents.timetableOf(e); p.sched != nil {
