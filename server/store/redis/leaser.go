@@ -210,9 +210,9 @@ func numbers(held []store.Holding) []int {
 // Owners returns every partition that was ever claimed, by number.
 func (l leaser) Owners(ctx context.Context) ([]store.Owner, error) {
 	parts := l.meta.Partitions
-	found, errs := make([]store.Owner, parts), make([]error, parts)
-	each(parts, func(p int) {
-		found[p], errs[p] = ask(ctx, l.Store, func(ctx context.Context) (store.Owner, error) {
+	found := make([]store.Owner, parts)
+	err := each(parts, func(p int) (err error) {
+		found[p], err = ask(ctx, l.Store, func(ctx context.Context) (store.Owner, error) {
 			fields, err := l.client.Do(ctx, l.client.B().Hmget().Key(l.keys[p][keyOwner]).
 				Field("epoch", "nonce", "node", "until").Build()).AsStrSlice()
 			if err != nil {
@@ -220,8 +220,9 @@ func (l leaser) Owners(ctx context.Context) ([]store.Owner, error) {
 			}
 			return owner(p, fields)
 		})
+		return err
 	})
-	if err := firstOf(errs); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(found, func(o store.Owner) bool { return o.Term.IsZero() }), nil

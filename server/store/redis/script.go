@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the scripts
 	"errors"
@@ -64,14 +65,15 @@ func (s *Store) onOwners(ctx context.Context, script *rueidis.Lua, partitions []
 	if err := s.checkAll(ctx, partitions); err != nil {
 		return nil, err
 	}
-	answers, errs := make([]string, len(partitions)), make([]error, len(partitions))
-	each(len(partitions), func(i int) {
-		answers[i], errs[i] = ask(ctx, s, func(ctx context.Context) (string, error) {
+	answers := make([]string, len(partitions))
+	err := each(len(partitions), func(i int) (err error) {
+		answers[i], err = ask(ctx, s, func(ctx context.Context) (string, error) {
 			got := script.Exec(ctx, s.client, s.keys[partitions[i]][keyOwner:keyOwner+1], args(i))
 			return unlessNil(text(got))
 		})
+		return err
 	})
-	if err := firstOf(errs); err != nil {
+	if err != nil {
 		if !errors.Is(err, context.Canceled) {
 			s.health.Note(err)
 		}
@@ -91,28 +93,20 @@ func unlessNil[T any](answer T, err error) (T, error) {
 	return answer, err
 }
 
-// each calls f for 0 … n-1, many at a time, and waits for all.
-func each(n int, f func(i int)) {
+// each calls f for 0 … n-1, many at a time, waits for all, and returns the first error: those of many
+// partitions have one cause more often than not.
+func each(n int, f func(i int) error) error {
 	var wg sync.WaitGroup
-	room := make(chan struct{}, atOnce)
+	room, errs := make(chan struct{}, atOnce), make([]error, n)
 	for i := range n {
 		room <- struct{}{}
 		wg.Go(func() {
-			f(i)
+			errs[i] = f(i)
 			<-room
 		})
 	}
 	wg.Wait()
-}
-
-// firstOf is the first error: those of many partitions have one cause more often than not.
-func firstOf(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(errs...)
 }
 
 // text is an answer of one value, a number too, as text.
