@@ -47,11 +47,11 @@ func Handler() http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Path+"{$}", index)
-	mux.HandleFunc("GET "+Path+"profile", p.cpu)
+	mux.HandleFunc("GET "+Path+"profile", timed(p.cpu).lasting(defaultCPU))
 	mux.HandleFunc("DELETE "+Path+"profile", p.endCPU)
-	mux.HandleFunc("GET "+Path+"trace", p.trace)
-	mux.HandleFunc("GET "+Path+"mutex", p.sampled("mutex", &p.mutex))
-	mux.HandleFunc("GET "+Path+"block", p.sampled("block", &p.block))
+	mux.HandleFunc("GET "+Path+"trace", timed(traced).lasting(defaultTrace))
+	mux.HandleFunc("GET "+Path+"mutex", sampled("mutex", &p.mutex).lasting(defaultCPU))
+	mux.HandleFunc("GET "+Path+"block", sampled("block", &p.block).lasting(defaultCPU))
 	mux.HandleFunc("GET "+Path+"{name}", snapshot)
 	return mux
 }
@@ -93,12 +93,7 @@ func index(w http.ResponseWriter, _ *http.Request) {
 
 // cpu answers with a CPU profile. Its header goes out when the profile has begun, so that a caller knows what
 // it covers.
-func (p *profiles) cpu(w http.ResponseWriter, r *http.Request) {
-	d, err := duration(r, defaultCPU)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
+func (p *profiles) cpu(w http.ResponseWriter, r *http.Request, d time.Duration) {
 	ctx, cancel := context.WithTimeout(r.Context(), d)
 	defer cancel()
 	var profile bytes.Buffer // it is written when it ends
@@ -144,13 +139,8 @@ func (p *profiles) endCPU(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// trace answers with an execution trace as it grows: a trace is large.
-func (p *profiles) trace(w http.ResponseWriter, r *http.Request) {
-	d, err := duration(r, defaultTrace)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
+// traced answers with an execution trace as it grows: a trace is large.
+func traced(w http.ResponseWriter, r *http.Request, d time.Duration) {
 	attach(w, "trace")
 	if err := trace.Start(w); err != nil {
 		w.Header().Del("Content-Disposition")
@@ -162,13 +152,8 @@ func (p *profiles) trace(w http.ResponseWriter, r *http.Request) {
 }
 
 // sampled answers with a profile that is recorded only while somebody wants it.
-func (p *profiles) sampled(name string, c *counted) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		d, err := duration(r, defaultCPU)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
+func sampled(name string, c *counted) timed {
+	return func(w http.ResponseWriter, r *http.Request, d time.Duration) {
 		c.want(1)
 		wait(r.Context(), d)
 		c.want(-1)
@@ -203,6 +188,21 @@ func write(w http.ResponseWriter, r *http.Request, profile *pprof.Profile) {
 func attach(w http.ResponseWriter, name string) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+}
+
+// timed answers with what was recorded in some time.
+type timed func(w http.ResponseWriter, r *http.Request, d time.Duration)
+
+// lasting takes the time from the parameter seconds.
+func (f timed) lasting(otherwise time.Duration) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		d, err := duration(r, otherwise)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		f(w, r, d)
+	}
 }
 
 // duration is the parameter seconds.
