@@ -54,13 +54,14 @@ type storeClock struct {
 	leases store.Leases
 	wall   func() time.Time // this node's wall clock
 	clock  monotonic
+	ttl    time.Duration
 	log    *slog.Logger
 	newest atomic.Pointer[skew]
 }
 
 // newStoreClock makes a clock that knows nothing yet.
 func newStoreClock(leases store.Leases, clock monotonic, c *Config) *storeClock {
-	s := &storeClock{leases: leases, wall: c.Now, clock: clock, log: c.Log}
+	s := &storeClock{leases: leases, wall: c.Now, clock: clock, ttl: c.TTL, log: c.Log}
 	s.newest.Store(&skew{})
 	return s
 }
@@ -68,6 +69,8 @@ func newStoreClock(leases store.Leases, clock monotonic, c *Config) *storeClock 
 // measure compares the clocks: the store's was read at some moment between two readings of the node's. The
 // node's clock is declared off, or right again, only if that is certain. The caller holds the turn.
 func (c *storeClock) measure(ctx context.Context) {
+	ctx, cancel := oneAnswer(ctx, c.ttl)
+	defer cancel()
 	began, wall := c.clock.elapsed(), c.wall()
 	at, err := c.leases.Now(ctx)
 	if err != nil {

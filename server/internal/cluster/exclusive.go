@@ -87,11 +87,9 @@ const joinParts = 16
 func outlive(ctx context.Context, ttl time.Duration, join func(context.Context) error) error {
 	end := time.Now().Add(lifeOf(ttl) + ttl/joinParts)
 	for {
-		pause := time.NewTimer(ttl / joinParts)
 		select {
-		case <-pause.C:
+		case <-time.After(ttl / joinParts):
 		case <-ctx.Done():
-			pause.Stop()
 			return ctx.Err()
 		}
 		err := join(ctx)

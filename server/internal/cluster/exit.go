@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon/server/store"
@@ -103,15 +102,6 @@ func (n *Node) askSuccessors(ctx context.Context, v *view) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	var mu sync.Mutex
-	answers := map[uint64]bool{}
 	asked := n.successors.unknown(v.members, n.id)
-	n.peers.each(asked, func(m store.Member, c Control) {
-		if s, err := c.Status(ctx); err == nil && s.Nonce == m.Nonce {
-			mu.Lock()
-			defer mu.Unlock()
-			answers[m.Nonce] = !s.Leaving
-		}
-	})
-	n.successors.record(asked, answers, n.clock.elapsed(), lifeOf(n.cfg.TTL))
+	n.successors.record(asked, n.statuses(ctx, asked), n.clock.elapsed(), lifeOf(n.cfg.TTL))
 }

@@ -94,7 +94,7 @@ func (n *Node) answers(ctx context.Context, m store.Member) bool {
 
 // join writes the node's heartbeat, and how much it is to own. The caller holds the turn.
 func (n *Node) join(ctx context.Context) error {
-	n.measureClock(ctx)
+	n.storeClock.measure(ctx)
 	m := n.self()
 	began := n.clock.elapsed()
 	short, cancel := oneAnswer(ctx, n.cfg.TTL)
@@ -128,10 +128,4 @@ func (n *Node) yield() {
 	n.log.Error(errReplaced.Error(), "node", n.id)
 	n.assignment.clear()
 	n.membership.apply(eventTaken)
-}
-
-func (n *Node) measureClock(ctx context.Context) {
-	ctx, cancel := oneAnswer(ctx, n.cfg.TTL)
-	defer cancel()
-	n.storeClock.measure(ctx)
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -143,12 +144,9 @@ func shares(members []store.Member, parts int) []string {
 // score is FNV-1a 64 of the node's id, mixed with the partition by the finalizer of MurmurHash3. All nodes of
 // a cluster must compute the same score, also across versions.
 func score(id string, partition int) uint64 {
-	const offset, prime = 14695981039346656037, 1099511628211
-	h := uint64(offset)
-	for i := range len(id) {
-		h = (h ^ uint64(id[i])) * prime
-	}
-	return mix(mix(h) + uint64(partition)*0x9e3779b97f4a7c15)
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id)) // never fails
+	return mix(mix(h.Sum64()) + uint64(partition)*0x9e3779b97f4a7c15)
 }
 
 // mix is the finalizer: each bit of the result depends on all bits of h.

@@ -164,13 +164,11 @@ const lingerFor = time.Minute
 
 // linger lets the calls under way over a dropped link end.
 func (p *peers) linger(l *link) {
-	enough := time.NewTimer(lingerFor)
-	defer enough.Stop()
 	select {
 	case <-l.quiet:
 	case <-l.peer.Broken():
 	case <-p.over:
-	case <-enough.C:
+	case <-time.After(lingerFor):
 	}
 }
 
@@ -227,6 +225,24 @@ func (p *peers) lookAll(ctx context.Context, members []store.Member) {
 			p.log.Debug("a node was not told to look at the store", "node", m.ID, "error", err)
 		}
 	})
+}
+
+// answers returns what f returns for each member, by id. Members that cannot be dialed and those that answer
+// with an error are left out.
+func answers[T any](p *peers, members []store.Member,
+	f func(m store.Member, c Control) (T, error)) map[string]T {
+	var mu sync.Mutex
+	all := map[string]T{}
+	p.each(members, func(m store.Member, c Control) {
+		answer, err := f(m, c)
+		if err != nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all[m.ID] = answer
+	})
+	return all
 }
 
 // each calls f for all members concurrently, and waits. Members that cannot be dialed are left out.

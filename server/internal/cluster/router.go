@@ -153,8 +153,7 @@ func (r *Router) owner(v *view, p int) (s Services, done func(), err error) {
 // ends first.
 func (r *Router) await(ctx context.Context, v *view, p int, pause time.Duration) bool {
 	r.n.views.poke()
-	t := time.NewTimer(pause)
-	defer t.Stop()
+	over := time.After(pause)
 	for old := v.owners[p]; ; {
 		select {
 		case <-v.next:
@@ -162,7 +161,7 @@ func (r *Router) await(ctx context.Context, v *view, p int, pause time.Duration)
 			if now := v.owners[p]; now.Node != old.Node || now.Term != old.Term {
 				return true
 			}
-		case <-t.C:
+		case <-over:
 			return true
 		case <-ctx.Done():
 			return false

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -72,10 +71,10 @@ const statusWithin = 500 * time.Millisecond
 
 // ClusterStatus implements [carillon.Cluster].
 func (n *Node) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error) {
-	if err := n.Look(ctx); err != nil {
-		return carillon.ClusterStatus{}, unreadable(err)
+	v, err := n.fresh(ctx)
+	if err != nil {
+		return carillon.ClusterStatus{}, err
 	}
-	v := n.views.load()
 	var s carillon.ClusterStatus
 	for _, o := range v.owners {
 		s.Partitions = append(s.Partitions,
@@ -84,30 +83,34 @@ func (n *Node) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error
 	s.Nodes, s.Warnings = v.nodes(), differences(v.members)
 	ctx, cancel := context.WithTimeout(ctx, statusWithin)
 	defer cancel()
-	var mu sync.Mutex
-	n.peers.each(v.members, func(m store.Member, c Control) {
-		status, err := c.Status(ctx)
-		if err != nil {
-			return // its clock stays unknown
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		i := slices.IndexFunc(s.Nodes, func(node carillon.Node) bool { return node.ID == m.ID })
+	said := n.statuses(ctx, v.members)
+	for i := range s.Nodes {
+		status := said[s.Nodes[i].ID] // the clock of one that says nothing stays unknown
 		s.Nodes[i].Skew, s.Nodes[i].SkewKnown = status.Skew, status.SkewKnown
-	})
+	}
 	return s, nil
 }
 
-func unreadable(err error) error {
-	return carillon.Errorf(carillon.Unavailable, "", "the store could not be read: %w", err)
+// statuses returns what the members say of themselves, by id, as far as they do.
+func (n *Node) statuses(ctx context.Context, of []store.Member) map[string]Status {
+	return answers(n.peers, of, func(_ store.Member, c Control) (Status, error) { return c.Status(ctx) })
+}
+
+// fresh looks, and returns the new view.
+func (n *Node) fresh(ctx context.Context) (*view, error) {
+	if err := n.Look(ctx); err != nil {
+		return nil, carillon.Errorf(carillon.Unavailable, "", "the store could not be read: %w", err)
+	}
+	return n.views.load(), nil
 }
 
 // DrainNode implements [carillon.Cluster].
 func (n *Node) DrainNode(ctx context.Context, id string) error {
-	if err := n.Look(ctx); err != nil {
-		return unreadable(err)
+	v, err := n.fresh(ctx)
+	if err != nil {
+		return err
 	}
-	m, lives := n.views.load().member(id)
+	m, lives := v.member(id)
 	if !lives {
 		return carillon.Errorf(carillon.NotFound, "id", "no living node is called %.64q", id)
 	}
@@ -132,21 +135,15 @@ func (n *Node) DrainNode(ctx context.Context, id string) error {
 
 // Rebalance implements [carillon.Cluster].
 func (n *Node) Rebalance(ctx context.Context) error {
-	if err := n.Look(ctx); err != nil {
-		return unreadable(err)
+	v, err := n.fresh(ctx)
+	if err != nil {
+		return err
 	}
-	members := n.views.load().members
-	var mu sync.Mutex
-	told := map[string]bool{}
-	n.peers.each(members, func(m store.Member, c Control) {
-		if c.SetDraining(ctx, m.Nonce, false) == nil {
-			mu.Lock()
-			defer mu.Unlock()
-			told[m.ID] = true
-		}
+	told := answers(n.peers, v.members, func(m store.Member, c Control) (bool, error) {
+		return true, c.SetDraining(ctx, m.Nonce, false)
 	})
 	var not []string
-	for _, m := range members {
+	for _, m := range v.members {
 		if !told[m.ID] {
 			not = append(not, fmt.Sprintf("%q", m.ID))
 		}

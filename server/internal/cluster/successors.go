@@ -37,17 +37,17 @@ func (s *successors) stay(nonce uint64) bool {
 	return s.stays[nonce]
 }
 
-// record takes the answers of the members that were asked, by nonce.
-func (s *successors) record(asked []store.Member, answers map[uint64]bool, now, life time.Duration) {
+// record takes what the members that were asked have said, by id.
+func (s *successors) record(asked []store.Member, said map[string]Status, now, life time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range asked {
-		stays, answered := answers[m.Nonce]
+		status, answered := said[m.ID]
 		since, before := s.silent[m.Nonce]
 		switch {
-		case answered:
+		case answered && status.Nonce == m.Nonce:
 			delete(s.silent, m.Nonce)
-			s.stays[m.Nonce] = stays
+			s.stays[m.Nonce] = !status.Leaving
 		case !before:
 			s.silent[m.Nonce] = now
 		case now-since >= life:

@@ -27,7 +27,8 @@ func TestSuccessors(t *testing.T) {
 		{life + 1, 1, []uint64{2, 4}},
 	} {
 		asked := s.unknown(members, "me")
-		s.record(asked, map[uint64]bool{2: true, 3: false}, step.at, life)
+		s.record(asked, map[string]Status{"stays": {Nonce: 2}, "leaves": {Nonce: 3, Leaving: true},
+			"silent": {Nonce: 40}}, step.at, life) // which is another process of that name
 		if len(asked) != step.unknown {
 			t.Errorf("at %v: %d are asked, want %d", step.at, len(asked), step.unknown)
 		}
@@ -49,7 +50,7 @@ func TestSuccessors(t *testing.T) {
 func TestSuccessorThatAnswersLate(t *testing.T) {
 	s, asked := newSuccessors(), []store.Member{{ID: "a", Nonce: 1, Capacity: 1}}
 	s.record(asked, nil, 0, time.Second)
-	s.record(asked, map[uint64]bool{1: false}, 999*time.Millisecond, time.Second)
+	s.record(asked, map[string]Status{"a": {Nonce: 1, Leaving: true}}, 999*time.Millisecond, time.Second)
 	s.record(asked, nil, 1500*time.Millisecond, time.Second)
 	if s.stays[1] {
 		t.Error("it stays")

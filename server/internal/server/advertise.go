@@ -24,9 +24,10 @@ func (s *Server) self() carillon.Node {
 	if sidecars = c.reachable(sidecars, ""); isAny(sidecars) {
 		sidecars = "" // each sidecar learns the address at which it reached the node
 	}
+	_, port := splitAdvertised(c.Advertise)
 	return carillon.Node{
 		ID:       c.Name,
-		Address:  c.reachable(s.GRPCAddr(), c.advertisedPort()),
+		Address:  c.reachable(s.GRPCAddr(), port),
 		HTTP:     c.reachable(s.HTTPAddr(), ""),
 		Sidecars: cmp.Or(c.AdvertiseSidecars, sidecars),
 	}
@@ -54,12 +55,6 @@ func (c Config) reachable(listener, port string) string {
 func isAny(address string) bool {
 	ip, err := netip.ParseAddr(strings.Trim(hostOf(address), "[]"))
 	return err == nil && ip.IsUnspecified()
-}
-
-// advertisedPort returns the port in Advertise; empty if it has none.
-func (c Config) advertisedPort() string {
-	_, port := splitAdvertised(c.Advertise)
-	return port
 }
 
 // splitAdvertised cuts host:port, or a host alone. An IPv6 address alone need not be in brackets.

@@ -73,11 +73,9 @@ func (s *Server) await(ctx context.Context) (*Node, error) {
 // await tries to start the node until its store is not away any more, or ctx ends.
 func (w *waitingServer) await(ctx context.Context, start func() (*Node, error)) (node *Node, err error) {
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		pause := time.NewTimer(wait + rand.N(wait/4))
 		select {
-		case <-pause.C:
+		case <-time.After(wait + rand.N(wait/4)):
 		case <-ctx.Done():
-			pause.Stop()
 			return nil, ctx.Err()
 		}
 		if node, err = start(); !errors.Is(err, store.ErrAway) {
