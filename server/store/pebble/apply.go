@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"cmp"
 	"context"
 
 	pebbledb "github.com/cockroachdb/pebble/v2"
@@ -78,11 +79,8 @@ func (w *builder) request(e *engine, req *request) (*pebbledb.Batch, error) {
 	ops := e.db.NewBatch()
 	for i := range req.changes {
 		if err := w.change(e, ops, &req.changes[i]); err != nil {
-			_ = ops.Close() // nothing of it is written
-			if why := e.failure(); why != nil {
-				return nil, why // what could not be read may be what could not be written
-			}
-			return nil, err
+			_ = ops.Close()                      // nothing of it is written
+			return nil, cmp.Or(e.failure(), err) // what could not be read may be what could not be written
 		}
 	}
 	return ops, nil

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -81,12 +82,11 @@ func (c *committer) run() {
 // next returns the next request; nil if the engine failed meanwhile, or if it is time to try to write again.
 func (c *committer) next() (req *request, ok bool) {
 	e := c.s.engines.now // only this goroutine replaces it
-	writes := e != nil && !e.readOnly
-	if writes && e.guard.void() {
-		return nil, true
-	}
-	if !writes {
+	if e == nil || e.readOnly {
 		return c.nextOrRetry()
+	}
+	if e.guard.void() {
+		return nil, true
 	}
 	select {
 	case <-e.guard.failed:
@@ -192,10 +192,7 @@ func (c *committer) sync() {
 // wait waits until the commit is durable. After a failure it is not known whether it is.
 func (m *commit) wait() error {
 	err := m.ops.SyncWait()
-	if first := m.engine.failure(); first != nil {
-		err = first
-	}
-	if err != nil {
+	if err = cmp.Or(m.engine.failure(), err); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
 	}
 	_ = m.ops.Close() // hands its memory back; it has been written

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -38,10 +39,7 @@ func openEngine(f *folder, opt *Options, readOnly bool) (*engine, error) {
 	if err == nil && !readOnly {
 		err = e.verifyTables()
 	}
-	if first := e.failure(); first != nil {
-		err = first
-	}
-	if err != nil {
+	if err = cmp.Or(e.failure(), err); err != nil {
 		_ = e.release(false) // the error that counts is there
 		return nil, folderError(f.dir, err)
 	}

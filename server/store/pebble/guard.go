@@ -68,52 +68,44 @@ func (g *guard) change(f func() error) error {
 	return nil
 }
 
-// file wraps a file that was opened for writing.
-func (g *guard) file(name string, f vfs.File, err error) (vfs.File, error) {
-	if err != nil {
-		g.fail(err)
-		return g.voidFile(), nil
-	}
-	return &guardedFile{guard: g, File: f, extent: extentOf(g.PathBase(name))}, nil
-}
-
-// voidFile returns what is opened after a failure: an empty file, in memory, that accepts everything and
+// open opens a file for writing. After a failure it is an empty file, in memory, that accepts everything and
 // keeps nothing.
-func (g *guard) voidFile() vfs.File { return &guardedFile{guard: g, File: vfs.NewMemFile(nil)} }
+func (g *guard) open(name string, f func() (vfs.File, error)) (vfs.File, error) {
+	file := &guardedFile{guard: g}
+	_ = g.change(func() error {
+		opened, err := f()
+		if err == nil {
+			file.File, file.extent = opened, extentOf(g.PathBase(name))
+		}
+		return err
+	})
+	if file.File == nil {
+		file.File = vfs.NewMemFile(nil)
+	}
+	return file, nil
+}
 
 // Create creates a file.
 func (g *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if g.void() {
-		return g.voidFile(), nil
-	}
-	f, err := g.FS.Create(name, category)
-	if marker, _, ok := cutMarker(g.PathBase(name)); ok && err == nil {
-		g.marker.Store(marker)
-	}
-	return g.file(name, f, err)
+	return g.open(name, func() (vfs.File, error) {
+		f, err := g.FS.Create(name, category)
+		if marker, _, ok := cutMarker(g.PathBase(name)); ok && err == nil {
+			g.marker.Store(marker)
+		}
+		return f, err
+	})
 }
 
 // OpenReadWrite opens a file for reading and writing.
 func (g *guard) OpenReadWrite(name string, category vfs.DiskWriteCategory,
 	opts ...vfs.OpenOption) (vfs.File, error) {
-	if g.void() {
-		return g.voidFile(), nil
-	}
-	f, err := g.FS.OpenReadWrite(name, category, opts...)
-	return g.file(name, f, err)
+	return g.open(name, func() (vfs.File, error) { return g.FS.OpenReadWrite(name, category, opts...) })
 }
 
 // ReuseForWrite renames a file and opens it.
 func (g *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if g.void() {
-		return g.voidFile(), nil
-	}
 	g.forget(oldname)
-	if g.void() {
-		return g.voidFile(), nil
-	}
-	f, err := g.FS.ReuseForWrite(oldname, newname, category)
-	return g.file(newname, f, err)
+	return g.open(newname, func() (vfs.File, error) { return g.FS.ReuseForWrite(oldname, newname, category) })
 }
 
 // OpenDir opens a folder, to sync it.

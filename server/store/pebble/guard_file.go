@@ -29,13 +29,10 @@ func (f *guardedFile) Write(p []byte) (int, error) {
 
 // WriteAt writes p at an offset.
 func (f *guardedFile) WriteAt(p []byte, off int64) (int, error) {
-	if f.guard.void() {
-		return len(p), nil
-	}
-	if _, err := f.File.WriteAt(p, off); err != nil {
-		f.guard.fail(err)
-	}
-	return len(p), nil
+	return len(p), f.guard.change(func() error {
+		_, err := f.File.WriteAt(p, off)
+		return err
+	})
 }
 
 // Sync makes the file durable.
@@ -54,13 +51,11 @@ func (f *guardedFile) syncWith(do func() error) error {
 
 // SyncTo starts to make the beginning of the file durable.
 func (f *guardedFile) SyncTo(length int64) (fullSync bool, err error) {
-	if f.guard.void() {
-		return false, nil
-	}
-	if fullSync, err = f.File.SyncTo(length); err != nil {
-		f.guard.fail(err)
-	}
-	return fullSync, nil
+	err = f.guard.change(func() (err error) {
+		fullSync, err = f.File.SyncTo(length)
+		return err
+	})
+	return fullSync, err
 }
 
 // Preallocate asks for room ahead of the writes. Its failure does not count: the write that needs the room
@@ -74,7 +69,7 @@ func (f *guardedFile) Preallocate(offset, length int64) error {
 
 // Close closes the file.
 func (f *guardedFile) Close() error {
-	if err := f.File.Close(); err != nil && !f.guard.void() {
+	if err := f.File.Close(); err != nil {
 		f.guard.fail(err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -20,9 +21,7 @@ type holds []io.Closer
 // Close releases the locks, the last one first.
 func (h holds) Close() (err error) {
 	for _, lock := range slices.Backward(h) {
-		if cerr := lock.Close(); err == nil {
-			err = cerr
-		}
+		err = cmp.Or(err, lock.Close())
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -78,10 +79,7 @@ func (s *Store) openForWriting(f func(e *engine) error) (*engine, error) {
 		return nil, err
 	}
 	err = f(e)
-	if first := e.failure(); first != nil {
-		err = first
-	}
-	if err != nil {
+	if err = cmp.Or(e.failure(), err); err != nil {
 		_ = e.close() // the error that counts is there
 		return nil, folderError(s.folder.dir, err)
 	}
@@ -231,9 +229,7 @@ func (s *Store) Close() error {
 	defer s.engines.mu.Unlock()
 	err := s.engines.why
 	if e := s.engines.now; e != nil {
-		if cerr := e.close(); err == nil {
-			err = cerr
-		}
+		err = cmp.Or(err, e.close())
 		close(e.gone)
 	}
 	s.engines.now, s.engines.why = nil, store.ErrClosed

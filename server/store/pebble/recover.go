@@ -14,9 +14,7 @@ const probeBytes = 1 << 20
 func (c *committer) nextOrRetry() (req *request, ok bool) {
 	var retry <-chan time.Time // nil: never
 	if after := c.s.opt.RetryAfter; after >= 0 {
-		t := time.NewTimer(after - time.Since(c.tried))
-		defer t.Stop()
-		retry = t.C
+		retry = time.After(after - time.Since(c.tried))
 	}
 	select {
 	case req, ok = <-c.queue:

@@ -73,11 +73,9 @@ func (r *recovery) run() {
 			return
 		}
 		r.sync()
-		pause := time.NewTimer(recoveryLag)
 		select {
-		case <-pause.C:
+		case <-time.After(recoveryLag):
 		case <-r.stop:
-			pause.Stop()
 			return
 		}
 	}
