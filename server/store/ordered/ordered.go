@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/carillonhq/carillon/server/store"
@@ -16,9 +17,9 @@ var ErrMalformed = fmt.Errorf("malformed entry: %w", store.ErrDamaged)
 
 // After returns the first key after all that begin with prefix; nil if there is none.
 func After(prefix []byte) []byte {
-	for i := len(prefix) - 1; i >= 0; i-- {
-		if prefix[i] != math.MaxUint8 {
-			return append(append(make([]byte, 0, i+1), prefix[:i]...), prefix[i]+1)
+	for i, last := range slices.Backward(prefix) {
+		if last != math.MaxUint8 {
+			return append(append(make([]byte, 0, i+1), prefix[:i]...), last+1)
 		}
 	}
 	return nil
