@@ -59,9 +59,10 @@ func (l *leaser) Claim(ctx context.Context, node string, partitions []int,
 		}
 		nonces[i] = int64(rand.Uint64()) // seeded by the operating system
 	}
-	got, err := asked(ctx, l, "claim partitions", func(ctx context.Context) ([]store.Holding, error) {
+	take := func(ctx context.Context) ([]store.Holding, error) {
 		return l.claimRows(ctx, node, partitions, nonces, interval(ttl))
-	})
+	}
+	got, err := asked(ctx, (*Store)(l), "claim partitions", leaseTries, take)
 	l.heed(err)
 	if err != nil {
 		return nil, err

@@ -32,28 +32,27 @@ func scanCounted(row pgx.CollectableRow) (c counted, err error) {
 
 // Count implements [store.Counter] with one statement for each of the two counts.
 func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, error) {
-	numbers := make([]int32, len(partitions))
-	out, of := make([]store.Counts, len(partitions)), make(map[int32]store.Counts, len(partitions))
-	for i, p := range partitions {
-		if err := s.known(p); err != nil {
-			return nil, err
-		}
-		numbers[i], out[i] = int32(p), store.NewCounts()
-		of[numbers[i]] = out[i]
+	place, numbers, err := s.places(partitions)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]store.Counts, len(partitions))
+	for i := range out {
+		out[i] = store.NewCounts()
 	}
 	staged, err := query(ctx, s, scanCounted, countStagedSQL, numbers)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range staged {
-		of[c.partition].AddStaged(queueOf(c.name), int(c.n), c.oldest)
+		out[place[c.partition]].AddStaged(queueOf(c.name), int(c.n), c.oldest)
 	}
 	dead, err := query(ctx, s, scanCounted, countDeadSQL, numbers)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range dead {
-		of[c.partition].Dead[c.name] = int(c.n)
+		out[place[c.partition]].Dead[c.name] = int(c.n)
 	}
 	return out, nil
 }

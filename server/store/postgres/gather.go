@@ -26,13 +26,9 @@ type gathered struct {
 
 // Gather implements [store.Gatherer].
 func (s *Store) Gather(ctx context.Context, kind byte, partitions []int) ([][]store.MetaRecord, error) {
-	place, numbers := make(map[int32]int, len(partitions)), make([]int32, len(partitions))
-	for i, p := range partitions {
-		if err := s.known(p); err != nil {
-			return nil, err
-		}
-		numbers[i] = int32(p)
-		place[numbers[i]] = i
+	place, numbers, err := s.places(partitions)
+	if err != nil {
+		return nil, err
 	}
 	out := make([][]store.MetaRecord, len(partitions))
 	for last := (gathered{partition: -1, key: []byte{}}); ; {

@@ -17,9 +17,9 @@ type leaser Store
 
 var _ store.Leaser = (*leaser)(nil)
 
-// leaseTries is how often a statement is tried that the server has rolled back, or that met a broken
+// leaseTries is how often a statement is tried again that the server has rolled back, or that met a broken
 // connection.
-const leaseTries = 5
+const leaseTries = 4
 
 // lastsSQL is whether what was renewed for a time lasts still. A server's clock that was set back would have
 // it last as much longer: so it does not from before it was renewed on, by more than the same time again.
@@ -99,9 +99,8 @@ RETURNING o.partition, o.epoch, o.nonce`
 // ask does a statement of the leaser that only reads: that it succeeds does not say that the store writes.
 func ask[T any](ctx context.Context, l *leaser, what string, scan pgx.RowToFunc[T],
 	sql string, args ...any) ([]T, error) {
-	return asked(ctx, l, what, func(ctx context.Context) ([]T, error) {
-		rows, _ := l.leases.Query(ctx, sql, args...) // its error is that of the rows
-		return pgx.CollectRows(rows, scan)
+	return asked(ctx, (*Store)(l), what, leaseTries, func(ctx context.Context) ([]T, error) {
+		return rowsOf(ctx, l.leases, scan, sql, args)
 	})
 }
 
@@ -118,26 +117,6 @@ func (l *leaser) heed(err error) {
 	if !errors.Is(err, context.Canceled) {
 		(*Store)(l).heed(err)
 	}
-}
-
-// asked does something of the leaser's, and does it again where the server has rolled it back, or where a
-// connection was lost, once for each there may be: whether it was done before is not known then, and does not
-// matter.
-func asked[T any](ctx context.Context, l *leaser, what string,
-	do func(context.Context) ([]T, error)) (out []T, err error) {
-	end, err := (*Store)(l).begin()
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	for range leaseTries {
-		if out, err = do(ctx); !again(err) && !broken(err) || ctx.Err() != nil {
-			break
-		}
-	}
-	return out, failed(what, err)
 }
 
 // nothing is what a statement without rows gives.

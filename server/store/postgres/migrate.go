@@ -37,7 +37,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, partitions int) (m store.M
 			m, err = migrateIn(ctx, tx, partitions)
 			return err
 		})
-		if code := codeOf(err); !again(err) && code != codeUniqueViolated && code != codeDuplicateTable &&
+		if code := codeOf(err); !rolledBack(err) && code != codeUniqueViolated && code != codeDuplicateTable &&
 			code != codeLockTimeout {
 			break
 		}

@@ -93,6 +93,19 @@ func (s *Store) known(number int) error {
 	return nil
 }
 
+// places returns where each partition is in a list, and its number as PostgreSQL takes it.
+func (s *Store) places(partitions []int) (at map[int32]int, numbers []int32, err error) {
+	at, numbers = make(map[int32]int, len(partitions)), make([]int32, len(partitions))
+	for i, p := range partitions {
+		if err := s.known(p); err != nil {
+			return nil, nil, err
+		}
+		numbers[i] = int32(p)
+		at[numbers[i]] = i
+	}
+	return at, numbers, nil
+}
+
 // Leaser says who lives and who owns what.
 func (s *Store) Leaser() store.Leaser { return (*leaser)(s) }
 

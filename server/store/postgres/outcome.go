@@ -80,8 +80,8 @@ func explained(err error) error {
 	return err
 }
 
-// again reports whether a transaction that the server has rolled back may be tried again at once.
-func again(err error) bool {
+// rolledBack reports whether the server has rolled back a transaction that may be tried again at once.
+func rolledBack(err error) bool {
 	code := codeOf(err)
 	return code == codeSerialization || code == codeDeadlock
 }
@@ -98,7 +98,7 @@ func lost(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.SeverityUnlocalized != "ERROR" // the server ended the session
 	}
-	return err != nil
+	return err != nil && !errors.Is(err, ErrReplaced) && !errors.Is(err, errSession)
 }
 
 // away reports whether an error of a start may pass: the server cannot be reached, or is not ready to be

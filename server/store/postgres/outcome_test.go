@@ -68,6 +68,16 @@ func TestPrefixEnd(t *testing.T) {
 	}
 }
 
+// TestRefusedClaimsAreNotRepeated: the next session may be whole by chance, behind a pooler that does not keep
+// sessions.
+func TestRefusedClaimsAreNotRepeated(t *testing.T) {
+	for _, refusal := range []error{errSession, ErrReplaced} {
+		if lost(refusal) || broken(refusal) || rolledBack(refusal) {
+			t.Errorf("it is tried again: %v", refusal)
+		}
+	}
+}
+
 // What was told last is how it is, however many calls end at once.
 func TestEventsAreInOrder(t *testing.T) {
 	var mu sync.Mutex

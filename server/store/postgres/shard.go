@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -23,30 +24,39 @@ func (s *shard) Apply(ctx context.Context, b *store.Batch) error {
 	return s.s.ApplyGroup(ctx, []store.Write{{Shard: s, Batch: b}})
 }
 
-// query reads rows. It does so again if the connection turns out to be dead, as all of the pool may be whose
-// server was started again: they are tried before a new one is made.
+// query reads rows.
 func query[T any](ctx context.Context, s *Store, scan pgx.RowToFunc[T], sql string,
-	args ...any) (out []T, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	for tries := 0; ; tries++ {
-		out, err = queryOnce(ctx, s, scan, sql, args)
-		if again := broken(err) && tries <= s.conns || lost(err) && tries == 0; !again || ctx.Err() != nil {
-			return out, err
-		}
-	}
+	args ...any) ([]T, error) {
+	return asked(ctx, s, "read from PostgreSQL", s.conns+1, func(ctx context.Context) ([]T, error) {
+		return rowsOf(ctx, s.pool, scan, sql, args)
+	})
 }
 
-func queryOnce[T any](ctx context.Context, s *Store, scan pgx.RowToFunc[T], sql string,
+func rowsOf[T any](ctx context.Context, pool *pgxpool.Pool, scan pgx.RowToFunc[T], sql string,
 	args []any) ([]T, error) {
+	rows, _ := pool.Query(ctx, sql, args...) // its error is that of the rows
+	return pgx.AppendRows([]T(nil), rows, scan)
+}
+
+// asked does something that may be done twice, and does it again, up to so many times, where the server has
+// rolled it back, or where a connection turns out to be dead, as all of a pool may be whose server was
+// started again: they are tried before a new one is made. Whether it was done before is not known then.
+func asked[T any](ctx context.Context, s *Store, what string, again int,
+	do func(context.Context) ([]T, error)) (out []T, err error) {
 	end, err := s.begin()
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	rows, _ := s.pool.Query(ctx, sql, args...) // its error is that of the rows
-	out, err := pgx.AppendRows([]T(nil), rows, scan)
-	return out, failed("read from PostgreSQL", err)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	for tries := 0; ; tries++ {
+		out, err = do(ctx)
+		passing := rolledBack(err) || broken(err) || lost(err) && tries == 0
+		if !passing || tries >= again || ctx.Err() != nil {
+			return out, failed(what, err)
+		}
+	}
 }
 
 // conditions builds a WHERE clause with numbered arguments.
