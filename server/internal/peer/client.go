@@ -65,7 +65,7 @@ type scheduler interface {
 // Over makes the calls over a connection, and turns its errors into those of [cluster.Peer]. A connection
 // that supports [grpc.Peer] reports with it that a call may have been sent.
 func Over(conn grpc.ClientConnInterface, o Options) *Calls {
-	c := &Calls{options: o, service: peerv1.NewPeerServiceClient(asker{o.Secret, conn})}
+	c := &Calls{options: o, service: peerv1.NewPeerServiceClient(asker{secret: o.Secret, over: conn})}
 	c.scheduler = client.Over(forwarder{calls: c})
 	return c
 }
@@ -169,6 +169,7 @@ func (c *Calls) notAfter(ctx context.Context) *timestamppb.Timestamp {
 
 // asker is the connection for calls between nodes: it sends the secret and translates errors.
 type asker struct {
+	noStreams
 	secret string
 	over   grpc.ClientConnInterface
 }
@@ -181,10 +182,11 @@ func (a asker) Invoke(ctx context.Context, method string, args, reply any, opts 
 	return understood(ctx, err, reached.Addr != nil)
 }
 
-// NewStream implements [grpc.ClientConnInterface]. There are no streams between nodes.
-func (asker) NewStream(context.Context, *grpc.StreamDesc, string,
-	...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, errNoStreams
-}
+// noStreams is the part of a connection that there is not between nodes.
+type noStreams struct{}
 
-var errNoStreams = carillon.Errorf(carillon.InvalidArgument, "", "streams are not forwarded")
+// NewStream implements [grpc.ClientConnInterface].
+func (noStreams) NewStream(context.Context, *grpc.StreamDesc, string,
+	...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, carillon.Errorf(carillon.InvalidArgument, "", "streams are not forwarded")
+}

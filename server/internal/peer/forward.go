@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,15 +23,6 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// methods returns the unary calls of the public API, by name.
-func methods() map[string]grpc.MethodHandler {
-	all := map[string]grpc.MethodHandler{}
-	for _, m := range pb.SchedulerService_ServiceDesc.Methods {
-		all[m.MethodName] = m.Handler
-	}
-	return all
-}
-
 // methodOf returns the name of a method without its service.
 func methodOf(full string) string { return full[strings.LastIndexByte(full, '/')+1:] }
 
@@ -42,15 +34,16 @@ func (s *Server) Forward(ctx context.Context, m *peerv1.ForwardRequest) (*peerv1
 		return nil, marked(err)
 	}
 	defer cancel()
-	do, known := s.methods[m.GetMethod()]
-	if !known {
+	methods := pb.SchedulerService_ServiceDesc.Methods // the unary ones
+	i := slices.IndexFunc(methods, func(d grpc.MethodDesc) bool { return d.MethodName == m.GetMethod() })
+	if i < 0 {
 		return nil, marked(older("the method " + m.GetMethod()))
 	}
 	api := forwarded{Services: s.served.Services, partitions: s.served.Partitions, replace: m.GetReplace()}
 	if m.GetSeenAt() != nil {
 		api.seenAt = m.GetSeenAt().AsTime()
 	}
-	reply, err := do(grpcapi.NewService(api, s.served.Options), ctx,
+	reply, err := methods[i].Handler(grpcapi.NewService(api, s.served.Options), ctx,
 		func(into any) error { return decode(m.GetMessage(), into) }, nil)
 	if err != nil {
 		return nil, marked(err)
@@ -83,6 +76,7 @@ func encode(reply any) ([]byte, error) {
 
 // forwarder is the connection over which calls of the public API are forwarded.
 type forwarder struct {
+	noStreams
 	calls   *Calls
 	seenAt  time.Time // see [message.PutJob]
 	replace bool      // an option of a put that the public API does not have
@@ -114,14 +108,8 @@ func (f forwarder) Invoke(ctx context.Context, method string, args, reply any, _
 	return nil
 }
 
-// NewStream implements [grpc.ClientConnInterface].
-func (forwarder) NewStream(context.Context, *grpc.StreamDesc, string,
-	...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, errNoStreams
-}
-
 func (c *Calls) putJob(ctx context.Context, m message.PutJob) (carillon.PutResult, error) {
-	api := client.Over(forwarder{c, m.SeenAt, m.Options.Replace})
+	api := client.Over(forwarder{calls: c, seenAt: m.SeenAt, replace: m.Options.Replace})
 	m.Options.Replace = false // the forwarder says it
 	return api.PutJob(ctx, m.Job, m.Options)
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -33,15 +32,14 @@ type Served struct {
 type Server struct {
 	peerv1.UnsafePeerServiceServer // a new rpc fails to compile until it is implemented here
 
-	served  Served
-	methods map[string]grpc.MethodHandler // by name; each runs a unary call of the public API
+	served Served
 }
 
 var _ peerv1.PeerServiceServer = (*Server)(nil)
 
 // NewServer makes the server.
 func NewServer(s Served) *Server {
-	return &Server{served: s, methods: methods()}
+	return &Server{served: s}
 }
 
 // request is what all requests have in common.
