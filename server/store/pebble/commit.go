@@ -144,11 +144,8 @@ func (c *committer) more(m *commit) *request {
 		return nil
 	}
 	select {
-	case req, ok := <-c.queue:
-		if !ok {
-			return nil
-		}
-		return req
+	case req := <-c.queue:
+		return req // nil if the queue is closed
 	default:
 		return nil
 	}

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -66,7 +67,7 @@ func (l *logReader) next() (c logChunk, ok bool, err error) {
 
 // padded reports whether no further chunk fits into the block, and skips the zeros that fill it.
 func (l *logReader) padded() bool {
-	if l.at > logBlock-logOffset && l.held == logBlock && zeros(l.block[l.at:]) {
+	if l.at > logBlock-logOffset && l.held == logBlock && len(bytes.TrimLeft(l.block[l.at:], "\x00")) == 0 {
 		l.at = logBlock
 	}
 	return l.at == logBlock
@@ -126,15 +127,6 @@ func (l *logReader) chunk() (c logChunk, ok bool) {
 func chunkSum(b []byte) uint32 {
 	sum := crc32.Checksum(b, castagnoli)
 	return (sum>>15 | sum<<17) + 0xa282ead8
-}
-
-func zeros(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // each calls f with every whole record of the log. f must not keep it.

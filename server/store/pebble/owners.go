@@ -3,7 +3,6 @@ package pebble
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -36,14 +35,10 @@ type owner struct {
 func loadOwners(db *pebbledb.DB, partitions int, boot uint64) (*owners, error) {
 	o := &owners{boot: boot, owned: make([]owner, partitions)}
 	lower, upper := bounds(appendHead(nil, storePartition, kindOwner))
-	it, err := db.NewIter(&pebbledb.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
-		return nil, err
-	}
-	for ok := it.First(); ok && err == nil; ok = it.Next() {
-		err = o.load(it.Key()[headLen:], it.Value())
-	}
-	if err = errors.Join(err, it.Close()); err == nil {
+	_, err := scanAll(source{Reader: db}, lower, upper, func(key, value []byte) (bool, error) {
+		return true, o.load(key[headLen:], value)
+	})
+	if err == nil {
 		o.until, err = readUntil(db)
 	}
 	for p := range o.owned { // nothing else is known of them

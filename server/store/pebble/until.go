@@ -2,7 +2,6 @@ package pebble
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,19 +18,14 @@ func untilKey() []byte { return appendHead(nil, storePartition, kindUntil) }
 
 // readUntil reads it; the zero time if there is none.
 func readUntil(db *pebbledb.DB) (at time.Time, err error) {
-	value, closer, err := db.Get(untilKey())
-	if errors.Is(err, pebbledb.ErrNotFound) {
-		return at, nil
-	}
-	if err != nil {
+	value, ok, err := get(source{db, &losses{}}, untilKey())
+	if err != nil || !ok {
 		return at, err
 	}
-	if len(value) == 8 {
-		at = time.Unix(0, int64(binary.BigEndian.Uint64(value))).UTC()
-	} else {
-		err = fmt.Errorf("end of leases %x: %w", value, errKey)
+	if len(value) != 8 {
+		return at, fmt.Errorf("end of leases %x: %w", value, errKey)
 	}
-	return at, errors.Join(err, closer.Close())
+	return time.Unix(0, int64(binary.BigEndian.Uint64(value))).UTC(), nil
 }
 
 // lasts writes until when leases last: until, unless others last longer. o.mu is held.
