@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/carillonhq/carillon"
 )
@@ -11,9 +12,8 @@ import (
 // end is called.
 func (n *Node) followNodes() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	var following sync.WaitGroup
+	following.Go(func() {
 		var told []string
 		_ = n.cluster.WatchNodes(ctx, func(nodes []carillon.Node) error { // it ends with ctx
 			if all := addresses(n.config.self.Address, nodes); !slices.Equal(all, told) {
@@ -22,10 +22,10 @@ func (n *Node) followNodes() (end func()) {
 			}
 			return nil
 		})
-	}()
+	})
 	return func() {
 		cancel()
-		<-ended
+		following.Wait()
 	}
 }
 
