@@ -98,7 +98,8 @@ func lost(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.SeverityUnlocalized != "ERROR" // the server ended the session
 	}
-	return err != nil && !errors.Is(err, ErrReplaced) && !errors.Is(err, errSession)
+	return err != nil && !errors.Is(err, ErrReplaced) && !errors.Is(err, errSession) &&
+		!errors.Is(err, store.ErrDamaged)
 }
 
 // away reports whether an error of a start may pass: the server cannot be reached, or is not ready to be

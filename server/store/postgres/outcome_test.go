@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
 	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
@@ -68,10 +69,11 @@ func TestPrefixEnd(t *testing.T) {
 	}
 }
 
-// TestRefusedClaimsAreNotRepeated: the next session may be whole by chance, behind a pooler that does not keep
-// sessions.
-func TestRefusedClaimsAreNotRepeated(t *testing.T) {
-	for _, refusal := range []error{errSession, ErrReplaced} {
+// TestOnlyWhatMayPassIsRepeated: of a refused claim the next session may be whole by chance, behind a pooler
+// that does not keep sessions; a damaged record stays damaged on every connection.
+func TestOnlyWhatMayPassIsRepeated(t *testing.T) {
+	_, damaged := codec.DecodeState([]byte{0xff})
+	for _, refusal := range []error{errSession, ErrReplaced, damaged} {
 		if lost(refusal) || broken(refusal) || rolledBack(refusal) {
 			t.Errorf("it is tried again: %v", refusal)
 		}
