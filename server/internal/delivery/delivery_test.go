@@ -14,7 +14,7 @@ func TestThePriorityGoesBeforeTheTime(t *testing.T) {
 			t.Errorf("%v is not before %v", pair[0], pair[1])
 		}
 	}
-	if late.Compare(late) != 0 {
+	if same := late; late.Compare(same) != 0 {
 		t.Errorf("%v is not level with itself", late)
 	}
 }
