@@ -62,6 +62,8 @@ func TestPutOptions(t *testing.T) {
 		{nil, carillon.PutOptions{}},
 		{[]carillon.PutOption{carillon.IfAbsent()}, carillon.PutOptions{IfAbsent: true}},
 		{[]carillon.PutOption{carillon.IfGeneration(7)}, carillon.PutOptions{IfGeneration: 7}},
+		{[]carillon.PutOption{carillon.IfAbsent(), carillon.PutOptions{Replace: true}, carillon.IfGeneration(7)},
+			carillon.PutOptions{IfAbsent: true, IfGeneration: 7, Replace: true}},
 	} {
 		if got := (carillon.PutOptions{}).With(c.opts...); got != c.want {
 			t.Errorf("%+v, want %+v", got, c.want)

@@ -1,6 +1,7 @@
 package carillon
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -152,10 +153,13 @@ type PutOptions struct {
 	Replace      bool
 }
 
-// PutOption restricts or changes a put. PutOptions is one that sets everything.
+// PutOption restricts or changes a put. [PutOptions] is one, too.
 type PutOption interface{ setPut(o *PutOptions) }
 
-func (o PutOptions) setPut(to *PutOptions) { *to = o }
+func (o PutOptions) setPut(to *PutOptions) {
+	to.IfAbsent, to.Replace = to.IfAbsent || o.IfAbsent, to.Replace || o.Replace
+	to.IfGeneration = cmp.Or(o.IfGeneration, to.IfGeneration)
+}
 
 type putOption func(o *PutOptions)
 
@@ -164,11 +168,18 @@ func (f putOption) setPut(o *PutOptions) { f(o) }
 // IfAbsent puts the job only if it does not exist; otherwise AlreadyExists.
 func IfAbsent() PutOption { return putOption(func(o *PutOptions) { o.IfAbsent = true }) }
 
-// IfGeneration puts over, or deletes, only that generation of the job; otherwise FailedPrecondition.
-type IfGeneration uint64
+// IfGeneration puts over, or deletes, only generation n of the job; otherwise FailedPrecondition.
+func IfGeneration(n uint64) interface {
+	PutOption
+	DeleteOption
+} {
+	return generation(n)
+}
 
-func (n IfGeneration) setPut(o *PutOptions)       { o.IfGeneration = uint64(n) }
-func (n IfGeneration) setDelete(o *DeleteOptions) { o.IfGeneration = uint64(n) }
+type generation uint64
+
+func (n generation) setPut(o *PutOptions)       { o.IfGeneration = uint64(n) }
+func (n generation) setDelete(o *DeleteOptions) { o.IfGeneration = uint64(n) }
 
 // Replace puts the job as if an older one with its name had been deleted first, in one step: it gets another
 // uid, its times and counts start again even if nothing else changes, and unfinished runs of the older job

@@ -73,14 +73,23 @@ func failed(err error, changing bool) error {
 	return err
 }
 
+// pause is how long a call waits that a live connection has not carried. Its end may be noticed meanwhile.
+const pause = 10 * time.Millisecond
+
 // connected waits for a connection, until a deadline.
 func connected(ctx context.Context, conn *grpc.ClientConn, until time.Time) bool {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	for ctx.Err() == nil {
+	for waited := false; ctx.Err() == nil; waited = true {
 		switch state := conn.GetState(); state {
 		case connectivity.Ready:
-			return true
+			if waited {
+				return true
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
 		case connectivity.Shutdown:
 			return false
 		default:

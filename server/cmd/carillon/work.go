@@ -33,7 +33,9 @@ its environment. Exit code 0 is success. Anything else is a failure, whose messa
 error, and the job's failure policy says what comes next.
 
 When an attempt times out or is cancelled, the command and everything it has started get SIGTERM, and SIGKILL if that does
-not end them. On SIGTERM or Ctrl-C the worker takes no new runs and waits for those that are running.`,
+not end them. On SIGTERM or Ctrl-C the worker takes no new runs and waits for those that are running, for up to --grace; then
+their commands are stopped in the same way, which takes up to --kill-after and a second. What supervises it should give it
+that long.`,
 		Example: `carillon work reports -- ./make-report.sh
 carillon work mail --concurrency 4 -- sh -c 'jq -r .to | xargs ./send'`,
 		Args: func(cmd *cobra.Command, words []string) error {

@@ -173,7 +173,7 @@ func (d *dependencies) link(ctx context.Context, reqs []message.PutRequest, batc
 // registerWanted registers the dependencies, with one call for each partition.
 func (d *dependencies) registerWanted(ctx context.Context, byPart map[*partitionRunner][]*wanted) error {
 	parts := inOrder(byPart)
-	return certain(sideBySide(len(parts), func(i int) error {
+	return certain(eachAtOnce(len(parts), func(i int) error {
 		p, list := parts[i], byPart[parts[i]]
 		edges := make([]message.Dependency, len(list))
 		for k, w := range list {

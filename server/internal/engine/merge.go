@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 
@@ -44,9 +45,22 @@ const readers = 8
 
 // sideBySide calls f for 0 … n-1, up to readers at once, and waits. After an error it starts no more; of
 // several errors it returns one.
-func sideBySide(n int, f func(i int) error) error {
+func sideBySide(n int, f func(i int) error) error { return withWidth(n, readers, f) }
+
+// eachAtOnce calls f for 0 … n-1, all at once, and returns the first error by number.
+func eachAtOnce(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	_ = withWidth(n, n, func(i int) error {
+		errs[i] = f(i)
+		return nil // the others are called all the same
+	})
+	return cmp.Or(errs...)
+}
+
+// withWidth is sideBySide with up to width calls at once.
+func withWidth(n, width int, f func(i int) error) error {
 	var next atomic.Int64
-	errs := make(chan error, min(n, readers))
+	errs := make(chan error, min(n, width))
 	for range cap(errs) {
 		go func() {
 			var err error

@@ -47,6 +47,25 @@ func TestSideBySide(t *testing.T) {
 	})
 }
 
+// TestEachIsCalledWhateverOthersSay: all calls are made, at once, and the error is the first by number.
+func TestEachIsCalledWhateverOthersSay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		begin := time.Now()
+		err := eachAtOnce(5*readers, func(i int) error {
+			calls.Add(1)
+			if i%2 == 0 {
+				return nil
+			}
+			time.Sleep(time.Second - time.Duration(i)*time.Millisecond) // the last one fails first
+			return fmt.Errorf("call %d", i)
+		})
+		if err == nil || err.Error() != "call 1" || calls.Load() != 5*readers || time.Since(begin) >= time.Second {
+			t.Errorf("%v after %d calls and %v", err, calls.Load(), time.Since(begin))
+		}
+	})
+}
+
 // TestMergeHasEachJobOnceInNameOrder: whatever the pages, the partitions and how many records are read at a
 // time, with specs that are too long to come along and jobs that are deleted meanwhile.
 func TestMergeHasEachJobOnceInNameOrder(t *testing.T) {

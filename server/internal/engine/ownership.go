@@ -56,6 +56,8 @@ type ownership struct {
 	lostAt     time.Time       // when a term was last lost; zero if never
 	handOverAt int64           // when the hand-over began, by Engine.elapsed
 	unreleased *pendingRelease // the newest term, if the store may not know that it is over
+
+	claimedInVain bool // since term ended this process has claimed it without getting so far as to begin
 }
 
 // ownershipState is one of the states of ownership.
@@ -108,24 +110,24 @@ func (o *ownership) claim(retryAt int64) {
 // contested ends a claim: another node holds the partition. It is claimed again at retryAt.
 func (o *ownership) contested(cause error, retryAt int64) {
 	o.move(unowned, claiming)
-	o.cause, o.retryAt, o.unreleased = cause, retryAt, nil
+	o.cause, o.retryAt, o.unreleased, o.claimedInVain = cause, retryAt, nil, false
 }
 
 // claimFailed ends a claim that may have succeeded in the store all the same.
 func (o *ownership) claimFailed(cause error, over pendingRelease) {
 	o.move(o.from, claiming)
-	o.cause, o.unreleased = cause, &over
+	o.cause, o.unreleased, o.claimedInVain = cause, &over, true
 }
 
 // damaged ends a claim: what the partition needs is damaged. Another node may be able to load it.
 func (o *ownership) damaged(cause error, over pendingRelease, retryAt int64) {
 	o.move(lost, claiming)
-	o.cause, o.unreleased, o.retryAt = cause, &over, retryAt
+	o.cause, o.unreleased, o.retryAt, o.claimedInVain = cause, &over, retryAt, true
 }
 
 // begin ends a claim: the partition is owned.
 func (o *ownership) begin(term store.Term) {
-	o.term, o.unreleased = term, nil
+	o.term, o.unreleased, o.claimedInVain = term, nil, false
 	o.move(owned, claiming)
 }
 

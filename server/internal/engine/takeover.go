@@ -220,13 +220,14 @@ func (e *Engine) known(owners map[int]store.Owner, since int64) priorOwners {
 	return b
 }
 
-// follows reports whether surely no other node has had a term since one of this node's. Between the two may
-// be one that this node claimed without learning of it.
-func (t *claimResult) follows(last store.Term) bool {
-	if o := t.prior.owners[t.p.number]; o.Node == t.p.e.cfg.Node && o.Term.Epoch == last.Epoch+1 {
-		last = o.Term
+// follows reports whether surely no other process has had a term since this one's last. Between the two may
+// be one that this process claimed without getting so far as to begin it.
+func (t *claimResult) follows(last *ownership) bool {
+	epoch, o := last.term.Epoch, t.prior.owners[t.p.number]
+	if last.claimedInVain && o.Node == t.p.e.cfg.Node && o.Term.Epoch == epoch+1 {
+		epoch++
 	}
-	return t.term.Epoch == last.Epoch+1
+	return t.term.Epoch == epoch+1
 }
 
 // until returns the latest due time of anything that a term of a partition may have handed out. An owner

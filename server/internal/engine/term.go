@@ -15,7 +15,7 @@ import (
 // begin starts to serve under a new term: the partition is owned from here on.
 func (p *partitionRunner) begin(t *claimResult) {
 	p.shard, p.m, p.permits, p.replies, p.unfinished = t.shard, t.m, t.permits, replies{}, true
-	again := t.follows(p.own.term)
+	again := t.follows(&p.own)
 	p.box.keep(func(m *mail) {
 		for i := range m.losses {
 			l := &m.losses[i]
@@ -38,6 +38,7 @@ func (p *partitionRunner) begin(t *claimResult) {
 // store.
 func (p *partitionRunner) leave() {
 	p.own.leave(p.e.elapsed())
+	p.forgetSent()
 	p.m.Attempts.HandOver()
 	p.permits.close()
 	p.finish()
@@ -106,12 +107,18 @@ func taken(cause error) bool {
 // may hold their attempts as handed out, and without this their runs would wait until the attempts' leases
 // run out.
 func (p *partitionRunner) takeBack(pending []message.Token) {
+	p.forgetSent()
 	p.box.keep(func(m *mail) {
-		// What an earlier term did not send may have been sent by this one.
-		m.losses = slices.DeleteFunc(m.losses, func(l loss) bool { return l.former && p.m.Attempts.Made(l.tok) })
 		for _, tok := range pending {
 			m.losses = append(m.losses, loss{tok: tok, undelivered: true})
 		}
+	})
+}
+
+// forgetSent forgets reports that an earlier term did not send attempts which this one has made again.
+func (p *partitionRunner) forgetSent() {
+	p.box.keep(func(m *mail) {
+		m.losses = slices.DeleteFunc(m.losses, func(l loss) bool { return l.former && p.m.Attempts.Made(l.tok) })
 	})
 }
 

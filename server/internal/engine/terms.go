@@ -40,13 +40,14 @@ func (b *batch) learnTerms(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, learnWithin)
 	defer cancel()
 	parts := inOrder(b.byPart)
-	_ = sideBySide(len(parts), func(i int) error {
-		if term, err := b.all.termOf(ctx, parts[i]); err == nil {
+	_ = eachAtOnce(len(parts), func(i int) error { // those that do not answer are asked again
+		term, err := b.all.termOf(ctx, parts[i])
+		if err == nil {
 			b.turn.take()
 			b.terms[parts[i]] = term
 			b.turn.give()
 		}
-		return nil // the others are asked all the same
+		return err
 	})
 }
 

@@ -5,7 +5,8 @@ import "time"
 // pollEvery is the interval of the safety poll that runs beside the exact timer.
 const pollEvery = time.Second
 
-// sweepEvery is how often the history is searched for finished runs whose retention has ended.
+// sweepEvery is how often the store is searched for what is kept for a while only: finished runs, markers,
+// backfills.
 const sweepEvery = time.Minute
 
 // timers say when a partition needs a round, and what that round does that no event triggers. Times are by

@@ -109,7 +109,9 @@ func object(path string, raw []byte, m protoreflect.Message) (all Given, err err
 		all = append(all, g)
 	}
 	defaultContentType(m, seen)
-	return slices.DeleteFunc(all, func(g given) bool { return g.null && othersForm(m, g.field) }), nil
+	return slices.DeleteFunc(all, func(g given) bool {
+		return g.null && (seen[g.field] != "" || othersForm(m, g.field))
+	}), nil
 }
 
 // othersForm reports whether what can have only one form has got another than the field.

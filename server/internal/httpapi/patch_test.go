@@ -18,6 +18,7 @@ func TestTheFieldsThatAPatchNames(t *testing.T) {
 		`{"failure_policy":{}}`:                                                nil,
 		`{"failure_policy":{"drop":{}}}`:                                       {p + ".drop"},
 		`{"failure_policy":{"exponential":{}}}`:                                {p + ".exponential"},
+		`{"history":null,"history":{"runs":3}}`:                                {"history.runs"},
 		`{"failure_policy":{"exponential":null}}`:                              {p + ".exponential"},
 		`{"failure_policy":{"exponential":null,"constant":{"interval":"1s"}}}`: {p + ".constant.interval"},
 		`{"failurePolicy":{"exponential":{"maxRetries":null},"onExhausted":"dead"}}`: {p +

@@ -7,8 +7,8 @@ import (
 )
 
 // AppliedMarkers are the metadata records (store.KindApplied) of the batch puts whose share is stored in the
-// partition. A marker is kept while the batch's commit intents may exist: until then the share may come
-// again.
+// partition. A marker is kept while the batch's commit intents may exist, and a minute more, in which the
+// share may come again.
 type AppliedMarkers struct {
 	out     *builder
 	byBatch map[string]appliedMark

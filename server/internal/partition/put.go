@@ -78,7 +78,7 @@ func (js *Jobs) create(now int64, req *message.PutRequest) (carillon.PutResult, 
 func (js *Jobs) draft(now int64, req *message.PutRequest) (*entry, error) {
 	j := req.Job
 	ref, at := store.Ref{Key: j.Key()}, putAt(req, now)
-	e := &entry{ref: ref, timer: -1, fresh: true, state: store.State{
+	e := &entry{ref: ref, timer: -1, slot: -1, fresh: true, state: store.State{
 		UID: store.NewUID(ref.Key, req.Random), Generation: 1, Created: at, Updated: at,
 		Priority: j.Priority.Rank(), Jitter: int64(j.Jitter), Paused: j.Paused, Waits: newWaits(at,
 			j.DependsOn, nil, req.Waits, true),

@@ -34,7 +34,7 @@ func (rs *runs) addPending(job *entry, s store.State, spec []byte) *entry {
 	job.state.Pending++
 	rs.out.note(job)
 	s.Phase, s.Settled = carillon.PhaseReady, rs.cfg.Term.Epoch
-	e := &entry{ref: store.Ref{Key: job.ref.Key, Seq: job.state.Triggers}, state: s, timer: -1}
+	e := &entry{ref: store.Ref{Key: job.ref.Key, Seq: job.state.Triggers}, state: s, timer: -1, slot: -1}
 	if spec != nil {
 		rs.contents.set(e, spec)
 		e.fresh, e.state.OwnSpec = true, true

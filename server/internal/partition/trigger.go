@@ -91,7 +91,7 @@ func (js *Jobs) Redrive(now int64, dead store.RunRecord) (carillon.Run, error) {
 		s.Priority = job.state.Priority
 		return js.records.runView(js.runs.addPending(job, s, dead.Spec)), nil
 	}
-	e := &entry{ref: store.Ref{Key: dead.Key}, state: s, timer: -1, fresh: true}
+	e := &entry{ref: store.Ref{Key: dead.Key}, state: s, timer: -1, slot: -1, fresh: true}
 	js.contents.set(e, dead.Spec)
 	e.state.Phase, e.state.Priority = carillon.PhaseReady, e.job().Priority.Rank()
 	e.state.Settled = js.cfg.Term.Epoch

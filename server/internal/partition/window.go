@@ -236,7 +236,7 @@ func (w *Window) link(e, parent *entry) {
 
 // admit brings a stored record into memory.
 func (w *Window) admit(r *store.Record, now int64) *entry {
-	e := &entry{ref: r.Ref, state: r.State, timer: -1}
+	e := &entry{ref: r.Ref, state: r.State, timer: -1, slot: -1}
 	w.contents.set(e, r.Spec)
 	w.records.entries[r.Ref] = e
 	if r.Seq != 0 {

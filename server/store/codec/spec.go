@@ -1,6 +1,8 @@
 package codec
 
 import (
+	"bytes"
+
 	"github.com/carillonhq/carillon"
 )
 
@@ -11,6 +13,9 @@ func EncodeSpec(j *carillon.Job) []byte {
 	const beside = 144 // what most specs have beside their payload
 	c := coder{b: make([]byte, 0, beside+len(j.Data.Bytes)), writing: true}
 	c.spec(j)
+	if cap(c.b) > len(c.b)+beside { // it is kept in memory, where its length counts
+		return bytes.Clone(c.b)
+	}
 	return c.b
 }
 

@@ -159,8 +159,8 @@ func (w *builder) expire(e *store.Expire) error {
 	lower, upper := bounds(appendHead(nil, w.partition, kindAge))
 	return eachLeft(w.read, lower, upper, func(key, value []byte) (bool, error) {
 		c := ordered.Cutter{B: key[headLen:]}
-		expires, id := c.Time(), cutRun(&c, w.partition)
-		if err := c.End(); err != nil || len(value) != 1 {
+		expires := c.Time()
+		if c.Bad || len(value) != 1 {
 			return false, errKey
 		}
 		expired, dead := expires <= e.Before, value[0] != 0
@@ -174,6 +174,10 @@ func (w *builder) expire(e *store.Expire) error {
 			return true, nil
 		}
 		left--
+		id := cutRun(&c, w.partition)
+		if err := c.End(); err != nil {
+			return false, errKey
+		}
 		return true, w.dropAged(&id)
 	})
 }

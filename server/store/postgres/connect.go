@@ -79,6 +79,11 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 		return nil, fmt.Errorf("store: pool_max_conns is %d: must be from 1 to %d", c.MaxConns, maxConns)
 	}
 	cc := c.ConnConfig
+	switch mode := cc.DefaultQueryExecMode; mode {
+	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol:
+		return nil, fmt.Errorf("store: default_query_exec_mode is %v: must be cache_statement, cache_describe or describe_exec",
+			mode)
+	}
 	if cc.ConnectTimeout == 0 || cc.ConnectTimeout > connectTimeout {
 		cc.ConnectTimeout = connectTimeout
 	}

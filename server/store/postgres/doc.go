@@ -1,7 +1,7 @@
 // Package postgres keeps a store in a PostgreSQL database: jobs, finished runs and ownership are tables that
 // an operator may read. It needs PostgreSQL 12 or later, and one database, or one schema of it, for itself.
 //
-//	open.go        Store and its options
+//	open.go        Store, and how one is opened
 //	connect.go     connections, and what every session sets
 //	check.go       servers that are refused, and settings that are warned of
 //	migrate.go     the tables, made and brought up to date; migrations/*.sql are their versions

@@ -182,8 +182,9 @@ func TestOpen(t *testing.T) {
 // TestRefused is about what cannot be opened, or written.
 func TestRefused(t *testing.T) {
 	for url, want := range map[string]string{
-		"postgres://u:secret@h:port/db":               "",
-		"postgres://u:secret@h/db?pool_max_conns=900": "pool_max_conns is 900",
+		"postgres://u:secret@h:port/db":                         "",
+		"postgres://u:secret@h/db?pool_max_conns=900":           "pool_max_conns is 900",
+		"postgres://u:secret@h/db?default_query_exec_mode=exec": "default_query_exec_mode is exec",
 	} {
 		if err := postgres.CheckURL(url); err == nil || !strings.Contains(err.Error(), want) ||
 			strings.Contains(err.Error(), "secret") {

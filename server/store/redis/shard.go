@@ -168,7 +168,7 @@ func scannedRecord(m []rueidis.RedisMessage) (store.Record, error) {
 	if err != nil {
 		return store.Record{}, err
 	}
-	ref, err := ordered.ParseRef([]byte(text))
+	ref, err := parseRef([]byte(text))
 	if err != nil {
 		return store.Record{}, err
 	}
@@ -239,6 +239,15 @@ func (s *shard) Live(ctx context.Context, id store.RunID) (ref store.Ref, ok boo
 	if err != nil || !ok {
 		return store.Ref{}, false, err
 	}
-	ref, err = ordered.ParseRef(value)
+	ref, err = parseRef(value)
 	return ref, err == nil, err
+}
+
+// parseRef decodes an entry of an index; its error says which.
+func parseRef(entry []byte) (store.Ref, error) {
+	ref, err := ordered.ParseRef(entry)
+	if err != nil {
+		return store.Ref{}, fmt.Errorf("entry %q of an index: %w", entry, err)
+	}
+	return ref, nil
 }
