@@ -182,6 +182,9 @@ func (p *player) work(t *testing.T, queue, body string) string {
 			if err := stream.CloseSend(); err != nil {
 				t.Fatal(err)
 			}
+			for err == nil { // until the node knows that the worker has left: puts say whether anybody serves the queue
+				_, err = stream.Recv()
+			}
 			return out.String()
 		}
 	}
