@@ -1,6 +1,6 @@
 # Sugar: every target is one line that can be typed by hand. Go is all that is needed.
 
-.PHONY: build release test vet lint generate check smoke soak chaos chaos-cluster chaos-failover builds scenarios bench-peers dev clean
+.PHONY: build release test vet lint generate check smoke soak chaos chaos-cluster chaos-failover chaos-sidecars builds scenarios test-dapr bench-peers dev clean
 
 build: ## the binary, in bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/carillon ./server/cmd/carillon
@@ -35,6 +35,9 @@ chaos-cluster: ## three nodes on each store that is installed, 50 faults each; C
 chaos-failover: ## three nodes on a PostgreSQL pair that syncs each write, whose primary is killed again and again
 	go test ./server/internal/testing/chaos -run TestClusterPostgresFailover -v -count 1 -timeout 3h -cycles $(or $(CYCLES),20) -seed $(or $(SEED),$(shell date +%s))
 
+chaos-sidecars: ## a node in the place of Dapr's scheduler, and three on PostgreSQL, 20 faults each; CYCLES=… and SEED=… for others
+	go test ./server/internal/testing/chaos -run TestSidecars -v -count 1 -timeout 2h -cycles $(or $(CYCLES),20) -seed $(or $(SEED),0)
+
 builds: ## this build and ten older ones in one cluster, on PostgreSQL and Redis; BUILDS=… for others; some 20 minutes
 	go test ./server/internal/testing/chaos -run TestBuilds -v -count 1 -timeout 3h -builds $(or $(BUILDS),10)
 
@@ -43,6 +46,9 @@ scenarios: ## the scenarios with real nodes, as they are written, on each store 
 
 soak: ## a simulated day of load, ten million jobs
 	go test ./server/internal/testing/sim -run 'TestSoak$$' -hours 24 -v -timeout 2h
+
+test-dapr: ## the script of docs/dapr.md with Dapr itself; CARILLON_TEST_DAPR is the folder of its programs
+	GOWORK=off go -C server/internal/testing/dapr test -v -count 1 -timeout 40m ./...
 
 bench-peers: build ## Carillon beside other schedulers; SIZE=full for more, ARGS=--json for programs
 	GOWORK=off go -C bench/peers run . --carillon $(CURDIR)/bin/carillon --size $(or $(SIZE),small) $(ARGS)

@@ -32,7 +32,7 @@ func anyJob(t *rapid.T) carillon.Job {
 	words := rapid.MapOfN(rapid.StringMatching(`[a-zü+/&? ]{1,12}`),
 		rapid.StringMatching(`[a-zü+/&? ]{0,12}`), 0, 3)
 	j := carillon.Job{
-		Namespace: rapid.StringMatching(`[a-z0-9-]{0,63}`).Draw(t, "namespace"),
+		Namespace: rapid.StringMatching(`[a-zA-Z0-9-]{0,63}`).Draw(t, "namespace"),
 		Name: rapid.StringMatching(`[a-z0-9 é"\\%.]{0,8}[a-z0-9](/[a-z0-9 é"\\%.]{0,8}[a-z0-9]){0,3}`).Draw(t,
 			"name"),
 		Schedule: pick("schedule", someSchedules), TimeZone: pick("zone", someZones),

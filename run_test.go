@@ -45,7 +45,7 @@ func TestWrongWords(t *testing.T) {
 
 		{limits(nil), "", ""},
 		{limits(map[string]int{"a": 0, "b": carillon.MaxLimit}), "", ""},
-		{(&carillon.Namespace{Name: "N"}).Validate(), "name", "a-z"},
+		{(&carillon.Namespace{Name: "a_b"}).Validate(), "name", "a-z"},
 		{limits(map[string]int{"": 1}), "concurrency_limits", "empty"},
 		{limits(map[string]int{"a\n": 1}), "concurrency_limits", "printable"},
 		{limits(map[string]int{"a": -1}), "concurrency_limits.a", "out of range"},

@@ -294,7 +294,7 @@ func (k Key) Validate() error {
 	return cmp.Or(ValidateNamespace(k.Namespace), checkJobName(k.Name, MaxName))
 }
 
-// ValidateNamespace checks a namespace: 1 to 63 bytes of a-z, 0-9 and "-".
+// ValidateNamespace checks a namespace: 1 to 63 bytes of a-z, A-Z, 0-9 and "-". Letters of both cases differ.
 func ValidateNamespace(namespace string) error { return checkNamespace(namespace, MaxNamespace) }
 
 // Validate returns an error about the queue's name.
@@ -310,14 +310,16 @@ func (t *WorkerTarget) Validate() error {
 	return nil
 }
 
+const namespaceLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
+
 func checkNamespace(namespace string, most int) error {
 	switch {
 	case namespace == "":
 		return invalid("namespace", "it is missing")
 	case len(namespace) > most:
 		return tooLarge("namespace", len(namespace), most)
-	case strings.Trim(namespace, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
-		return invalid("namespace", "%q has a character other than a-z, 0-9 and -", clip(namespace))
+	case strings.Trim(namespace, namespaceLetters) != "":
+		return invalid("namespace", "%q has a character other than a-z, A-Z, 0-9 and -", clip(namespace))
 	}
 	return nil
 }

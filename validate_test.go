@@ -209,7 +209,9 @@ func TestValidateNames(t *testing.T) {
 		{"a key", key("default", "a/b c/ü"), ""},
 		{"no namespace", key("", "a"), "namespace"},
 		{"a namespace too long", key(long[:64], "a"), "namespace"},
-		{"upper case", key("Default", "a"), "namespace"},
+		{"letters of both cases", key("aZ-09", "a"), ""},
+		{"an underscore", key("a_b", "a"), "namespace"},
+		{"a letter beyond ASCII", key("ä", "a"), "namespace"},
 		{"a dot", key("a.b", "a"), "namespace"},
 		{"no name", key("default", ""), "name"},
 		{"a name too long", key("default", long), "name"},
@@ -399,7 +401,7 @@ type fault struct {
 var faults = append(append(append(fieldFaults, ruleFaults...), targetFaults...), policyFaults...)
 
 var fieldFaults = []fault{
-	{"namespace upper case", "namespace", "a-z, 0-9 and -", func(j *carillon.Job) { j.Namespace = "Acme" }},
+	{"namespace with a dot", "namespace", "a-z, A-Z, 0-9 and -", func(j *carillon.Job) { j.Namespace = "ac.me" }},
 	{"namespace too long", "namespace", "64 bytes are more than 63",
 		func(j *carillon.Job) { j.Namespace = strings.Repeat("a", 64) }},
 	{"name too long", "name", "513 bytes are more than 512",

@@ -11,7 +11,7 @@ var (
 	// A Go or ISO 8601 duration; empty is the default.
 	span      = object{"format": "span", "pattern": `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+|P.*[0-9].*)?$`}
 	moment    = object{"format": "moment"}
-	namespace = object{"maxLength": 63, "pattern": "^[a-z0-9-]*$"}
+	namespace = object{"maxLength": 63, "pattern": "^[a-zA-Z0-9-]*$"}
 	jobName   = object{"format": "job-name", "minLength": 1, "maxLength": 512, "pattern": nameText}
 	cron      = object{"format": "schedule", "maxLength": 1024}
 	zone      = object{"format": "time-zone"}
@@ -100,9 +100,9 @@ var bodyRanges = map[string]object{
 
 // parameterRanges are the ranges of parameters, by name, and by call where calls differ.
 var parameterRanges = map[string]object{
-	"namespace":         {"minLength": 1, "maxLength": 63, "pattern": "^[a-z0-9-]+$"},
-	"GetNamespace.name": {"minLength": 1, "maxLength": 63, "pattern": "^[a-z0-9-]+$"},
-	"PutNamespace.name": {"minLength": 1, "maxLength": 63, "pattern": "^[a-z0-9-]+$"},
+	"namespace":         {"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9-]+$"},
+	"GetNamespace.name": {"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9-]+$"},
+	"PutNamespace.name": {"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9-]+$"},
 	"name":              jobName,
 	"job":               jobName,
 	"id":                {"format": "run-id"},

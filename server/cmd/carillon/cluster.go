@@ -131,9 +131,10 @@ type clusterDrain struct {
 func newClusterDrain(a app) *cobra.Command {
 	var d clusterDrain
 	cmd := d.command(a, "drain NODE", "Have a node hand its partitions over to the others", d.drain)
-	cmd.Long = `Have a living node hand its partitions over to the others. It owns none until it starts again or carillon cluster rebalance is
-called, and goes on to take calls and workers. Runs that its workers have go on. Any node can be asked. A node is refused whose
-partitions no other could take. A node that is merely to be restarted need not be drained: it hands over when it is told to end.`
+	cmd.Long = `Have a living node hand its partitions over to the others. It owns none until it starts again or carillon cluster
+rebalance is called, and goes on to take calls and workers. Runs that its workers have go on. Any node can be asked. A
+node is refused whose partitions no other could take. A node that is merely to be restarted need not be drained: it
+hands over when it is told to end.`
 	cmd.Example = `carillon cluster drain node-2 --follow`
 	cmd.Flags().BoolVar(&d.follow, "follow", false,
 		"stay until it owns nothing, for as long as --wait says; exit code 1 if it still does")
@@ -200,7 +201,7 @@ func newClusterRebalance(a app) *cobra.Command {
 			return answer{message: &pb.RebalanceResponse{},
 				text: "the nodes have been told; carillon cluster status shows how far they are\n"}, node.Rebalance(ctx)
 		})
-	cmd.Long = `End all drains, and have every node look at once who should own what. Nodes do so by themselves when one comes or goes: this
-is for the end of a drain.`
+	cmd.Long = `End all drains, and have every node look at once who should own what. Nodes do so by themselves when one comes or
+goes: this is for the end of a drain.`
 	return cmd
 }

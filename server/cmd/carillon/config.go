@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 )
@@ -19,23 +18,25 @@ import (
 // flag's name, or from a YAML file under the flag's name with underscores; the first of these that has it
 // wins. So a setting's name, type, default and meaning are defined only by its flag.
 
-// defaultConfigFile is read if it exists.
+// defaultConfigFile is read by `carillon serve` if it exists.
 const defaultConfigFile = "carillon.yaml"
 
 // fileName returns the key of a flag in the file.
 func fileName(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
-// settings sets a command's flags from the environment and the file. extra holds keys of the file that are no
-// flags.
-func settings(cmd *cobra.Command, file string, extra map[string]any) error {
+// settings sets flags from the environment and the file; usual, if not empty, is the file that is read if
+// there is one. extra holds keys of the file that are no flags.
+func settings(flags *pflag.FlagSet, file, usual string, extra map[string]any) error {
 	given := make(map[string]bool)
-	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	if err := fromEnvironment(cmd.Flags(), given); err != nil {
+	flags.VisitAll(func(f *pflag.Flag) { given[f.Name] = f.Changed })
+	if err := fromEnvironment(flags, given); err != nil {
 		return err
 	}
 	file = cmp.Or(file, os.Getenv(envName("config")))
 	explicit := file != ""
-	file = cmp.Or(file, defaultConfigFile)
+	if file = cmp.Or(file, usual); file == "" {
+		return nil
+	}
 	text, err := os.ReadFile(file) //nolint:gosec // whoever starts the node says which file
 	if errors.Is(err, fs.ErrNotExist) && !explicit {
 		return nil
@@ -43,7 +44,7 @@ func settings(cmd *cobra.Command, file string, extra map[string]any) error {
 	if err != nil {
 		return fileError("config", file, err)
 	}
-	return fromFile(cmd.Flags(), given, file, text, extra)
+	return fromFile(flags, given, file, text, extra)
 }
 
 // fromEnvironment sets the flags that are not given yet and have a variable.

@@ -23,8 +23,7 @@ type daprFlags struct {
 	mode       choice
 	kubeconfig string
 
-	healthzListen string
-	healthzPort   int
+	healthz       door
 	metrics       bool
 	metricsListen string
 	metricsPort   int
@@ -39,9 +38,45 @@ type daprFlags struct {
 	etcdUsername  string
 	etcdPassword  string
 	etcdCluster   []string
+	tools         toolsDoor
 
-	store string // Carillon's own, like the rest
-	own   server.Config
+	daprOwn
+}
+
+// daprOwn are flags that Dapr's scheduler does not have. Only they are settings: they may come from the
+// environment and a file too, because what starts Dapr's program may leave no room for them on its command
+// line, and because a password does not belong there. Dapr's own come from the command line, as in Dapr: for
+// some of them, such as --metrics-port, Kubernetes sets a variable if there is a service of a like name.
+type daprOwn struct {
+	settings *pflag.FlagSet // all of them
+	file     string
+	jobsFlags
+	own server.Config
+}
+
+// daprSettings returns the flags of the command that may come from the environment.
+func daprSettings() *pflag.FlagSet {
+	f := newDaprFlags()
+	f.add(pflag.NewFlagSet(daprCommand, pflag.ContinueOnError))
+	return f.settings
+}
+
+// door is where to listen.
+type door struct {
+	listen string
+	port   int
+}
+
+// toolsDoor is where to listen for tools that look for an etcd.
+type toolsDoor struct {
+	listen string
+	port   uint64
+}
+
+// jobsFlags say where jobs are kept, and where they come from.
+type jobsFlags struct {
+	store      string
+	importFrom []string
 }
 
 // daprMode is the mode in which sentry, the cluster and the namespaces are those of Kubernetes.
@@ -77,8 +112,8 @@ func (f *daprFlags) addListeners(flags *pflag.FlagSet) {
 		"`address` to take sidecars at; default all of this machine")
 	flags.StringVar(&f.broadcast, "override-broadcast-host-port", "",
 		"`host:port` that sidecars are told to connect to; default where each has reached the node")
-	flags.IntVar(&f.healthzPort, "healthz-port", 8080, "port to answer /healthz at")
-	flags.StringVar(&f.healthzListen, "healthz-listen-address", "",
+	flags.IntVar(&f.healthz.port, "healthz-port", 8080, "port to answer /healthz at")
+	flags.StringVar(&f.healthz.listen, "healthz-listen-address", "",
 		"`address` to answer /healthz at; default all of this machine")
 	flags.BoolVar(&f.metrics, "enable-metrics", true, "serve metrics")
 	flags.IntVar(&f.metricsPort, "metrics-port", 9090, "port to serve metrics at")
@@ -118,9 +153,14 @@ func (f *daprFlags) addEtcd(flags *pflag.FlagSet) {
 		"not supported yet: `password` for an external etcd")
 	flags.StringSliceVar(&f.etcdCluster, "etcd-initial-cluster",
 		[]string{"dapr-scheduler-server-0=http://localhost:2380"},
-		"`members` of the cluster: one only, which is this node; several nodes need --store, and not this flag")
+		"`members` of the cluster, NAME=URL; several need a store that they share, and then the host of the one named --id is "+
+			"where the others reach this node")
+	flags.Uint64Var(&f.tools.port, "etcd-client-port", 2379,
+		"port at which tools such as dapr scheduler list find the jobs, by etcd's calls; 0 picks a free one")
+	flags.StringVar(&f.tools.listen, "etcd-client-listen-address", "localhost",
+		"`address` to take such tools at; none takes none")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "",
-		"ignored: namespaces of Kubernetes are not watched; with --mode kubernetes only")
+		"`file` that says where the API server of Kubernetes is, with --mode kubernetes; default that of the pod's own cluster")
 }
 
 // idleFlag is a flag of Dapr's scheduler that has no effect here, and why.
@@ -132,10 +172,6 @@ type idleFlag struct {
 
 // idle lists them all.
 var idle = []idleFlag{
-	{"etcd-initial-cluster", nil, "one node is its own cluster"},
-	{"kubeconfig", nil, "the namespaces of Kubernetes are not watched"},
-	{"etcd-client-port", uint64(2379), "there is no etcd"},
-	{"etcd-client-listen-address", "localhost", "there is no etcd"},
 	{"etcd-space-quota", "9.2E", "jobs may fill the disk"},
 	{"etcd-compaction-mode", "revision", "the store compacts as it goes"},
 	{"etcd-compaction-retention", "1000000", "the store compacts as it goes"},
@@ -173,19 +209,26 @@ func addIdle(flags *pflag.FlagSet) {
 }
 
 // addOwn declares the flags that Dapr's scheduler does not have.
-func (f *daprFlags) addOwn(flags *pflag.FlagSet) {
-	c := &f.own
+func (f *daprFlags) addOwn(all *pflag.FlagSet) {
+	c, flags := &f.own, pflag.NewFlagSet("own", pflag.ContinueOnError)
+	flags.SortFlags, f.settings = false, flags
+	flags.StringVar(&f.file, "config", "", "YAML `file` of the settings from here on; default none")
 	flags.StringVar(&c.GRPC, "grpc-listen", "",
-		"`address` to take Carillon's own gRPC at, and the other nodes of a store that several share; default none")
+		"`address` to take Carillon's own gRPC at, or, of a store that several share, the other nodes; default none, with several "+
+			"members port 7070 of --listen-address")
 	flags.StringVar(&c.Advertise, "advertise", "",
-		"`host` or host:port at which the other nodes of the store reach this one; default where it listens, or this machine's name")
+		"`host` or host:port at which the other nodes of the store reach this one; default where it listens; if that is all of "+
+			"the machine, POD_IP of the environment, the host of --etcd-initial-cluster, or the machine's name")
 	flags.DurationVar(&c.LeaseTTL, "lease-ttl", 0,
 		"how long the partitions of a dead node are left alone, on a store that nodes share; default 4s")
 	flags.StringVar(&c.HTTP, "http-listen", "", "`address` to take Carillon's own HTTP at; default none")
 	flags.BoolVar(&c.Insecure, "insecure", false,
-		"let --grpc-listen and --http-listen be beyond loopback although nobody is authenticated there")
+		"let --grpc-listen and --http-listen be beyond loopback although nobody is authenticated there; nodes then use no TLS")
 	flags.StringVar(&f.store, "store", "",
-		"`url` of the store, as of carillon serve, in place of --etcd-data-dir; nodes may share one")
+		"`url` of the store, as of carillon serve, in place of --etcd-data-dir; nodes may share one; with a password "+
+			"better as CARILLON_STORE")
+	flags.StringSliceVar(&f.importFrom, "import-from", nil,
+		"`sources` of carillon dapr import, with commas between: their jobs come in before sidecars do, and once")
 	flags.DurationVar(&c.DrainGrace, "drain-grace", daprDrainGrace,
 		"how long runs in force may go on when the node leaves; 0 is not at all")
 	flags.StringVar(&f.files.Cert, "tls-cert-file", "",
@@ -198,4 +241,5 @@ func (f *daprFlags) addOwn(flags *pflag.FlagSet) {
 	c.Limits = carillon.DefaultBounds()
 	c.Limits.Payload = daprMaxPayload
 	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's data")
+	all.AddFlagSet(flags)
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -74,6 +75,30 @@ func TestEveryFlagOfDaprsScheduler(t *testing.T) {
 	}
 }
 
+// TestOnlyOwnFlagsAreSettings: what Dapr's scheduler has comes from the command line, all else from the environment, too.
+func TestOnlyOwnFlagsAreSettings(t *testing.T) {
+	f, flags := daprLine(t, "--drain-grace=7s", "--id=s-1")
+	flags.VisitAll(func(flag *pflag.Flag) {
+		_, ofDapr := flagsOfDapr[flag.Name]
+		if own := f.settings.Lookup(flag.Name) != nil; own == ofDapr {
+			t.Errorf("--%s: of Dapr %v, a setting %v", flag.Name, ofDapr, own)
+		}
+	})
+	for name, value := range map[string]string{"CARILLON_STORE": "redis://h", "CARILLON_GRPC_LISTEN": "127.0.0.1:7",
+		"CARILLON_DRAIN_GRACE": "1s", "CARILLON_MAX_PAYLOAD": "99", "CARILLON_ID": "s-2", "CARILLON_METRICS_PORT": "1",
+		"CARILLON_PORT": "tcp://10.0.0.1:50006"} {
+		t.Setenv(name, value)
+	}
+	if err := settings(f.settings, "", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	c := f.config(flags, nil)
+	if c.Store != "redis://h" || c.GRPC != "127.0.0.1:7" || c.DrainGrace != 7*time.Second || c.Limits.Payload != 99 ||
+		c.Name != "s-1" || c.Sidecars.Address != ":50006" || c.Monitoring.Metrics != ":9090" {
+		t.Errorf("%+v", c)
+	}
+}
+
 // daprLine parses a command line of carillon dapr-scheduler.
 func daprLine(t *testing.T, line ...string) (*daprFlags, *pflag.FlagSet) {
 	t.Helper()
@@ -114,6 +139,9 @@ func TestWhatHelmGives(t *testing.T) {
 		t.Errorf("store %s, sidecars %s, healthz %s, metrics %s", c.Store, c.Sidecars.Address,
 			c.Monitoring.Healthz, c.Monitoring.Metrics)
 	}
+	if c.Monitoring.Tools.Address != "localhost:2379" {
+		t.Errorf("tools at %s", c.Monitoring.Tools.Address)
+	}
 	if c.GRPC != server.None || c.HTTP != server.None || !f.secure() {
 		t.Errorf("grpc %s, http %s, secure %v", c.GRPC, c.HTTP, f.secure())
 	}
@@ -135,14 +163,13 @@ func TestNotices(t *testing.T) {
 	if got := notices("--listen-address", "127.0.0.1", "--etcd-data-dir", data); got != "" {
 		t.Errorf("without idle flags: %s", got)
 	}
-	got := notices(append(helm, "--etcd-client-listen-address=localhost", "--kubeconfig=k")...)
+	got := notices(append(helm, "--etcd-client-listen-address=localhost")...)
 	for _, i := range idle {
 		if n := strings.Count(got, "--"+i.name+" has no meaning here"); n != 1 {
 			t.Errorf("--%s: %d lines", i.name, n)
 		}
 	}
-	if n := strings.Count(got, "\n"); n != len(idle)+1 ||
-		!strings.Contains(got, "namespace that is deleted in Kubernetes") {
+	if n := strings.Count(got, "\n"); n != len(idle)+1 || !strings.Contains(got, "one node is its own cluster") {
 		t.Errorf("%d lines:\n%s", n, got)
 	}
 	for line, open := range map[string]bool{"": true, "0.0.0.0": true, "10.1.2.3": true, "127.0.0.1": false,
@@ -152,6 +179,12 @@ func TestNotices(t *testing.T) {
 			t.Errorf("listening at %q: %q", line, got)
 		}
 	}
+	for line, open := range map[string]bool{"localhost": false, "[::1]": false, "none": false, "": true, "0.0.0.0": true} {
+		if got := notices("--tls-enabled", "--etcd-client-listen-address", line, "--etcd-data-dir", data); strings.Contains(got,
+			"can read, change and delete all jobs, also with --tls-enabled") != open {
+			t.Errorf("tools at %q: %q", line, got)
+		}
+	}
 	if got := notices("--tls-enabled", "--etcd-data-dir", data); got != "" {
 		t.Errorf("with TLS: %s", got)
 	}
@@ -159,7 +192,7 @@ func TestNotices(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := notices("--listen-address", "127.0.0.1", "--etcd-data-dir",
-		data); !strings.Contains(got, "not taken over") {
+		data); !strings.Contains(got, "come over with --import-from") {
 		t.Errorf("with a folder of etcd: %q", got)
 	}
 }
@@ -171,12 +204,14 @@ func TestRefusals(t *testing.T) {
 		"--etcd-client-endpoints=a:1":                      "--etcd-client-endpoints: ",
 		"--etcd-client-username=u":                         "--etcd-client-username: ",
 		"--etcd-client-password=p":                         "--etcd-client-password: ",
-		"--etcd-initial-cluster=a=http://a:1,b=http://b:1": "Give all of them one --store postgres://",
+		"--etcd-initial-cluster=a=http://a:1,b=http://b:1": "Give all of them one store: postgres://… or redis://… as CARILLON_STORE",
 		"--kubeconfig=k":                                   "--kubeconfig: it goes with --mode kubernetes only",
 		"--kubeconfig=k --mode=standalone":                 "--kubeconfig: ",
 		"--port=70000":                                     "--port: 70000 is not a port",
 		"--healthz-port=-1":                                "--healthz-port: -1 is not a port",
 		"--metrics-port=65536":                             "--metrics-port: 65536",
+		"--etcd-client-port=65536":                         "--etcd-client-port: 65536 is not a port",
+		"--etcd-client-port=18446744073709551615":          "--etcd-client-port: ",
 		"--override-broadcast-host-port=nowhere":           "--override-broadcast-host-port: ",
 		"--client-trust-domain=a":                          "--client-trust-domain: without --tls-enabled",
 		"--drain-grace=-1s":                                "--drain-grace: -1s is negative",

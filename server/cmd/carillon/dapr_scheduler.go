@@ -20,22 +20,45 @@ import (
 	"github.com/carillonhq/carillon/server/internal/daprapi"
 	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
 	"github.com/carillonhq/carillon/server/internal/daprtls"
+	"github.com/carillonhq/carillon/server/internal/etcdapi"
 	"github.com/carillonhq/carillon/server/internal/server"
 	"github.com/carillonhq/carillon/server/internal/telemetry"
 )
+
+// daprCommand is the name of the command, and daprProgram that of the program in whose place it runs.
+const (
+	daprCommand = "dapr-scheduler"
+	daprProgram = "scheduler"
+)
+
+// called returns the arguments of a process that was started under a name. Called as Dapr's program, for
+// example by a link, it is the command in its place: what starts that can be given no other command.
+func called(as string, args []string) []string {
+	if name := filepath.Base(as); name == daprProgram || name == daprProgram+".exe" {
+		return append([]string{daprCommand}, args...)
+	}
+	return args
+}
 
 // newDaprScheduler returns the command `carillon dapr-scheduler`.
 func newDaprScheduler(a app) *cobra.Command {
 	f := newDaprFlags()
 	cmd := &cobra.Command{
-		Use:   "dapr-scheduler",
+		Use:   daprCommand,
 		Short: "Run a node in the place of Dapr's scheduler",
 		Long: `Run a node in the place of Dapr's scheduler: with its flags, its ports, and its protocol only. Flags of Dapr 1.18's
 scheduler that mean nothing here are taken with a notice in the log; what they ask for and a node cannot do yet is refused.
-Settings come from the command line only.
+
+The flags that Dapr's does not have, from --config on, are settings that may also come from the environment (CARILLON_STORE for
+--store) or from a YAML file (store; grpc_listen for --grpc-listen). The command line wins over the environment, the environment over
+the file. A password belongs into one of the latter two. Dapr's own flags come from the command line only.
+
+The commands dapr scheduler list, get, delete, export and so on work at --etcd-client-port.
 
 Without TLS whoever reaches the port can read, change and receive all jobs, as with Dapr's scheduler. With --tls-enabled a
 sidecar is let in by a certificate of Dapr's sentry, and has the jobs of its own namespace and app id only.
+
+Called by the name "scheduler", for example by a link, carillon is this command. Exit codes: 0 done, 1 failed or wrong usage.
 
 On SIGTERM or Ctrl-C the node lets the runs in force finish for a while and leaves; a second signal ends it at once.`,
 		Example: `carillon dapr-scheduler --etcd-data-dir /var/lib/dapr-scheduler --listen-address 127.0.0.1
@@ -51,6 +74,9 @@ carillon dapr-scheduler --http-listen 127.0.0.1:7080 --grpc-listen 127.0.0.1:707
 }
 
 func (f *daprFlags) run(cmd *cobra.Command, a app) (err error) {
+	if err := settings(f.settings, f.file, "", nil); err != nil {
+		return err
+	}
 	if err := f.validate(cmd.Flags()); err != nil {
 		return err
 	}
@@ -76,21 +102,39 @@ func (f *daprFlags) serve(ctx context.Context, c server.Config) error {
 		admit(identity, &c, &service)
 	}
 	c.Sidecars.API = daprAPI(service)
+	if f.inKubernetes() {
+		if err := f.followNamespaces(&c); err != nil {
+			return usagef("%s", err)
+		}
+	}
+	if c.Monitoring.Tools != nil {
+		c.Monitoring.Tools.API = f.etcdAPI(c.Log)
+	}
+	if len(f.importFrom) > 0 {
+		return importFirst(ctx, c, f.importFrom)
+	}
 	return runNode(ctx, c)
 }
 
-// admit admits only sidecars with certificates. The node becomes ready when it first has an identity, and
-// stays ready when that expires: otherwise a probe would restart it, which would not renew the identity but
-// cut the existing streams.
+// admit admits only sidecars and nodes with certificates. The node becomes ready when it first has an
+// identity, and stays ready when that expires: otherwise a probe would restart it, which would not renew the
+// identity but cut the existing streams.
 func admit(identity *daprtls.Source, c *server.Config, service *daprapi.Options) {
 	service.Authorize = identity.Authorize
+	if c.Credentials != nil {
+		c.Credentials = &server.Credentials{Server: identity.NodeServerOptions(),
+			Dial: identity.NodeDialOptions(), Ready: identity.Ready}
+	}
 	c.Sidecars.Options, c.Sidecars.Ready = identity.ServerOptions(), identity.Ready
 }
 
 // secure reports whether only sidecars with certificates are admitted.
 func (f *daprFlags) secure() bool {
-	return f.tls || f.mode.String() == daprMode || f.fromFiles()
+	return f.tls || f.inKubernetes() || f.fromFiles()
 }
+
+// inKubernetes reports whether sentry, the cluster and the namespaces are those of Kubernetes.
+func (f *daprFlags) inKubernetes() bool { return f.mode.String() == daprMode }
 
 // fromFiles reports whether this node's certificate is in files.
 func (f *daprFlags) fromFiles() bool { return f.files.Cert+f.files.Key+f.files.CA != "" }
@@ -103,7 +147,7 @@ func (f *daprFlags) identity(log *slog.Logger) (*daprtls.Source, error) {
 		return daprtls.FromFiles(files)
 	}
 	sentry := f.sentry
-	sentry.Kubernetes, sentry.Log = f.mode.String() == daprMode, log
+	sentry.Kubernetes, sentry.Log = f.inKubernetes(), log
 	return daprtls.FromSentry(sentry)
 }
 
@@ -111,7 +155,8 @@ func (f *daprFlags) identity(log *slog.Logger) (*daprtls.Source, error) {
 func (f *daprFlags) config(flags *pflag.FlagSet, log *slog.Logger) server.Config {
 	c := f.own
 	c.Log, c.Version, c.Store = log, thisBuild().Version, f.storeURL()
-	c.GRPC, c.HTTP = cmp.Or(c.GRPC, server.None), cmp.Or(c.HTTP, server.None)
+	c.GRPC, c.HTTP = f.nodesListen(), cmp.Or(c.HTTP, server.None)
+	c.Advertise, c.Credentials = f.nodesReach(), f.credentials()
 	if c.DrainGrace == 0 {
 		c.DrainGrace = -1 // 0 is the default in a configuration
 	}
@@ -120,7 +165,10 @@ func (f *daprFlags) config(flags *pflag.FlagSet, log *slog.Logger) server.Config
 	}
 	c.AdvertiseSidecars = f.advertised()
 	c.Sidecars = &server.Sidecars{Address: hostPort(f.listen, f.port)}
-	c.Monitoring.Healthz = hostPort(f.healthzListen, f.healthzPort)
+	if f.tools.listen != server.None {
+		c.Monitoring.Tools = &server.Tools{Address: f.tools.address()}
+	}
+	c.Monitoring.Healthz = hostPort(f.healthz.listen, f.healthz.port)
 	if f.metrics {
 		listen := f.listen // as Dapr 1.18 has it, whatever the default of the flag for metrics says
 		if flags.Changed("metrics-listen-address") {
@@ -158,21 +206,25 @@ func (f *daprFlags) logger(w io.Writer) (log *slog.Logger, end func() error, err
 
 // notices logs what the operator should know before the node is up.
 func (f *daprFlags) notices(flags *pflag.FlagSet, log *slog.Logger) {
+	if flags.Changed("etcd-initial-cluster") {
+		log.Info("--etcd-initial-cluster makes no cluster here", "why", f.membersNotice())
+	}
 	for _, i := range idle {
 		if flags.Changed(i.name) {
 			log.Info("--"+i.name+" has no meaning here", "why", i.why)
 		}
 	}
-	if f.mode.String() == daprMode {
-		log.Warn("jobs of a namespace that is deleted in Kubernetes stay: delete them before, or with carillon job delete")
-	}
 	if !f.secure() && !server.OnLoopback(strings.Trim(f.listen, "[]")) {
 		log.Warn("whoever reaches this port can read, change and receive all jobs: listen on 127.0.0.1, keep the network closed, "+
 			"or give --tls-enabled", "port", f.port)
 	}
-	if f.store == "" {
+	if f.tools.listen != server.None && !server.OnLoopback(strings.Trim(f.tools.listen, "[]")) {
+		log.Warn("whoever reaches this port can read, change and delete all jobs, also with --tls-enabled: leave out --etcd-client-listen-address, "+
+			"or keep the network closed", "port", f.tools.port)
+	}
+	if len(f.importFrom) == 0 {
 		if found := etcdOf(f.dataDir); found != "" {
-			log.Warn("jobs that Dapr's own scheduler keeps here are not taken over: they must be scheduled again",
+			log.Warn("jobs that Dapr's own scheduler keeps here come over with --import-from or carillon dapr import only",
 				"folder", found)
 		}
 	}
@@ -194,13 +246,13 @@ func (f *daprFlags) validate(flags *pflag.FlagSet) error {
 	var faults []string
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	f.validateEtcd(wrong)
-	for name, port := range map[string]int{"port": f.port, "healthz-port": f.healthzPort,
-		"metrics-port": f.metricsPort} {
+	for name, port := range map[string]int{"port": f.port, "healthz-port": f.healthz.port,
+		"metrics-port": f.metricsPort, "etcd-client-port": int(min(f.tools.port, 1<<16))} {
 		if port < 0 || port > 65535 {
 			wrong("--%s: %d is not a port", name, port)
 		}
 	}
-	if f.kubeconfig != "" && f.mode.String() != daprMode {
+	if f.kubeconfig != "" && !f.inKubernetes() {
 		wrong("--kubeconfig: it goes with --mode kubernetes only")
 	}
 	if !isHostPort(f.broadcast) {
@@ -242,19 +294,28 @@ func (f *daprFlags) validateEtcd(wrong func(format string, args ...any)) {
 	if f.etcdPassword != "" {
 		wrong("--etcd-client-password: %s", external)
 	}
-	if n := len(f.etcdCluster); n > 1 {
-		wrong("--etcd-initial-cluster: it has %d members, and nodes do not make a cluster by themselves: each would keep jobs of its own. "+
-			"Give all of them one --store postgres://… or redis://… and leave this flag out; or run one replica, and name that one only", n)
-	}
+	f.validateMembers(wrong)
 }
 
 // daprAPI returns Dapr's service for a node, with metrics under Dapr's names.
 func daprAPI(o daprapi.Options) server.API {
 	return func(n *server.Node, r grpc.ServiceRegistrar) (stop func()) {
 		counted := o
-		counted.Metrics = daprmetrics.New(n.Metrics(), n.Hub().Gates)
+		counted.Metrics = daprmetrics.New(n.Metrics(), n.LimitTallies)
 		return daprapi.Serve(n, r, counted)
 	}
+}
+
+// address returns the address to listen on. The port is valid.
+func (t toolsDoor) address() string { return hostPort(t.listen, int(t.port)) }
+
+// etcdAPI returns the calls of etcd for a node's jobs.
+func (f *daprFlags) etcdAPI(log *slog.Logger) server.API {
+	o := etcdapi.Options{ID: f.id, Logger: log}
+	if f.tools.port != 0 {
+		o.Address = f.tools.address()
+	}
+	return func(n *server.Node, r grpc.ServiceRegistrar) (stop func()) { return etcdapi.Serve(n, r, o) }
 }
 
 // advertised returns the address that sidecars are told; empty: see [server.Config]. DAPR_HOST_IP tells

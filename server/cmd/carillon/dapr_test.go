@@ -4,14 +4,20 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	etcdpb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -26,7 +32,9 @@ import (
 func TestALeavingNodeEndsItsStreams(t *testing.T) {
 	node, stop, err := startNode(t.Context(), server.Config{Store: "memory:", Partitions: 2, GRPC: server.None,
 		HTTP: server.None, DrainGrace: -1, Sidecars: &server.Sidecars{Address: "127.0.0.1:0",
-			API: daprAPI(daprapi.Options{})}})
+			API: daprAPI(daprapi.Options{})},
+		Monitoring: server.Monitoring{Tools: &server.Tools{Address: "127.0.0.1:0",
+			API: newDaprFlags().etcdAPI(slog.Default())}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +60,27 @@ func TestALeavingNodeEndsItsStreams(t *testing.T) {
 	if err := jobs.Send(&pb.WatchJobsRequest{WatchJobRequestType: &pb.WatchJobsRequest_Initial{Initial: initial}}); err != nil {
 		t.Fatal(err)
 	}
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{node.ToolsAddr()}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer etcd.Close()
+	watch, err := etcdpb.NewWatchClient(etcd.ActiveConnection()).Watch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := &etcdpb.WatchCreateRequest{Key: []byte("dapr/jobs/a")}
+	if err := watch.Send(&etcdpb.WatchRequest{RequestUnion: &etcdpb.WatchRequest_CreateRequest{CreateRequest: create}}); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := watch.Recv(); err != nil || !m.GetCreated() {
+		t.Errorf("watch: %v, %v", m, err)
+	}
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+	if _, err := watch.Recv(); status.Convert(err).Message() != status.Convert(rpctypes.ErrGRPCStopped).Message() {
+		t.Errorf("a watch ended with %v", err)
 	}
 	for name, stream := range map[string]grpc.ClientStream{"WatchHosts": hosts, "WatchJobs": jobs} {
 		if err := stream.RecvMsg(&pb.WatchJobsResponse{}); err == nil ||
@@ -129,6 +156,28 @@ func sidecar(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("what is %q?", args[1])
 	}
 	ts.Check(err)
+}
+
+// tool looks into the jobs as a tool that takes the node for an etcd: tool LOG PREFIX KEY..., the keys that
+// begin so.
+func tool(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: tool LOG PREFIX KEY...")
+	}
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{addressIn(ts, args[0], "etcd")}, Logger: zap.NewNop()})
+	ts.Check(err)
+	defer etcd.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	found, err := etcd.Get(ctx, args[1], clientv3.WithPrefix())
+	ts.Check(err)
+	var keys []string
+	for _, item := range found.Kvs {
+		keys = append(keys, string(item.Key))
+	}
+	if !slices.Equal(keys, args[2:]) {
+		ts.Fatalf("keys %q, want %q", keys, args[2:])
+	}
 }
 
 // ofApp says whose jobs are meant.

@@ -103,6 +103,16 @@ func TestDeployImages(t *testing.T) {
 	}
 }
 
+// TestTheImageIsAlsoDaprsProgram: Dapr's chart runs /scheduler, and it must be the same binary.
+func TestTheImageIsAlsoDaprsProgram(t *testing.T) {
+	text := deployed(t, "docker/Dockerfile")
+	link := "\nRUN ln -s /carillon /out/" + daprProgram + "\n"
+	made, copied := strings.Index(text, link), strings.Index(text, "\nCOPY --from=build /out/ /\n")
+	if made < 0 || copied < made || !strings.Contains(text, " -o /out/carillon ") {
+		t.Errorf("the image has no link /%s to /carillon: a folder is copied, so that the link stays one", daprProgram)
+	}
+}
+
 // goVersion is the Go that go.mod asks for.
 func goVersion(t *testing.T) string {
 	t.Helper()
@@ -283,5 +293,60 @@ func TestDeployKubernetes(t *testing.T) {
 	}
 	if c.Startup.Get.Path != "/livez" {
 		t.Errorf("startup: %+v", c.Startup)
+	}
+}
+
+// daprValues are the values for Dapr's chart.
+type daprValues struct {
+	Global struct {
+		Volumes struct {
+			Scheduler []struct {
+				Name   string
+				Secret struct {
+					SecretName string `yaml:"secretName"`
+				}
+			}
+		} `yaml:"extraVolumes"`
+		Mounts struct {
+			Scheduler []struct {
+				Name      string
+				MountPath string `yaml:"mountPath"`
+			}
+		} `yaml:"extraVolumeMounts"`
+	}
+	Scheduler struct {
+		Image       struct{ Name string }
+		Environment map[string]string `yaml:"extraEnvVars"`
+	} `yaml:"dapr_scheduler"`
+}
+
+// TestDeployDapr: the file of settings is where the Secret is mounted, and the file in the comment is one.
+// TestDaprsChart renders the chart with the values, where there is one.
+func TestDeployDapr(t *testing.T) {
+	text := deployed(t, "dapr/values.yaml")
+	var v daprValues
+	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	volumes, mounts := v.Global.Volumes.Scheduler, v.Global.Mounts.Scheduler
+	if len(volumes) != 1 || len(mounts) != 1 || mounts[0].Name != volumes[0].Name || volumes[0].Secret.SecretName == "" ||
+		!strings.Contains(v.Scheduler.Image.Name, "/") {
+		t.Fatalf("%+v", v)
+	}
+	for name, value := range v.Scheduler.Environment {
+		if name != envName("config") || value != mounts[0].MountPath+"/carillon.yaml" {
+			t.Errorf("%s=%s, and the Secret is at %s", name, value, mounts[0].MountPath)
+		}
+	}
+	example := regexp.MustCompile(`(?m)^#   (store: .*)$`).FindStringSubmatch(text)
+	if example == nil {
+		t.Fatal("the comment has no example of the file")
+	}
+	f, flags := daprLine(t, lineOf("dapr-scheduler-server-1")...)
+	if err := fromFile(f.settings, map[string]bool{}, "carillon.yaml", []byte(example[1]), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.validate(flags); err != nil {
+		t.Error(err)
 	}
 }

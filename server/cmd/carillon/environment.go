@@ -43,17 +43,16 @@ func checkEnvironment(cmd *cobra.Command) error {
 // knownVariables returns the variables of a node's settings, of commands that talk to a node, and of a run,
 // which `carillon work` sets for the program that it starts.
 func knownVariables(root *cobra.Command) []string {
-	known := append(slices.Clone(runVariables), envName("server"), envName("namespace"))
-	for _, name := range []string{"serve", "dapr-scheduler"} {
-		cmd, _, err := root.Find([]string{name})
-		if err != nil || cmd == root {
-			continue // a tree of commands without it, in a test
+	known := append(slices.Clone(runVariables), envName("server"), envName("namespace"),
+		envName(etcdUsername), envName(etcdPassword))
+	add := func(f *pflag.Flag) {
+		if f.Name != "help" {
+			known = append(known, envName(f.Name))
 		}
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Name != "help" {
-				known = append(known, envName(f.Name))
-			}
-		})
 	}
+	if cmd, _, err := root.Find([]string{"serve"}); err == nil && cmd != root { // otherwise a tree of a test
+		cmd.Flags().VisitAll(add)
+	}
+	daprSettings().VisitAll(add)
 	return known
 }

@@ -20,6 +20,8 @@ func TestUnknownVariablesAreRefused(t *testing.T) {
 		{"CARILLON_PORT", ""},
 		{"CARILLON_PORT_7070_TCP_ADDR", ""},
 		{"CARILLONX", ""},
+		{"CARILLON_GRPC_LISTEN", ""},                           // of dapr-scheduler
+		{"CARILLON_ETCD_DATA_DIR", "there is no such setting"}, // of Dapr's scheduler
 		{"CARILLON_STOER", "did you mean CARILLON_STORE?"},
 		{"CARILLON_SERVERS", "did you mean CARILLON_SERVER?"},
 		{"CARILLON_PREFIX", "there is no such setting"}, // a flag, but none that is read from the environment

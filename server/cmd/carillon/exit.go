@@ -142,7 +142,7 @@ func (a app) report(cmd *cobra.Command, err error) int {
 	usage, isUsage := errors.AsType[*usageError](err)
 	if isUsage {
 		a.sayf("carillon: %s\nRun \"%s --help\" for what it takes.", brief(usage.message), cmd.CommandPath())
-		return exitUsage
+		return usageCode(cmd)
 	}
 	known, isKnown := errors.AsType[*carillon.Error](err)
 	switch {
@@ -155,6 +155,15 @@ func (a app) report(cmd *cobra.Command, err error) int {
 		a.sayf("carillon: %s", brief(sentence(known)))
 	}
 	return exitCode(err)
+}
+
+// usageCode returns the exit code of a wrong command line. That of Dapr's own scheduler is the code of any
+// failure, and what starts one in the place of the other may look at it.
+func usageCode(cmd *cobra.Command) int {
+	if cmd.Name() == daprCommand {
+		return exitFailed
+	}
+	return exitUsage
 }
 
 // sentence formats the error for people: the field if there is one, and the message.

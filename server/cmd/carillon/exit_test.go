@@ -44,7 +44,7 @@ var hostile = [][]string{
 	{"job", "list", "--server", "a,dns:///X"}, {"serve", "--config", "X"}, {"serve", "--store", "X"},
 	{"serve", "--store", "memory:", "--grpc", "X"}, {"serve", "--store", "memory:", "--node-name", "X/"},
 	{"serve", "--store", "memory:", "--log-level", "X"}, {"serve", "--store", "X:x"}, {"work", "q", "--", "X"},
-	{"dapr-scheduler", "--X"},
+	{"dapr-scheduler", "--X"}, {"dapr-scheduler", "--config", "X"}, {"dapr-scheduler", "--store", "X"},
 }
 
 // TestWhatIsRefusedIsShort: a message shows neither all of a long word nor what a terminal would act upon,
@@ -61,10 +61,13 @@ func TestWhatIsRefusedIsShort(t *testing.T) {
 				args[i] = strings.ReplaceAll(args[i], "X", word)
 			}
 			name := kind + ": " + strings.Join(line, " ")
-			got := runInProcess(args...)
-			if got.code != exitUsage || got.out != "" {
+			got, want := runInProcess(args...), exitUsage
+			if line[0] == daprCommand {
+				want = exitFailed
+			}
+			if got.code != want || got.out != "" {
 				t.Errorf("%s: exit code %d, %q, want %d and nothing: %.300s", name, got.code,
-					clip(got.out, 80), exitUsage, got.errs)
+					clip(got.out, 80), want, got.errs)
 			}
 			if n := utf8.RuneCountInString(got.errs); n > 1_000 || !strings.HasPrefix(got.errs, "carillon: ") {
 				t.Errorf("%s: %d characters, want at most 1,000: %.200s", name, n, got.errs)

@@ -16,5 +16,5 @@ import (
 //go:generate go -C ../../.. run ./tools/licences/main.go THIRD_PARTY_LICENSES.txt
 
 func main() {
-	os.Exit(execute(os.Args[1:], newApp(os.Stdin, os.Stdout, os.Stderr)))
+	os.Exit(execute(called(os.Args[0], os.Args[1:]), newApp(os.Stdin, os.Stdout, os.Stderr)))
 }

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"net/netip"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
@@ -21,7 +22,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write docs/cli.md and the outputs in testdata again")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"carillon": main})
+	testscript.Main(m, map[string]func(){"carillon": main, daprProgram: main})
 }
 
 // TestScripts runs testdata/script: each script has a node of its own, in this process, at $CARILLON_SERVER
@@ -33,7 +34,8 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup:               setupNode,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "eventually": eventually,
-			"member": member, "page": page, "sidecar": sidecar},
+			"member": member, "page": page, "sidecar": sidecar,
+			"tool": tool},
 	})
 }
 
@@ -54,7 +56,9 @@ func setupNode(env *testscript.Env) error {
 	})
 	env.Setenv("CARILLON_SERVER", node.GRPCAddr())
 	env.Setenv("HTTP", node.HTTPAddr())
-	return nil
+	exported, err := filepath.Abs("../../internal/daprmove/testdata/dapr-1.18.3.export")
+	env.Setenv("EXPORTED", exported)
+	return err
 }
 
 // exits runs a command and checks its exit code: exits 2 carillon job frob.

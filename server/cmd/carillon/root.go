@@ -49,7 +49,7 @@ func newRoot(a app) *cobra.Command {
 		Long: `Carillon keeps jobs durably, fires each at its time, delivers the run to whoever must do it, and keeps at it until
 the run has succeeded or its failure policy says stop.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found.`,
+Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found. That of wrong usage of dapr-scheduler is 1, as Dapr's is.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		Args:              cobra.ArbitraryArgs,
@@ -61,9 +61,9 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found.`,
 	root.SetErr(a.errs)
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(newDev(a), newServe(a), newDaprScheduler(a), newJob(a), newRun(a), newBackfill(a),
-		newNamespace(a), newSchedule(a),
-		newCluster(a), newStore(a), newWork(a), newBench(a), newVersion(a), newDocs(a))
+	root.AddCommand(newDev(a), newServe(a), newDaprScheduler(a), newDapr(a), newJob(a), newRun(a),
+		newBackfill(a), newNamespace(a), newSchedule(a), newCluster(a), newStore(a), newWork(a), newBench(a),
+		newVersion(a), newDocs(a))
 	root.InitDefaultCompletionCmd("completion") // so that it is in the docs
 	root.InitDefaultHelpCmd()
 	strictCobra(root)

@@ -27,7 +27,8 @@ func newRunList(a app) *cobra.Command {
 	cmd := newRuns(a, "list", "List the dead runs of all jobs, newest first",
 		"runs that ended so; across jobs only dead is kept in an index",
 		choice{words: []string{carillon.RunDead.String()}})
-	cmd.Long = "List the dead runs of all jobs of the namespace, newest first. The finished runs of one job are in `carillon job runs`."
+	cmd.Long = "List the dead runs of all jobs of the namespace, newest first. The finished runs of one job are in\n" +
+		"`carillon job runs`."
 	return cmd
 }
 

@@ -140,7 +140,8 @@ func collectLess() {
 
 // resolve returns the configuration from flags, environment and file.
 func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, error) {
-	if err := settings(cmd, s.config, map[string]any{"signing_secrets": &s.secrets}); err != nil {
+	extra := map[string]any{"signing_secrets": &s.secrets}
+	if err := settings(cmd.Flags(), s.config, defaultConfigFile, extra); err != nil {
 		return server.Config{}, err
 	}
 	c := s.node

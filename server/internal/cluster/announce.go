@@ -49,10 +49,7 @@ func (a *announcer) welcome(before, after []store.Member) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	maps.DeleteFunc(a.recent, func(_ string, at time.Time) bool { return time.Since(at) > announceFor })
-	came := slices.ContainsFunc(after, func(m store.Member) bool {
-		return !slices.ContainsFunc(before, func(o store.Member) bool { return o.ID == m.ID && o.Nonce == m.Nonce })
-	})
-	if came && len(a.recent) > 0 {
+	if newcomers(before, after) && len(a.recent) > 0 {
 		a.enqueue(slices.Collect(maps.Keys(a.recent))...)
 	}
 }

@@ -20,6 +20,7 @@
 //	suspicion.go                     whether the others do
 //	state.go, protocol.go            what a node says of itself to the others
 //	settings.go, announce.go         settings of nodes, which should agree; changed settings of namespaces
+//	limits.go                        limits that sidecars of Dapr have named, told to the other nodes
 //	peers.go, status.go              connections to other nodes; what operators ask of all
 //	router.go, router_*.go           the way of a call to its partition
 package cluster

@@ -55,7 +55,9 @@ func (n *Node) Finish(ctx context.Context) error {
 	}
 	short, cancel := oneAnswer(ctx, n.cfg.TTL)
 	defer cancel()
-	return n.heartbeat(short)
+	err := n.heartbeat(short)
+	n.peers.lookAll(short, n.views.load().members)
+	return err
 }
 
 // Close ends the membership, and everything that New and Start have begun. The engine must have stopped.
@@ -68,6 +70,7 @@ func (n *Node) Close(ctx context.Context) error {
 	case <-ctx.Done(): // a commit may hang; the store waits for it when it is closed
 	}
 	n.announcer.end()
+	n.telling.Wait()
 	n.peers.close()
 	// When the node does not count as living any more, the membership has ended by itself.
 	ctx, cancel := context.WithTimeout(ctx, lifeOf(n.cfg.TTL))

@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/health"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
@@ -39,6 +41,13 @@ type Local interface {
 	Outage() (ago time.Duration, ever bool)
 	// ReloadNamespace reads the settings of a namespace, because they have changed.
 	ReloadNamespace(ctx context.Context, name string) error
+	// OwnLimits returns the limits that sidecars of this node have named, and their version, 0 before the
+	// first.
+	OwnLimits() (limits []delivery.NamedLimit, version uint64)
+	// HearLimits takes those of another node.
+	HearLimits(table *message.LimitTable)
+	// KeepLimits forgets those of the nodes that are no members.
+	KeepLimits(member func(message.Process) bool)
 }
 
 // Config configures a node's part in a cluster. The zero value of a field is its default, given here.
@@ -115,6 +124,7 @@ type Node struct {
 	prover     *prover
 	storeClock *storeClock
 	announcer  *announcer
+	limits     *limitsTeller
 	clock      monotonic
 
 	// Guarded by the turn of views.
@@ -126,6 +136,8 @@ type Node struct {
 	ctx    context.Context // for the loop's calls to the store
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the loop has ended
+
+	telling sync.WaitGroup // the goroutine of limits
 }
 
 var _ carillon.Cluster = (*Node)(nil)
@@ -144,7 +156,7 @@ func New(c Config) *Node {
 	n.peers = newPeers(&c, n.views.poke, n)
 	n.heartbeats = newHeartbeats(n.clock, c.TTL)
 	n.storeClock = newStoreClock(n.leaser, n.clock, &c)
-	n.announcer = newAnnouncer(n.sendNames)
+	n.announcer, n.limits = newAnnouncer(n.sendNames), newLimitsTeller()
 	n.prover = &prover{
 		store: c.Store, leases: n.leaser, node: n.id, ttl: c.TTL, clock: n.clock, log: n.log,
 		fitness: newFitness(c.TTL), answering: n.answering, done: make(chan struct{}),
@@ -163,9 +175,14 @@ func (n *Node) Start(ctx context.Context, local Local) error {
 		return errors.Join(err, n.Close(ctx))
 	}
 	go n.run()
+	n.telling.Go(func() { n.limits.run(n.ctx, n.tellLimits) })
 	go n.prover.run(n.ctx, n.membership.closed)
 	return nil
 }
+
+// Greet has the other nodes look at the members, now that this one can be reached. They would learn of it
+// with their next heartbeats, at different times; sidecars are to hear of it from all at once.
+func (n *Node) Greet(ctx context.Context) { n.peers.lookAll(ctx, n.views.load().members) }
 
 // begin makes the node a member and gives it its first share.
 func (n *Node) begin(ctx context.Context) error {
@@ -309,6 +326,8 @@ func (n *Node) poll(ctx context.Context) error {
 	n.differences.compare(v.members)
 	n.peers.keep(v.members)
 	n.announcer.welcome(before.members, v.members)
+	n.limits.welcome(before.members, v.members)
+	n.keepLimits(v)
 	return nil
 }
 

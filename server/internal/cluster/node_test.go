@@ -1,7 +1,11 @@
 package cluster_test
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,6 +83,52 @@ func TestConcurrentLooksShareOneRead(t *testing.T) {
 		all.Wait()
 		if looks := a.looks.Load() - before; looks > 3 {
 			t.Errorf("the store was asked %d times who lives", looks)
+		}
+	})
+}
+
+// TestSidecarsAreToldAtOnce: of a node that can be reached, and of one that takes none any more.
+func TestSidecarsAreToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, a := oneNode(t)
+		var told atomic.Value
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- a.WatchNodes(ctx, func(nodes []carillon.Node) error {
+				var all []string
+				for _, n := range nodes {
+					all = append(all, n.Sidecars)
+				}
+				told.Store(strings.Join(all, " "))
+				return nil
+			})
+		}()
+		expect := func(want string) {
+			t.Helper()
+			if synctest.Wait(); told.Load() != want {
+				t.Errorf("told %q, want %q", told.Load(), want)
+			}
+		}
+		expect("a:1")
+		b := f.start("b")
+		before := time.Now()
+		b.Greet(t.Context())
+		expect("a:1 b:1")
+		if err := b.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		expect("a:1 b:1") // what its sidecars have in hand goes on
+		if err := b.Finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		expect("a:1 ")
+		if took := time.Since(before); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
 		}
 	})
 }

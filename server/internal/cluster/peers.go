@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -33,6 +34,8 @@ type Control interface {
 	SetDraining(ctx context.Context, nonce uint64, on bool) error
 	// ReloadNamespace makes the node read the settings of a namespace, because they have changed.
 	ReloadNamespace(ctx context.Context, name string) error
+	// HearLimits tells the node which limits the sidecars of another one have named.
+	HearLimits(ctx context.Context, table *message.LimitTable) error
 }
 
 // Status is what a node says of itself.

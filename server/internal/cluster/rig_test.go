@@ -169,11 +169,12 @@ func (f *rig) try(id string, settings ...cluster.Setting) (*node, error) {
 	}
 	s := cutStore{f.store, n}
 	n.Node = cluster.New(cluster.Config{
-		Member: store.Member{ID: id, Address: id, Nonce: n.nonce}, Store: s, Settings: settings,
+		Member: store.Member{ID: id, Address: id, Sidecars: id + ":1", Nonce: n.nonce}, Store: s, Settings: settings,
 		Now: n.now, Dial: n.dial, Log: slog.New(slog.NewTextHandler(&n.log, nil)), Exclusive: id == exclusive,
 	})
 	n.engine = engine.New(engine.Config{Store: s, Node: id, Now: n.now, Standby: true, Peers: n.Router(),
-		Announce: n.Announce, MayClaim: n.MayClaim, LeaseTTL: cluster.DefaultTTL})
+		Announce: n.Announce, AnnounceLimits: n.AnnounceLimits, MayClaim: n.MayClaim,
+		LeaseTTL: cluster.DefaultTTL})
 	if err := n.engine.Start(f.t.Context(), noConsumers{}); err != nil {
 		return nil, err
 	}
@@ -204,7 +205,7 @@ func (n *node) dial(m store.Member) (cluster.Peer, error) {
 	for _, other := range n.f.all() {
 		if other.id == m.Address && other.nonce == m.Nonce && !other.isolated.Load() && !n.isolated.Load() {
 			l := &link{Services: other.engine, Control: other, broken: other.broken, takes: n.f.putTakes,
-				closed: make(chan struct{})}
+				closed: make(chan struct{}), from: n}
 			if n.f.control != nil {
 				l.Control = n.f.control(l.Control)
 			}
@@ -222,6 +223,15 @@ type link struct {
 	broken chan struct{}
 	takes  time.Duration // how long each call takes
 	closed chan struct{}
+	from   *node
+}
+
+// HearLimits implements [cluster.Control]. A node that is cut off tells nothing.
+func (l *link) HearLimits(ctx context.Context, table *message.LimitTable) error {
+	if l.from.isolated.Load() {
+		return cluster.ErrUnreached
+	}
+	return l.Control.HearLimits(ctx, table)
 }
 
 func (l *link) Broken() <-chan struct{} { return l.broken }

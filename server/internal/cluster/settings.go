@@ -13,7 +13,7 @@ import (
 
 // Setting is a setting that a node was started with and that should be the same on all nodes.
 type Setting struct {
-	Name  string // name of the flag, without dashes
+	Name  string // name of the flag, without dashes; with a space in it, what several flags decide
 	Value string // as an operator would write it; a digest if it is secret
 	// Must: a node that differs from a living one is refused. Otherwise a warning is logged.
 	Must bool
@@ -50,13 +50,21 @@ func compatible(mine []Setting, me string, members []store.Member) error {
 				continue
 			}
 			field := strings.ReplaceAll(s.Name, "-", "_")
-			faults = append(faults, fmt.Errorf("%s: this node is started with --%s %s, and node %q at %s, which lives, with %s: "+
+			faults = append(faults, fmt.Errorf("%s: this node is started with %s %s, and node %q at %s, which lives, with %s: "+
 				"it must be the same on all nodes; to change it, end all of them and start them with the new one",
-				field, s.Name, s.Value, m.ID, m.Address, value))
+				field, shown(s.Name), s.Value, m.ID, m.Address, value))
 			break
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// shown returns the name of a setting as an operator knows it.
+func shown(name string) string {
+	if strings.Contains(name, " ") {
+		return name
+	}
+	return "--" + name
 }
 
 // maxShown is the most bytes of a value in a warning.
@@ -85,7 +93,7 @@ func differences(members []store.Member) (sentences []string) {
 			parts = append(parts, fmt.Sprintf("%s on %s", value, strings.Join(ids, ", ")))
 		}
 		slices.Sort(parts)
-		sentences = append(sentences, fmt.Sprintf("--%s differs: %s", name, strings.Join(parts, "; ")))
+		sentences = append(sentences, fmt.Sprintf("%s differs: %s", shown(name), strings.Join(parts, "; ")))
 	}
 	slices.Sort(sentences)
 	return sentences

@@ -43,6 +43,18 @@ func TestDifferentMustSettingIsRefused(t *testing.T) {
 	})
 }
 
+// TestSettingOfSeveralFlags: it is no flag, and is not shown as one.
+func TestSettingOfSeveralFlags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newRig(t)
+		f.settle(2*time.Second, f.start("a", cluster.Setting{Name: "TLS between nodes", Value: "true", Must: true}))
+		_, err := f.try("b", cluster.Setting{Name: "TLS between nodes", Value: "false", Must: true})
+		if err == nil || !strings.Contains(err.Error(), "started with TLS between nodes false, and node \"a\"") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
 // TestOwnOldMemberIsNotCompared: a node that was killed and starts again with another value is not refused
 // because of its own old member.
 func TestOwnOldMemberIsNotCompared(t *testing.T) {

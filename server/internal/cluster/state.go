@@ -95,6 +95,9 @@ func (v *view) nodes() []carillon.Node {
 		c := conditionOf(m)
 		nodes[i] = carillon.Node{ID: m.ID, Address: m.Address, HTTP: m.HTTP, Sidecars: m.Sidecars,
 			Draining: m.Capacity == 0, Owns: v.owned(m.ID, c.Refuses), State: states[c.Phase], Reason: c.Reason}
+		if c.Phase == phaseEnded {
+			nodes[i].Sidecars = "" // it takes none any more
+		}
 		if parts := suspected[m.ID]; len(parts) > 0 && m.Capacity > 0 {
 			nodes[i].State, nodes[i].Reason = carillon.NodeUnfit, fmt.Sprintf("it lives and does not take %d partitions of its share, such as %d",
 				len(parts), parts[0])

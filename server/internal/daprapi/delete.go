@@ -13,11 +13,11 @@ func (s *Service) DeleteJob(ctx context.Context, m *pb.DeleteJobRequest) (*pb.De
 	return answer(ctx, s, "DeleteJob", m, func(a address) (*pb.DeleteJobResponse, error) {
 		err := a.check("name", m.GetName())
 		if err == nil && !a.unkept(m.GetName()) {
-			_, err = s.jobs.DeleteJob(ctx, a.key(m.GetName()))
+			_, err = s.jobs.DeleteJob(ctx, a.Key(m.GetName()))
 			err = unless(carillon.NotFound, err)
 		}
 		if err == nil {
-			s.options.Metrics.Count(daprmetrics.Deleted, kindOf(a.reminder))
+			s.options.Metrics.Count(daprmetrics.Deleted, kindOf(a.Reminder))
 		}
 		return &pb.DeleteJobResponse{}, err
 	})
@@ -27,7 +27,7 @@ func (s *Service) DeleteJob(ctx context.Context, m *pb.DeleteJobRequest) (*pb.De
 func (s *Service) DeleteByMetadata(ctx context.Context,
 	m *pb.DeleteByMetadataRequest) (*pb.DeleteByMetadataResponse, error) {
 	return answer(ctx, s, "DeleteByMetadata", m, func(a address) (*pb.DeleteByMetadataResponse, error) {
-		return &pb.DeleteByMetadataResponse{}, s.deleteAll(ctx, a, "", a.prefix(m.GetIdPrefixMatch()))
+		return &pb.DeleteByMetadataResponse{}, s.deleteAll(ctx, a, "", a.Prefix(m.GetIdPrefixMatch()))
 	})
 }
 
@@ -36,7 +36,7 @@ func (s *Service) DeleteByMetadata(ctx context.Context,
 func (s *Service) DeleteByNamePrefix(ctx context.Context,
 	m *pb.DeleteByNamePrefixRequest) (*pb.DeleteByNamePrefixResponse, error) {
 	return answer(ctx, s, "DeleteByNamePrefix", m, func(a address) (*pb.DeleteByNamePrefixResponse, error) {
-		prefix := a.prefix(false)
+		prefix := a.Prefix(false)
 		if m.GetNamePrefix() != "" {
 			prefix += carillon.EscapeLevel(m.GetNamePrefix())
 		}
@@ -50,7 +50,7 @@ func (s *Service) deleteAll(ctx context.Context, a address, namePrefix, prefix s
 		return err
 	}
 	if len(prefix) <= carillon.MaxName { // no name begins with more
-		if _, err := s.jobs.DeleteJobs(ctx, a.namespace, prefix); err != nil {
+		if _, err := s.jobs.DeleteJobs(ctx, a.Namespace, prefix); err != nil {
 			return err
 		}
 	}

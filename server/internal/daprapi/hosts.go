@@ -19,7 +19,11 @@ import (
 // WatchHosts implements the rpc: it says where the schedulers are, at once and whenever that changes.
 func (s *Service) WatchHosts(_ *pb.WatchHostsRequest,
 	stream grpc.ServerStreamingServer[pb.WatchHostsResponse]) error {
+	if s.leaving.Load() { // the stream would end in a moment, and the sidecar would close all of its streams
+		return leaving()
+	}
 	ctx := stream.Context()
+	defer s.streams.watch()()
 	for {
 		var addresses []string
 		var changed <-chan struct{}
@@ -55,16 +59,18 @@ const followAgain = time.Second
 
 // followed is where the nodes of a cluster take sidecars, as it was said last.
 type followed struct {
+	before func() // called before a change is told
+
 	mu        sync.Mutex
 	addresses []string
 	changed   chan struct{} // closed when the addresses are replaced
 }
 
 // follow keeps up with a cluster until stop: hosts is for [Options]. What was said last holds while nothing
-// new can be learnt.
-func follow(cluster carillon.Cluster, log *slog.Logger) (
+// new can be learnt. before is called before a change is told.
+func follow(cluster carillon.Cluster, before func(), log *slog.Logger) (
 	hosts func() ([]string, <-chan struct{}), stop func()) {
-	f := &followed{changed: make(chan struct{})}
+	f := &followed{before: before, changed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -97,13 +103,15 @@ func (f *followed) take(nodes []carillon.Node) error {
 	}
 	slices.Sort(addresses)
 	addresses = slices.Compact(addresses)
+	if told, _ := f.hosts(); slices.Equal(addresses, told) {
+		return nil
+	}
+	f.before()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !slices.Equal(addresses, f.addresses) {
-		f.addresses = addresses
-		close(f.changed)
-		f.changed = make(chan struct{})
-	}
+	f.addresses = addresses
+	close(f.changed)
+	f.changed = make(chan struct{})
 	return nil
 }
 

@@ -38,8 +38,9 @@ func (c *said) WatchNodes(ctx context.Context, f func([]carillon.Node) error) er
 // holds while the cluster cannot be asked.
 func TestHostsOfACluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		settled := 0
 		c := &said{nodes: make(chan []carillon.Node), fail: make(chan error)}
-		hosts, stop := follow(c, slog.New(slog.DiscardHandler))
+		hosts, stop := follow(c, func() { settled++ }, slog.New(slog.DiscardHandler))
 		expect := func(want ...string) (changed <-chan struct{}) {
 			t.Helper()
 			synctest.Wait()
@@ -78,5 +79,8 @@ func TestHostsOfACluster(t *testing.T) {
 		}
 		c.fail <- errors.New("the store is gone")
 		stop() // also while it waits
+		if settled != 2 {
+			t.Errorf("streams were settled %d times for two changes", settled)
+		}
 	})
 }

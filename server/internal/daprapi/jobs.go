@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
 	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
+	"github.com/carillonhq/carillon/server/internal/daprrecord"
 )
 
 // ScheduleJob implements the rpc.
@@ -22,7 +23,7 @@ func (s *Service) ScheduleJob(ctx context.Context,
 		if err != nil {
 			outcome = daprmetrics.CreatedFailed
 		}
-		s.options.Metrics.Count(outcome, kindOf(a.reminder))
+		s.options.Metrics.Count(outcome, kindOf(a.Reminder))
 		return &pb.ScheduleJobResponse{}, err
 	})
 }
@@ -41,11 +42,11 @@ func (s *Service) schedule(ctx context.Context, a address, m *pb.ScheduleJobRequ
 	if err := a.check("name", m.GetName()); err != nil {
 		return err
 	}
-	job, err := jobOf(a.key(m.GetName()), a.target, m.GetJob(), s.options.Now())
+	job, err := daprrecord.NewJob(a.Key(m.GetName()), a.Target, m.GetJob(), s.options.Now())
 	switch {
 	case err != nil:
 		return err
-	case a.nowhere():
+	case a.Nowhere():
 		return carillon.Errorf(carillon.InvalidArgument, "metadata.target.actor",
 			"a reminder needs an actor's type and id")
 	}
@@ -70,7 +71,7 @@ func (s *Service) schedule(ctx context.Context, a address, m *pb.ScheduleJobRequ
 // scheduleNothing is about a job whose life ends before its first run. Dapr's scheduler takes it, and it is
 // gone at once.
 func (s *Service) scheduleNothing(ctx context.Context, a address, m *pb.ScheduleJobRequest) error {
-	key := a.key(m.GetName())
+	key := a.Key(m.GetName())
 	if m.GetOverwrite() {
 		_, err := s.jobs.DeleteJob(ctx, key)
 		return unless(carillon.NotFound, err)
@@ -83,7 +84,7 @@ func (s *Service) scheduleNothing(ctx context.Context, a address, m *pb.Schedule
 }
 
 func (a address) exists(name string) error {
-	return status.Errorf(codes.AlreadyExists, "job already exists: '%s'", a.keyInDapr(name))
+	return status.Errorf(codes.AlreadyExists, "job already exists: '%s'", a.InDapr(name))
 }
 
 // unless is err, or nil if it is of the kind.
@@ -102,12 +103,12 @@ func (s *Service) GetJob(ctx context.Context, m *pb.GetJobRequest) (*pb.GetJobRe
 		}
 		job, err := carillon.Job{}, error(carillon.NotFound)
 		if !a.unkept(m.GetName()) {
-			job, err = s.jobs.GetJob(ctx, a.key(m.GetName()))
+			job, err = s.jobs.GetJob(ctx, a.Key(m.GetName()))
 		}
 		if errors.Is(err, carillon.NotFound) {
 			err = status.Error(codes.NotFound, "job not found: "+m.GetName())
 		}
-		return &pb.GetJobResponse{Job: jobToDapr(&job)}, err
+		return &pb.GetJobResponse{Job: daprrecord.ToDapr(&job)}, err
 	})
 }
 
@@ -121,11 +122,11 @@ func (s *Service) list(ctx context.Context, a address) (*pb.ListJobsResponse, er
 		return nil, err
 	}
 	all := &pb.ListJobsResponse{}
-	if a.reminder && a.target.ActorType == "" {
+	if a.Reminder && a.Target.ActorType == "" {
 		return all, nil
 	}
 	size := 0
-	q := carillon.JobQuery{Namespace: a.namespace, Prefix: a.prefix(false), PageSize: carillon.MaxBatch}
+	q := carillon.JobQuery{Namespace: a.Namespace, Prefix: a.Prefix(false), PageSize: carillon.MaxBatch}
 	for {
 		page, err := s.jobs.ListJobs(ctx, q)
 		if err != nil {
@@ -149,6 +150,6 @@ func (s *Service) list(ctx context.Context, a address) (*pb.ListJobsResponse, er
 }
 
 func namedJob(job *carillon.Job) *pb.NamedJob {
-	return &pb.NamedJob{Name: nameOf(job.Name), Metadata: metadataOf(job.Namespace, job.Target.Dapr),
-		Job: jobToDapr(job)}
+	return &pb.NamedJob{Name: daprrecord.NameOf(job.Name), Job: daprrecord.ToDapr(job),
+		Metadata: daprrecord.MetadataOf(job.Namespace, job.Target.Dapr)}
 }

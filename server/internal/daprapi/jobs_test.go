@@ -138,6 +138,42 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestNamespacesOfBothCases: a namespace with capitals is one, and another than that without.
+func TestNamespacesOfBothCases(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		upper, lower := appOf("app"), appOf("app")
+		upper.Namespace, lower.Namespace = "Team-A", "team-a"
+		of := func(m *pb.JobMetadata) *sidecarOf {
+			return r.watch(&pb.WatchJobsRequestInitial{AppId: m.GetAppId(), Namespace: m.GetNamespace()})
+		}
+		above, below := of(upper), of(lower)
+		r.put("n", upper, &pb.Job{DueTime: new("1s")})
+		if r.get("n", lower) != nil {
+			t.Error("the job is in the other namespace as well")
+		}
+		run := above.next()
+		if !proto.Equal(run.GetMetadata(), upper) {
+			t.Errorf("the run is of %v", run.GetMetadata())
+		}
+		above.succeed(run.GetId())
+		r.put("n", lower, &pb.Job{DueTime: new("1s")})
+		if run = below.next(); !proto.Equal(run.GetMetadata(), lower) {
+			t.Errorf("the run is of %v", run.GetMetadata())
+		}
+		below.succeed(run.GetId())
+
+		r.put("stays", upper, far())
+		r.put("goes", lower, far())
+		if _, err := r.client.DeleteByMetadata(t.Context(),
+			&pb.DeleteByMetadataRequest{Metadata: lower}); err != nil {
+			t.Error(err)
+		}
+		if got := append(r.list(upper), r.list(lower)...); !slices.Equal(got, []string{"stays"}) {
+			t.Errorf("what is left: %q", got)
+		}
+	})
+}
+
 func TestExistingJobs(t *testing.T) {
 	r := start(t, "memory:", Options{})
 	r.put("n", actorOf("t", "i"), far())

@@ -1,6 +1,10 @@
 package daprapi
 
-import "time"
+import (
+	"time"
+
+	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
+)
 
 // Metrics counts what Dapr's own scheduler counts. Its methods are called from many goroutines and must not
 // wait.
@@ -19,3 +23,11 @@ type nobody struct{}
 func (nobody) Count(string, string)       {}
 func (nobody) Took(string, time.Duration) {}
 func (nobody) Sidecars(int)               {}
+
+// kindOf is what metrics call a job of an app or a reminder.
+func kindOf(reminder bool) string {
+	if reminder {
+		return daprmetrics.KindActor
+	}
+	return daprmetrics.KindJob
+}

@@ -28,6 +28,7 @@ type rig struct {
 	node   *server.Node
 	client pb.SchedulerClient
 	jobs   carillon.Scheduler
+	leave  func() // ends the streams of the face
 	stop   func()
 }
 
@@ -51,7 +52,7 @@ func start(t testing.TB, store string, o Options) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, node: node, client: pb.NewSchedulerClient(conn), jobs: node.Remote()}
+	r := &rig{t: t, node: node, client: pb.NewSchedulerClient(conn), jobs: node.Remote(), leave: leave}
 	stopped := false
 	r.stop = func() {
 		if stopped {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -60,41 +61,54 @@ type Service struct {
 	connect func(sidecar.Hello) (*sidecar.Session, error)
 	options Options
 
-	leave sync.Once
-	left  chan struct{} // closed by Stop
+	streams *streams
+	leave   sync.Once
+	leaving atomic.Bool   // Stop was called: nobody begins to watch the hosts here
+	left    chan struct{} // closed at its end
 }
 
 var _ pb.SchedulerServer = (*Service)(nil)
 
 // New is the service over a node's jobs; connect opens the session of a sidecar.
 func New(jobs carillon.Jobs, connect func(sidecar.Hello) (*sidecar.Session, error), o Options) *Service {
-	return &Service{jobs: jobs, connect: connect, options: o.withDefaults(), left: make(chan struct{})}
+	return &Service{jobs: jobs, connect: connect, options: o.withDefaults(), streams: newStreams(),
+		left: make(chan struct{})}
 }
 
 // Register puts the service on a gRPC server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { pb.RegisterSchedulerServer(r, s) }
 
 // Stop ends the streams of WatchHosts, and those of WatchJobs that have not said who they are; the others end
-// with their sessions, when the node's hub is closed.
-func (s *Service) Stop() { s.leave.Do(func() { close(s.left) }) }
+// with their sessions, when the node's hub is closed. A sidecar that loses WatchHosts closes its streams to
+// the other nodes as well, so these have time to settle before.
+func (s *Service) Stop() {
+	s.leave.Do(func() {
+		s.leaving.Store(true)
+		if s.streams.watched() {
+			<-time.After(settleLeast)
+		}
+		close(s.left)
+	})
+}
 
 // Node is what the service is over.
 type Node interface {
 	Remote() carillon.Scheduler
 	Cluster() carillon.Cluster
 	Hub() *dispatch.Hub
+	sidecar.Limits
 }
 
 // Serve puts the service over a node on a gRPC listener; stop ends its streams.
 func Serve(n Node, r grpc.ServiceRegistrar, o Options) (stop func()) {
 	connect := func(h sidecar.Hello) (*sidecar.Session, error) {
-		return sidecar.Open(n.Hub(), h, sidecar.Options{})
-	}
-	unfollow := func() {}
-	if o.Hosts == nil {
-		o.Hosts, unfollow = follow(n.Cluster(), o.withDefaults().Logger)
+		return sidecar.Open(n.Hub(), n, h, sidecar.Options{})
 	}
 	s := New(n.Remote(), connect, o)
+	unfollow := func() {}
+	if o.Hosts == nil {
+		s.options.Hosts, unfollow = follow(n.Cluster(), s.streams.settle, s.options.Logger)
+	}
 	s.Register(r)
 	return func() {
 		s.Stop()

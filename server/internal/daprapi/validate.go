@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
 	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
+	"github.com/carillonhq/carillon/server/internal/daprrecord"
 )
 
 // claim checks that a caller says who it is, and may be that.
@@ -29,33 +30,21 @@ func (s *Service) claim(ctx context.Context, namespace, appID string) error {
 }
 
 // address is a job's metadata after all checks that every call makes of it.
-type address struct {
-	namespace string
-	target    *carillon.DaprTarget
-	reminder  bool
-}
+type address struct{ daprrecord.Address }
 
 // address checks the caller and reads what the metadata names.
 func (s *Service) address(ctx context.Context, m *pb.JobMetadata) (address, error) {
 	if err := s.claim(ctx, m.GetNamespace(), m.GetAppId()); err != nil {
 		return address{}, err
 	}
-	t, err := targetOf(m)
-	if err != nil {
-		return address{}, err
-	}
-	return address{m.GetNamespace(), t, m.GetTarget().GetActor() != nil}, nil
-}
-
-// nowhere reports whether the address is that of a reminder without an actor, of which Carillon keeps none.
-func (a address) nowhere() bool {
-	return a.reminder && (a.target.ActorType == "" || a.target.ActorID == "")
+	a, err := daprrecord.AddressOf(m)
+	return address{a}, err
 }
 
 // unkept reports whether Carillon keeps no job of that name, or of a name that begins so: it is nobody's, or
 // too long when it is escaped.
 func (a address) unkept(name string) bool {
-	return a.nowhere() || len(a.key(name).Name) > carillon.MaxName
+	return a.Nowhere() || len(a.Key(name).Name) > carillon.MaxName
 }
 
 // maxKey is the most bytes of a job's key as Dapr's scheduler writes it.
@@ -65,32 +54,23 @@ const maxKey = 512
 // Kubernetes. name is the job's, or what names begin with.
 func (a address) check(field, name string) error {
 	for _, part := range [...]struct{ field, text string }{
-		{"metadata.namespace", a.namespace},
-		{"metadata.app_id", a.target.AppID},
-		{"metadata.target.actor.type", a.target.ActorType},
-		{"metadata.target.actor.id", a.target.ActorID},
+		{"metadata.namespace", a.Namespace},
+		{"metadata.app_id", a.Target.AppID},
+		{"metadata.target.actor.type", a.Target.ActorType},
+		{"metadata.target.actor.id", a.Target.ActorID},
 		{field, name},
 	} {
-		if part.field == "metadata.app_id" && a.reminder {
+		if part.field == "metadata.app_id" && a.Reminder {
 			continue // it is no part of a reminder's key
 		}
 		if err := checkCharacters(part.field, part.text); err != nil {
 			return err
 		}
 	}
-	if n := len(a.keyInDapr(name)); n > maxKey {
+	if n := len(a.InDapr(name)); n > maxKey {
 		return refuse(field, "with namespace and target it has %d bytes, more than %d", n, maxKey)
 	}
 	return a.checkNamespace()
-}
-
-// keyInDapr is a job's key as Dapr's scheduler writes it.
-func (a address) keyInDapr(name string) string {
-	if a.reminder {
-		return strings.Join([]string{"actorreminder", a.namespace, a.target.ActorType, a.target.ActorID, name},
-			"||")
-	}
-	return strings.Join([]string{"app", a.namespace, a.target.AppID, name}, "||")
 }
 
 // checkCharacters refuses what no part of a key may have.
@@ -106,7 +86,7 @@ func checkCharacters(field, text string) error {
 
 // checkNamespace holds the namespace to Carillon's rule.
 func (a address) checkNamespace() error {
-	return carillon.WithField(carillon.ValidateNamespace(a.namespace), "metadata.namespace")
+	return carillon.WithField(carillon.ValidateNamespace(a.Namespace), "metadata.namespace")
 }
 
 // clip keeps messages short.

@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
 	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
+	"github.com/carillonhq/carillon/server/internal/daprrecord"
 	"github.com/carillonhq/carillon/server/internal/dispatch/sidecar"
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
 )
@@ -33,6 +34,7 @@ func (s *Service) WatchJobs(stream watchStream) error {
 		return s.toStatus(stream.Context(), "WatchJobs", err)
 	}
 	defer func() { _ = session.Close() }()
+	defer s.streams.add(session)()
 	if err := stream.SendHeader(nil); err != nil { // so that the sidecar can know that it was accepted
 		return err
 	}
@@ -76,7 +78,7 @@ func (s *Service) introduction(stream watchStream) (sidecar.Hello, error) {
 		return sidecar.Hello{}, err
 	}
 	hello := sidecar.Hello{Namespace: in.GetNamespace(), AppID: in.GetAppId(),
-		Gates: gatesOf(in.GetConcurrencyLimits())}
+		Limits: limitsOf(in.GetConcurrencyLimits())}
 	jobs, actors, err := accepted(in.GetAcceptJobTypes())
 	if err != nil {
 		return sidecar.Hello{}, err
@@ -131,14 +133,14 @@ func accepted(types []pb.JobTargetType) (jobs, actors bool, err error) {
 	return jobs, actors, nil
 }
 
-// gatesOf are the limits that count: on an actor type, and with a number.
-func gatesOf(limits []*pb.ConcurrencyLimit) []sidecar.Gate {
-	var all []sidecar.Gate
+// limitsOf are the limits that count: on an actor type, and with a number.
+func limitsOf(limits []*pb.ConcurrencyLimit) []sidecar.Limit {
+	var all []sidecar.Limit
 	for _, l := range limits {
 		if l.GetMaxConcurrent() <= 0 || l.GetActor() == nil || l.Name != nil && l.GetName() == "" {
 			continue
 		}
-		all = append(all, sidecar.Gate{ActorType: l.GetActor().GetType(), Key: l.GetName(),
+		all = append(all, sidecar.Limit{ActorType: l.GetActor().GetType(), Key: l.GetName(),
 			Most: int(l.GetMaxConcurrent())})
 	}
 	return all
@@ -184,7 +186,8 @@ func (w *watch) write(ctx context.Context) error {
 // response is a run as the sidecar gets it.
 func response(d *sidecar.Delivery) *pb.WatchJobsResponse {
 	return &pb.WatchJobsResponse{
-		Name: nameOf(d.Run.Job), Id: d.ID, Data: anyOf(d.Run.Data), Metadata: metadataOf(d.Run.Namespace, d.Target),
+		Name: daprrecord.NameOf(d.Run.Job), Id: d.ID, Data: daprrecord.AnyOf(d.Run.Data),
+		Metadata: daprrecord.MetadataOf(d.Run.Namespace, d.Target),
 	}
 }
 

@@ -64,7 +64,7 @@ func TestSidecarThatReadsTooLate(t *testing.T) {
 		synctest.Wait()
 		const stall = 10 * time.Second
 		connect := func(h sidecar.Hello) (*sidecar.Session, error) {
-			return sidecar.Open(r.node.Hub(), h, sidecar.Options{Bounds: stream.Bounds{Stall: time.Hour}})
+			return sidecar.Open(r.node.Hub(), r.node, h, sidecar.Options{Bounds: stream.Bounds{Stall: time.Hour}})
 		}
 		s := New(r.jobs, connect, Options{StallTimeout: stall})
 		ctx, cancel := context.WithCancel(t.Context())

@@ -1,4 +1,5 @@
-// Package daprtls is the identity of the listener for Dapr's sidecars, and what is asked of theirs.
+// Package daprtls is the identity of a node among Dapr's programs, and what is asked of sidecars and of other
+// nodes.
 //
 // Dapr names every workload spiffe://TRUST-DOMAIN/ns/NAMESPACE/APP-ID, in a certificate that its sentry has
 // signed. A sidecar accepts a scheduler whose name is /ns/NAMESPACE/dapr-scheduler in the trust domain and
@@ -13,4 +14,5 @@
 //	files.go     an identity from files, read again when they change
 //	write.go     the identity as files, for other programs
 //	server.go    mutual TLS on the listener, and who may say what
+//	nodes.go     mutual TLS between the nodes of a cluster
 package daprtls

@@ -18,8 +18,11 @@ import (
 // ServerOptions make a listener speak mutual TLS with the identity in force, and refuse clients whose
 // certificate the trust anchors do not vouch for. Each connection is judged once, when it is made: what
 // changes later holds for new ones. While there is no identity every connection is refused.
-func (s *Source) ServerOptions() []grpc.ServerOption {
-	config := tlsconfig.MTLSServerConfig(s, s, tlsconfig.AdaptMatcher(s.letIn))
+func (s *Source) ServerOptions() []grpc.ServerOption { return s.admitting(s.letIn) }
+
+// admitting are the options of a listener for clients that a function admits.
+func (s *Source) admitting(admits spiffeid.Matcher) []grpc.ServerOption {
+	config := tlsconfig.MTLSServerConfig(s, s, tlsconfig.AdaptMatcher(admits))
 	// A resumed session would skip the check of the client's certificate, against trust anchors that may have
 	// changed.
 	config.SessionTicketsDisabled = true

@@ -48,12 +48,17 @@ type listener struct {
 
 func listen(tb testing.TB, s *Source) *listener {
 	tb.Helper()
+	return listenWith(tb, s, s.ServerOptions())
+}
+
+func listenWith(tb testing.TB, s *Source, options []grpc.ServerOption) *listener {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
 	d := &desk{source: s, more: make(chan struct{})}
-	server := grpc.NewServer(s.ServerOptions()...)
+	server := grpc.NewServer(options...)
 	health.RegisterHealthServer(server, d)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()

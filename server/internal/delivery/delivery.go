@@ -59,7 +59,6 @@ type Delivery struct {
 	Run       *carillon.Run // with Token, Data, Metadata, Deadline and Lease; not shared with anything
 	Target    carillon.Target
 	Timeout   time.Duration
-	Key       string // runs of a queue with the same key may be limited together; "": none
 }
 
 // Cancel tells a consumer to stop an attempt.

@@ -2,7 +2,8 @@
 // waits in a [Queue], dispatch offers [Slots] there, the partition answers with a [Delivery], and the
 // consumer sends a [Report] back, or is told to stop by a [Cancel].
 //
-//	queue.go     where runs wait for consumers, and for permits of their concurrency keys
+//	queue.go     where runs wait for consumers
+//	limit.go     concurrency keys and limits of actor types, and where runs wait for their permits
 //	delivery.go  slots, deliveries and cancels
 //	report.go    a report, and who is told its outcome
 package delivery

@@ -22,9 +22,8 @@
 // chunk at a time, so that none takes all, and travel with the message that tells it so. It asks again for
 // more with its next head. With what it delivers it returns the slots that it cannot use.
 //
-// Beside credits a queue may have gates ([Gate]): limits of what is in flight at once, either in the whole
-// queue or among deliveries that share a key. A gate is in force while a registration names it. A delivery
-// that the gate of a key stops keeps its credit and waits in the hub.
+// Limits of what may be in flight at once are not kept here, but by the permits that partitions take
+// (server/internal/permit).
 //
 // Nothing here blocks. One lock guards the hub. It is held for arithmetic only and never while a consumer or
 // the sink is called; consumers hold no lock of their own when they call the hub. (Where both locks are
@@ -37,7 +36,6 @@
 //	registration.go, subscription.go  who is connected, and its place at each queue
 //	queue.go, waiting.go, offer.go    slots of one queue: the arithmetic, waiting partitions, what the engine calls
 //	notifications.go                  what a step tells others once the lock is free
-//	gate.go                           limits of what is in flight
 //	silence.go, absence.go            consumers that say nothing, queues that nobody serves
 //	slow.go                           the bound after a start with a backlog
 //	advice.go, stats.go               what puts are warned of, and figures

@@ -22,8 +22,7 @@ type Options struct {
 	// Chunk is the most slots that a waiting partition is given at a time; default 64.
 	Chunk int
 	// IdleQueue is how long a queue of a transport must be idle before it is dropped; default 1 min. It may
-	// take twice as long, since the hub looks once per IdleQueue. It then also looks for deliveries that
-	// gates have held for too long.
+	// take twice as long, since the hub looks once per IdleQueue.
 	IdleQueue time.Duration
 	// SlowStart bounds what is in flight after a start with a backlog; the zero value sets no bound.
 	SlowStart SlowStart
@@ -53,7 +52,7 @@ type Hub struct {
 	draining      bool
 	version       uint64      // of nodes
 	nodes         []string    // addresses, this one's first
-	sweeper       *time.Timer // nil while no transport has a queue and nothing is held back
+	sweeper       *time.Timer // nil while no transport has a queue
 	slow          slow
 	absence       absence
 }
@@ -129,6 +128,17 @@ func (h *Hub) Drain(ctx context.Context) error {
 	return h.transports(func(t Transport) error { return t.Drain(ctx) })
 }
 
+// EndStreams ends the sessions of workers whose attempts end with them, and reports whether there were any.
+func (h *Hub) EndStreams() (some bool) {
+	for _, r := range h.stop() {
+		if _, ends := r.worker.(StreamBound); ends {
+			_ = r.worker.Close() // a session ends whatever it returns
+			some = true
+		}
+	}
+	return some
+}
+
 // Close ends every session and every request at once.
 func (h *Hub) Close() error {
 	for _, r := range h.stop() {
@@ -137,7 +147,7 @@ func (h *Hub) Close() error {
 	return h.transports(Transport.Close)
 }
 
-// stop prevents new deliveries, hands back what gates hold and returns the registrations, oldest first.
+// stop prevents new deliveries and returns the registrations, oldest first.
 func (h *Hub) stop() []*Registration {
 	var n notifications
 	h.mu.Lock()
@@ -176,19 +186,12 @@ func (h *Hub) keepSweeping() {
 	}
 }
 
-// sweep drops the queues of transports that have been idle since the last sweep, and hands back deliveries
-// that gates have held for too long.
+// sweep drops the queues of transports that have been idle since the last sweep.
 func (h *Hub) sweep() {
-	var n notifications
 	h.mu.Lock()
-	defer h.unlock(&n)
-	now, left := time.Now(), false
-	for _, q := range h.sorted() {
-		if len(q.held) > 0 {
-			left = true
-			q.handBack(&n, func(p *heldDelivery) bool { return p.tooLong(now) })
-			h.settle(&n, q)
-		}
+	defer h.mu.Unlock()
+	left := false
+	for _, q := range h.queues {
 		left = h.sweepIdle(q) || left
 	}
 	if !left || h.draining {

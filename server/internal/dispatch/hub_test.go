@@ -25,7 +25,7 @@ func TestTransportQueueComesAndGoes(t *testing.T) {
 		if len(h.Queues()) != 1 {
 			t.Fatal("forgotten with runs in flight")
 		}
-		tr.opened[0].subscription.Done("", 2, 2)
+		tr.opened[0].subscription.Done(2, 2)
 		h.Forget(1)
 		pass(5 * DefaultIdleQueue)
 		if len(h.Queues()) != 0 || h.sweeper != nil {

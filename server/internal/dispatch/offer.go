@@ -56,15 +56,10 @@ func (h *Hub) queue(name delivery.Queue) *queue {
 	return q
 }
 
-// settle ends a step: it delivers what was held back and has room now, gives free slots to waiting
-// partitions, and drops queues without subscriptions, claims and limits.
+// settle ends a step: it gives free slots to waiting partitions, and drops queues without subscriptions and
+// claims.
 func (h *Hub) settle(n *notifications, qs ...*queue) {
 	for _, q := range qs {
-		if h.draining || q.unserved() {
-			q.handBack(n, anyHeld)
-		} else {
-			q.passHeld(n)
-		}
 		if !h.draining && !h.slow.active {
 			q.wake(h.options.Chunk, n)
 		}
@@ -76,7 +71,7 @@ func (h *Hub) settle(n *notifications, qs ...*queue) {
 		if !h.draining && len(h.nodes) > 1 { // otherwise there is no node to take credits from
 			q.notifyWanted(n)
 		}
-		if len(q.subscriptions) == 0 && len(q.claims) == 0 && !q.limited() {
+		if len(q.subscriptions) == 0 && len(q.claims) == 0 {
 			delete(h.queues, q.name)
 		}
 	}
@@ -107,25 +102,19 @@ func (h *Hub) place(d *delivery.Delivery, of int, n *notifications) {
 		n.undelivered = append(n.undelivered, d.Run.Token)
 		return
 	}
-	s, held := q.place(d)
-	if s != nil {
+	if s := q.place(d); s != nil {
 		n.load(s, d, 1+of/len(q.subscriptions))
 		return
 	}
-	if held {
-		h.keepSweeping()
-	} else {
-		n.undelivered = append(n.undelivered, d.Run.Token)
-	}
+	n.undelivered = append(n.undelivered, d.Run.Token)
 	h.settle(n, q) // the freed slot may be another partition's
 }
 
 // Cancel tells each consumer that holds an attempt to stop it. After a worker reconnected two sessions may
-// hold it, and one of them may be dead without knowing. Tokens that nobody holds are ignored. A delivery that
-// a gate has let go just now may be missed, since it was on its way.
+// hold it, and one of them may be dead without knowing. Tokens that nobody holds are ignored.
 func (h *Hub) Cancel(cs []delivery.Cancel) {
 	for i := range cs {
-		for _, c := range h.withdraw(&cs[i]) {
+		for _, c := range h.consumers(cs[i].Queue) {
 			if l, ok := c.(Listener); ok && cs[i].Unheard {
 				l.Unheard(cs[i].Token)
 			}
@@ -134,17 +123,12 @@ func (h *Hub) Cancel(cs []delivery.Cancel) {
 	}
 }
 
-// withdraw drops a cancelled attempt if it is held back; otherwise it returns the consumers that may have it.
-func (h *Hub) withdraw(c *delivery.Cancel) []Consumer {
-	var n notifications
+// consumers returns the consumers of a queue.
+func (h *Hub) consumers(name delivery.Queue) []Consumer {
 	h.mu.Lock()
-	defer h.unlock(&n)
-	q := h.queues[c.Queue]
+	defer h.mu.Unlock()
+	q := h.queues[name]
 	if q == nil {
-		return nil
-	}
-	if q.drop(c.Token) {
-		h.settle(&n, q)
 		return nil
 	}
 	cs := make([]Consumer, len(q.subscriptions))
@@ -154,20 +138,14 @@ func (h *Hub) withdraw(c *delivery.Cancel) []Consumer {
 	return cs
 }
 
-// Forget gives back every slot of partition p, which left this node, ends its waits and hands back what gates
-// hold of it: the store may know of those attempts, and the next owner of p would wait for them to end. p
-// must not take slots again unless this node owns it again.
+// Forget gives back every slot of partition p, which left this node, and ends its waits. p must not take
+// slots again unless this node owns it again.
 func (h *Hub) Forget(p int) {
 	var n notifications
 	h.mu.Lock()
 	for _, q := range h.sorted() {
-		c, has := q.claims[p]
-		if has {
+		if c, has := q.claims[p]; has {
 			q.note(p, &delivery.Rest{Unused: c.taken})
-		}
-		held := len(q.held)
-		q.handBack(&n, func(l *heldDelivery) bool { return l.Partition == p })
-		if has || len(q.held) < held {
 			h.settle(&n, q)
 		}
 	}

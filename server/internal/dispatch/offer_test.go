@@ -144,7 +144,7 @@ func BenchmarkHandOut(b *testing.B) {
 						}
 					}
 					h.Deliver(1, runs, []delivery.Rest{{Queue: q}})
-					s.Done("", n, 0)
+					s.Done(n, 0)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/run")
 			})

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"container/list"
 	"slices"
 	"time"
 
@@ -46,42 +45,21 @@ type queue struct {
 	unused         bool      // not used since the last sweep
 	silent         int       // subscriptions of silent consumers
 	pinged         time.Time // when the consumers were last pinged
-
-	whole     gate                     // of all deliveries; those without a key are held here
-	gates     map[string]*gate         // of keys that are limited or in flight
-	ready     []*gate                  // those that may let something go, in turn
-	held      map[string]*list.Element // what the gates hold back, by token
-	heldBytes int
-	heldSoFar uint64 // deliveries held back so far
+	flight         int       // deliveries that have not ended
 }
 
 // claim is what a partition has or wants of a queue.
 type claim struct {
-	p         delivery.Owner
-	taken     int
-	want      int // 0: it does not wait
-	head      delivery.Head
-	throttled int // runs that are known to wait for the queue's gate
+	p     delivery.Owner
+	taken int
+	want  int // 0: it does not wait
+	head  delivery.Head
 }
 
 func newQueue(name delivery.Queue) *queue { return &queue{name: name, claims: map[int]*claim{}} }
 
-// free returns how many slots can still be taken; below zero when consumers left whose credits were taken. A
-// held delivery keeps its credit but no place in the limit of the whole queue: deliveries that no other gate
-// stops may overtake it.
-func (q *queue) free() int {
-	room := q.credits
-	if n := len(q.held); n > 0 {
-		room = min(room, MaxHeld) - n
-	}
-	if q.heldBytes >= MaxHeldBytes {
-		room = 0
-	}
-	return min(room, q.whole.room()) - q.taken
-}
-
-// unclaimed returns how many credits are neither taken nor kept for held deliveries.
-func (q *queue) unclaimed() int { return q.credits - q.taken - len(q.held) }
+// free returns how many slots can still be taken; below zero when consumers left whose credits were taken.
+func (q *queue) free() int { return q.credits - q.taken }
 
 // give gives p what is free of the slots that it wants, but no more than room. If the queue is served, p
 // waits for the rest. While others wait nothing is free, so p cannot overtake them.
@@ -100,7 +78,6 @@ func (q *queue) give(p delivery.Owner, w *delivery.Waiting, room func() int) int
 		q.claims[p.Partition] = c
 	}
 	q.grant(c, n)
-	q.countThrottled(c, max(0, want-n))
 	if q.unserved() {
 		want = n
 	}
@@ -147,24 +124,27 @@ func (q *queue) dropEmpty(c *claim) {
 }
 
 // place uses a slot of the delivery's partition, or a free one if it has none, and returns the subscription
-// that gets the delivery. If s is nil, a gate holds the delivery back, or else there is no room.
-func (q *queue) place(d *delivery.Delivery) (s *Subscription, held bool) {
+// that gets the delivery; nil if there is no room.
+func (q *queue) place(d *delivery.Delivery) *Subscription {
 	if c := q.claims[d.Partition]; c != nil && c.taken > 0 {
 		c.taken--
 		q.taken--
 		q.dropEmpty(c)
 	} else if q.free() <= 0 {
-		return nil, false
+		return nil
 	}
-	g := q.gate(d.Key)
-	if g.pending.Len() > 0 || g.room() == 0 || q.whole.room() == 0 {
-		return nil, q.hold(g, d)
+	s := q.pick(d.Durable)
+	if s != nil {
+		q.change(s, func() { s.credits-- })
+		q.end(s, -1)
 	}
-	if s = q.pick(d.Durable); s != nil {
-		q.begin(s, g)
-	}
-	q.forgetGate(g)
-	return s, false
+	return s
+}
+
+// end ends n of the deliveries that s has in flight; n < 0 begins some.
+func (q *queue) end(s *Subscription, n int) {
+	s.flight -= n
+	q.flight -= n
 }
 
 // pick returns the next subscription with room, a suspect one only if there is no other. A consumer in this
@@ -224,7 +204,7 @@ func (q *queue) remove(s *Subscription) {
 		s.withoutCredits = false
 		q.withoutCredits = without(q.withoutCredits, s)
 	}
-	q.endAll(s)
+	q.flight -= s.flight // statistics show s.flight until the worker leaves
 	if s.liveness == silent {
 		q.silent--
 	}
@@ -269,14 +249,9 @@ func (q *queue) sort(s *Subscription) {
 	}
 }
 
-// creditsWanted reports whether runs wait that more credits would let go.
-func (q *queue) creditsWanted() bool {
-	return len(q.waiting) > 0 && q.whole.room() > q.taken
-}
-
 // notifyWanted tells each subscription without credits, once, that runs wait.
 func (q *queue) notifyWanted(n *notifications) {
-	if len(q.withoutCredits) == 0 || !q.creditsWanted() {
+	if len(q.withoutCredits) == 0 || len(q.waiting) == 0 {
 		return
 	}
 	for i, s := range q.withoutCredits {
@@ -291,7 +266,7 @@ func (q *queue) notifyWanted(n *notifications) {
 
 // idle reports whether the queue has no state that must be kept.
 func (q *queue) idle() bool {
-	if len(q.claims) > 0 || q.limited() {
+	if len(q.claims) > 0 {
 		return false
 	}
 	for _, s := range q.subscriptions {

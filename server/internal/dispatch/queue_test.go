@@ -45,7 +45,7 @@ func (q *queue) check() error {
 		return fmt.Errorf("%d wait beside %d free slots", waiting, q.free())
 	case waiting > 0 && q.unserved():
 		return fmt.Errorf("%d wait for nobody", waiting)
-	case len(q.subscriptions) == 0 && len(q.claims) == 0 && !q.limited():
+	case len(q.subscriptions) == 0 && len(q.claims) == 0:
 		return fmt.Errorf("an empty queue is kept")
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 // Registration is a connected worker or Dapr sidecar, with a subscription at each of its queues.
 type Registration struct {
 	Subscriptions []*Subscription // one per queue of the hello, in its order
-	Gates         []Gate          // in force while the registration is subscribed; set before Join
 	Credits       int             // that each subscription starts with; set before Join
 
 	kind       string
@@ -51,9 +50,6 @@ func (r *Registration) Join() error {
 	h.registrations[r] = struct{}{}
 	r.subscribed = true
 	version, nodes := h.version, h.nodes
-	for _, g := range r.Gates {
-		h.served(g.Queue).limit(g.Key, g.Most)
-	}
 	for _, s := range r.Subscriptions {
 		q := h.served(s.name)
 		if q.unserved() {
@@ -77,7 +73,7 @@ func (r *Registration) passNodes(version uint64, nodes []string) {
 	}
 }
 
-// served returns the queue with a name for a consumer or a gate, and creates it if needed.
+// served returns the queue with a name for a consumer, and creates it if needed.
 func (h *Hub) served(name delivery.Queue) *queue {
 	q := h.queues[name]
 	if q == nil {
@@ -87,7 +83,7 @@ func (h *Hub) served(name delivery.Queue) *queue {
 	return q
 }
 
-// Unsubscribe removes the subscriptions with all their credits, and the gates; the worker stays connected.
+// Unsubscribe removes the subscriptions with all their credits; the worker stays connected.
 // Partitions that waited for the last consumer of a queue are woken.
 func (r *Registration) Unsubscribe() {
 	h := r.hub
@@ -104,20 +100,14 @@ func (r *Registration) Unsubscribe() {
 			h.absence.note(s.name)
 		}
 	}
-	for _, g := range r.Gates {
-		h.queues[g.Queue].unlimit(g.Key)
-	}
 	h.settle(&n, r.queues()...)
 }
 
-// queues returns the queues of the subscriptions and gates, of which several may be of the same queue.
+// queues returns the queues of the subscriptions.
 func (r *Registration) queues() []*queue {
-	all := make([]*queue, 0, len(r.Subscriptions)+len(r.Gates))
+	all := make([]*queue, 0, len(r.Subscriptions))
 	for _, s := range r.Subscriptions {
 		all = append(all, s.queue)
-	}
-	for _, g := range r.Gates {
-		all = append(all, r.hub.queues[g.Queue])
 	}
 	return all
 }

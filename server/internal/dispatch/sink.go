@@ -44,6 +44,12 @@ type Worker interface {
 	Close() error
 }
 
+// StreamBound is a worker whose attempts end with its session: they are taken back then.
+type StreamBound interface {
+	Worker
+	StreamBound()
+}
+
 // MultiNodeConsumer is a consumer that several nodes serve and that distributes its credits over them. Calls
 // must not block.
 type MultiNodeConsumer interface {

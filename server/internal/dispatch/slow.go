@@ -110,7 +110,7 @@ func (h *Hub) nodeRoom() int {
 	}
 	room := h.slow.bound()
 	for _, q := range h.queues {
-		room -= q.taken + q.whole.flight + len(q.held)
+		room -= q.taken + q.flight
 	}
 	return room
 }

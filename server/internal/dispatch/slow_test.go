@@ -39,7 +39,7 @@ func TestSlowStart(t *testing.T) {
 				inFlight += n
 			}
 		}
-		a.registration.Subscriptions[0].Done("", 4, 4)
+		a.registration.Subscriptions[0].Done(4, 4)
 		inFlight -= 4
 		if more(); inFlight != 4 {
 			t.Fatalf("%d in flight after the first were done", inFlight)

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -15,7 +14,6 @@ type QueueStats struct {
 	Silent    int // consumers that get nothing until they send something
 	Credits   int // deliveries that consumers have room for now
 	InFlight  int // delivered and not ended
-	Held      int // held back by gates of keys
 	Waiting   int // partitions that wait
 }
 
@@ -26,44 +24,9 @@ func (h *Hub) Queues() []QueueStats {
 	all := make([]QueueStats, 0, len(h.queues))
 	for _, q := range h.sorted() {
 		all = append(all, QueueStats{Queue: q.name, Consumers: len(q.subscriptions), Silent: q.silent,
-			Credits: q.credits, InFlight: q.whole.flight, Held: len(q.held), Waiting: len(q.waiting)})
+			Credits: q.credits, InFlight: q.flight, Waiting: len(q.waiting)})
 	}
 	return all
-}
-
-// GateStats is a snapshot of a gate in force.
-type GateStats struct {
-	Gate
-	InFlight  int
-	Pending   int    // runs waiting for it; for a whole queue, those that partitions have in memory
-	Throttled uint64 // runs that have had to wait since it came into force
-}
-
-// Gates returns the statistics of the gates in force, sorted by queue and key.
-func (h *Hub) Gates() []GateStats {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var all []GateStats
-	for _, q := range h.sorted() {
-		if g := &q.whole; g.named > 0 {
-			st := g.stats(q)
-			for _, c := range q.waiting {
-				st.Pending += c.want
-			}
-			all = append(all, st)
-		}
-		for _, key := range slices.Sorted(maps.Keys(q.gates)) {
-			if g := q.gates[key]; g.named > 0 {
-				all = append(all, g.stats(q))
-			}
-		}
-	}
-	return all
-}
-
-func (g *gate) stats(q *queue) GateStats {
-	return GateStats{Gate: Gate{q.name, g.key, g.most}, InFlight: g.flight, Pending: g.pending.Len(),
-		Throttled: g.throttled}
 }
 
 // WorkerStats describes a connected worker or Dapr sidecar.

@@ -12,10 +12,9 @@ type Subscription struct {
 	multiNode bool // the consumer wants to know when runs wait and it has no credits
 
 	// Guarded by the hub's lock.
-	queue          *queue         // nil before its registration joins
-	credits        int            // may be below zero: the next grants make up for it
-	flight         int            // delivered and not ended
-	keys           map[string]int // of flight, by key; nil: none ever had a key
+	queue          *queue // nil before its registration joins
+	credits        int    // may be below zero: the next grants make up for it
+	flight         int    // delivered and not ended
 	paused         bool
 	gone           bool
 	at             int // in queue.open; -1 = no room
@@ -47,17 +46,17 @@ func (s *Subscription) TakeBack(n int) (taken int) {
 	s.change(func() {
 		taken = max(0, min(n, s.credits))
 		if !s.paused && s.liveness != silent {
-			taken = max(0, min(taken, s.queue.unclaimed()))
+			taken = max(0, min(taken, s.queue.free()))
 		}
 		s.credits -= taken
 	})
 	return taken
 }
 
-// Done ends n deliveries with the key, or without one if it is empty, and adds again credits, for any key.
-func (s *Subscription) Done(key string, n, again int) {
+// Done ends n deliveries and adds again credits.
+func (s *Subscription) Done(n, again int) {
 	s.change(func() {
-		s.queue.end(s, key, n)
+		s.queue.end(s, n)
 		s.credits += again
 	})
 }

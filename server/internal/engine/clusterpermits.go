@@ -38,8 +38,7 @@ type homeAnswer struct {
 type permitMail struct {
 	grants    []message.PermitGrant // delivered by homes
 	answers   []homeAnswer
-	delivered []int    // partitions of other nodes, for which a delivery has ended, well or not
-	settings  []string // namespaces whose settings have changed; "" stands for all
+	delivered []int // partitions of other nodes, for which a delivery has ended, well or not
 }
 
 // clusterPermits is the part of a cluster's partition that handles permits, under one term. Only the lane's
@@ -91,18 +90,21 @@ func (c *clusterPermits) take(in *permitMail) {
 	for _, to := range in.delivered {
 		c.deliverQueued(to)
 	}
-	slices.Sort(in.settings)
-	for _, namespace := range slices.Compact(in.settings) {
-		c.pool.Changed(namespace)
-		c.home.Changed(namespace)
-		c.distribute()
-	}
 	for _, a := range in.answers {
 		if a.term == c.asker.Term {
 			c.pool.Answered(c.net.elapsed(), a.home, a.grants, a.ok)
 		}
 	}
 	c.pool.Hear(in.grants)
+}
+
+// changed looks again at the limits of a namespace; "" stands for all.
+func (c *clusterPermits) changed(namespace string) {
+	if c != nil {
+		c.pool.Changed(namespace)
+		c.home.Changed(namespace)
+		c.distribute()
+	}
 }
 
 // poll does what no event triggers.

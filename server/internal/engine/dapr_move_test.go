@@ -127,6 +127,36 @@ func TestAStreamWhosePartitionMovesOn(t *testing.T) {
 	}
 }
 
+// TestMovesDoNotPutOffAKilledStream: the owners after the first one wait until nothing was heard of the stream
+// for 30 s, and not 30 s each.
+func TestMovesDoNotPutOffAKilledStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, streams := startStreams(t, 4, nil)
+		putDapr(t, f.nodes[0].Engine, 1)
+		time.Sleep(3 * time.Second)
+		if ds := streams[0].take(); len(ds) != 1 {
+			t.Fatalf("%d runs", len(ds))
+		}
+		f.moves(1)
+		stop(t, f.nodes[0].Engine)
+		for _, to := range []int{2, 3} {
+			time.Sleep(7 * time.Second)
+			f.moves(to)
+		}
+		time.Sleep(14 * time.Second)
+		if again := streams[3].take(); len(again) != 0 {
+			t.Error("its node was given no time to send heartbeats")
+		}
+		time.Sleep(3 * time.Second) // 31 s after it was killed
+		if again := streams[3].take(); len(again) != 1 || again[0].Run.Attempt != 1 {
+			t.Errorf("delivered again: %+v", again)
+		}
+		for _, n := range f.nodes[1:] {
+			stop(t, n.Engine)
+		}
+	})
+}
+
 // TestAStreamWhoseRunIsGone: once the new owner has said so it gets no more heartbeats for the run.
 func TestAStreamWhoseRunIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

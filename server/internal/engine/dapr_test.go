@@ -176,6 +176,30 @@ func TestTheNextNodeDeliversAtOnce(t *testing.T) {
 	})
 }
 
+// TestWhatIsTakenBackIsCancelled: a term ends without order, and the next one of the same node takes back what
+// streams have. What waits in one for a sidecar that does not read is not to be sent any more: its run goes on
+// elsewhere, and may be over, or its job replaced, by the time at which the sidecar reads again.
+func TestWhatIsTakenBackIsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs = 10
+		f := &faulty{Store: memory.New(memory.Options{Partitions: 1})}
+		e, s := startStream(t, f)
+		putDapr(t, e, jobs)
+		time.Sleep(5 * time.Second) // they are old enough to be durable
+		old := s.take()
+		f.fail(func(func() error) error { return fmt.Errorf("%w: lost", store.ErrUnknown) })
+		if _, err := e.PutJob(context.Background(), daprJob("another")); err == nil {
+			t.Fatal("the store did not fail")
+		}
+		f.fail(nil)
+		time.Sleep(2 * time.Second)
+		if again := s.take(); len(old) != jobs || len(again) < jobs || s.cancelled != jobs {
+			t.Errorf("%d runs are delivered, then %d, and %d cancelled", len(old), len(again), s.cancelled)
+		}
+		stop(t, e)
+	})
+}
+
 // batches records a store's writes.
 type batches struct {
 	store.Store

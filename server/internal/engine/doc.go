@@ -37,6 +37,7 @@
 //	terms.go      why intents and shares go by terms
 //	dependencies.go waiters.go  what partitions tell each other about jobs that wait for others
 //	limits.go clusterpermits.go  concurrency limits, on one node and over all
+//	namedlimits.go  limits that Dapr's sidecars have named, at any node
 //	namespaces.go keptsettings.go  settings of namespaces: the calls and over all, in one partition
 //	jobs.go runs.go backfills.go list.go   the calls
 //	merge.go pagetoken.go  pages of lists over partitions, their tokens

@@ -68,6 +68,9 @@ type Config struct {
 	// Announce, if not nil, is called when settings of a namespace have become durable here: every other node
 	// is to call [Engine.ReloadNamespace]. It must not block. A lost announcement heals within 5 s.
 	Announce func(namespace string)
+	// AnnounceLimits, if not nil, is called when the limits have changed that sidecars of this node have named:
+	// every other node is to call [Engine.HearLimits] with them. It must not block.
+	AnnounceLimits func()
 
 	// Advise, if not nil, returns a warning for the answer to a put if something prevents runs of the queue
 	// now; "" if nothing does. It must not block.
@@ -127,6 +130,7 @@ type Engine struct {
 	*partitions // all of the store; answers [message.Partitions]
 	*api        // answers callers
 	*census     // answers metrics
+	*namedLimits
 
 	settings     *settings
 	dependencies *dependencies
@@ -181,7 +185,9 @@ func New(cfg Config) *Engine {
 		backfills:  &backfills{e.partitions, cfg.Now},
 		namespaces: &namespaces{partitions: e.partitions, settings: e.settings, missed: newBell()},
 	}
-	e.limiter = &limiter{partitions: e.partitions, c: permit.NewCounter(e.settings.limit, e.sendPermits)}
+	e.limiter = &limiter{partitions: e.partitions, limitOf: e.LimitOf,
+		c: permit.NewCounter(e.LimitOf, e.sendPermits)}
+	e.namedLimits = newNamedLimits(&e.cfg, e.elapsed, e.limiter.limitsChanged)
 	e.census = &census{partitions: e.partitions, holdings: e.Holdings, elapsed: e.elapsed}
 	return e
 }

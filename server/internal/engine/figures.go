@@ -12,6 +12,8 @@ import (
 type figures struct {
 	stats   atomic.Pointer[partition.Stats]
 	waiting atomic.Pointer[[]depth] // what waits in memory; refreshed once a second
+	// How the limits stand that sidecars have named; refreshed once a second.
+	tallies atomic.Pointer[[]partition.Tally]
 	// When the store began to write a batch, by Engine.elapsed; 0 = no write is under way.
 	writing atomic.Int64
 }
@@ -43,4 +45,5 @@ func (f *figures) showWaiting(lineup []delivery.Waiting, oldest func(delivery.Qu
 func (f *figures) clear() {
 	f.stats.Store(&partition.Stats{})
 	f.waiting.Store(nil)
+	f.tallies.Store(nil)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
@@ -11,6 +12,7 @@ import (
 // so the counts are in memory only. In a cluster partitions have pools (clusterpermits.go).
 type limiter struct {
 	partitions *partitions
+	limitOf    func(delivery.Limit) (most int, limited bool)
 
 	mu sync.Mutex
 	c  *permit.Counter
@@ -27,13 +29,30 @@ func (m *limiter) locked(f func(c *permit.Counter)) {
 func (m *limiter) limitsChanged(namespace string) {
 	if m.partitions.peers == nil {
 		m.locked(func(c *permit.Counter) { c.Changed(namespace) })
-		return
 	}
 	for _, p := range m.partitions.parts {
 		if p.own.holds() {
-			p.box.put(func(in *mail) { in.cluster.settings = append(in.cluster.settings, namespace) })
+			p.box.put(func(in *mail) { in.limits = append(in.limits, namespace) })
 		}
 	}
+}
+
+// checkLimits looks again at the limits of namespaces that have changed.
+func (p *partitionRunner) checkLimits(namespaces []string) {
+	slices.Sort(namespaces)
+	for _, namespace := range slices.Compact(namespaces) {
+		p.m.Permits.ForgoKept(namespace)
+		p.permits.changed(namespace)
+	}
+}
+
+// LimitOf returns the limit of a key: those of concurrency keys are settings of their namespaces, those of
+// Dapr's actor types are what sidecars have named.
+func (e *Engine) LimitOf(l delivery.Limit) (most int, limited bool) {
+	if l.Named() {
+		return e.namedLimits.limit(l)
+	}
+	return e.settings.limit(l)
 }
 
 // share is the limiter as one partition uses it.
@@ -44,6 +63,9 @@ type share struct {
 
 // Take implements [partition.Limiter].
 func (s share) Take(line delivery.Line) (ok, limited bool) {
+	if _, limited = s.limitOf(line.Limit); !limited {
+		return true, false // without the lock, which all partitions share
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.c.Take(s.p, line)

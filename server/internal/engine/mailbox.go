@@ -82,6 +82,7 @@ type mail struct {
 	slots             []sentSlots        // of queues for which this partition has waited
 	dependencyAnswers []dependencyAnswer // from other partitions, about jobs that wait
 	permits           []reservedPermits
+	limits            []string // namespaces whose limits have changed; "" stands for all
 	cluster           permitMail
 	overTerms         []store.Term // terms that a renewal has found to be over
 	marks             []goneMarks

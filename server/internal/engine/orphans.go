@@ -61,7 +61,8 @@ func (o *orphans) add(inForce []partition.Handed, token func(string) message.Tok
 				heartbeats: h.Queue.Kind == streamKind && h.Here})
 		}
 	}
-	o.beatAt = now
+	// At once: the next owner, which may be this node again, may have taken back what waits here to be received.
+	o.beatAt = now - int64(partition.KeptHeartbeatInterval)
 	o.all = append(o.all, more...)
 	slices.SortStableFunc(o.all, func(a, b orphan) int { return cmp.Compare(a.until, b.until) })
 	return unknown
@@ -84,10 +85,11 @@ func (o *orphans) heartbeats(now int64, from delivery.Reporter) (beats []heartbe
 
 // settle stops the heartbeats for orphans whose consumers sent a final report, and for those that are not in
 // force. They stay in the list until their time is over: the consumer that sent the report may have got the
-// attempt from the next owner, while another consumer here still runs it.
-func (o *orphans) settle(in *mail) {
+// attempt from the next owner, while another consumer here still runs it. It returns those that are not in
+// force, to be cancelled: a consumer that has not received one yet is not to get it any more.
+func (o *orphans) settle(in *mail) (stale []delivery.Cancel) {
 	if len(o.all) == 0 || len(in.reports)+len(in.losses)+len(in.staleOrphans) == 0 {
-		return
+		return nil
 	}
 	over := map[message.Token]bool{}
 	for i := range in.reports {
@@ -98,11 +100,15 @@ func (o *orphans) settle(in *mail) {
 	for i := range in.losses {
 		over[in.losses[i].tok] = true
 	}
-	stale := setOf(in.staleOrphans)
+	refused := setOf(in.staleOrphans)
 	for i := range o.all {
 		b := &o.all[i]
-		b.heartbeats = b.heartbeats && !over[b.tok] && !stale[b.Token]
+		if b.heartbeats && refused[b.Token] {
+			stale = append(stale, b.Cancel)
+		}
+		b.heartbeats = b.heartbeats && !over[b.tok] && !refused[b.Token]
 	}
+	return stale
 }
 
 // end removes the orphans whose time is over, and returns those to cancel. An attempt that was made again
@@ -134,7 +140,7 @@ func (orphanReporter) Accepted(string) {}
 
 // Stale implements [delivery.Reporter].
 func (r orphanReporter) Stale(token string) {
-	r.box.keep(func(m *mail) { m.staleOrphans = append(m.staleOrphans, token) })
+	r.box.put(func(m *mail) { m.staleOrphans = append(m.staleOrphans, token) })
 }
 
 // keepOrphans notes the attempts in force, because the term ends.
@@ -142,6 +148,13 @@ func (p *partitionRunner) keepOrphans() {
 	token := func(text string) message.Token { tok, _ := p.e.token(text); return tok }
 	if unknown := p.orphans.add(p.m.Attempts.Handed(), token, p.e.elapsed(), p.e.now()); len(unknown) > 0 {
 		p.e.dispatcher.Cancel(unknown)
+	}
+}
+
+// settleOrphans takes what has come in about orphans.
+func (p *partitionRunner) settleOrphans(in *mail) {
+	if stale := p.orphans.settle(in); len(stale) > 0 {
+		p.e.dispatcher.Cancel(stale)
 	}
 }
 

@@ -45,16 +45,23 @@ func TestOrphansGetHeartbeats(t *testing.T) {
 			t.Errorf("heartbeats at %d: %v, want %v", now, got, want)
 		}
 	}
+	beats(10, "a", "c", "d") // at once; the consumers of the others send their own
 	beats(9 + every)
-	beats(10+every, "a", "c", "d") // the consumers of the others send their own
+	beats(10+every, "a", "c", "d")
 	beats(9 + 2*every)
 	progress, result := &delivery.Report{}, &delivery.Report{}
 	progress.Outcome, result.Outcome = carillon.OutcomeProgress, carillon.OutcomeSuccess
-	o.settle(&mail{
+	stale := &mail{
 		reported: reported{reports: []report{{tok: tokenOf("a"), Report: progress},
 			{tok: tokenOf("c"), Report: result}}},
-		staleOrphans: []string{"d"},
-	})
+		staleOrphans: []string{"d", "c"},
+	}
+	if cancel := o.settle(stale); len(cancel) != 2 || cancel[0].Token != "c" || cancel[1].Token != "d" {
+		t.Errorf("to cancel: %v", cancel)
+	}
+	if cancel := o.settle(stale); len(cancel) != 0 {
+		t.Errorf("to cancel once more: %v", cancel)
+	}
 	beats(10+2*every, "a")
 	o.settle(&mail{reported: reported{losses: []loss{{tok: tokenOf("a")}}}})
 	beats(10 + 3*every)

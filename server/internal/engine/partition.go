@@ -89,7 +89,7 @@ func (p *partitionRunner) round() {
 	in := p.mail()
 	now := p.e.now()
 	p.relay.ended(in.relayed)
-	p.orphans.settle(&in)
+	p.settleOrphans(&in)
 	p.checkLease(in.overTerms)
 	if !p.own.is(owned) {
 		p.refuse(in)
@@ -103,6 +103,7 @@ func (p *partitionRunner) round() {
 	}
 	p.goOn()
 	p.intake.take(&in.reported, now)
+	p.checkLimits(in.limits)
 	p.permits.take(&in.cluster)
 	for _, t := range in.permits {
 		p.m.Promote(now, t.line, t.n)
@@ -117,6 +118,7 @@ func (p *partitionRunner) round() {
 	p.sendCancels()
 	if p.dispatch(in, now) && polled {
 		p.rooms.park(p.m, now)
+		p.rooms.free(p.m)
 	}
 	p.m.Permits.ReturnUnused()
 	p.permits.ask()
@@ -208,6 +210,7 @@ func (p *partitionRunner) poll(now int64) bool {
 	}
 	p.rooms.lineUp(p.m, now)
 	p.figures.showWaiting(p.rooms.lineup, p.m.Queues.Oldest)
+	p.showTallies()
 	p.checkDependencies(now)
 	p.askForWaiters()
 	p.m.Permits.WaitAgain()

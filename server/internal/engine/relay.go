@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/message"
 )
 
@@ -185,7 +186,11 @@ func (p *partitionRunner) relayMeanwhile() {
 	p.box.keep(func(m *mail) { outcomes, m.relayed = m.relayed, nil })
 	p.relay.ended(outcomes)
 	if !p.relay.busy() {
-		p.box.keep(func(m *mail) { p.orphans.settle(m) })
+		var stale []delivery.Cancel
+		p.box.keep(func(m *mail) { stale = p.orphans.settle(m) })
+		if len(stale) > 0 {
+			p.e.dispatcher.Cancel(stale)
+		}
 		p.relay.start()
 	}
 }

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
@@ -149,6 +151,22 @@ const stageAtOnce = 10_000
 // delivers in this many polls. Parking writes each run once more and reads it again, so for a herd that is
 // merely large it would take most of the time.
 const keepFor = 10
+
+// free has runs that wait for a permit return those that they have kept if their queue has no consumer: such
+// runs of other partitions may have one.
+func (r *rooms) free(m *partition.Machine) {
+	for _, q := range m.Permits.Kept() {
+		look := []delivery.Waiting{{Queue: q}}
+		if i := slices.IndexFunc(r.lineup, func(w delivery.Waiting) bool { return w.Queue == q }); i >= 0 {
+			look = r.lineup[i : i+1]
+		} else {
+			r.dispatcher.Offer(r.owner, look)
+		}
+		if !look[0].Slots.Served {
+			m.Permits.ForgoKeptIn(q)
+		}
+	}
+}
 
 // park moves due runs that wait in vain, as of the last ask, to the store: those without a consumer, and
 // those of a queue so slow that they keep others out of memory.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/permit"
 	memstore "github.com/carillonhq/carillon/server/store/memory"
 )
 
@@ -165,6 +166,66 @@ func TestEverySlotIsUsedOrReturned(t *testing.T) {
 			hub.waits[q] = 9
 			hub.grant(e, q, 3)
 			hub.nothingLeft("in a drain")
+		}
+		if err := e.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWhoHasNoConsumerKeepsNoPermit: a run that has a permit of its key and waits for one of its type returns
+// the first when the last consumer of its queue has left: runs of other partitions may need it. With a
+// consumer it keeps it.
+func TestWhoHasNoConsumerKeepsNoPermit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		hub := &fakeHub{t: t, credits: map[delivery.Queue]int{}, waits: map[delivery.Queue]int{},
+			taken: map[delivery.Queue]int{}, got: map[string]int{}}
+		e := New(Config{Store: memstore.New(memstore.Options{Partitions: 1})})
+		if err := e.Start(ctx, hub); err != nil {
+			t.Fatal(err)
+		}
+		whole, narrow := delivery.ActorLimit("default", "cat", ""), delivery.ActorLimit("default", "cat", "k")
+		end, err := e.NameLimits([]delivery.NamedLimit{{Limit: whole, Most: 1}, {Limit: narrow, Most: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := delivery.Queue{Namespace: "default", Kind: "dapr", Address: "actor/cat"}
+		hub.grant(e, q, 10)
+		for i, key := range []string{"", "k"} {
+			target := &carillon.DaprTarget{AppID: "x", ActorType: "cat", ActorID: fmt.Sprint(i), ConcurrencyKey: key}
+			if _, err := e.PutJob(ctx, carillon.Job{Name: target.Prefix() + "r",
+				Target: carillon.Target{Dapr: target}}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		free := func() (free bool) {
+			synctest.Wait()
+			e.limiter.locked(func(c *permit.Counter) {
+				line := delivery.Line{Limit: narrow, Queue: delivery.Queue{Namespace: "default", Kind: "dapr"}}
+				if free, _ = c.Take(0, line); free {
+					c.Free(0, narrow)
+				}
+			})
+			return free
+		}
+		time.Sleep(5 * time.Second)
+		if len(hub.got) != 1 || free() {
+			t.Errorf("%d were handed out; the permit that is kept is free: %v", len(hub.got), free())
+		}
+		hub.mu.Lock()
+		delete(hub.credits, q)
+		hub.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		if !free() {
+			t.Error("a run without a consumer keeps its permit")
+		}
+		end()
+		hub.grant(e, q, 10)
+		time.Sleep(2 * time.Second)
+		if synctest.Wait(); len(hub.got) != 2 {
+			t.Errorf("%d were handed out without limits", len(hub.got))
 		}
 		if err := e.Stop(ctx); err != nil {
 			t.Error(err)

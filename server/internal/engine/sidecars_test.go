@@ -36,7 +36,7 @@ type parish struct {
 	twice int // runs delivered again after a success, or to another sidecar while one had it
 }
 
-var parishGates = []sidecar.Gate{{ActorType: "cat", Most: 9}, {ActorType: "cat", Key: "k", Most: 1},
+var parishLimits = []sidecar.Limit{{ActorType: "cat", Most: 9}, {ActorType: "cat", Key: "k", Most: 1},
 	{ActorType: "cat", Key: "l", Most: 2}}
 
 const (
@@ -90,7 +90,7 @@ func (w *parish) answer(s *sidecar.Session, d *sidecar.Delivery, ok bool) {
 func (w *parish) live(h sidecar.Hello, rnd *rand.Rand, life time.Duration, good bool) {
 	o := sidecar.Options{Credits: 1 + rnd.IntN(60),
 		Bounds: streams.Bounds{MessageItems: 1 + rnd.IntN(8), PendingBytes: 2000}}
-	s, err := sidecar.Open(w.hub, h, o)
+	s, err := sidecar.Open(w.hub, w, h, o)
 	if err != nil {
 		w.t.Error(err)
 		return
@@ -129,7 +129,7 @@ func (w *parish) come(rnd *rand.Rand) {
 			h.ActorTypes = []string{"cat"}
 		}
 		if rnd.IntN(2) > 0 {
-			h.Gates = parishGates
+			h.Limits = parishLimits
 		}
 		w.live(h, rnd, time.Duration(100+rnd.IntN(15_000))*time.Millisecond, false)
 	}
@@ -186,8 +186,8 @@ func (w *parish) settled(faults bool) {
 		w.t.Errorf("%v; %d more than once", w.wrong, w.twice)
 	}
 	if st := w.Stats(); st.InFlight+st.Resident != 0 ||
-		len(w.hub.Queues())+len(w.hub.Gates())+len(w.hub.Workers()) != 0 {
-		w.t.Errorf("left: %+v, %+v, %+v", st, w.hub.Queues(), w.hub.Gates())
+		len(w.hub.Queues())+len(w.LimitTallies())+len(w.hub.Workers()) != 0 {
+		w.t.Errorf("left: %+v, %+v, %+v", st, w.hub.Queues(), w.LimitTallies())
 	}
 }
 
@@ -221,7 +221,7 @@ func TestSidecarsComeAndGo(t *testing.T) {
 				}
 				w.all.Wait()
 				last := sidecar.Hello{Namespace: "default", AppID: "x", Jobs: true,
-					ActorTypes: []string{"cat"}, Gates: parishGates}
+					ActorTypes: []string{"cat"}, Limits: parishLimits}
 				w.live(last, rnd(7), time.Hour, true)
 				w.settled(faults)
 				w.stop()

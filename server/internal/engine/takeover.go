@@ -148,8 +148,8 @@ func (p *partitionRunner) newPermits(term store.Term) *clusterPermits {
 	}
 	return &clusterPermits{
 		asker: asker, queued: map[int][]message.PermitGrant{}, replies: &p.replies, box: p.box,
-		pool: permit.NewPool(asker, len(e.parts), e.settings.limit, e.sendPermits),
-		home: permit.NewHome(term, e.settings.limit),
+		pool: permit.NewPool(asker, len(e.parts), e.LimitOf, e.sendPermits),
+		home: permit.NewHome(term, e.LimitOf),
 		net:  permitNet{local: local, peers: e.cfg.Peers, elapsed: e.elapsed, life: e.life, wg: &e.wg, log: e.log},
 	}
 }

@@ -39,7 +39,7 @@ func (p *partitionRunner) begin(t *claimResult) {
 func (p *partitionRunner) leave() {
 	p.own.leave(p.e.elapsed())
 	p.forgetSent()
-	p.m.Attempts.HandOver()
+	p.m.Attempts.HandOver(p.e.now())
 	p.permits.close()
 	p.finish()
 	p.keepOrphans()

@@ -99,7 +99,7 @@ func TestRefused(t *testing.T) {
 			return err
 		},
 	}
-	_, err := c.BatchPutJobs(ctx, &pb.BatchPutJobsRequest{Namespace: "Upper"})
+	_, err := c.BatchPutJobs(ctx, &pb.BatchPutJobsRequest{Namespace: "a.b"})
 	if e, ok := errors.AsType[*carillon.Error](wire.ErrorFromStatus(err)); !ok || e.Field != "namespace" {
 		t.Errorf("an empty batch of a namespace that cannot be: %v", err)
 	}

@@ -37,7 +37,7 @@ var reserved = map[string]struct {
 		"signals belong to the command; the rest takes a context"},
 	"flag":           {nil, "the commands use cobra"},
 	"unsafe":         {nil, "nothing was measured that needs it"},
-	"encoding/gob":   {nil, "records have a format of their own"},
+	"encoding/gob":   {[]string{"server/internal/daprmove"}, "records have a format of their own"},
 	"database/sql":   {nil, "each engine has its own driver"},
 	"html/template":  {[]string{"server/internal/testing/checker"}, "no pages of the product yet"},
 	"text/template":  {nil, "no templates yet"},

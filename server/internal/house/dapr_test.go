@@ -12,7 +12,8 @@ var apart = []string{".", "client", "worker", "server/embedded", "server/store",
 	"server/store/postgres", "server/store/redis", "schedule", "api/carillon/v1",
 	"server/examples/embedded", "server/examples/remote", "server/examples/webhook"}
 
-func TestLibrariesDoNotLinkDaprsProtocol(t *testing.T) {
+// TestLibrariesDoNotLinkWhatIsDaprs: neither the protocol nor the client of Kubernetes.
+func TestLibrariesDoNotLinkWhatIsDaprs(t *testing.T) {
 	graph := map[string][]string{}
 	for _, s := range sources(t) {
 		if s.test() {
@@ -28,14 +29,15 @@ func TestLibrariesDoNotLinkDaprsProtocol(t *testing.T) {
 			}
 		}
 	}
-	const protocol = "api/dapr/proto/scheduler/v1"
-	for _, pkg := range apart {
-		if way := wayTo(graph, pkg, protocol, map[string]bool{}); way != nil {
-			t.Errorf("%s links Dapr's protocol: %s", pkg, strings.Join(way, " imports "))
+	for _, of := range []string{"api/dapr/proto/scheduler/v1", "server/internal/kubens"} {
+		for _, pkg := range apart {
+			if way := wayTo(graph, pkg, of, map[string]bool{}); way != nil {
+				t.Errorf("%s links %s: %s", pkg, of, strings.Join(way, " imports "))
+			}
 		}
-	}
-	if wayTo(graph, "server/cmd/carillon", protocol, map[string]bool{}) == nil {
-		t.Error("the command does not link it either: the graph was not understood")
+		if wayTo(graph, "server/cmd/carillon", of, map[string]bool{}) == nil {
+			t.Errorf("the command does not link %s either: the graph was not understood", of)
+		}
 	}
 }
 

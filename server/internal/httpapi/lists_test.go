@@ -24,7 +24,7 @@ func TestListsThatCannotBeAreRefused(t *testing.T) {
 		field string
 		q     carillon.JobQuery
 	}{
-		{"namespace", carillon.JobQuery{Namespace: "Upper"}},
+		{"namespace", carillon.JobQuery{Namespace: "a.b"}},
 		{"namespace", carillon.JobQuery{Namespace: long(64)}},
 		{"prefix", carillon.JobQuery{Prefix: "a:b"}},
 		{"prefix", carillon.JobQuery{Prefix: long(513)}},
@@ -55,8 +55,8 @@ func TestListsThatCannotBeAreRefused(t *testing.T) {
 		field string
 		q     carillon.RunQuery
 	}{
-		{"namespace", carillon.RunQuery{Namespace: "Upper", Job: "j"}},
-		{"namespace", carillon.RunQuery{Namespace: "Upper", Status: status(carillon.RunDead)}},
+		{"namespace", carillon.RunQuery{Namespace: "a.b", Job: "j"}},
+		{"namespace", carillon.RunQuery{Namespace: "a.b", Status: status(carillon.RunDead)}},
 		{"job", carillon.RunQuery{Job: "a//b"}},
 		{"status", carillon.RunQuery{}},
 		{"status", carillon.RunQuery{Status: status(carillon.RunFailed)}},

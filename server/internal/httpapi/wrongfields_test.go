@@ -152,7 +152,7 @@ func TestWrongFields(t *testing.T) {
 		}
 	}
 	for _, w := range []struct{ field, namespace, name string }{
-		{"namespace", "Upper", "x"}, {"namespace", long(64), "x"}, {"name", "default", "a//b"},
+		{"namespace", "a.b", "x"}, {"namespace", long(64), "x"}, {"name", "default", "a//b"},
 		{"name", "default", "/a"}, {"name", "default", "a:b"}, {"name", "default", "a\tb"},
 		{"name", "default", long(513)}, {"name", "default", "a/../b"}, {"name", "default", "./a"},
 		{"name", "default", ".."},

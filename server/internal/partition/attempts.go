@@ -72,7 +72,7 @@ func (a *Attempts) guess(e *entry) {
 	}
 	if e.attempt.lease = max(e.state.Run.Lease,
 		e.attempt.granted+int64(beat+TakeoverGrace)); e.traits().endsWithStream {
-		e.attempt.lease = e.attempt.granted + int64(keptFor)
+		e.attempt.lease = keptUntil(e.state.Run.Lease, e.attempt.granted)
 	}
 }
 
@@ -152,7 +152,7 @@ func (a *Attempts) end(e *entry, reported bool) {
 	}
 }
 
-// drop drops everything an attempt in force holds: its count, its pending delivery, its permit, and its
+// drop drops everything an attempt in force holds: its count, its pending delivery, its permits, and its
 // doubt.
 func (a *Attempts) drop(e *entry) {
 	a.due.permits.release(e)

@@ -34,12 +34,12 @@ func TestAnEndedAttemptLeavesNothing(t *testing.T) {
 	due := &dueRuns{out: out, queues: queues, permits: newPermits(unlimited{}, out, queues)}
 	a := newAttempts(&Config{}, nil, nil, nil, due)
 	e := &entry{timer: -1}
-	e.attempt.limit = &delivery.Limit{Key: "k"}
+	e.permits = e.permits.and(delivery.Limit{Key: "k"})
 	if a.begin(e, handedOut); e.place != running || a.grants != 1 || e.attempt.since != 7 {
 		t.Fatalf("it began as %+v", e.attempt)
 	}
 	e.attempt.pending, e.attempt.known = 3, true
-	if a.end(e, false); e.attempt != (attempt{}) || e.place != idle || a.grants != 0 {
+	if a.end(e, false); e.attempt != (attempt{}) || e.permits != nil || e.place != idle || a.grants != 0 {
 		t.Errorf("it left %+v, and %d in force", e.attempt, a.grants)
 	}
 	if len(out.permits) != 1 {

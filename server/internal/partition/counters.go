@@ -139,7 +139,7 @@ func (e *entry) countEnd(status carillon.RunStatus) {
 }
 
 // countAgain counts a dead run as unfinished again. The job of that name may not have counted it: it may be
-// another job by now, or one that a redrive brought back, whose counters began anew.
+// another job by now, or one that a redrive brought back, whose counters began at 0.
 func countAgain(job *store.State, dead *store.RunRecord) {
 	if job.UID == dead.ID.UID && (!broughtBack(job) || dead.Finished >= job.Created) {
 		job.Counters.Dead -= min(job.Counters.Dead, 1)

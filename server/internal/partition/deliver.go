@@ -17,7 +17,7 @@ func (a *Attempts) grant(e *entry, q delivery.Queue, now int64) delivery.Deliver
 	id := s.Identity(a.cfg.Partition)
 	timeout := j.TimeoutOrDefault()
 	return delivery.Delivery{
-		Partition: a.cfg.Partition, Queue: q, Target: j.Target, Timeout: timeout, Key: concurrencyKey(&j.Target),
+		Partition: a.cfg.Partition, Queue: q, Target: j.Target, Timeout: timeout,
 		Run: &carillon.Run{
 			ID: id.String(), Namespace: e.ref.Namespace, Job: e.ref.Name, Cause: r.Cause, Status: carillon.RunRunning,
 			Scheduled: toTime(r.Scheduled), Due: toTime(r.Due), Attempt: r.Attempt, Started: toTime(now),
@@ -128,6 +128,7 @@ func (e *entry) targetQueue() delivery.Queue {
 func (a *Attempts) KeepAll() {
 	a.EndInOrder()
 	a.withdrawAll()
+	a.due.permits.ForgoKept("")
 	for _, e := range a.all() {
 		a.keep(e)
 	}
@@ -148,11 +149,14 @@ func (a *Attempts) all() []*entry {
 // HandOver is [Attempts.KeepAll] for an owner that gives the partition to another node and keeps its
 // consumers. It will relay what their streams report, so the next owner need not withdraw at once the
 // attempts that end with their streams.
-func (a *Attempts) HandOver() {
+func (a *Attempts) HandOver(now int64) {
 	a.KeepAll()
 	for _, e := range a.records.live {
-		if e.place == running && e.traits().endsWithStream {
-			e.state.Run.Kept = true
+		if e.place != running || !e.traits().endsWithStream {
+			continue
+		}
+		if !e.state.Run.Kept { // its stream lasts
+			e.state.Run.Kept, e.state.Run.Lease = true, now+int64(keptFor)
 		}
 	}
 }
@@ -186,12 +190,4 @@ func (a *Attempts) Handed() []Handed {
 			Here: true, Written: true})
 	}
 	return out
-}
-
-// concurrencyKey returns the key that the limits of Dapr's sidecars apply to, besides the queue.
-func concurrencyKey(t *carillon.Target) string {
-	if t.Dapr == nil {
-		return ""
-	}
-	return t.Dapr.ConcurrencyKey
 }

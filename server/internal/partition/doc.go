@@ -53,7 +53,8 @@
 //	Handed                deliver.go          makes an attempt with its token, and hands it over at the end of a term
 //	Attempts              attempts.go         attempts in force: their leases, their withdrawal, and when they are made durable
 //	Granted               pendingdelivery.go  attempts that are durable before they are handed out
-//	Permits, Promote      limit.go            runs that wait for permits of a concurrency key
+//	Permits, Promote      limit.go            runs that wait for permits of their limits
+//	Tallies               tally.go            how the limits stand that sidecars name
 //	Verdict, Settled      result.go           answers to reports, heartbeats and losses; stale tokens change nothing
 //	                      late.go             ends of attempts noticed late, after the process stood still
 //	                      progress.go         progress reports and reschedules

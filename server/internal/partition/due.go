@@ -38,8 +38,14 @@ func (d *dueRuns) enqueue(e *entry, now int64) {
 	d.agenda.rearm(e)
 }
 
-// dequeue removes e from its queue's list or its line.
+// dequeue removes e from its queue's list or its line, and returns the permits that it has kept there.
 func (d *dueRuns) dequeue(e *entry) {
+	d.unlist(e)
+	d.permits.forgo(e)
+}
+
+// unlist is dequeue for a run that takes permits now, or waits for another: it keeps those that it has.
+func (d *dueRuns) unlist(e *entry) {
 	if e.place == aside {
 		e.line.list.Remove(waiting{e})
 	} else {

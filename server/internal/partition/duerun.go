@@ -107,7 +107,7 @@ func (d *dueRuns) open(e *entry, t, now int64) {
 }
 
 // Deliver hands out at most n due runs of a queue as attempts, which it appends to ds; the caller has n slots
-// for them. If first is set, or the run's concurrency key is limited, the attempt is made durable before it
+// for them. If first is set, or the run is under a limit, the attempt is made durable before it
 // comes out of Granted, and its slot stays taken until then. Slots are left unused if fewer runs wait that
 // may begin.
 func (m *Machine) Deliver(ds []delivery.Delivery, now int64, q delivery.Queue, n int,
@@ -124,14 +124,18 @@ func (m *Machine) Deliver(ds []delivery.Delivery, now int64, q delivery.Queue, n
 		}
 		e := st.lists[rank][0]
 		line, ok := m.Permits.take(e)
-		m.due.dequeue(e)
+		if !ok {
+			m.Permits.countThrottled(e, line)
+		}
+		m.due.unlist(e)
 		if !ok {
 			m.due.setAside(e, line)
 			continue
 		}
 		n--
+		m.Permits.charge(e)
 		d := m.Attempts.grant(e, q, now)
-		if first || e.attempt.limit != nil {
+		if first || e.permits != nil {
 			m.Attempts.deliverWhenDurable(e, d, now)
 			continue
 		}

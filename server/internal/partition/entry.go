@@ -25,7 +25,7 @@ type place uint8
 const (
 	idle    place = iota // waits for its timer, or for another record
 	ready                // due, in its queue's list
-	aside                // due, but its concurrency key has no free permit
+	aside                // due, but one of its limits has no free permit
 	blocked              // due, but a batch must be durable or a record read first
 	running              // an attempt is in force
 	gone                 // deleted; kept until the delete is durable
@@ -80,6 +80,9 @@ type entry struct {
 	line     *line           // in which it waits for a permit, or which sent it back to a ready list to get one
 	readyAt  int64           // since when it has waited in a queue
 
+	// Limits of which it holds a permit: for the attempt in force; or, while it waits in the line of one limit,
+	// those that come before that one.
+	permits *permits
 	attempt attempt // in force; zero if there is none
 }
 
@@ -94,9 +97,8 @@ type attempt struct {
 	lease   int64  // expiry as extended by heartbeats; state.Run.Lease is the stored one
 	// Its end, noticed late, is put off until then; 0: it is not. See late.go.
 	putOff  int64
-	renewal time.Duration   // how far a heartbeat extends the lease; 0: not known yet
-	pending uint64          // number of its pending delivery; 0: it has been handed out
-	limit   *delivery.Limit // whose permit it holds; nil: none
+	renewal time.Duration // how far a heartbeat extends the lease; 0: not known yet
+	pending uint64        // number of its pending delivery; 0: it has been handed out
 }
 
 // origin says how this term came to an attempt in force.

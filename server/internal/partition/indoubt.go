@@ -244,8 +244,11 @@ func (e *entry) concede() {
 }
 
 // Awaits reports whether a token may be that of an attempt in doubt whose record has not been read yet, or
-// that is not due yet by this node's clock.
+// that is not due yet by this node's clock. Those of Dapr's jobs always get a new grant.
 func (w *Window) Awaits(tok message.Token, now int64) bool {
+	if e := w.records.live[tok.Run]; e != nil && e.traits().endsWithStream {
+		return false
+	}
 	return (w.Unread() || now <= w.suspects.until) && now-w.cfg.Since < int64(awaitUnread) &&
 		slices.ContainsFunc(w.suspects.ended, func(t EndedTerm) bool { return t.Term == tok.Grant.Term })
 }

@@ -15,6 +15,17 @@ const keptFor = 30 * time.Second
 // lost.
 const KeptHeartbeatInterval = keptFor / 3
 
+// keptAtLeast is how long each owner waits at least: its predecessor may have heard of the attempt since the
+// lease was stored, and the next heartbeat needs some time to find it.
+const keptAtLeast = keptFor / 2
+
+// keptUntil returns until when an owner that begins now waits for a kept attempt whose stored lease says when
+// it was last heard of. So moves do not put it off by more than keptAtLeast. The stored lease may be that of
+// an older version, which did not count from there.
+func keptUntil(stored, now int64) int64 {
+	return min(max(stored, now+int64(keptAtLeast)), now+int64(keptFor))
+}
+
 // miss withdraws a kept attempt whose earlier owner has not been heard of in time.
 func (a *Attempts) miss(e *entry, now int64) {
 	a.withdrawSent(e)

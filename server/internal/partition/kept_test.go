@@ -16,7 +16,7 @@ func TestARunWhoseStreamEndedIsNotSkipped(t *testing.T) {
 		"the stream ended":    func(r *rig, d delivery.Delivery) { r.hangUp(d) },
 		"the node was killed": func(r *rig, _ delivery.Delivery) { r.start() },
 		"nothing is heard of its stream": func(r *rig, _ delivery.Delivery) {
-			r.m.Attempts.HandOver()
+			r.m.Attempts.HandOver(r.now)
 			r.flush()
 			r.start()
 			r.bring(keyOf(daprName("a")))

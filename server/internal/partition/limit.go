@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,12 +23,13 @@ import (
 //
 // A run takes a permit only when its queue has a free slot, so no permit is held by a run that waits for a
 // consumer. A permit that comes free is reserved for a line for one round. What the round does not use is
-// passed on, so that no permit stays idle while its line waits for slots.
+// passed on, so that no permit stays idle while its line waits for slots. [Permits] says how a run takes
+// several.
 type Limiter interface {
 	// Take takes a permit for an attempt, preferably one that is reserved for the line. limited is false if
 	// the key has no limit: then no permit is needed and none was taken.
 	Take(l delivery.Line) (ok, limited bool)
-	// Free returns a permit, once the end of its attempt is durable.
+	// Free returns a permit, once the end of its attempt is durable, or at once if none has begun.
 	Free(l delivery.Limit)
 	// Wait says that want runs of the line wait. order is the line's place among the lines of the limit; the
 	// lowest goes first. Permits will be reserved for the line, once: see [Machine.Promote].
@@ -47,23 +49,51 @@ func (unlimited) Wait(delivery.Line, int64, int)        {}
 func (unlimited) Pass(delivery.Line)                    {}
 func (unlimited) Leave(delivery.Line)                   {}
 
-// Attempts in force that hold a permit are named by metadata records (store.KindLimited), so that a new owner
-// can count them before it hands anything out.
+// Attempts in force that hold permits are named by metadata records (store.KindLimited), one for each permit,
+// so that a new owner can count them before it hands anything out.
 
 // Permits are the lines of runs that wait for permits, and the permits that attempts in force hold.
+//
+// A run may be under several limits ([delivery.AppendLimits]). It takes their permits in a fixed order, waits
+// in the line of the first that has none, and keeps what it has taken before while it stands in that line. So
+// nobody waits for a permit whose holder waits for one before it in the order: there is no deadlock, and a
+// permit that comes free lets one run go and moves no others from line to line. Whatever takes the run out
+// of the line, but for a grant in the same round, returns what it has kept: no permit is held by a run that
+// waits for a consumer, is parked in the store, or ends.
 type Permits struct {
-	limiter Limiter
-	out     *builder
-	queues  *Queues
-	lines   map[delivery.Line]*line      // runs that wait for permits
-	told    []*line                      // lines with permits reserved in this round
-	stalled []*line                      // lines that must start waiting again
-	charged map[store.Ref]delivery.Limit // permits of attempts in force whose records are not in memory
+	limiter  Limiter
+	out      *builder
+	queues   *Queues
+	lines    map[delivery.Line]*line        // runs that wait for permits
+	told     []*line                        // lines with permits reserved in this round
+	promoted []*entry                       // runs of these lines that have kept permits
+	stalled  []*line                        // lines that must start waiting again
+	charged  map[store.Ref][]delivery.Limit // permits of attempts in force whose records are not in memory
+	tallies  tallies
 }
 
 func newPermits(limiter Limiter, out *builder, queues *Queues) *Permits {
 	return &Permits{limiter: limiter, out: out, queues: queues, lines: map[delivery.Line]*line{},
-		charged: map[store.Ref]delivery.Limit{}}
+		charged: map[store.Ref][]delivery.Limit{}, tallies: tallies{}}
+}
+
+// permits are the limits of which a run holds a permit. Most runs hold none, so theirs is nil.
+type permits struct{ of []delivery.Limit }
+
+func (p *permits) limits() []delivery.Limit {
+	if p == nil {
+		return nil
+	}
+	return p.of
+}
+
+// and returns p with one more.
+func (p *permits) and(l delivery.Limit) *permits {
+	if p == nil {
+		p = &permits{}
+	}
+	p.of = append(p.of, l)
+	return p
 }
 
 // line holds the runs of one queue that found no permit of their limit. While it holds any, one of three
@@ -88,36 +118,103 @@ func (p *Permits) line(key delivery.Line) *line {
 	return l
 }
 
-// take takes the permit that e needs to begin an attempt, if its job has a limited key. ok is false if
-// there is none; then e must wait in the line key.
+// take takes the permits that e needs to begin an attempt, as far as it has not kept them: one of each limit
+// that its job is under. ok is false if there is none of one of them; then e must wait in the line key.
 func (p *Permits) take(e *entry) (key delivery.Line, ok bool) {
-	j := e.job()
-	if j.ConcurrencyKey == "" {
-		return key, true
+	var limits [delivery.MostLimits]delivery.Limit
+	for _, l := range delivery.AppendLimits(limits[:0], e.job()) {
+		if slices.Contains(e.permits.limits(), l) {
+			continue
+		}
+		key = delivery.Line{Limit: l, Queue: *e.queue}
+		ok, limited := p.limiter.Take(key)
+		switch {
+		case !ok:
+			return key, false
+		case limited:
+			e.permits = e.permits.and(l)
+		}
 	}
-	key = delivery.Line{Limit: delivery.Limit{Namespace: e.ref.Namespace, Key: j.ConcurrencyKey},
-		Queue: *e.queue}
-	ok, limited := p.limiter.Take(key)
-	if ok && limited {
-		e.state.Run.Limited, e.attempt.limit = true, new(key.Limit)
-		p.out.small = append(p.out.small,
-			store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(key.Limit, e.ref), Value: []byte{1}})
-	}
-	return key, ok
+	return key, true
 }
 
-// release returns the permit of e's attempt once the end of the attempt is durable.
+// charge makes the permits that e has taken those of the attempt that begins.
+func (p *Permits) charge(e *entry) {
+	for _, l := range e.permits.limits() {
+		e.state.Run.Limited = true
+		p.tallies.begin(l)
+		p.out.small = append(p.out.small,
+			store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(l, e.ref), Value: []byte{1}})
+	}
+}
+
+// forgo returns at once the permits of a run that has not begun.
+func (p *Permits) forgo(e *entry) {
+	for _, l := range e.permits.limits() {
+		p.limiter.Free(l)
+	}
+	e.permits = nil
+}
+
+// ForgoKept has the runs of a namespace that wait return the permits that they have kept, because limits have
+// changed; "" means all namespaces. A kept permit would otherwise let a run begin beyond a limit that was
+// lowered meanwhile. They stay in their lines.
+func (p *Permits) ForgoKept(namespace string) {
+	for _, l := range p.ordered() {
+		if namespace == "" || l.key.Queue.Namespace == namespace {
+			p.forgoAll(l)
+		}
+	}
+}
+
+// ForgoKeptIn is ForgoKept for the runs of a queue that has no consumers.
+func (p *Permits) ForgoKeptIn(q delivery.Queue) {
+	for _, l := range p.ordered() {
+		if l.key.Queue == q {
+			p.forgoAll(l)
+		}
+	}
+}
+
+// forgoAll has the runs of a line return what they have kept.
+func (p *Permits) forgoAll(l *line) {
+	for _, w := range l.list {
+		p.forgo(w.entry)
+	}
+}
+
+// Kept returns the queues in which runs wait that have kept permits: nearly always none.
+func (p *Permits) Kept() (out []delivery.Queue) {
+	for _, l := range p.lines {
+		if slices.ContainsFunc(l.list, func(w waiting) bool { return w.permits != nil }) {
+			out = append(out, l.key.Queue)
+		}
+	}
+	slices.SortFunc(out, delivery.Queue.Compare)
+	return slices.Compact(out)
+}
+
+// ordered returns the lines by name, so that nothing depends on a map's order.
+func (p *Permits) ordered() []*line {
+	return slices.SortedFunc(maps.Values(p.lines),
+		func(a, b *line) int { return strings.Compare(a.key.String(), b.key.String()) })
+}
+
+// release returns the permits of e's attempt once the end of the attempt is durable.
 func (p *Permits) release(e *entry) {
-	if e.attempt.limit == nil {
+	if e.permits == nil {
 		return
 	}
-	p.giveBack(*e.attempt.limit, e.ref)
-	e.attempt.limit, e.state.Run.Limited = nil, false
+	p.giveBack(e.permits.limits(), e.ref)
+	e.permits, e.state.Run.Limited = nil, false
 }
 
-func (p *Permits) giveBack(l delivery.Limit, ref store.Ref) {
-	p.out.small = append(p.out.small, store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(l, ref)})
-	p.out.permits = append(p.out.permits, l)
+func (p *Permits) giveBack(limits []delivery.Limit, ref store.Ref) {
+	for _, l := range limits {
+		p.tallies.end(l)
+		p.out.small = append(p.out.small, store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(l, ref)})
+		p.out.permits = append(p.out.permits, l)
+	}
 }
 
 // releaseAll returns the permits of a deleted job's attempts that are not in memory. They end with the job.
@@ -135,10 +232,10 @@ func (p *Permits) releaseAll(key carillon.Key) {
 	}
 }
 
-// adopt takes over the permit of an attempt that an earlier owner handed out.
+// adopt takes over the permits of an attempt that an earlier owner handed out.
 func (p *Permits) adopt(e *entry) {
-	if l, charged := p.charged[e.ref]; charged {
-		e.attempt.limit = new(l)
+	if held, charged := p.charged[e.ref]; charged {
+		e.permits = &permits{held}
 		delete(p.charged, e.ref)
 	}
 }
@@ -198,11 +295,16 @@ func (m *Machine) Promote(now int64, key delivery.Line, n int) {
 	for l.tries++; n > 0 && len(l.list) > 0; n-- {
 		e := l.list[0].entry
 		since := e.readyAt
-		m.due.dequeue(e)
+		m.due.unlist(e)
 		m.due.enqueue(e, now)
-		if e.place == ready {
-			e.line, e.readyAt = l, since
-			l.tries++
+		if e.place != ready {
+			m.Permits.forgo(e)
+			continue
+		}
+		e.line, e.readyAt = l, since
+		l.tries++
+		if e.permits != nil {
+			m.Permits.promoted = append(m.Permits.promoted, e)
 		}
 	}
 	l.tries--
@@ -242,10 +344,19 @@ func (p *Permits) markUnread(q delivery.Queue) {
 	}
 }
 
-// ReturnUnused returns the permits that were reserved for lines and not used in this round. The engine calls
-// it at the end of a round.
+// ReturnUnused returns the permits that were reserved for lines and not used in this round, and what runs of
+// these lines have kept for want of slots. The engine calls it at the end of a round.
 func (p *Permits) ReturnUnused() {
+	for _, e := range p.promoted {
+		if e.place == ready {
+			p.forgo(e)
+		}
+	}
+	p.promoted = recycle(p.promoted)
 	for _, l := range p.told {
+		if l.tries > 0 { // the queue has no free slot: those behind would find none either
+			p.forgoAll(l)
+		}
 		l.permits = 0
 		p.limiter.Pass(l.key)
 		if l.tries == 0 {
@@ -267,20 +378,25 @@ func (p *Permits) WaitAgain() {
 }
 
 // StageAside parks at most n runs that have waited for a permit since before (UTC ns), and returns how many.
+// Those that have kept other permits are left in memory, as long as there are others: parked, they would have
+// to take them again.
 func (w *Window) StageAside(before int64, n int) int {
-	var lines []*line
-	for _, l := range w.due.permits.lines {
-		lines = append(lines, l)
+	lines := w.due.permits.ordered()
+	done := w.stageThose(lines, before, n, func(e *entry) bool { return e.permits == nil })
+	if done == 0 {
+		done = w.stageThose(lines, before, n, func(*entry) bool { return true })
 	}
-	slices.SortFunc(lines, func(a, b *line) int { return strings.Compare(a.key.String(), b.key.String()) })
-	done := 0
+	return done
+}
+
+func (w *Window) stageThose(lines []*line, before int64, n int, may func(*entry) bool) (done int) {
 	for _, l := range lines {
 		l.tries++ // so that it is not forgotten meanwhile
 		for i := len(l.list) - 1; i >= 0 && done < n; i-- {
 			if i >= len(l.list) {
 				continue // parking a run also took others from the list
 			}
-			if e := l.list[i].entry; e.readyAt <= before {
+			if e := l.list[i].entry; e.readyAt <= before && may(e) {
 				w.parkAside(e, l)
 				done++
 			}
@@ -299,15 +415,17 @@ func (w *Window) parkAside(e *entry, l *line) {
 	w.park(e, w.due.queues.queue(l.key.Parked()))
 }
 
-// parkedRight reports whether a parked run is filed under the queue or line that its job's content calls for.
+// parkedRight reports whether a parked run is filed under the queue or a line that its job's content calls
+// for.
 func (e *entry) parkedRight() bool {
 	q := e.targetQueue()
 	if e.state.Queue == q.String() {
 		return true
 	}
-	key := e.job().ConcurrencyKey
-	line := delivery.Line{Limit: delivery.Limit{Namespace: e.ref.Namespace, Key: key}, Queue: q}
-	return key != "" && e.state.Queue == line.String()
+	var limits [delivery.MostLimits]delivery.Limit
+	return slices.ContainsFunc(delivery.AppendLimits(limits[:0], e.job()), func(l delivery.Limit) bool {
+		return e.state.Queue == delivery.Line{Limit: l, Queue: q}.String()
+	})
 }
 
 // limitedKey returns the key of the metadata record of an attempt that holds a permit.
@@ -350,11 +468,12 @@ func (p *Permits) load(small []store.MetaRecord, records []store.Record) []deliv
 	var held []delivery.Limit
 	for _, r := range small {
 		l, ref, ok := parseLimited(r.Key)
-		if _, twice := p.charged[ref]; !ok || twice || !inForce[ref] {
+		if !ok || !inForce[ref] {
 			p.out.small = append(p.out.small, store.MetaRecord{Kind: store.KindLimited, Key: r.Key})
 			continue
 		}
-		p.charged[ref] = l
+		p.charged[ref] = append(p.charged[ref], l)
+		p.tallies.begin(l)
 		held = append(held, l)
 	}
 	return held

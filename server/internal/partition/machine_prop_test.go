@@ -72,8 +72,14 @@ func (w *randomRig) hand(ds []delivery.Delivery, _ []delivery.Rest) {
 		}
 		w.inForce, w.left[tok.Run] = append(w.inForce, d), true
 		w.newest[d.Run.ID], w.born[d.Run.Token], w.kept[d.Run.Token] = d.Run.Token, w.life, d.Durable
-		w.key[d.Run.Token] = d.Run.Metadata["limit"]
-		if w.key[d.Run.Token] != "" && !d.Durable {
+		var limits []delivery.Limit
+		for _, l := range delivery.AppendLimits(nil, &carillon.Job{Namespace: d.Run.Namespace, Target: d.Target,
+			ConcurrencyKey: d.Run.Metadata["limit"]}) {
+			if _, limited := w.bank.most[l]; limited {
+				limits = append(limits, l)
+			}
+		}
+		if w.limits[d.Run.Token] = limits; len(limits) > 0 && !d.Durable {
 			w.t.Fatalf("limited attempt of %s leaves before it is durable", d.Run.Job)
 		}
 	}
@@ -86,12 +92,14 @@ func (w *randomRig) withinLimits() {
 	counted := map[string]bool{}
 	for _, d := range w.inForce {
 		tok := w.token(d.Run.Token)
-		if w.key[d.Run.Token] == "" || counted[d.Run.Token] {
+		if counted[d.Run.Token] {
 			continue
 		}
 		counted[d.Run.Token] = true
 		if r, ok := w.m.Records.Run(tok.Run); ok && r.Status == carillon.RunRunning && r.Token == d.Run.Token {
-			n[delivery.Limit{Namespace: carillon.DefaultNamespace, Key: w.key[d.Run.Token]}]++
+			for _, l := range w.limits[d.Run.Token] {
+				n[l]++
+			}
 		}
 	}
 	for l, in := range n {
@@ -501,6 +509,11 @@ func TestEverythingTogether(t *testing.T) { everythingTogether(t, newRandomRig) 
 // them out.
 func TestEverythingTogetherOfDapr(t *testing.T) {
 	everythingTogether(t, func(rt *rapid.T) *randomRig { return newRandomRig(rt).ofDapr() })
+}
+
+// TestEverythingTogetherOfReminders does the same to reminders, of which each may be under several limits.
+func TestEverythingTogetherOfReminders(t *testing.T) {
+	everythingTogether(t, func(rt *rapid.T) *randomRig { return newRandomRig(rt).ofReminders() })
 }
 
 func everythingTogether(t *testing.T, begin func(*rapid.T) *randomRig) {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -16,7 +17,7 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// bank is a limiter of several keys for one machine. Every key is limited.
+// bank is a limiter for one machine, of the keys in most.
 type bank struct {
 	most    map[delivery.Limit]int
 	inForce map[delivery.Limit]int
@@ -29,6 +30,9 @@ func newBank() *bank {
 }
 
 func (b *bank) Take(l delivery.Line) (ok, limited bool) {
+	if _, limited := b.most[l.Limit]; !limited {
+		return true, false
+	}
 	if b.inForce[l.Limit] >= b.most[l.Limit] {
 		return false, true
 	}
@@ -63,19 +67,19 @@ type randomRig struct {
 	bank    *bank
 	ceiling map[delivery.Limit]int // the most attempts of a limit that may be in force
 
-	inForce []delivery.Delivery  // as far as consumers know
-	key     map[string]string    // concurrency key by token
-	newest  map[string]string    // token of a run's newest attempt
-	born    map[string]uint64    // life in which a token was handed out
-	kept    map[string]bool      // whether it was durable then, so that a crash does not forget it
-	lazily  map[attempt]uint64   // handed out before it was durable, in which life
-	firmly  map[attempt]bool     // handed out durably
-	done    map[string]bool      // runs whose success is durable
-	pending []func()             // becomes true when the batches so far are durable
-	life    uint64               // crashes so far
-	left    map[store.RunID]bool // runs that have been handed out
-	retimed map[string]bool      // names of jobs that have had several schedules
-	backs   bool                 // the clock goes backwards at times
+	inForce []delivery.Delivery         // as far as consumers know
+	limits  map[string][]delivery.Limit // of attempts, by token
+	newest  map[string]string           // token of a run's newest attempt
+	born    map[string]uint64           // life in which a token was handed out
+	kept    map[string]bool             // whether it was durable then, so that a crash does not forget it
+	lazily  map[attempt]uint64          // handed out before it was durable, in which life
+	firmly  map[attempt]bool            // handed out durably
+	done    map[string]bool             // runs whose success is durable
+	pending []func()                    // becomes true when the batches so far are durable
+	life    uint64                      // crashes so far
+	left    map[store.RunID]bool        // runs that have been handed out
+	retimed map[string]bool             // names of jobs that have had several schedules
+	backs   bool                        // the clock goes backwards at times
 	mail    []message.Notice
 	fills   []string // ids of backfills
 	shares  int
@@ -83,11 +87,17 @@ type randomRig struct {
 	names  []string
 	queues []delivery.Queue
 	dapr   bool // the jobs are of Dapr
+	// and reminders of one actor type, which may be under three limits each
+	reminders bool
 }
 
 // target is that of the i-th queue.
 func (w *randomRig) target(i int) carillon.Target {
-	if w.dapr {
+	switch {
+	case w.reminders:
+		return carillon.Target{Dapr: &carillon.DaprTarget{AppID: "x", ActorType: "cat", ActorID: "1",
+			ConcurrencyKey: reminderKeys[rapid.IntRange(0, len(reminderKeys)-1).Draw(w.rt, "narrow")]}}
+	case w.dapr:
 		return carillon.Target{Dapr: &carillon.DaprTarget{AppID: "x", ConcurrencyKey: fmt.Sprint(i)}}
 	}
 	return carillon.WorkerQueue(w.queues[i].Address)
@@ -107,6 +117,25 @@ func (w *randomRig) ofDapr() *randomRig {
 	return w
 }
 
+// reminderKeys are the concurrency keys of reminders. The last one has no limit.
+var reminderKeys = []string{"", "n", "n", "m", "free"}
+
+// ofReminders makes all jobs reminders of one actor, under limits of their concurrency keys, of two keys of
+// their type, and of the type.
+func (w *randomRig) ofReminders() *randomRig {
+	w.dapr, w.reminders, w.names = true, true, nil
+	for _, n := range []string{"a", "b", "c", "d"} {
+		w.names = append(w.names, "dapr/actor/cat/1/"+n)
+	}
+	w.queues = []delivery.Queue{queueCat}
+	for _, key := range []string{"n", "m", ""} {
+		w.bank.most[delivery.ActorLimit(carillon.DefaultNamespace, "cat", key)] = rapid.IntRange(1, 2).Draw(w.rt,
+			"limit")
+	}
+	maps.Copy(w.ceiling, w.bank.most)
+	return w
+}
+
 func newRandomRig(rt *rapid.T) *randomRig {
 	b := newBank()
 	for _, key := range []string{"k", "l"} {
@@ -114,7 +143,7 @@ func newRandomRig(rt *rapid.T) *randomRig {
 			"limit")
 	}
 	w := &randomRig{
-		rt: rt, bank: b, ceiling: map[delivery.Limit]int{}, key: map[string]string{},
+		rt: rt, bank: b, ceiling: map[delivery.Limit]int{}, limits: map[string][]delivery.Limit{},
 		newest: map[string]string{}, born: map[string]uint64{}, kept: map[string]bool{},
 		lazily: map[attempt]uint64{}, firmly: map[attempt]bool{}, done: map[string]bool{},
 		retimed: map[string]bool{}, left: map[store.RunID]bool{},
@@ -359,12 +388,12 @@ func (w *randomRig) Redrive(rt *rapid.T) {
 
 // Limit changes a limit. Those who wait learn of it in the next round.
 func (w *randomRig) Limit(rt *rapid.T) {
-	l := delivery.Limit{Namespace: carillon.DefaultNamespace,
-		Key: rapid.SampledFrom([]string{"k", "l"}).Draw(rt, "key")}
-	w.setLimit(l, rapid.IntRange(0, 3).Draw(rt, "limit"))
+	all := slices.SortedFunc(maps.Keys(w.bank.most), delivery.Limit.Compare)
+	w.setLimit(rapid.SampledFrom(all).Draw(rt, "key"), rapid.IntRange(0, 3).Draw(rt, "limit"))
 }
 
 func (w *randomRig) setLimit(l delivery.Limit, n int) {
+	w.m.Permits.ForgoKept("")
 	w.bank.most[l] = n
 	w.ceiling[l] = max(n, w.bank.inForce[l])
 }

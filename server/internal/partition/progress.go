@@ -13,7 +13,7 @@ import (
 // written when the state is written anyway, so the answer waits for no batch.
 func (a *Attempts) progress(e *entry, now int64, p carillon.Progress) Verdict {
 	r := &e.state.Run
-	r.Percent, r.Message, r.ReportedAt = percent(p.Percent), progressMessage(p.Message), now
+	r.Percent, r.Message, r.ReportedAt = percent(p.Percent), clipped(p.Message, carillon.MaxProgressMessage), now
 	a.extend(e, now)
 	a.out.begin()
 	return Accepted
@@ -27,11 +27,11 @@ func percent(p float64) float64 {
 	return min(max(p, 0), 100)
 }
 
-// progressMessage is s, cut between two characters if it is longer than carillon.MaxProgressMessage.
-func progressMessage(s string) string {
+// clipped returns s without what is not UTF-8, cut between two characters if it is longer than most bytes.
+func clipped(s string, most int) string {
 	s = strings.ToValidUTF8(s, "")
-	if len(s) > carillon.MaxProgressMessage {
-		s = strings.ToValidUTF8(s[:carillon.MaxProgressMessage], "")
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "")
 	}
 	return s
 }

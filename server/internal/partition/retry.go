@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 )
@@ -52,11 +53,12 @@ func exhausted(p carillon.FailurePolicy) carillon.RunStatus {
 }
 
 // nextAttempt returns when the run is tried again after an attempt that ended at now; again is false if the
-// run is exhausted. A run that its worker rescheduled, or that was redriven, has its retries anew.
+// run is exhausted. Retries count from the start again once a worker has rescheduled the run, or it
+// was redriven. Those before a job of Dapr's came here count, too.
 func (rs *runs) nextAttempt(e *entry, p carillon.FailurePolicy, now int64,
 	f failure) (due int64, again bool) {
 	r := &e.state.Run
-	attempts := r.Attempt - r.Uncounted
+	attempts := r.Attempt - r.Uncounted + plan.AttemptsBefore(e.job(), toTime(r.Scheduled))
 	if f.permanent || p.Kind == carillon.PolicyDrop ||
 		(p.MaxRetries != nil && uint64(attempts) > uint64(*p.MaxRetries)) {
 		return 0, false
@@ -118,9 +120,7 @@ type ending struct {
 // appendError appends to the newest MaxRunErrors errors. It does not change the old slice, which a batch may
 // hold.
 func appendError(errs []carillon.AttemptError, e carillon.AttemptError) []carillon.AttemptError {
-	if len(e.Message) > carillon.MaxErrorBytes {
-		e.Message = e.Message[:carillon.MaxErrorBytes]
-	}
+	e.Message = clipped(e.Message, carillon.MaxErrorBytes)
 	if len(errs) >= carillon.MaxRunErrors {
 		errs = errs[len(errs)-carillon.MaxRunErrors+1:]
 	}

@@ -1,8 +1,10 @@
 package partition_test
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/partition"
@@ -70,5 +72,17 @@ func TestRetriesGoOnAcrossARestart(t *testing.T) {
 	ds := r.deliver(1)
 	if len(ds) != 1 || ds[0].Run.Attempt != 3 || ds[0].Run.ID != first.Run.ID {
 		t.Fatalf("got %+v", ds)
+	}
+}
+
+func TestLongErrorIsCutBetweenCharacters(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a"})
+	long := strings.Repeat("x", carillon.MaxErrorBytes-1)
+	r.report(r.deliver(1)[0], carillon.Result{Outcome: carillon.OutcomeFailure, Message: long + "é and more"})
+	r.flush()
+	got := r.jobs()[0].State.Run.Errors[0].Message
+	if got != long || !utf8.ValidString(got) {
+		t.Fatalf("kept %d bytes that end in %q", len(got), got[len(got)-3:])
 	}
 }

@@ -5,8 +5,11 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/carillonhq/carillon"
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/server/internal/cluster"
+	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 )
 
 // Status implements [cluster.Control].
@@ -48,6 +51,22 @@ func (c *Calls) ReloadNamespace(ctx context.Context, name string) error {
 	return err
 }
 
+// HearLimits implements [cluster.Control].
+func (c *Calls) HearLimits(ctx context.Context, table *message.LimitTable) error {
+	m := &peerv1.HearLimitsRequest{NotAfter: c.notAfter(ctx), Node: table.Node, Nonce: table.Nonce,
+		Version: table.Version}
+	for _, l := range table.Limits {
+		actorType, key, ok := l.Actor()
+		if !ok {
+			return carillon.Errorf(carillon.Internal, "limits", "no sidecar has named %.64q", l.Key)
+		}
+		m.Limits = append(m.Limits, &peerv1.NamedLimit{Namespace: l.Namespace, ActorType: actorType,
+			ConcurrencyKey: key, Most: int64(l.Most), Stamp: l.Stamp})
+	}
+	_, err := c.service.HearLimits(ctx, m)
+	return err
+}
+
 // Status implements the rpc. It is answered however late the request arrives: a clock that is off is no
 // reason to consider a node dead.
 func (s *Server) Status(ctx context.Context, _ *peerv1.StatusRequest) (*peerv1.StatusResponse, error) {
@@ -78,5 +97,19 @@ func (s *Server) ReloadNamespace(ctx context.Context,
 	m *peerv1.ReloadNamespaceRequest) (*peerv1.ReloadNamespaceResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.ReloadNamespaceResponse, error) {
 		return &peerv1.ReloadNamespaceResponse{}, s.served.Control.ReloadNamespace(ctx, m.GetName())
+	})
+}
+
+// HearLimits implements the rpc.
+func (s *Server) HearLimits(ctx context.Context,
+	m *peerv1.HearLimitsRequest) (*peerv1.HearLimitsResponse, error) {
+	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.HearLimitsResponse, error) {
+		table := &message.LimitTable{Node: m.GetNode(), Nonce: m.GetNonce(), Version: m.GetVersion()}
+		for _, l := range m.GetLimits() {
+			table.Limits = append(table.Limits, delivery.NamedLimit{
+				Limit: delivery.ActorLimit(l.GetNamespace(), l.GetActorType(), l.GetConcurrencyKey()),
+				Most:  int(l.GetMost()), Stamp: l.GetStamp()})
+		}
+		return &peerv1.HearLimitsResponse{}, s.served.Control.HearLimits(ctx, table)
 	})
 }

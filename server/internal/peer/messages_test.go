@@ -125,6 +125,18 @@ func (f *far) ReloadNamespace(_ context.Context, name string) error {
 	return nil
 }
 
+// limitTable has every field filled.
+var limitTable = message.LimitTable{Node: "a", Nonce: 1 << 60, Version: 3, Limits: []delivery.NamedLimit{
+	{Limit: delivery.ActorLimit("ns", "cat", "k"), Most: 4, Stamp: -5},
+	{Limit: delivery.ActorLimit("ns", "cat", ""), Most: 5, Stamp: 6}}}
+
+func (f *far) HearLimits(_ context.Context, table *message.LimitTable) error {
+	if !reflect.DeepEqual(*table, limitTable) {
+		f.t.Errorf("limits %+v", table)
+	}
+	return nil
+}
+
 // TestEveryFieldCrosses: every field of requests between partitions and of their answers.
 func TestEveryFieldCrosses(t *testing.T) {
 	c, _ := serveAs(t, &far{t: t}, peer.Options{})
@@ -136,7 +148,7 @@ func TestEveryFieldCrosses(t *testing.T) {
 	crosses(t, c, filled[message.RelayReports](), filled[message.RelayResult]())
 	crosses(t, c, filled[message.RequestPermits](), filled[[]message.PermitGrant]())
 	crosses(t, c, filled[message.DeliverPermits](), struct{}{})
-	if err := c.ReloadNamespace(t.Context(), "ns"); err != nil {
+	if err := errors.Join(c.ReloadNamespace(t.Context(), "ns"), c.HearLimits(t.Context(), &limitTable)); err != nil {
 		t.Error(err)
 	}
 }

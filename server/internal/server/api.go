@@ -1,13 +1,16 @@
 package server
 
 import (
+	"context"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
+	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // API is a service besides Carillon's own on a gRPC listener. It registers itself for a running node and
@@ -20,6 +23,21 @@ func (n *Node) Remote() carillon.Scheduler { return n.schedulerWith(n.relayed(n.
 
 // Hub returns the hub that consumers of the node's runs connect to.
 func (n *Node) Hub() *dispatch.Hub { return n.hub }
+
+// EachJob calls f with every job of the namespace, or of all namespaces if it is empty, whose name begins
+// with the prefix: one call at a time, in no order, until one fails. Jobs are read from the store, wherever
+// their partitions are.
+func (n *Node) EachJob(ctx context.Context, namespace, prefix string, f func(*carillon.Job) error) error {
+	return n.engine.EachJob(ctx, namespace, prefix, f)
+}
+
+// NameLimits puts limits of Dapr's actor types in force until end is called, over all nodes of the cluster.
+func (n *Node) NameLimits(limits []delivery.NamedLimit) (end func(), err error) {
+	return n.engine.NameLimits(limits)
+}
+
+// LimitTallies returns how these limits stand in the partitions of this node.
+func (n *Node) LimitTallies() []partition.Tally { return n.engine.LimitTallies() }
 
 // Keepalive of connections to further APIs. A Dapr sidecar holds runs by its stream: if that is cut, they are
 // delivered twice. So no connection is closed for its age, and dead peers are found as fast as by Dapr's own

@@ -76,6 +76,7 @@ func (n *Node) join() {
 func (n *Node) dial(m store.Member) (cluster.Peer, error) {
 	return peer.Dial(m.Address, peer.Options{
 		Secret: peer.Secret(n.store.Meta().MACKey), Now: n.member.StoreNow, MaxMessage: maxMessage(n.config.Limits),
+		Dial: n.config.Credentials.dial(),
 	})
 }
 

@@ -52,6 +52,8 @@ type Config struct {
 	Sidecars *Sidecars
 	// Monitoring are further listeners.
 	Monitoring Monitoring
+	// Credentials secure GRPC: only the other nodes of the store are admitted. Default: plain text.
+	Credentials *Credentials
 	// Insecure allows GRPC, HTTP and Monitoring.Debug beyond loopback although there is no authentication.
 	Insecure bool
 	// Browsers says what browsers may do at the HTTP listener.
@@ -96,6 +98,8 @@ type Monitoring struct {
 	Healthz, Metrics string
 	// Debug serves profiles of the process (package profiling).
 	Debug string
+	// Tools serves tools of Dapr's that look at its jobs. Nil: none.
+	Tools *Tools
 }
 
 // Browsers says what browsers may do.

@@ -5,6 +5,7 @@
 //	events.go     what the parts of a node tell its metrics
 //	trouble.go    what is wrong with the store at present
 //	advertise.go  the addresses at which others reach a node
+//	credentials.go  how nodes of a store know each other
 //	cluster.go    what makes a node part of a cluster
 //	shared.go     the settings that should be the same on all nodes of a cluster
 //	nodes.go      what workers are told of the other nodes; relay.go serves those that reach one node only

@@ -199,6 +199,16 @@ func allEnd(t *testing.T, database string, n int, gap time.Duration) {
 			func(x carillon.Node) bool { return x.Owns > (partitions+n-1)/n })
 	})
 
+	eventually(t, "batches over all partitions are taken", func() bool {
+		var later []carillon.Job
+		for i := range 8 * partitions {
+			later = append(later, carillon.Job{Name: fmt.Sprint("later/", i), Due: carillon.In(time.Hour),
+				Target: carillon.WorkerQueue(queue)})
+		}
+		_, err := dial(t, all[0]).PutJobs(t.Context(), later)
+		return err == nil
+	})
+
 	const perNode, requests = 6, 6
 	history := carillon.History{Runs: 1}
 	var jobs []carillon.Job

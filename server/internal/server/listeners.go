@@ -26,9 +26,12 @@ type listener struct {
 
 // endpoints returns the configured addresses to listen on, in the order in which their listeners are ended.
 func (c Config) endpoints() []endpoint {
-	all := []endpoint{{name: "grpc", address: c.GRPC}}
+	all := []endpoint{{name: "grpc", address: c.GRPC, open: c.Credentials != nil}}
 	if c.Sidecars != nil {
 		all = append(all, endpoint{name: "dapr", address: c.Sidecars.Address, open: true})
+	}
+	if c.Monitoring.Tools != nil {
+		all = append(all, endpoint{name: "etcd", address: c.Monitoring.Tools.Address, open: true})
 	}
 	all = append(all,
 		endpoint{name: "http", address: c.HTTP},

@@ -80,6 +80,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	}
 	if n.member != nil {
 		e.Standby, e.Peers, e.Announce, e.MayClaim = true, n.member.Router(), n.member.Announce, n.member.MayClaim
+		e.AnnounceLimits = n.member.AnnounceLimits
 		h.Arrival = cmp.Or(c.hooks.arrival, arrival)
 	}
 	n.engine = engine.New(e)
@@ -170,7 +171,24 @@ func (n *Node) Drain(ctx context.Context) error {
 	release()
 	// The engine relays the last reports of consumers to the new owners, so it is the last to be quiet.
 	ended, idle := <-requests, n.awaitConsumers(ctx)
-	return errors.Join(ended, idle, n.engine.Drain(ctx))
+	return errors.Join(ended, idle, n.giveBack(ctx))
+}
+
+// giveBackTimeout is how long the new owners are told what sidecars had, also when the grace is over.
+const giveBackTimeout = 2 * time.Second
+
+// giveBack ends the streams of sidecars, waits until the new owners have heard of what they still had, and of
+// all other reports. Otherwise those runs would wait until nothing was heard of their streams for a while.
+func (n *Node) giveBack(ctx context.Context) error {
+	if !n.hub.EndStreams() {
+		return n.engine.Drain(ctx)
+	}
+	if err := n.engine.Drain(ctx); err == nil {
+		return nil
+	}
+	told, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+	defer cancel()
+	return n.engine.Drain(told)
 }
 
 // stopTimeout bounds the end of a node after its attempts have ended, or were given up.

@@ -37,7 +37,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	node, err := Start(context.Background(), s.config)
+	node, err := s.start(context.Background())
 	if err != nil {
 		return nil, errors.Join(err, s.closeUnserved())
 	}
@@ -47,7 +47,7 @@ func New(c Config) (*Server, error) {
 // bind validates the configuration and listens.
 func bind(c Config) (*Server, error) {
 	c = c.withDefaults()
-	if err := c.Validate(); err != nil {
+	if err := errors.Join(c.Validate(), c.Credentials.complete()); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	s := &Server{config: c, log: c.Log}
@@ -56,6 +56,14 @@ func bind(c Config) (*Server, error) {
 	}
 	s.config.self = s.self()
 	return s, nil
+}
+
+// start starts the node, which joins its cluster.
+func (s *Server) start(ctx context.Context) (*Node, error) {
+	if err := s.config.Credentials.ready(); err != nil {
+		return nil, err
+	}
+	return Start(ctx, s.config)
 }
 
 // begin serves a started node at the listeners.
@@ -81,6 +89,7 @@ func (s *Server) openListeners() error {
 		"healthz":      s.listenHealthz,
 		"metrics":      s.listenMetrics,
 		"dapr":         s.listenSidecars,
+		"etcd":         s.listenTools,
 	}
 	for _, d := range s.listeners {
 		if err := makers[d.name](d); err != nil {
@@ -93,7 +102,8 @@ func (s *Server) openListeners() error {
 // listenGRPC serves Carillon's own API as gRPC.
 func (s *Server) listenGRPC(d *listener, service *grpcapi.Service, cluster *grpcapi.ClusterService) error {
 	o := s.grpcOptions()
-	server := grpcapi.NewServer(service, s.node.peerSizes(o)...)
+	options := append(s.node.peerSizes(o), s.config.Credentials.server()...)
+	server := grpcapi.NewServer(service, options...)
 	s.node.servePeers(server, o)
 	d.overGRPC(server)
 	faces := s.node.register(s.config.APIs, server)
@@ -137,6 +147,9 @@ func (s *Server) DebugAddr() string { return s.address("debug_listen") }
 // SidecarsAddr returns the address of the listener for Dapr sidecars.
 func (s *Server) SidecarsAddr() string { return s.address("dapr") }
 
+// ToolsAddr returns the address of the listener for tools of Dapr's.
+func (s *Server) ToolsAddr() string { return s.address("etcd") }
+
 // HealthzAddr returns the address at which /healthz is served.
 func (s *Server) HealthzAddr() string { return s.address("healthz") }
 
@@ -161,6 +174,9 @@ func (s *Server) Run(ctx context.Context) error {
 		go func() { failed <- d.run() }()
 	}
 	s.log.Info("node is up", append(s.addresses(), slog.String("store", store.Redact(s.config.Store)))...)
+	if s.node.member != nil {
+		s.node.member.Greet(ctx)
+	}
 	var err error
 	running := len(s.listeners)
 	select {

@@ -18,6 +18,7 @@ import (
 func (c Config) shared(macKey []byte) []cluster.Setting {
 	return []cluster.Setting{
 		{Name: "lease-ttl", Value: c.LeaseTTL.String(), Must: true}, // other nodes wait for it
+		{Name: "TLS between nodes", Value: c.Credentials.setting(), Must: true},
 		{Name: "allow-target", Value: c.allowed()},
 		{Name: "signing-secrets", Value: c.secretsDigest(macKey)},
 		{Name: "dead-retention", Value: c.DeadRetention.String()},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -29,9 +30,9 @@ const (
 // ErrNotStarted reports that a node was told to end before its store could be opened.
 var ErrNotStarted = errors.New("the node was told to end before its store could be opened")
 
-// Await is [New], but waits for a store whose server is away ([store.ErrAway]) until ctx ends; then the error
-// is [ErrNotStarted]. Meanwhile the listeners report that the process lives and why it is not ready, and
-// refuse calls as Unavailable.
+// Await is [New], but waits for a store whose server is away ([store.ErrAway]), and for [Credentials], until
+// ctx ends; then the error is [ErrNotStarted]. Meanwhile the listeners report that the process lives and why
+// it is not ready, and refuse calls as Unavailable.
 func Await(ctx context.Context, c Config) (*Server, error) {
 	s, err := bind(c)
 	if err != nil {
@@ -46,23 +47,28 @@ func Await(ctx context.Context, c Config) (*Server, error) {
 
 // await starts the node as soon as its store can be opened.
 func (s *Server) await(ctx context.Context) (*Node, error) {
-	node, err := Start(ctx, s.config)
+	node, err := s.start(ctx)
+	what := lacking(err)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, ErrNotStarted
-	case !errors.Is(err, store.ErrAway):
+	case what == "":
 		return node, err
 	}
 	since := time.Now()
-	s.log.Warn("waiting for the store", "store", store.Redact(s.config.Store), "error", err)
+	level := slog.LevelWarn
+	if errors.Is(err, errNoCredentials) {
+		level = slog.LevelInfo // at every start the first one takes a moment; whoever gets it logs faults
+	}
+	s.log.Log(ctx, level, "waiting for "+what, "store", store.Redact(s.config.Store), "error", err)
 	w := s.whileWaiting(err)
-	node, err = w.await(ctx, func() (*Node, error) { return Start(ctx, s.config) })
+	node, err = w.await(ctx, func() (*Node, error) { return s.start(ctx) })
 	if closed := w.close(); closed != nil && err == nil {
 		err = errors.Join(closed, node.Stop(), node.leave())
 	}
 	switch {
 	case err == nil:
-		s.log.Info("the store is there", "waited", time.Since(since).Round(time.Millisecond))
+		s.log.Info(what+" is there", "waited", time.Since(since).Round(time.Millisecond))
 	case ctx.Err() != nil:
 		err = ErrNotStarted
 		s.log.Info("node has left", "reason", err)
@@ -70,7 +76,19 @@ func (s *Server) await(ctx context.Context) (*Node, error) {
 	return node, err
 }
 
-// await tries to start the node until its store is not away any more, or ctx ends.
+// lacking returns what a node that could not be started waits for; empty: it is started, or waits for
+// nothing.
+func lacking(err error) string {
+	switch {
+	case errors.Is(err, store.ErrAway):
+		return "the store"
+	case errors.Is(err, errNoCredentials):
+		return "a certificate"
+	}
+	return ""
+}
+
+// await tries to start the node until it lacks nothing any more, or ctx ends.
 func (w *waitingServer) await(ctx context.Context, start func() (*Node, error)) (node *Node, err error) {
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		select {
@@ -78,7 +96,7 @@ func (w *waitingServer) await(ctx context.Context, start func() (*Node, error)) 
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if node, err = start(); !errors.Is(err, store.ErrAway) {
+		if node, err = start(); lacking(err) == "" {
 			return node, err
 		}
 		w.because(err)
@@ -101,10 +119,10 @@ func (s *Server) whileWaiting(err error) *waitingServer {
 	for _, d := range s.listeners {
 		at := &keptListener{Listener: d.at}
 		w.listeners = append(w.listeners, at)
-		switch d.name {
-		case "grpc":
+		switch {
+		case d.name == "grpc" && s.config.Credentials == nil:
 			w.overGRPC(at)
-		case "dapr":
+		case d.name == "grpc", d.name == "dapr":
 			w.turnAway(at)
 		default:
 			w.overHTTP(s, d, at)
@@ -117,7 +135,7 @@ func (s *Server) whileWaiting(err error) *waitingServer {
 func (w *waitingServer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return fmt.Errorf("waiting for the store: %w", w.err)
+	return fmt.Errorf("waiting for %s: %w", lacking(w.err), w.err)
 }
 
 func (w *waitingServer) because(err error) {
@@ -167,7 +185,7 @@ func (w *waitingServer) overGRPC(at *keptListener) {
 	w.ends = append(w.ends, server.Stop)
 }
 
-// turnAway closes connections at once: only the started node has the certificates for sidecars.
+// turnAway closes connections at once: only the started node has the certificates for sidecars and nodes.
 func (w *waitingServer) turnAway(at *keptListener) {
 	w.serving.Go(func() {
 		for {

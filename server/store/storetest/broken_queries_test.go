@@ -185,6 +185,15 @@ var brokenQueries = []broken{
 		})})},
 	{fault: "lists namespaces that begin alike", caughtBy: "list/one namespace",
 		build: asking(faults{list: namespacesAlike})},
+	{fault: "lists namespaces of either case", caughtBy: "list/one namespace",
+		build: asking(faults{list: namespacesFolded})},
+	{fault: "orders namespaces of either case together", caughtBy: "list/all namespaces", build: asking(faults{
+		list: change(func(_ store.ListQuery, got []store.Record) []store.Record {
+			slices.SortStableFunc(got, func(a, b store.Record) int {
+				return cmp.Compare(strings.ToLower(a.Namespace), strings.ToLower(b.Namespace))
+			})
+			return got
+		})})},
 	{fault: "mixes the kinds of metadata records",
 		caughtBy: "metadata/in order of key, one kind", build: asking(faults{
 			metaRecords: func(q store.MetaQuery, next func(store.MetaQuery) ([]store.MetaRecord, error)) ([]store.MetaRecord, error) {
@@ -295,6 +304,16 @@ func listsPending(m *memory.Store) faults {
 		slices.SortFunc(got, func(a, b store.Record) int { return a.Compare(b.Ref) })
 		return got[:min(q.Limit, len(got))]
 	})}
+}
+
+func namespacesFolded(q store.ListQuery,
+	next func(store.ListQuery) ([]store.Record, error)) ([]store.Record, error) {
+	namespace := q.Namespace
+	q.Namespace, q.After = "", ""
+	got, err := next(q)
+	return slices.DeleteFunc(got, func(r store.Record) bool {
+		return !strings.EqualFold(r.Namespace, namespace)
+	}), err
 }
 
 func namespacesAlike(q store.ListQuery,

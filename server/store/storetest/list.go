@@ -69,25 +69,28 @@ func listOneNamespace(e *env) {
 	s := e.own(3)
 	s.put(job("b"), namespaced("tenant", "a"), namespaced("tenant-", "a"), namespaced("tenant-a-b", "a"),
 		namespaced("tenant-aa", "a"),
-		namespaced("tenant-a0", "c"), namespaced("tenant-b", "a"))
+		namespaced("tenant-a0", "c"), namespaced("tenant-b", "a"), namespaced("Tenant-a", "b"),
+		namespaced("TENANT-A", "a"))
 	s.wantNames("List", s.list(inNamespace(nil)), "b")
 	s.wantNames("List after b", s.list(inNamespace(func(q *store.ListQuery) { q.After = "b" })))
+	s.wantRecords("List of a namespace that differs in case only",
+		s.list(store.ListQuery{Namespace: "TENANT-A", Limit: plenty}), namespaced("TENANT-A", "a"))
 	s.wantNames("List by a prefix that others have",
 		s.list(inNamespace(func(q *store.ListQuery) { q.Prefix = "a" })))
 }
 
 func listAllNamespaces(e *env) {
 	s := e.own(3)
-	all := []store.Record{namespaced("a", "x"), namespaced("a", "y"), namespaced("a-b", "a"),
-		namespaced("a-b", "x"), namespaced("a0", "a"),
+	all := []store.Record{namespaced("A", "y"), namespaced("Z", "a"), namespaced("a", "x"), namespaced("a", "y"),
+		namespaced("a-b", "a"), namespaced("a-b", "x"), namespaced("a0", "a"),
 		namespaced("aa", "x/1"), namespaced("b", "a")}
 	s.putShuffled(append(all, record(store.Ref{Key: carillon.Key{Namespace: "a", Name: "x"}, Seq: 1})))
 	s.wantRecords("List", s.list(store.ListQuery{Limit: plenty}), all...)
-	s.wantRecords("List by prefix", s.list(store.ListQuery{Prefix: "x", Limit: plenty}), all[0], all[3], all[5])
+	s.wantRecords("List by prefix", s.list(store.ListQuery{Prefix: "x", Limit: plenty}), all[2], all[5], all[7])
 	s.wantRecords("List after the first x",
-		s.list(store.ListQuery{Prefix: "x", After: "a\x00x", Limit: plenty}), all[3], all[5])
+		s.list(store.ListQuery{Prefix: "x", After: "a\x00x", Limit: plenty}), all[5], all[7])
 	s.wantRecords("List after what is not there",
-		s.list(store.ListQuery{After: "a-b\x00b", Limit: plenty}), all[3:]...)
+		s.list(store.ListQuery{After: "a-b\x00b", Limit: plenty}), all[5:]...)
 	for i := range all {
 		all[i].Exists = true
 	}

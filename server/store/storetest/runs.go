@@ -207,7 +207,7 @@ func deadRuns(e *env) {
 		want = append(want, r)
 		s.putRuns(r, s.run(name, 99, carillon.RunFailed))
 	}
-	for _, namespace := range []string{"tenant", "tenant-a-b", "tenant-aa", "tenant-b"} {
+	for _, namespace := range []string{"tenant", "tenant-a-b", "tenant-aa", "tenant-b", "Tenant-a"} {
 		other := s.run("a", 3, carillon.RunDead)
 		other.Key.Namespace = namespace
 		other.ID = s.runID(other.Key, 3)

@@ -2539,6 +2539,207 @@ func (*ReloadNamespaceResponse) Descriptor() ([]byte, []int) {
 	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{38}
 }
 
+// HearLimitsRequest is the limits that the sidecars of one node have named: all of them, in place of those that it has sent before.
+type HearLimitsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the request may arrive.
+	NotAfter *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	// The node whose sidecars they are.
+	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// Of its process.
+	Nonce uint64 `protobuf:"fixed64,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	// It grows with each change; what is older than what the node has heard is ignored.
+	Version uint64 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	// The limits, each once.
+	Limits        []*NamedLimit `protobuf:"bytes,5,rep,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HearLimitsRequest) Reset() {
+	*x = HearLimitsRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HearLimitsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HearLimitsRequest) ProtoMessage() {}
+
+func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HearLimitsRequest.ProtoReflect.Descriptor instead.
+func (*HearLimitsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *HearLimitsRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *HearLimitsRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *HearLimitsRequest) GetNonce() uint64 {
+	if x != nil {
+		return x.Nonce
+	}
+	return 0
+}
+
+func (x *HearLimitsRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *HearLimitsRequest) GetLimits() []*NamedLimit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// NamedLimit is a limit that a sidecar has named.
+type NamedLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the limit.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The actor type.
+	ActorType string `protobuf:"bytes,2,opt,name=actor_type,json=actorType,proto3" json:"actor_type,omitempty"`
+	// Of the runs that it is for; empty: of all of the type.
+	ConcurrencyKey string `protobuf:"bytes,3,opt,name=concurrency_key,json=concurrencyKey,proto3" json:"concurrency_key,omitempty"`
+	// Attempts that may be in force.
+	Most int64 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
+	// When it was named, in nanoseconds since 1970: the newest counts.
+	Stamp         int64 `protobuf:"fixed64,5,opt,name=stamp,proto3" json:"stamp,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NamedLimit) Reset() {
+	*x = NamedLimit{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NamedLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NamedLimit) ProtoMessage() {}
+
+func (x *NamedLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NamedLimit.ProtoReflect.Descriptor instead.
+func (*NamedLimit) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *NamedLimit) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *NamedLimit) GetActorType() string {
+	if x != nil {
+		return x.ActorType
+	}
+	return ""
+}
+
+func (x *NamedLimit) GetConcurrencyKey() string {
+	if x != nil {
+		return x.ConcurrencyKey
+	}
+	return ""
+}
+
+func (x *NamedLimit) GetMost() int64 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+func (x *NamedLimit) GetStamp() int64 {
+	if x != nil {
+		return x.Stamp
+	}
+	return 0
+}
+
+// HearLimitsResponse is empty.
+type HearLimitsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HearLimitsResponse) Reset() {
+	*x = HearLimitsResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HearLimitsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HearLimitsResponse) ProtoMessage() {}
+
+func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HearLimitsResponse.ProtoReflect.Descriptor instead.
+func (*HearLimitsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{41}
+}
+
 var File_carillon_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_carillon_peer_v1_peer_proto_rawDesc = "" +
@@ -2704,7 +2905,23 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x16ReloadNamespaceRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"\x19\n" +
-	"\x17ReloadNamespaceResponse2\xe4\t\n" +
+	"\x17ReloadNamespaceResponse\"\xc6\x01\n" +
+	"\x11HearLimitsRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x14\n" +
+	"\x05nonce\x18\x03 \x01(\x06R\x05nonce\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\x04R\aversion\x124\n" +
+	"\x06limits\x18\x05 \x03(\v2\x1c.carillon.peer.v1.NamedLimitR\x06limits\"\x9c\x01\n" +
+	"\n" +
+	"NamedLimit\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1d\n" +
+	"\n" +
+	"actor_type\x18\x02 \x01(\tR\tactorType\x12'\n" +
+	"\x0fconcurrency_key\x18\x03 \x01(\tR\x0econcurrencyKey\x12\x12\n" +
+	"\x04most\x18\x04 \x01(\x03R\x04most\x12\x14\n" +
+	"\x05stamp\x18\x05 \x01(\x10R\x05stamp\"\x14\n" +
+	"\x12HearLimitsResponse2\xbd\n" +
+	"\n" +
 	"\vPeerService\x12K\n" +
 	"\x06Status\x12\x1f.carillon.peer.v1.StatusRequest\x1a .carillon.peer.v1.StatusResponse\x12E\n" +
 	"\x04Look\x12\x1d.carillon.peer.v1.LookRequest\x1a\x1e.carillon.peer.v1.LookResponse\x12Z\n" +
@@ -2722,7 +2939,9 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tAskTokens\x12\".carillon.peer.v1.AskTokensRequest\x1a#.carillon.peer.v1.AskTokensResponse\x12W\n" +
 	"\n" +
 	"GiveTokens\x12#.carillon.peer.v1.GiveTokensRequest\x1a$.carillon.peer.v1.GiveTokensResponse\x12f\n" +
-	"\x0fReloadNamespace\x12(.carillon.peer.v1.ReloadNamespaceRequest\x1a).carillon.peer.v1.ReloadNamespaceResponseB<Z:github.com/carillonhq/carillon/api/carillon/peer/v1;peerv1b\x06proto3"
+	"\x0fReloadNamespace\x12(.carillon.peer.v1.ReloadNamespaceRequest\x1a).carillon.peer.v1.ReloadNamespaceResponse\x12W\n" +
+	"\n" +
+	"HearLimits\x12#.carillon.peer.v1.HearLimitsRequest\x1a$.carillon.peer.v1.HearLimitsResponseB<Z:github.com/carillonhq/carillon/api/carillon/peer/v1;peerv1b\x06proto3"
 
 var (
 	file_carillon_peer_v1_peer_proto_rawDescOnce sync.Once
@@ -2737,7 +2956,7 @@ func file_carillon_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(Refusal_Reason)(0),             // 0: carillon.peer.v1.Refusal.Reason
 	(ReleaseResponse_Answer)(0),     // 1: carillon.peer.v1.ReleaseResponse.Answer
@@ -2780,87 +2999,94 @@ var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(*GiveTokensResponse)(nil),      // 38: carillon.peer.v1.GiveTokensResponse
 	(*ReloadNamespaceRequest)(nil),  // 39: carillon.peer.v1.ReloadNamespaceRequest
 	(*ReloadNamespaceResponse)(nil), // 40: carillon.peer.v1.ReloadNamespaceResponse
-	(*timestamppb.Timestamp)(nil),   // 41: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 42: google.protobuf.Duration
-	(*v1.Job)(nil),                  // 43: carillon.v1.Job
-	(*v1.PutJobResponse)(nil),       // 44: carillon.v1.PutJobResponse
-	(*v1.Heartbeat)(nil),            // 45: carillon.v1.Heartbeat
-	(*v1.Result)(nil),               // 46: carillon.v1.Result
+	(*HearLimitsRequest)(nil),       // 41: carillon.peer.v1.HearLimitsRequest
+	(*NamedLimit)(nil),              // 42: carillon.peer.v1.NamedLimit
+	(*HearLimitsResponse)(nil),      // 43: carillon.peer.v1.HearLimitsResponse
+	(*timestamppb.Timestamp)(nil),   // 44: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 45: google.protobuf.Duration
+	(*v1.Job)(nil),                  // 46: carillon.v1.Job
+	(*v1.PutJobResponse)(nil),       // 47: carillon.v1.PutJobResponse
+	(*v1.Heartbeat)(nil),            // 48: carillon.v1.Heartbeat
+	(*v1.Result)(nil),               // 49: carillon.v1.Result
 }
 var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: carillon.peer.v1.Refusal.reason:type_name -> carillon.peer.v1.Refusal.Reason
-	41, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
-	42, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
-	41, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
-	41, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
-	41, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
-	41, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
-	41, // 7: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
+	45, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
+	44, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
+	44, // 7: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 8: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
-	41, // 9: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 9: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 10: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
 	1,  // 11: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
-	41, // 12: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 12: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 13: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
-	41, // 14: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
-	43, // 15: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
-	41, // 16: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 14: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
+	46, // 15: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
+	44, // 16: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
 	21, // 17: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
 	31, // 18: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
 	22, // 19: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
-	44, // 20: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
+	47, // 20: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
 	31, // 21: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
-	41, // 22: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
-	41, // 23: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
-	41, // 24: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 22: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 23: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 24: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
 	29, // 25: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
-	45, // 26: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
-	46, // 27: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
-	41, // 28: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	48, // 26: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
+	49, // 27: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
+	44, // 28: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
 	31, // 29: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
 	34, // 30: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
 	32, // 31: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
 	36, // 32: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
 	31, // 33: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
 	32, // 34: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
-	41, // 35: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 35: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
 	36, // 36: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
-	41, // 37: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
-	3,  // 38: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
-	5,  // 39: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
-	7,  // 40: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
-	9,  // 41: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
-	12, // 42: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
-	14, // 43: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
-	16, // 44: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
-	18, // 45: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
-	20, // 46: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
-	24, // 47: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
-	26, // 48: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
-	28, // 49: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
-	33, // 50: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
-	37, // 51: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
-	39, // 52: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
-	4,  // 53: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
-	6,  // 54: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
-	8,  // 55: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
-	10, // 56: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
-	13, // 57: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
-	15, // 58: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
-	17, // 59: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
-	19, // 60: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
-	23, // 61: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
-	25, // 62: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
-	27, // 63: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
-	30, // 64: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
-	35, // 65: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
-	38, // 66: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
-	40, // 67: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
-	53, // [53:68] is the sub-list for method output_type
-	38, // [38:53] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	44, // 37: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 38: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	42, // 39: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
+	3,  // 40: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
+	5,  // 41: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
+	7,  // 42: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
+	9,  // 43: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
+	12, // 44: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
+	14, // 45: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
+	16, // 46: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
+	18, // 47: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
+	20, // 48: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
+	24, // 49: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
+	26, // 50: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
+	28, // 51: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
+	33, // 52: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
+	37, // 53: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
+	39, // 54: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
+	41, // 55: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
+	4,  // 56: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
+	6,  // 57: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
+	8,  // 58: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
+	10, // 59: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
+	13, // 60: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
+	15, // 61: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
+	17, // 62: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
+	19, // 63: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
+	23, // 64: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
+	25, // 65: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
+	27, // 66: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
+	30, // 67: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
+	35, // 68: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
+	38, // 69: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
+	40, // 70: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
+	43, // 71: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
+	56, // [56:72] is the sub-list for method output_type
+	40, // [40:56] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_carillon_peer_v1_peer_proto_init() }
@@ -2874,7 +3100,7 @@ func file_carillon_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_peer_v1_peer_proto_rawDesc), len(file_carillon_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   39,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -34,6 +34,7 @@ const (
 	PeerService_AskTokens_FullMethodName       = "/carillon.peer.v1.PeerService/AskTokens"
 	PeerService_GiveTokens_FullMethodName      = "/carillon.peer.v1.PeerService/GiveTokens"
 	PeerService_ReloadNamespace_FullMethodName = "/carillon.peer.v1.PeerService/ReloadNamespace"
+	PeerService_HearLimits_FullMethodName      = "/carillon.peer.v1.PeerService/HearLimits"
 )
 
 // PeerServiceClient is the client API for PeerService service.
@@ -79,6 +80,8 @@ type PeerServiceClient interface {
 	GiveTokens(ctx context.Context, in *GiveTokensRequest, opts ...grpc.CallOption) (*GiveTokensResponse, error)
 	// ReloadNamespace has the node read the settings of a namespace, which have changed.
 	ReloadNamespace(ctx context.Context, in *ReloadNamespaceRequest, opts ...grpc.CallOption) (*ReloadNamespaceResponse, error)
+	// HearLimits tells the node which limits the sidecars of another one have named.
+	HearLimits(ctx context.Context, in *HearLimitsRequest, opts ...grpc.CallOption) (*HearLimitsResponse, error)
 }
 
 type peerServiceClient struct {
@@ -239,6 +242,16 @@ func (c *peerServiceClient) ReloadNamespace(ctx context.Context, in *ReloadNames
 	return out, nil
 }
 
+func (c *peerServiceClient) HearLimits(ctx context.Context, in *HearLimitsRequest, opts ...grpc.CallOption) (*HearLimitsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HearLimitsResponse)
+	err := c.cc.Invoke(ctx, PeerService_HearLimits_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PeerServiceServer is the server API for PeerService service.
 // All implementations must embed UnimplementedPeerServiceServer
 // for forward compatibility.
@@ -282,6 +295,8 @@ type PeerServiceServer interface {
 	GiveTokens(context.Context, *GiveTokensRequest) (*GiveTokensResponse, error)
 	// ReloadNamespace has the node read the settings of a namespace, which have changed.
 	ReloadNamespace(context.Context, *ReloadNamespaceRequest) (*ReloadNamespaceResponse, error)
+	// HearLimits tells the node which limits the sidecars of another one have named.
+	HearLimits(context.Context, *HearLimitsRequest) (*HearLimitsResponse, error)
 	mustEmbedUnimplementedPeerServiceServer()
 }
 
@@ -336,6 +351,9 @@ func (UnimplementedPeerServiceServer) GiveTokens(context.Context, *GiveTokensReq
 }
 func (UnimplementedPeerServiceServer) ReloadNamespace(context.Context, *ReloadNamespaceRequest) (*ReloadNamespaceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReloadNamespace not implemented")
+}
+func (UnimplementedPeerServiceServer) HearLimits(context.Context, *HearLimitsRequest) (*HearLimitsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method HearLimits not implemented")
 }
 func (UnimplementedPeerServiceServer) mustEmbedUnimplementedPeerServiceServer() {}
 func (UnimplementedPeerServiceServer) testEmbeddedByValue()                     {}
@@ -628,6 +646,24 @@ func _PeerService_ReloadNamespace_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_HearLimits_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HearLimitsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).HearLimits(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_HearLimits_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).HearLimits(ctx, req.(*HearLimitsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PeerService_ServiceDesc is the grpc.ServiceDesc for PeerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -694,6 +730,10 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReloadNamespace",
 			Handler:    _PeerService_ReloadNamespace_Handler,
+		},
+		{
+			MethodName: "HearLimits",
+			Handler:    _PeerService_HearLimits_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

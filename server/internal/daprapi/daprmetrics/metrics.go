@@ -1,10 +1,11 @@
 // Package daprmetrics counts under the names of Dapr's own scheduler, so that dashboards and alerts for it go
 // on working.
 //
-//	table.go     every metric with its meaning: the only place where they are named
-//	metrics.go   what the face for sidecars tells → counters
-//	kinds.go     the values of labels
-//	gates.go     concurrency limits, read when somebody asks
+//	table.go      every metric with its meaning: the only place where they are named
+//	metrics.go    what the face for sidecars tells → counters
+//	latencies.go  the histogram, by OpenCensus' rule for bounds
+//	kinds.go      the values of labels
+//	limits.go     concurrency limits, read when somebody asks
 package daprmetrics
 
 import (
@@ -14,11 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
-	"github.com/carillonhq/carillon/server/internal/dispatch"
+	"github.com/carillonhq/carillon/server/internal/partition"
 )
-
-// latencyBuckets are Dapr's, in milliseconds.
-var latencyBuckets = []float64{100, 500, 1000, 5000, 10000}
 
 // Node has the metrics of a node, such as [*telemetry.Metrics].
 type Node interface {
@@ -29,25 +27,21 @@ type Node interface {
 // Metrics are those of one node's face for sidecars.
 type Metrics struct {
 	sidecars  prometheus.Gauge
-	latencies *prometheus.HistogramVec
+	latencies *latencies
 	counters  map[series]prometheus.Counter
 }
 
 // series is one of a counter's: its name, and the value of its label if it has one.
 type series struct{ name, label string }
 
-// New makes the metrics and adds them to those of the node, with what gates tells of concurrency limits.
-func New(r Node, gates func() []dispatch.GateStats) *Metrics {
+// New makes the metrics and adds them to those of the node, with what limits tells of concurrency limits.
+func New(r Node, limits func() []partition.Tally) *Metrics {
 	m := &Metrics{
-		sidecars: prometheus.NewGauge(prometheus.GaugeOpts{Name: sidecars, Help: metric(sidecars).Help}),
-		latencies: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: latency,
-			Help: metric(latency).Help, Buckets: latencyBuckets}, ofKind),
-		counters: map[series]prometheus.Counter{},
+		sidecars:  prometheus.NewGauge(prometheus.GaugeOpts{Name: sidecars, Help: metric(sidecars).Help}),
+		latencies: newLatencies(latency),
+		counters:  map[series]prometheus.Counter{},
 	}
-	r.Add(m.sidecars, m.latencies, collector{gates})
-	for _, kind := range labelValues["type"] {
-		m.latencies.WithLabelValues(kind...) // it is shown before the first
-	}
+	r.Add(m.sidecars, m.latencies, collector{limits})
 	for _, line := range table {
 		if line.Type != "counter" || line.Name == throttled {
 			continue
@@ -84,7 +78,7 @@ func (m *Metrics) Count(counter, label string) {
 // Took measures from when an attempt was handed to a sidecar to its result, in whole milliseconds as Dapr
 // does.
 func (m *Metrics) Took(kind string, took time.Duration) {
-	m.latencies.WithLabelValues(kind).Observe(float64(took.Milliseconds()))
+	m.latencies.observe(kind, float64(took.Milliseconds()))
 }
 
 // Sidecars counts streams that came or left.

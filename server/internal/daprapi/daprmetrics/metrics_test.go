@@ -12,21 +12,20 @@ import (
 
 	"github.com/carillonhq/carillon/server/internal/daprapi/daprmetrics"
 	"github.com/carillonhq/carillon/server/internal/delivery"
-	"github.com/carillonhq/carillon/server/internal/dispatch"
+	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/telemetry"
 )
 
-// gate is a limit of an actor type in a namespace.
-func gate(ns, actorType, key string, n int) dispatch.GateStats {
-	q := delivery.Queue{Namespace: ns, Kind: "dapr", Address: "actor/" + actorType}
-	return dispatch.GateStats{Gate: dispatch.Gate{Queue: q, Key: key, Most: n}, InFlight: n, Pending: 2 * n,
+// limit is that of an actor type in a namespace.
+func limit(ns, actorType, key string, n int) partition.Tally {
+	return partition.Tally{Limit: delivery.ActorLimit(ns, actorType, key), InForce: n, Waiting: 2 * n,
 		Throttled: uint64(3 * n)}
 }
 
 // busy is what is shown after everything has happened.
-func busy(gates ...dispatch.GateStats) string {
+func busy(limits ...partition.Tally) string {
 	node := telemetry.New("v1")
-	m := daprmetrics.New(node, func() []dispatch.GateStats { return gates })
+	m := daprmetrics.New(node, func() []partition.Tally { return limits })
 	m.Sidecars(1)
 	m.Sidecars(1)
 	m.Sidecars(-1)
@@ -53,7 +52,7 @@ func busy(gates ...dispatch.GateStats) string {
 }
 
 func TestWhatIsShown(t *testing.T) {
-	text := busy(gate("a", "cat", "", 1), gate("a", "cat", "k", 2), gate("b", "cat", "", 10))
+	text := busy(limit("a", "cat", "", 1), limit("a", "cat", "k", 2), limit("b", "cat", "", 10))
 	for _, line := range []string{
 		"dapr_scheduler_sidecars_connected 1",
 		`dapr_scheduler_jobs_created_total{type="job"} 1`, `dapr_scheduler_jobs_created_total{type="actor"} 1`,
@@ -63,7 +62,7 @@ func TestWhatIsShown(t *testing.T) {
 		`dapr_scheduler_jobs_failed_total{type="job"} 1`, `dapr_scheduler_jobs_failed_total{type="actor"} 1`,
 		`dapr_scheduler_jobs_undelivered_total{type="actor"} 5`,
 		`dapr_scheduler_jobs_undelivered_total{type="job"} 2`, `carillon_runs_staged_total{kind="worker"} 9`,
-		`carillon_runs_staged_total{kind="dapr"} 6`, `dapr_scheduler_trigger_latency_bucket{type="job",le="100"} 1`,
+		`carillon_runs_staged_total{kind="dapr"} 6`, `dapr_scheduler_trigger_latency_bucket{type="job",le="100"} 0`,
 		`dapr_scheduler_trigger_latency_bucket{type="job",le="500"} 1`,
 		`dapr_scheduler_trigger_latency_bucket{type="job",le="1000"} 2`,
 		`dapr_scheduler_trigger_latency_bucket{type="actor",le="10000"} 0`,
@@ -83,7 +82,7 @@ func TestWhatIsShown(t *testing.T) {
 }
 
 func TestEveryMetricIsInTheTable(t *testing.T) {
-	text := busy(gate("a", "cat", "", 1))
+	text := busy(limit("a", "cat", "", 1))
 	var shown, listed []string
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, "# TYPE dapr_"); ok {
@@ -103,11 +102,11 @@ func TestEveryMetricIsInTheTable(t *testing.T) {
 }
 
 func TestNotEveryLimitIsShown(t *testing.T) {
-	gates := make([]dispatch.GateStats, 1500)
-	for i := range gates {
-		gates[i] = gate("a", "cat", fmt.Sprint("k", i), 1)
+	limits := make([]partition.Tally, 1500)
+	for i := range limits {
+		limits[i] = limit("a", "cat", fmt.Sprint("k", i), 1)
 	}
-	if n := strings.Count(busy(gates...), "dapr_scheduler_concurrency_inflight{"); n != 1000 {
+	if n := strings.Count(busy(limits...), "dapr_scheduler_concurrency_inflight{"); n != 1000 {
 		t.Errorf("%d limits are shown", n)
 	}
 }

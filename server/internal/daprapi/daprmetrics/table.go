@@ -24,8 +24,8 @@ const (
 )
 
 var (
-	ofKind = []string{"type"}
-	ofGate = []string{"concurrency_key"}
+	ofKind  = []string{"type"}
+	ofLimit = []string{"concurrency_key"}
 )
 
 // table is every metric of Dapr's scheduler, in the order of the documentation.
@@ -44,10 +44,10 @@ var table = []telemetry.Metric{
 		Help: "From when an attempt was handed to a sidecar to its result, in milliseconds."},
 	{Name: SidecarErrors, Type: "counter", Labels: []string{"reason"},
 		Help: "What went wrong with sidecars: send_failed, recv_failed, auth_failed."},
-	{Name: inFlight, Type: "gauge", Labels: ofGate,
+	{Name: inFlight, Type: "gauge", Labels: ofLimit,
 		Help: "Attempts in force under a concurrency limit: TYPE, or TYPE:KEY."},
-	{Name: pending, Type: "gauge", Labels: ofGate, Help: "Due runs that wait for a concurrency limit."},
-	{Name: throttled, Type: "counter", Labels: ofGate,
+	{Name: pending, Type: "gauge", Labels: ofLimit, Help: "Due runs that wait for a concurrency limit."},
+	{Name: throttled, Type: "counter", Labels: ofLimit,
 		Help: "Runs that have had to wait for a concurrency limit."},
 }
 

@@ -38,7 +38,7 @@ func (h *host) done(start time.Time, answered, slow bool, after time.Duration) {
 	} else if answered {
 		again += h.speedUp()
 	}
-	h.subscription.Done("", 1, again)
+	h.subscription.Done(1, again)
 }
 
 // slowDown halves the limit, once for all requests that were under way together, and starts or extends the

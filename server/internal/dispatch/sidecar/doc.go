@@ -10,6 +10,9 @@
 //	not reading for too long        undelivered
 //	the node leaves (Drain)         not received: undelivered at once; received: answered first, or undelivered at Close
 //
-// A run that is cancelled after the sidecar received it goes on, since the sidecar cannot be told. It counts
-// against the limits of its queue until its result comes; the result changes nothing.
+// A run that is cancelled after the sidecar received it goes on, since the sidecar cannot be told. It takes a
+// credit until its result comes, which changes nothing; under a limit it does not count any more.
+//
+// A sidecar names limits of actor types when it begins to watch. The engine has them hold over all nodes, by
+// permits that each attempt takes ([Limits]).
 package sidecar

@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -21,7 +22,8 @@ var ctx = context.Background()
 
 // fakeSink is an engine of one partition that delivers what it is told to and remembers what it hears.
 type fakeSink struct {
-	hub *dispatch.Hub
+	hub    *dispatch.Hub
+	limits named
 
 	mu          sync.Mutex
 	reports     []delivery.Report
@@ -66,6 +68,34 @@ func (d *fakeSink) handedBack() []string {
 	return tokens
 }
 
+// named is the limits in force, of which each is named by one stream.
+type named struct {
+	mu      sync.Mutex
+	err     error
+	inForce []delivery.NamedLimit
+	ended   func() // called before a stream's end; nil: nothing
+}
+
+func (n *named) NameLimits(limits []delivery.NamedLimit) (end func(), err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.err != nil {
+		return nil, n.err
+	}
+	n.inForce = append(n.inForce, limits...)
+	return func() {
+		if n.ended != nil {
+			n.ended()
+		}
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for _, l := range limits {
+			i := slices.Index(n.inForce, l)
+			n.inForce = slices.Delete(n.inForce, i, i+1) // it panics if a stream ends twice
+		}
+	}, nil
+}
+
 func queueOf(target *carillon.DaprTarget) delivery.Queue {
 	return delivery.QueueOf("n", carillon.Target{Dapr: target})
 }
@@ -78,7 +108,7 @@ func token(i int) string { return fmt.Sprintf("token-%05d", i) }
 func runs(target *carillon.DaprTarget, from, to, payload int) []delivery.Delivery {
 	ds := make([]delivery.Delivery, 0, to-from)
 	for i := from; i < to; i++ {
-		ds = append(ds, delivery.Delivery{Queue: queueOf(target), Key: target.ConcurrencyKey,
+		ds = append(ds, delivery.Delivery{Queue: queueOf(target),
 			Target: carillon.Target{Dapr: target},
 			Run: &carillon.Run{ID: store.RunID{Seq: uint64(i)}.String(), Token: token(i),
 				Data: carillon.Bytes(make([]byte, payload), "")}})
@@ -101,7 +131,7 @@ func (d *fakeSink) open(t testing.TB, hello Hello, o Options) *Session {
 	if hello.AppID == "" {
 		hello.AppID = "app"
 	}
-	s, err := Open(d.hub, hello, o)
+	s, err := Open(d.hub, &d.limits, hello, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
-	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/dispatch/stream"
 )
 
@@ -18,15 +17,20 @@ type Hello struct {
 	Namespace, AppID string
 	Jobs             bool     // it takes the jobs of its app
 	ActorTypes       []string // whose reminders it takes; empty and repeated ones are ignored
-	Gates            []Gate   // in force while a sidecar that named them is connected; the last one decides
+	Limits           []Limit  // in force while a sidecar that named them is connected; the newest decides
 }
 
-// Gate limits how many runs of an actor type, or of those with a common concurrency key, may be in flight at
-// once in the namespace. The sidecar need not host the type.
-type Gate struct {
-	ActorType string // empty: no gate
+// Limit is how many attempts of reminders of an actor type, or of those with a common concurrency key, may be
+// in force at once in the namespace, over all nodes. The sidecar need not host the type.
+type Limit struct {
+	ActorType string // empty: no limit
 	Key       string // empty: the whole type
-	Most      int    // below 1: no gate
+	Most      int    // below 1: no limit
+}
+
+// Limits puts limits in force until end is called. The engine is one.
+type Limits interface {
+	NameLimits(limits []delivery.NamedLimit) (end func(), err error)
 }
 
 // Options bound a session; the zero value means the defaults.
@@ -34,6 +38,8 @@ type Options struct {
 	// Credits is how many runs of one queue may be in flight or wait for the sidecar; default 32,768.
 	Credits int
 	Bounds  stream.Bounds
+	// Handed is told of each run that the sidecar gets, before [Session.Receive] returns it; nil: nobody is.
+	Handed func(Delivery)
 }
 
 // Defaults of the options, and bounds on a hello.
@@ -41,7 +47,7 @@ const (
 	DefaultCredits = 1 << 15
 
 	MaxActorTypes = 4096
-	MaxGates      = 4096
+	MaxLimits     = 4096
 	MaxName       = carillon.MaxName // bytes of an app id, actor type or concurrency key
 )
 
@@ -59,17 +65,17 @@ func (h *Hello) check() error {
 	if n := len(h.ActorTypes); n > MaxActorTypes {
 		return carillon.Errorf(carillon.InvalidArgument, "actor_types", "at most %d, not %d", MaxActorTypes, n)
 	}
-	if n := len(h.Gates); n > MaxGates {
-		return carillon.Errorf(carillon.InvalidArgument, "concurrency_limits", "at most %d, not %d", MaxGates, n)
+	if n := len(h.Limits); n > MaxLimits {
+		return carillon.Errorf(carillon.InvalidArgument, "concurrency_limits", "at most %d, not %d", MaxLimits, n)
 	}
 	for _, t := range h.ActorTypes {
 		if err := checkName("actor_types", t); err != nil {
 			return err
 		}
 	}
-	for _, g := range h.Gates {
-		if err := cmp.Or(checkName("concurrency_limits.actor.type", g.ActorType),
-			checkName("concurrency_limits.name", g.Key)); err != nil {
+	for _, l := range h.Limits {
+		if err := cmp.Or(checkName("concurrency_limits.actor.type", l.ActorType),
+			checkName("concurrency_limits.name", l.Key)); err != nil {
 			return err
 		}
 	}
@@ -103,16 +109,14 @@ func (h *Hello) addresses() []string {
 	return slices.Clip(all)
 }
 
-// gates returns the gates that the sidecar asks the hub for.
-func (h *Hello) gates() []dispatch.Gate {
-	var all []dispatch.Gate
-	for _, g := range h.Gates {
-		if g.ActorType == "" || g.Most < 1 {
-			continue
+// limits returns the limits that the sidecar names.
+func (h *Hello) limits() []delivery.NamedLimit {
+	var all []delivery.NamedLimit
+	for _, l := range h.Limits {
+		if l.ActorType != "" && l.Most > 0 {
+			all = append(all, delivery.NamedLimit{Limit: delivery.ActorLimit(h.Namespace, l.ActorType, l.Key),
+				Most: l.Most})
 		}
-		q := delivery.Queue{Namespace: h.Namespace, Kind: kind,
-			Address: (&carillon.DaprTarget{ActorType: g.ActorType}).Address()}
-		all = append(all, dispatch.Gate{Queue: q, Key: g.Key, Most: g.Most})
 	}
 	return all
 }

@@ -17,6 +17,7 @@ const kind = "dapr"
 // engine.
 type Session struct {
 	hello  Hello
+	handed func(Delivery) // nil: nobody is told
 	sink   dispatch.Sink
 	stream *stream.Stream
 
@@ -30,18 +31,25 @@ type Delivery struct {
 	Target *carillon.DaprTarget
 }
 
-// Open starts a session at a hub. A node that is leaving refuses it as Unavailable.
-func Open(h *dispatch.Hub, hello Hello, o Options) (*Session, error) {
+// Open starts a session at a hub. A node that is leaving refuses it as Unavailable. What the sidecar names is
+// in force before it gets anything, until it has given back everything.
+func Open(h *dispatch.Hub, limits Limits, hello Hello, o Options) (*Session, error) {
 	if err := hello.check(); err != nil {
 		return nil, err
 	}
-	s := &Session{hello: hello, sink: h.Sink(), received: map[uint64]*stream.Attempt{}}
+	unlimit, err := limits.NameLimits(hello.limits())
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{hello: hello, handed: o.Handed, sink: h.Sink(), received: map[uint64]*stream.Attempt{}}
 	r := h.Register(context.Background(), s, kind, carillon.Hello{
 		Namespace: hello.Namespace, Queues: hello.addresses(), WorkerID: hello.AppID,
 	})
-	r.Gates, r.Credits = hello.gates(), cmp.Or(o.Credits, DefaultCredits)
-	s.stream = stream.New(h, r, stream.Options{Consumer: "sidecar", Bounds: o.Bounds, Heartbeat: true})
+	r.Credits = cmp.Or(o.Credits, DefaultCredits)
+	s.stream = stream.New(h, r, stream.Options{Consumer: "sidecar", Bounds: o.Bounds, Heartbeat: true,
+		Ended: unlimit})
 	if err := r.Join(); err != nil {
+		unlimit()
 		return nil, err
 	}
 	return s, nil
@@ -73,7 +81,13 @@ func (s *Session) Deliver(ds []delivery.Delivery) bool {
 // Receive waits for runs and returns those that have come. If the session has ended it returns why, and
 // nothing more comes. If ctx ends, only the call ends.
 func (s *Session) Receive(ctx context.Context) ([]Delivery, error) {
-	return stream.Receive(ctx, s.stream, s.next)
+	ds, err := stream.Receive(ctx, s.stream, s.next)
+	if s.handed != nil {
+		for i := range ds {
+			s.handed(ds[i])
+		}
+	}
+	return ds, err
 }
 
 // next returns what waits, if anything does. The lock is held.
@@ -141,8 +155,8 @@ func (s *Session) Accepted(string) {}
 // Stale implements [delivery.Reporter].
 func (s *Session) Stale(token string) { s.Cancel(token) }
 
-// Cancel implements [dispatch.Consumer]. A run that was received goes on and counts until its result comes: a
-// sidecar cannot be told to stop.
+// Cancel implements [dispatch.Consumer]. A run that was received goes on and takes a credit until its result
+// comes: a sidecar cannot be told to stop.
 func (s *Session) Cancel(token string) {
 	s.stream.Lock()
 	defer s.unlock()
@@ -157,6 +171,31 @@ func (s *Session) Drain() {
 	s.stream.Leave()
 	s.stream.GiveBackWaiting()
 }
+
+// Hold keeps runs back from the sidecar: it is about to close its stream, and would lose what it has not
+// answered by then. Resume ends that.
+func (s *Session) Hold() {
+	s.stream.Lock()
+	defer s.stream.Unlock()
+	s.stream.Pause()
+}
+
+// Resume has runs go to the sidecar again.
+func (s *Session) Resume() {
+	s.stream.Lock()
+	defer s.stream.Unlock()
+	s.stream.Resume()
+}
+
+// Idle reports whether the sidecar has answered all that it received.
+func (s *Session) Idle() bool {
+	s.stream.Lock()
+	defer s.stream.Unlock()
+	return len(s.received) == 0
+}
+
+// StreamBound implements [dispatch.StreamBound].
+func (s *Session) StreamBound() {}
 
 // Close ends the session; its runs are delivered elsewhere at once.
 func (s *Session) Close() error {

@@ -17,9 +17,10 @@ import (
 // fakeEngine is an engine of one partition that hands out a number of runs and again what comes back
 // undelivered, until each has been reported once.
 type fakeEngine struct {
-	hub   *dispatch.Hub
-	tasks chan func()
-	done  chan struct{} // closed when all are reported
+	hub    *dispatch.Hub
+	limits named
+	tasks  chan func()
+	done   chan struct{} // closed when all are reported
 
 	waiting map[delivery.Queue][]string
 	all     map[string]*carillon.DaprTarget // by token
@@ -83,41 +84,23 @@ func (s *fakeEngine) serve(q delivery.Queue, sent int) {
 		s.tries++
 		token := fmt.Sprint(name, "#", s.tries)
 		s.run[token] = name
-		ds[i] = delivery.Delivery{Queue: q, Key: target.ConcurrencyKey, Target: carillon.Target{Dapr: target},
+		ds[i] = delivery.Delivery{Queue: q, Target: carillon.Target{Dapr: target},
 			Run: &carillon.Run{Token: token}}
 	}
 	s.waiting[q] = slices.Clone(s.waiting[q][n:])
 	s.hub.Deliver(0, ds, []delivery.Rest{{Queue: q, Unused: lineup[0].Slots.N - n, N: len(s.waiting[q])}})
 }
 
-// atOnce checks that no more than most are at the sidecars at once, by key.
-type atOnce struct {
-	mu   sync.Mutex
-	at   map[string]int
-	most map[string]int
-}
-
-func (m *atOnce) change(target *carillon.DaprTarget, by int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, key := range []string{target.ActorType, target.ActorType + "/" + target.ConcurrencyKey} {
-		m.at[key] += by
-		if most, limited := m.most[key]; limited && m.at[key] > most {
-			panic(fmt.Sprint(m.at[key], " of ", key, " at once"))
-		}
-	}
-}
-
 // untilClosed is for a sidecar that answers everything until the hub is closed.
 const untilClosed = -1
 
 // runSidecar is a sidecar that answers so many of the runs it gets, in any order, and leaves with the rest.
-func runSidecar(s *fakeEngine, m *atOnce, hello Hello, rnd *rand.Rand, answers int) {
+func runSidecar(s *fakeEngine, hello Hello, rnd *rand.Rand, answers int) {
 	o, stays := Options{Credits: 20, Bounds: stream.Bounds{MessageItems: 5}}, answers == untilClosed
 	if stays {
 		o.Credits = 2 // the others shall have most
 	}
-	session, err := Open(s.hub, hello, o)
+	session, err := Open(s.hub, &s.limits, hello, o)
 	if errors.Is(err, carillon.Unavailable) {
 		return // all is done
 	}
@@ -131,7 +114,6 @@ func runSidecar(s *fakeEngine, m *atOnce, hello Hello, rnd *rand.Rand, answers i
 		for _, d := range ds {
 			held[d.ID] = d.Target
 			ids = append(ids, d.ID)
-			m.change(d.Target, 1)
 		}
 		rnd.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 		most := len(ids)
@@ -139,25 +121,20 @@ func runSidecar(s *fakeEngine, m *atOnce, hello Hello, rnd *rand.Rand, answers i
 			most = rnd.IntN(most + 1)
 		}
 		for _, id := range ids[:most] {
-			m.change(held[id], -1)
 			delete(held, id)
 			_ = session.Result(id, true, "") // in the end the hub closes it
 		}
 		ids = ids[most:]
 	}
-	for _, target := range held {
-		m.change(target, -1)
-	}
 	_ = session.Close()
 }
 
 // TestRace lets sidecars come, answer some of their runs and go with the others: each run is reported once,
-// and no limit is ever exceeded.
+// and in the end no limit is in force.
 func TestRace(t *testing.T) {
 	const runs = 3000
 	hello := Hello{Namespace: "n", AppID: "app", Jobs: true, ActorTypes: []string{"cat", "dog"},
-		Gates: []Gate{{"cat", "", 7}, {"cat", "k0", 2}, {"dog", "k1", 1}}}
-	m := &atOnce{at: map[string]int{}, most: map[string]int{"cat": 7, "cat/k0": 2, "dog/k1": 1}}
+		Limits: []Limit{{"cat", "", 7}, {"cat", "k0", 2}, {"dog", "k1", 1}}}
 	s := &fakeEngine{tasks: make(chan func(), 1<<16), done: make(chan struct{}),
 		waiting: map[delivery.Queue][]string{},
 		all:     map[string]*carillon.DaprTarget{}, left: runs, seen: map[string]bool{}, run: map[string]string{}}
@@ -171,11 +148,6 @@ func TestRace(t *testing.T) {
 		s.all[name] = target
 		s.waiting[queueOf(target)] = append(s.waiting[queueOf(target)], name)
 	}
-	// The limits are in force all the time, by one that takes nothing.
-	namer, err := Open(s.hub, Hello{Namespace: "n", AppID: "namer", Gates: hello.Gates}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var engine, sidecars sync.WaitGroup
 	engine.Go(func() {
 		for f := range s.tasks {
@@ -186,18 +158,17 @@ func TestRace(t *testing.T) {
 		sidecars.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(i), 1))
 			for range 60 {
-				runSidecar(s, m, hello, rnd, 1+rnd.IntN(30))
+				runSidecar(s, hello, rnd, 1+rnd.IntN(30))
 			}
 		})
 	}
-	sidecars.Go(func() { runSidecar(s, m, hello, rand.New(rand.NewPCG(9, 9)), untilClosed) })
+	sidecars.Go(func() { runSidecar(s, hello, rand.New(rand.NewPCG(9, 9)), untilClosed) })
 	<-s.done
 	_ = s.hub.Close()
 	sidecars.Wait()
-	_ = namer.Close()
 	close(s.tasks)
 	engine.Wait()
-	if len(s.hub.Queues()) > 0 || len(s.hub.Gates()) > 0 || len(s.hub.Workers()) > 0 {
-		t.Fatalf("%v, %v, %v are left", s.hub.Queues(), s.hub.Gates(), s.hub.Workers())
+	if len(s.hub.Queues()) > 0 || len(s.limits.inForce) > 0 || len(s.hub.Workers()) > 0 {
+		t.Fatalf("%v, %v, %v are left", s.hub.Queues(), s.limits.inForce, s.hub.Workers())
 	}
 }

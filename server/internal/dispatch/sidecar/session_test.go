@@ -307,7 +307,7 @@ func TestDrain(t *testing.T) {
 	if len(d.handedBack()) > 0 || len(d.hub.Workers()) > 0 {
 		t.Fatal("something is left behind")
 	}
-	if _, err := Open(d.hub, Hello{Namespace: "n", AppID: "app"},
+	if _, err := Open(d.hub, &d.limits, Hello{Namespace: "n", AppID: "app"},
 		Options{}); !errors.Is(err, carillon.Unavailable) {
 		t.Fatal(err)
 	}

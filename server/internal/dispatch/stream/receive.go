@@ -22,6 +22,15 @@ func (s *Stream) Announce() {
 	}
 }
 
+// Pause keeps back what waits to be received, until Resume. The lock is held.
+func (s *Stream) Pause() { s.paused = true }
+
+// Resume ends Pause. The lock is held.
+func (s *Stream) Resume() {
+	s.paused = false
+	s.Announce()
+}
+
 // watch starts the stall timer.
 func (s *Stream) watch() {
 	if s.idle.IsZero() && s.state != ended {
@@ -90,6 +99,9 @@ func take[M any](s *Stream, next func(*Budget) (M, bool)) (m M, ok bool, err err
 	s.Lock()
 	defer s.Unlock()
 	s.left = Budget{s.options.Bounds.MessageBytes, s.options.Bounds.MessageItems}
+	if s.paused {
+		return m, false, s.err
+	}
 	m, ok = next(&s.left)
 	if !s.empty() {
 		s.Announce()

@@ -51,6 +51,8 @@ type Options struct {
 	Heartbeat bool
 	// Others are the messages beside runs; nil: there are none.
 	Others Others
+	// Ended is called once the stream has ended and has handed back what it held; nil: nobody is told.
+	Ended func()
 }
 
 // Others are a session's messages that are no runs. They are called with the stream's lock held.
@@ -99,6 +101,7 @@ type Stream struct {
 	delivered uint64              // attempts so far
 	received  uint64              // attempts so far
 	full      bool                // the credits are held back
+	paused    bool                // nothing is received; see Pause
 	step      step
 	left      Budget // of the message that is being built
 
@@ -117,19 +120,18 @@ type step struct {
 // slots are deliveries that have ended, and the credits that come back with them.
 type slots struct {
 	subscription *dispatch.Subscription
-	key          string
 	n, again     int
 }
 
 func (f *slots) done() {
 	if f.subscription != nil {
-		f.subscription.Done(f.key, f.n, f.again)
+		f.subscription.Done(f.n, f.again)
 	}
 }
 
 // adds reports whether an attempt's slot can be freed together with those of f.
 func (f *slots) adds(a *Attempt) bool {
-	return f.subscription == a.subscription && f.key == "" && a.key == ""
+	return f.subscription == a.subscription
 }
 
 // New returns a stream for a registration that has not joined yet.
@@ -235,7 +237,7 @@ func (s *Stream) Attempts(ds []delivery.Delivery) []Attempt {
 	as := make([]Attempt, len(ds))
 	for i := range ds {
 		d := &ds[i]
-		as[i] = Attempt{Token: d.Run.Token, Run: d.Run, key: d.Key, size: sizeOf(d.Run),
+		as[i] = Attempt{Token: d.Run.Token, Run: d.Run, size: sizeOf(d.Run),
 			subscription: s.subscriptions[d.Queue.Address]}
 	}
 	return as
@@ -269,17 +271,14 @@ func (s *Stream) Release(token string) *Attempt {
 func (s *Stream) Free(a *Attempt, again int) {
 	f := &s.step.first
 	if f.subscription != nil && !f.adds(a) {
-		i := -1
-		if a.key == "" { // of keys there may be too many to look through
-			i = slices.IndexFunc(s.step.freed, func(f slots) bool { return f.adds(a) })
-		}
+		i := slices.IndexFunc(s.step.freed, func(f slots) bool { return f.adds(a) })
 		if i < 0 {
 			i = len(s.step.freed)
 			s.step.freed = append(s.step.freed, slots{})
 		}
 		f = &s.step.freed[i]
 	}
-	f.subscription, f.key = a.subscription, a.key
+	f.subscription = a.subscription
 	f.n++
 	f.again += again
 }
@@ -345,6 +344,9 @@ func (s *Stream) End(err error) {
 		back = append(received, back...)
 	}
 	s.undelivered(back)
+	if s.options.Ended != nil {
+		s.options.Ended()
+	}
 }
 
 // Closed is the error of a stream that its consumer closed.

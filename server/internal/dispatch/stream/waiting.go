@@ -17,7 +17,6 @@ type Attempt struct {
 	Detail any           // the session's own, until it is received
 
 	subscription *dispatch.Subscription
-	key          string
 	size         int
 	void         bool // released before it was received
 }

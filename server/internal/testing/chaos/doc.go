@@ -17,6 +17,9 @@
 //
 //	go test ./server/internal/testing/chaos -run ClusterPostgres -cycles 100 -seed 7 -nodes 3 -only "freeze,kill most"
 //
+// Nodes in the place of Dapr's scheduler have sidecars for workers (TestSidecars…). What those see is judged
+// by package deliveries alone.
+//
 //	campaign.go   one node: options, cycles
 //	workers.go    clients, workers and the endpoint, whatever they are set upon; coming to rest
 //	cluster.go    several nodes, and the links between them; source_linux.go: who is at the other end of a connection
@@ -33,5 +36,6 @@
 //	endpoint.go   an HTTP target of as many
 //	report.go     the ledger of receivers and the system's account, for package deliveries
 //	final.go      coming to rest, and what is read at the end
+//	sidecars_campaign.go, sidecar.go   nodes in the place of Dapr's scheduler, and sidecars
 //	suspicion.go  a few direct questions to the history, in case the checker is wrong
 package chaos

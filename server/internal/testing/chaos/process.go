@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -36,7 +37,8 @@ type Node struct {
 	Store  string   // its URL
 	GRPC   string   // address
 	HTTP   string   // address
-	Flags  []string // more flags of serve
+	Flags  []string // more flags of serve, or all but the addresses and the store of dapr-scheduler
+	Dapr   string   // address at which sidecars are taken; "" = the command is serve
 	File   string   // what is logged is appended to it; "" = only the end is kept, for Log
 
 	log  tail
@@ -66,9 +68,7 @@ func NewNode(binary, store string, flags ...string) (*Node, error) {
 
 // Start starts the process. It does not wait until the node is ready.
 func (n *Node) Start() error {
-	args := []string{"serve", "--store", n.Store, "--grpc", n.GRPC, "--http", n.HTTP,
-		"--allow-target", "127.0.0.0/8"}
-	cmd := exec.Command(n.Binary, append(args, n.Flags...)...) //nolint:noctx // it outlives the call
+	cmd := exec.Command(n.Binary, append(n.args(), n.Flags...)...) //nolint:noctx // it outlives the call
 	l := &life{cmd: cmd, exited: make(chan struct{})}
 	closeLog, err := n.logTo(l.cmd)
 	if err != nil {
@@ -86,6 +86,23 @@ func (n *Node) Start() error {
 		_ = closeLog()   // it is read by people
 	}()
 	return nil
+}
+
+// args are the command and its addresses and store.
+func (n *Node) args() []string {
+	if n.Dapr == "" {
+		return []string{"serve", "--store", n.Store, "--grpc", n.GRPC, "--http", n.HTTP,
+			"--allow-target", "127.0.0.0/8"}
+	}
+	_, port, _ := strings.Cut(n.Dapr, ":")
+	args := []string{"dapr-scheduler", "--listen-address", "127.0.0.1", "--port", port, "--healthz-port", "0",
+		"--healthz-listen-address", "127.0.0.1", "--etcd-client-listen-address", "none", "--enable-metrics=false",
+		"--grpc-listen", n.GRPC,
+		"--http-listen", n.HTTP}
+	if n.Store != "" {
+		args = append(args, "--store", n.Store)
+	}
+	return args
 }
 
 // logTo says where the process is to log to.

@@ -24,17 +24,21 @@ type Spec struct {
 // Check judges a history. It is a pure function: the same history and spec give the same verdict, whatever
 // runs it.
 func Check(h History, spec Spec) Verdict {
-	c := &check{world: index(&h), spec: spec, scarce: map[key][]span{},
+	c := &check{world: index(&h), spec: spec, scarce: map[key][]span{}, crammed: map[gateKey][]span{},
 		v: Verdict{Profile: h.Profile, Seed: h.Seed, Build: h.Build}}
 	c.expect()
 	for _, id := range c.ids {
 		r := c.runs[id]
 		c.early(r)
 		c.phantom(r)
-		c.numbers(r)
 		c.doneIsDone(r)
 		c.staleIsRefused(r)
-		c.duplicates(r)
+		if r.job.dapr() {
+			c.streamed(r)
+		} else {
+			c.numbers(r)
+			c.duplicates(r)
+		}
 		c.fresh(r)
 		c.retries(r)
 		c.tenant(r)
@@ -58,6 +62,7 @@ func Check(h History, spec Spec) Verdict {
 	c.batches()
 	c.mixed()
 	c.limits()
+	c.gates()
 	c.silent()
 	c.begins()
 	c.claims()
@@ -72,11 +77,12 @@ func Check(h History, spec Spec) Verdict {
 // check is a judgement in the making.
 type check struct {
 	*world
-	spec   Spec
-	v      Verdict
-	musts  []must
-	lates  []lateness
-	scarce map[key][]span // when the tokens of a concurrency key may have been taken; see taken
+	spec    Spec
+	v       Verdict
+	musts   []must
+	lates   []lateness
+	scarce  map[key][]span     // when the tokens of a concurrency key may have been taken; see taken
+	crammed map[gateKey][]span // see gated
 }
 
 func (c *check) addf(invariant, job, format string, args ...any) {

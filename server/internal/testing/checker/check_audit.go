@@ -92,7 +92,8 @@ func (c *check) writes() {
 func (c *check) deposed(r *run) {
 	for _, a := range r.attempts {
 		for _, t := range c.owned[a.Partition] {
-			if a.Epoch != 0 && t.epoch > a.Epoch && t.claimed.Before(a.At) && !c.madeAgain(a) && !c.unnoticed(a) {
+			if a.Epoch != 0 && t.epoch > a.Epoch && t.claimed.Before(a.At) && !c.madeAgain(a) &&
+				!c.unnoticed(a) && !(r.job.dapr() && c.stayed(a)) {
 				c.addf("S6", r.job.String(),
 					"attempt %d of run %s came under epoch %d at %s, when %s had claimed epoch %d", a.Number, r.id, a.Epoch,
 					c.show(a.At), t.node, t.epoch)

@@ -14,7 +14,7 @@ func (c *check) delivered(j *job) {
 		seen := 0
 		for _, a := range r.attempts {
 			young := rec.Finished.IsZero() && a.At.After(c.h.End.Add(-lazy)) // a list shows what is durable
-			if !young && !c.forgotten(a.At) {
+			if !young && !c.forgotten(a.At) && (!j.dapr() || counts(r, a)) {
 				seen = max(seen, a.Number)
 			}
 		}

@@ -175,7 +175,7 @@ func (c *check) spaced(r *run, before, a *Attempt, defs []*effect) {
 			from = res.To
 		case res.Kind == RetryAfter:
 			from = later(from, res.Sent.Add(res.After))
-		case res.Kind != Failure || c.k.Virtual:
+		case res.Kind != Failure || c.k.Virtual || r.job.dapr():
 			return
 		}
 		if a.At.Before(from.Add(-c.drift(r.job, res.Sent, a.At))) && !redriven(r, a.At) {

@@ -163,6 +163,9 @@ func (c *check) gives(e *effect, t time.Time) bool {
 	if e.job.Schedule == "" {
 		return t.Equal(first) || (first.IsZero() && !t.Before(low) && !t.After(high))
 	}
+	if e.beginsAtDue(t) && !t.Before(low) && !t.After(high) {
+		return true
+	}
 	if e.op.Outcome == OK && !first.IsZero() {
 		if t.Before(first) {
 			return false

@@ -51,6 +51,7 @@
 //	S16  counters agree with runs                     check_counters.go
 //	S17  what was lost is nowhere                     check_lapse.go
 //	I11  retries are counted and spaced               check_retries.go
+//	S2, S9, S10, I11, L1, L3 of jobs of Dapr          check_dapr.go
 //	L1   nothing is late without an excuse            expect.go, times.go
 //	L2   everything comes to rest                     check_live.go
 //	L3   nothing is stuck                             check_live.go
@@ -64,6 +65,10 @@
 // A fault excuses what it can have caused and no more: a wrong clock so much as it was wrong (Fault.Skew), an
 // endpoint that was down its own jobs. excuses_test.go has a pair of histories for each excuse: one that has
 // it, and one that just has not.
+//
+// Jobs of Dapr have queues that begin with [DaprQueue]; a harness writes down with their attempts the uid of
+// the job, when the stream ended that had one (LostWorker), when nobody watched ([Unserved]) and limits
+// ([Gate]).
 //
 // All times are those of the harness, never of a node whose clock may be wrong. A payload is compared by its
 // hash, whatever hash the harness takes.

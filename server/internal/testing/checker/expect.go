@@ -115,7 +115,8 @@ func (c *check) expectOf(j *job, e *effect, s span, since time.Time) {
 	}
 	ts := []time.Time{first}
 	// a past one may be the due time
-	if e.sched != nil && e.sched.cron != nil && !e.sched.is(first, first, first) && first.After(e.hi) {
+	if e.sched != nil && e.sched.cron != nil && !e.sched.is(first, first, first) && first.After(e.hi) &&
+		!e.beginsAtDue(first) {
 		c.addf("S2", j.String(), "the first run was promised for %s, which is no time of %q",
 			first.UTC().Format(time.RFC3339Nano), e.job.Schedule)
 		return
@@ -129,6 +130,9 @@ func (c *check) expectOf(j *job, e *effect, s span, since time.Time) {
 			return // it clamps from a day that is not known
 		}
 		ts = e.sched.instants(anchor, first, s.to)
+		if len(ts) == 0 || !ts[0].Equal(first) { // it is due then, whatever the schedule says
+			ts = slices.Insert(ts, 0, first)
+		}
 	}
 	limited := e.sched != nil && (e.job.Repeats > 0 || e.sched.runs > 0)
 	limit := e.limit()
@@ -172,6 +176,9 @@ func (c *check) own(j *job, e *effect) []span {
 	if e.job.ConcurrencyKey != "" {
 		out = c.taken(key{j.namespace, e.job.ConcurrencyKey})
 	}
+	if isDapr(e.job) {
+		out = merged(slices.Concat(out, c.gated(j.namespace, e.job)))
+	}
 	if e.job.Overlap == "allow" || e.job.Overlap == "replace" {
 		return out
 	}
@@ -194,6 +201,8 @@ func (e *effect) lifeEnds() time.Time {
 		return e.job.Expires
 	case e.job.TTL == 0:
 		return time.Time{}
+	case isDapr(e.job) && e.job.Relative && !e.op.Answer.NextRun.IsZero():
+		return e.op.Answer.NextRun.Add(e.job.TTL)
 	case !e.job.Due.IsZero():
 		return e.job.Due.Add(e.job.TTL)
 	}
@@ -216,6 +225,9 @@ func (c *check) lifeEnds(j *job, e *effect) time.Time {
 // sooner.
 func (c *check) lifeUnder(j *job, e *effect) time.Time {
 	end := e.lifeEnds()
+	if isDapr(e.job) {
+		j = nil // any node may have taken the call, and stamped it
+	}
 	if !end.IsZero() && e.job.TTL != 0 {
 		end = end.Add(-c.wrong(j, e.lo, end))
 	}
@@ -237,7 +249,7 @@ func (c *check) accountFor(m *must) {
 	case m.first != nil && m.first.At.After(m.by):
 		c.addf("L1", m.job.String(), "the run of %s began %v late, %v after the latest that can be excused",
 			c.show(m.at), m.first.At.Sub(m.due), m.first.At.Sub(m.by))
-	case m.first == nil && !m.skip && c.complete(m.job):
+	case m.first == nil && (m.job.dapr() || !m.skip && c.complete(m.job)):
 		c.addf("S3", m.job.String(), "nothing is known of the run of %s, which had to begin by %s",
 			c.show(m.at), c.show(m.by))
 	}

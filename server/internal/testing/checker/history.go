@@ -19,6 +19,7 @@ type History struct {
 	Results    []Result
 	Begins     []Begin     `json:",omitempty"`
 	Heartbeats []Heartbeat `json:",omitempty"`
+	Gates      []Gate      `json:",omitempty"`
 	Faults     []Fault     `json:",omitempty"`
 	Claims     []Claim     `json:",omitempty"`
 	Releases   []Release   `json:",omitempty"`
@@ -50,6 +51,11 @@ type Constants struct {
 	// how long after its return an operation of unknown outcome may take effect; 0 = to the end
 	Linger  time.Duration
 	Virtual bool // retries are purely virtual, as on the Dapr face: no lower bound after the attempt's end
+	// Kept is how long an attempt of a job of Dapr may stay with a stream of a node that has lost its partition
+	// and is not heard of any more; default 30 s.
+	Kept time.Duration
+	// OneGate says that a limit which sidecars name holds over all nodes together, not at each of them.
+	OneGate bool
 }
 
 // Outcome is how an operation went, as its caller knows it.
@@ -102,6 +108,7 @@ type Op struct {
 	Spec         *Job           `json:",omitempty"`
 	Fields       []string       `json:",omitempty"` // of patch: JSON names of the fields of Job that it changes
 	IfAbsent     bool           `json:",omitempty"` // of put
+	Anew         bool           `json:",omitempty"` // of put: as if what there was had been deleted first
 	IfGeneration uint64         `json:",omitempty"` // of put, patch; 0 = any
 	Batch        string         `json:",omitempty"` // of batch: equal for its jobs
 	CatchUp      bool           `json:",omitempty"` // of resume: apply the misfire rule to what passed
@@ -166,7 +173,7 @@ type Job struct {
 	After          []string      `json:"after,omitempty"` // names in the same namespace
 	Paused         bool          `json:"paused,omitempty"`
 	Payload        string        `json:"payload,omitempty"` // its hash
-	// what the target is: a worker queue, or its kind and address
+	// what the target is: a worker queue, or its kind and address; see DaprQueue
 	Queue    string `json:"queue,omitempty"`
 	KeepRuns int    `json:"keep_runs,omitempty"`
 }
@@ -196,6 +203,7 @@ type Attempt struct {
 	Due       time.Time `json:",omitzero"` // when this attempt was due, as the product said
 	Number    int       // from 1
 	Token     string
+	UID       string `json:",omitempty"` // of the job whose run it is, of a job of Dapr
 	Payload   string `json:",omitempty"` // hash of what came
 	Backfill  string `json:",omitempty"` // id of its backfill
 	Worker    string

@@ -157,6 +157,8 @@ func (s register) unknown(o *Op) register {
 		return s.set(o)
 	}
 	switch {
+	case o.Anew:
+		s = register{low: 1, high: 1}
 	case (o.Kind == Patch || o.IfGeneration != 0) && !s.exists, o.IfAbsent && s.exists && !s.ends:
 		return s
 	case !s.exists:
@@ -198,7 +200,7 @@ func (s register) read(o *Op) (bool, register) {
 }
 
 func (s register) put(o *Op) (bool, register) {
-	gone := !s.exists || s.ends
+	gone := !s.exists || s.ends || o.Anew
 	switch {
 	case o.Answer.Created:
 		return gone && o.IfGeneration == 0 && o.Answer.Generation <= 1,

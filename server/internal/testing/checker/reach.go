@@ -176,7 +176,8 @@ func (w *world) clocks(j *job) []*Fault {
 // another.
 func (w *world) bad(j *job) []span {
 	wide := j == nil || slices.ContainsFunc(j.effects, func(e *effect) bool {
-		return e.job != nil && (e.vague || e.job.ConcurrencyKey != "" || len(e.job.After) > 0)
+		return e.job != nil && (e.vague || e.job.ConcurrencyKey != "" || len(e.job.After) > 0 ||
+			w.named(j.namespace, e.job.Queue))
 	})
 	if wide {
 		return w.worst
@@ -189,6 +190,12 @@ func (w *world) bad(j *job) []span {
 		w.badAt[home] = merged(slices.Concat(w.excuses(w.reached[home]), w.handedOver(w.owned[home]), w.crowds))
 	}
 	return w.badAt[home]
+}
+
+// named reports whether a limit was named for a queue, over all nodes.
+func (w *world) named(namespace, queue string) bool {
+	return w.k.OneGate && slices.ContainsFunc(w.h.Gates,
+		func(g Gate) bool { return g.Namespace == namespace && g.Queue == queue })
 }
 
 // handedOver is when a partition changed hands in order: from its release until the next owner had it, which

@@ -128,6 +128,13 @@ func (r *Recorder) Fault(f Fault) {
 	r.h.Faults = append(r.h.Faults, f)
 }
 
+// Gate appends a limit that is over.
+func (r *Recorder) Gate(g Gate) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Gates = append(r.h.Gates, g)
+}
+
 // Claim appends a claim of a partition.
 func (r *Recorder) Claim(c Claim) {
 	r.mu.Lock()
@@ -190,6 +197,7 @@ func (r *Recorder) History() History {
 	h := r.h
 	h.Ops, h.Attempts, h.Results = slices.Clone(h.Ops), slices.Clone(h.Attempts), slices.Clone(h.Results)
 	h.Heartbeats, h.Faults, h.Begins = slices.Clone(h.Heartbeats), slices.Clone(h.Faults), slices.Clone(h.Begins)
+	h.Gates = slices.Clone(h.Gates)
 	h.Claims, h.Writes = slices.Clone(h.Claims), slices.Clone(h.Writes)
 	h.Releases, h.Homes = slices.Clone(h.Releases), maps.Clone(h.Homes)
 	return h

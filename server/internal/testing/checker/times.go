@@ -32,7 +32,7 @@ func (w *world) excuses(faults []*Fault) []span {
 	}
 	for _, f := range faults {
 		switch {
-		case f.endpoint(): // of nobody else; see down
+		case f.endpoint() || f.Kind == Unserved: // of nobody else; see down
 		case f.Skew != 0:
 			out = append(out, span{f.From, f.To.Add(f.Skew.Abs() + w.k.Dispatch)})
 		case f.worker():
@@ -57,6 +57,9 @@ func (w *world) down(e *effect) []span {
 		if f.endpoint() && slices.ContainsFunc(f.Targets,
 			func(t string) bool { return strings.Contains(e.job.Queue, "//"+t+"/") }) {
 			out = append(out, span{f.From, f.To.Add(w.k.Recovery)})
+		}
+		if f.Kind == Unserved && slices.Contains(f.Targets, e.op.Namespace+"/"+e.job.Queue) {
+			out = append(out, span{f.From, f.To})
 		}
 	}
 	return merged(out)

@@ -112,6 +112,7 @@ func (c Constants) withDefaults() Constants {
 	c.Dispatch, c.Recovery = cmp.Or(c.Dispatch, time.Second), cmp.Or(c.Recovery, 30*time.Second)
 	c.OwnerLease, c.Lease = cmp.Or(c.OwnerLease, 15*time.Second), cmp.Or(c.Lease, 2*time.Minute)
 	c.Grace, c.MisfireAfter = cmp.Or(c.Grace, 5*time.Second), cmp.Or(c.MisfireAfter, 5*time.Second)
+	c.Kept = cmp.Or(c.Kept, 30*time.Second)
 	c.Handover = cmp.Or(c.Handover, 3*time.Second)
 	c.CatchUpLimit, c.DrainRate = cmp.Or(c.CatchUpLimit, 1000), cmp.Or(c.DrainRate, 10)
 	return c

@@ -32,4 +32,5 @@
 //	audit.go    the rules about one run
 //	jobs.go     the rules about one job
 //	stopped.go  the rule about receivers
+//	triggers.go what sidecars of Dapr saw, by rules of their own
 package deliveries

@@ -6,6 +6,7 @@
 //	postgres.go       PostgreSQL
 //	postgres_pair.go  a primary and its standby, failover
 //	redis.go          Redis, Redis Cluster
+//	kubernetes.go     an API server of Kubernetes
 package realserver
 
 import (

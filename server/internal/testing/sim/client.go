@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -42,6 +43,10 @@ func (c *client) do(i int, o *Op) {
 	}
 	k := c.known[o.Namespace+"/"+o.Job]
 	key := carillon.Key{Namespace: o.Namespace, Name: o.Job}
+	if strings.HasPrefix(o.Job, carillon.DaprPrefix) {
+		c.doDapr(o, rec)
+		return
+	}
 	switch o.Kind {
 	case checker.Put:
 		c.put(o, rec, k)

@@ -164,7 +164,7 @@ func finalJobs(ctx context.Context, api Scheduler, namespace string, f *checker.
 			s := j.Status
 			f.Jobs = append(f.Jobs, checker.FinalJob{
 				Namespace: j.Namespace, Job: j.Name, UID: s.UID.String(), Generation: s.Generation, Paused: j.Paused,
-				Payload: string(j.Data.Bytes), NextRun: s.NextRun, Counters: checker.Counters(s.Counters),
+				Payload: payloadOf(&j.Data), NextRun: s.NextRun, Counters: checker.Counters(s.Counters),
 			})
 			if s.Current != nil {
 				f.Runs = append(f.Runs, finalRun(s.Current))
@@ -224,7 +224,7 @@ func (w *world) slots() (left []string) {
 			continue // it has left for good
 		}
 		for _, q := range l.hub.Queues() {
-			if q.InFlight != 0 || q.Held != 0 {
+			if q.InFlight != 0 {
 				left = append(left, fmt.Sprintf("slots of %s at %s: %+v", q.Queue, n.name(), q))
 			}
 		}

@@ -23,6 +23,8 @@ type Profile struct {
 	Crons  bool // some schedules are crons in zones with daylight saving, around a change
 	Kinds  []Weight
 
+	Sidecars bool // all jobs are those of Dapr, and sidecars take them
+
 	Cluster bool // several nodes, and the faults of a cluster
 
 	// the limits that are set, again and again; half the jobs have the key. nil = 1 to 3, of one job in eight
@@ -79,6 +81,8 @@ var (
 var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.Name: Clocks,
 	Cluster.Name: Cluster, Moves.Name: Moves,
 	Permits.Name: Permits, Torn.Name: Torn, Bars.Name: Bars, Ends.Name: Ends, Stops.Name: Stops,
+	Sidecars.Name: Sidecars, SidecarsOfACluster.Name: SidecarsOfACluster,
+	SidecarsAtEase.Name: SidecarsAtEase, SidecarsMove.Name: SidecarsMove,
 	Lapses.Name: Lapses, Doubts.Name: Doubts, Pauses.Name: Pauses, Failovers.Name: Failovers}
 
 // jobsPerClient is how many names a client mostly works with. Some names are used by several.
@@ -116,13 +120,7 @@ func (p Profile) Generate(seed uint64) Plan {
 	if p.Cluster {
 		g.cluster()
 	}
-	g.workers()
-	if p.Habits {
-		g.habits()
-	}
-	for i := range 4 {
-		g.client(i)
-	}
+	g.population()
 	slices.SortStableFunc(plan.Ops, func(a, b Op) int { return int(a.At - b.At) })
 	if p.Cluster {
 		g.clusterFaults()
@@ -130,6 +128,34 @@ func (p Profile) Generate(seed uint64) Plan {
 		g.faults()
 	}
 	return plan
+}
+
+// population draws who acts upon the nodes.
+func (g *generator) population() {
+	client := g.client
+	if g.Sidecars {
+		client = g.daprClient
+		g.sidecars()
+	} else {
+		g.workers()
+	}
+	switch {
+	case g.Habits && g.Sidecars:
+		g.sidecarHabits()
+	case g.Habits:
+		g.habits()
+	}
+	for i := range 4 {
+		client(i)
+	}
+}
+
+// consumer draws one of those whose streams are cut.
+func (g *generator) consumer() string {
+	if g.Sidecars {
+		return g.plan.Sidecars[g.r.IntN(4)].Name
+	}
+	return g.plan.Workers[g.r.IntN(5)].Name
 }
 
 // generator draws a plan.
@@ -215,9 +241,14 @@ func (g *generator) faults() {
 			}
 			f.Delay, clocks = g.between(-3*time.Second, 3*time.Second), f.At+f.For
 		case StreamCut:
-			f.Worker, f.For = p.Workers[g.r.IntN(5)].Name, 0
+			f.Worker, f.For = g.consumer(), 0
+		case SidecarHangs:
+			f.Worker, f.For = g.consumer(), min(g.between(2*time.Second, 36*time.Second), p.Busy-f.At)
+			if slices.ContainsFunc(p.Faults, f.overlaps) {
+				continue
+			}
 		case WorkerStops:
-			f.Worker = p.Workers[g.r.IntN(5)].Name
+			f.Worker = g.consumer()
 			f.For = min(g.between(3*time.Second, 15*time.Second), p.Busy-f.At)
 			if slices.ContainsFunc(p.Faults, f.overlaps) {
 				continue

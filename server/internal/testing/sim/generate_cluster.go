@@ -132,7 +132,10 @@ func (g *generator) clusterFault(out *outages) (f Fault, ok bool) {
 		f.Delay = g.between(-3*time.Second, 3*time.Second)
 		return f, out.fits(f, out.clocks) && out.clock(f)
 	case StreamCut:
-		f.Worker, f.For = p.Workers[g.r.IntN(5)].Name, 0
+		f.Worker, f.For = g.consumer(), 0
+	case SidecarHangs:
+		f.Worker, f.For = g.consumer(), min(g.between(2*time.Second, 36*time.Second), p.Busy-f.At)
+		return f, !slices.ContainsFunc(p.Faults, f.overlaps)
 	case EndpointDown, EndpointCut:
 		f.Worker = pick(g.r, p.Endpoints...)
 	case Cut:

@@ -53,6 +53,8 @@ type life struct {
 	nonce  uint64        // of the member
 	served *peer.Server  // what the life does for other nodes
 	over   chan struct{} // closed when it is killed, or has left
+
+	attendance *attendance // of sidecars
 }
 
 // now is the node's wall clock.
@@ -70,7 +72,7 @@ func (n *node) start(ctx context.Context) error {
 	name := fmt.Sprintf("%s.%d", n.name(), number)
 	m := &n.w.options.Mutant
 	disk := store.Store(&audit{Store: n.w.disk, life: name, log: n.w.log})
-	l := &life{node: n, over: make(chan struct{}),
+	l := &life{node: n, over: make(chan struct{}), attendance: newAttendance(n),
 		store: &faultyStore{Store: disk, chance: n.w.chance, faults: &n.faults, gate: &n.gate,
 			node: n.number, members: n.w.plan.cluster(), flying: &n.ends}}
 	config := engine.Config{
@@ -96,7 +98,7 @@ func (n *node) start(ctx context.Context) error {
 		l.served = l.serve()
 	}
 	l.api = wrap(m.API, l.scheduler())
-	l.hub = dispatch.New(wrap(m.Sink, dispatch.Sink(l.engine)), dispatch.Options{
+	l.hub = dispatch.New(listener{wrap(m.Sink, dispatch.Sink(l.engine)), l.attendance}, dispatch.Options{
 		Accept: sessions.Accept(sessions.Options{}),
 		Transports: map[string]dispatch.Transport{"http": httptarget.New(httptarget.Options{Dial: n.dial,
 			Now: n.now, Enter: n.attempt})},
@@ -210,8 +212,11 @@ func (n *node) depart(ctx context.Context, actor int) (was bool, late error) {
 	for l.working() && bounded.Err() == nil {
 		pause(actor, 20*time.Millisecond)
 	}
-	_ = l.engine.Drain(bounded) // are given up
-	late = bounded.Err()
+	late = bounded.Err() // are given up
+	l.hub.EndStreams()
+	told, stop := context.WithTimeout(ctx, 2*time.Second)
+	_ = l.engine.Drain(told) // whoever is not told finds out
+	stop()
 	if n.life() != l {
 		return false, nil
 	}
@@ -237,6 +242,7 @@ func (n *node) leave() *life {
 	l := n.up
 	n.up = nil
 	if l != nil {
+		l.attendance.end()
 		close(l.over)
 	}
 	return l

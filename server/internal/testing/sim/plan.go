@@ -25,6 +25,7 @@ type Plan struct {
 	Workers   []Worker
 	Slots     int           // runs that a worker surely takes at a time, if they are few; 0 = many
 	Work      time.Duration `json:",omitempty"` // the most that a good worker takes for a run; 0 = 20 ms
+	Sidecars  []Sidecar     `json:",omitempty"` // of Dapr
 	Habits    []Habit       // what workers and endpoints do beside succeeding
 	Endpoints []string
 	Ops       []Op
@@ -89,6 +90,9 @@ const (
 	Reschedules    = "asks to be called again"
 )
 
+// Lasts is a habit of sidecars: a run takes longer than anybody waits for a stream that is not heard of.
+const Lasts = "takes very long"
+
 // Habits of endpoints. Their connections are the workers'.
 const (
 	Answers500   = "answers 500"
@@ -132,6 +136,7 @@ const (
 	Clock        FaultKind = "clock"
 	StreamCut    FaultKind = "worker stream cut"
 	EndpointDown FaultKind = "worker endpoint down"
+	SidecarHangs FaultKind = "worker process hung" // a sidecar stands still, and its streams last
 	WorkerStops  FaultKind = checker.WorkerStopped // its process stands still and keeps its streams
 )
 

@@ -54,6 +54,7 @@ type world struct {
 	net     *network
 	hosts   []*endpoint
 	clients map[int]*client
+	daprds  map[string]*sidecar
 	cuts    cuts
 	calls   sync.WaitGroup // between nodes, on their way
 
@@ -63,11 +64,15 @@ type world struct {
 	failed []error // of the harness itself
 }
 
+// oneGate says that limits which sidecars name hold over all nodes together.
+const oneGate = true
+
 // Constants are what the checker may demand of a run of the plan.
 func (p *Plan) Constants() checker.Constants {
 	if p.cluster() {
 		return checker.Constants{Dispatch: time.Second, Recovery: 6 * time.Second,
-			OwnerLease: p.LeaseTTL + 1500*time.Millisecond, Handover: 500 * time.Millisecond, Slots: p.Slots}
+			OwnerLease: p.LeaseTTL + 1500*time.Millisecond, Handover: 500 * time.Millisecond, Slots: p.Slots,
+			OneGate: oneGate}
 	}
 	return checker.Constants{Dispatch: time.Second, Recovery: 6 * time.Second, OwnerLease: 15 * time.Second,
 		Slots: p.Slots}
@@ -117,7 +122,8 @@ func until(h checker.History) checker.History {
 }
 
 func newWorld(p *Plan, o Options) *world {
-	w := &world{plan: p, options: o, chance: chance{p.Seed}, net: newNetwork(), clients: map[int]*client{}}
+	w := &world{plan: p, options: o, chance: chance{p.Seed}, net: newNetwork(), clients: map[int]*client{},
+		daprds: map[string]*sidecar{}}
 	w.rec = checker.NewRecorder("sim/"+p.Profile, p.Seed, o.Mutant.Name, p.Constants(), nil)
 	w.dice = &dice{chance: w.chance, what: "dice"}
 	nonces := &dice{chance: w.chance, what: "nonce"}
@@ -170,6 +176,10 @@ func (w *world) live(ctx context.Context) {
 		wk := newWorker(w, i)
 		w.net.workers[wk.plan.Name] = wk
 	}
+	for i := range w.plan.Sidecars {
+		k := newSidecar(w, i)
+		w.daprds[k.plan.Name] = k
+	}
 	var wg sync.WaitGroup
 	for i := range w.plan.Faults {
 		wg.Go(func() { w.inflict(ctx, i) })
@@ -179,6 +189,9 @@ func (w *world) live(ctx context.Context) {
 	}
 	for _, wk := range w.net.workers {
 		wg.Go(wk.run)
+	}
+	for _, k := range w.daprds {
+		wg.Go(k.run)
 	}
 	wg.Go(func() {
 		pauseUntil(actorNemesis, w.at(w.plan.Busy))
@@ -232,6 +245,13 @@ func (w *world) inflict(ctx context.Context, i int) {
 		if wk := w.net.workers[f.Worker]; wk != nil {
 			wk.cut()
 		}
+		if k := w.daprds[f.Worker]; k != nil {
+			k.cut()
+		}
+	case SidecarHangs:
+		wake := w.daprds[f.Worker].hang()
+		pauseUntil(actor, w.at(f.At+f.For))
+		wake()
 	case WorkerStops:
 		if wk := w.net.workers[f.Worker]; wk != nil {
 			wk.stop()

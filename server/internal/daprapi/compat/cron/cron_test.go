@@ -10,7 +10,7 @@ import (
 	"github.com/dapr/kit/cron"
 
 	"github.com/carillonhq/carillon/schedule"
-	"github.com/carillonhq/carillon/server/internal/daprapi"
+	"github.com/carillonhq/carillon/server/internal/daprrecord"
 )
 
 // parser is that of Dapr's scheduler.
@@ -33,7 +33,7 @@ func TestSchedules(t *testing.T) {
 	for range schedules {
 		text := draw(random)
 		theirs, err := parse(text)
-		ours, ourErr := daprapi.ScheduleText(text)
+		ours, ourErr := daprrecord.ScheduleText(text)
 		if err == nil && ourErr != nil && strings.HasSuffix(ourErr.Error(), "it has no value") {
 			continue // a field of commas alone: Dapr takes it for one that nothing matches
 		}

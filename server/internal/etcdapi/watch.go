@@ -1,0 +1,250 @@
+package etcdapi
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+)
+
+// watchServer follows changes. Carillon keeps no list of them, so watched keys are looked at every second,
+// and what has become of each since is told: two changes of a key within that time are one.
+type watchServer struct {
+	pb.UnsafeWatchServer
+	s *Service
+}
+
+// Watch implements the rpc.
+func (w watchServer) Watch(stream pb.Watch_WatchServer) error {
+	ctx := stream.Context()
+	requests, ended := make(chan *pb.WatchRequest), make(chan error, 1)
+	go func() { // it ends with the stream
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case requests <- m:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	f := &follower{s: w.s, send: stream.Send, watches: map[int64]*watched{}}
+	defer f.close()
+	tick := time.NewTicker(w.s.options.WatchEvery)
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case m := <-requests:
+			err = f.take(ctx, m)
+		case <-tick.C:
+			err = f.look(ctx)
+		case err := <-ended:
+			return unless(io.EOF, err)
+		case <-w.s.left:
+			return rpctypes.ErrGRPCStopped
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// maxWatches is how many watches a stream may have.
+const maxWatches = 100
+
+// follower is one stream. Only its goroutine uses it.
+type follower struct {
+	s       *Service
+	send    func(*pb.WatchResponse) error
+	watches map[int64]*watched
+	lastID  int64
+}
+
+// watched is what one watch has seen: a digest of each key's record.
+type watched struct {
+	span     span
+	noPut    bool
+	noDelete bool
+	keys     map[string]uint64
+}
+
+// take answers a request.
+func (f *follower) take(ctx context.Context, m *pb.WatchRequest) error {
+	switch of := m.GetRequestUnion().(type) {
+	case *pb.WatchRequest_CreateRequest:
+		return f.create(ctx, of.CreateRequest)
+	case *pb.WatchRequest_CancelRequest:
+		id := of.CancelRequest.GetWatchId()
+		if f.watches[id] == nil {
+			return nil
+		}
+		f.drop(id)
+		return f.send(&pb.WatchResponse{Header: f.s.header(0), WatchId: id, Canceled: true})
+	case *pb.WatchRequest_ProgressRequest:
+		return f.send(&pb.WatchResponse{Header: f.s.header(0), WatchId: -1})
+	}
+	return unsupported("a request of a watch without one", "create or cancel a watch")
+}
+
+// create begins a watch. What it finds at first is not told: only what changes.
+func (f *follower) create(ctx context.Context, m *pb.WatchCreateRequest) error {
+	id := cmp.Or(m.GetWatchId(), f.nextID())
+	now := f.s.clock.at(0)
+	refuse := func(format string, args ...any) error {
+		return f.send(&pb.WatchResponse{Header: f.s.header(0), WatchId: invalid, Created: true, Canceled: true,
+			CancelReason: fmt.Sprintf(format, args...)})
+	}
+	switch {
+	case f.watches[id] != nil:
+		return refuse("there is a watch %d on this stream", id)
+	case len(f.watches) == maxWatches:
+		return refuse("there are %d watches on this stream, and no more can be", maxWatches)
+	case m.GetPrevKv():
+		return refuse("values before a change are not kept here: watch without prev_kv")
+	case m.GetStartRevision() > now:
+		return refuse("the revision to begin with is in the future")
+	}
+	w := &watched{span: spanOf(m.GetKey(), m.GetRangeEnd()),
+		noPut:    slices.Contains(m.GetFilters(), pb.WatchCreateRequest_NOPUT),
+		noDelete: slices.Contains(m.GetFilters(), pb.WatchCreateRequest_NODELETE)}
+	if _, err := f.changes(ctx, w); err != nil {
+		if errors.Is(err, errTooManyKeys) {
+			return refuse("%v", err)
+		}
+		return err
+	}
+	f.watches[id] = w
+	err := f.send(&pb.WatchResponse{Header: f.s.header(0), WatchId: id, Created: true})
+	if err == nil && m.GetStartRevision() > 0 {
+		err = f.cancel(id, "changes that have been are not kept here")
+	}
+	return err
+}
+
+// invalid is the number of a watch that has not begun.
+const invalid = -1
+
+func (f *follower) nextID() int64 {
+	for f.lastID++; f.watches[f.lastID] != nil; f.lastID++ {
+	}
+	return f.lastID
+}
+
+// cancel ends a watch that cannot be told all changes from its beginning: it has to begin again.
+func (f *follower) cancel(id int64, reason string) error {
+	f.drop(id)
+	h := f.s.header(0)
+	return f.send(&pb.WatchResponse{Header: h, WatchId: id, Canceled: true, CancelReason: reason,
+		CompactRevision: h.Revision})
+}
+
+// drop forgets a watch.
+func (f *follower) drop(id int64) {
+	f.s.watched.give(len(f.watches[id].keys))
+	delete(f.watches, id)
+}
+
+// close ends all watches.
+func (f *follower) close() {
+	for _, w := range f.watches {
+		f.s.watched.give(len(w.keys))
+	}
+}
+
+// look tells what has changed since the last look. While the store cannot be read nothing is told, and
+// nothing is lost by that.
+func (f *follower) look(ctx context.Context) error {
+	for _, id := range slices.Sorted(maps.Keys(f.watches)) {
+		events, err := f.changes(ctx, f.watches[id])
+		switch {
+		case errors.Is(err, errTooManyKeys):
+			err = f.cancel(id, err.Error())
+		case err != nil && ctx.Err() == nil:
+			f.s.options.Logger.Warn("watched keys could not be read", "error", err)
+			continue
+		case err == nil && len(events) > 0:
+			err = f.send(&pb.WatchResponse{Header: f.s.header(0), WatchId: id, Events: events})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seed makes digests that nobody outside can find two equal ones of.
+var seed = maphash.MakeSeed()
+
+// changes returns what has become of a watch's keys since the last time.
+func (f *follower) changes(ctx context.Context, w *watched) (events []*mvccpb.Event, err error) {
+	end, err := f.s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	first, size := w.keys == nil, 0
+	now := make(map[string]uint64, len(w.keys))
+	err = f.s.each(ctx, w.span, true, func(item found) error {
+		digest := maphash.Comparable(seed, [...]int64{item.ModRevision, item.Lease}) ^
+			maphash.Bytes(seed, item.Value)
+		key := string(item.Key)
+		now[key] = digest
+		if len(now) > len(w.keys)+f.s.watched.left() {
+			return errTooManyKeys
+		}
+		if before, found := w.keys[key]; first || w.noPut || found && before == digest {
+			return nil
+		}
+		if size += sizeOf(item.KeyValue); size > f.s.options.AnswerBytes {
+			return errTooManyKeys
+		}
+		events = append(events, &mvccpb.Event{Type: mvccpb.Event_PUT, Kv: item.KeyValue})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.s.watched.give(len(w.keys) - len(now))
+	gone := f.s.clock.at(0)
+	for key := range w.keys {
+		if _, found := now[key]; !found && !w.noDelete {
+			events = append(events, &mvccpb.Event{Type: mvccpb.Event_DELETE,
+				Kv: &mvccpb.KeyValue{Key: []byte(key), ModRevision: gone}})
+		}
+	}
+	w.keys = now
+	slices.SortFunc(events, func(a, b *mvccpb.Event) int {
+		return cmp.Or(cmp.Compare(a.Kv.ModRevision, b.Kv.ModRevision),
+			bytes.Compare(a.Kv.Key, b.Kv.Key))
+	})
+	return events, nil
+}
+
+// errTooManyKeys ends a watch.
+var errTooManyKeys = errors.New("the watches of this node have too many keys together: watch a longer prefix")
+
+// keyBudget bounds how many keys the watches of a node have together.
+type keyBudget struct {
+	most int64
+	used atomic.Int64
+}
+
+func (b *keyBudget) left() int { return int(b.most - b.used.Load()) }
+
+// give gives back so many keys; fewer than none are taken.
+func (b *keyBudget) give(n int) { b.used.Add(-int64(n)) }

@@ -1,0 +1,84 @@
+package partition
+
+import (
+	"slices"
+
+	"github.com/carillonhq/carillon/server/internal/delivery"
+)
+
+// Tally is how a limit that sidecars name stands in one partition, for metrics.
+type Tally struct {
+	delivery.Limit
+	InForce   int    // attempts that hold a permit
+	Waiting   int    // due runs in memory that wait for one
+	Throttled uint64 // runs that have had to wait since it was last told
+}
+
+// tallies are those of the limits that sidecars name, which are few. Concurrency keys are not counted: there
+// may be any number of them.
+type tallies map[delivery.Limit]*Tally
+
+// of finds or makes the tally of a limit; nil if that is not counted.
+func (ts tallies) of(l delivery.Limit) *Tally {
+	if !l.Named() {
+		return nil
+	}
+	t := ts[l]
+	if t == nil {
+		t = &Tally{Limit: l}
+		ts[l] = t
+	}
+	return t
+}
+
+// begin counts an attempt that holds a permit.
+func (ts tallies) begin(l delivery.Limit) {
+	if t := ts.of(l); t != nil {
+		t.InForce++
+	}
+}
+
+// end counts the end of such an attempt.
+func (ts tallies) end(l delivery.Limit) {
+	if t := ts.of(l); t != nil {
+		t.InForce--
+	}
+}
+
+// countThrottled counts a run that found no permit, unless it has come back from that very line.
+func (p *Permits) countThrottled(e *entry, key delivery.Line) {
+	if e.line != nil && e.line.key == key {
+		return
+	}
+	if t := p.tallies.of(key.Limit); t != nil {
+		t.Throttled++
+	}
+}
+
+// Tallies tells how the limits stand that sidecars name, ordered by limit. Those that named does not know any
+// more are left out, and forgotten once no attempt is under them.
+func (p *Permits) Tallies(named func(delivery.Limit) bool) []Tally {
+	if len(p.tallies) == 0 {
+		return nil
+	}
+	for _, t := range p.tallies {
+		t.Waiting = 0
+	}
+	for key, l := range p.lines {
+		if t := p.tallies.of(key.Limit); t != nil {
+			t.Waiting += len(l.list) + l.tries
+		}
+	}
+	var out []Tally
+	for l, t := range p.tallies {
+		switch {
+		case named(l):
+			out = append(out, *t)
+			t.Throttled = 0
+		case t.InForce == 0:
+			delete(p.tallies, l)
+		}
+	}
+	slices.SortFunc(out, func(a, b Tally) int { return a.Limit.Compare(b.Limit) })
+	return out
+}

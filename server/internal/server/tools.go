@@ -1,0 +1,34 @@
+package server
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon/server/internal/grpcapi"
+)
+
+// Tools is a gRPC listener for tools that look for an etcd where Dapr's scheduler is. Of Carillon's own
+// services it serves only health. Nobody is authenticated there, as with Dapr's.
+type Tools struct {
+	// Address to listen on, host:port; port 0 picks a free one. It may be reachable from other machines
+	// without [Config.Insecure].
+	Address string
+	// API is the service.
+	API API
+}
+
+const (
+	// toolsMessage is the most bytes of a message to that listener: tools send many jobs at once.
+	toolsMessage = 256 << 20
+	// toolsTimeout is how long a call may take there: it may be about all jobs.
+	toolsTimeout = 10 * time.Minute
+)
+
+// listenTools serves tools of Dapr's.
+func (s *Server) listenTools(d *listener) error {
+	o := APIOptions(grpcapi.Options{Logger: s.log, Now: s.config.Now, MaxMessage: toolsMessage,
+		CallTimeout: toolsTimeout})
+	server := grpcapi.NewFrame(o)
+	d.overGRPC(server)
+	d.gone = s.node.register([]API{s.config.Monitoring.Tools.API}, server)
+	return nil
+}
