@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,26 +168,26 @@ func TestAStreamWhoseRunIsGone(t *testing.T) {
 			t.Fatalf("%d runs", len(ds))
 		}
 		f.moves(1)
-		told := 0
-		f.between = func(_ int, what message.Message) error {
+		var told atomic.Int64
+		f.intercept(func(_ int, what message.Message) error {
 			if _, ok := what.(message.RelayReports); ok {
-				told++
+				told.Add(1)
 			}
 			return nil
-		}
+		})
 		if n, err := f.nodes[1].DeleteJobs(t.Context(), "default", "dapr/"); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		time.Sleep(15 * time.Second)
 		synctest.Wait()
-		if told == 0 {
+		if told.Load() == 0 {
 			t.Error("he was not told")
 		}
-		told = 0
+		told.Store(0)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if told != 0 {
-			t.Errorf("he was told %d times more", told)
+		if told.Load() != 0 {
+			t.Errorf("he was told %d times more", told.Load())
 		}
 		for _, n := range f.nodes {
 			stop(t, n.Engine)
@@ -198,19 +199,20 @@ func TestAStreamWhoseRunIsGone(t *testing.T) {
 // sent with it are heard.
 func TestWordsThatAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dropped := 0
-		f, streams := startStreams(t, 2, func(c *engine.Config) { c.Events.Dropped = func(n int) { dropped += n } })
+		var dropped, asked atomic.Int64
+		f, streams := startStreams(t, 2, func(c *engine.Config) {
+			c.Events.Dropped = func(n int) { dropped.Add(int64(n)) }
+		})
 		putDapr(t, f.nodes[0].Engine, 7)
 		time.Sleep(3 * time.Second)
 		ds := streams[0].take()
-		bad, asked := ds[3].Run.Token, 0
-		f.between = func(_ int, what message.Message) error {
+		bad := ds[3].Run.Token
+		f.intercept(func(_ int, what message.Message) error {
 			said, ok := what.(message.RelayReports)
 			if !ok {
 				return nil
 			}
-			asked++
-			if asked == 1 {
+			if asked.Add(1) == 1 {
 				return carillon.Errorf(carillon.Unavailable, "", "later")
 			}
 			for _, r := range said.Reports {
@@ -219,17 +221,17 @@ func TestWordsThatAreRefused(t *testing.T) {
 				}
 			}
 			return nil
-		}
+		})
 		f.moves(1)
 		v := succeed(f.nodes[0].Engine, ds)
-		if v.accepted != 6 || v.stale != 1 || dropped != 1 {
-			t.Errorf("%d accepted, %d refused, %d dropped", v.accepted, v.stale, dropped)
+		if v.accepted != 6 || v.stale != 1 || dropped.Load() != 1 {
+			t.Errorf("%d accepted, %d refused, %d dropped", v.accepted, v.stale, dropped.Load())
 		}
-		before := asked
+		before := asked.Load()
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
-		if asked != before {
-			t.Errorf("asked %d times, and then %d times more", before, asked-before)
+		if now := asked.Load(); now != before {
+			t.Errorf("asked %d times, and then %d times more", before, now-before)
 		}
 		for _, n := range f.nodes {
 			stop(t, n.Engine)

@@ -360,14 +360,14 @@ func TestALateLetter(t *testing.T) {
 		f := startFleet(t, memory.New(memory.Options{Partitions: 2}), 2, nil)
 		var mu sync.Mutex
 		var letters []message.Notice
-		f.between = func(_ int, what message.Message) error {
+		f.intercept(func(_ int, what message.Message) error {
 			if m, ok := what.(message.DeliverNotice); ok {
 				mu.Lock()
 				defer mu.Unlock()
 				letters = append(letters, m.Notice)
 			}
 			return nil
-		}
+		})
 		f.deal(byParity)
 		f.settled()
 		ctx := context.Background()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,12 +20,32 @@ import (
 
 // fleet is several nodes over one store, in a bubble. Each finds the others by asking all of them.
 type fleet struct {
-	t     testing.TB
-	store store.Store
-	nodes []*node
-	all   []int // partitions
-	// between is called before a node is asked by a peer, if not nil; an error is the answer.
-	between func(p int, what message.Message) error
+	t       testing.TB
+	store   store.Store
+	nodes   []*node
+	all     []int // partitions
+	between struct {
+		sync.Mutex
+		call func(p int, what message.Message) error // or nil
+	}
+}
+
+// intercept has call called before a node is asked by a peer, also by several at once; an error is the answer.
+func (f *fleet) intercept(call func(p int, what message.Message) error) {
+	f.between.Lock()
+	defer f.between.Unlock()
+	f.between.call = call
+}
+
+// intercepted calls what [fleet.intercept] was given.
+func (f *fleet) intercepted(p int, what message.Message) error {
+	f.between.Lock()
+	call := f.between.call
+	f.between.Unlock()
+	if call == nil {
+		return nil
+	}
+	return call(p, what)
 }
 
 func startFleet(t testing.TB, s store.Store, nodes int, change func(i int, c *engine.Config)) *fleet {
@@ -103,10 +124,8 @@ type peers struct{ *fleet }
 // Ask implements [message.Partitions].
 func (ps peers) Ask(ctx context.Context, p int, m message.Message) (any, error) {
 	return route(ctx, ps.fleet, func(n *node) (any, error) {
-		if ps.between != nil {
-			if err := ps.between(p, m); err != nil {
-				return nil, err
-			}
+		if err := ps.intercepted(p, m); err != nil {
+			return nil, err
 		}
 		return n.Ask(ctx, p, m)
 	})

@@ -60,7 +60,7 @@ func TestACoordinatorThatPauses(t *testing.T) {
 			var mu sync.Mutex
 			var kept []func() // shares that are on their way
 			held := true
-			f.between = func(p int, what message.Message) error {
+			f.intercept(func(p int, what message.Message) error {
 				m, share := what.(message.ApplyShare)
 				mu.Lock()
 				defer mu.Unlock()
@@ -78,7 +78,7 @@ func TestACoordinatorThatPauses(t *testing.T) {
 				err := carillon.Errorf(carillon.Unavailable, "", "the connection is lost")
 				err.Unknown = true
 				return err
-			}
+			})
 			ended := make(chan error, 1)
 			go func() {
 				_, err := f.nodes[0].PutJobs(ctx, jobs)

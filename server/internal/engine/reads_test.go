@@ -156,7 +156,7 @@ func startDistant(t testing.TB, from int) (f *fleet, lines []*distant) {
 		lines = append(lines, r)
 		c.Store, c.Lanes, c.Peers = r, 1, others{peers{f}, i}
 	})
-	*f = *g
+	f.t, f.store, f.nodes, f.all = g.t, g.store, g.nodes, g.all
 	f.deal(func(p int) int {
 		if p >= from {
 			return 1

@@ -206,12 +206,12 @@ func TestAResultDuringARelayedHeartbeat(t *testing.T) {
 		success := carillon.Result{Token: run.Token, RunID: run.ID, Outcome: carillon.OutcomeSuccess}
 		worker.say(t, carillon.WorkRequest{Results: []carillon.Result{success}})
 		time.Sleep(time.Second)
-		f.between = func(_ int, what message.Message) error {
+		f.intercept(func(_ int, what message.Message) error {
 			if _, ok := what.(message.RelayReports); ok {
 				time.Sleep(time.Second)
 			}
 			return nil
-		}
+		})
 		v := &verdicts{}
 		other.Heartbeats([]carillon.Heartbeat{{Token: run.Token, RunID: run.ID}}, v)
 		time.Sleep(100 * time.Millisecond)
