@@ -28,7 +28,7 @@ func (s *Service) WatchHosts(_ *pb.WatchHostsRequest,
 		var addresses []string
 		var changed <-chan struct{}
 		if s.options.Hosts != nil {
-			addresses, changed = s.options.Hosts()
+			addresses, changed = s.options.Hosts(ctx)
 		}
 		if p, ok := peer.FromContext(ctx); ok && len(addresses) == 0 && p.LocalAddr != nil {
 			addresses = []string{p.LocalAddr.String()}
@@ -64,19 +64,23 @@ type followed struct {
 	mu        sync.Mutex
 	addresses []string
 	changed   chan struct{} // closed when the addresses are replaced
+	// Not nil while nothing may be told, and closed at the end of that: before anything is known, and while
+	// streams settle. Who was told the old addresses then would be told of a change at once.
+	shut chan struct{}
 }
 
 // follow keeps up with a cluster until stop: hosts is for [Options]. What was said last holds while nothing
 // new can be learnt. before is called before a change is told.
 func follow(cluster carillon.Cluster, before func(), log *slog.Logger) (
-	hosts func() ([]string, <-chan struct{}), stop func()) {
-	f := &followed{before: before, changed: make(chan struct{})}
+	hosts func(context.Context) ([]string, <-chan struct{}), stop func()) {
+	f := &followed{before: before, changed: make(chan struct{}), shut: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
 			err := cluster.WatchNodes(ctx, f.take)
+			f.open()
 			if ctx.Err() == nil {
 				log.Warn("the nodes of the cluster are not known at present; sidecars keep those that they were told",
 					"reason", err)
@@ -103,20 +107,54 @@ func (f *followed) take(nodes []carillon.Node) error {
 	}
 	slices.Sort(addresses)
 	addresses = slices.Compact(addresses)
-	if told, _ := f.hosts(); slices.Equal(addresses, told) {
-		return nil
+	if f.replace(addresses) {
+		f.before()
+		f.mu.Lock()
+		f.addresses = addresses
+		close(f.changed)
+		f.changed = make(chan struct{})
+		f.mu.Unlock()
 	}
-	f.before()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.addresses = addresses
-	close(f.changed)
-	f.changed = make(chan struct{})
+	f.open()
 	return nil
 }
 
-func (f *followed) hosts() ([]string, <-chan struct{}) {
+// replace reports whether the addresses are others than those told; if so, nothing is told from here on.
+func (f *followed) replace(addresses []string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.addresses, f.changed
+	if slices.Equal(addresses, f.addresses) {
+		return false
+	}
+	if f.shut == nil {
+		f.shut = make(chan struct{})
+	}
+	return true
+}
+
+// open has what is known told.
+func (f *followed) open() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.shut != nil {
+		close(f.shut)
+		f.shut = nil
+	}
+}
+
+// hosts returns the addresses, as soon as they may be told, and what is closed at their next change.
+func (f *followed) hosts(ctx context.Context) ([]string, <-chan struct{}) {
+	for {
+		f.mu.Lock()
+		addresses, changed, shut := f.addresses, f.changed, f.shut
+		f.mu.Unlock()
+		if shut == nil {
+			return addresses, changed
+		}
+		select {
+		case <-shut:
+		case <-ctx.Done():
+			return addresses, changed
+		}
+	}
 }

@@ -44,7 +44,7 @@ func TestHostsOfACluster(t *testing.T) {
 		expect := func(want ...string) (changed <-chan struct{}) {
 			t.Helper()
 			synctest.Wait()
-			got, changed := hosts()
+			got, changed := hosts(t.Context())
 			if !slices.Equal(got, want) {
 				t.Errorf("got %v, want %v", got, want)
 			}
@@ -59,6 +59,7 @@ func TestHostsOfACluster(t *testing.T) {
 				return false
 			}
 		}
+		c.nodes <- []carillon.Node{{ID: "plain"}}
 		first := expect()
 		c.nodes <- []carillon.Node{{ID: "b", Sidecars: "b:1"}, {ID: "a", Sidecars: "a:1"}, {ID: "plain"}}
 		second := expect("a:1", "b:1")
@@ -82,5 +83,54 @@ func TestHostsOfACluster(t *testing.T) {
 		if settled != 2 {
 			t.Errorf("streams were settled %d times for two changes", settled)
 		}
+	})
+}
+
+// TestHostsWhileStreamsSettle: who asks before anything is known, and who asks while streams settle before a
+// change, is told once, what is so afterwards.
+func TestHostsWhileStreamsSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &said{nodes: make(chan []carillon.Node), fail: make(chan error)}
+		hosts, stop := follow(c, func() { <-time.After(settleFor) }, slog.New(slog.DiscardHandler))
+		ask := func(ctx context.Context) (answer chan []string) {
+			answer = make(chan []string, 1)
+			go func() {
+				addresses, _ := hosts(ctx)
+				answer <- addresses
+			}()
+			synctest.Wait()
+			if len(answer) > 0 {
+				t.Fatal("an answer came at once")
+			}
+			return answer
+		}
+		first := ask(t.Context())
+		short, cancel := context.WithCancel(t.Context())
+		given := ask(short)
+		cancel()
+		<-given
+		c.nodes <- []carillon.Node{{ID: "a", Sidecars: "a:1"}}
+		if got := <-first; !slices.Equal(got, []string{"a:1"}) {
+			t.Errorf("the first is told %v", got)
+		}
+		c.nodes <- []carillon.Node{{ID: "b", Sidecars: "b:1"}}
+		synctest.Wait()
+		if got := <-ask(t.Context()); !slices.Equal(got, []string{"b:1"}) {
+			t.Errorf("the second is told %v", got)
+		}
+		stop()
+	})
+}
+
+// TestHostsThatNobodyKnows: a node whose cluster cannot be asked answers nevertheless.
+func TestHostsThatNobodyKnows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &said{nodes: make(chan []carillon.Node), fail: make(chan error)}
+		hosts, stop := follow(c, func() {}, slog.New(slog.DiscardHandler))
+		c.fail <- errors.New("the store is gone")
+		if got, _ := hosts(t.Context()); len(got) != 0 {
+			t.Errorf("told %v", got)
+		}
+		stop()
 	})
 }

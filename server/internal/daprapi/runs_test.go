@@ -1,6 +1,7 @@
 package daprapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -396,7 +397,7 @@ func TestLeavingNode(t *testing.T) {
 func TestHosts(t *testing.T) {
 	var mu sync.Mutex
 	addresses, changed := []string{"a:1"}, make(chan struct{})
-	r := start(t, "memory:", Options{Hosts: func() ([]string, <-chan struct{}) {
+	r := start(t, "memory:", Options{Hosts: func(context.Context) ([]string, <-chan struct{}) {
 		mu.Lock()
 		defer mu.Unlock()
 		return addresses, changed

@@ -24,7 +24,7 @@ type Options struct {
 	// Hosts is where the schedulers are, host:port each, and a channel that is closed when that changes; nil:
 	// it never does. No address stands for the one at which the sidecar has reached this one. Default: those
 	// of the node's cluster.
-	Hosts func() (addresses []string, changed <-chan struct{})
+	Hosts func(context.Context) (addresses []string, changed <-chan struct{})
 	// Metrics counts what Dapr's scheduler counts. Default: nothing does.
 	Metrics Metrics
 	// Logger is told what went wrong here. Default: nothing is.
@@ -85,7 +85,7 @@ func (s *Service) Stop() {
 	s.leave.Do(func() {
 		s.leaving.Store(true)
 		if s.streams.watched() {
-			<-time.After(settleLeast)
+			<-time.After(settleFor)
 		}
 		close(s.left)
 	})

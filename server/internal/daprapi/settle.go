@@ -11,17 +11,17 @@ import (
 // connects again. It abandons what it has not answered by then: the app may have been called, and the run is
 // delivered again. So nodes let their streams settle before a change is told:
 //
-//	nodes change ─► hold all streams ─► all answered, or settleMost ─► WatchHosts tells ─► sidecars connect again
-//	                      └─────────────── settleHold: those that stay get runs again ───┘
+//	nodes change ─► hold all streams ─► settleFor ─► WatchHosts tells ─► sidecars connect again
+//	                      └──────────── settleHold: those that stay get runs again ───┘
 //
-// All nodes see a change within milliseconds, but only one serves the WatchHosts of a sidecar. That one waits
-// at least settleLeast, so that the others hold their streams too. A sidecar whose WatchHosts was at a node
+// All nodes see a change within milliseconds, but only one serves the WatchHosts of a sidecar. It cannot know
+// when the others have got their answers, so all wait equally long. A stream that is opened meanwhile is held
+// for settleLinger beyond: its sidecar may be among those that are told. One whose WatchHosts was at a node
 // that has gone may need more than a second to ask another: settleHold covers most of them.
 const (
-	settleLeast = 100 * time.Millisecond
-	settleMost  = 300 * time.Millisecond
-	settleHold  = 2 * time.Second
-	settleLook  = 5 * time.Millisecond
+	settleFor    = 500 * time.Millisecond
+	settleLinger = 100 * time.Millisecond
+	settleHold   = 2 * time.Second
 )
 
 // streams are the streams of sidecars that are open.
@@ -29,6 +29,7 @@ type streams struct {
 	mu       sync.Mutex
 	sessions map[*sidecar.Session]*time.Timer // that ends a hold; nil: it was never held
 	watchers int                              // streams of WatchHosts
+	told     time.Time                        // when the change is told for which they settle
 }
 
 func newStreams() *streams { return &streams{sessions: map[*sidecar.Session]*time.Timer{}} }
@@ -38,6 +39,9 @@ func (s *streams) add(session *sidecar.Session) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sessions[session] = nil
+	if left := time.Until(s.told); left > 0 {
+		s.hold(session, left+settleLinger)
+	}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -67,45 +71,33 @@ func (s *streams) watched() bool {
 	return s.watchers > 0
 }
 
-// settle holds all sessions and returns when their sidecars may be told of a change. Sessions that are opened
-// later are not held: their sidecars have been told.
+// settle holds all sessions and returns when their sidecars may be told of a change; at once if there are no
+// streams.
 func (s *streams) settle() {
-	if !s.hold() {
-		return
-	}
-	look := time.NewTicker(settleLook)
-	defer look.Stop()
-	start := time.Now()
-	for range look.C {
-		waited := time.Since(start)
-		if waited >= settleMost || waited >= settleLeast && s.idle() {
-			return
-		}
+	if s.holdAll() {
+		<-time.After(settleFor)
 	}
 }
 
-// hold holds the sessions of now for a while. It returns false if there are none.
-func (s *streams) hold() bool {
+// holdAll holds the sessions of now for settleHold. It returns false if no streams are open.
+func (s *streams) holdAll() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for session, t := range s.sessions {
-		session.Hold()
-		if t != nil {
-			t.Stop()
-		}
-		s.sessions[session] = time.AfterFunc(settleHold, session.Resume)
+	if len(s.sessions)+s.watchers == 0 {
+		return false
 	}
-	return len(s.sessions)+s.watchers > 0
-}
-
-// idle reports whether the sidecars have answered all that they received.
-func (s *streams) idle() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.told = time.Now().Add(settleFor)
 	for session := range s.sessions {
-		if !session.Idle() {
-			return false
-		}
+		s.hold(session, settleHold)
 	}
 	return true
+}
+
+// hold holds a session for d. The caller has the lock.
+func (s *streams) hold(session *sidecar.Session, d time.Duration) {
+	session.Hold()
+	if t := s.sessions[session]; t != nil {
+		t.Stop()
+	}
+	s.sessions[session] = time.AfterFunc(d, session.Resume)
 }

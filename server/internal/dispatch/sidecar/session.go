@@ -187,13 +187,6 @@ func (s *Session) Resume() {
 	s.stream.Resume()
 }
 
-// Idle reports whether the sidecar has answered all that it received.
-func (s *Session) Idle() bool {
-	s.stream.Lock()
-	defer s.stream.Unlock()
-	return len(s.received) == 0
-}
-
 // StreamBound implements [dispatch.StreamBound].
 func (s *Session) StreamBound() {}
 

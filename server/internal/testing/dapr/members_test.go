@@ -146,6 +146,7 @@ func (l *load) end(t *testing.T) (doubled int, late time.Duration) {
 		times = append(times, came...)
 		if len(came) > 1 {
 			doubled++
+			t.Logf("%s came at %v", name, clock(came))
 		}
 	}
 	slices.SortFunc(times, time.Time.Compare)
@@ -156,6 +157,14 @@ func (l *load) end(t *testing.T) (doubled int, late time.Duration) {
 	t.Logf("%d jobs, %d puts tried again, %d jobs came more than once, longest gap %v, latest %v late", len(l.due),
 		l.tried.Load(), doubled, gap.Round(time.Millisecond), late.Round(time.Millisecond))
 	return doubled, late
+}
+
+// clock returns the times of day.
+func clock(times []time.Time) (texts []string) {
+	for _, at := range times {
+		texts = append(texts, at.Format("15:04:05.000"))
+	}
+	return texts
 }
 
 // One of three members is killed under load and comes back: every job comes, and the others go on.
@@ -177,10 +186,13 @@ func TestKillOneOfThree(t *testing.T) {
 func TestRollingRestart(t *testing.T) {
 	three(t, func(t *testing.T, in *installation, s *sidecar) {
 		l := begin(t, s, 1000, 50)
-		for _, member := range in.schedulers {
+		for i, member := range in.schedulers {
 			s.app.more(t, 50)
+			times := []time.Time{time.Now()}
 			member.down(t, syscall.SIGTERM)
+			times = append(times, time.Now())
 			member.up(t)
+			t.Logf("member %d was told to end, had ended and was back at %v", i, clock(append(times, time.Now())))
 		}
 		if doubled, _ := l.end(t); doubled > 1 {
 			t.Errorf("%d jobs came more than once", doubled)
