@@ -180,9 +180,7 @@ func TestKillOneOfThree(t *testing.T) {
 	})
 }
 
-// Each of three members is told to end and started again, one after the other: every job comes, once. A sidecar
-// that closes its streams at the wrong moment abandons a job that it has in hand, which no scheduler can mend:
-// one is let pass (decision 0066).
+// Each of three members is told to end and started again, one after the other: every job comes, once.
 func TestRollingRestart(t *testing.T) {
 	three(t, func(t *testing.T, in *installation, s *sidecar) {
 		l := begin(t, s, 1000, 50)
@@ -194,7 +192,7 @@ func TestRollingRestart(t *testing.T) {
 			member.up(t)
 			t.Logf("member %d was told to end, had ended and was back at %v", i, clock(append(times, time.Now())))
 		}
-		if doubled, _ := l.end(t); doubled > 1 {
+		if doubled, _ := l.end(t); doubled > 0 {
 			t.Errorf("%d jobs came more than once", doubled)
 		}
 	})
