@@ -98,6 +98,14 @@ func (c *clusterPermits) take(in *permitMail) {
 	c.pool.Hear(in.grants)
 }
 
+// recalled returns the limits of which too much is allocated, as mail has just said.
+func (c *clusterPermits) recalled() []delivery.Limit {
+	if c == nil {
+		return nil
+	}
+	return c.pool.Recalled()
+}
+
 // changed looks again at the limits of a namespace; "" stands for all.
 func (c *clusterPermits) changed(namespace string) {
 	if c != nil {

@@ -105,6 +105,7 @@ func (p *partitionRunner) round() {
 	p.intake.take(&in.reported, now)
 	p.checkLimits(in.limits)
 	p.permits.take(&in.cluster)
+	p.m.Permits.ForgoKeptOf(p.permits.recalled())
 	for _, t := range in.permits {
 		p.m.Promote(now, t.line, t.n)
 	}

@@ -87,6 +87,8 @@ func (p *permits) limits() []delivery.Limit {
 	return p.of
 }
 
+func (p *permits) has(l delivery.Limit) bool { return slices.Contains(p.limits(), l) }
+
 // and returns p with one more.
 func (p *permits) and(l delivery.Limit) *permits {
 	if p == nil {
@@ -146,52 +148,6 @@ func (p *Permits) charge(e *entry) {
 		p.out.small = append(p.out.small,
 			store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(l, e.ref), Value: []byte{1}})
 	}
-}
-
-// forgo returns at once the permits of a run that has not begun.
-func (p *Permits) forgo(e *entry) {
-	for _, l := range e.permits.limits() {
-		p.limiter.Free(l)
-	}
-	e.permits = nil
-}
-
-// ForgoKept has the runs of a namespace that wait return the permits that they have kept, because limits have
-// changed; "" means all namespaces. A kept permit would otherwise let a run begin beyond a limit that was
-// lowered meanwhile. They stay in their lines.
-func (p *Permits) ForgoKept(namespace string) {
-	for _, l := range p.ordered() {
-		if namespace == "" || l.key.Queue.Namespace == namespace {
-			p.forgoAll(l)
-		}
-	}
-}
-
-// ForgoKeptIn is ForgoKept for the runs of a queue that has no consumers.
-func (p *Permits) ForgoKeptIn(q delivery.Queue) {
-	for _, l := range p.ordered() {
-		if l.key.Queue == q {
-			p.forgoAll(l)
-		}
-	}
-}
-
-// forgoAll has the runs of a line return what they have kept.
-func (p *Permits) forgoAll(l *line) {
-	for _, w := range l.list {
-		p.forgo(w.entry)
-	}
-}
-
-// Kept returns the queues in which runs wait that have kept permits: nearly always none.
-func (p *Permits) Kept() (out []delivery.Queue) {
-	for _, l := range p.lines {
-		if slices.ContainsFunc(l.list, func(w waiting) bool { return w.permits != nil }) {
-			out = append(out, l.key.Queue)
-		}
-	}
-	slices.SortFunc(out, delivery.Queue.Compare)
-	return slices.Compact(out)
 }
 
 // ordered returns the lines by name, so that nothing depends on a map's order.

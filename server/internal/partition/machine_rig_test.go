@@ -22,6 +22,7 @@ type bank struct {
 	most    map[delivery.Limit]int
 	inForce map[delivery.Limit]int
 	waits   map[delivery.Line]int
+	freed   int // how often a permit was returned
 }
 
 func newBank() *bank {
@@ -40,7 +41,10 @@ func (b *bank) Take(l delivery.Line) (ok, limited bool) {
 	return true, true
 }
 
-func (b *bank) Free(l delivery.Limit)                   { b.inForce[l]-- }
+func (b *bank) Free(l delivery.Limit) {
+	b.inForce[l]--
+	b.freed++
+}
 func (b *bank) Wait(l delivery.Line, _ int64, want int) { b.waits[l] = want }
 func (b *bank) Pass(delivery.Line)                      {}
 func (b *bank) Leave(l delivery.Line)                   { delete(b.waits, l) }

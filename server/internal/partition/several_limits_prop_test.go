@@ -23,7 +23,8 @@ type cats struct {
 	key     map[string]string // by job
 	waiting []string          // jobs that have not begun, in the order in which they were due
 	inForce []delivery.Delivery
-	// Runs have been parked, or a limit has changed: they may go in another order than that in which they were due.
+	// Runs have been parked or have returned for want of slots what they had kept, or a limit has changed: they
+	// may go in another order than that in which they were due.
 	anyOrder bool
 }
 
@@ -133,7 +134,9 @@ func TestSeveralLimits(t *testing.T) {
 				h.m.Window.StageAside(h.now, rapid.IntRange(1, 10).Draw(rt, "parked"))
 				h.flush()
 			case 1, 2:
+				before := h.bank.freed
 				h.round(rapid.IntRange(0, 2).Draw(rt, "slots"))
+				h.anyOrder = h.anyOrder || h.bank.freed != before
 			case 3:
 				if len(h.inForce) == 0 {
 					continue

@@ -22,7 +22,9 @@ type Pool struct {
 	homes   map[int]*home
 	touched []*holding // to be looked at
 	later   []*holding // those that may not ask yet
-	closed  bool
+	// Limits that have been recalled since Recalled was last called.
+	recalled []delivery.Limit
+	closed   bool
 }
 
 // holding is the state of one limit in the partition.
@@ -222,12 +224,30 @@ func (p *Pool) noteGrant(g *message.PermitGrant) {
 		h.seen, h.granted = g.Stamp, g.N
 		fallthrough
 	case older == 0:
-		h.booked, h.wanted, h.nextWaiter = g.N, g.Want, g.NextWaiter
+		h.booked, h.wanted = g.N, g.Want
+		p.noteWaiter(h, g.NextWaiter)
 	case g.N != h.granted:
 		h.booked = unknownBooked
 	}
 	p.counter.again(h.key)
 	p.touch(h)
+}
+
+// noteWaiter notes who waits elsewhere, or that the limit is recalled.
+func (p *Pool) noteWaiter(h *holding, next int64) {
+	if next == message.Recall && h.nextWaiter != message.Recall {
+		p.recalled = append(p.recalled, h.key)
+	}
+	h.nextWaiter = next
+}
+
+// Recalled returns the limits of which, since it was last called, more has turned out to be allocated than
+// they allow. Whoever has taken a permit of one, and has not begun, must give it back: until the home says
+// otherwise no run gets one of them.
+func (p *Pool) Recalled() []delivery.Limit {
+	all := p.recalled
+	p.recalled = nil
+	return all
 }
 
 // Asks returns the requests to send now, at most one for each home that has none in flight. Each must be
@@ -339,7 +359,8 @@ func (p *Pool) Answered(now int64, number int, grants []message.PermitGrant, ok 
 			continue
 		}
 		if h.seen == a.Stamp { // otherwise a newer grant has come meanwhile
-			h.booked, h.wanted, h.nextWaiter = a.Hold, g.Want, g.NextWaiter
+			h.booked, h.wanted = a.Hold, g.Want
+			p.noteWaiter(h, g.NextWaiter)
 			p.counter.again(h.key)
 		}
 	}
