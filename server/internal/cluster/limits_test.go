@@ -101,7 +101,7 @@ func (d deaf) HearLimits(ctx context.Context, table *message.LimitTable) error {
 func TestANodeIsToldOfLimitsAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		err         error
-		least, most int64 // within 20 s
+		least, most int64 // within 22 s
 		after       int64 // and within 20 s of the end of the stream
 	}{
 		"reached":     {nil, 4, 6, 1},
@@ -119,7 +119,7 @@ func TestANodeIsToldOfLimitsAgain(t *testing.T) {
 					t.Fatal("told although nothing was named")
 				}
 				end := a.name(6)
-				sleep(20 * time.Second)
+				sleep(22 * time.Second) // it ends while nobody is being told
 				if n := calls.Swap(0); n < c.least || n > c.most {
 					t.Errorf("told %d times", n)
 				}
@@ -137,4 +137,47 @@ func TestANodeIsToldOfLimitsAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// stuck is a node that does not answer when it is told of limits, as long as on is set.
+type stuck struct {
+	cluster.Control
+	on *atomic.Bool
+}
+
+// HearLimits implements [cluster.Control].
+func (s stuck) HearLimits(ctx context.Context, table *message.LimitTable) error {
+	if s.on.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.Control.HearLimits(ctx, table)
+}
+
+// TestASilentNodeDelaysNoOther from hearing of limits that change while it is being told.
+func TestASilentNodeDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newRig(t)
+		var on atomic.Bool
+		f.control = func(to cluster.Control) cluster.Control {
+			if n, ok := to.(*node); ok && n.id == "c" {
+				return stuck{to, &on}
+			}
+			return to
+		}
+		a, b, c := f.start("a"), f.start("b"), f.start("c")
+		f.settle(3*time.Second, a, b, c)
+		on.Store(true)
+		for most := 6; most < 20; most++ {
+			end := a.name(most)
+			knowing(t, "named while a node hangs", fmt.Sprint(most), a, b)
+			sleep(100 * time.Millisecond)
+			end()
+		}
+		knowing(t, "ended while a node hangs", "none", a, b, c)
+		a.name(5)
+		on.Store(false)
+		sleep(3 * time.Second)
+		knowing(t, "it answers again", "5", a, b, c)
+	})
 }

@@ -175,7 +175,7 @@ func (n *Node) Start(ctx context.Context, local Local) error {
 		return errors.Join(err, n.Close(ctx))
 	}
 	go n.run()
-	n.telling.Go(func() { n.limits.run(n.ctx, n.tellLimits) })
+	n.telling.Go(func() { n.tellLimits(n.ctx) })
 	go n.prover.run(n.ctx, n.membership.closed)
 	return nil
 }
