@@ -9,10 +9,16 @@ import (
 	"github.com/carillonhq/carillon/server/internal/message"
 )
 
-// Bounds on what the sidecars of one node may name at a time, over all of their streams.
+// Bounds on what sidecars may name at a time, over all of their streams.
 const (
+	// Of one node.
 	MaxNamed      = 1 << 16 // different limits
 	MaxNamedBytes = 4 << 20 // of their namespaces and names, so that a table fits into a message
+	MaxNamings    = 1 << 18 // limits, counted once for each stream that names them
+	// Of all nodes: the sum over their tables, as far as they have told. Nodes that have not heard of each
+	// other may exceed them together, each by its own bounds.
+	MaxNamedByAll      = 4 * MaxNamed
+	MaxNamedBytesByAll = 4 * MaxNamedBytes
 )
 
 // Named is the limits that sidecars have named: those of this node, and of the other nodes as they have told.
@@ -21,6 +27,7 @@ const (
 type Named struct {
 	own     map[delivery.Limit][]*naming // of each limit the oldest first
 	bytes   int                          // of own
+	namings int                          // in own
 	version uint64                       // grows whenever the newest of own changes
 	newest  int64                        // stamp of all that it knows of, here and elsewhere
 	others  map[message.Process]*heard
@@ -29,6 +36,7 @@ type Named struct {
 
 // naming is what one stream has named for one limit.
 type naming struct {
+	limit delivery.Limit // all namings of it share the memory of its name
 	most  int
 	stamp int64
 }
@@ -37,6 +45,7 @@ type naming struct {
 type heard struct {
 	version uint64
 	limits  map[delivery.Limit]delivery.NamedLimit
+	bytes   int   // of limits
 	at      int64 // when it last did
 }
 
@@ -47,7 +56,7 @@ func NewNamed() *Named {
 }
 
 // Stream is what one stream has named.
-type Stream struct{ named map[delivery.Limit]*naming }
+type Stream struct{ named []*naming }
 
 // Limit returns the number in force; limited is false if no stream names the limit.
 func (t *Named) Limit(l delivery.Limit) (most int, limited bool) {
@@ -64,30 +73,65 @@ func (t *Named) All() []delivery.NamedLimit {
 // Name takes the limits of a stream that begins at now (UTC ns), all or none. Of a limit that it names
 // several times the last counts. It returns the namespaces whose limits have changed.
 func (t *Named) Name(now int64, limits []delivery.NamedLimit) (s *Stream, changed []string, err error) {
-	s = &Stream{named: make(map[delivery.Limit]*naming, len(limits))}
+	s = &Stream{}
 	stamp := max(now, t.newest+1)
 	count, bytes := len(t.own), t.bytes
+	mine := make(map[delivery.Limit]*naming, len(limits))
 	for _, l := range limits {
-		if s.named[l.Limit] == nil && t.own[l.Limit] == nil {
-			count, bytes = count+1, bytes+sizeOf(l.Limit)
+		n := mine[l.Limit]
+		if n == nil {
+			n = &naming{limit: l.Limit, stamp: stamp}
+			if others := t.own[l.Limit]; len(others) > 0 {
+				n.limit = others[0].limit
+			} else {
+				count, bytes = count+1, bytes+sizeOf(l.Limit)
+			}
+			mine[l.Limit], s.named = n, append(s.named, n)
 		}
-		s.named[l.Limit] = &naming{most: l.Most, stamp: stamp}
+		n.most = l.Most
 	}
-	if count > MaxNamed || bytes > MaxNamedBytes {
-		return nil, nil, carillon.Errorf(carillon.ResourceExhausted, "concurrency_limits",
-			"the sidecars of this node would name %d limits, of %d bytes; at most %d, of %d bytes, are possible",
-			count, bytes, MaxNamed, MaxNamedBytes)
+	if err := t.refuse(count, bytes, t.namings+len(s.named)); err != nil {
+		return nil, nil, err
 	}
 	if len(s.named) == 0 {
 		return s, nil, nil
 	}
 	t.newest, t.bytes = stamp, bytes
+	t.namings += len(s.named)
 	t.version++
-	for l, n := range s.named {
-		t.own[l] = append(t.own[l], n)
-		changed = append(changed, t.settle(l)...)
+	for _, n := range s.named {
+		t.own[n.limit] = append(t.own[n.limit], n)
+		changed = append(changed, t.settle(n.limit)...)
 	}
 	return s, compacted(changed), nil
+}
+
+// refuse returns an error if the sidecars of this node, or of all, would name more than they may. A stream
+// that names nothing is never refused, nor for what others name one that adds nothing to the table.
+func (t *Named) refuse(count, bytes, namings int) error {
+	if namings == t.namings {
+		return nil
+	}
+	allCount, allBytes := count, bytes
+	for _, h := range t.others {
+		allCount, allBytes = allCount+len(h.limits), allBytes+h.bytes
+	}
+	const field = "concurrency_limits"
+	switch {
+	case count > MaxNamed || bytes > MaxNamedBytes:
+		return carillon.Errorf(carillon.ResourceExhausted, field,
+			"the sidecars of this node would name %d limits, of %d bytes; at most %d, of %d bytes, are possible",
+			count, bytes, MaxNamed, MaxNamedBytes)
+	case namings > MaxNamings:
+		return carillon.Errorf(carillon.ResourceExhausted, field,
+			"the streams to this node would name limits %d times, each counted by itself; at most %d are possible",
+			namings, MaxNamings)
+	case count > len(t.own) && (allCount > MaxNamedByAll || allBytes > MaxNamedBytesByAll):
+		return carillon.Errorf(carillon.ResourceExhausted, field,
+			"the sidecars of all nodes would name %d limits, of %d bytes; at most %d, of %d bytes, are possible, "+
+				"where a limit counts once for each node", allCount, allBytes, MaxNamedByAll, MaxNamedBytesByAll)
+	}
+	return nil
 }
 
 // End removes what a stream has named, once. It returns the namespaces whose limits have changed.
@@ -96,7 +140,9 @@ func (t *Named) End(s *Stream) (changed []string) {
 		return nil
 	}
 	t.version++
-	for l, n := range s.named {
+	t.namings -= len(s.named)
+	for _, n := range s.named {
+		l := n.limit
 		left := slices.DeleteFunc(t.own[l], func(o *naming) bool { return o == n })
 		if t.own[l] = left; len(left) == 0 {
 			delete(t.own, l)
@@ -133,12 +179,13 @@ func (t *Named) Hear(now int64, table *message.LimitTable) (changed []string) {
 	if before.limits != nil && table.Version <= before.version {
 		return nil
 	}
-	limits := make(map[delivery.Limit]delivery.NamedLimit, len(table.Limits))
+	limits, bytes := make(map[delivery.Limit]delivery.NamedLimit, len(table.Limits)), 0
 	for _, l := range table.Limits {
 		limits[l.Limit] = l
+		bytes += sizeOf(l.Limit)
 		t.newest = max(t.newest, l.Stamp)
 	}
-	t.others[from] = &heard{version: table.Version, limits: limits, at: now}
+	t.others[from] = &heard{version: table.Version, limits: limits, bytes: bytes, at: now}
 	for l := range before.limits {
 		if _, still := limits[l]; !still {
 			changed = append(changed, t.settle(l)...)

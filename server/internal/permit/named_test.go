@@ -151,6 +151,68 @@ func TestTheTableOfANodeIsBounded(t *testing.T) {
 	}
 }
 
+// limitsOf returns different limits, with names of some length.
+func limitsOf(node string, n, length int) (all []delivery.NamedLimit) {
+	for k := range n {
+		all = append(all, catLimit(fmt.Sprintf("%s.%0*d", node, length, k), 1))
+	}
+	return all
+}
+
+// TestWhatAllNodesHaveNamedIsBounded: who would name more is refused, and nothing of others is forgotten for it.
+func TestWhatAllNodesHaveNamedIsBounded(t *testing.T) {
+	const nodes, each, long = permit.MaxNamedBytesByAll / permit.MaxNamedBytes, 40, 100_000
+	n := permit.NewNamed()
+	mine, _ := name(t, n, 4, limitsOf("mine", 1, long)...)
+	var last *permit.Stream
+	for i := range nodes {
+		other := permit.NewNamed()
+		last, _ = name(t, other, 5, limitsOf(fmt.Sprint(i), each, long)...)
+		if n.Hear(10, table(other, fmt.Sprint(i))); i < nodes-1 {
+			continue
+		}
+		_, _, err := n.Name(11, limitsOf("more", each/2, long))
+		if !errors.Is(err, carillon.ResourceExhausted) || !strings.Contains(err.Error(), "concurrency_limits") ||
+			!strings.Contains(err.Error(), "all nodes") {
+			t.Error(err)
+		}
+		if len(n.All()) != nodes*each+1 {
+			t.Errorf("%d limits are in force", len(n.All()))
+		}
+		name(t, other, 12, limitsOf("beyond", 1, long)...) // it has not heard of the others
+		n.Hear(12, table(other, fmt.Sprint(i)))
+		again, _ := name(t, n, 13, limitsOf("mine", 1, long)...) // no more than before
+		n.End(again)
+		other.End(last)
+		n.Hear(14, table(other, fmt.Sprint(i)))
+	}
+	name(t, n, 15, limitsOf("more", each/2, long)...)
+	n.End(mine)
+}
+
+// TestNamingsAreBounded: many streams may name the same limits, but not without end.
+func TestNamingsAreBounded(t *testing.T) {
+	n := permit.NewNamed()
+	all := limitsOf("a", 1<<14, 1)
+	var streams []*permit.Stream
+	for range permit.MaxNamings >> 14 {
+		s, _ := name(t, n, 1, all...)
+		streams = append(streams, s)
+	}
+	if _, _, err := n.Name(2, limitsOf("a", 1, 1)); !errors.Is(err, carillon.ResourceExhausted) ||
+		!strings.Contains(err.Error(), "concurrency_limits") {
+		t.Fatal(err)
+	}
+	for _, s := range streams {
+		n.End(s)
+		n.End(s)
+	}
+	name(t, n, 3, all...)
+	if own, _ := n.Own(); len(own) != len(all) {
+		t.Errorf("%d limits", len(own))
+	}
+}
+
 // TestNodesAgree: whatever is named and ended where, and in which order tables arrive, once all have heard the
 // last of each other they have the same numbers: the newest of each limit that a stream still names.
 func TestNodesAgree(t *testing.T) {
