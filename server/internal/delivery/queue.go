@@ -66,7 +66,11 @@ func QueueOf(namespace string, t carillon.Target) Queue {
 
 // Backlog is what is due in a queue and waits.
 type Backlog struct {
-	Ready  int   // in memory, as of the last second
-	Staged int   // in the store, as of the last count
-	Oldest int64 // due time of the oldest of them, UTC ns
+	Ready   int   // in memory, for a consumer or for room; as of the last second
+	Permits int   // in memory, for a permit; as of the last second
+	Staged  int   // in the store; as of the last count
+	Oldest  int64 // due time of the oldest of them, UTC ns
 }
+
+// Len returns how many runs wait.
+func (b Backlog) Len() int { return b.Ready + b.Permits + b.Staged }

@@ -123,6 +123,7 @@ func (c *census) Backlog() map[delivery.Queue]delivery.Backlog {
 				b := sum[w.queue]
 				b.Oldest = oldest(b, w.oldest)
 				b.Ready += w.n
+				b.Permits += w.inLine
 				sum[w.queue] = b
 			}
 		}
@@ -156,7 +157,7 @@ func (c *census) Missing() int {
 
 // oldest returns the due time of the oldest run, if what is due at that time is added.
 func oldest(b delivery.Backlog, due int64) int64 {
-	if b.Ready+b.Staged == 0 {
+	if b.Len() == 0 {
 		return due
 	}
 	return min(b.Oldest, due)

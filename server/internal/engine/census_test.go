@@ -76,13 +76,17 @@ func TestWhatWaitsForAPermitIsInItsQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := n.consume("q", 100, func(carillon.Run) *carillon.Result { return nil })
+		began := time.Now()
 		for i := range 8 {
-			n.store(carillon.Job{Name: fmt.Sprint("job/", i), Target: carillon.WorkerQueue("q"), ConcurrencyKey: "k"})
+			n.store(carillon.Job{Name: fmt.Sprint("job/", i), Target: carillon.WorkerQueue("q"), ConcurrencyKey: "k",
+				Timeout: time.Hour, Lease: time.Hour})
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := n.Backlog(); len(got) > 1 || len(got) == 1 && got[workerQueue("q")].Staged == 0 {
-			t.Errorf("%+v", got)
+		got := n.Backlog()
+		if b := got[workerQueue("q")]; len(got) != 1 || b.Ready != 0 || b.Permits+b.Staged != 7 || b.Permits == 0 ||
+			b.Oldest != began.UnixNano() {
+			t.Errorf("%+v, since %d", got, began.UnixNano())
 		}
 		n.stop()
 		<-c.done

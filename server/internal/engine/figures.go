@@ -21,7 +21,8 @@ type figures struct {
 // depth is what waits in memory in one queue of a partition.
 type depth struct {
 	queue  delivery.Queue
-	n      int
+	n      int   // that wait for a consumer or for room
+	inLine int   // that wait for a permit
 	oldest int64 // UTC ns
 }
 
@@ -32,11 +33,15 @@ func (f *figures) show(s partition.Stats) {
 	}
 }
 
-// showWaiting publishes what waits, as just lined up.
-func (f *figures) showWaiting(lineup []delivery.Waiting, oldest func(delivery.Queue) int64) {
-	depths := make([]depth, len(lineup))
-	for i, w := range lineup {
-		depths[i] = depth{w.Queue, w.N, oldest(w.Queue)}
+// showWaiting publishes what waits, as just lined up, and in lines for permits.
+func (f *figures) showWaiting(lineup []delivery.Waiting, oldest func(delivery.Queue) int64,
+	inLine []partition.InLine) {
+	depths := make([]depth, 0, len(lineup)+len(inLine))
+	for _, w := range lineup {
+		depths = append(depths, depth{queue: w.Queue, n: w.N, oldest: oldest(w.Queue)})
+	}
+	for _, w := range inLine {
+		depths = append(depths, depth{queue: w.Queue, inLine: w.N, oldest: w.Oldest})
 	}
 	f.waiting.Store(&depths)
 }

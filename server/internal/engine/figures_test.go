@@ -15,8 +15,9 @@ func TestFigures(t *testing.T) {
 		t.Error("published again without a change")
 	}
 	q := delivery.Queue{Kind: "worker", Address: "a"}
-	f.showWaiting([]delivery.Waiting{{Queue: q, N: 3}}, func(delivery.Queue) int64 { return 7 })
-	if d := *f.waiting.Load(); len(d) != 1 || d[0] != (depth{q, 3, 7}) {
+	f.showWaiting([]delivery.Waiting{{Queue: q, N: 3}}, func(delivery.Queue) int64 { return 7 },
+		[]partition.InLine{{Queue: q, N: 4, Oldest: 5}})
+	if d := *f.waiting.Load(); len(d) != 2 || d[0] != (depth{q, 3, 0, 7}) || d[1] != (depth{q, 0, 4, 5}) {
 		t.Errorf("waiting: %v", d)
 	}
 	f.clear()

@@ -210,7 +210,7 @@ func (p *partitionRunner) poll(now int64) bool {
 		return false
 	}
 	p.rooms.lineUp(p.m, now)
-	p.figures.showWaiting(p.rooms.lineup, p.m.Queues.Oldest)
+	p.figures.showWaiting(p.rooms.lineup, p.m.Queues.Oldest, p.m.Permits.InLine())
 	p.showTallies()
 	p.checkDependencies(now)
 	p.askForWaiters()

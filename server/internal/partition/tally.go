@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
@@ -29,6 +30,32 @@ func (ts tallies) of(l delivery.Limit) *Tally {
 		ts[l] = t
 	}
 	return t
+}
+
+// InLine is what waits for permits in one queue of a partition, in memory.
+type InLine struct {
+	Queue  delivery.Queue
+	N      int
+	Oldest int64 // due time of the oldest of them, UTC ns
+}
+
+// InLine returns what waits for permits, ordered by queue. Runs that have come out of their lines to take a
+// permit wait in their queue, and are not counted.
+func (p *Permits) InLine() []InLine {
+	by := map[delivery.Queue]InLine{}
+	for key, l := range p.lines {
+		sum := by[key.Queue]
+		for _, w := range l.list {
+			if due := w.state.Run.Due; sum.N == 0 || due < sum.Oldest {
+				sum.Oldest = due
+			}
+			sum.N++
+		}
+		if sum.Queue = key.Queue; sum.N > 0 {
+			by[key.Queue] = sum
+		}
+	}
+	return slices.SortedFunc(maps.Values(by), func(a, b InLine) int { return a.Queue.Compare(b.Queue) })
 }
 
 // begin counts an attempt that holds a permit.

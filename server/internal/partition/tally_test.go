@@ -56,6 +56,10 @@ func TestTheTallyOfALimit(t *testing.T) {
 	if got := tallies(); got != want {
 		t.Fatalf("%s, not %s", got, want)
 	}
+	if got, want := r.m.Permits.InLine(), []partition.InLine{{Queue: queueCat, N: 4,
+		Oldest: epoch - 4}}; !slices.Equal(got, want) {
+		t.Errorf("%+v wait, not %+v", got, want)
+	}
 	for len(ds) > 0 {
 		r.succeed(ds[0])
 		r.flush()

@@ -18,7 +18,7 @@ type queueState struct {
 }
 
 // waits reports whether due runs wait in the queue.
-func (q *queueState) waits() bool { return q.Ready+q.Staged > 0 }
+func (q *queueState) waits() bool { return q.Len() > 0 }
 
 // unserved reports whether due runs wait in the queue and nobody takes them. For HTTP nobody need connect.
 func (q *queueState) unserved() bool {
@@ -46,6 +46,7 @@ func (c *collector) queues(out chan<- prometheus.Metric, show func(name string, 
 		}
 		out <- prometheus.MustNewConstMetric(descs[queueOldest], prometheus.GaugeValue, age, labels...)
 		show(queueDepth, q.Ready, labels...)
+		show(queuePermits, q.Permits, labels...)
 		show(queueStaged, q.Staged, labels...)
 		show(queueConsumers, q.Consumers, labels...)
 		show(queueSilent, q.Silent, labels...)

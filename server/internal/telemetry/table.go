@@ -54,6 +54,7 @@ const (
 	queues          = "carillon_queues"
 	unservedQueues  = "carillon_unserved_queues"
 	queueDepth      = "carillon_queue_depth"
+	queuePermits    = "carillon_queue_permits_awaited"
 	queueStaged     = "carillon_queue_staged"
 	queueOldest     = "carillon_queue_oldest_seconds"
 	queueConsumers  = "carillon_queue_consumers"
@@ -124,6 +125,7 @@ var table = []Metric{
 	{queues, gauge, nil, "Queues with consumers or with due runs that wait. At most 1,000 of them are shown one by one, those with such runs first."},
 	{unservedQueues, gauge, nil, "Queues of workers and of Dapr in which due runs wait and that nobody serves here who can be heard."},
 	{queueDepth, gauge, ofQueue, "Due runs in memory that wait for a consumer or for room."},
+	{queuePermits, gauge, ofQueue, "Due runs in memory that wait for a permit of a limit."},
 	{queueStaged, gauge, ofQueue, "Due runs that wait in the store, for a consumer, for room or for a permit; counted as all staged runs are."},
 	{queueOldest, gauge, ofQueue, "How long the oldest of the runs that wait, in memory or in the store, has been due."},
 	{queueConsumers, gauge, ofQueue, "Consumers of the queue."},

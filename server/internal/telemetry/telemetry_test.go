@@ -55,7 +55,7 @@ func busy(queues int) *telemetry.Metrics {
 		},
 		Backlog: func() map[delivery.Queue]delivery.Backlog {
 			return map[delivery.Queue]delivery.Backlog{
-				queueOf(0): {Ready: 7, Oldest: now.Add(-time.Second).UnixNano()}, queueOf(9999): {Staged: 8,
+				queueOf(0): {Ready: 7, Permits: 6, Oldest: now.Add(-time.Second).UnixNano()}, queueOf(9999): {Staged: 8,
 					Oldest: now.Add(-time.Hour).UnixNano()},
 				{Namespace: "ns", Kind: "http", Address: "example.com"}: {Staged: 1, Oldest: now.UnixNano()},
 			}
@@ -112,6 +112,7 @@ func TestWhatIsCounted(t *testing.T) {
 		"carillon_unserved_queues 1",
 		`carillon_queue_silent_consumers{kind="worker",namespace="ns",queue="q0000"} 1`,
 		`carillon_queue_depth{kind="worker",namespace="ns",queue="q0000"} 7`,
+		`carillon_queue_permits_awaited{kind="worker",namespace="ns",queue="q0000"} 6`,
 		`carillon_queue_oldest_seconds{kind="worker",namespace="ns",queue="q0000"} 1`,
 		`carillon_queue_staged{kind="worker",namespace="ns",queue="q9999"} 8`,
 		`carillon_queue_oldest_seconds{kind="worker",namespace="ns",queue="q9999"} 3600`,
