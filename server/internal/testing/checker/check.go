@@ -25,7 +25,7 @@ type Spec struct {
 // runs it.
 func Check(h History, spec Spec) Verdict {
 	c := &check{world: index(&h), spec: spec, scarce: map[key][]span{}, crammed: map[gateKey][]span{},
-		v: Verdict{Profile: h.Profile, Seed: h.Seed, Build: h.Build}}
+		troubled: map[troubled][]span{}, v: Verdict{Profile: h.Profile, Seed: h.Seed, Build: h.Build}}
 	c.expect()
 	for _, id := range c.ids {
 		r := c.runs[id]
@@ -77,12 +77,13 @@ func Check(h History, spec Spec) Verdict {
 // check is a judgement in the making.
 type check struct {
 	*world
-	spec    Spec
-	v       Verdict
-	musts   []must
-	lates   []lateness
-	scarce  map[key][]span     // when the tokens of a concurrency key may have been taken; see taken
-	crammed map[gateKey][]span // see gated
+	spec     Spec
+	v        Verdict
+	musts    []must
+	lates    []lateness
+	scarce   map[key][]span      // when the tokens of a concurrency key may have been taken; see taken
+	crammed  map[gateKey][]span  // see gated
+	troubled map[troubled][]span // see troubles
 }
 
 func (c *check) addf(invariant, job, format string, args ...any) {

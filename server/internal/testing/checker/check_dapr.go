@@ -26,6 +26,7 @@ type Gate struct {
 	Key       string `json:",omitempty"` // empty: of the whole queue
 	Most      int
 	Node      string
+	Home      int `json:",omitempty"` // which partition counts it, where the harness says which job is in which
 	From, To  time.Time
 }
 
@@ -225,23 +226,24 @@ func (c *check) stayed(a *Attempt) bool {
 		func(t tenure) bool { return t.epoch == a.Epoch && t.gaveUp() })
 }
 
-// withSidecar is how long an attempt was with the sidecar that took it: until it said how it ended, or its
-// stream ended.
-func (c *check) withSidecar(r *run, a *Attempt) span {
+// withSidecar is how long an attempt was with the sidecar that took it: until its result, which says how it
+// ended, or that its stream did.
+func (c *check) withSidecar(r *run, a *Attempt) (s span, result *Result) {
 	for _, res := range r.results {
 		if res.Token == a.Token && !res.Sent.Before(a.At) && (res.terminal() || res.Kind == LostWorker) {
-			return span{a.At, res.Sent}
+			return span{a.At, res.Sent}, res
 		}
 	}
-	return span{a.At, c.h.End}
+	return span{a.At, c.h.End}, nil
 }
 
-// limitedFor is how long an attempt certainly counts for the limits that it is under: while it is with its
-// sidecar and in force. What its node has taken back counts no more, though a sidecar cannot be told to stop:
-// for another attempt, since its job has gone or begun from the start, or for what has befallen its owner.
-func (c *check) limitedFor(r *run, i int) span {
+// limitedFor is when an attempt certainly counts for a limit that it is under: while it is with its sidecar
+// and in force. What its node has taken back counts no more, though a sidecar cannot be told to stop: for
+// another attempt, since its job has gone or begun from the start, or for a fault of those that take part in
+// it. Whether it was taken back for a fault is not known, unless its result was taken afterwards.
+func (c *check) limitedFor(r *run, i, home int) []span {
 	a := r.attempts[i]
-	s := c.withSidecar(r, a)
+	s, result := c.withSidecar(r, a)
 	ends := func(t time.Time) { s.to = earlier(s.to, later(t, s.from)) }
 	if i+1 < len(r.attempts) {
 		ends(r.attempts[i+1].At)
@@ -256,19 +258,49 @@ func (c *check) limitedFor(r *run, i int) span {
 			ends(t.from)
 		}
 	}
+	wrong := common(c.troubles(r.job, a.Node, home), s)
+	if len(wrong) > 0 && (result == nil || result.Verdict != Acked || result.Sent.After(s.to)) {
+		ends(wrong[0].from)
+	}
+	return outside(wrong, s)
+}
+
+// troubles are the stretches in which faults may have touched the owner of a job's partition, the node that
+// has its run, or the owner of the partition that counts a limit.
+func (c *check) troubles(j *job, node string, home int) []span {
+	at := troubled{node: node, job: -1, limit: -1}
+	if p, known := c.h.Homes[j.String()]; known && c.owned[p] != nil && c.owned[home] != nil {
+		at.job, at.limit = p, home
+	}
+	if out, ok := c.troubled[at]; ok {
+		return out
+	}
+	var out []span
 	for _, f := range c.all {
-		if !f.worker() && !f.To.Before(a.At) {
-			ends(f.From)
+		switch {
+		case f.worker():
+		case !f.local() || f.between() || at.job < 0 || f.hits(node):
+			out = append(out, span{f.From, f.To})
+		default:
+			out = slices.Concat(out, c.touched(f, at.job), c.touched(f, at.limit))
 		}
 	}
-	return s
+	out = merged(out)
+	c.troubled[at] = out
+	return out
+}
+
+// troubled is what a fault may have to do with an attempt under a limit: a node and two partitions; -1 = any.
+type troubled struct {
+	node       string
+	job, limit int
 }
 
 // limitedAtMost is how long an attempt may count for the limits that it is under: while it is with its
 // sidecar, and if its stream has ended, until its owner has learned of that and has taken it back.
 func (c *check) limitedAtMost(r *run, i int) span {
 	a := r.attempts[i]
-	s := c.withSidecar(r, a)
+	s, _ := c.withSidecar(r, a)
 	answered := slices.ContainsFunc(r.results,
 		func(res *Result) bool { return res.Token == a.Token && res.terminal() && res.Verdict == Acked })
 	if answered {
@@ -281,9 +313,9 @@ func (c *check) limitedAtMost(r *run, i int) span {
 	return s
 }
 
-// held are the attempts of the jobs that a limit is for, by their beginning, and how long they
-// count: surely if they must, otherwise at most.
-func (c *check) held(namespace, queue, name string, must bool) (out []lease) {
+// held are the attempts of the jobs that a limit is for, by their beginning, and when they count, as counts
+// says.
+func (c *check) held(namespace, queue, name string, counts func(r *run, i int) []span) (out []lease) {
 	for _, k := range c.keys {
 		j := c.jobs[k]
 		if k.namespace != namespace || !j.dapr() {
@@ -292,12 +324,11 @@ func (c *check) held(namespace, queue, name string, must bool) (out []lease) {
 		for _, r := range j.runs {
 			for i, a := range r.attempts {
 				def, ok := c.definition(r, a)
-				if ok && def.job.Queue == queue && (name == "" || def.job.ConcurrencyKey == name) {
-					had := c.limitedAtMost(r, i)
-					if must {
-						had = c.limitedFor(r, i)
-					}
-					out = append(out, lease{had, r, i})
+				if !ok || def.job.Queue != queue || name != "" && def.job.ConcurrencyKey != name {
+					continue
+				}
+				for _, s := range counts(r, i) {
+					out = append(out, lease{s, r, i})
 				}
 			}
 		}
@@ -309,11 +340,14 @@ func (c *check) held(namespace, queue, name string, must bool) (out []lease) {
 // gates: S9, no more attempts are in force at sidecars than a limit says that one of them names: at one node,
 // or over all of them (Constants.OneGate).
 func (c *check) gates() {
-	type limit struct{ namespace, queue, name, node string }
+	type limit struct {
+		namespace, queue, name, node string
+		home                         int
+	}
 	most, named := map[limit]int{}, map[limit][]span{}
 	var order []limit
 	for _, g := range c.h.Gates {
-		l := limit{g.Namespace, g.Queue, g.Key, g.Node}
+		l := limit{g.Namespace, g.Queue, g.Key, g.Node, g.Home}
 		if c.k.OneGate {
 			l.node = ""
 		}
@@ -325,8 +359,9 @@ func (c *check) gates() {
 	}
 	for _, l := range order {
 		in := merged(named[l])
+		surely := func(r *run, i int) []span { return c.limitedFor(r, i, l.home) }
 		var ends []time.Time
-		for _, h := range c.held(l.namespace, l.queue, l.name, true) {
+		for _, h := range c.held(l.namespace, l.queue, l.name, surely) {
 			if l.node != "" && h.run.attempts[h.i].Node != l.node {
 				continue
 			}
@@ -355,7 +390,8 @@ func (c *check) gated(namespace string, s *Job) (out []span) {
 		k := gateKey{namespace, s.Queue, name}
 		if c.crammed[k] == nil {
 			var all []span
-			for _, h := range c.held(namespace, s.Queue, name, false) {
+			atMost := func(r *run, i int) []span { return []span{c.limitedAtMost(r, i)} }
+			for _, h := range c.held(namespace, s.Queue, name, atMost) {
 				all = append(all, span{h.from, h.to.Add(c.k.Dispatch)})
 			}
 			c.crammed[k] = append([]span{}, crowded(all, most)...)

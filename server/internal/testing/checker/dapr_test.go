@@ -194,3 +194,75 @@ func (t *tale) beside() *Attempt {
 	t.ended("k", "succeeded", 20.5, 20.8)
 	return a
 }
+
+// TestFaultsThatReachALimit: what breaks a limit of sidecars is excused by a fault of those that take part in
+// it, as long as that lasts, and by no other.
+func TestFaultsThatReachALimit(t *testing.T) {
+	fault := func(from, to float64, targets ...string) func(h *tale) {
+		return func(h *tale) {
+			h.Faults = append(h.Faults, Fault{Kind: "pause", Targets: targets, From: sec(from), To: sec(to)})
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(h *tale)
+		broken bool
+	}{
+		"none":                         {func(*tale) {}, true},
+		"of another node":              {fault(20.4, 20.8, "bystander"), true},
+		"of a job's owner":             {fault(20.4, 20.8, "n"), false},
+		"of the other job's owner":     {fault(20.4, 20.8, "m"), false},
+		"of the owner of the limit":    {fault(20.4, 20.8, "home"), false},
+		"of a node that has a stream":  {fault(20.4, 20.8, "streams"), false},
+		"of the network":               {fault(20.4, 20.8, Network), false},
+		"of the store":                 {fault(20.4, 20.8), false},
+		"of a sidecar":                 {func(h *tale) { fault(20.4, 20.8, "s0")(h); h.Faults[0].Kind = "worker hung" }, true},
+		"of a job's owner, before":     {fault(20.1, 20.4, "n"), true},
+		"of the limit's owner, before": {fault(20.1, 20.4, "home"), true},
+		"before a result that was not taken": {func(h *tale) {
+			fault(20.1, 20.4, "n")(h)
+			h.resultAt(21).Verdict = Stale
+		}, false},
+		"of one that was the owner": {func(h *tale) {
+			fault(10.5, 20.8, "bystander")(h)
+			h.Claims[0].Node = "bystander"
+			h.Claims = append(h.Claims, Claim{Epoch: 2, Node: "n", Invoke: sec(15), Return: sec(15.1)})
+			for i := range h.Attempts {
+				if a := &h.Attempts[i]; a.Job == "j" && a.At.After(sec(15)) {
+					a.Epoch = 2
+				}
+			}
+		}, true},
+		"of whoever is to be the owner": {func(h *tale) {
+			fault(10.5, 20.8, "bystander")(h)
+			h.Claims[2].Node = "bystander"
+			h.Claims = append(h.Claims, Claim{Partition: 2, Epoch: 2, Node: "home", Invoke: sec(20.7), Return: sec(20.75)})
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := streamed()
+			h.Constants.OneGate = true
+			h.limit(1)
+			h.Gates[0].Home = 2
+			a := h.beside()
+			a.Partition, a.Node = 1, "streams"
+			h.Homes = map[string]int{"n/j": 0, "n/k": 1}
+			for p, node := range []string{"n", "m", "home", "bystander"} {
+				h.Claims = append(h.Claims, Claim{Partition: p, Epoch: 1, Node: node, Invoke: sec(0), Return: sec(0)})
+			}
+			for i := range h.Attempts {
+				h.Attempts[i].Epoch = 1
+			}
+			c.change(h)
+			v := Check(h.History, Spec{})
+			if slices.ContainsFunc(v.Violations, func(x Violation) bool { return x.Invariant == "S9" }) != c.broken {
+				t.Errorf("want S9 broken: %v: %v", c.broken, v)
+			}
+		})
+	}
+}
+
+// resultAt is what was said at a moment.
+func (t *tale) resultAt(at float64) *Result {
+	i := slices.IndexFunc(t.Results, func(r Result) bool { return r.Sent.Equal(sec(at)) })
+	return &t.Results[i]
+}

@@ -68,7 +68,8 @@
 //
 // Jobs of Dapr have queues that begin with [DaprQueue]; a harness writes down with their attempts the uid of
 // the job, when the stream ended that had one (LostWorker), when nobody watched ([Unserved]) and limits
-// ([Gate]).
+// ([Gate]). A limit is excused by faults that can have reached the owner of a job's partition, that of the
+// partition that counts the limit, or the node whose stream it is, and only as long as they last.
 //
 // All times are those of the harness, never of a node whose clock may be wrong. A payload is compared by its
 // hash, whatever hash the harness takes.

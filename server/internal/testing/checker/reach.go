@@ -123,6 +123,23 @@ func (w *world) reaches(f *Fault, all []tenure, limbo []span) (since time.Time, 
 	return since, reaches
 }
 
+// touched is when a fault of some nodes may have touched a partition: while it lasts and one of them owns the
+// partition, or may be about to. If the next owner comes soon afterwards, for it, then until it comes.
+func (w *world) touched(f *Fault, p int) []span {
+	all, lasts := w.owned[p], span{f.From, f.To}
+	out := common(append(w.limbo(all), span{w.h.Start, all[0].from}), lasts)
+	for _, t := range all {
+		switch {
+		case !f.hits(t.node):
+		case t.to.After(f.To.Add(w.k.OwnerLease)):
+			out = append(out, common([]span{t.span}, lasts)...)
+		case t.to.After(f.From):
+			out = append(out, span{later(t.from, f.From), t.to})
+		}
+	}
+	return out
+}
+
 // faults are those that may have touched a job; of nil, all of them.
 func (w *world) faults(j *job) []*Fault {
 	if j == nil || len(w.owned) == 0 {

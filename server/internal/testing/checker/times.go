@@ -125,6 +125,20 @@ func merged(spans []span) []span {
 	return out
 }
 
+// outside is what a span has outside of stretches that are sorted and do not touch.
+func outside(spans []span, of span) (out []span) {
+	for _, s := range spans {
+		if of.from.Before(s.from) {
+			out = append(out, span{of.from, s.from})
+		}
+		of.from = later(of.from, s.to)
+	}
+	if of.from.Before(of.to) {
+		out = append(out, of)
+	}
+	return out
+}
+
 // possible is how long the i-th attempt of a run may have been in force, at most.
 func (w *world) possible(r *run, i int) span {
 	a := r.attempts[i]
