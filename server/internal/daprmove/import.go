@@ -2,7 +2,6 @@ package daprmove
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -62,11 +61,15 @@ func Import(ctx context.Context, jobs carillon.Jobs, from *State, told Progress)
 	if err != nil {
 		return nil, err
 	}
-	m := mark{Holder: rand.Text(), Origin: from.Origin, State: from.ID, Source: source}
+	m := mark{Holder: rand.Text(), Origin: from.Origin, State: from.ID, Source: source,
+		History: from.History.oldest(tracesOfMark)}
 	if m.Namespaces, err = im.namespaces(); err != nil {
 		return nil, err
 	}
-	im.mine, err = claim(ctx, jobs, cmp.Or(from.Cluster, from.ID), m, func() { told("waiting for another import of the same", 0, 0) })
+	err = from.named(ctx, jobs, func(id string) (err error) {
+		im.mine, err = claim(ctx, jobs, id, m, func() { told("waiting for another import of the same", 0, 0) })
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,8 @@ type mark struct {
 	Here   Digest `json:"here"` // zero while they are put
 	// Namespaces are those of the jobs.
 	Namespaces []string `json:"namespaces"`
+	// History tells the scheduler from others whose etcd has the same id.
+	History History `json:"history"`
 }
 
 // phase is how far an import is.

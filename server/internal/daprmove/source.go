@@ -75,32 +75,83 @@ func notFolder(source string) bool {
 	return err != nil || !info.IsDir()
 }
 
+// member is the folder of a member of etcd.
+type member struct {
+	*etcdfolder.Folder
+	dir     string
+	history History
+}
+
 // readFolders reads the folders of members of one cluster; the newest counts.
 func readFolders(ctx context.Context, dirs []string) (*State, error) {
-	var newest *etcdfolder.Folder
-	var from string
+	var members []member
 	for _, dir := range dirs {
-		members, err := membersIn(dir)
+		found, err := membersIn(dir)
 		if err != nil {
 			return nil, err
 		}
-		for _, member := range members {
-			f, err := etcdfolder.Read(ctx, member, "dapr/")
+		for _, dir := range found {
+			f, err := etcdfolder.Read(ctx, dir, "dapr/")
 			if err != nil {
 				return nil, err
 			}
-			if newest != nil && f.Cluster != newest.Cluster {
-				return nil, fmt.Errorf("%s and %s are of two clusters: import one after the other", from, member)
-			}
-			if newest == nil || newest.Position.Less(f.Position) {
-				newest, from = f, member
+			members = append(members, member{f, dir, historyOf(f.Settled, f.SettledPairs)})
+		}
+	}
+	newest := slices.MaxFunc(members, func(a, b member) int {
+		if a.Position.Less(b.Position) {
+			return -1
+		}
+		return 1
+	})
+	if err := oneScheduler(members, newest); err != nil {
+		return nil, err
+	}
+	s := decode(rawOf(newest.Pairs))
+	s.Origin = fmt.Sprintf("%s at revision %d", newest.dir, newest.Revision)
+	s.Cluster, s.History = strconv.FormatUint(newest.Cluster, 16), newest.history
+	return s, nil
+}
+
+// oneScheduler returns an error unless what is stored shows that all are members of one cluster. One without
+// jobs may be of any: nothing of it is left out.
+func oneScheduler(members []member, newest member) error {
+	known := map[string]bool{newest.dir: true}
+	for grown := true; grown; {
+		grown = false
+		for _, a := range members {
+			for _, b := range members {
+				switch a.kinOf(b) {
+				case other:
+					return fmt.Errorf("%s and %s are of two schedulers: import one after the other", a.dir, b.dir)
+				case same:
+					if known[a.dir] && !known[b.dir] {
+						known[b.dir], grown = true, true
+					}
+				}
 			}
 		}
 	}
-	s := decode(rawOf(newest.Pairs))
-	s.Origin = fmt.Sprintf("%s at revision %d", from, newest.Revision)
-	s.Cluster = strconv.FormatUint(newest.Cluster, 16)
-	return s, nil
+	for _, m := range members {
+		if !known[m.dir] && len(m.Pairs) > 0 {
+			return fmt.Errorf("%s and %s have nothing in common that tells whether they are of one scheduler, which has "+
+				"been at work for long without one of them: if so, give %s alone, which is newer; if not, import one after the other",
+				m.dir, newest.dir, newest.dir)
+		}
+	}
+	return nil
+}
+
+// kinOf compares two folders.
+func (m member) kinOf(o member) kinship {
+	sameLog, differ := m.Log.Compare(o.Log)
+	switch {
+	case m.Cluster != o.Cluster, differ:
+		return other
+	case sameLog:
+		return same
+	}
+	return m.history.kinOf(o.history)
 }
 
 // membersIn returns the data folders of etcd in a folder: itself, or where Dapr's scheduler keeps them, in
@@ -216,6 +267,7 @@ func stateOf(ctx context.Context, c *clientv3.Client) (*State, error) {
 	}
 	s := decode(rawOf(pairs))
 	s.Origin, s.Cluster = strconv.FormatInt(revision, 10), strconv.FormatUint(cluster, 16)
+	s.History = historyOf(revision, pairs)
 	for _, p := range pairs {
 		if id, leads := strings.CutPrefix(string(p.GetKey()), daprrecord.LeadershipPrefix); leads {
 			s.Running = append(s.Running, id)

@@ -1,6 +1,7 @@
 package daprmove_test
 
 import (
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 
 	"github.com/carillonhq/carillon/server/internal/daprmove"
+	"github.com/carillonhq/carillon/server/internal/etcdfolder"
 )
 
 // The same jobs of a scheduler of Dapr 1.18.3 as a data folder and as `dapr scheduler export` wrote them.
@@ -29,18 +31,42 @@ func unpacked(t *testing.T, id string) string {
 	return dir
 }
 
-// etcd runs an etcd until the test ends, and returns its address.
+// TestMain reads a folder if the process was started for that.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == etcdfolder.ChildCommand {
+		if err := etcdfolder.Child(os.Stdin, os.Stdout, os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// etcd runs an etcd with the default flags until the test ends, and returns its address.
 func etcd(t *testing.T) string {
 	t.Helper()
+	return etcdIn(t, t.TempDir())
+}
+
+// etcdIn runs an etcd that keeps its data in a folder.
+func etcdIn(t *testing.T, dir string) string {
+	t.Helper()
 	c := embed.NewConfig()
-	c.Dir, c.LogLevel, c.UnsafeNoFsync = t.TempDir(), "fatal", true
 	free := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
-	c.ListenClientUrls, c.ListenPeerUrls = free, free
-	e, err := embed.StartEtcd(c)
-	check(t, err)
+	c.Dir, c.ListenClientUrls, c.ListenPeerUrls = dir, free, free
+	e := started(t, c)
 	t.Cleanup(e.Close)
 	<-e.Server.ReadyNotify()
 	return "http://" + e.Clients[0].Addr().String()
+}
+
+func started(t *testing.T, c *embed.Config) *embed.Etcd {
+	t.Helper()
+	c.LogLevel, c.UnsafeNoFsync = "fatal", true
+	e, err := embed.StartEtcd(c)
+	check(t, err)
+	return e
 }
 
 func digest(t *testing.T, s *daprmove.State) daprmove.Digest {

@@ -1,6 +1,7 @@
 // Package daprmove moves the jobs of Dapr's scheduler to a node, and back.
 //
 //	what does Dapr's scheduler have?      state.go, source.go: a data folder, an etcd, a file
+//	is it a scheduler that came before?   history.go
 //	how do jobs come in, once each?       import.go, mark.go
 //	how do they go back?                  export.go
 package daprmove
@@ -34,7 +35,8 @@ type State struct {
 	Over    int      // jobs that never fire again
 	Running []string // the ids of schedulers that are at work on it
 	ID      string   // tells the state from all others
-	Cluster string   // tells the etcd that it is from; empty: unknown
+	Cluster string   // the id of the etcd that it is from; empty: unknown
+	History History  // tells the etcd from others with the same id
 
 	namespaces map[string]bool // that it was collected from; nil: not from a node
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -43,6 +44,18 @@ func unpacked(t *testing.T) string {
 		check(t, err)
 		check(t, os.WriteFile(path, b, 0o600))
 	}
+}
+
+// TestMain reads a folder if the process was started for that.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == etcdfolder.ChildCommand {
+		if err := etcdfolder.Child(os.Stdin, os.Stdout, os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
 }
 
 func check(t *testing.T, err error) {

@@ -32,7 +32,7 @@ var reserved = map[string]struct {
 		"server/internal/testing/chaos"},
 		"a suite may, the product may not"},
 	"os/exec": {[]string{"server/cmd/carillon", "server/internal/testing/bench", "server/internal/testing/chaos",
-		"server/internal/testing/realserver"}, "nothing in the server starts a process"},
+		"server/internal/testing/realserver", "server/internal/etcdfolder"}, "nothing in the server starts a process"},
 	"os/signal": {[]string{"server/cmd/carillon", "server/examples/remote"},
 		"signals belong to the command; the rest takes a context"},
 	"flag":           {nil, "the commands use cobra"},

@@ -1,0 +1,150 @@
+package daprmove_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillonhq/carillon/server/internal/daprmove"
+	"github.com/carillonhq/carillon/server/internal/daprrecord"
+
+	cronpb "github.com/carillonhq/carillon/api/dapr/proto/cron/v1"
+)
+
+// schedule writes jobs to an etcd as Dapr's scheduler would.
+func schedule(t *testing.T, address string, id uint64, names ...string) {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{address}, DialTimeout: time.Minute})
+	check(t, err)
+	defer c.Close()
+	every := "@every 1h"
+	for _, name := range names {
+		r := record(name, &cronpb.JobSpec{Schedule: &every}, time.Now(), false)
+		r.Job.PartitionId = id
+		b, err := proto.Marshal(r.Job)
+		check(t, err)
+		_, err = c.Put(t.Context(), daprrecord.JobPrefix+r.Name, string(b))
+		check(t, err)
+	}
+}
+
+func read(t *testing.T, sources ...string) *daprmove.State {
+	t.Helper()
+	s, err := daprmove.Read(t.Context(), sources, daprmove.Access{})
+	check(t, err)
+	return s
+}
+
+// TestTwoSchedulersWithTheSameFlags: their etcds have the same id. They are not taken for members of one, and each comes
+// in, but no second state of either.
+func TestTwoSchedulersWithTheSameFlags(t *testing.T) {
+	dirs := []string{t.TempDir(), t.TempDir()}
+	var first, then []*daprmove.State
+	t.Run("etcds", func(t *testing.T) {
+		for i, dir := range dirs {
+			address := etcdIn(t, dir)
+			schedule(t, address, uint64(i+1), fmt.Sprint("only", i), "both")
+			first = append(first, read(t, address))
+			schedule(t, address, uint64(i+10), fmt.Sprint("later", i))
+		}
+	})
+	for _, dir := range dirs {
+		then = append(then, read(t, dir))
+	}
+	if first[0].Cluster != first[1].Cluster {
+		t.Fatal("the etcds have two ids")
+	}
+	if _, err := daprmove.Read(t.Context(), dirs, daprmove.Access{}); err == nil ||
+		!strings.Contains(err.Error(), "are of two schedulers") {
+		t.Errorf("both are read as one: %v", err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		n := node(t)
+		for i, want := range []int{2, 1} { // "both" is here already when the second comes
+			report, err := daprmove.Import(t.Context(), n.Scheduler(), first[i], silent)
+			check(t, err)
+			if report.Before || report.Here.Jobs != want {
+				t.Errorf("scheduler %d: the report is %+v", i, report)
+			}
+		}
+		for i := range then {
+			if _, err := daprmove.Import(t.Context(), n.Scheduler(), then[i], silent); !errors.Is(err, daprmove.ErrOtherState) {
+				t.Errorf("a later state of scheduler %d comes in: %v", i, err)
+			}
+			report, err := daprmove.Import(t.Context(), n.Scheduler(), first[i], silent)
+			check(t, err)
+			if !report.Before {
+				t.Errorf("the state of scheduler %d comes in again", i)
+			}
+		}
+	})
+}
+
+// TestWhatCannotBeToldIsRefused: nothing in the second state is as old as the first, and no clock helps.
+func TestWhatCannotBeToldIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := node(t)
+		one, _ := some()
+		one.Cluster, one.History = "1", daprmove.History{Revision: 10, Until: 10}
+		_, err := daprmove.Import(t.Context(), n.Scheduler(), one, silent)
+		check(t, err)
+		two, _ := some()
+		two.ID, two.Cluster, two.History = "two", "1", daprmove.History{Revision: 1000, Until: 1000}
+		_, err = daprmove.Import(t.Context(), n.Scheduler(), two, silent)
+		if !errors.Is(err, daprmove.ErrOtherState) || !strings.Contains(err.Error(), "delete the job dapr-import/1") {
+			t.Errorf("it comes in: %v", err)
+		}
+	})
+}
+
+// TestMembersOfOneCluster: the newest of them counts, however far the others are behind.
+func TestMembersOfOneCluster(t *testing.T) {
+	var configs []*embed.Config
+	var members []string
+	var dirs []string
+	for i := range 3 {
+		c := embed.NewConfig()
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		check(t, err)
+		defer l.Close()
+		peer := url.URL{Scheme: "http", Host: l.Addr().String()}
+		c.Name, c.Dir = fmt.Sprint("m", i), t.TempDir()
+		c.ListenClientUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
+		c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+		members, dirs, configs = append(members, c.Name+"="+peer.String()), append(dirs, c.Dir), append(configs, c)
+		check(t, l.Close())
+	}
+	var all []*embed.Etcd
+	for _, c := range configs {
+		c.InitialCluster = strings.Join(members, ",")
+		all = append(all, started(t, c))
+	}
+	for _, e := range all {
+		<-e.Server.ReadyNotify()
+	}
+	address := "http://" + all[0].Clients[0].Addr().String()
+	schedule(t, address, 1, "a", "b", "c")
+	all[2].Close()
+	schedule(t, address, 2, "a", "d")
+	var ended sync.WaitGroup
+	ended.Go(all[0].Close)
+	ended.Go(all[1].Close)
+	ended.Wait()
+	together, newest, behind := read(t, dirs...), read(t, dirs[0]), read(t, dirs[2])
+	if together.ID != newest.ID || len(together.Records) != 4 {
+		t.Errorf("together they have %d jobs, the newest %d", len(together.Records), len(newest.Records))
+	}
+	if len(behind.Records) != 3 {
+		t.Errorf("the member that left has %d jobs", len(behind.Records))
+	}
+}
