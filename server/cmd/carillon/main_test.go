@@ -58,7 +58,9 @@ func setupNode(env *testscript.Env) error {
 	env.Setenv("HTTP", node.HTTPAddr())
 	exported, err := filepath.Abs("../../internal/daprmove/testdata/dapr-1.18.3.export")
 	env.Setenv("EXPORTED", exported)
-	return err
+	folder, other := filepath.Abs("../../internal/etcdfolder/testdata/dapr-1.18.3.tar.gz")
+	env.Setenv("FOLDER", folder)
+	return errors.Join(err, other)
 }
 
 // exits runs a command and checks its exit code: exits 2 carillon job frob.
