@@ -93,7 +93,10 @@ password are in CARILLON_ETCD_USERNAME and CARILLON_ETCD_PASSWORD. Nothing there
 
 Jobs come in paused, are compared, and are let go when all are there. The command may be ended at any moment and be run
 again: no job comes in twice, and none that has ended since comes back. What cannot come in is named, the others do, and the
-command fails.`,
+command fails. Run again, it tries those that were refused.
+
+If the source has gone on since an import was cut off, the jobs which that one has put are removed first, unless some have
+been let go: then it is ended, and the new state is refused.`,
 		Example: `carillon dapr import /var/lib/dapr-scheduler
 carillon dapr import --dry-run jobs.export
 carillon dapr import --server 10.0.0.7:7070 https://etcd-0:2379 --etcd-ca-file ca.crt`,
@@ -116,6 +119,11 @@ type daprReport struct {
 	Over   int              `json:"over"`
 	Before bool             `json:"before,omitempty"`
 	Faults []daprFault      `json:"faults,omitempty"`
+
+	Left      int `json:"left_out,omitempty"`
+	Unkept    int `json:"left_out_for_ever,omitempty"`
+	Retried   int `json:"tried_again,omitempty"`
+	TakenBack int `json:"taken_back,omitempty"`
 }
 
 type daprFault struct {
@@ -139,8 +147,19 @@ func (r *daprReport) text() string {
 	if r.Over > 0 {
 		fmt.Fprintf(&b, "%d jobs never fire again and were left out\n", r.Over)
 	}
-	if r.Before {
+	if r.TakenBack > 0 {
+		fmt.Fprintf(&b, "%d jobs of another state were taken back: its import was cut off\n", r.TakenBack)
+	}
+	switch {
+	case r.Retried > 0:
+		fmt.Fprintf(&b, "it was imported before; %d jobs that were refused then were tried again, %d are left out\n",
+			r.Retried, r.Left)
+	case r.Before:
 		b.WriteString("it was imported before; nothing was done\n")
+	}
+	if r.Unkept > 0 {
+		fmt.Fprintf(&b, "%d of the jobs that were left out are never tried again: they were too many to be kept\n",
+			r.Unkept)
 	}
 	fmt.Fprintf(&b, "%s\nthere %s\n", r.Source, r.There)
 	if r.Here != nil {
@@ -159,8 +178,8 @@ func (r *daprReport) show(cmd *cobra.Command, a app) (err error) {
 	switch {
 	case err != nil:
 		return err
-	case len(r.Faults) > 0:
-		return fmt.Errorf("%d jobs were left out", len(r.Faults))
+	case r.Left > 0 || len(r.Faults) > 0:
+		return fmt.Errorf("%d jobs were left out", max(r.Left, len(r.Faults)))
 	case r.Here != nil && *r.Here != r.There:
 		return errors.New("the two sides are not the same")
 	}
@@ -195,8 +214,9 @@ func (d *daprImport) run(cmd *cobra.Command, a app, sources []string) error {
 	if err != nil {
 		return err
 	}
-	shown := daprReport{report.Origin, report.Source, &report.Here, report.Over, report.Before,
-		faultsOf(report.Faults)}
+	shown := daprReport{Source: report.Origin, There: report.Source, Here: &report.Here, Over: report.Over,
+		Before: report.Before, Faults: faultsOf(report.Faults), Left: report.Left, Unkept: report.Unkept,
+		Retried: report.Retried, TakenBack: report.TakenBack}
 	return shown.show(cmd, a)
 }
 
@@ -224,6 +244,7 @@ type arrival struct {
 	state *daprmove.State
 	log   *slog.Logger
 	in    atomic.Bool
+	stage atomic.Pointer[string] // what it does, or waits for
 }
 
 // importFirst runs a node until ctx ends. Sidecars are admitted when the jobs of the sources are in.
@@ -257,26 +278,23 @@ var errNoImport = errors.New("--import-from")
 func (r *arrival) guard(s *server.Sidecars, end context.CancelCauseFunc) {
 	ready, api := s.Ready, s.API
 	s.Ready = func() error {
-		switch {
-		case !r.in.Load():
-			return errors.New("jobs of Dapr's scheduler are coming in")
-		case ready != nil:
-			return ready()
+		if err := r.admitted(); err != nil || ready == nil {
+			return err
 		}
-		return nil
+		return ready()
 	}
 	s.Options = append(s.Options,
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, m any, _ *grpc.UnaryServerInfo,
 			next grpc.UnaryHandler) (any, error) {
 			if err := r.admitted(); err != nil {
-				return nil, err
+				return nil, status.Error(codes.Unavailable, err.Error())
 			}
 			return next(ctx, m)
 		}),
 		grpc.ChainStreamInterceptor(func(s any, stream grpc.ServerStream, _ *grpc.StreamServerInfo,
 			next grpc.StreamHandler) error {
 			if err := r.admitted(); err != nil {
-				return err
+				return status.Error(codes.Unavailable, err.Error())
 			}
 			return next(s, stream)
 		}))
@@ -298,16 +316,22 @@ func (r *arrival) guard(s *server.Sidecars, end context.CancelCauseFunc) {
 	}
 }
 
+// admitted returns nil if sidecars are admitted, otherwise why not: they must not miss jobs that are to come.
 func (r *arrival) admitted() error {
-	if !r.in.Load() {
-		return status.Error(codes.Unavailable, "jobs of Dapr's scheduler are coming in")
+	if r.in.Load() {
+		return nil
 	}
-	return nil
+	stage := "beginning"
+	if told := r.stage.Load(); told != nil {
+		stage = *told
+	}
+	return fmt.Errorf("jobs of Dapr's scheduler are coming in: %s", stage)
 }
 
-// bring imports the jobs. What cannot come in is in the log.
+// bring imports the jobs, or waits until another node or command has imported theirs. What cannot come in is
+// in the log.
 func (r *arrival) bring(ctx context.Context, jobs carillon.Jobs) error {
-	report, err := daprmove.Import(ctx, jobs, r.state, func(string, int, int) {})
+	report, err := r.ended(ctx, jobs)
 	if errors.Is(err, daprmove.ErrOtherState) { // such as that of a member that was behind
 		r.log.Error("jobs of Dapr's scheduler did not come in", "source", r.state.Origin, "error", err)
 		r.in.Store(true)
@@ -319,8 +343,31 @@ func (r *arrival) bring(ctx context.Context, jobs carillon.Jobs) error {
 	for _, f := range report.Faults {
 		r.log.Error("a job of Dapr's scheduler did not come in", "key", f.Key, "error", f.Err)
 	}
+	if report.Unkept > 0 {
+		r.log.Error("jobs of Dapr's scheduler did not come in and are never tried again: they were too many to be kept",
+			"jobs", report.Unkept)
+	}
 	r.log.Info("jobs of Dapr's scheduler are in", "source", report.Origin, "before", report.Before, "there",
-		report.Source.String(), "here", report.Here.String(), "never fire again", report.Over)
+		report.Source.String(), "here", report.Here.String(), "never fire again", report.Over,
+		"left out", report.Left, "tried again", report.Retried, "taken back", report.TakenBack)
 	r.in.Store(true)
 	return nil
+}
+
+// ended makes the import until it or another one has ended.
+func (r *arrival) ended(ctx context.Context, jobs carillon.Jobs) (*daprmove.Report, error) {
+	for {
+		report, err := daprmove.Import(ctx, jobs, r.state, r.tell)
+		if !errors.Is(err, daprmove.ErrLost) {
+			return report, err
+		}
+		r.log.Warn("the import goes on elsewhere", "source", r.state.Origin, "error", err)
+	}
+}
+
+// tell notes how far the import is, and has the log say for whom it waits.
+func (r *arrival) tell(stage string, _, _ int) {
+	if before := r.stage.Swap(&stage); before == nil || *before != stage {
+		r.log.Info("jobs of Dapr's scheduler are coming in", "now", stage)
+	}
 }

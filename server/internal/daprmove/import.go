@@ -22,12 +22,17 @@ type Report struct {
 	Source Digest // what is to be here
 	Here   Digest // what is here, before the first of them fires
 	Over   int    // never fire again, and were left out
-	Before bool   // this state was imported before, and nothing was done now
+	Before bool   // this state was imported before
 	Faults []Fault
+
+	Retried   int // jobs that an import before had refused, which were tried again
+	Unkept    int // jobs that were left out and are never tried again, because too many were
+	TakenBack int // jobs of another state that were removed, because its import was cut off while it put
+	Left      int // jobs that were left out
 }
 
 // Whole reports whether everything is here.
-func (r *Report) Whole() bool { return len(r.Faults) == 0 && r.Source == r.Here }
+func (r *Report) Whole() bool { return r.Left == 0 && r.Source == r.Here }
 
 // Progress is told how far something is.
 type Progress func(stage string, done, total int)
@@ -41,71 +46,144 @@ const large = 1 << 20
 
 // importer brings one state in.
 type importer struct {
-	jobs carillon.Jobs
-	from *State
-	hold string // the note of jobs that are not let go yet
-	told Progress
-	mine *holder
+	jobs   carillon.Jobs
+	from   *State
+	told   Progress
+	mine   *holder
+	before bool            // an import before has ended
+	all    bool            // this one has put all, and named what was refused
+	again  map[string]bool // the keys of the jobs that were refused then, and are tried again
 
-	mu     sync.Mutex
-	faults []Fault
+	mu      sync.Mutex
+	faults  []Fault
+	named   map[string]bool       // the keys of the faults
+	refused map[string]bool       // see leftOut
+	taken   map[string]bool       // likewise
+	back    map[carillon.Key]bool // what was taken back
 }
 
 // Import brings all jobs of a state in: paused if absent, then compared, then let go, when the times that
 // they missed are made up for. It may be ended at any moment and made again, also by several at once: each
-// job comes in once, and none that has ended since comes back.
+// job comes in once, and none that has ended since comes back. The jobs of another state of the same
+// scheduler are removed first if its import was cut off while it put: none of them has fired.
 func Import(ctx context.Context, jobs carillon.Jobs, from *State, told Progress) (*Report, error) {
-	im := &importer{jobs: jobs, from: from, told: told, hold: "held until the import " + from.ID + " is whole",
-		faults: slices.Clone(from.Faults)}
+	im := &importer{jobs: jobs, from: from, told: told, named: map[string]bool{}, refused: map[string]bool{},
+		taken: map[string]bool{}, back: map[carillon.Key]bool{}}
+	for _, f := range from.Faults {
+		im.fault(f.Key, f.Err)
+	}
 	source, err := DigestOf(from.Records)
 	if err != nil {
 		return nil, err
 	}
-	m := mark{Holder: rand.Text(), Origin: from.Origin, State: from.ID, Source: source,
+	m := mark{Phase: putting, Holder: rand.Text(), Origin: from.Origin, State: from.ID, Source: source,
 		History: from.History.oldest(tracesOfMark)}
 	if m.Namespaces, err = im.namespaces(); err != nil {
 		return nil, err
 	}
 	err = from.named(ctx, jobs, func(id string) (err error) {
-		im.mine, err = claim(ctx, jobs, id, m, func() { told("waiting for another import of the same", 0, 0) })
+		im.mine, err = claim(ctx, jobs, id, m,
+			func(l *leftOut) bool { return len(im.refusedBefore(l)) > 0 },
+			func(origin string) { told("waiting for another import, from "+origin, 0, 0) })
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	before := im.mine.mark.Phase == done
-	if err := im.run(ctx); err != nil {
+	m = im.mine.now()
+	im.before = m.Phase == done || m.Phase == mending
+	if m.State != from.ID {
+		err = im.endOther(ctx, &m)
+	} else {
+		err = im.run(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
-	return &Report{Origin: from.Origin, Source: source, Here: im.mine.mark.Here, Over: from.Over, Before: before,
-		Faults: im.faults}, nil
+	return im.report(), nil
 }
 
 // run does what is left to do.
 func (im *importer) run(ctx context.Context) error {
-	if im.mine.mark.Phase == putting {
-		var here Digest
-		err := im.beating(ctx, func(ctx context.Context) (err error) {
-			if err = im.put(ctx); err == nil {
-				here, err = im.compare(ctx)
+	for tried := false; ; {
+		next := im.mine.now()
+		var err error
+		switch next.Phase {
+		case putting, mending:
+			tried, err = true, im.beating(ctx, func(ctx context.Context) error { return im.bringIn(ctx, &next) })
+			next.Phase = letting
+		case letting:
+			err = im.beating(ctx, im.letGo)
+			next.Phase = done
+			if !tried && len(im.refusedBefore(&next.LeftOut)) > 0 {
+				next.Phase = mending
 			}
-			return err
-		})
+		case done:
+			return nil
+		default:
+			err = fmt.Errorf("the job %s is of another version: %q is no phase of an import", im.mine.key, next.Phase)
+		}
+		if err == nil {
+			err = im.mine.again(ctx, next)
+		}
 		if err != nil {
 			return err
 		}
-		im.mine.mark.Here = here
-		if err := im.mine.move(ctx, letting); err != nil {
+	}
+}
+
+// bringIn puts what is to come in, and sets in the mark what is here then and what was left out.
+func (im *importer) bringIn(ctx context.Context, m *mark) error {
+	records := im.from.Records
+	if m.Phase == mending {
+		im.again = im.refusedBefore(&m.LeftOut)
+		records = slices.DeleteFunc(slices.Clone(records),
+			func(r daprrecord.Record) bool { return !im.again[keyOf(&r)] })
+		set(im.taken, m.LeftOut.Taken)
+		set(im.refused, m.LeftOut.Refused)
+		maps.DeleteFunc(im.refused, func(key string, _ bool) bool { return im.again[key] })
+	} else {
+		im.all = true
+		for _, f := range im.from.Faults {
+			im.refused[f.Key] = true
+		}
+	}
+	if _, err := im.takeBack(ctx, m.Back); err != nil {
+		return err
+	}
+	// Again if a job of a state that is taken back stood in the way: an import that ended long ago has put it.
+	for late := true; late; {
+		err := im.put(ctx, records)
+		if err == nil {
+			late, err = im.takeBack(ctx, m.Back)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if im.mine.mark.Phase == letting {
-		if err := im.beating(ctx, im.letGo); err != nil {
-			return err
-		}
-		return im.mine.move(ctx, done)
+	here, err := im.compare(ctx, records)
+	if err != nil {
+		return err
 	}
-	return nil
+	m.Here, err = m.Here.plus(here)
+	m.Back, m.LeftOut = nil, bounded(im.refused, im.taken, m.LeftOut.Unkept)
+	return err
+}
+
+// report says what has become of all.
+func (im *importer) report() *Report {
+	m := im.mine.now()
+	for _, key := range m.LeftOut.Taken {
+		im.fault(key, errors.New("when it was to come in, a job of its name was here, which may have ended since: it is not tried "+
+			"again"))
+	}
+	r := &Report{Origin: im.from.Origin, Source: m.Source, Here: m.Here, Over: im.from.Over, Before: im.before,
+		Faults: im.faults, Retried: len(im.again), Unkept: m.LeftOut.Unkept,
+		TakenBack: len(im.back), Left: len(im.faults)}
+	if !im.all {
+		r.Left += r.Unkept
+	}
+	return r
 }
 
 // beating does a step while it keeps the mark.
@@ -136,19 +214,22 @@ func (im *importer) namespaces() ([]string, error) {
 func (im *importer) fault(key string, err error) {
 	im.mu.Lock()
 	defer im.mu.Unlock()
-	im.faults = append(im.faults, Fault{key, err})
+	if !im.named[key] {
+		im.named[key] = true
+		im.faults = append(im.faults, Fault{key, err})
+	}
 }
 
 // put puts all jobs that are not here.
-func (im *importer) put(ctx context.Context) error {
+func (im *importer) put(ctx context.Context, records []daprrecord.Record) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(inFlight)
-	for i := range im.from.Records {
+	for i := range records {
 		if ctx.Err() != nil {
 			break
 		}
-		im.told("putting jobs", i, len(im.from.Records))
-		g.Go(func() error { return im.putOne(ctx, &im.from.Records[i]) })
+		im.told("putting jobs", i, len(records))
+		g.Go(func() error { return im.putOne(ctx, &records[i]) })
 	}
 	return g.Wait()
 }
@@ -158,25 +239,63 @@ func (im *importer) putOne(ctx context.Context, r *daprrecord.Record) error {
 	if err != nil {
 		return err
 	}
-	job.Paused, job.Note = true, im.hold
+	job.Paused, job.Note = true, noteOf(im.from.ID)
+	taken := false
 	err = im.call(ctx, func(ctx context.Context) error {
 		_, err := im.jobs.PutJob(ctx, job, carillon.IfAbsent())
-		if errors.Is(err, carillon.ResourceExhausted) && len(job.Data.Bytes) > large {
-			return carillon.Errorf(carillon.InvalidArgument, "data", "the node takes no message with %d bytes of data: %v",
-				len(job.Data.Bytes), err)
-		}
 		if !errors.Is(err, carillon.AlreadyExists) {
-			return err
+			return refusal(err, &job)
 		}
 		old, err := im.jobs.GetJob(ctx, job.Key())
-		if err == nil && !im.holds(&old) {
-			im.fault(daprrecord.JobPrefix+r.Name, fmt.Errorf("job %s is here already, and stays as it is", job.Key()))
+		if errors.Is(err, carillon.NotFound) { // it has ended in this moment
+			return carillon.Errorf(carillon.Unavailable, "name", "job %s was here and has gone", job.Key())
 		}
+		taken = err == nil && !holds(&old, im.from.ID) && !untouched(&old, im.mine.now().Back)
 		return err
 	})
-	if errors.Is(err, carillon.InvalidArgument) {
-		im.fault(daprrecord.JobPrefix+r.Name, err)
+	key := keyOf(r)
+	if taken {
+		im.fault(key, fmt.Errorf("job %s is here already, and stays as it is", job.Key()))
+		im.leave(im.taken, key)
+	}
+	if no, ok := errors.AsType[refusedError](err); ok {
+		im.fault(key, no.error)
+		im.leave(im.refused, key)
 		return nil
+	}
+	return err
+}
+
+// leave notes the key of a job that is left out.
+func (im *importer) leave(out map[string]bool, key string) {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	out[key] = true
+}
+
+// isHere notes that a job is here although it was refused: it had been put before, by another node or by a
+// call whose answer was lost.
+func (im *importer) isHere(key string) {
+	if !im.refused[key] {
+		return
+	}
+	delete(im.refused, key)
+	im.faults = slices.DeleteFunc(im.faults, func(f Fault) bool { return f.Key == key })
+	delete(im.named, key)
+}
+
+// refusedError is an error about a job, which would be the same in a moment.
+type refusedError struct{ error }
+
+// refusal returns the error of a put, as one about the job if it is.
+func refusal(err error, job *carillon.Job) error {
+	e, known := errors.AsType[*carillon.Error](err)
+	switch {
+	case known && (e.Kind == carillon.InvalidArgument || e.Kind == carillon.ResourceExhausted && e.Field != ""):
+		return refusedError{err}
+	case known && e.Kind == carillon.ResourceExhausted && len(job.Data.Bytes) > large:
+		return refusedError{carillon.Errorf(carillon.InvalidArgument, "data",
+			"the node takes no message with %d bytes of data: %v", len(job.Data.Bytes), err)}
 	}
 	return err
 }
@@ -184,7 +303,7 @@ func (im *importer) putOne(ctx context.Context, r *daprrecord.Record) error {
 // call makes a call again and again while that may help, as long as nobody else can have the mark.
 func (im *importer) call(ctx context.Context, f func(context.Context) error) error {
 	for {
-		if err := im.mine.check(); err != nil {
+		if err := im.mine.alone(ctx); err != nil {
 			return err
 		}
 		once, cancel := context.WithTimeout(ctx, callFor)
@@ -197,24 +316,6 @@ func (im *importer) call(ctx context.Context, f func(context.Context) error) err
 			return err
 		}
 	}
-}
-
-// holds reports whether a job is one of this import that has not been let go.
-func (im *importer) holds(job *carillon.Job) bool { return job.Paused && job.Note == im.hold }
-
-// held calls f with each job that is not let go yet.
-func (im *importer) held(ctx context.Context, f func(*carillon.Job)) error {
-	for _, namespace := range im.mine.mark.Namespaces {
-		err := eachJob(ctx, im.call, im.jobs, namespace, func(job *carillon.Job) {
-			if im.holds(job) {
-				f(job)
-			}
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // eachJob calls f with each of Dapr's jobs in a namespace.
@@ -240,10 +341,10 @@ func eachJob(ctx context.Context, call func(context.Context, func(context.Contex
 }
 
 // compare reads all that was put, and names what is not as it was there.
-func (im *importer) compare(ctx context.Context) (Digest, error) {
+func (im *importer) compare(ctx context.Context, records []daprrecord.Record) (Digest, error) {
 	im.told("comparing", 0, 0)
-	here := make(map[string]daprrecord.Record, len(im.from.Records))
-	err := im.held(ctx, func(job *carillon.Job) {
+	here := make(map[string]daprrecord.Record, len(records))
+	err := im.held(ctx, []string{im.from.ID}, func(job *carillon.Job) {
 		anchor, _, err := job.Life(job.Status.Created)
 		job.Paused, job.Status.NextRun = false, anchor // what it will be when it is let go
 		var r daprrecord.Record
@@ -259,14 +360,15 @@ func (im *importer) compare(ctx context.Context) (Digest, error) {
 	if err != nil {
 		return Digest{}, err
 	}
-	for i := range im.from.Records {
-		there := &im.from.Records[i]
+	for i := range records {
+		there := &records[i]
 		r, found := here[there.Name]
 		if !found {
 			continue // it was named when it was not put
 		}
+		im.isHere(keyOf(there))
 		if err := alike(there, &r); err != nil {
-			im.fault(daprrecord.JobPrefix+there.Name, err)
+			im.fault(keyOf(there), err)
 		}
 	}
 	return DigestOf(slices.Collect(maps.Values(here)))
@@ -286,9 +388,11 @@ func alike(there, here *daprrecord.Record) error {
 
 // letGo lets all jobs fire.
 func (im *importer) letGo(ctx context.Context) error {
+	state := im.mine.now().State
 	for {
 		var keys []carillon.Key
-		if err := im.held(ctx, func(job *carillon.Job) { keys = append(keys, job.Key()) }); err != nil {
+		err := im.held(ctx, []string{state}, func(job *carillon.Job) { keys = append(keys, job.Key()) })
+		if err != nil {
 			return err
 		}
 		if len(keys) == 0 {

@@ -199,46 +199,12 @@ func TestJobsFireAsTheyWould(t *testing.T) {
 	})
 }
 
-// mortal is a node whose caller ends after some calls; calls fail now and then besides.
-type mortal struct {
-	carillon.Scheduler
-	left atomic.Int64
-	die  context.CancelFunc
-	rand func() float64
-}
-
-func (m *mortal) call(f func() error) error {
-	if m.left.Add(-1) == 0 {
-		m.die()
-	}
-	x := m.rand()
-	if x < 0.02 {
-		return carillon.Errorf(carillon.Unavailable, "", "not now")
-	}
-	err := f()
-	if x < 0.04 {
-		return carillon.Errorf(carillon.Unavailable, "", "the answer was lost")
-	}
-	return err
-}
-
-func (m *mortal) PutJob(ctx context.Context, j carillon.Job, o ...carillon.PutOption) (r carillon.PutResult, err error) {
-	err = m.call(func() (err error) { r, err = m.Scheduler.PutJob(ctx, j, o...); return err })
-	return r, err
-}
-
-func (m *mortal) SetPaused(ctx context.Context, k carillon.Key, p carillon.PauseOptions) (j carillon.Job, err error) {
-	err = m.call(func() (err error) { j, err = m.Scheduler.SetPaused(ctx, k, p); return err })
-	return j, err
-}
-
 // TestAnImportMayEndAnywhere ends it after every few calls, again and again, while a sidecar takes runs: every
 // run comes once.
 func TestAnImportMayEndAnywhere(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 0))
-			var mu sync.Mutex
+			chance := &chance{Rand: rand.New(rand.NewPCG(seed, 0))}
 			n := node(t)
 			begun := time.Now()
 			state, fires := some()
@@ -251,15 +217,7 @@ func TestAnImportMayEndAnywhere(t *testing.T) {
 			ends := 0
 			for {
 				ctx, die := context.WithCancel(t.Context())
-				m := &mortal{Scheduler: n.Scheduler(), die: die, rand: func() float64 {
-					mu.Lock()
-					defer mu.Unlock()
-					return random.Float64()
-				}}
-				mu.Lock()
-				m.left.Store(random.Int64N(40))
-				mu.Unlock()
-				report, err := daprmove.Import(ctx, m, state, silent)
+				report, err := daprmove.Import(ctx, newMortal(n, die, chance, 40), state, silent)
 				die()
 				if err == nil {
 					if !report.Whole() {
@@ -332,6 +290,14 @@ func TestWhatIsHereStays(t *testing.T) {
 		}
 		kept, err := n.Scheduler().GetJob(t.Context(), job.Key())
 		check(t, err)
+		_, err = n.Scheduler().DeleteJob(t.Context(), carillon.Key{Namespace: "default", Name: "dapr/app/app/late"})
+		check(t, err)
+		again, err := daprmove.Import(t.Context(), n.Scheduler(), state, silent)
+		check(t, err)
+		if again.Retried != 0 || again.Left != 2 || again.Whole() || again.Here != report.Here ||
+			!strings.Contains(again.Faults[1].Error(), "a job of its name was here") {
+			t.Errorf("the next report is %+v", again)
+		}
 		if kept.Note != "mine" || kept.Paused {
 			t.Errorf("it has become %+v", kept)
 		}
@@ -357,33 +323,6 @@ func TestOneStateOfASchedulerComesIn(t *testing.T) {
 		time.Sleep(3*time.Minute - time.Second)
 		synctest.Wait()
 		had.want(t, begun, fires)
-	})
-}
-
-// TestAnUnfinishedImportIsFinishedFirst: jobs that are here by half are not taken for those of a state that is
-// another.
-func TestAnUnfinishedImportIsFinishedFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := node(t)
-		state, _ := some()
-		state.Cluster = "1"
-		ctx, cancel := context.WithCancel(t.Context())
-		_, err := daprmove.Import(ctx, n.Scheduler(), state, func(what string, _, _ int) {
-			if strings.Contains(what, "putting") {
-				cancel()
-			}
-		})
-		if err == nil {
-			t.Fatal("the import was not cut off")
-		}
-		other, _ := some()
-		other.ID, other.Cluster = "other", "1"
-		_, err = daprmove.Import(t.Context(), n.Scheduler(), other, silent)
-		if err == nil || errors.Is(err, daprmove.ErrOtherState) || !strings.Contains(err.Error(), "has not ended") {
-			t.Errorf("another state comes in: %v", err)
-		}
-		_, err = daprmove.Import(t.Context(), n.Scheduler(), state, silent)
-		check(t, err)
 	})
 }
 

@@ -7,12 +7,13 @@
 package daprmove
 
 import (
-	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -90,17 +91,44 @@ func (d Digest) String() string { return fmt.Sprintf("%d jobs, %s", d.Jobs, d.Ha
 
 // DigestOf returns the digest of records in any order.
 func DigestOf(records []daprrecord.Record) (Digest, error) {
-	sorted := slices.SortedFunc(slices.Values(records), func(a, b daprrecord.Record) int {
-		return cmp.Compare(a.Name, b.Name)
-	})
-	h := sha256.New()
-	for i := range sorted {
-		b, err := sorted[i].Canonical()
+	var d sum
+	for i := range records {
+		b, err := records[i].Canonical()
 		if err != nil {
-			return Digest{}, fmt.Errorf("%s: %w", sorted[i].Name, err)
+			return Digest{}, fmt.Errorf("%s: %w", records[i].Name, err)
 		}
 		one := sha256.Sum256(b)
-		h.Write(one[:])
+		d.add(sumOf(one[:]))
 	}
-	return Digest{len(records), hex.EncodeToString(h.Sum(nil))[:32]}, nil
+	return Digest{len(records), d.String()}, nil
 }
+
+// plus returns the digest of the jobs of both.
+func (d Digest) plus(o Digest) (Digest, error) {
+	var all sum
+	for _, one := range []Digest{d, o} {
+		if one.Jobs == 0 {
+			continue // it may have no hash at all
+		}
+		b, err := hex.DecodeString(one.Hash)
+		if err != nil || len(b) != 16 {
+			return Digest{}, fmt.Errorf("%q is no hash over jobs", one.Hash)
+		}
+		all.add(sumOf(b))
+	}
+	return Digest{d.Jobs + o.Jobs, all.String()}, nil
+}
+
+// sum is the hash over jobs: that of each, added up, so that it has no order and that of two sets gives that
+// of both.
+type sum struct{ high, low uint64 }
+
+func sumOf(b []byte) sum { return sum{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])} }
+
+func (s *sum) add(o sum) {
+	var carry uint64
+	s.low, carry = bits.Add64(s.low, o.low, 0)
+	s.high, _ = bits.Add64(s.high, o.high, carry)
+}
+
+func (s sum) String() string { return fmt.Sprintf("%016x%016x", s.high, s.low) }
