@@ -132,10 +132,10 @@ func TestMembersOfOneCluster(t *testing.T) {
 	for _, e := range all {
 		<-e.Server.ReadyNotify()
 	}
-	address := "http://" + all[0].Clients[0].Addr().String()
-	schedule(t, address, 1, "a", "b", "c")
+	at := func(member int) string { return "http://" + all[member].Clients[0].Addr().String() }
+	schedule(t, at(2), 1, "a", "b", "c") // it answers when it has them itself
 	all[2].Close()
-	schedule(t, address, 2, "a", "d")
+	schedule(t, at(0), 2, "a", "d")
 	var ended sync.WaitGroup
 	ended.Go(all[0].Close)
 	ended.Go(all[1].Close)
