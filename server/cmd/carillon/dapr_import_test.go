@@ -182,3 +182,28 @@ func TestANodeThatWasOvertakenGoesOn(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatAnImportSays: jobs that are left out are named and counted, and the command fails.
+func TestWhatAnImportSays(t *testing.T) {
+	fault := daprFault{"dapr/jobs/x", "it is too large"}
+	for _, c := range []struct {
+		report     daprReport
+		says, fail string
+	}{
+		{daprReport{Before: true}, "nothing was done", ""},
+		{daprReport{Before: true, Retried: 5, Left: 1, Faults: []daprFault{fault}},
+			"left out: dapr/jobs/x: it is too large\nit was imported before; 5 jobs that were refused then were tried again, " +
+				"1 are left out\n", "1 jobs were left out"},
+		{daprReport{Before: true, Left: 100, Unkept: 100}, "100 of the jobs that were left out are never tried again",
+			"100 jobs were left out"},
+		{daprReport{TakenBack: 3}, "3 jobs of another state were taken back", ""},
+	} {
+		var out bytes.Buffer
+		a := app{out: &out, errs: &out}
+		err := c.report.show(newDaprImport(a), a)
+		if !strings.Contains(out.String(), c.says) || (err == nil) != (c.fail == "") ||
+			err != nil && (err.Error() != c.fail || exitCode(err) != exitFailed) {
+			t.Errorf("it says %q and fails with %v", out.String(), err)
+		}
+	}
+}
