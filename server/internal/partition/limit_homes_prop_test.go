@@ -2,6 +2,7 @@ package partition_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -90,10 +91,7 @@ func (s *street) limitOf(l delivery.Limit) (int, bool) {
 
 // settled notes that all have heard of what has changed: from now on no attempt begins beyond a limit.
 func (s *street) settled() {
-	s.ceiling = map[delivery.Limit]int{}
-	for l, n := range s.most {
-		s.ceiling[l] = n
-	}
+	s.ceiling = maps.Clone(s.most)
 }
 
 // change sets a limit. The partitions know before the home does.
