@@ -92,6 +92,7 @@ func (n *node) start(ctx context.Context) error {
 		config.Standby, config.Peers, config.LeaseTTL = true, wrap(m.Peers,
 			message.Partitions(l.member.Router())), n.w.plan.LeaseTTL
 		config.Announce, config.MayClaim = l.member.Announce, l.member.MayClaim
+		config.AnnounceLimits = l.member.AnnounceLimits
 	}
 	l.engine = engine.New(config)
 	if l.member != nil {
