@@ -24,66 +24,85 @@ type Spec struct {
 // Check judges a history. It is a pure function: the same history and spec give the same verdict, whatever
 // runs it.
 func Check(h History, spec Spec) Verdict {
-	c := &check{world: index(&h), spec: spec, scarce: map[key][]span{}, crammed: map[gateKey][]span{},
-		troubled: map[troubled][]span{}, v: Verdict{Profile: h.Profile, Seed: h.Seed, Build: h.Build}}
+	c := newCheck(&h, spec)
 	c.expect()
 	for _, id := range c.ids {
-		r := c.runs[id]
-		c.early(r)
-		c.phantom(r)
-		c.doneIsDone(r)
-		c.staleIsRefused(r)
-		if r.job.dapr() {
-			c.streamed(r)
-		} else {
-			c.numbers(r)
-			c.duplicates(r)
-		}
-		c.fresh(r)
-		c.retries(r)
-		c.tenant(r)
-		c.deposed(r)
+		c.run(c.runs[id])
 	}
 	for _, k := range c.keys {
-		j := c.jobs[k]
-		c.kept(j)
-		c.admin(j)
-		c.overlaps(j)
-		c.honest(j)
-		c.delivered(j)
-		c.newest(j)
-		c.after(j)
-		c.released(j)
-		c.backfills(j)
-		c.counted(j)
-		c.distrust(j)
-		c.stuck(j)
+		c.job(c.jobs[k])
 	}
-	c.batches()
-	c.mixed()
-	c.limits()
-	c.gates()
-	c.silent()
-	c.begins()
-	c.claims()
-	c.writes()
-	c.lists()
-	c.rest()
-	c.fairness()
+	c.whole()
 	c.sum()
 	return c.v
 }
 
-// check is a judgement in the making.
+// check is a judgement in the making: what is known of a history, what had to happen, and what was found. The
+// rules are methods of types around it, one for each file of rules, so that each can be asked alone.
 type check struct {
 	*world
 	spec     Spec
 	v        Verdict
 	musts    []must
 	lates    []lateness
-	scarce   map[key][]span      // when the tokens of a concurrency key may have been taken; see taken
-	crammed  map[gateKey][]span  // see gated
 	troubled map[troubled][]span // see troubles
+}
+
+func newCheck(h *History, spec Spec) *check {
+	return &check{world: index(h), spec: spec, troubled: map[troubled][]span{},
+		v: Verdict{Profile: h.Profile, Seed: h.Seed, Build: h.Build}}
+}
+
+// run asks the rules about a run.
+func (c *check) run(r *run) {
+	runs, retries := runRules{c}, retryRules{c}
+	runs.early(r)
+	runs.phantom(r)
+	runs.doneIsDone(r)
+	runs.staleIsRefused(r)
+	if r.job.dapr() {
+		daprRules{c}.streamed(r)
+	} else {
+		runs.numbers(r)
+		retries.duplicates(r)
+	}
+	runs.fresh(r)
+	retries.retries(r)
+	runs.tenant(r)
+	storeRules{c}.deposed(r)
+}
+
+// job asks the rules about a job.
+func (c *check) job(j *job) {
+	calls, policies, rest := callRules{c}, policyRules{c}, restRules{c}
+	calls.kept(j)
+	calls.admin(j)
+	limitRules{c}.overlaps(j)
+	policies.honest(j)
+	deliveryRules{c}.delivered(j)
+	policies.newest(j)
+	policies.after(j)
+	releaseRules{c}.released(j)
+	policies.backfills(j)
+	counterRules{c}.counted(j)
+	rest.distrust(j)
+	rest.stuck(j)
+}
+
+// whole asks the rules about the history as a whole.
+func (c *check) whole() {
+	calls, silence, store, rest := callRules{c}, silenceRules{c}, storeRules{c}, restRules{c}
+	calls.batches()
+	lapseRules{c}.mixed()
+	limitRules{c}.limits()
+	daprRules{c}.gates()
+	silence.silent()
+	silence.begins()
+	store.claims()
+	store.writes()
+	calls.lists()
+	rest.rest()
+	rest.fairness()
 }
 
 func (c *check) addf(invariant, job, format string, args ...any) {
@@ -95,11 +114,11 @@ func (c *check) warnf(job, format string, args ...any) {
 }
 
 // show is a time for people: from the start of the history.
-func (c *check) show(t time.Time) string {
+func (w *world) show(t time.Time) string {
 	if t.IsZero() {
 		return "never"
 	}
-	return t.Sub(c.h.Start).String()
+	return t.Sub(w.h.Start).String()
 }
 
 // sum makes the verdict out of what was found.

@@ -6,8 +6,11 @@ import (
 	"time"
 )
 
+// callRules are about what calls were answered, and what is there at the end: S3, S8, S11, S13.
+type callRules struct{ *check }
+
 // kept: S3, what was acknowledged is there at the end, unless something later may have taken its place.
-func (c *check) kept(j *job) {
+func (c callRules) kept(j *job) {
 	for _, e := range j.effects {
 		last := e.op.Outcome == OK && !slices.ContainsFunc(j.effects, func(x *effect) bool {
 			return x != e && x.undone == nil && !e.after(x)
@@ -46,25 +49,25 @@ func (c *check) kept(j *job) {
 }
 
 // unseen reports whether an attempt of a stretch of time may have been made and not seen by any worker.
-func (c *check) unseen(j *job, from, to time.Time) bool {
+func (c callRules) unseen(j *job, from, to time.Time) bool {
 	return slices.ContainsFunc(c.faults(j),
 		func(f *Fault) bool { return f.Skew == 0 && !f.To.Before(from.Add(-time.Second)) && !f.From.After(to) })
 }
 
 // settled reports whether what an operation asked for must have come about by the end, and nothing may have
 // prevented it.
-func (c *check) settled(j *job, o *Op) bool {
+func (w *world) settled(j *job, o *Op) bool {
 	limited := slices.ContainsFunc(j.effects,
 		func(e *effect) bool { return e.job != nil && e.job.ConcurrencyKey != "" })
 	undone := slices.ContainsFunc(j.ops, func(x *Op) bool {
 		return (x.deletes() || x.Kind == Cancel || x.Kind == Skip) && x.Outcome != Fail &&
 			(x.Outcome == Info || !x.Return.Before(o.Invoke))
 	})
-	return !limited && !undone && c.complete(j) && !c.mayBePaused(j, o.Invoke, c.h.End) &&
-		!deadline(o.Return, c.k.Dispatch, c.bad(j)).After(c.h.End)
+	return !limited && !undone && w.complete(j) && !w.mayBePaused(j, o.Invoke, w.h.End) &&
+		!deadline(o.Return, w.k.Dispatch, w.bad(j)).After(w.h.End)
 }
 
-func (c *check) triggered(j *job, o *Op) {
+func (c callRules) triggered(j *job, o *Op) {
 	id := o.Answer.RunID
 	if id == "" || c.runs[id] != nil || j.known[id] {
 		return
@@ -75,7 +78,7 @@ func (c *check) triggered(j *job, o *Op) {
 }
 
 // isThere holds the last change of a job against what was read at the end.
-func (c *check) isThere(j *job, e *effect) {
+func (c callRules) isThere(j *job, e *effect) {
 	f := j.final
 	back := func() bool { return c.broughtBack(j, c.h.End, c.h.End, f.Payload) }
 	switch {
@@ -106,7 +109,7 @@ func endsByItself(j *Job, s *schedule) bool {
 }
 
 // batches: S11, a batch is there as a whole or not at all.
-func (c *check) batches() {
+func (c callRules) batches() {
 	batches, order := map[string][]*Op{}, []string{}
 	for i := range c.h.Ops {
 		if o := &c.h.Ops[i]; o.Kind == BatchPut && o.Batch != "" {
@@ -133,7 +136,7 @@ func (c *check) batches() {
 }
 
 // sign is 1 if there is proof that a put was applied, -1 if there is proof that it was not, and otherwise 0.
-func (c *check) sign(o *Op) int {
+func (c callRules) sign(o *Op) int {
 	j := c.jobs[key{o.Namespace, o.Job}]
 	if l, lost := c.lost[o]; lost {
 		return c.signAfter(j, o, l)
@@ -165,7 +168,7 @@ func (c *check) sign(o *Op) int {
 
 // lists: S8 and S13 for lists: each entry is of the namespace that was asked for, and a value that its job
 // may have had.
-func (c *check) lists() {
+func (c callRules) lists() {
 	for i := range c.h.Ops {
 		o := &c.h.Ops[i]
 		if o.Kind != List || o.Outcome != OK {
@@ -182,7 +185,7 @@ func (c *check) lists() {
 	}
 }
 
-func (c *check) listed(o *Op, l Listed) {
+func (c callRules) listed(o *Op, l Listed) {
 	k := key{l.Namespace, l.Job}
 	if l.Namespace != o.Namespace {
 		c.addf("S13", k.String(), "a list of namespace %s shows it", o.Namespace)

@@ -5,8 +5,11 @@ import (
 	"strings"
 )
 
+// storeRules are about who owned what, and what the store committed: S6, S7, S11.
+type storeRules struct{ *check }
+
 // claims: S6, an epoch of a partition has one owner, and epochs grow with time.
-func (c *check) claims() {
+func (c storeRules) claims() {
 	type place struct {
 		partition int
 		epoch     uint64
@@ -59,7 +62,7 @@ var legal = map[string][]string{
 
 // writes: S7, the epochs of a partition's writes do not go down, and each is by the owner; S11, the changes
 // are legal ones.
-func (c *check) writes() {
+func (c storeRules) writes() {
 	last := map[int]Write{}
 	owners := map[[2]uint64]Claim{}
 	for _, cl := range c.h.Claims {
@@ -89,7 +92,7 @@ func (c *check) writes() {
 
 // deposed: S6, nobody is handed an attempt by an owner whose partition another has claimed: an owner stops
 // before its lease ends.
-func (c *check) deposed(r *run) {
+func (c storeRules) deposed(r *run) {
 	for _, a := range r.attempts {
 		for _, t := range c.owned[a.Partition] {
 			if a.Epoch != 0 && t.epoch > a.Epoch && t.claimed.Before(a.At) && !c.madeAgain(a) &&
@@ -105,7 +108,7 @@ func (c *check) deposed(r *run) {
 
 // madeAgain reports whether the owner of the moment has made an attempt again that was in doubt, which
 // carries the term of an earlier one.
-func (c *check) madeAgain(a *Attempt) bool {
+func (c storeRules) madeAgain(a *Attempt) bool {
 	var owner *tenure
 	for i := range c.owned[a.Partition] {
 		if t := &c.owned[a.Partition][i]; t.claimed.Before(a.At) {
@@ -116,7 +119,7 @@ func (c *check) madeAgain(a *Attempt) bool {
 }
 
 // fencedWrite: S7, a term is over once another was claimed after it, or once it was released.
-func (c *check) fencedWrite(w Write) {
+func (c storeRules) fencedWrite(w Write) {
 	if w.At.IsZero() {
 		return
 	}
@@ -141,7 +144,7 @@ func (c *check) fencedWrite(w Write) {
 	}
 }
 
-func (c *check) transition(states map[string]Write, w Write) {
+func (c storeRules) transition(states map[string]Write, w Write) {
 	if w.RunID == "" {
 		return
 	}

@@ -2,8 +2,11 @@ package checker
 
 import "slices"
 
+// counterRules are about what jobs count: S16.
+type counterRules struct{ *check }
+
 // counted: S16, what a job counts agrees with its runs, whatever happened to the nodes that counted.
-func (c *check) counted(j *job) {
+func (c counterRules) counted(j *job) {
 	f := j.final
 	if f == nil || !c.h.Final.Whole {
 		return
@@ -39,7 +42,7 @@ func (c *check) counted(j *job) {
 
 // recount counts the finished runs of the job's life by their records; all says that it is known of each
 // whose life it ended in.
-func (c *check) recount(j *job) (n Counters, all bool) {
+func (c counterRules) recount(j *job) (n Counters, all bool) {
 	for i := range j.records {
 		r := &j.records[i]
 		own, known := r.UID == j.final.UID, r.UID != ""
@@ -73,7 +76,7 @@ func (c *check) recount(j *job) (n Counters, all bool) {
 // adopted reports whether a run of an earlier job of the name ended in the job that is there at the end: it
 // died, was redriven in this one, and is counted where it ends. known is false if that cannot be told from
 // when it ended.
-func (c *check) adopted(j *job, r *FinalRun) (is, known bool) {
+func (c counterRules) adopted(j *job, r *FinalRun) (is, known bool) {
 	redriven := 0
 	var born *Op
 	for _, o := range j.ops {
@@ -103,7 +106,7 @@ func (c *check) adopted(j *job, r *FinalRun) (is, known bool) {
 // skippedBefore is how many times more than its history says a job may count as skipped: a time that was
 // skipped by hand, and that a later definition has again, is of one run id. The history has what became of it
 // last.
-func (c *check) skippedBefore(j *job) (n uint64) {
+func (c counterRules) skippedBefore(j *job) (n uint64) {
 	for _, o := range j.ops {
 		again := o.Kind == Skip && o.Outcome != Fail && slices.ContainsFunc(j.ops, func(x *Op) bool {
 			return x.retimes() && x.Outcome != Fail && !c.by(x).Before(o.Invoke)
@@ -121,14 +124,14 @@ func (c *check) skippedBefore(j *job) (n uint64) {
 
 // ofOneLife reports whether the job surely did not come back for a dead run, nor has taken up one of an
 // earlier namesake: then its history is that of more than it counts, or of less.
-func (c *check) ofOneLife(j *job) bool {
+func (c counterRules) ofOneLife(j *job) bool {
 	return !slices.ContainsFunc(j.ops, func(o *Op) bool {
 		return o.Kind == Redrive && o.Outcome != Fail && !c.stood(j, o)
 	})
 }
 
 // oneAtATime reports whether at most one of the job's runs is unfinished at a time.
-func (c *check) oneAtATime(j *job) bool {
+func (c counterRules) oneAtATime(j *job) bool {
 	beside := slices.ContainsFunc(j.ops, func(o *Op) bool {
 		return (o.Kind == Trigger || o.Kind == Backfill || o.Kind == Redrive) && o.Outcome != Fail
 	})

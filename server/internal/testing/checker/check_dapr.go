@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// daprRules are about jobs of Dapr: S2, S9, S10, I11, L1, L3.
+type daprRules struct{ *check }
+
 // Jobs of Dapr go by rules of their own. An attempt has no lease: it belongs to the stream that took it, and
 // when that ends it is delivered again, as the same attempt. Retries are due in virtual time. No time is
 // passed over. A put that overwrites begins from the start: nothing of what it has replaced begins any more.
@@ -47,7 +50,7 @@ func (e *effect) beginsAtDue(t time.Time) bool {
 }
 
 // streamed judges a run of a job of Dapr.
-func (c *check) streamed(r *run) {
+func (c daprRules) streamed(r *run) {
 	for i, a := range r.attempts {
 		if i > 0 {
 			c.deliveredAgain(r, r.attempts[i-1], a)
@@ -60,7 +63,7 @@ func (c *check) streamed(r *run) {
 
 // deliveredAgain: S10, an attempt is delivered again only if its stream ended, or its owner did, and uses no
 // attempt then; the next one comes after a failure that a sidecar reported.
-func (c *check) deliveredAgain(r *run, before, a *Attempt) {
+func (c daprRules) deliveredAgain(r *run, before, a *Attempt) {
 	c.v.Counters.Duplicates++
 	said := func(kind ResultKind, by *Attempt) bool {
 		return slices.ContainsFunc(r.results, func(res *Result) bool {
@@ -86,7 +89,7 @@ func (c *check) deliveredAgain(r *run, before, a *Attempt) {
 }
 
 // virtual: I11, no attempt comes before its virtual time.
-func (c *check) virtual(r *run, a *Attempt) {
+func (c daprRules) virtual(r *run, a *Attempt) {
 	first, known := time.Duration(0), false
 	for _, e := range r.job.effects {
 		if e.job == nil || e.job.Payload != a.Payload {
@@ -104,7 +107,7 @@ func (c *check) virtual(r *run, a *Attempt) {
 
 // continues: L1 and L3, what a stream gave back is delivered again at once, and what failed at its virtual
 // time.
-func (c *check) continues(r *run, i int) {
+func (c daprRules) continues(r *run, i int) {
 	a := r.attempts[i]
 	def, ok := c.definition(r, a)
 	if !ok {
@@ -139,7 +142,7 @@ func (c *check) continues(r *run, i int) {
 const failed = "its failure"
 
 // endOf is when an attempt ended so that its run had to go on, or became due again, and why; "" = it did not.
-func (c *check) endOf(r *run, a *Attempt, def *effect) (since time.Time, why string) {
+func (c daprRules) endOf(r *run, a *Attempt, def *effect) (since time.Time, why string) {
 	most := def.job.Policy.resolved(def.job.Schedule != "").attempts()
 	for _, res := range r.results {
 		if res.Token != a.Token || res.Sent.Before(a.At) {
@@ -158,7 +161,7 @@ func (c *check) endOf(r *run, a *Attempt, def *effect) (since time.Time, why str
 }
 
 // definition is the one definition with the payload of an attempt.
-func (c *check) definition(r *run, a *Attempt) (def *effect, ok bool) {
+func (w *world) definition(r *run, a *Attempt) (def *effect, ok bool) {
 	for _, e := range r.job.effects {
 		if e.job != nil && !e.vague && e.job.Payload == a.Payload {
 			def, ok = e, def == nil
@@ -169,7 +172,7 @@ func (c *check) definition(r *run, a *Attempt) (def *effect, ok bool) {
 
 // speechless reports whether a node may not have been able to tell the owner of a partition that a stream had
 // ended, between two instants: a node that leaves in order can.
-func (c *check) speechless(node string, from, to time.Time) bool {
+func (c daprRules) speechless(node string, from, to time.Time) bool {
 	return slices.ContainsFunc(c.all, func(f *Fault) bool {
 		return !f.worker() && (f.Skew != 0 || !f.local() || f.between() || f.hits(node)) &&
 			!f.From.After(to) && !f.To.Before(from.Add(-c.k.OwnerLease))
@@ -177,7 +180,7 @@ func (c *check) speechless(node string, from, to time.Time) bool {
 }
 
 // movedSince reports whether a job's partition may have changed hands between two instants.
-func (c *check) movedSince(j *job, from, to time.Time) bool {
+func (c daprRules) movedSince(j *job, from, to time.Time) bool {
 	home, known := c.h.Homes[j.String()]
 	return known && slices.ContainsFunc(c.owned[home], func(t tenure) bool {
 		return !t.claimed.Before(from.Add(-time.Second)) && !t.from.After(to)
@@ -186,7 +189,7 @@ func (c *check) movedSince(j *job, from, to time.Time) bool {
 
 // incarnation: S2, once a put has begun from the start, or a delete has ended what was there, no run of the
 // job of before begins or goes on.
-func (c *check) incarnation(r *run) {
+func (c daprRules) incarnation(r *run) {
 	for _, a := range r.attempts {
 		if a.UID == "" {
 			continue
@@ -221,27 +224,27 @@ func counts(r *run, a *Attempt) bool {
 
 // stayed reports whether an attempt stayed with its stream when its owner gave the partition up in order:
 // what waits there for a sidecar is in force, whoever owns the partition.
-func (c *check) stayed(a *Attempt) bool {
-	return slices.ContainsFunc(c.owned[a.Partition],
+func (w *world) stayed(a *Attempt) bool {
+	return slices.ContainsFunc(w.owned[a.Partition],
 		func(t tenure) bool { return t.epoch == a.Epoch && t.gaveUp() })
 }
 
 // withSidecar is how long an attempt was with the sidecar that took it: until its result, which says how it
 // ended, or that its stream did.
-func (c *check) withSidecar(r *run, a *Attempt) (s span, result *Result) {
+func (w *world) withSidecar(r *run, a *Attempt) (s span, result *Result) {
 	for _, res := range r.results {
 		if res.Token == a.Token && !res.Sent.Before(a.At) && (res.terminal() || res.Kind == LostWorker) {
 			return span{a.At, res.Sent}, res
 		}
 	}
-	return span{a.At, c.h.End}, nil
+	return span{a.At, w.h.End}, nil
 }
 
 // limitedFor is when an attempt certainly counts for a limit that it is under: while it is with its sidecar
 // and in force. What its node has taken back counts no more, though a sidecar cannot be told to stop: for
 // another attempt, since its job has gone or begun from the start, or for a fault of those that take part in
 // it. Whether it was taken back for a fault is not known, unless its result was taken afterwards.
-func (c *check) limitedFor(r *run, i, home int) []span {
+func (c daprRules) limitedFor(r *run, i, home int) []span {
 	a := r.attempts[i]
 	s, result := c.withSidecar(r, a)
 	ends := func(t time.Time) { s.to = earlier(s.to, later(t, s.from)) }
@@ -267,7 +270,7 @@ func (c *check) limitedFor(r *run, i, home int) []span {
 
 // troubles are the stretches in which faults may have touched the owner of a job's partition, the node that
 // has its run, or the owner of the partition that counts a limit.
-func (c *check) troubles(j *job, node string, home int) []span {
+func (c daprRules) troubles(j *job, node string, home int) []span {
 	at := troubled{node: node, job: -1, limit: -1}
 	if p, known := c.h.Homes[j.String()]; known && c.owned[p] != nil && c.owned[home] != nil {
 		at.job, at.limit = p, home
@@ -298,15 +301,15 @@ type troubled struct {
 
 // limitedAtMost is how long an attempt may count for the limits that it is under: while it is with its
 // sidecar, and if its stream has ended, until its owner has learned of that and has taken it back.
-func (c *check) limitedAtMost(r *run, i int) span {
+func (w *world) limitedAtMost(r *run, i int) span {
 	a := r.attempts[i]
-	s, _ := c.withSidecar(r, a)
+	s, _ := w.withSidecar(r, a)
 	answered := slices.ContainsFunc(r.results,
 		func(res *Result) bool { return res.Token == a.Token && res.terminal() && res.Verdict == Acked })
 	if answered {
 		return s
 	}
-	s.to = c.h.End
+	s.to = w.h.End
 	if i+1 < len(r.attempts) {
 		s.to = later(s.from, r.attempts[i+1].At)
 	}
@@ -315,15 +318,15 @@ func (c *check) limitedAtMost(r *run, i int) span {
 
 // held are the attempts of the jobs that a limit is for, by their beginning, and when they count, as counts
 // says.
-func (c *check) held(namespace, queue, name string, counts func(r *run, i int) []span) (out []lease) {
-	for _, k := range c.keys {
-		j := c.jobs[k]
+func (w *world) held(namespace, queue, name string, counts func(r *run, i int) []span) (out []lease) {
+	for _, k := range w.keys {
+		j := w.jobs[k]
 		if k.namespace != namespace || !j.dapr() {
 			continue
 		}
 		for _, r := range j.runs {
 			for i, a := range r.attempts {
-				def, ok := c.definition(r, a)
+				def, ok := w.definition(r, a)
 				if !ok || def.job.Queue != queue || name != "" && def.job.ConcurrencyKey != name {
 					continue
 				}
@@ -339,7 +342,7 @@ func (c *check) held(namespace, queue, name string, counts func(r *run, i int) [
 
 // gates: S9, no more attempts are in force at sidecars than a limit says that one of them names: at one node,
 // or over all of them (Constants.OneGate).
-func (c *check) gates() {
+func (c daprRules) gates() {
 	type limit struct {
 		namespace, queue, name, node string
 		home                         int
@@ -376,10 +379,10 @@ func (c *check) gates() {
 }
 
 // gated is when as many attempts may have been with sidecars as some limit says that a job is under.
-func (c *check) gated(namespace string, s *Job) (out []span) {
+func (w *world) gated(namespace string, s *Job) (out []span) {
 	for _, name := range []string{"", s.ConcurrencyKey} {
 		most := 0
-		for _, g := range c.h.Gates {
+		for _, g := range w.h.Gates {
 			if g.Namespace == namespace && g.Queue == s.Queue && g.Key == name && (most == 0 || g.Most < most) {
 				most = g.Most
 			}
@@ -388,15 +391,15 @@ func (c *check) gated(namespace string, s *Job) (out []span) {
 			continue
 		}
 		k := gateKey{namespace, s.Queue, name}
-		if c.crammed[k] == nil {
+		if w.crammed[k] == nil {
 			var all []span
-			atMost := func(r *run, i int) []span { return []span{c.limitedAtMost(r, i)} }
-			for _, h := range c.held(namespace, s.Queue, name, atMost) {
-				all = append(all, span{h.from, h.to.Add(c.k.Dispatch)})
+			atMost := func(r *run, i int) []span { return []span{w.limitedAtMost(r, i)} }
+			for _, h := range w.held(namespace, s.Queue, name, atMost) {
+				all = append(all, span{h.from, h.to.Add(w.k.Dispatch)})
 			}
-			c.crammed[k] = append([]span{}, crowded(all, most)...)
+			w.crammed[k] = append([]span{}, crowded(all, most)...)
 		}
-		out = append(out, c.crammed[k]...)
+		out = append(out, w.crammed[k]...)
 	}
 	return merged(out)
 }

@@ -2,10 +2,13 @@ package checker
 
 import "slices"
 
+// deliveryRules are about runs that are in the history and were seen, and repeats: S2, S12.
+type deliveryRules struct{ *check }
+
 // delivered: S12, the history does not deny what consumers had: a run of which somebody had an attempt is not
 // one that did not run, and has as many attempts as were seen of it. S2, and the schedule begins no more
 // runs, by their ids, than it may.
-func (c *check) delivered(j *job) {
+func (c deliveryRules) delivered(j *job) {
 	for _, rec := range j.records {
 		r := c.runs[rec.RunID]
 		if r == nil || rec.Skipped > 0 || redriven(r, c.h.End) {
@@ -27,7 +30,7 @@ func (c *check) delivered(j *job) {
 }
 
 // repeated counts the runs of a job that was defined once.
-func (c *check) repeated(j *job) {
+func (c deliveryRules) repeated(j *job) {
 	if len(j.effects) != 1 || j.effects[0].job == nil || j.effects[0].vague || j.effects[0].limit() == 0 {
 		return
 	}
@@ -47,12 +50,12 @@ func (c *check) repeated(j *job) {
 // by an owner that ended without order before that was durable. It is in doubt then: a pause takes back only
 // what nobody can have had, so it is made again, however long that takes. The owner must have ended after the
 // run was due, and the pause cannot have come long before: what was handed out then was durable.
-func (c *check) leftBefore(r *run, a *Attempt) bool {
-	j, due := r.job, a.Scheduled.Add(-c.wrong(r.job, a.Scheduled, a.At))
-	return r.inDoubt() && slices.ContainsFunc(c.faults(j), func(f *Fault) bool {
-		since := later(due, f.From.Add(-lazy-c.k.Dispatch))
-		ended := earlier(a.At, f.To.Add(c.k.OwnerLease+c.k.Dispatch))
-		return !f.worker() && f.Skew == 0 && since.Before(ended) && !c.surelyPaused(j, since, ended)
+func (w *world) leftBefore(r *run, a *Attempt) bool {
+	j, due := r.job, a.Scheduled.Add(-w.wrong(r.job, a.Scheduled, a.At))
+	return r.inDoubt() && slices.ContainsFunc(w.faults(j), func(f *Fault) bool {
+		since := later(due, f.From.Add(-lazy-w.k.Dispatch))
+		ended := earlier(a.At, f.To.Add(w.k.OwnerLease+w.k.Dispatch))
+		return !f.worker() && f.Skew == 0 && since.Before(ended) && !w.surelyPaused(j, since, ended)
 	})
 }
 

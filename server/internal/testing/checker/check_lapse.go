@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// lapseRules are about a store that goes back: S4, S17.
+type lapseRules struct{ *check }
+
 // A store that follows asynchronously lacks the last commits when it is promoted: the store goes back
 // (Fault.Back). What was committed in between is lost, and nothing else is. An operation that may have been
 // committed then is one of unknown outcome, that surely has no effect any more if it was called and answered
@@ -113,8 +116,8 @@ func (w *world) fromLost(t time.Time) *Fault {
 
 // sureAgain is when an effect's definition surely was the job once more, since all that came after it was
 // lost.
-func (c *check) sureAgain(j *job, e *effect, f *Fault) (s span, again bool) {
-	s = span{f.To.Add(c.k.Apply), c.h.End}
+func (w *world) sureAgain(j *job, e *effect, f *Fault) (s span, again bool) {
+	s = span{f.To.Add(w.k.Apply), w.h.End}
 	for _, x := range j.effects {
 		// pauses are asked about time by time
 		if x == e || e.after(x) || x.op.Kind == Pause || x.op.Kind == Resume {
@@ -122,7 +125,7 @@ func (c *check) sureAgain(j *job, e *effect, f *Fault) (s span, again bool) {
 		}
 		again = again || x.undone == f
 		if x.undone != f {
-			s.to = earlier(s.to, x.lo.Add(-c.k.Apply))
+			s.to = earlier(s.to, x.lo.Add(-w.k.Apply))
 		}
 	}
 	return s, again && e.hi.Before(f.From) && s.from.Before(s.to)
@@ -130,62 +133,62 @@ func (c *check) sureAgain(j *job, e *effect, f *Fault) (s span, again bool) {
 
 // vanished reports whether nothing is left of a run: all its attempts were handed out in a stretch that is
 // lost, and it was not made again.
-func (c *check) vanished(r *run) bool {
-	return len(c.lapses) > 0 && len(r.records) == 0 &&
-		!slices.ContainsFunc(r.attempts, func(a *Attempt) bool { return !c.forgotten(a.At) })
+func (w *world) vanished(r *run) bool {
+	return len(w.lapses) > 0 && len(r.records) == 0 &&
+		!slices.ContainsFunc(r.attempts, func(a *Attempt) bool { return !w.forgotten(a.At) })
 }
 
 // ranInVain reports whether a run vanished with what had let it begin: the end of another one of its
 // schedule, the success of a job that it comes after, or a call. None of that is known any more, so that its
 // time came while it had to wait, and the rules of overlap and misfire may pass over it. What could have
 // begun without is in doubt, and made again.
-func (c *check) ranInVain(r *run) bool {
-	return c.vanished(r) && (c.lostCall(r) || c.lostWin(r) || slices.ContainsFunc(r.job.runs, func(o *run) bool {
+func (w *world) ranInVain(r *run) bool {
+	return w.vanished(r) && (w.lostCall(r) || w.lostWin(r) || slices.ContainsFunc(r.job.runs, func(o *run) bool {
 		before := o.first()
 		return before.Cause == CauseSchedule && before.Scheduled.Before(r.first().Scheduled) &&
-			c.goesOnAgain(o, r.first().At)
+			w.goesOnAgain(o, r.first().At)
 	}))
 }
 
 // lostCall reports whether a call is lost that may have let a run begin: one that ended another run, or a
 // pause, or changed the job. A trigger and a backfill have runs of their own.
-func (c *check) lostCall(r *run) bool {
+func (w *world) lostCall(r *run) bool {
 	return slices.ContainsFunc(r.job.ops, func(o *Op) bool {
-		_, lost := c.lost[o]
+		_, lost := w.lost[o]
 		beside := o.Kind == Trigger || o.Kind == Backfill || o.Kind == BackfillCancel
 		return lost && !beside && !o.Invoke.After(r.first().At)
 	})
 }
 
 // lostWin reports whether a success is lost of a job that a run came after.
-func (c *check) lostWin(r *run) bool {
+func (w *world) lostWin(r *run) bool {
 	a := r.first()
-	return c.hadRule(r.job, a.Scheduled, a.At, func(s *Job) bool {
+	return w.hadRule(r.job, a.Scheduled, a.At, func(s *Job) bool {
 		return slices.ContainsFunc(s.After,
-			func(name string) bool { return c.wonInVain(c.jobs[key{r.job.namespace, name}], a.At) })
+			func(name string) bool { return w.wonInVain(w.jobs[key{r.job.namespace, name}], a.At) })
 	})
 }
 
 // wonInVain reports whether a success of a job that was told of by an instant may be lost. Of a job of which
 // nothing is known it may be.
-func (c *check) wonInVain(j *job, by time.Time) bool {
+func (w *world) wonInVain(j *job, by time.Time) bool {
 	if j == nil {
 		return true
 	}
 	if j.wins == nil {
-		j.wins = c.winsOf(j)
+		j.wins = w.winsOf(j)
 	}
-	return slices.ContainsFunc(j.wins, func(w span) bool {
-		return !w.from.After(by) && slices.ContainsFunc(c.lapses,
-			func(f *Fault) bool { return w.to.After(f.From) && !by.After(f.To) })
+	return slices.ContainsFunc(j.wins, func(win span) bool {
+		return !win.from.After(by) && slices.ContainsFunc(w.lapses,
+			func(f *Fault) bool { return win.to.After(f.From) && !by.After(f.To) })
 	})
 }
 
 // goesOnAgain reports whether a run may have been going on when the stretch began that is lost and in which
 // something was handed out. That it was over is durable when its consumer is told.
-func (c *check) goesOnAgain(r *run, at time.Time) bool {
-	to := c.possible(r, len(r.attempts)-1).to
-	return slices.ContainsFunc(c.lapses, func(f *Fault) bool {
+func (w *world) goesOnAgain(r *run, at time.Time) bool {
+	to := w.possible(r, len(r.attempts)-1).to
+	return slices.ContainsFunc(w.lapses, func(f *Fault) bool {
 		over := slices.ContainsFunc(r.results, func(res *Result) bool {
 			return (res.Kind == Success || res.Kind == Permanent) && res.Verdict == Acked && !res.Told.After(f.From)
 		})
@@ -212,18 +215,18 @@ func (w *world) undoneBy(o *Op, t time.Time) bool {
 const remembered = 5 * time.Second
 
 // unset is when limits that were lost are in force no more.
-func (c *check) unset(o *Op) time.Time {
-	if l, lost := c.lost[o]; lost && l.sure {
-		return l.lapse.To.Add(remembered + c.k.Dispatch)
+func (w *world) unset(o *Op) time.Time {
+	if l, lost := w.lost[o]; lost && l.sure {
+		return l.lapse.To.Add(remembered + w.k.Dispatch)
 	}
-	return c.never()
+	return w.never()
 }
 
 // unnoticed reports whether an attempt came from an owner that had not noticed that the store went back:
 // another may have been the owner then, and be it again.
-func (c *check) unnoticed(a *Attempt) bool {
-	return slices.ContainsFunc(c.owned[a.Partition], func(t tenure) bool {
-		return t.epoch == a.Epoch && slices.ContainsFunc(c.lapses, func(f *Fault) bool {
+func (w *world) unnoticed(a *Attempt) bool {
+	return slices.ContainsFunc(w.owned[a.Partition], func(t tenure) bool {
+		return t.epoch == a.Epoch && slices.ContainsFunc(w.lapses, func(f *Fault) bool {
 			return t.claimed.Before(f.Back) && a.At.After(f.Back) && !a.At.After(f.To)
 		})
 	})
@@ -231,8 +234,8 @@ func (c *check) unnoticed(a *Attempt) bool {
 
 // countLost reports whether the count of a run's attempts may have gone back: some were handed out in the
 // stretch that is lost. Those before it are not forgotten.
-func (c *check) countLost(r *run, before, a *Attempt) bool {
-	return slices.ContainsFunc(c.lapses, func(f *Fault) bool {
+func (w *world) countLost(r *run, before, a *Attempt) bool {
+	return slices.ContainsFunc(w.lapses, func(f *Fault) bool {
 		kept := 0
 		for _, x := range r.attempts {
 			if !x.At.After(f.From.Add(-lazy)) {
@@ -244,7 +247,7 @@ func (c *check) countLost(r *run, before, a *Attempt) bool {
 }
 
 // doneInVain: S4, until the store goes back nothing begins after a success that is lost then.
-func (c *check) doneInVain(r *run) {
+func (c lapseRules) doneInVain(r *run) {
 	for _, res := range r.results {
 		ack, lost := c.unkept[res]
 		if !lost || res.Kind != Success {
@@ -269,9 +272,9 @@ type branch struct {
 // branches are those of the lapses.
 type branches []*branch
 
-func (c *check) branches() branches {
+func (w *world) branches() branches {
 	var out branches
-	for _, f := range c.lapses {
+	for _, f := range w.lapses {
 		out = append(out, &branch{lapse: f})
 	}
 	return out
@@ -296,7 +299,7 @@ func (b branches) at(t time.Time, states map[string]Write) map[string]Write {
 }
 
 // mixed: S17, what goes on after the store went back has nothing of what is lost.
-func (c *check) mixed() {
+func (c lapseRules) mixed() {
 	for _, k := range c.keys {
 		j := c.jobs[k]
 		for _, rec := range j.records {
@@ -323,7 +326,7 @@ func (e *effect) saysNow(payload string) bool {
 }
 
 // saidElse reports whether another operation, that is not lost, says the same of the job.
-func (c *check) saidElse(j *job, e *effect) bool {
+func (c lapseRules) saidElse(j *job, e *effect) bool {
 	return slices.ContainsFunc(j.effects, func(x *effect) bool {
 		return x.undone == nil && x.saysNow(e.op.Spec.Payload)
 	})
@@ -331,26 +334,26 @@ func (c *check) saidElse(j *job, e *effect) bool {
 
 // signAfter is 1 if there is proof that a put is in the history that goes on after the store went back, -1 if
 // there is proof that it is not, and otherwise 0.
-func (c *check) signAfter(j *job, o *Op, l loss) int {
+func (w *world) signAfter(j *job, o *Op, l loss) int {
 	unchanged := l.was.Outcome == OK && !l.was.Answer.Created && !l.was.Answer.Changed
 	if o.Spec == nil || o.Spec.Payload == "" || unchanged {
 		return 0
 	}
-	if c.seenAfter(j, o, l.lapse) || j.final != nil && j.final.Payload == o.Spec.Payload {
+	if w.seenAfter(j, o, l.lapse) || j.final != nil && j.final.Payload == o.Spec.Payload {
 		return 1
 	}
 	first, alone := true, true
 	for _, x := range j.ops {
 		switch changes := x.changes() || x.Kind == Redrive; {
 		case x == o || x.Outcome == Fail || !changes:
-		case c.by(x).Before(l.lapse.From):
+		case w.by(x).Before(l.lapse.From):
 			first = false
 		default:
 			alone = false
 		}
 	}
 	switch {
-	case !alone || !c.h.Final.Whole:
+	case !alone || !w.h.Final.Whole:
 		return 0
 	case j.final != nil: // nothing else can have taken its place
 		return -1
@@ -360,14 +363,14 @@ func (c *check) signAfter(j *job, o *Op, l loss) int {
 		return 1
 	}
 	s, err := parse(o.Spec.Schedule, o.Spec.Zone, o.Spec.Literal)
-	if o.Spec.Schedule != "" && err == nil && !endsByItself(o.Spec, s) && c.complete(j) {
+	if o.Spec.Schedule != "" && err == nil && !endsByItself(o.Spec, s) && w.complete(j) {
 		return -1
 	}
 	return 0
 }
 
 // seenAfter reports whether what a put said of a job was seen when all had noticed that the store went back.
-func (c *check) seenAfter(j *job, o *Op, f *Fault) bool {
+func (w *world) seenAfter(j *job, o *Op, f *Fault) bool {
 	return slices.ContainsFunc(j.ops, func(x *Op) bool {
 		read := x.Kind == Get && x.Outcome == OK && x.Answer.Found && x.Answer.Payload == o.Spec.Payload
 		return read && x.Invoke.After(f.To)

@@ -6,9 +6,12 @@ import (
 	"time"
 )
 
+// limitRules are about what is in force at a time: S9.
+type limitRules struct{ *check }
+
 // overlaps: S9, under serial and skip one run of the schedule is in force at a time, and so it is for a
 // serial backfill. Under replace the older one is over when the newer begins.
-func (c *check) overlaps(j *job) {
+func (c limitRules) overlaps(j *job) {
 	c.replaced(j)
 	beside := func(s *Job) bool { return s.Overlap == "allow" || s.Overlap == "replace" }
 	var last span
@@ -34,12 +37,12 @@ type lease struct {
 }
 
 // leases are those of a job's runs with a cause, by their beginning.
-func (c *check) leases(j *job, cause string) []lease {
+func (w *world) leases(j *job, cause string) []lease {
 	var out []lease
 	for _, r := range j.runs {
 		for i, a := range r.attempts {
 			if cause == "" || (a.Cause == cause && !redriven(r, a.At)) { // a redriven run goes beside the others
-				out = append(out, lease{c.certain(r, i), r, i})
+				out = append(out, lease{w.certain(r, i), r, i})
 			}
 		}
 	}
@@ -48,7 +51,7 @@ func (c *check) leases(j *job, cause string) []lease {
 }
 
 // replaced looks for a run that succeeded after a newer one had begun.
-func (c *check) replaced(j *job) {
+func (c limitRules) replaced(j *job) {
 	other := func(s *Job) bool { return s.Overlap != "replace" }
 	newest := time.Time{}
 	var by *run
@@ -81,7 +84,7 @@ func said(r *run, res *Result, by time.Time) bool {
 }
 
 // limits: S9, no more attempts with one concurrency key are in force than its limit says when another begins.
-func (c *check) limits() {
+func (c limitRules) limits() {
 	groups, order := map[key][]lease{}, []key{}
 	for _, k := range c.keys {
 		j := c.jobs[k]
@@ -120,9 +123,9 @@ func (j *job) limitKey(a *Attempt) (name string, sure bool) {
 }
 
 // limitOps are the operations that may have set the limits of a namespace.
-func (c *check) limitOps(g key) (ops []*Op) {
-	for i := range c.h.Ops {
-		if o := &c.h.Ops[i]; o.Kind == PutNamespace && o.Namespace == g.namespace && o.Outcome != Fail {
+func (w *world) limitOps(g key) (ops []*Op) {
+	for i := range w.h.Ops {
+		if o := &w.h.Ops[i]; o.Kind == PutNamespace && o.Namespace == g.namespace && o.Outcome != Fail {
 			ops = append(ops, o)
 		}
 	}
@@ -130,11 +133,11 @@ func (c *check) limitOps(g key) (ops []*Op) {
 }
 
 // replacedBy is until when the limits of an operation may have been in force.
-func (c *check) replacedBy(g key, o *Op) time.Time {
-	by := c.never()
-	for _, x := range c.limitOps(g) {
+func (w *world) replacedBy(g key, o *Op) time.Time {
+	by := w.never()
+	for _, x := range w.limitOps(g) {
 		if x.Outcome == OK && o.Outcome == OK && !x.Invoke.Before(o.Return) {
-			by = earlier(by, c.inForceBy(x))
+			by = earlier(by, w.inForceBy(x))
 		}
 	}
 	return by
@@ -152,40 +155,40 @@ func common(spans []span, with span) (out []span) {
 
 // taken is when all tokens of a concurrency key may have been taken, and a moment longer for each to be taken
 // again: as many as any limit says that may have been in force then.
-func (c *check) taken(g key) []span {
-	if spans, ok := c.scarce[g]; ok {
+func (w *world) taken(g key) []span {
+	if spans, ok := w.scarce[g]; ok {
 		return spans
 	}
 	var all []span
-	for _, k := range c.keys {
-		j := c.jobs[k]
+	for _, k := range w.keys {
+		j := w.jobs[k]
 		keyed := func(e *effect) bool { return e.job != nil && (e.vague || e.job.ConcurrencyKey == g.name) }
 		if k.namespace != g.namespace || !slices.ContainsFunc(j.effects, keyed) {
 			continue
 		}
 		for _, r := range j.runs {
 			for i := range r.attempts {
-				s := c.possible(r, i)
-				all = append(all, span{s.from, s.to.Add(c.k.Dispatch)})
+				s := w.possible(r, i)
+				all = append(all, span{s.from, s.to.Add(w.k.Dispatch)})
 			}
 		}
 		for _, u := range j.unseen {
-			all = append(all, span{u.from, u.to.Add(c.k.Dispatch)})
+			all = append(all, span{u.from, u.to.Add(w.k.Dispatch)})
 		}
 	}
 	var out []span
-	for _, o := range c.limitOps(g) {
+	for _, o := range w.limitOps(g) {
 		if n, ok := o.Limits[g.name]; ok {
-			until := earlier(c.replacedBy(g, o), c.unset(o))
+			until := earlier(w.replacedBy(g, o), w.unset(o))
 			out = append(out, common(crowded(all, n), span{o.Invoke, until})...)
 		}
 	}
 	out = merged(out)
-	c.scarce[g] = out
+	w.scarce[g] = out
 	return out
 }
 
-func (c *check) limited(g key, leases []lease) {
+func (c limitRules) limited(g key, leases []lease) {
 	sort.SliceStable(leases, func(i, k int) bool { return leases[i].from.Before(leases[k].from) })
 	ops := c.limitOps(g)
 	var ends []time.Time // of those in force, few
@@ -209,7 +212,7 @@ func (c *check) limited(g key, leases []lease) {
 // limitAt is the highest limit that may have been in force just before t; false if there may have been none.
 // A limit is in force everywhere a moment after it was acknowledged, or after what held up the nodes: who is
 // out of reach keeps the tokens that it has.
-func (c *check) limitAt(ops []*Op, name string, t time.Time) (most int, limited bool) {
+func (c limitRules) limitAt(ops []*Op, name string, t time.Time) (most int, limited bool) {
 	for _, o := range ops {
 		over := slices.ContainsFunc(ops, func(x *Op) bool {
 			return x.Outcome == OK && o.Outcome == OK && !x.Invoke.Before(o.Return) && c.inForceBy(x).Before(t)
@@ -228,6 +231,6 @@ func (c *check) limitAt(ops []*Op, name string, t time.Time) (most int, limited 
 }
 
 // inForceBy is when the limits of an acknowledged operation held everywhere.
-func (c *check) inForceBy(o *Op) time.Time {
-	return deadline(o.Return, c.k.Dispatch+c.k.Apply, c.worst)
+func (w *world) inForceBy(o *Op) time.Time {
+	return deadline(o.Return, w.k.Dispatch+w.k.Apply, w.worst)
 }

@@ -7,8 +7,11 @@ import (
 	"time"
 )
 
+// restRules are about what is left in the end, and what comes without ids: S2, S14, L2, L3, L4.
+type restRules struct{ *check }
+
 // stuck: L3, nothing is in force at the end whose lease is long over, and what had failed was tried again.
-func (c *check) stuck(j *job) {
+func (c restRules) stuck(j *job) {
 	for _, rec := range j.records {
 		r := c.runs[rec.RunID]
 		if r == nil || rec.Status != "running" {
@@ -23,7 +26,7 @@ func (c *check) stuck(j *job) {
 }
 
 // rest: L2, after the last fault everything came to rest; S14, and nothing is left behind.
-func (c *check) rest() {
+func (c restRules) rest() {
 	for _, left := range c.h.Final.Left {
 		c.addf("S14", "", "left behind: %s", left)
 	}
@@ -49,7 +52,7 @@ func (c *check) rest() {
 }
 
 // fairness: L4, no job is much later than others like it. It is a warning only.
-func (c *check) fairness() {
+func (c restRules) fairness() {
 	worst := map[*job]time.Duration{}
 	var order []*job
 	for _, l := range c.lates {
@@ -84,7 +87,7 @@ func (c *check) fairness() {
 
 // distrust forgets the ids: the times that had to run are matched with the attempts that there were. It finds
 // a run that is labelled as two, and labels that were exchanged.
-func (c *check) distrust(j *job) {
+func (c restRules) distrust(j *job) {
 	if len(j.effects) != 1 || j.effects[0].job == nil || j.effects[0].job.Schedule == "" {
 		return
 	}

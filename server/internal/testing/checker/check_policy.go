@@ -7,8 +7,11 @@ import (
 	"time"
 )
 
+// policyRules are about what did not run, and in which order the rest did: S5, S9, S12.
+type policyRules struct{ *check }
+
 // honest: S12, whatever did not run has a record with a reason that was true.
-func (c *check) honest(j *job) {
+func (c policyRules) honest(j *job) {
 	for _, r := range j.records {
 		switch r.Status {
 		case "skipped":
@@ -24,7 +27,7 @@ func (c *check) honest(j *job) {
 }
 
 // honestSkip holds the reason of a record of times that did not run against what the job was then.
-func (c *check) honestSkip(j *job, r FinalRun) {
+func (c policyRules) honestSkip(j *job, r FinalRun) {
 	from, to := r.From, later(r.Finished, r.Scheduled)
 	if r.Skipped == 0 || from.IsZero() {
 		from = r.Scheduled
@@ -77,7 +80,7 @@ const mostCounted = 10_000
 
 // rightCount reports whether some definition of the job has as many times in the stretch of a record, written
 // by then, as it says.
-func (c *check) rightCount(j *job, r FinalRun, from, by time.Time) bool {
+func (c policyRules) rightCount(j *job, r FinalRun, from, by time.Time) bool {
 	if r.Skipped == 0 || r.Skipped >= mostCounted {
 		return !from.After(r.Scheduled)
 	}
@@ -93,7 +96,7 @@ func (c *check) rightCount(j *job, r FinalRun, from, by time.Time) bool {
 }
 
 // notRun looks for an attempt of a time that a record says did not run.
-func (c *check) notRun(j *job, rec FinalRun, from time.Time) {
+func (c policyRules) notRun(j *job, rec FinalRun, from time.Time) {
 	if rec.Skipped == 0 || c.asked(j, from, c.h.End, func(o *Op) bool { return o.defines() || o.deletes() }) {
 		return // another definition may have given the same time
 	}
@@ -112,7 +115,7 @@ func (c *check) notRun(j *job, rec FinalRun, from time.Time) {
 const lazy = time.Second
 
 // newest: S12, under latest a time does not run if a newer one was due already when the run before it ended.
-func (c *check) newest(j *job) {
+func (c policyRules) newest(j *job) {
 	var before *run
 	for _, r := range j.runs {
 		a := r.first()
@@ -126,7 +129,7 @@ func (c *check) newest(j *job) {
 	}
 }
 
-func (c *check) newestAfter(j *job, before *run, a *Attempt) {
+func (c policyRules) newestAfter(j *job, before *run, a *Attempt) {
 	other := func(s *Job) bool {
 		return (s.Misfire != "" && s.Misfire != "latest") ||
 			(s.Overlap != "" && s.Overlap != "serial") || s.Schedule == ""
@@ -165,24 +168,24 @@ func (c *check) newestAfter(j *job, before *run, a *Attempt) {
 }
 
 // hadRule reports whether a definition that says so may have been in force at some time of a stretch.
-func (c *check) hadRule(j *job, from, to time.Time, says func(*Job) bool) bool {
+func (w *world) hadRule(j *job, from, to time.Time, says func(*Job) bool) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
-		return e.job != nil && !e.lo.After(to) && !e.until.Add(c.k.Apply).Before(from) && (e.vague || says(e.job))
+		return e.job != nil && !e.lo.After(to) && !e.until.Add(w.k.Apply).Before(from) && (e.vague || says(e.job))
 	})
 }
 
 // asked reports whether an operation like this may have taken effect at some time of a stretch.
-func (c *check) asked(j *job, from, to time.Time, like func(*Op) bool) bool {
+func (w *world) asked(j *job, from, to time.Time, like func(*Op) bool) bool {
 	return slices.ContainsFunc(j.ops, func(o *Op) bool {
 		return like(o) && o.Outcome != Fail && !o.Invoke.After(to) &&
 			(o.Outcome == Info || !o.Return.Before(from)) &&
-			!c.undoneBy(o, from)
+			!w.undoneBy(o, from)
 	})
 }
 
 // wasGoing reports whether a run of the schedule may have been going on at some time of a stretch. One that
 // no worker saw waited for a consumer.
-func (c *check) wasGoing(j *job, from, to time.Time) bool {
+func (c policyRules) wasGoing(j *job, from, to time.Time) bool {
 	if i := sort.Search(len(j.busy), func(i int) bool { return !j.busy[i].to.Before(from) }); i < len(j.busy) &&
 		!j.busy[i].from.After(to) {
 		return true
@@ -206,7 +209,7 @@ func newer(s *Job, r FinalRun, by time.Time) int {
 
 // mayMiss reports whether the misfire rule of a job allows to pass over the times of a record: they are late,
 // or a newer one was due; latest keeps the newest, all keeps as many as the limit and the window allow.
-func (c *check) mayMiss(s *Job, r FinalRun, to time.Time) bool {
+func (c policyRules) mayMiss(s *Job, r FinalRun, to time.Time) bool {
 	sched, err := parse(s.Schedule, s.Zone, s.Literal)
 	if err != nil {
 		return true
@@ -231,7 +234,7 @@ func (c *check) mayMiss(s *Job, r FinalRun, to time.Time) bool {
 }
 
 // mayCancel reports whether something asked for the end of a run.
-func (c *check) mayCancel(j *job, r FinalRun) bool {
+func (c policyRules) mayCancel(j *job, r FinalRun) bool {
 	to := later(r.Finished, r.Scheduled)
 	wrong := c.wrong(j, r.Scheduled, to) // the node's clock
 	to = to.Add(wrong)
@@ -244,7 +247,7 @@ func (c *check) mayCancel(j *job, r FinalRun) bool {
 }
 
 // honestSuccess: what the history calls a success is one that a worker reported, if workers report at all.
-func (c *check) honestSuccess(j *job, rec FinalRun) {
+func (c policyRules) honestSuccess(j *job, rec FinalRun) {
 	r := c.runs[rec.RunID]
 	if rec.Skipped > 0 || len(c.h.Results) == 0 {
 		return
@@ -275,7 +278,7 @@ func (c *check) honestSuccess(j *job, rec FinalRun) {
 
 // after: S12, a run of a job begins only after each job that it comes after has succeeded since the run
 // before.
-func (c *check) after(j *job) {
+func (c policyRules) after(j *job) {
 	names := c.always(j)
 	if len(names) == 0 {
 		return
@@ -307,7 +310,7 @@ func (c *check) after(j *job) {
 
 // begunAgain reports whether a job may have begun a new life, or have been armed again as a one-shot, between
 // two instants: it then may begin with what had succeeded for good before.
-func (c *check) begunAgain(j *job, from, to time.Time) bool {
+func (c policyRules) begunAgain(j *job, from, to time.Time) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
 		afresh := e.op.Outcome == Info || e.op.Answer.Created || (e.job != nil && e.job.Schedule == "")
 		return e.job != nil && afresh && !e.lo.After(to) && !e.hi.Before(from)
@@ -315,7 +318,7 @@ func (c *check) begunAgain(j *job, from, to time.Time) bool {
 }
 
 // always are the names that every definition of a job has in After.
-func (c *check) always(j *job) []string {
+func (c policyRules) always(j *job) []string {
 	var names []string
 	first := true
 	for _, e := range j.effects {
@@ -334,7 +337,7 @@ func (c *check) always(j *job) []string {
 
 // uses is the first success of j, beyond those that are used up, of which by may have been told between two
 // instants, and how many are used up with it.
-func (c *check) uses(by, j *job, from, to time.Time, used int) (at time.Time, next int, ok bool) {
+func (c policyRules) uses(by, j *job, from, to time.Time, used int) (at time.Time, next int, ok bool) {
 	if j == nil {
 		return at, used, false
 	}
@@ -352,7 +355,7 @@ func (c *check) uses(by, j *job, from, to time.Time, used int) (at time.Time, ne
 
 // toldBy is until when a job may have been told of a success that was acknowledged at t: at once, unless
 // something held up what partitions tell each other.
-func (c *check) toldBy(j *job, t time.Time) time.Time {
+func (c policyRules) toldBy(j *job, t time.Time) time.Time {
 	if by := deadline(t, c.k.Dispatch, c.bad(j)); by.After(t.Add(c.k.Dispatch)) {
 		return by
 	}
@@ -361,7 +364,7 @@ func (c *check) toldBy(j *job, t time.Time) time.Time {
 
 // winsOf are the stretches in which runs of j succeeded, by their beginning; none ends before one that began
 // earlier.
-func (c *check) winsOf(j *job) []span {
+func (w *world) winsOf(j *job) []span {
 	out := []span{}
 	for _, r := range j.runs {
 		for _, res := range r.results {
@@ -370,7 +373,7 @@ func (c *check) winsOf(j *job) []span {
 			}
 			to := res.Told
 			if to.IsZero() {
-				to = c.never()
+				to = w.never()
 			}
 			out = append(out, span{res.Sent, to})
 			break
@@ -384,7 +387,7 @@ func (c *check) winsOf(j *job) []span {
 }
 
 // backfills: S12, a backfill runs each time of its stretch once, and no other.
-func (c *check) backfills(j *job) {
+func (c policyRules) backfills(j *job) {
 	var ops []*Op
 	for _, o := range j.ops {
 		if o.Kind == Backfill && o.Outcome != Fail {
@@ -412,13 +415,13 @@ func (c *check) backfills(j *job) {
 	}
 	for _, o := range ops {
 		c.filled(j, o)
-		c.wholeBackfill(j, o)
+		releaseRules(c).wholeBackfill(j, o)
 	}
 	c.serialFills(j, ops)
 }
 
 // mayFill reports whether a run may be one of the backfill.
-func (c *check) mayFill(j *job, o *Op, a *Attempt) bool {
+func (c policyRules) mayFill(j *job, o *Op, a *Attempt) bool {
 	if o.Invoke.After(a.At) || a.Scheduled.Before(o.From) || a.Scheduled.After(o.To) || c.undoneBy(o, a.At) {
 		return false
 	}
@@ -443,7 +446,7 @@ func (c *check) mayFill(j *job, o *Op, a *Attempt) bool {
 }
 
 // filled looks for times of an acknowledged backfill that never ran, if nothing came in its way.
-func (c *check) filled(j *job, o *Op) {
+func (c policyRules) filled(j *job, o *Op) {
 	var def *effect
 	for _, e := range j.effects {
 		if e.job == nil {
@@ -478,7 +481,7 @@ func (c *check) filled(j *job, o *Op) {
 }
 
 // serialFills: the runs of a backfill that is not to overlap are in force one at a time.
-func (c *check) serialFills(j *job, ops []*Op) {
+func (c policyRules) serialFills(j *job, ops []*Op) {
 	if len(ops) != 1 || (ops[0].Spec != nil && ops[0].Spec.Overlap == "allow") {
 		return
 	}

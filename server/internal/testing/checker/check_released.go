@@ -5,8 +5,11 @@ import (
 	"time"
 )
 
+// releaseRules are about runs after others, and whole backfills: S3.
+type releaseRules struct{ *check }
+
 // released: S3, a job that comes after others begins when each has succeeded and its time has come.
-func (c *check) released(j *job) {
+func (c releaseRules) released(j *job) {
 	for _, e := range j.effects {
 		if e.job == nil || !e.sure || e.vague || e.alien || e.op.Outcome != OK || len(e.job.After) == 0 ||
 			e.op.Answer.NextRun.IsZero() {
@@ -20,7 +23,7 @@ func (c *check) released(j *job) {
 }
 
 // releasedUnder follows a job from release to release while it is what e says.
-func (c *check) releasedUnder(j *job, e *effect) {
+func (c releaseRules) releasedUnder(j *job, e *effect) {
 	s := c.sureTime(j, e)
 	from, due := e.hi, e.op.Answer.NextRun
 	for {
@@ -53,7 +56,7 @@ func (c *check) releasedUnder(j *job, e *effect) {
 }
 
 // lastOf is when the last of the jobs was known to have succeeded since an instant; zero if one has not.
-func (c *check) lastOf(j *job, names []string, since time.Time) time.Time {
+func (c releaseRules) lastOf(j *job, names []string, since time.Time) time.Time {
 	var last time.Time
 	for _, name := range names {
 		first := time.Time{}
@@ -84,7 +87,7 @@ func again(r *run, res *Result) bool {
 }
 
 // begunAfter is the first attempt of the first run of the schedule that began after an instant.
-func (c *check) begunAfter(j *job, t time.Time) *Attempt {
+func (c releaseRules) begunAfter(j *job, t time.Time) *Attempt {
 	for _, r := range j.runs {
 		if a := r.first(); a.Cause == CauseSchedule && a.At.After(t) {
 			return a
@@ -95,7 +98,7 @@ func (c *check) begunAfter(j *job, t time.Time) *Attempt {
 
 // endedAfter reports whether a record tells of something that ended, or was passed over, in a stretch of
 // time.
-func (c *check) endedAfter(j *job, from, to time.Time) bool {
+func (c releaseRules) endedAfter(j *job, from, to time.Time) bool {
 	wrong := c.wrong(j, from, to)
 	return slices.ContainsFunc(j.records, func(r FinalRun) bool {
 		return (r.Cause == CauseSchedule || r.Cause == "") && !r.Finished.Before(from.Add(-wrong)) &&
@@ -104,7 +107,7 @@ func (c *check) endedAfter(j *job, from, to time.Time) bool {
 }
 
 // wholeBackfill: S3, an acknowledged backfill ran as many times as it said, once it had time to.
-func (c *check) wholeBackfill(j *job, o *Op) {
+func (c releaseRules) wholeBackfill(j *job, o *Op) {
 	if o.Outcome != OK || o.Answer.BackfillID == "" || o.Answer.Runs == 0 || !c.complete(j) {
 		return
 	}

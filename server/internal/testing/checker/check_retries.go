@@ -5,8 +5,11 @@ import (
 	"time"
 )
 
+// retryRules are about attempts after the first: S10, I11.
+type retryRules struct{ *check }
+
 // duplicates: S10, every attempt after the first has a cause between the one before and itself.
-func (c *check) duplicates(r *run) {
+func (c retryRules) duplicates(r *run) {
 	used := map[*Result]bool{}
 	for i := 1; i < len(r.attempts); i++ {
 		before, a := r.attempts[i-1], r.attempts[i]
@@ -20,7 +23,7 @@ func (c *check) duplicates(r *run) {
 	}
 }
 
-func (c *check) justified(r *run, before, a *Attempt, used map[*Result]bool) bool {
+func (c retryRules) justified(r *run, before, a *Attempt, used map[*Result]bool) bool {
 	// The same attempt once more: nothing below a node may replay it, whatever becomes of its connection.
 	// Only an owner hands it out again that does not know of it.
 	again := before.Token == a.Token && before.Number == a.Number
@@ -49,7 +52,7 @@ func (c *check) justified(r *run, before, a *Attempt, used map[*Result]bool) boo
 }
 
 // expired reports whether the lease or the time of an attempt may have been over by the next one.
-func (c *check) expired(r *run, before, a *Attempt) bool {
+func (c retryRules) expired(r *run, before, a *Attempt) bool {
 	begun, wrong := c.begun(before), c.drift(r.job, before.At, a.At)
 	alive := begun
 	for _, b := range r.heartbeats {
@@ -72,15 +75,15 @@ func (c *check) expired(r *run, before, a *Attempt) bool {
 
 // begun is when an attempt began that came then: before it came, if its way to the worker took time, but not
 // by more than a run may be late altogether. Its lease counts from there.
-func (c *check) begun(a *Attempt) time.Time {
-	if way := a.At.Sub(a.Started); c.k.Apply > 0 && way > 0 && way <= c.k.Dispatch {
+func (w *world) begun(a *Attempt) time.Time {
+	if way := a.At.Sub(a.Started); w.k.Apply > 0 && way > 0 && way <= w.k.Dispatch {
 		return a.Started
 	}
 	return a.At
 }
 
 // retries: I11, attempts are counted and spaced as the policy says.
-func (c *check) retries(r *run) {
+func (c retryRules) retries(r *run) {
 	defs, fresh := c.policies(r)
 	if len(defs) == 0 {
 		return
@@ -107,7 +110,7 @@ func (c *check) retries(r *run) {
 
 // policies are the definitions that may have been in force during a run, also because a redrive brought back
 // the one that the run carries; fresh says that its count may have begun again.
-func (c *check) policies(r *run) (defs []*effect, fresh bool) {
+func (c retryRules) policies(r *run) (defs []*effect, fresh bool) {
 	from, to := c.sent(r.first()), r.attempts[len(r.attempts)-1].At
 	if r.first().Number > 1 { // the first that was seen was not the first
 		from = earlier(from, r.first().Scheduled)
@@ -128,7 +131,7 @@ func (c *check) policies(r *run) (defs []*effect, fresh bool) {
 
 // uncounted is the number of the last attempt before a that asked for another time: from there on retries
 // count again. One that was answered stale counts if its owner may not have learnt that it was written.
-func (c *check) uncounted(r *run, a *Attempt) int {
+func (c retryRules) uncounted(r *run, a *Attempt) int {
 	n := 0
 	for _, res := range r.results {
 		counts := res.Verdict != Stale || c.fault(r.job, res.Sent.Add(-lazy), res.Told, nil)
@@ -153,7 +156,7 @@ func firstSaid(r *run, res *Result) time.Time {
 }
 
 // spaced holds the distance of two attempts against what the first one's result asked for.
-func (c *check) spaced(r *run, before, a *Attempt, defs []*effect) {
+func (c retryRules) spaced(r *run, before, a *Attempt, defs []*effect) {
 	for _, res := range r.results {
 		if res.Token != before.Token || res.Verdict != Acked || !res.Sent.Before(a.At) || !res.terminal() {
 			continue

@@ -11,7 +11,7 @@ import (
 
 // broughtBack reports whether a redrive may have brought a job back that was gone, so that it was there with
 // a payload at some time of a stretch; an empty payload is any.
-func (c *check) broughtBack(j *job, from, to time.Time, payload string) bool {
+func (c callRules) broughtBack(j *job, from, to time.Time, payload string) bool {
 	return slices.ContainsFunc(j.ops, func(x *Op) bool {
 		return x.Kind == Redrive && x.Outcome != Fail && !x.Invoke.After(to) &&
 			!c.stood(j, x) && !c.gaveWay(j, x, from) && c.revivedAs(j, x, payload) && c.goesOn(j, x, from, to)
@@ -19,18 +19,18 @@ func (c *check) broughtBack(j *job, from, to time.Time, payload string) bool {
 }
 
 // stood reports whether a job surely was there when one of its runs was redriven.
-func (c *check) stood(j *job, x *Op) bool {
+func (w *world) stood(j *job, x *Op) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
 		return e.sure && e.job != nil && e.lasts() && !e.hi.After(x.Invoke) &&
 			!slices.ContainsFunc(j.effects, func(o *effect) bool {
-				return o != e && (o.op.defines() || o.op.deletes()) && !e.after(o) && !o.lo.After(c.by(x))
+				return o != e && (o.op.defines() || o.op.deletes()) && !e.after(o) && !o.lo.After(w.by(x))
 			})
 	})
 }
 
 // gaveWay reports whether something surely took the place of what a redrive brought back, or deleted it,
 // before an instant.
-func (c *check) gaveWay(j *job, x *Op, before time.Time) bool {
+func (c callRules) gaveWay(j *job, x *Op, before time.Time) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
 		says := e.op.deletes() || (e.op.defines() &&
 			(e.op.Kind != Patch || slices.Contains(e.op.Fields, "payload")))
@@ -40,7 +40,7 @@ func (c *check) gaveWay(j *job, x *Op, before time.Time) bool {
 
 // revivedAs reports whether a redrive may have brought a job back with a payload: that of a run which had
 // died.
-func (c *check) revivedAs(j *job, x *Op, payload string) bool {
+func (c callRules) revivedAs(j *job, x *Op, payload string) bool {
 	by := c.by(x)
 	wrong := c.wrong(j, x.Invoke, by)
 	had := slices.ContainsFunc(j.effects, func(e *effect) bool {
@@ -59,7 +59,7 @@ func (c *check) revivedAs(j *job, x *Op, payload string) bool {
 
 // goesOn reports whether a run that kept a job there which a redrive had brought back may have gone on at
 // some time of a stretch.
-func (c *check) goesOn(j *job, x *Op, from, to time.Time) bool {
+func (c callRules) goesOn(j *job, x *Op, from, to time.Time) bool {
 	beside := c.asked(j, x.Invoke, to, func(o *Op) bool { return o.Kind == Trigger || o.Kind == Backfill })
 	ended := from.Add(-c.wrong(j, x.Invoke, to))
 	return c.anyRun(j, func(id, cause string, at time.Time) bool {
@@ -72,7 +72,7 @@ func (c *check) goesOn(j *job, x *Op, from, to time.Time) bool {
 }
 
 // anyRun reports whether a run of a job is like this, one that no worker saw too; at is its scheduled time.
-func (c *check) anyRun(j *job, like func(id, cause string, at time.Time) bool) bool {
+func (c callRules) anyRun(j *job, like func(id, cause string, at time.Time) bool) bool {
 	return slices.ContainsFunc(j.runs, func(r *run) bool {
 		return like(r.id, r.first().Cause, r.first().Scheduled)
 	}) ||
@@ -82,7 +82,7 @@ func (c *check) anyRun(j *job, like func(id, cause string, at time.Time) bool) b
 }
 
 // endsAfter reports whether a run may have ended after an instant, for the last time.
-func (c *check) endsAfter(j *job, id string, t time.Time) bool {
+func (c callRules) endsAfter(j *job, id string, t time.Time) bool {
 	return !c.complete(j) || !j.known[id] || slices.ContainsFunc(j.records, func(r FinalRun) bool {
 		return r.RunID == id && (r.Finished.IsZero() || !r.Finished.Before(t))
 	})

@@ -6,8 +6,11 @@ import (
 	"time"
 )
 
+// runRules are about what each run was to its workers: S1, S2, S4, S5, S9, S13.
+type runRules struct{ *check }
+
 // early: S1, nothing begins before it is due. What the spread adds is known by its bound only.
-func (c *check) early(r *run) {
+func (c runRules) early(r *run) {
 	for _, a := range r.attempts {
 		if !c.showed(r.job, a.Scheduled, a.At) {
 			c.addf("S1", r.job.String(), "run %s began %v before its scheduled time", r.id, a.Scheduled.Sub(a.At))
@@ -19,7 +22,7 @@ func (c *check) early(r *run) {
 }
 
 // phantom: S2, every attempt belongs to a definition of its job that may have been in force.
-func (c *check) phantom(r *run) {
+func (c runRules) phantom(r *run) {
 	a, j := r.first(), r.job // of those that were seen
 	for _, a := range r.attempts {
 		if c.surelyGone(j, c.sent(a).Add(-c.k.Dispatch), a.At) {
@@ -48,7 +51,7 @@ func (c *check) phantom(r *run) {
 }
 
 // content: S2, every attempt carries what its job says.
-func (c *check) content(r *run) {
+func (c runRules) content(r *run) {
 	j := r.job
 	for _, a := range r.attempts {
 		had := slices.ContainsFunc(j.effects, func(e *effect) bool {
@@ -70,7 +73,7 @@ func (c *check) content(r *run) {
 // pausedAt reports whether the first attempt of a run was handed out while the job was surely paused. An
 // attempt may be on its way for a moment, longer when something was wrong; one that never arrived may have
 // gone before it; and one in doubt is made again.
-func (c *check) pausedAt(r *run, a *Attempt) bool {
+func (c runRules) pausedAt(r *run, a *Attempt) bool {
 	if redriven(r, a.At) {
 		return false
 	}
@@ -86,7 +89,7 @@ func (c *check) pausedAt(r *run, a *Attempt) bool {
 
 // passedInPause reports whether the time of a run came while the job was surely paused, and the times of that
 // pause were not to be made up for. A one-shot's waits for the end of the pause.
-func (c *check) passedInPause(r *run) bool {
+func (c runRules) passedInPause(r *run) bool {
 	a, j := r.first(), r.job
 	wrong := c.wrong(j, a.Scheduled, a.At)
 	from := a.Scheduled.Add(-wrong)
@@ -117,7 +120,7 @@ func redriven(r *run, by time.Time) bool {
 }
 
 // mayBeScheduled reports whether a time is one that some definition of the job may have given by then.
-func (c *check) mayBeScheduled(j *job, a *Attempt) bool {
+func (c runRules) mayBeScheduled(j *job, a *Attempt) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
 		if e.job == nil || e.lo.After(a.At) ||
 			a.Scheduled.After(e.timed.Add(c.wrong(j, e.timed, e.timed)+c.k.Apply)) {
@@ -133,7 +136,7 @@ func (c *check) mayBeScheduled(j *job, a *Attempt) bool {
 // keepsPhase reports whether t is a time of an earlier definition of the job with the same schedule: a put or
 // a patch that leaves the schedule alone leaves its phase alone, and what it answers need not tell, if the
 // job is paused or no answer came.
-func (c *check) keepsPhase(j *job, e *effect, t time.Time) bool {
+func (c runRules) keepsPhase(j *job, e *effect, t time.Time) bool {
 	if e.op.Outcome == OK && e.op.Answer.Created {
 		return false // there was nothing before it
 	}
@@ -147,12 +150,12 @@ func (c *check) keepsPhase(j *job, e *effect, t time.Time) bool {
 }
 
 // gives reports whether t is a time of the definition.
-func (c *check) gives(e *effect, t time.Time) bool {
+func (w *world) gives(e *effect, t time.Time) bool {
 	first := e.op.Answer.NextRun
-	if c.readBack(e) {
+	if w.readBack(e) {
 		first = time.Time{}
 	}
-	wrong := c.wrong(nil, e.lo, e.hi) // any node may have taken the call, and stamped it
+	wrong := w.wrong(nil, e.lo, e.hi) // any node may have taken the call, and stamped it
 	low, high := e.lo.Add(-wrong), e.hi.Add(wrong)
 	switch {
 	case !e.job.Due.IsZero():
@@ -179,16 +182,16 @@ func (c *check) gives(e *effect, t time.Time) bool {
 
 // readBack reports whether the answer to a batch may tell what its jobs had become: in a cluster, where the
 // answer of the node that stored one may be lost, they are read then.
-func (c *check) readBack(e *effect) bool { return c.readAfter(e.op, e.lo, e.hi) }
+func (w *world) readBack(e *effect) bool { return w.readAfter(e.op, e.lo, e.hi) }
 
 // readAfter is readBack of an operation that was done between two instants.
-func (c *check) readAfter(o *Op, from, to time.Time) bool {
-	return o.Kind == BatchPut && len(c.h.Homes) > 0 && c.fault(nil, from, to, nil)
+func (w *world) readAfter(o *Op, from, to time.Time) bool {
+	return o.Kind == BatchPut && len(w.h.Homes) > 0 && w.fault(nil, from, to, nil)
 }
 
 // mayCarry reports whether a definition with the attempt's payload may have been in force when it was handed
 // out.
-func (c *check) mayCarry(j *job, a *Attempt) bool {
+func (c runRules) mayCarry(j *job, a *Attempt) bool {
 	since := a.At // when what came now may have been handed out
 	if t, found := c.trouble(j, a.At.Add(-c.k.Dispatch-time.Second), a.At, a); found {
 		since = earlier(since, t.Add(-time.Second))
@@ -204,7 +207,7 @@ func (c *check) mayCarry(j *job, a *Attempt) bool {
 
 // numbers: S2, attempts are counted from 1 without going back, one number to a token unless the count was
 // lost in a crash.
-func (c *check) numbers(r *run) {
+func (c runRules) numbers(r *run) {
 	for i := 1; i < len(r.attempts); i++ {
 		before, a := r.attempts[i-1], r.attempts[i]
 		if a.Number < before.Number && !c.overtaken(before, a) && !c.afresh(r, before.At, a.At) &&
@@ -219,15 +222,15 @@ func (c *check) numbers(r *run) {
 }
 
 // overtaken reports whether an attempt came after a later one since something held it up.
-func (c *check) overtaken(by, a *Attempt) bool {
-	return a.Number < by.Number && c.sent(a).Before(by.At)
+func (w *world) overtaken(by, a *Attempt) bool {
+	return a.Number < by.Number && w.sent(a).Before(by.At)
 }
 
 // sent is the earliest that an attempt may have been on its way to the worker: when it was handed out, if
 // that was shortly before it came, or something held it up.
-func (c *check) sent(a *Attempt) time.Time {
-	since := c.begun(a)
-	for f := range c.holding(a) {
+func (w *world) sent(a *Attempt) time.Time {
+	since := w.begun(a)
+	for f := range w.holding(a) {
 		since = earlier(since, f.From)
 	}
 	if a.Started.After(since) && a.Started.Before(a.At) {
@@ -237,11 +240,11 @@ func (c *check) sent(a *Attempt) time.Time {
 }
 
 // holding are the faults that may have held an attempt up.
-func (c *check) holding(a *Attempt) iter.Seq[*Fault] {
+func (w *world) holding(a *Attempt) iter.Seq[*Fault] {
 	return func(yield func(*Fault) bool) {
-		for i := range c.h.Faults {
-			f := &c.h.Faults[i]
-			if f.Holds && !f.From.After(a.At) && !f.To.Before(a.At.Add(-c.k.Dispatch)) && !yield(f) {
+		for i := range w.h.Faults {
+			f := &w.h.Faults[i]
+			if f.Holds && !f.From.After(a.At) && !f.To.Before(a.At.Add(-w.k.Dispatch)) && !yield(f) {
 				return
 			}
 		}
@@ -250,7 +253,7 @@ func (c *check) holding(a *Attempt) iter.Seq[*Fault] {
 
 // fresh: S9, no attempt comes when its lease has certainly ended, since it may go on elsewhere. A halted node
 // lets go of what it was just sending, and a link of what no node can take back.
-func (c *check) fresh(r *run) {
+func (c runRules) fresh(r *run) {
 	for _, a := range r.attempts {
 		late := a.At.Sub(a.Started.Add(a.Lease))
 		if a.Lease == 0 || late <= c.k.Dispatch+time.Second {
@@ -268,7 +271,7 @@ func (c *check) fresh(r *run) {
 }
 
 // afresh reports whether a run may have begun to count its attempts again: it was redriven.
-func (c *check) afresh(r *run, from, to time.Time) bool {
+func (w *world) afresh(r *run, from, to time.Time) bool {
 	return slices.ContainsFunc(r.job.ops, func(o *Op) bool {
 		return o.Kind == Redrive && o.Outcome != Fail && !o.Invoke.After(to) &&
 			(o.Outcome == Info || !o.Return.Before(from)) &&
@@ -278,8 +281,8 @@ func (c *check) afresh(r *run, from, to time.Time) bool {
 
 // doneIsDone: S4, nothing begins after the run's success was acknowledged, except the same message come
 // twice.
-func (c *check) doneIsDone(r *run) {
-	c.doneInVain(r)
+func (c runRules) doneIsDone(r *run) {
+	lapseRules(c).doneInVain(r)
 	for _, res := range r.results {
 		if res.Kind != Success || res.Verdict != Acked {
 			continue
@@ -296,7 +299,7 @@ func (c *check) doneIsDone(r *run) {
 
 // staleIsRefused: S5, one attempt's completion counts, none counts after a newer attempt has begun, a made-up
 // token never does, and asking again gives the same answer.
-func (c *check) staleIsRefused(r *run) {
+func (c runRules) staleIsRefused(r *run) {
 	counted, said := map[string]bool{}, map[string]ResultVerdict{}
 	for _, res := range r.results {
 		if res.Kind == Success && res.Verdict != None && c.fromLost(res.Told) == nil {
@@ -327,7 +330,7 @@ func (c *check) staleIsRefused(r *run) {
 
 // newer looks for an attempt that had begun before the result of an older one was accepted. What a deposed
 // owner handed out was never in force.
-func (c *check) newer(r *run, res *Result, i int) {
+func (c runRules) newer(r *run, res *Result, i int) {
 	for k := i + 1; k < len(r.attempts); k++ {
 		a := r.attempts[k]
 		if a.Token == res.Token || !a.At.Before(res.Sent) || a.Number < res.Number || r.pos[a.Token] != k {
@@ -347,7 +350,7 @@ func (c *check) newer(r *run, res *Result, i int) {
 
 // fenced: S5, a put with another payload, and a delete, end the attempts in force: their results change
 // nothing.
-func (c *check) fenced(r *run, res *Result, a *Attempt) {
+func (c runRules) fenced(r *run, res *Result, a *Attempt) {
 	if a.Payload == "" || redriven(r, res.Sent) {
 		return
 	}
@@ -364,7 +367,7 @@ func (c *check) fenced(r *run, res *Result, a *Attempt) {
 }
 
 // tenant: S13, a worker sees runs of its own namespace only.
-func (c *check) tenant(r *run) {
+func (c runRules) tenant(r *run) {
 	for _, a := range r.attempts {
 		if a.Tenant != "" && a.Tenant != a.Namespace {
 			c.addf("S13", r.job.String(), "run %s came to a worker of namespace %s", r.id, a.Tenant)

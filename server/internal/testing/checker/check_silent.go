@@ -5,9 +5,12 @@ import (
 	"time"
 )
 
+// silenceRules are about workers that are silent: S15.
+type silenceRules struct{ *check }
+
 // silent: S15, a worker that let an attempt end without a word gets no more from that node before it speaks.
 // While its process is stopped it says nothing; that the node knows is shown by the next attempt of the run.
-func (c *check) silent() {
+func (c silenceRules) silent() {
 	for i := range c.h.Faults {
 		f := &c.h.Faults[i]
 		if f.Kind != WorkerStopped {
@@ -20,7 +23,7 @@ func (c *check) silent() {
 }
 
 // nothingFor looks for what a worker was given after it had been found silent, while it was stopped.
-func (c *check) nothingFor(worker string, stopped span) {
+func (c silenceRules) nothingFor(worker string, stopped span) {
 	known := map[string]*Attempt{} // by node: the attempt that shows that it knows
 	for i := range c.h.Attempts {
 		a := &c.h.Attempts[i]
@@ -47,7 +50,7 @@ func (c *check) nothingFor(worker string, stopped span) {
 func during(a *Attempt, s span) bool { return !a.At.Before(s.from) && a.At.Before(s.to) }
 
 // letEnd reports whether an attempt follows one of the same run that the worker let end while it was stopped.
-func (c *check) letEnd(worker string, a *Attempt, stopped span) bool {
+func (c silenceRules) letEnd(worker string, a *Attempt, stopped span) bool {
 	r := c.runs[a.RunID]
 	if a.Number < 2 || r == nil || redriven(r, a.At) {
 		return false
@@ -67,7 +70,7 @@ func touched(j *job, from, to time.Time) bool {
 }
 
 // begins: S15, a worker that was stopped begins nothing of which a later attempt has been handed out.
-func (c *check) begins() {
+func (c silenceRules) begins() {
 	for i := range c.h.Begins {
 		b := &c.h.Begins[i]
 		r := c.runs[b.RunID]

@@ -25,14 +25,14 @@ type lateness struct {
 }
 
 // sureTime is when an effect's definition was surely the job: nothing else may have taken effect.
-func (c *check) sureTime(j *job, e *effect) span {
-	s := span{e.hi.Add(c.k.Apply), c.h.End}
+func (w *world) sureTime(j *job, e *effect) span {
+	s := span{e.hi.Add(w.k.Apply), w.h.End}
 	for _, x := range j.effects {
 		// pauses are asked about time by time
 		if x == e || e.after(x) || x.op.Kind == Pause || x.op.Kind == Resume {
 			continue
 		}
-		s.to = earlier(s.to, x.lo.Add(-c.k.Apply))
+		s.to = earlier(s.to, x.lo.Add(-w.k.Apply))
 	}
 	return s
 }
@@ -158,12 +158,12 @@ func (c *check) expectOf(j *job, e *effect, s span, since time.Time) {
 
 // passedBy reports whether a newer time of the schedule than t ran between two instants: before, another
 // definition may have had it. One that is lost tells of nothing.
-func (c *check) passedBy(j *job, t, from, to time.Time) bool {
+func (w *world) passedBy(j *job, t, from, to time.Time) bool {
 	runs := j.byTime()
 	i := sort.Search(len(runs), func(i int) bool { return runs[i].first().Scheduled.After(t) })
 	for ; i < len(runs) && runs[i].first().Scheduled.Before(to); i++ {
 		if a := runs[i].first(); a.Cause == CauseSchedule && !a.At.Before(from) && a.At.Before(to) &&
-			!c.vanished(runs[i]) {
+			!w.vanished(runs[i]) {
 			return true
 		}
 	}
@@ -171,13 +171,13 @@ func (c *check) passedBy(j *job, t, from, to time.Time) bool {
 }
 
 // own is when a job's next run has to wait for something of its own.
-func (c *check) own(j *job, e *effect) []span {
+func (w *world) own(j *job, e *effect) []span {
 	var out []span
 	if e.job.ConcurrencyKey != "" {
-		out = c.taken(key{j.namespace, e.job.ConcurrencyKey})
+		out = w.taken(key{j.namespace, e.job.ConcurrencyKey})
 	}
 	if isDapr(e.job) {
-		out = merged(slices.Concat(out, c.gated(j.namespace, e.job)))
+		out = merged(slices.Concat(out, w.gated(j.namespace, e.job)))
 	}
 	if e.job.Overlap == "allow" || e.job.Overlap == "replace" {
 		return out
@@ -211,11 +211,11 @@ func (e *effect) lifeEnds() time.Time {
 
 // lifeEnds is a moment before which the job's life surely has not ended under e. An edit that leaves the
 // times alone leaves the end of life where an earlier definition put it, by the clock of then.
-func (c *check) lifeEnds(j *job, e *effect) time.Time {
-	end := c.lifeUnder(j, e)
+func (w *world) lifeEnds(j *job, e *effect) time.Time {
+	end := w.lifeUnder(j, e)
 	for _, x := range j.effects {
 		if x.job != nil && x.job.TTL != 0 && x.job.TTL == e.job.TTL && x.lo.Before(e.lo) {
-			end = earlier(end, c.lifeUnder(j, x))
+			end = earlier(end, w.lifeUnder(j, x))
 		}
 	}
 	return end
@@ -223,13 +223,13 @@ func (c *check) lifeEnds(j *job, e *effect) time.Time {
 
 // lifeUnder is the same for a life that began with e: one that is counted by the owner's clock may end
 // sooner.
-func (c *check) lifeUnder(j *job, e *effect) time.Time {
+func (w *world) lifeUnder(j *job, e *effect) time.Time {
 	end := e.lifeEnds()
 	if isDapr(e.job) {
 		j = nil // any node may have taken the call, and stamped it
 	}
 	if !end.IsZero() && e.job.TTL != 0 {
-		end = end.Add(-c.wrong(j, e.lo, end))
+		end = end.Add(-w.wrong(j, e.lo, end))
 	}
 	return end
 }
@@ -272,12 +272,12 @@ func (j *job) byTime() []*run {
 
 // complete reports whether what the history does not hold of a job did not happen: retention has not had a
 // say.
-func (c *check) complete(j *job) bool {
+func (w *world) complete(j *job) bool {
 	keep := 1 << 30
 	for _, e := range j.effects {
 		if e.job != nil {
 			keep = min(keep, cmp.Or(e.job.KeepRuns, 20))
 		}
 	}
-	return c.h.Final.Whole && len(j.records) < keep
+	return w.h.Final.Whole && len(j.records) < keep
 }

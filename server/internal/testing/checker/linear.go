@@ -25,7 +25,7 @@ const mostAdmin = 400
 
 // admin: S8, the operations on a job can be put in an order that explains every answer and agrees with real
 // time.
-func (c *check) admin(j *job) {
+func (c callRules) admin(j *job) {
 	ops := make([]porcupine.Operation, 0, len(j.ops))
 	open := int64(math.MinInt64)
 	cut := 0
@@ -66,7 +66,7 @@ func (c *check) admin(j *job) {
 
 // told is an operation as far as its answer tells of it. That to a batch may be of a time when its job had
 // gone again.
-func (c *check) told(o *Op) *Op {
+func (c callRules) told(o *Op) *Op {
 	if o.Kind != BatchPut || o.Outcome != OK || o.Answer.Generation != 0 || !c.readAfter(o, o.Invoke, o.Return) {
 		return o
 	}
@@ -91,7 +91,7 @@ func ordered(o *Op) bool {
 }
 
 // adminModel is what the operations of a job are held against.
-func (c *check) adminModel() porcupine.Model {
+func (c callRules) adminModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return lines{} },
 		Step: func(state, input, _ any) (bool, any) {

@@ -16,7 +16,7 @@ const (
 )
 
 // turns are the operations of a job with their first answers, and the turns of history between them.
-func (c *check) turns(j *job) []*Op {
+func (c callRules) turns(j *job) []*Op {
 	if len(c.lapses) == 0 {
 		return j.ops
 	}

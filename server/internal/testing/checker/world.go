@@ -31,6 +31,8 @@ type world struct {
 	lapses  []*Fault         // in which the store went back; see losses
 	lost    map[*Op]loss
 	unkept  map[*Result]answered
+	scarce  map[key][]span     // when the tokens of a concurrency key may have been taken; see taken
+	crammed map[gateKey][]span // see gated
 }
 
 // span is a stretch of time, its end exclusive.
@@ -83,7 +85,7 @@ func (r *run) first() *Attempt { return r.attempts[0] }
 // index reads a history once.
 func index(h *History) *world {
 	w := &world{h: h, k: h.Constants.withDefaults(), jobs: map[key]*job{}, runs: map[string]*run{},
-		badAt: map[int][]span{}}
+		badAt: map[int][]span{}, scarce: map[key][]span{}, crammed: map[gateKey][]span{}}
 	w.losses()
 	w.indexOps()
 	w.indexRuns()
