@@ -116,7 +116,6 @@ func TestMembersOfOneCluster(t *testing.T) {
 		c := embed.NewConfig()
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		check(t, err)
-		defer l.Close()
 		peer := url.URL{Scheme: "http", Host: l.Addr().String()}
 		c.Name, c.Dir = fmt.Sprint("m", i), t.TempDir()
 		c.ListenClientUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}

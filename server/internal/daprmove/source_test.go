@@ -1,7 +1,6 @@
 package daprmove_test
 
 import (
-	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -35,12 +34,11 @@ func unpacked(t *testing.T, id string) string {
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == etcdfolder.ChildCommand {
 		if err := etcdfolder.Child(os.Stdin, os.Stdout, os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			panic(err)
 		}
-		os.Exit(0)
+		return
 	}
-	os.Exit(m.Run())
+	m.Run()
 }
 
 // etcd runs an etcd with the default flags until the test ends, and returns its address.

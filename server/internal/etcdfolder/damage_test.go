@@ -64,8 +64,8 @@ func TestADamagedFolderIsAnErrorOrWhole(t *testing.T) {
 		check(t, err)
 		for at := 0; at < len(good); at += region {
 			for kind, damage := range damages {
-				if testing.Short() && kind != at/region%len(damages) {
-					continue
+				if kind != at/region%len(damages) {
+					continue // each reading takes a process: one kind for each page
 				}
 				check(t, os.WriteFile(file, damage(bytes.Clone(good), at, random), 0o600))
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -50,12 +49,11 @@ func unpacked(t *testing.T) string {
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == etcdfolder.ChildCommand {
 		if err := etcdfolder.Child(os.Stdin, os.Stdout, os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			panic(err)
 		}
-		os.Exit(0)
+		return
 	}
-	os.Exit(m.Run())
+	m.Run()
 }
 
 func check(t *testing.T, err error) {

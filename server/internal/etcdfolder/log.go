@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
@@ -64,7 +65,7 @@ func readLog(dir string, after uint64) (*logFiles, error) {
 func escapeGlob(path string) string {
 	var b []byte
 	for _, c := range []byte(path) {
-		if bytes.IndexByte([]byte(`\*?[`), c) >= 0 {
+		if strings.IndexByte(`\*?[`, c) >= 0 {
 			b = append(b, '[', c, ']')
 			continue
 		}

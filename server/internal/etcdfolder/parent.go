@@ -26,7 +26,6 @@ func readApart(ctx context.Context, member, prefix, scratch string) (*Folder, er
 	if err != nil {
 		return nil, err
 	}
-	//nolint:gosec // it is this program
 	cmd := exec.CommandContext(ctx, program, ChildCommand, member, prefix, scratch)
 	cmd.Args[0] = "carillon" // called by another name it may be another command
 	cmd.Env = []string{"GOTRACEBACK=none", "TMPDIR=" + scratch}
