@@ -106,7 +106,7 @@ func TestNodesWaitForTheImport(t *testing.T) {
 		})
 		time.Sleep(time.Second)
 		ready, log := arrivingNode(t, n, nil, states[1])
-		time.Sleep(time.Hour)
+		time.Sleep(2 * time.Minute)
 		if err := ready(); err == nil || !strings.Contains(err.Error(), "coming in: waiting for another import, from folder a") {
 			t.Errorf("the node is ready, or says %v", err)
 		}

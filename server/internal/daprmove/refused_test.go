@@ -86,7 +86,7 @@ func TestWhatWasRefusedIsTriedAgain(t *testing.T) {
 // TestImportsOfWhatWasRefusedMayEndAnywhere: whatever is refused when, and wherever imports end, also those of other
 // states, each run comes once.
 func TestImportsOfWhatWasRefusedMayEndAnywhere(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(25) {
 		synctest.Test(t, func(t *testing.T) {
 			chance := &chance{Rand: rand.New(rand.NewPCG(seed, 1))}
 			n := node(t)
