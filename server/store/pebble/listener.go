@@ -50,9 +50,13 @@ func (l *listener) events() *pebbledb.EventListener {
 	}
 }
 
-// corrupt is called by the reader of a damaged block, before that gets the error.
+// corrupt is called by the reader of a damaged block, before that gets the error. After a failure it may be a
+// table that Pebble believes to have written: nothing is lost by that, since what it was to hold is still in
+// the log. A table that is really damaged is found again by the engine that recovers.
 func (l *listener) corrupt(info pebbledb.DataCorruptionInfo) {
-	l.lost.found(info.Path, info.Bounds.Start, info.Bounds.End.Key, info.Details)
+	if !l.guard.void() {
+		l.lost.found(info.Path, info.Bounds.Start, info.Bounds.End.Key, info.Details)
+	}
 	if panics() {
 		l.lost.halt()
 	}

@@ -66,8 +66,8 @@ func faultOptions(fs vfs.FS) pebble.Options {
 const faultBatches = 60
 
 // TestFaults fails every single write and sync of a history of groups, once or from there on. Whatever fails,
-// the process lives, no acknowledged batch is lost, no other is there in part, and the store works again when
-// the disk does.
+// the process lives, no acknowledged batch is lost, no other is there in part, no table counts as damaged, and
+// the store works again when the disk does.
 func TestFaults(t *testing.T) {
 	counter := &faults{at: -1}
 	history(t, vfs.NewCrashableMem(), counter)
@@ -92,14 +92,15 @@ func TestFaults(t *testing.T) {
 // looks at what a crash leaves of it.
 func history(t *testing.T, fs *vfs.MemFS, f *faults) {
 	t.Helper()
-	disk := errorfs.Wrap(fs, f)
-	s, err := pebble.Open("store", faultOptions(disk))
+	opt := faultOptions(errorfs.Wrap(fs, f))
+	opt.Events.Damaged = func(d store.Damage) { t.Errorf("a table is said to be damaged: %+v", d) }
+	s, err := pebble.Open("store", opt)
 	if err != nil {
 		if _, ok := errors.AsType[*pebble.FolderError](err); !ok {
 			t.Fatalf("Open: %v is no FolderError", err)
 		}
 		f.healed.Store(true)
-		if s, err = pebble.Open("store", faultOptions(disk)); err != nil {
+		if s, err = pebble.Open("store", opt); err != nil {
 			t.Fatalf("Open after the disk was healed: %v", err)
 		}
 	}
