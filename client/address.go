@@ -36,11 +36,20 @@ func target(addr string) (target string, options []grpc.DialOption, err error) {
 			return "", nil, carillon.Errorf(carillon.InvalidArgument, "addr",
 				"%.64q: write several addresses as host:port,host:port", addr)
 		}
-		one := resolver.Address{Addr: withPort(part)}
+		one := resolver.Address{Addr: withPort(part), ServerName: hostOf(withPort(part))}
 		state.Endpoints = append(state.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{one}})
 	}
 	list.InitialState(state)
 	return list.Scheme() + ":///" + "list", []grpc.DialOption{grpc.WithResolvers(list)}, nil
+}
+
+// hostOf returns the host of host:port: whom the certificate of the node there must name.
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return host
 }
 
 // checkAddresses refuses impossible addresses, with clearer errors than gRPC's.

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/server/internal/testing/bench"
 )
 
@@ -32,7 +31,7 @@ node at --server, whose CPU time it gives if --server-pid is known.`
 
 // benchFlags holds the flags of every bench.
 type benchFlags struct {
-	server      string
+	reach
 	namespace   string
 	pid         int
 	spawn       bool
@@ -48,8 +47,7 @@ type benchFlags struct {
 }
 
 func (f *benchFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.server, "server", defaultServer,
-		"gRPC `address` of the node; environment CARILLON_SERVER")
+	f.reach.add(flags, "gRPC `address` of the node; environment CARILLON_SERVER")
 	flags.IntVar(&f.pid, "server-pid", 0, "process `id` of the node, for its CPU time and memory")
 	flags.BoolVar(&f.spawn, "spawn", false, "start a node for the bench, in a process of its own")
 	flags.BoolVar(&f.inProcess, "in-process", false,
@@ -155,16 +153,14 @@ func (f *benchFlags) node(cmd *cobra.Command, a app) (node bench.Node, stop func
 	case f.inProcess:
 		return f.embedded(cmd.Context())
 	default:
-		if v := os.Getenv(envName("server")); v != "" && !cmd.Flags().Changed("server") {
-			f.server = v
-		}
-		connect := func() (bench.Conn, error) { return dialBench(f.server) }
+		f.resolve(cmd.Flags())
+		connect := func() (bench.Conn, error) { return f.dial() }
 		return bench.Node{PID: f.pid, Debug: f.debug, Connect: connect}, func() error { return nil }, nil
 	}
 }
 
-// dialBench connects to a node.
-func dialBench(address string) (bench.Conn, error) { return client.Dial(address) }
+// dialBench connects to a node that was started for the bench.
+func dialBench(address string) (bench.Conn, error) { return (&reach{server: address}).dial() }
 
 // spawnedNode starts a node in a process of its own, to be put under load.
 func (f *benchFlags) spawnedNode(ctx context.Context, a app) (node bench.Node, stop func() error, err error) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -16,16 +15,12 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// connection holds the flags of every command that talks to a node.
+// connection holds the flags of every command that asks a node something.
 type connection struct {
-	server    string
+	reach
 	namespace string
 	wait      time.Duration
-	proxy     bool
 }
-
-// defaultServer is a node's default address.
-const defaultServer = "127.0.0.1:7070"
 
 // add adds the flags to cmd. The environment may set their defaults.
 func (c *connection) add(cmd *cobra.Command) {
@@ -40,30 +35,17 @@ func (c *connection) addNamespace(cmd *cobra.Command) {
 
 // addServer adds the flags that do not concern a namespace, and -o.
 func (c *connection) addServer(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.server, "server", defaultServer,
-		"gRPC `address` of a node, or several with commas between; environment CARILLON_SERVER")
+	c.reach.add(cmd.Flags(), "gRPC `address` of a node, or several with commas between; environment CARILLON_SERVER")
 	cmd.Flags().DurationVar(&c.wait, "wait", 30*time.Second, "how long to wait for an answer")
 	cmd.Flags().BoolVar(&c.proxy, "proxy", false,
 		"reach the node by the proxy that HTTPS_PROXY names; default directly")
 	addOutput(cmd)
 }
 
-// dial returns a client of the node.
-func (c *connection) dial() (*client.Client, error) {
-	var opts []client.Option
-	if c.proxy {
-		opts = append(opts, client.WithProxyFromEnvironment())
-	}
-	return client.Dial(c.server, opts...)
-}
-
 // resolve sets from the environment what the command line does not.
 func (c *connection) resolve(cmd *cobra.Command) {
-	for flag, target := range map[string]*string{"server": &c.server, "namespace": &c.namespace} {
-		if v := os.Getenv(envName(flag)); v != "" && !cmd.Flags().Changed(flag) {
-			*target = v
-		}
-	}
+	c.reach.resolve(cmd.Flags())
+	takeEnvironment(cmd.Flags(), map[string]*string{"namespace": &c.namespace})
 }
 
 // call connects to the node and calls f within the time that the user is ready to wait.
@@ -127,7 +109,7 @@ func (c *connection) explain(err error) error {
 		explained.Message = fmt.Sprintf("no answer from %s; start a node with `carillon dev`, or give --server (%s)",
 			clip(c.server, 80), e.Message)
 		if addr := c.listening(context.Background()); addr != "" {
-			explained.Message = notGRPC(addr, e)
+			explained.Message = c.unheard(context.Background(), addr, e)
 		}
 	case carillon.InvalidArgument: // that node does not know the call
 		explained.Kind, explained.Message = carillon.Unavailable, notGRPC(clip(c.server, 80), e)

@@ -20,7 +20,7 @@ import (
 // TestWhatANodeSaysIsNotNoAnswer: only who was not heard is said to be away, and only that says how to choose
 // another node.
 func TestWhatANodeSaysIsNotNoAnswer(t *testing.T) {
-	c := connection{server: "127.0.0.1:1", wait: 5 * time.Second}
+	c := connection{reach: reach{server: "127.0.0.1:1"}, wait: 5 * time.Second}
 	said := func(k carillon.Kind) error {
 		return wire.ErrorFromStatus(wire.ErrorToStatus(carillon.Errorf(k, "", "the store could not be read")))
 	}
@@ -77,7 +77,7 @@ func TestTheDefaultPortIsTried(t *testing.T) {
 		t.Skip("the port is taken:", err)
 	}
 	t.Cleanup(func() { web.Close() })
-	c := connection{server: "127.0.0.1"}
+	c := connection{reach: reach{server: "127.0.0.1"}}
 	if got := c.listening(t.Context()); got != "127.0.0.1:"+client.DefaultPort {
 		t.Errorf("got %q, want the address that listens", got)
 	}

@@ -15,6 +15,7 @@ import (
 type daprExport struct {
 	connection
 	etcdAccess
+	sentryFlags
 	namespaces []string
 	etcd       daprmove.EtcdOptions
 	dry        bool
@@ -22,7 +23,7 @@ type daprExport struct {
 
 // newDaprExport returns the command `carillon dapr export`.
 func newDaprExport(a app) *cobra.Command {
-	var d daprExport
+	d := daprExport{sentryFlags: newSentryFlags()}
 	cmd := &cobra.Command{
 		Use:   "export TARGET...",
 		Short: "Give Dapr's jobs back to Dapr's scheduler",
@@ -39,6 +40,7 @@ carillon dapr export --namespaces shop,billing jobs.export`,
 		RunE: func(cmd *cobra.Command, targets []string) error { return d.run(cmd, a, targets) },
 	}
 	d.addServer(cmd)
+	d.addIdentity(cmd)
 	d.etcdAccess.add(cmd)
 	cmd.Flags().StringSliceVar(&d.namespaces, "namespaces", []string{carillon.DefaultNamespace},
 		"`namespaces` of the jobs, besides those of earlier imports")
@@ -59,7 +61,7 @@ func (d *daprExport) run(cmd *cobra.Command, a app, targets []string) error {
 		return usagef("%q are several targets: give one file, or addresses of one etcd", targets)
 	}
 	var state, there *daprmove.State
-	err = d.onNode(cmd, func(node *client.Client, told daprmove.Progress) (err error) {
+	err = d.onNode(cmd, &d.sentryFlags, func(node *client.Client, told daprmove.Progress) (err error) {
 		state, err = daprmove.Collect(cmd.Context(), node, d.namespaces)
 		switch {
 		case err != nil || d.dry:

@@ -20,7 +20,6 @@ type daprFlags struct {
 	logLevel   choice
 	logJSON    bool
 	logFile    string
-	mode       choice
 	kubeconfig string
 
 	healthz       door
@@ -28,9 +27,8 @@ type daprFlags struct {
 	metricsListen string
 	metricsPort   int
 
-	tls    bool
-	sentry daprtls.Sentry
-	files  daprtls.Files // Carillon's own
+	sentryFlags
+	files daprtls.Files // Carillon's own
 
 	dataDir       string
 	etcdEmbed     bool
@@ -91,8 +89,8 @@ const daprDrainGrace = 5 * time.Second
 // newDaprFlags returns the flags with the words that they accept.
 func newDaprFlags() *daprFlags {
 	return &daprFlags{
-		logLevel: choice{words: []string{"info", "debug", "warn", "error", "fatal"}, anyCase: true},
-		mode:     choice{words: []string{"standalone", daprMode}},
+		logLevel:    choice{words: []string{"info", "debug", "warn", "error", "fatal"}, anyCase: true},
+		sentryFlags: newSentryFlags(),
 	}
 }
 
@@ -127,16 +125,8 @@ func (f *daprFlags) addListeners(flags *pflag.FlagSet) {
 }
 
 func (f *daprFlags) addSecurity(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.tls, "tls-enabled", false,
-		"let in only sidecars with a certificate of Dapr's sentry; always so with --mode kubernetes")
-	c := &f.sentry
-	flags.StringVar(&c.TrustDomain, "trust-domain", daprtls.DefaultTrustDomain,
-		"trust `domain` of Dapr's control plane")
-	flags.StringVar(&c.TrustAnchorsFile, "trust-anchors-file", "/var/run/secrets/dapr.io/tls/ca.crt",
-		"`file` of the control plane's trust anchors")
-	flags.StringVar(&c.Address, "sentry-address", "",
-		"`host:port` of Dapr's sentry; default dapr-sentry.NAMESPACE.svc:443, with NAMESPACE from the environment")
-	flags.StringVar(&c.WriteTo, "identity-directory-write", "",
+	f.sentryFlags.add(flags, "let in only sidecars with a certificate of Dapr's sentry; always so with --mode kubernetes")
+	flags.StringVar(&f.sentry.WriteTo, "identity-directory-write", "",
 		"`folder` to write the certificate, its key and the trust anchors to; default none")
 	flags.Var(&f.mode, "mode", "where Dapr runs")
 }

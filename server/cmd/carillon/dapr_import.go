@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/server/internal/clienttls"
 	"github.com/carillonhq/carillon/server/internal/daprmove"
 	"github.com/carillonhq/carillon/server/internal/server"
 )
@@ -29,7 +28,7 @@ func newDapr(a app) *cobra.Command {
 }
 
 // etcdAccess holds the flags about a live etcd.
-type etcdAccess struct{ ca, cert, key string }
+type etcdAccess struct{ etcdTLS clienttls.Options }
 
 // The settings of a live etcd that come from the environment only, as flags.
 const (
@@ -37,36 +36,24 @@ const (
 	etcdPassword = "etcd-password"
 )
 
+// etcdNames are what its flags of TLS are called in errors.
+var etcdNames = clienttls.Names{CA: "--etcd-ca-file", Cert: "--etcd-cert-file", Key: "--etcd-key-file"}
+
 func (e *etcdAccess) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&e.ca, "etcd-ca-file", "",
+	cmd.Flags().StringVar(&e.etcdTLS.CA, "etcd-ca-file", "",
 		"`file` of the certificates that an etcd is verified against; default this machine's")
-	cmd.Flags().StringVar(&e.cert, "etcd-cert-file", "", "`file` of a certificate to show to it")
-	cmd.Flags().StringVar(&e.key, "etcd-key-file", "", "`file` of its private key")
+	cmd.Flags().StringVar(&e.etcdTLS.Cert, "etcd-cert-file", "", "`file` of a certificate to show to it")
+	cmd.Flags().StringVar(&e.etcdTLS.Key, "etcd-key-file", "", "`file` of its private key")
 }
 
 // access reads the files.
-func (e *etcdAccess) access() (daprmove.Access, error) {
-	a := daprmove.Access{Username: os.Getenv(envName(etcdUsername)), Password: os.Getenv(envName(etcdPassword))}
-	if e.ca+e.cert+e.key == "" {
+func (e *etcdAccess) access() (a daprmove.Access, err error) {
+	a.Username, a.Password = os.Getenv(envName(etcdUsername)), os.Getenv(envName(etcdPassword))
+	if !e.etcdTLS.Given() {
 		return a, nil
 	}
-	a.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	if e.ca != "" {
-		pem, err := os.ReadFile(e.ca)
-		if err != nil {
-			return a, usagef("--etcd-ca-file: %s", err)
-		}
-		a.TLS.RootCAs = x509.NewCertPool()
-		if !a.TLS.RootCAs.AppendCertsFromPEM(pem) {
-			return a, usagef("--etcd-ca-file: %s has no certificate in PEM", e.ca)
-		}
-	}
-	if e.cert+e.key != "" {
-		pair, err := tls.LoadX509KeyPair(e.cert, e.key)
-		if err != nil {
-			return a, usagef("--etcd-cert-file, --etcd-key-file: %s", err)
-		}
-		a.TLS.Certificates = []tls.Certificate{pair}
+	if a.TLS, err = e.etcdTLS.Config(etcdNames); err != nil {
+		return a, usagef("%s", err)
 	}
 	return a, nil
 }
@@ -75,12 +62,13 @@ func (e *etcdAccess) access() (daprmove.Access, error) {
 type daprImport struct {
 	connection
 	etcdAccess
+	sentryFlags
 	dry, running bool
 }
 
 // newDaprImport returns the command `carillon dapr import`.
 func newDaprImport(a app) *cobra.Command {
-	var d daprImport
+	d := daprImport{sentryFlags: newSentryFlags()}
 	cmd := &cobra.Command{
 		Use:   "import SOURCE...",
 		Short: "Bring in the jobs of Dapr's scheduler",
@@ -104,6 +92,7 @@ carillon dapr import --server 10.0.0.7:7070 https://etcd-0:2379 --etcd-ca-file c
 		RunE: func(cmd *cobra.Command, sources []string) error { return d.run(cmd, a, sources) },
 	}
 	d.addServer(cmd)
+	d.addIdentity(cmd)
 	d.etcdAccess.add(cmd)
 	cmd.Flags().BoolVar(&d.dry, "dry-run", false, "read and check the source only; no node is needed")
 	cmd.Flags().BoolVar(&d.running, "while-running", false,
@@ -207,7 +196,7 @@ func (d *daprImport) run(cmd *cobra.Command, a app, sources []string) error {
 		return report.show(cmd, a)
 	}
 	var report *daprmove.Report
-	err = d.onNode(cmd, func(node *client.Client, told daprmove.Progress) (err error) {
+	err = d.onNode(cmd, &d.sentryFlags, func(node *client.Client, told daprmove.Progress) (err error) {
 		report, err = daprmove.Import(cmd.Context(), node, state, told)
 		return err
 	})
@@ -221,8 +210,14 @@ func (d *daprImport) run(cmd *cobra.Command, a app, sources []string) error {
 }
 
 // onNode calls f with a node that has answered once; f may take as long as it likes.
-func (c *connection) onNode(cmd *cobra.Command, f func(*client.Client, daprmove.Progress) error) error {
-	err := c.call(cmd, func(ctx context.Context, node *client.Client) error {
+func (c *connection) onNode(cmd *cobra.Command, s *sentryFlags,
+	f func(*client.Client, daprmove.Progress) error) error {
+	end, err := s.identify(cmd, c)
+	if err != nil {
+		return err
+	}
+	defer end()
+	err = c.call(cmd, func(ctx context.Context, node *client.Client) error {
 		_, err := node.GetNamespace(ctx, carillon.DefaultNamespace)
 		return err
 	})

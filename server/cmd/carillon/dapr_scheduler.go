@@ -133,9 +133,6 @@ func (f *daprFlags) secure() bool {
 	return f.tls || f.inKubernetes() || f.fromFiles()
 }
 
-// inKubernetes reports whether sentry, the cluster and the namespaces are those of Kubernetes.
-func (f *daprFlags) inKubernetes() bool { return f.mode.String() == daprMode }
-
 // fromFiles reports whether this node's certificate is in files.
 func (f *daprFlags) fromFiles() bool { return f.files.Cert+f.files.Key+f.files.CA != "" }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/server/internal/telemetry"
 	"github.com/carillonhq/carillon/worker"
 )
@@ -47,7 +46,7 @@ carillon work mail --concurrency 4 -- sh -c 'jq -r .to | xargs ./send'`,
 		RunE: func(cmd *cobra.Command, words []string) error { return w.run(cmd, a, words[0], words[1:]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&w.server, "server", defaultServer, "gRPC `address` of a node; environment CARILLON_SERVER")
+	w.reach.add(flags, "gRPC `address` of a node; environment CARILLON_SERVER")
 	flags.StringVarP(&w.namespace, "namespace", "n", carillon.DefaultNamespace,
 		"`namespace` of the queue; environment CARILLON_NAMESPACE")
 	flags.IntVar(&w.options.Concurrency, "concurrency", 1, "most commands at once")
@@ -64,7 +63,7 @@ func (w *work) run(cmd *cobra.Command, a app, queue string, command []string) er
 	if _, err := exec.LookPath(command[0]); err != nil { // otherwise each run would use up its attempts
 		return commandError(command[0], err)
 	}
-	node, err := client.Dial(w.server)
+	node, err := w.dial()
 	if err != nil {
 		return err
 	}

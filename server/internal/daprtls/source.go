@@ -126,6 +126,15 @@ func (s *Source) Ready() error {
 	}
 }
 
+// Wait waits until there is a first identity. After the end of ctx it returns what Ready does.
+func (s *Source) Wait(ctx context.Context) error {
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+	}
+	return s.Ready()
+}
+
 // Err is why nobody can connect now: nil while an identity is in force, otherwise an [ErrNoIdentity] with its
 // cause.
 func (s *Source) Err() error {
