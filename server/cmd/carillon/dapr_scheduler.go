@@ -108,7 +108,8 @@ func (f *daprFlags) serve(ctx context.Context, c server.Config) error {
 		}
 	}
 	if c.Monitoring.Tools != nil {
-		c.Monitoring.Tools.API = f.etcdAPI(c.Log)
+		o := f.etcdOptions(c.Log)
+		c.Monitoring.Tools.API, c.Monitoring.Tools.Options = etcdAPI(o), o.ServerOptions()
 	}
 	if len(f.importFrom) > 0 {
 		return importFirst(ctx, c, f.importFrom)
@@ -306,12 +307,17 @@ func daprAPI(o daprapi.Options) server.API {
 // address returns the address to listen on. The port is valid.
 func (t toolsDoor) address() string { return hostPort(t.listen, int(t.port)) }
 
-// etcdAPI returns the calls of etcd for a node's jobs.
-func (f *daprFlags) etcdAPI(log *slog.Logger) server.API {
+// etcdOptions returns the options of the calls of etcd for a node's jobs.
+func (f *daprFlags) etcdOptions(log *slog.Logger) etcdapi.Options {
 	o := etcdapi.Options{ID: f.id, Logger: log}
 	if f.tools.port != 0 {
 		o.Address = f.tools.address()
 	}
+	return o
+}
+
+// etcdAPI returns these calls.
+func etcdAPI(o etcdapi.Options) server.API {
 	return func(n *server.Node, r grpc.ServiceRegistrar) (stop func()) { return etcdapi.Serve(n, r, o) }
 }
 

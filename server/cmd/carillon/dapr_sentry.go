@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -72,8 +73,9 @@ func (s *sentryFlags) identify(cmd *cobra.Command, c *connection) (end func(), e
 	done := newProgress(cmd.ErrOrStderr()).wait("waiting for a certificate of sentry …")
 	defer done()
 	if err := identity.Wait(ctx); err != nil {
+		why := cmp.Or(identity.Ready(), err)
 		identity.Close()
-		return nil, fmt.Errorf("--tls-enabled: within %v: %w", c.wait, err)
+		return nil, fmt.Errorf("--tls-enabled: within %v: %w", c.wait, why)
 	}
 	c.more = []client.Option{client.WithDialOptions(identity.NodeDialOptions()...)}
 	return identity.Close, nil

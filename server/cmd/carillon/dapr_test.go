@@ -34,7 +34,7 @@ func TestALeavingNodeEndsItsStreams(t *testing.T) {
 		HTTP: server.None, DrainGrace: -1, Sidecars: &server.Sidecars{Address: "127.0.0.1:0",
 			API: daprAPI(daprapi.Options{})},
 		Monitoring: server.Monitoring{Tools: &server.Tools{Address: "127.0.0.1:0",
-			API: newDaprFlags().etcdAPI(slog.Default())}}})
+			API: etcdAPI(newDaprFlags().etcdOptions(slog.Default()))}}})
 	if err != nil {
 		t.Fatal(err)
 	}

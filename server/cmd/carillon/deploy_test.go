@@ -113,6 +113,16 @@ func TestTheImageIsAlsoDaprsProgram(t *testing.T) {
 	}
 }
 
+// TestTheImageHasAFolderForCopies: an import from a folder works on a copy, and whoever runs the image may write
+// nowhere else.
+func TestTheImageHasAFolderForCopies(t *testing.T) {
+	text := deployed(t, "docker/Dockerfile")
+	made, copied := strings.Index(text, "\nRUN mkdir -m 1777 /out/tmp\n"), strings.Index(text, "\nCOPY --from=build /out/ /\n")
+	if made < 0 || copied < made {
+		t.Errorf("the image has no folder /tmp that everybody may write to")
+	}
+}
+
 // goVersion is the Go that go.mod asks for.
 func goVersion(t *testing.T) string {
 	t.Helper()

@@ -41,7 +41,7 @@ func (o Options) Config(names Names) (*tls.Config, error) {
 	case strings.HasPrefix(strings.ToLower(o.ServerName), scheme):
 		r.matchID(config, anchors)
 	case o.ServerName != "" && !isHost(o.ServerName):
-		r.wrong(names.ServerName, "%q is no name of a host without a port, and no SPIFFE id, spiffe://…", o.ServerName)
+		r.wrongf(names.ServerName, "%q is no name of a host without a port, and no SPIFFE id, spiffe://…", o.ServerName)
 	default:
 		config.ServerName = o.ServerName
 		if anchors != nil {
@@ -81,7 +81,7 @@ type reader struct {
 	faults []error
 }
 
-func (r *reader) wrong(name, format string, args ...any) {
+func (r *reader) wrongf(name, format string, args ...any) {
 	r.faults = append(r.faults, fmt.Errorf("%s: "+format, append([]any{name}, args...)...))
 }
 
@@ -91,12 +91,12 @@ func (r *reader) pair() bool {
 	case r.o.Cert == "" && r.o.Key == "":
 		return false
 	case r.o.Key == "":
-		r.wrong(r.names.Key, "the private key of the certificate is needed too")
+		r.wrongf(r.names.Key, "the private key of the certificate is needed too")
 	case r.o.Cert == "":
-		r.wrong(r.names.Cert, "the certificate that the private key belongs to is needed too")
+		r.wrongf(r.names.Cert, "the certificate that the private key belongs to is needed too")
 	default:
 		if _, err := r.o.show(nil); err != nil {
-			r.wrong(r.names.Cert+", "+r.names.Key, "%w", err)
+			r.wrongf(r.names.Cert+", "+r.names.Key, "%w", err)
 		}
 	}
 	return true
@@ -109,12 +109,12 @@ func (r *reader) anchors() []*x509.Certificate {
 	}
 	text, err := os.ReadFile(r.o.CA)
 	if err != nil {
-		r.wrong(r.names.CA, "%w", err)
+		r.wrongf(r.names.CA, "%w", err)
 		return nil
 	}
 	anchors, err := certificates(text)
 	if err != nil {
-		r.wrong(r.names.CA, "%s: %w", r.o.CA, err)
+		r.wrongf(r.names.CA, "%s: %w", r.o.CA, err)
 	}
 	return anchors
 }

@@ -34,10 +34,10 @@ func certificates(text []byte) ([]*x509.Certificate, error) {
 func (r *reader) matchID(config *tls.Config, anchors []*x509.Certificate) {
 	matches, err := matcher(r.o.ServerName)
 	if err != nil {
-		r.wrong(r.names.ServerName, "%q: %w", r.o.ServerName, err)
+		r.wrongf(r.names.ServerName, "%q: %w", r.o.ServerName, err)
 	}
 	if r.o.CA == "" {
-		r.wrong(r.names.CA, "a SPIFFE id is verified against trust anchors: give their file")
+		r.wrongf(r.names.CA, "a SPIFFE id is verified against trust anchors: give their file")
 	}
 	tlsconfig.HookTLSClientConfig(config, vouchers(anchors), tlsconfig.AdaptMatcher(matches))
 }

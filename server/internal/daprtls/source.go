@@ -126,13 +126,17 @@ func (s *Source) Ready() error {
 	}
 }
 
-// Wait waits until there is a first identity. After the end of ctx it returns what Ready does.
+// Wait returns when there is a first identity; otherwise, when the context ends or after Close, with why
+// there is none yet.
 func (s *Source) Wait(ctx context.Context) error {
 	select {
 	case <-s.ready:
+		return nil
+	case <-s.done:
+		return s.Ready()
 	case <-ctx.Done():
+		return errors.Join(ctx.Err(), s.Ready())
 	}
-	return s.Ready()
 }
 
 // Err is why nobody can connect now: nil while an identity is in force, otherwise an [ErrNoIdentity] with its

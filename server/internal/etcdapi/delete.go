@@ -25,11 +25,9 @@ func (k kvServer) DeleteRange(ctx context.Context,
 	if err := checkDelete(m); err != nil {
 		return nil, err
 	}
-	end, err := k.s.begin(ctx)
-	if err != nil {
+	if err := k.s.hold(ctx); err != nil {
 		return nil, err
 	}
-	defer end()
 	left := k.s.options.AnswerBytes
 	return k.s.deleteRange(ctx, m, &left)
 }

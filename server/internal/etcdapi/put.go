@@ -38,20 +38,42 @@ func (s *Service) putAll(ctx context.Context, all []*pb.PutRequest) ([]*pb.PutRe
 	if err != nil {
 		return nil, err
 	}
-	answers := make([]*pb.PutResponse, len(all))
-	for i, m := range all {
-		answers[i] = &pb.PutResponse{}
-		if m.GetPrevKv() {
-			if answers[i].PrevKv, err = s.get(ctx, m.GetKey()); err != nil {
-				return nil, err
-			}
-		}
+	answers, err := s.before(ctx, all)
+	if err != nil {
+		return nil, err
 	}
 	if err := sideBySide(len(drafts), func(i int) error { return s.write(ctx, drafts[i]) }); err != nil {
 		return nil, err
 	}
 	for i := range answers {
 		answers[i].Header = s.header(0)
+	}
+	return answers, nil
+}
+
+// before returns the answers to puts, with what is there before them, where that is asked for.
+func (s *Service) before(ctx context.Context, all []*pb.PutRequest) ([]*pb.PutResponse, error) {
+	answers, left := make([]*pb.PutResponse, len(all)), s.options.AnswerBytes
+	for i, m := range all {
+		answers[i] = &pb.PutResponse{}
+		if !m.GetPrevKv() {
+			continue
+		}
+		err := s.hold(ctx)
+		if err == nil {
+			answers[i].PrevKv, err = s.get(ctx, m.GetKey())
+		}
+		if err != nil {
+			return nil, err
+		}
+		if answers[i].PrevKv != nil {
+			left -= sizeOf(answers[i].PrevKv)
+		}
+		if left < 0 {
+			return nil, status.Errorf(codes.ResourceExhausted,
+				"what is there before the puts is larger than %d bytes: nothing was put; ask for it in fewer of them at a time",
+				s.options.AnswerBytes)
+		}
 	}
 	return answers, nil
 }

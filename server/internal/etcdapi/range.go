@@ -24,11 +24,9 @@ func (k kvServer) Range(ctx context.Context, m *pb.RangeRequest) (*pb.RangeRespo
 	if err := k.s.checkRange(m); err != nil {
 		return nil, err
 	}
-	end, err := k.s.begin(ctx)
-	if err != nil {
+	if err := k.s.hold(ctx); err != nil {
 		return nil, err
 	}
-	defer end()
 	left := k.s.options.AnswerBytes
 	return k.s.read(ctx, m, &left)
 }

@@ -40,7 +40,7 @@ func start(t testing.TB, o Options) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	frame := grpcapi.NewFrame(server.APIOptions(grpcapi.Options{MaxMessage: 64 << 20}))
+	frame := grpcapi.NewFrame(server.APIOptions(grpcapi.Options{}), o.ServerOptions()...)
 	stops := []func(){daprapi.Serve(node, frame, daprapi.Options{}), Serve(node, frame, o)}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -31,6 +31,20 @@ type Options struct {
 	AnswerBytes int
 	// Answers is how many answers are put together at a time; others wait. Default 2.
 	Answers int
+	// SendingBytes is the most bytes of answers that are being sent, of all calls together; others wait.
+	// Default 512 MiB.
+	SendingBytes int
+	// RequestBytes is the most bytes of a request. Default 16 MiB: etcd's own client sends 2 MiB at most
+	// unless it is told to send more, and a job has up to 4 MiB.
+	RequestBytes int
+	// HeldBytes is the most bytes of requests that are being read or served, of all calls together; others
+	// wait. Default 64 MiB.
+	HeldBytes int
+	// Patience is how long a request may take to come, and an answer waits until others have been read.
+	// Default 30 s.
+	Patience time.Duration
+	// CallTimeout is how long a call without a deadline may take: it may be about all jobs. Default 10 min.
+	CallTimeout time.Duration
 	// Operations is the most operations in a transaction. Default 10,000, as with Dapr's scheduler.
 	Operations int
 	// WatchEvery is how often watched keys are looked at. Default 1 s.
@@ -47,6 +61,11 @@ func (o Options) withDefaults() Options {
 	}
 	o.AnswerBytes = cmp.Or(o.AnswerBytes, 256<<20)
 	o.Answers = cmp.Or(o.Answers, 2)
+	o.SendingBytes = cmp.Or(o.SendingBytes, 512<<20)
+	o.RequestBytes = cmp.Or(o.RequestBytes, 16<<20)
+	o.HeldBytes = max(cmp.Or(o.HeldBytes, 64<<20), o.RequestBytes+overhead)
+	o.Patience = cmp.Or(o.Patience, 30*time.Second)
+	o.CallTimeout = cmp.Or(o.CallTimeout, 10*time.Minute)
 	o.Operations = cmp.Or(o.Operations, 10_000)
 	o.WatchEvery = cmp.Or(o.WatchEvery, time.Second)
 	o.WatchedKeys = cmp.Or(o.WatchedKeys, 1_000_000)
@@ -76,8 +95,10 @@ type Service struct {
 	clock   *clock
 	begun   int64         // the revision at which the service began
 	answers chan struct{} // has one for each answer that is being put together
-	watched keyBudget
-	revoked revoked
+	// bytes of requests that are being read or served, and of answers that are being sent
+	requests, sending budget
+	watched           keyBudget
+	revoked           revoked
 
 	leave sync.Once
 	left  chan struct{} // closed by Stop
@@ -88,17 +109,18 @@ func New(jobs Jobs, each EachJob, nodes Nodes, o Options) *Service {
 	o = o.withDefaults()
 	c := &clock{now: o.Now}
 	return &Service{jobs: jobs, jobsOf: each, nodes: nodes, options: o, clock: c, begun: c.at(0),
-		answers: make(chan struct{}, o.Answers), watched: keyBudget{most: int64(o.WatchedKeys)},
+		answers: make(chan struct{}, o.Answers), requests: newBudget(o.HeldBytes),
+		sending: newBudget(o.SendingBytes), watched: keyBudget{most: int64(o.WatchedKeys)},
 		left: make(chan struct{})}
 }
 
-// Register registers the service with a gRPC server.
+// Register registers the service with a gRPC server that has [Options.ServerOptions].
 func (s *Service) Register(r grpc.ServiceRegistrar) {
-	pb.RegisterKVServer(r, kvServer{s: s})
+	r.RegisterService(s.bounded(pb.KV_ServiceDesc), kvServer{s: s})
 	pb.RegisterWatchServer(r, watchServer{s: s})
-	pb.RegisterLeaseServer(r, leaseServer{s: s})
-	pb.RegisterMaintenanceServer(r, maintenanceServer{s: s})
-	pb.RegisterClusterServer(r, clusterServer{s: s})
+	r.RegisterService(s.bounded(pb.Lease_ServiceDesc), leaseServer{s: s})
+	r.RegisterService(s.bounded(pb.Maintenance_ServiceDesc), maintenanceServer{s: s})
+	r.RegisterService(s.bounded(pb.Cluster_ServiceDesc), clusterServer{s: s})
 }
 
 // Stop ends the streams of watches.

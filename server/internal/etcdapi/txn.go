@@ -21,11 +21,9 @@ func (k kvServer) Txn(ctx context.Context, m *pb.TxnRequest) (*pb.TxnResponse, e
 	if puts != nil {
 		return k.s.putTxn(ctx, puts)
 	}
-	end, err := k.s.begin(ctx)
-	if err != nil {
+	if err := k.s.hold(ctx); err != nil {
 		return nil, err
 	}
-	defer end()
 	return k.s.readTxn(ctx, m)
 }
 

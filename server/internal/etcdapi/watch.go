@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,7 +43,7 @@ func (w watchServer) Watch(stream pb.Watch_WatchServer) error {
 			}
 		}
 	}()
-	f := &follower{s: w.s, send: stream.Send, watches: map[int64]*watched{}}
+	f := &follower{s: w.s, stream: stream, watches: map[int64]*watched{}}
 	defer f.close()
 	tick := time.NewTicker(w.s.options.WatchEvery)
 	defer tick.Stop()
@@ -70,7 +71,7 @@ const maxWatches = 100
 // follower is one stream. Only its goroutine uses it.
 type follower struct {
 	s       *Service
-	send    func(*pb.WatchResponse) error
+	stream  pb.Watch_WatchServer
 	watches map[int64]*watched
 	lastID  int64
 }
@@ -82,6 +83,9 @@ type watched struct {
 	noDelete bool
 	keys     map[string]uint64
 }
+
+// send sends what is not about many keys.
+func (f *follower) send(m *pb.WatchResponse) error { return f.stream.Send(m) }
 
 // take answers a request.
 func (f *follower) take(ctx context.Context, m *pb.WatchRequest) error {
@@ -122,14 +126,20 @@ func (f *follower) create(ctx context.Context, m *pb.WatchCreateRequest) error {
 	w := &watched{span: spanOf(m.GetKey(), m.GetRangeEnd()),
 		noPut:    slices.Contains(m.GetFilters(), pb.WatchCreateRequest_NOPUT),
 		noDelete: slices.Contains(m.GetFilters(), pb.WatchCreateRequest_NODELETE)}
-	if _, err := f.changes(ctx, w); err != nil {
+	end, err := f.s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = f.changes(ctx, w)
+	end()
+	if err != nil {
 		if errors.Is(err, errTooManyKeys) {
 			return refuse("%v", err)
 		}
 		return err
 	}
 	f.watches[id] = w
-	err := f.send(&pb.WatchResponse{Header: f.s.header(0), WatchId: id, Created: true})
+	err = f.send(&pb.WatchResponse{Header: f.s.header(0), WatchId: id, Created: true})
 	if err == nil && m.GetStartRevision() > 0 {
 		err = f.cancel(id, "changes that have been are not kept here")
 	}
@@ -170,21 +180,33 @@ func (f *follower) close() {
 // nothing is lost by that.
 func (f *follower) look(ctx context.Context) error {
 	for _, id := range slices.Sorted(maps.Keys(f.watches)) {
-		events, err := f.changes(ctx, f.watches[id])
-		switch {
-		case errors.Is(err, errTooManyKeys):
-			err = f.cancel(id, err.Error())
-		case err != nil && ctx.Err() == nil:
-			f.s.options.Logger.Warn("watched keys could not be read", "error", err)
-			continue
-		case err == nil && len(events) > 0:
-			err = f.send(&pb.WatchResponse{Header: f.s.header(0), WatchId: id, Events: events})
-		}
-		if err != nil {
+		if err := f.lookAt(ctx, id); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lookAt tells what has changed of one watch.
+func (f *follower) lookAt(ctx context.Context, id int64) error {
+	end, err := f.s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	end = sync.OnceFunc(end)
+	defer end()
+	events, err := f.changes(ctx, f.watches[id])
+	switch {
+	case errors.Is(err, errTooManyKeys):
+		end()
+		return f.cancel(id, err.Error())
+	case err != nil && ctx.Err() == nil:
+		f.s.options.Logger.Warn("watched keys could not be read", "error", err)
+		return nil
+	case err == nil && len(events) > 0:
+		return f.s.send(ctx, f.stream, &pb.WatchResponse{Header: f.s.header(0), WatchId: id, Events: events}, end)
+	}
+	return err
 }
 
 // seed makes digests that nobody outside can find two equal ones of.
@@ -192,11 +214,6 @@ var seed = maphash.MakeSeed()
 
 // changes returns what has become of a watch's keys since the last time.
 func (f *follower) changes(ctx context.Context, w *watched) (events []*mvccpb.Event, err error) {
-	end, err := f.s.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
 	first, size := w.keys == nil, 0
 	now := make(map[string]uint64, len(w.keys))
 	err = f.s.each(ctx, w.span, true, func(item found) error {

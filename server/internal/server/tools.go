@@ -1,7 +1,7 @@
 package server
 
 import (
-	"time"
+	"google.golang.org/grpc"
 
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
 )
@@ -14,20 +14,14 @@ type Tools struct {
 	Address string
 	// API is the service.
 	API API
+	// Options are those of the listener that the service needs.
+	Options []grpc.ServerOption
 }
-
-const (
-	// toolsMessage is the most bytes of a message to that listener: tools send many jobs at once.
-	toolsMessage = 256 << 20
-	// toolsTimeout is how long a call may take there: it may be about all jobs.
-	toolsTimeout = 10 * time.Minute
-)
 
 // listenTools serves tools of Dapr's.
 func (s *Server) listenTools(d *listener) error {
-	o := APIOptions(grpcapi.Options{Logger: s.log, Now: s.config.Now, MaxMessage: toolsMessage,
-		CallTimeout: toolsTimeout})
-	server := grpcapi.NewFrame(o)
+	o := APIOptions(grpcapi.Options{Logger: s.log, Now: s.config.Now})
+	server := grpcapi.NewFrame(o, s.config.Monitoring.Tools.Options...)
 	d.overGRPC(server)
 	d.gone = s.node.register([]API{s.config.Monitoring.Tools.API}, server)
 	return nil
