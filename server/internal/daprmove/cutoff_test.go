@@ -26,6 +26,9 @@ import (
 func grown(begun time.Time, n int) (s *daprmove.State, fires map[string][]int) {
 	at := func(seconds int) time.Time { return begun.Add(time.Duration(seconds-60) * time.Second) }
 	s = &daprmove.State{ID: fmt.Sprint("state", n), Origin: fmt.Sprint("step ", n), Cluster: "1"}
+	if n%2 == 1 { // two of these do not tell whether they are of one scheduler
+		s.History = daprmove.History{Revision: int64(10 + n), Until: int64(10 + n)}
+	}
 	fires = map[string][]int{}
 	once := func(name string, seconds int) {
 		s.Records = append(s.Records, record(name, &cronpb.JobSpec{DueTime: new("1s")}, at(seconds), true))

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,9 @@ type History struct {
 	// Until is up to which revision of their creation all records are in Records.
 	Until   int64   `json:"until"`
 	Records []trace `json:"records"` // in the order of their creation
+	// Samples are some of all records, where not all are in Records: those whose values have the smallest
+	// hashes. The oldest are the first to be gone from a later state, of these some are likely to be in it.
+	Samples []trace `json:"samples,omitempty"`
 	// Clock is a time that had passed at Revision, in seconds since 1970; 0: none is known.
 	Clock int64 `json:"clock"`
 }
@@ -55,8 +59,8 @@ const (
 // clockSlack is by how much clocks of one scheduler's members may differ.
 const clockSlack = int64(time.Hour / time.Second)
 
-// tracesOfMark is how many traces a mark keeps: the oldest, which are the likeliest to be in another state.
-const tracesOfMark = 200
+// tracesOfMark is how many traces a mark keeps of the oldest records, and how many samples.
+const tracesOfMark = 150
 
 // historyOf returns the history of what is stored at a revision that all members have agreed on.
 func historyOf(revision int64, pairs []*mvccpb.KeyValue) History {
@@ -91,12 +95,14 @@ func hash(b []byte) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// oldest returns the history with n of its records at most. Those that were created at one revision stay
-// together.
-func (h History) oldest(n int) History {
+// sample returns the history with n of its oldest records at most, and as many samples of all. Records that
+// were created at one revision stay together.
+func (h History) sample(n int) History {
 	if len(h.Records) <= n {
 		return h
 	}
+	h.Samples = slices.SortedFunc(slices.Values(h.Records), func(a, b trace) int { return cmp.Compare(a.Value, b.Value) })
+	h.Samples = slices.Clone(h.Samples[:n])
 	h.Until = h.Records[n].Created - 1
 	end, _ := slices.BinarySearchFunc(h.Records, h.Until+1, func(t trace, rev int64) int {
 		return cmp.Compare(t.Created, rev)
@@ -105,8 +111,12 @@ func (h History) oldest(n int) History {
 	return h
 }
 
-// kinOf compares two histories of etcds that have the same id.
+// kinOf compares two histories of etcds that have the same id. A record that both have is proof that they are
+// of one, whatever its revisions: one may have been restored from a copy, or made anew from a file.
 func (h History) kinOf(o History) kinship {
+	if h.shares(o) {
+		return same
+	}
 	early, late := h, o
 	if early.Revision > late.Revision {
 		early, late = late, early
@@ -116,6 +126,18 @@ func (h History) kinOf(o History) kinship {
 		verdict = max(verdict, late.precedes(early))
 	}
 	return verdict
+}
+
+// shares reports whether there is a record that both histories have. Its value has a random number in it, so
+// there are no two that are equal by chance.
+func (h History) shares(o History) bool {
+	type record struct{ key, value uint64 }
+	mine := make(map[record]bool, len(h.Records)+len(h.Samples))
+	for _, t := range slices.Concat(h.Records, h.Samples) {
+		mine[record{t.Key, t.Value}] = true
+	}
+	return slices.ContainsFunc(slices.Concat(o.Records, o.Samples),
+		func(t trace) bool { return mine[record{t.Key, t.Value}] })
 }
 
 // precedes compares a history with a later one: it must have all that the later one has from before its own
@@ -171,7 +193,8 @@ func (s *State) named(ctx context.Context, jobs carillon.Jobs, claim func(id str
 }
 
 // place returns the name of the state's mark: that of its etcd, with a number if other schedulers whose etcds
-// have the same id have come in. It is that of a mark that is there if that is of the same scheduler.
+// have the same id have come in. It is that of a mark that is there if that is of the same scheduler, or may
+// be and has not ended: what that holds has never fired, and can be taken back.
 func (s *State) place(ctx context.Context, jobs carillon.Jobs) (id string, err error) {
 	if s.Cluster == "" {
 		return s.ID, nil
@@ -180,30 +203,45 @@ func (s *State) place(ctx context.Context, jobs carillon.Jobs) (id string, err e
 	if err != nil {
 		return "", err
 	}
-	kin := make(map[kinship]string, 3)
-	for id, m := range marks {
-		if m.State == s.ID {
+	mine, doubtful := "", ""
+	for _, id := range slices.Sorted(maps.Keys(marks)) {
+		m := marks[id]
+		switch {
+		case m.State == s.ID:
 			return id, nil
+		case s.owns(&m):
+			mine = cmp.Or(mine, id)
+		case s.kinOf(&m) == unknown:
+			doubtful = cmp.Or(doubtful, id)
 		}
-		k := s.History.kinOf(m.History)
-		if s.History.Revision == 0 || m.History.Revision == 0 {
-			k = same // one of them has no history: nothing but the id of the etcd counts
-		}
-		kin[k] = id
 	}
-	if id, found := kin[same]; found {
-		return id, nil
-	}
-	if id, found := kin[unknown]; found {
+	switch {
+	case mine != "":
+		return mine, nil
+	case doubtful != "":
 		return "", fmt.Errorf("%w, or of another one with the same flags, from %s: nothing that is stored tells which; if "+
-			"it is of another one, delete the job %s%s, and do not import that again", ErrOtherState, marks[id].Origin, MarkPrefix,
-			id)
+			"it is of another one, delete the job %s%s, and do not import that again", ErrOtherState, marks[doubtful].Origin,
+			MarkPrefix, doubtful)
 	}
 	id = s.Cluster
 	for n := 2; marks[id].State != ""; n++ {
 		id = s.Cluster + "-" + strconv.Itoa(n)
 	}
 	return id, nil
+}
+
+// owns reports whether a mark of a scheduler whose etcd has the same id is the state's to go on with.
+func (s *State) owns(m *mark) bool {
+	kin := s.kinOf(m)
+	return m.State == s.ID || kin == same || kin == unknown && m.Phase != done
+}
+
+// kinOf compares the state with that of a mark.
+func (s *State) kinOf(m *mark) kinship {
+	if s.History.Revision == 0 || m.History.Revision == 0 {
+		return same // one of them has no history: nothing but the id of the etcd counts
+	}
+	return s.History.kinOf(m.History)
 }
 
 // marksOf returns the marks of all schedulers whose etcds have an id, by what follows the prefix.

@@ -94,7 +94,7 @@ func TestKinOfHistories(t *testing.T) {
 			two.live(random.IntN(4000), long)
 			states, others = append(states, one.history()), append(others, two.history())
 		}
-		cut := func(h History) History { return h.oldest(1 + random.IntN(tracesOfMark)) }
+		cut := func(h History) History { return h.sample(1 + random.IntN(tracesOfMark)) }
 		for _, a := range states {
 			for _, b := range states {
 				for _, k := range []kinship{a.kinOf(b), b.kinOf(a), cut(a).kinOf(b), b.kinOf(cut(a))} {
@@ -124,5 +124,38 @@ func TestAClockAloneTellsNothingWithinAnHour(t *testing.T) {
 	late.Records[0].Clock--
 	if k := late.kinOf(early); k != other {
 		t.Errorf("more than an hour before: %v", k)
+	}
+}
+
+// TestARecordThatBothHave is proof, also if one etcd was restored from a copy of the other and has gone on by itself, or was
+// made anew from a file.
+func TestARecordThatBothHave(t *testing.T) {
+	state := History{Revision: 100, Until: 100, Clock: 1000,
+		Records: []trace{{Key: 1, Value: 5, Created: 3, Modified: 3}, {Key: 2, Value: 6, Created: 70, Modified: 70}}}
+	for name, other := range map[string]History{
+		"restored": {Revision: 120, Until: 120, Records: []trace{{Key: 1, Value: 5, Created: 3, Modified: 3},
+			{Key: 3, Value: 7, Created: 60, Modified: 60}}},
+		"made anew": {Revision: 9, Until: 9, Records: []trace{{Key: 1, Value: 5, Created: 2, Modified: 2, Clock: 1}}},
+	} {
+		if a, b := state.kinOf(other), other.kinOf(state); a != same || b != same {
+			t.Errorf("%s: %v and %v", name, a, b)
+		}
+	}
+}
+
+// TestAMarkKnowsMoreThanTheOldest: when those have ended, what is left tells whose it is.
+func TestAMarkKnowsMoreThanTheOldest(t *testing.T) {
+	var state, next History
+	state.Revision, next.Revision = 1000, 2000
+	for i := range uint64(1000) {
+		r := trace{Key: i, Value: i * 0x9e3779b97f4a7c15, Created: int64(i + 1), Modified: int64(i + 1)}
+		state.Records = append(state.Records, r)
+		if i >= 2*tracesOfMark {
+			next.Records = append(next.Records, r)
+		}
+	}
+	state.Until, next.Until = state.Revision, next.Revision
+	if kept := state.sample(tracesOfMark); kept.kinOf(next) != same || len(kept.Records)+len(kept.Samples) > 2*tracesOfMark {
+		t.Errorf("%v, of %d records and %d samples", kept.kinOf(next), len(kept.Records), len(kept.Samples))
 	}
 }

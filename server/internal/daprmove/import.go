@@ -77,12 +77,12 @@ func Import(ctx context.Context, jobs carillon.Jobs, from *State, told Progress)
 		return nil, err
 	}
 	m := mark{Phase: putting, Holder: rand.Text(), Origin: from.Origin, State: from.ID, Source: source,
-		History: from.History.oldest(tracesOfMark)}
+		History: from.History.sample(tracesOfMark)}
 	if m.Namespaces, err = im.namespaces(); err != nil {
 		return nil, err
 	}
 	err = from.named(ctx, jobs, func(id string) (err error) {
-		im.mine, err = claim(ctx, jobs, id, m,
+		im.mine, err = claim(ctx, jobs, id, m, from.owns,
 			func(l *leftOut) bool { return len(im.refusedBefore(l)) > 0 },
 			func(origin string) { told("waiting for another import, from "+origin, 0, 0) })
 		return err
@@ -174,8 +174,8 @@ func (im *importer) bringIn(ctx context.Context, m *mark) error {
 func (im *importer) report() *Report {
 	m := im.mine.now()
 	for _, key := range m.LeftOut.Taken {
-		im.fault(key, errors.New("when it was to come in, a job of its name was here, which may have ended since: it is not tried "+
-			"again"))
+		im.fault(key, errors.New("a job of its name was here before it, or it had gone before it was let go; that may have ended "+
+			"since, so it is not tried again"))
 	}
 	r := &Report{Origin: im.from.Origin, Source: m.Source, Here: m.Here, Over: im.from.Over, Before: im.before,
 		Faults: im.faults, Retried: len(im.again), Unkept: m.LeftOut.Unkept,
@@ -364,7 +364,8 @@ func (im *importer) compare(ctx context.Context, records []daprrecord.Record) (D
 		there := &records[i]
 		r, found := here[there.Name]
 		if !found {
-			continue // it was named when it was not put
+			im.gone(keyOf(there))
+			continue
 		}
 		im.isHere(keyOf(there))
 		if err := alike(there, &r); err != nil {
@@ -372,6 +373,15 @@ func (im *importer) compare(ctx context.Context, records []daprrecord.Record) (D
 		}
 	}
 	return DigestOf(slices.Collect(maps.Values(here)))
+}
+
+// gone names a job that is not here, if it was not named when it was not put: somebody has removed it, or let
+// it go. It may have ended since, so it is not put again.
+func (im *importer) gone(key string) {
+	if !im.refused[key] && !im.taken[key] {
+		im.fault(key, errors.New("it was put, and somebody has deleted or resumed it before the others were there"))
+		im.leave(im.taken, key)
+	}
 }
 
 func alike(there, here *daprrecord.Record) error {
@@ -403,18 +413,23 @@ func (im *importer) letGo(ctx context.Context) error {
 		for i, key := range keys {
 			im.told("letting jobs go", i, len(keys))
 			g.Go(func() error {
-				err := im.call(ctx, func(ctx context.Context) error {
-					_, err := im.jobs.SetPaused(ctx, key, carillon.PauseOptions{CatchUp: true})
-					return err
-				})
-				if errors.Is(err, carillon.NotFound) {
-					err = nil
-				}
-				return err
+				return im.call(ctx, func(ctx context.Context) error { return im.resume(ctx, key, state) })
 			})
 		}
 		if err := g.Wait(); err != nil {
 			return err
 		}
 	}
+}
+
+// resume lets one job fire, unless somebody has changed it since it was listed.
+func (im *importer) resume(ctx context.Context, key carillon.Key, state string) error {
+	job, err := im.jobs.GetJob(ctx, key)
+	if err == nil && holds(&job, state) {
+		_, err = im.jobs.SetPaused(ctx, key, carillon.PauseOptions{CatchUp: true})
+	}
+	if errors.Is(err, carillon.NotFound) {
+		return nil
+	}
+	return err
 }

@@ -1,6 +1,8 @@
 package daprmove_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +17,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/daprmove"
 	"github.com/carillonhq/carillon/server/internal/daprrecord"
 
@@ -103,6 +106,96 @@ func TestWhatCannotBeToldIsRefused(t *testing.T) {
 		_, err = daprmove.Import(t.Context(), n.Scheduler(), two, silent)
 		if !errors.Is(err, daprmove.ErrOtherState) || !strings.Contains(err.Error(), "delete the job dapr-import/1") {
 			t.Errorf("it comes in: %v", err)
+		}
+	})
+}
+
+// histories are those of two schedulers whose etcds have the same id.
+var histories = []string{`{"revision": 10, "until": 10, "records": [{"k": 1, "v": 1, "c": 3, "m": 3}]}`,
+	`{"revision": 20, "until": 20, "records": [{"k": 2, "v": 2, "c": 4, "m": 4}]}`}
+
+// twoSchedulers are states of two schedulers whose etcds have the same id.
+func twoSchedulers(t *testing.T) (states []*daprmove.State) {
+	t.Helper()
+	for i, history := range histories {
+		at := time.Now().Add(time.Hour)
+		s := &daprmove.State{ID: fmt.Sprint("of", i), Origin: fmt.Sprint("scheduler ", i), Cluster: "1"}
+		for j := range 3 {
+			s.Records = append(s.Records, record(fmt.Sprint("of", i, "-", j), &cronpb.JobSpec{DueTime: new("1s")}, at, true))
+		}
+		check(t, json.Unmarshal([]byte(history), &s.History))
+		states = append(states, s)
+	}
+	return states
+}
+
+// late is a node's API for an import that is held up after it has looked at the marks.
+type late struct {
+	carillon.Scheduler
+	meanwhile func()
+	once      sync.Once
+}
+
+// ListJobs implements [carillon.Jobs].
+func (l *late) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error) {
+	page, err := l.Scheduler.ListJobs(ctx, q)
+	l.once.Do(l.meanwhile)
+	return page, err
+}
+
+// TestAMarkOfAnotherSchedulerIsNotTakenOver, whatever its import was doing when it was cut off, even if that began after this
+// one had looked whose marks there are: both schedulers' jobs come in whole.
+func TestAMarkOfAnotherSchedulerIsNotTakenOver(t *testing.T) {
+	for _, stage := range []string{"putting", "comparing", "letting"} {
+		synctest.Test(t, func(t *testing.T) {
+			n := node(t)
+			states := twoSchedulers(t)
+			slow := &late{Scheduler: n.Scheduler(), meanwhile: func() { cutOff(t, n, states[0], stage, 1) }}
+			for i, jobs := range []carillon.Jobs{slow, n.Scheduler()} {
+				report, err := daprmove.Import(t.Context(), jobs, states[1-i], silent)
+				check(t, err)
+				if !report.Whole() || report.TakenBack > 0 {
+					t.Errorf("%s: scheduler %d: %+v", stage, 1-i, report)
+				}
+			}
+			if got := jobsOf(t, n); len(got) != 6 {
+				t.Errorf("%s: here are %v", stage, got)
+			}
+		})
+	}
+}
+
+// TestWhatHasGoneBeforeItIsLetGo is named, and what somebody pauses in that moment stays paused.
+func TestWhatHasGoneBeforeItIsLetGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := node(t)
+		state := twoSchedulers(t)[0]
+		key := func(i int) carillon.Key {
+			return carillon.Key{Namespace: "default", Name: fmt.Sprint("dapr/app/app/of0-", i)}
+		}
+		var gone, paused sync.Once
+		report, err := daprmove.Import(t.Context(), n.Scheduler(), state, func(what string, _, _ int) {
+			switch what {
+			case "comparing":
+				gone.Do(func() {
+					_, err := n.Scheduler().DeleteJob(t.Context(), key(0))
+					check(t, err)
+				})
+			case "letting jobs go": // they are listed
+				paused.Do(func() {
+					_, err := n.Scheduler().SetPaused(t.Context(), key(1), carillon.PauseOptions{Paused: true, Note: "mine"})
+					check(t, err)
+				})
+			}
+		})
+		check(t, err)
+		if report.Whole() || report.Left != 1 || len(report.Faults) != 1 || !strings.Contains(report.Faults[0].Error(), "deleted") {
+			t.Errorf("%+v", report)
+		}
+		for i, want := range []bool{1: true, 2: false} {
+			if job, err := n.Scheduler().GetJob(t.Context(), key(i)); i > 0 && (err != nil || job.Paused != want) {
+				t.Errorf("job %d: paused %v, %v", i, job.Paused, err)
+			}
 		}
 	})
 }

@@ -108,9 +108,10 @@ type holder struct {
 }
 
 // claim takes the mark of a scheduler for a state, as soon as nobody else has it. If there is nothing to do
-// any more it returns at once. The mark may be of another state, whose import has to be ended.
-func claim(ctx context.Context, jobs carillon.Jobs, id string, m mark, retry func(*leftOut) bool,
-	wait func(origin string)) (*holder, error) {
+// any more it returns at once. The mark may be of another state, whose import has to be ended, if ours says
+// that it is of the same scheduler.
+func claim(ctx context.Context, jobs carillon.Jobs, id string, m mark, ours func(*mark) bool,
+	retry func(*leftOut) bool, wait func(origin string)) (*holder, error) {
 	h := &holder{jobs: jobs, name: m.Holder, known: make(chan struct{}),
 		key: carillon.Key{Namespace: carillon.DefaultNamespace, Name: MarkPrefix + id}}
 	seen, since := uint64(0), time.Now()
@@ -122,7 +123,7 @@ func claim(ctx context.Context, jobs carillon.Jobs, id string, m mark, retry fun
 		case errors.Is(err, carillon.NotFound):
 			err = h.write(ctx, m, carillon.IfAbsent())
 		case err != nil:
-		case ended && old.State != m.State:
+		case old.State != m.State && (ended || !ours(&old)):
 			return nil, h.otherState(&old)
 		case ended && !retry(&old.LeftOut):
 			h.mark = old
