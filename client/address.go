@@ -18,7 +18,9 @@ const DefaultPort = "7070"
 
 // target returns what gRPC dials for addr: host:port, a host, one of gRPC's own target URLs such as
 // dns:///host:port, or several of the first two separated by commas, of which the first that answers is used.
-func target(addr string) (target string, options []grpc.DialOption, err error) {
+// Each of several is verified by its own host, unless the credentials have a name: gRPC would have the name
+// of an address win.
+func target(addr, name string) (target string, options []grpc.DialOption, err error) {
 	if addr == "" {
 		return "", nil, carillon.Errorf(carillon.InvalidArgument, "addr", "it is empty; give host:port of a node")
 	}
@@ -36,20 +38,14 @@ func target(addr string) (target string, options []grpc.DialOption, err error) {
 			return "", nil, carillon.Errorf(carillon.InvalidArgument, "addr",
 				"%.64q: write several addresses as host:port,host:port", addr)
 		}
-		one := resolver.Address{Addr: withPort(part), ServerName: hostOf(withPort(part))}
+		one := resolver.Address{Addr: withPort(part)}
+		if name == "" {
+			one.ServerName = one.Addr // the port is for :authority; TLS drops it
+		}
 		state.Endpoints = append(state.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{one}})
 	}
 	list.InitialState(state)
 	return list.Scheme() + ":///" + "list", []grpc.DialOption{grpc.WithResolvers(list)}, nil
-}
-
-// hostOf returns the host of host:port: whom the certificate of the node there must name.
-func hostOf(address string) string {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return address
-	}
-	return host
 }
 
 // checkAddresses refuses impossible addresses, with clearer errors than gRPC's.

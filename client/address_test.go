@@ -21,14 +21,14 @@ func TestAddresses(t *testing.T) {
 		{"passthrough:whatever", "passthrough:whatever"},
 		{"a:1, b", "nodes:///list"},
 	} {
-		if got, _, err := target(c.addr); got != c.want || err != nil {
+		if got, _, err := target(c.addr, ""); got != c.want || err != nil {
 			t.Errorf("%q: got %q, %v; want %q", c.addr, got, err, c.want)
 		}
 	}
 	for _, addr := range []string{"", "a:1,", ",", "a:1,dns:///b:1", "http://a:1", "https://a",
 		"b:1,http://a", "a:0", "a:65536", "a:1, b:70000",
 		"a\x1b", "a\xff:1", "a b:1"} {
-		if _, _, err := target(addr); carillon.KindOf(err) != carillon.InvalidArgument {
+		if _, _, err := target(addr, ""); carillon.KindOf(err) != carillon.InvalidArgument {
 			t.Errorf("%q: got %v, want that it is refused", addr, err)
 		}
 	}

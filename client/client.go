@@ -41,8 +41,9 @@ type options struct {
 	proxy       bool
 }
 
-// WithTransportCredentials encrypts the connection, for example by credentials.NewTLS. Default: no
-// encryption.
+// WithTransportCredentials encrypts the connection, for example by credentials.NewTLS. The node's certificate
+// must have the name that the credentials have, as tls.Config.ServerName, or else the host of the address
+// that is used. Default: no encryption.
 func WithTransportCredentials(c credentials.TransportCredentials) Option {
 	return func(o *options) { o.credentials = c }
 }
@@ -51,7 +52,8 @@ func WithTransportCredentials(c credentials.TransportCredentials) Option {
 // their payloads.
 func WithMaxMessage(bytes int) Option { return func(o *options) { o.maxMessage = bytes } }
 
-// WithDialOptions passes options on to gRPC; they override the client's own.
+// WithDialOptions passes options on to gRPC; they override the client's own. Credentials that have a name of
+// the server belong in [WithTransportCredentials]: with several addresses it does not count here.
 func WithDialOptions(dial ...grpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, dial...) }
 }
@@ -99,7 +101,7 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 	if !o.proxy {
 		dial = append(dial, grpc.WithNoProxy())
 	}
-	dialled, more, err := target(addr)
+	dialled, more, err := target(addr, nameIn(o.credentials))
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +111,14 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 	}
 	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn),
 		cluster: pb.NewClusterServiceClient(conn), options: opts, one: o.oneAddress}, nil
+}
+
+// nameIn returns the name of the server that credentials have; "": they go by its address.
+func nameIn(c credentials.TransportCredentials) string {
+	if c == nil {
+		return "" // gRPC refuses it
+	}
+	return c.Info().ServerName //nolint:staticcheck // gRPC goes by it, too
 }
 
 // Over returns a client that uses a connection of its caller, who keeps and closes it. Its errors stay as
