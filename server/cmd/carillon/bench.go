@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,6 +60,15 @@ func (f *benchFlags) add(flags *pflag.FlagSet) {
 	f.addCommon(flags)
 }
 
+// ownNode refuses flags that contradict a node which is started for the bench.
+func ownNode(cmd *cobra.Command) {
+	exclusive(cmd, "spawn", "in-process")
+	for _, name := range slices.Sorted(maps.Keys((&reach{}).tlsFlags())) {
+		exclusive(cmd, "spawn", name)
+		exclusive(cmd, "in-process", name)
+	}
+}
+
 // addStore adds the flags for the store of a node that the bench starts.
 func (f *benchFlags) addStore(flags *pflag.FlagSet) {
 	flags.StringVar(&f.store, "store", "",
@@ -95,7 +106,7 @@ func newBenchRun(a app, use, short string, l load) *cobra.Command {
 		return result, errors.Join(err, stop())
 	})
 	f.add(cmd.Flags())
-	exclusive(cmd, "spawn", "in-process")
+	ownNode(cmd)
 	return cmd
 }
 

@@ -50,7 +50,7 @@ func newBenchGoals(a app) *cobra.Command {
 	g.size.add(cmd, "size", "how large: full is as the goals say, small a twentieth, smoke a five-hundredth")
 	cmd.Flags().StringSliceVar(&g.only, "only", nil, "goals to measure, for example P1,P5; default all")
 	g.add(cmd.Flags())
-	exclusive(cmd, "spawn", "in-process")
+	ownNode(cmd)
 	return cmd
 }
 

@@ -52,7 +52,7 @@ carillon dapr export --namespaces shop,billing jobs.export`,
 }
 
 func (d *daprExport) run(cmd *cobra.Command, a app, targets []string) error {
-	access, err := d.access()
+	access, err := d.access(targets)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -46,8 +47,11 @@ func (e *etcdAccess) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&e.etcdTLS.Key, "etcd-key-file", "", "`file` of its private key")
 }
 
-// access reads the files.
-func (e *etcdAccess) access() (a daprmove.Access, err error) {
+// access reads the files, for what is at these places.
+func (e *etcdAccess) access(places []string) (a daprmove.Access, err error) {
+	if err := e.suits(places); err != nil {
+		return a, err
+	}
 	a.Username, a.Password = os.Getenv(envName(etcdUsername)), os.Getenv(envName(etcdPassword))
 	if !e.etcdTLS.Given() {
 		return a, nil
@@ -56,6 +60,26 @@ func (e *etcdAccess) access() (a daprmove.Access, err error) {
 		return a, usagef("%s", err)
 	}
 	return a, nil
+}
+
+// suits refuses TLS where there is none, and addresses of which some have it: the client of etcd goes by the
+// first, so a password could go in plain text. Errors do not show addresses, which may have one in them.
+func (e *etcdAccess) suits(places []string) error {
+	secure := slices.ContainsFunc(places, func(p string) bool { return strings.HasPrefix(p, "https://") })
+	if secure && slices.ContainsFunc(places, func(p string) bool { return strings.HasPrefix(p, "http://") }) {
+		return usagef("some addresses begin with https://, and others with http://: give those of one etcd, all alike")
+	}
+	var given []string
+	for _, f := range []struct{ name, value string }{
+		{etcdNames.CA, e.etcdTLS.CA}, {etcdNames.Cert, e.etcdTLS.Cert}, {etcdNames.Key, e.etcdTLS.Key}} {
+		if f.value != "" {
+			given = append(given, f.name)
+		}
+	}
+	if len(given) > 0 && !secure {
+		return usagef("%s: TLS is for an etcd at https://HOST:PORT, and none is given", strings.Join(given, ", "))
+	}
+	return nil
 }
 
 // daprImport holds the flags of `carillon dapr import`.
@@ -176,7 +200,7 @@ func (r *daprReport) show(cmd *cobra.Command, a app) (err error) {
 }
 
 func (d *daprImport) run(cmd *cobra.Command, a app, sources []string) error {
-	access, err := d.access()
+	access, err := d.access(sources)
 	if err != nil {
 		return err
 	}
@@ -244,9 +268,9 @@ type arrival struct {
 
 // importFirst runs a node until ctx ends. Sidecars are admitted when the jobs of the sources are in.
 func importFirst(ctx context.Context, c server.Config, sources []string) error {
-	access, err := new(etcdAccess).access()
+	access, err := new(etcdAccess).access(sources)
 	if err != nil {
-		return err
+		return usagef("--import-from: %s", err)
 	}
 	state, err := daprmove.Read(ctx, sources, access)
 	if err != nil {
