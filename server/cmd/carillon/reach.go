@@ -39,7 +39,7 @@ const (
 func (r *reach) add(flags *pflag.FlagSet, server string) {
 	flags.StringVar(&r.server, "server", defaultServer, server)
 	flags.StringVar(&r.tls.CA, caFlag, "",
-		"`file` of the certificates (PEM) that the node is verified against; this flag and the next three turn TLS on, and each "+
+		"`file` of the certificates (PEM) that the node is verified against, read at the start; this flag and the next three turn TLS on, and each "+
 			"may come from the environment, as CARILLON_CA; default those of this machine")
 	flags.StringVar(&r.tls.Cert, certFlag, "",
 		"`file` of a certificate (PEM) to show to the node; environment CARILLON_CERT")

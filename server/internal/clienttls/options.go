@@ -13,7 +13,7 @@ import (
 // Options say how a node is verified and what is shown to it. The zero value is no TLS.
 type Options struct {
 	// CA is a file with the certificates (PEM) that the node is verified against. Default: those that this
-	// machine trusts. It is required for a SPIFFE id, which those vouch for nowhere.
+	// machine trusts. It is required for a SPIFFE id, which those vouch for nowhere. It is read once.
 	CA string
 	// Cert is a file with a certificate (PEM) to show to the node, then those that lead up to one that the
 	// node trusts. Default: nothing is shown.
