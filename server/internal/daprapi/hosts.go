@@ -19,11 +19,11 @@ import (
 // WatchHosts implements the rpc: it says where the schedulers are, at once and whenever that changes.
 func (s *Service) WatchHosts(_ *pb.WatchHostsRequest,
 	stream grpc.ServerStreamingServer[pb.WatchHostsResponse]) error {
+	defer s.streams.watch()()
 	if s.leaving.Load() { // the stream would end in a moment, and the sidecar would close all of its streams
 		return leaving()
 	}
 	ctx := stream.Context()
-	defer s.streams.watch()()
 	for {
 		var addresses []string
 		var changed <-chan struct{}

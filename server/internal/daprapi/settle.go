@@ -99,5 +99,13 @@ func (s *streams) hold(session *sidecar.Session, d time.Duration) {
 	if t := s.sessions[session]; t != nil {
 		t.Stop()
 	}
-	s.sessions[session] = time.AfterFunc(d, session.Resume)
+	var t *time.Timer
+	t = time.AfterFunc(d, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.sessions[session] == t { // otherwise another hold has begun, or the session has ended
+			session.Resume()
+		}
+	})
+	s.sessions[session] = t
 }
