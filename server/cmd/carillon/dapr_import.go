@@ -295,13 +295,8 @@ var errNoImport = errors.New("--import-from")
 
 // guard has the listener for sidecars refuse calls until the jobs are in; end ends the node.
 func (r *arrival) guard(s *server.Sidecars, end context.CancelCauseFunc) {
-	ready, api := s.Ready, s.API
-	s.Ready = func() error {
-		if err := r.admitted(); err != nil || ready == nil {
-			return err
-		}
-		return ready()
-	}
+	api := s.API
+	s.Busy = r.admitted
 	s.Options = append(s.Options,
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, m any, _ *grpc.UnaryServerInfo,
 			next grpc.UnaryHandler) (any, error) {

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,8 +15,13 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
+	"github.com/carillonhq/carillon/server/internal/daprapi"
 	"github.com/carillonhq/carillon/server/internal/daprmove"
 	"github.com/carillonhq/carillon/server/internal/server"
 )
@@ -50,7 +57,7 @@ func arrivingNode(t *testing.T, n *server.Node, jobs carillon.Jobs, state *daprm
 			}
 		}()
 	}
-	return sidecars.Ready, log
+	return sidecars.Busy, log
 }
 
 // journal is a log that may be read while it is written.
@@ -181,6 +188,115 @@ func TestANodeThatWasOvertakenGoesOn(t *testing.T) {
 			t.Errorf("the node is not ready: %v, %s", err, log.b.String())
 		}
 	})
+}
+
+// TestANodeThatImportsLives: while jobs come in, a probe of liveness lets the node work, it is not ready, and each call and
+// stream of sidecars is refused. Trouble shows all the same.
+func TestANodeThatImportsLives(t *testing.T) {
+	var trouble atomic.Bool
+	sidecars := &server.Sidecars{Address: "127.0.0.1:0", Ready: func() error {
+		if trouble.Load() {
+			return errors.New("no identity yet")
+		}
+		return nil
+	}}
+	r := &arrival{}
+	r.guard(sidecars, func(err error) { t.Errorf("the node ends: %v", err) })
+	sidecars.API = daprAPI(daprapi.Options{}) // without the import itself, which lasts as long as the test wants
+	node, stop, err := startNode(t.Context(), server.Config{Store: "memory:", Partitions: 2, GRPC: server.None,
+		HTTP: "127.0.0.1:0", DrainGrace: -1, Sidecars: sidecars, Monitoring: server.Monitoring{Healthz: "127.0.0.1:0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	conn, err := grpc.NewClient(node.SidecarsAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	probes := func(healthz, readyz int, reason string) {
+		t.Helper()
+		if code, text := pageAt(t, "http://"+node.HealthzAddr()+"/healthz"); code != healthz || text != "" {
+			t.Errorf("/healthz: %d %q, want %d", code, text, healthz)
+		}
+		code, text := pageAt(t, "http://"+node.HTTPAddr()+"/readyz")
+		if code != readyz || !strings.Contains(text, reason) {
+			t.Errorf("/readyz: %d %q, want %d %q", code, text, readyz, reason)
+		}
+	}
+	refused := func(want bool) {
+		t.Helper()
+		for method, err := range endsOf(t, conn) {
+			if (status.Code(err) == codes.Unavailable) != want ||
+				want && !strings.Contains(err.Error(), "jobs of Dapr's scheduler are coming in") {
+				t.Errorf("%s: %v; is to be refused: %v", method, err, want)
+			}
+		}
+	}
+	probes(http.StatusOK, http.StatusServiceUnavailable, "jobs of Dapr's scheduler are coming in")
+	refused(true)
+	trouble.Store(true)
+	probes(http.StatusServiceUnavailable, http.StatusServiceUnavailable, "")
+	refused(true)
+	r.in.Store(true)
+	probes(http.StatusServiceUnavailable, http.StatusServiceUnavailable, "no identity yet")
+	trouble.Store(false)
+	probes(http.StatusOK, http.StatusOK, "")
+	refused(false)
+}
+
+// pageAt is what a path answers.
+func pageAt(t *testing.T, url string) (code int, text string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := caller.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// endsOf calls each method and stream of sidecars with an empty message, and returns how they end; nil: with an answer.
+func endsOf(t *testing.T, conn *grpc.ClientConn) map[string]error {
+	t.Helper()
+	var methods []string
+	for _, m := range pb.Scheduler_ServiceDesc.Methods {
+		methods = append(methods, m.MethodName)
+	}
+	for _, s := range pb.Scheduler_ServiceDesc.Streams {
+		methods = append(methods, s.StreamName)
+	}
+	ends := map[string]error{}
+	for _, method := range methods {
+		ctx, cancel := context.WithCancel(t.Context())
+		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+			"/"+pb.Scheduler_ServiceDesc.ServiceName+"/"+method)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(stream.SendMsg(&pb.WatchHostsRequest{}), stream.CloseSend()); err != nil && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		ends[method] = stream.RecvMsg(&pb.WatchHostsResponse{})
+		cancel()
+	}
+	if len(ends) != 8 {
+		t.Errorf("%d calls, want the 8 of Dapr 1.18", len(ends))
+	}
+	return ends
 }
 
 // TestWhatAnImportSays: jobs that are left out are named and counted, and the command fails.

@@ -158,6 +158,16 @@ func (s *Server) MetricsAddr() string { return s.address("metrics") }
 
 // Ready returns nil if the node can serve, otherwise why not.
 func (s *Server) Ready() error {
+	if c := s.config.Sidecars; c != nil && c.Busy != nil {
+		if err := c.Busy(); err != nil {
+			return err
+		}
+	}
+	return s.healthy()
+}
+
+// healthy returns nil if the node can serve, or could if it were not busy before it admits sidecars.
+func (s *Server) healthy() error {
 	if c := s.config.Sidecars; c != nil && c.Ready != nil {
 		if err := c.Ready(); err != nil {
 			return err

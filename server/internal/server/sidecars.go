@@ -20,6 +20,10 @@ type Sidecars struct {
 	Options []grpc.ServerOption
 	// Ready returns nil if sidecars can be admitted, otherwise why not. Default: they always can.
 	Ready func() error
+	// Busy returns what the node does before it admits sidecars; nil: nothing. A node that is busy is not
+	// ready, but healthy: /healthz is Dapr's probe of liveness too, which must not end a node at work. Options
+	// refuse the calls meanwhile. Default: it admits them from the start.
+	Busy func() error
 	// API is the service.
 	API API
 }
@@ -47,12 +51,12 @@ func (s *Server) listenSidecars(d *listener) error {
 	return nil
 }
 
-// listenHealthz answers /healthz as Dapr's programs do: 200 when the node can serve and 503 when it cannot,
-// without a body. The log says why.
+// listenHealthz answers /healthz as Dapr's programs do: 200 when the node can serve or is busy, and 503 when
+// it cannot, without a body. The log says why.
 func (s *Server) listenHealthz(d *listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := s.Ready(); err != nil {
+		if err := s.healthy(); err != nil {
 			s.log.Debug("healthz: not ready", "reason", err)
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
