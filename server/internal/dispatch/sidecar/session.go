@@ -68,7 +68,7 @@ func (s *Session) Deliver(ds []delivery.Delivery) bool {
 		a := &attempts[i]
 		a.Detail = ds[i].Target.Dapr
 		s.stream.Release(a.Token) // it may have been delivered before
-		if s.stream.Overfull() {
+		if s.stream.Paused() || s.stream.Overfull() {
 			s.stream.GiveBack(a)
 		} else {
 			s.stream.Hold(a)
@@ -173,7 +173,8 @@ func (s *Session) Drain() {
 }
 
 // Hold keeps runs back from the sidecar: it is about to close its stream, and would lose what it has not
-// answered by then. Resume ends that.
+// answered by then. They wait with their partitions and not here, so that what ends them, on whichever node,
+// ends their delivery. Resume ends that.
 func (s *Session) Hold() {
 	s.stream.Lock()
 	defer s.stream.Unlock()

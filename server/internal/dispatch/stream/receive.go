@@ -22,14 +22,19 @@ func (s *Stream) Announce() {
 	}
 }
 
-// Pause keeps back what waits to be received, until Resume. The lock is held.
-func (s *Stream) Pause() { s.paused = true }
+// Pause hands back what was not received and holds the credits back until Resume. Attempts that were kept
+// here would be sent then even if they had ended: an owner to which their partition has moved does not know
+// that they wait on this node. Deliveries on their way must be given back. The lock is held.
+func (s *Stream) Pause() {
+	s.paused = true
+	s.GiveBackWaiting()
+}
+
+// Paused reports whether Pause is in force. The lock is held.
+func (s *Stream) Paused() bool { return s.paused }
 
 // Resume ends Pause. The lock is held.
-func (s *Stream) Resume() {
-	s.paused = false
-	s.Announce()
-}
+func (s *Stream) Resume() { s.paused = false }
 
 // watch starts the stall timer.
 func (s *Stream) watch() {
@@ -99,9 +104,6 @@ func take[M any](s *Stream, next func(*Budget) (M, bool)) (m M, ok bool, err err
 	s.Lock()
 	defer s.Unlock()
 	s.left = Budget{s.options.Bounds.MessageBytes, s.options.Bounds.MessageItems}
-	if s.paused {
-		return m, false, s.err
-	}
 	m, ok = next(&s.left)
 	if !s.empty() {
 		s.Announce()

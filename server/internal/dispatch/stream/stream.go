@@ -101,7 +101,7 @@ type Stream struct {
 	delivered uint64              // attempts so far
 	received  uint64              // attempts so far
 	full      bool                // the credits are held back
-	paused    bool                // nothing is received; see Pause
+	paused    bool                // see Pause
 	step      step
 	left      Budget // of the message that is being built
 
@@ -161,7 +161,7 @@ func (s *Stream) Lock() { s.mu.Lock() }
 func (s *Stream) Unlock() {
 	done := s.step
 	s.step = step{}
-	full := s.bytes() > s.options.Bounds.PendingBytes
+	full := s.paused || s.bytes() > s.options.Bounds.PendingBytes
 	hold := full && len(done.undelivered) > 0 // another step may not have got to it
 	if s.state == open && full != s.full {    // the credits of one that leaves or has ended come back no more
 		s.full, hold = full, true

@@ -111,6 +111,26 @@ func TestTooMuchHoldsCreditsBack(t *testing.T) {
 	c.handedBack(t, tokens(0, 4))
 }
 
+// TestAPausedStreamKeepsNothing: it hands back what waits, has no credits, and has all of them afterwards.
+func TestAPausedStreamKeepsNothing(t *testing.T) {
+	c := connect(t, 9, Options{})
+	defer c.Close()
+	c.deliver(t, 0, 1, 0)
+	c.receive(t)
+	c.deliver(t, 1, 4, 0)
+	c.Lock()
+	c.Pause()
+	c.Unlock()
+	c.slots(t, 1, 0)
+	c.handedBack(t, tokens(1, 4))
+	c.release(token(0))
+	c.slots(t, 0, 0)
+	c.Lock()
+	c.Resume()
+	c.Unlock()
+	c.slots(t, 0, 9)
+}
+
 // TestTheCreditsOfALeavingStreamStayHeld: a delivery to it would only come back.
 func TestTheCreditsOfALeavingStreamStayHeld(t *testing.T) {
 	c := connect(t, 9, Options{Bounds: Bounds{PendingBytes: 10_000, MessageItems: 1}})
