@@ -25,7 +25,7 @@ func (k kvServer) DeleteRange(ctx context.Context,
 	if err := checkDelete(m); err != nil {
 		return nil, err
 	}
-	if err := k.s.hold(ctx); err != nil {
+	if err := hold(ctx, k.s.answers); err != nil {
 		return nil, err
 	}
 	left := k.s.options.AnswerBytes

@@ -3,9 +3,10 @@ package etcdapi
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
+	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,6 +24,8 @@ import (
 const (
 	// overhead is what a request may have besides its limit before gRPC itself refuses it, as in etcd.
 	overhead = 512 << 10
+	// turnPatience is how long an answer that keeps others from their turns waits until some have been read.
+	turnPatience = 2 * time.Second
 	// smallAnswer is an answer that is not counted: a stream holds so much anyway.
 	smallAnswer = 64 << 10
 	// streamWindow is how much of a stream that nobody has read yet gRPC keeps.
@@ -61,7 +64,14 @@ func (b budget) take(ctx context.Context, bytes int) (taken int64, err error) {
 // bounded returns a service whose calls take their turns.
 func (s *Service) bounded(d grpc.ServiceDesc) *grpc.ServiceDesc {
 	methods := d.Methods
-	d.Methods, d.Streams = nil, append([]grpc.StreamDesc{}, d.Streams...)
+	d.Methods, d.Streams = nil, slices.Clone(d.Streams)
+	for i, of := range d.Streams {
+		if !of.ClientStreams { // its request would be read for the handler, whose answer is the same for all
+			d.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error {
+				return of.Handler(srv, unread{stream})
+			}
+		}
+	}
 	for _, m := range methods {
 		// Only what is a stream goes through the interceptors of streams.
 		d.Streams = append(d.Streams, grpc.StreamDesc{StreamName: m.MethodName, ServerStreams: true,
@@ -79,7 +89,7 @@ func (s *Service) serve(srv any, stream grpc.ServerStream, m *grpc.MethodDesc) e
 		ctx, cancel = context.WithTimeout(ctx, s.options.CallTimeout)
 		defer cancel()
 	}
-	defer c.end()
+	defer c.close()
 	answer, err := m.Handler(srv, ctx, func(in any) error { return c.receive(ctx, stream, in) }, nil)
 	if err != nil {
 		return err
@@ -91,8 +101,8 @@ func (s *Service) serve(srv any, stream grpc.ServerStream, m *grpc.MethodDesc) e
 // call is what one call holds.
 type call struct {
 	s       *Service
-	request int64 // of the budget
-	turn    bool  // it puts an answer together
+	request int64  // of the budget
+	end     func() // ends its turn to put an answer together, if it has one
 }
 
 // callKey is the key of a context's call.
@@ -106,8 +116,14 @@ func (c *call) receive(ctx context.Context, stream grpc.ServerStream, in any) (e
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Patience)
 	defer cancel()
+	m, _ := in.(proto.Message)
+	var size int64
 	received := make(chan error, 1)
-	go func() { received <- stream.RecvMsg(in) }() // it ends with the stream
+	go func() { // it ends with the stream
+		n, err := c.s.recv(stream, m)
+		size = n
+		received <- err
+	}()
 	select {
 	case err = <-received:
 	case <-ctx.Done():
@@ -116,24 +132,18 @@ func (c *call) receive(ctx context.Context, stream grpc.ServerStream, in any) (e
 	if err != nil {
 		return err
 	}
-	m, _ := in.(proto.Message)
-	size := min(int64(proto.Size(m)), c.request)
+	size = min(size, c.request)
 	c.s.requests.sem.Release(c.request - size)
 	c.request = size
-	if size > int64(o.RequestBytes) {
-		return rpctypes.ErrGRPCRequestTooLarge
-	}
 	return nil
 }
 
 // hold waits for this call's turn to put an answer together, which lasts until the answer is counted.
-func (s *Service) hold(ctx context.Context) error {
+func hold(ctx context.Context, t turns) (err error) {
 	c, _ := ctx.Value(callKey{}).(*call)
-	if c.turn {
-		return nil
+	if c.end == nil {
+		c.end, err = t.begin(ctx)
 	}
-	_, err := s.begin(ctx)
-	c.turn = err == nil
 	return err
 }
 
@@ -144,7 +154,7 @@ func (s *Service) send(ctx context.Context, stream grpc.ServerStream, m proto.Me
 		taken()
 		return stream.SendMsg(m)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.options.Patience)
+	ctx, cancel := context.WithTimeout(ctx, min(s.options.Patience, turnPatience))
 	defer cancel()
 	n, err := s.sending.take(ctx, size)
 	taken()
@@ -162,14 +172,14 @@ func (s *Service) send(ctx context.Context, stream grpc.ServerStream, m proto.Me
 
 // next lets another call put an answer together.
 func (c *call) next() {
-	if c.turn {
-		<-c.s.answers
+	if c.end != nil {
+		c.end()
 	}
-	c.turn = false
+	c.end = nil
 }
 
-// end gives back what the call holds; its answer is counted by itself.
-func (c *call) end() {
+// close gives back what the call holds; its answer is counted by itself.
+func (c *call) close() {
 	c.next()
 	c.s.requests.sem.Release(c.request)
 }
@@ -181,7 +191,7 @@ type counted struct {
 	lent bool // gRPC has its bytes
 }
 
-// codec is gRPC's own, but for answers that are counted.
+// codec is gRPC's own, but for requests that are looked at first and answers that are counted.
 type codec struct{ encoding.CodecV2 }
 
 // Marshal implements [encoding.CodecV2].

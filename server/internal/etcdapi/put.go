@@ -59,7 +59,7 @@ func (s *Service) before(ctx context.Context, all []*pb.PutRequest) ([]*pb.PutRe
 		if !m.GetPrevKv() {
 			continue
 		}
-		err := s.hold(ctx)
+		err := hold(ctx, s.answers)
 		if err == nil {
 			answers[i].PrevKv, err = s.get(ctx, m.GetKey())
 		}

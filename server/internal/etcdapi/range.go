@@ -24,7 +24,11 @@ func (k kvServer) Range(ctx context.Context, m *pb.RangeRequest) (*pb.RangeRespo
 	if err := k.s.checkRange(m); err != nil {
 		return nil, err
 	}
-	if err := k.s.hold(ctx); err != nil {
+	turns := k.s.answers
+	if len(m.GetRangeEnd()) == 0 {
+		turns = k.s.singles
+	}
+	if err := hold(ctx, turns); err != nil {
 		return nil, err
 	}
 	left := k.s.options.AnswerBytes

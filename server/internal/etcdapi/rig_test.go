@@ -33,14 +33,14 @@ type rig struct {
 }
 
 // start sets a node to work until the test ends.
-func start(t testing.TB, o Options) *rig {
+func start(t testing.TB, o Options, extra ...grpc.ServerOption) *rig {
 	t.Helper()
 	node, err := server.Start(t.Context(), server.Config{Store: "pebble:" + t.TempDir(), Partitions: 4,
 		SlowStart: server.SlowStart{Step: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	frame := grpcapi.NewFrame(server.APIOptions(grpcapi.Options{}), o.ServerOptions()...)
+	frame := grpcapi.NewFrame(server.APIOptions(grpcapi.Options{NoHealth: true}), append(o.ServerOptions(), extra...)...)
 	stops := []func(){daprapi.Serve(node, frame, daprapi.Options{}), Serve(node, frame, o)}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

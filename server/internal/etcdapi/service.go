@@ -29,7 +29,8 @@ type Options struct {
 	Now func() time.Time
 	// AnswerBytes is the most bytes of keys and values in an answer. Default 256 MiB.
 	AnswerBytes int
-	// Answers is how many answers are put together at a time; others wait. Default 2.
+	// Answers is how many answers are put together at a time; others wait. Ranges of one key have eight times
+	// as many turns of their own. Default 2.
 	Answers int
 	// SendingBytes is the most bytes of answers that are being sent, of all calls together; others wait.
 	// Default 512 MiB.
@@ -40,13 +41,15 @@ type Options struct {
 	// HeldBytes is the most bytes of requests that are being read or served, of all calls together; others
 	// wait. Default 64 MiB.
 	HeldBytes int
-	// Patience is how long a request may take to come, and an answer waits until others have been read.
-	// Default 30 s.
+	// Patience is how long a request may take to come, and an answer waits until others have been read, which
+	// is 2 s at most: others wait for its turn. Default 30 s.
 	Patience time.Duration
 	// CallTimeout is how long a call without a deadline may take: it may be about all jobs. Default 10 min.
 	CallTimeout time.Duration
 	// Operations is the most operations in a transaction. Default 10,000, as with Dapr's scheduler.
 	Operations int
+	// Watchers is how many streams may watch at a time: each may be sending a large request. Default 16.
+	Watchers int
 	// WatchEvery is how often watched keys are looked at. Default 1 s.
 	WatchEvery time.Duration
 	// WatchedKeys is the most keys that the watches of the node have together. Default 1,000,000.
@@ -67,6 +70,7 @@ func (o Options) withDefaults() Options {
 	o.Patience = cmp.Or(o.Patience, 30*time.Second)
 	o.CallTimeout = cmp.Or(o.CallTimeout, 10*time.Minute)
 	o.Operations = cmp.Or(o.Operations, 10_000)
+	o.Watchers = cmp.Or(o.Watchers, 16)
 	o.WatchEvery = cmp.Or(o.WatchEvery, time.Second)
 	o.WatchedKeys = cmp.Or(o.WatchedKeys, 1_000_000)
 	return o
@@ -93,8 +97,10 @@ type Service struct {
 	nodes   Nodes
 	options Options
 	clock   *clock
-	begun   int64         // the revision at which the service began
-	answers chan struct{} // has one for each answer that is being put together
+	begun   int64 // the revision at which the service began
+	answers turns // of answers that are being put together
+	singles turns // of those with one key at most
+	streams turns // of watches
 	// bytes of requests that are being read or served, and of answers that are being sent
 	requests, sending budget
 	watched           keyBudget
@@ -109,7 +115,8 @@ func New(jobs Jobs, each EachJob, nodes Nodes, o Options) *Service {
 	o = o.withDefaults()
 	c := &clock{now: o.Now}
 	return &Service{jobs: jobs, jobsOf: each, nodes: nodes, options: o, clock: c, begun: c.at(0),
-		answers: make(chan struct{}, o.Answers), requests: newBudget(o.HeldBytes),
+		answers: make(turns, o.Answers), singles: make(turns, 8*o.Answers),
+		streams: make(turns, o.Watchers), requests: newBudget(o.HeldBytes),
 		sending: newBudget(o.SendingBytes), watched: keyBudget{most: int64(o.WatchedKeys)},
 		left: make(chan struct{})}
 }
@@ -140,11 +147,14 @@ func Serve(n Node, r grpc.ServiceRegistrar, o Options) (stop func()) {
 	return s.Stop
 }
 
-// begin waits until an answer may be put together; end lets another.
-func (s *Service) begin(ctx context.Context) (end func(), err error) {
+// turns has one element for each that is taken.
+type turns chan struct{}
+
+// begin waits for a turn; end lets another have it.
+func (t turns) begin(ctx context.Context) (end func(), err error) {
 	select {
-	case s.answers <- struct{}{}:
-		return func() { <-s.answers }, nil
+	case t <- struct{}{}:
+		return func() { <-t }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

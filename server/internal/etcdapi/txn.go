@@ -21,7 +21,7 @@ func (k kvServer) Txn(ctx context.Context, m *pb.TxnRequest) (*pb.TxnResponse, e
 	if puts != nil {
 		return k.s.putTxn(ctx, puts)
 	}
-	if err := k.s.hold(ctx); err != nil {
+	if err := hold(ctx, k.s.answers); err != nil {
 		return nil, err
 	}
 	return k.s.readTxn(ctx, m)
@@ -46,7 +46,7 @@ func (s *Service) checkTxn(m *pb.TxnRequest) (puts []*pb.PutRequest, err error) 
 		case *pb.RequestOp_RequestDeleteRange:
 			err = checkDelete(of.RequestDeleteRange)
 		default:
-			err = unsupported("a transaction within another", "send its operations by themselves")
+			err = errNested
 		}
 		if err != nil {
 			return nil, inTxn(i, err)

@@ -17,6 +17,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // watchServer follows changes. Carillon keeps no list of them, so watched keys are looked at every second,
@@ -29,17 +31,24 @@ type watchServer struct {
 // Watch implements the rpc.
 func (w watchServer) Watch(stream pb.Watch_WatchServer) error {
 	ctx := stream.Context()
+	select {
+	case w.s.streams <- struct{}{}:
+		defer func() { <-w.s.streams }()
+	default:
+		return status.Errorf(codes.ResourceExhausted, "%d streams watch already, and no more can", w.s.options.Watchers)
+	}
 	requests, ended := make(chan *pb.WatchRequest), make(chan error, 1)
 	go func() { // it ends with the stream
 		for {
-			m, err := stream.Recv()
-			if err != nil {
+			m := new(pb.WatchRequest)
+			if _, err := w.s.recv(stream, m); err != nil {
 				ended <- err
 				return
 			}
 			select {
 			case requests <- m:
 			case <-ctx.Done():
+				return
 			}
 		}
 	}()
@@ -67,6 +76,9 @@ func (w watchServer) Watch(stream pb.Watch_WatchServer) error {
 
 // maxWatches is how many watches a stream may have.
 const maxWatches = 100
+
+// maxWatched is how long the key of a watch may be, and its end: they are kept.
+const maxWatched = 4 << 10
 
 // follower is one stream. Only its goroutine uses it.
 type follower struct {
@@ -118,6 +130,8 @@ func (f *follower) create(ctx context.Context, m *pb.WatchCreateRequest) error {
 		return refuse("there is a watch %d on this stream", id)
 	case len(f.watches) == maxWatches:
 		return refuse("there are %d watches on this stream, and no more can be", maxWatches)
+	case max(len(m.GetKey()), len(m.GetRangeEnd())) > maxWatched:
+		return refuse("key and range_end may have %d bytes each", maxWatched)
 	case m.GetPrevKv():
 		return refuse("values before a change are not kept here: watch without prev_kv")
 	case m.GetStartRevision() > now:
@@ -126,7 +140,7 @@ func (f *follower) create(ctx context.Context, m *pb.WatchCreateRequest) error {
 	w := &watched{span: spanOf(m.GetKey(), m.GetRangeEnd()),
 		noPut:    slices.Contains(m.GetFilters(), pb.WatchCreateRequest_NOPUT),
 		noDelete: slices.Contains(m.GetFilters(), pb.WatchCreateRequest_NODELETE)}
-	end, err := f.s.begin(ctx)
+	end, err := f.s.answers.begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -189,7 +203,7 @@ func (f *follower) look(ctx context.Context) error {
 
 // lookAt tells what has changed of one watch.
 func (f *follower) lookAt(ctx context.Context, id int64) error {
-	end, err := f.s.begin(ctx)
+	end, err := f.s.answers.begin(ctx)
 	if err != nil {
 		return err
 	}

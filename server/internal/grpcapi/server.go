@@ -21,6 +21,8 @@ type Options struct {
 	Now    func() time.Time // the node's clock; default time.Now
 	// Cluster is carillon.v1.ClusterService. Default: it is not served.
 	Cluster *ClusterService
+	// NoHealth leaves grpc.health.v1 out: its requests may be as large as those of all services beside it.
+	NoHealth bool
 
 	CallTimeout time.Duration // of a unary call whose caller gives no deadline; default 1 min
 
@@ -82,8 +84,8 @@ func NewServer(s *Service, extra ...grpc.ServerOption) *Server {
 	return server
 }
 
-// NewFrame makes a server with health alone: for services of others behind the guard and the limits of this
-// package. Extra options, such as credentials, come last.
+// NewFrame makes a server with health alone, or with nothing: for services of others behind the guard and the
+// limits of this package. Extra options, such as credentials, come last.
 func NewFrame(o Options, extra ...grpc.ServerOption) *Server {
 	o = o.withDefaults()
 	s := &Service{options: o} // whose interceptors need no more
@@ -105,6 +107,8 @@ func NewFrame(o Options, extra ...grpc.ServerOption) *Server {
 		}),
 	}
 	server := &Server{Server: grpc.NewServer(append(options, extra...)...), Health: health.NewServer()}
-	healthpb.RegisterHealthServer(server, server.Health)
+	if !o.NoHealth {
+		healthpb.RegisterHealthServer(server, server.Health)
+	}
 	return server
 }

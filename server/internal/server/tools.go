@@ -7,7 +7,7 @@ import (
 )
 
 // Tools is a gRPC listener for tools that look for an etcd where Dapr's scheduler is. Of Carillon's own
-// services it serves only health. Nobody is authenticated there, as with Dapr's.
+// services it serves none, not even health. Nobody is authenticated there, as with Dapr's.
 type Tools struct {
 	// Address to listen on, host:port; port 0 picks a free one. It may be reachable from other machines
 	// without [Config.Insecure].
@@ -20,7 +20,7 @@ type Tools struct {
 
 // listenTools serves tools of Dapr's.
 func (s *Server) listenTools(d *listener) error {
-	o := APIOptions(grpcapi.Options{Logger: s.log, Now: s.config.Now})
+	o := APIOptions(grpcapi.Options{Logger: s.log, Now: s.config.Now, NoHealth: true})
 	server := grpcapi.NewFrame(o, s.config.Monitoring.Tools.Options...)
 	d.overGRPC(server)
 	d.gone = s.node.register([]API{s.config.Monitoring.Tools.API}, server)
