@@ -101,8 +101,9 @@ func (h History) sample(n int) History {
 	if len(h.Records) <= n {
 		return h
 	}
-	h.Samples = slices.SortedFunc(slices.Values(h.Records), func(a, b trace) int { return cmp.Compare(a.Value, b.Value) })
-	h.Samples = slices.Clone(h.Samples[:n])
+	byValue := slices.Clone(h.Records)
+	slices.SortFunc(byValue, func(a, b trace) int { return cmp.Compare(a.Value, b.Value) })
+	h.Samples = slices.Clone(byValue[:n])
 	h.Until = h.Records[n].Created - 1
 	end, _ := slices.BinarySearchFunc(h.Records, h.Until+1, func(t trace, rev int64) int {
 		return cmp.Compare(t.Created, rev)
