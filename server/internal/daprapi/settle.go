@@ -21,7 +21,7 @@ import (
 const (
 	settleFor    = 500 * time.Millisecond
 	settleLinger = 100 * time.Millisecond
-	settleHold   = 2 * time.Second
+	settleHold   = 3 * time.Second
 )
 
 // streams are the streams of sidecars that are open.
