@@ -21,7 +21,7 @@ import (
 )
 
 // daprBinary is the environment variable that names the scheduler's binary.
-const daprBinary = "CARILLON_DAPR_SCHEDULER"
+const daprBinary = "CARILLON_TEST_DAPR_SCHEDULER"
 
 // daprConnections is how many connections there are, with a stream of runs on each.
 const daprConnections = 4

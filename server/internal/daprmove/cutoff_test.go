@@ -21,7 +21,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/server"
 )
 
-// grown is the state of a scheduler after n steps, in each of which a job comes, one ends, and one is put anew, and when its
+// grown is the state of a scheduler after n steps, in each of which a job comes, one ends, and one is put again, and when its
 // jobs fire, in seconds from a minute before begun.
 func grown(begun time.Time, n int) (s *daprmove.State, fires map[string][]int) {
 	at := func(seconds int) time.Time { return begun.Add(time.Duration(seconds-60) * time.Second) }

@@ -48,7 +48,7 @@ func Collect(ctx context.Context, jobs carillon.Jobs, namespaces []string) (*Sta
 		}
 	}
 	for i := range s.Records {
-		if err := s.Records[i].BeginAnew(); err != nil {
+		if err := s.Records[i].BeginAtNext(); err != nil {
 			return nil, err
 		}
 	}

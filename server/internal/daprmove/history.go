@@ -113,7 +113,7 @@ func (h History) sample(n int) History {
 }
 
 // kinOf compares two histories of etcds that have the same id. A record that both have is proof that they are
-// of one, whatever its revisions: one may have been restored from a copy, or made anew from a file.
+// of one, whatever its revisions: one may have been restored from a copy, or made again from a file.
 func (h History) kinOf(o History) kinship {
 	if h.shares(o) {
 		return same

@@ -128,14 +128,14 @@ func TestAClockAloneTellsNothingWithinAnHour(t *testing.T) {
 }
 
 // TestARecordThatBothHave is proof, also if one etcd was restored from a copy of the other and has gone on by itself, or was
-// made anew from a file.
+// made again from a file.
 func TestARecordThatBothHave(t *testing.T) {
 	state := History{Revision: 100, Until: 100, Clock: 1000,
 		Records: []trace{{Key: 1, Value: 5, Created: 3, Modified: 3}, {Key: 2, Value: 6, Created: 70, Modified: 70}}}
 	for name, other := range map[string]History{
 		"restored": {Revision: 120, Until: 120, Records: []trace{{Key: 1, Value: 5, Created: 3, Modified: 3},
 			{Key: 3, Value: 7, Created: 60, Modified: 60}}},
-		"made anew": {Revision: 9, Until: 9, Records: []trace{{Key: 1, Value: 5, Created: 2, Modified: 2, Clock: 1}}},
+		"made again": {Revision: 9, Until: 9, Records: []trace{{Key: 1, Value: 5, Created: 2, Modified: 2, Clock: 1}}},
 	} {
 		if a, b := state.kinOf(other), other.kinOf(state); a != same || b != same {
 			t.Errorf("%s: %v and %v", name, a, b)

@@ -199,7 +199,7 @@ func TestJobsFireAsTheyWould(t *testing.T) {
 	})
 }
 
-// TestAnImportMayEndAnywhere ends it after every few calls, again and again, while a sidecar takes runs: every
+// TestAnImportMayEndAnywhere ends it after every few calls, later and later, while a sidecar takes runs: every
 // run comes once.
 func TestAnImportMayEndAnywhere(t *testing.T) {
 	for seed := range uint64(30) {
@@ -217,7 +217,7 @@ func TestAnImportMayEndAnywhere(t *testing.T) {
 			ends := 0
 			for {
 				ctx, die := context.WithCancel(t.Context())
-				report, err := daprmove.Import(ctx, newMortal(n, die, chance, 40), state, silent)
+				report, err := daprmove.Import(ctx, newMortal(n, die, chance, 40+int64(ends)), state, silent)
 				die()
 				if err == nil {
 					if !report.Whole() {

@@ -176,9 +176,9 @@ func (r *Record) setBegin(job *carillon.Job, next time.Time, follows func(time.T
 	r.Job.Begin = &cronpb.StoredJob_DueTime{DueTime: timestamppb.New(next)}
 }
 
-// BeginAnew makes the time that comes next the one at which the job begins, so that it is right without its
+// BeginAtNext makes the time that comes next the one at which the job begins, so that it is right without its
 // counter, too: a scheduler that runs while its records are written may see the job first.
-func (r *Record) BeginAnew() error {
+func (r *Record) BeginAtNext() error {
 	next, err := r.Next()
 	if err != nil {
 		return err

@@ -27,9 +27,9 @@ import (
 // theOriginal starts Dapr's own scheduler with its etcd, and connects as the rig does.
 func theOriginal(t *testing.T) *rig {
 	t.Helper()
-	binary := os.Getenv("CARILLON_DAPR_SCHEDULER")
+	binary := os.Getenv("CARILLON_TEST_DAPR_SCHEDULER")
 	if binary == "" {
-		t.Skip("CARILLON_DAPR_SCHEDULER is not set: it takes the path of the scheduler binary of Dapr 1.18, to be tested against")
+		t.Skip("CARILLON_TEST_DAPR_SCHEDULER is not set: it takes the path of the scheduler binary of Dapr 1.18, to be tested against")
 	}
 	ports := freePorts(t)
 	var log bytes.Buffer

@@ -50,7 +50,7 @@ func (c callRules) kept(j *job) {
 
 // unseen reports whether an attempt of a stretch of time may have been made and not seen by any worker.
 func (c callRules) unseen(j *job, from, to time.Time) bool {
-	return slices.ContainsFunc(c.faults(j),
+	return slices.ContainsFunc(c.reach.faults(j),
 		func(f *Fault) bool { return f.Skew == 0 && !f.To.Before(from.Add(-time.Second)) && !f.From.After(to) })
 }
 
@@ -64,7 +64,7 @@ func (w *world) settled(j *job, o *Op) bool {
 			(x.Outcome == Info || !x.Return.Before(o.Invoke))
 	})
 	return !limited && !undone && w.complete(j) && !w.mayBePaused(j, o.Invoke, w.h.End) &&
-		!deadline(o.Return, w.k.Dispatch, w.bad(j)).After(w.h.End)
+		!deadline(o.Return, w.k.Dispatch, w.reach.bad(j)).After(w.h.End)
 }
 
 func (c callRules) triggered(j *job, o *Op) {
@@ -138,8 +138,8 @@ func (c callRules) batches() {
 // sign is 1 if there is proof that a put was applied, -1 if there is proof that it was not, and otherwise 0.
 func (c callRules) sign(o *Op) int {
 	j := c.jobs[key{o.Namespace, o.Job}]
-	if l, lost := c.lost[o]; lost {
-		return c.signAfter(j, o, l)
+	if l, lost := c.lapses.lost[o]; lost {
+		return c.lapses.signAfter(j, o, l)
 	}
 	if o.Outcome != Info {
 		return map[Outcome]int{OK: 1, Fail: -1}[o.Outcome]

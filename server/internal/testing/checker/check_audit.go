@@ -68,7 +68,7 @@ func (c storeRules) writes() {
 	for _, cl := range c.h.Claims {
 		owners[[2]uint64{uint64(cl.Partition), cl.Epoch}] = cl
 	}
-	states, branches := map[string]Write{}, c.branches()
+	states, branches := map[string]Write{}, c.lapses.branches()
 	for _, w := range c.h.Writes {
 		if w.Refused {
 			c.v.Counters.StaleRefused++
@@ -94,9 +94,9 @@ func (c storeRules) writes() {
 // before its lease ends.
 func (c storeRules) deposed(r *run) {
 	for _, a := range r.attempts {
-		for _, t := range c.owned[a.Partition] {
+		for _, t := range c.reach.owned[a.Partition] {
 			if a.Epoch != 0 && t.epoch > a.Epoch && t.claimed.Before(a.At) && !c.madeAgain(a) &&
-				!c.unnoticed(a) && !(r.job.dapr() && c.stayed(a)) {
+				!c.lapses.unnoticed(a) && !(r.job.dapr() && c.stayed(a)) {
 				c.addf("S6", r.job.String(),
 					"attempt %d of run %s came under epoch %d at %s, when %s had claimed epoch %d", a.Number, r.id, a.Epoch,
 					c.show(a.At), t.node, t.epoch)
@@ -109,9 +109,9 @@ func (c storeRules) deposed(r *run) {
 // madeAgain reports whether the owner of the moment has made an attempt again that was in doubt, which
 // carries the term of an earlier one.
 func (c storeRules) madeAgain(a *Attempt) bool {
-	var owner *tenure
-	for i := range c.owned[a.Partition] {
-		if t := &c.owned[a.Partition][i]; t.claimed.Before(a.At) {
+	var owner *term
+	for i := range c.reach.owned[a.Partition] {
+		if t := &c.reach.owned[a.Partition][i]; t.claimed.Before(a.At) {
 			owner = t
 		}
 	}
@@ -123,8 +123,8 @@ func (c storeRules) fencedWrite(w Write) {
 	if w.At.IsZero() {
 		return
 	}
-	for _, t := range c.owned[w.Partition] {
-		for _, f := range c.lapses { // it is of the history that was left
+	for _, t := range c.reach.owned[w.Partition] {
+		for _, f := range c.lapses.went { // it is of the history that was left
 			if t.epoch == w.Epoch && t.claimed.Before(f.Back) && f.Back.Before(w.At) {
 				c.addf("S7", "", "partition %d: a write of epoch %d by %s was committed at %s, after the store had gone back",
 					w.Partition, w.Epoch, w.Node, c.show(w.At))

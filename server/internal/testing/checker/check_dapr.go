@@ -117,9 +117,9 @@ func (c daprRules) continues(r *run, i int) {
 	if why == "" {
 		return
 	}
-	by := deadline(since, c.k.Dispatch, c.bad(r.job), c.down(def), c.gated(r.job.namespace, def.job))
+	by := deadline(since, c.k.Dispatch, c.reach.bad(r.job), c.down(def), c.gated(r.job.namespace, def.job))
 	if c.movedSince(r.job, a.At, by) && c.speechless(a.Node, since, by) {
-		by = deadline(later(since, a.At).Add(c.k.Kept), c.k.Dispatch, c.bad(r.job), c.down(def),
+		by = deadline(later(since, a.At).Add(c.k.Kept), c.k.Dispatch, c.reach.bad(r.job), c.down(def),
 			c.gated(r.job.namespace, def.job))
 	}
 	touched := c.asked(r.job, a.At.Add(-c.k.Dispatch), by,
@@ -173,7 +173,7 @@ func (w *world) definition(r *run, a *Attempt) (def *effect, ok bool) {
 // speechless reports whether a node may not have been able to tell the owner of a partition that a stream had
 // ended, between two instants: a node that leaves in order can.
 func (c daprRules) speechless(node string, from, to time.Time) bool {
-	return slices.ContainsFunc(c.all, func(f *Fault) bool {
+	return slices.ContainsFunc(c.reach.all, func(f *Fault) bool {
 		return !f.worker() && (f.Skew != 0 || !f.local() || f.between() || f.hits(node)) &&
 			!f.From.After(to) && !f.To.Before(from.Add(-c.k.OwnerLease))
 	})
@@ -182,7 +182,7 @@ func (c daprRules) speechless(node string, from, to time.Time) bool {
 // movedSince reports whether a job's partition may have changed hands between two instants.
 func (c daprRules) movedSince(j *job, from, to time.Time) bool {
 	home, known := c.h.Homes[j.String()]
-	return known && slices.ContainsFunc(c.owned[home], func(t tenure) bool {
+	return known && slices.ContainsFunc(c.reach.owned[home], func(t term) bool {
 		return !t.claimed.Before(from.Add(-time.Second)) && !t.from.After(to)
 	})
 }
@@ -205,7 +205,7 @@ func (c daprRules) incarnation(r *run) {
 			continue
 		}
 		for _, e := range r.job.effects {
-			ends := e.op.Anew || e.op.deletes()
+			ends := e.op.Replace || e.op.deletes()
 			if ends && e.sure && e.after(r.job.effects[born]) && e.hi.Add(c.k.Apply).Before(c.sent(a)) {
 				c.addf("S2", r.job.String(), "attempt %d of run %s began at %s, after the %s at %s had ended its job",
 					a.Number, r.id, c.show(a.At), e.op.Kind, c.show(e.lo))
@@ -225,8 +225,8 @@ func counts(r *run, a *Attempt) bool {
 // stayed reports whether an attempt stayed with its stream when its owner gave the partition up in order:
 // what waits there for a sidecar is in force, whoever owns the partition.
 func (w *world) stayed(a *Attempt) bool {
-	return slices.ContainsFunc(w.owned[a.Partition],
-		func(t tenure) bool { return t.epoch == a.Epoch && t.gaveUp() })
+	return slices.ContainsFunc(w.reach.owned[a.Partition],
+		func(t term) bool { return t.epoch == a.Epoch && t.gaveUp() })
 }
 
 // withSidecar is how long an attempt was with the sidecar that took it: until its result, which says how it
@@ -252,11 +252,11 @@ func (c daprRules) limitedFor(r *run, i, home int) []span {
 		ends(r.attempts[i+1].At)
 	}
 	for _, e := range r.job.effects {
-		if (e.op.Anew || e.op.deletes()) && !e.hi.Before(a.At) {
+		if (e.op.Replace || e.op.deletes()) && !e.hi.Before(a.At) {
 			ends(e.lo)
 		}
 	}
-	for _, t := range c.owned[a.Partition] {
+	for _, t := range c.reach.owned[a.Partition] {
 		if t.epoch > a.Epoch && !c.stayed(a) {
 			ends(t.from)
 		}
@@ -272,20 +272,20 @@ func (c daprRules) limitedFor(r *run, i, home int) []span {
 // has its run, or the owner of the partition that counts a limit.
 func (c daprRules) troubles(j *job, node string, home int) []span {
 	at := troubled{node: node, job: -1, limit: -1}
-	if p, known := c.h.Homes[j.String()]; known && c.owned[p] != nil && c.owned[home] != nil {
+	if p, known := c.h.Homes[j.String()]; known && c.reach.owned[p] != nil && c.reach.owned[home] != nil {
 		at.job, at.limit = p, home
 	}
 	if out, ok := c.troubled[at]; ok {
 		return out
 	}
 	var out []span
-	for _, f := range c.all {
+	for _, f := range c.reach.all {
 		switch {
 		case f.worker():
 		case !f.local() || f.between() || at.job < 0 || f.hits(node):
 			out = append(out, span{f.From, f.To})
 		default:
-			out = slices.Concat(out, c.touched(f, at.job), c.touched(f, at.limit))
+			out = slices.Concat(out, c.reach.touched(f, at.job), c.reach.touched(f, at.limit))
 		}
 	}
 	out = merged(out)

@@ -17,7 +17,7 @@ func (c deliveryRules) delivered(j *job) {
 		seen := 0
 		for _, a := range r.attempts {
 			young := rec.Finished.IsZero() && a.At.After(c.h.End.Add(-lazy)) // a list shows what is durable
-			if !young && !c.forgotten(a.At) && (!j.dapr() || counts(r, a)) {
+			if !young && !c.lapses.forgotten(a.At) && (!j.dapr() || counts(r, a)) {
 				seen = max(seen, a.Number)
 			}
 		}
@@ -37,7 +37,7 @@ func (c deliveryRules) repeated(j *job) {
 	limit := j.effects[0].limit()
 	ran := 0
 	for _, r := range j.runs {
-		if r.first().Cause == CauseSchedule && !c.ranInVain(r) {
+		if r.first().Cause == CauseSchedule && !c.lapses.ranInVain(r) {
 			ran++
 		}
 	}
@@ -52,7 +52,7 @@ func (c deliveryRules) repeated(j *job) {
 // run was due, and the pause cannot have come long before: what was handed out then was durable.
 func (w *world) leftBefore(r *run, a *Attempt) bool {
 	j, due := r.job, a.Scheduled.Add(-w.wrong(r.job, a.Scheduled, a.At))
-	return r.inDoubt() && slices.ContainsFunc(w.faults(j), func(f *Fault) bool {
+	return r.inDoubt() && slices.ContainsFunc(w.reach.faults(j), func(f *Fault) bool {
 		since := later(due, f.From.Add(-lazy-w.k.Dispatch))
 		ended := earlier(a.At, f.To.Add(w.k.OwnerLease+w.k.Dispatch))
 		return !f.worker() && f.Skew == 0 && since.Before(ended) && !w.surelyPaused(j, since, ended)

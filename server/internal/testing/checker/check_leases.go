@@ -179,7 +179,7 @@ func (w *world) taken(g key) []span {
 	var out []span
 	for _, o := range w.limitOps(g) {
 		if n, ok := o.Limits[g.name]; ok {
-			until := earlier(w.replacedBy(g, o), w.unset(o))
+			until := earlier(w.replacedBy(g, o), w.lapses.unset(o))
 			out = append(out, common(crowded(all, n), span{o.Invoke, until})...)
 		}
 	}
@@ -217,7 +217,7 @@ func (c limitRules) limitAt(ops []*Op, name string, t time.Time) (most int, limi
 		over := slices.ContainsFunc(ops, func(x *Op) bool {
 			return x.Outcome == OK && o.Outcome == OK && !x.Invoke.Before(o.Return) && c.inForceBy(x).Before(t)
 		})
-		if over || o.Invoke.After(t) || c.unset(o).Before(t) {
+		if over || o.Invoke.After(t) || c.lapses.unset(o).Before(t) {
 			continue
 		}
 		n, ok := o.Limits[name]
@@ -232,5 +232,5 @@ func (c limitRules) limitAt(ops []*Op, name string, t time.Time) (most int, limi
 
 // inForceBy is when the limits of an acknowledged operation held everywhere.
 func (w *world) inForceBy(o *Op) time.Time {
-	return deadline(o.Return, w.k.Dispatch+w.k.Apply, w.worst)
+	return deadline(o.Return, w.k.Dispatch+w.k.Apply, w.reach.worst)
 }

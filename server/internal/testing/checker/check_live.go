@@ -18,7 +18,7 @@ func (c restRules) stuck(j *job) {
 			continue
 		}
 		last := c.possible(r, len(r.attempts)-1).to
-		if deadline(last, c.k.Dispatch, c.bad(j)).Before(c.h.End) {
+		if deadline(last, c.k.Dispatch, c.reach.bad(j)).Before(c.h.End) {
 			c.addf("L3", j.String(), "run %s is still running at the end, and its lease was over at %s",
 				r.id, c.show(last))
 		}
@@ -30,7 +30,7 @@ func (c restRules) rest() {
 	for _, left := range c.h.Final.Left {
 		c.addf("S14", "", "left behind: %s", left)
 	}
-	if deadline(later(c.h.Healed, c.h.Start), c.k.Dispatch, c.bad(nil)).After(c.h.End) {
+	if deadline(later(c.h.Healed, c.h.Start), c.k.Dispatch, c.reach.bad(nil)).After(c.h.End) {
 		return // it had no time to
 	}
 	if n := c.h.Final.Overdue; n > 0 {

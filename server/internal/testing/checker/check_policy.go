@@ -103,7 +103,7 @@ func (c policyRules) notRun(j *job, rec FinalRun, from time.Time) {
 	runs := j.byTime()
 	i := sort.Search(len(runs), func(i int) bool { return !runs[i].first().Scheduled.Before(from) })
 	for ; i < len(runs) && !runs[i].first().Scheduled.After(rec.Scheduled); i++ {
-		if a := runs[i].first(); a.Cause == CauseSchedule && !c.ranInVain(runs[i]) {
+		if a := runs[i].first(); a.Cause == CauseSchedule && !c.lapses.ranInVain(runs[i]) {
 			c.addf("S12", j.String(), "the time %s ran, and a record says that it did not (%s)",
 				c.show(a.Scheduled), rec.Reason)
 			return
@@ -179,7 +179,7 @@ func (w *world) asked(j *job, from, to time.Time, like func(*Op) bool) bool {
 	return slices.ContainsFunc(j.ops, func(o *Op) bool {
 		return like(o) && o.Outcome != Fail && !o.Invoke.After(to) &&
 			(o.Outcome == Info || !o.Return.Before(from)) &&
-			!w.undoneBy(o, from)
+			!w.lapses.undoneBy(o, from)
 	})
 }
 
@@ -288,7 +288,7 @@ func (c policyRules) after(j *job) {
 	last := time.Time{}
 	for _, r := range j.runs {
 		a := r.first()
-		if a.Cause != CauseSchedule || redriven(r, a.At) || c.vanished(r) {
+		if a.Cause != CauseSchedule || redriven(r, a.At) || c.lapses.vanished(r) {
 			continue
 		}
 		if c.begunAgain(j, last, a.At) {
@@ -356,7 +356,7 @@ func (c policyRules) uses(by, j *job, from, to time.Time, used int) (at time.Tim
 // toldBy is until when a job may have been told of a success that was acknowledged at t: at once, unless
 // something held up what partitions tell each other.
 func (c policyRules) toldBy(j *job, t time.Time) time.Time {
-	if by := deadline(t, c.k.Dispatch, c.bad(j)); by.After(t.Add(c.k.Dispatch)) {
+	if by := deadline(t, c.k.Dispatch, c.reach.bad(j)); by.After(t.Add(c.k.Dispatch)) {
 		return by
 	}
 	return t
@@ -422,7 +422,8 @@ func (c policyRules) backfills(j *job) {
 
 // mayFill reports whether a run may be one of the backfill.
 func (c policyRules) mayFill(j *job, o *Op, a *Attempt) bool {
-	if o.Invoke.After(a.At) || a.Scheduled.Before(o.From) || a.Scheduled.After(o.To) || c.undoneBy(o, a.At) {
+	if o.Invoke.After(a.At) || a.Scheduled.Before(o.From) || a.Scheduled.After(o.To) ||
+		c.lapses.undoneBy(o, a.At) {
 		return false
 	}
 	if a.Backfill != "" && o.Answer.BackfillID != "" && a.Backfill != o.Answer.BackfillID {

@@ -31,7 +31,7 @@ func (c releaseRules) releasedUnder(j *job, e *effect) {
 		if ready.IsZero() {
 			return
 		}
-		by := deadline(later(due.Add(e.job.Jitter), ready), c.k.Dispatch, c.bad(j), c.own(j, e), c.down(e))
+		by := deadline(later(due.Add(e.job.Jitter), ready), c.k.Dispatch, c.reach.bad(j), c.own(j, e), c.down(e))
 		if by.After(s.to) || c.mayBePaused(j, e.lo, by) {
 			return
 		}
@@ -133,7 +133,7 @@ func (c releaseRules) wholeBackfill(j *job, o *Op) {
 			last = later(last, r.Finished)
 		}
 	}
-	if deadline(last, c.k.Dispatch+c.longestLease(j)+c.k.Grace, c.bad(j)).After(c.h.End) {
+	if deadline(last, c.k.Dispatch+c.longestLease(j)+c.k.Grace, c.reach.bad(j)).After(c.h.End) {
 		return
 	}
 	if len(times) != o.Answer.Runs {

@@ -56,7 +56,7 @@ func (c retryRules) expired(r *run, before, a *Attempt) bool {
 	begun, wrong := c.begun(before), c.drift(r.job, before.At, a.At)
 	alive := begun
 	for _, b := range r.heartbeats {
-		if b.Token == before.Token && !b.Stale && b.At.Before(a.At) && !c.unheard(r.job, before, b, a.At) {
+		if b.Token == before.Token && !b.Stale && b.At.Before(a.At) && !c.reach.unheard(r.job, before, b, a.At) {
 			if b.At.Sub(alive) >= c.lease(r.job)-wrong {
 				return true // it came too late, by a clock that ran ahead
 			}

@@ -43,7 +43,7 @@ func (c runRules) phantom(r *run) {
 	case a.Cause == CauseTrigger && !slices.ContainsFunc(j.ops, func(o *Op) bool {
 		return o.Kind == Trigger && o.Outcome != Fail && (o.Answer.RunID == r.id || o.Outcome == Info) &&
 			!o.Invoke.After(a.At) &&
-			!c.undoneBy(o, a.At)
+			!c.lapses.undoneBy(o, a.At)
 	}):
 		c.addf("S2", j.String(), "run %s was triggered by nobody", r.id)
 	}
@@ -211,7 +211,7 @@ func (c runRules) numbers(r *run) {
 	for i := 1; i < len(r.attempts); i++ {
 		before, a := r.attempts[i-1], r.attempts[i]
 		if a.Number < before.Number && !c.overtaken(before, a) && !c.afresh(r, before.At, a.At) &&
-			!c.countLost(r, before, a) {
+			!c.lapses.countLost(r, before, a) {
 			c.addf("S2", r.job.String(), "run %s: attempt %d came after attempt %d", r.id, a.Number, before.Number)
 		}
 		same := a.Number == before.Number && a.Token != before.Token
@@ -302,7 +302,7 @@ func (c runRules) doneIsDone(r *run) {
 func (c runRules) staleIsRefused(r *run) {
 	counted, said := map[string]bool{}, map[string]ResultVerdict{}
 	for _, res := range r.results {
-		if res.Kind == Success && res.Verdict != None && c.fromLost(res.Told) == nil {
+		if res.Kind == Success && res.Verdict != None && c.lapses.fromLost(res.Told) == nil {
 			if v, ok := said[res.Token]; ok && v != res.Verdict {
 				c.addf("S5", r.job.String(), "run %s: the success of attempt %d was answered %s and then %s",
 					r.id, res.Number, v, res.Verdict)

@@ -436,7 +436,7 @@ func (c corruption) test(t *testing.T) {
 // TestEveryInvariantIsTested: a new invariant needs a corruption.
 func TestEveryInvariantIsTested(t *testing.T) {
 	t.Parallel()
-	all := slices.Concat(corruptions, miscounted, lapses)
+	all := slices.Concat(corruptions, miscounted, lapseCases)
 	for invariant := range strings.FieldsSeq("S1 S2 S3 S4 S5 S6 S7 S8 S9 S10 S11 S12 S13 S14 S15 S16 S17 L1 L2 L3 I11") {
 		if !slices.ContainsFunc(all, func(c corruption) bool { return c.invariant == invariant }) {
 			t.Errorf("no corruption breaks %s", invariant)

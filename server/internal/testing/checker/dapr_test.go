@@ -17,12 +17,12 @@ func streamed() *tale {
 	old := job
 	old.Payload = "old"
 	t.put("j", old, 0, 3)
-	t.Ops[0].Anew = true
+	t.Ops[0].Replace = true
 	a := t.attempt("j", 3, 3.001, 1)
 	a.RunID, a.Payload, a.UID, a.Token = "old", "old", "uj", "old"
 	t.said(Success, 3.1)
 	t.put("j", job, 5, 10)
-	t.Ops[1].Anew, t.Ops[1].Answer.UID = true, "new"
+	t.Ops[1].Replace, t.Ops[1].Answer.UID = true, "new"
 	for s := 10.0; s < 60; s += 10 {
 		if s == 30 {
 			t.streamed(s, s+0.001, 1, "s0")

@@ -92,8 +92,8 @@ func (c *check) expect() {
 		for _, e := range j.effects {
 			if e.job != nil && e.sure && !e.vague && !e.alien && e.op.Outcome == OK && len(e.job.After) == 0 {
 				c.expectOf(j, e, c.sureTime(j, e), time.Time{})
-				for _, f := range c.lapses {
-					if s, again := c.sureAgain(j, e, f); again {
+				for _, f := range c.lapses.went {
+					if s, again := c.lapses.sureAgain(j, e, f); again {
 						c.expectOf(j, e, s, f.To)
 					}
 				}
@@ -145,7 +145,7 @@ func (c *check) expectOf(j *job, e *effect, s span, since time.Time) {
 			continue
 		}
 		m := must{job: j, at: t, due: t.Add(e.job.Jitter)}
-		m.by = deadline(later(m.due, e.hi), c.k.Dispatch, c.bad(j), c.own(j, e), c.down(e), j.unseenOf(t))
+		m.by = deadline(later(m.due, e.hi), c.k.Dispatch, c.reach.bad(j), c.own(j, e), c.down(e), j.unseenOf(t))
 		if m.by.After(s.to) || c.mayBePaused(j, t, m.by) || c.mayBePaused(j, e.lo, e.hi) {
 			if e.job.Overlap == "allow" || !c.passedBy(j, t, e.lo, s.to) {
 				continue
@@ -163,7 +163,7 @@ func (w *world) passedBy(j *job, t, from, to time.Time) bool {
 	i := sort.Search(len(runs), func(i int) bool { return runs[i].first().Scheduled.After(t) })
 	for ; i < len(runs) && runs[i].first().Scheduled.Before(to); i++ {
 		if a := runs[i].first(); a.Cause == CauseSchedule && !a.At.Before(from) && a.At.Before(to) &&
-			!w.vanished(runs[i]) {
+			!w.lapses.vanished(runs[i]) {
 			return true
 		}
 	}

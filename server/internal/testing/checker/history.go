@@ -108,7 +108,7 @@ type Op struct {
 	Spec         *Job           `json:",omitempty"`
 	Fields       []string       `json:",omitempty"` // of patch: JSON names of the fields of Job that it changes
 	IfAbsent     bool           `json:",omitempty"` // of put
-	Anew         bool           `json:",omitempty"` // of put: as if what there was had been deleted first
+	Replace      bool           `json:",omitempty"` // of put: as if what there was had been deleted first
 	IfGeneration uint64         `json:",omitempty"` // of put, patch; 0 = any
 	Batch        string         `json:",omitempty"` // of batch: equal for its jobs
 	CatchUp      bool           `json:",omitempty"` // of resume: apply the misfire rule to what passed

@@ -164,9 +164,9 @@ func lostLimit() *tale {
 	return t
 }
 
-// lapses are histories in which something is lost, or seems so, since the store went back, and the smallest
+// lapseCases are histories in which something is lost, or seems so, since the store went back, and the smallest
 // change of each for which that is no excuse.
-var lapses = []corruption{
+var lapseCases = []corruption{
 	{"made again after a success that is kept", "S4", wentBack, func(t *tale) { t.Faults[0].From = sec(20.5) }},
 	{"made again before the store went back", "S4", wentBack, func(t *tale) {
 		t.Attempts[5].At, t.Results[5].Sent, t.Results[5].Told = sec(20.5), sec(20.6), sec(20.7)
@@ -230,7 +230,7 @@ var lapses = []corruption{
 
 func TestWhatTheStoreHasLost(t *testing.T) {
 	t.Parallel()
-	for _, c := range lapses {
+	for _, c := range lapseCases {
 		t.Run(c.name, c.test)
 	}
 }

@@ -51,7 +51,7 @@ func (c callRules) admin(j *job) {
 			open = max(open, p.Return)
 		}
 	}
-	if len(ops) < 2+2*len(c.lapses) {
+	if len(ops) < 2+2*len(c.lapses.went) {
 		return
 	}
 	c.v.Porcupine.Checked++
@@ -95,7 +95,7 @@ func (c callRules) adminModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return lines{} },
 		Step: func(state, input, _ any) (bool, any) {
-			ok, next := state.(lines).step(input.(*Op), c.lapses)
+			ok, next := state.(lines).step(input.(*Op), c.lapses.went)
 			return ok, next
 		},
 	}
@@ -157,7 +157,7 @@ func (s register) unknown(o *Op) register {
 		return s.set(o)
 	}
 	switch {
-	case o.Anew:
+	case o.Replace:
 		s = register{low: 1, high: 1}
 	case (o.Kind == Patch || o.IfGeneration != 0) && !s.exists, o.IfAbsent && s.exists && !s.ends:
 		return s
@@ -200,7 +200,7 @@ func (s register) read(o *Op) (bool, register) {
 }
 
 func (s register) put(o *Op) (bool, register) {
-	gone := !s.exists || s.ends || o.Anew
+	gone := !s.exists || s.ends || o.Replace
 	switch {
 	case o.Answer.Created:
 		return gone && o.IfGeneration == 0 && o.Answer.Generation <= 1,

@@ -17,17 +17,17 @@ const (
 
 // turns are the operations of a job with their first answers, and the turns of history between them.
 func (c callRules) turns(j *job) []*Op {
-	if len(c.lapses) == 0 {
+	if len(c.lapses.went) == 0 {
 		return j.ops
 	}
 	var out []*Op
 	for _, o := range j.ops {
-		if l, lost := c.lost[o]; lost && l.was.Outcome != Info {
+		if l, lost := c.lapses.lost[o]; lost && l.was.Outcome != Info {
 			o = &l.was
 		}
 		out = append(out, o)
 	}
-	for _, f := range c.lapses {
+	for _, f := range c.lapses.went {
 		out = append(out, &Op{Kind: keeps, Invoke: f.From, Return: f.From, Outcome: OK},
 			&Op{Kind: goesBack, Invoke: f.Back, Return: f.Back, Outcome: OK})
 	}

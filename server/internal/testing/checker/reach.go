@@ -13,8 +13,19 @@ import (
 // had made ownerless. It reaches every job if it names no node, or if the harness does not say which
 // partition a job is in (History.Homes). A change of owners in order is no fault.
 
-// tenure is how long a node owned a partition: until the next claim, whether it still knew or not.
-type tenure struct {
+// reach is which faults reach which jobs, and when lateness is excused by that.
+type reach struct {
+	*world
+	all     []*Fault         // that are faults
+	owned   map[int][]term   // by partition
+	reached map[int][]*Fault // by partition: those that may have touched it
+	crowds  []span           // when every worker was busy
+	worst   []span           // when lateness is excused by anything at all
+	badAt   map[int][]span   // by partition; see bad
+}
+
+// term is how long a node owned a partition: until the next claim, whether it still knew or not.
+type term struct {
 	span
 	node     string
 	epoch    uint64
@@ -23,20 +34,20 @@ type tenure struct {
 }
 
 // gaveUp reports whether the owner gave the partition up before another had it.
-func (t *tenure) gaveUp() bool { return !t.released.IsZero() && t.released.Before(t.to) }
+func (t *term) gaveUp() bool { return !t.released.IsZero() && t.released.Before(t.to) }
 
-// tenures are those of each partition, by time.
-func (w *world) tenures() map[int][]tenure {
-	claims := slices.Clone(w.h.Claims)
+// terms are those of each partition, by time.
+func (r *reach) terms() map[int][]term {
+	claims := slices.Clone(r.h.Claims)
 	sort.SliceStable(claims, func(i, k int) bool { return claims[i].Epoch < claims[k].Epoch })
-	out := map[int][]tenure{}
+	out := map[int][]term{}
 	for _, cl := range claims {
 		all := out[cl.Partition]
 		if n := len(all); n > 0 {
 			all[n-1].to = cl.Return
 		}
-		t := tenure{span: span{cl.Invoke, w.never()}, node: cl.Node, epoch: cl.Epoch, claimed: cl.Return}
-		for _, r := range w.h.Releases {
+		t := term{span: span{cl.Invoke, r.never()}, node: cl.Node, epoch: cl.Epoch, claimed: cl.Return}
+		for _, r := range r.h.Releases {
 			if r.Partition == cl.Partition && r.Epoch == cl.Epoch {
 				t.released = r.At
 			}
@@ -58,26 +69,26 @@ func (f *Fault) hits(node string) bool {
 		func(t string) bool { return node == t || strings.HasPrefix(node, t+".") })
 }
 
-// reach works out which faults reach which partition.
-func (w *world) reach() {
-	w.all = []*Fault{}
-	for i := range w.h.Faults {
-		if f := &w.h.Faults[i]; !f.Orderly {
-			w.all = append(w.all, f)
+// find works out which faults reach which partition.
+func (r *reach) find() {
+	r.all = []*Fault{}
+	for i := range r.h.Faults {
+		if f := &r.h.Faults[i]; !f.Orderly {
+			r.all = append(r.all, f)
 		}
 	}
-	w.owned = w.tenures()
-	w.reached = map[int][]*Fault{}
-	for p, all := range w.owned {
-		limbo := w.limbo(all)
-		for _, f := range w.all {
-			switch since, reaches := w.reaches(f, all, limbo); {
+	r.owned = r.terms()
+	r.reached = map[int][]*Fault{}
+	for p, all := range r.owned {
+		limbo := r.limbo(all)
+		for _, f := range r.all {
+			switch since, reaches := r.reaches(f, all, limbo); {
 			case !f.local():
-				w.reached[p] = append(w.reached[p], f)
+				r.reached[p] = append(r.reached[p], f)
 			case reaches:
 				part := *f
 				part.From = later(f.From, since)
-				w.reached[p] = append(w.reached[p], &part)
+				r.reached[p] = append(r.reached[p], &part)
 			}
 		}
 	}
@@ -85,15 +96,15 @@ func (w *world) reach() {
 
 // limbo is when nobody may have been able to do a partition's work: from a fault of its owner, or from its
 // release, to the next claim.
-func (w *world) limbo(all []tenure) []span {
+func (r *reach) limbo(all []term) []span {
 	var out []span
 	for _, t := range all {
 		if t.gaveUp() {
 			out = append(out, span{t.released, t.to})
 		}
-		for _, f := range w.all {
+		for _, f := range r.all {
 			if f.local() && f.hits(t.node) && f.From.Before(t.to) && f.To.After(t.from) {
-				out = append(out, span{later(f.From, t.from), earlier(t.to, f.To.Add(w.k.OwnerLease))})
+				out = append(out, span{later(f.From, t.from), earlier(t.to, f.To.Add(r.k.OwnerLease))})
 			}
 		}
 	}
@@ -101,14 +112,14 @@ func (w *world) limbo(all []tenure) []span {
 }
 
 // reaches reports whether a fault of some nodes may have touched a partition, and since when.
-func (w *world) reaches(f *Fault, all []tenure, limbo []span) (since time.Time, reaches bool) {
+func (r *reach) reaches(f *Fault, all []term, limbo []span) (since time.Time, reaches bool) {
 	from, to := f.From.Add(-f.Skew.Abs()), f.To.Add(f.Skew.Abs())
 	touch := func(s span) {
 		if s.from.Before(to) && !s.to.Before(from) && (!reaches || s.from.Before(since)) {
 			since, reaches = s.from, true
 		}
 	}
-	touch(span{w.h.Start, all[0].from}) // nobody owned it
+	touch(span{r.h.Start, all[0].from}) // nobody owned it
 	for _, s := range limbo {
 		touch(s)
 	}
@@ -125,13 +136,13 @@ func (w *world) reaches(f *Fault, all []tenure, limbo []span) (since time.Time, 
 
 // touched is when a fault of some nodes may have touched a partition: while it lasts and one of them owns the
 // partition, or may be about to. If the next owner comes soon afterwards, for it, then until it comes.
-func (w *world) touched(f *Fault, p int) []span {
-	all, lasts := w.owned[p], span{f.From, f.To}
-	out := common(append(w.limbo(all), span{w.h.Start, all[0].from}), lasts)
+func (r *reach) touched(f *Fault, p int) []span {
+	all, lasts := r.owned[p], span{f.From, f.To}
+	out := common(append(r.limbo(all), span{r.h.Start, all[0].from}), lasts)
 	for _, t := range all {
 		switch {
 		case !f.hits(t.node):
-		case t.to.After(f.To.Add(w.k.OwnerLease)):
+		case t.to.After(f.To.Add(r.k.OwnerLease)):
 			out = append(out, common([]span{t.span}, lasts)...)
 		case t.to.After(f.From):
 			out = append(out, span{later(t.from, f.From), t.to})
@@ -141,35 +152,35 @@ func (w *world) touched(f *Fault, p int) []span {
 }
 
 // faults are those that may have touched a job; of nil, all of them.
-func (w *world) faults(j *job) []*Fault {
-	if j == nil || len(w.owned) == 0 {
-		return w.all
+func (r *reach) faults(j *job) []*Fault {
+	if j == nil || len(r.owned) == 0 {
+		return r.all
 	}
-	home, known := w.h.Homes[j.String()]
-	if !known || w.owned[home] == nil {
-		return w.all
+	home, known := r.h.Homes[j.String()]
+	if !known || r.owned[home] == nil {
+		return r.all
 	}
-	return w.reached[home]
+	return r.reached[home]
 }
 
 // unheard reports whether a heartbeat may not have reached the owner. A worker sends it to the node that has
 // handed the attempt out, and if that node has lost the partition meanwhile it must pass the heartbeat on: it
 // cannot while it or the network between nodes fails.
-func (w *world) unheard(j *job, a *Attempt, b *Heartbeat, by time.Time) bool {
-	home, known := w.h.Homes[j.String()]
+func (r *reach) unheard(j *job, a *Attempt, b *Heartbeat, by time.Time) bool {
+	home, known := r.h.Homes[j.String()]
 	if !known {
 		return false // every fault reaches every job
 	}
-	all := w.owned[home]
+	all := r.owned[home]
 	for i := range all {
 		t := &all[i]
 		if t.from.After(a.At) || t.to.Before(a.At) {
 			continue // it did not hand it out
 		}
-		moved := slices.ContainsFunc(all[i+1:], func(next tenure) bool {
+		moved := slices.ContainsFunc(all[i+1:], func(next term) bool {
 			return next.node != t.node && !next.from.After(by) && !next.to.Before(b.At)
 		})
-		if moved && slices.ContainsFunc(w.all, func(f *Fault) bool {
+		if moved && slices.ContainsFunc(r.all, func(f *Fault) bool {
 			return f.local() && f.Skew == 0 && (f.between() || f.hits(t.node)) && !f.From.After(b.At) &&
 				!f.To.Before(b.At)
 		}) {
@@ -181,47 +192,47 @@ func (w *world) unheard(j *job, a *Attempt, b *Heartbeat, by time.Time) bool {
 
 // clocks are the faults whose clocks may have stamped something of a job: one that came in a batch is stamped
 // by the node that put the batch together, whoever owns it.
-func (w *world) clocks(j *job) []*Fault {
+func (r *reach) clocks(j *job) []*Fault {
 	if j != nil && slices.ContainsFunc(j.ops, func(o *Op) bool { return o.Kind == BatchPut }) {
-		return w.all
+		return r.all
 	}
-	return w.faults(j)
+	return r.faults(j)
 }
 
 // bad is when lateness of a job is excused. What it wants of other partitions may be held up by what those
 // suffer: the tokens of a concurrency key are kept in one of them, the success that it comes after in
 // another.
-func (w *world) bad(j *job) []span {
+func (r *reach) bad(j *job) []span {
 	wide := j == nil || slices.ContainsFunc(j.effects, func(e *effect) bool {
 		return e.job != nil && (e.vague || e.job.ConcurrencyKey != "" || len(e.job.After) > 0 ||
-			w.named(j.namespace, e.job.Queue))
+			r.named(j.namespace, e.job.Queue))
 	})
 	if wide {
-		return w.worst
+		return r.worst
 	}
-	home, known := w.h.Homes[j.String()]
-	if !known || w.owned[home] == nil {
-		return w.worst
+	home, known := r.h.Homes[j.String()]
+	if !known || r.owned[home] == nil {
+		return r.worst
 	}
-	if w.badAt[home] == nil {
-		w.badAt[home] = merged(slices.Concat(w.excuses(w.reached[home]), w.handedOver(w.owned[home]), w.crowds))
+	if r.badAt[home] == nil {
+		r.badAt[home] = merged(slices.Concat(r.excuses(r.reached[home]), r.handedOver(r.owned[home]), r.crowds))
 	}
-	return w.badAt[home]
+	return r.badAt[home]
 }
 
 // named reports whether a limit was named for a queue, over all nodes.
-func (w *world) named(namespace, queue string) bool {
-	return w.k.OneGate && slices.ContainsFunc(w.h.Gates,
+func (r *reach) named(namespace, queue string) bool {
+	return r.k.OneGate && slices.ContainsFunc(r.h.Gates,
 		func(g Gate) bool { return g.Namespace == namespace && g.Queue == queue })
 }
 
 // handedOver is when a partition changed hands in order: from its release until the next owner had it, which
 // may not take longer than Constants.Handover.
-func (w *world) handedOver(all []tenure) []span {
+func (r *reach) handedOver(all []term) []span {
 	var out []span
 	for _, t := range all {
 		if t.gaveUp() {
-			out = append(out, span{t.released, earlier(t.to, t.released.Add(w.k.Handover))})
+			out = append(out, span{t.released, earlier(t.to, t.released.Add(r.k.Handover))})
 		}
 	}
 	return out

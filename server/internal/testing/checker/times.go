@@ -8,21 +8,21 @@ import (
 )
 
 // badTimes works out when every worker was busy, and when anything at all was wrong.
-func (w *world) badTimes() {
-	w.crowds = w.full()
-	w.worst = slices.Concat(w.excuses(w.all), w.crowds)
-	for _, all := range w.owned {
-		w.worst = append(w.worst, w.handedOver(all)...)
+func (r *reach) badTimes() {
+	r.crowds = r.full()
+	r.worst = slices.Concat(r.excuses(r.all), r.crowds)
+	for _, all := range r.owned {
+		r.worst = append(r.worst, r.handedOver(all)...)
 	}
-	w.worst = merged(w.worst)
+	r.worst = merged(r.worst)
 }
 
 // excuses are the stretches in which faults excuse lateness: until all have caught up with them.
-func (w *world) excuses(faults []*Fault) []span {
+func (r *reach) excuses(faults []*Fault) []span {
 	var out []span
-	firsts, dues := make([]time.Time, 0, len(w.ids)), make([]time.Time, 0, len(w.ids))
-	for _, id := range w.ids {
-		a := w.runs[id].first()
+	firsts, dues := make([]time.Time, 0, len(r.ids)), make([]time.Time, 0, len(r.ids))
+	for _, id := range r.ids {
+		a := r.runs[id].first()
 		firsts, dues = append(firsts, a.At), append(dues, a.Scheduled)
 	}
 	slices.SortFunc(firsts, time.Time.Compare)
@@ -34,16 +34,16 @@ func (w *world) excuses(faults []*Fault) []span {
 		switch {
 		case f.endpoint() || f.Kind == Unserved: // of nobody else; see down
 		case f.Skew != 0:
-			out = append(out, span{f.From, f.To.Add(f.Skew.Abs() + w.k.Dispatch)})
+			out = append(out, span{f.From, f.To.Add(f.Skew.Abs() + r.k.Dispatch)})
 		case f.worker():
 			out = append(out, span{f.From, f.To})
 		case f.Minor:
-			out = append(out, span{f.From, f.From.Add(w.k.OwnerLease + w.k.Dispatch)},
-				span{f.To, f.To.Add(w.k.Dispatch)})
+			out = append(out, span{f.From, f.From.Add(r.k.OwnerLease + r.k.Dispatch)},
+				span{f.To, f.To.Add(r.k.Dispatch)})
 		default:
 			backlog := max(until(dues, f.To)-until(firsts, f.To), 0)
-			drained := time.Duration(float64(backlog) / w.k.DrainRate * float64(time.Second))
-			out = append(out, span{f.From, f.To.Add(w.k.Recovery + drained)})
+			drained := time.Duration(float64(backlog) / r.k.DrainRate * float64(time.Second))
+			out = append(out, span{f.From, f.To.Add(r.k.Recovery + drained)})
 		}
 	}
 	return out
@@ -66,17 +66,17 @@ func (w *world) down(e *effect) []span {
 }
 
 // full is when as many runs may have been going on as the workers take.
-func (w *world) full() []span {
-	if w.k.Slots <= 0 {
+func (r *reach) full() []span {
+	if r.k.Slots <= 0 {
 		return nil
 	}
 	var live []span
-	for _, id := range w.ids {
-		for i := range w.runs[id].attempts {
-			live = append(live, w.possible(w.runs[id], i))
+	for _, id := range r.ids {
+		for i := range r.runs[id].attempts {
+			live = append(live, r.possible(r.runs[id], i))
 		}
 	}
-	return crowded(live, w.k.Slots)
+	return crowded(live, r.k.Slots)
 }
 
 // crowded is when at least n of the spans overlap.
@@ -190,7 +190,7 @@ func (w *world) certain(r *run, i int) span {
 			end = earlier(end, later(o.Invoke, a.At))
 		}
 	}
-	for _, f := range w.faults(r.job) {
+	for _, f := range w.reach.faults(r.job) {
 		if !f.To.Before(a.At.Add(-time.Second)) {
 			end = earlier(end, later(f.From, a.At))
 		}

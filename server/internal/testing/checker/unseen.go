@@ -48,7 +48,7 @@ func (w *world) indexUnseen() {
 	}
 	for i := range w.h.Writes {
 		x := &w.h.Writes[i]
-		if x.To != "granted" || x.Refused || w.wentBack(x.At) != nil || x.Attempt == 0 ||
+		if x.To != "granted" || x.Refused || w.lapses.wentBack(x.At) != nil || x.Attempt == 0 ||
 			seen[attemptNumber{x.RunID, x.Attempt}] ||
 			x.At.Before(last[termOf{x.Partition, x.Epoch}]) || !w.amiss(x) {
 			continue
@@ -61,24 +61,24 @@ func (w *world) indexUnseen() {
 
 // amiss reports whether something was wrong with the owner when a write of it was committed.
 func (w *world) amiss(x *Write) bool {
-	return slices.ContainsFunc(w.all, func(f *Fault) bool {
+	return slices.ContainsFunc(w.reach.all, func(f *Fault) bool {
 		return !f.worker() && f.Skew == 0 && (!f.local() || f.hits(x.Node)) && !f.From.After(x.At) &&
 			!f.To.Before(x.At)
 	})
 }
 
 // next is the term after that of a write.
-func (w *world) next(x *Write) (tenure, bool) {
-	all := w.owned[x.Partition]
-	i := slices.IndexFunc(all, func(t tenure) bool { return t.epoch > x.Epoch })
+func (w *world) next(x *Write) (term, bool) {
+	all := w.reach.owned[x.Partition]
+	i := slices.IndexFunc(all, func(t term) bool { return t.epoch > x.Epoch })
 	if i < 0 {
-		return tenure{}, false
+		return term{}, false
 	}
 	return all[i], true
 }
 
 // noteUnseen adds an attempt that nobody had to its job.
-func (w *world) noteUnseen(x *Write, next tenure) {
+func (w *world) noteUnseen(x *Write, next term) {
 	j, at := w.origin(x.RunID)
 	if j == nil {
 		return // nothing is known of it that could be late

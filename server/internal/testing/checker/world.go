@@ -22,15 +22,8 @@ type world struct {
 	runs map[string]*run
 	ids  []string // sorted
 
-	all     []*Fault         // that are faults
-	owned   map[int][]tenure // by partition
-	reached map[int][]*Fault // by partition: those that may have touched it
-	crowds  []span           // when every worker was busy
-	worst   []span           // when lateness is excused by anything at all
-	badAt   map[int][]span   // by partition; see bad
-	lapses  []*Fault         // in which the store went back; see losses
-	lost    map[*Op]loss
-	unkept  map[*Result]answered
+	reach   *reach
+	lapses  *lapses
 	scarce  map[key][]span     // when the tokens of a concurrency key may have been taken; see taken
 	crammed map[gateKey][]span // see gated
 }
@@ -85,8 +78,9 @@ func (r *run) first() *Attempt { return r.attempts[0] }
 // index reads a history once.
 func index(h *History) *world {
 	w := &world{h: h, k: h.Constants.withDefaults(), jobs: map[key]*job{}, runs: map[string]*run{},
-		badAt: map[int][]span{}, scarce: map[key][]span{}, crammed: map[gateKey][]span{}}
-	w.losses()
+		scarce: map[key][]span{}, crammed: map[gateKey][]span{}}
+	w.reach, w.lapses = &reach{world: w, badAt: map[int][]span{}}, &lapses{world: w}
+	w.lapses.losses()
 	w.indexOps()
 	w.indexRuns()
 	for k, j := range w.jobs {
@@ -101,9 +95,9 @@ func index(h *History) *world {
 	for _, k := range w.keys {
 		w.jobs[k].effects = w.effectsOf(w.jobs[k])
 	}
-	w.reach()
+	w.reach.find()
 	w.indexUnseen()
-	w.badTimes()
+	w.reach.badTimes()
 	for _, k := range w.keys {
 		w.busyTimes(w.jobs[k])
 	}
@@ -264,7 +258,7 @@ func (w *world) effectsOf(j *job) []*effect {
 		}
 	}
 	for _, e := range out {
-		if l, ok := w.lost[e.op]; ok && l.sure {
+		if l, ok := w.lapses.lost[e.op]; ok && l.sure {
 			e.undone, e.until = l.lapse, earlier(e.until, l.lapse.To)
 		}
 	}
@@ -274,7 +268,7 @@ func (w *world) effectsOf(j *job) []*effect {
 
 // by is the latest moment at which an operation may have taken effect.
 func (w *world) by(o *Op) time.Time {
-	switch l, lost := w.lost[o]; {
+	switch l, lost := w.lapses.lost[o]; {
 	case lost && l.sure:
 		return l.lapse.Back
 	case o.Outcome != Info:
@@ -310,7 +304,7 @@ func (e *effect) after(x *effect) bool {
 // settle looks for a sign of an unknown put: its payload. It reports whether the put surely did nothing.
 func (w *world) settle(j *job, e *effect, all []*effect) (nothing bool) {
 	payload := e.op.Spec.Payload
-	if _, lost := w.lost[e.op]; lost || payload == "" {
+	if _, lost := w.lapses.lost[e.op]; lost || payload == "" {
 		return false // what was seen of it may be of the history that is lost
 	}
 	last := true
@@ -441,7 +435,7 @@ func (w *world) fault(j *job, from, to time.Time, a *Attempt) bool {
 
 // trouble is when the faults began that overlap a stretch of time and may have touched an attempt.
 func (w *world) trouble(j *job, from, to time.Time, a *Attempt) (since time.Time, found bool) {
-	for _, f := range w.faults(j) {
+	for _, f := range w.reach.faults(j) {
 		if f.To.Before(from) || f.From.After(to) || f.Skew != 0 {
 			continue
 		}
@@ -459,7 +453,7 @@ func (w *world) trouble(j *job, from, to time.Time, a *Attempt) (since time.Time
 // wrong is how far a job's owner's clock may have been from the harness's at some time of a stretch.
 func (w *world) wrong(j *job, from, to time.Time) time.Duration {
 	most := time.Duration(0)
-	for _, f := range w.clocks(j) {
+	for _, f := range w.reach.clocks(j) {
 		// what is stamped in it is that far off
 		if s := f.Skew.Abs(); !f.To.Add(s).Before(from) && !f.From.Add(-s).After(to) {
 			most = max(most, s)
@@ -471,7 +465,7 @@ func (w *world) wrong(j *job, from, to time.Time) time.Duration {
 // drift is by how much a stretch may have been longer or shorter by an owner's clock than by the harness's.
 func (w *world) drift(j *job, from, to time.Time) time.Duration {
 	low, high := time.Duration(0), time.Duration(0)
-	for _, f := range w.clocks(j) {
+	for _, f := range w.reach.clocks(j) {
 		if !f.To.Before(from) && !f.From.After(to) {
 			low, high = min(low, f.Skew), max(high, f.Skew)
 		}
@@ -481,7 +475,7 @@ func (w *world) drift(j *job, from, to time.Time) time.Duration {
 
 // showed reports whether an owner's clock may have shown t by some moment.
 func (w *world) showed(j *job, t, by time.Time) bool {
-	for _, f := range w.clocks(j) {
+	for _, f := range w.reach.clocks(j) {
 		if f.Skew > 0 && !f.From.After(by) && !earlier(f.To, by).Add(f.Skew+w.k.Clock).Before(t) {
 			return true
 		}

@@ -173,7 +173,7 @@ func (t *tap) DeleteJobs(ctx context.Context, namespace, prefix string) (int, er
 // doDapr does an operation as a sidecar does, by Dapr's face of a node.
 func (c *client) doDapr(o *Op, rec checker.Op) {
 	target, name := targetOf(o.Job)
-	rec.Anew = o.Kind == checker.Put && !o.IfAbsent
+	rec.Replace = o.Kind == checker.Put && !o.IfAbsent
 	c.ask(rec, func(ctx context.Context, api Scheduler, a *checker.Answer) error {
 		t := &tap{Jobs: api, client: c, answer: a}
 		s := daprapi.New(t, nil, daprapi.Options{})
