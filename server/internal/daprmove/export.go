@@ -139,14 +139,14 @@ func WriteEtcd(ctx context.Context, endpoints []string, a Access, s *State, o Et
 	if err := noPasswords(endpoints); err != nil {
 		return nil, err
 	}
-	c, err := dialEtcd(ctx, endpoints, a)
+	c, explain, err := liveEtcd(ctx, endpoints, a)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", strings.Join(endpoints, ","), err)
 	}
 	defer c.Close()
 	there, err := stateOf(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", strings.Join(endpoints, ","), explain(err))
 	}
 	if there.Cluster == strconv.FormatUint(daprrecord.ClusterOfCarillon, 16) {
 		return nil, fmt.Errorf("%s: this is a node of Carillon, which answers as an etcd would; give the etcd of Dapr's scheduler",

@@ -220,23 +220,37 @@ const dialTimeout = 10 * time.Second
 
 func isHTTPS(endpoint string) bool { return strings.HasPrefix(endpoint, "https://") }
 
-func dialEtcd(ctx context.Context, endpoints []string, a Access) (*clientv3.Client, error) {
+// liveEtcd connects to a live etcd. The error is what waiting does not mend; explain adds to later errors
+// what else is in the way.
+func liveEtcd(ctx context.Context, endpoints []string, a Access) (c *clientv3.Client,
+	explain func(error) error, err error) {
 	if a.TLS == nil && slices.ContainsFunc(endpoints, isHTTPS) {
 		a.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	return clientv3.New(clientv3.Config{Endpoints: endpoints, TLS: a.TLS, Username: a.Username,
+	in := obstacles(ctx, endpoints, a.TLS)
+	if in.stays {
+		return nil, nil, in.err
+	}
+	explain = func(err error) error {
+		if errors.Is(err, context.DeadlineExceeded) && in.err != nil {
+			return fmt.Errorf("%w: %w", err, in.err)
+		}
+		return err
+	}
+	c, err = clientv3.New(clientv3.Config{Endpoints: endpoints, TLS: a.TLS, Username: a.Username,
 		Password: a.Password, DialTimeout: dialTimeout, Context: ctx, Logger: zap.NewNop()})
+	return c, explain, explain(err)
 }
 
 func readEtcd(ctx context.Context, endpoints []string, a Access) (*State, error) {
-	c, err := dialEtcd(ctx, endpoints, a)
+	c, explain, err := liveEtcd(ctx, endpoints, a)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", strings.Join(endpoints, ","), err)
 	}
 	defer c.Close()
 	s, err := stateOf(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", strings.Join(endpoints, ","), err)
+		return nil, fmt.Errorf("%s: %w", strings.Join(endpoints, ","), explain(err))
 	}
 	s.Origin = fmt.Sprintf("%s at revision %s", strings.Join(endpoints, ","), s.Origin)
 	return s, nil
