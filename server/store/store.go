@@ -155,6 +155,11 @@ type ListQuery struct {
 	Phase     *carillon.Phase
 	Limit     int
 	MaxSpec   int // leaves Spec nil in records whose spec is longer; 0 = no limit
+
+	// FirstOfEach asks for the first job of each namespace, in the order of namespaces. After is then a
+	// namespace, exclusive, and only Limit and MaxSpec apply besides. A store seeks behind the last job of
+	// each namespace: how many jobs there are makes no difference.
+	FirstOfEach bool
 }
 
 // DueQuery selects records of one priority: due <= Until, after the cursor.

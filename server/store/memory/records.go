@@ -126,6 +126,9 @@ func (r *records) read(refs []store.Ref) []store.Record {
 }
 
 func (r *records) list(q store.ListQuery) []store.Record {
+	if q.FirstOfEach {
+		return r.firstOfEach(q)
+	}
 	var out []store.Record
 	r.byRef.Ascend(&store.Record{Ref: listFrom(q)}, func(rec *store.Record) bool {
 		if len(out) >= q.Limit || q.Namespace != "" && (rec.Namespace != q.Namespace ||
@@ -139,6 +142,21 @@ func (r *records) list(q store.ListQuery) []store.Record {
 		}
 		return true
 	})
+	return out
+}
+
+// firstOfEach returns the first job of each namespace after a namespace.
+func (r *records) firstOfEach(q store.ListQuery) (out []store.Record) {
+	for after, found := q.After, true; found && len(out) < q.Limit; {
+		from := &store.Record{Ref: store.Ref{Key: carillon.Key{Namespace: after + "\x00"}}}
+		found = false
+		r.byRef.Ascend(from, func(rec *store.Record) bool {
+			if found = rec.Seq == 0; found {
+				out, after = append(out, hand(rec, q.MaxSpec)), rec.Namespace
+			}
+			return !found
+		})
+	}
 	return out
 }
 

@@ -70,6 +70,9 @@ func (v *view) list(q store.ListQuery) (out []store.Record, err error) {
 	if q.Limit <= 0 {
 		return nil, nil
 	}
+	if q.FirstOfEach {
+		return v.firstOfEach(q)
+	}
 	lower, upper := v.listBounds(q)
 	err = each(v.source, lower, upper, func(key, value []byte) (bool, error) {
 		ref, err := ordered.ParseRef(key[headLen:])
@@ -92,6 +95,28 @@ func (v *view) list(q store.ListQuery) (out []store.Record, err error) {
 		return len(out) < q.Limit, nil
 	})
 	return out, err
+}
+
+// firstOfEach seeks the first head of each namespace, behind the last one of the namespace before.
+func (v *view) firstOfEach(q store.ListQuery) (out []store.Record, err error) {
+	_, upper := bounds(appendHead(nil, v.partition, kindHead))
+	for after, found := q.After, true; found && len(out) < q.Limit; {
+		_, lower := bounds(ordered.AppendText(appendHead(nil, v.partition, kindHead), after))
+		found = false
+		err = each(v.source, lower, upper, func(key, value []byte) (bool, error) {
+			ref, err := ordered.ParseRef(key[headLen:])
+			if err != nil {
+				return false, err
+			}
+			r, err := v.recordOf(ref, value, q.MaxSpec)
+			out, after, found = append(out, r), ref.Namespace, true
+			return false, err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // listBounds returns the first head key that a list can begin with and the one that it ends before.

@@ -17,6 +17,8 @@ var (
 	applyText string
 	//go:embed lua/records.lua
 	recordsText string
+	//go:embed lua/firsts.lua
+	firstsText string
 	//go:embed lua/read.lua
 	readText string
 	//go:embed lua/values.lua
@@ -42,6 +44,7 @@ var (
 
 	applyScript   = rueidis.NewLuaScript(applyText)
 	recordsScript = rueidis.NewLuaScriptReadOnly(recordsText)
+	firstsScript  = rueidis.NewLuaScriptReadOnly(firstsText)
 	readScript    = rueidis.NewLuaScriptReadOnly(readText)
 	valuesScript  = rueidis.NewLuaScriptReadOnly(valuesText)
 	joinScript    = rueidis.NewLuaScript(joinText)

@@ -177,6 +177,9 @@ func scannedRecord(m []rueidis.RedisMessage) (store.Record, error) {
 
 // List returns jobs in name order.
 func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, error) {
+	if q.FirstOfEach {
+		return s.firstOfEach(ctx, q)
+	}
 	w := scan{index: keyJobs, from: "-", to: "+", limit: q.Limit, maxSpec: q.MaxSpec, phase: q.Phase}
 	switch {
 	case q.Namespace != "":
@@ -206,6 +209,34 @@ func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, er
 		}
 	}
 	return s.scan(ctx, w)
+}
+
+// firstOfEach returns the first job of each namespace after a namespace.
+func (s *shard) firstOfEach(ctx context.Context, q store.ListQuery) (out []store.Record, err error) {
+	keys := []string{s.keys[keyJobs], s.keys[keyState], s.keys[keySpec]}
+	for after := string(ordered.AppendPrefix(nil, q.After)); len(out) < q.Limit; {
+		got, err := s.call(ctx, firstsScript, keys, []string{after, strconv.Itoa(min(pageItems, q.Limit-len(out))),
+			strconv.Itoa(q.MaxSpec), strconv.Itoa(pageBytes)})
+		if err != nil {
+			return nil, err
+		}
+		more, last, err := scanned(got)
+		if err != nil {
+			return nil, err
+		}
+		for i := 2; i+2 < len(got); i += 3 {
+			r, err := scannedRecord(got[i : i+3])
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, r)
+		}
+		if !more {
+			break
+		}
+		after = last
+	}
+	return out, ctx.Err()
 }
 
 // Due returns records of one priority in (due, ref) order.

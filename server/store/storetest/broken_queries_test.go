@@ -194,6 +194,18 @@ var brokenQueries = []broken{
 			})
 			return got
 		})})},
+	{fault: "lists all jobs of each namespace", caughtBy: "list/the first job of each namespace",
+		build: asking(faults{list: ask[store.ListQuery, []store.Record](func(q store.ListQuery) store.ListQuery {
+			q.FirstOfEach = false
+			return q
+		})})},
+	{fault: "begins with the namespace that it is to begin after", caughtBy: "list/the first job of each namespace",
+		build: asking(faults{list: ask[store.ListQuery, []store.Record](func(q store.ListQuery) store.ListQuery {
+			if q.FirstOfEach && q.After != "" {
+				q.After = q.After[:len(q.After)-1]
+			}
+			return q
+		})})},
 	{fault: "mixes the kinds of metadata records",
 		caughtBy: "metadata/in order of key, one kind", build: asking(faults{
 			metaRecords: func(q store.MetaQuery, next func(store.MetaQuery) ([]store.MetaRecord, error)) ([]store.MetaRecord, error) {

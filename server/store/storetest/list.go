@@ -13,6 +13,7 @@ var listCases = []Case{
 	{Name: "list/never pending runs", check: listNoPending},
 	{Name: "list/one namespace", check: listOneNamespace},
 	{Name: "list/all namespaces", check: listAllNamespaces},
+	{Name: "list/the first job of each namespace", check: listFirsts},
 	{Name: "list/by prefix", check: listPrefix},
 	{Name: "list/by what nothing can be called", check: listOddQueries},
 	{Name: "list/by label", check: listLabel},
@@ -101,6 +102,49 @@ func listAllNamespaces(e *env) {
 		}
 		return s.list(q)
 	})
+}
+
+// listFirsts asks for the first job of each namespace, also where there are pending runs alone, and after what
+// is no namespace.
+func listFirsts(e *env) {
+	s := e.own(3)
+	first := []store.Record{namespaced("A", "z"), namespaced("a", "x"), namespaced("a-b", "b"),
+		namespaced("a0", "a"), namespaced("aa", "y"), namespaced("b", "b")}
+	long := namespaced("c", "long")
+	spec(slices.Repeat([]byte{7}, 70_000))(&long)
+	all := append(slices.Clone(first), long, namespaced("a", "y"), namespaced("a-b", "c"), namespaced("b", "c"))
+	for _, seq := range []uint64{1, 2} {
+		all = append(all, record(store.Ref{Key: carillon.Key{Namespace: "a", Name: "x"}, Seq: seq}),
+			record(store.Ref{Key: carillon.Key{Namespace: "a1", Name: "orphan"}, Seq: seq}),
+			record(store.Ref{Key: carillon.Key{Namespace: "b", Name: "a"}, Seq: seq}))
+	}
+	s.putShuffled(all)
+	firsts := func(after string, limit int) []store.Record {
+		return s.list(store.ListQuery{FirstOfEach: true, After: after, Limit: limit})
+	}
+	first = append(first, long)
+	s.wantRecords("first of each", firsts("", plenty), first...)
+	for after, want := range map[string]int{"0": 0, "A": 1, "B": 1, "a": 2, "a-": 2, "a-b": 3, "a1": 4, "a\x00": 2,
+		"a\x01": 2, "b": 6, "\xff": 7, "c": 7} {
+		s.wantRecords(fmt.Sprintf("first of each after %q", after), firsts(after, plenty), first[want:]...)
+	}
+	if got := firsts("", 0); len(got) != 0 {
+		e.Errorf("a page of none: %v", got)
+	}
+	for i := range first {
+		first[i].Exists = true
+	}
+	checkPages(e, first, canonRecord, func(after *store.Record, limit int) []store.Record {
+		if after == nil {
+			return firsts("", limit)
+		}
+		return firsts(after.Namespace, limit)
+	})
+	long.Spec = nil
+	got := s.list(store.ListQuery{FirstOfEach: true, After: "aa", Limit: plenty, MaxSpec: 69_999})
+	s.wantRecords("without long specs", got, first[5], long)
+	s.delete(first[1].Ref, first[2].Ref, first[3].Ref)
+	s.wantRecords("after deletes", firsts("A", 3), namespaced("a", "y"), namespaced("a-b", "c"), first[4])
 }
 
 func listPrefix(e *env) {

@@ -127,6 +127,9 @@ func (m *model) read(ref store.Ref) store.Record {
 }
 
 func (m *model) list(q store.ListQuery) []store.Record {
+	if q.FirstOfEach {
+		return m.firstOfEach(q)
+	}
 	return shortSpecs(q.MaxSpec, pick(valuesOf(m.records), q.Limit, func(r store.Record) bool {
 		place := r.Name
 		if q.Namespace == "" {
@@ -137,6 +140,15 @@ func (m *model) list(q store.ListQuery) []store.Record {
 			(q.After == "" || place > q.After) && (q.Phase == nil || r.State.Phase == *q.Phase) &&
 			codec.MatchLabel(r.Spec, q.Label)
 	}, byRef))
+}
+
+func (m *model) firstOfEach(q store.ListQuery) (out []store.Record) {
+	for _, r := range m.list(store.ListQuery{Limit: len(m.records), MaxSpec: q.MaxSpec}) {
+		if r.Namespace > q.After && (len(out) == 0 || r.Namespace != out[len(out)-1].Namespace) {
+			out = append(out, r)
+		}
+	}
+	return out[:min(len(out), q.Limit)]
 }
 
 func (m *model) due(q store.DueQuery) []store.Record {
