@@ -25,6 +25,19 @@ type JobPage struct {
 	NextPageToken string
 }
 
+// NamespaceQuery selects a page of namespaces, in name order.
+type NamespaceQuery struct {
+	PageSize  int // default 100, at most MaxBatch
+	PageToken string
+}
+
+// NamespacePage is one page; an empty NextPageToken marks the last one. It may hold fewer namespaces than
+// were asked for, or none, and others follow all the same.
+type NamespacePage struct {
+	Namespaces    []Namespace
+	NextPageToken string
+}
+
 // RunQuery selects finished runs, newest first.
 type RunQuery struct {
 	Namespace string
@@ -106,6 +119,9 @@ func checkQueried(namespace string, pageSize int) error {
 	}
 	return nil
 }
+
+// Validate returns an error about the first wrong field. The page token is checked by the node that made it.
+func (q *NamespaceQuery) Validate() error { return checkQueried("", q.PageSize) }
 
 // DefaultPreview is how many times a preview shows by default.
 const DefaultPreview = 10

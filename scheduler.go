@@ -75,6 +75,9 @@ type Backfills interface {
 type Namespaces interface {
 	// GetNamespace returns the namespace's settings; every namespace has some.
 	GetNamespace(ctx context.Context, name string) (Namespace, error)
+	// ListNamespaces returns the namespaces that have settings or a job, in name order. Finished runs alone do
+	// not count.
+	ListNamespaces(ctx context.Context, q NamespaceQuery) (NamespacePage, error)
 	// PutNamespace replaces the namespace's settings: see [Namespace.Over] for what it refuses.
 	PutNamespace(ctx context.Context, ns Namespace) (Namespace, error)
 }

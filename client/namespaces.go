@@ -14,6 +14,13 @@ func (c *Client) GetNamespace(ctx context.Context, name string) (carillon.Namesp
 	return wire.NamespaceFromProto(m), err
 }
 
+// ListNamespaces returns a page of namespaces; see [carillon.Namespaces].
+func (c *Client) ListNamespaces(ctx context.Context,
+	q carillon.NamespaceQuery) (carillon.NamespacePage, error) {
+	m, err := c.service.ListNamespaces(ctx, wire.NamespaceQueryToProto(q))
+	return wire.NamespacePageFromProto(m), err
+}
+
 // PutNamespace replaces a namespace's settings; see [carillon.Namespaces].
 func (c *Client) PutNamespace(ctx context.Context, ns carillon.Namespace) (carillon.Namespace, error) {
 	m, err := c.service.PutNamespace(ctx, wire.PutNamespaceToProto(&ns))

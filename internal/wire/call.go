@@ -77,6 +77,16 @@ func JobQueryFromProto(m *pb.ListJobsRequest) (carillon.JobQuery, error) {
 		Label: m.GetLabel(), Phase: phase, PageSize: int(m.GetPageSize()), PageToken: m.GetPageToken()}, f.err
 }
 
+// NamespaceQueryToProto is the query as a request.
+func NamespaceQueryToProto(q carillon.NamespaceQuery) *pb.ListNamespacesRequest {
+	return &pb.ListNamespacesRequest{PageSize: clampInt32(q.PageSize), PageToken: q.PageToken}
+}
+
+// NamespaceQueryFromProto is the request as a query.
+func NamespaceQueryFromProto(m *pb.ListNamespacesRequest) carillon.NamespaceQuery {
+	return carillon.NamespaceQuery{PageSize: int(m.GetPageSize()), PageToken: m.GetPageToken()}
+}
+
 // RunQueryToProto is the query as a request.
 func RunQueryToProto(q *carillon.RunQuery) *pb.ListRunsRequest {
 	return &pb.ListRunsRequest{Namespace: q.Namespace, Job: q.Job,

@@ -11,6 +11,21 @@ func NamespaceToProto(n *carillon.Namespace) *pb.Namespace {
 		ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation}
 }
 
+// NamespacePageToProto is the page as a message.
+func NamespacePageToProto(p carillon.NamespacePage) *pb.ListNamespacesResponse {
+	return &pb.ListNamespacesResponse{Namespaces: toEach(p.Namespaces, NamespaceToProto),
+		NextPageToken: p.NextPageToken}
+}
+
+// NamespacePageFromProto is the message as a page.
+func NamespacePageFromProto(m *pb.ListNamespacesResponse) carillon.NamespacePage {
+	p := carillon.NamespacePage{NextPageToken: m.GetNextPageToken()}
+	for _, n := range m.GetNamespaces() {
+		p.Namespaces = append(p.Namespaces, NamespaceFromProto(n))
+	}
+	return p
+}
+
 // PutNamespaceToProto is the settings as a request.
 func PutNamespaceToProto(n *carillon.Namespace) *pb.PutNamespaceRequest {
 	return &pb.PutNamespaceRequest{Name: n.Name, Strict: n.Strict,

@@ -73,6 +73,12 @@ var roundTrips = map[string]struct {
 		n := NamespaceFromProto(m.(*pb.Namespace))
 		return NamespaceToProto(&n), nil
 	}},
+	"ListNamespacesRequest": {&pb.ListNamespacesRequest{}, func(m proto.Message) (proto.Message, error) {
+		return NamespaceQueryToProto(NamespaceQueryFromProto(m.(*pb.ListNamespacesRequest))), nil
+	}},
+	"ListNamespacesResponse": {&pb.ListNamespacesResponse{}, func(m proto.Message) (proto.Message, error) {
+		return NamespacePageToProto(NamespacePageFromProto(m.(*pb.ListNamespacesResponse))), nil
+	}},
 	"PutNamespaceRequest": {&pb.PutNamespaceRequest{}, func(m proto.Message) (proto.Message, error) {
 		n := NamespaceFromProto(m.(*pb.PutNamespaceRequest))
 		return PutNamespaceToProto(&n), nil

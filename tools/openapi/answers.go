@@ -69,7 +69,7 @@ func responseHeaders() object {
 // neverMissing are the calls that do not answer that there is none of a name or id.
 var neverMissing = []string{"PutJob", "CreateJob", "BatchPutJobs", "ListJobs", "DeleteJobs", "ListRuns",
 	"ListRunsOfJob", "RedriveRuns",
-	"GetNamespace", "PutNamespace", "PreviewSchedule", "GetCluster", "Rebalance"}
+	"GetNamespace", "ListNamespaces", "PutNamespace", "PreviewSchedule", "GetCluster", "Rebalance"}
 
 // finishAnswers says what a call answers.
 func (d *document) finishAnswers(name, method string, call object) {

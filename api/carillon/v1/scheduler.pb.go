@@ -2237,6 +2237,116 @@ func (x *GetNamespaceRequest) GetName() string {
 	return ""
 }
 
+// ListNamespacesRequest asks for ListNamespaces.
+type ListNamespacesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Default 100, at most 1,000. A page may have fewer, or none, and others follow all the same.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNamespacesRequest) Reset() {
+	*x = ListNamespacesRequest{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNamespacesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNamespacesRequest) ProtoMessage() {}
+
+func (x *ListNamespacesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNamespacesRequest.ProtoReflect.Descriptor instead.
+func (*ListNamespacesRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ListNamespacesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListNamespacesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListNamespacesResponse is one page of namespaces.
+type ListNamespacesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In name order, as GetNamespace shows each.
+	Namespaces []*Namespace `protobuf:"bytes,1,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// Empty at the end.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNamespacesResponse) Reset() {
+	*x = ListNamespacesResponse{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNamespacesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNamespacesResponse) ProtoMessage() {}
+
+func (x *ListNamespacesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNamespacesResponse.ProtoReflect.Descriptor instead.
+func (*ListNamespacesResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ListNamespacesResponse) GetNamespaces() []*Namespace {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *ListNamespacesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 // PutNamespaceRequest asks for PutNamespace: what is absent is set to nothing.
 type PutNamespaceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2254,7 +2364,7 @@ type PutNamespaceRequest struct {
 
 func (x *PutNamespaceRequest) Reset() {
 	*x = PutNamespaceRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[36]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2266,7 +2376,7 @@ func (x *PutNamespaceRequest) String() string {
 func (*PutNamespaceRequest) ProtoMessage() {}
 
 func (x *PutNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[36]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2279,7 +2389,7 @@ func (x *PutNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*PutNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{36}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PutNamespaceRequest) GetName() string {
@@ -2331,7 +2441,7 @@ type PreviewScheduleRequest struct {
 
 func (x *PreviewScheduleRequest) Reset() {
 	*x = PreviewScheduleRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[37]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2343,7 +2453,7 @@ func (x *PreviewScheduleRequest) String() string {
 func (*PreviewScheduleRequest) ProtoMessage() {}
 
 func (x *PreviewScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[37]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2356,7 +2466,7 @@ func (x *PreviewScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewScheduleRequest.ProtoReflect.Descriptor instead.
 func (*PreviewScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{37}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PreviewScheduleRequest) GetSchedule() string {
@@ -2412,7 +2522,7 @@ type PreviewScheduleResponse struct {
 
 func (x *PreviewScheduleResponse) Reset() {
 	*x = PreviewScheduleResponse{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[38]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2534,7 @@ func (x *PreviewScheduleResponse) String() string {
 func (*PreviewScheduleResponse) ProtoMessage() {}
 
 func (x *PreviewScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[38]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2547,7 @@ func (x *PreviewScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewScheduleResponse.ProtoReflect.Descriptor instead.
 func (*PreviewScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{38}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PreviewScheduleResponse) GetTimes() []*timestamppb.Timestamp {
@@ -2589,7 +2699,16 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\")\n" +
 	"\x13GetNamespaceRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x8f\x02\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"S\n" +
+	"\x15ListNamespacesRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"x\n" +
+	"\x16ListNamespacesResponse\x126\n" +
+	"\n" +
+	"namespaces\x18\x01 \x03(\v2\x16.carillon.v1.NamespaceR\n" +
+	"namespaces\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8f\x02\n" +
 	"\x13PutNamespaceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06strict\x18\x02 \x01(\bR\x06strict\x12f\n" +
@@ -2608,7 +2727,7 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\bdue_time\x18\x05 \x01(\tR\adueTime\x12\x14\n" +
 	"\x05count\x18\x06 \x01(\x05R\x05count\"K\n" +
 	"\x17PreviewScheduleResponse\x120\n" +
-	"\x05times\x18\x01 \x03(\v2\x1a.google.protobuf.TimestampR\x05times2\xa8\x1a\n" +
+	"\x05times\x18\x01 \x03(\v2\x1a.google.protobuf.TimestampR\x05times2\x9b\x1b\n" +
 	"\x10SchedulerService\x12y\n" +
 	"\x06PutJob\x12\x1a.carillon.v1.PutJobRequest\x1a\x1b.carillon.v1.PutJobResponse\"6\x82\xd3\xe4\x93\x020:\x03job\x1a)/v1/namespaces/{namespace}/jobs/{name=**}\x12u\n" +
 	"\tCreateJob\x12\x1d.carillon.v1.CreateJobRequest\x1a\x1b.carillon.v1.PutJobResponse\",\x82\xd3\xe4\x93\x02&:\x03job\"\x1f/v1/namespaces/{namespace}/jobs\x12\x85\x01\n" +
@@ -2636,7 +2755,8 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\rListBackfills\x12!.carillon.v1.ListBackfillsRequest\x1a\".carillon.v1.ListBackfillsResponse\";\x82\xd3\xe4\x93\x025\x123/v1/namespaces/{namespace}/jobs/{name=**}:backfills\x12x\n" +
 	"\vGetBackfill\x12\x1f.carillon.v1.GetBackfillRequest\x1a\x15.carillon.v1.Backfill\"1\x82\xd3\xe4\x93\x02+\x12)/v1/namespaces/{namespace}/backfills/{id}\x12\x88\x01\n" +
 	"\x0eCancelBackfill\x12\".carillon.v1.CancelBackfillRequest\x1a\x15.carillon.v1.Backfill\";\x82\xd3\xe4\x93\x025:\x01*\"0/v1/namespaces/{namespace}/backfills/{id}:cancel\x12g\n" +
-	"\fGetNamespace\x12 .carillon.v1.GetNamespaceRequest\x1a\x16.carillon.v1.Namespace\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/namespaces/{name}\x12j\n" +
+	"\fGetNamespace\x12 .carillon.v1.GetNamespaceRequest\x1a\x16.carillon.v1.Namespace\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/namespaces/{name}\x12q\n" +
+	"\x0eListNamespaces\x12\".carillon.v1.ListNamespacesRequest\x1a#.carillon.v1.ListNamespacesResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/namespaces\x12j\n" +
 	"\fPutNamespace\x12 .carillon.v1.PutNamespaceRequest\x1a\x16.carillon.v1.Namespace\" \x82\xd3\xe4\x93\x02\x1a:\x01*\x1a\x15/v1/namespaces/{name}\x12~\n" +
 	"\x0fPreviewSchedule\x12#.carillon.v1.PreviewScheduleRequest\x1a$.carillon.v1.PreviewScheduleResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/schedules:preview\x12?\n" +
 	"\x04Work\x12\x18.carillon.v1.WorkRequest\x1a\x19.carillon.v1.WorkResponse(\x010\x01B;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
@@ -2653,7 +2773,7 @@ func file_carillon_v1_scheduler_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_scheduler_proto_rawDescData
 }
 
-var file_carillon_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_carillon_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_carillon_v1_scheduler_proto_goTypes = []any{
 	(*PutJobRequest)(nil),           // 0: carillon.v1.PutJobRequest
 	(*CreateJobRequest)(nil),        // 1: carillon.v1.CreateJobRequest
@@ -2691,108 +2811,113 @@ var file_carillon_v1_scheduler_proto_goTypes = []any{
 	(*GetBackfillRequest)(nil),      // 33: carillon.v1.GetBackfillRequest
 	(*CancelBackfillRequest)(nil),   // 34: carillon.v1.CancelBackfillRequest
 	(*GetNamespaceRequest)(nil),     // 35: carillon.v1.GetNamespaceRequest
-	(*PutNamespaceRequest)(nil),     // 36: carillon.v1.PutNamespaceRequest
-	(*PreviewScheduleRequest)(nil),  // 37: carillon.v1.PreviewScheduleRequest
-	(*PreviewScheduleResponse)(nil), // 38: carillon.v1.PreviewScheduleResponse
-	nil,                             // 39: carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
-	(*Job)(nil),                     // 40: carillon.v1.Job
-	(Phase)(0),                      // 41: carillon.v1.Phase
-	(*timestamppb.Timestamp)(nil),   // 42: google.protobuf.Timestamp
-	(RunStatus)(0),                  // 43: carillon.v1.RunStatus
-	(*Run)(nil),                     // 44: carillon.v1.Run
-	(Outcome)(0),                    // 45: carillon.v1.Outcome
-	(*Progress)(nil),                // 46: carillon.v1.Progress
-	(Overlap)(0),                    // 47: carillon.v1.Overlap
-	(*Backfill)(nil),                // 48: carillon.v1.Backfill
-	(DaylightSaving)(0),             // 49: carillon.v1.DaylightSaving
-	(*WorkRequest)(nil),             // 50: carillon.v1.WorkRequest
+	(*ListNamespacesRequest)(nil),   // 36: carillon.v1.ListNamespacesRequest
+	(*ListNamespacesResponse)(nil),  // 37: carillon.v1.ListNamespacesResponse
+	(*PutNamespaceRequest)(nil),     // 38: carillon.v1.PutNamespaceRequest
+	(*PreviewScheduleRequest)(nil),  // 39: carillon.v1.PreviewScheduleRequest
+	(*PreviewScheduleResponse)(nil), // 40: carillon.v1.PreviewScheduleResponse
+	nil,                             // 41: carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
+	(*Job)(nil),                     // 42: carillon.v1.Job
+	(Phase)(0),                      // 43: carillon.v1.Phase
+	(*timestamppb.Timestamp)(nil),   // 44: google.protobuf.Timestamp
+	(RunStatus)(0),                  // 45: carillon.v1.RunStatus
+	(*Run)(nil),                     // 46: carillon.v1.Run
+	(Outcome)(0),                    // 47: carillon.v1.Outcome
+	(*Progress)(nil),                // 48: carillon.v1.Progress
+	(Overlap)(0),                    // 49: carillon.v1.Overlap
+	(*Backfill)(nil),                // 50: carillon.v1.Backfill
 	(*Namespace)(nil),               // 51: carillon.v1.Namespace
-	(*WorkResponse)(nil),            // 52: carillon.v1.WorkResponse
+	(DaylightSaving)(0),             // 52: carillon.v1.DaylightSaving
+	(*WorkRequest)(nil),             // 53: carillon.v1.WorkRequest
+	(*WorkResponse)(nil),            // 54: carillon.v1.WorkResponse
 }
 var file_carillon_v1_scheduler_proto_depIdxs = []int32{
-	40, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
-	40, // 1: carillon.v1.CreateJobRequest.job:type_name -> carillon.v1.Job
-	40, // 2: carillon.v1.PutJobResponse.job:type_name -> carillon.v1.Job
-	40, // 3: carillon.v1.BatchPutJobsRequest.jobs:type_name -> carillon.v1.Job
+	42, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
+	42, // 1: carillon.v1.CreateJobRequest.job:type_name -> carillon.v1.Job
+	42, // 2: carillon.v1.PutJobResponse.job:type_name -> carillon.v1.Job
+	42, // 3: carillon.v1.BatchPutJobsRequest.jobs:type_name -> carillon.v1.Job
 	2,  // 4: carillon.v1.BatchPutJobsResponse.puts:type_name -> carillon.v1.PutJobResponse
-	40, // 5: carillon.v1.PutJobsRequest.jobs:type_name -> carillon.v1.Job
-	40, // 6: carillon.v1.PatchJobRequest.job:type_name -> carillon.v1.Job
-	41, // 7: carillon.v1.ListJobsRequest.phase:type_name -> carillon.v1.Phase
-	40, // 8: carillon.v1.ListJobsResponse.jobs:type_name -> carillon.v1.Job
-	42, // 9: carillon.v1.SkipRunResponse.time:type_name -> google.protobuf.Timestamp
-	40, // 10: carillon.v1.SkipRunResponse.job:type_name -> carillon.v1.Job
-	43, // 11: carillon.v1.ListRunsRequest.status:type_name -> carillon.v1.RunStatus
-	44, // 12: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	45, // 13: carillon.v1.CompleteRunRequest.outcome:type_name -> carillon.v1.Outcome
-	46, // 14: carillon.v1.CompleteRunRequest.progress:type_name -> carillon.v1.Progress
-	42, // 15: carillon.v1.CompleteRunRequest.at:type_name -> google.protobuf.Timestamp
-	42, // 16: carillon.v1.StartBackfillRequest.from:type_name -> google.protobuf.Timestamp
-	42, // 17: carillon.v1.StartBackfillRequest.to:type_name -> google.protobuf.Timestamp
-	47, // 18: carillon.v1.StartBackfillRequest.overlap:type_name -> carillon.v1.Overlap
-	48, // 19: carillon.v1.ListBackfillsResponse.backfills:type_name -> carillon.v1.Backfill
-	39, // 20: carillon.v1.PutNamespaceRequest.concurrency_limits:type_name -> carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
-	49, // 21: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
-	42, // 22: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	42, // 23: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp
-	0,  // 24: carillon.v1.SchedulerService.PutJob:input_type -> carillon.v1.PutJobRequest
-	1,  // 25: carillon.v1.SchedulerService.CreateJob:input_type -> carillon.v1.CreateJobRequest
-	3,  // 26: carillon.v1.SchedulerService.BatchPutJobs:input_type -> carillon.v1.BatchPutJobsRequest
-	5,  // 27: carillon.v1.SchedulerService.PutJobs:input_type -> carillon.v1.PutJobsRequest
-	7,  // 28: carillon.v1.SchedulerService.PatchJob:input_type -> carillon.v1.PatchJobRequest
-	8,  // 29: carillon.v1.SchedulerService.GetJob:input_type -> carillon.v1.GetJobRequest
-	9,  // 30: carillon.v1.SchedulerService.ListJobs:input_type -> carillon.v1.ListJobsRequest
-	11, // 31: carillon.v1.SchedulerService.DeleteJob:input_type -> carillon.v1.DeleteJobRequest
-	13, // 32: carillon.v1.SchedulerService.DeleteJobs:input_type -> carillon.v1.DeleteJobsRequest
-	15, // 33: carillon.v1.SchedulerService.TriggerJob:input_type -> carillon.v1.TriggerJobRequest
-	16, // 34: carillon.v1.SchedulerService.PauseJob:input_type -> carillon.v1.PauseJobRequest
-	17, // 35: carillon.v1.SchedulerService.ResumeJob:input_type -> carillon.v1.ResumeJobRequest
-	18, // 36: carillon.v1.SchedulerService.SkipRun:input_type -> carillon.v1.SkipRunRequest
-	20, // 37: carillon.v1.SchedulerService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	22, // 38: carillon.v1.SchedulerService.GetRun:input_type -> carillon.v1.GetRunRequest
-	23, // 39: carillon.v1.SchedulerService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	25, // 40: carillon.v1.SchedulerService.RedriveRun:input_type -> carillon.v1.RedriveRunRequest
-	26, // 41: carillon.v1.SchedulerService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	28, // 42: carillon.v1.SchedulerService.CompleteRun:input_type -> carillon.v1.CompleteRunRequest
-	30, // 43: carillon.v1.SchedulerService.StartBackfill:input_type -> carillon.v1.StartBackfillRequest
-	31, // 44: carillon.v1.SchedulerService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
-	33, // 45: carillon.v1.SchedulerService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
-	34, // 46: carillon.v1.SchedulerService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
-	35, // 47: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
-	36, // 48: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
-	37, // 49: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	50, // 50: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
-	2,  // 51: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
-	2,  // 52: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
-	4,  // 53: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
-	6,  // 54: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
-	2,  // 55: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
-	40, // 56: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
-	10, // 57: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
-	12, // 58: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
-	14, // 59: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
-	44, // 60: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
-	40, // 61: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
-	40, // 62: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
-	19, // 63: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
-	21, // 64: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	44, // 65: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
-	24, // 66: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	44, // 67: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
-	27, // 68: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	29, // 69: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
-	48, // 70: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
-	32, // 71: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
-	48, // 72: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
-	48, // 73: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
-	51, // 74: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
-	51, // 75: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
-	38, // 76: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	52, // 77: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
-	51, // [51:78] is the sub-list for method output_type
-	24, // [24:51] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	42, // 5: carillon.v1.PutJobsRequest.jobs:type_name -> carillon.v1.Job
+	42, // 6: carillon.v1.PatchJobRequest.job:type_name -> carillon.v1.Job
+	43, // 7: carillon.v1.ListJobsRequest.phase:type_name -> carillon.v1.Phase
+	42, // 8: carillon.v1.ListJobsResponse.jobs:type_name -> carillon.v1.Job
+	44, // 9: carillon.v1.SkipRunResponse.time:type_name -> google.protobuf.Timestamp
+	42, // 10: carillon.v1.SkipRunResponse.job:type_name -> carillon.v1.Job
+	45, // 11: carillon.v1.ListRunsRequest.status:type_name -> carillon.v1.RunStatus
+	46, // 12: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
+	47, // 13: carillon.v1.CompleteRunRequest.outcome:type_name -> carillon.v1.Outcome
+	48, // 14: carillon.v1.CompleteRunRequest.progress:type_name -> carillon.v1.Progress
+	44, // 15: carillon.v1.CompleteRunRequest.at:type_name -> google.protobuf.Timestamp
+	44, // 16: carillon.v1.StartBackfillRequest.from:type_name -> google.protobuf.Timestamp
+	44, // 17: carillon.v1.StartBackfillRequest.to:type_name -> google.protobuf.Timestamp
+	49, // 18: carillon.v1.StartBackfillRequest.overlap:type_name -> carillon.v1.Overlap
+	50, // 19: carillon.v1.ListBackfillsResponse.backfills:type_name -> carillon.v1.Backfill
+	51, // 20: carillon.v1.ListNamespacesResponse.namespaces:type_name -> carillon.v1.Namespace
+	41, // 21: carillon.v1.PutNamespaceRequest.concurrency_limits:type_name -> carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
+	52, // 22: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
+	44, // 23: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	44, // 24: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp
+	0,  // 25: carillon.v1.SchedulerService.PutJob:input_type -> carillon.v1.PutJobRequest
+	1,  // 26: carillon.v1.SchedulerService.CreateJob:input_type -> carillon.v1.CreateJobRequest
+	3,  // 27: carillon.v1.SchedulerService.BatchPutJobs:input_type -> carillon.v1.BatchPutJobsRequest
+	5,  // 28: carillon.v1.SchedulerService.PutJobs:input_type -> carillon.v1.PutJobsRequest
+	7,  // 29: carillon.v1.SchedulerService.PatchJob:input_type -> carillon.v1.PatchJobRequest
+	8,  // 30: carillon.v1.SchedulerService.GetJob:input_type -> carillon.v1.GetJobRequest
+	9,  // 31: carillon.v1.SchedulerService.ListJobs:input_type -> carillon.v1.ListJobsRequest
+	11, // 32: carillon.v1.SchedulerService.DeleteJob:input_type -> carillon.v1.DeleteJobRequest
+	13, // 33: carillon.v1.SchedulerService.DeleteJobs:input_type -> carillon.v1.DeleteJobsRequest
+	15, // 34: carillon.v1.SchedulerService.TriggerJob:input_type -> carillon.v1.TriggerJobRequest
+	16, // 35: carillon.v1.SchedulerService.PauseJob:input_type -> carillon.v1.PauseJobRequest
+	17, // 36: carillon.v1.SchedulerService.ResumeJob:input_type -> carillon.v1.ResumeJobRequest
+	18, // 37: carillon.v1.SchedulerService.SkipRun:input_type -> carillon.v1.SkipRunRequest
+	20, // 38: carillon.v1.SchedulerService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	22, // 39: carillon.v1.SchedulerService.GetRun:input_type -> carillon.v1.GetRunRequest
+	23, // 40: carillon.v1.SchedulerService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	25, // 41: carillon.v1.SchedulerService.RedriveRun:input_type -> carillon.v1.RedriveRunRequest
+	26, // 42: carillon.v1.SchedulerService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	28, // 43: carillon.v1.SchedulerService.CompleteRun:input_type -> carillon.v1.CompleteRunRequest
+	30, // 44: carillon.v1.SchedulerService.StartBackfill:input_type -> carillon.v1.StartBackfillRequest
+	31, // 45: carillon.v1.SchedulerService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
+	33, // 46: carillon.v1.SchedulerService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
+	34, // 47: carillon.v1.SchedulerService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
+	35, // 48: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
+	36, // 49: carillon.v1.SchedulerService.ListNamespaces:input_type -> carillon.v1.ListNamespacesRequest
+	38, // 50: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
+	39, // 51: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	53, // 52: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
+	2,  // 53: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
+	2,  // 54: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
+	4,  // 55: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
+	6,  // 56: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
+	2,  // 57: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
+	42, // 58: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
+	10, // 59: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
+	12, // 60: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
+	14, // 61: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
+	46, // 62: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
+	42, // 63: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
+	42, // 64: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
+	19, // 65: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
+	21, // 66: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	46, // 67: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
+	24, // 68: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	46, // 69: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
+	27, // 70: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	29, // 71: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
+	50, // 72: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
+	32, // 73: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	50, // 74: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
+	50, // 75: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
+	51, // 76: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
+	37, // 77: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
+	51, // 78: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
+	40, // 79: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	54, // 80: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
+	53, // [53:81] is the sub-list for method output_type
+	25, // [25:53] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_scheduler_proto_init() }
@@ -2811,7 +2936,7 @@ func file_carillon_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_scheduler_proto_rawDesc), len(file_carillon_v1_scheduler_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

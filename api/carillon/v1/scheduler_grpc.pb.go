@@ -43,6 +43,7 @@ const (
 	SchedulerService_GetBackfill_FullMethodName     = "/carillon.v1.SchedulerService/GetBackfill"
 	SchedulerService_CancelBackfill_FullMethodName  = "/carillon.v1.SchedulerService/CancelBackfill"
 	SchedulerService_GetNamespace_FullMethodName    = "/carillon.v1.SchedulerService/GetNamespace"
+	SchedulerService_ListNamespaces_FullMethodName  = "/carillon.v1.SchedulerService/ListNamespaces"
 	SchedulerService_PutNamespace_FullMethodName    = "/carillon.v1.SchedulerService/PutNamespace"
 	SchedulerService_PreviewSchedule_FullMethodName = "/carillon.v1.SchedulerService/PreviewSchedule"
 	SchedulerService_Work_FullMethodName            = "/carillon.v1.SchedulerService/Work"
@@ -108,6 +109,9 @@ type SchedulerServiceClient interface {
 	CancelBackfill(ctx context.Context, in *CancelBackfillRequest, opts ...grpc.CallOption) (*Backfill, error)
 	// GetNamespace shows the settings of a namespace; every namespace has some.
 	GetNamespace(ctx context.Context, in *GetNamespaceRequest, opts ...grpc.CallOption) (*Namespace, error)
+	// ListNamespaces shows the namespaces that have settings or a job, in the order of their names. Finished runs alone do
+	// not count.
+	ListNamespaces(ctx context.Context, in *ListNamespacesRequest, opts ...grpc.CallOption) (*ListNamespacesResponse, error)
 	// PutNamespace replaces the settings of a namespace.
 	PutNamespace(ctx context.Context, in *PutNamespaceRequest, opts ...grpc.CallOption) (*Namespace, error)
 	// PreviewSchedule says when a schedule would fire.
@@ -367,6 +371,16 @@ func (c *schedulerServiceClient) GetNamespace(ctx context.Context, in *GetNamesp
 	return out, nil
 }
 
+func (c *schedulerServiceClient) ListNamespaces(ctx context.Context, in *ListNamespacesRequest, opts ...grpc.CallOption) (*ListNamespacesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListNamespacesResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_ListNamespaces_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *schedulerServiceClient) PutNamespace(ctx context.Context, in *PutNamespaceRequest, opts ...grpc.CallOption) (*Namespace, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Namespace)
@@ -460,6 +474,9 @@ type SchedulerServiceServer interface {
 	CancelBackfill(context.Context, *CancelBackfillRequest) (*Backfill, error)
 	// GetNamespace shows the settings of a namespace; every namespace has some.
 	GetNamespace(context.Context, *GetNamespaceRequest) (*Namespace, error)
+	// ListNamespaces shows the namespaces that have settings or a job, in the order of their names. Finished runs alone do
+	// not count.
+	ListNamespaces(context.Context, *ListNamespacesRequest) (*ListNamespacesResponse, error)
 	// PutNamespace replaces the settings of a namespace.
 	PutNamespace(context.Context, *PutNamespaceRequest) (*Namespace, error)
 	// PreviewSchedule says when a schedule would fire.
@@ -547,6 +564,9 @@ func (UnimplementedSchedulerServiceServer) CancelBackfill(context.Context, *Canc
 }
 func (UnimplementedSchedulerServiceServer) GetNamespace(context.Context, *GetNamespaceRequest) (*Namespace, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetNamespace not implemented")
+}
+func (UnimplementedSchedulerServiceServer) ListNamespaces(context.Context, *ListNamespacesRequest) (*ListNamespacesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListNamespaces not implemented")
 }
 func (UnimplementedSchedulerServiceServer) PutNamespace(context.Context, *PutNamespaceRequest) (*Namespace, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutNamespace not implemented")
@@ -999,6 +1019,24 @@ func _SchedulerService_GetNamespace_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SchedulerService_ListNamespaces_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListNamespacesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).ListNamespaces(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_ListNamespaces_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).ListNamespaces(ctx, req.(*ListNamespacesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SchedulerService_PutNamespace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PutNamespaceRequest)
 	if err := dec(in); err != nil {
@@ -1140,6 +1178,10 @@ var SchedulerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetNamespace",
 			Handler:    _SchedulerService_GetNamespace_Handler,
+		},
+		{
+			MethodName: "ListNamespaces",
+			Handler:    _SchedulerService_ListNamespaces_Handler,
 		},
 		{
 			MethodName: "PutNamespace",

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/server/internal/daprmove"
 )
@@ -42,8 +41,8 @@ carillon dapr export --namespaces shop,billing jobs.export`,
 	d.addServer(cmd)
 	d.addIdentity(cmd)
 	d.etcdAccess.add(cmd)
-	cmd.Flags().StringSliceVar(&d.namespaces, "namespaces", []string{carillon.DefaultNamespace},
-		"`namespaces` of the jobs, besides those of earlier imports")
+	cmd.Flags().StringSliceVar(&d.namespaces, "namespaces", nil,
+		"only jobs of these `namespaces`; default all")
 	cmd.Flags().BoolVar(&d.etcd.Replace, "replace", false, "remove the jobs of an etcd that are not here")
 	cmd.Flags().BoolVar(&d.etcd.WhileRunning, "while-running", false,
 		"write to an etcd on which Dapr's scheduler is at work, such as the one in it, before sidecars come")
@@ -52,6 +51,9 @@ carillon dapr export --namespaces shop,billing jobs.export`,
 }
 
 func (d *daprExport) run(cmd *cobra.Command, a app, targets []string) error {
+	if cmd.Flags().Changed("namespaces") && len(d.namespaces) == 0 {
+		return usagef("--namespaces: name at least one, or leave it out for all")
+	}
 	access, err := d.access(targets)
 	if err != nil {
 		return err

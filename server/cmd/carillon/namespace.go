@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -19,7 +20,7 @@ import (
 // newNamespace returns the command `carillon namespace`.
 func newNamespace(a app) *cobra.Command {
 	return newGroup("namespace", "Show and change the settings of namespaces", newNamespaceGet(a),
-		newNamespaceSet(a))
+		newNamespaceList(a), newNamespaceSet(a))
 }
 
 // newNamespaceGet returns the command `carillon namespace get`.
@@ -30,6 +31,42 @@ func newNamespaceGet(a app) *cobra.Command {
 			ns, err := node.GetNamespace(ctx, words[0])
 			return namespaceAnswer(&ns), err
 		})
+}
+
+// namespaceList holds the flags of `carillon namespace list`.
+type namespaceList struct {
+	connection
+	paging
+}
+
+// newNamespaceList returns the command `carillon namespace list`.
+func newNamespaceList(a app) *cobra.Command {
+	var l namespaceList
+	cmd := l.command(a, "list", "List the namespaces that have settings or a job", l.list)
+	cmd.Long = "List the namespaces that have settings or a job, in the order of their names.\n" +
+		"Finished runs alone do not count."
+	cmd.Aliases = []string{"ls"}
+	l.paging.add(cmd)
+	return cmd
+}
+
+// list reads pages until there are enough namespaces.
+func (l *namespaceList) list(ctx context.Context, node *client.Client, _ []string) (answer, error) {
+	all, rest, err := collect(l.paging, func(token string, size int) ([]carillon.Namespace, string, error) {
+		page, err := node.ListNamespaces(ctx, carillon.NamespaceQuery{PageToken: token, PageSize: size})
+		return page.Namespaces, page.NextPageToken, err
+	})
+	got := answer{message: wire.NamespacePageToProto(carillon.NamespacePage{Namespaces: all, NextPageToken: rest}),
+		text: table([]string{"NAME", "GENERATION", "STRICT", "CONCURRENCY LIMITS"}, all, namespaceRow)}
+	if rest != "" {
+		got.note = fmt.Sprintf("These are the first %d; --limit 0 shows all.", len(all))
+	}
+	return got, err
+}
+
+func namespaceRow(n *carillon.Namespace) []string {
+	return []string{n.Name, strconv.FormatUint(n.Generation, 10), strconv.FormatBool(n.Strict),
+		strconv.Itoa(len(n.ConcurrencyLimits))}
 }
 
 // namespaceSet holds the flags of `carillon namespace set`.

@@ -165,6 +165,12 @@ func (r *Router) GetNamespace(ctx context.Context, name string) (carillon.Namesp
 		})
 }
 
+// ListNamespaces implements [carillon.Namespaces]. It reads from the store.
+func (r *Router) ListNamespaces(ctx context.Context,
+	q carillon.NamespaceQuery) (carillon.NamespacePage, error) {
+	return r.n.local.ListNamespaces(ctx, q)
+}
+
 // PutNamespace implements [carillon.Namespaces].
 func (r *Router) PutNamespace(ctx context.Context, ns carillon.Namespace) (carillon.Namespace, error) {
 	return route(ctx, r, r.ofNamespace(ns.Name), once,

@@ -20,10 +20,24 @@ import (
 	"github.com/carillonhq/carillon/server/internal/daprrecord"
 )
 
-// Collect reads all jobs of Dapr's in the namespaces, and in those of earlier imports. What Dapr's scheduler
+// Source is what jobs are collected from.
+type Source interface {
+	carillon.Jobs
+	ListNamespaces(ctx context.Context, q carillon.NamespaceQuery) (carillon.NamespacePage, error)
+}
+
+// Collect reads all jobs of Dapr's: in the namespaces given, or, if none is, in all. What Dapr's scheduler
 // cannot have is among the faults of the state.
-func Collect(ctx context.Context, jobs carillon.Jobs, namespaces []string) (*State, error) {
-	known, err := imported(ctx, jobs)
+func Collect(ctx context.Context, jobs Source, namespaces []string) (*State, error) {
+	known, err := imported(ctx, jobs) // also of what has ended since: it goes there as well
+	if err != nil {
+		return nil, err
+	}
+	if len(namespaces) == 0 {
+		err = addAll(ctx, jobs, known)
+	} else {
+		clear(known)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +67,23 @@ func Collect(ctx context.Context, jobs carillon.Jobs, namespaces []string) (*Sta
 		}
 	}
 	return s, nil
+}
+
+// addAll adds the namespaces that hold anything, and the default one.
+func addAll(ctx context.Context, jobs Source, known map[string]bool) error {
+	known[carillon.DefaultNamespace] = true
+	for q := (carillon.NamespaceQuery{PageSize: page}); ; {
+		got, err := jobs.ListNamespaces(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range got.Namespaces {
+			known[got.Namespaces[i].Name] = true
+		}
+		if q.PageToken = got.NextPageToken; q.PageToken == "" {
+			return nil
+		}
+	}
 }
 
 // imported returns the namespaces that the marks of imports name. An import that has not ended is an error:

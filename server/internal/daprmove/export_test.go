@@ -61,6 +61,40 @@ func TestWhatComesInGoesBack(t *testing.T) {
 	})
 }
 
+// TestAllNamespacesGoBack: without a word about namespaces the jobs of all of them go back, also of those that no
+// import brought; with one, only theirs.
+func TestAllNamespacesGoBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := node(t)
+		state, _ := some()
+		_, err := daprmove.Import(t.Context(), n.Scheduler(), state, silent)
+		check(t, err)
+		job, err := n.Scheduler().GetJob(t.Context(), carillon.Key{Name: "dapr/app/app/soon"})
+		check(t, err)
+		job.Status = nil
+		for _, job.Namespace = range []string{"shop", "Billing"} {
+			_, err = n.Scheduler().PutJob(t.Context(), job)
+			check(t, err)
+		}
+		for _, c := range []struct {
+			namespaces []string
+			want       int
+			origin     string
+		}{
+			{nil, len(state.Records) + 2, "namespaces Billing, default, shop"},
+			{[]string{"shop"}, 1, "namespaces shop"},
+			{[]string{"shop", "Billing"}, 2, "namespaces Billing, shop"},
+			{[]string{"none"}, 0, "namespaces none"},
+		} {
+			got, err := daprmove.Collect(t.Context(), n.Scheduler(), c.namespaces)
+			check(t, err)
+			if len(got.Records) != c.want || len(got.Faults) > 0 || got.Origin != c.origin {
+				t.Errorf("of %v go back %d of %q: %v", c.namespaces, len(got.Records), got.Origin, got.Faults)
+			}
+		}
+	})
+}
+
 func TestJobsThatDaprCannotHave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := node(t)

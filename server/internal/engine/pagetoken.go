@@ -31,6 +31,9 @@ func jobPages(macKey []byte, q *carillon.JobQuery) pageToken {
 	return pageToken{list, macKey}
 }
 
+// namespacePages returns the page token of a list of namespaces.
+func namespacePages(macKey []byte) pageToken { return pageToken{[]string{"namespaces"}, macKey} }
+
 // runPages returns the page token of a list of runs.
 func runPages(macKey []byte, q *carillon.RunQuery) pageToken {
 	list := []string{"runs", q.Namespace, q.Job}

@@ -24,6 +24,7 @@ func TestPageTokensAreOfTheirList(t *testing.T) {
 		runPages(key, &carillon.RunQuery{Namespace: "a", Job: "p", Status: &dead}), runPages(key,
 			&carillon.RunQuery{Namespace: "a", Job: "p"}),
 		runPages(key, &carillon.RunQuery{Namespace: "a", Job: "p", Status: &failed}),
+		namespacePages(key), namespacePages([]byte("another")),
 		jobPages([]byte("another"), &carillon.JobQuery{Namespace: "a"}),
 	}
 	for i, made := range lists {

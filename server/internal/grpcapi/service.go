@@ -42,6 +42,13 @@ func (s *Service) GetNamespace(ctx context.Context, m *pb.GetNamespaceRequest) (
 	return wire.NamespaceToProto(&ns), err
 }
 
+// ListNamespaces implements the rpc.
+func (s *Service) ListNamespaces(ctx context.Context,
+	m *pb.ListNamespacesRequest) (*pb.ListNamespacesResponse, error) {
+	page, err := s.scheduler.ListNamespaces(ctx, wire.NamespaceQueryFromProto(m))
+	return wire.NamespacePageToProto(page), err
+}
+
 // PutNamespace implements the rpc.
 func (s *Service) PutNamespace(ctx context.Context, m *pb.PutNamespaceRequest) (*pb.Namespace, error) {
 	n := wire.NamespaceFromProto(m)

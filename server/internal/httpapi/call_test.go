@@ -81,6 +81,8 @@ func TestRequests(t *testing.T) {
 		{"GET " + ns + "/backfills/b1", ``, nil, &pb.GetBackfillRequest{Namespace: "ns", Id: "b1"}},
 		{"POST " + ns + "/backfills/b1:cancel", ``, nil, &pb.CancelBackfillRequest{Namespace: "ns", Id: "b1"}},
 		{"GET " + ns, ``, nil, &pb.GetNamespaceRequest{Name: "ns"}},
+		{"GET /v1/namespaces?page_size=2&page_token=t", ``, nil,
+			&pb.ListNamespacesRequest{PageSize: 2, PageToken: "t"}},
 		{"PUT " + ns, `{"strict":true,"concurrency_limits":{"db":2,"api":"0"}}`, nil,
 			&pb.PutNamespaceRequest{Name: "ns", Strict: true, ConcurrencyLimits: map[string]int32{"db": 2, "api": 0}}},
 		{"PUT " + ns, `{"name":"ns"}`, nil, &pb.PutNamespaceRequest{Name: "ns"}},

@@ -51,6 +51,26 @@ func TestListsThatCannotBeAreRefused(t *testing.T) {
 		n.wantProblem(t, what, n.rest(t, "GET", path, ""), w.field)
 	}
 
+	jobs := n.rest(t, "PUT", "/v1/namespaces/default/jobs/a", `{"schedule":"@daily",`+rightTarget+`}`)
+	if jobs.status != 201 {
+		t.Fatal(jobs)
+	}
+	for i, w := range []struct {
+		field string
+		q     carillon.NamespaceQuery
+	}{
+		{"page_size", carillon.NamespaceQuery{PageSize: -1}},
+		{"page_size", carillon.NamespaceQuery{PageSize: 1001}},
+		{"page_token", carillon.NamespaceQuery{PageToken: "zzz"}},
+	} {
+		what := fmt.Sprintf("namespaces/%d/%s", i, w.field)
+		_, err := remote.ListNamespaces(t.Context(), w.q)
+		n.wantError(t, what, err, w.field)
+		path := fmt.Sprintf("/v1/namespaces?page_size=%d&page_token=%s", w.q.PageSize, w.q.PageToken)
+		n.wantProblem(t, what, n.rest(t, "GET", path, ""), w.field)
+	}
+	n.wantProblem(t, "namespaces/unknown", n.rest(t, "GET", "/v1/namespaces?prefix=a", ""), "prefix")
+
 	for i, w := range []struct {
 		field string
 		q     carillon.RunQuery

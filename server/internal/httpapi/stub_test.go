@@ -105,6 +105,11 @@ func (e *echo) GetNamespace(_ context.Context, m *pb.GetNamespaceRequest) (*pb.N
 	return answer[*pb.Namespace](e, m)
 }
 
+func (e *echo) ListNamespaces(_ context.Context,
+	m *pb.ListNamespacesRequest) (*pb.ListNamespacesResponse, error) {
+	return answer[*pb.ListNamespacesResponse](e, m)
+}
+
 func (e *echo) PutNamespace(_ context.Context, m *pb.PutNamespaceRequest) (*pb.Namespace, error) {
 	return answer[*pb.Namespace](e, m)
 }

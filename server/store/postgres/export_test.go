@@ -36,6 +36,13 @@ func Queries(after store.Cursor) map[string]Query {
 	return map[string]Query{"due": {due}, "staged": {staged}}
 }
 
+// Firsts is the query of the first job of each namespace.
+func Firsts(after string) Query {
+	var c conditions
+	c.firstOfEach(3, store.ListQuery{FirstOfEach: true, After: after, Limit: 100, MaxSpec: 1})
+	return Query{c}
+}
+
 // Explain is how the server does a query.
 func (s *Store) Explain(t testing.TB, q Query) string {
 	t.Helper()
@@ -89,4 +96,12 @@ func (s *Store) ExplainWrites(t testing.TB, of store.Shard, b *store.Batch) (pla
 // MayMigrate asks whether the tables of a store may be brought to a version.
 func (s *Store) MayMigrate(ctx context.Context, from, to int) error {
 	return pgx.BeginFunc(ctx, s.leases, func(tx pgx.Tx) error { return mayMigrate(ctx, tx, from, to) })
+}
+
+// Analyze has the server count what is in the tables.
+func (s *Store) Analyze(t testing.TB) {
+	t.Helper()
+	if _, err := s.pool.Exec(t.Context(), "ANALYZE carillon_jobs"); err != nil {
+		t.Fatal(err)
+	}
 }

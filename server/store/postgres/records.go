@@ -133,7 +133,7 @@ func (c *conditions) firstOfEach(partition int, q store.ListQuery) {
 		c.add(after...)
 		c.add(" ORDER BY namespace, name LIMIT 1)")
 	}
-	c.add("WITH RECURSIVE found AS (SELECT 1 AS at, j.* FROM ")
+	c.add("WITH RECURSIVE found (at, namespace, name, seq, state, spec) AS (SELECT 1 AS at, j.* FROM ")
 	switch {
 	case q.After == "":
 		first()

@@ -104,8 +104,8 @@ func listAllNamespaces(e *env) {
 	})
 }
 
-// listFirsts asks for the first job of each namespace, also where there are pending runs alone, and after what
-// is no namespace.
+// listFirsts asks for the first job of each namespace, also where there are pending runs alone, and after
+// what is no namespace.
 func listFirsts(e *env) {
 	s := e.own(3)
 	first := []store.Record{namespaced("A", "z"), namespaced("a", "x"), namespaced("a-b", "b"),
@@ -124,8 +124,8 @@ func listFirsts(e *env) {
 	}
 	first = append(first, long)
 	s.wantRecords("first of each", firsts("", plenty), first...)
-	for after, want := range map[string]int{"0": 0, "A": 1, "B": 1, "a": 2, "a-": 2, "a-b": 3, "a1": 4, "a\x00": 2,
-		"a\x01": 2, "b": 6, "\xff": 7, "c": 7} {
+	for after, want := range map[string]int{"0": 0, "A": 1, "B": 1, "a": 2, "a-": 2, "a-b": 3, "a1": 4,
+		"a\x00": 2, "a\x01": 2, "b": 6, "\xff": 7, "c": 7} {
 		s.wantRecords(fmt.Sprintf("first of each after %q", after), firsts(after, plenty), first[want:]...)
 	}
 	if got := firsts("", 0); len(got) != 0 {

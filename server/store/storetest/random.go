@@ -236,8 +236,8 @@ func (p *player) compareRecords() {
 		list.Phase = new(carillon.Phase(p.IntN(6)))
 	}
 	same(p, "List", list, p.s.list(list), p.model.list(list), canonRecord)
-	firsts := store.ListQuery{FirstOfEach: true, After: oneOf(p, append(playNamespaces, "")), Limit: 1 + p.IntN(3),
-		MaxSpec: list.MaxSpec}
+	firsts := store.ListQuery{FirstOfEach: true, After: oneOf(p, append(playNamespaces, "")),
+		Limit: 1 + p.IntN(3), MaxSpec: list.MaxSpec}
 	same(p, "List", firsts, p.s.list(firsts), p.model.list(firsts), canonRecord)
 
 	due := store.DueQuery{Priority: uint8(p.IntN(4)), Until: base + p.Int64N(7), Limit: 1 + p.IntN(20),

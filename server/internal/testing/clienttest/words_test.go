@@ -67,6 +67,10 @@ func (s *stub) GetNamespace(_ context.Context, name string) (carillon.Namespace,
 	return s.space, s.ask(name)
 }
 
+func (s *stub) ListNamespaces(_ context.Context, q carillon.NamespaceQuery) (carillon.NamespacePage, error) {
+	return carillon.NamespacePage{Namespaces: []carillon.Namespace{s.space}, NextPageToken: "n"}, s.ask(q)
+}
+
 func (s *stub) PutNamespace(_ context.Context, ns carillon.Namespace) (carillon.Namespace, error) {
 	return s.space, s.ask(ns)
 }
@@ -129,6 +133,10 @@ func wordCalls(s *stub) []wordCall {
 			error) {
 			return c.GetNamespace(ctx, "ns")
 		}, []any{"ns"}, s.space},
+		{"list namespaces", func(ctx context.Context, c *client.Client) (any, error) {
+			return c.ListNamespaces(ctx, carillon.NamespaceQuery{PageSize: 3, PageToken: "t"})
+		}, []any{carillon.NamespaceQuery{PageSize: 3, PageToken: "t"}},
+			carillon.NamespacePage{Namespaces: []carillon.Namespace{s.space}, NextPageToken: "n"}},
 		{"put namespace", func(ctx context.Context, c *client.Client) (any,
 			error) {
 			return c.PutNamespace(ctx, s.space)
