@@ -56,7 +56,8 @@ func (l *namespaceList) list(ctx context.Context, node *client.Client, _ []strin
 		page, err := node.ListNamespaces(ctx, carillon.NamespaceQuery{PageToken: token, PageSize: size})
 		return page.Namespaces, page.NextPageToken, err
 	})
-	got := answer{message: wire.NamespacePageToProto(carillon.NamespacePage{Namespaces: all, NextPageToken: rest}),
+	page := carillon.NamespacePage{Namespaces: all, NextPageToken: rest}
+	got := answer{message: wire.NamespacePageToProto(page),
 		text: table([]string{"NAME", "GENERATION", "STRICT", "CONCURRENCY LIMITS"}, all, namespaceRow)}
 	if rest != "" {
 		got.note = fmt.Sprintf("These are the first %d; --limit 0 shows all.", len(all))

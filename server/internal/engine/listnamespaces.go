@@ -11,9 +11,9 @@ import (
 )
 
 // ListNamespaces reads the namespaces of all partitions in name order, as the store alone has them: those
-// with a job and those with settings. A pending run has its job beside it, so jobs are enough. Settings that were
-// put and are all back at their defaults do not count, but take a place on their page: what a page reads is
-// bounded.
+// with a job and those with settings. A pending run has its job beside it, so jobs are enough. Settings that
+// were put and are all back at their defaults do not count, but take a place on their page: what a page reads
+// is bounded.
 func (ns *namespaces) ListNamespaces(ctx context.Context,
 	q carillon.NamespaceQuery) (page carillon.NamespacePage, err error) {
 	if err := q.Validate(); err != nil {
