@@ -61,6 +61,8 @@ var reads = map[string]bool{
 	pb.SchedulerService_GetNamespace_FullMethodName:    true,
 	pb.SchedulerService_PreviewSchedule_FullMethodName: true,
 	pb.ClusterService_GetCluster_FullMethodName:        true,
+	pb.ClusterService_ListQueues_FullMethodName:        true,
+	pb.ClusterService_ListWorkers_FullMethodName:       true,
 }
 
 // failed turns a gRPC error into a [*carillon.Error]. changing: the call may have changed something; one that

@@ -60,6 +60,29 @@ func (c *Client) WatchNodes(ctx context.Context, f func([]carillon.Node) error) 
 	}
 }
 
+// ListQueues returns a page of queues over all living nodes; see [carillon.Cluster].
+func (c *Client) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
+	m, err := c.cluster.ListQueues(ctx, wire.QueueQueryToProto(&q))
+	return carillon.QueuePage{Queues: wire.QueuesFromProto(m.GetQueues()), NextPageToken: m.GetNextPageToken(),
+		Unheard: m.GetUnheard()}, unlisted(err)
+}
+
+// ListWorkers returns a page of connections to all living nodes; see [carillon.Cluster].
+func (c *Client) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
+	m, err := c.cluster.ListWorkers(ctx, wire.WorkerQueryToProto(&q))
+	return carillon.WorkerPage{Workers: wire.WorkersFromProto(m.GetWorkers()),
+		NextPageToken: m.GetNextPageToken(), Unheard: m.GetUnheard()}, unlisted(err)
+}
+
+// unlisted explains the error of a server that does not know these lists.
+func unlisted(err error) error {
+	if status.Code(err) != codes.Unimplemented {
+		return err
+	}
+	return carillon.Errorf(carillon.FailedPrecondition, "",
+		"this server is of a version that does not list queues and workers (%w)", err)
+}
+
 // older explains the error of a server that does not know these calls.
 func older(err error) error {
 	if status.Code(err) != codes.Unimplemented {

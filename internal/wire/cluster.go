@@ -64,3 +64,69 @@ func (f *first) skew(m *pb.Node) time.Duration {
 	}
 	return d
 }
+
+// QueueQueryToProto is the query as a request.
+func QueueQueryToProto(q *carillon.QueueQuery) *pb.ListQueuesRequest {
+	return &pb.ListQueuesRequest{Namespace: q.Namespace, Kind: q.Kind, PageSize: clampInt32(q.PageSize),
+		PageToken: q.PageToken}
+}
+
+// QueueQueryFromProto is the request as a query.
+func QueueQueryFromProto(m *pb.ListQueuesRequest) carillon.QueueQuery {
+	return carillon.QueueQuery{Namespace: m.GetNamespace(), Kind: m.GetKind(), PageSize: int(m.GetPageSize()),
+		PageToken: m.GetPageToken()}
+}
+
+// WorkerQueryToProto is the query as a request.
+func WorkerQueryToProto(q *carillon.WorkerQuery) *pb.ListWorkersRequest {
+	return &pb.ListWorkersRequest{Namespace: q.Namespace, Kind: q.Kind, Queue: q.Queue,
+		PageSize: clampInt32(q.PageSize), PageToken: q.PageToken}
+}
+
+// WorkerQueryFromProto is the request as a query.
+func WorkerQueryFromProto(m *pb.ListWorkersRequest) carillon.WorkerQuery {
+	return carillon.WorkerQuery{Namespace: m.GetNamespace(), Kind: m.GetKind(), Queue: m.GetQueue(),
+		PageSize: int(m.GetPageSize()), PageToken: m.GetPageToken()}
+}
+
+// QueuesToProto is the queues as messages.
+func QueuesToProto(queues []carillon.Queue) []*pb.Queue {
+	return toEach(queues, func(q *carillon.Queue) *pb.Queue {
+		return &pb.Queue{Namespace: text(q.Namespace), Kind: text(q.Kind), Name: text(q.Name),
+			Ready: int64(q.Ready), Limited: int64(q.Limited), Staged: int64(q.Staged), OldestDue: timestamp(q.Oldest),
+			Consumers: clampInt32(q.Consumers), Silent: clampInt32(q.Silent), Credits: int64(q.Credits),
+			InFlight: int64(q.InFlight), Unserved: q.Unserved}
+	})
+}
+
+// QueuesFromProto is the messages as queues.
+func QueuesFromProto(ms []*pb.Queue) []carillon.Queue {
+	return fromEach(ms, func(m *pb.Queue) carillon.Queue {
+		return carillon.Queue{Namespace: m.GetNamespace(), Kind: m.GetKind(), Name: m.GetName(),
+			Ready: int(m.GetReady()), Limited: int(m.GetLimited()), Staged: int(m.GetStaged()),
+			Oldest: instant(m.GetOldestDue()), Consumers: int(m.GetConsumers()), Silent: int(m.GetSilent()),
+			Credits: int(m.GetCredits()), InFlight: int(m.GetInFlight()), Unserved: m.GetUnserved()}
+	})
+}
+
+// WorkersToProto is the connections as messages.
+func WorkersToProto(workers []carillon.Worker) []*pb.Worker {
+	return toEach(workers, WorkerToProto)
+}
+
+// WorkersFromProto is the messages as connections.
+func WorkersFromProto(ms []*pb.Worker) []carillon.Worker { return fromEach(ms, WorkerFromProto) }
+
+// WorkerToProto is a connection as a message.
+func WorkerToProto(w *carillon.Worker) *pb.Worker {
+	return &pb.Worker{Namespace: text(w.Namespace), Kind: text(w.Kind), Id: text(w.ID), Node: text(w.Node),
+		Labels: w.Labels, Queues: w.Queues, Since: timestamp(w.Since), Credits: int64(w.Credits),
+		InFlight: int64(w.InFlight), Silent: w.Silent}
+}
+
+// WorkerFromProto is the message as a connection.
+func WorkerFromProto(m *pb.Worker) carillon.Worker {
+	return carillon.Worker{Namespace: m.GetNamespace(), Kind: m.GetKind(), ID: m.GetId(), Node: m.GetNode(),
+		Labels: m.GetLabels(), Queues: m.GetQueues(), Since: instant(m.GetSince()), Credits: int(m.GetCredits()),
+		InFlight: int(m.GetInFlight()), Silent: m.GetSilent()}
+}

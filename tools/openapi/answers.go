@@ -69,7 +69,8 @@ func responseHeaders() object {
 // neverMissing are the calls that do not answer that there is none of a name or id.
 var neverMissing = []string{"PutJob", "CreateJob", "BatchPutJobs", "ListJobs", "DeleteJobs", "ListRuns",
 	"ListRunsOfJob", "RedriveRuns",
-	"GetNamespace", "ListNamespaces", "PutNamespace", "PreviewSchedule", "GetCluster", "Rebalance"}
+	"GetNamespace", "ListNamespaces", "PutNamespace", "PreviewSchedule", "GetCluster", "Rebalance",
+	"ListQueues", "ListWorkers"}
 
 // finishAnswers says what a call answers.
 func (d *document) finishAnswers(name, method string, call object) {

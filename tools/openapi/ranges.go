@@ -113,12 +113,17 @@ var parameterRanges = map[string]object{
 	"page_token":        {"format": "page-token"},
 	"ListJobs.prefix": {"format": "job-name", "maxLength": 512,
 		"pattern": `^[^:\u0000-\u001f\u007f-\u009f]*$`},
-	"DeleteJobs.prefix": {"format": "job-name", "minLength": 1, "maxLength": 512, "pattern": nameText},
-	"label":             {"format": "printable"},
-	"phase":             {},
-	"status":            {},
-	"if_absent":         {},
-	"if_generation":     uint64s,
+	"DeleteJobs.prefix":     {"format": "job-name", "minLength": 1, "maxLength": 512, "pattern": nameText},
+	"ListQueues.namespace":  {"maxLength": 63, "pattern": "^[a-zA-Z0-9-]*$"},
+	"ListWorkers.namespace": {"maxLength": 63, "pattern": "^[a-zA-Z0-9-]*$"},
+	"ListQueues.kind":       {"enum": []any{"", "worker", "http", "dapr"}},
+	"ListWorkers.kind":      {"enum": []any{"", "worker", "dapr"}},
+	"ListWorkers.queue":     {"format": "printable", "maxLength": 512, "pattern": printable + "*$"},
+	"label":                 {"format": "printable"},
+	"phase":                 {},
+	"status":                {},
+	"if_absent":             {},
+	"if_generation":         uint64s,
 }
 
 // addRanges gives the fields of messages their ranges.

@@ -556,6 +556,561 @@ func (x *WatchNodesResponse) GetNodes() []*Node {
 	return nil
 }
 
+// ListQueuesRequest selects queues, in the order of their namespaces, kinds and names.
+type ListQueuesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Queues of it; of all namespaces if it is empty.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// worker, http or dapr; empty: queues of all kinds.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Default 100, at most 1000.
+	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Of the page before.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQueuesRequest) Reset() {
+	*x = ListQueuesRequest{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQueuesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQueuesRequest) ProtoMessage() {}
+
+func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQueuesRequest.ProtoReflect.Descriptor instead.
+func (*ListQueuesRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListQueuesRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListQueuesRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ListQueuesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListQueuesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListQueuesResponse is a page of queues.
+type ListQueuesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of their namespaces, kinds and names.
+	Queues []*Queue `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
+	// Of the next page; empty: there is none.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Nodes, by id, that have not answered in time: what they know is not in the page.
+	Unheard       []string `protobuf:"bytes,3,rep,name=unheard,proto3" json:"unheard,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQueuesResponse) Reset() {
+	*x = ListQueuesResponse{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQueuesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQueuesResponse) ProtoMessage() {}
+
+func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQueuesResponse.ProtoReflect.Descriptor instead.
+func (*ListQueuesResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListQueuesResponse) GetQueues() []*Queue {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *ListQueuesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListQueuesResponse) GetUnheard() []string {
+	if x != nil {
+		return x.Unheard
+	}
+	return nil
+}
+
+// Queue is what runs are handed out by.
+type Queue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of its jobs.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The kind of its jobs' targets: worker, http or dapr.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// A worker queue, a host with its port, app/APP or actor/TYPE.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Due runs in memory that wait for a consumer or for room, as of the last second.
+	Ready int64 `protobuf:"varint,4,opt,name=ready,proto3" json:"ready,omitempty"`
+	// Due runs in memory that wait for a permit of a limit, as of the last second.
+	Limited int64 `protobuf:"varint,5,opt,name=limited,proto3" json:"limited,omitempty"`
+	// Due runs in the store that wait, as of the last count: every 10 s, or less often if that takes long.
+	Staged int64 `protobuf:"varint,6,opt,name=staged,proto3" json:"staged,omitempty"`
+	// When the oldest of these was due; absent: none waits.
+	OldestDue *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=oldest_due,json=oldestDue,proto3" json:"oldest_due,omitempty"`
+	// Connections of workers or sidecars that serve it, or the host of HTTP targets.
+	Consumers int32 `protobuf:"varint,8,opt,name=consumers,proto3" json:"consumers,omitempty"`
+	// Of them, those that get nothing until they send something.
+	Silent int32 `protobuf:"varint,9,opt,name=silent,proto3" json:"silent,omitempty"`
+	// Runs that consumers have room for now.
+	Credits int64 `protobuf:"varint,10,opt,name=credits,proto3" json:"credits,omitempty"`
+	// Attempts that consumers have.
+	InFlight int64 `protobuf:"varint,11,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	// Runs wait and no consumer takes any. Nobody need connect for HTTP, so it is never so there.
+	Unserved      bool `protobuf:"varint,12,opt,name=unserved,proto3" json:"unserved,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Queue) Reset() {
+	*x = Queue{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Queue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Queue) ProtoMessage() {}
+
+func (x *Queue) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Queue.ProtoReflect.Descriptor instead.
+func (*Queue) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Queue) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Queue) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Queue) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Queue) GetReady() int64 {
+	if x != nil {
+		return x.Ready
+	}
+	return 0
+}
+
+func (x *Queue) GetLimited() int64 {
+	if x != nil {
+		return x.Limited
+	}
+	return 0
+}
+
+func (x *Queue) GetStaged() int64 {
+	if x != nil {
+		return x.Staged
+	}
+	return 0
+}
+
+func (x *Queue) GetOldestDue() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OldestDue
+	}
+	return nil
+}
+
+func (x *Queue) GetConsumers() int32 {
+	if x != nil {
+		return x.Consumers
+	}
+	return 0
+}
+
+func (x *Queue) GetSilent() int32 {
+	if x != nil {
+		return x.Silent
+	}
+	return 0
+}
+
+func (x *Queue) GetCredits() int64 {
+	if x != nil {
+		return x.Credits
+	}
+	return 0
+}
+
+func (x *Queue) GetInFlight() int64 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
+func (x *Queue) GetUnserved() bool {
+	if x != nil {
+		return x.Unserved
+	}
+	return false
+}
+
+// ListWorkersRequest selects connections, in the order of their namespaces, kinds and ids.
+type ListWorkersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Connections for queues of it; of all namespaces if it is empty.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// worker or dapr; empty: both.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Connections that serve the queue of this name; empty: any.
+	Queue string `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Default 100, at most 1000.
+	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Of the page before.
+	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWorkersRequest) Reset() {
+	*x = ListWorkersRequest{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWorkersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWorkersRequest) ProtoMessage() {}
+
+func (x *ListWorkersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWorkersRequest.ProtoReflect.Descriptor instead.
+func (*ListWorkersRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ListWorkersRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListWorkersRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ListWorkersRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *ListWorkersRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListWorkersRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListWorkersResponse is a page of connections.
+type ListWorkersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of their namespaces, kinds and ids.
+	Workers []*Worker `protobuf:"bytes,1,rep,name=workers,proto3" json:"workers,omitempty"`
+	// Of the next page; empty: there is none.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Nodes, by id, that have not answered in time: what they know is not in the page.
+	Unheard       []string `protobuf:"bytes,3,rep,name=unheard,proto3" json:"unheard,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWorkersResponse) Reset() {
+	*x = ListWorkersResponse{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWorkersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWorkersResponse) ProtoMessage() {}
+
+func (x *ListWorkersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWorkersResponse.ProtoReflect.Descriptor instead.
+func (*ListWorkersResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ListWorkersResponse) GetWorkers() []*Worker {
+	if x != nil {
+		return x.Workers
+	}
+	return nil
+}
+
+func (x *ListWorkersResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListWorkersResponse) GetUnheard() []string {
+	if x != nil {
+		return x.Unheard
+	}
+	return nil
+}
+
+// Worker is a connection of a worker or of a Dapr sidecar to a node. A worker that serves several nodes has a connection to each.
+type Worker struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the queues that it serves.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// worker or dapr.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// That it has given itself, or of the sidecar.
+	Id string `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
+	// That it is connected to.
+	Node string `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
+	// That it has given itself.
+	Labels map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// That it serves.
+	Queues []string `protobuf:"bytes,6,rep,name=queues,proto3" json:"queues,omitempty"`
+	// When it connected.
+	Since *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
+	// Runs that it has room for now.
+	Credits int64 `protobuf:"varint,8,opt,name=credits,proto3" json:"credits,omitempty"`
+	// Attempts that it has.
+	InFlight int64 `protobuf:"varint,9,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	// It gets nothing until it sends something.
+	Silent        bool `protobuf:"varint,10,opt,name=silent,proto3" json:"silent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Worker) Reset() {
+	*x = Worker{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Worker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Worker) ProtoMessage() {}
+
+func (x *Worker) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Worker.ProtoReflect.Descriptor instead.
+func (*Worker) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Worker) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Worker) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Worker) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Worker) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Worker) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Worker) GetQueues() []string {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *Worker) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Worker) GetCredits() int64 {
+	if x != nil {
+		return x.Credits
+	}
+	return 0
+}
+
+func (x *Worker) GetInFlight() int64 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
+func (x *Worker) GetSilent() bool {
+	if x != nil {
+		return x.Silent
+	}
+	return false
+}
+
 var File_carillon_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_cluster_proto_rawDesc = "" +
@@ -592,14 +1147,69 @@ const file_carillon_v1_cluster_proto_rawDesc = "" +
 	"\x11RebalanceResponse\"\x13\n" +
 	"\x11WatchNodesRequest\"=\n" +
 	"\x12WatchNodesResponse\x12'\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x11.carillon.v1.NodeR\x05nodes2\x9d\x03\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x11.carillon.v1.NodeR\x05nodes\"\x81\x01\n" +
+	"\x11ListQueuesRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1b\n" +
+	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"\x82\x01\n" +
+	"\x12ListQueuesResponse\x12*\n" +
+	"\x06queues\x18\x01 \x03(\v2\x12.carillon.v1.QueueR\x06queues\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n" +
+	"\aunheard\x18\x03 \x03(\tR\aunheard\"\xd9\x02\n" +
+	"\x05Queue\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
+	"\x05ready\x18\x04 \x01(\x03R\x05ready\x12\x18\n" +
+	"\alimited\x18\x05 \x01(\x03R\alimited\x12\x16\n" +
+	"\x06staged\x18\x06 \x01(\x03R\x06staged\x129\n" +
+	"\n" +
+	"oldest_due\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\toldestDue\x12\x1c\n" +
+	"\tconsumers\x18\b \x01(\x05R\tconsumers\x12\x16\n" +
+	"\x06silent\x18\t \x01(\x05R\x06silent\x12\x18\n" +
+	"\acredits\x18\n" +
+	" \x01(\x03R\acredits\x12\x1b\n" +
+	"\tin_flight\x18\v \x01(\x03R\binFlight\x12\x1a\n" +
+	"\bunserved\x18\f \x01(\bR\bunserved\"\x98\x01\n" +
+	"\x12ListWorkersRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05queue\x18\x03 \x01(\tR\x05queue\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\"\x86\x01\n" +
+	"\x13ListWorkersResponse\x12-\n" +
+	"\aworkers\x18\x01 \x03(\v2\x13.carillon.v1.WorkerR\aworkers\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n" +
+	"\aunheard\x18\x03 \x03(\tR\aunheard\"\xeb\x02\n" +
+	"\x06Worker\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\x12\x12\n" +
+	"\x04node\x18\x04 \x01(\tR\x04node\x127\n" +
+	"\x06labels\x18\x05 \x03(\v2\x1f.carillon.v1.Worker.LabelsEntryR\x06labels\x12\x16\n" +
+	"\x06queues\x18\x06 \x03(\tR\x06queues\x120\n" +
+	"\x05since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
+	"\acredits\x18\b \x01(\x03R\acredits\x12\x1b\n" +
+	"\tin_flight\x18\t \x01(\x03R\binFlight\x12\x16\n" +
+	"\x06silent\x18\n" +
+	" \x01(\bR\x06silent\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xe7\x04\n" +
 	"\x0eClusterService\x12W\n" +
 	"\n" +
 	"GetCluster\x12\x1e.carillon.v1.GetClusterRequest\x1a\x14.carillon.v1.Cluster\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/cluster\x12s\n" +
 	"\tDrainNode\x12\x1d.carillon.v1.DrainNodeRequest\x1a\x1e.carillon.v1.DrainNodeResponse\"'\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/cluster/nodes/{id}:drain\x12l\n" +
 	"\tRebalance\x12\x1d.carillon.v1.RebalanceRequest\x1a\x1e.carillon.v1.RebalanceResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/cluster:rebalance\x12O\n" +
 	"\n" +
-	"WatchNodes\x12\x1e.carillon.v1.WatchNodesRequest\x1a\x1f.carillon.v1.WatchNodesResponse0\x01B;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
+	"WatchNodes\x12\x1e.carillon.v1.WatchNodesRequest\x1a\x1f.carillon.v1.WatchNodesResponse0\x01\x12a\n" +
+	"\n" +
+	"ListQueues\x12\x1e.carillon.v1.ListQueuesRequest\x1a\x1f.carillon.v1.ListQueuesResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/queues\x12e\n" +
+	"\vListWorkers\x12\x1f.carillon.v1.ListWorkersRequest\x1a .carillon.v1.ListWorkersResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/workersB;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
 
 var (
 	file_carillon_v1_cluster_proto_rawDescOnce sync.Once
@@ -613,7 +1223,7 @@ func file_carillon_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_cluster_proto_rawDescData
 }
 
-var file_carillon_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_carillon_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_carillon_v1_cluster_proto_goTypes = []any{
 	(*Cluster)(nil),               // 0: carillon.v1.Cluster
 	(*Node)(nil),                  // 1: carillon.v1.Node
@@ -625,26 +1235,42 @@ var file_carillon_v1_cluster_proto_goTypes = []any{
 	(*RebalanceResponse)(nil),     // 7: carillon.v1.RebalanceResponse
 	(*WatchNodesRequest)(nil),     // 8: carillon.v1.WatchNodesRequest
 	(*WatchNodesResponse)(nil),    // 9: carillon.v1.WatchNodesResponse
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*ListQueuesRequest)(nil),     // 10: carillon.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),    // 11: carillon.v1.ListQueuesResponse
+	(*Queue)(nil),                 // 12: carillon.v1.Queue
+	(*ListWorkersRequest)(nil),    // 13: carillon.v1.ListWorkersRequest
+	(*ListWorkersResponse)(nil),   // 14: carillon.v1.ListWorkersResponse
+	(*Worker)(nil),                // 15: carillon.v1.Worker
+	nil,                           // 16: carillon.v1.Worker.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
 }
 var file_carillon_v1_cluster_proto_depIdxs = []int32{
 	1,  // 0: carillon.v1.Cluster.nodes:type_name -> carillon.v1.Node
 	2,  // 1: carillon.v1.Cluster.partitions:type_name -> carillon.v1.PartitionOwner
-	10, // 2: carillon.v1.PartitionOwner.lease_until:type_name -> google.protobuf.Timestamp
+	17, // 2: carillon.v1.PartitionOwner.lease_until:type_name -> google.protobuf.Timestamp
 	1,  // 3: carillon.v1.WatchNodesResponse.nodes:type_name -> carillon.v1.Node
-	3,  // 4: carillon.v1.ClusterService.GetCluster:input_type -> carillon.v1.GetClusterRequest
-	4,  // 5: carillon.v1.ClusterService.DrainNode:input_type -> carillon.v1.DrainNodeRequest
-	6,  // 6: carillon.v1.ClusterService.Rebalance:input_type -> carillon.v1.RebalanceRequest
-	8,  // 7: carillon.v1.ClusterService.WatchNodes:input_type -> carillon.v1.WatchNodesRequest
-	0,  // 8: carillon.v1.ClusterService.GetCluster:output_type -> carillon.v1.Cluster
-	5,  // 9: carillon.v1.ClusterService.DrainNode:output_type -> carillon.v1.DrainNodeResponse
-	7,  // 10: carillon.v1.ClusterService.Rebalance:output_type -> carillon.v1.RebalanceResponse
-	9,  // 11: carillon.v1.ClusterService.WatchNodes:output_type -> carillon.v1.WatchNodesResponse
-	8,  // [8:12] is the sub-list for method output_type
-	4,  // [4:8] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	12, // 4: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
+	17, // 5: carillon.v1.Queue.oldest_due:type_name -> google.protobuf.Timestamp
+	15, // 6: carillon.v1.ListWorkersResponse.workers:type_name -> carillon.v1.Worker
+	16, // 7: carillon.v1.Worker.labels:type_name -> carillon.v1.Worker.LabelsEntry
+	17, // 8: carillon.v1.Worker.since:type_name -> google.protobuf.Timestamp
+	3,  // 9: carillon.v1.ClusterService.GetCluster:input_type -> carillon.v1.GetClusterRequest
+	4,  // 10: carillon.v1.ClusterService.DrainNode:input_type -> carillon.v1.DrainNodeRequest
+	6,  // 11: carillon.v1.ClusterService.Rebalance:input_type -> carillon.v1.RebalanceRequest
+	8,  // 12: carillon.v1.ClusterService.WatchNodes:input_type -> carillon.v1.WatchNodesRequest
+	10, // 13: carillon.v1.ClusterService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
+	13, // 14: carillon.v1.ClusterService.ListWorkers:input_type -> carillon.v1.ListWorkersRequest
+	0,  // 15: carillon.v1.ClusterService.GetCluster:output_type -> carillon.v1.Cluster
+	5,  // 16: carillon.v1.ClusterService.DrainNode:output_type -> carillon.v1.DrainNodeResponse
+	7,  // 17: carillon.v1.ClusterService.Rebalance:output_type -> carillon.v1.RebalanceResponse
+	9,  // 18: carillon.v1.ClusterService.WatchNodes:output_type -> carillon.v1.WatchNodesResponse
+	11, // 19: carillon.v1.ClusterService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
+	14, // 20: carillon.v1.ClusterService.ListWorkers:output_type -> carillon.v1.ListWorkersResponse
+	15, // [15:21] is the sub-list for method output_type
+	9,  // [9:15] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_cluster_proto_init() }
@@ -659,7 +1285,7 @@ func file_carillon_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_cluster_proto_rawDesc), len(file_carillon_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,10 +19,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ClusterService_GetCluster_FullMethodName = "/carillon.v1.ClusterService/GetCluster"
-	ClusterService_DrainNode_FullMethodName  = "/carillon.v1.ClusterService/DrainNode"
-	ClusterService_Rebalance_FullMethodName  = "/carillon.v1.ClusterService/Rebalance"
-	ClusterService_WatchNodes_FullMethodName = "/carillon.v1.ClusterService/WatchNodes"
+	ClusterService_GetCluster_FullMethodName  = "/carillon.v1.ClusterService/GetCluster"
+	ClusterService_DrainNode_FullMethodName   = "/carillon.v1.ClusterService/DrainNode"
+	ClusterService_Rebalance_FullMethodName   = "/carillon.v1.ClusterService/Rebalance"
+	ClusterService_WatchNodes_FullMethodName  = "/carillon.v1.ClusterService/WatchNodes"
+	ClusterService_ListQueues_FullMethodName  = "/carillon.v1.ClusterService/ListQueues"
+	ClusterService_ListWorkers_FullMethodName = "/carillon.v1.ClusterService/ListWorkers"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -42,6 +44,10 @@ type ClusterServiceClient interface {
 	Rebalance(ctx context.Context, in *RebalanceRequest, opts ...grpc.CallOption) (*RebalanceResponse, error)
 	// WatchNodes shows the living nodes, at once and whenever that changes, until the caller goes or the node leaves.
 	WatchNodes(ctx context.Context, in *WatchNodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchNodesResponse], error)
+	// ListQueues shows the queues that are served or in which runs wait, over all living nodes, with what waits and who takes it.
+	ListQueues(ctx context.Context, in *ListQueuesRequest, opts ...grpc.CallOption) (*ListQueuesResponse, error)
+	// ListWorkers shows the connections of workers and Dapr's sidecars to all living nodes.
+	ListWorkers(ctx context.Context, in *ListWorkersRequest, opts ...grpc.CallOption) (*ListWorkersResponse, error)
 }
 
 type clusterServiceClient struct {
@@ -101,6 +107,26 @@ func (c *clusterServiceClient) WatchNodes(ctx context.Context, in *WatchNodesReq
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ClusterService_WatchNodesClient = grpc.ServerStreamingClient[WatchNodesResponse]
 
+func (c *clusterServiceClient) ListQueues(ctx context.Context, in *ListQueuesRequest, opts ...grpc.CallOption) (*ListQueuesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListQueuesResponse)
+	err := c.cc.Invoke(ctx, ClusterService_ListQueues_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) ListWorkers(ctx context.Context, in *ListWorkersRequest, opts ...grpc.CallOption) (*ListWorkersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListWorkersResponse)
+	err := c.cc.Invoke(ctx, ClusterService_ListWorkers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -118,6 +144,10 @@ type ClusterServiceServer interface {
 	Rebalance(context.Context, *RebalanceRequest) (*RebalanceResponse, error)
 	// WatchNodes shows the living nodes, at once and whenever that changes, until the caller goes or the node leaves.
 	WatchNodes(*WatchNodesRequest, grpc.ServerStreamingServer[WatchNodesResponse]) error
+	// ListQueues shows the queues that are served or in which runs wait, over all living nodes, with what waits and who takes it.
+	ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error)
+	// ListWorkers shows the connections of workers and Dapr's sidecars to all living nodes.
+	ListWorkers(context.Context, *ListWorkersRequest) (*ListWorkersResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -139,6 +169,12 @@ func (UnimplementedClusterServiceServer) Rebalance(context.Context, *RebalanceRe
 }
 func (UnimplementedClusterServiceServer) WatchNodes(*WatchNodesRequest, grpc.ServerStreamingServer[WatchNodesResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchNodes not implemented")
+}
+func (UnimplementedClusterServiceServer) ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListQueues not implemented")
+}
+func (UnimplementedClusterServiceServer) ListWorkers(context.Context, *ListWorkersRequest) (*ListWorkersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListWorkers not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -226,6 +262,42 @@ func _ClusterService_WatchNodes_Handler(srv interface{}, stream grpc.ServerStrea
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ClusterService_WatchNodesServer = grpc.ServerStreamingServer[WatchNodesResponse]
 
+func _ClusterService_ListQueues_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListQueuesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).ListQueues(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_ListQueues_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).ListQueues(ctx, req.(*ListQueuesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_ListWorkers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListWorkersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).ListWorkers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_ListWorkers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).ListWorkers(ctx, req.(*ListWorkersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -244,6 +316,14 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Rebalance",
 			Handler:    _ClusterService_Rebalance_Handler,
+		},
+		{
+			MethodName: "ListQueues",
+			Handler:    _ClusterService_ListQueues_Handler,
+		},
+		{
+			MethodName: "ListWorkers",
+			Handler:    _ClusterService_ListWorkers_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

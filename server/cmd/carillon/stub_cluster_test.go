@@ -64,3 +64,29 @@ func (c *stubCluster) Rebalance(context.Context) error {
 	c.status.Nodes[1].Draining = false
 	return nil
 }
+
+// ListQueues has two pages. Node c does not answer.
+func (c *stubCluster) ListQueues(_ context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
+	if err := q.Validate(); err != nil {
+		return carillon.QueuePage{}, err
+	}
+	if q.PageToken == "" {
+		return carillon.QueuePage{NextPageToken: "next", Unheard: []string{"c"}, Queues: []carillon.Queue{{
+			Namespace: "default", Kind: "worker", Name: "mail", Ready: 2, Limited: 1, Staged: 1000, Oldest: stubNow,
+			Consumers: 2, Silent: 2, InFlight: 3, Unserved: true}}}, nil
+	}
+	return carillon.QueuePage{Unheard: []string{"c"}, Queues: []carillon.Queue{{Namespace: "shop", Kind: "http",
+		Name: "example.com:443", Consumers: 1, Credits: 100}}}, nil
+}
+
+// ListWorkers has one page.
+func (c *stubCluster) ListWorkers(_ context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
+	if err := q.Validate(); err != nil {
+		return carillon.WorkerPage{}, err
+	}
+	return carillon.WorkerPage{Workers: []carillon.Worker{
+		{Namespace: "default", Kind: "worker", ID: "host-1", Node: "a", Labels: map[string]string{"zone": "b", "arch": "arm"},
+			Queues: []string{"mail", "print"}, Since: stubNow, Credits: 7, InFlight: 3},
+		{Namespace: "default", Kind: "dapr", ID: "app", Node: "b", Queues: []string{"app/shop"}, Since: stubNow, Silent: true},
+	}}, nil
+}

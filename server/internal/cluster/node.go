@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/health"
 	"github.com/carillonhq/carillon/server/internal/message"
+	"github.com/carillonhq/carillon/server/internal/queues"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -62,6 +63,8 @@ type Config struct {
 	// Exclusive: other nodes cannot reach this one, so it must be the only member. All such nodes have the
 	// same name.
 	Exclusive bool
+	// Queues is what this node knows of queues and workers.
+	Queues queues.Node
 	// TTL is how long the leases of partitions are valid, and so how long the partitions of a dead node are
 	// left alone. Default [DefaultTTL].
 	TTL time.Duration

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/message"
+	"github.com/carillonhq/carillon/server/internal/queues"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -36,6 +37,8 @@ type Control interface {
 	ReloadNamespace(ctx context.Context, name string) error
 	// HearLimits tells the node which limits the sidecars of another one have named.
 	HearLimits(ctx context.Context, table *message.LimitTable) error
+	// Node is what it knows of queues and workers.
+	queues.Node
 }
 
 // Status is what a node says of itself.

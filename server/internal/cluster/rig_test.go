@@ -171,6 +171,7 @@ func (f *rig) try(id string, settings ...cluster.Setting) (*node, error) {
 	n.Node = cluster.New(cluster.Config{
 		Member: store.Member{ID: id, Address: id, Sidecars: id + ":1", Nonce: n.nonce}, Store: s, Settings: settings,
 		Now: n.now, Dial: n.dial, Log: slog.New(slog.NewTextHandler(&n.log, nil)), Exclusive: id == exclusive,
+		Queues: knows{id},
 	})
 	n.engine = engine.New(engine.Config{Store: s, Node: id, Now: n.now, Standby: true, Peers: n.Router(),
 		Announce: n.Announce, AnnounceLimits: n.AnnounceLimits, MayClaim: n.MayClaim,

@@ -22,7 +22,7 @@ func (j *jobs) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobP
 	}
 	q.Namespace, q.PageSize = namespaceOf(q.Namespace), cmp.Or(q.PageSize, defaultPage)
 	pages := jobPages(j.partitions.macKey, &q)
-	after, err := pages.place(q.PageToken)
+	after, err := pages.Place(q.PageToken)
 	if err != nil {
 		return carillon.JobPage{}, err
 	}
@@ -34,7 +34,7 @@ func (j *jobs) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobP
 	}
 	page, more, err := m.page(ctx, q.PageSize)
 	if more {
-		page.NextPageToken = pages.at([]byte(page.Jobs[len(page.Jobs)-1].Name))
+		page.NextPageToken = pages.At([]byte(page.Jobs[len(page.Jobs)-1].Name))
 	}
 	return page, err
 }
@@ -46,7 +46,7 @@ func (rs *runs) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.Run
 	}
 	q.Namespace, q.PageSize = namespaceOf(q.Namespace), cmp.Or(q.PageSize, defaultPage)
 	pages := runPages(rs.partitions.macKey, &q)
-	place, err := pages.place(q.PageToken)
+	place, err := pages.Place(q.PageToken)
 	if err != nil {
 		return carillon.RunPage{}, err
 	}
@@ -69,7 +69,7 @@ func (rs *runs) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.Run
 	if place, err = json.Marshal(cursors); err != nil {
 		return page, err
 	}
-	page.NextPageToken = pages.at(place)
+	page.NextPageToken = pages.At(place)
 	return page, nil
 }
 

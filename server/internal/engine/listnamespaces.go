@@ -20,7 +20,7 @@ func (ns *namespaces) ListNamespaces(ctx context.Context,
 		return page, err
 	}
 	pages, size := namespacePages(ns.partitions.macKey), cmp.Or(q.PageSize, defaultPage)
-	after, err := pages.place(q.PageToken)
+	after, err := pages.Place(q.PageToken)
 	if err != nil {
 		return page, err
 	}
@@ -42,7 +42,7 @@ func (ns *namespaces) ListNamespaces(ctx context.Context,
 		next, found := firstNamespace(sources)
 		if bytes += sizeOf(&next.settings); !found || places > 0 && (places == size || bytes > pageBytes) {
 			if found {
-				page.NextPageToken = pages.at([]byte(last))
+				page.NextPageToken = pages.At([]byte(last))
 			}
 			return page, nil
 		}

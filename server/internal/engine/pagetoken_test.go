@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/pagetoken"
 )
 
 // TestPageTokensAreOfTheirList: a token is accepted only for the list that it was made for, and not with a
@@ -13,7 +14,7 @@ import (
 func TestPageTokensAreOfTheirList(t *testing.T) {
 	key := []byte("key")
 	dead, failed, staged := carillon.RunDead, carillon.RunFailed, carillon.PhaseStaged
-	lists := []pageToken{
+	lists := []pagetoken.List{
 		jobPages(key, &carillon.JobQuery{Namespace: "a"}), jobPages(key, &carillon.JobQuery{Namespace: "b"}),
 		jobPages(key, &carillon.JobQuery{Namespace: "a", Prefix: "p"}), jobPages(key,
 			&carillon.JobQuery{Namespace: "a", Label: "p"}),
@@ -28,10 +29,10 @@ func TestPageTokensAreOfTheirList(t *testing.T) {
 		jobPages([]byte("another"), &carillon.JobQuery{Namespace: "a"}),
 	}
 	for i, made := range lists {
-		token := made.at([]byte("place"))
+		token := made.At([]byte("place"))
 		for k, asked := range lists {
-			if place, err := asked.place(token); (err == nil) != (i == k) || err == nil && string(place) != "place" {
-				t.Errorf("a token of %q for %q: %q, %v", made.list, asked.list, place, err)
+			if place, err := asked.Place(token); (err == nil) != (i == k) || err == nil && string(place) != "place" {
+				t.Errorf("a token of %q for %q: %q, %v", made.Names, asked.Names, place, err)
 			}
 		}
 		raw, err := base64.RawURLEncoding.DecodeString(token)
@@ -40,21 +41,21 @@ func TestPageTokensAreOfTheirList(t *testing.T) {
 		}
 		for bit := range 8 * len(raw) {
 			raw[bit/8] ^= 1 << (bit % 8)
-			if place, err := made.place(base64.RawURLEncoding.EncodeToString(raw)); err == nil {
-				t.Errorf("a token of %q with bit %d turned over: %q", made.list, bit, place)
+			if place, err := made.Place(base64.RawURLEncoding.EncodeToString(raw)); err == nil {
+				t.Errorf("a token of %q with bit %d turned over: %q", made.Names, bit, place)
 			}
 			raw[bit/8] ^= 1 << (bit % 8)
 		}
 	}
 	for _, forged := range []string{"zzz", "null", "not base64!", "AA",
 		base64.RawURLEncoding.EncodeToString([]byte(`{"1":"AA=="}`))} {
-		_, err := lists[0].place(forged)
+		_, err := lists[0].Place(forged)
 		if e := (*carillon.Error)(nil); !errors.As(err, &e) || e.Kind != carillon.InvalidArgument ||
 			e.Field != "page_token" {
 			t.Errorf("%q: %v", forged, err)
 		}
 	}
-	if place, err := lists[0].place(""); place != nil || err != nil {
+	if place, err := lists[0].Place(""); place != nil || err != nil {
 		t.Errorf("no token: %q, %v", place, err)
 	}
 }

@@ -75,3 +75,19 @@ func (s *ClusterService) WatchNodes(_ *pb.WatchNodesRequest,
 	}
 	return err
 }
+
+// ListQueues implements the rpc.
+func (s *ClusterService) ListQueues(ctx context.Context,
+	m *pb.ListQueuesRequest) (*pb.ListQueuesResponse, error) {
+	page, err := s.cluster.ListQueues(ctx, wire.QueueQueryFromProto(m))
+	return &pb.ListQueuesResponse{Queues: wire.QueuesToProto(page.Queues), NextPageToken: page.NextPageToken,
+		Unheard: page.Unheard}, err
+}
+
+// ListWorkers implements the rpc.
+func (s *ClusterService) ListWorkers(ctx context.Context,
+	m *pb.ListWorkersRequest) (*pb.ListWorkersResponse, error) {
+	page, err := s.cluster.ListWorkers(ctx, wire.WorkerQueryFromProto(m))
+	return &pb.ListWorkersResponse{Workers: wire.WorkersToProto(page.Workers), NextPageToken: page.NextPageToken,
+		Unheard: page.Unheard}, err
+}

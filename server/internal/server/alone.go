@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/queues"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -15,6 +16,7 @@ type soloCluster struct {
 	leases     store.Leases
 	partitions int
 	now        func() time.Time // the node's clock
+	queues.List
 }
 
 // ClusterStatus implements [carillon.Cluster].

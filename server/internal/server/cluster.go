@@ -68,7 +68,7 @@ func (n *Node) join() {
 		Member:    store.Member{ID: n.config.Name, Address: self.Address, HTTP: self.HTTP, Sidecars: self.Sidecars},
 		Settings:  n.config.shared(n.store.Meta().MACKey),
 		Store:     n.store, TTL: n.config.LeaseTTL, Now: n.config.Now, Log: n.config.Log, Events: n.clusterEvents(),
-		Dial: n.dial,
+		Dial: n.dial, Queues: n.queues,
 	})
 }
 
@@ -90,7 +90,7 @@ func (n *Node) enter(ctx context.Context) error {
 		self := n.config.self
 		self.ID, self.State = n.config.Name, carillon.NodeFit // also without listeners
 		n.calls, n.cluster = n.engine, soloCluster{self: self, leases: n.store.Leaser(),
-			partitions: n.store.Meta().Partitions, now: n.config.Now}
+			partitions: n.store.Meta().Partitions, now: n.config.Now, List: n.queues.alone(n.store.Meta().MACKey)}
 		return nil
 	}
 	n.calls, n.cluster = n.member.Router(), n.member

@@ -35,6 +35,7 @@ type Node struct {
 	trouble  *trouble
 	engine   *engine.Engine
 	hub      *dispatch.Hub
+	queues   *ownQueues
 	metrics  *telemetry.Metrics
 	member   *cluster.Node // nil: the node is alone
 	cluster  carillon.Cluster
@@ -65,6 +66,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 		return nil, err
 	}
 	n.checkPartitions()
+	n.queues = &ownQueues{node: c.Name}
 	n.join()
 	e := engine.Config{
 		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs,
@@ -85,6 +87,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	}
 	n.engine = engine.New(e)
 	n.hub = dispatch.New(n.engine, h)
+	n.queues.hub, n.queues.backlog = n.hub, n.engine.Backlog
 	if err := n.engine.Start(ctx, n.hub); err != nil {
 		return nil, errors.Join(err, n.hub.Close(), n.store.Close())
 	}

@@ -2740,11 +2740,413 @@ func (*HearLimitsResponse) Descriptor() ([]byte, []int) {
 	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{41}
 }
 
+// Place is a place in the order of queues or of connections.
+type Place struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the queue or connection.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Of the queue or connection.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The queue's name, or the connection's id.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Of a connection: its node.
+	Node string `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
+	// Of a connection: which one of its node.
+	Nth           uint64 `protobuf:"varint,5,opt,name=nth,proto3" json:"nth,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Place) Reset() {
+	*x = Place{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Place) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Place) ProtoMessage() {}
+
+func (x *Place) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Place.ProtoReflect.Descriptor instead.
+func (*Place) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *Place) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Place) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Place) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Place) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Place) GetNth() uint64 {
+	if x != nil {
+		return x.Nth
+	}
+	return 0
+}
+
+// OwnQueuesRequest selects queues.
+type OwnQueuesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the request may arrive.
+	NotAfter *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	// Of the queues; empty: any.
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Of the queues; empty: any.
+	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The queues after it; absent: from the first.
+	After *Place `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`
+	// At most so many.
+	Limit         int32 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OwnQueuesRequest) Reset() {
+	*x = OwnQueuesRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OwnQueuesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OwnQueuesRequest) ProtoMessage() {}
+
+func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OwnQueuesRequest.ProtoReflect.Descriptor instead.
+func (*OwnQueuesRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *OwnQueuesRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *OwnQueuesRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *OwnQueuesRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *OwnQueuesRequest) GetAfter() *Place {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *OwnQueuesRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// OwnQueuesResponse is the first of them in their order.
+type OwnQueuesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As far as the node knows of them.
+	Queues        []*v1.Queue `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OwnQueuesResponse) Reset() {
+	*x = OwnQueuesResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OwnQueuesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OwnQueuesResponse) ProtoMessage() {}
+
+func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OwnQueuesResponse.ProtoReflect.Descriptor instead.
+func (*OwnQueuesResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *OwnQueuesResponse) GetQueues() []*v1.Queue {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+// OwnWorkersRequest selects connections.
+type OwnWorkersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the request may arrive.
+	NotAfter *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	// Of the connections; empty: any.
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Of the connections; empty: any.
+	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	// That they serve; empty: any.
+	Queue string `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
+	// The connections after it; absent: from the first.
+	After *Place `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`
+	// At most so many.
+	Limit         int32 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OwnWorkersRequest) Reset() {
+	*x = OwnWorkersRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OwnWorkersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OwnWorkersRequest) ProtoMessage() {}
+
+func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OwnWorkersRequest.ProtoReflect.Descriptor instead.
+func (*OwnWorkersRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *OwnWorkersRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *OwnWorkersRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *OwnWorkersRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *OwnWorkersRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *OwnWorkersRequest) GetAfter() *Place {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *OwnWorkersRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// OwnWorkersResponse is the first of them in their order.
+type OwnWorkersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Each with its place.
+	Workers       []*OwnWorker `protobuf:"bytes,1,rep,name=workers,proto3" json:"workers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OwnWorkersResponse) Reset() {
+	*x = OwnWorkersResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OwnWorkersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OwnWorkersResponse) ProtoMessage() {}
+
+func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OwnWorkersResponse.ProtoReflect.Descriptor instead.
+func (*OwnWorkersResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *OwnWorkersResponse) GetWorkers() []*OwnWorker {
+	if x != nil {
+		return x.Workers
+	}
+	return nil
+}
+
+// OwnWorker is a connection to the node.
+type OwnWorker struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The connection.
+	Worker *v1.Worker `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	// Which one of the node it is, in the order in which they came.
+	Nth           uint64 `protobuf:"varint,2,opt,name=nth,proto3" json:"nth,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OwnWorker) Reset() {
+	*x = OwnWorker{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OwnWorker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OwnWorker) ProtoMessage() {}
+
+func (x *OwnWorker) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OwnWorker.ProtoReflect.Descriptor instead.
+func (*OwnWorker) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *OwnWorker) GetWorker() *v1.Worker {
+	if x != nil {
+		return x.Worker
+	}
+	return nil
+}
+
+func (x *OwnWorker) GetNth() uint64 {
+	if x != nil {
+		return x.Nth
+	}
+	return 0
+}
+
 var File_carillon_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcarillon/peer/v1/peer.proto\x12\x10carillon.peer.v1\x1a\x15carillon/v1/job.proto\x1a\x1bcarillon/v1/scheduler.proto\x1a\x16carillon/v1/work.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xca\x01\n" +
+	"\x1bcarillon/peer/v1/peer.proto\x12\x10carillon.peer.v1\x1a\x19carillon/v1/cluster.proto\x1a\x15carillon/v1/job.proto\x1a\x1bcarillon/v1/scheduler.proto\x1a\x16carillon/v1/work.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xca\x01\n" +
 	"\aRefusal\x128\n" +
 	"\x06reason\x18\x01 \x01(\x0e2 .carillon.peer.v1.Refusal.ReasonR\x06reason\"\x84\x01\n" +
 	"\x06Reason\x12\x16\n" +
@@ -2920,8 +3322,33 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x0fconcurrency_key\x18\x03 \x01(\tR\x0econcurrencyKey\x12\x12\n" +
 	"\x04most\x18\x04 \x01(\x03R\x04most\x12\x14\n" +
 	"\x05stamp\x18\x05 \x01(\x10R\x05stamp\"\x14\n" +
-	"\x12HearLimitsResponse2\xbd\n" +
-	"\n" +
+	"\x12HearLimitsResponse\"s\n" +
+	"\x05Place\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x04 \x01(\tR\x04node\x12\x10\n" +
+	"\x03nth\x18\x05 \x01(\x04R\x03nth\"\xc2\x01\n" +
+	"\x10OwnQueuesRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12-\n" +
+	"\x05after\x18\x04 \x01(\v2\x17.carillon.peer.v1.PlaceR\x05after\x12\x14\n" +
+	"\x05limit\x18\x05 \x01(\x05R\x05limit\"?\n" +
+	"\x11OwnQueuesResponse\x12*\n" +
+	"\x06queues\x18\x01 \x03(\v2\x12.carillon.v1.QueueR\x06queues\"\xd9\x01\n" +
+	"\x11OwnWorkersRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05queue\x18\x04 \x01(\tR\x05queue\x12-\n" +
+	"\x05after\x18\x05 \x01(\v2\x17.carillon.peer.v1.PlaceR\x05after\x12\x14\n" +
+	"\x05limit\x18\x06 \x01(\x05R\x05limit\"K\n" +
+	"\x12OwnWorkersResponse\x125\n" +
+	"\aworkers\x18\x01 \x03(\v2\x1b.carillon.peer.v1.OwnWorkerR\aworkers\"J\n" +
+	"\tOwnWorker\x12+\n" +
+	"\x06worker\x18\x01 \x01(\v2\x13.carillon.v1.WorkerR\x06worker\x12\x10\n" +
+	"\x03nth\x18\x02 \x01(\x04R\x03nth2\xec\v\n" +
 	"\vPeerService\x12K\n" +
 	"\x06Status\x12\x1f.carillon.peer.v1.StatusRequest\x1a .carillon.peer.v1.StatusResponse\x12E\n" +
 	"\x04Look\x12\x1d.carillon.peer.v1.LookRequest\x1a\x1e.carillon.peer.v1.LookResponse\x12Z\n" +
@@ -2941,7 +3368,10 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"GiveTokens\x12#.carillon.peer.v1.GiveTokensRequest\x1a$.carillon.peer.v1.GiveTokensResponse\x12f\n" +
 	"\x0fReloadNamespace\x12(.carillon.peer.v1.ReloadNamespaceRequest\x1a).carillon.peer.v1.ReloadNamespaceResponse\x12W\n" +
 	"\n" +
-	"HearLimits\x12#.carillon.peer.v1.HearLimitsRequest\x1a$.carillon.peer.v1.HearLimitsResponseB<Z:github.com/carillonhq/carillon/api/carillon/peer/v1;peerv1b\x06proto3"
+	"HearLimits\x12#.carillon.peer.v1.HearLimitsRequest\x1a$.carillon.peer.v1.HearLimitsResponse\x12T\n" +
+	"\tOwnQueues\x12\".carillon.peer.v1.OwnQueuesRequest\x1a#.carillon.peer.v1.OwnQueuesResponse\x12W\n" +
+	"\n" +
+	"OwnWorkers\x12#.carillon.peer.v1.OwnWorkersRequest\x1a$.carillon.peer.v1.OwnWorkersResponseB<Z:github.com/carillonhq/carillon/api/carillon/peer/v1;peerv1b\x06proto3"
 
 var (
 	file_carillon_peer_v1_peer_proto_rawDescOnce sync.Once
@@ -2956,7 +3386,7 @@ func file_carillon_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(Refusal_Reason)(0),             // 0: carillon.peer.v1.Refusal.Reason
 	(ReleaseResponse_Answer)(0),     // 1: carillon.peer.v1.ReleaseResponse.Answer
@@ -3002,91 +3432,110 @@ var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(*HearLimitsRequest)(nil),       // 41: carillon.peer.v1.HearLimitsRequest
 	(*NamedLimit)(nil),              // 42: carillon.peer.v1.NamedLimit
 	(*HearLimitsResponse)(nil),      // 43: carillon.peer.v1.HearLimitsResponse
-	(*timestamppb.Timestamp)(nil),   // 44: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 45: google.protobuf.Duration
-	(*v1.Job)(nil),                  // 46: carillon.v1.Job
-	(*v1.PutJobResponse)(nil),       // 47: carillon.v1.PutJobResponse
-	(*v1.Heartbeat)(nil),            // 48: carillon.v1.Heartbeat
-	(*v1.Result)(nil),               // 49: carillon.v1.Result
+	(*Place)(nil),                   // 44: carillon.peer.v1.Place
+	(*OwnQueuesRequest)(nil),        // 45: carillon.peer.v1.OwnQueuesRequest
+	(*OwnQueuesResponse)(nil),       // 46: carillon.peer.v1.OwnQueuesResponse
+	(*OwnWorkersRequest)(nil),       // 47: carillon.peer.v1.OwnWorkersRequest
+	(*OwnWorkersResponse)(nil),      // 48: carillon.peer.v1.OwnWorkersResponse
+	(*OwnWorker)(nil),               // 49: carillon.peer.v1.OwnWorker
+	(*timestamppb.Timestamp)(nil),   // 50: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 51: google.protobuf.Duration
+	(*v1.Job)(nil),                  // 52: carillon.v1.Job
+	(*v1.PutJobResponse)(nil),       // 53: carillon.v1.PutJobResponse
+	(*v1.Heartbeat)(nil),            // 54: carillon.v1.Heartbeat
+	(*v1.Result)(nil),               // 55: carillon.v1.Result
+	(*v1.Queue)(nil),                // 56: carillon.v1.Queue
+	(*v1.Worker)(nil),               // 57: carillon.v1.Worker
 }
 var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: carillon.peer.v1.Refusal.reason:type_name -> carillon.peer.v1.Refusal.Reason
-	44, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
-	45, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
-	44, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
-	44, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
-	44, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
-	44, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
-	44, // 7: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
+	50, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
+	51, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
+	50, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
+	50, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
+	50, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
+	50, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
+	50, // 7: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 8: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
-	44, // 9: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
+	50, // 9: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 10: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
 	1,  // 11: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
-	44, // 12: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	50, // 12: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 13: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
-	44, // 14: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
-	46, // 15: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
-	44, // 16: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
+	50, // 14: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
+	52, // 15: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
+	50, // 16: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
 	21, // 17: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
 	31, // 18: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
 	22, // 19: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
-	47, // 20: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
+	53, // 20: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
 	31, // 21: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
-	44, // 22: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
-	44, // 23: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
-	44, // 24: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
+	50, // 22: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
+	50, // 23: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
+	50, // 24: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
 	29, // 25: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
-	48, // 26: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
-	49, // 27: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
-	44, // 28: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 26: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
+	55, // 27: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
+	50, // 28: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
 	31, // 29: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
 	34, // 30: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
 	32, // 31: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
 	36, // 32: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
 	31, // 33: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
 	32, // 34: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
-	44, // 35: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	50, // 35: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
 	36, // 36: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
-	44, // 37: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
-	44, // 38: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	50, // 37: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
+	50, // 38: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
 	42, // 39: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
-	3,  // 40: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
-	5,  // 41: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
-	7,  // 42: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
-	9,  // 43: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
-	12, // 44: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
-	14, // 45: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
-	16, // 46: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
-	18, // 47: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
-	20, // 48: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
-	24, // 49: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
-	26, // 50: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
-	28, // 51: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
-	33, // 52: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
-	37, // 53: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
-	39, // 54: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
-	41, // 55: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
-	4,  // 56: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
-	6,  // 57: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
-	8,  // 58: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
-	10, // 59: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
-	13, // 60: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
-	15, // 61: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
-	17, // 62: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
-	19, // 63: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
-	23, // 64: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
-	25, // 65: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
-	27, // 66: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
-	30, // 67: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
-	35, // 68: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
-	38, // 69: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
-	40, // 70: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
-	43, // 71: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
-	56, // [56:72] is the sub-list for method output_type
-	40, // [40:56] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	50, // 40: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 41: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
+	56, // 42: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
+	50, // 43: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 44: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
+	49, // 45: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
+	57, // 46: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
+	3,  // 47: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
+	5,  // 48: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
+	7,  // 49: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
+	9,  // 50: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
+	12, // 51: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
+	14, // 52: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
+	16, // 53: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
+	18, // 54: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
+	20, // 55: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
+	24, // 56: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
+	26, // 57: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
+	28, // 58: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
+	33, // 59: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
+	37, // 60: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
+	39, // 61: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
+	41, // 62: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
+	45, // 63: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
+	47, // 64: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
+	4,  // 65: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
+	6,  // 66: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
+	8,  // 67: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
+	10, // 68: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
+	13, // 69: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
+	15, // 70: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
+	17, // 71: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
+	19, // 72: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
+	23, // 73: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
+	25, // 74: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
+	27, // 75: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
+	30, // 76: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
+	35, // 77: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
+	38, // 78: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
+	40, // 79: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
+	43, // 80: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
+	46, // 81: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
+	48, // 82: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
+	65, // [65:83] is the sub-list for method output_type
+	47, // [47:65] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_carillon_peer_v1_peer_proto_init() }
@@ -3100,7 +3549,7 @@ func file_carillon_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_peer_v1_peer_proto_rawDesc), len(file_carillon_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   42,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -35,6 +35,8 @@ const (
 	PeerService_GiveTokens_FullMethodName      = "/carillon.peer.v1.PeerService/GiveTokens"
 	PeerService_ReloadNamespace_FullMethodName = "/carillon.peer.v1.PeerService/ReloadNamespace"
 	PeerService_HearLimits_FullMethodName      = "/carillon.peer.v1.PeerService/HearLimits"
+	PeerService_OwnQueues_FullMethodName       = "/carillon.peer.v1.PeerService/OwnQueues"
+	PeerService_OwnWorkers_FullMethodName      = "/carillon.peer.v1.PeerService/OwnWorkers"
 )
 
 // PeerServiceClient is the client API for PeerService service.
@@ -82,6 +84,10 @@ type PeerServiceClient interface {
 	ReloadNamespace(ctx context.Context, in *ReloadNamespaceRequest, opts ...grpc.CallOption) (*ReloadNamespaceResponse, error)
 	// HearLimits tells the node which limits the sidecars of another one have named.
 	HearLimits(ctx context.Context, in *HearLimitsRequest, opts ...grpc.CallOption) (*HearLimitsResponse, error)
+	// OwnQueues is what the node alone knows of queues.
+	OwnQueues(ctx context.Context, in *OwnQueuesRequest, opts ...grpc.CallOption) (*OwnQueuesResponse, error)
+	// OwnWorkers is who is connected to the node.
+	OwnWorkers(ctx context.Context, in *OwnWorkersRequest, opts ...grpc.CallOption) (*OwnWorkersResponse, error)
 }
 
 type peerServiceClient struct {
@@ -252,6 +258,26 @@ func (c *peerServiceClient) HearLimits(ctx context.Context, in *HearLimitsReques
 	return out, nil
 }
 
+func (c *peerServiceClient) OwnQueues(ctx context.Context, in *OwnQueuesRequest, opts ...grpc.CallOption) (*OwnQueuesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(OwnQueuesResponse)
+	err := c.cc.Invoke(ctx, PeerService_OwnQueues_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *peerServiceClient) OwnWorkers(ctx context.Context, in *OwnWorkersRequest, opts ...grpc.CallOption) (*OwnWorkersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(OwnWorkersResponse)
+	err := c.cc.Invoke(ctx, PeerService_OwnWorkers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PeerServiceServer is the server API for PeerService service.
 // All implementations must embed UnimplementedPeerServiceServer
 // for forward compatibility.
@@ -297,6 +323,10 @@ type PeerServiceServer interface {
 	ReloadNamespace(context.Context, *ReloadNamespaceRequest) (*ReloadNamespaceResponse, error)
 	// HearLimits tells the node which limits the sidecars of another one have named.
 	HearLimits(context.Context, *HearLimitsRequest) (*HearLimitsResponse, error)
+	// OwnQueues is what the node alone knows of queues.
+	OwnQueues(context.Context, *OwnQueuesRequest) (*OwnQueuesResponse, error)
+	// OwnWorkers is who is connected to the node.
+	OwnWorkers(context.Context, *OwnWorkersRequest) (*OwnWorkersResponse, error)
 	mustEmbedUnimplementedPeerServiceServer()
 }
 
@@ -354,6 +384,12 @@ func (UnimplementedPeerServiceServer) ReloadNamespace(context.Context, *ReloadNa
 }
 func (UnimplementedPeerServiceServer) HearLimits(context.Context, *HearLimitsRequest) (*HearLimitsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method HearLimits not implemented")
+}
+func (UnimplementedPeerServiceServer) OwnQueues(context.Context, *OwnQueuesRequest) (*OwnQueuesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method OwnQueues not implemented")
+}
+func (UnimplementedPeerServiceServer) OwnWorkers(context.Context, *OwnWorkersRequest) (*OwnWorkersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method OwnWorkers not implemented")
 }
 func (UnimplementedPeerServiceServer) mustEmbedUnimplementedPeerServiceServer() {}
 func (UnimplementedPeerServiceServer) testEmbeddedByValue()                     {}
@@ -664,6 +700,42 @@ func _PeerService_HearLimits_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_OwnQueues_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(OwnQueuesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).OwnQueues(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_OwnQueues_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).OwnQueues(ctx, req.(*OwnQueuesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PeerService_OwnWorkers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(OwnWorkersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).OwnWorkers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_OwnWorkers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).OwnWorkers(ctx, req.(*OwnWorkersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PeerService_ServiceDesc is the grpc.ServiceDesc for PeerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -734,6 +806,14 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "HearLimits",
 			Handler:    _PeerService_HearLimits_Handler,
+		},
+		{
+			MethodName: "OwnQueues",
+			Handler:    _PeerService_OwnQueues_Handler,
+		},
+		{
+			MethodName: "OwnWorkers",
+			Handler:    _PeerService_OwnWorkers_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

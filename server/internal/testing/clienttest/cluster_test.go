@@ -45,6 +45,16 @@ func (c *three) WatchNodes(ctx context.Context, f func([]carillon.Node) error) e
 	return ctx.Err()
 }
 
+func (c *three) ListQueues(_ context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
+	return carillon.QueuePage{Queues: []carillon.Queue{{Namespace: q.Namespace, Kind: q.Kind, Name: "q", Ready: 1,
+		Staged: 1 << 40, Unserved: true}}, NextPageToken: q.PageToken + "+", Unheard: []string{"c"}}, nil
+}
+
+func (c *three) ListWorkers(_ context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
+	return carillon.WorkerPage{Workers: []carillon.Worker{{Namespace: q.Namespace, Kind: q.Kind, ID: "w", Node: "a",
+		Queues: []string{q.Queue}, Credits: q.PageSize}}, NextPageToken: q.PageToken + "+", Unheard: []string{"c"}}, nil
+}
+
 var errEnough = errors.New("enough")
 
 // TestAClusterThroughAClient: what the cluster says reaches the caller, and what the caller asks the cluster.
@@ -71,6 +81,19 @@ func TestAClusterThroughAClient(t *testing.T) {
 		}
 		if want := []string{"drain b", "rebalance", "drain nobody"}; !reflect.DeepEqual(cluster.asked, want) {
 			t.Errorf("asked %v, want %v", cluster.asked, want)
+		}
+		queues, err := c.ListQueues(t.Context(), carillon.QueueQuery{Namespace: "n", Kind: "http", PageToken: "t"})
+		if err != nil || !reflect.DeepEqual(queues, carillon.QueuePage{Queues: []carillon.Queue{{Namespace: "n",
+			Kind: "http", Name: "q", Ready: 1, Staged: 1 << 40, Unserved: true}}, NextPageToken: "t+",
+			Unheard: []string{"c"}}) {
+			t.Errorf("got %+v, %v", queues, err)
+		}
+		workers, err := c.ListWorkers(t.Context(), carillon.WorkerQuery{Namespace: "n", Kind: "dapr", Queue: "r",
+			PageSize: 7, PageToken: "t"})
+		if err != nil || !reflect.DeepEqual(workers, carillon.WorkerPage{Workers: []carillon.Worker{{Namespace: "n",
+			Kind: "dapr", ID: "w", Node: "a", Queues: []string{"r"}, Credits: 7}}, NextPageToken: "t+",
+			Unheard: []string{"c"}}) {
+			t.Errorf("got %+v, %v", workers, err)
 		}
 		var seen [][]carillon.Node
 		err = c.WatchNodes(t.Context(), func(nodes []carillon.Node) error {

@@ -1,0 +1,65 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/queues"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// listWithin is how long the nodes may take to say what they know of queues and workers.
+const listWithin = 2 * time.Second
+
+// OwnQueues implements [Control].
+func (n *Node) OwnQueues(ctx context.Context, q queues.Query) ([]carillon.Queue, error) {
+	return n.cfg.Queues.OwnQueues(ctx, q)
+}
+
+// OwnWorkers implements [Control].
+func (n *Node) OwnWorkers(ctx context.Context, q queues.Query) ([]queues.Connection, error) {
+	return n.cfg.Queues.OwnWorkers(ctx, q)
+}
+
+// ListQueues implements [carillon.Cluster].
+func (n *Node) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
+	return n.lists().ListQueues(ctx, q)
+}
+
+// ListWorkers implements [carillon.Cluster].
+func (n *Node) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
+	return n.lists().ListWorkers(ctx, q)
+}
+
+func (n *Node) lists() queues.List {
+	return queues.List{Each: n.eachNode, MACKey: n.cfg.Store.Meta().MACKey}
+}
+
+// eachNode calls f for every living node and for this one, concurrently, and waits. It returns those that
+// cannot be dialed.
+func (n *Node) eachNode(ctx context.Context,
+	f func(ctx context.Context, id string, node queues.Node)) (unheard []string) {
+	ctx, cancel := context.WithTimeout(ctx, listWithin)
+	defer cancel()
+	members := n.views.load().members
+	if !slices.ContainsFunc(members, func(m store.Member) bool { return m.ID == n.id }) {
+		members = append(slices.Clone(members), n.cfg.Member) // it is leaving, or its heartbeats are late
+	}
+	var all sync.WaitGroup
+	for _, m := range members {
+		c, done, err := n.peers.control(m)
+		if err != nil {
+			unheard = append(unheard, m.ID)
+			continue
+		}
+		all.Go(func() {
+			defer done()
+			f(ctx, m.ID, c)
+		})
+	}
+	all.Wait()
+	return unheard
+}

@@ -1,0 +1,206 @@
+// Package queues lists what waits in queues, and who takes it, over the nodes of a cluster.
+//
+// Each node knows its part only: what waits in the partitions that it owns, and the consumers that are
+// connected to it. [List] asks all nodes for the first rows after a place, and adds them up. As each node
+// answers with its first rows in the common order, the first rows of all are complete.
+package queues
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/pagetoken"
+)
+
+// Node is a node, as others ask it. It answers for itself alone.
+type Node interface {
+	// OwnQueues returns the first queues that the query selects, in their order.
+	OwnQueues(ctx context.Context, q Query) ([]carillon.Queue, error)
+	// OwnWorkers returns the first connections that the query selects, in their order.
+	OwnWorkers(ctx context.Context, q Query) ([]Connection, error)
+}
+
+// Query selects queues or connections.
+type Query struct {
+	Namespace, Kind string // empty: any
+	Queue           string // of connections: that serve it; empty: any
+	After           Place
+	Limit           int // more than 0
+}
+
+// Place is a place in the order of queues or of connections. The zero value is before the first.
+type Place struct {
+	delivery.Queue        // of a connection: its id in place of a queue's name
+	Node           string // of a connection
+	Nth            uint64 // of a connection: which one of its node
+}
+
+// Compare orders places.
+func (p Place) Compare(o Place) int {
+	return cmp.Or(p.Queue.Compare(o.Queue), cmp.Compare(p.Node, o.Node), cmp.Compare(p.Nth, o.Nth))
+}
+
+// Connection is a worker's connection to a node.
+type Connection struct {
+	carillon.Worker
+	Nth uint64 // which one of its node, in the order in which they came
+}
+
+func (c *Connection) place() Place {
+	return Place{delivery.Queue{Namespace: c.Namespace, Kind: c.Kind, Address: c.ID}, c.Node, c.Nth}
+}
+
+func placeOf(q *carillon.Queue) Place {
+	return Place{Queue: delivery.Queue{Namespace: q.Namespace, Kind: q.Kind, Address: q.Name}}
+}
+
+// Queues returns the first of these queues that the query selects, in their order.
+func (q *Query) Queues(of []carillon.Queue) []carillon.Queue { return first(q, of, placeOf) }
+
+// Workers returns the first of these connections that the query selects, in their order.
+func (q *Query) Workers(of []Connection) []Connection {
+	if q.Queue != "" {
+		of = slices.DeleteFunc(of, func(c Connection) bool { return !slices.Contains(c.Queues, q.Queue) })
+	}
+	return first(q, of, (*Connection).place)
+}
+
+func first[T any](q *Query, of []T, place func(*T) Place) []T {
+	of = slices.DeleteFunc(of, func(row T) bool {
+		at := place(&row)
+		return q.Namespace != "" && at.Namespace != q.Namespace || q.Kind != "" && at.Kind != q.Kind ||
+			at.Compare(q.After) <= 0
+	})
+	slices.SortFunc(of, func(a, b T) int { return place(&a).Compare(place(&b)) })
+	return of[:min(len(of), q.Limit)]
+}
+
+// List lists the queues and workers of all nodes.
+type List struct {
+	// Each calls f for every living node, concurrently, with a ctx that bounds how long they may take, and
+	// waits. It returns those that cannot be asked.
+	Each   func(ctx context.Context, f func(ctx context.Context, id string, n Node)) (unheard []string)
+	MACKey []byte // of page tokens; the same on all nodes
+}
+
+const defaultPage = 100
+
+// ListQueues implements [carillon.Cluster].
+func (l List) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
+	if err := q.Validate(); err != nil {
+		return carillon.QueuePage{}, err
+	}
+	pages := l.pages("queues", q.Namespace, q.Kind)
+	after, err := placeIn(pages, q.PageToken)
+	if err != nil {
+		return carillon.QueuePage{}, err
+	}
+	size := cmp.Or(q.PageSize, defaultPage)
+	query := Query{Namespace: q.Namespace, Kind: q.Kind, After: after, Limit: size + 1}
+	rows, unheard := ask(ctx, l, func(ctx context.Context, n Node) ([]carillon.Queue, error) {
+		return n.OwnQueues(ctx, query)
+	})
+	query.Limit = len(rows)
+	rows = sums(query.Queues(rows))
+	page := carillon.QueuePage{Queues: rows[:min(size, len(rows))], Unheard: unheard}
+	if len(rows) > size {
+		page.NextPageToken = tokenAt(pages, placeOf(&rows[size-1]))
+	}
+	return page, nil
+}
+
+// sums adds up what nodes know of the same queue. They are sorted.
+func sums(rows []carillon.Queue) (all []carillon.Queue) {
+	for i := range rows {
+		q := &rows[i]
+		if len(all) == 0 || placeOf(&all[len(all)-1]) != placeOf(q) {
+			all = append(all, *q)
+			continue
+		}
+		sum := &all[len(all)-1]
+		if !q.Oldest.IsZero() && (sum.Oldest.IsZero() || q.Oldest.Before(sum.Oldest)) {
+			sum.Oldest = q.Oldest
+		}
+		sum.Ready, sum.Limited, sum.Staged = sum.Ready+q.Ready, sum.Limited+q.Limited, sum.Staged+q.Staged
+		sum.Consumers, sum.Silent = sum.Consumers+q.Consumers, sum.Silent+q.Silent
+		sum.Credits, sum.InFlight = sum.Credits+q.Credits, sum.InFlight+q.InFlight
+	}
+	for i := range all {
+		q := &all[i]
+		q.Unserved = q.Waiting() > 0 && q.Consumers == q.Silent && q.Kind != "http"
+	}
+	return all
+}
+
+// ListWorkers implements [carillon.Cluster].
+func (l List) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
+	if err := q.Validate(); err != nil {
+		return carillon.WorkerPage{}, err
+	}
+	pages := l.pages("workers", q.Namespace, q.Kind, q.Queue)
+	after, err := placeIn(pages, q.PageToken)
+	if err != nil {
+		return carillon.WorkerPage{}, err
+	}
+	size := cmp.Or(q.PageSize, defaultPage)
+	query := Query{Namespace: q.Namespace, Kind: q.Kind, Queue: q.Queue, After: after, Limit: size + 1}
+	rows, unheard := ask(ctx, l, func(ctx context.Context, n Node) ([]Connection, error) {
+		return n.OwnWorkers(ctx, query)
+	})
+	rows = query.Workers(rows)
+	page := carillon.WorkerPage{Unheard: unheard}
+	for i := range min(size, len(rows)) {
+		page.Workers = append(page.Workers, rows[i].Worker)
+	}
+	if len(rows) > size {
+		page.NextPageToken = tokenAt(pages, rows[size-1].place())
+	}
+	return page, nil
+}
+
+// ask returns the rows of all nodes, and which of them have not answered.
+func ask[T any](ctx context.Context, l List,
+	f func(ctx context.Context, n Node) ([]T, error)) (rows []T, unheard []string) {
+	var mu sync.Mutex
+	not := l.Each(ctx, func(ctx context.Context, id string, n Node) {
+		own, err := f(ctx, n)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			unheard = append(unheard, id)
+		}
+		rows = append(rows, own...)
+	})
+	unheard = append(unheard, not...)
+	slices.Sort(unheard)
+	return rows, unheard
+}
+
+// pages returns the page tokens of a list.
+func (l List) pages(names ...string) pagetoken.List {
+	return pagetoken.List{Names: names, MACKey: l.MACKey}
+}
+
+// tokenAt returns the token of the page after a place. A place has strings and a number only, which can
+// always be encoded.
+func tokenAt(pages pagetoken.List, p Place) string {
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(err)
+	}
+	return pages.At(text)
+}
+
+// placeIn is the reverse.
+func placeIn(pages pagetoken.List, token string) (p Place, err error) {
+	text, err := pages.Place(token)
+	if err == nil && text != nil {
+		err = json.Unmarshal(text, &p)
+	}
+	return p, err
+}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/dispatch"
+	"github.com/carillonhq/carillon/server/internal/queues"
+)
+
+// ownQueues is what this node knows of queues and workers: what waits in the partitions that it owns, and who
+// is connected to it.
+type ownQueues struct {
+	node    string
+	backlog func() map[delivery.Queue]delivery.Backlog
+	hub     *dispatch.Hub
+}
+
+// OwnQueues implements [queues.Node].
+func (o *ownQueues) OwnQueues(_ context.Context, q queues.Query) ([]carillon.Queue, error) {
+	rows := map[delivery.Queue]carillon.Queue{}
+	for _, s := range o.hub.Queues() {
+		rows[s.Queue] = carillon.Queue{Consumers: s.Consumers, Silent: s.Silent, Credits: s.Credits,
+			InFlight: s.InFlight}
+	}
+	for name, b := range o.backlog() {
+		row := rows[name]
+		row.Ready, row.Limited, row.Staged = b.Ready, b.Permits, b.Staged
+		if b.Len() > 0 {
+			row.Oldest = time.Unix(0, b.Oldest).UTC()
+		}
+		rows[name] = row
+	}
+	all := make([]carillon.Queue, 0, len(rows))
+	for name, row := range rows {
+		row.Namespace, row.Kind, row.Name = name.Namespace, name.Kind, name.Address
+		if row.Waiting()+row.Consumers+row.InFlight > 0 {
+			all = append(all, row)
+		}
+	}
+	return q.Queues(all), nil
+}
+
+// OwnWorkers implements [queues.Node].
+func (o *ownQueues) OwnWorkers(_ context.Context, q queues.Query) ([]queues.Connection, error) {
+	var all []queues.Connection
+	for _, w := range o.hub.Workers() {
+		all = append(all, queues.Connection{Nth: w.Nth, Worker: carillon.Worker{Namespace: w.Namespace,
+			Kind: w.Kind, ID: w.ID, Node: o.node, Labels: w.Labels, Queues: w.Queues, Since: w.Since,
+			Credits: w.Credits, InFlight: w.InFlight, Silent: w.Silent}})
+	}
+	return q.Workers(all), nil
+}
+
+// alone lists the queues and workers of a node that is alone.
+func (o *ownQueues) alone(macKey []byte) queues.List {
+	return queues.List{MACKey: macKey,
+		Each: func(ctx context.Context, f func(ctx context.Context, id string, n queues.Node)) []string {
+			f(ctx, o.node, o)
+			return nil
+		}}
+}
