@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -128,6 +129,7 @@ type Node struct {
 	storeClock *storeClock
 	announcer  *announcer
 	limits     *limitsTeller
+	settler    atomic.Pointer[Settler]
 	clock      monotonic
 
 	// Guarded by the turn of views.

@@ -39,6 +39,10 @@ type Control interface {
 	HearLimits(ctx context.Context, table *message.LimitTable) error
 	// Node is what it knows of queues and workers.
 	queues.Node
+
+	// SettleSidecar has the node send nothing more to a sidecar, and returns when that has answered what it
+	// has; see [Settler].
+	SettleSidecar(ctx context.Context, from string, told bool) error
 }
 
 // Status is what a node says of itself.

@@ -17,19 +17,20 @@ import (
 )
 
 // WatchHosts implements the rpc: it says where the schedulers are, at once and whenever that changes.
+// Whatever it says has the sidecar close its streams to all of them, so these settle before.
 func (s *Service) WatchHosts(_ *pb.WatchHostsRequest,
 	stream grpc.ServerStreamingServer[pb.WatchHostsResponse]) error {
-	defer s.streams.watch()()
-	if s.leaving.Load() { // the stream would end in a moment, and the sidecar would close all of its streams
-		return leaving()
-	}
 	ctx := stream.Context()
+	from := where(ctx)
 	for {
-		var addresses []string
-		var changed <-chan struct{}
-		if s.options.Hosts != nil {
-			addresses, changed = s.options.Hosts(ctx)
+		s.hosts(ctx) // they must be known
+		s.settleAll(ctx, from)
+		select {
+		case <-s.left: // what it says would not last
+			return leaving()
+		default:
 		}
+		addresses, changed := s.hosts(ctx)
 		if p, ok := peer.FromContext(ctx); ok && len(addresses) == 0 && p.LocalAddr != nil {
 			addresses = []string{p.LocalAddr.String()}
 		}
@@ -50,6 +51,14 @@ func (s *Service) WatchHosts(_ *pb.WatchHostsRequest,
 	}
 }
 
+// hosts returns where the schedulers are, and what is closed when that changes.
+func (s *Service) hosts(ctx context.Context) (addresses []string, changed <-chan struct{}) {
+	if s.options.Hosts == nil {
+		return nil, nil
+	}
+	return s.options.Hosts(ctx)
+}
+
 func leaving() error {
 	return status.Error(codes.Unavailable, "this node is leaving: connect to another")
 }
@@ -59,21 +68,17 @@ const followAgain = time.Second
 
 // followed is where the nodes of a cluster take sidecars, as it was said last.
 type followed struct {
-	before func() // called before a change is told
-
 	mu        sync.Mutex
 	addresses []string
 	changed   chan struct{} // closed when the addresses are replaced
-	// Not nil while nothing may be told, and closed at the end of that: before anything is known, and while
-	// streams settle. Who was told the old addresses then would be told of a change at once.
-	shut chan struct{}
+	shut      chan struct{} // closed when something is known; nil: it is
 }
 
 // follow keeps up with a cluster until stop: hosts is for [Options]. What was said last holds while nothing
-// new can be learnt. before is called before a change is told.
-func follow(cluster carillon.Cluster, before func(), log *slog.Logger) (
+// new can be learnt.
+func follow(cluster carillon.Cluster, log *slog.Logger) (
 	hosts func(context.Context) ([]string, <-chan struct{}), stop func()) {
-	f := &followed{before: before, changed: make(chan struct{}), shut: make(chan struct{})}
+	f := &followed{changed: make(chan struct{}), shut: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -107,29 +112,15 @@ func (f *followed) take(nodes []carillon.Node) error {
 	}
 	slices.Sort(addresses)
 	addresses = slices.Compact(addresses)
-	if f.replace(addresses) {
-		f.before()
-		f.mu.Lock()
+	f.mu.Lock()
+	if !slices.Equal(addresses, f.addresses) {
 		f.addresses = addresses
 		close(f.changed)
 		f.changed = make(chan struct{})
-		f.mu.Unlock()
 	}
+	f.mu.Unlock()
 	f.open()
 	return nil
-}
-
-// replace reports whether the addresses are others than those told; if so, nothing is told from here on.
-func (f *followed) replace(addresses []string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if slices.Equal(addresses, f.addresses) {
-		return false
-	}
-	if f.shut == nil {
-		f.shut = make(chan struct{})
-	}
-	return true
 }
 
 // open has what is known told.

@@ -5,13 +5,13 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
+	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/dispatch/sidecar"
 )
@@ -62,40 +62,36 @@ type Service struct {
 	options Options
 
 	streams *streams
+	all     cluster.Settler // on all nodes
 	leave   sync.Once
-	leaving atomic.Bool   // Stop was called: nobody begins to watch the hosts here
-	left    chan struct{} // closed at its end
+	left    chan struct{} // closed by Stop
 }
 
 var _ pb.SchedulerServer = (*Service)(nil)
 
 // New is the service over a node's jobs; connect opens the session of a sidecar.
 func New(jobs carillon.Jobs, connect func(sidecar.Hello) (*sidecar.Session, error), o Options) *Service {
-	return &Service{jobs: jobs, connect: connect, options: o.withDefaults(), streams: newStreams(),
+	s := &Service{jobs: jobs, connect: connect, options: o.withDefaults(), streams: newStreams(),
 		left: make(chan struct{})}
+	s.all = s.streams.settle
+	return s
 }
 
 // Register puts the service on a gRPC server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { pb.RegisterSchedulerServer(r, s) }
 
 // Stop ends the streams of WatchHosts, and those of WatchJobs that have not said who they are; the others end
-// with their sessions, when the node's hub is closed. A sidecar that loses WatchHosts closes its streams to
-// the other nodes as well, so these have time to settle before.
-func (s *Service) Stop() {
-	s.leave.Do(func() {
-		s.leaving.Store(true)
-		if s.streams.watched() {
-			<-time.After(settleFor)
-		}
-		close(s.left)
-	})
-}
+// with their sessions, when the node's hub is closed. A sidecar that loses WatchHosts keeps its streams to
+// the other nodes until another one tells it where they are.
+func (s *Service) Stop() { s.leave.Do(func() { close(s.left) }) }
 
 // Node is what the service is over.
 type Node interface {
 	Remote() carillon.Scheduler
 	Cluster() carillon.Cluster
 	Hub() *dispatch.Hub
+	SettleAll(ctx context.Context, from string, told bool)
+	OnSettle(f cluster.Settler)
 	sidecar.Limits
 }
 
@@ -105,9 +101,11 @@ func Serve(n Node, r grpc.ServiceRegistrar, o Options) (stop func()) {
 		return sidecar.Open(n.Hub(), n, h, sidecar.Options{})
 	}
 	s := New(n.Remote(), connect, o)
+	n.OnSettle(s.streams.settle)
+	s.all = n.SettleAll
 	unfollow := func() {}
 	if o.Hosts == nil {
-		s.options.Hosts, unfollow = follow(n.Cluster(), s.streams.settle, s.options.Logger)
+		s.options.Hosts, unfollow = follow(n.Cluster(), s.options.Logger)
 	}
 	s.Register(r)
 	return func() {

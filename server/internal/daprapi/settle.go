@@ -1,111 +1,167 @@
 package daprapi
 
 import (
+	"context"
+	"net"
 	"sync"
 	"time"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
 
 	"github.com/carillonhq/carillon/server/internal/dispatch/sidecar"
 )
 
-// A sidecar that is told that the schedulers have changed closes its streams to all of them at once, and
-// connects again. It abandons what it has not answered by then: the app may have been called, and the run is
-// delivered again. So nodes let their streams settle before a change is told:
+// A sidecar that hears where the schedulers are closes its streams to all of them at once, and connects
+// again. It abandons what it has not answered by then: the app may have been called, and the run is delivered
+// again. So before WatchHosts tells a sidecar anything, all nodes let its streams settle:
 //
-//	nodes change ─► hold all streams ─► settleFor ─► WatchHosts tells ─► sidecars connect again
-//	                      └──────────── settleHold: those that stay get runs again ───┘
+//	WatchHosts begins ─► all nodes hold the sidecar's streams ─► it has answered ─► told ─► it connects again
+//	                                     └─ settleFor at most ─┘          └─ settleClose: those left get runs again
 //
-// All nodes see a change within milliseconds, but only one serves the WatchHosts of a sidecar. It cannot know
-// when the others have got their answers, so all wait equally long. A stream that is opened meanwhile is held
-// for settleLinger beyond: its sidecar may be among those that are told. One whose WatchHosts was at a node
-// that has gone may need more than a second to ask another: settleHold covers most of them.
+// That is the only moment that matters. A sidecar whose WatchHosts has ended looks for another node for as
+// long as it takes, and keeps its streams meanwhile. It is known by where its connections come from.
 const (
-	settleFor    = 500 * time.Millisecond
-	settleLinger = 100 * time.Millisecond
-	settleHold   = 3 * time.Second
+	settleFor   = time.Second
+	settleClose = time.Second
 )
 
-// streams are the streams of sidecars that are open.
+// streams are the streams of sidecars that are open at this node.
 type streams struct {
-	mu       sync.Mutex
-	sessions map[*sidecar.Session]*time.Timer // that ends a hold; nil: it was never held
-	watchers int                              // streams of WatchHosts
-	told     time.Time                        // when the change is told for which they settle
+	mu   sync.Mutex
+	open map[*sidecar.Session]string // and where they come from
+	held map[string]*hold            // by where they come from
 }
 
-func newStreams() *streams { return &streams{sessions: map[*sidecar.Session]*time.Timer{}} }
+// hold is the streams of a sidecar that is about to close them.
+type hold struct {
+	sessions map[*sidecar.Session]bool
+	settling int         // calls of settle for which it was not told yet
+	end      *time.Timer // has those that are left get runs again
+}
 
-// add adds a sidecar's session until remove is called.
-func (s *streams) add(session *sidecar.Session) (remove func()) {
+func newStreams() *streams {
+	return &streams{open: map[*sidecar.Session]string{}, held: map[string]*hold{}}
+}
+
+// add adds a sidecar's session until remove is called. One that begins before its sidecar is told is held.
+func (s *streams) add(session *sidecar.Session, from string) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sessions[session] = nil
-	if left := time.Until(s.told); left > 0 {
-		s.hold(session, left+settleLinger)
+	s.open[session] = from
+	if h := s.held[from]; h != nil && h.settling > 0 {
+		session.Hold()
+		h.sessions[session] = true
 	}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if t := s.sessions[session]; t != nil {
-			t.Stop()
+		delete(s.open, session)
+		if h := s.held[from]; h != nil {
+			delete(h.sessions, session)
 		}
-		delete(s.sessions, session)
 	}
 }
 
-// watch counts a stream of WatchHosts until end is called.
-func (s *streams) watch() (end func()) {
-	s.count(1)
-	return func() { s.count(-1) }
+// settle holds the streams of a sidecar. It returns when the sidecar has answered what it has, but after
+// settleFor at the latest; or told: it closes them now. It is a [cluster.Settler].
+func (s *streams) settle(ctx context.Context, from string, told bool) {
+	if told {
+		s.told(from)
+		return
+	}
+	late := time.NewTimer(settleFor)
+	defer late.Stop()
+	for _, settled := range s.hold(from) {
+		select {
+		case <-settled:
+		case <-late.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
-func (s *streams) count(n int) {
+// hold holds the streams of a sidecar, and those that it opens before it is told.
+func (s *streams) hold(from string) (settled []<-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.watchers += n
+	h := s.held[from]
+	if h == nil {
+		h = &hold{sessions: map[*sidecar.Session]bool{}}
+		s.held[from] = h
+	} else {
+		h.end.Stop()
+	}
+	h.settling++
+	s.endAfter(from, h, settleFor+settleClose)
+	for session, at := range s.open {
+		if at == from {
+			h.sessions[session] = true
+			settled = append(settled, session.Hold())
+		}
+	}
+	return settled
 }
 
-// watched reports whether streams of WatchHosts are open.
-func (s *streams) watched() bool {
+// told ends one call of settle: streams that the sidecar opens from here on last.
+func (s *streams) told(from string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.watchers > 0
-}
-
-// settle holds all sessions and returns when their sidecars may be told of a change; at once if there are no
-// streams.
-func (s *streams) settle() {
-	if s.holdAll() {
-		<-time.After(settleFor)
+	h := s.held[from]
+	if h == nil || h.settling == 0 {
+		return // the hold has ended: the word came late
+	}
+	if h.settling--; h.settling == 0 {
+		h.end.Stop()
+		s.endAfter(from, h, settleClose)
 	}
 }
 
-// holdAll holds the sessions of now for settleHold. It returns false if no streams are open.
-func (s *streams) holdAll() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.sessions)+s.watchers == 0 {
-		return false
-	}
-	s.told = time.Now().Add(settleFor)
-	for session := range s.sessions {
-		s.hold(session, settleHold)
-	}
-	return true
-}
-
-// hold holds a session for d. The caller has the lock.
-func (s *streams) hold(session *sidecar.Session, d time.Duration) {
-	session.Hold()
-	if t := s.sessions[session]; t != nil {
-		t.Stop()
-	}
-	var t *time.Timer
-	t = time.AfterFunc(d, func() {
+// endAfter ends a hold after d. The caller has the lock.
+func (s *streams) endAfter(from string, h *hold, d time.Duration) {
+	var end *time.Timer
+	end = time.AfterFunc(d, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.sessions[session] == t { // otherwise another hold has begun, or the session has ended
+		if h.end != end {
+			return // the hold goes on
+		}
+		delete(s.held, from)
+		for session := range h.sessions {
 			session.Resume()
 		}
 	})
-	s.sessions[session] = t
+	h.end = end
+}
+
+// settleAll has the streams of a sidecar settle on all nodes, and then has them know that it is told.
+func (s *Service) settleAll(ctx context.Context, from string) {
+	ctx, cancel := context.WithTimeout(ctx, settleFor)
+	defer cancel()
+	s.all(ctx, from, false)
+	told, cancel := context.WithTimeout(context.WithoutCancel(ctx), toldWithin)
+	defer cancel()
+	s.all(told, from, true)
+}
+
+// toldWithin is how long the nodes may take to hear that a sidecar is told.
+const toldWithin = 100 * time.Millisecond
+
+// where is what the connections of one sidecar have in common: the address that they come from, and the name
+// in its certificate, if there is one.
+func where(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok || p.Addr == nil {
+		return ""
+	}
+	host, _, err := net.SplitHostPort(p.Addr.String())
+	if err != nil {
+		host = p.Addr.String() // a connection in memory has no port
+	}
+	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && info.SPIFFEID != nil {
+		return host + " " + info.SPIFFEID.String()
+	}
+	return host
 }

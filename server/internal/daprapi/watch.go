@@ -34,7 +34,7 @@ func (s *Service) WatchJobs(stream watchStream) error {
 		return s.toStatus(stream.Context(), "WatchJobs", err)
 	}
 	defer func() { _ = session.Close() }()
-	defer s.streams.add(session)()
+	defer s.streams.add(session, where(stream.Context()))()
 	if err := stream.SendHeader(nil); err != nil { // so that the sidecar can know that it was accepted
 		return err
 	}

@@ -67,6 +67,13 @@ func (c *Calls) HearLimits(ctx context.Context, table *message.LimitTable) error
 	return err
 }
 
+// SettleSidecar implements [cluster.Control].
+func (c *Calls) SettleSidecar(ctx context.Context, from string, told bool) error {
+	_, err := c.service.SettleSidecar(ctx, &peerv1.SettleSidecarRequest{NotAfter: c.notAfter(ctx), From: from,
+		Told: told})
+	return err
+}
+
 // Status implements the rpc. It is answered however late the request arrives: a clock that is off is no
 // reason to consider a node dead.
 func (s *Server) Status(ctx context.Context, _ *peerv1.StatusRequest) (*peerv1.StatusResponse, error) {
@@ -111,5 +118,13 @@ func (s *Server) HearLimits(ctx context.Context,
 				Most:  int(l.GetMost()), Stamp: l.GetStamp()})
 		}
 		return &peerv1.HearLimitsResponse{}, s.served.Control.HearLimits(ctx, table)
+	})
+}
+
+// SettleSidecar implements the rpc.
+func (s *Server) SettleSidecar(ctx context.Context,
+	m *peerv1.SettleSidecarRequest) (*peerv1.SettleSidecarResponse, error) {
+	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.SettleSidecarResponse, error) {
+		return &peerv1.SettleSidecarResponse{}, s.served.Control.SettleSidecar(ctx, m.GetFrom(), m.GetTold())
 	})
 }

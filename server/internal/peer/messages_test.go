@@ -137,6 +137,13 @@ func (f *far) HearLimits(_ context.Context, table *message.LimitTable) error {
 	return nil
 }
 
+func (f *far) SettleSidecar(_ context.Context, from string, told bool) error {
+	if from != "there" || !told {
+		f.t.Errorf("settle %q, told %v", from, told)
+	}
+	return nil
+}
+
 // TestEveryFieldCrosses: every field of requests between partitions and of their answers.
 func TestEveryFieldCrosses(t *testing.T) {
 	c, _ := serveAs(t, &far{t: t}, peer.Options{})
@@ -148,7 +155,8 @@ func TestEveryFieldCrosses(t *testing.T) {
 	crosses(t, c, filled[message.RelayReports](), filled[message.RelayResult]())
 	crosses(t, c, filled[message.RequestPermits](), filled[[]message.PermitGrant]())
 	crosses(t, c, filled[message.DeliverPermits](), struct{}{})
-	if err := errors.Join(c.ReloadNamespace(t.Context(), "ns"), c.HearLimits(t.Context(), &limitTable)); err != nil {
+	if err := errors.Join(c.ReloadNamespace(t.Context(), "ns"), c.HearLimits(t.Context(), &limitTable),
+		c.SettleSidecar(t.Context(), "there", true)); err != nil {
 		t.Error(err)
 	}
 }

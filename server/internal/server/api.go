@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
@@ -34,6 +35,23 @@ func (n *Node) EachJob(ctx context.Context, namespace, prefix string, f func(*ca
 // NameLimits puts limits of Dapr's actor types in force until end is called, over all nodes of the cluster.
 func (n *Node) NameLimits(limits []delivery.NamedLimit) (end func(), err error) {
 	return n.engine.NameLimits(limits)
+}
+
+// SettleAll has the streams of a sidecar settle on all nodes of the cluster; see [cluster.Settler].
+func (n *Node) SettleAll(ctx context.Context, from string, told bool) {
+	if n.member != nil {
+		n.member.SettleAll(ctx, from, told)
+	} else if f := n.settler.Load(); f != nil {
+		(*f)(ctx, from, told)
+	}
+}
+
+// OnSettle sets what has the streams of this node settle.
+func (n *Node) OnSettle(f cluster.Settler) {
+	n.settler.Store(&f)
+	if n.member != nil {
+		n.member.OnSettle(f)
+	}
 }
 
 // LimitTallies returns how these limits stand in the partitions of this node.

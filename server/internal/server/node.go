@@ -42,6 +42,7 @@ type Node struct {
 	unfollow func() // ends followNodes; nil: the node is alone
 	calls    calls
 	leaving  atomic.Bool
+	settler  atomic.Pointer[cluster.Settler] // see OnSettle
 }
 
 // startTimeout bounds the opening of the store and the claim of the partitions; it is longer than a lease.

@@ -37,6 +37,7 @@ const (
 	PeerService_HearLimits_FullMethodName      = "/carillon.peer.v1.PeerService/HearLimits"
 	PeerService_OwnQueues_FullMethodName       = "/carillon.peer.v1.PeerService/OwnQueues"
 	PeerService_OwnWorkers_FullMethodName      = "/carillon.peer.v1.PeerService/OwnWorkers"
+	PeerService_SettleSidecar_FullMethodName   = "/carillon.peer.v1.PeerService/SettleSidecar"
 )
 
 // PeerServiceClient is the client API for PeerService service.
@@ -88,6 +89,8 @@ type PeerServiceClient interface {
 	OwnQueues(ctx context.Context, in *OwnQueuesRequest, opts ...grpc.CallOption) (*OwnQueuesResponse, error)
 	// OwnWorkers is who is connected to the node.
 	OwnWorkers(ctx context.Context, in *OwnWorkersRequest, opts ...grpc.CallOption) (*OwnWorkersResponse, error)
+	// SettleSidecar has the node send nothing more to a sidecar, and answers when that has answered what it has.
+	SettleSidecar(ctx context.Context, in *SettleSidecarRequest, opts ...grpc.CallOption) (*SettleSidecarResponse, error)
 }
 
 type peerServiceClient struct {
@@ -278,6 +281,16 @@ func (c *peerServiceClient) OwnWorkers(ctx context.Context, in *OwnWorkersReques
 	return out, nil
 }
 
+func (c *peerServiceClient) SettleSidecar(ctx context.Context, in *SettleSidecarRequest, opts ...grpc.CallOption) (*SettleSidecarResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SettleSidecarResponse)
+	err := c.cc.Invoke(ctx, PeerService_SettleSidecar_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PeerServiceServer is the server API for PeerService service.
 // All implementations must embed UnimplementedPeerServiceServer
 // for forward compatibility.
@@ -327,6 +340,8 @@ type PeerServiceServer interface {
 	OwnQueues(context.Context, *OwnQueuesRequest) (*OwnQueuesResponse, error)
 	// OwnWorkers is who is connected to the node.
 	OwnWorkers(context.Context, *OwnWorkersRequest) (*OwnWorkersResponse, error)
+	// SettleSidecar has the node send nothing more to a sidecar, and answers when that has answered what it has.
+	SettleSidecar(context.Context, *SettleSidecarRequest) (*SettleSidecarResponse, error)
 	mustEmbedUnimplementedPeerServiceServer()
 }
 
@@ -390,6 +405,9 @@ func (UnimplementedPeerServiceServer) OwnQueues(context.Context, *OwnQueuesReque
 }
 func (UnimplementedPeerServiceServer) OwnWorkers(context.Context, *OwnWorkersRequest) (*OwnWorkersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method OwnWorkers not implemented")
+}
+func (UnimplementedPeerServiceServer) SettleSidecar(context.Context, *SettleSidecarRequest) (*SettleSidecarResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SettleSidecar not implemented")
 }
 func (UnimplementedPeerServiceServer) mustEmbedUnimplementedPeerServiceServer() {}
 func (UnimplementedPeerServiceServer) testEmbeddedByValue()                     {}
@@ -736,6 +754,24 @@ func _PeerService_OwnWorkers_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_SettleSidecar_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SettleSidecarRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).SettleSidecar(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_SettleSidecar_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).SettleSidecar(ctx, req.(*SettleSidecarRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PeerService_ServiceDesc is the grpc.ServiceDesc for PeerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -814,6 +850,10 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "OwnWorkers",
 			Handler:    _PeerService_OwnWorkers_Handler,
+		},
+		{
+			MethodName: "SettleSidecar",
+			Handler:    _PeerService_SettleSidecar_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

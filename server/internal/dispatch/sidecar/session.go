@@ -21,7 +21,9 @@ type Session struct {
 	sink   dispatch.Sink
 	stream *stream.Stream
 
-	received map[uint64]*stream.Attempt // not answered, by number; guarded by the stream's lock
+	// Guarded by the stream's lock.
+	received map[uint64]*stream.Attempt // not answered, by number
+	settled  chan struct{}              // see Hold; nil: nobody waits
 }
 
 // Delivery is a run on its way to the sidecar.
@@ -47,7 +49,7 @@ func Open(h *dispatch.Hub, limits Limits, hello Hello, o Options) (*Session, err
 	})
 	r.Credits = cmp.Or(o.Credits, DefaultCredits)
 	s.stream = stream.New(h, r, stream.Options{Consumer: "sidecar", Bounds: o.Bounds, Heartbeat: true,
-		Ended: unlimit})
+		Ended: func() { s.settle(); unlimit() }})
 	if err := r.Join(); err != nil {
 		unlimit()
 		return nil, err
@@ -118,6 +120,7 @@ func (s *Session) Result(id uint64, ok bool, message string) error {
 		s.stream.Release(a.Token)
 	}
 	s.stream.Free(a, 1)
+	s.settleIfQuiet()
 	answered := s.answered()
 	s.stream.Unlock()
 	if inForce {
@@ -142,6 +145,7 @@ func (s *Session) answered() bool { return s.stream.Leaving() && s.stream.HoldsN
 
 // unlock ends a step, and the session with it if the node is leaving and the sidecar has answered everything.
 func (s *Session) unlock() {
+	s.settleIfQuiet()
 	answered := s.answered()
 	s.stream.Unlock()
 	if answered {
@@ -174,11 +178,32 @@ func (s *Session) Drain() {
 
 // Hold keeps runs back from the sidecar: it is about to close its stream, and would lose what it has not
 // answered by then. They wait with their partitions and not here, so that what ends them, on whichever node,
-// ends their delivery. Resume ends that.
-func (s *Session) Hold() {
+// ends their delivery. Resume ends that. What Hold returns is closed when the sidecar has answered what it
+// has, or its session has ended.
+func (s *Session) Hold() (settled <-chan struct{}) {
+	s.stream.Lock()
+	defer s.unlock()
+	s.stream.Pause()
+	if s.settled == nil {
+		s.settled = make(chan struct{})
+	}
+	settled = s.settled
+	return settled
+}
+
+// settleIfQuiet tells who waits for it that the sidecar has answered everything. The lock is held.
+func (s *Session) settleIfQuiet() {
+	if s.settled != nil && s.stream.HoldsNone() {
+		close(s.settled)
+		s.settled = nil
+	}
+}
+
+// settle tells that the session has ended, so that nothing is in force.
+func (s *Session) settle() {
 	s.stream.Lock()
 	defer s.stream.Unlock()
-	s.stream.Pause()
+	s.settleIfQuiet()
 }
 
 // Resume has runs go to the sidecar again.
