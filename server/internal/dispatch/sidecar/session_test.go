@@ -351,3 +351,40 @@ func BenchmarkRuns(b *testing.B) {
 		d.reports = d.reports[:0]
 	}
 }
+
+// TestHoldTellsWhenNothingIsInHand: at once if nothing is, when the sidecar has answered, when what it has is
+// cancelled, and when its stream ends.
+func TestHoldTellsWhenNothingIsInHand(t *testing.T) {
+	d := newFakeSink()
+	s := d.open(t, Hello{Jobs: true}, Options{})
+	settled := func(c <-chan struct{}) bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
+	}
+	if !settled(s.Hold()) {
+		t.Error("nothing is in hand")
+	}
+	for what, end := range map[string]func(id uint64, i int){
+		"answered":  func(id uint64, _ int) { result(t, s, id, true, "") },
+		"cancelled": func(_ uint64, i int) { s.Cancel(token(i)) },
+		"ended":     func(uint64, int) { _ = s.Close() },
+	} {
+		s = d.open(t, Hello{Jobs: true}, Options{})
+		d.deliver(t, app, 0, 2, 0)
+		got := receive(t, s)
+		first, second := s.Hold(), s.Hold()
+		end(got[0].ID, 0)
+		if what != "ended" && (settled(first) || settled(second)) {
+			t.Errorf("%s: one is still in hand", what)
+		}
+		end(got[1].ID, 1)
+		if !settled(first) || !settled(second) {
+			t.Errorf("%s: nothing is in hand any more", what)
+		}
+		_ = s.Close()
+	}
+}
