@@ -37,12 +37,11 @@ type Control interface {
 	ReloadNamespace(ctx context.Context, name string) error
 	// HearLimits tells the node which limits the sidecars of another one have named.
 	HearLimits(ctx context.Context, table *message.LimitTable) error
-	// Node is what it knows of queues and workers.
-	queues.Node
-
 	// SettleSidecar has the node send nothing more to a sidecar, and returns when that has answered what it
 	// has; see [Settler].
 	SettleSidecar(ctx context.Context, from string, told bool) error
+	// Node is what it knows of queues and workers.
+	queues.Node
 }
 
 // Status is what a node says of itself.

@@ -34,23 +34,27 @@ func (n *Node) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (carillo
 	return n.lists().ListWorkers(ctx, q)
 }
 
+// lists asks the living nodes, and this one also while it is not among them: it is leaving, or its heartbeats
+// are late.
 func (n *Node) lists() queues.List {
-	return queues.List{Each: n.eachNode, MACKey: n.cfg.Store.Meta().MACKey}
+	return queues.List{MACKey: n.cfg.Store.Meta().MACKey,
+		Each: func(ctx context.Context, f func(ctx context.Context, id string, node queues.Node)) []string {
+			members := n.views.load().members
+			if !slices.ContainsFunc(members, func(m store.Member) bool { return m.ID == n.id }) {
+				members = append(slices.Clone(members), n.cfg.Member)
+			}
+			ctx, cancel := context.WithTimeout(ctx, listWithin)
+			defer cancel()
+			return n.peers.ask(ctx, members, f)
+		}}
 }
 
-// eachNode calls f for every living node and for this one, concurrently, and waits. It returns those that
-// cannot be dialed.
-func (n *Node) eachNode(ctx context.Context,
+// ask calls f for all members concurrently, and waits. It returns the ids of those that cannot be dialed.
+func (p *peers) ask(ctx context.Context, members []store.Member,
 	f func(ctx context.Context, id string, node queues.Node)) (unheard []string) {
-	ctx, cancel := context.WithTimeout(ctx, listWithin)
-	defer cancel()
-	members := n.views.load().members
-	if !slices.ContainsFunc(members, func(m store.Member) bool { return m.ID == n.id }) {
-		members = append(slices.Clone(members), n.cfg.Member) // it is leaving, or its heartbeats are late
-	}
 	var all sync.WaitGroup
 	for _, m := range members {
-		c, done, err := n.peers.control(m)
+		c, done, err := p.control(m)
 		if err != nil {
 			unheard = append(unheard, m.ID)
 			continue
