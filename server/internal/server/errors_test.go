@@ -114,6 +114,7 @@ func refusals(w *rig, longest, huge string) map[string]error {
 	_, out["backfill of nothing"] = s.StartBackfill(ctx, carillon.Key{Name: longest + "x"},
 		carillon.BackfillSpec{From: now.Add(-time.Hour), To: now})
 	_, out["page token"] = s.ListJobs(ctx, carillon.JobQuery{PageToken: huge})
+	_, out["page token of namespaces"] = s.ListNamespaces(ctx, carillon.NamespaceQuery{PageToken: huge})
 	_, out["label"] = s.ListJobs(ctx, carillon.JobQuery{Label: huge})
 	_, out["prefix"] = s.ListJobs(ctx, carillon.JobQuery{Prefix: huge})
 	_, out["namespace"] = s.GetNamespace(ctx, huge)

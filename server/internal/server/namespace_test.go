@@ -70,6 +70,11 @@ func callAll(w *rig, namespace, prefix string) map[string]error {
 	n.Name = namespace
 	_, err = s.PutNamespace(ctx, n)
 	note("PutNamespace", err)
+	page, err := s.ListNamespaces(ctx, carillon.NamespaceQuery{})
+	note("ListNamespaces", err)
+	if len(page.Namespaces) == 0 || page.Namespaces[0].Name != carillon.DefaultNamespace {
+		w.t.Errorf("the namespaces of jobs of namespace %q are %+v", namespace, page)
+	}
 	_, err = s.DeleteJob(ctx, key)
 	note("DeleteJob", err)
 	deleted, err := s.DeleteJobs(ctx, namespace, prefix)
