@@ -18,7 +18,8 @@ type QueueQuery struct {
 type QueuePage struct {
 	Queues        []Queue
 	NextPageToken string
-	// Unheard are the nodes, by id, that have not answered in time: what they know is not in the page.
+	// Unheard are the nodes, by id, that have not answered in time, or cannot, being of an older version: what
+	// they know is not in the page.
 	Unheard []string
 }
 
@@ -37,15 +38,18 @@ type Queue struct {
 	// Oldest is when the oldest of these was due; zero: none waits.
 	Oldest time.Time
 
-	Consumers int // connections of workers or sidecars that serve it, or the host of HTTP targets
+	// Consumers are the connections of workers or sidecars that serve it, or the nodes that send to the host.
+	Consumers int
 	Silent    int // of them, those that get nothing until they send something
 	Credits   int // runs that consumers have room for now
 	InFlight  int // attempts that consumers have
-	// Unserved: runs wait and no consumer takes any. Nobody need connect for HTTP, so it is never so there.
+	// Unserved: runs wait in partitions of a node at which no consumer takes any. Nobody need connect for HTTP,
+	// so it is never so there.
 	Unserved bool
 }
 
-// Waiting returns how many due runs wait.
+// Waiting returns about how many due runs wait: one that was just read back from the store is in two of the
+// numbers until the next count.
 func (q *Queue) Waiting() int { return q.Ready + q.Limited + q.Staged }
 
 // WorkerQuery selects connections of workers and Dapr's sidecars, in the order of their namespaces, kinds and
@@ -62,7 +66,8 @@ type WorkerQuery struct {
 type WorkerPage struct {
 	Workers       []Worker
 	NextPageToken string
-	// Unheard are the nodes, by id, that have not answered in time: what they know is not in the page.
+	// Unheard are the nodes, by id, that have not answered in time, or cannot, being of an older version: what
+	// they know is not in the page.
 	Unheard []string
 }
 

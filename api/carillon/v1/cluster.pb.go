@@ -636,7 +636,7 @@ type ListQueuesResponse struct {
 	Queues []*Queue `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
 	// Of the next page; empty: there is none.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Nodes, by id, that have not answered in time: what they know is not in the page.
+	// Nodes, by id, that have not answered in time, or cannot, being of an older version: what they know is not in the page.
 	Unheard       []string `protobuf:"bytes,3,rep,name=unheard,proto3" json:"unheard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -706,11 +706,12 @@ type Queue struct {
 	Ready int64 `protobuf:"varint,4,opt,name=ready,proto3" json:"ready,omitempty"`
 	// Due runs in memory that wait for a permit of a limit, as of the last second.
 	Limited int64 `protobuf:"varint,5,opt,name=limited,proto3" json:"limited,omitempty"`
-	// Due runs in the store that wait, as of the last count: every 10 s, or less often if that takes long.
+	// Due runs in the store that wait, as of the last count: every 10 s, or less often if that takes long. One that was just read
+	// back is also in one of the numbers above until the next count.
 	Staged int64 `protobuf:"varint,6,opt,name=staged,proto3" json:"staged,omitempty"`
 	// When the oldest of these was due; absent: none waits.
 	OldestDue *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=oldest_due,json=oldestDue,proto3" json:"oldest_due,omitempty"`
-	// Connections of workers or sidecars that serve it, or the host of HTTP targets.
+	// Connections of workers or sidecars that serve it; the nodes that send to the host of HTTP targets.
 	Consumers int32 `protobuf:"varint,8,opt,name=consumers,proto3" json:"consumers,omitempty"`
 	// Of them, those that get nothing until they send something.
 	Silent int32 `protobuf:"varint,9,opt,name=silent,proto3" json:"silent,omitempty"`
@@ -718,7 +719,7 @@ type Queue struct {
 	Credits int64 `protobuf:"varint,10,opt,name=credits,proto3" json:"credits,omitempty"`
 	// Attempts that consumers have.
 	InFlight int64 `protobuf:"varint,11,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	// Runs wait and no consumer takes any. Nobody need connect for HTTP, so it is never so there.
+	// Runs wait in partitions of a node at which no consumer takes any. Nobody need connect for HTTP, so it is never so there.
 	Unserved      bool `protobuf:"varint,12,opt,name=unserved,proto3" json:"unserved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -927,7 +928,7 @@ type ListWorkersResponse struct {
 	Workers []*Worker `protobuf:"bytes,1,rep,name=workers,proto3" json:"workers,omitempty"`
 	// Of the next page; empty: there is none.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Nodes, by id, that have not answered in time: what they know is not in the page.
+	// Nodes, by id, that have not answered in time, or cannot, being of an older version: what they know is not in the page.
 	Unheard       []string `protobuf:"bytes,3,rep,name=unheard,proto3" json:"unheard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -53,7 +53,7 @@ func (l *queueList) list(ctx context.Context, node *client.Client, _ []string) (
 	rows, rest, err := collect(l.paging, func(token string, size int) ([]carillon.Queue, string, error) {
 		q.PageToken, q.PageSize = token, size
 		page, err := node.ListQueues(ctx, q)
-		unheard = page.Unheard
+		unheard = union(unheard, page.Unheard)
 		return page.Queues, page.NextPageToken, err
 	})
 	columns := []string{"NAMESPACE", "KIND", "QUEUE", "READY", "LIMITED", "STAGED", "OLDEST", "CONSUMERS",
@@ -78,11 +78,18 @@ func notes(rows []carillon.Queue) string {
 	var b strings.Builder
 	for i := range rows {
 		if q := &rows[i]; q.Unserved {
-			fmt.Fprintf(&b, "Nobody takes the runs of the %s queue %q in namespace %s: %d wait.\n", q.Kind, q.Name,
+			fmt.Fprintf(&b, "Nobody takes runs of the %s queue %q in namespace %s, at one node at least: about %d wait.\n", q.Kind, q.Name,
 				q.Namespace, q.Waiting())
 		}
 	}
 	return b.String()
+}
+
+// union returns what is in either, sorted: a node that has not answered for one page may have for the next.
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // listNote says what a list over all nodes leaves out.
@@ -133,7 +140,7 @@ func (l *workerList) list(ctx context.Context, node *client.Client, _ []string) 
 	rows, rest, err := collect(l.paging, func(token string, size int) ([]carillon.Worker, string, error) {
 		q.PageToken, q.PageSize = token, size
 		page, err := node.ListWorkers(ctx, q)
-		unheard = page.Unheard
+		unheard = union(unheard, page.Unheard)
 		return page.Workers, page.NextPageToken, err
 	})
 	return answer{message: &pb.ListWorkersResponse{Workers: wire.WorkersToProto(rows), NextPageToken: rest,

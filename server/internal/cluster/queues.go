@@ -34,19 +34,23 @@ func (n *Node) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (carillo
 	return n.lists().ListWorkers(ctx, q)
 }
 
-// lists asks the living nodes, and this one also while it is not among them: it is leaving, or its heartbeats
-// are late.
+// lists asks the living nodes.
 func (n *Node) lists() queues.List {
 	return queues.List{MACKey: n.cfg.Store.Meta().MACKey,
 		Each: func(ctx context.Context, f func(ctx context.Context, id string, node queues.Node)) []string {
-			members := n.views.load().members
-			if !slices.ContainsFunc(members, func(m store.Member) bool { return m.ID == n.id }) {
-				members = append(slices.Clone(members), n.cfg.Member)
-			}
 			ctx, cancel := context.WithTimeout(ctx, listWithin)
 			defer cancel()
-			return n.peers.ask(ctx, members, f)
+			return n.peers.ask(ctx, withSelf(n.views.load().members, n.cfg.Member), f)
 		}}
+}
+
+// withSelf returns the living nodes, and this one also while it is not among them: it is leaving, or its
+// heartbeats are late.
+func withSelf(living []store.Member, self store.Member) []store.Member {
+	if slices.ContainsFunc(living, func(m store.Member) bool { return m.ID == self.ID }) {
+		return living
+	}
+	return append(slices.Clone(living), self)
 }
 
 // ask calls f for all members concurrently, and waits. It returns the ids of those that cannot be dialed.

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -27,11 +26,7 @@ func (n *Node) SettleSidecar(ctx context.Context, from string, told bool) error 
 // SettleAll has the streams of a sidecar settle on all nodes. It returns when they have, or ctx ends. A node
 // that cannot be asked is left out.
 func (n *Node) SettleAll(ctx context.Context, from string, told bool) {
-	members := n.views.load().members
-	if !slices.ContainsFunc(members, func(m store.Member) bool { return m.ID == n.id }) {
-		_ = n.SettleSidecar(ctx, from, told) // it cannot fail
-	}
-	n.peers.each(members, func(m store.Member, c Control) {
+	n.peers.each(withSelf(n.views.load().members, n.cfg.Member), func(m store.Member, c Control) {
 		if err := c.SettleSidecar(ctx, from, told); err != nil && !errors.Is(err, ErrOlder) {
 			n.log.Debug("a node was not asked to let a sidecar's streams settle", "node", m.ID, "error", err)
 		}

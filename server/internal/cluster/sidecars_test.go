@@ -40,6 +40,8 @@ func TestStreamsSettleOnAllNodes(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			a.SettleAll(ctx, "there", told)
+			mu.Lock()
+			defer mu.Unlock()
 			if slices.Sort(asked); !slices.Equal(asked, []string{"a", "b", "c"}) {
 				t.Errorf("settled on %q", asked)
 			}

@@ -16,19 +16,18 @@ import (
 	pb "github.com/carillonhq/carillon/api/dapr/proto/scheduler/v1"
 )
 
-// WatchHosts implements the rpc: it says where the schedulers are, at once and whenever that changes.
-// Whatever it says has the sidecar close its streams to all of them, so these settle before.
+// WatchHosts implements the rpc: it says where the schedulers are, at once and whenever that changes. What it
+// says first has the sidecar close its streams to all of them, so these settle before.
 func (s *Service) WatchHosts(_ *pb.WatchHostsRequest,
 	stream grpc.ServerStreamingServer[pb.WatchHostsResponse]) error {
 	ctx := stream.Context()
-	from := where(ctx)
+	s.hosts(ctx) // they must be known
+	if ctx.Err() == nil && !s.isLeaving() {
+		s.settleAll(ctx, where(ctx))
+	}
 	for {
-		s.hosts(ctx) // they must be known
-		s.settleAll(ctx, from)
-		select {
-		case <-s.left: // what it says would not last
-			return leaving()
-		default:
+		if s.isLeaving() {
+			return leaving() // what it says would not last
 		}
 		addresses, changed := s.hosts(ctx)
 		if p, ok := peer.FromContext(ctx); ok && len(addresses) == 0 && p.LocalAddr != nil {
@@ -57,6 +56,16 @@ func (s *Service) hosts(ctx context.Context) (addresses []string, changed <-chan
 		return nil, nil
 	}
 	return s.options.Hosts(ctx)
+}
+
+// isLeaving reports whether Stop was called.
+func (s *Service) isLeaving() bool {
+	select {
+	case <-s.left:
+		return true
+	default:
+		return false
+	}
 }
 
 func leaving() error {

@@ -14,16 +14,20 @@ import (
 
 // A sidecar that hears where the schedulers are closes its streams to all of them at once, and connects
 // again. It abandons what it has not answered by then: the app may have been called, and the run is delivered
-// again. So before WatchHosts tells a sidecar anything, all nodes let its streams settle:
+// again. So before the first message of WatchHosts all nodes let the sidecar's streams settle:
 //
 //	WatchHosts begins ─► all nodes hold the sidecar's streams ─► it has answered ─► told ─► it connects again
 //	                                     └─ settleFor at most ─┘          └─ settleClose: those left get runs again
 //
-// That is the only moment that matters. A sidecar whose WatchHosts has ended looks for another node for as
-// long as it takes, and keeps its streams meanwhile. It is known by where its connections come from.
+// That is the only moment that matters. A later message only has it ask a node again, as does the end of the
+// call. It looks for one as long as it takes, and keeps its streams meanwhile. It is known by where its
+// connections come from. Others may be behind the same address, and each that asks again holds the streams of
+// all. So after settleMost no hold goes on, and none begins again for settleRest.
 const (
 	settleFor   = time.Second
 	settleClose = time.Second
+	settleMost  = 4 * time.Second
+	settleRest  = 10 * time.Second
 )
 
 // streams are the streams of sidecars that are open at this node.
@@ -37,7 +41,9 @@ type streams struct {
 type hold struct {
 	sessions map[*sidecar.Session]bool
 	settling int         // calls of settle for which it was not told yet
-	end      *time.Timer // has those that are left get runs again
+	end      *time.Timer // has those that are left get runs again, or ends the rest
+	began    time.Time
+	rests    bool // it has ended, and the address is not held
 }
 
 func newStreams() *streams {
@@ -49,7 +55,7 @@ func (s *streams) add(session *sidecar.Session, from string) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open[session] = from
-	if h := s.held[from]; h != nil && h.settling > 0 {
+	if h := s.held[from]; h != nil && h.settling > 0 && !h.rests {
 		session.Hold()
 		h.sessions[session] = true
 	}
@@ -88,10 +94,13 @@ func (s *streams) hold(from string) (settled []<-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.held[from]
-	if h == nil {
-		h = &hold{sessions: map[*sidecar.Session]bool{}}
+	switch {
+	case h == nil:
+		h = &hold{sessions: map[*sidecar.Session]bool{}, began: time.Now()}
 		s.held[from] = h
-	} else {
+	case h.rests || time.Since(h.began) >= settleMost:
+		return nil
+	default:
 		h.end.Stop()
 	}
 	h.settling++
@@ -110,7 +119,7 @@ func (s *streams) told(from string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.held[from]
-	if h == nil || h.settling == 0 {
+	if h == nil || h.settling == 0 || h.rests {
 		return // the hold has ended: the word came late
 	}
 	if h.settling--; h.settling == 0 {
@@ -128,10 +137,16 @@ func (s *streams) endAfter(from string, h *hold, d time.Duration) {
 		if h.end != end {
 			return // the hold goes on
 		}
-		delete(s.held, from)
 		for session := range h.sessions {
 			session.Resume()
 		}
+		if h.rests || time.Since(h.began) < settleMost {
+			delete(s.held, from)
+			return
+		}
+		h.rests = true
+		clear(h.sessions)
+		s.endAfter(from, h, settleRest)
 	})
 	h.end = end
 }

@@ -231,3 +231,37 @@ func TestNobodyWatchesANodeThatEnds(t *testing.T) {
 		}
 	})
 }
+
+// Sidecars behind one address that ask again and again do not keep the streams of all held: a hold goes on for
+// settleMost and one more, and then there is none for settleRest.
+func TestHoldsDoNotFollowEachOtherForEver(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s, one := newStreams(), open(t, r)
+		defer s.add(one.Session, "here")()
+		ctx, stop := context.WithCancel(t.Context())
+		asking := make(chan struct{})
+		go func() {
+			defer close(asking)
+			for ctx.Err() == nil {
+				s.settle(ctx, "here", false) // it is never told
+				<-time.After(time.Second / 2)
+			}
+		}()
+		defer func() { stop(); <-asking }()
+		var held, longest, all time.Duration
+		for start := time.Now(); all < time.Minute; all = time.Since(start) {
+			before := time.Now()
+			r.now("job")
+			d := <-one.got
+			if err := one.Result(d.ID, true, ""); err != nil {
+				t.Fatal(err)
+			}
+			waited := time.Since(before)
+			held, longest = held+waited, max(longest, waited)
+			<-time.After(10 * time.Millisecond)
+		}
+		if longest < settleMost || longest > settleMost+settleFor+settleClose || held > all*2/5 {
+			t.Errorf("runs waited for %v of %v, %v at most", held, all, longest)
+		}
+	})
+}

@@ -129,10 +129,7 @@ func sums(rows []carillon.Queue) (all []carillon.Queue) {
 		sum.Ready, sum.Limited, sum.Staged = sum.Ready+q.Ready, sum.Limited+q.Limited, sum.Staged+q.Staged
 		sum.Consumers, sum.Silent = sum.Consumers+q.Consumers, sum.Silent+q.Silent
 		sum.Credits, sum.InFlight = sum.Credits+q.Credits, sum.InFlight+q.InFlight
-	}
-	for i := range all {
-		q := &all[i]
-		q.Unserved = q.Waiting() > 0 && q.Consumers == q.Silent && q.Kind != "http"
+		sum.Unserved = sum.Unserved || q.Unserved
 	}
 	return all
 }

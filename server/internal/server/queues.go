@@ -36,6 +36,7 @@ func (o *ownQueues) OwnQueues(_ context.Context, q queues.Query) ([]carillon.Que
 	all := make([]carillon.Queue, 0, len(rows))
 	for name, row := range rows {
 		row.Namespace, row.Kind, row.Name = name.Namespace, name.Kind, name.Address
+		row.Unserved = row.Waiting() > 0 && row.Consumers == row.Silent && name.Kind != "http"
 		if row.Waiting()+row.Consumers+row.InFlight > 0 {
 			all = append(all, row)
 		}
