@@ -95,8 +95,9 @@ func beside(t *testing.T, n int, test func(t *testing.T, c *city)) {
 	inCity(t, n, test)
 }
 
-// inCity runs a test with a city of n nodes for each store.
-func inCity(t *testing.T, n int, test func(t *testing.T, c *city)) {
+// inCity runs a test with a city of n nodes for each store. The flags are those that a node of this city has
+// besides a city's own.
+func inCity(t *testing.T, n int, test func(t *testing.T, c *city), flags ...string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("processes are not for -short")
@@ -112,18 +113,19 @@ func inCity(t *testing.T, n int, test func(t *testing.T, c *city)) {
 			if b == nil {
 				t.Fatalf("-stores: there is no %q", name)
 			}
-			test(t, found(t, b(t), n))
+			test(t, found(t, b(t), n, flags...))
 		})
 	}
 }
 
 // found makes a city.
-func found(t *testing.T, b chaos.Backend, n int) *city {
+func found(t *testing.T, b chaos.Backend, n int, flags ...string) *city {
 	t.Helper()
 	binary, err := built()
 	must(t, err)
 	c := &city{t: t, Cluster: chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Store: b, Logs: t.TempDir(),
-		Flags: []string{"--partitions", fmt.Sprint(partitions), "--drain-grace", "10s", "--log-level", "debug"}})}
+		Flags: append([]string{"--partitions", fmt.Sprint(partitions), "--drain-grace", "10s",
+			"--log-level", "debug"}, flags...)})}
 	t.Cleanup(func() {
 		must(t, c.Close())
 		c.keepLogs()
