@@ -12,14 +12,16 @@ import (
 
 // Staged and dead runs are in the store only: no counter in memory could tell after a restart how many there
 // are. So the node counts what its partitions hold, on stores that can count without reading
-// ([store.Counter]): each partition as soon as it is owned, and all of them now and then. Readers add up the
-// counts of all nodes of a cluster, so a partition must never be counted at two of them: a count is shown
-// only as long as the term under which it was made is in force.
+// ([store.Counter]): each partition as soon as it is owned and when another queue has parked runs there or
+// has none any more, and all of them now and then. Readers add up the counts of all nodes of a cluster, so a
+// partition must never be counted at two of them: a count is shown only as long as the term under which it
+// was made is in force.
 
 const (
 	// censusLook is how often the node checks whether it is time to count.
 	censusLook = time.Second
-	// censusEvery is how often it counts. Counting takes at most one censusShare-th of the time.
+	// censusEvery is how often it counts all. Counting takes at most one censusShare-th of the time, but for
+	// the first count of a term.
 	censusEvery = 10 * time.Second
 	censusShare = 100
 )
@@ -36,28 +38,30 @@ type census struct {
 
 // counted is what a partition held when it was last counted.
 type counted struct {
-	term   store.Term
-	counts store.Counts
+	term     store.Term
+	recorded uint64 // figures.recorded when the count began
+	counts   store.Counts
 }
 
 // run keeps the census up to date until the engine stops.
 func (c *census) run(from store.Counter) {
 	look := time.NewTicker(censusLook)
 	defer look.Stop()
-	for next := int64(0); ; {
+	for next, rest := int64(0), int64(0); ; { // when to count all, and until when only what must be counted
 		began := c.elapsed()
-		held := c.holdings()
-		all := began >= next
+		all := began >= max(next, rest)
+		held := c.begin()
 		if !all {
-			held = c.uncounted(held)
+			held = c.outdated(held, began >= rest)
 		}
-		err := c.count(from, held, all)
-		switch took := c.elapsed() - began; {
-		case err != nil: // the last counts stay
-			c.partitions.log.Debug("what is staged and dead could not be counted", "error", err)
-			next = c.elapsed() + censusShare*took
-		case all:
-			next = c.elapsed() + max(int64(censusEvery), censusShare*took)
+		if len(held) > 0 || all {
+			if err := c.count(from, held, all); err != nil { // the last counts stay
+				c.partitions.log.Debug("what is staged and dead could not be counted", "error", err)
+			} else if all {
+				next = c.elapsed() + int64(censusEvery)
+			}
+			ended := c.elapsed()
+			rest = max(rest, ended+censusShare*(ended-began))
 		}
 		select {
 		case <-look.C:
@@ -67,12 +71,25 @@ func (c *census) run(from store.Counter) {
 	}
 }
 
+// uncounted is a partition that is about to be counted.
+type uncounted struct {
+	store.Holding
+	recorded uint64 // as in counted
+}
+
+// begin returns what the node holds now.
+func (c *census) begin() []uncounted {
+	holdings := c.holdings()
+	held := make([]uncounted, len(holdings))
+	for i, h := range holdings { // after the terms: what a later term has recorded is of no use to this one
+		held[i] = uncounted{h, c.partitions.parts[h.Partition].figures.recorded.Load()}
+	}
+	return held
+}
+
 // count counts what the held partitions hold. If they are not all of the node's partitions, the counts of the
 // others stay.
-func (c *census) count(from store.Counter, held []store.Holding, all bool) error {
-	if len(held) == 0 && !all {
-		return nil
-	}
+func (c *census) count(from store.Counter, held []uncounted, all bool) error {
 	numbers := make([]int, len(held))
 	for i := range held {
 		numbers[i] = held[i].Partition
@@ -86,17 +103,22 @@ func (c *census) count(from store.Counter, held []store.Holding, all bool) error
 		maps.Copy(next, *before)
 	}
 	for i, h := range held {
-		next[h.Partition] = counted{h.Term, counts[i]}
+		next[h.Partition] = counted{h.Term, h.recorded, counts[i]}
 	}
 	c.last.Store(&next)
 	return nil
 }
 
-// uncounted returns the holdings that have not been counted under their term.
-func (c *census) uncounted(held []store.Holding) []store.Holding {
+// outdated returns the partitions that have not been counted under their term and, if changed is set, those
+// in which other queues have parked runs than when they were counted.
+func (c *census) outdated(held []uncounted, changed bool) []uncounted {
 	last := c.last.Load()
-	return slices.DeleteFunc(held, func(h store.Holding) bool {
-		return last != nil && (*last)[h.Partition].term == h.Term
+	return slices.DeleteFunc(held, func(h uncounted) bool {
+		if last == nil {
+			return false
+		}
+		n := (*last)[h.Partition]
+		return n.term == h.Term && (n.recorded == h.recorded || !changed)
 	})
 }
 
@@ -113,8 +135,8 @@ func (c *census) storedCounts() store.Counts {
 	return sum
 }
 
-// Backlog returns what waits for a consumer, for room or for a permit, by queue. A run that has just been
-// read back from the store can be in both numbers.
+// Backlog returns what waits for a consumer, for room or for a permit, by queue. A run that is being
+// parked, or has just been read back from the store, can be in both numbers.
 func (c *census) Backlog() map[delivery.Queue]delivery.Backlog {
 	sum := map[delivery.Queue]delivery.Backlog{}
 	for _, p := range c.partitions.parts {

@@ -68,6 +68,78 @@ func TestStagedAndDeadAreKnownAfterARestart(t *testing.T) {
 	})
 }
 
+// TestAQueueIsSeenAsItsRunsAreStaged: soon after they have been, and gone as soon when they have ended,
+// wherever the censuses of all partitions fall.
+func TestAQueueIsSeenAsItsRunsAreStaged(t *testing.T) {
+	const jobs, soon = 30, 2 * time.Second
+	for later := range 11 {
+		synctest.Test(t, func(t *testing.T) {
+			staged := make(chan int, jobs)
+			c := engine.Config{Store: memory.New(memory.Options{})}
+			c.Events.Staged = func(_ delivery.Queue, n int) { staged <- n }
+			n := startWith(t, c)
+			time.Sleep(time.Minute + time.Duration(later)*900*time.Millisecond)
+			due := time.Now()
+			for i := range jobs {
+				n.store(carillon.Job{Name: fmt.Sprint(i), Target: carillon.WorkerQueue("q"), Due: carillon.At(due)})
+			}
+			within := func(d time.Duration) {
+				t.Helper()
+				for began := time.Now(); time.Since(began) < d; time.Sleep(10 * time.Millisecond) {
+					synctest.Wait() // while runs are being parked they can be in two numbers
+					if b := n.Backlog()[workerQueue("q")]; b.Len() > jobs {
+						t.Errorf("%+v of %d jobs", b, jobs)
+					}
+				}
+				synctest.Wait()
+			}
+			for left := jobs; left > 0; {
+				left -= <-staged
+			}
+			within(soon)
+			want := delivery.Backlog{Staged: jobs, Oldest: due.UnixNano()}
+			if got := n.Backlog()[workerQueue("q")]; got != want {
+				t.Errorf("%v after all have been staged: %+v, want %+v", soon, got, want)
+			}
+			var ended atomic.Int32
+			w := n.consume("q", jobs, func(carillon.Run) *carillon.Result {
+				ended.Add(1)
+				return &carillon.Result{Outcome: carillon.OutcomeSuccess}
+			})
+			for ended.Load() < jobs {
+				time.Sleep(10 * time.Millisecond)
+			}
+			time.Sleep(soon)
+			synctest.Wait()
+			if got := n.Backlog(); len(got) != 0 {
+				t.Errorf("%v after the last has ended: %+v", soon, got)
+			}
+			n.stop()
+			<-w.done
+		})
+	}
+}
+
+// TestCountingTakesLittle: however often queues come and go.
+func TestCountingTakesLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &cuttableStore{Store: memory.New(memory.Options{}), takes: 200 * time.Millisecond}
+		n := start(t, s)
+		time.Sleep(time.Minute)
+		before := s.spent.Load()
+		const queues = 300
+		for i := range queues {
+			n.store(carillon.Job{Name: fmt.Sprint(i), Target: carillon.WorkerQueue(fmt.Sprint(i))})
+			time.Sleep(time.Second)
+		}
+		took := time.Duration(s.spent.Load() - before)
+		if most := queues*time.Second/100 + s.takes; took > most || took < most/2 {
+			t.Errorf("counted for %v of %v", took, queues*time.Second)
+		}
+		n.stop()
+	})
+}
+
 func TestWhatWaitsForAPermitIsInItsQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{}))
@@ -118,6 +190,7 @@ type cuttableStore struct {
 	*memory.Store
 	cut   atomic.Bool
 	takes time.Duration // a count
+	spent atomic.Int64  // ns, in counts
 }
 
 type cuttableShard struct {
@@ -318,6 +391,7 @@ func (s *cuttableStore) Count(ctx context.Context, partitions []int) ([]store.Co
 	}
 	counts, err := s.Store.Count(ctx, partitions)
 	time.Sleep(s.takes)
+	s.spent.Add(int64(s.takes))
 	return counts, err
 }
 

@@ -14,6 +14,8 @@ type figures struct {
 	waiting atomic.Pointer[[]depth] // what waits in memory; refreshed once a second
 	// How the limits stand that sidecars have named; refreshed once a second.
 	tallies atomic.Pointer[[]partition.Tally]
+	// The last batch of the term that changed which queues have parked runs; see [partition.Queues.Recorded].
+	recorded atomic.Uint64
 	// When the store began to write a batch, by Engine.elapsed; 0 = no write is under way.
 	writing atomic.Int64
 }
@@ -51,4 +53,5 @@ func (f *figures) clear() {
 	f.stats.Store(&partition.Stats{})
 	f.waiting.Store(nil)
 	f.tallies.Store(nil)
+	f.recorded.Store(0)
 }

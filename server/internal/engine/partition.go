@@ -160,9 +160,19 @@ func (p *partitionRunner) sendCancels() {
 func (p *partitionRunner) publish() {
 	s := p.m.Stats()
 	p.figures.show(s)
+	if n := p.m.Queues.Recorded(); n != p.figures.recorded.Load() {
+		p.rooms.lineUp(p.m, p.e.now())
+		p.showWaiting() // so that a count made now has no run twice that waited in memory a moment ago
+		p.figures.recorded.Store(n)
+	}
 	if s.InFlight == 0 && p.draining() {
 		p.drained.ring()
 	}
+}
+
+// showWaiting publishes what waits in memory, as just lined up.
+func (p *partitionRunner) showWaiting() {
+	p.figures.showWaiting(p.rooms.lineup, p.m.Queues.Oldest, p.m.Permits.InLine())
 }
 
 func (p *partitionRunner) draining() bool { return p.e.serving.Err() != nil }
@@ -210,7 +220,7 @@ func (p *partitionRunner) poll(now int64) bool {
 		return false
 	}
 	p.rooms.lineUp(p.m, now)
-	p.figures.showWaiting(p.rooms.lineup, p.m.Queues.Oldest, p.m.Permits.InLine())
+	p.showWaiting()
 	p.showTallies()
 	p.checkDependencies(now)
 	p.askForWaiters()

@@ -192,6 +192,7 @@ func lastOf(small []store.MetaRecord) []store.MetaRecord {
 // that go on.
 func (m *Machine) Committed(seq uint64, now int64) {
 	m.out.durable = seq
+	m.Queues.committed(seq)
 	kept := m.out.flight[:0]
 	for _, e := range m.out.flight {
 		switch {

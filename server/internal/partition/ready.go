@@ -20,6 +20,9 @@ type Queues struct {
 	queues map[delivery.Queue]*queue
 	active []*queue // those in which due runs wait
 	spare  *queue   // a forgotten queue, reused for the next new one
+
+	recording []uint64 // batches, not durable yet, that change which queues are named as parked; ascending
+	recorded  uint64   // the last durable one
 }
 
 // queue holds the due runs in memory for one target address.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -130,10 +131,25 @@ func (r *rig) land() {
 		r.t.Fatal(err)
 	}
 	r.durable = r.seqs[0]
+	before := r.m.Queues.Recorded()
 	r.m.Committed(r.durable, r.now)
+	r.wantRecorded(before, r.batches[0])
 	r.batches, r.seqs = nil, nil
 	if r.landed != nil {
 		r.landed()
+	}
+}
+
+// wantRecorded checks that the machine tells of a batch, now durable, exactly if it names or unnames a queue
+// with parked runs.
+func (r *rig) wantRecorded(before uint64, b *store.Batch) {
+	want := before
+	if slices.ContainsFunc(b.MetaRecords,
+		func(m store.MetaRecord) bool { return m.Kind == store.KindParked }) {
+		want = r.durable
+	}
+	if got := r.m.Queues.Recorded(); got != want {
+		r.t.Fatalf("batch %d of %+v is durable: recorded %d, before it was %d", r.durable, b.MetaRecords, got, before)
 	}
 }
 

@@ -44,11 +44,35 @@ func (s *Queues) forgetRecalled(q delivery.Queue) {
 // unrecord removes the metadata record of a queue of which nothing is parked any more.
 func (s *Queues) unrecord(st *queue) {
 	if p := &st.parked; p.recorded && p.none && p.recalled == 0 {
-		p.recorded = false
-		s.out.small = append(s.out.small, store.MetaRecord{Kind: store.KindParked, Key: st.name.String()})
+		s.record(st, false)
 	}
 	s.forgetEmpty(st)
 }
+
+// record writes or removes the metadata record of a queue.
+func (s *Queues) record(st *queue, parked bool) {
+	st.parked.recorded = parked
+	r := store.MetaRecord{Kind: store.KindParked, Key: st.name.String()}
+	if parked {
+		r.Value = []byte{1}
+	}
+	s.out.small = append(s.out.small, r)
+	if n := len(s.recording); n == 0 || s.recording[n-1] != s.out.seq {
+		s.recording = append(s.recording, s.out.seq)
+	}
+}
+
+// committed says that all batches up to seq are durable.
+func (s *Queues) committed(seq uint64) {
+	for len(s.recording) > 0 && s.recording[0] <= seq {
+		s.recorded = s.recording[0]
+		s.recording = slices.Delete(s.recording, 0, 1)
+	}
+}
+
+// Recorded returns the last durable batch that changed which queues are named as parked; 0 if no batch of the
+// term has.
+func (s *Queues) Recorded() uint64 { return s.recorded }
 
 // loadParked takes the metadata records of kind store.KindParked, at takeover.
 func (p *Permits) loadParked(records []store.MetaRecord) {
@@ -103,9 +127,7 @@ func (w *Window) Stage(q delivery.Queue, before int64, n int) int {
 func (w *Window) park(e *entry, st *queue) {
 	w.due.dequeue(e)
 	if !st.parked.recorded {
-		st.parked.recorded = true
-		w.out.small = append(w.out.small, store.MetaRecord{Kind: store.KindParked, Key: st.name.String(),
-			Value: []byte{1}})
+		w.due.queues.record(st, true)
 	}
 	st.parked.restart()
 	if e.state.Phase == carillon.PhaseStaged && e.state.Queue == st.name.String() {

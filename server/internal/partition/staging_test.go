@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 func TestAParkedBacklogOfLargeJobsStaysOutOfMemory(t *testing.T) {
@@ -94,5 +95,43 @@ func TestStagedJobsCanBeDeletedAndReplaced(t *testing.T) {
 	ds := r.deliver(10)
 	if len(ds) != 1 || string(ds[0].Run.Data.Bytes) != "2" {
 		t.Fatalf("got %+v", ds)
+	}
+}
+
+func TestWhatIsRecordedOfParkedQueuesIsDurable(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	put := func(name, queue string) {
+		r.mustPut(carillon.Job{Name: name, Target: carillon.WorkerQueue(queue)})
+	}
+	recorded := func(what string, changed bool) {
+		t.Helper()
+		before := r.m.Queues.Recorded()
+		r.land()
+		if got := r.m.Queues.Recorded(); got != before && !changed || got != r.durable && changed {
+			t.Errorf("%s: recorded %d, before it was %d, durable is %d", what, got, before, r.durable)
+		}
+	}
+	put("a1", "a")
+	put("b1", "b")
+	put("a2", "a")
+	r.m.Window.Stage(queueNamed("a"), r.now, 1)
+	r.take() // on its way
+	before := r.m.Queues.Recorded()
+	r.m.Window.Stage(queueNamed("b"), r.now, 1)
+	if got := r.m.Queues.Recorded(); got != before {
+		t.Errorf("nothing is durable, and %d is recorded", got)
+	}
+	recorded("a is parked", true)
+	recorded("b is parked", true)
+	r.m.Window.Stage(queueNamed("a"), r.now, 1)
+	recorded("more of a is parked", false)
+	for _, d := range r.deliverFrom(queueNamed("b"), 1) {
+		r.succeed(d)
+	}
+	recorded("the run of b has ended", false)
+	recorded("b is no longer parked", true)
+	recorded("nothing", false)
+	if got := r.small(store.KindParked); len(got) != 1 || got[0].Key != queueNamed("a").String() {
+		t.Errorf("parked: %v", got)
 	}
 }
