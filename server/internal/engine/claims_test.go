@@ -307,9 +307,9 @@ func TestAClockThatIsSetBack(t *testing.T) {
 		synctest.Wait()
 		back.Store(int64(time.Hour))
 		put("a")
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(3500 * time.Millisecond) // it is parked within 2 s, and counted a second later
 		synctest.Wait()
-		if got := n.Backlog()[delivery.Queue{Namespace: "default", Kind: "worker", Address: "q"}].Ready; got != 1 {
+		if got := n.Backlog()[workerQueue("q")].Len(); got != 1 {
 			t.Errorf("%d runs are seen to wait", got)
 		}
 		n.stop()
