@@ -92,7 +92,7 @@ var table = []Metric{
 		"Due runs put aside in the store because nobody took them, by kind of target."},
 	{lateness, histogram, nil, "From when an attempt was due, or its job was put or changed if that was later, to when it was handed to a consumer."},
 	{inFlight, gauge, nil, "Attempts in force."},
-	{stagedRuns, gauge, nil, "Due runs that wait in the store, of the node's partitions; counted every 10 s and when another queue has any or has none any more; less often if that takes long."},
+	{stagedRuns, gauge, nil, "Due runs in the store, of the node's partitions; counted every 10 s or less often, and at a queue's first and last."},
 	{deadRuns, gauge, []string{"namespace"},
 		"Dead runs that are kept, of the node's partitions; counted as staged runs are."},
 	{missingJobs, gauge, nil,
