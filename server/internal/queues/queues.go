@@ -59,15 +59,57 @@ func placeOf(q *carillon.Queue) Place {
 	return Place{Queue: delivery.Queue{Namespace: q.Namespace, Kind: q.Kind, Address: q.Name}}
 }
 
-// Queues returns the first of these queues that the query selects, in their order.
-func (q *Query) Queues(of []carillon.Queue) []carillon.Queue { return first(q, of, placeOf) }
+// Queues returns the first of these queues that the query selects, in their order, as far as a page may hold
+// them and one more.
+func (q *Query) Queues(of []carillon.Queue) []carillon.Queue {
+	of = first(q, of, placeOf)
+	return of[:min(len(of), fitting(of, q.Limit, sizeOfQueue)+1)]
+}
 
-// Workers returns the first of these connections that the query selects, in their order.
+// Workers does the same for connections.
 func (q *Query) Workers(of []Connection) []Connection {
 	if q.Queue != "" {
 		of = slices.DeleteFunc(of, func(c Connection) bool { return !slices.Contains(c.Queues, q.Queue) })
 	}
-	return first(q, of, (*Connection).place)
+	of = first(q, of, (*Connection).place)
+	return of[:min(len(of), fitting(of, q.Limit, (*Connection).size)+1)]
+}
+
+// pageBytes bounds the size of a page: it ends before it exceeds this, but has at least one row. It is below
+// the 4 MiB that a gRPC message may have, and more than any row: a sidecar of the most types that it may
+// name, with the longest names, is 2.2 MiB.
+//
+// Nodes end their answers by the same rule, with one row more. No page goes beyond the end of such an answer:
+// in the common order its rows, with those of other nodes between them, are too large before.
+const pageBytes = 3 << 20
+
+// fitting returns how many of the rows a page has, of at most a number of rows.
+func fitting[T any](rows []T, most int, size func(*T) int) int {
+	bytes := 0
+	for i := range rows[:min(most, len(rows))] {
+		if bytes += size(&rows[i]); bytes > pageBytes && i > 0 {
+			return i
+		}
+	}
+	return min(most, len(rows))
+}
+
+// rowBytes is more than a row takes beside its strings, and stringBytes beside one of many strings.
+const rowBytes, stringBytes = 128, 8
+
+func sizeOfQueue(q *carillon.Queue) int {
+	return rowBytes + len(q.Namespace) + len(q.Kind) + len(q.Name)
+}
+
+func (c *Connection) size() int {
+	bytes := rowBytes + len(c.Namespace) + len(c.Kind) + len(c.ID) + len(c.Node)
+	for k, v := range c.Labels {
+		bytes += 2*stringBytes + len(k) + len(v)
+	}
+	for _, q := range c.Queues {
+		bytes += stringBytes + len(q)
+	}
+	return bytes
 }
 
 func first[T any](q *Query, of []T, place func(*T) Place) []T {
@@ -106,10 +148,11 @@ func (l List) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.Q
 		return n.OwnQueues(ctx, query)
 	})
 	query.Limit = len(rows)
-	rows = sums(query.Queues(rows))
-	page := carillon.QueuePage{Queues: rows[:min(size, len(rows))], Unheard: unheard}
-	if len(rows) > size {
-		page.NextPageToken = tokenAt(pages, placeOf(&rows[size-1]))
+	rows = sums(first(&query, rows, placeOf))
+	n := fitting(rows, size, sizeOfQueue)
+	page := carillon.QueuePage{Queues: rows[:n], Unheard: unheard}
+	if len(rows) > n {
+		page.NextPageToken = tokenAt(pages, placeOf(&rows[n-1]))
 	}
 	return page, nil
 }
@@ -151,11 +194,12 @@ func (l List) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (carillon
 	})
 	rows = query.Workers(rows)
 	page := carillon.WorkerPage{Unheard: unheard}
-	for i := range min(size, len(rows)) {
+	n := fitting(rows, size, (*Connection).size)
+	for i := range n {
 		page.Workers = append(page.Workers, rows[i].Worker)
 	}
-	if len(rows) > size {
-		page.NextPageToken = tokenAt(pages, rows[size-1].place())
+	if len(rows) > n {
+		page.NextPageToken = tokenAt(pages, rows[n-1].place())
 	}
 	return page, nil
 }

@@ -7,10 +7,15 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/wire"
 	"github.com/carillonhq/carillon/server/internal/queues"
 )
 
@@ -109,6 +114,83 @@ func plus(a, b carillon.Queue) carillon.Queue {
 	}
 	b.Unserved = a.Unserved || b.Unserved // each node hands out what waits in its own partitions
 	return b
+}
+
+// TestPagesAreBoundedInBytes, as are the answers of nodes. Every row is in one page, however large it is.
+func TestPagesAreBoundedInBytes(t *testing.T) {
+	const most, rows = 3 << 20, 300
+	r := rand.New(rand.NewPCG(1, 0))
+	nodes := make([]*known, 3)
+	for i := range nodes {
+		nodes[i] = &known{}
+	}
+	name := func(n int) string { return strings.Repeat("x", n) }
+	for i := range rows {
+		types := make([]string, []int{1, 600, 4096}[r.IntN(3)])
+		for i := range types {
+			types[i] = name(r.IntN(513))
+		}
+		if i%100 == 7 {
+			types = []string{name(most + 1)}
+		}
+		at := nodes[r.IntN(r.IntN(3)+1)] // most are of one node
+		at.workers = append(at.workers, queues.Connection{Nth: uint64(i), Worker: carillon.Worker{Namespace: "default",
+			Kind: "dapr", ID: fmt.Sprint("w", r.IntN(1000)), InFlight: i, Queues: types, Labels: map[string]string{"k": name(r.IntN(4000))}}})
+		at.queues = append(at.queues, carillon.Queue{Namespace: "default", Kind: "http", Consumers: 1,
+			Name: fmt.Sprint(name(r.IntN(100_000)), i)})
+	}
+	bounded := func(what string, m proto.Message, n int) {
+		t.Helper()
+		if size := proto.Size(m); size > most && n > 1 {
+			t.Errorf("%s: %d bytes in %d rows", what, size, n)
+		}
+	}
+	seen, last := map[string]int{}, ""
+	for q := (carillon.WorkerQuery{PageSize: carillon.MaxBatch}); ; {
+		page, err := listOf(nodes...).ListWorkers(t.Context(), q)
+		if err != nil || len(page.Workers) == 0 {
+			t.Fatalf("%d rows, %v", len(page.Workers), err)
+		}
+		bounded("a page", &pb.ListWorkersResponse{Workers: wire.WorkersToProto(page.Workers)}, len(page.Workers))
+		for _, w := range page.Workers {
+			if seen[fmt.Sprint("worker", w.InFlight)]++; w.ID < last {
+				t.Errorf("%s comes after %s", w.ID, last)
+			}
+			last = w.ID
+		}
+		if q.PageToken = page.NextPageToken; q.PageToken == "" {
+			break
+		}
+	}
+	for q := (carillon.QueueQuery{PageSize: carillon.MaxBatch}); ; {
+		page, err := listOf(nodes...).ListQueues(t.Context(), q)
+		if err != nil || len(page.Queues) == 0 {
+			t.Fatalf("%d rows, %v", len(page.Queues), err)
+		}
+		bounded("a page", &pb.ListQueuesResponse{Queues: wire.QueuesToProto(page.Queues)}, len(page.Queues))
+		for _, row := range page.Queues {
+			seen[row.Name]++
+		}
+		if q.PageToken = page.NextPageToken; q.PageToken == "" {
+			break
+		}
+	}
+	if len(seen) != 2*rows {
+		t.Errorf("%d rows, want %d", len(seen), 2*rows)
+	}
+	for name, n := range seen {
+		if n != 1 {
+			t.Errorf("%.20s is there %d times", name, n)
+		}
+	}
+	for _, node := range nodes {
+		own, _ := node.OwnWorkers(t.Context(), queues.Query{Limit: carillon.MaxBatch + 1}) // it has no error
+		answer := &pb.ListWorkersResponse{}
+		for i := range own[:max(0, len(own)-1)] {
+			answer.Workers = append(answer.Workers, wire.WorkerToProto(&own[i].Worker))
+		}
+		bounded("an answer but its last row", answer, len(answer.GetWorkers()))
+	}
 }
 
 // TestConnectionsOfOneIDAreAllListed: several processes may have given themselves the same id.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
@@ -70,9 +71,16 @@ func check(hello carillon.Hello) (carillon.Hello, error) {
 	if len(hello.WorkerID) > MaxWorkerID {
 		return hello, carillon.Errorf(carillon.InvalidArgument, "worker_id", "at most %d bytes", MaxWorkerID)
 	}
+	// Both are in the answers to ListWorkers, whose strings must be UTF-8.
+	if !utf8.ValidString(hello.WorkerID) {
+		return hello, carillon.Errorf(carillon.InvalidArgument, "worker_id", "%q is not UTF-8", hello.WorkerID)
+	}
 	size := 0
 	for k, v := range hello.Labels {
 		size += len(k) + len(v)
+		if !utf8.ValidString(k) || !utf8.ValidString(v) {
+			return hello, carillon.Errorf(carillon.InvalidArgument, "labels", "%.64q: %.64q is not UTF-8", k, v)
+		}
 	}
 	if size > MaxLabelsBytes {
 		return hello, carillon.Errorf(carillon.InvalidArgument, "labels", "at most %d bytes in all, not %d",

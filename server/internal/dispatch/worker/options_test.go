@@ -12,13 +12,16 @@ import (
 func TestHello(t *testing.T) {
 	d := newFakeSink(Options{})
 	for field, h := range map[string]carillon.Hello{
-		"queues":    {},
-		"queues ":   {Queues: []string{""}},
-		"queues  ":  {Queues: []string{"a", "b", "a"}},
-		"queues   ": {Queues: make([]string, MaxQueues+1)},
-		"namespace": {Namespace: "No!", Queues: []string{"q"}},
-		"worker_id": {Queues: []string{"q"}, WorkerID: strings.Repeat("w", MaxWorkerID+1)},
-		"labels":    {Queues: []string{"q"}, Labels: map[string]string{"k": strings.Repeat("v", MaxLabelsBytes)}},
+		"queues":     {},
+		"queues ":    {Queues: []string{""}},
+		"queues  ":   {Queues: []string{"a", "b", "a"}},
+		"queues   ":  {Queues: make([]string, MaxQueues+1)},
+		"namespace":  {Namespace: "No!", Queues: []string{"q"}},
+		"worker_id":  {Queues: []string{"q"}, WorkerID: strings.Repeat("w", MaxWorkerID+1)},
+		"labels":     {Queues: []string{"q"}, Labels: map[string]string{"k": strings.Repeat("v", MaxLabelsBytes)}},
+		"worker_id ": {Queues: []string{"q"}, WorkerID: "\xff"},
+		"labels ":    {Queues: []string{"q"}, Labels: map[string]string{"\xff": "v"}},
+		"labels  ":   {Queues: []string{"q"}, Labels: map[string]string{"k": "\xff"}},
 	} {
 		_, err := d.hub.Connect(ctx, h)
 		e, ok := errors.AsType[*carillon.Error](err)
