@@ -76,8 +76,7 @@ func (w *world) inflictCluster(ctx context.Context, n *node, f Fault, actor int)
 				return // whoever killed it will start it again
 			}
 		}
-		// how often it asked the store last is of no interest
-		pauseUntil(actor, time.Now().Truncate(time.Millisecond).Add(time.Millisecond))
+		round(actor)
 		if f.At+f.For >= w.plan.Busy {
 			return // it is not to come back
 		}
@@ -99,13 +98,18 @@ func (w *world) restart(ctx context.Context, f Fault, actor int) {
 		})
 	}
 	all.Wait()
-	pauseUntil(actor, time.Now().Truncate(time.Millisecond).Add(time.Millisecond))
+	round(actor)
 	pauseUntil(actor, w.at(f.At+f.For))
 	for i, n := range w.nodes {
 		all.Go(func() { w.begin(ctx, n, actor+i) })
 	}
 	all.Wait()
 }
+
+// round lets time pass until an actor's moment after the next whole millisecond. How often a node that leaves
+// has asked its store hangs on the order of its goroutines. Where that is of no interest, what follows must not
+// hang on it.
+func round(actor int) { pauseUntil(actor, time.Now().Truncate(time.Millisecond).Add(time.Millisecond)) }
 
 // begin starts a node again and again until it runs.
 func (w *world) begin(ctx context.Context, n *node, actor int) {

@@ -209,6 +209,7 @@ func (n *node) depart(ctx context.Context, actor int) (was bool, late error) {
 	if n.life() != l {
 		return false, nil // it was killed meanwhile
 	}
+	round(actor)
 	_ = l.hub.Drain(bounded) // requests to endpoints end, or
 	for l.working() && bounded.Err() == nil {
 		pause(actor, 20*time.Millisecond)
