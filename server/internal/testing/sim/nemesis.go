@@ -107,8 +107,8 @@ func (w *world) restart(ctx context.Context, f Fault, actor int) {
 }
 
 // round lets time pass until an actor's moment after the next whole millisecond. How often a node that leaves
-// has asked its store hangs on the order of its goroutines. Where that is of no interest, what follows must not
-// hang on it.
+// has asked its store depends on the order of its goroutines. Where that is of no interest, what follows must
+// not depend on it.
 func round(actor int) { pauseUntil(actor, time.Now().Truncate(time.Millisecond).Add(time.Millisecond)) }
 
 // begin starts a node again and again until it runs.
