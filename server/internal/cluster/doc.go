@@ -19,6 +19,7 @@
 //	fitness.go, prove.go             whether this node can own partitions
 //	suspicion.go                     whether the others do
 //	state.go, protocol.go            what a node says of itself to the others
+//	arrivals.go                      which nodes came, left and were lost, in the log
 //	settings.go, announce.go         settings of nodes, which should agree; changed settings of namespaces
 //	limits.go                        limits that sidecars of Dapr have named, told to the other nodes
 //	peers.go, status.go              connections to other nodes; what operators ask of all

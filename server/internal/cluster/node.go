@@ -328,6 +328,7 @@ func (n *Node) poll(ctx context.Context) error {
 	n.askSuccessors(ctx, v)
 	before := n.views.replace(v, began)
 	n.assign(v)
+	logChanges(n.log, n.id, before, v)
 	n.differences.compare(v.members)
 	n.peers.keep(v.members)
 	n.announcer.welcome(before.members, v.members)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon/server/internal/telemetry"
 )
@@ -43,5 +44,26 @@ func TestTakeStandardLog(t *testing.T) {
 	s.Close() // waits for the connection, which logs before it ends
 	if got := out.String(); !strings.Contains(got, `"level":"DEBUG","msg":"http: panic serving`) {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestDurationsAreReadable in both forms of the log, also in groups.
+func TestDurationsAreReadable(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		1_234_567_891: "1.235s", 90 * time.Second: "1m30s", 2_345_678: "2.346ms", 700: "700ns", 0: "0s",
+		-1_234_567_891: "-1.235s", 999_999_999: "1s",
+	} {
+		for form, has := range map[bool][]string{
+			true:  {`"took":"` + want + `"`, `"of":{"took":"` + want + `"}`},
+			false: {" took=" + want + " ", "of.took=" + want + "\n"},
+		} {
+			var out lockedBuffer
+			telemetry.NewLogger(&out, form, slog.LevelInfo).Info("x", "took", d, slog.Group("of", "took", d))
+			for _, h := range has {
+				if !strings.Contains(out.String(), h) {
+					t.Errorf("%v: %s lacks %s", d, out.String(), h)
+				}
+			}
+		}
 	}
 }
