@@ -143,6 +143,9 @@ func (l *lane) settle(err error) {
 	for i := range g.commits {
 		c := &g.commits[i]
 		c.p.figures.writing.Store(0)
+		if err == nil {
+			l.e.deadLog.note(g.writes[i].Batch.Runs)
+		}
 		if p := c.p; g.writes[i].Shard == p.shard { // otherwise the batch is of an ended term
 			p.settled(c.seq, err, now)
 			p.box.ring()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -270,6 +272,45 @@ func TestAnAttemptThatNeverLeftIsNotWaitedFor(t *testing.T) {
 					t.Errorf("%+v %v, %v late", msg.Runs, err, late)
 				}
 				n.stop()
+			})
+		})
+	}
+}
+
+// TestADeadRunIsLoggedOnceItIsDurable, in one line.
+func TestADeadRunIsLoggedOnceItIsDurable(t *testing.T) {
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var text strings.Builder
+				f := &faulty{Store: memory.New(memory.Options{Partitions: 1})}
+				n := startWith(t, engine.Config{Store: way(f), Log: slog.New(slog.NewTextHandler(&text, nil))})
+				gate := make(chan struct{})
+				n.consume("q", 1, func(r carillon.Run) *carillon.Result {
+					if r.Attempt == 4 { // the last one
+						f.fail(func(apply func() error) error {
+							<-gate
+							return apply()
+						})
+					}
+					return &carillon.Result{Outcome: carillon.OutcomeFailure, Message: "on purpose"}
+				})
+				if _, err := n.PutJob(t.Context(), carillon.Job{Name: "a", Target: carillon.WorkerQueue("q"),
+					FailurePolicy: retries()}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(30 * time.Second)
+				synctest.Wait()
+				const line = `"a run is dead: `
+				if strings.Contains(text.String(), line) {
+					t.Errorf("before it is durable:\n%s", &text)
+				}
+				close(gate)
+				n.stop()
+				got := text.String()
+				if strings.Count(got, line) != 1 || !strings.Contains(got, `attempts=4 error="on purpose"`) {
+					t.Errorf("%s", got)
+				}
 			})
 		})
 	}

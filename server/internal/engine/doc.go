@@ -21,6 +21,7 @@
 //	term.go       the beginning of a term, its hand-over, its loss
 //	lease.go      renewing leases, and giving up in time
 //	ownershiplog.go  log lines about what becomes of partitions
+//	deadlog.go       log lines about dead runs
 //	outage.go     what fails: a partition, or the whole store
 //	sink.go intake.go  what consumers report: into mailboxes; into the machine, with a verdict
 //	orphans.go    attempts of ended terms that consumers of this node may still run

@@ -143,6 +143,7 @@ type Engine struct {
 	serving      context.Context    // ends with Drain: no new attempts
 	drain        context.CancelFunc
 	ownershipLog ownershipLog
+	deadLog      deadLog
 	clock        time.Time // zero point of Engine.elapsed
 	limiter      *limiter
 	claims       *claims
@@ -172,7 +173,7 @@ func New(cfg Config) *Engine {
 		claims: &claims{bell: newBell()}, loads: newLoads(cfg.Store), renewNow: newBell(),
 	}
 	e.serving, e.drain = context.WithCancel(context.Background())
-	e.ownershipLog.log = e.log
+	e.ownershipLog.log, e.deadLog.log = e.log, e.log
 	e.settings = newSettings()
 	e.dependencies = &dependencies{partitions: e.partitions,
 		notices: peerQueue{peers: cfg.Peers, life: life, running: &e.wg}}
@@ -311,6 +312,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		e.wg.Wait()
 		e.batches.end()
 		e.ownershipLog.flush()
+		e.deadLog.flush()
 		close(ended)
 	}()
 	select {
