@@ -11,8 +11,8 @@ import (
 )
 
 // deadLog logs a line for each run that is dead, once that is durable. Of a flood of them it logs the first
-// deadLines, and at the end of deadWindow how many more there were: what is wrong with one is often wrong with
-// all, and each is in the history.
+// deadLines, and at the end of deadWindow how many more there were: what is wrong with one is often wrong
+// with all, and each is in the history.
 type deadLog struct {
 	log   *slog.Logger
 	mu    sync.Mutex
