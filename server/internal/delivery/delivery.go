@@ -76,3 +76,10 @@ type Fired struct {
 	Retry    bool          // the attempt counts as a retry, as [carillon.Counters] has it
 	Lateness time.Duration // since the attempt was due or the job was put, whichever is later
 }
+
+// Finished describes a run that has ended.
+type Finished struct {
+	Queue  Queue
+	Status carillon.RunStatus
+	Took   time.Duration // since it was first handed to a consumer; negative: it never was
+}

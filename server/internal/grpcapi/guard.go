@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
@@ -19,11 +20,22 @@ import (
 // unary is around every unary call of the gRPC server.
 func (s *Service) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler) (any, error) {
+	began := time.Now()
+	reply, err := s.guarded(ctx, req, info, handler)
+	err = ToStatus(err)
+	s.options.observe(info.FullMethod, err, func(o Observer, api, method, code string) {
+		o.Called(api, method, code, time.Since(began))
+	})
+	return reply, err
+}
+
+// guarded is [Service.Guard] for what is known.
+func (s *Service) guarded(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+	handler grpc.UnaryHandler) (any, error) {
 	if err := known(info.FullMethod, req); err != nil {
-		return nil, ToStatus(err)
+		return nil, err
 	}
-	reply, err := s.Guard(ctx, req, info, handler)
-	return reply, ToStatus(err)
+	return s.Guard(ctx, req, info, handler)
 }
 
 // known refuses what a caller of this contract says and this version does not understand. Others on the same
@@ -82,7 +94,9 @@ func (s *Service) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerI
 	handler grpc.StreamHandler) error {
 	err := Safely(func() error { return handler(srv, strict{ss, info.FullMethod}) })
 	logInternal(ss.Context(), s.options.Logger, info.FullMethod, err)
-	return ToStatus(err)
+	err = ToStatus(err)
+	s.options.observe(info.FullMethod, err, Observer.Streamed)
+	return err
 }
 
 // ToStatus makes a status of an error, as calls are answered.

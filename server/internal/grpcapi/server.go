@@ -19,6 +19,8 @@ import (
 type Options struct {
 	Logger *slog.Logger     // default slog.Default()
 	Now    func() time.Time // the node's clock; default time.Now
+	// Observer is told of every call of Carillon's and of Dapr's protocol. Default: nobody is.
+	Observer Observer
 	// Cluster is carillon.v1.ClusterService. Default: it is not served.
 	Cluster *ClusterService
 	// NoHealth leaves grpc.health.v1 out: its requests may be as large as those of all services beside it.

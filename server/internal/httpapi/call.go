@@ -8,7 +8,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -19,9 +21,17 @@ import (
 
 // serve makes the call that a route leads to and answers with its reply.
 func (h *handler) serve(w http.ResponseWriter, r *http.Request, f found) {
+	began := time.Now()
 	reply, err := f.route.call.Handler(f.route.service, r.Context(), func(req any) error {
 		return h.fill(w, r, f, req.(proto.Message))
 	}, h.options.Interceptor)
+	if h.options.Called != nil {
+		code := codes.OK
+		if err != nil {
+			code = wire.GRPCCode(wire.ToError(err).Kind)
+		}
+		h.options.Called("rest", f.route.call.MethodName, code.String(), time.Since(began))
+	}
 	if err != nil {
 		fail(w, r, err)
 		return

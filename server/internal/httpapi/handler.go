@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -26,6 +27,8 @@ type Options struct {
 	Cluster pb.ClusterServiceServer
 	// Interceptor is around every call, as around those of gRPC. Default none.
 	Interceptor grpc.UnaryServerInterceptor
+	// Called is told how each call ended, by its name and gRPC's code. Default: nobody is.
+	Called func(api, method, code string, took time.Duration)
 	// Ready says why the node cannot serve. Default: it can.
 	Ready func(context.Context) error
 	// Metrics is served at /metrics. Default: nothing is.

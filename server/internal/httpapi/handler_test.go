@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -88,5 +91,19 @@ func TestInterceptor(t *testing.T) {
 	send(api(t, &echo{}, Options{Interceptor: note}), "GET /v1/namespaces/ns/jobs/x", "")
 	if called != pb.SchedulerService_GetJob_FullMethodName {
 		t.Errorf("called %q", called)
+	}
+}
+
+// TestCalled: each call is told with its name and gRPC's code, also one whose request cannot be read.
+func TestCalled(t *testing.T) {
+	var told []string
+	h := api(t, &echo{}, Options{Called: func(api, method, code string, took time.Duration) {
+		told = append(told, fmt.Sprint(api, " ", method, " ", code, " ", took >= 0))
+	}})
+	send(h, "GET /v1/namespaces/ns/jobs/x", "")
+	send(h, "PUT /v1/namespaces/ns/jobs/x", "{")
+	send(h, "GET /v1/nothing/there", "")
+	if want := []string{"rest GetJob OK true", "rest PutJob InvalidArgument true"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }

@@ -1,7 +1,10 @@
 package partition
 
 import (
+	"time"
+
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -100,6 +103,20 @@ func (rs *runs) keepRun(e *entry, now int64, end ending) {
 	}
 	rs.history.add(e.job(), job, r)
 	if rs.cfg.Events.Finished != nil {
-		rs.cfg.Events.Finished(end.status)
+		rs.cfg.Events.Finished(e.finished(now, end.status))
 	}
+}
+
+// finished describes the end of e's run, whose state is still in e.
+func (e *entry) finished(now int64, status carillon.RunStatus) delivery.Finished {
+	f := delivery.Finished{Status: status, Took: -1}
+	if e.queue != nil {
+		f.Queue = *e.queue
+	} else {
+		f.Queue = delivery.QueueOf(e.ref.Namespace, e.job().Target)
+	}
+	if started := e.state.Run.Started; started != 0 {
+		f.Took = time.Duration(max(0, now-started))
+	}
+	return f
 }

@@ -64,7 +64,7 @@ func (c Config) withDefaults() Config {
 // call back.
 type Events struct {
 	Fired    func(delivery.Fired)
-	Finished func(carillon.RunStatus)
+	Finished func(delivery.Finished)
 	Skipped  func(reason string, n uint64)
 	// Due runs were parked in the store, n of them, because no consumer or too few free slots were there.
 	Staged func(q delivery.Queue, n int)

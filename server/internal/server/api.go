@@ -67,7 +67,8 @@ const (
 
 // grpcOptions returns the options of the gRPC listener.
 func (s *Server) grpcOptions() grpcapi.Options {
-	o := grpcapi.Options{Logger: s.log, Now: s.config.Now, MaxMessage: maxMessage(s.config.Limits)}
+	o := grpcapi.Options{Logger: s.log, Now: s.config.Now, MaxMessage: maxMessage(s.config.Limits),
+		Observer: s.node.Metrics()}
 	if len(s.config.APIs) > 0 {
 		o = APIOptions(o)
 	}

@@ -98,7 +98,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	n.metrics.Watch(telemetry.Sources{
 		Queues: n.hub.Queues, Workers: n.hub.Workers, Load: n.load,
 		Backlog: n.engine.Backlog, Dead: n.engine.Dead, Missing: n.engine.Missing, Now: c.Now,
-		Partitions: n.partitions, Trouble: n.trouble.Err, Damaged: n.trouble.DamagedTables,
+		Backfills: n.backfills, Partitions: n.partitions, Trouble: n.trouble.Err, Damaged: n.trouble.DamagedTables,
 	})
 	return n, nil
 }

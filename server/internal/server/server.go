@@ -120,6 +120,7 @@ func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, cluster *grpc
 		Logger:         s.log,
 		Cluster:        cluster,
 		Interceptor:    service.Guard,
+		Called:         s.node.Metrics().Called,
 		Ready:          func(context.Context) error { return s.Ready() },
 		Metrics:        s.node.Metrics().Handler(),
 		AllowHost:      s.config.allowHost,

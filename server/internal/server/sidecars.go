@@ -44,7 +44,8 @@ func maxMessage(l carillon.Bounds) int {
 // listenSidecars serves Dapr sidecars.
 func (s *Server) listenSidecars(d *listener) error {
 	c := s.config.Sidecars
-	o := APIOptions(grpcapi.Options{Logger: s.log, Now: s.config.Now, MaxMessage: maxMessage(s.config.Limits)})
+	o := APIOptions(grpcapi.Options{Logger: s.log, Now: s.config.Now, MaxMessage: maxMessage(s.config.Limits),
+		Observer: s.node.Metrics()})
 	server := grpcapi.NewFrame(o, c.Options...)
 	d.overGRPC(server)
 	d.gone = s.node.register([]API{c.API}, server)

@@ -20,6 +20,7 @@ type Sources struct {
 	Backlog    func() map[delivery.Queue]delivery.Backlog
 	Dead       func() map[string]int // by namespace
 	Missing    func() int            // names that jobs wait for and that no job has
+	Backfills  func() int            // that have not ended
 	Now        func() time.Time
 	Partitions func() (owned, all int)
 	Trouble    func() error // why the store cannot write; nil if it can
@@ -77,6 +78,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	show(partitionsAll, parts)
 	c.cluster(out, show)
 	show(missingJobs, c.sources.Missing())
+	show(backfills, c.sources.Backfills())
 	dead := c.sources.Dead()
 	namespaces := slices.Sorted(maps.Keys(dead))
 	for _, ns := range namespaces[:min(len(namespaces), maxQueues)] {

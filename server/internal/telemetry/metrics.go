@@ -23,9 +23,11 @@ var buckets = map[string][]float64{
 	clusterForwarded: clusterBuckets,
 	clusterClaims:    clusterBuckets,
 	clusterHandOvers: clusterBuckets,
+	apiSeconds:       clusterBuckets,
+	runSeconds:       {.005, .02, .1, .5, 1, 5, 15, 60, 300, 1800, 7200, 86400},
 }
 
-// clusterBuckets are of calls between nodes and of partitions on the move.
+// clusterBuckets are of calls and of partitions on the move.
 var clusterBuckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30}
 
 // Metrics are one node's. What is counted on the way of every run is resolved once: an event looks no label
@@ -48,6 +50,9 @@ type Metrics struct {
 	commits       prometheus.Histogram
 	commitRecords prometheus.Histogram
 
+	calls *calls
+	ends  *ends
+
 	clusterStats atomic.Pointer[func() ClusterStats]
 }
 
@@ -58,9 +63,8 @@ func New(version string) *Metrics {
 	m.registry.MustRegister(goRuntime(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, line := range table {
 		switch {
-		case line.Type == histogram:
-			m.histograms[line.Name] = prometheus.NewHistogram(
-				prometheus.HistogramOpts{Name: line.Name, Help: line.Help, Buckets: buckets[line.Name]})
+		case line.Type == histogram && line.Labels == nil:
+			m.histograms[line.Name] = prometheus.NewHistogram(histogramOf(line))
 			m.registry.MustRegister(m.histograms[line.Name])
 		case line.Type == counter && line.Labels == nil:
 			m.counters[line.Name] = prometheus.NewCounter(prometheus.CounterOpts{Name: line.Name, Help: line.Help})
@@ -78,6 +82,7 @@ func New(version string) *Metrics {
 	m.skipped = m.labelled(runsSkipped)
 	m.lateness = m.histograms[lateness]
 	m.commits, m.commitRecords = m.histograms[commits], m.histograms[commitRecords]
+	m.calls, m.ends = newCalls(m), newEnds(m)
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: metric(buildInfo).Help},
 		metric(buildInfo).Labels)
 	info.WithLabelValues(version, runtime.Version()).Set(1)
@@ -107,6 +112,28 @@ func (m *Metrics) labelled(name string) *prometheus.CounterVec {
 		metric(name).Labels)
 	m.registry.MustRegister(c)
 	return c
+}
+
+// labelledHistogram registers a histogram with labels.
+func (m *Metrics) labelledHistogram(name string) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(histogramOf(metric(name)), metric(name).Labels)
+	m.registry.MustRegister(h)
+	return h
+}
+
+// Native histograms, which a Prometheus that asks for them gets beside the classic buckets: values are told
+// apart to within 10 %, by at most nativeBuckets buckets a series.
+const (
+	nativeFactor  = 1.1
+	nativeBuckets = 100
+	nativeReset   = time.Hour // the least between two resets of a series that has too many buckets
+)
+
+// histogramOf returns the options of a histogram.
+func histogramOf(line Metric) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{Name: line.Name, Help: line.Help, Buckets: buckets[line.Name],
+		NativeHistogramBucketFactor: nativeFactor, NativeHistogramMaxBucketNumber: nativeBuckets,
+		NativeHistogramMinResetDuration: nativeReset}
 }
 
 // Scheduled counts jobs that were put.
@@ -143,9 +170,10 @@ func (m *Metrics) Staged(q delivery.Queue, n int) {
 func (m *Metrics) Skipped(reason string, n uint64) { m.skipped.WithLabelValues(reason).Add(float64(n)) }
 
 // Finished counts a run that has ended.
-func (m *Metrics) Finished(s carillon.RunStatus) {
-	if c := m.finished[s]; c != nil {
+func (m *Metrics) Finished(f delivery.Finished) {
+	if c := m.finished[f.Status]; c != nil {
 		c.Inc()
+		m.ends.count(f)
 	}
 }
 

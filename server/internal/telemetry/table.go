@@ -21,11 +21,17 @@ const (
 	runsRetried   = "carillon_runs_retried_total"
 	runsSkipped   = "carillon_runs_skipped_total"
 	runsStaged    = "carillon_runs_staged_total"
+	runOutcomes   = "carillon_run_outcomes_total"
+	runSeconds    = "carillon_run_seconds"
 	lateness      = "carillon_lateness_seconds"
 	inFlight      = "carillon_runs_in_flight"
 	stagedRuns    = "carillon_staged_runs"
 	deadRuns      = "carillon_dead_runs"
 	missingJobs   = "carillon_missing_jobs"
+	backfills     = "carillon_backfills"
+
+	apiCalls   = "carillon_api_calls_total"
+	apiSeconds = "carillon_api_call_seconds"
 
 	commits        = "carillon_commit_seconds"
 	commitRecords  = "carillon_commit_records"
@@ -90,6 +96,8 @@ var table = []Metric{
 	{runsSkipped, counter, []string{"reason"}, "Scheduled times that did not run, by reason."},
 	{runsStaged, counter, []string{"kind"},
 		"Due runs put aside in the store because nobody took them, by kind of target."},
+	{runOutcomes, counter, append([]string{"outcome"}, ofQueue...), "Runs that ended, by outcome (`succeeded`, `failed`, `dead`, `cancelled`) and queue; `_other` is for all queues but the first 200."},
+	{runSeconds, histogram, ofQueue, "From when a run was first handed to a consumer to its outcome, retries and the waits before them included; queues as with the outcomes."},
 	{lateness, histogram, nil, "From when an attempt was due, or its job was put or changed if that was later, to when it was handed to a consumer."},
 	{inFlight, gauge, nil, "Attempts in force."},
 	{stagedRuns, gauge, nil, "Due runs in the store, of the node's partitions; counted every 10 s or less often, and at a queue's first and last."},
@@ -97,6 +105,10 @@ var table = []Metric{
 		"Dead runs that are kept, of the node's partitions; counted as staged runs are."},
 	{missingJobs, gauge, nil,
 		"Waits (`depends_on`) for jobs that do not exist, a job and a name once, of the node's partitions; about a minute old."},
+	{backfills, gauge, nil, "Backfills that have not ended, of the node's partitions."},
+
+	{apiCalls, counter, []string{"api", "method", "code"}, "Calls that ended, by API (`grpc`, `rest`, `dapr`), method and gRPC's code; streams count when they end."},
+	{apiSeconds, histogram, []string{"api", "method"}, "How long calls took, but for streams."},
 
 	{commits, histogram, nil, "How long a batch took to become durable."},
 	{commitRecords, histogram, nil, "Records, deletions and finished runs in a batch."},

@@ -39,8 +39,11 @@ func busy(queues int) *telemetry.Metrics {
 	m.Fired(delivery.Fired{Queue: queueOf(0), Attempt: 2, Lateness: time.Hour, Retry: true})
 	m.Fired(delivery.Fired{Queue: delivery.Queue{Kind: "of a later version"}, Attempt: 1})
 	for s := carillon.RunScheduled; s <= carillon.RunSkipped; s++ {
-		m.Finished(s)
+		m.Finished(delivery.Finished{Queue: queueOf(0), Status: s, Took: time.Second})
 	}
+	m.Finished(delivery.Finished{Queue: queueOf(0), Status: carillon.RunCancelled, Took: -1})
+	m.Called("rest", "PutJob", "OK", time.Millisecond)
+	m.Streamed("grpc", "Work", "Unavailable")
 	m.Skipped("overlap", 5)
 	m.Committed(10, 2*time.Millisecond, nil)
 	m.Committed(1, time.Second, errors.New("no"))
@@ -61,8 +64,8 @@ func busy(queues int) *telemetry.Metrics {
 			}
 		},
 		Dead:    func() map[string]int { return map[string]int{"ns": 5} },
-		Missing: func() int { return 4 },
-		Now:     func() time.Time { return now },
+		Missing: func() int { return 4 }, Backfills: func() int { return 3 },
+		Now: func() time.Time { return now },
 		Workers: func() []dispatch.WorkerStats {
 			return append(slices.Repeat([]dispatch.WorkerStats{{Kind: "worker"}}, 6),
 				dispatch.WorkerStats{Kind: "dapr"})
@@ -101,7 +104,7 @@ func TestWhatIsCounted(t *testing.T) {
 	for _, line := range []string{
 		"carillon_jobs_scheduled_total 3", "carillon_runs_fired_total 2",
 		`carillon_attempts_total{kind="worker"} 2`, "carillon_runs_succeeded_total 1",
-		"carillon_runs_failed_total 1", "carillon_runs_dead_total 1", "carillon_runs_cancelled_total 1",
+		"carillon_runs_failed_total 1", "carillon_runs_dead_total 1", "carillon_runs_cancelled_total 2",
 		"carillon_runs_retried_total 1", `carillon_runs_skipped_total{reason="overlap"} 5`,
 		`carillon_lateness_seconds_bucket{le="0.005"} 2`, `carillon_lateness_seconds_bucket{le="60"} 2`,
 		"carillon_lateness_seconds_count 3", "carillon_commit_seconds_count 1", "carillon_commit_records_sum 10",
@@ -109,6 +112,13 @@ func TestWhatIsCounted(t *testing.T) {
 		"carillon_runs_in_flight 9", "carillon_partitions 64", "carillon_partitions_owned 63",
 		"carillon_store_writable 0", "carillon_store_damaged_tables 2", "carillon_workers 6", "carillon_queues 3",
 		"carillon_staged_runs 9", `carillon_dead_runs{namespace="ns"} 5`, "carillon_missing_jobs 4",
+		"carillon_backfills 3", `carillon_run_outcomes_total{kind="worker",namespace="ns",outcome="dead",queue="q0000"} 1`,
+		`carillon_run_outcomes_total{kind="worker",namespace="ns",outcome="cancelled",queue="q0000"} 2`,
+		`carillon_run_seconds_count{kind="worker",namespace="ns",queue="q0000"} 4`,
+		`carillon_run_seconds_bucket{kind="worker",namespace="ns",queue="q0000",le="1"} 4`,
+		`carillon_api_calls_total{api="rest",code="OK",method="PutJob"} 1`,
+		`carillon_api_calls_total{api="grpc",code="Unavailable",method="Work"} 1`,
+		`carillon_api_call_seconds_count{api="rest",method="PutJob"} 1`,
 		"carillon_unserved_queues 1",
 		`carillon_queue_silent_consumers{kind="worker",namespace="ns",queue="q0000"} 1`,
 		`carillon_queue_depth{kind="worker",namespace="ns",queue="q0000"} 7`,
@@ -154,9 +164,10 @@ func TestALogger(t *testing.T) {
 func BenchmarkFired(b *testing.B) {
 	m := telemetry.New("v1")
 	f := delivery.Fired{Queue: queueOf(0), Attempt: 1, Lateness: 3 * time.Millisecond}
+	done := delivery.Finished{Queue: f.Queue, Status: carillon.RunSucceeded, Took: 20 * time.Millisecond}
 	b.ReportAllocs()
 	for b.Loop() {
 		m.Fired(f)
-		m.Finished(carillon.RunSucceeded)
+		m.Finished(done)
 	}
 }
