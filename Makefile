@@ -1,6 +1,6 @@
 # Sugar: every target is one line that can be typed by hand. Go is all that is needed.
 
-.PHONY: build release test vet lint generate check smoke soak chaos chaos-cluster chaos-failover chaos-sidecars builds scenarios test-dapr bench-peers dev clean
+.PHONY: build release test vet lint alerts generate check smoke soak chaos chaos-cluster chaos-failover chaos-sidecars builds scenarios test-dapr bench-peers dev clean
 
 build: ## the binary, in bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/carillon ./server/cmd/carillon
@@ -16,6 +16,9 @@ vet: ## what the compiler does not see
 
 lint: ## the linters of .golangci.yml
 	bash .ci/run lint
+
+alerts: ## the alert rules of deploy/prometheus, and their tests
+	bash .ci/run alerts
 
 generate: ## code from the .proto files, docs/cli.md from the commands
 	go generate work
