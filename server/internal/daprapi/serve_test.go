@@ -2,6 +2,10 @@ package daprapi
 
 import (
 	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -44,6 +48,7 @@ func TestServe(t *testing.T) {
 	if n, err := c.DeleteJobs(t.Context(), "default", "dapr/app/app/"); n != 1 || err != nil {
 		t.Errorf("Carillon's own service finds %d jobs, %v", n, err)
 	}
+	checkCalls(t, "http://"+node.HTTPAddr())
 	s := r.watchApp("app")
 	hosts, err := r.client.WatchHosts(t.Context(), &pb.WatchHostsRequest{})
 	if err != nil {
@@ -77,5 +82,36 @@ func TestServe(t *testing.T) {
 	}
 	if err := conn.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// checkCalls looks whether the calls of each API are counted and measured, with their codes.
+func checkCalls(t *testing.T, at string) {
+	t.Helper()
+	var c http.Client
+	get := func(path string) string {
+		resp, err := c.Get(at + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err := errors.Join(err, resp.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return string(body)
+	}
+	get("/v1/namespaces/default/jobs/missing")
+	text := get("/metrics")
+	for _, line := range []string{
+		`carillon_api_calls_total{api="dapr",code="OK",method="ScheduleJob"} 1`,
+		`carillon_api_calls_total{api="dapr",code="Unknown",method="ScheduleJob"} 1`,
+		`carillon_api_call_seconds_count{api="dapr",method="ScheduleJob"} 2`,
+		`carillon_api_calls_total{api="grpc",code="OK",method="DeleteJobs"} 1`,
+		`carillon_api_calls_total{api="rest",code="NotFound",method="GetJob"} 1`,
+		"carillon_backfills 0",
+	} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("%q is not in the metrics", line)
+		}
 	}
 }

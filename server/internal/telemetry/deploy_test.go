@@ -3,7 +3,6 @@ package telemetry_test
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +19,7 @@ const (
 
 func deployed(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../../deploy", name))
+	text, err := os.ReadFile("../../../deploy/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}

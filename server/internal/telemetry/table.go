@@ -96,8 +96,10 @@ var table = []Metric{
 	{runsSkipped, counter, []string{"reason"}, "Scheduled times that did not run, by reason."},
 	{runsStaged, counter, []string{"kind"},
 		"Due runs put aside in the store because nobody took them, by kind of target."},
-	{runOutcomes, counter, append([]string{"outcome"}, ofQueue...), "Runs that ended, by outcome (`succeeded`, `failed`, `dead`, `cancelled`) and queue; `_other` is for all queues but the first 200."},
-	{runSeconds, histogram, ofQueue, "From when a run was first handed to a consumer to its outcome, retries and the waits before them included; queues as with the outcomes."},
+	{runOutcomes, counter, append([]string{"outcome"}, ofQueue...),
+		"Runs that ended, by outcome (`succeeded`, `failed`, `dead`, `cancelled`) and queue; `_other` is for all queues but the first 200."},
+	{runSeconds, histogram, ofQueue,
+		"From when a run was first handed to a consumer to its outcome, retries and the waits before them included; queues as with the outcomes."},
 	{lateness, histogram, nil, "From when an attempt was due, or its job was put or changed if that was later, to when it was handed to a consumer."},
 	{inFlight, gauge, nil, "Attempts in force."},
 	{stagedRuns, gauge, nil, "Due runs in the store, of the node's partitions; counted every 10 s or less often, and at a queue's first and last."},
@@ -107,7 +109,8 @@ var table = []Metric{
 		"Waits (`depends_on`) for jobs that do not exist, a job and a name once, of the node's partitions; about a minute old."},
 	{backfills, gauge, nil, "Backfills that have not ended, of the node's partitions."},
 
-	{apiCalls, counter, []string{"api", "method", "code"}, "Calls that ended, by API (`grpc`, `rest`, `dapr`), method and gRPC's code; streams count when they end."},
+	{apiCalls, counter, []string{"api", "method", "code"},
+		"Calls that ended, by API (`grpc`, `rest`, `dapr`), method and gRPC's code; streams count when they end."},
 	{apiSeconds, histogram, []string{"api", "method"}, "How long calls took, but for streams."},
 
 	{commits, histogram, nil, "How long a batch took to become durable."},

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -169,5 +170,34 @@ func BenchmarkFired(b *testing.B) {
 	for b.Loop() {
 		m.Fired(f)
 		m.Finished(done)
+	}
+}
+
+// TestHistogramsAreNativeToo: who asks for protobuf gets the buckets of a native histogram beside the classic
+// ones.
+func TestHistogramsAreNativeToo(t *testing.T) {
+	req := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	req.Header.Set("Accept",
+		"application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=text")
+	rec := httptest.NewRecorder()
+	busy(1).Handler().ServeHTTP(rec, req)
+	text := rec.Body.String()
+	begins := regexp.MustCompile(`(?m)^name:\s*"`).FindAllStringIndex(text, -1)
+	families := map[string]string{}
+	for i, at := range begins {
+		end := len(text)
+		if i+1 < len(begins) {
+			end = begins[i+1][0]
+		}
+		name, rest, _ := strings.Cut(text[at[1]:end], `"`)
+		families[name] = rest
+	}
+	for _, m := range telemetry.Table() {
+		if m.Type != "histogram" || strings.HasPrefix(m.Name, "carillon_cluster_") { // nothing is in these
+			continue
+		}
+		if f := families[m.Name]; !strings.Contains(f, "positive_span") || !strings.Contains(f, "upper_bound") {
+			t.Errorf("%s: %.500s", m.Name, f)
+		}
 	}
 }
