@@ -8,7 +8,7 @@ import (
 
 // format is the version of everything a store writes: records, keys, tables' contents. A test with builds of
 // different formats sets it by the linker, -ldflags "-X
-// github.com/carillonhq/carillon/server/store.format=3".
+// github.com/carillonhq/carillon/server/store.format=4".
 //
 // A program decodes a record, keeps the fields that it knows, and writes those back. So the format is raised
 // with every field that a program of the format before must not drop: a new field of a record that is
@@ -18,7 +18,8 @@ import (
 //	2  what a term that was killed may have handed out: State.Settled, RunState.Doubt and InDoubt; Wait.Since; counters Dropped
 //	   and Cancelled; AttemptError.Redriven; metadata records of kind 'd'; Namespace.generation, which a build without it
 //	   counts from 1 again: no more is lost by that than the refusal of a put meant for an older one
-var format = "2"
+//	3  what operators ask and steer (docs/decisions/0068)
+var format = "3"
 
 // Format returns the version of everything this program writes. A store of another one is refused, see
 // [CheckFormat].
@@ -32,7 +33,7 @@ func Format() int {
 
 // extends lists the formats that only add to the one before: a store is brought up to date by writing the new
 // number.
-var extends = map[int]bool{2: true}
+var extends = map[int]bool{2: true, 3: true}
 
 // Extends reports whether this program can bring a store of an older format up to date just by writing its
 // own format. No program of the older format may have the store open then: it would drop what it does not

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,8 +13,11 @@ import (
 	"github.com/carillonhq/carillon/server/store/redis"
 )
 
-// ofFormat1 is a store as programs of format 1 made it, with the job "a" in partition 3.
-func ofFormat1(t *testing.T, r *realserver.Redis) (o redis.Options, key string) {
+// keyOf is the name that the key that signs tokens has in a format.
+var keyOf = map[int]string{1: "mackey", 2: "signing_key"}
+
+// ofFormat is a store as programs of an older format made it, with the job "a" in partition 3.
+func ofFormat(t *testing.T, r *realserver.Redis, format int) (o redis.Options, key string) {
 	t.Helper()
 	o = fresh(r)
 	s := open(t, o)
@@ -23,8 +27,8 @@ func ofFormat1(t *testing.T, r *realserver.Redis) (o redis.Options, key string) 
 		t.Fatal(err)
 	}
 	key = string(s.Meta().MACKey)
-	r.Do(t, "HSET", metaOf(o), "format", "1", "mackey", key)
-	r.Do(t, "HDEL", metaOf(o), "signing_key")
+	r.Do(t, "HSET", metaOf(o), "format", strconv.Itoa(format), keyOf[format], key)
+	r.Do(t, "HDEL", metaOf(o), "token_key")
 	return o, key
 }
 
@@ -34,7 +38,13 @@ func metaOf(o redis.Options) string { return "{" + o.Prefix + "}:meta" }
 // what is in it.
 func TestAnOlderStoreIsTakenOver(t *testing.T) {
 	r := realserver.StartRedis(t)
-	o, key := ofFormat1(t, r)
+	for format := range keyOf {
+		t.Run(fmt.Sprintf("format %d", format), func(t *testing.T) { takenOver(t, r, format) })
+	}
+}
+
+func takenOver(t *testing.T, r *realserver.Redis, format int) {
+	o, key := ofFormat(t, r, format)
 	for range 2 { // the second start changes nothing
 		s := open(t, o)
 		if m := s.Meta(); m.Format != store.Format() || string(m.MACKey) != key {
@@ -48,8 +58,8 @@ func TestAnOlderStoreIsTakenOver(t *testing.T) {
 		if format := r.Do(t, "HGET", metaOf(o), "format"); format != strconv.Itoa(store.Format()) {
 			t.Errorf("the format that is written: %q", format)
 		}
-		// A node of format 1 that opened it before asks for the key by this name when it joins and claims.
-		if there := r.Do(t, "HEXISTS", metaOf(o), "mackey"); there != "0" {
+		// A node of that format that opened it before asks for the key by this name when it joins and claims.
+		if there := r.Do(t, "HEXISTS", metaOf(o), keyOf[format]); there != "0" {
 			t.Errorf("the key under the name that it had: %q", there)
 		}
 	}
@@ -59,7 +69,7 @@ func TestAnOlderStoreIsTakenOver(t *testing.T) {
 // does or one that also wrote for how long. The start is refused, and all is as it was.
 func TestAnOlderStoreStaysUnderOlderNodes(t *testing.T) {
 	r := realserver.StartRedis(t)
-	o, _ := ofFormat1(t, r)
+	o, _ := ofFormat(t, r, 1)
 	members := "{" + o.Prefix + "}:members"
 	till := strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10)
 	for _, lives := range []string{till + ` {"address":"host:1"}`, till + ` 3600000000 7 {"address":"host:1"}`} {

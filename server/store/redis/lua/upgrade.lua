@@ -1,7 +1,7 @@
 #!lua
 -- Makes a store of format ARGV[1] one of format ARGV[2], unless members live. Returns those that do. What is not of format ARGV[1]
--- another node has changed meanwhile. From format 1 on the key that signs tokens has another name: a node of format 1 that opened
--- the store before joins and claims only where it finds it under the old one.
+-- another node has changed meanwhile. In each format the key that signs tokens has another name: a node of an older format that
+-- opened the store before joins and claims only where it finds it under the name that it knows.
 if redis.call('HGET', KEYS[2], 'format') ~= ARGV[1] then return {} end
 local time = redis.call('TIME')
 local now, all, out = time[1] * 1000000 + time[2], redis.call('HGETALL', KEYS[1]), {}
@@ -11,10 +11,12 @@ for i = 1, #all, 2 do
   if now < tonumber(till) and (not ttl or tonumber(till) < now + 2 * ttl) then out[#out + 1] = all[i] end
 end
 if #out > 0 then return out end
-local key = redis.call('HGET', KEYS[2], 'mackey')
-if key then
-  redis.call('HSET', KEYS[2], 'signing_key', key)
-  redis.call('HDEL', KEYS[2], 'mackey')
+for _, name in ipairs({'mackey', 'signing_key'}) do
+  local key = redis.call('HGET', KEYS[2], name)
+  if key then
+    redis.call('HSET', KEYS[2], 'token_key', key)
+    redis.call('HDEL', KEYS[2], name)
+  end
 end
 redis.call('HSET', KEYS[2], 'format', ARGV[2])
 return out
