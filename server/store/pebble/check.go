@@ -229,7 +229,7 @@ func (c *Checked) lose(p int, ref store.Ref, what string) {
 var kindWords = map[byte]string{
 	kindHead: "job", kindPending: "pending run", kindDue: "due entry", kindStaged: "staged entry",
 	kindSpec: "spec", kindLive: "unfinished run", kindHistory: "finished run", kindAge: "retention entry",
-	kindDead: "dead run", kindMetaRecord: "settings", kindMeta: "metadata of the store",
+	kindFinished: "finished run by its end", kindPhase: "phase entry", kindMetaRecord: "settings", kindMeta: "metadata of the store",
 	kindOwner: "term of a partition",
 }
 
