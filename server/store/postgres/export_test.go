@@ -36,6 +36,24 @@ func Queries(after store.Cursor) map[string]Query {
 	return map[string]Query{"due": {due}, "staged": {staged}}
 }
 
+// List is the query of a list.
+func List(t testing.TB, q store.ListQuery) Query {
+	t.Helper()
+	var c conditions
+	if err := c.list(3, q); err != nil {
+		t.Fatal(err)
+	}
+	return Query{c}
+}
+
+// Ended is the query of finished runs.
+func Ended(q store.RunQuery, after *store.RunRecord) Query {
+	var c conditions
+	c.add(runsOf, c.arg(3))
+	c.endedRuns(q, after)
+	return Query{c}
+}
+
 // Firsts is the query of the first job of each namespace.
 func Firsts(after string) Query {
 	var c conditions
@@ -101,7 +119,7 @@ func (s *Store) MayMigrate(ctx context.Context, from, to int) error {
 // Analyze has the server count what is in the tables.
 func (s *Store) Analyze(t testing.TB) {
 	t.Helper()
-	if _, err := s.pool.Exec(t.Context(), "ANALYZE carillon_jobs"); err != nil {
+	if _, err := s.pool.Exec(t.Context(), "ANALYZE carillon_jobs, carillon_runs"); err != nil {
 		t.Fatal(err)
 	}
 }
