@@ -2,11 +2,13 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -79,6 +81,46 @@ func (s *Store) Explain(t testing.TB, q Query) string {
 		lines = append(lines, line)
 	}
 	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// ExplainAny is how the server does a query that it has planned for any arguments, as it may once it has done it
+// some times.
+func (s *Store) ExplainAny(t testing.TB, q Query) string {
+	t.Helper()
+	args := make([]string, len(q.c.args))
+	for i, arg := range q.c.args {
+		switch v := arg.(type) {
+		case string:
+			args[i] = "'" + strings.ReplaceAll(v, "'", "''") + "'"
+		case pgtype.UUID:
+			args[i] = "'" + v.String() + "'"
+		default:
+			args[i] = fmt.Sprint(v)
+		}
+	}
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	for _, sql := range []string{"SET LOCAL plan_cache_mode = force_generic_plan", "PREPARE q AS " + string(q.c.sql)} {
+		if _, err := tx.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) EXECUTE q ("+
+		strings.Join(args, ", ")+")", pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "DEALLOCATE q"); err != nil {
 		t.Fatal(err)
 	}
 	return strings.Join(lines, "\n")

@@ -119,13 +119,13 @@ func (c *conditions) list(partition int, q store.ListQuery) error {
 		c.pendingOf(partition, q)
 		return nil
 	case !q.Pending:
-		return c.listed(partition, q, " AND seq = 0")
+		return c.listed(partition, q, jobsOnly)
 	case !q.ByPhase():
 		return c.listed(partition, q, "")
 	}
 	// Jobs and pending runs of a phase have indexes of their own.
 	c.add("(")
-	if err := c.listed(partition, q, " AND seq = 0"); err != nil {
+	if err := c.listed(partition, q, jobsOnly); err != nil {
 		return err
 	}
 	c.add(") UNION ALL (")
@@ -136,6 +136,8 @@ func (c *conditions) list(partition int, q store.ListQuery) error {
 	return nil
 }
 
+const jobsOnly = " AND seq = 0"
+
 // listed selects those of the records that are of a kind.
 func (c *conditions) listed(partition int, q store.ListQuery, kind string) error {
 	c.selectRecords(partition, q.MaxSpec)
@@ -143,7 +145,7 @@ func (c *conditions) listed(partition int, q store.ListQuery, kind string) error
 	if q.Namespace != "" {
 		c.add(" AND namespace = ", c.arg(q.Namespace))
 	}
-	c.isAfter(q)
+	c.isAfter(q, kind != jobsOnly)
 	c.hasPrefix(q.Prefix)
 	c.inPhase(q)
 	if err := c.hasLabel(q.Label); err != nil {
@@ -200,9 +202,10 @@ func (c *conditions) firstOfEach(partition int, q store.ListQuery) {
 // isText reports whether the server can hold a text: nothing that it has is one that it cannot.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
-// isAfter asks for what is after a place in the list. If that is not text for the server, bytes are compared,
-// without the help of the index.
-func (c *conditions) isAfter(q store.ListQuery) {
+// isAfter asks for what is after a place in the list. Only a job's pending runs, which it may be among, are also
+// compared by their number. If the place is not text for the server, bytes are compared, without the help of
+// the index.
+func (c *conditions) isAfter(q store.ListQuery, pending bool) {
 	at, ok := q.Place()
 	if !ok {
 		return
@@ -217,7 +220,7 @@ func (c *conditions) isAfter(q store.ListQuery) {
 	default:
 		columns, values = "namespace, name", c.arg(at.Namespace)+", "+c.arg(at.Name)
 	}
-	if q.Pending {
+	if pending {
 		columns, values = columns+", seq", values+", "+c.arg(int64(min(at.Seq, math.MaxInt64)))
 	}
 	c.add(" AND (", columns, ") > (", values, ")")
