@@ -127,9 +127,11 @@ type RunRecord struct {
 	Reason   string
 	Skipped  uint64
 	From     int64
-	InDoubt  int    // see RunState
-	Spec     []byte // of a dead run: needed to redrive it
-	Cursor   []byte // set by Runs: where to go on; not stored
+	InDoubt  int               // see RunState
+	Spec     []byte            // of a dead run: needed to redrive it
+	Queue    string            // where it ran, or would have run, as in State; empty in runs of format 2
+	Labels   map[string]string // of the job, as it was when the run ended; none in runs of format 2
+	Cursor   []byte            // set by Runs: where to go on; not stored
 }
 
 // Backfill is a backfill of a job as a metadata record of its partition. It uses the schedule that the job

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
+	"math"
 	"strings"
 
 	"github.com/carillonhq/carillon"
@@ -71,7 +73,7 @@ type Shard interface {
 	Apply(ctx context.Context, b *Batch) error
 	// Read returns the records of the refs, in their order; Exists is false for absent ones.
 	Read(ctx context.Context, refs []Ref) ([]Record, error)
-	// List returns jobs (never pending runs) in name order.
+	// List returns jobs in name order; pending runs too, or alone, where the query says so.
 	List(ctx context.Context, q ListQuery) ([]Record, error)
 	// Due returns records of one priority in (due, ref) order.
 	Due(ctx context.Context, q DueQuery) ([]Record, error)
@@ -79,7 +81,7 @@ type Shard interface {
 	Staged(ctx context.Context, q StagedQuery) ([]Record, error)
 	// Live finds the record whose unfinished run has the id; ok is false if there is none.
 	Live(ctx context.Context, id RunID) (ref Ref, ok bool, err error)
-	// Runs returns finished runs, newest scheduled time first (dead lists: newest finished first).
+	// Runs returns finished runs: those of a job newest scheduled first, others newest finished first.
 	Runs(ctx context.Context, q RunQuery) ([]RunRecord, error)
 	// MetaRecords returns the metadata records of a kind in key order.
 	MetaRecords(ctx context.Context, q MetaQuery) ([]MetaRecord, error)
@@ -146,21 +148,67 @@ type MetaRecord struct {
 	Value []byte
 }
 
-// ListQuery selects jobs.
+// ListQuery selects jobs, and pending runs.
+//
+// A list by a Phase other than [carillon.PhaseScheduled] reads an index of what is in that phase. Jobs and
+// pending runs of the phase scheduled are in no index: most are in it, and a put, the finish of a one-shot
+// and the tick of a job write nothing more than they would without.
 type ListQuery struct {
 	Namespace string // empty = all
 	Prefix    string
 	After     string // name, exclusive; with an empty Namespace: "namespace\x00name"
-	Label     string // "key" or "key=value"; empty = any
+	Label     string // "key" or "key=value"; empty = any. Pending runs with their job's spec have none
 	Phase     *carillon.Phase
 	Limit     int
 	MaxSpec   int // leaves Spec nil in records whose spec is longer; 0 = no limit
+
+	// Pending lists pending runs beside the jobs, in the order of refs. After and AfterSeq are then the ref of
+	// the last record read.
+	Pending  bool
+	AfterSeq uint64
+
+	// PendingOf lists the pending runs of a job alone, be it there or not, in the order of their Seq. Only
+	// AfterSeq, Phase, Limit and MaxSpec apply besides.
+	PendingOf *carillon.Key
 
 	// FirstOfEach asks for the first job of each namespace, in the order of namespaces. After is then a
 	// namespace, exclusive, and only Limit and MaxSpec apply besides. A store seeks behind the last job of
 	// each namespace: how many jobs there are makes no difference.
 	FirstOfEach bool
 }
+
+// Past sets the query to go on after the last record that was read.
+func (q *ListQuery) Past(last Ref) {
+	q.After, q.AfterSeq = last.Name, last.Seq
+	switch {
+	case q.FirstOfEach:
+		q.After = last.Namespace
+	case q.Namespace == "":
+		q.After = last.Namespace + "\x00" + last.Name
+	}
+}
+
+// Place returns the ref that the list begins after; ok is false if it begins at the start. Without Pending
+// it is after all pending runs of the job.
+func (q *ListQuery) Place() (after Ref, ok bool) {
+	switch {
+	case q.PendingOf != nil:
+		return Ref{*q.PendingOf, q.AfterSeq}, true
+	case q.After == "":
+		return after, false
+	}
+	after.Namespace, after.Name, after.Seq = q.Namespace, q.After, q.AfterSeq
+	if q.Namespace == "" {
+		after.Namespace, after.Name, _ = strings.Cut(q.After, "\x00")
+	}
+	if !q.Pending {
+		after.Seq = math.MaxUint64
+	}
+	return after, true
+}
+
+// ByPhase reports whether the index of phases has the records that the query asks for.
+func (q *ListQuery) ByPhase() bool { return q.Phase != nil && *q.Phase != carillon.PhaseScheduled }
 
 // DueQuery selects records of one priority: due <= Until, after the cursor.
 type DueQuery struct {
@@ -187,14 +235,33 @@ type StagedQuery struct {
 	MaxSpec int
 }
 
-// RunQuery selects finished runs: one by ID, else those of Job, else the dead ones of a namespace.
+// RunQuery selects finished runs: one by ID, else those of Job, else those of a namespace that ended with
+// Status, which is then needed. How many others there are makes no difference. Who asks for several statuses
+// or partitions merges their lists.
 type RunQuery struct {
 	ID        *RunID
 	Job       *carillon.Key
-	Namespace string // of dead runs
+	Namespace string
 	Status    *carillon.RunStatus
+	Since     int64  // Since <= Finished, UTC ns; 0: any. With Job the bounds only filter; with ID none applies
+	Until     int64  // Finished < Until; 0: any
 	After     []byte // RunRecord.Cursor of the last one read; nil: from the newest
 	Limit     int
+}
+
+// Check returns an error for a query that no index can answer.
+func (q *RunQuery) Check() error {
+	if q.ID == nil && q.Job == nil && (q.Status == nil || !q.Status.Finished()) {
+		return errStatus
+	}
+	return nil
+}
+
+var errStatus = errors.New("store: a query of the runs of a namespace needs the status of finished ones")
+
+// Within reports whether a time of Finished is within the query's bounds.
+func (q *RunQuery) Within(finished int64) bool {
+	return (q.Since == 0 || q.Since <= finished) && (q.Until == 0 || finished < q.Until)
 }
 
 // MetaQuery selects metadata records of a kind: those whose key begins with Prefix, after After.

@@ -158,12 +158,12 @@ func (rs *runs) RedriveRuns(ctx context.Context, namespace, job string) (int, er
 
 // deadRuns returns a query for the dead runs of a job, or of a namespace.
 func deadRuns(namespace, job string) (store.RunQuery, error) {
-	q := store.RunQuery{Namespace: namespace, Limit: carillon.MaxBatch}
+	q := store.RunQuery{Namespace: namespace, Status: new(carillon.RunDead), Limit: carillon.MaxBatch}
 	if job == "" {
 		return q, carillon.ValidateNamespace(namespace)
 	}
-	dead, key := carillon.RunDead, carillon.Key{Namespace: namespace, Name: job}
-	q.Job, q.Status = &key, &dead
+	key := carillon.Key{Namespace: namespace, Name: job}
+	q.Job = &key
 	return q, key.Validate()
 }
 

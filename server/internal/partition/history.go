@@ -15,6 +15,10 @@ type History struct {
 	most          int   // runs kept in the partition
 	atOnce        int   // removed by one sweep
 	unswept       int   // written since the last sweep
+	last          struct {
+		queue delivery.Queue // of the last run written, of which the next one is as a rule
+		text  string
+	}
 }
 
 func newHistory(out *builder, cfg *Config) *History {
@@ -32,6 +36,10 @@ func (h *History) add(j *carillon.Job, job *store.State, r store.RunRecord) {
 	} else if keep == 0 {
 		return
 	}
+	if r.Queue == "" {
+		r.Queue = h.queueText(delivery.QueueOf(r.Key.Namespace, j.Target))
+	}
+	r.Labels = j.Labels
 	if h.out.runs == nil {
 		h.out.runs = make([]store.RunRecord, 0, max(1, min(h.out.usual, mostRoom)))
 	}
@@ -48,6 +56,14 @@ func (h *History) add(j *carillon.Job, job *store.State, r store.RunRecord) {
 		job.Kept = uint32(keep)
 		h.out.trims = append(h.out.trims, store.Trim{Key: r.Key, Keep: keep})
 	}
+}
+
+// queueText returns the queue as the store names it.
+func (h *History) queueText(q delivery.Queue) string {
+	if q != h.last.queue || h.last.text == "" {
+		h.last.queue, h.last.text = q, q.String()
+	}
+	return h.last.text
 }
 
 // Sweep asks for the removal of finished runs whose retention has ended or that are too many. The engine
@@ -78,6 +94,8 @@ func (rs *runs) keepRun(e *entry, now int64, end ending) {
 		Reason: end.reason, Due: s.Run.Due, Started: s.Run.Started, Finished: now, Attempt: s.Run.Attempt,
 		Errors: s.Run.Errors, InDoubt: s.Run.InDoubt,
 	}
+	queue := e.runQueue()
+	r.Queue = rs.history.queueText(queue)
 	if end.report != nil {
 		r.Worker, r.Response = end.report.Worker, end.report.Response
 		if len(r.Response) > carillon.MaxResponse {
@@ -103,18 +121,21 @@ func (rs *runs) keepRun(e *entry, now int64, end ending) {
 	}
 	rs.history.add(e.job(), job, r)
 	if rs.cfg.Events.Finished != nil {
-		rs.cfg.Events.Finished(e.finished(now, end.status))
+		rs.cfg.Events.Finished(e.finished(queue, now, end.status))
 	}
 }
 
-// finished describes the end of e's run, whose state is still in e.
-func (e *entry) finished(now int64, status carillon.RunStatus) delivery.Finished {
-	f := delivery.Finished{Status: status, Took: -1}
+// runQueue returns the queue of e's run: of its attempt in force, or of its target.
+func (e *entry) runQueue() delivery.Queue {
 	if e.queue != nil {
-		f.Queue = *e.queue
-	} else {
-		f.Queue = delivery.QueueOf(e.ref.Namespace, e.job().Target)
+		return *e.queue
 	}
+	return delivery.QueueOf(e.ref.Namespace, e.job().Target)
+}
+
+// finished describes the end of e's run in a queue; its state is still in e.
+func (e *entry) finished(queue delivery.Queue, now int64, status carillon.RunStatus) delivery.Finished {
+	f := delivery.Finished{Queue: queue, Status: status, Took: -1}
 	if started := e.state.Run.Started; started != 0 {
 		f.Took = time.Duration(max(0, now-started))
 	}

@@ -1,6 +1,7 @@
 package partition_test
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -35,5 +36,36 @@ func TestTheEndOfARunIsTold(t *testing.T) {
 	}
 	if !slices.Equal(ends, want) {
 		t.Errorf("told %+v, want %+v", ends, want)
+	}
+}
+
+// TestAFinishedRunNamesItsQueueAndLabels: they tell what it was when its job has gone. So does a record of
+// times that did not run.
+func TestAFinishedRunNamesItsQueueAndLabels(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	labels := map[string]string{"team": "billing"}
+	put := func(target carillon.Target) {
+		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s", Target: target, Labels: labels})
+	}
+	put(carillon.WorkerQueue("mail"))
+	r.advance(10 * time.Second)
+	mail := queueNamed("mail")
+	r.succeed(r.deliverFrom(mail, 1)[0])
+	put(carillon.Target{HTTP: &carillon.HTTPTarget{URL: "https://example.com/run"}})
+	r.pause("a", true)
+	r.advance(30 * time.Second)
+	r.pause("a", false)
+	r.flush()
+	http := delivery.Queue{Namespace: carillon.DefaultNamespace, Kind: "http", Address: "example.com"}
+	want := map[string]int{mail.String(): 1, http.String(): 1}
+	got := map[string]int{}
+	for _, run := range r.history("a") {
+		got[run.Queue]++
+		if !maps.Equal(run.Labels, labels) {
+			t.Errorf("%v has the labels %v", run.Status, run.Labels)
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("runs by queue: %v, want %v", got, want)
 	}
 }

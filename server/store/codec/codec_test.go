@@ -51,7 +51,7 @@ func sampleRun() store.RunRecord {
 	return store.RunRecord{
 		Key: carillon.Key{Namespace: "default", Name: "reports/nightly"}, ID: s.Identity(17), Grant: s.Run.Grant,
 		Status: carillon.RunSucceeded, Due: s.Run.Due, Started: s.Run.Started,
-		Finished: s.Run.Started + 1e9, Attempt: 1, Worker: "worker-7",
+		Finished: s.Run.Started + 1e9, Attempt: 1, Worker: "worker-7", Queue: "default\x00worker\x00reports",
 	}
 }
 

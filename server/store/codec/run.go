@@ -41,6 +41,8 @@ func (c *coder) run(r *store.RunRecord) {
 		c.bytes(15, &r.Spec)
 		c.nanos(16, &r.Expires)
 		signed(c, 17, &r.InDoubt)
+		c.string(18, &r.Queue)
+		c.stringMap(19, &r.Labels)
 	}
 }
 

@@ -2,7 +2,9 @@ package memory
 
 import (
 	"context"
+	"math"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -32,8 +34,10 @@ func (p *partition) count(out *store.Counts) {
 		out.AddStaged(r.State.Queue, 1, r.State.Run.Due)
 		return true
 	})
-	p.history.dead.Scan(func(r *store.RunRecord) bool {
-		out.Dead[r.Key.Namespace]++
-		return true
+	p.history.byStatus.Ascend(&store.RunRecord{Status: carillon.RunDead, Finished: math.MaxInt64}, func(r *store.RunRecord) bool {
+		if r.Status == carillon.RunDead {
+			out.Dead[r.Key.Namespace]++
+		}
+		return r.Status == carillon.RunDead
 	})
 }

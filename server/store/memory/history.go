@@ -3,6 +3,7 @@ package memory
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -15,18 +16,19 @@ import (
 
 // history is the finished runs of a partition. As with records, a run is never changed, only replaced.
 type history struct {
-	byID  map[store.RunID]*store.RunRecord
-	byJob *btree.BTreeG[*store.RunRecord]
-	dead  *btree.BTreeG[*store.RunRecord]
-	byAge *btree.BTreeG[*store.RunRecord]
+	byID     map[store.RunID]*store.RunRecord
+	byJob    *btree.BTreeG[*store.RunRecord]
+	byStatus *btree.BTreeG[*store.RunRecord]
+	byAge    *btree.BTreeG[*store.RunRecord]
+	dead     int // of them
 }
 
 func newHistory() *history {
 	return &history{
-		byID:  make(map[store.RunID]*store.RunRecord),
-		byJob: newTree(lessByJob),
-		dead:  newTree(lessDead),
-		byAge: newTree(lessByAge),
+		byID:     make(map[store.RunID]*store.RunRecord),
+		byJob:    newTree(lessByJob),
+		byStatus: newTree(lessByStatus),
+		byAge:    newTree(lessByAge),
 	}
 }
 
@@ -39,9 +41,10 @@ func lessByJob(a, b *store.RunRecord) bool {
 		compareID(&a.ID, &b.ID)) < 0
 }
 
-// lessDead orders by namespace, newest finished first.
-func lessDead(a, b *store.RunRecord) bool {
+// lessByStatus orders by status and namespace, newest finished first.
+func lessByStatus(a, b *store.RunRecord) bool {
 	return cmp.Or(
+		cmp.Compare(a.Status, b.Status),
 		cmp.Compare(a.Key.Namespace, b.Key.Namespace),
 		cmp.Compare(b.Finished, a.Finished),
 		compareID(&a.ID, &b.ID)) < 0
@@ -68,8 +71,9 @@ func (h *history) put(run *store.RunRecord) {
 	h.byID[run.ID] = &kept
 	h.byJob.Set(&kept)
 	h.byAge.Set(&kept)
+	h.byStatus.Set(&kept)
 	if kept.Status == carillon.RunDead {
-		h.dead.Set(&kept)
+		h.dead++
 	}
 }
 
@@ -81,7 +85,10 @@ func (h *history) remove(id store.RunID) {
 	delete(h.byID, id)
 	h.byJob.Delete(run)
 	h.byAge.Delete(run)
-	h.dead.Delete(run)
+	h.byStatus.Delete(run)
+	if run.Status == carillon.RunDead {
+		h.dead--
+	}
 }
 
 // redrive takes a dead run out of the history.
@@ -95,7 +102,7 @@ func (h *history) redrive(ref store.RunRef) {
 func (h *history) trim(t store.Trim) {
 	kept := 0
 	var gone []store.RunID
-	h.byJob.Ascend(newest(t.Key), func(run *store.RunRecord) bool {
+	h.byJob.Ascend(&store.RunRecord{Key: t.Key, ID: store.RunID{Scheduled: math.MaxInt64}}, func(run *store.RunRecord) bool {
 		switch {
 		case run.Key != t.Key:
 			return false
@@ -114,7 +121,7 @@ func (h *history) trim(t store.Trim) {
 
 // expire removes the runs whose retention has ended, and those that are too many.
 func (h *history) expire(e store.Expire) {
-	excess := h.byAge.Len() - h.dead.Len() - e.Most
+	excess := h.byAge.Len() - h.dead - e.Most
 	var gone []store.RunID
 	h.byAge.Scan(func(run *store.RunRecord) bool {
 		expired := run.Expires <= e.Before
@@ -143,13 +150,21 @@ func (h *history) list(q store.RunQuery, after *store.RunRecord) []store.RunReco
 		}
 		return nil
 	}
-	tree, less, from := h.dead, lessDead, newest(carillon.Key{Namespace: q.Namespace})
-	belongs := func(run *store.RunRecord) bool { return run.Key.Namespace == q.Namespace }
+	tree, less, from := h.byJob, lessByJob, &store.RunRecord{ID: store.RunID{Scheduled: math.MaxInt64}}
+	belongs := func(run *store.RunRecord) bool { return run.Key == *q.Job }
 	if q.Job != nil {
-		tree, less, from = h.byJob, lessByJob, newest(*q.Job)
-		belongs = func(run *store.RunRecord) bool { return run.Key == *q.Job }
+		from.Key = *q.Job
+	} else {
+		tree, less = h.byStatus, lessByStatus
+		from.Key.Namespace, from.Status, from.Finished = q.Namespace, *q.Status, math.MaxInt64
+		if from.ID.Scheduled = math.MinInt64; q.Until != 0 {
+			from.Finished = q.Until - 1
+		}
+		belongs = func(run *store.RunRecord) bool {
+			return run.Status == *q.Status && run.Key.Namespace == q.Namespace && q.Within(run.Finished)
+		}
 	}
-	if after != nil {
+	if after != nil && less(from, after) {
 		from = after
 	}
 	var out []store.RunRecord
@@ -157,18 +172,13 @@ func (h *history) list(q store.RunQuery, after *store.RunRecord) []store.RunReco
 		if len(out) >= q.Limit || !belongs(run) {
 			return false
 		}
-		if less(from, run) && (q.Status == nil || *q.Status == run.Status) {
+		if (after == nil || less(after, run)) && (q.Status == nil || *q.Status == run.Status) &&
+			q.Within(run.Finished) {
 			out = append(out, withCursor(run))
 		}
 		return true
 	})
 	return out
-}
-
-// newest is a position before every run of a job, and with an empty name before every dead run of a
-// namespace.
-func newest(k carillon.Key) *store.RunRecord {
-	return &store.RunRecord{Key: k, ID: store.RunID{Scheduled: math.MaxInt64}, Finished: math.MaxInt64}
 }
 
 // handRun copies a run.
@@ -177,13 +187,14 @@ func handRun(run *store.RunRecord) store.RunRecord {
 	out.Errors = slices.Clone(run.Errors)
 	out.Response = bytes.Clone(run.Response)
 	out.Spec = bytes.Clone(run.Spec)
+	out.Labels = maps.Clone(run.Labels)
 	return out
 }
 
 // withCursor copies a run for a query. Its cursor is a run record of nothing but what the indexes compare.
 func withCursor(run *store.RunRecord) store.RunRecord {
 	out := handRun(run)
-	position := store.RunRecord{Key: run.Key, ID: run.ID, Finished: run.Finished}
+	position := store.RunRecord{Key: run.Key, ID: run.ID, Status: run.Status, Finished: run.Finished}
 	out.Cursor = codec.AppendRun(nil, &position)
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 	"github.com/carillonhq/carillon/server/store/storetest"
@@ -115,7 +116,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s with an ended context: %v", name, err)
 		}
 	}
-	if _, err := shard.Runs(t.Context(), store.RunQuery{After: []byte{0xff},
+	if _, err := shard.Runs(t.Context(), store.RunQuery{Job: new(carillon.Key), After: []byte{0xff},
 		Limit: 1}); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("Runs with a made-up cursor: %v", err)
 	}

@@ -63,10 +63,10 @@ func (s *Store) lock() (unlock func()) {
 
 func (r *records) copied() *records {
 	return &records{partition: r.partition, byRef: r.byRef.Copy(), due: r.due.Copy(), staged: r.staged.Copy(),
-		live: maps.Clone(r.live)}
+		byPhase: r.byPhase.Copy(), live: maps.Clone(r.live)}
 }
 
 func (h *history) copied() *history {
-	return &history{byID: maps.Clone(h.byID), byJob: h.byJob.Copy(), dead: h.dead.Copy(),
-		byAge: h.byAge.Copy()}
+	return &history{byID: maps.Clone(h.byID), byJob: h.byJob.Copy(),
+		byStatus: h.byStatus.Copy(), byAge: h.byAge.Copy(), dead: h.dead}
 }

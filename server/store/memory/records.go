@@ -20,6 +20,7 @@ type records struct {
 	byRef     *btree.BTreeG[*store.Record]
 	due       *btree.BTreeG[*store.Record]
 	staged    *btree.BTreeG[*store.Record]
+	byPhase   *btree.BTreeG[*store.Record] // but those that are scheduled
 	live      map[store.RunID]*store.Record
 }
 
@@ -29,6 +30,7 @@ func newRecords(partition int) *records {
 		byRef:     newTree(lessRef),
 		due:       newTree(lessDue),
 		staged:    newTree(lessStaged),
+		byPhase:   newTree(lessPhase),
 		live:      make(map[store.RunID]*store.Record),
 	}
 }
@@ -53,6 +55,17 @@ func lessStaged(a, b *store.Record) bool {
 		return a.State.Priority < b.State.Priority
 	case a.State.Run.Due != b.State.Run.Due:
 		return a.State.Run.Due < b.State.Run.Due
+	}
+	return lessRef(a, b)
+}
+
+// lessPhase orders by phase, jobs before pending runs.
+func lessPhase(a, b *store.Record) bool {
+	switch {
+	case a.State.Phase != b.State.Phase:
+		return a.State.Phase < b.State.Phase
+	case (a.Seq == 0) != (b.Seq == 0):
+		return a.Seq == 0
 	}
 	return lessRef(a, b)
 }
@@ -100,6 +113,9 @@ func (r *records) index(rec *store.Record) {
 	if rec.State.Phase == carillon.PhaseStaged {
 		r.staged.Set(rec)
 	}
+	if rec.State.Phase != carillon.PhaseScheduled {
+		r.byPhase.Set(rec)
+	}
 	if rec.State.Run.Live {
 		r.live[rec.State.Identity(r.partition)] = rec
 	}
@@ -109,6 +125,7 @@ func (r *records) unindex(rec *store.Record) {
 	r.byRef.Delete(rec)
 	r.due.Delete(rec)
 	r.staged.Delete(rec)
+	r.byPhase.Delete(rec)
 	if id := rec.State.Identity(r.partition); r.live[id] == rec {
 		delete(r.live, id)
 	}
@@ -126,23 +143,62 @@ func (r *records) read(refs []store.Ref) []store.Record {
 }
 
 func (r *records) list(q store.ListQuery) []store.Record {
-	if q.FirstOfEach {
+	switch {
+	case q.FirstOfEach:
 		return r.firstOfEach(q)
+	case q.PendingOf != nil:
+		return listIn(r.byRef, q, store.Record{}, func(rec *store.Record) bool { return rec.Key == *q.PendingOf })
+	case !q.ByPhase():
+		return listIn(r.byRef, q, store.Record{}, anyRecord)
 	}
-	var out []store.Record
-	r.byRef.Ascend(&store.Record{Ref: listFrom(q)}, func(rec *store.Record) bool {
-		if len(out) >= q.Limit || q.Namespace != "" && (rec.Namespace != q.Namespace ||
-			pastPrefix(rec.Name, q.Prefix)) {
+	from := store.Record{State: store.State{Phase: *q.Phase}}
+	jobs := listIn(r.byPhase, q, from, func(rec *store.Record) bool {
+		return rec.State.Phase == *q.Phase && rec.Seq == 0
+	})
+	if !q.Pending {
+		return jobs
+	}
+	from.Seq = 1 // behind the jobs
+	pending := listIn(r.byPhase, q, from, func(rec *store.Record) bool { return rec.State.Phase == *q.Phase })
+	all := append(jobs, pending...)
+	slices.SortFunc(all, func(a, b store.Record) int { return a.Compare(b.Ref) })
+	return all[:min(len(all), q.Limit)]
+}
+
+func anyRecord(*store.Record) bool { return true }
+
+// listIn lists records of an index that is in the order of refs among those that belong. A record from which
+// it begins has the fields that the index compares before the ref.
+func listIn(tree *btree.BTreeG[*store.Record], q store.ListQuery, from store.Record,
+	belongs func(rec *store.Record) bool) (out []store.Record) {
+	after, exclusive := q.Place()
+	first := listFrom(q)
+	if from.Seq > 0 {
+		first.Seq = max(first.Seq, 1)
+	} else if from.State.Phase != carillon.PhaseScheduled {
+		first.Seq = 0 // it compares jobs with jobs
+	}
+	from.Ref = first
+	tree.Ascend(&from, func(rec *store.Record) bool {
+		if len(out) >= q.Limit || !belongs(rec) || q.PendingOf == nil && q.Namespace != "" &&
+			(rec.Namespace != q.Namespace || pastPrefix(rec.Name, q.Prefix)) {
 			return false
 		}
-		if rec.Seq == 0 && strings.HasPrefix(rec.Name, q.Prefix) &&
-			(q.Phase == nil || rec.State.Phase == *q.Phase) &&
-			codec.MatchLabel(rec.Spec, q.Label) {
+		if (!exclusive || rec.Compare(after) > 0) && listed(rec, &q) {
 			out = append(out, hand(rec, q.MaxSpec))
 		}
 		return true
 	})
 	return out
+}
+
+// listed reports whether a record is one that the query asks for, wherever it stands.
+func listed(rec *store.Record, q *store.ListQuery) bool {
+	if q.Phase != nil && rec.State.Phase != *q.Phase {
+		return false
+	}
+	return q.PendingOf != nil || (rec.Seq == 0 || q.Pending) && strings.HasPrefix(rec.Name, q.Prefix) &&
+		codec.MatchLabel(rec.Spec, q.Label)
 }
 
 // firstOfEach returns the first job of each namespace after a namespace.
@@ -163,16 +219,11 @@ func (r *records) firstOfEach(q store.ListQuery) (out []store.Record) {
 // pastPrefix reports whether no name from this one on has the prefix.
 func pastPrefix(name, prefix string) bool { return name > prefix && !strings.HasPrefix(name, prefix) }
 
-// listFrom is where a list begins: after the last job seen, and not before the prefix.
+// listFrom is where a list begins: at the last record seen, and not before the prefix.
 func listFrom(q store.ListQuery) store.Ref {
-	seen := store.Ref{Seq: math.MaxUint64}
-	seen.Namespace, seen.Name = q.Namespace, q.After
-	if q.Namespace == "" {
-		seen.Namespace, seen.Name, _ = strings.Cut(q.After, "\x00")
-		return seen
-	}
+	seen, _ := q.Place()
 	first := store.Ref{Key: carillon.Key{Namespace: q.Namespace, Name: q.Prefix}}
-	if q.After == "" || seen.Compare(first) < 0 {
+	if q.PendingOf == nil && q.Namespace != "" && seen.Compare(first) < 0 {
 		return first
 	}
 	return seen

@@ -78,6 +78,9 @@ func (s *shard) Live(ctx context.Context, id store.RunID) (ref store.Ref, ok boo
 
 // Runs returns finished runs, newest first.
 func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
 	after, err := decodeCursor(q.After)
 	if err != nil {
 		return nil, err

@@ -107,8 +107,11 @@ func (s shard) wantNowhere(ref store.Ref) {
 	has := func(list []store.Record) bool {
 		return slices.ContainsFunc(list, func(r store.Record) bool { return r.Ref == ref })
 	}
-	if has(s.list(store.ListQuery{Limit: plenty})) {
-		s.Errorf("List still has %v", ref)
+	for _, q := range []store.ListQuery{{}, {Pending: true}, {PendingOf: &ref.Key},
+		{Pending: true, Phase: new(carillon.PhaseStaged)}} {
+		if q.Limit = plenty; has(s.list(q)) {
+			s.Errorf("List(%+v) still has %v", q, ref)
+		}
 	}
 	for rank := range uint8(4) {
 		if has(s.due(store.DueQuery{Priority: rank, Until: base + 1e9, Limit: plenty})) {
@@ -294,11 +297,12 @@ func resultsNotAliased(e *env) {
 		}
 		s.wantRecords(name+" after its result was changed", reads[name](), job("a", full))
 	}
-	for _, q := range []store.RunQuery{{Job: new(key("a"))}, {ID: new(s.fullRun("a", 1).ID)}, {Namespace: ns}} {
+	for _, q := range []store.RunQuery{{Job: new(key("a"))}, {ID: new(s.fullRun("a", 1).ID)},
+		ended(ns, carillon.RunDead)} {
 		q.Limit = 1
 		r := s.runs(q)[0]
 		scribble(r.Response, r.Spec)
-		r.Errors[0].Message = "scribbled"
+		r.Errors[0].Message, r.Labels["env"] = "scribbled", "scribbled"
 		s.wantRuns("Runs after its result was changed", s.runs(q), s.fullRun("a", 1))
 	}
 	q := store.MetaQuery{Kind: 1, Limit: 1}

@@ -36,12 +36,17 @@ var brokenHistories = []broken{
 		build: staleDead},
 	{fault: "drops the status filter", caughtBy: "runs/by status", build: asking(faults{
 		runs: ask[store.RunQuery, []store.RunRecord](func(q store.RunQuery) store.RunQuery {
-			q.Status = nil
+			if q.Job != nil {
+				q.Status = nil
+			}
 			return q
 		})})},
 	{fault: "filters runs after it has cut to the limit", caughtBy: "runs/by status", build: asking(faults{
 		runs: func(q store.RunQuery, next runsNext) ([]store.RunRecord, error) {
 			status := q.Status
+			if q.Job == nil {
+				return next(q)
+			}
 			q.Status = nil
 			got, err := next(q)
 			return slices.DeleteFunc(got, func(r store.RunRecord) bool {
@@ -157,7 +162,7 @@ func staleDead(*memory.Store) faults {
 		}
 	})
 	f.runs = change(func(q store.RunQuery, got []store.RunRecord) []store.RunRecord {
-		if q.ID == nil && q.Job == nil {
+		if q.ID == nil && q.Job == nil && *q.Status == carillon.RunDead {
 			got = append(got, dead...)
 		}
 		return got
@@ -274,8 +279,12 @@ func expiresFirst(*memory.Store) faults {
 
 // historyOf is all finished runs of a job, or with no job the dead of the suite's namespace.
 func historyOf(m *memory.Store, partition int, job *carillon.Key) []store.RunRecord {
+	var status *carillon.RunStatus
+	if job == nil {
+		status = new(carillon.RunDead)
+	}
 	got, _ := at(m, partition).Runs(context.Background(),
-		store.RunQuery{Job: job, Namespace: "tenant-a", Limit: plenty})
+		store.RunQuery{Job: job, Namespace: "tenant-a", Status: status, Limit: plenty})
 	return got
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -151,10 +152,11 @@ func readsBesideWrites(e *env) {
 		}
 	}, func() {
 		try[[]store.Record](e)(s.List(s.Context(), store.ListQuery{Label: "x", Limit: 10}))
+		try[[]store.Record](e)(s.List(s.Context(), inPhase(carillon.PhaseStaged)))
 		try[[]store.Record](e)(s.Due(s.Context(), allDue(2)))
 		try[[]store.Record](e)(s.Staged(s.Context(), allStaged("queue")))
 		try[[]store.RunRecord](e)(s.Runs(s.Context(), store.RunQuery{Job: new(key("new")), Limit: 10}))
-		try[[]store.RunRecord](e)(s.Runs(s.Context(), store.RunQuery{Namespace: ns, Limit: 10}))
+		try[[]store.RunRecord](e)(s.Runs(s.Context(), ended(ns, carillon.RunDead)))
 		try[[]store.MetaRecord](e)(s.MetaRecords(s.Context(), store.MetaQuery{Kind: 1, Limit: 10}))
 		if _, _, err := s.Live(s.Context(), s.runID(key("new"), 5)); err != nil {
 			e.Error(err)

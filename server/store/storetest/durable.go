@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -57,7 +58,12 @@ var dumpNames = slices.Concat(oddNames,
 // dump is all that a partition holds, as text.
 func (s shard) dump() []string {
 	s.Helper()
-	out := canons(s.list(store.ListQuery{Limit: plenty}), canonRecord)
+	out := canons(s.list(store.ListQuery{Pending: true, Limit: plenty}), canonRecord)
+	for p := carillon.PhaseScheduled; p <= carillon.PhaseWaiting; p++ {
+		for _, r := range s.list(inPhase(p)) {
+			out = append(out, p.String()+" "+canonRecord(r))
+		}
+	}
 	for rank := range uint8(4) {
 		for _, r := range s.due(store.DueQuery{Priority: rank, Until: math.MaxInt64, Limit: plenty}) {
 			out = append(out, "due "+canonRecord(r))
@@ -70,7 +76,11 @@ func (s shard) dump() []string {
 	for _, name := range dumpNames {
 		out = append(out, canons(s.runsOf(key(name)), canonRun)...)
 	}
-	out = append(out, canons(s.deadOf(ns), canonRun)...)
+	for status := carillon.RunSucceeded; status <= carillon.RunSkipped; status++ {
+		for _, r := range s.runs(ended(ns, status)) {
+			out = append(out, status.String()+" "+canonRun(r))
+		}
+	}
 	for kind := range byte(10) {
 		out = append(out, canons(s.metaRecords(store.MetaQuery{Kind: kind, Limit: plenty}), canonMetaRecords)...)
 	}

@@ -169,10 +169,15 @@ func (s shard) runsOf(k carillon.Key) []store.RunRecord {
 	return s.runs(store.RunQuery{Job: &k, Limit: plenty})
 }
 
+// ended asks for the runs of a namespace that ended with a status.
+func ended(namespace string, status carillon.RunStatus) store.RunQuery {
+	return store.RunQuery{Namespace: namespace, Status: &status, Limit: plenty}
+}
+
 // deadOf is every dead run of a namespace.
 func (s shard) deadOf(namespace string) []store.RunRecord {
 	s.Helper()
-	return s.runs(store.RunQuery{Namespace: namespace, Limit: plenty})
+	return s.runs(ended(namespace, carillon.RunDead))
 }
 
 // runByID is the run of an id, if it is in the history.

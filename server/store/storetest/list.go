@@ -192,7 +192,7 @@ func listOddQueries(e *env) {
 			s.wantNames(fmt.Sprintf("label %q", label),
 				s.list(inNamespace(func(q *store.ListQuery) { q.Label = label })))
 		}
-		dead, err := s.Runs(e.Context(), store.RunQuery{Namespace: odd, Limit: plenty})
+		dead, err := s.Runs(e.Context(), ended(odd, carillon.RunDead))
 		if err != nil || len(dead) != 0 {
 			e.Errorf("dead runs of %q: %v, %v", odd, dead, err)
 		}

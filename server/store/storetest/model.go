@@ -131,14 +131,17 @@ func (m *model) list(q store.ListQuery) []store.Record {
 		return m.firstOfEach(q)
 	}
 	return shortSpecs(q.MaxSpec, pick(valuesOf(m.records), q.Limit, func(r store.Record) bool {
+		if q.PendingOf != nil {
+			return r.Key == *q.PendingOf && r.Seq > q.AfterSeq && (q.Phase == nil || r.State.Phase == *q.Phase)
+		}
 		place := r.Name
 		if q.Namespace == "" {
 			place = r.Namespace + "\x00" + r.Name
 		}
-		return r.Seq == 0 && (q.Namespace == "" || r.Namespace == q.Namespace) &&
+		return (r.Seq == 0 || q.Pending) && (q.Namespace == "" || r.Namespace == q.Namespace) &&
 			strings.HasPrefix(r.Name, q.Prefix) &&
-			(q.After == "" || place > q.After) && (q.Phase == nil || r.State.Phase == *q.Phase) &&
-			codec.MatchLabel(r.Spec, q.Label)
+			(q.After == "" || place > q.After || q.Pending && place == q.After && r.Seq > q.AfterSeq) &&
+			(q.Phase == nil || r.State.Phase == *q.Phase) && codec.MatchLabel(r.Spec, q.Label)
 	}, byRef))
 }
 
@@ -194,10 +197,12 @@ func (m *model) history(q store.RunQuery) []store.RunRecord {
 			return r.ID == *q.ID
 		case q.Status != nil && r.Status != *q.Status:
 			return false
+		case q.Since != 0 && r.Finished < q.Since, q.Until != 0 && r.Finished >= q.Until:
+			return false
 		case q.Job != nil:
 			return r.Key == *q.Job
 		}
-		return isDead(r) && r.Key.Namespace == q.Namespace
+		return r.Key.Namespace == q.Namespace
 	}, func(a, b store.RunRecord) int {
 		if q.Job != nil {
 			return cmp.Compare(b.ID.Scheduled, a.ID.Scheduled)

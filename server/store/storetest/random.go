@@ -167,7 +167,7 @@ func (p *player) history(b *store.Batch) {
 
 // record is a random version of a record. The run of a record is never that of another.
 func (p *player) record(ref store.Ref) store.Record {
-	r := record(ref, priority(uint8(p.IntN(4))), phase(carillon.Phase(p.IntN(6))))
+	r := record(ref, priority(uint8(p.IntN(4))), phase(carillon.Phase(p.IntN(7))))
 	_, exists := p.model.records[ref]
 	if ref.Seq == 0 && (!exists || p.IntN(3) == 0) {
 		r.Spec = specOf(strconv.Itoa(p.step), oneOf(p, [][]string{nil, {"env=prod"}, {"env=test", "team=x"}})...)
@@ -233,9 +233,15 @@ func (p *player) compareRecords() {
 	}
 	list.MaxSpec = p.IntN(2) * 1024
 	if p.IntN(3) == 0 {
-		list.Phase = new(carillon.Phase(p.IntN(6)))
+		list.Phase = new(carillon.Phase(p.IntN(7)))
+	}
+	if list.Pending = p.IntN(2) == 0; list.Pending {
+		list.AfterSeq = uint64(p.IntN(3)) * 200
 	}
 	same(p, "List", list, p.s.list(list), p.model.list(list), canonRecord)
+	of := store.ListQuery{PendingOf: new(p.key()), AfterSeq: uint64(p.IntN(3)) * 200, Phase: list.Phase,
+		Limit: 1 + p.IntN(2), MaxSpec: list.MaxSpec}
+	same(p, "List", of, p.s.list(of), p.model.list(of), canonRecord)
 	firsts := store.ListQuery{FirstOfEach: true, After: oneOf(p, append(playNamespaces, "")),
 		Limit: 1 + p.IntN(3), MaxSpec: list.MaxSpec}
 	same(p, "List", firsts, p.s.list(firsts), p.model.list(firsts), canonRecord)
@@ -263,11 +269,15 @@ func (p *player) compareRecords() {
 
 func (p *player) compareRuns() {
 	p.Helper()
+	bounded := ended(oneOf(p, playNamespaces), carillon.RunSucceeded+carillon.RunStatus(p.IntN(5)))
+	bounded.Since, bounded.Until = p.bound(), p.bound()
 	for _, q := range []store.RunQuery{
+		bounded,
+		{Job: new(p.key()), Since: p.bound(), Until: p.bound()},
 		{ID: new(p.run().ID)},
 		{Job: new(p.key())},
 		{Job: new(p.key()), Status: new(carillon.RunStatus(p.IntN(9)))},
-		{Namespace: oneOf(p, playNamespaces)},
+		ended(oneOf(p, playNamespaces), carillon.RunSucceeded+carillon.RunStatus(p.IntN(5))),
 	} {
 		want := p.model.history(q)
 		q.Limit = 1 + p.IntN(5)
@@ -282,6 +292,14 @@ func (p *player) compareRuns() {
 		}
 		same(p, "Runs", q, got, want, canonRun)
 	}
+}
+
+// bound is a time that a run may have finished at, or 0.
+func (p *player) bound() int64 {
+	if p.IntN(3) == 0 {
+		return 0
+	}
+	return base + int64(p.IntN(p.step+1))*10 + p.Int64N(2)
 }
 
 // same compares an answer of the store with the model's.

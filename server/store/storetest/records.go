@@ -137,6 +137,7 @@ func (s shard) fullRun(name string, n int64) store.RunRecord {
 	r := s.run(name, n, carillon.RunDead)
 	r.ID.Cause, r.ID.Seq, r.Errors, r.Response = carillon.CauseTrigger, 300, attemptErrors(2), []byte("answer")
 	r.Worker, r.Reason, r.Skipped, r.From, r.Spec = "w", "r", 7, base-1, specOf("dead")
+	r.Queue, r.Labels = ns+"\x00worker\x00q", map[string]string{"env": "prod", "team": ""}
 	return r
 }
 

@@ -38,8 +38,7 @@ func runIsReadBack(e *env) {
 	s.wantRuns("Runs of an id", s.runs(store.RunQuery{ID: &want.ID, Limit: 1}), want)
 	big.Finished++
 	s.putRuns(big)
-	s.wantRuns("dead Runs", s.runs(store.RunQuery{Namespace: ns, Status: new(carillon.RunDead), Limit: plenty}),
-		big, want)
+	s.wantRuns("dead Runs", s.deadOf(ns), big, want)
 	if got := s.runsOf(key("a")); len(got) == 1 && string(got[0].Cursor) == "not stored" {
 		e.Error("the cursor was stored")
 	}
@@ -229,7 +228,8 @@ func deadPages(e *env) {
 	whole := s.deadOf(ns)
 	e.wantOrdered(whole, crowd, func(r store.RunRecord) int64 { return r.Finished })
 	checkPages(e, whole, canonRun, func(after *store.RunRecord, limit int) []store.RunRecord {
-		q := store.RunQuery{Namespace: ns, Limit: limit}
+		q := ended(ns, carillon.RunDead)
+		q.Limit = limit
 		if after != nil {
 			q.After = after.Cursor
 		}

@@ -53,7 +53,7 @@ func RunOptions(t *testing.T, o Options) {
 
 // Cases is the whole suite.
 func Cases() []Case {
-	return slices.Concat(batchCases, dueCases, stagedCases, liveCases, listCases, runCases,
+	return slices.Concat(batchCases, dueCases, stagedCases, liveCases, listCases, phaseCases, runCases, endedCases,
 		retentionCases, metaCases, fenceCases, groupCases, submitCases, readCases, gatherCases, countCases,
 		leaserCases, memberCases, concurrentCases, randomCases, durableCases)
 }
