@@ -1,30 +1,64 @@
 package grpcapi
 
 import (
-	"context"
+	"errors"
+	"fmt"
+	"io"
 
+	"google.golang.org/grpc"
+
+	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
-	"github.com/carillonhq/carillon/internal/wire"
 )
 
-// BulkRuns implements the rpc.
-func (s *Service) BulkRuns(ctx context.Context, m *pb.BulkRunsRequest) (*pb.BulkResponse, error) {
-	b, err := wire.BulkRunsFromProto(m)
-	if err != nil {
-		return nil, err
+// maxBulkWarnings is how many warnings the answer to a bulk load holds.
+const maxBulkWarnings = 100
+
+// PutJobs implements the rpc. One message is stored at a time: while it is being made durable, the transport
+// receives the next ones, up to its flow-control window.
+func (s *Service) PutJobs(stream grpc.ClientStreamingServer[pb.PutJobsRequest, pb.PutJobsResponse]) error {
+	out := &pb.PutJobsResponse{}
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return stream.SendAndClose(out)
+		}
+		if err != nil {
+			return afterStored(out.GetStored(), err)
+		}
+		puts, err := s.putBatch(stream.Context(), m.GetNamespace(), m.GetJobs())
+		if err != nil {
+			return afterStored(out.GetStored(), err)
+		}
+		for i := range puts {
+			tally(out, &puts[i])
+		}
 	}
-	b.Query.Namespace = namespace(b.Query.Namespace)
-	r, err := s.scheduler.BulkRuns(ctx, b)
-	return wire.BulkResultToProto(&r), err
 }
 
-// BulkJobs implements the rpc.
-func (s *Service) BulkJobs(ctx context.Context, m *pb.BulkJobsRequest) (*pb.BulkResponse, error) {
-	b, err := wire.BulkJobsFromProto(m)
-	if err != nil {
-		return nil, err
+// tally counts a put.
+func tally(out *pb.PutJobsResponse, p *carillon.PutResult) {
+	out.Stored++
+	if p.Created {
+		out.Created++
 	}
-	b.Query.Namespace = namespace(b.Query.Namespace)
-	r, err := s.scheduler.BulkJobs(ctx, b)
-	return wire.BulkResultToProto(&r), err
+	if p.Changed {
+		out.Changed++
+	}
+	for _, w := range p.Warnings {
+		if len(out.Warnings) < maxBulkWarnings {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%s: %s", p.Job.Name, w))
+		}
+	}
+}
+
+// afterStored is the error that ends a load, saying how far it came.
+func afterStored(n uint64, err error) error {
+	e, ok := errors.AsType[*carillon.Error](err)
+	if !ok || n == 0 {
+		return err
+	}
+	whole := *e
+	whole.Message = fmt.Sprintf("%s (the %d jobs sent in earlier messages are stored)", e.Message, n)
+	return &whole
 }

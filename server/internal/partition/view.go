@@ -2,6 +2,7 @@ package partition
 
 import (
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -103,6 +104,29 @@ func (rs *Records) runView(e *entry) carillon.Run {
 	return r
 }
 
+// UnfinishedRun returns the unfinished run of a stored state; ok is false if there is none.
+func UnfinishedRun(k carillon.Key, s *store.State, partition int) (r carillon.Run, ok bool) {
+	if !s.Run.Live {
+		return r, false
+	}
+	return stateRun(k, s, partition), true
+}
+
+// NextRun returns the run that the schedule makes next, by a stored state; ok is false if there is none, and
+// while the job is paused. Its Due is a lower bound if the job has jitter and a run is unfinished.
+func NextRun(k carillon.Key, s *store.State, partition int) (r carillon.Run, ok bool) {
+	if s.Next == 0 || s.Paused {
+		return r, false
+	}
+	id := store.RunID{Partition: uint16(partition), UID: s.UID, Scheduled: s.Next}
+	r = carillon.Run{ID: id.String(), Namespace: k.Namespace, Job: k.Name, Scheduled: toTime(s.Next),
+		Due: toTime(s.Next)}
+	if !s.Run.Live && s.Phase == carillon.PhaseScheduled && s.Due != 0 {
+		r.Due = toTime(s.Due)
+	}
+	return r, true
+}
+
 func stateRun(k carillon.Key, s *store.State, partition int) carillon.Run {
 	var progress *carillon.Progress
 	if s.Run.ReportedAt != 0 {
@@ -123,6 +147,7 @@ func RunOf(r *store.RunRecord) carillon.Run {
 		ID: r.ID.String(), Namespace: r.Key.Namespace, Job: r.Key.Name, Cause: r.ID.Cause, Status: r.Status,
 		Scheduled: r.ID.ScheduledTime(), Due: toTime(r.Due), Attempt: r.Attempt, Started: orTime(r.Started),
 		Finished: toTime(r.Finished), Errors: r.Errors, Response: r.Response, Worker: r.Worker, Reason: r.Reason,
+		Queue:   delivery.ParseQueue(r.Queue).Plain().Address,
 		Skipped: r.Skipped, From: orTime(r.From), Backfill: backfillOf(r.ID), InDoubt: r.InDoubt,
 	}
 }
