@@ -312,3 +312,18 @@ func TestPreallocation(t *testing.T) {
 		t.Errorf("MatchLabel allocates %v times", n)
 	}
 }
+
+// TestStatePhase reads the phase alone, wherever it stands, and nothing of what is damaged.
+func TestStatePhase(t *testing.T) {
+	for phase := carillon.PhaseScheduled; phase <= carillon.PhaseWaiting; phase++ {
+		s := sampleState()
+		s.Phase = phase
+		b := AppendState(nil, &s)
+		if got, err := StatePhase(b); err != nil || got != phase {
+			t.Errorf("phase %v is read as %v, %v", phase, got, err)
+		}
+		if _, err := StatePhase(b[:len(b)-1]); !errors.Is(err, store.ErrDamaged) {
+			t.Errorf("of a state that is cut off: %v", err)
+		}
+	}
+}

@@ -22,13 +22,29 @@ func DecodeState(b []byte) (store.State, error) {
 	return s, nil
 }
 
+// StatePhase returns the phase of an encoded state without decoding the rest.
+func StatePhase(b []byte) (carillon.Phase, error) {
+	var phase carillon.Phase
+	c := coder{b: b}
+	for at := message(0); c.within(&at); {
+		unsigned(&c, statePhase, &phase)
+	}
+	if c.err != nil {
+		return 0, damaged("state", c.err)
+	}
+	return phase, nil
+}
+
+// statePhase is the number of State.phase.
+const statePhase = 5
+
 func (c *coder) state(s *store.State) {
 	for at := message(0); c.within(&at); {
 		c.uid(1, &s.UID)
 		unsigned(c, 2, &s.Generation)
 		c.nanos(3, &s.Created)
 		c.nanos(4, &s.Updated)
-		unsigned(c, 5, &s.Phase)
+		unsigned(c, statePhase, &s.Phase)
 		unsigned(c, 6, &s.Priority)
 		c.nanos(7, &s.Due)
 		c.string(8, &s.Queue)

@@ -44,7 +44,8 @@ func again(r store.RunRecord) store.RunRecord {
 // wantRunOnce checks that the history has a run once, and lets go of it.
 func wantRunOnce(t *testing.T, sh store.Shard, want store.RunRecord) {
 	t.Helper()
-	dead, err := sh.Runs(t.Context(), store.RunQuery{Namespace: want.Key.Namespace, Limit: 10})
+	dead, err := sh.Runs(t.Context(), store.RunQuery{Namespace: want.Key.Namespace, Status: new(carillon.RunDead),
+		Limit: 10})
 	if err != nil || want.Status == carillon.RunDead && len(dead) != 1 {
 		t.Errorf("dead runs: %v, %v", dead, err)
 	}

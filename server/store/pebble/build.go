@@ -139,6 +139,10 @@ func (w *builder) put(r *store.Record) error {
 	if err != nil {
 		return err
 	}
+	if r.State.Priority > mostHalf || r.State.Phase > mostHalf {
+		return fmt.Errorf("store: %s has priority %d and phase %d: at most %d", r.Key, r.State.Priority, r.State.Phase,
+			mostHalf)
+	}
 	next := headOf(w.partition, &r.State)
 	if exists {
 		next.flags |= headTwice
@@ -266,6 +270,10 @@ func (w *builder) dropIndex(r store.Ref, old, next *head) {
 			w.drop(w.key, old.is(stagedTwice))
 		}
 	}
+	if old.phase != carillon.PhaseScheduled && next.phase != old.phase {
+		w.key = appendPhaseKey(w.key[:0], w.partition, old.phase, r)
+		w.drop(w.key, false) // an entry is not written again while it is there
+	}
 	if old.is(hasLive) && !(next.is(hasLive) && next.live == old.live) {
 		w.key = appendLiveKey(w.key[:0], w.partition, &old.live)
 		w.drop(w.key, true)
@@ -285,6 +293,10 @@ func (w *builder) writeIndex(r store.Ref, old, next *head) {
 		w.key = appendStagedKey(w.key[:0], w.partition, next.queue, next.priority, next.runDue, r)
 		w.set(w.key, body)
 		body = nil
+	}
+	if next.phase != carillon.PhaseScheduled && next.phase != old.phase {
+		w.key = appendPhaseKey(w.key[:0], w.partition, next.phase, r)
+		w.set(w.key, nil)
 	}
 	if next.is(hasLive) && !(old.is(hasLive) && next.live == old.live) {
 		w.lives = append(w.lives, liveRun{next.live, r})

@@ -55,13 +55,13 @@ func (w *builder) run(r *store.RunRecord) error {
 	w.val = codec.AppendRun(w.val[:0], r)
 	w.set(w.key, w.val)
 	w.key = appendAgeKey(w.key[:0], w.partition, r.Expires, &r.ID)
-	if r.Status != carillon.RunDead {
+	if r.Status == carillon.RunDead {
+		w.set(w.key, isDead)
+	} else {
 		w.retained++
 		w.set(w.key, notDead)
-		return nil
 	}
-	w.set(w.key, isDead)
-	w.key = appendDeadKey(w.key[:0], w.partition, r.Key.Namespace, r.Finished, &r.ID)
+	w.key = appendFinishedKey(w.key[:0], w.partition, r)
 	w.set(w.key, nil)
 	return nil
 }
@@ -106,9 +106,8 @@ func (w *builder) dropRunIndex(r *store.RunRecord) {
 	w.drop(w.key, false)
 	if r.Status != carillon.RunDead {
 		w.retained--
-		return
 	}
-	w.key = appendDeadKey(w.key[:0], w.partition, r.Key.Namespace, r.Finished, &r.ID)
+	w.key = appendFinishedKey(w.key[:0], w.partition, r)
 	w.drop(w.key, false)
 }
 

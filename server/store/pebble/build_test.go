@@ -58,6 +58,9 @@ func TestAChangeWritesNoMoreThanItMust(t *testing.T) {
 	ref := store.Ref{Key: carillon.Key{Namespace: "ns", Name: "a"}}
 	short, long := []byte("short"), make([]byte, defaultInlineSpec+1)
 	state := func(due int64) store.State { return store.State{Due: due} }
+	in := func(p carillon.Phase) store.State { return store.State{Due: 6, Phase: p} }
+	succeeded := store.RunRecord{Key: ref.Key, ID: store.RunID{Seq: 1}, Status: carillon.RunSucceeded}
+	dead := store.RunRecord{Key: ref.Key, ID: store.RunID{Seq: 2}, Status: carillon.RunDead}
 	for i, c := range []struct {
 		what  string
 		batch store.Batch
@@ -73,6 +76,14 @@ func TestAChangeWritesNoMoreThanItMust(t *testing.T) {
 			store.Batch{Puts: []store.Record{{Ref: ref, State: state(6)}}}, 2},
 		{"its delete", store.Batch{Deletes: []store.Ref{ref}}, 3},
 		{"the delete of what is not there", store.Batch{Deletes: []store.Ref{ref}}, 0},
+		{"a job that is paused: one key more, by its phase",
+			store.Batch{Puts: []store.Record{{Ref: ref, Spec: short, State: in(carillon.PhasePaused)}}}, 3},
+		{"its state, in the same phase", store.Batch{Puts: []store.Record{{Ref: ref, State: in(carillon.PhasePaused)}}}, 2},
+		{"its state, in another phase", store.Batch{Puts: []store.Record{{Ref: ref, State: in(carillon.PhaseRunning)}}}, 4},
+		{"its state, scheduled", store.Batch{Puts: []store.Record{{Ref: ref, State: state(6)}}}, 3},
+		{"a finished run: itself, its age, and its end", store.Batch{Runs: []store.RunRecord{succeeded}}, 3},
+		{"a dead one", store.Batch{Runs: []store.RunRecord{dead}}, 3},
+		{"its redrive", store.Batch{Redrive: []store.RunRef{{Key: ref.Key, ID: dead.ID}}}, 3},
 	} {
 		if n, _, err := Built(s, []store.Write{{Shard: shard, Batch: &c.batch}}); err != nil || n != c.want {
 			t.Errorf("%d, %s: %d operations, want %d; %v", i, c.what, n, c.want, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
 	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
@@ -34,7 +35,8 @@ type Damage struct {
 	From, To string // descriptions of the records between which keys are lost
 }
 
-// LostRecord is a job, or a pending run of one, of which only the name and perhaps a part can be read.
+// LostRecord is a job, or a run of one, of which only the name and perhaps a part can be read, or which no list
+// has.
 type LostRecord struct {
 	Partition int
 	Key       carillon.Key
@@ -115,6 +117,12 @@ func (c *Checked) through(e *engine) error {
 	}
 	for p := range m.Partitions {
 		if err := c.partition(source{e.db, e.lost}, p); err != nil {
+			return err
+		}
+		if m.Format != store.Format() {
+			continue // its lists are made when it is opened
+		}
+		if err := c.lists(source{e.db, e.lost}, p); err != nil {
 			return err
 		}
 	}
@@ -218,6 +226,44 @@ func (c *Checked) partition(r source, p int) error {
 	})
 }
 
+// lists looks for the records of a partition in the lists by phase, and for its finished runs in those by
+// status.
+func (c *Checked) lists(r source, p int) error {
+	listed := func(key []byte, of store.Ref, what string) error {
+		_, ok, err := get(r, key)
+		if errors.Is(err, store.ErrDamaged) || err == nil && !ok {
+			c.lose(p, of, what)
+			return nil
+		}
+		return err
+	}
+	for _, kind := range []byte{kindHead, kindPending} {
+		lower, upper := bounds(appendHead(nil, p, kind))
+		if err := eachLeft(r, lower, upper, func(key, value []byte) (bool, error) {
+			h, err := parseHead(p, value)
+			if err != nil || h.phase == carillon.PhaseScheduled {
+				return true, err
+			}
+			ref, err := ordered.ParseRef(key[headLen:])
+			if err != nil {
+				return false, err
+			}
+			return true, listed(appendPhaseKey(nil, p, h.phase, ref), ref, "its entry by phase")
+		}); err != nil {
+			return err
+		}
+	}
+	lower, upper := bounds(appendHead(nil, p, kindHistory))
+	return eachLeft(r, lower, upper, func(_, value []byte) (bool, error) {
+		run, err := codec.DecodeRun(value)
+		if err != nil {
+			return false, err
+		}
+		what := fmt.Sprintf("finished run %s: its entry by status", run.ID)
+		return true, listed(appendFinishedKey(nil, p, &run), store.Ref{Key: run.Key}, what)
+	})
+}
+
 func (c *Checked) lose(p int, ref store.Ref, what string) {
 	if ref.Seq != 0 {
 		what = fmt.Sprintf("pending run %d: %s", ref.Seq, what)
@@ -229,7 +275,7 @@ func (c *Checked) lose(p int, ref store.Ref, what string) {
 var kindWords = map[byte]string{
 	kindHead: "job", kindPending: "pending run", kindDue: "due entry", kindStaged: "staged entry",
 	kindSpec: "spec", kindLive: "unfinished run", kindHistory: "finished run", kindAge: "retention entry",
-	kindDead: "dead run", kindMetaRecord: "settings", kindMeta: "metadata of the store",
+	kindFinished: "finished run by its end", kindPhase: "phase entry", kindMetaRecord: "settings", kindMeta: "metadata of the store",
 	kindOwner: "term of a partition",
 }
 

@@ -3,6 +3,7 @@ package pebble
 import (
 	"context"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/ordered"
 )
@@ -42,9 +43,10 @@ func (v *view) count(out *store.Counts) error {
 	}); err != nil {
 		return err
 	}
-	lower, upper = bounds(appendHead(nil, v.partition, kindDead))
+	lower, upper = bounds(append(appendHead(nil, v.partition, kindFinished), byte(carillon.RunDead)))
+	dead := len(lower)
 	return eachLeft(v.source, lower, upper, func(key, _ []byte) (bool, error) {
-		c := ordered.Cutter{B: key[headLen:]}
+		c := ordered.Cutter{B: key[dead:]}
 		namespace := c.Text()
 		if c.Bad {
 			return false, errKey

@@ -14,13 +14,20 @@ import (
 type head struct {
 	flags    headFlags
 	priority uint8
-	due      int64  // hasDue
-	queue    string // hasStaged
-	runDue   int64  // hasStaged
+	phase    carillon.Phase // under which the record is listed; scheduled: it is not
+	due      int64          // hasDue
+	queue    string         // hasStaged
+	runDue   int64          // hasStaged
 	live     store.RunID
 	specLen  int    // specApart
 	body     []byte // of a record that is in neither index; aliases the value read
 }
+
+// Priority and phase share a byte. In a head of before format 3 the half of the phase is 0.
+const (
+	phaseShift = 4
+	mostHalf   = 1<<phaseShift - 1
+)
 
 // headFlags tell what a head holds. The twice flags mark keys that were set more than once since they were
 // last absent: removing those takes a Delete. For others a SingleDelete does, which vanishes together with
@@ -46,7 +53,7 @@ func (h *head) bodyInHead() bool { return h.flags&(hasDue|hasStaged) == 0 }
 
 // headOf returns the head of a record that is written for the first time; the caller sets its spec.
 func headOf(partition int, s *store.State) head {
-	h := head{priority: s.Priority}
+	h := head{priority: s.Priority, phase: s.Phase}
 	if s.Due != 0 {
 		h.flags |= hasDue
 		h.due = s.Due
@@ -64,7 +71,7 @@ func headOf(partition int, s *store.State) head {
 
 // append appends the encoded head without its body.
 func (h *head) append(b []byte) []byte {
-	b = append(b, byte(h.flags), h.priority)
+	b = append(b, byte(h.flags), h.priority|byte(h.phase)<<phaseShift)
 	if h.is(hasDue) {
 		b = binary.BigEndian.AppendUint64(b, uint64(h.due))
 	}
@@ -89,6 +96,7 @@ func (h *head) append(b []byte) []byte {
 func parseHead(partition int, b []byte) (h head, err error) {
 	c := ordered.Cutter{B: b}
 	h.flags, h.priority = headFlags(c.Byte()), c.Byte()
+	h.phase, h.priority = carillon.Phase(h.priority>>phaseShift), h.priority&mostHalf
 	if h.is(hasDue) {
 		h.due = int64(c.Uint64())
 	}

@@ -41,6 +41,7 @@ func TestHeadsSayWhatTheStateSays(t *testing.T) {
 		{"running", store.State{UID: uid, Due: 8, Run: run}, hasDue | hasLive},
 		{"staged", store.State{UID: uid, Phase: carillon.PhaseStaged, Queue: "a\x00b", Run: run},
 			hasStaged | hasLive},
+		{"waiting", store.State{Priority: 3, Phase: carillon.PhaseWaiting, Due: 5}, hasDue},
 		{"everything", store.State{UID: uid, Due: 1, Phase: carillon.PhaseStaged, Queue: "q", Run: run},
 			hasDue | hasStaged | hasLive},
 	} {
@@ -52,7 +53,8 @@ func TestHeadsSayWhatTheStateSays(t *testing.T) {
 		h.specLen = 70_000
 		written := append(h.append(nil), "body"...)
 		got, err := parseHead(9, written)
-		if err != nil || !sameHead(&got, &head{flags: h.flags, priority: h.priority, due: h.due, queue: h.queue,
+		if err != nil || got.phase != c.state.Phase || got.priority != c.state.Priority ||
+			!sameHead(&got, &head{flags: h.flags, priority: h.priority, phase: h.phase, due: h.due, queue: h.queue,
 			runDue: h.runDue, live: h.live, specLen: h.specLen, body: []byte("body")}) || got.live != h.live {
 			t.Errorf("%s: read back as %+v, %v", c.name, got, err)
 		}

@@ -17,24 +17,29 @@ import (
 //	kindPending     ref of a pending run                       → the same
 //	kindDue         priority, due, ref                         → body
 //	kindStaged      queue, priority, run due, ref              → body; empty if the due index has it
+//	kindPhase       phase, 1 of a pending run, else 0, ref     → nothing; none of those that are scheduled
 //	kindSpec        ref                                        → a spec too large for the body
 //	kindLive        uid, scheduled, cause, seq                 → ref
 //	kindHistory     key hash, scheduled descending, rest of it → run record
 //	kindAge         end of retention, uid, scheduled, …        → 1 if dead, else 0
-//	kindDead        namespace, finished descending, uid, …     → nothing
+//	kindFinished    status, namespace, finished descending, …  → nothing
 //	kindMetaRecord  kind, key                                  → value
 const (
 	kindHead       = 'a'
 	kindPending    = 'b'
 	kindDue        = 'd'
 	kindStaged     = 'q'
+	kindPhase      = 'p'
 	kindSpec       = 's'
 	kindLive       = 'l'
 	kindHistory    = 'h'
 	kindAge        = 't'
-	kindDead       = 'x'
+	kindFinished   = 'f'
 	kindMetaRecord = 'm'
 )
+
+// kindDead listed the dead runs of a namespace, newest finished first, before format 3.
+const kindDead = 'x'
 
 // Kinds of the store's own partition, storePartition.
 const (
@@ -88,6 +93,20 @@ func appendStagedKey(b []byte, partition int, queue string, priority uint8, due 
 	return ordered.AppendRef(ordered.AppendTime(b, due), r)
 }
 
+// appendPhasePrefix appends the common prefix of the keys of the jobs, or of the pending runs, in a phase.
+func appendPhasePrefix(b []byte, partition int, phase carillon.Phase, pending bool) []byte {
+	b = append(appendHead(b, partition, kindPhase), byte(phase), 0)
+	if pending {
+		b[len(b)-1] = 1
+	}
+	return b
+}
+
+// appendPhaseKey appends the key that lists a record in its phase.
+func appendPhaseKey(b []byte, partition int, phase carillon.Phase, r store.Ref) []byte {
+	return ordered.AppendRef(appendPhasePrefix(b, partition, phase, r.Seq > 0), r)
+}
+
 // appendRun appends a run's identity without its partition: uid, scheduled, cause, seq.
 func appendRun(b []byte, id *store.RunID) []byte {
 	b = append(b, id.UID[:]...)
@@ -128,10 +147,15 @@ func appendAgeKey(b []byte, partition int, expires int64, id *store.RunID) []byt
 	return appendRun(ordered.AppendTime(appendHead(b, partition, kindAge), expires), id)
 }
 
-// appendDeadKey appends the key that lists a dead run of a namespace, newest finished first.
-func appendDeadKey(b []byte, partition int, namespace string, finished int64, id *store.RunID) []byte {
-	b = ordered.AppendText(appendHead(b, partition, kindDead), namespace)
-	return appendRun(ordered.AppendTimeDesc(b, finished), id)
+// appendFinishedPrefix appends the common prefix of the keys of a namespace's runs that ended with a status.
+func appendFinishedPrefix(b []byte, partition int, status carillon.RunStatus, namespace string) []byte {
+	return ordered.AppendText(append(appendHead(b, partition, kindFinished), byte(status)), namespace)
+}
+
+// appendFinishedKey appends the key that lists a finished run of a namespace, newest finished first.
+func appendFinishedKey(b []byte, partition int, r *store.RunRecord) []byte {
+	b = appendFinishedPrefix(b, partition, r.Status, r.Key.Namespace)
+	return appendRun(ordered.AppendTimeDesc(b, r.Finished), &r.ID)
 }
 
 // appendMetaKey appends the key of a metadata record.

@@ -96,6 +96,9 @@ func (s *Store) loadFrom(e *engine) error {
 		return err
 	}
 	if store.Extends(m.Format) {
+		if err := s.extend(e, &m); err != nil {
+			return err
+		}
 		m.Format = store.Format()
 	}
 	if err := store.CheckFormat(m.Format); err != nil {

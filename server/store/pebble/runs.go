@@ -1,16 +1,21 @@
 package pebble
 
 import (
+	"bytes"
 	"fmt"
+	"math"
 
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
-// runs reads the history: one run, a job's, or the dead ones of a namespace. A cursor is a key without its
-// head.
+// runs reads the history: one run, a job's, or those of a namespace by their status. A cursor is a key
+// without its head.
 func (v *view) runs(q store.RunQuery) ([]store.RunRecord, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
 	switch {
 	case q.ID != nil:
 		return v.oneRun(q.ID)
@@ -19,7 +24,7 @@ func (v *view) runs(q store.RunQuery) ([]store.RunRecord, error) {
 	case q.Job != nil:
 		return v.jobRuns(q)
 	}
-	return v.deadRuns(q)
+	return v.endedRuns(q)
 }
 
 // oneRun reads a run by its id, which leads to its key.
@@ -57,7 +62,7 @@ func (v *view) jobRuns(q store.RunQuery) (out []store.RunRecord, err error) {
 		if err != nil {
 			return false, err
 		}
-		if r.Key == *q.Job && (q.Status == nil || r.Status == *q.Status) { // two jobs may share a hash
+		if r.Key == *q.Job && (q.Status == nil || r.Status == *q.Status) && q.Within(r.Finished) { // two jobs may share a hash
 			out = append(out, r)
 		}
 		return len(out) < q.Limit, nil
@@ -65,12 +70,23 @@ func (v *view) jobRuns(q store.RunQuery) (out []store.RunRecord, err error) {
 	return out, err
 }
 
-// deadRuns scans the dead runs of a namespace, newest finished first.
-func (v *view) deadRuns(q store.RunQuery) (out []store.RunRecord, err error) {
-	lower, upper := bounds(ordered.AppendText(appendHead(nil, v.partition, kindDead), q.Namespace))
+// endedRuns scans the runs of a namespace that ended with a status, newest finished first.
+func (v *view) endedRuns(q store.RunQuery) (out []store.RunRecord, err error) {
+	lower, upper := bounds(appendFinishedPrefix(nil, v.partition, *q.Status, q.Namespace))
 	fixed := len(lower) + 8 // and the time it finished
+	if q.Since != 0 {
+		_, upper = bounds(ordered.AppendTimeDesc(bytes.Clone(lower), q.Since))
+	}
+	if q.Until == math.MinInt64 {
+		return nil, nil
+	}
+	if q.Until != 0 {
+		lower = ordered.AppendTimeDesc(lower, q.Until-1)
+	}
 	if q.After != nil {
-		lower = append(append(appendHead(nil, v.partition, kindDead), q.After...), 0)
+		if past := append(append(appendHead(nil, v.partition, kindFinished), q.After...), 0); string(past) > string(lower) {
+			lower = past
+		}
 	}
 	err = each(v.source, lower, upper, func(key, _ []byte) (bool, error) {
 		c := ordered.Cutter{B: key[min(fixed, len(key)):]}
@@ -80,19 +96,14 @@ func (v *view) deadRuns(q store.RunQuery) (out []store.RunRecord, err error) {
 		}
 		value, ok, err := get(v.source, appendHistoryKey(nil, v.partition, &id))
 		if err == nil && !ok {
-			err = fmt.Errorf("dead run: %w", errKey)
+			err = fmt.Errorf("finished run %s of the list: %w", &id, errKey)
 		}
 		if err != nil {
 			return false, err
 		}
 		r, err := decodeRun(value, key)
-		if err != nil {
-			return false, err
-		}
-		if q.Status == nil || r.Status == *q.Status {
-			out = append(out, r)
-		}
-		return len(out) < q.Limit, nil
+		out = append(out, r)
+		return len(out) < q.Limit, err
 	})
 	return out, err
 }

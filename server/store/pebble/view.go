@@ -1,10 +1,11 @@
 package pebble
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 	"github.com/carillonhq/carillon/server/store/ordered"
@@ -65,24 +66,67 @@ func (v *view) fromBody(ref store.Ref, body []byte, maxSpec int) (store.Record, 
 	return r, err
 }
 
-// list scans the heads of jobs.
+// list reads jobs and pending runs. They are under prefixes of their own, and are merged.
 func (v *view) list(q store.ListQuery) (out []store.Record, err error) {
 	if q.Limit <= 0 {
 		return nil, nil
 	}
-	if q.FirstOfEach {
+	switch {
+	case q.FirstOfEach:
 		return v.firstOfEach(q)
+	case q.PendingOf != nil:
+		prefix := appendHead(nil, v.partition, kindPending)
+		lower, upper := bounds(appendPendingPrefix(nil, v.partition, *q.PendingOf))
+		q.Prefix, q.Label = "", ""
+		return v.listIn(q, len(prefix), past(prefix, lower, &q), upper)
 	}
-	lower, upper := v.listBounds(q)
+	out, err = v.listUnder(q, v.listPrefix(q, false))
+	if err != nil || !q.Pending {
+		return out, err
+	}
+	pending, err := v.listUnder(q, v.listPrefix(q, true))
+	out = append(out, pending...)
+	slices.SortFunc(out, func(a, b store.Record) int { return a.Compare(b.Ref) })
+	return out[:min(len(out), q.Limit)], err
+}
+
+// listUnder lists what an index has under a prefix.
+func (v *view) listUnder(q store.ListQuery, prefix []byte) ([]store.Record, error) {
+	lower, upper := listBounds(q, prefix)
+	return v.listIn(q, len(prefix), lower, upper)
+}
+
+// listPrefix returns the prefix of the index that has what a query asks for: the phase's, or else the heads.
+func (v *view) listPrefix(q store.ListQuery, pending bool) []byte {
+	switch {
+	case q.ByPhase():
+		return appendPhasePrefix(nil, v.partition, *q.Phase, pending)
+	case pending:
+		return appendHead(nil, v.partition, kindPending)
+	}
+	return appendHead(nil, v.partition, kindHead)
+}
+
+// listIn scans an index whose keys are a prefix and a ref.
+func (v *view) listIn(q store.ListQuery, prefix int, lower, upper []byte) (out []store.Record, err error) {
+	maxSpec := q.MaxSpec
+	if q.Label != "" {
+		maxSpec = 0
+	}
 	err = each(v.source, lower, upper, func(key, value []byte) (bool, error) {
-		ref, err := ordered.ParseRef(key[headLen:])
+		ref, err := ordered.ParseRef(key[prefix:])
 		if err != nil {
 			return false, err
 		}
 		if !strings.HasPrefix(ref.Name, q.Prefix) {
 			return true, nil
 		}
-		r, err := v.recordOf(ref, value, 0)
+		if key[headLen-1] == kindPhase {
+			if value, err = need(v.source, appendHeadKey(nil, v.partition, ref), "head", ref.Key); err != nil {
+				return false, err
+			}
+		}
+		r, err := v.recordOf(ref, value, maxSpec)
 		if err != nil {
 			return false, err
 		}
@@ -119,27 +163,25 @@ func (v *view) firstOfEach(q store.ListQuery) (out []store.Record, err error) {
 	return out, nil
 }
 
-// listBounds returns the first head key that a list can begin with and the one that it ends before.
-func (v *view) listBounds(q store.ListQuery) (lower, upper []byte) {
-	after := carillon.Key{Namespace: q.Namespace, Name: q.After}
-	lower, upper = bounds(appendHead(nil, v.partition, kindHead))
-	if q.Namespace == "" {
-		after.Namespace, after.Name, _ = strings.Cut(q.After, "\x00")
-	} else {
-		lower = ordered.AppendText(lower, q.Namespace)
-		_, upper = bounds(lower)
-		if q.Prefix != "" {
-			lower = ordered.AppendPrefix(lower, q.Prefix)
-			_, upper = bounds(lower)
+// listBounds returns the first key under the prefix of an index that a list can begin with, and the one that
+// it ends before.
+func listBounds(q store.ListQuery, prefix []byte) (lower, upper []byte) {
+	lower = bytes.Clone(prefix)
+	if q.Namespace != "" {
+		lower = ordered.AppendPrefix(ordered.AppendText(lower, q.Namespace), q.Prefix)
+	}
+	lower, upper = bounds(lower)
+	return past(prefix, lower, &q), upper
+}
+
+// past returns the first key that is not before lower and behind the place from which a list goes on.
+func past(prefix, lower []byte, q *store.ListQuery) []byte {
+	if at, ok := q.Place(); ok {
+		if key := append(ordered.AppendRef(bytes.Clone(prefix), at), 0); string(key) > string(lower) {
+			return key
 		}
 	}
-	if q.After != "" {
-		past := append(appendHeadKey(nil, v.partition, store.Ref{Key: after}), 0)
-		if string(past) > string(lower) {
-			lower = past
-		}
-	}
-	return lower, upper
+	return lower
 }
 
 // metaRecords scans the metadata records of a kind.

@@ -172,7 +172,7 @@ ON CONFLICT (partition, namespace, name, seq) DO UPDATE SET uid = EXCLUDED.uid, 
 	state = EXCLUDED.state, spec = coalesce(EXCLUDED.spec, j.spec),
 	labels = CASE WHEN EXCLUDED.spec IS NULL THEN j.labels ELSE EXCLUDED.labels END`
 
-	// Status is hidden from the planner, who would read the index of all dead runs of the namespace.
+	// Status is hidden from the planner, who would read the list of all dead runs of the namespace.
 	redriveSQL = `
 DELETE FROM carillon_runs r
 USING unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::uuid[], $6::bigint[], $7::smallint[])

@@ -2,11 +2,13 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -36,6 +38,24 @@ func Queries(after store.Cursor) map[string]Query {
 	return map[string]Query{"due": {due}, "staged": {staged}}
 }
 
+// List is the query of a list.
+func List(t testing.TB, q store.ListQuery) Query {
+	t.Helper()
+	var c conditions
+	if err := c.list(3, q); err != nil {
+		t.Fatal(err)
+	}
+	return Query{c}
+}
+
+// Ended is the query of finished runs.
+func Ended(q store.RunQuery, after *store.RunRecord) Query {
+	var c conditions
+	c.add(runsOf, c.arg(3))
+	c.endedRuns(q, after)
+	return Query{c}
+}
+
 // Firsts is the query of the first job of each namespace.
 func Firsts(after string) Query {
 	var c conditions
@@ -61,6 +81,46 @@ func (s *Store) Explain(t testing.TB, q Query) string {
 		lines = append(lines, line)
 	}
 	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// ExplainAny is how the server does a query that it has planned for any arguments, as it may once it has done it
+// some times.
+func (s *Store) ExplainAny(t testing.TB, q Query) string {
+	t.Helper()
+	args := make([]string, len(q.c.args))
+	for i, arg := range q.c.args {
+		switch v := arg.(type) {
+		case string:
+			args[i] = "'" + strings.ReplaceAll(v, "'", "''") + "'"
+		case pgtype.UUID:
+			args[i] = "'" + v.String() + "'"
+		default:
+			args[i] = fmt.Sprint(v)
+		}
+	}
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	for _, sql := range []string{"SET LOCAL plan_cache_mode = force_generic_plan", "PREPARE q AS " + string(q.c.sql)} {
+		if _, err := tx.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) EXECUTE q ("+
+		strings.Join(args, ", ")+")", pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "DEALLOCATE q"); err != nil {
 		t.Fatal(err)
 	}
 	return strings.Join(lines, "\n")
@@ -101,7 +161,7 @@ func (s *Store) MayMigrate(ctx context.Context, from, to int) error {
 // Analyze has the server count what is in the tables.
 func (s *Store) Analyze(t testing.TB) {
 	t.Helper()
-	if _, err := s.pool.Exec(t.Context(), "ANALYZE carillon_jobs"); err != nil {
+	if _, err := s.pool.Exec(t.Context(), "ANALYZE carillon_jobs, carillon_runs"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -134,6 +134,10 @@ func migrateTo(ctx context.Context, tx pgx.Tx, version int, name string) error {
 	if err != nil {
 		return err
 	}
+	// An index of a large table takes its time.
+	if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
+		return err
+	}
 	if _, err := tx.Exec(ctx, string(sql), pgx.QueryExecModeSimpleProtocol); err != nil {
 		return err
 	}

@@ -3,12 +3,15 @@ package postgres_test
 import (
 	_ "embed"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
 	"github.com/carillonhq/carillon/server/store/postgres"
 )
 
@@ -63,6 +66,29 @@ func TestOlderTablesAreTakenOver(t *testing.T) {
 		t.Errorf("renewed: lost %v, %v", lost, err)
 	}
 	open(t, url, store.Options{}) // the second start changes nothing
+}
+
+// TestWhatOlderTablesHoldIsListed by phase and by status: finished runs and what is not scheduled.
+func TestWhatOlderTablesHoldIsListed(t *testing.T) {
+	url, do := olderDatabase(t)
+	run := store.RunRecord{Key: carillon.Key{Namespace: "default", Name: "gone"}, Status: carillon.RunFailed, Finished: 7}
+	do(fmt.Sprintf(`INSERT INTO carillon_runs (partition, uid, scheduled, cause, seq, namespace, name, status, attempt, started,
+		finished, expires, record) VALUES (0, '00000000-0000-0000-0000-000000000000', 0, 0, 0, 'default', 'gone', 5, 1, 0, 7, 8, '\x%x')`,
+		codec.AppendRun(nil, &run)))
+	do(`UPDATE carillon_jobs SET phase = 5 WHERE name = 'b'`)
+	s := open(t, url, store.Options{})
+	shard, err := s.Shard(0, store.Term{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := shard.Runs(t.Context(), store.RunQuery{Namespace: "default", Status: &run.Status, Limit: 10})
+	if err != nil || len(runs) != 1 || runs[0].Key != run.Key {
+		t.Errorf("failed runs: %v, %v", runs, err)
+	}
+	jobs, err := shard.List(t.Context(), store.ListQuery{Phase: new(carillon.PhasePaused), Limit: 10})
+	if err != nil || len(jobs) != 1 || jobs[0].Name != "b" {
+		t.Errorf("paused jobs: %v, %v", jobs, err)
+	}
 }
 
 // TestOlderTablesStayUnderOlderNodes: a node of the older build lives. The start is refused, and all is as it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -96,31 +97,81 @@ func (s *Store) read(ctx context.Context, all columns, places []*store.Record) e
 	return err
 }
 
-// List returns jobs in name order.
+// List returns jobs, and pending runs, in the order of refs.
 func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, error) {
-	if q.Limit <= 0 || !isText(q.Namespace) || !isText(q.Label) || strings.Contains(q.Prefix, "\x00") {
+	if q.Limit <= 0 || !isText(q.Namespace) || !isText(q.Label) || strings.Contains(q.Prefix, "\x00") ||
+		q.PendingOf != nil && !isText(q.PendingOf.Namespace+q.PendingOf.Name) {
 		return nil, ctx.Err()
 	}
 	var c conditions
-	if q.FirstOfEach {
-		c.firstOfEach(s.partition, q)
-		return query(ctx, s.s, scanRecord, string(c.sql), c.args...)
+	if err := c.list(s.partition, q); err != nil {
+		return nil, err
 	}
-	c.selectRecords(s.partition, q.MaxSpec)
-	c.add(" AND seq = 0")
+	return query(ctx, s.s, scanRecord, string(c.sql), c.args...)
+}
+
+func (c *conditions) list(partition int, q store.ListQuery) error {
+	switch {
+	case q.FirstOfEach:
+		c.firstOfEach(partition, q)
+		return nil
+	case q.PendingOf != nil:
+		c.pendingOf(partition, q)
+		return nil
+	case !q.Pending:
+		return c.listed(partition, q, jobsOnly)
+	case !q.ByPhase():
+		return c.listed(partition, q, "")
+	}
+	// Jobs and pending runs of a phase have indexes of their own.
+	c.add("(")
+	if err := c.listed(partition, q, jobsOnly); err != nil {
+		return err
+	}
+	c.add(") UNION ALL (")
+	if err := c.listed(partition, q, " AND seq <> 0"); err != nil {
+		return err
+	}
+	c.add(") ORDER BY namespace, name, seq LIMIT ", c.arg(q.Limit))
+	return nil
+}
+
+const jobsOnly = " AND seq = 0"
+
+// listed selects those of the records that are of a kind.
+func (c *conditions) listed(partition int, q store.ListQuery, kind string) error {
+	c.selectRecords(partition, q.MaxSpec)
+	c.add(kind)
 	if q.Namespace != "" {
 		c.add(" AND namespace = ", c.arg(q.Namespace))
 	}
-	c.isAfter(q)
+	c.isAfter(q, kind != jobsOnly)
 	c.hasPrefix(q.Prefix)
+	c.inPhase(q)
+	if err := c.hasLabel(q.Label); err != nil {
+		return err
+	}
+	c.add(" ORDER BY namespace, name, seq LIMIT ", c.arg(q.Limit))
+	return nil
+}
+
+// inPhase asks for a phase. A plan for any phase would not use the index of those that are not scheduled.
+func (c *conditions) inPhase(q store.ListQuery) {
 	if q.Phase != nil {
 		c.add(" AND phase = ", c.arg(int16(*q.Phase)))
 	}
-	if err := c.hasLabel(q.Label); err != nil {
-		return nil, err
+	if q.ByPhase() {
+		c.add(" AND phase <> 0")
 	}
-	c.add(" ORDER BY namespace, name LIMIT ", c.arg(q.Limit))
-	return query(ctx, s.s, scanRecord, string(c.sql), c.args...)
+}
+
+// pendingOf asks for the pending runs of a job.
+func (c *conditions) pendingOf(partition int, q store.ListQuery) {
+	c.selectRecords(partition, q.MaxSpec)
+	c.add(" AND namespace = ", c.arg(q.PendingOf.Namespace), " AND name = ", c.arg(q.PendingOf.Name), " AND seq > ",
+		c.arg(int64(min(q.AfterSeq, math.MaxInt64))))
+	c.inPhase(q)
+	c.add(" ORDER BY seq LIMIT ", c.arg(q.Limit))
 }
 
 // firstOfEach asks for the first job of each namespace, one step in the index for each: "SELECT DISTINCT" and
@@ -151,23 +202,28 @@ func (c *conditions) firstOfEach(partition int, q store.ListQuery) {
 // isText reports whether the server can hold a text: nothing that it has is one that it cannot.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
-// isAfter asks for names after a place in the list. If that is not text for the server, bytes are compared,
-// without the help of the index.
-func (c *conditions) isAfter(q store.ListQuery) {
-	namespace, name := q.Namespace, q.After
-	if namespace == "" {
-		namespace, name, _ = strings.Cut(q.After, "\x00")
+// isAfter asks for what is after a place in the list. Only a job's pending runs, which it may be among, are also
+// compared by their number. If the place is not text for the server, bytes are compared, without the help of
+// the index.
+func (c *conditions) isAfter(q store.ListQuery, pending bool) {
+	at, ok := q.Place()
+	if !ok {
+		return
 	}
+	var columns, values string
 	switch {
-	case q.After == "":
-	case !isText(namespace) || !isText(name):
-		c.add(" AND (convert_to(namespace, 'UTF8'), convert_to(name, 'UTF8')) > (",
-			c.arg([]byte(namespace)), "::bytea, ", c.arg([]byte(name)), "::bytea)")
+	case !isText(at.Namespace) || !isText(at.Name):
+		columns = "convert_to(namespace, 'UTF8'), convert_to(name, 'UTF8')"
+		values = c.arg([]byte(at.Namespace)) + "::bytea, " + c.arg([]byte(at.Name)) + "::bytea"
 	case q.Namespace != "":
-		c.add(" AND name > ", c.arg(name))
+		columns, values = "name", c.arg(at.Name)
 	default:
-		c.add(" AND (namespace, name) > (", c.arg(namespace), ", ", c.arg(name), ")")
+		columns, values = "namespace, name", c.arg(at.Namespace)+", "+c.arg(at.Name)
 	}
+	if pending {
+		columns, values = columns+", seq", values+", "+c.arg(int64(min(at.Seq, math.MaxInt64)))
+	}
+	c.add(" AND (", columns, ") > (", values, ")")
 }
 
 // hasPrefix asks for names that begin with a prefix. A prefix that ends within a character is not text for

@@ -5,7 +5,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -25,8 +24,14 @@ func scanRun(row pgx.CollectableRow) (store.RunRecord, error) {
 	return r, nil
 }
 
+// runsOf begins a query of the runs of a partition.
+const runsOf = "SELECT record FROM carillon_runs WHERE partition = "
+
 // Runs returns finished runs, newest first.
 func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
 	if q.ID != nil && int(q.ID.Partition) != s.partition ||
 		q.ID == nil && (q.Limit <= 0 || !isText(q.Namespace)) {
 		return nil, ctx.Err()
@@ -40,7 +45,7 @@ func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, 
 		after = &r
 	}
 	var c conditions
-	c.add("SELECT record FROM carillon_runs WHERE partition = ", c.arg(s.partition))
+	c.add(runsOf, c.arg(s.partition))
 	switch {
 	case q.ID != nil:
 		c.add(" AND uid = ", c.arg(uuid(q.ID.UID)), " AND scheduled = ", c.arg(q.ID.Scheduled),
@@ -49,7 +54,7 @@ func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, 
 	case q.Job != nil:
 		c.jobRuns(q, after)
 	default:
-		c.deadRuns(q, after)
+		c.endedRuns(q, after)
 	}
 	return query(ctx, s.s, scanRun, string(c.sql), c.args...)
 }
@@ -62,25 +67,32 @@ func (c *conditions) jobRuns(q store.RunQuery, after *store.RunRecord) {
 		c.add(" AND scheduled <= ", at, " AND (scheduled < ", at, " OR (uid, cause, seq) > (",
 			c.arg(uuid(after.ID.UID)), ", ", c.arg(int16(after.ID.Cause)), ", ", c.arg(int64(after.ID.Seq)), "))")
 	}
-	c.status(q.Status)
+	if q.Status != nil {
+		c.add(" AND status = ", c.arg(int16(*q.Status)))
+	}
+	c.between(q)
 	c.add(" ORDER BY scheduled DESC, uid, cause, seq LIMIT ", c.arg(q.Limit))
 }
 
-// deadRuns are the dead runs of a namespace, the newest finished first.
-func (c *conditions) deadRuns(q store.RunQuery, after *store.RunRecord) {
-	c.add(" AND status = 6 AND namespace = ", c.arg(q.Namespace))
+// endedRuns are the runs of a namespace that ended with a status, the newest finished first.
+func (c *conditions) endedRuns(q store.RunQuery, after *store.RunRecord) {
+	c.add(" AND status = ", c.arg(int16(*q.Status)), " AND namespace = ", c.arg(q.Namespace))
+	c.between(q)
 	if after != nil {
 		at := c.arg(after.Finished)
 		c.add(" AND finished <= ", at, " AND (finished < ", at, " OR (uid, scheduled, cause, seq) > (",
 			c.arg(uuid(after.ID.UID)), ", ",
 			c.arg(after.ID.Scheduled), ", ", c.arg(int16(after.ID.Cause)), ", ", c.arg(int64(after.ID.Seq)), "))")
 	}
-	c.status(q.Status)
 	c.add(" ORDER BY finished DESC, uid, scheduled, cause, seq LIMIT ", c.arg(q.Limit))
 }
 
-func (c *conditions) status(s *carillon.RunStatus) {
-	if s != nil {
-		c.add(" AND status = ", c.arg(int16(*s)))
+// between asks for runs that finished within the bounds.
+func (c *conditions) between(q store.RunQuery) {
+	if q.Since != 0 {
+		c.add(" AND finished >= ", c.arg(q.Since))
+	}
+	if q.Until != 0 {
+		c.add(" AND finished < ", c.arg(q.Until))
 	}
 }

@@ -208,7 +208,7 @@ func phaseMaxSpec(e *env) {
 func pendingOfAll(e *env) {
 	s := e.own(3)
 	all := []store.Record{job("a"), pending("a", 1, phase(carillon.PhaseStaged)), pending("a", 200), pending("a/b", 3),
-		job("a0"), pending("a0", 1<<63, full)}
+		job("a0"), pending("a0", 1<<62, full)}
 	s.putShuffled(all)
 	s.wantRecords("List", s.list(store.ListQuery{Pending: true, Limit: plenty}), all...)
 	s.wantRecords("of a namespace", s.list(inNamespace(func(q *store.ListQuery) { q.Pending = true })), all...)
@@ -224,7 +224,7 @@ func pendingOfAll(e *env) {
 func pendingOfOne(e *env) {
 	s := e.own(3)
 	runs := []store.Record{pending("a", 1, phase(carillon.PhaseStaged)), pending("a", 200),
-		pending("a", 1<<63, spec(specOf("own")), phase(carillon.PhaseStaged))}
+		pending("a", 1<<62, spec(specOf("own")), phase(carillon.PhaseStaged))}
 	s.putShuffled(append(runs, job("a", phase(carillon.PhaseStaged)), job("b"), pending("a/b", 1), pending("orphan", 4)))
 	of := func(name string, change func(q *store.ListQuery)) []store.Record {
 		q := store.ListQuery{PendingOf: new(key(name)), Limit: plenty}
@@ -235,7 +235,7 @@ func pendingOfOne(e *env) {
 	}
 	s.wantRecords("all", of("a", nil), runs...)
 	s.wantRecords("after one", of("a", func(q *store.ListQuery) { q.AfterSeq = 1 }), runs[1:]...)
-	s.wantRecords("after the last", of("a", func(q *store.ListQuery) { q.AfterSeq = 1 << 63 }))
+	s.wantRecords("after the last", of("a", func(q *store.ListQuery) { q.AfterSeq = 1 << 62 }))
 	s.wantRecords("a page", of("a", func(q *store.ListQuery) { q.Limit = 2 }), runs[:2]...)
 	s.wantRecords("staged", of("a", func(q *store.ListQuery) { q.Phase = new(carillon.PhaseStaged) }), runs[0], runs[2])
 	s.wantRecords("scheduled", of("a", func(q *store.ListQuery) { q.Phase = new(carillon.PhaseScheduled) }), runs[1])
