@@ -41,6 +41,27 @@ func (rs *Records) Job(key carillon.Key) (carillon.Job, error) {
 	return rs.view(e), nil
 }
 
+// Pending returns how many pending runs the job has, in memory or not; 0 if the job is not in memory.
+func (rs *Records) Pending(key carillon.Key) int {
+	if e := rs.entries[store.Ref{Key: key}]; e != nil && e.place != gone {
+		return int(e.state.Pending)
+	}
+	return 0
+}
+
+// PendingRun returns a pending run as memory has it, which may be newer than the store; known is false if it
+// is not in memory. ok is false if it has ended.
+func (rs *Records) PendingRun(ref store.Ref) (r carillon.Run, ok, known bool) {
+	e := rs.entries[ref]
+	switch {
+	case e == nil:
+		return r, false, false
+	case e.place == gone || !e.state.Run.Live:
+		return r, false, true
+	}
+	return rs.runView(e), true, true
+}
+
 // view returns e's job with its status.
 func (rs *Records) view(e *entry) carillon.Job {
 	j := *e.job()
