@@ -53,11 +53,12 @@ const (
 	MaxCatchUp     = 10_000 // missed runs that MisfireAll makes up for
 	MaxHistoryRuns = 10_000
 
-	MaxDependsOn = 16     // names in DependsOn
-	MaxPending   = 10_000 // unfinished runs of one job beside its own: by trigger, backfill and OverlapAllow
-	MaxBackfills = 100    // unfinished backfills of one job
-	MaxLimits    = 10_000 // limits of one namespace
-	MaxLimit     = 1_000_000
+	MaxDependsOn    = 16     // names in DependsOn
+	MaxPending      = 10_000 // unfinished runs of one job beside its own: by trigger, backfill and OverlapAllow
+	MaxShownPending = 100    // of them that GetJob shows; ListRuns has the others
+	MaxBackfills    = 100    // unfinished backfills of one job
+	MaxLimits       = 10_000 // limits of one namespace
+	MaxLimit        = 1_000_000
 
 	MaxLabelKey    = 128 // bytes
 	MaxLabelValue  = 256 // bytes

@@ -208,6 +208,7 @@ type JobStatus struct {
 	NextRun    time.Time // zero: none
 	LastRun    *Run      // the last finished one; nil: none
 	Current    *Run      // the unfinished one; nil: none
+	Pending    []Run     // unfinished ones beside it, oldest first, at most MaxShownPending; set by GetJob only
 	Waiting    []string  // jobs of DependsOn that must still succeed before the next run begins
 	Missing    []string  // those of Waiting that do not exist; set by GetJob only
 	Counters   Counters

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/carillonhq/carillon/schedule"
 )
@@ -38,16 +39,29 @@ type NamespacePage struct {
 	NextPageToken string
 }
 
-// RunQuery selects finished runs, newest first.
+// RunQuery selects runs of a namespace in any state, of one job or of all. The zero value selects all that
+// are not finished and then the finished ones.
 type RunQuery struct {
 	Namespace string
-	Job       string // empty: across jobs, for which Status must be RunDead
-	Status    *RunStatus
+	Job       string      // one job alone
+	Prefix    string      // jobs whose names begin with it
+	Statuses  []RunStatus // empty: all but RunScheduled, and due runs that are in no schedule, such as triggers
+	Queue     string      // the name of the queue that they wait in or went through: see Queue
+	Kind      string      // of the target: "worker", "http" or "dapr"
+	Label     string      // of the job, "key" or "key=value"; of a finished run, as they were when it ended
+	Error     string      // text that the message of the last error contains, as it is written
+
+	// From and Until bound when a finished run ended, and when another one is due: From is inclusive, Until
+	// is exclusive. Zero: no bound.
+	From  time.Time
+	Until time.Time
+
 	PageSize  int // default 100, at most MaxBatch
 	PageToken string
 }
 
-// RunPage is one page; an empty NextPageToken marks the last one.
+// RunPage is one page; an empty NextPageToken marks the last one. It may hold fewer runs than were asked
+// for, or none, and others follow all the same: what a page reads is bounded.
 type RunPage struct {
 	Runs          []Run
 	NextPageToken string
@@ -70,16 +84,17 @@ func (q *JobQuery) Validate() error {
 	if err == nil && q.Phase != nil {
 		err = phaseWords.check(uint8(*q.Phase))
 	}
-	return cmp.Or(err, q.checkLabel())
+	return cmp.Or(err, checkLabelFilter(q.Label))
 }
 
-func (q *JobQuery) checkLabel() error {
-	if q.Label == "" {
+// checkLabelFilter checks what a list is filtered by: "key" or "key=value", or nothing.
+func checkLabelFilter(label string) error {
+	if label == "" {
 		return nil
 	}
-	key, value, _ := strings.Cut(q.Label, "=")
+	key, value, _ := strings.Cut(label, "=")
 	if key == "" {
-		return invalid("label", "%q has no key; write key or key=value", clip(q.Label))
+		return invalid("label", "%q has no key; write key or key=value", clip(label))
 	}
 	return WithField(checkLabel(key, value), "label")
 }
@@ -87,22 +102,51 @@ func (q *JobQuery) checkLabel() error {
 // Validate returns an error about the first wrong field. A query that can never find anything is wrong. An
 // empty namespace is the default one. The page token is checked by the node that made it.
 func (q *RunQuery) Validate() error {
-	if err := checkQueried(q.Namespace, q.PageSize); err != nil {
+	if err := cmp.Or(checkQueried(q.Namespace, q.PageSize), q.checkJobs()); err != nil {
 		return err
 	}
-	if q.Job != "" {
-		if err := WithField(checkJobName(q.Job, MaxName), "job"); err != nil {
+	for _, s := range q.Statuses {
+		if err := statusWords.check(uint8(s)); err != nil {
 			return err
 		}
 	}
+	return cmp.Or(checkCharacters("queue", q.Queue, MaxName), checkQueueKind(q.Kind, queueKinds),
+		checkLabelFilter(q.Label), q.checkError(), q.checkTimes())
+}
+
+func (q *RunQuery) checkJobs() error {
 	switch {
-	case q.Status != nil && !q.Status.Finished():
-		return invalid(statusWords.field,
-			"%q is not the status of a finished run, and only those are listed; use one of %s",
-			*q.Status, strings.Join(statusWords.list[RunSucceeded:], ", "))
-	case q.Job == "" && (q.Status == nil || *q.Status != RunDead):
-		return invalid(statusWords.field,
-			"runs across jobs can be listed with status dead only; name a job for the others")
+	case q.Job != "" && q.Prefix != "":
+		return invalid("prefix", "a job is named, so there is nothing to select by a prefix; leave one of them out")
+	case q.Job != "":
+		return WithField(checkJobName(q.Job, MaxName), "job")
+	}
+	return checkCharacters("prefix", q.Prefix, MaxName)
+}
+
+func (q *RunQuery) checkError() error {
+	switch {
+	case len(q.Error) > MaxErrorBytes:
+		return tooLarge("error", len(q.Error), MaxErrorBytes)
+	case !utf8.ValidString(q.Error):
+		return invalid("error", "it is not UTF-8")
+	}
+	return nil
+}
+
+func (q *RunQuery) checkTimes() error {
+	for _, bound := range []struct {
+		field string
+		at    time.Time
+	}{{"from", q.From}, {"until", q.Until}} {
+		if !bound.at.IsZero() {
+			if err := checkStorable(bound.field, bound.at); err != nil {
+				return err
+			}
+		}
+	}
+	if !q.From.IsZero() && !q.Until.IsZero() && !q.Until.After(q.From) {
+		return invalid("until", "%s is not after from, %s", q.Until.Format(time.RFC3339), q.From.Format(time.RFC3339))
 	}
 	return nil
 }

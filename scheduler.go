@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// Scheduler is everything that Carillon does, in five interfaces. Package client implements it over gRPC; a
+// Scheduler is everything that Carillon does, in six interfaces. Package client implements it over gRPC; a
 // node builds it from its engine or its cluster's router, and its hub. In every call an empty namespace is
 // the default one.
 type Scheduler interface {
 	Jobs
 	Runs
+	Bulk
 	Backfills
 	Namespaces
 	Work
@@ -43,7 +44,10 @@ type Runs interface {
 	TriggerJob(ctx context.Context, key Key) (Run, error)
 	// SkipRun makes a recurring job skip its next scheduled time, which stays in the history as skipped.
 	SkipRun(ctx context.Context, key Key) (SkipResult, error)
-	// ListRuns returns the history, newest first: of one job, or across jobs by status (RunDead).
+	// ListRuns returns runs in any state, of one job or across jobs: first, if they are asked for, the next
+	// run of each job (RunScheduled) in the order of when they are due; then those that are not finished, in
+	// the order of their jobs' names; then the finished ones, newest first. It reads what is stored: an attempt
+	// shows about a second after it was handed out.
 	ListRuns(ctx context.Context, q RunQuery) (RunPage, error)
 	GetRun(ctx context.Context, namespace, id string) (Run, error)
 	// CancelRun ends an unfinished run.

@@ -18,6 +18,8 @@ var (
 	backfillWords  = words{"status", []string{"running", "done", "cancelled"}}
 	policyWords    = words{"failure_policy", []string{"default", "drop", "constant", "schedule", "exponential"}}
 	exhaustedWords = words{"failure_policy.on_exhausted", []string{"default", "dead", "drop"}}
+	runActionWords = words{"action", []string{"", "cancel", "redrive"}}
+	jobActionWords = words{"action", []string{"", "trigger", "delete", "pause", "resume"}}
 	statusWords    = words{"status", []string{"scheduled", "staged", "running", "retrying", "succeeded",
 		"failed", "dead", "cancelled", "skipped"}}
 )
@@ -38,10 +40,14 @@ func (w words) of(value uint8) string {
 
 // check refuses a value without a word.
 func (w words) check(value uint8) error {
-	if int(value) < len(w.list) {
+	switch {
+	case int(value) < len(w.list) && w.list[value] != "":
 		return nil
+	case value == 0: // has no word, so it means that nothing was given
+		return invalid(w.field, "it is missing; use one of %s", strings.Join(w.list[1:], ", "))
 	}
-	return invalid(w.field, "%d is unknown; use one of %s", value, strings.Join(w.list, ", "))
+	return invalid(w.field, "%d is unknown; use one of %s", value,
+		strings.TrimPrefix(strings.Join(w.list, ", "), ", "))
 }
 
 // String returns the word of the API: "safe" or "literal".
@@ -66,6 +72,12 @@ func (c Cause) String() string { return causeWords.of(uint8(c)) }
 // String returns the word of the API: "scheduled", "staged", "running", "retrying", "succeeded", "failed",
 // "dead", "cancelled" or "skipped".
 func (s RunStatus) String() string { return statusWords.of(uint8(s)) }
+
+// String returns the word of the API: "cancel" or "redrive".
+func (a RunAction) String() string { return runActionWords.of(uint8(a)) }
+
+// String returns the word of the API: "trigger", "delete", "pause" or "resume".
+func (a JobAction) String() string { return jobActionWords.of(uint8(a)) }
 
 // String returns the word of the API: "failure", "success", "progress" or "reschedule".
 func (o Outcome) String() string { return outcomeWords.of(uint8(o)) }

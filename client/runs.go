@@ -18,7 +18,7 @@ func (c *Client) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipRe
 	return skipResult(c.service.SkipRun(ctx, &pb.SkipRunRequest{Namespace: key.Namespace, Name: key.Name}))
 }
 
-// ListRuns returns a page of finished runs; see [carillon.Runs].
+// ListRuns returns a page of runs; see [carillon.Runs].
 func (c *Client) ListRuns(ctx context.Context, q carillon.RunQuery) (carillon.RunPage, error) {
 	m, err := c.service.ListRuns(ctx, wire.RunQueryToProto(&q))
 	if err != nil {
@@ -55,4 +55,17 @@ func (c *Client) RedriveRuns(ctx context.Context, namespace, job string) (int, e
 func (c *Client) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
 	_, err := c.service.CompleteRun(ctx, wire.CompletionToProto(namespace, &result))
 	return err
+}
+
+// BulkRuns cancels or redrives the runs that a query selects; see [carillon.Bulk]. Repeating it is harmless.
+func (c *Client) BulkRuns(ctx context.Context, b carillon.BulkRuns) (carillon.BulkResult, error) {
+	m, err := c.service.BulkRuns(ctx, wire.BulkRunsToProto(&b))
+	return wire.BulkResultFromProto(m), err
+}
+
+// BulkJobs triggers, deletes, pauses or resumes the jobs that a query selects; see [carillon.Bulk]. Repeating
+// it is harmless unless it triggers.
+func (c *Client) BulkJobs(ctx context.Context, b carillon.BulkJobs) (carillon.BulkResult, error) {
+	m, err := c.service.BulkJobs(ctx, wire.BulkJobsToProto(&b))
+	return wire.BulkResultFromProto(m), err
 }

@@ -87,20 +87,6 @@ func NamespaceQueryFromProto(m *pb.ListNamespacesRequest) carillon.NamespaceQuer
 	return carillon.NamespaceQuery{PageSize: int(m.GetPageSize()), PageToken: m.GetPageToken()}
 }
 
-// RunQueryToProto is the query as a request.
-func RunQueryToProto(q *carillon.RunQuery) *pb.ListRunsRequest {
-	return &pb.ListRunsRequest{Namespace: q.Namespace, Job: q.Job,
-		Status: optionalEnumTo[pb.RunStatus](q.Status), PageSize: clampInt32(q.PageSize), PageToken: q.PageToken}
-}
-
-// RunQueryFromProto is the request as a query.
-func RunQueryFromProto(m *pb.ListRunsRequest) (carillon.RunQuery, error) {
-	var f first
-	status := optionalEnum[carillon.RunStatus](&f, m.GetStatus(), pb.RunStatus_name, "status")
-	return carillon.RunQuery{Namespace: m.GetNamespace(), Job: m.GetJob(), Status: status,
-		PageSize: int(m.GetPageSize()), PageToken: m.GetPageToken()}, f.err
-}
-
 // SkipToProto is the outcome of a skip as a message.
 func SkipToProto(s *carillon.SkipResult) *pb.SkipRunResponse {
 	return &pb.SkipRunResponse{Time: timestamp(s.Time), Job: JobToProto(&s.Job)}

@@ -45,6 +45,18 @@ var roundTrips = map[string]struct {
 		q, err := RunQueryFromProto(m.(*pb.ListRunsRequest))
 		return RunQueryToProto(&q), err
 	}},
+	"BulkRunsRequest": {&pb.BulkRunsRequest{}, func(m proto.Message) (proto.Message, error) {
+		b, err := BulkRunsFromProto(m.(*pb.BulkRunsRequest))
+		return BulkRunsToProto(&b), err
+	}},
+	"BulkJobsRequest": {&pb.BulkJobsRequest{}, func(m proto.Message) (proto.Message, error) {
+		b, err := BulkJobsFromProto(m.(*pb.BulkJobsRequest))
+		return BulkJobsToProto(&b), err
+	}},
+	"BulkResponse": {&pb.BulkResponse{}, func(m proto.Message) (proto.Message, error) {
+		r := BulkResultFromProto(m.(*pb.BulkResponse))
+		return BulkResultToProto(&r), nil
+	}},
 	"CompleteRunRequest": {&pb.CompleteRunRequest{}, func(m proto.Message) (proto.Message, error) {
 		r, err := CompletionFromProto(m.(*pb.CompleteRunRequest))
 		return CompletionToProto(m.(*pb.CompleteRunRequest).GetNamespace(), &r), err

@@ -140,9 +140,8 @@ func poisoned(dir string) error {
 	})
 	left := make(chan error, 1)
 	go func() { left <- w.Run(ctx) }()
-	dead := carillon.RunDead
 	for ctx.Err() == nil {
-		page, err := s.ListRuns(ctx, carillon.RunQuery{Status: &dead})
+		page, err := s.ListRuns(ctx, carillon.RunQuery{Statuses: []carillon.RunStatus{carillon.RunDead}})
 		if err != nil {
 			return err
 		}

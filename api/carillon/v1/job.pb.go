@@ -1807,7 +1807,9 @@ type JobStatus struct {
 	Waiting []string `protobuf:"bytes,11,rep,name=waiting,proto3" json:"waiting,omitempty"`
 	// Those of waiting that do not exist: unless they are put, only a trigger, a patch or a delete of this job goes on. Lists
 	// leave it out.
-	Missing       []string `protobuf:"bytes,12,rep,name=missing,proto3" json:"missing,omitempty"`
+	Missing []string `protobuf:"bytes,12,rep,name=missing,proto3" json:"missing,omitempty"`
+	// The unfinished runs beside current_run, oldest first, at most 100: by trigger, backfill or overlap. Lists leave it out.
+	PendingRuns   []*Run `protobuf:"bytes,13,rep,name=pending_runs,json=pendingRuns,proto3" json:"pending_runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1922,6 +1924,13 @@ func (x *JobStatus) GetWaiting() []string {
 func (x *JobStatus) GetMissing() []string {
 	if x != nil {
 		return x.Missing
+	}
+	return nil
+}
+
+func (x *JobStatus) GetPendingRuns() []*Run {
+	if x != nil {
+		return x.PendingRuns
 	}
 	return nil
 }
@@ -2172,7 +2181,7 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x06jitter\x18\x04 \x01(\tR\x06jitter\x12$\n" +
 	"\vmax_retries\x18\x05 \x01(\rH\x00R\n" +
 	"maxRetries\x88\x01\x01B\x0e\n" +
-	"\f_max_retries\"\x87\x04\n" +
+	"\f_max_retries\"\xbc\x04\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\fR\x03uid\x12\x1e\n" +
 	"\n" +
@@ -2192,7 +2201,8 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\bcounters\x18\n" +
 	" \x01(\v2\x15.carillon.v1.CountersR\bcounters\x12\x18\n" +
 	"\awaiting\x18\v \x03(\tR\awaiting\x12\x18\n" +
-	"\amissing\x18\f \x03(\tR\amissing\"\xea\x01\n" +
+	"\amissing\x18\f \x03(\tR\amissing\x123\n" +
+	"\fpending_runs\x18\r \x03(\v2\x10.carillon.v1.RunR\vpendingRuns\"\xea\x01\n" +
 	"\bCounters\x12\x14\n" +
 	"\x05fired\x18\x01 \x01(\x04R\x05fired\x12\x1c\n" +
 	"\tsucceeded\x18\x02 \x01(\x04R\tsucceeded\x12\x16\n" +
@@ -2317,11 +2327,12 @@ var file_carillon_v1_job_proto_depIdxs = []int32{
 	29, // 29: carillon.v1.JobStatus.last_run:type_name -> carillon.v1.Run
 	29, // 30: carillon.v1.JobStatus.current_run:type_name -> carillon.v1.Run
 	23, // 31: carillon.v1.JobStatus.counters:type_name -> carillon.v1.Counters
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	29, // 32: carillon.v1.JobStatus.pending_runs:type_name -> carillon.v1.Run
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_job_proto_init() }

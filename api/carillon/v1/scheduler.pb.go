@@ -23,6 +23,120 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// RunAction is what BulkRuns does to a run.
+type RunAction int32
+
+const (
+	// Not given.
+	RunAction_RUN_ACTION_UNSPECIFIED RunAction = 0
+	// As CancelRun.
+	RunAction_RUN_ACTION_CANCEL RunAction = 1
+	// As RedriveRun.
+	RunAction_RUN_ACTION_REDRIVE RunAction = 2
+)
+
+// Enum value maps for RunAction.
+var (
+	RunAction_name = map[int32]string{
+		0: "RUN_ACTION_UNSPECIFIED",
+		1: "RUN_ACTION_CANCEL",
+		2: "RUN_ACTION_REDRIVE",
+	}
+	RunAction_value = map[string]int32{
+		"RUN_ACTION_UNSPECIFIED": 0,
+		"RUN_ACTION_CANCEL":      1,
+		"RUN_ACTION_REDRIVE":     2,
+	}
+)
+
+func (x RunAction) Enum() *RunAction {
+	p := new(RunAction)
+	*p = x
+	return p
+}
+
+func (x RunAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RunAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_carillon_v1_scheduler_proto_enumTypes[0].Descriptor()
+}
+
+func (RunAction) Type() protoreflect.EnumType {
+	return &file_carillon_v1_scheduler_proto_enumTypes[0]
+}
+
+func (x RunAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RunAction.Descriptor instead.
+func (RunAction) EnumDescriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{0}
+}
+
+// JobAction is what BulkJobs does to a job.
+type JobAction int32
+
+const (
+	// Not given.
+	JobAction_JOB_ACTION_UNSPECIFIED JobAction = 0
+	// As TriggerJob; to repeat it runs the jobs again.
+	JobAction_JOB_ACTION_TRIGGER JobAction = 1
+	// As DeleteJob; a job that is put meanwhile is left.
+	JobAction_JOB_ACTION_DELETE JobAction = 2
+	// As PauseJob.
+	JobAction_JOB_ACTION_PAUSE JobAction = 3
+	// As ResumeJob.
+	JobAction_JOB_ACTION_RESUME JobAction = 4
+)
+
+// Enum value maps for JobAction.
+var (
+	JobAction_name = map[int32]string{
+		0: "JOB_ACTION_UNSPECIFIED",
+		1: "JOB_ACTION_TRIGGER",
+		2: "JOB_ACTION_DELETE",
+		3: "JOB_ACTION_PAUSE",
+		4: "JOB_ACTION_RESUME",
+	}
+	JobAction_value = map[string]int32{
+		"JOB_ACTION_UNSPECIFIED": 0,
+		"JOB_ACTION_TRIGGER":     1,
+		"JOB_ACTION_DELETE":      2,
+		"JOB_ACTION_PAUSE":       3,
+		"JOB_ACTION_RESUME":      4,
+	}
+)
+
+func (x JobAction) Enum() *JobAction {
+	p := new(JobAction)
+	*p = x
+	return p
+}
+
+func (x JobAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (JobAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_carillon_v1_scheduler_proto_enumTypes[1].Descriptor()
+}
+
+func (JobAction) Type() protoreflect.EnumType {
+	return &file_carillon_v1_scheduler_proto_enumTypes[1]
+}
+
+func (x JobAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use JobAction.Descriptor instead.
+func (JobAction) EnumDescriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{1}
+}
+
 // PutJobRequest asks for PutJob.
 type PutJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1272,14 +1386,29 @@ type ListRunsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Where to look.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// The job's name; absent is across jobs, for which status must be dead.
+	// The job's name; absent is across jobs.
 	Job string `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
-	// Runs that ended so: succeeded, failed, dead, cancelled or skipped.
-	Status RunStatus `protobuf:"varint,3,opt,name=status,proto3,enum=carillon.v1.RunStatus" json:"status,omitempty"`
-	// Default 100, at most 1,000.
+	// Runs that stand there; may be given several times. None is all but scheduled, and due runs that are of no schedule, such
+	// as triggers.
+	Status []RunStatus `protobuf:"varint,3,rep,packed,name=status,proto3,enum=carillon.v1.RunStatus" json:"status,omitempty"`
+	// Default 100, at most 1,000. A page may have fewer, or none, and others follow all the same.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before.
-	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Of jobs whose names begin with it.
+	Prefix string `protobuf:"bytes,6,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// The name of the queue that they wait in or went through: a worker queue, a host with its port, app/APP or actor/TYPE.
+	Queue string `protobuf:"bytes,7,opt,name=queue,proto3" json:"queue,omitempty"`
+	// The kind of the target: worker, http or dapr.
+	Kind string `protobuf:"bytes,8,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Of the job, "key" or "key=value"; of a finished run, as it was when the run ended.
+	Label string `protobuf:"bytes,9,opt,name=label,proto3" json:"label,omitempty"`
+	// Text that the message of the last error contains, as it is written.
+	Error string `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
+	// When a finished run ended, or another one is due: from it on.
+	From *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=from,proto3" json:"from,omitempty"`
+	// The same: before it.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1328,11 +1457,11 @@ func (x *ListRunsRequest) GetJob() string {
 	return ""
 }
 
-func (x *ListRunsRequest) GetStatus() RunStatus {
+func (x *ListRunsRequest) GetStatus() []RunStatus {
 	if x != nil {
 		return x.Status
 	}
-	return RunStatus_RUN_STATUS_UNSPECIFIED
+	return nil
 }
 
 func (x *ListRunsRequest) GetPageSize() int32 {
@@ -1349,10 +1478,59 @@ func (x *ListRunsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListRunsRequest) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ListRunsRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 // ListRunsResponse is one page of runs.
 type ListRunsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Newest first.
+	// In the order that ListRuns says.
 	Runs []*Run `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
 	// Empty at the end.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -1404,6 +1582,462 @@ func (x *ListRunsResponse) GetNextPageToken() string {
 	return ""
 }
 
+// BulkRunsRequest asks for BulkRuns. What selects the runs is as in ListRunsRequest.
+type BulkRunsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where to look.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The job's name; absent is across jobs.
+	Job string `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	// Runs that stand there; may be given several times. cancel takes staged, running and retrying, redrive takes dead;
+	// none is all that the action can be done to.
+	Status []RunStatus `protobuf:"varint,3,rep,packed,name=status,proto3,enum=carillon.v1.RunStatus" json:"status,omitempty"`
+	// How many runs one call acts on; default 100, at most 1,000.
+	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the call before.
+	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Of jobs whose names begin with it.
+	Prefix string `protobuf:"bytes,6,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// The name of the queue that they wait in or went through: a worker queue, a host with its port, app/APP or actor/TYPE.
+	Queue string `protobuf:"bytes,7,opt,name=queue,proto3" json:"queue,omitempty"`
+	// The kind of the target: worker, http or dapr.
+	Kind string `protobuf:"bytes,8,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Of the job, "key" or "key=value"; of a finished run, as it was when the run ended.
+	Label string `protobuf:"bytes,9,opt,name=label,proto3" json:"label,omitempty"`
+	// Text that the message of the last error contains, as it is written.
+	Error string `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
+	// When a finished run ended, or another one is due: from it on.
+	From *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=from,proto3" json:"from,omitempty"`
+	// The same: before it.
+	Until *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=until,proto3" json:"until,omitempty"`
+	// What to do to them; must be given.
+	Action RunAction `protobuf:"varint,13,opt,name=action,proto3,enum=carillon.v1.RunAction" json:"action,omitempty"`
+	// Must be true if, and only if, nothing selects among the runs of the namespace.
+	All bool `protobuf:"varint,14,opt,name=all,proto3" json:"all,omitempty"`
+	// Change nothing, and answer what would be changed.
+	DryRun        bool `protobuf:"varint,15,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BulkRunsRequest) Reset() {
+	*x = BulkRunsRequest{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BulkRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BulkRunsRequest) ProtoMessage() {}
+
+func (x *BulkRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BulkRunsRequest.ProtoReflect.Descriptor instead.
+func (*BulkRunsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *BulkRunsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *BulkRunsRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *BulkRunsRequest) GetStatus() []RunStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *BulkRunsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *BulkRunsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *BulkRunsRequest) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *BulkRunsRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *BulkRunsRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *BulkRunsRequest) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *BulkRunsRequest) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *BulkRunsRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *BulkRunsRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *BulkRunsRequest) GetAction() RunAction {
+	if x != nil {
+		return x.Action
+	}
+	return RunAction_RUN_ACTION_UNSPECIFIED
+}
+
+func (x *BulkRunsRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *BulkRunsRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+// BulkJobsRequest asks for BulkJobs. What selects the jobs is as in ListJobsRequest.
+type BulkJobsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where to look.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Names that begin with it.
+	Prefix string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// "key" or "key=value".
+	Label string `protobuf:"bytes,3,opt,name=label,proto3" json:"label,omitempty"`
+	// Jobs that stand there.
+	Phase Phase `protobuf:"varint,4,opt,name=phase,proto3,enum=carillon.v1.Phase" json:"phase,omitempty"`
+	// How many jobs one call acts on; default 100, at most 1,000.
+	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the call before.
+	PageToken string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// What to do to them; must be given.
+	Action JobAction `protobuf:"varint,7,opt,name=action,proto3,enum=carillon.v1.JobAction" json:"action,omitempty"`
+	// Must be true if, and only if, nothing selects among the jobs of the namespace.
+	All bool `protobuf:"varint,8,opt,name=all,proto3" json:"all,omitempty"`
+	// Change nothing, and answer what would be changed.
+	DryRun bool `protobuf:"varint,9,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Of pause and resume: kept with the jobs.
+	Note string `protobuf:"bytes,10,opt,name=note,proto3" json:"note,omitempty"`
+	// Of resume: as in ResumeJobRequest.
+	CatchUp       bool `protobuf:"varint,11,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BulkJobsRequest) Reset() {
+	*x = BulkJobsRequest{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BulkJobsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BulkJobsRequest) ProtoMessage() {}
+
+func (x *BulkJobsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BulkJobsRequest.ProtoReflect.Descriptor instead.
+func (*BulkJobsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *BulkJobsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *BulkJobsRequest) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *BulkJobsRequest) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *BulkJobsRequest) GetPhase() Phase {
+	if x != nil {
+		return x.Phase
+	}
+	return Phase_PHASE_UNSPECIFIED
+}
+
+func (x *BulkJobsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *BulkJobsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *BulkJobsRequest) GetAction() JobAction {
+	if x != nil {
+		return x.Action
+	}
+	return JobAction_JOB_ACTION_UNSPECIFIED
+}
+
+func (x *BulkJobsRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *BulkJobsRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *BulkJobsRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *BulkJobsRequest) GetCatchUp() bool {
+	if x != nil {
+		return x.CatchUp
+	}
+	return false
+}
+
+// BulkResponse is what a call of BulkRuns or BulkJobs has done.
+type BulkResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many were selected.
+	Matched uint32 `protobuf:"varint,1,opt,name=matched,proto3" json:"matched,omitempty"`
+	// Of these: changed, or in a dry run: that would be.
+	Changed uint32 `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	// Of these: that could not be changed. What was gone or had changed meanwhile is neither.
+	Failed uint32 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
+	// The first 10 of the failed.
+	Failures []*BulkFailure `protobuf:"bytes,4,rep,name=failures,proto3" json:"failures,omitempty"`
+	// The first 10 of the changed: run ids or names of jobs.
+	Names []string `protobuf:"bytes,5,rep,name=names,proto3" json:"names,omitempty"`
+	// For the next call; empty at the end. A call may have matched fewer than its page size, or none, and others follow all
+	// the same.
+	NextPageToken string `protobuf:"bytes,6,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BulkResponse) Reset() {
+	*x = BulkResponse{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BulkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BulkResponse) ProtoMessage() {}
+
+func (x *BulkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BulkResponse.ProtoReflect.Descriptor instead.
+func (*BulkResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *BulkResponse) GetMatched() uint32 {
+	if x != nil {
+		return x.Matched
+	}
+	return 0
+}
+
+func (x *BulkResponse) GetChanged() uint32 {
+	if x != nil {
+		return x.Changed
+	}
+	return 0
+}
+
+func (x *BulkResponse) GetFailed() uint32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *BulkResponse) GetFailures() []*BulkFailure {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+func (x *BulkResponse) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *BulkResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// BulkFailure is why one run or job was not changed.
+type BulkFailure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A run's id or a job's name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Why.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BulkFailure) Reset() {
+	*x = BulkFailure{}
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BulkFailure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BulkFailure) ProtoMessage() {}
+
+func (x *BulkFailure) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BulkFailure.ProtoReflect.Descriptor instead.
+func (*BulkFailure) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *BulkFailure) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *BulkFailure) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // GetRunRequest asks for GetRun.
 type GetRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1417,7 +2051,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[22]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +2063,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[22]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +2076,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{22}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetRunRequest) GetNamespace() string {
@@ -1472,7 +2106,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[23]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +2118,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[23]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +2131,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{23}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CancelRunRequest) GetNamespace() string {
@@ -1527,7 +2161,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[24]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +2173,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[24]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +2186,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{24}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CancelRunResponse) GetPrevented() bool {
@@ -1582,7 +2216,7 @@ type RedriveRunRequest struct {
 
 func (x *RedriveRunRequest) Reset() {
 	*x = RedriveRunRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[25]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +2228,7 @@ func (x *RedriveRunRequest) String() string {
 func (*RedriveRunRequest) ProtoMessage() {}
 
 func (x *RedriveRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[25]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +2241,7 @@ func (x *RedriveRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRunRequest.ProtoReflect.Descriptor instead.
 func (*RedriveRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{25}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RedriveRunRequest) GetNamespace() string {
@@ -1637,7 +2271,7 @@ type RedriveRunsRequest struct {
 
 func (x *RedriveRunsRequest) Reset() {
 	*x = RedriveRunsRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[26]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +2283,7 @@ func (x *RedriveRunsRequest) String() string {
 func (*RedriveRunsRequest) ProtoMessage() {}
 
 func (x *RedriveRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[26]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +2296,7 @@ func (x *RedriveRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRunsRequest.ProtoReflect.Descriptor instead.
 func (*RedriveRunsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{26}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RedriveRunsRequest) GetNamespace() string {
@@ -1690,7 +2324,7 @@ type RedriveRunsResponse struct {
 
 func (x *RedriveRunsResponse) Reset() {
 	*x = RedriveRunsResponse{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[27]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1702,7 +2336,7 @@ func (x *RedriveRunsResponse) String() string {
 func (*RedriveRunsResponse) ProtoMessage() {}
 
 func (x *RedriveRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[27]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1715,7 +2349,7 @@ func (x *RedriveRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveRunsResponse.ProtoReflect.Descriptor instead.
 func (*RedriveRunsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{27}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RedriveRunsResponse) GetRedriven() uint32 {
@@ -1754,7 +2388,7 @@ type CompleteRunRequest struct {
 
 func (x *CompleteRunRequest) Reset() {
 	*x = CompleteRunRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[28]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1766,7 +2400,7 @@ func (x *CompleteRunRequest) String() string {
 func (*CompleteRunRequest) ProtoMessage() {}
 
 func (x *CompleteRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[28]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1779,7 +2413,7 @@ func (x *CompleteRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRunRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRunRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{28}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CompleteRunRequest) GetNamespace() string {
@@ -1861,7 +2495,7 @@ type CompleteRunResponse struct {
 
 func (x *CompleteRunResponse) Reset() {
 	*x = CompleteRunResponse{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[29]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +2507,7 @@ func (x *CompleteRunResponse) String() string {
 func (*CompleteRunResponse) ProtoMessage() {}
 
 func (x *CompleteRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[29]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +2520,7 @@ func (x *CompleteRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRunResponse.ProtoReflect.Descriptor instead.
 func (*CompleteRunResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{29}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{33}
 }
 
 // StartBackfillRequest asks for StartBackfill.
@@ -1910,7 +2544,7 @@ type StartBackfillRequest struct {
 
 func (x *StartBackfillRequest) Reset() {
 	*x = StartBackfillRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[30]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1922,7 +2556,7 @@ func (x *StartBackfillRequest) String() string {
 func (*StartBackfillRequest) ProtoMessage() {}
 
 func (x *StartBackfillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[30]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1935,7 +2569,7 @@ func (x *StartBackfillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartBackfillRequest.ProtoReflect.Descriptor instead.
 func (*StartBackfillRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{30}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StartBackfillRequest) GetNamespace() string {
@@ -1993,7 +2627,7 @@ type ListBackfillsRequest struct {
 
 func (x *ListBackfillsRequest) Reset() {
 	*x = ListBackfillsRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[31]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2639,7 @@ func (x *ListBackfillsRequest) String() string {
 func (*ListBackfillsRequest) ProtoMessage() {}
 
 func (x *ListBackfillsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[31]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2652,7 @@ func (x *ListBackfillsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBackfillsRequest.ProtoReflect.Descriptor instead.
 func (*ListBackfillsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{31}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListBackfillsRequest) GetNamespace() string {
@@ -2046,7 +2680,7 @@ type ListBackfillsResponse struct {
 
 func (x *ListBackfillsResponse) Reset() {
 	*x = ListBackfillsResponse{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[32]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2058,7 +2692,7 @@ func (x *ListBackfillsResponse) String() string {
 func (*ListBackfillsResponse) ProtoMessage() {}
 
 func (x *ListBackfillsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[32]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2071,7 +2705,7 @@ func (x *ListBackfillsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBackfillsResponse.ProtoReflect.Descriptor instead.
 func (*ListBackfillsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{32}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListBackfillsResponse) GetBackfills() []*Backfill {
@@ -2094,7 +2728,7 @@ type GetBackfillRequest struct {
 
 func (x *GetBackfillRequest) Reset() {
 	*x = GetBackfillRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[33]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2740,7 @@ func (x *GetBackfillRequest) String() string {
 func (*GetBackfillRequest) ProtoMessage() {}
 
 func (x *GetBackfillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[33]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2753,7 @@ func (x *GetBackfillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBackfillRequest.ProtoReflect.Descriptor instead.
 func (*GetBackfillRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{33}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetBackfillRequest) GetNamespace() string {
@@ -2149,7 +2783,7 @@ type CancelBackfillRequest struct {
 
 func (x *CancelBackfillRequest) Reset() {
 	*x = CancelBackfillRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[34]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2795,7 @@ func (x *CancelBackfillRequest) String() string {
 func (*CancelBackfillRequest) ProtoMessage() {}
 
 func (x *CancelBackfillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[34]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2808,7 @@ func (x *CancelBackfillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelBackfillRequest.ProtoReflect.Descriptor instead.
 func (*CancelBackfillRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{34}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CancelBackfillRequest) GetNamespace() string {
@@ -2202,7 +2836,7 @@ type GetNamespaceRequest struct {
 
 func (x *GetNamespaceRequest) Reset() {
 	*x = GetNamespaceRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[35]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2214,7 +2848,7 @@ func (x *GetNamespaceRequest) String() string {
 func (*GetNamespaceRequest) ProtoMessage() {}
 
 func (x *GetNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[35]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2227,7 +2861,7 @@ func (x *GetNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*GetNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{35}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetNamespaceRequest) GetName() string {
@@ -2250,7 +2884,7 @@ type ListNamespacesRequest struct {
 
 func (x *ListNamespacesRequest) Reset() {
 	*x = ListNamespacesRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[36]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2262,7 +2896,7 @@ func (x *ListNamespacesRequest) String() string {
 func (*ListNamespacesRequest) ProtoMessage() {}
 
 func (x *ListNamespacesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[36]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2275,7 +2909,7 @@ func (x *ListNamespacesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNamespacesRequest.ProtoReflect.Descriptor instead.
 func (*ListNamespacesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{36}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListNamespacesRequest) GetPageSize() int32 {
@@ -2305,7 +2939,7 @@ type ListNamespacesResponse struct {
 
 func (x *ListNamespacesResponse) Reset() {
 	*x = ListNamespacesResponse{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[37]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2317,7 +2951,7 @@ func (x *ListNamespacesResponse) String() string {
 func (*ListNamespacesResponse) ProtoMessage() {}
 
 func (x *ListNamespacesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[37]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2330,7 +2964,7 @@ func (x *ListNamespacesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNamespacesResponse.ProtoReflect.Descriptor instead.
 func (*ListNamespacesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{37}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListNamespacesResponse) GetNamespaces() []*Namespace {
@@ -2364,7 +2998,7 @@ type PutNamespaceRequest struct {
 
 func (x *PutNamespaceRequest) Reset() {
 	*x = PutNamespaceRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[38]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2376,7 +3010,7 @@ func (x *PutNamespaceRequest) String() string {
 func (*PutNamespaceRequest) ProtoMessage() {}
 
 func (x *PutNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[38]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2389,7 +3023,7 @@ func (x *PutNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*PutNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{38}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PutNamespaceRequest) GetName() string {
@@ -2441,7 +3075,7 @@ type PreviewScheduleRequest struct {
 
 func (x *PreviewScheduleRequest) Reset() {
 	*x = PreviewScheduleRequest{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[39]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2453,7 +3087,7 @@ func (x *PreviewScheduleRequest) String() string {
 func (*PreviewScheduleRequest) ProtoMessage() {}
 
 func (x *PreviewScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[39]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2466,7 +3100,7 @@ func (x *PreviewScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewScheduleRequest.ProtoReflect.Descriptor instead.
 func (*PreviewScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{39}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PreviewScheduleRequest) GetSchedule() string {
@@ -2522,7 +3156,7 @@ type PreviewScheduleResponse struct {
 
 func (x *PreviewScheduleResponse) Reset() {
 	*x = PreviewScheduleResponse{}
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[40]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2534,7 +3168,7 @@ func (x *PreviewScheduleResponse) String() string {
 func (*PreviewScheduleResponse) ProtoMessage() {}
 
 func (x *PreviewScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_scheduler_proto_msgTypes[40]
+	mi := &file_carillon_v1_scheduler_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2547,7 +3181,7 @@ func (x *PreviewScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewScheduleResponse.ProtoReflect.Descriptor instead.
 func (*PreviewScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{40}
+	return file_carillon_v1_scheduler_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PreviewScheduleResponse) GetTimes() []*timestamppb.Timestamp {
@@ -2638,17 +3272,67 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"e\n" +
 	"\x0fSkipRunResponse\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\"\n" +
-	"\x03job\x18\x02 \x01(\v2\x10.carillon.v1.JobR\x03job\"\xad\x01\n" +
+	"\x03job\x18\x02 \x01(\v2\x10.carillon.v1.JobR\x03job\"\xfd\x02\n" +
 	"\x0fListRunsRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12.\n" +
-	"\x06status\x18\x03 \x01(\x0e2\x16.carillon.v1.RunStatusR\x06status\x12\x1b\n" +
+	"\x06status\x18\x03 \x03(\x0e2\x16.carillon.v1.RunStatusR\x06status\x12\x1b\n" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tR\tpageToken\"`\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\x12\x16\n" +
+	"\x06prefix\x18\x06 \x01(\tR\x06prefix\x12\x14\n" +
+	"\x05queue\x18\a \x01(\tR\x05queue\x12\x12\n" +
+	"\x04kind\x18\b \x01(\tR\x04kind\x12\x14\n" +
+	"\x05label\x18\t \x01(\tR\x05label\x12\x14\n" +
+	"\x05error\x18\n" +
+	" \x01(\tR\x05error\x12.\n" +
+	"\x04from\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
+	"\x05until\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"`\n" +
 	"\x10ListRunsResponse\x12$\n" +
 	"\x04runs\x18\x01 \x03(\v2\x10.carillon.v1.RunR\x04runs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"=\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd8\x03\n" +
+	"\x0fBulkRunsRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12.\n" +
+	"\x06status\x18\x03 \x03(\x0e2\x16.carillon.v1.RunStatusR\x06status\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\x12\x16\n" +
+	"\x06prefix\x18\x06 \x01(\tR\x06prefix\x12\x14\n" +
+	"\x05queue\x18\a \x01(\tR\x05queue\x12\x12\n" +
+	"\x04kind\x18\b \x01(\tR\x04kind\x12\x14\n" +
+	"\x05label\x18\t \x01(\tR\x05label\x12\x14\n" +
+	"\x05error\x18\n" +
+	" \x01(\tR\x05error\x12.\n" +
+	"\x04from\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
+	"\x05until\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12.\n" +
+	"\x06action\x18\r \x01(\x0e2\x16.carillon.v1.RunActionR\x06action\x12\x10\n" +
+	"\x03all\x18\x0e \x01(\bR\x03all\x12\x17\n" +
+	"\adry_run\x18\x0f \x01(\bR\x06dryRun\"\xcd\x02\n" +
+	"\x0fBulkJobsRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
+	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12\x14\n" +
+	"\x05label\x18\x03 \x01(\tR\x05label\x12(\n" +
+	"\x05phase\x18\x04 \x01(\x0e2\x12.carillon.v1.PhaseR\x05phase\x12\x1b\n" +
+	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\x12.\n" +
+	"\x06action\x18\a \x01(\x0e2\x16.carillon.v1.JobActionR\x06action\x12\x10\n" +
+	"\x03all\x18\b \x01(\bR\x03all\x12\x17\n" +
+	"\adry_run\x18\t \x01(\bR\x06dryRun\x12\x12\n" +
+	"\x04note\x18\n" +
+	" \x01(\tR\x04note\x12\x19\n" +
+	"\bcatch_up\x18\v \x01(\bR\acatchUp\"\xce\x01\n" +
+	"\fBulkResponse\x12\x18\n" +
+	"\amatched\x18\x01 \x01(\rR\amatched\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\rR\achanged\x12\x16\n" +
+	"\x06failed\x18\x03 \x01(\rR\x06failed\x124\n" +
+	"\bfailures\x18\x04 \x03(\v2\x18.carillon.v1.BulkFailureR\bfailures\x12\x14\n" +
+	"\x05names\x18\x05 \x03(\tR\x05names\x12&\n" +
+	"\x0fnext_page_token\x18\x06 \x01(\tR\rnextPageToken\"9\n" +
+	"\vBulkFailure\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"=\n" +
 	"\rGetRunRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"@\n" +
@@ -2727,7 +3411,17 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\bdue_time\x18\x05 \x01(\tR\adueTime\x12\x14\n" +
 	"\x05count\x18\x06 \x01(\x05R\x05count\"K\n" +
 	"\x17PreviewScheduleResponse\x120\n" +
-	"\x05times\x18\x01 \x03(\v2\x1a.google.protobuf.TimestampR\x05times2\x9b\x1b\n" +
+	"\x05times\x18\x01 \x03(\v2\x1a.google.protobuf.TimestampR\x05times*V\n" +
+	"\tRunAction\x12\x1a\n" +
+	"\x16RUN_ACTION_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11RUN_ACTION_CANCEL\x10\x01\x12\x16\n" +
+	"\x12RUN_ACTION_REDRIVE\x10\x02*\x83\x01\n" +
+	"\tJobAction\x12\x1a\n" +
+	"\x16JOB_ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12JOB_ACTION_TRIGGER\x10\x01\x12\x15\n" +
+	"\x11JOB_ACTION_DELETE\x10\x02\x12\x14\n" +
+	"\x10JOB_ACTION_PAUSE\x10\x03\x12\x15\n" +
+	"\x11JOB_ACTION_RESUME\x10\x042\x87\x1d\n" +
 	"\x10SchedulerService\x12y\n" +
 	"\x06PutJob\x12\x1a.carillon.v1.PutJobRequest\x1a\x1b.carillon.v1.PutJobResponse\"6\x82\xd3\xe4\x93\x020:\x03job\x1a)/v1/namespaces/{namespace}/jobs/{name=**}\x12u\n" +
 	"\tCreateJob\x12\x1d.carillon.v1.CreateJobRequest\x1a\x1b.carillon.v1.PutJobResponse\",\x82\xd3\xe4\x93\x02&:\x03job\"\x1f/v1/namespaces/{namespace}/jobs\x12\x85\x01\n" +
@@ -2749,7 +3443,9 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\tCancelRun\x12\x1d.carillon.v1.CancelRunRequest\x1a\x1e.carillon.v1.CancelRunResponse\"6\x82\xd3\xe4\x93\x020:\x01*\"+/v1/namespaces/{namespace}/runs/{id}:cancel\x12w\n" +
 	"\n" +
 	"RedriveRun\x12\x1e.carillon.v1.RedriveRunRequest\x1a\x10.carillon.v1.Run\"7\x82\xd3\xe4\x93\x021:\x01*\",/v1/namespaces/{namespace}/runs/{id}:redrive\x12\xbb\x01\n" +
-	"\vRedriveRuns\x12\x1f.carillon.v1.RedriveRunsRequest\x1a .carillon.v1.RedriveRunsResponse\"i\x82\xd3\xe4\x93\x02c:\x01*Z5:\x01*\"0/v1/namespaces/{namespace}/jobs/{job=**}:redrive\"'/v1/namespaces/{namespace}/runs:redrive\x12\x8a\x01\n" +
+	"\vRedriveRuns\x12\x1f.carillon.v1.RedriveRunsRequest\x1a .carillon.v1.RedriveRunsResponse\"i\x82\xd3\xe4\x93\x02c:\x01*Z5:\x01*\"0/v1/namespaces/{namespace}/jobs/{job=**}:redrive\"'/v1/namespaces/{namespace}/runs:redrive\x12t\n" +
+	"\bBulkRuns\x12\x1c.carillon.v1.BulkRunsRequest\x1a\x19.carillon.v1.BulkResponse\"/\x82\xd3\xe4\x93\x02):\x01*\"$/v1/namespaces/{namespace}/runs:bulk\x12t\n" +
+	"\bBulkJobs\x12\x1c.carillon.v1.BulkJobsRequest\x1a\x19.carillon.v1.BulkResponse\"/\x82\xd3\xe4\x93\x02):\x01*\"$/v1/namespaces/{namespace}/jobs:bulk\x12\x8a\x01\n" +
 	"\vCompleteRun\x12\x1f.carillon.v1.CompleteRunRequest\x1a .carillon.v1.CompleteRunResponse\"8\x82\xd3\xe4\x93\x022:\x01*\"-/v1/namespaces/{namespace}/runs/{id}:complete\x12\x88\x01\n" +
 	"\rStartBackfill\x12!.carillon.v1.StartBackfillRequest\x1a\x15.carillon.v1.Backfill\"=\x82\xd3\xe4\x93\x027:\x01*\"2/v1/namespaces/{namespace}/jobs/{name=**}:backfill\x12\x93\x01\n" +
 	"\rListBackfills\x12!.carillon.v1.ListBackfillsRequest\x1a\".carillon.v1.ListBackfillsResponse\";\x82\xd3\xe4\x93\x025\x123/v1/namespaces/{namespace}/jobs/{name=**}:backfills\x12x\n" +
@@ -2773,151 +3469,171 @@ func file_carillon_v1_scheduler_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_scheduler_proto_rawDescData
 }
 
-var file_carillon_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_carillon_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_carillon_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_carillon_v1_scheduler_proto_goTypes = []any{
-	(*PutJobRequest)(nil),           // 0: carillon.v1.PutJobRequest
-	(*CreateJobRequest)(nil),        // 1: carillon.v1.CreateJobRequest
-	(*PutJobResponse)(nil),          // 2: carillon.v1.PutJobResponse
-	(*BatchPutJobsRequest)(nil),     // 3: carillon.v1.BatchPutJobsRequest
-	(*BatchPutJobsResponse)(nil),    // 4: carillon.v1.BatchPutJobsResponse
-	(*PutJobsRequest)(nil),          // 5: carillon.v1.PutJobsRequest
-	(*PutJobsResponse)(nil),         // 6: carillon.v1.PutJobsResponse
-	(*PatchJobRequest)(nil),         // 7: carillon.v1.PatchJobRequest
-	(*GetJobRequest)(nil),           // 8: carillon.v1.GetJobRequest
-	(*ListJobsRequest)(nil),         // 9: carillon.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),        // 10: carillon.v1.ListJobsResponse
-	(*DeleteJobRequest)(nil),        // 11: carillon.v1.DeleteJobRequest
-	(*DeleteJobResponse)(nil),       // 12: carillon.v1.DeleteJobResponse
-	(*DeleteJobsRequest)(nil),       // 13: carillon.v1.DeleteJobsRequest
-	(*DeleteJobsResponse)(nil),      // 14: carillon.v1.DeleteJobsResponse
-	(*TriggerJobRequest)(nil),       // 15: carillon.v1.TriggerJobRequest
-	(*PauseJobRequest)(nil),         // 16: carillon.v1.PauseJobRequest
-	(*ResumeJobRequest)(nil),        // 17: carillon.v1.ResumeJobRequest
-	(*SkipRunRequest)(nil),          // 18: carillon.v1.SkipRunRequest
-	(*SkipRunResponse)(nil),         // 19: carillon.v1.SkipRunResponse
-	(*ListRunsRequest)(nil),         // 20: carillon.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),        // 21: carillon.v1.ListRunsResponse
-	(*GetRunRequest)(nil),           // 22: carillon.v1.GetRunRequest
-	(*CancelRunRequest)(nil),        // 23: carillon.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),       // 24: carillon.v1.CancelRunResponse
-	(*RedriveRunRequest)(nil),       // 25: carillon.v1.RedriveRunRequest
-	(*RedriveRunsRequest)(nil),      // 26: carillon.v1.RedriveRunsRequest
-	(*RedriveRunsResponse)(nil),     // 27: carillon.v1.RedriveRunsResponse
-	(*CompleteRunRequest)(nil),      // 28: carillon.v1.CompleteRunRequest
-	(*CompleteRunResponse)(nil),     // 29: carillon.v1.CompleteRunResponse
-	(*StartBackfillRequest)(nil),    // 30: carillon.v1.StartBackfillRequest
-	(*ListBackfillsRequest)(nil),    // 31: carillon.v1.ListBackfillsRequest
-	(*ListBackfillsResponse)(nil),   // 32: carillon.v1.ListBackfillsResponse
-	(*GetBackfillRequest)(nil),      // 33: carillon.v1.GetBackfillRequest
-	(*CancelBackfillRequest)(nil),   // 34: carillon.v1.CancelBackfillRequest
-	(*GetNamespaceRequest)(nil),     // 35: carillon.v1.GetNamespaceRequest
-	(*ListNamespacesRequest)(nil),   // 36: carillon.v1.ListNamespacesRequest
-	(*ListNamespacesResponse)(nil),  // 37: carillon.v1.ListNamespacesResponse
-	(*PutNamespaceRequest)(nil),     // 38: carillon.v1.PutNamespaceRequest
-	(*PreviewScheduleRequest)(nil),  // 39: carillon.v1.PreviewScheduleRequest
-	(*PreviewScheduleResponse)(nil), // 40: carillon.v1.PreviewScheduleResponse
-	nil,                             // 41: carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
-	(*Job)(nil),                     // 42: carillon.v1.Job
-	(Phase)(0),                      // 43: carillon.v1.Phase
-	(*timestamppb.Timestamp)(nil),   // 44: google.protobuf.Timestamp
-	(RunStatus)(0),                  // 45: carillon.v1.RunStatus
-	(*Run)(nil),                     // 46: carillon.v1.Run
-	(Outcome)(0),                    // 47: carillon.v1.Outcome
-	(*Progress)(nil),                // 48: carillon.v1.Progress
-	(Overlap)(0),                    // 49: carillon.v1.Overlap
-	(*Backfill)(nil),                // 50: carillon.v1.Backfill
-	(*Namespace)(nil),               // 51: carillon.v1.Namespace
-	(DaylightSaving)(0),             // 52: carillon.v1.DaylightSaving
-	(*WorkRequest)(nil),             // 53: carillon.v1.WorkRequest
-	(*WorkResponse)(nil),            // 54: carillon.v1.WorkResponse
+	(RunAction)(0),                  // 0: carillon.v1.RunAction
+	(JobAction)(0),                  // 1: carillon.v1.JobAction
+	(*PutJobRequest)(nil),           // 2: carillon.v1.PutJobRequest
+	(*CreateJobRequest)(nil),        // 3: carillon.v1.CreateJobRequest
+	(*PutJobResponse)(nil),          // 4: carillon.v1.PutJobResponse
+	(*BatchPutJobsRequest)(nil),     // 5: carillon.v1.BatchPutJobsRequest
+	(*BatchPutJobsResponse)(nil),    // 6: carillon.v1.BatchPutJobsResponse
+	(*PutJobsRequest)(nil),          // 7: carillon.v1.PutJobsRequest
+	(*PutJobsResponse)(nil),         // 8: carillon.v1.PutJobsResponse
+	(*PatchJobRequest)(nil),         // 9: carillon.v1.PatchJobRequest
+	(*GetJobRequest)(nil),           // 10: carillon.v1.GetJobRequest
+	(*ListJobsRequest)(nil),         // 11: carillon.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),        // 12: carillon.v1.ListJobsResponse
+	(*DeleteJobRequest)(nil),        // 13: carillon.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),       // 14: carillon.v1.DeleteJobResponse
+	(*DeleteJobsRequest)(nil),       // 15: carillon.v1.DeleteJobsRequest
+	(*DeleteJobsResponse)(nil),      // 16: carillon.v1.DeleteJobsResponse
+	(*TriggerJobRequest)(nil),       // 17: carillon.v1.TriggerJobRequest
+	(*PauseJobRequest)(nil),         // 18: carillon.v1.PauseJobRequest
+	(*ResumeJobRequest)(nil),        // 19: carillon.v1.ResumeJobRequest
+	(*SkipRunRequest)(nil),          // 20: carillon.v1.SkipRunRequest
+	(*SkipRunResponse)(nil),         // 21: carillon.v1.SkipRunResponse
+	(*ListRunsRequest)(nil),         // 22: carillon.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),        // 23: carillon.v1.ListRunsResponse
+	(*BulkRunsRequest)(nil),         // 24: carillon.v1.BulkRunsRequest
+	(*BulkJobsRequest)(nil),         // 25: carillon.v1.BulkJobsRequest
+	(*BulkResponse)(nil),            // 26: carillon.v1.BulkResponse
+	(*BulkFailure)(nil),             // 27: carillon.v1.BulkFailure
+	(*GetRunRequest)(nil),           // 28: carillon.v1.GetRunRequest
+	(*CancelRunRequest)(nil),        // 29: carillon.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),       // 30: carillon.v1.CancelRunResponse
+	(*RedriveRunRequest)(nil),       // 31: carillon.v1.RedriveRunRequest
+	(*RedriveRunsRequest)(nil),      // 32: carillon.v1.RedriveRunsRequest
+	(*RedriveRunsResponse)(nil),     // 33: carillon.v1.RedriveRunsResponse
+	(*CompleteRunRequest)(nil),      // 34: carillon.v1.CompleteRunRequest
+	(*CompleteRunResponse)(nil),     // 35: carillon.v1.CompleteRunResponse
+	(*StartBackfillRequest)(nil),    // 36: carillon.v1.StartBackfillRequest
+	(*ListBackfillsRequest)(nil),    // 37: carillon.v1.ListBackfillsRequest
+	(*ListBackfillsResponse)(nil),   // 38: carillon.v1.ListBackfillsResponse
+	(*GetBackfillRequest)(nil),      // 39: carillon.v1.GetBackfillRequest
+	(*CancelBackfillRequest)(nil),   // 40: carillon.v1.CancelBackfillRequest
+	(*GetNamespaceRequest)(nil),     // 41: carillon.v1.GetNamespaceRequest
+	(*ListNamespacesRequest)(nil),   // 42: carillon.v1.ListNamespacesRequest
+	(*ListNamespacesResponse)(nil),  // 43: carillon.v1.ListNamespacesResponse
+	(*PutNamespaceRequest)(nil),     // 44: carillon.v1.PutNamespaceRequest
+	(*PreviewScheduleRequest)(nil),  // 45: carillon.v1.PreviewScheduleRequest
+	(*PreviewScheduleResponse)(nil), // 46: carillon.v1.PreviewScheduleResponse
+	nil,                             // 47: carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
+	(*Job)(nil),                     // 48: carillon.v1.Job
+	(Phase)(0),                      // 49: carillon.v1.Phase
+	(*timestamppb.Timestamp)(nil),   // 50: google.protobuf.Timestamp
+	(RunStatus)(0),                  // 51: carillon.v1.RunStatus
+	(*Run)(nil),                     // 52: carillon.v1.Run
+	(Outcome)(0),                    // 53: carillon.v1.Outcome
+	(*Progress)(nil),                // 54: carillon.v1.Progress
+	(Overlap)(0),                    // 55: carillon.v1.Overlap
+	(*Backfill)(nil),                // 56: carillon.v1.Backfill
+	(*Namespace)(nil),               // 57: carillon.v1.Namespace
+	(DaylightSaving)(0),             // 58: carillon.v1.DaylightSaving
+	(*WorkRequest)(nil),             // 59: carillon.v1.WorkRequest
+	(*WorkResponse)(nil),            // 60: carillon.v1.WorkResponse
 }
 var file_carillon_v1_scheduler_proto_depIdxs = []int32{
-	42, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
-	42, // 1: carillon.v1.CreateJobRequest.job:type_name -> carillon.v1.Job
-	42, // 2: carillon.v1.PutJobResponse.job:type_name -> carillon.v1.Job
-	42, // 3: carillon.v1.BatchPutJobsRequest.jobs:type_name -> carillon.v1.Job
-	2,  // 4: carillon.v1.BatchPutJobsResponse.puts:type_name -> carillon.v1.PutJobResponse
-	42, // 5: carillon.v1.PutJobsRequest.jobs:type_name -> carillon.v1.Job
-	42, // 6: carillon.v1.PatchJobRequest.job:type_name -> carillon.v1.Job
-	43, // 7: carillon.v1.ListJobsRequest.phase:type_name -> carillon.v1.Phase
-	42, // 8: carillon.v1.ListJobsResponse.jobs:type_name -> carillon.v1.Job
-	44, // 9: carillon.v1.SkipRunResponse.time:type_name -> google.protobuf.Timestamp
-	42, // 10: carillon.v1.SkipRunResponse.job:type_name -> carillon.v1.Job
-	45, // 11: carillon.v1.ListRunsRequest.status:type_name -> carillon.v1.RunStatus
-	46, // 12: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	47, // 13: carillon.v1.CompleteRunRequest.outcome:type_name -> carillon.v1.Outcome
-	48, // 14: carillon.v1.CompleteRunRequest.progress:type_name -> carillon.v1.Progress
-	44, // 15: carillon.v1.CompleteRunRequest.at:type_name -> google.protobuf.Timestamp
-	44, // 16: carillon.v1.StartBackfillRequest.from:type_name -> google.protobuf.Timestamp
-	44, // 17: carillon.v1.StartBackfillRequest.to:type_name -> google.protobuf.Timestamp
-	49, // 18: carillon.v1.StartBackfillRequest.overlap:type_name -> carillon.v1.Overlap
-	50, // 19: carillon.v1.ListBackfillsResponse.backfills:type_name -> carillon.v1.Backfill
-	51, // 20: carillon.v1.ListNamespacesResponse.namespaces:type_name -> carillon.v1.Namespace
-	41, // 21: carillon.v1.PutNamespaceRequest.concurrency_limits:type_name -> carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
-	52, // 22: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
-	44, // 23: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	44, // 24: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp
-	0,  // 25: carillon.v1.SchedulerService.PutJob:input_type -> carillon.v1.PutJobRequest
-	1,  // 26: carillon.v1.SchedulerService.CreateJob:input_type -> carillon.v1.CreateJobRequest
-	3,  // 27: carillon.v1.SchedulerService.BatchPutJobs:input_type -> carillon.v1.BatchPutJobsRequest
-	5,  // 28: carillon.v1.SchedulerService.PutJobs:input_type -> carillon.v1.PutJobsRequest
-	7,  // 29: carillon.v1.SchedulerService.PatchJob:input_type -> carillon.v1.PatchJobRequest
-	8,  // 30: carillon.v1.SchedulerService.GetJob:input_type -> carillon.v1.GetJobRequest
-	9,  // 31: carillon.v1.SchedulerService.ListJobs:input_type -> carillon.v1.ListJobsRequest
-	11, // 32: carillon.v1.SchedulerService.DeleteJob:input_type -> carillon.v1.DeleteJobRequest
-	13, // 33: carillon.v1.SchedulerService.DeleteJobs:input_type -> carillon.v1.DeleteJobsRequest
-	15, // 34: carillon.v1.SchedulerService.TriggerJob:input_type -> carillon.v1.TriggerJobRequest
-	16, // 35: carillon.v1.SchedulerService.PauseJob:input_type -> carillon.v1.PauseJobRequest
-	17, // 36: carillon.v1.SchedulerService.ResumeJob:input_type -> carillon.v1.ResumeJobRequest
-	18, // 37: carillon.v1.SchedulerService.SkipRun:input_type -> carillon.v1.SkipRunRequest
-	20, // 38: carillon.v1.SchedulerService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	22, // 39: carillon.v1.SchedulerService.GetRun:input_type -> carillon.v1.GetRunRequest
-	23, // 40: carillon.v1.SchedulerService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	25, // 41: carillon.v1.SchedulerService.RedriveRun:input_type -> carillon.v1.RedriveRunRequest
-	26, // 42: carillon.v1.SchedulerService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	28, // 43: carillon.v1.SchedulerService.CompleteRun:input_type -> carillon.v1.CompleteRunRequest
-	30, // 44: carillon.v1.SchedulerService.StartBackfill:input_type -> carillon.v1.StartBackfillRequest
-	31, // 45: carillon.v1.SchedulerService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
-	33, // 46: carillon.v1.SchedulerService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
-	34, // 47: carillon.v1.SchedulerService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
-	35, // 48: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
-	36, // 49: carillon.v1.SchedulerService.ListNamespaces:input_type -> carillon.v1.ListNamespacesRequest
-	38, // 50: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
-	39, // 51: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	53, // 52: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
-	2,  // 53: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
-	2,  // 54: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
-	4,  // 55: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
-	6,  // 56: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
-	2,  // 57: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
-	42, // 58: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
-	10, // 59: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
-	12, // 60: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
-	14, // 61: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
-	46, // 62: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
-	42, // 63: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
-	42, // 64: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
-	19, // 65: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
-	21, // 66: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	46, // 67: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
-	24, // 68: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	46, // 69: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
-	27, // 70: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	29, // 71: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
-	50, // 72: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
-	32, // 73: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
-	50, // 74: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
-	50, // 75: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
-	51, // 76: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
-	37, // 77: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
-	51, // 78: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
-	40, // 79: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	54, // 80: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
-	53, // [53:81] is the sub-list for method output_type
-	25, // [25:53] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	48, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
+	48, // 1: carillon.v1.CreateJobRequest.job:type_name -> carillon.v1.Job
+	48, // 2: carillon.v1.PutJobResponse.job:type_name -> carillon.v1.Job
+	48, // 3: carillon.v1.BatchPutJobsRequest.jobs:type_name -> carillon.v1.Job
+	4,  // 4: carillon.v1.BatchPutJobsResponse.puts:type_name -> carillon.v1.PutJobResponse
+	48, // 5: carillon.v1.PutJobsRequest.jobs:type_name -> carillon.v1.Job
+	48, // 6: carillon.v1.PatchJobRequest.job:type_name -> carillon.v1.Job
+	49, // 7: carillon.v1.ListJobsRequest.phase:type_name -> carillon.v1.Phase
+	48, // 8: carillon.v1.ListJobsResponse.jobs:type_name -> carillon.v1.Job
+	50, // 9: carillon.v1.SkipRunResponse.time:type_name -> google.protobuf.Timestamp
+	48, // 10: carillon.v1.SkipRunResponse.job:type_name -> carillon.v1.Job
+	51, // 11: carillon.v1.ListRunsRequest.status:type_name -> carillon.v1.RunStatus
+	50, // 12: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	50, // 13: carillon.v1.ListRunsRequest.until:type_name -> google.protobuf.Timestamp
+	52, // 14: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
+	51, // 15: carillon.v1.BulkRunsRequest.status:type_name -> carillon.v1.RunStatus
+	50, // 16: carillon.v1.BulkRunsRequest.from:type_name -> google.protobuf.Timestamp
+	50, // 17: carillon.v1.BulkRunsRequest.until:type_name -> google.protobuf.Timestamp
+	0,  // 18: carillon.v1.BulkRunsRequest.action:type_name -> carillon.v1.RunAction
+	49, // 19: carillon.v1.BulkJobsRequest.phase:type_name -> carillon.v1.Phase
+	1,  // 20: carillon.v1.BulkJobsRequest.action:type_name -> carillon.v1.JobAction
+	27, // 21: carillon.v1.BulkResponse.failures:type_name -> carillon.v1.BulkFailure
+	53, // 22: carillon.v1.CompleteRunRequest.outcome:type_name -> carillon.v1.Outcome
+	54, // 23: carillon.v1.CompleteRunRequest.progress:type_name -> carillon.v1.Progress
+	50, // 24: carillon.v1.CompleteRunRequest.at:type_name -> google.protobuf.Timestamp
+	50, // 25: carillon.v1.StartBackfillRequest.from:type_name -> google.protobuf.Timestamp
+	50, // 26: carillon.v1.StartBackfillRequest.to:type_name -> google.protobuf.Timestamp
+	55, // 27: carillon.v1.StartBackfillRequest.overlap:type_name -> carillon.v1.Overlap
+	56, // 28: carillon.v1.ListBackfillsResponse.backfills:type_name -> carillon.v1.Backfill
+	57, // 29: carillon.v1.ListNamespacesResponse.namespaces:type_name -> carillon.v1.Namespace
+	47, // 30: carillon.v1.PutNamespaceRequest.concurrency_limits:type_name -> carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
+	58, // 31: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
+	50, // 32: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	50, // 33: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp
+	2,  // 34: carillon.v1.SchedulerService.PutJob:input_type -> carillon.v1.PutJobRequest
+	3,  // 35: carillon.v1.SchedulerService.CreateJob:input_type -> carillon.v1.CreateJobRequest
+	5,  // 36: carillon.v1.SchedulerService.BatchPutJobs:input_type -> carillon.v1.BatchPutJobsRequest
+	7,  // 37: carillon.v1.SchedulerService.PutJobs:input_type -> carillon.v1.PutJobsRequest
+	9,  // 38: carillon.v1.SchedulerService.PatchJob:input_type -> carillon.v1.PatchJobRequest
+	10, // 39: carillon.v1.SchedulerService.GetJob:input_type -> carillon.v1.GetJobRequest
+	11, // 40: carillon.v1.SchedulerService.ListJobs:input_type -> carillon.v1.ListJobsRequest
+	13, // 41: carillon.v1.SchedulerService.DeleteJob:input_type -> carillon.v1.DeleteJobRequest
+	15, // 42: carillon.v1.SchedulerService.DeleteJobs:input_type -> carillon.v1.DeleteJobsRequest
+	17, // 43: carillon.v1.SchedulerService.TriggerJob:input_type -> carillon.v1.TriggerJobRequest
+	18, // 44: carillon.v1.SchedulerService.PauseJob:input_type -> carillon.v1.PauseJobRequest
+	19, // 45: carillon.v1.SchedulerService.ResumeJob:input_type -> carillon.v1.ResumeJobRequest
+	20, // 46: carillon.v1.SchedulerService.SkipRun:input_type -> carillon.v1.SkipRunRequest
+	22, // 47: carillon.v1.SchedulerService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	28, // 48: carillon.v1.SchedulerService.GetRun:input_type -> carillon.v1.GetRunRequest
+	29, // 49: carillon.v1.SchedulerService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	31, // 50: carillon.v1.SchedulerService.RedriveRun:input_type -> carillon.v1.RedriveRunRequest
+	32, // 51: carillon.v1.SchedulerService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	24, // 52: carillon.v1.SchedulerService.BulkRuns:input_type -> carillon.v1.BulkRunsRequest
+	25, // 53: carillon.v1.SchedulerService.BulkJobs:input_type -> carillon.v1.BulkJobsRequest
+	34, // 54: carillon.v1.SchedulerService.CompleteRun:input_type -> carillon.v1.CompleteRunRequest
+	36, // 55: carillon.v1.SchedulerService.StartBackfill:input_type -> carillon.v1.StartBackfillRequest
+	37, // 56: carillon.v1.SchedulerService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
+	39, // 57: carillon.v1.SchedulerService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
+	40, // 58: carillon.v1.SchedulerService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
+	41, // 59: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
+	42, // 60: carillon.v1.SchedulerService.ListNamespaces:input_type -> carillon.v1.ListNamespacesRequest
+	44, // 61: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
+	45, // 62: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	59, // 63: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
+	4,  // 64: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
+	4,  // 65: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
+	6,  // 66: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
+	8,  // 67: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
+	4,  // 68: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
+	48, // 69: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
+	12, // 70: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
+	14, // 71: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
+	16, // 72: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
+	52, // 73: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
+	48, // 74: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
+	48, // 75: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
+	21, // 76: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
+	23, // 77: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	52, // 78: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
+	30, // 79: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	52, // 80: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
+	33, // 81: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	26, // 82: carillon.v1.SchedulerService.BulkRuns:output_type -> carillon.v1.BulkResponse
+	26, // 83: carillon.v1.SchedulerService.BulkJobs:output_type -> carillon.v1.BulkResponse
+	35, // 84: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
+	56, // 85: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
+	38, // 86: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	56, // 87: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
+	56, // 88: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
+	57, // 89: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
+	43, // 90: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
+	57, // 91: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
+	46, // 92: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	60, // 93: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
+	64, // [64:94] is the sub-list for method output_type
+	34, // [34:64] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_scheduler_proto_init() }
@@ -2935,13 +3651,14 @@ func file_carillon_v1_scheduler_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_scheduler_proto_rawDesc), len(file_carillon_v1_scheduler_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   42,
+			NumEnums:      2,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_carillon_v1_scheduler_proto_goTypes,
 		DependencyIndexes: file_carillon_v1_scheduler_proto_depIdxs,
+		EnumInfos:         file_carillon_v1_scheduler_proto_enumTypes,
 		MessageInfos:      file_carillon_v1_scheduler_proto_msgTypes,
 	}.Build()
 	File_carillon_v1_scheduler_proto = out.File

@@ -37,6 +37,8 @@ const (
 	SchedulerService_CancelRun_FullMethodName       = "/carillon.v1.SchedulerService/CancelRun"
 	SchedulerService_RedriveRun_FullMethodName      = "/carillon.v1.SchedulerService/RedriveRun"
 	SchedulerService_RedriveRuns_FullMethodName     = "/carillon.v1.SchedulerService/RedriveRuns"
+	SchedulerService_BulkRuns_FullMethodName        = "/carillon.v1.SchedulerService/BulkRuns"
+	SchedulerService_BulkJobs_FullMethodName        = "/carillon.v1.SchedulerService/BulkJobs"
 	SchedulerService_CompleteRun_FullMethodName     = "/carillon.v1.SchedulerService/CompleteRun"
 	SchedulerService_StartBackfill_FullMethodName   = "/carillon.v1.SchedulerService/StartBackfill"
 	SchedulerService_ListBackfills_FullMethodName   = "/carillon.v1.SchedulerService/ListBackfills"
@@ -85,7 +87,9 @@ type SchedulerServiceClient interface {
 	// SkipRun makes a recurring job pass over its next scheduled time, which stays in the history as skipped. Repeating it
 	// skips another one.
 	SkipRun(ctx context.Context, in *SkipRunRequest, opts ...grpc.CallOption) (*SkipRunResponse, error)
-	// ListRuns shows finished runs, newest first: of one job, or the dead ones across jobs.
+	// ListRuns shows runs in any state, of one job or across jobs: first, if the status scheduled is asked for, the next run of
+	// each job in the order of when they are due; then those that are not finished, in the order of their jobs' names; then the
+	// finished ones, newest first. It reads what is stored: an attempt shows about a second after it was handed out.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
 	// GetRun shows a run.
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*Run, error)
@@ -95,6 +99,10 @@ type SchedulerServiceClient interface {
 	RedriveRun(ctx context.Context, in *RedriveRunRequest, opts ...grpc.CallOption) (*Run, error)
 	// RedriveRuns redrives the dead runs of one job, or of the whole namespace.
 	RedriveRuns(ctx context.Context, in *RedriveRunsRequest, opts ...grpc.CallOption) (*RedriveRunsResponse, error)
+	// BulkRuns cancels or redrives the runs that a filter selects, each on its own, a page with each call.
+	BulkRuns(ctx context.Context, in *BulkRunsRequest, opts ...grpc.CallOption) (*BulkResponse, error)
+	// BulkJobs triggers, deletes, pauses or resumes the jobs that a filter selects, each on its own, a page with each call.
+	BulkJobs(ctx context.Context, in *BulkJobsRequest, opts ...grpc.CallOption) (*BulkResponse, error)
 	// CompleteRun is the result of an attempt that answers later, after HTTP 202: its end, or how far it is. In REST the
 	// token may come in the header Carillon-Token.
 	CompleteRun(ctx context.Context, in *CompleteRunRequest, opts ...grpc.CallOption) (*CompleteRunResponse, error)
@@ -311,6 +319,26 @@ func (c *schedulerServiceClient) RedriveRuns(ctx context.Context, in *RedriveRun
 	return out, nil
 }
 
+func (c *schedulerServiceClient) BulkRuns(ctx context.Context, in *BulkRunsRequest, opts ...grpc.CallOption) (*BulkResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BulkResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_BulkRuns_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *schedulerServiceClient) BulkJobs(ctx context.Context, in *BulkJobsRequest, opts ...grpc.CallOption) (*BulkResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BulkResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_BulkJobs_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *schedulerServiceClient) CompleteRun(ctx context.Context, in *CompleteRunRequest, opts ...grpc.CallOption) (*CompleteRunResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CompleteRunResponse)
@@ -450,7 +478,9 @@ type SchedulerServiceServer interface {
 	// SkipRun makes a recurring job pass over its next scheduled time, which stays in the history as skipped. Repeating it
 	// skips another one.
 	SkipRun(context.Context, *SkipRunRequest) (*SkipRunResponse, error)
-	// ListRuns shows finished runs, newest first: of one job, or the dead ones across jobs.
+	// ListRuns shows runs in any state, of one job or across jobs: first, if the status scheduled is asked for, the next run of
+	// each job in the order of when they are due; then those that are not finished, in the order of their jobs' names; then the
+	// finished ones, newest first. It reads what is stored: an attempt shows about a second after it was handed out.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
 	// GetRun shows a run.
 	GetRun(context.Context, *GetRunRequest) (*Run, error)
@@ -460,6 +490,10 @@ type SchedulerServiceServer interface {
 	RedriveRun(context.Context, *RedriveRunRequest) (*Run, error)
 	// RedriveRuns redrives the dead runs of one job, or of the whole namespace.
 	RedriveRuns(context.Context, *RedriveRunsRequest) (*RedriveRunsResponse, error)
+	// BulkRuns cancels or redrives the runs that a filter selects, each on its own, a page with each call.
+	BulkRuns(context.Context, *BulkRunsRequest) (*BulkResponse, error)
+	// BulkJobs triggers, deletes, pauses or resumes the jobs that a filter selects, each on its own, a page with each call.
+	BulkJobs(context.Context, *BulkJobsRequest) (*BulkResponse, error)
 	// CompleteRun is the result of an attempt that answers later, after HTTP 202: its end, or how far it is. In REST the
 	// token may come in the header Carillon-Token.
 	CompleteRun(context.Context, *CompleteRunRequest) (*CompleteRunResponse, error)
@@ -546,6 +580,12 @@ func (UnimplementedSchedulerServiceServer) RedriveRun(context.Context, *RedriveR
 }
 func (UnimplementedSchedulerServiceServer) RedriveRuns(context.Context, *RedriveRunsRequest) (*RedriveRunsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RedriveRuns not implemented")
+}
+func (UnimplementedSchedulerServiceServer) BulkRuns(context.Context, *BulkRunsRequest) (*BulkResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method BulkRuns not implemented")
+}
+func (UnimplementedSchedulerServiceServer) BulkJobs(context.Context, *BulkJobsRequest) (*BulkResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method BulkJobs not implemented")
 }
 func (UnimplementedSchedulerServiceServer) CompleteRun(context.Context, *CompleteRunRequest) (*CompleteRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CompleteRun not implemented")
@@ -911,6 +951,42 @@ func _SchedulerService_RedriveRuns_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SchedulerService_BulkRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BulkRunsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).BulkRuns(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_BulkRuns_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).BulkRuns(ctx, req.(*BulkRunsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SchedulerService_BulkJobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BulkJobsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).BulkJobs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_BulkJobs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).BulkJobs(ctx, req.(*BulkJobsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SchedulerService_CompleteRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CompleteRunRequest)
 	if err := dec(in); err != nil {
@@ -1154,6 +1230,14 @@ var SchedulerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RedriveRuns",
 			Handler:    _SchedulerService_RedriveRuns_Handler,
+		},
+		{
+			MethodName: "BulkRuns",
+			Handler:    _SchedulerService_BulkRuns_Handler,
+		},
+		{
+			MethodName: "BulkJobs",
+			Handler:    _SchedulerService_BulkJobs_Handler,
 		},
 		{
 			MethodName: "CompleteRun",

@@ -2,14 +2,11 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/carillonhq/carillon/client"
 )
 
 // confirmation holds the flags of a command that changes many things at once. It shows them and their number,
@@ -42,15 +39,18 @@ const (
 	countedAtMost = 10_000
 )
 
-// many holds the names of what a command is about to change: all, or more than are counted.
-type many []string
+// many is what a command is about to change.
+type many struct {
+	n     int      // how many, or more than are counted
+	names []string // of the first few
+}
 
 // String returns their number.
 func (m many) String() string {
-	if len(m) > countedAtMost {
+	if m.n > countedAtMost {
 		return fmt.Sprintf("more than %d", countedAtMost)
 	}
-	return strconv.Itoa(len(m))
+	return strconv.Itoa(m.n)
 }
 
 // dryRunResult is what a dry run prints with -o json.
@@ -60,26 +60,14 @@ type dryRunResult struct {
 	Names    []string `json:"names"`
 }
 
-// namesOf reads a page of the names of what a command is about to change, as pageOf does.
-type namesOf func(ctx context.Context, node *client.Client, token string, size int) ([]string, string, error)
-
-// confirm finds the names of what is about to be changed and reports whether to do it. verb and noun are
-// words like "delete" and "jobs". The node is called before the question: no call waits for the user's
-// answer.
-func (c *confirmation) confirm(cmd *cobra.Command, a app, to *connection, verb, noun string, page namesOf) (
-	bool, error,
-) {
+// confirm counts what is about to be changed and reports whether to do it. verb and noun are words like
+// "delete" and "jobs". The node is called before the question: no call waits for the user's answer.
+func (c *confirmation) confirm(cmd *cobra.Command, a app, verb, noun string,
+	count func() (many, error)) (bool, error) {
 	if c.yes {
 		return true, nil // the number is not shown
 	}
-	var found many
-	err := to.call(cmd, func(ctx context.Context, node *client.Client) (err error) {
-		found, _, err = collect(paging{limit: countedAtMost + 1},
-			func(token string, size int) ([]string, string, error) {
-				return page(ctx, node, token, size)
-			})
-		return err
-	})
+	found, err := count()
 	if err != nil {
 		return false, err
 	}
@@ -88,22 +76,22 @@ func (c *confirmation) confirm(cmd *cobra.Command, a app, to *connection, verb, 
 
 // decide shows what is about to be done and reports whether to do it.
 func (c *confirmation) decide(cmd *cobra.Command, a app, verb, noun string, found many) (bool, error) {
-	shown := found[:min(len(found), shownAtMost)]
+	shown := found.names[:min(len(found.names), shownAtMost)]
 	if c.dryRun && wantsJSON(cmd) {
-		return false, printJSON(a.out, dryRunResult{Affected: min(len(found), countedAtMost),
-			More: len(found) > countedAtMost, Names: append([]string{}, shown...)})
+		return false, printJSON(a.out, dryRunResult{Affected: min(found.n, countedAtMost),
+			More: found.n > countedAtMost, Names: append([]string{}, shown...)})
 	}
 	for _, name := range shown {
 		a.sayf("  %s", name)
 	}
-	if len(found) > len(shown) {
+	if found.n > len(shown) {
 		a.sayf("  … and %s in all", found)
 	}
 	switch {
 	case c.dryRun:
 		a.sayf("%s %s would be affected by %s.", found, noun, verb)
 		return false, nil
-	case len(found) == 0:
+	case found.n == 0:
 		return true, nil // nothing to lose; the node will say so
 	case !isTerminal(a.in):
 		return false, usagef("this would %s %s %s; give --yes to do it, or --dry-run to look", verb, found, noun)

@@ -11,12 +11,49 @@ import (
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
+// jobBulk holds the flags of commands that act on one job, or on all that the flags select.
+type jobBulk struct {
+	bulk
+	filter jobFilter
+	action carillon.BulkJobs // the query aside
+}
+
+// command returns the command that does the action.
+func (j *jobBulk) command(a app, verb, short, did string, one question) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   verb + " NAME | --prefix PREFIX",
+		Short: short,
+		Args:  j.oneOrFilter,
+		RunE: func(cmd *cobra.Command, words []string) error {
+			if len(words) == 1 {
+				return j.ask(a, one)(cmd, words)
+			}
+			return j.many(cmd, a, verb, did)
+		},
+	}
+	j.filter.add(cmd)
+	j.add(cmd, "all jobs of the namespace")
+	return cmd
+}
+
+// many acts on the jobs that the flags select.
+func (j *jobBulk) many(cmd *cobra.Command, a app, verb, did string) error {
+	j.resolve(cmd)
+	b := j.action
+	b.Query, b.All = j.filter.resolve(j.namespace), j.all
+	return j.run(cmd, a, verb, "jobs", did,
+		func(ctx context.Context, node *client.Client, token string, dryRun bool) (carillon.BulkResult, error) {
+			b.Query.PageToken, b.Query.PageSize, b.DryRun = token, bulkPageSize, dryRun
+			return node.BulkJobs(ctx, b)
+		})
+}
+
 // newJobTrigger returns the command `carillon job trigger`.
 func newJobTrigger(a app) *cobra.Command {
-	var c connection
-	return c.inNamespace(a, "trigger NAME", "Run a job now, beside its schedule",
+	j := jobBulk{action: carillon.BulkJobs{Action: carillon.JobTrigger}}
+	return j.command(a, "trigger", "Run jobs now, beside their schedules", "triggered",
 		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
-			run, err := node.TriggerJob(ctx, c.key(words[0]))
+			run, err := node.TriggerJob(ctx, j.key(words[0]))
 			return answer{message: wire.RunToProto(&run),
 				text: fmt.Sprintf("%s triggered, run %s\n", words[0], run.ID)}, err
 		})
@@ -24,27 +61,27 @@ func newJobTrigger(a app) *cobra.Command {
 
 // newJobPause returns the command `carillon job pause`.
 func newJobPause(a app) *cobra.Command {
-	return newSetPaused(a, "pause NAME", "Make a job fire nothing until it is resumed", "paused",
-		&carillon.PauseOptions{Paused: true})
+	return newSetPaused(a, "pause", "Make jobs fire nothing until they are resumed", "paused",
+		&jobBulk{action: carillon.BulkJobs{Action: carillon.JobPause}})
 }
 
 // newJobResume returns the command `carillon job resume`.
 func newJobResume(a app) *cobra.Command {
-	var p carillon.PauseOptions
-	cmd := newSetPaused(a, "resume NAME", "Let a paused job go on from now", "resumed", &p)
-	cmd.Flags().BoolVar(&p.CatchUp, "catch-up", false,
+	j := jobBulk{action: carillon.BulkJobs{Action: carillon.JobResume}}
+	cmd := newSetPaused(a, "resume", "Let paused jobs go on from now", "resumed", &j)
+	cmd.Flags().BoolVar(&j.action.CatchUp, "catch-up", false,
 		"apply the job's misfire rule to the times that passed meanwhile")
 	return cmd
 }
 
-func newSetPaused(a app, use, short, did string, p *carillon.PauseOptions) *cobra.Command {
-	var c connection
-	cmd := c.inNamespace(a, use, short,
+func newSetPaused(a app, verb, short, did string, j *jobBulk) *cobra.Command {
+	cmd := j.command(a, verb, short, did,
 		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
-			job, err := node.SetPaused(ctx, c.key(words[0]), *p)
+			job, err := node.SetPaused(ctx, j.key(words[0]), carillon.PauseOptions{Note: j.action.Note,
+				Paused: j.action.Action == carillon.JobPause, CatchUp: j.action.CatchUp})
 			return answer{message: wire.JobToProto(&job), text: words[0] + " " + did + "\n"}, err
 		})
-	cmd.Flags().StringVar(&p.Note, "note", "", "`text` kept with the job: why, for example")
+	cmd.Flags().StringVar(&j.action.Note, "note", "", "`text` kept with the job: why, for example")
 	return cmd
 }
 

@@ -53,6 +53,7 @@ func jobDescription(j *carillon.Job) string {
 			field{"next run", moment(s.NextRun)},
 			field{"current run", runText(s.Current)},
 			field{"progress", currentProgress(s.Current)},
+			field{"pending runs", pendingText(s.Pending)},
 			field{"last run", runText(s.LastRun)},
 			field{"counters", countersText(s.Counters)},
 			field{"generation", strconv.FormatUint(s.Generation, 10)},
@@ -142,6 +143,15 @@ func runText(r *carillon.Run) string {
 		status += " at " + moment(r.Due)
 	}
 	return fmt.Sprintf("%s, scheduled %s, attempt %d, id %s", status, moment(r.Scheduled), r.Attempt, r.ID)
+}
+
+// pendingText describes the runs beside the job's own, one on a line.
+func pendingText(runs []carillon.Run) string {
+	var lines []string
+	for i := range runs {
+		lines = append(lines, fmt.Sprintf("%s, by %s", runText(&runs[i]), runs[i].Cause))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // currentProgress returns the last reported progress of the attempt in force.

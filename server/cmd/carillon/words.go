@@ -26,12 +26,13 @@ var (
 		carillon.PhaseRunning, carillon.PhaseRetrying, carillon.PhasePaused, carillon.PhaseWaiting)
 	// not in the order of the constants.
 	backfillOverlaps = wordsOf(carillon.OverlapSerial, carillon.OverlapAllow)
-	finishedWords    = wordsOf(finishedStatuses...)
+	statusWords      = wordsOf(runStatuses...)
 )
 
-// finishedStatuses are the statuses that a query of the history may have.
-var finishedStatuses = []carillon.RunStatus{carillon.RunSucceeded, carillon.RunFailed, carillon.RunDead,
-	carillon.RunCancelled, carillon.RunSkipped}
+// runStatuses are the statuses of runs.
+var runStatuses = []carillon.RunStatus{carillon.RunScheduled, carillon.RunStaged, carillon.RunRunning,
+	carillon.RunRetrying, carillon.RunSucceeded, carillon.RunFailed, carillon.RunDead, carillon.RunCancelled,
+	carillon.RunSkipped}
 
 func wordsOf[T fmt.Stringer](values ...T) []string {
 	words := make([]string, 0, len(values))

@@ -134,15 +134,21 @@ func (j *jobs) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, erro
 	if err := checkKey(&key); err != nil {
 		return carillon.Job{}, err
 	}
+	pending := false
 	job, err := inRound(ctx, j.partitions.of(key), jobCall(key),
 		func(p *partitionRunner, _ int64) (carillon.Job, error) {
+			pending = p.m.Records.Pending(key) > 0
 			return p.m.Records.Job(key)
 		})
 	if refused(err) {
 		job, err = j.partitions.storedJob(ctx, key)
+		pending = true // perhaps
 	}
 	if err == nil {
 		err = j.dependencies.findMissing(ctx, &job)
+	}
+	if err == nil && pending {
+		job.Status.Pending, err = j.partitions.pendingRuns(ctx, key)
 	}
 	return job, err
 }

@@ -286,8 +286,7 @@ func TestAHungRunGivesItsTokenBack(t *testing.T) {
 		for _, r := range c.got() {
 			attempts[r.Job]++
 		}
-		dead := carillon.RunDead
-		page, err := n.ListRuns(ctx, carillon.RunQuery{Status: &dead})
+		page, err := n.ListRuns(ctx, carillon.RunQuery{Statuses: []carillon.RunStatus{carillon.RunDead}})
 		if err != nil || len(page.Runs) != 1 || page.Runs[0].Job != "fails" || len(page.Runs[0].Errors) != 3 {
 			t.Errorf("dead: %+v %v", page.Runs, err)
 		}

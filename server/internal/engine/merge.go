@@ -13,29 +13,66 @@ import (
 // least one job. It is below the 4 MiB that a gRPC message may have.
 const pageBytes = 3 << 20
 
-// merge reads the jobs of all partitions in name order, a few of each at a time.
-type merge struct {
-	query   store.ListQuery // the query of one read
-	sources []*source
+// merge reads the lists of several sources, usually of partitions, as one list in their common order: a few
+// items of each at a time.
+type merge[T any] struct {
+	sources []*source[T]
+	compare func(a, b *T) int
 }
 
-// source is one partition's part of a list.
-type source struct {
-	number int
+// source is one part of a merged list.
+type source[T any] struct {
+	number int // of the partition
 	shard  store.Shard
-	after  string
-	next   []store.Record
-	end    bool // nothing is left in the store
+	// read returns what follows the last item that was read; nil: what the list begins with. end: nothing is
+	// left behind that.
+	read func(ctx context.Context, last *T) (some []T, end bool, err error)
+
+	last *T
+	next []T
+	end  bool
 }
 
-func (ps *partitions) newMerge(ctx context.Context, q store.ListQuery, size int) (*merge, error) {
-	q.Limit = 2*size/len(ps.parts) + 8 // names are spread evenly, so this is usually enough for a page
-	m := &merge{query: q, sources: make([]*source, len(ps.parts))}
-	err := sideBySide(len(ps.parts), func(i int) error {
-		m.sources[i] = &source{number: i, shard: ps.shards[i], after: q.After}
-		return m.refill(ctx, m.sources[i])
-	})
-	return m, err
+// readSize is how many items are read of each of n sources at a time for a page: items are spread evenly, so
+// this is usually enough.
+func readSize(size, n int) int { return 2*size/max(n, 1) + 8 }
+
+// begin makes the first read of every source.
+func (m *merge[T]) begin(ctx context.Context) error {
+	return sideBySide(len(m.sources), func(i int) error { return m.sources[i].refill(ctx) })
+}
+
+// refill reads the next few items of a source that has none.
+func (s *source[T]) refill(ctx context.Context) error {
+	if len(s.next) > 0 || s.end {
+		return nil
+	}
+	some, end, err := s.read(ctx, s.last)
+	if err != nil {
+		return readError(err)
+	}
+	s.next, s.end = some, end
+	if n := len(some); n > 0 {
+		s.last = &some[n-1]
+	}
+	return nil
+}
+
+// first returns the source with the next item; nil at the end. Of equal items it is that of the first source.
+func (m *merge[T]) first() *source[T] {
+	var best *source[T]
+	for _, s := range m.sources {
+		if len(s.next) > 0 && (best == nil || m.compare(&s.next[0], &best.next[0]) < 0) {
+			best = s
+		}
+	}
+	return best
+}
+
+// pass leaves the next item of a source behind.
+func (s *source[T]) pass(ctx context.Context) error {
+	s.next = s.next[1:]
+	return s.refill(ctx)
 }
 
 // readers is how many partitions a call reads concurrently. A read of a store on another machine is a round
@@ -85,37 +122,36 @@ func firstOf(outcomes <-chan error, n int) (first error) {
 	return first
 }
 
-// refill reads the next few records of a source that has none.
-func (m *merge) refill(ctx context.Context, s *source) error {
-	if len(s.next) > 0 || s.end {
-		return nil
+// jobMerge is the jobs of all partitions in name order.
+type jobMerge = merge[store.Record]
+
+func (ps *partitions) mergeJobs(ctx context.Context, q store.ListQuery, size int) (*jobMerge, error) {
+	q.Limit = readSize(size, len(ps.parts))
+	m := &jobMerge{compare: byName}
+	for i := range ps.parts {
+		m.sources = append(m.sources, &source[store.Record]{number: i, shard: ps.shards[i],
+			read: pagesOf(ps.shards[i], q)})
 	}
-	q := m.query
-	q.After = s.after
-	records, err := s.shard.List(ctx, q)
-	if err != nil {
-		return readError(err)
-	}
-	s.next, s.end = records, len(records) < q.Limit
-	if n := len(records); n > 0 {
-		s.after = records[n-1].Name
-	}
-	return nil
+	return m, m.begin(ctx)
 }
 
-// first returns the source with the next record in name order; nil at the end.
-func (m *merge) first() *source {
-	var best *source
-	for _, s := range m.sources {
-		if len(s.next) > 0 && (best == nil || s.next[0].Name < best.next[0].Name) {
-			best = s
+func byName(a, b *store.Record) int { return cmp.Compare(a.Name, b.Name) }
+
+// pagesOf reads the records of a query, as many at a time as its limit says.
+func pagesOf(shard store.Shard,
+	q store.ListQuery) func(context.Context, *store.Record) ([]store.Record, bool, error) {
+	return func(ctx context.Context, last *store.Record) ([]store.Record, bool, error) {
+		q := q
+		if last != nil {
+			q.Past(last.Ref)
 		}
+		records, err := shard.List(ctx, q)
+		return records, len(records) < q.Limit, err
 	}
-	return best
 }
 
-// page reads a page of at most size jobs. more reports whether others follow.
-func (m *merge) page(ctx context.Context, size int) (page carillon.JobPage, more bool, err error) {
+// jobPage reads a page of at most size jobs. more reports whether others follow.
+func jobPage(ctx context.Context, m *jobMerge, size int) (page carillon.JobPage, more bool, err error) {
 	bytes := 0
 	for s := m.first(); s != nil; s = m.first() {
 		if len(page.Jobs) == size {
@@ -128,8 +164,7 @@ func (m *merge) page(ctx context.Context, size int) (page carillon.JobPage, more
 		if bytes += len(r.Spec); bytes > pageBytes && len(page.Jobs) > 0 {
 			return page, true, nil
 		}
-		s.next = s.next[1:]
-		if err := m.refill(ctx, s); err != nil {
+		if err := s.pass(ctx); err != nil {
 			return page, false, err
 		}
 		if !r.Exists {
@@ -145,7 +180,7 @@ func (m *merge) page(ctx context.Context, size int) (page carillon.JobPage, more
 }
 
 // whole returns the next record of a source with its spec, however long that is.
-func whole(ctx context.Context, s *source) (store.Record, error) {
+func whole(ctx context.Context, s *source[store.Record]) (store.Record, error) {
 	if s.next[0].Spec != nil {
 		return s.next[0], nil
 	}

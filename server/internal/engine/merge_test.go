@@ -92,10 +92,11 @@ func TestMergeHasEachJobOnceInNameOrder(t *testing.T) {
 			want = append(want, j.Name)
 		}
 		_, shards := written(t, batches...)
-		m := &merge{query: store.ListQuery{Namespace: "ns", Limit: 1 + rng.IntN(5), MaxSpec: 150}}
+		m := &jobMerge{compare: byName}
+		q := store.ListQuery{Namespace: "ns", Limit: 1 + rng.IntN(5), MaxSpec: 150}
 		for p, shard := range shards {
-			m.sources = append(m.sources, &source{number: p, shard: shard})
-			if err := m.refill(t.Context(), m.sources[p]); err != nil {
+			m.sources = append(m.sources, &source[store.Record]{number: p, shard: shard, read: pagesOf(shard, q)})
+			if err := m.sources[p].refill(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if late[p] != nil {
@@ -108,7 +109,7 @@ func TestMergeHasEachJobOnceInNameOrder(t *testing.T) {
 		for more, size := true, 1+rng.IntN(20); more; {
 			var page carillon.JobPage
 			var err error
-			if page, more, err = m.page(t.Context(), size); err != nil || len(page.Jobs) > size ||
+			if page, more, err = jobPage(t.Context(), m, size); err != nil || len(page.Jobs) > size ||
 				more && len(page.Jobs) < size {
 				t.Fatalf("seed %d: a page of %d of %d, more: %v, %v", seed, len(page.Jobs), size, more, err)
 			}

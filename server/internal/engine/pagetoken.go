@@ -1,6 +1,10 @@
 package engine
 
 import (
+	"slices"
+	"strconv"
+	"time"
+
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/pagetoken"
 )
@@ -19,11 +23,19 @@ func namespacePages(macKey []byte) pagetoken.List {
 	return pagetoken.List{Names: []string{"namespaces"}, MACKey: macKey}
 }
 
-// runPages returns the page tokens of a list of runs.
+// runPages returns the page tokens of a list of runs. The order in which statuses were given is no matter.
 func runPages(macKey []byte, q *carillon.RunQuery) pagetoken.List {
-	list := []string{"runs", q.Namespace, q.Job}
-	if q.Status != nil {
-		list = append(list, q.Status.String())
+	list := []string{"runs", q.Namespace, q.Job, q.Prefix, q.Queue, q.Kind, q.Label, q.Error,
+		boundName(q.From), boundName(q.Until)}
+	for _, s := range slices.Compact(slices.Sorted(slices.Values(q.Statuses))) {
+		list = append(list, s.String())
 	}
 	return pagetoken.List{Names: list, MACKey: macKey}
+}
+
+func boundName(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(t.UnixNano(), 10)
 }

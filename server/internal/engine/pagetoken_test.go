@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/pagetoken"
@@ -13,18 +14,27 @@ import (
 // bit changed.
 func TestPageTokensAreOfTheirList(t *testing.T) {
 	key := []byte("key")
-	dead, failed, staged := carillon.RunDead, carillon.RunFailed, carillon.PhaseStaged
+	staged := carillon.PhaseStaged
+	dead, failed := []carillon.RunStatus{carillon.RunDead}, []carillon.RunStatus{carillon.RunFailed}
+	at := time.Unix(1, 0)
 	lists := []pagetoken.List{
 		jobPages(key, &carillon.JobQuery{Namespace: "a"}), jobPages(key, &carillon.JobQuery{Namespace: "b"}),
 		jobPages(key, &carillon.JobQuery{Namespace: "a", Prefix: "p"}), jobPages(key,
 			&carillon.JobQuery{Namespace: "a", Label: "p"}),
 		jobPages(key, &carillon.JobQuery{Namespace: "ap"}),
 		jobPages(key, &carillon.JobQuery{Namespace: "a", Phase: &staged}),
-		runPages(key, &carillon.RunQuery{Namespace: "a", Status: &dead}), runPages(key,
-			&carillon.RunQuery{Namespace: "b", Status: &dead}),
-		runPages(key, &carillon.RunQuery{Namespace: "a", Job: "p", Status: &dead}), runPages(key,
+		runPages(key, &carillon.RunQuery{Namespace: "a", Statuses: dead}), runPages(key,
+			&carillon.RunQuery{Namespace: "b", Statuses: dead}),
+		runPages(key, &carillon.RunQuery{Namespace: "a", Job: "p", Statuses: dead}), runPages(key,
 			&carillon.RunQuery{Namespace: "a", Job: "p"}),
-		runPages(key, &carillon.RunQuery{Namespace: "a", Job: "p", Status: &failed}),
+		runPages(key, &carillon.RunQuery{Namespace: "a", Job: "p", Statuses: failed}),
+		runPages(key, &carillon.RunQuery{Namespace: "a", Prefix: "p"}),
+		runPages(key, &carillon.RunQuery{Namespace: "a", Queue: "p"}),
+		runPages(key, &carillon.RunQuery{Namespace: "a", Kind: "p"}),
+		runPages(key, &carillon.RunQuery{Namespace: "a", Label: "p"}),
+		runPages(key, &carillon.RunQuery{Namespace: "a", Error: "p"}),
+		runPages(key, &carillon.RunQuery{Namespace: "a", From: at}),
+		runPages(key, &carillon.RunQuery{Namespace: "a", Until: at}),
 		namespacePages(key), namespacePages([]byte("another")),
 		jobPages([]byte("another"), &carillon.JobQuery{Namespace: "a"}),
 	}

@@ -90,6 +90,36 @@ func (ps *partitions) storedRun(ctx context.Context, p *partitionRunner,
 	return partition.RunOf(&records[0]), nil
 }
 
+// pendingRuns returns the oldest pending runs of a job: those that the store has, as memory has them if the
+// partition is here.
+func (ps *partitions) pendingRuns(ctx context.Context, key carillon.Key) ([]carillon.Run, error) {
+	p := ps.of(key)
+	records, err := ps.reader(p).List(ctx,
+		store.ListQuery{PendingOf: &key, Limit: carillon.MaxShownPending, MaxSpec: 1})
+	if err != nil {
+		return nil, readError(err)
+	}
+	show := func(of func(store.Ref) (r carillon.Run, ok, known bool)) (shown []carillon.Run) {
+		for i := range records {
+			run, ok, known := of(records[i].Ref)
+			if !known {
+				run, ok = partition.UnfinishedRun(key, &records[i].State, p.number)
+			}
+			if ok {
+				shown = append(shown, run)
+			}
+		}
+		return shown
+	}
+	runs, err := inRound(ctx, p, call{}, func(p *partitionRunner, _ int64) ([]carillon.Run, error) {
+		return show(p.m.Records.PendingRun), nil
+	})
+	if refused(err) {
+		return show(func(store.Ref) (r carillon.Run, ok, known bool) { return r, false, false }), nil
+	}
+	return runs, err
+}
+
 // stored reads one record.
 func (ps *partitions) stored(ctx context.Context, p *partitionRunner, ref store.Ref) (store.Record, error) {
 	records, err := ps.reader(p).Read(ctx, []store.Ref{ref})

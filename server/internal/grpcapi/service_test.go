@@ -88,7 +88,7 @@ func TestRefused(t *testing.T) {
 			return err
 		},
 		"phase":  func() error { _, err := c.ListJobs(ctx, &pb.ListJobsRequest{Phase: 77}); return err },
-		"status": func() error { _, err := c.ListRuns(ctx, &pb.ListRunsRequest{Status: 77}); return err },
+		"status": func() error { _, err := c.ListRuns(ctx, &pb.ListRunsRequest{Status: []pb.RunStatus{77}}); return err },
 		"schedule": func() error {
 			_, err := c.PreviewSchedule(ctx, &pb.PreviewScheduleRequest{Schedule: "61 * * * *"})
 			return err

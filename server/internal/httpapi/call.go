@@ -110,30 +110,36 @@ func readQuery(query string, f found, m protoreflect.Message) error {
 		if !ok || !inQuery(f, mem.field) {
 			return invalid(name, "unknown query parameter")
 		}
-		vs, field := values[name], string(mem.field.Name())
-		if len(vs) > 1 {
+		field := string(mem.field.Name())
+		if len(values[name]) > 1 && !mem.field.IsList() {
 			return invalid(name, "given twice")
 		}
 		if other, twice := seen[field]; twice {
 			return invalid(field, "given twice, as %s and as %s", other, name)
 		}
 		seen[field] = name
-		if vs[0] == "" && !strings.HasPrefix(field, "if_") { // a filter that is left open; a condition is none
-			continue
+		for _, text := range values[name] {
+			if text == "" && !strings.HasPrefix(field, "if_") { // a filter that is left open; a condition is none
+				continue
+			}
+			v, err := queryValue(name, mem.field, text)
+			switch {
+			case err != nil:
+				return err
+			case mem.field.IsList():
+				m.Mutable(mem.field).List().Append(v)
+			default:
+				m.Set(mem.field, v)
+			}
 		}
-		v, err := queryValue(name, mem.field, vs[0])
-		if err != nil {
-			return err
-		}
-		m.Set(mem.field, v)
 	}
 	return nil
 }
 
 func inQuery(f found, fd protoreflect.FieldDescriptor) bool {
 	name := string(fd.Name())
-	if f.route.body == "*" || f.route.body == name || fd.IsList() {
-		return false
+	if f.route.body == "*" || f.route.body == name || fd.IsList() && f.route.method != "GET" {
+		return false // the fields of a patch are those that its body has
 	}
 	for _, p := range f.params {
 		if p.field == name {

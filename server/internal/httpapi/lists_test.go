@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
@@ -18,7 +19,7 @@ func TestListsThatCannotBeAreRefused(t *testing.T) {
 	n := startNode(t)
 	remote := n.remote(t)
 	phase := func(p carillon.Phase) *carillon.Phase { return &p }
-	status := func(s carillon.RunStatus) *carillon.RunStatus { return &s }
+	status := func(s ...carillon.RunStatus) []carillon.RunStatus { return s }
 
 	for i, w := range []struct {
 		field string
@@ -72,15 +73,20 @@ func TestListsThatCannotBeAreRefused(t *testing.T) {
 		q     carillon.RunQuery
 	}{
 		{"namespace", carillon.RunQuery{Namespace: "a.b", Job: "j"}},
-		{"namespace", carillon.RunQuery{Namespace: "a.b", Status: status(carillon.RunDead)}},
+		{"namespace", carillon.RunQuery{Namespace: "a.b", Statuses: status(carillon.RunDead)}},
 		{"job", carillon.RunQuery{Job: "a//b"}},
-		{"status", carillon.RunQuery{}},
-		{"status", carillon.RunQuery{Status: status(carillon.RunFailed)}},
-		{"status", carillon.RunQuery{Job: "j", Status: status(carillon.RunScheduled)}},
-		{"status", carillon.RunQuery{Job: "j", Status: status(carillon.RunStaged)}},
-		{"status", carillon.RunQuery{Job: "j", Status: status(carillon.RunRunning)}},
-		{"status", carillon.RunQuery{Job: "j", Status: status(carillon.RunRetrying)}},
-		{"status", carillon.RunQuery{Job: "j", Status: status(99)}},
+		{"status", carillon.RunQuery{Job: "j", Statuses: status(99)}},
+		{"status", carillon.RunQuery{Statuses: status(carillon.RunDead, 77)}},
+		{"prefix", carillon.RunQuery{Prefix: "a:b"}},
+		{"prefix", carillon.RunQuery{Job: "j", Prefix: "j"}},
+		{"queue", carillon.RunQuery{Queue: "a\tb"}},
+		{"queue", carillon.RunQuery{Queue: long(513)}},
+		{"kind", carillon.RunQuery{Kind: "kafka"}},
+		{"label", carillon.RunQuery{Label: "=x"}},
+		{"error", carillon.RunQuery{Error: long(4097)}},
+		{"from", carillon.RunQuery{From: time.Unix(-1, 0)}},
+		{"until", carillon.RunQuery{Until: time.Unix(-1, 0)}},
+		{"until", carillon.RunQuery{From: time.Unix(9, 0), Until: time.Unix(9, 0)}},
 		{"page_size", carillon.RunQuery{Job: "j", PageSize: 1001}},
 		{"page_token", carillon.RunQuery{Job: "j", PageToken: "zzz"}},
 		{"page_token", carillon.RunQuery{Job: "j", PageToken: "eyIxIjoiQUE9PSJ9"}},
@@ -92,12 +98,18 @@ func TestListsThatCannotBeAreRefused(t *testing.T) {
 		if w.q.Job != "" {
 			path = "/v1/namespaces/" + orDefault(w.q.Namespace) + "/jobs/" + w.q.Job + ":runs?"
 		}
-		path += "page_token=" + w.q.PageToken
+		path += "page_token=" + w.q.PageToken + "&prefix=" + url.QueryEscape(w.q.Prefix) + "&kind=" + w.q.Kind +
+			"&queue=" + url.QueryEscape(w.q.Queue) + "&label=" + url.QueryEscape(w.q.Label) + "&error=" + w.q.Error
+		for bound, t := range map[string]time.Time{"&from=": w.q.From, "&until=": w.q.Until} {
+			if !t.IsZero() {
+				path += bound + t.UTC().Format(time.RFC3339)
+			}
+		}
 		if w.q.PageSize != 0 {
 			path += fmt.Sprint("&page_size=", w.q.PageSize)
 		}
-		if w.q.Status != nil {
-			path += fmt.Sprint("&status=", *w.q.Status)
+		for _, s := range w.q.Statuses {
+			path += fmt.Sprint("&status=", s)
 		}
 		n.wantProblem(t, what, n.rest(t, "GET", path, ""), w.field)
 	}

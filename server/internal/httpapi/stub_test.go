@@ -134,6 +134,14 @@ func (e *echo) RedriveRuns(_ context.Context, m *pb.RedriveRunsRequest) (*pb.Red
 	return answer[*pb.RedriveRunsResponse](e, m)
 }
 
+func (e *echo) BulkRuns(_ context.Context, m *pb.BulkRunsRequest) (*pb.BulkResponse, error) {
+	return answer[*pb.BulkResponse](e, m)
+}
+
+func (e *echo) BulkJobs(_ context.Context, m *pb.BulkJobsRequest) (*pb.BulkResponse, error) {
+	return answer[*pb.BulkResponse](e, m)
+}
+
 func (e *echo) CompleteRun(_ context.Context, m *pb.CompleteRunRequest) (*pb.CompleteRunResponse, error) {
 	return answer[*pb.CompleteRunResponse](e, m)
 }

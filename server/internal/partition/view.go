@@ -2,6 +2,7 @@ package partition
 
 import (
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -38,6 +39,27 @@ func (rs *Records) Job(key carillon.Key) (carillon.Job, error) {
 		return carillon.Job{}, notFound(key)
 	}
 	return rs.view(e), nil
+}
+
+// Pending returns how many pending runs the job has, in memory or not; 0 if the job is not in memory.
+func (rs *Records) Pending(key carillon.Key) int {
+	if e := rs.entries[store.Ref{Key: key}]; e != nil && e.place != gone {
+		return int(e.state.Pending)
+	}
+	return 0
+}
+
+// PendingRun returns a pending run as memory has it, which may be newer than the store; known is false if it
+// is not in memory. ok is false if it has ended.
+func (rs *Records) PendingRun(ref store.Ref) (r carillon.Run, ok, known bool) {
+	e := rs.entries[ref]
+	switch {
+	case e == nil:
+		return r, false, false
+	case e.place == gone || !e.state.Run.Live:
+		return r, false, true
+	}
+	return rs.runView(e), true, true
 }
 
 // view returns e's job with its status.
@@ -103,6 +125,29 @@ func (rs *Records) runView(e *entry) carillon.Run {
 	return r
 }
 
+// UnfinishedRun returns the unfinished run of a stored state; ok is false if there is none.
+func UnfinishedRun(k carillon.Key, s *store.State, partition int) (r carillon.Run, ok bool) {
+	if !s.Run.Live {
+		return r, false
+	}
+	return stateRun(k, s, partition), true
+}
+
+// NextRun returns the run that the schedule makes next, by a stored state; ok is false if there is none, and
+// while the job is paused. Its Due is a lower bound if the job has jitter and a run is unfinished.
+func NextRun(k carillon.Key, s *store.State, partition int) (r carillon.Run, ok bool) {
+	if s.Next == 0 || s.Paused {
+		return r, false
+	}
+	id := store.RunID{Partition: uint16(partition), UID: s.UID, Scheduled: s.Next}
+	r = carillon.Run{ID: id.String(), Namespace: k.Namespace, Job: k.Name, Scheduled: toTime(s.Next),
+		Due: toTime(s.Next)}
+	if !s.Run.Live && s.Phase == carillon.PhaseScheduled && s.Due != 0 {
+		r.Due = toTime(s.Due)
+	}
+	return r, true
+}
+
 func stateRun(k carillon.Key, s *store.State, partition int) carillon.Run {
 	var progress *carillon.Progress
 	if s.Run.ReportedAt != 0 {
@@ -123,6 +168,7 @@ func RunOf(r *store.RunRecord) carillon.Run {
 		ID: r.ID.String(), Namespace: r.Key.Namespace, Job: r.Key.Name, Cause: r.ID.Cause, Status: r.Status,
 		Scheduled: r.ID.ScheduledTime(), Due: toTime(r.Due), Attempt: r.Attempt, Started: orTime(r.Started),
 		Finished: toTime(r.Finished), Errors: r.Errors, Response: r.Response, Worker: r.Worker, Reason: r.Reason,
+		Queue:   delivery.ParseQueue(r.Queue).Plain().Address,
 		Skipped: r.Skipped, From: orTime(r.From), Backfill: backfillOf(r.ID), InDoubt: r.InDoubt,
 	}
 }

@@ -165,3 +165,14 @@ func (f forwarded) partitionOf(key carillon.Key) int {
 func (forwarded) Connect(context.Context, carillon.Hello) (carillon.Session, error) {
 	return nil, wire.NotSupported("connect")
 }
+
+// BulkRuns implements [carillon.Bulk]: the node that is called makes the calls that it consists of, and
+// forwards those.
+func (forwarded) BulkRuns(context.Context, carillon.BulkRuns) (carillon.BulkResult, error) {
+	return carillon.BulkResult{}, wire.NotSupported("bulk")
+}
+
+// BulkJobs implements [carillon.Bulk], as BulkRuns.
+func (forwarded) BulkJobs(context.Context, carillon.BulkJobs) (carillon.BulkResult, error) {
+	return carillon.BulkResult{}, wire.NotSupported("bulk")
+}

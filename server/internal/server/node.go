@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/bulk"
 	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
@@ -121,6 +122,7 @@ func (n *Node) partitions() (owned, all int) {
 type scheduler struct {
 	carillon.Jobs
 	carillon.Runs
+	carillon.Bulk
 	carillon.Backfills
 	carillon.Namespaces
 	carillon.Work
@@ -131,7 +133,8 @@ type scheduler struct {
 func (n *Node) Scheduler() carillon.Scheduler { return n.schedulerWith(n.relayed(n.hub.Local())) }
 
 func (n *Node) schedulerWith(work carillon.Work) carillon.Scheduler {
-	return scheduler{Jobs: n.calls, Runs: n.calls, Backfills: n.calls, Namespaces: n.calls, Work: work}
+	return scheduler{Jobs: n.calls, Runs: n.calls, Backfills: n.calls, Namespaces: n.calls, Work: work,
+		Bulk: bulk.Actions{Calls: n.calls, Bounds: n.config.Limits}}
 }
 
 // Cluster returns the cluster that the node belongs to, even if it is alone.

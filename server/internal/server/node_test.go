@@ -243,10 +243,9 @@ func TestAPrivateHTTPTargetIsRefused(t *testing.T) {
 		t.Cleanup(func() { closeNode(t, node) })
 		w := &rig{t: t, sched: node.Scheduler()}
 		w.put(carillon.Job{Name: "call", Target: carillon.HTTP("http://127.0.0.1:9/")})
-		dead := carillon.RunDead
 		for {
 			synctest.Wait()
-			page, err := w.sched.ListRuns(t.Context(), carillon.RunQuery{Job: "call", Status: &dead})
+			page, err := w.sched.ListRuns(t.Context(), carillon.RunQuery{Job: "call", Statuses: []carillon.RunStatus{carillon.RunDead}})
 			if err != nil {
 				t.Fatal(err)
 			}

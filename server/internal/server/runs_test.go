@@ -77,9 +77,8 @@ func TestAnExhaustedRunIsDeadUntilRedriven(t *testing.T) {
 		stop()
 		w.ended(id, carillon.RunDead, 2)
 		w.gone("doomed")
-		dead := carillon.RunDead
 		page, err := w.sched.ListRuns(w.t.Context(),
-			carillon.RunQuery{Namespace: carillon.DefaultNamespace, Status: &dead})
+			carillon.RunQuery{Namespace: carillon.DefaultNamespace, Statuses: []carillon.RunStatus{carillon.RunDead}})
 		if err != nil || len(page.Runs) != 1 || page.Runs[0].ID != id || len(page.Runs[0].Errors) != 2 {
 			w.t.Fatalf("dead runs: %+v, %v", page, err)
 		}
@@ -122,8 +121,8 @@ func TestAPermanentFailureIsNotRetried(t *testing.T) {
 			w.t.Error(err)
 		}
 		w.ended(good, carillon.RunDead, 1)
-		dead := carillon.RunDead
-		page, err := w.sched.ListRuns(w.t.Context(), carillon.RunQuery{Job: "bad", Status: &dead})
+		page, err := w.sched.ListRuns(w.t.Context(), carillon.RunQuery{Job: "bad",
+			Statuses: []carillon.RunStatus{carillon.RunDead}})
 		if err != nil || len(page.Runs) != 1 || !strings.Contains(page.Runs[0].Errors[0].Message, "payload") {
 			w.t.Errorf("undecodable: %+v, %v", page, err)
 		}

@@ -213,7 +213,7 @@ func (w *world) history(name string) []carillon.Run {
 func (w *world) dead() []carillon.Run {
 	w.t.Helper()
 	status := carillon.RunDead
-	page, err := w.node.ListRuns(w.t.Context(), carillon.RunQuery{Status: &status, PageSize: carillon.MaxBatch})
+	page, err := w.node.ListRuns(w.t.Context(), carillon.RunQuery{Statuses: []carillon.RunStatus{status}, PageSize: carillon.MaxBatch})
 	if err != nil {
 		w.t.Fatal(err)
 	}

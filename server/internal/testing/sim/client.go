@@ -285,10 +285,9 @@ func (c *client) batch(o *Op, rec checker.Op, id string) {
 // redrive tries the job's dead runs again, the newest alone if the operation is guarded.
 func (c *client) redrive(o *Op, rec checker.Op) {
 	if o.Guarded {
-		dead := carillon.RunDead
 		err := c.call(func(ctx context.Context, api Scheduler) error {
 			page, err := api.ListRuns(ctx, carillon.RunQuery{Namespace: o.Namespace, Job: o.Job,
-				Status: &dead, PageSize: 1})
+				Statuses: []carillon.RunStatus{carillon.RunDead}, PageSize: 1})
 			for _, r := range page.Runs {
 				rec.RunID = r.ID
 			}

@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"context"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
+)
+
+// runFilter is what a list of runs is filtered by while it is read.
+type runFilter struct {
+	q           *carillon.RunQuery
+	from, until int64 // UTC ns: from <= time < until
+	label       string
+	value       string
+	exact       bool // the label must have the value
+}
+
+func newRunFilter(q *carillon.RunQuery) runFilter {
+	f := runFilter{q: q, from: boundOf(q.From, 0), until: boundOf(q.Until, math.MaxInt64)}
+	f.label, f.value, f.exact = strings.Cut(q.Label, "=")
+	return f
+}
+
+func boundOf(t time.Time, none int64) int64 {
+	if t.IsZero() {
+		return none
+	}
+	return t.UnixNano()
+}
+
+// unfinished reports whether a run that is not finished passes, as far as the job's spec is not needed.
+func (f *runFilter) unfinished(r *carillon.Run) bool {
+	due := r.Due.UnixNano()
+	return f.from <= due && due < f.until && strings.HasPrefix(r.Job, f.q.Prefix) && f.failed(r.Errors)
+}
+
+// facts reports whether runs pass that go to a queue and are of a job with the labels.
+func (f *runFilter) facts(q delivery.Queue, labels map[string]string) bool {
+	if f.q.Queue != "" && q.Address != f.q.Queue || f.q.Kind != "" && q.Kind != f.q.Kind {
+		return false
+	}
+	if f.label == "" {
+		return true
+	}
+	value, ok := labels[f.label]
+	return ok && (!f.exact || value == f.value)
+}
+
+// failed reports whether the last error has the text.
+func (f *runFilter) failed(errors []carillon.AttemptError) bool {
+	return f.q.Error == "" || len(errors) > 0 && strings.Contains(errors[len(errors)-1].Message, f.q.Error)
+}
+
+// finished reports whether a finished run passes; the query that read it has seen to its time.
+func (f *runFilter) finished(r *store.RunRecord) bool {
+	return strings.HasPrefix(r.Key.Name, f.q.Prefix) && f.failed(r.Errors) &&
+		f.facts(delivery.ParseQueue(r.Queue).Plain(), r.Labels)
+}
+
+// match completes the run of the next record of a source, and reports whether it passes the filter. It does
+// not if its job has gone while the list was read.
+func (l *runList) match(ctx context.Context, s *source[store.Record],
+	r carillon.Run) (carillon.Run, bool, error) {
+	if !l.filter.unfinished(&r) {
+		return r, false, nil
+	}
+	facts, err := l.specs.of(ctx, s)
+	if err != nil || !facts.known {
+		return r, false, err
+	}
+	l.bytes += facts.size
+	r.Queue = facts.queue.Address
+	return r, l.filter.facts(facts.queue, facts.labels), nil
+}
+
+// specFacts finds what lists need of the specs of records that come without them: pending runs have those of
+// their jobs as a rule, and long ones are not read by lists.
+type specFacts struct{ read map[store.Ref]*jobFacts }
+
+// jobFacts is what lists need of a spec.
+type jobFacts struct {
+	known  bool
+	size   int // of the spec, when it is first used after it had to be read by itself
+	queue  delivery.Queue
+	labels map[string]string
+}
+
+// specsAtOnce is how many specs are read at once, of which each may have a MiB.
+const specsAtOnce = 8
+
+// of returns the facts of a source's next record. Those of the records behind it are read with it.
+func (f *specFacts) of(ctx context.Context, s *source[store.Record]) (jobFacts, error) {
+	if s.next[0].Spec != nil {
+		return factsOf(&s.next[0])
+	}
+	from := specRef(&s.next[0])
+	if f.read[from] == nil {
+		if err := f.readNext(ctx, s); err != nil {
+			return jobFacts{}, err
+		}
+	}
+	facts := *f.read[from]
+	f.read[from].size = 0
+	return facts, nil
+}
+
+// readNext reads the specs that a source's next records lack.
+func (f *specFacts) readNext(ctx context.Context, s *source[store.Record]) error {
+	if f.read == nil {
+		f.read = map[store.Ref]*jobFacts{}
+	}
+	var refs []store.Ref
+	for i := 0; i < len(s.next) && len(refs) < specsAtOnce; i++ {
+		if ref := specRef(&s.next[i]); s.next[i].Spec == nil && f.read[ref] == nil {
+			f.read[ref] = &jobFacts{}
+			refs = append(refs, ref)
+		}
+	}
+	records, err := s.shard.Read(ctx, refs)
+	if err != nil {
+		return readError(err)
+	}
+	for i := range records {
+		if r := &records[i]; r.Exists {
+			facts, err := factsOf(r)
+			if err != nil {
+				return err
+			}
+			facts.size = len(r.Spec)
+			*f.read[r.Ref] = facts
+		}
+	}
+	return nil
+}
+
+// specRef names the record that has the spec of a record.
+func specRef(r *store.Record) store.Ref {
+	if r.State.OwnSpec {
+		return r.Ref
+	}
+	return r.Job()
+}
+
+func factsOf(r *store.Record) (jobFacts, error) {
+	j, err := codec.DecodeSpec(r.Spec, r.Key)
+	if err != nil {
+		return jobFacts{}, readError(err)
+	}
+	return jobFacts{known: true, queue: delivery.QueueOf(r.Namespace, j.Target), labels: j.Labels}, nil
+}
