@@ -130,6 +130,7 @@ func (b *statusBlock) fill(s *carillon.JobStatus) *pb.JobStatus {
 	fillCounters(m.Counters, s.Counters)
 	m.Waiting = s.Waiting
 	m.Missing = s.Missing
+	m.Hold = holdToProto(s.Hold)
 	return m
 }
 
@@ -153,6 +154,7 @@ func (f *first) status(j *carillon.Job, m *pb.JobStatus) {
 		Current:    f.optionalRun(m.GetCurrentRun()),
 		Waiting:    m.GetWaiting(),
 		Missing:    m.GetMissing(),
+		Hold:       holdFromProto(m.GetHold()),
 		Counters: carillon.Counters{Fired: c.GetFired(), Succeeded: c.GetSucceeded(), Failed: c.GetFailed(),
 			Retried: c.GetRetried(), Dead: c.GetDead(), Skipped: c.GetSkipped(), Late: c.GetLate(),
 			Dropped: c.GetDropped(), Cancelled: c.GetCancelled()},

@@ -1807,7 +1807,10 @@ type JobStatus struct {
 	Waiting []string `protobuf:"bytes,11,rep,name=waiting,proto3" json:"waiting,omitempty"`
 	// Those of waiting that do not exist: unless they are put, only a trigger, a patch or a delete of this job goes on. Lists
 	// leave it out.
-	Missing       []string `protobuf:"bytes,12,rep,name=missing,proto3" json:"missing,omitempty"`
+	Missing []string `protobuf:"bytes,12,rep,name=missing,proto3" json:"missing,omitempty"`
+	// Why the unfinished run does not go on; without one, why the next run does not begin. Absent while an attempt is in force, unless
+	// another time waits for its end. Lists have of it what is stored: paused, depends_on, retrying, limit, named_limit and staged.
+	Hold          *Hold `protobuf:"bytes,15,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1922,6 +1925,13 @@ func (x *JobStatus) GetWaiting() []string {
 func (x *JobStatus) GetMissing() []string {
 	if x != nil {
 		return x.Missing
+	}
+	return nil
+}
+
+func (x *JobStatus) GetHold() *Hold {
+	if x != nil {
+		return x.Hold
 	}
 	return nil
 }
@@ -2172,7 +2182,7 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x06jitter\x18\x04 \x01(\tR\x06jitter\x12$\n" +
 	"\vmax_retries\x18\x05 \x01(\rH\x00R\n" +
 	"maxRetries\x88\x01\x01B\x0e\n" +
-	"\f_max_retries\"\x87\x04\n" +
+	"\f_max_retries\"\xae\x04\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\fR\x03uid\x12\x1e\n" +
 	"\n" +
@@ -2192,7 +2202,8 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\bcounters\x18\n" +
 	" \x01(\v2\x15.carillon.v1.CountersR\bcounters\x12\x18\n" +
 	"\awaiting\x18\v \x03(\tR\awaiting\x12\x18\n" +
-	"\amissing\x18\f \x03(\tR\amissing\"\xea\x01\n" +
+	"\amissing\x18\f \x03(\tR\amissing\x12%\n" +
+	"\x04hold\x18\x0f \x01(\v2\x11.carillon.v1.HoldR\x04hold\"\xea\x01\n" +
 	"\bCounters\x12\x14\n" +
 	"\x05fired\x18\x01 \x01(\x04R\x05fired\x12\x1c\n" +
 	"\tsucceeded\x18\x02 \x01(\x04R\tsucceeded\x12\x16\n" +
@@ -2283,6 +2294,7 @@ var file_carillon_v1_job_proto_goTypes = []any{
 	nil,                           // 27: carillon.v1.ExecTarget.EnvEntry
 	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
 	(*Run)(nil),                   // 29: carillon.v1.Run
+	(*Hold)(nil),                  // 30: carillon.v1.Hold
 }
 var file_carillon_v1_job_proto_depIdxs = []int32{
 	0,  // 0: carillon.v1.Job.dst:type_name -> carillon.v1.DaylightSaving
@@ -2317,11 +2329,12 @@ var file_carillon_v1_job_proto_depIdxs = []int32{
 	29, // 29: carillon.v1.JobStatus.last_run:type_name -> carillon.v1.Run
 	29, // 30: carillon.v1.JobStatus.current_run:type_name -> carillon.v1.Run
 	23, // 31: carillon.v1.JobStatus.counters:type_name -> carillon.v1.Counters
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	30, // 32: carillon.v1.JobStatus.hold:type_name -> carillon.v1.Hold
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_job_proto_init() }

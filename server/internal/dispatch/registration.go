@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -18,6 +19,7 @@ type Registration struct {
 	worker     Worker
 	hello      carillon.Hello
 	since      time.Time
+	seen       atomic.Int64 // when the node last got a message of it, UTC ns
 	nth        uint64
 	subscribed bool // guarded by the hub's lock
 }
@@ -27,6 +29,7 @@ type Registration struct {
 // credits.
 func (h *Hub) Register(ctx context.Context, w Worker, kind string, hello carillon.Hello) *Registration {
 	r := &Registration{hub: h, kind: kind, worker: w, hello: hello, since: h.options.Now()}
+	r.Saw()
 	_, asks := w.(MultiNodeConsumer)
 	for _, address := range hello.Queues {
 		name := delivery.Queue{Namespace: hello.Namespace, Kind: kind, Address: address}
@@ -35,6 +38,9 @@ func (h *Hub) Register(ctx context.Context, w Worker, kind string, hello carillo
 	}
 	return r
 }
+
+// Saw notes that a message of the worker has come.
+func (r *Registration) Saw() { r.seen.Store(r.hub.options.Now().UnixNano()) }
 
 // Join puts the subscriptions in force, once. A node that is leaving refuses it.
 func (r *Registration) Join() error {

@@ -95,14 +95,14 @@ func fitting[T any](rows []T, most int, size func(*T) int) int {
 }
 
 // rowBytes is more than a row takes beside its strings, and stringBytes beside one of many strings.
-const rowBytes, stringBytes = 128, 8
+const rowBytes, stringBytes = 144, 8
 
 func sizeOfQueue(q *carillon.Queue) int {
 	return rowBytes + len(q.Namespace) + len(q.Kind) + len(q.Name)
 }
 
 func (c *Connection) size() int {
-	bytes := rowBytes + len(c.Namespace) + len(c.Kind) + len(c.ID) + len(c.Node)
+	bytes := rowBytes + len(c.Namespace) + len(c.Kind) + len(c.ID) + len(c.Node) + len(c.Version)
 	for k, v := range c.Labels {
 		bytes += 2*stringBytes + len(k) + len(v)
 	}

@@ -50,7 +50,8 @@ func (o *ownQueues) OwnWorkers(_ context.Context, q queues.Query) ([]queues.Conn
 	for _, w := range o.hub.Workers() {
 		all = append(all, queues.Connection{Nth: w.Nth, Worker: carillon.Worker{Namespace: w.Namespace,
 			Kind: w.Kind, ID: w.ID, Node: o.node, Labels: w.Labels, Queues: w.Queues, Since: w.Since,
-			Credits: w.Credits, InFlight: w.InFlight, Silent: w.Silent}})
+			Credits: w.Credits, InFlight: w.InFlight, Silent: w.Silent,
+			Version: w.Version, LastSeen: w.LastSeen}})
 	}
 	return q.Workers(all), nil
 }

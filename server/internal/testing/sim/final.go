@@ -199,7 +199,7 @@ func finalRun(r *carillon.Run) checker.FinalRun {
 	}
 	return checker.FinalRun{UID: uid, RunID: r.ID, Namespace: r.Namespace, Job: r.Job,
 		Status: r.Status.String(), Reason: r.Reason,
-		Cause: r.Cause.String(), Scheduled: r.Scheduled, From: r.From, Skipped: r.Skipped, Attempt: r.Attempt,
+		Cause: r.Cause.String(), Scheduled: r.Scheduled, From: r.Skipped.From, Skipped: r.Skipped.Times, Attempt: r.Attempt,
 		Finished: r.Finished, Backfill: r.Backfill, InDoubt: r.InDoubt}
 }
 
