@@ -61,6 +61,7 @@ func (r *Registration) Join() error {
 		if q.unserved() {
 			n.served = append(n.served, s.name)
 		}
+		delete(h.departures, s.name)
 		s.gone, s.liveness, s.credits = false, alive, r.Credits
 		q.add(s)
 	}
@@ -104,6 +105,9 @@ func (r *Registration) Unsubscribe() {
 		s.queue.remove(s)
 		if s.queue.unserved() {
 			h.absence.note(s.name)
+		}
+		if len(s.queue.subscriptions) == 0 {
+			h.departures.note(s.name, h.options.Now())
 		}
 	}
 	h.settle(&n, r.queues()...)

@@ -17,6 +17,7 @@ const pageBytes = 3 << 20
 type merge struct {
 	query   store.ListQuery // the query of one read
 	sources []*source
+	now     int64 // when the list was asked for, UTC ns
 }
 
 // source is one partition's part of a list.
@@ -30,7 +31,7 @@ type source struct {
 
 func (ps *partitions) newMerge(ctx context.Context, q store.ListQuery, size int) (*merge, error) {
 	q.Limit = 2*size/len(ps.parts) + 8 // names are spread evenly, so this is usually enough for a page
-	m := &merge{query: q, sources: make([]*source, len(ps.parts))}
+	m := &merge{query: q, sources: make([]*source, len(ps.parts)), now: ps.now()}
 	err := sideBySide(len(ps.parts), func(i int) error {
 		m.sources[i] = &source{number: i, shard: ps.shards[i], after: q.After}
 		return m.refill(ctx, m.sources[i])
@@ -139,6 +140,7 @@ func (m *merge) page(ctx context.Context, size int) (page carillon.JobPage, more
 		if err != nil {
 			return page, false, err
 		}
+		j.Status.Hold = inList(&j, &r.State, m.now)
 		page.Jobs = append(page.Jobs, j)
 	}
 	return page, false, nil

@@ -28,7 +28,9 @@ type Node interface {
 // Query selects queues or connections.
 type Query struct {
 	Namespace, Kind string // empty: any
-	Queue           string // of connections: that serve it; empty: any
+	// Of connections: that serve the queue of this name. Of queues: that one alone, and nothing of what waits
+	// there. Empty: any.
+	Queue string
 	After           Place
 	Limit           int // more than 0
 }
@@ -62,6 +64,9 @@ func placeOf(q *carillon.Queue) Place {
 // Queues returns the first of these queues that the query selects, in their order, as far as a page may hold
 // them and one more.
 func (q *Query) Queues(of []carillon.Queue) []carillon.Queue {
+	if q.Queue != "" {
+		of = slices.DeleteFunc(of, func(row carillon.Queue) bool { return row.Name != q.Queue })
+	}
 	of = first(q, of, placeOf)
 	return of[:min(len(of), fitting(of, q.Limit, sizeOfQueue)+1)]
 }
@@ -155,6 +160,19 @@ func (l List) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.Q
 		page.NextPageToken = tokenAt(pages, placeOf(&rows[n-1]))
 	}
 	return page, nil
+}
+
+// Consumers returns who takes the runs of a queue, over all nodes, and which of them have not answered.
+// Nothing is said of what waits there.
+func (l List) Consumers(ctx context.Context, name delivery.Queue) (row carillon.Queue, unheard []string) {
+	query := Query{Namespace: name.Namespace, Kind: name.Kind, Queue: name.Address, Limit: carillon.MaxBatch}
+	rows, unheard := ask(ctx, l, func(ctx context.Context, n Node) ([]carillon.Queue, error) {
+		return n.OwnQueues(ctx, query)
+	})
+	for _, sum := range sums(query.Queues(rows)) { // one of an older version answers with others, too
+		row = sum
+	}
+	return row, unheard
 }
 
 // sums adds up what nodes know of the same queue. They are sorted.

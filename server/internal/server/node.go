@@ -73,7 +73,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs,
 		Events: n.engineEvents(), Partition: partition.Config{DeadRetention: c.DeadRetention},
 		Advise:   func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
-		LeaseTTL: c.LeaseTTL,
+		Consumers: n.queues.consumers, LeaseTTL: c.LeaseTTL,
 	}
 	h := dispatch.Options{
 		Accept:     worker.Accept(worker.Options{}),
@@ -83,7 +83,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	}
 	if n.member != nil {
 		e.Standby, e.Peers, e.Announce, e.MayClaim = true, n.member.Router(), n.member.Announce, n.member.MayClaim
-		e.AnnounceLimits = n.member.AnnounceLimits
+		e.AnnounceLimits, n.queues.elsewhere = n.member.AnnounceLimits, n.member.ConsumersElsewhere
 		h.Arrival = cmp.Or(c.hooks.arrival, arrival)
 	}
 	n.engine = engine.New(e)
