@@ -143,7 +143,7 @@ func workersText(q delivery.Queue, n int) string {
 		one, many = "sidecar", "sidecars"
 	}
 	if n == 1 {
-		return "the one " + one
+		return "the only " + one
 	}
 	return fmt.Sprintf("the %d %s", n, many)
 }
@@ -183,9 +183,9 @@ func (h *holds) inLine(ctx context.Context, p *partitionRunner, hold *partition.
 	case before == 0:
 		hold.Text += "; the run is the first that waits"
 	default:
-		hold.Text += fmt.Sprintf("; at least %s before the run", several(before, "other waits", "others wait"))
+		hold.Text += fmt.Sprintf("; at least %s before it", several(before, "other run waits", "other runs wait"))
 		if hold.Before > 0 {
-			hold.Text += fmt.Sprintf(", of job %.64q the first here", hold.First.Name)
+			hold.Text += fmt.Sprintf(", first that of job %.64q", hold.First.Name)
 		}
 	}
 }

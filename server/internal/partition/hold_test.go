@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -173,5 +176,41 @@ func TestAStoredStateSaysWhatItCan(t *testing.T) {
 	paused.Paused = true
 	if hold := partition.StoredHold(&carillon.Job{Note: "n"}, &paused, r.now); hold == nil || hold.Text != "the job is paused: n" {
 		t.Errorf("paused: %+v", hold)
+	}
+}
+
+// Ask checks that a job with something to come either has an attempt in force or says why not.
+func (w *randomRig) Ask(*rapid.T) {
+	key := keyOf(w.someName())
+	w.bring(key)
+	hold := w.m.Held.OfJob(key, w.now)
+	j, err := w.m.Records.Job(key)
+	if err != nil {
+		return // there is no such job
+	}
+	s := j.Status
+	running := s.Current != nil && s.Current.Status == carillon.RunRunning
+	waits := s.Current != nil || !s.NextRun.IsZero()
+	switch {
+	case hold == nil && waits && !running:
+		w.t.Fatalf("%s does not say why it waits: %+v", key.Name, s)
+	case hold == nil:
+		return
+	case running && hold.Code != carillon.HoldOverlap:
+		w.t.Fatalf("%s runs, and says why not: %+v", key.Name, hold)
+	case hold.Code == "" && hold.Queue == (delivery.Queue{}) && hold.Line == (delivery.Line{}):
+		w.t.Fatalf("%s waits, and says nothing: %+v", key.Name, hold)
+	case hold.Code != "" && hold.Text == "":
+		w.t.Fatalf("%s gives no reason: %+v", key.Name, hold)
+	}
+	if s.Current == nil {
+		return
+	}
+	id, err := store.ParseRunID(s.Current.ID)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if of := w.m.Held.OfRun(id, w.now); running != (of == nil) {
+		w.t.Fatalf("run %s of %s, running %v, says %+v", id, key.Name, running, of)
 	}
 }

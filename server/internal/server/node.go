@@ -72,7 +72,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	e := engine.Config{
 		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs,
 		Events: n.engineEvents(), Partition: partition.Config{DeadRetention: c.DeadRetention},
-		Advise:   func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
+		Advise:    func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
 		Consumers: n.queues.consumers, LeaseTTL: c.LeaseTTL,
 	}
 	h := dispatch.Options{
