@@ -39,10 +39,10 @@ type WorkerStats struct {
 	Since     time.Time
 	Version   string    // as its hello says
 	LastSeen  time.Time // when the node last got a message of it
-	Credits   int    // deliveries that it has room for now
-	InFlight  int    // delivered and not ended
-	Silent    bool   // it gets nothing until it sends something
-	Nth       uint64 // which one it is, in the order in which they came
+	Credits   int       // deliveries that it has room for now
+	InFlight  int       // delivered and not ended
+	Silent    bool      // it gets nothing until it sends something
+	Nth       uint64    // which one it is, in the order in which they came
 }
 
 // Workers returns the connected workers and sidecars, oldest first.

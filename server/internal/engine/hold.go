@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -62,11 +61,12 @@ func (h *holds) inQueue(hold *partition.Hold, c delivery.Consumers) {
 		if c.Left.After(hold.Since) {
 			hold.Since = c.Left.UTC()
 		}
-		hold.Text = h.noConsumerText(q, c)
+		hold.Text = noConsumerText(h.cfg.Node, q, c)
 	case !http && c.N == c.Silent:
 		hold.Code = carillon.HoldSilentWorkers
-		hold.Text = fmt.Sprintf("%s of %s %s silent: nothing was heard while an attempt ended, and no more runs go there before something is",
-			workersText(q, c.N), queueText(q), isOrAre(c.N))
+		hold.Text = fmt.Sprintf("%s of %s %s silent: an attempt ended without a sign of life, so %s", workersText(q, c.N),
+			queueText(q), numbered(c.N, "is", "are"), numbered(c.N, "it gets no more before it sends something",
+				"they get no more before they send something"))
 	case c.Bound > 0 && c.Bounded >= c.Bound:
 		hold.Code = carillon.HoldSlowStart
 		hold.Text = fmt.Sprintf("node %q started with a backlog and has no more than %d runs in flight yet; the bound grows step by step",
@@ -76,86 +76,6 @@ func (h *holds) inQueue(hold *partition.Hold, c delivery.Consumers) {
 	default:
 		hold.Code, hold.Text = carillon.HoldStarting, "it is due, and about to be handed out"
 	}
-}
-
-func (h *holds) noConsumerText(q delivery.Queue, c delivery.Consumers) string {
-	var b strings.Builder
-	switch {
-	case q.Kind == "worker":
-		fmt.Fprintf(&b, "no worker serves %s of namespace %q", queueText(q), q.Namespace)
-	default:
-		fmt.Fprintf(&b, "no sidecar for %s is connected in namespace %q", queueText(q), q.Namespace)
-	}
-	if c.Elsewhere > 0 {
-		fmt.Fprintf(&b, " through node %q, which owns the run's partition; %s connected to other nodes", h.cfg.Node,
-			several(c.Elsewhere, "is", "are"))
-	}
-	if !c.Left.IsZero() {
-		fmt.Fprintf(&b, "; the last one left at %s", c.Left.UTC().Format(time.RFC3339))
-	}
-	b.WriteString(unheardText(c.Unheard))
-	return b.String()
-}
-
-func noCreditText(q delivery.Queue, c delivery.Consumers) string {
-	inFlight := c.InFlight + c.InFlightElsewhere
-	if q.Kind == "http" {
-		return fmt.Sprintf("%s has %s in flight, as many as it is given at a time", queueText(q),
-			several(inFlight, "request", "requests"))
-	}
-	text := fmt.Sprintf("%s of %s %s no room: %s in flight", workersText(q, c.N), queueText(q),
-		map[bool]string{true: "has", false: "have"}[c.N == 1], several(inFlight, "run is", "runs are"))
-	if c.Silent > 0 {
-		text += fmt.Sprintf(", and %d of them %s silent", c.Silent, isOrAre(c.Silent))
-	}
-	if c.CreditsElsewhere > 0 {
-		text += fmt.Sprintf("; through other nodes there is room for %d", c.CreditsElsewhere)
-	}
-	return text + unheardText(c.Unheard)
-}
-
-func unheardText(nodes []string) string {
-	if len(nodes) == 0 {
-		return ""
-	}
-	return "; not answered: " + strings.Join(nodes, ", ")
-}
-
-// queueText names a queue in a sentence.
-func queueText(q delivery.Queue) string {
-	switch {
-	case q.Kind == "http":
-		return fmt.Sprintf("host %q", q.Address)
-	case q.Kind == "dapr":
-		if kind, name, ok := strings.Cut(q.Address, "/"); ok && kind == "actor" {
-			return fmt.Sprintf("actor type %q", name)
-		} else if ok {
-			return fmt.Sprintf("%s %q", kind, name)
-		}
-	}
-	return fmt.Sprintf("queue %q", q.Address)
-}
-
-// workersText names the consumers of a queue in a sentence.
-func workersText(q delivery.Queue, n int) string {
-	one, many := "worker", "workers"
-	if q.Kind == "dapr" {
-		one, many = "sidecar", "sidecars"
-	}
-	if n == 1 {
-		return "the only " + one
-	}
-	return fmt.Sprintf("the %d %s", n, many)
-}
-
-func isOrAre(n int) string { return map[bool]string{true: "is", false: "are"}[n == 1] }
-
-// several says how many there are of something.
-func several(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // inLine says how the limit stands that a due run has no permit of.
@@ -188,19 +108,6 @@ func (h *holds) inLine(ctx context.Context, p *partitionRunner, hold *partition.
 			hold.Text += fmt.Sprintf(", first that of job %.64q", hold.First.Name)
 		}
 	}
-}
-
-// limitText names a limit in a sentence, and returns the code of a run that waits for it.
-func limitText(l delivery.Limit) (code, what string) {
-	actorType, key, named := l.Actor()
-	switch {
-	case !named:
-		return carillon.HoldLimit, fmt.Sprintf("concurrency key %.64q", l.Key)
-	case key == "":
-		return carillon.HoldNamedLimit, fmt.Sprintf("actor type %.64q, which sidecars limit", actorType)
-	}
-	return carillon.HoldNamedLimit, fmt.Sprintf("concurrency key %.64q of actor type %.64q, which sidecars limit",
-		key, actorType)
 }
 
 // standing asks whoever counts the permits of a limit: the node's counter, or in a cluster the limit's home.
@@ -273,14 +180,6 @@ func unserved(number int, stored *partition.Hold, refusal error) *carillon.Hold 
 	hold.Code = carillon.HoldStoreAway
 	hold.Text = fmt.Sprintf("partition %d, to which the run belongs, is not served: %s", number, errorText(refusal))
 	return &hold
-}
-
-// errorText returns what is wrong, for people.
-func errorText(err error) string {
-	if e, ok := errors.AsType[*carillon.Error](err); ok {
-		return e.Message
-	}
-	return err.Error()
 }
 
 // inList returns what a list says of why a run of a job does not go on: what is stored, but for times, which

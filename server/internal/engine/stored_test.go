@@ -73,6 +73,17 @@ func TestStoredJobsAndRuns(t *testing.T) {
 	if r, err := ps.storedRun(ctx, ps.parts[0], id(6), nil); carillon.KindOf(err) != carillon.NotFound {
 		t.Errorf("a run that never was is %+v, %v", r, err)
 	}
+	for refusal, code := range map[error]string{notOwner(0): carillon.HoldPartitionUnowned,
+		unavailable(context.Canceled): carillon.HoldStoreAway} {
+		j, err := ps.storedJob(ctx, key, refusal)
+		if err != nil || j.Status.Hold == nil || j.Status.Hold.Code != code {
+			t.Errorf("%v: the job says %+v, %v", refusal, j.Status, err)
+		}
+		r, err := ps.storedRun(ctx, ps.parts[0], id(7), refusal)
+		if err != nil || r.Hold == nil || r.Hold.Code != code {
+			t.Errorf("%v: the run says %+v, %v", refusal, r.Hold, err)
+		}
+	}
 	if j, err := ps.storedJob(ctx, carillon.Key{Namespace: "default",
 		Name: "b"}, nil); carillon.KindOf(err) != carillon.NotFound {
 		t.Errorf("a job that never was is %+v, %v", j, err)

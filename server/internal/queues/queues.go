@@ -31,8 +31,8 @@ type Query struct {
 	// Of connections: that serve the queue of this name. Of queues: that one alone, and nothing of what waits
 	// there. Empty: any.
 	Queue string
-	After           Place
-	Limit           int // more than 0
+	After Place
+	Limit int // more than 0
 }
 
 // Place is a place in the order of queues or of connections. The zero value is before the first.

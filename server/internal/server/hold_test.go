@@ -253,26 +253,24 @@ func TestThreeNodesSayWhyARunWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	began, release := make(chan struct{}, 100), make(chan struct{})
-	w := &rig{t: t}
-	stop := w.work(x.clients[1], worker.Options{Concurrency: 1}, func(ctx context.Context, _ carillon.Run, _ []byte) error {
+	handle := func() error {
 		began <- struct{}{}
-		select {
-		case <-release:
-		case <-ctx.Done():
-		}
+		<-release
 		return nil
+	}
+	w := &rig{t: t}
+	stops := []func(){w.work(x.clients[1], worker.Options{Concurrency: 1},
+		func(context.Context, carillon.Run, []byte) error { return handle() })}
+	t.Cleanup(func() {
+		close(release)
+		for _, stop := range stops {
+			stop()
+		}
 	})
-	t.Cleanup(stop)
-	t.Cleanup(func() { close(release) })
 	x.put(0, carillon.Job{Name: "occupant", Target: carillon.WorkerQueue(queue)})
 	await(t, began)
 	for i := range 2 { // the second worker has room, and the limit has one permit
-		stop := x.serve(x.clients[i], "limited", func() error {
-			began <- struct{}{}
-			<-release
-			return nil
-		})
-		t.Cleanup(stop)
+		stops = append(stops, x.serve(x.clients[i], "limited", handle))
 	}
 	x.put(0, carillon.Job{Name: "holder", ConcurrencyKey: "db", Target: carillon.WorkerQueue("limited")})
 	await(t, began)
@@ -294,17 +292,13 @@ func TestThreeNodesSayWhyARunWaits(t *testing.T) {
 	for i := range all {
 		h := &all[i]
 		for n := range x.nodes {
-			said := ""
 			eventually(t, fmt.Sprint(h.code, " at node ", n), func() bool {
 				job, err := x.clients[n].GetJob(t.Context(), key(h.job.Name))
 				if err != nil || job.Status.Hold == nil {
 					t.Fatalf("%+v, %v", job.Status, err)
 				}
-				if was := said; job.Status.Hold.Text != was {
-					said = job.Status.Hold.Text
-					t.Log(h.job.Name, n, said)
-				}
-				return job.Status.Hold.Code == h.code && regexp.MustCompile(h.text).MatchString(said)
+				hold := job.Status.Hold
+				return hold.Code == h.code && regexp.MustCompile(h.text).MatchString(hold.Text)
 			})
 		}
 	}

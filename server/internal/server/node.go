@@ -97,7 +97,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	}
 	n.metrics.Watch(telemetry.Sources{
 		Queues: n.hub.Queues, Workers: n.hub.Workers, Load: n.load,
-		Backlog: n.engine.Backlog, Dead: n.engine.Dead, Missing: n.engine.Missing, Now: c.Now,
+		Limits: n.limits, Backlog: n.engine.Backlog, Dead: n.engine.Dead, Missing: n.engine.Missing, Now: c.Now,
 		Backfills: n.backfills, Partitions: n.partitions, Trouble: n.trouble.Err, Damaged: n.trouble.DamagedTables,
 	})
 	return n, nil
@@ -110,6 +110,16 @@ func (c Config) httpOptions() httptarget.Options {
 		HostLimit: c.Targets.HostLimit, Allow: c.Targets.Allow, Now: c.Now,
 		Secrets: func(namespace string) [][]byte { return secrets[namespace] },
 	}
+}
+
+// limits returns how the limits of concurrency keys stand.
+func (n *Node) limits() []telemetry.Limit {
+	uses := n.engine.LimitUses()
+	all := make([]telemetry.Limit, len(uses))
+	for i, u := range uses {
+		all[i] = telemetry.Limit(u)
+	}
+	return all
 }
 
 // partitions returns how many partitions the node owns, and how many there are.
