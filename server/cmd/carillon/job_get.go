@@ -48,7 +48,7 @@ func jobDescription(j *carillon.Job) string {
 	if s := j.Status; s != nil {
 		fields = append(fields,
 			field{"phase", s.Phase.String()},
-			field{"why not", holdText(s.Hold)},
+			field{"hold", holdText(s.Hold)},
 			field{"waiting for", strings.Join(s.Waiting, " ")},
 			field{"of which there is no job", strings.Join(s.Missing, " ")},
 			field{"next run", moment(s.NextRun)},

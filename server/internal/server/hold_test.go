@@ -274,6 +274,10 @@ func TestThreeNodesSayWhyARunWaits(t *testing.T) {
 	}
 	x.put(0, carillon.Job{Name: "holder", ConcurrencyKey: "db", Target: carillon.WorkerQueue("limited")})
 	await(t, began)
+	eventually(t, "the permit is counted once", func() bool {
+		const labels = `{key="db",namespace="default"}`
+		return x.sum("carillon_limit_held"+labels) == 1 && x.sum("carillon_limit_of"+labels) == 1
+	})
 	var all []waits
 	for p := range x.config.Partitions {
 		for _, h := range []waits{
