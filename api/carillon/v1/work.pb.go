@@ -126,7 +126,7 @@ type Hello struct {
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The worker has a session with every node of WorkResponse.nodes. Otherwise this node serves it for all of them.
 	Direct bool `protobuf:"varint,5,opt,name=direct,proto3" json:"direct,omitempty"`
-	// The worker's library and its version, for people, as in carillon-go/v0.3.1. At most 256 bytes are kept.
+	// The worker's library and its version, for people, as in carillon-go/v0.3.1. At most 256 bytes.
 	Version       string `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

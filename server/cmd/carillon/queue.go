@@ -143,9 +143,11 @@ func (l *workerList) list(ctx context.Context, node *client.Client, _ []string) 
 		unheard = union(unheard, page.Unheard)
 		return page.Workers, page.NextPageToken, err
 	})
-	return answer{message: &pb.ListWorkersResponse{Workers: wire.WorkersToProto(rows), NextPageToken: rest,
-		Unheard: unheard}, text: table([]string{"NAMESPACE", "KIND", "ID", "NODE", "SINCE", "SEEN", "QUEUES",
-		"CREDITS", "IN FLIGHT", "VERSION", "LABELS"}, rows, workerRow), note: listNote(len(rows), rest, unheard)}, err
+	columns := []string{"NAMESPACE", "KIND", "ID", "NODE", "SINCE", "SEEN", "QUEUES", "CREDITS", "IN FLIGHT",
+		"VERSION", "LABELS"}
+	return answer{text: table(columns, rows, workerRow), note: listNote(len(rows), rest, unheard),
+		message: &pb.ListWorkersResponse{Workers: wire.WorkersToProto(rows), NextPageToken: rest, Unheard: unheard},
+	}, err
 }
 
 func workerRow(w *carillon.Worker) []string {

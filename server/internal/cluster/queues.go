@@ -30,29 +30,29 @@ func (n *Node) OwnWorkers(ctx context.Context, q queues.Query) ([]queues.Connect
 
 // ListQueues implements [carillon.Cluster].
 func (n *Node) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
-	return n.lists().ListQueues(ctx, q)
+	return lists(n).ListQueues(ctx, q)
 }
 
 // ListWorkers implements [carillon.Cluster].
 func (n *Node) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
-	return n.lists().ListWorkers(ctx, q)
+	return lists(n).ListWorkers(ctx, q)
 }
 
 // ConsumersElsewhere returns who takes the runs of a queue at the other living nodes, and which of them have
 // not answered in time.
 func (n *Node) ConsumersElsewhere(ctx context.Context, q delivery.Queue) (carillon.Queue, []string) {
-	return n.among(consumersWithin, func(all []store.Member) []store.Member {
+	return among(n, consumersWithin, func(all []store.Member) []store.Member {
 		return slices.DeleteFunc(slices.Clone(all), func(m store.Member) bool { return m.ID == n.cfg.Member.ID })
 	}).Consumers(ctx, q)
 }
 
 // lists asks the living nodes.
-func (n *Node) lists() queues.List {
-	return n.among(listWithin, func(all []store.Member) []store.Member { return withSelf(all, n.cfg.Member) })
+func lists(n *Node) queues.List {
+	return among(n, listWithin, func(all []store.Member) []store.Member { return withSelf(all, n.cfg.Member) })
 }
 
 // among asks some of the living nodes, which may take so long.
-func (n *Node) among(within time.Duration, those func([]store.Member) []store.Member) queues.List {
+func among(n *Node, within time.Duration, those func([]store.Member) []store.Member) queues.List {
 	return queues.List{MACKey: n.cfg.Store.Meta().MACKey,
 		Each: func(ctx context.Context, f func(ctx context.Context, id string, node queues.Node)) []string {
 			ctx, cancel := context.WithTimeout(ctx, within)

@@ -52,8 +52,8 @@ func (h *Hub) Workers() []WorkerStats {
 	all := make([]WorkerStats, 0, len(h.registrations))
 	for _, r := range h.present() {
 		w := WorkerStats{Kind: r.kind, Namespace: r.hello.Namespace, ID: r.hello.WorkerID, Labels: r.hello.Labels,
-			Queues: slices.Clone(r.hello.Queues), Since: r.since,
-			Version: r.hello.Version, LastSeen: time.Unix(0, r.seen.Load()).UTC(), Nth: r.nth, Silent: len(r.Subscriptions) > 0}
+			Queues: slices.Clone(r.hello.Queues), Since: r.since, Version: r.hello.Version,
+			LastSeen: time.Unix(0, r.seen.Load()).UTC(), Nth: r.nth, Silent: len(r.Subscriptions) > 0}
 		for _, s := range r.Subscriptions {
 			w.Credits += s.room()
 			w.InFlight += s.flight

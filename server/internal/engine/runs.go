@@ -48,7 +48,8 @@ func runCall(id store.RunID) call { return call{live: []store.RunID{id}} }
 func (rs *runs) GetRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
 	run, hold, err := rs.find(ctx, namespace, id)
 	if err == nil && hold != nil {
-		run.Hold = rs.holds.complete(ctx, rs.partitions.of(carillon.Key{Namespace: run.Namespace, Name: run.Job}), hold)
+		p := rs.partitions.of(carillon.Key{Namespace: run.Namespace, Name: run.Job})
+		run.Hold = rs.holds.complete(ctx, p, hold)
 	}
 	return run, err
 }

@@ -43,7 +43,7 @@ func (h *Held) OfJob(key carillon.Key, now int64) *Hold {
 	case e.place == running:
 		return h.overlapped(e, now)
 	case e.state.Run.Live:
-		return h.ofRun(e, now)
+		return h.ofWaiting(e, now)
 	}
 	next := int64(0)
 	if e.state.Next != 0 {
@@ -58,11 +58,11 @@ func (h *Held) OfRun(id store.RunID, now int64) *Hold {
 	if e == nil || e.place == running {
 		return nil
 	}
-	return h.ofRun(e, now)
+	return h.ofWaiting(e, now)
 }
 
-// ofRun is about a run without an attempt in force.
-func (h *Held) ofRun(e *entry, now int64) *Hold {
+// ofWaiting is about a run without an attempt in force.
+func (h *Held) ofWaiting(e *entry, now int64) *Hold {
 	switch e.place {
 	case aside:
 		return h.inLine(e, e.line.key)

@@ -16,7 +16,7 @@ type ownQueues struct {
 	node    string
 	backlog func() map[delivery.Queue]delivery.Backlog
 	hub     *dispatch.Hub
-	// elsewhere is who takes the runs of a queue at other nodes, and who has not answered; nil if there are none.
+	// elsewhere is who takes the runs of a queue at other nodes, and who has not answered; nil: there are none.
 	elsewhere func(ctx context.Context, q delivery.Queue) (carillon.Queue, []string)
 }
 
