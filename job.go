@@ -212,6 +212,9 @@ type JobStatus struct {
 	Waiting    []string  // jobs of DependsOn that must still succeed before the next run begins
 	Missing    []string  // those of Waiting that do not exist; set by GetJob only
 	Counters   Counters
+	// Hold is why the unfinished run does not go on; without one, why the next run does not begin. It is nil
+	// while an attempt is in force, unless another time waits for its end. Lists have of it what is stored.
+	Hold *Hold
 }
 
 // Counters count a job's runs since it was created. They change in the same write as the records that they

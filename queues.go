@@ -81,9 +81,11 @@ type Worker struct {
 	Labels    map[string]string
 	Queues    []string // that it serves
 	Since     time.Time
-	Credits   int  // runs that it has room for now
-	InFlight  int  // attempts that it has
-	Silent    bool // it gets nothing until it sends something
+	Version   string    // what it says that it is built of, as in "carillon-go/v0.3.1"; empty: nothing
+	LastSeen  time.Time // when the node last got a message of it
+	Credits   int       // runs that it has room for now
+	InFlight  int       // attempts that it has
+	Silent    bool      // it gets nothing until it sends something
 }
 
 // The kinds of queues.

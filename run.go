@@ -31,16 +31,24 @@ type Run struct {
 	Response []byte         // up to 4 KiB of an HTTP target's answer
 	Worker   string         // the worker of the last attempt
 	Reason   string         // why it did not run: "paused", "overlap", "misfire", "expired", …
-	Skipped  uint64         // scheduled times that this record stands for, up to Scheduled; 0 for a run
-	From     time.Time      // the first of the Skipped
+	Skipped  Skipped        // the times that a record of skipped times stands for; zero for a run
 
 	Progress *Progress // last report of the attempt in force; nil: none. It is lost with the node.
 	Backfill string    // id of the backfill that made it; empty: none
+
+	// Hold is why an unfinished run does not go on; nil while an attempt is in force.
+	Hold *Hold
 
 	// InDoubt is how many of its attempts may have been handed out, before the store knew of it, by a node
 	// that ended without order. Such an attempt is made again under its number and token, so consumers may
 	// have had it more than once.
 	InDoubt int
+}
+
+// Skipped are scheduled times that did not run. One record of the history stands for all of them.
+type Skipped struct {
+	Times uint64    // how many, up to the record's Scheduled
+	From  time.Time // the first
 }
 
 // Progress is a report of an attempt on how far it is.

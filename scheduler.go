@@ -109,7 +109,8 @@ type Hello struct {
 	Queues    []string
 	WorkerID  string
 	Labels    map[string]string
-	Direct    bool // it has a session with every node; otherwise the node serves it for all of them
+	Version   string // its library and that one's version, "carillon-go/v0.3.1"; for people, up to 256 bytes
+	Direct    bool   // it has a session with every node; otherwise the node serves it for all of them
 }
 
 // Credit allows the server to deliver N more runs of a queue. N < 0 takes back that many unused ones, or as

@@ -141,7 +141,8 @@ func (w *Worker) open(ctx context.Context) (carillon.Session, error) {
 
 // hello returns the message that introduces the worker.
 func (w *Worker) hello() carillon.Hello {
-	h := carillon.Hello{Namespace: w.options.Namespace, WorkerID: w.options.ID, Labels: w.options.Labels}
+	h := carillon.Hello{Namespace: w.options.Namespace, WorkerID: w.options.ID, Labels: w.options.Labels,
+		Version: version()}
 	for _, q := range w.queues {
 		h.Queues = append(h.Queues, q.name)
 	}

@@ -121,12 +121,13 @@ func WorkersFromProto(ms []*pb.Worker) []carillon.Worker { return fromEach(ms, W
 func WorkerToProto(w *carillon.Worker) *pb.Worker {
 	return &pb.Worker{Namespace: text(w.Namespace), Kind: text(w.Kind), Id: text(w.ID), Node: text(w.Node),
 		Labels: w.Labels, Queues: w.Queues, Since: timestamp(w.Since), Credits: int64(w.Credits),
-		InFlight: int64(w.InFlight), Silent: w.Silent}
+		InFlight: int64(w.InFlight), Silent: w.Silent, Version: text(w.Version), LastSeen: timestamp(w.LastSeen)}
 }
 
 // WorkerFromProto is the message as a connection.
 func WorkerFromProto(m *pb.Worker) carillon.Worker {
 	return carillon.Worker{Namespace: m.GetNamespace(), Kind: m.GetKind(), ID: m.GetId(), Node: m.GetNode(),
 		Labels: m.GetLabels(), Queues: m.GetQueues(), Since: instant(m.GetSince()), Credits: int(m.GetCredits()),
-		InFlight: int(m.GetInFlight()), Silent: m.GetSilent()}
+		InFlight: int(m.GetInFlight()), Silent: m.GetSilent(), Version: m.GetVersion(),
+		LastSeen: instant(m.GetLastSeen())}
 }

@@ -131,6 +131,7 @@ func (b *statusBlock) fill(s *carillon.JobStatus) *pb.JobStatus {
 	m.Waiting = s.Waiting
 	m.Missing = s.Missing
 	m.PendingRuns = RunsToProto(s.Pending)
+	m.Hold = holdToProto(s.Hold)
 	return m
 }
 
@@ -155,6 +156,7 @@ func (f *first) status(j *carillon.Job, m *pb.JobStatus) {
 		Waiting:    m.GetWaiting(),
 		Missing:    m.GetMissing(),
 		Pending:    fromEach(m.GetPendingRuns(), f.run),
+		Hold:       holdFromProto(m.GetHold()),
 		Counters: carillon.Counters{Fired: c.GetFired(), Succeeded: c.GetSucceeded(), Failed: c.GetFailed(),
 			Retried: c.GetRetried(), Dead: c.GetDead(), Skipped: c.GetSkipped(), Late: c.GetLate(),
 			Dropped: c.GetDropped(), Cancelled: c.GetCancelled()},

@@ -53,11 +53,26 @@ func (b *runBlock) fill(r *carillon.Run) {
 			Redriven: e.Redriven})
 	}
 	m.Response, m.Worker, m.Reason = r.Response, text(r.Worker), text(r.Reason)
-	m.Skipped, m.FromTime = r.Skipped, timestamp(r.From)
+	m.Skipped, m.FromTime, m.Hold = r.Skipped.Times, timestamp(r.Skipped.From), holdToProto(r.Hold)
 	if r.Progress != nil {
 		m.Progress = sayProgress(r.Progress)
 	}
 	m.Backfill, m.InDoubt = r.Backfill, clampInt32(r.InDoubt)
+}
+
+func holdToProto(h *carillon.Hold) *pb.Hold {
+	if h == nil {
+		return nil
+	}
+	return &pb.Hold{Code: text(h.Code), Text: text(h.Text), Since: timestamp(h.Since), Until: timestamp(h.Until)}
+}
+
+func holdFromProto(m *pb.Hold) *carillon.Hold {
+	if m == nil {
+		return nil
+	}
+	return &carillon.Hold{Code: m.GetCode(), Text: m.GetText(), Since: instant(m.GetSince()),
+		Until: instant(m.GetUntil())}
 }
 
 func sayProgress(p *carillon.Progress) *pb.Progress {
@@ -99,8 +114,8 @@ func (f *first) run(m *pb.Run) carillon.Run {
 		Token: m.GetToken(), Queue: m.GetQueue(), Deadline: instant(m.GetDeadline()),
 		Lease: f.duration(m.GetLease(), "lease"), Data: carillon.Bytes(m.GetData(), m.GetContentType()),
 		Metadata: m.GetMetadata(), Response: m.GetResponse(), Worker: m.GetWorker(), Reason: m.GetReason(),
-		Skipped: m.GetSkipped(), From: instant(m.GetFromTime()), Backfill: m.GetBackfill(),
-		InDoubt: int(m.GetInDoubt()),
+		Skipped:  carillon.Skipped{Times: m.GetSkipped(), From: instant(m.GetFromTime())},
+		Backfill: m.GetBackfill(), InDoubt: int(m.GetInDoubt()), Hold: holdFromProto(m.GetHold()),
 	}
 	if m.GetProgress() != nil {
 		p := progress(m.GetProgress())

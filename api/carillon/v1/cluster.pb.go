@@ -1007,7 +1007,11 @@ type Worker struct {
 	// Attempts that it has.
 	InFlight int64 `protobuf:"varint,9,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
 	// It gets nothing until it sends something.
-	Silent        bool `protobuf:"varint,10,opt,name=silent,proto3" json:"silent,omitempty"`
+	Silent bool `protobuf:"varint,10,opt,name=silent,proto3" json:"silent,omitempty"`
+	// Its library and that one's version, as it says; empty: it says nothing, as Dapr's sidecars do not.
+	Version string `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
+	// When the node last got a message of it.
+	LastSeen      *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1112,6 +1116,20 @@ func (x *Worker) GetSilent() bool {
 	return false
 }
 
+func (x *Worker) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Worker) GetLastSeen() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastSeen
+	}
+	return nil
+}
+
 var File_carillon_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_cluster_proto_rawDesc = "" +
@@ -1184,7 +1202,7 @@ const file_carillon_v1_cluster_proto_rawDesc = "" +
 	"\x13ListWorkersResponse\x12-\n" +
 	"\aworkers\x18\x01 \x03(\v2\x13.carillon.v1.WorkerR\aworkers\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n" +
-	"\aunheard\x18\x03 \x03(\tR\aunheard\"\xeb\x02\n" +
+	"\aunheard\x18\x03 \x03(\tR\aunheard\"\xbe\x03\n" +
 	"\x06Worker\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x0e\n" +
@@ -1196,7 +1214,9 @@ const file_carillon_v1_cluster_proto_rawDesc = "" +
 	"\acredits\x18\b \x01(\x03R\acredits\x12\x1b\n" +
 	"\tin_flight\x18\t \x01(\x03R\binFlight\x12\x16\n" +
 	"\x06silent\x18\n" +
-	" \x01(\bR\x06silent\x1a9\n" +
+	" \x01(\bR\x06silent\x12\x18\n" +
+	"\aversion\x18\v \x01(\tR\aversion\x127\n" +
+	"\tlast_seen\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xe7\x04\n" +
@@ -1255,23 +1275,24 @@ var file_carillon_v1_cluster_proto_depIdxs = []int32{
 	15, // 6: carillon.v1.ListWorkersResponse.workers:type_name -> carillon.v1.Worker
 	16, // 7: carillon.v1.Worker.labels:type_name -> carillon.v1.Worker.LabelsEntry
 	17, // 8: carillon.v1.Worker.since:type_name -> google.protobuf.Timestamp
-	3,  // 9: carillon.v1.ClusterService.GetCluster:input_type -> carillon.v1.GetClusterRequest
-	4,  // 10: carillon.v1.ClusterService.DrainNode:input_type -> carillon.v1.DrainNodeRequest
-	6,  // 11: carillon.v1.ClusterService.Rebalance:input_type -> carillon.v1.RebalanceRequest
-	8,  // 12: carillon.v1.ClusterService.WatchNodes:input_type -> carillon.v1.WatchNodesRequest
-	10, // 13: carillon.v1.ClusterService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
-	13, // 14: carillon.v1.ClusterService.ListWorkers:input_type -> carillon.v1.ListWorkersRequest
-	0,  // 15: carillon.v1.ClusterService.GetCluster:output_type -> carillon.v1.Cluster
-	5,  // 16: carillon.v1.ClusterService.DrainNode:output_type -> carillon.v1.DrainNodeResponse
-	7,  // 17: carillon.v1.ClusterService.Rebalance:output_type -> carillon.v1.RebalanceResponse
-	9,  // 18: carillon.v1.ClusterService.WatchNodes:output_type -> carillon.v1.WatchNodesResponse
-	11, // 19: carillon.v1.ClusterService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
-	14, // 20: carillon.v1.ClusterService.ListWorkers:output_type -> carillon.v1.ListWorkersResponse
-	15, // [15:21] is the sub-list for method output_type
-	9,  // [9:15] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	17, // 9: carillon.v1.Worker.last_seen:type_name -> google.protobuf.Timestamp
+	3,  // 10: carillon.v1.ClusterService.GetCluster:input_type -> carillon.v1.GetClusterRequest
+	4,  // 11: carillon.v1.ClusterService.DrainNode:input_type -> carillon.v1.DrainNodeRequest
+	6,  // 12: carillon.v1.ClusterService.Rebalance:input_type -> carillon.v1.RebalanceRequest
+	8,  // 13: carillon.v1.ClusterService.WatchNodes:input_type -> carillon.v1.WatchNodesRequest
+	10, // 14: carillon.v1.ClusterService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
+	13, // 15: carillon.v1.ClusterService.ListWorkers:input_type -> carillon.v1.ListWorkersRequest
+	0,  // 16: carillon.v1.ClusterService.GetCluster:output_type -> carillon.v1.Cluster
+	5,  // 17: carillon.v1.ClusterService.DrainNode:output_type -> carillon.v1.DrainNodeResponse
+	7,  // 18: carillon.v1.ClusterService.Rebalance:output_type -> carillon.v1.RebalanceResponse
+	9,  // 19: carillon.v1.ClusterService.WatchNodes:output_type -> carillon.v1.WatchNodesResponse
+	11, // 20: carillon.v1.ClusterService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
+	14, // 21: carillon.v1.ClusterService.ListWorkers:output_type -> carillon.v1.ListWorkersResponse
+	16, // [16:22] is the sub-list for method output_type
+	10, // [10:16] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_cluster_proto_init() }

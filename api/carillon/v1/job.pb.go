@@ -1809,7 +1809,10 @@ type JobStatus struct {
 	// leave it out.
 	Missing []string `protobuf:"bytes,12,rep,name=missing,proto3" json:"missing,omitempty"`
 	// The unfinished runs beside current_run, oldest first, at most 100: by trigger, backfill or overlap. Lists leave it out.
-	PendingRuns   []*Run `protobuf:"bytes,13,rep,name=pending_runs,json=pendingRuns,proto3" json:"pending_runs,omitempty"`
+	PendingRuns []*Run `protobuf:"bytes,13,rep,name=pending_runs,json=pendingRuns,proto3" json:"pending_runs,omitempty"`
+	// Why the unfinished run does not go on; without one, why the next run does not begin. Absent while an attempt is in force, unless
+	// another time waits for its end. Lists have of it what is stored: paused, depends_on, retrying, limit, named_limit and staged.
+	Hold          *Hold `protobuf:"bytes,15,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1931,6 +1934,13 @@ func (x *JobStatus) GetMissing() []string {
 func (x *JobStatus) GetPendingRuns() []*Run {
 	if x != nil {
 		return x.PendingRuns
+	}
+	return nil
+}
+
+func (x *JobStatus) GetHold() *Hold {
+	if x != nil {
+		return x.Hold
 	}
 	return nil
 }
@@ -2181,7 +2191,7 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x06jitter\x18\x04 \x01(\tR\x06jitter\x12$\n" +
 	"\vmax_retries\x18\x05 \x01(\rH\x00R\n" +
 	"maxRetries\x88\x01\x01B\x0e\n" +
-	"\f_max_retries\"\xbc\x04\n" +
+	"\f_max_retries\"\xe3\x04\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\fR\x03uid\x12\x1e\n" +
 	"\n" +
@@ -2202,7 +2212,8 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	" \x01(\v2\x15.carillon.v1.CountersR\bcounters\x12\x18\n" +
 	"\awaiting\x18\v \x03(\tR\awaiting\x12\x18\n" +
 	"\amissing\x18\f \x03(\tR\amissing\x123\n" +
-	"\fpending_runs\x18\r \x03(\v2\x10.carillon.v1.RunR\vpendingRuns\"\xea\x01\n" +
+	"\fpending_runs\x18\r \x03(\v2\x10.carillon.v1.RunR\vpendingRuns\x12%\n" +
+	"\x04hold\x18\x0f \x01(\v2\x11.carillon.v1.HoldR\x04hold\"\xea\x01\n" +
 	"\bCounters\x12\x14\n" +
 	"\x05fired\x18\x01 \x01(\x04R\x05fired\x12\x1c\n" +
 	"\tsucceeded\x18\x02 \x01(\x04R\tsucceeded\x12\x16\n" +
@@ -2293,6 +2304,7 @@ var file_carillon_v1_job_proto_goTypes = []any{
 	nil,                           // 27: carillon.v1.ExecTarget.EnvEntry
 	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
 	(*Run)(nil),                   // 29: carillon.v1.Run
+	(*Hold)(nil),                  // 30: carillon.v1.Hold
 }
 var file_carillon_v1_job_proto_depIdxs = []int32{
 	0,  // 0: carillon.v1.Job.dst:type_name -> carillon.v1.DaylightSaving
@@ -2328,11 +2340,12 @@ var file_carillon_v1_job_proto_depIdxs = []int32{
 	29, // 30: carillon.v1.JobStatus.current_run:type_name -> carillon.v1.Run
 	23, // 31: carillon.v1.JobStatus.counters:type_name -> carillon.v1.Counters
 	29, // 32: carillon.v1.JobStatus.pending_runs:type_name -> carillon.v1.Run
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	30, // 33: carillon.v1.JobStatus.hold:type_name -> carillon.v1.Hold
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_job_proto_init() }

@@ -276,7 +276,9 @@ type Run struct {
 	Backfill string `protobuf:"bytes,25,opt,name=backfill,proto3" json:"backfill,omitempty"`
 	// How many of its attempts were in doubt: a node that ended without order may have handed each of them out before. Consumers may
 	// have had such an attempt more than once, always with the same token; one that is the last of a cancelled run, perhaps never.
-	InDoubt       int32 `protobuf:"varint,26,opt,name=in_doubt,json=inDoubt,proto3" json:"in_doubt,omitempty"`
+	InDoubt int32 `protobuf:"varint,26,opt,name=in_doubt,json=inDoubt,proto3" json:"in_doubt,omitempty"`
+	// Why an unfinished run does not go on; absent while an attempt is in force.
+	Hold          *Hold `protobuf:"bytes,30,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -493,6 +495,87 @@ func (x *Run) GetInDoubt() int32 {
 	return 0
 }
 
+func (x *Run) GetHold() *Hold {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
+// Hold is what keeps a run from going on, as the owner of its partition saw it when it was asked.
+type Hold struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For programs: starting, not_due, paused, depends_on, retrying, overlap, no_consumer, silent_workers, no_credit, backoff, slow_start,
+	// node_leaving, limit, named_limit, staged, partition_unowned, store_away. Later versions may have more.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	// For people: a sentence.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// Since when it has been so; absent if that is not known.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// When it ends by itself; absent if it does not, or that is not known.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hold) Reset() {
+	*x = Hold{}
+	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hold) ProtoMessage() {}
+
+func (x *Hold) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
+func (*Hold) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Hold) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Hold) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Hold) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Hold) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 // Progress is how far an attempt says it is.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -508,7 +591,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	mi := &file_carillon_v1_run_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -520,7 +603,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[1]
+	mi := &file_carillon_v1_run_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -533,7 +616,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Progress) GetPercent() float64 {
@@ -574,7 +657,7 @@ type AttemptError struct {
 
 func (x *AttemptError) Reset() {
 	*x = AttemptError{}
-	mi := &file_carillon_v1_run_proto_msgTypes[2]
+	mi := &file_carillon_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -586,7 +669,7 @@ func (x *AttemptError) String() string {
 func (*AttemptError) ProtoMessage() {}
 
 func (x *AttemptError) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_run_proto_msgTypes[2]
+	mi := &file_carillon_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -599,7 +682,7 @@ func (x *AttemptError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptError.ProtoReflect.Descriptor instead.
 func (*AttemptError) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_carillon_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AttemptError) GetAttempt() int32 {
@@ -634,7 +717,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9f\b\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc6\b\n" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x10\n" +
@@ -664,10 +747,16 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\tfrom_time\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\bfromTime\x121\n" +
 	"\bprogress\x18\x18 \x01(\v2\x15.carillon.v1.ProgressR\bprogress\x12\x1a\n" +
 	"\bbackfill\x18\x19 \x01(\tR\bbackfill\x12\x19\n" +
-	"\bin_doubt\x18\x1a \x01(\x05R\ainDoubt\x1a;\n" +
+	"\bin_doubt\x18\x1a \x01(\x05R\ainDoubt\x12%\n" +
+	"\x04hold\x18\x1e \x01(\v2\x11.carillon.v1.HoldR\x04hold\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x92\x01\n" +
+	"\x04Hold\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"j\n" +
 	"\bProgress\x12\x18\n" +
 	"\apercent\x18\x01 \x01(\x01R\apercent\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12*\n" +
@@ -713,36 +802,40 @@ func file_carillon_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_carillon_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_carillon_v1_run_proto_goTypes = []any{
 	(Cause)(0),                    // 0: carillon.v1.Cause
 	(RunStatus)(0),                // 1: carillon.v1.RunStatus
 	(Outcome)(0),                  // 2: carillon.v1.Outcome
 	(*Run)(nil),                   // 3: carillon.v1.Run
-	(*Progress)(nil),              // 4: carillon.v1.Progress
-	(*AttemptError)(nil),          // 5: carillon.v1.AttemptError
-	nil,                           // 6: carillon.v1.Run.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*Hold)(nil),                  // 4: carillon.v1.Hold
+	(*Progress)(nil),              // 5: carillon.v1.Progress
+	(*AttemptError)(nil),          // 6: carillon.v1.AttemptError
+	nil,                           // 7: carillon.v1.Run.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 }
 var file_carillon_v1_run_proto_depIdxs = []int32{
 	0,  // 0: carillon.v1.Run.cause:type_name -> carillon.v1.Cause
 	1,  // 1: carillon.v1.Run.status:type_name -> carillon.v1.RunStatus
-	7,  // 2: carillon.v1.Run.scheduled_time:type_name -> google.protobuf.Timestamp
-	7,  // 3: carillon.v1.Run.due_time:type_name -> google.protobuf.Timestamp
-	7,  // 4: carillon.v1.Run.start_time:type_name -> google.protobuf.Timestamp
-	7,  // 5: carillon.v1.Run.finish_time:type_name -> google.protobuf.Timestamp
-	7,  // 6: carillon.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	6,  // 7: carillon.v1.Run.metadata:type_name -> carillon.v1.Run.MetadataEntry
-	5,  // 8: carillon.v1.Run.errors:type_name -> carillon.v1.AttemptError
-	7,  // 9: carillon.v1.Run.from_time:type_name -> google.protobuf.Timestamp
-	4,  // 10: carillon.v1.Run.progress:type_name -> carillon.v1.Progress
-	7,  // 11: carillon.v1.Progress.at:type_name -> google.protobuf.Timestamp
-	7,  // 12: carillon.v1.AttemptError.time:type_name -> google.protobuf.Timestamp
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	8,  // 2: carillon.v1.Run.scheduled_time:type_name -> google.protobuf.Timestamp
+	8,  // 3: carillon.v1.Run.due_time:type_name -> google.protobuf.Timestamp
+	8,  // 4: carillon.v1.Run.start_time:type_name -> google.protobuf.Timestamp
+	8,  // 5: carillon.v1.Run.finish_time:type_name -> google.protobuf.Timestamp
+	8,  // 6: carillon.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	7,  // 7: carillon.v1.Run.metadata:type_name -> carillon.v1.Run.MetadataEntry
+	6,  // 8: carillon.v1.Run.errors:type_name -> carillon.v1.AttemptError
+	8,  // 9: carillon.v1.Run.from_time:type_name -> google.protobuf.Timestamp
+	5,  // 10: carillon.v1.Run.progress:type_name -> carillon.v1.Progress
+	4,  // 11: carillon.v1.Run.hold:type_name -> carillon.v1.Hold
+	8,  // 12: carillon.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	8,  // 13: carillon.v1.Hold.until:type_name -> google.protobuf.Timestamp
+	8,  // 14: carillon.v1.Progress.at:type_name -> google.protobuf.Timestamp
+	8,  // 15: carillon.v1.AttemptError.time:type_name -> google.protobuf.Timestamp
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_run_proto_init() }
@@ -756,7 +849,7 @@ func file_carillon_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_run_proto_rawDesc), len(file_carillon_v1_run_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

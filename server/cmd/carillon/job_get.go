@@ -48,6 +48,7 @@ func jobDescription(j *carillon.Job) string {
 	if s := j.Status; s != nil {
 		fields = append(fields,
 			field{"phase", s.Phase.String()},
+			field{"hold", holdText(s.Hold)},
 			field{"waiting for", strings.Join(s.Waiting, " ")},
 			field{"of which there is no job", strings.Join(s.Missing, " ")},
 			field{"next run", moment(s.NextRun)},
@@ -152,6 +153,18 @@ func pendingText(runs []carillon.Run) string {
 		lines = append(lines, fmt.Sprintf("%s, by %s", runText(&runs[i]), runs[i].Cause))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// holdText describes why a run does not go on, on one line.
+func holdText(h *carillon.Hold) string {
+	if h == nil {
+		return ""
+	}
+	text := h.Code + ": " + h.Text
+	if !h.Since.IsZero() {
+		text += " (since " + moment(h.Since) + ")"
+	}
+	return text
 }
 
 // currentProgress returns the last reported progress of the attempt in force.

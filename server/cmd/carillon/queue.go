@@ -124,8 +124,8 @@ func newWorkerList(a app) *cobra.Command {
 	cmd := l.command(a, "list", "List the connections of workers and Dapr's sidecars", l.list)
 	cmd.Aliases = []string{"ls"}
 	cmd.Long = `List the connections of workers and Dapr's sidecars to all living nodes. A worker that serves several nodes has a connection to
-each. CREDITS are the runs that it has room for, and IN FLIGHT the attempts that it has. A silent one gets nothing until it sends
-something.`
+each. SEEN is when the node last got a message of it, CREDITS are the runs that it has room for, and IN FLIGHT the attempts that it
+has. A silent one gets nothing until it sends something. VERSION is what it says that it is built of.`
 	cmd.Flags().StringVarP(&l.within, "namespace", "n", "",
 		"workers of this `namespace`; default: of all namespaces")
 	cmd.Flags().StringVar(&l.queue, "queue", "", "workers that serve the queue of this name")
@@ -143,9 +143,11 @@ func (l *workerList) list(ctx context.Context, node *client.Client, _ []string) 
 		unheard = union(unheard, page.Unheard)
 		return page.Workers, page.NextPageToken, err
 	})
-	return answer{message: &pb.ListWorkersResponse{Workers: wire.WorkersToProto(rows), NextPageToken: rest,
-		Unheard: unheard}, text: table([]string{"NAMESPACE", "KIND", "ID", "NODE", "SINCE", "QUEUES", "CREDITS",
-		"IN FLIGHT", "LABELS"}, rows, workerRow), note: listNote(len(rows), rest, unheard)}, err
+	columns := []string{"NAMESPACE", "KIND", "ID", "NODE", "SINCE", "SEEN", "QUEUES", "CREDITS", "IN FLIGHT",
+		"VERSION", "LABELS"}
+	return answer{text: table(columns, rows, workerRow), note: listNote(len(rows), rest, unheard),
+		message: &pb.ListWorkersResponse{Workers: wire.WorkersToProto(rows), NextPageToken: rest, Unheard: unheard},
+	}, err
 }
 
 func workerRow(w *carillon.Worker) []string {
@@ -154,7 +156,8 @@ func workerRow(w *carillon.Worker) []string {
 		id += " (silent)"
 	}
 	return []string{w.Namespace, w.Kind, id, w.Node, moment(w.Since.Truncate(time.Second)),
-		clip(strings.Join(w.Queues, ", "), 60), strconv.Itoa(w.Credits), strconv.Itoa(w.InFlight),
+		dash(moment(w.LastSeen.Truncate(time.Second))), clip(strings.Join(w.Queues, ", "), 60),
+		strconv.Itoa(w.Credits), strconv.Itoa(w.InFlight), dash(clip(w.Version, 40)),
 		dash(clip(labelsText(w.Labels), 60))}
 }
 

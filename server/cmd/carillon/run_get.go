@@ -31,6 +31,7 @@ func runDescription(r *carillon.Run) string {
 		{"cause", r.Cause.String()},
 		{"status", r.Status.String()},
 		{"reason", r.Reason},
+		{"hold", holdText(r.Hold)},
 		{"scheduled", moment(r.Scheduled)},
 		{"due", moment(r.Due)},
 		{"attempt", strconv.Itoa(r.Attempt)},

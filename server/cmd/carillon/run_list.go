@@ -76,8 +76,8 @@ func runRow(r *carillon.Run) []string {
 
 // whyText returns why a run failed or did not run.
 func whyText(r *carillon.Run) string {
-	if r.Skipped > 1 {
-		return fmt.Sprintf("%s (%d times from %s)", r.Reason, r.Skipped, moment(r.From))
+	if r.Skipped.Times > 1 {
+		return fmt.Sprintf("%s (%d times from %s)", r.Reason, r.Skipped.Times, moment(r.Skipped.From))
 	}
 	if r.Reason != "" || len(r.Errors) == 0 {
 		return r.Reason

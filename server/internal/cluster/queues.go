@@ -7,12 +7,16 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/queues"
 	"github.com/carillonhq/carillon/server/store"
 )
 
 // listWithin is how long the nodes may take to say what they know of queues and workers.
 const listWithin = 2 * time.Second
+
+// consumersWithin is the same for the read of one job or run, which says why it waits.
+const consumersWithin = 300 * time.Millisecond
 
 // OwnQueues implements [Control].
 func (n *Node) OwnQueues(ctx context.Context, q queues.Query) ([]carillon.Queue, error) {
@@ -26,21 +30,34 @@ func (n *Node) OwnWorkers(ctx context.Context, q queues.Query) ([]queues.Connect
 
 // ListQueues implements [carillon.Cluster].
 func (n *Node) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
-	return n.lists().ListQueues(ctx, q)
+	return lists(n).ListQueues(ctx, q)
 }
 
 // ListWorkers implements [carillon.Cluster].
 func (n *Node) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
-	return n.lists().ListWorkers(ctx, q)
+	return lists(n).ListWorkers(ctx, q)
+}
+
+// ConsumersElsewhere returns who takes the runs of a queue at the other living nodes, and which of them have
+// not answered in time.
+func (n *Node) ConsumersElsewhere(ctx context.Context, q delivery.Queue) (carillon.Queue, []string) {
+	return among(n, consumersWithin, func(all []store.Member) []store.Member {
+		return slices.DeleteFunc(slices.Clone(all), func(m store.Member) bool { return m.ID == n.cfg.Member.ID })
+	}).Consumers(ctx, q)
 }
 
 // lists asks the living nodes.
-func (n *Node) lists() queues.List {
+func lists(n *Node) queues.List {
+	return among(n, listWithin, func(all []store.Member) []store.Member { return withSelf(all, n.cfg.Member) })
+}
+
+// among asks some of the living nodes, which may take so long.
+func among(n *Node, within time.Duration, those func([]store.Member) []store.Member) queues.List {
 	return queues.List{MACKey: n.cfg.Store.Meta().MACKey,
 		Each: func(ctx context.Context, f func(ctx context.Context, id string, node queues.Node)) []string {
-			ctx, cancel := context.WithTimeout(ctx, listWithin)
+			ctx, cancel := context.WithTimeout(ctx, within)
 			defer cancel()
-			return n.peers.ask(ctx, withSelf(n.views.load().members, n.cfg.Member), f)
+			return n.peers.ask(ctx, those(n.views.load().members), f)
 		}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/queues"
 )
 
@@ -39,8 +40,18 @@ func TestListsAreOfAllNodes(t *testing.T) {
 				t.Errorf("%s says %+v, %v", asked.id, workers, err)
 			}
 		}
+		name := delivery.Queue{Namespace: "default", Kind: "worker", Address: "q"}
+		if row, unheard := a.ConsumersElsewhere(t.Context(), name); row.Ready != 2 || unheard != nil {
+			t.Errorf("elsewhere than at a: %+v, %v", row, unheard)
+		}
+		if row, _ := a.ConsumersElsewhere(t.Context(), delivery.Queue{Address: "r"}); row != (carillon.Queue{}) {
+			t.Errorf("another queue: %+v", row)
+		}
 		c.kill()
 		synctest.Wait()
+		if row, unheard := a.ConsumersElsewhere(t.Context(), name); row.Ready != 1 || !slices.Equal(unheard, []string{"c"}) {
+			t.Errorf("elsewhere than at a, without c: %+v, %v", row, unheard)
+		}
 		page, err := a.ListQueues(t.Context(), carillon.QueueQuery{})
 		if err != nil || len(page.Queues) != 1 || page.Queues[0].Ready != 2 || !slices.Equal(page.Unheard, []string{"c"}) {
 			t.Errorf("without c: %+v, %v", page, err)

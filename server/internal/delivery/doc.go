@@ -5,5 +5,6 @@
 //	queue.go     where runs wait for consumers
 //	limit.go     concurrency keys and limits of actor types, and where runs wait for their permits
 //	delivery.go  slots, deliveries and cancels
+//	consumers.go who takes the runs of a queue
 //	report.go    a report, and who is told its outcome
 package delivery

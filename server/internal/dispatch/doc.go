@@ -39,4 +39,5 @@
 //	silence.go, absence.go            consumers that say nothing, queues that nobody serves
 //	slow.go                           the bound after a start with a backlog
 //	advice.go, stats.go               what puts are warned of, and figures
+//	look.go                           who takes the runs of one queue
 package dispatch

@@ -55,6 +55,7 @@ type Hub struct {
 	sweeper       *time.Timer // nil while no transport has a queue
 	slow          slow
 	absence       absence
+	departures    departures
 }
 
 // New returns a hub that passes what consumers report to s.
@@ -67,6 +68,7 @@ func New(s Sink, o Options) *Hub {
 	return &Hub{
 		options: o, sink: s, queues: map[delivery.Queue]*queue{}, registrations: map[*Registration]struct{}{},
 		slow: newSlow(o.SlowStart, o.Now()), absence: newAbsence(o.Arrival),
+		departures: departures{},
 	}
 }
 

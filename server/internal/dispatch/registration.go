@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -18,6 +19,7 @@ type Registration struct {
 	worker     Worker
 	hello      carillon.Hello
 	since      time.Time
+	seen       atomic.Int64 // when the node last got a message of it, UTC ns
 	nth        uint64
 	subscribed bool // guarded by the hub's lock
 }
@@ -27,6 +29,7 @@ type Registration struct {
 // credits.
 func (h *Hub) Register(ctx context.Context, w Worker, kind string, hello carillon.Hello) *Registration {
 	r := &Registration{hub: h, kind: kind, worker: w, hello: hello, since: h.options.Now()}
+	r.Saw()
 	_, asks := w.(MultiNodeConsumer)
 	for _, address := range hello.Queues {
 		name := delivery.Queue{Namespace: hello.Namespace, Kind: kind, Address: address}
@@ -35,6 +38,9 @@ func (h *Hub) Register(ctx context.Context, w Worker, kind string, hello carillo
 	}
 	return r
 }
+
+// Saw notes that a message of the worker has come.
+func (r *Registration) Saw() { r.seen.Store(r.hub.options.Now().UnixNano()) }
 
 // Join puts the subscriptions in force, once. A node that is leaving refuses it.
 func (r *Registration) Join() error {
@@ -55,6 +61,7 @@ func (r *Registration) Join() error {
 		if q.unserved() {
 			n.served = append(n.served, s.name)
 		}
+		delete(h.departures, s.name)
 		s.gone, s.liveness, s.credits = false, alive, r.Credits
 		q.add(s)
 	}
@@ -98,6 +105,9 @@ func (r *Registration) Unsubscribe() {
 		s.queue.remove(s)
 		if s.queue.unserved() {
 			h.absence.note(s.name)
+		}
+		if len(s.queue.subscriptions) == 0 {
+			h.departures.note(s.name, h.options.Now())
 		}
 	}
 	h.settle(&n, r.queues()...)

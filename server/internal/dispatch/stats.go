@@ -37,10 +37,12 @@ type WorkerStats struct {
 	Labels    map[string]string
 	Queues    []string
 	Since     time.Time
-	Credits   int    // deliveries that it has room for now
-	InFlight  int    // delivered and not ended
-	Silent    bool   // it gets nothing until it sends something
-	Nth       uint64 // which one it is, in the order in which they came
+	Version   string    // as its hello says
+	LastSeen  time.Time // when the node last got a message of it
+	Credits   int       // deliveries that it has room for now
+	InFlight  int       // delivered and not ended
+	Silent    bool      // it gets nothing until it sends something
+	Nth       uint64    // which one it is, in the order in which they came
 }
 
 // Workers returns the connected workers and sidecars, oldest first.
@@ -50,8 +52,8 @@ func (h *Hub) Workers() []WorkerStats {
 	all := make([]WorkerStats, 0, len(h.registrations))
 	for _, r := range h.present() {
 		w := WorkerStats{Kind: r.kind, Namespace: r.hello.Namespace, ID: r.hello.WorkerID, Labels: r.hello.Labels,
-			Queues: slices.Clone(r.hello.Queues), Since: r.since,
-			Nth: r.nth, Silent: len(r.Subscriptions) > 0}
+			Queues: slices.Clone(r.hello.Queues), Since: r.since, Version: r.hello.Version,
+			LastSeen: time.Unix(0, r.seen.Load()).UTC(), Nth: r.nth, Silent: len(r.Subscriptions) > 0}
 		for _, s := range r.Subscriptions {
 			w.Credits += s.room()
 			w.InFlight += s.flight

@@ -30,3 +30,22 @@ func TestStatsOfQueuesAndWorkers(t *testing.T) {
 		t.Errorf("workers %+v", all)
 	}
 }
+
+func TestStatsSayWhenAWorkerWasSeen(t *testing.T) {
+	now := time.Unix(1000, 0)
+	h, _ := hub(Options{Now: func() time.Time { return now }})
+	hello := helloFor("q")
+	hello.Version = "carillon-go/v0.3.1"
+	r := h.Register(t.Context(), &fakeWorker{}, "worker", hello)
+	if err := r.Join(); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Minute)
+	if w := h.Workers()[0]; !w.LastSeen.Equal(w.Since) || w.Version != hello.Version {
+		t.Errorf("before its first message: %+v", w)
+	}
+	r.Saw()
+	if w := h.Workers()[0]; !w.LastSeen.Equal(now) {
+		t.Errorf("last seen at %v, want %v", w.LastSeen, now)
+	}
+}

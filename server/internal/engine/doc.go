@@ -44,5 +44,7 @@
 //	merge.go pagetoken.go  pages of lists over partitions, their tokens
 //	advice.go     warnings in the answer to a put
 //	census.go     how many runs are staged and dead
+//	limituses.go  how many permits are handed out
+//	hold.go hold_text.go  why a run does not go on, as far as others than its partition know
 //	stored.go     reads while a partition cannot serve
 package engine

@@ -76,6 +76,10 @@ type Config struct {
 	// now; "" if nothing does. It must not block.
 	Advise func(q delivery.Queue) (warning string)
 
+	// Consumers returns who takes the runs of a queue, for reads that say why a run waits. It may ask other
+	// nodes. Nil: nobody is known.
+	Consumers func(ctx context.Context, q delivery.Queue) delivery.Consumers
+
 	// Turn, if not nil, is called on a lane's goroutine before the lane checks whether a partition wants a
 	// round, and with its first partition before it checks what must be read. A simulation blocks in it until
 	// it is the partition's turn, so that events of one instant always happen in the same order.
@@ -109,6 +113,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Enter == nil {
 		c.Enter = func(context.Context, int, string) {}
+	}
+	if c.Consumers == nil {
+		c.Consumers = func(context.Context, delivery.Queue) delivery.Consumers { return delivery.Consumers{} }
 	}
 	c.Node = cmp.Or(c.Node, "local")
 	if c.Now == nil {
@@ -169,7 +176,7 @@ func New(cfg Config) *Engine {
 	e := &Engine{
 		cfg: cfg, clock: time.Now(), endLife: endLife,
 		partitions: &partitions{store: cfg.Store, peers: cfg.Peers, macKey: cfg.Store.Meta().MACKey,
-			log: cfg.Log, life: life},
+			now: cfg.now, log: cfg.Log, life: life},
 		claims: &claims{bell: newBell()}, loads: newLoads(cfg.Store), renewNow: newBell(),
 	}
 	e.serving, e.drain = context.WithCancel(context.Background())
@@ -179,15 +186,16 @@ func New(cfg Config) *Engine {
 		notices: peerQueue{peers: cfg.Peers, life: life, running: &e.wg}}
 	e.batches = &batches{cfg: &e.cfg, partitions: e.partitions, dependencies: e.dependencies,
 		live: map[string]chan struct{}{}, reported: map[int]store.Term{}}
+	e.limiter = &limiter{partitions: e.partitions, limitOf: e.LimitOf,
+		c: permit.NewCounter(e.LimitOf, e.sendPermits)}
+	holds := &holds{cfg: &e.cfg, partitions: e.partitions, limiter: e.limiter}
 	e.api = &api{
 		jobs: &jobs{cfg: &e.cfg, partitions: e.partitions, settings: e.settings, dependencies: e.dependencies,
-			batches: e.batches},
-		runs:       &runs{e.partitions},
+			batches: e.batches, holds: holds},
+		runs:       &runs{e.partitions, holds},
 		backfills:  &backfills{e.partitions, cfg.Now},
 		namespaces: &namespaces{partitions: e.partitions, settings: e.settings, missed: newBell()},
 	}
-	e.limiter = &limiter{partitions: e.partitions, limitOf: e.LimitOf,
-		c: permit.NewCounter(e.LimitOf, e.sendPermits)}
 	e.namedLimits = newNamedLimits(&e.cfg, e.elapsed, e.limiter.limitsChanged)
 	e.census = &census{partitions: e.partitions, holdings: e.Holdings, elapsed: e.elapsed}
 	return e

@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/permit"
 )
 
 // figures are what other goroutines may read of a partition. The lane's goroutine writes them, but for
@@ -14,6 +15,8 @@ type figures struct {
 	waiting atomic.Pointer[[]depth] // what waits in memory; refreshed once a second
 	// How the limits stand that sidecars have named; refreshed once a second.
 	tallies atomic.Pointer[[]partition.Tally]
+	// The permits that the partition hands out as the home of limits; refreshed once a second, in a cluster.
+	uses atomic.Pointer[[]permit.Use]
 	// The last batch of the term that changed which queues have parked runs; see [partition.Queues.Recorded].
 	recorded atomic.Uint64
 	// When the store began to write a batch, by Engine.elapsed; 0 = no write is under way.
@@ -53,5 +56,6 @@ func (f *figures) clear() {
 	f.stats.Store(&partition.Stats{})
 	f.waiting.Store(nil)
 	f.tallies.Store(nil)
+	f.uses.Store(nil)
 	f.recorded.Store(0)
 }

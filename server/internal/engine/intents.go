@@ -247,7 +247,7 @@ func (b *batch) complete() {
 			continue
 		}
 		b.puts[i] = carillon.PutResult{Job: *b.reqs[i].Job, Changed: true}
-		if j, err := b.all.partitions.storedJob(b.all.partitions.life, b.reqs[i].Job.Key()); err == nil {
+		if j, err := b.all.partitions.storedJob(b.all.partitions.life, b.reqs[i].Job.Key(), nil); err == nil {
 			b.puts[i].Job, b.puts[i].Created = j, j.Status.Generation == 1
 		}
 	}

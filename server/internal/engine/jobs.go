@@ -22,6 +22,7 @@ type jobs struct {
 	settings     *settings
 	dependencies *dependencies
 	batches      *batches
+	holds        *holds
 }
 
 // PutJob stores a job; see [carillon.Jobs]. A job without a name gets a ULID.
@@ -134,18 +135,25 @@ func (j *jobs) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, erro
 	if err := checkKey(&key); err != nil {
 		return carillon.Job{}, err
 	}
+	p := j.partitions.of(key)
+	var hold *partition.Hold
 	pending := false
-	job, err := inRound(ctx, j.partitions.of(key), jobCall(key),
-		func(p *partitionRunner, _ int64) (carillon.Job, error) {
+	job, err := inRound(ctx, p, jobCall(key),
+		func(p *partitionRunner, now int64) (carillon.Job, error) {
+			hold = p.m.Held.OfJob(key, now)
 			pending = p.m.Records.Pending(key) > 0
 			return p.m.Records.Job(key)
 		})
-	if refused(err) {
-		job, err = j.partitions.storedJob(ctx, key)
+	switch {
+	case refused(err):
+		job, err = j.partitions.storedJob(ctx, key, err)
 		pending = true // perhaps
+	case err == nil:
+		job.Status.Hold = j.holds.complete(ctx, p, hold)
 	}
 	if err == nil {
 		err = j.dependencies.findMissing(ctx, &job)
+		missing(job.Status)
 	}
 	if err == nil && pending {
 		job.Status.Pending, err = j.partitions.pendingRuns(ctx, key)

@@ -150,8 +150,10 @@ func pagesOf(shard store.Shard,
 	}
 }
 
-// jobPage reads a page of at most size jobs. more reports whether others follow.
-func jobPage(ctx context.Context, m *jobMerge, size int) (page carillon.JobPage, more bool, err error) {
+// jobPage reads a page of at most size jobs, as they stand at an instant. more reports whether others follow.
+func jobPage(ctx context.Context, m *jobMerge, size int, now int64) (
+	page carillon.JobPage, more bool, err error,
+) {
 	bytes := 0
 	for s := m.first(); s != nil; s = m.first() {
 		if len(page.Jobs) == size {
@@ -174,6 +176,7 @@ func jobPage(ctx context.Context, m *jobMerge, size int) (page carillon.JobPage,
 		if err != nil {
 			return page, false, err
 		}
+		j.Status.Hold = inList(&j, &r.State, now)
 		page.Jobs = append(page.Jobs, j)
 	}
 	return page, false, nil

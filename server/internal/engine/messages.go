@@ -42,6 +42,8 @@ func serve(ctx context.Context, p *partitionRunner, m message.Message) (reply an
 		return serveRequestPermits(ctx, p, m)
 	case message.DeliverPermits:
 		return serveDeliverPermits(p, m)
+	case message.LimitStands:
+		return serveLimitStands(ctx, p, m)
 	}
 	return nil, carillon.Errorf(carillon.Internal, "", "%T is not served", m)
 }

@@ -21,6 +21,7 @@ type partitions struct {
 	store   store.Store
 	peers   message.Partitions // nil if the node is alone
 	macKey  []byte
+	now     func() int64 // the node's clock, UTC ns
 	log     *slog.Logger
 	life    context.Context // ends when the engine stops
 	signers sync.Pool       // of *message.Signer, for parsing tokens

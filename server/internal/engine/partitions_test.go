@@ -12,7 +12,7 @@ import (
 
 // somePartitions returns n partitions that this node does not own.
 func somePartitions(n int, peers message.Partitions) *partitions {
-	ps := &partitions{macKey: []byte("key"), peers: peers}
+	ps := &partitions{macKey: []byte("key"), peers: peers, now: func() int64 { return 10 }}
 	for i := range n {
 		ps.parts = append(ps.parts, &partitionRunner{number: i})
 	}

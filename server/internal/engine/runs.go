@@ -13,7 +13,10 @@ import (
 )
 
 // runs implements [carillon.Runs]; the list is in list.go.
-type runs struct{ partitions *partitions }
+type runs struct {
+	partitions *partitions
+	holds      *holds
+}
 
 // TriggerJob runs a job now; see [carillon.Runs].
 func (rs *runs) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
@@ -43,12 +46,24 @@ func runCall(id store.RunID) call { return call{live: []store.RunID{id}} }
 
 // GetRun returns a run, finished or not; see [carillon.Runs].
 func (rs *runs) GetRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
+	run, hold, err := rs.find(ctx, namespace, id)
+	if err == nil && hold != nil {
+		p := rs.partitions.of(carillon.Key{Namespace: run.Namespace, Name: run.Job})
+		run.Hold = rs.holds.complete(ctx, p, hold)
+	}
+	return run, err
+}
+
+// find returns a run, and what its partition knows of why it does not go on.
+func (rs *runs) find(ctx context.Context, namespace, id string) (carillon.Run, *partition.Hold, error) {
 	namespace = namespaceOf(namespace)
 	rid, p, err := rs.ofRun(id)
 	if err != nil {
-		return carillon.Run{}, err
+		return carillon.Run{}, nil, err
 	}
-	run, err := inRound(ctx, p, runCall(rid), func(p *partitionRunner, _ int64) (carillon.Run, error) {
+	var hold *partition.Hold
+	run, err := inRound(ctx, p, runCall(rid), func(p *partitionRunner, now int64) (carillon.Run, error) {
+		hold = p.m.Held.OfRun(rid, now)
 		if r, ok := p.m.Records.Run(rid); ok {
 			return r, nil
 		}
@@ -62,12 +77,13 @@ func (rs *runs) GetRun(ctx context.Context, namespace, id string) (carillon.Run,
 		return partition.RunOf(&rec), nil
 	})
 	if refused(err) {
-		run, err = rs.partitions.storedRun(ctx, p, rid)
+		run, err = rs.partitions.storedRun(ctx, p, rid, err)
+		hold = nil
 	}
 	if err == nil && run.Namespace != namespace {
-		return carillon.Run{}, noRun(id)
+		return carillon.Run{}, nil, noRun(id)
 	}
-	return run, err
+	return run, hold, err
 }
 
 // CancelRun ends an unfinished run; see [carillon.Runs].
@@ -202,7 +218,7 @@ func (rs *runs) CompleteRun(ctx context.Context, namespace string, result carill
 	if result.RunID != "" && result.RunID != tok.Run.String() {
 		return carillon.Errorf(carillon.InvalidArgument, "token", "the token belongs to another run")
 	}
-	if run, err := rs.GetRun(ctx, namespace, tok.Run.String()); err != nil && run.ID == "" {
+	if run, _, err := rs.find(ctx, namespace, tok.Run.String()); err != nil && run.ID == "" {
 		return p.certain(ctx, err)
 	}
 	refused := carillon.Errorf(carillon.FailedPrecondition, "token",

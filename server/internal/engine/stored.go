@@ -19,8 +19,8 @@ func refused(err error) bool {
 	return kind == carillon.Unavailable || kind == carillon.DataLoss
 }
 
-// storedJob returns a job as the store has it.
-func (ps *partitions) storedJob(ctx context.Context, key carillon.Key) (carillon.Job, error) {
+// storedJob returns a job as the store has it, and why its partition cannot run it.
+func (ps *partitions) storedJob(ctx context.Context, key carillon.Key, refusal error) (carillon.Job, error) {
 	p := ps.of(key)
 	r, err := ps.stored(ctx, p, store.Ref{Key: key})
 	if err != nil {
@@ -30,7 +30,11 @@ func (ps *partitions) storedJob(ctx context.Context, key carillon.Key) (carillon
 		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name",
 			"there is no job %.64q in namespace %q", key.Name, key.Namespace)
 	}
-	return jobOf(&r, p.number)
+	job, err := jobOf(&r, p.number)
+	if err == nil {
+		job.Status.Hold = unserved(p.number, partition.StoredHold(&job, &r.State, ps.now()), refusal)
+	}
+	return job, err
 }
 
 // storedJobs returns the records of jobs. After an error those are missing that could not be read.
@@ -62,9 +66,9 @@ func jobOf(r *store.Record, number int) (carillon.Job, error) {
 	return j, nil
 }
 
-// storedRun returns a run as the store has it, finished or not.
-func (ps *partitions) storedRun(ctx context.Context, p *partitionRunner,
-	id store.RunID) (carillon.Run, error) {
+// storedRun returns a run as the store has it, finished or not, and why its partition cannot run it.
+func (ps *partitions) storedRun(ctx context.Context, p *partitionRunner, id store.RunID,
+	refusal error) (carillon.Run, error) {
 	shard := ps.reader(p)
 	ref, live, err := shard.Live(ctx, id)
 	if err != nil {
@@ -77,7 +81,9 @@ func (ps *partitions) storedRun(ctx context.Context, p *partitionRunner,
 		}
 		j := carillon.Job{Namespace: ref.Namespace, Name: ref.Name}
 		if partition.StatusOf(&j, &r.State, p.number); r.Exists && j.Status.Current != nil {
-			return *j.Status.Current, nil
+			run := *j.Status.Current
+			run.Hold = unserved(p.number, partition.StoredHold(&j, &r.State, ps.now()), refusal)
+			return run, nil
 		}
 	}
 	records, err := shard.Runs(ctx, store.RunQuery{ID: &id, Limit: 1})

@@ -58,26 +58,37 @@ func TestStoredJobsAndRuns(t *testing.T) {
 	ps.shards = []store.Shard{reader}
 	ctx := context.Background()
 
-	if j, err := ps.storedJob(ctx, key); err != nil || j.Note != "mine" || j.Status == nil ||
+	if j, err := ps.storedJob(ctx, key, nil); err != nil || j.Note != "mine" || j.Status == nil ||
 		j.Status.Generation != 3 ||
 		j.Status.Current == nil || j.Status.Current.Attempt != 2 {
 		t.Errorf("the job is %+v, %v", j, err)
 	}
-	if r, err := ps.storedRun(ctx, ps.parts[0], id(7)); err != nil || r.Attempt != 2 || r.Job != "a" {
+	if r, err := ps.storedRun(ctx, ps.parts[0], id(7), nil); err != nil || r.Attempt != 2 || r.Job != "a" {
 		t.Errorf("the unfinished run is %+v, %v", r, err)
 	}
-	if r, err := ps.storedRun(ctx, ps.parts[0], id(5)); err != nil || r.Attempt != 4 ||
+	if r, err := ps.storedRun(ctx, ps.parts[0], id(5), nil); err != nil || r.Attempt != 4 ||
 		r.Status != carillon.RunSucceeded {
 		t.Errorf("the finished run is %+v, %v", r, err)
 	}
-	if r, err := ps.storedRun(ctx, ps.parts[0], id(6)); carillon.KindOf(err) != carillon.NotFound {
+	if r, err := ps.storedRun(ctx, ps.parts[0], id(6), nil); carillon.KindOf(err) != carillon.NotFound {
 		t.Errorf("a run that never was is %+v, %v", r, err)
 	}
+	for refusal, code := range map[error]string{notOwner(0): carillon.HoldPartitionUnowned,
+		unavailable(context.Canceled): carillon.HoldStoreAway} {
+		j, err := ps.storedJob(ctx, key, refusal)
+		if err != nil || j.Status.Hold == nil || j.Status.Hold.Code != code {
+			t.Errorf("%v: the job says %+v, %v", refusal, j.Status, err)
+		}
+		r, err := ps.storedRun(ctx, ps.parts[0], id(7), refusal)
+		if err != nil || r.Hold == nil || r.Hold.Code != code {
+			t.Errorf("%v: the run says %+v, %v", refusal, r.Hold, err)
+		}
+	}
 	if j, err := ps.storedJob(ctx, carillon.Key{Namespace: "default",
-		Name: "b"}); carillon.KindOf(err) != carillon.NotFound {
+		Name: "b"}, nil); carillon.KindOf(err) != carillon.NotFound {
 		t.Errorf("a job that never was is %+v, %v", j, err)
 	}
-	if j, err := ps.storedJob(ctx, broken.Key); carillon.KindOf(err) != carillon.DataLoss {
+	if j, err := ps.storedJob(ctx, broken.Key, nil); carillon.KindOf(err) != carillon.DataLoss {
 		t.Errorf("a job with a damaged spec is %+v, %v", j, err)
 	}
 }

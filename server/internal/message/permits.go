@@ -66,8 +66,25 @@ type RequestPermits struct {
 // partition has it in its mailbox; nothing is durable by then.
 type DeliverPermits struct{ Grants []PermitGrant }
 
+// LimitStands asks the home of a limit how the limit stands for a run that waits in the partition From, with
+// the order that it has there. The reply, a [Standing], is of memory.
+type LimitStands struct {
+	delivery.Limit
+	From  int
+	Order int64
+}
+
+// Standing is how a limit stands.
+type Standing struct {
+	Held    int   // permits that are handed out
+	Holders []int // partitions that have some, the first few
+	Before  int   // other partitions, or their lines, whose first run goes before the one that waits
+}
+
 func (RequestPermits) message() {}
+func (LimitStands) message()    {}
 func (DeliverPermits) message() {}
 
 func (RequestPermits) replies([]PermitGrant) {}
 func (DeliverPermits) replies(struct{})      {}
+func (LimitStands) replies(Standing)         {}

@@ -182,7 +182,7 @@ func (a *Attempts) withdraw(e *entry) {
 	a.end(e, false)
 	e.state.Run.Doubt = doubt
 	r := &e.state.Run
-	e.uncount(granted(r))
+	e.uncount(e.granted())
 	if r.Attempt--; r.Attempt == 0 {
 		r.Started = 0
 	}

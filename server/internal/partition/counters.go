@@ -15,8 +15,14 @@ import (
 // count adds to the counters of e's job.
 func (e *entry) count(by carillon.Counters) { e.countBy(&by, addTo) }
 
-// uncount takes back what was counted for e.
-func (e *entry) uncount(by carillon.Counters) { e.countBy(&by, takeFrom) }
+// uncount takes back what was counted for e. A job that was put after its attempt began may not have counted
+// it as late; see lateFrom.
+func (e *entry) uncount(by carillon.Counters) {
+	if e.ref.Seq == 0 {
+		by.Late = min(by.Late, e.state.Counters.Late)
+	}
+	e.countBy(&by, takeFrom)
+}
 
 func (e *entry) countBy(by *carillon.Counters, change func(n *uint64, by uint64)) {
 	if e.ref.Seq == 0 {
@@ -98,21 +104,36 @@ func (e *entry) writtenCounts() carillon.Counters {
 const lateAfter = int64(1e9)
 
 // countAttempt counts the attempt that e has just been granted.
-func (e *entry) countAttempt() { e.count(granted(&e.state.Run)) }
+func (e *entry) countAttempt() { e.count(e.granted()) }
 
-// granted returns what the newest attempt of a run counts as.
-func granted(r *store.RunState) (c carillon.Counters) {
+// granted returns what the newest attempt of e's run counts as.
+func (e *entry) granted() (c carillon.Counters) {
+	r := &e.state.Run
 	switch {
 	case resumes(r): // the run goes on: it neither begins nor is retried
 	case r.Attempt > 1:
 		c.Retried = 1
 	default:
 		c.Fired = 1
-		if r.Started-r.Due > lateAfter {
+		if r.Started-e.lateFrom(r.Started) > lateAfter {
 			c.Late = 1
 		}
 	}
 	return c
+}
+
+// lateFrom returns from when on an attempt that begins at an instant is late: from when it was due, or from
+// when its job was put, if that was later. A time in the past begins with the put. Which put that was is not
+// known any more if a later one came after the attempt began; then the first one counts.
+func (e *entry) lateFrom(began int64) int64 {
+	due := e.state.Run.Due
+	switch {
+	case e.ref.Seq != 0: // a pending run is created when it is due
+		return due
+	case e.state.Updated > began:
+		return max(due, e.state.Created)
+	}
+	return max(due, e.state.Updated)
 }
 
 // resumes reports whether the newest attempt is the first after a reschedule or a redrive.

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -159,5 +160,66 @@ func TestAnExpiredRunThatWasTriedIsNotSkipped(t *testing.T) {
 			h[0].Attempt != 1 || len(h[0].Errors) != 1 {
 			t.Errorf("%v: the history is %+v", policy, h)
 		}
+	}
+}
+
+// TestATimeInThePastIsLateFromThePutOn, for a new job and for one that is put again.
+func TestATimeInThePastIsLateFromThePutOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		before []carillon.Job // put first
+		after  time.Duration  // from the last put to the attempt
+		late   uint64
+		by     time.Duration
+	}{
+		"a new job, at once": {nil, 0, 0, 0},
+		"a new job, late":    {nil, 3 * time.Second, 1, 3 * time.Second},
+		"a job that is put again": {[]carillon.Job{{Due: carillon.In(time.Hour)}}, 500 * time.Millisecond, 0,
+			500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var fired []delivery.Fired
+			r := newRig(t, partition.Config{Events: partition.Events{
+				Fired: func(f delivery.Fired) { fired = append(fired, f) }}})
+			for _, j := range c.before {
+				j.Name = "a"
+				r.mustPut(j)
+				r.advance(time.Minute)
+			}
+			r.mustPut(carillon.Job{Name: "a", Due: carillon.At(time.Unix(0, epoch).Add(-time.Hour))})
+			r.now += int64(c.after)
+			if ds := r.deliver(1); len(ds) != 1 || len(fired) != 1 {
+				t.Fatalf("%d attempts", len(ds))
+			}
+			if fired[0].Lateness != c.by {
+				t.Errorf("%v late, want %v", fired[0].Lateness, c.by)
+			}
+			if j, err := r.m.Records.Job(keyA); err != nil || j.Status.Counters.Late != c.late {
+				t.Errorf("counted %+v, want %d late; %v", j.Status.Counters, c.late, err)
+			}
+		})
+	}
+}
+
+// TestALatePutDoesNotTakeBackWhatWasNotCounted: the stream of an attempt ends after its job was put again.
+func TestALatePutDoesNotTakeBackWhatWasNotCounted(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	j := daprJob(carillon.Job{Name: "a", Due: carillon.In(time.Hour)})
+	r.mustPut(j)
+	r.now += 2 * int64(time.Hour) // put again long after its time
+	j.Due, j.Note = carillon.At(time.Unix(0, epoch).Add(30*time.Minute)), "again"
+	r.mustPut(j)
+	r.sendOne()
+	r.now += 5e9
+	key := keyOf(daprName("a"))
+	if _, err := r.m.Jobs.Patch(r.now, 0, key, carillon.Patch{Fields: []string{"labels"},
+		Job: carillon.Job{Labels: map[string]string{"a": "b"}}}); err != nil {
+		t.Fatal(err)
+	}
+	r.flush()
+	r.own() // the owner was killed, and with it the stream
+	r.bring(key)
+	r.flush()
+	if j, err := r.m.Records.Job(key); err != nil || j.Status.Counters.Late > 1 {
+		t.Errorf("counted %+v, %v", j.Status.Counters, err)
 	}
 }

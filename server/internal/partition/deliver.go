@@ -70,20 +70,10 @@ func (a *Attempts) startClocks(e *entry, now int64) {
 func (a *Attempts) begun(e *entry, q delivery.Queue, now int64) {
 	if a.cfg.Events.Fired != nil {
 		a.cfg.Events.Fired(delivery.Fired{Queue: q, Attempt: e.state.Run.Attempt,
-			Retry: granted(&e.state.Run).Retried > 0, Lateness: e.lateness(now)})
+			Retry: e.granted().Retried > 0, Lateness: time.Duration(now - e.lateFrom(now))})
 	}
 	a.agenda.rearm(e)
 	a.contents.lighten(e)
-}
-
-// lateness returns how late the attempt that is handed out now begins. A job that was put with a due time in
-// the past was not late before it was put.
-func (e *entry) lateness(now int64) time.Duration {
-	due := e.state.Run.Due
-	if e.ref.Seq == 0 { // a pending run is created when it is due
-		due = max(due, e.state.Updated)
-	}
-	return time.Duration(now - due)
 }
 
 // contentGeneration returns the generation of the content that e runs by: its job's, or its own.

@@ -46,6 +46,7 @@
 //	Trigger, Skip, Cancel trigger.go          what callers ask for single runs, Redrive too
 //	Absent                pending.go          pending runs that must be read before an operation
 //	Job                   view.go             jobs and runs as callers see them
+//	OfJob, OfRun          hold.go             why runs do not go on
 //	Tick, Deliver, Report duerun.go           what a due run does, from its timer to its end
 //	                      overdue.go          expired leases, timeouts, ends of life
 //	                      due.go              due runs, until they are handed out or parked

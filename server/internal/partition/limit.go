@@ -389,6 +389,9 @@ func limitedKey(l delivery.Limit, ref store.Ref) string {
 	return strings.Join([]string{l.Key, ref.Namespace, ref.Name, strconv.FormatUint(ref.Seq, 10)}, "\x00")
 }
 
+// LimitedPrefix returns how the keys of those records begin.
+func LimitedPrefix(l delivery.Limit) string { return l.Key + "\x00" + l.Namespace + "\x00" }
+
 // parseLimited decodes what limitedKey encoded.
 func parseLimited(key string) (l delivery.Limit, ref store.Ref, ok bool) {
 	parts := strings.Split(key, "\x00")

@@ -92,6 +92,8 @@ type Machine struct {
 	Dependencies *Dependencies
 	Applied      *AppliedMarkers
 	History      *History
+
+	Held *Held // says why runs do not go on
 }
 
 // newMachine makes an empty machine: all records are still in the store.
@@ -119,6 +121,7 @@ func newMachine(cfg Config) *Machine {
 	m.Dependencies = newDependencies(&m.out, cfg.Term.Epoch)
 	m.Applied = newAppliedMarkers(&m.out)
 	m.History = newHistory(&m.out, &m.cfg)
+	m.Held = &Held{contents: m.contents, records: m.Records, permits: m.Permits}
 	m.runs = &runs{
 		cfg: &m.cfg, out: &m.out, contents: m.contents, agenda: m.agenda, records: m.Records, due: m.due,
 		attempts: m.Attempts, window: m.Window,

@@ -482,7 +482,7 @@ func (w *randomRig) acts() []func(*rapid.T) {
 	return []func(*rapid.T){
 		w.Advance, w.Deliver, w.Report, w.Put, w.Deliver, w.Again, w.Advance, w.Backfill, w.Deliver, w.Report,
 		w.Voice, w.Advance, w.Post, w.Crash, w.Redrive, w.Deliver, w.Batch, w.Stage, w.Report, w.Advance, w.Voice,
-		w.Deliver, w.CancelBackfill, w.Limit, w.CancelOne, w.Post, w.Again, w.Backfill, w.Redrive, w.Stage, w.Back,
+		w.Deliver, w.CancelBackfill, w.Limit, w.CancelOne, w.Post, w.Again, w.Ask, w.Backfill, w.Redrive, w.Stage, w.Back,
 		// there need not be such a job, here and below
 		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Delete(w.now, k) }),
 		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Trigger(w.now, k) }),

@@ -168,7 +168,8 @@ func RunOf(r *store.RunRecord) carillon.Run {
 		ID: r.ID.String(), Namespace: r.Key.Namespace, Job: r.Key.Name, Cause: r.ID.Cause, Status: r.Status,
 		Scheduled: r.ID.ScheduledTime(), Due: toTime(r.Due), Attempt: r.Attempt, Started: orTime(r.Started),
 		Finished: toTime(r.Finished), Errors: r.Errors, Response: r.Response, Worker: r.Worker, Reason: r.Reason,
-		Queue:   delivery.ParseQueue(r.Queue).Plain().Address,
-		Skipped: r.Skipped, From: orTime(r.From), Backfill: backfillOf(r.ID), InDoubt: r.InDoubt,
+		Queue:    delivery.ParseQueue(r.Queue).Plain().Address,
+		Skipped:  carillon.Skipped{Times: r.Skipped, From: orTime(r.From)},
+		Backfill: backfillOf(r.ID), InDoubt: r.InDoubt,
 	}
 }

@@ -37,6 +37,8 @@ func (c *Calls) Ask(ctx context.Context, p int, m message.Message) (any, error) 
 		return c.requestPermits(ctx, p, m)
 	case message.DeliverPermits:
 		return struct{}{}, c.deliverPermits(ctx, p, m)
+	case message.LimitStands:
+		return c.limitStands(ctx, p, m)
 	case message.PutJob:
 		return c.putJob(ctx, m)
 	case message.PutJobs:
@@ -249,5 +251,30 @@ func (s *Server) GiveTokens(ctx context.Context,
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.GiveTokensResponse, error) {
 		_, err := ask(ctx, s, m.GetPartition(), message.DeliverPermits{Grants: grantsFromProto(m.GetGrants())})
 		return &peerv1.GiveTokensResponse{}, err
+	})
+}
+
+func (c *Calls) limitStands(ctx context.Context, p int, m message.LimitStands) (message.Standing, error) {
+	reply, err := c.service.LimitStands(ctx, &peerv1.LimitStandsRequest{NotAfter: c.notAfter(ctx),
+		Partition: int32(p), Namespace: m.Namespace, Key: m.Key, From: int32(m.From), Order: m.Order})
+	s := message.Standing{Held: int(reply.GetHeld()), Before: int(reply.GetBefore())}
+	for _, p := range reply.GetHolders() {
+		s.Holders = append(s.Holders, int(p))
+	}
+	return s, err
+}
+
+// LimitStands implements the rpc.
+func (s *Server) LimitStands(ctx context.Context,
+	m *peerv1.LimitStandsRequest) (*peerv1.LimitStandsResponse, error) {
+	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.LimitStandsResponse, error) {
+		stands, err := ask(ctx, s, m.GetPartition(), message.LimitStands{
+			Limit: delivery.Limit{Namespace: m.GetNamespace(), Key: m.GetKey()}, From: int(m.GetFrom()),
+			Order: m.GetOrder()})
+		reply := &peerv1.LimitStandsResponse{Held: int64(stands.Held), Before: int64(stands.Before)}
+		for _, p := range stands.Holders {
+			reply.Holders = append(reply.Holders, int32(p))
+		}
+		return reply, err
 	})
 }

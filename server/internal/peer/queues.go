@@ -13,7 +13,8 @@ import (
 // OwnQueues implements [cluster.Control].
 func (c *Calls) OwnQueues(ctx context.Context, q queues.Query) ([]carillon.Queue, error) {
 	m, err := c.service.OwnQueues(ctx, &peerv1.OwnQueuesRequest{NotAfter: c.notAfter(ctx),
-		Namespace: q.Namespace, Kind: q.Kind, After: placeToProto(q.After), Limit: int32(q.Limit)})
+		Namespace: q.Namespace, Kind: q.Kind, Queue: q.Queue, After: placeToProto(q.After),
+		Limit: int32(q.Limit)})
 	return wire.QueuesFromProto(m.GetQueues()), err
 }
 
@@ -38,7 +39,7 @@ func (s *Server) OwnQueues(ctx context.Context,
 			return nil, err
 		}
 		own, err := s.served.Control.OwnQueues(ctx, queues.Query{Namespace: m.GetNamespace(), Kind: m.GetKind(),
-			After: placeFromProto(m.GetAfter()), Limit: limit})
+			Queue: m.GetQueue(), After: placeFromProto(m.GetAfter()), Limit: limit})
 		return &peerv1.OwnQueuesResponse{Queues: wire.QueuesToProto(own)}, err
 	})
 }

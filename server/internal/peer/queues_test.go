@@ -38,10 +38,10 @@ func TestQueuesAndWorkersCrossWhole(t *testing.T) {
 			Consumers: 5, Silent: 4, Credits: 6, InFlight: 7, Unserved: true},
 		workers: []queues.Connection{{Nth: 9, Worker: carillon.Worker{Namespace: "n", Kind: "worker", ID: "w", Node: "far",
 			Labels: map[string]string{"a": "b"}, Queues: []string{"q", "r"}, Since: at, Credits: 1, InFlight: 2,
-			Silent: true}}},
+			Silent: true, Version: "carillon-go/v1", LastSeen: at.Add(time.Second)}}},
 	}
 	c, _ := serveAs(t, n, peer.Options{})
-	q := queues.Query{Namespace: "n", Kind: "dapr", Limit: 3, After: queues.Place{
+	q := queues.Query{Namespace: "n", Kind: "dapr", Queue: "app/a", Limit: 3, After: queues.Place{
 		Queue: delivery.Queue{Namespace: "m", Kind: "http", Address: "x"}, Node: "near", Nth: 7}}
 	got, err := c.OwnQueues(t.Context(), q)
 	if err != nil || !reflect.DeepEqual(got, []carillon.Queue{n.queue}) || n.asked != q {

@@ -17,6 +17,7 @@
 //	counter.go   all partitions of one node
 //	home.go      what is handed out of a key, and who waits for it
 //	pool.go      what one partition has of each key
+//	standing.go  what is handed out, for people
 //	named.go     the limits that sidecars of Dapr have named, here and on other nodes
 //
 // Package message has what homes and pools say to each other.

@@ -28,9 +28,11 @@ type Node interface {
 // Query selects queues or connections.
 type Query struct {
 	Namespace, Kind string // empty: any
-	Queue           string // of connections: that serve it; empty: any
-	After           Place
-	Limit           int // more than 0
+	// Of connections: that serve the queue of this name. Of queues: that one alone, and nothing of what waits
+	// there. Empty: any.
+	Queue string
+	After Place
+	Limit int // more than 0
 }
 
 // Place is a place in the order of queues or of connections. The zero value is before the first.
@@ -62,6 +64,9 @@ func placeOf(q *carillon.Queue) Place {
 // Queues returns the first of these queues that the query selects, in their order, as far as a page may hold
 // them and one more.
 func (q *Query) Queues(of []carillon.Queue) []carillon.Queue {
+	if q.Queue != "" {
+		of = slices.DeleteFunc(of, func(row carillon.Queue) bool { return row.Name != q.Queue })
+	}
 	of = first(q, of, placeOf)
 	return of[:min(len(of), fitting(of, q.Limit, sizeOfQueue)+1)]
 }
@@ -95,14 +100,14 @@ func fitting[T any](rows []T, most int, size func(*T) int) int {
 }
 
 // rowBytes is more than a row takes beside its strings, and stringBytes beside one of many strings.
-const rowBytes, stringBytes = 128, 8
+const rowBytes, stringBytes = 144, 8
 
 func sizeOfQueue(q *carillon.Queue) int {
 	return rowBytes + len(q.Namespace) + len(q.Kind) + len(q.Name)
 }
 
 func (c *Connection) size() int {
-	bytes := rowBytes + len(c.Namespace) + len(c.Kind) + len(c.ID) + len(c.Node)
+	bytes := rowBytes + len(c.Namespace) + len(c.Kind) + len(c.ID) + len(c.Node) + len(c.Version)
 	for k, v := range c.Labels {
 		bytes += 2*stringBytes + len(k) + len(v)
 	}
@@ -155,6 +160,19 @@ func (l List) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.Q
 		page.NextPageToken = tokenAt(pages, placeOf(&rows[n-1]))
 	}
 	return page, nil
+}
+
+// Consumers returns who takes the runs of a queue, over all nodes, and which of them have not answered.
+// Nothing is said of what waits there.
+func (l List) Consumers(ctx context.Context, name delivery.Queue) (row carillon.Queue, unheard []string) {
+	query := Query{Namespace: name.Namespace, Kind: name.Kind, Queue: name.Address, Limit: carillon.MaxBatch}
+	rows, unheard := ask(ctx, l, func(ctx context.Context, n Node) ([]carillon.Queue, error) {
+		return n.OwnQueues(ctx, query)
+	})
+	for _, sum := range sums(query.Queues(rows)) { // one of an older version answers with others, too
+		row = sum
+	}
+	return row, unheard
 }
 
 // sums adds up what nodes know of the same queue. They are sorted.

@@ -73,8 +73,8 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	e := engine.Config{
 		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs,
 		Events: n.engineEvents(), Partition: partition.Config{DeadRetention: c.DeadRetention},
-		Advise:   func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
-		LeaseTTL: c.LeaseTTL,
+		Advise:    func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
+		Consumers: n.queues.consumers, LeaseTTL: c.LeaseTTL,
 	}
 	h := dispatch.Options{
 		Accept:     worker.Accept(worker.Options{}),
@@ -84,7 +84,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	}
 	if n.member != nil {
 		e.Standby, e.Peers, e.Announce, e.MayClaim = true, n.member.Router(), n.member.Announce, n.member.MayClaim
-		e.AnnounceLimits = n.member.AnnounceLimits
+		e.AnnounceLimits, n.queues.elsewhere = n.member.AnnounceLimits, n.member.ConsumersElsewhere
 		h.Arrival = cmp.Or(c.hooks.arrival, arrival)
 	}
 	n.engine = engine.New(e)
@@ -98,7 +98,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	}
 	n.metrics.Watch(telemetry.Sources{
 		Queues: n.hub.Queues, Workers: n.hub.Workers, Load: n.load,
-		Backlog: n.engine.Backlog, Dead: n.engine.Dead, Missing: n.engine.Missing, Now: c.Now,
+		Limits: n.limits, Backlog: n.engine.Backlog, Dead: n.engine.Dead, Missing: n.engine.Missing, Now: c.Now,
 		Backfills: n.backfills, Partitions: n.partitions, Trouble: n.trouble.Err, Damaged: n.trouble.DamagedTables,
 	})
 	return n, nil
@@ -111,6 +111,16 @@ func (c Config) httpOptions() httptarget.Options {
 		HostLimit: c.Targets.HostLimit, Allow: c.Targets.Allow, Now: c.Now,
 		Secrets: func(namespace string) [][]byte { return secrets[namespace] },
 	}
+}
+
+// limits returns how the limits of concurrency keys stand.
+func (n *Node) limits() []telemetry.Limit {
+	uses := n.engine.LimitUses()
+	all := make([]telemetry.Limit, len(uses))
+	for i, u := range uses {
+		all[i] = telemetry.Limit(u)
+	}
+	return all
 }
 
 // partitions returns how many partitions the node owns, and how many there are.

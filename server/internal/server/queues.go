@@ -16,10 +16,38 @@ type ownQueues struct {
 	node    string
 	backlog func() map[delivery.Queue]delivery.Backlog
 	hub     *dispatch.Hub
+	// elsewhere is who takes the runs of a queue at other nodes, and who has not answered; nil: there are none.
+	elsewhere func(ctx context.Context, q delivery.Queue) (carillon.Queue, []string)
+}
+
+// consumers returns who takes the runs of a queue. Other nodes are asked if nobody here has room.
+func (o *ownQueues) consumers(ctx context.Context, q delivery.Queue) delivery.Consumers {
+	c := o.hub.Look(q)
+	// A node sends to HTTP hosts by itself.
+	if o.elsewhere == nil || q.Kind == "http" || c.Credits > 0 || c.Leaving {
+		return c
+	}
+	others, unheard := o.elsewhere(ctx, q)
+	c.Elsewhere, c.CreditsElsewhere = others.Consumers, others.Credits
+	c.InFlightElsewhere, c.Unheard = others.InFlight, unheard
+	return c
+}
+
+// named returns who takes the runs of one queue here.
+func (o *ownQueues) named(q delivery.Queue) []carillon.Queue {
+	c := o.hub.Look(q)
+	if c.N == 0 {
+		return nil
+	}
+	return []carillon.Queue{{Namespace: q.Namespace, Kind: q.Kind, Name: q.Address, Consumers: c.N,
+		Silent: c.Silent, Credits: c.Credits, InFlight: c.InFlight}}
 }
 
 // OwnQueues implements [queues.Node].
 func (o *ownQueues) OwnQueues(_ context.Context, q queues.Query) ([]carillon.Queue, error) {
+	if q.Queue != "" {
+		return o.named(delivery.Queue{Namespace: q.Namespace, Kind: q.Kind, Address: q.Queue}), nil
+	}
 	rows := map[delivery.Queue]carillon.Queue{}
 	for _, s := range o.hub.Queues() {
 		rows[s.Queue] = carillon.Queue{Consumers: s.Consumers, Silent: s.Silent, Credits: s.Credits,
@@ -50,7 +78,8 @@ func (o *ownQueues) OwnWorkers(_ context.Context, q queues.Query) ([]queues.Conn
 	for _, w := range o.hub.Workers() {
 		all = append(all, queues.Connection{Nth: w.Nth, Worker: carillon.Worker{Namespace: w.Namespace,
 			Kind: w.Kind, ID: w.ID, Node: o.node, Labels: w.Labels, Queues: w.Queues, Since: w.Since,
-			Credits: w.Credits, InFlight: w.InFlight, Silent: w.Silent}})
+			Credits: w.Credits, InFlight: w.InFlight, Silent: w.Silent,
+			Version: w.Version, LastSeen: w.LastSeen}})
 	}
 	return q.Workers(all), nil
 }

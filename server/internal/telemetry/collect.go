@@ -19,6 +19,7 @@ type Sources struct {
 	Load       func() (inFlight, resident, bytes int)
 	Backlog    func() map[delivery.Queue]delivery.Backlog
 	Dead       func() map[string]int // by namespace
+	Limits     func() []Limit        // of concurrency keys, ordered
 	Missing    func() int            // names that jobs wait for and that no job has
 	Backfills  func() int            // that have not ended
 	Now        func() time.Time
@@ -28,7 +29,9 @@ type Sources struct {
 }
 
 // Watch adds the figures of the sources, once.
-func (m *Metrics) Watch(s Sources) { m.registry.MustRegister(&collector{s, m}) }
+func (m *Metrics) Watch(s Sources) {
+	m.registry.MustRegister(&collector{sources: s, metrics: m, limits: newLimits()})
+}
 
 // maxQueues is the most queues, and the most namespaces, of one reading.
 const maxQueues = 1000
@@ -37,6 +40,7 @@ const maxQueues = 1000
 type collector struct {
 	sources Sources
 	metrics *Metrics
+	limits  *limits
 }
 
 // Describe implements prometheus.Collector.
@@ -83,6 +87,10 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	namespaces := slices.Sorted(maps.Keys(dead))
 	for _, ns := range namespaces[:min(len(namespaces), maxQueues)] {
 		show(deadRuns, dead[ns], ns)
+	}
+	for _, l := range c.limits.bounded(c.sources.Limits()) {
+		show(limitHeld, l.Held, l.Namespace, l.Key)
+		show(limitOf, l.Of, l.Namespace, l.Key)
 	}
 	c.queues(out, show)
 }

@@ -27,6 +27,8 @@ const (
 	inFlight      = "carillon_runs_in_flight"
 	stagedRuns    = "carillon_staged_runs"
 	deadRuns      = "carillon_dead_runs"
+	limitHeld     = "carillon_limit_held"
+	limitOf       = "carillon_limit_of"
 	missingJobs   = "carillon_missing_jobs"
 	backfills     = "carillon_backfills"
 
@@ -79,7 +81,7 @@ const (
 	histogram = "histogram"
 )
 
-var ofQueue = []string{"namespace", "kind", "queue"}
+var ofQueue, ofLimit = []string{"namespace", "kind", "queue"}, []string{"namespace", "key"}
 
 // table is every metric of Carillon's own. Those of the Go runtime and of the process (go_*, process_*) come
 // besides.
@@ -105,6 +107,9 @@ var table = []Metric{
 	{stagedRuns, gauge, nil, "Due runs in the store, of the node's partitions; counted every 10 s or less often, and at a queue's first and last."},
 	{deadRuns, gauge, []string{"namespace"},
 		"Dead runs that are kept, of the node's partitions; counted as staged runs are."},
+	{limitHeld, gauge, ofLimit,
+		"Permits of a concurrency key that are handed out, at the node that counts them; `_other` sums up all keys but the first 200."},
+	{limitOf, gauge, ofLimit, "Permits that the key has, its limit; keys as with those that are handed out."},
 	{missingJobs, gauge, nil,
 		"Waits (`depends_on`) for jobs that do not exist, a job and a name once, of the node's partitions; about a minute old."},
 	{backfills, gauge, nil, "Backfills that have not ended, of the node's partitions."},

@@ -64,7 +64,10 @@ func busy(queues int) *telemetry.Metrics {
 				{Namespace: "ns", Kind: "http", Address: "example.com"}: {Staged: 1, Oldest: now.UnixNano()},
 			}
 		},
-		Dead:    func() map[string]int { return map[string]int{"ns": 5} },
+		Dead: func() map[string]int { return map[string]int{"ns": 5} },
+		Limits: func() []telemetry.Limit {
+			return []telemetry.Limit{{Limit: delivery.Limit{Namespace: "ns", Key: "db"}, Held: 1, Of: 2}}
+		},
 		Missing: func() int { return 4 }, Backfills: func() int { return 3 },
 		Now: func() time.Time { return now },
 		Workers: func() []dispatch.WorkerStats {
@@ -120,7 +123,8 @@ func TestWhatIsCounted(t *testing.T) {
 		`carillon_api_calls_total{api="rest",code="OK",method="PutJob"} 1`,
 		`carillon_api_calls_total{api="grpc",code="Unavailable",method="Work"} 1`,
 		`carillon_api_call_seconds_count{api="rest",method="PutJob"} 1`,
-		"carillon_unserved_queues 1",
+		"carillon_unserved_queues 1", `carillon_limit_held{key="db",namespace="ns"} 1`,
+		`carillon_limit_of{key="db",namespace="ns"} 2`,
 		`carillon_queue_silent_consumers{kind="worker",namespace="ns",queue="q0000"} 1`,
 		`carillon_queue_depth{kind="worker",namespace="ns",queue="q0000"} 7`,
 		`carillon_queue_permits_awaited{kind="worker",namespace="ns",queue="q0000"} 6`,

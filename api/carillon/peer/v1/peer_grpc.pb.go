@@ -33,6 +33,7 @@ const (
 	PeerService_Hear_FullMethodName            = "/carillon.peer.v1.PeerService/Hear"
 	PeerService_AskTokens_FullMethodName       = "/carillon.peer.v1.PeerService/AskTokens"
 	PeerService_GiveTokens_FullMethodName      = "/carillon.peer.v1.PeerService/GiveTokens"
+	PeerService_LimitStands_FullMethodName     = "/carillon.peer.v1.PeerService/LimitStands"
 	PeerService_ReloadNamespace_FullMethodName = "/carillon.peer.v1.PeerService/ReloadNamespace"
 	PeerService_HearLimits_FullMethodName      = "/carillon.peer.v1.PeerService/HearLimits"
 	PeerService_OwnQueues_FullMethodName       = "/carillon.peer.v1.PeerService/OwnQueues"
@@ -81,6 +82,8 @@ type PeerServiceClient interface {
 	AskTokens(ctx context.Context, in *AskTokensRequest, opts ...grpc.CallOption) (*AskTokensResponse, error)
 	// GiveTokens tells the partition what the homes of limits have handed out to it.
 	GiveTokens(ctx context.Context, in *GiveTokensRequest, opts ...grpc.CallOption) (*GiveTokensResponse, error)
+	// LimitStands asks the home of a limit how the limit stands for a run that waits.
+	LimitStands(ctx context.Context, in *LimitStandsRequest, opts ...grpc.CallOption) (*LimitStandsResponse, error)
 	// ReloadNamespace has the node read the settings of a namespace, which have changed.
 	ReloadNamespace(ctx context.Context, in *ReloadNamespaceRequest, opts ...grpc.CallOption) (*ReloadNamespaceResponse, error)
 	// HearLimits tells the node which limits the sidecars of another one have named.
@@ -241,6 +244,16 @@ func (c *peerServiceClient) GiveTokens(ctx context.Context, in *GiveTokensReques
 	return out, nil
 }
 
+func (c *peerServiceClient) LimitStands(ctx context.Context, in *LimitStandsRequest, opts ...grpc.CallOption) (*LimitStandsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LimitStandsResponse)
+	err := c.cc.Invoke(ctx, PeerService_LimitStands_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *peerServiceClient) ReloadNamespace(ctx context.Context, in *ReloadNamespaceRequest, opts ...grpc.CallOption) (*ReloadNamespaceResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReloadNamespaceResponse)
@@ -332,6 +345,8 @@ type PeerServiceServer interface {
 	AskTokens(context.Context, *AskTokensRequest) (*AskTokensResponse, error)
 	// GiveTokens tells the partition what the homes of limits have handed out to it.
 	GiveTokens(context.Context, *GiveTokensRequest) (*GiveTokensResponse, error)
+	// LimitStands asks the home of a limit how the limit stands for a run that waits.
+	LimitStands(context.Context, *LimitStandsRequest) (*LimitStandsResponse, error)
 	// ReloadNamespace has the node read the settings of a namespace, which have changed.
 	ReloadNamespace(context.Context, *ReloadNamespaceRequest) (*ReloadNamespaceResponse, error)
 	// HearLimits tells the node which limits the sidecars of another one have named.
@@ -393,6 +408,9 @@ func (UnimplementedPeerServiceServer) AskTokens(context.Context, *AskTokensReque
 }
 func (UnimplementedPeerServiceServer) GiveTokens(context.Context, *GiveTokensRequest) (*GiveTokensResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GiveTokens not implemented")
+}
+func (UnimplementedPeerServiceServer) LimitStands(context.Context, *LimitStandsRequest) (*LimitStandsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method LimitStands not implemented")
 }
 func (UnimplementedPeerServiceServer) ReloadNamespace(context.Context, *ReloadNamespaceRequest) (*ReloadNamespaceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReloadNamespace not implemented")
@@ -682,6 +700,24 @@ func _PeerService_GiveTokens_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_LimitStands_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LimitStandsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).LimitStands(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_LimitStands_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).LimitStands(ctx, req.(*LimitStandsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PeerService_ReloadNamespace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReloadNamespaceRequest)
 	if err := dec(in); err != nil {
@@ -834,6 +870,10 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GiveTokens",
 			Handler:    _PeerService_GiveTokens_Handler,
+		},
+		{
+			MethodName: "LimitStands",
+			Handler:    _PeerService_LimitStands_Handler,
 		},
 		{
 			MethodName: "ReloadNamespace",

@@ -74,6 +74,13 @@ func (h *host) held() bool {
 	return time.Now().Before(h.until)
 }
 
+// PausedUntil implements [dispatch.Pausing].
+func (h *host) PausedUntil() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.until
+}
+
 // speedUp raises the limit by one after a full round of answers. It returns the change of the limit.
 func (h *host) speedUp() int {
 	h.mu.Lock()

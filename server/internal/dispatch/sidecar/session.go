@@ -21,6 +21,8 @@ type Session struct {
 	sink   dispatch.Sink
 	stream *stream.Stream
 
+	registration *dispatch.Registration
+
 	// Guarded by the stream's lock.
 	received map[uint64]*stream.Attempt // not answered, by number
 	settled  chan struct{}              // see Hold; nil: nobody waits
@@ -48,6 +50,7 @@ func Open(h *dispatch.Hub, limits Limits, hello Hello, o Options) (*Session, err
 		Namespace: hello.Namespace, Queues: hello.addresses(), WorkerID: hello.AppID,
 	})
 	r.Credits = cmp.Or(o.Credits, DefaultCredits)
+	s.registration = r
 	s.stream = stream.New(h, r, stream.Options{Consumer: "sidecar", Bounds: o.Bounds, Heartbeat: true,
 		Ended: func() { s.settle(); unlimit() }})
 	if err := r.Join(); err != nil {
@@ -105,6 +108,7 @@ func (s *Session) next(left *stream.Budget) ([]Delivery, bool) {
 // of a run that was cancelled meanwhile is ignored. An id that was never given out, or already has a result,
 // is InvalidArgument.
 func (s *Session) Result(id uint64, ok bool, message string) error {
+	s.registration.Saw()
 	s.stream.Lock()
 	a, err := s.received[id], s.stream.Err()
 	if err == nil && a == nil {

@@ -26,6 +26,7 @@ const (
 
 	MaxQueues      = 256
 	MaxWorkerID    = 256     // bytes
+	MaxVersion     = 256     // bytes
 	MaxLabelsBytes = 4 << 10 // keys and values together
 )
 
@@ -71,20 +72,39 @@ func check(hello carillon.Hello) (carillon.Hello, error) {
 	if len(hello.WorkerID) > MaxWorkerID {
 		return hello, carillon.Errorf(carillon.InvalidArgument, "worker_id", "at most %d bytes", MaxWorkerID)
 	}
-	// Both are in the answers to ListWorkers, whose strings must be UTF-8.
+	// It is in the answers to ListWorkers, whose strings must be UTF-8.
 	if !utf8.ValidString(hello.WorkerID) {
 		return hello, carillon.Errorf(carillon.InvalidArgument, "worker_id", "%q is not UTF-8", hello.WorkerID)
 	}
+	if err := checkVersion(hello.Version); err != nil {
+		return hello, err
+	}
+	return hello, checkLabels(hello.Labels)
+}
+
+// checkVersion validates a worker's version, which is in the answers to ListWorkers.
+func checkVersion(version string) error {
+	switch {
+	case len(version) > MaxVersion:
+		return carillon.Errorf(carillon.InvalidArgument, "version", "at most %d bytes", MaxVersion)
+	case !utf8.ValidString(version):
+		return carillon.Errorf(carillon.InvalidArgument, "version", "%q is not UTF-8", version)
+	}
+	return nil
+}
+
+// checkLabels validates a worker's labels.
+func checkLabels(labels map[string]string) error {
 	size := 0
-	for k, v := range hello.Labels {
+	for k, v := range labels {
 		size += len(k) + len(v)
 		if !utf8.ValidString(k) || !utf8.ValidString(v) {
-			return hello, carillon.Errorf(carillon.InvalidArgument, "labels", "%.64q: %.64q is not UTF-8", k, v)
+			return carillon.Errorf(carillon.InvalidArgument, "labels", "%.64q: %.64q is not UTF-8", k, v)
 		}
 	}
 	if size > MaxLabelsBytes {
-		return hello, carillon.Errorf(carillon.InvalidArgument, "labels", "at most %d bytes in all, not %d",
+		return carillon.Errorf(carillon.InvalidArgument, "labels", "at most %d bytes in all, not %d",
 			MaxLabelsBytes, size)
 	}
-	return hello, nil
+	return nil
 }

@@ -21,6 +21,8 @@ func TestHello(t *testing.T) {
 		"labels":     {Queues: []string{"q"}, Labels: map[string]string{"k": strings.Repeat("v", MaxLabelsBytes)}},
 		"worker_id ": {Queues: []string{"q"}, WorkerID: "\xff"},
 		"labels ":    {Queues: []string{"q"}, Labels: map[string]string{"\xff": "v"}},
+		"version":    {Queues: []string{"q"}, Version: strings.Repeat("v", MaxVersion+1)},
+		"version ":   {Queues: []string{"q"}, Version: "\xff"},
 		"labels  ":   {Queues: []string{"q"}, Labels: map[string]string{"k": "\xff"}},
 	} {
 		_, err := d.hub.Connect(ctx, h)

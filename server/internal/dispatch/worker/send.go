@@ -15,6 +15,7 @@ func (s *Session) Send(ctx context.Context, req carillon.WorkRequest) error {
 	if err := ctx.Err(); err != nil {
 		return stream.ContextError(err)
 	}
+	s.registration.Saw()
 	s.stream.Lock()
 	err, leaving := s.stream.Err(), s.stream.Leaving()
 	s.stream.Unlock()

@@ -191,8 +191,8 @@ func finalRun(r *carillon.Run) checker.FinalRun {
 	return checker.FinalRun{
 		RunID: r.ID, Namespace: r.Namespace, Job: r.Job, Status: r.Status.String(), Reason: r.Reason,
 		Cause:     r.Cause.String(),
-		Scheduled: r.Scheduled, From: r.From, Skipped: r.Skipped, Attempt: r.Attempt, Finished: r.Finished,
-		UID: uidOf(r.ID), InDoubt: r.InDoubt,
+		Scheduled: r.Scheduled, From: r.Skipped.From, Skipped: r.Skipped.Times, Attempt: r.Attempt,
+		Finished: r.Finished, UID: uidOf(r.ID), InDoubt: r.InDoubt,
 	}
 }
 

@@ -124,7 +124,8 @@ func endsTerms(kind string) bool {
 func recordOf(r *carillon.Run) deliveries.Run {
 	out := deliveries.Run{ID: r.ID, Job: r.Job, Life: lifeOf(r.ID), Status: r.Status.String(),
 		Reason: r.Reason, Cause: r.Cause.String(),
-		Scheduled: r.Scheduled, From: r.From, Skipped: r.Skipped, Attempt: r.Attempt, Finished: r.Finished}
+		Scheduled: r.Scheduled, From: r.Skipped.From, Skipped: r.Skipped.Times, Attempt: r.Attempt,
+		Finished: r.Finished}
 	out.InDoubt = r.InDoubt
 	for _, e := range r.Errors {
 		out.Errors = append(out.Errors, deliveries.AttemptError{Attempt: e.Attempt, At: e.At,

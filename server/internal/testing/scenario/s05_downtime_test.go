@@ -89,8 +89,8 @@ func TestS05MissedTimesAreRecorded(t *testing.T) {
 		w.work("worker", done)
 		sleep(4 * time.Second)
 		h := w.history("job")
-		if len(h) != 2 || h[0].Status != carillon.RunSkipped || h[0].Reason != "misfire" || h[0].Skipped != 6 ||
-			!h[0].From.Equal(t0.Add(10*time.Second)) || !h[0].Scheduled.Equal(t0.Add(60*time.Second)) {
+		if len(h) != 2 || h[0].Status != carillon.RunSkipped || h[0].Reason != "misfire" || h[0].Skipped.Times != 6 ||
+			!h[0].Skipped.From.Equal(t0.Add(10*time.Second)) || !h[0].Scheduled.Equal(t0.Add(60*time.Second)) {
 			t.Fatalf("the history says %+v", h)
 		}
 		if !h[1].Scheduled.Equal(t0.Add(70*time.Second)) || h[1].Status != carillon.RunSucceeded {

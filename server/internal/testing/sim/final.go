@@ -199,8 +199,8 @@ func finalRun(r *carillon.Run) checker.FinalRun {
 	}
 	return checker.FinalRun{UID: uid, RunID: r.ID, Namespace: r.Namespace, Job: r.Job,
 		Status: r.Status.String(), Reason: r.Reason,
-		Cause: r.Cause.String(), Scheduled: r.Scheduled, From: r.From, Skipped: r.Skipped, Attempt: r.Attempt,
-		Finished: r.Finished, Backfill: r.Backfill, InDoubt: r.InDoubt}
+		Cause: r.Cause.String(), Scheduled: r.Scheduled, From: r.Skipped.From, Skipped: r.Skipped.Times,
+		Attempt: r.Attempt, Finished: r.Finished, Backfill: r.Backfill, InDoubt: r.InDoubt}
 }
 
 // clear deletes every job, while there are workers: that nothing is parked for a queue any more is found out

@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
+)
+
+// The sentences of holds, in parts.
+
+// noConsumerText says that nobody serves a queue, at a node.
+func noConsumerText(node string, q delivery.Queue, c delivery.Consumers) string {
+	var b strings.Builder
+	switch {
+	case q.Kind == "worker":
+		fmt.Fprintf(&b, "no worker serves %s of namespace %q", queueText(q), q.Namespace)
+	default:
+		fmt.Fprintf(&b, "no sidecar for %s is connected in namespace %q", queueText(q), q.Namespace)
+	}
+	if c.Elsewhere > 0 {
+		fmt.Fprintf(&b, " through node %q, which owns the run's partition; %s connected to other nodes", node,
+			several(c.Elsewhere, "is", "are"))
+	}
+	if !c.Left.IsZero() {
+		fmt.Fprintf(&b, "; the last one left at %s", c.Left.UTC().Format(time.RFC3339))
+	}
+	b.WriteString(unheardText(c.Unheard))
+	return b.String()
+}
+
+// noCreditText says that those who serve a queue have no room.
+func noCreditText(q delivery.Queue, c delivery.Consumers) string {
+	inFlight := c.InFlight + c.InFlightElsewhere
+	if q.Kind == "http" {
+		return fmt.Sprintf("%s has %s in flight, as many as it is given at a time", queueText(q),
+			several(inFlight, "request", "requests"))
+	}
+	text := fmt.Sprintf("%s of %s %s no room: %s in flight", workersText(q, c.N), queueText(q),
+		numbered(c.N, "has", "have"), several(inFlight, "run is", "runs are"))
+	if c.Silent > 0 {
+		text += fmt.Sprintf(", and %d of them %s silent", c.Silent, numbered(c.Silent, "is", "are"))
+	}
+	if c.CreditsElsewhere > 0 {
+		text += fmt.Sprintf("; through other nodes there is room for %d", c.CreditsElsewhere)
+	}
+	return text + unheardText(c.Unheard)
+}
+
+func unheardText(nodes []string) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	return "; not answered: " + strings.Join(nodes, ", ")
+}
+
+// queueText names a queue in a sentence.
+func queueText(q delivery.Queue) string {
+	switch {
+	case q.Kind == "http":
+		return fmt.Sprintf("host %q", q.Address)
+	case q.Kind == "dapr":
+		if kind, name, ok := strings.Cut(q.Address, "/"); ok && kind == "actor" {
+			return fmt.Sprintf("actor type %q", name)
+		} else if ok {
+			return fmt.Sprintf("%s %q", kind, name)
+		}
+	}
+	return fmt.Sprintf("queue %q", q.Address)
+}
+
+// workersText names the consumers of a queue in a sentence.
+func workersText(q delivery.Queue, n int) string {
+	one, many := "worker", "workers"
+	if q.Kind == "dapr" {
+		one, many = "sidecar", "sidecars"
+	}
+	if n == 1 {
+		return "the only " + one
+	}
+	return fmt.Sprintf("the %d %s", n, many)
+}
+
+// numbered returns the word for one, or for another number.
+func numbered(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// several says how many there are of something.
+func several(n int, one, many string) string { return fmt.Sprintf("%d %s", n, numbered(n, one, many)) }
+
+// limitText names a limit in a sentence, and returns the code of a run that waits for it.
+func limitText(l delivery.Limit) (code, what string) {
+	actorType, key, named := l.Actor()
+	switch {
+	case !named:
+		return carillon.HoldLimit, fmt.Sprintf("concurrency key %.64q", l.Key)
+	case key == "":
+		return carillon.HoldNamedLimit, fmt.Sprintf("actor type %.64q, which sidecars limit", actorType)
+	}
+	return carillon.HoldNamedLimit, fmt.Sprintf("concurrency key %.64q of actor type %.64q, which sidecars limit",
+		key, actorType)
+}
+
+// errorText returns what is wrong, for people.
+func errorText(err error) string {
+	if e, ok := errors.AsType[*carillon.Error](err); ok {
+		return e.Message
+	}
+	return err.Error()
+}
