@@ -6,4 +6,5 @@
 //	limit.go     concurrency keys and limits of actor types, and where runs wait for their permits
 //	delivery.go  slots, deliveries and cancels
 //	report.go    a report, and who is told its outcome
+//	trace.go     trace contexts of attempts
 package delivery

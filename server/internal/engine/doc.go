@@ -43,6 +43,7 @@
 //	jobs.go runs.go backfills.go list.go   the calls
 //	merge.go pagetoken.go  pages of lists over partitions, their tokens
 //	advice.go     warnings in the answer to a put
+//	callers.go    the trace that a call belongs to
 //	census.go     how many runs are staged and dead
 //	stored.go     reads while a partition cannot serve
 package engine

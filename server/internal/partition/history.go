@@ -76,7 +76,7 @@ func (rs *runs) keepRun(e *entry, now int64, end ending) {
 	r := store.RunRecord{
 		Key: e.ref.Key, ID: s.Identity(rs.cfg.Partition), Grant: s.Run.Grant, Status: end.status,
 		Reason: end.reason, Due: s.Run.Due, Started: s.Run.Started, Finished: now, Attempt: s.Run.Attempt,
-		Errors: s.Run.Errors, InDoubt: s.Run.InDoubt,
+		Errors: s.Run.Errors, InDoubt: int(s.Run.InDoubt),
 	}
 	if end.report != nil {
 		r.Worker, r.Response = end.report.Worker, end.report.Response
@@ -89,7 +89,7 @@ func (rs *runs) keepRun(e *entry, now int64, end ending) {
 	case carillon.RunSucceeded:
 		rs.dependencies.succeeded(e.ref.Key, r.ID)
 	case carillon.RunDead:
-		r.Spec = e.specOf()
+		r.Spec, r.Trace = e.specOf(), s.Trace
 	case carillon.RunSkipped:
 		if rs.cfg.Events.Skipped != nil {
 			rs.cfg.Events.Skipped(end.reason, 1)
@@ -99,17 +99,17 @@ func (rs *runs) keepRun(e *entry, now int64, end ending) {
 	if o := e.owner(); o != nil {
 		job = &o.state
 		job.Last = store.LastRun{Scheduled: s.Run.Scheduled, Finished: now, Cause: s.Run.Cause, Seq: s.Run.Seq,
-			Attempt: s.Run.Attempt, Status: end.status}
+			Attempt: int32(s.Run.Attempt), Status: end.status}
 	}
 	rs.history.add(e.job(), job, r)
 	if rs.cfg.Events.Finished != nil {
-		rs.cfg.Events.Finished(e.finished(now, end.status))
+		rs.cfg.Events.Finished(rs.finished(e, now, end.status))
 	}
 }
 
 // finished describes the end of e's run, whose state is still in e.
-func (e *entry) finished(now int64, status carillon.RunStatus) delivery.Finished {
-	f := delivery.Finished{Status: status, Took: -1}
+func (rs *runs) finished(e *entry, now int64, status carillon.RunStatus) delivery.Finished {
+	f := delivery.Finished{Status: status, Took: -1, Trace: rs.finishedTrace(e)}
 	if e.queue != nil {
 		f.Queue = *e.queue
 	} else {

@@ -41,6 +41,7 @@ func (c *coder) run(r *store.RunRecord) {
 		c.bytes(15, &r.Spec)
 		c.nanos(16, &r.Expires)
 		signed(c, 17, &r.InDoubt)
+		c.string(20, &r.Trace)
 	}
 }
 
