@@ -389,3 +389,61 @@ func TestMeasurementsNameATrace(t *testing.T) {
 		t.Error("it is not OpenMetrics")
 	}
 }
+
+// TestATraceCrossesNodes: jobs are put, alone and in a batch, through a node that owns few of their
+// partitions, and triggered there.
+func TestATraceCrossesNodes(t *testing.T) {
+	c := collector.New(t)
+	x := startTrio(t, tracing(t, c), 3)
+	parents := make(chan trace.SpanContext, 100)
+	w := worker.New(x.clients[1], worker.Options{})
+	worker.Handle(w, queue, func(ctx context.Context, _ carillon.Run, _ []byte) error {
+		parents <- trace.SpanContextFromContext(ctx)
+		return nil
+	})
+	life, end := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() { left <- w.Run(life) }()
+	ctx := tracecontext.With(t.Context(), callers, "")
+	var batch []carillon.Job
+	for p := range x.config.Partitions {
+		job := carillon.Job{Name: x.name(p), Target: carillon.WorkerQueue(queue)}
+		if _, err := x.clients[0].PutJob(ctx, job); err != nil {
+			t.Fatal(err)
+		}
+		job.Name = x.name(p)
+		batch = append(batch, job)
+	}
+	if _, err := x.clients[0].PutJobs(ctx, batch); err != nil {
+		t.Fatal(err)
+	}
+	later := carillon.Job{Name: x.name(7), Due: carillon.In(time.Hour), Target: carillon.WorkerQueue(queue)}
+	if _, err := x.clients[0].PutJob(t.Context(), later); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.clients[0].TriggerJob(ctx, later.Key()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2*x.config.Partitions + 1 {
+		if got := await(t, parents); got.TraceID().String() != callersTrace {
+			t.Errorf("a handler was in %v", got)
+		}
+	}
+	spans := c.AwaitNamed(t, 2*x.config.Partitions+1, "deliver "+queue)
+	all := c.Await(t, func(all []collector.Span) bool { return len(of(all, "SERVER")) == x.config.Partitions+3 })
+	calls := map[string]string{}
+	for _, s := range of(all, "SERVER") {
+		calls[s.ID] = strings.TrimPrefix(s.Name, "carillon.v1.SchedulerService/")
+	}
+	by := map[string]int{}
+	for _, s := range spans {
+		by[calls[s.Parent]]++
+	}
+	if by["PutJob"] != 16 || by["BatchPutJobs"] != 16 || by["TriggerJob"] != 1 {
+		t.Errorf("attempts by the call that they go back to: %v", by)
+	}
+	end()
+	if err := await(t, left); err != nil {
+		t.Error(err)
+	}
+}

@@ -19,7 +19,7 @@ import (
 func (t *Tracer) GRPC() grpc.ServerOption {
 	return grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(t.provider),
 		otelgrpc.WithPropagators(propagation.TraceContext{}), otelgrpc.WithMeterProvider(noop.NewMeterProvider()),
-		otelgrpc.WithFilter(func(info *stats.RPCTagInfo) bool { return changes(info.FullMethodName) })))
+		otelgrpc.WithFilter(func(info *stats.RPCTagInfo) bool { return Changes(info.FullMethodName) })))
 }
 
 // services are those whose calls have spans. Calls between nodes belong to the span of the caller's call.
@@ -28,8 +28,8 @@ var services = []string{"/carillon.v1.SchedulerService/", "/dapr.proto.scheduler
 // others begin the names of methods without spans: they change nothing, or are streams that last.
 var others = []string{"Get", "List", "Preview", "Watch", "Work"}
 
-// changes reports whether a method changes something.
-func changes(fullMethod string) bool {
+// Changes reports whether calls of a method have spans: it changes something, and ends.
+func Changes(fullMethod string) bool {
 	for _, s := range services {
 		method, ok := strings.CutPrefix(fullMethod, s)
 		if !ok {
