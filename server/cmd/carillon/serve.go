@@ -189,7 +189,7 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 	return c, nil
 }
 
-// tracesTo returns where traces go: to an endpoint, or where OpenTelemetry's variables say; nil if nobody says.
+// tracesTo returns where traces go: to an endpoint, or where OpenTelemetry's variables say; nil: nowhere.
 func tracesTo(endpoint string) *server.Traces {
 	if endpoint == "" && !tracing.Wanted(os.Getenv) {
 		return nil

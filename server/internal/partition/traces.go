@@ -14,8 +14,8 @@ type Tracer interface {
 	Ended(a delivery.EndedAttempt)
 }
 
-// traced adds the trace context that the attempt's consumer gets. Only workers find it in the metadata; others
-// get it by means of their own.
+// traced adds the trace context that the attempt's consumer gets. Only workers find it in the metadata;
+// others get it by means of their own.
 func (a *Attempts) traced(e *entry, d *delivery.Delivery) {
 	if a.cfg.Tracer == nil && e.state.Trace == "" {
 		return

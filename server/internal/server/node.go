@@ -86,9 +86,10 @@ func (n *Node) start(ctx context.Context) error {
 	n.join()
 	e := engine.Config{
 		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs,
-		Events: n.engineEvents(), Partition: partition.Config{DeadRetention: c.DeadRetention, Tracer: n.attemptTracer()},
-		Advise:   func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
-		LeaseTTL: c.LeaseTTL,
+		Events:    n.engineEvents(),
+		Partition: partition.Config{DeadRetention: c.DeadRetention, Tracer: n.attemptTracer()},
+		Advise:    func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
+		LeaseTTL:  c.LeaseTTL,
 	}
 	h := dispatch.Options{
 		Accept:     worker.Accept(worker.Options{}),

@@ -130,7 +130,8 @@ func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, cluster *grpc
 	if err != nil {
 		return fmt.Errorf("configuration: trusted_origins: %w", err)
 	}
-	d.overHTTP(&http.Server{Handler: s.node.tracedRequests(handler), ReadTimeout: readTimeout, WriteTimeout: writeTimeout}, s.log)
+	d.overHTTP(&http.Server{Handler: s.node.tracedRequests(handler), ReadTimeout: readTimeout,
+		WriteTimeout: writeTimeout}, s.log)
 	return nil
 }
 

@@ -61,8 +61,8 @@ func named(spans []collector.Span, name string) (out []collector.Span) {
 	return out
 }
 
-// TestAPutItsAttemptsAndTheirRequestsAreOneTrace: the call is put by gRPC and by REST.
-func TestAPutItsAttemptsAndTheirRequestsAreOneTrace(t *testing.T) {
+// TestAPutItsAttemptsAndRequestsAreOneTrace: the call is put by gRPC and by REST.
+func TestAPutItsAttemptsAndRequestsAreOneTrace(t *testing.T) {
 	const rpc, rest = "carillon.v1.SchedulerService/PutJob", "PUT /v1/{job.namespace=namespaces/*}/{job.name=jobs/**}"
 	puts := map[string]func(t *testing.T, s *server.Server, url string){
 		rpc: func(t *testing.T, s *server.Server, url string) {

@@ -21,6 +21,6 @@
 //
 // The span of an attempt is made at its end, by the node that then owns the partition, with the ids that
 // [delivery.Attempt] derives: those that the consumer was given by the node that handed it out, which may be
-// another one, and dead. So no span is lost with a node but those that it had not exported yet, and nothing is
-// written for them.
+// another one, and dead. So no span is lost with a node but those that it had not exported yet, and nothing
+// is written for them.
 package tracing

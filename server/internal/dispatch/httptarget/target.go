@@ -70,8 +70,8 @@ func New(o Options) *Target {
 	if o.Around != nil {
 		rounds = o.Around(client)
 	}
-	return &Target{options: o, guard: g, client: client, rounds: rounds, http2: h2, flights: map[string]*flight{},
-		landed: make(chan struct{})}
+	return &Target{options: o, guard: g, client: client, rounds: rounds, http2: h2,
+		flights: map[string]*flight{}, landed: make(chan struct{})}
 }
 
 // Open implements [dispatch.Transport].

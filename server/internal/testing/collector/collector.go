@@ -1,5 +1,5 @@
-// Package collector is a receiver of OTLP for tests: it takes traces as a collector does, by gRPC and by HTTP,
-// and keeps them.
+// Package collector is a receiver of OTLP for tests: it takes traces as a collector does, by gRPC and by
+// HTTP, and keeps them.
 package collector
 
 import (
