@@ -60,8 +60,40 @@ func linksOf(a *delivery.Attempt) []trace.Link {
 	return nil
 }
 
-// Ended makes the span of an attempt, if it is one to be recorded.
+// Ended has the span of an attempt made. It does not wait: a span costs as much as a run, which is not to be
+// spent where runs are handed out.
 func (t *Tracer) Ended(a delivery.EndedAttempt) {
+	select {
+	case t.ended <- a:
+	default:
+		if t.Context(a.Attempt).Sampled() {
+			t.export.count(Dropped, 1)
+		}
+	}
+}
+
+// makeSpans makes the spans of attempts until the end.
+func (t *Tracer) makeSpans() {
+	for {
+		select {
+		case a := <-t.ended:
+			t.makeSpan(a)
+			continue
+		case <-t.stop:
+		}
+		for {
+			select {
+			case a := <-t.ended:
+				t.makeSpan(a)
+			default:
+				return
+			}
+		}
+	}
+}
+
+// makeSpan makes the span of an attempt, if it is one to be recorded.
+func (t *Tracer) makeSpan(a delivery.EndedAttempt) {
 	c := t.Context(a.Attempt)
 	if !c.Sampled() {
 		return

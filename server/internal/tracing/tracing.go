@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -25,6 +26,10 @@ type Tracer struct {
 	sampler  sdktrace.Sampler
 	attempts trace.Tracer
 	export   *exporter
+
+	ended chan delivery.EndedAttempt // whose spans are to be made
+	stop  chan struct{}              // closed by Close
+	made  sync.WaitGroup             // the goroutine that makes them
 }
 
 // scope names what makes the spans of attempts.
@@ -50,8 +55,11 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 		most: int64(p.queue), exporter: e}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(r), sdktrace.WithSampler(p.sampler),
 		sdktrace.WithIDGenerator(ids{}), sdktrace.WithSpanProcessor(processor))
-	return &Tracer{provider: provider, sampler: p.sampler, export: e,
-		attempts: provider.Tracer(scope, trace.WithInstrumentationVersion(o.Version))}, nil
+	t := &Tracer{provider: provider, sampler: p.sampler, export: e,
+		attempts: provider.Tracer(scope, trace.WithInstrumentationVersion(o.Version)),
+		ended:    make(chan delivery.EndedAttempt, p.queue), stop: make(chan struct{})}
+	t.made.Go(t.makeSpans)
+	return t, nil
 }
 
 // exporterOf returns the exporter.
@@ -84,8 +92,10 @@ func resourceOf(ctx context.Context, o *Options) (*resource.Resource, error) {
 // flushTimeout is how long a node that ends waits for its last spans to be exported.
 const flushTimeout = 3 * time.Second
 
-// Close exports what waits, for at most 3 s.
+// Close exports what waits, for at most 3 s. What ends after it has no span. Call it once.
 func (t *Tracer) Close() error {
+	close(t.stop)
+	t.made.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	err := t.provider.Shutdown(ctx)

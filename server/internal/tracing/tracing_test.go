@@ -164,3 +164,28 @@ func TestEveryMethodIsKnown(t *testing.T) {
 		t.Error("calls that are not of an API have spans")
 	}
 }
+
+// BenchmarkAttempt is what an attempt costs whose span is recorded, on the goroutine that hands it out and
+// takes its result.
+func BenchmarkAttempt(b *testing.B) {
+	nowhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	b.Cleanup(nowhere.Close)
+	for name, cause := range map[string]delivery.Trace{
+		"sampled":     delivery.NewTrace([16]byte{1}, [8]byte{1}, 1, ""),
+		"not sampled": delivery.NewTrace([16]byte{1}, [8]byte{1}, 0, "")} {
+		b.Run(name, func(b *testing.B) {
+			tracer, err := tracing.New(b.Context(), tracing.Options{Endpoint: nowhere.URL,
+				Log: slog.New(slog.DiscardHandler), Count: func(string, int) {}, Getenv: env()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			a := ended(1, cause, false)
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = tracer.Context(a.Attempt)
+				tracer.Ended(a)
+			}
+			_ = tracer.Close() // what waits may go
+		})
+	}
+}
