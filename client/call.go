@@ -24,6 +24,7 @@ const patience = 3 * time.Second
 func call(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	opts ...grpc.CallOption) error {
 	began := time.Now()
+	ctx = wire.Outgoing(ctx)
 	for {
 		var reached peer.Peer
 		err := invoke(ctx, method, req, reply, conn, append(opts, grpc.Peer(&reached))...)

@@ -34,7 +34,7 @@ type Loaded struct {
 func (c *Client) PutStream(ctx context.Context, jobs iter.Seq[carillon.Job]) (Loaded, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.service.PutJobs(ctx)
+	stream, err := c.service.PutJobs(wire.Outgoing(ctx))
 	if err != nil {
 		return Loaded{}, failed(err, false)
 	}

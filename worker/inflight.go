@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/tracecontext"
 )
 
 // queue is one queue and its handler. The fields after limit are guarded by inFlight's lock.
@@ -193,7 +194,8 @@ func (d *inFlight) canStart(q *queue) bool { return q.running < q.limit && d.bas
 // start calls the handler of an attempt.
 func (d *inFlight) start(a *attempt) {
 	a.queue.running++
-	ctx, stop := context.WithCancelCause(context.WithValue(d.base, handlingKey{}, handling{d, a}))
+	base := tracecontext.With(d.base, a.run.Metadata[tracecontext.Parent], a.run.Metadata[tracecontext.State])
+	ctx, stop := context.WithCancelCause(context.WithValue(base, handlingKey{}, handling{d, a}))
 	a.stop, a.phase = stop, running
 	go func() {
 		end := context.CancelFunc(func() {})

@@ -43,6 +43,10 @@ type State struct {
 	Waits   []Wait // for each name of DependsOn, in its order
 	Settled uint64 // epoch; whether a term up to it handed out what comes next is not in doubt
 
+	// Trace is the trace context of the call that the record's runs go back to: the put of the job, or the
+	// trigger of a pending run. It has the form of a delivery.Trace; empty: none.
+	Trace string
+
 	Run      RunState
 	Last     LastRun
 	Counters carillon.Counters
@@ -65,6 +69,7 @@ type RunState struct {
 	Limited   bool // the attempt in force holds a permit of its job's concurrency key
 	Kept      bool // the attempt in force stayed with its stream at a hand-over; Dapr's jobs only
 	Cause     carillon.Cause
+	InDoubt   int32 // attempts that have had a Doubt, with that one
 	Scheduled int64
 	Due       int64 // when the attempt in force, or the next one, was or is due
 	Seq       uint64
@@ -78,8 +83,7 @@ type RunState struct {
 	// Doubt is the grant under which a term that ended without order may have handed out the attempt in force
 	// or, if there is none, the next one. The attempt is made under that grant, so that a consumer that has
 	// it already and one that gets it now have the same token.
-	Doubt   Grant
-	InDoubt int // attempts for which that was so, with that one
+	Doubt Grant
 
 	Uncounted  int     // attempts that the failure policy does not count: those up to the last reschedule
 	Percent    float64 // the last reported progress of the attempt in force
@@ -99,7 +103,7 @@ type LastRun struct {
 	Scheduled int64
 	Finished  int64
 	Seq       uint64
-	Attempt   int
+	Attempt   int32
 	Cause     carillon.Cause
 	Status    carillon.RunStatus
 }
@@ -128,6 +132,7 @@ type RunRecord struct {
 	Skipped  uint64
 	From     int64
 	InDoubt  int               // see RunState
+	Trace    string            // of a dead run: see State
 	Spec     []byte            // of a dead run: needed to redrive it
 	Queue    string            // where it ran, or would have run, as in State; empty in runs of format 2
 	Labels   map[string]string // of the job, as it was when the run ended; none in runs of format 2

@@ -166,6 +166,7 @@ func (f *daprFlags) config(flags *pflag.FlagSet, log *slog.Logger) server.Config
 	if f.tools.listen != server.None {
 		c.Monitoring.Tools = &server.Tools{Address: f.tools.address()}
 	}
+	c.Monitoring.Traces = tracesTo("")
 	c.Monitoring.Healthz = hostPort(f.healthz.listen, f.healthz.port)
 	if f.metrics {
 		listen := f.listen // as Dapr 1.18 has it, whatever the default of the flag for metrics says

@@ -9,10 +9,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/tracecontext"
 )
 
 // program runs a command once for each run.
@@ -29,7 +32,7 @@ func (p *program) Run(ctx context.Context, run *carillon.Run) error {
 	cmd := exec.Command(p.args[0], p.args[1:]...) //nolint:noctx // ended below, with its whole group
 	last := &tail{most: carillon.MaxErrorBytes}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(run.Data.Bytes), p.out, io.MultiWriter(p.errs, last)
-	cmd.Env = append(os.Environ(), environment(run)...)
+	cmd.Env = slices.Concat(slices.DeleteFunc(os.Environ(), ofTrace), environment(run), traceOf(run))
 	cmd.WaitDelay = p.killAfter // for background processes that hold the pipes
 	ownGroup(cmd)
 	if err := cmd.Start(); err != nil {
@@ -96,6 +99,26 @@ func environment(r *carillon.Run) []string {
 		values[i] = name + "=" + values[i]
 	}
 	return values
+}
+
+// traceVariables are the variables of a trace context, as OpenTelemetry has them, by the key in the metadata
+// of a run.
+var traceVariables = map[string]string{tracecontext.Parent: "TRACEPARENT", tracecontext.State: "TRACESTATE"}
+
+// traceOf returns the variables of the trace that the run belongs to; none if it belongs to none.
+func traceOf(r *carillon.Run) (out []string) {
+	for key, name := range traceVariables {
+		if value := r.Metadata[key]; value != "" {
+			out = append(out, name+"="+value)
+		}
+	}
+	return out
+}
+
+// ofTrace reports whether a variable is one of a trace context: that of the worker itself is not the run's.
+func ofTrace(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return name == traceVariables[tracecontext.Parent] || name == traceVariables[tracecontext.State]
 }
 
 // tail keeps the last bytes that are written to it.

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/carillonhq/carillon/internal/tracecontext"
 )
 
 // app holds what every command needs: its input, where results go, and where everything else goes.
@@ -37,7 +39,7 @@ func execute(args []string, a app) int {
 	context.AfterFunc(ctx, stop)
 	root := newRoot(a)
 	root.SetArgs(args)
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err := root.ExecuteContextC(tracecontext.FromEnvironment(ctx))
 	return a.report(cmd, err)
 }
 

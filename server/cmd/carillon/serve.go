@@ -18,6 +18,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/daprapi"
 	"github.com/carillonhq/carillon/server/internal/server"
 	"github.com/carillonhq/carillon/server/internal/telemetry"
+	"github.com/carillonhq/carillon/server/internal/tracing"
 )
 
 // serve holds the flags of `carillon serve`.
@@ -25,6 +26,7 @@ type serve struct {
 	config    string
 	node      server.Config
 	allow     []string
+	otlp      string
 	logFormat choice
 	logLevel  choice
 	secrets   map[string][]string
@@ -45,7 +47,10 @@ has nothing but that, with the flags and ports of Dapr's scheduler and with its 
 
 Every flag is a setting that may also come from the environment (CARILLON_STORE for --store) or from a YAML file (store;
 allow_target for --allow-target). The command line wins over the environment, the environment over the file. The file may
-also hold signing_secrets: a list of secrets by namespace, newest first, each beginning with "whsec_".`,
+also hold signing_secrets: a list of secrets by namespace, newest first, each beginning with "whsec_".
+
+Traces are exported if --otlp-endpoint is set, or OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_TRACES_EXPORTER=otlp; what else can be
+said of them, OpenTelemetry's variables say: OTEL_EXPORTER_OTLP_PROTOCOL, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, …`,
 		Example: `carillon serve --store pebble:/var/lib/carillon
 carillon serve --config /etc/carillon.yaml --allow-target 10.0.0.0/8
 carillon serve --store memory: --grpc 0.0.0.0:7070 --insecure`,
@@ -77,6 +82,8 @@ func (s *serve) add(flags *pflag.FlagSet) {
 		"`host:port` that sidecars of Dapr are told to connect to; default as --advertise, or where each has reached the node")
 	flags.StringVar(&c.Monitoring.Debug, "debug-listen", "",
 		"`address` to serve profiles of the process at, under /debug/pprof/; default none")
+	flags.StringVar(&s.otlp, "otlp-endpoint", "",
+		"`url` of a collector to export traces to by OTLP, such as http://localhost:4318; default OTEL_EXPORTER_OTLP_ENDPOINT, and none")
 	flags.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback although nobody is authenticated")
 	flags.StringSliceVar(&c.Browsers.Hosts, "host", nil,
 		"`name` under which browsers may reach the HTTP address; repeatable")
@@ -147,6 +154,7 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 	c := s.node
 	c.Targets.SigningSecrets = s.secrets
 	c.Version = thisBuild().Version
+	c.Monitoring.Traces = tracesTo(s.otlp)
 	switch {
 	case c.SlowStart.Step < 0:
 		return c, usagef("--slow-start-step: %v is negative; give 0 for no bound from the start", c.SlowStart.Step)
@@ -179,6 +187,14 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 		return c, usagef("%s", err)
 	}
 	return c, nil
+}
+
+// tracesTo returns where traces go: to an endpoint, or where OpenTelemetry's variables say; nil: nowhere.
+func tracesTo(endpoint string) *server.Traces {
+	if endpoint == "" && !tracing.Wanted(os.Getenv) {
+		return nil
+	}
+	return &server.Traces{Endpoint: endpoint}
 }
 
 // parsePrefix reads a range of addresses, or one address.

@@ -59,6 +59,7 @@ type Delivery struct {
 	Run       *carillon.Run // with Token, Data, Metadata, Deadline and Lease; not shared with anything
 	Target    carillon.Target
 	Timeout   time.Duration
+	Trace     Trace // for the consumer; empty: none
 }
 
 // Cancel tells a consumer to stop an attempt.
@@ -75,6 +76,7 @@ type Fired struct {
 	Attempt  int
 	Retry    bool          // the attempt counts as a retry, as [carillon.Counters] has it
 	Lateness time.Duration // since the attempt was due or the job was put, whichever is later
+	Trace    Trace         // that its consumer gets
 }
 
 // Finished describes a run that has ended.
@@ -82,4 +84,5 @@ type Finished struct {
 	Queue  Queue
 	Status carillon.RunStatus
 	Took   time.Duration // since it was first handed to a consumer; negative: it never was
+	Trace  Trace         // of its last attempt, if spans are made
 }

@@ -7,4 +7,5 @@
 //	delivery.go  slots, deliveries and cancels
 //	consumers.go who takes the runs of a queue
 //	report.go    a report, and who is told its outcome
+//	trace.go     trace contexts of attempts
 package delivery

@@ -84,6 +84,7 @@ func (j *jobs) requests(ctx context.Context, jobs []carillon.Job, at int64) ([]m
 	places := make(map[carillon.Key]int, len(jobs))
 	j.cfg.Enter(ctx, -1, "")
 	at = cmp.Or(at, j.cfg.now())
+	trace := traceOf(ctx)
 	for i := range jobs {
 		req, err := j.request(jobs[i], carillon.PutOptions{})
 		if err == nil {
@@ -97,7 +98,7 @@ func (j *jobs) requests(ctx context.Context, jobs []carillon.Job, at int64) ([]m
 				"the same name as jobs[%d]: each name may stand in a batch once", first)
 		}
 		places[req.Job.Key()] = i
-		req.At, req.Options = at, carillon.PutOptions{}
+		req.At, req.Options, req.Trace = at, carillon.PutOptions{}, trace
 		reqs[i] = req
 	}
 	return reqs, nil

@@ -43,6 +43,7 @@
 //	jobs.go runs.go backfills.go list.go   the calls
 //	merge.go pagetoken.go  pages of lists over partitions, their tokens
 //	advice.go     warnings in the answer to a put
+//	callers.go    the trace that a call belongs to
 //	census.go     how many runs are staged and dead
 //	limituses.go  how many permits are handed out
 //	hold.go hold_text.go  why a run does not go on, as far as others than its partition know

@@ -44,7 +44,7 @@ func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
 		return carillon.PutResult{}, err
 	}
 	key := req.Job.Key()
-	req.At = at
+	req.At, req.Trace = at, traceOf(ctx)
 	put, err := inRound(ctx, j.partitions.of(key), editCall(key),
 		func(p *partitionRunner, now int64) (carillon.PutResult, error) {
 			return p.m.Jobs.Put(now, req)
@@ -106,9 +106,10 @@ func (j *jobs) patch(ctx context.Context, key carillon.Key, patch carillon.Patch
 	if err != nil {
 		return carillon.PutResult{}, err
 	}
+	trace := traceOf(ctx)
 	put, err := inRound(ctx, j.partitions.of(key), editCall(key),
 		func(p *partitionRunner, now int64) (carillon.PutResult, error) {
-			return p.m.Jobs.Patch(now, at, key, patch, waits...)
+			return p.m.Jobs.Patch(now, at, key, patch, trace, waits...)
 		})
 	if err != nil {
 		return put, err

@@ -20,9 +20,10 @@ type runs struct {
 
 // TriggerJob runs a job now; see [carillon.Runs].
 func (rs *runs) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
+	trace := traceOf(ctx)
 	return ofJob(ctx, rs.partitions, key, jobCall,
 		func(p *partitionRunner, now int64, key carillon.Key) (carillon.Run, error) {
-			return p.m.Jobs.Trigger(now, key)
+			return p.m.Jobs.Trigger(now, key, trace)
 		})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/wire"
 )
 
 // maxBulkWarnings is how many warnings the answer to a bulk load holds.
@@ -17,7 +18,7 @@ const maxBulkWarnings = 100
 // PutJobs implements the rpc. One message is stored at a time: while it is being made durable, the transport
 // receives the next ones, up to its flow-control window.
 func (s *Service) PutJobs(stream grpc.ClientStreamingServer[pb.PutJobsRequest, pb.PutJobsResponse]) error {
-	out := &pb.PutJobsResponse{}
+	out, ctx := &pb.PutJobsResponse{}, wire.Incoming(stream.Context())
 	for {
 		m, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -26,7 +27,7 @@ func (s *Service) PutJobs(stream grpc.ClientStreamingServer[pb.PutJobsRequest, p
 		if err != nil {
 			return afterStored(out.GetStored(), err)
 		}
-		puts, err := s.putBatch(stream.Context(), m.GetNamespace(), m.GetJobs())
+		puts, err := s.putBatch(ctx, m.GetNamespace(), m.GetJobs())
 		if err != nil {
 			return afterStored(out.GetStored(), err)
 		}

@@ -21,7 +21,7 @@ import (
 func (s *Service) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler) (any, error) {
 	began := time.Now()
-	reply, err := s.guarded(ctx, req, info, handler)
+	reply, err := s.guarded(wire.Incoming(ctx), req, info, handler)
 	err = ToStatus(err)
 	s.options.observe(info.FullMethod, err, func(o Observer, api, method, code string) {
 		o.Called(api, method, code, time.Since(began))

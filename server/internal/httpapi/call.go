@@ -16,13 +16,16 @@ import (
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/tracecontext"
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
 // serve makes the call that a route leads to and answers with its reply.
 func (h *handler) serve(w http.ResponseWriter, r *http.Request, f found) {
 	began := time.Now()
-	reply, err := f.route.call.Handler(f.route.service, r.Context(), func(req any) error {
+	ctx := tracecontext.Join(r.Context(), r.Header.Get(tracecontext.Parent),
+		strings.Join(r.Header.Values(tracecontext.State), ","))
+	reply, err := f.route.call.Handler(f.route.service, ctx, func(req any) error {
 		return h.fill(w, r, f, req.(proto.Message))
 	}, h.options.Interceptor)
 	if h.options.Called != nil {

@@ -144,6 +144,7 @@ func (h *handler) api(w http.ResponseWriter, r *http.Request) {
 	f := find(h.routes, method, r.URL.EscapedPath())
 	switch {
 	case f.route != nil:
+		r.Pattern = f.route.path // for what is around the handler
 		h.serve(w, r, f)
 	case len(f.allow) > 0:
 		notAllowed(w, r, f.allow)

@@ -15,6 +15,7 @@ import (
 // route leads from one method and path to one call.
 type route struct {
 	method   string // HTTP's
+	path     string // as in the contract
 	segments []segment
 	verb     string // what follows ":" at the end; "" = none
 	body     string // the field that the body is, "*" = the whole message, "" = no body
@@ -58,6 +59,7 @@ func newRoute(r *annotations.HttpRule) route {
 	}
 	rt.method = strings.ToUpper(string(pattern.Name()))
 	path := m.Get(pattern).String()
+	rt.path = path
 	path, rt.verb = cutVerb(path)
 	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		field, isField := strings.CutPrefix(part, "{")

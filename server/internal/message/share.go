@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -16,6 +17,8 @@ type PutRequest struct {
 	At    int64        // when it was put; relative times count from then. 0: now
 	Spec  []byte       // the spec of the job as it is stored, if the caller has it
 	Waits []store.Wait // waits for names that are new in the job's DependsOn
+
+	Trace delivery.Trace // of the call; empty: none
 }
 
 // Share is the part of a decided batch that falls to one partition.

@@ -164,7 +164,7 @@ func (a *Attempts) drop(e *entry) {
 
 // revoke ends the attempt in force, if there is one. It reports whether a consumer had it; that consumer is
 // told to stop. An attempt that has not been handed out does not count.
-func (a *Attempts) revoke(e *entry) (interrupted bool) {
+func (a *Attempts) revoke(e *entry, now int64) (interrupted bool) {
 	switch {
 	case e.place != running:
 		return false
@@ -172,6 +172,7 @@ func (a *Attempts) revoke(e *entry) (interrupted bool) {
 		a.withdraw(e)
 		return false
 	}
+	a.endTrace(e, now, delivery.AttemptCancelled, "", nil)
 	a.stop(e)
 	return true
 }

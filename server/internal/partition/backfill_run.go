@@ -181,7 +181,7 @@ func (br *BackfillRuns) makeRun(f *backfill, job *entry, now int64) {
 	br.runs.addPending(job, store.State{
 		UID: f.rec.UID, Generation: job.state.Generation, Created: now, Updated: now, Priority: job.state.Priority,
 		Run: store.RunState{Live: true, Scheduled: f.rec.Next, Due: now,
-			Cause: carillon.CauseBackfill, Seq: f.rec.Seq},
+			Cause: carillon.CauseBackfill, Seq: f.rec.Seq}, Trace: job.state.Trace,
 	}, nil)
 	br.backfills.note(f)
 	f.begin(job.state.Triggers)

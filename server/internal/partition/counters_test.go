@@ -212,7 +212,7 @@ func TestALatePutDoesNotTakeBackWhatWasNotCounted(t *testing.T) {
 	r.now += 5e9
 	key := keyOf(daprName("a"))
 	if _, err := r.m.Jobs.Patch(r.now, 0, key, carillon.Patch{Fields: []string{"labels"},
-		Job: carillon.Job{Labels: map[string]string{"a": "b"}}}); err != nil {
+		Job: carillon.Job{Labels: map[string]string{"a": "b"}}}, ""); err != nil {
 		t.Fatal(err)
 	}
 	r.flush()

@@ -23,7 +23,7 @@ func (js *Jobs) Delete(now int64, key carillon.Key,
 // itself is left to the caller.
 func (js *Jobs) cancelRuns(job *entry, now int64, reason string) (interrupted bool) {
 	for _, r := range js.records.familyOf(job).runs {
-		if js.attempts.revoke(r) {
+		if js.attempts.revoke(r, now) {
 			interrupted = true
 		}
 		js.runs.keepRun(r, now, ending{status: carillon.RunCancelled, reason: reason})

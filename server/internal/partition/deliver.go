@@ -16,15 +16,17 @@ func (a *Attempts) grant(e *entry, q delivery.Queue, now int64) delivery.Deliver
 	a.enter(e, handedOut, now)
 	id := s.Identity(a.cfg.Partition)
 	timeout := j.TimeoutOrDefault()
-	return delivery.Delivery{
+	d := delivery.Delivery{
 		Partition: a.cfg.Partition, Queue: q, Target: j.Target, Timeout: timeout,
 		Run: &carillon.Run{
 			ID: id.String(), Namespace: e.ref.Namespace, Job: e.ref.Name, Cause: r.Cause, Status: carillon.RunRunning,
 			Scheduled: toTime(r.Scheduled), Due: toTime(r.Due), Attempt: r.Attempt, Started: toTime(now),
 			Token: a.tokenOf(e), Queue: q.Address, Deadline: toTime(now + int64(timeout)), Lease: j.LeaseOrDefault(),
-			Data: j.Data, Metadata: j.Metadata, Backfill: backfillOf(id), InDoubt: r.InDoubt,
+			Data: j.Data, Metadata: j.Metadata, Backfill: backfillOf(id), InDoubt: int(r.InDoubt),
 		},
 	}
+	a.traced(e, &d)
+	return d
 }
 
 // enter puts the next attempt of e's run in force.
@@ -67,10 +69,10 @@ func (a *Attempts) startClocks(e *entry, now int64) {
 
 // begun notes that the attempt is on its way to a consumer. It ends with a report, or when its lease or
 // timeout does.
-func (a *Attempts) begun(e *entry, q delivery.Queue, now int64) {
+func (a *Attempts) begun(e *entry, d *delivery.Delivery, now int64) {
 	if a.cfg.Events.Fired != nil {
-		a.cfg.Events.Fired(delivery.Fired{Queue: q, Attempt: e.state.Run.Attempt,
-			Retry: e.granted().Retried > 0, Lateness: time.Duration(now - e.lateFrom(now))})
+		a.cfg.Events.Fired(delivery.Fired{Queue: d.Queue, Attempt: e.state.Run.Attempt,
+			Retry: e.granted().Retried > 0, Lateness: time.Duration(now - e.lateFrom(now)), Trace: d.Trace})
 	}
 	a.agenda.rearm(e)
 	a.contents.lighten(e)

@@ -72,6 +72,7 @@
 //	SetPaused             pause.go            paused jobs, and how they resume
 //	PutAll, ApplyShare    batches.go          jobs that are stored together, also across partitions
 //	CommitIntents         intents.go          the records that decide a batch across partitions
+//	Tracer                traces.go           trace contexts of attempts, and what their spans are made of
 //	AppliedMarkers        applied.go          which shares of such batches are stored
 //	Dependencies          dependencies.go     which jobs wait for jobs of this partition, and their notices
 //	Release               waits.go            the waits of a job that depends on others

@@ -139,7 +139,7 @@ func (m *Machine) Deliver(ds []delivery.Delivery, now int64, q delivery.Queue, n
 			m.Attempts.deliverWhenDurable(e, d, now)
 			continue
 		}
-		m.Attempts.begun(e, q, now)
+		m.Attempts.begun(e, &d, now)
 		ds = append(ds, d)
 	}
 	return ds, m.Queues.rest(q, n, now)
@@ -174,6 +174,7 @@ func (m *Machine) Report(now int64, tok message.Token, r *delivery.Report) Verdi
 		m.agenda.rearm(e)
 	case r.Outcome == carillon.OutcomeSuccess:
 		m.Attempts.stopDuplicates(e)
+		m.Attempts.endTrace(e, now, delivery.AttemptSucceeded, "", r)
 		m.Attempts.end(e, true)
 		m.runs.finish(e, now, ending{status: carillon.RunSucceeded, report: r})
 	case r.Outcome == carillon.OutcomeReschedule:

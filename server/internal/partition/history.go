@@ -92,7 +92,7 @@ func (rs *runs) keepRun(e *entry, now int64, end ending) {
 	r := store.RunRecord{
 		Key: e.ref.Key, ID: s.Identity(rs.cfg.Partition), Grant: s.Run.Grant, Status: end.status,
 		Reason: end.reason, Due: s.Run.Due, Started: s.Run.Started, Finished: now, Attempt: s.Run.Attempt,
-		Errors: s.Run.Errors, InDoubt: s.Run.InDoubt,
+		Errors: s.Run.Errors, InDoubt: int(s.Run.InDoubt),
 	}
 	queue := e.runQueue()
 	r.Queue = rs.history.queueText(queue)
@@ -107,7 +107,7 @@ func (rs *runs) keepRun(e *entry, now int64, end ending) {
 	case carillon.RunSucceeded:
 		rs.dependencies.succeeded(e.ref.Key, r.ID)
 	case carillon.RunDead:
-		r.Spec = e.specOf()
+		r.Spec, r.Trace = e.specOf(), s.Trace
 	case carillon.RunSkipped:
 		if rs.cfg.Events.Skipped != nil {
 			rs.cfg.Events.Skipped(end.reason, 1)
@@ -117,11 +117,11 @@ func (rs *runs) keepRun(e *entry, now int64, end ending) {
 	if o := e.owner(); o != nil {
 		job = &o.state
 		job.Last = store.LastRun{Scheduled: s.Run.Scheduled, Finished: now, Cause: s.Run.Cause, Seq: s.Run.Seq,
-			Attempt: s.Run.Attempt, Status: end.status}
+			Attempt: int32(s.Run.Attempt), Status: end.status}
 	}
 	rs.history.add(e.job(), job, r)
 	if rs.cfg.Events.Finished != nil {
-		rs.cfg.Events.Finished(e.finished(queue, now, end.status))
+		rs.cfg.Events.Finished(rs.finished(e, queue, now, end.status))
 	}
 }
 
@@ -134,8 +134,9 @@ func (e *entry) runQueue() delivery.Queue {
 }
 
 // finished describes the end of e's run in a queue; its state is still in e.
-func (e *entry) finished(queue delivery.Queue, now int64, status carillon.RunStatus) delivery.Finished {
-	f := delivery.Finished{Queue: queue, Status: status, Took: -1}
+func (rs *runs) finished(e *entry, queue delivery.Queue, now int64,
+	status carillon.RunStatus) delivery.Finished {
+	f := delivery.Finished{Queue: queue, Status: status, Took: -1, Trace: rs.finishedTrace(e)}
 	if started := e.state.Run.Started; started != 0 {
 		f.Took = time.Duration(max(0, now-started))
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
@@ -25,9 +26,12 @@ func CommitIntents(id string, at int64, reqs []message.PutRequest) []store.MetaR
 		v := binary.AppendUvarint(nil, uint64(len(reqs)))
 		v = binary.AppendVarint(v, at)
 		v = append(v, r.Random[:]...)
-		v = append(v, boolByte(r.Job.Paused))
+		v = append(v, boolByte(r.Job.Paused)|boolByte(r.Trace != "")<<1)
 		v = appendText(v, r.Job.Namespace)
 		v = appendText(v, r.Job.Name)
+		if r.Trace != "" {
+			v = appendText(v, string(r.Trace))
+		}
 		out[i] = store.MetaRecord{Kind: store.KindIntent, Key: intentKey(id, i), Value: append(v, specOf(r)...)}
 	}
 	return out
@@ -83,18 +87,22 @@ func readIntent(r *message.PutRequest, b []byte) (n uint64, err error) {
 	n, noCount := binary.ReadUvarint(in)
 	at, noTime := binary.ReadVarint(in)
 	_, noRandom := io.ReadFull(in, r.Random[:])
-	paused, noPaused := in.ReadByte()
+	bits, noBits := in.ReadByte() // 1: paused; 2: there is a trace
 	namespace, noNamespace := readText(in)
 	name, noName := readText(in)
-	if errors.Join(noCount, noTime, noRandom, noPaused, noNamespace, noName) != nil {
+	trace, noTrace := "", error(nil)
+	if bits&2 != 0 {
+		trace, noTrace = readText(in)
+	}
+	if errors.Join(noCount, noTime, noRandom, noBits, noNamespace, noName, noTrace) != nil {
 		return 0, store.ErrDamaged
 	}
-	r.At, r.Spec = at, b[len(b)-in.Len():]
+	r.At, r.Spec, r.Trace = at, b[len(b)-in.Len():], delivery.Trace(trace)
 	j, err := codec.DecodeSpec(r.Spec, carillon.Key{Namespace: namespace, Name: name})
 	if err != nil {
 		return 0, err
 	}
-	j.Paused = paused == 1
+	j.Paused = bits&1 != 0
 	r.Job = &j
 	return n, nil
 }

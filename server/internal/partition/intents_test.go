@@ -13,6 +13,7 @@ import (
 func TestIntentsAreReadAsTheyWereWritten(t *testing.T) {
 	reqs := batchOf("a", "b/c", "d")
 	reqs[1].Job.Paused, reqs[2].Job.Data = true, carillon.Bytes(make([]byte, 5000), "x")
+	reqs[0].Trace, reqs[1].Trace = callOf(1), callOf(2)
 	small := partition.CommitIntents("id", epoch, reqs)
 	for i := range small {
 		if partition.IntentID(small[i].Key) != "id" || small[i].Key != partition.WithdrawIntents("id", 3)[i].Key {
@@ -25,7 +26,7 @@ func TestIntentsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 	for i := range got {
 		if g, w := got[i], reqs[i]; g.At != epoch || g.Random != w.Random || g.Job.Paused != w.Job.Paused ||
-			g.Job.Key() != w.Job.Key() ||
+			g.Job.Key() != w.Job.Key() || g.Trace != w.Trace ||
 			!bytes.Equal(g.Spec, codec.EncodeSpec(g.Job)) != g.Job.Paused ||
 			!bytes.Equal(g.Job.Data.Bytes, w.Job.Data.Bytes) {
 			t.Errorf("read %+v", g)

@@ -30,6 +30,7 @@ type Config struct {
 	HistoryExpires int           // finished runs removed by one sweep; default 1,000
 
 	Events  Events
+	Tracer  Tracer  // nil: no spans are made
 	Limiter Limiter // the node's; nil: no key is limited
 	// Settings returns what is set for a namespace, nil if nothing is. The function may be nil.
 	Settings func(namespace string) *carillon.Namespace

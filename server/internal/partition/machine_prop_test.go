@@ -496,7 +496,7 @@ func (w *randomRig) acts() []func(*rapid.T) {
 			class := rapid.SampledFrom([]carillon.Priority{carillon.PriorityHigh, carillon.PriorityLow}).Draw(w.rt,
 				"priority")
 			_, _ = w.m.Jobs.Patch(w.now, 0, k, carillon.Patch{Fields: []string{"priority"},
-				Job: carillon.Job{Priority: class}})
+				Job: carillon.Job{Priority: class}}, "")
 		}),
 	}
 }

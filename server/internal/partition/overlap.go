@@ -109,7 +109,7 @@ func (rs *runs) beginBeside(e *entry, now int64) {
 		s.Triggers++
 		run := store.RunState{Live: true, Scheduled: t, Due: p.due(t), Cause: carillon.CauseSchedule}
 		rs.addPending(e, store.State{UID: s.UID, Generation: s.Generation, Created: now, Updated: now,
-			Priority: s.Priority, Run: run}, nil)
+			Priority: s.Priority, Run: run, Trace: s.Trace}, nil)
 		rs.due.touch(e) // or, if this step were lost in a crash, a later time could be handed out before it
 	}
 	rs.agenda.rearm(e)

@@ -3,14 +3,15 @@ package partition
 import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
 
 // Patch changes the named fields of a job. at is the instant from which relative times count; 0 is now. waits
-// are the waits for names that are new in its DependsOn.
+// are the waits for names that are new in its DependsOn; trace is that of the call.
 func (js *Jobs) Patch(now, at int64, key carillon.Key, patch carillon.Patch,
-	waits ...store.Wait) (carillon.PutResult, error) {
+	trace delivery.Trace, waits ...store.Wait) (carillon.PutResult, error) {
 	e := js.records.find(key)
 	switch {
 	case e == nil:
@@ -34,5 +35,5 @@ func (js *Jobs) Patch(now, at int64, key carillon.Key, patch carillon.Patch,
 		}
 	}
 	retimed := plan.Names(&patch, plan.EffectTimes) && replans(e, &old, &j)
-	return js.edit(now, e, &message.PutRequest{Job: &j, At: at, Waits: waits}, retimed)
+	return js.edit(now, e, &message.PutRequest{Job: &j, At: at, Waits: waits, Trace: trace}, retimed)
 }

@@ -16,7 +16,7 @@ func TestAPatchChangesWhatItNames(t *testing.T) {
 	r.advance(5 * time.Second)
 	patch := func(p carillon.Patch) (carillon.PutResult, error) {
 		r.bring(keyOf("a"))
-		put, err := r.m.Jobs.Patch(r.now, 0, keyOf("a"), p)
+		put, err := r.m.Jobs.Patch(r.now, 0, keyOf("a"), p, "")
 		r.flush()
 		return put, err
 	}
@@ -40,7 +40,7 @@ func TestAPatchChangesWhatItNames(t *testing.T) {
 		}
 	}
 	if _, err := r.m.Jobs.Patch(r.now, 0, keyOf("b"),
-		carillon.Patch{Fields: []string{"note"}}); !errors.Is(err, carillon.NotFound) {
+		carillon.Patch{Fields: []string{"note"}}, ""); !errors.Is(err, carillon.NotFound) {
 		t.Fatalf("no job: %v", err)
 	}
 	r.start()
@@ -60,7 +60,7 @@ func TestAPatchOfRepeatsKeepsTheCount(t *testing.T) {
 		t.Helper()
 		r.bring(keyA)
 		put, err := r.m.Jobs.Patch(r.now, 0, keyA,
-			carillon.Patch{Fields: []string{"repeats"}, Job: carillon.Job{Repeats: repeats}})
+			carillon.Patch{Fields: []string{"repeats"}, Job: carillon.Job{Repeats: repeats}}, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,6 +53,7 @@ func (rs *runs) reschedule(e *entry, now int64, r *delivery.Report) {
 			"at: " + text(r.At) + " is after the end of the job's life, " + text(toTime(owner.state.Expires))})
 		return
 	}
+	rs.attempts.endTrace(e, now, delivery.AttemptRescheduled, "", r)
 	rs.attempts.end(e, true)
 	run.Due, run.Uncounted = max(now, r.At.UnixNano()), run.Attempt
 	rs.due.touch(e)

@@ -82,7 +82,7 @@ func (js *Jobs) draft(now int64, req *message.PutRequest) (*entry, error) {
 		UID: store.NewUID(ref.Key, req.Random), Generation: 1, Created: at, Updated: at,
 		Priority: j.Priority.Rank(), Jitter: int64(j.Jitter), Paused: j.Paused, Waits: newWaits(at,
 			j.DependsOn, nil, req.Waits, true),
-		Settled: js.cfg.Term.Epoch,
+		Settled: js.cfg.Term.Epoch, Trace: string(req.Trace),
 	}}
 	js.contents.set(e, specOf(req))
 	e.decoded = j // until it is created: saves decoding, but the job belongs to the caller
@@ -163,8 +163,9 @@ func (js *Jobs) edit(now int64, e *entry, req *message.PutRequest, retimed bool)
 		!j.Recurring() && !s.Run.Live)
 	unwait(s)
 	if supersedes(old, j) {
-		js.supersede(e)
+		js.supersede(e, now)
 	}
+	s.Trace = string(req.Trace) // not before the attempts that went back to the old one have ended
 	js.runs.changePaused(e, j.Paused, false, now)
 	js.runs.endOrRearm(e) // it may have run as often as it is now meant to
 	return carillon.PutResult{Job: js.records.view(e), Changed: true, Warnings: warnings(j)}, nil

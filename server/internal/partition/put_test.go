@@ -72,14 +72,14 @@ func TestAStoredFieldWithoutEffect(t *testing.T) {
 	r.start()
 	r.bring(keyOf("a"))
 	if put, err := r.m.Jobs.Patch(r.now, 0, keyOf("a"),
-		carillon.Patch{Fields: []string{"note"}, Job: carillon.Job{Note: "n"}}); err != nil || !put.Changed {
+		carillon.Patch{Fields: []string{"note"}, Job: carillon.Job{Note: "n"}}, ""); err != nil || !put.Changed {
 		t.Fatalf("%+v, %v", put, err)
 	}
 	r.flush()
 	r.bring(keyOf("a"))
 	_, err := r.m.Jobs.Patch(r.now, 0, keyOf("a"),
 		carillon.Patch{Fields: []string{"misfire"},
-			Job: carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireSkip}}})
+			Job: carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireSkip}}}, "")
 	if !errors.Is(err, carillon.InvalidArgument) {
 		t.Errorf("another misfire rule: %v", err)
 	}

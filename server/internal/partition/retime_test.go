@@ -233,7 +233,7 @@ func walkPatch(t *testing.T, table *patchTable, field, kind, phase string, chang
 	before := r.stored()
 	r.cancels = nil
 	r.bring(keyA)
-	put, err := r.m.Jobs.Patch(r.now, 0, keyA, p)
+	put, err := r.m.Jobs.Patch(r.now, 0, keyA, p, "")
 	refused := changed && slices.Contains(ofSchedules, field) && !old.Recurring()
 	if refused != (err != nil) {
 		t.Fatal(err)

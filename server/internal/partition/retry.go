@@ -24,6 +24,7 @@ type failure struct {
 // fail ends the attempt in force: by its consumer's report, because the consumer is gone, or because its
 // lease or timeout is over. The run waits for its next attempt, or is exhausted.
 func (rs *runs) fail(e *entry, now int64, f failure) {
+	rs.attempts.endTrace(e, now, delivery.AttemptFailed, f.message, f.report)
 	rs.attempts.end(e, f.report != nil)
 	r := &e.state.Run
 	r.Errors = appendError(r.Errors, carillon.AttemptError{Attempt: r.Attempt, At: toTime(now),

@@ -25,6 +25,7 @@ type rig struct {
 	m     *partition.Machine
 	now   int64
 	uids  uint64
+	trace delivery.Trace // of its calls
 
 	batches  []*store.Batch // handed out, not yet applied
 	seqs     []uint64
@@ -255,7 +256,7 @@ func (r *rig) put(j carillon.Job) (carillon.PutResult, error) {
 	}
 	r.bring(j.Key())
 	r.uids++
-	req := message.PutRequest{Job: &j}
+	req := message.PutRequest{Job: &j, Trace: r.trace}
 	binary.BigEndian.PutUint64(req.Random[:], r.uids)
 	return r.m.Jobs.Put(r.now, req)
 }
@@ -406,7 +407,7 @@ func (r *rig) pause(name string, paused bool) {
 
 func (r *rig) trigger(name string) carillon.Run {
 	r.bring(keyOf(name))
-	run, err := r.m.Jobs.Trigger(r.now, keyOf(name))
+	run, err := r.m.Jobs.Trigger(r.now, keyOf(name), r.trace)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func (rs *runs) addPending(job *entry, s store.State, spec []byte) *entry {
 // detach takes e's run, which is about to end, out of where it waits or goes on, and reports whether a
 // consumer had it. With unrepeat, a run that has had no attempt gives back the repeat that it has used up.
 func (rs *runs) detach(e *entry, now int64, unrepeat bool) (interrupted bool) {
-	interrupted = rs.attempts.revoke(e)
+	interrupted = rs.attempts.revoke(e, now)
 	if unrepeat {
 		rs.unrepeat(e, now)
 	}

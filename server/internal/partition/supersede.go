@@ -17,11 +17,11 @@ func supersedes(a, b *carillon.Job) bool {
 
 // supersede makes all unfinished runs of a job go on with its new content. Attempts in force end; once the
 // content is durable, each waiting run waits in the queue of the new target.
-func (js *Jobs) supersede(job *entry) {
+func (js *Jobs) supersede(job *entry, now int64) {
 	job.content = js.out.seq
 	f := js.records.familyOf(job)
 	for _, e := range f.runs {
-		js.fence(job, e)
+		js.fence(job, e, now)
 	}
 	for _, e := range f.runs {
 		js.due.follow(e)
@@ -40,12 +40,12 @@ const searchPending = 10_000
 
 // fence ends the attempt in force of a run of a job whose content has changed. The run goes on with its next
 // attempt, under the same id and with the new content.
-func (js *Jobs) fence(job, e *entry) {
+func (js *Jobs) fence(job, e *entry, now int64) {
 	// A redriven run has its own content.
 	if (e.place != running && !e.doubtful()) || (e != job && e.own()) {
 		return
 	}
-	if js.attempts.revoke(e) {
+	if js.attempts.revoke(e, now) {
 		js.attempts.end(e, false)
 	}
 	e.concede()

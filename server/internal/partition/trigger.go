@@ -1,15 +1,17 @@
 package partition
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
 // Trigger makes a run of the job that is due now. It does not affect the schedule, and works for a paused
-// job, too.
-func (js *Jobs) Trigger(now int64, key carillon.Key) (carillon.Run, error) {
+// job, too. trace is that of the call, if there is one.
+func (js *Jobs) Trigger(now int64, key carillon.Key, trace ...delivery.Trace) (carillon.Run, error) {
 	job := js.records.find(key)
 	if job == nil {
 		return carillon.Run{}, notFound(key)
@@ -21,7 +23,7 @@ func (js *Jobs) Trigger(now int64, key carillon.Key) (carillon.Run, error) {
 	e := js.runs.addPending(job, store.State{
 		UID: job.state.UID, Generation: job.state.Generation, Created: now, Updated: now,
 		Priority: job.state.Priority, Run: store.RunState{Live: true, Scheduled: now, Due: now,
-			Cause: carillon.CauseTrigger, Seq: job.state.Triggers},
+			Cause: carillon.CauseTrigger, Seq: job.state.Triggers}, Trace: string(cmp.Or(trace...)),
 	}, nil)
 	return js.records.runView(e), nil
 }
@@ -79,7 +81,7 @@ func (js *Jobs) Redrive(now int64, dead store.RunRecord) (carillon.Run, error) {
 		Seq: dead.ID.Seq, Attempt: dead.Attempt, Uncounted: dead.Attempt, Started: dead.Started,
 		Errors: redriven(dead.Errors)}
 	s := store.State{UID: dead.ID.UID, Generation: dead.Grant.Generation + 1, Created: now,
-		Updated: now, Run: run}
+		Updated: now, Run: run, Trace: dead.Trace}
 	gone := store.RunRef{Key: dead.Key, ID: dead.ID}
 	if job := js.records.find(dead.Key); job != nil {
 		if err := full(job); err != nil {

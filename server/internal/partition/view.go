@@ -99,7 +99,7 @@ func StatusOf(j *carillon.Job, s *store.State, partition int) {
 		id := store.RunID{Partition: uint16(partition), UID: s.UID, Scheduled: l.Scheduled,
 			Cause: l.Cause, Seq: l.Seq}
 		st.LastRun = &carillon.Run{ID: id.String(), Namespace: j.Namespace, Job: j.Name, Cause: l.Cause,
-			Status: l.Status, Scheduled: toTime(l.Scheduled), Finished: toTime(l.Finished), Attempt: l.Attempt,
+			Status: l.Status, Scheduled: toTime(l.Scheduled), Finished: toTime(l.Finished), Attempt: int(l.Attempt),
 			Backfill: backfillOf(id)}
 	}
 	j.Status = st
@@ -158,7 +158,7 @@ func stateRun(k carillon.Key, s *store.State, partition int) carillon.Run {
 		ID:       s.Identity(partition).String(), Namespace: k.Namespace, Job: k.Name, Cause: s.Run.Cause,
 		Status: runStatus(s.Phase), Scheduled: toTime(s.Run.Scheduled), Due: toTime(s.Run.Due),
 		Attempt: s.Run.Attempt, Started: orTime(s.Run.Started), Errors: s.Run.Errors,
-		Backfill: backfillOf(s.Identity(partition)), InDoubt: s.Run.InDoubt,
+		Backfill: backfillOf(s.Identity(partition)), InDoubt: int(s.Run.InDoubt),
 	}
 }
 

@@ -309,7 +309,7 @@ func TestNewNamesInAfterBeginClosedAndOldOnesStay(t *testing.T) {
 	w.settleAll()
 	w.bring(keyOf("d"))
 	if _, err := w.m.Jobs.Patch(w.now, 0, keyOf("d"),
-		carillon.Patch{Fields: []string{"depends_on"}, Job: carillon.Job{DependsOn: []string{"a"}}}); err != nil {
+		carillon.Patch{Fields: []string{"depends_on"}, Job: carillon.Job{DependsOn: []string{"a"}}}, ""); err != nil {
 		t.Fatal(err)
 	}
 	w.settleAll()

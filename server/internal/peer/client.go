@@ -20,6 +20,7 @@ import (
 	"github.com/carillonhq/carillon"
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/wire"
 	"github.com/carillonhq/carillon/server/internal/cluster"
 )
 
@@ -177,7 +178,7 @@ type asker struct {
 // Invoke implements [grpc.ClientConnInterface].
 func (a asker) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	var reached grpcpeer.Peer
-	outgoing := metadata.AppendToOutgoingContext(ctx, secretHeader, a.secret)
+	outgoing := metadata.AppendToOutgoingContext(wire.Outgoing(ctx), secretHeader, a.secret)
 	err := a.over.Invoke(outgoing, method, args, reply, append(opts, grpc.Peer(&reached))...)
 	return understood(ctx, err, reached.Addr != nil)
 }

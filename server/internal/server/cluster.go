@@ -226,11 +226,11 @@ func (n *Node) inFlight() (sum int) {
 // leave ends the membership and closes the store.
 func (n *Node) leave() error {
 	if n.member == nil {
-		return n.store.Close()
+		return errors.Join(n.store.Close(), n.endTraces())
 	}
 	ctx, cancel := n.stopping()
 	defer cancel()
-	return errors.Join(n.member.Close(ctx), n.closeStore(ctx))
+	return errors.Join(n.member.Close(ctx), n.closeStore(ctx), n.endTraces())
 }
 
 // stopping returns the context for the last steps of a node's end.

@@ -98,6 +98,8 @@ type Monitoring struct {
 	Healthz, Metrics string
 	// Debug serves profiles of the process (package profiling).
 	Debug string
+	// Traces exports traces by OTLP. Nil: none are made.
+	Traces *Traces
 	// Tools serves tools of Dapr's that look at its jobs. Nil: none.
 	Tools *Tools
 }
@@ -222,7 +224,7 @@ func (c Config) validateNode() error {
 		}
 	}
 	_, err := c.secrets()
-	return errors.Join(append(faults, err, c.validateMember())...)
+	return errors.Join(append(faults, err, c.Monitoring.Traces.validate(), c.validateMember())...)
 }
 
 // secrets returns the raw signing secrets, and what is wrong with them.

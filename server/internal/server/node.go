@@ -18,6 +18,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/telemetry"
+	"github.com/carillonhq/carillon/server/internal/tracing"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -38,7 +39,8 @@ type Node struct {
 	hub      *dispatch.Hub
 	queues   *ownQueues
 	metrics  *telemetry.Metrics
-	member   *cluster.Node // nil: the node is alone
+	tracer   *tracing.Tracer // nil: no traces are made
+	member   *cluster.Node   // nil: the node is alone
 	cluster  carillon.Cluster
 	unfollow func() // ends followNodes; nil: the node is alone
 	calls    calls
@@ -63,22 +65,36 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	defer cancel()
 	n := &Node{config: c, trouble: &trouble{log: c.Log}, metrics: telemetry.New(c.Version)}
 	var err error
+	if n.tracer, err = newTracer(ctx, &c, n.metrics); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	if err := n.start(ctx); err != nil {
+		return nil, errors.Join(err, n.endTraces())
+	}
+	return n, nil
+}
+
+// start opens the store and puts the parts together; see [Start].
+func (n *Node) start(ctx context.Context) error {
+	c := n.config
+	var err error
 	o := store.Options{Partitions: c.Partitions, Now: c.Now, Events: n.trouble.events(), Log: c.Log}
 	if n.store, err = c.hooks.open(ctx, c.Store, o); err != nil {
-		return nil, err
+		return err
 	}
 	n.checkPartitions()
 	n.queues = &ownQueues{node: c.Name}
 	n.join()
 	e := engine.Config{
 		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs,
-		Events: n.engineEvents(), Partition: partition.Config{DeadRetention: c.DeadRetention},
+		Events:    n.engineEvents(),
+		Partition: partition.Config{DeadRetention: c.DeadRetention, Tracer: n.attemptTracer()},
 		Advise:    func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
 		Consumers: n.queues.consumers, LeaseTTL: c.LeaseTTL,
 	}
 	h := dispatch.Options{
 		Accept:     worker.Accept(worker.Options{}),
-		Transports: map[string]dispatch.Transport{"http": httptarget.New(c.httpOptions())},
+		Transports: map[string]dispatch.Transport{"http": httptarget.New(n.httpOptions())},
 		SlowStart:  dispatch.SlowStart{Initial: c.SlowStart.Initial, Step: c.SlowStart.Step},
 		Now:        c.Now,
 	}
@@ -91,23 +107,25 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	n.hub = dispatch.New(n.engine, h)
 	n.queues.hub, n.queues.backlog = n.hub, n.engine.Backlog
 	if err := n.engine.Start(ctx, n.hub); err != nil {
-		return nil, errors.Join(err, n.hub.Close(), n.store.Close())
+		return errors.Join(err, n.hub.Close(), n.store.Close())
 	}
 	if err := n.enter(ctx); err != nil {
-		return nil, errors.Join(err, n.Stop(), n.store.Close())
+		return errors.Join(err, n.Stop(), n.store.Close())
 	}
 	n.metrics.Watch(telemetry.Sources{
 		Queues: n.hub.Queues, Workers: n.hub.Workers, Load: n.load,
 		Limits: n.limits, Backlog: n.engine.Backlog, Dead: n.engine.Dead, Missing: n.engine.Missing, Now: c.Now,
 		Backfills: n.backfills, Partitions: n.partitions, Trouble: n.trouble.Err, Damaged: n.trouble.DamagedTables,
 	})
-	return n, nil
+	return nil
 }
 
 // httpOptions returns the options of HTTP targets. The secrets have been validated.
-func (c Config) httpOptions() httptarget.Options {
+func (n *Node) httpOptions() httptarget.Options {
+	c := &n.config
 	secrets, _ := c.secrets()
 	return httptarget.Options{
+		Around:    n.aroundRequests(),
 		HostLimit: c.Targets.HostLimit, Allow: c.Targets.Allow, Now: c.Now,
 		Secrets: func(namespace string) [][]byte { return secrets[namespace] },
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -102,7 +103,7 @@ func (s *Server) openListeners() error {
 // listenGRPC serves Carillon's own API as gRPC.
 func (s *Server) listenGRPC(d *listener, service *grpcapi.Service, cluster *grpcapi.ClusterService) error {
 	o := s.grpcOptions()
-	options := append(s.node.peerSizes(o), s.config.Credentials.server()...)
+	options := slices.Concat(s.node.peerSizes(o), s.node.tracedCalls(), s.config.Credentials.server())
 	server := grpcapi.NewServer(service, options...)
 	s.node.servePeers(server, o)
 	d.overGRPC(server)
@@ -129,7 +130,8 @@ func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, cluster *grpc
 	if err != nil {
 		return fmt.Errorf("configuration: trusted_origins: %w", err)
 	}
-	d.overHTTP(&http.Server{Handler: handler, ReadTimeout: readTimeout, WriteTimeout: writeTimeout}, s.log)
+	d.overHTTP(&http.Server{Handler: s.node.tracedRequests(handler), ReadTimeout: readTimeout,
+		WriteTimeout: writeTimeout}, s.log)
 	return nil
 }
 

@@ -46,7 +46,7 @@ func (s *Server) listenSidecars(d *listener) error {
 	c := s.config.Sidecars
 	o := APIOptions(grpcapi.Options{Logger: s.log, Now: s.config.Now, MaxMessage: maxMessage(s.config.Limits),
 		Observer: s.node.Metrics()})
-	server := grpcapi.NewFrame(o, c.Options...)
+	server := grpcapi.NewFrame(o, append(s.node.tracedCalls(), c.Options...)...)
 	d.overGRPC(server)
 	d.gone = s.node.register([]API{c.API}, server)
 	return nil

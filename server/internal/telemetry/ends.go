@@ -81,8 +81,8 @@ func (e *ends) add(q delivery.Queue) *endSeries {
 	return next[q]
 }
 
-// count counts the end of a run.
-func (e *ends) count(f delivery.Finished) {
+// count counts the end of a run; observe measures how long it took.
+func (e *ends) count(f delivery.Finished, observe func(prometheus.Observer, float64, delivery.Trace)) {
 	s := e.find(f.Queue)
 	switch f.Status {
 	case carillon.RunSucceeded:
@@ -97,6 +97,6 @@ func (e *ends) count(f delivery.Finished) {
 		return
 	}
 	if f.Took >= 0 {
-		s.took.Observe(f.Took.Seconds())
+		observe(s.took, f.Took.Seconds(), f.Trace)
 	}
 }

@@ -46,6 +46,8 @@ type Metrics struct {
 	staged    map[string]prometheus.Counter // by kind of target
 	onStaged  atomic.Pointer[func(q delivery.Queue, n int)]
 	lateness  prometheus.Histogram
+	spans     *prometheus.CounterVec
+	exemplars bool // of traces
 
 	commits       prometheus.Histogram
 	commitRecords prometheus.Histogram
@@ -80,7 +82,7 @@ func New(version string) *Metrics {
 		carillon.RunCancelled: m.counters[runsCancelled],
 	}
 	m.skipped = m.labelled(runsSkipped)
-	m.lateness = m.histograms[lateness]
+	m.lateness, m.spans = m.histograms[lateness], m.labelled(traceSpans)
 	m.commits, m.commitRecords = m.histograms[commits], m.histograms[commitRecords]
 	m.calls, m.ends = newCalls(m), newEnds(m)
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: metric(buildInfo).Help},
@@ -150,7 +152,7 @@ func (m *Metrics) Fired(f delivery.Fired) {
 	if c := m.attempts[f.Queue.Kind]; c != nil {
 		c.Inc()
 	}
-	m.lateness.Observe(f.Lateness.Seconds())
+	m.observe(m.lateness, f.Lateness.Seconds(), f.Trace)
 }
 
 // OnStaged has f told of due runs that are put aside in the store; it must not block. There is one such f.
@@ -173,7 +175,7 @@ func (m *Metrics) Skipped(reason string, n uint64) { m.skipped.WithLabelValues(r
 func (m *Metrics) Finished(f delivery.Finished) {
 	if c := m.finished[f.Status]; c != nil {
 		c.Inc()
-		m.ends.count(f)
+		m.ends.count(f, m.observe)
 	}
 }
 
@@ -192,5 +194,5 @@ func (m *Metrics) Add(cs ...prometheus.Collector) { m.registry.MustRegister(cs..
 
 // Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: m.exemplars})
 }

@@ -71,6 +71,8 @@ const (
 	queueInFlight   = "carillon_queue_in_flight"
 	queuePartitions = "carillon_queue_waiting_partitions"
 
+	traceSpans = "carillon_trace_spans_total"
+
 	buildInfo = "carillon_build_info"
 )
 
@@ -153,6 +155,9 @@ var table = []Metric{
 	{queueCredits, gauge, ofQueue, "Attempts that its consumers would take now."},
 	{queueInFlight, gauge, ofQueue, "Attempts that its consumers have."},
 	{queuePartitions, gauge, ofQueue, "Partitions that wait for room in it."},
+
+	{traceSpans, counter, []string{"outcome"},
+		"Spans that are recorded, by what became of them: `exported`, `failed` (at the collector) or `dropped` (too many waited)."},
 
 	{buildInfo, gauge, []string{"version", "go"}, "1; the labels say what runs."},
 }

@@ -45,6 +45,7 @@ func busy(queues int) *telemetry.Metrics {
 	m.Finished(delivery.Finished{Queue: queueOf(0), Status: carillon.RunCancelled, Took: -1})
 	m.Called("rest", "PutJob", "OK", time.Millisecond)
 	m.Streamed("grpc", "Work", "Unavailable")
+	m.Spans("exported", 1)
 	m.Skipped("overlap", 5)
 	m.Committed(10, 2*time.Millisecond, nil)
 	m.Committed(1, time.Second, errors.New("no"))

@@ -243,13 +243,13 @@ func number[T ~uint8 | ~uint16 | ~uint32 | ~uint64](c *coder, field int, v *T) {
 }
 
 // signed is a sint64, or one that fits in an int.
-func signed[T ~int | ~int64](c *coder, field int, v *T) {
+func signed[T ~int | ~int32 | ~int64](c *coder, field int, v *T) {
 	if *v != 0 || c.field == field {
 		zigzag(c, field, v)
 	}
 }
 
-func zigzag[T ~int | ~int64](c *coder, field int, v *T) {
+func zigzag[T ~int | ~int32 | ~int64](c *coder, field int, v *T) {
 	if c.writing {
 		c.put(field, uint64(*v)<<1^uint64(int64(*v)>>63))
 	} else if c.next(field, wireVarint) {

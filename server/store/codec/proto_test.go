@@ -161,6 +161,8 @@ func (f *filler) fillScalar(v reflect.Value) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(math.MinInt64 + int64(f.n))
+	case reflect.Int32:
+		v.SetInt(math.MinInt32 + int64(f.n))
 	case reflect.Uint8:
 		v.SetUint(uint64(1 + f.n%255))
 	case reflect.Uint16:

@@ -43,6 +43,7 @@ func (c *coder) run(r *store.RunRecord) {
 		signed(c, 17, &r.InDoubt)
 		c.string(18, &r.Queue)
 		c.stringMap(19, &r.Labels)
+		c.string(20, &r.Trace)
 	}
 }
 

@@ -64,6 +64,7 @@ func (c *coder) state(s *store.State) {
 		c.waits(22, &s.Waits)
 		c.bool(23, &s.OwnSpec)
 		unsigned(c, 24, &s.Settled)
+		c.string(25, &s.Trace)
 	}
 }
 

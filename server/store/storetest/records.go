@@ -98,10 +98,12 @@ func full(r *store.Record) {
 		UID: uidOf(r.Key, 9), Generation: math.MaxUint64, Created: base, Updated: base + 1,
 		Phase: carillon.PhaseStaged, Paused: true, Priority: 1, Due: base + 2, Queue: "queue", Anchor: base + 3,
 		Expires: base + 4, Next: base + 5, Jitter: 6, Begun: 7, Triggers: 8, Pending: 9, Kept: 10,
+		Trace: "\x00\xff of a call",
 		Run: store.RunState{Live: true, Scheduled: base + 11, Due: base + 12,
 			Cause: carillon.CauseBackfill, Seq: 13, Attempt: 14,
 			Grant: store.Grant{Term: store.Term{Epoch: 15, Nonce: math.MaxUint64}, Generation: 16}, Lease: base + 17,
-			Deadline: base + 18, Started: base + 19, Errors: attemptErrors(3)},
+			Deadline: base + 18, Started: base + 19, Errors: attemptErrors(3),
+			InDoubt: math.MaxInt32},
 		Last: store.LastRun{Scheduled: base + 20, Finished: base + 21, Cause: carillon.CauseTrigger,
 			Seq: 22, Attempt: 23, Status: carillon.RunFailed},
 		Counters: carillon.Counters{Fired: 24, Succeeded: 25, Failed: 26, Retried: 27, Dead: 28,
@@ -136,7 +138,7 @@ func (s shard) run(name string, n int64, status carillon.RunStatus) store.RunRec
 func (s shard) fullRun(name string, n int64) store.RunRecord {
 	r := s.run(name, n, carillon.RunDead)
 	r.ID.Cause, r.ID.Seq, r.Errors, r.Response = carillon.CauseTrigger, 300, attemptErrors(2), []byte("answer")
-	r.Worker, r.Reason, r.Skipped, r.From, r.Spec = "w", "r", 7, base-1, specOf("dead")
+	r.Worker, r.Reason, r.Skipped, r.From, r.Spec, r.Trace = "w", "r", 7, base-1, specOf("dead"), "\x00\xff"
 	r.Queue, r.Labels = ns+"\x00worker\x00q", map[string]string{"env": "prod", "team": ""}
 	return r
 }

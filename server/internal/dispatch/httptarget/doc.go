@@ -19,7 +19,7 @@
 //	Carillon-Attempt          from 1
 //	Carillon-Deadline         end of the attempt's timeout, RFC 3339
 //	Carillon-Token            proves the attempt; an asynchronous target completes the run with it
-//	traceparent               W3C; the trace is the run's, the span the attempt's
+//	traceparent tracestate    W3C; the attempt's span (docs/operations.md)
 //	webhook-id webhook-timestamp webhook-signature    Standard Webhooks, if the namespace has signing secrets
 //
 // # What an answer means

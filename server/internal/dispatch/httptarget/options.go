@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -29,6 +30,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Now reads the wall clock; default time.Now.
 	Now func() time.Time
+	// Around, if not nil, is put around what makes requests, to follow them. It must send a request once.
+	Around func(http.RoundTripper) http.RoundTripper
 	// Enter, if not nil, is called on the goroutine of an attempt before its request. Attempts that begin at
 	// the same instant get connections in no fixed order. A simulation lets each wait in Enter for a moment
 	// of its own.

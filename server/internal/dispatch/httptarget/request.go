@@ -7,10 +7,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -43,6 +40,7 @@ func newRequest(ctx context.Context, d *delivery.Delivery, secrets [][]byte, now
 		h.fields[http.CanonicalHeaderKey(name)] = []string{value}
 	}
 	h.describe(d.Run)
+	h.trace(d)
 	if len(secrets) > 0 {
 		h.sign(d.Run.ID, body, secrets, now)
 	}
@@ -54,7 +52,7 @@ func newRequest(ctx context.Context, d *delivery.Delivery, secrets [][]byte, now
 }
 
 // ownHeaders is how many headers newRequest sets itself.
-const ownHeaders = 18
+const ownHeaders = 19
 
 // header is a header under construction; values is room for Carillon's own, to avoid an allocation for each.
 type header struct {
@@ -87,7 +85,6 @@ func (h *header) describe(r *carillon.Run) {
 	h.set("Carillon-Attempt", strconv.Itoa(r.Attempt))
 	h.set("Carillon-Deadline", r.Deadline.UTC().Format(time.RFC3339Nano))
 	h.set("Carillon-Token", r.Token)
-	h.set("Traceparent", traceparent(r.ID))
 }
 
 // escape percent-encodes what CloudEvents' HTTP binding (§3.1.3.2) does not allow in a header.
@@ -111,16 +108,17 @@ func escape(s string) string {
 	return b.String()
 }
 
-// traceparent returns a sampled W3C trace context: all attempts of a run share the trace, each has a span of
-// its own.
-func traceparent(runID string) string {
-	sum := sha256.Sum256([]byte(runID))
-	var raw [16 + 8]byte
-	copy(raw[:], sum[:16])
-	binary.BigEndian.PutUint64(raw[16:], rand.Uint64()|1) // zero is not valid
-	var text [2 * len(raw)]byte
-	hex.Encode(text[:], raw[:])
-	return "00-" + string(text[:32]) + "-" + string(text[32:]) + "-01"
+// trace sets the headers of the trace context that the attempt has, or else of one of the run: all attempts
+// of a run share the trace, each has a span of its own.
+func (h *header) trace(d *delivery.Delivery) {
+	t := d.Trace
+	if !t.Valid() {
+		t = (&delivery.Attempt{RunID: d.Run.ID, Number: d.Run.Attempt}).Fresh()
+	}
+	h.set("Traceparent", t.Parent())
+	if state := t.State(); state != "" {
+		h.set("Tracestate", state)
+	}
 }
 
 // sign adds the headers of Standard Webhooks, with a signature for each secret.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // TestSignature holds the signature against the vector that Standard Webhooks' own libraries are tested with,
@@ -86,9 +87,33 @@ func TestRequest(t *testing.T) {
 }
 
 func TestTrace(t *testing.T) {
-	a, b, other := traceparent("run"), traceparent("run"), traceparent("other")
+	of := func(run string, attempt int) string {
+		d := newDelivery(1, "http://example.com/")
+		d.Run.ID, d.Run.Attempt = run, attempt
+		return traceHeaders(t, &d)[0]
+	}
+	a, b, other := of("run", 1), of("run", 2), of("other", 1)
 	if a[:36] != b[:36] || a[:36] == other[:36] || a == b {
 		t.Errorf("%s %s %s", a, b, other)
+	}
+}
+
+// traceHeaders returns traceparent and tracestate of the request of a delivery.
+func traceHeaders(t *testing.T, d *delivery.Delivery) [2]string {
+	t.Helper()
+	req, err := newRequest(context.Background(), d, nil, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return [2]string{req.Header.Get("Traceparent"), req.Header.Get("Tracestate")}
+}
+
+func TestTheTraceOfTheAttemptIsSent(t *testing.T) {
+	d := newDelivery(1, "http://example.com/")
+	d.Trace = delivery.NewTrace([16]byte{15: 1}, [8]byte{7: 2}, 0, "a=1")
+	want := [2]string{"00-00000000000000000000000000000001-0000000000000002-00", "a=1"}
+	if got := traceHeaders(t, &d); got != want {
+		t.Errorf("%q", got)
 	}
 }
 

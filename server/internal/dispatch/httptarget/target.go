@@ -23,6 +23,7 @@ type Target struct {
 	options Options
 	guard   *guard // nil: Options.Dial dials
 	client  *http.Transport
+	rounds  http.RoundTripper // the client, with what is around it
 	http2   *http2Conns
 
 	mu      sync.Mutex
@@ -65,8 +66,12 @@ func New(o Options) *Target {
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: MaxResponseHeader,
 	}
-	return &Target{options: o, guard: g, client: client, http2: h2, flights: map[string]*flight{},
-		landed: make(chan struct{})}
+	rounds := http.RoundTripper(client)
+	if o.Around != nil {
+		rounds = o.Around(client)
+	}
+	return &Target{options: o, guard: g, client: client, rounds: rounds, http2: h2,
+		flights: map[string]*flight{}, landed: make(chan struct{})}
 }
 
 // Open implements [dispatch.Transport].
@@ -122,7 +127,7 @@ func (t *Target) attempt(ctx context.Context, f *flight) (r delivery.Report, ans
 	begun := time.Now()
 	timer := time.AfterFunc(timeout, func() { f.end(errTimeout) })
 	defer timer.Stop()
-	resp, err := t.client.RoundTrip(req)
+	resp, err := t.rounds.RoundTrip(req)
 	if err != nil {
 		r.Message, r.Permanent = unanswered(err, context.Cause(ctx), timeout)
 		r.Message = r.Message[:min(len(r.Message), carillon.MaxErrorBytes)]
