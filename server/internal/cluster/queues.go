@@ -11,8 +11,9 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// listWithin is how long the nodes may take to say what they know of queues and workers.
-const listWithin = 2 * time.Second
+// heardWithin is how long the nodes may take to say what they know of queues and workers, and to learn which
+// queues are paused.
+const heardWithin = 2 * time.Second
 
 // OwnQueues implements [Control].
 func (n *Node) OwnQueues(ctx context.Context, q queues.Query) ([]carillon.Queue, error) {
@@ -24,12 +25,12 @@ func (n *Node) OwnWorkers(ctx context.Context, q queues.Query) ([]queues.Connect
 	return n.cfg.Queues.OwnWorkers(ctx, q)
 }
 
-// ListQueues implements [carillon.Cluster].
+// ListQueues implements [carillon.Queues].
 func (n *Node) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
 	return n.lists().ListQueues(ctx, q)
 }
 
-// ListWorkers implements [carillon.Cluster].
+// ListWorkers implements [carillon.Queues].
 func (n *Node) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
 	return n.lists().ListWorkers(ctx, q)
 }
@@ -38,7 +39,7 @@ func (n *Node) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (carillo
 func (n *Node) lists() queues.List {
 	return queues.List{MACKey: n.cfg.Store.Meta().MACKey,
 		Each: func(ctx context.Context, f func(ctx context.Context, id string, node queues.Node)) []string {
-			ctx, cancel := context.WithTimeout(ctx, listWithin)
+			ctx, cancel := context.WithTimeout(ctx, heardWithin)
 			defer cancel()
 			return n.peers.ask(ctx, withSelf(n.views.load().members, n.cfg.Member), f)
 		}}

@@ -92,6 +92,7 @@ type Machine struct {
 	Dependencies *Dependencies
 	Applied      *AppliedMarkers
 	History      *History
+	PausedQueues *PausedQueues
 }
 
 // newMachine makes an empty machine: all records are still in the store.
@@ -119,6 +120,7 @@ func newMachine(cfg Config) *Machine {
 	m.Dependencies = newDependencies(&m.out, cfg.Term.Epoch)
 	m.Applied = newAppliedMarkers(&m.out)
 	m.History = newHistory(&m.out, &m.cfg)
+	m.PausedQueues = &PausedQueues{out: &m.out, all: map[delivery.Queue]carillon.QueuePause{}}
 	m.runs = &runs{
 		cfg: &m.cfg, out: &m.out, contents: m.contents, agenda: m.agenda, records: m.Records, due: m.due,
 		attempts: m.Attempts, window: m.Window,

@@ -3,6 +3,7 @@ package clienttest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -48,6 +49,23 @@ func (c *three) WatchNodes(ctx context.Context, f func([]carillon.Node) error) e
 func (c *three) ListQueues(_ context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
 	return carillon.QueuePage{Queues: []carillon.Queue{{Namespace: q.Namespace, Kind: q.Kind, Name: "q", Ready: 1,
 		Staged: 1 << 40, Unserved: true}}, NextPageToken: q.PageToken + "+", Unheard: []string{"c"}}, nil
+}
+
+func (c *three) PauseQueue(_ context.Context, key carillon.QueueKey, note string) (carillon.QueueChange, error) {
+	c.asked = append(c.asked, fmt.Sprint("pause ", key))
+	return carillon.QueueChange{Pause: carillon.QueuePause{Since: time.Unix(1, 2).UTC(), Note: note},
+		Unheard: []string{"c"}}, nil
+}
+
+func (c *three) ResumeQueue(_ context.Context, key carillon.QueueKey) (carillon.QueueChange, error) {
+	c.asked = append(c.asked, fmt.Sprint("resume ", key))
+	return carillon.QueueChange{Unheard: []string{"b", "c"}}, nil
+}
+
+func (c *three) PurgeQueue(_ context.Context, key carillon.QueueKey,
+	o carillon.PurgeOptions) (carillon.PurgeResult, error) {
+	c.asked = append(c.asked, fmt.Sprint("purge ", key, o.DryRun))
+	return carillon.PurgeResult{Runs: 1 << 40, More: true}, nil
 }
 
 func (c *three) ListWorkers(_ context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
