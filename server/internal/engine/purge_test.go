@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -72,23 +73,26 @@ func names(queue string, from, to int) (all []string) {
 func TestAPurgeOfAQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		n := start(t, memory.New(memory.Options{Partitions: 2}))
+		n := startWith(t, engine.Config{Store: memory.New(memory.Options{Partitions: 2}), WindowJobs: 1})
 		if _, err := n.PutNamespace(ctx, carillon.Namespace{Name: "default", ConcurrencyLimits: map[string]int{"k": 0}}); err != nil {
 			t.Fatal(err)
 		}
 		c := n.consume("q", 3, silent)
-		putMany(t, n, "q", 0, 3)
-		synctest.Wait()
-		putMany(t, n, "other", 0, 10)
-		for i := 0; i < 9000; i += 1000 {
-			putMany(t, n, "q", 3+i, 1003+i)
-		}
 		for i := range 20 {
 			if _, err := n.PutJob(ctx, carillon.Job{Name: fmt.Sprint("limited/", i), Target: carillon.WorkerQueue("q"),
 				ConcurrencyKey: "k"}); err != nil {
 				t.Fatal(err)
 			}
 		}
+		synctest.Wait()
+		putMany(t, n, "q", 0, 3)
+		synctest.Wait()
+		putMany(t, n, "other", 0, 10)
+		time.Sleep(2 * time.Second)
+		for i := 0; i < 9000; i += 1000 {
+			putMany(t, n, "q", 3+i, 1003+i)
+		}
+		time.Sleep(time.Second) // runs that wait for a permit are parked, too, to make room
 		pauseQueue(t, n, n)
 		time.Sleep(10 * time.Second) // all of it is parked
 		putMany(t, n, "q", 9003, 9103)
@@ -216,5 +220,33 @@ func TestAPurgeWhoseOwnerIsOutOfReach(t *testing.T) {
 			t.Errorf("%d and %d of 20", p.Runs, rest)
 		}
 		f.stop()
+	})
+}
+
+// TestAPurgeOfMoreThanMemoryHolds: most of it is due in the store alone, and nothing has read it yet.
+func TestAPurgeOfMoreThanMemoryHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 3000
+		n := startWith(t, engine.Config{Store: memory.New(memory.Options{Partitions: 1}), WindowJobs: 1})
+		at := carillon.At(time.Now().Add(time.Minute))
+		for i := 0; i < most; i += 1000 {
+			var jobs []carillon.Job
+			for k := range 1000 {
+				jobs = append(jobs, carillon.Job{Name: fmt.Sprint(i + k), Due: at, Target: carillon.WorkerQueue("q")})
+			}
+			if _, err := n.PutJobs(t.Context(), jobs); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := n.consume("q", 1, silent)
+		time.Sleep(time.Minute)
+		if runs, _ := purgeQueue(t, n); runs < most-1 {
+			t.Errorf("%d of %d are purged", runs, most)
+		}
+		time.Sleep(time.Minute)
+		if got := len(c.got()); got > 1 {
+			t.Errorf("%d are handed out", got)
+		}
+		n.stop()
 	})
 }
