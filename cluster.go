@@ -8,6 +8,7 @@ import (
 // Cluster shows the nodes that share a store with their queues and workers, and moves partitions between
 // them. A node that is alone has one, too.
 type Cluster interface {
+	Queues
 	// ClusterStatus returns the living nodes and the owners of partitions, as the store has them at this
 	// moment.
 	ClusterStatus(ctx context.Context) (ClusterStatus, error)
@@ -19,10 +20,6 @@ type Cluster interface {
 	Rebalance(ctx context.Context) error
 	// WatchNodes calls f with the living nodes, at once and after each change, until ctx ends or f fails.
 	WatchNodes(ctx context.Context, f func([]Node) error) error
-	// ListQueues returns the queues that are served or in which runs wait, over all living nodes.
-	ListQueues(ctx context.Context, q QueueQuery) (QueuePage, error)
-	// ListWorkers returns the connections of workers and Dapr's sidecars to all living nodes.
-	ListWorkers(ctx context.Context, q WorkerQuery) (WorkerPage, error)
 }
 
 // ClusterStatus is a snapshot of a cluster.

@@ -74,6 +74,30 @@ func (c *Client) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (caril
 		NextPageToken: m.GetNextPageToken(), Unheard: m.GetUnheard()}, unlisted(err)
 }
 
+// PauseQueue stops the handing out of attempts of a queue; see [carillon.Queues].
+func (c *Client) PauseQueue(ctx context.Context, key carillon.QueueKey,
+	note string) (carillon.QueueChange, error) {
+	m, err := c.cluster.PauseQueue(ctx, &pb.PauseQueueRequest{Namespace: key.Namespace, Kind: key.Kind,
+		Name: key.Name, Note: note})
+	return carillon.QueueChange{Pause: wire.QueuePauseFromProto(m.GetPause()), Unheard: m.GetUnheard()},
+		unsteered(err)
+}
+
+// ResumeQueue ends a pause; see [carillon.Queues].
+func (c *Client) ResumeQueue(ctx context.Context, key carillon.QueueKey) (carillon.QueueChange, error) {
+	m, err := c.cluster.ResumeQueue(ctx, &pb.ResumeQueueRequest{Namespace: key.Namespace, Kind: key.Kind,
+		Name: key.Name})
+	return carillon.QueueChange{Unheard: m.GetUnheard()}, unsteered(err)
+}
+
+// PurgeQueue cancels the due runs that wait in a queue; see [carillon.Queues].
+func (c *Client) PurgeQueue(ctx context.Context, key carillon.QueueKey,
+	o carillon.PurgeOptions) (carillon.PurgeResult, error) {
+	m, err := c.cluster.PurgeQueue(ctx, &pb.PurgeQueueRequest{Namespace: key.Namespace, Kind: key.Kind,
+		Name: key.Name, DryRun: o.DryRun})
+	return carillon.PurgeResult{Runs: int(m.GetPurged()), More: m.GetMore()}, unsteered(err)
+}
+
 // unlisted explains the error of a server that does not know these lists.
 func unlisted(err error) error {
 	if status.Code(err) != codes.Unimplemented {
@@ -81,6 +105,15 @@ func unlisted(err error) error {
 	}
 	return carillon.Errorf(carillon.FailedPrecondition, "",
 		"this server is of a version that does not list queues and workers (%w)", err)
+}
+
+// unsteered explains the error of a server that does not know these calls.
+func unsteered(err error) error {
+	if status.Code(err) != codes.Unimplemented {
+		return err
+	}
+	return carillon.Errorf(carillon.FailedPrecondition, "",
+		"this server is of a version that does not pause and purge queues (%w)", err)
 }
 
 // older explains the error of a server that does not know these calls.

@@ -95,7 +95,7 @@ func QueuesToProto(queues []carillon.Queue) []*pb.Queue {
 		return &pb.Queue{Namespace: text(q.Namespace), Kind: text(q.Kind), Name: text(q.Name),
 			Ready: int64(q.Ready), Limited: int64(q.Limited), Staged: int64(q.Staged), OldestDue: timestamp(q.Oldest),
 			Consumers: clampInt32(q.Consumers), Silent: clampInt32(q.Silent), Credits: int64(q.Credits),
-			InFlight: int64(q.InFlight), Unserved: q.Unserved}
+			InFlight: int64(q.InFlight), Unserved: q.Unserved, Pause: QueuePauseToProto(q.Pause)}
 	})
 }
 
@@ -105,8 +105,22 @@ func QueuesFromProto(ms []*pb.Queue) []carillon.Queue {
 		return carillon.Queue{Namespace: m.GetNamespace(), Kind: m.GetKind(), Name: m.GetName(),
 			Ready: int(m.GetReady()), Limited: int(m.GetLimited()), Staged: int(m.GetStaged()),
 			Oldest: instant(m.GetOldestDue()), Consumers: int(m.GetConsumers()), Silent: int(m.GetSilent()),
-			Credits: int(m.GetCredits()), InFlight: int(m.GetInFlight()), Unserved: m.GetUnserved()}
+			Credits: int(m.GetCredits()), InFlight: int(m.GetInFlight()), Unserved: m.GetUnserved(),
+			Pause: QueuePauseFromProto(m.GetPause())}
 	})
+}
+
+// QueuePauseToProto is the pause as a message; nil if there is none.
+func QueuePauseToProto(p carillon.QueuePause) *pb.QueuePause {
+	if p.Since.IsZero() {
+		return nil
+	}
+	return &pb.QueuePause{Since: timestamp(p.Since), Note: text(p.Note)}
+}
+
+// QueuePauseFromProto is the reverse.
+func QueuePauseFromProto(m *pb.QueuePause) carillon.QueuePause {
+	return carillon.QueuePause{Since: instant(m.GetSince()), Note: m.GetNote()}
 }
 
 // WorkersToProto is the connections as messages.

@@ -16,4 +16,5 @@ const (
 	// server/internal/engine, server/internal/cluster: written and deleted to test the store.
 	KindProbe  = 'p'
 	KindParked = 'q' // server/internal/partition: a queue with parked runs
+	KindQueue  = 'u' // server/internal/partition: a paused queue
 )

@@ -18,6 +18,7 @@ var (
 	retries   = object{"minimum": 0, "maximum": 1_000_000}
 	page      = object{"minimum": 0, "maximum": 1000}
 	limitKey  = object{"format": "printable", "maxLength": 256, "pattern": printable + "*$"}
+	queueKind = object{"enum": []any{"worker", "http", "dapr"}}
 	queueName = object{"format": "printable", "minLength": 1, "maxLength": 512, "pattern": printable + "+$"}
 	daprWord  = object{"format": "printable", "maxLength": 512, "pattern": printable + "*$"}
 	uint64s   = object{"pattern": "^[0-9]{1,19}$", "maxLength": 19}
@@ -84,6 +85,7 @@ var bodyRanges = map[string]object{
 	"BatchPutJobs.jobs":  {"maxItems": 1000},
 	"PauseJob.note":      {"maxLength": 4096},
 	"ResumeJob.note":     {"maxLength": 4096},
+	"PauseQueue.note":    {"maxLength": 1024},
 	"StartBackfill.rate": {"minimum": 0, "maximum": 100_000},
 	"PutNamespace.concurrency_limits": {"maxProperties": 10_000,
 		"propertyNames": object{"format": "printable", "minLength": 1, "maxLength": 256,
@@ -120,6 +122,12 @@ var parameterRanges = map[string]object{
 	"ListWorkers.kind":      {"enum": []any{"", "worker", "dapr"}},
 	"ListWorkers.queue":     {"format": "printable", "maxLength": 512, "pattern": printable + "*$"},
 	"label":                 {"format": "printable"},
+	"PauseQueue.kind":       queueKind,
+	"ResumeQueue.kind":      queueKind,
+	"PurgeQueue.kind":       queueKind,
+	"PauseQueue.name":       queueName,
+	"ResumeQueue.name":      queueName,
+	"PurgeQueue.name":       queueName,
 	"phase":                 {},
 	"status":                {},
 	"if_absent":             {},

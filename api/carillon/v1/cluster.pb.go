@@ -719,8 +719,11 @@ type Queue struct {
 	Credits int64 `protobuf:"varint,10,opt,name=credits,proto3" json:"credits,omitempty"`
 	// Attempts that consumers have.
 	InFlight int64 `protobuf:"varint,11,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	// Runs wait in partitions of a node at which no consumer takes any. Nobody need connect for HTTP, so it is never so there.
-	Unserved      bool `protobuf:"varint,12,opt,name=unserved,proto3" json:"unserved,omitempty"`
+	// Runs wait in partitions of a node at which no consumer takes any. Nobody need connect for HTTP, so it is never so there, nor
+	// while the queue is paused.
+	Unserved bool `protobuf:"varint,12,opt,name=unserved,proto3" json:"unserved,omitempty"`
+	// Its pause; absent: it is not paused.
+	Pause         *QueuePause `protobuf:"bytes,13,opt,name=pause,proto3" json:"pause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -839,6 +842,434 @@ func (x *Queue) GetUnserved() bool {
 	return false
 }
 
+func (x *Queue) GetPause() *QueuePause {
+	if x != nil {
+		return x.Pause
+	}
+	return nil
+}
+
+// QueuePause says that a queue is paused.
+type QueuePause struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Since when.
+	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	// Why, for people.
+	Note          string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueuePause) Reset() {
+	*x = QueuePause{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueuePause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueuePause) ProtoMessage() {}
+
+func (x *QueuePause) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueuePause.ProtoReflect.Descriptor instead.
+func (*QueuePause) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *QueuePause) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *QueuePause) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+// PauseQueueRequest asks for PauseQueue.
+type PauseQueueRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the queue; empty: the default namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// worker, http or dapr; empty: worker.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The queue's name, as ListQueues shows it.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Says why; shown with the queue. Empty: a note that is there already stays. At most 1 KiB.
+	Note          string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseQueueRequest) Reset() {
+	*x = PauseQueueRequest{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseQueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseQueueRequest) ProtoMessage() {}
+
+func (x *PauseQueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseQueueRequest.ProtoReflect.Descriptor instead.
+func (*PauseQueueRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PauseQueueRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PauseQueueRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *PauseQueueRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PauseQueueRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+// PauseQueueResponse says that the queue is paused, durably.
+type PauseQueueResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it is in force.
+	Pause *QueuePause `protobuf:"bytes,1,opt,name=pause,proto3" json:"pause,omitempty"`
+	// Nodes, by id, that have not confirmed it within 2 s, or cannot, being of an older version.
+	Unheard       []string `protobuf:"bytes,2,rep,name=unheard,proto3" json:"unheard,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseQueueResponse) Reset() {
+	*x = PauseQueueResponse{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseQueueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseQueueResponse) ProtoMessage() {}
+
+func (x *PauseQueueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseQueueResponse.ProtoReflect.Descriptor instead.
+func (*PauseQueueResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *PauseQueueResponse) GetPause() *QueuePause {
+	if x != nil {
+		return x.Pause
+	}
+	return nil
+}
+
+func (x *PauseQueueResponse) GetUnheard() []string {
+	if x != nil {
+		return x.Unheard
+	}
+	return nil
+}
+
+// ResumeQueueRequest asks for ResumeQueue.
+type ResumeQueueRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the queue; empty: the default namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// worker, http or dapr; empty: worker.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The queue's name.
+	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeQueueRequest) Reset() {
+	*x = ResumeQueueRequest{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeQueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeQueueRequest) ProtoMessage() {}
+
+func (x *ResumeQueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeQueueRequest.ProtoReflect.Descriptor instead.
+func (*ResumeQueueRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ResumeQueueRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ResumeQueueRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ResumeQueueRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ResumeQueueResponse says that the queue is not paused, durably.
+type ResumeQueueResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Nodes, by id, that have not confirmed it within 2 s, or cannot, being of an older version.
+	Unheard       []string `protobuf:"bytes,1,rep,name=unheard,proto3" json:"unheard,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeQueueResponse) Reset() {
+	*x = ResumeQueueResponse{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeQueueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeQueueResponse) ProtoMessage() {}
+
+func (x *ResumeQueueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeQueueResponse.ProtoReflect.Descriptor instead.
+func (*ResumeQueueResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ResumeQueueResponse) GetUnheard() []string {
+	if x != nil {
+		return x.Unheard
+	}
+	return nil
+}
+
+// PurgeQueueRequest asks for PurgeQueue.
+type PurgeQueueRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the queue; empty: the default namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// worker, http or dapr; empty: worker.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The queue's name.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Only count.
+	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PurgeQueueRequest) Reset() {
+	*x = PurgeQueueRequest{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PurgeQueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PurgeQueueRequest) ProtoMessage() {}
+
+func (x *PurgeQueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PurgeQueueRequest.ProtoReflect.Descriptor instead.
+func (*PurgeQueueRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *PurgeQueueRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PurgeQueueRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *PurgeQueueRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PurgeQueueRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+// PurgeQueueResponse is the outcome of a purge.
+type PurgeQueueResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Runs that it has cancelled, or would have.
+	Purged int64 `protobuf:"varint,1,opt,name=purged,proto3" json:"purged,omitempty"`
+	// There may be more: call again. Never set after a dry run, which counts all.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PurgeQueueResponse) Reset() {
+	*x = PurgeQueueResponse{}
+	mi := &file_carillon_v1_cluster_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PurgeQueueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PurgeQueueResponse) ProtoMessage() {}
+
+func (x *PurgeQueueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_cluster_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PurgeQueueResponse.ProtoReflect.Descriptor instead.
+func (*PurgeQueueResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *PurgeQueueResponse) GetPurged() int64 {
+	if x != nil {
+		return x.Purged
+	}
+	return 0
+}
+
+func (x *PurgeQueueResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
 // ListWorkersRequest selects connections, in the order of their namespaces, kinds and ids.
 type ListWorkersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -858,7 +1289,7 @@ type ListWorkersRequest struct {
 
 func (x *ListWorkersRequest) Reset() {
 	*x = ListWorkersRequest{}
-	mi := &file_carillon_v1_cluster_proto_msgTypes[13]
+	mi := &file_carillon_v1_cluster_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +1301,7 @@ func (x *ListWorkersRequest) String() string {
 func (*ListWorkersRequest) ProtoMessage() {}
 
 func (x *ListWorkersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_cluster_proto_msgTypes[13]
+	mi := &file_carillon_v1_cluster_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +1314,7 @@ func (x *ListWorkersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkersRequest.ProtoReflect.Descriptor instead.
 func (*ListWorkersRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{13}
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListWorkersRequest) GetNamespace() string {
@@ -936,7 +1367,7 @@ type ListWorkersResponse struct {
 
 func (x *ListWorkersResponse) Reset() {
 	*x = ListWorkersResponse{}
-	mi := &file_carillon_v1_cluster_proto_msgTypes[14]
+	mi := &file_carillon_v1_cluster_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1379,7 @@ func (x *ListWorkersResponse) String() string {
 func (*ListWorkersResponse) ProtoMessage() {}
 
 func (x *ListWorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_cluster_proto_msgTypes[14]
+	mi := &file_carillon_v1_cluster_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1392,7 @@ func (x *ListWorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkersResponse.ProtoReflect.Descriptor instead.
 func (*ListWorkersResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{14}
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListWorkersResponse) GetWorkers() []*Worker {
@@ -1018,7 +1449,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_carillon_v1_cluster_proto_msgTypes[15]
+	mi := &file_carillon_v1_cluster_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1461,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_cluster_proto_msgTypes[15]
+	mi := &file_carillon_v1_cluster_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1474,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_carillon_v1_cluster_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Worker) GetNamespace() string {
@@ -1176,7 +1607,7 @@ const file_carillon_v1_cluster_proto_rawDesc = "" +
 	"\x12ListQueuesResponse\x12*\n" +
 	"\x06queues\x18\x01 \x03(\v2\x12.carillon.v1.QueueR\x06queues\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n" +
-	"\aunheard\x18\x03 \x03(\tR\aunheard\"\xd9\x02\n" +
+	"\aunheard\x18\x03 \x03(\tR\aunheard\"\x88\x03\n" +
 	"\x05Queue\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
@@ -1191,7 +1622,34 @@ const file_carillon_v1_cluster_proto_rawDesc = "" +
 	"\acredits\x18\n" +
 	" \x01(\x03R\acredits\x12\x1b\n" +
 	"\tin_flight\x18\v \x01(\x03R\binFlight\x12\x1a\n" +
-	"\bunserved\x18\f \x01(\bR\bunserved\"\x98\x01\n" +
+	"\bunserved\x18\f \x01(\bR\bunserved\x12-\n" +
+	"\x05pause\x18\r \x01(\v2\x17.carillon.v1.QueuePauseR\x05pause\"R\n" +
+	"\n" +
+	"QueuePause\x120\n" +
+	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x12\n" +
+	"\x04note\x18\x02 \x01(\tR\x04note\"m\n" +
+	"\x11PauseQueueRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\"]\n" +
+	"\x12PauseQueueResponse\x12-\n" +
+	"\x05pause\x18\x01 \x01(\v2\x17.carillon.v1.QueuePauseR\x05pause\x12\x18\n" +
+	"\aunheard\x18\x02 \x03(\tR\aunheard\"Z\n" +
+	"\x12ResumeQueueRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"/\n" +
+	"\x13ResumeQueueResponse\x12\x18\n" +
+	"\aunheard\x18\x01 \x03(\tR\aunheard\"r\n" +
+	"\x11PurgeQueueRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x17\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"@\n" +
+	"\x12PurgeQueueResponse\x12\x16\n" +
+	"\x06purged\x18\x01 \x01(\x03R\x06purged\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\x98\x01\n" +
 	"\x12ListWorkersRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
@@ -1219,7 +1677,7 @@ const file_carillon_v1_cluster_proto_rawDesc = "" +
 	"\tlast_seen\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xe7\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xaa\b\n" +
 	"\x0eClusterService\x12W\n" +
 	"\n" +
 	"GetCluster\x12\x1e.carillon.v1.GetClusterRequest\x1a\x14.carillon.v1.Cluster\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/cluster\x12s\n" +
@@ -1229,7 +1687,12 @@ const file_carillon_v1_cluster_proto_rawDesc = "" +
 	"WatchNodes\x12\x1e.carillon.v1.WatchNodesRequest\x1a\x1f.carillon.v1.WatchNodesResponse0\x01\x12a\n" +
 	"\n" +
 	"ListQueues\x12\x1e.carillon.v1.ListQueuesRequest\x1a\x1f.carillon.v1.ListQueuesResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
-	"/v1/queues\x12e\n" +
+	"/v1/queues\x12\x92\x01\n" +
+	"\n" +
+	"PauseQueue\x12\x1e.carillon.v1.PauseQueueRequest\x1a\x1f.carillon.v1.PauseQueueResponse\"C\x82\xd3\xe4\x93\x02=:\x01*\"8/v1/namespaces/{namespace}/queues/{kind}/{name=**}:pause\x12\x96\x01\n" +
+	"\vResumeQueue\x12\x1f.carillon.v1.ResumeQueueRequest\x1a .carillon.v1.ResumeQueueResponse\"D\x82\xd3\xe4\x93\x02>:\x01*\"9/v1/namespaces/{namespace}/queues/{kind}/{name=**}:resume\x12\x92\x01\n" +
+	"\n" +
+	"PurgeQueue\x12\x1e.carillon.v1.PurgeQueueRequest\x1a\x1f.carillon.v1.PurgeQueueResponse\"C\x82\xd3\xe4\x93\x02=:\x01*\"8/v1/namespaces/{namespace}/queues/{kind}/{name=**}:purge\x12e\n" +
 	"\vListWorkers\x12\x1f.carillon.v1.ListWorkersRequest\x1a .carillon.v1.ListWorkersResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/workersB;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
 
 var (
@@ -1244,7 +1707,7 @@ func file_carillon_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_cluster_proto_rawDescData
 }
 
-var file_carillon_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_carillon_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_carillon_v1_cluster_proto_goTypes = []any{
 	(*Cluster)(nil),               // 0: carillon.v1.Cluster
 	(*Node)(nil),                  // 1: carillon.v1.Node
@@ -1259,40 +1722,56 @@ var file_carillon_v1_cluster_proto_goTypes = []any{
 	(*ListQueuesRequest)(nil),     // 10: carillon.v1.ListQueuesRequest
 	(*ListQueuesResponse)(nil),    // 11: carillon.v1.ListQueuesResponse
 	(*Queue)(nil),                 // 12: carillon.v1.Queue
-	(*ListWorkersRequest)(nil),    // 13: carillon.v1.ListWorkersRequest
-	(*ListWorkersResponse)(nil),   // 14: carillon.v1.ListWorkersResponse
-	(*Worker)(nil),                // 15: carillon.v1.Worker
-	nil,                           // 16: carillon.v1.Worker.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*QueuePause)(nil),            // 13: carillon.v1.QueuePause
+	(*PauseQueueRequest)(nil),     // 14: carillon.v1.PauseQueueRequest
+	(*PauseQueueResponse)(nil),    // 15: carillon.v1.PauseQueueResponse
+	(*ResumeQueueRequest)(nil),    // 16: carillon.v1.ResumeQueueRequest
+	(*ResumeQueueResponse)(nil),   // 17: carillon.v1.ResumeQueueResponse
+	(*PurgeQueueRequest)(nil),     // 18: carillon.v1.PurgeQueueRequest
+	(*PurgeQueueResponse)(nil),    // 19: carillon.v1.PurgeQueueResponse
+	(*ListWorkersRequest)(nil),    // 20: carillon.v1.ListWorkersRequest
+	(*ListWorkersResponse)(nil),   // 21: carillon.v1.ListWorkersResponse
+	(*Worker)(nil),                // 22: carillon.v1.Worker
+	nil,                           // 23: carillon.v1.Worker.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
 }
 var file_carillon_v1_cluster_proto_depIdxs = []int32{
 	1,  // 0: carillon.v1.Cluster.nodes:type_name -> carillon.v1.Node
 	2,  // 1: carillon.v1.Cluster.partitions:type_name -> carillon.v1.PartitionOwner
-	17, // 2: carillon.v1.PartitionOwner.lease_until:type_name -> google.protobuf.Timestamp
+	24, // 2: carillon.v1.PartitionOwner.lease_until:type_name -> google.protobuf.Timestamp
 	1,  // 3: carillon.v1.WatchNodesResponse.nodes:type_name -> carillon.v1.Node
 	12, // 4: carillon.v1.ListQueuesResponse.queues:type_name -> carillon.v1.Queue
-	17, // 5: carillon.v1.Queue.oldest_due:type_name -> google.protobuf.Timestamp
-	15, // 6: carillon.v1.ListWorkersResponse.workers:type_name -> carillon.v1.Worker
-	16, // 7: carillon.v1.Worker.labels:type_name -> carillon.v1.Worker.LabelsEntry
-	17, // 8: carillon.v1.Worker.since:type_name -> google.protobuf.Timestamp
-	17, // 9: carillon.v1.Worker.last_seen:type_name -> google.protobuf.Timestamp
-	3,  // 10: carillon.v1.ClusterService.GetCluster:input_type -> carillon.v1.GetClusterRequest
-	4,  // 11: carillon.v1.ClusterService.DrainNode:input_type -> carillon.v1.DrainNodeRequest
-	6,  // 12: carillon.v1.ClusterService.Rebalance:input_type -> carillon.v1.RebalanceRequest
-	8,  // 13: carillon.v1.ClusterService.WatchNodes:input_type -> carillon.v1.WatchNodesRequest
-	10, // 14: carillon.v1.ClusterService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
-	13, // 15: carillon.v1.ClusterService.ListWorkers:input_type -> carillon.v1.ListWorkersRequest
-	0,  // 16: carillon.v1.ClusterService.GetCluster:output_type -> carillon.v1.Cluster
-	5,  // 17: carillon.v1.ClusterService.DrainNode:output_type -> carillon.v1.DrainNodeResponse
-	7,  // 18: carillon.v1.ClusterService.Rebalance:output_type -> carillon.v1.RebalanceResponse
-	9,  // 19: carillon.v1.ClusterService.WatchNodes:output_type -> carillon.v1.WatchNodesResponse
-	11, // 20: carillon.v1.ClusterService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
-	14, // 21: carillon.v1.ClusterService.ListWorkers:output_type -> carillon.v1.ListWorkersResponse
-	16, // [16:22] is the sub-list for method output_type
-	10, // [10:16] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	24, // 5: carillon.v1.Queue.oldest_due:type_name -> google.protobuf.Timestamp
+	13, // 6: carillon.v1.Queue.pause:type_name -> carillon.v1.QueuePause
+	24, // 7: carillon.v1.QueuePause.since:type_name -> google.protobuf.Timestamp
+	13, // 8: carillon.v1.PauseQueueResponse.pause:type_name -> carillon.v1.QueuePause
+	22, // 9: carillon.v1.ListWorkersResponse.workers:type_name -> carillon.v1.Worker
+	23, // 10: carillon.v1.Worker.labels:type_name -> carillon.v1.Worker.LabelsEntry
+	24, // 11: carillon.v1.Worker.since:type_name -> google.protobuf.Timestamp
+	24, // 12: carillon.v1.Worker.last_seen:type_name -> google.protobuf.Timestamp
+	3,  // 13: carillon.v1.ClusterService.GetCluster:input_type -> carillon.v1.GetClusterRequest
+	4,  // 14: carillon.v1.ClusterService.DrainNode:input_type -> carillon.v1.DrainNodeRequest
+	6,  // 15: carillon.v1.ClusterService.Rebalance:input_type -> carillon.v1.RebalanceRequest
+	8,  // 16: carillon.v1.ClusterService.WatchNodes:input_type -> carillon.v1.WatchNodesRequest
+	10, // 17: carillon.v1.ClusterService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
+	14, // 18: carillon.v1.ClusterService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
+	16, // 19: carillon.v1.ClusterService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
+	18, // 20: carillon.v1.ClusterService.PurgeQueue:input_type -> carillon.v1.PurgeQueueRequest
+	20, // 21: carillon.v1.ClusterService.ListWorkers:input_type -> carillon.v1.ListWorkersRequest
+	0,  // 22: carillon.v1.ClusterService.GetCluster:output_type -> carillon.v1.Cluster
+	5,  // 23: carillon.v1.ClusterService.DrainNode:output_type -> carillon.v1.DrainNodeResponse
+	7,  // 24: carillon.v1.ClusterService.Rebalance:output_type -> carillon.v1.RebalanceResponse
+	9,  // 25: carillon.v1.ClusterService.WatchNodes:output_type -> carillon.v1.WatchNodesResponse
+	11, // 26: carillon.v1.ClusterService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
+	15, // 27: carillon.v1.ClusterService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
+	17, // 28: carillon.v1.ClusterService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
+	19, // 29: carillon.v1.ClusterService.PurgeQueue:output_type -> carillon.v1.PurgeQueueResponse
+	21, // 30: carillon.v1.ClusterService.ListWorkers:output_type -> carillon.v1.ListWorkersResponse
+	22, // [22:31] is the sub-list for method output_type
+	13, // [13:22] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_cluster_proto_init() }
@@ -1307,7 +1786,7 @@ func file_carillon_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_cluster_proto_rawDesc), len(file_carillon_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

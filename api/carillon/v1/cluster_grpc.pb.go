@@ -24,6 +24,9 @@ const (
 	ClusterService_Rebalance_FullMethodName   = "/carillon.v1.ClusterService/Rebalance"
 	ClusterService_WatchNodes_FullMethodName  = "/carillon.v1.ClusterService/WatchNodes"
 	ClusterService_ListQueues_FullMethodName  = "/carillon.v1.ClusterService/ListQueues"
+	ClusterService_PauseQueue_FullMethodName  = "/carillon.v1.ClusterService/PauseQueue"
+	ClusterService_ResumeQueue_FullMethodName = "/carillon.v1.ClusterService/ResumeQueue"
+	ClusterService_PurgeQueue_FullMethodName  = "/carillon.v1.ClusterService/PurgeQueue"
 	ClusterService_ListWorkers_FullMethodName = "/carillon.v1.ClusterService/ListWorkers"
 )
 
@@ -44,8 +47,18 @@ type ClusterServiceClient interface {
 	Rebalance(ctx context.Context, in *RebalanceRequest, opts ...grpc.CallOption) (*RebalanceResponse, error)
 	// WatchNodes shows the living nodes, at once and whenever that changes, until the caller goes or the node leaves.
 	WatchNodes(ctx context.Context, in *WatchNodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchNodesResponse], error)
-	// ListQueues shows the queues that are served or in which runs wait, over all living nodes, with what waits and who takes it.
+	// ListQueues shows the queues that are served, in which runs wait, or that are paused, over all living nodes, with what waits and who takes it.
 	ListQueues(ctx context.Context, in *ListQueuesRequest, opts ...grpc.CallOption) (*ListQueuesResponse, error)
+	// PauseQueue stops the handing out of attempts of a queue, on all nodes, until ResumeQueue. Attempts in force go on; due runs wait
+	// and use no attempt. Once it is answered no node hands out any, but for those named as unheard, which follow within 5 s. It is
+	// harmless to repeat.
+	PauseQueue(ctx context.Context, in *PauseQueueRequest, opts ...grpc.CallOption) (*PauseQueueResponse, error)
+	// ResumeQueue ends a pause: what waits is handed out at once, on nodes named as unheard within 5 s. It is harmless to repeat.
+	ResumeQueue(ctx context.Context, in *ResumeQueueRequest, opts ...grpc.CallOption) (*ResumeQueueResponse, error)
+	// PurgeQueue cancels the due runs that wait in a queue when the call arrives, each as CancelRun does, with the reason "purged".
+	// Attempts in force stay, and so do runs that wait for the time of their next attempt. One call cancels some thousand runs of each
+	// partition at most: it is to be repeated while the answer says that there may be more.
+	PurgeQueue(ctx context.Context, in *PurgeQueueRequest, opts ...grpc.CallOption) (*PurgeQueueResponse, error)
 	// ListWorkers shows the connections of workers and Dapr's sidecars to all living nodes.
 	ListWorkers(ctx context.Context, in *ListWorkersRequest, opts ...grpc.CallOption) (*ListWorkersResponse, error)
 }
@@ -117,6 +130,36 @@ func (c *clusterServiceClient) ListQueues(ctx context.Context, in *ListQueuesReq
 	return out, nil
 }
 
+func (c *clusterServiceClient) PauseQueue(ctx context.Context, in *PauseQueueRequest, opts ...grpc.CallOption) (*PauseQueueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PauseQueueResponse)
+	err := c.cc.Invoke(ctx, ClusterService_PauseQueue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) ResumeQueue(ctx context.Context, in *ResumeQueueRequest, opts ...grpc.CallOption) (*ResumeQueueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResumeQueueResponse)
+	err := c.cc.Invoke(ctx, ClusterService_ResumeQueue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) PurgeQueue(ctx context.Context, in *PurgeQueueRequest, opts ...grpc.CallOption) (*PurgeQueueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PurgeQueueResponse)
+	err := c.cc.Invoke(ctx, ClusterService_PurgeQueue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *clusterServiceClient) ListWorkers(ctx context.Context, in *ListWorkersRequest, opts ...grpc.CallOption) (*ListWorkersResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListWorkersResponse)
@@ -144,8 +187,18 @@ type ClusterServiceServer interface {
 	Rebalance(context.Context, *RebalanceRequest) (*RebalanceResponse, error)
 	// WatchNodes shows the living nodes, at once and whenever that changes, until the caller goes or the node leaves.
 	WatchNodes(*WatchNodesRequest, grpc.ServerStreamingServer[WatchNodesResponse]) error
-	// ListQueues shows the queues that are served or in which runs wait, over all living nodes, with what waits and who takes it.
+	// ListQueues shows the queues that are served, in which runs wait, or that are paused, over all living nodes, with what waits and who takes it.
 	ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error)
+	// PauseQueue stops the handing out of attempts of a queue, on all nodes, until ResumeQueue. Attempts in force go on; due runs wait
+	// and use no attempt. Once it is answered no node hands out any, but for those named as unheard, which follow within 5 s. It is
+	// harmless to repeat.
+	PauseQueue(context.Context, *PauseQueueRequest) (*PauseQueueResponse, error)
+	// ResumeQueue ends a pause: what waits is handed out at once, on nodes named as unheard within 5 s. It is harmless to repeat.
+	ResumeQueue(context.Context, *ResumeQueueRequest) (*ResumeQueueResponse, error)
+	// PurgeQueue cancels the due runs that wait in a queue when the call arrives, each as CancelRun does, with the reason "purged".
+	// Attempts in force stay, and so do runs that wait for the time of their next attempt. One call cancels some thousand runs of each
+	// partition at most: it is to be repeated while the answer says that there may be more.
+	PurgeQueue(context.Context, *PurgeQueueRequest) (*PurgeQueueResponse, error)
 	// ListWorkers shows the connections of workers and Dapr's sidecars to all living nodes.
 	ListWorkers(context.Context, *ListWorkersRequest) (*ListWorkersResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
@@ -172,6 +225,15 @@ func (UnimplementedClusterServiceServer) WatchNodes(*WatchNodesRequest, grpc.Ser
 }
 func (UnimplementedClusterServiceServer) ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListQueues not implemented")
+}
+func (UnimplementedClusterServiceServer) PauseQueue(context.Context, *PauseQueueRequest) (*PauseQueueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PauseQueue not implemented")
+}
+func (UnimplementedClusterServiceServer) ResumeQueue(context.Context, *ResumeQueueRequest) (*ResumeQueueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResumeQueue not implemented")
+}
+func (UnimplementedClusterServiceServer) PurgeQueue(context.Context, *PurgeQueueRequest) (*PurgeQueueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PurgeQueue not implemented")
 }
 func (UnimplementedClusterServiceServer) ListWorkers(context.Context, *ListWorkersRequest) (*ListWorkersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListWorkers not implemented")
@@ -280,6 +342,60 @@ func _ClusterService_ListQueues_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_PauseQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PauseQueueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).PauseQueue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_PauseQueue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).PauseQueue(ctx, req.(*PauseQueueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_ResumeQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeQueueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).ResumeQueue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_ResumeQueue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).ResumeQueue(ctx, req.(*ResumeQueueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_PurgeQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PurgeQueueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).PurgeQueue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_PurgeQueue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).PurgeQueue(ctx, req.(*PurgeQueueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ClusterService_ListWorkers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListWorkersRequest)
 	if err := dec(in); err != nil {
@@ -320,6 +436,18 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListQueues",
 			Handler:    _ClusterService_ListQueues_Handler,
+		},
+		{
+			MethodName: "PauseQueue",
+			Handler:    _ClusterService_PauseQueue_Handler,
+		},
+		{
+			MethodName: "ResumeQueue",
+			Handler:    _ClusterService_ResumeQueue_Handler,
+		},
+		{
+			MethodName: "PurgeQueue",
+			Handler:    _ClusterService_PurgeQueue_Handler,
 		},
 		{
 			MethodName: "ListWorkers",

@@ -87,11 +87,24 @@ func (c *confirmation) decide(cmd *cobra.Command, a app, verb, noun string, foun
 	if found.n > len(shown) {
 		a.sayf("  … and %s in all", found)
 	}
+	return c.leave(a, verb, noun, found.String())
+}
+
+// decideCount is decide where only the number is known.
+func (c *confirmation) decideCount(cmd *cobra.Command, a app, verb, noun string, n int) (bool, error) {
+	if c.dryRun && wantsJSON(cmd) {
+		return false, printJSON(a.out, dryRunResult{Affected: n, Names: []string{}})
+	}
+	return c.leave(a, verb, noun, strconv.Itoa(n))
+}
+
+// leave says how many would be affected, or asks for leave.
+func (c *confirmation) leave(a app, verb, noun, found string) (bool, error) {
 	switch {
 	case c.dryRun:
 		a.sayf("%s %s would be affected by %s.", found, noun, verb)
 		return false, nil
-	case found.n == 0:
+	case found == "0":
 		return true, nil // nothing to lose; the node will say so
 	case !isTerminal(a.in):
 		return false, usagef("this would %s %s %s; give --yes to do it, or --dry-run to look", verb, found, noun)

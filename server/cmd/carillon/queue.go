@@ -19,7 +19,8 @@ import (
 
 // newQueue returns the command `carillon queue`.
 func newQueue(a app) *cobra.Command {
-	return newGroup("queue", "Show what waits in queues, and who takes it", newQueueList(a))
+	return newGroup("queue", "Show, pause, resume and purge queues", newQueueList(a), newQueuePause(a),
+		newQueueResume(a), newQueuePurge(a))
 }
 
 // queueList holds the flags of `carillon queue list`.
@@ -35,10 +36,10 @@ var queueKindWords = []string{"worker", "http", "dapr"}
 // newQueueList returns the command `carillon queue list`.
 func newQueueList(a app) *cobra.Command {
 	l := queueList{kind: choice{words: queueKindWords, chosen: -1}}
-	cmd := l.command(a, "list", "List the queues that are served or in which runs wait", l.list)
+	cmd := l.command(a, "list", "List the queues that are served, in which runs wait, or that are paused", l.list)
 	cmd.Aliases = []string{"ls"}
-	cmd.Long = `List the queues that are served or in which runs wait, over all living nodes. READY runs wait in memory for a consumer
-or for room, LIMITED ones for a permit of a limit, STAGED ones in the store. OLDEST is when the oldest of these was due. CONSUMERS
+	cmd.Long = `List the queues that are served, in which runs wait, or that are paused, over all living nodes. READY runs wait in memory for a
+consumer or for room, LIMITED ones for a permit of a limit, STAGED ones in the store. OLDEST is when the oldest of these was due. CONSUMERS
 are the connections that serve the queue, CREDITS the runs that they have room for, and IN FLIGHT the attempts that they have.`
 	cmd.Flags().StringVarP(&l.within, "namespace", "n", "",
 		"queues of this `namespace`; default: of all namespaces")
@@ -73,16 +74,29 @@ func queueRow(q *carillon.Queue) []string {
 		strconv.Itoa(q.InFlight)}
 }
 
-// notes names the queues whose runs wait and nobody takes.
+// notes names the queues that are paused, and those whose runs wait and nobody takes.
 func notes(rows []carillon.Queue) string {
 	var b strings.Builder
 	for i := range rows {
-		if q := &rows[i]; q.Unserved {
+		q := &rows[i]
+		if p := &q.Pause; !p.Since.IsZero() {
+			fmt.Fprintf(&b, "The %s queue %q in namespace %s is paused since %s%s.\n", q.Kind, q.Name, q.Namespace,
+				moment(p.Since.Truncate(time.Second)), because(p.Note))
+		}
+		if q.Unserved {
 			fmt.Fprintf(&b, "Nobody takes runs of the %s queue %q in namespace %s, at one node at least: about %d wait.\n", q.Kind, q.Name,
 				q.Namespace, q.Waiting())
 		}
 	}
 	return b.String()
+}
+
+// because returns the note of a pause, if there is one, after what is paused.
+func because(note string) string {
+	if note == "" {
+		return ""
+	}
+	return ": " + clip(note, 200)
 }
 
 // union returns what is in either, sorted: a node that has not answered for one page may have for the next.

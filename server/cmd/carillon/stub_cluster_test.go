@@ -15,6 +15,8 @@ type stubCluster struct {
 	carillon.Cluster
 	mu     sync.Mutex
 	status carillon.ClusterStatus
+	paused carillon.QueuePause
+	purged int
 }
 
 func newStubCluster() *stubCluster {
@@ -73,10 +75,43 @@ func (c *stubCluster) ListQueues(_ context.Context, q carillon.QueueQuery) (cari
 	if q.PageToken == "" {
 		return carillon.QueuePage{NextPageToken: "next", Unheard: []string{"c"}, Queues: []carillon.Queue{{
 			Namespace: "default", Kind: "worker", Name: "mail", Ready: 2, Limited: 1, Staged: 1000, Oldest: stubNow,
-			Consumers: 2, Silent: 2, InFlight: 3, Unserved: true}}}, nil
+			Consumers: 2, Silent: 2, InFlight: 3, Unserved: true, Pause: c.paused}}}, nil
 	}
 	return carillon.QueuePage{Unheard: []string{"c"}, Queues: []carillon.Queue{{Namespace: "shop", Kind: "http",
 		Name: "example.com:443", Consumers: 1, Credits: 100}}}, nil
+}
+
+// PauseQueue pauses on all nodes but c.
+func (c *stubCluster) PauseQueue(_ context.Context, key carillon.QueueKey,
+	note string) (carillon.QueueChange, error) {
+	if err := key.Validate(); err != nil {
+		return carillon.QueueChange{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.paused = carillon.QueuePause{Since: stubNow, Note: note}
+	return carillon.QueueChange{Pause: c.paused, Unheard: []string{"c"}}, nil
+}
+
+func (c *stubCluster) ResumeQueue(context.Context, carillon.QueueKey) (carillon.QueueChange, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.paused = carillon.QueuePause{}
+	return carillon.QueueChange{}, nil
+}
+
+// PurgeQueue has 5 runs to purge, of which a call does 3.
+func (c *stubCluster) PurgeQueue(_ context.Context, _ carillon.QueueKey,
+	o carillon.PurgeOptions) (carillon.PurgeResult, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left := 5 - c.purged
+	if o.DryRun {
+		return carillon.PurgeResult{Runs: left}, nil
+	}
+	n := min(3, left)
+	c.purged += n
+	return carillon.PurgeResult{Runs: n, More: n < left}, nil
 }
 
 // ListWorkers has one page.

@@ -33,6 +33,7 @@ type Services interface {
 // [message.ErrNotOwner]. It may answer GetJob and GetRun from the store.
 type Local interface {
 	Services
+	queueControl
 	// Assign sets which partitions the node is to own from now on. It does not wait.
 	Assign(partitions []int)
 	// Holdings returns the partitions that it holds.
@@ -50,6 +51,16 @@ type Local interface {
 	HearLimits(table *message.LimitTable)
 	// KeepLimits forgets those of the nodes that are no members.
 	KeepLimits(member func(message.Process) bool)
+}
+
+// queueControl is what the engine does for [carillon.Queues], and does not tell other nodes of.
+type queueControl interface {
+	// PauseQueue and ResumeQueue return once the change is durable.
+	PauseQueue(ctx context.Context, key carillon.QueueKey, note string) (carillon.QueuePause, error)
+	ResumeQueue(ctx context.Context, key carillon.QueueKey) error
+	PurgeQueue(ctx context.Context, key carillon.QueueKey, o carillon.PurgeOptions) (carillon.PurgeResult, error)
+	// ReloadQueues reads which queues are paused, and returns once that is in force here.
+	ReloadQueues(ctx context.Context) error
 }
 
 // Config configures a node's part in a cluster. The zero value of a field is its default, given here.

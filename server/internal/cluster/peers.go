@@ -35,6 +35,8 @@ type Control interface {
 	SetDraining(ctx context.Context, nonce uint64, on bool) error
 	// ReloadNamespace makes the node read the settings of a namespace, because they have changed.
 	ReloadNamespace(ctx context.Context, name string) error
+	// ReloadQueues makes the node read which queues are paused, and returns once it hands out nothing of them.
+	ReloadQueues(ctx context.Context) error
 	// HearLimits tells the node which limits the sidecars of another one have named.
 	HearLimits(ctx context.Context, table *message.LimitTable) error
 	// SettleSidecar has the node send nothing more to a sidecar, and returns when that has answered what it

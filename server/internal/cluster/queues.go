@@ -12,8 +12,9 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// listWithin is how long the nodes may take to say what they know of queues and workers.
-const listWithin = 2 * time.Second
+// heardWithin is how long the nodes may take to say what they know of queues and workers, and to learn which
+// queues are paused.
+const heardWithin = 2 * time.Second
 
 // consumersWithin is the same for the read of one job or run, which says why it waits.
 const consumersWithin = 300 * time.Millisecond
@@ -28,12 +29,12 @@ func (n *Node) OwnWorkers(ctx context.Context, q queues.Query) ([]queues.Connect
 	return n.cfg.Queues.OwnWorkers(ctx, q)
 }
 
-// ListQueues implements [carillon.Cluster].
+// ListQueues implements [carillon.Queues].
 func (n *Node) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
 	return lists(n).ListQueues(ctx, q)
 }
 
-// ListWorkers implements [carillon.Cluster].
+// ListWorkers implements [carillon.Queues].
 func (n *Node) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
 	return lists(n).ListWorkers(ctx, q)
 }
@@ -48,7 +49,7 @@ func (n *Node) ConsumersElsewhere(ctx context.Context, q delivery.Queue) (carill
 
 // lists asks the living nodes.
 func lists(n *Node) queues.List {
-	return among(n, listWithin, func(all []store.Member) []store.Member { return withSelf(all, n.cfg.Member) })
+	return among(n, heardWithin, func(all []store.Member) []store.Member { return withSelf(all, n.cfg.Member) })
 }
 
 // among asks some of the living nodes, which may take so long.

@@ -368,3 +368,5 @@ func (noConsumers) Deliver(int, []delivery.Delivery, []delivery.Rest) {}
 func (noConsumers) Cancel([]delivery.Cancel) {}
 
 func (noConsumers) Forget(int) {}
+
+func (noConsumers) SetPaused([]delivery.Queue) {}

@@ -16,6 +16,10 @@ type Refuser interface {
 // Advise returns what keeps a queue's runs from being delivered now, preceded by the job's field at fault; ""
 // if nothing is known to.
 func (h *Hub) Advise(name delivery.Queue) string {
+	if h.isPaused(name) {
+		return fmt.Sprintf("target: the %s queue %.64q of namespace %q is paused; runs wait until it is resumed", name.Kind,
+			name.Address, name.Namespace)
+	}
 	switch name.Kind {
 	case "worker":
 		if h.abandoned(name) {
@@ -30,6 +34,12 @@ func (h *Hub) Advise(name delivery.Queue) string {
 		}
 	}
 	return ""
+}
+
+func (h *Hub) isPaused(name delivery.Queue) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.paused[name]
 }
 
 // abandoned reports whether the queue has no consumer and none may be on its way.

@@ -36,6 +36,7 @@
 //	registration.go, subscription.go  who is connected, and its place at each queue
 //	queue.go, waiting.go, offer.go    slots of one queue: the arithmetic, waiting partitions, what the engine calls
 //	notifications.go                  what a step tells others once the lock is free
+//	pause.go                          queues that hand out nothing
 //	silence.go, absence.go            consumers that say nothing, queues that nobody serves
 //	slow.go                           the bound after a start with a backlog
 //	advice.go, stats.go               what puts are warned of, and figures

@@ -47,6 +47,8 @@ type Hub struct {
 
 	mu            sync.Mutex
 	queues        map[delivery.Queue]*queue
+	paused        map[delivery.Queue]bool
+	handing       *sync.WaitGroup // deliveries on their way to consumers, since queues were last paused
 	registrations map[*Registration]struct{}
 	joined        uint64 // registrations so far
 	draining      bool
@@ -67,6 +69,7 @@ func New(s Sink, o Options) *Hub {
 	}
 	return &Hub{
 		options: o, sink: s, queues: map[delivery.Queue]*queue{}, registrations: map[*Registration]struct{}{},
+		handing: &sync.WaitGroup{},
 		slow: newSlow(o.SlowStart, o.Now()), absence: newAbsence(o.Arrival),
 		departures: departures{},
 	}

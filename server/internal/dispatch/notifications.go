@@ -42,9 +42,13 @@ func (h *Hub) unlock(n *notifications) {
 	for _, l := range n.loads {
 		l.to.load = 0
 	}
+	handing := h.handing
+	handing.Add(len(n.loads))
 	h.mu.Unlock()
 	for _, l := range n.loads {
-		if l.to.consumer.Deliver(l.ds) {
+		taken := l.to.consumer.Deliver(l.ds)
+		handing.Done()
+		if taken {
 			continue
 		}
 		for i := range l.ds {

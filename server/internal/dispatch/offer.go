@@ -12,14 +12,15 @@ import (
 // or returns them.
 //
 // If p has fewer than Now of a queue, it waits there for the rest: [Sink.Slots] brings what becomes free. A
-// later Offer that names the queue replaces what p waits for. Nobody waits for a queue without consumers.
+// later Offer that names the queue replaces what p waits for. Nobody waits for a queue without consumers, or
+// for a paused one.
 func (h *Hub) Offer(p delivery.Owner, lineup []delivery.Waiting) {
 	var n notifications
 	h.mu.Lock()
 	defer h.unlock(&n)
 	for i := range lineup {
 		w := &lineup[i]
-		if w.Slots.Served = h.draining; h.draining {
+		if w.Slots.Served = h.draining; h.draining || h.paused[w.Queue] {
 			continue
 		}
 		q := h.queue(w.Queue)
@@ -31,7 +32,7 @@ func (h *Hub) Offer(p delivery.Owner, lineup []delivery.Waiting) {
 			h.slow.noteHead(h, w.Head)
 		}
 		w.Slots.N += q.give(p, w, h.nodeRoom)
-		w.Slots.Served, w.Slots.Durable = !q.unserved(), q.local > 0
+		w.Slots.Served, w.Slots.Durable = q.served(), q.local > 0
 		h.settle(&n, q)
 	}
 }
@@ -46,7 +47,7 @@ func (h *Hub) queue(name delivery.Queue) *queue {
 	if t == nil {
 		return nil
 	}
-	q = newQueue(name)
+	q = h.newQueue(name)
 	q.opened = true
 	h.queues[name] = q
 	s := &Subscription{hub: h, name: name}

@@ -41,6 +41,7 @@ type queue struct {
 	taken          int // slots of partitions that are about to deliver
 	claims         map[int]*claim
 	waiting        waiting
+	paused         bool      // nothing is handed out
 	opened         bool      // opened by a transport, so dropped when idle
 	unused         bool      // not used since the last sweep
 	silent         int       // subscriptions of silent consumers
@@ -56,7 +57,9 @@ type claim struct {
 	head  delivery.Head
 }
 
-func newQueue(name delivery.Queue) *queue { return &queue{name: name, claims: map[int]*claim{}} }
+func (h *Hub) newQueue(name delivery.Queue) *queue {
+	return &queue{name: name, claims: map[int]*claim{}, paused: h.paused[name]}
+}
 
 // free returns how many slots can still be taken; below zero when consumers left whose credits were taken.
 func (q *queue) free() int { return q.credits - q.taken }
@@ -71,14 +74,14 @@ func (q *queue) give(p delivery.Owner, w *delivery.Waiting, room func() int) int
 	}
 	c := q.claims[p.Partition]
 	if c == nil {
-		if n == 0 && (want <= 0 || q.unserved()) {
+		if n == 0 && (want <= 0 || !q.served()) {
 			return 0
 		}
 		c = &claim{p: p}
 		q.claims[p.Partition] = c
 	}
 	q.grant(c, n)
-	if q.unserved() {
+	if !q.served() {
 		want = n
 	}
 	q.wait(c, want-n, w.Head)
@@ -124,13 +127,16 @@ func (q *queue) dropEmpty(c *claim) {
 }
 
 // place uses a slot of the delivery's partition, or a free one if it has none, and returns the subscription
-// that gets the delivery; nil if there is no room.
+// that gets the delivery; nil if there is no room, or the queue is paused.
 func (q *queue) place(d *delivery.Delivery) *Subscription {
 	if c := q.claims[d.Partition]; c != nil && c.taken > 0 {
 		c.taken--
 		q.taken--
 		q.dropEmpty(c)
 	} else if q.free() <= 0 {
+		return nil
+	}
+	if q.paused {
 		return nil
 	}
 	s := q.pick(d.Durable)
@@ -169,9 +175,9 @@ func (q *queue) pick(durable bool) *Subscription {
 }
 
 // wake gives free slots to waiting partitions, best head first, at most a chunk each. If the queue is not
-// served any more it ends all waits.
+// served any more, or paused, it ends all waits.
 func (q *queue) wake(chunk int, n *notifications) {
-	for len(q.waiting) > 0 && (q.free() > 0 || q.unserved()) {
+	for len(q.waiting) > 0 && (q.free() > 0 || !q.served()) {
 		q.wakeFirst(chunk, n)
 	}
 }
@@ -179,7 +185,9 @@ func (q *queue) wake(chunk int, n *notifications) {
 // wakeFirst gives up to most free slots to the waiting partition with the best head.
 func (q *queue) wakeFirst(most int, n *notifications) (given int) {
 	c := q.waiting[0]
-	given = max(0, min(most, c.want, q.free()))
+	if q.served() {
+		given = max(0, min(most, c.want, q.free()))
+	}
 	q.grant(c, given)
 	n.slots = append(n.slots, slots{c.p, q.name, given})
 	q.wait(c, 0, c.head)

@@ -84,7 +84,7 @@ func (r *Registration) passNodes(version uint64, nodes []string) {
 func (h *Hub) served(name delivery.Queue) *queue {
 	q := h.queues[name]
 	if q == nil {
-		q = newQueue(name)
+		q = h.newQueue(name)
 		h.queues[name] = q
 	}
 	return q

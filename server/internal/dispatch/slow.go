@@ -131,7 +131,7 @@ func (h *Hub) wakeAll(n *notifications) {
 func (h *Hub) firstToWake(room bool) *queue {
 	var best *queue
 	for _, q := range h.queues {
-		if len(q.waiting) == 0 || (!q.unserved() && (!room || q.free() <= 0)) {
+		if len(q.waiting) == 0 || (q.served() && (!room || q.free() <= 0)) {
 			continue
 		}
 		if best == nil || q.before(best) {

@@ -40,6 +40,7 @@
 //	limits.go clusterpermits.go  concurrency limits, on one node and over all
 //	namedlimits.go  limits that Dapr's sidecars have named, at any node
 //	namespaces.go keptsettings.go  settings of namespaces: the calls and over all, in one partition
+//	queues.go purge.go  which queues are paused, by the store; the end of what waits in one
 //	jobs.go runs.go backfills.go list.go   the calls
 //	merge.go pagetoken.go  pages of lists over partitions, their tokens
 //	advice.go     warnings in the answer to a put

@@ -33,6 +33,9 @@ type Dispatcher interface {
 	Cancel(cs []delivery.Cancel)
 	// Forget drops what is known of a partition that has left this node.
 	Forget(p int)
+	// SetPaused names the paused queues, in place of those before. Once it has returned, no attempt of them
+	// leaves this node.
+	SetPaused(paused []delivery.Queue)
 }
 
 // Config configures an engine.
@@ -160,13 +163,14 @@ type Engine struct {
 	outage       atomic.Int64  // when most terms were last lost together, by elapsed; 0 = never
 }
 
-// api is what the engine does for callers: [carillon.Jobs], [carillon.Runs], [carillon.Backfills] and
-// [carillon.Namespaces].
+// api is what the engine does for callers: [carillon.Jobs], [carillon.Runs], [carillon.Backfills],
+// [carillon.Namespaces], and its part of [carillon.Queues].
 type api struct {
 	*jobs
 	*runs
 	*backfills
 	*namespaces
+	*queues
 }
 
 // New makes an engine; Start runs it.
@@ -195,6 +199,7 @@ func New(cfg Config) *Engine {
 		runs:       &runs{e.partitions, holds},
 		backfills:  &backfills{e.partitions, cfg.Now},
 		namespaces: &namespaces{partitions: e.partitions, settings: e.settings, missed: newBell()},
+		queues:     newQueues(e.partitions, e.log),
 	}
 	e.namedLimits = newNamedLimits(&e.cfg, e.elapsed, e.limiter.limitsChanged)
 	e.census = &census{partitions: e.partitions, holdings: e.Holdings, elapsed: e.elapsed}
@@ -204,7 +209,7 @@ func New(cfg Config) *Engine {
 // Start claims every partition, unless the engine is on standby, and starts its goroutines, which end with
 // Stop. If Start fails nothing is left claimed.
 func (e *Engine) Start(ctx context.Context, d Dispatcher) error {
-	e.dispatcher = d
+	e.dispatcher, e.queues.setPaused = d, d.SetPaused
 	err := e.makeLanes()
 	if err == nil {
 		err = e.prepare(ctx)
@@ -233,7 +238,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 		if err := e.namespaces.readAll(ctx); err != nil {
 			return fmt.Errorf("settings of namespaces: %w", err)
 		}
-		e.wg.Go(e.namespaces.follow)
+		e.wg.Go(e.follow)
 	}
 	if e.cfg.Standby {
 		return nil

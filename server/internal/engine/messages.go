@@ -30,6 +30,10 @@ func serve(ctx context.Context, p *partitionRunner, m message.Message) (reply an
 		return serveDeleteByPrefix(ctx, p, m)
 	case message.RedriveDead:
 		return serveRedriveDead(ctx, p, m)
+	case message.PauseQueue:
+		return servePauseQueue(ctx, p, m)
+	case message.PurgeQueue:
+		return purge(ctx, p, m)
 	case message.PutJob:
 		return p.e.put(ctx, m.Job, m.Options, seen(m.SeenAt))
 	case message.PutJobs:

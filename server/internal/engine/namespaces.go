@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -185,28 +186,29 @@ const (
 	settingsAgain = 500 * time.Millisecond
 )
 
-// follow reads the settings periodically until the engine stops.
-func (ns *namespaces) follow() {
+// follow reads the settings, and which queues are paused, periodically until the engine stops.
+func (a *api) follow() {
+	ps := a.namespaces.partitions
 	t := time.NewTimer(settingsEvery)
 	defer t.Stop()
 	failing := false
 	for {
 		select {
-		case <-ns.partitions.life.Done():
+		case <-ps.life.Done():
 			return
 		case <-t.C:
-		case <-ns.missed:
+		case <-a.missed:
 		}
-		ctx, cancel := context.WithTimeout(ns.partitions.life, settingsEvery)
-		err := ns.readAll(ctx)
+		ctx, cancel := context.WithTimeout(ps.life, settingsEvery)
+		err := errors.Join(a.namespaces.readAll(ctx), a.ReloadQueues(ctx))
 		cancel()
 		if err == nil {
 			failing = false
 			t.Reset(settingsEvery)
 			continue
 		}
-		if !failing && ns.partitions.life.Err() == nil {
-			ns.partitions.log.Warn("settings of namespaces may be older than they should be", "error", err)
+		if !failing && ps.life.Err() == nil {
+			ps.log.Warn("settings of namespaces and queues may be older than they should be", "error", err)
 		}
 		failing = true
 		t.Reset(settingsAgain)

@@ -91,6 +91,8 @@ func (h *fakeHub) Deliver(_ int, ds []delivery.Delivery, rest []delivery.Rest) {
 // Forget is for [Dispatcher].
 func (h *fakeHub) Forget(int) {}
 
+func (h *fakeHub) SetPaused([]delivery.Queue) {}
+
 // nothingLeft checks that the partition has no slots after its rounds.
 func (h *fakeHub) nothingLeft(when string) {
 	h.t.Helper()

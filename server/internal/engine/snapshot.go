@@ -12,12 +12,21 @@ import (
 const maxParkedQueues = 100_000
 
 // readSnapshot reads what the machine of a new term must know.
-func readSnapshot(ctx context.Context, shard store.Shard) (*partition.Snapshot, error) {
+func readSnapshot(ctx context.Context, number int, shard store.Shard) (*partition.Snapshot, error) {
 	parked, err := shard.MetaRecords(ctx, store.MetaQuery{Kind: store.KindParked, Limit: maxParkedQueues})
 	if err != nil {
 		return nil, err
 	}
 	s := &partition.Snapshot{Parked: parked}
+	if number == partition.QueuesHome {
+		paused, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindQueue})
+		if err == nil {
+			s.PausedQueues, err = partition.DecodePausedQueues(paused)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	for _, part := range []struct {
 		to    *[]store.MetaRecord
 		query store.MetaQuery

@@ -38,7 +38,7 @@ func TestSnapshotHasAllThatAMachineNeeds(t *testing.T) {
 		store.MetaRecord{Kind: store.KindLimited, Key: "limit\x00ns\x00held\x000", Value: []byte{1}})
 	_, shards := written(t, b)
 
-	s, err := readSnapshot(t.Context(), shards[0])
+	s, err := readSnapshot(t.Context(), 0, shards[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,9 +85,16 @@ func inProcess(s store.Store) bool {
 // open makes the machines of the terms that were claimed.
 func (e *Engine) open(terms []*claimResult) {
 	now := e.now()
+	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL)
+	unread := e.queues.beforeTerms(ctx)
+	cancel()
 	var all sync.WaitGroup
 	for _, t := range terms {
 		if t.err != nil {
+			continue
+		}
+		if unread != nil {
+			t.err = fmt.Errorf("load partition %d: %w", t.p.number, unread)
 			continue
 		}
 		e.loads <- struct{}{} // shared with the loads of other lanes
@@ -108,7 +115,7 @@ func (t *claimResult) open(now int64) (err error) {
 	if t.shard, err = p.e.store.Shard(p.number, t.term); err != nil {
 		return err
 	}
-	snapshot, err := readSnapshot(ctx, t.shard)
+	snapshot, err := readSnapshot(ctx, p.number, t.shard)
 	if err != nil {
 		return err
 	}

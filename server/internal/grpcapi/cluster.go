@@ -84,6 +84,36 @@ func (s *ClusterService) ListQueues(ctx context.Context,
 		Unheard: page.Unheard}, err
 }
 
+// PauseQueue implements the rpc.
+func (s *ClusterService) PauseQueue(ctx context.Context,
+	m *pb.PauseQueueRequest) (*pb.PauseQueueResponse, error) {
+	c, err := s.cluster.PauseQueue(ctx, queueKey(m), m.GetNote())
+	return &pb.PauseQueueResponse{Pause: wire.QueuePauseToProto(c.Pause), Unheard: c.Unheard}, err
+}
+
+// ResumeQueue implements the rpc.
+func (s *ClusterService) ResumeQueue(ctx context.Context,
+	m *pb.ResumeQueueRequest) (*pb.ResumeQueueResponse, error) {
+	c, err := s.cluster.ResumeQueue(ctx, queueKey(m))
+	return &pb.ResumeQueueResponse{Unheard: c.Unheard}, err
+}
+
+// PurgeQueue implements the rpc.
+func (s *ClusterService) PurgeQueue(ctx context.Context,
+	m *pb.PurgeQueueRequest) (*pb.PurgeQueueResponse, error) {
+	p, err := s.cluster.PurgeQueue(ctx, queueKey(m), carillon.PurgeOptions{DryRun: m.GetDryRun()})
+	return &pb.PurgeQueueResponse{Purged: int64(p.Runs), More: p.More}, err
+}
+
+// queueKey returns the key of the queue that a request names.
+func queueKey(m interface {
+	GetNamespace() string
+	GetKind() string
+	GetName() string
+}) carillon.QueueKey {
+	return carillon.QueueKey{Namespace: m.GetNamespace(), Kind: m.GetKind(), Name: m.GetName()}
+}
+
 // ListWorkers implements the rpc.
 func (s *ClusterService) ListWorkers(ctx context.Context,
 	m *pb.ListWorkersRequest) (*pb.ListWorkersResponse, error) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // PutJob stores a job of the partition for a caller of another node; see [carillon.Jobs].
@@ -37,12 +38,28 @@ type DeleteByPrefix struct{ Namespace, Prefix string }
 // how many.
 type RedriveDead struct{ Namespace, Job string }
 
+// PauseQueue pauses or resumes a queue, in the partition that keeps which are paused. The reply is its pause
+// from then on.
+type PauseQueue struct {
+	Queue  delivery.Queue
+	Paused bool
+	Note   string
+}
+
+// PurgeQueue cancels the partition's due runs that wait in a queue, as far as one call does.
+type PurgeQueue struct {
+	Queue  delivery.Queue
+	DryRun bool
+}
+
 func (PutJob) message()         {}
 func (PutJobs) message()        {}
 func (PatchJob) message()       {}
 func (KeepsTimes) message()     {}
 func (DeleteByPrefix) message() {}
 func (RedriveDead) message()    {}
+func (PauseQueue) message()     {}
+func (PurgeQueue) message()     {}
 
 func (PutJob) replies(carillon.PutResult)    {}
 func (PutJobs) replies([]carillon.PutResult) {}
@@ -50,6 +67,9 @@ func (PatchJob) replies(carillon.PutResult)  {}
 func (KeepsTimes) replies(bool)              {}
 func (DeleteByPrefix) replies(int)           {}
 func (RedriveDead) replies(int)              {}
+
+func (PauseQueue) replies(carillon.QueuePause)  {}
+func (PurgeQueue) replies(carillon.PurgeResult) {}
 
 func (PutJob) once()   {}
 func (PutJobs) once()  {}

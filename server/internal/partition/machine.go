@@ -93,8 +93,8 @@ type Machine struct {
 	Dependencies *Dependencies
 	Applied      *AppliedMarkers
 	History      *History
-
-	Held *Held // says why runs do not go on
+	Held         *Held // says why runs do not go on
+	PausedQueues *PausedQueues
 }
 
 // newMachine makes an empty machine: all records are still in the store.
@@ -123,6 +123,7 @@ func newMachine(cfg Config) *Machine {
 	m.Applied = newAppliedMarkers(&m.out)
 	m.History = newHistory(&m.out, &m.cfg)
 	m.Held = &Held{contents: m.contents, records: m.Records, permits: m.Permits}
+	m.PausedQueues = &PausedQueues{out: &m.out, all: map[delivery.Queue]carillon.QueuePause{}}
 	m.runs = &runs{
 		cfg: &m.cfg, out: &m.out, contents: m.contents, agenda: m.agenda, records: m.Records, due: m.due,
 		attempts: m.Attempts, window: m.Window,

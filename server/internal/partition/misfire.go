@@ -31,6 +31,7 @@ const (
 	ReasonDeleted  = "deleted"  // the job was deleted
 	ReasonReplaced = "replaced" // a put gave the job another time, or replaced the job
 	ReasonSkipped  = "skipped"  // a caller skipped it
+	ReasonPurged   = "purged"   // its queue was purged
 	ReasonSchedule = "schedule" // a backfill's schedule can no longer be parsed
 )
 

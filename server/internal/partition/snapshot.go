@@ -1,6 +1,9 @@
 package partition
 
 import (
+	"maps"
+
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -17,6 +20,7 @@ type Snapshot struct {
 	Limited      []store.MetaRecord // attempts in force that hold permits
 	InForce      []store.Record     // what LimitedRefs(Limited) names
 	Backfills    []store.MetaRecord // those with the prefix UnfinishedBackfills
+	PausedQueues map[delivery.Queue]carillon.QueuePause
 }
 
 // Open makes the machine of a term, as of cfg.Since, from what the store holds. It returns the permits that
@@ -28,6 +32,7 @@ func Open(cfg Config, s *Snapshot) (m *Machine, held []delivery.Limit, err error
 	m.Dependencies.load(s.Dependencies, s.Notices, cfg.Since)
 	m.Applied.load(s.Applied)
 	held = m.Permits.load(s.Limited, s.InForce)
+	maps.Copy(m.PausedQueues.all, s.PausedQueues)
 	err = m.Backfills.load(s.Backfills, cfg.Since)
 	return m, held, err
 }

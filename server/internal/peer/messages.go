@@ -31,6 +31,10 @@ func (c *Calls) Ask(ctx context.Context, p int, m message.Message) (any, error) 
 		return c.deleteIn(ctx, p, m)
 	case message.RedriveDead:
 		return c.redriveIn(ctx, p, m)
+	case message.PauseQueue:
+		return c.pauseIn(ctx, p, m)
+	case message.PurgeQueue:
+		return c.purgeIn(ctx, p, m)
 	case message.RelayReports:
 		return c.relay(ctx, p, m)
 	case message.RequestPermits:

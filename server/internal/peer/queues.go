@@ -7,6 +7,7 @@ import (
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/internal/wire"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/queues"
 )
 
@@ -60,6 +61,58 @@ func (s *Server) OwnWorkers(ctx context.Context,
 				&peerv1.OwnWorker{Worker: wire.WorkerToProto(&own[i].Worker), Nth: own[i].Nth})
 		}
 		return answer, err
+	})
+}
+
+func (c *Calls) pauseIn(ctx context.Context, p int, m message.PauseQueue) (carillon.QueuePause, error) {
+	reply, err := c.service.PauseIn(ctx, &peerv1.PauseInRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
+		Namespace: m.Queue.Namespace, Kind: m.Queue.Kind, Name: m.Queue.Address, Paused: m.Paused, Note: m.Note})
+	return wire.QueuePauseFromProto(reply.GetPause()), err
+}
+
+// PauseIn implements the rpc.
+func (s *Server) PauseIn(ctx context.Context, m *peerv1.PauseInRequest) (*peerv1.PauseInResponse, error) {
+	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.PauseInResponse, error) {
+		pause, err := ask(ctx, s, m.GetPartition(), message.PauseQueue{Queue: queueIn(m), Paused: m.GetPaused(),
+			Note: m.GetNote()})
+		return &peerv1.PauseInResponse{Pause: wire.QueuePauseToProto(pause)}, err
+	})
+}
+
+func (c *Calls) purgeIn(ctx context.Context, p int, m message.PurgeQueue) (carillon.PurgeResult, error) {
+	reply, err := c.service.PurgeIn(ctx, &peerv1.PurgeInRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
+		Namespace: m.Queue.Namespace, Kind: m.Queue.Kind, Name: m.Queue.Address, DryRun: m.DryRun})
+	return carillon.PurgeResult{Runs: int(reply.GetPurged()), More: reply.GetMore()}, err
+}
+
+// PurgeIn implements the rpc.
+func (s *Server) PurgeIn(ctx context.Context, m *peerv1.PurgeInRequest) (*peerv1.PurgeInResponse, error) {
+	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.PurgeInResponse, error) {
+		done, err := ask(ctx, s, m.GetPartition(), message.PurgeQueue{Queue: queueIn(m), DryRun: m.GetDryRun()})
+		return &peerv1.PurgeInResponse{Purged: int64(done.Runs), More: done.More}, err
+	})
+}
+
+// queueIn returns the queue that a request names.
+func queueIn(m interface {
+	GetNamespace() string
+	GetKind() string
+	GetName() string
+}) delivery.Queue {
+	return delivery.Queue{Namespace: m.GetNamespace(), Kind: m.GetKind(), Address: m.GetName()}
+}
+
+// ReloadQueues implements [cluster.Control].
+func (c *Calls) ReloadQueues(ctx context.Context) error {
+	_, err := c.service.ReloadQueues(ctx, &peerv1.ReloadQueuesRequest{NotAfter: c.notAfter(ctx)})
+	return err
+}
+
+// ReloadQueues implements the rpc.
+func (s *Server) ReloadQueues(ctx context.Context,
+	m *peerv1.ReloadQueuesRequest) (*peerv1.ReloadQueuesResponse, error) {
+	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.ReloadQueuesResponse, error) {
+		return &peerv1.ReloadQueuesResponse{}, s.served.Control.ReloadQueues(ctx)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/peer"
 	"github.com/carillonhq/carillon/server/internal/queues"
 )
@@ -35,7 +36,8 @@ func TestQueuesAndWorkersCrossWhole(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	n := &observed{
 		queue: carillon.Queue{Namespace: "n", Kind: "dapr", Name: "app/a", Ready: 1, Limited: 2, Staged: 3, Oldest: at,
-			Consumers: 5, Silent: 4, Credits: 6, InFlight: 7, Unserved: true},
+			Consumers: 5, Silent: 4, Credits: 6, InFlight: 7, Unserved: true,
+			Pause: carillon.QueuePause{Since: at, Note: "why"}},
 		workers: []queues.Connection{{Nth: 9, Worker: carillon.Worker{Namespace: "n", Kind: "worker", ID: "w", Node: "far",
 			Labels: map[string]string{"a": "b"}, Queues: []string{"q", "r"}, Since: at, Credits: 1, InFlight: 2,
 			Silent: true, Version: "carillon-go/v1", LastSeen: at.Add(time.Second)}}},
@@ -56,5 +58,47 @@ func TestQueuesAndWorkersCrossWhole(t *testing.T) {
 		if _, err := c.OwnQueues(t.Context(), queues.Query{Limit: limit}); carillon.KindOf(err) != carillon.InvalidArgument {
 			t.Errorf("limit %d: %v", limit, err)
 		}
+	}
+}
+
+// pausing is a node that keeps what it was asked about a queue.
+type pausing struct {
+	node
+	asked    message.Message
+	reloaded int
+}
+
+func (p *pausing) Ask(_ context.Context, part int, m message.Message) (any, error) {
+	p.asked = m
+	if _, ok := m.(message.PurgeQueue); ok {
+		return carillon.PurgeResult{Runs: 1 << 33, More: part == 3}, nil
+	}
+	if m.(message.PauseQueue).Paused {
+		return carillon.QueuePause{Since: time.Unix(1, 2).UTC(), Note: "why"}, nil
+	}
+	return carillon.QueuePause{}, nil
+}
+
+func (p *pausing) ReloadQueues(context.Context) error { p.reloaded++; return nil }
+
+// TestPausesAndPurgesCrossWhole, with their answers.
+func TestPausesAndPurgesCrossWhole(t *testing.T) {
+	n := &pausing{}
+	c, _ := serveAs(t, n, peer.Options{})
+	q := delivery.Queue{Namespace: "n", Kind: "http", Address: "example.com:80"}
+	for want, m := range map[carillon.QueuePause]message.PauseQueue{
+		{Since: time.Unix(1, 2).UTC(), Note: "why"}: {Queue: q, Paused: true, Note: "why"}, {}: {Queue: q}} {
+		got, err := message.Send(t.Context(), c, 3, m)
+		if err != nil || got != want || n.asked != message.Message(m) {
+			t.Errorf("%+v for %+v, %v", got, n.asked, err)
+		}
+	}
+	purge := message.PurgeQueue{Queue: q, DryRun: true}
+	got, err := message.Send(t.Context(), c, 3, purge)
+	if err != nil || got != (carillon.PurgeResult{Runs: 1 << 33, More: true}) || n.asked != message.Message(purge) {
+		t.Errorf("%+v for %+v, %v", got, n.asked, err)
+	}
+	if err := c.ReloadQueues(t.Context()); err != nil || n.reloaded != 1 {
+		t.Errorf("read %d times, %v", n.reloaded, err)
 	}
 }

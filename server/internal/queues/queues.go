@@ -103,7 +103,7 @@ func fitting[T any](rows []T, most int, size func(*T) int) int {
 const rowBytes, stringBytes = 144, 8
 
 func sizeOfQueue(q *carillon.Queue) int {
-	return rowBytes + len(q.Namespace) + len(q.Kind) + len(q.Name)
+	return rowBytes + len(q.Namespace) + len(q.Kind) + len(q.Name) + len(q.Pause.Note)
 }
 
 func (c *Connection) size() int {
@@ -137,7 +137,7 @@ type List struct {
 
 const defaultPage = 100
 
-// ListQueues implements [carillon.Cluster].
+// ListQueues implements [carillon.Queues].
 func (l List) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
 	if err := q.Validate(); err != nil {
 		return carillon.QueuePage{}, err
@@ -191,11 +191,14 @@ func sums(rows []carillon.Queue) (all []carillon.Queue) {
 		sum.Consumers, sum.Silent = sum.Consumers+q.Consumers, sum.Silent+q.Silent
 		sum.Credits, sum.InFlight = sum.Credits+q.Credits, sum.InFlight+q.InFlight
 		sum.Unserved = sum.Unserved || q.Unserved
+		if sum.Pause.Since.IsZero() {
+			sum.Pause = q.Pause
+		}
 	}
 	return all
 }
 
-// ListWorkers implements [carillon.Cluster].
+// ListWorkers implements [carillon.Queues].
 func (l List) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
 	if err := q.Validate(); err != nil {
 		return carillon.WorkerPage{}, err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/queues"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -17,6 +18,7 @@ type soloCluster struct {
 	partitions int
 	now        func() time.Time // the node's clock
 	queues.List
+	engine *engine.Engine
 }
 
 // ClusterStatus implements [carillon.Cluster].
@@ -69,4 +71,28 @@ func (a soloCluster) WatchNodes(ctx context.Context, f func([]carillon.Node) err
 	}
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// PauseQueue implements [carillon.Queues].
+func (a soloCluster) PauseQueue(ctx context.Context, key carillon.QueueKey,
+	note string) (carillon.QueueChange, error) {
+	pause, err := a.engine.PauseQueue(ctx, key, note)
+	if err != nil {
+		return carillon.QueueChange{}, err
+	}
+	return carillon.QueueChange{Pause: pause}, a.engine.ReloadQueues(ctx)
+}
+
+// ResumeQueue implements [carillon.Queues].
+func (a soloCluster) ResumeQueue(ctx context.Context, key carillon.QueueKey) (carillon.QueueChange, error) {
+	if err := a.engine.ResumeQueue(ctx, key); err != nil {
+		return carillon.QueueChange{}, err
+	}
+	return carillon.QueueChange{}, a.engine.ReloadQueues(ctx)
+}
+
+// PurgeQueue implements [carillon.Queues].
+func (a soloCluster) PurgeQueue(ctx context.Context, key carillon.QueueKey,
+	o carillon.PurgeOptions) (carillon.PurgeResult, error) {
+	return a.engine.PurgeQueue(ctx, key, o)
 }

@@ -90,7 +90,8 @@ func (n *Node) enter(ctx context.Context) error {
 		self := n.config.self
 		self.ID, self.State = n.config.Name, carillon.NodeFit // also without listeners
 		n.calls, n.cluster = n.engine, soloCluster{self: self, leases: n.store.Leaser(),
-			partitions: n.store.Meta().Partitions, now: n.config.Now, List: n.queues.alone(n.store.Meta().MACKey)}
+			partitions: n.store.Meta().Partitions, now: n.config.Now, engine: n.engine,
+			List: n.queues.alone(n.store.Meta().MACKey)}
 		return nil
 	}
 	n.calls, n.cluster = n.member.Router(), n.member

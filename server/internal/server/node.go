@@ -105,7 +105,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.engine = engine.New(e)
 	n.hub = dispatch.New(n.engine, h)
-	n.queues.hub, n.queues.backlog = n.hub, n.engine.Backlog
+	n.queues.hub, n.queues.backlog, n.queues.paused = n.hub, n.engine.Backlog, n.engine.PausedQueues
 	if err := n.engine.Start(ctx, n.hub); err != nil {
 		return errors.Join(err, n.hub.Close(), n.store.Close())
 	}

@@ -15,6 +15,7 @@ import (
 type ownQueues struct {
 	node    string
 	backlog func() map[delivery.Queue]delivery.Backlog
+	paused  func() map[delivery.Queue]carillon.QueuePause
 	hub     *dispatch.Hub
 	// elsewhere is who takes the runs of a queue at other nodes, and who has not answered; nil: there are none.
 	elsewhere func(ctx context.Context, q delivery.Queue) (carillon.Queue, []string)
@@ -61,11 +62,17 @@ func (o *ownQueues) OwnQueues(_ context.Context, q queues.Query) ([]carillon.Que
 		}
 		rows[name] = row
 	}
+	for name, pause := range o.paused() {
+		row := rows[name]
+		row.Pause = pause
+		rows[name] = row
+	}
 	all := make([]carillon.Queue, 0, len(rows))
 	for name, row := range rows {
 		row.Namespace, row.Kind, row.Name = name.Namespace, name.Kind, name.Address
-		row.Unserved = row.Waiting() > 0 && row.Consumers == row.Silent && name.Kind != "http"
-		if row.Waiting()+row.Consumers+row.InFlight > 0 {
+		paused := !row.Pause.Since.IsZero()
+		row.Unserved = row.Waiting() > 0 && row.Consumers == row.Silent && name.Kind != "http" && !paused
+		if paused || row.Waiting()+row.Consumers+row.InFlight > 0 {
 			all = append(all, row)
 		}
 	}

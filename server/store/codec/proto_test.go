@@ -46,6 +46,11 @@ var codecs = map[string]struct {
 		func(v any) []byte { return EncodeNamespace(v.(*carillon.Namespace)) },
 		func(b []byte) (any, error) { n, err := DecodeNamespace(b, ""); return &n, err },
 	},
+	"QueuePause": {
+		new(carillon.QueuePause),
+		func(v any) []byte { return EncodeQueuePause(v.(*carillon.QueuePause)) },
+		func(b []byte) (any, error) { p, err := DecodeQueuePause(b); return &p, err },
+	},
 	"Backfill": {
 		new(store.Backfill),
 		func(v any) []byte { return AppendBackfill(nil, v.(*store.Backfill)) },

@@ -1689,6 +1689,381 @@ func (x *RedriveInResponse) GetRedriven() int64 {
 	return 0
 }
 
+// PauseInRequest says which queue to pause or to resume.
+type PauseInRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the request may arrive.
+	NotAfter *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	// That keeps which queues are paused.
+	Partition int32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Of the queue.
+	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Of the queue.
+	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Of the queue.
+	Name string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	// Pause it; otherwise resume it.
+	Paused bool `protobuf:"varint,6,opt,name=paused,proto3" json:"paused,omitempty"`
+	// Why.
+	Note          string `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseInRequest) Reset() {
+	*x = PauseInRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseInRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseInRequest) ProtoMessage() {}
+
+func (x *PauseInRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseInRequest.ProtoReflect.Descriptor instead.
+func (*PauseInRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *PauseInRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *PauseInRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *PauseInRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PauseInRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *PauseInRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PauseInRequest) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *PauseInRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+// PauseInResponse is what became of it.
+type PauseInResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pause in force; absent: it is not paused.
+	Pause         *v1.QueuePause `protobuf:"bytes,1,opt,name=pause,proto3" json:"pause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseInResponse) Reset() {
+	*x = PauseInResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseInResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseInResponse) ProtoMessage() {}
+
+func (x *PauseInResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseInResponse.ProtoReflect.Descriptor instead.
+func (*PauseInResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *PauseInResponse) GetPause() *v1.QueuePause {
+	if x != nil {
+		return x.Pause
+	}
+	return nil
+}
+
+// PurgeInRequest says what to cancel.
+type PurgeInRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the request may arrive.
+	NotAfter *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	// Whose runs.
+	Partition int32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Of the queue.
+	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Of the queue.
+	Kind string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Of the queue.
+	Name string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	// Only count.
+	DryRun        bool `protobuf:"varint,6,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PurgeInRequest) Reset() {
+	*x = PurgeInRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PurgeInRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PurgeInRequest) ProtoMessage() {}
+
+func (x *PurgeInRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PurgeInRequest.ProtoReflect.Descriptor instead.
+func (*PurgeInRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *PurgeInRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *PurgeInRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *PurgeInRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PurgeInRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *PurgeInRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PurgeInRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+// PurgeInResponse is how many were.
+type PurgeInResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Runs.
+	Purged int64 `protobuf:"varint,1,opt,name=purged,proto3" json:"purged,omitempty"`
+	// There may be more.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PurgeInResponse) Reset() {
+	*x = PurgeInResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PurgeInResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PurgeInResponse) ProtoMessage() {}
+
+func (x *PurgeInResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PurgeInResponse.ProtoReflect.Descriptor instead.
+func (*PurgeInResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *PurgeInResponse) GetPurged() int64 {
+	if x != nil {
+		return x.Purged
+	}
+	return 0
+}
+
+func (x *PurgeInResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// ReloadQueuesRequest asks a node to read which queues are paused.
+type ReloadQueuesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the request may arrive.
+	NotAfter      *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadQueuesRequest) Reset() {
+	*x = ReloadQueuesRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadQueuesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadQueuesRequest) ProtoMessage() {}
+
+func (x *ReloadQueuesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadQueuesRequest.ProtoReflect.Descriptor instead.
+func (*ReloadQueuesRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ReloadQueuesRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+// ReloadQueuesResponse is empty.
+type ReloadQueuesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadQueuesResponse) Reset() {
+	*x = ReloadQueuesResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadQueuesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadQueuesResponse) ProtoMessage() {}
+
+func (x *ReloadQueuesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadQueuesResponse.ProtoReflect.Descriptor instead.
+func (*ReloadQueuesResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{31}
+}
+
 // HearRequest is what consumers have said.
 type HearRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1710,7 +2085,7 @@ type HearRequest struct {
 
 func (x *HearRequest) Reset() {
 	*x = HearRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[26]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1722,7 +2097,7 @@ func (x *HearRequest) String() string {
 func (*HearRequest) ProtoMessage() {}
 
 func (x *HearRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[26]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1735,7 +2110,7 @@ func (x *HearRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearRequest.ProtoReflect.Descriptor instead.
 func (*HearRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{26}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *HearRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -1799,7 +2174,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[27]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +2186,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[27]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +2199,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{27}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Report) GetResult() *v1.Result {
@@ -1875,7 +2250,7 @@ type HearResponse struct {
 
 func (x *HearResponse) Reset() {
 	*x = HearResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[28]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1887,7 +2262,7 @@ func (x *HearResponse) String() string {
 func (*HearResponse) ProtoMessage() {}
 
 func (x *HearResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[28]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1900,7 +2275,7 @@ func (x *HearResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearResponse.ProtoReflect.Descriptor instead.
 func (*HearResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{28}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *HearResponse) GetAccepted() []string {
@@ -1930,7 +2305,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[29]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1942,7 +2317,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[29]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1955,7 +2330,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{29}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Term) GetEpoch() uint64 {
@@ -1985,7 +2360,7 @@ type TokenStamp struct {
 
 func (x *TokenStamp) Reset() {
 	*x = TokenStamp{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[30]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2372,7 @@ func (x *TokenStamp) String() string {
 func (*TokenStamp) ProtoMessage() {}
 
 func (x *TokenStamp) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[30]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2385,7 @@ func (x *TokenStamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenStamp.ProtoReflect.Descriptor instead.
 func (*TokenStamp) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{30}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *TokenStamp) GetEpoch() uint64 {
@@ -2046,7 +2421,7 @@ type AskTokensRequest struct {
 
 func (x *AskTokensRequest) Reset() {
 	*x = AskTokensRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[31]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2058,7 +2433,7 @@ func (x *AskTokensRequest) String() string {
 func (*AskTokensRequest) ProtoMessage() {}
 
 func (x *AskTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[31]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2071,7 +2446,7 @@ func (x *AskTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTokensRequest.ProtoReflect.Descriptor instead.
 func (*AskTokensRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{31}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AskTokensRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2130,7 +2505,7 @@ type TokenAsk struct {
 
 func (x *TokenAsk) Reset() {
 	*x = TokenAsk{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[32]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2517,7 @@ func (x *TokenAsk) String() string {
 func (*TokenAsk) ProtoMessage() {}
 
 func (x *TokenAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[32]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2530,7 @@ func (x *TokenAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenAsk.ProtoReflect.Descriptor instead.
 func (*TokenAsk) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{32}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *TokenAsk) GetNamespace() string {
@@ -2211,7 +2586,7 @@ type AskTokensResponse struct {
 
 func (x *AskTokensResponse) Reset() {
 	*x = AskTokensResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[33]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2223,7 +2598,7 @@ func (x *AskTokensResponse) String() string {
 func (*AskTokensResponse) ProtoMessage() {}
 
 func (x *AskTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[33]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2236,7 +2611,7 @@ func (x *AskTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTokensResponse.ProtoReflect.Descriptor instead.
 func (*AskTokensResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{33}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AskTokensResponse) GetGrants() []*TokenGrant {
@@ -2269,7 +2644,7 @@ type TokenGrant struct {
 
 func (x *TokenGrant) Reset() {
 	*x = TokenGrant{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2281,7 +2656,7 @@ func (x *TokenGrant) String() string {
 func (*TokenGrant) ProtoMessage() {}
 
 func (x *TokenGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2294,7 +2669,7 @@ func (x *TokenGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenGrant.ProtoReflect.Descriptor instead.
 func (*TokenGrant) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{34}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TokenGrant) GetNamespace() string {
@@ -2361,7 +2736,7 @@ type GiveTokensRequest struct {
 
 func (x *GiveTokensRequest) Reset() {
 	*x = GiveTokensRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2748,7 @@ func (x *GiveTokensRequest) String() string {
 func (*GiveTokensRequest) ProtoMessage() {}
 
 func (x *GiveTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2761,7 @@ func (x *GiveTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveTokensRequest.ProtoReflect.Descriptor instead.
 func (*GiveTokensRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{35}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GiveTokensRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2419,7 +2794,7 @@ type GiveTokensResponse struct {
 
 func (x *GiveTokensResponse) Reset() {
 	*x = GiveTokensResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2431,7 +2806,7 @@ func (x *GiveTokensResponse) String() string {
 func (*GiveTokensResponse) ProtoMessage() {}
 
 func (x *GiveTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2444,7 +2819,7 @@ func (x *GiveTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveTokensResponse.ProtoReflect.Descriptor instead.
 func (*GiveTokensResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{36}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{42}
 }
 
 // LimitStandsRequest is about a run that waits for a token.
@@ -2468,7 +2843,7 @@ type LimitStandsRequest struct {
 
 func (x *LimitStandsRequest) Reset() {
 	*x = LimitStandsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2480,7 +2855,7 @@ func (x *LimitStandsRequest) String() string {
 func (*LimitStandsRequest) ProtoMessage() {}
 
 func (x *LimitStandsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2493,7 +2868,7 @@ func (x *LimitStandsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStandsRequest.ProtoReflect.Descriptor instead.
 func (*LimitStandsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{37}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *LimitStandsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2553,7 +2928,7 @@ type LimitStandsResponse struct {
 
 func (x *LimitStandsResponse) Reset() {
 	*x = LimitStandsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2565,7 +2940,7 @@ func (x *LimitStandsResponse) String() string {
 func (*LimitStandsResponse) ProtoMessage() {}
 
 func (x *LimitStandsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2578,7 +2953,7 @@ func (x *LimitStandsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStandsResponse.ProtoReflect.Descriptor instead.
 func (*LimitStandsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{38}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *LimitStandsResponse) GetHeld() int64 {
@@ -2615,7 +2990,7 @@ type ReloadNamespaceRequest struct {
 
 func (x *ReloadNamespaceRequest) Reset() {
 	*x = ReloadNamespaceRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +3002,7 @@ func (x *ReloadNamespaceRequest) String() string {
 func (*ReloadNamespaceRequest) ProtoMessage() {}
 
 func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +3015,7 @@ func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{39}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ReloadNamespaceRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2666,7 +3041,7 @@ type ReloadNamespaceResponse struct {
 
 func (x *ReloadNamespaceResponse) Reset() {
 	*x = ReloadNamespaceResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2678,7 +3053,7 @@ func (x *ReloadNamespaceResponse) String() string {
 func (*ReloadNamespaceResponse) ProtoMessage() {}
 
 func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2691,7 +3066,7 @@ func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{40}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
 }
 
 // HearLimitsRequest is the limits that the sidecars of one node have named: all of them, in place of those that it has sent before.
@@ -2713,7 +3088,7 @@ type HearLimitsRequest struct {
 
 func (x *HearLimitsRequest) Reset() {
 	*x = HearLimitsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2725,7 +3100,7 @@ func (x *HearLimitsRequest) String() string {
 func (*HearLimitsRequest) ProtoMessage() {}
 
 func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2738,7 +3113,7 @@ func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsRequest.ProtoReflect.Descriptor instead.
 func (*HearLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{41}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *HearLimitsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2795,7 +3170,7 @@ type NamedLimit struct {
 
 func (x *NamedLimit) Reset() {
 	*x = NamedLimit{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +3182,7 @@ func (x *NamedLimit) String() string {
 func (*NamedLimit) ProtoMessage() {}
 
 func (x *NamedLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +3195,7 @@ func (x *NamedLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedLimit.ProtoReflect.Descriptor instead.
 func (*NamedLimit) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{42}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NamedLimit) GetNamespace() string {
@@ -2867,7 +3242,7 @@ type HearLimitsResponse struct {
 
 func (x *HearLimitsResponse) Reset() {
 	*x = HearLimitsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2879,7 +3254,7 @@ func (x *HearLimitsResponse) String() string {
 func (*HearLimitsResponse) ProtoMessage() {}
 
 func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2892,7 +3267,7 @@ func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsResponse.ProtoReflect.Descriptor instead.
 func (*HearLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{43}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{49}
 }
 
 // Place is a place in the order of queues or of connections.
@@ -2914,7 +3289,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2926,7 +3301,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2939,7 +3314,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{44}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Place) GetNamespace() string {
@@ -2998,7 +3373,7 @@ type OwnQueuesRequest struct {
 
 func (x *OwnQueuesRequest) Reset() {
 	*x = OwnQueuesRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +3385,7 @@ func (x *OwnQueuesRequest) String() string {
 func (*OwnQueuesRequest) ProtoMessage() {}
 
 func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +3398,7 @@ func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesRequest.ProtoReflect.Descriptor instead.
 func (*OwnQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *OwnQueuesRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3079,7 +3454,7 @@ type OwnQueuesResponse struct {
 
 func (x *OwnQueuesResponse) Reset() {
 	*x = OwnQueuesResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3091,7 +3466,7 @@ func (x *OwnQueuesResponse) String() string {
 func (*OwnQueuesResponse) ProtoMessage() {}
 
 func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3104,7 +3479,7 @@ func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesResponse.ProtoReflect.Descriptor instead.
 func (*OwnQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *OwnQueuesResponse) GetQueues() []*v1.Queue {
@@ -3135,7 +3510,7 @@ type OwnWorkersRequest struct {
 
 func (x *OwnWorkersRequest) Reset() {
 	*x = OwnWorkersRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3147,7 +3522,7 @@ func (x *OwnWorkersRequest) String() string {
 func (*OwnWorkersRequest) ProtoMessage() {}
 
 func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3160,7 +3535,7 @@ func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersRequest.ProtoReflect.Descriptor instead.
 func (*OwnWorkersRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *OwnWorkersRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3216,7 +3591,7 @@ type OwnWorkersResponse struct {
 
 func (x *OwnWorkersResponse) Reset() {
 	*x = OwnWorkersResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3228,7 +3603,7 @@ func (x *OwnWorkersResponse) String() string {
 func (*OwnWorkersResponse) ProtoMessage() {}
 
 func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3241,7 +3616,7 @@ func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersResponse.ProtoReflect.Descriptor instead.
 func (*OwnWorkersResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{48}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *OwnWorkersResponse) GetWorkers() []*OwnWorker {
@@ -3264,7 +3639,7 @@ type OwnWorker struct {
 
 func (x *OwnWorker) Reset() {
 	*x = OwnWorker{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3276,7 +3651,7 @@ func (x *OwnWorker) String() string {
 func (*OwnWorker) ProtoMessage() {}
 
 func (x *OwnWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3289,7 +3664,7 @@ func (x *OwnWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorker.ProtoReflect.Descriptor instead.
 func (*OwnWorker) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{49}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *OwnWorker) GetWorker() *v1.Worker {
@@ -3321,7 +3696,7 @@ type SettleSidecarRequest struct {
 
 func (x *SettleSidecarRequest) Reset() {
 	*x = SettleSidecarRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3333,7 +3708,7 @@ func (x *SettleSidecarRequest) String() string {
 func (*SettleSidecarRequest) ProtoMessage() {}
 
 func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3346,7 +3721,7 @@ func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarRequest.ProtoReflect.Descriptor instead.
 func (*SettleSidecarRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{50}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *SettleSidecarRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3379,7 +3754,7 @@ type SettleSidecarResponse struct {
 
 func (x *SettleSidecarResponse) Reset() {
 	*x = SettleSidecarResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3391,7 +3766,7 @@ func (x *SettleSidecarResponse) String() string {
 func (*SettleSidecarResponse) ProtoMessage() {}
 
 func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3404,7 +3779,7 @@ func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarResponse.ProtoReflect.Descriptor instead.
 func (*SettleSidecarResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{51}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{57}
 }
 
 var File_carillon_peer_v1_peer_proto protoreflect.FileDescriptor
@@ -3514,7 +3889,30 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03job\x18\x04 \x01(\tR\x03job\"/\n" +
 	"\x11RedriveInResponse\x12\x1a\n" +
-	"\bredriven\x18\x01 \x01(\x03R\bredriven\"\x86\x02\n" +
+	"\bredriven\x18\x01 \x01(\x03R\bredriven\"\xd9\x01\n" +
+	"\x0ePauseInRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\x12\x16\n" +
+	"\x06paused\x18\x06 \x01(\bR\x06paused\x12\x12\n" +
+	"\x04note\x18\a \x01(\tR\x04note\"@\n" +
+	"\x0fPauseInResponse\x12-\n" +
+	"\x05pause\x18\x01 \x01(\v2\x17.carillon.v1.QueuePauseR\x05pause\"\xc6\x01\n" +
+	"\x0ePurgeInRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\x12\x17\n" +
+	"\adry_run\x18\x06 \x01(\bR\x06dryRun\"=\n" +
+	"\x0fPurgeInResponse\x12\x16\n" +
+	"\x06purged\x18\x01 \x01(\x03R\x06purged\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"N\n" +
+	"\x13ReloadQueuesRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"\x16\n" +
+	"\x14ReloadQueuesResponse\"\x86\x02\n" +
 	"\vHearRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x122\n" +
@@ -3630,7 +4028,7 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x12\n" +
 	"\x04told\x18\x03 \x01(\bR\x04told\"\x17\n" +
-	"\x15SettleSidecarResponse2\xaa\r\n" +
+	"\x15SettleSidecarResponse2\xa9\x0f\n" +
 	"\vPeerService\x12K\n" +
 	"\x06Status\x12\x1f.carillon.peer.v1.StatusRequest\x1a .carillon.peer.v1.StatusResponse\x12E\n" +
 	"\x04Look\x12\x1d.carillon.peer.v1.LookRequest\x1a\x1e.carillon.peer.v1.LookResponse\x12Z\n" +
@@ -3643,13 +4041,16 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"ApplyShare\x12#.carillon.peer.v1.ApplyShareRequest\x1a$.carillon.peer.v1.ApplyShareResponse\x12Q\n" +
 	"\bDeleteIn\x12!.carillon.peer.v1.DeleteInRequest\x1a\".carillon.peer.v1.DeleteInResponse\x12T\n" +
-	"\tRedriveIn\x12\".carillon.peer.v1.RedriveInRequest\x1a#.carillon.peer.v1.RedriveInResponse\x12E\n" +
+	"\tRedriveIn\x12\".carillon.peer.v1.RedriveInRequest\x1a#.carillon.peer.v1.RedriveInResponse\x12N\n" +
+	"\aPauseIn\x12 .carillon.peer.v1.PauseInRequest\x1a!.carillon.peer.v1.PauseInResponse\x12N\n" +
+	"\aPurgeIn\x12 .carillon.peer.v1.PurgeInRequest\x1a!.carillon.peer.v1.PurgeInResponse\x12E\n" +
 	"\x04Hear\x12\x1d.carillon.peer.v1.HearRequest\x1a\x1e.carillon.peer.v1.HearResponse\x12T\n" +
 	"\tAskTokens\x12\".carillon.peer.v1.AskTokensRequest\x1a#.carillon.peer.v1.AskTokensResponse\x12W\n" +
 	"\n" +
 	"GiveTokens\x12#.carillon.peer.v1.GiveTokensRequest\x1a$.carillon.peer.v1.GiveTokensResponse\x12Z\n" +
 	"\vLimitStands\x12$.carillon.peer.v1.LimitStandsRequest\x1a%.carillon.peer.v1.LimitStandsResponse\x12f\n" +
-	"\x0fReloadNamespace\x12(.carillon.peer.v1.ReloadNamespaceRequest\x1a).carillon.peer.v1.ReloadNamespaceResponse\x12W\n" +
+	"\x0fReloadNamespace\x12(.carillon.peer.v1.ReloadNamespaceRequest\x1a).carillon.peer.v1.ReloadNamespaceResponse\x12]\n" +
+	"\fReloadQueues\x12%.carillon.peer.v1.ReloadQueuesRequest\x1a&.carillon.peer.v1.ReloadQueuesResponse\x12W\n" +
 	"\n" +
 	"HearLimits\x12#.carillon.peer.v1.HearLimitsRequest\x1a$.carillon.peer.v1.HearLimitsResponse\x12T\n" +
 	"\tOwnQueues\x12\".carillon.peer.v1.OwnQueuesRequest\x1a#.carillon.peer.v1.OwnQueuesResponse\x12W\n" +
@@ -3670,7 +4071,7 @@ func file_carillon_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(Refusal_Reason)(0),             // 0: carillon.peer.v1.Refusal.Reason
 	(ReleaseResponse_Answer)(0),     // 1: carillon.peer.v1.ReleaseResponse.Answer
@@ -3700,136 +4101,153 @@ var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(*DeleteInResponse)(nil),        // 25: carillon.peer.v1.DeleteInResponse
 	(*RedriveInRequest)(nil),        // 26: carillon.peer.v1.RedriveInRequest
 	(*RedriveInResponse)(nil),       // 27: carillon.peer.v1.RedriveInResponse
-	(*HearRequest)(nil),             // 28: carillon.peer.v1.HearRequest
-	(*Report)(nil),                  // 29: carillon.peer.v1.Report
-	(*HearResponse)(nil),            // 30: carillon.peer.v1.HearResponse
-	(*Term)(nil),                    // 31: carillon.peer.v1.Term
-	(*TokenStamp)(nil),              // 32: carillon.peer.v1.TokenStamp
-	(*AskTokensRequest)(nil),        // 33: carillon.peer.v1.AskTokensRequest
-	(*TokenAsk)(nil),                // 34: carillon.peer.v1.TokenAsk
-	(*AskTokensResponse)(nil),       // 35: carillon.peer.v1.AskTokensResponse
-	(*TokenGrant)(nil),              // 36: carillon.peer.v1.TokenGrant
-	(*GiveTokensRequest)(nil),       // 37: carillon.peer.v1.GiveTokensRequest
-	(*GiveTokensResponse)(nil),      // 38: carillon.peer.v1.GiveTokensResponse
-	(*LimitStandsRequest)(nil),      // 39: carillon.peer.v1.LimitStandsRequest
-	(*LimitStandsResponse)(nil),     // 40: carillon.peer.v1.LimitStandsResponse
-	(*ReloadNamespaceRequest)(nil),  // 41: carillon.peer.v1.ReloadNamespaceRequest
-	(*ReloadNamespaceResponse)(nil), // 42: carillon.peer.v1.ReloadNamespaceResponse
-	(*HearLimitsRequest)(nil),       // 43: carillon.peer.v1.HearLimitsRequest
-	(*NamedLimit)(nil),              // 44: carillon.peer.v1.NamedLimit
-	(*HearLimitsResponse)(nil),      // 45: carillon.peer.v1.HearLimitsResponse
-	(*Place)(nil),                   // 46: carillon.peer.v1.Place
-	(*OwnQueuesRequest)(nil),        // 47: carillon.peer.v1.OwnQueuesRequest
-	(*OwnQueuesResponse)(nil),       // 48: carillon.peer.v1.OwnQueuesResponse
-	(*OwnWorkersRequest)(nil),       // 49: carillon.peer.v1.OwnWorkersRequest
-	(*OwnWorkersResponse)(nil),      // 50: carillon.peer.v1.OwnWorkersResponse
-	(*OwnWorker)(nil),               // 51: carillon.peer.v1.OwnWorker
-	(*SettleSidecarRequest)(nil),    // 52: carillon.peer.v1.SettleSidecarRequest
-	(*SettleSidecarResponse)(nil),   // 53: carillon.peer.v1.SettleSidecarResponse
-	(*timestamppb.Timestamp)(nil),   // 54: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 55: google.protobuf.Duration
-	(*v1.Job)(nil),                  // 56: carillon.v1.Job
-	(*v1.PutJobResponse)(nil),       // 57: carillon.v1.PutJobResponse
-	(*v1.Heartbeat)(nil),            // 58: carillon.v1.Heartbeat
-	(*v1.Result)(nil),               // 59: carillon.v1.Result
-	(*v1.Queue)(nil),                // 60: carillon.v1.Queue
-	(*v1.Worker)(nil),               // 61: carillon.v1.Worker
+	(*PauseInRequest)(nil),          // 28: carillon.peer.v1.PauseInRequest
+	(*PauseInResponse)(nil),         // 29: carillon.peer.v1.PauseInResponse
+	(*PurgeInRequest)(nil),          // 30: carillon.peer.v1.PurgeInRequest
+	(*PurgeInResponse)(nil),         // 31: carillon.peer.v1.PurgeInResponse
+	(*ReloadQueuesRequest)(nil),     // 32: carillon.peer.v1.ReloadQueuesRequest
+	(*ReloadQueuesResponse)(nil),    // 33: carillon.peer.v1.ReloadQueuesResponse
+	(*HearRequest)(nil),             // 34: carillon.peer.v1.HearRequest
+	(*Report)(nil),                  // 35: carillon.peer.v1.Report
+	(*HearResponse)(nil),            // 36: carillon.peer.v1.HearResponse
+	(*Term)(nil),                    // 37: carillon.peer.v1.Term
+	(*TokenStamp)(nil),              // 38: carillon.peer.v1.TokenStamp
+	(*AskTokensRequest)(nil),        // 39: carillon.peer.v1.AskTokensRequest
+	(*TokenAsk)(nil),                // 40: carillon.peer.v1.TokenAsk
+	(*AskTokensResponse)(nil),       // 41: carillon.peer.v1.AskTokensResponse
+	(*TokenGrant)(nil),              // 42: carillon.peer.v1.TokenGrant
+	(*GiveTokensRequest)(nil),       // 43: carillon.peer.v1.GiveTokensRequest
+	(*GiveTokensResponse)(nil),      // 44: carillon.peer.v1.GiveTokensResponse
+	(*LimitStandsRequest)(nil),      // 45: carillon.peer.v1.LimitStandsRequest
+	(*LimitStandsResponse)(nil),     // 46: carillon.peer.v1.LimitStandsResponse
+	(*ReloadNamespaceRequest)(nil),  // 47: carillon.peer.v1.ReloadNamespaceRequest
+	(*ReloadNamespaceResponse)(nil), // 48: carillon.peer.v1.ReloadNamespaceResponse
+	(*HearLimitsRequest)(nil),       // 49: carillon.peer.v1.HearLimitsRequest
+	(*NamedLimit)(nil),              // 50: carillon.peer.v1.NamedLimit
+	(*HearLimitsResponse)(nil),      // 51: carillon.peer.v1.HearLimitsResponse
+	(*Place)(nil),                   // 52: carillon.peer.v1.Place
+	(*OwnQueuesRequest)(nil),        // 53: carillon.peer.v1.OwnQueuesRequest
+	(*OwnQueuesResponse)(nil),       // 54: carillon.peer.v1.OwnQueuesResponse
+	(*OwnWorkersRequest)(nil),       // 55: carillon.peer.v1.OwnWorkersRequest
+	(*OwnWorkersResponse)(nil),      // 56: carillon.peer.v1.OwnWorkersResponse
+	(*OwnWorker)(nil),               // 57: carillon.peer.v1.OwnWorker
+	(*SettleSidecarRequest)(nil),    // 58: carillon.peer.v1.SettleSidecarRequest
+	(*SettleSidecarResponse)(nil),   // 59: carillon.peer.v1.SettleSidecarResponse
+	(*timestamppb.Timestamp)(nil),   // 60: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 61: google.protobuf.Duration
+	(*v1.Job)(nil),                  // 62: carillon.v1.Job
+	(*v1.PutJobResponse)(nil),       // 63: carillon.v1.PutJobResponse
+	(*v1.QueuePause)(nil),           // 64: carillon.v1.QueuePause
+	(*v1.Heartbeat)(nil),            // 65: carillon.v1.Heartbeat
+	(*v1.Result)(nil),               // 66: carillon.v1.Result
+	(*v1.Queue)(nil),                // 67: carillon.v1.Queue
+	(*v1.Worker)(nil),               // 68: carillon.v1.Worker
 }
 var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: carillon.peer.v1.Refusal.reason:type_name -> carillon.peer.v1.Refusal.Reason
-	54, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
-	55, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
-	54, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
-	54, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
-	54, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
-	54, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
-	54, // 7: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
+	60, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
+	61, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
+	60, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
+	60, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
+	60, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
+	60, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
+	60, // 7: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 8: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
-	54, // 9: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
+	60, // 9: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 10: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
 	1,  // 11: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
-	54, // 12: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	60, // 12: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 13: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
-	54, // 14: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
-	56, // 15: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
-	54, // 16: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
+	60, // 14: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 15: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
+	60, // 16: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
 	21, // 17: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
-	31, // 18: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
+	37, // 18: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
 	22, // 19: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
-	57, // 20: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
-	31, // 21: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
-	54, // 22: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
-	54, // 23: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
-	54, // 24: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
-	29, // 25: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
-	58, // 26: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
-	59, // 27: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
-	54, // 28: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
-	31, // 29: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
-	34, // 30: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
-	32, // 31: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
-	36, // 32: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
-	31, // 33: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
-	32, // 34: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
-	54, // 35: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
-	36, // 36: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
-	54, // 37: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
-	54, // 38: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
-	54, // 39: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
-	44, // 40: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
-	54, // 41: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	46, // 42: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
-	60, // 43: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
-	54, // 44: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
-	46, // 45: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
-	51, // 46: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
-	61, // 47: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
-	54, // 48: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
-	3,  // 49: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
-	5,  // 50: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
-	7,  // 51: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
-	9,  // 52: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
-	12, // 53: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
-	14, // 54: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
-	16, // 55: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
-	18, // 56: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
-	20, // 57: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
-	24, // 58: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
-	26, // 59: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
-	28, // 60: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
-	33, // 61: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
-	37, // 62: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
-	39, // 63: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
-	41, // 64: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
-	43, // 65: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
-	47, // 66: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
-	49, // 67: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
-	52, // 68: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
-	4,  // 69: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
-	6,  // 70: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
-	8,  // 71: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
-	10, // 72: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
-	13, // 73: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
-	15, // 74: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
-	17, // 75: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
-	19, // 76: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
-	23, // 77: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
-	25, // 78: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
-	27, // 79: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
-	30, // 80: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
-	35, // 81: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
-	38, // 82: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
-	40, // 83: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
-	42, // 84: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
-	45, // 85: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
-	48, // 86: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
-	50, // 87: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
-	53, // 88: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
-	69, // [69:89] is the sub-list for method output_type
-	49, // [49:69] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	63, // 20: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
+	37, // 21: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
+	60, // 22: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
+	60, // 23: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
+	60, // 24: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
+	64, // 25: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
+	60, // 26: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
+	60, // 27: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	60, // 28: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
+	35, // 29: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
+	65, // 30: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
+	66, // 31: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
+	60, // 32: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	37, // 33: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
+	40, // 34: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
+	38, // 35: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
+	42, // 36: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
+	37, // 37: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
+	38, // 38: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
+	60, // 39: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	42, // 40: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
+	60, // 41: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	60, // 42: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
+	60, // 43: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	50, // 44: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
+	60, // 45: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	52, // 46: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
+	67, // 47: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
+	60, // 48: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
+	52, // 49: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
+	57, // 50: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
+	68, // 51: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
+	60, // 52: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
+	3,  // 53: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
+	5,  // 54: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
+	7,  // 55: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
+	9,  // 56: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
+	12, // 57: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
+	14, // 58: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
+	16, // 59: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
+	18, // 60: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
+	20, // 61: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
+	24, // 62: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
+	26, // 63: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
+	28, // 64: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
+	30, // 65: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
+	34, // 66: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
+	39, // 67: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
+	43, // 68: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
+	45, // 69: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
+	47, // 70: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
+	32, // 71: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
+	49, // 72: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
+	53, // 73: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
+	55, // 74: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
+	58, // 75: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
+	4,  // 76: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
+	6,  // 77: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
+	8,  // 78: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
+	10, // 79: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
+	13, // 80: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
+	15, // 81: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
+	17, // 82: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
+	19, // 83: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
+	23, // 84: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
+	25, // 85: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
+	27, // 86: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
+	29, // 87: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
+	31, // 88: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
+	36, // 89: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
+	41, // 90: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
+	44, // 91: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
+	46, // 92: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
+	48, // 93: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
+	33, // 94: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
+	51, // 95: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
+	54, // 96: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
+	56, // 97: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
+	59, // 98: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
+	76, // [76:99] is the sub-list for method output_type
+	53, // [53:76] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_carillon_peer_v1_peer_proto_init() }
@@ -3843,7 +4261,7 @@ func file_carillon_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_peer_v1_peer_proto_rawDesc), len(file_carillon_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   52,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

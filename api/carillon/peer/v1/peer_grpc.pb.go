@@ -30,11 +30,14 @@ const (
 	PeerService_ApplyShare_FullMethodName      = "/carillon.peer.v1.PeerService/ApplyShare"
 	PeerService_DeleteIn_FullMethodName        = "/carillon.peer.v1.PeerService/DeleteIn"
 	PeerService_RedriveIn_FullMethodName       = "/carillon.peer.v1.PeerService/RedriveIn"
+	PeerService_PauseIn_FullMethodName         = "/carillon.peer.v1.PeerService/PauseIn"
+	PeerService_PurgeIn_FullMethodName         = "/carillon.peer.v1.PeerService/PurgeIn"
 	PeerService_Hear_FullMethodName            = "/carillon.peer.v1.PeerService/Hear"
 	PeerService_AskTokens_FullMethodName       = "/carillon.peer.v1.PeerService/AskTokens"
 	PeerService_GiveTokens_FullMethodName      = "/carillon.peer.v1.PeerService/GiveTokens"
 	PeerService_LimitStands_FullMethodName     = "/carillon.peer.v1.PeerService/LimitStands"
 	PeerService_ReloadNamespace_FullMethodName = "/carillon.peer.v1.PeerService/ReloadNamespace"
+	PeerService_ReloadQueues_FullMethodName    = "/carillon.peer.v1.PeerService/ReloadQueues"
 	PeerService_HearLimits_FullMethodName      = "/carillon.peer.v1.PeerService/HearLimits"
 	PeerService_OwnQueues_FullMethodName       = "/carillon.peer.v1.PeerService/OwnQueues"
 	PeerService_OwnWorkers_FullMethodName      = "/carillon.peer.v1.PeerService/OwnWorkers"
@@ -76,6 +79,10 @@ type PeerServiceClient interface {
 	DeleteIn(ctx context.Context, in *DeleteInRequest, opts ...grpc.CallOption) (*DeleteInResponse, error)
 	// RedriveIn tries the partition's dead runs again.
 	RedriveIn(ctx context.Context, in *RedriveInRequest, opts ...grpc.CallOption) (*RedriveInResponse, error)
+	// PauseIn pauses or resumes a queue, durably; the partition is the one that keeps which queues are paused.
+	PauseIn(ctx context.Context, in *PauseInRequest, opts ...grpc.CallOption) (*PauseInResponse, error)
+	// PurgeIn cancels the partition's due runs that wait in a queue.
+	PurgeIn(ctx context.Context, in *PurgeInRequest, opts ...grpc.CallOption) (*PurgeInResponse, error)
 	// Hear takes what consumers have said of the partition's attempts to another node.
 	Hear(ctx context.Context, in *HearRequest, opts ...grpc.CallOption) (*HearResponse, error)
 	// AskTokens tells the partition what another one has and wants of limits whose home it is.
@@ -86,6 +93,8 @@ type PeerServiceClient interface {
 	LimitStands(ctx context.Context, in *LimitStandsRequest, opts ...grpc.CallOption) (*LimitStandsResponse, error)
 	// ReloadNamespace has the node read the settings of a namespace, which have changed.
 	ReloadNamespace(ctx context.Context, in *ReloadNamespaceRequest, opts ...grpc.CallOption) (*ReloadNamespaceResponse, error)
+	// ReloadQueues has the node read which queues are paused, and answers once that is in force there.
+	ReloadQueues(ctx context.Context, in *ReloadQueuesRequest, opts ...grpc.CallOption) (*ReloadQueuesResponse, error)
 	// HearLimits tells the node which limits the sidecars of another one have named.
 	HearLimits(ctx context.Context, in *HearLimitsRequest, opts ...grpc.CallOption) (*HearLimitsResponse, error)
 	// OwnQueues is what the node alone knows of queues.
@@ -214,6 +223,26 @@ func (c *peerServiceClient) RedriveIn(ctx context.Context, in *RedriveInRequest,
 	return out, nil
 }
 
+func (c *peerServiceClient) PauseIn(ctx context.Context, in *PauseInRequest, opts ...grpc.CallOption) (*PauseInResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PauseInResponse)
+	err := c.cc.Invoke(ctx, PeerService_PauseIn_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *peerServiceClient) PurgeIn(ctx context.Context, in *PurgeInRequest, opts ...grpc.CallOption) (*PurgeInResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PurgeInResponse)
+	err := c.cc.Invoke(ctx, PeerService_PurgeIn_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *peerServiceClient) Hear(ctx context.Context, in *HearRequest, opts ...grpc.CallOption) (*HearResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(HearResponse)
@@ -258,6 +287,16 @@ func (c *peerServiceClient) ReloadNamespace(ctx context.Context, in *ReloadNames
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReloadNamespaceResponse)
 	err := c.cc.Invoke(ctx, PeerService_ReloadNamespace_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *peerServiceClient) ReloadQueues(ctx context.Context, in *ReloadQueuesRequest, opts ...grpc.CallOption) (*ReloadQueuesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReloadQueuesResponse)
+	err := c.cc.Invoke(ctx, PeerService_ReloadQueues_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -339,6 +378,10 @@ type PeerServiceServer interface {
 	DeleteIn(context.Context, *DeleteInRequest) (*DeleteInResponse, error)
 	// RedriveIn tries the partition's dead runs again.
 	RedriveIn(context.Context, *RedriveInRequest) (*RedriveInResponse, error)
+	// PauseIn pauses or resumes a queue, durably; the partition is the one that keeps which queues are paused.
+	PauseIn(context.Context, *PauseInRequest) (*PauseInResponse, error)
+	// PurgeIn cancels the partition's due runs that wait in a queue.
+	PurgeIn(context.Context, *PurgeInRequest) (*PurgeInResponse, error)
 	// Hear takes what consumers have said of the partition's attempts to another node.
 	Hear(context.Context, *HearRequest) (*HearResponse, error)
 	// AskTokens tells the partition what another one has and wants of limits whose home it is.
@@ -349,6 +392,8 @@ type PeerServiceServer interface {
 	LimitStands(context.Context, *LimitStandsRequest) (*LimitStandsResponse, error)
 	// ReloadNamespace has the node read the settings of a namespace, which have changed.
 	ReloadNamespace(context.Context, *ReloadNamespaceRequest) (*ReloadNamespaceResponse, error)
+	// ReloadQueues has the node read which queues are paused, and answers once that is in force there.
+	ReloadQueues(context.Context, *ReloadQueuesRequest) (*ReloadQueuesResponse, error)
 	// HearLimits tells the node which limits the sidecars of another one have named.
 	HearLimits(context.Context, *HearLimitsRequest) (*HearLimitsResponse, error)
 	// OwnQueues is what the node alone knows of queues.
@@ -400,6 +445,12 @@ func (UnimplementedPeerServiceServer) DeleteIn(context.Context, *DeleteInRequest
 func (UnimplementedPeerServiceServer) RedriveIn(context.Context, *RedriveInRequest) (*RedriveInResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RedriveIn not implemented")
 }
+func (UnimplementedPeerServiceServer) PauseIn(context.Context, *PauseInRequest) (*PauseInResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PauseIn not implemented")
+}
+func (UnimplementedPeerServiceServer) PurgeIn(context.Context, *PurgeInRequest) (*PurgeInResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PurgeIn not implemented")
+}
 func (UnimplementedPeerServiceServer) Hear(context.Context, *HearRequest) (*HearResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Hear not implemented")
 }
@@ -414,6 +465,9 @@ func (UnimplementedPeerServiceServer) LimitStands(context.Context, *LimitStandsR
 }
 func (UnimplementedPeerServiceServer) ReloadNamespace(context.Context, *ReloadNamespaceRequest) (*ReloadNamespaceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReloadNamespace not implemented")
+}
+func (UnimplementedPeerServiceServer) ReloadQueues(context.Context, *ReloadQueuesRequest) (*ReloadQueuesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReloadQueues not implemented")
 }
 func (UnimplementedPeerServiceServer) HearLimits(context.Context, *HearLimitsRequest) (*HearLimitsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method HearLimits not implemented")
@@ -646,6 +700,42 @@ func _PeerService_RedriveIn_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_PauseIn_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PauseInRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).PauseIn(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_PauseIn_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).PauseIn(ctx, req.(*PauseInRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PeerService_PurgeIn_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PurgeInRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).PurgeIn(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_PurgeIn_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).PurgeIn(ctx, req.(*PurgeInRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PeerService_Hear_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(HearRequest)
 	if err := dec(in); err != nil {
@@ -732,6 +822,24 @@ func _PeerService_ReloadNamespace_Handler(srv interface{}, ctx context.Context, 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(PeerServiceServer).ReloadNamespace(ctx, req.(*ReloadNamespaceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PeerService_ReloadQueues_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReloadQueuesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).ReloadQueues(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_ReloadQueues_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).ReloadQueues(ctx, req.(*ReloadQueuesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -860,6 +968,14 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _PeerService_RedriveIn_Handler,
 		},
 		{
+			MethodName: "PauseIn",
+			Handler:    _PeerService_PauseIn_Handler,
+		},
+		{
+			MethodName: "PurgeIn",
+			Handler:    _PeerService_PurgeIn_Handler,
+		},
+		{
 			MethodName: "Hear",
 			Handler:    _PeerService_Hear_Handler,
 		},
@@ -878,6 +994,10 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReloadNamespace",
 			Handler:    _PeerService_ReloadNamespace_Handler,
+		},
+		{
+			MethodName: "ReloadQueues",
+			Handler:    _PeerService_ReloadQueues_Handler,
 		},
 		{
 			MethodName: "HearLimits",

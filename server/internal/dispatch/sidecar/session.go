@@ -83,6 +83,13 @@ func (s *Session) Deliver(ds []delivery.Delivery) bool {
 	return true
 }
 
+// Withhold implements [dispatch.Withholder].
+func (s *Session) Withhold(q delivery.Queue) {
+	s.stream.Lock()
+	defer s.stream.Unlock()
+	s.stream.GiveBackOf(q)
+}
+
 // Receive waits for runs and returns those that have come. If the session has ended it returns why, and
 // nothing more comes. If ctx ends, only the call ends.
 func (s *Session) Receive(ctx context.Context) ([]Delivery, error) {

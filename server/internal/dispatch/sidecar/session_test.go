@@ -388,3 +388,23 @@ func TestHoldTellsWhenNothingIsInHand(t *testing.T) {
 		_ = s.Close()
 	}
 }
+
+// TestAPausedQueueHandsBackWhatIsUnreceived: of an actor type, while the sidecar's app goes on.
+func TestAPausedQueueHandsBackWhatIsUnreceived(t *testing.T) {
+	d := newFakeSink()
+	s := d.open(t, Hello{Jobs: true, ActorTypes: []string{"cat"}}, Options{})
+	defer s.Close()
+	cat := &carillon.DaprTarget{AppID: "other", ActorType: "cat", ActorID: "tom"}
+	d.deliver(t, cat, 0, 1, 0)
+	receive(t, s)
+	d.deliver(t, cat, 1, 3, 0)
+	d.deliver(t, app, 3, 4, 0)
+	d.hub.SetPaused([]delivery.Queue{queueOf(cat)})
+	if got := d.handedBack(); !slices.Equal(got, []string{token(1), token(2)}) {
+		t.Errorf("handed back %v", got)
+	}
+	if ds := receive(t, s); len(ds) != 1 || ds[0].Run.Token != token(3) {
+		t.Errorf("received %+v", ds)
+	}
+	result(t, s, 1, true, "")
+}

@@ -300,6 +300,15 @@ func (s *Stream) GiveBackWaiting() {
 	}
 }
 
+// GiveBackOf hands back the attempts of a queue that were not received.
+func (s *Stream) GiveBackOf(q delivery.Queue) {
+	for _, a := range slices.Clone(s.waiting.queue) {
+		if !a.void && a.subscription != nil && a.subscription.Queue() == q {
+			s.GiveBack(a)
+		}
+	}
+}
+
 // Leave ends deliveries. It reports false if they had ended.
 func (s *Stream) Leave() bool { return s.state.advance(leaving) }
 

@@ -183,3 +183,20 @@ func TestEndHandsBack(t *testing.T) {
 		})
 	}
 }
+
+// TestGiveBackOfAQueue: what was received stays, and what waits of other queues.
+func TestGiveBackOfAQueue(t *testing.T) {
+	c := connect(t, 5, Options{})
+	defer c.Close()
+	c.deliver(t, 0, 2, 0)
+	c.receive(t)
+	c.deliver(t, 2, 4, 0)
+	for _, q := range []delivery.Queue{{Namespace: "n", Kind: "worker", Address: "other"}, queue} {
+		c.handedBack(t, nil)
+		c.Lock()
+		c.GiveBackOf(q)
+		c.Unlock()
+	}
+	c.handedBack(t, tokens(2, 4))
+	c.slots(t, 2, 3)
+}

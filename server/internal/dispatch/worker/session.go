@@ -136,6 +136,13 @@ func (s *Session) say(add func(o *outbox)) {
 	}
 }
 
+// Withhold implements [dispatch.Withholder].
+func (s *Session) Withhold(q delivery.Queue) {
+	s.stream.Lock()
+	defer s.stream.Unlock()
+	s.stream.GiveBackOf(q)
+}
+
 // Drain implements [dispatch.Worker].
 func (s *Session) Drain() { s.say(func(o *outbox) { o.drain = true }) }
 

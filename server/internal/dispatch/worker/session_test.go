@@ -380,3 +380,22 @@ func TestAnAnswerStopsTheSecondDelivery(t *testing.T) {
 		})
 	}
 }
+
+// TestAPausedQueueHandsBackWhatIsUnreceived: a worker gets nothing more of it, and what it has goes on.
+func TestAPausedQueueHandsBackWhatIsUnreceived(t *testing.T) {
+	d := newFakeSink(Options{})
+	s := d.connect(t, 5)
+	defer s.Close()
+	d.deliver(t, 0, 1, 0)
+	receive(t, s)
+	d.deliver(t, 1, 3, 0)
+	d.hub.SetPaused([]delivery.Queue{queue})
+	if want := []string{token(1), token(2)}; !slices.Equal(d.undelivered, want) {
+		t.Errorf("handed back %v, not %v", d.undelivered, want)
+	}
+	d.checkSlots(t, 1, 4)
+	send(t, s, carillon.WorkRequest{Results: []carillon.Result{{Token: token(0), Outcome: carillon.OutcomeSuccess}}})
+	if len(d.reports) != 1 {
+		t.Errorf("%d results are taken", len(d.reports))
+	}
+}

@@ -3,6 +3,7 @@ package clienttest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -50,9 +51,47 @@ func (c *three) ListQueues(_ context.Context, q carillon.QueueQuery) (carillon.Q
 		Staged: 1 << 40, Unserved: true}}, NextPageToken: q.PageToken + "+", Unheard: []string{"c"}}, nil
 }
 
+func (c *three) PauseQueue(_ context.Context, key carillon.QueueKey, note string) (carillon.QueueChange, error) {
+	if key != (carillon.QueueKey{Namespace: "n", Kind: "http", Name: "example.com:80"}) {
+		return carillon.QueueChange{}, fmt.Errorf("pause of %+v", key)
+	}
+	return carillon.QueueChange{Pause: carillon.QueuePause{Since: time.Unix(1, 2).UTC(), Note: note},
+		Unheard: []string{"c"}}, nil
+}
+
+func (c *three) ResumeQueue(context.Context, carillon.QueueKey) (carillon.QueueChange, error) {
+	return carillon.QueueChange{Unheard: []string{"b", "c"}}, nil
+}
+
+func (c *three) PurgeQueue(_ context.Context, _ carillon.QueueKey,
+	o carillon.PurgeOptions) (carillon.PurgeResult, error) {
+	return carillon.PurgeResult{Runs: 1 << 40, More: !o.DryRun}, nil
+}
+
 func (c *three) ListWorkers(_ context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
 	return carillon.WorkerPage{Workers: []carillon.Worker{{Namespace: q.Namespace, Kind: q.Kind, ID: "w", Node: "a",
 		Queues: []string{q.Queue}, Credits: q.PageSize}}, NextPageToken: q.PageToken + "+", Unheard: []string{"c"}}, nil
+}
+
+// steer pauses, resumes and purges a queue of three.
+func steer(t *testing.T, c carillon.Queues) {
+	t.Helper()
+	key := carillon.QueueKey{Namespace: "n", Kind: "http", Name: "example.com:80"}
+	change, err := c.PauseQueue(t.Context(), key, "why")
+	if want := (carillon.QueuePause{Since: time.Unix(1, 2).UTC(), Note: "why"}); err != nil || change.Pause != want ||
+		!reflect.DeepEqual(change.Unheard, []string{"c"}) {
+		t.Errorf("paused: %+v, %v", change, err)
+	}
+	change, err = c.ResumeQueue(t.Context(), key)
+	if err != nil || change.Pause != (carillon.QueuePause{}) || len(change.Unheard) != 2 {
+		t.Errorf("resumed: %+v, %v", change, err)
+	}
+	for _, dry := range []bool{false, true} {
+		purged, err := c.PurgeQueue(t.Context(), key, carillon.PurgeOptions{DryRun: dry})
+		if err != nil || purged != (carillon.PurgeResult{Runs: 1 << 40, More: !dry}) {
+			t.Errorf("purged: %+v, %v", purged, err)
+		}
+	}
 }
 
 var errEnough = errors.New("enough")
@@ -95,6 +134,7 @@ func TestAClusterThroughAClient(t *testing.T) {
 			Unheard: []string{"c"}}) {
 			t.Errorf("got %+v, %v", workers, err)
 		}
+		steer(t, c)
 		var seen [][]carillon.Node
 		err = c.WatchNodes(t.Context(), func(nodes []carillon.Node) error {
 			if seen = append(seen, nodes); len(seen) == 3 {

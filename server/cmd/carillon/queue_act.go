@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// oneQueue holds the flags of a command about one queue.
+type oneQueue struct {
+	connection
+	kind choice
+}
+
+// command returns a command about one queue.
+func (o *oneQueue) command(a app, use, short string,
+	do func(ctx context.Context, node *client.Client, key carillon.QueueKey) (answer, error)) *cobra.Command {
+	o.kind = choice{words: queueKindWords, chosen: -1}
+	cmd := o.inNamespace(a, use, short,
+		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
+			return do(ctx, node, carillon.QueueKey{Namespace: o.namespace, Kind: o.kind.String(), Name: words[0]})
+		})
+	o.kind.add(cmd, "kind", "the queue is one of targets of this kind; default: worker")
+	return cmd
+}
+
+// newQueuePause returns the command `carillon queue pause`.
+func newQueuePause(a app) *cobra.Command {
+	var o oneQueue
+	var note string
+	cmd := o.command(a, "pause NAME", "Hand out no more attempts of a queue until it is resumed",
+		func(ctx context.Context, node *client.Client, key carillon.QueueKey) (answer, error) {
+			c, err := node.PauseQueue(ctx, key, note)
+			return answer{message: &pb.PauseQueueResponse{Pause: wire.QueuePauseToProto(c.Pause), Unheard: c.Unheard},
+				text: key.Name + " paused\n", note: unheardNote(c.Unheard, "may hand out runs of it")}, err
+		})
+	cmd.Long = `Hand out no more attempts of a queue until it is resumed, on any node. Attempts in force go on. Due runs wait, and use no attempt.
+The name is as "carillon queue list" shows it: a worker queue, a host of HTTP targets with its port if the URLs have one, app/APP or
+actor/TYPE.`
+	cmd.Flags().StringVar(&note, "note", "", "`text` shown with the queue: why, for example")
+	return cmd
+}
+
+// newQueueResume returns the command `carillon queue resume`.
+func newQueueResume(a app) *cobra.Command {
+	var o oneQueue
+	return o.command(a, "resume NAME", "Let a paused queue go on",
+		func(ctx context.Context, node *client.Client, key carillon.QueueKey) (answer, error) {
+			c, err := node.ResumeQueue(ctx, key)
+			return answer{message: &pb.ResumeQueueResponse{Unheard: c.Unheard}, text: key.Name + " resumed\n",
+				note: unheardNote(c.Unheard, "may hold runs of it back")}, err
+		})
+}
+
+// unheardNote says which nodes may not know of a change yet.
+func unheardNote(unheard []string, what string) string {
+	if len(unheard) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Not heard from, so for up to 5 s they %s: %s.", what, strings.Join(unheard, ", "))
+}
+
+// newQueuePurge returns the command `carillon queue purge`.
+func newQueuePurge(a app) *cobra.Command {
+	var o oneQueue
+	var c confirmation
+	cmd := o.command(a, "purge NAME", "Cancel the due runs that wait in a queue",
+		func(ctx context.Context, node *client.Client, key carillon.QueueKey) (answer, error) {
+			n, err := purgeQueue(ctx, node, key)
+			return answer{message: &pb.PurgeQueueResponse{Purged: int64(n)}, text: fmt.Sprintf("%d purged\n", n)}, err
+		})
+	purge := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, words []string) error {
+		if c.yes {
+			return purge(cmd, words)
+		}
+		waits := 0
+		err := o.call(cmd, func(ctx context.Context, node *client.Client) error {
+			p, err := node.PurgeQueue(ctx, carillon.QueueKey{Namespace: o.namespace, Kind: o.kind.String(),
+				Name: words[0]}, carillon.PurgeOptions{DryRun: true})
+			waits = p.Runs
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if do, err := c.decideCount(cmd, a, "purge", "runs", waits); !do || err != nil {
+			return err
+		}
+		return purge(cmd, words)
+	}
+	cmd.Long = `Cancel the due runs that wait in a queue, as "carillon run cancel" does: jobs that recur go on with their next time, one-shots
+are over. Attempts in force stay, and so do runs that wait for the time of their next attempt. Runs that come meanwhile stay as well,
+unless the queue was paused before, in which case nothing is handed out meanwhile.`
+	c.add(cmd)
+	return cmd
+}
+
+// purgeQueue purges until nothing is left of what waited.
+func purgeQueue(ctx context.Context, node *client.Client, key carillon.QueueKey) (n int, err error) {
+	for {
+		p, err := node.PurgeQueue(ctx, key, carillon.PurgeOptions{})
+		n += p.Runs
+		if err != nil || !p.More {
+			return n, err
+		}
+	}
+}

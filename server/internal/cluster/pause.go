@@ -1,0 +1,67 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// PauseQueue implements [carillon.Queues].
+func (n *Node) PauseQueue(ctx context.Context, key carillon.QueueKey,
+	note string) (carillon.QueueChange, error) {
+	pause, err := n.local.PauseQueue(ctx, key, note)
+	if err != nil {
+		return carillon.QueueChange{}, err
+	}
+	unheard, err := n.tellQueues(ctx)
+	return carillon.QueueChange{Pause: pause, Unheard: unheard}, err
+}
+
+// ResumeQueue implements [carillon.Queues].
+func (n *Node) ResumeQueue(ctx context.Context, key carillon.QueueKey) (carillon.QueueChange, error) {
+	if err := n.local.ResumeQueue(ctx, key); err != nil {
+		return carillon.QueueChange{}, err
+	}
+	unheard, err := n.tellQueues(ctx)
+	return carillon.QueueChange{Unheard: unheard}, err
+}
+
+// PurgeQueue implements [carillon.Queues]: the local engine asks the partitions, on whichever nodes they are.
+func (n *Node) PurgeQueue(ctx context.Context, key carillon.QueueKey,
+	o carillon.PurgeOptions) (carillon.PurgeResult, error) {
+	return n.local.PurgeQueue(ctx, key, o)
+}
+
+// tellQueues has all nodes read which queues are paused, since that has changed, and returns those that have
+// not confirmed it in time. The members and owners are read anew: whoever is not among them has claimed no
+// partition yet, and reads what is paused when it has.
+func (n *Node) tellQueues(ctx context.Context) (unheard []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, heardWithin)
+	defer cancel()
+	v, err := n.fresh(ctx)
+	if err != nil {
+		return nil, carillon.Errorf(carillon.Unavailable, "",
+			"the change is durable, and all nodes follow within 5 s; repeat the call to learn whether they have: %w", err)
+	}
+	members := withSelf(v.members, n.cfg.Member)
+	heard := answers(n.peers, members, func(_ store.Member, c Control) (bool, error) {
+		return true, c.ReloadQueues(ctx)
+	})
+	for _, m := range members {
+		if !heard[m.ID] {
+			unheard = append(unheard, m.ID)
+		}
+	}
+	for _, o := range v.owners { // a node whose heartbeats fail may still have its partitions
+		if o.Node != "" && !heard[o.Node] && !slices.Contains(unheard, o.Node) {
+			unheard = append(unheard, o.Node)
+		}
+	}
+	slices.Sort(unheard)
+	return unheard, nil
+}
+
+// ReloadQueues implements [Control].
+func (n *Node) ReloadQueues(ctx context.Context) error { return n.local.ReloadQueues(ctx) }

@@ -1,0 +1,75 @@
+package partition
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
+)
+
+// QueuesHome is the partition that keeps which queues are paused, for the whole store, as metadata records
+// (store.KindQueue): the key is a queue's String, the value its pause. All are in one partition, so that one
+// read tells what is paused everywhere.
+const QueuesHome = 0
+
+// PausedQueues are the paused queues, as of the batch that is being filled. The machine of another partition
+// than QueuesHome has none.
+type PausedQueues struct {
+	out     *builder
+	all     map[delivery.Queue]carillon.QueuePause
+	written uint64 // the last batch that changes them
+}
+
+// DecodePausedQueues decodes metadata records of kind store.KindQueue.
+func DecodePausedQueues(records []store.MetaRecord) (map[delivery.Queue]carillon.QueuePause, error) {
+	all := make(map[delivery.Queue]carillon.QueuePause, len(records))
+	for _, r := range records {
+		q := delivery.ParseQueue(r.Key)
+		pause, err := codec.DecodeQueuePause(r.Value)
+		if err != nil {
+			return nil, fmt.Errorf("%s queue %q of namespace %q: %w", q.Kind, q.Address, q.Namespace, err)
+		}
+		all[q] = pause
+	}
+	return all, nil
+}
+
+// Pause pauses a queue. If it is paused, it stays so since then, and a note that is not empty replaces its
+// note.
+func (p *PausedQueues) Pause(now int64, q delivery.Queue, note string) (carillon.QueuePause, error) {
+	pause, paused := p.all[q]
+	switch {
+	case !paused && len(p.all) >= carillon.MaxPausedQueues:
+		return pause, carillon.Errorf(carillon.ResourceExhausted, "name",
+			"%d queues are paused already, which is the most: resume one first", len(p.all))
+	case !paused:
+		pause.Since = time.Unix(0, now).UTC()
+	case note == "" || note == pause.Note:
+		p.out.await(p.written) // it may not be durable yet
+		return pause, nil
+	}
+	if note != "" {
+		pause.Note = note
+	}
+	p.all[q] = pause
+	p.write(q, codec.EncodeQueuePause(&pause))
+	return pause, nil
+}
+
+// Resume ends the pause of a queue, if it is paused.
+func (p *PausedQueues) Resume(q delivery.Queue) {
+	if _, paused := p.all[q]; !paused {
+		p.out.await(p.written)
+		return
+	}
+	delete(p.all, q)
+	p.write(q, nil)
+}
+
+func (p *PausedQueues) write(q delivery.Queue, value []byte) {
+	p.out.write(store.MetaRecord{Kind: store.KindQueue, Key: q.String(), Value: value})
+	p.written = p.out.seq
+}
