@@ -43,13 +43,15 @@ type NamespacePage struct {
 // are not finished and then the finished ones.
 type RunQuery struct {
 	Namespace string
-	Job       string      // one job alone
-	Prefix    string      // jobs whose names begin with it
-	Statuses  []RunStatus // empty: all but RunScheduled, and due runs that are in no schedule, such as triggers
-	Queue     string      // the name of the queue that they wait in or went through: see Queue
-	Kind      string      // of the target: "worker", "http" or "dapr"
-	Label     string      // of the job, "key" or "key=value"; of a finished run, as they were when it ended
-	Error     string      // text that the message of the last error contains, as it is written
+	Job       string // one job alone
+	Prefix    string // jobs whose names begin with it
+	// Statuses are those that are asked for; empty: all but RunScheduled. Due runs by triggers and backfills
+	// that nobody has taken yet have that status, and are listed then, too.
+	Statuses []RunStatus
+	Queue    string // the name of the queue that they wait in or went through: see Queue
+	Kind     string // of the target: "worker", "http" or "dapr"
+	Label    string // of the job, "key" or "key=value"; of a finished run, as they were when it ended
+	Error    string // text that the message of the last error contains, as it is written
 
 	// From and Until bound when a finished run ended, and when another one is due: From is inclusive, Until
 	// is exclusive. Zero: no bound.

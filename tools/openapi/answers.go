@@ -68,7 +68,7 @@ func responseHeaders() object {
 
 // neverMissing are the calls that do not answer that there is none of a name or id.
 var neverMissing = []string{"PutJob", "CreateJob", "BatchPutJobs", "ListJobs", "DeleteJobs", "ListRuns",
-	"ListRunsOfJob", "RedriveRuns",
+	"ListRunsOfJob", "RedriveRuns", "BulkRuns", "BulkJobs",
 	"GetNamespace", "ListNamespaces", "PutNamespace", "PreviewSchedule", "GetCluster", "Rebalance",
 	"ListQueues", "ListWorkers", "PauseQueue", "ResumeQueue", "PurgeQueue"}
 

@@ -25,6 +25,8 @@ var bodies = map[string]struct {
 var needed = map[string][]any{
 	"CompleteRun":   {"outcome", "token"},
 	"StartBackfill": {"from"},
+	"BulkRuns":      {"action"},
+	"BulkJobs":      {"action"},
 }
 
 // finishCalls finishes every call.
@@ -70,11 +72,16 @@ func (d *document) finishParameters(name string, call object) {
 		p := p.(object)
 		p["name"] = snakeCase(p["name"].(string))
 		schema := must(p, "schema")
+		if p["in"] == "query" && p["name"] == "status" {
+			p["schema"] = object{"type": "array", "items": object{"type": "string", "enum": statuses()}}
+			kept = append(kept, p)
+			continue
+		}
 		if schema["type"] == "array" {
 			continue // a patch's fields are those that its body has
 		}
-		if name == "ListRuns" && p["name"] == "job" {
-			continue // that is ListRunsOfJob
+		if name == "ListRuns" && p["name"] == "job" || name == "ListRunsOfJob" && p["name"] == "prefix" {
+			continue // the first is ListRunsOfJob, which has nothing to select by a prefix
 		}
 		finishValue(schema)
 		r, ok := parameterRanges[name+"."+p["name"].(string)]
@@ -88,9 +95,6 @@ func (d *document) finishParameters(name string, call object) {
 		if name == "DeleteJobs" && p["name"] == "prefix" {
 			p["required"] = true
 		}
-		if p["in"] == "query" && p["name"] == "status" {
-			p["schema"], p["required"] = object{"type": "string", "enum": statusesOf(name)}, name == "ListRuns"
-		}
 		kept = append(kept, p)
 	}
 	if kept = append(kept, headers(name)...); len(kept) > 0 {
@@ -98,12 +102,9 @@ func (d *document) finishParameters(name string, call object) {
 	}
 }
 
-// statusesOf are the ends of runs that a list can be asked for: across jobs, those of the dead alone.
-func statusesOf(call string) []any {
-	if call == "ListRuns" {
-		return []any{"dead"}
-	}
-	return []any{"succeeded", "failed", "dead", "cancelled", "skipped"}
+// statuses are those of runs.
+func statuses() []any {
+	return []any{"scheduled", "staged", "running", "retrying", "succeeded", "failed", "dead", "cancelled", "skipped"}
 }
 
 // headers are the headers that a call knows.

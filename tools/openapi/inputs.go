@@ -81,7 +81,7 @@ func (d *document) makeInput(properties object) {
 			continue
 		}
 		if items, ok := p["items"].(object); ok {
-			if to := refName(items); to != "" {
+			if to := refName(items); to != "" && must(d.schemas, to)["enum"] == nil {
 				d.addInput(to)
 				p["items"] = ref(to + inputSuffix)
 			}

@@ -21,7 +21,12 @@ var (
 	queueKind = object{"enum": []any{"worker", "http", "dapr"}}
 	queueName = object{"format": "printable", "minLength": 1, "maxLength": 512, "pattern": printable + "+$"}
 	daprWord  = object{"format": "printable", "maxLength": 512, "pattern": printable + "*$"}
-	uint64s   = object{"pattern": "^[0-9]{1,19}$", "maxLength": 19}
+	// What lists are filtered by; empty is no filter.
+	prefix = object{"format": "job-name", "maxLength": 512,
+		"pattern": `^[^:\u0000-\u001f\u007f-\u009f]*$`}
+	queueFilter = object{"format": "printable", "maxLength": 512, "pattern": printable + "*$"}
+	kindFilter  = object{"enum": []any{"", "worker", "http", "dapr"}}
+	uint64s     = object{"pattern": "^[0-9]{1,19}$", "maxLength": 19}
 )
 
 const (
@@ -98,29 +103,45 @@ var bodyRanges = map[string]object{
 	"CompleteRun.retry_after":           span,
 	"CompleteRun.token":                 {"minLength": 1},
 	"RedriveRuns.job":                   {"format": "job-name", "maxLength": 512},
+	"BulkRuns.job":                      {"format": "job-name", "maxLength": 512},
+	"BulkRuns.prefix":                   prefix,
+	"BulkRuns.queue":                    queueFilter,
+	"BulkRuns.kind":                     kindFilter,
+	"BulkRuns.label":                    {"format": "printable"},
+	"BulkRuns.error":                    {"maxLength": 4096},
+	"BulkRuns.page_size":                page,
+	"BulkRuns.page_token":               {"format": "page-token"},
+	"BulkJobs.prefix":                   prefix,
+	"BulkJobs.label":                    {"format": "printable"},
+	"BulkJobs.note":                     {"maxLength": 4096},
+	"BulkJobs.page_size":                page,
+	"BulkJobs.page_token":               {"format": "page-token"},
 }
 
 // parameterRanges are the ranges of parameters, by name, and by call where calls differ.
 var parameterRanges = map[string]object{
-	"namespace":         {"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9-]+$"},
-	"GetNamespace.name": {"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9-]+$"},
-	"PutNamespace.name": {"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9-]+$"},
-	"name":              jobName,
-	"job":               jobName,
-	"id":                {"format": "run-id"},
-	"GetBackfill.id":    {"format": "backfill-id"},
-	"CancelBackfill.id": {"format": "backfill-id"},
-	"DrainNode.id":      {"format": "node-name"},
-	"page_size":         page,
-	"page_token":        {"format": "page-token"},
-	"ListJobs.prefix": {"format": "job-name", "maxLength": 512,
-		"pattern": `^[^:\u0000-\u001f\u007f-\u009f]*$`},
+	"namespace":             {"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9-]+$"},
+	"GetNamespace.name":     {"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9-]+$"},
+	"PutNamespace.name":     {"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9-]+$"},
+	"name":                  jobName,
+	"job":                   jobName,
+	"id":                    {"format": "run-id"},
+	"GetBackfill.id":        {"format": "backfill-id"},
+	"CancelBackfill.id":     {"format": "backfill-id"},
+	"DrainNode.id":          {"format": "node-name"},
+	"page_size":             page,
+	"page_token":            {"format": "page-token"},
+	"ListJobs.prefix":       prefix,
+	"ListRuns.prefix":       prefix,
+	"error":                 {"maxLength": 4096},
+	"from":                  {},
+	"until":                 {},
 	"DeleteJobs.prefix":     {"format": "job-name", "minLength": 1, "maxLength": 512, "pattern": nameText},
 	"ListQueues.namespace":  {"maxLength": 63, "pattern": "^[a-zA-Z0-9-]*$"},
 	"ListWorkers.namespace": {"maxLength": 63, "pattern": "^[a-zA-Z0-9-]*$"},
-	"ListQueues.kind":       {"enum": []any{"", "worker", "http", "dapr"}},
+	"kind":                  kindFilter,
 	"ListWorkers.kind":      {"enum": []any{"", "worker", "dapr"}},
-	"ListWorkers.queue":     {"format": "printable", "maxLength": 512, "pattern": printable + "*$"},
+	"queue":                 queueFilter,
 	"label":                 {"format": "printable"},
 	"PauseQueue.kind":       queueKind,
 	"ResumeQueue.kind":      queueKind,
@@ -129,7 +150,6 @@ var parameterRanges = map[string]object{
 	"ResumeQueue.name":      queueName,
 	"PurgeQueue.name":       queueName,
 	"phase":                 {},
-	"status":                {},
 	"if_absent":             {},
 	"if_generation":         uint64s,
 }

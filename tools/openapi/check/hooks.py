@@ -102,9 +102,17 @@ def one_generation(case, kwargs):
 
 def fitting_times(body):
     """Times that a job can have; a stretch of the past."""
-    for field, at in (("from", "2026-01-01T00:00:00Z"), ("to", "2026-01-02T00:00:00Z"), ("at", "2030-01-01T00:00:00Z")):
+    for field, at in (("from", "2026-01-01T00:00:00Z"), ("to", "2026-01-02T00:00:00Z"), ("until", "2026-01-02T00:00:00Z"),
+                      ("at", "2030-01-01T00:00:00Z")):
         if isinstance(body.get(field), str):
             body[field] = at
+
+
+def fitting_bulk(body):
+    """A filter that goes with every action; nothing is changed."""
+    for field in [f for f in body if f not in ("action", "page_size")]:
+        del body[field]
+    body["prefix"], body["dry_run"] = "a/", True
 
 
 @schemathesis.hook
@@ -113,6 +121,8 @@ def before_call(context, case, kwargs):
     if meta is None or meta.generation.mode != GenerationMode.POSITIVE:
         return
     one_generation(case, kwargs)
+    if case.query:
+        fitting_times(case.query)
     if not isinstance(case.body, dict):
         return
     path, body = case.path_parameters or {}, case.body
@@ -132,4 +142,6 @@ def before_call(context, case, kwargs):
             if job.get("name") in names:
                 job.pop("name", None)
             names.add(job.get("name"))
+    elif operation in ("BulkRuns", "BulkJobs"):
+        fitting_bulk(body)
     fitting_times(body)
