@@ -28,8 +28,8 @@ func newWork(a app) *cobra.Command {
 		Short: "Run a command for each run of a queue",
 		Long: `Connect as a worker and run a command for each run of a queue. The payload is on its standard input; CARILLON_NAMESPACE,
 _JOB, _RUN_ID, _QUEUE, _ATTEMPT, _CAUSE, _SCHEDULED_TIME, _DUE_TIME, _DEADLINE, _CONTENT_TYPE and _METADATA (JSON) are in
-its environment, and so are TRACEPARENT and TRACESTATE if the run belongs to a trace. Exit code 0 is success. Anything else is a failure, whose message is the end of what it wrote to standard
-error, and the job's failure policy says what comes next.
+its environment, and so are TRACEPARENT and TRACESTATE if the run belongs to a trace. Exit code 0 is success. Anything else is
+a failure, whose message is the end of what it wrote to standard error, and the job's failure policy says what comes next.
 
 When an attempt times out or is cancelled, the command and everything it has started get SIGTERM, and SIGKILL if that does
 not end them. On SIGTERM or Ctrl-C the worker takes no new runs and waits for those that are running, for up to --grace; then

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"maps"
 	"strings"
 	"time"
 
@@ -88,9 +89,7 @@ func (t Trace) Into(metadata map[string]string) map[string]string {
 		return metadata
 	}
 	out := make(map[string]string, len(metadata)+2)
-	for k, v := range metadata {
-		out[k] = v
-	}
+	maps.Copy(out, metadata)
 	out[TraceParentKey] = parent
 	delete(out, TraceStateKey) // it would belong to another context
 	if s := t.State(); s != "" {

@@ -271,8 +271,8 @@ func TestWithoutATracerTheTraceIsPassedOn(t *testing.T) {
 		t.Errorf("a job with a trace of its author's: %v", d.Run.Metadata)
 	}
 	names := func(d delivery.Delivery) []string { return slices.Sorted(maps.Keys(d.Run.Metadata)) }
-	r.put(carillon.Job{Name: "http", Target: carillon.HTTP("http://example.com/"), Metadata: map[string]string{"a": "1"}})
-	r.flush()
+	r.mustPut(carillon.Job{Name: "http", Target: carillon.HTTP("http://example.com/"),
+		Metadata: map[string]string{"a": "1"}})
 	r.step()
 	ds, _ := r.m.Deliver(nil, r.now, delivery.Queue{Namespace: "default", Kind: "http", Address: "example.com"}, 1, false)
 	if len(ds) != 1 || ds[0].Trace != r.trace || len(names(ds[0])) != 1 {

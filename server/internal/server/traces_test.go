@@ -286,8 +286,8 @@ func TestATraceGoesOnInTheNextLifeOfANode(t *testing.T) {
 	config.Store = "pebble:" + t.TempDir()
 	s, stop := serveUntil(t, config)
 	started, ctx := make(chan carillon.Run, 2), tracecontext.With(t.Context(), callers, "")
-	first := &rig{t: t, sched: dial(t, s)}
-	working := worker.New(first.sched, worker.Options{Grace: -1})
+	first := dial(t, s)
+	working := worker.New(first, worker.Options{Grace: -1})
 	worker.Handle(working, queue, func(ctx context.Context, run carillon.Run, _ []byte) error {
 		started <- run
 		if run.Attempt == 1 {
@@ -299,7 +299,7 @@ func TestATraceGoesOnInTheNextLifeOfANode(t *testing.T) {
 	life, end := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() { left <- working.Run(life) }()
-	if _, err := first.sched.PutJob(ctx, carillon.Job{Name: "a", Target: carillon.WorkerQueue(queue),
+	if _, err := first.PutJob(ctx, carillon.Job{Name: "a", Target: carillon.WorkerQueue(queue),
 		FailurePolicy: carillon.Constant(0).WithMaxRetries(3)}); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/tracing"
 )
 
-// counts counts spans by outcome.
+// counts holds how many spans had each outcome.
 type counts struct {
 	mu sync.Mutex
 	of map[string]int

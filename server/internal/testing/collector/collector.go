@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -126,7 +127,7 @@ func texts(all []*commonpb.KeyValue) map[string]string {
 		case *commonpb.AnyValue_StringValue:
 			out[a.GetKey()] = v.StringValue
 		case *commonpb.AnyValue_IntValue:
-			out[a.GetKey()] = fmt.Sprint(v.IntValue)
+			out[a.GetKey()] = strconv.FormatInt(v.IntValue, 10)
 		case *commonpb.AnyValue_DoubleValue:
 			out[a.GetKey()] = fmt.Sprint(v.DoubleValue)
 		default:
