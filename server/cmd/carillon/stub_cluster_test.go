@@ -121,7 +121,8 @@ func (c *stubCluster) ListWorkers(_ context.Context, q carillon.WorkerQuery) (ca
 	}
 	return carillon.WorkerPage{Workers: []carillon.Worker{
 		{Namespace: "default", Kind: "worker", ID: "host-1", Node: "a", Labels: map[string]string{"zone": "b", "arch": "arm"},
-			Queues: []string{"mail", "print"}, Since: stubNow, Credits: 7, InFlight: 3},
+			Queues: []string{"mail", "print"}, Since: stubNow, Credits: 7, InFlight: 3,
+			Version: "carillon-go/v0.3.1", LastSeen: stubNow.Add(time.Minute)},
 		{Namespace: "default", Kind: "dapr", ID: "app", Node: "b", Queues: []string{"app/shop"}, Since: stubNow, Silent: true},
 	}}, nil
 }

@@ -84,19 +84,20 @@ func (h *holds) inLine(ctx context.Context, p *partitionRunner, hold *partition.
 	var what string
 	hold.Code, what = limitText(l)
 	most, limited := h.limiter.limitOf(l)
-	stands, err := h.standing(ctx, p, message.LimitStands{Limit: l, From: p.number, Order: hold.Order})
+	stands, err := h.standing(ctx, message.LimitStands{Limit: l, From: p.number, Order: hold.Order})
 	switch {
 	case !limited:
 		hold.Text = what + " is not limited any more, so the run is about to be handed out"
+		return
+	case most == 0:
+		hold.Text = fmt.Sprintf("the limit of %s is 0, so no run gets a permit", what)
 		return
 	case err != nil:
 		hold.Text = fmt.Sprintf("it waits for one of the %d permits of %s", most, what)
 		return
 	}
-	hold.Text = fmt.Sprintf("%s: %d of %d permits are held", what, stands.Held, most)
-	if names := h.holders(ctx, l, stands.Holders); len(names) > 0 {
-		hold.Text += ", by " + partition.JobsText(names)
-	}
+	hold.Text = fmt.Sprintf("%s: %d of %d permits held", what, stands.Held, most) +
+		holdersText(h.holders(ctx, l, stands.Holders), stands.Held)
 	switch before := hold.Before + stands.Before; {
 	case before == 0 && stands.Held < most:
 		hold.Text += "; the run is about to get one"
@@ -111,8 +112,7 @@ func (h *holds) inLine(ctx context.Context, p *partitionRunner, hold *partition.
 }
 
 // standing asks whoever counts the permits of a limit: the node's counter, or in a cluster the limit's home.
-func (h *holds) standing(ctx context.Context, p *partitionRunner,
-	q message.LimitStands) (stands message.Standing, err error) {
+func (h *holds) standing(ctx context.Context, q message.LimitStands) (stands message.Standing, err error) {
 	if h.partitions.peers == nil {
 		h.limiter.locked(func(c *permit.Counter) { stands = c.Standing(q) })
 		return stands, nil
@@ -121,26 +121,22 @@ func (h *holds) standing(ctx context.Context, p *partitionRunner,
 	return across(ctx, h.partitions, home, q)
 }
 
-// holders returns a few jobs whose runs hold permits of a limit, as the store has it: that is durable before
-// they are handed out.
-func (h *holds) holders(ctx context.Context, l delivery.Limit, partitions []int) (names []string) {
-	const most = 4
+// holders returns a few of the runs that hold permits of a limit, as the store has it: that is durable before
+// they are handed out. What cannot be read is left out.
+func (h *holds) holders(ctx context.Context, l delivery.Limit, partitions []int) (some []store.Ref) {
+	const most = 8
 	for _, number := range partitions {
-		if number < 0 || number >= len(h.partitions.parts) {
-			continue
+		if number < 0 || number >= len(h.partitions.parts) || len(some) >= most {
+			break
 		}
 		records, err := h.partitions.reader(h.partitions.parts[number]).MetaRecords(ctx, store.MetaQuery{
-			Kind: store.KindLimited, Prefix: partition.LimitedPrefix(l), Limit: most})
+			Kind: store.KindLimited, Prefix: partition.LimitedPrefix(l), Limit: most - len(some)})
 		if err != nil {
-			return names // it says less without them
+			break
 		}
-		for _, ref := range partition.LimitedRefs(records) {
-			if len(names) < most {
-				names = append(names, ref.Name)
-			}
-		}
+		some = append(some, partition.LimitedRefs(records)...)
 	}
-	return names
+	return some
 }
 
 // serveLimitStands answers for a limit whose home is the partition.

@@ -173,6 +173,11 @@ func TestAHomeThatDoesNotAnswerLeavesItsNumbersOut(t *testing.T) {
 	if hold.Code != "limit" || hold.Text != `it waits for one of the 3 permits of concurrency key "db"` {
 		t.Errorf("%+v", hold)
 	}
+	h.limiter.limitOf = func(delivery.Limit) (int, bool) { return 0, true }
+	hold = h.complete(t.Context(), p, &partition.Hold{Line: delivery.Line{Limit: limit}})
+	if hold.Text != `the limit of concurrency key "db" is 0, so no run gets a permit` {
+		t.Errorf("%+v", hold)
+	}
 	h.limiter.limitOf = func(delivery.Limit) (int, bool) { return 0, false }
 	hold = h.complete(t.Context(), p, &partition.Hold{Line: delivery.Line{Limit: limit}})
 	if hold.Text != `concurrency key "db" is not limited any more, so the run is about to be handed out` {
@@ -180,5 +185,28 @@ func TestAHomeThatDoesNotAnswerLeavesItsNumbersOut(t *testing.T) {
 	}
 	if h.complete(t.Context(), p, nil) != nil {
 		t.Error("nothing keeps it")
+	}
+}
+
+func TestThoseWhoHoldPermitsAreNamed(t *testing.T) {
+	refs := func(names ...string) (all []store.Ref) {
+		for i, name := range names {
+			all = append(all, store.Ref{Key: carillon.Key{Namespace: "n", Name: name}, Seq: uint64(i)})
+		}
+		return all
+	}
+	for want, c := range map[string]struct {
+		refs []store.Ref
+		held int
+	}{
+		"":                                 {nil, 1},
+		`, by runs of job "a"`:             {refs("a", "a"), 2},
+		`, by runs of jobs "a" and "b"`:    {refs("a", "b", "a"), 3},
+		`, by runs of job "a", and others`: {refs("a"), 2},
+		`, by runs of jobs "a", "b" and "c", and others`: {refs("a", "b", "c", "d"), 4},
+	} {
+		if got := holdersText(c.refs, c.held); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

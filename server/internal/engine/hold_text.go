@@ -3,11 +3,14 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // The sentences of holds, in parts.
@@ -15,10 +18,9 @@ import (
 // noConsumerText says that nobody serves a queue, at a node.
 func noConsumerText(node string, q delivery.Queue, c delivery.Consumers) string {
 	var b strings.Builder
-	switch {
-	case q.Kind == "worker":
+	if q.Kind == "worker" {
 		fmt.Fprintf(&b, "no worker serves %s of namespace %q", queueText(q), q.Namespace)
-	default:
+	} else {
 		fmt.Fprintf(&b, "no sidecar for %s is connected in namespace %q", queueText(q), q.Namespace)
 	}
 	if c.Elsewhere > 0 {
@@ -59,10 +61,10 @@ func unheardText(nodes []string) string {
 
 // queueText names a queue in a sentence.
 func queueText(q delivery.Queue) string {
-	switch {
-	case q.Kind == "http":
+	switch q.Kind {
+	case "http":
 		return fmt.Sprintf("host %q", q.Address)
-	case q.Kind == "dapr":
+	case "dapr":
 		if kind, name, ok := strings.Cut(q.Address, "/"); ok && kind == "actor" {
 			return fmt.Sprintf("actor type %q", name)
 		} else if ok {
@@ -94,6 +96,25 @@ func numbered(n int, one, many string) string {
 
 // several says how many there are of something.
 func several(n int, one, many string) string { return fmt.Sprintf("%d %s", n, numbered(n, one, many)) }
+
+// holdersText names the jobs of some runs that hold permits, of which so many are held.
+func holdersText(holders []store.Ref, held int) string {
+	const most = 3
+	var names []string
+	for _, ref := range holders {
+		if !slices.Contains(names, ref.Name) {
+			names = append(names, ref.Name)
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return ""
+	case len(names) > most || len(holders) < held:
+		names = names[:min(len(names), most)]
+		return fmt.Sprintf(", by runs of %s, and others", partition.JobsText(names))
+	}
+	return ", by runs of " + partition.JobsText(names)
+}
 
 // limitText names a limit in a sentence, and returns the code of a run that waits for it.
 func limitText(l delivery.Limit) (code, what string) {

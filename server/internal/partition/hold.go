@@ -205,7 +205,7 @@ func JobsText(names []string) string {
 	case len(names) == 1:
 		return "job " + quoted[0]
 	case left > 0:
-		return fmt.Sprintf("jobs %s and %d others", strings.Join(quoted, ", "), left)
+		return fmt.Sprintf("jobs %s and %d more", strings.Join(quoted, ", "), left)
 	}
 	last := len(quoted) - 1
 	return "jobs " + strings.Join(quoted[:last], ", ") + " and " + quoted[last]

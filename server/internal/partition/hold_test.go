@@ -38,7 +38,7 @@ func TestAJobSaysWhyItDoesNotRun(t *testing.T) {
 		}, "paused", "the job is paused: moving house"},
 		"paused without a note": {carillon.Job{Schedule: "@every 1s", Paused: true}, nil, "paused", "the job is paused"},
 		"depends on another": {carillon.Job{DependsOn: []string{"x", "y", "z", "u", "v"}}, nil, "depends_on",
-			`for a success of jobs "x", "y", "z" and 2 others`},
+			`for a success of jobs "x", "y", "z" and 2 more`},
 		"depends on one": {carillon.Job{DependsOn: []string{"x"}}, func(r *rig) { r.advance(time.Hour) }, "depends_on",
 			`for a success of job "x"`},
 		"depends on another, later": {carillon.Job{DependsOn: []string{"x"}, Due: carillon.In(time.Hour)}, nil, "not_due",

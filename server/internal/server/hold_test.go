@@ -33,7 +33,7 @@ func restHold(t *testing.T, s *server.Server, path string) (hold struct{ Code, T
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := oneCall.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestJobsThatDoNotRunSayWhy(t *testing.T) {
 		{carillon.Job{Name: "crowded"}, carillon.HoldNoCredit,
 			`^the only worker of queue "work" has no room: 1 run is in flight$`},
 		{carillon.Job{Name: "limited", ConcurrencyKey: "db", Target: carillon.WorkerQueue("limited")}, carillon.HoldLimit,
-			`^concurrency key "db": 2 of 2 permits are held, by jobs "holder/[12]" and "holder/[12]"; the run is the first`},
+			`^concurrency key "db": 2 of 2 permits held, by runs of jobs "holder/[12]" and "holder/[12]"; the run is the first`},
 		{carillon.Job{Name: "dependent", DependsOn: []string{"later", "nowhere"}}, carillon.HoldDependsOn,
 			`^it waits for a success of jobs "later" and "nowhere"; there is no job "nowhere"$`},
 		{carillon.Job{Name: "failed"}, carillon.HoldRetrying, `^attempt 1 failed: out of paper; the next one ` + hour},
@@ -233,7 +233,7 @@ func TestSilentWorkersAndSlowStartsHoldRuns(t *testing.T) {
 		t.Cleanup(s.close)
 		w.put(carillon.Job{Name: "unheard", Lease: time.Second, FailurePolicy: carillon.Constant(time.Second)})
 		s.run()
-		time.Sleep(5 * time.Second)
+		<-time.After(5 * time.Second)
 		job, err := sched.GetJob(t.Context(), key("unheard"))
 		if err != nil || job.Status.Hold == nil || job.Status.Hold.Code != carillon.HoldSilentWorkers ||
 			!strings.HasPrefix(job.Status.Hold.Text, `the only worker of queue "work" is silent: `) {
@@ -286,7 +286,7 @@ func TestThreeNodesSayWhyARunWaits(t *testing.T) {
 			{carillon.Job{Target: carillon.WorkerQueue("nobody")}, carillon.HoldNoConsumer,
 				`^no worker serves queue "nobody" of namespace "default"$`},
 			{carillon.Job{Target: carillon.WorkerQueue("limited"), ConcurrencyKey: "db"}, carillon.HoldLimit,
-				`^concurrency key "db": 1 of 1 permits are held, by job "holder"; `},
+				`^concurrency key "db": 1 of 1 permits held, by runs of job "holder"; `},
 		} {
 			h.job.Name = x.name(p)
 			x.put(p%3, h.job)
