@@ -174,6 +174,8 @@ func (c Priority) Rank() uint8 {
 type History struct {
 	Runs int           // default 20; -1: none
 	Keep time.Duration // default 72 h
+	// NoResults keeps finished runs without their results: see [Run.Response].
+	NoResults bool
 }
 
 // Phase is the state of a job.
@@ -210,6 +212,7 @@ type JobStatus struct {
 	Current    *Run      // the unfinished one; nil: none
 	Waiting    []string  // jobs of DependsOn that must still succeed before the next run begins
 	Missing    []string  // those of Waiting that do not exist; set by GetJob only
+	Failures   uint32    // runs in a row that ended failed or dead, since the last success, or since it was resumed
 	Counters   Counters
 }
 

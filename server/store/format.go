@@ -18,7 +18,8 @@ import (
 //	2  what a term that was killed may have handed out: State.Settled, RunState.Doubt and InDoubt; Wait.Since; counters Dropped
 //	   and Cancelled; AttemptError.Redriven; metadata records of kind 'd'; Namespace.generation, which a build without it
 //	   counts from 1 again: no more is lost by that than the refusal of a put meant for an older one
-//	3  what operators ask and steer (docs/decisions/0068)
+//	3  what operators ask and steer (docs/decisions/0068); History.no_results, FailurePolicy.pause_after and
+//	   LastRun.failures (docs/decisions/0069)
 var format = "3"
 
 // Format returns the version of everything this program writes. A store of another one is refused, see

@@ -102,6 +102,7 @@ type LastRun struct {
 	Attempt   int
 	Cause     carillon.Cause
 	Status    carillon.RunStatus
+	Failures  uint32 // runs in a row that ended failed or dead, this one included
 }
 
 // Identity returns the unfinished run's identity in partition p.

@@ -965,13 +965,23 @@ func (x *DeleteJobsResponse) GetDeleted() uint32 {
 	return 0
 }
 
-// TriggerJobRequest asks for TriggerJob.
+// TriggerJobRequest asks for TriggerJob. A run with data or metadata of its own keeps the job's content of now, whatever is put
+// afterwards.
 type TriggerJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The job's namespace.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// The job's name.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// In place of the job's payload; absent is the job's. In JSON it is `data`, any JSON kept byte for byte, or `data_base64`.
+	Data []byte `protobuf:"bytes,3,opt,name=data,json=data_base64,proto3,oneof" json:"data,omitempty"`
+	// The content type of data, with which alone it may be given.
+	ContentType string `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	// In place of the job's metadata, as a whole; empty is the job's.
+	Metadata map[string]string `protobuf:"bytes,5,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The rule for the job's unfinished runs: of its schedule, by other triggers, redriven or of a backfill. allow, the default: the
+	// run begins beside them. skip: nothing begins, the answer is failed_precondition. replace: they are cancelled. serial is refused.
+	Overlap       Overlap `protobuf:"varint,6,opt,name=overlap,proto3,enum=carillon.v1.Overlap" json:"overlap,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1018,6 +1028,34 @@ func (x *TriggerJobRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *TriggerJobRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *TriggerJobRequest) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+func (x *TriggerJobRequest) GetMetadata() map[string]string {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *TriggerJobRequest) GetOverlap() Overlap {
+	if x != nil {
+		return x.Overlap
+	}
+	return Overlap_OVERLAP_UNSPECIFIED
 }
 
 // PauseJobRequest asks for PauseJob.
@@ -1742,7 +1780,8 @@ type CompleteRunRequest struct {
 	Permanent bool `protobuf:"varint,6,opt,name=permanent,proto3" json:"permanent,omitempty"`
 	// A failure's lower bound on the next attempt; a Go duration.
 	RetryAfter string `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// Kept with the run, up to 4 KiB. In JSON it is `response`, a text, or `response_base64`.
+	// The result of the run, kept with it if this attempt ends it. At most 64 KiB; more is refused. In JSON it is `response`, a
+	// text, or `response_base64`.
 	Response []byte `protobuf:"bytes,8,opt,name=response,json=response_base64,proto3" json:"response,omitempty"`
 	// Of the outcome progress, which needs it.
 	Progress *Progress `protobuf:"bytes,9,opt,name=progress,proto3" json:"progress,omitempty"`
@@ -2620,10 +2659,18 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\".\n" +
 	"\x12DeleteJobsResponse\x12\x18\n" +
-	"\adeleted\x18\x01 \x01(\rR\adeleted\"E\n" +
+	"\adeleted\x18\x01 \x01(\rR\adeleted\"\xc8\x02\n" +
 	"\x11TriggerJobRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"W\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1e\n" +
+	"\x04data\x18\x03 \x01(\fH\x00R\vdata_base64\x88\x01\x01\x12!\n" +
+	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\x12H\n" +
+	"\bmetadata\x18\x05 \x03(\v2,.carillon.v1.TriggerJobRequest.MetadataEntryR\bmetadata\x12.\n" +
+	"\aoverlap\x18\x06 \x01(\x0e2\x14.carillon.v1.OverlapR\aoverlap\x1a;\n" +
+	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
+	"\x05_data\"W\n" +
 	"\x0fPauseJobRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2773,7 +2820,7 @@ func file_carillon_v1_scheduler_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_scheduler_proto_rawDescData
 }
 
-var file_carillon_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_carillon_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_carillon_v1_scheduler_proto_goTypes = []any{
 	(*PutJobRequest)(nil),           // 0: carillon.v1.PutJobRequest
 	(*CreateJobRequest)(nil),        // 1: carillon.v1.CreateJobRequest
@@ -2816,108 +2863,111 @@ var file_carillon_v1_scheduler_proto_goTypes = []any{
 	(*PutNamespaceRequest)(nil),     // 38: carillon.v1.PutNamespaceRequest
 	(*PreviewScheduleRequest)(nil),  // 39: carillon.v1.PreviewScheduleRequest
 	(*PreviewScheduleResponse)(nil), // 40: carillon.v1.PreviewScheduleResponse
-	nil,                             // 41: carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
-	(*Job)(nil),                     // 42: carillon.v1.Job
-	(Phase)(0),                      // 43: carillon.v1.Phase
-	(*timestamppb.Timestamp)(nil),   // 44: google.protobuf.Timestamp
-	(RunStatus)(0),                  // 45: carillon.v1.RunStatus
-	(*Run)(nil),                     // 46: carillon.v1.Run
-	(Outcome)(0),                    // 47: carillon.v1.Outcome
-	(*Progress)(nil),                // 48: carillon.v1.Progress
-	(Overlap)(0),                    // 49: carillon.v1.Overlap
-	(*Backfill)(nil),                // 50: carillon.v1.Backfill
-	(*Namespace)(nil),               // 51: carillon.v1.Namespace
-	(DaylightSaving)(0),             // 52: carillon.v1.DaylightSaving
-	(*WorkRequest)(nil),             // 53: carillon.v1.WorkRequest
-	(*WorkResponse)(nil),            // 54: carillon.v1.WorkResponse
+	nil,                             // 41: carillon.v1.TriggerJobRequest.MetadataEntry
+	nil,                             // 42: carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
+	(*Job)(nil),                     // 43: carillon.v1.Job
+	(Phase)(0),                      // 44: carillon.v1.Phase
+	(Overlap)(0),                    // 45: carillon.v1.Overlap
+	(*timestamppb.Timestamp)(nil),   // 46: google.protobuf.Timestamp
+	(RunStatus)(0),                  // 47: carillon.v1.RunStatus
+	(*Run)(nil),                     // 48: carillon.v1.Run
+	(Outcome)(0),                    // 49: carillon.v1.Outcome
+	(*Progress)(nil),                // 50: carillon.v1.Progress
+	(*Backfill)(nil),                // 51: carillon.v1.Backfill
+	(*Namespace)(nil),               // 52: carillon.v1.Namespace
+	(DaylightSaving)(0),             // 53: carillon.v1.DaylightSaving
+	(*WorkRequest)(nil),             // 54: carillon.v1.WorkRequest
+	(*WorkResponse)(nil),            // 55: carillon.v1.WorkResponse
 }
 var file_carillon_v1_scheduler_proto_depIdxs = []int32{
-	42, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
-	42, // 1: carillon.v1.CreateJobRequest.job:type_name -> carillon.v1.Job
-	42, // 2: carillon.v1.PutJobResponse.job:type_name -> carillon.v1.Job
-	42, // 3: carillon.v1.BatchPutJobsRequest.jobs:type_name -> carillon.v1.Job
+	43, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
+	43, // 1: carillon.v1.CreateJobRequest.job:type_name -> carillon.v1.Job
+	43, // 2: carillon.v1.PutJobResponse.job:type_name -> carillon.v1.Job
+	43, // 3: carillon.v1.BatchPutJobsRequest.jobs:type_name -> carillon.v1.Job
 	2,  // 4: carillon.v1.BatchPutJobsResponse.puts:type_name -> carillon.v1.PutJobResponse
-	42, // 5: carillon.v1.PutJobsRequest.jobs:type_name -> carillon.v1.Job
-	42, // 6: carillon.v1.PatchJobRequest.job:type_name -> carillon.v1.Job
-	43, // 7: carillon.v1.ListJobsRequest.phase:type_name -> carillon.v1.Phase
-	42, // 8: carillon.v1.ListJobsResponse.jobs:type_name -> carillon.v1.Job
-	44, // 9: carillon.v1.SkipRunResponse.time:type_name -> google.protobuf.Timestamp
-	42, // 10: carillon.v1.SkipRunResponse.job:type_name -> carillon.v1.Job
-	45, // 11: carillon.v1.ListRunsRequest.status:type_name -> carillon.v1.RunStatus
-	46, // 12: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	47, // 13: carillon.v1.CompleteRunRequest.outcome:type_name -> carillon.v1.Outcome
-	48, // 14: carillon.v1.CompleteRunRequest.progress:type_name -> carillon.v1.Progress
-	44, // 15: carillon.v1.CompleteRunRequest.at:type_name -> google.protobuf.Timestamp
-	44, // 16: carillon.v1.StartBackfillRequest.from:type_name -> google.protobuf.Timestamp
-	44, // 17: carillon.v1.StartBackfillRequest.to:type_name -> google.protobuf.Timestamp
-	49, // 18: carillon.v1.StartBackfillRequest.overlap:type_name -> carillon.v1.Overlap
-	50, // 19: carillon.v1.ListBackfillsResponse.backfills:type_name -> carillon.v1.Backfill
-	51, // 20: carillon.v1.ListNamespacesResponse.namespaces:type_name -> carillon.v1.Namespace
-	41, // 21: carillon.v1.PutNamespaceRequest.concurrency_limits:type_name -> carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
-	52, // 22: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
-	44, // 23: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	44, // 24: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp
-	0,  // 25: carillon.v1.SchedulerService.PutJob:input_type -> carillon.v1.PutJobRequest
-	1,  // 26: carillon.v1.SchedulerService.CreateJob:input_type -> carillon.v1.CreateJobRequest
-	3,  // 27: carillon.v1.SchedulerService.BatchPutJobs:input_type -> carillon.v1.BatchPutJobsRequest
-	5,  // 28: carillon.v1.SchedulerService.PutJobs:input_type -> carillon.v1.PutJobsRequest
-	7,  // 29: carillon.v1.SchedulerService.PatchJob:input_type -> carillon.v1.PatchJobRequest
-	8,  // 30: carillon.v1.SchedulerService.GetJob:input_type -> carillon.v1.GetJobRequest
-	9,  // 31: carillon.v1.SchedulerService.ListJobs:input_type -> carillon.v1.ListJobsRequest
-	11, // 32: carillon.v1.SchedulerService.DeleteJob:input_type -> carillon.v1.DeleteJobRequest
-	13, // 33: carillon.v1.SchedulerService.DeleteJobs:input_type -> carillon.v1.DeleteJobsRequest
-	15, // 34: carillon.v1.SchedulerService.TriggerJob:input_type -> carillon.v1.TriggerJobRequest
-	16, // 35: carillon.v1.SchedulerService.PauseJob:input_type -> carillon.v1.PauseJobRequest
-	17, // 36: carillon.v1.SchedulerService.ResumeJob:input_type -> carillon.v1.ResumeJobRequest
-	18, // 37: carillon.v1.SchedulerService.SkipRun:input_type -> carillon.v1.SkipRunRequest
-	20, // 38: carillon.v1.SchedulerService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	22, // 39: carillon.v1.SchedulerService.GetRun:input_type -> carillon.v1.GetRunRequest
-	23, // 40: carillon.v1.SchedulerService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	25, // 41: carillon.v1.SchedulerService.RedriveRun:input_type -> carillon.v1.RedriveRunRequest
-	26, // 42: carillon.v1.SchedulerService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	28, // 43: carillon.v1.SchedulerService.CompleteRun:input_type -> carillon.v1.CompleteRunRequest
-	30, // 44: carillon.v1.SchedulerService.StartBackfill:input_type -> carillon.v1.StartBackfillRequest
-	31, // 45: carillon.v1.SchedulerService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
-	33, // 46: carillon.v1.SchedulerService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
-	34, // 47: carillon.v1.SchedulerService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
-	35, // 48: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
-	36, // 49: carillon.v1.SchedulerService.ListNamespaces:input_type -> carillon.v1.ListNamespacesRequest
-	38, // 50: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
-	39, // 51: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	53, // 52: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
-	2,  // 53: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
-	2,  // 54: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
-	4,  // 55: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
-	6,  // 56: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
-	2,  // 57: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
-	42, // 58: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
-	10, // 59: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
-	12, // 60: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
-	14, // 61: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
-	46, // 62: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
-	42, // 63: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
-	42, // 64: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
-	19, // 65: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
-	21, // 66: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	46, // 67: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
-	24, // 68: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	46, // 69: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
-	27, // 70: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	29, // 71: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
-	50, // 72: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
-	32, // 73: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
-	50, // 74: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
-	50, // 75: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
-	51, // 76: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
-	37, // 77: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
-	51, // 78: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
-	40, // 79: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	54, // 80: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
-	53, // [53:81] is the sub-list for method output_type
-	25, // [25:53] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	43, // 5: carillon.v1.PutJobsRequest.jobs:type_name -> carillon.v1.Job
+	43, // 6: carillon.v1.PatchJobRequest.job:type_name -> carillon.v1.Job
+	44, // 7: carillon.v1.ListJobsRequest.phase:type_name -> carillon.v1.Phase
+	43, // 8: carillon.v1.ListJobsResponse.jobs:type_name -> carillon.v1.Job
+	41, // 9: carillon.v1.TriggerJobRequest.metadata:type_name -> carillon.v1.TriggerJobRequest.MetadataEntry
+	45, // 10: carillon.v1.TriggerJobRequest.overlap:type_name -> carillon.v1.Overlap
+	46, // 11: carillon.v1.SkipRunResponse.time:type_name -> google.protobuf.Timestamp
+	43, // 12: carillon.v1.SkipRunResponse.job:type_name -> carillon.v1.Job
+	47, // 13: carillon.v1.ListRunsRequest.status:type_name -> carillon.v1.RunStatus
+	48, // 14: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
+	49, // 15: carillon.v1.CompleteRunRequest.outcome:type_name -> carillon.v1.Outcome
+	50, // 16: carillon.v1.CompleteRunRequest.progress:type_name -> carillon.v1.Progress
+	46, // 17: carillon.v1.CompleteRunRequest.at:type_name -> google.protobuf.Timestamp
+	46, // 18: carillon.v1.StartBackfillRequest.from:type_name -> google.protobuf.Timestamp
+	46, // 19: carillon.v1.StartBackfillRequest.to:type_name -> google.protobuf.Timestamp
+	45, // 20: carillon.v1.StartBackfillRequest.overlap:type_name -> carillon.v1.Overlap
+	51, // 21: carillon.v1.ListBackfillsResponse.backfills:type_name -> carillon.v1.Backfill
+	52, // 22: carillon.v1.ListNamespacesResponse.namespaces:type_name -> carillon.v1.Namespace
+	42, // 23: carillon.v1.PutNamespaceRequest.concurrency_limits:type_name -> carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
+	53, // 24: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
+	46, // 25: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	46, // 26: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp
+	0,  // 27: carillon.v1.SchedulerService.PutJob:input_type -> carillon.v1.PutJobRequest
+	1,  // 28: carillon.v1.SchedulerService.CreateJob:input_type -> carillon.v1.CreateJobRequest
+	3,  // 29: carillon.v1.SchedulerService.BatchPutJobs:input_type -> carillon.v1.BatchPutJobsRequest
+	5,  // 30: carillon.v1.SchedulerService.PutJobs:input_type -> carillon.v1.PutJobsRequest
+	7,  // 31: carillon.v1.SchedulerService.PatchJob:input_type -> carillon.v1.PatchJobRequest
+	8,  // 32: carillon.v1.SchedulerService.GetJob:input_type -> carillon.v1.GetJobRequest
+	9,  // 33: carillon.v1.SchedulerService.ListJobs:input_type -> carillon.v1.ListJobsRequest
+	11, // 34: carillon.v1.SchedulerService.DeleteJob:input_type -> carillon.v1.DeleteJobRequest
+	13, // 35: carillon.v1.SchedulerService.DeleteJobs:input_type -> carillon.v1.DeleteJobsRequest
+	15, // 36: carillon.v1.SchedulerService.TriggerJob:input_type -> carillon.v1.TriggerJobRequest
+	16, // 37: carillon.v1.SchedulerService.PauseJob:input_type -> carillon.v1.PauseJobRequest
+	17, // 38: carillon.v1.SchedulerService.ResumeJob:input_type -> carillon.v1.ResumeJobRequest
+	18, // 39: carillon.v1.SchedulerService.SkipRun:input_type -> carillon.v1.SkipRunRequest
+	20, // 40: carillon.v1.SchedulerService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	22, // 41: carillon.v1.SchedulerService.GetRun:input_type -> carillon.v1.GetRunRequest
+	23, // 42: carillon.v1.SchedulerService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	25, // 43: carillon.v1.SchedulerService.RedriveRun:input_type -> carillon.v1.RedriveRunRequest
+	26, // 44: carillon.v1.SchedulerService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	28, // 45: carillon.v1.SchedulerService.CompleteRun:input_type -> carillon.v1.CompleteRunRequest
+	30, // 46: carillon.v1.SchedulerService.StartBackfill:input_type -> carillon.v1.StartBackfillRequest
+	31, // 47: carillon.v1.SchedulerService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
+	33, // 48: carillon.v1.SchedulerService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
+	34, // 49: carillon.v1.SchedulerService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
+	35, // 50: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
+	36, // 51: carillon.v1.SchedulerService.ListNamespaces:input_type -> carillon.v1.ListNamespacesRequest
+	38, // 52: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
+	39, // 53: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	54, // 54: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
+	2,  // 55: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
+	2,  // 56: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
+	4,  // 57: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
+	6,  // 58: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
+	2,  // 59: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
+	43, // 60: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
+	10, // 61: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
+	12, // 62: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
+	14, // 63: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
+	48, // 64: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
+	43, // 65: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
+	43, // 66: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
+	19, // 67: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
+	21, // 68: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	48, // 69: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
+	24, // 70: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	48, // 71: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
+	27, // 72: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	29, // 73: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
+	51, // 74: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
+	32, // 75: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	51, // 76: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
+	51, // 77: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
+	52, // 78: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
+	37, // 79: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
+	52, // 80: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
+	40, // 81: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	55, // 82: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
+	55, // [55:83] is the sub-list for method output_type
+	27, // [27:55] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_scheduler_proto_init() }
@@ -2930,13 +2980,14 @@ func file_carillon_v1_scheduler_proto_init() {
 	file_carillon_v1_namespace_proto_init()
 	file_carillon_v1_run_proto_init()
 	file_carillon_v1_work_proto_init()
+	file_carillon_v1_scheduler_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_scheduler_proto_rawDesc), len(file_carillon_v1_scheduler_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   42,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

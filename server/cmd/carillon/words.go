@@ -26,6 +26,7 @@ var (
 		carillon.PhaseRunning, carillon.PhaseRetrying, carillon.PhasePaused, carillon.PhaseWaiting)
 	// not in the order of the constants.
 	backfillOverlaps = wordsOf(carillon.OverlapSerial, carillon.OverlapAllow)
+	triggerOverlaps  = wordsOf(carillon.OverlapAllow, carillon.OverlapSkip, carillon.OverlapReplace)
 	finishedWords    = wordsOf(finishedStatuses...)
 )
 

@@ -16,10 +16,16 @@ import (
 type runs struct{ partitions *partitions }
 
 // TriggerJob runs a job now; see [carillon.Runs].
-func (rs *runs) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
-	return ofJob(ctx, rs.partitions, key, jobCall,
+func (rs *runs) TriggerJob(ctx context.Context, key carillon.Key,
+	opts ...carillon.TriggerOption) (carillon.Run, error) {
+	o := carillon.TriggerOptions{}.With(opts...)
+	needs := jobCall
+	if o.Rule() == carillon.OverlapReplace {
+		needs = editCall // it ends the pending runs of the job as well
+	}
+	return ofJob(ctx, rs.partitions, key, needs,
 		func(p *partitionRunner, now int64, key carillon.Key) (carillon.Run, error) {
-			return p.m.Jobs.Trigger(now, key)
+			return p.m.Jobs.Trigger(now, key, o)
 		})
 }
 

@@ -485,7 +485,7 @@ func (w *randomRig) acts() []func(*rapid.T) {
 		w.Deliver, w.CancelBackfill, w.Limit, w.CancelOne, w.Post, w.Again, w.Backfill, w.Redrive, w.Stage, w.Back,
 		// there need not be such a job, here and below
 		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Delete(w.now, k) }),
-		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Trigger(w.now, k) }),
+		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Trigger(w.now, k, carillon.TriggerOptions{}) }),
 		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Skip(w.now, k) }),
 		w.on(func(k carillon.Key) {
 			_, _ = w.m.Jobs.SetPaused(w.now, k,

@@ -406,7 +406,7 @@ func (r *rig) pause(name string, paused bool) {
 
 func (r *rig) trigger(name string) carillon.Run {
 	r.bring(keyOf(name))
-	run, err := r.m.Jobs.Trigger(r.now, keyOf(name))
+	run, err := r.m.Jobs.Trigger(r.now, keyOf(name), carillon.TriggerOptions{})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -261,7 +261,7 @@ func TestARedrivenRunKeepsItsContentOutOfMemory(t *testing.T) {
 	j.FailurePolicy = carillon.Constant(time.Second).WithMaxRetries(0)
 	j.FailurePolicy.OnExhausted = carillon.ExhaustedDead
 	r.mustPut(j)
-	if _, err := r.m.Jobs.Trigger(r.now, keyA); err != nil {
+	if _, err := r.m.Jobs.Trigger(r.now, keyA, carillon.TriggerOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.flush()
@@ -287,7 +287,7 @@ func TestTriggerBesideTheSchedule(t *testing.T) {
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", Paused: true})
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
 	r.bring(key)
-	run, err := r.m.Jobs.Trigger(r.now, key)
+	run, err := r.m.Jobs.Trigger(r.now, key, carillon.TriggerOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func TestALostTriggeredRunIsTakenOverAtItsOwnPace(t *testing.T) {
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 24h", Lease: time.Second})
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
 	r.bring(key)
-	if _, err := r.m.Jobs.Trigger(r.now, key); err != nil {
+	if _, err := r.m.Jobs.Trigger(r.now, key, carillon.TriggerOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.flush()
