@@ -201,6 +201,9 @@ func (rs *runs) CompleteRun(ctx context.Context, namespace string, result carill
 		return carillon.Errorf(carillon.InvalidArgument, "token",
 			"it is missing; give the one that came with the attempt")
 	}
+	if err := result.Validate(); err != nil {
+		return err
+	}
 	tok, p := rs.partitions.token(result.Token)
 	if p == nil {
 		return carillon.Errorf(carillon.InvalidArgument, "token", "this is not a token of this store")

@@ -103,7 +103,7 @@ func full(r *store.Record) {
 			Grant: store.Grant{Term: store.Term{Epoch: 15, Nonce: math.MaxUint64}, Generation: 16}, Lease: base + 17,
 			Deadline: base + 18, Started: base + 19, Errors: attemptErrors(3)},
 		Last: store.LastRun{Scheduled: base + 20, Finished: base + 21, Cause: carillon.CauseTrigger,
-			Seq: 22, Attempt: 23, Status: carillon.RunFailed},
+			Seq: 22, Attempt: 23, Status: carillon.RunFailed, Failures: 5},
 		Counters: carillon.Counters{Fired: 24, Succeeded: 25, Failed: 26, Retried: 27, Dead: 28,
 			Skipped: 29, Late: 30, Dropped: 31, Cancelled: 32},
 	}
