@@ -212,7 +212,7 @@ type JobStatus struct {
 	Current    *Run      // the unfinished one; nil: none
 	Waiting    []string  // jobs of DependsOn that must still succeed before the next run begins
 	Missing    []string  // those of Waiting that do not exist; set by GetJob only
-	Failures   uint32    // runs in a row that ended failed or dead, since the last success, or since it was resumed
+	Failures   uint32    // runs in a row that ended failed or dead; a success and a resume set it back
 	Counters   Counters
 }
 

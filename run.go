@@ -118,7 +118,7 @@ type Result struct {
 	Message    string        // of a failure
 	Permanent  bool          // a failure that must not be retried
 	RetryAfter time.Duration // for a failure, the least delay before the next attempt
-	Response   []byte        // the result of the run, at most MaxResponse bytes; kept if the attempt ends the run
+	Response   []byte        // the run's result, at most MaxResponse bytes; kept if the attempt ends the run
 	Progress   Progress      // for OutcomeProgress; the node sets its At
 	At         time.Time     // for OutcomeReschedule; a past time means at once
 }

@@ -251,7 +251,7 @@ func (p *PauseOptions) Validate(lim Bounds) error {
 	return checkNote(p.Note, &lim)
 }
 
-// Validate returns an error about the first wrong field. The data and the metadata have the limits of a job's.
+// Validate returns an error about the first wrong field. Data and metadata have the limits of a job's.
 func (o *TriggerOptions) Validate(lim Bounds) error {
 	lim = lim.withDefaults()
 	j := Job{Metadata: o.Metadata}

@@ -28,8 +28,8 @@ func decode[T any](data carillon.Data) (in T, err error) {
 	return in, nil
 }
 
-// encode encodes what a handler returned. It returns nil if that is nil, and if it is the zero value beside an
-// error.
+// encode encodes what a handler returned. It returns nil if that is nil, and if it is the zero value beside
+// an error.
 func encode[Out any](out Out, failed bool) (result []byte, err error) {
 	switch out := any(out).(type) {
 	case []byte:

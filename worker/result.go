@@ -110,8 +110,8 @@ func call(ctx context.Context, handle handler, run carillon.Run, done func([]byt
 // errEnded is the outcome of a handler that did not return: it called runtime.Goexit.
 var errEnded = errors.New("the handler ended its goroutine")
 
-// handler is a function given to [Handle] or [HandleResult], with the decoding of its input and the encoding of
-// its result.
+// handler is a function given to [Handle] or [HandleResult], with the decoding of its input and the encoding
+// of its result.
 type handler func(ctx context.Context, run carillon.Run) (result []byte, err error)
 
 // panicked is a panic of a handler.

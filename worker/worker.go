@@ -95,11 +95,11 @@ func Handle[T any](w *Worker, name string, f func(ctx context.Context, run caril
 	}, opts)
 }
 
-// HandleResult is [Handle] for a handler whose first result is kept with the run: see [carillon.Run].Response.
+// HandleResult is [Handle] for a handler whose first result is kept with the run, as [carillon.Run].Response.
 // It is encoded as JSON; the bytes of []byte and [carillon.Data] are kept as they are, and nil is no result.
 // Beside an error it is kept, too, unless it is the zero value, if the run ends with that attempt. A result
-// that cannot be encoded, or is longer than [carillon.MaxResponse], is left out with an error in [Options.Log]:
-// the outcome stays.
+// that cannot be encoded, or is longer than [carillon.MaxResponse], is left out with an error in
+// [Options.Log]: the outcome stays.
 func HandleResult[T, Out any](w *Worker, name string,
 	f func(ctx context.Context, run carillon.Run, in T) (Out, error), opts ...QueueOption) {
 	w.add(name, f == nil, func(ctx context.Context, run carillon.Run) ([]byte, error) {

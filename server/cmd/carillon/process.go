@@ -25,9 +25,9 @@ type program struct {
 }
 
 // Run gives the command the payload on standard input and the run in its environment. Its exit code is the
-// outcome; the last it wrote to standard error is the message of a failure, and the last it wrote at all is the
-// result of the run. When ctx ends, the command and everything that it started is asked to end, and killed if
-// it does not.
+// outcome; the last it wrote to standard error is the message of a failure, and the last it wrote at all is
+// the result of the run. When ctx ends, the command and everything that it started is asked to end, and
+// killed if it does not.
 func (p *program) Run(ctx context.Context, run *carillon.Run) (result []byte, err error) {
 	cmd := exec.Command(p.args[0], p.args[1:]...) //nolint:noctx // ended below, with its whole group
 	last, output := &tail{most: carillon.MaxErrorBytes}, &tail{most: carillon.MaxResponse}

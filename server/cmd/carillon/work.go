@@ -79,8 +79,7 @@ func (w *work) run(cmd *cobra.Command, a app, queue string, command []string) er
 func (w *work) worker(node carillon.Work, queue string, p *program) *worker.Worker {
 	w.options.ReturnTime = p.killAfter + time.Second
 	worked := worker.New(node, w.options)
-	worker.HandleResult(worked, queue, func(ctx context.Context, run carillon.Run, _ carillon.Data) ([]byte, error) {
-		return p.Run(ctx, &run)
-	})
+	worker.HandleResult(worked, queue,
+		func(ctx context.Context, run carillon.Run, _ carillon.Data) ([]byte, error) { return p.Run(ctx, &run) })
 	return worked
 }

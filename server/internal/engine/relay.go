@@ -46,8 +46,8 @@ type consumerReports struct {
 	results *resultSet
 }
 
-// limit drops excess mail. It returns how many reports and losses were dropped; heartbeats do not count. It also
-// returns from how many reports it has dropped what the run would keep as its result.
+// limit drops excess mail. It returns how many reports and losses were dropped; heartbeats do not count. It
+// also returns from how many reports it has dropped what the run would keep as its result.
 func (m *mail) limit() (dropped, shortened int) {
 	m.heartbeats = m.heartbeats[max(0, len(m.heartbeats)-reportsKept):]
 	dropped = max(0, len(m.reports)-reportsKept) + max(0, len(m.losses)-reportsKept)

@@ -416,8 +416,8 @@ func TestATriggeredRunKeepsItsOwnContent(t *testing.T) {
 	}
 }
 
-// TestATriggerWithMetadataAloneHasTheDataOfItsJob: and another trigger is not touched by it.
-func TestATriggerWithMetadataAloneHasTheDataOfItsJob(t *testing.T) {
+// TestATriggerWithMetadataAlone has the data of its job, and another trigger is not touched by it.
+func TestATriggerWithMetadataAlone(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 24h", Data: carillon.JSON(1),
 		Metadata: map[string]string{"of": "the job", "more": "of it"}})
