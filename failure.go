@@ -21,6 +21,9 @@ type FailurePolicy struct {
 	Jitter      time.Duration // exponential: up to this much is added; default 0
 	MaxRetries  *uint32       // attempts - 1; nil = 4 for exponential, no limit for constant and schedule
 	OnExhausted OnExhausted
+	// PauseAfter pauses the job, with a note that says why, when that many of its runs in a row have ended
+	// failed or dead. A success sets the count back, and so does resuming the job. 0: never.
+	PauseAfter uint32
 }
 
 // PolicyKind is the form of a failure policy.
@@ -83,13 +86,13 @@ func (p FailurePolicy) WithMaxRetries(n uint32) FailurePolicy {
 // Resolve returns p with every default filled in, for a one-shot or a recurring job.
 func (p FailurePolicy) Resolve(recurring bool) FailurePolicy {
 	if p.Kind == PolicyDefault {
-		onExhausted := p.OnExhausted
+		given := p
 		if recurring {
 			p = Constant(DefaultRecurringInterval).WithMaxRetries(DefaultRecurringRetries)
 		} else {
 			p = Exponential(DefaultInitial)
 		}
-		p.OnExhausted = onExhausted
+		p = p.withCommon(&given)
 	}
 	if p.Kind == PolicyExponential {
 		p = p.resolveExponential()
@@ -100,6 +103,12 @@ func (p FailurePolicy) Resolve(recurring bool) FailurePolicy {
 	if p.OnExhausted == ExhaustedDefault {
 		p.OnExhausted = ExhaustedDead
 	}
+	return p
+}
+
+// withCommon returns p with the fields of from that policies of every form have.
+func (p FailurePolicy) withCommon(from *FailurePolicy) FailurePolicy {
+	p.OnExhausted, p.PauseAfter = from.OnExhausted, from.PauseAfter
 	return p
 }
 
@@ -125,6 +134,10 @@ func (j *Job) checkFailurePolicy(lim *Bounds) error {
 	}
 	if err := exhaustedWords.check(uint8(p.OnExhausted)); err != nil {
 		return err
+	}
+	if p.PauseAfter > MaxPauseAfter {
+		return invalid("failure_policy.pause_after", "%d is more than %d; leave it out to never pause the job",
+			p.PauseAfter, MaxPauseAfter)
 	}
 	if p.Kind == PolicyDrop && p.OnExhausted == ExhaustedDead {
 		return invalid(exhaustedWords.field, "the policy drop keeps no dead runs; for one attempt and then "+

@@ -174,6 +174,8 @@ func (c Priority) Rank() uint8 {
 type History struct {
 	Runs int           // default 20; -1: none
 	Keep time.Duration // default 72 h
+	// NoResults keeps finished runs without their results: see [Run.Response].
+	NoResults bool
 }
 
 // Phase is the state of a job.
@@ -211,6 +213,7 @@ type JobStatus struct {
 	Pending    []Run     // unfinished ones beside it, oldest first, at most MaxShownPending; set by GetJob only
 	Waiting    []string  // jobs of DependsOn that must still succeed before the next run begins
 	Missing    []string  // those of Waiting that do not exist; set by GetJob only
+	Failures   uint32    // runs in a row that ended failed or dead; a success and a resume set it back
 	Counters   Counters
 	// Hold is why the unfinished run does not go on; without one, why the next run does not begin. It is nil
 	// while an attempt is in force, unless another time waits for its end. Lists have of it what is stored.

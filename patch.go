@@ -62,8 +62,12 @@ var patchFields = []patchField{
 	{path: "failure_policy.on_exhausted", apply: func(to, from *Job) {
 		to.FailurePolicy.OnExhausted = from.FailurePolicy.OnExhausted
 	}},
+	{path: "failure_policy.pause_after", apply: func(to, from *Job) {
+		to.FailurePolicy.PauseAfter = from.FailurePolicy.PauseAfter
+	}},
 	{path: "history.runs", apply: func(to, from *Job) { to.History.Runs = from.History.Runs }},
 	{path: "history.keep", apply: func(to, from *Job) { to.History.Keep = from.History.Keep }},
+	{path: "history.no_results", apply: func(to, from *Job) { to.History.NoResults = from.History.NoResults }},
 }
 
 // patchData replaces the bytes, and the content type if the new data has one; "content_type" alone replaces
@@ -163,7 +167,7 @@ func formPart(form PolicyKind) patchField {
 		case from.FailurePolicy.Kind == form:
 			to.FailurePolicy = to.FailurePolicy.inForm(form, to.Recurring())
 		case to.FailurePolicy.Kind == form:
-			to.FailurePolicy = FailurePolicy{OnExhausted: to.FailurePolicy.OnExhausted}
+			to.FailurePolicy = FailurePolicy{}.withCommon(&to.FailurePolicy)
 		}
 	}}
 }
@@ -178,8 +182,7 @@ func (p FailurePolicy) inForm(form PolicyKind, recurring bool) FailurePolicy {
 	case p.Kind == PolicyDefault && form == PolicyConstant && p.Resolve(recurring).Kind == form:
 		base = p.Resolve(recurring)
 	}
-	base.OnExhausted = p.OnExhausted
-	return base
+	return base.withCommon(&p)
 }
 
 // ForMessage returns the patch's job. If it sets fields of a failure policy without its form, it gets that

@@ -27,11 +27,13 @@ type Run struct {
 	Metadata map[string]string
 
 	// Set on a finished run.
-	Errors   []AttemptError // newest last, at most 10; also set while it is unfinished and after a redrive
-	Response []byte         // up to 4 KiB of an HTTP target's answer
-	Worker   string         // the worker of the last attempt
-	Reason   string         // why it did not run: "paused", "overlap", "misfire", "expired", …
-	Skipped  Skipped        // the times that a record of skipped times stands for; zero for a run
+	Errors []AttemptError // newest last, at most 10; also set while it is unfinished and after a redrive
+	// Response is the result of the run: what its last attempt returned or printed, or the beginning of an HTTP
+	// target's answer. It is at most MaxResponse bytes, and nil with History.NoResults.
+	Response []byte
+	Worker   string  // the worker of the last attempt
+	Reason   string  // why it did not run: "paused", "overlap", "misfire", "expired", …
+	Skipped  Skipped // the times that a record of skipped times stands for; zero for a run
 
 	Progress *Progress // last report of the attempt in force; nil: none. It is lost with the node.
 	Backfill string    // id of the backfill that made it; empty: none
@@ -68,10 +70,10 @@ type AttemptError struct {
 
 // Bounds on what a run keeps.
 const (
-	MaxRunErrors   = 10       // the newest are kept
-	MaxErrorBytes  = 4 << 10  // of one message
-	MaxResponse    = 4 << 10  // of an HTTP answer
-	MaxRetainedRun = 64 << 10 // of a dead run's encoded record besides its payload
+	MaxRunErrors   = 10        // the newest are kept
+	MaxErrorBytes  = 4 << 10   // of one message
+	MaxResponse    = 64 << 10  // of a result: longer answers and outputs are cut, longer Responses refused
+	MaxRetainedRun = 128 << 10 // of a dead run's encoded record besides its payload
 
 	MaxProgressMessage = 1 << 10 // bytes
 )
@@ -124,7 +126,7 @@ type Result struct {
 	Message    string        // of a failure
 	Permanent  bool          // a failure that must not be retried
 	RetryAfter time.Duration // for a failure, the least delay before the next attempt
-	Response   []byte        // kept with the run, up to MaxResponse
+	Response   []byte        // the run's result, at most MaxResponse bytes; kept if the attempt ends the run
 	Progress   Progress      // for OutcomeProgress; the node sets its At
 	At         time.Time     // for OutcomeReschedule; a past time means at once
 }
@@ -138,9 +140,12 @@ type Heartbeat struct {
 	Confirm bool
 }
 
-// Validate returns an error about the first wrong field, by its API name. It checks only what the outcome
-// needs.
+// Validate returns an error about the first wrong field, by its API name. Beside the size of the response it
+// checks only what the outcome needs.
 func (r *Result) Validate() error {
+	if len(r.Response) > MaxResponse {
+		return tooLarge("response", len(r.Response), MaxResponse)
+	}
 	switch r.Outcome {
 	case OutcomeProgress:
 		return renamedWithin("progress", r.Progress.Validate())

@@ -40,8 +40,9 @@ type Jobs interface {
 
 // Runs shows runs and acts on them.
 type Runs interface {
-	// TriggerJob runs the job now, beside its schedule. It returns the run's id before the run.
-	TriggerJob(ctx context.Context, key Key) (Run, error)
+	// TriggerJob runs the job now, beside its schedule and whatever runs, unless the options say otherwise. It
+	// returns the run's id before the run.
+	TriggerJob(ctx context.Context, key Key, opts ...TriggerOption) (Run, error)
 	// SkipRun makes a recurring job skip its next scheduled time, which stays in the history as skipped.
 	SkipRun(ctx context.Context, key Key) (SkipResult, error)
 	// ListRuns returns runs in any state, of one job or across jobs: first, if they are asked for, the next
@@ -225,6 +226,51 @@ func (o DeleteOptions) With(opts ...DeleteOption) DeleteOptions {
 		opt.setDelete(&set)
 	}
 	return set
+}
+
+// TriggerOptions say how a triggered run differs from the job's other runs. A run with data or metadata of
+// its own keeps the job's content of the moment of the trigger, whatever is put afterwards.
+type TriggerOptions struct {
+	Data     *Data             // in place of the job's; nil: the job's
+	Metadata map[string]string // in place of the job's as a whole; empty: the job's
+	// Overlap is the rule for the job's unfinished runs: of its schedule, by other triggers, redriven or of a
+	// backfill. nil is OverlapAllow.
+	//
+	//	OverlapAllow    the run begins beside them
+	//	OverlapSkip     nothing is begun: the answer is FailedPrecondition
+	//	OverlapReplace  they are cancelled
+	//	OverlapSerial   is refused: not supported yet
+	Overlap *Overlap
+}
+
+// TriggerOption changes a trigger. [TriggerOptions] is the only one.
+type TriggerOption interface{ setTrigger(o *TriggerOptions) }
+
+func (o TriggerOptions) setTrigger(to *TriggerOptions) {
+	to.Data, to.Overlap = cmp.Or(o.Data, to.Data), cmp.Or(o.Overlap, to.Overlap)
+	if len(o.Metadata) > 0 {
+		to.Metadata = o.Metadata
+	}
+}
+
+// With returns o after the options.
+func (o TriggerOptions) With(opts ...TriggerOption) TriggerOptions {
+	set := o
+	for _, opt := range opts {
+		opt.setTrigger(&set)
+	}
+	return set
+}
+
+// Own reports whether the run gets content of its own.
+func (o *TriggerOptions) Own() bool { return o.Data != nil || len(o.Metadata) > 0 }
+
+// Rule returns the overlap rule.
+func (o *TriggerOptions) Rule() Overlap {
+	if o.Overlap == nil {
+		return OverlapAllow
+	}
+	return *o.Overlap
 }
 
 // PutResult is the outcome of a put.

@@ -251,6 +251,23 @@ func (p *PauseOptions) Validate(lim Bounds) error {
 	return checkNote(p.Note, &lim)
 }
 
+// Validate returns an error about the first wrong field. Data and metadata have the limits of a job's.
+func (o *TriggerOptions) Validate(lim Bounds) error {
+	lim = lim.withDefaults()
+	j := Job{Metadata: o.Metadata}
+	if o.Data != nil {
+		j.Data = *o.Data
+	}
+	if err := cmp.Or(j.checkData(&lim), checkMap("metadata", j.Metadata, lim.Metadata),
+		overlapWords.check(uint8(o.Rule()))); err != nil {
+		return err
+	}
+	if o.Rule() == OverlapSerial {
+		return invalid("overlap", "serial is not supported yet for a trigger; use allow, skip or replace")
+	}
+	return nil
+}
+
 func (j *Job) checkHistory() error {
 	return cmp.Or(checkNumber("history.runs", j.History.Runs, -1, MaxHistoryRuns),
 		checkSpan("history.keep", j.History.Keep, 0, MaxSpan))

@@ -9,8 +9,15 @@ import (
 )
 
 // TriggerJob runs a job now; see [carillon.Runs]. Repeating it makes another run.
-func (c *Client) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
-	return run(c.service.TriggerJob(ctx, &pb.TriggerJobRequest{Namespace: key.Namespace, Name: key.Name}))
+func (c *Client) TriggerJob(ctx context.Context, key carillon.Key,
+	opts ...carillon.TriggerOption) (carillon.Run, error) {
+	o := carillon.TriggerOptions{}.With(opts...)
+	if o.Data != nil {
+		if err := (&carillon.Job{Data: *o.Data}).CheckForm(); err != nil {
+			return carillon.Run{}, err
+		}
+	}
+	return run(c.service.TriggerJob(ctx, wire.TriggerToProto(key, &o)))
 }
 
 // SkipRun skips a job's next scheduled time; see [carillon.Runs]. Repeating it skips another one.

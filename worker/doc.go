@@ -17,6 +17,8 @@
 //	[Reschedule] at a time        neither: the same run is attempted again then, with fresh retries
 //	any other error, or a panic   failed; the job's failure policy decides what comes next
 //
+// A handler that is added with [HandleResult] returns the result of the run besides, which is kept with it.
+//
 // A payload that cannot be decoded fails permanently: a retry would fail the same way.
 //
 // A handler that takes long may report how far it is, with [Progress].
@@ -47,7 +49,7 @@
 // over, so that other workers get it at once.
 //
 //	worker.go    options, handlers, Run
-//	payload.go   a payload becomes a handler's input
+//	payload.go   a payload becomes a handler's input, and what it returns bytes
 //	result.go    what a handler returns becomes a result
 //	progress.go  what a handler reports while it goes on
 //	lease.go     which runs may start without a question

@@ -202,18 +202,18 @@ func (d *inFlight) start(a *attempt) {
 		if !a.deadline.IsZero() {
 			ctx, end = context.WithDeadline(ctx, a.deadline)
 		}
-		call(ctx, a.queue.handle, a.run, func(err error) {
+		call(ctx, a.queue.handle, a.run, func(result []byte, err error) {
 			left := errors.Is(context.Cause(ctx), ErrLeaving)
 			end()
 			stop(nil)
-			d.finished(a, err, left)
+			d.finished(a, result, err, left)
 		})
 	}()
 }
 
 // finished records what a handler returned. An attempt that gave up because the worker leaves is not
 // reported: it is to be given back.
-func (d *inFlight) finished(a *attempt, err error, left bool) {
+func (d *inFlight) finished(a *attempt, result []byte, err error, left bool) {
 	if p, ok := errors.AsType[*panicked](err); ok {
 		d.log.Error("a handler panicked", "queue", a.queue.name, "job", a.run.Job, "run", a.run.ID, "panic",
 			p.value, "stack", string(p.stack))
@@ -228,7 +228,7 @@ func (d *inFlight) finished(a *attempt, err error, left bool) {
 	case left && err != nil:
 		a.phase = returned
 	default:
-		a.phase, a.result = ended, resultOf(&a.run, err)
+		a.phase, a.result = ended, resultOf(&a.run, result, err)
 		a.run.Data, a.run.Metadata = carillon.Data{}, nil
 		d.queueResult(a)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"github.com/carillonhq/carillon"
 )
@@ -25,4 +26,31 @@ func decode[T any](data carillon.Data) (in T, err error) {
 		}
 	}
 	return in, nil
+}
+
+// encode encodes what a handler returned. It returns nil if that is nil, and if it is the zero value beside
+// an error.
+func encode[Out any](out Out, failed bool) (result []byte, err error) {
+	switch out := any(out).(type) {
+	case []byte:
+		result = out
+	case carillon.Data:
+		result = out.Bytes
+	default:
+		if v := reflect.ValueOf(out); !v.IsValid() || v.IsZero() && (failed || nilable(v.Kind())) {
+			return nil, nil
+		}
+		if result, err = json.Marshal(out); err != nil {
+			return nil, fmt.Errorf("a %T cannot be written as JSON: %w", out, err)
+		}
+	}
+	if len(result) > carillon.MaxResponse {
+		return nil, fmt.Errorf("it has %d bytes, more than %d", len(result), carillon.MaxResponse)
+	}
+	return result, nil
+}
+
+// nilable reports whether the zero value of a kind is nil.
+func nilable(k reflect.Kind) bool {
+	return k == reflect.Pointer || k == reflect.Map || k == reflect.Slice || k == reflect.Interface
 }

@@ -66,9 +66,9 @@ func (r *rescheduled) Error() string {
 	return "to be attempted again at " + r.at.UTC().Format(time.RFC3339Nano)
 }
 
-// resultOf returns the result that a handler's return value means.
-func resultOf(run *carillon.Run, err error) carillon.Result {
-	r := carillon.Result{Token: run.Token, RunID: run.ID}
+// resultOf returns the result that a handler's return values mean.
+func resultOf(run *carillon.Run, result []byte, err error) carillon.Result {
+	r := carillon.Result{Token: run.Token, RunID: run.ID, Response: result}
 	if err == nil {
 		r.Outcome = carillon.OutcomeSuccess
 		return r
@@ -95,22 +95,24 @@ func shorten(s string) string {
 
 // call calls a handler. A panic becomes an error with its stack. done is called from a deferred function, so
 // that a handler that ends its goroutine has an outcome, too.
-func call(ctx context.Context, handle handler, run carillon.Run, done func(error)) {
+func call(ctx context.Context, handle handler, run carillon.Run, done func([]byte, error)) {
+	var result []byte
 	err := errEnded
 	defer func() {
 		if p := recover(); p != nil {
 			err = &panicked{value: p, stack: debug.Stack()}
 		}
-		done(err)
+		done(result, err)
 	}()
-	err = handle(ctx, run)
+	result, err = handle(ctx, run)
 }
 
 // errEnded is the outcome of a handler that did not return: it called runtime.Goexit.
 var errEnded = errors.New("the handler ended its goroutine")
 
-// handler is a function given to [Handle], with the decoding of its input.
-type handler func(ctx context.Context, run carillon.Run) error
+// handler is a function given to [Handle] or [HandleResult], with the decoding of its input and the encoding
+// of its result.
+type handler func(ctx context.Context, run carillon.Run) (result []byte, err error)
 
 // panicked is a panic of a handler.
 type panicked struct {

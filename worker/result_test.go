@@ -1,9 +1,11 @@
 package worker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"testing"
@@ -70,5 +72,60 @@ func TestWhatAHandlerReturns(t *testing.T) {
 				leaveAndWait(t, s, leave, left)
 			})
 		})
+	}
+}
+
+// loop cannot be written as JSON.
+type loop struct{ Self *loop }
+
+// TestWhatAHandlerReturnsAsItsResult: what is sent of it, and what is left out without harm to the outcome.
+func TestWhatAHandlerReturnsAsItsResult(t *testing.T) {
+	round := &loop{}
+	round.Self = round
+	for name, c := range map[string]struct {
+		add  func(w *worker.Worker)
+		want string
+		logs string
+	}{
+		"JSON":              {returns(map[string]int{"n": 1}, nil), `{"n":1}`, ""},
+		"zero":              {returns(0, nil), "0", ""},
+		"nil":               {returns[map[string]int](nil, nil), "", ""},
+		"nothing":           {returns[any](nil, nil), "", ""},
+		"bytes":             {returns([]byte("\x00x"), nil), "\x00x", ""},
+		"data":              {returns(carillon.Bytes([]byte("x"), "text/plain"), nil), "x", ""},
+		"beside an error":   {returns(7, errors.New("no")), "7", ""},
+		"zero and an error": {returns(0, errors.New("no")), "", ""},
+		"as long as may be": {returns(bytes.Repeat([]byte("x"), carillon.MaxResponse), nil),
+			strings.Repeat("x", carillon.MaxResponse), ""},
+		"too long": {returns(bytes.Repeat([]byte("x"), carillon.MaxResponse+1), nil), "", "it has 65537 bytes"},
+		"no JSON":  {returns(round, nil), "", "a *worker_test.loop cannot be written as JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				var log strings.Builder
+				w := worker.New(s, worker.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))})
+				c.add(w)
+				leave, left := start(t, w)
+				n := s.next()
+				n.deliver(run("1"))
+				results := n.sent().Results
+				if len(results) != 1 || string(results[0].Response) != c.want ||
+					(results[0].Outcome == carillon.OutcomeSuccess) == strings.Contains(name, "error") {
+					t.Fatalf("results: %+v", results)
+				}
+				n.ack(results)
+				leaveAndWait(t, s, leave, left)
+				if got := log.String(); (got == "") != (c.logs == "") || !strings.Contains(got, c.logs) {
+					t.Errorf("log: %s", got)
+				}
+			})
+		})
+	}
+}
+
+// returns adds a handler that returns out and err.
+func returns[Out any](out Out, err error) func(w *worker.Worker) {
+	return func(w *worker.Worker) {
+		worker.HandleResult(w, "q", func(context.Context, carillon.Run, carillon.Data) (Out, error) { return out, err })
 	}
 }

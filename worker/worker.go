@@ -60,12 +60,13 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Worker runs handlers. Create it with [New], add handlers with [Handle], then call [Worker.Run], once.
+// Worker runs handlers. Create it with [New], add handlers with [Handle] or [HandleResult], then call
+// [Worker.Run], once.
 type Worker struct {
 	sched   carillon.Work
 	options Options
 	queues  []*queue
-	faults  []error // errors of Handle, which Run returns
+	faults  []error // errors of Handle and HandleResult, which Run returns
 	started atomic.Bool
 }
 
@@ -85,21 +86,41 @@ func Limit(n int) QueueOption { return func(q *queue) { q.limit = n } }
 // what is wrong with the queue.
 func Handle[T any](w *Worker, name string, f func(ctx context.Context, run carillon.Run, in T) error,
 	opts ...QueueOption) {
-	q := &queue{name: name, limit: w.options.Concurrency}
-	q.handle = func(ctx context.Context, run carillon.Run) error {
+	w.add(name, f == nil, func(ctx context.Context, run carillon.Run) ([]byte, error) {
 		in, err := decode[T](run.Data)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return f(ctx, run, in)
-	}
+		return nil, f(ctx, run, in)
+	}, opts)
+}
+
+// HandleResult is [Handle] for a handler whose first result is kept with the run, as [carillon.Run].Response.
+// It is encoded as JSON; the bytes of []byte and [carillon.Data] are kept as they are, and nil is no result.
+// Beside an error it is kept, too, unless it is the zero value, if the run ends with that attempt. A result
+// that cannot be encoded, or is longer than [carillon.MaxResponse], is left out with an error in
+// [Options.Log]: the outcome stays.
+func HandleResult[T, Out any](w *Worker, name string,
+	f func(ctx context.Context, run carillon.Run, in T) (Out, error), opts ...QueueOption) {
+	w.add(name, f == nil, func(ctx context.Context, run carillon.Run) ([]byte, error) {
+		in, err := decode[T](run.Data)
+		if err != nil {
+			return nil, err
+		}
+		out, err := f(ctx, run, in)
+		result, unkept := encode(out, err != nil)
+		if unkept != nil {
+			w.options.Log.Error("the result of a run is left out", "queue", name, "run", run.ID, "error", unkept)
+		}
+		return result, err
+	}, opts)
+}
+
+func (w *Worker) add(name string, empty bool, handle handler, opts []QueueOption) {
+	q := &queue{name: name, limit: w.options.Concurrency, handle: handle}
 	for _, option := range opts {
 		option(q)
 	}
-	w.add(q, f == nil)
-}
-
-func (w *Worker) add(q *queue, empty bool) {
 	wrong := func(why string) { w.faults = append(w.faults, fmt.Errorf("worker: queue %q: %s", q.name, why)) }
 	if w.started.Load() {
 		panic("worker: Handle after Run") // to return it later would be a data race

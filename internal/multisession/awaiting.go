@@ -22,21 +22,21 @@ func (a awaiting) add(results []carillon.Result) {
 
 func (a awaiting) has(token string) bool { _, has := a[token]; return has }
 
-// maxRepeat bounds the results repeated in one request: with the largest responses it is about maxMessage
-// bytes.
-const maxRepeat = maxMessage / carillon.MaxResponse
-
-// repeat passes the results that wanted selects to send, at most maxRepeat at a time.
+// repeat passes the results that wanted selects to send, about maxMessage bytes at a time.
 func (a awaiting) repeat(wanted func(token string) bool, send func(results []carillon.Result)) {
 	var results []carillon.Result
+	bytes := 0
 	for _, token := range slices.Sorted(maps.Keys(a)) {
 		if !wanted(token) {
 			continue
 		}
-		if results = append(results, a[token]); len(results) == maxRepeat {
+		r := a[token]
+		size := resultBytes(&r)
+		if bytes+size > maxMessage && len(results) > 0 {
 			send(results)
-			results = nil
+			results, bytes = nil, 0
 		}
+		results, bytes = append(results, r), bytes+size
 	}
 	if len(results) > 0 {
 		send(results)

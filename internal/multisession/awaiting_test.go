@@ -9,10 +9,11 @@ import (
 
 // TestAwaitingRepeatsInOrder: what is wanted, in requests of a bounded size, and no progress.
 func TestAwaitingRepeatsInOrder(t *testing.T) {
+	const most = maxMessage / (itemBytes + carillon.MaxResponse)
 	a := awaiting{}
 	a.add([]carillon.Result{{Token: "progress", Outcome: carillon.OutcomeProgress}})
-	for i := range 2*maxRepeat + 1 {
-		a.add([]carillon.Result{{Token: fmt.Sprintf("%05d", i)}})
+	for i := range 2*most + 1 {
+		a.add([]carillon.Result{{Token: fmt.Sprintf("%05d", i), Response: make([]byte, carillon.MaxResponse)}})
 	}
 	delete(a, "00001")
 	if a.has("progress") || a.has("00001") || !a.has("00002") {
@@ -29,7 +30,7 @@ func TestAwaitingRepeatsInOrder(t *testing.T) {
 			last = results[i].Token
 		}
 	})
-	if fmt.Sprint(sizes) != fmt.Sprint([]int{maxRepeat, maxRepeat - 1}) {
+	if fmt.Sprint(sizes) != fmt.Sprint([]int{most, most - 1}) {
 		t.Errorf("requests of %v results", sizes)
 	}
 }

@@ -41,9 +41,9 @@ func newNode(s *session, session carillon.Session, address string) *node {
 
 // Bounds on what waits for a node.
 const (
-	maxMessage  = 1 << 20  // approximate bytes of a message
-	maxWaiting  = 64 << 20 // bytes; a node that does not accept more is given up
-	itemBytes   = 256      // approximate bytes of a result or a heartbeat without its text
+	maxMessage  = 1 << 20   // approximate bytes of a message
+	maxWaiting  = 256 << 20 // bytes; a node that does not accept more is given up
+	itemBytes   = 256       // approximate bytes of a result or a heartbeat without its text
 	creditBytes = 32
 )
 
@@ -93,12 +93,15 @@ func join(a, b carillon.WorkRequest) carillon.WorkRequest {
 
 // sizeOf returns the approximate size of a request in bytes.
 func sizeOf(r *carillon.WorkRequest) int {
-	size := creditBytes*len(r.Credits) + itemBytes*(len(r.Results)+len(r.Heartbeats))
+	size := creditBytes*len(r.Credits) + itemBytes*len(r.Heartbeats)
 	for i := range r.Results {
-		size += len(r.Results[i].Message) + len(r.Results[i].Response)
+		size += resultBytes(&r.Results[i])
 	}
 	return size
 }
+
+// resultBytes returns the approximate size of a result in bytes.
+func resultBytes(r *carillon.Result) int { return itemBytes + len(r.Message) + len(r.Response) }
 
 // run starts the goroutines that read from and write to the node's session.
 func (n *node) run() {

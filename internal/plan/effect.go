@@ -67,8 +67,10 @@ func Names(p *carillon.Patch, effect Effect) bool {
 	return slices.ContainsFunc(p.Fields, func(name string) bool { return EffectOf(name) == effect })
 }
 
-// Content returns the job without the fields whose change has [EffectNone]: what its runs are made of.
+// Content returns the job without the fields whose change has [EffectNone]: what its runs are made of. That
+// leaves out the part of the failure policy that is about the job as a whole.
 func Content(j carillon.Job) carillon.Job {
+	j.FailurePolicy.PauseAfter = 0
 	j.Labels, j.Priority, j.DependsOn, j.Paused, j.Note, j.History = nil, 0, nil, false, "", carillon.History{}
 	return j
 }

@@ -146,3 +146,30 @@ func TimesToProto(times []time.Time) *pb.PreviewScheduleResponse {
 func TimesFromProto(m *pb.PreviewScheduleResponse) []time.Time {
 	return fromEach(m.GetTimes(), instant)
 }
+
+// TriggerToProto is the trigger of a job as a request.
+func TriggerToProto(key carillon.Key, o *carillon.TriggerOptions) *pb.TriggerJobRequest {
+	m := &pb.TriggerJobRequest{Namespace: key.Namespace, Name: key.Name, Metadata: o.Metadata,
+		Overlap: optionalEnumTo[pb.Overlap](o.Overlap)}
+	if o.Data != nil {
+		m.Data, m.ContentType = o.Data.Bytes, o.Data.ContentType
+		if m.Data == nil {
+			m.Data = []byte{} // it is given, and empty
+		}
+	}
+	return m
+}
+
+// TriggerFromProto is the request as what the run is to be.
+func TriggerFromProto(m *pb.TriggerJobRequest) (carillon.TriggerOptions, error) {
+	var f first
+	o := carillon.TriggerOptions{Metadata: m.GetMetadata(),
+		Overlap: optionalEnum[carillon.Overlap](&f, m.GetOverlap(), pb.Overlap_name, "overlap")}
+	if m.Data != nil {
+		data := carillon.Bytes(m.GetData(), m.GetContentType())
+		o.Data = &data
+	} else if m.GetContentType() != "" {
+		f.keep(invalid("content_type", "it is about data, which is not given"))
+	}
+	return o, f.err
+}

@@ -92,7 +92,7 @@ func (f *first) policies(j *carillon.Job, m *pb.Job) {
 	j.Priority = enumFrom[carillon.Priority](f, m.GetPriority(), pb.Priority_name, "priority")
 	j.History = carillon.History{
 		Runs: int(m.GetHistory().GetRuns()),
-		Keep: f.duration(m.GetHistory().GetKeep(), "history.keep"),
+		Keep: f.duration(m.GetHistory().GetKeep(), "history.keep"), NoResults: m.GetHistory().GetNoResults(),
 	}
 }
 
@@ -104,7 +104,7 @@ func historyToProto(h carillon.History) *pb.History {
 	if h == (carillon.History{}) {
 		return nil
 	}
-	return &pb.History{Runs: clampInt32(h.Runs), Keep: durationText(h.Keep)}
+	return &pb.History{Runs: clampInt32(h.Runs), Keep: durationText(h.Keep), NoResults: h.NoResults}
 }
 
 // statusBlock is the memory of what every status has.
@@ -132,6 +132,9 @@ func (b *statusBlock) fill(s *carillon.JobStatus) *pb.JobStatus {
 	m.Missing = s.Missing
 	m.PendingRuns = RunsToProto(s.Pending)
 	m.Hold = holdToProto(s.Hold)
+	if s.Failures != 0 {
+		m.Failures = &s.Failures
+	}
 	return m
 }
 
@@ -157,6 +160,7 @@ func (f *first) status(j *carillon.Job, m *pb.JobStatus) {
 		Missing:    m.GetMissing(),
 		Pending:    fromEach(m.GetPendingRuns(), f.run),
 		Hold:       holdFromProto(m.GetHold()),
+		Failures:   m.GetFailures(),
 		Counters: carillon.Counters{Fired: c.GetFired(), Succeeded: c.GetSucceeded(), Failed: c.GetFailed(),
 			Retried: c.GetRetried(), Dead: c.GetDead(), Skipped: c.GetSkipped(), Late: c.GetLate(),
 			Dropped: c.GetDropped(), Cancelled: c.GetCancelled()},

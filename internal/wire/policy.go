@@ -10,7 +10,7 @@ func policyToProto(p *carillon.FailurePolicy) *pb.FailurePolicy {
 	if *p == (carillon.FailurePolicy{}) {
 		return nil
 	}
-	m := &pb.FailurePolicy{OnExhausted: pb.OnExhausted(p.OnExhausted)}
+	m := &pb.FailurePolicy{OnExhausted: pb.OnExhausted(p.OnExhausted), PauseAfter: p.PauseAfter}
 	switch p.Kind {
 	case carillon.PolicyDrop:
 		m.Kind = &pb.FailurePolicy_Drop{Drop: &pb.DropPolicy{}}
@@ -24,7 +24,7 @@ func policyToProto(p *carillon.FailurePolicy) *pb.FailurePolicy {
 		m.Kind = &pb.FailurePolicy_Exponential{Exponential: &pb.ExponentialPolicy{
 			Initial: durationText(p.Initial), Factor: p.Factor, Max: durationText(p.Max),
 			Jitter: durationText(p.Jitter), MaxRetries: p.MaxRetries}}
-	case carillon.PolicyDefault: // on_exhausted alone
+	case carillon.PolicyDefault: // what all forms have, alone
 	}
 	return m
 }
@@ -44,6 +44,7 @@ func (f *first) failurePolicy(m *pb.FailurePolicy) carillon.FailurePolicy {
 	case *pb.FailurePolicy_Exponential:
 		p = f.exponential(k.Exponential)
 	}
+	p.PauseAfter = m.GetPauseAfter()
 	const field = "failure_policy.on_exhausted"
 	if _, ok := pb.OnExhausted_name[int32(m.GetOnExhausted())]; !ok {
 		f.keep(invalid(field, "%d is no value of it", m.GetOnExhausted()))

@@ -312,7 +312,7 @@ func (f *wordFiller) fill(v reflect.Value, depth int) {
 		v.SetFloat(float64(f.n) + 0.5)
 	case reflect.Int:
 		v.SetInt(int64(f.n))
-	case reflect.Uint64:
+	case reflect.Uint32, reflect.Uint64:
 		v.SetUint(uint64(f.n))
 	default:
 		panic("no value for " + v.Type().String())
@@ -333,6 +333,7 @@ func TestEveryPolicyIsCarried(t *testing.T) {
 	for _, p := range []carillon.FailurePolicy{
 		{},
 		{OnExhausted: carillon.ExhaustedDead},
+		{PauseAfter: 7},
 		carillon.Drop(),
 		{Kind: carillon.PolicyDrop, OnExhausted: carillon.ExhaustedDrop},
 		carillon.Constant(3 * time.Second),

@@ -29,6 +29,9 @@ var needed = map[string][]any{
 	"BulkJobs":      {"action"},
 }
 
+// overlaps are the overlap rules that calls take.
+var overlaps = map[string][]any{"StartBackfill": {"serial", "allow"}, "TriggerJob": {"allow", "skip", "replace"}}
+
 // finishCalls finishes every call.
 func (d *document) finishCalls() {
 	for _, path := range slices.Sorted(maps.Keys(d.paths)) {
@@ -166,8 +169,8 @@ func (d *document) finishBody(name string, call object) {
 		schema["required"] = required
 	}
 	maps.Copy(schema, together(name))
-	if name == "StartBackfill" {
-		properties["overlap"] = object{"enum": []any{"serial", "allow", nil},
+	if rules, some := overlaps[name]; some {
+		properties["overlap"] = object{"enum": append(rules, nil),
 			"description": must(properties, "overlap")["description"]}
 	}
 	body["required"] = len(required) > 0 || name == "PreviewSchedule"
@@ -188,6 +191,14 @@ func together(call string) object {
 	switch call {
 	case "PreviewSchedule":
 		return object{"anyOf": []any{given("schedule"), given("due_time")}}
+	case "TriggerJob":
+		return object{
+			"if": given("content_type"),
+			"then": object{"anyOf": []any{object{"required": []any{"data"}},
+				object{"properties": object{"data_base64": object{"type": "string"}},
+					"required": []any{"data_base64"}}}},
+			"not": bothOf("data", "data_base64"),
+		}
 	case "CompleteRun":
 		return object{
 			"allOf": []any{outcome("progress", "progress", object{"type": "object"}),

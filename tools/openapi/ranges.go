@@ -61,6 +61,7 @@ var fieldRanges = map[string]object{
 	"Job.ttl":                       moment,
 	"History.keep":                  span,
 	"History.runs":                  {"minimum": -1, "maximum": 10_000},
+	"FailurePolicy.pause_after":     {"minimum": 0, "maximum": 1_000_000},
 	"ConstantPolicy.interval":       span,
 	"ConstantPolicy.max_retries":    retries,
 	"SchedulePolicy.cron":           {"format": "cron", "minLength": 1, "maxLength": 1024},
@@ -87,11 +88,13 @@ var fieldRanges = map[string]object{
 
 // bodyRanges are the ranges of the fields of bodies that have no schema of their own, by call.
 var bodyRanges = map[string]object{
-	"BatchPutJobs.jobs":  {"maxItems": 1000},
-	"PauseJob.note":      {"maxLength": 4096},
-	"ResumeJob.note":     {"maxLength": 4096},
-	"PauseQueue.note":    {"maxLength": 1024},
-	"StartBackfill.rate": {"minimum": 0, "maximum": 100_000},
+	"BatchPutJobs.jobs":       {"maxItems": 1000},
+	"PauseJob.note":           {"maxLength": 4096},
+	"ResumeJob.note":          {"maxLength": 4096},
+	"PauseQueue.note":         {"maxLength": 1024},
+	"StartBackfill.rate":      {"minimum": 0, "maximum": 100_000},
+	"TriggerJob.content_type": {"format": "media-type", "maxLength": 256},
+	"TriggerJob.metadata":     {"propertyNames": object{"minLength": 1}},
 	"PutNamespace.concurrency_limits": {"maxProperties": 10_000,
 		"propertyNames": object{"format": "printable", "minLength": 1, "maxLength": 256,
 			"pattern": printable + "+$"}},

@@ -124,13 +124,16 @@ func whole(name string) bool {
 			"Node", "PartitionOwner", "Queue", "Worker"}, name)
 }
 
+// optional are the fields of such messages that are left out when they say nothing.
+var optional = []string{"Node.skew", "JobStatus.failures"}
+
 // alwaysThere are the fields of such a message that are always written: not messages, times and enums, nor
 // what is optional.
 func alwaysThere(message string, properties object) []any {
 	names := []any{}
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		p := properties[name].(object)
-		if p["$ref"] != nil || p["format"] == "date-time" || message+"."+name == "Node.skew" {
+		if p["$ref"] != nil || p["format"] == "date-time" || slices.Contains(optional, message+"."+name) {
 			continue
 		}
 		names = append(names, name)

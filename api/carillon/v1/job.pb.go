@@ -679,7 +679,9 @@ type History struct {
 	// Default 20; -1 is none.
 	Runs int32 `protobuf:"varint,1,opt,name=runs,proto3" json:"runs,omitempty"`
 	// Default 72 h.
-	Keep          string `protobuf:"bytes,2,opt,name=keep,proto3" json:"keep,omitempty"`
+	Keep string `protobuf:"bytes,2,opt,name=keep,proto3" json:"keep,omitempty"`
+	// Keep finished runs without their results, Run.response.
+	NoResults     bool `protobuf:"varint,3,opt,name=no_results,json=noResults,proto3" json:"no_results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -726,6 +728,13 @@ func (x *History) GetKeep() string {
 		return x.Keep
 	}
 	return ""
+}
+
+func (x *History) GetNoResults() bool {
+	if x != nil {
+		return x.NoResults
+	}
+	return false
 }
 
 // Target says who gets the run: exactly one is set.
@@ -1434,7 +1443,10 @@ type FailurePolicy struct {
 	//	*FailurePolicy_Exponential
 	Kind isFailurePolicy_Kind `protobuf_oneof:"kind"`
 	// What becomes of a run that has no attempts left.
-	OnExhausted   OnExhausted `protobuf:"varint,5,opt,name=on_exhausted,json=onExhausted,proto3,enum=carillon.v1.OnExhausted" json:"on_exhausted,omitempty"`
+	OnExhausted OnExhausted `protobuf:"varint,5,opt,name=on_exhausted,json=onExhausted,proto3,enum=carillon.v1.OnExhausted" json:"on_exhausted,omitempty"`
+	// Pauses the job, with a note that says why, when that many of its runs in a row have ended failed or dead. A success sets the
+	// count back, and so does resuming the job. 0, the default, is never.
+	PauseAfter    uint32 `protobuf:"varint,6,opt,name=pause_after,json=pauseAfter,proto3" json:"pause_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1517,6 +1529,13 @@ func (x *FailurePolicy) GetOnExhausted() OnExhausted {
 		return x.OnExhausted
 	}
 	return OnExhausted_ON_EXHAUSTED_UNSPECIFIED
+}
+
+func (x *FailurePolicy) GetPauseAfter() uint32 {
+	if x != nil {
+		return x.PauseAfter
+	}
+	return 0
 }
 
 type isFailurePolicy_Kind interface {
@@ -1812,7 +1831,9 @@ type JobStatus struct {
 	PendingRuns []*Run `protobuf:"bytes,13,rep,name=pending_runs,json=pendingRuns,proto3" json:"pending_runs,omitempty"`
 	// Why the unfinished run does not go on; without one, why the next run does not begin. Absent while an attempt is in force, unless
 	// another time waits for its end. Lists have of it what is stored: paused, depends_on, retrying, limit, named_limit and staged.
-	Hold          *Hold `protobuf:"bytes,15,opt,name=hold,proto3" json:"hold,omitempty"`
+	Hold *Hold `protobuf:"bytes,15,opt,name=hold,proto3" json:"hold,omitempty"`
+	// Runs in a row that ended failed or dead: since the last success, or since the job was resumed. Absent when there are none.
+	Failures      *uint32 `protobuf:"varint,14,opt,name=failures,proto3,oneof" json:"failures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1943,6 +1964,13 @@ func (x *JobStatus) GetHold() *Hold {
 		return x.Hold
 	}
 	return nil
+}
+
+func (x *JobStatus) GetFailures() uint32 {
+	if x != nil && x.Failures != nil {
+		return *x.Failures
+	}
+	return 0
 }
 
 // Counters count a job's runs since it was created. They change with the records that they count, in one write: at any time
@@ -2105,10 +2133,12 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"1\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"P\n" +
 	"\aHistory\x12\x12\n" +
 	"\x04runs\x18\x01 \x01(\x05R\x04runs\x12\x12\n" +
-	"\x04keep\x18\x02 \x01(\tR\x04keep\"\x94\x03\n" +
+	"\x04keep\x18\x02 \x01(\tR\x04keep\x12\x1d\n" +
+	"\n" +
+	"no_results\x18\x03 \x01(\bR\tnoResults\"\x94\x03\n" +
 	"\x06Target\x123\n" +
 	"\x06worker\x18\x01 \x01(\v2\x19.carillon.v1.WorkerTargetH\x00R\x06worker\x12-\n" +
 	"\x04http\x18\x02 \x01(\v2\x17.carillon.v1.HttpTargetH\x00R\x04http\x120\n" +
@@ -2164,13 +2194,15 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x03env\x18\x05 \x03(\v2 .carillon.v1.ExecTarget.EnvEntryR\x03env\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbd\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xde\x02\n" +
 	"\rFailurePolicy\x12-\n" +
 	"\x04drop\x18\x01 \x01(\v2\x17.carillon.v1.DropPolicyH\x00R\x04drop\x129\n" +
 	"\bconstant\x18\x02 \x01(\v2\x1b.carillon.v1.ConstantPolicyH\x00R\bconstant\x129\n" +
 	"\bschedule\x18\x03 \x01(\v2\x1b.carillon.v1.SchedulePolicyH\x00R\bschedule\x12B\n" +
 	"\vexponential\x18\x04 \x01(\v2\x1e.carillon.v1.ExponentialPolicyH\x00R\vexponential\x12;\n" +
-	"\fon_exhausted\x18\x05 \x01(\x0e2\x18.carillon.v1.OnExhaustedR\vonExhaustedB\x06\n" +
+	"\fon_exhausted\x18\x05 \x01(\x0e2\x18.carillon.v1.OnExhaustedR\vonExhausted\x12\x1f\n" +
+	"\vpause_after\x18\x06 \x01(\rR\n" +
+	"pauseAfterB\x06\n" +
 	"\x04kind\"\f\n" +
 	"\n" +
 	"DropPolicy\"b\n" +
@@ -2191,7 +2223,7 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x06jitter\x18\x04 \x01(\tR\x06jitter\x12$\n" +
 	"\vmax_retries\x18\x05 \x01(\rH\x00R\n" +
 	"maxRetries\x88\x01\x01B\x0e\n" +
-	"\f_max_retries\"\xe3\x04\n" +
+	"\f_max_retries\"\x91\x05\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\fR\x03uid\x12\x1e\n" +
 	"\n" +
@@ -2213,7 +2245,9 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\awaiting\x18\v \x03(\tR\awaiting\x12\x18\n" +
 	"\amissing\x18\f \x03(\tR\amissing\x123\n" +
 	"\fpending_runs\x18\r \x03(\v2\x10.carillon.v1.RunR\vpendingRuns\x12%\n" +
-	"\x04hold\x18\x0f \x01(\v2\x11.carillon.v1.HoldR\x04hold\"\xea\x01\n" +
+	"\x04hold\x18\x0f \x01(\v2\x11.carillon.v1.HoldR\x04hold\x12\x1f\n" +
+	"\bfailures\x18\x0e \x01(\rH\x00R\bfailures\x88\x01\x01B\v\n" +
+	"\t_failures\"\xea\x01\n" +
 	"\bCounters\x12\x14\n" +
 	"\x05fired\x18\x01 \x01(\x04R\x05fired\x12\x1c\n" +
 	"\tsucceeded\x18\x02 \x01(\x04R\tsucceeded\x12\x16\n" +
@@ -2373,6 +2407,7 @@ func file_carillon_v1_job_proto_init() {
 	file_carillon_v1_job_proto_msgTypes[13].OneofWrappers = []any{}
 	file_carillon_v1_job_proto_msgTypes[14].OneofWrappers = []any{}
 	file_carillon_v1_job_proto_msgTypes[15].OneofWrappers = []any{}
+	file_carillon_v1_job_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

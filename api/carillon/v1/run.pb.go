@@ -260,7 +260,8 @@ type Run struct {
 	Metadata map[string]string `protobuf:"bytes,17,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Why its attempts failed, newest last.
 	Errors []*AttemptError `protobuf:"bytes,18,rep,name=errors,proto3" json:"errors,omitempty"`
-	// Up to 4 KiB of what an HTTP target answered. In JSON it is `response` if it is text, else `response_base64`.
+	// The result of the run: what its last attempt returned or printed, or the beginning of an HTTP target's answer. At most 64 KiB,
+	// of which a longer answer or output was cut to. In JSON it is `response` if it is text, else `response_base64`.
 	Response []byte `protobuf:"bytes,19,opt,name=response,json=response_base64,proto3" json:"response,omitempty"`
 	// Who ran the last attempt.
 	Worker string `protobuf:"bytes,20,opt,name=worker,proto3" json:"worker,omitempty"`

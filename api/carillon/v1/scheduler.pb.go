@@ -1079,13 +1079,23 @@ func (x *DeleteJobsResponse) GetDeleted() uint32 {
 	return 0
 }
 
-// TriggerJobRequest asks for TriggerJob.
+// TriggerJobRequest asks for TriggerJob. A run with data or metadata of its own keeps the job's content of now, whatever is put
+// afterwards.
 type TriggerJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The job's namespace.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// The job's name.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// In place of the job's payload; absent is the job's. In JSON it is `data`, any JSON kept byte for byte, or `data_base64`.
+	Data []byte `protobuf:"bytes,3,opt,name=data,json=data_base64,proto3,oneof" json:"data,omitempty"`
+	// The content type of data, with which alone it may be given.
+	ContentType string `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	// In place of the job's metadata, as a whole; empty is the job's.
+	Metadata map[string]string `protobuf:"bytes,5,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The rule for the job's unfinished runs: of its schedule, by other triggers, redriven or of a backfill. allow, the default: the
+	// run begins beside them. skip: nothing begins, the answer is failed_precondition. replace: they are cancelled. serial is refused.
+	Overlap       Overlap `protobuf:"varint,6,opt,name=overlap,proto3,enum=carillon.v1.Overlap" json:"overlap,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1132,6 +1142,34 @@ func (x *TriggerJobRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *TriggerJobRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *TriggerJobRequest) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+func (x *TriggerJobRequest) GetMetadata() map[string]string {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *TriggerJobRequest) GetOverlap() Overlap {
+	if x != nil {
+		return x.Overlap
+	}
+	return Overlap_OVERLAP_UNSPECIFIED
 }
 
 // PauseJobRequest asks for PauseJob.
@@ -2376,7 +2414,8 @@ type CompleteRunRequest struct {
 	Permanent bool `protobuf:"varint,6,opt,name=permanent,proto3" json:"permanent,omitempty"`
 	// A failure's lower bound on the next attempt; a Go duration.
 	RetryAfter string `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// Kept with the run, up to 4 KiB. In JSON it is `response`, a text, or `response_base64`.
+	// The result of the run, kept with it if this attempt ends it. At most 64 KiB; more is refused. In JSON it is `response`, a
+	// text, or `response_base64`.
 	Response []byte `protobuf:"bytes,8,opt,name=response,json=response_base64,proto3" json:"response,omitempty"`
 	// Of the outcome progress, which needs it.
 	Progress *Progress `protobuf:"bytes,9,opt,name=progress,proto3" json:"progress,omitempty"`
@@ -3254,10 +3293,18 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\".\n" +
 	"\x12DeleteJobsResponse\x12\x18\n" +
-	"\adeleted\x18\x01 \x01(\rR\adeleted\"E\n" +
+	"\adeleted\x18\x01 \x01(\rR\adeleted\"\xc8\x02\n" +
 	"\x11TriggerJobRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"W\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1e\n" +
+	"\x04data\x18\x03 \x01(\fH\x00R\vdata_base64\x88\x01\x01\x12!\n" +
+	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\x12H\n" +
+	"\bmetadata\x18\x05 \x03(\v2,.carillon.v1.TriggerJobRequest.MetadataEntryR\bmetadata\x12.\n" +
+	"\aoverlap\x18\x06 \x01(\x0e2\x14.carillon.v1.OverlapR\aoverlap\x1a;\n" +
+	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
+	"\x05_data\"W\n" +
 	"\x0fPauseJobRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -3470,7 +3517,7 @@ func file_carillon_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_carillon_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_carillon_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_carillon_v1_scheduler_proto_goTypes = []any{
 	(RunAction)(0),                  // 0: carillon.v1.RunAction
 	(JobAction)(0),                  // 1: carillon.v1.JobAction
@@ -3519,121 +3566,124 @@ var file_carillon_v1_scheduler_proto_goTypes = []any{
 	(*PutNamespaceRequest)(nil),     // 44: carillon.v1.PutNamespaceRequest
 	(*PreviewScheduleRequest)(nil),  // 45: carillon.v1.PreviewScheduleRequest
 	(*PreviewScheduleResponse)(nil), // 46: carillon.v1.PreviewScheduleResponse
-	nil,                             // 47: carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
-	(*Job)(nil),                     // 48: carillon.v1.Job
-	(Phase)(0),                      // 49: carillon.v1.Phase
-	(*timestamppb.Timestamp)(nil),   // 50: google.protobuf.Timestamp
-	(RunStatus)(0),                  // 51: carillon.v1.RunStatus
-	(*Run)(nil),                     // 52: carillon.v1.Run
-	(Outcome)(0),                    // 53: carillon.v1.Outcome
-	(*Progress)(nil),                // 54: carillon.v1.Progress
-	(Overlap)(0),                    // 55: carillon.v1.Overlap
-	(*Backfill)(nil),                // 56: carillon.v1.Backfill
-	(*Namespace)(nil),               // 57: carillon.v1.Namespace
-	(DaylightSaving)(0),             // 58: carillon.v1.DaylightSaving
-	(*WorkRequest)(nil),             // 59: carillon.v1.WorkRequest
-	(*WorkResponse)(nil),            // 60: carillon.v1.WorkResponse
+	nil,                             // 47: carillon.v1.TriggerJobRequest.MetadataEntry
+	nil,                             // 48: carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
+	(*Job)(nil),                     // 49: carillon.v1.Job
+	(Phase)(0),                      // 50: carillon.v1.Phase
+	(Overlap)(0),                    // 51: carillon.v1.Overlap
+	(*timestamppb.Timestamp)(nil),   // 52: google.protobuf.Timestamp
+	(RunStatus)(0),                  // 53: carillon.v1.RunStatus
+	(*Run)(nil),                     // 54: carillon.v1.Run
+	(Outcome)(0),                    // 55: carillon.v1.Outcome
+	(*Progress)(nil),                // 56: carillon.v1.Progress
+	(*Backfill)(nil),                // 57: carillon.v1.Backfill
+	(*Namespace)(nil),               // 58: carillon.v1.Namespace
+	(DaylightSaving)(0),             // 59: carillon.v1.DaylightSaving
+	(*WorkRequest)(nil),             // 60: carillon.v1.WorkRequest
+	(*WorkResponse)(nil),            // 61: carillon.v1.WorkResponse
 }
 var file_carillon_v1_scheduler_proto_depIdxs = []int32{
-	48, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
-	48, // 1: carillon.v1.CreateJobRequest.job:type_name -> carillon.v1.Job
-	48, // 2: carillon.v1.PutJobResponse.job:type_name -> carillon.v1.Job
-	48, // 3: carillon.v1.BatchPutJobsRequest.jobs:type_name -> carillon.v1.Job
+	49, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
+	49, // 1: carillon.v1.CreateJobRequest.job:type_name -> carillon.v1.Job
+	49, // 2: carillon.v1.PutJobResponse.job:type_name -> carillon.v1.Job
+	49, // 3: carillon.v1.BatchPutJobsRequest.jobs:type_name -> carillon.v1.Job
 	4,  // 4: carillon.v1.BatchPutJobsResponse.puts:type_name -> carillon.v1.PutJobResponse
-	48, // 5: carillon.v1.PutJobsRequest.jobs:type_name -> carillon.v1.Job
-	48, // 6: carillon.v1.PatchJobRequest.job:type_name -> carillon.v1.Job
-	49, // 7: carillon.v1.ListJobsRequest.phase:type_name -> carillon.v1.Phase
-	48, // 8: carillon.v1.ListJobsResponse.jobs:type_name -> carillon.v1.Job
-	50, // 9: carillon.v1.SkipRunResponse.time:type_name -> google.protobuf.Timestamp
-	48, // 10: carillon.v1.SkipRunResponse.job:type_name -> carillon.v1.Job
-	51, // 11: carillon.v1.ListRunsRequest.status:type_name -> carillon.v1.RunStatus
-	50, // 12: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	50, // 13: carillon.v1.ListRunsRequest.until:type_name -> google.protobuf.Timestamp
-	52, // 14: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
-	51, // 15: carillon.v1.BulkRunsRequest.status:type_name -> carillon.v1.RunStatus
-	50, // 16: carillon.v1.BulkRunsRequest.from:type_name -> google.protobuf.Timestamp
-	50, // 17: carillon.v1.BulkRunsRequest.until:type_name -> google.protobuf.Timestamp
-	0,  // 18: carillon.v1.BulkRunsRequest.action:type_name -> carillon.v1.RunAction
-	49, // 19: carillon.v1.BulkJobsRequest.phase:type_name -> carillon.v1.Phase
-	1,  // 20: carillon.v1.BulkJobsRequest.action:type_name -> carillon.v1.JobAction
-	27, // 21: carillon.v1.BulkResponse.failures:type_name -> carillon.v1.BulkFailure
-	53, // 22: carillon.v1.CompleteRunRequest.outcome:type_name -> carillon.v1.Outcome
-	54, // 23: carillon.v1.CompleteRunRequest.progress:type_name -> carillon.v1.Progress
-	50, // 24: carillon.v1.CompleteRunRequest.at:type_name -> google.protobuf.Timestamp
-	50, // 25: carillon.v1.StartBackfillRequest.from:type_name -> google.protobuf.Timestamp
-	50, // 26: carillon.v1.StartBackfillRequest.to:type_name -> google.protobuf.Timestamp
-	55, // 27: carillon.v1.StartBackfillRequest.overlap:type_name -> carillon.v1.Overlap
-	56, // 28: carillon.v1.ListBackfillsResponse.backfills:type_name -> carillon.v1.Backfill
-	57, // 29: carillon.v1.ListNamespacesResponse.namespaces:type_name -> carillon.v1.Namespace
-	47, // 30: carillon.v1.PutNamespaceRequest.concurrency_limits:type_name -> carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
-	58, // 31: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
-	50, // 32: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	50, // 33: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp
-	2,  // 34: carillon.v1.SchedulerService.PutJob:input_type -> carillon.v1.PutJobRequest
-	3,  // 35: carillon.v1.SchedulerService.CreateJob:input_type -> carillon.v1.CreateJobRequest
-	5,  // 36: carillon.v1.SchedulerService.BatchPutJobs:input_type -> carillon.v1.BatchPutJobsRequest
-	7,  // 37: carillon.v1.SchedulerService.PutJobs:input_type -> carillon.v1.PutJobsRequest
-	9,  // 38: carillon.v1.SchedulerService.PatchJob:input_type -> carillon.v1.PatchJobRequest
-	10, // 39: carillon.v1.SchedulerService.GetJob:input_type -> carillon.v1.GetJobRequest
-	11, // 40: carillon.v1.SchedulerService.ListJobs:input_type -> carillon.v1.ListJobsRequest
-	13, // 41: carillon.v1.SchedulerService.DeleteJob:input_type -> carillon.v1.DeleteJobRequest
-	15, // 42: carillon.v1.SchedulerService.DeleteJobs:input_type -> carillon.v1.DeleteJobsRequest
-	17, // 43: carillon.v1.SchedulerService.TriggerJob:input_type -> carillon.v1.TriggerJobRequest
-	18, // 44: carillon.v1.SchedulerService.PauseJob:input_type -> carillon.v1.PauseJobRequest
-	19, // 45: carillon.v1.SchedulerService.ResumeJob:input_type -> carillon.v1.ResumeJobRequest
-	20, // 46: carillon.v1.SchedulerService.SkipRun:input_type -> carillon.v1.SkipRunRequest
-	22, // 47: carillon.v1.SchedulerService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	28, // 48: carillon.v1.SchedulerService.GetRun:input_type -> carillon.v1.GetRunRequest
-	29, // 49: carillon.v1.SchedulerService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	31, // 50: carillon.v1.SchedulerService.RedriveRun:input_type -> carillon.v1.RedriveRunRequest
-	32, // 51: carillon.v1.SchedulerService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	24, // 52: carillon.v1.SchedulerService.BulkRuns:input_type -> carillon.v1.BulkRunsRequest
-	25, // 53: carillon.v1.SchedulerService.BulkJobs:input_type -> carillon.v1.BulkJobsRequest
-	34, // 54: carillon.v1.SchedulerService.CompleteRun:input_type -> carillon.v1.CompleteRunRequest
-	36, // 55: carillon.v1.SchedulerService.StartBackfill:input_type -> carillon.v1.StartBackfillRequest
-	37, // 56: carillon.v1.SchedulerService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
-	39, // 57: carillon.v1.SchedulerService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
-	40, // 58: carillon.v1.SchedulerService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
-	41, // 59: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
-	42, // 60: carillon.v1.SchedulerService.ListNamespaces:input_type -> carillon.v1.ListNamespacesRequest
-	44, // 61: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
-	45, // 62: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	59, // 63: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
-	4,  // 64: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
-	4,  // 65: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
-	6,  // 66: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
-	8,  // 67: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
-	4,  // 68: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
-	48, // 69: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
-	12, // 70: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
-	14, // 71: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
-	16, // 72: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
-	52, // 73: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
-	48, // 74: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
-	48, // 75: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
-	21, // 76: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
-	23, // 77: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	52, // 78: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
-	30, // 79: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	52, // 80: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
-	33, // 81: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	26, // 82: carillon.v1.SchedulerService.BulkRuns:output_type -> carillon.v1.BulkResponse
-	26, // 83: carillon.v1.SchedulerService.BulkJobs:output_type -> carillon.v1.BulkResponse
-	35, // 84: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
-	56, // 85: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
-	38, // 86: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
-	56, // 87: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
-	56, // 88: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
-	57, // 89: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
-	43, // 90: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
-	57, // 91: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
-	46, // 92: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	60, // 93: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
-	64, // [64:94] is the sub-list for method output_type
-	34, // [34:64] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	49, // 5: carillon.v1.PutJobsRequest.jobs:type_name -> carillon.v1.Job
+	49, // 6: carillon.v1.PatchJobRequest.job:type_name -> carillon.v1.Job
+	50, // 7: carillon.v1.ListJobsRequest.phase:type_name -> carillon.v1.Phase
+	49, // 8: carillon.v1.ListJobsResponse.jobs:type_name -> carillon.v1.Job
+	47, // 9: carillon.v1.TriggerJobRequest.metadata:type_name -> carillon.v1.TriggerJobRequest.MetadataEntry
+	51, // 10: carillon.v1.TriggerJobRequest.overlap:type_name -> carillon.v1.Overlap
+	52, // 11: carillon.v1.SkipRunResponse.time:type_name -> google.protobuf.Timestamp
+	49, // 12: carillon.v1.SkipRunResponse.job:type_name -> carillon.v1.Job
+	53, // 13: carillon.v1.ListRunsRequest.status:type_name -> carillon.v1.RunStatus
+	52, // 14: carillon.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	52, // 15: carillon.v1.ListRunsRequest.until:type_name -> google.protobuf.Timestamp
+	54, // 16: carillon.v1.ListRunsResponse.runs:type_name -> carillon.v1.Run
+	53, // 17: carillon.v1.BulkRunsRequest.status:type_name -> carillon.v1.RunStatus
+	52, // 18: carillon.v1.BulkRunsRequest.from:type_name -> google.protobuf.Timestamp
+	52, // 19: carillon.v1.BulkRunsRequest.until:type_name -> google.protobuf.Timestamp
+	0,  // 20: carillon.v1.BulkRunsRequest.action:type_name -> carillon.v1.RunAction
+	50, // 21: carillon.v1.BulkJobsRequest.phase:type_name -> carillon.v1.Phase
+	1,  // 22: carillon.v1.BulkJobsRequest.action:type_name -> carillon.v1.JobAction
+	27, // 23: carillon.v1.BulkResponse.failures:type_name -> carillon.v1.BulkFailure
+	55, // 24: carillon.v1.CompleteRunRequest.outcome:type_name -> carillon.v1.Outcome
+	56, // 25: carillon.v1.CompleteRunRequest.progress:type_name -> carillon.v1.Progress
+	52, // 26: carillon.v1.CompleteRunRequest.at:type_name -> google.protobuf.Timestamp
+	52, // 27: carillon.v1.StartBackfillRequest.from:type_name -> google.protobuf.Timestamp
+	52, // 28: carillon.v1.StartBackfillRequest.to:type_name -> google.protobuf.Timestamp
+	51, // 29: carillon.v1.StartBackfillRequest.overlap:type_name -> carillon.v1.Overlap
+	57, // 30: carillon.v1.ListBackfillsResponse.backfills:type_name -> carillon.v1.Backfill
+	58, // 31: carillon.v1.ListNamespacesResponse.namespaces:type_name -> carillon.v1.Namespace
+	48, // 32: carillon.v1.PutNamespaceRequest.concurrency_limits:type_name -> carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
+	59, // 33: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
+	52, // 34: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	52, // 35: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp
+	2,  // 36: carillon.v1.SchedulerService.PutJob:input_type -> carillon.v1.PutJobRequest
+	3,  // 37: carillon.v1.SchedulerService.CreateJob:input_type -> carillon.v1.CreateJobRequest
+	5,  // 38: carillon.v1.SchedulerService.BatchPutJobs:input_type -> carillon.v1.BatchPutJobsRequest
+	7,  // 39: carillon.v1.SchedulerService.PutJobs:input_type -> carillon.v1.PutJobsRequest
+	9,  // 40: carillon.v1.SchedulerService.PatchJob:input_type -> carillon.v1.PatchJobRequest
+	10, // 41: carillon.v1.SchedulerService.GetJob:input_type -> carillon.v1.GetJobRequest
+	11, // 42: carillon.v1.SchedulerService.ListJobs:input_type -> carillon.v1.ListJobsRequest
+	13, // 43: carillon.v1.SchedulerService.DeleteJob:input_type -> carillon.v1.DeleteJobRequest
+	15, // 44: carillon.v1.SchedulerService.DeleteJobs:input_type -> carillon.v1.DeleteJobsRequest
+	17, // 45: carillon.v1.SchedulerService.TriggerJob:input_type -> carillon.v1.TriggerJobRequest
+	18, // 46: carillon.v1.SchedulerService.PauseJob:input_type -> carillon.v1.PauseJobRequest
+	19, // 47: carillon.v1.SchedulerService.ResumeJob:input_type -> carillon.v1.ResumeJobRequest
+	20, // 48: carillon.v1.SchedulerService.SkipRun:input_type -> carillon.v1.SkipRunRequest
+	22, // 49: carillon.v1.SchedulerService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	28, // 50: carillon.v1.SchedulerService.GetRun:input_type -> carillon.v1.GetRunRequest
+	29, // 51: carillon.v1.SchedulerService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	31, // 52: carillon.v1.SchedulerService.RedriveRun:input_type -> carillon.v1.RedriveRunRequest
+	32, // 53: carillon.v1.SchedulerService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	24, // 54: carillon.v1.SchedulerService.BulkRuns:input_type -> carillon.v1.BulkRunsRequest
+	25, // 55: carillon.v1.SchedulerService.BulkJobs:input_type -> carillon.v1.BulkJobsRequest
+	34, // 56: carillon.v1.SchedulerService.CompleteRun:input_type -> carillon.v1.CompleteRunRequest
+	36, // 57: carillon.v1.SchedulerService.StartBackfill:input_type -> carillon.v1.StartBackfillRequest
+	37, // 58: carillon.v1.SchedulerService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
+	39, // 59: carillon.v1.SchedulerService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
+	40, // 60: carillon.v1.SchedulerService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
+	41, // 61: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
+	42, // 62: carillon.v1.SchedulerService.ListNamespaces:input_type -> carillon.v1.ListNamespacesRequest
+	44, // 63: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
+	45, // 64: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	60, // 65: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
+	4,  // 66: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
+	4,  // 67: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
+	6,  // 68: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
+	8,  // 69: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
+	4,  // 70: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
+	49, // 71: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
+	12, // 72: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
+	14, // 73: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
+	16, // 74: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
+	54, // 75: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
+	49, // 76: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
+	49, // 77: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
+	21, // 78: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
+	23, // 79: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	54, // 80: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
+	30, // 81: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	54, // 82: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
+	33, // 83: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	26, // 84: carillon.v1.SchedulerService.BulkRuns:output_type -> carillon.v1.BulkResponse
+	26, // 85: carillon.v1.SchedulerService.BulkJobs:output_type -> carillon.v1.BulkResponse
+	35, // 86: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
+	57, // 87: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
+	38, // 88: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	57, // 89: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
+	57, // 90: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
+	58, // 91: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
+	43, // 92: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
+	58, // 93: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
+	46, // 94: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	61, // 95: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
+	66, // [66:96] is the sub-list for method output_type
+	36, // [36:66] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_scheduler_proto_init() }
@@ -3646,13 +3696,14 @@ func file_carillon_v1_scheduler_proto_init() {
 	file_carillon_v1_namespace_proto_init()
 	file_carillon_v1_run_proto_init()
 	file_carillon_v1_work_proto_init()
+	file_carillon_v1_scheduler_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_scheduler_proto_rawDesc), len(file_carillon_v1_scheduler_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   46,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

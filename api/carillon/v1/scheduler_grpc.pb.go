@@ -78,7 +78,8 @@ type SchedulerServiceClient interface {
 	DeleteJob(ctx context.Context, in *DeleteJobRequest, opts ...grpc.CallOption) (*DeleteJobResponse, error)
 	// DeleteJobs removes every job whose name begins with a prefix.
 	DeleteJobs(ctx context.Context, in *DeleteJobsRequest, opts ...grpc.CallOption) (*DeleteJobsResponse, error)
-	// TriggerJob runs a job now, beside its schedule.
+	// TriggerJob runs a job now, beside its schedule and whatever runs, unless the request says otherwise. Repeating it makes
+	// another run.
 	TriggerJob(ctx context.Context, in *TriggerJobRequest, opts ...grpc.CallOption) (*Run, error)
 	// PauseJob makes a job fire nothing. It is harmless to repeat.
 	PauseJob(ctx context.Context, in *PauseJobRequest, opts ...grpc.CallOption) (*Job, error)
@@ -469,7 +470,8 @@ type SchedulerServiceServer interface {
 	DeleteJob(context.Context, *DeleteJobRequest) (*DeleteJobResponse, error)
 	// DeleteJobs removes every job whose name begins with a prefix.
 	DeleteJobs(context.Context, *DeleteJobsRequest) (*DeleteJobsResponse, error)
-	// TriggerJob runs a job now, beside its schedule.
+	// TriggerJob runs a job now, beside its schedule and whatever runs, unless the request says otherwise. Repeating it makes
+	// another run.
 	TriggerJob(context.Context, *TriggerJobRequest) (*Run, error)
 	// PauseJob makes a job fire nothing. It is harmless to repeat.
 	PauseJob(context.Context, *PauseJobRequest) (*Job, error)

@@ -275,7 +275,7 @@ type Result struct {
 	Permanent bool `protobuf:"varint,5,opt,name=permanent,proto3" json:"permanent,omitempty"`
 	// A failure's lower bound on the next attempt; a Go duration.
 	RetryAfter string `protobuf:"bytes,6,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// Kept with the run, up to 4 KiB.
+	// The result of the run, kept with it if this attempt ends it. At most 64 KiB; more is refused.
 	Response []byte `protobuf:"bytes,7,opt,name=response,json=response_base64,proto3" json:"response,omitempty"`
 	// Of the outcome progress, which needs it.
 	Progress *Progress `protobuf:"bytes,8,opt,name=progress,proto3" json:"progress,omitempty"`

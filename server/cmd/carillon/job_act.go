@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
@@ -51,12 +54,48 @@ func (j *jobBulk) many(cmd *cobra.Command, a app, verb, did string) error {
 // newJobTrigger returns the command `carillon job trigger`.
 func newJobTrigger(a app) *cobra.Command {
 	j := jobBulk{action: carillon.BulkJobs{Action: carillon.JobTrigger}}
-	return j.command(a, "trigger", "Run jobs now, beside their schedules", "triggered",
+	content, overlap := triggerFlags(a.in), choice{words: triggerOverlaps}
+	var cmd *cobra.Command
+	cmd = j.command(a, "trigger", "Run jobs now, beside their schedules", "triggered",
 		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
-			run, err := node.TriggerJob(ctx, j.key(words[0]))
+			o, err := triggerOptions(cmd.Flags(), content)
+			if err != nil {
+				return answer{}, err
+			}
+			rule := carillon.Overlap(slices.Index(overlapWords, overlap.String()))
+			o.Overlap = &rule
+			run, err := node.TriggerJob(ctx, j.key(words[0]), o)
 			return answer{message: wire.RunToProto(&run),
 				text: fmt.Sprintf("%s triggered, run %s\n", words[0], run.ID)}, err
 		})
+	cmd.Example = `carillon job trigger reports/nightly
+carillon job trigger reports/nightly --data '{"day":"2027-01-31"}' --overlap skip`
+	content.add(cmd)
+	overlap.add(cmd, "overlap", "what happens if a run of the job is unfinished: both run, none is begun, or it is cancelled")
+	return cmd
+}
+
+// triggerFlags are the flags of what a triggered run may have of its own.
+func triggerFlags(in io.Reader) jobFlags {
+	return slices.DeleteFunc(payloadFlags(in), func(f *jobFlag) bool { return f.field == "labels" })
+}
+
+// triggerOptions returns what the given flags set.
+func triggerOptions(flags *pflag.FlagSet, content jobFlags) (o carillon.TriggerOptions, err error) {
+	var j carillon.Job
+	fields, err := content.apply(flags, &j, nil)
+	if err == nil {
+		err = checkData(&j.Data)
+	}
+	o.Metadata = j.Metadata
+	switch {
+	case err != nil:
+	case slices.Contains(fields, "data"):
+		o.Data = &j.Data
+	case slices.Contains(fields, "content_type"):
+		err = usagef("--content-type is about --data, which is missing")
+	}
+	return o, err
 }
 
 // newJobPause returns the command `carillon job pause`.

@@ -205,6 +205,9 @@ func retryFlags() jobFlags {
 		enum("on-exhausted", "failure_policy.on_exhausted", exhaustedWords,
 			"what becomes of a run without attempts left; default: dead for one-shots, drop for schedules",
 			func(j *carillon.Job, n int) { j.FailurePolicy.OnExhausted = carillon.OnExhausted(n) }),
+		value("pause-after", "failure_policy.pause_after", "n",
+			"runs in a row that may end failed or dead before the job is paused; default 0, it never is",
+			func(j *carillon.Job) *uint32 { return &j.FailurePolicy.PauseAfter }, number(parseCount)),
 	}
 }
 
@@ -215,8 +218,13 @@ func inForm(j *carillon.Job, form carillon.PolicyKind) *carillon.FailurePolicy {
 }
 
 func parseRetries(s string) (*uint32, error) {
+	n, err := parseCount(s)
+	return &n, err
+}
+
+func parseCount(s string) (uint32, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
-	return new(uint32(n)), err
+	return uint32(n), err
 }
 
 // checkPolicy refuses a number of retries without a policy that it belongs to.
@@ -258,6 +266,8 @@ func policyFlags() jobFlags {
 			func(j *carillon.Job) *int { return &j.History.Runs }, number(strconv.Atoi)),
 		length("history-keep", "history.keep", "how long to keep them; default 72h",
 			func(j *carillon.Job) *time.Duration { return &j.History.Keep }),
+		value("no-results", "history.no_results", "bool", "keep them without their results",
+			func(j *carillon.Job) *bool { return &j.History.NoResults }, strconv.ParseBool),
 	}
 }
 

@@ -56,6 +56,7 @@ func jobDescription(j *carillon.Job) string {
 			field{"progress", currentProgress(s.Current)},
 			field{"pending runs", pendingText(s.Pending)},
 			field{"last run", runText(s.LastRun)},
+			field{"failed runs in a row", unlessZero("%d", s.Failures)},
 			field{"counters", countersText(s.Counters)},
 			field{"generation", strconv.FormatUint(s.Generation, 10)},
 			field{"created", moment(s.Created)},
@@ -96,7 +97,11 @@ func jobFields(j *carillon.Job) []field {
 
 // historyText describes which finished runs are kept, as far as it was set.
 func historyText(h carillon.History) string {
-	return commas(unlessZero("%d runs", h.Runs), unlessZero("%v", h.Keep))
+	results := ""
+	if h.NoResults {
+		results = "no results"
+	}
+	return commas(unlessZero("%d runs", h.Runs), unlessZero("%v", h.Keep), results)
 }
 
 // commas joins what is not empty.
@@ -112,7 +117,8 @@ func policyText(p carillon.FailurePolicy) string {
 	}
 	return commas(unlessZero("%v", p.Kind), unlessZero("every %v", p.Interval), unlessZero("at %s", p.Schedule),
 		unlessZero("from %v", p.Initial), unlessZero("times %v", p.Factor), unlessZero("up to %v", p.Max),
-		unlessZero("jitter %v", p.Jitter), retries, unlessZero("then %v", p.OnExhausted))
+		unlessZero("jitter %v", p.Jitter), retries, unlessZero("then %v", p.OnExhausted),
+		unlessZero("pause the job after %d runs", p.PauseAfter))
 }
 
 // dataText returns a payload for people: its beginning if it is text.

@@ -39,6 +39,7 @@ func TestJobGetShowsEveryField(t *testing.T) {
 			}
 		}
 		with.FailurePolicy.MaxRetries, with.FailurePolicy.OnExhausted = &retries, carillon.ExhaustedDead
+		with.FailurePolicy.PauseAfter, with.History.NoResults = 3, true
 		job, err := carillon.Patch{Fields: []string{field}, Job: with}.Apply(carillon.Job{})
 		if err != nil {
 			t.Fatal(err)

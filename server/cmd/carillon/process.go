@@ -12,7 +12,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/tracecontext"
@@ -26,17 +28,19 @@ type program struct {
 }
 
 // Run gives the command the payload on standard input and the run in its environment. Its exit code is the
-// result; the last it wrote to standard error is the message of a failure. When ctx ends, the command and
-// everything that it started is asked to end, and killed if it does not.
-func (p *program) Run(ctx context.Context, run *carillon.Run) error {
+// outcome; the last it wrote to standard error is the message of a failure, and the last it wrote at all is
+// the result of the run. When ctx ends, the command and everything that it started is asked to end, and
+// killed if it does not.
+func (p *program) Run(ctx context.Context, run *carillon.Run) (result []byte, err error) {
 	cmd := exec.Command(p.args[0], p.args[1:]...) //nolint:noctx // ended below, with its whole group
-	last := &tail{most: carillon.MaxErrorBytes}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(run.Data.Bytes), p.out, io.MultiWriter(p.errs, last)
+	last, output := &tail{most: carillon.MaxErrorBytes}, &tail{most: carillon.MaxResponse}
+	cmd.Stdin = bytes.NewReader(run.Data.Bytes)
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(p.out, output), io.MultiWriter(p.errs, last, output)
 	cmd.Env = slices.Concat(slices.DeleteFunc(os.Environ(), ofTrace), environment(run), traceOf(run))
 	cmd.WaitDelay = p.killAfter // for background processes that hold the pipes
 	ownGroup(cmd)
 	if err := cmd.Start(); err != nil {
-		return err
+		return nil, err
 	}
 	defer killGroup(cmd) // anything that it has left behind
 	var exit error       // valid once ended is closed
@@ -47,10 +51,10 @@ func (p *program) Run(ctx context.Context, run *carillon.Run) error {
 	}()
 	select {
 	case <-ended:
-		return outcomeOf(exit, last)
+		return output.text(), outcomeOf(exit, last)
 	case <-ctx.Done():
 		p.end(cmd, ended)
-		return fmt.Errorf("the command was ended: %w", context.Cause(ctx))
+		return output.text(), fmt.Errorf("the command was ended: %w", context.Cause(ctx))
 	}
 }
 
@@ -74,7 +78,7 @@ func outcomeOf(err error, last *tail) error {
 	case !ok:
 		return err
 	}
-	if words := bytes.TrimSpace(last.bytes); len(words) > 0 {
+	if words := bytes.TrimSpace(last.last()); len(words) > 0 {
 		return fmt.Errorf("%s: %s", exit.ProcessState, words)
 	}
 	return errors.New(exit.String())
@@ -121,17 +125,56 @@ func ofTrace(variable string) bool {
 	return name == traceVariables[tracecontext.Parent] || name == traceVariables[tracecontext.State]
 }
 
-// tail keeps the last bytes that are written to it.
+// tail keeps the last bytes that are written to it. Writes may come from several goroutines.
 type tail struct {
-	most  int
-	bytes []byte
+	most    int
+	mu      sync.Mutex
+	bytes   []byte // at most twice as many as are kept, so that few writes move them
+	leftOut int
 }
 
 // Write implements io.Writer.
 func (t *tail) Write(p []byte) (int, error) {
-	t.bytes = append(t.bytes, p...)
-	if over := len(t.bytes) - t.most; over > 0 {
-		t.bytes = append(t.bytes[:0], t.bytes[over:]...)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.bytes = append(t.bytes, p[max(0, len(p)-t.most):]...)
+	t.leftOut += max(0, len(p)-t.most)
+	if len(t.bytes) > 2*t.most {
+		t.keep(t.most)
 	}
 	return len(p), nil
+}
+
+// keep keeps the last n bytes. The lock is held.
+func (t *tail) keep(n int) {
+	if over := len(t.bytes) - n; over > 0 {
+		t.bytes = append(t.bytes[:0], t.bytes[over:]...)
+		t.leftOut += over
+	}
+}
+
+// last returns the last bytes.
+func (t *tail) last() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.keep(t.most)
+	return t.bytes
+}
+
+// text returns the last bytes. If something was left out before them, a first line says how much, and they
+// begin with a whole character.
+func (t *tail) text() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.leftOut == 0 && len(t.bytes) <= t.most {
+		return t.bytes
+	}
+	const line = "[the first %d bytes are left out]\n"
+	t.keep(t.most - len(line) - 20)
+	begun := 0
+	for begun < min(utf8.UTFMax, len(t.bytes)) && !utf8.RuneStart(t.bytes[begun]) {
+		begun++
+	}
+	t.keep(len(t.bytes) - begun)
+	return append(fmt.Appendf(nil, line, t.leftOut), t.bytes...)
 }

@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/worker"
@@ -24,29 +26,50 @@ func TestTailKeepsTheEnd(t *testing.T) {
 			t.Fatalf("Write(%q) = %d, %v", s, n, err)
 		}
 	}
-	if got := string(w.bytes); got != "56789" {
+	if got := string(w.last()); got != "56789" {
 		t.Errorf("kept %q", got)
 	}
 }
 
 func TestProgram(t *testing.T) {
-	for command, want := range map[string]string{
-		"exit 0":              "",
-		"exit 3":              "exit status 3",
-		"echo why >&2; false": "exit status 1: why",
-		"kill -9 $$":          "signal: killed",
-		"sleep 60 & exit 0":   "", // what it leaves behind holds its standard error
-		"sleep 60 & exit 3":   "exit status 3",
+	for command, want := range map[string]struct{ failure, result string }{
+		"exit 0":                       {},
+		"echo done":                    {"", "done\n"},
+		"exit 3":                       {"exit status 3", ""},
+		"echo why >&2; false":          {"exit status 1: why", "why\n"},
+		"echo out; exec >&2; echo err": {"", "out\nerr\n"},
+		"echo begun; kill -9 $$":       {"signal: killed", "begun\n"},
+		"echo x; sleep 60 & exit 0":    {"", "x\n"}, // what it leaves behind holds its standard error
+		"sleep 60 & exit 3":            {"exit status 3", ""},
+		"head -c 100000 /dev/zero; false": {"exit status 1", "[the first 34518 bytes are left out]\n" +
+			strings.Repeat("\x00", 65482)},
 	} {
 		p := &program{args: []string{"sh", "-c", command}, out: io.Discard, errs: io.Discard,
 			killAfter: time.Second}
-		got := ""
-		if err := p.Run(t.Context(), &carillon.Run{}); err != nil {
-			got = err.Error()
+		failure := ""
+		result, err := p.Run(t.Context(), &carillon.Run{})
+		if err != nil {
+			failure = err.Error()
 		}
-		if got != want {
-			t.Errorf("%q: %q, want %q", command, got, want)
+		if failure != want.failure || sorted(string(result)) != sorted(want.result) {
+			t.Errorf("%q: %q, %.100q; want %q, %.100q", command, failure, result, want.failure, want.result)
 		}
+	}
+}
+
+// sorted returns the lines sorted: those of two streams come in no fixed order.
+func sorted(lines string) string { return strings.Join(slices.Sorted(strings.Lines(lines)), "") }
+
+func TestTailKeepsWholeCharacters(t *testing.T) {
+	last := &tail{most: 100}
+	for range 99 {
+		if n, err := last.Write([]byte("é€")); n != 5 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	text := string(last.text())
+	if !utf8.ValidString(text) || len(text) > 100 || !strings.HasPrefix(text, "[the first 4") || !strings.HasSuffix(text, "é€") {
+		t.Errorf("%q", text)
 	}
 }
 
@@ -57,7 +80,7 @@ func TestProgramThatWillNotEnd(t *testing.T) {
 	p := &program{args: []string{"sh", "-c", `trap "" TERM; echo started; while :; do sleep 1; done`},
 		errs: io.Discard, killAfter: 100 * time.Millisecond,
 		out: writerFunc(func(b []byte) { out.Write(b); cancel(reason) })}
-	err := p.Run(ctx, &carillon.Run{})
+	_, err := p.Run(ctx, &carillon.Run{})
 	if err == nil || !strings.Contains(err.Error(), reason.Error()) || out.String() != "started\n" {
 		t.Errorf("error %v, output %q", err, out.String())
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +42,6 @@ func runDescription(r *carillon.Run) string {
 		{"backfill", r.Backfill},
 		{"worker", r.Worker},
 		{"data", dataText(r.Data)},
-		{"response", clip(string(r.Response), 120)},
 	}
 	for _, e := range r.Errors {
 		name := fmt.Sprintf("attempt %d failed", e.Attempt)
@@ -50,7 +50,19 @@ func runDescription(r *carillon.Run) string {
 		}
 		fields = append(fields, field{name, moment(e.At) + " " + clip(e.Message, 200)})
 	}
-	return description(fields)
+	return description(fields) + keptResult(r.Response)
+}
+
+// keptResult describes the result of a run: below everything else, as it is, if it is text.
+func keptResult(result []byte) string {
+	switch text := string(result); {
+	case text == "":
+		return ""
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+		return fmt.Sprintf("result: %d bytes that are no text; -o json shows them in base64\n", len(result))
+	default:
+		return "result:\n" + strings.TrimSuffix(text, "\n") + "\n"
+	}
 }
 
 // progressText describes an attempt's last reported progress, on one line.

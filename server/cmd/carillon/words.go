@@ -27,6 +27,7 @@ var (
 	// not in the order of the constants.
 	backfillOverlaps = wordsOf(carillon.OverlapSerial, carillon.OverlapAllow)
 	statusWords      = wordsOf(runStatuses...)
+	triggerOverlaps  = wordsOf(carillon.OverlapAllow, carillon.OverlapSkip, carillon.OverlapReplace)
 )
 
 // runStatuses are the statuses of runs.

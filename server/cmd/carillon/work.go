@@ -29,7 +29,8 @@ func newWork(a app) *cobra.Command {
 		Long: `Connect as a worker and run a command for each run of a queue. The payload is on its standard input; CARILLON_NAMESPACE,
 _JOB, _RUN_ID, _QUEUE, _ATTEMPT, _CAUSE, _SCHEDULED_TIME, _DUE_TIME, _DEADLINE, _CONTENT_TYPE and _METADATA (JSON) are in
 its environment, and so are TRACEPARENT and TRACESTATE if the run belongs to a trace. Exit code 0 is success. Anything else is
-a failure, whose message is the end of what it wrote to standard error, and the job's failure policy says what comes next.
+a failure, whose message is the end of what it wrote to standard error, and the job's failure policy says what comes next. The last
+64 KiB of what it wrote to both is kept with the run.
 
 When an attempt times out or is cancelled, the command and everything it has started get SIGTERM, and SIGKILL if that does
 not end them. On SIGTERM or Ctrl-C the worker takes no new runs and waits for those that are running, for up to --grace; then
@@ -79,8 +80,7 @@ func (w *work) run(cmd *cobra.Command, a app, queue string, command []string) er
 func (w *work) worker(node carillon.Work, queue string, p *program) *worker.Worker {
 	w.options.ReturnTime = p.killAfter + time.Second
 	worked := worker.New(node, w.options)
-	worker.Handle(worked, queue, func(ctx context.Context, run carillon.Run, _ carillon.Data) error {
-		return p.Run(ctx, &run)
-	})
+	worker.HandleResult(worked, queue,
+		func(ctx context.Context, run carillon.Run, _ carillon.Data) ([]byte, error) { return p.Run(ctx, &run) })
 	return worked
 }

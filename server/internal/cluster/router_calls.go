@@ -88,8 +88,11 @@ func (r *Router) DeleteJobs(ctx context.Context, namespace, prefix string) (int,
 }
 
 // TriggerJob implements [carillon.Runs].
-func (r *Router) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
-	return byKey(ctx, r, key, once, Services.TriggerJob)
+func (r *Router) TriggerJob(ctx context.Context, key carillon.Key,
+	opts ...carillon.TriggerOption) (carillon.Run, error) {
+	return route(ctx, r, r.ofJob(key), once, func(ctx context.Context, s Services) (carillon.Run, error) {
+		return s.TriggerJob(ctx, key, opts...)
+	})
 }
 
 // SkipRun implements [carillon.Runs].

@@ -218,6 +218,9 @@ func (p *partitionRunner) settled(seq uint64, err error, now int64) {
 	}
 	p.m.Committed(seq, now)
 	p.replies.committed(seq)
+	for _, j := range p.m.Jobs.Paused() {
+		p.e.log.Warn("a job is paused", "namespace", j.Key.Namespace, "job", j.Key.Name, "why", j.Note)
+	}
 }
 
 // besideDamage replaces the cause of a lost term when a batch, perhaps of another partition, needed a damaged

@@ -188,15 +188,19 @@ func (p *partitionRunner) refuse(in mail) {
 		p.timers.wake = p.e.elapsed() + int64(pollEvery)
 		return
 	}
-	dropped, waiting := 0, 0
+	dropped, shortened, waiting := 0, 0, 0
 	p.box.keep(func(m *mail) {
-		dropped = m.limit()
+		dropped, shortened = m.limit()
 		waiting = len(m.reports) + len(m.losses)
 	})
 	if dropped > 0 {
 		p.e.log.Warn("results were dropped, since nobody owns the partition to take them", "partition",
 			p.number, "results", dropped)
 		p.e.dropped(dropped)
+	}
+	if shortened > 0 {
+		p.e.log.Warn("runs end without their results, of which too much waits, since nobody owns the partition to take them",
+			"partition", p.number, "runs", shortened)
 	}
 	switch {
 	case p.own.elsewhere():

@@ -28,6 +28,8 @@ const (
 	// takes them. Of heartbeats the newest are kept. Excess reports and losses are dropped and never
 	// answered: their attempts end with their leases.
 	reportsKept = 4096
+	// responsesKept bounds the results of runs in them, in bytes. Beyond it a report is kept without its result.
+	responsesKept = 16 << 20
 	// reportsAtOnce and bytesAtOnce bound one part.
 	reportsAtOnce = 256
 	bytesAtOnce   = 1 << 20
@@ -44,13 +46,24 @@ type consumerReports struct {
 	results *resultSet
 }
 
-// limit drops excess mail. It returns how many reports and losses were dropped; heartbeats do not count.
-func (m *mail) limit() (dropped int) {
+// limit drops excess mail. It returns how many reports and losses were dropped; heartbeats do not count. It
+// also returns from how many reports it has dropped what the run would keep as its result.
+func (m *mail) limit() (dropped, shortened int) {
 	m.heartbeats = m.heartbeats[max(0, len(m.heartbeats)-reportsKept):]
 	dropped = max(0, len(m.reports)-reportsKept) + max(0, len(m.losses)-reportsKept)
 	m.reports = m.reports[:min(len(m.reports), reportsKept)]
 	m.losses = m.losses[:min(len(m.losses), reportsKept)]
-	return dropped
+	bytes := 0
+	for i := range m.reports {
+		r := &m.reports[i]
+		if bytes += len(r.Response); bytes > responsesKept && len(r.Response) > 0 {
+			bytes -= len(r.Response)
+			short := *r.Report // its consumer may still hold it
+			short.Response, r.Report = nil, &short
+			shortened++
+		}
+	}
+	return dropped, shortened
 }
 
 // first takes the next part to relay out of the mail.

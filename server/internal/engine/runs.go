@@ -19,11 +19,16 @@ type runs struct {
 }
 
 // TriggerJob runs a job now; see [carillon.Runs].
-func (rs *runs) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
-	trace := traceOf(ctx)
-	return ofJob(ctx, rs.partitions, key, jobCall,
+func (rs *runs) TriggerJob(ctx context.Context, key carillon.Key,
+	opts ...carillon.TriggerOption) (carillon.Run, error) {
+	o, trace := carillon.TriggerOptions{}.With(opts...), traceOf(ctx)
+	needs := jobCall
+	if o.Rule() == carillon.OverlapReplace {
+		needs = editCall // it ends the pending runs of the job as well
+	}
+	return ofJob(ctx, rs.partitions, key, needs,
 		func(p *partitionRunner, now int64, key carillon.Key) (carillon.Run, error) {
-			return p.m.Jobs.Trigger(now, key, trace)
+			return p.m.Jobs.Trigger(now, key, o, trace)
 		})
 }
 
@@ -211,6 +216,9 @@ func (rs *runs) CompleteRun(ctx context.Context, namespace string, result carill
 	if result.Token == "" {
 		return carillon.Errorf(carillon.InvalidArgument, "token",
 			"it is missing; give the one that came with the attempt")
+	}
+	if err := result.Validate(); err != nil {
+		return err
 	}
 	tok, p := rs.partitions.token(result.Token)
 	if p == nil {

@@ -135,7 +135,13 @@ func (s *Service) DeleteJobs(ctx context.Context, m *pb.DeleteJobsRequest) (*pb.
 
 // TriggerJob implements the rpc.
 func (s *Service) TriggerJob(ctx context.Context, m *pb.TriggerJobRequest) (*pb.Run, error) {
-	run, err := onJob(ctx, m, s.scheduler.TriggerJob)
+	o, err := wire.TriggerFromProto(m)
+	if err != nil {
+		return nil, err
+	}
+	run, err := onJob(ctx, m, func(ctx context.Context, k carillon.Key) (carillon.Run, error) {
+		return s.scheduler.TriggerJob(ctx, k, o)
+	})
 	return wire.RunToProto(&run), err
 }
 

@@ -40,7 +40,7 @@ func TestTheFieldsThatAPatchNames(t *testing.T) {
 // that goes for all forms.
 func TestEachPartHasItsPlaceInABody(t *testing.T) {
 	values := map[string]string{"max_retries": "1", "factor": "2", "runs": "1", "cron": `"@daily"`,
-		"on_exhausted": `"dead"`}
+		"on_exhausted": `"dead"`, "pause_after": "3", "no_results": "true"}
 	for _, path := range carillon.PatchParts() {
 		words := strings.Split(path, ".")
 		last := words[len(words)-1]

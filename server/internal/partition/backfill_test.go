@@ -413,7 +413,7 @@ func TestABackfillLeavesRoom(t *testing.T) {
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
 	r.bring(key)
 	for range carillon.MaxPending - 1010 {
-		if _, err := r.m.Jobs.Trigger(r.now, key); err != nil {
+		if _, err := r.m.Jobs.Trigger(r.now, key, carillon.TriggerOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

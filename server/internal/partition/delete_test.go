@@ -17,7 +17,7 @@ func TestADeletedJobGivesItsTokensBack(t *testing.T) {
 	r.mustPut(carillon.Job{Name: "b", ConcurrencyKey: "k", Due: carillon.In(0), Lease: 5 * time.Hour})
 	for range 2 {
 		r.bring(keyA)
-		if _, err := r.m.Jobs.Trigger(r.now, keyA); err != nil {
+		if _, err := r.m.Jobs.Trigger(r.now, keyA, carillon.TriggerOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -148,6 +148,9 @@ func (m *Machine) Deliver(ds []delivery.Delivery, now int64, q delivery.Queue, n
 // Report applies a consumer's report to the attempt that the token names.
 func (m *Machine) Report(now int64, tok message.Token, r *delivery.Report) Verdict {
 	m.Begin()
+	if m.History.full() {
+		m.seal()
+	}
 	e := m.Records.live[tok.Run]
 	switch {
 	case e == nil:
@@ -196,6 +199,9 @@ func (m *Machine) Report(now int64, tok message.Token, r *delivery.Report) Verdi
 func (rs *runs) finish(e *entry, now int64, end ending) {
 	delete(rs.records.live, e.state.Identity(rs.cfg.Partition))
 	rs.keepRun(e, now, end)
+	if job := e.owner(); end.status == carillon.RunFailed || end.status == carillon.RunDead {
+		defer rs.pauseFailing(job, now)
+	}
 	if e.ref.Seq != 0 {
 		rs.backfills.runEnded(e, now, end.status)
 		rs.finishPending(e)

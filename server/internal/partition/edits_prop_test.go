@@ -92,7 +92,7 @@ func (w *workshop) Delete(rt *rapid.T) {
 func (w *workshop) Trigger(rt *rapid.T) {
 	key := keyOf(rapid.SampledFrom(names).Draw(rt, "name"))
 	w.bring(key)
-	_, _ = w.m.Jobs.Trigger(w.now, key) // unknown names are fine
+	_, _ = w.m.Jobs.Trigger(w.now, key, carillon.TriggerOptions{}) // unknown names are fine
 	w.maybeCommit(rt)
 }
 

@@ -156,7 +156,7 @@ func (e *entry) specOf() []byte {
 }
 
 // own reports whether e's record has a spec of its own. Jobs have one, and so do redriven runs, which keep
-// their content.
+// their content, and runs that were triggered with other data.
 func (e *entry) own() bool { return e.ref.Seq == 0 || e.state.OwnSpec }
 
 // job decodes the spec that e runs by, once. The caller must have made sure that the spec is in memory.

@@ -19,6 +19,7 @@ type History struct {
 		queue delivery.Queue // of the last run written, of which the next one is as a rule
 		text  string
 	}
+	resultBytes int // of the results in the batch being filled
 }
 
 func newHistory(out *builder, cfg *Config) *History {
@@ -44,6 +45,7 @@ func (h *History) add(j *carillon.Job, job *store.State, r store.RunRecord) {
 		h.out.runs = make([]store.RunRecord, 0, max(1, min(h.out.usual, mostRoom)))
 	}
 	h.out.runs = append(h.out.runs, r)
+	h.resultBytes += len(r.Response)
 	h.out.await(h.out.seq)
 	if h.unswept++; 2*h.unswept >= h.atOnce {
 		h.Sweep(r.Finished)
@@ -77,6 +79,13 @@ func (h *History) Sweep(now int64) {
 	h.out.expire.Limit += h.atOnce
 }
 
+// resultsPerBatch bounds the results in one batch, in bytes: beyond it the next report begins another. Stores
+// write a batch in one piece, and an engine those of all its partitions at once.
+const resultsPerBatch = 1 << 20
+
+// full reports whether no more results should be added to the batch being filled.
+func (h *History) full() bool { return h.resultBytes >= resultsPerBatch }
+
 // mostRoom bounds the room that is made beforehand for a batch's finished runs, which goes by the previous
 // batch.
 const mostRoom = 128
@@ -98,8 +107,8 @@ func (rs *runs) keepRun(e *entry, now int64, end ending) {
 	r.Queue = rs.history.queueText(queue)
 	if end.report != nil {
 		r.Worker, r.Response = end.report.Worker, end.report.Response
-		if len(r.Response) > carillon.MaxResponse {
-			r.Response = r.Response[:carillon.MaxResponse]
+		if e.job().History.NoResults {
+			r.Response = nil
 		}
 	}
 	e.countEnd(end.status)
@@ -117,7 +126,8 @@ func (rs *runs) keepRun(e *entry, now int64, end ending) {
 	if o := e.owner(); o != nil {
 		job = &o.state
 		job.Last = store.LastRun{Scheduled: s.Run.Scheduled, Finished: now, Cause: s.Run.Cause, Seq: s.Run.Seq,
-			Attempt: int32(s.Run.Attempt), Status: end.status}
+			Attempt: int32(s.Run.Attempt), Status: end.status,
+			Failures: failuresAfter(job.Last.Failures, end.status)}
 	}
 	rs.history.add(e.job(), job, r)
 	if rs.cfg.Events.Finished != nil {

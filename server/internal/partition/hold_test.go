@@ -68,7 +68,7 @@ func TestAJobSaysWhyItDoesNotRun(t *testing.T) {
 			r.advance(61 * time.Second)
 		}, "", ""},
 		"about to be made durable": {carillon.Job{}, func(r *rig) {
-			if _, err := r.m.Jobs.Trigger(r.now, keyA); err != nil {
+			if _, err := r.m.Jobs.Trigger(r.now, keyA, carillon.TriggerOptions{}); err != nil {
 				r.t.Fatal(err)
 			}
 			r.pauseLater("a", true)

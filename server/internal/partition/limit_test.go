@@ -31,7 +31,7 @@ func TestRunsThatWaitForTokensDoNotFillMemory(t *testing.T) {
 	r.mustPut(carillon.Job{Name: "a", ConcurrencyKey: "k", Schedule: "@yearly"})
 	for range 40 {
 		r.bring(keyA)
-		if _, err := r.m.Jobs.Trigger(r.now, keyA); err != nil {
+		if _, err := r.m.Jobs.Trigger(r.now, keyA, carillon.TriggerOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

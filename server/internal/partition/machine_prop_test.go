@@ -245,6 +245,17 @@ func (w *randomRig) CancelOne(*rapid.T) {
 	}
 }
 
+// triggered is some way of triggering a job.
+func triggered(rt *rapid.T) (o carillon.TriggerOptions) {
+	rule := rapid.SampledFrom([]carillon.Overlap{carillon.OverlapAllow, carillon.OverlapAllow, carillon.OverlapSkip,
+		carillon.OverlapReplace}).Draw(rt, "rule")
+	o.Overlap = &rule
+	if size := rapid.SampledFrom([]int{0, 0, 1, 2 << 10}).Draw(rt, "own data"); size > 0 {
+		o.Data = &carillon.Data{Bytes: make([]byte, size)}
+	}
+	return o
+}
+
 func (w *randomRig) Stage(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "aside") {
 		w.m.Window.StageAside(w.now, 1000)
@@ -485,7 +496,7 @@ func (w *randomRig) acts() []func(*rapid.T) {
 		w.Deliver, w.CancelBackfill, w.Limit, w.CancelOne, w.Post, w.Again, w.Ask, w.Backfill, w.Redrive, w.Stage, w.Back,
 		// there need not be such a job, here and below
 		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Delete(w.now, k) }),
-		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Trigger(w.now, k) }),
+		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Trigger(w.now, k, triggered(w.rt)) }),
 		w.on(func(k carillon.Key) { _, _ = w.m.Jobs.Skip(w.now, k) }),
 		w.on(func(k carillon.Key) {
 			_, _ = w.m.Jobs.SetPaused(w.now, k,

@@ -202,6 +202,7 @@ func (w *randomRig) some() carillon.Job {
 		j.FailurePolicy = carillon.Constant(2 * time.Second).WithMaxRetries(1)
 		j.FailurePolicy.OnExhausted = carillon.ExhaustedDead
 	}
+	j.FailurePolicy.PauseAfter = rapid.SampledFrom([]uint32{0, 0, 1, 2}).Draw(rt, "pause after")
 	for _, n := range w.names {
 		if n != j.Name && rapid.IntRange(0, 15).Draw(rt, "depends_on") == 7 {
 			j.DependsOn = append(j.DependsOn, n)

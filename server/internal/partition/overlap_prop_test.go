@@ -131,7 +131,7 @@ func (l *timeline) Skip(rt *rapid.T) {
 
 func (l *timeline) Trigger(rt *rapid.T) {
 	l.bring(keyOf("a"))
-	_, _ = l.m.Jobs.Trigger(l.now, keyOf("a")) // it may be gone
+	_, _ = l.m.Jobs.Trigger(l.now, keyOf("a"), carillon.TriggerOptions{}) // it may be gone
 	l.maybeCommit(rt)
 }
 

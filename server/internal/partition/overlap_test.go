@@ -146,7 +146,7 @@ func TestTheNumberOfRunsBesideAJobIsLimited(t *testing.T) {
 		r.trigger("a")
 	}
 	r.flush()
-	if _, err := r.m.Jobs.Trigger(r.now, keyOf("a")); !errors.Is(err, carillon.ResourceExhausted) ||
+	if _, err := r.m.Jobs.Trigger(r.now, keyOf("a"), carillon.TriggerOptions{}); !errors.Is(err, carillon.ResourceExhausted) ||
 		!strings.Contains(err.Error(), "10000") {
 		t.Fatalf("one more: %v", err)
 	}

@@ -1,6 +1,8 @@
 package partition
 
 import (
+	"fmt"
+
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -26,10 +28,51 @@ func (rs *runs) annotate(e *entry, note string) {
 	e.fresh = true
 }
 
+// JobPaused is a job that was paused because of what became of its runs, or of its schedule.
+type JobPaused struct {
+	Key  carillon.Key
+	Note string // why
+}
+
+// Paused returns the jobs that were paused, once that is durable, and forgets them.
+func (js *Jobs) Paused() []JobPaused {
+	p := js.out.told
+	js.out.told = nil
+	return p
+}
+
 // pause stops a job from beginning runs. The note says why.
 func (rs *runs) pause(e *entry, now int64, note string) {
 	rs.annotate(e, note)
+	if !e.state.Paused {
+		rs.out.paused = append(rs.out.paused, JobPaused{e.ref.Key, note})
+	}
 	rs.changePaused(e, true, false, now)
+}
+
+// failuresAfter returns how many runs in a row have failed when another one ends.
+func failuresAfter(before uint32, status carillon.RunStatus) uint32 {
+	switch status {
+	case carillon.RunSucceeded:
+		return 0
+	case carillon.RunFailed, carillon.RunDead:
+		return before + 1
+	}
+	return before // it neither succeeded nor failed
+}
+
+// pauseFailing pauses a job of which as many runs in a row have failed as its failure policy says. All runs
+// of the job count, in the order in which they end: those by triggers and backfills, too.
+func (rs *runs) pauseFailing(job *entry, now int64) {
+	if job == nil || job.place == gone || job.state.Paused {
+		return
+	}
+	after, n := job.job().FailurePolicy.PauseAfter, job.state.Last.Failures
+	if after == 0 || n < after {
+		return
+	}
+	rs.pause(job, now, fmt.Sprintf("paused because %d runs in a row have failed: failure_policy.pause_after is %d",
+		n, after))
 }
 
 // unbegin takes back the scheduled runs that have had no attempt, because a paused job fires nothing. Runs
@@ -92,13 +135,21 @@ func (rs *runs) changePaused(e *entry, paused, catchUp bool, now int64) {
 	unwait(&e.state)
 	if paused {
 		rs.unbegin(e, now)
-	} else if p := rs.contents.timetableOf(e); p.sched != nil && e.state.Next != 0 &&
-		rs.contents.nextDue(e) <= now {
-		if catchUp {
-			rs.skipTimes(e, p.catchUp(now), now)
-		} else {
-			rs.skipTimes(e, p.skipDue(now, ReasonPaused), now)
-		}
+	} else {
+		e.state.Last.Failures = 0
+		rs.skipPaused(e, now, catchUp)
 	}
 	rs.endOrRearm(e)
+}
+
+// skipPaused records what becomes of the times that came while the job was paused.
+func (rs *runs) skipPaused(e *entry, now int64, catchUp bool) {
+	p := rs.contents.timetableOf(e)
+	switch {
+	case p.sched == nil || e.state.Next == 0 || rs.contents.nextDue(e) > now:
+	case catchUp:
+		rs.skipTimes(e, p.catchUp(now), now)
+	default:
+		rs.skipTimes(e, p.skipDue(now, ReasonPaused), now)
+	}
 }

@@ -116,7 +116,7 @@ func TestANewTermTakesBackWhatNeverLeft(t *testing.T) {
 				r := newRig(t, partition.Config{})
 				if beside {
 					r.mustPut(carillon.Job{Name: "a", Due: carillon.At(time.Unix(0, epoch).Add(time.Hour))})
-					if _, err := r.m.Jobs.Trigger(r.now, keyA); err != nil {
+					if _, err := r.m.Jobs.Trigger(r.now, keyA, carillon.TriggerOptions{}); err != nil {
 						t.Fatal(err)
 					}
 					r.flush()

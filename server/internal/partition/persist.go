@@ -32,6 +32,9 @@ type builder struct {
 	freed   []delivery.Queue // of batches in flight; see sealedBatch
 	permits []delivery.Limit // whose permits are returned once the batch being filled is durable
 	spent   []delivery.Limit // the same, for batches in flight
+	paused  []JobPaused      // in the batch being filled
+	pausing []JobPaused      // in batches in flight
+	told    []JobPaused      // durable, for the engine
 
 	spare []*entry // memory reused for changed
 	usual int      // runs that finished in the last batch in which any did
@@ -65,6 +68,7 @@ type sealedBatch struct {
 	seq     uint64
 	freed   []delivery.Queue // queues of records that the batch takes out of parking
 	permits []delivery.Limit // of the attempts that it ends
+	paused  []JobPaused
 }
 
 // note has e's state written although nothing that its run depends on has changed, so the run does not wait.
@@ -99,6 +103,7 @@ func (m *Machine) Batch() (b *store.Batch, seq uint64) {
 	}
 	m.out.freed = append(m.out.freed, s.freed...)
 	m.out.spent = append(m.out.spent, s.permits...)
+	m.out.pausing = append(m.out.pausing, s.paused...)
 	return s.batch, s.seq
 }
 
@@ -150,9 +155,10 @@ func (m *Machine) seal() {
 		}
 	}
 	o.sealed = append(o.sealed, sealedBatch{batch: b, changed: o.changed, seq: o.seq, freed: freed,
-		permits: o.permits})
+		permits: o.permits, paused: o.paused})
 	o.changed, o.spare = o.spare, nil
 	o.runs, o.redrive, o.trims, o.expire, o.small, o.permits = nil, nil, nil, nil, nil, nil
+	o.paused, m.History.resultBytes = nil, 0
 	o.seq++
 }
 
@@ -221,6 +227,7 @@ func (m *Machine) Committed(seq uint64, now int64) {
 		m.cfg.Limiter.Free(l)
 	}
 	m.out.ending, m.out.freed, m.out.spent = recycle(m.out.ending), nil, nil
+	m.out.told, m.out.pausing = append(m.out.told, m.out.pausing...), nil
 	m.Permits.WaitAgain()
 	m.Backfills.committed()
 	m.Window.shrink()

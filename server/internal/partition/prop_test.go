@@ -104,7 +104,7 @@ func (w *world) Trigger(rt *rapid.T) {
 	w.rt = rt
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: rapid.SampledFrom(names).Draw(rt, "name")}
 	w.bring(key)
-	if _, err := w.m.Jobs.Trigger(w.now, key); err == nil {
+	if _, err := w.m.Jobs.Trigger(w.now, key, carillon.TriggerOptions{}); err == nil {
 		w.commit()
 	}
 }

@@ -176,7 +176,7 @@ func TestAPutDoesNotRunATimeAgain(t *testing.T) {
 			}
 		}
 		r.bring(keyA)
-		if _, err := r.m.Jobs.Trigger(r.now, keyA); err != nil { // what keeps the one-shot
+		if _, err := r.m.Jobs.Trigger(r.now, keyA, carillon.TriggerOptions{}); err != nil { // what keeps the one-shot
 			t.Fatal(err)
 		}
 		r.flush()

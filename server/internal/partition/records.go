@@ -37,15 +37,15 @@ func (rs *Records) complete(e *entry) bool {
 		rs.needs[e.ref.Job()] = struct{}{}
 		return false
 	}
-	if e.specOf() != nil {
-		return true
+	missing := false
+	if e.own() && e.spec == nil {
+		rs.needs[e.ref], missing = struct{}{}, true
 	}
-	if e.own() {
-		rs.needs[e.ref] = struct{}{}
-	} else {
-		rs.needs[e.parent.ref] = struct{}{}
+	// Also for a run with a spec of its own: how it ends may pause its job.
+	if e.ref.Seq != 0 && e.parent.spec == nil {
+		rs.needs[e.parent.ref], missing = struct{}{}, true
 	}
-	return false
+	return !missing
 }
 
 // specMissing is the negation of complete.

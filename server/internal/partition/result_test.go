@@ -82,7 +82,7 @@ func TestABeatNeedsNoSpec(t *testing.T) {
 func TestAnUndeliveredAttemptIsNowhere(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", FailurePolicy: carillon.Drop()})
-	if _, err := r.m.Jobs.Trigger(r.now, keyA); err != nil {
+	if _, err := r.m.Jobs.Trigger(r.now, keyA, carillon.TriggerOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	d := r.deliver(1)[0]

@@ -408,7 +408,7 @@ func (r *rig) pause(name string, paused bool) {
 
 func (r *rig) trigger(name string) carillon.Run {
 	r.bring(keyOf(name))
-	run, err := r.m.Jobs.Trigger(r.now, keyOf(name), r.trace)
+	run, err := r.m.Jobs.Trigger(r.now, keyOf(name), carillon.TriggerOptions{}, r.trace)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -10,22 +10,72 @@ import (
 )
 
 // Trigger makes a run of the job that is due now. It does not affect the schedule, and works for a paused
-// job, too. trace is that of the call, if there is one.
-func (js *Jobs) Trigger(now int64, key carillon.Key, trace ...delivery.Trace) (carillon.Run, error) {
+// job, too. The options may give the run content of its own, which edits of the job do not reach, and the
+// rule for the runs that go on. trace is that of the call, if there is one.
+func (js *Jobs) Trigger(now int64, key carillon.Key, o carillon.TriggerOptions,
+	trace ...delivery.Trace) (carillon.Run, error) {
+	if err := o.Validate(js.cfg.Limits); err != nil {
+		return carillon.Run{}, err
+	}
 	job := js.records.find(key)
 	if job == nil {
 		return carillon.Run{}, notFound(key)
 	}
-	if err := full(job); err != nil {
+	if err := js.mayTrigger(job, now, o.Rule()); err != nil {
 		return carillon.Run{}, err
+	}
+	var others []*entry
+	if o.Rule() == carillon.OverlapReplace {
+		others = js.records.familyOf(job).runs
 	}
 	job.state.Triggers++
 	e := js.runs.addPending(job, store.State{
 		UID: job.state.UID, Generation: job.state.Generation, Created: now, Updated: now,
 		Priority: job.state.Priority, Run: store.RunState{Live: true, Scheduled: now, Due: now,
 			Cause: carillon.CauseTrigger, Seq: job.state.Triggers}, Trace: string(cmp.Or(trace...)),
-	}, nil)
+	}, ownSpec(job, &o))
+	for _, other := range others { // now that the job has a pending run, it does not end with them
+		js.runs.abort(other, now, ReasonOverlap)
+	}
 	return js.records.runView(e), nil
+}
+
+// mayTrigger returns an error if a run must not be made because of the job's unfinished runs.
+func (js *Jobs) mayTrigger(job *entry, now int64, rule carillon.Overlap) error {
+	s := &job.state
+	switch {
+	case rule == carillon.OverlapSkip && (s.Run.Live || s.Pending > 0 || js.agenda.beginsNow(job, now)):
+		return carillon.Errorf(carillon.FailedPrecondition, "overlap",
+			"job %.64q has an unfinished run, and with skip a trigger begins none beside it", job.ref.Name)
+	case rule == carillon.OverlapReplace && !job.complete():
+		return carillon.Errorf(carillon.FailedPrecondition, "overlap",
+			"job %.64q has unfinished runs that are older than the %d triggers that are looked through for them: cancel them first",
+			job.ref.Name, SearchAll)
+	case rule == carillon.OverlapReplace:
+		return nil // there will be no other pending runs
+	}
+	return full(job)
+}
+
+// beginsNow reports whether the job's next scheduled time is due, so that it begins in this round.
+func (g *agenda) beginsNow(job *entry, now int64) bool {
+	s := &job.state
+	return s.Next != 0 && !s.Paused && allOpen(s) && g.contents.nextDue(job) <= now
+}
+
+// ownSpec returns the spec of a triggered run that has data or metadata of its own; nil if it has neither.
+func ownSpec(job *entry, o *carillon.TriggerOptions) []byte {
+	if !o.Own() {
+		return nil
+	}
+	j := *job.job()
+	if o.Data != nil {
+		j.Data = *o.Data
+	}
+	if len(o.Metadata) > 0 {
+		j.Metadata = o.Metadata
+	}
+	return EncodeSpec(&j)
 }
 
 // Skip makes a recurring job skip one scheduled time: that of the run that has begun without an attempt, or

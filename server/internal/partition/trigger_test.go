@@ -1,8 +1,10 @@
 package partition_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -261,7 +263,7 @@ func TestARedrivenRunKeepsItsContentOutOfMemory(t *testing.T) {
 	j.FailurePolicy = carillon.Constant(time.Second).WithMaxRetries(0)
 	j.FailurePolicy.OnExhausted = carillon.ExhaustedDead
 	r.mustPut(j)
-	if _, err := r.m.Jobs.Trigger(r.now, keyA); err != nil {
+	if _, err := r.m.Jobs.Trigger(r.now, keyA, carillon.TriggerOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.flush()
@@ -287,7 +289,7 @@ func TestTriggerBesideTheSchedule(t *testing.T) {
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h", Paused: true})
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
 	r.bring(key)
-	run, err := r.m.Jobs.Trigger(r.now, key)
+	run, err := r.m.Jobs.Trigger(r.now, key, carillon.TriggerOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +321,7 @@ func TestALostTriggeredRunIsTakenOverAtItsOwnPace(t *testing.T) {
 	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 24h", Lease: time.Second})
 	key := carillon.Key{Namespace: carillon.DefaultNamespace, Name: "a"}
 	r.bring(key)
-	if _, err := r.m.Jobs.Trigger(r.now, key); err != nil {
+	if _, err := r.m.Jobs.Trigger(r.now, key, carillon.TriggerOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.flush()
@@ -365,5 +367,185 @@ func TestDeadRunComesBackUnderItsID(t *testing.T) {
 	r.flush()
 	if h := r.history("a"); len(h) != 1 || h[0].Status != carillon.RunSucceeded || len(r.jobs()) != 0 {
 		t.Fatalf("history %+v, jobs %+v", h, r.jobs())
+	}
+}
+
+// overlapOf is the option of a rule.
+func overlapOf(o carillon.Overlap) carillon.TriggerOptions {
+	return carillon.TriggerOptions{Overlap: &o}
+}
+
+// TestATriggeredRunKeepsItsOwnContent: through retries, an edit of its job, a death and a redrive, also if the
+// content is too long to be kept in memory.
+func TestATriggeredRunKeepsItsOwnContent(t *testing.T) {
+	for _, size := range []int{0, 3, 2 * partition.InlineSpec} {
+		r := newRig(t, partition.Config{})
+		j := carillon.Job{Name: "a", Schedule: "@every 24h", Data: carillon.Bytes([]byte("the job's"), "text/plain"),
+			Metadata: map[string]string{"of": "the job"}, FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(1)}
+		j.FailurePolicy.OnExhausted = carillon.ExhaustedDead
+		r.mustPut(j)
+		r.bring(keyA)
+		own := carillon.Bytes(bytes.Repeat([]byte("x"), size), "text/own")
+		run, err := r.m.Jobs.Trigger(r.now, keyA, carillon.TriggerOptions{Data: &own})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.flush()
+		wantOwn := func(attempt int) {
+			t.Helper()
+			r.advance(time.Second)
+			ds := r.deliver(5)
+			if len(ds) != 1 || ds[0].Run.ID != run.ID || ds[0].Run.Attempt != attempt ||
+				!bytes.Equal(ds[0].Run.Data.Bytes, own.Bytes) || ds[0].Run.Data.ContentType != "text/own" ||
+				ds[0].Run.Metadata["of"] != "the job" {
+				t.Fatalf("%d bytes, attempt %d: %+v", size, attempt, ds)
+			}
+			r.failRun(ds[0])
+			r.flush()
+		}
+		wantOwn(1)
+		j.Data = carillon.Bytes([]byte("another"), "text/plain")
+		r.mustPut(j)
+		r.start()
+		wantOwn(2)
+		if h := r.history("a"); len(h) != 1 || h[0].Status != carillon.RunDead {
+			t.Fatalf("%+v", h)
+		}
+		r.redrive()
+		wantOwn(3)
+	}
+}
+
+// TestATriggerWithMetadataAlone has the data of its job, and another trigger is not touched by it.
+func TestATriggerWithMetadataAlone(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 24h", Data: carillon.JSON(1),
+		Metadata: map[string]string{"of": "the job", "more": "of it"}})
+	r.bring(keyA)
+	_, err := r.m.Jobs.Trigger(r.now, keyA, carillon.TriggerOptions{Metadata: map[string]string{"of": "the run"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.flush()
+	r.trigger("a")
+	r.flush()
+	var got []string
+	for _, d := range r.deliver(5) {
+		got = append(got, fmt.Sprintf("%s %v", d.Run.Data.Bytes, d.Run.Metadata))
+	}
+	slices.Sort(got)
+	if want := []string{"1 map[more:of it of:the job]", "1 map[of:the run]"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestATriggerThatSkips begins no run beside an unfinished one, of whatever cause.
+func TestATriggerThatSkips(t *testing.T) {
+	for what, begin := range map[string]func(r *rig){
+		"no run":              func(*rig) {},
+		"a run of its own":    func(r *rig) { r.advance(time.Hour); r.deliver(1) },
+		"a time that is due":  func(r *rig) { r.now += int64(time.Hour) },
+		"a triggered run":     func(r *rig) { r.trigger("a"); r.flush() },
+		"one that is running": func(r *rig) { r.trigger("a"); r.flush(); r.deliver(1) },
+		"one that is over":    func(r *rig) { r.trigger("a"); r.flush(); r.succeed(r.deliver(1)[0]); r.flush() },
+		"one after a restart": func(r *rig) { r.trigger("a"); r.flush(); r.start() },
+	} {
+		r := newRig(t, partition.Config{})
+		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h"})
+		begin(r)
+		r.bring(keyA)
+		run, err := r.m.Jobs.Trigger(r.now, keyA, overlapOf(carillon.OverlapSkip))
+		r.flush()
+		may := what == "no run" || what == "one that is over"
+		if may != (err == nil) || !may && carillon.KindOf(err) != carillon.FailedPrecondition {
+			t.Errorf("beside %s: %+v, %v", what, run, err)
+		}
+	}
+}
+
+// TestATriggerThatReplaces cancels the job's unfinished runs, tells their consumers, and leaves its times alone.
+func TestATriggerThatReplaces(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.landed = r.wantCounted
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h"})
+	r.trigger("a")
+	r.flush()
+	r.advance(time.Hour)
+	begun := r.deliver(5)
+	if len(begun) != 2 {
+		t.Fatalf("%+v", begun)
+	}
+	r.trigger("a") // and one that nobody has yet
+	r.flush()
+	r.whole(keyA)
+	next := r.jobs()[0].State.Next
+	r.m.Begin()
+	run, err := r.m.Jobs.Trigger(r.now, keyA, overlapOf(carillon.OverlapReplace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.flush()
+	if told := r.m.Attempts.Cancels(); len(told)+len(r.cancels) != 2 {
+		t.Errorf("told to stop: %v %v", told, r.cancels)
+	}
+	h := r.history("a")
+	if len(h) != 3 {
+		t.Fatalf("%+v", h)
+	}
+	for _, e := range h {
+		if e.Status != carillon.RunCancelled || e.Reason != partition.ReasonOverlap {
+			t.Errorf("%+v", e)
+		}
+	}
+	ds := r.deliver(5)
+	if len(ds) != 1 || ds[0].Run.ID != run.ID || r.succeed(begun[0]) != partition.Stale {
+		t.Fatalf("%+v", ds)
+	}
+	r.succeed(ds[0])
+	r.flush()
+	if s := r.jobs()[0].State; s.Pending != 0 || s.Next != next {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestATriggerThatReplacesAOneShotsRun: the job stays until the new run has ended.
+func TestATriggerThatReplacesAOneShotsRun(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a"})
+	r.deliver(1)
+	r.whole(keyA)
+	if _, err := r.m.Jobs.Trigger(r.now, keyA, overlapOf(carillon.OverlapReplace)); err != nil {
+		t.Fatal(err)
+	}
+	r.flush()
+	ds := r.deliver(5)
+	if len(ds) != 1 || len(r.jobs()) != 1 {
+		t.Fatalf("%+v, jobs %+v", ds, r.jobs())
+	}
+	r.succeed(ds[0])
+	r.flush()
+	if len(r.jobs()) != 0 {
+		t.Errorf("%+v", r.jobs())
+	}
+}
+
+func TestWrongTriggersAreRefused(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", Schedule: "@every 1h"})
+	large, wrong := carillon.Bytes(make([]byte, 1<<20+1), ""), carillon.Bytes(nil, "no type")
+	for field, o := range map[string]carillon.TriggerOptions{
+		"overlap":      overlapOf(carillon.OverlapSerial),
+		"data":         {Data: &large},
+		"content_type": {Data: &wrong},
+		"metadata":     {Metadata: map[string]string{"": "x"}},
+	} {
+		r.bring(keyA)
+		_, err := r.m.Jobs.Trigger(r.now, keyA, o)
+		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument || e.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if r.flush(); r.jobs()[0].State.Pending != 0 {
+		t.Error("a run was made")
 	}
 }

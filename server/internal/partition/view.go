@@ -84,6 +84,7 @@ func StatusOf(j *carillon.Job, s *store.State, partition int) {
 	st := &carillon.JobStatus{
 		UID: s.UID, Generation: s.Generation, Created: toTime(s.Created), Updated: toTime(s.Updated),
 		Phase: s.Phase, NextRun: orTime(s.Next), Counters: s.Counters, Waiting: waitingFor(s),
+		Failures: s.Last.Failures,
 	}
 	if s.Paused {
 		st.NextRun = orTime(0)

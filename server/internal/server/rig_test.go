@@ -142,6 +142,12 @@ func (w *rig) work(sched carillon.Work, o worker.Options,
 	w.t.Helper()
 	wk := worker.New(sched, o)
 	worker.Handle(wk, queue, handle)
+	return w.running(wk)
+}
+
+// running runs a worker until stop is called; stop waits for its end.
+func (w *rig) running(wk *worker.Worker) (stop func()) {
+	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w.t.Cleanup(cancel)
 	ended := make(chan error, 1)

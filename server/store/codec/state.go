@@ -108,6 +108,7 @@ func (c *coder) lastRun(field int, l *store.LastRun) {
 		unsigned(c, 4, &l.Seq)
 		signed(c, 5, &l.Attempt)
 		unsigned(c, 6, &l.Status)
+		unsigned(c, 7, &l.Failures)
 	}
 }
 

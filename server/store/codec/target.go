@@ -65,6 +65,7 @@ func (c *coder) failurePolicy(field int, p *carillon.FailurePolicy) {
 		signed(c, 7, &p.Jitter)
 		c.optional(8, &p.MaxRetries)
 		unsigned(c, 9, &p.OnExhausted)
+		unsigned(c, 10, &p.PauseAfter)
 	}
 }
 
@@ -72,5 +73,6 @@ func (c *coder) history(field int, h *carillon.History) {
 	for at := message(field); c.within(&at); {
 		signed(c, 1, &h.Runs)
 		signed(c, 2, &h.Keep)
+		c.bool(3, &h.NoResults)
 	}
 }

@@ -105,7 +105,7 @@ func full(r *store.Record) {
 			Deadline: base + 18, Started: base + 19, Errors: attemptErrors(3),
 			InDoubt: math.MaxInt32},
 		Last: store.LastRun{Scheduled: base + 20, Finished: base + 21, Cause: carillon.CauseTrigger,
-			Seq: 22, Attempt: 23, Status: carillon.RunFailed},
+			Seq: 22, Attempt: 23, Status: carillon.RunFailed, Failures: 5},
 		Counters: carillon.Counters{Fired: 24, Succeeded: 25, Failed: 26, Retried: 27, Dead: 28,
 			Skipped: 29, Late: 30, Dropped: 31, Cancelled: 32},
 	}

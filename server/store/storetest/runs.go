@@ -31,7 +31,7 @@ func runIsReadBack(e *env) {
 	put := want
 	put.Cursor = []byte("not stored")
 	big := s.fullRun("big", 1)
-	big.Spec, big.Response = slices.Repeat([]byte{7}, 1<<20), slices.Repeat([]byte{8}, 4<<10)
+	big.Spec, big.Response = slices.Repeat([]byte{7}, 1<<20), slices.Repeat([]byte{8}, carillon.MaxResponse)
 	s.putRuns(put, big)
 	s.wantRuns("Runs of a job", s.runsOf(key("a")), want)
 	s.wantRuns("Runs of a job with much to keep", s.runsOf(key("big")), big)

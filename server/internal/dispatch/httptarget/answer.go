@@ -72,7 +72,8 @@ func keepAlive(s string) (time.Duration, bool) {
 	return 0, false
 }
 
-// read returns the beginning of a body and reads on, within a bound, so that the connection can be reused.
+// read returns the beginning of a body, the result of the run, and reads on, within a bound, so that the
+// connection can be reused.
 func read(resp *http.Response) []byte {
 	defer resp.Body.Close()
 	if resp.ContentLength == 0 { // also for 101, whose body would be the bare connection

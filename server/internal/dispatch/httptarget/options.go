@@ -43,7 +43,7 @@ const (
 	DefaultHostLimit = 128
 	DefaultTimeout   = 30 * time.Second // of a delivery that has none
 
-	MaxResponseRead   = 64 << 10 // of a body; if there is more, the connection is closed
+	MaxResponseRead   = 128 << 10 // of a body; if there is more, the connection is closed
 	MaxResponseHeader = 16 << 10
 	BodyTimeout       = 5 * time.Second // once the status has arrived, and within the attempt's timeout
 	MaxRetryAfter     = 24 * time.Hour  // longer ones are cut to this

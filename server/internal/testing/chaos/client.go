@@ -18,7 +18,7 @@ type caller interface {
 	GetJob(ctx context.Context, key carillon.Key) (carillon.Job, error)
 	DeleteJob(ctx context.Context, key carillon.Key,
 		opts ...carillon.DeleteOption) (carillon.DeleteResult, error)
-	TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error)
+	TriggerJob(ctx context.Context, key carillon.Key, opts ...carillon.TriggerOption) (carillon.Run, error)
 	CancelRun(ctx context.Context, namespace, id string) (carillon.CancelResult, error)
 }
 

@@ -117,8 +117,9 @@ func (r rest) DeleteJob(ctx context.Context, key carillon.Key,
 		header, nil, nil)
 }
 
-// TriggerJob runs a job now.
-func (r rest) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
+// TriggerJob runs a job now. It knows no options.
+func (r rest) TriggerJob(ctx context.Context, key carillon.Key,
+	_ ...carillon.TriggerOption) (carillon.Run, error) {
 	var out struct{ ID string }
 	err := r.do(ctx, http.MethodPost, "/v1/namespaces/"+namespace+"/jobs/"+key.Name+":trigger", nil, nil, &out)
 	return carillon.Run{ID: out.ID}, err

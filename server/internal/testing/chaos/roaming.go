@@ -94,8 +94,9 @@ func (r *roamingClient) DeleteJob(ctx context.Context, key carillon.Key,
 	})
 }
 
-func (r *roamingClient) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
-	return via(r, func(c *client.Client) (carillon.Run, error) { return c.TriggerJob(ctx, key) })
+func (r *roamingClient) TriggerJob(ctx context.Context, key carillon.Key,
+	opts ...carillon.TriggerOption) (carillon.Run, error) {
+	return via(r, func(c *client.Client) (carillon.Run, error) { return c.TriggerJob(ctx, key, opts...) })
 }
 
 func (r *roamingClient) CancelRun(ctx context.Context, ns, id string) (carillon.CancelResult, error) {
@@ -154,8 +155,9 @@ func (r roamingREST) DeleteJob(ctx context.Context, key carillon.Key,
 	return r.any().DeleteJob(ctx, key, opts...)
 }
 
-func (r roamingREST) TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error) {
-	return r.any().TriggerJob(ctx, key)
+func (r roamingREST) TriggerJob(ctx context.Context, key carillon.Key,
+	opts ...carillon.TriggerOption) (carillon.Run, error) {
+	return r.any().TriggerJob(ctx, key, opts...)
 }
 
 func (r roamingREST) CancelRun(ctx context.Context, ns, id string) (carillon.CancelResult, error) {

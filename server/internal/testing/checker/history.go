@@ -191,6 +191,8 @@ type Policy struct {
 	// dead, drop; empty = dead for one-shots, drop otherwise
 	OnExhausted string `json:"on_exhausted,omitempty"`
 	Cron        string `json:"cron,omitempty"` // of schedule
+	// The job may pause itself after so many failures. Each attempt of it is then a [Pause] of unknown outcome.
+	PauseAfter uint32 `json:"pause_after,omitempty"`
 }
 
 // Attempt is a run as it came to a worker, written down by the job's body before it does anything else.

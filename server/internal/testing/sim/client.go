@@ -236,6 +236,7 @@ func (c *client) put(o *Op, rec checker.Op, k known) {
 		rec.IfGeneration = k.generation
 		opts = append(opts, carillon.IfGeneration(k.generation))
 	}
+	c.w.mayPauseUnseen(&rec)
 	c.ask(rec, func(ctx context.Context, api Scheduler, a *checker.Answer) error {
 		p, err := api.PutJob(ctx, jobOf(o.Namespace, o.Job, o.Spec), opts...)
 		a.Created, a.Changed = p.Created, p.Changed
@@ -249,6 +250,7 @@ func (c *client) patch(o *Op, rec checker.Op, k known) {
 	if o.Guarded && k.generation != 0 {
 		rec.IfGeneration, p.IfGeneration = k.generation, k.generation
 	}
+	c.w.mayPauseUnseen(&rec)
 	c.ask(rec, func(ctx context.Context, api Scheduler, a *checker.Answer) error {
 		put, err := api.PatchJob(ctx, carillon.Key{Namespace: o.Namespace, Name: o.Job}, p)
 		a.Changed = put.Changed
@@ -264,6 +266,7 @@ func (c *client) batch(o *Op, rec checker.Op, id string) {
 	for _, b := range o.Batch {
 		jobs = append(jobs, jobOf(o.Namespace, b.Job, b.Spec))
 		rec.Job, rec.Spec, rec.Batch = b.Job, b.Spec, id
+		c.w.mayPauseUnseen(&rec)
 		done = append(done, c.w.rec.Begin(rec))
 	}
 	var puts []carillon.PutResult

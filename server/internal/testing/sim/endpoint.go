@@ -135,6 +135,7 @@ func (e *endpoint) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 		return
 	}
 	e.w.rec.Attempt(attemptOf(&r, e.name, ""))
+	e.w.mayPause(&r, e.name)
 	e.mu.Lock()
 	id := r.ID + "/" + strconv.Itoa(r.Attempt)
 	nth := e.met[id]

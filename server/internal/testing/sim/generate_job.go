@@ -103,6 +103,9 @@ func (g *generator) policy() checker.Policy {
 		return checker.Policy{Kind: "drop"}
 	default:
 		p.Kind, p.Interval = "constant", g.between(500*time.Millisecond, 4*time.Second)
+		if chance := p.Interval % 10; chance < 3 { // no draw of its own: all others stay as they were
+			p.PauseAfter = uint32(chance)
+		}
 	}
 	return p
 }

@@ -46,6 +46,48 @@ func jobOf(namespace, name string, s *checker.Job) carillon.Job {
 	return j
 }
 
+// pausers are the jobs that may pause themselves after failures, from some put or patch on, and whether they
+// fail where no consumer sees it: attempts that find no HTTP endpoint.
+func (p *Plan) pausers() map[carillon.Key]bool {
+	jobs, called := map[carillon.Key]bool{}, map[carillon.Key]bool{}
+	add := func(namespace, name string, spec *checker.Job) {
+		if spec == nil {
+			return
+		}
+		k := carillon.Key{Namespace: namespace, Name: name}
+		called[k] = called[k] || strings.HasPrefix(spec.Queue, "http://")
+		if spec.Policy.PauseAfter > 0 {
+			jobs[k] = true
+		}
+	}
+	for i := range p.Ops {
+		o := &p.Ops[i]
+		add(o.Namespace, o.Job, o.Spec)
+		for _, b := range o.Batch {
+			add(o.Namespace, b.Job, b.Spec)
+		}
+	}
+	for k := range jobs {
+		jobs[k] = called[k]
+	}
+	return jobs
+}
+
+// mayPause writes down that the job of an attempt may be paused from now on: by the failure of this attempt, if
+// that is the last of its run and there were enough before. Whether it fails may never be said.
+func (w *world) mayPause(r *carillon.Run, consumer string) {
+	if _, may := w.pausers[carillon.Key{Namespace: r.Namespace, Name: r.Job}]; may {
+		w.rec.Begin(checker.Op{Kind: checker.Pause, Client: consumer, Namespace: r.Namespace, Job: r.Job})
+	}
+}
+
+// mayPauseUnseen does so for a job that is put or patched, if its failures may be seen by nobody.
+func (w *world) mayPauseUnseen(rec *checker.Op) {
+	if w.pausers[carillon.Key{Namespace: rec.Namespace, Name: rec.Job}] {
+		w.rec.Begin(checker.Op{Kind: checker.Pause, Client: rec.Client, Namespace: rec.Namespace, Job: rec.Job})
+	}
+}
+
 // word is the value of a word, the zero value for none. An unknown word is a plan that nobody drew.
 func word[T interface {
 	~uint8
@@ -63,6 +105,7 @@ func policyOf(p checker.Policy) carillon.FailurePolicy {
 	out := carillon.FailurePolicy{
 		Kind: word[carillon.PolicyKind](p.Kind), Interval: p.Interval, Schedule: p.Cron, Initial: p.Initial,
 		Factor: p.Factor, Max: p.Max, Jitter: p.Jitter, OnExhausted: word[carillon.OnExhausted](p.OnExhausted),
+		PauseAfter: p.PauseAfter,
 	}
 	if p.MaxRetries != nil {
 		out = out.WithMaxRetries(uint32(*p.MaxRetries))

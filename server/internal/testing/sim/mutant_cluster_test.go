@@ -142,10 +142,11 @@ func (l briefly) Join(ctx context.Context, m store.Member, ttl time.Duration) er
 type hopeful struct{ cluster.Peer }
 
 // TriggerJob is for [cluster.Peer].
-func (h hopeful) TriggerJob(ctx context.Context, k carillon.Key) (carillon.Run, error) {
+func (h hopeful) TriggerJob(ctx context.Context, k carillon.Key,
+	opts ...carillon.TriggerOption) (carillon.Run, error) {
 	short, cancel := context.WithTimeout(ctx, 2*time.Millisecond)
 	defer cancel()
-	r, err := h.Peer.TriggerJob(short, k)
+	r, err := h.Peer.TriggerJob(short, k, opts...)
 	if err != nil && ctx.Err() == nil && short.Err() != nil {
 		err = &carillon.Error{Kind: carillon.Unavailable, Err: cluster.ErrUnreached}
 	}

@@ -173,7 +173,8 @@ func (s *putless) PutJob(ctx context.Context, j carillon.Job,
 type triggerless struct{ sim.Scheduler }
 
 // TriggerJob is for [sim.Scheduler].
-func (s triggerless) TriggerJob(ctx context.Context, k carillon.Key) (carillon.Run, error) {
+func (s triggerless) TriggerJob(ctx context.Context, k carillon.Key,
+	_ ...carillon.TriggerOption) (carillon.Run, error) {
 	if _, err := s.GetJob(ctx, k); err != nil {
 		return carillon.Run{}, err
 	}

@@ -243,6 +243,7 @@ func (k *worker) note(c *conn, r *carillon.Run) {
 	a.Node = c.node.name()
 	a.Partition, a.Epoch = termOfToken(r.Token)
 	k.w.rec.Attempt(a)
+	k.w.mayPause(r, k.plan.Name)
 }
 
 // begin begins a run, unless the worker has it already: then, as package worker does, it gives back the

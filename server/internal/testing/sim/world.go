@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	"github.com/carillonhq/carillon/server/internal/engine"
@@ -56,6 +57,7 @@ type world struct {
 	clients map[int]*client
 	daprds  map[string]*sidecar
 	cuts    cuts
+	pausers map[carillon.Key]bool
 	calls   sync.WaitGroup // between nodes, on their way
 
 	left []string // slots that are held though nobody has anything
@@ -123,7 +125,7 @@ func until(h checker.History) checker.History {
 
 func newWorld(p *Plan, o Options) *world {
 	w := &world{plan: p, options: o, chance: chance{p.Seed}, net: newNetwork(), clients: map[int]*client{},
-		daprds: map[string]*sidecar{}}
+		daprds: map[string]*sidecar{}, pausers: p.pausers()}
 	w.rec = checker.NewRecorder("sim/"+p.Profile, p.Seed, o.Mutant.Name, p.Constants(), nil)
 	w.dice = &dice{chance: w.chance, what: "dice"}
 	nonces := &dice{chance: w.chance, what: "nonce"}
