@@ -63,7 +63,8 @@ func (s *shard) countStaged(ctx context.Context, out *store.Counts) error {
 }
 
 // eachText calls f with each text that members of an index have behind a head, and how many have it.
-func (s *shard) eachText(ctx context.Context, index int, head []byte, f func(text string, n int) error) error {
+func (s *shard) eachText(ctx context.Context, index int, head []byte,
+	f func(text string, n int) error) error {
 	from, to := "["+string(head), "+"
 	if len(head) == 0 {
 		from = "-"

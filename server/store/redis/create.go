@@ -61,8 +61,8 @@ func (s *Store) upgrade(ctx context.Context, from, partitions int) error {
 		return fmt.Errorf("%w: the store's format is %d, and this carillon makes it %d; there live %s",
 			store.ErrInUse, from, store.Format(), strings.Join(living, ", "))
 	}
-	s.opt.Log.Warn("the store is of an older format: lists of it are made, which may take a minute", "format", from,
-		"becomes", store.Format())
+	s.opt.Log.Warn("the store is of an older format: lists of it are made, which may take a minute",
+		"format", from, "becomes", store.Format())
 	if err := each(partitions+1, func(p int) error { return s.extend(ctx, p, becomes) }); err != nil {
 		return err
 	}
@@ -75,8 +75,8 @@ func (s *Store) upgrade(ctx context.Context, from, partitions int) error {
 // extend builds what a partition of an older format lacks.
 func (s *Store) extend(ctx context.Context, partition int, becomes string) error {
 	of := partitionKeys(s.opt.Prefix, partition)
-	keys := []string{of[keyOwner], of[keyState], of[keyJobs], of[keyPending], of[keyPhases], of[keyRuns], of[keyHistory],
-		of[keyFinished], partitionKey(s.opt.Prefix, partition, deadKey)}
+	keys := []string{of[keyOwner], of[keyState], of[keyJobs], of[keyPending], of[keyPhases], of[keyRuns],
+		of[keyHistory], of[keyFinished], partitionKey(s.opt.Prefix, partition, deadKey)}
 	for _, step := range []string{"begin", "jobs", "pending", "runs", "dead", "end"} {
 		for from, more := "", true; more; more = from != "" {
 			next, err := ask(ctx, s, func(ctx context.Context) (string, error) {

@@ -34,8 +34,8 @@ const deadKey = "dead"
 // keyNames are what the keys of a partition end in: docs/stores.md tells operators.
 var keyNames = [...]string{
 	keyOwner: "owner", keyState: "state", keySpec: "spec", keyJobs: "jobs", keyPending: "pending", keyDue: "due",
-	keyStaged: "staged", keyLive: "live", keyRuns: "runs", keyHistory: "history", keyFinished: "finished", keyAge: "age",
-	keyDeadAge: "deadage", keyMetaRecords: "small", keyMetaRecordKeys: "smallkeys",
+	keyStaged: "staged", keyLive: "live", keyRuns: "runs", keyHistory: "history", keyFinished: "finished",
+	keyAge: "age", keyDeadAge: "deadage", keyMetaRecords: "small", keyMetaRecordKeys: "smallkeys",
 	keyPhases: "phases",
 }
 
