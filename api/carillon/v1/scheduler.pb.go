@@ -1388,8 +1388,8 @@ type ListRunsRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// The job's name; absent is across jobs.
 	Job string `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
-	// Runs that stand there; may be given several times. None is all but scheduled, and due runs that are of no schedule, such
-	// as triggers.
+	// Runs that stand there; may be given several times. None is all but scheduled. Due runs by
+	// triggers and backfills that nobody has taken yet are scheduled, and are listed then, too.
 	Status []RunStatus `protobuf:"varint,3,rep,packed,name=status,proto3,enum=carillon.v1.RunStatus" json:"status,omitempty"`
 	// Default 100, at most 1,000. A page may have fewer, or none, and others follow all the same.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
