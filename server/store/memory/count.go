@@ -34,7 +34,8 @@ func (p *partition) count(out *store.Counts) {
 		out.AddStaged(r.State.Queue, 1, r.State.Run.Due)
 		return true
 	})
-	p.history.byStatus.Ascend(&store.RunRecord{Status: carillon.RunDead, Finished: math.MaxInt64}, func(r *store.RunRecord) bool {
+	first := &store.RunRecord{Status: carillon.RunDead, Finished: math.MaxInt64}
+	p.history.byStatus.Ascend(first, func(r *store.RunRecord) bool {
 		if r.Status == carillon.RunDead {
 			out.Dead[r.Key.Namespace]++
 		}

@@ -102,7 +102,8 @@ func (h *history) redrive(ref store.RunRef) {
 func (h *history) trim(t store.Trim) {
 	kept := 0
 	var gone []store.RunID
-	h.byJob.Ascend(&store.RunRecord{Key: t.Key, ID: store.RunID{Scheduled: math.MaxInt64}}, func(run *store.RunRecord) bool {
+	newest := &store.RunRecord{Key: t.Key, ID: store.RunID{Scheduled: math.MaxInt64}}
+	h.byJob.Ascend(newest, func(run *store.RunRecord) bool {
 		switch {
 		case run.Key != t.Key:
 			return false

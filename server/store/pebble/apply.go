@@ -94,7 +94,8 @@ func (w *builder) change(e *engine, ops *pebbledb.Batch, c *change) error {
 	w.read, w.committed, w.out, w.err, w.lives, w.retained = whole, whole, ops, nil, w.lives[:0], 0
 	dues, facts := len(w.dues), len(w.facts)
 	w.asks = !putsAfterDeletes(c.batch)
-	if readsOwnWrites(c.batch) {
+	w.repeats = runsRepeat(c.batch.Runs)
+	if readsOwnWrites(c.batch, w.repeats) {
 		own := e.db.NewIndexedBatch()
 		defer func() { _ = own.Close() }() // it was copied or is not wanted
 		w.read, w.out = source{own, e.lost}, own

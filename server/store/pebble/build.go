@@ -24,6 +24,7 @@ type builder struct {
 	dues     []dueMark // entries that the batches of a commit add to the due index
 	asks     bool      // the head cache is valid for the batch
 	facts    []byte    // facts about the records after the batches of a commit, for the head cache
+	repeats  bool      // a run is in the batch twice
 	retained int64     // by how much the batch changes the number of finished runs that are not dead
 	lives    []liveRun // of the live index, written after all old ones are gone: a run may change its record
 
@@ -78,10 +79,10 @@ func (w *builder) build(b *store.Batch) error {
 	return w.err
 }
 
-// readsOwnWrites reports whether an operation of b must see an earlier one of b.
-func readsOwnWrites(b *store.Batch) bool {
-	return len(b.Trims) > 0 || b.Expire != nil || len(b.Redrive) > 0 && len(b.Runs) > 0 ||
-		runsRepeat(b.Runs) || putsAfterDeletes(b)
+// readsOwnWrites reports whether an operation of b must see an earlier one of b, as it must if a run repeats.
+func readsOwnWrites(b *store.Batch, repeats bool) bool {
+	return len(b.Trims) > 0 || b.Expire != nil || len(b.Redrive) > 0 && len(b.Runs) > 0 || repeats ||
+		putsAfterDeletes(b)
 }
 
 // putsAfterDeletes reports whether a put may replace what b deletes: deleting a job deletes its pending runs.
@@ -99,7 +100,15 @@ func putsPending(b *store.Batch) bool {
 
 // runsRepeat reports whether a run is in runs twice.
 func runsRepeat(runs []store.RunRecord) bool {
-	if len(runs) < 2 {
+	const few = 12 // for which comparing all pairs is cheaper
+	if len(runs) <= few {
+		for i := range runs {
+			for k := range i {
+				if runs[k].ID == runs[i].ID {
+					return true
+				}
+			}
+		}
 		return false
 	}
 	seen := make(map[store.RunID]bool, len(runs))

@@ -23,10 +23,8 @@ func (w *builder) history(b *store.Batch) error {
 			return err
 		}
 	}
-	for i := range b.Runs {
-		if err := w.run(&b.Runs[i]); err != nil {
-			return err
-		}
+	if err := w.runs(b.Runs); err != nil {
+		return err
 	}
 	for _, t := range b.Trims {
 		if err := w.trim(t); err != nil {
@@ -39,7 +37,41 @@ func (w *builder) history(b *store.Batch) error {
 	return nil
 }
 
-// run writes a finished run and replaces an earlier record of it.
+// runs writes finished runs and replaces earlier records of them. The keys of a kind come together: those of
+// runs that end together are beside each other, which makes them cheap to insert. That needs each run to be
+// there once.
+func (w *builder) runs(runs []store.RunRecord) error {
+	if w.repeats && len(runs) > 1 {
+		for i := range runs {
+			if err := w.runs(runs[i : i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for i := range runs {
+		if err := w.run(&runs[i]); err != nil {
+			return err
+		}
+	}
+	for i := range runs {
+		r := &runs[i]
+		w.key = appendAgeKey(w.key[:0], w.partition, r.Expires, &r.ID)
+		if r.Status == carillon.RunDead {
+			w.set(w.key, isDead)
+		} else {
+			w.retained++
+			w.set(w.key, notDead)
+		}
+	}
+	for i := range runs {
+		w.key = appendFinishedKey(w.key[:0], w.partition, &runs[i])
+		w.set(w.key, nil)
+	}
+	return nil
+}
+
+// run writes a finished run without its index entries, and removes those of an earlier record of it.
 func (w *builder) run(r *store.RunRecord) error {
 	w.key = appendHistoryKey(w.key[:0], w.partition, &r.ID)
 	if !w.part.historyFilter.add(&r.ID, w.key) {
@@ -54,15 +86,6 @@ func (w *builder) run(r *store.RunRecord) error {
 	}
 	w.val = codec.AppendRun(w.val[:0], r)
 	w.set(w.key, w.val)
-	w.key = appendAgeKey(w.key[:0], w.partition, r.Expires, &r.ID)
-	if r.Status == carillon.RunDead {
-		w.set(w.key, isDead)
-	} else {
-		w.retained++
-		w.set(w.key, notDead)
-	}
-	w.key = appendFinishedKey(w.key[:0], w.partition, r)
-	w.set(w.key, nil)
 	return nil
 }
 

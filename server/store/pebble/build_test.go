@@ -16,6 +16,10 @@ func TestABatchSeesItsOwnWritesWhereItMust(t *testing.T) {
 	job, pending := store.Record{Ref: store.Ref{Key: key}}, store.Record{Ref: store.Ref{Key: key, Seq: 1}}
 	run, other := store.RunRecord{Key: key, ID: store.RunID{Seq: 1}}, store.RunRecord{Key: key,
 		ID: store.RunID{Seq: 2}}
+	many := make([]store.RunRecord, 20)
+	for i := range many {
+		many[i] = store.RunRecord{Key: key, ID: store.RunID{Scheduled: int64(i)}}
+	}
 	for name, c := range map[string]struct {
 		batch store.Batch
 		want  bool
@@ -26,7 +30,10 @@ func TestABatchSeesItsOwnWritesWhereItMust(t *testing.T) {
 			false},
 		"a run put after a delete": {store.Batch{Puts: []store.Record{pending}, Deletes: []store.Ref{job.Ref}},
 			true},
-		"runs":        {store.Batch{Runs: []store.RunRecord{run, other}}, false},
+		"runs":      {store.Batch{Runs: []store.RunRecord{run, other}}, false},
+		"many runs": {store.Batch{Runs: many}, false},
+		"one of many twice": {store.Batch{Runs: append(many[:len(many):len(many)], many[3])},
+			true},
 		"a run twice": {store.Batch{Runs: []store.RunRecord{run, other, run}}, true},
 		"a redrive":   {store.Batch{Redrive: []store.RunRef{{Key: key, ID: run.ID}}}, false},
 		"a redrive beside a run": {store.Batch{Redrive: []store.RunRef{{Key: key, ID: run.ID}},
@@ -35,7 +42,7 @@ func TestABatchSeesItsOwnWritesWhereItMust(t *testing.T) {
 		"an end of retention":       {store.Batch{Expire: &store.Expire{}}, true},
 		"a change of metadata only": {store.Batch{MetaRecords: []store.MetaRecord{{Kind: 'a'}}}, false},
 	} {
-		if got := readsOwnWrites(&c.batch); got != c.want {
+		if got := readsOwnWrites(&c.batch, runsRepeat(c.batch.Runs)); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -35,8 +35,8 @@ type Damage struct {
 	From, To string // descriptions of the records between which keys are lost
 }
 
-// LostRecord is a job, or a run of one, of which only the name and perhaps a part can be read, or which no list
-// has.
+// LostRecord is a job, or a run of one, of which only the name and perhaps a part can be read, or which no
+// list has.
 type LostRecord struct {
 	Partition int
 	Key       carillon.Key
@@ -275,7 +275,8 @@ func (c *Checked) lose(p int, ref store.Ref, what string) {
 var kindWords = map[byte]string{
 	kindHead: "job", kindPending: "pending run", kindDue: "due entry", kindStaged: "staged entry",
 	kindSpec: "spec", kindLive: "unfinished run", kindHistory: "finished run", kindAge: "retention entry",
-	kindFinished: "finished run by its end", kindPhase: "phase entry", kindMetaRecord: "settings", kindMeta: "metadata of the store",
+	kindFinished: "finished run by status", kindPhase: "phase entry",
+	kindMetaRecord: "settings", kindMeta: "metadata of the store",
 	kindOwner: "term of a partition",
 }
 

@@ -55,7 +55,7 @@ func TestHeadsSayWhatTheStateSays(t *testing.T) {
 		got, err := parseHead(9, written)
 		if err != nil || got.phase != c.state.Phase || got.priority != c.state.Priority ||
 			!sameHead(&got, &head{flags: h.flags, priority: h.priority, phase: h.phase, due: h.due, queue: h.queue,
-			runDue: h.runDue, live: h.live, specLen: h.specLen, body: []byte("body")}) || got.live != h.live {
+				runDue: h.runDue, live: h.live, specLen: h.specLen, body: []byte("body")}) || got.live != h.live {
 			t.Errorf("%s: read back as %+v, %v", c.name, got, err)
 		}
 		for n := range len(written) - len("body") {

@@ -62,7 +62,8 @@ func (v *view) jobRuns(q store.RunQuery) (out []store.RunRecord, err error) {
 		if err != nil {
 			return false, err
 		}
-		if r.Key == *q.Job && (q.Status == nil || r.Status == *q.Status) && q.Within(r.Finished) { // two jobs may share a hash
+		// Two jobs may share a hash.
+		if r.Key == *q.Job && (q.Status == nil || r.Status == *q.Status) && q.Within(r.Finished) {
 			out = append(out, r)
 		}
 		return len(out) < q.Limit, nil
@@ -84,7 +85,8 @@ func (v *view) endedRuns(q store.RunQuery) (out []store.RunRecord, err error) {
 		lower = ordered.AppendTimeDesc(lower, q.Until-1)
 	}
 	if q.After != nil {
-		if past := append(append(appendHead(nil, v.partition, kindFinished), q.After...), 0); string(past) > string(lower) {
+		past := append(append(appendHead(nil, v.partition, kindFinished), q.After...), 0)
+		if bytes.Compare(past, lower) > 0 {
 			lower = past
 		}
 	}

@@ -168,8 +168,8 @@ func (c *conditions) inPhase(q store.ListQuery) {
 // pendingOf asks for the pending runs of a job.
 func (c *conditions) pendingOf(partition int, q store.ListQuery) {
 	c.selectRecords(partition, q.MaxSpec)
-	c.add(" AND namespace = ", c.arg(q.PendingOf.Namespace), " AND name = ", c.arg(q.PendingOf.Name), " AND seq > ",
-		c.arg(int64(min(q.AfterSeq, math.MaxInt64))))
+	c.add(" AND namespace = ", c.arg(q.PendingOf.Namespace), " AND name = ", c.arg(q.PendingOf.Name),
+		" AND seq > ", c.arg(int64(min(q.AfterSeq, math.MaxInt64))))
 	c.inPhase(q)
 	c.add(" ORDER BY seq LIMIT ", c.arg(q.Limit))
 }
@@ -202,9 +202,8 @@ func (c *conditions) firstOfEach(partition int, q store.ListQuery) {
 // isText reports whether the server can hold a text: nothing that it has is one that it cannot.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
-// isAfter asks for what is after a place in the list. Only a job's pending runs, which it may be among, are also
-// compared by their number. If the place is not text for the server, bytes are compared, without the help of
-// the index.
+// isAfter asks for what is after a place in the list. Only pending runs are also compared by their number. If
+// the place is not text for the server, bytes are compared, without the help of the index.
 func (c *conditions) isAfter(q store.ListQuery, pending bool) {
 	at, ok := q.Place()
 	if !ok {

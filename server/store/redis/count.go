@@ -1,9 +1,11 @@
 package redis
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/ordered"
 )
@@ -24,7 +26,7 @@ func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, er
 		if err := part.countStaged(ctx, &out[i]); err != nil {
 			return nil, err
 		}
-		err = part.eachText(ctx, keyDead, func(namespace string, n int) error {
+		err = part.eachText(ctx, keyFinished, []byte{byte(carillon.RunDead)}, func(namespace string, n int) error {
 			out[i].Dead[namespace] += n
 			return nil
 		})
@@ -38,7 +40,7 @@ func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, er
 // countStaged counts what is staged. The members of a queue are in order of priority first, so each priority
 // has an oldest one.
 func (s *shard) countStaged(ctx context.Context, out *store.Counts) error {
-	return s.eachText(ctx, keyStaged, func(queue string, n int) error {
+	return s.eachText(ctx, keyStaged, nil, func(queue string, n int) error {
 		for priority := range byte(priorities) {
 			prefix := append(ordered.AppendText(nil, queue), priority)
 			first, ok, err := s.first(ctx, keyStaged, "["+string(prefix), after(prefix))
@@ -60,19 +62,26 @@ func (s *shard) countStaged(ctx context.Context, out *store.Counts) error {
 	})
 }
 
-// eachText calls f with each text that members of an index begin with, and how many begin with it.
-func (s *shard) eachText(ctx context.Context, index int, f func(text string, n int) error) error {
-	for from := "-"; ; {
-		first, ok, err := s.first(ctx, index, from, "+")
+// eachText calls f with each text that members of an index have behind a head, and how many have it.
+func (s *shard) eachText(ctx context.Context, index int, head []byte,
+	f func(text string, n int) error) error {
+	from, to := "["+string(head), "+"
+	if len(head) == 0 {
+		from = "-"
+	} else {
+		to = after(head)
+	}
+	for {
+		first, ok, err := s.first(ctx, index, from, to)
 		if err != nil || !ok {
 			return err
 		}
-		c := ordered.Cutter{B: []byte(first)}
+		c := ordered.Cutter{B: []byte(first)[len(head):]}
 		text := c.Text()
 		if c.Bad {
 			return fmt.Errorf("%w: an index entry of %d bytes", store.ErrDamaged, len(first))
 		}
-		prefix := ordered.AppendText(nil, text)
+		prefix := ordered.AppendText(bytes.Clone(head), text)
 		end := after(prefix)
 		n, err := s.countRange(ctx, index, "["+string(prefix), end)
 		if err != nil {

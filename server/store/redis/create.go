@@ -28,27 +28,31 @@ func (s *Store) create(ctx context.Context) error {
 	if err != nil || format < 1 {
 		return damaged
 	}
-	if store.Extends(format) {
-		if err := s.upgrade(ctx, format); err != nil {
+	if !store.Extends(format) {
+		if err := store.CheckFormat(format); err != nil {
 			return err
 		}
-		format = store.Format()
-	}
-	if err := store.CheckFormat(format); err != nil {
-		return err
 	}
 	partitions, err := strconv.Atoi(meta[1])
 	if err != nil || partitions < 1 || partitions > store.MaxPartitions || len(meta[2]) != len(key) {
 		return damaged
 	}
+	if store.Extends(format) {
+		if err := s.upgrade(ctx, format, partitions); err != nil {
+			return err
+		}
+		format = store.Format()
+	}
 	s.meta = store.Meta{Format: format, Partitions: partitions, MACKey: []byte(meta[2])}
 	return nil
 }
 
-// upgrade makes a store of an older format one of this, unless nodes live that know only the older one.
-func (s *Store) upgrade(ctx context.Context, from int) error {
-	living, err := upgradeScript.Exec(ctx, s.client, leaser{s}.memberKeys(),
-		[]string{strconv.Itoa(from), strconv.Itoa(store.Format())}).AsStrSlice()
+// upgrade makes a store of an older format one of this, unless nodes live that know only the older one. Where
+// it is cut off, the next start goes on; several nodes may do it at once.
+func (s *Store) upgrade(ctx context.Context, from, partitions int) error {
+	was, becomes := strconv.Itoa(from), strconv.Itoa(store.Format())
+	keys := leaser{s}.memberKeys()
+	living, err := upgradeScript.Exec(ctx, s.client, keys, []string{was}).AsStrSlice()
 	if err != nil {
 		return failure(err)
 	}
@@ -56,6 +60,34 @@ func (s *Store) upgrade(ctx context.Context, from int) error {
 		slices.Sort(living)
 		return fmt.Errorf("%w: the store's format is %d, and this carillon makes it %d; there live %s",
 			store.ErrInUse, from, store.Format(), strings.Join(living, ", "))
+	}
+	s.opt.Log.Warn("the store is of an older format: lists of it are made, which may take a minute",
+		"format", from, "becomes", store.Format())
+	if err := each(partitions+1, func(p int) error { return s.extend(ctx, p, becomes) }); err != nil {
+		return err
+	}
+	_, err = ask(ctx, s, func(ctx context.Context) (int64, error) {
+		return upgradedScript.Exec(ctx, s.client, keys[1:], []string{was, becomes}).AsInt64()
+	})
+	return err
+}
+
+// extend builds what a partition of an older format lacks.
+func (s *Store) extend(ctx context.Context, partition int, becomes string) error {
+	of := partitionKeys(s.opt.Prefix, partition)
+	keys := []string{of[keyOwner], of[keyState], of[keyJobs], of[keyPending], of[keyPhases], of[keyRuns],
+		of[keyHistory], of[keyFinished], partitionKey(s.opt.Prefix, partition, deadKey)}
+	for _, step := range []string{"begin", "jobs", "pending", "runs", "dead", "end"} {
+		for from, more := "", true; more; more = from != "" {
+			next, err := ask(ctx, s, func(ctx context.Context) (string, error) {
+				return extendScript.Exec(ctx, s.client, keys,
+					[]string{becomes, step, from, strconv.Itoa(pageItems)}).ToString()
+			})
+			if err != nil {
+				return err
+			}
+			from = next
+		}
 	}
 	return nil
 }

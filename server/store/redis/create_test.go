@@ -3,11 +3,15 @@ package redis_test
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/redis"
@@ -63,6 +67,105 @@ func takenOver(t *testing.T, r *realserver.Redis, format int) {
 			t.Errorf("the key under the name that it had: %q", there)
 		}
 	}
+}
+
+// asFormat2 makes of a partition what programs of format 2 have of it.
+const asFormat2 = `
+for _, id in ipairs(redis.call('HKEYS', KEYS[1])) do
+  local v = redis.call('HGET', KEYS[1], id)
+  local dead = string.byte(v, 1) == 6
+  redis.call('HSET', KEYS[1], id, (dead and '\1' or '\0') .. string.sub(v, 2))
+  if dead then
+    local n1, n2 = string.byte(v, 18, 19)
+    redis.call('ZADD', KEYS[2], 0, string.sub(v, 22, 21 + n1 * 256 + n2) .. string.sub(v, 10, 17) .. id)
+  end
+end
+redis.call('DEL', KEYS[3], KEYS[4])
+return 'OK'`
+
+// TestWhatAnOlderStoreHoldsIsListed by phase and by status, whoever of several starts makes the lists, and leaves
+// them as it leaves the store. An owner that was halted meanwhile writes nothing more.
+func TestWhatAnOlderStoreHoldsIsListed(t *testing.T) {
+	const jobs = 2500 // more than a script looks at
+	r := realserver.StartRedis(t)
+	o, _ := ofFormat(t, r, 2)
+	s := open(t, o)
+	sh, _ := own(t, s, 3)
+	b := batch()
+	for i := range jobs {
+		k := carillon.Key{Namespace: "default", Name: fmt.Sprint("job-", i)}
+		b.Puts = append(b.Puts,
+			store.Record{Ref: store.Ref{Key: k}, Spec: []byte{}, State: store.State{Phase: carillon.Phase(i % 7), Due: int64(i % 2)}},
+			store.Record{Ref: store.Ref{Key: k, Seq: uint64(i + 1)}, State: store.State{Phase: carillon.Phase(i % 5), Queue: "q"}})
+		b.Runs = append(b.Runs, store.RunRecord{Key: k, ID: store.RunID{Partition: 3, UID: store.NewUID(k, [8]byte{}), Scheduled: 5,
+			Seq: uint64(i)}, Grant: store.Grant{Generation: uint64(i)}, Finished: int64(i % 99),
+			Expires: math.MaxInt64, Status: carillon.RunSucceeded + carillon.RunStatus(i%5)})
+	}
+	want(t, "much", sh, b, store.Applied)
+	listed := lists(t, sh)
+	if len(listed) < 2*jobs {
+		t.Fatalf("%d entries of lists", len(listed))
+	}
+	part := "{" + o.Prefix + ":3}:"
+	r.Do(t, "EVAL", asFormat2, "4", part+"runs", part+"dead", part+"finished", part+"phases")
+	key := string(s.Meta().MACKey)
+	r.Do(t, "HSET", metaOf(o), "format", "2", keyOf[2], key)
+	r.Do(t, "HDEL", metaOf(o), "token_key")
+	for p := range s.Meta().Partitions + 1 {
+		r.Do(t, "HDEL", fmt.Sprintf("{%s:%d}:owner", o.Prefix, p), "format")
+	}
+	var starts sync.WaitGroup
+	for range 3 {
+		starts.Go(func() {
+			if s, err := redis.Open(t.Context(), o); err != nil {
+				t.Error(err)
+			} else {
+				_ = s.Close()
+			}
+		})
+	}
+	starts.Wait()
+	want(t, "a write of the owner of before", sh, batch("late"), store.Fenced)
+	s = open(t, o)
+	sh, _ = own(t, s, 3)
+	if got := lists(t, sh); !slices.Equal(got, listed) {
+		t.Errorf("%d entries of lists, want %d", len(got), len(listed))
+	}
+	gone := batch()
+	for i := range jobs {
+		gone.Deletes = append(gone.Deletes, store.Ref{Key: carillon.Key{Namespace: "default", Name: fmt.Sprint("job-", i)}})
+	}
+	gone.Expire = &store.Expire{Before: math.MaxInt64, Limit: jobs}
+	want(t, "all goes", sh, gone, store.Applied)
+	for _, name := range []string{"dead", "finished", "phases", "runs", "history", "age", "deadage", "pending"} {
+		if there := r.Do(t, "EXISTS", part+name); there != "0" {
+			t.Errorf("something is left of %s", name)
+		}
+	}
+}
+
+// lists are what the lists by phase and by status have.
+func lists(t *testing.T, sh store.Shard) (out []string) {
+	t.Helper()
+	for phase := carillon.PhaseReady; phase <= carillon.PhaseWaiting; phase++ {
+		found, err := sh.List(t.Context(), store.ListQuery{Phase: &phase, Pending: true, Limit: 10_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range found {
+			out = append(out, fmt.Sprint(phase, r.Ref, r.State.Phase))
+		}
+	}
+	for status := carillon.RunSucceeded; status <= carillon.RunSkipped; status++ {
+		found, err := sh.Runs(t.Context(), store.RunQuery{Namespace: "default", Status: &status, Limit: 10_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range found {
+			out = append(out, fmt.Sprint(status, r.ID, r.Status, r.Finished))
+		}
+	}
+	return out
 }
 
 // TestAnOlderStoreStaysUnderOlderNodes: a node of format 1 lives, be it of a build that wrote until when it

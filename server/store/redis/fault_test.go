@@ -282,8 +282,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 	b.MetaRecords = []store.MetaRecord{{Kind: 1, Key: "k", Value: []byte("v")}}
 	want(t, "put", sh, b, store.Applied)
-	if n := r.Do(t, "DBSIZE"); n != "15" {
-		t.Errorf("%s keys, want 14 of the partition, for there is no pending run, and meta", n)
+	if n := r.Do(t, "DBSIZE"); n != "16" {
+		t.Errorf("%s keys, want 15 of the partition, for there is no pending run, and meta", n)
 	}
 	want(t, "take away", sh, &store.Batch{Deletes: []store.Ref{job("a").Ref, job("b").Ref},
 		MetaRecords: []store.MetaRecord{{Kind: 1, Key: "k"}},

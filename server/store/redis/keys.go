@@ -20,27 +20,36 @@ const (
 	keyLive
 	keyRuns
 	keyHistory
-	keyDead
+	keyFinished
 	keyAge
 	keyDeadAge
 	keyMetaRecords
 	keyMetaRecordKeys
+	keyPhases
 )
+
+// deadKey is what the key of a list of dead runs ended in before format 3.
+const deadKey = "dead"
 
 // keyNames are what the keys of a partition end in: docs/stores.md tells operators.
 var keyNames = [...]string{
 	keyOwner: "owner", keyState: "state", keySpec: "spec", keyJobs: "jobs", keyPending: "pending", keyDue: "due",
-	keyStaged: "staged", keyLive: "live", keyRuns: "runs", keyHistory: "history", keyDead: "dead", keyAge: "age",
-	keyDeadAge: "deadage", keyMetaRecords: "small", keyMetaRecordKeys: "smallkeys",
+	keyStaged: "staged", keyLive: "live", keyRuns: "runs", keyHistory: "history", keyFinished: "finished",
+	keyAge: "age", keyDeadAge: "deadage", keyMetaRecords: "small", keyMetaRecordKeys: "smallkeys",
+	keyPhases: "phases",
 }
 
 // partitionKeys are the keys of a partition. The braces put all of them into one hash slot.
 func partitionKeys(prefix string, partition int) []string {
 	out := make([]string, len(keyNames))
 	for i, name := range keyNames {
-		out[i] = fmt.Sprintf("{%s:%d}:%s", prefix, partition, name)
+		out[i] = partitionKey(prefix, partition, name)
 	}
 	return out
+}
+
+func partitionKey(prefix string, partition int, name string) string {
+	return fmt.Sprintf("{%s:%d}:%s", prefix, partition, name)
 }
 
 // storeKey is a key that belongs to no partition.
@@ -54,10 +63,11 @@ func storeKey(prefix, name string) string { return fmt.Sprintf("{%s}:%s", prefix
 //	due        priority, due, ref
 //	staged     queue, priority, run due, ref
 //	history    namespace, name, run (newest scheduled first), 1 if dead, else 0
-//	dead       namespace, finished descending, run
+//	finished   status, namespace, finished descending, run
 //	age        end of retention, run (of those that are not dead)
 //	deadage    the same of the dead
 //	smallkeys  kind, key
+//	phases     phase, 1 of a pending run, else 0, ref; none of those that are scheduled
 //
 // The hashes: state, spec (ref → bytes), live (run → ref), runs (run → bytes), small (kind, key → value).
 

@@ -71,44 +71,63 @@ func told(page []rueidis.RedisMessage,
 
 // Runs returns finished runs, newest first. The cursor of a run is where it stands in the index.
 func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
 	if q.ID != nil {
 		return s.runByID(ctx, q)
 	}
-	var prefix []byte
-	w := pages{index: keyDead, values: keyRuns, last: -1}
-	if q.Job != nil {
-		w.index, w.last = keyHistory, -2
-		prefix = appendJob(nil, *q.Job)
-		w.first = len(prefix) + 1
-	} else {
-		prefix = ordered.AppendText(nil, q.Namespace)
-		w.first = len(prefix) + 8 + 1
+	w, err := runPages(&q)
+	if err != nil || q.Limit <= 0 {
+		return nil, err
 	}
-	w.from = "[" + string(prefix)
-	if q.After != nil {
-		if !bytes.HasPrefix(q.After, prefix) {
-			return nil, fmt.Errorf("%w: a cursor of another list", store.ErrDamaged)
-		}
-		w.from = "(" + string(q.After)
-	}
-	w.to = after(prefix)
-	var out []store.RunRecord
 	limit := q.Limit
-	if q.Status != nil {
+	if q.Job != nil && (q.Status != nil || q.Since != 0 || q.Until != 0) {
 		limit = max(limit, pageItems/4)
 	}
-	err := s.pages(ctx, w, min(limit, pageItems), func(member string, value []byte) (bool, error) {
+	var out []store.RunRecord
+	err = s.pages(ctx, w, min(limit, pageItems), func(member string, value []byte) (bool, error) {
 		r, err := parseRunRecord(value)
 		if err != nil {
 			return false, err
 		}
-		if q.Status == nil || r.Status == *q.Status {
+		if (q.Status == nil || r.Status == *q.Status) && q.Within(r.Finished) {
 			r.Cursor = cursor(member, q.Job != nil)
 			out = append(out, r)
 		}
 		return len(out) < q.Limit, nil
 	})
 	return out, err
+}
+
+// runPages is the part of an index that has the runs of a query.
+func runPages(q *store.RunQuery) (w pages, err error) {
+	var prefix []byte
+	if q.Job != nil {
+		prefix = appendJob(nil, *q.Job)
+		w = pages{index: keyHistory, values: keyRuns, first: len(prefix) + 1, last: -2}
+	} else {
+		prefix = ordered.AppendText([]byte{byte(*q.Status)}, q.Namespace)
+		w = pages{index: keyFinished, values: keyRuns, first: len(prefix) + 8 + 1, last: -1}
+	}
+	from := prefix
+	w.to = after(prefix)
+	if q.Job == nil && q.Since != 0 {
+		w.to = after(ordered.AppendTimeDesc(bytes.Clone(prefix), q.Since))
+	}
+	if q.Job == nil && q.Until != 0 {
+		from = ordered.AppendTimeDesc(bytes.Clone(prefix), max(q.Until, math.MinInt64+1)-1)
+	}
+	w.from = "[" + string(from)
+	if q.After != nil {
+		if !bytes.HasPrefix(q.After, prefix) {
+			return w, fmt.Errorf("%w: a cursor of another list", store.ErrDamaged)
+		}
+		if bytes.Compare(q.After, from) > 0 {
+			w.from = "(" + string(q.After)
+		}
+	}
+	return w, nil
 }
 
 // cursor is the place of a run in its index. In the history it is behind the run whether that is dead or not,

@@ -41,21 +41,27 @@ var (
 	createText string
 	//go:embed lua/upgrade.lua
 	upgradeText string
+	//go:embed lua/extend.lua
+	extendText string
+	//go:embed lua/upgraded.lua
+	upgradedText string
 
-	applyScript   = rueidis.NewLuaScript(applyText)
-	recordsScript = rueidis.NewLuaScriptReadOnly(recordsText)
-	firstsScript  = rueidis.NewLuaScriptReadOnly(firstsText)
-	readScript    = rueidis.NewLuaScriptReadOnly(readText)
-	valuesScript  = rueidis.NewLuaScriptReadOnly(valuesText)
-	joinScript    = rueidis.NewLuaScript(joinText)
-	retireScript  = rueidis.NewLuaScript(retireText)
-	leaveScript   = rueidis.NewLuaScript(leaveText)
-	membersScript = rueidis.NewLuaScript(membersText)
-	createScript  = rueidis.NewLuaScript(createText)
-	upgradeScript = rueidis.NewLuaScript(upgradeText)
-	claimScript   = rueidis.NewLuaScript(claimText)
-	renewScript   = rueidis.NewLuaScript(renewText)
-	releaseScript = rueidis.NewLuaScript(releaseText)
+	applyScript    = rueidis.NewLuaScript(applyText)
+	recordsScript  = rueidis.NewLuaScriptReadOnly(recordsText)
+	firstsScript   = rueidis.NewLuaScriptReadOnly(firstsText)
+	readScript     = rueidis.NewLuaScriptReadOnly(readText)
+	valuesScript   = rueidis.NewLuaScriptReadOnly(valuesText)
+	joinScript     = rueidis.NewLuaScript(joinText)
+	retireScript   = rueidis.NewLuaScript(retireText)
+	leaveScript    = rueidis.NewLuaScript(leaveText)
+	membersScript  = rueidis.NewLuaScript(membersText)
+	createScript   = rueidis.NewLuaScript(createText)
+	upgradeScript  = rueidis.NewLuaScript(upgradeText)
+	extendScript   = rueidis.NewLuaScript(extendText)
+	upgradedScript = rueidis.NewLuaScript(upgradedText)
+	claimScript    = rueidis.NewLuaScript(claimText)
+	renewScript    = rueidis.NewLuaScript(renewText)
+	releaseScript  = rueidis.NewLuaScript(releaseText)
 )
 
 // atOnce is how many calls are on their way at most when all partitions are asked.

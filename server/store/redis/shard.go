@@ -1,11 +1,12 @@
 package redis
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -175,40 +176,71 @@ func scannedRecord(m []rueidis.RedisMessage) (store.Record, error) {
 	return record(ref, &m[1], &m[2])
 }
 
-// List returns jobs in name order.
+// List returns jobs, and pending runs, in the order of refs.
 func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, error) {
-	if q.FirstOfEach {
-		return s.firstOfEach(ctx, q)
-	}
-	w := scan{index: keyJobs, from: "-", to: "+", limit: q.Limit, maxSpec: q.MaxSpec, phase: q.Phase}
 	switch {
-	case q.Namespace != "":
-		prefix := ordered.AppendPrefix(ordered.AppendText(nil, q.Namespace), q.Prefix)
-		w.from = "[" + string(prefix)
-		seen := string(ordered.AppendRef(nil, store.Ref{Key: carillon.Key{Namespace: q.Namespace, Name: q.After}}))
-		if q.After != "" && seen > string(prefix) {
-			w.from = "(" + seen
+	case q.FirstOfEach:
+		return s.firstOfEach(ctx, q)
+	case q.PendingOf != nil:
+		at, _ := q.Place()
+		w := scan{index: keyPending, from: "(" + string(ordered.AppendRef(nil, at)),
+			to: after(appendJob(nil, *q.PendingOf)), limit: q.Limit, maxSpec: q.MaxSpec, phase: q.Phase}
+		return s.scan(ctx, w)
+	}
+	jobs, err := s.scan(ctx, listScan(&q, false))
+	if err != nil || !q.Pending {
+		return jobs, err
+	}
+	pending, err := s.scan(ctx, listScan(&q, true))
+	all := append(jobs, pending...)
+	slices.SortFunc(all, func(a, b store.Record) int { return a.Compare(b.Ref) })
+	return all[:min(len(all), max(q.Limit, 0))], err
+}
+
+// listScan is the part of an index that has the jobs, or the pending runs, of a query.
+func listScan(q *store.ListQuery, pending bool) scan {
+	w := scan{index: keyJobs, limit: q.Limit, maxSpec: q.MaxSpec, phase: q.Phase}
+	var head []byte // of the members, before the ref
+	switch {
+	case q.ByPhase():
+		w.index, w.phase, head = keyPhases, nil, []byte{byte(*q.Phase), 0}
+		if pending {
+			head[1] = 1
 		}
-		w.to = after(prefix)
-	default:
+	case pending:
+		w.index = keyPending
+	}
+	w.skip = len(head)
+	start := bytes.Clone(head)
+	if q.Namespace != "" {
+		start = ordered.AppendPrefix(ordered.AppendText(start, q.Namespace), q.Prefix)
+	} else {
 		w.prefix = string(ordered.AppendPrefix(nil, q.Prefix))
-		if q.After != "" {
-			var seen carillon.Key
-			seen.Namespace, seen.Name, _ = strings.Cut(q.After, "\x00")
-			w.from = "(" + string(ordered.AppendRef(nil, store.Ref{Key: seen}))
+	}
+	w.from, w.to = "["+string(start), after(start)
+	if len(start) == 0 {
+		w.from = "-"
+	}
+	if at, ok := q.Place(); ok {
+		if seen := ordered.AppendRef(bytes.Clone(head), at); bytes.Compare(seen, start) > 0 {
+			w.from = "(" + string(seen)
 		}
 	}
 	if q.Label != "" {
-		w.maxSpec = 0
-		w.keep = func(r *store.Record) bool {
-			found := codec.MatchLabel(r.Spec, q.Label)
-			if q.MaxSpec > 0 && len(r.Spec) > q.MaxSpec {
-				r.Spec = nil
-			}
-			return found
-		}
+		w.maxSpec, w.keep = 0, matches(q.Label, q.MaxSpec)
 	}
-	return s.scan(ctx, w)
+	return w
+}
+
+// matches returns what keeps the records with a label, and leaves out specs that are longer than maxSpec.
+func matches(label string, maxSpec int) func(r *store.Record) bool {
+	return func(r *store.Record) bool {
+		found := codec.MatchLabel(r.Spec, label)
+		if maxSpec > 0 && len(r.Spec) > maxSpec {
+			r.Spec = nil
+		}
+		return found
+	}
 }
 
 // firstOfEach returns the first job of each namespace after a namespace.

@@ -69,7 +69,7 @@ func parseRecord(v []byte) (store.State, error) {
 
 // A stored run is a head like that of a record, and the run without its key:
 //
-//	1 byte   1 if it is dead, else 0
+//	1 byte   status; before format 3: 1 if it is dead, else 0
 //	8 bytes  end of retention
 //	8 bytes  finished, descending
 //	2 bytes  length of its namespace below
@@ -80,11 +80,7 @@ const runHead = 21
 
 // appendRunRecord appends what is stored of a finished run.
 func appendRunRecord(b []byte, r *store.RunRecord) ([]byte, error) {
-	at := len(b)
-	b = append(b, 0)
-	if r.Status == carillon.RunDead {
-		b[at] = 1
-	}
+	b = append(b, byte(r.Status))
 	b = ordered.AppendTimeDesc(ordered.AppendTime(b, r.Expires), r.Finished)
 	b = append(b, 0, 0, 0, 0)
 	from := len(b)

@@ -55,7 +55,8 @@ func endedNamespaces(e *env) {
 	s := e.own(3)
 	for i, status := range statuses {
 		var all []store.RunRecord
-		for _, namespace := range []string{"tenant", "tenant-a", "tenant-a-b", "tenant-aa", "tenant-b", "Tenant-a"} {
+		for _, namespace := range []string{"tenant", "tenant-a", "tenant-a-b", "tenant-aa", "tenant-b",
+			"Tenant-a"} {
 			r := s.run("a", int64(i), status)
 			r.Key.Namespace = namespace
 			r.ID = s.runID(r.Key, int64(i))

@@ -137,8 +137,8 @@ func phasePages(e *env) {
 			want = append(want, p.Ref)
 		}
 	}
-	s.put(namespaced("tenant", "a"), record(store.Ref{Key: carillon.Key{Namespace: "tenant-b", Name: "z"}, Seq: 4},
-		phase(carillon.PhaseStaged)))
+	s.put(namespaced("tenant", "a"), record(
+		store.Ref{Key: carillon.Key{Namespace: "tenant-b", Name: "z"}, Seq: 4}, phase(carillon.PhaseStaged)))
 	q := inPhase(carillon.PhaseStaged)
 	q.Namespace = ns
 	s.wantRefs("all", s.list(q), want...)
@@ -161,7 +161,8 @@ func phaseUnderWrites(e *env) {
 	q.Limit = 2
 	s.wantRefs("first page", s.list(q), jobRef("a"), pendingRef("a", 1))
 	s.apply(store.Batch{Deletes: []store.Ref{pendingRef("a", 1)}, Puts: []store.Record{
-		job("a", stateOnly, phase(carillon.PhaseRunning)), pending("a", 3, staged), job("b", stateOnly), job("bb", staged)}})
+		job("a", stateOnly, phase(carillon.PhaseRunning)), pending("a", 3, staged), job("b", stateOnly),
+		job("bb", staged)}})
 	q.Past(pendingRef("a", 1))
 	s.wantRefs("second page", s.list(q), pendingRef("a", 3), pendingRef("a", 5))
 	q.Past(pendingRef("a", 5))
@@ -207,12 +208,13 @@ func phaseMaxSpec(e *env) {
 
 func pendingOfAll(e *env) {
 	s := e.own(3)
-	all := []store.Record{job("a"), pending("a", 1, phase(carillon.PhaseStaged)), pending("a", 200), pending("a/b", 3),
-		job("a0"), pending("a0", 1<<62, full)}
+	all := []store.Record{job("a"), pending("a", 1, phase(carillon.PhaseStaged)), pending("a", 200),
+		pending("a/b", 3), job("a0"), pending("a0", 1<<62, full)}
 	s.putShuffled(all)
 	s.wantRecords("List", s.list(store.ListQuery{Pending: true, Limit: plenty}), all...)
 	s.wantRecords("of a namespace", s.list(inNamespace(func(q *store.ListQuery) { q.Pending = true })), all...)
-	s.wantRecords("by prefix", s.list(inNamespace(func(q *store.ListQuery) { q.Pending, q.Prefix = true, "a/" })), all[3])
+	s.wantRecords("by prefix",
+		s.list(inNamespace(func(q *store.ListQuery) { q.Pending, q.Prefix = true, "a/" })), all[3])
 	s.wantRecords("after a run",
 		s.list(inNamespace(func(q *store.ListQuery) { q.Pending, q.After, q.AfterSeq = true, "a", 1 })), all[2:]...)
 	s.wantRecords("a page", s.list(inNamespace(func(q *store.ListQuery) {
@@ -225,7 +227,8 @@ func pendingOfOne(e *env) {
 	s := e.own(3)
 	runs := []store.Record{pending("a", 1, phase(carillon.PhaseStaged)), pending("a", 200),
 		pending("a", 1<<62, spec(specOf("own")), phase(carillon.PhaseStaged))}
-	s.putShuffled(append(runs, job("a", phase(carillon.PhaseStaged)), job("b"), pending("a/b", 1), pending("orphan", 4)))
+	s.putShuffled(append(runs, job("a", phase(carillon.PhaseStaged)), job("b"), pending("a/b", 1),
+		pending("orphan", 4)))
 	of := func(name string, change func(q *store.ListQuery)) []store.Record {
 		q := store.ListQuery{PendingOf: new(key(name)), Limit: plenty}
 		if change != nil {
@@ -237,12 +240,15 @@ func pendingOfOne(e *env) {
 	s.wantRecords("after one", of("a", func(q *store.ListQuery) { q.AfterSeq = 1 }), runs[1:]...)
 	s.wantRecords("after the last", of("a", func(q *store.ListQuery) { q.AfterSeq = 1 << 62 }))
 	s.wantRecords("a page", of("a", func(q *store.ListQuery) { q.Limit = 2 }), runs[:2]...)
-	s.wantRecords("staged", of("a", func(q *store.ListQuery) { q.Phase = new(carillon.PhaseStaged) }), runs[0], runs[2])
-	s.wantRecords("scheduled", of("a", func(q *store.ListQuery) { q.Phase = new(carillon.PhaseScheduled) }), runs[1])
+	in := func(p carillon.Phase) []store.Record {
+		return of("a", func(q *store.ListQuery) { q.Phase = &p })
+	}
+	s.wantRecords("staged", in(carillon.PhaseStaged), runs[0], runs[2])
+	s.wantRecords("scheduled", in(carillon.PhaseScheduled), runs[1])
 	s.wantRecords("none", of("b", nil))
 	s.wantRecords("a job that is not there", of("orphan", nil), pending("orphan", 4))
-	s.wantRecords("another namespace", s.list(store.ListQuery{PendingOf: &carillon.Key{Namespace: "tenant-b", Name: "a"},
-		Limit: plenty}))
+	other := carillon.Key{Namespace: "tenant-b", Name: "a"}
+	s.wantRecords("another namespace", s.list(store.ListQuery{PendingOf: &other, Limit: plenty}))
 	short := of("a", func(q *store.ListQuery) { q.MaxSpec = 1 })
 	if len(short) != 3 || short[2].Spec != nil {
 		e.Errorf("without long specs: %v", refsOf(short))

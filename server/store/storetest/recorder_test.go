@@ -130,7 +130,7 @@ func TestFaultlessStore(t *testing.T) {
 
 // Every broken store fails the case that is about its fault.
 func TestBrokenStores(t *testing.T) {
-	for _, list := range [][]broken{brokenWrites, brokenQueries, brokenHistories, brokenOwnership,
+	for _, list := range [][]broken{brokenWrites, brokenQueries, brokenHistories, brokenLists, brokenOwnership,
 		brokenGroups, brokenSubmits, brokenDurability} {
 		for _, b := range list {
 			t.Run(b.fault, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestCaseNames(t *testing.T) {
 // itself.
 func TestRandomCaseNotices(t *testing.T) {
 	random := caseNamed(t, "random/behaves like the model")
-	noticed, faults := 0, slices.Concat(brokenQueries, brokenHistories)
+	noticed, faults := 0, slices.Concat(brokenQueries, brokenHistories, brokenLists)
 	for _, b := range faults {
 		if len(watch(t, random, b.options())) > 0 {
 			noticed++

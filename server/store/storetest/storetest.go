@@ -53,9 +53,9 @@ func RunOptions(t *testing.T, o Options) {
 
 // Cases is the whole suite.
 func Cases() []Case {
-	return slices.Concat(batchCases, dueCases, stagedCases, liveCases, listCases, phaseCases, runCases, endedCases,
-		retentionCases, metaCases, fenceCases, groupCases, submitCases, readCases, gatherCases, countCases,
-		leaserCases, memberCases, concurrentCases, randomCases, durableCases)
+	return slices.Concat(batchCases, dueCases, stagedCases, liveCases, listCases, phaseCases, runCases,
+		endedCases, retentionCases, metaCases, fenceCases, groupCases, submitCases, readCases, gatherCases,
+		countCases, leaserCases, memberCases, concurrentCases, randomCases, durableCases)
 }
 
 // Applies reports whether the options have all that the case needs.

@@ -2,7 +2,8 @@
 -- Applies a batch, whole, if the term in ARGV[1], ARGV[2] is in force; returns 1, or 0 if it is not. Nothing is written
 -- before that is known, and nothing after it can fail but for a key of a type that is not ours.
 local owner, state, spec, jobs, pending, due, staged, live = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local runs, history, dead, age, deadage, small, smallkeys = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local runs, history, finished, age, deadage, small, smallkeys = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local phases = KEYS[16]
 local call, sub, byte = redis.call, string.sub, string.byte
 
 local term = call('HMGET', owner, 'epoch', 'nonce', 'node', 'replid')
@@ -22,6 +23,13 @@ local function entries(v)
   return sub(v, 6, 5 + d), sub(v, 6 + d, 5 + d + s), sub(v, 6 + d + s, 5 + d + s + l)
 end
 
+-- listed is the member of a stored record in the list by phase; '' if it is scheduled.
+local function listed(index, ref, v)
+  local phase = sub(v, 5, 5)
+  if phase == '\0' then return '' end
+  return phase .. (index == pending and '\1' or '\0') .. ref
+end
+
 local function unlive(id, ref)
   if id ~= '' and call('HGET', live, id) == ref then call('HDEL', live, id) end
 end
@@ -32,6 +40,8 @@ local function remove(index, ref)
     local d, s, l = entries(v)
     if d ~= '' then call('ZREM', due, d .. ref) end
     if s ~= '' then call('ZREM', staged, s .. ref) end
+    local p = listed(index, ref, v)
+    if p ~= '' then call('ZREM', phases, p) end
     unlive(l, ref)
     call('HDEL', state, ref)
     call('HDEL', spec, ref)
@@ -61,11 +71,14 @@ for i = 1, take() do
   if kind == 'J' or kind == 'P' then body = take() end
   local p = {ref = ref, v = v, body = body, index = (kind == 'J' or kind == 'j') and jobs or pending}
   p.due, p.staged, p.live = entries(v)
+  p.listed = listed(p.index, ref, v)
   p.old = call('HGET', state, ref)
   if p.old then
     p.wasdue, p.wasstaged, p.waslive = entries(p.old)
     if p.wasdue ~= '' and p.wasdue ~= p.due then call('ZREM', due, p.wasdue .. ref) end
     if p.wasstaged ~= '' and p.wasstaged ~= p.staged then call('ZREM', staged, p.wasstaged .. ref) end
+    p.waslisted = listed(p.index, ref, p.old)
+    if p.waslisted ~= '' and p.waslisted ~= p.listed then call('ZREM', phases, p.waslisted) end
     if p.waslive ~= p.live then unlive(p.waslive, ref) end
   end
   puts[i] = p
@@ -77,26 +90,24 @@ for i = 1, #puts do
   if not p.old then call('ZADD', p.index, 0, p.ref) end
   if p.due ~= '' and p.due ~= p.wasdue then call('ZADD', due, 0, p.due .. p.ref) end
   if p.staged ~= '' and p.staged ~= p.wasstaged then call('ZADD', staged, 0, p.staged .. p.ref) end
+  if p.listed ~= '' and p.listed ~= p.waslisted then call('ZADD', phases, 0, p.listed) end
   if p.live ~= '' and p.live ~= p.waslive then call('HSET', live, p.live, p.ref) end
 end
 
 -- places are where a stored run stands: whether it is dead, its job, and its members of the three indexes.
 local function places(id, v)
-  local d, n1, n2, j1, j2 = byte(v, 1), byte(v, 18, 21)
-  local job = sub(v, 22, 21 + j1 * 256 + j2)
-  return d == 1, job, job .. id .. sub(v, 1, 1), sub(v, 2, 9) .. id, sub(job, 1, n1 * 256 + n2) .. sub(v, 10, 17) .. id
+  local n1, n2, j1, j2 = byte(v, 18, 21)
+  local job, isdead = sub(v, 22, 21 + j1 * 256 + j2), byte(v, 1) == 6
+  return isdead, job, job .. id .. (isdead and '\1' or '\0'), sub(v, 2, 9) .. id,
+    sub(v, 1, 1) .. sub(job, 1, n1 * 256 + n2) .. sub(v, 10, 17) .. id
 end
 
 local function drop(id, v)
-  local isdead, _, h, a, d = places(id, v)
+  local isdead, _, h, a, f = places(id, v)
   call('HDEL', runs, id)
   call('ZREM', history, h)
-  if isdead then
-    call('ZREM', deadage, a)
-    call('ZREM', dead, d)
-  else
-    call('ZREM', age, a)
-  end
+  call('ZREM', isdead and deadage or age, a)
+  call('ZREM', finished, f)
 end
 
 for _ = 1, take() do
@@ -112,15 +123,11 @@ for _ = 1, take() do
   local id, v = take(), take()
   local old = call('HGET', runs, id)
   if old then drop(id, old) end
-  local isdead, _, h, a, d = places(id, v)
+  local isdead, _, h, a, f = places(id, v)
   call('HSET', runs, id, v)
   call('ZADD', history, 0, h)
-  if isdead then
-    call('ZADD', deadage, 0, a)
-    call('ZADD', dead, 0, d)
-  else
-    call('ZADD', age, 0, a)
-  end
+  call('ZADD', isdead and deadage or age, 0, a)
+  call('ZADD', finished, 0, f)
 end
 
 local function dropall(ids)

@@ -1,7 +1,7 @@
 #!lua
--- Makes a store of format ARGV[1] one of format ARGV[2], unless members live. Returns those that do. What is not of format ARGV[1]
--- another node has changed meanwhile. In each format the key that signs tokens has another name: a node of an older format that
--- opened the store before joins and claims only where it finds it under the name that it knows.
+-- Begins to make a store of format ARGV[1] one of another format, unless members live. Returns those that do. In each format the key
+-- that signs tokens has another name: a node of an older format that opened the store before joins and claims only where it finds it
+-- under the name that it knows, and none that is started finds it. What is not of format ARGV[1] another node has changed meanwhile.
 if redis.call('HGET', KEYS[2], 'format') ~= ARGV[1] then return {} end
 local time = redis.call('TIME')
 local now, all, out = time[1] * 1000000 + time[2], redis.call('HGETALL', KEYS[1]), {}
@@ -18,5 +18,4 @@ for _, name in ipairs({'mackey', 'signing_key'}) do
     redis.call('HDEL', KEYS[2], name)
   end
 end
-redis.call('HSET', KEYS[2], 'format', ARGV[2])
 return out

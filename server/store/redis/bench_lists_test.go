@@ -1,0 +1,13 @@
+package redis_test
+
+import (
+	"testing"
+
+	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/store/storetest"
+)
+
+// BenchmarkLists measures lists of a store with much in it: go test -run xxx -bench Lists -benchtime 500x
+func BenchmarkLists(b *testing.B) {
+	storetest.BenchLists(b, open(b, fresh(realserver.StartRedis(b))))
+}
