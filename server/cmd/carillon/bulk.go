@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +19,8 @@ type bulk struct {
 	connection
 	confirmation
 	all bool
+	// whole, if not nil, returns the one call that does what the flags ask for; nil if there is none.
+	whole func(cmd *cobra.Command) question
 }
 
 func (b *bulk) add(cmd *cobra.Command, all string) {
@@ -77,6 +81,13 @@ func firstFew[T any](list, more []T) []T {
 	return append(list, more[:min(len(more), max(0, shownAtMost-len(list)))]...)
 }
 
+// givenAlone reports whether no flag but one says what is meant.
+func givenAlone(cmd *cobra.Command, flag string) bool {
+	return cmd.Flags().Changed(flag) && !slices.ContainsFunc(filterFlags, func(name string) bool {
+		return name != flag && cmd.Flags().Changed(name)
+	})
+}
+
 // run asks, acts on all that are selected, and prints what became of it.
 func (b *bulk) run(cmd *cobra.Command, a app, verb, noun, did string, page bulkPage) error {
 	do, err := b.confirm(cmd, a, verb, noun, func() (many, error) {
@@ -86,7 +97,12 @@ func (b *bulk) run(cmd *cobra.Command, a app, verb, noun, did string, page bulkP
 	if !do || err != nil {
 		return err
 	}
-	r, err := b.sum(cmd, page, false, int(^uint(0)>>1))
+	if b.whole != nil {
+		if q := b.whole(cmd); q != nil {
+			return b.ask(a, q)(cmd, nil)
+		}
+	}
+	r, err := b.sum(cmd, page, false, math.MaxInt)
 	if err != nil {
 		if r.Changed > 0 {
 			a.sayf("%d %s %s before this:", r.Changed, noun, did)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -24,8 +25,18 @@ func newJobDelete(a app) *cobra.Command {
 			return answer{message: &pb.DeleteJobResponse{Deleted: true, Interrupted: deleted.Interrupted},
 				text: words[0] + " deleted" + note + "\n"}, err
 		})
+	j.whole = func(cmd *cobra.Command) question {
+		if !givenAlone(cmd, "prefix") {
+			return nil
+		}
+		return func(ctx context.Context, node *client.Client, _ []string) (answer, error) {
+			n, err := node.DeleteJobs(ctx, j.namespace, j.filter.prefix)
+			return answer{message: &pb.DeleteJobsResponse{Deleted: uint32(n)}, text: fmt.Sprintf("%d deleted\n", n)}, err
+		}
+	}
 	cmd.Aliases = []string{"rm"}
-	cmd.Long = "Remove one job, or all that the flags select. A job that is put while it is about to be removed with others is left."
+	cmd.Long = `Remove one job, or all that the flags select. If they are more than a prefix, a job that is put while it is about to be removed
+is left.`
 	cmd.Flags().Uint64Var(&ifGeneration, "if-generation", 0, "only this `generation` of the job; 0 is any")
 	check(cmd, func(cmd *cobra.Command) error {
 		if filtered(cmd) && cmd.Flags().Changed("if-generation") {

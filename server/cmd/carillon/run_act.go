@@ -23,6 +23,16 @@ type runBulk struct {
 // newRunRedrive returns the command `carillon run redrive`.
 func newRunRedrive(a app) *cobra.Command {
 	r := runBulk{action: carillon.RunRedrive, statuses: []carillon.RunStatus{carillon.RunDead}}
+	r.whole = func(cmd *cobra.Command) question {
+		if !givenAlone(cmd, "job") && !givenAlone(cmd, "all") {
+			return nil
+		}
+		return func(ctx context.Context, node *client.Client, _ []string) (answer, error) {
+			n, err := node.RedriveRuns(ctx, r.namespace, r.filter.query.Job)
+			return answer{message: &pb.RedriveRunsResponse{Redriven: uint32(n)},
+				text: fmt.Sprintf("%d redriven\n", n)}, err
+		}
+	}
 	return r.command(a, "redrive", "Give dead runs a fresh set of attempts under the same id", "redriven",
 		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			run, err := node.RedriveRun(ctx, r.namespace, words[0])
