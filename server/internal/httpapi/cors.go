@@ -3,13 +3,16 @@ package httpapi
 import (
 	"net/http"
 	"strings"
+
+	"github.com/carillonhq/carillon/internal/tracecontext"
 )
 
 // What a page of a trusted origin may say and read besides what any page may. Pages are given no credentials
 // of the node: it has none.
 const (
 	corsMethods = "GET, HEAD, PUT, PATCH, POST, DELETE"
-	corsHeaders = "Content-Type, " + headerIfMatch + ", " + headerIfNoneMatch + ", " + headerToken
+	corsHeaders = "Content-Type, " + headerIfMatch + ", " + headerIfNoneMatch + ", " + headerToken + ", " +
+		tracecontext.Parent + ", " + tracecontext.State
 	corsExposed = "ETag, Location, Retry-After, Allow"
 	corsMaxAge  = "600" // seconds for which a browser need not ask again
 )

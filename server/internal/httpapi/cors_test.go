@@ -18,7 +18,8 @@ func TestPreflight(t *testing.T) {
 			got := w.Header()
 			if w.Code != http.StatusNoContent || got.Get("Access-Control-Allow-Origin") != trustedOrigin ||
 				!strings.Contains(got.Get("Access-Control-Allow-Methods"), method) ||
-				!strings.Contains(got.Get("Access-Control-Allow-Headers"), "If-Match") || got.Get("Vary") != "Origin" {
+				!strings.Contains(got.Get("Access-Control-Allow-Headers"), "If-Match") ||
+				!strings.Contains(got.Get("Access-Control-Allow-Headers"), "traceparent, tracestate") || got.Get("Vary") != "Origin" {
 				t.Errorf("%s %s: %d %v", method, path, w.Code, got)
 			}
 		}
