@@ -14,6 +14,8 @@ const (
 	KindNamespace  = 'n' // server/internal/engine: the settings of a namespace
 	KindNotice     = 'o' // server/internal/partition: a success that a dependent job is to be notified of
 	// server/internal/engine, server/internal/cluster: written and deleted to test the store.
-	KindProbe  = 'p'
-	KindParked = 'q' // server/internal/partition: a queue with parked runs
+	KindProbe   = 'p'
+	KindParked  = 'q' // server/internal/partition: a queue with parked runs
+	KindEvents  = 'v' // server/internal/partition: events that watchers have still to see
+	KindWatched = 'w' // server/internal/partition: how long events are recorded, and which are kept
 )

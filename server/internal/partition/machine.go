@@ -28,6 +28,7 @@ type Config struct {
 	DeadRetention  time.Duration // how long dead runs are kept; default 30 days
 	HistoryMost    int           // finished runs kept in the partition; default 50,000
 	HistoryExpires int           // finished runs removed by one sweep; default 1,000
+	EventsMost     int           // events kept for watchers; default 10,000
 
 	Events  Events
 	Limiter Limiter // the node's; nil: no key is limited
@@ -48,6 +49,7 @@ func (c Config) withDefaults() Config {
 	c.DeadRetention = cmp.Or(c.DeadRetention, DefaultDeadRetention)
 	c.HistoryMost = cmp.Or(c.HistoryMost, 50_000)
 	c.HistoryExpires = cmp.Or(c.HistoryExpires, 1000)
+	c.EventsMost = cmp.Or(c.EventsMost, DefaultEventsMost)
 	if c.Limits == (carillon.Bounds{}) {
 		c.Limits = carillon.DefaultBounds()
 	}
@@ -92,6 +94,7 @@ type Machine struct {
 	Dependencies *Dependencies
 	Applied      *AppliedMarkers
 	History      *History
+	Events       *EventLog
 }
 
 // newMachine makes an empty machine: all records are still in the store.
@@ -101,6 +104,8 @@ func newMachine(cfg Config) *Machine {
 		out:      builder{seq: 1},
 		suspects: newSuspects(cfg.Term.Epoch, cfg.Ended),
 	}
+	m.Events = newEventLog(&m.out, uint64(m.cfg.EventsMost))
+	m.out.events = m.Events
 	m.contents = newContents(&m.cfg, &m.out)
 	m.agenda = &agenda{contents: m.contents}
 	m.Records = newRecords(&m.cfg, &m.out)

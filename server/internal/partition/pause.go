@@ -29,7 +29,7 @@ func (rs *runs) annotate(e *entry, note string) {
 // pause stops a job from beginning runs. The note says why.
 func (rs *runs) pause(e *entry, now int64, note string) {
 	rs.annotate(e, note)
-	rs.changePaused(e, true, false, now)
+	rs.changePausedBecause(e, true, false, now, note)
 }
 
 // unbegin takes back the scheduled runs that have had no attempt, because a paused job fires nothing. Runs
@@ -84,11 +84,17 @@ func (e *entry) untried() bool {
 // now: the times that came meanwhile are recorded as paused, or with catchUp the misfire rule applies to
 // them.
 func (rs *runs) changePaused(e *entry, paused, catchUp bool, now int64) {
+	rs.changePausedBecause(e, paused, catchUp, now, "")
+}
+
+// changePausedBecause is changePaused with a reason that is none of a caller's.
+func (rs *runs) changePausedBecause(e *entry, paused, catchUp bool, now int64, why string) {
 	if e.state.Paused == paused {
 		return
 	}
 	rs.due.touch(e)
 	e.state.Paused = paused
+	rs.out.events.tellPaused(now, e, why)
 	unwait(&e.state)
 	if paused {
 		rs.unbegin(e, now)
