@@ -60,12 +60,13 @@ var endedTypes = map[carillon.RunStatus]carillon.EventType{
 // tellLate tells once that the first attempt of e's run, which is in force, began late. An attempt that has
 // not been handed out may be taken back.
 func (a *Attempts) tellLate(e *entry) {
-	l, now, r := a.out.events, max(a.agenda.ticked, a.cfg.Since), &e.state.Run
-	if !l.on(now) || e.attempt.told || e.attempt.pending != 0 {
+	r := &e.state.Run
+	if e.attempt.told || e.attempt.pending != 0 {
 		return
 	}
 	e.attempt.told = true
-	if granted(r).Late == 0 {
+	l, now := a.out.events, max(a.agenda.ticked, a.cfg.Since)
+	if !l.on(now) || granted(r).Late == 0 {
 		return
 	}
 	l.add(now, store.Event{Type: carillon.EventRunLate, Key: e.ref.Key, Generation: e.contentGeneration(),
