@@ -131,6 +131,7 @@ type Engine struct {
 	*api        // answers callers
 	*census     // answers metrics
 	*namedLimits
+	*watches // answers watchers
 
 	settings     *settings
 	dependencies *dependencies
@@ -189,6 +190,7 @@ func New(cfg Config) *Engine {
 	e.limiter = &limiter{partitions: e.partitions, limitOf: e.LimitOf,
 		c: permit.NewCounter(e.LimitOf, e.sendPermits)}
 	e.namedLimits = newNamedLimits(&e.cfg, e.elapsed, e.limiter.limitsChanged)
+	e.watches = newWatches(&e.cfg, e.partitions)
 	e.census = &census{partitions: e.partitions, holdings: e.Holdings, elapsed: e.elapsed}
 	return e
 }
@@ -311,6 +313,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 	go func() {
 		e.wg.Wait()
 		e.batches.end()
+		e.watches.tail.close()
 		e.ownershipLog.flush()
 		e.deadLog.flush()
 		close(ended)

@@ -105,7 +105,7 @@ func (l *EventLog) load(watched, events []store.MetaRecord, now int64) error {
 
 // Watch has events recorded for another EventsFor from now on. The answer is the number of the newest record:
 // what happens from now on is in those after it, once the batch that [Machine.After] names is durable. With
-// again, somebody watches already, and that is all that is asked.
+// again, somebody watches already; the answer is then the number after which nothing is missing.
 func (l *EventLog) Watch(now int64, again bool) (uint64, error) {
 	if l.damaged != nil {
 		return 0, carillon.Errorf(carillon.DataLoss, "", "the record of who watches is damaged: %w", l.damaged)
@@ -116,11 +116,14 @@ func (l *EventLog) Watch(now int64, again bool) (uint64, error) {
 	}
 	until := now + int64(EventsFor)
 	if again && l.on(now) && l.state.Until > until-int64(watchedLonger) {
-		return l.state.Last, nil
+		return l.state.Floor, nil
 	}
 	l.state.Until = max(l.state.Until, until)
 	l.changed = true
 	l.out.await(l.out.seq)
+	if again {
+		return l.state.Floor, nil
+	}
 	return l.state.Last, nil
 }
 

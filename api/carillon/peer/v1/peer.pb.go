@@ -2447,6 +2447,117 @@ func (*GiveTokensResponse) Descriptor() ([]byte, []int) {
 	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{36}
 }
 
+// RecordEventsRequest is of a node at which somebody watches.
+type RecordEventsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the request may arrive.
+	NotAfter *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	// Which partition.
+	Partition int32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Events are watched already, and are to be recorded for longer.
+	Again         bool `protobuf:"varint,3,opt,name=again,proto3" json:"again,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordEventsRequest) Reset() {
+	*x = RecordEventsRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordEventsRequest) ProtoMessage() {}
+
+func (x *RecordEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordEventsRequest.ProtoReflect.Descriptor instead.
+func (*RecordEventsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *RecordEventsRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *RecordEventsRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *RecordEventsRequest) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
+}
+
+// RecordEventsResponse says that it is so, durably.
+type RecordEventsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the newest record: what happens from now on is in those after it. Again: of the record after which nothing is
+	// missing.
+	From          uint64 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordEventsResponse) Reset() {
+	*x = RecordEventsResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordEventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordEventsResponse) ProtoMessage() {}
+
+func (x *RecordEventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordEventsResponse.ProtoReflect.Descriptor instead.
+func (*RecordEventsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *RecordEventsResponse) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
 // ReloadNamespaceRequest says whose settings have changed.
 type ReloadNamespaceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2460,7 +2571,7 @@ type ReloadNamespaceRequest struct {
 
 func (x *ReloadNamespaceRequest) Reset() {
 	*x = ReloadNamespaceRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2472,7 +2583,7 @@ func (x *ReloadNamespaceRequest) String() string {
 func (*ReloadNamespaceRequest) ProtoMessage() {}
 
 func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2485,7 +2596,7 @@ func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{37}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReloadNamespaceRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2511,7 +2622,7 @@ type ReloadNamespaceResponse struct {
 
 func (x *ReloadNamespaceResponse) Reset() {
 	*x = ReloadNamespaceResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2634,7 @@ func (x *ReloadNamespaceResponse) String() string {
 func (*ReloadNamespaceResponse) ProtoMessage() {}
 
 func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +2647,7 @@ func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{38}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{40}
 }
 
 // HearLimitsRequest is the limits that the sidecars of one node have named: all of them, in place of those that it has sent before.
@@ -2558,7 +2669,7 @@ type HearLimitsRequest struct {
 
 func (x *HearLimitsRequest) Reset() {
 	*x = HearLimitsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2570,7 +2681,7 @@ func (x *HearLimitsRequest) String() string {
 func (*HearLimitsRequest) ProtoMessage() {}
 
 func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2583,7 +2694,7 @@ func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsRequest.ProtoReflect.Descriptor instead.
 func (*HearLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{39}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *HearLimitsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2640,7 +2751,7 @@ type NamedLimit struct {
 
 func (x *NamedLimit) Reset() {
 	*x = NamedLimit{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2652,7 +2763,7 @@ func (x *NamedLimit) String() string {
 func (*NamedLimit) ProtoMessage() {}
 
 func (x *NamedLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2665,7 +2776,7 @@ func (x *NamedLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedLimit.ProtoReflect.Descriptor instead.
 func (*NamedLimit) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{40}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *NamedLimit) GetNamespace() string {
@@ -2712,7 +2823,7 @@ type HearLimitsResponse struct {
 
 func (x *HearLimitsResponse) Reset() {
 	*x = HearLimitsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2724,7 +2835,7 @@ func (x *HearLimitsResponse) String() string {
 func (*HearLimitsResponse) ProtoMessage() {}
 
 func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2737,7 +2848,7 @@ func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsResponse.ProtoReflect.Descriptor instead.
 func (*HearLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{41}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{43}
 }
 
 // Place is a place in the order of queues or of connections.
@@ -2759,7 +2870,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2771,7 +2882,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2784,7 +2895,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{42}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Place) GetNamespace() string {
@@ -2841,7 +2952,7 @@ type OwnQueuesRequest struct {
 
 func (x *OwnQueuesRequest) Reset() {
 	*x = OwnQueuesRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2853,7 +2964,7 @@ func (x *OwnQueuesRequest) String() string {
 func (*OwnQueuesRequest) ProtoMessage() {}
 
 func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2866,7 +2977,7 @@ func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesRequest.ProtoReflect.Descriptor instead.
 func (*OwnQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{43}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *OwnQueuesRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2915,7 +3026,7 @@ type OwnQueuesResponse struct {
 
 func (x *OwnQueuesResponse) Reset() {
 	*x = OwnQueuesResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +3038,7 @@ func (x *OwnQueuesResponse) String() string {
 func (*OwnQueuesResponse) ProtoMessage() {}
 
 func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +3051,7 @@ func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesResponse.ProtoReflect.Descriptor instead.
 func (*OwnQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{44}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *OwnQueuesResponse) GetQueues() []*v1.Queue {
@@ -2971,7 +3082,7 @@ type OwnWorkersRequest struct {
 
 func (x *OwnWorkersRequest) Reset() {
 	*x = OwnWorkersRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2983,7 +3094,7 @@ func (x *OwnWorkersRequest) String() string {
 func (*OwnWorkersRequest) ProtoMessage() {}
 
 func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2996,7 +3107,7 @@ func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersRequest.ProtoReflect.Descriptor instead.
 func (*OwnWorkersRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *OwnWorkersRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3052,7 +3163,7 @@ type OwnWorkersResponse struct {
 
 func (x *OwnWorkersResponse) Reset() {
 	*x = OwnWorkersResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3064,7 +3175,7 @@ func (x *OwnWorkersResponse) String() string {
 func (*OwnWorkersResponse) ProtoMessage() {}
 
 func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3077,7 +3188,7 @@ func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersResponse.ProtoReflect.Descriptor instead.
 func (*OwnWorkersResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *OwnWorkersResponse) GetWorkers() []*OwnWorker {
@@ -3100,7 +3211,7 @@ type OwnWorker struct {
 
 func (x *OwnWorker) Reset() {
 	*x = OwnWorker{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3112,7 +3223,7 @@ func (x *OwnWorker) String() string {
 func (*OwnWorker) ProtoMessage() {}
 
 func (x *OwnWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3125,7 +3236,7 @@ func (x *OwnWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorker.ProtoReflect.Descriptor instead.
 func (*OwnWorker) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *OwnWorker) GetWorker() *v1.Worker {
@@ -3157,7 +3268,7 @@ type SettleSidecarRequest struct {
 
 func (x *SettleSidecarRequest) Reset() {
 	*x = SettleSidecarRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3169,7 +3280,7 @@ func (x *SettleSidecarRequest) String() string {
 func (*SettleSidecarRequest) ProtoMessage() {}
 
 func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3182,7 +3293,7 @@ func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarRequest.ProtoReflect.Descriptor instead.
 func (*SettleSidecarRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{48}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SettleSidecarRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3215,7 +3326,7 @@ type SettleSidecarResponse struct {
 
 func (x *SettleSidecarResponse) Reset() {
 	*x = SettleSidecarResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3227,7 +3338,7 @@ func (x *SettleSidecarResponse) String() string {
 func (*SettleSidecarResponse) ProtoMessage() {}
 
 func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3240,7 +3351,7 @@ func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarResponse.ProtoReflect.Descriptor instead.
 func (*SettleSidecarResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{49}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{51}
 }
 
 var File_carillon_peer_v1_peer_proto protoreflect.FileDescriptor
@@ -3404,7 +3515,13 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x124\n" +
 	"\x06grants\x18\x03 \x03(\v2\x1c.carillon.peer.v1.TokenGrantR\x06grants\"\x14\n" +
-	"\x12GiveTokensResponse\"e\n" +
+	"\x12GiveTokensResponse\"\x82\x01\n" +
+	"\x13RecordEventsRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x14\n" +
+	"\x05again\x18\x03 \x01(\bR\x05again\"*\n" +
+	"\x14RecordEventsResponse\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x04R\x04from\"e\n" +
 	"\x16ReloadNamespaceRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"\x19\n" +
@@ -3454,7 +3571,7 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x12\n" +
 	"\x04told\x18\x03 \x01(\bR\x04told\"\x17\n" +
-	"\x15SettleSidecarResponse2\xce\f\n" +
+	"\x15SettleSidecarResponse2\xad\r\n" +
 	"\vPeerService\x12K\n" +
 	"\x06Status\x12\x1f.carillon.peer.v1.StatusRequest\x1a .carillon.peer.v1.StatusResponse\x12E\n" +
 	"\x04Look\x12\x1d.carillon.peer.v1.LookRequest\x1a\x1e.carillon.peer.v1.LookResponse\x12Z\n" +
@@ -3471,7 +3588,8 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x04Hear\x12\x1d.carillon.peer.v1.HearRequest\x1a\x1e.carillon.peer.v1.HearResponse\x12T\n" +
 	"\tAskTokens\x12\".carillon.peer.v1.AskTokensRequest\x1a#.carillon.peer.v1.AskTokensResponse\x12W\n" +
 	"\n" +
-	"GiveTokens\x12#.carillon.peer.v1.GiveTokensRequest\x1a$.carillon.peer.v1.GiveTokensResponse\x12f\n" +
+	"GiveTokens\x12#.carillon.peer.v1.GiveTokensRequest\x1a$.carillon.peer.v1.GiveTokensResponse\x12]\n" +
+	"\fRecordEvents\x12%.carillon.peer.v1.RecordEventsRequest\x1a&.carillon.peer.v1.RecordEventsResponse\x12f\n" +
 	"\x0fReloadNamespace\x12(.carillon.peer.v1.ReloadNamespaceRequest\x1a).carillon.peer.v1.ReloadNamespaceResponse\x12W\n" +
 	"\n" +
 	"HearLimits\x12#.carillon.peer.v1.HearLimitsRequest\x1a$.carillon.peer.v1.HearLimitsResponse\x12T\n" +
@@ -3493,7 +3611,7 @@ func file_carillon_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(Refusal_Reason)(0),             // 0: carillon.peer.v1.Refusal.Reason
 	(ReleaseResponse_Answer)(0),     // 1: carillon.peer.v1.ReleaseResponse.Answer
@@ -3534,120 +3652,125 @@ var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(*TokenGrant)(nil),              // 36: carillon.peer.v1.TokenGrant
 	(*GiveTokensRequest)(nil),       // 37: carillon.peer.v1.GiveTokensRequest
 	(*GiveTokensResponse)(nil),      // 38: carillon.peer.v1.GiveTokensResponse
-	(*ReloadNamespaceRequest)(nil),  // 39: carillon.peer.v1.ReloadNamespaceRequest
-	(*ReloadNamespaceResponse)(nil), // 40: carillon.peer.v1.ReloadNamespaceResponse
-	(*HearLimitsRequest)(nil),       // 41: carillon.peer.v1.HearLimitsRequest
-	(*NamedLimit)(nil),              // 42: carillon.peer.v1.NamedLimit
-	(*HearLimitsResponse)(nil),      // 43: carillon.peer.v1.HearLimitsResponse
-	(*Place)(nil),                   // 44: carillon.peer.v1.Place
-	(*OwnQueuesRequest)(nil),        // 45: carillon.peer.v1.OwnQueuesRequest
-	(*OwnQueuesResponse)(nil),       // 46: carillon.peer.v1.OwnQueuesResponse
-	(*OwnWorkersRequest)(nil),       // 47: carillon.peer.v1.OwnWorkersRequest
-	(*OwnWorkersResponse)(nil),      // 48: carillon.peer.v1.OwnWorkersResponse
-	(*OwnWorker)(nil),               // 49: carillon.peer.v1.OwnWorker
-	(*SettleSidecarRequest)(nil),    // 50: carillon.peer.v1.SettleSidecarRequest
-	(*SettleSidecarResponse)(nil),   // 51: carillon.peer.v1.SettleSidecarResponse
-	(*timestamppb.Timestamp)(nil),   // 52: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 53: google.protobuf.Duration
-	(*v1.Job)(nil),                  // 54: carillon.v1.Job
-	(*v1.PutJobResponse)(nil),       // 55: carillon.v1.PutJobResponse
-	(*v1.Heartbeat)(nil),            // 56: carillon.v1.Heartbeat
-	(*v1.Result)(nil),               // 57: carillon.v1.Result
-	(*v1.Queue)(nil),                // 58: carillon.v1.Queue
-	(*v1.Worker)(nil),               // 59: carillon.v1.Worker
+	(*RecordEventsRequest)(nil),     // 39: carillon.peer.v1.RecordEventsRequest
+	(*RecordEventsResponse)(nil),    // 40: carillon.peer.v1.RecordEventsResponse
+	(*ReloadNamespaceRequest)(nil),  // 41: carillon.peer.v1.ReloadNamespaceRequest
+	(*ReloadNamespaceResponse)(nil), // 42: carillon.peer.v1.ReloadNamespaceResponse
+	(*HearLimitsRequest)(nil),       // 43: carillon.peer.v1.HearLimitsRequest
+	(*NamedLimit)(nil),              // 44: carillon.peer.v1.NamedLimit
+	(*HearLimitsResponse)(nil),      // 45: carillon.peer.v1.HearLimitsResponse
+	(*Place)(nil),                   // 46: carillon.peer.v1.Place
+	(*OwnQueuesRequest)(nil),        // 47: carillon.peer.v1.OwnQueuesRequest
+	(*OwnQueuesResponse)(nil),       // 48: carillon.peer.v1.OwnQueuesResponse
+	(*OwnWorkersRequest)(nil),       // 49: carillon.peer.v1.OwnWorkersRequest
+	(*OwnWorkersResponse)(nil),      // 50: carillon.peer.v1.OwnWorkersResponse
+	(*OwnWorker)(nil),               // 51: carillon.peer.v1.OwnWorker
+	(*SettleSidecarRequest)(nil),    // 52: carillon.peer.v1.SettleSidecarRequest
+	(*SettleSidecarResponse)(nil),   // 53: carillon.peer.v1.SettleSidecarResponse
+	(*timestamppb.Timestamp)(nil),   // 54: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 55: google.protobuf.Duration
+	(*v1.Job)(nil),                  // 56: carillon.v1.Job
+	(*v1.PutJobResponse)(nil),       // 57: carillon.v1.PutJobResponse
+	(*v1.Heartbeat)(nil),            // 58: carillon.v1.Heartbeat
+	(*v1.Result)(nil),               // 59: carillon.v1.Result
+	(*v1.Queue)(nil),                // 60: carillon.v1.Queue
+	(*v1.Worker)(nil),               // 61: carillon.v1.Worker
 }
 var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: carillon.peer.v1.Refusal.reason:type_name -> carillon.peer.v1.Refusal.Reason
-	52, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
-	53, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
-	52, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
-	52, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
-	52, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
-	52, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
-	52, // 7: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
+	55, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
+	54, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
+	54, // 7: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 8: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
-	52, // 9: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 9: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 10: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
 	1,  // 11: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
-	52, // 12: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 12: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 13: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
-	52, // 14: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
-	54, // 15: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
-	52, // 16: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 14: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
+	56, // 15: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
+	54, // 16: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
 	21, // 17: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
 	31, // 18: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
 	22, // 19: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
-	55, // 20: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
+	57, // 20: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
 	31, // 21: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
-	52, // 22: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
-	52, // 23: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
-	52, // 24: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 22: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 23: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 24: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
 	29, // 25: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
-	56, // 26: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
-	57, // 27: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
-	52, // 28: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	58, // 26: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
+	59, // 27: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
+	54, // 28: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
 	31, // 29: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
 	34, // 30: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
 	32, // 31: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
 	36, // 32: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
 	31, // 33: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
 	32, // 34: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
-	52, // 35: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 35: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
 	36, // 36: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
-	52, // 37: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
-	52, // 38: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
-	42, // 39: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
-	52, // 40: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	44, // 41: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
-	58, // 42: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
-	52, // 43: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
-	44, // 44: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
-	49, // 45: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
-	59, // 46: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
-	52, // 47: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
-	3,  // 48: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
-	5,  // 49: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
-	7,  // 50: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
-	9,  // 51: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
-	12, // 52: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
-	14, // 53: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
-	16, // 54: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
-	18, // 55: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
-	20, // 56: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
-	24, // 57: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
-	26, // 58: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
-	28, // 59: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
-	33, // 60: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
-	37, // 61: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
-	39, // 62: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
-	41, // 63: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
-	45, // 64: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
-	47, // 65: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
-	50, // 66: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
-	4,  // 67: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
-	6,  // 68: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
-	8,  // 69: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
-	10, // 70: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
-	13, // 71: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
-	15, // 72: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
-	17, // 73: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
-	19, // 74: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
-	23, // 75: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
-	25, // 76: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
-	27, // 77: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
-	30, // 78: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
-	35, // 79: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
-	38, // 80: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
-	40, // 81: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
-	43, // 82: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
-	46, // 83: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
-	48, // 84: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
-	51, // 85: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
-	67, // [67:86] is the sub-list for method output_type
-	48, // [48:67] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	54, // 37: carillon.peer.v1.RecordEventsRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 38: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 39: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 40: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
+	54, // 41: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	46, // 42: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
+	60, // 43: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
+	54, // 44: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
+	46, // 45: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
+	51, // 46: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
+	61, // 47: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
+	54, // 48: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
+	3,  // 49: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
+	5,  // 50: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
+	7,  // 51: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
+	9,  // 52: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
+	12, // 53: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
+	14, // 54: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
+	16, // 55: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
+	18, // 56: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
+	20, // 57: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
+	24, // 58: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
+	26, // 59: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
+	28, // 60: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
+	33, // 61: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
+	37, // 62: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
+	39, // 63: carillon.peer.v1.PeerService.RecordEvents:input_type -> carillon.peer.v1.RecordEventsRequest
+	41, // 64: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
+	43, // 65: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
+	47, // 66: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
+	49, // 67: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
+	52, // 68: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
+	4,  // 69: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
+	6,  // 70: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
+	8,  // 71: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
+	10, // 72: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
+	13, // 73: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
+	15, // 74: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
+	17, // 75: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
+	19, // 76: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
+	23, // 77: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
+	25, // 78: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
+	27, // 79: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
+	30, // 80: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
+	35, // 81: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
+	38, // 82: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
+	40, // 83: carillon.peer.v1.PeerService.RecordEvents:output_type -> carillon.peer.v1.RecordEventsResponse
+	42, // 84: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
+	45, // 85: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
+	48, // 86: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
+	50, // 87: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
+	53, // 88: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
+	69, // [69:89] is the sub-list for method output_type
+	49, // [49:69] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_carillon_peer_v1_peer_proto_init() }
@@ -3661,7 +3784,7 @@ func file_carillon_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_peer_v1_peer_proto_rawDesc), len(file_carillon_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   50,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

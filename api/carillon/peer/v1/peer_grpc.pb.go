@@ -33,6 +33,7 @@ const (
 	PeerService_Hear_FullMethodName            = "/carillon.peer.v1.PeerService/Hear"
 	PeerService_AskTokens_FullMethodName       = "/carillon.peer.v1.PeerService/AskTokens"
 	PeerService_GiveTokens_FullMethodName      = "/carillon.peer.v1.PeerService/GiveTokens"
+	PeerService_RecordEvents_FullMethodName    = "/carillon.peer.v1.PeerService/RecordEvents"
 	PeerService_ReloadNamespace_FullMethodName = "/carillon.peer.v1.PeerService/ReloadNamespace"
 	PeerService_HearLimits_FullMethodName      = "/carillon.peer.v1.PeerService/HearLimits"
 	PeerService_OwnQueues_FullMethodName       = "/carillon.peer.v1.PeerService/OwnQueues"
@@ -81,6 +82,8 @@ type PeerServiceClient interface {
 	AskTokens(ctx context.Context, in *AskTokensRequest, opts ...grpc.CallOption) (*AskTokensResponse, error)
 	// GiveTokens tells the partition what the homes of limits have handed out to it.
 	GiveTokens(ctx context.Context, in *GiveTokensRequest, opts ...grpc.CallOption) (*GiveTokensResponse, error)
+	// RecordEvents has the partition record what happens in it, since somebody watches.
+	RecordEvents(ctx context.Context, in *RecordEventsRequest, opts ...grpc.CallOption) (*RecordEventsResponse, error)
 	// ReloadNamespace has the node read the settings of a namespace, which have changed.
 	ReloadNamespace(ctx context.Context, in *ReloadNamespaceRequest, opts ...grpc.CallOption) (*ReloadNamespaceResponse, error)
 	// HearLimits tells the node which limits the sidecars of another one have named.
@@ -241,6 +244,16 @@ func (c *peerServiceClient) GiveTokens(ctx context.Context, in *GiveTokensReques
 	return out, nil
 }
 
+func (c *peerServiceClient) RecordEvents(ctx context.Context, in *RecordEventsRequest, opts ...grpc.CallOption) (*RecordEventsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RecordEventsResponse)
+	err := c.cc.Invoke(ctx, PeerService_RecordEvents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *peerServiceClient) ReloadNamespace(ctx context.Context, in *ReloadNamespaceRequest, opts ...grpc.CallOption) (*ReloadNamespaceResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReloadNamespaceResponse)
@@ -332,6 +345,8 @@ type PeerServiceServer interface {
 	AskTokens(context.Context, *AskTokensRequest) (*AskTokensResponse, error)
 	// GiveTokens tells the partition what the homes of limits have handed out to it.
 	GiveTokens(context.Context, *GiveTokensRequest) (*GiveTokensResponse, error)
+	// RecordEvents has the partition record what happens in it, since somebody watches.
+	RecordEvents(context.Context, *RecordEventsRequest) (*RecordEventsResponse, error)
 	// ReloadNamespace has the node read the settings of a namespace, which have changed.
 	ReloadNamespace(context.Context, *ReloadNamespaceRequest) (*ReloadNamespaceResponse, error)
 	// HearLimits tells the node which limits the sidecars of another one have named.
@@ -393,6 +408,9 @@ func (UnimplementedPeerServiceServer) AskTokens(context.Context, *AskTokensReque
 }
 func (UnimplementedPeerServiceServer) GiveTokens(context.Context, *GiveTokensRequest) (*GiveTokensResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GiveTokens not implemented")
+}
+func (UnimplementedPeerServiceServer) RecordEvents(context.Context, *RecordEventsRequest) (*RecordEventsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RecordEvents not implemented")
 }
 func (UnimplementedPeerServiceServer) ReloadNamespace(context.Context, *ReloadNamespaceRequest) (*ReloadNamespaceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReloadNamespace not implemented")
@@ -682,6 +700,24 @@ func _PeerService_GiveTokens_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_RecordEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RecordEventsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).RecordEvents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_RecordEvents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).RecordEvents(ctx, req.(*RecordEventsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PeerService_ReloadNamespace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReloadNamespaceRequest)
 	if err := dec(in); err != nil {
@@ -834,6 +870,10 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GiveTokens",
 			Handler:    _PeerService_GiveTokens_Handler,
+		},
+		{
+			MethodName: "RecordEvents",
+			Handler:    _PeerService_RecordEvents_Handler,
 		},
 		{
 			MethodName: "ReloadNamespace",
