@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Scheduler is everything that Carillon does, in five interfaces. Package client implements it over gRPC; a
+// Scheduler is everything that Carillon does, in six interfaces. Package client implements it over gRPC; a
 // node builds it from its engine or its cluster's router, and its hub. In every call an empty namespace is
 // the default one.
 type Scheduler interface {
@@ -14,6 +14,7 @@ type Scheduler interface {
 	Runs
 	Backfills
 	Namespaces
+	Events
 	Work
 }
 
