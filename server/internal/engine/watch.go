@@ -50,14 +50,15 @@ func (w *watches) Watch(ctx context.Context, q carillon.WatchQuery,
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(w.life, cancel)()
-	err := w.watch(ctx, &q, f)
+	err := w.follow(ctx, &q, f)
 	if w.life.Err() != nil {
 		return errStopping()
 	}
 	return err
 }
 
-func (w *watches) watch(ctx context.Context, q *carillon.WatchQuery,
+// follow is Watch for a valid query.
+func (w *watches) follow(ctx context.Context, q *carillon.WatchQuery,
 	f func(carillon.EventBatch) error) error {
 	from, err := w.from(ctx, q.Position)
 	if err != nil {
