@@ -84,7 +84,14 @@ func (l *looker) got() []carillon.Event {
 	return slices.Clone(l.events)
 }
 
-// types returns the events of each job, in their order, as one text.
+// position returns where the watch would go on.
+func (l *looker) position() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// typesOf returns the events of each job, in their order, as one text.
 func typesOf(events []carillon.Event) map[string]string {
 	by := map[string][]string{}
 	for _, e := range events {
@@ -349,7 +356,7 @@ func TestAnIdleWatchTellsItsPosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{Partitions: 2}))
 		l := look(t, n, carillon.WatchQuery{Types: []carillon.EventType{carillon.EventRunDead}})
-		first := l.last
+		first := l.position()
 		putWorker(t, n, carillon.Job{Name: "a", Schedule: "@every 1000h"})
 		time.Sleep(time.Minute)
 		synctest.Wait()
