@@ -18,6 +18,9 @@ import (
 // goes on from where it was at whichever node can be reached, however long that takes. Only the first node
 // must answer within a few seconds.
 func (c *Client) Watch(ctx context.Context, q carillon.WatchQuery, f func(carillon.EventBatch) error) error {
+	if err := wire.CheckText(wire.WatchQueryToProto(&q)); err != nil {
+		return err
+	}
 	w := watch{query: q, f: f}
 	began, backoff := time.Now(), reconnect.Backoff(0)
 	for {
@@ -53,9 +56,6 @@ func (w *watch) stream(ctx context.Context, c *Client) error {
 	for {
 		m, err := stream.Recv()
 		if err != nil {
-			if err := wire.CheckText(wire.WatchQueryToProto(&w.query)); err != nil {
-				return err
-			}
 			return watchless(failed(err, false))
 		}
 		b, err := wire.EventBatchFromProto(m)

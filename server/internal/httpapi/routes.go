@@ -20,6 +20,7 @@ type route struct {
 	body     string // the field that the body is, "*" = the whole message, "" = no body
 	call     *grpc.MethodDesc
 	stream   *grpc.StreamDesc // instead of call
+	full     string           // name of the stream with its service
 	service  any              // whose call it is
 }
 
@@ -42,7 +43,7 @@ func routesOf(file protoreflect.FileDescriptor, desc *grpc.ServiceDesc, service 
 		}
 		for _, r := range append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...) {
 			rt := newRoute(r)
-			rt.call, rt.stream, rt.service = of.call, of.stream, service
+			rt.call, rt.stream, rt.full, rt.service = of.call, of.stream, of.full, service
 			routes = append(routes, rt)
 		}
 	}
@@ -50,7 +51,8 @@ func routesOf(file protoreflect.FileDescriptor, desc *grpc.ServiceDesc, service 
 		add(desc.Methods[i].MethodName, route{call: &desc.Methods[i]})
 	}
 	for i := range desc.Streams {
-		add(desc.Streams[i].StreamName, route{stream: &desc.Streams[i]})
+		add(desc.Streams[i].StreamName, route{stream: &desc.Streams[i],
+			full: "/" + desc.ServiceName + "/" + desc.Streams[i].StreamName})
 	}
 	return routes
 }

@@ -48,7 +48,7 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request, f found) {
 	if intercept == nil {
 		err = call.Handler(f.route.service, s)
 	} else {
-		err = intercept(f.route.service, s, &grpc.StreamServerInfo{FullMethod: call.StreamName,
+		err = intercept(f.route.service, s, &grpc.StreamServerInfo{FullMethod: f.route.full,
 			IsServerStream: true}, call.Handler)
 	}
 	if ended := h.options.Streams.Ended; ended != nil {

@@ -114,6 +114,9 @@ func (f *far) Ask(_ context.Context, p int, m message.Message) (any, error) {
 	case message.DeliverPermits:
 		same(f, p, m)
 		return struct{}{}, nil
+	case message.RecordEvents:
+		same(f, p, m)
+		return uint64(7), nil
 	}
 	return nil, fmt.Errorf("%T", m)
 }
@@ -155,6 +158,7 @@ func TestEveryFieldCrosses(t *testing.T) {
 	crosses(t, c, filled[message.RelayReports](), filled[message.RelayResult]())
 	crosses(t, c, filled[message.RequestPermits](), filled[[]message.PermitGrant]())
 	crosses(t, c, filled[message.DeliverPermits](), struct{}{})
+	crosses(t, c, filled[message.RecordEvents](), uint64(7))
 	if err := errors.Join(c.ReloadNamespace(t.Context(), "ns"), c.HearLimits(t.Context(), &limitTable),
 		c.SettleSidecar(t.Context(), "there", true)); err != nil {
 		t.Error(err)
