@@ -8,13 +8,14 @@ import (
 
 // Scheduler is everything that Carillon does, in six interfaces. Package client implements it over gRPC; a
 // node builds it from its engine or its cluster's router, and its hub. In every call an empty namespace is
-// the default one.
+// the default one, but for Watch, to which it is all of them.
 type Scheduler interface {
 	Jobs
 	Runs
 	Bulk
 	Backfills
 	Namespaces
+	Events
 	Work
 }
 

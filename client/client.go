@@ -23,6 +23,7 @@ type Client struct {
 	conn    *grpc.ClientConn // nil if the caller owns it
 	service pb.SchedulerServiceClient
 	cluster pb.ClusterServiceClient
+	events  pb.EventServiceClient
 	options []Option
 	one     bool                     // it can reach addr only
 	nodes   atomic.Pointer[[]string] // addresses of all nodes, as the newest session has them; nil: none yet
@@ -110,7 +111,8 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 		return nil, carillon.Errorf(carillon.InvalidArgument, "addr", "%.64q: %w", addr, err)
 	}
 	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn),
-		cluster: pb.NewClusterServiceClient(conn), options: opts, one: o.oneAddress}, nil
+		cluster: pb.NewClusterServiceClient(conn), events: pb.NewEventServiceClient(conn),
+		options: opts, one: o.oneAddress}, nil
 }
 
 // nameIn returns the name of the server that credentials have; "": they go by its address.
@@ -124,7 +126,8 @@ func nameIn(c credentials.TransportCredentials) string {
 // Over returns a client that uses a connection of its caller, who keeps and closes it. Its errors stay as
 // they are.
 func Over(conn grpc.ClientConnInterface) *Client {
-	return &Client{service: pb.NewSchedulerServiceClient(conn), cluster: pb.NewClusterServiceClient(conn)}
+	return &Client{service: pb.NewSchedulerServiceClient(conn), cluster: pb.NewClusterServiceClient(conn),
+		events: pb.NewEventServiceClient(conn)}
 }
 
 // Close ends the connection, and with it all calls and sessions.

@@ -30,15 +30,23 @@ func (b Backoff) Lost(lasted time.Duration) Backoff {
 	return b.Next()
 }
 
-// Connect waits as long as the backoff says, then makes one attempt. ctx ends both.
-func Connect[T any](ctx context.Context, b Backoff,
-	connect func(context.Context) (T, error)) (connected T, err error) {
+// Wait waits as long as the backoff says, or until ctx ends.
+func (b Backoff) Wait(ctx context.Context) error {
 	pause := time.NewTimer(time.Duration(b/2 + rand.N(b/2+1)))
 	defer pause.Stop()
 	select {
 	case <-pause.C:
+		return nil
 	case <-ctx.Done():
-		return connected, ctx.Err()
+		return ctx.Err()
+	}
+}
+
+// Connect waits as long as the backoff says, then makes one attempt. ctx ends both.
+func Connect[T any](ctx context.Context, b Backoff,
+	connect func(context.Context) (T, error)) (connected T, err error) {
+	if err := b.Wait(ctx); err != nil {
+		return connected, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -85,6 +85,14 @@ var roundTrips = map[string]struct {
 		n := NamespaceFromProto(m.(*pb.Namespace))
 		return NamespaceToProto(&n), nil
 	}},
+	"WatchRequest": {&pb.WatchRequest{}, func(m proto.Message) (proto.Message, error) {
+		q := WatchQueryFromProto(m.(*pb.WatchRequest))
+		return WatchQueryToProto(&q), nil
+	}},
+	"WatchResponse": {&pb.WatchResponse{}, func(m proto.Message) (proto.Message, error) {
+		b, err := EventBatchFromProto(m.(*pb.WatchResponse))
+		return EventBatchToProto(&b), err
+	}},
 	"ListNamespacesRequest": {&pb.ListNamespacesRequest{}, func(m proto.Message) (proto.Message, error) {
 		return NamespaceQueryToProto(NamespaceQueryFromProto(m.(*pb.ListNamespacesRequest))), nil
 	}},
@@ -141,7 +149,7 @@ type protoFiller struct {
 }
 
 // durations are the fields of type string that hold a duration.
-var durations = []string{"jitter", "timeout", "lease", "catch_up_window", "keep", "interval", "initial",
+var durations = []string{"jitter", "late", "timeout", "lease", "catch_up_window", "keep", "interval", "initial",
 	"max", "jitter", "retry_after"}
 
 func (f *protoFiller) fill(m protoreflect.Message, depth int) {

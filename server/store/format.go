@@ -19,8 +19,9 @@ import (
 //	   and Cancelled; AttemptError.Redriven; metadata records of kind 'd'; Namespace.generation, which a build without it
 //	   counts from 1 again: no more is lost by that than the refusal of a put meant for an older one
 //	3  what operators ask and steer (docs/decisions/0068): RunRecord.Queue and Labels; the indexes of phases and of finished runs;
-//	   trace contexts of calls: State.Trace and RunRecord.Trace; metadata records of kind u (0070);
-//	   History.no_results, FailurePolicy.pause_after, LastRun.failures (0069)
+//	   trace contexts of calls: State.Trace and RunRecord.Trace; metadata records of kind 'u' (0070);
+//	   History.no_results, FailurePolicy.pause_after, LastRun.failures (0069); metadata records
+//	   of the kinds 'v' and 'w': events and their watchers (0071)
 var format = "3"
 
 // Format returns the version of everything this program writes. A store of another one is refused, see

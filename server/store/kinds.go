@@ -14,7 +14,9 @@ const (
 	KindNamespace  = 'n' // server/internal/engine: the settings of a namespace
 	KindNotice     = 'o' // server/internal/partition: a success that a dependent job is to be notified of
 	// server/internal/engine, server/internal/cluster: written and deleted to test the store.
-	KindProbe  = 'p'
-	KindParked = 'q' // server/internal/partition: a queue with parked runs
-	KindQueue  = 'u' // server/internal/partition: a paused queue
+	KindProbe   = 'p'
+	KindParked  = 'q' // server/internal/partition: a queue with parked runs
+	KindQueue   = 'u' // server/internal/partition: a paused queue
+	KindEvents  = 'v' // server/internal/partition: events that watchers have still to see
+	KindWatched = 'w' // server/internal/partition: how long events are recorded, and which are kept
 )

@@ -70,7 +70,10 @@ func responseHeaders() object {
 var neverMissing = []string{"PutJob", "CreateJob", "BatchPutJobs", "ListJobs", "DeleteJobs", "ListRuns",
 	"ListRunsOfJob", "RedriveRuns", "BulkRuns", "BulkJobs",
 	"GetNamespace", "ListNamespaces", "PutNamespace", "PreviewSchedule", "GetCluster", "Rebalance",
-	"ListQueues", "ListWorkers", "PauseQueue", "ResumeQueue", "PurgeQueue"}
+	"ListQueues", "ListWorkers", "PauseQueue", "ResumeQueue", "PurgeQueue", "Watch", "WatchNamespace"}
+
+// streams are the calls that answer with a stream of events.
+var streams = []string{"Watch", "WatchNamespace"}
 
 // finishAnswers says what a call answers.
 func (d *document) finishAnswers(name, method string, call object) {
@@ -80,6 +83,9 @@ func (d *document) finishAnswers(name, method string, call object) {
 	schema := refName(must(ok, "content", "application/json", "schema"))
 	if schema == "Job" || schema == "PutJobResponse" {
 		ok["headers"] = object{"ETag": object{"$ref": "#/components/headers/ETag"}}
+	}
+	if slices.Contains(streams, name) {
+		ok["content"] = object{"text/event-stream": object{"schema": object{"type": "string"}}}
 	}
 	if l := links(name); l != nil {
 		ok["links"] = l
@@ -100,7 +106,7 @@ func (d *document) finishAnswers(name, method string, call object) {
 				continue
 			}
 		case "409":
-			if method == "get" {
+			if method == "get" && !slices.Contains(streams, name) {
 				continue
 			}
 		case "412":

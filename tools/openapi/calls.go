@@ -8,7 +8,8 @@ import (
 )
 
 // renamed are the calls that have a second path.
-var renamed = map[string]string{"ListRuns_1": "ListRunsOfJob", "RedriveRuns_1": "RedriveRunsOfJob"}
+var renamed = map[string]string{"ListRuns_1": "ListRunsOfJob", "RedriveRuns_1": "RedriveRunsOfJob",
+	"Watch_1": "WatchNamespace"}
 
 // bodies are what calls take that have a schema of its own, and whether they need it. Other bodies are
 // optional.
@@ -124,6 +125,8 @@ func headers(call string) []any {
 			object{"enum": []any{"*"}})}
 	case "PatchJob", "DeleteJob", "PutNamespace":
 		return []any{ifMatch}
+	case "Watch", "WatchNamespace":
+		return []any{header("Last-Event-ID", "The position from which to go on, if the query has none.", object{})}
 	case "CompleteRun":
 		return []any{header("Carillon-Token",
 			"The token that the delivery came with, if the body has none.", object{})}

@@ -44,6 +44,7 @@ type benchFlags struct {
 	nodes       int
 	delay       time.Duration // on the way to the store, each way
 	profiles    string
+	watchers    int
 	debug       string // where the node at --server serves profiles
 	json        bool
 }
@@ -86,6 +87,7 @@ func (f *benchFlags) addCommon(flags *pflag.FlagSet) {
 	flags.IntVar(&f.connections, "connections", 4, "connections to the node")
 	flags.StringVar(&f.profiles, "profile", "",
 		"`folder` to write the node's profiles of what is measured to, for go tool pprof")
+	flags.IntVar(&f.watchers, "watchers", 0, "watchers of all events, in the process of the bench")
 	flags.BoolVar(&f.json, "json", false, "print the result as JSON")
 }
 
@@ -146,7 +148,7 @@ func (f *benchFlags) measure(ctx context.Context, node bench.Node, shown *progre
 }
 
 func (f *benchFlags) config(node bench.Node, shown *progress) bench.Config {
-	return bench.Config{Node: node, Namespace: f.namespace, Connections: f.connections, Profiles: f.profiles,
+	return bench.Config{Node: node, Namespace: f.namespace, Connections: f.connections, Profiles: f.profiles, Watchers: f.watchers,
 		Progress: shown.show}
 }
 

@@ -35,8 +35,13 @@ func (c *connection) addNamespace(cmd *cobra.Command) {
 
 // addServer adds the flags that do not concern a namespace, and -o.
 func (c *connection) addServer(cmd *cobra.Command) {
-	c.reach.add(cmd.Flags(), "gRPC `address` of a node, or several with commas between; environment CARILLON_SERVER")
+	c.addReach(cmd)
 	cmd.Flags().DurationVar(&c.wait, "wait", 30*time.Second, "how long to wait for an answer")
+}
+
+// addReach adds the flags of a command that does not end with an answer, and -o.
+func (c *connection) addReach(cmd *cobra.Command) {
+	c.reach.add(cmd.Flags(), "gRPC `address` of a node, or several with commas between; environment CARILLON_SERVER")
 	cmd.Flags().BoolVar(&c.proxy, "proxy", false,
 		"reach the node by the proxy that HTTPS_PROXY names; default directly")
 	addOutput(cmd)

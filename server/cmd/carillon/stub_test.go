@@ -82,6 +82,30 @@ func (s *stub) find(key carillon.Key) (carillon.Job, error) {
 				Progress: &carillon.Progress{Percent: 40, Message: "half", At: stubNow}}}}, nil
 }
 
+// Watch tells of a run that is dead and of times that were skipped, each time that it is called.
+func (s *stub) Watch(ctx context.Context, q carillon.WatchQuery, f func(carillon.EventBatch) error) error {
+	if err := q.Validate(); err != nil {
+		return err
+	}
+	all := []carillon.Event{
+		{ID: "1", Type: carillon.EventRunDead, Time: stubNow, Namespace: "shop", Job: "nightly", Run: "r1", Attempt: 3,
+			Error: "no\nway"},
+		{ID: "2", Type: carillon.EventRunSkipped, Time: stubNow, Namespace: "default", Job: "cron", Skipped: 4,
+			Reason: "paused"},
+	}
+	b := carillon.EventBatch{Position: q.Position + "p"}
+	for i := range all {
+		if q.Selects(&all[i]) {
+			b.Events = append(b.Events, all[i])
+		}
+	}
+	if err := f(b); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 func (s *stub) GetJob(_ context.Context, key carillon.Key) (carillon.Job, error) { return s.find(key) }
 
 func (s *stub) SetPaused(_ context.Context, key carillon.Key, p carillon.PauseOptions) (carillon.Job, error) {

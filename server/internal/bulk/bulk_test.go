@@ -24,6 +24,7 @@ func (nobody) Offer(delivery.Owner, []delivery.Waiting)          {}
 func (nobody) Deliver(int, []delivery.Delivery, []delivery.Rest) {}
 func (nobody) Cancel([]delivery.Cancel)                          {}
 func (nobody) Forget(int)                                        {}
+func (nobody) SetPaused([]delivery.Queue)                        {}
 
 // calls are an engine's, some of which are changed.
 type calls struct {

@@ -141,6 +141,7 @@ type Engine struct {
 	*api        // answers callers
 	*census     // answers metrics
 	*namedLimits
+	*watches // answers watchers
 
 	settings     *settings
 	dependencies *dependencies
@@ -202,6 +203,7 @@ func New(cfg Config) *Engine {
 		queues:     newQueues(e.partitions, e.log),
 	}
 	e.namedLimits = newNamedLimits(&e.cfg, e.elapsed, e.limiter.limitsChanged)
+	e.watches = newWatches(&e.cfg, e.partitions)
 	e.census = &census{partitions: e.partitions, holdings: e.Holdings, elapsed: e.elapsed}
 	return e
 }
@@ -238,7 +240,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 		if err := e.namespaces.readAll(ctx); err != nil {
 			return fmt.Errorf("settings of namespaces: %w", err)
 		}
-		e.wg.Go(e.follow)
+		e.wg.Go(e.followSettings)
 	}
 	if e.cfg.Standby {
 		return nil
@@ -324,6 +326,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 	go func() {
 		e.wg.Wait()
 		e.batches.end()
+		e.watches.tail.close()
 		e.ownershipLog.flush()
 		e.deadLog.flush()
 		close(ended)

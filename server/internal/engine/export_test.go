@@ -7,3 +7,6 @@ func (e *Engine) PermitsLeft() (left string) {
 	e.limiter.locked(func(c *permit.Counter) { left = c.Left() })
 	return left
 }
+
+// WatchersMost is how many watchers a node has at most.
+const WatchersMost = watchersMost

@@ -48,6 +48,8 @@ func serve(ctx context.Context, p *partitionRunner, m message.Message) (reply an
 		return serveDeliverPermits(p, m)
 	case message.LimitStands:
 		return serveLimitStands(ctx, p, m)
+	case message.RecordEvents:
+		return serveRecordEvents(ctx, p, m)
 	}
 	return nil, carillon.Errorf(carillon.Internal, "", "%T is not served", m)
 }
@@ -99,6 +101,12 @@ func serveRedriveDead(ctx context.Context, p *partitionRunner, m message.Redrive
 	}
 	n, err := redrivePages(ctx, p, q)
 	return p.e.finish(ctx, n, err, p, m)
+}
+
+func serveRecordEvents(ctx context.Context, p *partitionRunner, m message.RecordEvents) (any, error) {
+	return inRound(ctx, p, call{}, func(p *partitionRunner, now int64) (uint64, error) {
+		return p.m.Events.Watch(now, m.Again)
+	})
 }
 
 // seen returns when a call was first seen, in UTC ns; 0 if that is not known.

@@ -186,8 +186,8 @@ const (
 	settingsAgain = 500 * time.Millisecond
 )
 
-// follow reads the settings, and which queues are paused, periodically until the engine stops.
-func (a *api) follow() {
+// followSettings reads the settings, and which queues are paused, periodically until the engine stops.
+func (a *api) followSettings() {
 	ps := a.namespaces.partitions
 	t := time.NewTimer(settingsEvery)
 	defer t.Stop()

@@ -231,6 +231,7 @@ func (p *partitionRunner) poll(now int64) bool {
 	p.askForWaiters()
 	p.m.Permits.WaitAgain()
 	p.permits.poll()
+	p.m.Events.Sweep(now)
 	if p.timers.sweepDue(elapsed) {
 		p.m.History.Sweep(now)
 		p.sweepBackfills(now)

@@ -41,6 +41,14 @@ func readSnapshot(ctx context.Context, number int, shard store.Shard) (*partitio
 			return nil, err
 		}
 	}
+	if s.Watched, err = shard.MetaRecords(ctx, store.MetaQuery{Kind: store.KindWatched, Limit: 1}); err != nil {
+		return nil, err
+	}
+	if w, err := partition.ReadWatched(s.Watched); err == nil && len(s.Watched) > 0 {
+		if s.Events, err = allMetaRecords(ctx, shard, partition.AfterMarks(&w)); err != nil {
+			return nil, err
+		}
+	}
 	if len(s.Limited) > 0 {
 		s.InForce, err = shard.Read(ctx, partition.LimitedRefs(s.Limited))
 	}

@@ -32,6 +32,7 @@ func (p *partitionRunner) begin(t *claimResult) {
 	p.intake = intake{t.m, &p.reads, &p.records, &p.replies, p.box}
 	p.timers.wake = 0
 	p.own.begin(t.term)
+	p.e.watches.tail.look(p.number)
 }
 
 // leave begins to hand the partition over: nothing more is handed out, and what memory holds is sent to the

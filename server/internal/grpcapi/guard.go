@@ -92,10 +92,16 @@ func (s *Service) Guard(ctx context.Context, req any, info *grpc.UnaryServerInfo
 // stream is around every streaming call of the gRPC server.
 func (s *Service) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo,
 	handler grpc.StreamHandler) error {
-	err := Safely(func() error { return handler(srv, strict{ss, info.FullMethod}) })
-	logInternal(ss.Context(), s.options.Logger, info.FullMethod, err)
-	err = ToStatus(err)
+	err := ToStatus(s.GuardStream(srv, strict{ss, info.FullMethod}, info, handler))
 	s.options.observe(info.FullMethod, err, Observer.Streamed)
+	return err
+}
+
+// GuardStream is around every streaming call, of gRPC and of REST alike, as Guard is around the others.
+func (s *Service) GuardStream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo,
+	handler grpc.StreamHandler) error {
+	err := Safely(func() error { return handler(srv, ss) })
+	logInternal(ss.Context(), s.options.Logger, info.FullMethod, err)
 	return err
 }
 

@@ -75,8 +75,10 @@ type Server struct {
 func NewServer(s *Service, extra ...grpc.ServerOption) *Server {
 	server := NewFrame(s.options, extra...)
 	pb.RegisterSchedulerServiceServer(server, s)
+	pb.RegisterEventServiceServer(server, s.Events())
 	server.Health.SetServingStatus(pb.SchedulerService_ServiceDesc.ServiceName,
 		healthpb.HealthCheckResponse_SERVING)
+	server.Health.SetServingStatus(pb.EventService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	if s.options.Cluster != nil {
 		pb.RegisterClusterServiceServer(server, s.options.Cluster)
 		server.Health.SetServingStatus(pb.ClusterService_ServiceDesc.ServiceName,

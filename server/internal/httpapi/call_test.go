@@ -145,11 +145,20 @@ func TestRequests(t *testing.T) {
 func TestEveryCallHasAPath(t *testing.T) {
 	reached := map[string]bool{}
 	for _, rt := range allRoutes() {
+		if rt.stream != nil {
+			reached[rt.stream.StreamName] = true
+			continue
+		}
 		reached[rt.call.MethodName] = true
 	}
 	for _, m := range append(pb.ClusterService_ServiceDesc.Methods, pb.SchedulerService_ServiceDesc.Methods...) {
 		if !reached[m.MethodName] {
 			t.Errorf("%s has no path", m.MethodName)
+		}
+	}
+	for _, s := range pb.EventService_ServiceDesc.Streams {
+		if !reached[s.StreamName] {
+			t.Errorf("%s has no path", s.StreamName)
 		}
 	}
 }

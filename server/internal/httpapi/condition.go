@@ -42,6 +42,9 @@ func readHeaders(r *http.Request, req proto.Message) error {
 	if m, ok := req.(*pb.CompleteRunRequest); ok && r.Header.Get(headerToken) != "" {
 		m.Token = r.Header.Get(headerToken)
 	}
+	if m, ok := req.(*pb.WatchRequest); ok && m.GetPosition() == "" {
+		m.Position = r.Header.Get(headerLastEventID)
+	}
 	if reads(r) || !conditional(r) {
 		return nil
 	}

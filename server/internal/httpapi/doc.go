@@ -11,6 +11,7 @@
 //	cors.go           what pages of trusted origins may do in a browser
 //	routes.go         a path and a method to a call
 //	call.go           one call: request to message, method, message to response
+//	stream.go         server-sent events
 //	condition.go      If-Match, If-None-Match, ETag, Carillon-Token
 //	decode.go         JSON to message: objects, lists, maps
 //	decode_value.go   JSON to message: single values

@@ -25,6 +25,8 @@ type Options struct {
 
 	// Cluster is carillon.v1.ClusterService. Default: there is nothing at its paths.
 	Cluster pb.ClusterServiceServer
+	// Streams are the calls that are answered by server-sent events. Default: there are none.
+	Streams Streams
 	// Interceptor is around every call, as around those of gRPC. Default none.
 	Interceptor grpc.UnaryServerInterceptor
 	// Called is told how each call ended, by its name and gRPC's code. Default: nobody is.
@@ -67,6 +69,10 @@ func New(service pb.SchedulerServiceServer, o Options) (http.Handler, error) {
 	if o.Cluster != nil {
 		h.routes = append(h.routes, routesOf(pb.File_carillon_v1_cluster_proto,
 			&pb.ClusterService_ServiceDesc, o.Cluster)...)
+	}
+	if o.Streams.Events != nil {
+		h.routes = append(h.routes, routesOf(pb.File_carillon_v1_event_proto, &pb.EventService_ServiceDesc,
+			o.Streams.Events)...)
 	}
 
 	origins := http.NewCrossOriginProtection()
@@ -143,6 +149,8 @@ func (h *handler) api(w http.ResponseWriter, r *http.Request) {
 	}
 	f := find(h.routes, method, r.URL.EscapedPath())
 	switch {
+	case f.route != nil && f.route.stream != nil:
+		h.stream(w, r, f)
 	case f.route != nil:
 		r.Pattern = f.route.path // for what is around the handler
 		h.serve(w, r, f)

@@ -20,7 +20,9 @@ type route struct {
 	verb     string // what follows ":" at the end; "" = none
 	body     string // the field that the body is, "*" = the whole message, "" = no body
 	call     *grpc.MethodDesc
-	service  any // whose call it is
+	stream   *grpc.StreamDesc // instead of call
+	full     string           // name of the stream with its service
+	service  any              // whose call it is
 }
 
 // segment is one part of a path: a word, a field (a name in it), or a field that takes all that is left.
@@ -34,18 +36,24 @@ type segment struct {
 func routesOf(file protoreflect.FileDescriptor, desc *grpc.ServiceDesc, service any) []route {
 	methods := file.Services().ByName(protoreflect.FullName(desc.ServiceName).Name()).Methods()
 	var routes []route
-	for i := range desc.Methods {
-		call := &desc.Methods[i]
-		md := methods.ByName(protoreflect.Name(call.MethodName))
+	add := func(name string, of route) {
+		md := methods.ByName(protoreflect.Name(name))
 		rule, ok := proto.GetExtension(md.Options(), annotations.E_Http).(*annotations.HttpRule)
 		if !ok || rule == nil {
-			continue
+			return
 		}
 		for _, r := range append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...) {
 			rt := newRoute(r)
-			rt.call, rt.service = call, service
+			rt.call, rt.stream, rt.full, rt.service = of.call, of.stream, of.full, service
 			routes = append(routes, rt)
 		}
+	}
+	for i := range desc.Methods {
+		add(desc.Methods[i].MethodName, route{call: &desc.Methods[i]})
+	}
+	for i := range desc.Streams {
+		add(desc.Streams[i].StreamName, route{stream: &desc.Streams[i],
+			full: "/" + desc.ServiceName + "/" + desc.Streams[i].StreamName})
 	}
 	return routes
 }

@@ -156,7 +156,8 @@ func (e *echo) Work(pb.SchedulerService_WorkServer) error { panic("not REST") }
 // allRoutes are those of all services.
 func allRoutes() []route {
 	return append(routesOf(pb.File_carillon_v1_scheduler_proto, &pb.SchedulerService_ServiceDesc, nil),
-		routesOf(pb.File_carillon_v1_cluster_proto, &pb.ClusterService_ServiceDesc, nil)...)
+		append(routesOf(pb.File_carillon_v1_cluster_proto, &pb.ClusterService_ServiceDesc, nil),
+			routesOf(pb.File_carillon_v1_event_proto, &pb.EventService_ServiceDesc, nil)...)...)
 }
 
 // api is the handler over e.

@@ -47,7 +47,7 @@ func (a *Attempts) begin(e *entry, from origin) {
 // since it was stored, so it gets at least one heartbeat interval.
 func (a *Attempts) takeOver(e *entry, now int64) {
 	a.begin(e, takenOver)
-	e.attempt.known, e.attempt.current, e.attempt.granted = true, true, now
+	e.attempt.known, e.attempt.current, e.attempt.told, e.attempt.granted = true, true, true, now
 	a.due.permits.adopt(e)
 	if e.ref.Seq != 0 && e.parent == nil {
 		a.records.needs[e.ref.Job()] = struct{}{}
@@ -100,6 +100,7 @@ func heartbeatInterval(lease time.Duration) time.Duration { return min(lease/4, 
 // keep makes the attempt in force durable as it stands.
 func (a *Attempts) keep(e *entry) {
 	e.attempt.known, e.attempt.current = true, true
+	a.tellLate(e)
 	e.state.Run.Lease = e.attempt.lease
 	a.due.touch(e)
 }
@@ -155,6 +156,7 @@ func (a *Attempts) end(e *entry, reported bool) {
 // drop drops everything an attempt in force holds: its count, its pending delivery, its permits, and its
 // doubt.
 func (a *Attempts) drop(e *entry) {
+	a.tellLate(e)
 	a.due.permits.release(e)
 	a.grants--
 	e.state.Run.Doubt = store.Grant{}
@@ -180,6 +182,7 @@ func (a *Attempts) revoke(e *entry, now int64) (interrupted bool) {
 // withdraw takes back an attempt, which then does not count.
 func (a *Attempts) withdraw(e *entry) {
 	doubt := e.state.Run.Doubt // consumers of the attempt in doubt may still have it
+	e.attempt.told = true
 	a.end(e, false)
 	e.state.Run.Doubt = doubt
 	r := &e.state.Run

@@ -14,6 +14,7 @@ func (js *Jobs) Delete(now int64, key carillon.Key,
 		return carillon.DeleteResult{}, otherGeneration(e)
 	}
 	d := carillon.DeleteResult{Interrupted: js.cancelRuns(e, now, ReasonDeleted)}
+	js.out.events.tellJob(now, e, carillon.EventJobDeleted)
 	js.window.remove(e)
 	return d, nil
 }

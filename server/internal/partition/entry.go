@@ -91,6 +91,7 @@ type attempt struct {
 	origin  origin
 	known   bool // the store has been told of it, though perhaps not of its present end
 	current bool // and need not be told again unless a heartbeat moves its end
+	told    bool // watchers have been told if it began late
 
 	granted int64  // when it was handed out
 	since   uint64 // number of the batch that was being filled when it was made; 0: taken over

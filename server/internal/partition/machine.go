@@ -28,6 +28,7 @@ type Config struct {
 	DeadRetention  time.Duration // how long dead runs are kept; default 30 days
 	HistoryMost    int           // finished runs kept in the partition; default 50,000
 	HistoryExpires int           // finished runs removed by one sweep; default 1,000
+	EventsMost     int           // events kept for watchers; default 10,000
 
 	Events  Events
 	Tracer  Tracer  // nil: no spans are made
@@ -49,6 +50,7 @@ func (c Config) withDefaults() Config {
 	c.DeadRetention = cmp.Or(c.DeadRetention, DefaultDeadRetention)
 	c.HistoryMost = cmp.Or(c.HistoryMost, 50_000)
 	c.HistoryExpires = cmp.Or(c.HistoryExpires, 1000)
+	c.EventsMost = cmp.Or(c.EventsMost, DefaultEventsMost)
 	if c.Limits == (carillon.Bounds{}) {
 		c.Limits = carillon.DefaultBounds()
 	}
@@ -95,6 +97,7 @@ type Machine struct {
 	History      *History
 	Held         *Held // says why runs do not go on
 	PausedQueues *PausedQueues
+	Events       *EventLog
 }
 
 // newMachine makes an empty machine: all records are still in the store.
@@ -104,6 +107,8 @@ func newMachine(cfg Config) *Machine {
 		out:      builder{seq: 1},
 		suspects: newSuspects(cfg.Term.Epoch, cfg.Ended),
 	}
+	m.Events = newEventLog(&m.out, uint64(m.cfg.EventsMost))
+	m.out.events = m.Events
 	m.contents = newContents(&m.cfg, &m.out)
 	m.agenda = &agenda{contents: m.contents}
 	m.Records = newRecords(&m.cfg, &m.out)

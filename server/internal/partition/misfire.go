@@ -156,11 +156,15 @@ func (rs *runs) skipTimes(e *entry, sk skipped, now int64) {
 		return
 	}
 	e.state.Counters.Skipped += sk.n
-	rs.history.add(e.job(), &e.state, store.RunRecord{
+	r := store.RunRecord{
 		Key:    e.ref.Key,
 		ID:     store.RunID{Partition: uint16(rs.cfg.Partition), UID: e.state.UID, Scheduled: sk.last},
 		Status: carillon.RunSkipped, Reason: sk.reason, Skipped: sk.n, From: sk.first, Due: sk.last, Finished: now,
-	})
+	}
+	if l := rs.out.events; l.on(now) {
+		l.tellRun(now, &r, e.state.Generation, 0)
+	}
+	rs.history.add(e.job(), &e.state, r)
 	if rs.cfg.Events.Skipped != nil {
 		rs.cfg.Events.Skipped(sk.reason, sk.n)
 	}

@@ -47,7 +47,7 @@ func (rs *runs) pause(e *entry, now int64, note string) {
 	if !e.state.Paused {
 		rs.out.paused = append(rs.out.paused, JobPaused{e.ref.Key, note})
 	}
-	rs.changePaused(e, true, false, now)
+	rs.changePausedBecause(e, true, false, now, note)
 }
 
 // failuresAfter returns how many runs in a row have failed when another one ends.
@@ -127,11 +127,17 @@ func (e *entry) untried() bool {
 // now: the times that came meanwhile are recorded as paused, or with catchUp the misfire rule applies to
 // them.
 func (rs *runs) changePaused(e *entry, paused, catchUp bool, now int64) {
+	rs.changePausedBecause(e, paused, catchUp, now, "")
+}
+
+// changePausedBecause is changePaused with a reason that is none of a caller's.
+func (rs *runs) changePausedBecause(e *entry, paused, catchUp bool, now int64, why string) {
 	if e.state.Paused == paused {
 		return
 	}
 	rs.due.touch(e)
 	e.state.Paused = paused
+	rs.out.events.tellPaused(now, e, why)
 	unwait(&e.state)
 	if paused {
 		rs.unbegin(e, now)

@@ -71,7 +71,7 @@ func (js *Jobs) create(now int64, req *message.PutRequest) (carillon.PutResult, 
 		js.seal() // the delete of its namesake must come first
 	}
 	js.records.entries[e.ref] = e
-	return js.store(e, req.Job), nil
+	return js.store(now, e, req.Job), nil
 }
 
 // draft returns an entry for a new job that is not in the machine yet.
@@ -94,9 +94,10 @@ func (js *Jobs) draft(now int64, req *message.PutRequest) (*entry, error) {
 }
 
 // store has a new job written and its timer set.
-func (js *Jobs) store(e *entry, j *carillon.Job) carillon.PutResult {
+func (js *Jobs) store(now int64, e *entry, j *carillon.Job) carillon.PutResult {
 	e.decoded = j
 	js.due.touch(e)
+	js.out.events.tellJob(now, e, carillon.EventJobCreated)
 	js.agenda.rearm(e)
 	put := carillon.PutResult{Job: js.records.view(e), Created: true, Changed: true, Warnings: warnings(j)}
 	e.decoded = nil
@@ -121,7 +122,7 @@ func (js *Jobs) replaceJob(now int64, e *entry, req *message.PutRequest) (carill
 	js.contents.bytes -= len(d.spec) // draft counted the spec, and contents.set counts it again
 	js.contents.set(e, d.spec)
 	e.state, e.fresh, e.later, e.content = d.state, true, 0, js.out.seq
-	return js.store(e, req.Job), nil
+	return js.store(now, e, req.Job), nil
 }
 
 // edit gives a job other content. retimed says that its times are counted again, even if nothing differs.
@@ -166,6 +167,7 @@ func (js *Jobs) edit(now int64, e *entry, req *message.PutRequest, retimed bool)
 		js.supersede(e, now)
 	}
 	s.Trace = string(req.Trace) // not before the attempts that went back to the old one have ended
+	js.out.events.tellJob(now, e, carillon.EventJobChanged)
 	js.runs.changePaused(e, j.Paused, false, now)
 	js.runs.endOrRearm(e) // it may have run as often as it is now meant to
 	return carillon.PutResult{Job: js.records.view(e), Changed: true, Warnings: warnings(j)}, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // failure describes how an attempt failed.
@@ -41,6 +42,10 @@ func (rs *runs) fail(e *entry, now int64, f failure) {
 		return
 	}
 	r.Due = due
+	if l := rs.out.events; l.on(now) {
+		l.tellRun(now, &store.RunRecord{Key: e.ref.Key, ID: e.state.Identity(rs.cfg.Partition), Attempt: r.Attempt,
+			Errors: r.Errors}, e.contentGeneration(), due)
+	}
 	rs.due.touch(e)
 	rs.agenda.rearm(e)
 }

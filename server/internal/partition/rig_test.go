@@ -79,6 +79,7 @@ func (r *rig) own() {
 		Notices: r.small(store.KindNotice), Applied: r.small(store.KindApplied), Limited: limited,
 		InForce: r.read(partition.LimitedRefs(limited)), Backfills: r.backfills(partition.UnfinishedBackfills),
 		PausedQueues: r.pausedQueues(),
+		Watched:      r.small(store.KindWatched), Events: r.eventRecords(partition.AfterMarks(r.watched())),
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"maps"
 
 	"github.com/carillonhq/carillon"
@@ -21,11 +22,13 @@ type Snapshot struct {
 	InForce      []store.Record     // what LimitedRefs(Limited) names
 	Backfills    []store.MetaRecord // those with the prefix UnfinishedBackfills
 	PausedQueues map[delivery.Queue]carillon.QueuePause
+	Watched      []store.MetaRecord // who watches, at most one
+	Events       []store.MetaRecord // those that AfterMarks selects
 }
 
 // Open makes the machine of a term, as of cfg.Since, from what the store holds. It returns the permits that
-// attempts in force hold, for the limiter. An error names backfills that cannot be read: the machine leaves
-// them alone and is of use without them.
+// attempts in force hold, for the limiter. An error names backfills and events that cannot be read: the
+// machine leaves them alone and is of use without them.
 func Open(cfg Config, s *Snapshot) (m *Machine, held []delivery.Limit, err error) {
 	m = newMachine(cfg)
 	m.Permits.loadParked(s.Parked)
@@ -33,6 +36,6 @@ func Open(cfg Config, s *Snapshot) (m *Machine, held []delivery.Limit, err error
 	m.Applied.load(s.Applied)
 	held = m.Permits.load(s.Limited, s.InForce)
 	maps.Copy(m.PausedQueues.all, s.PausedQueues)
-	err = m.Backfills.load(s.Backfills, cfg.Since)
+	err = errors.Join(m.Backfills.load(s.Backfills, cfg.Since), m.Events.load(s.Watched, s.Events, cfg.Since))
 	return m, held, err
 }

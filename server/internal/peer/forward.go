@@ -161,6 +161,11 @@ func (f forwarded) partitionOf(key carillon.Key) int {
 	return store.PartitionOf(key, f.partitions)
 }
 
+// Watch implements [carillon.Events]: streams are not forwarded.
+func (forwarded) Watch(context.Context, carillon.WatchQuery, func(carillon.EventBatch) error) error {
+	return carillon.Errorf(carillon.InvalidArgument, "", "events are not forwarded: every node tells them")
+}
+
 // Connect implements [carillon.Work].
 func (forwarded) Connect(context.Context, carillon.Hello) (carillon.Session, error) {
 	return nil, wire.NotSupported("connect")

@@ -43,6 +43,8 @@ func (c *Calls) Ask(ctx context.Context, p int, m message.Message) (any, error) 
 		return struct{}{}, c.deliverPermits(ctx, p, m)
 	case message.LimitStands:
 		return c.limitStands(ctx, p, m)
+	case message.RecordEvents:
+		return c.recordEvents(ctx, p, m)
 	case message.PutJob:
 		return c.putJob(ctx, m)
 	case message.PutJobs:
@@ -280,5 +282,20 @@ func (s *Server) LimitStands(ctx context.Context,
 			reply.Holders = append(reply.Holders, int32(p))
 		}
 		return reply, err
+	})
+}
+
+func (c *Calls) recordEvents(ctx context.Context, p int, m message.RecordEvents) (uint64, error) {
+	reply, err := c.service.RecordEvents(ctx, &peerv1.RecordEventsRequest{NotAfter: c.notAfter(ctx),
+		Partition: int32(p), Again: m.Again})
+	return reply.GetFrom(), err
+}
+
+// RecordEvents implements the rpc.
+func (s *Server) RecordEvents(ctx context.Context,
+	m *peerv1.RecordEventsRequest) (*peerv1.RecordEventsResponse, error) {
+	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.RecordEventsResponse, error) {
+		from, err := ask(ctx, s, m.GetPartition(), message.RecordEvents{Again: m.GetAgain()})
+		return &peerv1.RecordEventsResponse{From: from}, err
 	})
 }

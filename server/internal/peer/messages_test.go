@@ -117,6 +117,9 @@ func (f *far) Ask(_ context.Context, p int, m message.Message) (any, error) {
 	case message.LimitStands:
 		same(f, p, m)
 		return filled[message.Standing](), nil
+	case message.RecordEvents:
+		same(f, p, m)
+		return uint64(7), nil
 	}
 	return nil, fmt.Errorf("%T", m)
 }
@@ -159,6 +162,7 @@ func TestEveryFieldCrosses(t *testing.T) {
 	crosses(t, c, filled[message.RequestPermits](), filled[[]message.PermitGrant]())
 	crosses(t, c, filled[message.DeliverPermits](), struct{}{})
 	crosses(t, c, filled[message.LimitStands](), filled[message.Standing]())
+	crosses(t, c, filled[message.RecordEvents](), uint64(7))
 	if err := errors.Join(c.ReloadNamespace(t.Context(), "ns"), c.HearLimits(t.Context(), &limitTable),
 		c.SettleSidecar(t.Context(), "there", true)); err != nil {
 		t.Error(err)

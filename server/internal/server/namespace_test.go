@@ -70,6 +70,12 @@ func callAll(w *rig, namespace, prefix string) map[string]error {
 	n.Name = namespace
 	_, err = s.PutNamespace(ctx, n)
 	note("PutNamespace", err)
+	told := errors.New("told")
+	err = s.Watch(ctx, carillon.WatchQuery{Namespace: namespace}, func(carillon.EventBatch) error { return told })
+	if errors.Is(err, told) {
+		err = nil
+	}
+	note("Watch", err)
 	page, err := s.ListNamespaces(ctx, carillon.NamespaceQuery{})
 	note("ListNamespaces", err)
 	if len(page.Namespaces) == 0 || page.Namespaces[0].Name != carillon.DefaultNamespace {

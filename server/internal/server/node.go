@@ -153,6 +153,7 @@ type scheduler struct {
 	carillon.Bulk
 	carillon.Backfills
 	carillon.Namespaces
+	carillon.Events
 	carillon.Work
 }
 
@@ -161,8 +162,8 @@ type scheduler struct {
 func (n *Node) Scheduler() carillon.Scheduler { return n.schedulerWith(n.relayed(n.hub.Local())) }
 
 func (n *Node) schedulerWith(work carillon.Work) carillon.Scheduler {
-	return scheduler{Jobs: n.calls, Runs: n.calls, Backfills: n.calls, Namespaces: n.calls, Work: work,
-		Bulk: bulk.Actions{Calls: n.calls, Bounds: n.config.Limits}}
+	return scheduler{Jobs: n.calls, Runs: n.calls, Backfills: n.calls, Namespaces: n.calls, Events: n.engine,
+		Work: work, Bulk: bulk.Actions{Calls: n.calls, Bounds: n.config.Limits}}
 }
 
 // Cluster returns the cluster that the node belongs to, even if it is alone.

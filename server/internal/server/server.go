@@ -118,10 +118,12 @@ func (s *Server) listenGRPC(d *listener, service *grpcapi.Service, cluster *grpc
 // listenHTTP serves Carillon's own API as REST.
 func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, cluster *grpcapi.ClusterService) error {
 	handler, err := httpapi.New(service, httpapi.Options{
-		Logger:         s.log,
-		Cluster:        cluster,
-		Interceptor:    service.Guard,
-		Called:         s.node.Metrics().Called,
+		Logger:      s.log,
+		Cluster:     cluster,
+		Interceptor: service.Guard,
+		Called:      s.node.Metrics().Called,
+		Streams: httpapi.Streams{Events: service.Events(), Interceptor: service.GuardStream,
+			Ended: s.node.Metrics().Streamed},
 		Ready:          func(context.Context) error { return s.Ready() },
 		Metrics:        s.node.Metrics().Handler(),
 		AllowHost:      s.config.allowHost,

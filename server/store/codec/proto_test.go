@@ -56,6 +56,16 @@ var codecs = map[string]struct {
 		func(v any) []byte { return AppendBackfill(nil, v.(*store.Backfill)) },
 		func(b []byte) (any, error) { f, err := DecodeBackfill(b); return &f, err },
 	},
+	"EventList": {
+		new(store.EventList),
+		func(v any) []byte { return AppendEvents(nil, v.(*store.EventList)) },
+		func(b []byte) (any, error) { e, err := DecodeEvents(b); return &e, err },
+	},
+	"Watched": {
+		new(store.Watched),
+		func(v any) []byte { return AppendWatched(nil, v.(*store.Watched)) },
+		func(b []byte) (any, error) { w, err := DecodeWatched(b); return &w, err },
+	},
 }
 
 // notCarried are the fields that are not in the bytes, because the record's key holds them or they are made

@@ -2977,6 +2977,117 @@ func (x *LimitStandsResponse) GetBefore() int64 {
 	return 0
 }
 
+// RecordEventsRequest is of a node at which somebody watches.
+type RecordEventsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the request may arrive.
+	NotAfter *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	// Which partition.
+	Partition int32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Events are watched already, and are to be recorded for longer.
+	Again         bool `protobuf:"varint,3,opt,name=again,proto3" json:"again,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordEventsRequest) Reset() {
+	*x = RecordEventsRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordEventsRequest) ProtoMessage() {}
+
+func (x *RecordEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordEventsRequest.ProtoReflect.Descriptor instead.
+func (*RecordEventsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *RecordEventsRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *RecordEventsRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *RecordEventsRequest) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
+}
+
+// RecordEventsResponse says that it is so, durably.
+type RecordEventsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the newest record: what happens from now on is in those after it. Again: of the record after which nothing is
+	// missing.
+	From          uint64 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordEventsResponse) Reset() {
+	*x = RecordEventsResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordEventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordEventsResponse) ProtoMessage() {}
+
+func (x *RecordEventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordEventsResponse.ProtoReflect.Descriptor instead.
+func (*RecordEventsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *RecordEventsResponse) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
 // ReloadNamespaceRequest says whose settings have changed.
 type ReloadNamespaceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2990,7 +3101,7 @@ type ReloadNamespaceRequest struct {
 
 func (x *ReloadNamespaceRequest) Reset() {
 	*x = ReloadNamespaceRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3002,7 +3113,7 @@ func (x *ReloadNamespaceRequest) String() string {
 func (*ReloadNamespaceRequest) ProtoMessage() {}
 
 func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3015,7 +3126,7 @@ func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ReloadNamespaceRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3041,7 +3152,7 @@ type ReloadNamespaceResponse struct {
 
 func (x *ReloadNamespaceResponse) Reset() {
 	*x = ReloadNamespaceResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3053,7 +3164,7 @@ func (x *ReloadNamespaceResponse) String() string {
 func (*ReloadNamespaceResponse) ProtoMessage() {}
 
 func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3066,7 +3177,7 @@ func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{48}
 }
 
 // HearLimitsRequest is the limits that the sidecars of one node have named: all of them, in place of those that it has sent before.
@@ -3088,7 +3199,7 @@ type HearLimitsRequest struct {
 
 func (x *HearLimitsRequest) Reset() {
 	*x = HearLimitsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3100,7 +3211,7 @@ func (x *HearLimitsRequest) String() string {
 func (*HearLimitsRequest) ProtoMessage() {}
 
 func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3113,7 +3224,7 @@ func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsRequest.ProtoReflect.Descriptor instead.
 func (*HearLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *HearLimitsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3170,7 +3281,7 @@ type NamedLimit struct {
 
 func (x *NamedLimit) Reset() {
 	*x = NamedLimit{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3182,7 +3293,7 @@ func (x *NamedLimit) String() string {
 func (*NamedLimit) ProtoMessage() {}
 
 func (x *NamedLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3195,7 +3306,7 @@ func (x *NamedLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedLimit.ProtoReflect.Descriptor instead.
 func (*NamedLimit) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{48}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NamedLimit) GetNamespace() string {
@@ -3242,7 +3353,7 @@ type HearLimitsResponse struct {
 
 func (x *HearLimitsResponse) Reset() {
 	*x = HearLimitsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3254,7 +3365,7 @@ func (x *HearLimitsResponse) String() string {
 func (*HearLimitsResponse) ProtoMessage() {}
 
 func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3267,7 +3378,7 @@ func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsResponse.ProtoReflect.Descriptor instead.
 func (*HearLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{49}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{51}
 }
 
 // Place is a place in the order of queues or of connections.
@@ -3289,7 +3400,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3301,7 +3412,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3314,7 +3425,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{50}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Place) GetNamespace() string {
@@ -3373,7 +3484,7 @@ type OwnQueuesRequest struct {
 
 func (x *OwnQueuesRequest) Reset() {
 	*x = OwnQueuesRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3385,7 +3496,7 @@ func (x *OwnQueuesRequest) String() string {
 func (*OwnQueuesRequest) ProtoMessage() {}
 
 func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3398,7 +3509,7 @@ func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesRequest.ProtoReflect.Descriptor instead.
 func (*OwnQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{51}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *OwnQueuesRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3454,7 +3565,7 @@ type OwnQueuesResponse struct {
 
 func (x *OwnQueuesResponse) Reset() {
 	*x = OwnQueuesResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3466,7 +3577,7 @@ func (x *OwnQueuesResponse) String() string {
 func (*OwnQueuesResponse) ProtoMessage() {}
 
 func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3479,7 +3590,7 @@ func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesResponse.ProtoReflect.Descriptor instead.
 func (*OwnQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{52}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *OwnQueuesResponse) GetQueues() []*v1.Queue {
@@ -3510,7 +3621,7 @@ type OwnWorkersRequest struct {
 
 func (x *OwnWorkersRequest) Reset() {
 	*x = OwnWorkersRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3522,7 +3633,7 @@ func (x *OwnWorkersRequest) String() string {
 func (*OwnWorkersRequest) ProtoMessage() {}
 
 func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3535,7 +3646,7 @@ func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersRequest.ProtoReflect.Descriptor instead.
 func (*OwnWorkersRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{53}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *OwnWorkersRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3591,7 +3702,7 @@ type OwnWorkersResponse struct {
 
 func (x *OwnWorkersResponse) Reset() {
 	*x = OwnWorkersResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3603,7 +3714,7 @@ func (x *OwnWorkersResponse) String() string {
 func (*OwnWorkersResponse) ProtoMessage() {}
 
 func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3616,7 +3727,7 @@ func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersResponse.ProtoReflect.Descriptor instead.
 func (*OwnWorkersResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{54}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *OwnWorkersResponse) GetWorkers() []*OwnWorker {
@@ -3639,7 +3750,7 @@ type OwnWorker struct {
 
 func (x *OwnWorker) Reset() {
 	*x = OwnWorker{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3651,7 +3762,7 @@ func (x *OwnWorker) String() string {
 func (*OwnWorker) ProtoMessage() {}
 
 func (x *OwnWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3664,7 +3775,7 @@ func (x *OwnWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorker.ProtoReflect.Descriptor instead.
 func (*OwnWorker) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{55}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *OwnWorker) GetWorker() *v1.Worker {
@@ -3696,7 +3807,7 @@ type SettleSidecarRequest struct {
 
 func (x *SettleSidecarRequest) Reset() {
 	*x = SettleSidecarRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3708,7 +3819,7 @@ func (x *SettleSidecarRequest) String() string {
 func (*SettleSidecarRequest) ProtoMessage() {}
 
 func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3721,7 +3832,7 @@ func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarRequest.ProtoReflect.Descriptor instead.
 func (*SettleSidecarRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{56}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SettleSidecarRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3754,7 +3865,7 @@ type SettleSidecarResponse struct {
 
 func (x *SettleSidecarResponse) Reset() {
 	*x = SettleSidecarResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3766,7 +3877,7 @@ func (x *SettleSidecarResponse) String() string {
 func (*SettleSidecarResponse) ProtoMessage() {}
 
 func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3779,7 +3890,7 @@ func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarResponse.ProtoReflect.Descriptor instead.
 func (*SettleSidecarResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{57}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{59}
 }
 
 var File_carillon_peer_v1_peer_proto protoreflect.FileDescriptor
@@ -3977,7 +4088,13 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x13LimitStandsResponse\x12\x12\n" +
 	"\x04held\x18\x01 \x01(\x03R\x04held\x12\x18\n" +
 	"\aholders\x18\x02 \x03(\x05R\aholders\x12\x16\n" +
-	"\x06before\x18\x03 \x01(\x03R\x06before\"e\n" +
+	"\x06before\x18\x03 \x01(\x03R\x06before\"\x82\x01\n" +
+	"\x13RecordEventsRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x14\n" +
+	"\x05again\x18\x03 \x01(\bR\x05again\"*\n" +
+	"\x14RecordEventsResponse\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x04R\x04from\"e\n" +
 	"\x16ReloadNamespaceRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"\x19\n" +
@@ -4028,7 +4145,7 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x12\n" +
 	"\x04told\x18\x03 \x01(\bR\x04told\"\x17\n" +
-	"\x15SettleSidecarResponse2\xa9\x0f\n" +
+	"\x15SettleSidecarResponse2\x88\x10\n" +
 	"\vPeerService\x12K\n" +
 	"\x06Status\x12\x1f.carillon.peer.v1.StatusRequest\x1a .carillon.peer.v1.StatusResponse\x12E\n" +
 	"\x04Look\x12\x1d.carillon.peer.v1.LookRequest\x1a\x1e.carillon.peer.v1.LookResponse\x12Z\n" +
@@ -4048,7 +4165,8 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tAskTokens\x12\".carillon.peer.v1.AskTokensRequest\x1a#.carillon.peer.v1.AskTokensResponse\x12W\n" +
 	"\n" +
 	"GiveTokens\x12#.carillon.peer.v1.GiveTokensRequest\x1a$.carillon.peer.v1.GiveTokensResponse\x12Z\n" +
-	"\vLimitStands\x12$.carillon.peer.v1.LimitStandsRequest\x1a%.carillon.peer.v1.LimitStandsResponse\x12f\n" +
+	"\vLimitStands\x12$.carillon.peer.v1.LimitStandsRequest\x1a%.carillon.peer.v1.LimitStandsResponse\x12]\n" +
+	"\fRecordEvents\x12%.carillon.peer.v1.RecordEventsRequest\x1a&.carillon.peer.v1.RecordEventsResponse\x12f\n" +
 	"\x0fReloadNamespace\x12(.carillon.peer.v1.ReloadNamespaceRequest\x1a).carillon.peer.v1.ReloadNamespaceResponse\x12]\n" +
 	"\fReloadQueues\x12%.carillon.peer.v1.ReloadQueuesRequest\x1a&.carillon.peer.v1.ReloadQueuesResponse\x12W\n" +
 	"\n" +
@@ -4071,7 +4189,7 @@ func file_carillon_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
+var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(Refusal_Reason)(0),             // 0: carillon.peer.v1.Refusal.Reason
 	(ReleaseResponse_Answer)(0),     // 1: carillon.peer.v1.ReleaseResponse.Answer
@@ -4120,134 +4238,139 @@ var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(*GiveTokensResponse)(nil),      // 44: carillon.peer.v1.GiveTokensResponse
 	(*LimitStandsRequest)(nil),      // 45: carillon.peer.v1.LimitStandsRequest
 	(*LimitStandsResponse)(nil),     // 46: carillon.peer.v1.LimitStandsResponse
-	(*ReloadNamespaceRequest)(nil),  // 47: carillon.peer.v1.ReloadNamespaceRequest
-	(*ReloadNamespaceResponse)(nil), // 48: carillon.peer.v1.ReloadNamespaceResponse
-	(*HearLimitsRequest)(nil),       // 49: carillon.peer.v1.HearLimitsRequest
-	(*NamedLimit)(nil),              // 50: carillon.peer.v1.NamedLimit
-	(*HearLimitsResponse)(nil),      // 51: carillon.peer.v1.HearLimitsResponse
-	(*Place)(nil),                   // 52: carillon.peer.v1.Place
-	(*OwnQueuesRequest)(nil),        // 53: carillon.peer.v1.OwnQueuesRequest
-	(*OwnQueuesResponse)(nil),       // 54: carillon.peer.v1.OwnQueuesResponse
-	(*OwnWorkersRequest)(nil),       // 55: carillon.peer.v1.OwnWorkersRequest
-	(*OwnWorkersResponse)(nil),      // 56: carillon.peer.v1.OwnWorkersResponse
-	(*OwnWorker)(nil),               // 57: carillon.peer.v1.OwnWorker
-	(*SettleSidecarRequest)(nil),    // 58: carillon.peer.v1.SettleSidecarRequest
-	(*SettleSidecarResponse)(nil),   // 59: carillon.peer.v1.SettleSidecarResponse
-	(*timestamppb.Timestamp)(nil),   // 60: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 61: google.protobuf.Duration
-	(*v1.Job)(nil),                  // 62: carillon.v1.Job
-	(*v1.PutJobResponse)(nil),       // 63: carillon.v1.PutJobResponse
-	(*v1.QueuePause)(nil),           // 64: carillon.v1.QueuePause
-	(*v1.Heartbeat)(nil),            // 65: carillon.v1.Heartbeat
-	(*v1.Result)(nil),               // 66: carillon.v1.Result
-	(*v1.Queue)(nil),                // 67: carillon.v1.Queue
-	(*v1.Worker)(nil),               // 68: carillon.v1.Worker
+	(*RecordEventsRequest)(nil),     // 47: carillon.peer.v1.RecordEventsRequest
+	(*RecordEventsResponse)(nil),    // 48: carillon.peer.v1.RecordEventsResponse
+	(*ReloadNamespaceRequest)(nil),  // 49: carillon.peer.v1.ReloadNamespaceRequest
+	(*ReloadNamespaceResponse)(nil), // 50: carillon.peer.v1.ReloadNamespaceResponse
+	(*HearLimitsRequest)(nil),       // 51: carillon.peer.v1.HearLimitsRequest
+	(*NamedLimit)(nil),              // 52: carillon.peer.v1.NamedLimit
+	(*HearLimitsResponse)(nil),      // 53: carillon.peer.v1.HearLimitsResponse
+	(*Place)(nil),                   // 54: carillon.peer.v1.Place
+	(*OwnQueuesRequest)(nil),        // 55: carillon.peer.v1.OwnQueuesRequest
+	(*OwnQueuesResponse)(nil),       // 56: carillon.peer.v1.OwnQueuesResponse
+	(*OwnWorkersRequest)(nil),       // 57: carillon.peer.v1.OwnWorkersRequest
+	(*OwnWorkersResponse)(nil),      // 58: carillon.peer.v1.OwnWorkersResponse
+	(*OwnWorker)(nil),               // 59: carillon.peer.v1.OwnWorker
+	(*SettleSidecarRequest)(nil),    // 60: carillon.peer.v1.SettleSidecarRequest
+	(*SettleSidecarResponse)(nil),   // 61: carillon.peer.v1.SettleSidecarResponse
+	(*timestamppb.Timestamp)(nil),   // 62: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 63: google.protobuf.Duration
+	(*v1.Job)(nil),                  // 64: carillon.v1.Job
+	(*v1.PutJobResponse)(nil),       // 65: carillon.v1.PutJobResponse
+	(*v1.QueuePause)(nil),           // 66: carillon.v1.QueuePause
+	(*v1.Heartbeat)(nil),            // 67: carillon.v1.Heartbeat
+	(*v1.Result)(nil),               // 68: carillon.v1.Result
+	(*v1.Queue)(nil),                // 69: carillon.v1.Queue
+	(*v1.Worker)(nil),               // 70: carillon.v1.Worker
 }
 var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: carillon.peer.v1.Refusal.reason:type_name -> carillon.peer.v1.Refusal.Reason
-	60, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
-	61, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
-	60, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
-	60, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
-	60, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
-	60, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
-	60, // 7: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
+	63, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
+	62, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
+	62, // 7: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 8: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
-	60, // 9: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 9: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 10: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
 	1,  // 11: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
-	60, // 12: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 12: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 13: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
-	60, // 14: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
-	62, // 15: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
-	60, // 16: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 14: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
+	64, // 15: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
+	62, // 16: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
 	21, // 17: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
 	37, // 18: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
 	22, // 19: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
-	63, // 20: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
+	65, // 20: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
 	37, // 21: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
-	60, // 22: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
-	60, // 23: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
-	60, // 24: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
-	64, // 25: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
-	60, // 26: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
-	60, // 27: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	60, // 28: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 22: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 23: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 24: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
+	66, // 25: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
+	62, // 26: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 27: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 28: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
 	35, // 29: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
-	65, // 30: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
-	66, // 31: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
-	60, // 32: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	67, // 30: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
+	68, // 31: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
+	62, // 32: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
 	37, // 33: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
 	40, // 34: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
 	38, // 35: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
 	42, // 36: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
 	37, // 37: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
 	38, // 38: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
-	60, // 39: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 39: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
 	42, // 40: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
-	60, // 41: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
-	60, // 42: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
-	60, // 43: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
-	50, // 44: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
-	60, // 45: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	52, // 46: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
-	67, // 47: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
-	60, // 48: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
-	52, // 49: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
-	57, // 50: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
-	68, // 51: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
-	60, // 52: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
-	3,  // 53: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
-	5,  // 54: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
-	7,  // 55: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
-	9,  // 56: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
-	12, // 57: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
-	14, // 58: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
-	16, // 59: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
-	18, // 60: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
-	20, // 61: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
-	24, // 62: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
-	26, // 63: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
-	28, // 64: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
-	30, // 65: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
-	34, // 66: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
-	39, // 67: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
-	43, // 68: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
-	45, // 69: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
-	47, // 70: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
-	32, // 71: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
-	49, // 72: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
-	53, // 73: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
-	55, // 74: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
-	58, // 75: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
-	4,  // 76: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
-	6,  // 77: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
-	8,  // 78: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
-	10, // 79: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
-	13, // 80: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
-	15, // 81: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
-	17, // 82: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
-	19, // 83: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
-	23, // 84: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
-	25, // 85: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
-	27, // 86: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
-	29, // 87: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
-	31, // 88: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
-	36, // 89: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
-	41, // 90: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
-	44, // 91: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
-	46, // 92: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
-	48, // 93: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
-	33, // 94: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
-	51, // 95: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
-	54, // 96: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
-	56, // 97: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
-	59, // 98: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
-	76, // [76:99] is the sub-list for method output_type
-	53, // [53:76] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	62, // 41: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 42: carillon.peer.v1.RecordEventsRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 43: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
+	62, // 44: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	52, // 45: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
+	62, // 46: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 47: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
+	69, // 48: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
+	62, // 49: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 50: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
+	59, // 51: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
+	70, // 52: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
+	62, // 53: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
+	3,  // 54: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
+	5,  // 55: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
+	7,  // 56: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
+	9,  // 57: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
+	12, // 58: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
+	14, // 59: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
+	16, // 60: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
+	18, // 61: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
+	20, // 62: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
+	24, // 63: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
+	26, // 64: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
+	28, // 65: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
+	30, // 66: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
+	34, // 67: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
+	39, // 68: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
+	43, // 69: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
+	45, // 70: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
+	47, // 71: carillon.peer.v1.PeerService.RecordEvents:input_type -> carillon.peer.v1.RecordEventsRequest
+	49, // 72: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
+	32, // 73: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
+	51, // 74: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
+	55, // 75: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
+	57, // 76: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
+	60, // 77: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
+	4,  // 78: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
+	6,  // 79: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
+	8,  // 80: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
+	10, // 81: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
+	13, // 82: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
+	15, // 83: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
+	17, // 84: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
+	19, // 85: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
+	23, // 86: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
+	25, // 87: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
+	27, // 88: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
+	29, // 89: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
+	31, // 90: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
+	36, // 91: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
+	41, // 92: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
+	44, // 93: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
+	46, // 94: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
+	48, // 95: carillon.peer.v1.PeerService.RecordEvents:output_type -> carillon.peer.v1.RecordEventsResponse
+	50, // 96: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
+	33, // 97: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
+	53, // 98: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
+	56, // 99: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
+	58, // 100: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
+	61, // 101: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
+	78, // [78:102] is the sub-list for method output_type
+	54, // [54:78] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_carillon_peer_v1_peer_proto_init() }
@@ -4261,7 +4384,7 @@ func file_carillon_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_peer_v1_peer_proto_rawDesc), len(file_carillon_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   58,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

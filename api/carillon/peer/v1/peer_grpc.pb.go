@@ -36,6 +36,7 @@ const (
 	PeerService_AskTokens_FullMethodName       = "/carillon.peer.v1.PeerService/AskTokens"
 	PeerService_GiveTokens_FullMethodName      = "/carillon.peer.v1.PeerService/GiveTokens"
 	PeerService_LimitStands_FullMethodName     = "/carillon.peer.v1.PeerService/LimitStands"
+	PeerService_RecordEvents_FullMethodName    = "/carillon.peer.v1.PeerService/RecordEvents"
 	PeerService_ReloadNamespace_FullMethodName = "/carillon.peer.v1.PeerService/ReloadNamespace"
 	PeerService_ReloadQueues_FullMethodName    = "/carillon.peer.v1.PeerService/ReloadQueues"
 	PeerService_HearLimits_FullMethodName      = "/carillon.peer.v1.PeerService/HearLimits"
@@ -91,6 +92,8 @@ type PeerServiceClient interface {
 	GiveTokens(ctx context.Context, in *GiveTokensRequest, opts ...grpc.CallOption) (*GiveTokensResponse, error)
 	// LimitStands asks the home of a limit how the limit stands for a run that waits.
 	LimitStands(ctx context.Context, in *LimitStandsRequest, opts ...grpc.CallOption) (*LimitStandsResponse, error)
+	// RecordEvents has the partition record what happens in it, since somebody watches.
+	RecordEvents(ctx context.Context, in *RecordEventsRequest, opts ...grpc.CallOption) (*RecordEventsResponse, error)
 	// ReloadNamespace has the node read the settings of a namespace, which have changed.
 	ReloadNamespace(ctx context.Context, in *ReloadNamespaceRequest, opts ...grpc.CallOption) (*ReloadNamespaceResponse, error)
 	// ReloadQueues has the node read which queues are paused, and answers once that is in force there.
@@ -283,6 +286,16 @@ func (c *peerServiceClient) LimitStands(ctx context.Context, in *LimitStandsRequ
 	return out, nil
 }
 
+func (c *peerServiceClient) RecordEvents(ctx context.Context, in *RecordEventsRequest, opts ...grpc.CallOption) (*RecordEventsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RecordEventsResponse)
+	err := c.cc.Invoke(ctx, PeerService_RecordEvents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *peerServiceClient) ReloadNamespace(ctx context.Context, in *ReloadNamespaceRequest, opts ...grpc.CallOption) (*ReloadNamespaceResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReloadNamespaceResponse)
@@ -390,6 +403,8 @@ type PeerServiceServer interface {
 	GiveTokens(context.Context, *GiveTokensRequest) (*GiveTokensResponse, error)
 	// LimitStands asks the home of a limit how the limit stands for a run that waits.
 	LimitStands(context.Context, *LimitStandsRequest) (*LimitStandsResponse, error)
+	// RecordEvents has the partition record what happens in it, since somebody watches.
+	RecordEvents(context.Context, *RecordEventsRequest) (*RecordEventsResponse, error)
 	// ReloadNamespace has the node read the settings of a namespace, which have changed.
 	ReloadNamespace(context.Context, *ReloadNamespaceRequest) (*ReloadNamespaceResponse, error)
 	// ReloadQueues has the node read which queues are paused, and answers once that is in force there.
@@ -462,6 +477,9 @@ func (UnimplementedPeerServiceServer) GiveTokens(context.Context, *GiveTokensReq
 }
 func (UnimplementedPeerServiceServer) LimitStands(context.Context, *LimitStandsRequest) (*LimitStandsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method LimitStands not implemented")
+}
+func (UnimplementedPeerServiceServer) RecordEvents(context.Context, *RecordEventsRequest) (*RecordEventsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RecordEvents not implemented")
 }
 func (UnimplementedPeerServiceServer) ReloadNamespace(context.Context, *ReloadNamespaceRequest) (*ReloadNamespaceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReloadNamespace not implemented")
@@ -808,6 +826,24 @@ func _PeerService_LimitStands_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_RecordEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RecordEventsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).RecordEvents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_RecordEvents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).RecordEvents(ctx, req.(*RecordEventsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PeerService_ReloadNamespace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReloadNamespaceRequest)
 	if err := dec(in); err != nil {
@@ -990,6 +1026,10 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "LimitStands",
 			Handler:    _PeerService_LimitStands_Handler,
+		},
+		{
+			MethodName: "RecordEvents",
+			Handler:    _PeerService_RecordEvents_Handler,
 		},
 		{
 			MethodName: "ReloadNamespace",

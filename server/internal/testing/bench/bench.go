@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -36,14 +38,18 @@ type Config struct {
 	Namespace   string // default "default"
 	Connections int    // default 4
 	Profiles    string // folder to write profiles of what is measured to; "" = none are taken
+	Watchers    int    // that watch all events meanwhile
 	// Progress is told now and then how far a stage is; nil = nobody asks.
 	Progress func(stage string, done, total int64)
 }
 
 // Bench runs benches against one node.
 type Bench struct {
-	cfg   Config
-	conns []Conn
+	cfg      Config
+	conns    []Conn
+	watching context.CancelFunc
+	watchers sync.WaitGroup
+	told     atomic.Int64 // events, to all watchers
 }
 
 // Open connects to the node.
@@ -63,11 +69,43 @@ func Open(cfg Config) (*Bench, error) {
 		}
 		b.conns = append(b.conns, c)
 	}
+	if err := b.startWatchers(); err != nil {
+		b.Close()
+		return nil, err
+	}
 	return b, nil
+}
+
+// startWatchers has all events watched, and returns once they are.
+func (b *Bench) startWatchers() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	b.watching = cancel
+	begun := make(chan error, b.cfg.Watchers) // each sends once
+	for i := range b.cfg.Watchers {
+		var once sync.Once
+		b.watchers.Go(func() {
+			err := b.conn(i).Watch(ctx, carillon.WatchQuery{}, func(batch carillon.EventBatch) error {
+				b.told.Add(int64(len(batch.Events)))
+				once.Do(func() { begun <- nil })
+				return nil
+			})
+			once.Do(func() { begun <- err })
+		})
+	}
+	for range b.cfg.Watchers {
+		if err := <-begun; err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+	}
+	return nil
 }
 
 // Close closes the connections.
 func (b *Bench) Close() {
+	if b.watching != nil {
+		b.watching()
+	}
+	b.watchers.Wait()
 	for _, c := range b.conns {
 		_ = c.Close() // the results are in
 	}
@@ -106,6 +144,10 @@ func newPrefix() string { return "bench/" + strings.ToLower(rand.Text()[:10]) + 
 
 // clean removes what a bench has left on the node. If that fails the result says so: it is no less true.
 func (b *Bench) clean(ctx context.Context, prefix string, r *Result) {
+	if b.cfg.Watchers > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d watchers were told of %d events so far", b.cfg.Watchers,
+			b.told.Load()))
+	}
 	if b.cfg.Node.Throwaway {
 		return
 	}

@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/message"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// watches tells what happens in all partitions: it implements [carillon.Events]. Partitions record events in
+// the batches of what they tell, while somebody watches ([partition.EventLog]). A watcher takes what the
+// node's tail has read of them (tail.go), which all watchers share. One that is behind the tail, because it
+// goes on from an earlier position or does not keep up, reads by itself what it lacks:
+//
+//	lanes --durable records--> tail --chunks--> watcher --batches--> caller
+//	store --records of others'--^                  ^
+//	store --records that the tail no longer has ---'
+//
+// So nothing waits for a slow watcher, and what it has not taken is kept in the store alone.
+type watches struct {
+	*partitions
+	cfg  *Config
+	tail *tail
+}
+
+func newWatches(cfg *Config, ps *partitions) *watches {
+	w := &watches{partitions: ps, cfg: cfg}
+	w.tail = newTail(w)
+	return w
+}
+
+// Bounds on watching.
+const (
+	watchersMost = 1000 // of a node
+	// watchIdle is how often a watcher is told the position if nothing happens that it has asked for.
+	watchIdle   = 15 * time.Second
+	batchEvents = 512     // about the most in a batch
+	batchBytes  = 1 << 20 // about the most bytes of a batch
+)
+
+// Watch implements [carillon.Events].
+func (w *watches) Watch(ctx context.Context, q carillon.WatchQuery,
+	f func(carillon.EventBatch) error) error {
+	if err := q.Validate(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.life, cancel)()
+	err := w.follow(ctx, &q, f)
+	if w.life.Err() != nil {
+		return errStopping()
+	}
+	return err
+}
+
+// follow is Watch for a valid query.
+func (w *watches) follow(ctx context.Context, q *carillon.WatchQuery,
+	f func(carillon.EventBatch) error) error {
+	from, err := w.from(ctx, q.Position)
+	if err != nil {
+		return err
+	}
+	next, err := w.tail.join(from)
+	if err != nil {
+		return err
+	}
+	defer w.tail.leave()
+	v := &watcher{w: w, query: q, pos: from, next: next, f: f}
+	if err := v.flush(true); err != nil { // so that the caller can go on from here before anything happens
+		return err
+	}
+	return v.run(ctx)
+}
+
+// from returns where a watch begins: at a position, or now.
+func (w *watches) from(ctx context.Context, token string) (position, error) {
+	if token == "" {
+		pos := make(position, len(w.parts))
+		err := sideBySide(len(pos), func(p int) (err error) {
+			pos[p], err = across(ctx, w.partitions, w.parts[p], message.RecordEvents{})
+			return err
+		})
+		return pos, err
+	}
+	pos, err := w.positionOf(token)
+	if err != nil {
+		return nil, err
+	}
+	now := w.cfg.now()
+	return pos, sideBySide(len(pos), func(p int) error {
+		state, err := w.watched(ctx, p)
+		switch {
+		case err != nil:
+			return err
+		case pos[p] < state.Floor || now >= state.Until:
+			return errGone()
+		}
+		return nil
+	})
+}
+
+// watched reads who watches a partition.
+func (ps *partitions) watched(ctx context.Context, p int) (store.Watched, error) {
+	records, err := ps.shards[p].MetaRecords(ctx, store.MetaQuery{Kind: store.KindWatched, Limit: 1})
+	if err != nil {
+		return store.Watched{}, readError(err)
+	}
+	w, err := partition.ReadWatched(records)
+	if err != nil {
+		return w, readError(err)
+	}
+	return w, nil
+}
+
+// errGone is why a watch cannot go on.
+func errGone() error {
+	return carillon.Errorf(carillon.FailedPrecondition, "position",
+		"some of what has happened since is no longer there: list what there is, and watch anew without a position")
+}
+
+// watcher is one call of Watch.
+type watcher struct {
+	w     *watches
+	query *carillon.WatchQuery
+	f     func(carillon.EventBatch) error
+	pos   position // of what it has taken
+	next  place    // where it goes on in the tail
+
+	events []carillon.Event // to be told
+	bytes  int
+}
+
+// run tells what happens until ctx ends, the caller fails, or something is missing.
+func (v *watcher) run(ctx context.Context) error {
+	idle := time.NewTimer(watchIdle)
+	defer idle.Stop()
+	for {
+		if err := v.catchUp(ctx); err != nil {
+			return err
+		}
+		c, more := v.w.tail.after(&v.next)
+		if c == nil && more == nil {
+			continue // the tail no longer has what comes next
+		}
+		if c != nil {
+			if c.err != nil {
+				return c.err
+			}
+			if err := v.take(c.records); err != nil {
+				return err
+			}
+			if err := v.flush(false); err != nil {
+				return err
+			}
+			continue
+		}
+		idle.Reset(watchIdle)
+		select {
+		case <-more:
+		case <-idle.C:
+			if err := v.flush(true); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// catchUp reads what the watcher lacks until it is where it goes on in the tail.
+func (v *watcher) catchUp(ctx context.Context) error {
+	for {
+		var behind []int
+		for p := range v.pos {
+			if v.pos[p] < v.next.pos[p] {
+				behind = append(behind, p)
+			}
+		}
+		if len(behind) == 0 {
+			return nil
+		}
+		pages := make([][]recorded, len(behind))
+		err := sideBySide(len(behind), func(i int) (err error) {
+			pages[i], err = v.w.recordedAfter(ctx, behind[i], v.pos[behind[i]])
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for i := range behind {
+			if len(pages[i]) == 0 { // the store has lost them, or somebody has deleted them
+				return errGone()
+			}
+		}
+		if err := v.take(merged(pages)); err != nil {
+			return err
+		}
+		if err := v.flush(false); err != nil {
+			return err
+		}
+	}
+}
+
+// take has those events told that the watcher has not had yet and that it has asked for.
+func (v *watcher) take(records []recorded) error {
+	for i := range records {
+		r := &records[i]
+		if r.number <= v.pos[r.partition] {
+			continue
+		}
+		if v.pos[r.partition] = r.number; len(v.events) >= batchEvents || v.bytes >= batchBytes {
+			if err := v.flush(false); err != nil {
+				return err
+			}
+		}
+		for j := range r.events {
+			if e := &r.events[j]; v.query.Selects(e) {
+				v.events = append(v.events, *e)
+				v.bytes += len(e.Namespace) + len(e.Job) + len(e.Error)
+			}
+		}
+	}
+	return nil
+}
+
+// flush tells what has been taken. If that is nothing, it tells the position only if asked to.
+func (v *watcher) flush(always bool) error {
+	if len(v.events) == 0 && !always {
+		return nil
+	}
+	b := carillon.EventBatch{Events: v.events, Position: v.w.tokenOf(v.pos)}
+	v.events, v.bytes = nil, 0
+	return v.f(b)
+}
