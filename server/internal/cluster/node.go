@@ -125,6 +125,8 @@ func (c Config) withDefaults() Config {
 //	           │
 //	           └─→ poll: view ← Leaser.Members, Leaser.Owners ─→ share ─→ assignment ─→ engine
 type Node struct {
+	*queueCalls
+
 	cfg    Config
 	id     string
 	log    *slog.Logger
@@ -167,6 +169,7 @@ func New(c Config) *Node {
 		membership: newMembership(), clock: monotonic{time.Now()}, successors: newSuccessors(),
 		differences: &settingsLog{log: c.Log}, done: make(chan struct{}),
 	}
+	n.queueCalls = &queueCalls{n}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.views = newViews(n.parts)
 	n.peers = newPeers(&c, n.views.poke, n)

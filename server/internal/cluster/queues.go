@@ -19,31 +19,35 @@ const heardWithin = 2 * time.Second
 // consumersWithin is the same for the read of one job or run, which says why it waits.
 const consumersWithin = 300 * time.Millisecond
 
+// queueCalls is what is asked about queues and done to them, over the nodes of a cluster. It implements
+// [carillon.Queues].
+type queueCalls struct{ node *Node }
+
 // OwnQueues implements [Control].
-func (n *Node) OwnQueues(ctx context.Context, q queues.Query) ([]carillon.Queue, error) {
-	return n.cfg.Queues.OwnQueues(ctx, q)
+func (c *queueCalls) OwnQueues(ctx context.Context, q queues.Query) ([]carillon.Queue, error) {
+	return c.node.cfg.Queues.OwnQueues(ctx, q)
 }
 
 // OwnWorkers implements [Control].
-func (n *Node) OwnWorkers(ctx context.Context, q queues.Query) ([]queues.Connection, error) {
-	return n.cfg.Queues.OwnWorkers(ctx, q)
+func (c *queueCalls) OwnWorkers(ctx context.Context, q queues.Query) ([]queues.Connection, error) {
+	return c.node.cfg.Queues.OwnWorkers(ctx, q)
 }
 
 // ListQueues implements [carillon.Queues].
-func (n *Node) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
-	return lists(n).ListQueues(ctx, q)
+func (c *queueCalls) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
+	return lists(c.node).ListQueues(ctx, q)
 }
 
 // ListWorkers implements [carillon.Queues].
-func (n *Node) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
-	return lists(n).ListWorkers(ctx, q)
+func (c *queueCalls) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
+	return lists(c.node).ListWorkers(ctx, q)
 }
 
 // ConsumersElsewhere returns who takes the runs of a queue at the other living nodes, and which of them have
 // not answered in time.
-func (n *Node) ConsumersElsewhere(ctx context.Context, q delivery.Queue) (carillon.Queue, []string) {
-	return among(n, consumersWithin, func(all []store.Member) []store.Member {
-		return slices.DeleteFunc(slices.Clone(all), func(m store.Member) bool { return m.ID == n.cfg.Member.ID })
+func (c *queueCalls) ConsumersElsewhere(ctx context.Context, q delivery.Queue) (carillon.Queue, []string) {
+	return among(c.node, consumersWithin, func(all []store.Member) []store.Member {
+		return slices.DeleteFunc(slices.Clone(all), func(m store.Member) bool { return m.ID == c.node.cfg.Member.ID })
 	}).Consumers(ctx, q)
 }
 
