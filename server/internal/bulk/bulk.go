@@ -19,7 +19,8 @@ type Calls interface {
 
 	ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error)
 	TriggerJob(ctx context.Context, key carillon.Key) (carillon.Run, error)
-	DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error)
+	DeleteJob(ctx context.Context, key carillon.Key,
+		opts ...carillon.DeleteOption) (carillon.DeleteResult, error)
 	SetPaused(ctx context.Context, key carillon.Key, p carillon.PauseOptions) (carillon.Job, error)
 }
 

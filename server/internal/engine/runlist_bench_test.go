@@ -137,7 +137,7 @@ func benchFill(b *testing.B, shards []store.Shard, now time.Time) {
 // benchJob adds the i-th job, its pending run and its finished run, if it has them.
 func benchJob(to *store.Batch, p, i int, j *carillon.Job, now time.Time) {
 	uid := store.NewUID(j.Key(), [8]byte{1})
-	next := now.Add(time.Duration(i) * 24 * time.Hour / benchJobs).UnixNano()
+	next := now.Add(time.Duration(i) * (24 * time.Hour / benchJobs)).UnixNano()
 	queue := delivery.QueueOf(j.Namespace, j.Target).String()
 	s := store.State{UID: uid, Generation: 1, Priority: 2, Next: next, Due: next}
 	begin := func(phase carillon.Phase, seq uint64) store.State {
@@ -166,7 +166,7 @@ func benchJob(to *store.Batch, p, i int, j *carillon.Job, now time.Time) {
 	if i >= benchFinished {
 		return
 	}
-	at := now.Add(-time.Duration(i) * 24 * time.Hour / benchFinished).UnixNano()
+	at := now.Add(-time.Duration(i) * (24 * time.Hour / benchFinished)).UnixNano()
 	r := store.RunRecord{Key: j.Key(), ID: store.RunID{Partition: uint16(p), UID: uid, Scheduled: at},
 		Status: carillon.RunSucceeded, Due: at, Started: at, Finished: at, Expires: at + int64(30*24*time.Hour),
 		Attempt: 1, Queue: queue, Labels: j.Labels}

@@ -45,7 +45,9 @@ func (l *runList) byTime(at runPlace) *runSection[store.Record] {
 	return s
 }
 
-func byDue(a, b *store.Record) int { return cmp.Or(cmp.Compare(a.State.Due, b.State.Due), a.Compare(b.Ref)) }
+func byDue(a, b *store.Record) int {
+	return cmp.Or(cmp.Compare(a.State.Due, b.State.Due), a.Compare(b.Ref))
+}
 
 // showDue shows a record of the due index whose time is that of a run that has not begun. The next run of a
 // job whose run goes on is in comingByName.
