@@ -148,7 +148,7 @@ func (q *RunQuery) checkTimes() error {
 		}
 	}
 	if !q.From.IsZero() && !q.Until.IsZero() && !q.Until.After(q.From) {
-		return invalid("until", "%s is not after from, %s", q.Until.Format(time.RFC3339), q.From.Format(time.RFC3339))
+		return invalid("until", "%s is not after from, %s", show(q.Until), show(q.From))
 	}
 	return nil
 }

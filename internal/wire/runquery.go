@@ -9,23 +9,7 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
 
-// runFilter is what the requests have that select runs.
-type runFilter interface {
-	GetNamespace() string
-	GetJob() string
-	GetStatus() []pb.RunStatus
-	GetPrefix() string
-	GetQueue() string
-	GetKind() string
-	GetLabel() string
-	GetError() string
-	GetFrom() *timestamppb.Timestamp
-	GetUntil() *timestamppb.Timestamp
-	GetPageSize() int32
-	GetPageToken() string
-}
-
-func (f *first) runQuery(m runFilter) carillon.RunQuery {
+func (f *first) runQuery(m *pb.ListRunsRequest) carillon.RunQuery {
 	q := carillon.RunQuery{Namespace: m.GetNamespace(), Job: m.GetJob(), Prefix: m.GetPrefix(),
 		Queue: m.GetQueue(), Kind: m.GetKind(), Label: m.GetLabel(), Error: m.GetError(),
 		From: f.bound(m.GetFrom(), "from"), Until: f.bound(m.GetUntil(), "until"),
@@ -70,17 +54,20 @@ func statusesToProto(statuses []carillon.RunStatus) []pb.RunStatus {
 
 // BulkRunsToProto is what to do to runs as a request.
 func BulkRunsToProto(b *carillon.BulkRuns) *pb.BulkRunsRequest {
-	q := &b.Query
-	return &pb.BulkRunsRequest{Namespace: q.Namespace, Job: q.Job, Status: statusesToProto(q.Statuses),
-		Prefix: q.Prefix, Queue: q.Queue, Kind: q.Kind, Label: q.Label, Error: q.Error, From: timestamp(q.From),
-		Until: timestamp(q.Until), PageSize: clampInt32(q.PageSize), PageToken: q.PageToken,
+	m := RunQueryToProto(&b.Query)
+	return &pb.BulkRunsRequest{Namespace: m.GetNamespace(), Job: m.GetJob(), Status: m.GetStatus(),
+		Prefix: m.GetPrefix(), Queue: m.GetQueue(), Kind: m.GetKind(), Label: m.GetLabel(), Error: m.GetError(),
+		From: m.GetFrom(), Until: m.GetUntil(), PageSize: m.GetPageSize(), PageToken: m.GetPageToken(),
 		Action: pb.RunAction(b.Action), All: b.All, DryRun: b.DryRun}
 }
 
 // BulkRunsFromProto is the request as what to do to runs.
 func BulkRunsFromProto(m *pb.BulkRunsRequest) (carillon.BulkRuns, error) {
 	var f first
-	b := carillon.BulkRuns{Query: f.runQuery(m), All: m.GetAll(), DryRun: m.GetDryRun(),
+	query := f.runQuery(&pb.ListRunsRequest{Namespace: m.GetNamespace(), Job: m.GetJob(), Status: m.GetStatus(),
+		Prefix: m.GetPrefix(), Queue: m.GetQueue(), Kind: m.GetKind(), Label: m.GetLabel(), Error: m.GetError(),
+		From: m.GetFrom(), Until: m.GetUntil(), PageSize: m.GetPageSize(), PageToken: m.GetPageToken()})
+	b := carillon.BulkRuns{Query: query, All: m.GetAll(), DryRun: m.GetDryRun(),
 		Action: action[carillon.RunAction](&f, m.GetAction(), pb.RunAction_name)}
 	return b, f.err
 }

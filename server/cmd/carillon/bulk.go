@@ -51,14 +51,16 @@ func (b *bulk) oneOrFilter(cmd *cobra.Command, words []string) error {
 }
 
 // bulkPage makes one call: of the page after a token, with a deadline of its own.
-type bulkPage func(ctx context.Context, node *client.Client, token string, dryRun bool) (carillon.BulkResult, error)
+type bulkPage func(ctx context.Context, node *client.Client, token string,
+	dryRun bool) (carillon.BulkResult, error)
 
 // bulkPageSize is how many a call acts on: few enough to be done within --wait.
 const bulkPageSize = 500
 
 // sum makes calls until all is done, or until more than most are matched, and adds up what they did. After an
 // error it is what was done before.
-func (b *bulk) sum(cmd *cobra.Command, page bulkPage, dryRun bool, most int) (all carillon.BulkResult, err error) {
+func (b *bulk) sum(cmd *cobra.Command, page bulkPage, dryRun bool,
+	most int) (all carillon.BulkResult, err error) {
 	for token := ""; ; token = all.NextPageToken {
 		var r carillon.BulkResult
 		err := b.call(cmd, func(ctx context.Context, node *client.Client) (err error) {

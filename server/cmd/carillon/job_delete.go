@@ -31,7 +31,8 @@ func newJobDelete(a app) *cobra.Command {
 		}
 		return func(ctx context.Context, node *client.Client, _ []string) (answer, error) {
 			n, err := node.DeleteJobs(ctx, j.namespace, j.filter.prefix)
-			return answer{message: &pb.DeleteJobsResponse{Deleted: uint32(n)}, text: fmt.Sprintf("%d deleted\n", n)}, err
+			return answer{message: &pb.DeleteJobsResponse{Deleted: uint32(n)},
+				text: fmt.Sprintf("%d deleted\n", n)}, err
 		}
 	}
 	cmd.Aliases = []string{"rm"}

@@ -61,8 +61,8 @@ func (l *runList) list(ctx context.Context, node *client.Client, words []string)
 		return page.Runs, page.NextPageToken, err
 	})
 	got := answer{message: &pb.ListRunsResponse{Runs: wire.RunsToProto(runs), NextPageToken: rest},
-		text: table([]string{"ID", "JOB", "STATUS", "QUEUE", "SCHEDULED", "DUE", "FINISHED", "ATTEMPTS", "WHY"}, runs,
-			runRow)}
+		text: table([]string{"ID", "JOB", "STATUS", "QUEUE", "SCHEDULED", "DUE", "FINISHED", "ATTEMPTS", "WHY"},
+			runs, runRow)}
 	if rest != "" {
 		got.note = fmt.Sprintf("These are the first %d; --limit 0 shows all.", len(runs))
 	}

@@ -18,8 +18,10 @@ type Calls interface {
 	RedriveRun(ctx context.Context, namespace, id string) (carillon.Run, error)
 
 	ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error)
-	TriggerJob(ctx context.Context, key carillon.Key, opts ...carillon.TriggerOption) (carillon.Run, error)
-	DeleteJob(ctx context.Context, key carillon.Key, opts ...carillon.DeleteOption) (carillon.DeleteResult, error)
+	TriggerJob(ctx context.Context, key carillon.Key,
+		opts ...carillon.TriggerOption) (carillon.Run, error)
+	DeleteJob(ctx context.Context, key carillon.Key,
+		opts ...carillon.DeleteOption) (carillon.DeleteResult, error)
 	SetPaused(ctx context.Context, key carillon.Key, p carillon.PauseOptions) (carillon.Job, error)
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"github.com/carillonhq/carillon"
@@ -37,9 +38,11 @@ type source[T any] struct {
 // this is usually enough.
 func readSize(size, n int) int { return 2*size/max(n, 1) + 8 }
 
-// begin makes the first read of every source.
+// begin makes the first read of every source, and leaves out those that have nothing.
 func (m *merge[T]) begin(ctx context.Context) error {
-	return sideBySide(len(m.sources), func(i int) error { return m.sources[i].refill(ctx) })
+	err := sideBySide(len(m.sources), func(i int) error { return m.sources[i].refill(ctx) })
+	m.sources = slices.DeleteFunc(m.sources, func(s *source[T]) bool { return len(s.next) == 0 && s.end })
+	return err
 }
 
 // refill reads the next few items of a source that has none.

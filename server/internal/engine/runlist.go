@@ -13,11 +13,11 @@ import (
 
 // A list of runs has sections, read one after the other, each from an index of its own:
 //
-//	section      what                                        order                  index
-//	comingByTime the next runs of jobs with none unfinished  when they are due      due
-//	comingByName those of the others                         name                   phases
-//	unfinished   unfinished runs                             name, seq              phases
-//	finished     finished runs                               newest finished first  history by status
+//	section      what                                    order                  index
+//	comingByTime next runs of jobs with none unfinished  when they are due      due
+//	comingByName next runs of the others                 name                   phases
+//	unfinished   unfinished runs                         name, seq              phases
+//	finished     finished runs                           newest finished first  history by status
 //
 // The first two are there only if the status scheduled is asked for. Of one job, comingByTime is empty,
 // unfinished is its own run and its pending ones, and finished is its history, newest scheduled first. All are

@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
+	memstore "github.com/carillonhq/carillon/server/store/memory"
+	"github.com/carillonhq/carillon/server/store/pebble"
+)
+
+// What the store of BenchmarkListRuns has: of the jobs, one in a hundred is staged, one in 200 running, one in
+// 500 retrying, and one in 200 has a staged pending run. Runs have ended within the last day.
+const (
+	benchJobs     = 1_000_000
+	benchFinished = 200_000
+)
+
+// BenchmarkListRuns measures pages of a hundred runs over 64 partitions: docs/decisions/0068 has the numbers.
+func BenchmarkListRuns(b *testing.B) {
+	for name, open := range map[string]func() (store.Store, error){
+		"memory": func() (store.Store, error) { return memstore.New(memstore.Options{}), nil },
+		"pebble": func() (store.Store, error) { return pebble.Open(b.TempDir(), pebble.Options{}) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			s, err := open()
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			benchLists(b, s)
+		})
+	}
+}
+
+func benchLists(b *testing.B, s store.Store) {
+	now := time.Now()
+	ps := &partitions{store: s, macKey: s.Meta().MACKey}
+	for p := range s.Meta().Partitions {
+		terms, err := s.Leaser().Claim(b.Context(), "node", []int{p}, 1<<60)
+		if err != nil {
+			b.Fatal(err)
+		}
+		shard, err := s.Shard(p, terms[0])
+		if err != nil {
+			b.Fatal(err)
+		}
+		ps.shards, ps.parts = append(ps.shards, shard), append(ps.parts, &partitionRunner{number: p})
+	}
+	benchFill(b, ps.shards, now)
+	list := &runs{partitions: ps}
+	is := func(s ...carillon.RunStatus) []carillon.RunStatus { return s }
+	for _, c := range []struct {
+		name  string
+		q     carillon.RunQuery
+		pages int // that are read; 0 is one
+	}{
+		{"all", carillon.RunQuery{}, 0},
+		{"running, retrying", carillon.RunQuery{Statuses: is(carillon.RunRunning, carillon.RunRetrying)}, 0},
+		{"staged", carillon.RunQuery{Statuses: is(carillon.RunStaged)}, 0},
+		{"staged, a later page", carillon.RunQuery{Statuses: is(carillon.RunStaged)}, 20},
+		{"staged, of a label of one in 50", carillon.RunQuery{Statuses: is(carillon.RunStaged), Label: "rare"}, 0},
+		{"failed, dead in 12 hours", carillon.RunQuery{Statuses: is(carillon.RunFailed, carillon.RunDead),
+			From: now.Add(-12 * time.Hour)}, 0},
+		{"every end", carillon.RunQuery{Statuses: is(carillon.RunSucceeded, carillon.RunFailed, carillon.RunDead,
+			carillon.RunCancelled, carillon.RunSkipped)}, 0},
+		{"every end, a later page", carillon.RunQuery{Statuses: is(carillon.RunSucceeded, carillon.RunFailed,
+			carillon.RunDead, carillon.RunCancelled, carillon.RunSkipped)}, 20},
+		{"failed, of an error of one in 50", carillon.RunQuery{Statuses: is(carillon.RunFailed), Error: "rare"}, 0},
+		{"scheduled within an hour", carillon.RunQuery{Statuses: is(carillon.RunScheduled), Until: now.Add(time.Hour)}, 0},
+		{"scheduled in the 13th hour", carillon.RunQuery{Statuses: is(carillon.RunScheduled),
+			From: now.Add(12 * time.Hour), Until: now.Add(13 * time.Hour)}, 0},
+		{"of a job", carillon.RunQuery{Job: benchName(200)}, 0},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			c.q.PageToken = ""
+			var took []time.Duration
+			found := 0
+			for range b.N {
+				began := time.Now()
+				page, err := list.ListRuns(b.Context(), c.q)
+				if err != nil {
+					b.Fatal(err)
+				}
+				took, found = append(took, time.Since(began)), len(page.Runs)
+				if len(took)%max(c.pages, 1) == 0 {
+					page.NextPageToken = ""
+				}
+				c.q.PageToken = page.NextPageToken
+				if c.pages == 0 {
+					c.q.PageToken = ""
+				}
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+			b.ReportMetric(float64(found), "runs")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func benchName(i int) string { return fmt.Sprintf("orders/%08x-reminder", uint32(i)*2654435761) }
+
+func benchFill(b *testing.B, shards []store.Shard, now time.Time) {
+	b.Helper()
+	batches := make([]store.Batch, len(shards))
+	flush := func(p, least int) {
+		if len(batches[p].Puts)+len(batches[p].Runs) < least {
+			return
+		}
+		if err := shards[p].Apply(b.Context(), &batches[p]); err != nil {
+			b.Fatal(err)
+		}
+		batches[p] = store.Batch{}
+	}
+	for i := range benchJobs {
+		j := carillon.Job{Namespace: "default", Name: benchName(i), Schedule: "@every 24h",
+			Target: carillon.WorkerQueue("mail"), Data: carillon.Bytes(make([]byte, 200), "")}
+		if i%5000 == 0 {
+			j.Labels = map[string]string{"rare": ""}
+		}
+		p := store.PartitionOf(j.Key(), len(shards))
+		benchJob(&batches[p], p, i, &j, now)
+		flush(p, 1000)
+	}
+	for p := range batches {
+		flush(p, 1)
+	}
+}
+
+// benchJob adds the i-th job, its pending run and its finished run, if it has them.
+func benchJob(to *store.Batch, p, i int, j *carillon.Job, now time.Time) {
+	uid := store.NewUID(j.Key(), [8]byte{1})
+	next := now.Add(time.Duration(i) * (24 * time.Hour / benchJobs)).UnixNano()
+	queue := delivery.QueueOf(j.Namespace, j.Target).String()
+	s := store.State{UID: uid, Generation: 1, Priority: 2, Next: next, Due: next}
+	begin := func(phase carillon.Phase, seq uint64) store.State {
+		s := s
+		s.Phase = phase
+		s.Run = store.RunState{Live: true, Scheduled: now.UnixNano() - int64(i), Due: now.UnixNano(), Seq: seq}
+		s.Due = now.Add(time.Minute).UnixNano()
+		if phase == carillon.PhaseStaged {
+			s.Queue, s.Due = queue, 0
+		}
+		return s
+	}
+	pending := store.Record{Ref: store.Ref{Key: j.Key(), Seq: 1}, State: begin(carillon.PhaseStaged, 1)}
+	switch {
+	case i%100 == 0:
+		s = begin(carillon.PhaseStaged, 0)
+	case i%200 == 1:
+		s = begin(carillon.PhaseRunning, 0)
+	case i%500 == 2:
+		s = begin(carillon.PhaseRetrying, 0)
+	}
+	to.Puts = append(to.Puts, store.Record{Ref: store.Ref{Key: j.Key()}, Spec: codec.EncodeSpec(j), State: s})
+	if i%200 == 3 {
+		to.Puts = append(to.Puts, pending)
+	}
+	if i >= benchFinished {
+		return
+	}
+	at := now.Add(-time.Duration(i) * (24 * time.Hour / benchFinished)).UnixNano()
+	r := store.RunRecord{Key: j.Key(), ID: store.RunID{Partition: uint16(p), UID: uid, Scheduled: at},
+		Status: carillon.RunSucceeded, Due: at, Started: at, Finished: at, Expires: at + int64(30*24*time.Hour),
+		Attempt: 1, Queue: queue, Labels: j.Labels}
+	if end := i * 37 % 100; end < 10 {
+		r.Status = []carillon.RunStatus{carillon.RunFailed, carillon.RunDead, carillon.RunCancelled,
+			carillon.RunSkipped, carillon.RunFailed}[end/2]
+	}
+	if r.Status == carillon.RunFailed {
+		r.Errors = []carillon.AttemptError{{Attempt: 1, Message: []string{"common", "rare"}[max(0, 1-i%50)]}}
+	}
+	to.Runs = append(to.Runs, r)
+}
