@@ -36,7 +36,7 @@ func TestAPausedQueueGivesNothing(t *testing.T) {
 	if n, served := take(h, 1, q, 5, delivery.Head{}); n > 0 || served {
 		t.Fatalf("%d slots while it is paused, served: %v", n, served)
 	}
-	if st := h.Queues(); st[1] != (QueueStats{Queue: q, Consumers: 1, Credits: 3}) {
+	if st := h.Queues(); st[1] != (QueueStats{Queue: q, Consumers: 1, Credits: 3, Paused: true}) {
 		t.Errorf("%+v", st[1])
 	}
 	if n := c.registration.Subscriptions[0].TakeBack(1); n != 1 {
@@ -69,6 +69,9 @@ func TestAPauseOutlastsConsumers(t *testing.T) {
 			t.Errorf("%d slots, served: %v", n, served)
 		}
 		c.registration.Leave()
+	}
+	if all := h.Queues(); !slices.Equal(all, []QueueStats{{Queue: host, Paused: true}, {Queue: q, Paused: true}}) {
+		t.Errorf("%+v", all)
 	}
 	if n, served := take(h, 1, host, 1, delivery.Head{}); n != 0 || served || len(transport.opened) > 0 {
 		t.Errorf("%d slots, served: %v", n, served)

@@ -15,17 +15,24 @@ type QueueStats struct {
 	Credits   int // deliveries that consumers have room for now
 	InFlight  int // delivered and not ended
 	Waiting   int // partitions that wait
+	Paused    bool
 }
 
-// Queues returns the statistics of the queues in use, sorted by name.
+// Queues returns the statistics of the queues in use and of the paused ones, sorted by name.
 func (h *Hub) Queues() []QueueStats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := make([]QueueStats, 0, len(h.queues))
-	for _, q := range h.sorted() {
+	for _, q := range h.queues {
 		all = append(all, QueueStats{Queue: q.name, Consumers: len(q.subscriptions), Silent: q.silent,
-			Credits: q.credits, InFlight: q.flight, Waiting: len(q.waiting)})
+			Credits: q.credits, InFlight: q.flight, Waiting: len(q.waiting), Paused: q.paused})
 	}
+	for name := range h.paused {
+		if h.queues[name] == nil {
+			all = append(all, QueueStats{Queue: name, Paused: true})
+		}
+	}
+	slices.SortFunc(all, func(a, b QueueStats) int { return a.Queue.Compare(b.Queue) })
 	return all
 }
 

@@ -20,9 +20,10 @@ type queueState struct {
 // waits reports whether due runs wait in the queue.
 func (q *queueState) waits() bool { return q.Len() > 0 }
 
-// unserved reports whether due runs wait in the queue and nobody takes them. For HTTP nobody need connect.
+// unserved reports whether due runs wait in the queue and nobody takes them, although it is not paused. For
+// HTTP nobody need connect.
 func (q *queueState) unserved() bool {
-	return q.waits() && q.Consumers == q.Silent && q.Queue.Kind != "http"
+	return q.waits() && q.Consumers == q.Silent && q.Queue.Kind != "http" && !q.Paused
 }
 
 // queues shows the queues in use, also those that nobody serves.
@@ -53,6 +54,11 @@ func (c *collector) queues(out chan<- prometheus.Metric, show func(name string, 
 		show(queueCredits, q.Credits, labels...)
 		show(queueInFlight, q.InFlight, labels...)
 		show(queuePartitions, q.QueueStats.Waiting, labels...)
+		paused := 0
+		if q.Paused {
+			paused = 1
+		}
+		show(queuePaused, paused, labels...)
 	}
 }
 

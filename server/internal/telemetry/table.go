@@ -70,6 +70,7 @@ const (
 	queueCredits    = "carillon_queue_credits"
 	queueInFlight   = "carillon_queue_in_flight"
 	queuePartitions = "carillon_queue_waiting_partitions"
+	queuePaused     = "carillon_queue_paused"
 
 	traceSpans = "carillon_trace_spans_total"
 
@@ -144,8 +145,8 @@ var table = []Metric{
 	{clusterAgain, counter, nil, "Calls that did not find the owner of their partition and were tried again."},
 
 	{workers, gauge, nil, "Workers connected."},
-	{queues, gauge, nil, "Queues with consumers or with due runs that wait. At most 1,000 of them are shown one by one, those with such runs first."},
-	{unservedQueues, gauge, nil, "Queues of workers and of Dapr in which due runs wait and that nobody serves here who can be heard."},
+	{queues, gauge, nil, "Queues with consumers or with due runs that wait, or paused. At most 1,000 of them are shown one by one, those with such runs first."},
+	{unservedQueues, gauge, nil, "Queues of workers and of Dapr in which due runs wait and that nobody serves here who can be heard; not the paused ones."},
 	{queueDepth, gauge, ofQueue, "Due runs in memory that wait for a consumer or for room."},
 	{queuePermits, gauge, ofQueue, "Due runs in memory that wait for a permit of a limit."},
 	{queueStaged, gauge, ofQueue, "Due runs that wait in the store, for a consumer, for room or for a permit; counted as all staged runs are."},
@@ -155,6 +156,7 @@ var table = []Metric{
 	{queueCredits, gauge, ofQueue, "Attempts that its consumers would take now."},
 	{queueInFlight, gauge, ofQueue, "Attempts that its consumers have."},
 	{queuePartitions, gauge, ofQueue, "Partitions that wait for room in it."},
+	{queuePaused, gauge, ofQueue, "1 while the queue is paused, as this node knows; otherwise 0."},
 
 	{traceSpans, counter, []string{"outcome"},
 		"Spans that are recorded, by what became of them: `exported`, `failed` (at the collector) or `dropped` (too many waited)."},
