@@ -139,3 +139,30 @@ func TestARelayThatIsStoppedKeepsItsPart(t *testing.T) {
 		}
 	})
 }
+
+// TestReportsOutliveTheirResults: of reports that wait for an owner the results of runs are bounded, and what the
+// consumers still hold is left alone.
+func TestReportsOutliveTheirResults(t *testing.T) {
+	var m mail
+	const most = responsesKept / carillon.MaxResponse
+	var given []*delivery.Report
+	for range most + 3 {
+		given = append(given, &delivery.Report{Result: carillon.Result{Outcome: carillon.OutcomeSuccess,
+			Response: make([]byte, carillon.MaxResponse)}})
+		m.reports = append(m.reports, report{Report: given[len(given)-1]})
+	}
+	m.reports = append(m.reports, report{Report: &delivery.Report{}})
+	if dropped, shortened := m.limit(); dropped != 0 || shortened != 3 {
+		t.Errorf("%d dropped, %d shortened", dropped, shortened)
+	}
+	if dropped, shortened := m.limit(); dropped != 0 || shortened != 0 {
+		t.Errorf("once more: %d dropped, %d shortened", dropped, shortened)
+	}
+	for i, r := range given {
+		kept := m.reports[i]
+		if len(r.Response) != carillon.MaxResponse || kept.Outcome != carillon.OutcomeSuccess ||
+			(len(kept.Response) == 0) != (i >= most) {
+			t.Errorf("report %d: %d bytes, kept %d", i, len(r.Response), len(kept.Response))
+		}
+	}
+}

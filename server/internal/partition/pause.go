@@ -71,8 +71,11 @@ func (rs *runs) pauseFailing(job *entry, now int64) {
 	if after == 0 || n < after {
 		return
 	}
-	rs.pause(job, now, fmt.Sprintf("paused because %d runs in a row have failed: failure_policy.pause_after is %d",
-		n, after))
+	why := "a run has"
+	if n > 1 {
+		why = fmt.Sprintf("%d runs in a row have", n)
+	}
+	rs.pause(job, now, fmt.Sprintf("paused because %s failed: failure_policy.pause_after is %d", why, after))
 }
 
 // unbegin takes back the scheduled runs that have had no attempt, because a paused job fires nothing. Runs

@@ -73,8 +73,8 @@ func (p *Plan) pausers() map[carillon.Key]bool {
 	return jobs
 }
 
-// mayPause writes down that the job of an attempt may be paused from now on: by the failure of this attempt, if
-// that is the last of its run and there were enough before. Whether it fails may never be said.
+// mayPause writes down that the job of an attempt may be paused from now on: by the failure of this attempt,
+// if that is the last of its run and there were enough before. Whether it fails may never be said.
 func (w *world) mayPause(r *carillon.Run, consumer string) {
 	if _, may := w.pausers[carillon.Key{Namespace: r.Namespace, Name: r.Job}]; may {
 		w.rec.Begin(checker.Op{Kind: checker.Pause, Client: consumer, Namespace: r.Namespace, Job: r.Job})
