@@ -32,7 +32,7 @@ type WatchQuery struct {
 
 // EventBatch is what has happened since the batch before it.
 type EventBatch struct {
-	Events []Event
+	Events []Event // not to be changed: other watchers may have the same
 	// Position is where the next batch begins. Those of different watches mean the same, whatever they
 	// select.
 	Position string

@@ -118,6 +118,15 @@ func eventOf(e *store.Event) carillon.Event {
 	return out
 }
 
+// eventBytes returns about how many bytes the events have.
+func eventBytes(events []carillon.Event) (bytes int) {
+	for i := range events {
+		e := &events[i]
+		bytes += len(e.Namespace) + len(e.Job) + len(e.Error) + len(e.Run) + 100
+	}
+	return bytes
+}
+
 // instant returns ns as a time; the zero time for 0.
 func instant(ns int64) time.Time {
 	if ns == 0 {

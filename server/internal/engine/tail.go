@@ -44,11 +44,13 @@ type durableEvents struct {
 	record    store.MetaRecord
 }
 
-// chunk is what the tail has read at once. It does not change.
+// chunk is some of what the tail has read at once. It does not change.
 type chunk struct {
 	records []recorded
-	events  int
-	err     error // if something is missing: every watcher ends
+	events  []carillon.Event // of all the records
+	pos     position         // after it
+	token   string           // of pos
+	err     error            // if something is missing: every watcher ends
 }
 
 // place is where a watcher goes on: with the chunk of a number, before which everything up to pos has come.
@@ -61,7 +63,7 @@ type place struct {
 const (
 	tailEvents  = 20_000                 // in memory, for watchers that are slower than others
 	inboxMost   = 4096                   // records
-	tailGather  = 20 * time.Millisecond  // the least between two chunks
+	tailGather  = 50 * time.Millisecond  // the least between two passes
 	tailPoll    = 500 * time.Millisecond // how often partitions of other nodes are read
 	renewEvery  = time.Minute            // how often partitions are told that somebody watches
 	renewAgain  = 5 * time.Second        // the same, if one could not be told
@@ -191,11 +193,6 @@ func (t *tail) run(ctx context.Context) {
 	for {
 		select {
 		case <-t.bell:
-			select { // what happens next comes into the same chunk
-			case <-time.After(tailGather):
-			case <-ctx.Done():
-				return
-			}
 		case <-timer.C:
 		case <-ctx.Done():
 			return
@@ -205,13 +202,19 @@ func (t *tail) run(ctx context.Context) {
 			polled = time.Now()
 		}
 		t.pass(ctx, all)
+		timer.Reset(tailGather)
+		select { // what happens meanwhile comes at once
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
 		timer.Reset(max(0, tailPoll-time.Since(polled)))
 	}
 }
 
-// pass makes a chunk of what is new. With all, it reads the partitions of other nodes, too.
+// pass makes chunks of what is new. With all, it reads the partitions of other nodes, too.
 func (t *tail) pass(ctx context.Context, all bool) {
-	pos, missed, pages := t.takeIn()
+	pos, missed, pages := t.takeIn(ctx)
 	var read []int
 	for p, part := range t.w.parts {
 		if missed[p] || all && !part.own.holds() {
@@ -229,26 +232,28 @@ func (t *tail) pass(ctx context.Context, all bool) {
 		missed[p] = err != nil || len(page) == recordsAtOnce
 		return nil // the others are read all the same
 	})
-	c := &chunk{}
+	var failed error
 	for i, p := range read {
 		switch err := errs[i]; {
 		case errors.Is(err, carillon.FailedPrecondition), errors.Is(err, carillon.DataLoss):
-			c.err, pos[p] = err, t.beyond(ctx, p, pos[p])
+			failed, pos[p] = err, t.beyond(ctx, p, pos[p])
 		case err == nil && missed[p]:
 			t.bell.ring() // there is more
 		}
 	}
-	c.records = merged(pages)
-	t.add(c, pos, missed)
+	t.add(ctx, merged(pages), pos, missed, failed)
 }
 
 // takeIn takes what the lanes have told: the records that come next, by partition, and the position after
-// them.
-func (t *tail) takeIn() (pos position, missed []bool, pages [][]recorded) {
+// them. It takes nothing once ctx has ended: then another watch may have begun, and t is about that.
+func (t *tail) takeIn(ctx context.Context) (pos position, missed []bool, pages [][]recorded) {
 	t.mu.Lock()
-	inbox := t.inbox
-	pos, missed, t.inbox = slices.Clone(t.pos), t.missed, nil
-	t.missed = make([]bool, len(pos))
+	var inbox []*durableEvents
+	pos, missed = slices.Clone(t.pos), make([]bool, len(t.pos))
+	if ctx.Err() == nil {
+		inbox, t.inbox = t.inbox, nil
+		missed, t.missed = t.missed, missed
+	}
 	t.mu.Unlock()
 	pages = make([][]recorded, len(pos))
 	for _, d := range inbox {
@@ -275,23 +280,54 @@ func (t *tail) beyond(ctx context.Context, p int, pos uint64) uint64 {
 	return max(pos+1, state.Floor)
 }
 
-// add adds a chunk, unless it is empty, and notes the position after it.
-func (t *tail) add(c *chunk, pos position, missed []bool) {
+// add adds chunks of the records, then one of an error if something is missing, and notes the position after
+// them. It does nothing once ctx has ended, like takeIn.
+func (t *tail) add(ctx context.Context, records []recorded, pos position, missed []bool, failed error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
+	for len(records) > 0 {
+		c := t.chunkOf(records)
+		records = records[len(c.records):]
+		t.push(c)
+	}
 	for p := range pos {
 		t.pos[p] = max(t.pos[p], pos[p])
 		t.missed[p] = t.missed[p] || missed[p]
 	}
-	if len(c.records) == 0 && c.err == nil {
-		return
+	if failed != nil {
+		t.push(&chunk{err: failed})
 	}
+}
+
+// chunkOf makes a chunk of the first records, whose events fit into a batch, and moves the position behind
+// them.
+func (t *tail) chunkOf(records []recorded) *chunk {
+	n, events, bytes := 0, 0, 0
+	for n < len(records) && (n == 0 || events+len(records[n].events) <= batchEvents && bytes < batchBytes) {
+		events += len(records[n].events)
+		bytes += eventBytes(records[n].events)
+		n++
+	}
+	c := &chunk{records: records[:n], events: make([]carillon.Event, 0, events)}
 	for i := range c.records {
-		c.events += len(c.records[i].events)
+		r := &c.records[i]
+		c.events = append(c.events, r.events...)
+		t.pos[r.partition] = max(t.pos[r.partition], r.number)
 	}
+	c.pos = slices.Clone(t.pos)
+	c.token = t.w.tokenOf(c.pos)
+	return c
+}
+
+// push adds a chunk.
+func (t *tail) push(c *chunk) {
 	t.chunks = append(t.chunks, c)
-	for t.events += c.events; t.events > tailEvents && len(t.chunks) > 1; t.first++ {
-		t.events -= t.chunks[0].events
+	for t.events += len(c.events); t.events > tailEvents && len(t.chunks) > 1; t.first++ {
+		t.events -= len(t.chunks[0].events)
+		t.chunks[0] = nil
 		t.chunks = t.chunks[1:]
 	}
 	close(t.more)
@@ -326,7 +362,7 @@ func (t *tail) renewAll(ctx context.Context) error {
 	_ = sideBySide(len(errs), func(p int) error {
 		floor, err := across(ctx, t.w.partitions, t.w.parts[p], message.RecordEvents{Again: true})
 		if errs[p] = err; err == nil {
-			t.raise(p, floor)
+			t.raise(ctx, p, floor)
 		}
 		return nil // the others are told all the same
 	})
@@ -334,13 +370,13 @@ func (t *tail) renewAll(ctx context.Context) error {
 }
 
 // raise ends all watchers if they may have missed something before a record of a partition.
-func (t *tail) raise(p int, floor uint64) {
+func (t *tail) raise(ctx context.Context, p int, floor uint64) {
 	t.mu.Lock()
 	gone := floor > t.pos[p]
 	t.mu.Unlock()
 	if gone {
 		pos := make(position, len(t.w.parts))
 		pos[p] = floor
-		t.add(&chunk{err: errGone()}, pos, make([]bool, len(pos)))
+		t.add(ctx, nil, pos, make([]bool, len(pos)), errGone())
 	}
 }

@@ -132,6 +132,57 @@ func TestABatchOfUnknownOutcomeIsTold(t *testing.T) {
 	})
 }
 
+// slowReads is a store whose reads of events take a while.
+type slowReads struct{ store.Store }
+
+type slowShard struct{ store.Shard }
+
+func (s slowReads) Shard(p int, term store.Term) (store.Shard, error) {
+	shard, err := s.Store.Shard(p, term)
+	return slowShard{shard}, err
+}
+
+func (s slowShard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
+	records, err := s.Shard.MetaRecords(ctx, q)
+	if q.Kind == store.KindEvents {
+		time.Sleep(time.Second)
+	}
+	return records, err
+}
+
+// TestAWatchBeginsWhileTheLastOneEnds and reads: what that has read is not of the new one, which begins
+// earlier.
+func TestAWatchBeginsWhileTheLastOneEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, slowReads{memory.New(memory.Options{Partitions: 1})})
+		put := func(name string) { putWorker(t, n, carillon.Job{Name: name, Schedule: "@every 1000h"}) }
+		first := look(t, n, carillon.WatchQuery{})
+		time.Sleep(10 * time.Second)
+		end := func(l *looker) {
+			if err := l.end(); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+		}
+		end(first)
+		put("a")
+		late := look(t, n, carillon.WatchQuery{})
+		end(late)
+		time.Sleep(10 * time.Second)
+		put("b")
+		late.again(n)
+		time.Sleep(500 * time.Millisecond) // it is reading b
+		end(late)
+		first.again(n)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := typesOf(first.got()); len(got) != 2 {
+			t.Errorf("told of %v", got)
+		}
+		first.wantOnce()
+		n.stop()
+	})
+}
+
 // TestWatchersAreBounded and one that leaves makes room.
 func TestWatchersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -150,10 +151,7 @@ func (v *watcher) run(ctx context.Context) error {
 			if c.err != nil {
 				return c.err
 			}
-			if err := v.take(c.records); err != nil {
-				return err
-			}
-			if err := v.flush(false); err != nil {
+			if err := v.takeChunk(c); err != nil {
 				return err
 			}
 			continue
@@ -205,6 +203,28 @@ func (v *watcher) catchUp(ctx context.Context) error {
 	}
 }
 
+// takeChunk tells what the watcher has asked for of a chunk. Watchers of everything share a batch, which is
+// then encoded once for all of them.
+func (v *watcher) takeChunk(c *chunk) error {
+	fresh := v.query.Namespace == "" && len(v.query.Types) == 0
+	for i := 0; fresh && i < len(c.records); i++ {
+		fresh = c.records[i].number > v.pos[c.records[i].partition]
+	}
+	if !fresh {
+		if err := v.take(c.records); err != nil {
+			return err
+		}
+		return v.flush(false)
+	}
+	for i := range c.records {
+		v.pos[c.records[i].partition] = c.records[i].number
+	}
+	if !slices.Equal(v.pos, c.pos) {
+		return v.f(carillon.EventBatch{Events: c.events, Position: v.w.tokenOf(v.pos)})
+	}
+	return v.f(carillon.EventBatch{Events: c.events, Position: c.token})
+}
+
 // take has those events told that the watcher has not had yet and that it has asked for.
 func (v *watcher) take(records []recorded) error {
 	for i := range records {
@@ -220,7 +240,7 @@ func (v *watcher) take(records []recorded) error {
 		for j := range r.events {
 			if e := &r.events[j]; v.query.Selects(e) {
 				v.events = append(v.events, *e)
-				v.bytes += len(e.Namespace) + len(e.Job) + len(e.Error)
+				v.bytes += eventBytes(r.events[j : j+1])
 			}
 		}
 	}

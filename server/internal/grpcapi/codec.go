@@ -25,6 +25,14 @@ type codec struct{ encoding.CodecV2 }
 // newCodec makes one; gRPC's own has nothing to close.
 func newCodec() codec { return codec{encoding.GetCodecV2(grpcproto.Name)} }
 
+// Marshal implements [encoding.CodecV2].
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if b, ok := v.(*batch); ok {
+		return b.encoded(c.CodecV2)
+	}
+	return c.CodecV2.Marshal(v)
+}
+
 // Unmarshal implements [encoding.CodecV2].
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	err := c.CodecV2.Unmarshal(data, v)

@@ -100,7 +100,10 @@ func (s *eventWriter) RecvMsg(m any) error {
 // SendMsg implements [grpc.ServerStream]. Only the last event of a batch has an id: who goes on from there
 // has seen all of the batch. A batch without events is an id alone, which a reader remembers, too.
 func (s *eventWriter) SendMsg(m any) error {
-	batch, ok := m.(*pb.WatchResponse)
+	batch, ok := m.(interface {
+		GetEvents() []*pb.Event
+		GetPosition() string
+	})
 	if !ok {
 		return fmt.Errorf("%T is no batch of events", m)
 	}
