@@ -63,7 +63,7 @@ func Collect(ctx context.Context, jobs Source, namespaces []string) (*State, err
 	}
 	for i := range s.Records {
 		if err := s.Records[i].BeginAtNext(); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", s.Records[i].Name, err)
 		}
 	}
 	return s, nil

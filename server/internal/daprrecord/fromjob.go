@@ -33,7 +33,7 @@ func FromJob(job *carillon.Job) (Record, error) {
 	if next.IsZero() {
 		return r, ErrOver
 	}
-	if err := r.setLife(job); err != nil {
+	if err := r.setLife(job, s, next); err != nil {
 		return r, err
 	}
 	r.setCounter(job, s, next, attempts)
@@ -115,9 +115,13 @@ func nextOf(job *carillon.Job) (next time.Time, attempts uint32) {
 	return next, attempts + uint32(plan.AttemptsBefore(job, next))
 }
 
-// setLife sets the end of the job's life.
-func (r *Record) setLife(job *carillon.Job) error {
+// setLife sets the end of the job's life. If that is in its repeats, and missed times have carried its next
+// run beyond it, the life lasts until the last of the runs that are left.
+func (r *Record) setLife(job *carillon.Job, s *schedule.Schedule, next time.Time) error {
 	if end, err := time.Parse(time.RFC3339Nano, job.Metadata[keptEnd]); err == nil && job.TTL.IsZero() {
+		if end.Before(next) && s != nil {
+			end = lastLeft(job, s, next)
+		}
 		r.Job.Expiration = timestamppb.New(end)
 		return nil
 	}
@@ -126,6 +130,20 @@ func (r *Record) setLife(job *carillon.Job) error {
 		r.Job.Expiration = timestamppb.New(end)
 	}
 	return err
+}
+
+// lastLeft returns the time of the last run that the job has left, of which the first is at next.
+func lastLeft(job *carillon.Job, s *schedule.Schedule, next time.Time) time.Time {
+	c := job.Status.Counters
+	last := next
+	for ended := 1 + c.Succeeded + c.Dropped + c.Dead + c.Cancelled; ended < job.Repeats; ended++ {
+		t, ok := s.Next(last, next)
+		if !ok {
+			break
+		}
+		last = t
+	}
+	return last
 }
 
 // setCounter sets how far the job is, such that next is the time that comes next: after the last run if the

@@ -344,3 +344,28 @@ func must[T any](v T, err error) T {
 	}
 	return v
 }
+
+// TestMissedTimesOutlastALife: so many times were missed that the run which goes on is after the end of the
+// life that became repeats. The job goes back with the runs that it has left, and no more.
+func TestMissedTimesOutlastALife(t *testing.T) {
+	m := &pb.JobMetadata{Namespace: "default", AppId: "app",
+		Target: &pb.JobTargetMetadata{Type: &pb.JobTargetMetadata_Job{Job: &pb.TargetJob{}}}}
+	r := daprrecord.Record{Name: must(daprrecord.AddressOf(m)).InDapr("a"), Job: &cronpb.StoredJob{
+		Job: &cronpb.JobSpec{Metadata: must(anypb.New(m)), Schedule: new("@every 10s"), Ttl: new("25s"),
+			DueTime: new("0s")},
+		Begin:      &cronpb.StoredJob_DueTime{DueTime: timestamppb.New(now)},
+		Expiration: timestamppb.New(now.Add(25 * time.Second))}}
+	job := must(r.ToJob())
+	late := now.Add(48 * time.Hour)
+	job.Status = &carillon.JobStatus{Created: now, NextRun: late, Counters: carillon.Counters{Succeeded: 1}}
+	back := must(daprrecord.FromJob(&job))
+	for _, want := range []time.Time{late, late.Add(10 * time.Second)} {
+		if next, err := back.Next(); err != nil || !next.Equal(want) {
+			t.Errorf("the next run is at %v (%v), want %v", next, err, want)
+		}
+		advance(&back, want)
+	}
+	if next, err := back.Next(); !errors.Is(err, daprrecord.ErrOver) {
+		t.Errorf("a run too many, at %v: %v", next, err)
+	}
+}
