@@ -160,7 +160,7 @@ func (r *records) list(q store.ListQuery) []store.Record {
 	}
 	from.Seq = 1 // behind the jobs
 	pending := listIn(r.byPhase, q, from, func(rec *store.Record) bool { return rec.State.Phase == *q.Phase })
-	all := append(jobs, pending...)
+	all := slices.Concat(jobs, pending)
 	slices.SortFunc(all, func(a, b store.Record) int { return a.Compare(b.Ref) })
 	return all[:min(len(all), q.Limit)]
 }

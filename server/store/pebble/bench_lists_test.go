@@ -7,7 +7,7 @@ import (
 	"github.com/carillonhq/carillon/server/store/storetest"
 )
 
-// BenchmarkLists measures lists of a store with much in it: go test -run xxx -bench Lists -benchtime 500x
+// BenchmarkLists measures lists of a store with much in it (-benchtime 500x).
 func BenchmarkLists(b *testing.B) {
 	storetest.BenchLists(b, open(b, b.TempDir(), pebble.Options{}))
 }

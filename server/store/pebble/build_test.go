@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func TestABatchSeesItsOwnWritesWhereItMust(t *testing.T) {
 			true},
 		"runs":      {store.Batch{Runs: []store.RunRecord{run, other}}, false},
 		"many runs": {store.Batch{Runs: many}, false},
-		"one of many twice": {store.Batch{Runs: append(many[:len(many):len(many)], many[3])},
+		"one of many twice": {store.Batch{Runs: append(slices.Clip(many), many[3])},
 			true},
 		"a run twice": {store.Batch{Runs: []store.RunRecord{run, other, run}}, true},
 		"a redrive":   {store.Batch{Redrive: []store.RunRef{{Key: key, ID: run.ID}}}, false},

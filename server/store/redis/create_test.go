@@ -77,8 +77,7 @@ for _, id in ipairs(redis.call('HKEYS', KEYS[1])) do
   redis.call('HSET', KEYS[1], id, (dead and '\1' or '\0') .. string.sub(v, 2))
   if dead then
     local n1, n2 = string.byte(v, 18, 19)
-    redis.call('ZADD', KEYS[2], 0, string.sub(v, 22, 21 + n1 * 256 + n2) .. string.sub(v, 10, 17) .. id)
-  end
+    redis.call('ZADD', KEYS[2], 0, string.sub(v, 22, 21 + n1 * 256 + n2) .. string.sub(v, 10, 17) .. id) end
 end
 redis.call('DEL', KEYS[3], KEYS[4])
 return 'OK'`

@@ -192,7 +192,7 @@ func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, er
 		return jobs, err
 	}
 	pending, err := s.scan(ctx, listScan(&q, true))
-	all := append(jobs, pending...)
+	all := slices.Concat(jobs, pending)
 	slices.SortFunc(all, func(a, b store.Record) int { return a.Compare(b.Ref) })
 	return all[:min(len(all), max(q.Limit, 0))], err
 }

@@ -190,7 +190,7 @@ func jobWithItsRuns(*memory.Store) faults {
 		}
 		got, err := next(q)
 		job = slices.DeleteFunc(job, func(r store.Record) bool { return r.Key != of })
-		all := append(job, got...)
+		all := slices.Concat(job, got)
 		return all[:min(len(all), q.Limit)], err
 	}}
 }
