@@ -20,9 +20,9 @@ import (
 //	finished      their ends, backwards  of the history   what is over
 //
 // The first two are there only if the status scheduled is asked for. Of one job, comingByTime is empty,
-// unfinished is its own run and its pending ones, and finished is its history, newest scheduled first. All are
-// merged over partitions; what no index has is filtered while reading. A page examines a bounded number of
-// runs, and its token is the place of the last one examined. The list reads the store alone, so that every
+// unfinished is its own run and its pending ones, and finished is its history, newest scheduled first. All
+// are merged over partitions; what no index has is filtered while reading. A page examines a bounded number
+// of runs, and its token is the place of the last one examined. The list reads the store alone, so that every
 // node has all of it.
 type runList struct {
 	partitions *partitions
