@@ -4,6 +4,7 @@ package bulk
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -175,7 +176,7 @@ func gone(err error) bool {
 // interrupted is the error of a call whose time was over before it had acted on all.
 func interrupted(cause error) error {
 	kind := carillon.DeadlineExceeded
-	if cause == context.Canceled {
+	if errors.Is(cause, context.Canceled) {
 		kind = carillon.Canceled
 	}
 	e := carillon.Errorf(kind, "", "some of them may have been changed; repeat the call")

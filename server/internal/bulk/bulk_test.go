@@ -181,7 +181,7 @@ func (c *calls) CancelRun(ctx context.Context, namespace, id string) (carillon.C
 func TestRunsThatAreSelectedAreCancelled(t *testing.T) {
 	withRig(t, func(r *rig) {
 		r.onJobs(carillon.BulkJobs{Query: carillon.JobQuery{Prefix: "0"}, Action: carillon.JobTrigger})
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second) // until they are staged
 		b := carillon.BulkRuns{Query: carillon.RunQuery{Queue: "q", PageSize: carillon.MaxBatch}, Action: carillon.RunCancel,
 			DryRun: true}
 		if got, err := r.BulkRuns(r.t.Context(), b); err != nil || got.Matched != 10 || got.Changed != 10 {

@@ -135,7 +135,8 @@ func (ps *partitions) mergeJobs(ctx context.Context, q store.ListQuery, size int
 		m.sources = append(m.sources, &source[store.Record]{number: i, shard: ps.shards[i],
 			read: pagesOf(ps.shards[i], q)})
 	}
-	return m, m.begin(ctx)
+	err := m.begin(ctx)
+	return m, err
 }
 
 func byName(a, b *store.Record) int { return cmp.Compare(a.Name, b.Name) }

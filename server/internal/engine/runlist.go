@@ -13,16 +13,16 @@ import (
 
 // A list of runs has sections, read one after the other, each from an index of its own:
 //
-//	section      what                                    order                  index
-//	comingByTime next runs of jobs with none unfinished  when they are due      due
-//	comingByName next runs of the others                 name                   phases
-//	unfinished   unfinished runs                         name, seq              phases
-//	finished     finished runs                           newest finished first  history by status
+//	section       in the order of        from the index   has
+//	comingByTime  when they are due      of due times     next runs of jobs with none unfinished
+//	comingByName  names                  of phases        next runs of the others
+//	unfinished    names and sequences    of phases        what is not over
+//	finished      their ends, backwards  of the history   what is over
 //
 // The first two are there only if the status scheduled is asked for. Of one job, comingByTime is empty,
-// unfinished is its own run and its pending ones, and finished is its history, newest scheduled first. All are
-// merged over partitions; what no index has is filtered while reading. A page examines a bounded number of
-// runs, and its token is the place of the last one examined. The list reads the store alone, so that every
+// unfinished is its own run and its pending ones, and finished is its history, newest scheduled first. All
+// are merged over partitions; what no index has is filtered while reading. A page examines a bounded number
+// of runs, and its token is the place of the last one examined. The list reads the store alone, so that every
 // node has all of it.
 type runList struct {
 	partitions *partitions

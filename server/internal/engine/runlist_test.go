@@ -239,14 +239,14 @@ func (r *listRig) query() carillon.RunQuery {
 			q.Statuses = append(q.Statuses, s, s)
 		}
 	}
-	switch {
-	case one(4):
+	switch r.rng.IntN(4) {
+	case 0:
 		for ref := range r.records {
 			if ref.Namespace == listedNamespace {
 				q.Job = ref.Name
 			}
 		}
-	case one(4):
+	case 1:
 		q.Prefix = "b/"
 	}
 	if one(4) {

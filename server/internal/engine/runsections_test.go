@@ -32,7 +32,7 @@ func runsOf(t *testing.T, q carillon.RunQuery, nodes ...*node) (rows []string) {
 // inEveryState puts jobs whose runs are in every state, and waits until the store knows.
 func inEveryState(t *testing.T, nodes ...*node) {
 	t.Helper()
-	any := func(do func(n *node) error) {
+	anyOf := func(do func(n *node) error) {
 		t.Helper()
 		var err error
 		for _, n := range nodes {
@@ -47,7 +47,7 @@ func inEveryState(t *testing.T, nodes ...*node) {
 		if j.Target.Kind() == "" {
 			j.Target = carillon.WorkerQueue("served")
 		}
-		any(func(n *node) error { _, err := n.PutJob(t.Context(), j); return err })
+		anyOf(func(n *node) error { _, err := n.PutJob(t.Context(), j); return err })
 	}
 	for _, n := range nodes {
 		n.consume("served", 10, func(r carillon.Run) *carillon.Result {
@@ -62,7 +62,7 @@ func inEveryState(t *testing.T, nodes ...*node) {
 	}
 	put(carillon.Job{Name: "busy", Labels: map[string]string{"team": "a"}})
 	put(carillon.Job{Name: "busy-hourly", Schedule: "@every 1h", Due: carillon.In(time.Second)})
-	put(carillon.Job{Name: "dead", FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(0)})
+	put(carillon.Job{Name: "doomed", FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(0)})
 	put(carillon.Job{Name: "dropped", FailurePolicy: carillon.Drop()})
 	put(carillon.Job{Name: "fine"})
 	put(carillon.Job{Name: "flaky", FailurePolicy: carillon.Constant(time.Hour), Labels: map[string]string{"team": "b"}})
@@ -71,7 +71,7 @@ func inEveryState(t *testing.T, nodes ...*node) {
 	put(carillon.Job{Name: "soon", Schedule: "@every 10m", Target: carillon.WorkerQueue("unserved")})
 	put(carillon.Job{Name: "unserved", Target: carillon.WorkerQueue("unserved")})
 	for range 2 {
-		any(func(n *node) error {
+		anyOf(func(n *node) error {
 			_, err := n.TriggerJob(t.Context(), carillon.Key{Namespace: "default", Name: "soon"})
 			return err
 		})
@@ -103,20 +103,20 @@ func TestRunsInEveryState(t *testing.T) {
 			{carillon.RunQuery{Statuses: is(carillon.RunRunning, carillon.RunRetrying)},
 				"busy running, busy-hourly running, flaky retrying"},
 			{carillon.RunQuery{Statuses: is(carillon.RunFailed, carillon.RunDead), From: now.Add(-time.Hour)},
-				"dead dead, dropped failed"},
+				"doomed dead, dropped failed"},
 			{carillon.RunQuery{Statuses: is(carillon.RunFailed, carillon.RunDead), Until: now.Add(-time.Hour)}, ""},
 			{carillon.RunQuery{Statuses: is(carillon.RunSucceeded)}, "fine succeeded"},
 			{carillon.RunQuery{Queue: "unserved"}, "soon staged, soon staged, unserved staged"},
 			{carillon.RunQuery{Queue: "unserved", Kind: "http"}, ""},
 			{carillon.RunQuery{Label: "team"}, "busy running, flaky retrying"},
 			{carillon.RunQuery{Label: "team=b"}, "flaky retrying"},
-			{carillon.RunQuery{Error: "no "}, "flaky retrying, dead dead, dropped failed"},
-			{carillon.RunQuery{Error: "no d"}, "dead dead, dropped failed"},
+			{carillon.RunQuery{Error: "no "}, "flaky retrying, doomed dead, dropped failed"},
+			{carillon.RunQuery{Error: "no d"}, "doomed dead, dropped failed"},
 			{carillon.RunQuery{Prefix: "busy"}, "busy running, busy-hourly running"},
 			{carillon.RunQuery{Job: "soon"}, "soon staged, soon staged"},
 			{carillon.RunQuery{Job: "soon", Statuses: is(carillon.RunScheduled, carillon.RunStaged)},
 				"soon scheduled, soon staged, soon staged"},
-			{carillon.RunQuery{Job: "dead"}, "dead dead"},
+			{carillon.RunQuery{Job: "doomed"}, "doomed dead"},
 			{carillon.RunQuery{Job: "fine"}, "fine succeeded"}, // which is not there any more
 			{carillon.RunQuery{Job: "paused", Statuses: is(carillon.RunScheduled)}, ""},
 		} {
