@@ -23,6 +23,12 @@ type holds struct {
 	limiter    *limiter
 }
 
+// held is what a round has read, and what its partition knows of why that does not go on.
+type held[T any] struct {
+	value T
+	hold  *partition.Hold
+}
+
 // holdWithin bounds what is asked of others for one read.
 const holdWithin = 500 * time.Millisecond
 

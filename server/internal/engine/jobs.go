@@ -137,20 +137,19 @@ func (j *jobs) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, erro
 		return carillon.Job{}, err
 	}
 	p := j.partitions.of(key)
-	var hold *partition.Hold
 	pending := false
-	job, err := inRound(ctx, p, jobCall(key),
-		func(p *partitionRunner, now int64) (carillon.Job, error) {
-			hold = p.m.Held.OfJob(key, now)
-			pending = p.m.Records.Pending(key) > 0
-			return p.m.Records.Job(key)
-		})
+	found, err := inRound(ctx, p, jobCall(key), func(p *partitionRunner, now int64) (held[carillon.Job], error) {
+		job, err := p.m.Records.Job(key)
+		pending = p.m.Records.Pending(key) > 0
+		return held[carillon.Job]{job, p.m.Held.OfJob(key, now)}, err
+	})
+	job := found.value
 	switch {
 	case refused(err):
 		job, err = j.partitions.storedJob(ctx, key, err)
 		pending = true // perhaps
 	case err == nil:
-		job.Status.Hold = j.holds.complete(ctx, p, hold)
+		job.Status.Hold = j.holds.complete(ctx, p, found.hold)
 	}
 	if err == nil {
 		err = j.dependencies.findMissing(ctx, &job)

@@ -52,44 +52,44 @@ func runCall(id store.RunID) call { return call{live: []store.RunID{id}} }
 
 // GetRun returns a run, finished or not; see [carillon.Runs].
 func (rs *runs) GetRun(ctx context.Context, namespace, id string) (carillon.Run, error) {
-	run, hold, err := rs.find(ctx, namespace, id)
-	if err == nil && hold != nil {
-		p := rs.partitions.of(carillon.Key{Namespace: run.Namespace, Name: run.Job})
-		run.Hold = rs.holds.complete(ctx, p, hold)
+	found, p, err := rs.find(ctx, namespace, id)
+	run := found.value
+	if err == nil && found.hold != nil {
+		run.Hold = rs.holds.complete(ctx, p, found.hold)
 	}
 	return run, err
 }
 
-// find returns a run, and what its partition knows of why it does not go on.
-func (rs *runs) find(ctx context.Context, namespace, id string) (carillon.Run, *partition.Hold, error) {
+// find returns a run with its partition, and what that knows of why the run does not go on.
+func (rs *runs) find(ctx context.Context, namespace,
+	id string) (held[carillon.Run], *partitionRunner, error) {
 	namespace = namespaceOf(namespace)
+	none := held[carillon.Run]{}
 	rid, p, err := rs.ofRun(id)
 	if err != nil {
-		return carillon.Run{}, nil, err
+		return none, nil, err
 	}
-	var hold *partition.Hold
-	run, err := inRound(ctx, p, runCall(rid), func(p *partitionRunner, now int64) (carillon.Run, error) {
-		hold = p.m.Held.OfRun(rid, now)
+	run, err := inRound(ctx, p, runCall(rid), func(p *partitionRunner, now int64) (held[carillon.Run], error) {
 		if r, ok := p.m.Records.Run(rid); ok {
-			return r, nil
+			return held[carillon.Run]{r, p.m.Held.OfRun(rid, now)}, nil
 		}
 		rec, found, err := p.records.ended(rid)
-		if err != nil {
-			return carillon.Run{}, readError(err)
+		switch {
+		case err != nil:
+			return none, readError(err)
+		case !found:
+			return none, noRun(id)
 		}
-		if !found {
-			return carillon.Run{}, noRun(id)
-		}
-		return partition.RunOf(&rec), nil
+		return held[carillon.Run]{value: partition.RunOf(&rec)}, nil
 	})
 	if refused(err) {
-		run, err = rs.partitions.storedRun(ctx, p, rid, err)
-		hold = nil
+		run.hold = nil
+		run.value, err = rs.partitions.storedRun(ctx, p, rid, err)
 	}
-	if err == nil && run.Namespace != namespace {
-		return carillon.Run{}, nil, noRun(id)
+	if err == nil && run.value.Namespace != namespace {
+		return none, nil, noRun(id)
 	}
-	return run, hold, err
+	return run, p, err
 }
 
 // CancelRun ends an unfinished run; see [carillon.Runs].
@@ -227,7 +227,7 @@ func (rs *runs) CompleteRun(ctx context.Context, namespace string, result carill
 	if result.RunID != "" && result.RunID != tok.Run.String() {
 		return carillon.Errorf(carillon.InvalidArgument, "token", "the token belongs to another run")
 	}
-	if run, _, err := rs.find(ctx, namespace, tok.Run.String()); err != nil && run.ID == "" {
+	if run, _, err := rs.find(ctx, namespace, tok.Run.String()); err != nil && run.value.ID == "" {
 		return p.certain(ctx, err)
 	}
 	refused := carillon.Errorf(carillon.FailedPrecondition, "token",

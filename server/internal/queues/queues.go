@@ -169,7 +169,7 @@ func (l List) Consumers(ctx context.Context, name delivery.Queue) (row carillon.
 	rows, unheard := ask(ctx, l, func(ctx context.Context, n Node) ([]carillon.Queue, error) {
 		return n.OwnQueues(ctx, query)
 	})
-	for _, sum := range sums(query.Queues(rows)) { // one of an older version answers with others, too
+	for _, sum := range sums(rows) { // one, if anybody serves it
 		row = sum
 	}
 	return row, unheard

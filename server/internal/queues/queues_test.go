@@ -25,13 +25,9 @@ type known struct {
 	queues  []carillon.Queue
 	workers []queues.Connection
 	err     error
-	older   bool // it does not know that one queue can be asked for
 }
 
 func (k *known) OwnQueues(_ context.Context, q queues.Query) ([]carillon.Queue, error) {
-	if k.older {
-		q.Queue = ""
-	}
 	return q.Queues(slices.Clone(k.queues)), k.err
 }
 
@@ -294,13 +290,13 @@ func fieldOf(err error) string {
 	return e.Field
 }
 
-// TestWhoTakesAQueueIsAskedOfAllNodes: also of those of an older version, which answer with all queues.
+// TestWhoTakesAQueueIsAskedOfAllNodes, and those that do not answer are named.
 func TestWhoTakesAQueueIsAskedOfAllNodes(t *testing.T) {
 	rows := func(n int) []carillon.Queue {
 		return []carillon.Queue{{Namespace: "n", Kind: "worker", Name: "p", Consumers: 9},
 			{Namespace: "n", Kind: "worker", Name: "q", Consumers: n, Silent: 1, Credits: 2, InFlight: 3}}
 	}
-	l := listOf(&known{queues: rows(1)}, &known{queues: rows(2), older: true}, nil)
+	l := listOf(&known{queues: rows(1)}, &known{queues: rows(2)}, nil)
 	name := delivery.Queue{Namespace: "n", Kind: "worker", Address: "q"}
 	row, unheard := l.Consumers(t.Context(), name)
 	if row.Consumers != 3 || row.Silent != 2 || row.Credits != 4 || row.InFlight != 6 || len(unheard) != 1 {
