@@ -132,6 +132,8 @@ type Node struct {
 	parts  int
 	local  Local // set by Start
 
+	clusterQueues
+
 	membership *membership
 	heartbeats *heartbeats
 	views      *views
@@ -167,6 +169,7 @@ func New(c Config) *Node {
 		membership: newMembership(), clock: monotonic{time.Now()}, successors: newSuccessors(),
 		differences: &settingsLog{log: c.Log}, done: make(chan struct{}),
 	}
+	n.clusterQueues = clusterQueues{n}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.views = newViews(n.parts)
 	n.peers = newPeers(&c, n.views.poke, n)

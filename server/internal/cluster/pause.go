@@ -9,37 +9,39 @@ import (
 )
 
 // PauseQueue implements [carillon.Queues].
-func (n *Node) PauseQueue(ctx context.Context, key carillon.QueueKey,
+func (qs clusterQueues) PauseQueue(ctx context.Context, key carillon.QueueKey,
 	note string) (carillon.QueueChange, error) {
-	pause, err := n.local.PauseQueue(ctx, key, note)
+	pause, err := qs.n.local.PauseQueue(ctx, key, note)
 	if err != nil {
 		return carillon.QueueChange{}, err
 	}
-	unheard, err := n.tellQueues(ctx)
+	unheard, err := qs.tell(ctx)
 	return carillon.QueueChange{Pause: pause, Unheard: unheard}, err
 }
 
 // ResumeQueue implements [carillon.Queues].
-func (n *Node) ResumeQueue(ctx context.Context, key carillon.QueueKey) (carillon.QueueChange, error) {
-	if err := n.local.ResumeQueue(ctx, key); err != nil {
+func (qs clusterQueues) ResumeQueue(ctx context.Context,
+	key carillon.QueueKey) (carillon.QueueChange, error) {
+	if err := qs.n.local.ResumeQueue(ctx, key); err != nil {
 		return carillon.QueueChange{}, err
 	}
-	unheard, err := n.tellQueues(ctx)
+	unheard, err := qs.tell(ctx)
 	return carillon.QueueChange{Unheard: unheard}, err
 }
 
 // PurgeQueue implements [carillon.Queues]: the local engine asks the partitions, on whichever nodes they are.
-func (n *Node) PurgeQueue(ctx context.Context, key carillon.QueueKey,
+func (qs clusterQueues) PurgeQueue(ctx context.Context, key carillon.QueueKey,
 	o carillon.PurgeOptions) (carillon.PurgeResult, error) {
-	return n.local.PurgeQueue(ctx, key, o)
+	return qs.n.local.PurgeQueue(ctx, key, o)
 }
 
-// tellQueues has all nodes read which queues are paused, since that has changed, and returns those that have
+// tell has all nodes read which queues are paused, since that has changed, and returns those that have
 // not confirmed it in time. The members and owners are read anew: whoever is not among them has claimed no
 // partition yet, and reads what is paused when it has.
-func (n *Node) tellQueues(ctx context.Context) (unheard []string, err error) {
+func (qs clusterQueues) tell(ctx context.Context) (unheard []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, heardWithin)
 	defer cancel()
+	n := qs.n
 	v, err := n.fresh(ctx)
 	if err != nil {
 		return nil, carillon.Errorf(carillon.Unavailable, "",

@@ -15,6 +15,9 @@ import (
 // queues are paused.
 const heardWithin = 2 * time.Second
 
+// clusterQueues implements [carillon.Queues] for all nodes.
+type clusterQueues struct{ n *Node }
+
 // OwnQueues implements [Control].
 func (n *Node) OwnQueues(ctx context.Context, q queues.Query) ([]carillon.Queue, error) {
 	return n.cfg.Queues.OwnQueues(ctx, q)
@@ -26,17 +29,19 @@ func (n *Node) OwnWorkers(ctx context.Context, q queues.Query) ([]queues.Connect
 }
 
 // ListQueues implements [carillon.Queues].
-func (n *Node) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
-	return n.lists().ListQueues(ctx, q)
+func (qs clusterQueues) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
+	return qs.lists().ListQueues(ctx, q)
 }
 
 // ListWorkers implements [carillon.Queues].
-func (n *Node) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
-	return n.lists().ListWorkers(ctx, q)
+func (qs clusterQueues) ListWorkers(ctx context.Context,
+	q carillon.WorkerQuery) (carillon.WorkerPage, error) {
+	return qs.lists().ListWorkers(ctx, q)
 }
 
 // lists asks the living nodes.
-func (n *Node) lists() queues.List {
+func (qs clusterQueues) lists() queues.List {
+	n := qs.n
 	return queues.List{MACKey: n.cfg.Store.Meta().MACKey,
 		Each: func(ctx context.Context, f func(ctx context.Context, id string, node queues.Node)) []string {
 			ctx, cancel := context.WithTimeout(ctx, heardWithin)
