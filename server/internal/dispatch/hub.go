@@ -69,7 +69,7 @@ func New(s Sink, o Options) *Hub {
 	return &Hub{
 		options: o, sink: s, queues: map[delivery.Queue]*queue{}, registrations: map[*Registration]struct{}{},
 		handing: &sync.WaitGroup{},
-		slow: newSlow(o.SlowStart, o.Now()), absence: newAbsence(o.Arrival),
+		slow:    newSlow(o.SlowStart, o.Now()), absence: newAbsence(o.Arrival),
 	}
 }
 
