@@ -81,6 +81,9 @@ func Open(ctx context.Context, url string, o Options) (*Scheduler, error) {
 	return &Scheduler{Scheduler: node.Scheduler(), node: node}, nil
 }
 
+// Queues shows what waits in queues and who serves them, and pauses, resumes and purges queues.
+func (s *Scheduler) Queues() carillon.Queues { return s.node.Cluster() }
+
 // Ready returns nil if the scheduler can serve, otherwise why not.
 func (s *Scheduler) Ready() error { return s.node.Ready() }
 

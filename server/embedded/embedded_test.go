@@ -215,3 +215,27 @@ func TestProgressIsNotAcknowledged(t *testing.T) {
 		}
 	})
 }
+
+// TestQueuesOfAnEmbeddedScheduler are paused and purged as those of a node.
+func TestQueuesOfAnEmbeddedScheduler(t *testing.T) {
+	s, err := embedded.Open(t.Context(), "memory:", embedded.Options{Partitions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(context.Background())
+	key := carillon.QueueKey{Name: "q"}
+	change, err := s.Queues().PauseQueue(t.Context(), key, "why")
+	if err != nil || change.Pause.Note != "why" || change.Unheard != nil {
+		t.Errorf("paused: %+v, %v", change, err)
+	}
+	if _, err := s.PutJob(t.Context(), carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}); err != nil {
+		t.Fatal(err)
+	}
+	purged, err := s.Queues().PurgeQueue(t.Context(), key, carillon.PurgeOptions{})
+	if err != nil || purged != (carillon.PurgeResult{Runs: 1}) {
+		t.Errorf("purged: %+v, %v", purged, err)
+	}
+	if change, err := s.Queues().ResumeQueue(t.Context(), key); err != nil || change.Pause != (carillon.QueuePause{}) {
+		t.Errorf("resumed: %+v, %v", change, err)
+	}
+}

@@ -125,14 +125,14 @@ func (c Config) withDefaults() Config {
 //	           │
 //	           └─→ poll: view ← Leaser.Members, Leaser.Owners ─→ share ─→ assignment ─→ engine
 type Node struct {
-	*queueCalls
-
 	cfg    Config
 	id     string
 	log    *slog.Logger
 	leaser store.Leaser
 	parts  int
 	local  Local // set by Start
+
+	clusterQueues
 
 	membership *membership
 	heartbeats *heartbeats
@@ -169,7 +169,7 @@ func New(c Config) *Node {
 		membership: newMembership(), clock: monotonic{time.Now()}, successors: newSuccessors(),
 		differences: &settingsLog{log: c.Log}, done: make(chan struct{}),
 	}
-	n.queueCalls = &queueCalls{n}
+	n.clusterQueues = clusterQueues{n}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.views = newViews(n.parts)
 	n.peers = newPeers(&c, n.views.poke, n)

@@ -9,45 +9,47 @@ import (
 )
 
 // PauseQueue implements [carillon.Queues].
-func (c *queueCalls) PauseQueue(ctx context.Context, key carillon.QueueKey,
+func (qs clusterQueues) PauseQueue(ctx context.Context, key carillon.QueueKey,
 	note string) (carillon.QueueChange, error) {
-	pause, err := c.node.local.PauseQueue(ctx, key, note)
+	pause, err := qs.n.local.PauseQueue(ctx, key, note)
 	if err != nil {
 		return carillon.QueueChange{}, err
 	}
-	unheard, err := c.tellQueues(ctx)
+	unheard, err := qs.tell(ctx)
 	return carillon.QueueChange{Pause: pause, Unheard: unheard}, err
 }
 
 // ResumeQueue implements [carillon.Queues].
-func (c *queueCalls) ResumeQueue(ctx context.Context, key carillon.QueueKey) (carillon.QueueChange, error) {
-	if err := c.node.local.ResumeQueue(ctx, key); err != nil {
+func (qs clusterQueues) ResumeQueue(ctx context.Context,
+	key carillon.QueueKey) (carillon.QueueChange, error) {
+	if err := qs.n.local.ResumeQueue(ctx, key); err != nil {
 		return carillon.QueueChange{}, err
 	}
-	unheard, err := c.tellQueues(ctx)
+	unheard, err := qs.tell(ctx)
 	return carillon.QueueChange{Unheard: unheard}, err
 }
 
 // PurgeQueue implements [carillon.Queues]: the local engine asks the partitions, on whichever nodes they are.
-func (c *queueCalls) PurgeQueue(ctx context.Context, key carillon.QueueKey,
+func (qs clusterQueues) PurgeQueue(ctx context.Context, key carillon.QueueKey,
 	o carillon.PurgeOptions) (carillon.PurgeResult, error) {
-	return c.node.local.PurgeQueue(ctx, key, o)
+	return qs.n.local.PurgeQueue(ctx, key, o)
 }
 
-// tellQueues has all nodes read which queues are paused, since that has changed, and returns those that have
+// tell has all nodes read which queues are paused, since that has changed, and returns those that have
 // not confirmed it in time. The members and owners are read anew: whoever is not among them has claimed no
 // partition yet, and reads what is paused when it has.
-func (c *queueCalls) tellQueues(ctx context.Context) (unheard []string, err error) {
+func (qs clusterQueues) tell(ctx context.Context) (unheard []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, heardWithin)
 	defer cancel()
-	v, err := c.node.fresh(ctx)
+	n := qs.n
+	v, err := n.fresh(ctx)
 	if err != nil {
 		return nil, carillon.Errorf(carillon.Unavailable, "",
 			"the change is durable, and all nodes follow within 5 s; repeat the call to learn whether they have: %w", err)
 	}
-	members := withSelf(v.members, c.node.cfg.Member)
-	heard := answers(c.node.peers, members, func(_ store.Member, far Control) (bool, error) {
-		return true, far.ReloadQueues(ctx)
+	members := withSelf(v.members, n.cfg.Member)
+	heard := answers(n.peers, members, func(_ store.Member, c Control) (bool, error) {
+		return true, c.ReloadQueues(ctx)
 	})
 	for _, m := range members {
 		if !heard[m.ID] {
@@ -64,4 +66,4 @@ func (c *queueCalls) tellQueues(ctx context.Context) (unheard []string, err erro
 }
 
 // ReloadQueues implements [Control].
-func (c *queueCalls) ReloadQueues(ctx context.Context) error { return c.node.local.ReloadQueues(ctx) }
+func (n *Node) ReloadQueues(ctx context.Context) error { return n.local.ReloadQueues(ctx) }

@@ -19,45 +19,50 @@ const heardWithin = 2 * time.Second
 // consumersWithin is the same for the read of one job or run, which says why it waits.
 const consumersWithin = 300 * time.Millisecond
 
-// queueCalls is what is asked about queues and done to them, over the nodes of a cluster. It implements
-// [carillon.Queues].
-type queueCalls struct{ node *Node }
+// clusterQueues implements [carillon.Queues] for all nodes.
+type clusterQueues struct{ n *Node }
 
 // OwnQueues implements [Control].
-func (c *queueCalls) OwnQueues(ctx context.Context, q queues.Query) ([]carillon.Queue, error) {
-	return c.node.cfg.Queues.OwnQueues(ctx, q)
+func (n *Node) OwnQueues(ctx context.Context, q queues.Query) ([]carillon.Queue, error) {
+	return n.cfg.Queues.OwnQueues(ctx, q)
 }
 
 // OwnWorkers implements [Control].
-func (c *queueCalls) OwnWorkers(ctx context.Context, q queues.Query) ([]queues.Connection, error) {
-	return c.node.cfg.Queues.OwnWorkers(ctx, q)
+func (n *Node) OwnWorkers(ctx context.Context, q queues.Query) ([]queues.Connection, error) {
+	return n.cfg.Queues.OwnWorkers(ctx, q)
 }
 
 // ListQueues implements [carillon.Queues].
-func (c *queueCalls) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
-	return lists(c.node).ListQueues(ctx, q)
+func (qs clusterQueues) ListQueues(ctx context.Context, q carillon.QueueQuery) (carillon.QueuePage, error) {
+	return qs.lists().ListQueues(ctx, q)
 }
 
 // ListWorkers implements [carillon.Queues].
-func (c *queueCalls) ListWorkers(ctx context.Context, q carillon.WorkerQuery) (carillon.WorkerPage, error) {
-	return lists(c.node).ListWorkers(ctx, q)
+func (qs clusterQueues) ListWorkers(ctx context.Context,
+	q carillon.WorkerQuery) (carillon.WorkerPage, error) {
+	return qs.lists().ListWorkers(ctx, q)
 }
 
 // ConsumersElsewhere returns who takes the runs of a queue at the other living nodes, and which of them have
 // not answered in time.
-func (c *queueCalls) ConsumersElsewhere(ctx context.Context, q delivery.Queue) (carillon.Queue, []string) {
-	return among(c.node, consumersWithin, func(all []store.Member) []store.Member {
-		return slices.DeleteFunc(slices.Clone(all), func(m store.Member) bool { return m.ID == c.node.cfg.Member.ID })
+func (qs clusterQueues) ConsumersElsewhere(ctx context.Context,
+	q delivery.Queue) (carillon.Queue, []string) {
+	self := qs.n.cfg.Member.ID
+	return qs.among(consumersWithin, func(all []store.Member) []store.Member {
+		return slices.DeleteFunc(slices.Clone(all), func(m store.Member) bool { return m.ID == self })
 	}).Consumers(ctx, q)
 }
 
 // lists asks the living nodes.
-func lists(n *Node) queues.List {
-	return among(n, heardWithin, func(all []store.Member) []store.Member { return withSelf(all, n.cfg.Member) })
+func (qs clusterQueues) lists() queues.List {
+	return qs.among(heardWithin,
+		func(all []store.Member) []store.Member { return withSelf(all, qs.n.cfg.Member) })
 }
 
 // among asks some of the living nodes, which may take so long.
-func among(n *Node, within time.Duration, those func([]store.Member) []store.Member) queues.List {
+func (qs clusterQueues) among(within time.Duration,
+	those func([]store.Member) []store.Member) queues.List {
+	n := qs.n
 	return queues.List{MACKey: n.cfg.Store.Meta().MACKey,
 		Each: func(ctx context.Context, f func(ctx context.Context, id string, node queues.Node)) []string {
 			ctx, cancel := context.WithTimeout(ctx, within)

@@ -21,9 +21,8 @@ import (
 // one partition for the whole store (partition.QueuesHome). A node reads it from the store, whoever owns that
 // partition:
 //
-//   - before partitions that it has claimed hand anything out. So a node that nobody has told of a pause,
-//     because it was no member yet, has claimed what it owns before the pause, and is a member by then, or reads
-//     of it.
+//   - before partitions that it has claimed hand anything out. So whoever is told of no pause, because it is
+//     no member and owner yet, reads of it.
 //   - when it is told of a change (ReloadQueues).
 //   - every settingsEvery, in case it was not.
 type queues struct {

@@ -142,9 +142,9 @@ func TestAttemptsOfAPausedQueueGoOn(t *testing.T) {
 	})
 }
 
-// TestPausesOfQueuesAreReadBeforeAnythingIsHandedOut: by a node that starts, and by one that takes partitions
+// TestPausesAreReadBeforeAnythingIsHandedOut: by a node that starts, and by one that takes partitions
 // over and that nobody has told.
-func TestPausesOfQueuesAreReadBeforeAnythingIsHandedOut(t *testing.T) {
+func TestPausesAreReadBeforeAnythingIsHandedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New(memory.Options{Partitions: 8})
 		n := start(t, s)

@@ -145,8 +145,8 @@ var table = []Metric{
 	{clusterAgain, counter, nil, "Calls that did not find the owner of their partition and were tried again."},
 
 	{workers, gauge, nil, "Workers connected."},
-	{queues, gauge, nil, "Queues with consumers or with due runs that wait, or paused. At most 1,000 of them are shown one by one, those with such runs first."},
-	{unservedQueues, gauge, nil, "Queues of workers and of Dapr in which due runs wait and that nobody serves here who can be heard; not the paused ones."},
+	{queues, gauge, nil, "Queues with consumers or due runs that wait, or paused. At most 1,000 are shown one by one, those with such runs first."},
+	{unservedQueues, gauge, nil, "Queues of workers and of Dapr, not paused, in which due runs wait and that nobody serves here who can be heard."},
 	{queueDepth, gauge, ofQueue, "Due runs in memory that wait for a consumer or for room."},
 	{queuePermits, gauge, ofQueue, "Due runs in memory that wait for a permit of a limit."},
 	{queueStaged, gauge, ofQueue, "Due runs that wait in the store, for a consumer, for room or for a permit; counted as all staged runs are."},
