@@ -43,6 +43,8 @@
 //	jobs.go runs.go backfills.go list.go   the calls
 //	merge.go pagetoken.go  pages of lists over partitions, their tokens
 //	advice.go     warnings in the answer to a put
+//	watch.go      what happens, told to watchers
+//	tail.go recorded.go  what watchers of this node have in common; records of events
 //	census.go     how many runs are staged and dead
 //	stored.go     reads while a partition cannot serve
 package engine
