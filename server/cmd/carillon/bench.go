@@ -148,8 +148,8 @@ func (f *benchFlags) measure(ctx context.Context, node bench.Node, shown *progre
 }
 
 func (f *benchFlags) config(node bench.Node, shown *progress) bench.Config {
-	return bench.Config{Node: node, Namespace: f.namespace, Connections: f.connections, Profiles: f.profiles, Watchers: f.watchers,
-		Progress: shown.show}
+	return bench.Config{Node: node, Namespace: f.namespace, Connections: f.connections, Profiles: f.profiles,
+		Watchers: f.watchers, Progress: shown.show}
 }
 
 // node returns the node to put under load, as the flags say; stop ends it if it was started for the bench.

@@ -45,6 +45,8 @@
 //	merge.go pagetoken.go  pages of lists over partitions, their tokens
 //	advice.go     warnings in the answer to a put
 //	callers.go    the trace that a call belongs to
+//	watch.go      what happens, told to watchers
+//	tail.go recorded.go  what watchers of this node have in common; records of events
 //	census.go     how many runs are staged and dead
 //	limituses.go  how many permits are handed out
 //	hold.go hold_text.go  why a run does not go on, as far as others than its partition know

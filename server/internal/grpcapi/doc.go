@@ -9,6 +9,7 @@
 //	parts.go     its messages, cut to size
 //	cluster.go   carillon.v1.ClusterService, beside it
 //	server.go    the gRPC server around it, its limits
+//	events.go    the service of events
 //	guard.go     what is around every call: panics, errors, deadlines
 //
 // A [Service] returns *[carillon.Error]; the server turns it into a status that carries it whole. REST

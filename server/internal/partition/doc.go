@@ -86,5 +86,7 @@
 //	                      timers.go           the heap of timers
 //	                      backlog.go          which priority of a backlog is read first
 //	WantStaged, Stage     staging.go          due runs that are parked in the store
+//	Events                events.go           what happens, recorded for those who watch
+//	                      tell.go             what is recorded, and with which change
 //	Batch, Committed      persist.go          what to write, and what may go on once it is durable
 package partition
