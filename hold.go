@@ -20,6 +20,7 @@ const (
 	HoldRetrying  = "retrying"   // the time of its next attempt has not come
 	HoldOverlap   = "overlap"    // the previous run of the job is unfinished
 
+	HoldQueuePaused   = "queue_paused"   // its queue is paused
 	HoldNoConsumer    = "no_consumer"    // nobody serves its queue
 	HoldSilentWorkers = "silent_workers" // those who serve it have to give a sign of life first
 	HoldNoCredit      = "no_credit"      // those who serve it have no room

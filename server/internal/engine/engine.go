@@ -193,14 +193,15 @@ func New(cfg Config) *Engine {
 		live: map[string]chan struct{}{}, reported: map[int]store.Term{}}
 	e.limiter = &limiter{partitions: e.partitions, limitOf: e.LimitOf,
 		c: permit.NewCounter(e.LimitOf, e.sendPermits)}
-	holds := &holds{cfg: &e.cfg, partitions: e.partitions, limiter: e.limiter}
+	queues := newQueues(e.partitions, e.log)
+	holds := &holds{cfg: &e.cfg, partitions: e.partitions, limiter: e.limiter, paused: queues.PausedQueues}
 	e.api = &api{
 		jobs: &jobs{cfg: &e.cfg, partitions: e.partitions, settings: e.settings, dependencies: e.dependencies,
 			batches: e.batches, holds: holds},
 		runs:       &runs{e.partitions, holds},
 		backfills:  &backfills{e.partitions, cfg.Now},
 		namespaces: &namespaces{partitions: e.partitions, settings: e.settings, missed: newBell()},
-		queues:     newQueues(e.partitions, e.log),
+		queues:     queues,
 	}
 	e.namedLimits = newNamedLimits(&e.cfg, e.elapsed, e.limiter.limitsChanged)
 	e.watches = newWatches(&e.cfg, e.partitions)

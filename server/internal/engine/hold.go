@@ -21,6 +21,7 @@ type holds struct {
 	cfg        *Config
 	partitions *partitions
 	limiter    *limiter
+	paused     func() map[delivery.Queue]carillon.QueuePause
 }
 
 // held is what a round has read, and what its partition knows of why that does not go on.
@@ -44,9 +45,24 @@ func (h *holds) complete(ctx context.Context, p *partitionRunner, hold *partitio
 	case hold.Line != (delivery.Line{}):
 		h.inLine(ctx, p, hold)
 	case hold.Queue != (delivery.Queue{}):
+		if pause, ok := h.paused()[hold.Queue.Plain()]; ok {
+			inPausedQueue(hold, pause)
+			break
+		}
 		h.inQueue(hold, h.cfg.Consumers(ctx, hold.Queue))
 	}
 	return &hold.Hold
+}
+
+// inPausedQueue says that the queue of a due run is paused, whoever may serve it.
+func inPausedQueue(hold *partition.Hold, pause carillon.QueuePause) {
+	hold.Code, hold.Text = carillon.HoldQueuePaused, queueText(hold.Queue)+" is paused"
+	if pause.Note != "" {
+		hold.Text += ": " + pause.Note
+	}
+	if pause.Since.After(hold.Since) {
+		hold.Since = pause.Since
+	}
 }
 
 // inQueue says why a due run is not handed out from its queue.

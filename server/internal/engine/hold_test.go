@@ -13,6 +13,26 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
+// TestAPausedQueueIsWhyARunWaits: whoever serves it. A run that waits for the queue's limit says so first.
+func TestAPausedQueueIsWhyARunWaits(t *testing.T) {
+	mail := delivery.Queue{Namespace: "n", Kind: "worker", Address: "mail"}
+	due, since := time.Unix(100, 0), time.Unix(200, 0)
+	pauses := map[delivery.Queue]carillon.QueuePause{mail: {Since: since, Note: "the mail server moves"}}
+	h := &holds{cfg: &Config{Now: time.Now}, paused: func() map[delivery.Queue]carillon.QueuePause { return pauses }}
+	h.cfg.Consumers = func(context.Context, delivery.Queue) delivery.Consumers { return delivery.Consumers{N: 1} }
+	waits := func() *carillon.Hold {
+		return h.complete(t.Context(), nil, &partition.Hold{Queue: mail, Hold: carillon.Hold{Since: due}})
+	}
+	if hold := waits(); hold.Code != carillon.HoldQueuePaused || !hold.Since.Equal(since) ||
+		hold.Text != `queue "mail" is paused: the mail server moves` {
+		t.Errorf("while it is paused: %+v", hold)
+	}
+	clear(pauses)
+	if hold := waits(); hold.Code == carillon.HoldQueuePaused || !hold.Since.Equal(due) {
+		t.Errorf("once it is resumed: %+v", hold)
+	}
+}
+
 func TestWhoServesAQueueIsWhyARunWaits(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	h := &holds{cfg: &Config{Node: "a", Now: func() time.Time { return now }}}

@@ -51,7 +51,7 @@ func (a *Attempts) endTrace(e *entry, now int64, how delivery.Ending, message st
 	ended := delivery.EndedAttempt{
 		Attempt: e.tracedAttempt(id.String()), Job: e.ref.Key, Queue: e.queueOrTarget(), Trigger: run.Cause,
 		Scheduled: toTime(run.Scheduled), Due: toTime(run.Due), Started: toTime(started),
-		Ended: toTime(max(now, started)),
+		Ended:    toTime(max(now, started)),
 		Lateness: max(0, time.Duration(started-e.lateFrom(started))), Ending: how, Message: message,
 	}
 	if r != nil {
