@@ -67,8 +67,8 @@ func (f *runFilter) finished(r *store.RunRecord) bool {
 // not if its job has gone while the list was read.
 func (l *runList) match(ctx context.Context, s *source[store.Record],
 	r carillon.Run) (carillon.Run, bool, error) {
-	if !l.filter.unfinished(&r) {
-		return r, false, nil
+	if spec := s.next[0].Spec; !l.filter.unfinished(&r) || spec != nil && !codec.MatchLabel(spec, l.q.Label) {
+		return r, false, nil // without decoding the spec
 	}
 	facts, err := l.specs.of(ctx, s)
 	if err != nil || !facts.known {
