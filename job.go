@@ -24,7 +24,7 @@ type Job struct {
 	Namespace string // tenant boundary; default "default"
 	Name      string // hierarchical with "/"; empty: the server makes one up (a ULID)
 
-	Schedule string        // cron, @every, macro or ISO 8601 repeat; empty: one-shot
+	Schedule string        // cron, @every, macro, ISO 8601 repeat, or several with ";" between; empty: one-shot
 	TimeZone string        // IANA name; default UTC
 	DST      DST           // what a cron does at a daylight-saving change; default DSTSafe
 	Due      When          // first run; default now for a one-shot, the schedule's first match otherwise

@@ -390,7 +390,8 @@ type Job struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Unique in its namespace, hierarchical with "/". Absent when a name is to be made up.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Cron of 5, 6 or 7 fields, "@every 10s", "@daily" or an ISO 8601 repeat. Absent on a one-shot.
+	// Cron of 5, 6 or 7 fields, "@every 10s", "@daily" or an ISO 8601 repeat; or several, at most 16, with ";" between
+	// them: whenever one of them fires. Absent on a one-shot.
 	Schedule string `protobuf:"bytes,3,opt,name=schedule,proto3" json:"schedule,omitempty"`
 	// IANA name; default UTC.
 	TimeZone string `protobuf:"bytes,4,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`

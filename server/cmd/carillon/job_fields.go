@@ -91,7 +91,7 @@ func newJobFlags(in io.Reader) jobFlags {
 func whenFlags() jobFlags {
 	return jobFlags{
 		text("schedule", "schedule", "expr",
-			"when it recurs: a cron, \"@every 10s\", \"@daily\" or an ISO 8601 repeat",
+			"when it recurs: a cron, \"@every 10s\", \"@daily\" or an ISO 8601 repeat; several with \";\" between them",
 			func(j *carillon.Job) *string { return &j.Schedule }),
 		text("time-zone", "time_zone", "zone", "IANA time zone of the schedule; default UTC",
 			func(j *carillon.Job) *string { return &j.TimeZone }),

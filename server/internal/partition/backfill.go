@@ -56,7 +56,7 @@ func (f *backfill) goesOn() bool { return !f.gone && f.rec.Finished == 0 }
 // because the time zone was removed.
 func (f *backfill) parse() bool {
 	if f.sched == nil {
-		basis := BackfillBasis{Schedule: f.rec.Schedule, TimeZone: f.rec.TimeZone, DST: f.rec.DST}
+		basis := BackfillBasis{f.rec.Schedule, f.rec.TimeZone, f.rec.DST, f.rec.Anchor}
 		f.sched, _ = basis.parse() // an error is unexpected: it was valid when the backfill was started
 	}
 	return f.sched != nil

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/schedule"
@@ -21,15 +20,19 @@ type BackfillBasis struct {
 // BackfillPlan says which times of a schedule lie in a range. Counting them may take long, so it is done
 // outside the machine.
 type BackfillPlan struct {
-	Basis  BackfillBasis // of the job when the times were counted
-	Anchor int64         // the instant that the times are counted from
-	Total  uint64
-	First  int64
+	Basis BackfillBasis // of the job when the times were counted
+	Total uint64
+	First int64
 }
 
+// parse returns the schedule, whose @every have times before the anchor as well.
 func (b BackfillBasis) parse() (*schedule.Schedule, error) {
 	j := carillon.Job{Schedule: b.Schedule, TimeZone: b.TimeZone, DST: b.DST}
-	return j.ParseSchedule()
+	s, err := j.ParseSchedule()
+	if err != nil {
+		return nil, err
+	}
+	return s.Extended(toTime(b.Anchor)), nil
 }
 
 // PlanBackfill finds the times of a schedule in the range of a valid spec.
@@ -39,8 +42,7 @@ func PlanBackfill(basis BackfillBasis, spec carillon.BackfillSpec) (BackfillPlan
 		return BackfillPlan{}, err
 	}
 	from, to := fromTime(spec.From), fromTime(spec.To)
-	p := BackfillPlan{Basis: basis, Anchor: extended(s, basis.Anchor, from)}
-	anchor := toTime(p.Anchor)
+	p, anchor := BackfillPlan{Basis: basis}, toTime(basis.Anchor)
 	limit := carillon.MaxBackfillRuns + 1
 	if s.Period() > 0 {
 		limit = math.MaxInt // counting is arithmetic
@@ -63,18 +65,6 @@ func PlanBackfill(basis BackfillBasis, spec carillon.BackfillSpec) (BackfillPlan
 			atLeast(p.Total, limit), carillon.MaxBackfillRuns)
 	}
 	return p, nil
-}
-
-// extended returns the anchor of an @every, moved back by whole periods to before from. Any other schedule
-// has no times before its anchor, or does not depend on it.
-func extended(s *schedule.Schedule, anchor, from int64) int64 {
-	every := s.Anchored() && s.Period() > 0 && strings.Contains(strings.ToLower(s.String()), "@every")
-	if !every || from >= anchor {
-		return anchor
-	}
-	period := int64(s.Period())
-	back := (anchor - from) % period
-	return from - (period-back)%period
 }
 
 // atLeast formats, for people, a count that stopped at limit.

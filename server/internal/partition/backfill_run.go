@@ -66,7 +66,7 @@ func (br *BackfillRuns) Start(now int64, key carillon.Key, spec carillon.Backfil
 	br.out.note(job)
 	f := br.backfills.start(store.Backfill{
 		Key: key, UID: job.state.UID, Seq: job.state.Triggers, Schedule: basis.Schedule,
-		TimeZone: basis.TimeZone, DST: basis.DST, Anchor: p.Anchor, From: fromTime(spec.From),
+		TimeZone: basis.TimeZone, DST: basis.DST, Anchor: basis.Anchor, From: fromTime(spec.From),
 		To: fromTime(spec.To), Overlap: spec.Overlap, Rate: spec.Rate, Total: p.Total, Next: p.First, Created: now,
 	})
 	return BackfillOf(&f.rec, br.cfg.Partition), true, nil

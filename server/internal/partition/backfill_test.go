@@ -104,8 +104,9 @@ func newFilling(rt *rapid.T) *filling {
 		fmt.Sprintf("@every %ds", period/1e9), fmt.Sprintf("R/PT%dS", period/1e9),
 		fmt.Sprintf("R12/PT%dS", period/1e9),
 		map[int64]string{60e9: "0 * * * * *", 300e9: "0 */5 * * * *", 3600e9: "@hourly"}[period],
+		fmt.Sprintf("@every %ds; @every %ds", 3*period/1e9, period/1e9),
 	}
-	kind := rapid.IntRange(0, 3).Draw(rt, "kind")
+	kind := rapid.IntRange(0, 4).Draw(rt, "kind")
 	f.finite = kind == 2
 	j := carillon.Job{Name: "a", Schedule: schedules[kind], History: carillon.History{Runs: 10_000},
 		Lease: 5 * time.Second, Paused: rapid.Bool().Draw(rt, "paused"),
