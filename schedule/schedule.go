@@ -133,8 +133,8 @@ func (s *Schedule) Repeats() (n uint64, ok bool) { return s.runs, s.runs > 0 }
 func (s *Schedule) Start() (t time.Time, ok bool) { return s.start, s.hasStart }
 
 // Anchored reports whether fire times count from the anchor: @every without a phase, ISO 8601 repeats without
-// a start, a set with one of these. Such a schedule fires at its first due time itself; any other fires at its
-// first match at or after it.
+// a start, a set with one of these. Such a schedule fires at its first due time itself; any other fires at
+// its first match at or after it.
 func (s *Schedule) Anchored() bool { return s.anchored }
 
 // Period is the elapsed time from one fire time to the next, of @every and of ISO 8601 periods of hours,
