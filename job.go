@@ -3,7 +3,10 @@ package carillon
 import (
 	"encoding/base32"
 	"encoding/json"
+	"slices"
 	"time"
+
+	"github.com/carillonhq/carillon/schedule"
 )
 
 // DefaultNamespace is the namespace of jobs that name none.
@@ -26,11 +29,12 @@ type Job struct {
 
 	Schedule string        // cron, @every, macro, ISO 8601 repeat, or several with ";" between; empty: one-shot
 	TimeZone string        // IANA name; default UTC
-	DST      DST           // what a cron does at a daylight-saving change; default DSTSafe
 	Due      When          // first run; default now for a one-shot, the schedule's first match otherwise
 	Repeats  uint64        // most runs that the schedule may begin; 0: no limit
 	TTL      When          // end of life, from Due if given, else from creation; inclusive; zero: none
 	Jitter   time.Duration // each run moves by a deterministic amount in [0, Jitter)
+
+	Calendars CalendarRules // days on which the schedule does not run, and what it does when clocks change
 
 	Data     Data
 	Metadata map[string]string
@@ -105,6 +109,34 @@ func (w When) IsZero() bool { return w.text == "" }
 
 // String returns the text as written.
 func (w When) String() string { return w.text }
+
+// CalendarRules says what a schedule does when clocks change, and on which days it does not run. Calendars are
+// looked up when a time is due: see [Calendar].
+type CalendarRules struct {
+	DST    DST      // what a cron does at a daylight-saving change; default DSTSafe
+	Except []string // calendars of the namespace: times in one of them do not run
+	Only   []string // calendars of the namespace: if there are any, times in none of them do not run
+}
+
+// Filter returns what leaves out the times that do not run, with the calendars that find knows; nil if there
+// is none. It is as if the others were not named.
+func (r *CalendarRules) Filter(find func(name string) *schedule.Dates) *schedule.Filter {
+	if len(r.Except)+len(r.Only) == 0 {
+		return nil
+	}
+	known := func(names []string) (all []*schedule.Dates) {
+		for _, name := range names {
+			if d := find(name); d != nil {
+				all = append(all, d)
+			}
+		}
+		return all
+	}
+	return &schedule.Filter{Except: known(r.Except), Only: known(r.Only)}
+}
+
+// Names returns the calendars that are named, in the order of the fields.
+func (r *CalendarRules) Names() []string { return slices.Concat(r.Except, r.Only) }
 
 // DST decides what a cron does when clocks change.
 type DST uint8
@@ -210,7 +242,9 @@ type JobStatus struct {
 	Current    *Run      // the unfinished one; nil: none
 	Waiting    []string  // jobs of DependsOn that must still succeed before the next run begins
 	Missing    []string  // those of Waiting that do not exist; set by GetJob only
-	Counters   Counters
+	// Calendars that the job names and that do not exist: as if it did not name them. Set by GetJob only.
+	MissingCalendars []string
+	Counters         Counters
 }
 
 // Counters count a job's runs since it was created. They change in the same write as the records that they

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Scheduler is everything that Carillon does, in five interfaces. Package client implements it over gRPC; a
+// Scheduler is everything that Carillon does, in six interfaces. Package client implements it over gRPC; a
 // node builds it from its engine or its cluster's router, and its hub. In every call an empty namespace is
 // the default one.
 type Scheduler interface {
@@ -14,6 +14,7 @@ type Scheduler interface {
 	Runs
 	Backfills
 	Namespaces
+	Calendars
 	Work
 }
 
@@ -80,6 +81,18 @@ type Namespaces interface {
 	ListNamespaces(ctx context.Context, q NamespaceQuery) (NamespacePage, error)
 	// PutNamespace replaces the namespace's settings: see [Namespace.Over] for what it refuses.
 	PutNamespace(ctx context.Context, ns Namespace) (Namespace, error)
+}
+
+// Calendars stores calendars.
+type Calendars interface {
+	// PutCalendar stores a calendar, or replaces it as a whole: see [Calendar.Over] for what it refuses.
+	PutCalendar(ctx context.Context, c Calendar) (Calendar, error)
+	GetCalendar(ctx context.Context, namespace, name string) (Calendar, error)
+	// ListCalendars returns calendars of a namespace, in name order.
+	ListCalendars(ctx context.Context, q CalendarQuery) (CalendarPage, error)
+	// DeleteCalendar removes a calendar; unknown → NotFound. For jobs that name it, it is then as if they did
+	// not.
+	DeleteCalendar(ctx context.Context, namespace, name string, opts ...DeleteOption) error
 }
 
 // Work connects workers.

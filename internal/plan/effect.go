@@ -29,6 +29,8 @@ var effects = map[string]Effect{
 	"schedule":        EffectTimes,
 	"time_zone":       EffectTimes,
 	"dst":             EffectNext,
+	"except":          EffectNone,
+	"only":            EffectNone,
 	"due_time":        EffectTimes,
 	"repeats":         EffectNext,
 	"ttl":             EffectTimes,
@@ -69,6 +71,7 @@ func Names(p *carillon.Patch, effect Effect) bool {
 
 // Content returns the job without the fields whose change has [EffectNone]: what its runs are made of.
 func Content(j carillon.Job) carillon.Job {
+	j.Calendars.Except, j.Calendars.Only = nil, nil
 	j.Labels, j.Priority, j.DependsOn, j.Paused, j.Note, j.History = nil, 0, nil, false, "", carillon.History{}
 	return j
 }

@@ -277,7 +277,8 @@ func anyTiming(t *rapid.T) carillon.Job {
 	pick := func(label string, from []string) string { return rapid.SampledFrom(from).Draw(t, label) }
 	return carillon.Job{
 		Schedule: pick("schedule", someSchedules), TimeZone: pick("zone", someZones),
-		DST: rapid.SampledFrom([]carillon.DST{carillon.DSTSafe, carillon.DSTLiteral}).Draw(t, "dst"),
+		Calendars: carillon.CalendarRules{DST: rapid.SampledFrom([]carillon.DST{carillon.DSTSafe,
+			carillon.DSTLiteral}).Draw(t, "dst")},
 		Due: carillon.WhenText(pick("due", someDues)), TTL: carillon.WhenText(pick("ttl", someTTLs)),
 	}
 }

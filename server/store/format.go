@@ -19,6 +19,7 @@ import (
 //	   and Cancelled; AttemptError.Redriven; metadata records of kind 'd'; Namespace.generation, which a build without it
 //	   counts from 1 again: no more is lost by that than the refusal of a put meant for an older one
 //	3  what operators ask and steer (docs/decisions/0068)
+//	   calendars: Spec.except and only, metadata records of kind 'c'
 var format = "3"
 
 // Format returns the version of everything this program writes. A store of another one is refused, see

@@ -443,7 +443,11 @@ type Job struct {
 	// How much of what ran is kept.
 	History *History `protobuf:"bytes,27,opt,name=history,proto3" json:"history,omitempty"`
 	// What became of the job so far. Set by the server; ignored on input.
-	Status        *JobStatus `protobuf:"bytes,28,opt,name=status,proto3" json:"status,omitempty"`
+	Status *JobStatus `protobuf:"bytes,28,opt,name=status,proto3" json:"status,omitempty"`
+	// Names of calendars of the namespace, at most 16. A time of the schedule that lies in one of them does not run.
+	Except []string `protobuf:"bytes,29,rep,name=except,proto3" json:"except,omitempty"`
+	// Names of calendars of the namespace, at most 16. If there are any, only times of the schedule in one of them run.
+	Only          []string `protobuf:"bytes,30,rep,name=only,proto3" json:"only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -670,6 +674,20 @@ func (x *Job) GetHistory() *History {
 func (x *Job) GetStatus() *JobStatus {
 	if x != nil {
 		return x.Status
+	}
+	return nil
+}
+
+func (x *Job) GetExcept() []string {
+	if x != nil {
+		return x.Except
+	}
+	return nil
+}
+
+func (x *Job) GetOnly() []string {
+	if x != nil {
+		return x.Only
 	}
 	return nil
 }
@@ -1808,9 +1826,11 @@ type JobStatus struct {
 	Waiting []string `protobuf:"bytes,11,rep,name=waiting,proto3" json:"waiting,omitempty"`
 	// Those of waiting that do not exist: unless they are put, only a trigger, a patch or a delete of this job goes on. Lists
 	// leave it out.
-	Missing       []string `protobuf:"bytes,12,rep,name=missing,proto3" json:"missing,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Missing []string `protobuf:"bytes,12,rep,name=missing,proto3" json:"missing,omitempty"`
+	// Calendars of except and only that do not exist: it is as if the job did not name them. Lists leave it out.
+	MissingCalendars []string `protobuf:"bytes,16,rep,name=missing_calendars,json=missingCalendars,proto3" json:"missing_calendars,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *JobStatus) Reset() {
@@ -1923,6 +1943,13 @@ func (x *JobStatus) GetWaiting() []string {
 func (x *JobStatus) GetMissing() []string {
 	if x != nil {
 		return x.Missing
+	}
+	return nil
+}
+
+func (x *JobStatus) GetMissingCalendars() []string {
+	if x != nil {
+		return x.MissingCalendars
 	}
 	return nil
 }
@@ -2050,7 +2077,7 @@ var File_carillon_v1_job_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/job.proto\x12\vcarillon.v1\x1a\x15carillon/v1/run.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\b\n" +
+	"\x15carillon/v1/job.proto\x12\vcarillon.v1\x1a\x15carillon/v1/run.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\t\n" +
 	"\x03Job\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -2081,7 +2108,9 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x06paused\x18\x19 \x01(\bR\x06paused\x12\x12\n" +
 	"\x04note\x18\x1a \x01(\tR\x04note\x12.\n" +
 	"\ahistory\x18\x1b \x01(\v2\x14.carillon.v1.HistoryR\ahistory\x12.\n" +
-	"\x06status\x18\x1c \x01(\v2\x16.carillon.v1.JobStatusR\x06status\x1a;\n" +
+	"\x06status\x18\x1c \x01(\v2\x16.carillon.v1.JobStatusR\x06status\x12\x16\n" +
+	"\x06except\x18\x1d \x03(\tR\x06except\x12\x12\n" +
+	"\x04only\x18\x1e \x03(\tR\x04only\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -2173,7 +2202,7 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x06jitter\x18\x04 \x01(\tR\x06jitter\x12$\n" +
 	"\vmax_retries\x18\x05 \x01(\rH\x00R\n" +
 	"maxRetries\x88\x01\x01B\x0e\n" +
-	"\f_max_retries\"\x87\x04\n" +
+	"\f_max_retries\"\xb4\x04\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\fR\x03uid\x12\x1e\n" +
 	"\n" +
@@ -2193,7 +2222,8 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\bcounters\x18\n" +
 	" \x01(\v2\x15.carillon.v1.CountersR\bcounters\x12\x18\n" +
 	"\awaiting\x18\v \x03(\tR\awaiting\x12\x18\n" +
-	"\amissing\x18\f \x03(\tR\amissing\"\xea\x01\n" +
+	"\amissing\x18\f \x03(\tR\amissing\x12+\n" +
+	"\x11missing_calendars\x18\x10 \x03(\tR\x10missingCalendars\"\xea\x01\n" +
 	"\bCounters\x12\x14\n" +
 	"\x05fired\x18\x01 \x01(\x04R\x05fired\x12\x1c\n" +
 	"\tsucceeded\x18\x02 \x01(\x04R\tsucceeded\x12\x16\n" +

@@ -2434,7 +2434,13 @@ type PreviewScheduleRequest struct {
 	// As in a job.
 	DueTime string `protobuf:"bytes,5,opt,name=due_time,json=dueTime,proto3" json:"due_time,omitempty"`
 	// How many times; default 10, at most 1,000.
-	Count         int32 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
+	Count int32 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
+	// Whose calendars are meant; default "default".
+	Namespace string `protobuf:"bytes,7,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// As in a job: times in one of these calendars are left out.
+	Except []string `protobuf:"bytes,8,rep,name=except,proto3" json:"except,omitempty"`
+	// As in a job: if there are any, only times in one of these calendars are shown.
+	Only          []string `protobuf:"bytes,9,rep,name=only,proto3" json:"only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2511,6 +2517,27 @@ func (x *PreviewScheduleRequest) GetCount() int32 {
 	return 0
 }
 
+func (x *PreviewScheduleRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PreviewScheduleRequest) GetExcept() []string {
+	if x != nil {
+		return x.Except
+	}
+	return nil
+}
+
+func (x *PreviewScheduleRequest) GetOnly() []string {
+	if x != nil {
+		return x.Only
+	}
+	return nil
+}
+
 // PreviewScheduleResponse says when a schedule would fire.
 type PreviewScheduleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2561,7 +2588,7 @@ var File_carillon_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcarillon/v1/scheduler.proto\x12\vcarillon.v1\x1a\x1acarillon/v1/backfill.proto\x1a\x15carillon/v1/job.proto\x1a\x1bcarillon/v1/namespace.proto\x1a\x15carillon/v1/run.proto\x1a\x16carillon/v1/work.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\x01\n" +
+	"\x1bcarillon/v1/scheduler.proto\x12\vcarillon.v1\x1a\x1acarillon/v1/backfill.proto\x1a\x1acarillon/v1/calendar.proto\x1a\x15carillon/v1/job.proto\x1a\x1bcarillon/v1/namespace.proto\x1a\x15carillon/v1/run.proto\x1a\x16carillon/v1/work.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\x01\n" +
 	"\rPutJobRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\"\n" +
@@ -2718,16 +2745,19 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"generation\x1aD\n" +
 	"\x16ConcurrencyLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xe1\x01\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xab\x02\n" +
 	"\x16PreviewScheduleRequest\x12\x1a\n" +
 	"\bschedule\x18\x01 \x01(\tR\bschedule\x12\x1b\n" +
 	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\x12-\n" +
 	"\x03dst\x18\x03 \x01(\x0e2\x1b.carillon.v1.DaylightSavingR\x03dst\x12.\n" +
 	"\x04from\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12\x19\n" +
 	"\bdue_time\x18\x05 \x01(\tR\adueTime\x12\x14\n" +
-	"\x05count\x18\x06 \x01(\x05R\x05count\"K\n" +
+	"\x05count\x18\x06 \x01(\x05R\x05count\x12\x1c\n" +
+	"\tnamespace\x18\a \x01(\tR\tnamespace\x12\x16\n" +
+	"\x06except\x18\b \x03(\tR\x06except\x12\x12\n" +
+	"\x04only\x18\t \x03(\tR\x04only\"K\n" +
 	"\x17PreviewScheduleResponse\x120\n" +
-	"\x05times\x18\x01 \x03(\v2\x1a.google.protobuf.TimestampR\x05times2\x9b\x1b\n" +
+	"\x05times\x18\x01 \x03(\v2\x1a.google.protobuf.TimestampR\x05times2\xae\x1f\n" +
 	"\x10SchedulerService\x12y\n" +
 	"\x06PutJob\x12\x1a.carillon.v1.PutJobRequest\x1a\x1b.carillon.v1.PutJobResponse\"6\x82\xd3\xe4\x93\x020:\x03job\x1a)/v1/namespaces/{namespace}/jobs/{name=**}\x12u\n" +
 	"\tCreateJob\x12\x1d.carillon.v1.CreateJobRequest\x1a\x1b.carillon.v1.PutJobResponse\",\x82\xd3\xe4\x93\x02&:\x03job\"\x1f/v1/namespaces/{namespace}/jobs\x12\x85\x01\n" +
@@ -2757,7 +2787,11 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\x0eCancelBackfill\x12\".carillon.v1.CancelBackfillRequest\x1a\x15.carillon.v1.Backfill\";\x82\xd3\xe4\x93\x025:\x01*\"0/v1/namespaces/{namespace}/backfills/{id}:cancel\x12g\n" +
 	"\fGetNamespace\x12 .carillon.v1.GetNamespaceRequest\x1a\x16.carillon.v1.Namespace\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/namespaces/{name}\x12q\n" +
 	"\x0eListNamespaces\x12\".carillon.v1.ListNamespacesRequest\x1a#.carillon.v1.ListNamespacesResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/namespaces\x12j\n" +
-	"\fPutNamespace\x12 .carillon.v1.PutNamespaceRequest\x1a\x16.carillon.v1.Namespace\" \x82\xd3\xe4\x93\x02\x1a:\x01*\x1a\x15/v1/namespaces/{name}\x12~\n" +
+	"\fPutNamespace\x12 .carillon.v1.PutNamespaceRequest\x1a\x16.carillon.v1.Namespace\" \x82\xd3\xe4\x93\x02\x1a:\x01*\x1a\x15/v1/namespaces/{name}\x12}\n" +
+	"\vPutCalendar\x12\x1f.carillon.v1.PutCalendarRequest\x1a\x15.carillon.v1.Calendar\"6\x82\xd3\xe4\x93\x020:\x01*\x1a+/v1/namespaces/{namespace}/calendars/{name}\x12z\n" +
+	"\vGetCalendar\x12\x1f.carillon.v1.GetCalendarRequest\x1a\x15.carillon.v1.Calendar\"3\x82\xd3\xe4\x93\x02-\x12+/v1/namespaces/{namespace}/calendars/{name}\x12\x84\x01\n" +
+	"\rListCalendars\x12!.carillon.v1.ListCalendarsRequest\x1a\".carillon.v1.ListCalendarsResponse\",\x82\xd3\xe4\x93\x02&\x12$/v1/namespaces/{namespace}/calendars\x12\x8e\x01\n" +
+	"\x0eDeleteCalendar\x12\".carillon.v1.DeleteCalendarRequest\x1a#.carillon.v1.DeleteCalendarResponse\"3\x82\xd3\xe4\x93\x02-*+/v1/namespaces/{namespace}/calendars/{name}\x12~\n" +
 	"\x0fPreviewSchedule\x12#.carillon.v1.PreviewScheduleRequest\x1a$.carillon.v1.PreviewScheduleResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/schedules:preview\x12?\n" +
 	"\x04Work\x12\x18.carillon.v1.WorkRequest\x1a\x19.carillon.v1.WorkResponse(\x010\x01B;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
 
@@ -2828,8 +2862,15 @@ var file_carillon_v1_scheduler_proto_goTypes = []any{
 	(*Backfill)(nil),                // 50: carillon.v1.Backfill
 	(*Namespace)(nil),               // 51: carillon.v1.Namespace
 	(DaylightSaving)(0),             // 52: carillon.v1.DaylightSaving
-	(*WorkRequest)(nil),             // 53: carillon.v1.WorkRequest
-	(*WorkResponse)(nil),            // 54: carillon.v1.WorkResponse
+	(*PutCalendarRequest)(nil),      // 53: carillon.v1.PutCalendarRequest
+	(*GetCalendarRequest)(nil),      // 54: carillon.v1.GetCalendarRequest
+	(*ListCalendarsRequest)(nil),    // 55: carillon.v1.ListCalendarsRequest
+	(*DeleteCalendarRequest)(nil),   // 56: carillon.v1.DeleteCalendarRequest
+	(*WorkRequest)(nil),             // 57: carillon.v1.WorkRequest
+	(*Calendar)(nil),                // 58: carillon.v1.Calendar
+	(*ListCalendarsResponse)(nil),   // 59: carillon.v1.ListCalendarsResponse
+	(*DeleteCalendarResponse)(nil),  // 60: carillon.v1.DeleteCalendarResponse
+	(*WorkResponse)(nil),            // 61: carillon.v1.WorkResponse
 }
 var file_carillon_v1_scheduler_proto_depIdxs = []int32{
 	42, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
@@ -2883,38 +2924,46 @@ var file_carillon_v1_scheduler_proto_depIdxs = []int32{
 	35, // 48: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
 	36, // 49: carillon.v1.SchedulerService.ListNamespaces:input_type -> carillon.v1.ListNamespacesRequest
 	38, // 50: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
-	39, // 51: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	53, // 52: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
-	2,  // 53: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
-	2,  // 54: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
-	4,  // 55: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
-	6,  // 56: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
-	2,  // 57: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
-	42, // 58: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
-	10, // 59: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
-	12, // 60: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
-	14, // 61: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
-	46, // 62: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
-	42, // 63: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
-	42, // 64: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
-	19, // 65: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
-	21, // 66: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	46, // 67: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
-	24, // 68: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	46, // 69: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
-	27, // 70: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	29, // 71: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
-	50, // 72: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
-	32, // 73: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
-	50, // 74: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
-	50, // 75: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
-	51, // 76: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
-	37, // 77: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
-	51, // 78: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
-	40, // 79: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	54, // 80: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
-	53, // [53:81] is the sub-list for method output_type
-	25, // [25:53] is the sub-list for method input_type
+	53, // 51: carillon.v1.SchedulerService.PutCalendar:input_type -> carillon.v1.PutCalendarRequest
+	54, // 52: carillon.v1.SchedulerService.GetCalendar:input_type -> carillon.v1.GetCalendarRequest
+	55, // 53: carillon.v1.SchedulerService.ListCalendars:input_type -> carillon.v1.ListCalendarsRequest
+	56, // 54: carillon.v1.SchedulerService.DeleteCalendar:input_type -> carillon.v1.DeleteCalendarRequest
+	39, // 55: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	57, // 56: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
+	2,  // 57: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
+	2,  // 58: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
+	4,  // 59: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
+	6,  // 60: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
+	2,  // 61: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
+	42, // 62: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
+	10, // 63: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
+	12, // 64: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
+	14, // 65: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
+	46, // 66: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
+	42, // 67: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
+	42, // 68: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
+	19, // 69: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
+	21, // 70: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	46, // 71: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
+	24, // 72: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	46, // 73: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
+	27, // 74: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	29, // 75: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
+	50, // 76: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
+	32, // 77: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	50, // 78: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
+	50, // 79: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
+	51, // 80: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
+	37, // 81: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
+	51, // 82: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
+	58, // 83: carillon.v1.SchedulerService.PutCalendar:output_type -> carillon.v1.Calendar
+	58, // 84: carillon.v1.SchedulerService.GetCalendar:output_type -> carillon.v1.Calendar
+	59, // 85: carillon.v1.SchedulerService.ListCalendars:output_type -> carillon.v1.ListCalendarsResponse
+	60, // 86: carillon.v1.SchedulerService.DeleteCalendar:output_type -> carillon.v1.DeleteCalendarResponse
+	40, // 87: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	61, // 88: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
+	57, // [57:89] is the sub-list for method output_type
+	25, // [25:57] is the sub-list for method input_type
 	25, // [25:25] is the sub-list for extension type_name
 	25, // [25:25] is the sub-list for extension extendee
 	0,  // [0:25] is the sub-list for field type_name
@@ -2926,6 +2975,7 @@ func file_carillon_v1_scheduler_proto_init() {
 		return
 	}
 	file_carillon_v1_backfill_proto_init()
+	file_carillon_v1_calendar_proto_init()
 	file_carillon_v1_job_proto_init()
 	file_carillon_v1_namespace_proto_init()
 	file_carillon_v1_run_proto_init()

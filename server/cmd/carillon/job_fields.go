@@ -96,7 +96,7 @@ func whenFlags() jobFlags {
 		text("time-zone", "time_zone", "zone", "IANA time zone of the schedule; default UTC",
 			func(j *carillon.Job) *string { return &j.TimeZone }),
 		enum("dst", "dst", dstWords, "what a cron does when clocks change; default safe",
-			func(j *carillon.Job, n int) { j.DST = carillon.DST(n) }),
+			func(j *carillon.Job, n int) { j.Calendars.DST = carillon.DST(n) }),
 		when("in", "due_time", "duration", "first run, from now: 5m or PT5M",
 			func(j *carillon.Job) *carillon.When { return &j.Due }),
 		when("at", "due_time", "time", "first run: an RFC 3339 time",

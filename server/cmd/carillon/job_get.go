@@ -68,7 +68,7 @@ func jobFields(j *carillon.Job) []field {
 		{"name", j.Name},
 		{"namespace", j.Namespace},
 		{"schedule", strings.TrimSpace(j.Schedule + " " + j.TimeZone)},
-		{"dst", unlessZero("%v", j.DST)},
+		{"dst", unlessZero("%v", j.Calendars.DST)},
 		{"due time", j.Due.String()},
 		{"repeats", unlessZero("%d", j.Repeats)},
 		{"jitter", unlessZero("%v", j.Jitter)},

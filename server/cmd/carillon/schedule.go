@@ -60,7 +60,7 @@ func (p *schedulePreview) run(cmd *cobra.Command, a app, expr string) error {
 	if err != nil {
 		return err
 	}
-	job := carillon.Job{Schedule: q.Schedule, TimeZone: q.TimeZone, DST: q.DST}
+	job := carillon.Job{Schedule: q.Schedule, TimeZone: q.TimeZone}
 	if s, err := job.ParseSchedule(); err == nil && s != nil { // the preview accepted it
 		for _, w := range s.Warnings() {
 			a.sayf("warning: schedule: %s", w)

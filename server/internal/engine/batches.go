@@ -85,7 +85,7 @@ func (j *jobs) requests(ctx context.Context, jobs []carillon.Job, at int64) ([]m
 	j.cfg.Enter(ctx, -1, "")
 	at = cmp.Or(at, j.cfg.now())
 	for i := range jobs {
-		req, err := j.request(jobs[i], carillon.PutOptions{})
+		req, err := j.request(ctx, jobs[i], carillon.PutOptions{})
 		if err == nil {
 			err = j.plannable(ctx, req.Job, at)
 		}

@@ -153,13 +153,14 @@ type Engine struct {
 	outage       atomic.Int64  // when most terms were last lost together, by elapsed; 0 = never
 }
 
-// api is what the engine does for callers: [carillon.Jobs], [carillon.Runs], [carillon.Backfills] and
-// [carillon.Namespaces].
+// api is what the engine does for callers: [carillon.Jobs], [carillon.Runs], [carillon.Backfills],
+// [carillon.Namespaces] and [carillon.Calendars].
 type api struct {
 	*jobs
 	*runs
 	*backfills
 	*namespaces
+	*calendars
 }
 
 // New makes an engine; Start runs it.
@@ -175,6 +176,7 @@ func New(cfg Config) *Engine {
 	e.serving, e.drain = context.WithCancel(context.Background())
 	e.ownershipLog.log, e.deadLog.log = e.log, e.log
 	e.settings = newSettings()
+	e.partitions.calendars = e.settings.dates
 	e.dependencies = &dependencies{partitions: e.partitions,
 		notices: peerQueue{peers: cfg.Peers, life: life, running: &e.wg}}
 	e.batches = &batches{cfg: &e.cfg, partitions: e.partitions, dependencies: e.dependencies,
@@ -184,6 +186,7 @@ func New(cfg Config) *Engine {
 			batches: e.batches},
 		runs:       &runs{e.partitions},
 		backfills:  &backfills{e.partitions, cfg.Now},
+		calendars:  &calendars{e.partitions, e.settings},
 		namespaces: &namespaces{partitions: e.partitions, settings: e.settings, missed: newBell()},
 	}
 	e.limiter = &limiter{partitions: e.partitions, limitOf: e.LimitOf,

@@ -38,7 +38,7 @@ func (r *rig) backfill(name string, spec carillon.BackfillSpec) (carillon.Backfi
 	if err != nil {
 		return carillon.Backfill{}, err
 	}
-	plan, err := partition.PlanBackfill(basis, spec)
+	plan, err := partition.PlanBackfill(basis, r.m.BackfillRuns.Filter(keyOf(name)), spec)
 	if err != nil {
 		return carillon.Backfill{}, err
 	}
@@ -611,7 +611,7 @@ func TestAPlanIsOfOneSchedule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := partition.PlanBackfill(basis, r.stretch(5))
+	plan, err := partition.PlanBackfill(basis, nil, r.stretch(5))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ func replans(e *entry, old, j *carillon.Job) bool {
 
 // retimes reports whether a put changes when the job runs.
 func retimes(a, b *carillon.Job) bool {
-	return a.Schedule != b.Schedule || a.TimeZone != b.TimeZone || a.DST != b.DST || a.Due != b.Due ||
+	return a.Schedule != b.Schedule || a.TimeZone != b.TimeZone || a.Calendars.DST != b.Calendars.DST || a.Due != b.Due ||
 		a.TTL != b.TTL || a.Repeats != b.Repeats
 }
 

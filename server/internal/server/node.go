@@ -123,6 +123,7 @@ type scheduler struct {
 	carillon.Runs
 	carillon.Backfills
 	carillon.Namespaces
+	carillon.Calendars
 	carillon.Work
 }
 
@@ -131,7 +132,8 @@ type scheduler struct {
 func (n *Node) Scheduler() carillon.Scheduler { return n.schedulerWith(n.relayed(n.hub.Local())) }
 
 func (n *Node) schedulerWith(work carillon.Work) carillon.Scheduler {
-	return scheduler{Jobs: n.calls, Runs: n.calls, Backfills: n.calls, Namespaces: n.calls, Work: work}
+	return scheduler{Jobs: n.calls, Runs: n.calls, Backfills: n.calls, Namespaces: n.calls,
+		Calendars: n.calls, Work: work}
 }
 
 // Cluster returns the cluster that the node belongs to, even if it is alone.
