@@ -28,6 +28,9 @@ func newCalendar(c carillon.Calendar) (*calendar, error) {
 	return &calendar{Calendar: c, dates: dates}, err
 }
 
+// calendarFinder returns the dates of a calendar, nil if there is none.
+type calendarFinder = func(namespace, name string) *schedule.Dates
+
 // same reports whether two calendars are the same, generation and all.
 func (c *calendar) same(o *calendar) bool {
 	return c.Generation == o.Generation && c.TimeZone == o.TimeZone && c.Note == o.Note &&

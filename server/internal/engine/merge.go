@@ -15,9 +15,9 @@ const pageBytes = 3 << 20
 
 // merge reads the jobs of all partitions in name order, a few of each at a time.
 type merge struct {
-	*partitions
-	query   store.ListQuery // the query of one read
-	sources []*source
+	query     store.ListQuery // the query of one read
+	sources   []*source
+	calendars calendarFinder
 }
 
 // source is one partition's part of a list.
@@ -31,7 +31,7 @@ type source struct {
 
 func (ps *partitions) newMerge(ctx context.Context, q store.ListQuery, size int) (*merge, error) {
 	q.Limit = 2*size/len(ps.parts) + 8 // names are spread evenly, so this is usually enough for a page
-	m := &merge{partitions: ps, query: q, sources: make([]*source, len(ps.parts))}
+	m := &merge{calendars: ps.calendars, query: q, sources: make([]*source, len(ps.parts))}
 	err := sideBySide(len(ps.parts), func(i int) error {
 		m.sources[i] = &source{number: i, shard: ps.shards[i], after: q.After}
 		return m.refill(ctx, m.sources[i])
@@ -136,7 +136,7 @@ func (m *merge) page(ctx context.Context, size int) (page carillon.JobPage, more
 		if !r.Exists {
 			continue // deleted while the list was read
 		}
-		j, err := m.jobOf(&r, s.number)
+		j, err := jobOf(&r, s.number, m.calendars)
 		if err != nil {
 			return page, false, err
 		}

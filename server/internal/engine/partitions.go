@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -17,14 +16,13 @@ var _ message.Partitions = (*Engine)(nil)
 // partitions finds the store's partitions: those of this node, and through the peers those of other nodes. It
 // also reads what the store holds of them, which needs no owner.
 type partitions struct {
-	parts  []*partitionRunner // by number
-	shards []store.Shard      // by number: without a term, for what the store holds of a partition
-	store  store.Store
-	peers  message.Partitions // nil if the node is alone
-	macKey []byte
-	log    *slog.Logger
-	// calendars returns the dates of a calendar, nil if there is none.
-	calendars func(namespace, name string) *schedule.Dates
+	parts     []*partitionRunner // by number
+	shards    []store.Shard      // by number: without a term, for what the store holds of a partition
+	store     store.Store
+	peers     message.Partitions // nil if the node is alone
+	macKey    []byte
+	log       *slog.Logger
+	calendars calendarFinder
 	life      context.Context // ends when the engine stops
 	signers   sync.Pool       // of *message.Signer, for parsing tokens
 }

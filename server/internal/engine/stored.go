@@ -30,7 +30,7 @@ func (ps *partitions) storedJob(ctx context.Context, key carillon.Key) (carillon
 		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name",
 			"there is no job %.64q in namespace %q", key.Name, key.Namespace)
 	}
-	return ps.jobOf(&r, p.number)
+	return jobOf(&r, p.number, ps.calendars)
 }
 
 // storedJobs returns the records of jobs. After an error those are missing that could not be read.
@@ -53,13 +53,13 @@ func (ps *partitions) storedJobs(ctx context.Context, namespace string,
 }
 
 // jobOf returns the job of a record of a partition.
-func (ps *partitions) jobOf(r *store.Record, number int) (carillon.Job, error) {
+func jobOf(r *store.Record, number int, calendars calendarFinder) (carillon.Job, error) {
 	j, err := codec.DecodeSpec(r.Spec, r.Key)
 	if err != nil {
 		return carillon.Job{}, readError(err)
 	}
 	partition.StatusOf(&j, &r.State, number)
-	partition.ShowNext(&j, &r.State, ps.calendars)
+	partition.ShowNext(&j, &r.State, calendars)
 	return j, nil
 }
 

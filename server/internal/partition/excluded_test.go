@@ -19,7 +19,7 @@ type calendars map[string]*schedule.Dates
 func (c calendars) find(_, name string) *schedule.Dates { return c[name] }
 
 // put puts a calendar of spans of seconds since the epoch of the rig.
-func (c calendars) put(t testing.TB, name string, spans ...[2]int) {
+func (c calendars) put(t tb, name string, spans ...[2]int) {
 	t.Helper()
 	var texts []string
 	for _, s := range spans {
@@ -33,7 +33,7 @@ func (c calendars) put(t testing.TB, name string, spans ...[2]int) {
 }
 
 // always has the calendar off have every day of every year.
-func (c calendars) always(t testing.TB) {
+func (c calendars) always(t tb) {
 	t.Helper()
 	d, _, err := schedule.ParseDates([]string{"01-01/12-31"}, nil)
 	if err != nil {
@@ -53,7 +53,7 @@ func excluding(j carillon.Job) carillon.Job {
 }
 
 // newCalendarRig is a rig with the calendar off.
-func newCalendarRig(t testing.TB, spans ...[2]int) (*rig, calendars) {
+func newCalendarRig(t tb, spans ...[2]int) (*rig, calendars) {
 	c := calendars{}
 	c.put(t, "off", spans...)
 	return newRig(t, partition.Config{Calendars: c.find}), c
