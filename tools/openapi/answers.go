@@ -70,7 +70,7 @@ func responseHeaders() object {
 var neverMissing = []string{"PutJob", "CreateJob", "BatchPutJobs", "ListJobs", "DeleteJobs", "ListRuns",
 	"ListRunsOfJob", "RedriveRuns",
 	"GetNamespace", "ListNamespaces", "PutNamespace", "PreviewSchedule", "GetCluster", "Rebalance",
-	"ListQueues", "ListWorkers"}
+	"ListQueues", "ListWorkers", "PutCalendar", "ListCalendars"}
 
 // finishAnswers says what a call answers.
 func (d *document) finishAnswers(name, method string, call object) {

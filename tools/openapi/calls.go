@@ -118,7 +118,7 @@ func headers(call string) []any {
 	case "PutJob":
 		return []any{ifMatch, header("If-None-Match", "Only if there is none of the name.",
 			object{"enum": []any{"*"}})}
-	case "PatchJob", "DeleteJob", "PutNamespace":
+	case "PatchJob", "DeleteJob", "PutNamespace", "PutCalendar", "DeleteCalendar":
 		return []any{ifMatch}
 	case "CompleteRun":
 		return []any{header("Carillon-Token",

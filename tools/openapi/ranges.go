@@ -21,6 +21,8 @@ var (
 	queueName = object{"format": "printable", "minLength": 1, "maxLength": 512, "pattern": printable + "+$"}
 	daprWord  = object{"format": "printable", "maxLength": 512, "pattern": printable + "*$"}
 	uint64s   = object{"pattern": "^[0-9]{1,19}$", "maxLength": 19}
+	calendar  = object{"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9_.-]*[a-zA-Z0-9_-][a-zA-Z0-9_.-]*$"}
+	calendars = object{"maxItems": 16, "uniqueItems": true}
 )
 
 const (
@@ -32,6 +34,10 @@ const (
 var fieldRanges = map[string]object{
 	"Job.depends_on":      {"maxItems": 16, "uniqueItems": true},
 	"Job.depends_on[]":    jobName,
+	"Job.except":          calendars,
+	"Job.except[]":        calendar,
+	"Job.only":            calendars,
+	"Job.only[]":          calendar,
 	"Job.catch_up_limit":  {"minimum": 0, "maximum": 10_000},
 	"Job.catch_up_window": span,
 	"Job.content_type":    {"format": "media-type", "maxLength": 256},
@@ -89,6 +95,15 @@ var bodyRanges = map[string]object{
 		"propertyNames": object{"format": "printable", "minLength": 1, "maxLength": 256,
 			"pattern": printable + "+$"}},
 	"PutNamespace.concurrency_limits{}": {"minimum": 0, "maximum": 1_000_000},
+	"PutCalendar.time_zone":             zone,
+	"PutCalendar.dates":                 {"maxItems": 1000},
+	"PutCalendar.dates[]":               {"format": "calendar-dates", "minLength": 5, "maxLength": 71},
+	"PutCalendar.note":                  {"maxLength": 4096},
+	"PreviewSchedule.namespace":         namespace,
+	"PreviewSchedule.except":            calendars,
+	"PreviewSchedule.except[]":          calendar,
+	"PreviewSchedule.only":              calendars,
+	"PreviewSchedule.only[]":            calendar,
 	"PreviewSchedule.schedule":          cron,
 	"PreviewSchedule.time_zone":         zone,
 	"PreviewSchedule.due_time":          moment,
@@ -104,13 +119,17 @@ var parameterRanges = map[string]object{
 	"GetNamespace.name": {"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9-]+$"},
 	"PutNamespace.name": {"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9-]+$"},
 	"name":              jobName,
-	"job":               jobName,
-	"id":                {"format": "run-id"},
-	"GetBackfill.id":    {"format": "backfill-id"},
-	"CancelBackfill.id": {"format": "backfill-id"},
-	"DrainNode.id":      {"format": "node-name"},
-	"page_size":         page,
-	"page_token":        {"format": "page-token"},
+
+	"PutCalendar.name":    calendar,
+	"GetCalendar.name":    calendar,
+	"DeleteCalendar.name": calendar,
+	"job":                 jobName,
+	"id":                  {"format": "run-id"},
+	"GetBackfill.id":      {"format": "backfill-id"},
+	"CancelBackfill.id":   {"format": "backfill-id"},
+	"DrainNode.id":        {"format": "node-name"},
+	"page_size":           page,
+	"page_token":          {"format": "page-token"},
 	"ListJobs.prefix": {"format": "job-name", "maxLength": 512,
 		"pattern": `^[^:\u0000-\u001f\u007f-\u009f]*$`},
 	"DeleteJobs.prefix":     {"format": "job-name", "minLength": 1, "maxLength": 512, "pattern": nameText},

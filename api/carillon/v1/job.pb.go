@@ -397,6 +397,10 @@ type Job struct {
 	TimeZone string `protobuf:"bytes,4,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
 	// What a cron does at a daylight-saving change; default safe.
 	Dst DaylightSaving `protobuf:"varint,5,opt,name=dst,proto3,enum=carillon.v1.DaylightSaving" json:"dst,omitempty"`
+	// Names of calendars of the namespace, at most 16. A time of the schedule that lies in one of them does not run.
+	Except []string `protobuf:"bytes,29,rep,name=except,proto3" json:"except,omitempty"`
+	// Names of calendars of the namespace, at most 16. If there are any, only times of the schedule in one of them run.
+	Only []string `protobuf:"bytes,30,rep,name=only,proto3" json:"only,omitempty"`
 	// First run: RFC 3339, or a Go or ISO 8601 duration from now.
 	DueTime string `protobuf:"bytes,6,opt,name=due_time,json=dueTime,proto3" json:"due_time,omitempty"`
 	// Most runs that the schedule may begin; 0 is no limit.
@@ -443,11 +447,7 @@ type Job struct {
 	// How much of what ran is kept.
 	History *History `protobuf:"bytes,27,opt,name=history,proto3" json:"history,omitempty"`
 	// What became of the job so far. Set by the server; ignored on input.
-	Status *JobStatus `protobuf:"bytes,28,opt,name=status,proto3" json:"status,omitempty"`
-	// Names of calendars of the namespace, at most 16. A time of the schedule that lies in one of them does not run.
-	Except []string `protobuf:"bytes,29,rep,name=except,proto3" json:"except,omitempty"`
-	// Names of calendars of the namespace, at most 16. If there are any, only times of the schedule in one of them run.
-	Only          []string `protobuf:"bytes,30,rep,name=only,proto3" json:"only,omitempty"`
+	Status        *JobStatus `protobuf:"bytes,28,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -515,6 +515,20 @@ func (x *Job) GetDst() DaylightSaving {
 		return x.Dst
 	}
 	return DaylightSaving_DAYLIGHT_SAVING_UNSPECIFIED
+}
+
+func (x *Job) GetExcept() []string {
+	if x != nil {
+		return x.Except
+	}
+	return nil
+}
+
+func (x *Job) GetOnly() []string {
+	if x != nil {
+		return x.Only
+	}
+	return nil
 }
 
 func (x *Job) GetDueTime() string {
@@ -674,20 +688,6 @@ func (x *Job) GetHistory() *History {
 func (x *Job) GetStatus() *JobStatus {
 	if x != nil {
 		return x.Status
-	}
-	return nil
-}
-
-func (x *Job) GetExcept() []string {
-	if x != nil {
-		return x.Except
-	}
-	return nil
-}
-
-func (x *Job) GetOnly() []string {
-	if x != nil {
-		return x.Only
 	}
 	return nil
 }
@@ -2083,7 +2083,9 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
 	"\bschedule\x18\x03 \x01(\tR\bschedule\x12\x1b\n" +
 	"\ttime_zone\x18\x04 \x01(\tR\btimeZone\x12-\n" +
-	"\x03dst\x18\x05 \x01(\x0e2\x1b.carillon.v1.DaylightSavingR\x03dst\x12\x19\n" +
+	"\x03dst\x18\x05 \x01(\x0e2\x1b.carillon.v1.DaylightSavingR\x03dst\x12\x16\n" +
+	"\x06except\x18\x1d \x03(\tR\x06except\x12\x12\n" +
+	"\x04only\x18\x1e \x03(\tR\x04only\x12\x19\n" +
 	"\bdue_time\x18\x06 \x01(\tR\adueTime\x12\x18\n" +
 	"\arepeats\x18\a \x01(\x04R\arepeats\x12\x10\n" +
 	"\x03ttl\x18\b \x01(\tR\x03ttl\x12\x16\n" +
@@ -2108,9 +2110,7 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x06paused\x18\x19 \x01(\bR\x06paused\x12\x12\n" +
 	"\x04note\x18\x1a \x01(\tR\x04note\x12.\n" +
 	"\ahistory\x18\x1b \x01(\v2\x14.carillon.v1.HistoryR\ahistory\x12.\n" +
-	"\x06status\x18\x1c \x01(\v2\x16.carillon.v1.JobStatusR\x06status\x12\x16\n" +
-	"\x06except\x18\x1d \x03(\tR\x06except\x12\x12\n" +
-	"\x04only\x18\x1e \x03(\tR\x04only\x1a;\n" +
+	"\x06status\x18\x1c \x01(\v2\x16.carillon.v1.JobStatusR\x06status\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
