@@ -10,8 +10,8 @@ import (
 )
 
 // Calendar is a named set of dates of a namespace, to which schedules refer ([CalendarRules]). A job looks at
-// it when a time is due: a calendar that is put holds for all jobs that name it, at once on the node that keeps
-// it, and within 5 s on the others.
+// it when a time is due: a calendar that is put holds for all jobs that name it, at once on the node that
+// keeps it, and within 5 s on the others.
 type Calendar struct {
 	Namespace string
 	Name      string // 1 to 63 bytes of a-z, A-Z, 0-9, "-", "_" and "."
@@ -21,8 +21,8 @@ type Calendar struct {
 	// another one as "2026-12-24T12:00:00Z/2026-12-24T18:00:00Z".
 	Dates []string
 	Note  string // for people
-	// Generation counts the changes of the calendar, from 1. In a put, if not 0, it is the generation that the
-	// calendar is meant to replace.
+	// Generation counts the changes of the calendar, from 1. In a put, if not 0, it is the generation that
+	// the calendar is meant to replace.
 	Generation uint64
 }
 
@@ -127,7 +127,8 @@ func checkCalendarName(field, name string) error {
 
 // Validate returns an error about the first wrong field.
 func (r *CalendarRules) Validate() error {
-	return cmp.Or(dstWords.check(uint8(r.DST)), checkCalendarNames("except", r.Except), checkCalendarNames("only", r.Only))
+	return cmp.Or(dstWords.check(uint8(r.DST)), checkCalendarNames("except", r.Except),
+		checkCalendarNames("only", r.Only))
 }
 
 func checkCalendarNames(field string, names []string) error {

@@ -110,8 +110,8 @@ func (w When) IsZero() bool { return w.text == "" }
 // String returns the text as written.
 func (w When) String() string { return w.text }
 
-// CalendarRules says what a schedule does when clocks change, and on which days it does not run. Calendars are
-// looked up when a time is due: see [Calendar].
+// CalendarRules says what a schedule does when clocks change, and on which days it does not run. Calendars
+// are looked up when a time is due: see [Calendar].
 type CalendarRules struct {
 	DST    DST      // what a cron does at a daylight-saving change; default DSTSafe
 	Except []string // calendars of the namespace: times in one of them do not run

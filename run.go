@@ -30,7 +30,7 @@ type Run struct {
 	Errors   []AttemptError // newest last, at most 10; also set while it is unfinished and after a redrive
 	Response []byte         // up to 4 KiB of an HTTP target's answer
 	Worker   string         // the worker of the last attempt
-	Reason   string         // why it did not run: "paused", "overlap", "misfire", "expired", …
+	Reason   string         // why it did not run: "paused", "overlap", "misfire", "calendar", "expired", …
 	Skipped  uint64         // scheduled times that this record stands for, up to Scheduled; 0 for a run
 	From     time.Time      // the first of the Skipped
 

@@ -45,7 +45,8 @@ func (j *Job) checkName(lim *Bounds) error {
 // referenceNow stands in for the time of the put where only the form of a relative time matters.
 var referenceNow = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// checkTiming checks when the job runs: schedule, time_zone, dst, except, only, due_time, repeats, ttl, jitter.
+// checkTiming checks when the job runs: schedule, time_zone, dst, except, only, due_time, repeats, ttl,
+// jitter.
 func (j *Job) checkTiming(lim *Bounds) error {
 	sched, err := j.checkSchedule(lim)
 	if err != nil {

@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -212,7 +213,7 @@ func TestDatesThatAreWrong(t *testing.T) {
 		{"2026-12-24T00:00:00Z/2026-12-25", 21, "RFC 3339"}, {"2026-12-24T00:00:00Z/2200-01-01T00:00:00Z", 21, "2199"},
 	} {
 		_, wrong, err := schedule.ParseDates([]string{"2026-01-01", c.text}, nil)
-		e, ok := err.(*schedule.Error)
+		e, ok := errors.AsType[*schedule.Error](err)
 		if !ok || wrong != 1 || e.Field != "date" || e.Pos != c.pos || e.Expr != c.text || !strings.Contains(e.Msg, c.says) {
 			t.Errorf("%q: %d, %v; want %q at %d", c.text, wrong, err, c.says, c.pos)
 		}

@@ -84,5 +84,6 @@
 //	why was it refused?           possible.go, errors.go
 //	@every, ISO 8601              every.go, iso.go, period.go, calendar.go
 //	several schedules             set.go
+//	which times calendars leave out  dates.go (what is in them), filter.go
 //	points in time, durations     times.go
 package schedule

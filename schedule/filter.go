@@ -16,7 +16,7 @@ type Filter struct {
 // is true: from the first instant to before the second. The stretch may go on beyond either end; zero is no
 // end.
 func (f *Filter) Around(t time.Time) (out bool, from, until time.Time) {
-	out, a, b := f.around(nanoseconds(t))
+	out, a, b := f.stretch(nanoseconds(t))
 	if a != math.MinInt64 {
 		from = time.Unix(0, a).UTC()
 	}
@@ -26,7 +26,7 @@ func (f *Filter) Around(t time.Time) (out bool, from, until time.Time) {
 	return out, from, until
 }
 
-func (f *Filter) around(t int64) (out bool, from, until int64) {
+func (f *Filter) stretch(t int64) (out bool, from, until int64) {
 	from, until = math.MinInt64, math.MaxInt64
 	if f == nil {
 		return false, from, until
@@ -56,21 +56,21 @@ func nanoseconds(t time.Time) int64 {
 
 // Excludes reports whether the filter leaves an instant out.
 func (f *Filter) Excludes(t time.Time) bool {
-	out, _, _ := f.around(nanoseconds(t))
+	out, _, _ := f.stretch(nanoseconds(t))
 	return out
 }
 
 // mostStretches bounds how far Next and Last look past what is left out: about a year of days apart.
 const mostStretches = 400
 
-// Next is [Schedule.Next] without what the filter leaves out. ok is also false if the next time lies more than
-// 400 stretches of what is left out ahead, of which each is a day or more.
+// Next is [Schedule.Next] without what the filter leaves out. ok is also false if the next time lies more
+// than 400 stretches of what is left out ahead, of which each is a day or more.
 func (f *Filter) Next(s *Schedule, after, anchor time.Time) (t time.Time, ok bool) {
 	for range mostStretches {
 		if t, ok = s.Next(after, anchor); !ok {
 			return t, false
 		}
-		out, _, until := f.around(nanoseconds(t))
+		out, _, until := f.stretch(nanoseconds(t))
 		switch {
 		case !out:
 			return t, true
@@ -88,7 +88,7 @@ func (f *Filter) Last(s *Schedule, until, anchor time.Time) (t time.Time, ok boo
 		if t, ok = s.Last(until, anchor); !ok {
 			return t, false
 		}
-		out, from, _ := f.around(nanoseconds(t))
+		out, from, _ := f.stretch(nanoseconds(t))
 		switch {
 		case !out:
 			return t, true
@@ -108,7 +108,7 @@ func (f *Filter) Count(s *Schedule, after, until, anchor time.Time, limit int) i
 		if !ok || t.After(until) {
 			break
 		}
-		out, _, end := f.around(nanoseconds(t))
+		out, _, end := f.stretch(nanoseconds(t))
 		if after = until; end != math.MaxInt64 {
 			if last := time.Unix(0, end-1).UTC(); last.Before(until) {
 				after = last

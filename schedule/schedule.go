@@ -50,7 +50,8 @@ func parse(expr string, opt Options) (*Schedule, *Error) {
 	text := trim(span{expr, 0})
 	if strings.IndexByte(expr, ';') >= 0 {
 		s := &Schedule{text: expr}
-		return s, s.parseSet(text, opt)
+		err := s.parseSet(text, opt)
+		return s, err
 	}
 	s, err := parseOne(text, opt)
 	if err == nil {

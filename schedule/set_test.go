@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -170,7 +171,7 @@ func TestSetSaysWhatIsWrongAndWhere(t *testing.T) {
 		{strings.Repeat("@daily;", schedule.MaxSet) + "@hourly", "schedule", 7 * schedule.MaxSet, "16"},
 	} {
 		_, err := schedule.Parse(c.text, schedule.Options{})
-		e, ok := err.(*schedule.Error)
+		e, ok := errors.AsType[*schedule.Error](err)
 		if !ok || e.Field != c.field || e.Pos != c.pos || e.Expr != c.text || !strings.Contains(e.Msg, c.says) {
 			t.Errorf("%q: %v, want %s at %d: %s", c.text, err, c.field, c.pos, c.says)
 		}

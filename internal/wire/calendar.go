@@ -35,7 +35,8 @@ func CalendarFromProto(m calendarMessage) carillon.Calendar {
 
 // CalendarQueryToProto is the query as a request.
 func CalendarQueryToProto(q carillon.CalendarQuery) *pb.ListCalendarsRequest {
-	return &pb.ListCalendarsRequest{Namespace: q.Namespace, PageSize: clampInt32(q.PageSize), PageToken: q.PageToken}
+	return &pb.ListCalendarsRequest{Namespace: q.Namespace, PageSize: clampInt32(q.PageSize),
+		PageToken: q.PageToken}
 }
 
 // CalendarQueryFromProto is the request as a query.

@@ -105,7 +105,10 @@ func whenFlags() jobFlags {
 			}},
 		{name: "only", field: "only", kind: "calendar",
 			usage: "only times in this calendar run; repeatable",
-			set:   func(j *carillon.Job, s string) error { j.Calendars.Only = append(j.Calendars.Only, s); return nil }},
+			set: func(j *carillon.Job, s string) error {
+				j.Calendars.Only = append(j.Calendars.Only, s)
+				return nil
+			}},
 		when("in", "due_time", "duration", "first run, from now: 5m or PT5M",
 			func(j *carillon.Job) *carillon.When { return &j.Due }),
 		when("at", "due_time", "time", "first run: an RFC 3339 time",

@@ -13,8 +13,9 @@ import (
 	"github.com/carillonhq/carillon/server/store/codec"
 )
 
-// Calendars are metadata records (store.KindCalendar) whose key is namespace/name. The calendars of a namespace
-// are in the partition that keeps its settings, and known to every node as those are (keptsettings.go).
+// Calendars are metadata records (store.KindCalendar) whose key is namespace/name. The calendars of a
+// namespace are in the partition that keeps its settings, and known to every node as those are
+// (keptsettings.go).
 
 // calendar is a calendar with its parsed dates.
 type calendar struct {
@@ -50,8 +51,8 @@ func decodeCalendars(all []store.MetaRecord) (map[string]map[string]*calendar, e
 		if err != nil {
 			return nil, err
 		}
-		// It was valid when it was put. If its time zone was removed since, it has no dates, and jobs that name it
-		// say that it is missing.
+		// It was valid when it was put. If its time zone was removed since, it has no dates, and jobs that
+		// name it say that it is missing.
 		c, _ := newCalendar(decoded)
 		if out[namespace] == nil {
 			out[namespace] = map[string]*calendar{}
@@ -284,7 +285,8 @@ func noCalendar(key carillon.Key) error {
 }
 
 // ListCalendars returns a page of calendars; see [carillon.Calendars].
-func (cs *calendars) ListCalendars(ctx context.Context, q carillon.CalendarQuery) (carillon.CalendarPage, error) {
+func (cs *calendars) ListCalendars(ctx context.Context,
+	q carillon.CalendarQuery) (carillon.CalendarPage, error) {
 	if err := q.Validate(); err != nil {
 		return carillon.CalendarPage{}, err
 	}

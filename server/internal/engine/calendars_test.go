@@ -136,9 +136,9 @@ func TestCalendarsOfANamespace(t *testing.T) {
 	})
 }
 
-// TestAJobThatNamesACalendarWhichDoesNotExistIsRefused in every way of putting it. One whose calendar is
+// TestAMissingCalendarIsRefused in every way of putting it. One whose calendar is
 // deleted later says so, and runs.
-func TestAJobThatNamesACalendarWhichDoesNotExistIsRefused(t *testing.T) {
+func TestAMissingCalendarIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		n := start(t, memory.New(memory.Options{Partitions: 4}))

@@ -39,6 +39,7 @@
 //	dependencies.go waiters.go  what partitions tell each other about jobs that wait for others
 //	limits.go clusterpermits.go  concurrency limits, on one node and over all
 //	namedlimits.go  limits that Dapr's sidecars have named, at any node
+//	calendars.go  calendars of namespaces: the calls, and how jobs find them
 //	namespaces.go keptsettings.go  settings of namespaces: the calls and over all, in one partition
 //	jobs.go runs.go backfills.go list.go   the calls
 //	merge.go pagetoken.go  pages of lists over partitions, their tokens

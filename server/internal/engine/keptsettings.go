@@ -8,9 +8,9 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// keptSettings are the settings and calendars of the namespaces that one partition keeps in its store. The partition's
-// owner reads them when its term begins, and puts them; other nodes follow. Any goroutine may read; only the
-// lane's puts.
+// keptSettings are the settings and calendars of the namespaces that one partition keeps in its store. The
+// partition's owner reads them when its term begins, and puts them; other nodes follow. Any goroutine may
+// read; only the lane's puts.
 type keptSettings struct {
 	reader store.Shard // of the partition, without a term
 	all    *settings

@@ -58,7 +58,8 @@ func (s *Service) PreviewSchedule(ctx context.Context,
 
 // calendarsOf returns the calendars that a query names, as far as they exist. Too many are left to the
 // preview to refuse.
-func (s *Service) calendarsOf(ctx context.Context, q *carillon.PreviewQuery) (out []carillon.Calendar, err error) {
+func (s *Service) calendarsOf(ctx context.Context,
+	q *carillon.PreviewQuery) (out []carillon.Calendar, err error) {
 	rules := carillon.CalendarRules{Except: q.Except, Only: q.Only}
 	if len(q.Except) > carillon.MaxCalendarsOfJob || len(q.Only) > carillon.MaxCalendarsOfJob {
 		return nil, nil

@@ -1,10 +1,11 @@
-// Package icalendar reads the dates of a calendar from an iCalendar file (RFC 5545): those on which its events
-// take place, within a stretch of time. So a node need not know iCalendar, nor rules that go on without end.
+// Package icalendar reads the dates of a calendar from an iCalendar file (RFC 5545): those on which its
+// events take place, within a stretch of time. So a node need not know iCalendar, nor rules that go on
+// without end.
 //
-// Of an event it reads DTSTART with DTEND or DURATION, RRULE (yearly, monthly, weekly or daily), RDATE, EXDATE,
-// and RECURRENCE-ID, as days or as times in UTC, in a TZID that is an IANA name, or without a zone. Events with
-// STATUS:CANCELLED do not take place. Components other than events, as VTIMEZONE, are left out. Whatever else
-// would change when an event takes place is an error that names the event.
+// Of an event it reads DTSTART with DTEND or DURATION, RRULE (yearly, monthly, weekly or daily), RDATE,
+// EXDATE, and RECURRENCE-ID, as days or as times in UTC, in a TZID that is an IANA name, or without a zone.
+// Events with STATUS:CANCELLED do not take place. Components other than events, as VTIMEZONE, are left out.
+// Whatever else would change when an event takes place is an error that names the event.
 package icalendar
 
 import (
@@ -74,7 +75,9 @@ func Read(r io.Reader, o Options) (*Dates, error) {
 		}
 		all, d.Endless = append(all, some...), d.Endless || endless
 	}
-	slices.SortFunc(all, func(a, b occurrence) int { return cmp.Or(a.from.Compare(b.from), a.until.Compare(b.until)) })
+	slices.SortFunc(all, func(a, b occurrence) int {
+		return cmp.Or(a.from.Compare(b.from), a.until.Compare(b.until))
+	})
 	for _, o := range all {
 		d.Dates = append(d.Dates, o.String())
 	}

@@ -120,8 +120,8 @@ func newEvent(c *ics.VEvent, loc *time.Location) (e event, err error) {
 }
 
 // once are the properties that an event has at most once.
-var once = map[string]bool{"DTSTART": true, "DTEND": true, "DURATION": true, "RRULE": true, "RECURRENCE-ID": true,
-	"UID": true}
+var once = map[string]bool{"DTSTART": true, "DTEND": true, "DURATION": true, "RRULE": true,
+	"RECURRENCE-ID": true, "UID": true}
 
 func appendMoments(list []moment, p *ics.BaseProperty, loc *time.Location) ([]moment, error) {
 	for text := range strings.SplitSeq(p.Value, ",") {
@@ -204,8 +204,8 @@ func (e *event) at(start time.Time) occurrence {
 	return occurrence{start, start.AddDate(0, 0, e.length.days).Add(e.length.time), e.start.day}
 }
 
-// occurrences returns when the event takes place from a time until another one, and whether it goes on without
-// end.
+// occurrences returns when the event takes place from a time until another one, and whether it goes on
+// without end.
 func (e *event) occurrences(from, until time.Time) (out []occurrence, endless bool, err error) {
 	if e.cancelled {
 		return nil, false, nil

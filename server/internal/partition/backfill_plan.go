@@ -68,9 +68,9 @@ func PlanBackfill(basis BackfillBasis, filter *schedule.Filter,
 			atLeast(p.Total, limit), carillon.MaxBackfillRuns)
 	}
 	if filter != nil {
-		return p, p.leaveOut(s, filter, from, to)
+		err = p.leaveOut(s, filter, from, to)
 	}
-	return p, nil
+	return p, err
 }
 
 // leaveOut leaves out of the plan what a filter leaves out.
@@ -88,8 +88,8 @@ func (p *BackfillPlan) leaveOut(s *schedule.Schedule, filter *schedule.Filter, f
 	return nil
 }
 
-// endOfRepeats returns the latest instant up to to before which no more than n times of a schedule have come
-// since the anchor.
+// endOfRepeats returns the latest instant, to at most, up to which no more than n times of a schedule have
+// come since the anchor.
 func endOfRepeats(s *schedule.Schedule, anchor time.Time, n int, to int64) int64 {
 	over := func(t int64) bool { return s.Count(anchor.Add(-1), toTime(t), anchor, n+1) > n }
 	if !over(to) {

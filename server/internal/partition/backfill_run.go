@@ -43,7 +43,7 @@ func (br *BackfillRuns) Basis(key carillon.Key) (BackfillBasis, error) {
 		return BackfillBasis{}, carillon.Errorf(carillon.FailedPrecondition, "schedule",
 			"job %q has none: only a recurring job can be run at its past times", key.Name)
 	}
-	return BackfillBasis{Schedule: j.Schedule, TimeZone: j.TimeZone, DST: j.Calendars.DST, Anchor: job.state.Anchor}, nil
+	return BackfillBasis{j.Schedule, j.TimeZone, j.Calendars.DST, job.state.Anchor}, nil
 }
 
 // Filter returns what leaves out times of a job's backfills, as its calendars are now; nil if nothing does.

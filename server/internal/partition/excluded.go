@@ -6,12 +6,12 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// Calendars exclude times of a schedule (carillon.CalendarRules). Whether one does is asked when a time is due,
-// not when it is planned: a calendar may be put at any moment, and the jobs that name it, most of which are not
-// in memory, are not touched. So State.Next may be a time that is excluded. When it is due, the job passes over
-// the whole stretch that is excluded, in one step that leaves one history record. It looks at most passAhead
-// into the future for that, so that a date that is taken out of a calendar counts again within that time. A run
-// that has begun is never taken back, and a run by trigger is none of the schedule.
+// Calendars exclude times of a schedule (carillon.CalendarRules). Whether one does is asked when a time is
+// due, not when it is planned: a calendar may be put at any moment, and the jobs that name it, most of which
+// are not in memory, are not touched. So State.Next may be a time that is excluded. When it is due, the job
+// passes over the whole stretch that is excluded, in one step that leaves one history record. It looks at
+// most passAhead into the future for that, so that a date that is taken out of a calendar counts again within
+// that time. A run that has begun is never taken back, and a run by trigger is none of the schedule.
 
 // passAhead is how far into the future a job passes over excluded times in one step.
 const passAhead = time.Hour

@@ -294,8 +294,8 @@ func TestOnlyCalendars(t *testing.T) {
 	}
 }
 
-// TestAJobThatDependsOnOthersPassesOverExcludedTimes, rather than wait at one of them.
-func TestAJobThatDependsOnOthersPassesOverExcludedTimes(t *testing.T) {
+// TestNothingIsAwaitedAtAnExcludedTime: a job that depends on another passes over it.
+func TestNothingIsAwaitedAtAnExcludedTime(t *testing.T) {
 	r, _ := newCalendarRig(t, [2]int{10, 21})
 	r.mustPut(carillon.Job{Name: "b", Schedule: "@yearly"})
 	r.mustPut(excluding(carillon.Job{DependsOn: []string{"b"}}))

@@ -126,7 +126,8 @@ type times struct {
 // countLimit bounds how many skipped times are counted. A record of more says this many.
 const countLimit = 10_000
 
-// skip returns the scheduled times from first to last as skipped. Those that calendars exclude are told apart.
+// skip returns the scheduled times from first to last as skipped. Those that calendars exclude are told
+// apart.
 func (p timetable) skip(first, last int64, reason string) skipped {
 	if p.filter != nil {
 		return p.skipApart(first, last, reason)
