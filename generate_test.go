@@ -36,7 +36,11 @@ func anyJob(t *rapid.T) carillon.Job {
 		Name: rapid.StringMatching(`[a-z0-9 é"\\%.]{0,8}[a-z0-9](/[a-z0-9 é"\\%.]{0,8}[a-z0-9]){0,3}`).Draw(t,
 			"name"),
 		Schedule: pick("schedule", someSchedules), TimeZone: pick("zone", someZones),
-		DST: rapid.SampledFrom([]carillon.DST{carillon.DSTSafe, carillon.DSTLiteral}).Draw(t, "dst"),
+		Calendars: carillon.CalendarRules{
+			DST:    rapid.SampledFrom([]carillon.DST{carillon.DSTSafe, carillon.DSTLiteral}).Draw(t, "dst"),
+			Except: rapid.SliceOfNDistinct(rapid.StringMatching(`[a-zA-Z0-9_-]{1,9}`), 0, 3, rapid.ID).Draw(t, "except"),
+			Only:   rapid.SliceOfNDistinct(rapid.StringMatching(`[.][a-z]{1,9}`), 0, 2, rapid.ID).Draw(t, "only"),
+		},
 		Due: carillon.WhenText(pick("due", someDues)), TTL: carillon.WhenText(pick("ttl", someTTLs)),
 		Jitter: span("jitter", 0, 3*time.Second),
 		Data: carillon.Bytes(rapid.SliceOfN(rapid.Byte(), 0, 32).Draw(t, "data"),
@@ -66,7 +70,7 @@ func anyJob(t *rapid.T) carillon.Job {
 		j.Lease = span("lease", carillon.MinLease, carillon.MaxLease)
 	}
 	if j.Schedule == "" { // these have no effect then
-		j.DST, j.Overlap, j.Misfire = 0, 0, carillon.Misfire{}
+		j.Calendars, j.Overlap, j.Misfire = carillon.CalendarRules{}, 0, carillon.Misfire{}
 		if !strings.HasPrefix(j.Due.String(), "P1M") && !strings.HasPrefix(j.TTL.String(), "P4") &&
 			j.FailurePolicy.Schedule == "" {
 			j.TimeZone = ""

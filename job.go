@@ -3,7 +3,10 @@ package carillon
 import (
 	"encoding/base32"
 	"encoding/json"
+	"slices"
 	"time"
+
+	"github.com/carillonhq/carillon/schedule"
 )
 
 // DefaultNamespace is the namespace of jobs that name none.
@@ -24,13 +27,14 @@ type Job struct {
 	Namespace string // tenant boundary; default "default"
 	Name      string // hierarchical with "/"; empty: the server makes one up (a ULID)
 
-	Schedule string        // cron, @every, macro or ISO 8601 repeat; empty: one-shot
+	Schedule string        // cron, @every, macro, ISO 8601 repeat, or several with ";" between; empty: one-shot
 	TimeZone string        // IANA name; default UTC
-	DST      DST           // what a cron does at a daylight-saving change; default DSTSafe
 	Due      When          // first run; default now for a one-shot, the schedule's first match otherwise
 	Repeats  uint64        // most runs that the schedule may begin; 0: no limit
 	TTL      When          // end of life, from Due if given, else from creation; inclusive; zero: none
 	Jitter   time.Duration // each run moves by a deterministic amount in [0, Jitter)
+
+	Calendars CalendarRules // days on which the schedule does not run, and what it does when clocks change
 
 	Data     Data
 	Metadata map[string]string
@@ -105,6 +109,34 @@ func (w When) IsZero() bool { return w.text == "" }
 
 // String returns the text as written.
 func (w When) String() string { return w.text }
+
+// CalendarRules says what a schedule does when clocks change, and on which days it does not run. Calendars
+// are looked up when a time is due: see [Calendar].
+type CalendarRules struct {
+	DST    DST      // what a cron does at a daylight-saving change; default DSTSafe
+	Except []string // calendars of the namespace: times in one of them do not run
+	Only   []string // calendars of the namespace: if there are any, times in none of them do not run
+}
+
+// Filter returns what leaves out the times that do not run, with the calendars that find knows; nil if there
+// is none. It is as if the others were not named.
+func (r *CalendarRules) Filter(find func(name string) *schedule.Dates) *schedule.Filter {
+	if len(r.Except)+len(r.Only) == 0 {
+		return nil
+	}
+	known := func(names []string) (all []*schedule.Dates) {
+		for _, name := range names {
+			if d := find(name); d != nil {
+				all = append(all, d)
+			}
+		}
+		return all
+	}
+	return &schedule.Filter{Except: known(r.Except), Only: known(r.Only)}
+}
+
+// Names returns the calendars that are named, in the order of the fields.
+func (r *CalendarRules) Names() []string { return slices.Concat(r.Except, r.Only) }
 
 // DST decides what a cron does when clocks change.
 type DST uint8
@@ -213,8 +245,10 @@ type JobStatus struct {
 	Pending    []Run     // unfinished ones beside it, oldest first, at most MaxShownPending; set by GetJob only
 	Waiting    []string  // jobs of DependsOn that must still succeed before the next run begins
 	Missing    []string  // those of Waiting that do not exist; set by GetJob only
-	Failures   uint32    // runs in a row that ended failed or dead; a success and a resume set it back
-	Counters   Counters
+	// Calendars that the job names and that do not exist: as if it did not name them. Set by GetJob only.
+	MissingCalendars []string
+	Failures         uint32 // runs in a row that ended failed or dead; a success and a resume set it back
+	Counters         Counters
 	// Hold is why the unfinished run does not go on; without one, why the next run does not begin. It is nil
 	// while an attempt is in force, unless another time waits for its end. Lists have of it what is stored.
 	Hold *Hold

@@ -18,7 +18,9 @@ type patchField struct {
 var patchFields = []patchField{
 	whole("schedule", func(to, from *Job) { to.Schedule = from.Schedule }),
 	whole("time_zone", func(to, from *Job) { to.TimeZone = from.TimeZone }),
-	whole("dst", func(to, from *Job) { to.DST = from.DST }),
+	whole("dst", func(to, from *Job) { to.Calendars.DST = from.Calendars.DST }),
+	whole("except", func(to, from *Job) { to.Calendars.Except = from.Calendars.Except }),
+	whole("only", func(to, from *Job) { to.Calendars.Only = from.Calendars.Only }),
 	whole("due_time", func(to, from *Job) { to.Due = from.Due }),
 	whole("repeats", func(to, from *Job) { to.Repeats = from.Repeats }),
 	whole("ttl", func(to, from *Job) { to.TTL = from.TTL }),

@@ -74,9 +74,12 @@ type PreviewQuery struct {
 	Schedule string
 	TimeZone string
 	DST      DST
-	From     time.Time // strictly after; also the anchor of @every and ISO repeats; zero: now
-	Due      When
-	Count    int // default 10, at most MaxBatch
+	// Calendars of the namespace, as in a job; what they leave out is not shown.
+	Namespace    string
+	Except, Only []string
+	From         time.Time // strictly after; also the anchor of @every and ISO repeats; zero: now
+	Due          When
+	Count        int // default 10, at most MaxBatch
 }
 
 // Validate returns an error about the first wrong field. A query that can never find anything is wrong. An
@@ -174,15 +177,16 @@ const DefaultPreview = 10
 
 // Preview returns when a job with this schedule would fire, strictly after q.From: at most q.Count times, in
 // UTC. @every and ISO 8601 repeats count from q.Due if it is given, otherwise from q.From; runs of Rn/… up to
-// q.From are used up.
-func Preview(q PreviewQuery, now time.Time) ([]time.Time, error) {
+// q.From are used up. calendars are those that q names.
+func Preview(q PreviewQuery, now time.Time, calendars ...Calendar) ([]time.Time, error) {
 	if err := checkNumber("count", cmp.Or(q.Count, DefaultPreview), 1, MaxBatch); err != nil {
 		return nil, err
 	}
 	if q.From.IsZero() {
 		q.From = now
 	}
-	j := Job{Schedule: q.Schedule, TimeZone: q.TimeZone, DST: q.DST, Due: q.Due}
+	j := Job{Schedule: q.Schedule, TimeZone: q.TimeZone, Due: q.Due,
+		Calendars: CalendarRules{q.DST, q.Except, q.Only}}
 	lim := DefaultBounds()
 	if q.Schedule == "" && q.Due.IsZero() {
 		return nil, invalid("schedule", "it is missing; write for example 0 2 * * *, @every 10s or R4/PT15M")
@@ -198,11 +202,15 @@ func Preview(q PreviewQuery, now time.Time) ([]time.Time, error) {
 	if err != nil {
 		return nil, err
 	}
-	return upcoming(sched, q, anchor), nil
+	filter, err := j.Calendars.among(calendars)
+	if err != nil {
+		return nil, err
+	}
+	return upcoming(sched, filter, q, anchor), nil
 }
 
 // upcoming returns the times of a schedule, nil for a one-shot, after q.From.
-func upcoming(s *schedule.Schedule, q PreviewQuery, anchor time.Time) []time.Time {
+func upcoming(s *schedule.Schedule, f *schedule.Filter, q PreviewQuery, anchor time.Time) []time.Time {
 	if s == nil {
 		if anchor.After(q.From) {
 			return []time.Time{anchor}
@@ -220,7 +228,7 @@ func upcoming(s *schedule.Schedule, q PreviewQuery, anchor time.Time) []time.Tim
 	}
 	times := make([]time.Time, 0, count)
 	for len(times) < count {
-		next, ok := s.Next(after, anchor)
+		next, ok := f.Next(s, after, anchor)
 		if !ok {
 			break
 		}

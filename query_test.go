@@ -42,6 +42,8 @@ func TestPreview(t *testing.T) {
 			due: "0s", count: 1, want: "1h"},
 		{what: "months keep the anchor", schedule: "R/P1M", from: "2026-01-31T12:00:00Z", count: 2,
 			want: "2026-02-28T12:00:00Z 2026-03-31T12:00:00Z"},
+		{what: "several, once where they meet", schedule: "0 0 9 * * *; @every 3h; R2/2026-11-21T08:00:00Z/PT1H",
+			from: "2026-11-21T03:00:00Z", count: 4, want: "3h 5h 6h 9h"},
 		{what: "one-shot", from: "2026-11-21T02:00:00Z", due: "5m", want: "5m"},
 		{what: "one-shot that is past", from: "2026-11-21T02:00:00Z", due: "2026-11-21T01:00:00Z", want: ""},
 	} {
@@ -92,6 +94,8 @@ func TestPreviewThatIsWrong(t *testing.T) {
 	}{
 		{"schedule", "missing", carillon.PreviewQuery{}},
 		{"schedule", "minute at position 2", carillon.PreviewQuery{Schedule: "0 61 * * * *"}},
+		{"schedule", "minute at position 10", carillon.PreviewQuery{Schedule: "@daily; 0 61 * * * *"}},
+		{"schedule", "repeat at position 8", carillon.PreviewQuery{Schedule: "@daily; R4/PT3S"}},
 		{"time_zone", "unknown", carillon.PreviewQuery{Schedule: "@daily", TimeZone: "Nowhere"}},
 		{"dst", "safe, literal", carillon.PreviewQuery{Schedule: "@daily", DST: 9}},
 		{"due_time", "position", carillon.PreviewQuery{Schedule: "@daily", Due: carillon.WhenText("soon")}},

@@ -81,7 +81,8 @@ func (j *Job) ParseSchedule() (*schedule.Schedule, error) {
 	if !j.Recurring() {
 		return nil, nil
 	}
-	s, err := schedule.Parse(j.Schedule, schedule.Options{Location: j.Location(), Literal: j.DST == DSTLiteral})
+	s, err := schedule.Parse(j.Schedule, schedule.Options{Location: j.Location(),
+		Literal: j.Calendars.DST == DSTLiteral})
 	if err != nil {
 		return nil, scheduleError("schedule", err)
 	}

@@ -74,7 +74,7 @@ func TestNormalize(t *testing.T) {
 // TestLiteralDST: the option reaches the schedule.
 func TestLiteralDST(t *testing.T) {
 	count := func(dst carillon.DST) int {
-		j := carillon.Job{Schedule: "0 30 1 * * *", TimeZone: "Europe/London", DST: dst}
+		j := carillon.Job{Schedule: "0 30 1 * * *", TimeZone: "Europe/London", Calendars: carillon.CalendarRules{DST: dst}}
 		s, err := j.ParseSchedule()
 		if err != nil {
 			t.Fatal(err)

@@ -32,7 +32,7 @@ type Run struct {
 	// target's answer. It is at most MaxResponse bytes, and nil with History.NoResults.
 	Response []byte
 	Worker   string  // the worker of the last attempt
-	Reason   string  // why it did not run: "paused", "overlap", "misfire", "expired", …
+	Reason   string  // why it did not run: "paused", "overlap", "misfire", "calendar", "expired", …
 	Skipped  Skipped // the times that a record of skipped times stands for; zero for a run
 
 	Progress *Progress // last report of the attempt in force; nil: none. It is lost with the node.

@@ -16,6 +16,7 @@ type Scheduler interface {
 	Backfills
 	Namespaces
 	Events
+	Calendars
 	Work
 }
 
@@ -86,6 +87,18 @@ type Namespaces interface {
 	ListNamespaces(ctx context.Context, q NamespaceQuery) (NamespacePage, error)
 	// PutNamespace replaces the namespace's settings: see [Namespace.Over] for what it refuses.
 	PutNamespace(ctx context.Context, ns Namespace) (Namespace, error)
+}
+
+// Calendars stores calendars.
+type Calendars interface {
+	// PutCalendar stores a calendar, or replaces it as a whole: see [Calendar.Over] for what it refuses.
+	PutCalendar(ctx context.Context, c Calendar) (Calendar, error)
+	GetCalendar(ctx context.Context, namespace, name string) (Calendar, error)
+	// ListCalendars returns calendars of a namespace, in name order.
+	ListCalendars(ctx context.Context, q CalendarQuery) (CalendarPage, error)
+	// DeleteCalendar removes a calendar; unknown → NotFound. For jobs that name it, it is then as if they did
+	// not.
+	DeleteCalendar(ctx context.Context, namespace, name string, opts ...DeleteOption) error
 }
 
 // Work connects workers.

@@ -45,7 +45,8 @@ func (j *Job) checkName(lim *Bounds) error {
 // referenceNow stands in for the time of the put where only the form of a relative time matters.
 var referenceNow = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// checkTiming checks when the job runs: schedule, time_zone, dst, due_time, repeats, ttl, jitter.
+// checkTiming checks when the job runs: schedule, time_zone, dst, except, only, due_time, repeats, ttl,
+// jitter.
 func (j *Job) checkTiming(lim *Bounds) error {
 	sched, err := j.checkSchedule(lim)
 	if err != nil {
@@ -54,7 +55,7 @@ func (j *Job) checkTiming(lim *Bounds) error {
 	if _, err := location(j.TimeZone); err != nil {
 		return err
 	}
-	err = cmp.Or(dstWords.check(uint8(j.DST)), j.checkLife(), checkSpan("jitter", j.Jitter, 0, MaxSpan))
+	err = cmp.Or(j.Calendars.Validate(), j.checkLife(), checkSpan("jitter", j.Jitter, 0, MaxSpan))
 	if err != nil {
 		return err
 	}
@@ -397,7 +398,9 @@ func (j *Job) idleFields() []idleField {
 	const oneShot = "it has no effect on a job without a schedule, which runs once; give a schedule or leave it out"
 	idle(j.TimeZone != "" && !j.zoned(), "time_zone", "it has an effect on a schedule, a retry cron, and on days, months or "+
 		"years in due_time or ttl, of which there are none; leave it out")
-	idle(j.DST != DSTSafe, "dst", oneShot)
+	idle(j.Calendars.DST != DSTSafe, "dst", oneShot)
+	idle(len(j.Calendars.Except) > 0, "except", oneShot)
+	idle(len(j.Calendars.Only) > 0, "only", oneShot)
 	idle(j.Overlap != OverlapSerial, "overlap", oneShot)
 	idle(j.Misfire.Rule != MisfireLatest, "misfire", oneShot)
 	idle(j.Misfire.Limit != 0, "catch_up_limit", oneShot)

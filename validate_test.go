@@ -18,7 +18,8 @@ import (
 func validJob() carillon.Job {
 	return carillon.Job{
 		Namespace: "acme-1", Name: "reports/nightly", Schedule: "0 0 2 * * *", TimeZone: "Europe/London",
-		DST: carillon.DSTLiteral, Due: carillon.In(time.Hour), Repeats: 10, TTL: carillon.WhenText("P30D"),
+		Calendars: carillon.CalendarRules{DST: carillon.DSTLiteral, Except: []string{"uk-holidays"},
+			Only: []string{"trading.days"}}, Due: carillon.In(time.Hour), Repeats: 10, TTL: carillon.WhenText("P30D"),
 		Jitter: time.Minute, Data: carillon.JSON(map[string]int{"x": 1}),
 		Metadata: map[string]string{"Action": "=+/&?\n"}, Labels: map[string]string{"team": "ops"},
 		Target:        carillon.WorkerQueue("emails"),
@@ -258,7 +259,9 @@ func with(m map[string]string, key, value string) map[string]string {
 // ofSchedules are jobs of which one field has no effect without a schedule.
 func ofSchedules() map[string]carillon.Job {
 	return map[string]carillon.Job{
-		"time_zone": {TimeZone: "Europe/London"}, "dst": {DST: carillon.DSTLiteral},
+		"time_zone": {TimeZone: "Europe/London"}, "dst": {Calendars: carillon.CalendarRules{DST: carillon.DSTLiteral}},
+		"except":          {Calendars: carillon.CalendarRules{Except: []string{"a"}}},
+		"only":            {Calendars: carillon.CalendarRules{Only: []string{"a"}}},
 		"overlap":         {Overlap: carillon.OverlapAllow},
 		"misfire":         {Misfire: carillon.Misfire{Rule: carillon.MisfireSkip}},
 		"catch_up_limit":  {Misfire: carillon.Misfire{Limit: 1}},
@@ -336,7 +339,7 @@ func TestFieldsThatHadNoEffectBefore(t *testing.T) {
 					want = field
 				case p.Fields[0] == other && p.Job.Note == "" && p.Job.Schedule == "" &&
 					(other != field || p.Job.Misfire.Limit+int(p.Job.Misfire.Window)+
-						int(p.Job.DST)+int(p.Job.Overlap)+int(p.Job.Misfire.Rule)+len(p.Job.TimeZone) > 0):
+						int(p.Job.Calendars.DST)+len(p.Job.Calendars.Except)+len(p.Job.Calendars.Only)+int(p.Job.Overlap)+int(p.Job.Misfire.Rule)+len(p.Job.TimeZone) > 0):
 					want = other
 				}
 				if err := p.ValidatePatched(&old, &j, carillon.Bounds{}); blamed(err) != want ||
@@ -430,7 +433,7 @@ var fieldFaults = []fault{
 	{"time_zone of the machine", "time_zone", "node to node", func(j *carillon.Job) { j.TimeZone = "Local" }},
 	{"time_zone that is a path", "time_zone", "unknown",
 		func(j *carillon.Job) { j.TimeZone = "../../etc/passwd" }},
-	{"dst", "dst", "safe, literal", func(j *carillon.Job) { j.DST = 2 }},
+	{"dst", "dst", "safe, literal", func(j *carillon.Job) { j.Calendars.DST = 2 }},
 	{"due_time", "due_time", "soon", func(j *carillon.Job) { j.Due = carillon.WhenText("soon") }},
 	{"due_time negative", "due_time", "negative", func(j *carillon.Job) { j.Due = carillon.In(-time.Second) }},
 	{"due_time that is the zero time", "due_time", "is not between 1970-",

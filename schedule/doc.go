@@ -15,6 +15,7 @@
 //	@every 1h/19m                      at 19 minutes past each whole hour since the Unix epoch
 //	R4/PT3S                            ISO 8601: four runs, 3 s apart, from the first due time
 //	R/2026-01-31T09:00:00Z/P1M         without end, each month from that start
+//	0 9 * * MON-FRI; 0 12 * * SAT      several, with semicolons between them: whenever one of them fires
 //
 // # Cron fields
 //
@@ -68,6 +69,13 @@
 // move it; then hours, minutes and seconds are added as elapsed time. A wall clock time in a gap, of whatever
 // length, becomes the instant the gap ends; one that occurs twice, the first.
 //
+// # Several schedules
+//
+// A set of up to [MaxSet] schedules fires whenever one of them does; an instant at which several fire is one
+// time. Each reads as it would alone, with a time zone, phase or start of its own; those that count from an
+// anchor count from the same. A number of runs needs a start (R4/2026-01-01T00:00:00Z/PT15M): R4/PT15M would
+// count the runs of all, and is refused.
+//
 // # Where to find what
 //
 //	when does it fire next?       next.go
@@ -75,5 +83,7 @@
 //	gaps and overlaps             next.go (the rule), segments.go (where they are)
 //	why was it refused?           possible.go, errors.go
 //	@every, ISO 8601              every.go, iso.go, period.go, calendar.go
+//	several schedules             set.go
+//	which times calendars leave out  dates.go (what is in them), filter.go
 //	points in time, durations     times.go
 package schedule

@@ -53,7 +53,7 @@ func (s *Schedule) parseEvery(words []span) *Error {
 		return text.fail("interval", "%s is shorter than the shortest interval, %v", quote(text.text), shortest)
 	}
 	rule := &intervalRule{series{anchored: slash < 0}, interval}
-	s.rule, s.period, s.anchored = rule, interval, rule.anchored
+	s.rule, s.period, s.anchored, s.every = rule, interval, rule.anchored, true
 	if rule.anchored {
 		return nil
 	}

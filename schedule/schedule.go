@@ -13,10 +13,11 @@ type Schedule struct {
 	start    time.Time // of R…/start/…
 	hasStart bool
 	anchored bool
+	every    bool // @every
 	period   time.Duration
 }
 
-// rule is one of the ways to say when: *cronRule, *intervalRule, *calendarRule.
+// rule is one of the ways to say when: *cronRule, *intervalRule, *calendarRule, or a setRule of several.
 type rule interface {
 	next(after, anchor time.Time) (time.Time, bool)
 	last(until, anchor time.Time) (time.Time, bool)
@@ -33,9 +34,9 @@ type Options struct {
 	Literal bool
 }
 
-// Parse reads a cron expression (5, 6 or 7 fields), a macro such as @daily, "@every D", "@every D/PHASE" or
-// an ISO 8601 repeat such as "R4/PT3S". The package documentation has the grammar. An error is always an
-// *Error.
+// Parse reads a cron expression (5, 6 or 7 fields), a macro such as @daily, "@every D", "@every D/PHASE", an
+// ISO 8601 repeat such as "R4/PT3S", or several of these with semicolons between them. The package
+// documentation has the grammar. An error is always an *Error.
 func Parse(expr string, opt Options) (*Schedule, error) {
 	s, err := parse(expr, opt)
 	if err != nil {
@@ -46,11 +47,25 @@ func Parse(expr string, opt Options) (*Schedule, error) {
 }
 
 func parse(expr string, opt Options) (*Schedule, *Error) {
-	loc := opt.Location
+	text := trim(span{expr, 0})
+	if strings.IndexByte(expr, ';') >= 0 {
+		s := &Schedule{text: expr}
+		err := s.parseSet(text, opt)
+		return s, err
+	}
+	s, err := parseOne(text, opt)
+	if err == nil {
+		s.text = expr
+	}
+	return s, err
+}
+
+// parseOne reads a schedule that is no set.
+func parseOne(text span, opt Options) (*Schedule, *Error) {
+	loc, whole := opt.Location, text.text
 	if loc == nil {
 		loc = time.UTC
 	}
-	text := trim(span{expr, 0})
 	if zone, rest, ok := cutZone(text); ok {
 		var err *Error
 		if loc, err = loadZone(zone); err != nil {
@@ -60,7 +75,7 @@ func parse(expr string, opt Options) (*Schedule, *Error) {
 			return nil, text.fail("schedule", "a time zone alone is no schedule; write one after it")
 		}
 	}
-	s := &Schedule{text: expr}
+	s := &Schedule{text: whole}
 	err := s.parse(text, loc, opt.Literal)
 	return s, err
 }
@@ -111,16 +126,16 @@ func (s *Schedule) parseMacro(text span, loc *time.Location, literal bool) *Erro
 }
 
 // Repeats is n of an ISO 8601 repeat Rn/…, the number of runs; ok is false when it has no limit or is
-// something else.
+// something else. A set of several schedules has none.
 func (s *Schedule) Repeats() (n uint64, ok bool) { return s.runs, s.runs > 0 }
 
-// Start is the start written in an ISO 8601 repeat, in UTC. With one, Next ends after n runs; without, the
-// caller counts.
+// Start is the start written in an ISO 8601 repeat, in UTC; of a set, in the first that has one. With one,
+// Next ends after n runs; without, the caller counts.
 func (s *Schedule) Start() (t time.Time, ok bool) { return s.start, s.hasStart }
 
 // Anchored reports whether fire times count from the anchor: @every without a phase, ISO 8601 repeats without
-// a start. Such a schedule fires at its first due time itself; any other fires at its first match at or after
-// it.
+// a start, a set with one of these. Such a schedule fires at its first due time itself; any other fires at
+// its first match at or after it.
 func (s *Schedule) Anchored() bool { return s.anchored }
 
 // Period is the elapsed time from one fire time to the next, of @every and of ISO 8601 periods of hours,

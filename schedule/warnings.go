@@ -9,6 +9,15 @@ import (
 // field, and two restricted day fields of which either is enough. Each is a sentence without a full stop. The
 // schedule is valid.
 func (s *Schedule) Warnings() []string {
+	if set, ok := s.rule.(setRule); ok {
+		var out []string
+		for _, m := range set {
+			for _, w := range m.Warnings() {
+				out = append(out, shorten(m.text)+": "+w)
+			}
+		}
+		return out
+	}
 	rule, ok := s.rule.(*cronRule)
 	if !ok {
 		return nil

@@ -29,6 +29,8 @@ var effects = map[string]Effect{
 	"schedule":        EffectTimes,
 	"time_zone":       EffectTimes,
 	"dst":             EffectNext,
+	"except":          EffectNone,
+	"only":            EffectNone,
 	"due_time":        EffectTimes,
 	"repeats":         EffectNext,
 	"ttl":             EffectTimes,
@@ -71,6 +73,7 @@ func Names(p *carillon.Patch, effect Effect) bool {
 // leaves out the part of the failure policy that is about the job as a whole.
 func Content(j carillon.Job) carillon.Job {
 	j.FailurePolicy.PauseAfter = 0
+	j.Calendars.Except, j.Calendars.Only = nil, nil
 	j.Labels, j.Priority, j.DependsOn, j.Paused, j.Note, j.History = nil, 0, nil, false, "", carillon.History{}
 	return j
 }

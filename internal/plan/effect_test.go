@@ -30,7 +30,7 @@ func TestEveryFieldHasAnEffect(t *testing.T) {
 
 // TestContentIsWhatHasAnEffect changes each field by itself.
 func TestContentIsWhatHasAnEffect(t *testing.T) {
-	full := carillon.Job{Schedule: "@daily", TimeZone: "Europe/London", DST: carillon.DSTLiteral,
+	full := carillon.Job{Schedule: "@daily", TimeZone: "Europe/London", Calendars: carillon.CalendarRules{DST: carillon.DSTLiteral, Except: []string{"a"}, Only: []string{"b"}},
 		Due: carillon.WhenText("1h"), Repeats: 2,
 		TTL: carillon.WhenText("2h"), Jitter: 1, Data: carillon.JSON(1), Metadata: map[string]string{"a": "b"},
 		Labels: map[string]string{"a": "b"}, Target: carillon.WorkerQueue("q"), FailurePolicy: carillon.Drop(),

@@ -74,6 +74,12 @@ func TestFirstRun(t *testing.T) {
 		{what: "repeat with a past start and due_time", schedule: "R/2026-11-01T06:00:00Z/P1D",
 			due: "2026-11-20T00:00:00Z", anchor: "2026-11-20T00:00:00Z", next: "2026-11-21T06:00:00Z"},
 
+		{what: "set", schedule: "0 0 2 * * *; @every 10h; R/P1M", anchor: "0s", next: "10h"},
+		{what: "set from due_time", schedule: "0 0 2 * * *; @every 10s", due: "2026-12-01T01:00:00Z",
+			anchor: "2026-12-01T01:00:00Z", next: "2026-12-01T01:00:00Z"},
+		{what: "set in two zones", schedule: "TZ=Asia/Kathmandu 0 0 2 * * *; 0 0 22 * * *", zone: "Europe/London",
+			anchor: "0s", next: "2026-11-21T20:15:00Z"},
+
 		{what: "cron", schedule: "0 0 2 * * *", anchor: "0s", next: "2026-11-22T02:00:00Z"},
 		{what: "cron in a zone", schedule: "0 0 2 * * *", zone: "Asia/Kathmandu", anchor: "0s",
 			next: "2026-11-21T20:15:00Z"},
@@ -259,7 +265,7 @@ var (
 	someSchedules = []string{"", "0 0 2 * * *", "*/5 * * * *", "30 1 29 2 *", "0 0 12 L * ? 2020-2199/4",
 		"@daily", "@every 10s", "@every 1h/19m",
 		"R4/PT3S", "R/P1M", "R20/2026-01-01T00:00:00Z/PT15M", "R/2026-01-31T12:00:00Z/P1M",
-		"TZ=Asia/Tokyo 0 9 * * FRI-MON"}
+		"TZ=Asia/Tokyo 0 9 * * FRI-MON", "0 9 * * MON-FRI; 0 12 * * SAT", "@every 7m; R/P1M; R3/2026-11-20T00:00:00Z/P1D"}
 	someZones = []string{"", "UTC", "Europe/London", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"}
 	someDues  = []string{"", "0s", "90s", "PT1H", "P1M", "2020-02-29T12:00:00Z", "2026-11-21T11:30:00.5Z",
 		"2099-12-31T23:59:59+01:00"}
@@ -271,7 +277,8 @@ func anyTiming(t *rapid.T) carillon.Job {
 	pick := func(label string, from []string) string { return rapid.SampledFrom(from).Draw(t, label) }
 	return carillon.Job{
 		Schedule: pick("schedule", someSchedules), TimeZone: pick("zone", someZones),
-		DST: rapid.SampledFrom([]carillon.DST{carillon.DSTSafe, carillon.DSTLiteral}).Draw(t, "dst"),
+		Calendars: carillon.CalendarRules{DST: rapid.SampledFrom([]carillon.DST{carillon.DSTSafe,
+			carillon.DSTLiteral}).Draw(t, "dst")},
 		Due: carillon.WhenText(pick("due", someDues)), TTL: carillon.WhenText(pick("ttl", someTTLs)),
 	}
 }

@@ -103,6 +103,10 @@ func toDuration(ns float64) time.Duration {
 // around, including days of the month.
 const samples = 16
 
+// samplesBeside is how many times of each member of a set are examined for how far the set's times before and
+// after them are: a rare one may come close to any other.
+const samplesBeside = 4
+
 // shortestInterval returns the constant interval of a schedule, or the shortest of its first ones since 2000;
 // ok is false if it fires less than twice.
 func shortestInterval(s *schedule.Schedule) (interval time.Duration, ok bool) {
@@ -111,14 +115,27 @@ func shortestInterval(s *schedule.Schedule) (interval time.Duration, ok bool) {
 	}
 	interval = endless
 	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	last, more := s.Next(start, start)
-	for range samples {
-		if !more {
-			break
+	shorten := func(from, to time.Time, both bool) {
+		if both {
+			interval, ok = min(interval, to.Sub(from)), true
 		}
+	}
+	last, more := s.Next(start, start)
+	for i := 0; i < samples && more; i++ {
 		var next time.Time
-		if next, more = s.Next(last, start); more {
-			interval, last, ok = min(interval, next.Sub(last)), next, true
+		next, more = s.Next(last, start)
+		shorten(last, next, more)
+		last = next
+	}
+	members := s.Members()
+	for i := 0; i < len(members) && len(members) > 1; i++ {
+		t, more := members[i].Next(start, start)
+		for n := 0; n < samplesBeside && more; n++ {
+			before, is := s.Last(t.Add(-1), start)
+			shorten(before, t, is)
+			after, is := s.Next(t, start)
+			shorten(t, after, is)
+			t, more = members[i].Next(t, start)
 		}
 	}
 	return interval, ok

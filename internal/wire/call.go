@@ -120,7 +120,7 @@ func CompletionFromProto(m *pb.CompleteRunRequest) (carillon.Result, error) {
 func PreviewToProto(q *carillon.PreviewQuery) *pb.PreviewScheduleRequest {
 	return &pb.PreviewScheduleRequest{Schedule: q.Schedule, TimeZone: q.TimeZone,
 		Dst: enumTo[pb.DaylightSaving](q.DST), From: timestamp(q.From), DueTime: q.Due.String(),
-		Count: clampInt32(q.Count)}
+		Count: clampInt32(q.Count), Namespace: q.Namespace, Except: q.Except, Only: q.Only}
 }
 
 // PreviewFromProto is the request as a query.
@@ -132,7 +132,8 @@ func PreviewFromProto(m *pb.PreviewScheduleRequest) (carillon.PreviewQuery, erro
 			carillon.EarliestTime.Format(time.RFC3339), carillon.LatestTime.Format(time.RFC3339)))
 	}
 	q := carillon.PreviewQuery{Schedule: m.GetSchedule(), TimeZone: m.GetTimeZone(), DST: f.dst(m.GetDst()),
-		From: instant(m.GetFrom()), Due: carillon.WhenText(m.GetDueTime()), Count: int(m.GetCount())}
+		From: instant(m.GetFrom()), Due: carillon.WhenText(m.GetDueTime()), Count: int(m.GetCount()),
+		Namespace: m.GetNamespace(), Except: m.GetExcept(), Only: m.GetOnly()}
 	return q, f.err
 }
 

@@ -29,7 +29,8 @@ func JobToProto(j *carillon.Job) *pb.Job {
 func (b *jobBlock) fill(j *carillon.Job) {
 	m := &b.job
 	m.Namespace, m.Name = j.Namespace, j.Name
-	m.Schedule, m.TimeZone, m.Dst = j.Schedule, j.TimeZone, enumTo[pb.DaylightSaving](j.DST)
+	m.Schedule, m.TimeZone, m.Dst = j.Schedule, j.TimeZone, enumTo[pb.DaylightSaving](j.Calendars.DST)
+	m.Except, m.Only = j.Calendars.Except, j.Calendars.Only
 	m.DueTime, m.Repeats, m.Ttl, m.Jitter = j.Due.String(), j.Repeats, j.TTL.String(), durationText(j.Jitter)
 	m.Data, m.ContentType, m.Metadata, m.Labels = j.Data.Bytes, j.Data.ContentType, j.Metadata, j.Labels
 	m.Target, m.FailurePolicy = b.fillTarget(&j.Target), policyToProto(&j.FailurePolicy)
@@ -58,7 +59,7 @@ func JobFromProto(m *pb.Job) (carillon.Job, error) {
 		Name:           m.GetName(),
 		Schedule:       m.GetSchedule(),
 		TimeZone:       m.GetTimeZone(),
-		DST:            f.dst(m.GetDst()),
+		Calendars:      f.calendars(m),
 		Due:            carillon.WhenText(m.GetDueTime()),
 		Repeats:        m.GetRepeats(),
 		TTL:            carillon.WhenText(m.GetTtl()),
@@ -96,6 +97,11 @@ func (f *first) policies(j *carillon.Job, m *pb.Job) {
 	}
 }
 
+// calendars reads what a schedule does when clocks change, and which calendars it refers to.
+func (f *first) calendars(m *pb.Job) carillon.CalendarRules {
+	return carillon.CalendarRules{DST: f.dst(m.GetDst()), Except: m.GetExcept(), Only: m.GetOnly()}
+}
+
 func (f *first) dst(p pb.DaylightSaving) carillon.DST {
 	return enumFrom[carillon.DST](f, p, pb.DaylightSaving_name, "dst")
 }
@@ -129,7 +135,7 @@ func (b *statusBlock) fill(s *carillon.JobStatus) *pb.JobStatus {
 	m.Counters = &b.counters
 	fillCounters(m.Counters, s.Counters)
 	m.Waiting = s.Waiting
-	m.Missing = s.Missing
+	m.Missing, m.MissingCalendars = s.Missing, s.MissingCalendars
 	m.PendingRuns = RunsToProto(s.Pending)
 	m.Hold = holdToProto(s.Hold)
 	if s.Failures != 0 {
@@ -149,18 +155,19 @@ func (f *first) status(j *carillon.Job, m *pb.JobStatus) {
 	}
 	c := m.GetCounters()
 	j.Status = &carillon.JobStatus{
-		Generation: m.GetGeneration(),
-		Created:    instant(m.GetCreateTime()),
-		Updated:    instant(m.GetUpdateTime()),
-		Phase:      enumFrom[carillon.Phase](f, m.GetPhase(), pb.Phase_name, "status.phase"),
-		NextRun:    instant(m.GetNextRunTime()),
-		LastRun:    f.optionalRun(m.GetLastRun()),
-		Current:    f.optionalRun(m.GetCurrentRun()),
-		Waiting:    m.GetWaiting(),
-		Missing:    m.GetMissing(),
-		Pending:    fromEach(m.GetPendingRuns(), f.run),
-		Hold:       holdFromProto(m.GetHold()),
-		Failures:   m.GetFailures(),
+		Generation:       m.GetGeneration(),
+		Created:          instant(m.GetCreateTime()),
+		Updated:          instant(m.GetUpdateTime()),
+		Phase:            enumFrom[carillon.Phase](f, m.GetPhase(), pb.Phase_name, "status.phase"),
+		NextRun:          instant(m.GetNextRunTime()),
+		LastRun:          f.optionalRun(m.GetLastRun()),
+		Current:          f.optionalRun(m.GetCurrentRun()),
+		Waiting:          m.GetWaiting(),
+		Missing:          m.GetMissing(),
+		MissingCalendars: m.GetMissingCalendars(),
+		Pending:          fromEach(m.GetPendingRuns(), f.run),
+		Hold:             holdFromProto(m.GetHold()),
+		Failures:         m.GetFailures(),
 		Counters: carillon.Counters{Fired: c.GetFired(), Succeeded: c.GetSucceeded(), Failed: c.GetFailed(),
 			Retried: c.GetRetried(), Dead: c.GetDead(), Skipped: c.GetSkipped(), Late: c.GetLate(),
 			Dropped: c.GetDropped(), Cancelled: c.GetCancelled()},

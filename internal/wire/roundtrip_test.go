@@ -93,6 +93,20 @@ var roundTrips = map[string]struct {
 		b, err := EventBatchFromProto(m.(*pb.WatchResponse))
 		return EventBatchToProto(&b), err
 	}},
+	"Calendar": {&pb.Calendar{}, func(m proto.Message) (proto.Message, error) {
+		c := CalendarFromProto(m.(*pb.Calendar))
+		return CalendarToProto(&c), nil
+	}},
+	"PutCalendarRequest": {&pb.PutCalendarRequest{}, func(m proto.Message) (proto.Message, error) {
+		c := CalendarFromProto(m.(*pb.PutCalendarRequest))
+		return PutCalendarToProto(&c), nil
+	}},
+	"ListCalendarsRequest": {&pb.ListCalendarsRequest{}, func(m proto.Message) (proto.Message, error) {
+		return CalendarQueryToProto(CalendarQueryFromProto(m.(*pb.ListCalendarsRequest))), nil
+	}},
+	"ListCalendarsResponse": {&pb.ListCalendarsResponse{}, func(m proto.Message) (proto.Message, error) {
+		return CalendarPageToProto(CalendarPageFromProto(m.(*pb.ListCalendarsResponse))), nil
+	}},
 	"ListNamespacesRequest": {&pb.ListNamespacesRequest{}, func(m proto.Message) (proto.Message, error) {
 		return NamespaceQueryToProto(NamespaceQueryFromProto(m.(*pb.ListNamespacesRequest))), nil
 	}},

@@ -21,7 +21,8 @@ import (
 //	3  what operators ask and steer (docs/decisions/0068): RunRecord.Queue and Labels; the indexes of phases and of finished runs;
 //	   trace contexts of calls: State.Trace and RunRecord.Trace; metadata records of kind 'u' (0070);
 //	   History.no_results, FailurePolicy.pause_after, LastRun.failures (0069); metadata records
-//	   of the kinds 'v' and 'w': events and their watchers (0071)
+//	   of the kinds 'v' and 'w': events and their watchers (0071);
+//	   calendars: Spec.except and only, metadata records of kind 'c' (0075)
 var format = "3"
 
 // Format returns the version of everything this program writes. A store of another one is refused, see

@@ -6,6 +6,7 @@ package store
 const (
 	KindApplied    = 'a' // server/internal/partition: a batch put stored here, whose intent may still exist
 	KindBackfill   = 'b' // server/internal/partition: a backfill
+	KindCalendar   = 'c' // server/internal/engine: a calendar of a namespace
 	KindTerms      = 'd' // server/internal/partition: the terms that may have left attempts in doubt
 	KindDependency = 'e' // server/internal/partition: a job that depends on one of this partition
 	KindAllocation = 'g' // server/internal/partition: permits that a home has handed out to a partition

@@ -123,7 +123,7 @@ func headers(call string) []any {
 	case "PutJob":
 		return []any{ifMatch, header("If-None-Match", "Only if there is none of the name.",
 			object{"enum": []any{"*"}})}
-	case "PatchJob", "DeleteJob", "PutNamespace":
+	case "PatchJob", "DeleteJob", "PutNamespace", "PutCalendar", "DeleteCalendar":
 		return []any{ifMatch}
 	case "Watch", "WatchNamespace":
 		return []any{header("Last-Event-ID", "The position from which to go on, if the query has none.", object{})}

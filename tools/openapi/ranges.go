@@ -27,6 +27,8 @@ var (
 	queueFilter = object{"format": "printable", "maxLength": 512, "pattern": printable + "*$"}
 	kindFilter  = object{"enum": []any{"", "worker", "http", "dapr"}}
 	uint64s     = object{"pattern": "^[0-9]{1,19}$", "maxLength": 19}
+	calendar    = object{"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9_.-]*[a-zA-Z0-9_-][a-zA-Z0-9_.-]*$"}
+	calendars   = object{"maxItems": 16, "uniqueItems": true}
 )
 
 const (
@@ -38,6 +40,10 @@ const (
 var fieldRanges = map[string]object{
 	"Job.depends_on":      {"maxItems": 16, "uniqueItems": true},
 	"Job.depends_on[]":    jobName,
+	"Job.except":          calendars,
+	"Job.except[]":        calendar,
+	"Job.only":            calendars,
+	"Job.only[]":          calendar,
 	"Job.catch_up_limit":  {"minimum": 0, "maximum": 10_000},
 	"Job.catch_up_window": span,
 	"Job.content_type":    {"format": "media-type", "maxLength": 256},
@@ -99,6 +105,15 @@ var bodyRanges = map[string]object{
 		"propertyNames": object{"format": "printable", "minLength": 1, "maxLength": 256,
 			"pattern": printable + "+$"}},
 	"PutNamespace.concurrency_limits{}": {"minimum": 0, "maximum": 1_000_000},
+	"PutCalendar.time_zone":             zone,
+	"PutCalendar.dates":                 {"maxItems": 1000},
+	"PutCalendar.dates[]":               {"format": "calendar-dates", "minLength": 5, "maxLength": 71},
+	"PutCalendar.note":                  {"maxLength": 4096},
+	"PreviewSchedule.namespace":         namespace,
+	"PreviewSchedule.except":            calendars,
+	"PreviewSchedule.except[]":          calendar,
+	"PreviewSchedule.only":              calendars,
+	"PreviewSchedule.only[]":            calendar,
 	"PreviewSchedule.schedule":          cron,
 	"PreviewSchedule.time_zone":         zone,
 	"PreviewSchedule.due_time":          moment,
@@ -141,6 +156,9 @@ var parameterRanges = map[string]object{
 	"error":                 {"maxLength": 4096},
 	"from":                  {},
 	"until":                 {},
+	"PutCalendar.name":      calendar,
+	"GetCalendar.name":      calendar,
+	"DeleteCalendar.name":   calendar,
 	"DeleteJobs.prefix":     {"format": "job-name", "minLength": 1, "maxLength": 512, "pattern": nameText},
 	"ListQueues.namespace":  {"maxLength": 63, "pattern": "^[a-zA-Z0-9-]*$"},
 	"ListWorkers.namespace": {"maxLength": 63, "pattern": "^[a-zA-Z0-9-]*$"},

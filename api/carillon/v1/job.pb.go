@@ -390,12 +390,17 @@ type Job struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Unique in its namespace, hierarchical with "/". Absent when a name is to be made up.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Cron of 5, 6 or 7 fields, "@every 10s", "@daily" or an ISO 8601 repeat. Absent on a one-shot.
+	// Cron of 5, 6 or 7 fields, "@every 10s", "@daily" or an ISO 8601 repeat; or several, at most 16, with ";" between
+	// them: whenever one of them fires. Absent on a one-shot.
 	Schedule string `protobuf:"bytes,3,opt,name=schedule,proto3" json:"schedule,omitempty"`
 	// IANA name; default UTC.
 	TimeZone string `protobuf:"bytes,4,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
 	// What a cron does at a daylight-saving change; default safe.
 	Dst DaylightSaving `protobuf:"varint,5,opt,name=dst,proto3,enum=carillon.v1.DaylightSaving" json:"dst,omitempty"`
+	// Names of calendars of the namespace, at most 16. A time of the schedule that lies in one of them does not run.
+	Except []string `protobuf:"bytes,29,rep,name=except,proto3" json:"except,omitempty"`
+	// Names of calendars of the namespace, at most 16. If there are any, only times of the schedule in one of them run.
+	Only []string `protobuf:"bytes,30,rep,name=only,proto3" json:"only,omitempty"`
 	// First run: RFC 3339, or a Go or ISO 8601 duration from now.
 	DueTime string `protobuf:"bytes,6,opt,name=due_time,json=dueTime,proto3" json:"due_time,omitempty"`
 	// Most runs that the schedule may begin; 0 is no limit.
@@ -510,6 +515,20 @@ func (x *Job) GetDst() DaylightSaving {
 		return x.Dst
 	}
 	return DaylightSaving_DAYLIGHT_SAVING_UNSPECIFIED
+}
+
+func (x *Job) GetExcept() []string {
+	if x != nil {
+		return x.Except
+	}
+	return nil
+}
+
+func (x *Job) GetOnly() []string {
+	if x != nil {
+		return x.Only
+	}
+	return nil
 }
 
 func (x *Job) GetDueTime() string {
@@ -1833,9 +1852,11 @@ type JobStatus struct {
 	// another time waits for its end. Lists have of it what is stored: paused, depends_on, retrying, limit, named_limit and staged.
 	Hold *Hold `protobuf:"bytes,15,opt,name=hold,proto3" json:"hold,omitempty"`
 	// Runs in a row that ended failed or dead: since the last success, or since the job was resumed. Absent when there are none.
-	Failures      *uint32 `protobuf:"varint,14,opt,name=failures,proto3,oneof" json:"failures,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Failures *uint32 `protobuf:"varint,14,opt,name=failures,proto3,oneof" json:"failures,omitempty"`
+	// Calendars of except and only that do not exist: it is as if the job did not name them. Lists leave it out.
+	MissingCalendars []string `protobuf:"bytes,16,rep,name=missing_calendars,json=missingCalendars,proto3" json:"missing_calendars,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *JobStatus) Reset() {
@@ -1973,6 +1994,13 @@ func (x *JobStatus) GetFailures() uint32 {
 	return 0
 }
 
+func (x *JobStatus) GetMissingCalendars() []string {
+	if x != nil {
+		return x.MissingCalendars
+	}
+	return nil
+}
+
 // Counters count a job's runs since it was created. They change with the records that they count, in one write: at any time
 // fired is succeeded + dropped + dead + cancelled and the unfinished runs that have had an attempt.
 type Counters struct {
@@ -2096,13 +2124,15 @@ var File_carillon_v1_job_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/job.proto\x12\vcarillon.v1\x1a\x15carillon/v1/run.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\b\n" +
+	"\x15carillon/v1/job.proto\x12\vcarillon.v1\x1a\x15carillon/v1/run.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\t\n" +
 	"\x03Job\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
 	"\bschedule\x18\x03 \x01(\tR\bschedule\x12\x1b\n" +
 	"\ttime_zone\x18\x04 \x01(\tR\btimeZone\x12-\n" +
-	"\x03dst\x18\x05 \x01(\x0e2\x1b.carillon.v1.DaylightSavingR\x03dst\x12\x19\n" +
+	"\x03dst\x18\x05 \x01(\x0e2\x1b.carillon.v1.DaylightSavingR\x03dst\x12\x16\n" +
+	"\x06except\x18\x1d \x03(\tR\x06except\x12\x12\n" +
+	"\x04only\x18\x1e \x03(\tR\x04only\x12\x19\n" +
 	"\bdue_time\x18\x06 \x01(\tR\adueTime\x12\x18\n" +
 	"\arepeats\x18\a \x01(\x04R\arepeats\x12\x10\n" +
 	"\x03ttl\x18\b \x01(\tR\x03ttl\x12\x16\n" +
@@ -2223,7 +2253,7 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x06jitter\x18\x04 \x01(\tR\x06jitter\x12$\n" +
 	"\vmax_retries\x18\x05 \x01(\rH\x00R\n" +
 	"maxRetries\x88\x01\x01B\x0e\n" +
-	"\f_max_retries\"\x91\x05\n" +
+	"\f_max_retries\"\xbe\x05\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\fR\x03uid\x12\x1e\n" +
 	"\n" +
@@ -2246,7 +2276,8 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\amissing\x18\f \x03(\tR\amissing\x123\n" +
 	"\fpending_runs\x18\r \x03(\v2\x10.carillon.v1.RunR\vpendingRuns\x12%\n" +
 	"\x04hold\x18\x0f \x01(\v2\x11.carillon.v1.HoldR\x04hold\x12\x1f\n" +
-	"\bfailures\x18\x0e \x01(\rH\x00R\bfailures\x88\x01\x01B\v\n" +
+	"\bfailures\x18\x0e \x01(\rH\x00R\bfailures\x88\x01\x01\x12+\n" +
+	"\x11missing_calendars\x18\x10 \x03(\tR\x10missingCalendarsB\v\n" +
 	"\t_failures\"\xea\x01\n" +
 	"\bCounters\x12\x14\n" +
 	"\x05fired\x18\x01 \x01(\x04R\x05fired\x12\x1c\n" +

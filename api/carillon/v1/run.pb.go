@@ -265,7 +265,7 @@ type Run struct {
 	Response []byte `protobuf:"bytes,19,opt,name=response,json=response_base64,proto3" json:"response,omitempty"`
 	// Who ran the last attempt.
 	Worker string `protobuf:"bytes,20,opt,name=worker,proto3" json:"worker,omitempty"`
-	// Why it did not run: "paused", "overlap", "misfire", "expired".
+	// Why it did not run: "paused", "overlap", "misfire", "calendar", "expired".
 	Reason string `protobuf:"bytes,21,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Scheduled times that this record stands for; 0 on a run.
 	Skipped uint64 `protobuf:"varint,22,opt,name=skipped,proto3" json:"skipped,omitempty"`

@@ -3107,7 +3107,13 @@ type PreviewScheduleRequest struct {
 	// As in a job.
 	DueTime string `protobuf:"bytes,5,opt,name=due_time,json=dueTime,proto3" json:"due_time,omitempty"`
 	// How many times; default 10, at most 1,000.
-	Count         int32 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
+	Count int32 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
+	// Whose calendars are meant; default "default".
+	Namespace string `protobuf:"bytes,7,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// As in a job: times in one of these calendars are left out.
+	Except []string `protobuf:"bytes,8,rep,name=except,proto3" json:"except,omitempty"`
+	// As in a job: if there are any, only times in one of these calendars are shown.
+	Only          []string `protobuf:"bytes,9,rep,name=only,proto3" json:"only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3184,6 +3190,27 @@ func (x *PreviewScheduleRequest) GetCount() int32 {
 	return 0
 }
 
+func (x *PreviewScheduleRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PreviewScheduleRequest) GetExcept() []string {
+	if x != nil {
+		return x.Except
+	}
+	return nil
+}
+
+func (x *PreviewScheduleRequest) GetOnly() []string {
+	if x != nil {
+		return x.Only
+	}
+	return nil
+}
+
 // PreviewScheduleResponse says when a schedule would fire.
 type PreviewScheduleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3234,7 +3261,7 @@ var File_carillon_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcarillon/v1/scheduler.proto\x12\vcarillon.v1\x1a\x1acarillon/v1/backfill.proto\x1a\x15carillon/v1/job.proto\x1a\x1bcarillon/v1/namespace.proto\x1a\x15carillon/v1/run.proto\x1a\x16carillon/v1/work.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\x01\n" +
+	"\x1bcarillon/v1/scheduler.proto\x12\vcarillon.v1\x1a\x1acarillon/v1/backfill.proto\x1a\x1acarillon/v1/calendar.proto\x1a\x15carillon/v1/job.proto\x1a\x1bcarillon/v1/namespace.proto\x1a\x15carillon/v1/run.proto\x1a\x16carillon/v1/work.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\x01\n" +
 	"\rPutJobRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\"\n" +
@@ -3449,14 +3476,17 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"generation\x1aD\n" +
 	"\x16ConcurrencyLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xe1\x01\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xab\x02\n" +
 	"\x16PreviewScheduleRequest\x12\x1a\n" +
 	"\bschedule\x18\x01 \x01(\tR\bschedule\x12\x1b\n" +
 	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\x12-\n" +
 	"\x03dst\x18\x03 \x01(\x0e2\x1b.carillon.v1.DaylightSavingR\x03dst\x12.\n" +
 	"\x04from\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12\x19\n" +
 	"\bdue_time\x18\x05 \x01(\tR\adueTime\x12\x14\n" +
-	"\x05count\x18\x06 \x01(\x05R\x05count\"K\n" +
+	"\x05count\x18\x06 \x01(\x05R\x05count\x12\x1c\n" +
+	"\tnamespace\x18\a \x01(\tR\tnamespace\x12\x16\n" +
+	"\x06except\x18\b \x03(\tR\x06except\x12\x12\n" +
+	"\x04only\x18\t \x03(\tR\x04only\"K\n" +
 	"\x17PreviewScheduleResponse\x120\n" +
 	"\x05times\x18\x01 \x03(\v2\x1a.google.protobuf.TimestampR\x05times*V\n" +
 	"\tRunAction\x12\x1a\n" +
@@ -3468,7 +3498,7 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\x12JOB_ACTION_TRIGGER\x10\x01\x12\x15\n" +
 	"\x11JOB_ACTION_DELETE\x10\x02\x12\x14\n" +
 	"\x10JOB_ACTION_PAUSE\x10\x03\x12\x15\n" +
-	"\x11JOB_ACTION_RESUME\x10\x042\x87\x1d\n" +
+	"\x11JOB_ACTION_RESUME\x10\x042\x9a!\n" +
 	"\x10SchedulerService\x12y\n" +
 	"\x06PutJob\x12\x1a.carillon.v1.PutJobRequest\x1a\x1b.carillon.v1.PutJobResponse\"6\x82\xd3\xe4\x93\x020:\x03job\x1a)/v1/namespaces/{namespace}/jobs/{name=**}\x12u\n" +
 	"\tCreateJob\x12\x1d.carillon.v1.CreateJobRequest\x1a\x1b.carillon.v1.PutJobResponse\",\x82\xd3\xe4\x93\x02&:\x03job\"\x1f/v1/namespaces/{namespace}/jobs\x12\x85\x01\n" +
@@ -3500,7 +3530,11 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\x0eCancelBackfill\x12\".carillon.v1.CancelBackfillRequest\x1a\x15.carillon.v1.Backfill\";\x82\xd3\xe4\x93\x025:\x01*\"0/v1/namespaces/{namespace}/backfills/{id}:cancel\x12g\n" +
 	"\fGetNamespace\x12 .carillon.v1.GetNamespaceRequest\x1a\x16.carillon.v1.Namespace\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/namespaces/{name}\x12q\n" +
 	"\x0eListNamespaces\x12\".carillon.v1.ListNamespacesRequest\x1a#.carillon.v1.ListNamespacesResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/namespaces\x12j\n" +
-	"\fPutNamespace\x12 .carillon.v1.PutNamespaceRequest\x1a\x16.carillon.v1.Namespace\" \x82\xd3\xe4\x93\x02\x1a:\x01*\x1a\x15/v1/namespaces/{name}\x12~\n" +
+	"\fPutNamespace\x12 .carillon.v1.PutNamespaceRequest\x1a\x16.carillon.v1.Namespace\" \x82\xd3\xe4\x93\x02\x1a:\x01*\x1a\x15/v1/namespaces/{name}\x12}\n" +
+	"\vPutCalendar\x12\x1f.carillon.v1.PutCalendarRequest\x1a\x15.carillon.v1.Calendar\"6\x82\xd3\xe4\x93\x020:\x01*\x1a+/v1/namespaces/{namespace}/calendars/{name}\x12z\n" +
+	"\vGetCalendar\x12\x1f.carillon.v1.GetCalendarRequest\x1a\x15.carillon.v1.Calendar\"3\x82\xd3\xe4\x93\x02-\x12+/v1/namespaces/{namespace}/calendars/{name}\x12\x84\x01\n" +
+	"\rListCalendars\x12!.carillon.v1.ListCalendarsRequest\x1a\".carillon.v1.ListCalendarsResponse\",\x82\xd3\xe4\x93\x02&\x12$/v1/namespaces/{namespace}/calendars\x12\x8e\x01\n" +
+	"\x0eDeleteCalendar\x12\".carillon.v1.DeleteCalendarRequest\x1a#.carillon.v1.DeleteCalendarResponse\"3\x82\xd3\xe4\x93\x02-*+/v1/namespaces/{namespace}/calendars/{name}\x12~\n" +
 	"\x0fPreviewSchedule\x12#.carillon.v1.PreviewScheduleRequest\x1a$.carillon.v1.PreviewScheduleResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/schedules:preview\x12?\n" +
 	"\x04Work\x12\x18.carillon.v1.WorkRequest\x1a\x19.carillon.v1.WorkResponse(\x010\x01B;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
 
@@ -3579,8 +3613,15 @@ var file_carillon_v1_scheduler_proto_goTypes = []any{
 	(*Backfill)(nil),                // 57: carillon.v1.Backfill
 	(*Namespace)(nil),               // 58: carillon.v1.Namespace
 	(DaylightSaving)(0),             // 59: carillon.v1.DaylightSaving
-	(*WorkRequest)(nil),             // 60: carillon.v1.WorkRequest
-	(*WorkResponse)(nil),            // 61: carillon.v1.WorkResponse
+	(*PutCalendarRequest)(nil),      // 60: carillon.v1.PutCalendarRequest
+	(*GetCalendarRequest)(nil),      // 61: carillon.v1.GetCalendarRequest
+	(*ListCalendarsRequest)(nil),    // 62: carillon.v1.ListCalendarsRequest
+	(*DeleteCalendarRequest)(nil),   // 63: carillon.v1.DeleteCalendarRequest
+	(*WorkRequest)(nil),             // 64: carillon.v1.WorkRequest
+	(*Calendar)(nil),                // 65: carillon.v1.Calendar
+	(*ListCalendarsResponse)(nil),   // 66: carillon.v1.ListCalendarsResponse
+	(*DeleteCalendarResponse)(nil),  // 67: carillon.v1.DeleteCalendarResponse
+	(*WorkResponse)(nil),            // 68: carillon.v1.WorkResponse
 }
 var file_carillon_v1_scheduler_proto_depIdxs = []int32{
 	49, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
@@ -3647,40 +3688,48 @@ var file_carillon_v1_scheduler_proto_depIdxs = []int32{
 	41, // 61: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
 	42, // 62: carillon.v1.SchedulerService.ListNamespaces:input_type -> carillon.v1.ListNamespacesRequest
 	44, // 63: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
-	45, // 64: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	60, // 65: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
-	4,  // 66: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
-	4,  // 67: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
-	6,  // 68: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
-	8,  // 69: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
-	4,  // 70: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
-	49, // 71: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
-	12, // 72: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
-	14, // 73: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
-	16, // 74: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
-	54, // 75: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
-	49, // 76: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
-	49, // 77: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
-	21, // 78: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
-	23, // 79: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	54, // 80: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
-	30, // 81: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	54, // 82: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
-	33, // 83: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	26, // 84: carillon.v1.SchedulerService.BulkRuns:output_type -> carillon.v1.BulkResponse
-	26, // 85: carillon.v1.SchedulerService.BulkJobs:output_type -> carillon.v1.BulkResponse
-	35, // 86: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
-	57, // 87: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
-	38, // 88: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
-	57, // 89: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
-	57, // 90: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
-	58, // 91: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
-	43, // 92: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
-	58, // 93: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
-	46, // 94: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	61, // 95: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
-	66, // [66:96] is the sub-list for method output_type
-	36, // [36:66] is the sub-list for method input_type
+	60, // 64: carillon.v1.SchedulerService.PutCalendar:input_type -> carillon.v1.PutCalendarRequest
+	61, // 65: carillon.v1.SchedulerService.GetCalendar:input_type -> carillon.v1.GetCalendarRequest
+	62, // 66: carillon.v1.SchedulerService.ListCalendars:input_type -> carillon.v1.ListCalendarsRequest
+	63, // 67: carillon.v1.SchedulerService.DeleteCalendar:input_type -> carillon.v1.DeleteCalendarRequest
+	45, // 68: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	64, // 69: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
+	4,  // 70: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
+	4,  // 71: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
+	6,  // 72: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
+	8,  // 73: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
+	4,  // 74: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
+	49, // 75: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
+	12, // 76: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
+	14, // 77: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
+	16, // 78: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
+	54, // 79: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
+	49, // 80: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
+	49, // 81: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
+	21, // 82: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
+	23, // 83: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	54, // 84: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
+	30, // 85: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	54, // 86: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
+	33, // 87: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	26, // 88: carillon.v1.SchedulerService.BulkRuns:output_type -> carillon.v1.BulkResponse
+	26, // 89: carillon.v1.SchedulerService.BulkJobs:output_type -> carillon.v1.BulkResponse
+	35, // 90: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
+	57, // 91: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
+	38, // 92: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	57, // 93: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
+	57, // 94: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
+	58, // 95: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
+	43, // 96: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
+	58, // 97: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
+	65, // 98: carillon.v1.SchedulerService.PutCalendar:output_type -> carillon.v1.Calendar
+	65, // 99: carillon.v1.SchedulerService.GetCalendar:output_type -> carillon.v1.Calendar
+	66, // 100: carillon.v1.SchedulerService.ListCalendars:output_type -> carillon.v1.ListCalendarsResponse
+	67, // 101: carillon.v1.SchedulerService.DeleteCalendar:output_type -> carillon.v1.DeleteCalendarResponse
+	46, // 102: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	68, // 103: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
+	70, // [70:104] is the sub-list for method output_type
+	36, // [36:70] is the sub-list for method input_type
 	36, // [36:36] is the sub-list for extension type_name
 	36, // [36:36] is the sub-list for extension extendee
 	0,  // [0:36] is the sub-list for field type_name
@@ -3692,6 +3741,7 @@ func file_carillon_v1_scheduler_proto_init() {
 		return
 	}
 	file_carillon_v1_backfill_proto_init()
+	file_carillon_v1_calendar_proto_init()
 	file_carillon_v1_job_proto_init()
 	file_carillon_v1_namespace_proto_init()
 	file_carillon_v1_run_proto_init()

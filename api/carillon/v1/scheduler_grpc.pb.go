@@ -47,6 +47,10 @@ const (
 	SchedulerService_GetNamespace_FullMethodName    = "/carillon.v1.SchedulerService/GetNamespace"
 	SchedulerService_ListNamespaces_FullMethodName  = "/carillon.v1.SchedulerService/ListNamespaces"
 	SchedulerService_PutNamespace_FullMethodName    = "/carillon.v1.SchedulerService/PutNamespace"
+	SchedulerService_PutCalendar_FullMethodName     = "/carillon.v1.SchedulerService/PutCalendar"
+	SchedulerService_GetCalendar_FullMethodName     = "/carillon.v1.SchedulerService/GetCalendar"
+	SchedulerService_ListCalendars_FullMethodName   = "/carillon.v1.SchedulerService/ListCalendars"
+	SchedulerService_DeleteCalendar_FullMethodName  = "/carillon.v1.SchedulerService/DeleteCalendar"
 	SchedulerService_PreviewSchedule_FullMethodName = "/carillon.v1.SchedulerService/PreviewSchedule"
 	SchedulerService_Work_FullMethodName            = "/carillon.v1.SchedulerService/Work"
 )
@@ -123,6 +127,14 @@ type SchedulerServiceClient interface {
 	ListNamespaces(ctx context.Context, in *ListNamespacesRequest, opts ...grpc.CallOption) (*ListNamespacesResponse, error)
 	// PutNamespace replaces the settings of a namespace.
 	PutNamespace(ctx context.Context, in *PutNamespaceRequest, opts ...grpc.CallOption) (*Namespace, error)
+	// PutCalendar stores a calendar, or replaces it as a whole.
+	PutCalendar(ctx context.Context, in *PutCalendarRequest, opts ...grpc.CallOption) (*Calendar, error)
+	// GetCalendar shows a calendar.
+	GetCalendar(ctx context.Context, in *GetCalendarRequest, opts ...grpc.CallOption) (*Calendar, error)
+	// ListCalendars shows the calendars of a namespace, in the order of their names.
+	ListCalendars(ctx context.Context, in *ListCalendarsRequest, opts ...grpc.CallOption) (*ListCalendarsResponse, error)
+	// DeleteCalendar removes a calendar. For jobs that name it, it is then as if they did not.
+	DeleteCalendar(ctx context.Context, in *DeleteCalendarRequest, opts ...grpc.CallOption) (*DeleteCalendarResponse, error)
 	// PreviewSchedule says when a schedule would fire.
 	PreviewSchedule(ctx context.Context, in *PreviewScheduleRequest, opts ...grpc.CallOption) (*PreviewScheduleResponse, error)
 	// Work connects a worker: runs come down, results, heartbeats and credits go up.
@@ -420,6 +432,46 @@ func (c *schedulerServiceClient) PutNamespace(ctx context.Context, in *PutNamesp
 	return out, nil
 }
 
+func (c *schedulerServiceClient) PutCalendar(ctx context.Context, in *PutCalendarRequest, opts ...grpc.CallOption) (*Calendar, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Calendar)
+	err := c.cc.Invoke(ctx, SchedulerService_PutCalendar_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *schedulerServiceClient) GetCalendar(ctx context.Context, in *GetCalendarRequest, opts ...grpc.CallOption) (*Calendar, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Calendar)
+	err := c.cc.Invoke(ctx, SchedulerService_GetCalendar_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *schedulerServiceClient) ListCalendars(ctx context.Context, in *ListCalendarsRequest, opts ...grpc.CallOption) (*ListCalendarsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListCalendarsResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_ListCalendars_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *schedulerServiceClient) DeleteCalendar(ctx context.Context, in *DeleteCalendarRequest, opts ...grpc.CallOption) (*DeleteCalendarResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteCalendarResponse)
+	err := c.cc.Invoke(ctx, SchedulerService_DeleteCalendar_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *schedulerServiceClient) PreviewSchedule(ctx context.Context, in *PreviewScheduleRequest, opts ...grpc.CallOption) (*PreviewScheduleResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PreviewScheduleResponse)
@@ -515,6 +567,14 @@ type SchedulerServiceServer interface {
 	ListNamespaces(context.Context, *ListNamespacesRequest) (*ListNamespacesResponse, error)
 	// PutNamespace replaces the settings of a namespace.
 	PutNamespace(context.Context, *PutNamespaceRequest) (*Namespace, error)
+	// PutCalendar stores a calendar, or replaces it as a whole.
+	PutCalendar(context.Context, *PutCalendarRequest) (*Calendar, error)
+	// GetCalendar shows a calendar.
+	GetCalendar(context.Context, *GetCalendarRequest) (*Calendar, error)
+	// ListCalendars shows the calendars of a namespace, in the order of their names.
+	ListCalendars(context.Context, *ListCalendarsRequest) (*ListCalendarsResponse, error)
+	// DeleteCalendar removes a calendar. For jobs that name it, it is then as if they did not.
+	DeleteCalendar(context.Context, *DeleteCalendarRequest) (*DeleteCalendarResponse, error)
 	// PreviewSchedule says when a schedule would fire.
 	PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error)
 	// Work connects a worker: runs come down, results, heartbeats and credits go up.
@@ -612,6 +672,18 @@ func (UnimplementedSchedulerServiceServer) ListNamespaces(context.Context, *List
 }
 func (UnimplementedSchedulerServiceServer) PutNamespace(context.Context, *PutNamespaceRequest) (*Namespace, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutNamespace not implemented")
+}
+func (UnimplementedSchedulerServiceServer) PutCalendar(context.Context, *PutCalendarRequest) (*Calendar, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutCalendar not implemented")
+}
+func (UnimplementedSchedulerServiceServer) GetCalendar(context.Context, *GetCalendarRequest) (*Calendar, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetCalendar not implemented")
+}
+func (UnimplementedSchedulerServiceServer) ListCalendars(context.Context, *ListCalendarsRequest) (*ListCalendarsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListCalendars not implemented")
+}
+func (UnimplementedSchedulerServiceServer) DeleteCalendar(context.Context, *DeleteCalendarRequest) (*DeleteCalendarResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteCalendar not implemented")
 }
 func (UnimplementedSchedulerServiceServer) PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PreviewSchedule not implemented")
@@ -1133,6 +1205,78 @@ func _SchedulerService_PutNamespace_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SchedulerService_PutCalendar_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PutCalendarRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).PutCalendar(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_PutCalendar_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).PutCalendar(ctx, req.(*PutCalendarRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SchedulerService_GetCalendar_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetCalendarRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).GetCalendar(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_GetCalendar_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).GetCalendar(ctx, req.(*GetCalendarRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SchedulerService_ListCalendars_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListCalendarsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).ListCalendars(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_ListCalendars_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).ListCalendars(ctx, req.(*ListCalendarsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SchedulerService_DeleteCalendar_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteCalendarRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SchedulerServiceServer).DeleteCalendar(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SchedulerService_DeleteCalendar_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SchedulerServiceServer).DeleteCalendar(ctx, req.(*DeleteCalendarRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SchedulerService_PreviewSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PreviewScheduleRequest)
 	if err := dec(in); err != nil {
@@ -1272,6 +1416,22 @@ var SchedulerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PutNamespace",
 			Handler:    _SchedulerService_PutNamespace_Handler,
+		},
+		{
+			MethodName: "PutCalendar",
+			Handler:    _SchedulerService_PutCalendar_Handler,
+		},
+		{
+			MethodName: "GetCalendar",
+			Handler:    _SchedulerService_GetCalendar_Handler,
+		},
+		{
+			MethodName: "ListCalendars",
+			Handler:    _SchedulerService_ListCalendars_Handler,
+		},
+		{
+			MethodName: "DeleteCalendar",
+			Handler:    _SchedulerService_DeleteCalendar_Handler,
 		},
 		{
 			MethodName: "PreviewSchedule",

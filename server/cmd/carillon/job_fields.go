@@ -91,12 +91,24 @@ func newJobFlags(in io.Reader) jobFlags {
 func whenFlags() jobFlags {
 	return jobFlags{
 		text("schedule", "schedule", "expr",
-			"when it recurs: a cron, \"@every 10s\", \"@daily\" or an ISO 8601 repeat",
+			"when it recurs: a cron, \"@every 10s\", \"@daily\" or an ISO 8601 repeat; several with \";\" between them",
 			func(j *carillon.Job) *string { return &j.Schedule }),
 		text("time-zone", "time_zone", "zone", "IANA time zone of the schedule; default UTC",
 			func(j *carillon.Job) *string { return &j.TimeZone }),
 		enum("dst", "dst", dstWords, "what a cron does when clocks change; default safe",
-			func(j *carillon.Job, n int) { j.DST = carillon.DST(n) }),
+			func(j *carillon.Job, n int) { j.Calendars.DST = carillon.DST(n) }),
+		{name: "except", field: "except", kind: "calendar",
+			usage: "times in this calendar do not run; repeatable",
+			set: func(j *carillon.Job, s string) error {
+				j.Calendars.Except = append(j.Calendars.Except, s)
+				return nil
+			}},
+		{name: "only", field: "only", kind: "calendar",
+			usage: "only times in this calendar run; repeatable",
+			set: func(j *carillon.Job, s string) error {
+				j.Calendars.Only = append(j.Calendars.Only, s)
+				return nil
+			}},
 		when("in", "due_time", "duration", "first run, from now: 5m or PT5M",
 			func(j *carillon.Job) *carillon.When { return &j.Due }),
 		when("at", "due_time", "time", "first run: an RFC 3339 time",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/wire"
 )
 
@@ -19,6 +21,7 @@ func newSchedule(a app) *cobra.Command {
 
 // schedulePreview holds the flags of `carillon schedule preview`.
 type schedulePreview struct {
+	connection
 	query carillon.PreviewQuery
 	dst   choice
 	from  string
@@ -31,9 +34,10 @@ func newSchedulePreview(a app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "preview EXPR",
 		Short: "Say when a schedule would fire",
-		Long:  "Say when a schedule would fire. It needs no node.",
+		Long:  "Say when a schedule would fire. It needs a node only for the calendars of --except and --only.",
 		Example: `carillon schedule preview "0 0 2 * * *" --time-zone Europe/London --count 5
-carillon schedule preview "@every 90m" --from 2027-01-01T00:00:00Z`,
+carillon schedule preview "@every 90m" --from 2027-01-01T00:00:00Z
+carillon schedule preview "0 9 * * MON-FRI; 0 12 * * SAT" --except uk-holidays`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error { return p.run(cmd, a, words[0]) },
 	}
@@ -42,8 +46,32 @@ carillon schedule preview "@every 90m" --from 2027-01-01T00:00:00Z`,
 	cmd.Flags().StringVar(&p.from, "from", "", "show times after this RFC 3339 `time`; default now")
 	cmd.Flags().StringVar(&p.due, "due-time", "", "first run as in a job: a `time`, or a duration after --from")
 	cmd.Flags().IntVar(&p.query.Count, "count", 10, "how many times")
-	addOutput(cmd)
+	cmd.Flags().StringArrayVar(&p.query.Except, "except", nil, "leave out times in this `calendar`; repeatable")
+	cmd.Flags().StringArrayVar(&p.query.Only, "only", nil, "show only times in this `calendar`; repeatable")
+	p.connection.add(cmd)
 	return cmd
+}
+
+// calendars reads the calendars that are named from a node.
+func (p *schedulePreview) calendars(cmd *cobra.Command) (all []carillon.Calendar, err error) {
+	rules := carillon.CalendarRules{Except: p.query.Except, Only: p.query.Only}
+	if len(rules.Names()) == 0 {
+		return nil, nil
+	}
+	if err := rules.Validate(); err != nil {
+		return nil, err
+	}
+	err = p.call(cmd, func(ctx context.Context, node *client.Client) error {
+		for _, name := range rules.Names() {
+			c, err := node.GetCalendar(ctx, p.namespace, name)
+			if err != nil {
+				return err
+			}
+			all = append(all, c)
+		}
+		return nil
+	})
+	return all, err
 }
 
 func (p *schedulePreview) run(cmd *cobra.Command, a app, expr string) error {
@@ -56,11 +84,15 @@ func (p *schedulePreview) run(cmd *cobra.Command, a app, expr string) error {
 		}
 	}
 	now := time.Now()
-	times, err := carillon.Preview(q, now)
+	calendars, err := p.calendars(cmd)
 	if err != nil {
 		return err
 	}
-	job := carillon.Job{Schedule: q.Schedule, TimeZone: q.TimeZone, DST: q.DST}
+	times, err := carillon.Preview(q, now, calendars...)
+	if err != nil {
+		return err
+	}
+	job := carillon.Job{Schedule: q.Schedule, TimeZone: q.TimeZone}
 	if s, err := job.ParseSchedule(); err == nil && s != nil { // the preview accepted it
 		for _, w := range s.Warnings() {
 			a.sayf("warning: schedule: %s", w)

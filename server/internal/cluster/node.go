@@ -26,6 +26,7 @@ type Services interface {
 	carillon.Runs
 	carillon.Backfills
 	carillon.Namespaces
+	carillon.Calendars
 	message.Partitions
 }
 

@@ -184,3 +184,37 @@ func (r *Router) PutNamespace(ctx context.Context, ns carillon.Namespace) (caril
 
 // ofNamespace returns the partition that keeps a namespace's settings: that of its empty job name.
 func (r *Router) ofNamespace(name string) int { return r.ofJob(carillon.Key{Namespace: name}) }
+
+// PutCalendar implements [carillon.Calendars].
+func (r *Router) PutCalendar(ctx context.Context, c carillon.Calendar) (carillon.Calendar, error) {
+	return route(ctx, r, r.ofNamespace(c.Namespace), once,
+		func(ctx context.Context, s Services) (carillon.Calendar, error) {
+			return s.PutCalendar(ctx, c)
+		})
+}
+
+// GetCalendar implements [carillon.Calendars].
+func (r *Router) GetCalendar(ctx context.Context, namespace, name string) (carillon.Calendar, error) {
+	return route(ctx, r, r.ofNamespace(namespace), again,
+		func(ctx context.Context, s Services) (carillon.Calendar, error) {
+			return s.GetCalendar(ctx, namespace, name)
+		})
+}
+
+// ListCalendars implements [carillon.Calendars].
+func (r *Router) ListCalendars(ctx context.Context, q carillon.CalendarQuery) (carillon.CalendarPage, error) {
+	return route(ctx, r, r.ofNamespace(q.Namespace), again,
+		func(ctx context.Context, s Services) (carillon.CalendarPage, error) {
+			return s.ListCalendars(ctx, q)
+		})
+}
+
+// DeleteCalendar implements [carillon.Calendars].
+func (r *Router) DeleteCalendar(ctx context.Context, namespace, name string,
+	opts ...carillon.DeleteOption) error {
+	_, err := route(ctx, r, r.ofNamespace(namespace), once,
+		func(ctx context.Context, s Services) (struct{}, error) {
+			return struct{}{}, s.DeleteCalendar(ctx, namespace, name, opts...)
+		})
+	return err
+}

@@ -67,6 +67,10 @@ func expressible(job *carillon.Job) error {
 		return no("paused", "the job would fire")
 	case job.TimeZone != "" && job.Recurring():
 		return no("time_zone", "it stands before the schedule there")
+	case len(job.Calendars.Except) > 0:
+		return no("except", "runs would be at those times, too")
+	case len(job.Calendars.Only) > 0:
+		return no("only", "runs would be at other times")
 	case job.Jitter != 0:
 		return no("jitter", "runs would be at other times")
 	case len(job.DependsOn) > 0:

@@ -55,7 +55,8 @@ func draft(key carillon.Key, t *carillon.DaprTarget, m *pb.Job) (carillon.Job, e
 		if job.Schedule, err = ScheduleText(m.GetSchedule()); err != nil {
 			return job, refused("job.schedule", err)
 		}
-		job.DST, job.Misfire.Rule, job.Misfire.Limit = carillon.DSTLiteral, carillon.MisfireAll, carillon.MaxCatchUp
+		job.Calendars.DST = carillon.DSTLiteral
+		job.Misfire.Rule, job.Misfire.Limit = carillon.MisfireAll, carillon.MaxCatchUp
 		keep(&job, writtenSchedule, job.Schedule, m.GetSchedule())
 	}
 	if m.Repeats != nil && m.Schedule != nil {

@@ -142,7 +142,7 @@ func (r *Record) schedule() (*schedule.Schedule, error) {
 	if err != nil {
 		return nil, refused("job.schedule", err)
 	}
-	job := carillon.Job{Schedule: text, DST: carillon.DSTLiteral}
+	job := carillon.Job{Schedule: text, Calendars: carillon.CalendarRules{DST: carillon.DSTLiteral}}
 	return job.ParseSchedule()
 }
 

@@ -288,6 +288,8 @@ func TestWhatDaprCannotSayIsNamed(t *testing.T) {
 		"target":         func(j *carillon.Job) { j.Target = carillon.WorkerQueue("q") },
 		"paused":         func(j *carillon.Job) { j.Paused = true },
 		"time_zone":      func(j *carillon.Job) { j.TimeZone = "Europe/Berlin" },
+		"except":         func(j *carillon.Job) { j.Calendars.Except = []string{"a"} },
+		"only":           func(j *carillon.Job) { j.Calendars.Only = []string{"a"} },
 		"jitter":         func(j *carillon.Job) { j.Jitter = time.Second },
 		"depends_on":     func(j *carillon.Job) { j.DependsOn = []string{"b"} },
 		"overlap":        func(j *carillon.Job) { j.Overlap = carillon.OverlapAllow },

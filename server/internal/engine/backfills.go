@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
@@ -35,14 +36,16 @@ func (bs *backfills) StartBackfill(ctx context.Context, key carillon.Key,
 	}
 	p := bs.partitions.of(key)
 	for range planAgain {
+		var filter *schedule.Filter
 		basis, err := inRound(ctx, p, jobCall(key),
 			func(p *partitionRunner, _ int64) (partition.BackfillBasis, error) {
+				filter = p.m.BackfillRuns.Filter(key)
 				return p.m.BackfillRuns.Basis(key)
 			})
 		if err != nil {
 			return carillon.Backfill{}, err
 		}
-		plan, err := partition.PlanBackfill(basis, spec)
+		plan, err := partition.PlanBackfill(basis, filter, spec)
 		if err != nil {
 			return carillon.Backfill{}, err
 		}

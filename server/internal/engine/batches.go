@@ -86,7 +86,7 @@ func (j *jobs) requests(ctx context.Context, jobs []carillon.Job, at int64) ([]m
 	at = cmp.Or(at, j.cfg.now())
 	trace := traceOf(ctx)
 	for i := range jobs {
-		req, err := j.request(jobs[i], carillon.PutOptions{})
+		req, err := j.request(ctx, jobs[i], carillon.PutOptions{})
 		if err == nil {
 			err = j.plannable(ctx, req.Job, at)
 		}

@@ -39,6 +39,7 @@
 //	dependencies.go waiters.go  what partitions tell each other about jobs that wait for others
 //	limits.go clusterpermits.go  concurrency limits, on one node and over all
 //	namedlimits.go  limits that Dapr's sidecars have named, at any node
+//	calendars.go  calendars of namespaces: the calls, and how jobs find them
 //	namespaces.go keptsettings.go  settings of namespaces: the calls and over all, in one partition
 //	queues.go purge.go  which queues are paused, by the store; the end of what waits in one
 //	jobs.go runs.go backfills.go list.go   the calls

@@ -49,7 +49,7 @@ func (ps *partitions) eachOf(ctx context.Context, number int, records []store.Re
 				continue // deleted meanwhile
 			}
 		}
-		job, err := jobOf(r, number)
+		job, err := jobOf(r, number, ps.calendars)
 		if err != nil {
 			return err
 		}

@@ -165,13 +165,14 @@ type Engine struct {
 }
 
 // api is what the engine does for callers: [carillon.Jobs], [carillon.Runs], [carillon.Backfills],
-// [carillon.Namespaces], and its part of [carillon.Queues].
+// [carillon.Namespaces], [carillon.Calendars], and its part of [carillon.Queues].
 type api struct {
 	*jobs
 	*runs
 	*backfills
 	*namespaces
 	*queues
+	*calendars
 }
 
 // New makes an engine; Start runs it.
@@ -187,6 +188,7 @@ func New(cfg Config) *Engine {
 	e.serving, e.drain = context.WithCancel(context.Background())
 	e.ownershipLog.log, e.deadLog.log = e.log, e.log
 	e.settings = newSettings()
+	e.partitions.calendars = e.settings.dates
 	e.dependencies = &dependencies{partitions: e.partitions,
 		notices: peerQueue{peers: cfg.Peers, life: life, running: &e.wg}}
 	e.batches = &batches{cfg: &e.cfg, partitions: e.partitions, dependencies: e.dependencies,
@@ -202,6 +204,7 @@ func New(cfg Config) *Engine {
 		backfills:  &backfills{e.partitions, cfg.Now},
 		namespaces: &namespaces{partitions: e.partitions, settings: e.settings, missed: newBell()},
 		queues:     queues,
+		calendars:  &calendars{e.partitions, e.settings},
 	}
 	e.namedLimits = newNamedLimits(&e.cfg, e.elapsed, e.limiter.limitsChanged)
 	e.watches = newWatches(&e.cfg, e.partitions)

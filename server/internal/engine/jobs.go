@@ -35,7 +35,7 @@ func (j *jobs) PutJob(ctx context.Context, job carillon.Job,
 func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
 	at int64) (carillon.PutResult, error) {
 	j.cfg.Enter(ctx, -1, "")
-	req, err := j.request(job, o)
+	req, err := j.request(ctx, job, o)
 	if err != nil {
 		return carillon.PutResult{}, err
 	}
@@ -59,7 +59,8 @@ func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
 }
 
 // request checks a job and makes a put request of it.
-func (j *jobs) request(job carillon.Job, o carillon.PutOptions) (message.PutRequest, error) {
+func (j *jobs) request(ctx context.Context, job carillon.Job,
+	o carillon.PutOptions) (message.PutRequest, error) {
 	job.Namespace = namespaceOf(job.Namespace)
 	if job.Name == "" {
 		id, err := ulid.New(ulid.Timestamp(j.cfg.Now()), j.cfg.Random)
@@ -74,6 +75,9 @@ func (j *jobs) request(job carillon.Job, o carillon.PutOptions) (message.PutRequ
 		return req, err
 	}
 	if err := j.settings.strict(&job); err != nil {
+		return req, err
+	}
+	if err := j.checkCalendars(ctx, job.Namespace, job.Calendars); err != nil {
 		return req, err
 	}
 	if _, err := io.ReadFull(j.cfg.Random, req.Random[:]); err != nil {
@@ -100,6 +104,9 @@ func (j *jobs) PatchJob(ctx context.Context, key carillon.Key,
 func (j *jobs) patch(ctx context.Context, key carillon.Key, patch carillon.Patch,
 	at int64) (carillon.PutResult, error) {
 	if err := checkKey(&key); err != nil {
+		return carillon.PutResult{}, err
+	}
+	if err := j.checkPatchedCalendars(ctx, key.Namespace, &patch); err != nil {
 		return carillon.PutResult{}, err
 	}
 	waits, warnings, err := j.dependencies.linkPatch(ctx, key, &patch)
@@ -152,6 +159,7 @@ func (j *jobs) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, erro
 		job.Status.Hold = j.holds.complete(ctx, p, found.hold)
 	}
 	if err == nil {
+		j.findMissingCalendars(&job)
 		err = j.dependencies.findMissing(ctx, &job)
 		missing(job.Status)
 	}

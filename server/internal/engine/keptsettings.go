@@ -8,9 +8,9 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// keptSettings are the settings of the namespaces that one partition keeps in its store. The partition's
-// owner reads them when its term begins, and puts them; other nodes follow. Any goroutine may read; only the
-// lane's puts.
+// keptSettings are the settings and calendars of the namespaces that one partition keeps in its store. The
+// partition's owner reads them when its term begins, and puts them; other nodes follow. Any goroutine may
+// read; only the lane's puts.
 type keptSettings struct {
 	reader store.Shard // of the partition, without a term
 	all    *settings
@@ -27,6 +27,14 @@ type keptSettings struct {
 	// The newest that are on their way to the store, by name. A put is compared with these: of two concurrent
 	// puts meant for the same generation, only one may succeed. At the end of a term none is left.
 	unsettled map[string]*carillon.Namespace
+	// The same of calendars.
+	unsettledCalendars map[carillon.Key]*calendar
+}
+
+// kept is what a partition's store has: settings of namespaces by name, and calendars by namespace and name.
+type kept struct {
+	namespaces map[string]*carillon.Namespace
+	calendars  map[string]map[string]*calendar
 }
 
 // load reads the settings for the owner of a new term.
@@ -40,17 +48,31 @@ func (k *keptSettings) load(ctx context.Context, shard store.Shard) error {
 	return err
 }
 
-// read returns the settings in the partition's store, by name.
-func (k *keptSettings) read(ctx context.Context, shard store.Shard) (map[string]*carillon.Namespace, error) {
+// read returns what is in the partition's store.
+func (k *keptSettings) read(ctx context.Context, shard store.Shard) (*kept, error) {
 	records, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindNamespace})
 	if err != nil {
 		return nil, err
 	}
-	return decodeSettings(records)
+	calendars, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindCalendar})
+	if err != nil {
+		return nil, err
+	}
+	return decodeKept(records, calendars)
+}
+
+// decodeKept decodes what was read.
+func decodeKept(settings, calendars []store.MetaRecord) (*kept, error) {
+	namespaces, err := decodeSettings(settings)
+	if err != nil {
+		return nil, err
+	}
+	decoded, err := decodeCalendars(calendars)
+	return &kept{namespaces, decoded}, err
 }
 
 // take takes over what was read, unless this node owns the partition: the owner's are newer.
-func (k *keptSettings) take(read map[string]*carillon.Namespace) {
+func (k *keptSettings) take(read *kept) {
 	k.taken.Add(1)
 	for _, name := range k.all.replace(k.keeps, read, k.owned) {
 		k.changed(name)
@@ -59,7 +81,7 @@ func (k *keptSettings) take(read map[string]*carillon.Namespace) {
 
 // takeGathered is take for what was read with the settings of other partitions, when taken was as
 // before. What has been read or put meanwhile may be newer.
-func (k *keptSettings) takeGathered(read map[string]*carillon.Namespace, before uint64) {
+func (k *keptSettings) takeGathered(read *kept, before uint64) {
 	k.reading.take()
 	defer k.reading.give()
 	if k.taken.Load() == before {

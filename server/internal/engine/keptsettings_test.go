@@ -20,20 +20,23 @@ func named(name string, generation uint64) map[string]*carillon.Namespace {
 	return map[string]*carillon.Namespace{name: {Name: name, Generation: generation}}
 }
 
+// keptAs is what a store has of one namespace.
+func keptAs(name string, generation uint64) *kept { return &kept{namespaces: named(name, generation)} }
+
 // TestTheOwnersSettingsAreNewer: what another node reads does not replace what the owner has.
 func TestTheOwnersSettingsAreNewer(t *testing.T) {
 	owned := false
 	k, changed := newKept(&owned)
-	k.take(named("n", 2))
+	k.take(keptAs("n", 2))
 	owned = true
-	k.take(named("n", 1))
+	k.take(keptAs("n", 1))
 	if n := k.all.get("n"); n == nil || n.Generation != 2 || !slices.Equal(*changed, []string{"n"}) {
 		t.Errorf("in force: %+v, changed: %v", n, *changed)
 	}
 	owned = false
 	before := k.taken.Load()
-	k.take(named("n", 3))
-	k.takeGathered(named("n", 1), before) // read before the other
+	k.take(keptAs("n", 3))
+	k.takeGathered(keptAs("n", 1), before) // read before the other
 	if n := k.all.get("n"); n == nil || n.Generation != 3 {
 		t.Errorf("in force: %+v", n)
 	}

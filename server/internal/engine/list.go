@@ -29,7 +29,7 @@ func (j *jobs) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobP
 	if err != nil {
 		return carillon.JobPage{}, err
 	}
-	page, more, err := jobPage(ctx, m, q.PageSize, j.partitions.now())
+	page, more, err := j.partitions.jobPage(ctx, m, q.PageSize, j.partitions.now())
 	if more {
 		page.NextPageToken = pages.At([]byte(page.Jobs[len(page.Jobs)-1].Name))
 	}

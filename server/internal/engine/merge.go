@@ -155,7 +155,7 @@ func pagesOf(shard store.Shard,
 }
 
 // jobPage reads a page of at most size jobs, as they stand at an instant. more reports whether others follow.
-func jobPage(ctx context.Context, m *jobMerge, size int, now int64) (
+func (ps *partitions) jobPage(ctx context.Context, m *jobMerge, size int, now int64) (
 	page carillon.JobPage, more bool, err error,
 ) {
 	bytes := 0
@@ -176,7 +176,7 @@ func jobPage(ctx context.Context, m *jobMerge, size int, now int64) (
 		if !r.Exists {
 			continue // deleted while the list was read
 		}
-		j, err := jobOf(&r, s.number)
+		j, err := jobOf(&r, s.number, ps.calendars)
 		if err != nil {
 			return page, false, err
 		}

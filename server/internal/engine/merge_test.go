@@ -109,8 +109,8 @@ func TestMergeHasEachJobOnceInNameOrder(t *testing.T) {
 		for more, size := true, 1+rng.IntN(20); more; {
 			var page carillon.JobPage
 			var err error
-			if page, more, err = jobPage(t.Context(), m, size, time.Now().UnixNano()); err != nil || len(page.Jobs) > size ||
-				more && len(page.Jobs) < size {
+			page, more, err = new(partitions).jobPage(t.Context(), m, size, time.Now().UnixNano())
+			if err != nil || len(page.Jobs) > size || more && len(page.Jobs) < size {
 				t.Fatalf("seed %d: a page of %d of %d, more: %v, %v", seed, len(page.Jobs), size, more, err)
 			}
 			for _, j := range page.Jobs {

@@ -20,14 +20,17 @@ import (
 // Settings of namespaces are metadata records (store.KindNamespace), by name. A namespace's record is in the
 // partition to which the empty job name of the namespace belongs.
 
-// settings holds the settings of namespaces for all partitions of the node. Settings kept in partitions of
-// other nodes may be some seconds old, see follow. Stored values are never changed.
+// settings holds the settings of namespaces, and their calendars, for all partitions of the node. What
+// partitions of other nodes keep may be some seconds old, see follow. Stored values are never changed.
 type settings struct {
-	mu     sync.RWMutex
-	byName map[string]*carillon.Namespace
+	mu        sync.RWMutex
+	byName    map[string]*carillon.Namespace
+	calendars map[string]map[string]*calendar // by namespace and name
 }
 
-func newSettings() *settings { return &settings{byName: map[string]*carillon.Namespace{}} }
+func newSettings() *settings {
+	return &settings{byName: map[string]*carillon.Namespace{}, calendars: map[string]map[string]*calendar{}}
+}
 
 // get returns the settings of a namespace; nil if there are none.
 func (s *settings) get(namespace string) *carillon.Namespace {
@@ -51,21 +54,21 @@ func (s *settings) set(n *carillon.Namespace) {
 }
 
 // replace takes over what was read of the namespaces that own selects, unless old reports that it is out of
-// date. It returns the names of the namespaces that have changed.
-func (s *settings) replace(own func(name string) bool, read map[string]*carillon.Namespace,
-	old func() bool) (changed []string) {
+// date. It returns the names of the namespaces whose settings have changed.
+func (s *settings) replace(own func(name string) bool, read *kept, old func() bool) (changed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old() { // asked under the lock, so that a put from here on comes after it
 		return nil
 	}
+	s.replaceCalendars(own, read.calendars)
 	for name := range s.byName {
-		if own(name) && read[name] == nil {
+		if own(name) && read.namespaces[name] == nil {
 			delete(s.byName, name)
 			changed = append(changed, name)
 		}
 	}
-	for name, n := range read {
+	for name, n := range read.namespaces {
 		if was := s.byName[name]; was == nil || was.Generation != n.Generation || was.Strict != n.Strict ||
 			!maps.Equal(was.ConcurrencyLimits, n.ConcurrencyLimits) {
 			s.byName[name] = n
@@ -249,8 +252,12 @@ func (ns *namespaces) gather(ctx context.Context, g store.Gatherer) error {
 	if err != nil {
 		return fmt.Errorf("settings of %d partitions: %w", len(parts), err)
 	}
+	calendars, err := g.Gather(ctx, store.KindCalendar, numbers)
+	if err != nil {
+		return fmt.Errorf("calendars of %d partitions: %w", len(parts), err)
+	}
 	for i, p := range parts {
-		kept, err := decodeSettings(all[i])
+		kept, err := decodeKept(all[i], calendars[i])
 		if err != nil {
 			return fmt.Errorf("partition %d: %w", p.number, err)
 		}

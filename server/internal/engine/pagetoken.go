@@ -23,6 +23,11 @@ func namespacePages(macKey []byte) pagetoken.List {
 	return pagetoken.List{Names: []string{"namespaces"}, MACKey: macKey}
 }
 
+// calendarPages returns the page tokens of a list of calendars.
+func calendarPages(macKey []byte, namespace string) pagetoken.List {
+	return pagetoken.List{Names: []string{"calendars", namespace}, MACKey: macKey}
+}
+
 // runPages returns the page tokens of a list of runs. The order in which statuses were given is no matter.
 func runPages(macKey []byte, q *carillon.RunQuery) pagetoken.List {
 	list := []string{"runs", q.Namespace, q.Job, q.Prefix, q.Queue, q.Kind, q.Label, q.Error,

@@ -16,15 +16,16 @@ var _ message.Partitions = (*Engine)(nil)
 // partitions finds the store's partitions: those of this node, and through the peers those of other nodes. It
 // also reads what the store holds of them, which needs no owner.
 type partitions struct {
-	parts   []*partitionRunner // by number
-	shards  []store.Shard      // by number: without a term, for what the store holds of a partition
-	store   store.Store
-	peers   message.Partitions // nil if the node is alone
-	macKey  []byte
-	now     func() int64 // the node's clock, UTC ns
-	log     *slog.Logger
-	life    context.Context // ends when the engine stops
-	signers sync.Pool       // of *message.Signer, for parsing tokens
+	parts     []*partitionRunner // by number
+	shards    []store.Shard      // by number: without a term, for what the store holds of a partition
+	store     store.Store
+	peers     message.Partitions // nil if the node is alone
+	macKey    []byte
+	now       func() int64 // the node's clock, UTC ns
+	log       *slog.Logger
+	calendars calendarFinder
+	life      context.Context // ends when the engine stops
+	signers   sync.Pool       // of *message.Signer, for parsing tokens
 }
 
 // of returns the partition of a job.

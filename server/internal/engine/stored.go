@@ -30,7 +30,7 @@ func (ps *partitions) storedJob(ctx context.Context, key carillon.Key, refusal e
 		return carillon.Job{}, carillon.Errorf(carillon.NotFound, "name",
 			"there is no job %.64q in namespace %q", key.Name, key.Namespace)
 	}
-	job, err := jobOf(&r, p.number)
+	job, err := jobOf(&r, p.number, ps.calendars)
 	if err == nil {
 		job.Status.Hold = unserved(p.number, partition.StoredHold(&job, &r.State, ps.now()), refusal)
 	}
@@ -57,12 +57,13 @@ func (ps *partitions) storedJobs(ctx context.Context, namespace string,
 }
 
 // jobOf returns the job of a record of a partition.
-func jobOf(r *store.Record, number int) (carillon.Job, error) {
+func jobOf(r *store.Record, number int, calendars calendarFinder) (carillon.Job, error) {
 	j, err := codec.DecodeSpec(r.Spec, r.Key)
 	if err != nil {
 		return carillon.Job{}, readError(err)
 	}
 	partition.StatusOf(&j, &r.State, number)
+	partition.ShowNext(&j, &r.State, calendars)
 	return j, nil
 }
 

@@ -25,17 +25,6 @@ func NewService(s carillon.Scheduler, o Options) *Service {
 	return &Service{scheduler: s, options: o.withDefaults()}
 }
 
-// PreviewSchedule implements the rpc.
-func (s *Service) PreviewSchedule(_ context.Context,
-	m *pb.PreviewScheduleRequest) (*pb.PreviewScheduleResponse, error) {
-	q, err := wire.PreviewFromProto(m)
-	if err != nil {
-		return nil, err
-	}
-	times, err := carillon.Preview(q, s.options.Now())
-	return wire.TimesToProto(times), err
-}
-
 // GetNamespace implements the rpc.
 func (s *Service) GetNamespace(ctx context.Context, m *pb.GetNamespaceRequest) (*pb.Namespace, error) {
 	ns, err := s.scheduler.GetNamespace(ctx, namespace(m.GetName()))

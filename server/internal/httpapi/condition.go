@@ -59,6 +59,10 @@ func readHeaders(r *http.Request, req proto.Message) error {
 		generation = &m.IfGeneration
 	case *pb.PutNamespaceRequest:
 		generation = &m.Generation
+	case *pb.PutCalendarRequest:
+		generation = &m.Generation
+	case *pb.DeleteCalendarRequest:
+		generation = &m.IfGeneration
 	}
 	switch {
 	case generation == nil && has(r, headerIfMatch):
@@ -113,6 +117,8 @@ func setETag(w http.ResponseWriter, reply proto.Message) {
 	case *pb.PutJobResponse:
 		n = m.GetJob().GetStatus().GetGeneration()
 	case *pb.Namespace:
+		n = m.GetGeneration()
+	case *pb.Calendar:
 		n = m.GetGeneration()
 	}
 	if n != 0 {

@@ -35,8 +35,8 @@ func whole(md protoreflect.MessageDescriptor) bool {
 }
 
 // wholeMessages are what the server says of itself, besides its responses.
-var wholeMessages = []string{"JobStatus", "Counters", "Backfill", "Namespace", "Progress", "Cluster", "Node",
-	"PartitionOwner", "Queue", "Worker"}
+var wholeMessages = []string{"JobStatus", "Counters", "Backfill", "Namespace", "Calendar", "Progress",
+	"Cluster", "Node", "PartitionOwner", "Queue", "Worker"}
 
 func (e *encoder) object(m protoreflect.Message) {
 	fields, empty := m.Descriptor().Fields(), whole(m.Descriptor())

@@ -110,6 +110,24 @@ func (e *echo) ListNamespaces(_ context.Context,
 	return answer[*pb.ListNamespacesResponse](e, m)
 }
 
+func (e *echo) PutCalendar(_ context.Context, m *pb.PutCalendarRequest) (*pb.Calendar, error) {
+	return answer[*pb.Calendar](e, m)
+}
+
+func (e *echo) GetCalendar(_ context.Context, m *pb.GetCalendarRequest) (*pb.Calendar, error) {
+	return answer[*pb.Calendar](e, m)
+}
+
+func (e *echo) ListCalendars(_ context.Context,
+	m *pb.ListCalendarsRequest) (*pb.ListCalendarsResponse, error) {
+	return answer[*pb.ListCalendarsResponse](e, m)
+}
+
+func (e *echo) DeleteCalendar(_ context.Context,
+	m *pb.DeleteCalendarRequest) (*pb.DeleteCalendarResponse, error) {
+	return answer[*pb.DeleteCalendarResponse](e, m)
+}
+
 func (e *echo) PutNamespace(_ context.Context, m *pb.PutNamespaceRequest) (*pb.Namespace, error) {
 	return answer[*pb.Namespace](e, m)
 }

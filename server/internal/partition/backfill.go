@@ -56,7 +56,7 @@ func (f *backfill) goesOn() bool { return !f.gone && f.rec.Finished == 0 }
 // because the time zone was removed.
 func (f *backfill) parse() bool {
 	if f.sched == nil {
-		basis := BackfillBasis{Schedule: f.rec.Schedule, TimeZone: f.rec.TimeZone, DST: f.rec.DST}
+		basis := BackfillBasis{f.rec.Schedule, f.rec.TimeZone, f.rec.DST, f.rec.Anchor}
 		f.sched, _ = basis.parse() // an error is unexpected: it was valid when the backfill was started
 	}
 	return f.sched != nil
@@ -92,10 +92,23 @@ func (f *backfill) begin(seq uint64) {
 	r := &f.rec
 	r.Open = append(r.Open, seq)
 	r.Begun++
-	next, ok := f.sched.Next(toTime(r.Next), toTime(r.Anchor))
-	if r.Next = fromTime(next); !ok || r.Begun == r.Total || r.Next > r.To {
-		r.Next = 0
+	f.moveOn(nil)
+}
+
+// moveOn moves f on from its next time to the one after, or to the one after that the filter does not leave
+// out. Calendars may have changed since the times were counted, so the total follows.
+func (f *backfill) moveOn(filter *schedule.Filter) {
+	r, anchor := &f.rec, toTime(f.rec.Anchor)
+	next, ok := filter.Next(f.sched, toTime(r.Next), anchor)
+	over := !ok || fromTime(next) > r.To
+	if n, limited := f.sched.Repeats(); limited && !over {
+		most := int(min(n, math.MaxInt-1))
+		over = f.sched.Count(anchor.Add(-1), next, anchor, most+1) > most
 	}
+	if r.Next = fromTime(next); over {
+		r.Next, r.Total = 0, r.Begun
+	}
+	r.Total = max(r.Total, r.Begun)
 }
 
 // pace returns when f goes on that has just made some runs; 0: when a run of its job ends.

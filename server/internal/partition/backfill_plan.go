@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/schedule"
@@ -21,26 +21,31 @@ type BackfillBasis struct {
 // BackfillPlan says which times of a schedule lie in a range. Counting them may take long, so it is done
 // outside the machine.
 type BackfillPlan struct {
-	Basis  BackfillBasis // of the job when the times were counted
-	Anchor int64         // the instant that the times are counted from
-	Total  uint64
-	First  int64
+	Basis BackfillBasis // of the job when the times were counted
+	Total uint64
+	First int64
 }
 
+// parse returns the schedule, whose @every have times before the anchor as well.
 func (b BackfillBasis) parse() (*schedule.Schedule, error) {
-	j := carillon.Job{Schedule: b.Schedule, TimeZone: b.TimeZone, DST: b.DST}
-	return j.ParseSchedule()
+	j := carillon.Job{Schedule: b.Schedule, TimeZone: b.TimeZone, Calendars: carillon.CalendarRules{DST: b.DST}}
+	s, err := j.ParseSchedule()
+	if err != nil {
+		return nil, err
+	}
+	return s.Extended(toTime(b.Anchor)), nil
 }
 
-// PlanBackfill finds the times of a schedule in the range of a valid spec.
-func PlanBackfill(basis BackfillBasis, spec carillon.BackfillSpec) (BackfillPlan, error) {
+// PlanBackfill finds the times of a schedule in the range of a valid spec, without those that the filter
+// leaves out.
+func PlanBackfill(basis BackfillBasis, filter *schedule.Filter,
+	spec carillon.BackfillSpec) (BackfillPlan, error) {
 	s, err := basis.parse()
 	if err != nil {
 		return BackfillPlan{}, err
 	}
 	from, to := fromTime(spec.From), fromTime(spec.To)
-	p := BackfillPlan{Basis: basis, Anchor: extended(s, basis.Anchor, from)}
-	anchor := toTime(p.Anchor)
+	p, anchor := BackfillPlan{Basis: basis}, toTime(basis.Anchor)
 	limit := carillon.MaxBackfillRuns + 1
 	if s.Period() > 0 {
 		limit = math.MaxInt // counting is arithmetic
@@ -62,19 +67,43 @@ func PlanBackfill(basis BackfillBasis, spec carillon.BackfillSpec) (BackfillPlan
 			"%s scheduled times are more than the %d of one backfill; shorten the stretch",
 			atLeast(p.Total, limit), carillon.MaxBackfillRuns)
 	}
-	return p, nil
+	if filter != nil {
+		err = p.leaveOut(s, filter, from, to)
+	}
+	return p, err
 }
 
-// extended returns the anchor of an @every, moved back by whole periods to before from. Any other schedule
-// has no times before its anchor, or does not depend on it.
-func extended(s *schedule.Schedule, anchor, from int64) int64 {
-	every := s.Anchored() && s.Period() > 0 && strings.Contains(strings.ToLower(s.String()), "@every")
-	if !every || from >= anchor {
-		return anchor
+// leaveOut leaves out of the plan what a filter leaves out.
+func (p *BackfillPlan) leaveOut(s *schedule.Schedule, filter *schedule.Filter, from, to int64) error {
+	anchor := toTime(p.Basis.Anchor)
+	if runs, limited := s.Repeats(); limited {
+		to = endOfRepeats(s, anchor, int(min(runs, math.MaxInt-1)), to)
 	}
-	period := int64(s.Period())
-	back := (anchor - from) % period
-	return from - (period-back)%period
+	first, ok := filter.Next(s, toTime(from-1), anchor)
+	if p.First = fromTime(first); !ok || p.First > to {
+		return carillon.Errorf(carillon.InvalidArgument, "from",
+			"the job's calendars exclude all times of its schedule from %s to %s", show(from), show(to))
+	}
+	p.Total = uint64(filter.Count(s, toTime(from-1), toTime(to), anchor, carillon.MaxBackfillRuns))
+	return nil
+}
+
+// endOfRepeats returns the latest instant, to at most, up to which no more than n times of a schedule have
+// come since the anchor.
+func endOfRepeats(s *schedule.Schedule, anchor time.Time, n int, to int64) int64 {
+	over := func(t int64) bool { return s.Count(anchor.Add(-1), toTime(t), anchor, n+1) > n }
+	if !over(to) {
+		return to
+	}
+	within := fromTime(anchor) - 1
+	for to-within > 1 {
+		if mid := within + (to-within)/2; over(mid) {
+			to = mid
+		} else {
+			within = mid
+		}
+	}
+	return within
 }
 
 // atLeast formats, for people, a count that stopped at limit.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -23,6 +24,7 @@ const (
 type BackfillRuns struct {
 	cfg       *Config
 	out       *builder
+	contents  *contents
 	records   *Records
 	window    *Window
 	runs      *runs
@@ -41,7 +43,15 @@ func (br *BackfillRuns) Basis(key carillon.Key) (BackfillBasis, error) {
 		return BackfillBasis{}, carillon.Errorf(carillon.FailedPrecondition, "schedule",
 			"job %q has none: only a recurring job can be run at its past times", key.Name)
 	}
-	return BackfillBasis{Schedule: j.Schedule, TimeZone: j.TimeZone, DST: j.DST, Anchor: job.state.Anchor}, nil
+	return BackfillBasis{j.Schedule, j.TimeZone, j.Calendars.DST, job.state.Anchor}, nil
+}
+
+// Filter returns what leaves out times of a job's backfills, as its calendars are now; nil if nothing does.
+func (br *BackfillRuns) Filter(key carillon.Key) *schedule.Filter {
+	if job := br.records.find(key); job != nil {
+		return br.contents.filterOf(job.job())
+	}
+	return nil
 }
 
 // Start creates a backfill of a job. ok is false if the job's schedule has changed since the plan was
@@ -66,7 +76,7 @@ func (br *BackfillRuns) Start(now int64, key carillon.Key, spec carillon.Backfil
 	br.out.note(job)
 	f := br.backfills.start(store.Backfill{
 		Key: key, UID: job.state.UID, Seq: job.state.Triggers, Schedule: basis.Schedule,
-		TimeZone: basis.TimeZone, DST: basis.DST, Anchor: p.Anchor, From: fromTime(spec.From),
+		TimeZone: basis.TimeZone, DST: basis.DST, Anchor: basis.Anchor, From: fromTime(spec.From),
 		To: fromTime(spec.To), Overlap: spec.Overlap, Rate: spec.Rate, Total: p.Total, Next: p.First, Created: now,
 	})
 	return BackfillOf(&f.rec, br.cfg.Partition), true, nil
@@ -134,15 +144,28 @@ func (br *BackfillRuns) advance(f *backfill, now int64) int {
 	if job == nil {
 		return 0
 	}
+	if br.records.specMissing(job) { // it says which calendars exclude times
+		br.backfills.awaitRead(f)
+		return 0
+	}
 	n = min(n, carillon.MaxPending-backfillReserve-int(job.state.Pending))
 	if !f.parse() {
 		br.strand(f, job, now)
 		return 0
 	}
-	made := 0
+	made, filter := 0, br.contents.filterOf(job.job())
 	for made < n && f.rec.Next != 0 {
+		if filter.Excludes(toTime(f.rec.Next)) {
+			br.backfills.note(f)
+			f.moveOn(filter)
+			continue
+		}
 		br.makeRun(f, job, now)
 		made++
+	}
+	if f.over() {
+		br.end(f, now)
+		return made
 	}
 	if wake = f.pace(made, now); wake != 0 {
 		br.backfills.setWake(f, wake)

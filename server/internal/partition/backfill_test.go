@@ -38,7 +38,7 @@ func (r *rig) backfill(name string, spec carillon.BackfillSpec) (carillon.Backfi
 	if err != nil {
 		return carillon.Backfill{}, err
 	}
-	plan, err := partition.PlanBackfill(basis, spec)
+	plan, err := partition.PlanBackfill(basis, r.m.BackfillRuns.Filter(keyOf(name)), spec)
 	if err != nil {
 		return carillon.Backfill{}, err
 	}
@@ -104,8 +104,9 @@ func newFilling(rt *rapid.T) *filling {
 		fmt.Sprintf("@every %ds", period/1e9), fmt.Sprintf("R/PT%dS", period/1e9),
 		fmt.Sprintf("R12/PT%dS", period/1e9),
 		map[int64]string{60e9: "0 * * * * *", 300e9: "0 */5 * * * *", 3600e9: "@hourly"}[period],
+		fmt.Sprintf("@every %ds; @every %ds", 3*period/1e9, period/1e9),
 	}
-	kind := rapid.IntRange(0, 3).Draw(rt, "kind")
+	kind := rapid.IntRange(0, 4).Draw(rt, "kind")
 	f.finite = kind == 2
 	j := carillon.Job{Name: "a", Schedule: schedules[kind], History: carillon.History{Runs: 10_000},
 		Lease: 5 * time.Second, Paused: rapid.Bool().Draw(rt, "paused"),
@@ -610,7 +611,7 @@ func TestAPlanIsOfOneSchedule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := partition.PlanBackfill(basis, r.stretch(5))
+	plan, err := partition.PlanBackfill(basis, nil, r.stretch(5))
 	if err != nil {
 		t.Fatal(err)
 	}

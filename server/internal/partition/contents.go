@@ -55,7 +55,7 @@ func (c *contents) scheduleOf(e *entry) *schedule.Schedule {
 	if !j.Recurring() {
 		return nil
 	}
-	key := scheduleKey{j.Schedule, j.TimeZone, j.DST}
+	key := scheduleKey{j.Schedule, j.TimeZone, j.Calendars.DST}
 	s, ok := c.schedules[key]
 	if !ok {
 		var err error
@@ -71,6 +71,11 @@ func (c *contents) scheduleOf(e *entry) *schedule.Schedule {
 	}
 	e.sched = s
 	return s
+}
+
+// filterOf returns what leaves out times of a job, with the calendars as they are now; nil if nothing does.
+func (c *contents) filterOf(j *carillon.Job) *schedule.Filter {
+	return j.Calendars.Filter(func(name string) *schedule.Dates { return c.cfg.Calendars(j.Namespace, name) })
 }
 
 // maxSharedSchedules bounds the cache of parsed schedules.

@@ -63,6 +63,7 @@
 //	                      retry.go            what happens on failure
 //	History               history.go          finished runs: written, trimmed, swept
 //	                      misfire.go          times that came while nobody could fire them
+//	                      excluded.go         times that calendars exclude
 //	                      overlap.go          times that come while the previous run is unfinished
 //	                      repeats.go          which runs count towards repeats
 //	                      target.go           what the kind of a target means for the machine

@@ -79,6 +79,11 @@ func (rs *runs) beginRun(e *entry, now int64) {
 	if rs.due.examine(e, now); e.state.Run.Live {
 		return // it was in doubt, and examine has begun it
 	}
+	if p := rs.contents.timetableOf(e); p.excludes(e.state.Next) {
+		rs.skipTimes(e, p.passOver(now), now)
+		rs.endOrRearm(e)
+		return
+	}
 	if !rs.released(e, now) {
 		return
 	}

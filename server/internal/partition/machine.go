@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -35,6 +36,8 @@ type Config struct {
 	Limiter Limiter // the node's; nil: no key is limited
 	// Settings returns what is set for a namespace, nil if nothing is. The function may be nil.
 	Settings func(namespace string) *carillon.Namespace
+	// Calendars returns the dates of a calendar, nil if there is none. The function may be nil.
+	Calendars func(namespace, name string) *schedule.Dates
 }
 
 // Defaults of Config that others use, too.
@@ -59,6 +62,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Settings == nil {
 		c.Settings = func(string) *carillon.Namespace { return nil }
+	}
+	if c.Calendars == nil {
+		c.Calendars = func(string, string) *schedule.Dates { return nil }
 	}
 	return c
 }
@@ -140,7 +146,7 @@ func newMachine(cfg Config) *Machine {
 		applied: m.Applied, seal: m.seal,
 	}
 	m.BackfillRuns = &BackfillRuns{
-		cfg: &m.cfg, out: &m.out, records: m.Records, window: m.Window, runs: m.runs,
+		cfg: &m.cfg, out: &m.out, contents: m.contents, records: m.Records, window: m.Window, runs: m.runs,
 		backfills: m.Backfills, history: m.History,
 	}
 	return m

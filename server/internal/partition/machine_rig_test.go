@@ -185,7 +185,8 @@ func (w *randomRig) some() carillon.Job {
 	j.Data.Bytes = make([]byte, rapid.SampledFrom([]int{1, 1, 2 << 10}).Draw(rt, "size"))
 	j.Data.Bytes[0] = byte(rapid.IntRange(0, 1).Draw(rt, "data"))
 	if rapid.IntRange(0, 3).Draw(rt, "recurring") > 0 {
-		j.Schedule = rapid.SampledFrom([]string{"@every 2s", "@every 7s", "@every 15s"}).Draw(rt, "schedule")
+		j.Schedule = rapid.SampledFrom([]string{"@every 2s", "@every 7s", "@every 15s",
+			"@every 7s; @every 15s"}).Draw(rt, "schedule")
 		j.Repeats = rapid.SampledFrom([]uint64{0, 0, 3}).Draw(rt, "repeats")
 		j.Jitter = time.Duration(rapid.IntRange(0, 1).Draw(rt, "jitter")) * time.Second
 		if rapid.IntRange(0, 5).Draw(rt, "mortal") == 0 {

@@ -18,12 +18,15 @@ import (
 //	               OverlapReplace it is MisfireLatest: each run would end the one before
 //	MisfireSkip    none runs if the newest was missed too; otherwise the newest, as under MisfireLatest
 //
+// Times that calendars exclude are no part of this (excluded.go).
+//
 // Under every rule nothing runs if all times are older than Misfire.Window. Times that came while the job was
 // paused are skipped on resume (pause.go), unless the caller asks to catch up: then catchUp applies the rule.
 // Times that came while the previous run was unfinished depend on the overlap rule first (overlap.go).
 
 // Reasons why a scheduled time did not run, or a run ended without an attempt.
 const (
+	ReasonCalendar = "calendar" // a calendar excludes it
 	ReasonMisfire  = "misfire"  // nobody could fire it in time, and the misfire rule skips it
 	ReasonOverlap  = "overlap"  // the previous run was unfinished
 	ReasonPaused   = "paused"   // the job was paused
@@ -46,6 +49,9 @@ type choice struct {
 func (p timetable) choose(now int64) choice {
 	if p.sched == nil {
 		return choice{run: p.s.Next}
+	}
+	if p.excludes(p.s.Next) {
+		return choice{skip: p.passOver(now)}
 	}
 	if newest := p.newestDue(now); newest != p.s.Next || p.missed(newest, now) {
 		return p.misfire(newest, now)
@@ -108,7 +114,7 @@ func (p timetable) withinWindow(first, now int64) int64 {
 	if window == 0 || first >= now-window {
 		return first
 	}
-	t, ok := p.sched.Next(toTime(now-window-1), toTime(p.s.Anchor))
+	t, ok := p.filter.Next(p.sched, toTime(now-window-1), toTime(p.s.Anchor))
 	if !ok {
 		return 0
 	}
@@ -118,19 +124,19 @@ func (p timetable) withinWindow(first, now int64) int64 {
 // withinLimit returns the first time from which at most Misfire.Limit times are due until newest.
 func (p timetable) withinLimit(from, newest int64) int64 {
 	limit, anchor := p.job.CatchUpLimitOrDefault(), toTime(p.s.Anchor)
-	if p.sched.Count(toTime(from-1), toTime(newest), anchor, limit+1) <= limit {
+	if p.filter.Count(p.sched, toTime(from-1), toTime(newest), anchor, limit+1) <= limit {
 		return from
 	}
 	low, high := from, newest // more than limit times from low on, at most limit from high on
 	for high-low > 1 {
 		mid := low + (high-low)/2
-		if p.sched.Count(toTime(mid-1), toTime(newest), anchor, limit+1) > limit {
+		if p.filter.Count(p.sched, toTime(mid-1), toTime(newest), anchor, limit+1) > limit {
 			low = mid
 		} else {
 			high = mid
 		}
 	}
-	t, ok := p.sched.Next(toTime(high-1), anchor)
+	t, ok := p.filter.Next(p.sched, toTime(high-1), anchor)
 	if !ok {
 		return newest
 	}
@@ -151,22 +157,28 @@ func (rs *runs) skipTimes(e *entry, sk skipped, now int64) {
 		return
 	}
 	rs.due.touch(e) // or the same times would be skipped again after a crash
-	e.state.Next = rs.contents.timetableOf(e).next(sk.last)
-	if sk.n == 0 {
+	e.state.Next = rs.contents.timetableOf(e).next(max(sk.last, sk.excluded.last))
+	rs.recordSkipped(e, sk.times, sk.reason, now)
+	rs.recordSkipped(e, sk.excluded, ReasonCalendar, now)
+}
+
+// recordSkipped counts scheduled times that do not run, and writes one history record about them.
+func (rs *runs) recordSkipped(e *entry, t times, reason string, now int64) {
+	if t.n == 0 {
 		return
 	}
-	e.state.Counters.Skipped += sk.n
+	e.state.Counters.Skipped += t.n
 	r := store.RunRecord{
 		Key:    e.ref.Key,
-		ID:     store.RunID{Partition: uint16(rs.cfg.Partition), UID: e.state.UID, Scheduled: sk.last},
-		Status: carillon.RunSkipped, Reason: sk.reason, Skipped: sk.n, From: sk.first, Due: sk.last, Finished: now,
+		ID:     store.RunID{Partition: uint16(rs.cfg.Partition), UID: e.state.UID, Scheduled: t.last},
+		Status: carillon.RunSkipped, Reason: reason, Skipped: t.n, From: t.first, Due: t.last, Finished: now,
 	}
 	if l := rs.out.events; l.on(now) {
 		l.tellRun(now, &r, e.state.Generation, 0)
 	}
 	rs.history.add(e.job(), &e.state, r)
 	if rs.cfg.Events.Skipped != nil {
-		rs.cfg.Events.Skipped(sk.reason, sk.n)
+		rs.cfg.Events.Skipped(reason, t.n)
 	}
 }
 

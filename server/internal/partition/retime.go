@@ -14,8 +14,8 @@ func replans(e *entry, old, j *carillon.Job) bool {
 
 // retimes reports whether a put changes when the job runs.
 func retimes(a, b *carillon.Job) bool {
-	return a.Schedule != b.Schedule || a.TimeZone != b.TimeZone || a.DST != b.DST || a.Due != b.Due ||
-		a.TTL != b.TTL || a.Repeats != b.Repeats
+	return a.Schedule != b.Schedule || a.TimeZone != b.TimeZone || a.Calendars.DST != b.Calendars.DST ||
+		a.Due != b.Due || a.TTL != b.TTL || a.Repeats != b.Repeats
 }
 
 // rearms reports whether a put always counts from now: that of a one-shot with a relative or absent due time.

@@ -142,7 +142,9 @@ var otherwise = map[string]func(old *carillon.Job) carillon.Job{
 		return carillon.Job{Schedule: "@every 7s"}
 	},
 	"time_zone": func(*carillon.Job) carillon.Job { return carillon.Job{TimeZone: "Europe/London"} },
-	"dst":       func(*carillon.Job) carillon.Job { return carillon.Job{DST: carillon.DSTLiteral} },
+	"dst": func(*carillon.Job) carillon.Job {
+		return carillon.Job{Calendars: carillon.CalendarRules{DST: carillon.DSTLiteral}}
+	},
 	"due_time": func(*carillon.Job) carillon.Job {
 		return carillon.Job{Due: carillon.In(33 * time.Second)}
 	},
@@ -180,15 +182,21 @@ var otherwise = map[string]func(old *carillon.Job) carillon.Job{
 	"priority":        func(*carillon.Job) carillon.Job { return carillon.Job{Priority: carillon.PriorityHigh} },
 	"concurrency_key": func(*carillon.Job) carillon.Job { return carillon.Job{ConcurrencyKey: "k"} },
 	"depends_on":      func(*carillon.Job) carillon.Job { return carillon.Job{DependsOn: []string{"b"}} },
-	"paused":          func(old *carillon.Job) carillon.Job { return carillon.Job{Paused: !old.Paused} },
-	"note":            func(*carillon.Job) carillon.Job { return carillon.Job{Note: "other"} },
+	"except": func(*carillon.Job) carillon.Job {
+		return carillon.Job{Calendars: carillon.CalendarRules{Except: []string{"a"}}}
+	},
+	"only": func(*carillon.Job) carillon.Job {
+		return carillon.Job{Calendars: carillon.CalendarRules{Only: []string{"a"}}}
+	},
+	"paused": func(old *carillon.Job) carillon.Job { return carillon.Job{Paused: !old.Paused} },
+	"note":   func(*carillon.Job) carillon.Job { return carillon.Job{Note: "other"} },
 	"history": func(*carillon.Job) carillon.Job {
 		return carillon.Job{History: carillon.History{Runs: 7}}
 	},
 }
 
 // ofSchedules are the fields that have no effect on a one-shot; it is refused with them.
-var ofSchedules = []string{"repeats", "time_zone", "dst", "overlap", "misfire", "catch_up_limit",
+var ofSchedules = []string{"repeats", "time_zone", "dst", "except", "only", "overlap", "misfire", "catch_up_limit",
 	"catch_up_window"}
 
 // stored returns the job as the store has it.

@@ -29,7 +29,7 @@ func daprJob(j carillon.Job) carillon.Job {
 	}
 	j.FailurePolicy.OnExhausted = carillon.ExhaustedDrop
 	if j.Recurring() {
-		j.DST, j.Misfire.Rule, j.Misfire.Limit = carillon.DSTLiteral, carillon.MisfireAll, carillon.MaxCatchUp
+		j.Calendars.DST, j.Misfire.Rule, j.Misfire.Limit = carillon.DSTLiteral, carillon.MisfireAll, carillon.MaxCatchUp
 	}
 	j.History.Runs = 10_000
 	return j

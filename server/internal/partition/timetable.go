@@ -14,16 +14,17 @@ import (
 // times that have come, retime.go about times after an edit, repeats.go about how many are left. Methods that
 // move the job on change the state and nothing else.
 type timetable struct {
-	job   *carillon.Job
-	sched *schedule.Schedule // nil: a one-shot, or the schedule can no longer be parsed
-	s     *store.State
+	job    *carillon.Job
+	sched  *schedule.Schedule // nil: a one-shot, or the schedule can no longer be parsed
+	filter *schedule.Filter   // which times calendars exclude now; nil: none
+	s      *store.State
 
 	since int64 // the partition has been owned without a gap from then on
 }
 
 // timetableOf returns the timetable of a job whose spec is in memory.
 func (c *contents) timetableOf(e *entry) timetable {
-	return timetable{e.job(), c.scheduleOf(e), &e.state, c.cfg.Since}
+	return timetable{e.job(), c.scheduleOf(e), c.filterOf(e.job()), &e.state, c.cfg.Since}
 }
 
 // first sets when a new job first runs, as of now. That has a rule of its own (internal/plan/first.go): a due
@@ -76,17 +77,17 @@ func (p timetable) jitter(t int64) int64 {
 	return by
 }
 
-// newestDue returns the latest scheduled time that is due at now. It is Next, which must be due, if there is
-// no later one.
+// newestDue returns the latest scheduled time that is due at now and that no calendar excludes. It is Next,
+// which must be due, if there is no later one.
 func (p timetable) newestDue(now int64) int64 {
 	until := now
 	if p.s.Expires != 0 {
 		until = min(until, p.s.Expires)
 	}
 	anchor := toTime(p.s.Anchor)
-	t, ok := p.sched.Last(toTime(until), anchor)
+	t, ok := p.filter.Last(p.sched, toTime(until), anchor)
 	if ok && p.s.Jitter != 0 && p.due(t.UnixNano()) > now {
-		t, ok = p.sched.Last(t.Add(-1), anchor)
+		t, ok = p.filter.Last(p.sched, t.Add(-1), anchor)
 	}
 	if !ok || t.UnixNano() < p.s.Next {
 		return p.s.Next
@@ -111,18 +112,33 @@ func (p timetable) isTime(t int64) bool {
 
 // skipped are scheduled times that do not run. The zero value has none.
 type skipped struct {
+	times
+	reason   string
+	excluded times // by calendars, whatever the reason of the others
+}
+
+// times are scheduled times from first to last.
+type times struct {
 	first, last int64
 	n           uint64 // how many; at most countLimit are counted
-	reason      string
 }
 
 // countLimit bounds how many skipped times are counted. A record of more says this many.
 const countLimit = 10_000
 
-// skip returns the scheduled times from first to last as skipped.
+// skip returns the scheduled times from first to last as skipped. Those that calendars exclude are told
+// apart.
 func (p timetable) skip(first, last int64, reason string) skipped {
-	n := uint64(p.sched.Count(toTime(first-1), toTime(last), toTime(p.s.Anchor), countLimit))
-	return skipped{first, last, n, reason}
+	if p.filter != nil {
+		return p.skipApart(first, last, reason)
+	}
+	return skipped{times: p.count(first, last), reason: reason}
+}
+
+// count returns the scheduled times from first to last.
+func (p timetable) count(first, last int64) times {
+	n := p.sched.Count(toTime(first-1), toTime(last), toTime(p.s.Anchor), countLimit)
+	return times{first, last, uint64(n)}
 }
 
 // skipDue returns the times that are due at now as skipped. Next must be due.
@@ -137,7 +153,7 @@ func (p timetable) skipLife(reason string) skipped {
 	case next == 0 || next > p.s.Expires:
 		return skipped{}
 	case p.sched == nil:
-		return skipped{next, next, 1, reason}
+		return skipped{times: times{next, next, 1}, reason: reason}
 	}
 	last, ok := p.sched.Last(toTime(p.s.Expires), toTime(p.s.Anchor))
 	if !ok || last.UnixNano() < next {

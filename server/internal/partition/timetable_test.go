@@ -19,6 +19,11 @@ func everyTen(t *testing.T, j carillon.Job) timetable {
 	return timetable{job: &j, sched: sched, s: &store.State{Anchor: sec(10), Next: sec(10)}}
 }
 
+// skips are n skipped times, from a first to a last second.
+func skips(first, last int64, n uint64, reason string) skipped {
+	return skipped{times: times{sec(first), sec(last), n}, reason: reason}
+}
+
 func sec(n int64) int64 { return n * int64(time.Second) }
 
 func TestNextStaysWithinLifeAndRepeats(t *testing.T) {
@@ -70,18 +75,18 @@ func TestTheNewestDueTime(t *testing.T) {
 
 func TestSkippedTimesAreCounted(t *testing.T) {
 	p := everyTen(t, carillon.Job{})
-	if got := p.skip(sec(10), sec(50), "why"); got != (skipped{sec(10), sec(50), 5, "why"}) {
+	if got := p.skip(sec(10), sec(50), "why"); got != (skips(10, 50, 5, "why")) {
 		t.Errorf("from 10 s to 50 s: %+v", got)
 	}
 	if got := p.skipLife("why"); got != (skipped{}) {
 		t.Errorf("a life without end: %+v", got)
 	}
 	p.s.Expires = sec(35)
-	if got := p.skipLife("why"); got != (skipped{sec(10), sec(30), 3, "why"}) {
+	if got := p.skipLife("why"); got != (skips(10, 30, 3, "why")) {
 		t.Errorf("a life until 35 s: %+v", got)
 	}
 	p.sched = nil
-	if got := p.skipLife("why"); got != (skipped{sec(10), sec(10), 1, "why"}) {
+	if got := p.skipLife("why"); got != (skips(10, 10, 1, "why")) {
 		t.Errorf("of a one-shot: %+v", got)
 	}
 }
@@ -108,8 +113,7 @@ func TestAJobWentOnPastItsRun(t *testing.T) {
 
 // TestMisfireRulesOnPlans: five times are due at 52 s, and nobody owned the partition.
 func TestMisfireRulesOnPlans(t *testing.T) {
-	all, none, latest := skipped{}, skipped{sec(10), sec(50), 5,
-		ReasonMisfire}, skipped{sec(10), sec(40), 4, ReasonMisfire}
+	all, none, latest := skipped{}, skips(10, 50, 5, ReasonMisfire), skips(10, 40, 4, ReasonMisfire)
 	for name, c := range map[string]struct {
 		job   carillon.Job
 		since int64
@@ -123,7 +127,7 @@ func TestMisfireRulesOnPlans(t *testing.T) {
 			choice{sec(50), latest}},
 		"all, replacing": {carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireAll},
 			Overlap: carillon.OverlapReplace},
-			51, choice{sec(50), skipped{sec(10), sec(40), 4, ReasonOverlap}}},
+			51, choice{sec(50), skips(10, 40, 4, ReasonOverlap)}},
 		"skip, owned by now": {carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireSkip}}, 45,
 			choice{sec(50), latest}},
 		"skip, missed": {carillon.Job{Misfire: carillon.Misfire{Rule: carillon.MisfireSkip}}, 57, choice{0, none}},

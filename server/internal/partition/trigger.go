@@ -102,8 +102,12 @@ func (js *Jobs) Skip(now int64, key carillon.Key) (carillon.SkipResult, error) {
 		return carillon.SkipResult{}, carillon.Errorf(carillon.FailedPrecondition, "name",
 			"job %.64q has no scheduled time left", key.Name)
 	}
-	t := s.Next
-	js.runs.skipTimes(e, p.skip(t, t, ReasonSkipped), now)
+	t := p.shownNext()
+	if t == 0 {
+		return carillon.SkipResult{}, carillon.Errorf(carillon.FailedPrecondition, "name",
+			"calendars exclude all times of job %.64q that are in sight", key.Name)
+	}
+	js.runs.skipTimes(e, p.skip(s.Next, t, ReasonSkipped), now)
 	js.runs.endOrRearm(e)
 	return carillon.SkipResult{Time: toTime(t), Job: js.records.view(e)}, nil
 }

@@ -3,6 +3,7 @@ package partition
 import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -72,6 +73,7 @@ func (rs *Records) view(e *entry) carillon.Job {
 func (rs *Records) status(e *entry, j *carillon.Job) {
 	StatusOf(j, &e.state, rs.cfg.Partition)
 	j.Status.Phase = e.phase()
+	ShowNext(j, &e.state, rs.cfg.Calendars)
 	if c := j.Status.Current; c != nil {
 		c.Status = runStatus(j.Status.Phase)
 	}
@@ -104,6 +106,19 @@ func StatusOf(j *carillon.Job, s *store.State, partition int) {
 			Backfill: backfillOf(id)}
 	}
 	j.Status = st
+}
+
+// ShowNext leaves out of the next time of a job, as [StatusOf] has it, what calendars exclude.
+func ShowNext(j *carillon.Job, s *store.State, calendars func(namespace, name string) *schedule.Dates) {
+	if len(j.Calendars.Names()) == 0 || j.Status.NextRun.IsZero() {
+		return
+	}
+	sched, err := j.ParseSchedule()
+	if err != nil || sched == nil {
+		return
+	}
+	filter := j.Calendars.Filter(func(name string) *schedule.Dates { return calendars(j.Namespace, name) })
+	j.Status.NextRun = orTime(timetable{job: j, sched: sched, filter: filter, s: s}.shownNext())
 }
 
 // runStatus returns the status of an unfinished run whose job is in the phase.

@@ -61,6 +61,7 @@ type scheduler interface {
 	carillon.Runs
 	carillon.Backfills
 	carillon.Namespaces
+	carillon.Calendars
 }
 
 // Over makes the calls over a connection, and turns its errors into those of [cluster.Peer]. A connection

@@ -54,6 +54,7 @@ type calls interface {
 	carillon.Runs
 	carillon.Backfills
 	carillon.Namespaces
+	carillon.Calendars
 }
 
 // join prepares the node to be part of a cluster. It becomes a member when the engine runs. The store is

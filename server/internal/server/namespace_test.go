@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +65,7 @@ func callAll(w *rig, namespace, prefix string) map[string]error {
 	}
 	callRuns(ctx, w, key, note)
 	callBackfills(ctx, s, key, note)
+	callCalendars(ctx, s, namespace, prefix, note)
 
 	n, err := s.GetNamespace(ctx, namespace)
 	note("GetNamespace", err)
@@ -89,6 +91,19 @@ func callAll(w *rig, namespace, prefix string) map[string]error {
 		w.t.Errorf("of namespace %q %d jobs were deleted, not 1", namespace, deleted)
 	}
 	return errs
+}
+
+// callCalendars calls what a scheduler does with calendars.
+func callCalendars(ctx context.Context, s carillon.Scheduler, namespace, prefix string,
+	note func(string, error)) {
+	name := strings.Trim(prefix, "/")
+	_, err := s.PutCalendar(ctx, carillon.Calendar{Namespace: namespace, Name: name})
+	note("PutCalendar", err)
+	_, err = s.GetCalendar(ctx, namespace, name)
+	note("GetCalendar", err)
+	_, err = s.ListCalendars(ctx, carillon.CalendarQuery{Namespace: namespace})
+	note("ListCalendars", err)
+	note("DeleteCalendar", s.DeleteCalendar(ctx, namespace, name))
 }
 
 // callRuns calls what a scheduler does with runs: one is cancelled, and one is dead and redriven.

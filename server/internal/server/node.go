@@ -154,6 +154,7 @@ type scheduler struct {
 	carillon.Backfills
 	carillon.Namespaces
 	carillon.Events
+	carillon.Calendars
 	carillon.Work
 }
 
@@ -163,7 +164,7 @@ func (n *Node) Scheduler() carillon.Scheduler { return n.schedulerWith(n.relayed
 
 func (n *Node) schedulerWith(work carillon.Work) carillon.Scheduler {
 	return scheduler{Jobs: n.calls, Runs: n.calls, Backfills: n.calls, Namespaces: n.calls, Events: n.engine,
-		Work: work, Bulk: bulk.Actions{Calls: n.calls, Bounds: n.config.Limits}}
+		Calendars: n.calls, Work: work, Bulk: bulk.Actions{Calls: n.calls, Bounds: n.config.Limits}}
 }
 
 // Cluster returns the cluster that the node belongs to, even if it is alone.

@@ -51,6 +51,11 @@ var codecs = map[string]struct {
 		func(v any) []byte { return EncodeQueuePause(v.(*carillon.QueuePause)) },
 		func(b []byte) (any, error) { p, err := DecodeQueuePause(b); return &p, err },
 	},
+	"Calendar": {
+		new(carillon.Calendar),
+		func(v any) []byte { return EncodeCalendar(v.(*carillon.Calendar)) },
+		func(b []byte) (any, error) { c, err := DecodeCalendar(b, carillon.Key{}); return &c, err },
+	},
 	"Backfill": {
 		new(store.Backfill),
 		func(v any) []byte { return AppendBackfill(nil, v.(*store.Backfill)) },
@@ -71,7 +76,7 @@ var codecs = map[string]struct {
 // notCarried are the fields that are not in the bytes, because the record's key holds them or they are made
 // up by a read.
 var notCarried = map[string]bool{"Job.Namespace": true, "Job.Name": true, "Job.Status": true,
-	"RunRecord.Cursor": true, "Namespace.Name": true}
+	"RunRecord.Cursor": true, "Namespace.Name": true, "Calendar.Namespace": true, "Calendar.Name": true}
 
 // Every field of every struct is in record.proto under its own name, and what one side writes the other
 // reads. A field that is added to a struct and not to the codec, or not to record.proto, fails here.
@@ -245,7 +250,7 @@ func plainStruct(v reflect.Value) map[string]any {
 		case field.Type == reflect.TypeFor[carillon.Data]():
 			data := value.Interface().(carillon.Data)
 			m["data"], m["content_type"] = string(data.Bytes), data.ContentType
-		case field.Type == reflect.TypeFor[store.Term]():
+		case field.Type == reflect.TypeFor[store.Term](), field.Type == reflect.TypeFor[carillon.CalendarRules]():
 			maps.Copy(m, plainStruct(value))
 		case field.Type == reflect.TypeFor[carillon.Misfire]():
 			m["misfire"], m["catch_up_limit"] = digits(value.Field(0)), digits(value.Field(1))

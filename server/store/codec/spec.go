@@ -36,7 +36,7 @@ func (c *coder) spec(j *carillon.Job) {
 	for at := message(0); c.within(&at); {
 		c.string(1, &j.Schedule)
 		c.string(2, &j.TimeZone)
-		unsigned(c, 3, &j.DST)
+		unsigned(c, 3, &j.Calendars.DST)
 		c.when(4, &j.Due)
 		unsigned(c, 5, &j.Repeats)
 		c.when(6, &j.TTL)
@@ -59,5 +59,7 @@ func (c *coder) spec(j *carillon.Job) {
 		c.history(23, &j.History)
 		c.stringMap(24, &j.Metadata)
 		c.stringMap(specLabels, &j.Labels)
+		c.strings(26, &j.Calendars.Except)
+		c.strings(27, &j.Calendars.Only)
 	}
 }

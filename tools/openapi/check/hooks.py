@@ -21,6 +21,8 @@ FORMATS = {
     "cron": st.builds("{} {} * * {}".format, st.integers(0, 59), st.integers(0, 23), st.sampled_from(["*", "1-5", "SUN"])),
     "schedule": number.map("@every {}h".format) | st.sampled_from(
         ["@daily", "*/5 * * * *", "0 30 2 * * MON-FRI", "R5/PT400H", "R/2027-01-01T00:00:00Z/P40D"]),
+    "calendar-dates": st.builds("2026-{:02}-{:02}".format, st.integers(1, 12), st.integers(1, 28))
+    | st.sampled_from(["12-25", "12-24/01-01", "2026-12-24T12:00:00Z/2026-12-24T18:00:00Z"]),
     "time-zone": st.sampled_from(["UTC", "Europe/London", "America/New_York", "Asia/Kathmandu"]),
     "media-type": st.sampled_from(["application/json", "text/plain; charset=utf-8"]),
     "http-url": number.map("http://127.0.0.1:1/{}".format),
@@ -42,7 +44,7 @@ def fitting_job(job, path):
     for field in ("namespace", "name"):
         if field in path:
             job.pop(field, None)
-    for field in ("ttl", "depends_on"):
+    for field in ("ttl", "depends_on", "except", "only"):
         job.pop(field, None)
     if not job.get("schedule"):
         for field in RECURRING:

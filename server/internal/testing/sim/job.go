@@ -24,7 +24,7 @@ func jobOf(namespace, name string, s *checker.Job) carillon.Job {
 		Priority: word[carillon.Priority](s.Priority),
 	}
 	if s.Literal {
-		j.DST = carillon.DSTLiteral
+		j.Calendars.DST = carillon.DSTLiteral
 	}
 	switch {
 	case s.Relative:

@@ -57,7 +57,7 @@ var mutants = []mutant{
 	{"a trigger is acknowledged and lost", quiet, []string{"S3"},
 		api(func(s sim.Scheduler) sim.Scheduler { return triggerless{s} })},
 	{"daylight saving is taken literally", sim.Clocks, []string{"S2", "S3"},
-		edit(func(j *carillon.Job) { j.DST = carillon.DSTLiteral })},
+		edit(func(j *carillon.Job) { j.Calendars.DST = carillon.DSTLiteral })},
 	{"the retry delay is ignored", chaos, []string{"I11"}, edit(func(j *carillon.Job) {
 		j.FailurePolicy.Interval, j.FailurePolicy.Initial = 0, time.Millisecond
 	})},

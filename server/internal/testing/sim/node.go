@@ -26,6 +26,7 @@ type Scheduler interface {
 	carillon.Runs
 	carillon.Backfills
 	carillon.Namespaces
+	carillon.Calendars
 }
 
 // node is one node over a store that outlives it.
