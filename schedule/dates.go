@@ -15,6 +15,7 @@ type Dates struct {
 	spans     []interval // what is written with a year: in order, none touches another
 	yearly    [13]uint32 // of each month, a bit for each day that is in the set every year
 	everyYear bool       // yearly has some
+	years     interval   // in which there are dates at all, 1970 to 2199
 }
 
 // interval is from a first instant to before another one, in UTC nanoseconds.
@@ -35,6 +36,7 @@ func ParseDates(texts []string, loc *time.Location) (d *Dates, wrong int, err er
 		loc = time.UTC
 	}
 	d = &Dates{loc: loc}
+	d.years = interval{d.midnight(dayNumber(firstListedYear, 1, 1)), d.midnight(dayNumber(lastListedYear+1, 1, 1))}
 	for i, text := range texts {
 		if fault := d.add(span{text, 0}); fault != nil {
 			fault.Expr = text
@@ -175,6 +177,12 @@ const daysAround = 40
 
 // aroundDays is around for what is in the set every year.
 func (d *Dates) aroundDays(t int64) (in bool, from, until int64) {
+	switch { // and so no midnight below is beyond what nanoseconds can say
+	case t < d.years.from:
+		return false, math.MinInt64, d.years.from
+	case t >= d.years.until:
+		return false, d.years.until, math.MaxInt64
+	}
 	unix := time.Unix(0, t).Unix()
 	day, _ := splitCivil(unix + segmentAt(d.loc, unix).offset)
 	for t >= d.midnight(day+1) { // clocks that were set back over midnight show the day before once more
@@ -188,7 +196,7 @@ func (d *Dates) aroundDays(t int64) (in bool, from, until int64) {
 	for last-day < daysAround && d.eachYear(last+1) == in {
 		last++
 	}
-	return in, d.midnight(first), d.midnight(last + 1)
+	return in, max(d.midnight(first), d.years.from), min(d.midnight(last+1), d.years.until)
 }
 
 func (d *Dates) eachYear(day int64) bool {

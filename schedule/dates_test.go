@@ -24,6 +24,9 @@ func (p plainDates) has(t time.Time) bool {
 	for back := range 16 {
 		date = max(date, t.Add(-time.Duration(back)*15*time.Minute).In(p.loc).Format(time.DateOnly))
 	}
+	if date < "1970" || date >= "2200" {
+		return false
+	}
 	for _, text := range p.texts {
 		first, last, ranged := strings.Cut(text, "/")
 		if !ranged {
@@ -196,6 +199,25 @@ func TestWhatIsAlwaysLeftOutHasNoNext(t *testing.T) {
 	var none *schedule.Filter
 	if next, ok := none.Next(s, anchor, anchor); !ok || !next.Equal(anchor.Add(time.Second)) || none.Excludes(anchor) {
 		t.Errorf("no filter: %v", next)
+	}
+}
+
+// TestDatesEndWithTheirYears: what a set has every year it has from 1970 to 2199, and asking about any other
+// instant ends.
+func TestDatesEndWithTheirYears(t *testing.T) {
+	for _, zone := range []string{"UTC", "Pacific/Kiritimati", "America/Los_Angeles"} {
+		d, _, err := schedule.ParseDates([]string{"01-01/12-31"}, zoneOf(t, zone))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := schedule.Filter{Except: []*schedule.Dates{d}}
+		for text, want := range map[string]bool{"0001-01-01T00:00:00Z": false, "1677-01-01T00:00:00Z": false,
+			"1969-12-30T00:00:00Z": false, "1970-01-02T00:00:00Z": true, "2199-12-30T00:00:00Z": true,
+			"2200-01-02T00:00:00Z": false, "2262-04-11T23:47:16Z": false, "9999-12-31T23:59:59Z": false} {
+			if got := f.Excludes(at(t, text)); got != want {
+				t.Errorf("%s in %s is in it: %v", text, zone, got)
+			}
+		}
 	}
 }
 

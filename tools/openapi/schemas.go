@@ -121,7 +121,7 @@ func enumWords(values []any) []any {
 func whole(name string) bool {
 	return strings.HasSuffix(name, "Response") ||
 		slices.Contains([]string{"JobStatus", "Counters", "Backfill", "Namespace", "Progress", "Cluster",
-			"Node", "PartitionOwner", "Queue", "Worker"}, name)
+			"Node", "PartitionOwner", "Queue", "Worker", "Calendar"}, name)
 }
 
 // optional are the fields of such messages that are left out when they say nothing.

@@ -174,7 +174,7 @@ func TestReplies(t *testing.T) {
 		Status: &pb.JobStatus{Uid: []byte{1}, Generation: 7, Phase: pb.Phase_PHASE_SCHEDULED, NextRunTime: at}}
 	const jobJSON = `{"namespace":"ns","name":"a/b c","schedule":"@daily","repeats":"1152921504606846976","data":{ "n": 1.00 },` +
 		`"content_type":"application/json","target":{"http":{"url":"http://x/?a=1&b=<2>","headers":{"a":"1","b":"2"}}},"overlap":"skip",` +
-		`"status":{"uid":"AQ==","generation":"7","phase":"scheduled","next_run_time":"2026-01-02T03:04:05Z","runs_count":"0","waiting":[],"missing":[],"pending_runs":[]}}`
+		`"status":{"uid":"AQ==","generation":"7","phase":"scheduled","next_run_time":"2026-01-02T03:04:05Z","runs_count":"0","waiting":[],"missing":[],"pending_runs":[],"missing_calendars":[]}}`
 	for _, c := range []struct {
 		request string
 		reply   proto.Message
