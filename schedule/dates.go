@@ -36,7 +36,8 @@ func ParseDates(texts []string, loc *time.Location) (d *Dates, wrong int, err er
 		loc = time.UTC
 	}
 	d = &Dates{loc: loc}
-	d.years = interval{d.midnight(dayNumber(firstListedYear, 1, 1)), d.midnight(dayNumber(lastListedYear+1, 1, 1))}
+	first, end := dayNumber(firstListedYear, 1, 1), dayNumber(lastListedYear+1, 1, 1)
+	d.years = interval{d.midnight(first), d.midnight(end)}
 	for i, text := range texts {
 		if fault := d.add(span{text, 0}); fault != nil {
 			fault.Expr = text

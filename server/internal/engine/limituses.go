@@ -55,7 +55,7 @@ func (s *settings) limits() (all []LimitUse) {
 }
 
 // showUses publishes the permits that the partition hands out as the home of limits.
-func (p *partitionRunner) showUses() {
+func showUses(p *partitionRunner) {
 	if p.permits == nil {
 		return
 	}

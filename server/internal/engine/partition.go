@@ -226,7 +226,7 @@ func (p *partitionRunner) poll(now int64) bool {
 	p.rooms.lineUp(p.m, now)
 	p.showWaiting()
 	p.showTallies()
-	p.showUses()
+	showUses(p)
 	p.checkDependencies(now)
 	p.askForWaiters()
 	p.m.Permits.WaitAgain()
