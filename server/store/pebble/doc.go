@@ -18,7 +18,8 @@
 // A record's body (state, and a spec of up to [Options.InlineSpec] bytes) is the value of its due index
 // entry, so that a scan of the due index reads nothing else. The head, under the record's name, tells where
 // the body is and which other index entries exist; it is all that a later write must read. Heads that were
-// just read or written are cached, so that most writes read nothing (headcache.go, historyfilter.go).
+// just read or written are cached, so that most writes read nothing (headcache.go, historyfilter.go). Lists
+// that a store of an older format lacks are made when it is opened (extend.go).
 // docs/decisions/0004-pebble-keys.md has the measurements.
 //
 // # What a start checks

@@ -18,6 +18,7 @@
 //
 //	options.go  Options, and how they are read from a URL
 //	open.go     Store
+//	create.go   what a store is created with; a store of an older format
 //	wires.go    connections
 //	check.go    what is wrong with how the server is set up
 //	keys.go     keys, and members of sorted sets
