@@ -231,7 +231,11 @@ func historyOf(ctx context.Context, cl talker, name string) (all []carillon.Run,
 		if err != nil {
 			return nil, fmt.Errorf("list the runs of %s: %w", name, err)
 		}
-		all = append(all, page.Runs...)
+		for i := range page.Runs {
+			if page.Runs[i].Status.Finished() {
+				all = append(all, page.Runs[i])
+			}
+		}
 		if q.PageToken = page.NextPageToken; q.PageToken == "" {
 			return all, nil
 		}

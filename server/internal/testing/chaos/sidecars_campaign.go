@@ -367,7 +367,9 @@ func (c *sidecarCampaign) rest(ctx context.Context) (deliveries.Triggers, error)
 			return t, err
 		}
 		for i := range page.Runs {
-			t.Runs = append(t.Runs, recordedOf(&page.Runs[i]))
+			if page.Runs[i].Status.Finished() {
+				t.Runs = append(t.Runs, recordedOf(&page.Runs[i]))
+			}
 		}
 	}
 	return t, nil

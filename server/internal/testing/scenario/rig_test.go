@@ -205,15 +205,17 @@ func (w *world) history(name string) []carillon.Run {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	slices.Reverse(page.Runs)
-	return page.Runs
+	ended := slices.DeleteFunc(page.Runs, func(r carillon.Run) bool { return !r.Status.Finished() })
+	slices.Reverse(ended)
+	return ended
 }
 
 // dead is how many runs are dead in the namespace.
 func (w *world) dead() []carillon.Run {
 	w.t.Helper()
 	status := carillon.RunDead
-	page, err := w.node.ListRuns(w.t.Context(), carillon.RunQuery{Statuses: []carillon.RunStatus{status}, PageSize: carillon.MaxBatch})
+	page, err := w.node.ListRuns(w.t.Context(), carillon.RunQuery{Statuses: []carillon.RunStatus{status},
+		PageSize: carillon.MaxBatch})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -95,7 +95,9 @@ func (c *city) histories(cl *client.Client, jobs []carillon.Job) map[string]cari
 	runs := map[string]carillon.Run{}
 	for _, page := range pages {
 		for _, r := range page.Runs {
-			runs[r.ID] = r
+			if r.Status.Finished() {
+				runs[r.ID] = r
+			}
 		}
 	}
 	return runs

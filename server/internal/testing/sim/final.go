@@ -184,7 +184,9 @@ func finalRuns(ctx context.Context, api Scheduler, k carillon.Key, f *checker.Fi
 			return fmt.Errorf("sim: list runs of %s: %w", k, err)
 		}
 		for i := range page.Runs {
-			f.Runs = append(f.Runs, finalRun(&page.Runs[i]))
+			if page.Runs[i].Status.Finished() {
+				f.Runs = append(f.Runs, finalRun(&page.Runs[i]))
+			}
 		}
 		if q.PageToken = page.NextPageToken; q.PageToken == "" {
 			return nil
