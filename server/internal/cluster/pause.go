@@ -2,7 +2,10 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
@@ -48,21 +51,49 @@ func (qs clusterQueues) tell(ctx context.Context) (unheard []string, err error) 
 			"the change is durable, and all nodes follow within 5 s; repeat the call to learn whether they have: %w", err)
 	}
 	members := withSelf(v.members, n.cfg.Member)
-	heard := answers(n.peers, members, func(_ store.Member, c Control) (bool, error) {
-		return true, c.ReloadQueues(ctx)
-	})
-	for _, m := range members {
-		if !heard[m.ID] {
+	heard := make([]bool, len(members))
+	var all sync.WaitGroup
+	for i, m := range members {
+		all.Go(func() { heard[i] = qs.tellOne(ctx, m) })
+	}
+	all.Wait()
+	known := map[string]bool{}
+	for i, m := range members {
+		if known[m.ID] = true; !heard[i] {
 			unheard = append(unheard, m.ID)
 		}
 	}
 	for _, o := range v.owners { // a node whose heartbeats fail may still have its partitions
-		if o.Node != "" && !heard[o.Node] && !slices.Contains(unheard, o.Node) {
+		if o.Node != "" && !known[o.Node] {
+			known[o.Node] = true
 			unheard = append(unheard, o.Node)
 		}
 	}
 	slices.Sort(unheard)
 	return unheard, nil
+}
+
+// tellAgain is the pause before a node is told again that has not confirmed.
+const tellAgain = 50 * time.Millisecond
+
+// tellOne has a node read which queues are paused, until ctx ends, and reports whether it has. It tries
+// again: the connection to a node that has just come may not be there yet.
+func (qs clusterQueues) tellOne(ctx context.Context, m store.Member) bool {
+	for {
+		c, done, err := qs.n.peers.control(m)
+		if err == nil {
+			err = c.ReloadQueues(ctx)
+			done()
+		}
+		if err == nil || errors.Is(err, ErrOlder) {
+			return err == nil
+		}
+		select {
+		case <-time.After(tellAgain):
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // ReloadQueues implements [Control].

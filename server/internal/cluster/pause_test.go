@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +69,35 @@ func TestAPauseIsInForceAtAllNodes(t *testing.T) {
 		}
 		if at := pausedAt(a, b, c); at != nil {
 			t.Errorf("still paused at %v", at)
+		}
+	})
+}
+
+// late is a control that cannot be reached at first.
+type late struct {
+	cluster.Control
+	fails *atomic.Int64
+}
+
+func (l late) ReloadQueues(ctx context.Context) error {
+	if l.fails.Add(-1) >= 0 {
+		return cluster.ErrUnreached
+	}
+	return l.Control.ReloadQueues(ctx)
+}
+
+// TestAPauseWaitsForAConnection that is not there yet, rather than to say that the node has not heard.
+func TestAPauseWaitsForAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newRig(t)
+		fails := &atomic.Int64{}
+		f.control = func(c cluster.Control) cluster.Control { return late{c, fails} }
+		a, b := f.start("a"), f.start("b")
+		f.shared(10*time.Second, a, b)
+		fails.Store(5)
+		change, err := a.PauseQueue(t.Context(), queueQ, "")
+		if at := pausedAt(a, b); err != nil || change.Unheard != nil || len(at) != 2 {
+			t.Errorf("%+v, %v, paused at %v", change, err, at)
 		}
 	})
 }
