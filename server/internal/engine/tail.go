@@ -223,13 +223,16 @@ func (t *tail) pass(ctx context.Context, all bool) {
 	}
 	clear(missed)
 	errs := make([]error, len(read))
-	_ = sideBySide(len(read), func(i int) error {
+	readOne := func(i int) {
 		p := read[i]
 		page, err := t.w.recordedAfter(ctx, p, pos[p])
-		if errs[i] = err; len(page) > 0 {
+		if len(page) > 0 {
 			pages[p], pos[p] = append(pages[p], page...), page[len(page)-1].number
 		}
-		missed[p] = err != nil || len(page) == recordsAtOnce
+		missed[p], errs[i] = err != nil || len(page) == recordsAtOnce, err
+	}
+	_ = sideBySide(len(read), func(i int) error {
+		readOne(i)
 		return nil // the others are read all the same
 	})
 	var failed error

@@ -52,7 +52,7 @@ func get(t *testing.T, method, url, lastID string) (*http.Response, string) {
 	if lastID != "" {
 		r.Header.Set("Last-Event-ID", lastID)
 	}
-	reply, err := http.DefaultClient.Do(r)
+	reply, err := (&http.Client{}).Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

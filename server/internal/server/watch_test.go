@@ -55,7 +55,7 @@ func TestANodeThatLeavesEndsItsStreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply, err := http.DefaultClient.Do(r)
+	reply, err := (&http.Client{}).Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,10 @@ func TestAWatchGoesOnWhereItBrokeOff(t *testing.T) {
 		if !errors.Is(err, enough) {
 			t.Errorf("after an error of its caller it ended with %v", err)
 		}
-		for range c.Events(t.Context(), carillon.WatchQuery{}) {
+		for e, err := range c.Events(t.Context(), carillon.WatchQuery{}) {
+			if err != nil || e.ID != "x" {
+				t.Errorf("the first of another watch is %+v, %v", e, err)
+			}
 			break
 		}
 		if err := c.Close(); err != nil {
