@@ -2,6 +2,7 @@ package carillon
 
 import (
 	"cmp"
+	"math"
 	"time"
 )
 
@@ -50,7 +51,7 @@ const (
 	MaxSpan    = 10 * 366 * 24 * time.Hour // of any other duration: ten years
 
 	MaxRetries     = 1_000_000
-	MaxPauseAfter  = 1_000_000
+	MaxPauseAfter  = math.MaxUint16
 	MaxCatchUp     = 10_000 // missed runs that MisfireAll makes up for
 	MaxHistoryRuns = 10_000
 

@@ -106,7 +106,7 @@ type LastRun struct {
 	Attempt   int32
 	Cause     carillon.Cause
 	Status    carillon.RunStatus
-	Failures  uint32 // runs in a row that ended failed or dead, this one included
+	Failures  uint16 // runs in a row that ended failed or dead, this one included; at most 65,535
 }
 
 // Identity returns the unfinished run's identity in partition p.

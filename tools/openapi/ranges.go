@@ -67,7 +67,7 @@ var fieldRanges = map[string]object{
 	"Job.ttl":                       moment,
 	"History.keep":                  span,
 	"History.runs":                  {"minimum": -1, "maximum": 10_000},
-	"FailurePolicy.pause_after":     {"minimum": 0, "maximum": 1_000_000},
+	"FailurePolicy.pause_after":     {"minimum": 0, "maximum": 65_535},
 	"ConstantPolicy.interval":       span,
 	"ConstantPolicy.max_retries":    retries,
 	"SchedulePolicy.cron":           {"format": "cron", "minLength": 1, "maxLength": 1024},

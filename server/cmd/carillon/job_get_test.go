@@ -11,7 +11,8 @@ import (
 // TestJobGetShowsEveryField sets each field, and each field of a policy, by itself.
 func TestJobGetShowsEveryField(t *testing.T) {
 	show := func(j carillon.Job) string { return jobDescription(&j) }
-	full := carillon.Job{Schedule: "@daily", TimeZone: "Europe/London", Calendars: carillon.CalendarRules{DST: carillon.DSTLiteral},
+	full := carillon.Job{Schedule: "@daily", TimeZone: "Europe/London", Calendars: carillon.CalendarRules{DST: carillon.DSTLiteral,
+		Except: []string{"a"}, Only: []string{"b"}},
 		Due: carillon.WhenText("1h"), Repeats: 2,
 		TTL: carillon.WhenText("2h"), Jitter: 1, Data: carillon.JSON(1), Metadata: map[string]string{"a": "b"},
 		Labels: map[string]string{"a": "b"}, Target: carillon.WorkerQueue("q"), FailurePolicy: carillon.Drop(),

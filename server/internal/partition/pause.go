@@ -50,13 +50,14 @@ func (rs *runs) pause(e *entry, now int64, note string) {
 	rs.changePausedBecause(e, true, false, now, note)
 }
 
-// failuresAfter returns how many runs in a row have failed when another one ends.
-func failuresAfter(before uint32, status carillon.RunStatus) uint32 {
+// failuresAfter returns how many runs in a row have failed when another one ends. It counts no further than
+// pause_after may be.
+func failuresAfter(before uint16, status carillon.RunStatus) uint16 {
 	switch status {
 	case carillon.RunSucceeded:
 		return 0
 	case carillon.RunFailed, carillon.RunDead:
-		return before + 1
+		return max(before, before+1)
 	}
 	return before // it neither succeeded nor failed
 }
@@ -67,7 +68,7 @@ func (rs *runs) pauseFailing(job *entry, now int64) {
 	if job == nil || job.place == gone || job.state.Paused {
 		return
 	}
-	after, n := job.job().FailurePolicy.PauseAfter, job.state.Last.Failures
+	after, n := job.job().FailurePolicy.PauseAfter, uint32(job.state.Last.Failures)
 	if after == 0 || n < after {
 		return
 	}

@@ -2,8 +2,8 @@ package partition
 
 import (
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/schedule"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -86,7 +86,7 @@ func StatusOf(j *carillon.Job, s *store.State, partition int) {
 	st := &carillon.JobStatus{
 		UID: s.UID, Generation: s.Generation, Created: toTime(s.Created), Updated: toTime(s.Updated),
 		Phase: s.Phase, NextRun: orTime(s.Next), Counters: s.Counters, Waiting: waitingFor(s),
-		Failures: s.Last.Failures,
+		Failures: uint32(s.Last.Failures),
 	}
 	if s.Paused {
 		st.NextRun = orTime(0)
