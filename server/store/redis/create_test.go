@@ -75,9 +75,9 @@ for _, id in ipairs(redis.call('HKEYS', KEYS[1])) do
   local v = redis.call('HGET', KEYS[1], id)
   local dead = string.byte(v, 1) == 6
   redis.call('HSET', KEYS[1], id, (dead and '\1' or '\0') .. string.sub(v, 2))
-  if dead then
-    local n1, n2 = string.byte(v, 18, 19)
-    redis.call('ZADD', KEYS[2], 0, string.sub(v, 22, 21 + n1 * 256 + n2) .. string.sub(v, 10, 17) .. id) end
+  local n1, n2 = string.byte(v, 18, 19)
+  local member = string.sub(v, 22, 21 + n1 * 256 + n2) .. string.sub(v, 10, 17) .. id
+  if dead then redis.call('ZADD', KEYS[2], 0, member) end -- the others had none
 end
 redis.call('DEL', KEYS[3], KEYS[4])
 return 'OK'`
