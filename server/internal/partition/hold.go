@@ -135,7 +135,7 @@ func holdOfNext(j *carillon.Job, s *store.State, next, now int64) *Hold {
 		return nil
 	case s.Paused:
 		return &Hold{Hold: carillon.Hold{Code: carillon.HoldPaused, Text: pausedText(j.Note)}}
-	case s.Phase == carillon.PhaseWaiting, next <= now && !allOpen(s):
+	case (s.Phase == carillon.PhaseWaiting || next <= now) && !allOpen(s):
 		return &Hold{Hold: carillon.Hold{Code: carillon.HoldDependsOn, Since: waitedSince(s, next),
 			Text: "it waits for a success of " + JobsText(waitingFor(s))}}
 	case next > now:

@@ -102,6 +102,17 @@ func TestAJobSaysWhyItDoesNotRun(t *testing.T) {
 	}
 }
 
+// TestAJobThatHasWaitedStarts: all that it waits for has succeeded, and its next round lets it go on.
+func TestAJobThatHasWaitedStarts(t *testing.T) {
+	s := store.State{Phase: carillon.PhaseWaiting, Next: epoch, Waits: []store.Wait{{Name: "z", Open: true}}}
+	for _, waits := range [][]store.Wait{s.Waits, nil} {
+		s.Waits = waits
+		if hold := partition.StoredHold(&carillon.Job{}, &s, epoch+1); hold == nil || hold.Code != "starting" {
+			t.Errorf("%d waits: %+v", len(waits), hold)
+		}
+	}
+}
+
 func TestADueRunSaysWhereItWaits(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Due: carillon.At(time.Unix(0, epoch).Add(-time.Hour))})

@@ -123,6 +123,12 @@ func callRuns(ctx context.Context, w *rig, key carillon.Key, note func(string, e
 	note("RedriveRuns", err)
 	_, err = s.ListRuns(ctx, carillon.RunQuery{Namespace: key.Namespace, Job: key.Name})
 	note("ListRuns", err)
+	runs := carillon.RunQuery{Namespace: key.Namespace, Job: key.Name}
+	_, err = s.BulkRuns(ctx, carillon.BulkRuns{Query: runs, Action: carillon.RunCancel, DryRun: true})
+	note("BulkRuns", err)
+	jobs := carillon.JobQuery{Namespace: key.Namespace, Prefix: key.Name}
+	_, err = s.BulkJobs(ctx, carillon.BulkJobs{Query: jobs, Action: carillon.JobResume, DryRun: true})
+	note("BulkJobs", err)
 
 	queue := key.Name[:len(key.Name)-len("job")]
 	session, err := w.another().Connect(ctx,
