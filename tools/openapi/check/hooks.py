@@ -28,7 +28,7 @@ FORMATS = {
     "http-url": number.map("http://127.0.0.1:1/{}".format),
     "node-name": st.just("tested"),
     "page-token": st.just(""),
-    "event-types": st.sampled_from(["run.dead", "run.failed,run.dead", "job.put"]),
+    "event-types": st.sampled_from(["run.dead", "run.failed", "job.created"]),
     "generation-tag": number.map('"{}"'.format),
     # Well formed, and of nothing that is there.
     "run-id": st.just("0401fp3dgas40j7natdukbtmg9jfrcgot9u3hjlgmk6020o"),
