@@ -247,11 +247,14 @@ func TestSilentWorkersAndSlowStartsHoldRuns(t *testing.T) {
 // TestThreeNodesSayWhyARunWaits: whichever is asked, whichever owns the partition, and whichever a worker is
 // connected to.
 func TestThreeNodesSayWhyARunWaits(t *testing.T) {
-	x := startTrio(t, server.Config{}, 3)
+	x := startTrio(t, server.Config{}, 1)
 	if _, err := x.clients[0].PutNamespace(t.Context(), carillon.Namespace{Name: "default",
 		ConcurrencyLimits: map[string]int{"db": 1}}); err != nil {
 		t.Fatal(err)
 	}
+	x.start() // nodes that start know the limit; others learn of it a moment later
+	x.start()
+	spread(t, x.nodes[0], 3)
 	began, release := make(chan struct{}, 100), make(chan struct{})
 	handle := func() error {
 		began <- struct{}{}
