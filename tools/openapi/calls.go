@@ -197,7 +197,8 @@ func together(call string) object {
 	case "TriggerJob":
 		return object{
 			"if": given("content_type"),
-			"then": object{"anyOf": []any{object{"required": []any{"data"}},
+			"then": object{"anyOf": []any{
+				object{"properties": object{"data": object{}}, "required": []any{"data"}},
 				object{"properties": object{"data_base64": object{"type": "string"}},
 					"required": []any{"data_base64"}}}},
 			"not": bothOf("data", "data_base64"),
