@@ -131,8 +131,8 @@ func (q *RunQuery) checkJobs() error {
 
 func (q *RunQuery) checkError() error {
 	switch {
-	case len(q.Error) > MaxErrorBytes:
-		return tooLarge("error", len(q.Error), MaxErrorBytes)
+	case len(q.Error) > MaxErrorFilter:
+		return tooLarge("error", len(q.Error), MaxErrorFilter)
 	case !utf8.ValidString(q.Error):
 		return invalid("error", "it is not UTF-8")
 	}
@@ -181,6 +181,11 @@ const DefaultPreview = 10
 func Preview(q PreviewQuery, now time.Time, calendars ...Calendar) ([]time.Time, error) {
 	if err := checkNumber("count", cmp.Or(q.Count, DefaultPreview), 1, MaxBatch); err != nil {
 		return nil, err
+	}
+	if q.Namespace != "" {
+		if err := ValidateNamespace(q.Namespace); err != nil {
+			return nil, err
+		}
 	}
 	if q.From.IsZero() {
 		q.From = now

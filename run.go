@@ -72,6 +72,7 @@ type AttemptError struct {
 const (
 	MaxRunErrors   = 10        // the newest are kept
 	MaxErrorBytes  = 4 << 10   // of one message
+	MaxErrorFilter = 512       // of RunQuery.Error
 	MaxResponse    = 64 << 10  // of a result: longer answers and outputs are cut, longer Responses refused
 	MaxRetainedRun = 128 << 10 // of a dead run's encoded record besides its payload
 

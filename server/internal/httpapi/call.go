@@ -122,7 +122,8 @@ func readQuery(query string, f found, m protoreflect.Message) error {
 		}
 		seen[field] = name
 		for _, text := range values[name] {
-			if text == "" && !strings.HasPrefix(field, "if_") { // a filter that is left open; a condition is none
+			// Empty is a filter that is left open. A condition is none, and a time is never empty.
+			if text == "" && !strings.HasPrefix(field, "if_") && mem.field.Message() == nil {
 				continue
 			}
 			v, err := queryValue(name, mem.field, text)

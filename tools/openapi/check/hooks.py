@@ -126,10 +126,12 @@ def before_call(context, case, kwargs):
     one_generation(case, kwargs)
     if case.query:
         fitting_times(case.query)
+    operation = case.operation.definition.raw.get("operationId")
+    if operation in ("PauseQueue", "ResumeQueue", "PurgeQueue") and case.path_parameters.get("kind") == "dapr":
+        case.path_parameters["name"] = "app/a"
     if not isinstance(case.body, dict):
         return
     path, body = case.path_parameters or {}, case.body
-    operation = case.operation.definition.raw.get("operationId")
     if operation in ("PutJob", "CreateJob", "PatchJob"):
         fitting_job(body, path)
         if operation == "PutJob":
