@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +32,7 @@ type calls struct {
 	*engine.Engine
 	listed func()            // called when jobs have been listed, or nil
 	cancel func(n int) error // of the n-th cancel; or nil
-	n      int
+	n      atomic.Int64
 }
 
 func (c *calls) ListJobs(ctx context.Context, q carillon.JobQuery) (carillon.JobPage, error) {
@@ -168,8 +169,7 @@ func TestAJobThatChangesMeanwhileIsLeft(t *testing.T) {
 
 func (c *calls) CancelRun(ctx context.Context, namespace, id string) (carillon.CancelResult, error) {
 	if c.cancel != nil {
-		c.n++
-		if err := c.cancel(c.n); err != nil {
+		if err := c.cancel(int(c.n.Add(1))); err != nil {
 			return carillon.CancelResult{}, err
 		}
 	}
