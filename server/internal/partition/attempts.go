@@ -181,12 +181,12 @@ func (a *Attempts) revoke(e *entry, now int64) (interrupted bool) {
 
 // withdraw takes back an attempt, which then does not count.
 func (a *Attempts) withdraw(e *entry) {
-	doubt := e.state.Run.Doubt // consumers of the attempt in doubt may still have it
+	doubt, late := e.state.Run.Doubt, e.countedLate() // consumers of the attempt in doubt may still have it
 	e.attempt.told = true
 	a.end(e, false)
 	e.state.Run.Doubt = doubt
 	r := &e.state.Run
-	e.uncount(e.granted())
+	e.uncountAttempt(late)
 	if r.Attempt--; r.Attempt == 0 {
 		r.Started = 0
 	}

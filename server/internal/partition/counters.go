@@ -15,11 +15,13 @@ import (
 // count adds to the counters of e's job.
 func (e *entry) count(by carillon.Counters) { e.countBy(&by, addTo) }
 
-// uncount takes back what was counted for e. A job that was put after its attempt began may not have counted
-// it as late; see lateFrom.
-func (e *entry) uncount(by carillon.Counters) {
-	if e.ref.Seq == 0 {
-		by.Late = min(by.Late, e.state.Counters.Late)
+// uncountAttempt takes back what was counted for the newest attempt of e's run. late is whether it was counted
+// as late: a put since then may have changed what it would be now, see lateFrom.
+func (e *entry) uncountAttempt(late bool) {
+	by := e.granted()
+	by.Late = 0
+	if late {
+		by.Late = 1
 	}
 	e.countBy(&by, takeFrom)
 }
@@ -104,7 +106,23 @@ func (e *entry) writtenCounts() carillon.Counters {
 const lateAfter = int64(1e9)
 
 // countAttempt counts the attempt that e has just been granted.
-func (e *entry) countAttempt() { e.count(e.granted()) }
+func (e *entry) countAttempt() {
+	by := e.granted()
+	e.attempt.late = by.Late == 1
+	e.count(by)
+}
+
+// countedLate reports whether the attempt in force was counted as late. Of one that was taken over that is
+// told by what its record says now, unless its job has not counted any.
+func (e *entry) countedLate() bool {
+	switch {
+	case e.attempt.origin != takenOver:
+		return e.attempt.late
+	case e.ref.Seq == 0 && e.state.Counters.Late == 0:
+		return false
+	}
+	return e.granted().Late == 1
+}
 
 // granted returns what the newest attempt of e's run counts as.
 func (e *entry) granted() (c carillon.Counters) {

@@ -223,3 +223,21 @@ func TestALatePutDoesNotTakeBackWhatWasNotCounted(t *testing.T) {
 		t.Errorf("counted %+v, %v", j.Status.Counters, err)
 	}
 }
+
+// TestAnAttemptThatIsTakenBackLeavesNoCount puts a job with other data while an attempt that began late has
+// not been handed out. What the put makes of the time it was due does not matter any more.
+func TestAnAttemptThatIsTakenBackLeavesNoCount(t *testing.T) {
+	for _, later := range []time.Duration{0, 1, 5 * time.Second} {
+		r := newRig(t, partition.Config{})
+		r.landed = r.wantCounted
+		r.mustPut(carillon.Job{Name: "a", Due: carillon.At(time.Unix(0, epoch))})
+		r.flush()
+		r.now += int64(5 * time.Second)
+		r.step()
+		r.m.Deliver(nil, r.now, queueQ, 1, true)
+		r.now += int64(later)
+		r.mustPut(carillon.Job{Name: "a", Due: carillon.At(time.Unix(0, epoch)),
+			Data: carillon.Data{Bytes: []byte("b")}})
+		r.flush()
+	}
+}

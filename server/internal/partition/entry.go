@@ -92,6 +92,7 @@ type attempt struct {
 	known   bool // the store has been told of it, though perhaps not of its present end
 	current bool // and need not be told again unless a heartbeat moves its end
 	told    bool // watchers have been told if it began late
+	late    bool // it was counted as late; not known of one that was taken over
 
 	granted int64  // when it was handed out
 	since   uint64 // number of the batch that was being filled when it was made; 0: taken over

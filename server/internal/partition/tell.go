@@ -66,7 +66,7 @@ func (a *Attempts) tellLate(e *entry) {
 	}
 	e.attempt.told = true
 	l, now := a.out.events, max(a.agenda.ticked, a.cfg.Since)
-	if !l.on(now) || e.granted().Late == 0 {
+	if !l.on(now) || !e.countedLate() {
 		return
 	}
 	l.add(now, store.Event{Type: carillon.EventRunLate, Key: e.ref.Key, Generation: e.contentGeneration(),
