@@ -15,8 +15,8 @@ import (
 // count adds to the counters of e's job.
 func (e *entry) count(by carillon.Counters) { e.countBy(&by, addTo) }
 
-// uncountAttempt takes back what was counted for the newest attempt of e's run. late is whether it was counted
-// as late: a put since then may have changed what it would be now, see lateFrom.
+// uncountAttempt takes back what was counted for the newest attempt of e's run. late says whether it was
+// counted as late: after a put it might not be now, see lateFrom.
 func (e *entry) uncountAttempt(late bool) {
 	by := e.granted()
 	by.Late = 0
