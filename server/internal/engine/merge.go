@@ -3,10 +3,11 @@ package engine
 import (
 	"cmp"
 	"context"
-	"slices"
+	"math"
 	"sync/atomic"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/heaps"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -15,34 +16,65 @@ import (
 const pageBytes = 3 << 20
 
 // merge reads the lists of several sources, usually of partitions, as one list in their common order: a few
-// items of each at a time.
+// items of each at a time. Of equal items, that of the source that was added first comes first.
 type merge[T any] struct {
 	sources []*source[T]
 	compare func(a, b *T) int
+
+	next heaps.Of[*source[T]] // the sources that have more, once begun
 }
 
 // source is one part of a merged list.
 type source[T any] struct {
 	number int // of the partition
 	shard  store.Shard
-	// read returns what follows the last item that was read; nil: what the list begins with. end: nothing is
-	// left behind that.
-	read func(ctx context.Context, last *T) (some []T, end bool, err error)
+	// read returns at most n items of those that follow the last one that was read; nil: of all. end: nothing
+	// is left behind them.
+	read func(ctx context.Context, last *T, n int) (some []T, end bool, err error)
+	size int // how many are read next
 
 	last *T
 	next []T
 	end  bool
+
+	of    *merge[T]
+	order int   // among the sources
+	at    int32 // in the heap
 }
 
-// readSize is how many items are read of each of n sources at a time for a page: items are spread evenly, so
-// this is usually enough.
-func readSize(size, n int) int { return 2*size/max(n, 1) + 8 }
+// Before reports whether the next item of s comes before that of o.
+func (s *source[T]) Before(o *source[T]) bool {
+	c := s.of.compare(&s.next[0], &o.next[0])
+	return c < 0 || c == 0 && s.order < o.order
+}
 
-// begin makes the first read of every source, and leaves out those that have nothing.
+// At is the place of s in the heap.
+func (s *source[T]) At() *int32 { return &s.at }
+
+// readSize is how many items are read first of each of n sources for a page: its share of them, and so many
+// more that few sources must be read a second time. Items are spread as by chance, so how many a source has
+// deviates from its share by about the root of it.
+func readSize(size, n int) int {
+	share := float64(size) / float64(max(n, 1))
+	return int(math.Ceil(share+2*math.Sqrt(share))) + 1
+}
+
+// mostRead is how many items of a source are read at once at most. Each read of a source is twice as large as
+// the one before, up to this.
+const mostRead = 128
+
+// begin makes the first read of every source.
 func (m *merge[T]) begin(ctx context.Context) error {
-	err := sideBySide(len(m.sources), func(i int) error { return m.sources[i].refill(ctx) })
-	m.sources = slices.DeleteFunc(m.sources, func(s *source[T]) bool { return len(s.next) == 0 && s.end })
-	return err
+	if err := sideBySide(len(m.sources), func(i int) error { return m.sources[i].refill(ctx) }); err != nil {
+		return err
+	}
+	m.next = make(heaps.Of[*source[T]], 0, len(m.sources))
+	for i, s := range m.sources {
+		if s.of, s.order, s.at = m, i, -1; len(s.next) > 0 {
+			m.next.Add(s)
+		}
+	}
+	return nil
 }
 
 // refill reads the next few items of a source that has none.
@@ -50,32 +82,40 @@ func (s *source[T]) refill(ctx context.Context) error {
 	if len(s.next) > 0 || s.end {
 		return nil
 	}
-	some, end, err := s.read(ctx, s.last)
+	some, end, err := s.read(ctx, s.last, s.size)
 	if err != nil {
 		return readError(err)
 	}
-	s.next, s.end = some, end
+	s.next, s.end, s.size = some, end, max(s.size, min(2*s.size, mostRead))
 	if n := len(some); n > 0 {
 		s.last = &some[n-1]
 	}
 	return nil
 }
 
-// first returns the source with the next item; nil at the end. Of equal items it is that of the first source.
+// first returns the source with the next item; nil at the end.
 func (m *merge[T]) first() *source[T] {
-	var best *source[T]
-	for _, s := range m.sources {
-		if len(s.next) > 0 && (best == nil || m.compare(&s.next[0], &best.next[0]) < 0) {
-			best = s
-		}
+	if len(m.next) == 0 {
+		return nil
 	}
-	return best
+	return m.next[0]
 }
 
-// pass leaves the next item of a source behind.
-func (s *source[T]) pass(ctx context.Context) error {
-	s.next = s.next[1:]
-	return s.refill(ctx)
+// pass leaves the next item of the first source behind.
+func (m *merge[T]) pass(ctx context.Context) error {
+	s := m.next[0]
+	rest := s.next[1:]
+	if s.next = rest; len(rest) == 0 {
+		if err := s.refill(ctx); err != nil {
+			return err
+		}
+	}
+	if len(s.next) == 0 {
+		m.next.Remove(s)
+	} else {
+		m.next.Fix(0)
+	}
+	return nil
 }
 
 // readers is how many partitions a call reads concurrently. A read of a store on another machine is a round
@@ -129,11 +169,10 @@ func firstOf(outcomes <-chan error, n int) (first error) {
 type jobMerge = merge[store.Record]
 
 func (ps *partitions) mergeJobs(ctx context.Context, q store.ListQuery, size int) (*jobMerge, error) {
-	q.Limit = readSize(size, len(ps.parts))
 	m := &jobMerge{compare: byName}
 	for i := range ps.parts {
 		m.sources = append(m.sources, &source[store.Record]{number: i, shard: ps.shards[i],
-			read: pagesOf(ps.shards[i], q)})
+			read: pagesOf(ps.shards[i], q), size: readSize(size, len(ps.parts))})
 	}
 	err := m.begin(ctx)
 	return m, err
@@ -141,11 +180,12 @@ func (ps *partitions) mergeJobs(ctx context.Context, q store.ListQuery, size int
 
 func byName(a, b *store.Record) int { return cmp.Compare(a.Name, b.Name) }
 
-// pagesOf reads the records of a query, as many at a time as its limit says.
+// pagesOf reads the records of a query.
 func pagesOf(shard store.Shard,
-	q store.ListQuery) func(context.Context, *store.Record) ([]store.Record, bool, error) {
-	return func(ctx context.Context, last *store.Record) ([]store.Record, bool, error) {
+	q store.ListQuery) func(context.Context, *store.Record, int) ([]store.Record, bool, error) {
+	return func(ctx context.Context, last *store.Record, n int) ([]store.Record, bool, error) {
 		q := q
+		q.Limit = n
 		if last != nil {
 			q.Past(last.Ref)
 		}
@@ -170,7 +210,7 @@ func (ps *partitions) jobPage(ctx context.Context, m *jobMerge, size int, now in
 		if bytes += len(r.Spec); bytes > pageBytes && len(page.Jobs) > 0 {
 			return page, true, nil
 		}
-		if err := s.pass(ctx); err != nil {
+		if err := m.pass(ctx); err != nil {
 			return page, false, err
 		}
 		if !r.Exists {

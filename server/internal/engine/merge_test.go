@@ -93,9 +93,10 @@ func TestMergeHasEachJobOnceInNameOrder(t *testing.T) {
 		}
 		_, shards := written(t, batches...)
 		m := &jobMerge{compare: byName}
-		q := store.ListQuery{Namespace: "ns", Limit: 1 + rng.IntN(5), MaxSpec: 150}
+		q, first := store.ListQuery{Namespace: "ns", MaxSpec: 150}, 1+rng.IntN(5)
 		for p, shard := range shards {
-			m.sources = append(m.sources, &source[store.Record]{number: p, shard: shard, read: pagesOf(shard, q)})
+			m.sources = append(m.sources, &source[store.Record]{number: p, shard: shard, read: pagesOf(shard, q),
+				size: first})
 			if err := m.sources[p].refill(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -104,6 +105,9 @@ func TestMergeHasEachJobOnceInNameOrder(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+		}
+		if err := m.begin(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 		var got []string
 		for more, size := true, 1+rng.IntN(20); more; {

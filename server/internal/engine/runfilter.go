@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -25,6 +26,14 @@ func newRunFilter(q *carillon.RunQuery) runFilter {
 	f := runFilter{q: q, from: boundOf(q.From, 0), until: boundOf(q.Until, math.MaxInt64)}
 	f.label, f.value, f.exact = strings.Cut(q.Label, "=")
 	return f
+}
+
+// needsSpecs reports whether unfinished runs are filtered by what is in specs.
+func (f *runFilter) needsSpecs() bool { return f.q.Queue != "" || f.q.Kind != "" || f.label != "" }
+
+// leavesOut reports whether runs are filtered by what no index has.
+func (f *runFilter) leavesOut() bool {
+	return f.needsSpecs() || f.q.Error != ""
 }
 
 func boundOf(t time.Time, none int64) int64 {
@@ -80,8 +89,11 @@ func (l *runList) match(ctx context.Context, s *source[store.Record],
 }
 
 // specFacts finds what lists need of the specs of records that come without them: pending runs have those of
-// their jobs as a rule, and long ones are not read by lists.
-type specFacts struct{ read map[store.Ref]*jobFacts }
+// their jobs as a rule, and long ones are not read by lists. Sources may use it concurrently.
+type specFacts struct {
+	mu   sync.Mutex // guards the rest
+	read map[store.Ref]*jobFacts
+}
 
 // jobFacts is what lists need of a spec.
 type jobFacts struct {
@@ -100,43 +112,79 @@ func (f *specFacts) of(ctx context.Context, s *source[store.Record]) (jobFacts, 
 		return factsOf(&s.next[0])
 	}
 	from := specRef(&s.next[0])
-	if f.read[from] == nil {
-		if err := f.readNext(ctx, s); err != nil {
+	facts, ok := f.take(from)
+	if !ok {
+		if _, err := f.readSome(ctx, s.shard, s.next); err != nil {
 			return jobFacts{}, err
 		}
+		facts, _ = f.take(from)
 	}
-	facts := *f.read[from]
-	f.read[from].size = 0
 	return facts, nil
 }
 
-// readNext reads the specs that a source's next records lack.
-func (f *specFacts) readNext(ctx context.Context, s *source[store.Record]) error {
+// ahead reads the specs that all of the records lack.
+func (f *specFacts) ahead(ctx context.Context, shard store.Shard, records []store.Record) error {
+	for more := true; more; {
+		var err error
+		if more, err = f.readSome(ctx, shard, records); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take returns the facts of a spec that has been read. Their size is there once.
+func (f *specFacts) take(from store.Ref) (facts jobFacts, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	read := f.read[from]
+	if read == nil {
+		return jobFacts{}, false
+	}
+	facts, read.size = *read, 0
+	return facts, true
+}
+
+// readSome reads the first few specs that records of a shard lack. more reports whether others may be missing.
+func (f *specFacts) readSome(ctx context.Context, shard store.Shard, records []store.Record) (more bool,
+	err error) {
+	refs := f.missing(records)
+	if len(refs) == 0 {
+		return false, nil
+	}
+	found, err := shard.Read(ctx, refs)
+	if err != nil {
+		return false, readError(err)
+	}
+	for i := range found {
+		if r := &found[i]; r.Exists {
+			facts, err := factsOf(r)
+			if err != nil {
+				return false, err
+			}
+			facts.size = len(r.Spec)
+			f.mu.Lock()
+			*f.read[r.Ref] = facts
+			f.mu.Unlock()
+		}
+	}
+	return len(refs) == specsAtOnce, nil
+}
+
+// missing returns the refs of specs that records lack, at most specsAtOnce. They count as read from then on.
+func (f *specFacts) missing(records []store.Record) (refs []store.Ref) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.read == nil {
 		f.read = map[store.Ref]*jobFacts{}
 	}
-	var refs []store.Ref
-	for i := 0; i < len(s.next) && len(refs) < specsAtOnce; i++ {
-		if ref := specRef(&s.next[i]); s.next[i].Spec == nil && f.read[ref] == nil {
+	for i := 0; i < len(records) && len(refs) < specsAtOnce; i++ {
+		if ref := specRef(&records[i]); records[i].Spec == nil && f.read[ref] == nil {
 			f.read[ref] = &jobFacts{}
 			refs = append(refs, ref)
 		}
 	}
-	records, err := s.shard.Read(ctx, refs)
-	if err != nil {
-		return readError(err)
-	}
-	for i := range records {
-		if r := &records[i]; r.Exists {
-			facts, err := factsOf(r)
-			if err != nil {
-				return err
-			}
-			facts.size = len(r.Spec)
-			*f.read[r.Ref] = facts
-		}
-	}
-	return nil
+	return refs
 }
 
 // specRef names the record that has the spec of a record.

@@ -44,7 +44,7 @@ const (
 )
 
 // mostExamined bounds how many runs are examined for one page.
-const mostExamined = 2000
+const mostExamined = 1000
 
 // runPlace is a place in a list of runs: that of the last run examined, of which each section uses some
 // fields; or the beginning of a section, if there is only that.
@@ -143,7 +143,7 @@ func readRuns[T any](ctx context.Context, l *runList, s *runSection[T], at *runP
 		}
 		l.examined++
 		*at = s.place(&from.next[0])
-		if err := from.pass(ctx); err != nil {
+		if err := s.pass(ctx); err != nil {
 			return false, err
 		}
 	}

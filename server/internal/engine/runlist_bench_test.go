@@ -1,34 +1,60 @@
 package engine
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 	memstore "github.com/carillonhq/carillon/server/store/memory"
 	"github.com/carillonhq/carillon/server/store/pebble"
+	"github.com/carillonhq/carillon/server/store/postgres"
+	"github.com/carillonhq/carillon/server/store/redis"
 )
 
 // What the store of BenchmarkListRuns has: of the jobs, one in a hundred is staged, one in 200 running, one in
 // 500 retrying, and one in 200 has a staged pending run. Runs have ended within the last day.
-const (
-	benchJobs     = 1_000_000
-	benchFinished = 200_000
+var (
+	listJobs = flag.Int("list-jobs", 1_000_000, "jobs in BenchmarkListRuns")
+	listRuns = flag.Int("list-runs", 200_000, "finished runs in BenchmarkListRuns, at most as many as jobs")
+	listKept = flag.String("list-kept", "", "folder, PostgreSQL URL or Redis address whose store BenchmarkListRuns "+
+		"fills if it is empty, and keeps; default a new one")
 )
 
 // BenchmarkListRuns measures pages of a hundred runs over 64 partitions: docs/decisions/0068 has the numbers.
 func BenchmarkListRuns(b *testing.B) {
-	for name, open := range map[string]func() (store.Store, error){
-		"memory": func() (store.Store, error) { return memstore.New(memstore.Options{}), nil },
-		"pebble": func() (store.Store, error) { return pebble.Open(b.TempDir(), pebble.Options{}) },
+	for name, open := range map[string]func(b *testing.B) (store.Store, error){
+		"memory": func(*testing.B) (store.Store, error) { return memstore.New(memstore.Options{}), nil },
+		"pebble": func(b *testing.B) (store.Store, error) {
+			return pebble.Open(cmp.Or(*listKept, b.TempDir()), pebble.Options{})
+		},
+		"postgres": func(b *testing.B) (store.Store, error) {
+			url := *listKept
+			if url == "" {
+				server := realserver.StartPostgres(b, realserver.Volatile()...)
+				url = server.URL(server.Database(b))
+			}
+			return postgres.Open(b.Context(), url, store.Options{})
+		},
+		"redis": func(b *testing.B) (store.Store, error) {
+			address := *listKept
+			if address == "" {
+				address = realserver.StartRedis(b).Address()
+			}
+			return redis.Open(b.Context(), redis.Options{Addresses: []string{address}, Timeout: time.Minute})
+		},
 	} {
 		b.Run(name, func(b *testing.B) {
-			s, err := open()
+			s, err := open(b)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -52,7 +78,13 @@ func benchLists(b *testing.B, s store.Store) {
 		}
 		ps.shards, ps.parts = append(ps.shards, shard), append(ps.parts, &partitionRunner{number: p})
 	}
-	benchFill(b, ps.shards, now)
+	filled, err := ps.shards[0].List(b.Context(), store.ListQuery{Limit: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if len(filled) == 0 {
+		benchFill(b, ps.shards, now)
+	}
 	list := &runs{partitions: ps}
 	is := func(s ...carillon.RunStatus) []carillon.RunStatus { return s }
 	for _, c := range []struct {
@@ -110,16 +142,17 @@ func benchName(i int) string { return fmt.Sprintf("orders/%08x-reminder", uint32
 func benchFill(b *testing.B, shards []store.Shard, now time.Time) {
 	b.Helper()
 	batches := make([]store.Batch, len(shards))
+	var writes errgroup.Group
+	writes.SetLimit(4)
 	flush := func(p, least int) {
 		if len(batches[p].Puts)+len(batches[p].Runs) < least {
 			return
 		}
-		if err := shards[p].Apply(b.Context(), &batches[p]); err != nil {
-			b.Fatal(err)
-		}
+		batch := batches[p]
 		batches[p] = store.Batch{}
+		writes.Go(func() error { return shards[p].Apply(b.Context(), &batch) })
 	}
-	for i := range benchJobs {
+	for i := range *listJobs {
 		j := carillon.Job{Namespace: "default", Name: benchName(i), Schedule: "@every 24h",
 			Target: carillon.WorkerQueue("mail"), Data: carillon.Bytes(make([]byte, 200), "")}
 		if i%5000 == 0 {
@@ -132,12 +165,15 @@ func benchFill(b *testing.B, shards []store.Shard, now time.Time) {
 	for p := range batches {
 		flush(p, 1)
 	}
+	if err := writes.Wait(); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // benchJob adds the i-th job, its pending run and its finished run, if it has them.
 func benchJob(to *store.Batch, p, i int, j *carillon.Job, now time.Time) {
 	uid := store.NewUID(j.Key(), [8]byte{1})
-	next := now.Add(time.Duration(i) * (24 * time.Hour / benchJobs)).UnixNano()
+	next := now.Add(time.Duration(i) * (24 * time.Hour / time.Duration(*listJobs))).UnixNano()
 	queue := delivery.QueueOf(j.Namespace, j.Target).String()
 	s := store.State{UID: uid, Generation: 1, Priority: 2, Next: next, Due: next}
 	begin := func(phase carillon.Phase, seq uint64) store.State {
@@ -163,10 +199,10 @@ func benchJob(to *store.Batch, p, i int, j *carillon.Job, now time.Time) {
 	if i%200 == 3 {
 		to.Puts = append(to.Puts, pending)
 	}
-	if i >= benchFinished {
+	if i >= *listRuns {
 		return
 	}
-	at := now.Add(-time.Duration(i) * (24 * time.Hour / benchFinished)).UnixNano()
+	at := now.Add(-time.Duration(i) * (24 * time.Hour / time.Duration(*listRuns))).UnixNano()
 	r := store.RunRecord{Key: j.Key(), ID: store.RunID{Partition: uint16(p), UID: uid, Scheduled: at},
 		Status: carillon.RunSucceeded, Due: at, Started: at, Finished: at, Expires: at + int64(30*24*time.Hour),
 		Attempt: 1, Queue: queue, Labels: j.Labels}

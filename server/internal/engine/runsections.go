@@ -31,10 +31,12 @@ func (l *runList) byTime(at runPlace) *runSection[store.Record] {
 	for i := range ranks * len(parts) {
 		shard := l.partitions.shards[i%len(parts)]
 		q := store.DueQuery{Priority: uint8(i / len(parts)), After: after, Until: l.filter.until - 1,
-			Limit: readSize(l.q.PageSize, len(parts)), MaxSpec: partition.InlineSpec}
+			MaxSpec: partition.InlineSpec}
 		s.sources = append(s.sources, &source[store.Record]{number: i % len(parts), shard: shard,
-			read: func(ctx context.Context, last *store.Record) ([]store.Record, bool, error) {
+			size: l.readSize(len(parts)),
+			read: func(ctx context.Context, last *store.Record, n int) ([]store.Record, bool, error) {
 				q := q
+				q.Limit = n
 				if last != nil {
 					q.After = store.Cursor{Due: last.State.Due, Ref: last.Ref}
 				}
@@ -121,18 +123,35 @@ func (l *runList) byPhase(section int, at runPlace, pending bool,
 	phases ...carillon.Phase) *runSection[store.Record] {
 	s := &runSection[store.Record]{merge: merge[store.Record]{compare: byRef}, show: show,
 		place: func(r *store.Record) runPlace { return runPlace{Section: section, Ref: &r.Ref} }}
-	parts := l.partitions.parts
 	for _, phase := range phases {
 		q := store.ListQuery{Namespace: l.q.Namespace, Prefix: l.q.Prefix, Phase: &phase, Pending: pending,
-			Limit: readSize(l.q.PageSize, len(parts)*len(phases)), MaxSpec: partition.InlineSpec}
+			MaxSpec: partition.InlineSpec}
 		if at.Ref != nil {
 			q.Past(*at.Ref)
 		}
 		for i, shard := range l.partitions.shards {
-			s.sources = append(s.sources, &source[store.Record]{number: i, shard: shard, read: pagesOf(shard, q)})
+			s.sources = append(s.sources, &source[store.Record]{number: i, shard: shard,
+				read: l.withSpecs(shard, pagesOf(shard, q)), size: l.readSize(len(l.partitions.parts) * len(phases))})
 		}
 	}
 	return s
+}
+
+// recordReader is how a source of records reads; see [source].
+type recordReader func(ctx context.Context, last *store.Record, n int) ([]store.Record, bool, error)
+
+// withSpecs has a source's specs read where it is read itself, beside the others, if all of them are needed.
+func (l *runList) withSpecs(shard store.Shard, read recordReader) recordReader {
+	if !l.filter.needsSpecs() {
+		return read
+	}
+	return func(ctx context.Context, last *store.Record, n int) ([]store.Record, bool, error) {
+		records, end, err := read(ctx, last, n)
+		if err == nil {
+			err = l.specs.ahead(ctx, shard, records)
+		}
+		return records, end, err
+	}
 }
 
 func byRef(a, b *store.Record) int { return a.Compare(b.Ref) }
@@ -143,17 +162,17 @@ func (l *runList) ofOneJob(section int, at runPlace, pending bool,
 	key := l.key()
 	number := l.partitions.of(key).number
 	shard := l.partitions.shards[number]
-	q := store.ListQuery{PendingOf: &key, Limit: readSize(l.q.PageSize, 1), MaxSpec: partition.InlineSpec}
+	q := store.ListQuery{PendingOf: &key, MaxSpec: partition.InlineSpec}
 	if at.Ref != nil {
 		q.Past(*at.Ref)
 	}
 	rest := pagesOf(shard, q)
-	read := func(ctx context.Context, last *store.Record) ([]store.Record, bool, error) {
+	read := func(ctx context.Context, last *store.Record, n int) ([]store.Record, bool, error) {
 		if last != nil || at.Ref != nil {
 			if !pending {
 				return nil, true, nil
 			}
-			return rest(ctx, last)
+			return rest(ctx, last, n)
 		}
 		records, err := shard.Read(ctx, []store.Ref{{Key: key}})
 		if err != nil || records[0].Exists {
@@ -162,11 +181,11 @@ func (l *runList) ofOneJob(section int, at runPlace, pending bool,
 		if !pending {
 			return nil, true, nil
 		}
-		return rest(ctx, nil)
+		return rest(ctx, nil, n)
 	}
 	return &runSection[store.Record]{show: show,
 		merge: merge[store.Record]{compare: byRef,
-			sources: []*source[store.Record]{{number: number, shard: shard, read: read}}},
+			sources: []*source[store.Record]{{number: number, shard: shard, read: read, size: l.readSize(1)}}},
 		place: func(r *store.Record) runPlace { return runPlace{Section: section, Ref: &r.Ref} }}
 }
 
@@ -188,7 +207,7 @@ func (l *runList) finished(at runPlace) *runSection[store.RunRecord] {
 	for number := range l.partitions.parts {
 		for _, status := range statuses {
 			q := store.RunQuery{Namespace: l.q.Namespace, Status: &status, Since: l.filter.from,
-				Until: l.filter.until, Limit: readSize(l.q.PageSize, len(l.partitions.parts)*len(statuses))}
+				Until: l.filter.until}
 			if at.Cursor != nil {
 				switch c := cmp.Or(cmp.Compare(number, at.Partition), cmp.Compare(status, at.Status)); {
 				case c == 0:
@@ -199,7 +218,7 @@ func (l *runList) finished(at runPlace) *runSection[store.RunRecord] {
 					q.Until = min(q.Until, at.At+1)
 				}
 			}
-			s.sources = append(s.sources, l.finishedIn(number, q))
+			s.sources = append(s.sources, l.finishedIn(number, q, l.readSize(len(l.partitions.parts)*len(statuses))))
 		}
 	}
 	return s
@@ -224,28 +243,37 @@ func (l *runList) finishedStatuses() (all []carillon.RunStatus) {
 // history is the finished runs of the job that is asked for.
 func (l *runList) history(at runPlace, statuses []carillon.RunStatus) *source[store.RunRecord] {
 	key := l.key()
-	q := store.RunQuery{Job: &key, Since: l.filter.from, Until: l.filter.until, After: at.Cursor,
-		Limit: readSize(l.q.PageSize, 1)}
+	q := store.RunQuery{Job: &key, Since: l.filter.from, Until: l.filter.until, After: at.Cursor}
 	if len(statuses) == 1 {
 		q.Status = &statuses[0]
 	}
-	return l.finishedIn(l.partitions.of(key).number, q)
+	return l.finishedIn(l.partitions.of(key).number, q, l.readSize(1))
 }
 
-func (l *runList) finishedIn(number int, q store.RunQuery) *source[store.RunRecord] {
+func (l *runList) finishedIn(number int, q store.RunQuery, size int) *source[store.RunRecord] {
 	shard := l.partitions.shards[number]
 	if q.Until == math.MaxInt64 {
 		q.Until = 0
 	}
-	return &source[store.RunRecord]{number: number, shard: shard,
-		read: func(ctx context.Context, last *store.RunRecord) ([]store.RunRecord, bool, error) {
+	return &source[store.RunRecord]{number: number, shard: shard, size: size,
+		read: func(ctx context.Context, last *store.RunRecord, n int) ([]store.RunRecord, bool, error) {
 			q := q
+			q.Limit = n
 			if last != nil {
 				q.After = last.Cursor
 			}
 			records, err := shard.Runs(ctx, q)
 			return records, len(records) < q.Limit, err
 		}}
+}
+
+// readSize is how many runs are read first of each of n sources. If some will be left out, more are needed.
+func (l *runList) readSize(n int) int {
+	size := l.q.PageSize
+	if l.filter.leavesOut() {
+		size = max(size, mostExamined/2)
+	}
+	return readSize(size, n)
 }
 
 func (l *runList) showFinished(_ context.Context,
