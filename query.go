@@ -20,7 +20,9 @@ type JobQuery struct {
 	PageToken string
 }
 
-// JobPage is one page; an empty NextPageToken marks the last one.
+// JobPage is one page; an empty NextPageToken marks the last one. With a label, or the phase scheduled, it
+// may hold fewer jobs than were asked for, or none, and others follow all the same: what a page reads is
+// bounded.
 type JobPage struct {
 	Jobs          []Job
 	NextPageToken string

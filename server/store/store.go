@@ -157,7 +157,6 @@ type ListQuery struct {
 	Namespace string // empty = all
 	Prefix    string
 	After     string // name, exclusive; with an empty Namespace: "namespace\x00name"
-	Label     string // "key" or "key=value"; empty = any. Pending runs with their job's spec have none
 	Phase     *carillon.Phase
 	Limit     int
 	MaxSpec   int // leaves Spec nil in records whose spec is longer; 0 = no limit

@@ -720,9 +720,9 @@ type ListJobsRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Names that begin with it.
 	Prefix string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// "key" or "key=value".
+	// "key" or "key=value". No index has it: see the answer.
 	Label string `protobuf:"bytes,3,opt,name=label,proto3" json:"label,omitempty"`
-	// Jobs that stand there.
+	// Jobs that stand there. All but scheduled have an index.
 	Phase Phase `protobuf:"varint,4,opt,name=phase,proto3,enum=carillon.v1.Phase" json:"phase,omitempty"`
 	// Default 100, at most 1,000.
 	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -804,7 +804,8 @@ func (x *ListJobsRequest) GetPageToken() string {
 	return ""
 }
 
-// ListJobsResponse is one page of jobs.
+// ListJobsResponse is one page of jobs. A page looks at 1,000 jobs at most: with a label, or the phase scheduled,
+// it may have few or none while next_page_token says that others follow.
 type ListJobsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In name order.

@@ -50,3 +50,48 @@ func TestAListIsBoundedInBytes(t *testing.T) {
 		n.stop()
 	})
 }
+
+// TestAListByLabelIsBoundedInWork: pages of jobs with a rare label examine a bounded number of jobs each, so
+// that they may be empty, and together they hold each job with the label once.
+func TestAListByLabelIsBoundedInWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		n := start(t, memory.New(memory.Options{Partitions: 4}))
+		const jobs, each = 3000, 700
+		var batch []carillon.Job
+		for i := range jobs {
+			j := carillon.Job{Name: fmt.Sprintf("j/%04d", i), Due: carillon.In(time.Hour), Target: carillon.WorkerQueue("q")}
+			if i%each == each-1 {
+				j.Labels = map[string]string{"rare": "yes"}
+			}
+			if batch = append(batch, j); len(batch) == carillon.MaxBatch {
+				if _, err := n.PutJobs(ctx, batch); err != nil {
+					t.Fatal(err)
+				}
+				batch = nil
+			}
+		}
+		for _, q := range []carillon.JobQuery{{Label: "rare"}, {Label: "rare=yes"}, {Label: "rare=no"},
+			{Label: "rare", Phase: new(carillon.PhaseScheduled)}, {Phase: new(carillon.PhasePaused)}} {
+			found, pages := 0, 0
+			for ; pages == 0 || q.PageToken != ""; pages++ {
+				page, err := n.ListJobs(ctx, q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found, q.PageToken = found+len(page.Jobs), page.NextPageToken
+			}
+			want, most := jobs/each, 4
+			if q.Label == "rare=no" || q.Label == "" {
+				want = 0
+			}
+			if q.Label == "" {
+				most = 1 // from an index
+			}
+			if found != want || pages > most || q.Label != "" && pages < 3 {
+				t.Errorf("%+v: %d jobs on %d pages, want %d", q, found, pages, want)
+			}
+		}
+		n.stop()
+	})
+}

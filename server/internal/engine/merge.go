@@ -6,13 +6,12 @@ import (
 	"math"
 	"sync/atomic"
 
-	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/heaps"
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// pageBytes bounds the total size of the specs on a page: a page ends before it exceeds this, but holds at
-// least one job. It is below the 4 MiB that a gRPC message may have.
+// pageBytes bounds the total size of the specs that are examined for a page: it ends before it exceeds this,
+// but at least one is. It is below the 4 MiB that a gRPC message may have.
 const pageBytes = 3 << 20
 
 // merge reads the lists of several sources, usually of partitions, as one list in their common order: a few
@@ -192,38 +191,6 @@ func pagesOf(shard store.Shard,
 		records, err := shard.List(ctx, q)
 		return records, len(records) < q.Limit, err
 	}
-}
-
-// jobPage reads a page of at most size jobs, as they stand at an instant. more reports whether others follow.
-func (ps *partitions) jobPage(ctx context.Context, m *jobMerge, size int, now int64) (
-	page carillon.JobPage, more bool, err error,
-) {
-	bytes := 0
-	for s := m.first(); s != nil; s = m.first() {
-		if len(page.Jobs) == size {
-			return page, true, nil
-		}
-		r, err := whole(ctx, s)
-		if err != nil {
-			return page, false, err
-		}
-		if bytes += len(r.Spec); bytes > pageBytes && len(page.Jobs) > 0 {
-			return page, true, nil
-		}
-		if err := m.pass(ctx); err != nil {
-			return page, false, err
-		}
-		if !r.Exists {
-			continue // deleted while the list was read
-		}
-		j, err := jobOf(&r, s.number, ps.calendars)
-		if err != nil {
-			return page, false, err
-		}
-		j.Status.Hold = inList(&j, &r.State, now)
-		page.Jobs = append(page.Jobs, j)
-	}
-	return page, false, nil
 }
 
 // whole returns the next record of a source with its spec, however long that is.

@@ -111,13 +111,13 @@ func TestMergeHasEachJobOnceInNameOrder(t *testing.T) {
 		}
 		var got []string
 		for more, size := true, 1+rng.IntN(20); more; {
-			var page carillon.JobPage
+			l := jobList{partitions: new(partitions), q: &carillon.JobQuery{PageSize: size}}
 			var err error
-			page, more, err = new(partitions).jobPage(t.Context(), m, size, time.Now().UnixNano())
-			if err != nil || len(page.Jobs) > size || more && len(page.Jobs) < size {
-				t.Fatalf("seed %d: a page of %d of %d, more: %v, %v", seed, len(page.Jobs), size, more, err)
+			more, err = l.read(t.Context(), m, time.Now().UnixNano())
+			if err != nil || len(l.page) > size || more && len(l.page) < size {
+				t.Fatalf("seed %d: a page of %d of %d, more: %v, %v", seed, len(l.page), size, more, err)
 			}
-			for _, j := range page.Jobs {
+			for _, j := range l.page {
 				got = append(got, j.Name)
 			}
 		}

@@ -145,7 +145,8 @@ func (f *specFacts) take(from store.Ref) (facts jobFacts, ok bool) {
 	return facts, true
 }
 
-// readSome reads the first few specs that records of a shard lack. more reports whether others may be missing.
+// readSome reads the first few specs that records of a shard lack. more reports whether others may be
+// missing.
 func (f *specFacts) readSome(ctx context.Context, shard store.Shard, records []store.Record) (more bool,
 	err error) {
 	refs := f.missing(records)

@@ -15,7 +15,7 @@ func SpecLabels(spec []byte) map[string]string {
 	return labels
 }
 
-// MatchLabel reports whether a spec has a label, given as in [store.ListQuery]: "key" with any value, or
+// MatchLabel reports whether a spec has a label, given as in [carillon.JobQuery]: "key" with any value, or
 // "key=value". An empty label matches every spec; a damaged spec matches no label. It does not allocate.
 func MatchLabel(spec []byte, label string) bool {
 	if label == "" {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
-	"github.com/carillonhq/carillon/server/store/codec"
 )
 
 // records are the jobs and pending runs of a partition. A record is never changed, only replaced, so every
@@ -197,8 +196,7 @@ func listed(rec *store.Record, q *store.ListQuery) bool {
 	if q.Phase != nil && rec.State.Phase != *q.Phase {
 		return false
 	}
-	return q.PendingOf != nil || (rec.Seq == 0 || q.Pending) && strings.HasPrefix(rec.Name, q.Prefix) &&
-		codec.MatchLabel(rec.Spec, q.Label)
+	return q.PendingOf != nil || (rec.Seq == 0 || q.Pending) && strings.HasPrefix(rec.Name, q.Prefix)
 }
 
 // firstOfEach returns the first job of each namespace after a namespace.

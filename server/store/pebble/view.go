@@ -77,7 +77,7 @@ func (v *view) list(q store.ListQuery) (out []store.Record, err error) {
 	case q.PendingOf != nil:
 		prefix := appendHead(nil, v.partition, kindPending)
 		lower, upper := bounds(appendPendingPrefix(nil, v.partition, *q.PendingOf))
-		q.Prefix, q.Label = "", ""
+		q.Prefix = ""
 		return v.listIn(q, len(prefix), past(prefix, lower, &q), upper)
 	}
 	out, err = v.listUnder(q, v.listPrefix(q, false))
@@ -109,10 +109,6 @@ func (v *view) listPrefix(q store.ListQuery, pending bool) []byte {
 
 // listIn scans an index whose keys are a prefix and a ref.
 func (v *view) listIn(q store.ListQuery, prefix int, lower, upper []byte) (out []store.Record, err error) {
-	maxSpec := q.MaxSpec
-	if q.Label != "" {
-		maxSpec = 0
-	}
 	err = each(v.source, lower, upper, func(key, value []byte) (bool, error) {
 		ref, err := ordered.ParseRef(key[prefix:])
 		if err != nil {
@@ -126,14 +122,11 @@ func (v *view) listIn(q store.ListQuery, prefix int, lower, upper []byte) (out [
 				return false, err
 			}
 		}
-		r, err := v.recordOf(ref, value, maxSpec)
+		r, err := v.recordOf(ref, value, q.MaxSpec)
 		if err != nil {
 			return false, err
 		}
-		if (q.Phase == nil || r.State.Phase == *q.Phase) && codec.MatchLabel(r.Spec, q.Label) {
-			if q.MaxSpec > 0 && len(r.Spec) > q.MaxSpec {
-				r.Spec = nil
-			}
+		if q.Phase == nil || r.State.Phase == *q.Phase {
 			out = append(out, r)
 		}
 		return len(out) < q.Limit, nil

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
 	"strings"
@@ -99,7 +98,7 @@ func (s *Store) read(ctx context.Context, all columns, places []*store.Record) e
 
 // List returns jobs, and pending runs, in the order of refs.
 func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, error) {
-	if q.Limit <= 0 || !isText(q.Namespace) || !isText(q.Label) || strings.Contains(q.Prefix, "\x00") ||
+	if q.Limit <= 0 || !isText(q.Namespace) || strings.Contains(q.Prefix, "\x00") ||
 		q.PendingOf != nil && !isText(q.PendingOf.Namespace+q.PendingOf.Name) {
 		return nil, ctx.Err()
 	}
@@ -148,9 +147,6 @@ func (c *conditions) listed(partition int, q store.ListQuery, kind string) error
 	c.isAfter(q, kind != jobsOnly)
 	c.hasPrefix(q.Prefix)
 	c.inPhase(q)
-	if err := c.hasLabel(q.Label); err != nil {
-		return err
-	}
 	c.add(" ORDER BY namespace, name, seq LIMIT ", c.arg(q.Limit))
 	return nil
 }
@@ -255,21 +251,6 @@ func prefixEnd(prefix string) string {
 		}
 	}
 	return ""
-}
-
-// hasLabel asks for a label, "key" or "key=value".
-func (c *conditions) hasLabel(label string) error {
-	if label == "" {
-		return nil
-	}
-	key, value, exact := strings.Cut(label, "=")
-	if !exact {
-		c.add(" AND labels ? ", c.arg(key))
-		return nil
-	}
-	b, err := json.Marshal(map[string]string{key: value})
-	c.add(" AND labels @> ", c.arg(string(b)), "::jsonb")
-	return err
 }
 
 // Due returns records of one priority in (due, ref) order.

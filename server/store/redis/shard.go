@@ -12,7 +12,6 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
-	"github.com/carillonhq/carillon/server/store/codec"
 	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
@@ -107,7 +106,6 @@ type scan struct {
 	maxSpec  int
 	phase    *carillon.Phase
 	prefix   string // of the name, as it is encoded
-	keep     func(r *store.Record) bool
 }
 
 // scan reads an index page by page until it has enough.
@@ -138,9 +136,7 @@ func (s *shard) scan(ctx context.Context, q scan) ([]store.Record, error) {
 			if err != nil {
 				return nil, err
 			}
-			if q.keep == nil || q.keep(&r) {
-				out = append(out, r)
-			}
+			out = append(out, r)
 		}
 		if !more {
 			break
@@ -226,21 +222,7 @@ func listScan(q *store.ListQuery, pending bool) scan {
 			w.from = "(" + string(seen)
 		}
 	}
-	if q.Label != "" {
-		w.maxSpec, w.keep = 0, matches(q.Label, q.MaxSpec)
-	}
 	return w
-}
-
-// matches returns what keeps the records with a label, and leaves out specs that are longer than maxSpec.
-func matches(label string, maxSpec int) func(r *store.Record) bool {
-	return func(r *store.Record) bool {
-		found := codec.MatchLabel(r.Spec, label)
-		if maxSpec > 0 && len(r.Spec) > maxSpec {
-			r.Spec = nil
-		}
-		return found
-	}
 }
 
 // firstOfEach returns the first job of each namespace after a namespace.

@@ -151,7 +151,7 @@ func readsBesideWrites(e *env) {
 			s.delete(jobRef("new"), jobRef("kept"))
 		}
 	}, func() {
-		try[[]store.Record](e)(s.List(s.Context(), store.ListQuery{Label: "x", Limit: 10}))
+		try[[]store.Record](e)(s.List(s.Context(), store.ListQuery{Limit: 10}))
 		try[[]store.Record](e)(s.List(s.Context(), inPhase(carillon.PhaseStaged)))
 		try[[]store.Record](e)(s.Due(s.Context(), allDue(2)))
 		try[[]store.Record](e)(s.Staged(s.Context(), allStaged("queue")))

@@ -16,7 +16,6 @@ var listCases = []Case{
 	{Name: "list/the first job of each namespace", check: listFirsts},
 	{Name: "list/by prefix", check: listPrefix},
 	{Name: "list/by what nothing can be called", check: listOddQueries},
-	{Name: "list/by label", check: listLabel},
 	{Name: "list/by phase", check: listPhase},
 	{Name: "list/all filters at once", check: listFilters},
 	{Name: "list/pages give every job once", check: listPages},
@@ -170,8 +169,7 @@ func listPrefix(e *env) {
 	s.wantNames("after what is behind the prefix", got)
 }
 
-// listOddQueries has callers ask for what no name, namespace or label is: it is not there, and that is no
-// error.
+// listOddQueries has callers ask for what no name or namespace is: it is not there, and that is no error.
 func listOddQueries(e *env) {
 	s := e.own(3)
 	s.putJobs("a", "b", "é")
@@ -188,36 +186,11 @@ func listOddQueries(e *env) {
 			s.list(store.ListQuery{After: ns + "\x00" + odd, Limit: plenty}), after...)
 		s.wantNames(fmt.Sprintf("prefix %q", odd), s.list(inNamespace(func(q *store.ListQuery) { q.Prefix = odd })))
 		s.wantNames(fmt.Sprintf("namespace %q", odd), s.list(store.ListQuery{Namespace: odd, Limit: plenty}))
-		for _, label := range []string{odd, odd + "=a", "a=" + odd} {
-			s.wantNames(fmt.Sprintf("label %q", label),
-				s.list(inNamespace(func(q *store.ListQuery) { q.Label = label })))
-		}
 		dead, err := s.Runs(e.Context(), ended(odd, carillon.RunDead))
 		if err != nil || len(dead) != 0 {
 			e.Errorf("dead runs of %q: %v, %v", odd, dead, err)
 		}
 	}
-}
-
-func listLabel(e *env) {
-	s := e.own(3)
-	with := func(labels ...string) change { return spec(specOf("env=prod", labels...)) } // the note is no label
-	labelled := func(label string) []store.Record {
-		return s.list(inNamespace(func(q *store.ListQuery) { q.Label = label }))
-	}
-	s.put(job("both", with("env=prod", "team=a")), job("prod", with("env=prod")), job("none", with()),
-		job("test", with("env=test")),
-		job("empty", with("env=")), job("longer", with("envoy=prod", "xenv=prod")))
-	s.wantNames("env", labelled("env"), "both", "empty", "prod", "test")
-	s.wantNames("env=prod", labelled("env=prod"), "both", "prod")
-	s.wantNames("env=", labelled("env="), "empty")
-	s.wantNames("env=pro", labelled("env=pro"))
-	s.wantNames("team=a", labelled("team=a"), "both")
-	s.wantNames("prod", labelled("prod"))
-	s.put(job("prod", stateOnly, due(base)), job("test", with("env=prod")), job("both", with()))
-	s.wantNames("env=prod after rewrites", labelled("env=prod"), "prod", "test")
-	s.delete(jobRef("prod"))
-	s.wantNames("env=prod after a delete", labelled("env=prod"), "test")
 }
 
 func listPhase(e *env) {
@@ -237,12 +210,10 @@ func listPhase(e *env) {
 
 func listFilters(e *env) {
 	s := e.own(3)
-	yes := specOf("", "env=prod")
-	s.put(job("x/1", spec(yes), phase(carillon.PhaseRunning)), job("x/2", spec(yes)),
-		job("x/3", phase(carillon.PhaseRunning)), job("x/4", spec(yes), phase(carillon.PhaseRunning)),
-		job("y/1", spec(yes), phase(carillon.PhaseRunning)), job("x/5", spec(yes), phase(carillon.PhaseRunning)))
+	s.put(job("x/1", phase(carillon.PhaseRunning)), job("x/2"), job("x/4", phase(carillon.PhaseRunning)),
+		job("y/1", phase(carillon.PhaseRunning)), job("x/5", phase(carillon.PhaseRunning)))
 	q := inNamespace(func(q *store.ListQuery) {
-		q.Prefix, q.Label, q.Phase, q.Limit = "x/", "env=prod", new(carillon.PhaseRunning), 2
+		q.Prefix, q.Phase, q.Limit = "x/", new(carillon.PhaseRunning), 2
 	})
 	s.wantNames("first page", s.list(q), "x/1", "x/4")
 	q.After = "x/4"

@@ -7,7 +7,6 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
-	"github.com/carillonhq/carillon/server/store/codec"
 )
 
 // model is one partition as the contract says it, with no thought for speed: no index, every query filters
@@ -141,7 +140,7 @@ func (m *model) list(q store.ListQuery) []store.Record {
 		return (r.Seq == 0 || q.Pending) && (q.Namespace == "" || r.Namespace == q.Namespace) &&
 			strings.HasPrefix(r.Name, q.Prefix) &&
 			(q.After == "" || place > q.After || q.Pending && place == q.After && r.Seq > q.AfterSeq) &&
-			(q.Phase == nil || r.State.Phase == *q.Phase) && codec.MatchLabel(r.Spec, q.Label)
+			(q.Phase == nil || r.State.Phase == *q.Phase)
 	}, byRef))
 }
 

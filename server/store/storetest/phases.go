@@ -67,8 +67,6 @@ func phaseWithPending(e *env) {
 		s.wantRecords(fmt.Sprint("phase ", p), s.list(q), records...)
 		q.Namespace, q.Prefix = ns, "b"
 		s.wantRecords(fmt.Sprint("phase ", p, ", by prefix"), s.list(q), records[2:4]...)
-		q.Prefix, q.Label = "", "env"
-		s.wantRecords(fmt.Sprint("phase ", p, ", by label"), s.list(q), own)
 	}
 }
 

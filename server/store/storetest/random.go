@@ -60,7 +60,6 @@ var (
 	playNames      = []string{"a", "a/b", "a/b/c", "a0", "a\x01", "é", "b"}
 	playPrefixes   = []string{"", "a", "a/"}
 	playQueues     = []string{"q", "q/2"}
-	playLabels     = []string{"", "env", "env=prod", "env=test", "team"}
 )
 
 func oneOf[T any](p *player, list []T) T { return list[p.IntN(len(list))] }
@@ -223,8 +222,8 @@ func (p *player) compare() {
 
 func (p *player) compareRecords() {
 	p.Helper()
-	list := store.ListQuery{Namespace: oneOf(p, append(playNamespaces, "")), Prefix: oneOf(p, playPrefixes),
-		Label: oneOf(p, playLabels), Limit: 1 + p.IntN(20)}
+	list := store.ListQuery{Namespace: oneOf(p, append(playNamespaces, "")),
+		Prefix: oneOf(p, playPrefixes), Limit: 1 + p.IntN(20)}
 	if p.IntN(2) == 0 {
 		list.After = oneOf(p, playNames)
 		if list.Namespace == "" {
