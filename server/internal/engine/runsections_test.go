@@ -225,13 +225,13 @@ func TestAPageExaminesABoundedNumberOfRuns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(page.Runs) > 2 {
-				t.Errorf("page %d has %d runs of 2,000 that may be looked at", pages, len(page.Runs))
+			if len(page.Runs) > 1 {
+				t.Errorf("page %d has %d runs of 1,000 that may be looked at", pages, len(page.Runs))
 			}
 			found, q.PageToken = found+len(page.Runs), page.NextPageToken
 		}
-		if found != 5 || pages != 3 {
-			t.Errorf("%d of 5 runs in %d pages, want 3", found, pages)
+		if found != 5 || pages != 5 {
+			t.Errorf("%d of 5 runs in %d pages, want 5", found, pages)
 		}
 		n.stop()
 	})
