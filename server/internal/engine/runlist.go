@@ -43,8 +43,12 @@ const (
 	noSection
 )
 
-// mostExamined bounds how many runs are examined for one page.
-const mostExamined = 1000
+// mostExamined bounds how many runs are examined for one page, or jobs; mostWithSpecs does it if the specs of
+// unfinished runs must be looked at, which may have to be read for it.
+const (
+	mostExamined  = 1000
+	mostWithSpecs = 400
+)
 
 // runPlace is a place in a list of runs: that of the last run examined, of which each section uses some
 // fields; or the beginning of a section, if there is only that.
@@ -152,7 +156,15 @@ func readRuns[T any](ctx context.Context, l *runList, s *runSection[T], at *runP
 
 // full reports whether the page ends. What it holds may exceed the bound by one run, which is small.
 func (l *runList) full() bool {
-	return len(l.page) >= l.q.PageSize || l.examined >= mostExamined || l.bytes > pageBytes
+	return len(l.page) >= l.q.PageSize || l.examined >= l.most() || l.bytes > pageBytes
+}
+
+// most is how many runs are examined for the page at most.
+func (l *runList) most() int {
+	if l.filter.needsSpecs() {
+		return mostWithSpecs
+	}
+	return mostExamined
 }
 
 // sizeOfRun is about how many bytes a run has in a message.

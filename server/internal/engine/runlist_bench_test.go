@@ -30,7 +30,7 @@ var (
 		"fills if it is empty, and keeps; default a new one")
 )
 
-// BenchmarkListRuns measures pages of a hundred runs over 64 partitions: docs/decisions/0068 has the numbers.
+// BenchmarkListRuns measures pages of a hundred runs, or jobs, over 64 partitions: docs/decisions/0068 has the numbers.
 func BenchmarkListRuns(b *testing.B) {
 	for name, open := range map[string]func(b *testing.B) (store.Store, error){
 		"memory": func(*testing.B) (store.Store, error) { return memstore.New(memstore.Options{}), nil },
@@ -66,7 +66,7 @@ func BenchmarkListRuns(b *testing.B) {
 
 func benchLists(b *testing.B, s store.Store) {
 	now := time.Now()
-	ps := &partitions{store: s, macKey: s.Meta().MACKey}
+	ps := &partitions{store: s, macKey: s.Meta().MACKey, now: func() int64 { return now.UnixNano() }}
 	for p := range s.Meta().Partitions {
 		terms, err := s.Leaser().Claim(b.Context(), "node", []int{p}, 1<<60)
 		if err != nil {
@@ -110,31 +110,57 @@ func benchLists(b *testing.B, s store.Store) {
 		{"of a job", carillon.RunQuery{Job: benchName(200)}, 0},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			c.q.PageToken = ""
-			var took []time.Duration
-			found := 0
-			for range b.N {
-				began := time.Now()
+			benchPages(b, c.pages, func(token string) (int, string, error) {
+				c.q.PageToken = token
 				page, err := list.ListRuns(b.Context(), c.q)
-				if err != nil {
-					b.Fatal(err)
-				}
-				took, found = append(took, time.Since(began)), len(page.Runs)
-				if len(took)%max(c.pages, 1) == 0 {
-					page.NextPageToken = ""
-				}
-				c.q.PageToken = page.NextPageToken
-				if c.pages == 0 {
-					c.q.PageToken = ""
-				}
-			}
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
-			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
-			b.ReportMetric(float64(found), "runs")
-			b.ReportMetric(0, "ns/op")
+				return len(page.Runs), page.NextPageToken, err
+			})
 		})
 	}
+	lists := &jobs{partitions: ps}
+	for _, c := range []struct {
+		name  string
+		q     carillon.JobQuery
+		pages int
+	}{
+		{"jobs", carillon.JobQuery{}, 0},
+		{"jobs, a later page", carillon.JobQuery{}, 20},
+		{"jobs of a prefix", carillon.JobQuery{Prefix: "orders/7"}, 0},
+		{"jobs that are paused", carillon.JobQuery{Phase: new(carillon.PhasePaused)}, 0},
+		{"jobs that are retrying", carillon.JobQuery{Phase: new(carillon.PhaseRetrying)}, 0},
+		{"jobs of a label of one in 5,000", carillon.JobQuery{Label: "rare"}, 0},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			benchPages(b, c.pages, func(token string) (int, string, error) {
+				c.q.PageToken = token
+				page, err := lists.ListJobs(b.Context(), c.q)
+				return len(page.Jobs), page.NextPageToken, err
+			})
+		})
+	}
+}
+
+// benchPages reads a list, as many pages of it as are given, again and again.
+func benchPages(b *testing.B, pages int, read func(token string) (found int, next string, err error)) {
+	var took []time.Duration
+	var token string
+	found := 0
+	for range b.N {
+		began := time.Now()
+		n, next, err := read(token)
+		if err != nil {
+			b.Fatal(err)
+		}
+		took, found, token = append(took, time.Since(began)), n, next
+		if len(took)%max(pages, 1) == 0 {
+			token = ""
+		}
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+	b.ReportMetric(float64(found), "found")
+	b.ReportMetric(0, "ns/op")
 }
 
 func benchName(i int) string { return fmt.Sprintf("orders/%08x-reminder", uint32(i)*2654435761) }

@@ -271,7 +271,7 @@ func (l *runList) finishedIn(number int, q store.RunQuery, size int) *source[sto
 func (l *runList) readSize(n int) int {
 	size := l.q.PageSize
 	if l.filter.leavesOut() {
-		size = max(size, mostExamined/2)
+		size = max(size, l.most()/2)
 	}
 	return readSize(size, n)
 }

@@ -226,12 +226,12 @@ func TestAPageExaminesABoundedNumberOfRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(page.Runs) > 1 {
-				t.Errorf("page %d has %d runs of 1,000 that may be looked at", pages, len(page.Runs))
+				t.Errorf("page %d has %d runs of 400 that may be looked at", pages, len(page.Runs))
 			}
 			found, q.PageToken = found+len(page.Runs), page.NextPageToken
 		}
-		if found != 5 || pages != 5 {
-			t.Errorf("%d of 5 runs in %d pages, want 5", found, pages)
+		if found != 5 || pages != 13 {
+			t.Errorf("%d of 5 runs in %d pages, want 13", found, pages)
 		}
 		n.stop()
 	})
