@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// Events tells what happens to jobs and runs.
+// Events tells what happens to jobs, runs, queues and nodes.
 type Events interface {
 	// Watch calls f with what happens from now on or, with a position, from there on: as soon as it is
-	// durable, and at least every 15 s, then without events. What happens to one job comes in its order, and
-	// so does what happens within a partition; events of different partitions come about in the order of
-	// their times. Nothing is left out. If that cannot be kept up, because the events since the position are
-	// no longer there, it ends with FailedPrecondition: list what there is, and watch anew. It also ends with
-	// ctx, with an error of f, and with Unavailable if the node leaves: watch from the last position.
+	// durable, and at least every 15 s, then without events. What happens to one job comes in its order,
+	// and so does what happens within a partition; events of different partitions come about in the order
+	// of their times. Nothing is left out. If that cannot be kept up, because the events since the
+	// position are no longer there, it ends with FailedPrecondition: list what there is, and watch again
+	// without a position. It also ends with ctx, with an error of f, and with Unavailable if the node
+	// leaves: watch from the last position.
 	//
 	// A position holds for 10 min after the last watch has ended, on any node.
 	Watch(ctx context.Context, q WatchQuery, f func(EventBatch) error) error
@@ -22,7 +23,7 @@ type Events interface {
 
 // WatchQuery selects events.
 type WatchQuery struct {
-	Namespace string // empty: all namespaces
+	Namespace string // empty: all namespaces, and nodes
 	Prefix    string // of the names of jobs; needs a namespace
 	// Types are types of events or groups of them, which are what a type begins with up to its dot: "run" is
 	// all that happens to runs. Empty: all.
@@ -56,8 +57,12 @@ type Event struct {
 	Error     string    // of the attempt that failed, at most 1 KiB
 	RetryAt   time.Time // the next attempt's time
 	Skipped   uint64    // how many times were skipped
-	From      time.Time // the first of them
+	From      time.Time // the first of them; since when the queue is unserved
 	Late      time.Duration
+
+	Queue     string // the name of the queue, of one of Namespace
+	QueueKind string // of its target: worker or dapr
+	Node      string // the name of the node
 }
 
 // EventType is the type of an event. Those of later versions may be among what comes.
@@ -81,13 +86,23 @@ const (
 	// The first attempt began more than 1 s after the run was due. It comes once the attempt is durable: when
 	// it has lasted for a second or more, or with its end.
 	EventRunLate EventType = "run.late"
+
+	// Runs have waited in a queue for [Namespace.UnservedAfter], and for as long nobody has taken any. It
+	// comes up to a minute later.
+	EventQueueUnserved EventType = "queue.unserved"
+	EventQueueServed   EventType = "queue.served" // somebody takes them again, or none waits any more
+
+	EventNodeJoined EventType = "node.joined"
+	EventNodeLeft   EventType = "node.left" // it had said that it would
+	// The node went without a word: it was killed, is cut off from the store, or stands still.
+	EventNodeLost EventType = "node.lost"
 )
 
 // EventTypes returns all types of events.
 func EventTypes() []EventType {
 	return []EventType{EventJobCreated, EventJobChanged, EventJobDeleted, EventJobPaused, EventJobResumed,
 		EventRunSucceeded, EventRunRetrying, EventRunFailed, EventRunDead, EventRunCancelled, EventRunSkipped,
-		EventRunLate}
+		EventRunLate, EventQueueUnserved, EventQueueServed, EventNodeJoined, EventNodeLeft, EventNodeLost}
 }
 
 // group returns what the type begins with.
@@ -105,10 +120,14 @@ func (q *WatchQuery) Validate() error {
 	} else if q.Prefix != "" {
 		return invalid("prefix", "it needs a namespace")
 	}
+	return checkEventTypes("types", q.Types)
+}
+
+func checkEventTypes(field string, types []EventType) error {
 	known := EventTypes()
-	for _, t := range q.Types {
+	for _, t := range types {
 		if !slices.ContainsFunc(known, t.selects) {
-			return invalid("types", "%.64q is no type of events, nor a group of them; there are %v", t, known)
+			return invalid(field, "%.64q is no type of events, nor a group of them; there are %v", t, known)
 		}
 	}
 	return nil

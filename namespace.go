@@ -3,6 +3,8 @@ package carillon
 import (
 	"cmp"
 	"maps"
+	"slices"
+	"time"
 )
 
 // Namespace is the settings of a namespace as a whole. A namespace without settings has the zero value.
@@ -14,14 +16,19 @@ type Namespace struct {
 	// ConcurrencyLimits is, for each concurrency key, how many attempts of the jobs with that key may be in
 	// force at a time, across the cluster. A key that is not listed has no limit; 0 lets nothing run.
 	ConcurrencyLimits map[string]int
+	// Webhooks are where events of the namespace are sent, at most [MaxWebhooks].
+	Webhooks []Webhook
+	// UnservedAfter is for how long a queue of the namespace must be unserved before an event says so, from
+	// 1 min to 24 h; default [DefaultUnservedAfter].
+	UnservedAfter time.Duration
 	// Generation counts the changes of the settings, from 1, which is that of a namespace without settings.
 	// In a put, if not 0, it is the generation that the settings are meant to replace.
 	Generation uint64
 }
 
 // Over returns the result of putting n over the settings in force; the generation grows if anything changes.
-// A put meant for another generation is refused. So is a put without limits and without a generation that
-// would remove limits: an empty body must not lift them.
+// A put meant for another generation is refused. So is a put without a generation that gives no limits, or no
+// webhooks, and would remove those that there are: an empty body must not lift them.
 func (n Namespace) Over(old Namespace) (Namespace, error) {
 	switch {
 	case n.Generation != 0 && n.Generation != old.Generation:
@@ -32,12 +39,35 @@ func (n Namespace) Over(old Namespace) (Namespace, error) {
 			"it would remove the limits that namespace %q has, %d of them; "+
 				"to do that say the generation that is to be replaced, %d, in generation or If-Match",
 			old.Name, len(old.ConcurrencyLimits), old.Generation)
+	case n.Generation == 0 && len(n.Webhooks) == 0 && len(old.Webhooks) != 0:
+		return old, Errorf(FailedPrecondition, "webhooks",
+			"it would remove the webhooks that namespace %q has, %d of them; "+
+				"to do that say the generation that is to be replaced, %d, in generation or If-Match",
+			old.Name, len(old.Webhooks), old.Generation)
 	}
 	n.Generation = old.Generation
-	if n.Strict != old.Strict || !maps.Equal(n.ConcurrencyLimits, old.ConcurrencyLimits) {
+	if !n.SetsLike(&old) {
 		n.Generation++
 	}
 	return n, nil
+}
+
+// SetsLike reports whether n sets the same as o. Names and generations do not count.
+func (n *Namespace) SetsLike(o *Namespace) bool {
+	return n.Strict == o.Strict && maps.Equal(n.ConcurrencyLimits, o.ConcurrencyLimits) &&
+		n.UnservedAfter == o.UnservedAfter && slices.EqualFunc(n.Webhooks, o.Webhooks, Webhook.equal)
+}
+
+// Clone returns a copy that shares nothing with n.
+func (n *Namespace) Clone() Namespace {
+	c := *n
+	c.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
+	c.Webhooks = slices.Clone(n.Webhooks)
+	for i := range c.Webhooks {
+		c.Webhooks[i].Headers = maps.Clone(c.Webhooks[i].Headers)
+		c.Webhooks[i].Types = slices.Clone(c.Webhooks[i].Types)
+	}
+	return c
 }
 
 // Validate returns an error about the first wrong field.
@@ -55,8 +85,16 @@ func (n *Namespace) Validate() error {
 			return err
 		}
 	}
-	return nil
+	return cmp.Or(checkWebhooks(n.Webhooks),
+		checkSpan("unserved_after", n.UnservedAfter, MinUnservedAfter, MaxUnservedAfter))
 }
+
+// Bounds on [Namespace.UnservedAfter], and its default.
+const (
+	MinUnservedAfter     = time.Minute
+	MaxUnservedAfter     = 24 * time.Hour
+	DefaultUnservedAfter = 5 * time.Minute
+)
 
 // MaxConcurrencyKey is the maximum length of a concurrency key, in bytes.
 const MaxConcurrencyKey = 256

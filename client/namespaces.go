@@ -11,18 +11,27 @@ import (
 // GetNamespace returns a namespace's settings; see [carillon.Namespaces].
 func (c *Client) GetNamespace(ctx context.Context, name string) (carillon.Namespace, error) {
 	m, err := c.service.GetNamespace(ctx, &pb.GetNamespaceRequest{Name: name})
-	return wire.NamespaceFromProto(m), err
+	if err != nil {
+		return carillon.Namespace{}, err
+	}
+	return wire.NamespaceFromProto(m)
 }
 
 // ListNamespaces returns a page of namespaces; see [carillon.Namespaces].
 func (c *Client) ListNamespaces(ctx context.Context,
 	q carillon.NamespaceQuery) (carillon.NamespacePage, error) {
 	m, err := c.service.ListNamespaces(ctx, wire.NamespaceQueryToProto(q))
-	return wire.NamespacePageFromProto(m), err
+	if err != nil {
+		return carillon.NamespacePage{}, err
+	}
+	return wire.NamespacePageFromProto(m)
 }
 
 // PutNamespace replaces a namespace's settings; see [carillon.Namespaces].
 func (c *Client) PutNamespace(ctx context.Context, ns carillon.Namespace) (carillon.Namespace, error) {
 	m, err := c.service.PutNamespace(ctx, wire.PutNamespaceToProto(&ns))
-	return wire.NamespaceFromProto(m), err
+	if err != nil {
+		return carillon.Namespace{}, err
+	}
+	return wire.NamespaceFromProto(m)
 }

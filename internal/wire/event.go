@@ -48,7 +48,7 @@ func EventToProto(e *carillon.Event) *pb.Event {
 		Generation: e.Generation, Run: e.Run, ScheduledTime: timestamp(e.Scheduled),
 		Attempt: clampInt32(e.Attempt), Reason: text(e.Reason), Error: text(e.Error),
 		RetryTime: timestamp(e.RetryAt), Skipped: e.Skipped, FromTime: timestamp(e.From),
-		Late: durationText(e.Late),
+		Late: durationText(e.Late), Queue: text(e.Queue), QueueKind: e.QueueKind, Node: text(e.Node),
 	}
 }
 
@@ -59,5 +59,6 @@ func (f *first) event(m *pb.Event) carillon.Event {
 		Scheduled: instant(m.GetScheduledTime()), Attempt: int(m.GetAttempt()), Reason: m.GetReason(),
 		Error: m.GetError(), RetryAt: instant(m.GetRetryTime()), Skipped: m.GetSkipped(),
 		From: instant(m.GetFromTime()), Late: f.duration(m.GetLate(), "late"),
+		Queue: m.GetQueue(), QueueKind: m.GetQueueKind(), Node: m.GetNode(),
 	}
 }

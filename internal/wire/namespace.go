@@ -8,7 +8,8 @@ import (
 // NamespaceToProto is the settings as a message.
 func NamespaceToProto(n *carillon.Namespace) *pb.Namespace {
 	return &pb.Namespace{Name: n.Name, Strict: n.Strict,
-		ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation}
+		ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation,
+		Webhooks: toEach(n.Webhooks, webhookToProto), UnservedAfter: durationText(n.UnservedAfter)}
 }
 
 // NamespacePageToProto is the page as a message.
@@ -18,18 +19,20 @@ func NamespacePageToProto(p carillon.NamespacePage) *pb.ListNamespacesResponse {
 }
 
 // NamespacePageFromProto is the message as a page.
-func NamespacePageFromProto(m *pb.ListNamespacesResponse) carillon.NamespacePage {
+func NamespacePageFromProto(m *pb.ListNamespacesResponse) (carillon.NamespacePage, error) {
+	var f first
 	p := carillon.NamespacePage{NextPageToken: m.GetNextPageToken()}
 	for _, n := range m.GetNamespaces() {
-		p.Namespaces = append(p.Namespaces, NamespaceFromProto(n))
+		p.Namespaces = append(p.Namespaces, f.namespace(n))
 	}
-	return p
+	return p, f.err
 }
 
 // PutNamespaceToProto is the settings as a request.
 func PutNamespaceToProto(n *carillon.Namespace) *pb.PutNamespaceRequest {
 	return &pb.PutNamespaceRequest{Name: n.Name, Strict: n.Strict,
-		ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation}
+		ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation,
+		Webhooks: toEach(n.Webhooks, webhookToProto), UnservedAfter: durationText(n.UnservedAfter)}
 }
 
 func limitsToProto(limits map[string]int) map[string]int32 {
@@ -49,11 +52,21 @@ type namespaceMessage interface {
 	GetStrict() bool
 	GetConcurrencyLimits() map[string]int32
 	GetGeneration() uint64
+	GetWebhooks() []*pb.Webhook
+	GetUnservedAfter() string
 }
 
 // NamespaceFromProto is the message, or the request, as settings.
-func NamespaceFromProto(m namespaceMessage) carillon.Namespace {
-	n := carillon.Namespace{Name: m.GetName(), Strict: m.GetStrict(), Generation: m.GetGeneration()}
+func NamespaceFromProto(m namespaceMessage) (carillon.Namespace, error) {
+	var f first
+	n := f.namespace(m)
+	return n, f.err
+}
+
+func (f *first) namespace(m namespaceMessage) carillon.Namespace {
+	n := carillon.Namespace{Name: m.GetName(), Strict: m.GetStrict(), Generation: m.GetGeneration(),
+		Webhooks:      fromEach(m.GetWebhooks(), webhookFromProto),
+		UnservedAfter: f.duration(m.GetUnservedAfter(), "unserved_after")}
 	if len(m.GetConcurrencyLimits()) > 0 {
 		n.ConcurrencyLimits = make(map[string]int, len(m.GetConcurrencyLimits()))
 	}
@@ -61,4 +74,20 @@ func NamespaceFromProto(m namespaceMessage) carillon.Namespace {
 		n.ConcurrencyLimits[key] = int(limit)
 	}
 	return n
+}
+
+func webhookToProto(w *carillon.Webhook) *pb.Webhook {
+	types := make([]string, len(w.Types))
+	for i, t := range w.Types {
+		types[i] = string(t)
+	}
+	return &pb.Webhook{Name: w.Name, Url: w.URL, Headers: w.Headers, Types: types, Prefix: w.Prefix}
+}
+
+func webhookFromProto(m *pb.Webhook) carillon.Webhook {
+	w := carillon.Webhook{Name: m.GetName(), URL: m.GetUrl(), Headers: m.GetHeaders(), Prefix: m.GetPrefix()}
+	for _, t := range m.GetTypes() {
+		w.Types = append(w.Types, carillon.EventType(t))
+	}
+	return w
 }

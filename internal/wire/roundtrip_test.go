@@ -82,8 +82,8 @@ var roundTrips = map[string]struct {
 		return SpecToProto(carillon.Key{Namespace: r.GetNamespace(), Name: r.GetName()}, &s), err
 	}},
 	"Namespace": {&pb.Namespace{}, func(m proto.Message) (proto.Message, error) {
-		n := NamespaceFromProto(m.(*pb.Namespace))
-		return NamespaceToProto(&n), nil
+		n, err := NamespaceFromProto(m.(*pb.Namespace))
+		return NamespaceToProto(&n), err
 	}},
 	"WatchRequest": {&pb.WatchRequest{}, func(m proto.Message) (proto.Message, error) {
 		q := WatchQueryFromProto(m.(*pb.WatchRequest))
@@ -111,11 +111,12 @@ var roundTrips = map[string]struct {
 		return NamespaceQueryToProto(NamespaceQueryFromProto(m.(*pb.ListNamespacesRequest))), nil
 	}},
 	"ListNamespacesResponse": {&pb.ListNamespacesResponse{}, func(m proto.Message) (proto.Message, error) {
-		return NamespacePageToProto(NamespacePageFromProto(m.(*pb.ListNamespacesResponse))), nil
+		p, err := NamespacePageFromProto(m.(*pb.ListNamespacesResponse))
+		return NamespacePageToProto(p), err
 	}},
 	"PutNamespaceRequest": {&pb.PutNamespaceRequest{}, func(m proto.Message) (proto.Message, error) {
-		n := NamespaceFromProto(m.(*pb.PutNamespaceRequest))
-		return PutNamespaceToProto(&n), nil
+		n, err := NamespaceFromProto(m.(*pb.PutNamespaceRequest))
+		return PutNamespaceToProto(&n), err
 	}},
 	"Hello": {&pb.Hello{}, func(m proto.Message) (proto.Message, error) {
 		h := HelloFromProto(m.(*pb.Hello))
@@ -163,7 +164,7 @@ type protoFiller struct {
 }
 
 // durations are the fields of type string that hold a duration.
-var durations = []string{"jitter", "late", "timeout", "lease", "catch_up_window", "keep", "interval", "initial",
+var durations = []string{"jitter", "late", "unserved_after", "timeout", "lease", "catch_up_window", "keep", "interval", "initial",
 	"max", "jitter", "retry_after"}
 
 func (f *protoFiller) fill(m protoreflect.Message, depth int) {
@@ -256,8 +257,10 @@ func TestEveryWordIsCarried(t *testing.T) {
 	skip, err := SkipFromProto(SkipToProto(&s))
 	same(t, "skip", s, skip, err)
 
-	ns := carillon.Namespace{Name: "n", Strict: true, ConcurrencyLimits: map[string]int{"a": 0, "b": 7}}
-	same(t, "namespace", ns, NamespaceFromProto(NamespaceToProto(&ns)), nil)
+	var ns carillon.Namespace
+	(&wordFiller{}).fill(reflect.ValueOf(&ns).Elem(), 0)
+	namespace, err := NamespaceFromProto(NamespaceToProto(&ns))
+	same(t, "namespace", ns, namespace, err)
 
 	var hello carillon.Hello
 	(&wordFiller{}).fill(reflect.ValueOf(&hello).Elem(), 0)
@@ -323,7 +326,10 @@ func (f *wordFiller) fill(v reflect.Value, depth int) {
 			v.Index(i).SetUint(uint64(i + 1))
 		}
 	case reflect.Map:
-		v.Set(reflect.ValueOf(map[string]string{fmt.Sprint("k", f.n): "v"}))
+		v.Set(reflect.MakeMap(v.Type()))
+		value := reflect.New(v.Type().Elem()).Elem()
+		f.fill(value, depth+1)
+		v.SetMapIndex(reflect.ValueOf(fmt.Sprint("k", f.n)), value)
 	case reflect.String:
 		v.SetString(fmt.Sprint("text", f.n))
 	case reflect.Bool:

@@ -8,7 +8,7 @@ import (
 
 // format is the version of everything a store writes: records, keys, tables' contents. A test with builds of
 // different formats sets it by the linker, -ldflags "-X
-// github.com/carillonhq/carillon/server/store.format=4".
+// github.com/carillonhq/carillon/server/store.format=5".
 //
 // A program decodes a record, keeps the fields that it knows, and writes those back. So the format is raised
 // with every field that a program of the format before must not drop: a new field of a record that is
@@ -23,7 +23,9 @@ import (
 //	   History.no_results, FailurePolicy.pause_after, LastRun.failures (0069); metadata records
 //	   of the kinds 'v' and 'w': events and their watchers (0071);
 //	   calendars: Spec.except and only, metadata records of kind 'c' (0075)
-var format = "3"
+//	4  webhooks, and events of nodes and queues (0076): Namespace.webhooks and unserved_after; Event.queue,
+//	   queue_kind and node; EventList.unrecorded; Watched.whole; metadata records of kinds 'h' and 't'
+var format = "4"
 
 // Format returns the version of everything this program writes. A store of another one is refused, see
 // [CheckFormat].
@@ -37,7 +39,7 @@ func Format() int {
 
 // extends lists the formats that only add to the one before: a store is brought up to date by writing the new
 // number.
-var extends = map[int]bool{2: true, 3: true}
+var extends = map[int]bool{2: true, 3: true, 4: true}
 
 // Extends reports whether this program can bring a store of an older format up to date just by writing its
 // own format. No program of the older format may have the store open then: it would drop what it does not

@@ -10,6 +10,7 @@ const (
 	KindTerms      = 'd' // server/internal/partition: the terms that may have left attempts in doubt
 	KindDependency = 'e' // server/internal/partition: a job that depends on one of this partition
 	KindAllocation = 'g' // server/internal/partition: permits that a home has handed out to a partition
+	KindWebhooks   = 'h' // server/internal/engine: how far webhooks have been told, a position as text
 	KindIntent     = 'i' // server/internal/partition: a job of a batch put that is decided
 	KindLimited    = 'l' // server/internal/partition: an attempt in force that holds a permit
 	KindNamespace  = 'n' // server/internal/engine: the settings of a namespace
@@ -17,6 +18,7 @@ const (
 	// server/internal/engine, server/internal/cluster: written and deleted to test the store.
 	KindProbe   = 'p'
 	KindParked  = 'q' // server/internal/partition: a queue with parked runs
+	KindTold    = 't' // server/internal/partition: what was told of a node or a queue
 	KindQueue   = 'u' // server/internal/partition: a paused queue
 	KindEvents  = 'v' // server/internal/partition: events that watchers have still to see
 	KindWatched = 'w' // server/internal/partition: how long events are recorded, and which are kept

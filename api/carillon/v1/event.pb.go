@@ -26,7 +26,7 @@ const (
 // WatchRequest selects events.
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of jobs in it; empty: of all namespaces.
+	// Of jobs and queues in it; empty: of all namespaces, and of nodes.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Of jobs whose names begin so; it needs a namespace.
 	Prefix string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
@@ -157,11 +157,12 @@ type Event struct {
 	// Its own. An event that comes again has the same.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// What has happened: job.created, job.changed, job.deleted, job.paused, job.resumed, run.succeeded, run.retrying, run.failed,
-	// run.dead, run.cancelled, run.skipped or run.late. Later versions may have more.
+	// run.dead, run.cancelled, run.skipped, run.late, queue.unserved, queue.served, node.joined, node.left or node.lost. Later
+	// versions may have more.
 	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
 	// When.
 	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
-	// Of the job.
+	// Of the job or queue; empty if it is about a node.
 	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Its name.
 	Job string `protobuf:"bytes,5,opt,name=job,proto3" json:"job,omitempty"`
@@ -181,10 +182,16 @@ type Event struct {
 	RetryTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=retry_time,json=retryTime,proto3" json:"retry_time,omitempty"`
 	// How many times were skipped.
 	Skipped uint64 `protobuf:"varint,13,opt,name=skipped,proto3" json:"skipped,omitempty"`
-	// The first of them.
+	// The first of them; since when the queue is unserved.
 	FromTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=from_time,json=fromTime,proto3" json:"from_time,omitempty"`
 	// How late the first attempt began; a Go duration.
-	Late          string `protobuf:"bytes,15,opt,name=late,proto3" json:"late,omitempty"`
+	Late string `protobuf:"bytes,15,opt,name=late,proto3" json:"late,omitempty"`
+	// The name of the queue.
+	Queue string `protobuf:"bytes,16,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Of the queue's target: worker or dapr.
+	QueueKind string `protobuf:"bytes,17,opt,name=queue_kind,json=queueKind,proto3" json:"queue_kind,omitempty"`
+	// The name of the node. A node that was lost went without a word: it was killed, is cut off from the store, or stands still.
+	Node          string `protobuf:"bytes,18,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,6 +331,27 @@ func (x *Event) GetLate() string {
 	return ""
 }
 
+func (x *Event) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *Event) GetQueueKind() string {
+	if x != nil {
+		return x.QueueKind
+	}
+	return ""
+}
+
+func (x *Event) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
 var File_carillon_v1_event_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_event_proto_rawDesc = "" +
@@ -336,7 +364,7 @@ const file_carillon_v1_event_proto_rawDesc = "" +
 	"\bposition\x18\x04 \x01(\tR\bposition\"W\n" +
 	"\rWatchResponse\x12*\n" +
 	"\x06events\x18\x01 \x03(\v2\x12.carillon.v1.EventR\x06events\x12\x1a\n" +
-	"\bposition\x18\x02 \x01(\tR\bposition\"\xea\x03\n" +
+	"\bposition\x18\x02 \x01(\tR\bposition\"\xb3\x04\n" +
 	"\x05Event\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12.\n" +
@@ -356,7 +384,11 @@ const file_carillon_v1_event_proto_rawDesc = "" +
 	"retry_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tretryTime\x12\x18\n" +
 	"\askipped\x18\r \x01(\x04R\askipped\x127\n" +
 	"\tfrom_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\bfromTime\x12\x12\n" +
-	"\x04late\x18\x0f \x01(\tR\x04late2\x96\x01\n" +
+	"\x04late\x18\x0f \x01(\tR\x04late\x12\x14\n" +
+	"\x05queue\x18\x10 \x01(\tR\x05queue\x12\x1d\n" +
+	"\n" +
+	"queue_kind\x18\x11 \x01(\tR\tqueueKind\x12\x12\n" +
+	"\x04node\x18\x12 \x01(\tR\x04node2\x96\x01\n" +
 	"\fEventService\x12\x85\x01\n" +
 	"\x05Watch\x12\x19.carillon.v1.WatchRequest\x1a\x1a.carillon.v1.WatchResponse\"C\x82\xd3\xe4\x93\x02=Z)\x12'/v1/namespaces/{namespace}/events:watch\x12\x10/v1/events:watch0\x01B;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
 

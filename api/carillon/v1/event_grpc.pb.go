@@ -26,13 +26,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// EventService tells what happens to jobs and runs. Every node tells it for the whole cluster. Every error status carries a Problem.
+// EventService tells what happens to jobs, runs, queues and nodes. Every node tells it for the whole cluster. Every error status carries a Problem.
 type EventServiceClient interface {
 	// Watch tells what happens from now on or, with a position, from there on: as soon as it is durable, and at least every 15 s, then
 	// without events. What happens to one job comes in its order, and so does what happens within a partition; events of different
 	// partitions come about in the order of their times. Nothing is left out. If that cannot be kept up, because the events since the
-	// position are no longer there, it ends with failed_precondition: list what there is, and watch anew. It ends with unavailable if
-	// the node leaves: watch at another from the last position. A position holds for 10 min after the last watch has ended.
+	// position are no longer there, it ends with failed_precondition: list what there is, and watch again without a position. It ends
+	// with unavailable if the node leaves: watch at another from the last position. A position holds for 10 min after the last watch
+	// has ended.
 	//
 	// Over REST it is text/event-stream: id is a position, event the type, data the event. An event without an id is followed by more
 	// that happened with it. The header Last-Event-ID is the position, if the query does not have one.
@@ -70,13 +71,14 @@ type EventService_WatchClient = grpc.ServerStreamingClient[WatchResponse]
 // All implementations must embed UnimplementedEventServiceServer
 // for forward compatibility.
 //
-// EventService tells what happens to jobs and runs. Every node tells it for the whole cluster. Every error status carries a Problem.
+// EventService tells what happens to jobs, runs, queues and nodes. Every node tells it for the whole cluster. Every error status carries a Problem.
 type EventServiceServer interface {
 	// Watch tells what happens from now on or, with a position, from there on: as soon as it is durable, and at least every 15 s, then
 	// without events. What happens to one job comes in its order, and so does what happens within a partition; events of different
 	// partitions come about in the order of their times. Nothing is left out. If that cannot be kept up, because the events since the
-	// position are no longer there, it ends with failed_precondition: list what there is, and watch anew. It ends with unavailable if
-	// the node leaves: watch at another from the last position. A position holds for 10 min after the last watch has ended.
+	// position are no longer there, it ends with failed_precondition: list what there is, and watch again without a position. It ends
+	// with unavailable if the node leaves: watch at another from the last position. A position holds for 10 min after the last watch
+	// has ended.
 	//
 	// Over REST it is text/event-stream: id is a position, event the type, data the event. An event without an id is followed by more
 	// that happened with it. The header Last-Event-ID is the position, if the query does not have one.

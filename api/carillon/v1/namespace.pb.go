@@ -32,7 +32,11 @@ type Namespace struct {
 	// that is not here is not limited; 0 lets nothing run.
 	ConcurrencyLimits map[string]int32 `protobuf:"bytes,3,rep,name=concurrency_limits,json=concurrencyLimits,proto3" json:"concurrency_limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Counts what has been set, from 1: that of a namespace for which nobody has set anything.
-	Generation    uint64 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
+	Generation uint64 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
+	// Where events of the namespace are sent; at most 8.
+	Webhooks []*Webhook `protobuf:"bytes,5,rep,name=webhooks,proto3" json:"webhooks,omitempty"`
+	// For how long a queue of the namespace must be unserved before an event says so; a Go duration from 1m to 24h; default 5m.
+	UnservedAfter string `protobuf:"bytes,6,opt,name=unserved_after,json=unservedAfter,proto3" json:"unserved_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -95,21 +99,131 @@ func (x *Namespace) GetGeneration() uint64 {
 	return 0
 }
 
+func (x *Namespace) GetWebhooks() []*Webhook {
+	if x != nil {
+		return x.Webhooks
+	}
+	return nil
+}
+
+func (x *Namespace) GetUnservedAfter() string {
+	if x != nil {
+		return x.UnservedAfter
+	}
+	return ""
+}
+
+// Webhook is an address to which events of a namespace are sent, each as a CloudEvent by an HTTP request. Each event becomes a one-shot
+// job of the namespace whose name begins with carillon.events/, so it is sent as every run is: retried until the receiver has answered
+// 2xx, dead after that, with a redrive. An event may come more than once, with the same id, and events may come out of order.
+type Webhook struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unique in the namespace: 1 to 63 bytes of a-z, A-Z, 0-9 and "-".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// http or https; as of an HTTP target.
+	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// Of the requests; as of an HTTP target.
+	Headers map[string]string `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Types of events, such as run.dead, or groups of them, such as run; at least one. Nodes belong to no namespace: a webhook of any
+	// namespace may ask for what happens to them.
+	Types []string `protobuf:"bytes,4,rep,name=types,proto3" json:"types,omitempty"`
+	// Of jobs whose names begin so; events that are about no job are selected all the same.
+	Prefix        string `protobuf:"bytes,5,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Webhook) Reset() {
+	*x = Webhook{}
+	mi := &file_carillon_v1_namespace_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Webhook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Webhook) ProtoMessage() {}
+
+func (x *Webhook) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_namespace_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
+func (*Webhook) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_namespace_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Webhook) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Webhook) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Webhook) GetHeaders() map[string]string {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *Webhook) GetTypes() []string {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+func (x *Webhook) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
 var File_carillon_v1_namespace_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_namespace_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcarillon/v1/namespace.proto\x12\vcarillon.v1\"\xfb\x01\n" +
+	"\x1bcarillon/v1/namespace.proto\x12\vcarillon.v1\"\xd4\x02\n" +
 	"\tNamespace\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06strict\x18\x02 \x01(\bR\x06strict\x12\\\n" +
 	"\x12concurrency_limits\x18\x03 \x03(\v2-.carillon.v1.Namespace.ConcurrencyLimitsEntryR\x11concurrencyLimits\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\x04R\n" +
-	"generation\x1aD\n" +
+	"generation\x120\n" +
+	"\bwebhooks\x18\x05 \x03(\v2\x14.carillon.v1.WebhookR\bwebhooks\x12%\n" +
+	"\x0eunserved_after\x18\x06 \x01(\tR\runservedAfter\x1aD\n" +
 	"\x16ConcurrencyLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01B;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xd6\x01\n" +
+	"\aWebhook\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12;\n" +
+	"\aheaders\x18\x03 \x03(\v2!.carillon.v1.Webhook.HeadersEntryR\aheaders\x12\x14\n" +
+	"\x05types\x18\x04 \x03(\tR\x05types\x12\x16\n" +
+	"\x06prefix\x18\x05 \x01(\tR\x06prefix\x1a:\n" +
+	"\fHeadersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
 
 var (
 	file_carillon_v1_namespace_proto_rawDescOnce sync.Once
@@ -123,18 +237,22 @@ func file_carillon_v1_namespace_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_namespace_proto_rawDescData
 }
 
-var file_carillon_v1_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_carillon_v1_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_carillon_v1_namespace_proto_goTypes = []any{
 	(*Namespace)(nil), // 0: carillon.v1.Namespace
-	nil,               // 1: carillon.v1.Namespace.ConcurrencyLimitsEntry
+	(*Webhook)(nil),   // 1: carillon.v1.Webhook
+	nil,               // 2: carillon.v1.Namespace.ConcurrencyLimitsEntry
+	nil,               // 3: carillon.v1.Webhook.HeadersEntry
 }
 var file_carillon_v1_namespace_proto_depIdxs = []int32{
-	1, // 0: carillon.v1.Namespace.concurrency_limits:type_name -> carillon.v1.Namespace.ConcurrencyLimitsEntry
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	2, // 0: carillon.v1.Namespace.concurrency_limits:type_name -> carillon.v1.Namespace.ConcurrencyLimitsEntry
+	1, // 1: carillon.v1.Namespace.webhooks:type_name -> carillon.v1.Webhook
+	3, // 2: carillon.v1.Webhook.headers:type_name -> carillon.v1.Webhook.HeadersEntry
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_namespace_proto_init() }
@@ -148,7 +266,7 @@ func file_carillon_v1_namespace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_namespace_proto_rawDesc), len(file_carillon_v1_namespace_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -76,6 +76,7 @@ type namespaceSet struct {
 	strict       bool
 	limits       []string
 	unlimit      []string
+	unserved     time.Duration
 	ifGeneration uint64
 }
 
@@ -96,7 +97,7 @@ carillon namespace set default --strict=false --no-concurrency-limit licence`,
 				return err
 			}
 			return s.ask(a, func(ctx context.Context, node *client.Client, words []string) (answer, error) {
-				ns, err := s.set(ctx, node, words[0], change)
+				ns, err := setNamespace(ctx, node, words[0], s.ifGeneration, change)
 				return namespaceAnswer(&ns), err
 			})(cmd, words)
 		},
@@ -108,6 +109,8 @@ carillon namespace set default --strict=false --no-concurrency-limit licence`,
 		"`key=n`: at most n attempts of the jobs with this concurrency key at a time; repeatable")
 	cmd.Flags().StringArrayVar(&s.unlimit, "no-concurrency-limit", nil,
 		"concurrency `key` to limit no longer; repeatable")
+	cmd.Flags().DurationVar(&s.unserved, "unserved-after", 0,
+		"for how long a queue must be unserved before an event says so, from 1m to 24h; 0 is the default, 5m")
 	cmd.Flags().Uint64Var(&s.ifGeneration, "if-generation",
 		0, "only over this `generation` of the settings; 0 is any")
 	s.addServer(cmd)
@@ -118,23 +121,24 @@ carillon namespace set default --strict=false --no-concurrency-limit licence`,
 // previous settings.
 const setAgain = 50 * time.Millisecond
 
-// set reads the settings, changes them and puts them over the generation that was read. If they were changed
-// meanwhile it starts again, until the call's time is over, so that the other change is kept.
-func (s *namespaceSet) set(ctx context.Context, node carillon.Namespaces, name string,
-	change func(*carillon.Namespace)) (
-	carillon.Namespace, error,
-) {
+// setNamespace reads the settings, changes them and puts them over the generation that was read, or over
+// ifGeneration unless that is 0. If they were changed meanwhile it starts again, until the call's time is
+// over, so that the other change is kept.
+func setNamespace(ctx context.Context, node carillon.Namespaces, name string, ifGeneration uint64,
+	change func(*carillon.Namespace) error) (carillon.Namespace, error) {
 	for {
 		ns, err := node.GetNamespace(ctx, name)
+		if err == nil {
+			err = change(&ns)
+		}
 		if err != nil {
 			return ns, err
 		}
-		change(&ns)
-		if s.ifGeneration != 0 {
-			ns.Generation = s.ifGeneration
+		if ifGeneration != 0 {
+			ns.Generation = ifGeneration
 		}
 		ns, err = node.PutNamespace(ctx, ns)
-		if s.ifGeneration != 0 || !errors.Is(err, carillon.FailedPrecondition) {
+		if ifGeneration != 0 || !errors.Is(err, carillon.FailedPrecondition) {
 			return ns, err
 		}
 		select {
@@ -146,10 +150,10 @@ func (s *namespaceSet) set(ctx context.Context, node carillon.Namespaces, name s
 }
 
 // change returns the change that the flags ask for.
-func (s *namespaceSet) change(cmd *cobra.Command) (func(*carillon.Namespace), error) {
-	strict := cmd.Flags().Changed("strict")
-	if !strict && len(s.limits)+len(s.unlimit) == 0 {
-		return nil, usagef("nothing to change: give --strict, --concurrency-limit or --no-concurrency-limit")
+func (s *namespaceSet) change(cmd *cobra.Command) (func(*carillon.Namespace) error, error) {
+	strict, unserved := cmd.Flags().Changed("strict"), cmd.Flags().Changed("unserved-after")
+	if !strict && !unserved && len(s.limits)+len(s.unlimit) == 0 {
+		return nil, usagef("nothing to change: give --strict, --concurrency-limit, --no-concurrency-limit or --unserved-after")
 	}
 	limits := make(map[string]int)
 	for _, text := range s.limits {
@@ -169,9 +173,12 @@ func (s *namespaceSet) change(cmd *cobra.Command) (func(*carillon.Namespace), er
 				clip(key, 40))
 		}
 	}
-	return func(ns *carillon.Namespace) {
+	return func(ns *carillon.Namespace) error {
 		if strict {
 			ns.Strict = s.strict
+		}
+		if unserved {
+			ns.UnservedAfter = s.unserved
 		}
 		if ns.ConcurrencyLimits == nil {
 			ns.ConcurrencyLimits = make(map[string]int)
@@ -180,6 +187,7 @@ func (s *namespaceSet) change(cmd *cobra.Command) (func(*carillon.Namespace), er
 		for _, key := range s.unlimit {
 			delete(ns.ConcurrencyLimits, key)
 		}
+		return nil
 	}, nil
 }
 
@@ -189,6 +197,12 @@ func namespaceAnswer(ns *carillon.Namespace) answer {
 		{"strict", strconv.FormatBool(ns.Strict)}}
 	for _, key := range slices.Sorted(maps.Keys(ns.ConcurrencyLimits)) {
 		fields = append(fields, field{"concurrency limit of " + key, strconv.Itoa(ns.ConcurrencyLimits[key])})
+	}
+	if ns.UnservedAfter != 0 {
+		fields = append(fields, field{"unserved after", ns.UnservedAfter.String()})
+	}
+	for i := range ns.Webhooks {
+		fields = append(fields, field{"webhook " + ns.Webhooks[i].Name, ns.Webhooks[i].URL})
 	}
 	return answer{message: wire.NamespaceToProto(ns), text: description(fields)}
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"log/slog"
 
 	"github.com/carillonhq/carillon/server/store"
@@ -47,4 +48,28 @@ func announcedItsEnd(m *store.Member) bool {
 func (v *view) has(m *store.Member) bool {
 	same, ok := v.member(m.ID)
 	return ok && same.Nonce == m.Nonce
+}
+
+// Living is a process of a node that lives.
+type Living struct {
+	Node    string
+	Nonce   uint64
+	Leaving bool // it has said that it leaves
+}
+
+// Living returns the nodes that live, by name, as this one knows, or, with fresh, as the store has them now.
+func (n *Node) Living(ctx context.Context, fresh bool) ([]Living, error) {
+	v := n.views.load()
+	if fresh {
+		var err error
+		if v, err = n.fresh(ctx); err != nil {
+			return nil, err
+		}
+	}
+	all := make([]Living, len(v.members))
+	for i := range v.members {
+		m := &v.members[i]
+		all[i] = Living{Node: m.ID, Nonce: m.Nonce, Leaving: announcedItsEnd(m)}
+	}
+	return all, nil
 }

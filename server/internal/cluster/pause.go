@@ -39,7 +39,7 @@ func (qs clusterQueues) PurgeQueue(ctx context.Context, key carillon.QueueKey,
 }
 
 // tell has all nodes read which queues are paused, since that has changed, and returns those that have
-// not confirmed it in time. The members and owners are read anew: whoever is not among them has claimed no
+// not confirmed it in time. The members and owners are read again: whoever is not among them has claimed no
 // partition yet, and reads what is paused when it has.
 func (qs clusterQueues) tell(ctx context.Context) (unheard []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, heardWithin)

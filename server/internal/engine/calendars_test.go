@@ -36,7 +36,7 @@ func mustPutCalendar(t *testing.T, n carillon.Calendars, c carillon.Calendar) ca
 }
 
 // TestCalendarsHaveGenerations: a put is for a generation or for any, a restart changes nothing, and a deleted
-// calendar begins anew.
+// calendar begins at 1 again.
 func TestCalendarsHaveGenerations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

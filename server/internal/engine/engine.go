@@ -142,6 +142,7 @@ type Engine struct {
 	*census     // answers metrics
 	*namedLimits
 	*watches // answers watchers
+	home
 
 	settings     *settings
 	dependencies *dependencies
@@ -207,7 +208,7 @@ func New(cfg Config) *Engine {
 		calendars:  &calendars{e.partitions, e.settings},
 	}
 	e.namedLimits = newNamedLimits(&e.cfg, e.elapsed, e.limiter.limitsChanged)
-	e.watches = newWatches(&e.cfg, e.partitions)
+	e.watches, e.home = newWatches(&e.cfg, e.partitions), home{e.partitions}
 	e.census = &census{partitions: e.partitions, holdings: e.Holdings, elapsed: e.elapsed}
 	return e
 }

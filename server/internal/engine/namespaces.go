@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -26,6 +26,14 @@ type settings struct {
 	mu        sync.RWMutex
 	byName    map[string]*carillon.Namespace
 	calendars map[string]map[string]*calendar // by namespace and name
+
+	hooked atomic.Pointer[hooked] // of byName; nil: no namespace has webhooks
+}
+
+// hooked are the namespaces that have webhooks. It does not change.
+type hooked struct {
+	namespaces []*carillon.Namespace
+	wanted     map[carillon.EventType]bool // types that they ask for
 }
 
 func newSettings() *settings {
@@ -39,7 +47,7 @@ func (s *settings) get(namespace string) *carillon.Namespace {
 	return s.byName[namespace]
 }
 
-// inForce returns the settings of a namespace, or the defaults. The map of limits is shared.
+// inForce returns the settings of a namespace, or the defaults. Its maps and lists are shared.
 func (s *settings) inForce(name string) carillon.Namespace {
 	if n := s.get(name); n != nil {
 		return *n
@@ -51,6 +59,33 @@ func (s *settings) set(n *carillon.Namespace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byName[n.Name] = n
+	s.findHooked()
+}
+
+// findHooked finds the namespaces that have webhooks. The caller holds mu.
+func (s *settings) findHooked() {
+	h := hooked{wanted: map[carillon.EventType]bool{}}
+	for _, n := range s.byName {
+		if len(n.Webhooks) > 0 {
+			h.namespaces = append(h.namespaces, n)
+		}
+		for i := range n.Webhooks {
+			for _, t := range carillon.EventTypes() {
+				h.wanted[t] = h.wanted[t] || n.Webhooks[i].Asks(t)
+			}
+		}
+	}
+	if h.namespaces == nil {
+		s.hooked.Store(nil)
+		return
+	}
+	s.hooked.Store(&h)
+}
+
+// wanted reports whether webhooks ask for events of a type, or, of "", whether there are any.
+func (s *settings) wanted(t carillon.EventType) bool {
+	h := s.hooked.Load()
+	return h != nil && (t == "" || h.wanted[t])
 }
 
 // replace takes over what was read of the namespaces that own selects, unless old reports that it is out of
@@ -69,11 +104,13 @@ func (s *settings) replace(own func(name string) bool, read *kept, old func() bo
 		}
 	}
 	for name, n := range read.namespaces {
-		if was := s.byName[name]; was == nil || was.Generation != n.Generation || was.Strict != n.Strict ||
-			!maps.Equal(was.ConcurrencyLimits, n.ConcurrencyLimits) {
+		if was := s.byName[name]; was == nil || was.Generation != n.Generation || !was.SetsLike(n) {
 			s.byName[name] = n
 			changed = append(changed, name)
 		}
+	}
+	if len(changed) > 0 {
+		s.findHooked()
 	}
 	slices.Sort(changed)
 	return changed
@@ -125,6 +162,20 @@ type namespaces struct {
 	missed     bell // announced settings could not be read
 }
 
+// Hooked returns the namespaces that have webhooks, in no order. They must not be changed.
+func (ns *namespaces) Hooked() []*carillon.Namespace {
+	if h := ns.settings.hooked.Load(); h != nil {
+		return h.namespaces
+	}
+	return nil
+}
+
+// UnservedAfter returns for how long a queue of a namespace must be unserved to be told of.
+func (ns *namespaces) UnservedAfter(namespace string) time.Duration {
+	n := ns.settings.inForce(namespace)
+	return cmp.Or(n.UnservedAfter, carillon.DefaultUnservedAfter)
+}
+
 // GetNamespace returns the settings of a namespace; see [carillon.Namespaces].
 func (ns *namespaces) GetNamespace(ctx context.Context, name string) (carillon.Namespace, error) {
 	name, err := namespaceName(name)
@@ -134,8 +185,7 @@ func (ns *namespaces) GetNamespace(ctx context.Context, name string) (carillon.N
 	return inRound(ctx, ns.partitions.ofNamespace(name), call{},
 		func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
 			n := ns.settings.inForce(name)
-			n.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
-			return n, nil
+			return n.Clone(), nil
 		})
 }
 
@@ -148,7 +198,7 @@ func (ns *namespaces) PutNamespace(ctx context.Context, n carillon.Namespace) (c
 	if err := n.Validate(); err != nil {
 		return carillon.Namespace{}, err
 	}
-	n.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
+	n = n.Clone()
 	return inRound(ctx, ns.partitions.ofNamespace(n.Name), call{},
 		func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
 			old := p.settings.unsettled[n.Name]
@@ -159,8 +209,7 @@ func (ns *namespaces) PutNamespace(ctx context.Context, n carillon.Namespace) (c
 			if err == nil && put.Generation != old.Generation {
 				p.putNamespace(put)
 			}
-			put.ConcurrencyLimits = maps.Clone(put.ConcurrencyLimits)
-			return put, err
+			return put.Clone(), err
 		})
 }
 

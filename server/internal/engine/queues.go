@@ -18,7 +18,7 @@ import (
 )
 
 // queues pauses, resumes and purges queues, and tells the dispatcher which ones are paused. That is kept in
-// one partition for the whole store (partition.QueuesHome). A node reads it from the store, whoever owns that
+// one partition for the whole store (partition.Home). A node reads it from the store, whoever owns that
 // partition:
 //
 //   - before partitions that it has claimed hand anything out. So whoever is told of no pause, because it is
@@ -66,7 +66,7 @@ func (qs *queues) ReloadQueues(ctx context.Context) error {
 
 // read is ReloadQueues for a caller that holds reading: what is read later is newer.
 func (qs *queues) read(ctx context.Context) error {
-	records, err := allMetaRecords(ctx, qs.partitions.shards[partition.QueuesHome],
+	records, err := allMetaRecords(ctx, qs.partitions.shards[partition.Home],
 		store.MetaQuery{Kind: store.KindQueue})
 	if err != nil {
 		return readError(err)
@@ -123,11 +123,11 @@ func (qs *queues) change(ctx context.Context, key carillon.QueueKey,
 	if err := (&carillon.QueuePause{Note: m.Note}).Validate(); err != nil {
 		return pause, err
 	}
-	return across(ctx, qs.partitions, qs.partitions.parts[partition.QueuesHome], m)
+	return across(ctx, qs.partitions, qs.partitions.parts[partition.Home], m)
 }
 
 func servePauseQueue(ctx context.Context, p *partitionRunner, m message.PauseQueue) (any, error) {
-	if p.number != partition.QueuesHome {
+	if p.number != partition.Home {
 		return nil, carillon.Errorf(carillon.Internal, "partition", "%d does not keep which queues are paused",
 			p.number)
 	}

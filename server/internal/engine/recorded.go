@@ -21,6 +21,8 @@ type recorded struct {
 	number    uint64
 	time      int64 // of the first event, UTC ns
 	events    []carillon.Event
+	// Before it, not everything was recorded; see [store.EventList].
+	unrecorded bool
 }
 
 // position is, by partition, the number of the newest record that is over.
@@ -90,7 +92,7 @@ func decodeRecorded(p int, r *store.MetaRecord) (recorded, error) {
 	if err != nil {
 		return out, fmt.Errorf("events %d of partition %d: %w", out.number, p, err)
 	}
-	out.events = make([]carillon.Event, len(list.List))
+	out.events, out.unrecorded = make([]carillon.Event, len(list.List)), list.Unrecorded
 	for i := range list.List {
 		out.events[i] = eventOf(&list.List[i])
 		out.events[i].ID = fmt.Sprintf("%d-%d-%d", p, out.number, i)
@@ -107,6 +109,7 @@ func eventOf(e *store.Event) carillon.Event {
 		Type: e.Type, Time: instant(e.Time), Namespace: e.Key.Namespace, Job: e.Key.Name,
 		Generation: e.Generation, Attempt: e.Attempt, Reason: e.Reason, Error: e.Error,
 		RetryAt: instant(e.RetryAt), Skipped: e.Skipped, From: instant(e.From), Late: time.Duration(e.Late),
+		Queue: e.Queue, QueueKind: e.QueueKind, Node: e.Node,
 	}
 	if e.Run == (store.RunID{}) {
 		return out
@@ -122,7 +125,7 @@ func eventOf(e *store.Event) carillon.Event {
 func eventBytes(events []carillon.Event) (bytes int) {
 	for i := range events {
 		e := &events[i]
-		bytes += len(e.Namespace) + len(e.Job) + len(e.Error) + len(e.Run) + 100
+		bytes += len(e.Namespace) + len(e.Job) + len(e.Error) + len(e.Run) + len(e.Queue) + len(e.Node) + 100
 	}
 	return bytes
 }

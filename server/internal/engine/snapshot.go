@@ -18,12 +18,8 @@ func readSnapshot(ctx context.Context, number int, shard store.Shard) (*partitio
 		return nil, err
 	}
 	s := &partition.Snapshot{Parked: parked}
-	if number == partition.QueuesHome {
-		paused, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindQueue})
-		if err == nil {
-			s.PausedQueues, err = partition.DecodePausedQueues(paused)
-		}
-		if err != nil {
+	if number == partition.Home {
+		if err := readHome(ctx, shard, s); err != nil {
 			return nil, err
 		}
 	}
@@ -53,6 +49,23 @@ func readSnapshot(ctx context.Context, number int, shard store.Shard) (*partitio
 		s.InForce, err = shard.Read(ctx, partition.LimitedRefs(s.Limited))
 	}
 	return s, err
+}
+
+// readHome reads what only the partition Home keeps.
+func readHome(ctx context.Context, shard store.Shard, s *partition.Snapshot) error {
+	paused, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindQueue})
+	if err != nil {
+		return err
+	}
+	if s.PausedQueues, err = partition.DecodePausedQueues(paused); err != nil {
+		return err
+	}
+	told, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindTold})
+	if err != nil {
+		return err
+	}
+	s.Told, err = partition.DecodeTold(told)
+	return err
 }
 
 // metaRecordsAtOnce is how many metadata records are read at a time.

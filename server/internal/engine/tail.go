@@ -22,9 +22,11 @@ type tail struct {
 	w    *watches
 	bell bell
 	on   atomic.Bool // somebody watches
+	ask  bell        // partitions are to be told at once that somebody watches
 
 	mu       sync.Mutex
 	watchers int
+	whole    int // of them, those for which everything is recorded
 	closed   bool
 	end      context.CancelFunc
 	running  sync.WaitGroup
@@ -65,17 +67,20 @@ const (
 	inboxMost   = 4096                   // records
 	tailGather  = 50 * time.Millisecond  // the least between two passes
 	tailPoll    = 500 * time.Millisecond // how often partitions of other nodes are read
+	wantedPoll  = 2 * time.Second        // the same, if only for webhooks
 	renewEvery  = time.Minute            // how often partitions are told that somebody watches
 	renewAgain  = 5 * time.Second        // the same, if one could not be told
 	renewWithin = 10 * time.Second
 )
 
 func newTail(w *watches) *tail {
-	return &tail{w: w, bell: newBell(), more: make(chan struct{}), missed: make([]bool, len(w.parts))}
+	return &tail{w: w, bell: newBell(), ask: newBell(), more: make(chan struct{}),
+		missed: make([]bool, len(w.parts))}
 }
 
-// join adds a watcher that begins at a position. It goes on at the place.
-func (t *tail) join(from position) (place, error) {
+// join adds a watcher that begins at a position. It goes on at the place. With whole, everything is
+// recorded for it.
+func (t *tail) join(from position, whole bool) (place, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -87,6 +92,11 @@ func (t *tail) join(from position) (place, error) {
 	}
 	if t.watchers++; t.watchers == 1 {
 		t.begin(from)
+	}
+	if whole {
+		if t.whole++; t.whole == 1 {
+			t.ask.ring()
+		}
 	}
 	return t.newest(), nil
 }
@@ -109,9 +119,12 @@ func (t *tail) begin(from position) {
 func (t *tail) newest() place { return place{t.first + uint64(len(t.chunks)), slices.Clone(t.pos)} }
 
 // leave takes a watcher away.
-func (t *tail) leave() {
+func (t *tail) leave(whole bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if whole {
+		t.whole--
+	}
 	if t.watchers--; t.watchers > 0 {
 		return
 	}
@@ -197,7 +210,8 @@ func (t *tail) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		all := time.Since(polled) >= tailPoll
+		every := t.pollEvery()
+		all := time.Since(polled) >= every
 		if all {
 			polled = time.Now()
 		}
@@ -208,8 +222,17 @@ func (t *tail) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		timer.Reset(max(0, tailPoll-time.Since(polled)))
+		timer.Reset(max(0, every-time.Since(polled)))
 	}
+}
+
+func (t *tail) pollEvery() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.whole == 0 {
+		return wantedPoll
+	}
+	return tailPoll
 }
 
 // pass makes chunks of what is new. With all, it reads the partitions of other nodes, too.
@@ -337,15 +360,22 @@ func (t *tail) push(c *chunk) {
 	t.more = make(chan struct{})
 }
 
-// renew tells all partitions now and then that somebody watches.
+// renew tells all partitions now and then that somebody watches everything.
 func (t *tail) renew(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
+		case <-t.ask:
 		case <-ctx.Done():
 			return
+		}
+		t.mu.Lock()
+		whole := t.whole
+		t.mu.Unlock()
+		if whole == 0 {
+			continue // the first one asks
 		}
 		next := renewEvery
 		if err := t.renewAll(ctx); err != nil && ctx.Err() == nil {
@@ -356,30 +386,15 @@ func (t *tail) renew(ctx context.Context) {
 	}
 }
 
-// renewAll tells all partitions that somebody watches. A partition that has not recorded everything since,
-// because it was not told in time, ends all watchers.
+// renewAll tells all partitions that somebody watches. One that has not recorded everything since, because it
+// was not told in time, records that, which ends the watchers.
 func (t *tail) renewAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewWithin)
 	defer cancel()
 	errs := make([]error, len(t.w.parts))
 	_ = sideBySide(len(errs), func(p int) error {
-		floor, err := across(ctx, t.w.partitions, t.w.parts[p], message.RecordEvents{Again: true})
-		if errs[p] = err; err == nil {
-			t.raise(ctx, p, floor)
-		}
+		_, errs[p] = across(ctx, t.w.partitions, t.w.parts[p], message.RecordEvents{Again: true})
 		return nil // the others are told all the same
 	})
 	return cmp.Or(errs...)
-}
-
-// raise ends all watchers if they may have missed something before a record of a partition.
-func (t *tail) raise(ctx context.Context, p int, floor uint64) {
-	t.mu.Lock()
-	gone := floor > t.pos[p]
-	t.mu.Unlock()
-	if gone {
-		pos := make(position, len(t.w.parts))
-		pos[p] = floor
-		t.add(ctx, nil, pos, make([]bool, len(pos)), errGone())
-	}
 }

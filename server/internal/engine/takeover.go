@@ -169,7 +169,7 @@ func (t *claimResult) config(now int64) partition.Config {
 	cfg.Ended = t.terms.Ended
 	cfg.Limits, cfg.Events = p.e.cfg.Limits, p.e.cfg.Events.Events
 	cfg.Settings, cfg.Limiter = p.e.settings.get, share{p.e.limiter, p.number}
-	cfg.Calendars = p.e.settings.dates
+	cfg.Calendars, cfg.Wanted = p.e.settings.dates, p.e.settings.wanted
 	if t.permits != nil {
 		cfg.Limiter = t.permits.pool
 	}

@@ -11,10 +11,11 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// watches tells what happens in all partitions: it implements [carillon.Events]. Partitions record events in
-// the batches of what they tell, while somebody watches ([partition.EventLog]). A watcher takes what the
-// node's tail has read of them (tail.go), which all watchers share. One that is behind the tail, because it
-// goes on from an earlier position or does not keep up, reads by itself what it lacks:
+// watches tells what happens in all partitions: it implements [carillon.Events]. Partitions record events
+// in the batches of what they tell, while somebody watches or webhooks ask for them
+// ([partition.EventLog]). A watcher takes what the node's tail has read of them (tail.go), which all
+// watchers share. One that is behind the tail, because it goes on from an earlier position or does not
+// keep up, reads by itself what it lacks:
 //
 //	lanes --durable records--> tail --chunks--> watcher --batches--> caller
 //	store --records of others'--^                  ^
@@ -48,29 +49,38 @@ func (w *watches) Watch(ctx context.Context, q carillon.WatchQuery,
 	if err := q.Validate(); err != nil {
 		return err
 	}
+	return w.run(ctx, &watcher{w: w, query: &q, f: f, whole: true})
+}
+
+// FollowWanted is Watch of everything for whoever tells webhooks. Only events of types that webhooks ask
+// for are sure to be among those that come. Nothing is recorded because of it, so a position holds as long
+// as what has been recorded since is kept.
+func (w *watches) FollowWanted(ctx context.Context, position string,
+	f func(carillon.EventBatch) error) error {
+	return w.run(ctx, &watcher{w: w, query: &carillon.WatchQuery{Position: position}, f: f})
+}
+
+// run has v tell what happens until ctx, v or the engine ends.
+func (w *watches) run(ctx context.Context, v *watcher) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(w.life, cancel)()
-	err := w.follow(ctx, &q, f)
+	err := w.follow(ctx, v)
 	if w.life.Err() != nil {
 		return errStopping()
 	}
 	return err
 }
 
-// follow is Watch for a valid query.
-func (w *watches) follow(ctx context.Context, q *carillon.WatchQuery,
-	f func(carillon.EventBatch) error) error {
-	from, err := w.from(ctx, q.Position)
-	if err != nil {
+// follow has v tell what happens from its query's position on.
+func (w *watches) follow(ctx context.Context, v *watcher) (err error) {
+	if v.pos, err = w.from(ctx, v.query.Position, v.whole); err != nil {
 		return err
 	}
-	next, err := w.tail.join(from)
-	if err != nil {
+	if v.next, err = w.tail.join(v.pos, v.whole); err != nil {
 		return err
 	}
-	defer w.tail.leave()
-	v := &watcher{w: w, query: q, pos: from, next: next, f: f}
+	defer w.tail.leave(v.whole)
 	if err := v.flush(true); err != nil { // so that the caller can go on from here before anything happens
 		return err
 	}
@@ -78,14 +88,17 @@ func (w *watches) follow(ctx context.Context, q *carillon.WatchQuery,
 }
 
 // from returns where a watch begins: at a position, or now.
-func (w *watches) from(ctx context.Context, token string) (position, error) {
+func (w *watches) from(ctx context.Context, token string, whole bool) (position, error) {
 	if token == "" {
 		pos := make(position, len(w.parts))
-		err := sideBySide(len(pos), func(p int) (err error) {
-			pos[p], err = across(ctx, w.partitions, w.parts[p], message.RecordEvents{})
+		return pos, sideBySide(len(pos), func(p int) (err error) {
+			if whole {
+				pos[p], err = across(ctx, w.partitions, w.parts[p], message.RecordEvents{})
+			} else {
+				pos[p], err = w.newestRecorded(ctx, p)
+			}
 			return err
 		})
-		return pos, err
 	}
 	pos, err := w.positionOf(token)
 	if err != nil {
@@ -97,11 +110,27 @@ func (w *watches) from(ctx context.Context, token string) (position, error) {
 		switch {
 		case err != nil:
 			return err
-		case pos[p] < state.Floor || now >= state.Until:
+		case pos[p] < state.Floor, whole && (pos[p] < state.Whole || now >= state.Until):
 			return errGone()
 		}
 		return nil
 	})
+}
+
+// newestRecorded returns the number of the newest durable record of events.
+func (ps *partitions) newestRecorded(ctx context.Context, p int) (uint64, error) {
+	state, err := ps.watched(ctx, p)
+	if err != nil {
+		return 0, err
+	}
+	newest, err := allMetaRecords(ctx, ps.shards[p], partition.AfterMarks(&state))
+	switch {
+	case err != nil:
+		return 0, readError(err)
+	case len(newest) == 0:
+		return state.Last, nil
+	}
+	return max(state.Last, partition.EventNumber(newest[len(newest)-1].Key)), nil
 }
 
 // watched reads who watches a partition.
@@ -120,7 +149,7 @@ func (ps *partitions) watched(ctx context.Context, p int) (store.Watched, error)
 // errGone is why a watch cannot go on.
 func errGone() error {
 	return carillon.Errorf(carillon.FailedPrecondition, "position",
-		"some of what has happened since is no longer there: list what there is, and watch anew without a position")
+		"some of what has happened since is no longer there: list what there is, and watch again without a position")
 }
 
 // watcher is one call of Watch.
@@ -128,6 +157,7 @@ type watcher struct {
 	w     *watches
 	query *carillon.WatchQuery
 	f     func(carillon.EventBatch) error
+	whole bool     // everything is recorded for it
 	pos   position // of what it has taken
 	next  place    // where it goes on in the tail
 
@@ -208,7 +238,7 @@ func (v *watcher) catchUp(ctx context.Context) error {
 func (v *watcher) takeChunk(c *chunk) error {
 	fresh := v.query.Namespace == "" && len(v.query.Types) == 0
 	for i := 0; fresh && i < len(c.records); i++ {
-		fresh = c.records[i].number > v.pos[c.records[i].partition]
+		fresh = c.records[i].number > v.pos[c.records[i].partition] && !c.records[i].unrecorded
 	}
 	if !fresh {
 		if err := v.take(c.records); err != nil {
@@ -231,6 +261,9 @@ func (v *watcher) take(records []recorded) error {
 		r := &records[i]
 		if r.number <= v.pos[r.partition] {
 			continue
+		}
+		if v.whole && r.unrecorded {
+			return errGone()
 		}
 		if v.pos[r.partition] = r.number; len(v.events) >= batchEvents || v.bytes >= batchBytes {
 			if err := v.flush(false); err != nil {

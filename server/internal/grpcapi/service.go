@@ -40,7 +40,10 @@ func (s *Service) ListNamespaces(ctx context.Context,
 
 // PutNamespace implements the rpc.
 func (s *Service) PutNamespace(ctx context.Context, m *pb.PutNamespaceRequest) (*pb.Namespace, error) {
-	n := wire.NamespaceFromProto(m)
+	n, err := wire.NamespaceFromProto(m)
+	if err != nil {
+		return nil, err
+	}
 	n.Name = namespace(n.Name)
 	ns, err := s.scheduler.PutNamespace(ctx, n)
 	return wire.NamespaceToProto(&ns), err

@@ -11,10 +11,11 @@ import (
 	"github.com/carillonhq/carillon/server/store/codec"
 )
 
-// EventLog has what happens in the partition recorded while somebody watches it. An event is in the batch of
-// what it tells, so it is neither lost nor untrue. The events of a batch are one record, or several if there
-// are many (store.KindEvents); the records are numbered. One record of kind store.KindWatched says until when
-// events are recorded and which records are kept:
+// EventLog has what happens in the partition recorded: everything while somebody watches it, and always the
+// types of events that webhooks ask for. An event is in the batch of what it tells, so it is neither lost nor
+// untrue. The events of a batch are one record, or several if there are many (store.KindEvents); the records
+// are numbered. One record of kind store.KindWatched says until when everything is recorded and which records
+// are kept:
 //
 //	      oldest    floor             last
 //	...     |         |                 |
@@ -22,16 +23,20 @@ import (
 //	        | deleted | after the floor | nothing has happened
 //	        |         | is missing      |
 //
-// The floor moves when old records are deleted, or when events were not recorded for a while because nobody
-// watched. Whoever goes on from a record below it would miss something, and is refused.
+// The floor moves when old records are deleted. Whoever goes on from a record below it would miss something,
+// and is refused. When somebody watches again after a while without, a record without events says that not
+// everything was recorded before it (store.EventList.Unrecorded): a watch of everything that comes to it has
+// missed something. That of webhooks, which ask for some types only, has not.
 type EventLog struct {
-	out  *builder
-	most uint64 // events kept
+	out    *builder
+	most   uint64                              // events kept
+	wanted func(carillon.EventType) (any bool) // whether webhooks ask for events of a type, or, of "", for any
 
 	state   store.Watched   // as of the batch being filled
 	open    store.EventMark // the records since the last mark
 	kept    uint64          // events in marks
 	filling []store.Event   // of the batch being filled
+	begins  uint64          // the number of a record to be written without events; 0: none
 	changed bool            // state must be written
 	damaged error           // why state could not be read; nil: it could
 }
@@ -40,6 +45,8 @@ type EventLog struct {
 const (
 	// EventsFor is how long a watcher may be away, and how long events are kept.
 	EventsFor = 10 * time.Minute
+	// WebhooksFor is how long they are kept if there are webhooks.
+	WebhooksFor = 24 * time.Hour
 	// DefaultEventsMost is how many events of a partition are kept.
 	DefaultEventsMost = 10_000
 
@@ -51,7 +58,9 @@ const (
 	maxEventError = 1 << 10 // bytes of an event's error
 )
 
-func newEventLog(out *builder, most uint64) *EventLog { return &EventLog{out: out, most: most} }
+func newEventLog(out *builder, cfg *Config) *EventLog {
+	return &EventLog{out: out, most: uint64(cfg.EventsMost), wanted: cfg.Wanted}
+}
 
 // EventKey returns the key of the n-th record of events.
 func EventKey(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
@@ -86,6 +95,7 @@ func AfterMarks(w *store.Watched) store.MetaQuery {
 func (l *EventLog) load(watched, events []store.MetaRecord, now int64) error {
 	l.state, l.damaged = ReadWatched(watched)
 	if l.damaged != nil {
+		l.wanted = func(carillon.EventType) bool { return false }
 		return fmt.Errorf("who watches: %w", l.damaged)
 	}
 	for _, m := range l.state.Marks {
@@ -93,47 +103,48 @@ func (l *EventLog) load(watched, events []store.MetaRecord, now int64) error {
 	}
 	for _, r := range events {
 		list, err := codec.DecodeEvents(r.Value)
-		if err != nil {
-			list.List = []store.Event{{Time: now}} // whoever reads it gets the error
+		at := now // of a damaged record, whose readers get the error, or of one without events
+		if n := len(list.List); err == nil && n > 0 {
+			at = list.List[n-1].Time
 		}
-		if n := len(list.List); n > 0 {
-			l.count(EventNumber(r.Key), n, list.List[n-1].Time)
-		}
+		l.count(EventNumber(r.Key), len(list.List), at)
 	}
 	return nil
 }
 
-// Watch has events recorded for another EventsFor from now on. The answer is the number of the newest record:
-// what happens from now on is in those after it, once the batch that [Machine.After] names is durable. With
-// again, somebody watches already; the answer is then the number after which nothing is missing.
+// Watch has everything recorded for another EventsFor from now on. The answer is the number of the newest
+// record: what happens from now on is in those after it, once the batch that [Machine.After] names is
+// durable. With again, somebody watches already, and nothing is written if that was said not long ago.
 func (l *EventLog) Watch(now int64, again bool) (uint64, error) {
 	if l.damaged != nil {
 		return 0, carillon.Errorf(carillon.DataLoss, "", "the record of who watches is damaged: %w", l.damaged)
 	}
-	if !l.on(now) {
-		l.state.Last++ // no record has this number: whoever goes on from one before it has missed something
-		l.state.Floor = l.state.Last
+	if !l.watched(now) {
+		l.begins = l.state.Last + 1
+		l.count(l.begins, 0, now)
+		l.state.Whole = l.begins
 	}
 	until := now + int64(EventsFor)
-	if again && l.on(now) && l.state.Until > until-int64(watchedLonger) {
-		return l.state.Floor, nil
+	if again && l.state.Until > until-int64(watchedLonger) {
+		return l.state.Last, nil
 	}
 	l.state.Until = max(l.state.Until, until)
 	l.changed = true
 	l.out.await(l.out.seq)
-	if again {
-		return l.state.Floor, nil
-	}
 	return l.state.Last, nil
 }
 
-// on reports whether somebody watches, or may come back.
-func (l *EventLog) on(now int64) bool { return now < l.state.Until }
+// watched reports whether somebody watches everything, or may come back.
+func (l *EventLog) watched(now int64) bool { return now < l.state.Until }
+
+// on reports whether events of a type are recorded.
+func (l *EventLog) on(now int64, t carillon.EventType) bool { return l.watched(now) || l.wanted(t) }
 
 // add records an event with the batch that is being filled. The caller has asked on.
 func (l *EventLog) add(now int64, e store.Event) {
 	e.Time, e.Error = now, clipped(e.Error, maxEventError)
 	l.filling = append(l.filling, e)
+	l.changed = l.changed || l.state.Last == 0 // so that the next owner looks for records
 	l.out.await(l.out.seq)
 }
 
@@ -142,6 +153,11 @@ func (l *EventLog) unchanged() bool { return len(l.filling) == 0 && !l.changed }
 
 // seal has what was added written, and some of what is too old deleted.
 func (l *EventLog) seal() {
+	if l.begins > 0 {
+		l.out.small = append(l.out.small, store.MetaRecord{Kind: store.KindEvents, Key: EventKey(l.begins),
+			Value: codec.AppendEvents(nil, &store.EventList{Unrecorded: true})})
+		l.begins = 0
+	}
 	for part := range slices.Chunk(l.filling, eventsPerRecord) {
 		n := l.state.Last + 1
 		l.out.small = append(l.out.small, store.MetaRecord{Kind: store.KindEvents, Key: EventKey(n),
@@ -174,10 +190,9 @@ func (l *EventLog) mark() {
 	l.open, l.changed = store.EventMark{}, true
 }
 
-// Sweep deletes some of the events that are older than EventsFor or too many. The engine calls it now and
-// then.
+// Sweep deletes some of the events that are too old or too many. The engine calls it now and then.
 func (l *EventLog) Sweep(now int64) {
-	if !l.on(now) && l.open.Events > 0 {
+	if l.open.Last > 0 && !l.watched(now) && !l.wanted("") {
 		l.mark()
 	}
 	if l.trim(now); l.changed {
@@ -190,8 +205,11 @@ func (l *EventLog) trim(now int64) {
 	if len(l.state.Marks) == 0 {
 		return
 	}
-	m := l.state.Marks[0]
-	if m.Time > now-int64(EventsFor) && l.kept <= l.most {
+	m, keep := l.state.Marks[0], EventsFor
+	if l.wanted("") {
+		keep = WebhooksFor
+	}
+	if m.Time > now-int64(keep) && l.kept <= l.most {
 		return
 	}
 	for n := max(1, l.state.Oldest); n <= m.Last; n++ {

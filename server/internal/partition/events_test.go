@@ -113,7 +113,7 @@ func TestAWatchEndsByItself(t *testing.T) {
 		t.Errorf("kept: %v", got)
 	}
 	again := r.watch()
-	if w := r.watched(); again <= from+2 || w.Floor != again {
+	if w := r.watched(); again <= from+2 || w.Whole != again {
 		t.Errorf("the next watch begins at %d of %+v: whoever goes on from %d would not see what is missing",
 			again, w, from+2)
 	}
@@ -217,4 +217,59 @@ func stored(r *rig, jobs []string) []string {
 
 func (r *rig) jobExists(name string) bool {
 	return r.read([]store.Ref{{Key: keyOf(name)}})[0].Exists
+}
+
+// TestWebhooksHaveTheirTypesRecorded while nobody watches, for longer; what is recorded when somebody watches
+// after that says that not everything was before.
+func TestWebhooksHaveTheirTypesRecorded(t *testing.T) {
+	wanted := true
+	r := newRig(t, partition.Config{Wanted: func(e carillon.EventType) bool {
+		return wanted && (e == "" || e == carillon.EventJobDeleted)
+	}})
+	change := func(name string) {
+		t.Helper()
+		r.mustPut(carillon.Job{Name: name, Schedule: "@every 1000h"})
+		r.m.Begin()
+		r.bring(keyOf(name))
+		if _, err := r.m.Jobs.Delete(r.now, keyOf(name)); err != nil {
+			t.Fatal(err)
+		}
+		r.flush()
+	}
+	change("a")
+	r.wantEvents(0, carillon.EventJobDeleted)
+	from := r.watch()
+	marker := r.eventRecords(store.MetaQuery{Kind: store.KindEvents, After: partition.EventKey(from - 1)})
+	if list, err := codec.DecodeEvents(marker[0].Value); err != nil || !list.Unrecorded || len(list.List) != 0 {
+		t.Errorf("the watch begins with %+v, %v", list, err)
+	}
+	if w := r.watched(); w.Whole != from || w.Floor != 0 {
+		t.Errorf("%+v: webhooks miss nothing, a watch from before %d does", w, from)
+	}
+	change("b")
+	r.start()
+	r.now += int64(partition.EventsFor)
+	change("c")
+	for range 200 { // so many that some could be deleted
+		change("d")
+	}
+	for range 5 {
+		r.now += int64(partition.EventsFor)
+		r.m.Events.Sweep(r.now)
+		r.flush()
+	}
+	got := r.wantEvents(0, append([]carillon.EventType{carillon.EventJobDeleted, carillon.EventJobCreated},
+		slices.Repeat([]carillon.EventType{carillon.EventJobDeleted}, 202)...)...)
+	if got[0].Key.Name != "a" || last(got).Key.Name != "d" {
+		t.Errorf("from %+v to %+v", got[0], last(got))
+	}
+	wanted = false
+	for range 5 {
+		r.now += int64(partition.EventsFor)
+		r.m.Events.Sweep(r.now)
+		r.flush()
+	}
+	if n := len(r.eventRecords(store.MetaQuery{Kind: store.KindEvents})); n != 0 {
+		t.Errorf("%d records are left that nobody wants", n)
+	}
 }

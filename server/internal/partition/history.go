@@ -122,9 +122,7 @@ func (rs *runs) keepRun(e *entry, now int64, end ending) {
 			rs.cfg.Events.Skipped(end.reason, 1)
 		}
 	}
-	if l := rs.out.events; l.on(now) {
-		l.tellRun(now, &r, e.contentGeneration(), 0)
-	}
+	rs.out.events.tellRun(now, &r, e.contentGeneration(), 0)
 	var job *store.State
 	if o := e.owner(); o != nil {
 		job = &o.state

@@ -38,6 +38,8 @@ type Config struct {
 	Settings func(namespace string) *carillon.Namespace
 	// Calendars returns the dates of a calendar, nil if there is none. The function may be nil.
 	Calendars func(namespace, name string) *schedule.Dates
+	// Wanted reports whether webhooks ask for events of a type, or, of "", for any. Nil: there are none.
+	Wanted func(carillon.EventType) bool
 }
 
 // Defaults of Config that others use, too.
@@ -65,6 +67,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Calendars == nil {
 		c.Calendars = func(string, string) *schedule.Dates { return nil }
+	}
+	if c.Wanted == nil {
+		c.Wanted = func(carillon.EventType) bool { return false }
 	}
 	return c
 }
@@ -104,6 +109,7 @@ type Machine struct {
 	Held         *Held // says why runs do not go on
 	PausedQueues *PausedQueues
 	Events       *EventLog
+	Told         *Told
 }
 
 // newMachine makes an empty machine: all records are still in the store.
@@ -113,7 +119,7 @@ func newMachine(cfg Config) *Machine {
 		out:      builder{seq: 1},
 		suspects: newSuspects(cfg.Term.Epoch, cfg.Ended),
 	}
-	m.Events = newEventLog(&m.out, uint64(m.cfg.EventsMost))
+	m.Events = newEventLog(&m.out, &m.cfg)
 	m.out.events = m.Events
 	m.contents = newContents(&m.cfg, &m.out)
 	m.agenda = &agenda{contents: m.contents}
@@ -135,6 +141,7 @@ func newMachine(cfg Config) *Machine {
 	m.History = newHistory(&m.out, &m.cfg)
 	m.Held = &Held{contents: m.contents, records: m.Records, permits: m.Permits}
 	m.PausedQueues = &PausedQueues{out: &m.out, all: map[delivery.Queue]carillon.QueuePause{}}
+	m.Told = &Told{out: &m.out, events: m.Events, all: map[string]store.Told{}}
 	m.runs = &runs{
 		cfg: &m.cfg, out: &m.out, contents: m.contents, agenda: m.agenda, records: m.Records, due: m.due,
 		attempts: m.Attempts, window: m.Window,

@@ -173,9 +173,7 @@ func (rs *runs) recordSkipped(e *entry, t times, reason string, now int64) {
 		ID:     store.RunID{Partition: uint16(rs.cfg.Partition), UID: e.state.UID, Scheduled: t.last},
 		Status: carillon.RunSkipped, Reason: reason, Skipped: t.n, From: t.first, Due: t.last, Finished: now,
 	}
-	if l := rs.out.events; l.on(now) {
-		l.tellRun(now, &r, e.state.Generation, 0)
-	}
+	rs.out.events.tellRun(now, &r, e.state.Generation, 0)
 	rs.history.add(e.job(), &e.state, r)
 	if rs.cfg.Events.Skipped != nil {
 		rs.cfg.Events.Skipped(reason, t.n)

@@ -10,13 +10,13 @@ import (
 	"github.com/carillonhq/carillon/server/store/codec"
 )
 
-// QueuesHome is the partition that keeps which queues are paused, for the whole store, as metadata records
-// (store.KindQueue): the key is a queue's String, the value its pause. All are in one partition, so that one
-// read tells what is paused everywhere.
-const QueuesHome = 0
+// Home is the partition that keeps what there is once in the store: which queues are paused, what was told of
+// nodes and queues, and how far webhooks have been told. So one node at a time is in charge of each, and one
+// read finds all of it.
+const Home = 0
 
-// PausedQueues are the paused queues, as of the batch that is being filled. The machine of another partition
-// than QueuesHome has none.
+// PausedQueues are the paused queues, as of the batch that is being filled: metadata records
+// (store.KindQueue) whose key is a queue's String. The machine of another partition than Home has none.
 type PausedQueues struct {
 	out     *builder
 	all     map[delivery.Queue]carillon.QueuePause

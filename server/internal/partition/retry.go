@@ -42,7 +42,7 @@ func (rs *runs) fail(e *entry, now int64, f failure) {
 		return
 	}
 	r.Due = due
-	if l := rs.out.events; l.on(now) {
+	if l := rs.out.events; l.on(now, carillon.EventRunRetrying) {
 		l.tellRun(now, &store.RunRecord{Key: e.ref.Key, ID: e.state.Identity(rs.cfg.Partition), Attempt: r.Attempt,
 			Errors: r.Errors}, e.contentGeneration(), due)
 	}

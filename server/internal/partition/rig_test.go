@@ -78,8 +78,8 @@ func (r *rig) own() {
 		Parked: r.small(store.KindParked), Dependencies: r.small(store.KindDependency),
 		Notices: r.small(store.KindNotice), Applied: r.small(store.KindApplied), Limited: limited,
 		InForce: r.read(partition.LimitedRefs(limited)), Backfills: r.backfills(partition.UnfinishedBackfills),
-		PausedQueues: r.pausedQueues(),
-		Watched:      r.small(store.KindWatched), Events: r.eventRecords(partition.AfterMarks(r.watched())),
+		PausedQueues: r.pausedQueues(), Told: r.toldOf(),
+		Watched: r.small(store.KindWatched), Events: r.eventRecords(partition.AfterMarks(r.watched())),
 	})
 	if err != nil {
 		r.t.Fatal(err)

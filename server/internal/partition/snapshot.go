@@ -22,6 +22,7 @@ type Snapshot struct {
 	InForce      []store.Record     // what LimitedRefs(Limited) names
 	Backfills    []store.MetaRecord // those with the prefix UnfinishedBackfills
 	PausedQueues map[delivery.Queue]carillon.QueuePause
+	Told         map[string]store.Told
 	Watched      []store.MetaRecord // who watches, at most one
 	Events       []store.MetaRecord // those that AfterMarks selects
 }
@@ -36,6 +37,7 @@ func Open(cfg Config, s *Snapshot) (m *Machine, held []delivery.Limit, err error
 	m.Applied.load(s.Applied)
 	held = m.Permits.load(s.Limited, s.InForce)
 	maps.Copy(m.PausedQueues.all, s.PausedQueues)
+	maps.Copy(m.Told.all, s.Told)
 	err = errors.Join(m.Backfills.load(s.Backfills, cfg.Since), m.Events.load(s.Watched, s.Events, cfg.Since))
 	return m, held, err
 }

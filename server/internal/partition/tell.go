@@ -10,7 +10,7 @@ import (
 
 // tellJob tells what has become of a job.
 func (l *EventLog) tellJob(now int64, job *entry, t carillon.EventType) {
-	if l.on(now) {
+	if l.on(now, t) {
 		l.add(now, store.Event{Type: t, Key: job.ref.Key, Generation: job.state.Generation})
 	}
 }
@@ -21,12 +21,11 @@ const reasonFailure = "failure"
 // tellPaused tells that a job was paused or resumed. why is the note of a pause that no caller asked for.
 func (l *EventLog) tellPaused(now int64, job *entry, why string) {
 	switch {
-	case !l.on(now):
 	case !job.state.Paused:
 		l.tellJob(now, job, carillon.EventJobResumed)
 	case why == "":
 		l.tellJob(now, job, carillon.EventJobPaused)
-	default:
+	case l.on(now, carillon.EventJobPaused):
 		l.add(now, store.Event{Type: carillon.EventJobPaused, Key: job.ref.Key,
 			Generation: job.state.Generation, Reason: reasonFailure, Error: why})
 	}
@@ -34,12 +33,16 @@ func (l *EventLog) tellPaused(now int64, job *entry, why string) {
 
 // tellRun tells what has become of a run. retryAt is when it is tried again; 0: it is not.
 func (l *EventLog) tellRun(now int64, r *store.RunRecord, generation uint64, retryAt int64) {
-	e := store.Event{Type: carillon.EventRunRetrying, Time: now, Key: r.Key, Generation: generation, Run: r.ID,
-		Attempt: r.Attempt, Reason: r.Reason, RetryAt: retryAt, Skipped: r.Skipped, From: r.From}
+	t := carillon.EventRunRetrying
 	if retryAt == 0 {
-		e.Type = endedTypes[r.Status]
+		t = endedTypes[r.Status]
 	}
-	switch e.Type {
+	if !l.on(now, t) {
+		return
+	}
+	e := store.Event{Type: t, Time: now, Key: r.Key, Generation: generation, Run: r.ID,
+		Attempt: r.Attempt, Reason: r.Reason, RetryAt: retryAt, Skipped: r.Skipped, From: r.From}
+	switch t {
 	case carillon.EventRunRetrying, carillon.EventRunFailed, carillon.EventRunDead:
 		if n := len(r.Errors); n > 0 {
 			e.Error = r.Errors[n-1].Message
@@ -49,7 +52,7 @@ func (l *EventLog) tellRun(now int64, r *store.RunRecord, generation uint64, ret
 }
 
 // endedTypes are the types of events that tell how runs ended.
-var endedTypes = map[carillon.RunStatus]carillon.EventType{
+var endedTypes = [...]carillon.EventType{
 	carillon.RunSucceeded: carillon.EventRunSucceeded,
 	carillon.RunFailed:    carillon.EventRunFailed,
 	carillon.RunDead:      carillon.EventRunDead,
@@ -66,7 +69,7 @@ func (a *Attempts) tellLate(e *entry) {
 	}
 	e.attempt.told = true
 	l, now := a.out.events, max(a.agenda.ticked, a.cfg.Since)
-	if !l.on(now) || !e.countedLate() {
+	if !l.on(now, carillon.EventRunLate) || !e.countedLate() {
 		return
 	}
 	l.add(now, store.Event{Type: carillon.EventRunLate, Key: e.ref.Key, Generation: e.contentGeneration(),

@@ -26,3 +26,8 @@ func (c Config) Arriving(d time.Duration) Config {
 	c.hooks.arrival = d
 	return c
 }
+
+// WebhooksPosition is how far webhooks have been told.
+func (s *Server) WebhooksPosition(ctx context.Context) (string, error) {
+	return s.node.engine.WebhooksPosition(ctx)
+}

@@ -65,7 +65,7 @@ func created(t *testing.T, program, store string) {
 // TestBuildsOfDifferentFormats: of two builds one has made the store. The other is refused, whichever is the
 // newer, and says which formats there are.
 func TestBuildsOfDifferentFormats(t *testing.T) {
-	later := build(t, "later", "store.format=4")
+	later := build(t, "later", "store.format=5")
 	stores := map[string]func() string{
 		"Pebble":     func() string { return "pebble:" + filepath.Join(t.TempDir(), "store") },
 		"PostgreSQL": func() string { return realserver.StartPostgres(t, realserver.Volatile()...).Database(t) },
@@ -79,15 +79,15 @@ func TestBuildsOfDifferentFormats(t *testing.T) {
 				end()
 			}
 			if said := refusal(t, later, ours, "b"); !strings.Contains(said, "older version") ||
-				!strings.Contains(said, "format is 3") ||
-				!strings.Contains(said, "knows 4") {
+				!strings.Contains(said, "format is 4") ||
+				!strings.Contains(said, "knows 5") {
 				t.Errorf("the later build: %s", said)
 			}
 			end()
 			created(t, later, theirs)
 			_, err := server.New(server.Config{Store: theirs, Name: "a", GRPC: "127.0.0.1:0", HTTP: server.None})
 			if err == nil || !strings.Contains(err.Error(), "newer version") ||
-				!strings.Contains(err.Error(), "format is 4") {
+				!strings.Contains(err.Error(), "format is 5") {
 				t.Errorf("this build: %v", err)
 			}
 		})

@@ -43,6 +43,7 @@ type Node struct {
 	member   *cluster.Node   // nil: the node is alone
 	cluster  carillon.Cluster
 	unfollow func() // ends followNodes; nil: the node is alone
+	endHome  func() // ends keepHome
 	calls    calls
 	leaving  atomic.Bool
 	settler  atomic.Pointer[cluster.Settler] // see OnSettle
@@ -117,6 +118,7 @@ func (n *Node) start(ctx context.Context) error {
 		Limits: n.limits, Backlog: n.engine.Backlog, Dead: n.engine.Dead, Missing: n.engine.Missing, Now: c.Now,
 		Backfills: n.backfills, Partitions: n.partitions, Trouble: n.trouble.Err, Damaged: n.trouble.DamagedTables,
 	})
+	n.endHome = n.keepHome()
 	return nil
 }
 
@@ -235,6 +237,9 @@ const stopTimeout = 10 * time.Second
 // force stay with their workers, which report to the node's next life.
 func (n *Node) Stop() error {
 	n.leaving.Store(true)
+	if n.endHome != nil {
+		n.endHome()
+	}
 	if n.unfollow != nil {
 		n.unfollow()
 	}

@@ -74,6 +74,10 @@ const (
 
 	traceSpans = "carillon_trace_spans_total"
 
+	webhookEvents  = "carillon_webhook_events_total"
+	webhookRefused = "carillon_webhook_events_refused_total"
+	webhookGaps    = "carillon_webhook_gaps_total"
+
 	buildInfo = "carillon_build_info"
 )
 
@@ -158,6 +162,10 @@ var table = []Metric{
 	{queuePartitions, gauge, ofQueue, "Partitions that wait for room in it."},
 	{queuePaused, gauge, ofQueue, "1 while the queue is paused, as this node knows; otherwise 0."},
 
+	{webhookEvents, counter, nil, "Events for which a job was put that sends them to a webhook, by the node in charge."},
+	{webhookRefused, counter, nil, "Events for which no such job could be put."},
+	{webhookGaps, counter, nil,
+		"Times that events may be missing that webhooks have asked for: they were deleted before they were sent, or damaged."},
 	{traceSpans, counter, []string{"outcome"},
 		"Spans that are recorded, by what became of them: `exported`, `failed` (at the collector) or `dropped` (too many waited)."},
 

@@ -24,6 +24,7 @@ func (c *coder) events(list *store.EventList) {
 		for e := range each(c, 1, &list.List) {
 			c.event(1, e)
 		}
+		c.bool(2, &list.Unrecorded)
 	}
 }
 
@@ -41,6 +42,9 @@ func (c *coder) event(field int, e *store.Event) {
 		unsigned(c, 10, &e.Skipped)
 		c.nanos(11, &e.From)
 		signed(c, 12, &e.Late)
+		c.string(13, &e.Queue)
+		c.string(14, &e.QueueKind)
+		c.string(15, &e.Node)
 	}
 }
 
@@ -74,5 +78,31 @@ func (c *coder) watched(w *store.Watched) {
 				c.nanos(3, &m.Time)
 			}
 		}
+		unsigned(c, 6, &w.Whole)
+	}
+}
+
+// AppendTold appends the record's bytes to b.
+func AppendTold(b []byte, t *store.Told) []byte {
+	c := coder{b: b, writing: true}
+	c.told(t)
+	return c.b
+}
+
+// DecodeTold decodes what AppendTold wrote.
+func DecodeTold(b []byte) (store.Told, error) {
+	var t store.Told
+	c := coder{b: b}
+	if c.told(&t); c.err != nil {
+		return store.Told{}, damaged("told", c.err)
+	}
+	return t, nil
+}
+
+func (c *coder) told(t *store.Told) {
+	for at := message(0); c.within(&at); {
+		unsigned(c, 1, &t.Nonce)
+		c.bool(2, &t.Leaving)
+		c.nanos(3, &t.Since)
 	}
 }

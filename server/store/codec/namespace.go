@@ -29,6 +29,22 @@ func (c *coder) namespace(n *carillon.Namespace) {
 		c.bool(1, &n.Strict)
 		c.limits(2, &n.ConcurrencyLimits)
 		unsigned(c, 3, &n.Generation)
+		for w := range each(c, 4, &n.Webhooks) {
+			c.webhook(4, w)
+		}
+		signed(c, 5, &n.UnservedAfter)
+	}
+}
+
+func (c *coder) webhook(field int, w *carillon.Webhook) {
+	for at := item(field); c.within(&at); {
+		c.string(1, &w.Name)
+		c.string(2, &w.URL)
+		c.stringMap(3, &w.Headers)
+		for t := range each(c, 4, &w.Types) {
+			c.element(4, (*string)(t))
+		}
+		c.string(5, &w.Prefix)
 	}
 }
 

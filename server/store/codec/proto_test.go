@@ -66,6 +66,11 @@ var codecs = map[string]struct {
 		func(v any) []byte { return AppendEvents(nil, v.(*store.EventList)) },
 		func(b []byte) (any, error) { e, err := DecodeEvents(b); return &e, err },
 	},
+	"Told": {
+		new(store.Told),
+		func(v any) []byte { return AppendTold(nil, v.(*store.Told)) },
+		func(b []byte) (any, error) { f, err := DecodeTold(b); return &f, err },
+	},
 	"Watched": {
 		new(store.Watched),
 		func(v any) []byte { return AppendWatched(nil, v.(*store.Watched)) },
@@ -219,6 +224,12 @@ func plain(v reflect.Value) any {
 		return m
 	case []string:
 		return x
+	case []carillon.EventType:
+		list := []string{}
+		for _, s := range x {
+			list = append(list, string(s))
+		}
+		return list
 	case []uint64:
 		list := []string{}
 		for _, n := range x {

@@ -92,7 +92,7 @@ func TestOpenErrors(t *testing.T) {
 		{"another database", pebble.ErrForeign, func(t *testing.T) string { return filepath.Join(made(t), "db") }},
 		{"a newer format", pebble.ErrNewer, func(t *testing.T) string {
 			dir := made(t)
-			write1(t, filepath.Join(dir, "CARILLON"), "carillon store, format 3, ready\n")
+			write1(t, filepath.Join(dir, "CARILLON"), "carillon store, format 4, ready\n")
 			return dir
 		}},
 		{"a spoiled mark", pebble.ErrDamaged, func(t *testing.T) string {

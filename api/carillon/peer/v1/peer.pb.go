@@ -3044,8 +3044,7 @@ func (x *RecordEventsRequest) GetAgain() bool {
 // RecordEventsResponse says that it is so, durably.
 type RecordEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The number of the newest record: what happens from now on is in those after it. Again: of the record after which nothing is
-	// missing.
+	// The number of the newest record: what happens from now on is in those after it.
 	From          uint64 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -73,12 +73,14 @@ func (h *header) describe(r *carillon.Run) {
 		h.set("Content-Type", r.Data.ContentType)
 	}
 	job, scheduled := escape(r.Job), r.Scheduled.UTC().Format(time.RFC3339Nano)
-	h.set("Ce-Specversion", "1.0")
-	h.set("Ce-Id", r.ID)
-	h.set("Ce-Source", "/v1/namespaces/"+r.Namespace+"/jobs/"+(&url.URL{Path: r.Job}).EscapedPath())
-	h.set("Ce-Type", "com.carillonhq.run")
-	h.set("Ce-Subject", job)
-	h.set("Ce-Time", scheduled)
+	if !strings.HasPrefix(strings.ToLower(r.Data.ContentType), structured) {
+		h.set("Ce-Specversion", "1.0")
+		h.set("Ce-Id", r.ID)
+		h.set("Ce-Source", "/v1/namespaces/"+r.Namespace+"/jobs/"+(&url.URL{Path: r.Job}).EscapedPath())
+		h.set("Ce-Type", "com.carillonhq.run")
+		h.set("Ce-Subject", job)
+		h.set("Ce-Time", scheduled)
+	}
 	h.set("Idempotency-Key", r.ID)
 	h.set("Carillon-Job", r.Namespace+"/"+job)
 	h.set("Carillon-Scheduled-Time", scheduled)
@@ -86,6 +88,10 @@ func (h *header) describe(r *carillon.Run) {
 	h.set("Carillon-Deadline", r.Deadline.UTC().Format(time.RFC3339Nano))
 	h.set("Carillon-Token", r.Token)
 }
+
+// structured begins the media types of CloudEvents whose attributes are in the payload. The request then
+// has none of its own beside them.
+const structured = "application/cloudevents"
 
 // escape percent-encodes what CloudEvents' HTTP binding (§3.1.3.2) does not allow in a header.
 func escape(s string) string {

@@ -2,8 +2,11 @@ package chaos_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,22 +24,56 @@ import (
 // TestAWatchMissesNothingOverKills of the only node.
 func TestAWatchMissesNothingOverKills(t *testing.T) {
 	n := newNode(t, carillonBinary(t), "pebble:"+filepath.Join(t.TempDir(), "store"))
-	watchOverKills(t, n)
+	tellOverKills(t, watchRuns, n)
 }
 
 // TestAWatchMissesNothingInACluster whose nodes are killed in turn.
 func TestAWatchMissesNothingInACluster(t *testing.T) {
-	store := "redis://" + realserver.StartRedis(t).Address()
-	var nodes []*chaos.Node
-	for _, name := range []string{"a", "b", "c"} {
-		nodes = append(nodes, newNode(t, carillonBinary(t), store, "--node-name", name, "--partitions", "16"))
-	}
-	watchOverKills(t, nodes...)
+	tellOverKills(t, watchRuns, three(t)...)
 }
 
-// watchOverKills watches while jobs are put and run and nodes are killed, and compares what it was told with
-// the history.
-func watchOverKills(t *testing.T, nodes ...*chaos.Node) {
+// TestAWebhookMissesNothingOverKills of the only node. It may be told twice.
+func TestAWebhookMissesNothingOverKills(t *testing.T) {
+	n := newNode(t, carillonBinary(t), "pebble:"+filepath.Join(t.TempDir(), "store"), allowLoopback...)
+	tellOverKills(t, hookRuns, n)
+}
+
+// TestAWebhookMissesNothingInACluster whose nodes are killed in turn: that these were lost is told, too.
+func TestAWebhookMissesNothingInACluster(t *testing.T) {
+	w := tellOverKills(t, hookRuns, three(t)...)
+	lost := func() (n int) {
+		for _, e := range w.events {
+			if e.Type == sched.EventNodeLost {
+				n++
+			}
+		}
+		return n
+	}
+	w.until(t, func() bool { return lost() >= kills })
+	if n := lost(); n < kills {
+		t.Errorf("told of %d nodes that were lost, and %d were killed", n, kills)
+	}
+}
+
+// allowLoopback lets a node send to receivers on this machine.
+var allowLoopback = []string{"--allow-target", "127.0.0.0/8"}
+
+// three returns three nodes on one store.
+func three(t *testing.T) (nodes []*chaos.Node) {
+	store := "redis://" + realserver.StartRedis(t).Address()
+	for _, name := range []string{"a", "b", "c"} {
+		flags := append([]string{"--node-name", name, "--partitions", "16"}, allowLoopback...)
+		nodes = append(nodes, newNode(t, carillonBinary(t), store, flags...))
+	}
+	return nodes
+}
+
+// kills is how many nodes are killed.
+const kills = 5
+
+// tellOverKills has start be told what happens while jobs are put and run and nodes are killed, and compares
+// that with the history.
+func tellOverKills(t *testing.T, start starter, nodes ...*chaos.Node) *watched {
 	var addresses []string
 	for _, n := range nodes {
 		up(t, n)
@@ -48,13 +85,13 @@ func watchOverKills(t *testing.T, nodes ...*chaos.Node) {
 	defer running.Wait()
 	defer stop()
 
-	w := startWatch(ctx, t, &running, dialAll(t, all))
+	w := start(ctx, t, &running, dialAll(t, all))
 	running.Go(func() { work(ctx, t, dialAll(t, all)) })
 	names := make(chan []string, 1)
 	loading, enough := context.WithCancel(ctx)
 	defer enough()
 	running.Go(func() { names <- putOneShots(loading, dialAll(t, all)) })
-	for i := range 5 {
+	for i := range kills {
 		w.await(t, 200*(i+1))
 		n := nodes[i%len(nodes)]
 		must(t, n.Kill())
@@ -73,6 +110,7 @@ func watchOverKills(t *testing.T, nodes ...*chaos.Node) {
 	if len(want) < 500 {
 		t.Errorf("only %d runs", len(want))
 	}
+	return w
 }
 
 // dialAll connects to the first of several nodes that answers.
@@ -124,17 +162,21 @@ func history(t *testing.T, c *client.Client, names []string) map[string]string {
 	return out
 }
 
+// starter begins to be told what happens to runs, until ctx ends.
+type starter func(ctx context.Context, t *testing.T, running *sync.WaitGroup, c *client.Client) *watched
+
 // watched is what a watcher was told.
 type watched struct {
 	mu     sync.Mutex
 	events []sched.Event
 	twice  []string
+	again  bool // events may come twice
 	ids    map[string]bool
 	more   chan struct{} // closed with the next events
 }
 
-// startWatch watches until ctx ends.
-func startWatch(ctx context.Context, t *testing.T, running *sync.WaitGroup, c *client.Client) *watched {
+// watchRuns watches.
+func watchRuns(ctx context.Context, t *testing.T, running *sync.WaitGroup, c *client.Client) *watched {
 	w := &watched{ids: map[string]bool{}, more: make(chan struct{})}
 	begun := make(chan struct{})
 	begin := sync.OnceFunc(func() { close(begun) })
@@ -153,16 +195,59 @@ func startWatch(ctx context.Context, t *testing.T, running *sync.WaitGroup, c *c
 	return w
 }
 
+// hookRuns receives what a webhook is sent.
+func hookRuns(ctx context.Context, t *testing.T, running *sync.WaitGroup, c *client.Client) *watched {
+	w := &watched{ids: map[string]bool{}, more: make(chan struct{}), again: true}
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/hook" {
+			return
+		}
+		var ce struct {
+			ID, Type string
+			Data     struct{ Job, Run string }
+		}
+		if err := json.NewDecoder(r.Body).Decode(&ce); err != nil {
+			t.Errorf("a webhook was sent: %v", err)
+		}
+		w.take([]sched.Event{{ID: ce.ID, Type: sched.EventType(strings.TrimPrefix(ce.Type, "com.carillonhq.")),
+			Job: ce.Data.Job, Run: ce.Data.Run}})
+	}))
+	running.Go(func() {
+		<-ctx.Done()
+		s.Close()
+	})
+	n, err := c.GetNamespace(ctx, "")
+	must(t, err)
+	n.Webhooks = []sched.Webhook{{Name: "all", URL: s.URL + "/hook", Types: []sched.EventType{"run", "node"}}}
+	_, err = c.PutNamespace(ctx, n)
+	must(t, err)
+	for begun := false; ctx.Err() == nil && !begun; { // it is told what happens from a moment on, after the put
+		_, err := c.PutJob(ctx, sched.Job{Name: "first", Target: sched.HTTP(s.URL)})
+		must(t, err)
+		w.mu.Lock()
+		more := w.more
+		w.mu.Unlock()
+		select {
+		case <-more:
+			begun = true
+		case <-time.After(time.Second):
+		}
+	}
+	return w
+}
+
 func (w *watched) take(events []sched.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range events {
-		if w.ids[e.ID] {
+		switch {
+		case !w.ids[e.ID]:
+			w.ids[e.ID] = true
+			w.events = append(w.events, e)
+		case !w.again:
 			w.twice = append(w.twice, e.ID)
 		}
-		w.ids[e.ID] = true
 	}
-	w.events = append(w.events, events...)
 	close(w.more)
 	w.more = make(chan struct{})
 }
@@ -213,7 +298,7 @@ func (w *watched) told() map[string]string {
 	defer w.mu.Unlock()
 	out := map[string]string{}
 	for _, e := range w.events {
-		if e.Type != sched.EventRunRetrying && e.Type != sched.EventRunLate {
+		if strings.HasPrefix(e.Job, "job/") && e.Type != sched.EventRunRetrying && e.Type != sched.EventRunLate {
 			out[e.Run] = e.Job + " " + strings.TrimPrefix(string(e.Type), "run.")
 		}
 	}

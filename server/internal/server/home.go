@@ -1,0 +1,51 @@
+package server
+
+import (
+	"context"
+	"sync"
+
+	"github.com/carillonhq/carillon/server/internal/cluster"
+	"github.com/carillonhq/carillon/server/internal/lookout"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/webhooks"
+)
+
+// keepHome does what only the node does that owns the partition [partition.Home], once it does, until the
+// returned end is called: it sees which nodes live and which queues are unserved, and tells webhooks.
+func (n *Node) keepHome() (end func()) {
+	look := lookout.New(lookout.Options{
+		Home: n.engine, Queues: n.cluster.ListQueues, After: n.engine.UnservedAfter, Now: n.config.Now,
+		Log: n.config.Log, Nodes: n.seenNodes(),
+	})
+	tell := webhooks.New(webhooks.Options{
+		Engine: n.engine, Put: n.calls.PutJob, Now: n.config.Now, Log: n.config.Log,
+		Told: n.metrics.EventTold, Refused: n.metrics.EventRefused, Missed: n.metrics.EventsMissed,
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { look.Run(ctx) })
+	running.Go(func() { tell.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// seenNodes returns what lists the nodes that live; nil if the node is alone.
+func (n *Node) seenNodes() func(context.Context, bool) ([]partition.SeenNode, error) {
+	if n.member == nil {
+		return nil
+	}
+	return func(ctx context.Context, fresh bool) ([]partition.SeenNode, error) {
+		living, err := n.member.Living(ctx, fresh)
+		all := make([]partition.SeenNode, len(living))
+		for i, l := range living {
+			all[i] = seenNode(l)
+		}
+		return all, err
+	}
+}
+
+func seenNode(l cluster.Living) partition.SeenNode {
+	return partition.SeenNode{Name: l.Node, Nonce: l.Nonce, Leaving: l.Leaving}
+}

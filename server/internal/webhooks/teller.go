@@ -1,0 +1,264 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// Engine is what the engine of the node tells, and keeps.
+type Engine interface {
+	// OwnsHome reports whether this node is in charge of webhooks.
+	OwnsHome() bool
+	// Hooked returns the namespaces that have webhooks.
+	Hooked() []*carillon.Namespace
+	// FollowWanted calls f with what happens from a position on, or from now on; as Watch does.
+	FollowWanted(ctx context.Context, position string, f func(carillon.EventBatch) error) error
+	// WebhooksPosition returns the durable position; empty: none.
+	WebhooksPosition(ctx context.Context) (string, error)
+	SetWebhooksPosition(ctx context.Context, position string) error
+}
+
+// Options say what a teller works with.
+type Options struct {
+	Engine Engine
+	// Put stores a job, wherever its partition is.
+	Put func(ctx context.Context, j carillon.Job, o ...carillon.PutOption) (carillon.PutResult, error)
+	Now func() time.Time
+	Log *slog.Logger
+	// Told counts events that were made jobs, Refused those of which no job could be made, Missed gaps.
+	Told, Refused, Missed func()
+}
+
+// Teller tells webhooks while this node is in charge.
+type Teller struct{ o Options }
+
+// New returns a teller.
+func New(o Options) *Teller { return &Teller{o} }
+
+// Times of a teller.
+const (
+	lookEvery  = time.Second      // whether this node is in charge, and whether there are webhooks
+	againFirst = time.Second      // before something is tried again that failed
+	againLast  = 30 * time.Second // the same, if it fails again and again
+	saveEvery  = time.Second      // the position, while events are told
+	saveIdle   = time.Minute      // the same, while there are none for webhooks
+	putsAtOnce = 16               // jobs of one batch that are put concurrently
+)
+
+// Run tells webhooks until ctx ends.
+func (t *Teller) Run(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var told sync.WaitGroup
+	var end context.CancelFunc // of the telling; nil: there is none
+	stop := func() {
+		if end != nil {
+			end()
+			told.Wait()
+			end = nil
+		}
+	}
+	defer stop()
+	for {
+		switch inCharge, hooks := t.o.Engine.OwnsHome(), len(t.o.Engine.Hooked()) > 0; {
+		case !inCharge:
+			stop()
+		case !hooks:
+			stop()
+			t.forget(ctx)
+		case end == nil:
+			telling, cancel := context.WithCancel(ctx)
+			end = cancel
+			told.Go(func() { t.tell(telling) })
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// forget drops the position once there are no webhooks: those that come later are told what happens from
+// then on.
+func (t *Teller) forget(ctx context.Context) {
+	position, err := t.o.Engine.WebhooksPosition(ctx)
+	if err == nil && position != "" {
+		err = t.o.Engine.SetWebhooksPosition(ctx, "")
+	}
+	if err != nil && ctx.Err() == nil {
+		t.o.Log.Debug("the position of webhooks could not be dropped", "error", err)
+	}
+}
+
+// tell tells what happens until ctx ends.
+func (t *Teller) tell(ctx context.Context) {
+	again := backoff{}
+	for {
+		err := t.follow(ctx, &again)
+		if ctx.Err() != nil {
+			return
+		}
+		again.log(t.o.Log, "events do not reach webhooks at present: this is tried again", err)
+		if !again.wait(ctx) {
+			return
+		}
+	}
+}
+
+// follow tells what happens from the durable position on, until ctx ends or something fails.
+func (t *Teller) follow(ctx context.Context, again *backoff) error {
+	position, err := t.o.Engine.WebhooksPosition(ctx)
+	if err != nil {
+		return err
+	}
+	s := &saved{teller: t, position: position}
+	err = t.o.Engine.FollowWanted(ctx, position, func(b carillon.EventBatch) error {
+		again.reset()
+		return s.take(ctx, &b)
+	})
+	if !errors.Is(err, carillon.FailedPrecondition) && !errors.Is(err, carillon.DataLoss) {
+		return err
+	}
+	t.o.Log.Error("events may be missing that webhooks have asked for: they were not sent before they were deleted, or are damaged",
+		"error", err)
+	t.o.Missed()
+	if err := t.put(ctx, t.gap()); err != nil {
+		return err
+	}
+	return t.o.Engine.SetWebhooksPosition(ctx, "")
+}
+
+// gap is what all webhooks are sent if events may be missing.
+func (t *Teller) gap() (all []carillon.Job) {
+	now := t.o.Now()
+	for _, n := range t.o.Engine.Hooked() {
+		for i := range n.Webhooks {
+			e := carillon.Event{ID: "missed-" + strconv.FormatInt(now.UnixNano(), 10), Type: missed, Time: now,
+				Namespace: n.Name}
+			all = t.add(all, n, &n.Webhooks[i], &e)
+		}
+	}
+	return all
+}
+
+// add adds the job that sends an event to a webhook.
+func (t *Teller) add(all []carillon.Job, n *carillon.Namespace, w *carillon.Webhook,
+	e *carillon.Event) []carillon.Job {
+	j, err := jobOf(n.Name, w, e)
+	if err != nil {
+		t.refuse(&j, err)
+		return all
+	}
+	return append(all, j)
+}
+
+// saved is the telling from one position on.
+type saved struct {
+	teller   *Teller
+	position string    // that is durable
+	at       time.Time // when it was written
+}
+
+// take has the events of a batch sent, and notes its position now and then.
+func (s *saved) take(ctx context.Context, b *carillon.EventBatch) error {
+	t, jobs := s.teller, []carillon.Job(nil)
+	for _, n := range t.o.Engine.Hooked() {
+		for i := range n.Webhooks {
+			for k := range b.Events {
+				if w, e := &n.Webhooks[i], &b.Events[k]; w.Selects(n.Name, e) {
+					jobs = t.add(jobs, n, w, e)
+				}
+			}
+		}
+	}
+	if err := t.put(ctx, jobs); err != nil {
+		return err
+	}
+	every := saveIdle
+	if len(jobs) > 0 {
+		every = saveEvery
+	}
+	now := t.o.Now()
+	if s.position != "" && now.Sub(s.at) < every && now.After(s.at) {
+		return nil
+	}
+	if err := t.o.Engine.SetWebhooksPosition(ctx, b.Position); err != nil {
+		return err
+	}
+	s.position, s.at = b.Position, now
+	return nil
+}
+
+// put puts jobs, some of them concurrently. It tries again what may succeed later, until ctx ends.
+func (t *Teller) put(ctx context.Context, jobs []carillon.Job) error {
+	var all sync.WaitGroup
+	turns := make(chan struct{}, putsAtOnce)
+	errs := make([]error, len(jobs))
+	for i := range jobs {
+		turns <- struct{}{}
+		all.Go(func() {
+			errs[i] = t.putOne(ctx, &jobs[i])
+			<-turns
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (t *Teller) putOne(ctx context.Context, j *carillon.Job) error {
+	again := backoff{}
+	for {
+		_, err := t.o.Put(ctx, *j, carillon.IfAbsent())
+		switch {
+		case err == nil, errors.Is(err, carillon.AlreadyExists):
+			t.o.Told()
+			return nil
+		case errors.Is(err, carillon.InvalidArgument), errors.Is(err, carillon.DataLoss):
+			t.refuse(j, err)
+			return nil
+		}
+		again.log(t.o.Log, "an event waits to be sent to a webhook", fmt.Errorf("job %s: %w", j.Key(), err))
+		if !again.wait(ctx) {
+			return ctx.Err()
+		}
+	}
+}
+
+// refuse notes that an event is not sent.
+func (t *Teller) refuse(j *carillon.Job, err error) {
+	t.o.Refused()
+	t.o.Log.Error("an event cannot be sent to a webhook", "job", j.Key().String(), "error", err)
+}
+
+// backoff is the pauses between tries of something that fails.
+type backoff struct{ next time.Duration }
+
+func (b *backoff) reset() { b.next = 0 }
+
+// log logs the first failure.
+func (b *backoff) log(log *slog.Logger, message string, err error) {
+	if b.next == 0 {
+		log.Warn(message, "error", err)
+	}
+}
+
+// wait waits before the next try. It returns false if ctx ends first.
+func (b *backoff) wait(ctx context.Context) bool {
+	b.next = min(max(againFirst, 2*b.next), againLast)
+	timer := time.NewTimer(b.next)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
