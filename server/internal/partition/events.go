@@ -29,8 +29,8 @@ import (
 // missed something. That of webhooks, which ask for some types only, has not.
 type EventLog struct {
 	out    *builder
-	most   uint64                              // events kept
-	wanted func(carillon.EventType) (any bool) // whether webhooks ask for events of a type, or, of "", for any
+	most   uint64                        // events kept
+	wanted func(carillon.EventType) bool // whether webhooks ask for events of a type, or, of "", for any
 
 	state   store.Watched   // as of the batch being filled
 	open    store.EventMark // the records since the last mark
