@@ -90,7 +90,7 @@ const (
 	// Runs have waited in a queue for [Namespace.UnservedAfter], and for as long nobody has taken any. It
 	// comes up to a minute later.
 	EventQueueUnserved EventType = "queue.unserved"
-	EventQueueServed   EventType = "queue.served" // somebody takes them again, or none waits any more
+	EventQueueServed   EventType = "queue.served" // taken again, or none waits, or the queue is paused
 
 	EventNodeJoined EventType = "node.joined"
 	EventNodeLeft   EventType = "node.left" // it had said that it would

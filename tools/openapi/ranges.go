@@ -88,8 +88,16 @@ var fieldRanges = map[string]object{
 	"DaprTarget.actor_type":      daprWord,
 	"DaprTarget.actor_id":        daprWord,
 	"DaprTarget.concurrency_key": daprWord,
-	"Progress.percent":           {"minimum": 0, "maximum": 100},
-	"Progress.message":           {"maxLength": 1024},
+	"Webhook.name":               {"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9-]+$", "format": "webhook-name"},
+	"Webhook.url":                {"format": "http-url", "minLength": 1, "maxLength": 8192},
+	"Webhook.headers": {"propertyNames": object{"format": "header-name", "minLength": 1,
+		"pattern": "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"}},
+	"Webhook.headers{}": {"pattern": `^[^\u0000-\u0008\u000a-\u001f\u007f]*$`},
+	"Webhook.types":     {"minItems": 1, "maxItems": 17},
+	"Webhook.types[]":   {"format": "event-types", "minLength": 1},
+	"Webhook.prefix":    prefix,
+	"Progress.percent":  {"minimum": 0, "maximum": 100},
+	"Progress.message":  {"maxLength": 1024},
 }
 
 // bodyRanges are the ranges of the fields of bodies that have no schema of their own, by call.
@@ -105,6 +113,8 @@ var bodyRanges = map[string]object{
 		"propertyNames": object{"format": "printable", "minLength": 1, "maxLength": 256,
 			"pattern": printable + "+$"}},
 	"PutNamespace.concurrency_limits{}": {"minimum": 0, "maximum": 1_000_000},
+	"PutNamespace.webhooks":             {"maxItems": 8},
+	"PutNamespace.unserved_after":       {"format": "unserved-after", "pattern": span["pattern"]},
 	"PutCalendar.time_zone":             zone,
 	"PutCalendar.dates":                 {"maxItems": 1000},
 	"PutCalendar.dates[]":               {"format": "calendar-dates", "minLength": 5, "maxLength": 71},

@@ -27,15 +27,15 @@ func newWatch(a app) *cobra.Command {
 	var w watch
 	cmd := &cobra.Command{
 		Use:   "watch",
-		Short: "Show what happens to jobs and runs, as it happens",
-		Long: `Show what happens to jobs and runs from now on, as soon as it is durable, until it is interrupted. It goes on over lost
+		Short: "Show what happens to jobs, runs, queues and nodes, as it happens",
+		Long: `Show what happens to jobs, runs, queues and nodes from now on, as soon as it is durable, until it is interrupted. It goes on over lost
 connections and at other nodes, and misses nothing; when it ends it says with which --from to go on later, for which there are
 ten minutes. With -o json each line is what happened at once, with the position after it.`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.run(cmd, a) },
 	}
 	f := cmd.Flags()
-	f.StringVarP(&w.query.Namespace, "namespace", "n", "", "jobs of this `namespace`; default: of all namespaces")
+	f.StringVarP(&w.query.Namespace, "namespace", "n", "", "jobs and queues of this `namespace`; default: of all namespaces, and nodes")
 	f.StringVar(&w.query.Prefix, "prefix", "", "jobs whose names begin with this `prefix`; needs --namespace")
 	f.StringSliceVar(&w.types, "type", nil, "`types` of events such as run.dead, or groups of them such as run; default: all")
 	f.StringVar(&w.query.Position, "from", "", "`position` at which an earlier watch ended; default: from now on")
@@ -110,7 +110,14 @@ func (w *watch) show(cmd *cobra.Command, a app, b *carillon.EventBatch) error {
 
 // eventLine is an event on one line.
 func eventLine(e *carillon.Event) string {
-	words := []string{e.Time.Format(time.RFC3339Nano), string(e.Type), e.Namespace + "/" + e.Job}
+	about := e.Namespace + "/" + e.Job
+	switch {
+	case e.Node != "":
+		about = e.Node
+	case e.Queue != "":
+		about = e.Namespace + "/" + e.QueueKind + "/" + e.Queue
+	}
+	words := []string{e.Time.Format(time.RFC3339Nano), string(e.Type), about}
 	add := func(name, value string) {
 		if value != "" {
 			words = append(words, name+"="+value)
@@ -126,6 +133,7 @@ func eventLine(e *carillon.Event) string {
 	if e.Late > 0 {
 		add("late", e.Late.Round(time.Millisecond).String())
 	}
+	add("from", moment(e.From))
 	add("retry", moment(e.RetryAt))
 	add("reason", e.Reason)
 	if e.Error != "" {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -24,6 +25,12 @@ const (
 	// the first count of a term.
 	censusEvery = 10 * time.Second
 	censusShare = 100
+
+	// All jobs are counted more rarely, since that takes time for each: a while after the start, and then at
+	// most for one jobsShare-th of the time.
+	jobsFirst = 30 * time.Second
+	jobsEvery = time.Minute
+	jobsShare = 1000
 )
 
 // census holds the last counts, by partition; nil before the first, and on stores that cannot count. The map
@@ -34,6 +41,13 @@ type census struct {
 	elapsed    func() int64           // the engine's monotonic clock
 
 	last atomic.Pointer[map[int]counted]
+	jobs atomic.Pointer[map[int]jobsCounted]
+}
+
+// jobsCounted is how many jobs a partition had when all were last counted.
+type jobsCounted struct {
+	term store.Term
+	n    int
 }
 
 // counted is what a partition held when it was last counted.
@@ -47,7 +61,11 @@ type counted struct {
 func (c *census) run(from store.Counter) {
 	look := time.NewTicker(censusLook)
 	defer look.Stop()
+	jobs := c.elapsed() + int64(jobsFirst)    // when to count all jobs
 	for next, rest := int64(0), int64(0); ; { // when to count all, and until when only what must be counted
+		if c.elapsed() >= jobs {
+			jobs = c.countJobs(from)
+		}
 		began := c.elapsed()
 		all := began >= max(next, rest)
 		held := c.begin()
@@ -109,6 +127,28 @@ func (c *census) count(from store.Counter, held []uncounted, all bool) error {
 	return nil
 }
 
+// countJobs counts all jobs, and returns when to do so again.
+func (c *census) countJobs(from store.Counter) (again int64) {
+	began := c.elapsed()
+	held := c.holdings()
+	numbers := make([]int, len(held))
+	for i := range held {
+		numbers[i] = held[i].Partition
+	}
+	counts, err := from.CountJobs(c.partitions.life, numbers)
+	if err != nil {
+		c.partitions.log.Debug("jobs could not be counted", "error", err)
+	} else {
+		next := make(map[int]jobsCounted, len(held))
+		for i, h := range held {
+			next[h.Partition] = jobsCounted{h.Term, counts[i]}
+		}
+		c.jobs.Store(&next)
+	}
+	ended := c.elapsed()
+	return ended + max(int64(jobsEvery), jobsShare*(ended-began))
+}
+
 // outdated returns the partitions that have not been counted under their term and, if changed is set, those
 // in which other queues have parked runs than when they were counted.
 func (c *census) outdated(held []uncounted, changed bool) []uncounted {
@@ -162,6 +202,34 @@ func (c *census) Backlog() map[delivery.Queue]delivery.Backlog {
 
 // Dead returns how many dead runs there are, by namespace, as of the last count.
 func (c *census) Dead() map[string]int { return c.storedCounts().Dead }
+
+// JobsByPhase returns how many jobs of the node's partitions are in each phase, as the store has them.
+// Those that are scheduled are the others of all jobs, as of the last count of these; a partition that
+// came since has none.
+func (c *census) JobsByPhase() map[carillon.Phase]int {
+	sum := map[carillon.Phase]int{}
+	last, jobs := c.last.Load(), c.jobs.Load()
+	if last == nil {
+		return sum
+	}
+	for _, h := range c.holdings() {
+		counts := (*last)[h.Partition]
+		if counts.term != h.Term {
+			continue
+		}
+		others := 0
+		for phase, n := range counts.counts.Phases {
+			sum[phase] += n
+			others += n
+		}
+		if jobs != nil {
+			if all := (*jobs)[h.Partition]; all.term == h.Term {
+				sum[carillon.PhaseScheduled] += max(0, all.n-others)
+			}
+		}
+	}
+	return sum
+}
 
 // Missing returns how often jobs wait for a job that does not exist; each pair of a job and a name counts
 // once. It is as of each partition's last check, about once a minute. A partition whose term has just begun

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -159,6 +160,46 @@ func TestWhatWaitsForAPermitIsInItsQueue(t *testing.T) {
 		if b := got[workerQueue("q")]; len(got) != 1 || b.Ready != 0 || b.Permits+b.Staged != 7 || b.Permits == 0 ||
 			b.Oldest != began.UnixNano() {
 			t.Errorf("%+v, since %d", got, began.UnixNano())
+		}
+		n.stop()
+		<-c.done
+	})
+}
+
+// TestJobsAreCountedByPhase once they have been counted: those in a phase soon, those that are scheduled later.
+func TestJobsAreCountedByPhase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Options{})
+		n := start(t, s)
+		for i := range 30 {
+			n.store(carillon.Job{Name: fmt.Sprint("later/", i), Target: carillon.WorkerQueue("q"),
+				Due: carillon.In(time.Hour)})
+		}
+		for i := range 7 {
+			n.store(carillon.Job{Name: fmt.Sprint("paused/", i), Target: carillon.WorkerQueue("q"), Paused: true})
+		}
+		for i := range 5 {
+			n.store(carillon.Job{Name: fmt.Sprint("due/", i), Target: carillon.WorkerQueue("q")})
+		}
+		want := map[carillon.Phase]int{carillon.PhasePaused: 7, carillon.PhaseStaged: 5}
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		if got := n.JobsByPhase(); !maps.Equal(got, want) {
+			t.Errorf("soon: %v, want %v", got, want)
+		}
+		want[carillon.PhaseScheduled] = 30
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if got := n.JobsByPhase(); !maps.Equal(got, want) {
+			t.Errorf("later: %v, want %v", got, want)
+		}
+		c := n.consume("q", 100, func(carillon.Run) *carillon.Result {
+			return &carillon.Result{Outcome: carillon.OutcomeSuccess}
+		})
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if got := n.JobsByPhase(); got[carillon.PhaseStaged] != 0 || got[carillon.PhaseScheduled] != 30 {
+			t.Errorf("after the due ones have ended: %v", got)
 		}
 		n.stop()
 		<-c.done

@@ -248,6 +248,7 @@ func TestNothingIsHandedOutAfterAPauseOfAQueue(t *testing.T) {
 			}
 			time.Sleep(10 * time.Millisecond)
 			pauseQueue(t, f.nodes[i%2], f.nodes...)
+			synctest.Wait() // what was received before the answer has come to its handler
 			set(true)
 			if i%4 == 3 {
 				f.deal(func(p int) int { return (p + i/4) % 2 })

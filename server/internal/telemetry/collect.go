@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 )
@@ -21,7 +22,8 @@ type Sources struct {
 	Dead       func() map[string]int // by namespace
 	Limits     func() []Limit        // of concurrency keys, ordered
 	Missing    func() int            // names that jobs wait for and that no job has
-	Backfills  func() int            // that have not ended
+	Jobs       func() map[carillon.Phase]int
+	Backfills  func() int // that have not ended
 	Now        func() time.Time
 	Partitions func() (owned, all int)
 	Trouble    func() error // why the store cannot write; nil if it can
@@ -82,6 +84,10 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	show(partitionsAll, parts)
 	c.cluster(out, show)
 	show(missingJobs, c.sources.Missing())
+	jobs := c.sources.Jobs()
+	for phase := carillon.PhaseScheduled; phase <= carillon.PhaseWaiting; phase++ {
+		show(jobsByPhase, jobs[phase], phase.String())
+	}
 	show(backfills, c.sources.Backfills())
 	dead := c.sources.Dead()
 	namespaces := slices.Sorted(maps.Keys(dead))

@@ -30,6 +30,7 @@ const (
 	limitHeld     = "carillon_limit_held"
 	limitOf       = "carillon_limit_of"
 	missingJobs   = "carillon_missing_jobs"
+	jobsByPhase   = "carillon_jobs"
 	backfills     = "carillon_backfills"
 
 	apiCalls   = "carillon_api_calls_total"
@@ -119,6 +120,8 @@ var table = []Metric{
 	{limitOf, gauge, ofLimit, "Permits that the key has, its limit; keys as with those that are handed out."},
 	{missingJobs, gauge, nil,
 		"Waits (`depends_on`) for jobs that do not exist, a job and a name once, of the node's partitions; about a minute old."},
+	{jobsByPhase, gauge, []string{"phase"},
+		"Jobs of the node's partitions by phase, as the store has them; counted every 10 s or less often, the scheduled ones every minute or less often."},
 	{backfills, gauge, nil, "Backfills that have not ended, of the node's partitions."},
 
 	{apiCalls, counter, []string{"api", "method", "code"},

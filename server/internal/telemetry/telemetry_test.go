@@ -70,7 +70,8 @@ func busy(queues int) *telemetry.Metrics {
 			return []telemetry.Limit{{Limit: delivery.Limit{Namespace: "ns", Key: "db"}, Held: 1, Of: 2}}
 		},
 		Missing: func() int { return 4 }, Backfills: func() int { return 3 },
-		Now: func() time.Time { return now },
+		Jobs: func() map[carillon.Phase]int { return map[carillon.Phase]int{carillon.PhasePaused: 6} },
+		Now:  func() time.Time { return now },
 		Workers: func() []dispatch.WorkerStats {
 			return append(slices.Repeat([]dispatch.WorkerStats{{Kind: "worker"}}, 6),
 				dispatch.WorkerStats{Kind: "dapr"})
@@ -116,7 +117,7 @@ func TestWhatIsCounted(t *testing.T) {
 		"carillon_commit_failures_total 1", "carillon_resident_jobs 7", "carillon_window_bytes 8",
 		"carillon_runs_in_flight 9", "carillon_partitions 64", "carillon_partitions_owned 63",
 		"carillon_store_writable 0", "carillon_store_damaged_tables 2", "carillon_workers 6", "carillon_queues 3",
-		"carillon_staged_runs 9", `carillon_dead_runs{namespace="ns"} 5`, "carillon_missing_jobs 4",
+		"carillon_staged_runs 9", `carillon_dead_runs{namespace="ns"} 5`, "carillon_missing_jobs 4", `carillon_jobs{phase="paused"} 6`, `carillon_jobs{phase="scheduled"} 0`,
 		"carillon_backfills 3", `carillon_run_outcomes_total{kind="worker",namespace="ns",outcome="dead",queue="q0000"} 1`,
 		`carillon_run_outcomes_total{kind="worker",namespace="ns",outcome="cancelled",queue="q0000"} 2`,
 		`carillon_run_seconds_count{kind="worker",namespace="ns",queue="q0000"} 4`,

@@ -66,14 +66,17 @@ func (t *Teller) Run(ctx context.Context) {
 		}
 	}
 	defer stop()
+	forgotten := false // since this node is in charge and there are no webhooks
 	for {
 		switch inCharge, hooks := t.o.Engine.OwnsHome(), len(t.o.Engine.Hooked()) > 0; {
 		case !inCharge:
 			stop()
+			forgotten = false
 		case !hooks:
 			stop()
-			t.forget(ctx)
+			forgotten = forgotten || t.forget(ctx)
 		case end == nil:
+			forgotten = false
 			telling, cancel := context.WithCancel(ctx)
 			end = cancel
 			told.Go(func() { t.tell(telling) })
@@ -86,9 +89,9 @@ func (t *Teller) Run(ctx context.Context) {
 	}
 }
 
-// forget drops the position once there are no webhooks: those that come later are told what happens from
-// then on.
-func (t *Teller) forget(ctx context.Context) {
+// forget drops the position, as there are no webhooks: those that come later are told what happens from
+// then on. It reports whether that has succeeded.
+func (t *Teller) forget(ctx context.Context) bool {
 	position, err := t.o.Engine.WebhooksPosition(ctx)
 	if err == nil && position != "" {
 		err = t.o.Engine.SetWebhooksPosition(ctx, "")
@@ -96,6 +99,7 @@ func (t *Teller) forget(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		t.o.Log.Debug("the position of webhooks could not be dropped", "error", err)
 	}
+	return err == nil
 }
 
 // tell tells what happens until ctx ends.

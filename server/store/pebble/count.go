@@ -10,19 +10,41 @@ import (
 
 var _ store.Counter = (*Store)(nil)
 
-// Count implements [store.Counter] with a scan of the two indexes of each partition.
+// Count implements [store.Counter] with a scan of three indexes of each partition.
 func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, error) {
-	out := make([]store.Counts, len(partitions))
+	return countEach(ctx, s, partitions, func(v *view) (store.Counts, error) {
+		out := store.NewCounts()
+		err := v.count(&out)
+		return out, err
+	})
+}
+
+// CountJobs implements [store.Counter] with a scan of the heads of jobs.
+func (s *Store) CountJobs(ctx context.Context, partitions []int) ([]int, error) {
+	return countEach(ctx, s, partitions, func(v *view) (n int, err error) {
+		lower, upper := bounds(appendHead(nil, v.partition, kindHead))
+		err = eachLeft(v.source, lower, upper, func(_, _ []byte) (bool, error) {
+			n++
+			return true, nil
+		})
+		return n, err
+	})
+}
+
+// countEach counts in each of the partitions, again from the start if the engine is replaced meanwhile.
+func countEach[T any](ctx context.Context, s *Store, partitions []int, count func(v *view) (T, error)) ([]T,
+	error) {
+	out := make([]T, len(partitions))
 	for i, number := range partitions {
 		of, err := s.Shard(number, store.Term{})
 		if err != nil {
 			return nil, err
 		}
-		// again from the start if the engine is replaced meanwhile
-		if err := of.(*shard).readView(ctx, func(v *view) error {
-			out[i] = store.NewCounts()
-			return v.count(&out[i])
-		}); err != nil {
+		err = of.(*shard).readView(ctx, func(v *view) (err error) {
+			out[i], err = count(v)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -42,6 +64,15 @@ func (v *view) count(out *store.Counts) error {
 		return true, nil
 	}); err != nil {
 		return err
+	}
+	for phase := carillon.PhaseScheduled + 1; phase <= carillon.PhaseWaiting; phase++ {
+		lower, upper := bounds(appendPhasePrefix(nil, v.partition, phase, false))
+		if err := eachLeft(v.source, lower, upper, func(_, _ []byte) (bool, error) {
+			out.Phases[phase]++
+			return true, nil
+		}); err != nil {
+			return err
+		}
 	}
 	lower, upper = bounds(append(appendHead(nil, v.partition, kindFinished), byte(carillon.RunDead)))
 	dead := len(lower)

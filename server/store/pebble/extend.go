@@ -27,8 +27,14 @@ type extender struct {
 	built     int // entries
 }
 
+// listedSince is the format since which a store has the lists.
+const listedSince = 3
+
 // extend builds what a store of an older format lacks.
 func (s *Store) extend(e *engine, m *meta) error {
+	if m.Format >= listedSince {
+		return nil
+	}
 	s.opt.Log.Warn("the store is of an older format: lists of it are made, which may take a minute",
 		"folder", s.folder.dir, "format", m.Format, "becomes", store.Format())
 	built := 0

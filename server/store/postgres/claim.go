@@ -33,7 +33,7 @@ FROM free, clock_timestamp() AS t (now) WHERE o.partition = free.partition RETUR
 	// other partitions. And its sessions must be what they were made: a pooler may give it another one for
 	// each transaction.
 	sessionOfSQL = `
-SELECT pg_backend_pid(), pg_postmaster_start_time(), EXISTS (SELECT FROM carillon_meta WHERE partitions = $1 AND token_key = $2),
+SELECT pg_backend_pid(), pg_postmaster_start_time(), EXISTS (SELECT FROM carillon_meta WHERE partitions = $1 AND key_4 = $2),
 	current_setting('carillon.session', true) IS NOT DISTINCT FROM 'set'`
 
 	// A session of ours that blocks a claim and waits for its client is that of a node that was stopped in

@@ -149,12 +149,12 @@ func migrateTo(ctx context.Context, tx pgx.Tx, version int, name string) error {
 func readMeta(ctx context.Context, tx pgx.Tx, partitions int) (m store.Meta, err error) {
 	key := make([]byte, 32)
 	rand.Read(key) // never fails
-	_, err = tx.Exec(ctx, `INSERT INTO carillon_meta (format, partitions, token_key) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+	_, err = tx.Exec(ctx, `INSERT INTO carillon_meta (format, partitions, key_4) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
 		store.Format(), partitions, key)
 	if err != nil {
 		return m, err
 	}
-	row := tx.QueryRow(ctx, "SELECT format, partitions, token_key FROM carillon_meta")
+	row := tx.QueryRow(ctx, "SELECT format, partitions, key_4 FROM carillon_meta")
 	if err := row.Scan(&m.Format, &m.Partitions, &m.MACKey); err != nil {
 		return m, err
 	}

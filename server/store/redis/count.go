@@ -33,8 +33,41 @@ func (s *Store) Count(ctx context.Context, partitions []int) ([]store.Counts, er
 		if err != nil {
 			return nil, err
 		}
+		if err := part.countPhases(ctx, &out[i]); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
+}
+
+// CountJobs implements [store.Counter]: the index of jobs knows how many it has.
+func (s *Store) CountJobs(ctx context.Context, partitions []int) ([]int, error) {
+	out := make([]int, len(partitions))
+	for i, number := range partitions {
+		of, err := s.Shard(number, store.Term{})
+		if err != nil {
+			return nil, err
+		}
+		if out[i], err = of.(*shard).countRange(ctx, keyJobs, "-", "+"); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// countPhases counts jobs by phase.
+func (s *shard) countPhases(ctx context.Context, out *store.Counts) error {
+	for phase := carillon.PhaseScheduled + 1; phase <= carillon.PhaseWaiting; phase++ {
+		head := []byte{byte(phase), 0}
+		n, err := s.countRange(ctx, keyPhases, "["+string(head), after(head))
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			out.Phases[phase] = n
+		}
+	}
+	return nil
 }
 
 // countStaged counts what is staged. The members of a queue are in order of priority first, so each priority

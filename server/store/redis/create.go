@@ -61,9 +61,13 @@ func (s *Store) upgrade(ctx context.Context, from, partitions int) error {
 		return fmt.Errorf("%w: the store's format is %d, and this carillon makes it %d; there live %s",
 			store.ErrInUse, from, store.Format(), strings.Join(living, ", "))
 	}
-	s.opt.Log.Warn("the store is of an older format: lists of it are made, which may take a minute",
+	s.opt.Log.Warn("the store is of an older format: what it lacks is made, which may take a minute",
 		"format", from, "becomes", store.Format())
-	if err := each(partitions+1, func(p int) error { return s.extend(ctx, p, becomes) }); err != nil {
+	steps := []string{"begin", "jobs", "pending", "runs", "dead", "end"}
+	if from >= listedSince {
+		steps = []string{"begin", "end"}
+	}
+	if err := each(partitions+1, func(p int) error { return s.extend(ctx, p, becomes, steps) }); err != nil {
 		return err
 	}
 	_, err = ask(ctx, s, func(ctx context.Context) (int64, error) {
@@ -72,12 +76,15 @@ func (s *Store) upgrade(ctx context.Context, from, partitions int) error {
 	return err
 }
 
-// extend builds what a partition of an older format lacks.
-func (s *Store) extend(ctx context.Context, partition int, becomes string) error {
+// listedSince is the format since which a store has the lists that the steps of extend make.
+const listedSince = 3
+
+// extend builds what a partition of an older format lacks, by the steps of the script.
+func (s *Store) extend(ctx context.Context, partition int, becomes string, steps []string) error {
 	of := partitionKeys(s.opt.Prefix, partition)
 	keys := []string{of[keyOwner], of[keyState], of[keyJobs], of[keyPending], of[keyPhases], of[keyRuns],
 		of[keyHistory], of[keyFinished], partitionKey(s.opt.Prefix, partition, deadKey)}
-	for _, step := range []string{"begin", "jobs", "pending", "runs", "dead", "end"} {
+	for _, step := range steps {
 		for from, more := "", true; more; more = from != "" {
 			next, err := ask(ctx, s, func(ctx context.Context) (string, error) {
 				return extendScript.Exec(ctx, s.client, keys,

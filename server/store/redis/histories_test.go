@@ -260,7 +260,7 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 		t.Errorf("the members of the other store: %v, %v", m, err)
 	}
 	meta := s.Meta()
-	r.Do(t, "HSET", "{"+o.Prefix+"}:meta", "partitions", strconv.Itoa(meta.Partitions), "token_key",
+	r.Do(t, "HSET", "{"+o.Prefix+"}:meta", "partitions", strconv.Itoa(meta.Partitions), "key_4",
 		string(meta.MACKey))
 	if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, lease); err != nil ||
 		!slices.Equal(told, []string{"failed", "recovered"}) {

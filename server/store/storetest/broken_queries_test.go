@@ -99,6 +99,18 @@ var brokenQueries = []broken{
 				c.Dead[namespace]++
 			}
 		}})},
+	{fault: "counts a phase that jobs have left", caughtBy: "count/jobs by phase, and all jobs", build: asking(faults{
+		count: func(c *store.Counts) {
+			if c.Phases[carillon.PhaseRunning] > 0 {
+				c.Phases[carillon.PhaseRunning]++
+			}
+		}})},
+	{fault: "counts jobs twice that have a pending run", caughtBy: "count/jobs by phase, and all jobs",
+		build: asking(faults{countJobs: func(each []int) {
+			for i := range each {
+				each[i] *= 2
+			}
+		}})},
 	{fault: "ignores MaxSpec", caughtBy: "due/long specs are left out", build: asking(faults{
 		due: ask[store.DueQuery, []store.Record](func(q store.DueQuery) store.DueQuery {
 			q.MaxSpec = 0

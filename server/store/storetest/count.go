@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"maps"
 	"math"
 
@@ -13,6 +14,7 @@ var countCases = []Case{
 	{Name: "count/what is staged, by queue, and the oldest", check: counting(countStaged)},
 	{Name: "count/what is dead, by namespace", check: counting(countDead)},
 	{Name: "count/what has left is not counted", check: counting(countLess)},
+	{Name: "count/jobs by phase, and all jobs", check: counting(countJobs)},
 	{Name: "count/an unknown partition", check: counting(countUnknown)},
 }
 
@@ -37,7 +39,8 @@ func (e *env) wantCounts(partitions []int, want store.Counts) {
 	for i, p := range partitions {
 		alone, err := e.store.(store.Counter).Count(e.Context(), []int{p})
 		e.must(err)
-		if !maps.Equal(each[i].Staged, alone[0].Staged) || !maps.Equal(each[i].Dead, alone[0].Dead) {
+		if !maps.Equal(each[i].Staged, alone[0].Staged) || !maps.Equal(each[i].Dead, alone[0].Dead) ||
+			!maps.Equal(each[i].Phases, alone[0].Phases) {
 			e.Errorf("partition %d of %v holds %+v, and %+v alone", p, partitions, each[i], alone[0])
 		}
 		got.Add(each[i])
@@ -120,9 +123,60 @@ func countLess(e *env) {
 	e.wantCounts([]int{2}, want)
 }
 
+// countJobs: pending runs are no jobs. A job that changes its phase, or is deleted, is in none of its old
+// ones.
+func countJobs(e *env) {
+	want, jobs := map[int]map[carillon.Phase]int{}, map[int]int{}
+	for _, p := range []int{0, 2} {
+		s := e.own(p)
+		var puts []store.Record
+		want[p] = map[carillon.Phase]int{}
+		for phase := carillon.PhaseScheduled; phase <= carillon.PhaseWaiting; phase++ {
+			for n := range int(phase) + 2 + p {
+				name := fmt.Sprint(phase, "/", n)
+				puts = append(puts, job(name, atPhase(phase)), pending(name, 1, atPhase(phase)))
+				if phase != carillon.PhaseScheduled {
+					want[p][phase]++
+				}
+				jobs[p]++
+			}
+		}
+		s.putShuffled(puts)
+		s.put(job("running/0", atPhase(carillon.PhasePaused)), job("ready/0", atPhase(carillon.PhaseScheduled)))
+		s.apply(store.Batch{Deletes: []store.Ref{jobRef("staged/0")}})
+		want[p][carillon.PhaseRunning]--
+		want[p][carillon.PhasePaused]++
+		want[p][carillon.PhaseReady]--
+		want[p][carillon.PhaseStaged]--
+		jobs[p]--
+	}
+	counts, err := e.store.(store.Counter).Count(e.Context(), []int{2, 1, 0})
+	e.must(err)
+	all, err := e.store.(store.Counter).CountJobs(e.Context(), []int{2, 1, 0})
+	e.must(err)
+	for i, p := range []int{2, 1, 0} {
+		if !maps.Equal(counts[i].Phases, want[p]) || all[i] != jobs[p] {
+			e.Errorf("partition %d has %d jobs, %v, want %d, %v", p, all[i], counts[i].Phases, jobs[p], want[p])
+		}
+	}
+}
+
+// atPhase puts a record into a phase, with what the phase needs.
+func atPhase(phase carillon.Phase) func(*store.Record) {
+	return func(r *store.Record) {
+		if phase == carillon.PhaseStaged {
+			parked("q", base)(r)
+			return
+		}
+		r.State.Phase = phase
+	}
+}
+
 func countUnknown(e *env) {
 	for _, p := range []int{-1, e.store.Meta().ProvingGround() + 1} {
-		if _, err := e.store.(store.Counter).Count(e.Context(), []int{0, p}); err == nil {
+		_, err := e.store.(store.Counter).Count(e.Context(), []int{0, p})
+		_, jobs := e.store.(store.Counter).CountJobs(e.Context(), []int{0, p})
+		if err == nil || jobs == nil {
 			e.Errorf("partition %d was counted", p)
 		}
 	}

@@ -39,6 +39,7 @@ type faults struct {
 	meta        func(m store.Meta) store.Meta
 	count       func(c *store.Counts)
 	counts      func(each []store.Counts)
+	countJobs   func(each []int)
 	crash       func() // loses what is not durable
 }
 
@@ -110,6 +111,15 @@ func (s *faultyStore) Count(ctx context.Context, partitions []int) ([]store.Coun
 	}
 	if s.faults.counts != nil {
 		s.faults.counts(each)
+	}
+	return each, err
+}
+
+// CountJobs does the same.
+func (s *faultyStore) CountJobs(ctx context.Context, partitions []int) ([]int, error) {
+	each, err := s.Store.(store.Counter).CountJobs(ctx, partitions)
+	if s.faults.countJobs != nil {
+		s.faults.countJobs(each)
 	}
 	return each, err
 }

@@ -1,0 +1,5 @@
+-- Records of format 4 have fields that programs of format 3 would drop when they write a record again. So no node that knows only
+-- format 3 may live. One that opened the store before this would still join and claim: both ask for the key under the name that it had.
+ALTER TABLE carillon_meta RENAME COLUMN token_key TO key_4;
+COMMENT ON TABLE carillon_meta IS 'What the store was created with. key_4 is a secret: it signs tokens, and what nodes say to each other. The name has the format since which it is called so.';
+UPDATE carillon_meta SET format = 4;
