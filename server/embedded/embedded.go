@@ -1,4 +1,5 @@
-// Package embedded is the SDK for a scheduler inside the caller's process. Nothing listens.
+// Package embedded is the SDK for a scheduler inside the caller's process. Nothing listens, unless
+// [Options.Cluster] asks for it.
 //
 //	import _ "github.com/carillonhq/carillon/server/store/pebble"
 //
@@ -20,30 +21,48 @@
 //	redis://host/0, rediss://…    Redis, or a Redis Cluster    server/store/redis
 //	memory:                       nothing is kept: for tests   server/store/memory
 //
-// A store is used by one embedded scheduler at a time. Opening a folder that another process has open fails.
-// In PostgreSQL and Redis the scheduler holds a lease, as a node of a cluster does: while it is held, Open
-// fails in every other process, and so does the start of a node (carillon serve). The other way round, Open
-// fails while a node lives. If the process is killed, the next Open waits a few seconds for its lease to end.
-// Between an embedded scheduler and nodes nobody waits: the start fails until the one that was killed counts
-// as dead, 3 s at most. A process that was stopped for longer than that, or cut off from its store, may find
-// that another one has taken its place: what it writes from then on is refused, and [Scheduler.Ready] says
-// why. For several processes on one store, run nodes, and connect to them with package client.
+// A store is used by one embedded scheduler at a time, unless all of them say [Options.Cluster]. Opening a
+// folder that another process has open fails. In PostgreSQL and Redis the scheduler holds a lease, as a
+// node of a cluster does: while it is held, Open fails in every other process, and so does the start of a
+// node (carillon serve). The other way round, Open fails while a node lives. If the process is killed, the
+// next Open waits a few seconds for its lease to end. Between an embedded scheduler and nodes nobody
+// waits: the start fails until the one that was killed counts as dead, 3 s at most. A process that was
+// stopped for longer than that, or cut off from its store, may find that another one has taken its place:
+// what it writes from then on is refused, and [Scheduler.Ready] says why.
+//
+// # Several processes
+//
+// Several processes of an application that share a PostgreSQL database or Redis are a cluster if each says
+// where the others reach it:
+//
+//	embedded.Options{Cluster: &embedded.Cluster{Listen: "10.0.0.7:7070", Insecure: true}}
+//
+// Each fires its share of the jobs, takes calls for all of them, and has its workers take runs of all;
+// when one ends or is killed, the others have its share within seconds. Nodes that run by themselves
+// (carillon serve) may be members beside them. Listen serves what a node serves there, to whoever reaches
+// it.
 package embedded
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
+	"os"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/server"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // Scheduler is a scheduler in this process.
 type Scheduler struct {
 	carillon.Scheduler
-	node *server.Node
+	node   *server.Node
+	server *server.Server // of a cluster; nil: nothing listens
 }
 
 // Options of a scheduler. The zero value of a field is its default.
@@ -65,20 +84,90 @@ type Options struct {
 	// Partitions is the number of partitions of a new store, fixed for its life. Default 64. As many as the
 	// machine has cores are enough if the store never becomes that of a cluster.
 	Partitions int
+	// Cluster makes the scheduler a member of the cluster of its store, PostgreSQL or Redis. Default: it
+	// has the store to itself.
+	Cluster *Cluster
+}
+
+// Cluster says how the other schedulers and nodes of a store reach this one.
+type Cluster struct {
+	// Listen is the host:port to listen on; port 0 picks a free one.
+	Listen string
+	// Name is unique among the members. One that is started again under its name takes its partitions at
+	// once. Default: the machine's name and the port, or, if that is 0, the process's number.
+	Name string
+	// Advertise is the host, or host:port, at which the others reach this one. Default: that of Listen,
+	// and if that is all of the machine, the machine's name.
+	Advertise string
+	// Insecure allows Listen beyond loopback. Nobody is authenticated there yet: whoever reaches it may do
+	// everything.
+	Insecure bool
+}
+
+// name returns the name, or its default.
+func (c *Cluster) name() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "embedded"
+	}
+	if _, port, err := net.SplitHostPort(c.Listen); err == nil && port != "0" {
+		return host + "-" + port
+	}
+	return fmt.Sprint(host, "-", os.Getpid())
 }
 
 // Open opens the store of a URL, or creates it, and starts the scheduler. ctx bounds only that: the scheduler
 // works until Close.
 func Open(ctx context.Context, url string, o Options) (*Scheduler, error) {
-	node, err := server.Start(ctx, server.Config{
+	c := server.Config{
 		Store: url, Log: o.Log, Limits: o.Bounds, WindowJobs: o.WindowJobs, Partitions: o.Partitions,
 		Targets: server.HTTPTargets{Allow: o.AllowTargets, HostLimit: o.HTTPHostLimit,
 			SigningSecrets: o.SigningSecrets},
-	})
+	}
+	if o.Cluster != nil {
+		return join(ctx, c, o.Cluster)
+	}
+	node, err := server.Start(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	return &Scheduler{Scheduler: node.Scheduler(), node: node}, nil
+}
+
+// join starts a scheduler that others reach.
+func join(ctx context.Context, c server.Config, o *Cluster) (*Scheduler, error) {
+	if err := store.CheckURL(c.Store); err != nil {
+		return nil, err
+	}
+	if !server.Shared(c.Store) {
+		return nil, errors.New("cluster: the store is of one process alone; leave it out, or take PostgreSQL or Redis")
+	}
+	host, _, err := net.SplitHostPort(o.Listen)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cluster.listen: %q is no address at which the others reach this one, such as 10.0.0.7:7070", o.Listen)
+	case !o.Insecure && !server.OnLoopback(host):
+		return nil, fmt.Errorf("cluster.listen: %s is reachable from other machines, and nobody is authenticated yet: "+
+			"listen on 127.0.0.1, or set Insecure if the network may do everything", o.Listen)
+	}
+	c.Name, c.GRPC, c.HTTP, c.Advertise, c.Insecure = o.name(), o.Listen, server.None, o.Advertise, o.Insecure
+	s, err := server.NewWithin(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	go func() { _ = s.Run(context.Background()) }() // Close returns its error, Ready tells of it before
+	return &Scheduler{Scheduler: s.Scheduler(), node: s.Node(), server: s}, nil
+}
+
+// Address returns where other members of the cluster reach the scheduler's listener; empty if there is none.
+func (s *Scheduler) Address() string {
+	if s.server == nil {
+		return ""
+	}
+	return s.server.GRPCAddr()
 }
 
 // Queues shows what waits in queues and who serves them, and pauses, resumes and purges queues.
@@ -93,4 +182,9 @@ func (s *Scheduler) Metrics() http.Handler { return s.node.Metrics().Handler() }
 // Close starts no new attempts, tells workers to leave, waits until the attempts in force have ended or ctx
 // is done, and closes the store. Attempts that are still in force then may report to the next scheduler of
 // the store.
-func (s *Scheduler) Close(ctx context.Context) error { return s.node.Close(ctx) }
+func (s *Scheduler) Close(ctx context.Context) error {
+	if s.server != nil {
+		return s.server.Leave(ctx)
+	}
+	return s.node.Close(ctx)
+}

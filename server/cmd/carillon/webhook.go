@@ -49,6 +49,15 @@ carillon webhook put billing --url https://example.com/x --type run --prefix bil
 		"only of jobs whose names begin so, and events that are about no job")
 	cmd.Flags().StringArrayVar(&p.headers, "header", nil, "`name=value` of an HTTP header to send; repeatable")
 	p.connection.add(cmd)
+	check(cmd, func(*cobra.Command) error {
+		switch {
+		case p.hook.URL == "":
+			return usagef("--url is missing: where events are sent, such as https://example.com/hook")
+		case len(p.types) == 0:
+			return usagef("--type is missing: types of events, such as run.dead, or groups of them: job, run, queue, node")
+		}
+		return nil
+	})
 	return cmd
 }
 

@@ -37,6 +37,9 @@ func defaultName(storeURL string) string {
 	return host
 }
 
+// Shared reports whether other processes can open the store of a URL, too.
+func Shared(storeURL string) bool { return isShared(storeURL) }
+
 // isShared reports whether other nodes can open the store of a URL, too. The node of such a store always
 // belongs to a cluster, if only of one; any other node owns all partitions and is alone.
 func isShared(storeURL string) bool {

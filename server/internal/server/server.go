@@ -21,6 +21,9 @@ type Server struct {
 	config    Config
 	log       *slog.Logger
 	listeners []*listener
+	leaveBy   chan context.Context // to Run, from Leave
+	left      chan struct{}        // closed when Run has ended
+	fault     error                // what Run has returned
 }
 
 // Limits of the HTTP listener; package httpapi limits bodies.
@@ -33,12 +36,15 @@ const (
 )
 
 // New starts a node and listens. [Server.Run] serves the listeners and ends everything.
-func New(c Config) (*Server, error) {
+func New(c Config) (*Server, error) { return NewWithin(context.Background(), c) }
+
+// NewWithin is New for as long as ctx lasts.
+func NewWithin(ctx context.Context, c Config) (*Server, error) {
 	s, err := bind(c)
 	if err != nil {
 		return nil, err
 	}
-	node, err := s.start(context.Background())
+	node, err := s.start(ctx)
 	if err != nil {
 		return nil, errors.Join(err, s.closeUnserved())
 	}
@@ -51,7 +57,7 @@ func bind(c Config) (*Server, error) {
 	if err := errors.Join(c.Validate(), c.Credentials.complete()); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	s := &Server{config: c, log: c.Log}
+	s := &Server{config: c, log: c.Log, leaveBy: make(chan context.Context, 1), left: make(chan struct{})}
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
@@ -137,6 +143,9 @@ func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, cluster *grpc
 	return nil
 }
 
+// Node returns the node, for a program that embeds it.
+func (s *Server) Node() *Node { return s.node }
+
 // Scheduler returns the node's scheduler, without a hop over the network.
 func (s *Server) Scheduler() carillon.Scheduler { return s.node.Scheduler() }
 
@@ -181,9 +190,24 @@ func (s *Server) healthy() error {
 	return s.node.Ready()
 }
 
-// Run serves until ctx ends or a listener fails, then leaves in order. It must be called once, even to end a
-// server that is not needed after all.
+// Run serves until ctx ends, [Server.Leave] is called or a listener fails, then leaves in order. It must be
+// called once, even to end a server that is not needed after all.
 func (s *Server) Run(ctx context.Context) error {
+	defer close(s.left)
+	s.fault = s.serveAll(ctx)
+	return s.fault
+}
+
+// Leave has Run leave, and drain until ctx is done, in place of the configured time. It waits until Run
+// has ended, and returns what that returns. It must be called once at most.
+func (s *Server) Leave(ctx context.Context) error {
+	s.leaveBy <- ctx
+	<-s.left
+	return s.fault
+}
+
+// serveAll is Run.
+func (s *Server) serveAll(ctx context.Context) error {
 	failed := make(chan error, len(s.listeners))
 	for _, d := range s.listeners {
 		go func() { failed <- d.run() }()
@@ -193,16 +217,25 @@ func (s *Server) Run(ctx context.Context) error {
 		s.node.member.Greet(ctx)
 	}
 	var err error
+	var by context.Context
 	running := len(s.listeners)
 	select {
 	case <-ctx.Done():
+	case by = <-s.leaveBy:
 	case err = <-failed:
 		running--
 	case <-s.node.Replaced():
 		err = errReplaced
 	}
-	s.log.Info("node is leaving", "grace", s.config.DrainGrace)
-	err = errors.Join(err, s.leave())
+	if by == nil {
+		s.log.Info("node is leaving", "grace", s.config.DrainGrace)
+		grace, cancel := context.WithTimeout(context.Background(), s.config.DrainGrace)
+		defer cancel()
+		by = grace
+	} else {
+		s.log.Info("node is leaving")
+	}
+	err = errors.Join(err, s.depart(by))
 	for range running {
 		err = errors.Join(err, <-failed)
 	}
@@ -210,15 +243,13 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// leave drains the node, then ends it and its listeners.
-func (s *Server) leave() error {
+// depart drains the node until grace is done, then ends it and its listeners.
+func (s *Server) depart(grace context.Context) error {
 	for _, d := range s.listeners {
 		if d.leaving != nil {
 			d.leaving()
 		}
 	}
-	grace, cancel := context.WithTimeout(context.Background(), s.config.DrainGrace)
-	defer cancel()
 	s.node.drainAndLog(grace)
 	err := s.node.Stop()
 	s.endListeners()
