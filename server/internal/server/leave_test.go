@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/server/internal/server"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
@@ -275,5 +277,44 @@ func allEnd(t *testing.T, database string, n int, gap time.Duration) {
 	}
 	if hits.Load() != requests {
 		t.Errorf("%d requests of %d runs", hits.Load(), requests)
+	}
+}
+
+// TestANodeDoesNotWaitForConsumersThatHaveGone, however much grace it has: what they have stays in force, and they
+// report to the next start.
+func TestANodeDoesNotWaitForConsumersThatHaveGone(t *testing.T) {
+	config := server.Config{Store: "pebble:" + filepath.Join(t.TempDir(), "store"), Partitions: 2,
+		DrainGrace: time.Hour}
+	s, stop := serveUntil(t, config)
+	gone, err := client.Dial(s.GRPCAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := gone.Connect(t.Context(),
+		carillon.Hello{Namespace: carillon.DefaultNamespace, Queues: []string{queue}})
+	if err == nil {
+		err = session.Send(t.Context(), carillon.WorkRequest{Credits: []carillon.Credit{{Queue: queue, N: 1}}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &rig{t: t, sched: dial(t, s)}
+	w.put(carillon.Job{Name: "long", Lease: time.Hour})
+	var runs []carillon.Run
+	for len(runs) == 0 {
+		msg, err := session.Receive(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = msg.Runs
+	}
+	if err := gone.Close(); err != nil { // as if its process were killed
+		t.Fatal(err)
+	}
+	stop()
+	again := serve(t, config)
+	r, err := dial(t, again).GetRun(t.Context(), carillon.DefaultNamespace, runs[0].ID)
+	if err != nil || r.Status != carillon.RunRunning || r.Attempt != 1 {
+		t.Errorf("%v in attempt %d, %v", r.Status, r.Attempt, err)
 	}
 }

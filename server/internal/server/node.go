@@ -203,8 +203,7 @@ func (n *Node) Drain(ctx context.Context) error {
 	requests := make(chan error, 1)
 	go func() { requests <- n.hub.Drain(ctx) }()
 	if n.member == nil {
-		err := n.engine.Drain(ctx)
-		return errors.Join(err, <-requests)
+		return n.drainAlone(ctx, requests)
 	}
 	given, release := n.whileStored(context.WithoutCancel(ctx)) // it gets its full time
 	n.handOver(given)
@@ -212,6 +211,46 @@ func (n *Node) Drain(ctx context.Context) error {
 	// The engine relays the last reports of consumers to the new owners, so it is the last to be quiet.
 	ended, idle := <-requests, n.awaitConsumers(ctx)
 	return errors.Join(ended, idle, n.giveBack(ctx))
+}
+
+// goneFor is how long a node that leaves waits for consumers that have gone with an attempt.
+const goneFor = 2 * time.Second
+
+// errGone is why a node leaves although attempts are in force.
+var errGone = errors.New("who has them is not connected: they report to the next start, or their leases end")
+
+// drainAlone waits until no attempt is in force, or nobody who is connected has one and no request is
+// under way. What its worker has lost its connection with, or an HTTP target is to complete later, may
+// take until the end of its lease, and is as well off with the next start.
+func (n *Node) drainAlone(ctx context.Context, requests <-chan error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ended := make(chan error, 1)
+	go func() { ended <- n.engine.Drain(ctx) }()
+	look := time.NewTicker(idleLook)
+	defer look.Stop()
+	var of error // of the requests
+	under, idle := true, time.Now()
+	for {
+		select {
+		case of = <-requests:
+			under = false
+		case err := <-ended:
+			if under {
+				of = <-requests
+			}
+			if cause := context.Cause(ctx); errors.Is(cause, errGone) {
+				err = cause
+			}
+			return errors.Join(err, of)
+		case <-look.C:
+			if under || n.inFlight() > 0 {
+				idle = time.Now()
+			} else if time.Since(idle) >= goneFor {
+				cancel(errGone)
+			}
+		}
+	}
 }
 
 // giveBackTimeout is how long the new owners are told what sidecars had, also when the grace is over.
