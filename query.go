@@ -117,7 +117,7 @@ func (q *RunQuery) Validate() error {
 			return err
 		}
 	}
-	return cmp.Or(checkCharacters("queue", q.Queue, MaxName), checkQueueKind(q.Kind, queueKinds),
+	return cmp.Or(checkPrintable("queue", q.Queue, MaxName), checkQueueKind(q.Kind, queueKinds),
 		checkLabelFilter(q.Label), q.checkError(), q.checkTimes())
 }
 

@@ -1,6 +1,7 @@
 package carillon_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,22 @@ func TestPreviewThatIsWrong(t *testing.T) {
 		_, err := carillon.Preview(c.q, now)
 		if fieldOf(err) != c.field || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v, want an error about %s, saying %q", c.q, err, c.field, c.says)
+		}
+	}
+}
+
+// TestEveryQueueCanBeAskedFor: by each name that a queue may have, such as a host with its port.
+func TestEveryQueueCanBeAskedFor(t *testing.T) {
+	for _, name := range []string{"mail", "example.com:8080", "[::1]:80", "app/web", "actor/Cart", "a:b", "Ä ß"} {
+		runs, workers := carillon.RunQuery{Queue: name}, carillon.WorkerQuery{Queue: name}
+		if err := cmp.Or(runs.Validate(), workers.Validate()); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range []string{"a\x00", strings.Repeat("x", carillon.MaxName+1)} {
+		runs, workers := carillon.RunQuery{Queue: name}, carillon.WorkerQuery{Queue: name}
+		if runs.Validate() == nil || workers.Validate() == nil {
+			t.Errorf("%.20q is accepted", name)
 		}
 	}
 }

@@ -170,7 +170,7 @@ func (q *WorkerQuery) Validate() error {
 	if err := checkQueueKind(q.Kind, []string{"worker", "dapr"}); err != nil {
 		return err
 	}
-	return checkCharacters("queue", q.Queue, MaxName)
+	return checkPrintable("queue", q.Queue, MaxName)
 }
 
 // Validate returns an error about the first wrong field. The namespace must be given.

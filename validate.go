@@ -361,12 +361,19 @@ func checkJobName(name string, most int) error {
 	return nil
 }
 
+// checkCharacters checks the name of a job, or how it begins.
 func checkCharacters(field, name string, most int) error {
+	if len(name) <= most && strings.Contains(name, ":") {
+		return invalid(field, `%q has a ":", which begins a verb in the API`, clip(name))
+	}
+	return checkPrintable(field, name, most)
+}
+
+// checkPrintable checks a name that may have a ":", such as that of a queue, which may be a host with its port.
+func checkPrintable(field, name string, most int) error {
 	switch {
 	case len(name) > most:
 		return tooLarge(field, len(name), most)
-	case strings.Contains(name, ":"):
-		return invalid(field, `%q has a ":", which begins a verb in the API`, clip(name))
 	case !printable(name):
 		return invalid(field, "%q has a character that is not printable", clip(name))
 	}
