@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -38,7 +39,7 @@ func (j *jobs) advise(ctx context.Context, put *carillon.PutResult) {
 					job.Namespace, job.ConcurrencyKey))
 		}
 	}
-	if w := dueInThePast(job); w != "" {
+	if w := cmp.Or(dueInThePast(job), leftOut(job)); w != "" {
 		put.Warnings = append(put.Warnings, w)
 	}
 }
@@ -70,6 +71,19 @@ func dueInThePast(j *carillon.Job) string {
 		return fmt.Sprintf("due_time: it was %v ago, so the job runs at once", by.Round(time.Second))
 	}
 	return ""
+}
+
+// leftOut returns a warning for a job of which calendars leave no time over.
+func leftOut(j *carillon.Job) string {
+	st, rules := j.Status, &j.Calendars
+	if len(rules.Except)+len(rules.Only) == 0 || j.Paused || st == nil || !st.NextRun.IsZero() || st.Current != nil {
+		return ""
+	}
+	field := "except"
+	if len(rules.Only) > 0 {
+		field = "only"
+	}
+	return field + ": the calendars, as they are now, leave no time of the schedule over, so the job does not run until they change"
 }
 
 const (

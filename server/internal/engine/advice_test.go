@@ -89,6 +89,35 @@ func TestADueTimeOfThePastIsTold(t *testing.T) {
 	})
 }
 
+// TestCalendarsThatLeaveNoTimeAreTold: such a job is put, since calendars change, and does not run.
+func TestCalendarsThatLeaveNoTimeAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memory.New(memory.Options{}))
+		mustPutCalendar(t, n, carillon.Calendar{Name: "past", Dates: []string{"1999-01-01"}})
+		mustPutCalendar(t, n, carillon.Calendar{Name: "off", Dates: []string{"12-25"}})
+		mustPutCalendar(t, n, carillon.Calendar{Name: "always", Dates: []string{"01-01/12-31"}})
+		rules := func(except, only []string) carillon.CalendarRules {
+			return carillon.CalendarRules{Except: except, Only: only}
+		}
+		for name, c := range map[string]struct {
+			rules carillon.CalendarRules
+			want  []string
+		}{
+			"some":    {rules([]string{"off"}, nil), nil},
+			"one day": {rules(nil, []string{"off"}), nil},
+			"both":    {rules([]string{"off"}, []string{"off"}), []string{"only: the calendars, as they are now, leave no time"}},
+			"over":    {rules(nil, []string{"past"}), []string{"only: the calendars"}},
+			"always":  {rules([]string{"always"}, nil), []string{"except: the calendars"}},
+		} {
+			job := carillon.Job{Name: name, Schedule: "0 9 * * *", Calendars: c.rules}
+			wantWarnings(t, name, n.warned(job), c.want...)
+			job.Note, job.Paused = "paused", true
+			wantWarnings(t, name+", paused", n.warned(job))
+		}
+		n.stop()
+	})
+}
+
 func TestJobsThatWaitForEachOtherAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memory.New(memory.Options{}))
