@@ -237,6 +237,7 @@ func TestWebhooksHaveTheirTypesRecorded(t *testing.T) {
 		r.flush()
 	}
 	change("a")
+	change(carillon.EventJobs + "w/1-1-0") // no webhook is told of it
 	r.wantEvents(0, carillon.EventJobDeleted)
 	from := r.watch()
 	marker := r.eventRecords(store.MetaQuery{Kind: store.KindEvents, After: partition.EventKey(from - 1)})
