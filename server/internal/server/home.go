@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/carillonhq/carillon/server/internal/cluster"
@@ -38,13 +39,21 @@ func (n *Node) seenNodes() func(context.Context, bool) ([]partition.SeenNode, er
 	}
 	return func(ctx context.Context, fresh bool) ([]partition.SeenNode, error) {
 		living, err := n.member.Living(ctx, fresh)
+		here := err != nil
 		all := make([]partition.SeenNode, len(living))
 		for i, l := range living {
 			all[i] = seenNode(l)
+			here = here || l.Node == n.config.Name
+		}
+		if !here { // the store may have lost its members for a moment: that is no news of the others
+			err = errNotAMember
 		}
 		return all, err
 	}
 }
+
+// errNotAMember is why a node says nothing of others.
+var errNotAMember = errors.New("this node is not among those that live")
 
 func seenNode(l cluster.Living) partition.SeenNode {
 	return partition.SeenNode{Name: l.Node, Nonce: l.Nonce, Leaving: l.Leaving}
