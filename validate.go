@@ -369,7 +369,8 @@ func checkCharacters(field, name string, most int) error {
 	return checkPrintable(field, name, most)
 }
 
-// checkPrintable checks a name that may have a ":", such as that of a queue, which may be a host with its port.
+// checkPrintable checks a name that may have a ":", such as that of a queue, which may be a host with its
+// port.
 func checkPrintable(field, name string, most int) error {
 	switch {
 	case len(name) > most:

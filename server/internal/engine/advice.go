@@ -76,7 +76,8 @@ func dueInThePast(j *carillon.Job) string {
 // leftOut returns a warning for a job of which calendars leave no time over.
 func leftOut(j *carillon.Job) string {
 	st, rules := j.Status, &j.Calendars
-	if len(rules.Except)+len(rules.Only) == 0 || j.Paused || st == nil || !st.NextRun.IsZero() || st.Current != nil {
+	if len(rules.Except)+len(rules.Only) == 0 || j.Paused || st == nil || !st.NextRun.IsZero() ||
+		st.Current != nil {
 		return ""
 	}
 	field := "except"

@@ -141,8 +141,8 @@ func (l *EventLog) watched(now int64) bool { return now < l.state.Until }
 // on reports whether events of a type are recorded.
 func (l *EventLog) on(now int64, t carillon.EventType) bool { return l.watched(now) || l.wanted(t) }
 
-// add records an event with the batch that is being filled. The caller has asked on. What happens to a job that
-// sends an event to a webhook is for watchers alone.
+// add records an event with the batch that is being filled. The caller has asked on. What happens to a job
+// that sends an event to a webhook is for watchers alone.
 func (l *EventLog) add(now int64, e store.Event) {
 	if !l.watched(now) && strings.HasPrefix(e.Key.Name, carillon.EventJobs) {
 		return
