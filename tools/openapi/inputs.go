@@ -51,7 +51,7 @@ func (d *document) addInputs() {
 
 // neededFields are what messages in bodies need, besides those that are said above.
 var neededFields = map[string][]any{"WorkerTarget": {"queue"}, "HttpTarget": {"url"},
-	"SchedulePolicy": {"cron"}}
+	"SchedulePolicy": {"cron"}, "Webhook": {"name", "url", "types"}}
 
 // addInput adds the schema of what may be sent of a message, and of the messages in it.
 func (d *document) addInput(name string) {

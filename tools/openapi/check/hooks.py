@@ -113,6 +113,14 @@ def fitting_times(body):
             body[field] = at
 
 
+def fitting_webhooks(body):
+    """Webhooks of different names, with headers that may be sent."""
+    for i, hook in enumerate(body.get("webhooks") or []):
+        hook["name"] = f"w{i}"
+        if hook.get("headers"):
+            hook["headers"] = {k: "".join(c for c in v if " " <= c <= "~").strip() for k, v in hook["headers"].items()}
+
+
 def fitting_bulk(body):
     """A filter that goes with every action; nothing is changed."""
     for field in [f for f in body if f not in ("action", "page_size")]:
@@ -134,6 +142,8 @@ def before_call(context, case, kwargs):
     if not isinstance(case.body, dict):
         return
     path, body = case.path_parameters or {}, case.body
+    if operation == "PutNamespace":
+        fitting_webhooks(body)
     if operation in ("PutJob", "CreateJob", "PatchJob"):
         fitting_job(body, path)
         if operation == "PutJob":
