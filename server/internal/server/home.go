@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/carillonhq/carillon/server/internal/cluster"
-	"github.com/carillonhq/carillon/server/internal/lookout"
+	"github.com/carillonhq/carillon/server/internal/monitor"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/webhooks"
 )
@@ -14,7 +14,7 @@ import (
 // keepHome does what only the node does that owns the partition [partition.Home], once it does, until the
 // returned end is called: it sees which nodes live and which queues are unserved, and tells webhooks.
 func (n *Node) keepHome() (end func()) {
-	look := lookout.New(lookout.Options{
+	look := monitor.New(monitor.Options{
 		Home: n.engine, Queues: n.cluster.ListQueues, After: n.engine.UnservedAfter, Now: n.config.Now,
 		Log: n.config.Log, Nodes: n.seenNodes(),
 	})

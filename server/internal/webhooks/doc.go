@@ -11,6 +11,6 @@
 // goes on from it, on this node or another, puts the last jobs again: those that are still there stay as
 // they are, and an event whose job has ended is sent again. Its id tells the receiver.
 //
-//	teller.go  who tells, from where, and what is put
+//	sender.go  who tells, from where, and what is put
 //	event.go   an event as a CloudEvent, and as a job
 package webhooks

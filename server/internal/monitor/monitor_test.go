@@ -1,4 +1,4 @@
-package lookout_test
+package monitor_test
 
 import (
 	"context"
@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/lookout"
+	"github.com/carillonhq/carillon/server/internal/monitor"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
-// home writes down what a lookout has seen.
+// home writes down what a monitor has seen.
 type home struct {
 	mu       sync.Mutex
 	owns     bool
@@ -101,10 +101,10 @@ func want(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// look runs a lookout until the test ends. Queues are unserved for long after 5 min.
+// look runs a monitor until the test ends. Queues are unserved for long after 5 min.
 func look(t *testing.T, h *home) {
 	t.Helper()
-	l := lookout.New(lookout.Options{Home: h, Nodes: h.list, Queues: h.queues, Now: time.Now,
+	l := monitor.New(monitor.Options{Home: h, Nodes: h.list, Queues: h.queues, Now: time.Now,
 		After: func(string) time.Duration { return 5 * time.Minute }, Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -1,6 +1,6 @@
-// Package lookout sees what no partition sees by itself: which nodes live, and which queues nobody serves.
+// Package monitor sees what no partition sees by itself: which nodes live, and which queues nobody serves.
 // The node in charge, which owns the partition Home, has it recorded as events; see [partition.Told].
-package lookout
+package monitor
 
 import (
 	"context"
@@ -24,7 +24,7 @@ type Home interface {
 	SeeUnserved(ctx context.Context, queues []partition.UnservedQueue) error
 }
 
-// Options say where a lookout looks.
+// Options say where a monitor looks.
 type Options struct {
 	Home Home
 	// Nodes returns the nodes that live, as this one knows, or, with fresh, as the store has them now.
@@ -38,8 +38,8 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Lookout looks while this node is in charge.
-type Lookout struct {
+// Monitor looks while this node is in charge.
+type Monitor struct {
 	o        Options
 	nodes    []partition.SeenNode // as they were seen last
 	unserved map[delivery.Queue]seen
@@ -54,10 +54,10 @@ type seen struct {
 	long  bool      // it has been so for long enough to be told
 }
 
-// New returns a lookout.
-func New(o Options) *Lookout { return &Lookout{o: o} }
+// New returns a monitor.
+func New(o Options) *Monitor { return &Monitor{o: o} }
 
-// Times and bounds of a lookout.
+// Times and bounds of a monitor.
 const (
 	nodesEvery  = time.Second
 	queuesEvery = 15 * time.Second
@@ -67,7 +67,7 @@ const (
 )
 
 // Run looks until ctx ends.
-func (l *Lookout) Run(ctx context.Context) {
+func (l *Monitor) Run(ctx context.Context) {
 	tick := time.NewTicker(nodesEvery)
 	defer tick.Stop()
 	for {
@@ -81,7 +81,7 @@ func (l *Lookout) Run(ctx context.Context) {
 }
 
 // look looks once, if this node is in charge.
-func (l *Lookout) look(ctx context.Context) {
+func (l *Monitor) look(ctx context.Context) {
 	if !l.o.Home.OwnsHome() {
 		l.nodes, l.unserved, l.looked = nil, nil, time.Time{}
 		return
@@ -102,7 +102,7 @@ func (l *Lookout) look(ctx context.Context) {
 
 // lookAtNodes has the nodes recorded if they are others than last time. What this node knows may be older
 // than what the last one in charge has recorded, so the store is asked.
-func (l *Lookout) lookAtNodes(ctx context.Context) error {
+func (l *Monitor) lookAtNodes(ctx context.Context) error {
 	if l.o.Nodes == nil {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (l *Lookout) lookAtNodes(ctx context.Context) error {
 }
 
 // lookAtQueues has the unserved queues recorded if they are others than last time.
-func (l *Lookout) lookAtQueues(ctx context.Context) error {
+func (l *Monitor) lookAtQueues(ctx context.Context) error {
 	now := l.o.Now()
 	unserved := map[delivery.Queue]seen{}
 	q := carillon.QueueQuery{PageSize: pageSize}
@@ -158,7 +158,7 @@ func (l *Lookout) lookAtQueues(ctx context.Context) error {
 func alike(a, b seen) bool { return a.long == b.long }
 
 // see returns what is now seen of an unserved queue whose oldest run was due at an instant.
-func (l *Lookout) see(of delivery.Queue, oldest, now time.Time) seen {
+func (l *Monitor) see(of delivery.Queue, oldest, now time.Time) seen {
 	s, known := l.unserved[of]
 	if !known {
 		s.since = now

@@ -25,7 +25,7 @@ type Engine interface {
 	SetWebhooksPosition(ctx context.Context, position string) error
 }
 
-// Options say what a teller works with.
+// Options say what a sender works with.
 type Options struct {
 	Engine Engine
 	// Put stores a job, wherever its partition is.
@@ -36,13 +36,13 @@ type Options struct {
 	Told, Refused, Missed func()
 }
 
-// Teller tells webhooks while this node is in charge.
-type Teller struct{ o Options }
+// Sender tells webhooks while this node is in charge.
+type Sender struct{ o Options }
 
-// New returns a teller.
-func New(o Options) *Teller { return &Teller{o} }
+// New returns a sender.
+func New(o Options) *Sender { return &Sender{o} }
 
-// Times of a teller.
+// Times of a sender.
 const (
 	lookEvery  = time.Second      // whether this node is in charge, and whether there are webhooks
 	againFirst = time.Second      // before something is tried again that failed
@@ -53,7 +53,7 @@ const (
 )
 
 // Run tells webhooks until ctx ends.
-func (t *Teller) Run(ctx context.Context) {
+func (s *Sender) Run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var told sync.WaitGroup
@@ -68,18 +68,18 @@ func (t *Teller) Run(ctx context.Context) {
 	defer stop()
 	forgotten := false // since this node is in charge and there are no webhooks
 	for {
-		switch inCharge, hooks := t.o.Engine.OwnsHome(), len(t.o.Engine.Hooked()) > 0; {
+		switch inCharge, hooks := s.o.Engine.OwnsHome(), len(s.o.Engine.Hooked()) > 0; {
 		case !inCharge:
 			stop()
 			forgotten = false
 		case !hooks:
 			stop()
-			forgotten = forgotten || t.forget(ctx)
+			forgotten = forgotten || s.forget(ctx)
 		case end == nil:
 			forgotten = false
 			telling, cancel := context.WithCancel(ctx)
 			end = cancel
-			told.Go(func() { t.tell(telling) })
+			told.Go(func() { s.tell(telling) })
 		}
 		select {
 		case <-tick.C:
@@ -91,26 +91,26 @@ func (t *Teller) Run(ctx context.Context) {
 
 // forget drops the position, as there are no webhooks: those that come later are told what happens from
 // then on. It reports whether that has succeeded.
-func (t *Teller) forget(ctx context.Context) bool {
-	position, err := t.o.Engine.WebhooksPosition(ctx)
+func (s *Sender) forget(ctx context.Context) bool {
+	position, err := s.o.Engine.WebhooksPosition(ctx)
 	if err == nil && position != "" {
-		err = t.o.Engine.SetWebhooksPosition(ctx, "")
+		err = s.o.Engine.SetWebhooksPosition(ctx, "")
 	}
 	if err != nil && ctx.Err() == nil {
-		t.o.Log.Debug("the position of webhooks could not be dropped", "error", err)
+		s.o.Log.Debug("the position of webhooks could not be dropped", "error", err)
 	}
 	return err == nil
 }
 
 // tell tells what happens until ctx ends.
-func (t *Teller) tell(ctx context.Context) {
+func (s *Sender) tell(ctx context.Context) {
 	again := backoff{}
 	for {
-		err := t.follow(ctx, &again)
+		err := s.follow(ctx, &again)
 		if ctx.Err() != nil {
 			return
 		}
-		again.log(t.o.Log, "events do not reach webhooks at present: this is tried again", err)
+		again.log(s.o.Log, "events do not reach webhooks at present: this is tried again", err)
 		if !again.wait(ctx) {
 			return
 		}
@@ -118,98 +118,99 @@ func (t *Teller) tell(ctx context.Context) {
 }
 
 // follow tells what happens from the durable position on, until ctx ends or something fails.
-func (t *Teller) follow(ctx context.Context, again *backoff) error {
-	position, err := t.o.Engine.WebhooksPosition(ctx)
+func (s *Sender) follow(ctx context.Context, again *backoff) error {
+	position, err := s.o.Engine.WebhooksPosition(ctx)
 	if err != nil {
 		return err
 	}
-	s := &saved{teller: t, position: position}
-	err = t.o.Engine.FollowWanted(ctx, position, func(b carillon.EventBatch) error {
+	p := &progress{sender: s, position: position}
+	err = s.o.Engine.FollowWanted(ctx, position, func(b carillon.EventBatch) error {
 		again.reset()
-		return s.take(ctx, &b)
+		return p.take(ctx, &b)
 	})
 	if !errors.Is(err, carillon.FailedPrecondition) && !errors.Is(err, carillon.DataLoss) {
 		return err
 	}
-	t.o.Log.Error("events may be missing that webhooks have asked for: they were not sent before they were deleted, or are damaged",
+	s.o.Log.Error("events may be missing that webhooks have asked for: they were not sent before they were deleted, or are damaged",
 		"error", err)
-	t.o.Missed()
-	if err := t.put(ctx, t.gap()); err != nil {
+	s.o.Missed()
+	if err := s.put(ctx, s.gap()); err != nil {
 		return err
 	}
-	return t.o.Engine.SetWebhooksPosition(ctx, "")
+	return s.o.Engine.SetWebhooksPosition(ctx, "")
 }
 
 // gap is what all webhooks are sent if events may be missing.
-func (t *Teller) gap() (all []carillon.Job) {
-	now := t.o.Now()
-	for _, n := range t.o.Engine.Hooked() {
+func (s *Sender) gap() (all []carillon.Job) {
+	now := s.o.Now()
+	for _, n := range s.o.Engine.Hooked() {
 		for i := range n.Webhooks {
 			e := carillon.Event{ID: "missed-" + strconv.FormatInt(now.UnixNano(), 10), Type: missed, Time: now,
 				Namespace: n.Name}
-			all = t.add(all, n, &n.Webhooks[i], &e)
+			all = s.add(all, n, &n.Webhooks[i], &e)
 		}
 	}
 	return all
 }
 
 // add adds the job that sends an event to a webhook.
-func (t *Teller) add(all []carillon.Job, n *carillon.Namespace, w *carillon.Webhook,
+func (s *Sender) add(all []carillon.Job, n *carillon.Namespace, w *carillon.Webhook,
 	e *carillon.Event) []carillon.Job {
 	j, err := jobOf(n.Name, w, e)
 	if err != nil {
-		t.refuse(&j, err)
+		s.refuse(&j, err)
 		return all
 	}
 	return append(all, j)
 }
 
-// saved is the telling from one position on.
-type saved struct {
-	teller   *Teller
+// progress is the telling from one position on.
+type progress struct {
+	sender   *Sender
 	position string    // that is durable
 	at       time.Time // when it was written
+	told     bool      // jobs have been put since
 }
 
 // take has the events of a batch sent, and notes its position now and then.
-func (s *saved) take(ctx context.Context, b *carillon.EventBatch) error {
-	t, jobs := s.teller, []carillon.Job(nil)
-	for _, n := range t.o.Engine.Hooked() {
+func (p *progress) take(ctx context.Context, b *carillon.EventBatch) error {
+	s, jobs := p.sender, []carillon.Job(nil)
+	for _, n := range s.o.Engine.Hooked() {
 		for i := range n.Webhooks {
 			for k := range b.Events {
 				if w, e := &n.Webhooks[i], &b.Events[k]; w.Selects(n.Name, e) {
-					jobs = t.add(jobs, n, w, e)
+					jobs = s.add(jobs, n, w, e)
 				}
 			}
 		}
 	}
-	if err := t.put(ctx, jobs); err != nil {
+	if err := s.put(ctx, jobs); err != nil {
 		return err
 	}
 	every := saveIdle
-	if len(jobs) > 0 {
+	if p.told = p.told || len(jobs) > 0; p.told {
 		every = saveEvery
 	}
-	now := t.o.Now()
-	if s.position != "" && now.Sub(s.at) < every && now.After(s.at) {
+	now := s.o.Now()
+	if p.position != "" && now.Sub(p.at) < every && now.After(p.at) {
 		return nil
 	}
-	if err := t.o.Engine.SetWebhooksPosition(ctx, b.Position); err != nil {
+	if err := s.o.Engine.SetWebhooksPosition(ctx, b.Position); err != nil {
 		return err
 	}
-	s.position, s.at = b.Position, now
+	p.position, p.at, p.told = b.Position, now, false
 	return nil
 }
 
 // put puts jobs, some of them concurrently. It tries again what may succeed later, until ctx ends.
-func (t *Teller) put(ctx context.Context, jobs []carillon.Job) error {
+func (s *Sender) put(ctx context.Context, jobs []carillon.Job) error {
 	var all sync.WaitGroup
 	turns := make(chan struct{}, putsAtOnce)
 	errs := make([]error, len(jobs))
 	for i := range jobs {
 		turns <- struct{}{}
 		all.Go(func() {
-			errs[i] = t.putOne(ctx, &jobs[i])
+			errs[i] = s.putOne(ctx, &jobs[i])
 			<-turns
 		})
 	}
@@ -217,19 +218,19 @@ func (t *Teller) put(ctx context.Context, jobs []carillon.Job) error {
 	return errors.Join(errs...)
 }
 
-func (t *Teller) putOne(ctx context.Context, j *carillon.Job) error {
+func (s *Sender) putOne(ctx context.Context, j *carillon.Job) error {
 	again := backoff{}
 	for {
-		_, err := t.o.Put(ctx, *j, carillon.IfAbsent())
+		_, err := s.o.Put(ctx, *j, carillon.IfAbsent())
 		switch {
 		case err == nil, errors.Is(err, carillon.AlreadyExists):
-			t.o.Told()
+			s.o.Told()
 			return nil
 		case errors.Is(err, carillon.InvalidArgument), errors.Is(err, carillon.DataLoss):
-			t.refuse(j, err)
+			s.refuse(j, err)
 			return nil
 		}
-		again.log(t.o.Log, "an event waits to be sent to a webhook", fmt.Errorf("job %s: %w", j.Key(), err))
+		again.log(s.o.Log, "an event waits to be sent to a webhook", fmt.Errorf("job %s: %w", j.Key(), err))
 		if !again.wait(ctx) {
 			return ctx.Err()
 		}
@@ -237,9 +238,9 @@ func (t *Teller) putOne(ctx context.Context, j *carillon.Job) error {
 }
 
 // refuse notes that an event is not sent.
-func (t *Teller) refuse(j *carillon.Job, err error) {
-	t.o.Refused()
-	t.o.Log.Error("an event cannot be sent to a webhook", "job", j.Key().String(), "error", err)
+func (s *Sender) refuse(j *carillon.Job, err error) {
+	s.o.Refused()
+	s.o.Log.Error("an event cannot be sent to a webhook", "job", j.Key().String(), "error", err)
 }
 
 // backoff is the pauses between tries of something that fails.

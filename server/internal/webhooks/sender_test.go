@@ -118,7 +118,7 @@ func (l *log) put(_ context.Context, j carillon.Job, opts ...carillon.PutOption)
 	return carillon.PutResult{Created: true}, nil
 }
 
-// run runs a teller until end is called.
+// run runs a sender until end is called.
 func (l *log) run() (end func()) {
 	count := func(n *int) func() { return func() { l.locked(func() { *n++ }) } }
 	t := webhooks.New(webhooks.Options{Engine: l, Put: l.put, Now: time.Now, Log: slog.New(slog.DiscardHandler),
