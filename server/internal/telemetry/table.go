@@ -121,7 +121,7 @@ var table = []Metric{
 	{missingJobs, gauge, nil,
 		"Waits (`depends_on`) for jobs that do not exist, a job and a name once, of the node's partitions; about a minute old."},
 	{jobsByPhase, gauge, []string{"phase"},
-		"Jobs of the node's partitions by phase, as the store has them; counted every 10 s or less often, the scheduled ones every minute or less often."},
+		"Jobs of the node's partitions by phase, as in the store; counted every 10 s or less often, the scheduled ones every minute or less often."},
 	{backfills, gauge, nil, "Backfills that have not ended, of the node's partitions."},
 
 	{apiCalls, counter, []string{"api", "method", "code"},
