@@ -88,7 +88,7 @@ const (
 	EventRunLate EventType = "run.late"
 
 	// Runs have waited in a queue for [Namespace.UnservedAfter], and for as long nobody has taken any. It
-	// comes up to a minute later.
+	// comes up to 15 s later.
 	EventQueueUnserved EventType = "queue.unserved"
 	EventQueueServed   EventType = "queue.served" // taken again, or none waits, or the queue is paused
 

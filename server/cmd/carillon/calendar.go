@@ -135,6 +135,10 @@ func (p *calendarImport) read(a app, path string) (*icalendar.Dates, error) {
 			return nil, usagef("--%s: %q is no date such as 2026-12-25", f.name, clip(f.text, 40))
 		}
 	}
+	if !o.Until.After(o.From) {
+		return nil, usagef("--until: %s is not after %s, from which events are read", o.Until.Format(time.DateOnly),
+			o.From.Format(time.DateOnly))
+	}
 	if p.calendar.TimeZone != "" {
 		job := carillon.Calendar{Name: "x", TimeZone: p.calendar.TimeZone}
 		if err := job.Validate(); err != nil {
@@ -154,6 +158,10 @@ func (p *calendarImport) read(a app, path string) (*icalendar.Dates, error) {
 	dates, err := icalendar.Read(in, o)
 	if err != nil {
 		return nil, usagef("%s: %s", path, err)
+	}
+	if len(dates.Dates) == 0 {
+		return nil, usagef("%s: no event takes place from %s to %s, and nothing is stored; `carillon calendar put` stores a calendar without dates",
+			path, o.From.Format(time.DateOnly), o.Until.Format(time.DateOnly))
 	}
 	return dates, nil
 }

@@ -70,6 +70,14 @@ func newJobTrigger(a app) *cobra.Command {
 		})
 	cmd.Example = `carillon job trigger reports/nightly
 carillon job trigger reports/nightly --data '{"day":"2027-01-31"}' --overlap skip`
+	check(cmd, func(cmd *cobra.Command) error {
+		for _, name := range []string{"data", "content-type", "metadata", "overlap"} {
+			if f := cmd.Flags().Lookup(name); len(cmd.Flags().Args()) == 0 && f != nil && f.Changed {
+				return usagef("--%s is for one job: give its NAME, or leave it out", name)
+			}
+		}
+		return nil
+	})
 	content.add(cmd)
 	overlap.add(cmd, "overlap", "what happens if a run of the job is unfinished: both run, none is begun, or it is cancelled")
 	return cmd

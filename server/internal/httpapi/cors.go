@@ -11,8 +11,8 @@ import (
 // of the node: it has none.
 const (
 	corsMethods = "GET, HEAD, PUT, PATCH, POST, DELETE"
-	corsHeaders = "Content-Type, " + headerIfMatch + ", " + headerIfNoneMatch + ", " + headerToken + ", " +
-		tracecontext.Parent + ", " + tracecontext.State
+	corsHeaders = "Content-Type, Last-Event-ID, " + headerIfMatch + ", " + headerIfNoneMatch + ", " +
+		headerToken + ", " + tracecontext.Parent + ", " + tracecontext.State
 	corsExposed = "ETag, Location, Retry-After, Allow"
 	corsMaxAge  = "600" // seconds for which a browser need not ask again
 )

@@ -4,6 +4,7 @@ package monitor
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -127,6 +128,9 @@ func (l *Monitor) lookAtQueues(ctx context.Context) error {
 	q := carillon.QueueQuery{PageSize: pageSize}
 	for range mostPages {
 		page, err := l.o.Queues(ctx, q)
+		if err == nil && len(page.Unheard) > 0 { // what they know of queues is not in the page
+			err = fmt.Errorf("nodes that have not answered: %v", page.Unheard)
+		}
 		if err != nil {
 			return err
 		}

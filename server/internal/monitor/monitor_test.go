@@ -25,6 +25,7 @@ type home struct {
 	nodes    []partition.SeenNode
 	unserved []carillon.Queue
 	queried  int // pages
+	unheard  []string
 	fresh    int // times that the store was asked for nodes
 	seen     []string
 }
@@ -77,6 +78,9 @@ func (h *home) queues(_ context.Context, q carillon.QueueQuery) (carillon.QueueP
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.queried++
+	if h.unheard != nil {
+		return carillon.QueuePage{Unheard: h.unheard}, nil
+	}
 	at := len(q.PageToken) // a page has one queue
 	if at >= len(h.unserved) {
 		return carillon.QueuePage{}, nil
@@ -168,7 +172,10 @@ func TestQueuesAreUnservedForLong(t *testing.T) {
 		want(t, "the other one's runs are younger than it is unserved", h.took())
 		<-time.After(2 * time.Minute)
 		want(t, "both", h.took(), "queues new:true old:true")
-		h.set(func() { h.unserved = nil })
+		h.set(func() { h.unheard = []string{"b"} })
+		<-time.After(time.Minute)
+		want(t, "a node does not answer", h.took())
+		h.set(func() { h.unheard, h.unserved = nil, nil })
 		<-time.After(time.Minute)
 		want(t, "none", h.took(), "queues ")
 		h.set(func() { h.owns = false })
