@@ -293,3 +293,80 @@ func TestACalendarIsDurableBeforeItHolds(t *testing.T) {
 		n.stop()
 	})
 }
+
+// TestWhatIsShownOfTheNextRunAgrees: the job, its hold, and lists of runs have the first time that calendars do
+// not exclude, and none if they exclude all; a list of a stretch of time has the run if that time is in it.
+func TestWhatIsShownOfTheNextRunAgrees(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		n := start(t, memory.New(memory.Options{Partitions: 4}))
+		defer n.stop()
+		mustPutCalendar(t, n, carillon.Calendar{Name: "off", Dates: []string{today(0), today(1)}})
+		mustPutCalendar(t, n, carillon.Calendar{Name: "empty"})
+		jittered, never := hourly("jittered"), hourly("never")
+		jittered.Jitter = 30 * time.Minute
+		never.Calendars = carillon.CalendarRules{Only: []string{"empty"}}
+		long := hourly("long") // its spec is not in the index
+		long.Data = carillon.Bytes(make([]byte, 2<<10), "")
+		for _, j := range []carillon.Job{hourly("plain"), jittered, long, never} {
+			if _, err := n.PutJob(ctx, j); err != nil {
+				t.Fatal(err)
+			}
+		}
+		day, err := time.Parse(time.DateOnly, today(2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := func(q carillon.RunQuery) (runs []carillon.Run) {
+			t.Helper()
+			q.Statuses = []carillon.RunStatus{carillon.RunScheduled}
+			page, err := n.ListRuns(ctx, q)
+			if err != nil || page.NextPageToken != "" {
+				t.Fatal(page.NextPageToken, err)
+			}
+			return page.Runs
+		}
+		for _, r := range list(carillon.RunQuery{}) {
+			if r.Job == "never" {
+				t.Errorf("calendars exclude all times, and a list has %+v", r)
+			}
+		}
+		for _, name := range []string{"plain", "jittered", "long", "never"} {
+			j, err := n.GetJob(ctx, carillon.Key{Namespace: "default", Name: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			hold, next := j.Status.Hold, j.Status.NextRun
+			if name == "never" {
+				if !next.IsZero() || hold == nil || hold.Code != carillon.HoldNotDue || !hold.Until.IsZero() {
+					t.Errorf("%s: next %v, %+v", name, next, hold)
+				}
+				continue
+			}
+			if !next.Equal(day) || hold == nil || hold.Code != carillon.HoldNotDue || hold.Until.Before(day) ||
+				hold.Until.After(day.Add(30*time.Minute)) || name != "jittered" && !hold.Until.Equal(day) {
+				t.Errorf("%s: next %v, %+v; want %v", name, next, hold, day)
+			}
+			for i, q := range []carillon.RunQuery{{}, {Job: name}} {
+				found := 0
+				for _, r := range list(q) {
+					if r.Job == name {
+						found++
+						if !r.Scheduled.Equal(day) || !r.Due.Equal(hold.Until) {
+							t.Errorf("%s, %d: %+v; want %v", name, i, r, hold.Until)
+						}
+					}
+				}
+				if found != 1 {
+					t.Errorf("%s, %d: %d times", name, i, found)
+				}
+			}
+		}
+		if got := list(carillon.RunQuery{Until: day}); len(got) != 0 {
+			t.Errorf("before the dates end: %+v", got)
+		}
+		if got := list(carillon.RunQuery{Until: day.Add(time.Hour)}); len(got) != 3 {
+			t.Errorf("when the dates end: %+v", got)
+		}
+	})
+}

@@ -131,7 +131,9 @@ func TestAReadWithoutAnOwnerSaysSo(t *testing.T) {
 		"in force":  {running, notOwner(7), "", ""},
 		"no matter": {due, nil, "", ""},
 	} {
-		hold := unserved(7, partition.StoredHold(&carillon.Job{}, &c.state, now), c.refusal)
+		var j carillon.Job
+		partition.StatusOf(&j, &c.state, 7)
+		hold := unserved(7, partition.StoredHold(&j, &c.state, now), c.refusal)
 		if c.code == "" {
 			if hold != nil {
 				t.Errorf("%s: %+v", name, hold)
@@ -161,7 +163,9 @@ func TestAListSaysWhatIsStored(t *testing.T) {
 		"staged":     live(func(s *store.State) { s.Phase, s.Queue = carillon.PhaseStaged, "n\x00worker\x00q" }),
 		"limit":      live(func(s *store.State) { s.Phase, s.Queue = carillon.PhaseStaged, "n\x00worker\x00q\x00key" }),
 	} {
-		hold, code := inList(&carillon.Job{}, &s, now), ""
+		var j carillon.Job
+		partition.StatusOf(&j, &s, 7)
+		hold, code := inList(&j, &s, now), ""
 		if hold != nil {
 			code = hold.Code
 		}

@@ -49,6 +49,11 @@ func (f *runFilter) unfinished(r *carillon.Run) bool {
 	return f.from <= due && due < f.until && strings.HasPrefix(r.Job, f.q.Prefix) && f.failed(r.Errors)
 }
 
+// mayMove reports whether a run that has not begun passes, if calendars may put it off.
+func (f *runFilter) mayMove(r *carillon.Run) bool {
+	return r.Due.UnixNano() < f.until && strings.HasPrefix(r.Job, f.q.Prefix) && f.failed(r.Errors)
+}
+
 // facts reports whether runs pass that go to a queue and are of a job with the labels.
 func (f *runFilter) facts(q delivery.Queue, labels map[string]string) bool {
 	if f.q.Queue != "" && q.Address != f.q.Queue || f.q.Kind != "" && q.Kind != f.q.Kind {
@@ -76,16 +81,32 @@ func (f *runFilter) finished(r *store.RunRecord) bool {
 // not if its job has gone while the list was read.
 func (l *runList) match(ctx context.Context, s *source[store.Record],
 	r carillon.Run) (carillon.Run, bool, error) {
-	if spec := s.next[0].Spec; !l.filter.unfinished(&r) || spec != nil && !codec.MatchLabel(spec, l.q.Label) {
-		return r, false, nil // without decoding the spec
+	if !l.filter.unfinished(&r) {
+		return r, false, nil
 	}
-	facts, err := l.specs.of(ctx, s)
+	facts, err := l.factsOfNext(ctx, s)
 	if err != nil || !facts.known {
 		return r, false, err
 	}
+	ok := l.complete(&r, &facts)
+	return r, ok, nil
+}
+
+// factsOfNext returns the facts of a source's next record. They are not known, too, if its label does not
+// pass.
+func (l *runList) factsOfNext(ctx context.Context, s *source[store.Record]) (jobFacts, error) {
+	if spec := s.next[0].Spec; spec != nil && !codec.MatchLabel(spec, l.q.Label) {
+		return jobFacts{}, nil // without decoding the spec
+	}
+	facts, err := l.specs.of(ctx, s)
 	l.bytes += facts.size
+	return facts, err
+}
+
+// complete sets what a run has from its job's spec, and reports whether that passes the filter.
+func (l *runList) complete(r *carillon.Run, facts *jobFacts) bool {
 	r.Queue = facts.queue.Address
-	return r, l.filter.facts(facts.queue, facts.labels), nil
+	return l.filter.facts(facts.queue, facts.labels)
 }
 
 // specFacts finds what lists need of the specs of records that come without them: pending runs have those of
@@ -101,6 +122,7 @@ type jobFacts struct {
 	size   int // of the spec, when it is first used after it had to be read by itself
 	queue  delivery.Queue
 	labels map[string]string
+	dated  *carillon.Job // the schedule of a job with calendars, and nothing else of it
 }
 
 // specsAtOnce is how many specs are read at once, of which each may have a MiB.
@@ -201,5 +223,10 @@ func factsOf(r *store.Record) (jobFacts, error) {
 	if err != nil {
 		return jobFacts{}, readError(err)
 	}
-	return jobFacts{known: true, queue: delivery.QueueOf(r.Namespace, j.Target), labels: j.Labels}, nil
+	facts := jobFacts{known: true, queue: delivery.QueueOf(r.Namespace, j.Target), labels: j.Labels}
+	if len(j.Calendars.Names()) > 0 {
+		facts.dated = &carillon.Job{Namespace: j.Namespace, Name: j.Name, Schedule: j.Schedule, TimeZone: j.TimeZone,
+			Calendars: j.Calendars}
+	}
+	return facts, nil
 }

@@ -57,7 +57,7 @@ func (l *runList) showDue(ctx context.Context, s *source[store.Record]) (r caril
 	rec := &s.next[0]
 	switch rec.State.Phase {
 	case carillon.PhaseScheduled:
-		r, ok = partition.NextRun(rec.Key, &rec.State, s.number)
+		return l.showNext(ctx, s)
 	case carillon.PhaseReady:
 		r, ok = partition.UnfinishedRun(rec.Key, &rec.State, s.number)
 	}
@@ -80,12 +80,28 @@ func (l *runList) byName(at runPlace) *runSection[store.Record] {
 		carillon.PhaseStaged, carillon.PhaseRunning, carillon.PhaseRetrying)
 }
 
+// showNext shows the next run of a job, at the first time that its calendars do not exclude.
 func (l *runList) showNext(ctx context.Context,
 	s *source[store.Record]) (r carillon.Run, ok bool, err error) {
-	if r, ok = partition.NextRun(s.next[0].Key, &s.next[0].State, s.number); !ok {
+	rec := &s.next[0]
+	if rec.Namespace != l.q.Namespace {
 		return r, false, nil
 	}
-	return l.match(ctx, s, r)
+	if r, ok = partition.NextRun(rec.Key, &rec.State, s.number); !ok || !l.filter.mayMove(&r) {
+		return r, false, nil
+	}
+	facts, err := l.factsOfNext(ctx, s)
+	if err != nil || !facts.known {
+		return r, false, err
+	}
+	if facts.dated != nil {
+		r, ok = partition.AllowedRun(facts.dated, &rec.State, s.number, l.partitions.calendars)
+	}
+	if !ok || !l.filter.unfinished(&r) {
+		return r, false, nil
+	}
+	ok = l.complete(&r, &facts)
+	return r, ok, nil
 }
 
 // unfinished is the section of unfinished runs. Those that are ready have the status scheduled, and are in

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	ics "github.com/arran4/golang-ical"
@@ -44,7 +45,8 @@ type Dates struct {
 // Read reads a file.
 func Read(r io.Reader, o Options) (*Dates, error) {
 	limited := &io.LimitedReader{R: r, N: MaxBytes + 1}
-	file, err := ics.ParseCalendar(limited)
+	end := lastLine{r: limited}
+	file, err := ics.ParseCalendar(&end)
 	switch {
 	case limited.N <= 0:
 		return nil, fmt.Errorf("the file has more than %d MiB", MaxBytes>>20)
@@ -52,6 +54,8 @@ func Read(r io.Reader, o Options) (*Dates, error) {
 		return nil, fmt.Errorf("it is no iCalendar file: %w", err)
 	case len(file.Components) == 0 && len(file.CalendarProperties) == 0:
 		return nil, errors.New("it is no iCalendar file: it does not begin with BEGIN:VCALENDAR")
+	case !strings.EqualFold(end.text(), "END:VCALENDAR"):
+		return nil, errors.New("it is no whole iCalendar file: it does not end with END:VCALENDAR")
 	}
 	d := &Dates{Location: o.Location}
 	if d.Location == nil {
@@ -133,4 +137,25 @@ func (o occurrence) String() string {
 		return first
 	}
 	return first + "/" + last
+}
+
+// lastLine reads from r, and keeps the end of what is there: a file that was cut off has no such last line.
+type lastLine struct {
+	r    io.Reader
+	tail []byte
+}
+
+// Read implements [io.Reader].
+func (l *lastLine) Read(p []byte) (int, error) {
+	const kept = 256
+	n, err := l.r.Read(p)
+	l.tail = append(l.tail, p[:n]...)
+	l.tail = append(l.tail[:0], l.tail[max(0, len(l.tail)-kept):]...)
+	return n, err
+}
+
+// text returns the last line that is not empty.
+func (l *lastLine) text() string {
+	text := strings.TrimSpace(string(l.tail))
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 }

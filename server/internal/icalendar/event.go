@@ -3,6 +3,7 @@ package icalendar
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,7 +95,9 @@ func newEvent(c *ics.VEvent, loc *time.Location) (e event, err error) {
 		case "DURATION":
 			duration = p.Value
 		case "RRULE":
-			e.rule = p.Value
+			if e.rule = p.Value; e.rule == "" {
+				return e, errors.New("RRULE is empty")
+			}
 		case "RDATE":
 			e.more, err = appendMoments(e.more, &p.BaseProperty, loc)
 		case "EXDATE":
@@ -112,7 +115,7 @@ func newEvent(c *ics.VEvent, loc *time.Location) (e event, err error) {
 			return e, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if e.start.IsZero() {
+	if !seen["DTSTART"] {
 		return e, errors.New("DTSTART is missing")
 	}
 	e.length, err = e.lengthUntil(end, duration)
@@ -279,6 +282,9 @@ func (e *event) parseRule() (*rrule.RRule, error) {
 		if !ruleParts[name] {
 			return nil, fmt.Errorf("%.32q is not understood", name)
 		}
+		if n, err := strconv.Atoi(value); counted[name] && (err != nil || n < 1) {
+			return nil, fmt.Errorf("%s is %.32q, and must be a number from 1", name, value)
+		}
 		untilDay = untilDay || name == "UNTIL" && len(value) == len("20060102")
 	}
 	o, err := rrule.StrToROptionInLocation(strings.ToUpper(e.rule), e.start.Location())
@@ -294,6 +300,9 @@ func (e *event) parseRule() (*rrule.RRule, error) {
 	}
 	return rrule.NewRRule(*o)
 }
+
+// counted are the parts of an RRULE that are numbers from 1.
+var counted = map[string]bool{"COUNT": true, "INTERVAL": true}
 
 // ruleParts are the parts of an RRULE that are understood.
 var ruleParts = map[string]bool{"FREQ": true, "UNTIL": true, "COUNT": true, "INTERVAL": true, "WKST": true,

@@ -45,11 +45,20 @@ func (h *Held) OfJob(key carillon.Key, now int64) *Hold {
 	case e.state.Run.Live:
 		return h.ofWaiting(e, now)
 	}
-	next := int64(0)
-	if e.state.Next != 0 {
-		next = h.contents.nextDue(e)
+	return holdOfNext(e.job(), &e.state, h.nextOf(e), now)
+}
+
+// nextOf returns when the next run of a job is due.
+func (h *Held) nextOf(e *entry) nextRun {
+	switch {
+	case e.state.Next == 0:
+		return nextRun{}
+	case h.records.specMissing(e):
+		return nextRun{at: h.contents.nextDue(e)}
 	}
-	return holdOfNext(e.job(), &e.state, next, now)
+	p := h.contents.timetableOf(e)
+	next := p.shownNext()
+	return nextRun{at: p.due(next), excluded: next == 0}
 }
 
 // OfRun returns why an unfinished run does not go on; nil if it is not in memory, or an attempt is in force.
@@ -108,7 +117,7 @@ func (h *Held) overlapped(e *entry, now int64) *Hold {
 		return nil
 	}
 	next := h.contents.nextDue(e)
-	if next > now {
+	if next > now || h.contents.timetableOf(e).excludes(s.Next) {
 		return nil
 	}
 	return &Hold{Hold: carillon.Hold{Code: carillon.HoldOverlap, Since: toTime(next), Text: fmt.Sprintf(
@@ -117,7 +126,8 @@ func (h *Held) overlapped(e *entry, now int64) *Hold {
 }
 
 // StoredHold returns what a stored state says of why a job's unfinished run does not go on, or else why its
-// next run does not begin. It is nil if the state does not tell.
+// next run does not begin. It is nil if the state does not tell. The job's status must say when its next run
+// is due ([StatusOf], [ShowNext]).
 func StoredHold(j *carillon.Job, s *store.State, now int64) *Hold {
 	switch {
 	case s.Run.Live && s.Phase == carillon.PhaseRunning:
@@ -125,16 +135,30 @@ func StoredHold(j *carillon.Job, s *store.State, now int64) *Hold {
 	case s.Run.Live:
 		return holdOfRun(s, now)
 	}
-	return holdOfNext(j, s, s.Next, now)
+	next := nextRun{at: s.Next}
+	if !s.Paused {
+		next = nextRun{at: fromTime(j.Status.NextRun), excluded: j.Status.NextRun.IsZero()}
+	}
+	return holdOfNext(j, s, next, now)
 }
 
-// holdOfNext is about a job without an unfinished run, whose next run is due at next; 0: there is none.
-func holdOfNext(j *carillon.Job, s *store.State, next, now int64) *Hold {
+// nextRun is when the next run of a job is due, or that calendars exclude all times in sight.
+type nextRun struct {
+	at       int64
+	excluded bool
+}
+
+// holdOfNext is about a job without an unfinished run.
+func holdOfNext(j *carillon.Job, s *store.State, run nextRun, now int64) *Hold {
+	next := run.at
 	switch {
-	case next == 0:
+	case s.Next == 0:
 		return nil
 	case s.Paused:
 		return &Hold{Hold: carillon.Hold{Code: carillon.HoldPaused, Text: pausedText(j.Note)}}
+	case run.excluded:
+		return &Hold{Hold: carillon.Hold{Code: carillon.HoldNotDue,
+			Text: "calendars exclude all times of its schedule that are in sight"}}
 	case (s.Phase == carillon.PhaseWaiting || next <= now) && !allOpen(s):
 		return &Hold{Hold: carillon.Hold{Code: carillon.HoldDependsOn, Since: waitedSince(s, next),
 			Text: "it waits for a success of " + JobsText(waitingFor(s))}}

@@ -107,7 +107,7 @@ func TestAJobThatHasWaitedStarts(t *testing.T) {
 	s := store.State{Phase: carillon.PhaseWaiting, Next: epoch, Waits: []store.Wait{{Name: "z", Open: true}}}
 	for _, waits := range [][]store.Wait{s.Waits, nil} {
 		s.Waits = waits
-		if hold := partition.StoredHold(&carillon.Job{}, &s, epoch+1); hold == nil || hold.Code != "starting" {
+		if hold := storedHold(&carillon.Job{}, &s, epoch+1); hold == nil || hold.Code != "starting" {
 			t.Errorf("%d waits: %+v", len(waits), hold)
 		}
 	}
@@ -177,15 +177,15 @@ func TestAStoredStateSaysWhatItCan(t *testing.T) {
 	r.m.Window.Stage(queueQ, r.now, 1)
 	r.flush()
 	records := r.jobs()
-	if hold := partition.StoredHold(&carillon.Job{}, &records[0].State, r.now); hold == nil || hold.Code != "not_due" {
+	if hold := storedHold(&carillon.Job{}, &records[0].State, r.now); hold == nil || hold.Code != "not_due" {
 		t.Errorf("a: %+v", hold)
 	}
-	if hold := partition.StoredHold(&carillon.Job{}, &records[1].State, r.now); hold == nil || hold.Queue != queueQ {
+	if hold := storedHold(&carillon.Job{}, &records[1].State, r.now); hold == nil || hold.Queue != queueQ {
 		t.Errorf("b: %+v", hold)
 	}
 	paused := records[0].State
 	paused.Paused = true
-	if hold := partition.StoredHold(&carillon.Job{Note: "n"}, &paused, r.now); hold == nil || hold.Text != "the job is paused: n" {
+	if hold := storedHold(&carillon.Job{Note: "n"}, &paused, r.now); hold == nil || hold.Text != "the job is paused: n" {
 		t.Errorf("paused: %+v", hold)
 	}
 }
@@ -224,4 +224,10 @@ func (w *randomRig) Ask(*rapid.T) {
 	if of := w.m.Held.OfRun(id, w.now); running != (of == nil) {
 		w.t.Fatalf("run %s of %s, running %v, says %+v", id, key.Name, running, of)
 	}
+}
+
+// storedHold is [partition.StoredHold] of a job with its status.
+func storedHold(j *carillon.Job, s *store.State, now int64) *partition.Hold {
+	partition.StatusOf(j, s, 0)
+	return partition.StoredHold(j, s, now)
 }

@@ -117,8 +117,14 @@ func ShowNext(j *carillon.Job, s *store.State, calendars func(namespace, name st
 	if err != nil || sched == nil {
 		return
 	}
-	filter := j.Calendars.Filter(func(name string) *schedule.Dates { return calendars(j.Namespace, name) })
-	j.Status.NextRun = orTime(timetable{job: j, sched: sched, filter: filter, s: s}.shownNext())
+	j.Status.NextRun = orTime(shownTimetable(j, sched, s, calendars).shownNext())
+}
+
+// shownTimetable is the timetable of a job by its stored state.
+func shownTimetable(j *carillon.Job, sched *schedule.Schedule, s *store.State,
+	calendars func(namespace, name string) *schedule.Dates) timetable {
+	return timetable{job: j, sched: sched, s: s,
+		filter: j.Calendars.Filter(func(name string) *schedule.Dates { return calendars(j.Namespace, name) })}
 }
 
 // runStatus returns the status of an unfinished run whose job is in the phase.
@@ -162,6 +168,25 @@ func NextRun(k carillon.Key, s *store.State, partition int) (r carillon.Run, ok 
 		r.Due = toTime(s.Due)
 	}
 	return r, true
+}
+
+// AllowedRun returns the run that [NextRun] has, or the next one that no calendar of the job excludes; ok is
+// false if there is none in sight.
+func AllowedRun(j *carillon.Job, s *store.State, partition int,
+	calendars func(namespace, name string) *schedule.Dates) (r carillon.Run, ok bool) {
+	sched, err := j.ParseSchedule()
+	if err != nil || sched == nil {
+		return NextRun(j.Key(), s, partition)
+	}
+	p := shownTimetable(j, sched, s, calendars)
+	next := p.shownNext()
+	if next == s.Next || next == 0 {
+		r, ok = NextRun(j.Key(), s, partition)
+		return r, ok && next != 0
+	}
+	moved := *s
+	moved.Next, moved.Due = next, p.due(next)
+	return NextRun(j.Key(), &moved, partition)
 }
 
 func stateRun(k carillon.Key, s *store.State, partition int) carillon.Run {
