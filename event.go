@@ -120,7 +120,18 @@ func (q *WatchQuery) Validate() error {
 	} else if q.Prefix != "" {
 		return invalid("prefix", "it needs a namespace")
 	}
-	return checkEventTypes("types", q.Types)
+	if err := checkEventTypes("types", q.Types); err != nil {
+		return err
+	}
+	for _, t := range q.Types {
+		switch group := t.group(); {
+		case group == "node" && q.Namespace != "":
+			return invalid("types", "%q would tell nothing: nodes belong to no namespace; watch all of them", t)
+		case group != "job" && group != "run" && q.Prefix != "":
+			return invalid("types", "%q would tell nothing: with a prefix there are events of jobs and runs alone", t)
+		}
+	}
+	return nil
 }
 
 func checkEventTypes(field string, types []EventType) error {

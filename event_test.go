@@ -11,14 +11,17 @@ func TestWatchQueriesAreValidated(t *testing.T) {
 		"prefix":    {Prefix: "a"},
 		"namespace": {Namespace: "a/b"},
 		"types":     {Types: []EventType{EventRunDead, "run.born"}},
+		"types ":    {Namespace: "a", Types: []EventType{"run", "node"}},
+		"types  ":   {Namespace: "a", Prefix: "b", Types: []EventType{EventQueueServed}},
 	} {
+		field = strings.TrimSpace(field)
 		err := bad.Validate()
 		if e, ok := errors.AsType[*Error](err); !ok || e.Kind != InvalidArgument || e.Field != field {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
 	for _, good := range []WatchQuery{{}, {Namespace: "a", Prefix: "b/"}, {Types: EventTypes()},
-		{Types: []EventType{"run", "job"}}} {
+		{Types: []EventType{"run", "job"}}, {Namespace: "a", Types: []EventType{"queue"}}} {
 		if err := good.Validate(); err != nil {
 			t.Errorf("%+v: %v", good, err)
 		}

@@ -51,6 +51,7 @@ type QueuePause struct {
 // QueueChange is the outcome of pausing or resuming a queue.
 type QueueChange struct {
 	Pause QueuePause // in force now
+	Ended QueuePause // that the call has ended; the zero value: none
 	// Unheard are the nodes, by id, that have not confirmed within 2 s, or cannot, being of an older version.
 	Unheard []string
 }

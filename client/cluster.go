@@ -87,7 +87,8 @@ func (c *Client) PauseQueue(ctx context.Context, key carillon.QueueKey,
 func (c *Client) ResumeQueue(ctx context.Context, key carillon.QueueKey) (carillon.QueueChange, error) {
 	m, err := c.cluster.ResumeQueue(ctx, &pb.ResumeQueueRequest{Namespace: key.Namespace, Kind: key.Kind,
 		Name: key.Name})
-	return carillon.QueueChange{Unheard: m.GetUnheard()}, unsteered(err)
+	return carillon.QueueChange{Ended: wire.QueuePauseFromProto(m.GetEnded()), Unheard: m.GetUnheard()},
+		unsteered(err)
 }
 
 // PurgeQueue cancels the due runs that wait in a queue; see [carillon.Queues].

@@ -1100,7 +1100,9 @@ func (x *ResumeQueueRequest) GetName() string {
 type ResumeQueueResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Nodes, by id, that have not confirmed it within 2 s, or cannot, being of an older version.
-	Unheard       []string `protobuf:"bytes,1,rep,name=unheard,proto3" json:"unheard,omitempty"`
+	Unheard []string `protobuf:"bytes,1,rep,name=unheard,proto3" json:"unheard,omitempty"`
+	// The pause that the call has ended; not there if the queue was not paused.
+	Ended         *QueuePause `protobuf:"bytes,2,opt,name=ended,proto3" json:"ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1138,6 +1140,13 @@ func (*ResumeQueueResponse) Descriptor() ([]byte, []int) {
 func (x *ResumeQueueResponse) GetUnheard() []string {
 	if x != nil {
 		return x.Unheard
+	}
+	return nil
+}
+
+func (x *ResumeQueueResponse) GetEnded() *QueuePause {
+	if x != nil {
+		return x.Ended
 	}
 	return nil
 }
@@ -1639,9 +1648,10 @@ const file_carillon_v1_cluster_proto_rawDesc = "" +
 	"\x12ResumeQueueRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\"/\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"^\n" +
 	"\x13ResumeQueueResponse\x12\x18\n" +
-	"\aunheard\x18\x01 \x03(\tR\aunheard\"r\n" +
+	"\aunheard\x18\x01 \x03(\tR\aunheard\x12-\n" +
+	"\x05ended\x18\x02 \x01(\v2\x17.carillon.v1.QueuePauseR\x05ended\"r\n" +
 	"\x11PurgeQueueRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
@@ -1745,33 +1755,34 @@ var file_carillon_v1_cluster_proto_depIdxs = []int32{
 	13, // 6: carillon.v1.Queue.pause:type_name -> carillon.v1.QueuePause
 	24, // 7: carillon.v1.QueuePause.since:type_name -> google.protobuf.Timestamp
 	13, // 8: carillon.v1.PauseQueueResponse.pause:type_name -> carillon.v1.QueuePause
-	22, // 9: carillon.v1.ListWorkersResponse.workers:type_name -> carillon.v1.Worker
-	23, // 10: carillon.v1.Worker.labels:type_name -> carillon.v1.Worker.LabelsEntry
-	24, // 11: carillon.v1.Worker.since:type_name -> google.protobuf.Timestamp
-	24, // 12: carillon.v1.Worker.last_seen:type_name -> google.protobuf.Timestamp
-	3,  // 13: carillon.v1.ClusterService.GetCluster:input_type -> carillon.v1.GetClusterRequest
-	4,  // 14: carillon.v1.ClusterService.DrainNode:input_type -> carillon.v1.DrainNodeRequest
-	6,  // 15: carillon.v1.ClusterService.Rebalance:input_type -> carillon.v1.RebalanceRequest
-	8,  // 16: carillon.v1.ClusterService.WatchNodes:input_type -> carillon.v1.WatchNodesRequest
-	10, // 17: carillon.v1.ClusterService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
-	14, // 18: carillon.v1.ClusterService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
-	16, // 19: carillon.v1.ClusterService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
-	18, // 20: carillon.v1.ClusterService.PurgeQueue:input_type -> carillon.v1.PurgeQueueRequest
-	20, // 21: carillon.v1.ClusterService.ListWorkers:input_type -> carillon.v1.ListWorkersRequest
-	0,  // 22: carillon.v1.ClusterService.GetCluster:output_type -> carillon.v1.Cluster
-	5,  // 23: carillon.v1.ClusterService.DrainNode:output_type -> carillon.v1.DrainNodeResponse
-	7,  // 24: carillon.v1.ClusterService.Rebalance:output_type -> carillon.v1.RebalanceResponse
-	9,  // 25: carillon.v1.ClusterService.WatchNodes:output_type -> carillon.v1.WatchNodesResponse
-	11, // 26: carillon.v1.ClusterService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
-	15, // 27: carillon.v1.ClusterService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
-	17, // 28: carillon.v1.ClusterService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
-	19, // 29: carillon.v1.ClusterService.PurgeQueue:output_type -> carillon.v1.PurgeQueueResponse
-	21, // 30: carillon.v1.ClusterService.ListWorkers:output_type -> carillon.v1.ListWorkersResponse
-	22, // [22:31] is the sub-list for method output_type
-	13, // [13:22] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	13, // 9: carillon.v1.ResumeQueueResponse.ended:type_name -> carillon.v1.QueuePause
+	22, // 10: carillon.v1.ListWorkersResponse.workers:type_name -> carillon.v1.Worker
+	23, // 11: carillon.v1.Worker.labels:type_name -> carillon.v1.Worker.LabelsEntry
+	24, // 12: carillon.v1.Worker.since:type_name -> google.protobuf.Timestamp
+	24, // 13: carillon.v1.Worker.last_seen:type_name -> google.protobuf.Timestamp
+	3,  // 14: carillon.v1.ClusterService.GetCluster:input_type -> carillon.v1.GetClusterRequest
+	4,  // 15: carillon.v1.ClusterService.DrainNode:input_type -> carillon.v1.DrainNodeRequest
+	6,  // 16: carillon.v1.ClusterService.Rebalance:input_type -> carillon.v1.RebalanceRequest
+	8,  // 17: carillon.v1.ClusterService.WatchNodes:input_type -> carillon.v1.WatchNodesRequest
+	10, // 18: carillon.v1.ClusterService.ListQueues:input_type -> carillon.v1.ListQueuesRequest
+	14, // 19: carillon.v1.ClusterService.PauseQueue:input_type -> carillon.v1.PauseQueueRequest
+	16, // 20: carillon.v1.ClusterService.ResumeQueue:input_type -> carillon.v1.ResumeQueueRequest
+	18, // 21: carillon.v1.ClusterService.PurgeQueue:input_type -> carillon.v1.PurgeQueueRequest
+	20, // 22: carillon.v1.ClusterService.ListWorkers:input_type -> carillon.v1.ListWorkersRequest
+	0,  // 23: carillon.v1.ClusterService.GetCluster:output_type -> carillon.v1.Cluster
+	5,  // 24: carillon.v1.ClusterService.DrainNode:output_type -> carillon.v1.DrainNodeResponse
+	7,  // 25: carillon.v1.ClusterService.Rebalance:output_type -> carillon.v1.RebalanceResponse
+	9,  // 26: carillon.v1.ClusterService.WatchNodes:output_type -> carillon.v1.WatchNodesResponse
+	11, // 27: carillon.v1.ClusterService.ListQueues:output_type -> carillon.v1.ListQueuesResponse
+	15, // 28: carillon.v1.ClusterService.PauseQueue:output_type -> carillon.v1.PauseQueueResponse
+	17, // 29: carillon.v1.ClusterService.ResumeQueue:output_type -> carillon.v1.ResumeQueueResponse
+	19, // 30: carillon.v1.ClusterService.PurgeQueue:output_type -> carillon.v1.PurgeQueueResponse
+	21, // 31: carillon.v1.ClusterService.ListWorkers:output_type -> carillon.v1.ListWorkersResponse
+	23, // [23:32] is the sub-list for method output_type
+	14, // [14:23] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_cluster_proto_init() }

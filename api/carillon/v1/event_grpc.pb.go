@@ -36,7 +36,7 @@ type EventServiceClient interface {
 	// has ended.
 	//
 	// Over REST it is text/event-stream: id is a position, event the type, data the event. An event without an id is followed by more
-	// that happened with it. The header Last-Event-ID is the position, if the query does not have one.
+	// that happened with it. The header Last-Event-ID is the position, whatever the query says.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
 }
 
@@ -81,7 +81,7 @@ type EventServiceServer interface {
 	// has ended.
 	//
 	// Over REST it is text/event-stream: id is a position, event the type, data the event. An event without an id is followed by more
-	// that happened with it. The header Last-Event-ID is the position, if the query does not have one.
+	// that happened with it. The header Last-Event-ID is the position, whatever the query says.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
 	mustEmbedUnimplementedEventServiceServer()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -39,7 +40,7 @@ func newQueuePause(a app) *cobra.Command {
 		func(ctx context.Context, node *client.Client, key carillon.QueueKey) (answer, error) {
 			c, err := node.PauseQueue(ctx, key, note)
 			return answer{message: &pb.PauseQueueResponse{Pause: wire.QueuePauseToProto(c.Pause), Unheard: c.Unheard},
-				text: key.Name + " paused\n", note: unheardNote(c.Unheard, "may hand out runs of it")}, err
+				text: queueText(key) + " paused\n", note: unheardNote(c.Unheard, "may hand out runs of it")}, err
 		})
 	cmd.Long = `Hand out no more attempts of a queue until it is resumed, on any node. Attempts in force go on. Due runs wait, and use no attempt.
 The name is as "carillon queue list" shows it: a worker queue, a host of HTTP targets with its port if the URLs have one, app/APP or
@@ -54,9 +55,19 @@ func newQueueResume(a app) *cobra.Command {
 	return o.command(a, "resume NAME", "Let a paused queue go on",
 		func(ctx context.Context, node *client.Client, key carillon.QueueKey) (answer, error) {
 			c, err := node.ResumeQueue(ctx, key)
-			return answer{message: &pb.ResumeQueueResponse{Unheard: c.Unheard}, text: key.Name + " resumed\n",
-				note: unheardNote(c.Unheard, "may hold runs of it back")}, err
+			text := queueText(key) + " resumed\n"
+			if c.Ended.Since.IsZero() {
+				text = queueText(key) + " was not paused\n"
+			}
+			return answer{text: text,
+				message: &pb.ResumeQueueResponse{Ended: wire.QueuePauseToProto(c.Ended), Unheard: c.Unheard},
+				note:    unheardNote(c.Unheard, "may hold runs of it back")}, err
 		})
+}
+
+// queueText names a queue to people.
+func queueText(key carillon.QueueKey) string {
+	return cmp.Or(key.Kind, "worker") + " queue " + key.Name
 }
 
 // unheardNote says which nodes may not know of a change yet.
@@ -71,30 +82,28 @@ func unheardNote(unheard []string, what string) string {
 func newQueuePurge(a app) *cobra.Command {
 	var o oneQueue
 	var c confirmation
-	cmd := o.command(a, "purge NAME", "Cancel the due runs that wait in a queue",
-		func(ctx context.Context, node *client.Client, key carillon.QueueKey) (answer, error) {
-			n, err := purgeQueue(ctx, node, key)
-			return answer{message: &pb.PurgeQueueResponse{Purged: int64(n)}, text: fmt.Sprintf("%d purged\n", n)}, err
-		})
-	purge := cmd.RunE
+	cmd := o.command(a, "purge NAME", "Cancel the due runs that wait in a queue", nil)
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
-		if c.yes {
-			return purge(cmd, words)
+		key := carillon.QueueKey{Namespace: o.namespace, Kind: o.kind.String(), Name: words[0]}
+		if !c.yes {
+			would, err := o.purge(cmd, key, carillon.PurgeOptions{DryRun: true})
+			if err != nil {
+				return err
+			}
+			if do, err := c.decideCount(cmd, a, "purge", "runs", would.Runs); !do || err != nil {
+				return err
+			}
 		}
-		waits := 0
-		err := o.call(cmd, func(ctx context.Context, node *client.Client) error {
-			p, err := node.PurgeQueue(ctx, carillon.QueueKey{Namespace: o.namespace, Kind: o.kind.String(),
-				Name: words[0]}, carillon.PurgeOptions{DryRun: true})
-			waits = p.Runs
-			return err
-		})
-		if err != nil {
-			return err
+		n := 0
+		for more := true; more; { // each call ends a bounded number, within --wait
+			p, err := o.purge(cmd, key, carillon.PurgeOptions{})
+			if n += p.Runs; err != nil {
+				return purgedBefore(n, err)
+			}
+			more = p.More
 		}
-		if do, err := c.decideCount(cmd, a, "purge", "runs", waits); !do || err != nil {
-			return err
-		}
-		return purge(cmd, words)
+		return a.answer(cmd, answer{message: &pb.PurgeQueueResponse{Purged: int64(n)},
+			text: fmt.Sprintf("%d purged\n", n)})
 	}
 	cmd.Long = `Cancel the due runs that wait in a queue, as "carillon run cancel" does: jobs that recur go on with their next time, one-shots
 are over. Attempts in force stay, and so do runs that wait for the time of their next attempt. Runs that come meanwhile stay as well,
@@ -103,13 +112,20 @@ unless the queue was paused before, in which case nothing is handed out meanwhil
 	return cmd
 }
 
-// purgeQueue purges until nothing is left of what waited.
-func purgeQueue(ctx context.Context, node *client.Client, key carillon.QueueKey) (n int, err error) {
-	for {
-		p, err := node.PurgeQueue(ctx, key, carillon.PurgeOptions{})
-		n += p.Runs
-		if err != nil || !p.More {
-			return n, err
-		}
+// purge makes one call.
+func (o *oneQueue) purge(cmd *cobra.Command, key carillon.QueueKey,
+	options carillon.PurgeOptions) (p carillon.PurgeResult, err error) {
+	err = o.call(cmd, func(ctx context.Context, node *client.Client) (err error) {
+		p, err = node.PurgeQueue(ctx, key, options)
+		return err
+	})
+	return p, err
+}
+
+// purgedBefore says of an error how many runs were purged all the same.
+func purgedBefore(n int, err error) error {
+	if n == 0 {
+		return err
 	}
+	return fmt.Errorf("%d runs are purged; purge again for the others: %w", n, err)
 }

@@ -96,8 +96,9 @@ func (c *stubCluster) PauseQueue(_ context.Context, key carillon.QueueKey,
 func (c *stubCluster) ResumeQueue(context.Context, carillon.QueueKey) (carillon.QueueChange, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	ended := c.paused
 	c.paused = carillon.QueuePause{}
-	return carillon.QueueChange{}, nil
+	return carillon.QueueChange{Ended: ended}, nil
 }
 
 // PurgeQueue has 5 runs to purge, of which a call does 3.

@@ -30,7 +30,8 @@ func newWatch(a app) *cobra.Command {
 		Short: "Show what happens to jobs, runs, queues and nodes, as it happens",
 		Long: `Show what happens to jobs, runs, queues and nodes from now on, as soon as it is durable, until it is interrupted. It goes on over lost
 connections and at other nodes, and misses nothing; when it ends it says with which --from to go on later, for which there are
-ten minutes. With -o json each line is what happened at once, with the position after it.`,
+ten minutes. With -o json each line is what happened at once, with the position after it; if nothing has happened since, a last
+line has the position alone.`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.run(cmd, a) },
 	}
@@ -72,10 +73,10 @@ func (w *watch) run(cmd *cobra.Command, a app) error {
 		return err
 	}
 	defer node.Close()
-	shown, last := 0, ""
+	shown, last, idle := 0, "", false
 	err = node.Watch(cmd.Context(), w.query, func(b carillon.EventBatch) error {
-		last = b.Position
-		if shown += len(b.Events); len(b.Events) == 0 {
+		last, idle = b.Position, len(b.Events) == 0
+		if shown += len(b.Events); idle {
 			return nil
 		}
 		if err := w.show(cmd, a, &b); err != nil {
@@ -86,8 +87,14 @@ func (w *watch) run(cmd *cobra.Command, a app) error {
 		}
 		return nil
 	})
-	if !wantsJSON(cmd) && last != "" {
+	switch {
+	case last == "":
+	case !wantsJSON(cmd):
 		a.sayf("To go on from here: --from %s", last)
+	case idle: // the position after the last line is an earlier one, which does not hold for so long
+		if failed := w.show(cmd, a, &carillon.EventBatch{Position: last}); failed != nil {
+			return failed
+		}
 	}
 	if errors.Is(err, errEnough) || errors.Is(cmd.Context().Err(), context.Canceled) {
 		return nil

@@ -58,7 +58,7 @@ type Local interface {
 type queueControl interface {
 	// PauseQueue and ResumeQueue return once the change is durable.
 	PauseQueue(ctx context.Context, key carillon.QueueKey, note string) (carillon.QueuePause, error)
-	ResumeQueue(ctx context.Context, key carillon.QueueKey) error
+	ResumeQueue(ctx context.Context, key carillon.QueueKey) (carillon.QueuePause, error)
 	PurgeQueue(ctx context.Context, key carillon.QueueKey, o carillon.PurgeOptions) (carillon.PurgeResult, error)
 	// ReloadQueues reads which queues are paused, and returns once that is in force here.
 	ReloadQueues(ctx context.Context) error

@@ -25,11 +25,12 @@ func (qs clusterQueues) PauseQueue(ctx context.Context, key carillon.QueueKey,
 // ResumeQueue implements [carillon.Queues].
 func (qs clusterQueues) ResumeQueue(ctx context.Context,
 	key carillon.QueueKey) (carillon.QueueChange, error) {
-	if err := qs.n.local.ResumeQueue(ctx, key); err != nil {
+	ended, err := qs.n.local.ResumeQueue(ctx, key)
+	if err != nil {
 		return carillon.QueueChange{}, err
 	}
 	unheard, err := qs.tell(ctx)
-	return carillon.QueueChange{Unheard: unheard}, err
+	return carillon.QueueChange{Ended: ended, Unheard: unheard}, err
 }
 
 // PurgeQueue implements [carillon.Queues]: the local engine asks the partitions, on whichever nodes they are.

@@ -56,7 +56,7 @@ func QueueOf(namespace string, t carillon.Target) Queue {
 		q.Address = t.Worker.Queue
 	case t.HTTP != nil:
 		if u, err := url.Parse(t.HTTP.URL); err == nil {
-			q.Address = u.Host
+			q.Address = strings.ToLower(u.Host)
 		}
 	case t.Dapr != nil:
 		q.Address = t.Dapr.Address()

@@ -13,7 +13,7 @@ func TestAQueueIsNamedByItsTarget(t *testing.T) {
 		want   delivery.Queue
 	}{
 		{carillon.WorkerQueue("mails"), delivery.Queue{Namespace: "n", Kind: "worker", Address: "mails"}},
-		{carillon.Target{HTTP: &carillon.HTTPTarget{URL: "https://example.com:8443/run?x=1"}},
+		{carillon.Target{HTTP: &carillon.HTTPTarget{URL: "https://Example.COM:8443/run?x=1"}},
 			delivery.Queue{Namespace: "n", Kind: "http", Address: "example.com:8443"}},
 	} {
 		if got := delivery.QueueOf("n", c.target); got != c.want {

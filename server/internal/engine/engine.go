@@ -201,11 +201,12 @@ func New(cfg Config) *Engine {
 	e.api = &api{
 		jobs: &jobs{cfg: &e.cfg, partitions: e.partitions, settings: e.settings, dependencies: e.dependencies,
 			batches: e.batches, holds: holds},
-		runs:       &runs{e.partitions, holds},
-		backfills:  &backfills{e.partitions, cfg.Now},
-		namespaces: &namespaces{partitions: e.partitions, settings: e.settings, missed: newBell()},
-		queues:     queues,
-		calendars:  &calendars{e.partitions, e.settings},
+		runs:      &runs{e.partitions, holds},
+		backfills: &backfills{e.partitions, cfg.Now},
+		namespaces: &namespaces{partitions: e.partitions, settings: e.settings, bounds: cfg.Limits,
+			missed: newBell()},
+		queues:    queues,
+		calendars: &calendars{e.partitions, e.settings},
 	}
 	e.namedLimits = newNamedLimits(&e.cfg, e.elapsed, e.limiter.limitsChanged)
 	e.watches, e.home = newWatches(&e.cfg, e.partitions), home{e.partitions}

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -189,4 +191,27 @@ func TestOnlyTheOwnerIsInCharge(t *testing.T) {
 		}
 		f.stop()
 	})
+}
+
+// TestAWebhookIsWithinTheNodesBounds, or is refused by the field that is wrong for this node.
+func TestAWebhookIsWithinTheNodesBounds(t *testing.T) {
+	for _, c := range []struct {
+		bounds carillon.Bounds
+		field  string
+	}{{carillon.Bounds{Headers: 64}, "webhooks[0].headers"}, {carillon.Bounds{Payload: 1 << 10}, "webhooks[0]"},
+		{carillon.Bounds{Payload: 16 << 10}, ""}} {
+		e := engine.New(engine.Config{Store: memory.New(memory.Options{Partitions: 1}), Limits: c.bounds})
+		if err := e.Start(t.Context(), &stream{}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := e.PutNamespace(t.Context(), carillon.Namespace{Webhooks: []carillon.Webhook{{Name: "w",
+			URL: "https://example.com", Types: []carillon.EventType{"run"},
+			Headers: map[string]string{"Authorization": strings.Repeat("x", 100)}}}})
+		if wrong, ok := errors.AsType[*carillon.Error](err); ok != (c.field != "") || ok && wrong.Field != c.field {
+			t.Errorf("%+v: %v", c.bounds, err)
+		}
+		if err := e.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
 }

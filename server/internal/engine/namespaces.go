@@ -159,7 +159,8 @@ func namespaceName(name string) (string, error) {
 type namespaces struct {
 	partitions *partitions
 	settings   *settings
-	missed     bell // announced settings could not be read
+	bounds     carillon.Bounds // of jobs, those that send events to webhooks among them
+	missed     bell            // announced settings could not be read
 }
 
 // Hooked returns the namespaces that have webhooks, in no order. They must not be changed.
@@ -195,7 +196,7 @@ func (ns *namespaces) PutNamespace(ctx context.Context, n carillon.Namespace) (c
 	if n.Name, err = namespaceName(n.Name); err != nil {
 		return carillon.Namespace{}, err
 	}
-	if err := n.Validate(); err != nil {
+	if err := cmp.Or(n.Validate(), ns.checkWebhooks(n.Webhooks)); err != nil {
 		return carillon.Namespace{}, err
 	}
 	n = n.Clone()
@@ -211,6 +212,28 @@ func (ns *namespaces) PutNamespace(ctx context.Context, n carillon.Namespace) (c
 			}
 			return put.Clone(), err
 		})
+}
+
+// largestEvent is more bytes than an event has as a webhook gets it: names of at most 512 bytes, a reason and
+// an error of at most 1 KiB, some of whose characters JSON writes with six.
+const largestEvent = 16 << 10
+
+// checkWebhooks refuses webhooks whose jobs this node would refuse.
+func (ns *namespaces) checkWebhooks(all []carillon.Webhook) error {
+	for i := range all {
+		w, field := &all[i], fmt.Sprintf("webhooks[%d]", i)
+		probe := carillon.Job{Namespace: "n", Name: carillon.EventJobs + w.Name,
+			Target: carillon.Target{HTTP: &carillon.HTTPTarget{URL: w.URL, Headers: w.Headers}}}
+		if err := probe.Validate(ns.bounds); err != nil {
+			return carillon.WithField(err, field+".headers") // Namespace.Validate has seen the rest
+		}
+		probe.Data = carillon.Bytes(make([]byte, largestEvent), "application/cloudevents+json")
+		if err := probe.Validate(ns.bounds); err != nil {
+			return carillon.Errorf(carillon.FailedPrecondition, field, "an event may have %d bytes, and --max-payload "+
+				"of the node allows fewer", largestEvent)
+		}
+	}
+	return nil
 }
 
 // putNamespace writes settings. They are written even if nothing is set any more, because a generation is

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/carillonhq/carillon"
@@ -100,7 +101,11 @@ func (qs *queues) beforeTerms(ctx context.Context) error {
 // queueOf returns the queue that a caller means.
 func queueOf(key carillon.QueueKey) (delivery.Queue, error) {
 	key.Namespace, key.Kind = namespaceOf(key.Namespace), cmp.Or(key.Kind, "worker")
-	return delivery.Queue{Namespace: key.Namespace, Kind: key.Kind, Address: key.Name}, key.Validate()
+	q := delivery.Queue{Namespace: key.Namespace, Kind: key.Kind, Address: key.Name}
+	if q.Kind == "http" {
+		q.Address = strings.ToLower(q.Address) // as delivery.QueueOf has it
+	}
+	return q, key.Validate()
 }
 
 // PauseQueue makes a pause of a queue durable; see [carillon.Queues]. The caller has the nodes told of it.
@@ -109,10 +114,10 @@ func (qs *queues) PauseQueue(ctx context.Context, key carillon.QueueKey,
 	return qs.change(ctx, key, message.PauseQueue{Paused: true, Note: note})
 }
 
-// ResumeQueue makes the end of a pause durable; see [carillon.Queues]. The caller has the nodes told of it.
-func (qs *queues) ResumeQueue(ctx context.Context, key carillon.QueueKey) error {
-	_, err := qs.change(ctx, key, message.PauseQueue{})
-	return err
+// ResumeQueue makes the end of a pause durable, and returns the pause; see [carillon.Queues]. The caller has
+// the nodes told of it.
+func (qs *queues) ResumeQueue(ctx context.Context, key carillon.QueueKey) (carillon.QueuePause, error) {
+	return qs.change(ctx, key, message.PauseQueue{})
 }
 
 func (qs *queues) change(ctx context.Context, key carillon.QueueKey,
@@ -133,8 +138,7 @@ func servePauseQueue(ctx context.Context, p *partitionRunner, m message.PauseQue
 	}
 	return inRound(ctx, p, call{}, func(p *partitionRunner, now int64) (carillon.QueuePause, error) {
 		if !m.Paused {
-			p.m.PausedQueues.Resume(m.Queue)
-			return carillon.QueuePause{}, nil
+			return p.m.PausedQueues.Resume(m.Queue), nil
 		}
 		return p.m.PausedQueues.Pause(now, m.Queue, m.Note)
 	})

@@ -29,7 +29,7 @@ func pauseQueue(t *testing.T, at *node, told ...*node) carillon.QueuePause {
 
 func resumeQueue(t *testing.T, at *node, told ...*node) {
 	t.Helper()
-	if err := at.ResumeQueue(context.Background(), carillon.QueueKey{Name: "q"}); err != nil {
+	if _, err := at.ResumeQueue(context.Background(), carillon.QueueKey{Name: "q"}); err != nil {
 		t.Fatal(err)
 	}
 	reload(t, told...)
@@ -281,7 +281,8 @@ func TestWrongQueuesAreRefused(t *testing.T) {
 			Name: "q"}, "name": {Kind: "dapr", Name: "shop"}} {
 			_, pausing := n.PauseQueue(t.Context(), key, "")
 			_, purging := n.PurgeQueue(t.Context(), key, carillon.PurgeOptions{})
-			for what, err := range map[string]error{"pause": pausing, "purge": purging, "resume": n.ResumeQueue(t.Context(), key)} {
+			_, resuming := n.ResumeQueue(t.Context(), key)
+			for what, err := range map[string]error{"pause": pausing, "purge": purging, "resume": resuming} {
 				if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument || e.Field != field {
 					t.Errorf("%s of %+v: %v", what, key, err)
 				}

@@ -225,8 +225,8 @@ func factsOf(r *store.Record) (jobFacts, error) {
 	}
 	facts := jobFacts{known: true, queue: delivery.QueueOf(r.Namespace, j.Target), labels: j.Labels}
 	if len(j.Calendars.Names()) > 0 {
-		facts.dated = &carillon.Job{Namespace: j.Namespace, Name: j.Name, Schedule: j.Schedule, TimeZone: j.TimeZone,
-			Calendars: j.Calendars}
+		facts.dated = &carillon.Job{Namespace: j.Namespace, Name: j.Name, Schedule: j.Schedule,
+			TimeZone: j.TimeZone, Calendars: j.Calendars}
 	}
 	return facts, nil
 }

@@ -95,7 +95,7 @@ func (s *ClusterService) PauseQueue(ctx context.Context,
 func (s *ClusterService) ResumeQueue(ctx context.Context,
 	m *pb.ResumeQueueRequest) (*pb.ResumeQueueResponse, error) {
 	c, err := s.cluster.ResumeQueue(ctx, queueKey(m))
-	return &pb.ResumeQueueResponse{Unheard: c.Unheard}, err
+	return &pb.ResumeQueueResponse{Ended: wire.QueuePauseToProto(c.Ended), Unheard: c.Unheard}, err
 }
 
 // PurgeQueue implements the rpc.

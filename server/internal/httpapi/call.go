@@ -114,14 +114,15 @@ func readQuery(query string, f found, m protoreflect.Message) error {
 			return invalid(name, "unknown query parameter")
 		}
 		field := string(mem.field.Name())
-		if len(values[name]) > 1 && !mem.field.IsList() {
+		texts := listed(mem.field, values[name])
+		if len(texts) > 1 && !mem.field.IsList() {
 			return invalid(name, "given twice")
 		}
 		if other, twice := seen[field]; twice {
 			return invalid(field, "given twice, as %s and as %s", other, name)
 		}
 		seen[field] = name
-		for _, text := range values[name] {
+		for _, text := range texts {
 			// Empty is a filter that is left open. A condition is none, and a time is never empty.
 			if text == "" && !strings.HasPrefix(field, "if_") && mem.field.Message() == nil {
 				continue
@@ -138,6 +139,18 @@ func readQuery(query string, f found, m protoreflect.Message) error {
 		}
 	}
 	return nil
+}
+
+// listed returns the values of a parameter: words of a list may be given together, with commas, or one at a
+// time, whether the message has a list of them or a text.
+func listed(fd protoreflect.FieldDescriptor, values []string) []string {
+	switch words := strings.Join(values, ","); {
+	case fd.IsList() && fd.Enum() != nil:
+		return strings.Split(words, ",")
+	case fd.FullName() == "carillon.v1.WatchRequest.types":
+		return []string{words}
+	}
+	return values
 }
 
 func inQuery(f found, fd protoreflect.FieldDescriptor) bool {

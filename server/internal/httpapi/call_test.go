@@ -107,7 +107,7 @@ func TestRequests(t *testing.T) {
 		{"GET " + ns + "/runs/r1", ``, nil, &pb.GetRunRequest{Namespace: "ns", Id: "r1"}},
 		{"POST " + ns + "/runs/r1:cancel", ``, nil, &pb.CancelRunRequest{Namespace: "ns", Id: "r1"}},
 		{"POST " + ns + "/runs/r1:redrive", ``, nil, &pb.RedriveRunRequest{Namespace: "ns", Id: "r1"}},
-		{"GET " + ns + "/runs?status=failed&status=dead&prefix=a/&queue=q&kind=http&label=k%3Dv&error=x" +
+		{"GET " + ns + "/runs?status=failed,dead&prefix=a/&queue=q&kind=http&label=k%3Dv&error=x" +
 			"&from=2026-01-02T03:04:05.006Z&until=2026-01-02T03:04:05.006Z", ``, nil,
 			&pb.ListRunsRequest{Namespace: "ns", Status: []pb.RunStatus{pb.RunStatus_RUN_STATUS_FAILED,
 				pb.RunStatus_RUN_STATUS_DEAD}, Prefix: "a/", Queue: "q", Kind: "http", Label: "k=v", Error: "x",

@@ -42,8 +42,8 @@ func readHeaders(r *http.Request, req proto.Message) error {
 	if m, ok := req.(*pb.CompleteRunRequest); ok && r.Header.Get(headerToken) != "" {
 		m.Token = r.Header.Get(headerToken)
 	}
-	if m, ok := req.(*pb.WatchRequest); ok && m.GetPosition() == "" {
-		m.Position = r.Header.Get(headerLastEventID)
+	if m, ok := req.(*pb.WatchRequest); ok { // of a browser that comes back, the query says where it began
+		m.Position = cmp.Or(r.Header.Get(headerLastEventID), m.GetPosition())
 	}
 	if reads(r) || !conditional(r) {
 		return nil

@@ -38,7 +38,7 @@ const headerLastEventID = "Last-Event-ID"
 // stream makes the streaming call that a route leads to, and answers with server-sent events.
 func (h *handler) stream(w http.ResponseWriter, r *http.Request, f found) {
 	if r.Method == http.MethodHead {
-		eventStream(w)
+		h.headStream(w, r, f)
 		return
 	}
 	s := &eventWriter{handler: h, w: w, control: http.NewResponseController(w), r: r, found: f}
@@ -65,6 +65,21 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request, f found) {
 	default:
 		fail(w, r, err)
 	}
+}
+
+// headStream says whether a watch would begin, but for its position.
+func (h *handler) headStream(w http.ResponseWriter, r *http.Request, f found) {
+	var m pb.WatchRequest
+	err := h.fill(w, r, f, &m)
+	if err == nil {
+		q := wire.WatchQueryFromProto(&m)
+		err = q.Validate()
+	}
+	if err != nil {
+		fail(w, r, err)
+		return
+	}
+	eventStream(w)
 }
 
 func eventStream(w http.ResponseWriter) {

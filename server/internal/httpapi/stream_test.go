@@ -92,11 +92,15 @@ func TestEventsAreServerSent(t *testing.T) {
 		q.GetPosition() != "before" {
 		t.Errorf("asked %v", q)
 	}
-	get(t, "GET", s.URL+"/v1/events:watch?position=given", "before")
-	if q := e.asked; q.GetNamespace() != "" || q.GetPosition() != "given" {
+	get(t, "GET", s.URL+"/v1/events:watch?position=given&types=run&types=job.created,node", "")
+	if q := e.asked; q.GetNamespace() != "" || q.GetPosition() != "given" || q.GetTypes() != "run,job.created,node" {
 		t.Errorf("asked %v", q)
 	}
-	if !slices.Equal(ended, []string{"rest Watch Unavailable", "rest Watch Unavailable"}) {
+	get(t, "GET", s.URL+"/v1/events:watch?position=given", "before") // a browser that comes back
+	if q := e.asked; q.GetPosition() != "before" {
+		t.Errorf("asked %v", q)
+	}
+	if !slices.Equal(ended, slices.Repeat([]string{"rest Watch Unavailable"}, 3)) {
 		t.Errorf("told %q", ended)
 	}
 }
@@ -130,6 +134,11 @@ func TestARefusedStreamIsAProblem(t *testing.T) {
 	e.asked = nil
 	if reply, _ = get(t, "HEAD", s.URL+"/v1/events:watch", ""); reply.StatusCode != http.StatusOK || e.asked != nil {
 		t.Errorf("HEAD: %v, asked %v", reply.Status, e.asked)
+	}
+	for _, query := range []string{"?types=run.born", "?colour=red", "?prefix=a"} {
+		if reply, _ = get(t, "HEAD", s.URL+"/v1/events:watch"+query, ""); reply.StatusCode != http.StatusBadRequest {
+			t.Errorf("HEAD %s: %v", query, reply.Status)
+		}
 	}
 	if reply, _ = get(t, "POST", s.URL+"/v1/events:watch", ""); reply.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %v", reply.Status)

@@ -59,14 +59,16 @@ func (p *PausedQueues) Pause(now int64, q delivery.Queue, note string) (carillon
 	return pause, nil
 }
 
-// Resume ends the pause of a queue, if it is paused.
-func (p *PausedQueues) Resume(q delivery.Queue) {
-	if _, paused := p.all[q]; !paused {
+// Resume ends the pause of a queue, and returns it; the zero value: it is not paused.
+func (p *PausedQueues) Resume(q delivery.Queue) (ended carillon.QueuePause) {
+	ended, paused := p.all[q]
+	if !paused {
 		p.out.await(p.written)
-		return
+		return ended
 	}
 	delete(p.all, q)
 	p.write(q, nil)
+	return ended
 }
 
 func (p *PausedQueues) write(q delivery.Queue, value []byte) {

@@ -85,10 +85,11 @@ func (a soloCluster) PauseQueue(ctx context.Context, key carillon.QueueKey,
 
 // ResumeQueue implements [carillon.Queues].
 func (a soloCluster) ResumeQueue(ctx context.Context, key carillon.QueueKey) (carillon.QueueChange, error) {
-	if err := a.engine.ResumeQueue(ctx, key); err != nil {
+	ended, err := a.engine.ResumeQueue(ctx, key)
+	if err != nil {
 		return carillon.QueueChange{}, err
 	}
-	return carillon.QueueChange{}, a.engine.ReloadQueues(ctx)
+	return carillon.QueueChange{Ended: ended}, a.engine.ReloadQueues(ctx)
 }
 
 // PurgeQueue implements [carillon.Queues].

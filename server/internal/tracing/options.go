@@ -52,6 +52,9 @@ func disabled(getenv func(string) string) bool {
 	return strings.EqualFold(getenv(envDisabled), "true") || getenv(envExporter) == "none"
 }
 
+// mostQueued is how many spans may wait to be exported: each takes memory from the start.
+const mostQueued = 100_000
+
 // plan is what options and environment come to.
 type plan struct {
 	endpoint string // empty: the exporter reads the variables
@@ -89,10 +92,10 @@ func (o Options) plan() (p plan, err error) {
 		faults = append(faults, err)
 	}
 	p.queue, err = strconv.Atoi(cmp.Or(o.Getenv(envQueue), strconv.Itoa(sdktrace.DefaultMaxQueueSize)))
-	if err != nil || p.queue < 1 {
-		wrong("%s: %q is not a number of spans", envQueue, o.Getenv(envQueue))
+	if err != nil || p.queue < 1 || p.queue > mostQueued {
+		wrong("%s: %q is not a number of spans from 1 to %d", envQueue, o.Getenv(envQueue), mostQueued)
 	}
-	return p, errors.Join(faults...)
+	return p, errors.Join(append(faults, checkVariables(o.Getenv, p.grpc)...)...)
 }
 
 // endpoint returns the URL that the exporter needs. Over HTTP that of a collector has the path of traces

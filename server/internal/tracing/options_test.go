@@ -56,6 +56,20 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		{"", []string{"OTEL_TRACES_SAMPLER", "parentbased_jaeger_remote"}, "OTEL_TRACES_SAMPLER"},
 		{"", []string{"OTEL_TRACES_SAMPLER", "traceidratio", "OTEL_TRACES_SAMPLER_ARG", "2"}, "OTEL_TRACES_SAMPLER_ARG"},
 		{"", []string{"OTEL_BSP_MAX_QUEUE_SIZE", "0"}, "OTEL_BSP_MAX_QUEUE_SIZE"},
+		{"", []string{"OTEL_BSP_MAX_QUEUE_SIZE", "99999999999999"}, "OTEL_BSP_MAX_QUEUE_SIZE"},
+		{"", []string{"OTEL_BSP_SCHEDULE_DELAY", "5s"}, "OTEL_BSP_SCHEDULE_DELAY"},
+		{"", []string{"OTEL_EXPORTER_OTLP_TIMEOUT", "-1"}, "OTEL_EXPORTER_OTLP_TIMEOUT"},
+		{"", []string{"OTEL_SPAN_LINK_COUNT_LIMIT", "many"}, "OTEL_SPAN_LINK_COUNT_LIMIT"},
+		{"", []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT"},
+		{"", []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector"}, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
+		{"", []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "unix:///run/otel"}, "OTEL_EXPORTER_OTLP_ENDPOINT"},
+		{"", []string{"OTEL_EXPORTER_OTLP_HEADERS", "authorization"}, "OTEL_EXPORTER_OTLP_HEADERS"},
+		{"", []string{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=1,b c=2"}, "OTEL_EXPORTER_OTLP_TRACES_HEADERS"},
+		{"", []string{"OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"}, "OTEL_EXPORTER_OTLP_COMPRESSION"},
+		{"", []string{"OTEL_EXPORTER_OTLP_INSECURE", "yes"}, "OTEL_EXPORTER_OTLP_INSECURE"},
+		{"", []string{"OTEL_EXPORTER_OTLP_CERTIFICATE", "options_test.go"}, "OTEL_EXPORTER_OTLP_CERTIFICATE"},
+		{"", []string{"OTEL_EXPORTER_OTLP_CERTIFICATE", "missing.pem"}, "OTEL_EXPORTER_OTLP_CERTIFICATE"},
+		{"", []string{"OTEL_EXPORTER_OTLP_CLIENT_KEY", "options_test.go"}, "OTEL_EXPORTER_OTLP_CLIENT_KEY"},
 	} {
 		err := tracing.Options{Endpoint: c.endpoint, Getenv: env(c.env...)}.Validate()
 		if err == nil || !strings.Contains(err.Error(), c.names) {
@@ -68,6 +82,31 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 			"OTEL_TRACES_SAMPLER_ARG", "0.5", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc")}
 		if err := o.Validate(); err != nil {
 			t.Errorf("%s: %v", sampler, err)
+		}
+	}
+}
+
+// TestAHeaderThatIsRefusedIsNotShown: it may be a credential.
+func TestAHeaderThatIsRefusedIsNotShown(t *testing.T) {
+	for _, text := range []string{"authorization=Bearer%20secret%zz", "authorization:secret", "a b=secret", "=secret"} {
+		err := tracing.Options{Getenv: env("OTEL_EXPORTER_OTLP_HEADERS", text)}.Validate()
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestRightVariablesAreTaken as OpenTelemetry has them.
+func TestRightVariablesAreTaken(t *testing.T) {
+	for _, vars := range [][]string{
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector.example:4318/base", "OTEL_EXPORTER_OTLP_HEADERS",
+			"authorization=Bearer%20x, x-tenant = a", "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "unix:///run/otel", "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"},
+		{"OTEL_BSP_SCHEDULE_DELAY", "5000", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "10000",
+			"OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "-1", "OTEL_EXPORTER_OTLP_INSECURE", "TRUE"},
+	} {
+		if err := (tracing.Options{Getenv: env(vars...)}).Validate(); err != nil {
+			t.Errorf("%v: %v", vars, err)
 		}
 	}
 }
