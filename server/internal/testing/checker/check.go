@@ -98,6 +98,7 @@ func (c *check) whole() {
 	daprRules{c}.gates()
 	silence.silent()
 	silence.begins()
+	pausedRules{c}.held()
 	store.claims()
 	store.writes()
 	calls.lists()

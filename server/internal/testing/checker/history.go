@@ -314,6 +314,9 @@ type Fault struct {
 	// Back says when the store went back to what it held at From: what was committed in between is lost, and
 	// nothing else. Until To nodes may not have noticed. Zero = it did not.
 	Back time.Time `json:",omitzero"`
+	// Shut and Opened are of a fault of the kind [QueuePaused]. A zero Shut: the pause was not acknowledged.
+	Shut   time.Time `json:",omitzero"`
+	Opened time.Time `json:",omitzero"`
 }
 
 // Claim is that a node became the owner of a partition, as the store committed it.

@@ -32,7 +32,7 @@ func (r *reach) excuses(faults []*Fault) []span {
 	}
 	for _, f := range faults {
 		switch {
-		case f.endpoint() || f.Kind == Unserved: // of nobody else; see down
+		case f.endpoint() || f.Kind == Unserved || f.Kind == QueuePaused: // of nobody else; see down
 		case f.Skew != 0:
 			out = append(out, span{f.From, f.To.Add(f.Skew.Abs() + r.k.Dispatch)})
 		case f.worker():
@@ -58,7 +58,8 @@ func (w *world) down(e *effect) []span {
 			func(t string) bool { return strings.Contains(e.job.Queue, "//"+t+"/") }) {
 			out = append(out, span{f.From, f.To.Add(w.k.Recovery)})
 		}
-		if f.Kind == Unserved && slices.Contains(f.Targets, e.op.Namespace+"/"+e.job.Queue) {
+		if (f.Kind == Unserved || f.Kind == QueuePaused) &&
+			slices.Contains(f.Targets, e.op.Namespace+"/"+e.job.Queue) {
 			out = append(out, span{f.From, f.To})
 		}
 	}

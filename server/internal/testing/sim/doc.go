@@ -18,6 +18,7 @@
 //	worker.go    runs, fails, hangs, crashes, answers late, twice, out of order or with made-up tokens
 //	sidecar.go   sidecars of Dapr; watchstream.go: their streams; daprclient.go: what they ask for;
 //	             generate_sidecars.go: what they do in a plan
+//	halts.go     queues that are paused and resumed
 //	endpoint.go  HTTP endpoints and the network in memory that leads to them
 //	final.go     reads what is left at the end
 //	trace.go     the hash of all that happened: two runs of a plan have the same one

@@ -83,7 +83,8 @@ var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.N
 	Permits.Name: Permits, Torn.Name: Torn, Bars.Name: Bars, Ends.Name: Ends, Stops.Name: Stops,
 	Sidecars.Name: Sidecars, SidecarsOfACluster.Name: SidecarsOfACluster,
 	SidecarsAtEase.Name: SidecarsAtEase, SidecarsMove.Name: SidecarsMove,
-	Lapses.Name: Lapses, Doubts.Name: Doubts, Pauses.Name: Pauses, Failovers.Name: Failovers}
+	Lapses.Name: Lapses, Doubts.Name: Doubts, Pauses.Name: Pauses, Failovers.Name: Failovers,
+	Halts.Name: Halts, HaltsOfACluster.Name: HaltsOfACluster}
 
 // jobsPerClient is how many names a client mostly works with. Some names are used by several.
 const jobsPerClient = 6
@@ -250,6 +251,11 @@ func (g *generator) faults() {
 		case WorkerStops:
 			f.Worker = g.consumer()
 			f.For = min(g.between(3*time.Second, 15*time.Second), p.Busy-f.At)
+			if slices.ContainsFunc(p.Faults, f.overlaps) {
+				continue
+			}
+		case QueuePaused:
+			f.Worker, f.For = g.haltedQueue(), min(g.between(3*time.Second, 15*time.Second), p.Busy-f.At)
 			if slices.ContainsFunc(p.Faults, f.overlaps) {
 				continue
 			}

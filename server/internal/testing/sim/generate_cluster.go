@@ -136,6 +136,9 @@ func (g *generator) clusterFault(out *outages) (f Fault, ok bool) {
 	case SidecarHangs:
 		f.Worker, f.For = g.consumer(), min(g.between(2*time.Second, 36*time.Second), p.Busy-f.At)
 		return f, !slices.ContainsFunc(p.Faults, f.overlaps)
+	case QueuePaused:
+		f.Worker, f.For = g.haltedQueue(), min(g.between(3*time.Second, 15*time.Second), p.Busy-f.At)
+		return f, !slices.ContainsFunc(p.Faults, f.overlaps)
 	case EndpointDown, EndpointCut:
 		f.Worker = pick(g.r, p.Endpoints...)
 	case Cut:

@@ -138,6 +138,7 @@ const (
 	EndpointDown FaultKind = "worker endpoint down"
 	SidecarHangs FaultKind = "worker process hung" // a sidecar stands still, and its streams last
 	WorkerStops  FaultKind = checker.WorkerStopped // its process stands still and keeps its streams
+	QueuePaused  FaultKind = checker.QueuePaused   // Fault.Worker is the queue behind its namespace and "/"
 )
 
 // The faults of a cluster.

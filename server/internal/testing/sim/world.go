@@ -228,8 +228,12 @@ func (w *world) inflict(ctx context.Context, i int) {
 	if w.plan.cluster() && targets == nil {
 		targets = []string{n.name()}
 	}
-	if f.cluster() {
+	switch {
+	case f.cluster():
 		w.inflictCluster(ctx, n, f, actor)
+		return
+	case f.Kind == QueuePaused:
+		w.pauseQueue(f, actor)
 		return
 	}
 	minor := w.plan.cluster() && f.Kind == Kill
