@@ -60,7 +60,7 @@ func (w *world) settled(j *job, o *Op) bool {
 	limited := slices.ContainsFunc(j.effects,
 		func(e *effect) bool { return e.job != nil && e.job.ConcurrencyKey != "" })
 	undone := slices.ContainsFunc(j.ops, func(x *Op) bool {
-		return (x.deletes() || x.Kind == Cancel || x.Kind == Skip) && x.Outcome != Fail &&
+		return (x.deletes() || x.cancels() || x.Kind == Skip) && x.Outcome != Fail &&
 			(x.Outcome == Info || !x.Return.Before(o.Invoke))
 	})
 	return !limited && !undone && w.complete(j) && !w.mayBePaused(j, o.Invoke, w.h.End) &&

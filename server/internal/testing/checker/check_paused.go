@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// QueuePaused is the kind of a fault under which a queue is paused. Its one target is a namespace and a queue,
-// with "/" between them. Fault.Shut is when the pause was acknowledged, and Fault.Opened when its end was
-// asked for.
+// QueuePaused is the kind of a fault under which a queue is paused. Its one target is a namespace and a
+// queue, with "/" between them. Fault.Shut is when the pause was acknowledged, and Fault.Opened when its end
+// was asked for.
 const QueuePaused = "worker queue paused"
 
 // pausedRules are about queues that are paused: S18.
 type pausedRules struct{ *check }
 
-// held: S18, once a pause is acknowledged nothing of the queue is handed out before its end is asked for. What
-// was on its way comes within Constants.Dispatch.
+// held: S18, once a pause is acknowledged nothing of the queue is handed out before its end is asked for.
+// What was on its way comes within Constants.Dispatch.
 func (c pausedRules) held() {
 	for i := range c.h.Faults {
 		f := &c.h.Faults[i]

@@ -60,7 +60,7 @@ func (c policyRules) honestSkip(j *job, r FinalRun) {
 		})
 	default: // deleted, replaced
 		ok = c.asked(j, lo, hi, func(o *Op) bool {
-			return o.deletes() || o.defines() || o.Kind == Skip || o.Kind == Cancel
+			return o.deletes() || o.defines() || o.Kind == Skip || o.cancels()
 		})
 	}
 	if !ok {
@@ -238,6 +238,9 @@ func (c policyRules) mayCancel(j *job, r FinalRun) bool {
 	to := later(r.Finished, r.Scheduled)
 	wrong := c.wrong(j, r.Scheduled, to) // the node's clock
 	to = to.Add(wrong)
+	if r.Reason == "purged" {
+		return c.asked(j, r.Scheduled.Add(-wrong), to, func(o *Op) bool { return o.Kind == Purge })
+	}
 	return c.asked(j, r.Scheduled.Add(-wrong), to, func(o *Op) bool {
 		defines := o.defines() && (r.Reason != "replaced" || o.retimes())
 		return o.deletes() || defines || o.Kind == Cancel || o.Kind == Skip || o.Kind == BackfillCancel
@@ -459,7 +462,7 @@ func (c policyRules) filled(j *job, o *Op) {
 		def = e
 	}
 	stopped := c.asked(j, o.Invoke, c.h.End, func(x *Op) bool {
-		return x != o && (x.deletes() || x.defines() || x.Kind == Cancel || x.Kind == Skip ||
+		return x != o && (x.deletes() || x.defines() || x.cancels() || x.Kind == Skip ||
 			x.Kind == BackfillCancel)
 	})
 	if def == nil || stopped || o.Outcome != OK || !c.settled(j, o) {

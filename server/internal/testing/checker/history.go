@@ -89,6 +89,7 @@ const (
 	Get            OpKind = "get"
 	List           OpKind = "list" // Op.Job is the prefix, Answer.Listed what came
 	PutNamespace   OpKind = "put-namespace"
+	Purge          OpKind = "purge" // of the runs that wait in a queue of a namespace: Spec.Queue
 )
 
 // Op is one operation of a client.

@@ -184,7 +184,7 @@ func (w *world) certain(r *run, i int) span {
 		}
 	}
 	for _, o := range r.job.ops {
-		ends := o.defines() || o.deletes() || o.Kind == Cancel || o.Kind == Redrive || o.Kind == Skip ||
+		ends := o.defines() || o.deletes() || o.cancels() || o.Kind == Redrive || o.Kind == Skip ||
 			o.Kind == BackfillCancel
 		// Before a.At too, if it may have taken effect after the attempt was on its way.
 		if ends && o.Outcome != Fail && (o.Outcome == Info || !o.Return.Before(a.At)) {

@@ -255,7 +255,7 @@ func (g *generator) faults() {
 				continue
 			}
 		case QueuePaused:
-			f.Worker, f.For = g.haltedQueue(), min(g.between(3*time.Second, 15*time.Second), p.Busy-f.At)
+			g.halt(&f)
 			if slices.ContainsFunc(p.Faults, f.overlaps) {
 				continue
 			}

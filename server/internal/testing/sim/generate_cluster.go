@@ -137,7 +137,7 @@ func (g *generator) clusterFault(out *outages) (f Fault, ok bool) {
 		f.Worker, f.For = g.consumer(), min(g.between(2*time.Second, 36*time.Second), p.Busy-f.At)
 		return f, !slices.ContainsFunc(p.Faults, f.overlaps)
 	case QueuePaused:
-		f.Worker, f.For = g.haltedQueue(), min(g.between(3*time.Second, 15*time.Second), p.Busy-f.At)
+		g.halt(&f)
 		return f, !slices.ContainsFunc(p.Faults, f.overlaps)
 	case EndpointDown, EndpointCut:
 		f.Worker = pick(g.r, p.Endpoints...)

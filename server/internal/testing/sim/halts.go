@@ -22,9 +22,13 @@ var (
 		Faults: []FaultKind{QueuePaused, QueuePaused, QueuePaused, Departs, Kill, Cut, CutStore, Halt}}
 )
 
-// haltedQueue draws a queue that is paused.
-func (g *generator) haltedQueue() string {
-	return pick(g.r, "default/", "default/", "tenant/") + pick(g.r, queues...)
+// halt draws which queue is paused, for how long, and whether it is purged.
+func (g *generator) halt(f *Fault) {
+	f.Worker = pick(g.r, "default/", "default/", "tenant/") + pick(g.r, queues...)
+	f.For = min(g.between(3*time.Second, 15*time.Second), g.plan.Busy-f.At)
+	if g.oneIn(2) {
+		f.Share = 0.2 + 0.6*g.r.Float64()
+	}
 }
 
 // pauseQueue pauses a queue and resumes it.
@@ -38,6 +42,10 @@ func (w *world) pauseQueue(f Fault, actor int) {
 	if len(c.Unheard) == 0 {
 		fault.Shut = time.Now()
 	}
+	if f.Share > 0 {
+		pauseUntil(actor, w.at(f.At+time.Duration(f.Share*float64(f.For))))
+		w.purge(key, actor)
+	}
 	pauseUntil(actor, w.at(f.At+f.For))
 	fault.Opened = time.Now()
 	c = w.steer(actor, func(ctx context.Context, q steering) (carillon.QueueChange, error) {
@@ -47,6 +55,31 @@ func (w *world) pauseQueue(f Fault, actor int) {
 		fault.To = fault.To.Add(unheardFor)
 	}
 	w.rec.Fault(fault)
+}
+
+// purge cancels what waits in a queue, once: a call whose outcome is not known is not repeated.
+func (w *world) purge(key carillon.QueueKey, actor int) {
+	n := w.pickNode(actor)
+	done := w.rec.Begin(checker.Op{Kind: checker.Purge, Client: fmt.Sprint("steer", actor),
+		Namespace: key.Namespace, Spec: &checker.Job{Queue: key.Name}})
+	outcome := checker.Fail
+	err := n.call(fmt.Sprint("steer", actor), func(ctx context.Context, _ Scheduler) (err error) {
+		l := n.life()
+		if l == nil {
+			return errDown
+		}
+		for more := true; more && err == nil; {
+			var p carillon.PurgeResult
+			outcome = checker.Info // some of it may be done whatever the error says
+			p, err = l.engine.PurgeQueue(ctx, key, carillon.PurgeOptions{})
+			more = p.More
+		}
+		return err
+	})
+	if err == nil {
+		outcome = checker.OK
+	}
+	done(outcome, func(o *checker.Op) { noteError(o, err) })
 }
 
 // unheardFor is how long nodes may go on that were not told of a change.

@@ -4,6 +4,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
+	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/testing/checker"
@@ -19,7 +22,7 @@ func TestPausedQueuesHandNothingOut(t *testing.T) {
 			if testing.Short() {
 				n /= 10
 			}
-			var shut atomic.Int64
+			var shut, purged atomic.Int64
 			eachSeed(t, n, func(t *testing.T, i uint64) {
 				p := profile.Generate(i)
 				h := live(t, &p, sim.Options{})
@@ -31,9 +34,16 @@ func TestPausedQueuesHandNothingOut(t *testing.T) {
 						shut.Add(1)
 					}
 				}
+				for k := range h.Final.Runs {
+					if h.Final.Runs[k].Reason == "purged" {
+						purged.Add(1)
+					}
+				}
 			})
-			if shut.Load() < int64(n) {
-				t.Errorf("%d pauses that were acknowledged in %d seeds show nothing", shut.Load(), n)
+			t.Logf("%d pauses, %d runs purged", shut.Load(), purged.Load())
+			if shut.Load() < int64(n) || n >= 10 && purged.Load() == 0 {
+				t.Errorf("%d pauses that were acknowledged, and %d runs purged, in %d seeds show nothing", shut.Load(),
+					purged.Load(), n)
 			}
 		})
 	}
@@ -43,6 +53,13 @@ func TestPausedQueuesHandNothingOut(t *testing.T) {
 var haltMutants = []mutant{
 	{"a paused queue hands out", sim.Halts, []string{"S18"}, unpaused},
 	{"a paused queue hands out on a node of a cluster", sim.HaltsOfACluster, []string{"S18"}, unpaused},
+	{"another queue is purged", sim.HaltsOfACluster, []string{"S12"}, func(*sim.Plan) sim.Mutant {
+		return sim.Mutant{Wire: func(m proto.Message) {
+			if p, ok := m.(*peerv1.PurgeInRequest); ok {
+				p.Name = map[string]string{"red": "blue", "blue": "red"}[p.GetName()]
+			}
+		}}
+	}},
 }
 
 func unpaused(*sim.Plan) sim.Mutant {

@@ -114,7 +114,8 @@ type Fault struct {
 	Side   []int         `json:",omitempty"` // of a cut: the nodes on one side of it
 	Worker string        `json:",omitempty"` // whose stream is cut, or which endpoint is down
 	Delay  time.Duration `json:",omitempty"` // of a slow store: at most; of a clock: how far it is wrong
-	Share  float64       `json:",omitempty"` // of writes or reads
+	// of writes or reads; of a paused queue: after how much of the pause it is purged, 0 = it is not
+	Share float64 `json:",omitempty"`
 }
 
 // overlaps reports whether another fault is of the same worker and goes on at the same time.
