@@ -51,3 +51,8 @@ func (c pausedRules) surelyOf(a *Attempt, queue string) bool {
 		return e.job != nil && a.Namespace+"/"+e.job.Queue != queue
 	})
 }
+
+// mayBeIn reports whether a definition of the job may have had its runs go through a queue.
+func (j *job) mayBeIn(queue string) bool {
+	return slices.ContainsFunc(j.ops, func(o *Op) bool { return o.Spec != nil && o.Spec.Queue == queue })
+}

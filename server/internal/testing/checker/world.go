@@ -125,30 +125,22 @@ func (w *world) job(namespace, name string) *job {
 }
 
 func (w *world) indexOps() {
-	var prefixes, purges []*Op
+	var wide []*Op // of several jobs
 	for i := range w.h.Ops {
 		o := &w.h.Ops[i]
 		switch o.Kind {
 		case PutNamespace, List:
-		case DeletePrefix:
-			prefixes = append(prefixes, o)
-		case Purge:
-			purges = append(purges, o)
+		case DeletePrefix, Purge:
+			wide = append(wide, o)
 		default:
 			j := w.job(o.Namespace, o.Job)
 			j.ops = append(j.ops, o)
 		}
 	}
-	for _, o := range prefixes {
+	for _, o := range wide {
 		for k, j := range w.jobs {
-			if k.namespace == o.Namespace && strings.HasPrefix(k.name, o.Job) {
-				j.ops = append(j.ops, o)
-			}
-		}
-	}
-	for _, o := range purges {
-		for k, j := range w.jobs {
-			if k.namespace == o.Namespace && j.mayBeIn(o.Spec.Queue) {
+			if k.namespace == o.Namespace && (o.Kind == DeletePrefix && strings.HasPrefix(k.name, o.Job) ||
+				o.Kind == Purge && j.mayBeIn(o.Spec.Queue)) {
 				j.ops = append(j.ops, o)
 			}
 		}
@@ -240,11 +232,6 @@ func (o *Op) deletes() bool { return o.Kind == Delete || o.Kind == DeletePrefix 
 
 // cancels reports whether an operation ends runs that have begun, and nothing else.
 func (o *Op) cancels() bool { return o.Kind == Cancel || o.Kind == Purge }
-
-// mayBeIn reports whether a definition of the job may have had its runs go through a queue.
-func (j *job) mayBeIn(queue string) bool {
-	return slices.ContainsFunc(j.ops, func(o *Op) bool { return o.Spec != nil && o.Spec.Queue == queue })
-}
 
 // changes reports whether an operation says what a job is, whether it is paused, or that it is gone.
 func (o *Op) changes() bool {
