@@ -88,19 +88,28 @@ func (e *Engine) open(terms []*claimResult) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL)
 	unread := e.queues.beforeTerms(ctx)
 	cancel()
+	e.eachTerm(terms, func(t *claimResult) error {
+		if unread != nil {
+			return unread
+		}
+		return t.loadSettings()
+	})
+	// What is in doubt is found while a term is opened, and depends on calendars that another of the
+	// partitions keeps.
+	e.eachTerm(terms, func(t *claimResult) error { return t.open(now) })
+}
+
+// eachTerm calls load for each of the terms that has no error yet, and notes its error.
+func (e *Engine) eachTerm(terms []*claimResult, load func(*claimResult) error) {
 	var all sync.WaitGroup
 	for _, t := range terms {
 		if t.err != nil {
 			continue
 		}
-		if unread != nil {
-			t.err = fmt.Errorf("load partition %d: %w", t.p.number, unread)
-			continue
-		}
 		e.loads <- struct{}{} // shared with the loads of other lanes
 		all.Go(func() {
 			defer func() { <-e.loads }()
-			if err := t.open(now); err != nil {
+			if err := load(t); err != nil {
 				t.err = fmt.Errorf("load partition %d: %w", t.p.number, err)
 			}
 		})
@@ -108,18 +117,20 @@ func (e *Engine) open(terms []*claimResult) {
 	all.Wait()
 }
 
+// loadSettings reads the settings and calendars of namespaces that the partition of a term keeps.
+func (t *claimResult) loadSettings() (err error) {
+	if t.shard, err = t.p.e.store.Shard(t.p.number, t.term); err != nil {
+		return err
+	}
+	return t.p.settings.load(context.Background(), t.shard) // reads end with the store
+}
+
 // open makes the machine of a term. It loads what the store holds in metadata records; everything else is
 // read when it is needed.
 func (t *claimResult) open(now int64) (err error) {
 	p, ctx := t.p, context.Background() // reads end with the store
-	if t.shard, err = p.e.store.Shard(p.number, t.term); err != nil {
-		return err
-	}
 	snapshot, err := readSnapshot(ctx, p.number, t.shard)
 	if err != nil {
-		return err
-	}
-	if err := p.settings.load(ctx, t.shard); err != nil {
 		return err
 	}
 	if err := t.loadTerms(ctx); err != nil {

@@ -181,7 +181,8 @@ func (s *suspects) examineRun(e *entry) (settled bool) {
 
 // examineNext examines the next scheduled time: its first attempt may have been handed out. No later time can
 // have been: a job's next time begins only when it is durable how the previous run ended, or that it goes on
-// beside it.
+// beside it. A time that calendars exclude was not handed out, unless its calendar was put within the second
+// in which the attempt was not durable yet: that is taken as not made (docs/decisions/0077).
 func (d *dueRuns) examineNext(e *entry, now int64) (settled bool) {
 	s := &e.state
 	if s.Next == 0 || s.Paused || !allOpen(s) {
@@ -193,10 +194,11 @@ func (d *dueRuns) examineNext(e *entry, now int64) (settled bool) {
 	if e.place != idle && e.place != blocked || d.records.specMissing(e) || d.agenda.contents.unscheduled(e) {
 		return false
 	}
-	due := d.agenda.contents.nextDue(e)
+	p := d.agenda.contents.timetableOf(e)
+	due := p.due(s.Next)
 	term, doubtful := d.suspects.of(s.Settled, due)
 	switch {
-	case !doubtful:
+	case !doubtful, p.excludes(s.Next):
 		return true
 	case due > now: // not due yet by this clock: another clock was ahead, or this one was set back
 		return false

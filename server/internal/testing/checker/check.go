@@ -79,6 +79,7 @@ func (c *check) job(j *job) {
 	calls.admin(j)
 	limitRules{c}.overlaps(j)
 	policies.honest(j)
+	excludedRules{c}.none(j)
 	deliveryRules{c}.delivered(j)
 	policies.newest(j)
 	policies.after(j)

@@ -1,6 +1,12 @@
 package checker
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
+
+// lazy is how old an attempt on a stream may be before its grant is durable.
+const lazy = time.Second
 
 // deliveryRules are about runs that are in the history and were seen, and repeats: S2, S12.
 type deliveryRules struct{ *check }

@@ -50,6 +50,8 @@ func (c policyRules) honestSkip(j *job, r FinalRun) {
 			c.asked(j, r.Scheduled.Add(-wrong), hi, func(o *Op) bool { return o.Kind == Resume && o.CatchUp }) &&
 				c.mayBePaused(j, r.Scheduled.Add(-wrong), hi) &&
 				c.hadRule(j, lo, hi, func(s *Job) bool { return s.Misfire == "skip" })
+	case "calendar":
+		ok = excludedRules(c).had(j, r, from, lo, hi)
 	case "expired":
 		ok = slices.ContainsFunc(j.effects,
 			func(e *effect) bool { return e.job != nil && (e.vague || e.job.TTL > 0 || !e.job.Expires.IsZero()) })
@@ -91,7 +93,7 @@ func (c policyRules) rightCount(j *job, r FinalRun, from, by time.Time) bool {
 		case e.vague || e.alien || e.sched == nil || (e.sched.anchored && e.sched.step.months > 0):
 			return true
 		}
-		return len(e.sched.instants(from, from, r.Scheduled)) == int(r.Skipped)
+		return len(e.job.told(e.sched.instants(from, from, r.Scheduled), r.Reason)) == int(r.Skipped)
 	})
 }
 
@@ -110,9 +112,6 @@ func (c policyRules) notRun(j *job, rec FinalRun, from time.Time) {
 		}
 	}
 }
-
-// lazy is how old an attempt on a stream may be before its grant is durable.
-const lazy = time.Second
 
 // newest: S12, under latest a time does not run if a newer one was due already when the run before it ended.
 func (c policyRules) newest(j *job) {
@@ -156,7 +155,7 @@ func (c policyRules) newestAfter(j *job, before *run, a *Attempt) {
 				}
 				by = earlier(by, end) // what comes after the end of its life is none of its times
 			}
-			newer := e.sched.instants(a.Scheduled, a.Scheduled.Add(1), by)
+			newer := e.job.told(e.sched.instants(a.Scheduled, a.Scheduled.Add(1), by), "")
 			if len(newer) > 0 {
 				c.addf("S12", j.String(),
 					"the time %s ran after run %s had ended at %s, when %s was due already", c.show(a.Scheduled), before.id,
@@ -238,13 +237,13 @@ func (c policyRules) mayCancel(j *job, r FinalRun) bool {
 	to := later(r.Finished, r.Scheduled)
 	wrong := c.wrong(j, r.Scheduled, to) // the node's clock
 	to = to.Add(wrong)
-	if r.Reason == "purged" {
-		return c.asked(j, r.Scheduled.Add(-wrong), to, func(o *Op) bool { return o.Kind == Purge })
-	}
 	return c.asked(j, r.Scheduled.Add(-wrong), to, func(o *Op) bool {
 		defines := o.defines() && (r.Reason != "replaced" || o.retimes())
+		if r.Reason == "purged" {
+			return o.Kind == Purge
+		}
 		return o.deletes() || defines || o.Kind == Cancel || o.Kind == Skip || o.Kind == BackfillCancel
-	}) || c.hadRule(j, r.Scheduled, to, func(s *Job) bool {
+	}) || r.Reason != "purged" && c.hadRule(j, r.Scheduled, to, func(s *Job) bool {
 		return s.Overlap == "replace" || s.TTL > 0 || !s.Expires.IsZero()
 	})
 }

@@ -137,7 +137,7 @@ func (c *check) expectOf(j *job, e *effect, s span, since time.Time) {
 	limited := e.sched != nil && (e.job.Repeats > 0 || e.sched.runs > 0)
 	limit := e.limit()
 	end := c.lifeEnds(j, e)
-	for i, t := range ts {
+	for i, t := range e.job.told(ts, "") {
 		if (limited && (!e.op.Answer.Created || i >= limit)) || (!end.IsZero() && t.After(end)) {
 			return
 		}

@@ -174,10 +174,14 @@ type Job struct {
 	After          []string      `json:"after,omitempty"` // names in the same namespace
 	Paused         bool          `json:"paused,omitempty"`
 	Payload        string        `json:"payload,omitempty"` // its hash
+	Off            []Stretch     `json:"off,omitempty"`     // when its schedule does not run, by calendars
 	// what the target is: a worker queue, or its kind and address; see DaprQueue
 	Queue    string `json:"queue,omitempty"`
 	KeepRuns int    `json:"keep_runs,omitempty"`
 }
+
+// Stretch is some time: From <= t < To.
+type Stretch struct{ From, To time.Time }
 
 // Policy is a failure policy.
 type Policy struct {

@@ -19,6 +19,7 @@
 //	sidecar.go   sidecars of Dapr; watchstream.go: their streams; daprclient.go: what they ask for;
 //	             generate_sidecars.go: what they do in a plan
 //	halts.go     queues that are paused and resumed
+//	dates.go     jobs with a calendar
 //	endpoint.go  HTTP endpoints and the network in memory that leads to them
 //	final.go     reads what is left at the end
 //	trace.go     the hash of all that happened: two runs of a plan have the same one

@@ -23,6 +23,7 @@ type Profile struct {
 	Crons  bool // some schedules are crons in zones with daylight saving, around a change
 	Kinds  []Weight
 
+	Dated    bool // half the schedules have a calendar
 	Sidecars bool // all jobs are those of Dapr, and sidecars take them
 
 	Cluster bool // several nodes, and the faults of a cluster
@@ -84,7 +85,8 @@ var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.N
 	Sidecars.Name: Sidecars, SidecarsOfACluster.Name: SidecarsOfACluster,
 	SidecarsAtEase.Name: SidecarsAtEase, SidecarsMove.Name: SidecarsMove,
 	Lapses.Name: Lapses, Doubts.Name: Doubts, Pauses.Name: Pauses, Failovers.Name: Failovers,
-	Halts.Name: Halts, HaltsOfACluster.Name: HaltsOfACluster}
+	Halts.Name: Halts, HaltsOfACluster.Name: HaltsOfACluster, Dates.Name: Dates,
+	DatesOfACluster.Name: DatesOfACluster}
 
 // jobsPerClient is how many names a client mostly works with. Some names are used by several.
 const jobsPerClient = 6
@@ -118,6 +120,9 @@ func (p Profile) Generate(seed uint64) Plan {
 		plan.Endpoints = []string{"hook.test", "other.test"}
 	}
 	g.plan = &plan
+	if p.Dated {
+		g.dates()
+	}
 	if p.Cluster {
 		g.cluster()
 	}

@@ -70,6 +70,9 @@ func (g *generator) recurring(j *checker.Job) {
 	}
 	j.Overlap = pick(g.r, "", "", "skip", "allow", "replace")
 	j.Misfire = pick(g.r, "", "all", "skip")
+	if g.Dated && g.oneIn(2) {
+		j.Off = g.plan.Off
+	}
 	if g.oneIn(8) {
 		j.CatchUpLimit = 1 + g.r.IntN(5)
 	}

@@ -26,6 +26,9 @@ func jobOf(namespace, name string, s *checker.Job) carillon.Job {
 	if s.Literal {
 		j.Calendars.DST = carillon.DSTLiteral
 	}
+	if len(s.Off) > 0 {
+		j.Calendars.Except = []string{calendar}
+	}
 	switch {
 	case s.Relative:
 		j.Due = carillon.In(s.DueIn)

@@ -40,7 +40,8 @@ func judge(t *testing.T, m mutant, p *sim.Plan) checker.Verdict {
 // TestMutants: each planted bug is found within 200 seeds, and by the invariant that it breaks.
 func TestMutants(t *testing.T) {
 	for _, m := range slices.Concat(mutants, policyMutants, doubtMutants, clusterMutants,
-		lapseMutants, sleepMutants, unfitMutants, gateMutants, haltMutants) {
+		lapseMutants, sleepMutants, unfitMutants, gateMutants, haltMutants,
+		dateMutants) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			most := uint64(200)

@@ -28,6 +28,7 @@ type Plan struct {
 	Sidecars  []Sidecar     `json:",omitempty"` // of Dapr
 	Habits    []Habit       // what workers and endpoints do beside succeeding
 	Endpoints []string
+	Off       []checker.Stretch `json:",omitempty"` // the times of the calendar that jobs may have
 	Ops       []Op
 	Faults    []Fault
 }

@@ -93,6 +93,9 @@ func Run(p *Plan, o Options) (checker.History, error) {
 			return checker.History{}, err
 		}
 	}
+	if err := w.putCalendar(ctx); err != nil {
+		return checker.History{}, err
+	}
 	for _, h := range w.hosts {
 		h.open()
 	}
