@@ -74,6 +74,16 @@ type triggerJob struct {
 	runs   []Recorded
 }
 
+// lastLife returns the life of the run that ended last. The run that was scheduled last may be of an older
+// life: times of a put count from when a node saw it, and the job that it replaces runs until the owner has
+// it.
+func (j *triggerJob) lastLife() string {
+	if len(j.runs) == 0 {
+		return ""
+	}
+	return slices.MaxFunc(j.runs, func(x, y Recorded) int { return x.Finished.Compare(y.Finished) }).Life
+}
+
 // AuditTriggers matches what sidecars saw with what the system says.
 func AuditTriggers(t Triggers) []Violation {
 	a := triggerAudit{Triggers: t, jobs: map[string]*triggerJob{}}
@@ -165,8 +175,9 @@ func (a *triggerAudit) last(j *triggerJob) {
 		return
 	}
 	var runs []Recorded
+	life := j.lastLife()
 	for _, r := range j.runs {
-		if n := len(j.runs); r.Life == j.runs[n-1].Life && !r.Scheduled.Before(put.Invoke.Add(-a.Wire)) {
+		if r.Life == life && !r.Scheduled.Before(put.Invoke.Add(-a.Wire)) {
 			runs = append(runs, r)
 		}
 	}

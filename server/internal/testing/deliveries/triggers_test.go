@@ -60,6 +60,17 @@ func TestTriggers(t *testing.T) {
 			h.Seen[0].At = moment(10.5)
 			h.Faults = []deliveries.Fault{{From: moment(8), To: moment(10)}}
 		}, []string{"replaced"}},
+		"the old one ran until the owner had the new one": {func(h *deliveries.Triggers) {
+			h.Orders[1].Runs, h.Orders[1].Return = 1, moment(12)
+			h.Seen = slices.Delete(h.Seen, 2, len(h.Seen))
+			h.Seen[1].At, h.Seen[1].Answered = moment(12.1), moment(12.2)
+			h.Runs[0].Scheduled, h.Runs[0].Finished = moment(9.3), moment(12.3)
+			h.Runs = h.Runs[:1]
+			for _, t := range []float64{9, 10, 11} {
+				h.Runs = append(h.Runs, deliveries.Recorded{ID: "o", Job: "j", Life: "old", Status: "succeeded",
+					Scheduled: moment(t), Finished: moment(t + 0.2), Attempt: 1})
+			}
+		}, nil},
 		"it may have been replaced": {func(h *deliveries.Triggers) {
 			h.Seen[0].At, h.Orders[1].Acked = moment(10.5), false
 		}, nil},
