@@ -2,11 +2,9 @@
 // out. It keeps the whole contract of package store except that nothing outlives the process.
 //
 //	memory.go     Store and its options
-//	partition.go  one partition: its lock, its owner, how a batch is applied
+//	partition.go  one partition: its lock, its owner; package contents has what it holds
 //	group.go      batches of several partitions in one step
 //	shard.go      a partition as the owner of one term sees it
-//	records.go    records and their indexes: by name, due, staged, live
-//	history.go    finished runs: by job, by id, dead, by age
 //	leaser.go     claims and leases; package members keeps the members
 //	past.go       a failover that loses what was written last
 //

@@ -30,7 +30,7 @@ func (s *Store) ApplyGroup(ctx context.Context, writes []store.Write) error {
 		}
 	}
 	for i, sh := range shards {
-		sh.p.change(writes[i].Batch)
+		sh.p.holds.Change(writes[i].Batch, nil)
 	}
 	return nil
 }

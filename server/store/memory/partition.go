@@ -1,14 +1,11 @@
 package memory
 
 import (
-	"bytes"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/tidwall/btree"
-
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/contents"
 )
 
 // partition is one partition of a store. A batch is applied, and the term compared, under its lock, which is
@@ -16,27 +13,14 @@ import (
 type partition struct {
 	number int // it never changes: it is read without the lock
 
-	mu          sync.RWMutex
-	owner       store.Owner // Node is empty if nobody holds it
-	closed      bool
-	records     *records
-	history     *history
-	metaRecords *btree.BTreeG[*store.MetaRecord]
+	mu     sync.RWMutex
+	owner  store.Owner // Node is empty if nobody holds it
+	closed bool
+	holds  *contents.Partition
 }
 
 func newPartition(number int) *partition {
-	return &partition{
-		number:      number,
-		owner:       store.Owner{Partition: number},
-		records:     newRecords(number),
-		history:     newHistory(),
-		metaRecords: newTree(lessMeta),
-	}
-}
-
-// newTree makes an index. The partition's lock guards it.
-func newTree[T any](less func(a, b T) bool) *btree.BTreeG[T] {
-	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})
+	return &partition{number: number, owner: store.Owner{Partition: number}, holds: contents.New(number)}
 }
 
 // apply makes the batch visible, or changes nothing.
@@ -46,7 +30,7 @@ func (p *partition) apply(term store.Term, b *store.Batch) error {
 	if err := p.writable(term); err != nil {
 		return err
 	}
-	p.change(b)
+	p.holds.Change(b, nil)
 	return nil
 }
 
@@ -59,29 +43,6 @@ func (p *partition) writable(term store.Term) error {
 		return store.ErrFenced
 	}
 	return nil
-}
-
-// change does what the batch says.
-func (p *partition) change(b *store.Batch) {
-	for _, ref := range b.Deletes {
-		p.records.remove(ref)
-	}
-	p.records.put(b.Puts)
-	for _, ref := range b.Redrive {
-		p.history.redrive(ref)
-	}
-	for i := range b.Runs {
-		p.history.put(&b.Runs[i])
-	}
-	for _, t := range b.Trims {
-		p.history.trim(t)
-	}
-	if b.Expire != nil {
-		p.history.expire(*b.Expire)
-	}
-	for i := range b.MetaRecords {
-		p.putSmall(&b.MetaRecords[i])
-	}
 }
 
 // inForce reports whether the term may write.
@@ -135,38 +96,4 @@ func (p *partition) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-}
-
-func lessMeta(a, b *store.MetaRecord) bool {
-	if a.Kind != b.Kind {
-		return a.Kind < b.Kind
-	}
-	return a.Key < b.Key
-}
-
-func (p *partition) putSmall(s *store.MetaRecord) {
-	if s.Value == nil {
-		p.metaRecords.Delete(s)
-		return
-	}
-	kept := *s
-	kept.Value = bytes.Clone(s.Value)
-	p.metaRecords.Set(&kept)
-}
-
-func (p *partition) listSmall(q store.MetaQuery) []store.MetaRecord {
-	var out []store.MetaRecord
-	from := &store.MetaRecord{Kind: q.Kind, Key: max(q.Prefix, q.After)}
-	p.metaRecords.Ascend(from, func(s *store.MetaRecord) bool {
-		if len(out) >= q.Limit || s.Kind != q.Kind || !strings.HasPrefix(s.Key, q.Prefix) {
-			return false
-		}
-		if s.Key > q.After || q.After == "" {
-			found := *s
-			found.Value = bytes.Clone(s.Value)
-			out = append(out, found)
-		}
-		return true
-	})
-	return out
 }

@@ -1,11 +1,8 @@
 package memory
 
 import (
-	"maps"
-
-	"github.com/tidwall/btree"
-
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/contents"
 	"github.com/carillonhq/carillon/server/store/members"
 )
 
@@ -18,10 +15,8 @@ type Past struct {
 
 // pastPartition is one partition's part of it.
 type pastPartition struct {
-	owner       store.Owner
-	records     records
-	history     history
-	metaRecords *btree.BTreeG[*store.MetaRecord]
+	owner store.Owner
+	holds *contents.Partition
 }
 
 // Past returns what the store holds now, for [Store.Revert].
@@ -30,7 +25,7 @@ func (s *Store) Past() *Past {
 	past := &Past{members: s.members.Past()}
 	for _, p := range s.partitions {
 		past.partitions = append(past.partitions,
-			pastPartition{p.owner, *p.records.copied(), *p.history.copied(), p.metaRecords.Copy()})
+			pastPartition{p.owner, p.holds.Copy()})
 	}
 	return past
 }
@@ -43,7 +38,7 @@ func (s *Store) Revert(past *Past) {
 	s.members.Revert(past.members)
 	for i, p := range s.partitions {
 		was, epoch := &past.partitions[i], p.owner.Term.Epoch
-		p.records, p.history, p.metaRecords = was.records.copied(), was.history.copied(), was.metaRecords.Copy()
+		p.holds = was.holds.Copy()
 		p.owner = was.owner
 		p.owner.Term = store.Term{}
 		if epoch > 0 {
@@ -59,14 +54,4 @@ func (s *Store) lock() (unlock func()) {
 		all[i] = &shard{p: p}
 	}
 	return lockAll(all)
-}
-
-func (r *records) copied() *records {
-	return &records{partition: r.partition, byRef: r.byRef.Copy(), due: r.due.Copy(), staged: r.staged.Copy(),
-		byPhase: r.byPhase.Copy(), live: maps.Clone(r.live)}
-}
-
-func (h *history) copied() *history {
-	return &history{byID: maps.Clone(h.byID), byJob: h.byJob.Copy(),
-		byStatus: h.byStatus.Copy(), byAge: h.byAge.Copy(), dead: h.dead}
 }

@@ -35,7 +35,7 @@ func read[T any](ctx context.Context, s *shard, f func() T) (T, error) {
 
 // Read returns the records of the refs, in their order.
 func (s *shard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, error) {
-	return read(ctx, s, func() []store.Record { return s.p.records.read(refs) })
+	return read(ctx, s, func() []store.Record { return s.p.holds.Read(refs) })
 }
 
 var _ store.Reader = (*Store)(nil)
@@ -54,41 +54,41 @@ func (s *Store) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Rec
 
 // List returns jobs in name order.
 func (s *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, error) {
-	return read(ctx, s, func() []store.Record { return s.p.records.list(q) })
+	return read(ctx, s, func() []store.Record { return s.p.holds.List(q) })
 }
 
 // Due returns records of one priority in (due, ref) order.
 func (s *shard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, error) {
-	return read(ctx, s, func() []store.Record { return s.p.records.listDue(q) })
+	return read(ctx, s, func() []store.Record { return s.p.holds.Due(q) })
 }
 
 // Staged returns the records parked under a queue in (priority, run due, ref) order.
 func (s *shard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record, error) {
-	return read(ctx, s, func() []store.Record { return s.p.records.listStaged(q) })
+	return read(ctx, s, func() []store.Record { return s.p.holds.Staged(q) })
 }
 
 // Live finds the record whose unfinished run has the id.
 func (s *shard) Live(ctx context.Context, id store.RunID) (ref store.Ref, ok bool, err error) {
-	found, err := read(ctx, s, func() *store.Record { return s.p.records.live[id] })
-	if err != nil || found == nil {
+	if err := ctx.Err(); err != nil {
 		return store.Ref{}, false, err
 	}
-	return found.Ref, true, nil
+	s.p.mu.RLock()
+	defer s.p.mu.RUnlock()
+	ref, ok = s.p.holds.Live(id)
+	return ref, ok, nil
 }
 
 // Runs returns finished runs, newest first.
 func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, error) {
-	if err := q.Check(); err != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	after, err := decodeCursor(q.After)
-	if err != nil {
-		return nil, err
-	}
-	return read(ctx, s, func() []store.RunRecord { return s.p.history.list(q, after) })
+	s.p.mu.RLock()
+	defer s.p.mu.RUnlock()
+	return s.p.holds.Runs(q)
 }
 
 // MetaRecords returns the metadata records of a kind in key order.
 func (s *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
-	return read(ctx, s, func() []store.MetaRecord { return s.p.listSmall(q) })
+	return read(ctx, s, func() []store.MetaRecord { return s.p.holds.MetaRecords(q) })
 }

@@ -1,7 +1,8 @@
-package memory
+package contents
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ type records struct {
 	due       *btree.BTreeG[*store.Record]
 	staged    *btree.BTreeG[*store.Record]
 	byPhase   *btree.BTreeG[*store.Record] // but those that are scheduled
-	live      map[store.RunID]*store.Record
+	live      *btree.BTreeG[*store.Record] // those with an unfinished run, by its identity
 }
 
 func newRecords(partition int) *records {
@@ -30,7 +31,7 @@ func newRecords(partition int) *records {
 		due:       newTree(lessDue),
 		staged:    newTree(lessStaged),
 		byPhase:   newTree(lessPhase),
-		live:      make(map[store.RunID]*store.Record),
+		live:      newTree(lessLive),
 	}
 }
 
@@ -69,9 +70,18 @@ func lessPhase(a, b *store.Record) bool {
 	return lessRef(a, b)
 }
 
+// lessLive orders by the identity of the unfinished run.
+func lessLive(a, b *store.Record) bool {
+	return cmp.Or(
+		bytes.Compare(a.State.UID[:], b.State.UID[:]),
+		cmp.Compare(a.State.Run.Scheduled, b.State.Run.Scheduled),
+		cmp.Compare(a.State.Run.Cause, b.State.Run.Cause),
+		cmp.Compare(a.State.Run.Seq, b.State.Run.Seq)) < 0
+}
+
 // put writes records. All old index entries go before the first new one comes, because a run may move from
 // one record to another within a batch.
-func (r *records) put(puts []store.Record) {
+func (r *records) put(puts []store.Record, t *Touched) {
 	kept := make([]*store.Record, len(puts))
 	for i := range puts {
 		kept[i] = keep(&puts[i])
@@ -86,11 +96,12 @@ func (r *records) put(puts []store.Record) {
 	}
 	for _, rec := range kept {
 		r.index(rec)
+		t.record(rec.Ref)
 	}
 }
 
 // remove deletes a record; a job goes with its pending runs.
-func (r *records) remove(ref store.Ref) {
+func (r *records) remove(ref store.Ref, t *Touched) {
 	var gone []*store.Record
 	r.byRef.Ascend(&store.Record{Ref: ref}, func(rec *store.Record) bool {
 		if rec.Ref != ref && (ref.Seq != 0 || rec.Key != ref.Key) {
@@ -101,6 +112,7 @@ func (r *records) remove(ref store.Ref) {
 	})
 	for _, rec := range gone {
 		r.unindex(rec)
+		t.record(rec.Ref)
 	}
 }
 
@@ -116,7 +128,7 @@ func (r *records) index(rec *store.Record) {
 		r.byPhase.Set(rec)
 	}
 	if rec.State.Run.Live {
-		r.live[rec.State.Identity(r.partition)] = rec
+		r.live.Set(rec)
 	}
 }
 
@@ -125,9 +137,28 @@ func (r *records) unindex(rec *store.Record) {
 	r.due.Delete(rec)
 	r.staged.Delete(rec)
 	r.byPhase.Delete(rec)
-	if id := rec.State.Identity(r.partition); r.live[id] == rec {
-		delete(r.live, id)
+	if found, ok := r.live.Get(rec); ok && found == rec {
+		r.live.Delete(rec)
 	}
+}
+
+// of finds the record whose unfinished run has the identity.
+func (r *records) of(id store.RunID) (store.Ref, bool) {
+	if int(id.Partition) != r.partition {
+		return store.Ref{}, false
+	}
+	asked := &store.Record{State: store.State{UID: id.UID,
+		Run: store.RunState{Scheduled: id.Scheduled, Cause: id.Cause, Seq: id.Seq}}}
+	found, ok := r.live.Get(asked)
+	if !ok {
+		return store.Ref{}, false
+	}
+	return found.Ref, true
+}
+
+func (r *records) copied() *records {
+	return &records{partition: r.partition, byRef: r.byRef.Copy(), due: r.due.Copy(), staged: r.staged.Copy(),
+		byPhase: r.byPhase.Copy(), live: r.live.Copy()}
 }
 
 func (r *records) read(refs []store.Ref) []store.Record {

@@ -1,4 +1,4 @@
-package memory
+package contents
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 
 // history is the finished runs of a partition. As with records, a run is never changed, only replaced.
 type history struct {
-	byID     map[store.RunID]*store.RunRecord
+	byID     *btree.BTreeG[*store.RunRecord]
 	byJob    *btree.BTreeG[*store.RunRecord]
 	byStatus *btree.BTreeG[*store.RunRecord]
 	byAge    *btree.BTreeG[*store.RunRecord]
@@ -25,12 +25,15 @@ type history struct {
 
 func newHistory() *history {
 	return &history{
-		byID:     make(map[store.RunID]*store.RunRecord),
+		byID:     newTree(lessByID),
 		byJob:    newTree(lessByJob),
 		byStatus: newTree(lessByStatus),
 		byAge:    newTree(lessByAge),
 	}
 }
+
+// lessByID orders by identity.
+func lessByID(a, b *store.RunRecord) bool { return compareID(&a.ID, &b.ID) < 0 }
 
 // lessByJob orders by job, newest scheduled time first.
 func lessByJob(a, b *store.RunRecord) bool {
@@ -55,7 +58,7 @@ func lessByAge(a, b *store.RunRecord) bool {
 	return cmp.Or(cmp.Compare(a.Expires, b.Expires), compareID(&a.ID, &b.ID)) < 0
 }
 
-// compareID is some order of identities: what else an index compares is not unique.
+// compareID is some order of the identities of a partition: what else an index compares is not unique.
 func compareID(a, b *store.RunID) int {
 	return cmp.Or(
 		bytes.Compare(a.UID[:], b.UID[:]),
@@ -64,11 +67,26 @@ func compareID(a, b *store.RunID) int {
 		cmp.Compare(a.Seq, b.Seq))
 }
 
-func (h *history) put(run *store.RunRecord) {
+// of finds the run of an identity; nil if there is none.
+func (h *history) of(id store.RunID) *store.RunRecord {
+	run, ok := h.byID.Get(&store.RunRecord{ID: id})
+	if !ok || run.ID != id {
+		return nil
+	}
+	return run
+}
+
+func (h *history) copied() *history {
+	return &history{byID: h.byID.Copy(), byJob: h.byJob.Copy(), byStatus: h.byStatus.Copy(),
+		byAge: h.byAge.Copy(), dead: h.dead}
+}
+
+func (h *history) put(run *store.RunRecord, t *Touched) {
 	kept := handRun(run)
 	kept.Cursor = nil
-	h.remove(run.ID)
-	h.byID[run.ID] = &kept
+	h.remove(run.ID, t)
+	t.run(kept.ID, kept.Key)
+	h.byID.Set(&kept)
 	h.byJob.Set(&kept)
 	h.byAge.Set(&kept)
 	h.byStatus.Set(&kept)
@@ -77,12 +95,13 @@ func (h *history) put(run *store.RunRecord) {
 	}
 }
 
-func (h *history) remove(id store.RunID) {
-	run, ok := h.byID[id]
-	if !ok {
+func (h *history) remove(id store.RunID, t *Touched) {
+	run := h.of(id)
+	if run == nil {
 		return
 	}
-	delete(h.byID, id)
+	t.run(id, run.Key)
+	h.byID.Delete(run)
 	h.byJob.Delete(run)
 	h.byAge.Delete(run)
 	h.byStatus.Delete(run)
@@ -92,23 +111,23 @@ func (h *history) remove(id store.RunID) {
 }
 
 // redrive takes a dead run out of the history.
-func (h *history) redrive(ref store.RunRef) {
-	if run, ok := h.byID[ref.ID]; ok && run.Key == ref.Key && run.Status == carillon.RunDead {
-		h.remove(ref.ID)
+func (h *history) redrive(ref store.RunRef, t *Touched) {
+	if run := h.of(ref.ID); run != nil && run.Key == ref.Key && run.Status == carillon.RunDead {
+		h.remove(ref.ID, t)
 	}
 }
 
 // trim keeps a job's newest runs; the dead ones are not its business.
-func (h *history) trim(t store.Trim) {
+func (h *history) trim(trim store.Trim, t *Touched) {
 	kept := 0
 	var gone []store.RunID
-	newest := &store.RunRecord{Key: t.Key, ID: store.RunID{Scheduled: math.MaxInt64}}
+	newest := &store.RunRecord{Key: trim.Key, ID: store.RunID{Scheduled: math.MaxInt64}}
 	h.byJob.Ascend(newest, func(run *store.RunRecord) bool {
 		switch {
-		case run.Key != t.Key:
+		case run.Key != trim.Key:
 			return false
 		case run.Status == carillon.RunDead:
-		case kept < t.Keep:
+		case kept < trim.Keep:
 			kept++
 		default:
 			gone = append(gone, run.ID)
@@ -116,12 +135,12 @@ func (h *history) trim(t store.Trim) {
 		return true
 	})
 	for _, id := range gone {
-		h.remove(id)
+		h.remove(id, t)
 	}
 }
 
 // expire removes the runs whose retention has ended, and those that are too many.
-func (h *history) expire(e store.Expire) {
+func (h *history) expire(e store.Expire, t *Touched) {
 	excess := h.byAge.Len() - h.dead - e.Most
 	var gone []store.RunID
 	h.byAge.Scan(func(run *store.RunRecord) bool {
@@ -139,14 +158,14 @@ func (h *history) expire(e store.Expire) {
 		return true
 	})
 	for _, id := range gone {
-		h.remove(id)
+		h.remove(id, t)
 	}
 }
 
 // list returns the runs of a query after a position, which is nil for the first page.
 func (h *history) list(q store.RunQuery, after *store.RunRecord) []store.RunRecord {
 	if q.ID != nil {
-		if run, ok := h.byID[*q.ID]; ok {
+		if run := h.of(*q.ID); run != nil {
 			return []store.RunRecord{withCursor(run)}
 		}
 		return nil
