@@ -83,6 +83,21 @@ func (p *Partition) Change(b *store.Batch, t *Touched) {
 	}
 }
 
+// Record returns a record without copying it, so it must not be changed; nil if there is none.
+func (p *Partition) Record(ref store.Ref) *store.Record {
+	rec, ok := p.records.byRef.Get(&store.Record{Ref: ref})
+	if !ok {
+		return nil
+	}
+	return rec
+}
+
+// Run returns a finished run without copying it, so it must not be changed; nil if there is none.
+func (p *Partition) Run(id store.RunID) *store.RunRecord { return p.history.of(id) }
+
+// Len is how many jobs, pending and finished runs there are.
+func (p *Partition) Len() int { return p.records.byRef.Len() + p.history.byID.Len() }
+
 // Read is that of [store.Shard].
 func (p *Partition) Read(refs []store.Ref) []store.Record { return p.records.read(refs) }
 

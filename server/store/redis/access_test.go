@@ -1,20 +1,11 @@
 package redis_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
@@ -58,7 +49,7 @@ func TestAUserWithFewRights(t *testing.T) {
 
 // Connections are made by TLS if that is asked for, and to a server of a trusted certificate only.
 func TestTLS(t *testing.T) {
-	certificate, key, roots := authority(t)
+	certificate, key, roots := realserver.Authority(t)
 	port := realserver.Port(t)
 	realserver.StartRedis(t, fmt.Sprint("tls-port=", port), "tls-cert-file="+certificate, "tls-key-file="+key,
 		"tls-ca-cert-file="+certificate, "tls-auth-clients=no")
@@ -77,7 +68,7 @@ func TestTLS(t *testing.T) {
 // The files that a URL names are used: a server of a private authority that wants a certificate of its
 // clients.
 func TestTLSOfAURL(t *testing.T) {
-	certificate, key, _ := authority(t)
+	certificate, key, _ := realserver.Authority(t)
 	port := realserver.Port(t)
 	realserver.StartRedis(t, fmt.Sprint("tls-port=", port), "tls-cert-file="+certificate, "tls-key-file="+key,
 		"tls-ca-cert-file="+certificate, "tls-auth-clients=yes")
@@ -109,8 +100,8 @@ func TestTLSOfAURL(t *testing.T) {
 
 // Files that cannot be used are an error that names the parameter, before anything is connected to.
 func TestTLSFilesRefused(t *testing.T) {
-	certificate, key, _ := authority(t)
-	_, other, _ := authority(t)
+	certificate, key, _ := realserver.Authority(t)
+	_, other, _ := realserver.Authority(t)
 	for query, want := range map[string]string{
 		"rediss://h?sslrootcert=/nowhere":                               "sslrootcert of the URL of Redis: open /nowhere",
 		"rediss://h?sslrootcert=" + key:                                 "sslrootcert of the URL of Redis: there is no certificate",
@@ -127,38 +118,4 @@ func TestTLSFilesRefused(t *testing.T) {
 			t.Errorf("%s: %v", query, err)
 		}
 	}
-}
-
-// authority is a certificate of 127.0.0.1 that has signed itself, in files.
-func authority(t *testing.T) (certificate, key string, roots *x509.CertPool) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA:        true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots = x509.NewCertPool()
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots.AddCert(parsed)
-	write := func(name, kind string, b []byte) string {
-		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	return write("certificate.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", secret), roots
 }

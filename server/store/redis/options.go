@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/urltls"
 )
 
 // Options of a store. Addresses are needed.
@@ -151,15 +152,11 @@ func (o *Options) parameters(query string) error {
 	if err != nil {
 		return fmt.Errorf("store: the parameters of the URL of Redis: %w", err)
 	}
-	var files tlsFiles
+	var files urltls.Files
 	for name, list := range values {
 		switch value := list[len(list)-1]; name {
-		case "sslrootcert":
-			files.authorities = value
-		case "sslcert":
-			files.certificate = value
-		case "sslkey":
-			files.key = value
+		case "sslrootcert", "sslcert", "sslkey":
+			files.Set(name, value)
 		case "prefix":
 			o.Prefix = value
 		case "sentinel":
@@ -174,5 +171,5 @@ func (o *Options) parameters(query string) error {
 				"sslcert and sslkey", name)
 		}
 	}
-	return files.read(o.TLS)
+	return files.Read(o.TLS, "Redis", "rediss")
 }

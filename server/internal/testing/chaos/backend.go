@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
@@ -46,5 +47,24 @@ func RedisClusterBackend(t testing.TB) Backend {
 	servers := realserver.StartRedisCluster(t, 3)
 	last := servers[2]
 	return Backend{URL: "redis://" + servers[0].Address() + "," + servers[1].Address(),
+		Down: func() { last.Crash(t) }, Up: func() { last.Up(t) }}
+}
+
+// EtcdBackend is an empty store on an etcd of one member that syncs each write and ends with the test.
+func EtcdBackend(t testing.TB) Backend {
+	t.Helper()
+	member := realserver.StartEtcd(t)
+	return Backend{URL: "etcd://" + member.Address(), Address: member.Address(),
+		Down: func() { member.Crash(t) }, Up: func() { member.Up(t) },
+		Lose: func() { member.Crash(t); member.Wipe(t) }}
+}
+
+// EtcdClusterBackend is an empty store on an etcd of three members, of which the last is the one to be ended.
+// Nodes reach the members directly.
+func EtcdClusterBackend(t testing.TB) Backend {
+	t.Helper()
+	members := realserver.StartEtcdCluster(t, 3)
+	last := members[2]
+	return Backend{URL: "etcd://" + strings.Join(realserver.Addresses(members), ","),
 		Down: func() { last.Crash(t) }, Up: func() { last.Up(t) }}
 }

@@ -135,6 +135,20 @@ func TestKillRedis(t *testing.T) {
 	campaign(t, o)
 }
 
+// TestKillEtcd is TestKill on an etcd of one member, and with -store-restarts as above.
+func TestKillEtcd(t *testing.T) {
+	binary := carillonBinary(t)
+	member := realserver.StartEtcd(t)
+	o := chaos.Options{Binary: binary, Store: "etcd://" + member.Address(), Cycles: often(serverCycles)}
+	if *outage {
+		o.Restart = func() {
+			member.Crash(t)
+			member.Up(t)
+		}
+	}
+	campaign(t, o)
+}
+
 // campaign does a campaign and has it judged.
 func campaign(t *testing.T, o chaos.Options) {
 	t.Helper()

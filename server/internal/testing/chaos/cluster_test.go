@@ -50,6 +50,18 @@ func TestClusterRedisCluster(t *testing.T) {
 	siege(t, binary, chaos.RedisClusterBackend(t))
 }
 
+// TestClusterEtcd is the same on an etcd of one member, which syncs each write.
+func TestClusterEtcd(t *testing.T) {
+	binary := carillonBinary(t)
+	siege(t, binary, chaos.EtcdBackend(t))
+}
+
+// TestClusterEtcdCluster is the same on an etcd of three members, which nodes reach directly.
+func TestClusterEtcdCluster(t *testing.T) {
+	binary := carillonBinary(t)
+	siege(t, binary, chaos.EtcdClusterBackend(t))
+}
+
 // campaign does a campaign against a cluster and has it judged.
 func siege(t *testing.T, binary string, b chaos.Backend) {
 	t.Helper()

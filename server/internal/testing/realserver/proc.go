@@ -6,7 +6,9 @@
 //	postgres.go       PostgreSQL
 //	postgres_pair.go  a primary and its standby, failover
 //	redis.go          Redis, Redis Cluster
+//	etcd.go           etcd, alone or as a cluster
 //	kubernetes.go     an API server of Kubernetes
+//	authority.go      a certificate for servers
 package realserver
 
 import (

@@ -1,0 +1,385 @@
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/testing/link"
+	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/etcd"
+)
+
+const lease = time.Hour
+
+// job is a record that stands in an index.
+func job(name string) store.Record {
+	return store.Record{
+		Ref: store.Ref{Key: carillon.Key{Namespace: "default", Name: name}}, Spec: []byte{},
+		State: store.State{Generation: 1, Priority: 2, Due: 1_790_000_000_000_000_000},
+	}
+}
+
+func batch(names ...string) *store.Batch {
+	var b store.Batch
+	for _, name := range names {
+		b.Puts = append(b.Puts, job(name))
+	}
+	return &b
+}
+
+// own claims a partition.
+func own(t testing.TB, s store.Store, partition int) (store.Shard, store.Holding) {
+	t.Helper()
+	terms, err := s.Leaser().Claim(t.Context(), "node", []int{partition}, lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shardOf(t, s, partition, terms[0]), store.Holding{Partition: partition, Term: terms[0]}
+}
+
+func shardOf(t testing.TB, s store.Store, partition int, term store.Term) store.Shard {
+	t.Helper()
+	sh, err := s.Shard(partition, term)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sh
+}
+
+// want checks how a batch ends.
+func want(t *testing.T, what string, sh store.Shard, b *store.Batch, outcome store.Outcome) {
+	t.Helper()
+	if err := sh.Apply(t.Context(), b); store.OutcomeOf(err) != outcome {
+		t.Fatalf("%s: %v, want outcome %d", what, err, outcome)
+	}
+}
+
+// names are the jobs of a partition, by name.
+func names(t *testing.T, sh store.Shard) (out []string) {
+	t.Helper()
+	until(t, func() error {
+		list, err := sh.List(t.Context(), store.ListQuery{Limit: 100_000})
+		out = nil
+		for _, r := range list {
+			out = append(out, r.Name)
+		}
+		return err
+	})
+	return out
+}
+
+func wantNames(t *testing.T, sh store.Shard, want ...string) {
+	t.Helper()
+	if got := names(t, sh); !slices.Equal(got, want) {
+		t.Errorf("jobs %q, want %q", got, want)
+	}
+}
+
+// until calls f until it is no error any more.
+func until(t *testing.T, f func() error) {
+	t.Helper()
+	patience, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for err := f(); err != nil; err = f() {
+		if patience.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// reown claims until etcd answers again.
+func reown(t *testing.T, s store.Store, partition int) store.Shard {
+	t.Helper()
+	var terms []store.Term
+	until(t, func() (err error) {
+		terms, err = s.Leaser().Claim(t.Context(), "node", []int{partition}, lease)
+		return err
+	})
+	return shardOf(t, s, partition, terms[0])
+}
+
+// applied claims a partition and applies a batch, as an owner does that is not told what became of one: until
+// it is known.
+func applied(t *testing.T, s store.Store, partition int, b *store.Batch) (sh store.Shard) {
+	t.Helper()
+	until(t, func() error {
+		sh = reown(t, s, partition)
+		return sh.Apply(t.Context(), b)
+	})
+	return sh
+}
+
+// Whether a batch was applied is unknown if no answer comes, and known again once the partition was claimed.
+func TestNoAnswerIsUnknown(t *testing.T) {
+	m := realserver.StartEtcd(t)
+	o := fresh(m)
+	o.Timeout = 300 * time.Millisecond
+	var failed error
+	recovered := false
+	o.Events = store.Events{Failed: func(err error) { failed = err }, Recovered: func() { recovered = true }}
+	s := open(t, o)
+	sh, _ := own(t, s, 3)
+	want(t, "nothing", sh, batch(), store.Applied) // it has been read
+	m.Freeze(t)
+	want(t, "frozen", sh, batch("a"), store.Unknown)
+	if !errors.Is(failed, store.ErrUnknown) {
+		t.Errorf("Failed was told %v", failed)
+	}
+	m.Thaw(t)
+	reown(t, s, 3)
+	want(t, "the old term", sh, batch("b"), store.Fenced)
+	again := applied(t, s, 3, batch("c"))
+	if got := names(t, again); !slices.Equal(got, []string{"c"}) && !slices.Equal(got, []string{"a", "c"}) {
+		t.Errorf("jobs %q", got)
+	}
+	if !recovered {
+		t.Error("Recovered was not told")
+	}
+}
+
+// Nothing was applied if there is nobody to connect to.
+func TestNobodyThere(t *testing.T) {
+	m := realserver.StartEtcd(t)
+	o := fresh(m)
+	o.Timeout = time.Second
+	s := open(t, o)
+	sh, _ := own(t, s, 3)
+	m.Crash(t)
+	// the first ones may find out that their connection is broken, which is to know nothing
+	until(t, func() error {
+		err := sh.Apply(t.Context(), batch("a"))
+		if outcome := store.OutcomeOf(err); outcome != store.NotApplied && outcome != store.Unknown {
+			t.Fatalf("nobody there: %v", err)
+		}
+		if store.OutcomeOf(err) == store.NotApplied {
+			return nil
+		}
+		return err
+	})
+	m.Up(t)
+	again := applied(t, s, 3, batch("b"))
+	if got := names(t, again); !slices.Equal(got, []string{"b"}) && !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("jobs %q", got)
+	}
+	if _, err := etcd.Open(t.Context(), etcd.Options{Addresses: []string{"127.0.0.1:1"},
+		Timeout: 100 * time.Millisecond}); !errors.Is(err, store.ErrAway) {
+		t.Errorf("open where nobody is: %v", err)
+	}
+}
+
+// linked is a link to a member, and options of a store behind it.
+func linked(t *testing.T, m *realserver.Etcd) (*link.Link, etcd.Options) {
+	t.Helper()
+	k, err := link.Listen(m.Address(), link.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Close() })
+	o := fresh(m)
+	o.Addresses = []string{k.Address()}
+	o.Timeout = time.Second
+	return k, o
+}
+
+// TestAWriteIsSentOnce loses the answer of a write and its connection: the write is not sent again, and its
+// outcome is unknown.
+func TestAWriteIsSentOnce(t *testing.T) {
+	m := realserver.StartEtcd(t)
+	k, o := linked(t, m)
+	s := open(t, o)
+	sh, _ := own(t, s, 3)
+	want(t, "before", sh, batch("a"), store.Applied)
+	k.CutWay(link.Back, link.Broken)
+	want(t, "cut", sh, batch("b"), store.Unknown)
+	k.Heal()
+	again := reown(t, s, 3)
+	got := names(t, again)
+	if !slices.Equal(got, []string{"a", "b"}) && !slices.Equal(got, []string{"a"}) {
+		t.Errorf("jobs %q", got)
+	}
+	written, err := s.Keys(t.Context(), "p/00003/jobs/")
+	if err != nil || written["p/00003/jobs/default/b"] > 1 {
+		t.Errorf("written %v, %v", written, err)
+	}
+}
+
+// many is more than fits into a transaction of an etcd that is set up as usual.
+const many = 300
+
+// TestABatchIsWholeOrNothing cuts the connection at random moments of batches that need several transactions.
+// What another store reads is all of a batch, or nothing; what the next owner reads is that and stays so.
+func TestABatchIsWholeOrNothing(t *testing.T) {
+	m := realserver.StartEtcd(t, realserver.VolatileEtcd()...)
+	k, o := linked(t, m)
+	s := open(t, o)
+	direct := o
+	direct.Addresses = []string{m.Address()}
+	reader := shardOf(t, open(t, direct), 3, store.Term{})
+	if s.MostOps() >= many {
+		t.Fatalf("a transaction has %d operations: nothing is in parts", s.MostOps())
+	}
+	ends := map[store.Outcome]int{}
+	for i := range 40 {
+		sh := reown(t, s, 3)
+		var all []string
+		for j := range many {
+			all = append(all, fmt.Sprintf("%03d-%03d", i, j))
+		}
+		done := make(chan error, 1)
+		go func() { done <- sh.Apply(t.Context(), batch(all...)) }()
+		after := time.NewTimer(time.Duration(rand.Int64N(int64(25 * time.Millisecond))))
+		select {
+		case <-after.C:
+		case err := <-done:
+			done <- err
+		}
+		k.Cut(link.Broken)
+		err := <-done
+		seen := countOf(names(t, reader), all)
+		k.Heal()
+		next := reown(t, s, 3)
+		is := countOf(names(t, next), all)
+		outcome := store.OutcomeOf(err)
+		ends[outcome]++
+		if seen != 0 && seen != many || is != 0 && is != many || seen > is ||
+			outcome == store.Applied && is != many || outcome == store.NotApplied && is != 0 {
+			t.Fatalf("batch %d ended with %v: a reader saw %d of it, the next owner %d of %d", i, err, seen, is, many)
+		}
+		want(t, "the next batch", next, batch("next"), store.Applied)
+		if now := countOf(names(t, next), all); now != is {
+			t.Fatalf("batch %d: the next owner saw %d of it, and %d after a batch of its own", i, is, now)
+		}
+		var gone store.Batch
+		for _, name := range all {
+			gone.Deletes = append(gone.Deletes, job(name).Ref)
+		}
+		want(t, "delete", next, &gone, store.Applied)
+	}
+	t.Logf("how batches ended: %v", ends)
+}
+
+// countOf is how many of all are among the names.
+func countOf(names, all []string) (n int) {
+	there := map[string]bool{}
+	for _, name := range names {
+		there[name] = true
+	}
+	for _, name := range all {
+		if there[name] {
+			n++
+		}
+	}
+	return n
+}
+
+// TestNothingIsLeftOfParts: after a batch in parts there is no key but those of its records.
+func TestNothingIsLeftOfParts(t *testing.T) {
+	s := open(t, fresh(realserver.StartEtcd(t, realserver.VolatileEtcd()...)))
+	sh, _ := own(t, s, 3)
+	var all []string
+	for j := range many {
+		all = append(all, fmt.Sprint("job-", j))
+	}
+	want(t, "in parts", sh, batch(all...), store.Applied)
+	want(t, "after it", sh, batch("last"), store.Applied)
+	keys, err := s.Keys(t.Context(), "p/00003/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, written := range keys {
+		if !strings.HasPrefix(key, "p/00003/jobs/") || written != 1 {
+			t.Errorf("the key %s was written %d times", key, written)
+		}
+	}
+	if commits, err := s.Keys(t.Context(), "commits/"); err != nil || len(commits) > 0 || len(keys) != many+1 {
+		t.Errorf("%d keys, commits %v, %v", len(keys), commits, err)
+	}
+}
+
+// TestAMemberIsLost kills each of three members in turn: the store goes on. With two of them lost it refuses
+// or knows nothing, and goes on when one is back.
+func TestAMemberIsLost(t *testing.T) {
+	members := realserver.StartEtcdCluster(t, 3, realserver.VolatileEtcd()...)
+	o := fresh(members...)
+	o.Timeout = 2 * time.Second
+	s := open(t, o)
+	applied(t, s, 3, batch("first"))
+	wanted := []string{"first"}
+	for i, m := range members {
+		m.Crash(t)
+		name := fmt.Sprint("without-", i)
+		sh := applied(t, s, 3, batch(name))
+		wanted = append(wanted, name)
+		wantNames(t, sh, wanted...)
+		m.Up(t)
+	}
+	sh := reown(t, s, 3)
+	members[0].Crash(t)
+	members[1].Crash(t)
+	if outcome := store.OutcomeOf(sh.Apply(t.Context(), batch("zero"))); outcome != store.NotApplied && outcome != store.Unknown {
+		t.Errorf("one of three is left, and the outcome is %d", outcome)
+	}
+	members[1].Up(t)
+	applied(t, s, 3, batch("last"))
+	got := slices.DeleteFunc(names(t, reown(t, s, 3)), func(name string) bool { return name == "zero" })
+	if want := slices.Sorted(slices.Values(append(wanted, "last"))); !slices.Equal(got, want) {
+		t.Errorf("jobs %q, want %q", got, want)
+	}
+}
+
+// TestEtcdGoesBack: after etcd was restored from an older state, its owners are deposed and read what there
+// is.
+func TestEtcdGoesBack(t *testing.T) {
+	m := realserver.StartEtcd(t)
+	s := open(t, fresh(m))
+	sh, _ := own(t, s, 3)
+	want(t, "kept", sh, batch("kept"), store.Applied)
+	m.Down(t)
+	past := m.Copy(t)
+	m.Up(t)
+	until(t, func() error { return sh.Apply(t.Context(), batch("lost")) })
+	wantNames(t, sh, "kept", "lost")
+	m.Down(t)
+	m.Restore(t, past)
+	m.Up(t)
+	wantNames(t, shardOf(t, s, 3, store.Term{}), "kept")
+	wantNames(t, sh, "kept")
+	again := applied(t, s, 3, batch("new"))
+	wantNames(t, again, "kept", "new")
+}
+
+// TestAnotherStoreIsNotTaken: who opened a store claims nothing of another one in its place, or of none.
+func TestAnotherStoreIsNotTaken(t *testing.T) {
+	m := realserver.StartEtcd(t)
+	o := fresh(m)
+	s := open(t, o)
+	own(t, s, 3)
+	m.Crash(t)
+	m.Wipe(t)
+	m.Up(t)
+	claim := func() error {
+		_, err := s.Leaser().Claim(t.Context(), "node", []int{3}, lease)
+		return err
+	}
+	until(t, func() error {
+		if err := claim(); !errors.Is(err, etcd.ErrReplaced) {
+			return fmt.Errorf("none in its place: %w", err)
+		}
+		return nil
+	})
+	open(t, o)
+	if err := claim(); !errors.Is(err, etcd.ErrReplaced) {
+		t.Errorf("another in its place: %v", err)
+	}
+	if err := s.Leaser().Join(t.Context(), store.Member{ID: "n", Nonce: 1}, lease); !errors.Is(err, etcd.ErrReplaced) {
+		t.Errorf("a join of another store: %v", err)
+	}
+}

@@ -1,0 +1,117 @@
+package etcd_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/etcd"
+)
+
+// smallQuota is the quota of an etcd that is soon full.
+const smallQuota = 32 << 20
+
+// hurried is a store on an etcd of a small quota, whose keeper acts soon.
+func hurried(t *testing.T, m *realserver.Etcd) *etcd.Store {
+	t.Helper()
+	o := fresh(m)
+	o.Quota, o.Log = smallQuota, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return open(t, etcd.Hurried(o, 100*time.Millisecond, 300*time.Millisecond))
+}
+
+func startSmallEtcd(t *testing.T) *realserver.Etcd {
+	t.Helper()
+	return realserver.StartEtcd(t, append(realserver.VolatileEtcd(), fmt.Sprint("quota-backend-bytes=", smallQuota))...)
+}
+
+// large is a batch of some jobs of 10 kB.
+func large(n, count int) *store.Batch {
+	var b store.Batch
+	for i := range count {
+		r := job(fmt.Sprintf("large-%06d-%d", n, i))
+		r.Spec = bytes.Repeat([]byte{byte(i)}, 10_000)
+		b.Puts = append(b.Puts, r)
+	}
+	return &b
+}
+
+// TestAFullStoreTakesNoNewJobs: before etcd refuses everything new jobs are refused; what is there is written
+// and deleted, and then there is room again, without an operator.
+func TestAFullStoreTakesNoNewJobs(t *testing.T) {
+	s := hurried(t, startSmallEtcd(t))
+	sh, _ := own(t, s, 3)
+	n := 0
+	for ; ; n++ {
+		err := sh.Apply(t.Context(), large(n, 20))
+		if errors.Is(err, store.ErrFull) {
+			break
+		}
+		if err != nil || n > smallQuota/200_000 {
+			t.Fatalf("batch %d: %v", n, err)
+		}
+	}
+	for i := range 5 {
+		want(t, "a tick", sh, large(i, 20), store.Applied)
+	}
+	for i := range n {
+		var b store.Batch
+		for _, r := range large(i, 20).Puts {
+			b.Deletes = append(b.Deletes, r.Ref)
+		}
+		want(t, "a delete", sh, &b, store.Applied)
+	}
+	until(t, func() error { return sh.Apply(t.Context(), large(0, 20)) })
+}
+
+// TestTheAlarmIsTakenBack: others have filled etcd up to its quota, so that it refuses all writes; when they
+// have made room it is defragmented, and takes writes again.
+func TestTheAlarmIsTakenBack(t *testing.T) {
+	m := startSmallEtcd(t)
+	s := hurried(t, m)
+	sh, _ := own(t, s, 3)
+	want(t, "before", sh, batch("a"), store.Applied)
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{m.Address()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	for i := 0; err == nil; i++ {
+		_, err = c.Put(t.Context(), fmt.Sprint("others/", i), string(bytes.Repeat([]byte("x"), 500_000)))
+	}
+	until(t, func() error {
+		if err := sh.Apply(t.Context(), batch("b")); !errors.Is(err, store.ErrFull) {
+			return fmt.Errorf("a write to a full etcd: %w", err)
+		}
+		return nil
+	})
+	if _, err := c.Delete(t.Context(), "others/", clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() error { return sh.Apply(t.Context(), batch("c")) })
+	wantNames(t, sh, "a", "c")
+}
+
+// TestRecordsInMemoryAreBounded: a node takes no more jobs than its memory is to hold.
+func TestRecordsInMemoryAreBounded(t *testing.T) {
+	o := fresh(realserver.StartEtcd(t, realserver.VolatileEtcd()...))
+	o.Records = 10
+	s := open(t, o)
+	sh, _ := own(t, s, 3)
+	for i := range 10 {
+		want(t, "a job", sh, batch(fmt.Sprint(i)), store.Applied)
+	}
+	err := sh.Apply(t.Context(), batch("too many"))
+	if !errors.Is(err, store.ErrFull) {
+		t.Fatalf("one job too many: %v", err)
+	}
+	want(t, "a tick", sh, batch("3"), store.Applied)
+	want(t, "a delete", sh, &store.Batch{Deletes: []store.Ref{job("4").Ref}}, store.Applied)
+	until(t, func() error { return sh.Apply(t.Context(), batch("new")) })
+}

@@ -1,0 +1,169 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/contents"
+)
+
+// shard is a partition as the owner of one term sees it.
+type shard struct {
+	s    *Store
+	r    *replica
+	term store.Term
+}
+
+var _ store.Shard = (*shard)(nil)
+
+// Apply makes the batch durable: whole, if the term is in force.
+func (h *shard) Apply(ctx context.Context, b *store.Batch) error {
+	done, err := h.s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := h.r.lock(ctx); err != nil {
+		return err
+	}
+	defer h.r.unlock()
+	err = h.change(ctx, b)
+	h.s.health.Note(err)
+	return err
+}
+
+// change applies a batch. The caller holds the replica's lock.
+func (h *shard) change(ctx context.Context, b *store.Batch) error {
+	from, err := h.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	is, touched := from.holds.Copy(), contents.NewTouched()
+	is.Change(b, touched)
+	if grown := is.Len() - from.holds.Len(); grown > 0 {
+		if err := h.s.keeper.room(grown); err != nil {
+			return err
+		}
+	}
+	o, err := h.r.build(b, touched, from.holds, is)
+	if err != nil {
+		return err
+	}
+	h.s.keeper.wrote(o.size)
+	next := &version{holds: is, head: from.head}
+	// Whatever the context says now, the write is not broken off.
+	next.revision, next.pending, err = h.write(context.WithoutCancel(ctx), from, o)
+	switch {
+	case err == nil:
+		h.r.is.CompareAndSwap(from, next)
+	case store.OutcomeOf(err) != store.NotApplied:
+		h.r.forget()
+	}
+	return err
+}
+
+// prepare returns the version that the term's next batch is made from.
+func (h *shard) prepare(ctx context.Context) (*version, error) {
+	head := headValue(h.term, false)
+	if h.term.IsZero() {
+		return nil, store.ErrFenced
+	}
+	v := h.r.is.Load()
+	if v == nil || !bytes.Equal(v.head, head) {
+		var err error
+		if v, err = h.r.load(ctx); err != nil {
+			return nil, failure(err)
+		}
+		if !bytes.Equal(v.head, head) {
+			return nil, store.ErrFenced
+		}
+	}
+	v, err := h.r.settle(context.WithoutCancel(ctx), v)
+	if store.OutcomeOf(err) == store.Unknown { // it is about the batch before, and is tried again
+		return nil, errors.New("store: etcd: the batch before is not in place yet: " + err.Error())
+	}
+	return v, err
+}
+
+// write writes a batch: in one transaction if it fits.
+func (h *shard) write(ctx context.Context, from *version, o *built) (int64, *commitValue, error) {
+	if len(o.ops) < int(h.s.wire.mostOps.Load()) && o.size <= mostBytes {
+		revision, err := h.s.commits.write(h.r, from, o.ops, o.size)
+		if !errors.Is(err, errSplit) {
+			return revision, nil, err
+		}
+	}
+	return h.r.stage(ctx, from, o)
+}
+
+// ask answers from what the partition holds.
+func ask[T any](ctx context.Context, h *shard,
+	f func(p *contents.Partition) (T, error)) (answer T, err error) {
+	done, err := h.s.begin(ctx)
+	if err != nil {
+		return answer, err
+	}
+	defer done()
+	p, err := h.r.current(ctx)
+	if err != nil {
+		return answer, fmt.Errorf("store: %w", err)
+	}
+	return f(p)
+}
+
+// Read returns the records of the refs, in their order.
+func (h *shard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, error) {
+	return ask(ctx, h, func(p *contents.Partition) ([]store.Record, error) { return p.Read(refs), nil })
+}
+
+// List returns jobs in name order.
+func (h *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, error) {
+	return ask(ctx, h, func(p *contents.Partition) ([]store.Record, error) { return p.List(q), nil })
+}
+
+// Due returns records of one priority in (due, ref) order.
+func (h *shard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, error) {
+	return ask(ctx, h, func(p *contents.Partition) ([]store.Record, error) { return p.Due(q), nil })
+}
+
+// Staged returns the records staged under a queue in (priority, run due, ref) order.
+func (h *shard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record, error) {
+	return ask(ctx, h, func(p *contents.Partition) ([]store.Record, error) { return p.Staged(q), nil })
+}
+
+// Live finds the record whose unfinished run has the id.
+func (h *shard) Live(ctx context.Context, id store.RunID) (ref store.Ref, ok bool, err error) {
+	ref, err = ask(ctx, h, func(p *contents.Partition) (found store.Ref, err error) {
+		found, ok = p.Live(id)
+		return found, nil
+	})
+	return ref, ok, err
+}
+
+// Runs returns finished runs.
+func (h *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, error) {
+	return ask(ctx, h, func(p *contents.Partition) ([]store.RunRecord, error) { return p.Runs(q) })
+}
+
+// MetaRecords returns the metadata records of a kind in key order. Of a partition that another process
+// owns they are read alone.
+func (h *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
+	if !h.r.owned.Load() {
+		done, err := h.s.begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		found, err := h.s.metaOf(ctx, q, []int{h.r.number})
+		if err != nil {
+			return nil, err
+		}
+		return found[0], nil
+	}
+	return ask(ctx, h, func(p *contents.Partition) ([]store.MetaRecord, error) {
+		return p.MetaRecords(q), nil
+	})
+}
