@@ -68,7 +68,7 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.StringVar(&s.config, "config", "", "YAML `file` of settings; default carillon.yaml if it is there")
 	flags.StringVar(&c.Store, "store", "",
-		"`url` of the store: pebble:DIR, postgres://…, redis://…, or memory: which forgets everything at the end (required)")
+		"`url` of the store: pebble:DIR, postgres://…, redis://…, etcd://…, or memory: which forgets everything at the end (required)")
 	flags.StringVar(&c.Name, "node-name", "",
 		"`name` of the node among those of its store, the same in each of its lives; default that of the machine")
 	flags.DurationVar(&c.LeaseTTL, "lease-ttl", 0,

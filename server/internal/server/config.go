@@ -23,8 +23,8 @@ import (
 // Config configures a node. The zero value of a field is its default, given here; Store has none.
 type Config struct {
 	// Store is the URL of the store: "pebble:DIR" keeps everything in a folder of this machine,
-	// "postgres://…" in a PostgreSQL database, "redis://…" in Redis; "memory:" keeps nothing. The program
-	// imports the store's package.
+	// "postgres://…" in a PostgreSQL database, "redis://…" in Redis, "etcd://…" in etcd; "memory:" keeps
+	// nothing. The program imports the store's package.
 	Store string
 	// Name is the node's name, unique among the nodes of its store. A node that is started again under its
 	// name takes its partitions at once; under another name, when the leases of its last life have ended.
