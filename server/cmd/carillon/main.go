@@ -7,6 +7,7 @@ import (
 
 	// the stores that the command can open.
 	_ "github.com/carillonhq/carillon/server/store/etcd"
+	_ "github.com/carillonhq/carillon/server/store/etcdembed"
 	_ "github.com/carillonhq/carillon/server/store/memory"
 	_ "github.com/carillonhq/carillon/server/store/pebble"
 	_ "github.com/carillonhq/carillon/server/store/postgres"

@@ -19,11 +19,13 @@ import (
 	"github.com/carillonhq/carillon/server/internal/server"
 	"github.com/carillonhq/carillon/server/internal/telemetry"
 	"github.com/carillonhq/carillon/server/internal/tracing"
+	"github.com/carillonhq/carillon/server/store/etcdembed"
 )
 
 // serve holds the flags of `carillon serve`.
 type serve struct {
 	config    string
+	peers     string
 	node      server.Config
 	allow     []string
 	otlp      string
@@ -68,7 +70,9 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.StringVar(&s.config, "config", "", "YAML `file` of settings; default carillon.yaml if it is there")
 	flags.StringVar(&c.Store, "store", "",
-		"`url` of the store: pebble:DIR, postgres://…, redis://…, etcd://…, or memory: which forgets everything at the end (required)")
+		"`url` of the store: pebble:DIR, postgres://…, redis://…, etcd://…, etcd-embed:DIR, or memory: which keeps nothing (required)")
+	flags.StringVar(&s.peers, "peers", "",
+		"all `members` of --store etcd-embed:DIR, this node included: name=host[:port],…; port 2380 by default, and the one below it is used, too")
 	flags.StringVar(&c.Name, "node-name", "",
 		"`name` of the node among those of its store, the same in each of its lives; default that of the machine")
 	flags.DurationVar(&c.LeaseTTL, "lease-ttl", 0,
@@ -152,6 +156,12 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 		return server.Config{}, err
 	}
 	c := s.node
+	if s.peers != "" {
+		var err error
+		if c.Store, err = etcdembed.WithPeers(c.Store, s.peers, c.Name); err != nil {
+			return c, usagef("--peers: %v", err)
+		}
+	}
 	c.Targets.SigningSecrets = s.secrets
 	c.Version = thisBuild().Version
 	c.Monitoring.Traces = tracesTo(s.otlp)

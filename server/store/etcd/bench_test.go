@@ -17,8 +17,8 @@ import (
 	"github.com/carillonhq/carillon/server/store/storetest"
 )
 
-// The benchmarks work on a real etcd with real fsyncs: one owner goroutine per partition, each applying batches
-// of a few records, as an engine under load does. An op is a record.
+// The benchmarks work on a real etcd with real fsyncs: one owner goroutine per partition, each applying
+// batches of a few records, as an engine under load does. An op is a record.
 
 const benchOwners = 64
 
@@ -134,8 +134,8 @@ func BenchmarkTick(b *testing.B) {
 	})
 }
 
-// BenchmarkBare is what etcd's own client does with values of the size of a job: transactions of some puts, from
-// as many goroutines as are on their way at once.
+// BenchmarkBare is what etcd's own client does with values of the size of a job: transactions of some puts,
+// from as many goroutines as are on their way at once.
 func BenchmarkBare(b *testing.B) {
 	onMembers(b, func(b *testing.B, members []*realserver.Etcd) {
 		c, err := clientv3.New(clientv3.Config{Endpoints: realserver.Addresses(members)})

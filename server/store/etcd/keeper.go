@@ -317,7 +317,8 @@ func (k *keeper) defragment(ctx context.Context, members []member) error {
 	return k.allowed(err)
 }
 
-// allow takes back the alarm that made etcd refuse writes, if every member has room again.
+// allow takes back the alarm that made etcd refuse writes, if those that answer, most of them, have room
+// again.
 func (k *keeper) allow(ctx context.Context, members []member) error {
 	refuse := false
 	for _, m := range members {
@@ -326,7 +327,7 @@ func (k *keeper) allow(ctx context.Context, members []member) error {
 			return nil
 		}
 	}
-	if !refuse || len(members) < len(k.s.opt.Addresses) {
+	if !refuse || len(members)*2 <= len(k.s.opt.Addresses) {
 		return nil
 	}
 	ctx, cancel := k.s.wire.leading(ctx)

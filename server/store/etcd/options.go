@@ -35,7 +35,8 @@ type Options struct {
 	Records int
 	// Partitions is P of a new store; 0 = [store.DefaultPartitions]. An existing store keeps its own.
 	Partitions int
-	// Timeout is how long an answer may take; what was asked for is then unknown. Default 10 s.
+	// Timeout is how long an answer may take; what was asked for is then unknown. Default 3 s: a member that
+	// has passed a write on to a leader that was lost answers after 7 s only.
 	Timeout time.Duration
 	// Now is this node's clock. The store's is that of etcd's members, as far as they tell. Default time.Now.
 	Now func() time.Time
@@ -46,12 +47,12 @@ type Options struct {
 	pace pace // of the keeper
 }
 
-// DefaultRecords is the default of [Options.Records]: some 4 GB of memory.
+// DefaultRecords is the default of [Options.Records]: some 2 GB of memory.
 const DefaultRecords = 2_000_000
 
 const (
 	defaultPrefix  = "carillon"
-	defaultTimeout = 10 * time.Second
+	defaultTimeout = 3 * time.Second
 	defaultPort    = "2379"
 	defaultQuota   = 2 << 30
 )

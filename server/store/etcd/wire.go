@@ -73,11 +73,7 @@ func (w *wire) leading(ctx context.Context) (context.Context, context.CancelFunc
 func (w *wire) get(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	ctx, cancel := w.leading(ctx)
 	defer cancel()
-	answer, err := w.kv.Range(ctx, r)
-	if err != nil {
-		return nil, &callError{err: err, sent: true}
-	}
-	return answer, nil
+	return again(ctx, elsewhere, func(*grpcpeer.Peer) (*pb.RangeResponse, error) { return w.kv.Range(ctx, r) })
 }
 
 // txn does a transaction once, or, if a member has not begun it, at another one.
@@ -85,26 +81,34 @@ func (w *wire) txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, erro
 	return w.try(ctx, r, elsewhere)
 }
 
-// try does a transaction, and again after a pause while an error allows it.
+// try does a transaction, and again while an error allows it.
 func (w *wire) try(ctx context.Context, r *pb.TxnRequest, allows func(error) bool) (*pb.TxnResponse, error) {
 	ctx, cancel := w.leading(ctx)
 	defer cancel()
+	return again(ctx, allows, func(reached *grpcpeer.Peer) (*pb.TxnResponse, error) {
+		return w.kv.Txn(ctx, r, grpc.Peer(reached))
+	})
+}
+
+// again calls f, and again after a pause while its error allows it. f sets whom its request has reached, if
+// that matters.
+func again[T any](ctx context.Context, allows func(error) bool,
+	f func(reached *grpcpeer.Peer) (T, error)) (answer T, err error) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		var reached grpcpeer.Peer
-		answer, err := w.kv.Txn(ctx, r, grpc.Peer(&reached))
-		if err == nil {
+		if answer, err = f(&reached); err == nil {
 			return answer, nil
 		}
 		failed := &callError{err: err, sent: reached.Addr != nil}
 		if !allows(failed) {
-			return nil, failed
+			return answer, failed
 		}
-		again := time.NewTimer(pause)
+		wait := time.NewTimer(pause)
 		select {
-		case <-again.C:
+		case <-wait.C:
 		case <-ctx.Done():
-			again.Stop()
-			return nil, failed
+			wait.Stop()
+			return answer, failed
 		}
 	}
 }

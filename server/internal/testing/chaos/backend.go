@@ -1,6 +1,9 @@
 package chaos
 
 import (
+	"fmt"
+	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -67,4 +70,25 @@ func EtcdClusterBackend(t testing.TB) Backend {
 	last := members[2]
 	return Backend{URL: "etcd://" + strings.Join(realserver.Addresses(members), ","),
 		Down: func() { last.Crash(t) }, Up: func() { last.Up(t) }}
+}
+
+// EmbeddedEtcdBackend is an empty store on an etcd whose members are in the processes of the first three
+// nodes.
+func EmbeddedEtcdBackend(t testing.TB) Backend {
+	t.Helper()
+	var peers, addresses []string
+	for i := range 3 {
+		port := realserver.PortPair(t)
+		peers = append(peers, fmt.Sprintf("%s=127.0.0.1:%d", nodeName(i), port+1))
+		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", port))
+	}
+	folder := t.TempDir()
+	clients := "etcd://" + strings.Join(addresses, ",")
+	return Backend{URL: clients, Of: func(node int) string {
+		if node >= len(peers) {
+			return clients
+		}
+		return fmt.Sprintf("etcd-embed:%s?member=%s&peers=%s", filepath.Join(folder, nodeName(node)),
+			nodeName(node), url.QueryEscape(strings.Join(peers, ",")))
+	}}
 }

@@ -19,9 +19,12 @@ type Backend struct {
 	URL string // of an empty store
 	// of its server, as it stands in URL; "" = nodes reach it directly, and cannot be cut off from it
 	Address string
-	Down    func() // ends the server as a crash would; nil = it is not to be ended
-	Up      func() // starts it again, and returns when it answers
-	Lose    func() // ends it, and takes away all that it has kept; nil = that is not done to it
+	// Of is the URL for a node, by its number from 0, whose process is also one of the store's servers; nil:
+	// it is URL for all.
+	Of   func(node int) string
+	Down func() // ends the server as a crash would; nil = it is not to be ended
+	Up   func() // starts it again, and returns when it answers
+	Lose func() // ends it, and takes away all that it has kept; nil = that is not done to it
 
 	// Failover ends the primary by force and returns when its standby, which has all that was acknowledged,
 	// has taken its place and has a standby of its own; nil = there is none.
@@ -64,9 +67,13 @@ func NewCluster(c ClusterConfig) *Cluster { return &Cluster{ClusterConfig: c} }
 // Add makes a node, not started, with a name of its own and flags besides those of all.
 func (c *Cluster) Add(flags ...string) (*Member, error) {
 	c.mu.Lock()
-	m := &Member{Name: fmt.Sprintf("node-%d", len(c.made))}
+	number := len(c.made)
 	c.mu.Unlock()
+	m := &Member{Name: nodeName(number)}
 	url := c.Store.URL
+	if c.Store.Of != nil {
+		url = c.Store.Of(number)
+	}
 	if address := c.Store.Address; address != "" {
 		var err error
 		if m.Back, err = link.Listen(address, link.Options{}); err != nil {
@@ -91,6 +98,9 @@ func (c *Cluster) Add(flags ...string) (*Member, error) {
 	c.mu.Unlock()
 	return m, nil
 }
+
+// nodeName is the name of the node of a number.
+func nodeName(number int) string { return fmt.Sprintf("node-%d", number) }
 
 // Deaths are the moments at which nodes were killed, those too that were removed since.
 func (c *Cluster) Deaths() (out []time.Time) {

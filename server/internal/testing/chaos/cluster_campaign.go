@@ -56,14 +56,9 @@ func RunCluster(ctx context.Context, o ClusterOptions) (r Report, err error) {
 	s := &clusterCampaign{Cluster: NewCluster(o.ClusterConfig), o: o, dice: newDice(o.Seed, "nemesis")}
 	defer func() { err = errors.Join(err, s.close()) }()
 	record := checker.NewRecorder("cluster", o.Seed, o.Binary, ClusterConstants, nil)
-	st, err := OpenStore(ctx, o.Store.URL, clusterPartitions)
-	if err != nil {
-		return r, err
-	}
-	s.observer = Observe(st, claims(record))
 	starting, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
-	if _, err := s.Start(starting, o.Nodes); err != nil {
+	if err := s.begin(starting, record); err != nil {
 		return r, err
 	}
 	if err := s.open(); err != nil {
@@ -79,6 +74,29 @@ func RunCluster(ctx context.Context, o ClusterOptions) (r Report, err error) {
 		}
 	}
 	return s.whole(ctx, s.worry, s.leave)
+}
+
+// begin starts the nodes and the observer: that first, unless the nodes are the store's servers.
+func (s *clusterCampaign) begin(ctx context.Context, record *checker.Recorder) error {
+	observe := func() error {
+		st, err := OpenStore(ctx, s.o.Store.URL, clusterPartitions)
+		if err == nil {
+			s.observer = Observe(st, claims(record))
+		}
+		return err
+	}
+	start := func() error {
+		_, err := s.Start(ctx, s.o.Nodes)
+		return err
+	}
+	first, then := observe, start
+	if s.o.Store.Of != nil {
+		first, then = start, observe
+	}
+	if err := first(); err != nil {
+		return err
+	}
+	return then()
 }
 
 // open makes the links of the workers that know one address.
@@ -212,9 +230,16 @@ func (s *clusterCampaign) finalOwners() (out []checker.Owner) {
 	return out
 }
 
-// leave asks all nodes to end, one after the other, which each must do in good order.
+// leave asks all nodes to end, one after the other, which each must do in good order. Of nodes that are the
+// store's servers, those that are left without most of the others cannot: they are killed.
 func (s *clusterCampaign) leave(ctx context.Context) error {
-	for _, m := range s.Running() {
+	for i, m := range s.Running() {
+		if s.o.Store.Of != nil && 2*i >= s.o.Nodes-1 {
+			if err := m.Kill(); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := m.Leave(ctx); err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
 		}

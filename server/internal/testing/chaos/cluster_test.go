@@ -62,6 +62,16 @@ func TestClusterEtcdCluster(t *testing.T) {
 	siege(t, binary, chaos.EtcdClusterBackend(t))
 }
 
+// TestClusterEmbeddedEtcd is the same on an etcd in the nodes themselves: who kills one kills a member.
+func TestClusterEmbeddedEtcd(t *testing.T) {
+	binary := carillonBinary(t)
+	if *only == "" {
+		*only = "kill one,kill most,kill all,freeze,leave and come,cut off from peers"
+		t.Cleanup(func() { *only = "" })
+	}
+	siege(t, binary, chaos.EmbeddedEtcdBackend(t))
+}
+
 // campaign does a campaign against a cluster and has it judged.
 func siege(t *testing.T, binary string, b chaos.Backend) {
 	t.Helper()

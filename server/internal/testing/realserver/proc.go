@@ -75,6 +75,16 @@ func Port(t testing.TB) int {
 	return 0
 }
 
+// PortPair is a free port whose next one is free, too.
+func PortPair(t testing.TB) int {
+	t.Helper()
+	for {
+		if port := Port(t); free(t, port+1) {
+			return port
+		}
+	}
+}
+
 // free reports whether nobody listens on a port.
 func free(t testing.TB, port int) bool {
 	t.Helper()

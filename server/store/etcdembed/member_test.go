@@ -1,0 +1,303 @@
+package etcdembed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/etcd"
+	"github.com/carillonhq/carillon/server/store/etcdembed"
+	"github.com/carillonhq/carillon/server/store/storetest"
+)
+
+// house is some members on this machine.
+type house struct {
+	t      *testing.T
+	folder string
+	peers  []etcdembed.Peer
+}
+
+func newHouse(t *testing.T, members int) *house {
+	t.Helper()
+	h := &house{t: t, folder: t.TempDir()}
+	for i := range members {
+		h.peers = append(h.peers, etcdembed.Peer{Name: fmt.Sprint("n", i), Host: "127.0.0.1", Port: realserver.PortPair(t) + 1})
+	}
+	return h
+}
+
+func (h *house) options(i int) etcdembed.Options {
+	o := etcdembed.Options{Folder: filepath.Join(h.folder, h.peers[i].Name), Member: h.peers[i].Name, Peers: h.peers}
+	for _, p := range h.peers {
+		o.Store.Addresses = append(o.Store.Addresses, fmt.Sprint(p.Host, ":", p.Port-1))
+	}
+	o.Store.Quota = 1 << 30
+	return o
+}
+
+// open opens a store until the others are there.
+func (h *house) open(i int) *etcdembed.Store {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	defer cancel()
+	for {
+		s, err := etcdembed.Open(ctx, h.options(i))
+		if err == nil {
+			return s
+		}
+		if !errors.Is(err, store.ErrAway) || ctx.Err() != nil {
+			h.t.Fatalf("open %d: %v", i, err)
+		}
+	}
+}
+
+// all opens all stores at once.
+func (h *house) all() []*etcdembed.Store {
+	h.t.Helper()
+	stores := make([]*etcdembed.Store, len(h.peers))
+	var opening sync.WaitGroup
+	for i := range stores {
+		opening.Go(func() { stores[i] = h.open(i) })
+	}
+	opening.Wait()
+	return stores
+}
+
+func (h *house) close(s *etcdembed.Store) {
+	h.t.Helper()
+	if err := s.Close(); err != nil {
+		h.t.Error(err)
+	}
+}
+
+// put claims a partition and puts a job, until that is known to be done.
+func (h *house) put(s store.Store, name string) {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	defer cancel()
+	r := store.Record{Ref: store.Ref{Key: carillon.Key{Namespace: "default", Name: name}}, Spec: []byte{}}
+	for {
+		terms, err := s.Leaser().Claim(ctx, "node", []int{3}, time.Hour)
+		if err == nil {
+			var sh store.Shard
+			if sh, err = s.Shard(3, terms[0]); err == nil {
+				err = sh.Apply(ctx, &store.Batch{Puts: []store.Record{r}})
+			}
+		}
+		switch {
+		case err == nil:
+			return
+		case ctx.Err() != nil:
+			h.t.Fatalf("put %s: %v", name, err)
+		}
+	}
+}
+
+// want checks which jobs a store shows.
+func (h *house) want(s store.Store, want ...string) {
+	h.t.Helper()
+	sh, err := s.Shard(3, store.Term{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	list, err := sh.List(h.t.Context(), store.ListQuery{Limit: 100})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var got []string
+	for _, r := range list {
+		got = append(got, r.Name)
+	}
+	if !slices.Equal(got, want) {
+		h.t.Errorf("jobs %q, want %q", got, want)
+	}
+}
+
+// TestThreeMembers: what one stores the others read; each may go and come back.
+func TestThreeMembers(t *testing.T) {
+	h := newHouse(t, 3)
+	stores := h.all()
+	h.put(stores[0], "a")
+	want := []string{"a"}
+	for i := range stores {
+		h.close(stores[i])
+		other := stores[(i+1)%3]
+		name := fmt.Sprint("without-", i)
+		h.put(other, name)
+		want = append(want, name)
+		stores[i] = h.open(i)
+		h.want(stores[i], want...)
+	}
+	for _, s := range stores {
+		h.close(s)
+	}
+}
+
+// TestOneOfThreeIsAway: without most of the others a store cannot be opened yet, and can when they come.
+func TestOneOfThreeIsAway(t *testing.T) {
+	h := newHouse(t, 3)
+	if _, err := etcdembed.Open(t.Context(), h.options(0)); !errors.Is(err, store.ErrAway) {
+		t.Fatalf("one of three: %v", err)
+	}
+	var two []*etcdembed.Store
+	for _, i := range []int{1, 0} {
+		two = append(two, h.open(i))
+	}
+	h.put(two[0], "a")
+	h.want(two[1], "a")
+	for _, s := range two {
+		h.close(s)
+	}
+}
+
+// TestAMemberIsReplaced: one whose folder is lost may not come back as the same; removed and added it catches
+// up as a learner and becomes a full member.
+func TestAMemberIsReplaced(t *testing.T) {
+	h := newHouse(t, 3)
+	stores := h.all()
+	h.put(stores[0], "a")
+	h.close(stores[2])
+	if err := os.RemoveAll(h.options(2).Folder); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := etcdembed.Open(t.Context(), h.options(2)); err == nil || !strings.Contains(err.Error(), "cluster member remove n2") {
+		t.Fatalf("a member without its folder: %v", err)
+	}
+	admin, err := etcdembed.NewAdmin(h.options(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	if _, err := admin.Remove(t.Context(), "n9"); err == nil || !strings.Contains(err.Error(), "give a name") {
+		t.Errorf("remove nobody: %v", err)
+	}
+	if _, err := admin.Remove(t.Context(), "n2"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := etcdembed.Open(t.Context(), h.options(2)); err == nil || !strings.Contains(err.Error(), "cluster member add n2=") {
+		t.Errorf("a member that was not added: %v", err)
+	}
+	if m, err := admin.Add(t.Context(), h.peers[2]); err != nil || !m.Learner {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	stores[2] = h.open(2)
+	h.want(stores[2], "a")
+	for full := false; !full; {
+		members, err := admin.Members(t.Context())
+		if err != nil || len(members) != 3 {
+			t.Fatalf("%+v, %v", members, err)
+		}
+		full = !slices.ContainsFunc(members, func(m etcdembed.Member) bool { return m.Learner })
+	}
+	h.close(stores[0])
+	h.put(stores[2], "b")
+	h.want(stores[1], "a", "b")
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if err := admin.Snapshot(t.Context(), file); err != nil { // not from the one that is away
+		t.Error(err)
+	}
+	h.close(stores[1])
+	h.close(stores[2])
+}
+
+// TestSnapshot: a copy of all keys is written to a new file.
+func TestSnapshot(t *testing.T) {
+	h := newHouse(t, 1)
+	s := h.open(0)
+	defer h.close(s)
+	h.put(s, "a")
+	admin, err := etcdembed.NewAdmin(h.options(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if err := admin.Snapshot(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "carillon/p/00003/jobs/default/a") {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+	if err := admin.Snapshot(t.Context(), file); err == nil {
+		t.Error("a snapshot in the place of a file")
+	}
+}
+
+// TestTLS: members and nodes use certificates if the URL names them.
+func TestTLS(t *testing.T) {
+	certificate, key, _ := realserver.Authority(t)
+	port := realserver.PortPair(t)
+	o, err := etcdembed.ParseURL(fmt.Sprintf("etcd-embed:%s?member=a&peers=a=127.0.0.1:%d&sslrootcert=%s&sslcert=%s&sslkey=%s",
+		t.TempDir(), port+1, certificate, certificate, key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := etcdembed.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{t: t}
+	h.put(s, "a")
+	h.want(s, "a")
+	plain := o.Store
+	plain.TLS, plain.Timeout = nil, 200*time.Millisecond
+	if _, err := etcd.Open(t.Context(), plain); err == nil {
+		t.Error("it opens without TLS")
+	}
+	h.close(s)
+}
+
+// TestSuite runs the conformance suite on a member of this version of etcd; package etcd runs it on the one
+// that is installed. The stores share the member and have prefixes of their own.
+func TestSuite(t *testing.T) {
+	h := newHouse(t, 1)
+	s := h.open(0)
+	defer h.close(s)
+	var mu sync.Mutex
+	made, where := 0, map[store.Store]etcd.Options{}
+	open := func(t testing.TB, o etcd.Options) store.Store {
+		s, err := etcd.Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		where[s] = o
+		return s
+	}
+	storetest.RunOptions(t, storetest.Options{
+		Open: func(t testing.TB) store.Store {
+			mu.Lock()
+			made++
+			o := h.options(0).Store
+			o.Prefix = fmt.Sprint("test-", made)
+			mu.Unlock()
+			return open(t, o)
+		},
+		Reopen: func(t testing.TB, s store.Store) store.Store {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			o := where[s]
+			mu.Unlock()
+			return open(t, o)
+		},
+		Seeds: 1,
+	})
+}

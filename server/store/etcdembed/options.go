@@ -1,0 +1,166 @@
+package etcdembed
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/carillonhq/carillon/server/store/etcd"
+	"github.com/carillonhq/carillon/server/store/urltls"
+)
+
+// Options of a member and its store.
+type Options struct {
+	Folder string // of the member's data
+	Member string // the member's name: one of Peers
+	Peers  []Peer // all members, this one included
+	// Files are of TLS: between members, and between them and nodes. Each side verifies the other.
+	Files urltls.Files
+	// Insecure allows addresses beyond this machine without TLS: who reaches them may do everything.
+	Insecure bool
+	// Store are the options of the store; Addresses and TLS are set.
+	Store etcd.Options
+}
+
+// Peer is a member: its name and where others reach it.
+type Peer struct {
+	Name string
+	Host string
+	// Port is for other members. Nodes use the one below it.
+	Port int
+}
+
+const (
+	defaultPort  = 2380
+	defaultQuota = 8 << 30
+	scheme       = "etcd-embed"
+)
+
+func (p Peer) peers() string   { return net.JoinHostPort(p.Host, strconv.Itoa(p.Port)) }
+func (p Peer) clients() string { return net.JoinHostPort(p.Host, strconv.Itoa(p.Port-1)) }
+
+// loopback reports whether a host is this machine for certain.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// ParsePeers reads "name=host[:port],name=host[:port]".
+func ParsePeers(text string) ([]Peer, error) {
+	var out []Peer
+	for one := range strings.SplitSeq(text, ",") {
+		name, address, ok := strings.Cut(one, "=")
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			host, port, err = net.SplitHostPort(address + ":" + strconv.Itoa(defaultPort))
+		}
+		n, notPort := strconv.ParseUint(port, 10, 16)
+		if !ok || name == "" || err != nil || notPort != nil || n < 2 || host == "" ||
+			strings.ContainsAny(host, "/@?") {
+			return nil, fmt.Errorf("peers: %q is not name=host:port, with a port above 1; write commas between several", one)
+		}
+		if slices.ContainsFunc(out, func(p Peer) bool { return p.Name == name }) {
+			return nil, fmt.Errorf("peers: there are two members %q", name)
+		}
+		out = append(out, Peer{name, host, int(n)})
+	}
+	return out, nil
+}
+
+// ParseURL reads options from a URL: etcd-embed:DIR?member=NAME&peers=NAME=HOST[:PORT],… With
+// sslrootcert=FILE, sslcert=FILE and sslkey=FILE, all three, members and nodes use TLS and verify each other;
+// without, insecure=yes is needed for hosts beyond this machine. The parameters prefix, quota and records are
+// those of package etcd.
+func ParseURL(text string) (Options, error) {
+	rest, ok := strings.CutPrefix(text, scheme+":")
+	folder, query, _ := strings.Cut(rest, "?")
+	if !ok || folder == "" || strings.HasPrefix(folder, "//") {
+		return Options{}, errors.New("store: a URL of an etcd in this process is etcd-embed:DIR?member=NAME&peers=NAME=HOST:PORT,…")
+	}
+	o := Options{Folder: filepath.Clean(folder)}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return o, fmt.Errorf("store: the parameters of %s: %w", scheme, err)
+	}
+	of := url.Values{}
+	for name, list := range values {
+		switch value := list[len(list)-1]; name {
+		case "member":
+			o.Member = value
+		case "peers":
+			if o.Peers, err = ParsePeers(value); err != nil {
+				return o, fmt.Errorf("store: %s: %w", scheme, err)
+			}
+		case "sslrootcert", "sslcert", "sslkey":
+			o.Files.Set(name, value)
+			of.Set(name, value)
+		case "insecure":
+			if value != "yes" && value != "no" {
+				return o, fmt.Errorf("store: insecure is %q in the URL of %s: must be yes or no", value, scheme)
+			}
+			o.Insecure = value == "yes"
+		case "prefix", "quota", "records":
+			of.Set(name, value)
+		default:
+			return o, fmt.Errorf("store: a URL of %s has no parameter %q; there are member, peers, insecure, prefix, quota, records, "+
+				"sslrootcert, sslcert and sslkey", scheme, name)
+		}
+	}
+	if err := o.check(); err != nil {
+		return o, err
+	}
+	o.Store, err = etcd.ParseURL(o.clientURL(of))
+	if o.Store.Quota == 0 {
+		o.Store.Quota = defaultQuota
+	}
+	return o, err
+}
+
+// check refuses what cannot be started.
+func (o *Options) check() error {
+	if len(o.Peers) == 0 {
+		return errors.New("store: " + scheme + " needs peers: all members as name=host:port, such as n1=10.0.0.1,n2=10.0.0.2,n3=10.0.0.3")
+	}
+	if _, ok := o.self(); !ok {
+		return fmt.Errorf("store: %s: the member %q is not among peers: each node is one of them, by its name", scheme, o.Member)
+	}
+	f := o.Files
+	if secure := f != (urltls.Files{}); secure && (f.Authorities == "" || f.Certificate == "" || f.Key == "") {
+		return errors.New("store: " + scheme + " with TLS needs sslrootcert, sslcert and sslkey: members verify each other")
+	} else if !secure && !o.Insecure {
+		for _, p := range o.Peers {
+			if !loopback(p.Host) {
+				return fmt.Errorf("store: %s: the member %q is beyond this machine, and there is no TLS: give sslrootcert, sslcert and sslkey; "+
+					"or insecure=yes in a network where everybody may do everything", scheme, p.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// self is the member of this process.
+func (o *Options) self() (Peer, bool) {
+	i := slices.IndexFunc(o.Peers, func(p Peer) bool { return p.Name == o.Member })
+	if i < 0 {
+		return Peer{}, false
+	}
+	return o.Peers[i], true
+}
+
+// clientURL is the URL of the store that the members are, with some parameters.
+func (o *Options) clientURL(of url.Values) string {
+	kind := "etcd"
+	if o.Files != (urltls.Files{}) {
+		kind = "etcds"
+	}
+	addresses := make([]string, len(o.Peers))
+	for i, p := range o.Peers {
+		addresses[i] = p.clients()
+	}
+	return kind + "://" + strings.Join(addresses, ",") + "?" + of.Encode()
+}
