@@ -53,3 +53,6 @@ func (c Clock) Bounds(endpoint string) (low, high time.Duration) {
 	b := c.c.bounds[endpoint]
 	return b.low, b.high
 }
+
+// InMemory reports whether a partition is in this process's memory.
+func (s *Store) InMemory(partition int) bool { return s.replicas[partition].since(0) != nil }

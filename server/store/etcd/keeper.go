@@ -128,10 +128,11 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// count counts what is in memory.
+// count counts what is in memory, after what is not needed has gone.
 func (k *keeper) count() {
 	n := 0
 	for _, r := range k.s.replicas {
+		r.rest()
 		if p := r.since(0); p != nil {
 			n += p.Len()
 		}

@@ -115,3 +115,30 @@ func TestRecordsInMemoryAreBounded(t *testing.T) {
 	want(t, "a delete", sh, &store.Batch{Deletes: []store.Ref{job("4").Ref}}, store.Applied)
 	until(t, func() error { return sh.Apply(t.Context(), batch("new")) })
 }
+
+// TestWhatOthersOwnIsNotKept: a partition that another process owns is in memory only while it is read, and one
+// that this process owns for as long.
+func TestWhatOthersOwnIsNotKept(t *testing.T) {
+	m := realserver.StartEtcd(t, realserver.VolatileEtcd()...)
+	o := etcd.Hurried(fresh(m), 20*time.Millisecond, time.Second)
+	owner, reader := open(t, o), open(t, o)
+	sh, held := own(t, owner, 3)
+	want(t, "put", sh, batch("a"), store.Applied)
+	wantNames(t, shardOf(t, reader, 3, store.Term{}), "a")
+	until(t, func() error {
+		if reader.InMemory(3) {
+			return errors.New("the reader keeps the partition")
+		}
+		return nil
+	})
+	if !owner.InMemory(3) {
+		t.Error("the owner does not keep the partition")
+	}
+	if err := owner.Leaser().Release(t.Context(), "node", []store.Holding{held}); err != nil {
+		t.Fatal(err)
+	}
+	if owner.InMemory(3) {
+		t.Error("a partition that was released is kept")
+	}
+	wantNames(t, sh, "a")
+}

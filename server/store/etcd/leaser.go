@@ -175,6 +175,9 @@ func (l leaser) held(ctx context.Context, node string, held []store.Holding,
 					if err != nil {
 						return nil, nil, err
 					}
+					if v.Node != node {
+						l.replicas[p].own(false)
+					}
 					lost[from+i] = v.Node != node || node == "" || v.term() != held[from+i].Term
 					if !lost[from+i] {
 						compares = append(compares, unchanged(l.keys.owner(p), revision))

@@ -183,6 +183,7 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.keeper.close()
 	s.commits.close()
+	s.heads.asking.Wait()
 	s.clock.close()
 	if err := s.wire.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("store: etcd: close the connection: %w", err)

@@ -25,6 +25,7 @@ type replica struct {
 	busy  chan struct{}           // holds one while somebody loads or applies
 	is    atomic.Pointer[version] // nil: not known
 	owned atomic.Bool             // this process has claimed it: it stays in memory
+	read  atomic.Bool             // since the keeper looked last
 }
 
 // version is what a partition holds at a revision of its head. It is never changed: a batch changes a copy,
@@ -64,6 +65,13 @@ func (r *replica) own(owned bool) {
 	}
 }
 
+// rest forgets a partition of another process that nobody has read since the last time.
+func (r *replica) rest() {
+	if !r.read.Swap(false) && !r.owned.Load() {
+		r.forget()
+	}
+}
+
 // since returns what the partition holds, if that is known as of a revision of its head or a later one.
 func (r *replica) since(revision int64) *contents.Partition {
 	if v := r.is.Load(); v != nil && v.revision >= revision {
@@ -74,6 +82,7 @@ func (r *replica) since(revision int64) *contents.Partition {
 
 // current returns what the partition holds, with every batch that was acknowledged before the call.
 func (r *replica) current(ctx context.Context) (*contents.Partition, error) {
+	r.read.Store(true)
 	newest, err := r.s.heads.newest(ctx, r.number)
 	if err != nil {
 		return nil, err
