@@ -105,6 +105,9 @@ func often(n int) int { return cmp.Or(*cycles, n) }
 // serverCycles is how often the node, or the server of its store, is ended: each of its lives takes longer.
 const serverCycles = 10
 
+// fewCycles is how often where other tests do the same to the same store.
+const fewCycles = 2
+
 // TestKillPostgres is TestKill on PostgreSQL. With -store-restarts its server is ended by force too, while
 // the node goes on: an attempt that was not durable then is not cancelled, so a worker that never answers
 // keeps its slot, and the campaign says so.
@@ -139,7 +142,7 @@ func TestKillRedis(t *testing.T) {
 func TestKillEtcd(t *testing.T) {
 	binary := carillonBinary(t)
 	member := realserver.StartEtcd(t)
-	o := chaos.Options{Binary: binary, Store: "etcd://" + member.Address(), Cycles: often(serverCycles)}
+	o := chaos.Options{Binary: binary, Store: "etcd://" + member.Address(), Cycles: often(fewCycles)}
 	if *outage {
 		o.Restart = func() {
 			member.Crash(t)

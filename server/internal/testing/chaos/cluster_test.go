@@ -56,8 +56,12 @@ func TestClusterEtcd(t *testing.T) {
 	siege(t, binary, chaos.EtcdBackend(t))
 }
 
-// TestClusterEtcdCluster is the same on an etcd of three members, which nodes reach directly.
+// TestClusterEtcdCluster is the same on an etcd of three members, which nodes reach directly; only with
+// -cycles, since TestClusterEmbeddedEtcd has as many.
 func TestClusterEtcdCluster(t *testing.T) {
+	if *cycles == 0 {
+		t.Skip("only with -cycles: TestClusterEmbeddedEtcd has three members as well")
+	}
 	binary := carillonBinary(t)
 	siege(t, binary, chaos.EtcdClusterBackend(t))
 }
