@@ -87,6 +87,14 @@ type Shard interface {
 	MetaRecords(ctx context.Context, q MetaQuery) ([]MetaRecord, error)
 }
 
+// Roomer is a [Store] that knows that it will soon have no room. It is optional. What is there must go on,
+// and go, when there is no room for more: so the engine asks before it takes new jobs, and Apply does not.
+type Roomer interface {
+	// Room returns why no jobs are to be put at present, which is [ErrFull]; nil: there is room. It does no
+	// I/O.
+	Room() error
+}
+
 // Ref names a record: a job (Seq 0), or a pending run of it (Seq > 0), which a trigger, a backfill or
 // [carillon.OverlapAllow] made.
 type Ref struct {
@@ -161,8 +169,8 @@ type ListQuery struct {
 	Limit     int
 	MaxSpec   int // leaves Spec nil in records whose spec is longer; 0 = no limit
 
-	// Pending lists pending runs beside the jobs, in the order of refs. After and AfterSeq are then the ref of
-	// the last record read.
+	// Pending lists pending runs beside the jobs, in the order of refs. After and AfterSeq are then the ref
+	// of the last record read.
 	Pending  bool
 	AfterSeq uint64
 

@@ -83,6 +83,9 @@ func (j *jobs) requests(ctx context.Context, jobs []carillon.Job, at int64) ([]m
 	reqs := make([]message.PutRequest, len(jobs))
 	places := make(map[carillon.Key]int, len(jobs))
 	j.cfg.Enter(ctx, -1, "")
+	if err := j.room(); err != nil {
+		return nil, err
+	}
 	at = cmp.Or(at, j.cfg.now())
 	trace := traceOf(ctx)
 	for i := range jobs {

@@ -35,6 +35,9 @@ func (j *jobs) PutJob(ctx context.Context, job carillon.Job,
 func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
 	at int64) (carillon.PutResult, error) {
 	j.cfg.Enter(ctx, -1, "")
+	if err := j.room(); err != nil {
+		return carillon.PutResult{}, err
+	}
 	req, err := j.request(ctx, job, o)
 	if err != nil {
 		return carillon.PutResult{}, err
@@ -56,6 +59,18 @@ func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
 	put.Warnings = append(put.Warnings, warnings...)
 	j.advise(ctx, &put)
 	return put, nil
+}
+
+// room returns the error of a put if the store has no room for more jobs.
+func (j *jobs) room() error {
+	r, knows := j.cfg.Store.(store.Roomer)
+	if !knows {
+		return nil
+	}
+	if err := r.Room(); err != nil {
+		return &carillon.Error{Kind: carillon.Unavailable, Message: err.Error(), Err: err}
+	}
+	return nil
 }
 
 // request checks a job and makes a put request of it.

@@ -89,24 +89,24 @@ func (k *keeper) close() {
 	<-k.ended
 }
 
-// room refuses to grow by so many records if there is no room.
-func (k *keeper) room(grown int) error {
+// room returns why no jobs are to be put; nil: there is room.
+func (k *keeper) room() error {
 	if e := k.full.Load(); e != nil {
 		return *e
 	}
 	if k.left.Load() <= 0 {
 		return fmt.Errorf("%w: etcd may be nearly full: how much is in use is asked for every %v", store.ErrFull, k.s.opt.pace.every)
 	}
-	if most := int64(k.s.opt.Records); k.records.Add(int64(grown)) > most {
-		k.records.Add(-int64(grown))
+	if most := int64(k.s.opt.Records); k.records.Load() >= most {
 		return fmt.Errorf("%w: this node keeps %d records of jobs and runs in memory, which is its bound (records=… in the URL of the store)",
 			store.ErrFull, most)
 	}
 	return nil
 }
 
-// wrote notes that so many bytes were written.
-func (k *keeper) wrote(size int) {
+// wrote notes that so many bytes were written, and by how many records that grew what is in memory.
+func (k *keeper) wrote(size, grown int) {
+	k.records.Add(int64(grown))
 	k.left.Add(-int64(size))
 	k.written.Add(int64(size))
 }

@@ -36,6 +36,7 @@ var (
 	_ store.Reader   = (*Store)(nil)
 	_ store.Gatherer = (*Store)(nil)
 	_ store.Counter  = (*Store)(nil)
+	_ store.Roomer   = (*Store)(nil)
 )
 
 // Open connects to etcd and creates the store if it is not there. An error is [store.ErrAway] if no member
@@ -172,6 +173,9 @@ func (s *Store) Leaser() store.Leaser { return leaser{s} }
 
 // Meta is what the store was created with.
 func (s *Store) Meta() store.Meta { return s.meta.Clone() }
+
+// Room implements [store.Roomer].
+func (s *Store) Room() error { return s.keeper.room() }
 
 // Close waits for the batches in flight.
 func (s *Store) Close() error {

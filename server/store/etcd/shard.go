@@ -43,16 +43,11 @@ func (h *shard) change(ctx context.Context, b *store.Batch) error {
 	}
 	is, touched := from.holds.Copy(), contents.NewTouched()
 	is.Change(b, touched)
-	if grown := is.Len() - from.holds.Len(); grown > 0 {
-		if err := h.s.keeper.room(grown); err != nil {
-			return err
-		}
-	}
 	o, err := h.r.build(b, touched, from.holds, is)
 	if err != nil {
 		return err
 	}
-	h.s.keeper.wrote(o.size)
+	h.s.keeper.wrote(o.size, is.Len()-from.holds.Len())
 	next := &version{holds: is, head: from.head}
 	// Whatever the context says now, the write is not broken off.
 	next.revision, next.pending, err = h.write(context.WithoutCancel(ctx), from, o)

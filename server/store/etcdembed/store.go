@@ -23,6 +23,7 @@ var (
 	_ store.Reader   = (*Store)(nil)
 	_ store.Gatherer = (*Store)(nil)
 	_ store.Counter  = (*Store)(nil)
+	_ store.Roomer   = (*Store)(nil)
 )
 
 // waiting are the members that an Open has started and that were not ready when it returned. They run for
