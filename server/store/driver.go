@@ -17,9 +17,10 @@ import (
 //	import _ "github.com/carillonhq/carillon/server/store/postgres"
 //
 // To add a kind: a package with a [Store] (store.go), its [Leaser] (lease.go), and what it can of [Grouper],
-// [Submitter], [Gatherer], [Reader], [Counter] and [Roomer]; records encoded by server/store/codec; a Driver, which its
-// init function registers; its schemes in packages, here; a test that passes it to storetest.RunOptions; its
-// import in server/cmd/carillon/main.go; its line in docs/layers.txt, its chapter in docs/stores.md.
+// [Submitter], [Gatherer], [Reader], [Counter] and [Roomer]; records encoded by server/store/codec; a Driver,
+// which its init function registers; its schemes in packages, here; a test that passes it to
+// storetest.RunOptions; its import in server/cmd/carillon/main.go; its line in docs/layers.txt, its chapter
+// in docs/stores.md.
 type Driver struct {
 	// Schemes are what the URLs of these stores begin with, before the colon.
 	Schemes []string
