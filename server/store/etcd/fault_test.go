@@ -227,7 +227,11 @@ func TestABatchIsWholeOrNothing(t *testing.T) {
 		t.Fatalf("a transaction has %d operations: nothing is in parts", s.MostOps())
 	}
 	ends := map[store.Outcome]int{}
-	for i := range 40 {
+	times := 40
+	if testing.Short() {
+		times = 10
+	}
+	for i := range times {
 		sh := reown(t, s, 3)
 		var all []string
 		for j := range many {

@@ -88,6 +88,9 @@ func TestSuite(t *testing.T) {
 
 // TestSuiteCluster runs the suite on three members.
 func TestSuiteCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one member is enough for -short")
+	}
 	o := suite(t, realserver.StartEtcdCluster(t, 3, realserver.VolatileEtcd()...)...)
 	o.Crash = nil // the one before does that
 	storetest.RunOptions(t, o)

@@ -260,6 +260,9 @@ func TestTLS(t *testing.T) {
 // TestSuite runs the conformance suite on a member of this version of etcd; package etcd runs it on the one
 // that is installed. The stores share the member and have prefixes of their own.
 func TestSuite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("package etcd has the suite for -short")
+	}
 	h := newHouse(t, 1)
 	s := h.open(0)
 	defer h.close(s)
