@@ -26,5 +26,5 @@
 //	leaser.go   claims and leases
 //	members.go  members
 //	clock.go    the time of etcd's members
-//	keeper.go   compaction, defragmentation, and what happens when there is no room
+//	maintainer.go   compaction, defragmentation, and what happens when there is no room
 package etcd

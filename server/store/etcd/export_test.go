@@ -7,7 +7,7 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// Hurried returns options of a store whose keeper acts so often, and keeps replaced values so long.
+// Hurried returns options of a store whose maintainer acts so often, and keeps replaced values so long.
 func Hurried(o Options, every, kept time.Duration) Options {
 	o.pace = pace{every, kept, kept}
 	return o

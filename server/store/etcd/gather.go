@@ -2,9 +2,11 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
@@ -90,18 +92,22 @@ func (s *Store) metaRange(p int, q store.MetaQuery) *pb.RangeRequest {
 	return r
 }
 
-// ReadAll implements [store.Reader].
+// ReadAll implements [store.Reader]: reads at the same time share the request that asks whether what is in
+// memory is current.
 func (s *Store) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Record, error) {
-	out := make([][]store.Record, len(asked))
-	for i, a := range asked {
-		h, ok := a.Shard.(*shard)
-		if !ok || h.s != s {
+	for _, a := range asked {
+		if h, ok := a.Shard.(*shard); !ok || h.s != s {
 			return nil, store.ErrOtherStore
 		}
-		var err error
-		if out[i], err = h.Read(ctx, a.Refs); err != nil {
-			return nil, err
-		}
+	}
+	out, failed := make([][]store.Record, len(asked)), make([]error, len(asked))
+	var reads sync.WaitGroup
+	for i, a := range asked {
+		reads.Go(func() { out[i], failed[i] = a.Shard.Read(ctx, a.Refs) })
+	}
+	reads.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return nil, err
 	}
 	return out, nil
 }

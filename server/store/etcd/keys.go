@@ -16,7 +16,7 @@ import (
 // read by people; docs/stores.md tells operators.
 //
 //	PREFIX/store                          what the store was created with
-//	PREFIX/keeper                         who keeps the house: compaction, defragmentation
+//	PREFIX/maintainer                     which process does the maintenance
 //	PREFIX/nodes/ID                       a member
 //	PREFIX/owners/PPPPP                   who owns a partition, and until when
 //	PREFIX/heads/PPPPP                    the term in force; every batch writes it
@@ -33,7 +33,7 @@ type keys struct{ prefix string }
 func (k keys) of(parts ...string) []byte { return []byte(k.prefix + "/" + strings.Join(parts, "/")) }
 
 func (k keys) store() []byte          { return k.of("store") }
-func (k keys) keeper() []byte         { return k.of("keeper") }
+func (k keys) maintainer() []byte     { return k.of("maintainer") }
 func (k keys) node(id string) []byte  { return k.of("nodes", url.PathEscape(id)) }
 func (k keys) nodes() []byte          { return k.of("nodes", "") }
 func (k keys) owner(p int) []byte     { return k.of("owners", digits(p)) }

@@ -15,17 +15,17 @@ import (
 
 // Store is a store in etcd.
 type Store struct {
-	opt      Options
-	keys     keys
-	wire     *wire
-	clock    *clock
-	meta     store.Meta
-	value    []byte // of the key that says what the store was created with
-	replicas []*replica
-	heads    *heads
-	commits  *committer
-	keeper   *keeper
-	health   store.Health
+	opt        Options
+	keys       keys
+	wire       *wire
+	clock      *clock
+	meta       store.Meta
+	value      []byte // of the key that says what the store was created with
+	replicas   []*replica
+	heads      *heads
+	commits    *committer
+	maintainer *maintainer
+	health     store.Health
 
 	mu     sync.RWMutex // held for reading by what is in flight
 	closed bool
@@ -68,7 +68,7 @@ func open(ctx context.Context, o Options) (*Store, error) {
 	s.clock = newClock(ctx, &s.opt)
 	s.heads = newHeads(s)
 	s.commits = newCommitter(s)
-	s.keeper = newKeeper(s)
+	s.maintainer = newMaintainer(s)
 	return s, nil
 }
 
@@ -175,7 +175,7 @@ func (s *Store) Leaser() store.Leaser { return leaser{s} }
 func (s *Store) Meta() store.Meta { return s.meta.Clone() }
 
 // Room implements [store.Roomer].
-func (s *Store) Room() error { return s.keeper.room() }
+func (s *Store) Room() error { return s.maintainer.room() }
 
 // Close waits for the batches in flight.
 func (s *Store) Close() error {
@@ -185,7 +185,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	s.keeper.close()
+	s.maintainer.close()
 	s.commits.close()
 	s.heads.asking.Wait()
 	s.clock.close()

@@ -33,6 +33,9 @@ type Options struct {
 	// Records is how many jobs, pending and finished runs a node keeps in memory at most: one that owns more
 	// takes no more jobs. Default [DefaultRecords].
 	Records int
+	// NoMaintenance leaves compaction, defragmentation and alarms to the operator of etcd, as is right where
+	// others use it, too: all of these concern everything that is in it.
+	NoMaintenance bool
 	// Partitions is P of a new store; 0 = [store.DefaultPartitions]. An existing store keeps its own.
 	Partitions int
 	// Timeout is how long an answer may take; what was asked for is then unknown. Default 3 s: a member that
@@ -44,7 +47,7 @@ type Options struct {
 	Events store.Events
 	Log    store.Logger // default: no log
 
-	pace pace // of the keeper
+	pace pace // of the maintainer
 }
 
 // DefaultRecords is the default of [Options.Records]: some 2 GB of memory.
@@ -64,7 +67,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Partitions = cmp.Or(o.Partitions, store.DefaultPartitions)
 	o.Quota = cmp.Or(o.Quota, defaultQuota)
 	o.Records = cmp.Or(o.Records, DefaultRecords)
-	o.pace = cmp.Or(o.pace, pace{keepEvery, historyKept, shortKept})
+	o.pace = cmp.Or(o.pace, pace{maintainEvery, historyKept, shortKept})
 	o.Log = cmp.Or[store.Logger](o.Log, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
@@ -96,8 +99,9 @@ func (o *Options) endpoints() []string {
 // ParseURL reads options from a URL: etcd://[user:password@]host[:port][,host[:port]…][?prefix=P]. With
 // etcds:// connections are made by TLS, and the servers' certificates are verified against the system's
 // authorities, or with sslrootcert=FILE against those of the file. With sslcert=FILE and sslkey=FILE the
-// servers are shown a certificate. The files are PEM, and are read once. With quota=BYTES and records=N come
-// [Options.Quota] and [Options.Records]. An error never repeats the password.
+// servers are shown a certificate. The files are PEM, and are read once. With quota=BYTES, records=N and
+// maintenance=no come [Options.Quota], [Options.Records] and [Options.NoMaintenance]. An error never repeats
+// the password.
 func ParseURL(text string) (Options, error) {
 	scheme, rest, _ := strings.Cut(text, "://")
 	var o Options
@@ -175,6 +179,11 @@ func (o *Options) parameters(query string) error {
 			files.Set(name, value)
 		case "prefix":
 			o.Prefix = value
+		case "maintenance":
+			if value != "yes" && value != "no" {
+				return fmt.Errorf("store: maintenance is %q in the URL of etcd: must be yes or no", value)
+			}
+			o.NoMaintenance = value == "no"
 		case "quota":
 			o.Quota, err = positive(name, value)
 		case "records":
@@ -182,7 +191,7 @@ func (o *Options) parameters(query string) error {
 			n, err = positive(name, value)
 			o.Records = int(n)
 		default:
-			return fmt.Errorf("store: a URL of etcd has no parameter %q; there are prefix, quota, records, sslrootcert, sslcert "+
+			return fmt.Errorf("store: a URL of etcd has no parameter %q; there are prefix, quota, records, maintenance, sslrootcert, sslcert "+
 				"and sslkey", name)
 		}
 		if err != nil {

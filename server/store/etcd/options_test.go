@@ -23,6 +23,9 @@ func TestParseURL(t *testing.T) {
 			t.Errorf("%s: %+v, %v", url, got, err)
 		}
 	}
+	if got, err := etcd.ParseURL("etcd://h?maintenance=no"); err != nil || !got.NoMaintenance {
+		t.Errorf("maintenance=no: %+v, %v", got, err)
+	}
 	if got, err := etcd.ParseURL("etcds://h"); err != nil || got.TLS == nil {
 		t.Errorf("etcds: %+v, %v", got, err)
 	}
@@ -40,6 +43,7 @@ func TestParseURLRefuses(t *testing.T) {
 		"etcd://h/registry":                   "is no address of etcd",
 		"etcd://h?keyspace=1":                 `no parameter "keyspace"`,
 		"etcd://h?quota=2G":                   "whole number above 0",
+		"etcd://h?maintenance=false":          "must be yes or no",
 		"etcd://h?records=0":                  "whole number above 0",
 		"etcd://h?prefix=/a":                  "a slash at one end",
 		"etcd://h?prefix=a%20b":               "white space",

@@ -25,7 +25,7 @@ type replica struct {
 	busy  chan struct{}           // holds one while somebody loads or applies
 	is    atomic.Pointer[version] // nil: not known
 	owned atomic.Bool             // this process has claimed it: it stays in memory
-	read  atomic.Bool             // since the keeper looked last
+	read  atomic.Bool             // since the maintainer looked last
 }
 
 // version is what a partition holds at a revision of its head. It is never changed: a batch changes a copy,
@@ -36,7 +36,7 @@ type version struct {
 	revision int64        // of the head
 	head     []byte       // its value
 	pending  *commitValue // a batch that is committed and not in place yet
-	litter   bool         // there are parts of batches that were never committed
+	orphaned bool         // there are parts of batches that were never committed
 }
 
 func newReplica(s *Store, number int) *replica {
@@ -119,7 +119,7 @@ func (r *replica) load(ctx context.Context) (*version, error) {
 			return nil, fmt.Errorf("read partition %d: %w", r.number, err)
 		}
 		v := &version{holds: contents.New(r.number), revision: l.revision, head: l.head, pending: l.commit,
-			litter: len(l.parts) > 0 && l.commit == nil}
+			orphaned: len(l.parts) > 0 && l.commit == nil}
 		v.holds.Change(l.batch, nil)
 		r.is.Store(v)
 		return v, nil

@@ -47,7 +47,7 @@ func (h *shard) change(ctx context.Context, b *store.Batch) error {
 	if err != nil {
 		return err
 	}
-	h.s.keeper.wrote(o.size, is.Len()-from.holds.Len())
+	h.s.maintainer.wrote(o.size, is.Len()-from.holds.Len())
 	next := &version{holds: is, head: from.head}
 	// Whatever the context says now, the write is not broken off.
 	next.revision, next.pending, err = h.write(context.WithoutCancel(ctx), from, o)

@@ -43,7 +43,7 @@ func (r *replica) stage(ctx context.Context, from *version, o *built) (int64, *c
 	}
 	revision, err := r.s.commits.write(r, from, []*pb.RequestOp{put(r.s.keys.commit(r.number), encode(v))}, 0)
 	if err != nil {
-		r.litters(from)
+		r.orphans(from)
 		return 0, nil, err
 	}
 	return revision, v, nil
@@ -51,17 +51,17 @@ func (r *replica) stage(ctx context.Context, from *version, o *built) (int64, *c
 
 // unstaged is the error of a batch of which some parts may be written: nothing of it counts.
 func (r *replica) unstaged(from *version, err error) error {
-	r.litters(from)
+	r.orphans(from)
 	if store.OutcomeOf(err) == store.Unknown {
 		return errors.New("store: etcd: a part of the batch may not have been written: " + err.Error())
 	}
 	return err
 }
 
-// litters notes that there may be parts that nothing commits.
-func (r *replica) litters(from *version) {
+// orphans notes that there may be parts that nothing commits.
+func (r *replica) orphans(from *version) {
 	with := *from
-	with.litter = true
+	with.orphaned = true
 	r.is.CompareAndSwap(from, &with)
 }
 
@@ -79,7 +79,7 @@ func (r *replica) settle(ctx context.Context, v *version) (*version, error) {
 		if err := r.guarded(ctx, v, nil, remove(keys.commit(r.number))); err != nil {
 			return nil, err
 		}
-	case v.litter:
+	case v.orphaned:
 		if err := r.guarded(ctx, v, nil, removeUnder(keys.parts(r.number, ""))); err != nil {
 			return nil, err
 		}
@@ -87,7 +87,7 @@ func (r *replica) settle(ctx context.Context, v *version) (*version, error) {
 		return v, nil
 	}
 	settled := *v
-	settled.pending, settled.litter = nil, false
+	settled.pending, settled.orphaned = nil, false
 	r.is.CompareAndSwap(v, &settled)
 	return &settled, nil
 }

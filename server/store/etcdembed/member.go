@@ -97,9 +97,11 @@ func (m *member) promote(ctx context.Context) {
 			if !other.IsLearner {
 				continue
 			}
-			if _, err := s.PromoteMember(ctx, uint64(other.ID)); err == nil {
-				m.log.Warn("a new etcd member has caught up and is a full member now", "member", other.Name)
+			if _, err := s.PromoteMember(ctx, uint64(other.ID)); err != nil {
+				m.log.Debug("an etcd member is a learner still", "member", other.Name, "error", err)
+				continue
 			}
+			m.log.Warn("a new etcd member has caught up and is a full member now", "member", other.Name)
 		}
 	}
 }

@@ -20,23 +20,23 @@ import (
 	"github.com/carillonhq/carillon/server/store/storetest"
 )
 
-// house is some members on this machine.
-type house struct {
+// cluster is some members on this machine.
+type cluster struct {
 	t      *testing.T
 	folder string
 	peers  []etcdembed.Peer
 }
 
-func newHouse(t *testing.T, members int) *house {
+func newCluster(t *testing.T, members int) *cluster {
 	t.Helper()
-	h := &house{t: t, folder: t.TempDir()}
+	h := &cluster{t: t, folder: t.TempDir()}
 	for i := range members {
 		h.peers = append(h.peers, etcdembed.Peer{Name: fmt.Sprint("n", i), Host: "127.0.0.1", Port: realserver.PortPair(t) + 1})
 	}
 	return h
 }
 
-func (h *house) options(i int) etcdembed.Options {
+func (h *cluster) options(i int) etcdembed.Options {
 	o := etcdembed.Options{Folder: filepath.Join(h.folder, h.peers[i].Name), Member: h.peers[i].Name, Peers: h.peers}
 	for _, p := range h.peers {
 		o.Store.Addresses = append(o.Store.Addresses, fmt.Sprint(p.Host, ":", p.Port-1))
@@ -46,7 +46,7 @@ func (h *house) options(i int) etcdembed.Options {
 }
 
 // open opens a store until the others are there.
-func (h *house) open(i int) *etcdembed.Store {
+func (h *cluster) open(i int) *etcdembed.Store {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
 	defer cancel()
@@ -62,7 +62,7 @@ func (h *house) open(i int) *etcdembed.Store {
 }
 
 // all opens all stores at once.
-func (h *house) all() []*etcdembed.Store {
+func (h *cluster) all() []*etcdembed.Store {
 	h.t.Helper()
 	stores := make([]*etcdembed.Store, len(h.peers))
 	var opening sync.WaitGroup
@@ -73,7 +73,7 @@ func (h *house) all() []*etcdembed.Store {
 	return stores
 }
 
-func (h *house) close(s *etcdembed.Store) {
+func (h *cluster) close(s *etcdembed.Store) {
 	h.t.Helper()
 	if err := s.Close(); err != nil {
 		h.t.Error(err)
@@ -81,7 +81,7 @@ func (h *house) close(s *etcdembed.Store) {
 }
 
 // put claims a partition and puts a job, until that is known to be done.
-func (h *house) put(s store.Store, name string) {
+func (h *cluster) put(s store.Store, name string) {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
 	defer cancel()
@@ -104,7 +104,7 @@ func (h *house) put(s store.Store, name string) {
 }
 
 // want checks which jobs a store shows.
-func (h *house) want(s store.Store, want ...string) {
+func (h *cluster) want(s store.Store, want ...string) {
 	h.t.Helper()
 	sh, err := s.Shard(3, store.Term{})
 	if err != nil {
@@ -125,7 +125,7 @@ func (h *house) want(s store.Store, want ...string) {
 
 // TestThreeMembers: what one stores the others read; each may go and come back.
 func TestThreeMembers(t *testing.T) {
-	h := newHouse(t, 3)
+	h := newCluster(t, 3)
 	stores := h.all()
 	h.put(stores[0], "a")
 	want := []string{"a"}
@@ -145,7 +145,7 @@ func TestThreeMembers(t *testing.T) {
 
 // TestOneOfThreeIsAway: without most of the others a store cannot be opened yet, and can when they come.
 func TestOneOfThreeIsAway(t *testing.T) {
-	h := newHouse(t, 3)
+	h := newCluster(t, 3)
 	if _, err := etcdembed.Open(t.Context(), h.options(0)); !errors.Is(err, store.ErrAway) {
 		t.Fatalf("one of three: %v", err)
 	}
@@ -163,7 +163,7 @@ func TestOneOfThreeIsAway(t *testing.T) {
 // TestAMemberIsReplaced: one whose folder is lost may not come back as the same; removed and added it catches
 // up as a learner and becomes a full member.
 func TestAMemberIsReplaced(t *testing.T) {
-	h := newHouse(t, 3)
+	h := newCluster(t, 3)
 	stores := h.all()
 	h.put(stores[0], "a")
 	h.close(stores[2])
@@ -212,7 +212,7 @@ func TestAMemberIsReplaced(t *testing.T) {
 
 // TestSnapshot: a copy of all keys is written to a new file.
 func TestSnapshot(t *testing.T) {
-	h := newHouse(t, 1)
+	h := newCluster(t, 1)
 	s := h.open(0)
 	defer h.close(s)
 	h.put(s, "a")
@@ -246,7 +246,7 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t}
+	h := &cluster{t: t}
 	h.put(s, "a")
 	h.want(s, "a")
 	plain := o.Store
@@ -263,7 +263,7 @@ func TestSuite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("package etcd has the suite for -short")
 	}
-	h := newHouse(t, 1)
+	h := newCluster(t, 1)
 	s := h.open(0)
 	defer h.close(s)
 	var mu sync.Mutex

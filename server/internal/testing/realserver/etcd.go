@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -20,8 +19,7 @@ type Etcd struct {
 	Peer   int    // the port for other members
 	Folder string // of its data
 
-	program Program
-	process *Process
+	daemon
 }
 
 // StartEtcd starts an etcd of one member that ends with the test. Settings are more of its flags,
@@ -116,36 +114,10 @@ func (e *Etcd) ready(t testing.TB) {
 	})
 }
 
-// Crash kills the member.
-func (e *Etcd) Crash(t testing.TB) { e.signal(t, syscall.SIGKILL) }
-
-// Down ends the member in an orderly way.
-func (e *Etcd) Down(t testing.TB) { e.signal(t, syscall.SIGTERM) }
-
 // Wipe takes away what a member that does not run has kept.
 func (e *Etcd) Wipe(t testing.TB) {
 	t.Helper()
 	if err := os.RemoveAll(filepath.Join(e.Folder, "data")); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Freeze stops the member where it is until [Etcd.Thaw].
-func (e *Etcd) Freeze(t testing.TB) { e.poke(t, syscall.SIGSTOP) }
-
-// Thaw lets a frozen member go on.
-func (e *Etcd) Thaw(t testing.TB) { e.poke(t, syscall.SIGCONT) }
-
-func (e *Etcd) poke(t testing.TB, s syscall.Signal) {
-	t.Helper()
-	if err := syscall.Kill(e.process.PID(), s); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (e *Etcd) signal(t testing.TB, s syscall.Signal) {
-	t.Helper()
-	if err := e.process.Signal(s); err != nil {
 		t.Fatal(err)
 	}
 }

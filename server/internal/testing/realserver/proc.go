@@ -232,6 +232,38 @@ func (p *Process) Ready(t testing.TB, ask func(ctx context.Context) error) {
 	}
 }
 
+// daemon is a server that tests start again, end and halt.
+type daemon struct {
+	program Program
+	process *Process
+}
+
+// Crash kills the server.
+func (d *daemon) Crash(t testing.TB) { d.end(t, syscall.SIGKILL) }
+
+// Down ends the server in an orderly way.
+func (d *daemon) Down(t testing.TB) { d.end(t, syscall.SIGTERM) }
+
+func (d *daemon) end(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	if err := d.process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Freeze stops the server where it is until [daemon.Thaw]: it keeps its connections and answers nothing.
+func (d *daemon) Freeze(t testing.TB) { d.send(t, syscall.SIGSTOP) }
+
+// Thaw lets a frozen server go on.
+func (d *daemon) Thaw(t testing.TB) { d.send(t, syscall.SIGCONT) }
+
+func (d *daemon) send(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(d.process.PID(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // tail keeps the end of what is written.
 type tail struct {
 	mu   sync.Mutex

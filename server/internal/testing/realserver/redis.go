@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -19,8 +18,7 @@ type Redis struct {
 	Port   int
 	Folder string // of its data
 
-	program Program
-	process *Process
+	daemon
 }
 
 // StartRedis starts a Redis server that ends with the test. Settings are more of its configuration,
@@ -75,36 +73,10 @@ func (r *Redis) Up(t testing.TB) {
 	})
 }
 
-// Crash kills the server.
-func (r *Redis) Crash(t testing.TB) { r.signal(t, syscall.SIGKILL) }
-
-// Down ends the server in an orderly way.
-func (r *Redis) Down(t testing.TB) { r.signal(t, syscall.SIGTERM) }
-
 // Wipe takes away what a server that does not run has kept.
 func (r *Redis) Wipe(t testing.TB) {
 	t.Helper()
 	if err := os.RemoveAll(filepath.Join(r.Folder, "appendonlydir")); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Freeze stops the server where it is until [Redis.Thaw]: it keeps its connections and answers nothing.
-func (r *Redis) Freeze(t testing.TB) { r.poke(t, syscall.SIGSTOP) }
-
-// Thaw lets a frozen server go on.
-func (r *Redis) Thaw(t testing.TB) { r.poke(t, syscall.SIGCONT) }
-
-func (r *Redis) poke(t testing.TB, s syscall.Signal) {
-	t.Helper()
-	if err := syscall.Kill(r.process.PID(), s); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (r *Redis) signal(t testing.TB, s syscall.Signal) {
-	t.Helper()
-	if err := r.process.Signal(s); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // smallQuota is the quota of an etcd that is soon full.
 const smallQuota = 32 << 20
 
-// hurried is a store on an etcd of a small quota, whose keeper acts soon.
+// hurried is a store on an etcd of a small quota, whose maintainer acts soon.
 func hurried(t *testing.T, m *realserver.Etcd) *etcd.Store {
 	t.Helper()
 	o := fresh(m)
@@ -115,8 +115,8 @@ func TestRecordsInMemoryAreBounded(t *testing.T) {
 	until(t, s.Room)
 }
 
-// TestWhatOthersOwnIsNotKept: a partition that another process owns is in memory only while it is read, and one
-// that this process owns for as long.
+// TestWhatOthersOwnIsNotKept: a partition that another process owns is in memory only while it is read, and
+// one that this process owns for as long.
 func TestWhatOthersOwnIsNotKept(t *testing.T) {
 	m := realserver.StartEtcd(t, realserver.VolatileEtcd()...)
 	o := etcd.Hurried(fresh(m), 20*time.Millisecond, time.Second)
@@ -140,4 +140,29 @@ func TestWhatOthersOwnIsNotKept(t *testing.T) {
 		t.Error("a partition that was released is kept")
 	}
 	wantNames(t, sh, "a")
+}
+
+// TestMaintenanceIsLeftToOthers: with NoMaintenance a process watches the room, and takes no part in the rest.
+func TestMaintenanceIsLeftToOthers(t *testing.T) {
+	o := etcd.Hurried(fresh(realserver.StartEtcd(t, realserver.VolatileEtcd()...)), 10*time.Millisecond, time.Millisecond)
+	o.NoMaintenance = true
+	s := open(t, o)
+	wantNames(t, shardOf(t, s, 3, store.Term{}))
+	until(t, func() error {
+		if s.InMemory(3) {
+			return errors.New("it has not looked twice yet")
+		}
+		return nil
+	})
+	if keys, err := s.Keys(t.Context(), "maintainer"); err != nil || len(keys) > 0 {
+		t.Errorf("it maintains etcd: %v, %v", keys, err)
+	}
+	o.NoMaintenance = false
+	other := open(t, o)
+	until(t, func() error {
+		if keys, err := other.Keys(t.Context(), "maintainer"); err != nil || len(keys) == 0 {
+			return fmt.Errorf("nobody maintains etcd: %w", err)
+		}
+		return nil
+	})
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// keeper keeps etcd in order, which needs an operator otherwise. etcd keeps every older value of a key until
+// maintainer does what needs an operator of etcd otherwise. etcd keeps every older value of a key until
 // it is told to forget them (compaction), returns what its file has grown by only when it is told to
 // (defragmentation), and takes no writes at all once the file has reached its quota, until an alarm is taken
 // back. Every process watches the room; one of them, who holds a lease, acts:
@@ -30,7 +30,7 @@ import (
 //
 // Before etcd refuses everything the store refuses what makes it grow: new jobs, with [store.ErrFull]. What
 // is there runs on, and can be deleted.
-type keeper struct {
+type maintainer struct {
 	s     *Store
 	nonce uint64
 	end   context.CancelFunc
@@ -44,7 +44,7 @@ type keeper struct {
 	points       []point          // revisions at some times, oldest first
 	compacted    int64            // the last one that was compacted
 	defragmented map[string]int64 // and that of the last defragmentation, by endpoint
-	denied       bool             // etcd refuses the keeper: an operator was told
+	denied       bool             // etcd refuses the maintainer: an operator was told
 }
 
 // point is a revision of etcd and when it was seen.
@@ -53,15 +53,16 @@ type point struct {
 	revision int64
 }
 
-// pace is how often the house is kept, and how long values are kept that were replaced, usually and in short
-// room.
+// pace is how often maintenance is done, and how long values are kept that were replaced, usually and in
+// short room.
 type pace struct{ every, kept, short time.Duration }
 
-// How the house is kept.
+// How often, and how far.
 const (
-	keepEvery = 5 * time.Second
-	// historyKept is how long values are kept that were replaced: who loads a partition reads one revision.
-	historyKept = time.Minute
+	maintainEvery = 5 * time.Second
+	// historyKept is how long values are kept that were replaced, as Kubernetes does: who loads a partition
+	// reads one revision, and others may use the same etcd.
+	historyKept = 5 * time.Minute
 	shortKept   = 10 * time.Second
 	// defragmentTimeout is how long a member may take.
 	defragmentTimeout = 2 * time.Minute
@@ -75,22 +76,22 @@ const (
 	defragmentAt = 50 // the file is so large, and at most half of it is in use
 )
 
-func newKeeper(s *Store) *keeper {
+func newMaintainer(s *Store) *maintainer {
 	life, end := context.WithCancel(context.Background())
-	k := &keeper{s: s, nonce: rand.Uint64(), end: end, ended: make(chan struct{}),
+	k := &maintainer{s: s, nonce: rand.Uint64(), end: end, ended: make(chan struct{}),
 		defragmented: map[string]int64{}}
 	k.left.Store(s.opt.Quota) // until the first look
 	go k.run(life)
 	return k
 }
 
-func (k *keeper) close() {
+func (k *maintainer) close() {
 	k.end()
 	<-k.ended
 }
 
 // room returns why no jobs are to be put; nil: there is room.
-func (k *keeper) room() error {
+func (k *maintainer) room() error {
 	if e := k.full.Load(); e != nil {
 		return *e
 	}
@@ -105,13 +106,13 @@ func (k *keeper) room() error {
 }
 
 // wrote notes that so many bytes were written, and by how many records that grew what is in memory.
-func (k *keeper) wrote(size, grown int) {
+func (k *maintainer) wrote(size, grown int) {
 	k.records.Add(int64(grown))
 	k.left.Add(-int64(size))
 	k.written.Add(int64(size))
 }
 
-func (k *keeper) run(ctx context.Context) {
+func (k *maintainer) run(ctx context.Context) {
 	defer close(k.ended)
 	again := time.NewTicker(k.s.opt.pace.every)
 	defer again.Stop()
@@ -129,7 +130,7 @@ func (k *keeper) run(ctx context.Context) {
 }
 
 // count counts what is in memory, after what is not needed has gone.
-func (k *keeper) count() {
+func (k *maintainer) count() {
 	n := 0
 	for _, r := range k.s.replicas {
 		r.rest()
@@ -149,11 +150,14 @@ type member struct {
 }
 
 // keep looks at all members, and acts if this process holds the lease.
-func (k *keeper) keep(ctx context.Context) error {
+func (k *maintainer) keep(ctx context.Context) error {
 	members, err := k.look(ctx)
 	k.judge(members)
 	if len(members) == 0 {
 		return err
+	}
+	if k.s.opt.NoMaintenance {
+		return nil
 	}
 	leads, revision, lost := k.lead(ctx)
 	if lost != nil || !leads {
@@ -164,7 +168,7 @@ func (k *keeper) keep(ctx context.Context) error {
 }
 
 // look asks all members that answer.
-func (k *keeper) look(ctx context.Context) ([]member, error) {
+func (k *maintainer) look(ctx context.Context) ([]member, error) {
 	var all []member
 	var failed []error
 	for _, endpoint := range k.s.opt.endpoints() {
@@ -189,7 +193,7 @@ func (k *keeper) look(ctx context.Context) ([]member, error) {
 }
 
 // judge says whether there is room.
-func (k *keeper) judge(members []member) {
+func (k *maintainer) judge(members []member) {
 	if len(members) > 0 {
 		left := int64(math.MaxInt64)
 		for _, m := range members {
@@ -216,7 +220,7 @@ func (k *keeper) judge(members []member) {
 }
 
 // say notes why there is no room, nil if there is.
-func (k *keeper) say(full error) {
+func (k *maintainer) say(full error) {
 	var is *error
 	if full != nil {
 		is = &full
@@ -229,20 +233,20 @@ func (k *keeper) say(full error) {
 	}
 }
 
-// keeperValue is who keeps the house.
-type keeperValue struct {
+// maintainerValue is which process does the maintenance.
+type maintainerValue struct {
 	Nonce uint64 `json:"nonce"`
 	lease
 }
 
 // lead takes or renews the lease.
-func (k *keeper) lead(ctx context.Context) (leads bool, revision int64, err error) {
-	key := k.s.keys.keeper()
+func (k *maintainer) lead(ctx context.Context) (leads bool, revision int64, err error) {
+	key := k.s.keys.maintainer()
 	found, err := k.s.wire.get(ctx, one(key))
 	if err != nil {
 		return false, 0, err
 	}
-	var v keeperValue
+	var v maintainerValue
 	at := int64(0)
 	if len(found.Kvs) > 0 {
 		at = found.Kvs[0].ModRevision
@@ -254,7 +258,7 @@ func (k *keeper) lead(ctx context.Context) (leads bool, revision int64, err erro
 	if v.Nonce != k.nonce && v.lasts(now) {
 		return false, found.Header.Revision, nil
 	}
-	mine := encode(keeperValue{k.nonce, lasting(now, 3*k.s.opt.pace.every)})
+	mine := encode(maintainerValue{k.nonce, lasting(now, 3*k.s.opt.pace.every)})
 	answer, err := k.s.wire.txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{unchanged(key, at), k.s.same()},
 		Success: []*pb.RequestOp{put(key, mine)}})
 	if is(err, rpctypes.ErrGRPCNoSpace) {
@@ -267,7 +271,7 @@ func (k *keeper) lead(ctx context.Context) (leads bool, revision int64, err erro
 }
 
 // compact has etcd forget values that were replaced some time ago.
-func (k *keeper) compact(ctx context.Context, revision int64, members []member) error {
+func (k *maintainer) compact(ctx context.Context, revision int64, members []member) error {
 	now, kept := time.Now(), k.s.opt.pace.kept
 	for _, m := range members {
 		if m.size*100 > m.quota*shortAt {
@@ -296,7 +300,7 @@ func (k *keeper) compact(ctx context.Context, revision int64, members []member) 
 
 // defragment gives back the room of one member. One that refuses writes does not notice what is not in use
 // any more, so it is defragmented after each compaction.
-func (k *keeper) defragment(ctx context.Context, members []member) error {
+func (k *maintainer) defragment(ctx context.Context, members []member) error {
 	var worst *member
 	for i := range members {
 		m := &members[i]
@@ -320,7 +324,7 @@ func (k *keeper) defragment(ctx context.Context, members []member) error {
 
 // allow takes back the alarm that made etcd refuse writes, if those that answer, most of them, have room
 // again.
-func (k *keeper) allow(ctx context.Context, members []member) error {
+func (k *maintainer) allow(ctx context.Context, members []member) error {
 	refuse := false
 	for _, m := range members {
 		refuse = refuse || m.refuse
@@ -349,8 +353,8 @@ func (k *keeper) allow(ctx context.Context, members []member) error {
 	return nil
 }
 
-// allowed tells an operator, once, if etcd refuses the keeper: its user must have the role root.
-func (k *keeper) allowed(err error) error {
+// allowed tells an operator, once, if etcd refuses the maintainer: its user must have the role root.
+func (k *maintainer) allowed(err error) error {
 	if err != nil && !k.denied && deniedBy(err) {
 		k.denied = true
 		k.s.opt.Log.Warn("this user of etcd may not keep it in order: compaction and defragmentation are left to its operator",
