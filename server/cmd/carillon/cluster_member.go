@@ -53,7 +53,7 @@ func (m *members) connect(cmd *cobra.Command) (*etcdembed.Admin, error) {
 		if err != nil {
 			return nil, usagef("--peers: %v", err)
 		}
-		if store, err = etcdembed.WithPeers(store, m.peers, peers[0].Name); err != nil {
+		if store, err = etcdembed.WithPeers(store, m.peers, peers[0].Name, true); err != nil {
 			return nil, usagef("--store: %v", err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store/etcdembed"
 )
@@ -14,7 +16,7 @@ import (
 // TestClusterMember lists, adds and removes members of a real etcd, and copies what it holds.
 func TestClusterMember(t *testing.T) {
 	peers := fmt.Sprintf("a=127.0.0.1:%d", realserver.PortPair(t)+1)
-	url, err := etcdembed.WithPeers("etcd-embed:"+filepath.Join(t.TempDir(), "a"), peers, "a")
+	url, err := etcdembed.WithPeers("etcd-embed:"+filepath.Join(t.TempDir(), "a"), peers, "a", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +67,16 @@ func TestPeersOfAnotherStore(t *testing.T) {
 		if got := runInProcess(strings.Fields(args)...); got.code != exitUsage || !strings.Contains(got.errs, "etcd in this process") {
 			t.Errorf("%s: %+v", args, got)
 		}
+	}
+	// what docs/stores.md shows: members on other machines, without TLS
+	for _, m := range []members{{peers: "n1=10.0.0.1,n2=10.0.0.2"}, {store: "etcd-embed:d", peers: "n1=10.0.0.1"}} {
+		cmd := &cobra.Command{}
+		admin, err := m.connect(cmd)
+		if err != nil {
+			t.Errorf("%+v: %v", m, err)
+			continue
+		}
+		_ = admin.Close()
 	}
 	if got := runInProcess("cluster", "member", "list"); got.code != exitUsage {
 		t.Errorf("neither store nor peers: %+v", got)

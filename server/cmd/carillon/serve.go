@@ -158,7 +158,7 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 	c := s.node
 	if s.peers != "" {
 		var err error
-		if c.Store, err = etcdembed.WithPeers(c.Store, s.peers, c.Name); err != nil {
+		if c.Store, err = etcdembed.WithPeers(c.Store, s.peers, c.Name, c.Insecure); err != nil {
 			return c, usagef("--peers: %v", err)
 		}
 	}

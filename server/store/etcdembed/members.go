@@ -18,8 +18,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// WithPeers returns a store's URL with the members that a flag lists, and the name of this one.
-func WithPeers(store, peers, member string) (string, error) {
+// WithPeers returns a store's URL with the members that a flag lists, and the name of this one. With insecure
+// they may be beyond this machine without TLS.
+func WithPeers(store, peers, member string, insecure bool) (string, error) {
 	switch {
 	case !strings.HasPrefix(store, scheme+":"):
 		return "", fmt.Errorf("peers are for a store of etcd in this process, --store %s:DIR", scheme)
@@ -34,6 +35,9 @@ func WithPeers(store, peers, member string) (string, error) {
 	of := url.Values{"peers": {peers}}
 	if !strings.Contains(store, "member=") {
 		of.Set("member", member)
+	}
+	if insecure && !strings.Contains(store, "ssl") && !strings.Contains(store, "insecure=") {
+		of.Set("insecure", "yes")
 	}
 	if strings.Contains(store, "?") {
 		return store + "&" + of.Encode(), nil

@@ -50,7 +50,7 @@ func TestParseURLRefuses(t *testing.T) {
 
 func TestWithPeers(t *testing.T) {
 	for _, store := range []string{"etcd-embed:d", "etcd-embed:d?prefix=p", "etcd-embed:d?member=b"} {
-		url, err := etcdembed.WithPeers(store, "b=127.0.0.1,c=127.0.0.1:9", "b")
+		url, err := etcdembed.WithPeers(store, "b=127.0.0.1,c=127.0.0.1:9", "b", false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,9 +58,18 @@ func TestWithPeers(t *testing.T) {
 			t.Errorf("%s: %+v, %v", url, o, err)
 		}
 	}
+	for insecure, refused := range map[bool]bool{false: true, true: false} {
+		url, err := etcdembed.WithPeers("etcd-embed:d", "b=10.0.0.1", "b", insecure)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := etcdembed.ParseURL(url); (err != nil) != refused {
+			t.Errorf("members beyond this machine, insecure %v: %v", insecure, err)
+		}
+	}
 	for store, want := range map[string]string{"redis://h": "are for a store of etcd in this process",
 		"etcd-embed:d?peers=b=h": "give them once", "etcd-embed:d": "--node-name"} {
-		if _, err := etcdembed.WithPeers(store, "b=127.0.0.1", ""); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := etcdembed.WithPeers(store, "b=127.0.0.1", "", false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", store, err, want)
 		}
 	}
