@@ -1,7 +1,10 @@
 package etcdembed
 
 import (
+	"fmt"
+	"net"
 	"slices"
+	"strings"
 
 	"go.uber.org/zap/zapcore"
 
@@ -43,7 +46,9 @@ func (c zapCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	for name, value := range values.Fields {
 		args = append(args, name, value)
 	}
-	if e.Level >= zapcore.ErrorLevel {
+	// that the listeners are closed is reported as an error when the member ends
+	ends := strings.Contains(fmt.Sprint(values.Fields["error"]), net.ErrClosed.Error())
+	if e.Level >= zapcore.ErrorLevel && !ends {
 		c.log.Warn("etcd: "+e.Message, args...)
 	} else {
 		c.log.Debug("etcd: "+e.Message, args...)

@@ -136,7 +136,7 @@ func (o *Options) check() error {
 		for _, p := range o.Peers {
 			if !loopback(p.Host) {
 				return fmt.Errorf("store: %s: the member %q is beyond this machine, and there is no TLS: give sslrootcert, sslcert and sslkey; "+
-					"or insecure=yes in a network where everybody may do everything", scheme, p.Name)
+					"or, in a network where everybody may do everything, --insecure, which is insecure=yes in the URL", scheme, p.Name)
 			}
 		}
 	}
