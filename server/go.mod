@@ -5,6 +5,7 @@ go 1.26.8
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/anishathalye/porcupine v1.3.1
+	github.com/apache/cassandra-gocql-driver/v2 v2.1.2
 	github.com/bufbuild/protocompile v0.14.1
 	github.com/carillonhq/carillon v0.0.0
 	github.com/cockroachdb/pebble/v2 v2.1.7

@@ -6,6 +6,7 @@ import (
 	_ "time/tzdata" // time zones, whatever the machine has
 
 	// the stores that the command can open.
+	_ "github.com/carillonhq/carillon/server/store/cassandra"
 	_ "github.com/carillonhq/carillon/server/store/etcd"
 	_ "github.com/carillonhq/carillon/server/store/etcdembed"
 	_ "github.com/carillonhq/carillon/server/store/memory"

@@ -70,7 +70,7 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.StringVar(&s.config, "config", "", "YAML `file` of settings; default carillon.yaml if it is there")
 	flags.StringVar(&c.Store, "store", "",
-		"`url` of the store: pebble:DIR, postgres://…, redis://…, etcd://…, etcd-embed:DIR, or memory: which keeps nothing (required)")
+		"`url` of the store: pebble:DIR, postgres://…, redis://…, etcd://…, etcd-embed:DIR, cassandra://…, or memory: which keeps nothing (required)")
 	flags.StringVar(&s.peers, "peers", "",
 		"all `members` of --store etcd-embed:DIR, this node included: name=host[:port],…; port 2380 by default, and the one below it is used, too")
 	flags.StringVar(&c.Name, "node-name", "",

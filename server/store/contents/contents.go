@@ -2,6 +2,7 @@ package contents
 
 import (
 	"bytes"
+	"iter"
 	"math"
 	"strings"
 
@@ -81,6 +82,35 @@ func (p *Partition) Change(b *store.Batch, t *Touched) {
 	for i := range b.MetaRecords {
 		p.putMeta(&b.MetaRecords[i])
 	}
+}
+
+// Remove takes finished runs out of the history, whatever they are.
+func (p *Partition) Remove(runs []store.RunID) {
+	for _, id := range runs {
+		p.history.remove(id, nil)
+	}
+}
+
+// Records are all jobs and pending runs, in the order of refs. They must not be changed.
+func (p *Partition) Records() iter.Seq[*store.Record] { return each(p.records.byRef) }
+
+// AllRuns are all finished runs. They must not be changed.
+func (p *Partition) AllRuns() iter.Seq[*store.RunRecord] { return each(p.history.byID) }
+
+// AllMetaRecords are all metadata records, by kind and key. They must not be changed.
+func (p *Partition) AllMetaRecords() iter.Seq[*store.MetaRecord] { return each(p.metaRecords) }
+
+func each[T any](of *btree.BTreeG[T]) iter.Seq[T] {
+	return func(yield func(T) bool) { of.Scan(yield) }
+}
+
+// MetaRecord returns a metadata record without copying it, so it must not be changed; nil if there is none.
+func (p *Partition) MetaRecord(kind byte, key string) *store.MetaRecord {
+	m, ok := p.metaRecords.Get(&store.MetaRecord{Kind: kind, Key: key})
+	if !ok {
+		return nil
+	}
+	return m
 }
 
 // Record returns a record without copying it, so it must not be changed; nil if there is none.

@@ -2,24 +2,24 @@ package etcd_test
 
 import (
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/carillonhq/carillon/server/store/etcd"
+	"github.com/carillonhq/carillon/server/store/serverclock"
 )
 
 // drawnClock is a clock whose members answer as fast as is drawn, with dates that are cut to the second.
 type drawnClock struct {
-	etcd.Clock
+	*serverclock.Clock
 	*rand.Rand
 	at time.Time // by this node's clock
 }
 
 func newDrawnClock(seed uint64) *drawnClock {
 	d := &drawnClock{Rand: rand.New(rand.NewPCG(seed, 1)), at: time.Date(2026, 1, 1, 0, 0, 0, 123456789, time.UTC)}
-	d.Clock = etcd.NewClock(func() time.Time { return d.at }, slog.New(slog.DiscardHandler))
+	d.Clock = serverclock.New(func() time.Time { return d.at })
 	return d
 }
 
@@ -29,7 +29,7 @@ func (d *drawnClock) ask(endpoint string, ahead time.Duration) {
 	asked := d.at
 	date := asked.Add(there + ahead).Truncate(time.Second)
 	d.at = asked.Add(there + back)
-	d.Answer(endpoint, asked, d.at, date)
+	d.Answer(endpoint, asked, d.at, date, time.Second)
 }
 
 func (d *drawnClock) within() time.Duration {
@@ -48,13 +48,13 @@ func TestBoundsHoldTheClock(t *testing.T) {
 		begun := d.at
 		d.ask("m", ahead)
 		for d.at.Sub(begun) < 20*time.Second {
-			d.at = d.at.Add(d.Next("m"))
+			d.at = d.at.Add(etcd.NextDate(d.Clock, "m"))
 			d.ask("m", ahead)
-			if low, high := d.Bounds("m"); low > ahead || high < ahead {
+			if low, high, _ := d.Bounds("m"); low > ahead || high < ahead {
 				t.Fatalf("seed %d: the clock is ahead by %v, and the bounds are %v and %v", seed, ahead, low, high)
 			}
 		}
-		if low, high := d.Bounds("m"); high-low > 20*time.Millisecond {
+		if low, high, _ := d.Bounds("m"); high-low > 20*time.Millisecond {
 			t.Errorf("seed %d: after %v the bounds are %v and %v", seed, d.at.Sub(begun), low, high)
 		}
 		if off := (d.Ahead() - ahead).Abs(); off > 20*time.Millisecond {
@@ -68,7 +68,7 @@ func TestAClockThatIsSetIsFollowed(t *testing.T) {
 	d := newDrawnClock(1)
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Minute} {
 		for range 40 {
-			d.at = d.at.Add(d.Next("m"))
+			d.at = d.at.Add(etcd.NextDate(d.Clock, "m"))
 			d.ask("m", ahead)
 		}
 		if off := (d.Ahead() - ahead).Abs(); off > 20*time.Millisecond {
@@ -91,7 +91,7 @@ func TestOneWrongClockDoesNotMatter(t *testing.T) {
 					}
 					d.ask(fmt.Sprint(m), ahead)
 				}
-				d.at = d.at.Add(d.Next("0"))
+				d.at = d.at.Add(etcd.NextDate(d.Clock, "0"))
 			}
 			if d.Ahead() != 0 {
 				t.Errorf("member %d is off by %v, and the store's clock by %v", wrong, by, d.Ahead())

@@ -43,7 +43,7 @@ func (l leaser) Now(ctx context.Context) (time.Time, error) {
 	if _, err := l.wire.get(ctx, one(l.keys.store())); err != nil {
 		return time.Time{}, failure(err)
 	}
-	return l.clock.time(), nil
+	return l.clock.Time(), nil
 }
 
 // change does what a decision about some keys says, which it is given as they are, until nobody else has
@@ -133,7 +133,7 @@ func (l leaser) take(ctx context.Context, node string, partitions []int, ttl tim
 	terms []store.Term) error {
 	return l.change(ctx, l.ownerRanges(partitions),
 		func(found []*pb.RangeResponse) (compares []*pb.Compare, ops []*pb.RequestOp, err error) {
-			now := l.clock.time()
+			now := l.clock.Time()
 			for i, p := range partitions {
 				v, revision, err := l.parseOwner(p, found[i])
 				if err != nil {
@@ -203,7 +203,7 @@ func (l leaser) held(ctx context.Context, node string, held []store.Holding,
 func (l leaser) Renew(ctx context.Context, node string, held []store.Holding,
 	ttl time.Duration) ([]store.Holding, error) {
 	return l.held(ctx, node, held, func(p int, v ownerValue) []*pb.RequestOp {
-		v.lease = lasting(l.clock.time(), ttl)
+		v.lease = lasting(l.clock.Time(), ttl)
 		return []*pb.RequestOp{put(l.keys.owner(p), encode(v))}
 	})
 }

@@ -254,7 +254,7 @@ func (k *maintainer) lead(ctx context.Context) (leads bool, revision int64, err 
 			return false, 0, err
 		}
 	}
-	now := k.s.clock.time()
+	now := k.s.clock.Time()
 	if v.Nonce != k.nonce && v.lasts(now) {
 		return false, found.Header.Revision, nil
 	}

@@ -40,7 +40,7 @@ func (l leaser) parseMembers(answer *pb.RangeResponse) ([]found, error) {
 // put is the operation that writes a member.
 func (l leaser) put(m store.Member, ttl time.Duration) *pb.RequestOp {
 	return put(l.keys.node(m.ID), encode(memberValue{m.Address, m.HTTP, m.Sidecars, m.Capacity, m.Nonce,
-		m.Settings, m.State, lasting(l.clock.time(), ttl)}))
+		m.Settings, m.State, lasting(l.clock.Time(), ttl)}))
 }
 
 // Join writes the member, unless another with its id lives.
@@ -67,7 +67,7 @@ func (l leaser) write(ctx context.Context, m store.Member, ttl time.Duration, re
 			if err != nil {
 				return nil, nil, err
 			}
-			now, mine, stays := l.clock.time(), int64(0), false
+			now, mine, stays := l.clock.Time(), int64(0), false
 			for _, f := range all {
 				lives := f.lasts(now)
 				switch {
@@ -122,7 +122,7 @@ func (l leaser) Members(ctx context.Context) ([]store.Member, error) {
 		return nil, err
 	}
 	var out []store.Member
-	for now, i := l.clock.time(), 0; i < len(all); i++ {
+	for now, i := l.clock.Time(), 0; i < len(all); i++ {
 		if all[i].lasts(now) {
 			out = append(out, all[i].Member)
 		}

@@ -187,7 +187,7 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.maintainer.close()
 	s.commits.close()
-	s.heads.asking.Wait()
+	s.heads.at.Close()
 	s.clock.close()
 	if err := s.wire.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("store: etcd: close the connection: %w", err)

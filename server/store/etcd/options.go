@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/server/store"
-	"github.com/carillonhq/carillon/server/store/urltls"
+	"github.com/carillonhq/carillon/server/store/storeurl"
 )
 
 // Options of a store. Addresses are needed.
@@ -103,109 +100,31 @@ func (o *Options) endpoints() []string {
 // maintenance=no come [Options.Quota], [Options.Records] and [Options.NoMaintenance]. An error never repeats
 // the password.
 func ParseURL(text string) (Options, error) {
-	scheme, rest, _ := strings.Cut(text, "://")
-	var o Options
-	switch scheme {
-	case "etcd":
-	case "etcds":
-		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	default:
-		return o, errors.New("store: a URL of etcd begins with etcd:// or etcds://")
-	}
-	// before all else: whatever a password is made of, it is not repeated
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		if err := o.credentials(rest[:at]); err != nil {
-			return o, err
-		}
-		rest = rest[at+1:]
-	}
-	rest, query, _ := strings.Cut(rest, "?")
-	if err := o.parameters(query); err != nil {
-		return o, err
-	}
-	if err := o.addresses(strings.TrimSuffix(rest, "/")); err != nil {
-		return o, err
-	}
-	_, err := o.withDefaults()
-	return o, err
-}
-
-// credentials reads "user:password".
-func (o *Options) credentials(text string) (err error) {
-	user, password, _ := strings.Cut(text, ":")
-	if strings.ContainsAny(text, "/?#") {
-		return errors.New("store: user or password of the URL of etcd are not well encoded: write / as %2F, ? as %3F and # as %23, " +
-			"and no @ behind the address")
-	}
-	if o.Username, err = url.PathUnescape(user); err == nil {
-		o.Password, err = url.PathUnescape(password)
-	}
-	switch {
-	case err != nil:
-		return errors.New("store: user or password of the URL of etcd are not well encoded: write a percent sign as %25")
-	case o.Username == "" || o.Password == "":
-		return errors.New("store: the URL of etcd has a user without a password, or a password without a user")
-	}
-	return nil
-}
-
-// addresses reads "host:port,host:port".
-func (o *Options) addresses(text string) error {
-	for address := range strings.SplitSeq(text, ",") {
-		host, port, err := net.SplitHostPort(address)
-		if err != nil {
-			host, port, err = net.SplitHostPort(address + ":" + defaultPort)
-		}
-		if n, notPort := strconv.ParseUint(port, 10, 16); err != nil || notPort != nil || n == 0 || host == "" ||
-			strings.ContainsAny(host, "/") {
-			return fmt.Errorf("store: %q is no address of etcd: write host:port, and commas between several", address)
-		}
-		o.Addresses = append(o.Addresses, net.JoinHostPort(host, port))
-	}
-	return nil
-}
-
-// parameters reads what stands behind the question mark.
-func (o *Options) parameters(query string) error {
-	values, err := url.ParseQuery(query)
+	u, err := storeurl.Parse(text, "etcd", "etcd", "etcds")
 	if err != nil {
-		return fmt.Errorf("store: the parameters of the URL of etcd: %w", err)
+		return Options{}, err
 	}
-	var files urltls.Files
-	for name, list := range values {
-		value, err := list[len(list)-1], error(nil)
-		switch name {
-		case "sslrootcert", "sslcert", "sslkey":
-			files.Set(name, value)
-		case "prefix":
-			o.Prefix = value
-		case "maintenance":
-			if value != "yes" && value != "no" {
-				return fmt.Errorf("store: maintenance is %q in the URL of etcd: must be yes or no", value)
-			}
-			o.NoMaintenance = value == "no"
-		case "quota":
-			o.Quota, err = positive(name, value)
-		case "records":
-			var n int64
-			n, err = positive(name, value)
-			o.Records = int(n)
-		default:
-			return fmt.Errorf("store: a URL of etcd has no parameter %q; there are prefix, quota, records, maintenance, sslrootcert, sslcert "+
-				"and sslkey", name)
-		}
-		if err != nil {
-			return err
-		}
+	o := Options{Username: u.Username, Password: u.Password, TLS: u.TLS, Prefix: u.Parameters.Get("prefix")}
+	err = cmp.Or(u.Both(), u.Known("prefix", "quota", "records", "maintenance"), u.NoPath())
+	if err != nil {
+		return o, err
 	}
-	return files.Read(o.TLS, "etcd", "etcds")
-}
-
-// positive reads a number above 0.
-func positive(name, value string) (int64, error) {
-	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n < 1 {
-		return 0, fmt.Errorf("store: %s is %q in the URL of etcd: must be a whole number above 0", name, value)
+	if o.Quota, err = u.Positive("quota"); err != nil {
+		return o, err
 	}
-	return n, nil
+	records, err := u.Positive("records")
+	if err != nil {
+		return o, err
+	}
+	o.Records = int(records)
+	maintenance, err := u.YesNo("maintenance", true)
+	if err != nil {
+		return o, err
+	}
+	o.NoMaintenance = !maintenance
+	if o.Addresses, err = u.Addresses(defaultPort); err != nil {
+		return o, err
+	}
+	_, err = o.withDefaults()
+	return o, err
 }

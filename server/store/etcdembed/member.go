@@ -19,7 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/carillonhq/carillon/server/store"
-	"github.com/carillonhq/carillon/server/store/urltls"
+	"github.com/carillonhq/carillon/server/store/storeurl"
 )
 
 // member is an etcd member in this process.
@@ -117,7 +117,7 @@ func (o *Options) config(ctx context.Context) (*embed.Config, error) {
 	c.EnableGRPCGateway = false
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(zapCore{log: o.Store.Log}))
 	kind := "http"
-	if o.Files != (urltls.Files{}) {
+	if o.Files != (storeurl.Files{}) {
 		kind = "https"
 		info := transport.TLSInfo{CertFile: o.Files.Certificate, KeyFile: o.Files.Key,
 			TrustedCAFile: o.Files.Authorities, ClientCertAuth: true}

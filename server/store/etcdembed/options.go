@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/server/store/etcd"
-	"github.com/carillonhq/carillon/server/store/urltls"
+	"github.com/carillonhq/carillon/server/store/storeurl"
 )
 
 // Options of a member and its store.
@@ -20,7 +20,7 @@ type Options struct {
 	Member string // the member's name: one of Peers
 	Peers  []Peer // all members, this one included
 	// Files are of TLS: between members, and between them and nodes. Each side verifies the other.
-	Files urltls.Files
+	Files storeurl.Files
 	// Insecure allows addresses beyond this machine without TLS: who reaches them may do everything.
 	Insecure bool
 	// Store are the options of the store; Addresses and TLS are set.
@@ -130,7 +130,7 @@ func (o *Options) check() error {
 		return fmt.Errorf("store: %s: the member %q is not among peers: each node is one of them, by its name", scheme, o.Member)
 	}
 	f := o.Files
-	if secure := f != (urltls.Files{}); secure && (f.Authorities == "" || f.Certificate == "" || f.Key == "") {
+	if secure := f != (storeurl.Files{}); secure && (f.Authorities == "" || f.Certificate == "" || f.Key == "") {
 		return errors.New("store: " + scheme + " with TLS needs sslrootcert, sslcert and sslkey: members verify each other")
 	} else if !secure && !o.Insecure {
 		for _, p := range o.Peers {
@@ -155,7 +155,7 @@ func (o *Options) self() (Peer, bool) {
 // clientURL is the URL of the store that the members are, with some parameters.
 func (o *Options) clientURL(of url.Values) string {
 	kind := "etcd"
-	if o.Files != (urltls.Files{}) {
+	if o.Files != (storeurl.Files{}) {
 		kind = "etcds"
 	}
 	addresses := make([]string, len(o.Peers))

@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/server/store"
-	"github.com/carillonhq/carillon/server/store/urltls"
+	"github.com/carillonhq/carillon/server/store/storeurl"
 )
 
 // Options of a store. Addresses are needed.
@@ -76,100 +74,32 @@ func (o Options) withDefaults() (Options, error) {
 // sslkey=FILE the server is shown a certificate. The files are PEM, and are read once. An error never repeats
 // the password.
 func ParseURL(text string) (Options, error) {
-	scheme, rest, _ := strings.Cut(text, "://")
-	var o Options
-	switch scheme {
-	case "redis":
-	case "rediss":
-		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	default:
-		return o, errors.New("store: a URL of Redis begins with redis:// or rediss://")
-	}
-	// before all else: whatever a password is made of, it is not repeated
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		if err := o.credentials(rest[:at]); err != nil {
-			return o, err
-		}
-		rest = rest[at+1:]
-	}
-	rest, query, _ := strings.Cut(rest, "?")
-	rest, database, _ := strings.Cut(rest, "/")
-	if err := o.parameters(query); err != nil {
-		return o, err
-	}
-	if err := o.addresses(rest); err != nil {
-		return o, err
-	}
-	if database != "" {
-		n, err := strconv.ParseUint(database, 10, 31)
-		if err != nil {
-			return o, fmt.Errorf("store: the database %q is not a number: write redis://host:port/0", database)
-		}
-		o.Database = int(n)
-	}
-	_, err := o.withDefaults()
-	return o, err
-}
-
-// credentials reads "user:password".
-func (o *Options) credentials(text string) (err error) {
-	user, password, _ := strings.Cut(text, ":")
-	if strings.ContainsAny(text, "/?#") {
-		return errors.New("store: user or password of the URL of Redis are not well encoded: write / as %2F, ? as %3F and # as %23, " +
-			"and no @ behind the address")
-	}
-	if o.Username, err = url.PathUnescape(user); err == nil {
-		o.Password, err = url.PathUnescape(password)
-	}
+	u, err := storeurl.Parse(text, "Redis", "redis", "rediss")
 	if err != nil {
-		return errors.New("store: user or password of the URL of Redis are not well encoded: write a percent sign as %25")
+		return Options{}, err
 	}
-	return nil
-}
-
-// addresses reads "host:port,host:port".
-func (o *Options) addresses(text string) error {
+	o := Options{Username: u.Username, Password: u.Password, TLS: u.TLS, Prefix: u.Parameters.Get("prefix"),
+		Sentinel: u.Parameters.Get("sentinel")}
+	if err := u.Known("prefix", "sentinel", "sentinel_login"); err != nil {
+		return o, err
+	}
+	if o.SentinelLogin, err = u.YesNo("sentinel_login", false); err != nil {
+		return o, err
+	}
 	usual := defaultPort
 	if o.Sentinel != "" {
 		usual = sentinelPort
 	}
-	for address := range strings.SplitSeq(text, ",") {
-		host, port, err := net.SplitHostPort(address)
+	if o.Addresses, err = u.Addresses(usual); err != nil {
+		return o, err
+	}
+	if u.Path != "" {
+		n, err := strconv.ParseUint(u.Path, 10, 31)
 		if err != nil {
-			host, port, err = net.SplitHostPort(address + ":" + usual)
+			return o, fmt.Errorf("store: the database %q is not a number: write redis://host:port/0", u.Path)
 		}
-		if n, notPort := strconv.ParseUint(port, 10, 16); err != nil || notPort != nil || n == 0 || host == "" {
-			return fmt.Errorf("store: %q is no address of Redis: write host:port, and commas between several", address)
-		}
-		o.Addresses = append(o.Addresses, net.JoinHostPort(host, port))
+		o.Database = int(n)
 	}
-	return nil
-}
-
-// parameters reads what stands behind the question mark.
-func (o *Options) parameters(query string) error {
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return fmt.Errorf("store: the parameters of the URL of Redis: %w", err)
-	}
-	var files urltls.Files
-	for name, list := range values {
-		switch value := list[len(list)-1]; name {
-		case "sslrootcert", "sslcert", "sslkey":
-			files.Set(name, value)
-		case "prefix":
-			o.Prefix = value
-		case "sentinel":
-			o.Sentinel = value
-		case "sentinel_login":
-			if value != "yes" && value != "no" {
-				return fmt.Errorf("store: sentinel_login is %q in the URL of Redis: must be yes or no", value)
-			}
-			o.SentinelLogin = value == "yes"
-		default:
-			return fmt.Errorf("store: a URL of Redis has no parameter %q; there are prefix, sentinel, sentinel_login, sslrootcert, "+
-				"sslcert and sslkey", name)
-		}
-	}
-	return files.Read(o.TLS, "Redis", "rediss")
+	_, err = o.withDefaults()
+	return o, err
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -173,12 +174,15 @@ func claimRace(e *env) {
 	}
 }
 
+// defaultRounds is the default of Options.Rounds.
+const defaultRounds = 1000
+
 // orphanRace has two nodes claim one partition, again and again, whose owner has released it or has let its
 // lease end.
 func orphanRace(e *env) {
-	rounds := 1000
+	rounds := cmp.Or(e.opts.Rounds, defaultRounds)
 	if testing.Short() {
-		rounds = 100
+		rounds = min(rounds, 100)
 	}
 	var last uint64
 	grows := func(round int, term store.Term) {

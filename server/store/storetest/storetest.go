@@ -23,6 +23,8 @@ type Options struct {
 	Alone bool
 	// Seeds is how many random histories are played against the model; default 20.
 	Seeds int
+	// Rounds is how often a race for a lease is repeated; default 1000.
+	Rounds int
 	// Steps is how many batches a random history has; default 120.
 	Steps int
 }

@@ -62,6 +62,26 @@ func EtcdBackend(t testing.TB) Backend {
 		Lose: func() { member.Crash(t); member.Wipe(t) }}
 }
 
+// CassandraBackend is an empty store on a Cassandra of one node that syncs each write and ends with the test.
+// Nodes reach it directly: it tells them where it is.
+func CassandraBackend(t testing.TB) Backend {
+	t.Helper()
+	node := realserver.StartCassandra(t, realserver.DurableCassandra()...)
+	return Backend{URL: "cassandra://" + node.Address(),
+		Down: func() { node.Crash(t) }, Up: func() { node.Up(t) },
+		Lose: func() { node.Crash(t); node.Wipe(t) }}
+}
+
+// CassandraClusterBackend is an empty store on a Cassandra of three nodes, of which the last is the one to be
+// ended. Nodes reach them directly.
+func CassandraClusterBackend(t testing.TB) Backend {
+	t.Helper()
+	nodes := realserver.StartCassandraCluster(t, 3, realserver.DurableCassandra()...)
+	last := nodes[2]
+	return Backend{URL: "cassandra://" + strings.Join(realserver.CassandraAddresses(nodes), ","),
+		Down: func() { last.Crash(t) }, Up: func() { last.Up(t) }}
+}
+
 // EtcdClusterBackend is an empty store on an etcd of three members, of which the last is the one to be ended.
 // Nodes reach the members directly.
 func EtcdClusterBackend(t testing.TB) Backend {

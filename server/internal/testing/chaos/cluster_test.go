@@ -66,6 +66,25 @@ func TestClusterEtcdCluster(t *testing.T) {
 	siege(t, binary, chaos.EtcdClusterBackend(t))
 }
 
+// TestClusterCassandra is the same on a Cassandra of one node, which syncs each write; only with -cycles, since
+// Cassandra takes long to start.
+func TestClusterCassandra(t *testing.T) {
+	if *cycles == 0 {
+		t.Skip("only with -cycles: Cassandra takes long to start")
+	}
+	binary := carillonBinary(t)
+	siege(t, binary, chaos.CassandraBackend(t))
+}
+
+// TestClusterCassandraCluster is the same on a Cassandra of three nodes; only with -cycles.
+func TestClusterCassandraCluster(t *testing.T) {
+	if *cycles == 0 {
+		t.Skip("only with -cycles: Cassandra takes long to start")
+	}
+	binary := carillonBinary(t)
+	siege(t, binary, chaos.CassandraClusterBackend(t))
+}
+
 // TestClusterEmbeddedEtcd is the same on an etcd in the nodes themselves: who kills one kills a member.
 func TestClusterEmbeddedEtcd(t *testing.T) {
 	binary := carillonBinary(t)

@@ -22,7 +22,8 @@ import (
 
 var (
 	stores = flag.String("stores", "postgres",
-		"stores of the scenarios with real processes, separated by commas: postgres, redis, rediscluster, etcd, etcdcluster")
+		"stores of the scenarios with real processes, separated by commas: postgres, redis, rediscluster, etcd, etcdcluster, "+
+			"cassandra, cassandracluster")
 	given  = flag.String("binary", "", "the carillon that scenarios with real processes run; default one that is built from this source")
 	divide = flag.Int("divide", 6,
 		"what the scenarios with real processes are divided by: their spans, and how many jobs "+
@@ -103,11 +104,13 @@ func inCity(t *testing.T, n int, test func(t *testing.T, c *city), flags ...stri
 		t.Skip("processes are not for -short")
 	}
 	backends := map[string]func(*testing.T) chaos.Backend{
-		"postgres":     func(t *testing.T) chaos.Backend { return chaos.PostgresBackend(t) },
-		"redis":        func(t *testing.T) chaos.Backend { return chaos.RedisBackend(t) },
-		"rediscluster": func(t *testing.T) chaos.Backend { return chaos.RedisClusterBackend(t) },
-		"etcd":         func(t *testing.T) chaos.Backend { return chaos.EtcdBackend(t) },
-		"etcdcluster":  func(t *testing.T) chaos.Backend { return chaos.EtcdClusterBackend(t) },
+		"postgres":         func(t *testing.T) chaos.Backend { return chaos.PostgresBackend(t) },
+		"redis":            func(t *testing.T) chaos.Backend { return chaos.RedisBackend(t) },
+		"rediscluster":     func(t *testing.T) chaos.Backend { return chaos.RedisClusterBackend(t) },
+		"etcd":             func(t *testing.T) chaos.Backend { return chaos.EtcdBackend(t) },
+		"etcdcluster":      func(t *testing.T) chaos.Backend { return chaos.EtcdClusterBackend(t) },
+		"cassandra":        func(t *testing.T) chaos.Backend { return chaos.CassandraBackend(t) },
+		"cassandracluster": func(t *testing.T) chaos.Backend { return chaos.CassandraClusterBackend(t) },
 	}
 	for name := range strings.SplitSeq(*stores, ",") {
 		t.Run(name, func(t *testing.T) {

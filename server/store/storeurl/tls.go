@@ -1,6 +1,4 @@
-// Package urltls reads the TLS files that the URL of a store names in its parameters sslrootcert, sslcert and
-// sslkey, whose names are those of PostgreSQL.
-package urltls
+package storeurl
 
 import (
 	"crypto/tls"
@@ -9,7 +7,8 @@ import (
 	"os"
 )
 
-// Files are paths of PEM files; an empty one is none.
+// Files are paths of PEM files, as the parameters sslrootcert, sslcert and sslkey name them, whose names are
+// those of PostgreSQL. An empty one is none.
 type Files struct {
 	Authorities string // sslrootcert: that a server's certificate is verified against, in place of the system's
 	Certificate string // sslcert: that a server is shown

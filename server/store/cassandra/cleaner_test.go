@@ -1,0 +1,175 @@
+package cassandra_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/cassandra"
+)
+
+// TestLogs checks how logs are cut and cleaned.
+func TestLogs(t *testing.T) {
+	n := realserver.StartCassandra(t)
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, n *realserver.Cassandra)
+	}{
+		{"a log is cleaned, and keeps what is of use", cleaned},
+		{"a reader that was away follows a log that was cleaned", follows},
+		{"a segment that has gone is not begun again", notBegunAgain},
+		{"settings are read alone", settingsAlone},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, n) })
+	}
+}
+
+// small is how many rows the segments of these tests have.
+const small = 50
+
+// tick is a batch that writes jobs again without their specs, as runs do.
+func tick(round int, names ...string) *store.Batch {
+	b := batch(names...)
+	for i := range b.Puts {
+		b.Puts[i].Spec = nil
+		b.Puts[i].State.Due += int64(round)
+	}
+	return b
+}
+
+// churn puts some jobs that stay, and then puts and deletes others and ticks a few until the log has begun so
+// many segments.
+func churn(t *testing.T, s *cassandra.Store, sh store.Shard, segments int) {
+	t.Helper()
+	stay := batch("kept-1", "kept-2", "kept-3")
+	for i := range stay.Puts {
+		stay.Puts[i].Spec = []byte("spec of " + stay.Puts[i].Name)
+	}
+	want(t, "put", sh, stay, store.Applied)
+	want(t, "settings", sh, &store.Batch{MetaRecords: []store.MetaRecord{
+		{Kind: store.KindNamespace, Key: "n", Value: []byte("v")}, {Kind: store.KindTold, Key: "\xff\x00", Value: []byte{}}}},
+		store.Applied)
+	for round := 0; ; round++ {
+		want(t, "tick", sh, tick(round, "kept-2"), store.Applied)
+		want(t, "put", sh, batch("gone-1", "gone-2", "gone-3", "gone-4"), store.Applied)
+		var gone store.Batch
+		for i := range 4 {
+			gone.Deletes = append(gone.Deletes, job(fmt.Sprint("gone-", i+1)).Ref)
+		}
+		want(t, "delete", sh, &gone, store.Applied)
+		rows, err := s.Rows(t.Context(), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) > 0 && slices.Max(slices.Collect(maps.Keys(rows))) >= segments {
+			return
+		}
+	}
+}
+
+// wantKept checks that what was to stay has.
+func wantKept(t *testing.T, sh store.Shard) {
+	t.Helper()
+	wantNames(t, sh, "kept-1", "kept-2", "kept-3")
+	list, err := sh.List(t.Context(), store.ListQuery{Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range list {
+		if string(r.Spec) != "spec of "+r.Name {
+			t.Errorf("the spec of %s is %q", r.Name, r.Spec)
+		}
+	}
+	for _, kind := range []byte{store.KindNamespace, store.KindTold} {
+		m, err := sh.MetaRecords(t.Context(), store.MetaQuery{Kind: kind, Limit: 10})
+		if err != nil || len(m) != 1 {
+			t.Errorf("metadata records of kind %c: %v, %v", kind, m, err)
+		}
+	}
+}
+
+func cleaned(t *testing.T, n *realserver.Cassandra) {
+	o := cassandra.Small(fresh(t, n), small)
+	s := open(t, o)
+	sh, _ := own(t, s, 3)
+	churn(t, s, sh, 12)
+	// the cleaner works beside: it has caught up when there is little more than is of use
+	until(t, func() error {
+		want(t, "a batch", sh, tick(1, "kept-1"), store.Applied)
+		rows, err := s.Rows(t.Context(), 3)
+		sum := 0
+		for _, n := range rows {
+			sum += n
+		}
+		if sum > 4*small {
+			return fmt.Errorf("rows %v, %w", rows, errors.Join(err, errors.New("too many")))
+		}
+		return err
+	})
+	first, err := s.First(t.Context(), 3)
+	if err != nil || first < 5 {
+		t.Errorf("the log begins with segment %d, %v", first, err)
+	}
+	wantKept(t, sh)
+	other := open(t, o)
+	wantKept(t, shardOf(t, other, 3, store.Term{}))
+	taken := reown(t, other, 3)
+	wantKept(t, taken)
+	want(t, "the owner before", sh, batch("late"), store.Fenced)
+	churn(t, other, taken, 20)
+	wantKept(t, taken)
+	wantKept(t, sh)
+}
+
+func follows(t *testing.T, n *realserver.Cassandra) {
+	o := cassandra.Small(fresh(t, n), small)
+	s := open(t, o)
+	sh, _ := own(t, s, 3)
+	want(t, "put", sh, batch("early"), store.Applied)
+	reader := shardOf(t, open(t, o), 3, store.Term{})
+	wantNames(t, reader, "early")
+	want(t, "delete", sh, &store.Batch{Deletes: []store.Ref{job("early").Ref}}, store.Applied)
+	churn(t, s, sh, 4)
+	wantKept(t, reader)
+	churn(t, s, sh, 12)
+	wantKept(t, reader)
+	if gone, err := s.First(t.Context(), 3); err != nil || gone < 2 {
+		t.Errorf("nothing was cleaned: %d, %v", gone, err)
+	}
+}
+
+func notBegunAgain(t *testing.T, n *realserver.Cassandra) {
+	s := open(t, cassandra.Small(fresh(t, n), small))
+	sh, _ := own(t, s, 3)
+	churn(t, s, sh, 12)
+	first, err := s.First(t.Context(), 3)
+	if err != nil || first < 2 {
+		t.Fatalf("nothing was cleaned: %d, %v", first, err)
+	}
+	for segment := 1; segment < first; segment++ {
+		if begun, err := s.Begin(t.Context(), 3, segment); begun || err != nil {
+			t.Errorf("segment %d is begun again: %v", segment, err)
+		}
+	}
+}
+
+func settingsAlone(t *testing.T, n *realserver.Cassandra) {
+	o := cassandra.Small(fresh(t, n), small)
+	s, other := open(t, o), open(t, o)
+	sh, _ := own(t, s, 3)
+	churn(t, s, sh, 5) // they go with the log from segment to segment
+	if n, err := other.Settings(t.Context(), 3); err != nil || n != 1 {
+		t.Errorf("%d settings, %v", n, err)
+	}
+	want(t, "delete", sh, &store.Batch{MetaRecords: []store.MetaRecord{{Kind: store.KindNamespace, Key: "n"}}}, store.Applied)
+	if n, err := other.Settings(t.Context(), 3); err != nil || n != 0 {
+		t.Errorf("%d settings after they were deleted, %v", n, err)
+	}
+	if n, err := other.Settings(t.Context(), 5); err != nil || n != 0 {
+		t.Errorf("%d settings of a partition that nobody has written to, %v", n, err)
+	}
+}

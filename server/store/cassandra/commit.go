@@ -1,0 +1,236 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/contents"
+)
+
+// settingsKinds are the metadata records that nodes read of partitions that they do not own. They are in a
+// column of the last segment as well, so that nobody reads a log for them.
+var settingsKinds = []byte{store.KindNamespace, store.KindCalendar}
+
+func isSettings(kind byte) bool { return slices.Contains(settingsKinds, kind) }
+
+// built is a batch as rows.
+type built struct {
+	rows  []row
+	size  size
+	grown size // by how much what the partition holds has grown
+}
+
+func (o *built) add(w *row) {
+	o.rows, o.size = append(o.rows, *w), o.size.plus(w.size())
+}
+
+func (o *built) grow(by size, sign int) {
+	o.grown = o.grown.plus(size{sign * by.rows, sign * by.bytes})
+}
+
+const (
+	// mostRow is the largest row: Cassandra takes 16 MiB in a request, and in a change.
+	mostRow = 8 << 20
+	// How much is written at once. A larger batch is written in parts.
+	mostRows  = 2000
+	mostBytes = 2 << 20
+)
+
+// build makes the rows of a batch: what it has touched as it is after the batch, or that it is gone.
+func build(b *store.Batch, t *contents.Touched, was, is *contents.Partition) (*built, error) {
+	o := &built{rows: make([]row, 0, len(t.Records)+len(t.Runs)+len(b.MetaRecords))}
+	withSpec := make(map[store.Ref]bool, len(b.Puts))
+	for i := range b.Puts {
+		withSpec[b.Puts[i].Ref] = b.Puts[i].Spec != nil
+	}
+	for ref := range t.Records {
+		before, after := was.Record(ref), is.Record(ref)
+		if before != nil {
+			o.grow(weighRecord(before), -1)
+		}
+		switch {
+		case after != nil:
+			o.grow(weighRecord(after), 1)
+			w := recordRow(after, withSpec[ref])
+			o.add(&w)
+		case before != nil:
+			w := refRow(ref)
+			w.gone = true
+			o.add(&w)
+		}
+	}
+	for id, key := range t.Runs {
+		before, after := was.Run(id), is.Run(id)
+		if before != nil {
+			o.grow(weighRun(before), -1)
+		}
+		switch {
+		case after != nil:
+			o.grow(weighRun(after), 1)
+			w := runRow(after)
+			o.add(&w)
+		case before != nil:
+			w := goneRunRow(id, key)
+			o.add(&w)
+		}
+	}
+	for i := range b.MetaRecords {
+		m := &b.MetaRecords[i]
+		if before := was.MetaRecord(m.Kind, m.Key); before != nil {
+			o.grow(size{1, rowOverhead + len(before.Value)}, -1)
+		}
+		if m.Value != nil {
+			o.grow(size{1, rowOverhead + len(m.Value)}, 1)
+		}
+		w := metaRow(m)
+		o.add(&w)
+	}
+	for i := range o.rows {
+		if n := o.rows[i].size().bytes; n > mostRow {
+			return nil, fmt.Errorf("store: cassandra takes no record of %d bytes (job %q of namespace %q): at most %d",
+				n, o.rows[i].name, o.rows[i].namespace, mostRow)
+		}
+	}
+	return o, nil
+}
+
+// parts cuts the rows into what is written at once.
+func (o *built) parts() (parts [][]row) {
+	from, bytes := 0, 0
+	for i := range o.rows {
+		n := o.rows[i].size().bytes
+		if i > from && (i-from >= mostRows || bytes+n > mostBytes) {
+			parts = append(parts, o.rows[from:i])
+			from, bytes = i, 0
+		}
+		bytes += n
+	}
+	return append(parts, o.rows[from:])
+}
+
+// add adds a batch to the log, after which the partition holds what is says, and makes that the version that
+// is known. The caller holds the lock, and has made the batch from a version under the term that is to be
+// compared.
+//
+// A batch that is too large to be written at once is written in parts. Each compares the term; the last one
+// has the first row, without which nobody takes the others for a batch, and the number.
+func (r *replica) add(ctx context.Context, from *version, is *contents.Partition, o *built) (err error) {
+	if from.tail().size.over(r.s.opt.limits.segment) {
+		if from, err = r.roll(ctx, from); err != nil {
+			r.failed(err)
+			return err
+		}
+	}
+	number, segment := from.used+1, from.tail().number
+	for i := range o.rows {
+		o.rows[i].number, o.rows[i].item = number, i+1
+	}
+	parts := o.parts()
+	final := parts[len(parts)-1]
+	for _, part := range parts[:len(parts)-1] {
+		done, err := r.s.wire.cas(ctx, r.inserts(segment, r.guard(from, from.last), part)...)
+		if err == nil && !done {
+			err = store.ErrFenced
+		}
+		if err != nil {
+			return r.abandon(from, number, err)
+		}
+	}
+	header := row{number: number, kind: kindBatch, before: from.last, items: len(o.rows), term: from.term}
+	statements := r.inserts(segment, r.guard(from, number), append([]row{header}, final...))
+	done, err := r.s.wire.cas(ctx, append(statements, r.set(segment, o.rows)...)...)
+	if err = r.verdict(ctx, from, number, done, err); err != nil {
+		r.failed(err)
+		return err
+	}
+	next := from.grown(o.size.plus(size{1, rowOverhead}))
+	next.holds, next.last, next.by, next.used = is, number, from.term, number
+	next.live = from.live.plus(o.grown)
+	r.is.Store(next)
+	return nil
+}
+
+// inserts are the statements that write rows if a guard holds.
+func (r *replica) inserts(segment int, guard statement, rows []row) []statement {
+	out := make([]statement, 0, len(rows)+1)
+	out = append(out, guard)
+	for i := range rows {
+		out = append(out, rows[i].insert(r.number, segment))
+	}
+	return out
+}
+
+// set is what a batch changes in the settings of a segment.
+func (r *replica) set(segment int, rows []row) (out []statement) {
+	for i := range rows {
+		w := &rows[i]
+		switch {
+		case w.kind != kindMeta || !isSettings(w.key[0]):
+		case w.gone:
+			out = append(out, statement{`DELETE settings[?] FROM $changes WHERE partition = ? AND segment = ?`,
+				[]any{[]byte(w.key), r.number, segment}})
+		default:
+			out = append(out, statement{`UPDATE $changes SET settings[?] = ? WHERE partition = ? AND segment = ?`,
+				[]any{[]byte(w.key), []byte(w.value), r.number, segment}})
+		}
+	}
+	return out
+}
+
+// abandon notes that a batch did not come to its last part: its number is not used again, and nothing of it
+// counts.
+func (r *replica) abandon(from *version, number int64, err error) error {
+	with := *from
+	with.used = number
+	r.is.Store(&with)
+	if errors.Is(err, store.ErrFenced) {
+		return err
+	}
+	return failure(fmt.Errorf("write a part of a batch: %w", err))
+}
+
+// verdict says how a batch ended whose last part was answered by done or an error. Where that does not tell,
+// the log is asked by a serial read, which ends what was begun: if the batch is there, it was applied. If it
+// is not, it still may come, as long as the term is in force.
+func (r *replica) verdict(ctx context.Context, from *version, number int64, done bool, err error) error {
+	if done && err == nil {
+		return nil
+	}
+	if err != nil && notBegun(err) {
+		return failure(err)
+	}
+	var by store.Term
+	read := r.s.wire.each(ctx, r.s.wire.levels.serial,
+		statement{`SELECT by_epoch, by_nonce FROM $changes WHERE partition = ? AND segment = ? AND number = ? AND item = 0`,
+			[]any{r.number, from.tail().number, number}}, nil,
+		func(scan func(...any) error) error {
+			var epoch, nonce int64
+			err := scan(&epoch, &nonce)
+			by = store.Term{Epoch: uint64(epoch), Nonce: uint64(nonce)}
+			return err
+		})
+	switch {
+	case read == nil && by == from.term:
+		return nil
+	case err == nil && read == nil:
+		return store.ErrFenced
+	case err == nil:
+		err = read
+	}
+	return applyFailure(err)
+}
+
+// failed forgets nothing that a log says: what is known is read on from, once that is known to be right.
+func (r *replica) failed(err error) {
+	if store.OutcomeOf(err) == store.NotApplied {
+		return
+	}
+	if v := r.is.Load(); v != nil { // no term is known to be in force
+		with := *v
+		with.term = store.Term{}
+		r.is.Store(&with)
+	}
+}

@@ -1,0 +1,266 @@
+package cassandra_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/server/internal/testing/link"
+	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/cassandra"
+)
+
+// TestFaults ends, halts and cuts off a Cassandra of one node.
+func TestFaults(t *testing.T) {
+	n := realserver.StartCassandra(t, realserver.DurableCassandra()...)
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, n *realserver.Cassandra)
+	}{
+		{"no answer is unknown", noAnswer},
+		{"a write is sent once", sentOnce},
+		{"a batch is whole or nothing", wholeOrNothing},
+		{"another store is not taken", anotherStore},
+		{"nobody there", nobodyThere},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, n) })
+	}
+}
+
+// Whether a batch was applied is unknown if no answer comes, and known again once the partition was claimed.
+func noAnswer(t *testing.T, n *realserver.Cassandra) {
+	o := fresh(t, n)
+	o.Timeout = time.Second
+	var failed error
+	recovered := false
+	o.Events = store.Events{Failed: func(err error) { failed = err }, Recovered: func() { recovered = true }}
+	s := open(t, o)
+	sh, _ := own(t, s, 3)
+	want(t, "nothing", sh, batch(), store.Applied) // it has been read
+	n.Freeze(t)
+	want(t, "frozen", sh, batch("a"), store.Unknown)
+	if !errors.Is(failed, store.ErrUnknown) {
+		t.Errorf("Failed was told %v", failed)
+	}
+	n.Thaw(t)
+	reown(t, s, 3)
+	want(t, "the old term", sh, batch("b"), store.Fenced)
+	again := applied(t, s, 3, batch("c"))
+	if got := names(t, again); !slices.Equal(got, []string{"c"}) && !slices.Equal(got, []string{"a", "c"}) {
+		t.Errorf("jobs %q", got)
+	}
+	if !recovered {
+		t.Error("Recovered was not told")
+	}
+}
+
+// Nothing was applied if there is nobody to connect to.
+func nobodyThere(t *testing.T, n *realserver.Cassandra) {
+	o := fresh(t, n)
+	o.Timeout = time.Second
+	s := open(t, o)
+	sh, _ := own(t, s, 3)
+	n.Crash(t)
+	// the first ones may find out that their connection is broken, which is to know nothing
+	until(t, func() error {
+		err := sh.Apply(t.Context(), batch("a"))
+		if outcome := store.OutcomeOf(err); outcome != store.NotApplied && outcome != store.Unknown {
+			t.Fatalf("nobody there: %v", err)
+		}
+		if store.OutcomeOf(err) == store.NotApplied {
+			return nil
+		}
+		return err
+	})
+	if _, err := cassandra.Open(t.Context(), o); !errors.Is(err, store.ErrAway) {
+		t.Errorf("open where nobody is: %v", err)
+	}
+	n.Up(t)
+	again := applied(t, s, 3, batch("b"))
+	if got := names(t, again); !slices.Equal(got, []string{"b"}) && !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("jobs %q", got)
+	}
+}
+
+// linked is a link to a node, and options of a store behind it.
+func linked(t *testing.T, n *realserver.Cassandra) (*link.Link, cassandra.Options) {
+	t.Helper()
+	k, err := link.Listen(n.Address(), link.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Close() })
+	o := fresh(t, n)
+	o.Addresses = []string{k.Address()}
+	o.Timeout = time.Second
+	_, text, err := net.SplitHostPort(k.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, cassandra.Through(o, map[int]int{n.Port: port})
+}
+
+// A write whose answer and connection are lost is not sent again, and its outcome is unknown, or learnt from
+// what the log says.
+func sentOnce(t *testing.T, n *realserver.Cassandra) {
+	k, o := linked(t, n)
+	s := open(t, o)
+	sh, _ := own(t, s, 3)
+	want(t, "before", sh, batch("a"), store.Applied)
+	k.CutWay(link.Back, link.Broken)
+	want(t, "cut", sh, batch("b"), store.Unknown)
+	k.Heal()
+	again := reown(t, s, 3)
+	got := names(t, again)
+	if !slices.Equal(got, []string{"a", "b"}) && !slices.Equal(got, []string{"a"}) {
+		t.Errorf("jobs %q", got)
+	}
+	rows, err := s.Rows(t.Context(), 3)
+	if err != nil || rows[1] > 4 {
+		t.Errorf("rows %v, %v: b was written more than once", rows, err)
+	}
+}
+
+// many is more than is written at once.
+const many = cassandra.MostRows + 100
+
+// The connection is cut at random moments of batches that need several writes. What another store reads is
+// all of a batch, or nothing; what the next owner reads is that and stays so.
+func wholeOrNothing(t *testing.T, n *realserver.Cassandra) {
+	k, o := linked(t, n)
+	s := open(t, o)
+	direct := o
+	direct.Addresses = []string{n.Address()}
+	reader := shardOf(t, open(t, cassandra.Through(direct, nil)), 3, store.Term{})
+	ends := map[store.Outcome]int{}
+	times := 20
+	if testing.Short() {
+		times = 4
+	}
+	for i := range times {
+		sh := reown(t, s, 3)
+		var all []string
+		for j := range many {
+			all = append(all, fmt.Sprintf("%03d-%04d", i, j))
+		}
+		done := make(chan error, 1)
+		go func() { done <- sh.Apply(t.Context(), batch(all...)) }()
+		after := time.NewTimer(time.Duration(rand.Int64N(int64(300 * time.Millisecond))))
+		select {
+		case <-after.C:
+		case err := <-done:
+			done <- err
+		}
+		k.Cut(link.Broken)
+		err := <-done
+		seen := countOf(names(t, reader), all)
+		k.Heal()
+		next := reown(t, s, 3)
+		is := countOf(names(t, next), all)
+		outcome := store.OutcomeOf(err)
+		ends[outcome]++
+		if seen != 0 && seen != many || is != 0 && is != many || seen > is ||
+			outcome == store.Applied && is != many || outcome == store.NotApplied && is != 0 {
+			t.Fatalf("batch %d ended with %v: a reader saw %d of it, the next owner %d of %d", i, err, seen, is, many)
+		}
+		next = applied(t, s, 3, batch("next"))
+		if now := countOf(names(t, next), all); now != is {
+			t.Fatalf("batch %d: the next owner saw %d of it, and %d after a batch of its own", i, is, now)
+		}
+		var gone store.Batch
+		for _, name := range all {
+			gone.Deletes = append(gone.Deletes, job(name).Ref)
+		}
+		applied(t, s, 3, &gone)
+	}
+	t.Logf("how batches ended: %v", ends)
+}
+
+// countOf is how many of all are among the names.
+func countOf(names, all []string) (n int) {
+	there := map[string]bool{}
+	for _, name := range names {
+		there[name] = true
+	}
+	for _, name := range all {
+		if there[name] {
+			n++
+		}
+	}
+	return n
+}
+
+// Who opened a store claims nothing of another one in its place, or of none.
+func anotherStore(t *testing.T, n *realserver.Cassandra) {
+	o := fresh(t, n)
+	s := open(t, o)
+	own(t, s, 3)
+	session, err := n.Session()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	for _, table := range []string{"store", "owners", "members", "changes"} {
+		if err := session.Query("TRUNCATE " + o.Keyspace + "." + table).Exec(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claim := func() error {
+		_, err := s.Leaser().Claim(t.Context(), "node", []int{3}, lease)
+		return err
+	}
+	if err := claim(); !errors.Is(err, cassandra.ErrReplaced) {
+		t.Errorf("none in its place: %v", err)
+	}
+	open(t, o)
+	if err := claim(); !errors.Is(err, cassandra.ErrReplaced) {
+		t.Errorf("another in its place: %v", err)
+	}
+	if err := s.Leaser().Join(t.Context(), store.Member{ID: "n", Nonce: 1}, lease); !errors.Is(err, cassandra.ErrReplaced) {
+		t.Errorf("a join of another store: %v", err)
+	}
+}
+
+// TestANodeIsLost kills each of three nodes in turn: the store goes on. With two of them lost it refuses or
+// knows nothing, and goes on when one is back.
+func TestANodeIsLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("Cassandra takes long to start")
+	}
+	nodes := realserver.StartCassandraCluster(t, 3, realserver.DurableCassandra()...)
+	o := fresh(t, nodes...)
+	o.Timeout = 2 * time.Second
+	s := open(t, o)
+	applied(t, s, 3, batch("first"))
+	wanted := []string{"first"}
+	for i, n := range nodes {
+		n.Crash(t)
+		name := fmt.Sprint("without-", i)
+		sh := applied(t, s, 3, batch(name))
+		wanted = append(wanted, name)
+		wantNames(t, sh, wanted...)
+		n.Up(t)
+	}
+	sh := reown(t, s, 3)
+	nodes[0].Crash(t)
+	nodes[1].Crash(t)
+	if outcome := store.OutcomeOf(sh.Apply(t.Context(), batch("zero"))); outcome != store.NotApplied && outcome != store.Unknown {
+		t.Errorf("one of three is left, and the outcome is %d", outcome)
+	}
+	nodes[1].Up(t)
+	applied(t, s, 3, batch("last"))
+	got := slices.DeleteFunc(names(t, reown(t, s, 3)), func(name string) bool { return name == "zero" })
+	if want := slices.Sorted(slices.Values(append(wanted, "last"))); !slices.Equal(got, want) {
+		t.Errorf("jobs %q, want %q", got, want)
+	}
+}

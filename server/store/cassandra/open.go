@@ -1,0 +1,161 @@
+package cassandra
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// Store is a store in Cassandra.
+type Store struct {
+	opt      Options
+	wire     *wire
+	clock    *clock
+	meta     store.Meta
+	replicas []*replica
+	cleaner  *cleaner
+	health   store.Health
+	changing sync.Mutex // held while owners or members are changed: those of one process come one by one
+
+	mu     sync.RWMutex // held for reading by what is in flight
+	closed bool
+}
+
+var (
+	_ store.Store    = (*Store)(nil)
+	_ store.Reader   = (*Store)(nil)
+	_ store.Gatherer = (*Store)(nil)
+	_ store.Counter  = (*Store)(nil)
+	_ store.Roomer   = (*Store)(nil)
+)
+
+// Open connects to Cassandra and creates the store if it is not there. An error is [store.ErrAway] if no node
+// can be reached, or too few of them.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	s, err := open(ctx, o)
+	if err != nil && away(err) {
+		err = store.Away(err)
+	}
+	return s, err
+}
+
+func open(ctx context.Context, o Options) (*Store, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{opt: o,
+		health: store.Health{Failed: o.Events.Failed, Recovered: o.Events.Recovered, Replaced: ErrReplaced}}
+	if s.wire, err = dial(&o); err != nil {
+		return nil, fmt.Errorf("store: connect to Cassandra at %v: %w", o.Addresses, err)
+	}
+	if err := s.create(ctx); err != nil {
+		s.wire.session.Close()
+		return nil, fmt.Errorf("store: Cassandra at %v: %w", o.Addresses, err)
+	}
+	for p := range s.meta.ProvingGround() + 1 {
+		s.replicas = append(s.replicas, newReplica(s, p))
+	}
+	s.clock = newClock(ctx, s)
+	s.cleaner = newCleaner(s)
+	return s, nil
+}
+
+// ErrReplaced says that there is another store, or none, where there was the one that was opened.
+var ErrReplaced = errors.New("store: Cassandra has another store, or none, in the place of the one that was opened: " +
+	"start the node again, if that is as it should be")
+
+// isSame asks whether the store is the one that was opened: another one has another secret.
+func (s *Store) isSame(ctx context.Context) error {
+	found, err := s.readStore(ctx)
+	switch {
+	case err != nil:
+		err = failure(err)
+	case !bytes.Equal(found.secret, s.meta.MACKey):
+		err = ErrReplaced
+	default:
+		s.health.Same()
+		return nil
+	}
+	if !errors.Is(err, context.Canceled) {
+		s.health.Note(err)
+	}
+	return err
+}
+
+// check refuses a partition that is not there.
+func (s *Store) check(partition int) error {
+	if partition < 0 || partition >= len(s.replicas) {
+		return fmt.Errorf("store: no partition %d of %d", partition, len(s.replicas))
+	}
+	return nil
+}
+
+// begin refuses a call whose context has ended, that comes after Close, or is about partitions that are not
+// there. done must be called when the call has ended.
+func (s *Store) begin(ctx context.Context, partitions ...int) (done func(), err error) {
+	for _, p := range partitions {
+		if err := s.check(p); err != nil {
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	if s.closed {
+		s.mu.RUnlock()
+		return nil, store.ErrClosed
+	}
+	return s.mu.RUnlock, nil
+}
+
+// Shard is a partition as seen by the owner of one term.
+func (s *Store) Shard(partition int, term store.Term) (store.Shard, error) {
+	if err := s.check(partition); err != nil {
+		return nil, err
+	}
+	return &shard{s: s, r: s.replicas[partition], term: term}, nil
+}
+
+// Leaser says who lives and who owns what.
+func (s *Store) Leaser() store.Leaser { return leaser{s} }
+
+// Meta is what the store was created with.
+func (s *Store) Meta() store.Meta { return s.meta.Clone() }
+
+// Room implements [store.Roomer]: what this process owns is in its memory.
+func (s *Store) Room() error {
+	n := 0
+	for _, r := range s.replicas {
+		if v := r.is.Load(); v != nil && r.mine.Load() != nil {
+			n += v.holds.Len()
+		}
+	}
+	if n < s.opt.Records {
+		return nil
+	}
+	return fmt.Errorf("%w: this node keeps %d jobs and runs in memory, of at most %d (records= in the URL of Cassandra): "+
+		"delete some, keep less history, or add nodes", store.ErrFull, n, s.opt.Records)
+}
+
+// Close waits for the batches in flight.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	s.cleaner.close()
+	for _, r := range s.replicas {
+		r.newest.Close()
+	}
+	s.clock.close()
+	s.wire.session.Close()
+	return nil
+}

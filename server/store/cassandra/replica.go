@@ -1,0 +1,158 @@
+package cassandra
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/contents"
+	"github.com/carillonhq/carillon/server/store/joined"
+)
+
+// replica is what a partition holds, in memory, as it was after one batch of its log. The owner's follows its
+// own batches, another node's reads on when it is asked for.
+type replica struct {
+	s      *Store
+	number int
+	busy   chan struct{}           // holds one while somebody reads on or applies
+	is     atomic.Pointer[version] // nil: not known
+	hint   atomic.Int64            // a segment that the log had, to go on from; 0: none is known
+	newest *joined.Call[newest]
+
+	mine    atomic.Pointer[store.Term] // the term of this process, nil if it has not claimed the partition
+	read    atomic.Bool                // since rest was called last
+	dropped int                        // the last segment that this process has deleted; the cleaner's
+}
+
+// version is what a partition holds after a batch. It is never changed: a batch changes a copy, which takes
+// its place when Cassandra has the batch. So reads see nothing that is not durable, and wait for nothing that
+// is on its way.
+type version struct {
+	holds    *contents.Partition
+	segments []segment // from the first that is of use to the last; none: nobody has written yet
+	term     store.Term
+	last     int64      // the number of its last batch
+	by       store.Term // who has written that; zero: not known
+	used     int64      // the greatest number of a row: that of a batch without an end is not used again
+	live     size       // of what it holds, about
+}
+
+// segment is a part of the log.
+type segment struct {
+	number int
+	size   size
+}
+
+// tail is the segment that goes on.
+func (v *version) tail() segment { return v.segments[len(v.segments)-1] }
+
+// log is the size of the whole log.
+func (v *version) log() (sum size) {
+	for _, s := range v.segments {
+		sum = sum.plus(s.size)
+	}
+	return sum
+}
+
+// grown returns a version with so much more in its last segment.
+func (v *version) grown(by size) *version {
+	next := *v
+	next.segments = append([]segment(nil), v.segments...)
+	t := &next.segments[len(next.segments)-1]
+	t.size = t.size.plus(by)
+	return &next
+}
+
+// newest is what the last known segment said, and what was known before it was asked.
+type newest struct {
+	tail
+	before *version
+}
+
+func newReplica(s *Store, number int) *replica {
+	r := &replica{s: s, number: number, busy: make(chan struct{}, 1)}
+	r.newest = joined.New(func() (newest, error) {
+		n := newest{before: r.is.Load()}
+		if n.before == nil || len(n.before.segments) == 0 {
+			return n, nil
+		}
+		var err error
+		n.tail, err = r.readTail(context.Background(), s.wire.levels.regular, n.before.tail().number)
+		return n, err
+	})
+	return r
+}
+
+// lock waits until nobody else reads on or applies.
+func (r *replica) lock(ctx context.Context) error {
+	select {
+	case r.busy <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *replica) unlock() { <-r.busy }
+
+// forget makes the next read or write load the partition.
+func (r *replica) forget() {
+	r.is.Store(nil)
+	r.hint.Store(0)
+}
+
+// own notes the term under which this process has claimed the partition; zero: it has it no more. One that it
+// has not is not kept.
+func (r *replica) own(term store.Term) {
+	if term.IsZero() {
+		if r.mine.Swap(nil) != nil {
+			r.forget()
+		}
+		return
+	}
+	r.mine.Store(&term)
+}
+
+// rest forgets a partition of another process that nobody has read since the last time.
+func (r *replica) rest() {
+	if !r.read.Swap(false) && r.mine.Load() == nil {
+		r.forget()
+	}
+}
+
+// since returns the version that is known, if it is as new as what Cassandra has answered.
+func (r *replica) since(n *newest) *version {
+	v := r.is.Load()
+	switch {
+	case v == nil || n.before == nil || len(n.before.segments) == 0 || len(v.segments) == 0:
+		return nil
+	case !n.exists || n.last < n.before.last && n.segment == n.before.tail().number:
+		// Cassandra has less than it had: it was restored from a backup, or the segment was deleted long ago.
+		r.is.CompareAndSwap(n.before, nil)
+		r.hint.Store(0)
+		return nil
+	case v.tail().number > n.segment, v.tail().number == n.segment && v.last >= n.last && n.next == 0:
+		return v
+	}
+	return nil
+}
+
+// current returns what the partition holds, with every batch that was acknowledged before the call.
+func (r *replica) current(ctx context.Context) (*version, error) {
+	r.read.Store(true)
+	n, err := r.newest.Wait(ctx)
+	if err != nil {
+		return nil, failure(err)
+	}
+	if v := r.since(&n); v != nil {
+		return v, nil
+	}
+	if err := r.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer r.unlock()
+	if v := r.since(&n); v != nil { // somebody else has read on, or applied
+		return v, nil
+	}
+	return r.advance(ctx)
+}

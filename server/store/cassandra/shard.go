@@ -1,0 +1,142 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/contents"
+)
+
+// shard is a partition as the owner of one term sees it.
+type shard struct {
+	s    *Store
+	r    *replica
+	term store.Term
+}
+
+var _ store.Shard = (*shard)(nil)
+
+// Apply makes the batch durable: whole, if the term is in force.
+func (h *shard) Apply(ctx context.Context, b *store.Batch) error {
+	done, err := h.s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if h.term.IsZero() {
+		return store.ErrFenced
+	}
+	if err := h.r.lock(ctx); err != nil {
+		return err
+	}
+	defer h.r.unlock()
+	err = h.change(ctx, b)
+	h.s.health.Note(err)
+	return err
+}
+
+// change applies a batch. The caller holds the replica's lock.
+func (h *shard) change(ctx context.Context, b *store.Batch) error {
+	from, err := h.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	is, touched := from.holds.Copy(), contents.NewTouched()
+	is.Change(b, touched)
+	o, err := build(b, touched, from.holds, is)
+	if err != nil {
+		return err
+	}
+	if err := h.r.add(context.WithoutCancel(ctx), from, is, o); err != nil {
+		return err
+	}
+	h.s.cleaner.look(h.r)
+	return nil
+}
+
+// prepare returns the version that the term's next batch is made from.
+func (h *shard) prepare(ctx context.Context) (*version, error) {
+	v := h.r.is.Load()
+	if v == nil || len(v.segments) == 0 || v.term != h.term {
+		var err error
+		if v, err = h.r.advance(ctx); err != nil {
+			return nil, err
+		}
+		if len(v.segments) == 0 || v.term != h.term {
+			return nil, store.ErrFenced
+		}
+	}
+	return v, nil
+}
+
+// ask answers from what the partition holds.
+func ask[T any](ctx context.Context, h *shard,
+	f func(p *contents.Partition) (T, error)) (answer T, err error) {
+	done, err := h.s.begin(ctx)
+	if err != nil {
+		return answer, err
+	}
+	defer done()
+	v, err := h.r.current(ctx)
+	if err != nil {
+		return answer, err
+	}
+	return f(v.holds)
+}
+
+// Read returns the records of the refs, in their order.
+func (h *shard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, error) {
+	return ask(ctx, h, func(p *contents.Partition) ([]store.Record, error) { return p.Read(refs), nil })
+}
+
+// List returns jobs in name order.
+func (h *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, error) {
+	return ask(ctx, h, func(p *contents.Partition) ([]store.Record, error) { return p.List(q), nil })
+}
+
+// Due returns records of one priority in (due, ref) order.
+func (h *shard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, error) {
+	return ask(ctx, h, func(p *contents.Partition) ([]store.Record, error) { return p.Due(q), nil })
+}
+
+// Staged returns the records staged under a queue in (priority, run due, ref) order.
+func (h *shard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record, error) {
+	return ask(ctx, h, func(p *contents.Partition) ([]store.Record, error) { return p.Staged(q), nil })
+}
+
+// Live finds the record whose unfinished run has the id.
+func (h *shard) Live(ctx context.Context, id store.RunID) (ref store.Ref, ok bool, err error) {
+	ref, err = ask(ctx, h, func(p *contents.Partition) (found store.Ref, err error) {
+		found, ok = p.Live(id)
+		return found, nil
+	})
+	return ref, ok, err
+}
+
+// Runs returns finished runs.
+func (h *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, error) {
+	return ask(ctx, h, func(p *contents.Partition) ([]store.RunRecord, error) { return p.Runs(q) })
+}
+
+// MetaRecords returns the metadata records of a kind in key order. Settings of a partition that is not in
+// memory are read alone.
+func (h *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
+	if isSettings(q.Kind) && h.r.is.Load() == nil {
+		done, err := h.s.begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		p, err := h.r.settings(ctx)
+		if !errors.Is(err, errGone) {
+			if err != nil {
+				return nil, failure(err)
+			}
+			return p.MetaRecords(q), nil
+		}
+	}
+	return ask(ctx, h, func(p *contents.Partition) ([]store.MetaRecord, error) {
+		return p.MetaRecords(q), nil
+	})
+}

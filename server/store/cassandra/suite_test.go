@@ -1,0 +1,156 @@
+package cassandra_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/cassandra"
+	"github.com/carillonhq/carillon/server/store/storetest"
+)
+
+// fresh are options of a store that is not there yet, and goes with the test. A keyspace takes long to be
+// made, and much memory: one that a test has ended with is emptied, and used again.
+func fresh(t testing.TB, nodes ...*realserver.Cassandra) cassandra.Options {
+	t.Helper()
+	addresses := realserver.CassandraAddresses(nodes)
+	o := cassandra.Options{Keyspace: keyspaces.take(addresses[0]), Addresses: addresses}
+	t.Cleanup(func() { keyspaces.giveBack(t, nodes[0], o.Keyspace) })
+	return o
+}
+
+// keyspaces are those that tests have used.
+var keyspaces = &pool{free: map[string][]string{}}
+
+type pool struct {
+	mu   sync.Mutex
+	made int
+	free map[string][]string // by the address of a node
+}
+
+func (p *pool) take(address string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.free[address]); n > 0 {
+		name := p.free[address][n-1]
+		p.free[address] = p.free[address][:n-1]
+		return name
+	}
+	p.made++
+	return fmt.Sprint("test_", p.made)
+}
+
+// giveBack empties a keyspace. One that cannot be emptied is not used again.
+func (p *pool) giveBack(t testing.TB, node *realserver.Cassandra, keyspace string) {
+	t.Helper()
+	s, err := node.Session()
+	if err != nil {
+		return
+	}
+	defer s.Close()
+	for _, table := range []string{"store", "members", "owners", "changes"} {
+		if err := s.Query("TRUNCATE " + keyspace + "." + table).Exec(); err != nil {
+			return
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free[node.Address()] = append(p.free[node.Address()], keyspace)
+}
+
+// open opens a store that the test closes.
+func open(t testing.TB, o cassandra.Options) *cassandra.Store {
+	t.Helper()
+	s, err := cassandra.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// places remember where the suite's stores are, so that they can be opened again.
+type places struct {
+	mu  sync.Mutex
+	all map[store.Store]cassandra.Options
+}
+
+func (p *places) open(t testing.TB, o cassandra.Options) store.Store {
+	t.Helper()
+	s := open(t, o)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all[s] = o
+	return s
+}
+
+// close closes a store and says where it was.
+func (p *places) close(t testing.TB, s store.Store) cassandra.Options {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.all[s]
+}
+
+// suite are the suite's hooks on some nodes, which are the test's. A crash kills all of them.
+func suite(whole *testing.T, nodes ...*realserver.Cassandra) storetest.Options {
+	p := &places{all: map[store.Store]cassandra.Options{}}
+	return storetest.Options{
+		Open:   func(t testing.TB) store.Store { return p.open(t, fresh(t, nodes...)) },
+		Reopen: func(t testing.TB, s store.Store) store.Store { return p.open(t, p.close(t, s)) },
+		Seeds:  1,
+		Rounds: 100,
+		Crash: func(t testing.TB, s store.Store) store.Store {
+			o := p.close(t, s)
+			for _, n := range nodes {
+				n.Crash(t)
+			}
+			for _, n := range nodes {
+				n.Up(whole) // it stays for the cases to come
+			}
+			return p.open(t, o)
+		},
+	}
+}
+
+// TestSuite runs the suite on a Cassandra of one node.
+func TestSuite(t *testing.T) {
+	o := suite(t, realserver.StartCassandra(t))
+	o.Crash = nil // the next one does that
+	storetest.RunOptions(t, o)
+}
+
+// TestSuiteCrash runs the cases of the suite that crash the store, on a Cassandra that has on its disk what
+// it has acknowledged.
+func TestSuiteCrash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("Cassandra takes long to start")
+	}
+	o := suite(t, realserver.StartCassandra(t, realserver.DurableCassandra()...))
+	without := o
+	without.Crash = nil
+	for _, c := range storetest.Cases() {
+		if c.Applies(o) && !c.Applies(without) {
+			t.Run(c.Name, func(t *testing.T) { c.Check(t, o) })
+		}
+	}
+}
+
+// TestSuiteCluster runs the suite on three nodes.
+func TestSuiteCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one node is enough for -short")
+	}
+	o := suite(t, realserver.StartCassandraCluster(t, 3)...)
+	o.Crash = nil
+	storetest.RunOptions(t, o)
+}

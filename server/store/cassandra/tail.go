@@ -1,0 +1,90 @@
+package cassandra
+
+import (
+	"context"
+	"math"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// tail is what a segment says of itself, in its static columns. It says so for [keptFor] after its rows have
+// gone, so that nobody who was held up takes it for one that has still to be begun.
+type tail struct {
+	segment int
+	exists  bool
+	term    store.Term // in force, if it is the last segment; its nonce is 0 if nobody's is
+	start   int64      // the number of the last batch before this segment
+	last    int64      // the number of its last batch
+	next    int        // the segment that goes on; 0: it is the last one
+}
+
+// droppedStart is the start of a segment whose rows have gone.
+const droppedStart = math.MaxInt64
+
+func (t *tail) dropped() bool { return t.start == droppedStart }
+
+// readTail reads what a segment says of itself.
+func (r *replica) readTail(ctx context.Context, level gocql.Consistency, segment int) (tail, error) {
+	t := tail{segment: segment}
+	s := statement{`SELECT DISTINCT partition, segment, epoch, nonce, start, last, next FROM $changes ` +
+		`WHERE partition = ? AND segment = ?`, []any{r.number, segment}}
+	err := r.s.wire.each(ctx, level, s, nil, func(scan func(...any) error) error {
+		return t.scan(r.number, scan)
+	})
+	return t, err
+}
+
+func (t *tail) scan(partition int, scan func(...any) error, more ...any) error {
+	var epoch, nonce, start, last *int64
+	var next *int
+	into := append([]any{&partition, &t.segment, &epoch, &nonce, &start, &last, &next}, more...)
+	if err := scan(into...); err != nil {
+		return err
+	}
+	if epoch == nil || nonce == nil || start == nil || last == nil {
+		return nil // nobody has begun it
+	}
+	t.exists, t.term = true, store.Term{Epoch: uint64(*epoch), Nonce: uint64(*nonce)}
+	t.start, t.last, t.next = *start, *last, 0
+	if next != nil {
+		t.next = *next
+	}
+	return nil
+}
+
+// firstOf returns the first segment of the partition's log; 0: nobody has ever claimed it.
+func (r *replica) firstOf(ctx context.Context) (first int, err error) {
+	err = r.s.wire.each(ctx, r.s.wire.levels.regular,
+		statement{`SELECT first FROM $owners WHERE cluster = 0 AND partition = ?`, []any{r.number}}, nil,
+		func(scan func(...any) error) error { return scan(&first) })
+	return first, err
+}
+
+// findTail returns what the last segment says. It begins at the last one that is known, or else at the first.
+// It does not exist if nobody has written to the partition.
+func (r *replica) findTail(ctx context.Context) (t tail, err error) {
+	segment := int(r.hint.Load())
+	for {
+		if segment == 0 {
+			if segment, err = r.firstOf(ctx); err != nil || segment == 0 {
+				return tail{}, err
+			}
+			if t, err = r.readTail(ctx, r.s.wire.levels.regular, segment); err != nil || !t.exists {
+				return t, err
+			}
+		} else if t, err = r.readTail(ctx, r.s.wire.levels.regular, segment); err != nil {
+			return t, err
+		}
+		switch {
+		case !t.exists: // it was deleted meanwhile
+			segment = 0
+		case t.next == 0:
+			r.hint.Store(int64(segment))
+			return t, nil
+		default:
+			segment = t.next
+		}
+	}
+}

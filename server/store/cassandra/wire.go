@@ -1,0 +1,156 @@
+package cassandra
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+)
+
+// wire is the connection to Cassandra.
+type wire struct {
+	session  *gocql.Session
+	keyspace string
+	timeout  time.Duration
+	levels   levels
+}
+
+// statement is one of CQL. Its tables are written without the keyspace, behind a "$".
+type statement struct {
+	text   string
+	values []any
+}
+
+// How a node that is cut off is found out.
+const (
+	dialTimeout = 3 * time.Second
+	// reconnectEvery is how often a node that was lost is tried again.
+	reconnectEvery = 250 * time.Millisecond
+	// firstPause and longestPause are how long a call waits that is made again.
+	firstPause   = 10 * time.Millisecond
+	longestPause = 500 * time.Millisecond
+	pageRows     = 2000
+)
+
+func dial(o *Options) (*wire, error) {
+	c := gocql.NewCluster(o.Addresses...)
+	_, port, err := net.SplitHostPort(o.Addresses[0])
+	if err == nil {
+		c.Port, err = strconv.Atoi(port) // of the nodes that are found by these
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: %q is no address of Cassandra: %w", o.Addresses[0], err)
+	}
+	c.Timeout, c.WriteTimeout, c.ConnectTimeout = o.Timeout, o.Timeout, dialTimeout
+	c.ReconnectInterval = reconnectEvery
+	c.PageSize = pageRows
+	c.AddressTranslator = o.translate
+	c.Logger = driverLog{o}
+	c.Metadata.CacheMode = gocql.KeyspaceOnly
+	c.RegisteredTypes = gocql.GlobalTypes.Copy()
+	among := gocql.RoundRobinHostPolicy()
+	if o.Datacenter != "" {
+		among = gocql.DCAwareRoundRobinPolicy(o.Datacenter)
+	}
+	c.PoolConfig.HostSelectionPolicy = gocql.TokenAwareHostPolicy(among)
+	if o.Username != "" {
+		c.Authenticator = gocql.PasswordAuthenticator{Username: o.Username, Password: o.Password}
+	}
+	if o.TLS != nil {
+		c.SslOpts = &gocql.SslOptions{Config: o.TLS.Clone(), EnableHostVerification: true}
+	}
+	w := &wire{keyspace: o.Keyspace, timeout: o.Timeout, levels: levelsOf(o.Datacenter)}
+	if w.session, err = c.CreateSession(); err != nil {
+		return nil, &noSession{err}
+	}
+	return w, nil
+}
+
+func (w *wire) text(s string) string { return strings.ReplaceAll(s, "$", w.keyspace+".") }
+
+// cas does statements of one partition key, of which some have conditions: all of them if all conditions
+// hold, else none. It is sent once. ctx does not bound it.
+func (w *wire) cas(ctx context.Context, statements ...statement) (applied bool, err error) {
+	ctx = context.WithoutCancel(ctx)
+	err = w.again(ctx, unsent, func() error {
+		b := w.session.Batch(gocql.UnloggedBatch).Consistency(w.levels.regular).SerialConsistency(w.levels.serial)
+		for _, s := range statements {
+			b.Query(w.text(s.text), s.values...)
+		}
+		row := map[string]any{}
+		var rest *gocql.Iter
+		if applied, rest, err = b.MapExecCASContext(ctx, row); err != nil {
+			return err
+		}
+		return rest.Close()
+	})
+	return applied, err
+}
+
+// write does a statement without a condition, which may be done twice.
+func (w *wire) write(ctx context.Context, s statement) error {
+	return w.again(ctx, away, func() error {
+		return w.session.Query(w.text(s.text), s.values...).Consistency(w.levels.regular).ExecContext(ctx)
+	})
+}
+
+// each reads rows and calls f for each of them, whose columns its argument scans. If it must be read again
+// after some rows, f is called again for those, after restart.
+func (w *wire) each(ctx context.Context, level gocql.Consistency, s statement, restart func(),
+	f func(scan func(into ...any) error) error) error {
+	var stopped error
+	return w.again(ctx, func(err error) bool { return stopped == nil && away(err) }, func() error {
+		if restart != nil {
+			restart()
+		}
+		q := w.session.Query(w.text(s.text), s.values...).Consistency(level).Idempotent(true)
+		rows := q.IterContext(ctx).Scanner()
+		for rows.Next() {
+			stopped = f(rows.Scan)
+			if stopped != nil {
+				return stopped
+			}
+		}
+		return rows.Err()
+	})
+}
+
+// again calls f, whose requests the driver ends after the timeout, and again after a pause while its error
+// allows it, for as long as the timeout.
+func (w *wire) again(ctx context.Context, allows func(error) bool, f func() error) error {
+	ends := time.Now().Add(w.timeout)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := f()
+		if err == nil || !allows(err) || ctx.Err() != nil || !time.Now().Add(pause).Before(ends) {
+			return err
+		}
+		wait := time.NewTimer(pause)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return err
+		}
+	}
+}
+
+// driverLog hands what the driver logs to the store's log. It tells of connections, which operators see in
+// what fails.
+type driverLog struct{ o *Options }
+
+func (l driverLog) Error(msg string, fields ...gocql.LogField)   { l.tell(msg, fields) }
+func (l driverLog) Warning(msg string, fields ...gocql.LogField) { l.tell(msg, fields) }
+func (l driverLog) Info(string, ...gocql.LogField)               {}
+func (l driverLog) Debug(string, ...gocql.LogField)              {}
+
+func (l driverLog) tell(msg string, fields []gocql.LogField) {
+	args := make([]any, 0, 2*len(fields))
+	for _, f := range fields {
+		args = append(args, f.Name, f.Value.String())
+	}
+	l.o.Log.Debug("driver of Cassandra: "+msg, args...)
+}
