@@ -103,6 +103,14 @@ func TestProcessesOnRedisAreACluster(t *testing.T) {
 	cluster(t, "redis://"+realserver.StartRedis(t).Address())
 }
 
+func TestProcessesOnEtcdAreACluster(t *testing.T) {
+	cluster(t, "etcd://"+realserver.StartEtcd(t, realserver.VolatileEtcd()...).Address())
+}
+
+func TestProcessesOnCassandraAreACluster(t *testing.T) {
+	cluster(t, "cassandra://"+realserver.StartCassandra(t).Address())
+}
+
 // cluster tests three processes of an application: whichever takes a put, each job runs once, at any of
 // them, also while they come and go.
 func cluster(t *testing.T, url string) {

@@ -84,8 +84,8 @@ type Options struct {
 	// Partitions is the number of partitions of a new store, fixed for its life. Default 64. As many as the
 	// machine has cores are enough if the store never becomes that of a cluster.
 	Partitions int
-	// Cluster makes the scheduler a member of the cluster of its store, PostgreSQL or Redis. Default: it
-	// has the store to itself.
+	// Cluster makes the scheduler a member of the cluster of its store, which must be on a server. Default:
+	// it has the store to itself.
 	Cluster *Cluster
 }
 
@@ -143,7 +143,7 @@ func join(ctx context.Context, c server.Config, o *Cluster) (*Scheduler, error) 
 		return nil, err
 	}
 	if !server.Shared(c.Store) {
-		return nil, errors.New("cluster: the store is of one process alone; leave it out, or take PostgreSQL or Redis")
+		return nil, errors.New("cluster: the store is of one process alone; leave it out, or take one on a server, such as PostgreSQL")
 	}
 	host, _, err := net.SplitHostPort(o.Listen)
 	switch {

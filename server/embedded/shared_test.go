@@ -12,6 +12,8 @@ import (
 	"github.com/carillonhq/carillon/server/internal/server"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
 	"github.com/carillonhq/carillon/server/store"
+	_ "github.com/carillonhq/carillon/server/store/cassandra"
+	_ "github.com/carillonhq/carillon/server/store/etcd"
 	_ "github.com/carillonhq/carillon/server/store/postgres"
 	_ "github.com/carillonhq/carillon/server/store/redis"
 	"github.com/carillonhq/carillon/worker"
@@ -23,6 +25,14 @@ func TestASchedulerOnPostgreSQL(t *testing.T) {
 
 func TestASchedulerOnRedis(t *testing.T) {
 	sharedStore(t, "redis://"+realserver.StartRedis(t).Address())
+}
+
+func TestASchedulerOnEtcd(t *testing.T) {
+	sharedStore(t, "etcd://"+realserver.StartEtcd(t, realserver.VolatileEtcd()...).Address())
+}
+
+func TestASchedulerOnCassandra(t *testing.T) {
+	sharedStore(t, "cassandra://"+realserver.StartCassandra(t).Address())
 }
 
 // sharedStore tests a scheduler on a store that several processes can open: it runs jobs, no other scheduler

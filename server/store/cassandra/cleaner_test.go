@@ -23,6 +23,7 @@ func TestLogs(t *testing.T) {
 		{"a reader that was away follows a log that was cleaned", follows},
 		{"a segment that has gone is not begun again", notBegunAgain},
 		{"settings are read alone", settingsAlone},
+		{"a claim that did not come to its end", halfClaimed},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, n) })
 	}
@@ -172,4 +173,28 @@ func settingsAlone(t *testing.T, n *realserver.Cassandra) {
 	if n, err := other.Settings(t.Context(), 5); err != nil || n != 0 {
 		t.Errorf("%d settings of a partition that nobody has written to, %v", n, err)
 	}
+}
+
+// A node that has become the owner and was killed before it began the log leaves a partition that is empty.
+func halfClaimed(t *testing.T, n *realserver.Cassandra) {
+	o := fresh(t, n)
+	s := open(t, o)
+	session, err := n.Session()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	err = session.Query(`INSERT INTO ` + o.Keyspace + `.owners (cluster, partition, node, epoch, nonce, until, given, first) ` +
+		`VALUES (0, 3, 'gone', 7, 7, 0, 1, 1) IF NOT EXISTS`).Exec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := shardOf(t, s, 3, store.Term{})
+	wantNames(t, reader)
+	if m, err := reader.MetaRecords(t.Context(), store.MetaQuery{Kind: store.KindTold, Limit: 1}); err != nil || len(m) > 0 {
+		t.Errorf("metadata records %v, %v", m, err)
+	}
+	sh, _ := own(t, s, 3)
+	want(t, "a batch", sh, batch("a"), store.Applied)
+	wantNames(t, reader, "a")
 }

@@ -20,8 +20,15 @@ func (r *replica) guard(v *version, last int64) statement {
 }
 
 // fence puts a term in force: it becomes that of the log's last segment. From then on no batch of an older
-// one can be added. It reports whether it began the log, for which nothing could be compared.
-func (r *replica) fence(ctx context.Context, term store.Term) (began bool, err error) {
+// one can be added. before is who owned the partition. It reports whether it began the log, for which nothing
+// could be compared.
+func (r *replica) fence(ctx context.Context, term store.Term, before *owner) (began bool, err error) {
+	if before.first == nil {
+		if began, err = r.begin(ctx, term); began || err != nil {
+			return began, err
+		}
+	}
+	r.hint.CompareAndSwap(0, int64(before.firstSegment()))
 	for range mostTries {
 		t, err := r.findTail(ctx)
 		if err != nil {

@@ -144,13 +144,15 @@ func (l leaser) Claim(ctx context.Context, node string, partitions []int,
 	}
 	defer done()
 	terms := make([]store.Term, len(partitions))
-	if err := l.take(ctx, node, partitions, ttl, terms); err != nil {
+	all, err := l.take(ctx, node, partitions, ttl, terms)
+	if err != nil {
 		return nil, err
 	}
 	began := make([]bool, len(partitions))
 	err = forEach(len(partitions), func(i int) (err error) {
 		if !terms[i].IsZero() {
-			began[i], err = l.replicas[partitions[i]].fence(ctx, terms[i])
+			o := all[partitions[i]]
+			began[i], err = l.replicas[partitions[i]].fence(ctx, terms[i], &o)
 		}
 		if errors.Is(err, errLost) {
 			terms[i], err = store.Term{}, nil
@@ -171,12 +173,12 @@ func (l leaser) Claim(ctx context.Context, node string, partitions []int,
 	return terms, nil
 }
 
-// take claims partitions and sets their terms. They are in force when they are in the logs.
+// take claims partitions and sets their terms, and returns who owned them before. The terms are in force when
+// they are in the logs.
 func (l leaser) take(ctx context.Context, node string, partitions []int, ttl time.Duration,
-	terms []store.Term) error {
-	return l.change(ctx, func() (statements []statement, err error) {
-		all, err := l.readOwners(ctx)
-		if err != nil {
+	terms []store.Term) (all map[int]owner, err error) {
+	err = l.change(ctx, func() (statements []statement, err error) {
+		if all, err = l.readOwners(ctx); err != nil {
 			return nil, failure(err)
 		}
 		now := l.clock.Time()
@@ -192,6 +194,7 @@ func (l leaser) take(ctx context.Context, node string, partitions []int, ttl tim
 		}
 		return statements, nil
 	})
+	return all, err
 }
 
 // nonce draws a nonce, which is not 0: that is nobody's.

@@ -87,6 +87,7 @@ func (p *player) play(ctx context.Context) (*version, error) {
 	if err := p.begin(ctx); err != nil {
 		return nil, err
 	}
+	p.is.holds = p.holds
 	for p.segment != 0 {
 		t, err := p.r.readTail(ctx, p.level, p.segment)
 		if err != nil {
@@ -108,7 +109,6 @@ func (p *player) play(ctx context.Context) (*version, error) {
 		p.r.hint.Store(int64(t.segment))
 		p.segment = t.next
 	}
-	p.is.holds = p.holds
 	if p.from == nil {
 		p.is.live = weigh(p.holds)
 	}

@@ -56,7 +56,7 @@ func dial(o *Options) (*wire, error) {
 	if o.Datacenter != "" {
 		among = gocql.DCAwareRoundRobinPolicy(o.Datacenter)
 	}
-	c.PoolConfig.HostSelectionPolicy = gocql.TokenAwareHostPolicy(among)
+	c.PoolConfig.HostSelectionPolicy = gocql.TokenAwareHostPolicy(among, gocql.DoNotShuffleReplicas())
 	if o.Username != "" {
 		c.Authenticator = gocql.PasswordAuthenticator{Username: o.Username, Password: o.Password}
 	}
