@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/internal/testing/servertest"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/cassandra"
 )
@@ -34,7 +35,7 @@ const small = 50
 
 // tick is a batch that writes jobs again without their specs, as runs do.
 func tick(round int, names ...string) *store.Batch {
-	b := batch(names...)
+	b := servertest.Batch(names...)
 	for i := range b.Puts {
 		b.Puts[i].Spec = nil
 		b.Puts[i].State.Due += int64(round)
@@ -46,22 +47,22 @@ func tick(round int, names ...string) *store.Batch {
 // many segments.
 func churn(t *testing.T, s *cassandra.Store, sh store.Shard, segments int) {
 	t.Helper()
-	stay := batch("kept-1", "kept-2", "kept-3")
+	stay := servertest.Batch("kept-1", "kept-2", "kept-3")
 	for i := range stay.Puts {
 		stay.Puts[i].Spec = []byte("spec of " + stay.Puts[i].Name)
 	}
-	want(t, "put", sh, stay, store.Applied)
-	want(t, "settings", sh, &store.Batch{MetaRecords: []store.MetaRecord{
+	servertest.Want(t, "put", sh, stay, store.Applied)
+	servertest.Want(t, "settings", sh, &store.Batch{MetaRecords: []store.MetaRecord{
 		{Kind: store.KindNamespace, Key: "n", Value: []byte("v")}, {Kind: store.KindTold, Key: "\xff\x00", Value: []byte{}}}},
 		store.Applied)
 	for round := 0; ; round++ {
-		want(t, "tick", sh, tick(round, "kept-2"), store.Applied)
-		want(t, "put", sh, batch("gone-1", "gone-2", "gone-3", "gone-4"), store.Applied)
+		servertest.Want(t, "tick", sh, tick(round, "kept-2"), store.Applied)
+		servertest.Want(t, "put", sh, servertest.Batch("gone-1", "gone-2", "gone-3", "gone-4"), store.Applied)
 		var gone store.Batch
 		for i := range 4 {
-			gone.Deletes = append(gone.Deletes, job(fmt.Sprint("gone-", i+1)).Ref)
+			gone.Deletes = append(gone.Deletes, servertest.Job(fmt.Sprint("gone-", i+1)).Ref)
 		}
-		want(t, "delete", sh, &gone, store.Applied)
+		servertest.Want(t, "delete", sh, &gone, store.Applied)
 		rows, err := s.Rows(t.Context(), 3)
 		if err != nil {
 			t.Fatal(err)
@@ -75,7 +76,7 @@ func churn(t *testing.T, s *cassandra.Store, sh store.Shard, segments int) {
 // wantKept checks that what was to stay has.
 func wantKept(t *testing.T, sh store.Shard) {
 	t.Helper()
-	wantNames(t, sh, "kept-1", "kept-2", "kept-3")
+	servertest.WantNames(t, sh, "kept-1", "kept-2", "kept-3")
 	list, err := sh.List(t.Context(), store.ListQuery{Limit: 10})
 	if err != nil {
 		t.Fatal(err)
@@ -96,11 +97,11 @@ func wantKept(t *testing.T, sh store.Shard) {
 func cleaned(t *testing.T, n *realserver.Cassandra) {
 	o := cassandra.Small(fresh(t, n), small)
 	s := open(t, o)
-	sh, _ := own(t, s, 3)
+	sh, _ := servertest.Own(t, s, 3)
 	churn(t, s, sh, 12)
 	// the cleaner works beside: it has caught up when there is little more than is of use
-	until(t, func() error {
-		want(t, "a batch", sh, tick(1, "kept-1"), store.Applied)
+	servertest.Until(t, func() error {
+		servertest.Want(t, "a batch", sh, tick(1, "kept-1"), store.Applied)
 		rows, err := s.Rows(t.Context(), 3)
 		sum := 0
 		for _, n := range rows {
@@ -117,10 +118,10 @@ func cleaned(t *testing.T, n *realserver.Cassandra) {
 	}
 	wantKept(t, sh)
 	other := open(t, o)
-	wantKept(t, shardOf(t, other, 3, store.Term{}))
-	taken := reown(t, other, 3)
+	wantKept(t, servertest.Shard(t, other, 3, store.Term{}))
+	taken := servertest.Reown(t, other, 3)
 	wantKept(t, taken)
-	want(t, "the owner before", sh, batch("late"), store.Fenced)
+	servertest.Want(t, "the owner before", sh, servertest.Batch("late"), store.Fenced)
 	churn(t, other, taken, 20)
 	wantKept(t, taken)
 	wantKept(t, sh)
@@ -129,11 +130,11 @@ func cleaned(t *testing.T, n *realserver.Cassandra) {
 func follows(t *testing.T, n *realserver.Cassandra) {
 	o := cassandra.Small(fresh(t, n), small)
 	s := open(t, o)
-	sh, _ := own(t, s, 3)
-	want(t, "put", sh, batch("early"), store.Applied)
-	reader := shardOf(t, open(t, o), 3, store.Term{})
-	wantNames(t, reader, "early")
-	want(t, "delete", sh, &store.Batch{Deletes: []store.Ref{job("early").Ref}}, store.Applied)
+	sh, _ := servertest.Own(t, s, 3)
+	servertest.Want(t, "put", sh, servertest.Batch("early"), store.Applied)
+	reader := servertest.Shard(t, open(t, o), 3, store.Term{})
+	servertest.WantNames(t, reader, "early")
+	servertest.Want(t, "delete", sh, &store.Batch{Deletes: []store.Ref{servertest.Job("early").Ref}}, store.Applied)
 	churn(t, s, sh, 4)
 	wantKept(t, reader)
 	churn(t, s, sh, 12)
@@ -145,7 +146,7 @@ func follows(t *testing.T, n *realserver.Cassandra) {
 
 func notBegunAgain(t *testing.T, n *realserver.Cassandra) {
 	s := open(t, cassandra.Small(fresh(t, n), small))
-	sh, _ := own(t, s, 3)
+	sh, _ := servertest.Own(t, s, 3)
 	churn(t, s, sh, 12)
 	first, err := s.First(t.Context(), 3)
 	if err != nil || first < 2 {
@@ -161,12 +162,12 @@ func notBegunAgain(t *testing.T, n *realserver.Cassandra) {
 func settingsAlone(t *testing.T, n *realserver.Cassandra) {
 	o := cassandra.Small(fresh(t, n), small)
 	s, other := open(t, o), open(t, o)
-	sh, _ := own(t, s, 3)
+	sh, _ := servertest.Own(t, s, 3)
 	churn(t, s, sh, 5) // they go with the log from segment to segment
 	if n, err := other.Settings(t.Context(), 3); err != nil || n != 1 {
 		t.Errorf("%d settings, %v", n, err)
 	}
-	want(t, "delete", sh, &store.Batch{MetaRecords: []store.MetaRecord{{Kind: store.KindNamespace, Key: "n"}}}, store.Applied)
+	servertest.Want(t, "delete", sh, &store.Batch{MetaRecords: []store.MetaRecord{{Kind: store.KindNamespace, Key: "n"}}}, store.Applied)
 	if n, err := other.Settings(t.Context(), 3); err != nil || n != 0 {
 		t.Errorf("%d settings after they were deleted, %v", n, err)
 	}
@@ -189,12 +190,12 @@ func halfClaimed(t *testing.T, n *realserver.Cassandra) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader := shardOf(t, s, 3, store.Term{})
-	wantNames(t, reader)
+	reader := servertest.Shard(t, s, 3, store.Term{})
+	servertest.WantNames(t, reader)
 	if m, err := reader.MetaRecords(t.Context(), store.MetaQuery{Kind: store.KindTold, Limit: 1}); err != nil || len(m) > 0 {
 		t.Errorf("metadata records %v, %v", m, err)
 	}
-	sh, _ := own(t, s, 3)
-	want(t, "a batch", sh, batch("a"), store.Applied)
-	wantNames(t, reader, "a")
+	sh, _ := servertest.Own(t, s, 3)
+	servertest.Want(t, "a batch", sh, servertest.Batch("a"), store.Applied)
+	servertest.WantNames(t, reader, "a")
 }

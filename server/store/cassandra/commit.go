@@ -124,6 +124,8 @@ func (r *replica) add(ctx context.Context, from *version, is *contents.Partition
 			return err
 		}
 	}
+	r.s.slots <- struct{}{}
+	defer func() { <-r.s.slots }()
 	number, segment := from.used+1, from.tail().number
 	for i := range o.rows {
 		o.rows[i].number, o.rows[i].item = number, i+1

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon/server/internal/testing/link"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/internal/testing/servertest"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/cassandra"
 )
@@ -41,18 +42,18 @@ func noAnswer(t *testing.T, n *realserver.Cassandra) {
 	recovered := false
 	o.Events = store.Events{Failed: func(err error) { failed = err }, Recovered: func() { recovered = true }}
 	s := open(t, o)
-	sh, _ := own(t, s, 3)
-	want(t, "nothing", sh, batch(), store.Applied) // it has been read
+	sh, _ := servertest.Own(t, s, 3)
+	servertest.Want(t, "nothing", sh, servertest.Batch(), store.Applied) // it has been read
 	n.Freeze(t)
-	want(t, "frozen", sh, batch("a"), store.Unknown)
+	servertest.Want(t, "frozen", sh, servertest.Batch("a"), store.Unknown)
 	if !errors.Is(failed, store.ErrUnknown) {
 		t.Errorf("Failed was told %v", failed)
 	}
 	n.Thaw(t)
-	reown(t, s, 3)
-	want(t, "the old term", sh, batch("b"), store.Fenced)
-	again := applied(t, s, 3, batch("c"))
-	if got := names(t, again); !slices.Equal(got, []string{"c"}) && !slices.Equal(got, []string{"a", "c"}) {
+	servertest.Reown(t, s, 3)
+	servertest.Want(t, "the old term", sh, servertest.Batch("b"), store.Fenced)
+	again := servertest.Applied(t, s, 3, servertest.Batch("c"))
+	if got := servertest.Names(t, again); !slices.Equal(got, []string{"c"}) && !slices.Equal(got, []string{"a", "c"}) {
 		t.Errorf("jobs %q", got)
 	}
 	if !recovered {
@@ -65,11 +66,11 @@ func nobodyThere(t *testing.T, n *realserver.Cassandra) {
 	o := fresh(t, n)
 	o.Timeout = time.Second
 	s := open(t, o)
-	sh, _ := own(t, s, 3)
+	sh, _ := servertest.Own(t, s, 3)
 	n.Crash(t)
 	// the first ones may find out that their connection is broken, which is to know nothing
-	until(t, func() error {
-		err := sh.Apply(t.Context(), batch("a"))
+	servertest.Until(t, func() error {
+		err := sh.Apply(t.Context(), servertest.Batch("a"))
 		if outcome := store.OutcomeOf(err); outcome != store.NotApplied && outcome != store.Unknown {
 			t.Fatalf("nobody there: %v", err)
 		}
@@ -82,8 +83,8 @@ func nobodyThere(t *testing.T, n *realserver.Cassandra) {
 		t.Errorf("open where nobody is: %v", err)
 	}
 	n.Up(t)
-	again := applied(t, s, 3, batch("b"))
-	if got := names(t, again); !slices.Equal(got, []string{"b"}) && !slices.Equal(got, []string{"a", "b"}) {
+	again := servertest.Applied(t, s, 3, servertest.Batch("b"))
+	if got := servertest.Names(t, again); !slices.Equal(got, []string{"b"}) && !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("jobs %q", got)
 	}
 }
@@ -115,13 +116,13 @@ func linked(t *testing.T, n *realserver.Cassandra) (*link.Link, cassandra.Option
 func sentOnce(t *testing.T, n *realserver.Cassandra) {
 	k, o := linked(t, n)
 	s := open(t, o)
-	sh, _ := own(t, s, 3)
-	want(t, "before", sh, batch("a"), store.Applied)
+	sh, _ := servertest.Own(t, s, 3)
+	servertest.Want(t, "before", sh, servertest.Batch("a"), store.Applied)
 	k.CutWay(link.Back, link.Broken)
-	want(t, "cut", sh, batch("b"), store.Unknown)
+	servertest.Want(t, "cut", sh, servertest.Batch("b"), store.Unknown)
 	k.Heal()
-	again := reown(t, s, 3)
-	got := names(t, again)
+	again := servertest.Reown(t, s, 3)
+	got := servertest.Names(t, again)
 	if !slices.Equal(got, []string{"a", "b"}) && !slices.Equal(got, []string{"a"}) {
 		t.Errorf("jobs %q", got)
 	}
@@ -141,20 +142,20 @@ func wholeOrNothing(t *testing.T, n *realserver.Cassandra) {
 	s := open(t, o)
 	direct := o
 	direct.Addresses = []string{n.Address()}
-	reader := shardOf(t, open(t, cassandra.Through(direct, nil)), 3, store.Term{})
+	reader := servertest.Shard(t, open(t, cassandra.Through(direct, nil)), 3, store.Term{})
 	ends := map[store.Outcome]int{}
 	times := 20
 	if testing.Short() {
 		times = 4
 	}
 	for i := range times {
-		sh := reown(t, s, 3)
+		sh := servertest.Reown(t, s, 3)
 		var all []string
 		for j := range many {
 			all = append(all, fmt.Sprintf("%03d-%04d", i, j))
 		}
 		done := make(chan error, 1)
-		go func() { done <- sh.Apply(t.Context(), batch(all...)) }()
+		go func() { done <- sh.Apply(t.Context(), servertest.Batch(all...)) }()
 		after := time.NewTimer(time.Duration(rand.Int64N(int64(300 * time.Millisecond))))
 		select {
 		case <-after.C:
@@ -163,48 +164,34 @@ func wholeOrNothing(t *testing.T, n *realserver.Cassandra) {
 		}
 		k.Cut(link.Broken)
 		err := <-done
-		seen := countOf(names(t, reader), all)
+		seen := servertest.CountOf(servertest.Names(t, reader), all)
 		k.Heal()
-		next := reown(t, s, 3)
-		is := countOf(names(t, next), all)
+		next := servertest.Reown(t, s, 3)
+		is := servertest.CountOf(servertest.Names(t, next), all)
 		outcome := store.OutcomeOf(err)
 		ends[outcome]++
 		if seen != 0 && seen != many || is != 0 && is != many || seen > is ||
 			outcome == store.Applied && is != many || outcome == store.NotApplied && is != 0 {
 			t.Fatalf("batch %d ended with %v: a reader saw %d of it, the next owner %d of %d", i, err, seen, is, many)
 		}
-		next = applied(t, s, 3, batch("next"))
-		if now := countOf(names(t, next), all); now != is {
+		next = servertest.Applied(t, s, 3, servertest.Batch("next"))
+		if now := servertest.CountOf(servertest.Names(t, next), all); now != is {
 			t.Fatalf("batch %d: the next owner saw %d of it, and %d after a batch of its own", i, is, now)
 		}
 		var gone store.Batch
 		for _, name := range all {
-			gone.Deletes = append(gone.Deletes, job(name).Ref)
+			gone.Deletes = append(gone.Deletes, servertest.Job(name).Ref)
 		}
-		applied(t, s, 3, &gone)
+		servertest.Applied(t, s, 3, &gone)
 	}
 	t.Logf("how batches ended: %v", ends)
-}
-
-// countOf is how many of all are among the names.
-func countOf(names, all []string) (n int) {
-	there := map[string]bool{}
-	for _, name := range names {
-		there[name] = true
-	}
-	for _, name := range all {
-		if there[name] {
-			n++
-		}
-	}
-	return n
 }
 
 // Who opened a store claims nothing of another one in its place, or of none.
 func anotherStore(t *testing.T, n *realserver.Cassandra) {
 	o := fresh(t, n)
 	s := open(t, o)
-	own(t, s, 3)
+	servertest.Own(t, s, 3)
 	session, err := n.Session()
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +203,7 @@ func anotherStore(t *testing.T, n *realserver.Cassandra) {
 		}
 	}
 	claim := func() error {
-		_, err := s.Leaser().Claim(t.Context(), "node", []int{3}, lease)
+		_, err := s.Leaser().Claim(t.Context(), "node", []int{3}, servertest.Lease)
 		return err
 	}
 	if err := claim(); !errors.Is(err, cassandra.ErrReplaced) {
@@ -226,7 +213,7 @@ func anotherStore(t *testing.T, n *realserver.Cassandra) {
 	if err := claim(); !errors.Is(err, cassandra.ErrReplaced) {
 		t.Errorf("another in its place: %v", err)
 	}
-	if err := s.Leaser().Join(t.Context(), store.Member{ID: "n", Nonce: 1}, lease); !errors.Is(err, cassandra.ErrReplaced) {
+	if err := s.Leaser().Join(t.Context(), store.Member{ID: "n", Nonce: 1}, servertest.Lease); !errors.Is(err, cassandra.ErrReplaced) {
 		t.Errorf("a join of another store: %v", err)
 	}
 }
@@ -241,25 +228,25 @@ func TestANodeIsLost(t *testing.T) {
 	o := fresh(t, nodes...)
 	o.Timeout = 2 * time.Second
 	s := open(t, o)
-	applied(t, s, 3, batch("first"))
+	servertest.Applied(t, s, 3, servertest.Batch("first"))
 	wanted := []string{"first"}
 	for i, n := range nodes {
 		n.Crash(t)
 		name := fmt.Sprint("without-", i)
-		sh := applied(t, s, 3, batch(name))
+		sh := servertest.Applied(t, s, 3, servertest.Batch(name))
 		wanted = append(wanted, name)
-		wantNames(t, sh, wanted...)
+		servertest.WantNames(t, sh, wanted...)
 		n.Up(t)
 	}
-	sh := reown(t, s, 3)
+	sh := servertest.Reown(t, s, 3)
 	nodes[0].Crash(t)
 	nodes[1].Crash(t)
-	if outcome := store.OutcomeOf(sh.Apply(t.Context(), batch("zero"))); outcome != store.NotApplied && outcome != store.Unknown {
+	if outcome := store.OutcomeOf(sh.Apply(t.Context(), servertest.Batch("zero"))); outcome != store.NotApplied && outcome != store.Unknown {
 		t.Errorf("one of three is left, and the outcome is %d", outcome)
 	}
 	nodes[1].Up(t)
-	applied(t, s, 3, batch("last"))
-	got := slices.DeleteFunc(names(t, reown(t, s, 3)), func(name string) bool { return name == "zero" })
+	servertest.Applied(t, s, 3, servertest.Batch("last"))
+	got := slices.DeleteFunc(servertest.Names(t, servertest.Reown(t, s, 3)), func(name string) bool { return name == "zero" })
 	if want := slices.Sorted(slices.Values(append(wanted, "last"))); !slices.Equal(got, want) {
 		t.Errorf("jobs %q, want %q", got, want)
 	}

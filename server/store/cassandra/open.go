@@ -19,7 +19,8 @@ type Store struct {
 	replicas []*replica
 	cleaner  *cleaner
 	health   store.Health
-	changing sync.Mutex // held while owners or members are changed: those of one process come one by one
+	slots    chan struct{} // of batches on their way
+	changing sync.Mutex    // held while owners or members are changed: those of one process come one by one
 
 	mu     sync.RWMutex // held for reading by what is in flight
 	closed bool
@@ -32,6 +33,10 @@ var (
 	_ store.Counter  = (*Store)(nil)
 	_ store.Roomer   = (*Store)(nil)
 )
+
+// inFlight is how many batches are on their way at once: with more of them none gets through sooner, and
+// leases have to wait behind them. Those that wait grow meanwhile.
+const inFlight = 16
 
 // Open connects to Cassandra and creates the store if it is not there. An error is [store.ErrAway] if no node
 // can be reached, or too few of them.
@@ -48,7 +53,7 @@ func open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opt: o,
+	s := &Store{opt: o, slots: make(chan struct{}, inFlight),
 		health: store.Health{Failed: o.Events.Failed, Recovered: o.Events.Recovered, Replaced: ErrReplaced}}
 	if s.wire, err = dial(&o); err != nil {
 		return nil, fmt.Errorf("store: connect to Cassandra at %v: %w", o.Addresses, err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
-	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/internal/testing/servertest"
 	"github.com/carillonhq/carillon/server/store/cassandra"
 	"github.com/carillonhq/carillon/server/store/storetest"
 )
@@ -63,63 +63,15 @@ func (p *pool) giveBack(t testing.TB, node *realserver.Cassandra, keyspace strin
 // open opens a store that the test closes.
 func open(t testing.TB, o cassandra.Options) *cassandra.Store {
 	t.Helper()
-	s, err := cassandra.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return servertest.Opened(t, o, cassandra.Open)
 }
 
-// places remember where the suite's stores are, so that they can be opened again.
-type places struct {
-	mu  sync.Mutex
-	all map[store.Store]cassandra.Options
-}
-
-func (p *places) open(t testing.TB, o cassandra.Options) store.Store {
-	t.Helper()
-	s := open(t, o)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.all[s] = o
-	return s
-}
-
-// close closes a store and says where it was.
-func (p *places) close(t testing.TB, s store.Store) cassandra.Options {
-	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.all[s]
-}
-
-// suite are the suite's hooks on some nodes, which are the test's. A crash kills all of them.
-func suite(whole *testing.T, nodes ...*realserver.Cassandra) storetest.Options {
-	p := &places{all: map[store.Store]cassandra.Options{}}
-	return storetest.Options{
-		Open:   func(t testing.TB) store.Store { return p.open(t, fresh(t, nodes...)) },
-		Reopen: func(t testing.TB, s store.Store) store.Store { return p.open(t, p.close(t, s)) },
-		Seeds:  1,
-		Rounds: 100,
-		Crash: func(t testing.TB, s store.Store) store.Store {
-			o := p.close(t, s)
-			for _, n := range nodes {
-				n.Crash(t)
-			}
-			for _, n := range nodes {
-				n.Up(whole) // it stays for the cases to come
-			}
-			return p.open(t, o)
-		},
-	}
+// suite are the suite's hooks on some servers.
+func suite(t *testing.T, servers ...*realserver.Cassandra) storetest.Options {
+	o := servertest.Suite(t, servertest.Kind[cassandra.Options]{Open: servertest.As(cassandra.Open),
+		Fresh: func(t testing.TB) cassandra.Options { return fresh(t, servers...) }}, servers...)
+	o.Seeds, o.Rounds = 1, 100
+	return o
 }
 
 // TestSuite runs the suite on a Cassandra of one node.

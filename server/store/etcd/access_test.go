@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/internal/testing/servertest"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/etcd"
 )
@@ -48,11 +49,11 @@ func TestAUserWithFewRights(t *testing.T) {
 		t.Errorf("open with another password: %v", err)
 	}
 	s := open(t, etcd.Hurried(o, 50*time.Millisecond, 100*time.Millisecond))
-	sh, held := own(t, s, 3)
-	want(t, "put", sh, batch("a"), store.Applied)
-	wantNames(t, sh, "a")
+	sh, held := servertest.Own(t, s, 3)
+	servertest.Want(t, "put", sh, servertest.Batch("a"), store.Applied)
+	servertest.WantNames(t, sh, "a")
 	l := s.Leaser()
-	if err := l.Join(t.Context(), store.Member{ID: "n", Nonce: 1}, lease); err != nil {
+	if err := l.Join(t.Context(), store.Member{ID: "n", Nonce: 1}, servertest.Lease); err != nil {
 		t.Error(err)
 	}
 	if m, err := l.Members(t.Context()); err != nil || len(m) != 1 {
@@ -91,6 +92,6 @@ func TestTLSOfAURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	sh, _ := own(t, s, 3)
-	want(t, "put", sh, batch("a"), store.Applied)
+	sh, _ := servertest.Own(t, s, 3)
+	servertest.Want(t, "put", sh, servertest.Batch("a"), store.Applied)
 }

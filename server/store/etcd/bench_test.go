@@ -2,85 +2,18 @@ package etcd_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"runtime"
 	"sync"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/internal/testing/servertest"
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/etcd"
 	"github.com/carillonhq/carillon/server/store/storetest"
 )
-
-// The benchmarks work on a real etcd with real fsyncs: one owner goroutine per partition, each applying
-// batches of a few records, as an engine under load does. An op is a record.
-
-const benchOwners = 64
-
-var benchSpec = bytes.Repeat([]byte("payload "), 25) // 200 bytes
-
-func benchJob(i int) store.Record {
-	r := job(fmt.Sprintf("orders/%08x-reminder", uint32(i)*2654435761))
-	r.Spec, r.State.UID, r.State.Due = benchSpec, store.NewUID(r.Key, [8]byte{}), r.State.Due+int64(i)
-	r.State.Created, r.State.Anchor, r.State.Next = r.State.Due, r.State.Due, r.State.Due
-	return r
-}
-
-// benchRun is the finished run of a job.
-func benchRun(i int) store.RunRecord {
-	r := benchJob(i)
-	return store.RunRecord{Key: r.Key, ID: store.RunID{UID: r.State.UID, Scheduled: r.State.Due},
-		Status: carillon.RunSucceeded, Finished: r.State.Due, Expires: r.State.Due, Attempt: 1}
-}
-
-// benchWrite has each owner write its part of n records in batches that fill makes.
-func benchWrite(b *testing.B, shards []store.Shard, n, size int, fill func(b *store.Batch, i int)) {
-	b.Helper()
-	var wg sync.WaitGroup
-	for p, sh := range shards {
-		wg.Go(func() {
-			var batch store.Batch
-			for i, in := p, 0; i < n; i += len(shards) {
-				fill(&batch, i)
-				if in++; in == size || i+len(shards) >= n {
-					if err := sh.Apply(b.Context(), &batch); err != nil {
-						b.Error(err)
-						return
-					}
-					batch, in = store.Batch{}, 0
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
-func benchShards(b *testing.B, members ...*realserver.Etcd) []store.Shard {
-	b.Helper()
-	s := open(b, fresh(members...))
-	shards := make([]store.Shard, benchOwners)
-	for p := range shards {
-		shards[p], _ = own(b, s, p)
-	}
-	return shards
-}
-
-// benchRate measures f as so many records a second.
-func benchRate(b *testing.B, f func()) {
-	b.Helper()
-	b.ResetTimer()
-	began := time.Now()
-	f()
-	b.StopTimer()
-	b.ReportMetric(float64(b.N)/time.Since(began).Seconds(), "records/s")
-}
-
-func put(b *store.Batch, i int) { b.Puts = append(b.Puts, benchJob(i)) }
 
 // onMembers measures on one member and on three.
 func onMembers(b *testing.B, f func(b *testing.B, members []*realserver.Etcd)) {
@@ -91,46 +24,21 @@ func onMembers(b *testing.B, f func(b *testing.B, members []*realserver.Etcd)) {
 	}
 }
 
-// BenchmarkPut puts new jobs.
 func BenchmarkPut(b *testing.B) {
 	onMembers(b, func(b *testing.B, members []*realserver.Etcd) {
-		for _, size := range []int{1, 8, 64} {
-			b.Run(fmt.Sprint("batch=", size), func(b *testing.B) {
-				shards := benchShards(b, members...)
-				benchRate(b, func() { benchWrite(b, shards, b.N, size, put) })
-			})
-		}
+		servertest.BenchPut(b, func(b *testing.B) store.Store { return open(b, fresh(members...)) })
 	})
 }
 
-// BenchmarkFinish finishes one-shots: each goes, and leaves a run in the history.
 func BenchmarkFinish(b *testing.B) {
 	onMembers(b, func(b *testing.B, members []*realserver.Etcd) {
-		shards := benchShards(b, members...)
-		benchWrite(b, shards, b.N, 64, put)
-		benchRate(b, func() {
-			benchWrite(b, shards, b.N, 8, func(batch *store.Batch, i int) {
-				run := benchRun(i)
-				batch.Deletes = append(batch.Deletes, store.Ref{Key: run.Key})
-				batch.Runs = append(batch.Runs, run)
-			})
-		})
+		servertest.BenchFinish(b, open(b, fresh(members...)))
 	})
 }
 
-// BenchmarkTick moves the due time of recurring jobs.
 func BenchmarkTick(b *testing.B) {
 	onMembers(b, func(b *testing.B, members []*realserver.Etcd) {
-		const jobs = 64_000
-		shards := benchShards(b, members...)
-		benchWrite(b, shards, jobs, 64, put)
-		benchRate(b, func() {
-			benchWrite(b, shards, b.N, 8, func(batch *store.Batch, i int) {
-				r := benchJob(i % jobs)
-				r.Spec, r.State.Due = nil, r.State.Due+int64(i)
-				batch.Puts = append(batch.Puts, r)
-			})
-		})
+		servertest.BenchTick(b, open(b, fresh(members...)))
 	})
 }
 
@@ -146,7 +54,7 @@ func BenchmarkBare(b *testing.B) {
 		value := string(bytes.Repeat([]byte("v"), 330))
 		for _, shape := range []struct{ size, at int }{{1, 64}, {8, 64}, {64, 64}, {120, 4}} {
 			b.Run(fmt.Sprintf("puts=%d/goroutines=%d", shape.size, shape.at), func(b *testing.B) {
-				benchRate(b, func() { bare(b, c, value, shape.size, shape.at) })
+				servertest.Rate(b, func() { bare(b, c, value, shape.size, shape.at) })
 			})
 		}
 	})
@@ -172,44 +80,17 @@ func bare(b *testing.B, c *clientv3.Client, value string, size, goroutines int) 
 	wg.Wait()
 }
 
-// BenchmarkMemory is what the node that owns them needs for a job of 200 bytes, and for a finished run, and
-// how long it takes to load them.
 func BenchmarkMemory(b *testing.B) {
-	for what, fill := range map[string]func(b *store.Batch, i int){"job": put,
-		"run": func(b *store.Batch, i int) { b.Runs = append(b.Runs, benchRun(i)) }} {
-		b.Run(what, func(b *testing.B) {
-			o := fresh(realserver.StartEtcd(b, append(realserver.VolatileEtcd(), "quota-backend-bytes=8589934592")...))
-			s := open(b, o)
-			shards := make([]store.Shard, benchOwners)
-			for p := range shards {
-				shards[p], _ = own(b, s, p)
-			}
-			benchWrite(b, shards, b.N, 64, fill)
-			if err := s.Close(); err != nil {
-				b.Fatal(err)
-			}
-			s = open(b, o)
-			before := heap()
-			b.ResetTimer()
-			for p := range shards {
-				sh, _ := own(b, s, p)
-				if _, err := sh.List(context.Background(), store.ListQuery{Limit: 1}); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.StopTimer()
-			b.ReportMetric(float64(heap()-before)/float64(b.N), "bytes/record")
-		})
-	}
-}
-
-// heap is what this process holds.
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
+	var o etcd.Options
+	servertest.BenchMemory(b, func(b *testing.B) store.Store {
+		o = fresh(realserver.StartEtcd(b, append(realserver.VolatileEtcd(), "quota-backend-bytes=8589934592")...))
+		return open(b, o)
+	}, func(b *testing.B, s store.Store) store.Store {
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		return open(b, o)
+	})
 }
 
 // BenchmarkLists measures lists of a store with much in it (-benchtime 500x).

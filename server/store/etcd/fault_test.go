@@ -1,7 +1,6 @@
 package etcd_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,112 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/testing/link"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/internal/testing/servertest"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/etcd"
 )
-
-const lease = time.Hour
-
-// job is a record that stands in an index.
-func job(name string) store.Record {
-	return store.Record{
-		Ref: store.Ref{Key: carillon.Key{Namespace: "default", Name: name}}, Spec: []byte{},
-		State: store.State{Generation: 1, Priority: 2, Due: 1_790_000_000_000_000_000},
-	}
-}
-
-func batch(names ...string) *store.Batch {
-	var b store.Batch
-	for _, name := range names {
-		b.Puts = append(b.Puts, job(name))
-	}
-	return &b
-}
-
-// own claims a partition.
-func own(t testing.TB, s store.Store, partition int) (store.Shard, store.Holding) {
-	t.Helper()
-	terms, err := s.Leaser().Claim(t.Context(), "node", []int{partition}, lease)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return shardOf(t, s, partition, terms[0]), store.Holding{Partition: partition, Term: terms[0]}
-}
-
-func shardOf(t testing.TB, s store.Store, partition int, term store.Term) store.Shard {
-	t.Helper()
-	sh, err := s.Shard(partition, term)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sh
-}
-
-// want checks how a batch ends.
-func want(t *testing.T, what string, sh store.Shard, b *store.Batch, outcome store.Outcome) {
-	t.Helper()
-	if err := sh.Apply(t.Context(), b); store.OutcomeOf(err) != outcome {
-		t.Fatalf("%s: %v, want outcome %d", what, err, outcome)
-	}
-}
-
-// names are the jobs of a partition, by name.
-func names(t *testing.T, sh store.Shard) (out []string) {
-	t.Helper()
-	until(t, func() error {
-		list, err := sh.List(t.Context(), store.ListQuery{Limit: 100_000})
-		out = nil
-		for _, r := range list {
-			out = append(out, r.Name)
-		}
-		return err
-	})
-	return out
-}
-
-func wantNames(t *testing.T, sh store.Shard, want ...string) {
-	t.Helper()
-	if got := names(t, sh); !slices.Equal(got, want) {
-		t.Errorf("jobs %q, want %q", got, want)
-	}
-}
-
-// until calls f until it is no error any more.
-func until(t *testing.T, f func() error) {
-	t.Helper()
-	patience, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for err := f(); err != nil; err = f() {
-		if patience.Err() != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// reown claims until etcd answers again.
-func reown(t *testing.T, s store.Store, partition int) store.Shard {
-	t.Helper()
-	var terms []store.Term
-	until(t, func() (err error) {
-		terms, err = s.Leaser().Claim(t.Context(), "node", []int{partition}, lease)
-		return err
-	})
-	return shardOf(t, s, partition, terms[0])
-}
-
-// applied claims a partition and applies a batch, as an owner does that is not told what became of one: until
-// it is known.
-func applied(t *testing.T, s store.Store, partition int, b *store.Batch) (sh store.Shard) {
-	t.Helper()
-	until(t, func() error {
-		sh = reown(t, s, partition)
-		return sh.Apply(t.Context(), b)
-	})
-	return sh
-}
 
 // Whether a batch was applied is unknown if no answer comes, and known again once the partition was claimed.
 func TestNoAnswerIsUnknown(t *testing.T) {
@@ -126,18 +25,18 @@ func TestNoAnswerIsUnknown(t *testing.T) {
 	recovered := false
 	o.Events = store.Events{Failed: func(err error) { failed = err }, Recovered: func() { recovered = true }}
 	s := open(t, o)
-	sh, _ := own(t, s, 3)
-	want(t, "nothing", sh, batch(), store.Applied) // it has been read
+	sh, _ := servertest.Own(t, s, 3)
+	servertest.Want(t, "nothing", sh, servertest.Batch(), store.Applied) // it has been read
 	m.Freeze(t)
-	want(t, "frozen", sh, batch("a"), store.Unknown)
+	servertest.Want(t, "frozen", sh, servertest.Batch("a"), store.Unknown)
 	if !errors.Is(failed, store.ErrUnknown) {
 		t.Errorf("Failed was told %v", failed)
 	}
 	m.Thaw(t)
-	reown(t, s, 3)
-	want(t, "the old term", sh, batch("b"), store.Fenced)
-	again := applied(t, s, 3, batch("c"))
-	if got := names(t, again); !slices.Equal(got, []string{"c"}) && !slices.Equal(got, []string{"a", "c"}) {
+	servertest.Reown(t, s, 3)
+	servertest.Want(t, "the old term", sh, servertest.Batch("b"), store.Fenced)
+	again := servertest.Applied(t, s, 3, servertest.Batch("c"))
+	if got := servertest.Names(t, again); !slices.Equal(got, []string{"c"}) && !slices.Equal(got, []string{"a", "c"}) {
 		t.Errorf("jobs %q", got)
 	}
 	if !recovered {
@@ -151,11 +50,11 @@ func TestNobodyThere(t *testing.T) {
 	o := fresh(m)
 	o.Timeout = time.Second
 	s := open(t, o)
-	sh, _ := own(t, s, 3)
+	sh, _ := servertest.Own(t, s, 3)
 	m.Crash(t)
 	// the first ones may find out that their connection is broken, which is to know nothing
-	until(t, func() error {
-		err := sh.Apply(t.Context(), batch("a"))
+	servertest.Until(t, func() error {
+		err := sh.Apply(t.Context(), servertest.Batch("a"))
 		if outcome := store.OutcomeOf(err); outcome != store.NotApplied && outcome != store.Unknown {
 			t.Fatalf("nobody there: %v", err)
 		}
@@ -165,8 +64,8 @@ func TestNobodyThere(t *testing.T) {
 		return err
 	})
 	m.Up(t)
-	again := applied(t, s, 3, batch("b"))
-	if got := names(t, again); !slices.Equal(got, []string{"b"}) && !slices.Equal(got, []string{"a", "b"}) {
+	again := servertest.Applied(t, s, 3, servertest.Batch("b"))
+	if got := servertest.Names(t, again); !slices.Equal(got, []string{"b"}) && !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("jobs %q", got)
 	}
 	if _, err := etcd.Open(t.Context(), etcd.Options{Addresses: []string{"127.0.0.1:1"},
@@ -195,13 +94,13 @@ func TestAWriteIsSentOnce(t *testing.T) {
 	m := realserver.StartEtcd(t)
 	k, o := linked(t, m)
 	s := open(t, o)
-	sh, _ := own(t, s, 3)
-	want(t, "before", sh, batch("a"), store.Applied)
+	sh, _ := servertest.Own(t, s, 3)
+	servertest.Want(t, "before", sh, servertest.Batch("a"), store.Applied)
 	k.CutWay(link.Back, link.Broken)
-	want(t, "cut", sh, batch("b"), store.Unknown)
+	servertest.Want(t, "cut", sh, servertest.Batch("b"), store.Unknown)
 	k.Heal()
-	again := reown(t, s, 3)
-	got := names(t, again)
+	again := servertest.Reown(t, s, 3)
+	got := servertest.Names(t, again)
 	if !slices.Equal(got, []string{"a", "b"}) && !slices.Equal(got, []string{"a"}) {
 		t.Errorf("jobs %q", got)
 	}
@@ -222,7 +121,7 @@ func TestABatchIsWholeOrNothing(t *testing.T) {
 	s := open(t, o)
 	direct := o
 	direct.Addresses = []string{m.Address()}
-	reader := shardOf(t, open(t, direct), 3, store.Term{})
+	reader := servertest.Shard(t, open(t, direct), 3, store.Term{})
 	if s.MostOps() >= many {
 		t.Fatalf("a transaction has %d operations: nothing is in parts", s.MostOps())
 	}
@@ -232,13 +131,13 @@ func TestABatchIsWholeOrNothing(t *testing.T) {
 		times = 10
 	}
 	for i := range times {
-		sh := reown(t, s, 3)
+		sh := servertest.Reown(t, s, 3)
 		var all []string
 		for j := range many {
 			all = append(all, fmt.Sprintf("%03d-%03d", i, j))
 		}
 		done := make(chan error, 1)
-		go func() { done <- sh.Apply(t.Context(), batch(all...)) }()
+		go func() { done <- sh.Apply(t.Context(), servertest.Batch(all...)) }()
 		after := time.NewTimer(time.Duration(rand.Int64N(int64(25 * time.Millisecond))))
 		select {
 		case <-after.C:
@@ -247,53 +146,39 @@ func TestABatchIsWholeOrNothing(t *testing.T) {
 		}
 		k.Cut(link.Broken)
 		err := <-done
-		seen := countOf(names(t, reader), all)
+		seen := servertest.CountOf(servertest.Names(t, reader), all)
 		k.Heal()
-		next := reown(t, s, 3)
-		is := countOf(names(t, next), all)
+		next := servertest.Reown(t, s, 3)
+		is := servertest.CountOf(servertest.Names(t, next), all)
 		outcome := store.OutcomeOf(err)
 		ends[outcome]++
 		if seen != 0 && seen != many || is != 0 && is != many || seen > is ||
 			outcome == store.Applied && is != many || outcome == store.NotApplied && is != 0 {
 			t.Fatalf("batch %d ended with %v: a reader saw %d of it, the next owner %d of %d", i, err, seen, is, many)
 		}
-		want(t, "the next batch", next, batch("next"), store.Applied)
-		if now := countOf(names(t, next), all); now != is {
+		servertest.Want(t, "the next batch", next, servertest.Batch("next"), store.Applied)
+		if now := servertest.CountOf(servertest.Names(t, next), all); now != is {
 			t.Fatalf("batch %d: the next owner saw %d of it, and %d after a batch of its own", i, is, now)
 		}
 		var gone store.Batch
 		for _, name := range all {
-			gone.Deletes = append(gone.Deletes, job(name).Ref)
+			gone.Deletes = append(gone.Deletes, servertest.Job(name).Ref)
 		}
-		want(t, "delete", next, &gone, store.Applied)
+		servertest.Want(t, "delete", next, &gone, store.Applied)
 	}
 	t.Logf("how batches ended: %v", ends)
-}
-
-// countOf is how many of all are among the names.
-func countOf(names, all []string) (n int) {
-	there := map[string]bool{}
-	for _, name := range names {
-		there[name] = true
-	}
-	for _, name := range all {
-		if there[name] {
-			n++
-		}
-	}
-	return n
 }
 
 // TestNothingIsLeftOfParts: after a batch in parts there is no key but those of its records.
 func TestNothingIsLeftOfParts(t *testing.T) {
 	s := open(t, fresh(realserver.StartEtcd(t, realserver.VolatileEtcd()...)))
-	sh, _ := own(t, s, 3)
+	sh, _ := servertest.Own(t, s, 3)
 	var all []string
 	for j := range many {
 		all = append(all, fmt.Sprint("job-", j))
 	}
-	want(t, "in parts", sh, batch(all...), store.Applied)
-	want(t, "after it", sh, batch("last"), store.Applied)
+	servertest.Want(t, "in parts", sh, servertest.Batch(all...), store.Applied)
+	servertest.Want(t, "after it", sh, servertest.Batch("last"), store.Applied)
 	keys, err := s.Keys(t.Context(), "p/00003/")
 	if err != nil {
 		t.Fatal(err)
@@ -315,25 +200,25 @@ func TestAMemberIsLost(t *testing.T) {
 	o := fresh(members...)
 	o.Timeout = 2 * time.Second
 	s := open(t, o)
-	applied(t, s, 3, batch("first"))
+	servertest.Applied(t, s, 3, servertest.Batch("first"))
 	wanted := []string{"first"}
 	for i, m := range members {
 		m.Crash(t)
 		name := fmt.Sprint("without-", i)
-		sh := applied(t, s, 3, batch(name))
+		sh := servertest.Applied(t, s, 3, servertest.Batch(name))
 		wanted = append(wanted, name)
-		wantNames(t, sh, wanted...)
+		servertest.WantNames(t, sh, wanted...)
 		m.Up(t)
 	}
-	sh := reown(t, s, 3)
+	sh := servertest.Reown(t, s, 3)
 	members[0].Crash(t)
 	members[1].Crash(t)
-	if outcome := store.OutcomeOf(sh.Apply(t.Context(), batch("zero"))); outcome != store.NotApplied && outcome != store.Unknown {
+	if outcome := store.OutcomeOf(sh.Apply(t.Context(), servertest.Batch("zero"))); outcome != store.NotApplied && outcome != store.Unknown {
 		t.Errorf("one of three is left, and the outcome is %d", outcome)
 	}
 	members[1].Up(t)
-	applied(t, s, 3, batch("last"))
-	got := slices.DeleteFunc(names(t, reown(t, s, 3)), func(name string) bool { return name == "zero" })
+	servertest.Applied(t, s, 3, servertest.Batch("last"))
+	got := slices.DeleteFunc(servertest.Names(t, servertest.Reown(t, s, 3)), func(name string) bool { return name == "zero" })
 	if want := slices.Sorted(slices.Values(append(wanted, "last"))); !slices.Equal(got, want) {
 		t.Errorf("jobs %q, want %q", got, want)
 	}
@@ -344,20 +229,20 @@ func TestAMemberIsLost(t *testing.T) {
 func TestEtcdGoesBack(t *testing.T) {
 	m := realserver.StartEtcd(t)
 	s := open(t, fresh(m))
-	sh, _ := own(t, s, 3)
-	want(t, "kept", sh, batch("kept"), store.Applied)
+	sh, _ := servertest.Own(t, s, 3)
+	servertest.Want(t, "kept", sh, servertest.Batch("kept"), store.Applied)
 	m.Down(t)
 	past := m.Copy(t)
 	m.Up(t)
-	until(t, func() error { return sh.Apply(t.Context(), batch("lost")) })
-	wantNames(t, sh, "kept", "lost")
+	servertest.Until(t, func() error { return sh.Apply(t.Context(), servertest.Batch("lost")) })
+	servertest.WantNames(t, sh, "kept", "lost")
 	m.Down(t)
 	m.Restore(t, past)
 	m.Up(t)
-	wantNames(t, shardOf(t, s, 3, store.Term{}), "kept")
-	wantNames(t, sh, "kept")
-	again := applied(t, s, 3, batch("new"))
-	wantNames(t, again, "kept", "new")
+	servertest.WantNames(t, servertest.Shard(t, s, 3, store.Term{}), "kept")
+	servertest.WantNames(t, sh, "kept")
+	again := servertest.Applied(t, s, 3, servertest.Batch("new"))
+	servertest.WantNames(t, again, "kept", "new")
 }
 
 // TestAnotherStoreIsNotTaken: who opened a store claims nothing of another one in its place, or of none.
@@ -365,15 +250,15 @@ func TestAnotherStoreIsNotTaken(t *testing.T) {
 	m := realserver.StartEtcd(t)
 	o := fresh(m)
 	s := open(t, o)
-	own(t, s, 3)
+	servertest.Own(t, s, 3)
 	m.Crash(t)
 	m.Wipe(t)
 	m.Up(t)
 	claim := func() error {
-		_, err := s.Leaser().Claim(t.Context(), "node", []int{3}, lease)
+		_, err := s.Leaser().Claim(t.Context(), "node", []int{3}, servertest.Lease)
 		return err
 	}
-	until(t, func() error {
+	servertest.Until(t, func() error {
 		if err := claim(); !errors.Is(err, etcd.ErrReplaced) {
 			return fmt.Errorf("none in its place: %w", err)
 		}
@@ -383,7 +268,7 @@ func TestAnotherStoreIsNotTaken(t *testing.T) {
 	if err := claim(); !errors.Is(err, etcd.ErrReplaced) {
 		t.Errorf("another in its place: %v", err)
 	}
-	if err := s.Leaser().Join(t.Context(), store.Member{ID: "n", Nonce: 1}, lease); !errors.Is(err, etcd.ErrReplaced) {
+	if err := s.Leaser().Join(t.Context(), store.Member{ID: "n", Nonce: 1}, servertest.Lease); !errors.Is(err, etcd.ErrReplaced) {
 		t.Errorf("a join of another store: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/internal/testing/servertest"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/etcd"
 )
@@ -35,7 +36,7 @@ func startSmallEtcd(t *testing.T) *realserver.Etcd {
 func large(n, count int) *store.Batch {
 	var b store.Batch
 	for i := range count {
-		r := job(fmt.Sprintf("large-%06d-%d", n, i))
+		r := servertest.Job(fmt.Sprintf("large-%06d-%d", n, i))
 		r.Spec = bytes.Repeat([]byte{byte(i)}, 10_000)
 		b.Puts = append(b.Puts, r)
 	}
@@ -46,7 +47,7 @@ func large(n, count int) *store.Batch {
 // and deleted, and then there is room again, without an operator.
 func TestAFullStoreTakesNoNewJobs(t *testing.T) {
 	s := hurried(t, startSmallEtcd(t))
-	sh, _ := own(t, s, 3)
+	sh, _ := servertest.Own(t, s, 3)
 	n := 0
 	for ; ; n++ {
 		if err := s.Room(); errors.Is(err, store.ErrFull) {
@@ -54,20 +55,20 @@ func TestAFullStoreTakesNoNewJobs(t *testing.T) {
 		} else if err != nil || n > smallQuota/200_000 {
 			t.Fatalf("batch %d: %v", n, err)
 		}
-		want(t, "a put", sh, large(n, 20), store.Applied)
+		servertest.Want(t, "a put", sh, large(n, 20), store.Applied)
 	}
 	for i := range 5 {
-		want(t, "a tick", sh, large(i, 20), store.Applied)
+		servertest.Want(t, "a tick", sh, large(i, 20), store.Applied)
 	}
 	for i := range n {
 		var b store.Batch
 		for _, r := range large(i, 20).Puts {
 			b.Deletes = append(b.Deletes, r.Ref)
 		}
-		want(t, "a delete", sh, &b, store.Applied)
+		servertest.Want(t, "a delete", sh, &b, store.Applied)
 	}
-	until(t, s.Room)
-	want(t, "a put", sh, large(0, 20), store.Applied)
+	servertest.Until(t, s.Room)
+	servertest.Want(t, "a put", sh, large(0, 20), store.Applied)
 }
 
 // TestTheAlarmIsTakenBack: others have filled etcd up to its quota, so that it refuses all writes; when they
@@ -75,8 +76,8 @@ func TestAFullStoreTakesNoNewJobs(t *testing.T) {
 func TestTheAlarmIsTakenBack(t *testing.T) {
 	m := startSmallEtcd(t)
 	s := hurried(t, m)
-	sh, _ := own(t, s, 3)
-	want(t, "before", sh, batch("a"), store.Applied)
+	sh, _ := servertest.Own(t, s, 3)
+	servertest.Want(t, "before", sh, servertest.Batch("a"), store.Applied)
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{m.Address()}})
 	if err != nil {
 		t.Fatal(err)
@@ -85,8 +86,8 @@ func TestTheAlarmIsTakenBack(t *testing.T) {
 	for i := 0; err == nil; i++ {
 		_, err = c.Put(t.Context(), fmt.Sprint("others/", i), string(bytes.Repeat([]byte("x"), 500_000)))
 	}
-	until(t, func() error {
-		if err := sh.Apply(t.Context(), batch("b")); !errors.Is(err, store.ErrFull) {
+	servertest.Until(t, func() error {
+		if err := sh.Apply(t.Context(), servertest.Batch("b")); !errors.Is(err, store.ErrFull) {
 			return fmt.Errorf("a write to a full etcd: %w", err)
 		}
 		return nil
@@ -94,8 +95,8 @@ func TestTheAlarmIsTakenBack(t *testing.T) {
 	if _, err := c.Delete(t.Context(), "others/", clientv3.WithPrefix()); err != nil {
 		t.Fatal(err)
 	}
-	until(t, func() error { return sh.Apply(t.Context(), batch("c")) })
-	wantNames(t, sh, "a", "c")
+	servertest.Until(t, func() error { return sh.Apply(t.Context(), servertest.Batch("c")) })
+	servertest.WantNames(t, sh, "a", "c")
 }
 
 // TestRecordsInMemoryAreBounded: a node takes no more jobs than its memory is to hold.
@@ -103,16 +104,16 @@ func TestRecordsInMemoryAreBounded(t *testing.T) {
 	o := fresh(realserver.StartEtcd(t, realserver.VolatileEtcd()...))
 	o.Records = 10
 	s := open(t, o)
-	sh, _ := own(t, s, 3)
+	sh, _ := servertest.Own(t, s, 3)
 	for i := range 10 {
-		want(t, "a job", sh, batch(fmt.Sprint(i)), store.Applied)
+		servertest.Want(t, "a job", sh, servertest.Batch(fmt.Sprint(i)), store.Applied)
 	}
 	if err := s.Room(); !errors.Is(err, store.ErrFull) {
 		t.Fatalf("there is room for one job more: %v", err)
 	}
-	want(t, "a tick", sh, batch("3"), store.Applied)
-	want(t, "a delete", sh, &store.Batch{Deletes: []store.Ref{job("4").Ref}}, store.Applied)
-	until(t, s.Room)
+	servertest.Want(t, "a tick", sh, servertest.Batch("3"), store.Applied)
+	servertest.Want(t, "a delete", sh, &store.Batch{Deletes: []store.Ref{servertest.Job("4").Ref}}, store.Applied)
+	servertest.Until(t, s.Room)
 }
 
 // TestWhatOthersOwnIsNotKept: a partition that another process owns is in memory only while it is read, and
@@ -121,10 +122,10 @@ func TestWhatOthersOwnIsNotKept(t *testing.T) {
 	m := realserver.StartEtcd(t, realserver.VolatileEtcd()...)
 	o := etcd.Hurried(fresh(m), 20*time.Millisecond, time.Second)
 	owner, reader := open(t, o), open(t, o)
-	sh, held := own(t, owner, 3)
-	want(t, "put", sh, batch("a"), store.Applied)
-	wantNames(t, shardOf(t, reader, 3, store.Term{}), "a")
-	until(t, func() error {
+	sh, held := servertest.Own(t, owner, 3)
+	servertest.Want(t, "put", sh, servertest.Batch("a"), store.Applied)
+	servertest.WantNames(t, servertest.Shard(t, reader, 3, store.Term{}), "a")
+	servertest.Until(t, func() error {
 		if reader.InMemory(3) {
 			return errors.New("the reader keeps the partition")
 		}
@@ -139,7 +140,7 @@ func TestWhatOthersOwnIsNotKept(t *testing.T) {
 	if owner.InMemory(3) {
 		t.Error("a partition that was released is kept")
 	}
-	wantNames(t, sh, "a")
+	servertest.WantNames(t, sh, "a")
 }
 
 // TestMaintenanceIsLeftToOthers: with NoMaintenance a process watches the room, and takes no part in the rest.
@@ -147,8 +148,8 @@ func TestMaintenanceIsLeftToOthers(t *testing.T) {
 	o := etcd.Hurried(fresh(realserver.StartEtcd(t, realserver.VolatileEtcd()...)), 10*time.Millisecond, time.Millisecond)
 	o.NoMaintenance = true
 	s := open(t, o)
-	wantNames(t, shardOf(t, s, 3, store.Term{}))
-	until(t, func() error {
+	servertest.WantNames(t, servertest.Shard(t, s, 3, store.Term{}))
+	servertest.Until(t, func() error {
 		if s.InMemory(3) {
 			return errors.New("it has not looked twice yet")
 		}
@@ -159,7 +160,7 @@ func TestMaintenanceIsLeftToOthers(t *testing.T) {
 	}
 	o.NoMaintenance = false
 	other := open(t, o)
-	until(t, func() error {
+	servertest.Until(t, func() error {
 		if keys, err := other.Keys(t.Context(), "maintainer"); err != nil || len(keys) == 0 {
 			return fmt.Errorf("nobody maintains etcd: %w", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/internal/testing/servertest"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/redis"
 )
@@ -23,11 +24,11 @@ func TestAUserWithFewRights(t *testing.T) {
 	r.Do(t, "ACL", "SETUSER", o.Username, "on", ">"+o.Password, "~{"+o.Prefix+"}:*", "~{"+o.Prefix+":*",
 		"+@connection", "+@scripting", "+@hash", "+@sortedset", "+exists", "+info", "+time", "+cluster|slots")
 	s := open(t, o)
-	sh, held := own(t, s, 3)
-	want(t, "put", sh, batch("a"), store.Applied)
-	wantNames(t, sh, "a")
+	sh, held := servertest.Own(t, s, 3)
+	servertest.Want(t, "put", sh, servertest.Batch("a"), store.Applied)
+	servertest.WantNames(t, sh, "a")
 	l := s.Leaser()
-	if err := l.Join(t.Context(), store.Member{ID: "n"}, lease); err != nil {
+	if err := l.Join(t.Context(), store.Member{ID: "n"}, servertest.Lease); err != nil {
 		t.Error(err)
 	}
 	if m, err := l.Members(t.Context()); err != nil || len(m) != 1 {
@@ -44,7 +45,7 @@ func TestAUserWithFewRights(t *testing.T) {
 		t.Errorf("open by a sentinel without the right to ROLE: %v", err)
 	}
 	r.Do(t, "ACL", "SETUSER", o.Username, "+role")
-	wantNames(t, shardOf(t, open(t, o), 3, held.Term), "a")
+	servertest.WantNames(t, servertest.Shard(t, open(t, o), 3, held.Term), "a")
 }
 
 // Connections are made by TLS if that is asked for, and to a server of a trusted certificate only.
@@ -60,9 +61,9 @@ func TestTLS(t *testing.T) {
 		t.Errorf("open with a certificate that nobody knows: %v", err)
 	}
 	o.TLS.RootCAs = roots
-	sh, _ := own(t, open(t, o), 3)
-	want(t, "put", sh, batch("a"), store.Applied)
-	wantNames(t, sh, "a")
+	sh, _ := servertest.Own(t, open(t, o), 3)
+	servertest.Want(t, "put", sh, servertest.Batch("a"), store.Applied)
+	servertest.WantNames(t, sh, "a")
 }
 
 // The files that a URL names are used: a server of a private authority that wants a certificate of its
@@ -94,8 +95,8 @@ func TestTLSOfAURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	sh, _ := own(t, s, 3)
-	want(t, "put", sh, batch("a"), store.Applied)
+	sh, _ := servertest.Own(t, s, 3)
+	servertest.Want(t, "put", sh, servertest.Batch("a"), store.Applied)
 }
 
 // Files that cannot be used are an error that names the parameter, before anything is connected to.

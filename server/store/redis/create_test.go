@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/internal/testing/servertest"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/redis"
 )
@@ -25,8 +26,8 @@ func ofFormat(t *testing.T, r *realserver.Redis, format int) (o redis.Options, k
 	t.Helper()
 	o = fresh(r)
 	s := open(t, o)
-	sh, held := own(t, s, 3)
-	want(t, "a write", sh, batch("a"), store.Applied)
+	sh, held := servertest.Own(t, s, 3)
+	servertest.Want(t, "a write", sh, servertest.Batch("a"), store.Applied)
 	if err := s.Leaser().Release(t.Context(), "node", []store.Holding{held}); err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +55,8 @@ func takenOver(t *testing.T, r *realserver.Redis, format int) {
 		if m := s.Meta(); m.Format != store.Format() || string(m.MACKey) != key {
 			t.Errorf("format %d, another key: %v", m.Format, string(m.MACKey) != key)
 		}
-		sh, held := own(t, s, 3)
-		wantNames(t, sh, "a")
+		sh, held := servertest.Own(t, s, 3)
+		servertest.WantNames(t, sh, "a")
 		if err := s.Leaser().Release(t.Context(), "node", []store.Holding{held}); err != nil {
 			t.Fatal(err)
 		}
@@ -89,8 +90,8 @@ func TestWhatAnOlderStoreHoldsIsListed(t *testing.T) {
 	r := realserver.StartRedis(t)
 	o, _ := ofFormat(t, r, 2)
 	s := open(t, o)
-	sh, _ := own(t, s, 3)
-	b := batch()
+	sh, _ := servertest.Own(t, s, 3)
+	b := servertest.Batch()
 	for i := range jobs {
 		k := carillon.Key{Namespace: "default", Name: fmt.Sprint("job-", i)}
 		b.Puts = append(b.Puts,
@@ -100,7 +101,7 @@ func TestWhatAnOlderStoreHoldsIsListed(t *testing.T) {
 			Seq: uint64(i)}, Grant: store.Grant{Generation: uint64(i)}, Finished: int64(i % 99),
 			Expires: math.MaxInt64, Status: carillon.RunSucceeded + carillon.RunStatus(i%5)})
 	}
-	want(t, "much", sh, b, store.Applied)
+	servertest.Want(t, "much", sh, b, store.Applied)
 	listed := lists(t, sh)
 	if len(listed) < 2*jobs {
 		t.Fatalf("%d entries of lists", len(listed))
@@ -124,18 +125,18 @@ func TestWhatAnOlderStoreHoldsIsListed(t *testing.T) {
 		})
 	}
 	starts.Wait()
-	want(t, "a write of the owner of before", sh, batch("late"), store.Fenced)
+	servertest.Want(t, "a write of the owner of before", sh, servertest.Batch("late"), store.Fenced)
 	s = open(t, o)
-	sh, _ = own(t, s, 3)
+	sh, _ = servertest.Own(t, s, 3)
 	if got := lists(t, sh); !slices.Equal(got, listed) {
 		t.Errorf("%d entries of lists, want %d", len(got), len(listed))
 	}
-	gone := batch()
+	gone := servertest.Batch()
 	for i := range jobs {
 		gone.Deletes = append(gone.Deletes, store.Ref{Key: carillon.Key{Namespace: "default", Name: fmt.Sprint("job-", i)}})
 	}
 	gone.Expire = &store.Expire{Before: math.MaxInt64, Limit: jobs}
-	want(t, "all goes", sh, gone, store.Applied)
+	servertest.Want(t, "all goes", sh, gone, store.Applied)
 	for _, name := range []string{"dead", "finished", "phases", "runs", "history", "age", "deadage", "pending"} {
 		if there := r.Do(t, "EXISTS", part+name); there != "0" {
 			t.Errorf("something is left of %s", name)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/internal/testing/servertest"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/redis"
 )
@@ -24,22 +25,22 @@ import (
 func TestARestartDeposes(t *testing.T) {
 	r := realserver.StartRedis(t)
 	s := open(t, fresh(r))
-	sh, held := own(t, s, 3)
-	want(t, "before", sh, batch("a"), store.Applied)
+	sh, held := servertest.Own(t, s, 3)
+	servertest.Want(t, "before", sh, servertest.Batch("a"), store.Applied)
 	r.Down(t)
 	r.Up(t)
-	if got := names(t, sh); !slices.Equal(got, []string{"a"}) { // a read tries again until it is connected
+	if got := servertest.Names(t, sh); !slices.Equal(got, []string{"a"}) { // a read tries again until it is connected
 		t.Fatalf("after the restart there are %q", got)
 	}
 	// Each of the connections may find out only now that it is gone: but for Apply, the store tries the next
 	// one.
 	if lost, err := s.Leaser().Renew(t.Context(), "node", []store.Holding{held},
-		lease); err != nil || len(lost) != 1 {
+		servertest.Lease); err != nil || len(lost) != 1 {
 		t.Errorf("Renew after the restart: lost %v, %v", lost, err)
 	}
-	wantFenced(t, sh, batch("b"))
-	again := applied(t, s, 3, batch("c"))
-	wantNames(t, again, "a", "c")
+	wantFenced(t, sh, servertest.Batch("b"))
+	again := servertest.Applied(t, s, 3, servertest.Batch("c"))
+	servertest.WantNames(t, again, "a", "c")
 }
 
 // A promoted replica has the term of the old owner, epoch and nonce alike, and refuses it all the same.
@@ -48,8 +49,8 @@ func TestAFailoverDeposes(t *testing.T) {
 	replica := realserver.StartRedis(t, fmt.Sprint("replicaof=127.0.0.1 ", primary.Port))
 	o := fresh(primary)
 	before := open(t, o)
-	sh, held := own(t, before, 3)
-	want(t, "before", sh, batch("a"), store.Applied)
+	sh, held := servertest.Own(t, before, 3)
+	servertest.Want(t, "before", sh, servertest.Batch("a"), store.Applied)
 	followed(t, primary)
 	o.Addresses = []string{replica.Address()}
 	if _, err := redis.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "is a replica") {
@@ -57,18 +58,18 @@ func TestAFailoverDeposes(t *testing.T) {
 	}
 	replica.Do(t, "REPLICAOF", "NO", "ONE")
 	after := open(t, o)
-	old := shardOf(t, after, 3, held.Term)
-	wantNames(t, old, "a")
-	want(t, "the old term on the new primary", old, batch("b"), store.Fenced)
-	again, _ := own(t, after, 3)
-	want(t, "a new term on the new primary", again, batch("c"), store.Applied)
-	wantNames(t, again, "a", "c")
+	old := servertest.Shard(t, after, 3, held.Term)
+	servertest.WantNames(t, old, "a")
+	servertest.Want(t, "the old term on the new primary", old, servertest.Batch("b"), store.Fenced)
+	again, _ := servertest.Own(t, after, 3)
+	servertest.Want(t, "a new term on the new primary", again, servertest.Batch("c"), store.Applied)
+	servertest.WantNames(t, again, "a", "c")
 }
 
 // followed waits until the replica of a primary has all that it was told.
 func followed(t *testing.T, primary *realserver.Redis) {
 	t.Helper()
-	until(t, func() error {
+	servertest.Until(t, func() error {
 		if n := primary.Do(t, "WAIT", "1", "1000"); n != "1" {
 			return fmt.Errorf("%s replicas follow", n)
 		}
@@ -85,14 +86,14 @@ func TestAPrimaryBecomesAReplica(t *testing.T) {
 	o := fresh()
 	o.Addresses = []string{front.address}
 	s := open(t, o)
-	sh, _ := own(t, s, 3)
-	want(t, "before", sh, batch("a"), store.Applied)
+	sh, _ := servertest.Own(t, s, 3)
+	servertest.Want(t, "before", sh, servertest.Batch("a"), store.Applied)
 	followed(t, first)
 	second.Do(t, "REPLICAOF", "NO", "ONE")
 	first.Do(t, "REPLICAOF", "127.0.0.1", fmt.Sprint(second.Port))
 	front.to.Store(second.Address())
-	wantFenced(t, sh, batch("b"))
-	wantNames(t, applied(t, s, 3, batch("c")), "a", "c")
+	wantFenced(t, sh, servertest.Batch("b"))
+	servertest.WantNames(t, servertest.Applied(t, s, 3, servertest.Batch("c")), "a", "c")
 }
 
 // front is an address that leads to one server or another.
@@ -149,7 +150,7 @@ func TestSentinel(t *testing.T) {
 	replica := realserver.StartRedis(t, fmt.Sprint("replicaof=127.0.0.1 ", primary.Port))
 	followed(t, primary)
 	sentinel := realserver.StartSentinel(t, "main", primary)
-	until(t, func() error {
+	servertest.Until(t, func() error {
 		if known := sentinel.Do(t, "SENTINEL", "REPLICAS", "main"); !strings.Contains(known,
 			fmt.Sprint(replica.Port)) {
 			return errors.New("the sentinel does not know the replica")
@@ -159,15 +160,15 @@ func TestSentinel(t *testing.T) {
 	o := fresh(sentinel)
 	o.Sentinel = "main"
 	s := open(t, o)
-	sh, held := own(t, s, 3)
-	want(t, "before", sh, batch("a"), store.Applied)
+	sh, held := servertest.Own(t, s, 3)
+	servertest.Want(t, "before", sh, servertest.Batch("a"), store.Applied)
 	followed(t, primary)
 	primary.Crash(t)
-	wantFenced(t, sh, batch("b"))
-	if _, now := own(t, s, 3); now.Term.Epoch <= held.Term.Epoch {
+	wantFenced(t, sh, servertest.Batch("b"))
+	if _, now := servertest.Own(t, s, 3); now.Term.Epoch <= held.Term.Epoch {
 		t.Errorf("epoch %d comes after %d", now.Term.Epoch, held.Term.Epoch)
 	}
-	wantNames(t, applied(t, s, 3, batch("c")), "a", "c")
+	servertest.WantNames(t, servertest.Applied(t, s, 3, servertest.Batch("c")), "a", "c")
 }
 
 // A term that is given in an older copy of the data is not one that was given before.
@@ -177,7 +178,7 @@ func TestEpochsAreOfThisTime(t *testing.T) {
 	s := open(t, o)
 	began := time.Now()
 	r.Do(t, "HSET", "{"+o.Prefix+":3}:owner", "epoch", "7")
-	if _, held := own(t, s, 3); held.Term.Epoch < uint64(began.Unix()) {
+	if _, held := servertest.Own(t, s, 3); held.Term.Epoch < uint64(began.Unix()) {
 		t.Errorf("epoch %d is not of this time", held.Term.Epoch)
 	}
 }
@@ -230,7 +231,7 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 		Recovered: func() { told = append(told, "recovered") },
 	}
 	s := open(t, o)
-	sh, held := own(t, s, 3)
+	sh, held := servertest.Own(t, s, 3)
 	var other *redis.Store
 	for _, change := range []func(){
 		func() { r.Do(t, "FLUSHALL") },
@@ -241,17 +242,17 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 		for name, join := range map[string]func(context.Context, store.Member,
 			time.Duration) error{"join": l.Join, "retire": l.Retire} {
 			if err := join(t.Context(), store.Member{ID: "node", Nonce: 1, Capacity: 1},
-				lease); !errors.Is(err, redis.ErrReplaced) {
+				servertest.Lease); !errors.Is(err, redis.ErrReplaced) {
 				t.Errorf("%s another store's members: %v", name, err)
 			}
 		}
-		if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, lease); !errors.Is(err, redis.ErrReplaced) {
+		if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, servertest.Lease); !errors.Is(err, redis.ErrReplaced) {
 			t.Errorf("a claim of another store's partition: %v", err)
 		}
-		if lost, err := l.Renew(t.Context(), "node", []store.Holding{held}, lease); err != nil || len(lost) != 1 {
+		if lost, err := l.Renew(t.Context(), "node", []store.Holding{held}, servertest.Lease); err != nil || len(lost) != 1 {
 			t.Errorf("renewed in another store: lost %v, %v", lost, err)
 		}
-		want(t, "a write to another store", sh, batch("a"), store.Fenced)
+		servertest.Want(t, "a write to another store", sh, servertest.Batch("a"), store.Fenced)
 	}
 	if !slices.Equal(told, []string{"failed"}) { // that it can be asked does not make it whole
 		t.Errorf("told %q", told)
@@ -262,7 +263,7 @@ func TestAnotherStoreInItsPlace(t *testing.T) {
 	meta := s.Meta()
 	r.Do(t, "HSET", "{"+o.Prefix+"}:meta", "partitions", strconv.Itoa(meta.Partitions), "key_4",
 		string(meta.MACKey))
-	if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, lease); err != nil ||
+	if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, servertest.Lease); err != nil ||
 		!slices.Equal(told, []string{"failed", "recovered"}) {
 		t.Errorf("the store is back: %v, told %q", err, told)
 	}
@@ -287,10 +288,10 @@ func TestASlotMoves(t *testing.T) {
 	nodes := realserver.StartRedisCluster(t, 3)
 	o := fresh(nodes...)
 	s := open(t, o)
-	sh, _ := own(t, s, 3)
-	b := batch("a")
+	sh, _ := servertest.Own(t, s, 3)
+	b := servertest.Batch("a")
 	b.MetaRecords = []store.MetaRecord{{Kind: 1, Key: "k", Value: []byte("v")}}
-	want(t, "before", sh, b, store.Applied)
+	servertest.Want(t, "before", sh, b, store.Applied)
 	slot := nodes[0].Do(t, "CLUSTER", "KEYSLOT", "{"+o.Prefix+":3}:owner")
 	from := slices.IndexFunc(nodes, func(r *realserver.Redis) bool {
 		return r.Do(t, "CLUSTER", "COUNTKEYSINSLOT", slot) != "0"
@@ -306,7 +307,7 @@ func TestASlotMoves(t *testing.T) {
 		}
 	}
 	move("state", "owner", "due")
-	want(t, "on two servers", sh, batch("b"), store.NotApplied)
+	servertest.Want(t, "on two servers", sh, servertest.Batch("b"), store.NotApplied)
 	// it is tried again for as long as it may be
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -317,8 +318,8 @@ func TestASlotMoves(t *testing.T) {
 	for _, r := range []*realserver.Redis{target, source, nodes[(from+2)%len(nodes)]} {
 		r.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", ids[target])
 	}
-	wantFenced(t, sh, batch("b"))
-	wantNames(t, applied(t, s, 3, batch("c")), "a", "c")
+	wantFenced(t, sh, servertest.Batch("b"))
+	servertest.WantNames(t, servertest.Applied(t, s, 3, servertest.Batch("c")), "a", "c")
 }
 
 // Where one server sends calls on to another, which sends them back, as after a move of a slot that was
@@ -328,14 +329,14 @@ func TestServersThatDoNotAgree(t *testing.T) {
 	o := fresh(nodes...)
 	s := open(t, o)
 	slot := nodes[0].Do(t, "CLUSTER", "KEYSLOT", "{"+o.Prefix+":3}:owner")
-	own(t, s, 3)
+	servertest.Own(t, s, 3)
 	has := slices.IndexFunc(nodes, func(r *realserver.Redis) bool {
 		return r.Do(t, "CLUSTER", "COUNTKEYSINSLOT", slot) != "0"
 	})
 	nodes[has].Do(t, "DEL", "{"+o.Prefix+":3}:owner") // what has been moved away
 	nodes[has].Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", nodes[(has+1)%len(nodes)].Do(t, "CLUSTER", "MYID"))
-	want(t, "a write", shardOf(t, s, 3, store.Term{Epoch: 1, Nonce: 1}), batch("a"), store.NotApplied)
-	if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, lease); err == nil {
+	servertest.Want(t, "a write", servertest.Shard(t, s, 3, store.Term{Epoch: 1, Nonce: 1}), servertest.Batch("a"), store.NotApplied)
+	if _, err := s.Leaser().Claim(t.Context(), "node", []int{3}, servertest.Lease); err == nil {
 		t.Error("the partition is claimed of nobody")
 	}
 }
@@ -345,15 +346,15 @@ func TestTwentyThousandRunsLeaveNothing(t *testing.T) {
 	const runs, size = 20_000, 500
 	r := realserver.StartRedis(t, "appendfsync=no")
 	s := open(t, fresh(r))
-	sh, _ := own(t, s, 3)
-	steps(t, sh, runs, size, func(b *store.Batch, i int) { b.Puts = append(b.Puts, benchJob(i)) })
+	sh, _ := servertest.Own(t, s, 3)
+	steps(t, sh, runs, size, func(b *store.Batch, i int) { b.Puts = append(b.Puts, servertest.Reminder(i)) })
 	steps(t, sh, runs, size, func(b *store.Batch, i int) {
-		run := benchRun(i)
+		run := servertest.EndOf(i)
 		b.Deletes, b.Runs = append(b.Deletes, store.Ref{Key: run.Key}), append(b.Runs, run)
 	})
 	full := r.Do(t, "INFO", "memory")
 	steps(t, sh, runs, size, func(b *store.Batch, i int) {
-		b.Expire = &store.Expire{Before: benchRun(i).Expires, Most: runs, Limit: size}
+		b.Expire = &store.Expire{Before: servertest.EndOf(i).Expires, Most: runs, Limit: size}
 	})
 	if n := r.Do(t, "DBSIZE"); n != "2" {
 		t.Errorf("%s keys are left, want owner and meta: %s", n, r.Do(t, "KEYS", "*"))
@@ -369,6 +370,6 @@ func steps(t *testing.T, sh store.Shard, n, size int, change func(b *store.Batch
 		for k := range size {
 			change(&b, i+k)
 		}
-		want(t, "a step", sh, &b, store.Applied)
+		servertest.Want(t, "a step", sh, &b, store.Applied)
 	}
 }

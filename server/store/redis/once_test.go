@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon/server/internal/testing/link"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/internal/testing/servertest"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -22,21 +23,21 @@ func TestAWriteIsSentOnce(t *testing.T) {
 	o := fresh(r)
 	o.Addresses = []string{k.Address()}
 	s := open(t, o)
-	sh, _ := own(t, s, 3)
-	want(t, "before", sh, batch("a"), store.Applied)
+	sh, _ := servertest.Own(t, s, 3)
+	servertest.Want(t, "before", sh, servertest.Batch("a"), store.Applied)
 	// A connection that is made during the cut is reset at its handshake, before the write. Each read draws
 	// one of four: after so many all are there.
 	for range 100 {
-		wantNames(t, sh, "a")
+		servertest.WantNames(t, sh, "a")
 	}
 	r.Do(t, "CONFIG", "RESETSTAT")
 	k.CutWay(link.Back, link.Broken)
-	want(t, "cut", sh, batch("b"), store.Unknown)
+	servertest.Want(t, "cut", sh, servertest.Batch("b"), store.Unknown)
 	k.Heal()
 	if n := scripts(t, r); n != 1 {
 		t.Errorf("the write was sent %d times", n)
 	}
-	wantNames(t, sh, "a", "b")
+	servertest.WantNames(t, sh, "a", "b")
 }
 
 // scripts is how many scripts that write a server has begun.

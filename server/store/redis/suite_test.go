@@ -2,12 +2,11 @@ package redis_test
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
-	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/internal/testing/servertest"
 	"github.com/carillonhq/carillon/server/store/redis"
 	"github.com/carillonhq/carillon/server/store/storetest"
 )
@@ -27,62 +26,15 @@ func fresh(servers ...*realserver.Redis) redis.Options {
 // open opens a store that the test closes.
 func open(t testing.TB, o redis.Options) *redis.Store {
 	t.Helper()
-	s, err := redis.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return servertest.Opened(t, o, redis.Open)
 }
 
-// places remember where the suite's stores are, so that they can be opened again.
-type places struct {
-	mu  sync.Mutex
-	all map[store.Store]redis.Options
-}
-
-func (p *places) open(t testing.TB, o redis.Options) store.Store {
-	t.Helper()
-	s := open(t, o)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.all[s] = o
-	return s
-}
-
-// close closes a store and says where it was.
-func (p *places) close(t testing.TB, s store.Store) redis.Options {
-	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.all[s]
-}
-
-// suite are the suite's hooks on some servers, which are the test's. A crash kills all of them.
-func suite(whole *testing.T, servers ...*realserver.Redis) storetest.Options {
-	p := &places{all: map[store.Store]redis.Options{}}
-	return storetest.Options{
-		Open:   func(t testing.TB) store.Store { return p.open(t, fresh(servers...)) },
-		Reopen: func(t testing.TB, s store.Store) store.Store { return p.open(t, p.close(t, s)) },
-		Seeds:  10,
-		Crash: func(t testing.TB, s store.Store) store.Store {
-			for _, r := range servers {
-				r.Crash(t)
-			}
-			o := p.close(t, s)
-			for _, r := range servers {
-				r.Up(whole) // it stays for the cases to come
-			}
-			return p.open(t, o)
-		},
-	}
+// suite are the suite's hooks on some servers.
+func suite(t *testing.T, servers ...*realserver.Redis) storetest.Options {
+	o := servertest.Suite(t, servertest.Kind[redis.Options]{Open: servertest.As(redis.Open),
+		Fresh: func(t testing.TB) redis.Options { return fresh(servers...) }}, servers...)
+	o.Seeds = 10
+	return o
 }
 
 // TestSuite runs the suite on one server.

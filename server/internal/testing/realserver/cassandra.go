@@ -71,7 +71,7 @@ func StartCassandraCluster(t testing.TB, nodes int, settings ...string) []*Cassa
 		c.configure(t, between, strings.Join(seeds, ","), token, settings)
 		c.program = Program{Path: java, Folder: c.Folder, Args: append(append([]string{}, cassandraAccessFor()...),
 			"-Djdk.attach.allowAttachSelf=true", "-javaagent:"+filepath.Join(jars, "jamm-0.4.0.jar"),
-			"-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+			"-Xms256m", "-Xmx768m", "-XX:+UseSerialGC",
 			"-Dcassandra.config=file://"+filepath.Join(c.Folder, "cassandra.yaml"),
 			"-Dlogback.configurationFile="+filepath.Join(c.Folder, "logback.xml"), "-Dcassandra-foreground=yes",
 			"-Dcassandra.storagedir="+c.Folder, "-Dcassandra.logdir="+c.Folder, "-Dcassandra.ring_delay_ms=1",
