@@ -38,12 +38,12 @@ func (s *Store) checkReplicas(by map[string]string) error {
 // checkNodes warns of nodes that acknowledge what they may lose. One that does not say how it is set up, as
 // ScyllaDB and who may not read system_views, is not complained of.
 func (s *Store) checkNodes(ctx context.Context) {
-	for _, h := range s.wire.session.GetHosts() {
+	for _, h := range s.wire.session().GetHosts() {
 		if !h.IsUp() || s.opt.Datacenter != "" && h.DataCenter() != s.opt.Datacenter {
 			continue
 		}
 		var sync string
-		err := s.wire.session.Query(`SELECT value FROM system_views.settings WHERE name = 'commitlog_sync'`).
+		err := s.wire.session().Query(`SELECT value FROM system_views.settings WHERE name = 'commitlog_sync'`).
 			Consistency(gocql.One).SetHostID(h.HostID()).ScanContext(ctx, &sync)
 		switch {
 		case err != nil:

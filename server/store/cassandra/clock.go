@@ -42,13 +42,13 @@ func (c *clock) close() {
 // ask asks each node that is up.
 func (c *clock) ask(ctx context.Context) error {
 	var failed []error
-	for _, h := range c.s.wire.session.GetHosts() {
+	for _, h := range c.s.wire.session().GetHosts() {
 		if !h.IsUp() {
 			continue
 		}
 		var date time.Time
 		asked := c.Own()
-		err := c.s.wire.session.Query(`SELECT toTimestamp(now()) FROM system.local`).Consistency(gocql.One).
+		err := c.s.wire.session().Query(`SELECT toTimestamp(now()) FROM system.local`).Consistency(gocql.One).
 			SetHostID(h.HostID()).ScanContext(ctx, &date)
 		if err != nil {
 			failed = append(failed, err)

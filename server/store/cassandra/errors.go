@@ -63,6 +63,13 @@ var mayPass = map[int]bool{
 	gocql.ErrCodeWriteTimeout: true, gocql.ErrCodeWriteFailure: true, gocql.ErrCodeCASWriteUnknown: true,
 }
 
+// noTables reports whether an error says that the keyspace or a table is not there.
+func noTables(err error) bool {
+	answer, ok := errors.AsType[gocql.RequestError](err)
+	return ok && answer.Code() == gocql.ErrCodeInvalid && (strings.Contains(answer.Message(), "does not exist") ||
+		strings.Contains(answer.Message(), "unconfigured table"))
+}
+
 // noSession is an error of the driver's first connection, which it gives as text only.
 type noSession struct{ err error }
 

@@ -22,20 +22,21 @@ func TestFaults(t *testing.T) {
 	n := realserver.StartCassandra(t, realserver.DurableCassandra()...)
 	for _, c := range []struct {
 		name string
-		test func(t *testing.T, n *realserver.Cassandra)
+		test func(t, whole *testing.T, n *realserver.Cassandra)
 	}{
 		{"no answer is unknown", noAnswer},
 		{"a write is sent once", sentOnce},
 		{"a batch is whole or nothing", wholeOrNothing},
 		{"another store is not taken", anotherStore},
 		{"nobody there", nobodyThere},
+		{"another node in its place", anotherNode},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.test(t, n) })
+		t.Run(c.name, func(part *testing.T) { c.test(part, t, n) }) // a server that is started again ends with all
 	}
 }
 
 // Whether a batch was applied is unknown if no answer comes, and known again once the partition was claimed.
-func noAnswer(t *testing.T, n *realserver.Cassandra) {
+func noAnswer(t, _ *testing.T, n *realserver.Cassandra) {
 	o := fresh(t, n)
 	o.Timeout = time.Second
 	var failed error
@@ -62,7 +63,7 @@ func noAnswer(t *testing.T, n *realserver.Cassandra) {
 }
 
 // Nothing was applied if there is nobody to connect to.
-func nobodyThere(t *testing.T, n *realserver.Cassandra) {
+func nobodyThere(t, whole *testing.T, n *realserver.Cassandra) {
 	o := fresh(t, n)
 	o.Timeout = time.Second
 	s := open(t, o)
@@ -82,7 +83,7 @@ func nobodyThere(t *testing.T, n *realserver.Cassandra) {
 	if _, err := cassandra.Open(t.Context(), o); !errors.Is(err, store.ErrAway) {
 		t.Errorf("open where nobody is: %v", err)
 	}
-	n.Up(t)
+	n.Up(whole)
 	again := servertest.Applied(t, s, 3, servertest.Batch("b"))
 	if got := servertest.Names(t, again); !slices.Equal(got, []string{"b"}) && !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("jobs %q", got)
@@ -113,7 +114,7 @@ func linked(t *testing.T, n *realserver.Cassandra) (*link.Link, cassandra.Option
 
 // A write whose answer and connection are lost is not sent again, and its outcome is unknown, or learnt from
 // what the log says.
-func sentOnce(t *testing.T, n *realserver.Cassandra) {
+func sentOnce(t, _ *testing.T, n *realserver.Cassandra) {
 	k, o := linked(t, n)
 	s := open(t, o)
 	sh, _ := servertest.Own(t, s, 3)
@@ -137,7 +138,7 @@ const many = cassandra.MostRows + 100
 
 // The connection is cut at random moments of batches that need several writes. What another store reads is
 // all of a batch, or nothing; what the next owner reads is that and stays so.
-func wholeOrNothing(t *testing.T, n *realserver.Cassandra) {
+func wholeOrNothing(t, _ *testing.T, n *realserver.Cassandra) {
 	k, o := linked(t, n)
 	s := open(t, o)
 	direct := o
@@ -188,7 +189,7 @@ func wholeOrNothing(t *testing.T, n *realserver.Cassandra) {
 }
 
 // Who opened a store claims nothing of another one in its place, or of none.
-func anotherStore(t *testing.T, n *realserver.Cassandra) {
+func anotherStore(t, _ *testing.T, n *realserver.Cassandra) {
 	o := fresh(t, n)
 	s := open(t, o)
 	servertest.Own(t, s, 3)
@@ -216,6 +217,24 @@ func anotherStore(t *testing.T, n *realserver.Cassandra) {
 	if err := s.Leaser().Join(t.Context(), store.Member{ID: "n", Nonce: 1}, servertest.Lease); !errors.Is(err, cassandra.ErrReplaced) {
 		t.Errorf("a join of another store: %v", err)
 	}
+}
+
+// A node that has lost all, and so is another one at the same address, is found again.
+func anotherNode(t, whole *testing.T, n *realserver.Cassandra) {
+	o := fresh(t, n)
+	o.Timeout = time.Second
+	s := open(t, o)
+	servertest.Own(t, s, 3)
+	n.Crash(t)
+	n.Wipe(t)
+	n.Up(whole)
+	servertest.Until(t, func() error {
+		_, err := s.Leaser().Claim(t.Context(), "node", []int{3}, servertest.Lease)
+		if errors.Is(err, cassandra.ErrReplaced) {
+			return nil
+		}
+		return fmt.Errorf("want another store: %w", err)
+	})
 }
 
 // TestANodeIsLost kills each of three nodes in turn: the store goes on. With two of them lost it refuses or

@@ -59,7 +59,7 @@ func open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("store: connect to Cassandra at %v: %w", o.Addresses, err)
 	}
 	if err := s.create(ctx); err != nil {
-		s.wire.session.Close()
+		s.wire.close()
 		return nil, fmt.Errorf("store: Cassandra at %v: %w", o.Addresses, err)
 	}
 	for p := range s.meta.ProvingGround() + 1 {
@@ -78,6 +78,8 @@ var ErrReplaced = errors.New("store: Cassandra has another store, or none, in th
 func (s *Store) isSame(ctx context.Context) error {
 	found, err := s.readStore(ctx)
 	switch {
+	case noTables(err):
+		err = ErrReplaced
 	case err != nil:
 		err = failure(err)
 	case !bytes.Equal(found.secret, s.meta.MACKey):
@@ -161,6 +163,6 @@ func (s *Store) Close() error {
 		r.newest.Close()
 	}
 	s.clock.close()
-	s.wire.session.Close()
+	s.wire.close()
 	return nil
 }

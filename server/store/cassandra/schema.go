@@ -126,7 +126,7 @@ func (s *Store) createKeyspace(ctx context.Context) error {
 
 func (s *Store) makeKeyspace(ctx context.Context) (map[string]string, error) {
 	nodes := map[string]int{}
-	for _, h := range s.wire.session.GetHosts() {
+	for _, h := range s.wire.session().GetHosts() {
 		nodes[h.DataCenter()]++
 	}
 	var each strings.Builder
@@ -178,7 +178,7 @@ func (s *Store) define(ctx context.Context, text string) error {
 	ctx, cancel := context.WithTimeout(ctx, defineTimeout)
 	defer cancel()
 	first := ""
-	for _, h := range s.wire.session.GetHosts() {
+	for _, h := range s.wire.session().GetHosts() {
 		if h.IsUp() && (first == "" || h.HostID() < first) {
 			first = h.HostID()
 		}
@@ -186,8 +186,8 @@ func (s *Store) define(ctx context.Context, text string) error {
 	if first == "" {
 		return gocql.ErrNoConnections
 	}
-	if err := s.wire.session.Query(text).SetHostID(first).ExecContext(ctx); err != nil {
+	if err := s.wire.session().Query(text).SetHostID(first).ExecContext(ctx); err != nil {
 		return err
 	}
-	return s.wire.session.AwaitSchemaAgreement(ctx)
+	return s.wire.session().AwaitSchemaAgreement(ctx)
 }

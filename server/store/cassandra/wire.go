@@ -6,17 +6,34 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // wire is the connection to Cassandra.
+//
+// The driver knows the nodes by what they have told it. When none of them is there any more, since each came
+// back with another address or as another node, it finds nobody. So a connection by which no node can be
+// reached for a while is made again from the addresses of the options.
 type wire struct {
-	session  *gocql.Session
+	cluster  *gocql.ClusterConfig
 	keyspace string
 	timeout  time.Duration
 	levels   levels
+	log      store.Logger
+
+	current atomic.Pointer[gocql.Session]
+	reached atomic.Int64 // when a node was, Unix ns
+
+	mu      sync.Mutex
+	closed  bool
+	again   bool // a connection is being made again
+	dialing sync.WaitGroup
 }
 
 // statement is one of CQL. Its tables are written without the keyspace, behind a "$".
@@ -34,6 +51,8 @@ const (
 	firstPause   = 10 * time.Millisecond
 	longestPause = 500 * time.Millisecond
 	pageRows     = 2000
+	// redialAfter is how long no node has been reached when the connection is made again.
+	redialAfter = 3 * time.Second
 )
 
 func dial(o *Options) (*wire, error) {
@@ -63,11 +82,59 @@ func dial(o *Options) (*wire, error) {
 	if o.TLS != nil {
 		c.SslOpts = &gocql.SslOptions{Config: o.TLS.Clone(), EnableHostVerification: true}
 	}
-	w := &wire{keyspace: o.Keyspace, timeout: o.Timeout, levels: levelsOf(o.Datacenter)}
-	if w.session, err = c.CreateSession(); err != nil {
+	w := &wire{cluster: c, keyspace: o.Keyspace, timeout: o.Timeout, levels: levelsOf(o.Datacenter), log: o.Log}
+	s, err := c.CreateSession()
+	if err != nil {
 		return nil, &noSession{err}
 	}
+	w.current.Store(s)
+	w.reached.Store(time.Now().UnixNano())
 	return w, nil
+}
+
+// session is the driver's connection, to some nodes.
+func (w *wire) session() *gocql.Session { return w.current.Load() }
+
+// close ends all connections. There must be no call any more.
+func (w *wire) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.dialing.Wait()
+	w.session().Close()
+}
+
+// note takes how a call ended: if no node has been reached for a while, the connection is made again.
+func (w *wire) note(err error) {
+	now := time.Now()
+	if !unsent(err) {
+		w.reached.Store(now.UnixNano())
+		return
+	}
+	if now.Sub(time.Unix(0, w.reached.Load())) < redialAfter {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.again || w.closed {
+		return
+	}
+	w.again = true
+	w.dialing.Go(w.redial)
+}
+
+// redial makes the connection again, once.
+func (w *wire) redial() {
+	s, err := w.cluster.CreateSession()
+	if err == nil {
+		w.log.Warn("no node of Cassandra was where it had been: connected again from the addresses of the URL")
+		old := w.current.Swap(s)
+		w.reached.Store(time.Now().UnixNano())
+		old.Close()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.again = false
 }
 
 func (w *wire) text(s string) string { return strings.ReplaceAll(s, "$", w.keyspace+".") }
@@ -76,8 +143,8 @@ func (w *wire) text(s string) string { return strings.ReplaceAll(s, "$", w.keysp
 // hold, else none. It is sent once. ctx does not bound it.
 func (w *wire) cas(ctx context.Context, statements ...statement) (applied bool, err error) {
 	ctx = context.WithoutCancel(ctx)
-	err = w.again(ctx, unsent, func() error {
-		b := w.session.Batch(gocql.UnloggedBatch).Consistency(w.levels.regular).SerialConsistency(w.levels.serial)
+	err = w.repeat(ctx, unsent, func() error {
+		b := w.session().Batch(gocql.UnloggedBatch).Consistency(w.levels.regular).SerialConsistency(w.levels.serial)
 		for _, s := range statements {
 			b.Query(w.text(s.text), s.values...)
 		}
@@ -93,8 +160,8 @@ func (w *wire) cas(ctx context.Context, statements ...statement) (applied bool, 
 
 // write does a statement without a condition, which may be done twice.
 func (w *wire) write(ctx context.Context, s statement) error {
-	return w.again(ctx, away, func() error {
-		return w.session.Query(w.text(s.text), s.values...).Consistency(w.levels.regular).ExecContext(ctx)
+	return w.repeat(ctx, away, func() error {
+		return w.session().Query(w.text(s.text), s.values...).Consistency(w.levels.regular).ExecContext(ctx)
 	})
 }
 
@@ -103,11 +170,11 @@ func (w *wire) write(ctx context.Context, s statement) error {
 func (w *wire) each(ctx context.Context, level gocql.Consistency, s statement, restart func(),
 	f func(scan func(into ...any) error) error) error {
 	var stopped error
-	return w.again(ctx, func(err error) bool { return stopped == nil && away(err) }, func() error {
+	return w.repeat(ctx, func(err error) bool { return stopped == nil && away(err) }, func() error {
 		if restart != nil {
 			restart()
 		}
-		q := w.session.Query(w.text(s.text), s.values...).Consistency(level).Idempotent(true)
+		q := w.session().Query(w.text(s.text), s.values...).Consistency(level).Idempotent(true)
 		rows := q.IterContext(ctx).Scanner()
 		for rows.Next() {
 			stopped = f(rows.Scan)
@@ -119,12 +186,13 @@ func (w *wire) each(ctx context.Context, level gocql.Consistency, s statement, r
 	})
 }
 
-// again calls f, whose requests the driver ends after the timeout, and again after a pause while its error
+// repeat calls f, whose requests the driver ends after the timeout, and again after a pause while its error
 // allows it, for as long as the timeout.
-func (w *wire) again(ctx context.Context, allows func(error) bool, f func() error) error {
+func (w *wire) repeat(ctx context.Context, allows func(error) bool, f func() error) error {
 	ends := time.Now().Add(w.timeout)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := f()
+		w.note(err)
 		if err == nil || !allows(err) || ctx.Err() != nil || !time.Now().Add(pause).Before(ends) {
 			return err
 		}
