@@ -11,8 +11,6 @@ import (
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
-
-	"github.com/carillonhq/carillon/server/store"
 )
 
 // wire is the connection to Cassandra.
@@ -21,11 +19,8 @@ import (
 // back with another address or as another node, it finds nobody. So a connection by which no node can be
 // reached for a while is made again from the addresses of the options.
 type wire struct {
-	cluster  *gocql.ClusterConfig
-	keyspace string
-	timeout  time.Duration
-	levels   levels
-	log      store.Logger
+	opt    *Options
+	levels levels
 
 	current atomic.Pointer[gocql.Session]
 	reached atomic.Int64 // when a node was, Unix ns
@@ -56,6 +51,18 @@ const (
 )
 
 func dial(o *Options) (*wire, error) {
+	w := &wire{opt: o, levels: levelsOf(o.Datacenter)}
+	s, err := connect(o)
+	if err != nil {
+		return nil, err
+	}
+	w.current.Store(s)
+	w.reached.Store(time.Now().UnixNano())
+	return w, nil
+}
+
+// connect makes a connection of the driver.
+func connect(o *Options) (*gocql.Session, error) {
 	c := gocql.NewCluster(o.Addresses...)
 	_, port, err := net.SplitHostPort(o.Addresses[0])
 	if err == nil {
@@ -82,14 +89,11 @@ func dial(o *Options) (*wire, error) {
 	if o.TLS != nil {
 		c.SslOpts = &gocql.SslOptions{Config: o.TLS.Clone(), EnableHostVerification: true}
 	}
-	w := &wire{cluster: c, keyspace: o.Keyspace, timeout: o.Timeout, levels: levelsOf(o.Datacenter), log: o.Log}
 	s, err := c.CreateSession()
 	if err != nil {
 		return nil, &noSession{err}
 	}
-	w.current.Store(s)
-	w.reached.Store(time.Now().UnixNano())
-	return w, nil
+	return s, nil
 }
 
 // session is the driver's connection, to some nodes.
@@ -125,9 +129,9 @@ func (w *wire) note(err error) {
 
 // redial makes the connection again, once.
 func (w *wire) redial() {
-	s, err := w.cluster.CreateSession()
+	s, err := connect(w.opt)
 	if err == nil {
-		w.log.Warn("no node of Cassandra was where it had been: connected again from the addresses of the URL")
+		w.opt.Log.Warn("no node of Cassandra was where it had been: connected again from the addresses of the URL")
 		old := w.current.Swap(s)
 		w.reached.Store(time.Now().UnixNano())
 		old.Close()
@@ -137,7 +141,7 @@ func (w *wire) redial() {
 	w.again = false
 }
 
-func (w *wire) text(s string) string { return strings.ReplaceAll(s, "$", w.keyspace+".") }
+func (w *wire) text(s string) string { return strings.ReplaceAll(s, "$", w.opt.Keyspace+".") }
 
 // cas does statements of one partition key, of which some have conditions: all of them if all conditions
 // hold, else none. It is sent once. ctx does not bound it.
@@ -189,7 +193,7 @@ func (w *wire) each(ctx context.Context, level gocql.Consistency, s statement, r
 // repeat calls f, whose requests the driver ends after the timeout, and again after a pause while its error
 // allows it, for as long as the timeout.
 func (w *wire) repeat(ctx context.Context, allows func(error) bool, f func() error) error {
-	ends := time.Now().Add(w.timeout)
+	ends := time.Now().Add(w.opt.Timeout)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := f()
 		w.note(err)
