@@ -3,6 +3,7 @@ package cassandra_test
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -125,6 +126,7 @@ func BenchmarkMemory(b *testing.B) {
 // one-shots have gone, over all partitions, and how much its log still has of them.
 func BenchmarkAfterAMillionRuns(b *testing.B) {
 	o := fresh(b, realserver.StartCassandra(b))
+	o.Log = slog.New(slog.NewTextHandler(b.Output(), nil))
 	s := open(b, o)
 	shards := servertest.Shards(b, s)
 	const runs = 1_000_000

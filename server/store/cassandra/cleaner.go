@@ -29,6 +29,8 @@ const (
 	restEvery = time.Minute
 	// keptFor is how long a segment says that another goes on, after its rows have gone.
 	keptFor = 10 * 24 * time.Hour
+	// cleanedAtOnce is how many logs are cleaned at the same time.
+	cleanedAtOnce = 4
 	// againAtOnce is how many rows are added again at once.
 	againAtOnce = 500
 )
@@ -46,19 +48,24 @@ func (c *cleaner) close() {
 	c.ended.Wait()
 }
 
-// wasteful reports whether a log has much more than is of use.
-func (v *version) wasteful(spare size) bool {
-	if len(v.segments) < 2 {
-		return false
-	}
+// wasteful returns how many first segments of a log are to go: as many as it has much more than is of use.
+func (v *version) wasteful(spare size) (n int) {
 	log := v.log()
-	return log.rows > 2*v.live.rows+spare.rows || log.bytes > 2*v.live.bytes+spare.bytes
+	for n < len(v.segments)-1 && (log.rows > spare.rows || log.bytes > spare.bytes) {
+		// of what was read on nobody has looked how much is of use; who is to clean it does
+		if v.live != unweighed && log.rows <= 2*v.live.rows+spare.rows && log.bytes <= 2*v.live.bytes+spare.bytes {
+			break
+		}
+		log = log.minus(v.segments[n].size)
+		n++
+	}
+	return n
 }
 
 // look has a partition cleaned, if it needs that.
 func (c *cleaner) look(r *replica) {
 	v := r.is.Load()
-	if v == nil || !v.wasteful(c.s.opt.limits.spare) {
+	if v == nil || v.wasteful(c.s.opt.limits.spare) == 0 {
 		return
 	}
 	c.full[r.number].Store(true)
@@ -80,42 +87,71 @@ func (c *cleaner) run(ctx context.Context) {
 				r.rest()
 			}
 		case <-c.wake:
-			for _, r := range c.s.replicas {
-				if !c.full[r.number].Swap(false) {
-					continue
-				}
-				// It is tried again after the partition's next batch.
-				if err := r.clean(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrFenced) {
-					c.s.opt.Log.Warn("the log of a partition could not be cleaned, and grows", "partition", r.number, "error", err)
-				}
-			}
+			c.cleanAll(ctx)
 		}
 	}
 }
 
-// clean takes away first segments while there are too many.
-func (r *replica) clean(ctx context.Context) error {
-	for {
-		v := r.is.Load()
-		if v == nil || !r.owns(v) || !v.wasteful(r.s.opt.limits.spare) {
+// cleanAll cleans the logs that need it.
+func (c *cleaner) cleanAll(ctx context.Context) {
+	err := forEach(len(c.s.replicas), cleanedAtOnce, func(p int) error {
+		if !c.full[p].Swap(false) {
 			return nil
 		}
-		first := v.segments[0].number
-		if r.dropped < first-1 { // who came before may not have come to it
-			if err := r.drop(ctx, first-1); err != nil {
-				return err
-			}
+		err := c.s.replicas[p].clean(ctx)
+		if err == nil || ctx.Err() != nil || errors.Is(err, store.ErrFenced) {
+			return nil //nolint:nilerr // who ends, or owns it no more, leaves it to others
 		}
-		if err := r.rescue(ctx, first); err != nil {
-			return err
-		}
-		if err := r.raise(ctx, first); err != nil {
-			return err
-		}
-		if err := r.drop(ctx, first); err != nil {
+		return fmt.Errorf("partition %d: %w", p, err)
+	})
+	if err != nil { // it is tried again after the next batches of these partitions
+		c.s.opt.Log.Warn("the logs of some partitions could not be cleaned, and grow", "error", err)
+	}
+}
+
+// weighed has the version know how much of it is of use.
+func (r *replica) weighed(ctx context.Context) (*version, error) {
+	if err := r.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer r.unlock()
+	v := r.is.Load()
+	if v != nil && v.live == unweighed {
+		with := *v
+		with.live = weigh(v.holds)
+		r.is.Store(&with)
+		v = &with
+	}
+	return v, nil
+}
+
+// clean takes away the first segments that are too many. Their end is moved once for all of them: the logs of
+// all partitions begin in rows that share a partition key.
+func (r *replica) clean(ctx context.Context) error {
+	v, err := r.weighed(ctx)
+	if err != nil || v == nil || !r.owns(v) {
+		return err
+	}
+	n := v.wasteful(r.s.opt.limits.spare)
+	if n == 0 {
+		return nil
+	}
+	first, next := v.segments[0].number, v.segments[n].number
+	for _, s := range v.segments[:n] {
+		if err := r.rescue(ctx, s.number); err != nil {
 			return err
 		}
 	}
+	if err := r.raise(ctx, first, next); err != nil {
+		return err
+	}
+	// who came before may not have come to the one before the first
+	for segment := max(1, first-1, r.dropped+1); segment < next; segment++ {
+		if err := r.drop(ctx, segment); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // owns reports whether a version is under the term of this process.
@@ -225,32 +261,37 @@ func (r *replica) again(v *version, old *row) (*row, error) {
 	return nil, errStrange
 }
 
-// raise makes the segment after one the first of the log.
-func (r *replica) raise(ctx context.Context, from int) error {
+// raise makes a segment the first of the log.
+func (r *replica) raise(ctx context.Context, from, to int) error {
 	if err := r.lock(ctx); err != nil {
 		return err
 	}
 	defer r.unlock()
 	v := r.is.Load()
-	if v == nil || !r.owns(v) || len(v.segments) < 2 || v.segments[0].number != from {
+	if v == nil || !r.owns(v) || v.segments[0].number != from {
 		return store.ErrFenced
 	}
+	r.s.changing.Lock()
 	done, err := r.s.wire.cas(ctx, statement{`UPDATE $owners SET first = ? WHERE cluster = 0 AND partition = ? IF first = ?`,
-		[]any{v.segments[1].number, r.number, from}})
+		[]any{to, r.number, from}})
+	r.s.changing.Unlock()
 	if err != nil {
 		return failure(err)
 	}
-	if !done {
+	if !done { // another owner has, while this process only read
 		first, err := r.firstOf(ctx)
 		if err != nil {
 			return failure(err)
 		}
-		if first < v.segments[1].number {
-			return fmt.Errorf("%w: the log begins with segment %d, not %d", store.ErrDamaged, first, from)
+		if first < from {
+			return fmt.Errorf("%w: the log of partition %d begins with segment %d, not %d", store.ErrDamaged, r.number, first, from)
 		}
+		to = first
 	}
 	next := *v
-	next.segments = v.segments[1:]
+	for len(next.segments) > 1 && next.segments[0].number < to {
+		next.segments = next.segments[1:]
+	}
 	r.is.Store(&next)
 	return nil
 }

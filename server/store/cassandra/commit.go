@@ -150,7 +150,10 @@ func (r *replica) add(ctx context.Context, from *version, is *contents.Partition
 	}
 	next := from.grown(o.size.plus(size{1, rowOverhead}))
 	next.holds, next.last, next.by, next.used = is, number, from.term, number
-	next.live = from.live.plus(o.grown)
+	next.live = unweighed
+	if from.live != unweighed {
+		next.live = from.live.plus(o.grown)
+	}
 	r.is.Store(next)
 	return nil
 }

@@ -66,8 +66,9 @@ var mayPass = map[int]bool{
 // noTables reports whether an error says that the keyspace or a table is not there.
 func noTables(err error) bool {
 	answer, ok := errors.AsType[gocql.RequestError](err)
-	return ok && answer.Code() == gocql.ErrCodeInvalid && (strings.Contains(answer.Message(), "does not exist") ||
-		strings.Contains(answer.Message(), "unconfigured table"))
+	return ok && answer.Code() == gocql.ErrCodeInvalid &&
+		(strings.Contains(answer.Message(), "does not exist") ||
+			strings.Contains(answer.Message(), "unconfigured table"))
 }
 
 // noSession is an error of the driver's first connection, which it gives as text only.

@@ -19,6 +19,9 @@ import (
 
 // TestFaults ends, halts and cuts off a Cassandra of one node.
 func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("Cassandra is slow")
+	}
 	n := realserver.StartCassandra(t, realserver.DurableCassandra()...)
 	for _, c := range []struct {
 		name string
@@ -240,9 +243,7 @@ func anotherNode(t, whole *testing.T, n *realserver.Cassandra) {
 // TestANodeIsLost kills each of three nodes in turn: the store goes on. With two of them lost it refuses or
 // knows nothing, and goes on when one is back.
 func TestANodeIsLost(t *testing.T) {
-	if testing.Short() {
-		t.Skip("Cassandra takes long to start")
-	}
+	skipUnlessLong(t)
 	nodes := realserver.StartCassandraCluster(t, 3, realserver.DurableCassandra()...)
 	o := fresh(t, nodes...)
 	o.Timeout = 2 * time.Second

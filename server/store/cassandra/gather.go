@@ -13,8 +13,8 @@ import (
 // atOnce is how many partitions are asked, or claimed, at the same time.
 const atOnce = 16
 
-// forEach calls f for 0 … n-1, atOnce of them at the same time, and returns what their errors say.
-func forEach(n int, f func(i int) error) error {
+// forEach calls f for 0 … n-1, some of them at the same time, and returns what their errors say.
+func forEach(n, atOnce int, f func(i int) error) error {
 	failed := make([]error, n)
 	var calls sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
@@ -71,7 +71,7 @@ func (s *Store) Gather(ctx context.Context, kind byte, partitions []int) ([][]st
 	}
 	defer done()
 	out := make([][]store.MetaRecord, len(partitions))
-	err = forEach(len(partitions), func(i int) (err error) {
+	err = forEach(len(partitions), atOnce, func(i int) (err error) {
 		h := &shard{s: s, r: s.replicas[partitions[i]]}
 		out[i], err = h.MetaRecords(ctx, store.MetaQuery{Kind: kind, Limit: math.MaxInt})
 		return err
@@ -90,7 +90,7 @@ func (s *Store) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Rec
 		}
 	}
 	out := make([][]store.Record, len(asked))
-	err := forEach(len(asked), func(i int) (err error) {
+	err := forEach(len(asked), atOnce, func(i int) (err error) {
 		out[i], err = asked[i].Shard.Read(ctx, asked[i].Refs)
 		return err
 	})
@@ -118,7 +118,7 @@ func countEach[T any](ctx context.Context, s *Store, partitions []int,
 	}
 	defer done()
 	out := make([]T, len(partitions))
-	err = forEach(len(partitions), func(i int) error {
+	err = forEach(len(partitions), atOnce, func(i int) error {
 		v, err := s.replicas[partitions[i]].current(ctx)
 		if err == nil {
 			out[i] = count(v.holds)

@@ -149,7 +149,7 @@ func (l leaser) Claim(ctx context.Context, node string, partitions []int,
 		return nil, err
 	}
 	began := make([]bool, len(partitions))
-	err = forEach(len(partitions), func(i int) (err error) {
+	err = forEach(len(partitions), atOnce, func(i int) (err error) {
 		if !terms[i].IsZero() {
 			o := all[partitions[i]]
 			began[i], err = l.replicas[partitions[i]].fence(ctx, terms[i], &o)
@@ -306,7 +306,7 @@ func (l leaser) unfence(ctx context.Context, node string, held []store.Holding) 
 	if err != nil {
 		return failure(err)
 	}
-	return forEach(len(held), func(i int) error {
+	return forEach(len(held), atOnce, func(i int) error {
 		h := held[i]
 		if o := all[h.Partition]; node == "" || o.node != node || o.term() != h.Term {
 			return nil

@@ -62,6 +62,8 @@ type size struct{ rows, bytes int }
 
 func (s size) plus(o size) size { return size{s.rows + o.rows, s.bytes + o.bytes} }
 
+func (s size) minus(o size) size { return size{s.rows - o.rows, s.bytes - o.bytes} }
+
 // over reports whether there are as many rows, or as many bytes, as a limit says.
 func (s size) over(limit size) bool { return s.rows >= limit.rows || s.bytes >= limit.bytes }
 

@@ -54,6 +54,9 @@ func (r *replica) advance(ctx context.Context) (*version, error) {
 			return nil, failure(fmt.Errorf("read partition %d: %w", r.number, err))
 		}
 		tears++
+		if tears == askAll {
+			r.forget() // perhaps what is known is so old that its segment has gone
+		}
 		if _, err := r.readTail(ctx, r.s.wire.levels.serial, p.segment); err != nil {
 			return nil, failure(err)
 		}
@@ -109,8 +112,11 @@ func (p *player) play(ctx context.Context) (*version, error) {
 		p.r.hint.Store(int64(t.segment))
 		p.segment = t.next
 	}
-	if p.from == nil {
+	switch {
+	case p.from == nil:
 		p.is.live = weigh(p.holds)
+	case p.is.last != p.from.last:
+		p.is.live = unweighed
 	}
 	return p.is, nil
 }
@@ -226,6 +232,9 @@ func (p *player) end(t *tail) error {
 	p.is.last, p.is.by = h.number, h.term
 	return nil
 }
+
+// unweighed is the size of what a partition holds that has been read on, until somebody wants to know it.
+var unweighed = size{-1, -1}
 
 // Sizes in the log of what a partition holds, about.
 func weighRecord(r *store.Record) size { return size{1, 2*rowOverhead + len(r.Spec)} }

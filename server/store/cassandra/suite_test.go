@@ -1,6 +1,7 @@
 package cassandra_test
 
 import (
+	"flag"
 	"fmt"
 	"sync"
 	"testing"
@@ -10,6 +11,17 @@ import (
 	"github.com/carillonhq/carillon/server/store/cassandra"
 	"github.com/carillonhq/carillon/server/store/storetest"
 )
+
+// long has the tests run that take minutes: the suite on three nodes, and those that start nodes again.
+var long = flag.Bool("long", false, "run also what takes minutes")
+
+// skipUnlessLong skips a test that is not to be in every run.
+func skipUnlessLong(t *testing.T) {
+	t.Helper()
+	if !*long {
+		t.Skip("it takes minutes: with -long")
+	}
+}
 
 // fresh are options of a store that is not there yet, and goes with the test. A keyspace takes long to be
 // made, and much memory: one that a test has ended with is emptied, and used again.
@@ -76,6 +88,9 @@ func suite(t *testing.T, servers ...*realserver.Cassandra) storetest.Options {
 
 // TestSuite runs the suite on a Cassandra of one node.
 func TestSuite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("Cassandra is slow")
+	}
 	o := suite(t, realserver.StartCassandra(t))
 	o.Crash = nil // the next one does that
 	storetest.RunOptions(t, o)
@@ -84,9 +99,7 @@ func TestSuite(t *testing.T) {
 // TestSuiteCrash runs the cases of the suite that crash the store, on a Cassandra that has on its disk what
 // it has acknowledged.
 func TestSuiteCrash(t *testing.T) {
-	if testing.Short() {
-		t.Skip("Cassandra takes long to start")
-	}
+	skipUnlessLong(t)
 	o := suite(t, realserver.StartCassandra(t, realserver.DurableCassandra()...))
 	without := o
 	without.Crash = nil
@@ -99,9 +112,7 @@ func TestSuiteCrash(t *testing.T) {
 
 // TestSuiteCluster runs the suite on three nodes.
 func TestSuiteCluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one node is enough for -short")
-	}
+	skipUnlessLong(t)
 	o := suite(t, realserver.StartCassandraCluster(t, 3)...)
 	o.Crash = nil
 	storetest.RunOptions(t, o)

@@ -162,10 +162,12 @@ func (w *wire) cas(ctx context.Context, statements ...statement) (applied bool, 
 	return applied, err
 }
 
-// write does a statement without a condition, which may be done twice.
+// write does a statement without a condition, which may be done twice. Its time is that of Cassandra, as that
+// of conditional batches is: this node's clock may be behind.
 func (w *wire) write(ctx context.Context, s statement) error {
 	return w.repeat(ctx, away, func() error {
-		return w.session().Query(w.text(s.text), s.values...).Consistency(w.levels.regular).ExecContext(ctx)
+		return w.session().Query(w.text(s.text), s.values...).Consistency(w.levels.regular).
+			DefaultTimestamp(false).ExecContext(ctx)
 	})
 }
 

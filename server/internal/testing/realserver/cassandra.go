@@ -157,7 +157,7 @@ func (c *Cassandra) ready(t testing.TB) {
 		if err != nil {
 			return err
 		}
-		if err := conn.Close(); err != nil {
+		if err := conn.Close(); err != nil || c.nodes == 1 {
 			return err
 		}
 		s, err := c.Session()
