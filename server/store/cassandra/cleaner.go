@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
@@ -109,16 +111,25 @@ func (c *cleaner) cleanAll(ctx context.Context) {
 	}
 }
 
-// weighed has the version know how much of it is of use.
-func (r *replica) weighed(ctx context.Context) (*version, error) {
+// look begins the cleaning of a log that begins with a segment: it has the version know that, since another
+// node may have cleaned it meanwhile, and how much of what it holds is of use.
+func (r *replica) look(ctx context.Context, first int) (*version, error) {
 	if err := r.lock(ctx); err != nil {
 		return nil, err
 	}
 	defer r.unlock()
 	v := r.is.Load()
-	if v != nil && v.live == unweighed {
+	if v == nil || !r.owns(v) {
+		return nil, store.ErrFenced
+	}
+	if v.live == unweighed || v.segments[0].number < first {
 		with := *v
-		with.live = weigh(v.holds)
+		for len(with.segments) > 1 && with.segments[0].number < first {
+			with.segments = with.segments[1:]
+		}
+		if with.live == unweighed {
+			with.live = weigh(with.holds)
+		}
 		r.is.Store(&with)
 		v = &with
 	}
@@ -128,8 +139,12 @@ func (r *replica) weighed(ctx context.Context) (*version, error) {
 // clean takes away the first segments that are too many. Their end is moved once for all of them: the logs of
 // all partitions begin in rows that share a partition key.
 func (r *replica) clean(ctx context.Context) error {
-	v, err := r.weighed(ctx)
-	if err != nil || v == nil || !r.owns(v) {
+	begins, err := r.firstOf(ctx)
+	if err != nil {
+		return failure(err)
+	}
+	v, err := r.look(ctx, begins)
+	if err != nil {
 		return err
 	}
 	n := v.wasteful(r.s.opt.limits.spare)
@@ -162,21 +177,9 @@ func (r *replica) owns(v *version) bool {
 
 // rescue adds what is of use in a segment to the log again.
 func (r *replica) rescue(ctx context.Context, segment int) error {
-	var rows []row
-	restart := func() { rows = rows[:0] }
-	err := r.s.wire.each(ctx, r.s.wire.levels.regular, selectRows(r.number, segment, 0), restart,
-		func(scan func(...any) error) error {
-			w, err := scanRow(scan)
-			if err != nil {
-				return r.damaged(segment, w.number, err)
-			}
-			if !w.gone && w.item > 0 {
-				rows = append(rows, w)
-			}
-			return nil
-		})
+	rows, err := r.whole(ctx, segment)
 	if err != nil {
-		return failure(err)
+		return err
 	}
 	for len(rows) > 0 {
 		n, sum := 0, 0
@@ -191,6 +194,60 @@ func (r *replica) rescue(ctx context.Context, segment int) error {
 	}
 	return nil
 }
+
+// whole returns the rows of a segment's batches that say what something is. All of them must be there: what
+// is left out is lost when the segment goes.
+func (r *replica) whole(ctx context.Context, segment int) (rows []row, err error) {
+	for _, level := range []gocql.Consistency{r.s.wire.levels.regular, gocql.All} {
+		t, err := r.readTail(ctx, level, segment)
+		if err != nil {
+			return nil, failure(err)
+		}
+		c := counter{last: t.start}
+		restart := func() { rows, c = rows[:0], counter{last: t.start} }
+		err = r.s.wire.each(ctx, level, selectRows(r.number, segment, 0), restart,
+			func(scan func(...any) error) error {
+				w, err := scanRow(scan)
+				if err != nil {
+					return r.damaged(segment, w.number, err)
+				}
+				c.count(&w)
+				if !w.gone && w.item > 0 {
+					rows = append(rows, w)
+				}
+				return nil
+			})
+		if err != nil {
+			return nil, failure(err)
+		}
+		if t.exists && c.whole(t.last) {
+			return rows, nil
+		}
+	}
+	return nil, r.damaged(segment, 0, errTorn)
+}
+
+// counter counts the rows of a segment: whether they are all that its batches have.
+type counter struct {
+	last   int64 // the number of the batch before
+	number int64 // of the rows that come
+	left   int   // of them
+	torn   bool
+}
+
+// count takes a row. A number without a first row is no batch.
+func (c *counter) count(w *row) {
+	switch {
+	case w.item == 0:
+		c.torn = c.torn || c.left > 0 || w.before != c.last
+		c.number, c.last, c.left = w.number, w.number, w.items
+	case w.number == c.number:
+		c.left--
+	}
+}
+
+// whole reports whether nothing is missing up to the last batch.
+func (c *counter) whole(last int64) bool { return !c.torn && c.left == 0 && c.last == last }
 
 // addAgain adds rows to the log again, as what they are about is now, if they may be the last that say so.
 func (r *replica) addAgain(ctx context.Context, rows []row) error {
@@ -268,25 +325,18 @@ func (r *replica) raise(ctx context.Context, from, to int) error {
 	}
 	defer r.unlock()
 	v := r.is.Load()
-	if v == nil || !r.owns(v) || v.segments[0].number != from {
+	if v == nil || !r.owns(v) {
 		return store.ErrFenced
 	}
 	r.s.changing.Lock()
 	done, err := r.s.wire.cas(ctx, statement{`UPDATE $owners SET first = ? WHERE cluster = 0 AND partition = ? IF first = ?`,
 		[]any{to, r.number, from}})
 	r.s.changing.Unlock()
-	if err != nil {
+	switch {
+	case err != nil:
 		return failure(err)
-	}
-	if !done { // another owner has, while this process only read
-		first, err := r.firstOf(ctx)
-		if err != nil {
-			return failure(err)
-		}
-		if first < from {
-			return fmt.Errorf("%w: the log of partition %d begins with segment %d, not %d", store.ErrDamaged, r.number, first, from)
-		}
-		to = first
+	case !done:
+		return store.ErrFenced // another owner has
 	}
 	next := *v
 	for len(next.segments) > 1 && next.segments[0].number < to {
