@@ -31,6 +31,8 @@ const (
 	restEvery = time.Minute
 	// keptFor is how long a segment says that another goes on, after its rows have gone.
 	keptFor = 10 * 24 * time.Hour
+	// failedPause is how long a log is left alone that could not be cleaned.
+	failedPause = time.Minute
 	// cleanedAtOnce is how many logs are cleaned at the same time.
 	cleanedAtOnce = 4
 	// againAtOnce is how many rows are added again at once.
@@ -97,16 +99,18 @@ func (c *cleaner) run(ctx context.Context) {
 // cleanAll cleans the logs that need it.
 func (c *cleaner) cleanAll(ctx context.Context) {
 	err := forEach(len(c.s.replicas), cleanedAtOnce, func(p int) error {
-		if !c.full[p].Swap(false) {
+		r := c.s.replicas[p]
+		if !c.full[p].Swap(false) || time.Now().Before(r.notBefore) {
 			return nil
 		}
-		err := c.s.replicas[p].clean(ctx)
+		err := r.clean(ctx)
 		if err == nil || ctx.Err() != nil || errors.Is(err, store.ErrFenced) {
 			return nil //nolint:nilerr // who ends, or owns it no more, leaves it to others
 		}
+		r.notBefore = time.Now().Add(failedPause)
 		return fmt.Errorf("partition %d: %w", p, err)
 	})
-	if err != nil { // it is tried again after the next batches of these partitions
+	if err != nil {
 		c.s.opt.Log.Warn("the logs of some partitions could not be cleaned, and grow", "error", err)
 	}
 }

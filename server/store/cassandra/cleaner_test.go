@@ -1,10 +1,14 @@
 package cassandra_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
@@ -25,6 +29,7 @@ func TestLogs(t *testing.T) {
 		{"a segment that has gone is not begun again", notBegunAgain},
 		{"settings are read alone", settingsAlone},
 		{"a claim that did not come to its end", halfClaimed},
+		{"a segment of which rows are missing stays", torn},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, n) })
 	}
@@ -198,4 +203,55 @@ func halfClaimed(t *testing.T, n *realserver.Cassandra) {
 	sh, _ := servertest.Own(t, s, 3)
 	servertest.Want(t, "a batch", sh, servertest.Batch("a"), store.Applied)
 	servertest.WantNames(t, reader, "a")
+}
+
+// warnings counts what a store warns of.
+type warnings struct {
+	slog.Handler
+	of    string
+	count atomic.Int64
+}
+
+func (w *warnings) Enabled(context.Context, slog.Level) bool { return true }
+
+func (w *warnings) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, w.of) {
+		w.count.Add(1)
+	}
+	return nil
+}
+
+// What a segment has lost is not made final by taking the segment away: the log grows, and the node says so.
+func torn(t *testing.T, n *realserver.Cassandra) {
+	o := cassandra.Small(fresh(t, n), small)
+	said := &warnings{of: "could not be cleaned"}
+	o.Log = slog.New(said)
+	s := open(t, o)
+	sh, _ := servertest.Own(t, s, 3)
+	for i := range 6 { // all are of use: nothing is to be cleaned yet
+		var names []string
+		for j := range 10 {
+			names = append(names, fmt.Sprint("job-", i, j))
+		}
+		servertest.Want(t, "put", sh, servertest.Batch(names...), store.Applied)
+	}
+	session, err := n.Session()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	if err := session.Query(`DELETE FROM ` + o.Keyspace +
+		`.changes WHERE partition = 3 AND segment = 1 AND number = 2 AND item = 5`).Exec(); err != nil {
+		t.Fatal(err)
+	}
+	for round := 0; said.count.Load() == 0; round++ {
+		servertest.Want(t, "tick", sh, tick(round, "job-00"), store.Applied)
+	}
+	if first, err := s.First(t.Context(), 3); err != nil || first != 1 {
+		t.Errorf("the log begins with segment %d, %v", first, err)
+	}
+	if _, err := servertest.Shard(t, open(t, o), 3, store.Term{}).List(t.Context(), store.ListQuery{Limit: 1}); !errors.Is(err,
+		store.ErrDamaged) {
+		t.Errorf("a log with a hole is read: %v", err)
+	}
 }

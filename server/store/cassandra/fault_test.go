@@ -271,3 +271,25 @@ func TestANodeIsLost(t *testing.T) {
 		t.Errorf("jobs %q, want %q", got, want)
 	}
 }
+
+// TestABackupIsRestored: after Cassandra was restored from an older state, its owners are deposed and read what
+// there is.
+func TestABackupIsRestored(t *testing.T) {
+	skipUnlessLong(t)
+	n := realserver.StartCassandra(t, realserver.DurableCassandra()...)
+	s := open(t, fresh(t, n))
+	sh, _ := servertest.Own(t, s, 3)
+	servertest.Want(t, "kept", sh, servertest.Batch("kept"), store.Applied)
+	n.Down(t)
+	past := n.Copy(t)
+	n.Up(t)
+	servertest.Until(t, func() error { return sh.Apply(t.Context(), servertest.Batch("lost")) })
+	servertest.WantNames(t, sh, "kept", "lost")
+	n.Down(t)
+	n.Restore(t, past)
+	n.Up(t)
+	servertest.WantNames(t, servertest.Shard(t, s, 3, store.Term{}), "kept")
+	servertest.WantNames(t, sh, "kept")
+	again := servertest.Applied(t, s, 3, servertest.Batch("new"))
+	servertest.WantNames(t, again, "kept", "new")
+}

@@ -3,6 +3,7 @@ package cassandra
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/contents"
@@ -19,9 +20,12 @@ type replica struct {
 	hint   atomic.Int64            // a segment that the log had, to go on from; 0: none is known
 	newest *joined.Call[newest]
 
-	mine    atomic.Pointer[store.Term] // the term of this process, nil if it has not claimed the partition
-	read    atomic.Bool                // since rest was called last
-	dropped int                        // the last segment that this process has deleted; the cleaner's
+	mine atomic.Pointer[store.Term] // the term of this process, nil if it has not claimed the partition
+	read atomic.Bool                // since rest was called last
+
+	// the cleaner's
+	dropped   int       // the last segment that this process has deleted
+	notBefore time.Time // when it may be tried to clean the log
 }
 
 // version is what a partition holds after a batch. It is never changed: a batch changes a copy, which takes

@@ -188,6 +188,25 @@ func (c *Cassandra) Wipe(t testing.TB) {
 	}
 }
 
+// Copy copies the data of a node that does not run, for [Cassandra.Restore].
+func (c *Cassandra) Copy(t testing.TB) string {
+	t.Helper()
+	folder := Folder(t, "")
+	if err := os.CopyFS(filepath.Join(folder, "data"), os.DirFS(filepath.Join(c.Folder, "data"))); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// Restore puts what Copy has copied in the place of the data of a node that does not run.
+func (c *Cassandra) Restore(t testing.TB, folder string) {
+	t.Helper()
+	c.Wipe(t)
+	if err := os.CopyFS(filepath.Join(c.Folder, "data"), os.DirFS(filepath.Join(folder, "data"))); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Address is where the node listens for clients.
 func (c *Cassandra) Address() string { return net.JoinHostPort(c.Host, strconv.Itoa(c.Port)) }
 
