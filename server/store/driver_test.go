@@ -57,7 +57,7 @@ func TestURLsWithoutADriver(t *testing.T) {
 		"host=db password=hunter2":   "no scheme",
 		"host=db password=hunter:2":  "no scheme",
 		"user:hunter2@db/carillon":   "no scheme",
-		"cassandra://user:hunter@db": `"cassandra" is not supported; there are "test:NAME"`,
+		"mongodb://user:hunter@db": `"mongodb" is not supported; there are "test:NAME"`,
 		"pebble:hunter":              `add import _ "` + pkg + `pebble"`,
 		"memory:":                    `add import _ "` + pkg + `memory"`,
 		"postgresql://u:hunter@db":   `add import _ "` + pkg + `postgres"`,

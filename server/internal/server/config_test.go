@@ -12,7 +12,7 @@ import (
 
 func TestConfigNamesAllItsFaults(t *testing.T) {
 	err := server.Config{
-		Store: "cassandra://db", Partitions: -1, GRPC: "0.0.0.0:7070", HTTP: "nowhere",
+		Store: "mongodb://db", Partitions: -1, GRPC: "0.0.0.0:7070", HTTP: "nowhere",
 		Monitoring: server.Monitoring{Debug: "[::]:0"}, WindowJobs: -1, DeadRetention: -1,
 		Limits: carillon.Bounds{Payload: -1, Metadata: -2, Labels: -3, Headers: -4},
 		Targets: server.HTTPTargets{
@@ -22,7 +22,7 @@ func TestConfigNamesAllItsFaults(t *testing.T) {
 	if err == nil {
 		t.Fatal("it was accepted")
 	}
-	for _, want := range []string{`store: "cassandra" is not supported`, `"pebble:DIR"`, `"memory:"`,
+	for _, want := range []string{`store: "mongodb" is not supported`, `"pebble:DIR"`, `"memory:"`,
 		"partitions: -1", "grpc: 0.0.0.0:7070 is reachable",
 		`http: "nowhere"`, "debug_listen: [::]:0 is reachable", "http_host_limit: -1", "window_jobs: -1",
 		"dead_retention: -1ns", "max_payload: -1", "max_metadata: -2", "max_labels: -3", "max_headers: -4",
@@ -55,7 +55,7 @@ func TestStoresThatAreRefused(t *testing.T) {
 		"": "none is given", "pebble": "no scheme", "pebble:": "names no folder", "memory:x": "says too much",
 		"host=db password=hunter2": "has no scheme", "host=db password=hunter:2": "has no scheme",
 		"user:hunter2@db/carillon": "has no scheme", "memory:hunter2": "says too much",
-		"cassandra://localhost":  `"cassandra" is not supported`,
+		"mongodb://localhost":  `"mongodb" is not supported`,
 		"redis://localhost:port": `"localhost:port" is no address`, "redis:localhost": "begins with redis://",
 	} {
 		if _, err := server.New(server.Config{Store: url}); err == nil || !strings.Contains(err.Error(), want) ||

@@ -164,13 +164,31 @@ func (r *replica) clean(ctx context.Context) error {
 	if err := r.raise(ctx, first, next); err != nil {
 		return err
 	}
-	// who came before may not have come to the one before the first
-	for segment := max(1, first-1, r.dropped+1); segment < next; segment++ {
+	from, err := r.left(ctx, first)
+	if err != nil {
+		return err
+	}
+	for segment := from; segment < next; segment++ { // in this order: what is left of it is found by left
 		if err := r.drop(ctx, segment); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// left returns the first segment before the first one whose rows have not gone. Who cleaned the log before
+// may not have come to all of them.
+func (r *replica) left(ctx context.Context, first int) (int, error) {
+	for ; first > 1; first-- {
+		t, err := r.readTail(ctx, r.s.wire.levels.regular, first-1)
+		if err != nil {
+			return 0, failure(err)
+		}
+		if !t.exists || t.dropped() {
+			break
+		}
+	}
+	return first, nil
 }
 
 // owns reports whether a version is under the term of this process.
@@ -363,6 +381,5 @@ func (r *replica) drop(ctx context.Context, segment int) error {
 	if err != nil {
 		return failure(fmt.Errorf("delete segment %d of partition %d: %w", segment, r.number, err))
 	}
-	r.dropped = segment
 	return nil
 }

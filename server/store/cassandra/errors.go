@@ -80,8 +80,8 @@ func (e *noSession) Unwrap() error { return e.err }
 // passing are words in texts of first connections that may succeed later.
 var passing = []string{
 	"connection refused", "no route to host", "network is unreachable", "timeout", "timed out",
-	"no response", "connection reset", "EOF", "no such host", "closed waiting", "no connections were made",
-	"no hosts available",
+	"no response", "connection reset", "EOF", "no such host", "failed to resolve", "closed waiting",
+	"no connections were made", "no hosts available",
 }
 
 // away reports whether another try may succeed.

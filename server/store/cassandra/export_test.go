@@ -19,6 +19,13 @@ func Through(o Options, ports map[int]int) Options {
 	return o
 }
 
+// Twice returns options of a store whose conditional batches are done twice, and that is told what became of
+// the second ones: that the condition does not hold.
+func Twice(o Options) Options {
+	o.twice = true
+	return o
+}
+
 // Small returns options of a store with segments of so many rows, which it cleans when there are as many more
 // than are of use.
 func Small(o Options, rows int) Options {

@@ -40,7 +40,10 @@ func (r *replica) fence(ctx context.Context, term store.Term, before *owner) (be
 			}
 			continue // somebody else has
 		}
-		if t.term.Epoch >= term.Epoch {
+		switch {
+		case t.term == term: // it was put in force by a call that was told otherwise
+			return t.segment == 1, nil
+		case t.term.Epoch >= term.Epoch:
 			return false, errLost
 		}
 		if done, err := r.swap(ctx, &t, term); done || err != nil {

@@ -23,9 +23,7 @@ type replica struct {
 	mine atomic.Pointer[store.Term] // the term of this process, nil if it has not claimed the partition
 	read atomic.Bool                // since rest was called last
 
-	// the cleaner's
-	dropped   int       // the last segment that this process has deleted
-	notBefore time.Time // when it may be tried to clean the log
+	notBefore time.Time // when the cleaner may try to clean the log
 }
 
 // version is what a partition holds after a batch. It is never changed: a batch changes a copy, which takes

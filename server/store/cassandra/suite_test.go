@@ -110,6 +110,16 @@ func TestSuiteCrash(t *testing.T) {
 	}
 }
 
+// TestSuiteTwice runs the suite on a Cassandra that does all conditional batches twice, and answers once.
+func TestSuiteTwice(t *testing.T) {
+	skipUnlessLong(t)
+	n := realserver.StartCassandra(t)
+	o := servertest.Suite(t, servertest.Kind[cassandra.Options]{Open: servertest.As(cassandra.Open),
+		Fresh: func(t testing.TB) cassandra.Options { return cassandra.Twice(fresh(t, n)) }}, n)
+	o.Seeds, o.Rounds, o.Crash = 1, 10, nil
+	storetest.RunOptions(t, o)
+}
+
 // TestSuiteCluster runs the suite on three nodes.
 func TestSuiteCluster(t *testing.T) {
 	skipUnlessLong(t)
