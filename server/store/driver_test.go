@@ -51,19 +51,19 @@ func TestAURLIsOpenedByTheDriverOfItsScheme(t *testing.T) {
 func TestURLsWithoutADriver(t *testing.T) {
 	const pkg = "github.com/carillonhq/carillon/server/store/"
 	for url, want := range map[string]string{
-		"":                           `none is given; there are "test:NAME"`,
-		"test":                       "no scheme",
-		"./data":                     "no scheme",
-		"host=db password=hunter2":   "no scheme",
-		"host=db password=hunter:2":  "no scheme",
-		"user:hunter2@db/carillon":   "no scheme",
-		"mongodb://user:hunter@db": `"mongodb" is not supported; there are "test:NAME"`,
-		"pebble:hunter":              `add import _ "` + pkg + `pebble"`,
-		"memory:":                    `add import _ "` + pkg + `memory"`,
-		"postgresql://u:hunter@db":   `add import _ "` + pkg + `postgres"`,
-		"postgres://u:hunter@db":     `add import _ "` + pkg + `postgres"`,
-		"redis://:hunter@db":         `add import _ "` + pkg + `redis"`,
-		"rediss://:hunter@db":        `add import _ "` + pkg + `redis"`,
+		"":                          `none is given; there are "test:NAME"`,
+		"test":                      "no scheme",
+		"./data":                    "no scheme",
+		"host=db password=hunter2":  "no scheme",
+		"host=db password=hunter:2": "no scheme",
+		"user:hunter2@db/carillon":  "no scheme",
+		"mongodb://user:hunter@db":  `"mongodb" is not supported; there are "test:NAME"`,
+		"pebble:hunter":             `add import _ "` + pkg + `pebble"`,
+		"memory:":                   `add import _ "` + pkg + `memory"`,
+		"postgresql://u:hunter@db":  `add import _ "` + pkg + `postgres"`,
+		"postgres://u:hunter@db":    `add import _ "` + pkg + `postgres"`,
+		"redis://:hunter@db":        `add import _ "` + pkg + `redis"`,
+		"rediss://:hunter@db":       `add import _ "` + pkg + `redis"`,
 	} {
 		_, err := store.Open(t.Context(), url, store.Options{})
 		checked := store.CheckURL(url)

@@ -23,13 +23,13 @@ func (s *Store) checkReplicas(by map[string]string) error {
 		n, err := strconv.Atoi(text)
 		switch {
 		case err != nil:
-			return fmt.Errorf("the keyspace %s has %q replicas in %s, which is no number: write with full replicas only",
+			return fmt.Errorf("the keyspace %s has %q replicas in %s: transient replication is not supported; ALTER KEYSPACE to a whole number",
 				s.opt.Keyspace, text, dc)
 		case s.opt.Datacenter != "" && dc != s.opt.Datacenter:
 		case n < defaultReplication:
-			s.opt.Log.Warn("the keyspace has less than three replicas: when one node of Cassandra is down, the store is; "+
-				"ALTER KEYSPACE, and repair, when there are more nodes",
-				"keyspace", s.opt.Keyspace, "of", dc, "replicas", n)
+			s.opt.Log.Warn("the keyspace has fewer than three replicas: while one node of Cassandra is down, partitions are unavailable; "+
+				"add nodes, ALTER KEYSPACE to 3 replicas, then run nodetool repair",
+				"keyspace", s.opt.Keyspace, "datacenter", dc, "replicas", n)
 		}
 	}
 	return nil
@@ -51,8 +51,8 @@ func (s *Store) checkNodes(ctx context.Context) {
 				"error", err)
 		case sync == "periodic":
 			s.opt.Log.Warn("the store may lose what was acknowledged", "reason", "Cassandra at "+h.ConnectAddressAndPort()+
-				": commitlog_sync is periodic: when its process is killed, it loses up to 0.1 s of what it has acknowledged, and in a "+
-				"crash of its machine up to 10 s; group or batch keep all")
+				" has commitlog_sync: periodic: a killed process loses up to 0.1 s of acknowledged writes, a crashed machine up to 10 s; "+
+				"set commitlog_sync to batch or group in cassandra.yaml")
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (c *cleaner) close() {
 func (v *version) wasteful(spare size) (n int) {
 	log := v.log()
 	for n < len(v.segments)-1 && (log.rows > spare.rows || log.bytes > spare.bytes) {
-		// of what was read on nobody has looked how much is of use; who is to clean it does
+		// if live is unweighed, nobody knows yet how much is of use: replica.look weighs it before cleaning
 		if v.live != unweighed && log.rows <= 2*v.live.rows+spare.rows && log.bytes <= 2*v.live.bytes+spare.bytes {
 			break
 		}
@@ -115,8 +115,8 @@ func (c *cleaner) cleanAll(ctx context.Context) {
 	}
 }
 
-// look begins the cleaning of a log that begins with a segment: it has the version know that, since another
-// node may have cleaned it meanwhile, and how much of what it holds is of use.
+// look brings the version up to date before its log is cleaned: another node may have moved the beginning of
+// the log to first, and how much of it is live may not be known.
 func (r *replica) look(ctx context.Context, first int) (*version, error) {
 	if err := r.lock(ctx); err != nil {
 		return nil, err
@@ -140,8 +140,8 @@ func (r *replica) look(ctx context.Context, first int) (*version, error) {
 	return v, nil
 }
 
-// clean takes away the first segments that are too many. Their end is moved once for all of them: the logs of
-// all partitions begin in rows that share a partition key.
+// clean removes the first segments that are too many. The log's beginning is moved once for all of them: each
+// move is a vote on a row of owners, and those rows of all partitions share one partition key.
 func (r *replica) clean(ctx context.Context) error {
 	begins, err := r.firstOf(ctx)
 	if err != nil {
@@ -271,7 +271,8 @@ func (c *counter) count(w *row) {
 // whole reports whether nothing is missing up to the last batch.
 func (c *counter) whole(last int64) bool { return !c.torn && c.left == 0 && c.last == last }
 
-// addAgain adds rows to the log again, as what they are about is now, if they may be the last that say so.
+// addAgain appends the current state of what the rows describe, once each. It leaves out what is gone, and
+// rows that a later row replaces.
 func (r *replica) addAgain(ctx context.Context, rows []row) error {
 	if err := r.lock(ctx); err != nil {
 		return err
@@ -299,13 +300,13 @@ func (r *replica) addAgain(ctx context.Context, rows []row) error {
 	return r.add(context.WithoutCancel(ctx), v, v.holds, o)
 }
 
-// called is what no two rows of a batch have in common.
+// called names what the row describes: a batch has one row for each name.
 func (w *row) called() string {
 	return fmt.Sprintf("%s %q %q %d %s %q", w.kind, w.namespace, w.name, w.seq, w.id, w.key)
 }
 
-// again returns the row of what a row is about; nil if a later one says the same, or it is gone. A row with a
-// spec may be the only one that has it, whatever came later.
+// again returns the row to append for an old one, with the current state; nil if a later row replaces it, or
+// what it describes is gone. A row with a spec is appended while its job is there: later rows may lack it.
 func (r *replica) again(v *version, old *row) (*row, error) {
 	switch old.kind {
 	case kindJob, kindPending:

@@ -27,7 +27,7 @@ func newClock(ctx context.Context, s *Store) *clock {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	c := &clock{Clock: serverclock.New(s.opt.Now), s: s, end: end}
 	if err := c.ask(ctx); !c.Known() {
-		s.opt.Log.Warn("no node of Cassandra tells its time: this node's own clock is used; keep the clocks of all nodes together",
+		s.opt.Log.Warn("no node of Cassandra has told its time: this node's clock is used until one does; run NTP on all machines",
 			"error", err)
 	}
 	c.ended.Go(func() { c.Follow(life, func() time.Duration { return askEvery }, c.ask) })

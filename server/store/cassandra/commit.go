@@ -111,12 +111,11 @@ func (o *built) parts() (parts [][]row) {
 	return append(parts, o.rows[from:])
 }
 
-// add adds a batch to the log, after which the partition holds what is says, and makes that the version that
-// is known. The caller holds the lock, and has made the batch from a version under the term that is to be
-// compared.
+// add appends a batch to the log and makes the result the known version; is holds the partition's contents
+// after the batch. The caller holds the lock. from is under the term that is compared.
 //
-// A batch that is too large to be written at once is written in parts. Each compares the term; the last one
-// has the first row, without which nobody takes the others for a batch, and the number.
+// A batch that is too large for one request is written in parts, each on condition of the term. The last part
+// also writes the first row and the number. Readers ignore rows of a number that has no first row.
 func (r *replica) add(ctx context.Context, from *version, is *contents.Partition, o *built) (err error) {
 	if from.tail().size.over(r.s.opt.limits.segment) {
 		if from, err = r.roll(ctx, from); err != nil {
@@ -228,7 +227,8 @@ func (r *replica) verdict(ctx context.Context, from *version, number int64, done
 	return applyFailure(err)
 }
 
-// failed forgets nothing that a log says: what is known is read on from, once that is known to be right.
+// failed handles a batch that was fenced or whose outcome is unknown. It keeps what is in memory but clears
+// the term, so the next batch first reads the log to its end and learns which term is in force.
 func (r *replica) failed(err error) {
 	if store.OutcomeOf(err) == store.NotApplied {
 		return

@@ -1,4 +1,4 @@
-// Package cassandra keeps a store in Apache Cassandra 4.1 or newer, or in what speaks its protocol.
+// Package cassandra keeps a store in Apache Cassandra 5, or in what speaks its protocol.
 //
 // Cassandra can change rows on a condition, all or none of them, as long as they are of one table and share
 // one partition key. It is slow where much is deleted: reads pass over what deletions have left behind. So a
@@ -20,6 +20,8 @@
 //	options.go  Options, and how they are read from a URL
 //	open.go     Store
 //	schema.go   tables, and how consistent reads and writes are
+//	check.go    what Cassandra is set up to lose
+//	clock.go    the time of its nodes
 //	wire.go     calls to Cassandra
 //	errors.go   what their errors mean
 //	row.go      changes as rows

@@ -11,8 +11,8 @@ import (
 // errLost says that a partition has a greater term than the one that is to be put in force.
 var errLost = errors.New("another node has claimed the partition")
 
-// guard is the condition that the last segment of a log is still the one that a version knows, under its
-// term, and ends with its last batch; what it sets says the last batch.
+// guard sets the number of the last batch, on condition that a version is still current: its last segment has
+// no next one, is under its term, and ends with its last batch.
 func (r *replica) guard(v *version, last int64) statement {
 	return statement{`UPDATE $changes SET last = ? WHERE partition = ? AND segment = ? ` +
 		`IF epoch = ? AND nonce = ? AND last = ? AND next = null`,
@@ -50,7 +50,7 @@ func (r *replica) fence(ctx context.Context, term store.Term, before *owner) (be
 			return false, err
 		}
 	}
-	return false, errContended
+	return false, failure(errContended)
 }
 
 // begin begins the log of a partition that nobody has written to.
@@ -89,7 +89,7 @@ func (r *replica) unfence(ctx context.Context, term store.Term) error {
 			return err
 		}
 	}
-	return errContended
+	return failure(errContended)
 }
 
 // roll begins the next segment, for the owner of a version. It does two things:

@@ -18,7 +18,7 @@ type leaser struct{ *Store }
 var _ store.Leaser = leaser{}
 
 // errContended says that others always came first.
-var errContended = errors.New("store: cassandra: the rows are changed by others all the time")
+var errContended = errors.New("others changed the same rows between read and write, in every try; try again")
 
 // mostTries is how often a change is begun again.
 const mostTries = 20
@@ -58,8 +58,8 @@ func (l leaser) Now(ctx context.Context) (time.Time, error) {
 	return l.clock.Time(), nil
 }
 
-// change does what decide says, which reads what there is, until nobody else has changed it meanwhile. No
-// statements end it.
+// change reads and writes until a write is applied. decide reads the rows and returns conditional statements.
+// If somebody has changed the rows meanwhile, decide is called again. If it returns none, change is done.
 func (l leaser) change(ctx context.Context, decide func() ([]statement, error)) error {
 	l.changing.Lock()
 	defer l.changing.Unlock()
@@ -86,7 +86,7 @@ func (l leaser) change(ctx context.Context, decide func() ([]statement, error)) 
 			return ctx.Err()
 		}
 	}
-	return errContended
+	return failure(errContended)
 }
 
 // owner is who owns a partition.
@@ -200,8 +200,8 @@ func (l leaser) take(ctx context.Context, node string, partitions []int, ttl tim
 // nonce draws a nonce, which is not 0: that is nobody's.
 func nonce() uint64 { return 1 + rand.Uint64N(math.MaxInt64) }
 
-// confirm takes back the terms of logs that were begun for partitions that have another owner by now: that
-// one may have begun the log long ago, and deleted its first segment.
+// confirm withdraws the terms of logs that this claim began, if the partition has another owner by now. begin
+// only sees that there is no segment 1, and so it is again long after an owner has deleted it.
 func (l leaser) confirm(ctx context.Context, partitions []int, terms []store.Term, began []bool) error {
 	var all map[int]owner
 	for i, p := range partitions {

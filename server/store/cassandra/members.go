@@ -47,13 +47,13 @@ func (l leaser) Join(ctx context.Context, m store.Member, ttl time.Duration) err
 	return l.write(ctx, m, ttl, false)
 }
 
-// Retire writes the member if another may own something.
+// Retire writes a member that is to own nothing, if another living member has a capacity above 0.
 func (l leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) error {
 	return l.write(ctx, m, ttl, true)
 }
 
-// write writes a member. One that retires compares the row of one that stays as well, so that of two that
-// retire at once, each because of the other, only one does.
+// write writes a member. One that retires also compares the row of a member that stays: of two that retire at
+// once, each on account of the other, only one does.
 func (l leaser) write(ctx context.Context, m store.Member, ttl time.Duration, retires bool) error {
 	done, err := l.begin(ctx)
 	if err != nil {

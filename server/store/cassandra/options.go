@@ -33,8 +33,8 @@ type Options struct {
 	// Replication is the number of replicas in each data centre of a keyspace that is created; 0 = 3, or as
 	// many as there are nodes if that is less.
 	Replication int
-	// Records is how many jobs, pending and finished runs a node keeps in memory at most: one that owns more
-	// takes no more jobs. Default [DefaultRecords].
+	// Records is how many jobs, pending and finished runs a node may own: one that owns more takes no more
+	// jobs. They are in its memory. Default [DefaultRecords].
 	Records int
 	// Partitions is P of a new store; 0 = [store.DefaultPartitions]. An existing store keeps its own.
 	Partitions int
@@ -100,7 +100,7 @@ func (o Options) withDefaults() (Options, error) {
 	case !keyspaceForm.MatchString(o.Keyspace):
 		return o, fmt.Errorf("store: the keyspace %q is not a small letter and then small letters, digits and _, at most 48", o.Keyspace)
 	case o.Records < 0 || o.Replication < 0:
-		return o, errors.New("store: records and replication of the URL of Cassandra must be above 0")
+		return o, errors.New("store: Options.Records and Options.Replication must not be negative")
 	}
 	return o, store.CheckPartitions(o.Partitions)
 }

@@ -13,7 +13,8 @@ import (
 )
 
 var (
-	// errGone: what is known is no beginning of the log any more. It is read from its first segment.
+	// errGone: the version in memory is no longer a prefix of the log, which is read again from its first
+	// segment.
 	errGone = errors.New("the log was cleaned, or replaced")
 	// errTorn: a segment says that it has a batch, and not all of its rows were found. A replica may have
 	// what the others have not got yet.

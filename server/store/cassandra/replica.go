@@ -35,7 +35,7 @@ type version struct {
 	term     store.Term
 	last     int64      // the number of its last batch
 	by       store.Term // who has written that; zero: not known
-	used     int64      // the greatest number of a row: that of a batch without an end is not used again
+	used     int64      // the greatest number of a row, also of a batch that was not finished
 	live     size       // of what it holds, about
 }
 

@@ -28,7 +28,7 @@ func levelsOf(datacenter string) levels {
 	return levels{gocql.Quorum, gocql.Serial}
 }
 
-// The tables. docs/stores.md tells operators what their columns mean.
+// The tables. docs/stores.md tells operators what is in them.
 var tables = []struct{ name, columns, comment string }{
 	{"store", `id int PRIMARY KEY, format int, partitions int, secret blob, datacenter text, created timestamp`,
 		"what the store was created with"},
@@ -102,7 +102,7 @@ func (s *Store) readStore(ctx context.Context) (row storeRow, err error) {
 	return row, err
 }
 
-// replicas are how many a keyspace has by data centre; nil if there is no such keyspace.
+// replicasOf returns how many replicas the keyspace has, by data centre; nil if there is no such keyspace.
 func (s *Store) replicasOf(ctx context.Context) (by map[string]string, err error) {
 	err = s.wire.each(ctx, gocql.One,
 		statement{`SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?`, []any{s.opt.Keyspace}},

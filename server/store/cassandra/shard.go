@@ -2,7 +2,6 @@ package cassandra
 
 import (
 	"context"
-	"errors"
 
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/contents"
@@ -129,12 +128,10 @@ func (h *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.Met
 		}
 		defer done()
 		p, err := h.r.settings(ctx)
-		if !errors.Is(err, errGone) {
-			if err != nil {
-				return nil, failure(err)
-			}
-			return p.MetaRecords(q), nil
+		if err != nil {
+			return nil, failure(err)
 		}
+		return p.MetaRecords(q), nil
 	}
 	return ask(ctx, h, func(p *contents.Partition) ([]store.MetaRecord, error) {
 		return p.MetaRecords(q), nil

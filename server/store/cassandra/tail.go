@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// tail is what a segment says of itself, in its static columns. It says so for [keptFor] after its rows have
-// gone, so that nobody who was held up takes it for one that has still to be begun.
+// tail is the static columns of a segment. They stay for [keptFor] after its rows were deleted: an owner that
+// was halted since before the segment was begun must not begin it a second time.
 type tail struct {
 	segment int
 	exists  bool

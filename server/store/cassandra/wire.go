@@ -45,7 +45,8 @@ const (
 	// firstPause and longestPause are how long a call waits that is made again.
 	firstPause   = 10 * time.Millisecond
 	longestPause = 500 * time.Millisecond
-	pageRows     = 2000
+	// pageRows is how many rows an answer has.
+	pageRows = 2000
 	// redialAfter is how long no node has been reached when the connection is made again.
 	redialAfter = 3 * time.Second
 )
@@ -201,8 +202,8 @@ func (w *wire) each(ctx context.Context, level gocql.Consistency, s statement, r
 	})
 }
 
-// repeat calls f, whose requests the driver ends after the timeout, and again after a pause while its error
-// allows it, for as long as the timeout.
+// repeat calls f until it succeeds, fails with an error that allows no retry, or the timeout is over. It
+// pauses between calls. The driver bounds each request by the same timeout.
 func (w *wire) repeat(ctx context.Context, allows func(error) bool, f func() error) error {
 	ends := time.Now().Add(w.opt.Timeout)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {

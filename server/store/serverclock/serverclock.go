@@ -18,9 +18,9 @@ import (
 // So it is ahead of this node's by at least date−t1 and less than date+precision−t0. Each answer narrows what
 // was known.
 //
-// This node's own clock is taken for right as far as the bounds allow it: where the machines' clocks are kept
-// by NTP, nothing is corrected, and one that is wrong by more is. Of several servers the median counts, so
-// that one with a wrong clock does not matter.
+// While the bounds include zero, this node's clock is taken for right: with NTP nothing is corrected.
+// Otherwise it is corrected by the bound nearest to zero. Of several servers the median counts, so one wrong
+// clock among three or more does not matter.
 type Clock struct {
 	now func() time.Time
 
