@@ -204,12 +204,8 @@ func (r *replica) rescue(ctx context.Context, segment int) error {
 		return err
 	}
 	for len(rows) > 0 {
-		n, sum := 0, 0
-		for n < len(rows) && n < againAtOnce && sum < mostBytes {
-			sum += rows[n].size().bytes
-			n++
-		}
-		if err := r.addAgain(ctx, rows[:n]); err != nil {
+		n, err := r.addAgain(ctx, rows)
+		if err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -271,23 +267,23 @@ func (c *counter) count(w *row) {
 // whole reports whether nothing is missing up to the last batch.
 func (c *counter) whole(last int64) bool { return !c.torn && c.left == 0 && c.last == last }
 
-// addAgain appends the current state of what the rows describe, once each. It leaves out what is gone, and
-// rows that a later row replaces.
-func (r *replica) addAgain(ctx context.Context, rows []row) error {
+// addAgain appends the current state of what the rows describe, once each, as far as fits into a batch, and
+// returns of how many rows. It leaves out what is gone, and rows that a later row replaces.
+func (r *replica) addAgain(ctx context.Context, rows []row) (n int, err error) {
 	if err := r.lock(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	defer r.unlock()
 	v := r.is.Load()
 	if v == nil || !r.owns(v) {
-		return store.ErrFenced
+		return 0, store.ErrFenced
 	}
 	o := &built{}
 	there := map[string]bool{}
-	for i := range rows {
-		w, err := r.again(v, &rows[i])
+	for ; n < len(rows) && len(o.rows) < againAtOnce && o.size.bytes < mostBytes; n++ {
+		w, err := r.again(v, &rows[n])
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if w != nil && !there[w.called()] {
 			there[w.called()] = true
@@ -295,9 +291,9 @@ func (r *replica) addAgain(ctx context.Context, rows []row) error {
 		}
 	}
 	if len(o.rows) == 0 {
-		return nil
+		return n, nil
 	}
-	return r.add(context.WithoutCancel(ctx), v, v.holds, o)
+	return n, r.add(context.WithoutCancel(ctx), v, v.holds, o)
 }
 
 // called names what the row describes: a batch has one row for each name.
@@ -314,8 +310,12 @@ func (r *replica) again(v *version, old *row) (*row, error) {
 		if rec == nil {
 			return nil, nil
 		}
+		state, err := codec.DecodeState(old.value)
+		if err != nil {
+			return nil, err
+		}
 		now := recordRow(rec, true)
-		if old.spec == nil && !bytes.Equal(old.value, now.value) {
+		if old.spec == nil && !bytes.Equal(codec.AppendState(nil, &state), now.value) {
 			return nil, nil
 		}
 		return &now, nil
@@ -325,10 +325,17 @@ func (r *replica) again(v *version, old *row) (*row, error) {
 			return nil, fmt.Errorf("%w: %w", store.ErrDamaged, err)
 		}
 		run := v.holds.Run(id)
-		if run == nil || !bytes.Equal(old.value, codec.AppendRun(nil, run)) {
+		if run == nil {
 			return nil, nil
 		}
+		was, err := codec.DecodeRun(old.value)
+		if err != nil {
+			return nil, err
+		}
 		now := runRow(run)
+		if !bytes.Equal(codec.AppendRun(nil, &was), now.value) {
+			return nil, nil
+		}
 		return &now, nil
 	case kindMeta:
 		m := v.holds.MetaRecord(old.key[0], string(old.key[1:]))

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -30,6 +31,8 @@ func TestLogs(t *testing.T) {
 		{"settings are read alone", settingsAlone},
 		{"a claim that did not come to its end", halfClaimed},
 		{"a segment of which rows are missing stays", torn},
+		{"an owner that was fenced begins no segment", fencedRoll},
+		{"a store is closed while it gathers", gathersAndCloses},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, n) })
 	}
@@ -253,5 +256,62 @@ func torn(t *testing.T, n *realserver.Cassandra) {
 	if _, err := servertest.Shard(t, open(t, o), 3, store.Term{}).List(t.Context(), store.ListQuery{Limit: 1}); !errors.Is(err,
 		store.ErrDamaged) {
 		t.Errorf("a log with a hole is read: %v", err)
+	}
+}
+
+// An owner that was fenced while its last segment was full does not overwrite the next one, which is that of
+// the owner after it.
+func fencedRoll(t *testing.T, n *realserver.Cassandra) {
+	o := cassandra.Small(fresh(t, n), small)
+	s := open(t, o)
+	sh, _ := servertest.Own(t, s, 3)
+	var names []string
+	for i := range small {
+		names = append(names, fmt.Sprintf("job-%02d", i))
+	}
+	servertest.Want(t, "full", sh, servertest.Batch(names...), store.Applied)
+	other := open(t, o)
+	next := servertest.Reown(t, other, 3)
+	servertest.Want(t, "the next segment", next, servertest.Batch("next"), store.Applied)
+	servertest.Want(t, "the owner before", sh, servertest.Batch("late"), store.Fenced)
+	wanted := append(slices.Clone(names), "next", "after")
+	servertest.Want(t, "after it", next, servertest.Batch("after"), store.Applied)
+	slices.Sort(wanted)
+	servertest.WantNames(t, next, wanted...)
+	servertest.WantNames(t, servertest.Shard(t, open(t, o), 3, store.Term{}), wanted...)
+}
+
+// A store ends while partitions are being gathered.
+func gathersAndCloses(t *testing.T, n *realserver.Cassandra) {
+	o := fresh(t, n)
+	for range 5 {
+		s, err := cassandra.Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var calls sync.WaitGroup
+		begun := make(chan struct{}, 8)
+		for range cap(begun) {
+			calls.Go(func() {
+				for told := false; ; told = true {
+					_, err := s.Gather(t.Context(), store.KindNamespace, []int{1, 2, 3, 4, 5, 6, 7, 8})
+					if errors.Is(err, store.ErrClosed) {
+						return
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if !told {
+						begun <- struct{}{}
+					}
+				}
+			})
+		}
+		<-begun
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		calls.Wait()
 	}
 }

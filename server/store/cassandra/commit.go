@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/carillonhq/carillon/server/store"
@@ -119,7 +121,7 @@ func (o *built) parts() (parts [][]row) {
 func (r *replica) add(ctx context.Context, from *version, is *contents.Partition, o *built) (err error) {
 	if from.tail().size.over(r.s.opt.limits.segment) {
 		if from, err = r.roll(ctx, from); err != nil {
-			r.failed(err)
+			r.failed(0, err)
 			return err
 		}
 	}
@@ -129,32 +131,38 @@ func (r *replica) add(ctx context.Context, from *version, is *contents.Partition
 	for i := range o.rows {
 		o.rows[i].number, o.rows[i].item = number, i+1
 	}
-	parts := o.parts()
-	final := parts[len(parts)-1]
-	for _, part := range parts[:len(parts)-1] {
-		done, err := r.s.wire.cas(ctx, r.inserts(segment, r.guard(from, from.last), part)...)
-		if err == nil && !done {
-			err = store.ErrFenced
-		}
-		if err != nil {
-			return r.abandon(from, number, err)
-		}
-	}
-	header := row{number: number, kind: kindBatch, before: from.last, items: len(o.rows), term: from.term}
-	statements := r.inserts(segment, r.guard(from, number), append([]row{header}, final...))
-	done, err := r.s.wire.cas(ctx, append(statements, r.set(segment, o.rows)...)...)
-	if err = r.verdict(ctx, from, number, done, err); err != nil {
-		r.failed(err)
+	header := row{number: number, kind: kindBatch, seq: 1 + rand.Int64N(math.MaxInt64-1), before: from.last,
+		items: len(o.rows), term: from.term}
+	if err := r.send(ctx, from, segment, &header, o); err != nil {
+		r.failed(number, err)
 		return err
 	}
 	next := from.grown(o.size.plus(size{1, rowOverhead}))
-	next.holds, next.last, next.by, next.used = is, number, from.term, number
+	next.holds, next.last, next.id, next.used = is, number, header.seq, number
 	next.live = unweighed
 	if from.live != unweighed {
 		next.live = from.live.plus(o.grown)
 	}
 	r.is.Store(next)
 	return nil
+}
+
+// send writes a batch, in parts if it is large.
+func (r *replica) send(ctx context.Context, from *version, segment int, header *row, o *built) error {
+	parts := o.parts()
+	for _, part := range parts[:len(parts)-1] {
+		done, err := r.s.wire.cas(ctx, r.inserts(segment, r.guard(from, from.last), part)...)
+		switch {
+		case err != nil: // without the first row it counts for nothing
+			return failure(fmt.Errorf("write a part of a batch: %w", err))
+		case !done:
+			return store.ErrFenced
+		}
+	}
+	final := append([]row{*header}, parts[len(parts)-1]...)
+	statements := r.inserts(segment, r.guard(from, header.number), final)
+	done, err := r.s.wire.cas(ctx, append(statements, r.set(segment, o.rows)...)...)
+	return r.verdict(ctx, segment, header, done, err)
 }
 
 // inserts are the statements that write rows if a guard holds.
@@ -184,58 +192,42 @@ func (r *replica) set(segment int, rows []row) (out []statement) {
 	return out
 }
 
-// abandon notes that a batch did not come to its last part: its number is not used again, and nothing of it
-// counts.
-func (r *replica) abandon(from *version, number int64, err error) error {
-	with := *from
-	with.used = number
-	r.is.Store(&with)
-	if errors.Is(err, store.ErrFenced) {
-		return err
-	}
-	return failure(fmt.Errorf("write a part of a batch: %w", err))
-}
-
 // verdict says how a batch ended whose last part was answered by done or an error. Where that does not tell,
 // the log is asked by a serial read, which ends what was begun: if the batch is there, it was applied. If it
 // is not, it still may come, as long as the term is in force.
-func (r *replica) verdict(ctx context.Context, from *version, number int64, done bool, err error) error {
+func (r *replica) verdict(ctx context.Context, segment int, header *row, done bool, err error) error {
 	if done && err == nil {
 		return nil
 	}
 	if err != nil && notBegun(err) {
 		return failure(err)
 	}
-	var by store.Term
+	var id int64 // of the batch that has the number
 	read := r.s.wire.each(ctx, r.s.wire.levels.serial,
-		statement{`SELECT by_epoch, by_nonce FROM $changes WHERE partition = ? AND segment = ? AND number = ? AND item = 0`,
-			[]any{r.number, from.tail().number, number}}, nil,
-		func(scan func(...any) error) error {
-			var epoch, nonce int64
-			err := scan(&epoch, &nonce)
-			by = store.Term{Epoch: uint64(epoch), Nonce: uint64(nonce)}
-			return err
-		})
+		statement{`SELECT seq FROM $changes WHERE partition = ? AND segment = ? AND number = ? AND item = 0`,
+			[]any{r.number, segment, header.number}}, nil,
+		func(scan func(...any) error) error { return scan(&id) })
 	switch {
-	case read == nil && by == from.term:
+	case read == nil && id == header.seq:
 		return nil
-	case err == nil && read == nil:
+	case read == nil && err == nil:
 		return store.ErrFenced
-	case err == nil:
-		err = read
 	}
-	return applyFailure(err)
+	return unknown(errors.Join(err, read))
 }
 
-// failed handles a batch that was fenced or whose outcome is unknown. It keeps what is in memory but clears
-// the term, so the next batch first reads the log to its end and learns which term is in force.
-func (r *replica) failed(err error) {
-	if store.OutcomeOf(err) == store.NotApplied {
+// failed notes that a batch of a number was not applied, or that its outcome is unknown; 0: it had none yet. Its
+// number is not used again: rows of it may be there. If it was fenced, or its outcome is unknown, the term is
+// cleared, so the next batch first reads the log to its end and learns which term is in force.
+func (r *replica) failed(number int64, err error) {
+	v := r.is.Load()
+	if v == nil {
 		return
 	}
-	if v := r.is.Load(); v != nil { // no term is known to be in force
-		with := *v
+	with := *v
+	with.used = max(with.used, number)
+	if store.OutcomeOf(err) != store.NotApplied {
 		with.term = store.Term{}
-		r.is.Store(&with)
 	}
+	r.is.CompareAndSwap(v, &with)
 }

@@ -19,11 +19,11 @@ func unsent(err error) bool {
 		errors.Is(err, gocql.ErrSessionClosed) || errors.Is(err, gocql.ErrNoStreams)
 }
 
-// refused are the errors with which Cassandra answers instead of beginning a write.
+// refused are the errors with which Cassandra answers instead of beginning a write. Overloaded is not one of
+// them: it may come when replicas have voted and are to be told.
 var refused = map[int]bool{
-	gocql.ErrCodeOverloaded: true, gocql.ErrCodeBootstrapping: true, gocql.ErrCodeInvalid: true,
-	gocql.ErrCodeUnauthorized: true, gocql.ErrCodeSyntax: true, gocql.ErrCodeConfig: true,
-	gocql.ErrCodeCredentials: true, gocql.ErrCodeProtocol: true, gocql.ErrCodeAlreadyExists: true,
+	gocql.ErrCodeInvalid: true, gocql.ErrCodeUnauthorized: true, gocql.ErrCodeSyntax: true,
+	gocql.ErrCodeConfig: true, gocql.ErrCodeCredentials: true, gocql.ErrCodeProtocol: true, gocql.ErrCodeAlreadyExists: true,
 }
 
 // notBegun reports whether a conditional write with this error has certainly not been done, and will not be.
@@ -97,8 +97,11 @@ func applyFailure(err error) error {
 	if notBegun(err) {
 		return failure(err)
 	}
-	return fmt.Errorf("%w: cassandra: %w", store.ErrUnknown, err)
+	return unknown(err)
 }
+
+// unknown is the error of an Apply that may have changed something.
+func unknown(err error) error { return fmt.Errorf("%w: cassandra: %w", store.ErrUnknown, err) }
 
 // damaged says that a row has not what was written there.
 func (r *replica) damaged(segment int, number int64, err error) error {

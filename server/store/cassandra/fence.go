@@ -97,13 +97,46 @@ func (r *replica) unfence(ctx context.Context, term store.Term) error {
 //  1. it writes what the next segment says of itself: the term, the last number, the settings
 //  2. it writes into the last segment that the next one goes on
 //
-// The second is the one that counts. Before it the next segment is nobody's, and who becomes the owner
-// meanwhile writes over what it says; from then on nothing can be added to the one before.
+// The second is the one that counts. Before it the next segment is nobody's, and an owner with a greater
+// epoch overwrites what it says; from then on nothing can be added to the one before. An owner that was
+// fenced overwrites nothing of a greater epoch: that may be the end of the log by now.
 func (r *replica) roll(ctx context.Context, v *version) (*version, error) {
-	now, next := v.tail().number, v.tail().number+1
+	next := v.tail().number + 1
+	if err := r.prepareNext(ctx, v, next); err != nil {
+		return nil, err
+	}
+	seal := r.guard(v, v.last)
+	seal.text = `UPDATE $changes SET last = ?, next = ? ` + seal.text[len(`UPDATE $changes SET last = ? `):]
+	seal.values = append([]any{v.last, next}, seal.values[1:]...)
+	done, err := r.s.wire.cas(ctx, seal)
+	if err != nil {
+		return nil, applyFailure(fmt.Errorf("end segment %d of partition %d: %w", next-1, r.number, err))
+	}
+	if !done {
+		t, err := r.readTail(ctx, r.s.wire.levels.serial, next-1)
+		if err != nil {
+			return nil, unknown(err)
+		}
+		if t.term != v.term || t.next != next { // else a call has done it that was told otherwise
+			return nil, store.ErrFenced
+		}
+	}
+	rolled := *v
+	rolled.segments = append(append([]segment(nil), v.segments...), segment{number: next})
+	rolled.id, rolled.used = 0, v.last
+	r.is.Store(&rolled)
+	r.hint.Store(int64(next))
+	return &rolled, nil
+}
+
+// prepareNext does the first step of roll. Until the second one it counts for nothing.
+func (r *replica) prepareNext(ctx context.Context, v *version, next int) error {
 	t, err := r.readTail(ctx, r.s.wire.levels.regular, next)
 	if err != nil {
-		return nil, failure(err)
+		return failure(err)
+	}
+	if t.exists && t.term != v.term && t.term.Epoch >= v.term.Epoch {
+		return store.ErrFenced
 	}
 	settings := map[string][]byte{}
 	for _, kind := range settingsKinds {
@@ -112,32 +145,22 @@ func (r *replica) roll(ctx context.Context, v *version) (*version, error) {
 		}
 	}
 	prepare := statement{`UPDATE $changes SET epoch = ?, nonce = ?, start = ?, last = ?, settings = ? ` +
-		`WHERE partition = ? AND segment = ? IF epoch = null AND start = null`,
-		[]any{int64(v.term.Epoch), int64(v.term.Nonce), v.last, v.last, settings, r.number, next}}
+		`WHERE partition = ? AND segment = ? IF epoch = ? AND nonce = ? AND last = ? AND next = null`,
+		[]any{int64(v.term.Epoch), int64(v.term.Nonce), v.last, v.last, settings, r.number, next, nil, nil, nil}}
 	if t.exists { // of somebody who did not come to the second step
-		prepare.text = prepare.text[:len(prepare.text)-len(`epoch = null AND start = null`)] +
-			`epoch = ? AND nonce = ? AND last = ? AND next = null`
-		prepare.values = append(prepare.values, int64(t.term.Epoch), int64(t.term.Nonce), t.last)
+		copy(prepare.values[7:], []any{int64(t.term.Epoch), int64(t.term.Nonce), t.last})
 	}
-	switch done, err := r.s.wire.cas(ctx, prepare); {
-	case err != nil:
-		return nil, failure(fmt.Errorf("begin segment %d of partition %d: %w", next, r.number, err))
-	case !done:
-		return nil, store.ErrFenced
+	done, err := r.s.wire.cas(ctx, prepare)
+	if err != nil {
+		return failure(fmt.Errorf("begin segment %d of partition %d: %w", next, r.number, err))
 	}
-	seal := r.guard(v, v.last)
-	seal.text = `UPDATE $changes SET last = ?, next = ? ` + seal.text[len(`UPDATE $changes SET last = ? `):]
-	seal.values = append([]any{v.last, next}, seal.values[1:]...)
-	switch done, err := r.s.wire.cas(ctx, seal); {
-	case err != nil:
-		return nil, applyFailure(fmt.Errorf("end segment %d of partition %d: %w", now, r.number, err))
-	case !done:
-		return nil, store.ErrFenced
+	if !done {
+		if t, err = r.readTail(ctx, r.s.wire.levels.serial, next); err != nil {
+			return failure(err)
+		}
+		if t.term != v.term || t.last != v.last || t.next != 0 { // else a call has done it that was told otherwise
+			return store.ErrFenced
+		}
 	}
-	rolled := *v
-	rolled.segments = append(append([]segment(nil), v.segments...), segment{number: next})
-	rolled.by, rolled.used = store.Term{}, v.last
-	r.is.Store(&rolled)
-	r.hint.Store(int64(next))
-	return &rolled, nil
+	return nil
 }

@@ -72,8 +72,7 @@ func (s *Store) Gather(ctx context.Context, kind byte, partitions []int) ([][]st
 	defer done()
 	out := make([][]store.MetaRecord, len(partitions))
 	err = forEach(len(partitions), atOnce, func(i int) (err error) {
-		h := &shard{s: s, r: s.replicas[partitions[i]]}
-		out[i], err = h.MetaRecords(ctx, store.MetaQuery{Kind: kind, Limit: math.MaxInt})
+		out[i], err = s.replicas[partitions[i]].metaRecords(ctx, store.MetaQuery{Kind: kind, Limit: math.MaxInt})
 		return err
 	})
 	if err != nil {

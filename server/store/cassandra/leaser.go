@@ -248,7 +248,7 @@ func (l leaser) held(ctx context.Context, node string, held []store.Holding,
 		for i, h := range held {
 			o := all[h.Partition]
 			if o.node != node {
-				l.replicas[h.Partition].own(store.Term{})
+				l.replicas[h.Partition].disown(h.Term)
 			}
 			if still[i] = node != "" && o.node == node && o.term() == h.Term; still[i] {
 				statements = append(statements, f(h.Partition, o))
@@ -289,7 +289,7 @@ func (l leaser) Release(ctx context.Context, node string, held []store.Holding) 
 	}
 	for i, h := range held {
 		if still[i] {
-			l.replicas[h.Partition].own(store.Term{})
+			l.replicas[h.Partition].disown(h.Term)
 		}
 	}
 	return nil

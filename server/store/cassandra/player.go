@@ -142,7 +142,7 @@ func (p *player) playSegment(ctx context.Context, t *tail) error {
 	goesOn := known && p.is.tail().number == t.segment
 	from := int64(0)
 	switch {
-	case goesOn && (t.last < p.is.last || p.is.by.IsZero() && p.is.last > t.start):
+	case goesOn && (t.last < p.is.last || p.is.id == 0 && p.is.last > t.start):
 		return errGone
 	case goesOn:
 		if p.is.last > t.start {
@@ -151,7 +151,7 @@ func (p *player) playSegment(ctx context.Context, t *tail) error {
 	case known && t.start != p.is.last:
 		return errGone
 	default:
-		p.is.last, p.is.by, p.is.used = t.start, store.Term{}, t.start
+		p.is.last, p.is.id, p.is.used = t.start, 0, t.start
 		p.is.segments = append(p.is.segments, segment{number: t.segment})
 	}
 	p.number, p.rows, p.header, p.read = 0, p.rows[:0], nil, size{}
@@ -207,8 +207,8 @@ func (p *player) end(t *tail) error {
 	if h == nil || h.number > t.last {
 		return nil
 	}
-	if h.number == p.is.last && !p.is.by.IsZero() {
-		if h.term != p.is.by { // another batch has this number in the log that there is now
+	if h.number == p.is.last && p.is.id != 0 {
+		if h.seq != p.is.id { // another batch has this number in the log that there is now
 			return errGone
 		}
 		return nil
@@ -230,7 +230,7 @@ func (p *player) end(t *tail) error {
 	p.read.bytes += rowOverhead
 	p.holds.Remove(c.goneRuns)
 	p.holds.Change(&c.Batch, nil)
-	p.is.last, p.is.by = h.number, h.term
+	p.is.last, p.is.id = h.number, h.seq
 	return nil
 }
 

@@ -33,10 +33,10 @@ type version struct {
 	holds    *contents.Partition
 	segments []segment // from the first that is of use to the last; none: nobody has written yet
 	term     store.Term
-	last     int64      // the number of its last batch
-	by       store.Term // who has written that; zero: not known
-	used     int64      // the greatest number of a row, also of a batch that was not finished
-	live     size       // of what it holds, about
+	last     int64 // the number of its last batch
+	id       int64 // of that batch, drawn; 0: not known
+	used     int64 // the greatest number of a row, also of a batch that was not finished
+	live     size  // of what it holds, about
 }
 
 // segment is a part of the log.
@@ -103,16 +103,15 @@ func (r *replica) forget() {
 	r.hint.Store(0)
 }
 
-// own notes the term under which this process has claimed the partition; zero: it has it no more. One that it
-// has not is not kept.
-func (r *replica) own(term store.Term) {
-	if term.IsZero() {
-		if r.mine.Swap(nil) != nil {
-			r.forget()
-		}
-		return
+// own notes the term under which this process has claimed the partition.
+func (r *replica) own(term store.Term) { r.mine.Store(&term) }
+
+// disown notes that this process does not have the partition any more, unless it has claimed it since under
+// another term. What it does not have is not kept.
+func (r *replica) disown(term store.Term) {
+	if mine := r.mine.Load(); mine != nil && *mine == term && r.mine.CompareAndSwap(mine, nil) {
+		r.forget()
 	}
-	r.mine.Store(&term)
 }
 
 // rest forgets a partition of another process that nobody has read since the last time.
@@ -133,7 +132,8 @@ func (r *replica) since(n *newest) *version {
 		r.is.CompareAndSwap(n.before, nil)
 		r.hint.Store(0)
 		return nil
-	case v.tail().number > n.segment, v.tail().number == n.segment && v.last >= n.last && n.next == 0:
+	// Only what was the last segment when it was asked tells that there is nothing newer.
+	case n.next == 0 && (v.tail().number > n.segment || v.tail().number == n.segment && v.last >= n.last):
 		return v
 	}
 	return nil

@@ -30,7 +30,7 @@ type row struct {
 	gone   bool // it was removed: only its name follows
 
 	namespace, name string
-	seq             int64
+	seq             int64  // of a pending run; of the first row, the id of the batch
 	id              string // of a finished run
 	key             blob   // of a metadata record: its kind and its key
 	value           blob   // as package codec writes a state or a finished run

@@ -121,19 +121,26 @@ func (h *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, 
 // MetaRecords returns the metadata records of a kind in key order. Settings of a partition that is not in
 // memory are read alone.
 func (h *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
-	if isSettings(q.Kind) && h.r.is.Load() == nil {
-		done, err := h.s.begin(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer done()
-		p, err := h.r.settings(ctx)
+	done, err := h.s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return h.r.metaRecords(ctx, q)
+}
+
+// metaRecords is MetaRecords within a call that has begun.
+func (r *replica) metaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
+	if isSettings(q.Kind) && r.is.Load() == nil {
+		p, err := r.settings(ctx)
 		if err != nil {
 			return nil, failure(err)
 		}
 		return p.MetaRecords(q), nil
 	}
-	return ask(ctx, h, func(p *contents.Partition) ([]store.MetaRecord, error) {
-		return p.MetaRecords(q), nil
-	})
+	v, err := r.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return v.holds.MetaRecords(q), nil
 }

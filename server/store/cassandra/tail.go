@@ -2,6 +2,7 @@ package cassandra
 
 import (
 	"context"
+	"errors"
 	"math"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
@@ -24,6 +25,9 @@ type tail struct {
 const droppedStart = math.MaxInt64
 
 func (t *tail) dropped() bool { return t.start == droppedStart }
+
+// errBroken: a segment says that another goes on, which is not there.
+var errBroken = errors.New("the segment that goes on is missing")
 
 // readTail reads what a segment says of itself.
 func (r *replica) readTail(ctx context.Context, level gocql.Consistency, segment int) (tail, error) {
@@ -66,8 +70,11 @@ func (r *replica) firstOf(ctx context.Context) (first int, err error) {
 // It does not exist if nobody has written to the partition.
 func (r *replica) findTail(ctx context.Context) (t tail, err error) {
 	segment := int(r.hint.Load())
-	for {
+	for begun := 0; ; {
 		if segment == 0 {
+			if begun++; begun > mostTries {
+				return t, r.damaged(t.segment, 0, errBroken)
+			}
 			if segment, err = r.firstOf(ctx); err != nil || segment == 0 {
 				return tail{}, err
 			}
