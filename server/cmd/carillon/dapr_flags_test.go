@@ -217,7 +217,7 @@ func TestRefusals(t *testing.T) {
 		"--drain-grace=-1s":                                "--drain-grace: -1s is negative",
 		"--store=redis://h":                                "grpc: there is none, and the nodes of a store talk to each other there",
 		"--advertise=0.0.0.0":                              "advertise: 0.0.0.0 is no address at which others reach",
-		"--store=mongodb:x":                              `store: "mongodb" is not supported`,
+		"--store=mongodb:x":                                `store: "mongodb" is not supported`,
 		"--grpc-listen=0.0.0.0:1":                          "grpc: 0.0.0.0:1 is reachable from other machines",
 		"--http-listen=0.0.0.0:1":                          "http: 0.0.0.0:1 is reachable from other machines",
 	} {

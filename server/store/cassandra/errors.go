@@ -23,7 +23,8 @@ func unsent(err error) bool {
 // them: it may come when replicas have voted and are to be told.
 var refused = map[int]bool{
 	gocql.ErrCodeInvalid: true, gocql.ErrCodeUnauthorized: true, gocql.ErrCodeSyntax: true,
-	gocql.ErrCodeConfig: true, gocql.ErrCodeCredentials: true, gocql.ErrCodeProtocol: true, gocql.ErrCodeAlreadyExists: true,
+	gocql.ErrCodeConfig: true, gocql.ErrCodeCredentials: true,
+	gocql.ErrCodeProtocol: true, gocql.ErrCodeAlreadyExists: true,
 }
 
 // notBegun reports whether a conditional write with this error has certainly not been done, and will not be.

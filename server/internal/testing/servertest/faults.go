@@ -103,8 +103,8 @@ func Reown(t testing.TB, s store.Store, partition int) store.Shard {
 	return Shard(t, s, partition, terms[0])
 }
 
-// Applied claims a partition and applies a batch, again and again until it is applied, as an owner does that is
-// not told what became of one.
+// Applied claims a partition and applies a batch, again and again until it is applied, as an owner does that
+// is not told what became of one.
 func Applied(t testing.TB, s store.Store, partition int, b *store.Batch) (sh store.Shard) {
 	t.Helper()
 	Until(t, func() error {
