@@ -55,7 +55,7 @@ func TestStoresThatAreRefused(t *testing.T) {
 		"": "none is given", "pebble": "no scheme", "pebble:": "names no folder", "memory:x": "says too much",
 		"host=db password=hunter2": "has no scheme", "host=db password=hunter:2": "has no scheme",
 		"user:hunter2@db/carillon": "has no scheme", "memory:hunter2": "says too much",
-		"mongodb://localhost":  `"mongodb" is not supported`,
+		"mongodb://localhost":    `"mongodb" is not supported`,
 		"redis://localhost:port": `"localhost:port" is no address`, "redis:localhost": "begins with redis://",
 	} {
 		if _, err := server.New(server.Config{Store: url}); err == nil || !strings.Contains(err.Error(), want) ||
