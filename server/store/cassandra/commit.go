@@ -217,8 +217,8 @@ func (r *replica) verdict(ctx context.Context, segment int, header *row, done bo
 }
 
 // failed notes that a batch of a number was not applied, or that its outcome is unknown; 0: it had none yet.
-// Its number is not used again: rows of it may be there. If it was fenced, or its outcome is unknown, the term
-// is cleared, so the next batch first reads the log to its end and learns which term is in force.
+// Its number is not used again: rows of it may be there. If it was fenced, or its outcome is unknown, the
+// term is cleared, so the next batch first reads the log to its end and learns which term is in force.
 func (r *replica) failed(number int64, err error) {
 	v := r.is.Load()
 	if v == nil {
