@@ -160,8 +160,11 @@ func (r *replica) send(ctx context.Context, from *version, segment int, header *
 		}
 	}
 	final := append([]row{*header}, parts[len(parts)-1]...)
-	statements := r.inserts(segment, r.guard(from, header.number), final)
-	done, err := r.s.wire.cas(ctx, append(statements, r.set(segment, o.rows)...)...)
+	statements := append(r.inserts(segment, r.guard(from, header.number), final), r.set(segment, o.rows)...)
+	done, err := r.s.wire.cas(ctx, statements...)
+	if err == nil && r.s.opt.twice {
+		done, err = r.s.wire.cas(ctx, statements...)
+	}
 	return r.verdict(ctx, segment, header, done, err)
 }
 

@@ -19,8 +19,8 @@ func Through(o Options, ports map[int]int) Options {
 	return o
 }
 
-// Twice returns options of a store whose conditional batches are done twice, and that is told what became of
-// the second ones: that the condition does not hold.
+// Twice returns options of a store whose batches are done twice, and that is told what became of the second
+// ones: that the condition does not hold.
 func Twice(o Options) Options {
 	o.twice = true
 	return o

@@ -148,7 +148,7 @@ func wholeOrNothing(t, _ *testing.T, n *realserver.Cassandra) {
 	direct.Addresses = []string{n.Address()}
 	reader := servertest.Shard(t, open(t, cassandra.Through(direct, nil)), 3, store.Term{})
 	ends := map[store.Outcome]int{}
-	times := 20
+	times := 10
 	if testing.Short() {
 		times = 4
 	}

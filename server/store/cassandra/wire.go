@@ -147,15 +147,6 @@ func (w *wire) text(s string) string { return strings.ReplaceAll(s, "$", w.opt.K
 // cas does statements of one partition key, of which some have conditions: all of them if all conditions
 // hold, else none. It is sent once. ctx does not bound it.
 func (w *wire) cas(ctx context.Context, statements ...statement) (applied bool, err error) {
-	if w.opt.twice {
-		if _, err := w.send(ctx, statements); err != nil {
-			return false, err
-		}
-	}
-	return w.send(ctx, statements)
-}
-
-func (w *wire) send(ctx context.Context, statements []statement) (applied bool, err error) {
 	ctx = context.WithoutCancel(ctx)
 	err = w.repeat(ctx, unsent, func() error {
 		b := w.session().Batch(gocql.UnloggedBatch).Consistency(w.levels.regular).SerialConsistency(w.levels.serial)
