@@ -259,9 +259,45 @@ func (l leaser) held(ctx context.Context, node string, held []store.Holding,
 	return still, err
 }
 
+// extend renews the leases if all of them are held, without reading them first: a node that renews must not
+// wait longer than it has to.
+func (l leaser) extend(ctx context.Context, node string, held []store.Holding,
+	ttl time.Duration) (bool, error) {
+	done, err := l.begin(ctx, numbers(held)...)
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	if len(held) == 0 {
+		return true, nil
+	}
+	until := lasting(l.clock.Time(), ttl)
+	statements := make([]statement, len(held))
+	for i, h := range held {
+		statements[i] = statement{`UPDATE $owners SET until = ?, given = ? WHERE cluster = 0 AND partition = ? ` +
+			`IF node = ? AND epoch = ? AND nonce = ?`,
+			[]any{until.until, until.given, h.Partition, node, int64(h.Term.Epoch), int64(h.Term.Nonce)}}
+	}
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	all, err := l.wire.cas(ctx, statements...)
+	if err != nil {
+		return false, failure(err)
+	}
+	if all {
+		l.health.Same()
+	}
+	return all, nil
+}
+
 // Renew extends the leases and returns those that are lost.
 func (l leaser) Renew(ctx context.Context, node string, held []store.Holding,
 	ttl time.Duration) (lost []store.Holding, err error) {
+	if node != "" {
+		if all, err := l.extend(ctx, node, held, ttl); all || err != nil {
+			return nil, err
+		}
+	}
 	still, err := l.held(ctx, node, held, func(p int, o owner) statement {
 		return o.write(p, node, o.term(), lasting(l.clock.Time(), ttl), o.firstSegment())
 	})
