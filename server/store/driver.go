@@ -20,7 +20,8 @@ import (
 // [Submitter], [Gatherer], [Reader], [Counter] and [Roomer]; records encoded by server/store/codec; a Driver,
 // which its init function registers; its schemes in packages, here; a test that passes it to
 // storetest.RunOptions; its import in server/cmd/carillon/main.go; its line in docs/layers.txt, its chapter
-// in docs/stores.md.
+// in docs/stores.md. Of use are server/store/storeurl and inuse, contents and joined for indexes in memory,
+// serverclock for the time of servers, and server/internal/testing/servertest.
 type Driver struct {
 	// Schemes are what the URLs of these stores begin with, before the colon.
 	Schemes []string

@@ -56,7 +56,7 @@ func (c *cleaner) close() {
 func (v *version) wasteful(spare size) (n int) {
 	log := v.log()
 	for n < len(v.segments)-1 && (log.rows > spare.rows || log.bytes > spare.bytes) {
-		// if live is unweighed, nobody knows yet how much is of use: replica.look weighs it before cleaning
+		// if live is unweighed, nobody knows yet how much is of use: replica.refreshed weighs it before cleaning
 		if v.live != unweighed && log.rows <= 2*v.live.rows+spare.rows && log.bytes <= 2*v.live.bytes+spare.bytes {
 			break
 		}
@@ -98,26 +98,24 @@ func (c *cleaner) run(ctx context.Context) {
 
 // cleanAll cleans the logs that need it.
 func (c *cleaner) cleanAll(ctx context.Context) {
-	err := forEach(len(c.s.replicas), cleanedAtOnce, func(p int) error {
+	_ = forEach(len(c.s.replicas), cleanedAtOnce, func(p int) error { // each says itself why it could not be
 		r := c.s.replicas[p]
 		if !c.full[p].Swap(false) || time.Now().Before(r.notBefore) {
 			return nil
 		}
-		err := r.clean(ctx)
-		if err == nil || ctx.Err() != nil || errors.Is(err, store.ErrFenced) {
-			return nil //nolint:nilerr // who ends, or owns it no more, leaves it to others
+		// Who ends, or owns it no more, leaves it to others.
+		if err := r.clean(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrFenced) {
+			r.notBefore = time.Now().Add(failedPause)
+			c.s.opt.Log.Warn("the log of a partition could not be cleaned, and grows", "partition", p,
+				"error", err)
 		}
-		r.notBefore = time.Now().Add(failedPause)
-		return fmt.Errorf("partition %d: %w", p, err)
+		return nil
 	})
-	if err != nil {
-		c.s.opt.Log.Warn("the logs of some partitions could not be cleaned, and grow", "error", err)
-	}
 }
 
-// look brings the version up to date before its log is cleaned: another node may have moved the beginning of
-// the log to first, and how much of it is live may not be known.
-func (r *replica) look(ctx context.Context, first int) (*version, error) {
+// refreshed brings the version up to date before its log is cleaned: another node may have moved the
+// beginning of the log to first, and how much of it is live may not be known.
+func (r *replica) refreshed(ctx context.Context, first int) (*version, error) {
 	if err := r.lock(ctx); err != nil {
 		return nil, err
 	}
@@ -147,7 +145,7 @@ func (r *replica) clean(ctx context.Context) error {
 	if err != nil {
 		return failure(err)
 	}
-	v, err := r.look(ctx, begins)
+	v, err := r.refreshed(ctx, begins)
 	if err != nil {
 		return err
 	}

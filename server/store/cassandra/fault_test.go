@@ -3,7 +3,6 @@ package cassandra_test
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -45,24 +44,8 @@ func noAnswer(t, _ *testing.T, n *realserver.Cassandra) {
 	var failed error
 	recovered := false
 	o.Events = store.Events{Failed: func(err error) { failed = err }, Recovered: func() { recovered = true }}
-	s := open(t, o)
-	sh, _ := servertest.Own(t, s, 3)
-	servertest.Want(t, "nothing", sh, servertest.Batch(), store.Applied) // it has been read
-	n.Freeze(t)
-	servertest.Want(t, "frozen", sh, servertest.Batch("a"), store.Unknown)
-	if !errors.Is(failed, store.ErrUnknown) {
-		t.Errorf("Failed was told %v", failed)
-	}
-	n.Thaw(t)
-	servertest.Reown(t, s, 3)
-	servertest.Want(t, "the old term", sh, servertest.Batch("b"), store.Fenced)
-	again := servertest.Applied(t, s, 3, servertest.Batch("c"))
-	if got := servertest.Names(t, again); !slices.Equal(got, []string{"c"}) && !slices.Equal(got, []string{"a", "c"}) {
-		t.Errorf("jobs %q", got)
-	}
-	if !recovered {
-		t.Error("Recovered was not told")
-	}
+	servertest.NoAnswer(t, open(t, o), func() { n.Freeze(t) }, func() { n.Thaw(t) },
+		func() error { return failed }, func() bool { return recovered })
 }
 
 // Nothing was applied if there is nobody to connect to.
@@ -143,83 +126,28 @@ const many = cassandra.MostRows + 100
 // all of a batch, or nothing; what the next owner reads is that and stays so.
 func wholeOrNothing(t, _ *testing.T, n *realserver.Cassandra) {
 	k, o := linked(t, n)
-	s := open(t, o)
 	direct := o
 	direct.Addresses = []string{n.Address()}
 	reader := servertest.Shard(t, open(t, cassandra.Through(direct, nil)), 3, store.Term{})
-	ends := map[store.Outcome]int{}
-	times := 10
-	if testing.Short() {
-		times = 4
-	}
-	for i := range times {
-		sh := servertest.Reown(t, s, 3)
-		var all []string
-		for j := range many {
-			all = append(all, fmt.Sprintf("%03d-%04d", i, j))
-		}
-		done := make(chan error, 1)
-		go func() { done <- sh.Apply(t.Context(), servertest.Batch(all...)) }()
-		after := time.NewTimer(time.Duration(rand.Int64N(int64(300 * time.Millisecond))))
-		select {
-		case <-after.C:
-		case err := <-done:
-			done <- err
-		}
-		k.Cut(link.Broken)
-		err := <-done
-		seen := servertest.CountOf(servertest.Names(t, reader), all)
-		k.Heal()
-		next := servertest.Reown(t, s, 3)
-		is := servertest.CountOf(servertest.Names(t, next), all)
-		outcome := store.OutcomeOf(err)
-		ends[outcome]++
-		if seen != 0 && seen != many || is != 0 && is != many || seen > is ||
-			outcome == store.Applied && is != many || outcome == store.NotApplied && is != 0 {
-			t.Fatalf("batch %d ended with %v: a reader saw %d of it, the next owner %d of %d", i, err, seen, is, many)
-		}
-		next = servertest.Applied(t, s, 3, servertest.Batch("next"))
-		if now := servertest.CountOf(servertest.Names(t, next), all); now != is {
-			t.Fatalf("batch %d: the next owner saw %d of it, and %d after a batch of its own", i, is, now)
-		}
-		var gone store.Batch
-		for _, name := range all {
-			gone.Deletes = append(gone.Deletes, servertest.Job(name).Ref)
-		}
-		servertest.Applied(t, s, 3, &gone)
-	}
-	t.Logf("how batches ended: %v", ends)
+	servertest.WholeOrNothing(t, open(t, o), reader, servertest.Cut{Break: func() { k.Cut(link.Broken) }, Heal: k.Heal},
+		10, many, 300*time.Millisecond)
 }
 
 // Who opened a store claims nothing of another one in its place, or of none.
 func anotherStore(t, _ *testing.T, n *realserver.Cassandra) {
 	o := fresh(t, n)
-	s := open(t, o)
-	servertest.Own(t, s, 3)
 	session, err := n.Session()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer session.Close()
-	for _, table := range []string{"store", "owners", "members", "changes"} {
-		if err := session.Query("TRUNCATE " + o.Keyspace + "." + table).Exec(); err != nil {
-			t.Fatal(err)
+	servertest.Replaced(t, open(t, o), func() {
+		for _, table := range []string{"store", "owners", "members", "changes"} {
+			if err := session.Query("TRUNCATE " + o.Keyspace + "." + table).Exec(); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	claim := func() error {
-		_, err := s.Leaser().Claim(t.Context(), "node", []int{3}, servertest.Lease)
-		return err
-	}
-	if err := claim(); !errors.Is(err, cassandra.ErrReplaced) {
-		t.Errorf("none in its place: %v", err)
-	}
-	open(t, o)
-	if err := claim(); !errors.Is(err, cassandra.ErrReplaced) {
-		t.Errorf("another in its place: %v", err)
-	}
-	if err := s.Leaser().Join(t.Context(), store.Member{ID: "n", Nonce: 1}, servertest.Lease); !errors.Is(err, cassandra.ErrReplaced) {
-		t.Errorf("a join of another store: %v", err)
-	}
+	}, func() { open(t, o) }, cassandra.ErrReplaced)
 }
 
 // A node that has lost all, and so is another one at the same address, is found again.
@@ -247,29 +175,7 @@ func TestANodeIsLost(t *testing.T) {
 	nodes := realserver.StartCassandraCluster(t, 3, realserver.DurableCassandra()...)
 	o := fresh(t, nodes...)
 	o.Timeout = 2 * time.Second
-	s := open(t, o)
-	servertest.Applied(t, s, 3, servertest.Batch("first"))
-	wanted := []string{"first"}
-	for i, n := range nodes {
-		n.Crash(t)
-		name := fmt.Sprint("without-", i)
-		sh := servertest.Applied(t, s, 3, servertest.Batch(name))
-		wanted = append(wanted, name)
-		servertest.WantNames(t, sh, wanted...)
-		n.Up(t)
-	}
-	sh := servertest.Reown(t, s, 3)
-	nodes[0].Crash(t)
-	nodes[1].Crash(t)
-	if outcome := store.OutcomeOf(sh.Apply(t.Context(), servertest.Batch("zero"))); outcome != store.NotApplied && outcome != store.Unknown {
-		t.Errorf("one of three is left, and the outcome is %d", outcome)
-	}
-	nodes[1].Up(t)
-	servertest.Applied(t, s, 3, servertest.Batch("last"))
-	got := slices.DeleteFunc(servertest.Names(t, servertest.Reown(t, s, 3)), func(name string) bool { return name == "zero" })
-	if want := slices.Sorted(slices.Values(append(wanted, "last"))); !slices.Equal(got, want) {
-		t.Errorf("jobs %q, want %q", got, want)
-	}
+	servertest.LosesOne(t, open(t, o), nodes)
 }
 
 // TestABackupIsRestored: after Cassandra was restored from an older state, its owners are deposed and read what

@@ -2,9 +2,9 @@ package cassandra
 
 import (
 	"context"
-	"errors"
 	"math"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/contents"
@@ -13,59 +13,39 @@ import (
 // atOnce is how many partitions are asked, or claimed, at the same time.
 const atOnce = 16
 
-// forEach calls f for 0 … n-1, some of them at the same time, and returns what their errors say.
+// forEach calls f for 0 … n-1, some of them at the same time, and returns the first error.
 func forEach(n, atOnce int, f func(i int) error) error {
-	failed := make([]error, n)
-	var calls sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
+	var calls errgroup.Group
+	calls.SetLimit(atOnce)
 	for i := range n {
-		slots <- struct{}{}
-		calls.Go(func() {
-			failed[i] = f(i)
-			<-slots
-		})
+		calls.Go(func() error { return f(i) })
 	}
-	calls.Wait()
-	return errors.Join(failed...)
+	return calls.Wait()
 }
 
 // settings returns the settings of a partition that is not in memory, alone.
 func (r *replica) settings(ctx context.Context) (*contents.Partition, error) {
-	for range mostTries {
-		t, err := r.findTail(ctx)
-		p := contents.New(r.number)
-		if err != nil || !t.exists {
-			return p, err
-		}
-		var all map[string][]byte
-		s := statement{`SELECT DISTINCT partition, segment, epoch, nonce, start, last, next, settings FROM $changes ` +
-			`WHERE partition = ? AND segment = ?`, []any{r.number, t.segment}}
-		err = r.s.wire.each(ctx, r.s.wire.levels.regular, s, nil, func(scan func(...any) error) error {
-			return t.scan(r.number, scan, &all)
-		})
-		if err != nil {
-			return nil, err
-		}
-		if t.next != 0 {
-			continue // another goes on since
-		}
-		var b store.Batch
-		for key, value := range all {
-			if key == "" {
-				return nil, r.damaged(t.segment, t.last, errStrange)
-			}
-			b.MetaRecords = append(b.MetaRecords,
-				store.MetaRecord{Kind: key[0], Key: key[1:], Value: append([]byte{}, value...)})
-		}
-		p.Change(&b, nil)
-		return p, nil
+	var all map[string][]byte
+	t, err := r.findTail(ctx, &all)
+	p := contents.New(r.number)
+	if err != nil || !t.exists {
+		return p, err
 	}
-	return nil, errContended
+	var b store.Batch
+	for key, value := range all {
+		if key == "" {
+			return nil, r.damaged(t.segment, t.last, errStrange)
+		}
+		b.MetaRecords = append(b.MetaRecords,
+			store.MetaRecord{Kind: key[0], Key: key[1:], Value: append([]byte{}, value...)})
+	}
+	p.Change(&b, nil)
+	return p, nil
 }
 
 // Gather implements [store.Gatherer].
 func (s *Store) Gather(ctx context.Context, kind byte, partitions []int) ([][]store.MetaRecord, error) {
-	done, err := s.begin(ctx, partitions...)
+	done, err := s.calls.Begin(ctx, partitions...)
 	if err != nil {
 		return nil, err
 	}
@@ -111,16 +91,16 @@ func (s *Store) CountJobs(ctx context.Context, partitions []int) ([]int, error) 
 
 func countEach[T any](ctx context.Context, s *Store, partitions []int,
 	count func(*contents.Partition) T) ([]T, error) {
-	done, err := s.begin(ctx, partitions...)
+	done, err := s.calls.Begin(ctx, partitions...)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	out := make([]T, len(partitions))
 	err = forEach(len(partitions), atOnce, func(i int) error {
-		v, err := s.replicas[partitions[i]].current(ctx)
+		p, err := s.replicas[partitions[i]].current(ctx)
 		if err == nil {
-			out[i] = count(v.holds)
+			out[i] = count(p)
 		}
 		return err
 	})

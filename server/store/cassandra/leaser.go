@@ -46,7 +46,7 @@ func (l *lease) lasts(now time.Time) bool {
 
 // Now is the store's clock.
 func (l leaser) Now(ctx context.Context) (time.Time, error) {
-	done, err := l.begin(ctx)
+	done, err := l.calls.Begin(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -138,7 +138,7 @@ func (o *owner) firstSegment() int {
 // Claim takes each partition that is free, expired or the node's own.
 func (l leaser) Claim(ctx context.Context, node string, partitions []int,
 	ttl time.Duration) ([]store.Term, error) {
-	done, err := l.begin(ctx, partitions...)
+	done, err := l.calls.Begin(ctx, partitions...)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func numbers(held []store.Holding) []int {
 // returns. It returns which are held.
 func (l leaser) held(ctx context.Context, node string, held []store.Holding,
 	f func(p int, o owner) statement) (still []bool, err error) {
-	done, err := l.begin(ctx, numbers(held)...)
+	done, err := l.calls.Begin(ctx, numbers(held)...)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +263,7 @@ func (l leaser) held(ctx context.Context, node string, held []store.Holding,
 // wait longer than it has to.
 func (l leaser) extend(ctx context.Context, node string, held []store.Holding,
 	ttl time.Duration) (bool, error) {
-	done, err := l.begin(ctx, numbers(held)...)
+	done, err := l.calls.Begin(ctx, numbers(held)...)
 	if err != nil {
 		return false, err
 	}
@@ -333,7 +333,7 @@ func (l leaser) Release(ctx context.Context, node string, held []store.Holding) 
 
 // unfence takes the terms of partitions out of force that a node still holds.
 func (l leaser) unfence(ctx context.Context, node string, held []store.Holding) error {
-	done, err := l.begin(ctx, numbers(held)...)
+	done, err := l.calls.Begin(ctx, numbers(held)...)
 	if err != nil {
 		return err
 	}
@@ -353,7 +353,7 @@ func (l leaser) unfence(ctx context.Context, node string, held []store.Holding) 
 
 // Owners returns every partition that was ever claimed, by number.
 func (l leaser) Owners(ctx context.Context) ([]store.Owner, error) {
-	done, err := l.begin(ctx)
+	done, err := l.calls.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/contents"
+	"github.com/carillonhq/carillon/server/store/inuse"
 )
 
 // Store is a store in Cassandra.
@@ -21,9 +23,7 @@ type Store struct {
 	health   store.Health
 	slots    chan struct{} // of batches on their way
 	changing sync.Mutex    // held while owners or members are changed: those of one process come one by one
-
-	mu     sync.RWMutex // held for reading by what is in flight
-	closed bool
+	calls    inuse.Guard
 }
 
 var (
@@ -65,6 +65,7 @@ func open(ctx context.Context, o Options) (*Store, error) {
 	for p := range s.meta.ProvingGround() + 1 {
 		s.replicas = append(s.replicas, newReplica(s, p))
 	}
+	s.calls.Open(len(s.replicas))
 	s.clock = newClock(ctx, s)
 	s.cleaner = newCleaner(s)
 	return s, nil
@@ -94,39 +95,14 @@ func (s *Store) isSame(ctx context.Context) error {
 	return err
 }
 
-// check refuses a partition that is not there.
-func (s *Store) check(partition int) error {
-	if partition < 0 || partition >= len(s.replicas) {
-		return fmt.Errorf("store: no partition %d of %d", partition, len(s.replicas))
-	}
-	return nil
-}
-
-// begin refuses a call whose context has ended, that comes after Close, or is about partitions that are not
-// there. done must be called when the call has ended.
-func (s *Store) begin(ctx context.Context, partitions ...int) (done func(), err error) {
-	for _, p := range partitions {
-		if err := s.check(p); err != nil {
-			return nil, err
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	s.mu.RLock()
-	if s.closed {
-		s.mu.RUnlock()
-		return nil, store.ErrClosed
-	}
-	return s.mu.RUnlock, nil
-}
-
 // Shard is a partition as seen by the owner of one term.
 func (s *Store) Shard(partition int, term store.Term) (store.Shard, error) {
-	if err := s.check(partition); err != nil {
+	if err := s.calls.Check(partition); err != nil {
 		return nil, err
 	}
-	return &shard{s: s, r: s.replicas[partition], term: term}, nil
+	h := &shard{s: s, r: s.replicas[partition], term: term}
+	h.Reader = contents.Reader{Current: h.current}
+	return h, nil
 }
 
 // Leaser says who lives and who owns what.
@@ -152,17 +128,13 @@ func (s *Store) Room() error {
 
 // Close waits for the batches in flight.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	return s.calls.Close(func() error {
+		s.cleaner.close()
+		for _, r := range s.replicas {
+			r.newest.Close()
+		}
+		s.clock.close()
+		s.wire.close()
 		return nil
-	}
-	s.closed = true
-	s.cleaner.close()
-	for _, r := range s.replicas {
-		r.newest.Close()
-	}
-	s.clock.close()
-	s.wire.close()
-	return nil
+	})
 }

@@ -140,21 +140,25 @@ func (r *replica) since(n *newest) *version {
 }
 
 // current returns what the partition holds, with every batch that was acknowledged before the call.
-func (r *replica) current(ctx context.Context) (*version, error) {
+func (r *replica) current(ctx context.Context) (*contents.Partition, error) {
 	r.read.Store(true)
 	n, err := r.newest.Wait(ctx)
 	if err != nil {
 		return nil, failure(err)
 	}
 	if v := r.since(&n); v != nil {
-		return v, nil
+		return v.holds, nil
 	}
 	if err := r.lock(ctx); err != nil {
 		return nil, err
 	}
 	defer r.unlock()
 	if v := r.since(&n); v != nil { // somebody else has read on, or applied
-		return v, nil
+		return v.holds, nil
 	}
-	return r.advance(ctx)
+	v, err := r.advance(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return v.holds, nil
 }

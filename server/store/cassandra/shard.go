@@ -9,6 +9,8 @@ import (
 
 // shard is a partition as the owner of one term sees it.
 type shard struct {
+	contents.Reader
+
 	s    *Store
 	r    *replica
 	term store.Term
@@ -18,7 +20,7 @@ var _ store.Shard = (*shard)(nil)
 
 // Apply makes the batch durable: whole, if the term is in force.
 func (h *shard) Apply(ctx context.Context, b *store.Batch) error {
-	done, err := h.s.begin(ctx)
+	done, err := h.s.calls.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,59 +71,20 @@ func (h *shard) prepare(ctx context.Context) (*version, error) {
 	return v, nil
 }
 
-// ask answers from what the partition holds.
-func ask[T any](ctx context.Context, h *shard,
-	f func(p *contents.Partition) (T, error)) (answer T, err error) {
-	done, err := h.s.begin(ctx)
+// current returns what the partition holds.
+func (h *shard) current(ctx context.Context) (*contents.Partition, error) {
+	done, err := h.s.calls.Begin(ctx)
 	if err != nil {
-		return answer, err
+		return nil, err
 	}
 	defer done()
-	v, err := h.r.current(ctx)
-	if err != nil {
-		return answer, err
-	}
-	return f(v.holds)
-}
-
-// Read returns the records of the refs, in their order.
-func (h *shard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, error) {
-	return ask(ctx, h, func(p *contents.Partition) ([]store.Record, error) { return p.Read(refs), nil })
-}
-
-// List returns jobs in name order.
-func (h *shard) List(ctx context.Context, q store.ListQuery) ([]store.Record, error) {
-	return ask(ctx, h, func(p *contents.Partition) ([]store.Record, error) { return p.List(q), nil })
-}
-
-// Due returns records of one priority in (due, ref) order.
-func (h *shard) Due(ctx context.Context, q store.DueQuery) ([]store.Record, error) {
-	return ask(ctx, h, func(p *contents.Partition) ([]store.Record, error) { return p.Due(q), nil })
-}
-
-// Staged returns the records staged under a queue in (priority, run due, ref) order.
-func (h *shard) Staged(ctx context.Context, q store.StagedQuery) ([]store.Record, error) {
-	return ask(ctx, h, func(p *contents.Partition) ([]store.Record, error) { return p.Staged(q), nil })
-}
-
-// Live finds the record whose unfinished run has the id.
-func (h *shard) Live(ctx context.Context, id store.RunID) (ref store.Ref, ok bool, err error) {
-	ref, err = ask(ctx, h, func(p *contents.Partition) (found store.Ref, err error) {
-		found, ok = p.Live(id)
-		return found, nil
-	})
-	return ref, ok, err
-}
-
-// Runs returns finished runs.
-func (h *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, error) {
-	return ask(ctx, h, func(p *contents.Partition) ([]store.RunRecord, error) { return p.Runs(q) })
+	return h.r.current(ctx)
 }
 
 // MetaRecords returns the metadata records of a kind in key order. Settings of a partition that is not in
 // memory are read alone.
 func (h *shard) MetaRecords(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
-	done, err := h.s.begin(ctx)
+	done, err := h.s.calls.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -138,9 +101,9 @@ func (r *replica) metaRecords(ctx context.Context, q store.MetaQuery) ([]store.M
 		}
 		return p.MetaRecords(q), nil
 	}
-	v, err := r.current(ctx)
+	p, err := r.current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return v.holds.MetaRecords(q), nil
+	return p.MetaRecords(q), nil
 }

@@ -29,21 +29,29 @@ func (t *tail) dropped() bool { return t.start == droppedStart }
 // errBroken: a segment says that another goes on, which is not there.
 var errBroken = errors.New("the segment that goes on is missing")
 
-// readTail reads what a segment says of itself.
-func (r *replica) readTail(ctx context.Context, level gocql.Consistency, segment int) (tail, error) {
-	t := tail{segment: segment}
-	s := statement{`SELECT DISTINCT partition, segment, epoch, nonce, start, last, next FROM $changes ` +
+// readTail reads what a segment says of itself, with its settings if they are asked for.
+func (r *replica) readTail(ctx context.Context, level gocql.Consistency, segment int,
+	settings ...*map[string][]byte) (tail, error) {
+	t, more := tail{segment: segment}, ""
+	if len(settings) > 0 {
+		more = ", settings"
+	}
+	s := statement{`SELECT DISTINCT partition, segment, epoch, nonce, start, last, next` + more + ` FROM $changes ` +
 		`WHERE partition = ? AND segment = ?`, []any{r.number, segment}}
 	err := r.s.wire.each(ctx, level, s, nil, func(scan func(...any) error) error {
-		return t.scan(r.number, scan)
+		return t.scan(scan, settings)
 	})
 	return t, err
 }
 
-func (t *tail) scan(partition int, scan func(...any) error, more ...any) error {
+func (t *tail) scan(scan func(...any) error, settings []*map[string][]byte) error {
+	var partition int
 	var epoch, nonce, start, last *int64
 	var next *int
-	into := append([]any{&partition, &t.segment, &epoch, &nonce, &start, &last, &next}, more...)
+	into := []any{&partition, &t.segment, &epoch, &nonce, &start, &last, &next}
+	for _, m := range settings {
+		into = append(into, m)
+	}
 	if err := scan(into...); err != nil {
 		return err
 	}
@@ -66,26 +74,27 @@ func (r *replica) firstOf(ctx context.Context) (first int, err error) {
 	return first, err
 }
 
-// findTail returns what the last segment says. It begins at the last one that is known, or else at the first.
-// It does not exist if nobody has written to the partition.
-func (r *replica) findTail(ctx context.Context) (t tail, err error) {
+// findTail returns what the last segment says, with its settings if they are asked for. It begins at the last
+// one that is known, or else at the first. It does not exist if nobody has written to the partition.
+func (r *replica) findTail(ctx context.Context, settings ...*map[string][]byte) (t tail, err error) {
 	segment := int(r.hint.Load())
 	for begun := 0; ; {
-		if segment == 0 {
+		first := segment == 0
+		if first {
 			if begun++; begun > mostTries {
 				return t, r.damaged(t.segment, 0, errBroken)
 			}
 			if segment, err = r.firstOf(ctx); err != nil || segment == 0 {
 				return tail{}, err
 			}
-			if t, err = r.readTail(ctx, r.s.wire.levels.regular, segment); err != nil || !t.exists {
-				return t, err
-			}
-		} else if t, err = r.readTail(ctx, r.s.wire.levels.regular, segment); err != nil {
+		}
+		if t, err = r.readTail(ctx, r.s.wire.levels.regular, segment, settings...); err != nil {
 			return t, err
 		}
 		switch {
-		case !t.exists: // it was deleted meanwhile
+		case !t.exists && first:
+			return t, nil
+		case !t.exists: // it was deleted long ago
 			segment = 0
 		case t.next == 0:
 			r.hint.Store(int64(segment))

@@ -3,7 +3,6 @@ package etcd_test
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -24,24 +23,8 @@ func TestNoAnswerIsUnknown(t *testing.T) {
 	var failed error
 	recovered := false
 	o.Events = store.Events{Failed: func(err error) { failed = err }, Recovered: func() { recovered = true }}
-	s := open(t, o)
-	sh, _ := servertest.Own(t, s, 3)
-	servertest.Want(t, "nothing", sh, servertest.Batch(), store.Applied) // it has been read
-	m.Freeze(t)
-	servertest.Want(t, "frozen", sh, servertest.Batch("a"), store.Unknown)
-	if !errors.Is(failed, store.ErrUnknown) {
-		t.Errorf("Failed was told %v", failed)
-	}
-	m.Thaw(t)
-	servertest.Reown(t, s, 3)
-	servertest.Want(t, "the old term", sh, servertest.Batch("b"), store.Fenced)
-	again := servertest.Applied(t, s, 3, servertest.Batch("c"))
-	if got := servertest.Names(t, again); !slices.Equal(got, []string{"c"}) && !slices.Equal(got, []string{"a", "c"}) {
-		t.Errorf("jobs %q", got)
-	}
-	if !recovered {
-		t.Error("Recovered was not told")
-	}
+	servertest.NoAnswer(t, open(t, o), func() { m.Freeze(t) }, func() { m.Thaw(t) },
+		func() error { return failed }, func() bool { return recovered })
 }
 
 // Nothing was applied if there is nobody to connect to.
@@ -121,52 +104,15 @@ func TestABatchIsWholeOrNothing(t *testing.T) {
 	s := open(t, o)
 	direct := o
 	direct.Addresses = []string{m.Address()}
-	reader := servertest.Shard(t, open(t, direct), 3, store.Term{})
 	if s.MostOps() >= many {
 		t.Fatalf("a transaction has %d operations: nothing is in parts", s.MostOps())
 	}
-	ends := map[store.Outcome]int{}
 	times := 40
 	if testing.Short() {
 		times = 10
 	}
-	for i := range times {
-		sh := servertest.Reown(t, s, 3)
-		var all []string
-		for j := range many {
-			all = append(all, fmt.Sprintf("%03d-%03d", i, j))
-		}
-		done := make(chan error, 1)
-		go func() { done <- sh.Apply(t.Context(), servertest.Batch(all...)) }()
-		after := time.NewTimer(time.Duration(rand.Int64N(int64(25 * time.Millisecond))))
-		select {
-		case <-after.C:
-		case err := <-done:
-			done <- err
-		}
-		k.Cut(link.Broken)
-		err := <-done
-		seen := servertest.CountOf(servertest.Names(t, reader), all)
-		k.Heal()
-		next := servertest.Reown(t, s, 3)
-		is := servertest.CountOf(servertest.Names(t, next), all)
-		outcome := store.OutcomeOf(err)
-		ends[outcome]++
-		if seen != 0 && seen != many || is != 0 && is != many || seen > is ||
-			outcome == store.Applied && is != many || outcome == store.NotApplied && is != 0 {
-			t.Fatalf("batch %d ended with %v: a reader saw %d of it, the next owner %d of %d", i, err, seen, is, many)
-		}
-		servertest.Want(t, "the next batch", next, servertest.Batch("next"), store.Applied)
-		if now := servertest.CountOf(servertest.Names(t, next), all); now != is {
-			t.Fatalf("batch %d: the next owner saw %d of it, and %d after a batch of its own", i, is, now)
-		}
-		var gone store.Batch
-		for _, name := range all {
-			gone.Deletes = append(gone.Deletes, servertest.Job(name).Ref)
-		}
-		servertest.Want(t, "delete", next, &gone, store.Applied)
-	}
-	t.Logf("how batches ended: %v", ends)
+	servertest.WholeOrNothing(t, s, servertest.Shard(t, open(t, direct), 3, store.Term{}),
+		servertest.Cut{Break: func() { k.Cut(link.Broken) }, Heal: k.Heal}, times, many, 25*time.Millisecond)
 }
 
 // TestNothingIsLeftOfParts: after a batch in parts there is no key but those of its records.
@@ -199,29 +145,7 @@ func TestAMemberIsLost(t *testing.T) {
 	members := realserver.StartEtcdCluster(t, 3, realserver.VolatileEtcd()...)
 	o := fresh(members...)
 	o.Timeout = 2 * time.Second
-	s := open(t, o)
-	servertest.Applied(t, s, 3, servertest.Batch("first"))
-	wanted := []string{"first"}
-	for i, m := range members {
-		m.Crash(t)
-		name := fmt.Sprint("without-", i)
-		sh := servertest.Applied(t, s, 3, servertest.Batch(name))
-		wanted = append(wanted, name)
-		servertest.WantNames(t, sh, wanted...)
-		m.Up(t)
-	}
-	sh := servertest.Reown(t, s, 3)
-	members[0].Crash(t)
-	members[1].Crash(t)
-	if outcome := store.OutcomeOf(sh.Apply(t.Context(), servertest.Batch("zero"))); outcome != store.NotApplied && outcome != store.Unknown {
-		t.Errorf("one of three is left, and the outcome is %d", outcome)
-	}
-	members[1].Up(t)
-	servertest.Applied(t, s, 3, servertest.Batch("last"))
-	got := slices.DeleteFunc(servertest.Names(t, servertest.Reown(t, s, 3)), func(name string) bool { return name == "zero" })
-	if want := slices.Sorted(slices.Values(append(wanted, "last"))); !slices.Equal(got, want) {
-		t.Errorf("jobs %q, want %q", got, want)
-	}
+	servertest.LosesOne(t, open(t, o), members)
 }
 
 // TestEtcdGoesBack: after etcd was restored from an older state, its owners are deposed and read what there
@@ -249,26 +173,5 @@ func TestEtcdGoesBack(t *testing.T) {
 func TestAnotherStoreIsNotTaken(t *testing.T) {
 	m := realserver.StartEtcd(t)
 	o := fresh(m)
-	s := open(t, o)
-	servertest.Own(t, s, 3)
-	m.Crash(t)
-	m.Wipe(t)
-	m.Up(t)
-	claim := func() error {
-		_, err := s.Leaser().Claim(t.Context(), "node", []int{3}, servertest.Lease)
-		return err
-	}
-	servertest.Until(t, func() error {
-		if err := claim(); !errors.Is(err, etcd.ErrReplaced) {
-			return fmt.Errorf("none in its place: %w", err)
-		}
-		return nil
-	})
-	open(t, o)
-	if err := claim(); !errors.Is(err, etcd.ErrReplaced) {
-		t.Errorf("another in its place: %v", err)
-	}
-	if err := s.Leaser().Join(t.Context(), store.Member{ID: "n", Nonce: 1}, servertest.Lease); !errors.Is(err, etcd.ErrReplaced) {
-		t.Errorf("a join of another store: %v", err)
-	}
+	servertest.Replaced(t, open(t, o), func() { m.Crash(t); m.Wipe(t); m.Up(t) }, func() { open(t, o) }, etcd.ErrReplaced)
 }

@@ -16,7 +16,7 @@ import (
 
 // Gather implements [store.Gatherer].
 func (s *Store) Gather(ctx context.Context, kind byte, partitions []int) ([][]store.MetaRecord, error) {
-	done, err := s.begin(ctx, partitions...)
+	done, err := s.calls.Begin(ctx, partitions...)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (s *Store) CountJobs(ctx context.Context, partitions []int) ([]int, error) 
 
 func countEach[T any](ctx context.Context, s *Store, partitions []int,
 	count func(*contents.Partition) T) ([]T, error) {
-	done, err := s.begin(ctx, partitions...)
+	done, err := s.calls.Begin(ctx, partitions...)
 	if err != nil {
 		return nil, err
 	}

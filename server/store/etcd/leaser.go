@@ -34,7 +34,7 @@ const (
 
 // Now is the store's clock.
 func (l leaser) Now(ctx context.Context) (time.Time, error) {
-	done, err := l.begin(ctx)
+	done, err := l.calls.Begin(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -105,7 +105,7 @@ func (l leaser) ownerRanges(partitions []int) []*pb.RangeRequest {
 // Claim takes each partition that is free, expired or the node's own.
 func (l leaser) Claim(ctx context.Context, node string, partitions []int,
 	ttl time.Duration) ([]store.Term, error) {
-	done, err := l.begin(ctx, partitions...)
+	done, err := l.calls.Begin(ctx, partitions...)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (l leaser) held(ctx context.Context, node string, held []store.Holding,
 	for i, h := range held {
 		partitions[i] = h.Partition
 	}
-	done, err := l.begin(ctx, partitions...)
+	done, err := l.calls.Begin(ctx, partitions...)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (l leaser) Release(ctx context.Context, node string, held []store.Holding) 
 
 // Owners returns every partition that was ever claimed, by number.
 func (l leaser) Owners(ctx context.Context) ([]store.Owner, error) {
-	done, err := l.begin(ctx)
+	done, err := l.calls.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (l leaser) Retire(ctx context.Context, m store.Member, ttl time.Duration) e
 // write writes a member. One that retires compares the key of one that stays as well, so that of two that
 // retire at once, each because of the other, only one does.
 func (l leaser) write(ctx context.Context, m store.Member, ttl time.Duration, retires bool) error {
-	done, err := l.begin(ctx)
+	done, err := l.calls.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (l leaser) write(ctx context.Context, m store.Member, ttl time.Duration, re
 
 // Leave removes the member of that nonce; 0 is any.
 func (l leaser) Leave(ctx context.Context, id string, nonce uint64) error {
-	done, err := l.begin(ctx)
+	done, err := l.calls.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (l leaser) Leave(ctx context.Context, id string, nonce uint64) error {
 
 // Members returns those that live, by id.
 func (l leaser) Members(ctx context.Context) ([]store.Member, error) {
-	done, err := l.begin(ctx)
+	done, err := l.calls.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}

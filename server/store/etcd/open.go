@@ -6,11 +6,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/contents"
+	"github.com/carillonhq/carillon/server/store/inuse"
 )
 
 // Store is a store in etcd.
@@ -26,9 +27,7 @@ type Store struct {
 	commits    *committer
 	maintainer *maintainer
 	health     store.Health
-
-	mu     sync.RWMutex // held for reading by what is in flight
-	closed bool
+	calls      inuse.Guard
 }
 
 var (
@@ -65,6 +64,7 @@ func open(ctx context.Context, o Options) (*Store, error) {
 	for p := range s.meta.ProvingGround() + 1 {
 		s.replicas = append(s.replicas, newReplica(s, p))
 	}
+	s.calls.Open(len(s.replicas))
 	s.clock = newClock(ctx, &s.opt)
 	s.heads = newHeads(s)
 	s.commits = newCommitter(s)
@@ -133,39 +133,14 @@ func (s *Store) isSame(ctx context.Context) error {
 	return err
 }
 
-// check refuses a partition that is not there.
-func (s *Store) check(partition int) error {
-	if partition < 0 || partition >= len(s.replicas) {
-		return fmt.Errorf("store: no partition %d of %d", partition, len(s.replicas))
-	}
-	return nil
-}
-
-// begin refuses a call whose context has ended, that comes after Close, or is about partitions that are not
-// there. done must be called when the call has ended.
-func (s *Store) begin(ctx context.Context, partitions ...int) (done func(), err error) {
-	for _, p := range partitions {
-		if err := s.check(p); err != nil {
-			return nil, err
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	s.mu.RLock()
-	if s.closed {
-		s.mu.RUnlock()
-		return nil, store.ErrClosed
-	}
-	return s.mu.RUnlock, nil
-}
-
 // Shard is a partition as seen by the owner of one term.
 func (s *Store) Shard(partition int, term store.Term) (store.Shard, error) {
-	if err := s.check(partition); err != nil {
+	if err := s.calls.Check(partition); err != nil {
 		return nil, err
 	}
-	return &shard{s: s, r: s.replicas[partition], term: term}, nil
+	h := &shard{s: s, r: s.replicas[partition], term: term}
+	h.Reader = contents.Reader{Current: h.current}
+	return h, nil
 }
 
 // Leaser says who lives and who owns what.
@@ -179,18 +154,14 @@ func (s *Store) Room() error { return s.maintainer.room() }
 
 // Close waits for the batches in flight.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	return s.calls.Close(func() error {
+		s.maintainer.close()
+		s.commits.close()
+		s.heads.at.Close()
+		s.clock.close()
+		if err := s.wire.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("store: etcd: close the connection: %w", err)
+		}
 		return nil
-	}
-	s.closed = true
-	s.maintainer.close()
-	s.commits.close()
-	s.heads.at.Close()
-	s.clock.close()
-	if err := s.wire.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("store: etcd: close the connection: %w", err)
-	}
-	return nil
+	})
 }

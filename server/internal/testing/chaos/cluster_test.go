@@ -27,33 +27,33 @@ const clusterSeed = 7
 // TestClusterPostgres works over several nodes on PostgreSQL; see the package's comment.
 func TestClusterPostgres(t *testing.T) {
 	binary := carillonBinary(t)
-	siege(t, binary, chaos.PostgresBackend(t))
+	runCampaign(t, binary, chaos.PostgresBackend(t))
 }
 
 // TestClusterPostgresFailover is the same on a pair of PostgreSQL servers that sync each write, whose primary
 // is ended by force while its standby takes its place.
 func TestClusterPostgresFailover(t *testing.T) {
 	binary := carillonBinary(t)
-	siege(t, binary, chaos.PostgresPairBackend(t, "fsync=on"))
+	runCampaign(t, binary, chaos.PostgresPairBackend(t, "fsync=on"))
 }
 
 // TestClusterRedis is the same on Redis, which syncs each write.
 func TestClusterRedis(t *testing.T) {
 	binary := carillonBinary(t)
-	siege(t, binary, chaos.RedisBackend(t))
+	runCampaign(t, binary, chaos.RedisBackend(t))
 }
 
 // TestClusterRedisCluster is the same on a Redis Cluster, which nodes reach directly: it tells them where it
 // is.
 func TestClusterRedisCluster(t *testing.T) {
 	binary := carillonBinary(t)
-	siege(t, binary, chaos.RedisClusterBackend(t))
+	runCampaign(t, binary, chaos.RedisClusterBackend(t))
 }
 
 // TestClusterEtcd is the same on an etcd of one member, which syncs each write.
 func TestClusterEtcd(t *testing.T) {
 	binary := carillonBinary(t)
-	siege(t, binary, chaos.EtcdBackend(t))
+	runCampaign(t, binary, chaos.EtcdBackend(t))
 }
 
 // TestClusterEtcdCluster is the same on an etcd of three members, which nodes reach directly; only with
@@ -63,7 +63,7 @@ func TestClusterEtcdCluster(t *testing.T) {
 		t.Skip("only with -cycles: TestClusterEmbeddedEtcd has three members as well")
 	}
 	binary := carillonBinary(t)
-	siege(t, binary, chaos.EtcdClusterBackend(t))
+	runCampaign(t, binary, chaos.EtcdClusterBackend(t))
 }
 
 // TestClusterCassandra is the same on a Cassandra of one node, which syncs each write; only with -cycles, since
@@ -73,7 +73,7 @@ func TestClusterCassandra(t *testing.T) {
 		t.Skip("only with -cycles: Cassandra takes long to start")
 	}
 	binary := carillonBinary(t)
-	siege(t, binary, chaos.CassandraBackend(t))
+	runCampaign(t, binary, chaos.CassandraBackend(t))
 }
 
 // TestClusterCassandraCluster is the same on a Cassandra of three nodes; only with -cycles.
@@ -82,7 +82,7 @@ func TestClusterCassandraCluster(t *testing.T) {
 		t.Skip("only with -cycles: Cassandra takes long to start")
 	}
 	binary := carillonBinary(t)
-	siege(t, binary, chaos.CassandraClusterBackend(t))
+	runCampaign(t, binary, chaos.CassandraClusterBackend(t))
 }
 
 // TestClusterEmbeddedEtcd is the same on an etcd in the nodes themselves: who kills one kills a member.
@@ -92,11 +92,11 @@ func TestClusterEmbeddedEtcd(t *testing.T) {
 		*only = "kill one,kill most,kill all,freeze,leave and come,cut off from peers"
 		t.Cleanup(func() { *only = "" })
 	}
-	siege(t, binary, chaos.EmbeddedEtcdBackend(t))
+	runCampaign(t, binary, chaos.EmbeddedEtcdBackend(t))
 }
 
 // campaign does a campaign against a cluster and has it judged.
-func siege(t *testing.T, binary string, b chaos.Backend) {
+func runCampaign(t *testing.T, binary string, b chaos.Backend) {
 	t.Helper()
 	o := chaos.ClusterOptions{
 		ClusterConfig: chaos.ClusterConfig{Binary: binary, Store: b, Logs: logs(t)},
