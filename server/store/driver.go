@@ -82,8 +82,9 @@ func (noLog) Error(string, ...any) {}
 
 // packages are this module's stores by their schemes, for errors.
 var packages = map[string]string{
-	"etcd": "etcd", "etcds": "etcd", "etcd-embed": "etcdembed", "memory": "memory", "pebble": "pebble",
-	"postgres": "postgres", "postgresql": "postgres", "redis": "redis", "rediss": "redis",
+	"cassandra": "cassandra", "cassandras": "cassandra", "etcd": "etcd", "etcds": "etcd",
+	"etcd-embed": "etcdembed", "memory": "memory", "pebble": "pebble", "postgres": "postgres",
+	"postgresql": "postgres", "redis": "redis", "rediss": "redis",
 }
 
 const packagePath = "github.com/carillonhq/carillon/server/store/"

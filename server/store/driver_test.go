@@ -64,6 +64,11 @@ func TestURLsWithoutADriver(t *testing.T) {
 		"postgres://u:hunter@db":    `add import _ "` + pkg + `postgres"`,
 		"redis://:hunter@db":        `add import _ "` + pkg + `redis"`,
 		"rediss://:hunter@db":       `add import _ "` + pkg + `redis"`,
+		"etcd://u:hunter@db":        `add import _ "` + pkg + `etcd"`,
+		"etcds://u:hunter@db":       `add import _ "` + pkg + `etcd"`,
+		"etcd-embed:hunter":         `add import _ "` + pkg + `etcdembed"`,
+		"cassandra://u:hunter@db":   `add import _ "` + pkg + `cassandra"`,
+		"cassandras://u:hunter@db":  `add import _ "` + pkg + `cassandra"`,
 	} {
 		_, err := store.Open(t.Context(), url, store.Options{})
 		checked := store.CheckURL(url)

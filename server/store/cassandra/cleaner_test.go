@@ -33,6 +33,7 @@ func TestLogs(t *testing.T) {
 		{"a segment of which rows are missing stays", torn},
 		{"an owner that was fenced begins no segment", fencedRoll},
 		{"a store is closed while it gathers", gathersAndCloses},
+		{"a batch that comes twice is applied once", comesTwice},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, n) })
 	}
@@ -314,4 +315,22 @@ func gathersAndCloses(t *testing.T, n *realserver.Cassandra) {
 		}
 		calls.Wait()
 	}
+}
+
+// A batch that comes twice is applied once, and that it was is known although the second answer says no.
+func comesTwice(t *testing.T, n *realserver.Cassandra) {
+	o := fresh(t, n)
+	s := open(t, o)
+	sh, _ := servertest.Own(t, s, 3)
+	servertest.Want(t, "before", sh, servertest.Batch("before"), store.Applied)
+	if err := s.SendTwice(t.Context(), 3, servertest.Batch("a", "b")); err != nil {
+		t.Errorf("twice: %v", err)
+	}
+	wanted := []string{"a", "b", "before"}
+	servertest.WantNames(t, servertest.Shard(t, open(t, o), 3, store.Term{}), wanted...)
+	rows, err := s.Rows(t.Context(), 3)
+	if err != nil || rows[1] != 5 { // two batches with their first rows
+		t.Errorf("rows %v, %v", rows, err)
+	}
+	servertest.WantNames(t, servertest.Reown(t, s, 3), wanted...)
 }

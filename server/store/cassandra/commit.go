@@ -127,18 +127,13 @@ func (r *replica) add(ctx context.Context, from *version, is *contents.Partition
 	}
 	r.s.slots <- struct{}{}
 	defer func() { <-r.s.slots }()
-	number, segment := from.used+1, from.tail().number
-	for i := range o.rows {
-		o.rows[i].number, o.rows[i].item = number, i+1
-	}
-	header := row{number: number, kind: kindBatch, seq: 1 + rand.Int64N(math.MaxInt64-1), before: from.last,
-		items: len(o.rows), term: from.term}
-	if err := r.send(ctx, from, segment, &header, o); err != nil {
-		r.failed(number, err)
+	header := o.after(from)
+	if err := r.send(ctx, from, header, o); err != nil {
+		r.failed(header.number, err)
 		return err
 	}
 	next := from.grown(o.size.plus(size{1, rowOverhead}))
-	next.holds, next.last, next.id, next.used = is, number, header.seq, number
+	next.holds, next.last, next.id, next.used = is, header.number, header.seq, header.number
 	next.live = unweighed
 	if from.live != unweighed {
 		next.live = from.live.plus(o.grown)
@@ -147,9 +142,19 @@ func (r *replica) add(ctx context.Context, from *version, is *contents.Partition
 	return nil
 }
 
+// after gives the rows the next number after a version, and returns the first row of the batch.
+func (o *built) after(v *version) *row {
+	header := &row{number: v.used + 1, kind: kindBatch, seq: 1 + rand.Int64N(math.MaxInt64-1), before: v.last,
+		items: len(o.rows), term: v.term}
+	for i := range o.rows {
+		o.rows[i].number, o.rows[i].item = header.number, i+1
+	}
+	return header
+}
+
 // send writes a batch, in parts if it is large.
-func (r *replica) send(ctx context.Context, from *version, segment int, header *row, o *built) error {
-	parts := o.parts()
+func (r *replica) send(ctx context.Context, from *version, header *row, o *built) error {
+	parts, segment := o.parts(), from.tail().number
 	for _, part := range parts[:len(parts)-1] {
 		done, err := r.s.wire.cas(ctx, r.inserts(segment, r.guard(from, from.last), part)...)
 		switch {
@@ -162,9 +167,6 @@ func (r *replica) send(ctx context.Context, from *version, segment int, header *
 	final := append([]row{*header}, parts[len(parts)-1]...)
 	statements := append(r.inserts(segment, r.guard(from, header.number), final), r.set(segment, o.rows)...)
 	done, err := r.s.wire.cas(ctx, statements...)
-	if err == nil && r.s.opt.twice {
-		done, err = r.s.wire.cas(ctx, statements...)
-	}
 	return r.verdict(ctx, segment, header, done, err)
 }
 

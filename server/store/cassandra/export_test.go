@@ -5,6 +5,9 @@ import (
 	"net"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/contents"
 )
 
 // Through returns options of a store that reaches nodes of Cassandra through other ports of this machine, by
@@ -16,13 +19,6 @@ func Through(o Options, ports map[int]int) Options {
 		}
 		return addr, port
 	})
-	return o
-}
-
-// Twice returns options of a store whose batches are done twice, and that is told what became of the second
-// ones: that the condition does not hold.
-func Twice(o Options) Options {
-	o.twice = true
 	return o
 }
 
@@ -77,4 +73,26 @@ func (s *Store) Settings(ctx context.Context, partition int) (int, error) {
 		n++
 	}
 	return n, nil
+}
+
+// SendTwice sends a batch twice, of a partition that this process has, as one that came twice on its way, and
+// returns what is known after the second answer.
+func (s *Store) SendTwice(ctx context.Context, partition int, b *store.Batch) error {
+	r := s.replicas[partition]
+	if err := r.lock(ctx); err != nil {
+		return err
+	}
+	defer r.unlock()
+	v := r.is.Load()
+	is, touched := v.holds.Copy(), contents.NewTouched()
+	is.Change(b, touched)
+	o, err := build(b, touched, v.holds, is)
+	if err != nil {
+		return err
+	}
+	header := o.after(v)
+	if err := r.send(ctx, v, header, o); err != nil {
+		return err
+	}
+	return r.send(ctx, v, header, o)
 }

@@ -49,7 +49,6 @@ type Options struct {
 
 	limits    limits
 	translate gocql.AddressTranslator // of the addresses that Cassandra's nodes give; nil: none
-	twice     bool                    // batches are sent twice, and the second answer counts
 }
 
 // limits are how the log is cut, and when it is cleaned.

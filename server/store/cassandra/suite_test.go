@@ -3,7 +3,6 @@ package cassandra_test
 import (
 	"flag"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 
@@ -106,22 +105,6 @@ func TestSuiteCrash(t *testing.T) {
 	without.Crash = nil
 	for _, c := range storetest.Cases() {
 		if c.Applies(o) && !c.Applies(without) {
-			t.Run(c.Name, func(t *testing.T) { c.Check(t, o) })
-		}
-	}
-}
-
-// TestSuiteTwice runs the cases that write on a Cassandra that does each batch twice, and answers no: what was
-// done is found in the log.
-func TestSuiteTwice(t *testing.T) {
-	skipUnlessLong(t)
-	n := realserver.StartCassandra(t)
-	o := servertest.Suite(t, servertest.Kind[cassandra.Options]{Open: servertest.As(cassandra.Open),
-		Fresh: func(t testing.TB) cassandra.Options { return cassandra.Twice(fresh(t, n)) }}, n)
-	o.Seeds, o.Crash = 1, nil
-	for _, c := range storetest.Cases() {
-		part, _, _ := strings.Cut(c.Name, "/")
-		if (part == "batch" || part == "fence" || part == "random") && c.Applies(o) {
 			t.Run(c.Name, func(t *testing.T) { c.Check(t, o) })
 		}
 	}
