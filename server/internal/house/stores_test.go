@@ -11,7 +11,7 @@ import (
 // TestEachStoreIsNamed: package store knows the package of each driver, so that the error of a program that does
 // not import it can say which import is missing.
 func TestEachStoreIsNamed(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "server/store/driver.go"))
+	text, err := os.ReadFile(filepath.Join(root, "server", "store", "driver.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
