@@ -69,7 +69,8 @@ func (j *Job) Recurring() bool { return j.Schedule != "" }
 // Data is a job's payload: bytes that come back unchanged.
 type Data struct {
 	Bytes       []byte
-	ContentType string // default application/json if made by JSON, else application/octet-stream
+	Ref         *PayloadRef // in place of Bytes: they are in the payload store; nil: they are not
+	ContentType string      // default application/json if made by JSON, else application/octet-stream
 	err         error
 }
 

@@ -64,8 +64,7 @@ func (n *Namespace) Clone() Namespace {
 	c.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
 	c.Webhooks = slices.Clone(n.Webhooks)
 	for i := range c.Webhooks {
-		c.Webhooks[i].Headers = maps.Clone(c.Webhooks[i].Headers)
-		c.Webhooks[i].Types = slices.Clone(c.Webhooks[i].Types)
+		c.Webhooks[i] = c.Webhooks[i].clone()
 	}
 	return c
 }

@@ -26,6 +26,7 @@ var patchFields = []patchField{
 	whole("ttl", func(to, from *Job) { to.TTL = from.TTL }),
 	whole("jitter", func(to, from *Job) { to.Jitter = from.Jitter }),
 	whole("data", patchData),
+	whole("payload", patchData),
 	whole("content_type", func(to, from *Job) { to.Data.ContentType = from.Data.ContentType }),
 	whole("metadata", func(to, from *Job) { to.Metadata = from.Metadata }),
 	whole("labels", func(to, from *Job) { to.Labels = from.Labels }),
@@ -72,8 +73,8 @@ var patchFields = []patchField{
 	{path: "history.no_results", apply: func(to, from *Job) { to.History.NoResults = from.History.NoResults }},
 }
 
-// patchData replaces the bytes, and the content type if the new data has one; "content_type" alone replaces
-// only that.
+// patchData replaces the payload, be it data or a reference, and the content type if the new one has one;
+// "content_type" alone replaces only that.
 func patchData(to, from *Job) {
 	contentType := to.Data.ContentType
 	to.Data = from.Data

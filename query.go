@@ -51,7 +51,7 @@ type RunQuery struct {
 	// that nobody has taken yet have that status, and are listed then, too.
 	Statuses []RunStatus
 	Queue    string // the name of the queue that they wait in or went through: see Queue
-	Kind     string // of the target: "worker", "http" or "dapr"
+	Kind     string // of the target, as in [Queue]
 	Label    string // of the job, "key" or "key=value"; of a finished run, as they were when it ended
 	Error    string // text that the message of the last error contains, as it is written
 

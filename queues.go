@@ -38,7 +38,7 @@ const (
 // QueueKey names a queue.
 type QueueKey struct {
 	Namespace string // empty: the default one
-	Kind      string // "worker", "http" or "dapr"; empty: "worker"
+	Kind      string // as in [Queue]; empty: "worker"
 	Name      string // as in [Queue]
 }
 
@@ -70,7 +70,7 @@ type PurgeResult struct {
 // QueueQuery selects queues of a cluster, in the order of their namespaces, kinds and names.
 type QueueQuery struct {
 	Namespace string // empty: of all namespaces
-	Kind      string // "worker", "http" or "dapr"; empty: of all kinds
+	Kind      string // as in [Queue]; empty: of all kinds
 	PageSize  int    // default 100, at most MaxBatch
 	PageToken string
 }
@@ -84,13 +84,13 @@ type QueuePage struct {
 	Unheard []string
 }
 
-// Queue is what runs are handed out by: a queue of workers, a host of HTTP targets, or an app or actor type
-// of Dapr. It is listed while runs wait in it or are in flight, while a consumer serves it, and while it is
-// paused.
+// Queue is what runs are handed out by: a queue of workers, a host of HTTP targets, an app or actor type of
+// Dapr, or a topic, exchange, subject or stream of a broker ([Target.BrokerAddress]). It is listed while runs
+// wait in it or are in flight, while a consumer serves it, and while it is paused.
 type Queue struct {
 	Namespace string
-	Kind      string // the target's kind: "worker", "http" or "dapr"
-	Name      string // a worker queue, a host with its port, app/APP or actor/TYPE
+	Kind      string // the target's kind: "worker", "http", "dapr", "kafka", "amqp", "nats" or "redis"
+	Name      string // a worker queue, a host with its port, app/APP or actor/TYPE, BROKER/NAME
 
 	Ready   int // due runs in memory that wait for a consumer or for room, as of the last second
 	Limited int // due runs in memory that wait for a permit of a limit, as of the last second
@@ -100,13 +100,14 @@ type Queue struct {
 	// Oldest is when the oldest of these was due; zero: none waits.
 	Oldest time.Time
 
-	// Consumers are the connections of workers or sidecars that serve it, or the nodes that send to the host.
+	// Consumers are the connections of workers or sidecars that serve it, or the nodes that send to the host
+	// or broker.
 	Consumers int
 	Silent    int // of them, those that get nothing until they send something
 	Credits   int // runs that consumers have room for now
 	InFlight  int // attempts that consumers have
-	// Unserved: runs wait in partitions of a node at which no consumer takes any. Nobody need connect for HTTP,
-	// so it is never so there, nor while the queue is paused.
+	// Unserved: runs wait in partitions of a node at which no consumer takes any. Nobody need connect for HTTP
+	// and brokers, so it is never so there, nor while the queue is paused.
 	Unserved bool
 	// Pause is that of a paused queue.
 	Pause QueuePause
@@ -153,7 +154,7 @@ type Worker struct {
 }
 
 // The kinds of queues.
-var queueKinds = []string{"worker", "http", "dapr"}
+var queueKinds = []string{"worker", "http", "dapr", "kafka", "amqp", "nats", "redis"}
 
 // Validate returns an error about the first wrong field. The page token is checked by the node that made it.
 func (q *QueueQuery) Validate() error {
@@ -192,11 +193,17 @@ func (k *QueueKey) Validate() error {
 	case k.Kind == "http" && !isHost(k.Name):
 		return invalid("name", "%q is no host; write it as in the URLs of the jobs, for example example.com:8080",
 			clip(k.Name))
+	case isBrokerKind(k.Kind) && strings.Index(k.Name, "/") < 1:
+		return invalid("name", "%q is not BROKER/NAME, the name of a broker and of what it keeps apart: a topic, "+
+			"an exchange, a subject or a stream", clip(k.Name))
 	case k.Kind == "dapr" && !strings.HasPrefix(k.Name, "app/") && !strings.HasPrefix(k.Name, "actor/"):
 		return invalid("name", "%q is neither app/APP nor actor/TYPE", clip(k.Name))
 	}
 	return nil
 }
+
+// isBrokerKind reports whether the kind is that of brokers.
+func isBrokerKind(kind string) bool { return slices.Contains(queueKinds[3:], kind) }
 
 // Validate checks the note.
 func (p *QueuePause) Validate() error { return checkNote(p.Note, &Bounds{Note: MaxQueueNote}) }

@@ -13,6 +13,7 @@ import (
 // Defaults of a job's fields; those of failure policies are in failure.go.
 const (
 	DefaultBrokerTimeout = 30 * time.Second // http and brokers
+	DefaultAwaitTimeout  = time.Hour        // brokers whose runs a consumer completes
 	DefaultWorkerTimeout = 24 * time.Hour   // worker and exec
 	DefaultLease         = 2 * time.Minute
 	DefaultCatchUpLimit  = 1000
@@ -140,6 +141,8 @@ func (j *Job) TimeoutOrDefault() time.Duration {
 		return j.Timeout
 	case j.Target.leased():
 		return DefaultWorkerTimeout
+	case j.Target.AwaitsCompletion():
+		return DefaultAwaitTimeout
 	}
 	return DefaultBrokerTimeout
 }

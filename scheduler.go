@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Scheduler is everything that Carillon does, in six interfaces. Package client implements it over gRPC; a
+// Scheduler is everything that Carillon does, in a few interfaces. Package client implements it over gRPC; a
 // node builds it from its engine or its cluster's router, and its hub. In every call an empty namespace is
 // the default one, but for Watch, to which it is all of them.
 type Scheduler interface {
@@ -17,6 +17,7 @@ type Scheduler interface {
 	Namespaces
 	Events
 	Calendars
+	Payloads
 	Work
 }
 
@@ -60,8 +61,8 @@ type Runs interface {
 	// RedriveRuns redrives the dead runs of one job, or of the whole namespace if job is empty, and returns
 	// how many.
 	RedriveRuns(ctx context.Context, namespace, job string) (int, error)
-	// CompleteRun reports the result of an attempt that answers later (HTTP 202). A stale token →
-	// FailedPrecondition.
+	// CompleteRun reports the result of an attempt that answers later (HTTP 202, or a broker's target that
+	// awaits completion). A stale token → FailedPrecondition.
 	CompleteRun(ctx context.Context, namespace string, result Result) error
 }
 
@@ -126,6 +127,7 @@ type Hello struct {
 	Labels    map[string]string
 	Version   string // its library and that one's version, "carillon-go/v0.3.1"; for people, up to 256 bytes
 	Direct    bool   // it has a session with every node; otherwise the node serves it for all of them
+	Payloads  bool   // it reads payloads that come as a reference; a node with a payload store demands it
 }
 
 // Credit allows the server to deliver N more runs of a queue. N < 0 takes back that many unused ones, or as

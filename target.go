@@ -12,7 +12,7 @@ import (
 
 // Target is where runs are delivered: exactly one field is set.
 //
-// To add a kind: its type, targetKinds, given and checkTarget here; leased in resolve.go; its message in the
+// To add a kind: its type, targetKinds, given and check here; leased in resolve.go; its message in the
 // API's protos and internal/wire/target.go; its record in server/store/codec/target.go; its queue in
 // server/internal/delivery/queue.go and its traits in server/internal/partition/target.go; a consumer, which
 // server/internal/dispatch/sink.go describes: a Transport if nobody connects for it, registered in
@@ -42,16 +42,28 @@ type HTTPTarget struct {
 }
 
 // KafkaTarget delivers a record. Clusters are named in the server's configuration.
-type KafkaTarget struct{ Cluster, Topic, Key string }
+type KafkaTarget struct {
+	Cluster, Topic, Key string
+	AwaitCompletion     bool // see [Target.AwaitsCompletion]
+}
 
 // AMQPTarget delivers a message. Brokers are named in the server's configuration.
-type AMQPTarget struct{ Broker, Exchange, RoutingKey string }
+type AMQPTarget struct {
+	Broker, Exchange, RoutingKey string
+	AwaitCompletion              bool // see [Target.AwaitsCompletion]
+}
 
 // NATSTarget delivers a message. Servers are named in the server's configuration.
-type NATSTarget struct{ Server, Subject string }
+type NATSTarget struct {
+	Server, Subject string
+	AwaitCompletion bool // see [Target.AwaitsCompletion]
+}
 
 // RedisTarget delivers a stream entry. Servers are named in the server's configuration.
-type RedisTarget struct{ Server, Stream string }
+type RedisTarget struct {
+	Server, Stream  string
+	AwaitCompletion bool // see [Target.AwaitsCompletion]
+}
 
 // ExecTarget runs an artifact on an agent.
 type ExecTarget struct {
@@ -97,17 +109,25 @@ func (t Target) count() (n int) {
 	return n
 }
 
-func (j *Job) checkTarget(lim *Bounds) error {
-	t := j.Target
+// check checks a target; fields of errors begin with "target".
+func (t Target) check(lim *Bounds) error {
 	switch n := t.count(); {
 	case n == 0:
-		return invalid("target", "it is missing; give worker or http")
+		return invalid("target", "it is missing; give worker, http, kafka, amqp, nats or redis")
 	case n > 1:
 		return invalid("target", "there are %d; give exactly one", n)
 	case t.Worker != nil:
 		return renamedWithin("target.worker", t.Worker.Validate())
 	case t.HTTP != nil:
 		return t.HTTP.check(lim)
+	case t.Kafka != nil:
+		return t.Kafka.check()
+	case t.AMQP != nil:
+		return t.AMQP.check()
+	case t.NATS != nil:
+		return t.NATS.check()
+	case t.Redis != nil:
+		return t.Redis.check()
 	case t.Dapr != nil:
 		return t.Dapr.check()
 	}
@@ -295,4 +315,170 @@ func (t *DaprTarget) check() error {
 			"an actor reminder has both actor_type and actor_id, a job of an app neither")
 	}
 	return nil
+}
+
+// Limits of the parts of a broker's target, in bytes. They are those of the protocols, as far as these have
+// any; together with the broker's name each fits into the name of a queue.
+const (
+	maxBrokerName = 63
+	maxTopic      = 249 // Kafka
+	maxExchange   = 127 // AMQP 0-9-1 allows 255 for a short string; RabbitMQ keeps 127 for names
+	maxRoutingKey = 255 // AMQP
+	maxSubject    = 255
+	maxStream     = 255
+	maxRecordKey  = MaxName
+)
+
+// Broker returns the name of the target's broker in the servers' configuration; "" if it is no broker.
+func (t Target) Broker() string {
+	switch {
+	case t.Kafka != nil:
+		return t.Kafka.Cluster
+	case t.AMQP != nil:
+		return t.AMQP.Broker
+	case t.NATS != nil:
+		return t.NATS.Server
+	case t.Redis != nil:
+		return t.Redis.Server
+	}
+	return ""
+}
+
+// AwaitsCompletion reports whether a run goes on after the broker has acknowledged it, until a consumer
+// completes it by its token, or its timeout passes. Otherwise the acknowledgement is its success.
+func (t Target) AwaitsCompletion() bool {
+	switch {
+	case t.Kafka != nil:
+		return t.Kafka.AwaitCompletion
+	case t.AMQP != nil:
+		return t.AMQP.AwaitCompletion
+	case t.NATS != nil:
+		return t.NATS.AwaitCompletion
+	case t.Redis != nil:
+		return t.Redis.AwaitCompletion
+	}
+	return false
+}
+
+// BrokerAddress returns where the target's runs wait, BROKER/NAME: a topic, an exchange, a subject or a
+// stream. The default exchange of AMQP has no name; there it is BROKER//QUEUE. "" if it is no broker.
+func (t Target) BrokerAddress() string {
+	switch {
+	case t.Kafka != nil:
+		return t.Kafka.Cluster + "/" + t.Kafka.Topic
+	case t.AMQP != nil && t.AMQP.Exchange == "":
+		return t.AMQP.Broker + "//" + t.AMQP.RoutingKey
+	case t.AMQP != nil:
+		return t.AMQP.Broker + "/" + t.AMQP.Exchange
+	case t.NATS != nil:
+		return t.NATS.Server + "/" + t.NATS.Subject
+	case t.Redis != nil:
+		return t.Redis.Server + "/" + t.Redis.Stream
+	}
+	return ""
+}
+
+// isNotWord reports whether r is not allowed in the name of a broker, nor of a topic of Kafka.
+func isNotWord(r rune) bool {
+	letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	return !letter && !('0' <= r && r <= '9') && !strings.ContainsRune("-_.", r)
+}
+
+// checkBroker returns an error about a name that no broker can have in the servers' configuration.
+func checkBroker(field, name string) error {
+	switch {
+	case name == "":
+		return invalid(field, "it is missing; give the name of one in the servers' configuration")
+	case len(name) > maxBrokerName:
+		return tooLarge(field, len(name), maxBrokerName)
+	case strings.ContainsFunc(name, isNotWord):
+		return invalid(field, "%q may hold letters, digits, -, _ and . only", clip(name))
+	}
+	return nil
+}
+
+// checkPart checks a part of a broker's target which may be any text that can be shown.
+func checkPart(field, value string, most int) error {
+	switch {
+	case len(value) > most:
+		return tooLarge(field, len(value), most)
+	case !printable(value):
+		return invalid(field, "%q has a character that is not printable", clip(value))
+	}
+	return nil
+}
+
+func (t *KafkaTarget) check() error {
+	const topic = "target.kafka.topic"
+	if err := checkBroker("target.kafka.cluster", t.Cluster); err != nil {
+		return err
+	}
+	switch {
+	case t.Topic == "":
+		return invalid(topic, "it is missing")
+	case len(t.Topic) > maxTopic:
+		return tooLarge(topic, len(t.Topic), maxTopic)
+	case t.Topic == "." || t.Topic == ".." || strings.ContainsFunc(t.Topic, isNotWord):
+		return invalid(topic, "%q may hold letters, digits, -, _ and . only, and is neither . nor ..", clip(t.Topic))
+	}
+	return checkPart("target.kafka.key", t.Key, maxRecordKey)
+}
+
+func (t *AMQPTarget) check() error {
+	const exchange, key = "target.amqp.exchange", "target.amqp.routing_key"
+	if err := checkBroker("target.amqp.broker", t.Broker); err != nil {
+		return err
+	}
+	if err := checkPart(exchange, t.Exchange, maxExchange); err != nil {
+		return err
+	}
+	switch {
+	case strings.HasPrefix(t.Exchange, "/"):
+		return invalid(exchange, "%q must not begin with /", clip(t.Exchange))
+	case t.Exchange == "" && t.RoutingKey == "":
+		return invalid(key, "it is missing; without an exchange it is the name of a queue")
+	}
+	return checkPart(key, t.RoutingKey, maxRoutingKey)
+}
+
+func (t *NATSTarget) check() error {
+	const field = "target.nats.subject"
+	if err := checkBroker("target.nats.server", t.Server); err != nil {
+		return err
+	}
+	if t.Subject == "" {
+		return invalid(field, "it is missing")
+	}
+	if err := checkPart(field, t.Subject, maxSubject); err != nil {
+		return err
+	}
+	if strings.ContainsFunc(t.Subject, unicode.IsSpace) {
+		return invalid(field, "%q has a space", clip(t.Subject))
+	}
+	if strings.ContainsAny(t.Subject, `"\`) {
+		return invalid(field, `%q may not have " or \`, clip(t.Subject))
+	}
+	for token := range strings.SplitSeq(t.Subject, ".") {
+		switch token {
+		case "":
+			return invalid(field, "%q has an empty part; write for example orders.created", clip(t.Subject))
+		case "*", ">":
+			return invalid(field, "%q has the wildcard %s, to which nothing can be published", clip(t.Subject), token)
+		}
+	}
+	if strings.HasPrefix(t.Subject, "$") || strings.HasPrefix(t.Subject, "_INBOX.") {
+		return invalid(field, "%q belongs to the server itself", clip(t.Subject))
+	}
+	return nil
+}
+
+func (t *RedisTarget) check() error {
+	const field = "target.redis.stream"
+	if err := checkBroker("target.redis.server", t.Server); err != nil {
+		return err
+	}
+	if t.Stream == "" {
+		return invalid(field, "it is missing")
+	}
+	return checkPart(field, t.Stream, maxStream)
 }

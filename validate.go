@@ -24,7 +24,7 @@ func (j *Job) Validate(lim Bounds) error { return cmp.Or(j.validateFields(lim), 
 func (j *Job) validateFields(lim Bounds) error {
 	lim = lim.withDefaults()
 	return cmp.Or( // not a loop over functions, which would put job and limits on the heap
-		j.checkName(&lim), j.checkTiming(&lim), j.checkData(&lim), j.checkMaps(&lim), j.checkTarget(&lim),
+		j.checkName(&lim), j.checkTiming(&lim), j.checkData(&lim), j.checkMaps(&lim), j.Target.check(&lim),
 		j.checkFailurePolicy(&lim), j.checkAttempt(), j.checkRules(), j.checkConcurrencyKey(),
 		j.checkDependsOn(&lim), checkNote(j.Note, &lim), j.checkHistory(),
 	)
@@ -99,8 +99,11 @@ func (j *Job) checkLife() error {
 	return nil
 }
 
-// checkData checks data and content_type.
+// checkData checks data, payload and content_type.
 func (j *Job) checkData(lim *Bounds) error {
+	if err := j.checkRef(); err != nil {
+		return err
+	}
 	switch {
 	case j.Data.err != nil:
 		return invalid("data", "it cannot be written as JSON: %w", j.Data.err)

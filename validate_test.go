@@ -519,14 +519,34 @@ var targetFaults = []fault{
 	{"no target", "target", "missing", func(j *carillon.Job) { j.Target = carillon.Target{} }},
 	{"two targets", "target", "there are 2",
 		func(j *carillon.Job) { j.Target.HTTP = &carillon.HTTPTarget{URL: "http://a/"} }},
-	{"kafka", "target.kafka", "not supported yet",
-		func(j *carillon.Job) { j.Target = carillon.Target{Kafka: &carillon.KafkaTarget{}} }},
-	{"amqp", "target.amqp", "not supported yet",
-		func(j *carillon.Job) { j.Target = carillon.Target{AMQP: &carillon.AMQPTarget{}} }},
-	{"nats", "target.nats", "not supported yet",
-		func(j *carillon.Job) { j.Target = carillon.Target{NATS: &carillon.NATSTarget{}} }},
-	{"redis", "target.redis", "not supported yet",
-		func(j *carillon.Job) { j.Target = carillon.Target{Redis: &carillon.RedisTarget{}} }},
+	{"no cluster", "target.kafka.cluster", "missing", withKafka("", "t", "")},
+	{"cluster with a space", "target.kafka.cluster", "letters, digits", withKafka("a b", "t", "")},
+	{"cluster too long", "target.kafka.cluster", "64 bytes", withKafka(strings.Repeat("x", 64), "t", "")},
+	{"no topic", "target.kafka.topic", "missing", withKafka("c", "", "")},
+	{"topic too long", "target.kafka.topic", "250 bytes", withKafka("c", strings.Repeat("t", 250), "")},
+	{"topic that is ..", "target.kafka.topic", "neither . nor ..", withKafka("c", "..", "")},
+	{"topic with a slash", "target.kafka.topic", "letters, digits", withKafka("c", "a/b", "")},
+	{"record key too long", "target.kafka.key", "513 bytes", withKafka("c", "t", strings.Repeat("k", 513))},
+	{"no broker", "target.amqp.broker", "missing", withAMQP("", "e", "")},
+	{"exchange too long", "target.amqp.exchange", "128 bytes", withAMQP("b", strings.Repeat("e", 128), "")},
+	{"exchange with a slash first", "target.amqp.exchange", "begin with /", withAMQP("b", "/e", "")},
+	{"neither exchange nor key", "target.amqp.routing_key", "name of a queue", withAMQP("b", "", "")},
+	{"routing key too long", "target.amqp.routing_key", "256 bytes", withAMQP("b", "e", strings.Repeat("k", 256))},
+	{"routing key with a line break", "target.amqp.routing_key", "not printable", withAMQP("b", "e", "a\nb")},
+	{"no server of NATS", "target.nats.server", "missing", withNATS("", "s")},
+	{"no subject", "target.nats.subject", "missing", withNATS("n", "")},
+	{"subject with a space", "target.nats.subject", "space", withNATS("n", "a b")},
+	{"subject with a quote", "target.nats.subject", "may not have", withNATS("n", `a"b`)},
+	{"subject with a backslash", "target.nats.subject", "may not have", withNATS("n", `a\b`)},
+	{"subject with an empty part", "target.nats.subject", "empty part", withNATS("n", "a..b")},
+	{"subject with a wildcard", "target.nats.subject", "wildcard *", withNATS("n", "a.*")},
+	{"subject that is all", "target.nats.subject", "wildcard >", withNATS("n", "a.>")},
+	{"subject of the server", "target.nats.subject", "server itself", withNATS("n", "$JS.API.INFO")},
+	{"subject too long", "target.nats.subject", "256 bytes", withNATS("n", strings.Repeat("s", 256))},
+	{"no server of Redis", "target.redis.server", "missing", withRedis("", "s")},
+	{"no stream", "target.redis.stream", "missing", withRedis("r", "")},
+	{"stream too long", "target.redis.stream", "256 bytes", withRedis("r", strings.Repeat("s", 256))},
+	{"stream not UTF-8", "target.redis.stream", "not printable", withRedis("r", "\xff")},
 	{"exec", "target.exec", "not supported yet",
 		func(j *carillon.Job) { j.Target = carillon.Target{Exec: &carillon.ExecTarget{}} }},
 	{"no queue", "target.worker.queue", "missing",
@@ -637,4 +657,28 @@ var policyFaults = []fault{
 		withPolicy(carillon.FailurePolicy{OnExhausted: 3})},
 	{"drop, then dead", "failure_policy.on_exhausted", "no dead runs",
 		withPolicy(carillon.FailurePolicy{Kind: carillon.PolicyDrop, OnExhausted: carillon.ExhaustedDead})},
+}
+
+func withKafka(cluster, topic, key string) func(*carillon.Job) {
+	return func(j *carillon.Job) {
+		j.Target = carillon.Target{Kafka: &carillon.KafkaTarget{Cluster: cluster, Topic: topic, Key: key}}
+	}
+}
+
+func withAMQP(broker, exchange, key string) func(*carillon.Job) {
+	return func(j *carillon.Job) {
+		j.Target = carillon.Target{AMQP: &carillon.AMQPTarget{Broker: broker, Exchange: exchange, RoutingKey: key}}
+	}
+}
+
+func withNATS(server, subject string) func(*carillon.Job) {
+	return func(j *carillon.Job) {
+		j.Target = carillon.Target{NATS: &carillon.NATSTarget{Server: server, Subject: subject}}
+	}
+}
+
+func withRedis(server, stream string) func(*carillon.Job) {
+	return func(j *carillon.Job) {
+		j.Target = carillon.Target{Redis: &carillon.RedisTarget{Server: server, Stream: stream}}
+	}
 }

@@ -20,13 +20,14 @@ import (
 
 // Client is a scheduler in another process. It is safe for concurrent use.
 type Client struct {
-	conn    *grpc.ClientConn // nil if the caller owns it
-	service pb.SchedulerServiceClient
-	cluster pb.ClusterServiceClient
-	events  pb.EventServiceClient
-	options []Option
-	one     bool                     // it can reach addr only
-	nodes   atomic.Pointer[[]string] // addresses of all nodes, as the newest session has them; nil: none yet
+	conn     *grpc.ClientConn // nil if the caller owns it
+	service  pb.SchedulerServiceClient
+	cluster  pb.ClusterServiceClient
+	events   pb.EventServiceClient
+	payloads pb.PayloadServiceClient
+	options  []Option
+	one      bool                     // it can reach addr only
+	nodes    atomic.Pointer[[]string] // addresses of all nodes, as the newest session has them; nil: none yet
 }
 
 var _ carillon.Scheduler = (*Client)(nil)
@@ -112,7 +113,7 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 	}
 	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn),
 		cluster: pb.NewClusterServiceClient(conn), events: pb.NewEventServiceClient(conn),
-		options: opts, one: o.oneAddress}, nil
+		payloads: pb.NewPayloadServiceClient(conn), options: opts, one: o.oneAddress}, nil
 }
 
 // nameIn returns the name of the server that credentials have; "": they go by its address.
@@ -127,7 +128,7 @@ func nameIn(c credentials.TransportCredentials) string {
 // they are.
 func Over(conn grpc.ClientConnInterface) *Client {
 	return &Client{service: pb.NewSchedulerServiceClient(conn), cluster: pb.NewClusterServiceClient(conn),
-		events: pb.NewEventServiceClient(conn)}
+		events: pb.NewEventServiceClient(conn), payloads: pb.NewPayloadServiceClient(conn)}
 }
 
 // Close ends the connection, and with it all calls and sessions.

@@ -40,7 +40,7 @@ func (c *Client) PutJobs(ctx context.Context, jobs []carillon.Job) ([]carillon.P
 		if puts[i], err = wire.PutFromProto(p); err != nil {
 			return nil, err
 		}
-		if i < len(jobs) {
+		if i < len(jobs) && puts[i].Job.Data.Ref == nil {
 			puts[i].Job.Data = jobs[i].Data // the answer leaves it out
 		}
 	}

@@ -132,6 +132,9 @@ func (x sample) matcher() func(time.Time) bool {
 // TestAgainstOracle holds Next against the oracle, over random expressions, around odd changes, in both
 // modes.
 func TestAgainstOracle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is long; go test without -short runs it")
+	}
 	for _, days := range stretches {
 		t.Run(days.zone+"/"+days.date, func(t *testing.T) {
 			t.Parallel()

@@ -19,6 +19,10 @@
 //
 // A handler that is added with [HandleResult] returns the result of the run besides, which is kept with it.
 //
+// A payload that is stored apart from its job is read when the handler is called. If it cannot be read at
+// present, the run is attempted again a little later, and its failure policy does not count that; one that is
+// missing or damaged fails the attempt.
+//
 // A payload that cannot be decoded fails permanently: a retry would fail the same way.
 //
 // A handler that takes long may report how far it is, with [Progress].
@@ -50,6 +54,7 @@
 //
 //	worker.go    options, handlers, Run
 //	payload.go   a payload becomes a handler's input, and what it returns bytes
+//	stored.go    payloads that are stored apart from their jobs
 //	result.go    what a handler returns becomes a result
 //	progress.go  what a handler reports while it goes on
 //	lease.go     which runs may start without a question

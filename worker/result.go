@@ -79,6 +79,10 @@ func resultOf(run *carillon.Run, result []byte, err error) carillon.Result {
 		return r
 	}
 	r.Message = shorten(err.Error())
+	if off, ok := errors.AsType[*putOff](err); ok && !r.Permanent {
+		r.Outcome, r.At, r.Response = carillon.OutcomeReschedule, off.at, nil
+		return r
+	}
 	if d, ok := errors.AsType[*delayed](err); ok {
 		r.RetryAfter = d.after
 	}

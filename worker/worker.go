@@ -68,11 +68,14 @@ type Worker struct {
 	queues  []*queue
 	faults  []error // errors of Handle and HandleResult, which Run returns
 	started atomic.Bool
+	stored  stored
 }
 
 // New returns a worker of the scheduler.
 func New(sched carillon.Work, o Options) *Worker {
-	return &Worker{sched: sched, options: o.withDefaults()}
+	w := &Worker{sched: sched, options: o.withDefaults()}
+	w.stored.from, _ = sched.(payloads)
+	return w
 }
 
 // QueueOption configures one queue.
@@ -82,16 +85,13 @@ type QueueOption func(*queue)
 func Limit(n int) QueueOption { return func(q *queue) { q.limit = n } }
 
 // Handle makes f the handler of a queue. Its input is decoded from the payload: JSON into any type; []byte
-// and [carillon.Data] get the payload as it is. Without a payload the input is the zero value. Run returns
-// what is wrong with the queue.
+// and [carillon.Data] get the payload as it is. [io.Reader] gets it as a stream, however large it is; the
+// stream ends with the handler. Without a payload the input is the zero value. Run returns what is wrong with
+// the queue.
 func Handle[T any](w *Worker, name string, f func(ctx context.Context, run carillon.Run, in T) error,
 	opts ...QueueOption) {
 	w.add(name, f == nil, func(ctx context.Context, run carillon.Run) ([]byte, error) {
-		in, err := decode[T](run.Data)
-		if err != nil {
-			return nil, err
-		}
-		return nil, f(ctx, run, in)
+		return nil, withInput(ctx, &w.stored, &run, func(in T) error { return f(ctx, run, in) })
 	}, opts)
 }
 
@@ -102,13 +102,13 @@ func Handle[T any](w *Worker, name string, f func(ctx context.Context, run caril
 // [Options.Log]: the outcome stays.
 func HandleResult[T, Out any](w *Worker, name string,
 	f func(ctx context.Context, run carillon.Run, in T) (Out, error), opts ...QueueOption) {
-	w.add(name, f == nil, func(ctx context.Context, run carillon.Run) ([]byte, error) {
-		in, err := decode[T](run.Data)
-		if err != nil {
-			return nil, err
-		}
-		out, err := f(ctx, run, in)
-		result, unkept := encode(out, err != nil)
+	w.add(name, f == nil, func(ctx context.Context, run carillon.Run) (result []byte, err error) {
+		var unkept error
+		err = withInput(ctx, &w.stored, &run, func(in T) error {
+			out, err := f(ctx, run, in)
+			result, unkept = encode(out, err != nil)
+			return err
+		})
 		if unkept != nil {
 			w.options.Log.Error("the result of a run is left out", "queue", name, "run", run.ID, "error", unkept)
 		}
@@ -163,7 +163,7 @@ func (w *Worker) open(ctx context.Context) (carillon.Session, error) {
 // hello returns the message that introduces the worker.
 func (w *Worker) hello() carillon.Hello {
 	h := carillon.Hello{Namespace: w.options.Namespace, WorkerID: w.options.ID, Labels: w.options.Labels,
-		Version: version()}
+		Version: version(), Payloads: w.stored.from != nil}
 	for _, q := range w.queues {
 		h.Queues = append(h.Queues, q.name)
 	}

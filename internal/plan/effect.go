@@ -36,6 +36,7 @@ var effects = map[string]Effect{
 	"ttl":             EffectTimes,
 	"jitter":          EffectFence,
 	"data":            EffectFence,
+	"payload":         EffectFence,
 	"content_type":    EffectFence,
 	"metadata":        EffectFence,
 	"labels":          EffectNone,

@@ -1,5 +1,6 @@
-// Package reconnect paces attempts to connect to a node: the wait between them doubles up to a bound, and is
-// random in part, so that many do not come back at the same moment.
+// Package reconnect paces attempts to connect to a node, and others that fail while something is away: the
+// wait between them doubles up to a bound, and is random in part, so that many do not come back at the same
+// moment.
 package reconnect
 
 import (

@@ -154,7 +154,7 @@ func TriggerToProto(key carillon.Key, o *carillon.TriggerOptions) *pb.TriggerJob
 		Overlap: optionalEnumTo[pb.Overlap](o.Overlap)}
 	if o.Data != nil {
 		m.Data, m.ContentType = o.Data.Bytes, o.Data.ContentType
-		if m.Data == nil {
+		if m.Payload = payloadText(o.Data.Ref); m.Data == nil && m.Payload == "" {
 			m.Data = []byte{} // it is given, and empty
 		}
 	}
@@ -166,11 +166,10 @@ func TriggerFromProto(m *pb.TriggerJobRequest) (carillon.TriggerOptions, error) 
 	var f first
 	o := carillon.TriggerOptions{Metadata: m.GetMetadata(),
 		Overlap: optionalEnum[carillon.Overlap](&f, m.GetOverlap(), pb.Overlap_name, "overlap")}
-	if m.Data != nil {
-		data := carillon.Bytes(m.GetData(), m.GetContentType())
-		o.Data = &data
+	if m.Data != nil || m.GetPayload() != "" {
+		o.Data = new(f.data(m))
 	} else if m.GetContentType() != "" {
-		f.keep(invalid("content_type", "it is about data, which is not given"))
+		f.keep(invalid("content_type", "it is about data or payload, of which neither is given"))
 	}
 	return o, f.err
 }

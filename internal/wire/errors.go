@@ -5,11 +5,13 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
@@ -89,6 +91,15 @@ const (
 	infoUnknown = "outcome_unknown"
 )
 
+// RetryAfter is after how long a caller should try again; 0: that is of no use. What is unavailable may be
+// back at any moment, so it is short.
+func RetryAfter(k carillon.Kind) time.Duration {
+	if k == carillon.Unavailable {
+		return time.Second
+	}
+	return 0
+}
+
 // details are the error as the details of a status: the problem, which says all, and what programs know that
 // have never heard of Carillon.
 func details(e *carillon.Error) []protoadapt.MessageV1 {
@@ -104,6 +115,10 @@ func details(e *carillon.Error) []protoadapt.MessageV1 {
 	if e.Kind == carillon.InvalidArgument && e.Field != "" {
 		list = append(list, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
 			{Field: text(e.Field), Description: text(e.Message)}}})
+	}
+	// If the outcome is unknown the caller must look first.
+	if after := RetryAfter(e.Kind); after > 0 && !e.Unknown {
+		list = append(list, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
 	}
 	return list
 }

@@ -49,11 +49,13 @@ func TestErrorsAsOthersReadThem(t *testing.T) {
 		} {
 			st := status.Convert(ErrorToStatus(sent))
 			var others []protoadapt.MessageV1
-			fields := 0
+			fields, again := 0, time.Duration(0)
 			for _, d := range st.Details() {
 				switch d := d.(type) {
 				case *pb.Problem:
 					continue
+				case *errdetails.RetryInfo:
+					again = d.GetRetryDelay().AsDuration()
 				case *errdetails.ErrorInfo:
 					if d.GetDomain() != ErrorDomain || d.GetReason() != strings.ToUpper(k.String()) {
 						t.Errorf("%+v: %v", sent, d)
@@ -68,6 +70,9 @@ func TestErrorsAsOthersReadThem(t *testing.T) {
 			}
 			if want := k == carillon.InvalidArgument && sent.Field != ""; (fields == 1) != want || fields > 1 {
 				t.Errorf("%+v: %d fields to blame", sent, fields)
+			}
+			if want := k == carillon.Unavailable && !sent.Unknown; (again > 0) != want {
+				t.Errorf("%+v: try again after %v", sent, again)
 			}
 			rest, err := status.New(st.Code(), st.Message()).WithDetails(others...)
 			if err != nil {

@@ -32,7 +32,8 @@ func (b *jobBlock) fill(j *carillon.Job) {
 	m.Schedule, m.TimeZone, m.Dst = j.Schedule, j.TimeZone, enumTo[pb.DaylightSaving](j.Calendars.DST)
 	m.Except, m.Only = j.Calendars.Except, j.Calendars.Only
 	m.DueTime, m.Repeats, m.Ttl, m.Jitter = j.Due.String(), j.Repeats, j.TTL.String(), durationText(j.Jitter)
-	m.Data, m.ContentType, m.Metadata, m.Labels = j.Data.Bytes, j.Data.ContentType, j.Metadata, j.Labels
+	m.Data, m.Payload, m.ContentType = j.Data.Bytes, payloadText(j.Data.Ref), j.Data.ContentType
+	m.Metadata, m.Labels = j.Metadata, j.Labels
 	m.Target, m.FailurePolicy = b.fillTarget(&j.Target), policyToProto(&j.FailurePolicy)
 	m.Timeout, m.Lease = durationText(j.Timeout), durationText(j.Lease)
 	m.Overlap, m.Misfire = enumTo[pb.Overlap](j.Overlap), enumTo[pb.Misfire](j.Misfire.Rule)
@@ -64,7 +65,7 @@ func JobFromProto(m *pb.Job) (carillon.Job, error) {
 		Repeats:        m.GetRepeats(),
 		TTL:            carillon.WhenText(m.GetTtl()),
 		Jitter:         f.duration(m.GetJitter(), "jitter"),
-		Data:           carillon.Bytes(m.GetData(), m.GetContentType()),
+		Data:           f.data(m),
 		Metadata:       m.GetMetadata(),
 		Labels:         m.GetLabels(),
 		Target:         targetFromProto(m.GetTarget()),

@@ -81,11 +81,15 @@ func webhookToProto(w *carillon.Webhook) *pb.Webhook {
 	for i, t := range w.Types {
 		types[i] = string(t)
 	}
-	return &pb.Webhook{Name: w.Name, Url: w.URL, Headers: w.Headers, Types: types, Prefix: w.Prefix}
+	return &pb.Webhook{Name: w.Name, Url: w.URL, Headers: w.Headers, Types: types, Prefix: w.Prefix,
+		Kafka: ifGiven(w.Kafka, kafkaToProto), Amqp: ifGiven(w.AMQP, amqpToProto),
+		Nats: ifGiven(w.NATS, natsToProto), Redis: ifGiven(w.Redis, redisToProto)}
 }
 
 func webhookFromProto(m *pb.Webhook) carillon.Webhook {
-	w := carillon.Webhook{Name: m.GetName(), URL: m.GetUrl(), Headers: m.GetHeaders(), Prefix: m.GetPrefix()}
+	w := carillon.Webhook{Name: m.GetName(), URL: m.GetUrl(), Headers: m.GetHeaders(), Prefix: m.GetPrefix(),
+		Kafka: ifGiven(m.GetKafka(), kafkaFromProto), AMQP: ifGiven(m.GetAmqp(), amqpFromProto),
+		NATS: ifGiven(m.GetNats(), natsFromProto), Redis: ifGiven(m.GetRedis(), redisFromProto)}
 	for _, t := range m.GetTypes() {
 		w.Types = append(w.Types, carillon.EventType(t))
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"reflect"
 	"slices"
@@ -215,6 +216,10 @@ func (f *protoFiller) scalar(fd protoreflect.FieldDescriptor) protoreflect.Value
 	case protoreflect.BytesKind:
 		return protoreflect.ValueOfBytes(fmt.Appendf(nil, "%016d", f.n)) // 16 bytes: one is a uid
 	case protoreflect.StringKind:
+		if fd.Name() == "payload" {
+			ref := carillon.PayloadRef{Day: int32(f.n), SHA256: sha256.Sum256([]byte{byte(f.n)}), Size: int64(f.n)}
+			return protoreflect.ValueOfString(ref.String())
+		}
 		if slices.Contains(durations, string(fd.Name())) {
 			return protoreflect.ValueOfString((time.Duration(f.n) * time.Second).String())
 		}
@@ -299,7 +304,9 @@ func (f *wordFiller) fill(v reflect.Value, depth int) {
 		v.Set(reflect.ValueOf(carillon.WhenText(fmt.Sprint("when", f.n))))
 		return
 	case carillon.Data:
-		v.Set(reflect.ValueOf(carillon.Bytes([]byte{byte(f.n)}, fmt.Sprint("type", f.n))))
+		d := carillon.Bytes([]byte{byte(f.n)}, fmt.Sprint("type", f.n))
+		d.Ref = &carillon.PayloadRef{Day: int32(f.n), SHA256: sha256.Sum256(d.Bytes), Size: 1}
+		v.Set(reflect.ValueOf(d))
 		return
 	case carillon.FailurePolicy: // its fields depend on its kind: see TestEveryPolicyIsCarried
 		v.Set(reflect.ValueOf(carillon.Constant(time.Minute).WithMaxRetries(3)))

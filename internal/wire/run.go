@@ -46,7 +46,8 @@ func (b *runBlock) fill(r *carillon.Run) {
 	m.Token, m.Queue = r.Token, r.Queue
 	m.Deadline = fillTimestamp(&b.deadline, r.Deadline)
 	m.Lease = durationText(r.Lease)
-	m.Data, m.ContentType, m.Metadata = r.Data.Bytes, r.Data.ContentType, r.Metadata
+	m.Data, m.Payload, m.ContentType = r.Data.Bytes, payloadText(r.Data.Ref), r.Data.ContentType
+	m.Metadata = r.Metadata
 	for _, e := range r.Errors {
 		m.Errors = append(m.Errors, &pb.AttemptError{Attempt: clampInt32(e.Attempt), Time: timestamp(e.At),
 			Message:  text(e.Message),
@@ -112,7 +113,7 @@ func (f *first) run(m *pb.Run) carillon.Run {
 		Scheduled: instant(m.GetScheduledTime()), Due: instant(m.GetDueTime()), Attempt: int(m.GetAttempt()),
 		Started: instant(m.GetStartTime()), Finished: instant(m.GetFinishTime()),
 		Token: m.GetToken(), Queue: m.GetQueue(), Deadline: instant(m.GetDeadline()),
-		Lease: f.duration(m.GetLease(), "lease"), Data: carillon.Bytes(m.GetData(), m.GetContentType()),
+		Lease: f.duration(m.GetLease(), "lease"), Data: f.data(m),
 		Metadata: m.GetMetadata(), Response: m.GetResponse(), Worker: m.GetWorker(), Reason: m.GetReason(),
 		Skipped:  carillon.Skipped{Times: m.GetSkipped(), From: instant(m.GetFromTime())},
 		Backfill: m.GetBackfill(), InDoubt: int(m.GetInDoubt()), Hold: holdFromProto(m.GetHold()),

@@ -20,18 +20,16 @@ func targetToProto(t *carillon.Target) *pb.Target {
 			Headers: h.Headers}}, kinds+1
 	}
 	if k := t.Kafka; k != nil {
-		m.Kind, kinds = &pb.Target_Kafka{Kafka: &pb.KafkaTarget{Cluster: k.Cluster, Topic: k.Topic,
-			Key: k.Key}}, kinds+1
+		m.Kind, kinds = &pb.Target_Kafka{Kafka: kafkaToProto(k)}, kinds+1
 	}
 	if a := t.AMQP; a != nil {
-		m.Kind, kinds = &pb.Target_Amqp{Amqp: &pb.AmqpTarget{Broker: a.Broker, Exchange: a.Exchange,
-			RoutingKey: a.RoutingKey}}, kinds+1
+		m.Kind, kinds = &pb.Target_Amqp{Amqp: amqpToProto(a)}, kinds+1
 	}
 	if n := t.NATS; n != nil {
-		m.Kind, kinds = &pb.Target_Nats{Nats: &pb.NatsTarget{Server: n.Server, Subject: n.Subject}}, kinds+1
+		m.Kind, kinds = &pb.Target_Nats{Nats: natsToProto(n)}, kinds+1
 	}
 	if r := t.Redis; r != nil {
-		m.Kind, kinds = &pb.Target_Redis{Redis: &pb.RedisTarget{Server: r.Server, Stream: r.Stream}}, kinds+1
+		m.Kind, kinds = &pb.Target_Redis{Redis: redisToProto(r)}, kinds+1
 	}
 	if e := t.Exec; e != nil {
 		m.Kind, kinds = &pb.Target_Exec{Exec: &pb.ExecTarget{Artifact: e.Artifact, Sha256: e.SHA256,
@@ -56,16 +54,13 @@ func targetFromProto(m *pb.Target) carillon.Target {
 		return carillon.Target{HTTP: &carillon.HTTPTarget{
 			URL: k.Http.GetUrl(), Method: k.Http.GetMethod(), Headers: k.Http.GetHeaders()}}
 	case *pb.Target_Kafka:
-		return carillon.Target{Kafka: &carillon.KafkaTarget{
-			Cluster: k.Kafka.GetCluster(), Topic: k.Kafka.GetTopic(), Key: k.Kafka.GetKey()}}
+		return carillon.Target{Kafka: kafkaFromProto(k.Kafka)}
 	case *pb.Target_Amqp:
-		return carillon.Target{AMQP: &carillon.AMQPTarget{
-			Broker: k.Amqp.GetBroker(), Exchange: k.Amqp.GetExchange(), RoutingKey: k.Amqp.GetRoutingKey()}}
+		return carillon.Target{AMQP: amqpFromProto(k.Amqp)}
 	case *pb.Target_Nats:
-		return carillon.Target{NATS: &carillon.NATSTarget{Server: k.Nats.GetServer(), Subject: k.Nats.GetSubject()}}
+		return carillon.Target{NATS: natsFromProto(k.Nats)}
 	case *pb.Target_Redis:
-		return carillon.Target{Redis: &carillon.RedisTarget{Server: k.Redis.GetServer(),
-			Stream: k.Redis.GetStream()}}
+		return carillon.Target{Redis: redisFromProto(k.Redis)}
 	case *pb.Target_Exec:
 		return carillon.Target{Exec: &carillon.ExecTarget{Artifact: k.Exec.GetArtifact(),
 			SHA256: k.Exec.GetSha256(), Entrypoint: k.Exec.GetEntrypoint(), Args: k.Exec.GetArgs(),
@@ -76,4 +71,50 @@ func targetFromProto(m *pb.Target) carillon.Target {
 			ConcurrencyKey: k.Dapr.GetConcurrencyKey()}}
 	}
 	return carillon.Target{}
+}
+
+// ifGiven converts what is there; nil stays nil.
+func ifGiven[A, B any](a *A, convert func(*A) *B) *B {
+	if a == nil {
+		return nil
+	}
+	return convert(a)
+}
+
+func kafkaToProto(t *carillon.KafkaTarget) *pb.KafkaTarget {
+	return &pb.KafkaTarget{Cluster: t.Cluster, Topic: t.Topic, Key: t.Key,
+		AwaitCompletion: t.AwaitCompletion}
+}
+
+func kafkaFromProto(m *pb.KafkaTarget) *carillon.KafkaTarget {
+	return &carillon.KafkaTarget{Cluster: m.GetCluster(), Topic: m.GetTopic(), Key: m.GetKey(),
+		AwaitCompletion: m.GetAwaitCompletion()}
+}
+
+func amqpToProto(t *carillon.AMQPTarget) *pb.AmqpTarget {
+	return &pb.AmqpTarget{Broker: t.Broker, Exchange: t.Exchange, RoutingKey: t.RoutingKey,
+		AwaitCompletion: t.AwaitCompletion}
+}
+
+func amqpFromProto(m *pb.AmqpTarget) *carillon.AMQPTarget {
+	return &carillon.AMQPTarget{Broker: m.GetBroker(), Exchange: m.GetExchange(), RoutingKey: m.GetRoutingKey(),
+		AwaitCompletion: m.GetAwaitCompletion()}
+}
+
+func natsToProto(t *carillon.NATSTarget) *pb.NatsTarget {
+	return &pb.NatsTarget{Server: t.Server, Subject: t.Subject, AwaitCompletion: t.AwaitCompletion}
+}
+
+func natsFromProto(m *pb.NatsTarget) *carillon.NATSTarget {
+	return &carillon.NATSTarget{Server: m.GetServer(), Subject: m.GetSubject(),
+		AwaitCompletion: m.GetAwaitCompletion()}
+}
+
+func redisToProto(t *carillon.RedisTarget) *pb.RedisTarget {
+	return &pb.RedisTarget{Server: t.Server, Stream: t.Stream, AwaitCompletion: t.AwaitCompletion}
+}
+
+func redisFromProto(m *pb.RedisTarget) *carillon.RedisTarget {
+	return &carillon.RedisTarget{Server: m.GetServer(), Stream: m.GetStream(),
+		AwaitCompletion: m.GetAwaitCompletion()}
 }

@@ -12,13 +12,13 @@ import (
 // HelloToProto is the hello as a message.
 func HelloToProto(h *carillon.Hello) *pb.Hello {
 	return &pb.Hello{Namespace: h.Namespace, Queues: h.Queues, WorkerId: h.WorkerID, Labels: h.Labels,
-		Direct: h.Direct, Version: text(h.Version)}
+		Direct: h.Direct, Version: text(h.Version), Payloads: h.Payloads}
 }
 
 // HelloFromProto is the message as a hello.
 func HelloFromProto(m *pb.Hello) carillon.Hello {
 	return carillon.Hello{Namespace: m.GetNamespace(), Queues: m.GetQueues(), WorkerID: m.GetWorkerId(),
-		Labels: m.GetLabels(), Direct: m.GetDirect(), Version: m.GetVersion()}
+		Labels: m.GetLabels(), Direct: m.GetDirect(), Version: m.GetVersion(), Payloads: m.GetPayloads()}
 }
 
 // WorkRequestToProto is the request as a message.

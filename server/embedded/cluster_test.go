@@ -108,6 +108,9 @@ func TestProcessesOnEtcdAreACluster(t *testing.T) {
 }
 
 func TestProcessesOnCassandraAreACluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is long; go test without -short runs it")
+	}
 	cluster(t, "cassandra://"+realserver.StartCassandra(t).Address())
 }
 

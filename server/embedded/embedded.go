@@ -81,12 +81,26 @@ type Options struct {
 	// WindowJobs is the most jobs in memory; others wait in the store until their time is near. Default
 	// 100,000.
 	WindowJobs int
-	// Partitions is the number of partitions of a new store, fixed for its life. Default 64. As many as the
+	// Partitions is the number of partitions of a new store. Default 64. As many as the
 	// machine has cores are enough if the store never becomes that of a cluster.
 	Partitions int
+	// Payloads keeps large payloads outside the store. Default: they stay in it.
+	Payloads *Payloads
 	// Cluster makes the scheduler a member of the cluster of its store, which must be on a server. Default:
 	// it has the store to itself.
 	Cluster *Cluster
+}
+
+// Payloads says where large payloads are kept. The zero value of a field is its default; Store has none.
+type Payloads struct {
+	// Store is file:DIR, a folder that all members of a cluster share, or the URL of a bucket, such as
+	// s3://BUCKET/PREFIX; a program imports the package of that kind of bucket, as it does for a store.
+	Store string
+	// Above is how many bytes of data stay with a job; more are kept apart. Default 64 KiB; negative: none
+	// stay.
+	Above int
+	// Max is the most bytes of a payload that PutPayload stores. Default 64 MiB.
+	Max int64
 }
 
 // Cluster says how the other schedulers and nodes of a store reach this one.
@@ -124,8 +138,11 @@ func (c *Cluster) name() string {
 func Open(ctx context.Context, url string, o Options) (*Scheduler, error) {
 	c := server.Config{
 		Store: url, Log: o.Log, Limits: o.Bounds, WindowJobs: o.WindowJobs, Partitions: o.Partitions,
-		Targets: server.HTTPTargets{Allow: o.AllowTargets, HostLimit: o.HTTPHostLimit,
+		Targets: server.Targets{Allow: o.AllowTargets, HostLimit: o.HTTPHostLimit,
 			SigningSecrets: o.SigningSecrets},
+	}
+	if o.Payloads != nil {
+		c.Payloads = new(server.Payloads(*o.Payloads))
 	}
 	if o.Cluster != nil {
 		return join(ctx, c, o.Cluster)

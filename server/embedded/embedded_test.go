@@ -1,6 +1,7 @@
 package embedded_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -126,6 +127,40 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		if _, err := embedded.Open(t.Context(), c.url, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.url, err, c.want)
 		}
+	}
+}
+
+// TestPayloadsOfAnEmbeddedScheduler: large data is kept apart, and its worker gets it all the same.
+func TestPayloadsOfAnEmbeddedScheduler(t *testing.T) {
+	s, err := embedded.Open(t.Context(), "memory:", embedded.Options{
+		Payloads: &embedded.Payloads{Store: "file:" + t.TempDir(), Above: 10}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	large := bytes.Repeat([]byte("x"), 1<<20)
+	put, err := s.PutJob(t.Context(), carillon.Job{Name: "x", Target: carillon.WorkerQueue("q"),
+		Data: carillon.Bytes(large, "text/plain")})
+	if err != nil || put.Job.Data.Ref == nil {
+		t.Fatalf("%+v, %v", put.Job.Data, err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	var came []byte
+	w := worker.New(s, worker.Options{})
+	worker.Handle(w, "q", func(_ context.Context, _ carillon.Run, in []byte) error {
+		came = in
+		leave()
+		return nil
+	})
+	if err := w.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(came, large) {
+		t.Errorf("%d bytes came", len(came))
 	}
 }
 

@@ -17,11 +17,11 @@ import (
 //	import _ "github.com/carillonhq/carillon/server/store/postgres"
 //
 // To add a kind: a package with a [Store] (store.go), its [Leaser] (lease.go), and what it can of [Grouper],
-// [Submitter], [Gatherer], [Reader], [Counter] and [Roomer]; records encoded by server/store/codec; a Driver,
-// which its init function registers; its schemes in packages, here; a test that passes it to
-// storetest.RunOptions; its import in server/cmd/carillon/main.go; its line in docs/layers.txt, its chapter
-// in docs/stores.md. Of use are server/store/storeurl and inuse, contents and joined for indexes in memory,
-// serverclock for the time of servers, and server/internal/testing/servertest.
+// [Submitter], [Gatherer], [Reader], [Counter], [Roomer] and [Examiner]; records encoded by
+// server/store/codec; a Driver, which its init function registers; its schemes in packages, here; a test that
+// passes it to storetest.RunOptions; its import in server/cmd/carillon/main.go; its line in docs/layers.txt,
+// its chapter in docs/stores.md. Of use are server/store/storeurl and inuse, contents and joined for indexes
+// in memory, serverclock for the time of servers, and server/internal/testing/servertest.
 type Driver struct {
 	// Schemes are what the URLs of these stores begin with, before the colon.
 	Schemes []string
@@ -29,10 +29,18 @@ type Driver struct {
 	Form string
 	// Shared: several processes can have the same store open. Otherwise Open refuses the second one.
 	Shared bool
+	// Folder returns the folder of this machine that a process alone has open for the URL. Nil: there is none.
+	Folder func(url string) string
+	// LeaseTTL is how long leases last by default, for a store whose requests cost money; 0: the caller's
+	// default.
+	LeaseTTL time.Duration
 	// Check returns what is wrong with a URL. It does not connect to a server.
 	Check func(url string) error
 	// Redact returns a URL for logs, without secrets. Nil: there are none in it.
 	Redact func(url string) string
+	// Unverified returns the host of a server beyond this machine that connections by the URL, which is valid,
+	// would not verify by TLS; empty: there is none. Nil: there never is.
+	Unverified func(url string) string
 	// Open opens the store of a URL, and creates it if there is none.
 	Open func(ctx context.Context, url string, o Options) (Store, error)
 }
@@ -42,6 +50,14 @@ type Options struct {
 	// Partitions is the number of partitions of a new store; an existing one keeps its own. Default
 	// [DefaultPartitions], at most [MaxPartitions].
 	Partitions int
+	// MACKey is that of a new store; an existing one keeps its own. Default: 32 random bytes.
+	MACKey []byte
+	// Epoch is less than that of any term of a new store. It is for stores whose records come from another one.
+	Epoch uint64
+	// Existing: the store must be there already, and none is created. Otherwise the error is [ErrNoStore].
+	Existing bool
+	// AsIs: a store of an older format is not brought up to date. The error is [ErrOutdated].
+	AsIs bool
 	// Now is the clock of a store that has no server with a clock. Default [time.Now].
 	Now    func() time.Time
 	Events Events
@@ -82,9 +98,9 @@ func (noLog) Error(string, ...any) {}
 
 // packages are this module's stores by their schemes, for errors.
 var packages = map[string]string{
-	"cassandra": "cassandra", "cassandras": "cassandra", "etcd": "etcd", "etcds": "etcd",
-	"etcd-embed": "etcdembed", "memory": "memory", "pebble": "pebble", "postgres": "postgres",
-	"postgresql": "postgres", "redis": "redis", "rediss": "redis",
+	"azblob": "azblob", "cassandra": "cassandra", "cassandras": "cassandra", "etcd": "etcd", "etcds": "etcd",
+	"etcd-embed": "etcdembed", "gs": "gcs", "memory": "memory", "pebble": "pebble", "postgres": "postgres",
+	"postgresql": "postgres", "redis": "redis", "rediss": "redis", "s3": "s3",
 }
 
 const packagePath = "github.com/carillonhq/carillon/server/store/"

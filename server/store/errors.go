@@ -16,6 +16,8 @@ var (
 	// ErrAway: the store cannot be opened at present, because its server cannot be reached or is starting.
 	// Opening it again may succeed; no other error goes away by itself. See [Away].
 	ErrAway = errors.New("store: the server is away")
+	// ErrNoStore: there is no store, and none was to be created.
+	ErrNoStore = errors.New("there is no store: is this the right place?")
 	// ErrFull: the server reports that it has no room for a write, on its disk or in its memory. Nothing was
 	// applied, and nothing will be until somebody makes room: to retry at once is useless.
 	ErrFull = errors.New("store: the server has no room")

@@ -3,12 +3,14 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // format is the version of everything a store writes: records, keys, tables' contents. A test with builds of
 // different formats sets it by the linker, -ldflags "-X
-// github.com/carillonhq/carillon/server/store.format=5".
+// github.com/carillonhq/carillon/server/store.format=6".
 //
 // A program decodes a record, keeps the fields that it knows, and writes those back. So the format is raised
 // with every field that a program of the format before must not drop: a new field of a record that is
@@ -25,7 +27,9 @@ import (
 //	   calendars: Spec.except and only, metadata records of kind 'c' (0075)
 //	4  webhooks, and events of nodes and queues (0076): Namespace.webhooks and unserved_after; Event.queue,
 //	   queue_kind and node; EventList.unrecorded; Watched.whole; metadata records of kinds 'h' and 't'
-var format = "4"
+//	5  payloads in a store of their own (0084): Spec.payload; Wait.told_epoch; origins in metadata records of kind 'd' (0087);
+//	   targets of webhooks at brokers, and await_completion (0092)
+var format = "5"
 
 // Format returns the version of everything this program writes. A store of another one is refused, see
 // [CheckFormat].
@@ -39,7 +43,7 @@ func Format() int {
 
 // extends lists the formats that only add to the one before: a store is brought up to date by writing the new
 // number.
-var extends = map[int]bool{2: true, 3: true, 4: true}
+var extends = map[int]bool{2: true, 3: true, 4: true, 5: true}
 
 // Extends reports whether this program can bring a store of an older format up to date just by writing its
 // own format. No program of the older format may have the store open then: it would drop what it does not
@@ -59,10 +63,29 @@ var (
 	ErrNewerFormat = errors.New("the store is of a newer version: run the carillon that wrote it, or a later one")
 	// ErrOlderFormat: an earlier version has written it, and this one cannot bring it up to date.
 	ErrOlderFormat = errors.New("the store is of an older version, which this one cannot bring up to date: run the carillon that wrote it")
+	// ErrOutdated: an earlier version has written it, and it was to be left as it is.
+	ErrOutdated = errors.New("the store is of an older version, and is to be brought up to date first")
 	// ErrInUse: this version could bring the store up to date, but living nodes of an earlier one could not
 	// go on with it.
 	ErrInUse = errors.New("nodes of an older version live, which could not go on with what this one makes of the store: end all of them first")
 )
+
+// CheckAsIs refuses a store of an older format that [Options.AsIs] keeps from being brought up to date.
+func CheckAsIs(has int, asIs bool) error {
+	if asIs && Extends(has) {
+		return fmt.Errorf("%w: its format is %d, this program writes %d", ErrOutdated, has, Format())
+	}
+	return nil
+}
+
+// CheckUnused refuses to bring a store up to date from an older format while nodes live, by their names.
+func CheckUnused(has int, living []string) error {
+	if len(living) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: the store's format is %d, and this carillon makes it %d; there live %s",
+		ErrInUse, has, Format(), strings.Join(slices.Sorted(slices.Values(living)), ", "))
+}
 
 // CheckFormat refuses a store whose format is newer or older than this program's. The error names both.
 func CheckFormat(has int) error {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ var fieldsOf = map[int]string{
 	2: "196 fields, 894b74398c7ed464",
 	3: "234 fields, e4e7d92adf6fa5c4",
 	4: "251 fields, 08bfa8f83e85a035",
+	5: "264 fields, ca7e1349c585c573",
 }
 
 // TestFieldsAreOfTheFormat: a program drops what it does not know of a record that it writes again. So
@@ -62,5 +64,15 @@ func TestExtends(t *testing.T) {
 		if Extends(has) != want {
 			t.Errorf("a store of format %d: %v", has, !want)
 		}
+	}
+}
+
+// TestCheckUnused: nodes that live are named, in order.
+func TestCheckUnused(t *testing.T) {
+	if err := CheckUnused(1, nil); err != nil {
+		t.Error(err)
+	}
+	if err := CheckUnused(1, []string{"b", "a"}); !errors.Is(err, ErrInUse) || !strings.HasSuffix(err.Error(), "there live a, b") {
+		t.Error(err)
 	}
 }

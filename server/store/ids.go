@@ -37,6 +37,9 @@ func KeyHash(k carillon.Key) uint64 {
 // PartitionOf returns the partition, of n, that a job belongs to.
 func PartitionOf(k carillon.Key, n int) int { return int(KeyHash(k) % uint64(n)) }
 
+// HashOf returns the [KeyHash] of the job's key that a uid was made for.
+func HashOf(u carillon.UID) uint64 { return binary.BigEndian.Uint64(u[:8]) }
+
 // RunID is the content of a run id. It has neither generation nor node, so that an edit that keeps an
 // instant does not make it run twice.
 type RunID struct {
@@ -45,6 +48,14 @@ type RunID struct {
 	Scheduled int64 // UTC nanoseconds since 1970
 	Cause     carillon.Cause
 	Seq       uint64 // number of a trigger; 0 for the schedule's own
+}
+
+// In returns the id that the run has in a store of n partitions. Ids that were given before the store moved
+// to another number of partitions name a partition of that time, and lead to the run all the same, by its
+// uid.
+func (r RunID) In(n int) RunID {
+	r.Partition = uint16(HashOf(r.UID) % uint64(n))
+	return r
 }
 
 // runIDVersion is the first byte of every run id.

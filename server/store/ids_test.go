@@ -197,3 +197,21 @@ func fieldOf(err error) string {
 	}
 	return ""
 }
+
+// TestIDsOfAnotherNumberOfPartitions: an id leads to the partition of its job, however many there were when it
+// was given.
+func TestIDsOfAnotherNumberOfPartitions(t *testing.T) {
+	for i := range 500 {
+		k := carillon.Key{Namespace: "default", Name: fmt.Sprint("job/", i)}
+		id := store.RunID{Partition: uint16(i * 131), UID: store.NewUID(k, [8]byte{byte(i)}), Scheduled: int64(i), Seq: uint64(i)}
+		for _, n := range []int{1, 2, 3, 64, 100, store.MaxPartitions} {
+			is := id.In(n)
+			if int(is.Partition) != store.PartitionOf(k, n) || is.In(7).In(n) != is {
+				t.Errorf("%+v among %d partitions is %+v", id, n, is)
+			}
+			if is.Partition = id.Partition; is != id {
+				t.Errorf("%+v among %d partitions has changed to %+v", id, n, is)
+			}
+		}
+	}
+}

@@ -7,12 +7,14 @@ const (
 	KindApplied    = 'a' // server/internal/partition: a batch put stored here, whose intent may still exist
 	KindBackfill   = 'b' // server/internal/partition: a backfill
 	KindCalendar   = 'c' // server/internal/engine: a calendar of a namespace
+	KindCommand    = 'r' // server/internal/partition: a command that is done and may come again
 	KindTerms      = 'd' // server/internal/partition: the terms that may have left attempts in doubt
 	KindDependency = 'e' // server/internal/partition: a job that depends on one of this partition
 	KindAllocation = 'g' // server/internal/partition: permits that a home has handed out to a partition
 	KindWebhooks   = 'h' // server/internal/engine: how far webhooks have been told, a position as text
 	KindIntent     = 'i' // server/internal/partition: a job of a batch put that is decided
 	KindLimited    = 'l' // server/internal/partition: an attempt in force that holds a permit
+	KindMove       = 'm' // the store is not whole yet, or has moved elsewhere, see [CheckMove]
 	KindNamespace  = 'n' // server/internal/engine: the settings of a namespace
 	KindNotice     = 'o' // server/internal/partition: a success that a dependent job is to be notified of
 	// server/internal/engine, server/internal/cluster: written and deleted to test the store.

@@ -53,7 +53,8 @@ type Leases interface {
 	// Release frees the partitions that are still held under the given term; from then on writes of those
 	// terms are fenced.
 	Release(ctx context.Context, node string, held []Holding) error
-	// Owners returns every partition that was ever claimed, by number. If an owner ended without a release,
+	// Owners returns every partition that was ever claimed, by number; in a store that was created with an
+	// [Options.Epoch] also others, whose terms have no nonce. If an owner ended without a release,
 	// Until still says until when its lease was given or renewed, even after a crash: it was durable before
 	// Claim or Renew returned.
 	Owners(ctx context.Context) ([]Owner, error)

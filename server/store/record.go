@@ -55,9 +55,11 @@ type State struct {
 // Wait is what a job knows of one of the jobs in its DependsOn.
 type Wait struct {
 	Name string
-	By   RunID  // the newest success it was notified of; the same one again changes nothing
-	Open bool   // no run has used it up yet
-	Told uint64 // stamp of the newest notice of one: an older notice comes too late
+	By   RunID // the newest success it was notified of; the same one again changes nothing
+	Open bool  // no run has used it up yet
+	// Told and ToldEpoch are the stamp of the newest notice of one: an older notice comes too late. ToldEpoch
+	// is 0 in what formats before 5 have written; Told is of no use then.
+	Told, ToldEpoch uint64
 	// Since is when the job began to wait: it was put with the name, or a run used the success up. 0: not
 	// known.
 	Since int64

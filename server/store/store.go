@@ -11,7 +11,8 @@ import (
 	"github.com/carillonhq/carillon"
 )
 
-// DefaultPartitions is the number of partitions of a new store. It is fixed when the store is created.
+// DefaultPartitions is the number of partitions of a new store. It is fixed when the store is created;
+// what a store holds can move to one of another number (docs/decisions/0087).
 const DefaultPartitions = 64
 
 // Store keeps partitions durably. It is safe for concurrent use. [Driver] lists what a store may do besides;
@@ -93,6 +94,13 @@ type Roomer interface {
 	// Room returns why no jobs are to be put at present, which is [ErrFull]; nil: there is room. It does no
 	// I/O.
 	Room() error
+}
+
+// Meter is a [Store] whose requests cost money. It is optional.
+type Meter interface {
+	// Requests returns how many requests have read since the store was opened, and how many have written,
+	// listed or deleted.
+	Requests() (reads, writes int64)
 }
 
 // Ref names a record: a job (Seq 0), or a pending run of it (Seq > 0), which a trigger, a backfill or
@@ -242,12 +250,13 @@ type StagedQuery struct {
 	MaxSpec int
 }
 
-// RunQuery selects finished runs: one by ID, else those of Job, else those of a namespace that ended with
-// Status, which is then needed. How many others there are makes no difference. Who asks for several statuses
-// or partitions merges their lists.
+// RunQuery selects finished runs: one by ID, else those of Job, else All, else those of a namespace that
+// ended with Status, which is then needed. How many others there are makes no difference. Who asks for
+// several statuses or partitions merges their lists.
 type RunQuery struct {
 	ID        *RunID
 	Job       *carillon.Key
+	All       bool // of the partition, in an order of the store; Status, Since and Until do not filter
 	Namespace string
 	Status    *carillon.RunStatus
 	Since     int64  // Since <= Finished, UTC ns; 0: any. With Job the bounds only filter; with ID none applies
@@ -258,7 +267,7 @@ type RunQuery struct {
 
 // Check returns an error for a query that no index can answer.
 func (q *RunQuery) Check() error {
-	if q.ID == nil && q.Job == nil && (q.Status == nil || !q.Status.Finished()) {
+	if q.ID == nil && q.Job == nil && !q.All && (q.Status == nil || !q.Status.Finished()) {
 		return errStatus
 	}
 	return nil

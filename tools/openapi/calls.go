@@ -200,8 +200,10 @@ func together(call string) object {
 			"then": object{"anyOf": []any{
 				object{"properties": object{"data": object{}}, "required": []any{"data"}},
 				object{"properties": object{"data_base64": object{"type": "string"}},
-					"required": []any{"data_base64"}}}},
-			"not": bothOf("data", "data_base64"),
+					"required": []any{"data_base64"}},
+				object{"properties": object{"payload": object{"type": "string", "minLength": 1}},
+					"required": []any{"payload"}}}},
+			"not": onePayload(),
 		}
 	case "CompleteRun":
 		return object{
@@ -211,6 +213,16 @@ func together(call string) object {
 		}
 	}
 	return nil
+}
+
+// onePayload is that a payload is given in two ways, which is refused.
+func onePayload() object {
+	reference := func(other string) object {
+		both := bothOf(other, "payload")
+		both["properties"].(object)["payload"] = object{"type": "string", "minLength": 1}
+		return both
+	}
+	return object{"anyOf": []any{bothOf("data", "data_base64"), reference("data"), reference("data_base64")}}
 }
 
 // bothOf is that two fields are given.

@@ -10,7 +10,7 @@ import (
 const inputSuffix = "Input"
 
 // notBuilt are the targets that a job cannot have yet. They are refused by name.
-var notBuilt = []string{"kafka", "amqp", "nats", "redis", "exec"}
+var notBuilt = []string{"exec"}
 
 // addInputs makes schemas of what may be sent of those of what is answered: nothing unknown, null for the
 // default of a field, 64-bit integers also as numbers. A patch has every field of a job, and needs none.
@@ -20,7 +20,7 @@ func (d *document) addInputs() {
 	properties := must(job, "properties")
 	properties["status"] = object{"type": []any{"object", "null"}, "readOnly": true,
 		"description": "Ignored, so that a job can be put as it was read."}
-	job["not"] = bothOf("data", "data_base64")
+	job["not"] = onePayload()
 	patch := clone(job)
 	patch["description"] = "JobPatch changes the fields that it has, each whole, and leaves the rest of the job."
 	for _, name := range []string{"namespace", "name"} {
@@ -30,6 +30,7 @@ func (d *document) addInputs() {
 	job["required"] = []any{"target"}
 	properties["target"] = ref("Target" + inputSuffix)
 	job["dependentRequired"] = object{"repeats": []any{"schedule"}}
+	d.oneTarget()
 	d.addInput("Progress")
 	must(d.schemas, "Progress"+inputSuffix)["required"] = []any{"percent"}
 	must(d.schemas, "Progress"+inputSuffix, "properties")["at"] = object{"type": []any{"string", "null"},
@@ -51,7 +52,23 @@ func (d *document) addInputs() {
 
 // neededFields are what messages in bodies need, besides those that are said above.
 var neededFields = map[string][]any{"WorkerTarget": {"queue"}, "HttpTarget": {"url"},
-	"SchedulePolicy": {"cron"}, "Webhook": {"name", "url", "types"}}
+	"KafkaTarget": {"cluster", "topic"}, "AmqpTarget": {"broker"}, "NatsTarget": {"server", "subject"},
+	"RedisTarget":    {"server", "stream"},
+	"SchedulePolicy": {"cron"}, "Webhook": {"name", "types"}}
+
+// oneTarget makes a webhook have an address or a broker, and just one.
+func (d *document) oneTarget() {
+	d.addInput("Webhook")
+	forms := []any{}
+	for _, name := range []string{"url", "kafka", "amqp", "nats", "redis"} {
+		is := object{"type": "object"}
+		if name == "url" {
+			is = object{"type": "string", "minLength": 1} // an empty one is none
+		}
+		forms = append(forms, object{"required": []any{name}, "properties": object{name: is}})
+	}
+	must(d.schemas, "Webhook"+inputSuffix)["oneOf"] = forms
+}
 
 // addInput adds the schema of what may be sent of a message, and of the messages in it.
 func (d *document) addInput(name string) {

@@ -11,6 +11,7 @@ func (d *document) addPlain() {
 		return object{"get": object{"operationId": name, "summary": summary, "description": description,
 			"tags": []any{"Node"}, "responses": answers}}
 	}
+	d.addPayloads()
 	d.tags = append(d.tags, object{"name": "Node", "description": "What one node says of itself."})
 	d.paths["/livez"] = get("Live", "Does the process live?", "Answers as long as the process lives.", text)
 	d.paths["/readyz"] = get("Ready", "Can the node serve?", "Answers whether the node can serve.", text,
@@ -18,4 +19,45 @@ func (d *document) addPlain() {
 	d.paths["/metrics"] = get("Metrics", "Metrics", "What Prometheus reads.", text)
 	d.paths["/openapi.json"] = get("OpenAPI", "This document", "This document.",
 		object{"application/json": object{"schema": object{"type": "object"}}})
+}
+
+// addPayloads adds the two calls whose bodies are payloads as they are. They are streams, for which the
+// annotations of the API have no words.
+func (d *document) addPayloads() {
+	bytes := func() object {
+		return object{"application/octet-stream": object{"schema": object{"type": "string", "format": "binary"}}}
+	}
+	parameter := func(name string, schema object) object {
+		return object{"name": name, "in": "path", "required": true, "schema": schema}
+	}
+	call := func(name, description string, ok object, statuses ...string) object {
+		answers := object{"200": ok}
+		for _, p := range problems {
+			if p.status != "412" {
+				answers[p.status] = object{"$ref": "#/components/responses/" + p.name}
+			}
+		}
+		for _, s := range statuses {
+			delete(answers, s)
+		}
+		return object{"operationId": name, "summary": summary(name), "description": description,
+			"tags": []any{"Payload"}, "responses": answers}
+	}
+	put := call("PutPayload", "PutPayload stores the body and answers with its reference once it is durable. A job is put "+
+		"with the reference in its field payload. What no job and no run refers to is removed after three days.",
+		object{"description": "Done: the reference.",
+			"content": object{"application/json": object{"schema": ref("PutPayloadResponse")}}}, "404")
+	put["parameters"] = []any{parameter("namespace", clone(namespace))}
+	put["requestBody"] = object{"required": true, "content": bytes()}
+	d.paths["/v1/namespaces/{namespace}/payloads"] = object{"put": put}
+	get := call("GetPayload", "GetPayload returns the bytes of a reference of the namespace.",
+		object{"description": "Done: the bytes.", "content": bytes()}, "413")
+	reference := object{"type": "string", "format": "payload", "minLength": 1, "maxLength": 88,
+		"pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}/[0-9a-f]{64}/[1-9][0-9]*$"}
+	get["parameters"] = []any{parameter("namespace", clone(namespace)), parameter("payload", reference)}
+	d.paths["/v1/namespaces/{namespace}/payloads/{payload}"] = object{"get": get}
+	d.schemas["PutPayloadResponse"] = object{"type": "object", "required": []any{"payload", "size"},
+		"description": "PutPayloadResponse is the outcome of PutPayload.", "properties": object{
+			"payload": object{"type": "string", "description": "The reference, DAY/SHA256/SIZE."},
+			"size":    object{"type": "string", "pattern": "^[0-9]+$", "description": "How many bytes there are."}}}
 }

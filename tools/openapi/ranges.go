@@ -9,26 +9,29 @@ import (
 // testers that are told.
 var (
 	// A Go or ISO 8601 duration; empty is the default.
-	span      = object{"format": "span", "pattern": `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+|P.*[0-9].*)?$`}
-	moment    = object{"format": "moment"}
-	namespace = object{"maxLength": 63, "pattern": "^[a-zA-Z0-9-]*$"}
-	jobName   = object{"format": "job-name", "minLength": 1, "maxLength": 512, "pattern": nameText}
-	cron      = object{"format": "schedule", "maxLength": 1024}
-	zone      = object{"format": "time-zone"}
-	retries   = object{"minimum": 0, "maximum": 1_000_000}
-	page      = object{"minimum": 0, "maximum": 1000}
-	limitKey  = object{"format": "printable", "maxLength": 256, "pattern": printable + "*$"}
-	queueKind = object{"enum": []any{"worker", "http", "dapr"}}
-	queueName = object{"format": "printable", "minLength": 1, "maxLength": 512, "pattern": printable + "+$"}
-	daprWord  = object{"format": "printable", "maxLength": 512, "pattern": printable + "*$"}
+	span       = object{"format": "span", "pattern": `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+|P.*[0-9].*)?$`}
+	moment     = object{"format": "moment"}
+	namespace  = object{"maxLength": 63, "pattern": "^[a-zA-Z0-9-]*$"}
+	jobName    = object{"format": "job-name", "minLength": 1, "maxLength": 512, "pattern": nameText}
+	cron       = object{"format": "schedule", "maxLength": 1024}
+	zone       = object{"format": "time-zone"}
+	retries    = object{"minimum": 0, "maximum": 1_000_000}
+	page       = object{"minimum": 0, "maximum": 1000}
+	limitKey   = object{"format": "printable", "maxLength": 256, "pattern": printable + "*$"}
+	queueKind  = object{"enum": []any{"worker", "http", "dapr", "kafka", "amqp", "nats", "redis"}}
+	queueName  = object{"format": "printable", "minLength": 1, "maxLength": 512, "pattern": printable + "+$"}
+	brokerName = object{"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9._-]+$"}
+	daprWord   = object{"format": "printable", "maxLength": 512, "pattern": printable + "*$"}
 	// What lists are filtered by; empty is no filter.
 	prefix = object{"format": "job-name", "maxLength": 512,
 		"pattern": `^[^:\u0000-\u001f\u007f-\u009f]*$`}
 	queueFilter = object{"format": "printable", "maxLength": 512, "pattern": printable + "*$"}
-	kindFilter  = object{"enum": []any{"", "worker", "http", "dapr"}}
+	kindFilter  = object{"enum": []any{"", "worker", "http", "dapr", "kafka", "amqp", "nats", "redis"}}
 	uint64s     = object{"pattern": "^[0-9]{1,19}$", "maxLength": 19}
 	calendar    = object{"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9_.-]*[a-zA-Z0-9_-][a-zA-Z0-9_.-]*$"}
-	calendars   = object{"maxItems": 16, "uniqueItems": true}
+	payloadRef  = object{"format": "payload", "maxLength": 88,
+		"pattern": "^([0-9]{4}-[0-9]{2}-[0-9]{2}/[0-9a-f]{64}/[1-9][0-9]*)?$"}
+	calendars = object{"maxItems": 16, "uniqueItems": true}
 )
 
 const (
@@ -59,6 +62,7 @@ var fieldRanges = map[string]object{
 		"pattern": `^[^:\u0000-\u001f\u007f-\u009f]*$`},
 	"Job.namespace":                 namespace,
 	"Job.note":                      {"maxLength": 4096},
+	"Job.payload":                   payloadRef,
 	"Job.repeats":                   uint64s,
 	"Job.schedule":                  cron,
 	"Job.jitter":                    span,
@@ -84,12 +88,22 @@ var fieldRanges = map[string]object{
 	"HttpTarget.headers": {"propertyNames": object{"format": "header-name", "minLength": 1,
 		"pattern": "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"}},
 	"HttpTarget.headers{}":       {"pattern": `^[^\u0000-\u0008\u000a-\u001f\u007f]*$`},
+	"KafkaTarget.cluster":        brokerName,
+	"KafkaTarget.topic":          {"minLength": 1, "maxLength": 249, "pattern": "^[a-zA-Z0-9._-]+$", "format": "kafka-topic"},
+	"KafkaTarget.key":            daprWord,
+	"AmqpTarget.broker":          brokerName,
+	"AmqpTarget.exchange":        {"format": "printable", "maxLength": 127, "pattern": `^([^/\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*)?$`},
+	"AmqpTarget.routing_key":     {"format": "printable", "maxLength": 255, "pattern": printable + "*$"},
+	"NatsTarget.server":          brokerName,
+	"NatsTarget.subject":         {"format": "nats-subject", "minLength": 1, "maxLength": 255, "pattern": printable + "+$"},
+	"RedisTarget.server":         brokerName,
+	"RedisTarget.stream":         {"format": "printable", "minLength": 1, "maxLength": 255, "pattern": printable + "+$"},
 	"DaprTarget.app_id":          daprWord,
 	"DaprTarget.actor_type":      daprWord,
 	"DaprTarget.actor_id":        daprWord,
 	"DaprTarget.concurrency_key": daprWord,
 	"Webhook.name":               {"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9-]+$", "format": "webhook-name"},
-	"Webhook.url":                {"format": "http-url", "minLength": 1, "maxLength": 8192},
+	"Webhook.url":                {"format": "http-url", "maxLength": 8192},
 	"Webhook.headers": {"propertyNames": object{"format": "header-name", "minLength": 1,
 		"pattern": "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"}},
 	"Webhook.headers{}": {"pattern": `^[^\u0000-\u0008\u000a-\u001f\u007f]*$`},
@@ -108,6 +122,7 @@ var bodyRanges = map[string]object{
 	"PauseQueue.note":         {"maxLength": 1024},
 	"StartBackfill.rate":      {"minimum": 0, "maximum": 100_000},
 	"TriggerJob.content_type": {"format": "media-type", "maxLength": 256},
+	"TriggerJob.payload":      payloadRef,
 	"TriggerJob.metadata":     {"propertyNames": object{"minLength": 1}},
 	"PutNamespace.concurrency_limits": {"maxProperties": 10_000,
 		"propertyNames": object{"format": "printable", "minLength": 1, "maxLength": 256,

@@ -561,7 +561,7 @@ type ListQueuesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Queues of it; of all namespaces if it is empty.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// worker, http or dapr; empty: queues of all kinds.
+	// worker, http, dapr, kafka, amqp, nats or redis; empty: queues of all kinds.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Default 100, at most 1000.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -698,7 +698,7 @@ type Queue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of its jobs.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// The kind of its jobs' targets: worker, http or dapr.
+	// The kind of its jobs' targets: worker, http, dapr, kafka, amqp, nats or redis.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// A worker queue, a host with its port, app/APP or actor/TYPE.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
@@ -909,7 +909,7 @@ type PauseQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the queue; empty: the default namespace.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// worker, http or dapr; empty: worker.
+	// worker, http, dapr, kafka, amqp, nats or redis; empty: worker.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The queue's name, as ListQueues shows it.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
@@ -1037,7 +1037,7 @@ type ResumeQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the queue; empty: the default namespace.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// worker, http or dapr; empty: worker.
+	// worker, http, dapr, kafka, amqp, nats or redis; empty: worker.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The queue's name.
 	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
@@ -1156,7 +1156,7 @@ type PurgeQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the queue; empty: the default namespace.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// worker, http or dapr; empty: worker.
+	// worker, http, dapr, kafka, amqp, nats or redis; empty: worker.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The queue's name.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`

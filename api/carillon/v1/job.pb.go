@@ -411,6 +411,9 @@ type Job struct {
 	Jitter string `protobuf:"bytes,9,opt,name=jitter,proto3" json:"jitter,omitempty"`
 	// The payload, returned unchanged. In JSON it is `data`, any JSON kept byte for byte, or `data_base64`.
 	Data []byte `protobuf:"bytes,10,opt,name=data,json=data_base64,proto3" json:"data,omitempty"`
+	// In place of data: a reference, DAY/SHA256/SIZE, that a put of a payload has returned, to bytes in the payload store. A node that
+	// has one keeps data above a size there, and shows the reference.
+	Payload string `protobuf:"bytes,31,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Default application/json if data was given as JSON, else application/octet-stream.
 	ContentType string `protobuf:"bytes,11,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	// Handed to the consumer with every run.
@@ -422,7 +425,7 @@ type Job struct {
 	// What happens when an attempt fails. Absent: a one-shot is retried exponentially, 5 attempts in all, then dead; a
 	// recurring job's run is retried 3 times 1 s apart, then dropped.
 	FailurePolicy *FailurePolicy `protobuf:"bytes,15,opt,name=failure_policy,json=failurePolicy,proto3" json:"failure_policy,omitempty"`
-	// One attempt's limit; default 30 s for http and brokers, 24 h for worker and exec.
+	// One attempt's limit; default 30 s for http and brokers, 1 h for brokers with await_completion, 24 h for worker and exec.
 	Timeout string `protobuf:"bytes,16,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// How long an attempt lives without a heartbeat; default 2 minutes. Worker and exec only.
 	Lease string `protobuf:"bytes,17,opt,name=lease,proto3" json:"lease,omitempty"`
@@ -564,6 +567,13 @@ func (x *Job) GetData() []byte {
 		return x.Data
 	}
 	return nil
+}
+
+func (x *Job) GetPayload() string {
+	if x != nil {
+		return x.Payload
+	}
+	return ""
 }
 
 func (x *Job) GetContentType() string {
@@ -1129,17 +1139,20 @@ func (x *HttpTarget) GetHeaders() map[string]string {
 	return nil
 }
 
-// KafkaTarget delivers a record.
+// KafkaTarget delivers a record to a topic of Kafka.
 type KafkaTarget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of a cluster in the server's configuration.
+	// Name of a broker of kind kafka in the servers' configuration: letters, digits, -, _ and ., at most 63.
 	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// The topic.
 	Topic string `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`
-	// The record's key.
-	Key           string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The record's key, at most 512 bytes; empty: the job's name, so that the runs of a job stay in order.
+	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	// The broker's acknowledgement is not the end: the run goes on until a consumer completes it by its token, or its
+	// timeout passes.
+	AwaitCompletion bool `protobuf:"varint,4,opt,name=await_completion,json=awaitCompletion,proto3" json:"await_completion,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *KafkaTarget) Reset() {
@@ -1193,17 +1206,27 @@ func (x *KafkaTarget) GetKey() string {
 	return ""
 }
 
-// AmqpTarget delivers a message.
+func (x *KafkaTarget) GetAwaitCompletion() bool {
+	if x != nil {
+		return x.AwaitCompletion
+	}
+	return false
+}
+
+// AmqpTarget delivers a message to an exchange of RabbitMQ.
 type AmqpTarget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of a broker in the server's configuration.
+	// Name of a broker of kind amqp in the servers' configuration.
 	Broker string `protobuf:"bytes,1,opt,name=broker,proto3" json:"broker,omitempty"`
-	// The exchange.
+	// The exchange, at most 127 bytes; empty: the default one, which takes the routing key for the name of a queue.
 	Exchange string `protobuf:"bytes,2,opt,name=exchange,proto3" json:"exchange,omitempty"`
-	// The routing key.
-	RoutingKey    string `protobuf:"bytes,3,opt,name=routing_key,json=routingKey,proto3" json:"routing_key,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The routing key, at most 255 bytes. It is needed if there is no exchange.
+	RoutingKey string `protobuf:"bytes,3,opt,name=routing_key,json=routingKey,proto3" json:"routing_key,omitempty"`
+	// The broker's acknowledgement is not the end: the run goes on until a consumer completes it by its token, or its
+	// timeout passes.
+	AwaitCompletion bool `protobuf:"varint,4,opt,name=await_completion,json=awaitCompletion,proto3" json:"await_completion,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *AmqpTarget) Reset() {
@@ -1257,15 +1280,26 @@ func (x *AmqpTarget) GetRoutingKey() string {
 	return ""
 }
 
-// NatsTarget delivers a message.
+func (x *AmqpTarget) GetAwaitCompletion() bool {
+	if x != nil {
+		return x.AwaitCompletion
+	}
+	return false
+}
+
+// NatsTarget delivers a message to a subject of NATS.
 type NatsTarget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of a server in the server's configuration.
+	// Name of a broker of kind nats in the servers' configuration.
 	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
-	// The subject.
-	Subject       string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The subject, without wildcards, spaces, " and \, at most 255 bytes. One of the streams of JetStream must have
+	// it.
+	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	// The broker's acknowledgement is not the end: the run goes on until a consumer completes it by its token, or its
+	// timeout passes.
+	AwaitCompletion bool `protobuf:"varint,3,opt,name=await_completion,json=awaitCompletion,proto3" json:"await_completion,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *NatsTarget) Reset() {
@@ -1312,15 +1346,25 @@ func (x *NatsTarget) GetSubject() string {
 	return ""
 }
 
-// RedisTarget delivers a stream entry.
+func (x *NatsTarget) GetAwaitCompletion() bool {
+	if x != nil {
+		return x.AwaitCompletion
+	}
+	return false
+}
+
+// RedisTarget delivers an entry to a stream of Redis.
 type RedisTarget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of a server in the server's configuration.
+	// Name of a broker of kind redis in the servers' configuration.
 	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
-	// The stream's key.
-	Stream        string `protobuf:"bytes,2,opt,name=stream,proto3" json:"stream,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The stream's key, at most 255 bytes.
+	Stream string `protobuf:"bytes,2,opt,name=stream,proto3" json:"stream,omitempty"`
+	// The broker's acknowledgement is not the end: the run goes on until a consumer completes it by its token, or its
+	// timeout passes.
+	AwaitCompletion bool `protobuf:"varint,3,opt,name=await_completion,json=awaitCompletion,proto3" json:"await_completion,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RedisTarget) Reset() {
@@ -1365,6 +1409,13 @@ func (x *RedisTarget) GetStream() string {
 		return x.Stream
 	}
 	return ""
+}
+
+func (x *RedisTarget) GetAwaitCompletion() bool {
+	if x != nil {
+		return x.AwaitCompletion
+	}
+	return false
 }
 
 // ExecTarget runs an artifact on an agent.
@@ -2124,7 +2175,7 @@ var File_carillon_v1_job_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/job.proto\x12\vcarillon.v1\x1a\x15carillon/v1/run.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\t\n" +
+	"\x15carillon/v1/job.proto\x12\vcarillon.v1\x1a\x15carillon/v1/run.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\t\n" +
 	"\x03Job\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -2138,7 +2189,8 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\x03ttl\x18\b \x01(\tR\x03ttl\x12\x16\n" +
 	"\x06jitter\x18\t \x01(\tR\x06jitter\x12\x19\n" +
 	"\x04data\x18\n" +
-	" \x01(\fR\vdata_base64\x12!\n" +
+	" \x01(\fR\vdata_base64\x12\x18\n" +
+	"\apayload\x18\x1f \x01(\tR\apayload\x12!\n" +
 	"\fcontent_type\x18\v \x01(\tR\vcontentType\x12:\n" +
 	"\bmetadata\x18\f \x03(\v2\x1e.carillon.v1.Job.MetadataEntryR\bmetadata\x124\n" +
 	"\x06labels\x18\r \x03(\v2\x1c.carillon.v1.Job.LabelsEntryR\x06labels\x12+\n" +
@@ -2195,24 +2247,28 @@ const file_carillon_v1_job_proto_rawDesc = "" +
 	"\aheaders\x18\x03 \x03(\v2$.carillon.v1.HttpTarget.HeadersEntryR\aheaders\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"O\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"z\n" +
 	"\vKafkaTarget\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
 	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x10\n" +
-	"\x03key\x18\x03 \x01(\tR\x03key\"a\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\x12)\n" +
+	"\x10await_completion\x18\x04 \x01(\bR\x0fawaitCompletion\"\x8c\x01\n" +
 	"\n" +
 	"AmqpTarget\x12\x16\n" +
 	"\x06broker\x18\x01 \x01(\tR\x06broker\x12\x1a\n" +
 	"\bexchange\x18\x02 \x01(\tR\bexchange\x12\x1f\n" +
 	"\vrouting_key\x18\x03 \x01(\tR\n" +
-	"routingKey\">\n" +
+	"routingKey\x12)\n" +
+	"\x10await_completion\x18\x04 \x01(\bR\x0fawaitCompletion\"i\n" +
 	"\n" +
 	"NatsTarget\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x18\n" +
-	"\asubject\x18\x02 \x01(\tR\asubject\"=\n" +
+	"\asubject\x18\x02 \x01(\tR\asubject\x12)\n" +
+	"\x10await_completion\x18\x03 \x01(\bR\x0fawaitCompletion\"h\n" +
 	"\vRedisTarget\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x16\n" +
-	"\x06stream\x18\x02 \x01(\tR\x06stream\"\xe0\x01\n" +
+	"\x06stream\x18\x02 \x01(\tR\x06stream\x12)\n" +
+	"\x10await_completion\x18\x03 \x01(\bR\x0fawaitCompletion\"\xe0\x01\n" +
 	"\n" +
 	"ExecTarget\x12\x1a\n" +
 	"\bartifact\x18\x01 \x01(\tR\bartifact\x12\x16\n" +

@@ -113,22 +113,32 @@ func (x *Namespace) GetUnservedAfter() string {
 	return ""
 }
 
-// Webhook is an address to which events of a namespace are sent, each as a CloudEvent by an HTTP request. Each event becomes a one-shot
-// job of the namespace whose name begins with carillon.events/, so it is sent as every run is: retried until the receiver has answered
-// 2xx, dead after that, with a redrive. An event may come more than once, with the same id, and events may come out of order.
+// Webhook is where events of a namespace are sent, each as a CloudEvent: exactly one of url, kafka, amqp, nats and
+// redis. Each event becomes a one-shot job of the namespace whose name begins with carillon.events/, so it is sent as
+// every run is: retried until the receiver has answered 2xx or the broker has acknowledged it, dead after that, with
+// a redrive. An event may come more than once, with the same id, and events may come out of order.
 type Webhook struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique in the namespace: 1 to 63 bytes of a-z, A-Z, 0-9 and "-".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// http or https; as of an HTTP target.
 	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
-	// Of the requests; as of an HTTP target.
+	// Of the requests; as of an HTTP target. A broker gets none.
 	Headers map[string]string `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Types of events, such as run.dead, or groups of them, such as run; at least one. Nodes belong to no namespace: a webhook of any
 	// namespace may ask for what happens to them.
 	Types []string `protobuf:"bytes,4,rep,name=types,proto3" json:"types,omitempty"`
 	// Of jobs whose names begin so; events that are about no job are selected all the same.
-	Prefix        string `protobuf:"bytes,5,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	Prefix string `protobuf:"bytes,5,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// A topic of Kafka. If there is no key, that of an event's record is the name of the job, queue or node that the
+	// event is about.
+	Kafka *KafkaTarget `protobuf:"bytes,6,opt,name=kafka,proto3" json:"kafka,omitempty"`
+	// An exchange of RabbitMQ.
+	Amqp *AmqpTarget `protobuf:"bytes,7,opt,name=amqp,proto3" json:"amqp,omitempty"`
+	// A subject of NATS.
+	Nats *NatsTarget `protobuf:"bytes,8,opt,name=nats,proto3" json:"nats,omitempty"`
+	// A stream of Redis.
+	Redis         *RedisTarget `protobuf:"bytes,9,opt,name=redis,proto3" json:"redis,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -198,11 +208,39 @@ func (x *Webhook) GetPrefix() string {
 	return ""
 }
 
+func (x *Webhook) GetKafka() *KafkaTarget {
+	if x != nil {
+		return x.Kafka
+	}
+	return nil
+}
+
+func (x *Webhook) GetAmqp() *AmqpTarget {
+	if x != nil {
+		return x.Amqp
+	}
+	return nil
+}
+
+func (x *Webhook) GetNats() *NatsTarget {
+	if x != nil {
+		return x.Nats
+	}
+	return nil
+}
+
+func (x *Webhook) GetRedis() *RedisTarget {
+	if x != nil {
+		return x.Redis
+	}
+	return nil
+}
+
 var File_carillon_v1_namespace_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_namespace_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcarillon/v1/namespace.proto\x12\vcarillon.v1\"\xd4\x02\n" +
+	"\x1bcarillon/v1/namespace.proto\x12\vcarillon.v1\x1a\x15carillon/v1/job.proto\"\xd4\x02\n" +
 	"\tNamespace\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06strict\x18\x02 \x01(\bR\x06strict\x12\\\n" +
@@ -214,13 +252,17 @@ const file_carillon_v1_namespace_proto_rawDesc = "" +
 	"\x0eunserved_after\x18\x06 \x01(\tR\runservedAfter\x1aD\n" +
 	"\x16ConcurrencyLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xd6\x01\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\x90\x03\n" +
 	"\aWebhook\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12;\n" +
 	"\aheaders\x18\x03 \x03(\v2!.carillon.v1.Webhook.HeadersEntryR\aheaders\x12\x14\n" +
 	"\x05types\x18\x04 \x03(\tR\x05types\x12\x16\n" +
-	"\x06prefix\x18\x05 \x01(\tR\x06prefix\x1a:\n" +
+	"\x06prefix\x18\x05 \x01(\tR\x06prefix\x12.\n" +
+	"\x05kafka\x18\x06 \x01(\v2\x18.carillon.v1.KafkaTargetR\x05kafka\x12+\n" +
+	"\x04amqp\x18\a \x01(\v2\x17.carillon.v1.AmqpTargetR\x04amqp\x12+\n" +
+	"\x04nats\x18\b \x01(\v2\x17.carillon.v1.NatsTargetR\x04nats\x12.\n" +
+	"\x05redis\x18\t \x01(\v2\x18.carillon.v1.RedisTargetR\x05redis\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
@@ -239,20 +281,28 @@ func file_carillon_v1_namespace_proto_rawDescGZIP() []byte {
 
 var file_carillon_v1_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_carillon_v1_namespace_proto_goTypes = []any{
-	(*Namespace)(nil), // 0: carillon.v1.Namespace
-	(*Webhook)(nil),   // 1: carillon.v1.Webhook
-	nil,               // 2: carillon.v1.Namespace.ConcurrencyLimitsEntry
-	nil,               // 3: carillon.v1.Webhook.HeadersEntry
+	(*Namespace)(nil),   // 0: carillon.v1.Namespace
+	(*Webhook)(nil),     // 1: carillon.v1.Webhook
+	nil,                 // 2: carillon.v1.Namespace.ConcurrencyLimitsEntry
+	nil,                 // 3: carillon.v1.Webhook.HeadersEntry
+	(*KafkaTarget)(nil), // 4: carillon.v1.KafkaTarget
+	(*AmqpTarget)(nil),  // 5: carillon.v1.AmqpTarget
+	(*NatsTarget)(nil),  // 6: carillon.v1.NatsTarget
+	(*RedisTarget)(nil), // 7: carillon.v1.RedisTarget
 }
 var file_carillon_v1_namespace_proto_depIdxs = []int32{
 	2, // 0: carillon.v1.Namespace.concurrency_limits:type_name -> carillon.v1.Namespace.ConcurrencyLimitsEntry
 	1, // 1: carillon.v1.Namespace.webhooks:type_name -> carillon.v1.Webhook
 	3, // 2: carillon.v1.Webhook.headers:type_name -> carillon.v1.Webhook.HeadersEntry
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	4, // 3: carillon.v1.Webhook.kafka:type_name -> carillon.v1.KafkaTarget
+	5, // 4: carillon.v1.Webhook.amqp:type_name -> carillon.v1.AmqpTarget
+	6, // 5: carillon.v1.Webhook.nats:type_name -> carillon.v1.NatsTarget
+	7, // 6: carillon.v1.Webhook.redis:type_name -> carillon.v1.RedisTarget
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_namespace_proto_init() }
@@ -260,6 +310,7 @@ func file_carillon_v1_namespace_proto_init() {
 	if File_carillon_v1_namespace_proto != nil {
 		return
 	}
+	file_carillon_v1_job_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -254,6 +254,8 @@ type Run struct {
 	Lease string `protobuf:"bytes,14,opt,name=lease,proto3" json:"lease,omitempty"`
 	// The job's payload. In JSON it is `data`, any JSON kept byte for byte, or `data_base64`.
 	Data []byte `protobuf:"bytes,15,opt,name=data,json=data_base64,proto3" json:"data,omitempty"`
+	// In place of data: a reference, DAY/SHA256/SIZE, to bytes in the payload store; read them with GetPayload.
+	Payload string `protobuf:"bytes,31,opt,name=payload,proto3" json:"payload,omitempty"`
 	// The payload's content type.
 	ContentType string `protobuf:"bytes,16,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	// The job's metadata.
@@ -417,6 +419,13 @@ func (x *Run) GetData() []byte {
 		return x.Data
 	}
 	return nil
+}
+
+func (x *Run) GetPayload() string {
+	if x != nil {
+		return x.Payload
+	}
+	return ""
 }
 
 func (x *Run) GetContentType() string {
@@ -718,7 +727,7 @@ var File_carillon_v1_run_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc6\b\n" +
+	"\x15carillon/v1/run.proto\x12\vcarillon.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\b\n" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x10\n" +
@@ -737,7 +746,8 @@ const file_carillon_v1_run_proto_rawDesc = "" +
 	"\x05queue\x18\f \x01(\tR\x05queue\x126\n" +
 	"\bdeadline\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x14\n" +
 	"\x05lease\x18\x0e \x01(\tR\x05lease\x12\x19\n" +
-	"\x04data\x18\x0f \x01(\fR\vdata_base64\x12!\n" +
+	"\x04data\x18\x0f \x01(\fR\vdata_base64\x12\x18\n" +
+	"\apayload\x18\x1f \x01(\tR\apayload\x12!\n" +
 	"\fcontent_type\x18\x10 \x01(\tR\vcontentType\x12:\n" +
 	"\bmetadata\x18\x11 \x03(\v2\x1e.carillon.v1.Run.MetadataEntryR\bmetadata\x121\n" +
 	"\x06errors\x18\x12 \x03(\v2\x19.carillon.v1.AttemptErrorR\x06errors\x12!\n" +

@@ -1090,7 +1090,9 @@ type TriggerJobRequest struct {
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// In place of the job's payload; absent is the job's. In JSON it is `data`, any JSON kept byte for byte, or `data_base64`.
 	Data []byte `protobuf:"bytes,3,opt,name=data,json=data_base64,proto3,oneof" json:"data,omitempty"`
-	// The content type of data, with which alone it may be given.
+	// In place of data: a reference to bytes in the payload store.
+	Payload string `protobuf:"bytes,7,opt,name=payload,proto3" json:"payload,omitempty"`
+	// The content type of data or payload, with which alone it may be given.
 	ContentType string `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	// In place of the job's metadata, as a whole; empty is the job's.
 	Metadata map[string]string `protobuf:"bytes,5,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -1150,6 +1152,13 @@ func (x *TriggerJobRequest) GetData() []byte {
 		return x.Data
 	}
 	return nil
+}
+
+func (x *TriggerJobRequest) GetPayload() string {
+	if x != nil {
+		return x.Payload
+	}
+	return ""
 }
 
 func (x *TriggerJobRequest) GetContentType() string {
@@ -1438,7 +1447,7 @@ type ListRunsRequest struct {
 	Prefix string `protobuf:"bytes,6,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	// The name of the queue that they wait in or went through: a worker queue, a host with its port, app/APP or actor/TYPE.
 	Queue string `protobuf:"bytes,7,opt,name=queue,proto3" json:"queue,omitempty"`
-	// The kind of the target: worker, http or dapr.
+	// The kind of the target: worker, http, dapr, kafka, amqp, nats or redis.
 	Kind string `protobuf:"bytes,8,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Of the job, "key" or "key=value"; of a finished run, as it was when the run ended.
 	Label string `protobuf:"bytes,9,opt,name=label,proto3" json:"label,omitempty"`
@@ -1639,7 +1648,7 @@ type BulkRunsRequest struct {
 	Prefix string `protobuf:"bytes,6,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	// The name of the queue that they wait in or went through: a worker queue, a host with its port, app/APP or actor/TYPE.
 	Queue string `protobuf:"bytes,7,opt,name=queue,proto3" json:"queue,omitempty"`
-	// The kind of the target: worker, http or dapr.
+	// The kind of the target: worker, http, dapr, kafka, amqp, nats or redis.
 	Kind string `protobuf:"bytes,8,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Of the job, "key" or "key=value"; of a finished run, as it was when the run ended.
 	Label string `protobuf:"bytes,9,opt,name=label,proto3" json:"label,omitempty"`
@@ -3339,11 +3348,12 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\".\n" +
 	"\x12DeleteJobsResponse\x12\x18\n" +
-	"\adeleted\x18\x01 \x01(\rR\adeleted\"\xc8\x02\n" +
+	"\adeleted\x18\x01 \x01(\rR\adeleted\"\xe2\x02\n" +
 	"\x11TriggerJobRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1e\n" +
-	"\x04data\x18\x03 \x01(\fH\x00R\vdata_base64\x88\x01\x01\x12!\n" +
+	"\x04data\x18\x03 \x01(\fH\x00R\vdata_base64\x88\x01\x01\x12\x18\n" +
+	"\apayload\x18\a \x01(\tR\apayload\x12!\n" +
 	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\x12H\n" +
 	"\bmetadata\x18\x05 \x03(\v2,.carillon.v1.TriggerJobRequest.MetadataEntryR\bmetadata\x12.\n" +
 	"\aoverlap\x18\x06 \x01(\x0e2\x14.carillon.v1.OverlapR\aoverlap\x1a;\n" +

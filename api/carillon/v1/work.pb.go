@@ -127,7 +127,9 @@ type Hello struct {
 	// The worker has a session with every node of WorkResponse.nodes. Otherwise this node serves it for all of them.
 	Direct bool `protobuf:"varint,5,opt,name=direct,proto3" json:"direct,omitempty"`
 	// The worker's library and its version, for people, as in carillon-go/v0.3.1. At most 256 bytes.
-	Version       string `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
+	// The worker reads payloads that come as a reference, Run.payload. A node that has a payload store refuses workers that do not.
+	Payloads      bool `protobuf:"varint,7,opt,name=payloads,proto3" json:"payloads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -202,6 +204,13 @@ func (x *Hello) GetVersion() string {
 		return x.Version
 	}
 	return ""
+}
+
+func (x *Hello) GetPayloads() bool {
+	if x != nil {
+		return x.Payloads
+	}
+	return false
 }
 
 // Credit lets the server deliver n more runs of a queue.
@@ -601,14 +610,15 @@ const file_carillon_v1_work_proto_rawDesc = "" +
 	"heartbeats\x18\x04 \x03(\v2\x16.carillon.v1.HeartbeatR\n" +
 	"heartbeats\x12\x18\n" +
 	"\agoodbye\x18\x05 \x01(\bR\agoodbye\x12\x12\n" +
-	"\x04pong\x18\x06 \x01(\bR\x04pong\"\xff\x01\n" +
+	"\x04pong\x18\x06 \x01(\bR\x04pong\"\x9b\x02\n" +
 	"\x05Hello\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06queues\x18\x02 \x03(\tR\x06queues\x12\x1b\n" +
 	"\tworker_id\x18\x03 \x01(\tR\bworkerId\x126\n" +
 	"\x06labels\x18\x04 \x03(\v2\x1e.carillon.v1.Hello.LabelsEntryR\x06labels\x12\x16\n" +
 	"\x06direct\x18\x05 \x01(\bR\x06direct\x12\x18\n" +
-	"\aversion\x18\x06 \x01(\tR\aversion\x1a9\n" +
+	"\aversion\x18\x06 \x01(\tR\aversion\x12\x1a\n" +
+	"\bpayloads\x18\a \x01(\bR\bpayloads\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\",\n" +

@@ -50,7 +50,10 @@ type benchFlags struct {
 }
 
 func (f *benchFlags) add(flags *pflag.FlagSet) {
+	f.asked = true // load is only for a node that the user has named for it
 	f.reach.add(flags, "gRPC `address` of the node; environment CARILLON_SERVER")
+	flags.Lookup("context").Usage = "`name` of a context that says where the node is and how it is reached, in place of --server; " +
+		"neither the current one nor CARILLON_CONTEXT is used"
 	flags.IntVar(&f.pid, "server-pid", 0, "process `id` of the node, for its CPU time and memory")
 	flags.BoolVar(&f.spawn, "spawn", false, "start a node for the bench, in a process of its own")
 	flags.BoolVar(&f.inProcess, "in-process", false,
@@ -64,6 +67,8 @@ func (f *benchFlags) add(flags *pflag.FlagSet) {
 // ownNode refuses flags that contradict a node which is started for the bench.
 func ownNode(cmd *cobra.Command) {
 	exclusive(cmd, "spawn", "in-process")
+	exclusive(cmd, "spawn", "context")
+	exclusive(cmd, "in-process", "context")
 	for _, name := range slices.Sorted(maps.Keys((&reach{}).tlsFlags())) {
 		exclusive(cmd, "spawn", name)
 		exclusive(cmd, "in-process", name)

@@ -26,7 +26,7 @@ func (f *benchFlags) embedded(ctx context.Context) (bench.Node, func() error, er
 	node, stop, err := startNode(context.WithoutCancel(ctx), server.Config{Store: store,
 		Partitions: f.partitions, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0",
 		Monitoring: server.Monitoring{Debug: "127.0.0.1:0"},
-		Targets:    server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
+		Targets:    server.Targets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
 	if err != nil {
 		return bench.Node{}, nil, errors.Join(err, remove())
 	}

@@ -21,7 +21,8 @@ import (
 // newCluster returns the command `carillon cluster`.
 func newCluster(a app) *cobra.Command {
 	return newGroup("cluster", "Show the nodes that share a store, and move partitions between them",
-		newClusterStatus(a), newClusterDrain(a), newClusterRebalance(a), newClusterMember(a), newClusterSnapshot(a))
+		newClusterStatus(a), newClusterDrain(a), newClusterRebalance(a), newClusterMember(a), newClusterSnapshot(a),
+		newClusterRestore(a))
 }
 
 // newClusterStatus returns the command `carillon cluster status`.

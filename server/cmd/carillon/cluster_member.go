@@ -36,9 +36,30 @@ func (m *members) command(use, short string, words int, f memberAct) *cobra.Comm
 			return errors.Join(f(cmd.Context(), admin, cmd, words), admin.Close())
 		},
 	}
+	m.addTo(cmd)
+	return cmd
+}
+
+func (m *members) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&m.store, "store", "", "`url` of the store, as for serve; environment CARILLON_STORE")
 	cmd.Flags().StringVar(&m.peers, "peers", "", "`members`, as for serve; environment CARILLON_PEERS")
-	return cmd
+}
+
+// member returns the options of one member, as serve takes them from its flags. Nothing is listened at.
+func (m *members) member(cmd *cobra.Command, name string) (etcdembed.Options, error) {
+	takeEnvironment(cmd.Flags(), map[string]*string{"store": &m.store, "peers": &m.peers, "node-name": &name})
+	store := m.store
+	if m.peers != "" {
+		var err error
+		if store, err = etcdembed.WithPeers(store, m.peers, name, true); err != nil {
+			return etcdembed.Options{}, usagef("--peers: %v", err)
+		}
+	}
+	o, err := etcdembed.ParseURL(store)
+	if err != nil {
+		return o, usagef("--store: %v", err)
+	}
+	return o, nil
 }
 
 // connect connects to the members that the flags list.
@@ -168,7 +189,7 @@ func newClusterSnapshot(a app) *cobra.Command {
 			if err := admin.Snapshot(ctx, words[0]); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(a.out, "%s has a copy of all keys. etcdutl snapshot restore makes a member's folder of it.\n",
+			_, err := fmt.Fprintf(a.out, "%s has a copy of all keys. carillon cluster restore makes a member's folder of it.\n",
 				strings.TrimSpace(words[0]))
 			return err
 		})

@@ -55,6 +55,23 @@ func TestClusterMember(t *testing.T) {
 			t.Errorf("%s: %+v, want %d and %q", c.args, got, c.code, c.want)
 		}
 	}
+	new := filepath.Join(t.TempDir(), "new")
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"--store etcd-embed:" + new + " --peers " + peers, exitUsage, "--node-name"},
+		{"--store etcd-embed:" + new + " --node-name z --peers " + peers, exitUsage, `"z" is not among peers`},
+		{"--store pebble:" + new + " --node-name a --peers " + peers, exitUsage, "etcd-embed:DIR"},
+		{"--store etcd-embed:" + new + " --node-name a --peers " + peers, exitDone, "has all that"},
+		{"--store etcd-embed:" + new + " --node-name a --peers " + peers, exitFailed, "is not empty"},
+	} {
+		got := runInProcess(append([]string{"cluster", "restore", file}, strings.Fields(c.args)...)...)
+		if got.code != c.code || !strings.Contains(got.out+got.errs, c.want) {
+			t.Errorf("restore %s: %+v, want %d and %q", c.args, got, c.code, c.want)
+		}
+	}
 	if info, err := os.Stat(file); err != nil || info.Size() == 0 {
 		t.Errorf("the snapshot: %v, %v", info, err)
 	}

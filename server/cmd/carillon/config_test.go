@@ -98,7 +98,7 @@ func TestNearest(t *testing.T) {
 func TestDrainGrace(t *testing.T) {
 	for given, want := range map[string]time.Duration{"": server.DefaultDrainGrace, "3s": 3 * time.Second,
 		"0": -1, "-1s": 0} {
-		s := serve{logFormat: choice{words: []string{"text"}}, logLevel: choice{words: []string{"info"}}}
+		s := serveFlags()
 		cmd := &cobra.Command{}
 		s.add(cmd.Flags())
 		line := []string{"--store", "memory:"}

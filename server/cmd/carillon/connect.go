@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -51,6 +52,10 @@ func (c *connection) addReach(cmd *cobra.Command) {
 func (c *connection) resolve(cmd *cobra.Command) {
 	c.reach.resolve(cmd.Flags())
 	takeEnvironment(cmd.Flags(), map[string]*string{"namespace": &c.namespace})
+	said := cmd.Flags().Changed("namespace") || !c.byFlag && os.Getenv(envName("namespace")) != ""
+	if c.namespaceOf != "" && !said {
+		c.namespace = c.namespaceOf
+	}
 }
 
 // call connects to the node and calls f within the time that the user is ready to wait.

@@ -210,7 +210,7 @@ func (f *daprFlags) addOwn(all *pflag.FlagSet) {
 		"`host` or host:port at which the other nodes of the store reach this one; default where it listens; if that is all of "+
 			"the machine, POD_IP of the environment, the host of --etcd-initial-cluster, or the machine's name")
 	flags.DurationVar(&c.LeaseTTL, "lease-ttl", 0,
-		"how long the partitions of a dead node are left alone, on a store that nodes share; default 4s")
+		"how long the partitions of a dead node are left alone, on a store that nodes share; default 4s, of a bucket 2m")
 	flags.StringVar(&c.HTTP, "http-listen", "", "`address` to take Carillon's own HTTP at; default none")
 	flags.BoolVar(&c.Insecure, "insecure", false,
 		"let --grpc-listen and --http-listen be beyond loopback although nobody is authenticated there; nodes then use no TLS")

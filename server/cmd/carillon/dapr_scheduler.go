@@ -152,7 +152,7 @@ func (f *daprFlags) identity(log *slog.Logger) (*daprtls.Source, error) {
 // config returns the node's configuration. The flags are valid.
 func (f *daprFlags) config(flags *pflag.FlagSet, log *slog.Logger) server.Config {
 	c := f.own
-	c.Log, c.Version, c.Store = log, thisBuild().Version, f.storeURL()
+	c.Log, c.Monitoring.Version, c.Store = log, thisBuild().Version, f.storeURL()
 	c.GRPC, c.HTTP = f.nodesListen(), cmp.Or(c.HTTP, server.None)
 	c.Advertise, c.Credentials = f.nodesReach(), f.credentials()
 	if c.DrainGrace == 0 {

@@ -35,7 +35,7 @@ func accepted(t *testing.T, what string, environment map[string]string) server.C
 	for name, value := range environment {
 		t.Setenv(name, value)
 	}
-	s := serve{logFormat: choice{words: []string{"text", "json"}}, logLevel: choice{words: []string{"info"}}}
+	s := serveFlags()
 	cmd := &cobra.Command{}
 	s.add(cmd.Flags())
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { delete(environment, envName(f.Name)) })

@@ -23,6 +23,9 @@ type dev struct {
 	dir  string
 	grpc string
 	http string
+
+	payloads string
+	brokers  string
 }
 
 // newDev returns the command `carillon dev`.
@@ -40,17 +43,28 @@ the first stopped.`,
 	cmd.Flags().StringVar(&d.dir, "dir", "./carillon-data", "`folder` of the store")
 	cmd.Flags().StringVar(&d.grpc, "grpc", server.DefaultGRPC, "`address` to take gRPC at")
 	cmd.Flags().StringVar(&d.http, "http", server.DefaultHTTP, "`address` to take HTTP at")
+	cmd.Flags().StringVar(&d.payloads, "payload-store", "",
+		"`url` of a place for payloads above 64 KiB, such as file:DIR; default none")
+	addBrokers(cmd.Flags(), &d.brokers)
 	return cmd
 }
 
 func (d *dev) run(ctx context.Context, a app) error {
 	log := telemetry.NewLogger(a.errs, false, slog.LevelWarn)
 	telemetry.TakeStandardLog(log)
-	node, stop, err := startNode(context.WithoutCancel(ctx), server.Config{Store: "pebble:" + d.dir,
-		GRPC: d.grpc, HTTP: d.http,
-		Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"),
-			netip.MustParsePrefix("::1/128")}}, Log: log,
-		Version: thisBuild().Version})
+	var payloads *server.Payloads
+	if d.payloads != "" {
+		payloads = &server.Payloads{Store: d.payloads}
+	}
+	c := server.Config{
+		Store: "pebble:" + d.dir, Payloads: payloads,
+		GRPC: d.grpc, HTTP: d.http, Log: log,
+		Targets: server.Targets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"),
+			netip.MustParsePrefix("::1/128")}, Brokers: server.Brokers{File: d.brokers}},
+		Monitoring: server.Monitoring{Version: thisBuild().Version}}
+	useBrokers(&c)
+	defer reloadBrokers(&c.Targets.Brokers)()
+	node, stop, err := startNode(context.WithoutCancel(ctx), c)
 	if err != nil {
 		return err
 	}

@@ -110,3 +110,18 @@ func words(line string) []string {
 	}
 	return out
 }
+
+// TestTheSchemaOfEventsIsCurrent compares docs/ingest.schema.json with what the command prints.
+func TestTheSchemaOfEventsIsCurrent(t *testing.T) {
+	want, err := eventSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile("../../../docs/ingest.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("docs/ingest.schema.json is not current: run go generate ./server/cmd/...")
+	}
+}

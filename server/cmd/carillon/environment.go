@@ -43,8 +43,11 @@ func checkEnvironment(cmd *cobra.Command) error {
 // knownVariables returns the variables of a node's settings, of commands that talk to a node, and of a run,
 // which `carillon work` sets for the program that it starts.
 func knownVariables(root *cobra.Command) []string {
-	known := append(slices.Clone(runVariables), envName("server"), envName("namespace"), envName(caFlag),
-		envName(certFlag), envName(keyFlag), envName(serverNameFlag), envName(etcdUsername), envName(etcdPassword))
+	known := slices.Clone(runVariables)
+	for _, flag := range []string{"server", "namespace", "context", caFlag, certFlag, keyFlag, serverNameFlag,
+		etcdUsername, etcdPassword} {
+		known = append(known, envName(flag))
+	}
 	add := func(f *pflag.Flag) {
 		if f.Name != "help" {
 			known = append(known, envName(f.Name))

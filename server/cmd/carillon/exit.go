@@ -19,6 +19,7 @@ const (
 	exitFailed   = 1
 	exitUsage    = 2
 	exitNotFound = 3
+	exitUnknown  = 4 // of doctor: what is wrong is not known
 )
 
 // usageError reports an invalid command line.
@@ -124,11 +125,18 @@ func check(cmd *cobra.Command, wrong func(*cobra.Command) error) {
 	}
 }
 
-// exclusive refuses two flags that contradict each other.
-func exclusive(cmd *cobra.Command, one, other string) {
+// exclusive refuses two of flags that contradict each other.
+func exclusive(cmd *cobra.Command, names ...string) {
 	check(cmd, func(cmd *cobra.Command) error {
-		if cmd.Flags().Changed(one) && cmd.Flags().Changed(other) {
-			return usagef("--%s and --%s cannot be given together", one, other)
+		given := ""
+		for _, name := range names {
+			switch {
+			case !cmd.Flags().Changed(name):
+			case given != "":
+				return usagef("--%s and --%s cannot be given together", given, name)
+			default:
+				given = name
+			}
 		}
 		return nil
 	})
@@ -180,6 +188,9 @@ func sentence(e *carillon.Error) string {
 
 // exitCode returns the exit code of an error.
 func exitCode(err error) int {
+	if _, is := errors.AsType[unexamined](err); is {
+		return exitUnknown
+	}
 	switch carillon.KindOf(err) {
 	case carillon.InvalidArgument:
 		return exitUsage

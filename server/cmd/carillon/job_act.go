@@ -71,7 +71,7 @@ func newJobTrigger(a app) *cobra.Command {
 	cmd.Example = `carillon job trigger reports/nightly
 carillon job trigger reports/nightly --data '{"day":"2027-01-31"}' --overlap skip`
 	check(cmd, func(cmd *cobra.Command) error {
-		for _, name := range []string{"data", "content-type", "metadata", "overlap"} {
+		for _, name := range []string{"data", "payload", "content-type", "metadata", "overlap"} {
 			if f := cmd.Flags().Lookup(name); len(cmd.Flags().Args()) == 0 && f != nil && f.Changed {
 				return usagef("--%s is for one job: give its NAME, or leave it out", name)
 			}
@@ -98,10 +98,10 @@ func triggerOptions(flags *pflag.FlagSet, content jobFlags) (o carillon.TriggerO
 	o.Metadata = j.Metadata
 	switch {
 	case err != nil:
-	case slices.Contains(fields, "data"):
+	case slices.Contains(fields, "data"), slices.Contains(fields, "payload"):
 		o.Data = &j.Data
 	case slices.Contains(fields, "content_type"):
-		err = usagef("--content-type is about --data, which is missing")
+		err = usagef("--content-type is about --data or --payload, which are missing")
 	}
 	return o, err
 }

@@ -123,7 +123,9 @@ func whenFlags() jobFlags {
 	}
 }
 
-func targetFlags() jobFlags {
+func targetFlags() jobFlags { return slices.Concat(ownTargetFlags(), brokerFlags()) }
+
+func ownTargetFlags() jobFlags {
 	return jobFlags{
 		value("worker", "target", "queue", "run it on a worker connected for the queue",
 			func(j *carillon.Job) **carillon.WorkerTarget { return &j.Target.Worker },
@@ -134,6 +136,88 @@ func targetFlags() jobFlags {
 		pairs("header", "target", "HTTP header to send; repeatable",
 			func(j *carillon.Job) *map[string]string { return &httpTarget(j).Headers }),
 	}
+}
+
+// brokerFlags are those of targets at brokers.
+func brokerFlags() jobFlags {
+	return jobFlags{
+		brokerFlag("kafka", "cluster/topic", "send it to a topic of Kafka",
+			func(j *carillon.Job, broker, name string) {
+				k := kafkaTarget(j)
+				k.Cluster, k.Topic = broker, name
+			}),
+		text("kafka-key", "target", "key", "key of the record; default the job's name",
+			func(j *carillon.Job) *string { return &kafkaTarget(j).Key }),
+		brokerFlag("amqp", "broker/exchange", "send it to an exchange of RabbitMQ; BROKER/ is the default one",
+			func(j *carillon.Job, broker, name string) {
+				a := amqpTarget(j)
+				a.Broker, a.Exchange = broker, name
+			}),
+		text("routing-key", "target", "key", "routing key; for the default exchange the name of a queue",
+			func(j *carillon.Job) *string { return &amqpTarget(j).RoutingKey }),
+		brokerFlag("nats", "server/subject", "publish it to a subject of NATS",
+			func(j *carillon.Job, broker, name string) {
+				j.Target.NATS = &carillon.NATSTarget{Server: broker, Subject: name}
+			}),
+		brokerFlag("redis", "server/stream", "add it to a stream of Redis",
+			func(j *carillon.Job, broker, name string) {
+				j.Target.Redis = &carillon.RedisTarget{Server: broker, Stream: name}
+			}),
+		{name: "await-completion", field: "target", kind: "bool",
+			usage: "a broker's run goes on until a consumer completes it by its token, or its timeout passes",
+			set:   awaitCompletion},
+	}
+}
+
+// awaitCompletion sets the field of the target at a broker that the flags before it have set.
+func awaitCompletion(j *carillon.Job, s string) error {
+	await, err := strconv.ParseBool(s)
+	if err != nil {
+		return fmt.Errorf("%q is not true or false", clip(s, 40))
+	}
+	switch t := &j.Target; {
+	case t.Kafka != nil:
+		t.Kafka.AwaitCompletion = await
+	case t.AMQP != nil:
+		t.AMQP.AwaitCompletion = await
+	case t.NATS != nil:
+		t.NATS.AwaitCompletion = await
+	case t.Redis != nil:
+		t.Redis.AwaitCompletion = await
+	case t.Kind() != "":
+		return usagef("--await-completion has no effect on a target of kind %s, only on kafka, amqp, nats and redis",
+			t.Kind())
+	}
+	return nil
+}
+
+// brokerFlag returns a flag for a target that is the name of a broker and of what it keeps apart.
+func brokerFlag(name, kind, usage string, set func(j *carillon.Job, broker, name string)) *jobFlag {
+	return &jobFlag{name: name, field: "target", kind: kind, usage: usage,
+		set: func(j *carillon.Job, s string) error {
+			broker, of, ok := strings.Cut(s, "/")
+			if !ok || broker == "" {
+				return fmt.Errorf("%q is not %s", clip(s, 40), kind)
+			}
+			set(j, broker, of)
+			return nil
+		}}
+}
+
+// kafkaTarget returns the job's target at Kafka, and creates it if there is none.
+func kafkaTarget(j *carillon.Job) *carillon.KafkaTarget {
+	if j.Target.Kafka == nil {
+		j.Target.Kafka = &carillon.KafkaTarget{}
+	}
+	return j.Target.Kafka
+}
+
+// amqpTarget returns the job's target at RabbitMQ, and creates it if there is none.
+func amqpTarget(j *carillon.Job) *carillon.AMQPTarget {
+	if j.Target.AMQP == nil {
+		j.Target.AMQP = &carillon.AMQPTarget{}
+	}
+	return j.Target.AMQP
 }
 
 // httpTarget returns the job's HTTP target, and creates it if there is none.
@@ -148,6 +232,7 @@ func payloadFlags(in io.Reader) jobFlags {
 	return jobFlags{
 		value("data", "data", "json", "payload: JSON, @FILE, or - for standard input; any bytes with --content-type",
 			func(j *carillon.Job) *[]byte { return &j.Data.Bytes }, payloadReader(in)),
+		payloadFlag(),
 		text("content-type", "content_type", "type", "content type of the payload; default application/json",
 			func(j *carillon.Job) *string { return &j.Data.ContentType }),
 		pairs("metadata", "metadata", "handed over with every run; repeatable",
@@ -249,7 +334,7 @@ func checkPolicy(p *carillon.FailurePolicy) error {
 
 func policyFlags() jobFlags {
 	return jobFlags{
-		length("timeout", "timeout", "limit of one attempt; default 30s for http, 24h for worker",
+		length("timeout", "timeout", "limit of one attempt; default 30s, 24h for worker, 1h with --await-completion",
 			func(j *carillon.Job) *time.Duration { return &j.Timeout }),
 		length("lease", "lease", "how long an attempt lives without a heartbeat; default 2m",
 			func(j *carillon.Job) *time.Duration { return &j.Lease }),

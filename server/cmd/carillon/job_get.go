@@ -126,7 +126,10 @@ func policyText(p carillon.FailurePolicy) string {
 
 // dataText returns a payload for people: its beginning if it is text.
 func dataText(d carillon.Data) string {
-	if len(d.Bytes) == 0 {
+	switch {
+	case d.Ref != nil:
+		return commas(fmt.Sprintf("%d bytes in the payload store", d.Ref.Size), d.ContentType, d.Ref.String())
+	case len(d.Bytes) == 0:
 		return ""
 	}
 	if strings.HasSuffix(d.ContentType, "json") || strings.HasPrefix(d.ContentType, "text/") {

@@ -21,6 +21,7 @@ type jobPut struct {
 	ifAbsent     bool
 	ifGeneration uint64
 	fields       jobFlags
+	dataFile     dataFile
 }
 
 // newJobPut returns the command `carillon job put`.
@@ -43,9 +44,10 @@ carillon job put -f job.json`,
 		"JSON `file` with the job as the REST API takes it; - for standard input")
 	cmd.Flags().BoolVar(&p.ifAbsent, "if-absent", false, "only if there is no job of the name")
 	cmd.Flags().Uint64Var(&p.ifGeneration, "if-generation", 0, "only over this `generation`; 0 is any")
+	p.dataFile.add(cmd)
 	p.add(cmd)
 	exclusive(cmd, "in", "at")
-	exclusive(cmd, "worker", "http")
+	exclusive(cmd, "worker", "http", "kafka", "amqp", "nats", "redis")
 	exclusive(cmd, "if-absent", "if-generation")
 	return cmd
 }
@@ -56,6 +58,9 @@ func (p *jobPut) run(cmd *cobra.Command, a app, words []string) error {
 		return err
 	}
 	return p.ask(a, func(ctx context.Context, node *client.Client, _ []string) (answer, error) {
+		if err := p.dataFile.load(ctx, node, &job, a.in); err != nil {
+			return answer{}, err
+		}
 		put, err := node.PutJob(ctx, job,
 			carillon.PutOptions{IfAbsent: p.ifAbsent, IfGeneration: p.ifGeneration})
 		return a.putAnswer(&put), err

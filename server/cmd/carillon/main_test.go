@@ -28,6 +28,9 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata/script: each script has a node of its own, in this process, at $CARILLON_SERVER
 // and $HTTP.
 func TestScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of processes, which take a second each to start under the race detector")
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *rewrite,
@@ -43,7 +46,7 @@ func TestScripts(t *testing.T) {
 func setupNode(env *testscript.Env) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	node, stop, err := startNode(ctx, server.Config{Store: "memory:", Partitions: 4, GRPC: "127.0.0.1:0",
-		HTTP: "127.0.0.1:0", Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, DrainGrace: -1})
+		Payloads: &server.Payloads{Store: "file:" + filepath.Join(env.WorkDir, "payloads")}, HTTP: "127.0.0.1:0", Targets: server.Targets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, DrainGrace: -1})
 	if err != nil {
 		cancel()
 		return err

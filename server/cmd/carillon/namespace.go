@@ -202,7 +202,7 @@ func namespaceAnswer(ns *carillon.Namespace) answer {
 		fields = append(fields, field{"unserved after", ns.UnservedAfter.String()})
 	}
 	for i := range ns.Webhooks {
-		fields = append(fields, field{"webhook " + ns.Webhooks[i].Name, ns.Webhooks[i].URL})
+		fields = append(fields, field{"webhook " + ns.Webhooks[i].Name, hookTarget(&ns.Webhooks[i])})
 	}
 	return answer{message: wire.NamespaceToProto(ns), text: description(fields)}
 }

@@ -31,10 +31,10 @@ type program struct {
 // outcome; the last it wrote to standard error is the message of a failure, and the last it wrote at all is
 // the result of the run. When ctx ends, the command and everything that it started is asked to end, and
 // killed if it does not.
-func (p *program) Run(ctx context.Context, run *carillon.Run) (result []byte, err error) {
+func (p *program) Run(ctx context.Context, run *carillon.Run, payload io.Reader) (result []byte, err error) {
 	cmd := exec.Command(p.args[0], p.args[1:]...) //nolint:noctx // ended below, with its whole group
 	last, output := &tail{most: carillon.MaxErrorBytes}, &tail{most: carillon.MaxResponse}
-	cmd.Stdin = bytes.NewReader(run.Data.Bytes)
+	cmd.Stdin = payload
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(p.out, output), io.MultiWriter(p.errs, last, output)
 	cmd.Env = slices.Concat(slices.DeleteFunc(os.Environ(), ofTrace), environment(run), traceOf(run))
 	cmd.WaitDelay = p.killAfter // for background processes that hold the pipes

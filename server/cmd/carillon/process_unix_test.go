@@ -47,7 +47,7 @@ func TestProgram(t *testing.T) {
 		p := &program{args: []string{"sh", "-c", command}, out: io.Discard, errs: io.Discard,
 			killAfter: time.Second}
 		failure := ""
-		result, err := p.Run(t.Context(), &carillon.Run{})
+		result, err := p.Run(t.Context(), &carillon.Run{}, strings.NewReader(""))
 		if err != nil {
 			failure = err.Error()
 		}
@@ -80,7 +80,7 @@ func TestProgramThatWillNotEnd(t *testing.T) {
 	p := &program{args: []string{"sh", "-c", `trap "" TERM; echo started; while :; do sleep 1; done`},
 		errs: io.Discard, killAfter: 100 * time.Millisecond,
 		out: writerFunc(func(b []byte) { out.Write(b); cancel(reason) })}
-	_, err := p.Run(ctx, &carillon.Run{})
+	_, err := p.Run(ctx, &carillon.Run{}, strings.NewReader(""))
 	if err == nil || !strings.Contains(err.Error(), reason.Error()) || out.String() != "started\n" {
 		t.Errorf("error %v, output %q", err, out.String())
 	}

@@ -15,6 +15,7 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/wire"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
 // newQueue returns the command `carillon queue`.
@@ -31,7 +32,7 @@ type queueList struct {
 	paging
 }
 
-var queueKindWords = []string{"worker", "http", "dapr"}
+var queueKindWords = append([]string{"worker", "http", "dapr"}, delivery.BrokerKinds...)
 
 // newQueueList returns the command `carillon queue list`.
 func newQueueList(a app) *cobra.Command {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
@@ -25,6 +26,12 @@ type reach struct {
 	tls    clienttls.Options
 	proxy  bool
 	more   []client.Option // in place of tls
+
+	context     string // its name; empty: the current one, if it is wanted
+	byFlag      bool   // the command line has named the context
+	asked       bool   // only such a context is used
+	namespaceOf string // the context
+	fault       error  // of resolve
 }
 
 // The flags of TLS. The environment may set them.
@@ -38,6 +45,14 @@ const (
 // add adds the flags; server says what the address is for.
 func (r *reach) add(flags *pflag.FlagSet, server string) {
 	flags.StringVar(&r.server, "server", defaultServer, server)
+	flags.StringVar(&r.context, "context", "",
+		"`name` of a context that says where the node is and how it is reached, in place of --server; environment CARILLON_CONTEXT, unless "+
+			"--server is given; default the current one, unless --server or CARILLON_SERVER says where")
+	r.addTLS(flags)
+}
+
+// addTLS adds the flags of TLS.
+func (r *reach) addTLS(flags *pflag.FlagSet) {
 	flags.StringVar(&r.tls.CA, caFlag, "",
 		"`file` of the certificates (PEM) that the node is verified against, read at the start; this flag and the next three turn TLS on, and each "+
 			"may come from the environment, as CARILLON_CA; default those of this machine")
@@ -55,10 +70,34 @@ func (r *reach) tlsFlags() map[string]*string {
 		serverNameFlag: &r.tls.ServerName}
 }
 
-// resolve sets from the environment what the command line does not.
+// resolve sets what the command line does not: from the context that it names, then from the environment,
+// then from the context that the environment names, or the current one. What is wrong with that dial returns.
 func (r *reach) resolve(flags *pflag.FlagSet) {
-	takeEnvironment(flags, map[string]*string{"server": &r.server})
-	takeEnvironment(flags, r.tlsFlags())
+	r.byFlag = flags.Changed("context") && r.context != "" // which a call before may have set
+	whence := flags.Changed("server")
+	switch {
+	case r.byFlag && whence:
+		r.fault = usagef("--server, --context: give one of them; a context says where the node is")
+		return
+	case r.byFlag:
+		if r.fault = r.byContext(false); r.fault != nil {
+			return
+		}
+	case !whence: // otherwise what a context says of TLS is about other nodes
+		takeEnvironment(flags, map[string]*string{"server": &r.server})
+		if !r.asked {
+			takeEnvironment(flags, map[string]*string{"context": &r.context})
+		}
+		whence = os.Getenv(envName("server")) != ""
+	}
+	for name, into := range r.tlsFlags() {
+		if *into == "" {
+			takeEnvironment(flags, map[string]*string{name: into})
+		}
+	}
+	if !r.byFlag && !r.asked {
+		r.fault = r.byContext(whence)
+	}
 }
 
 // takeEnvironment sets from the environment what the flags have not set.
@@ -76,18 +115,33 @@ var tlsNames = clienttls.Names{CA: "--" + caFlag, Cert: "--" + certFlag, Key: "-
 
 // dial returns a client of the node.
 func (r *reach) dial() (*client.Client, error) {
+	if r.fault != nil {
+		return nil, r.fault
+	}
 	opts := slices.Clone(r.more)
 	if r.proxy {
 		opts = append(opts, client.WithProxyFromEnvironment())
 	}
 	if r.tls.Given() {
-		config, err := r.tls.Config(tlsNames)
+		over, err := r.credentials()
 		if err != nil {
-			return nil, usagef("%s", err)
+			return nil, err
 		}
-		opts = append(opts, client.WithTransportCredentials(credentials.NewTLS(config)))
+		opts = append(opts, client.WithTransportCredentials(over))
 	}
 	return client.Dial(r.server, opts...)
+}
+
+// credentials are those of a connection to the node.
+func (r *reach) credentials() (credentials.TransportCredentials, error) {
+	if !r.tls.Given() {
+		return insecure.NewCredentials(), nil
+	}
+	config, err := r.tls.Config(tlsNames)
+	if err != nil {
+		return nil, usagef("%s", err)
+	}
+	return credentials.NewTLS(config), nil
 }
 
 // unheard says why something listens and is not heard.

@@ -27,17 +27,31 @@ type serve struct {
 	config    string
 	peers     string
 	node      server.Config
+	payloads  nodePayloads
 	allow     []string
+	outboxes  []string
 	otlp      string
 	logFormat choice
 	logLevel  choice
 	secrets   map[string][]string
+	tls       nodeTLS
+
+	onStoreLoss choice // what leaves while the store is away
+}
+
+// fireCritical is what --on-store-loss says if critical runs are to leave.
+const fireCritical = "critical"
+
+// serveFlags returns the flags that have a few words to choose from.
+func serveFlags() serve {
+	return serve{logFormat: choice{words: []string{"text", "json"}},
+		logLevel:    choice{words: []string{"info", "debug", "warn", "error"}},
+		onStoreLoss: choice{words: []string{"hold", fireCritical}}}
 }
 
 // newServe returns the command `carillon serve`.
 func newServe(a app) *cobra.Command {
-	s := serve{logFormat: choice{words: []string{"text", "json"}},
-		logLevel: choice{words: []string{"info", "debug", "warn", "error"}}}
+	s := serveFlags()
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node",
@@ -55,12 +69,14 @@ Traces are exported if --otlp-endpoint is set, or OTEL_EXPORTER_OTLP_ENDPOINT or
 said of them, OpenTelemetry's variables say: OTEL_EXPORTER_OTLP_PROTOCOL, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, …`,
 		Example: `carillon serve --store pebble:/var/lib/carillon
 carillon serve --config /etc/carillon.yaml --allow-target 10.0.0.0/8
+carillon serve --store pebble:/var/lib/carillon --grpc 0.0.0.0:7070 --tls-cert node.pem --tls-key node-key.pem --tls-client-ca ca.pem
 carillon serve --store memory: --grpc 0.0.0.0:7070 --insecure`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd, a) },
 	}
 	s.add(cmd.Flags())
 	complete(cmd, "log-format", s.logFormat.words)
+	complete(cmd, "on-store-loss", s.onStoreLoss.words)
 	complete(cmd, "log-level", s.logLevel.words)
 	return cmd
 }
@@ -70,14 +86,15 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.StringVar(&s.config, "config", "", "YAML `file` of settings; default carillon.yaml if it is there")
 	flags.StringVar(&c.Store, "store", "",
-		"`url` of the store: pebble:DIR, postgres://…, redis://…, etcd://…, etcd-embed:DIR, cassandra://…, or memory: which keeps nothing (required)")
+		"`url` of the store: pebble:DIR, postgres://…, redis://…, etcd://…, etcd-embed:DIR, cassandra://…, s3://…, gs://…, azblob://…, or memory: "+
+			"which keeps nothing (required)")
 	flags.StringVar(&s.peers, "peers", "",
 		"all `members` of --store etcd-embed:DIR, this node included: name=host[:port],…; port 2380 by default, and the one below it is used, too")
 	flags.StringVar(&c.Name, "node-name", "",
 		"`name` of the node among those of its store, the same in each of its lives; default that of the machine")
 	flags.DurationVar(&c.LeaseTTL, "lease-ttl", 0,
-		"how long the partitions of a dead node are left alone, on a store that nodes share; default 4s")
-	flags.IntVar(&c.Partitions, "partitions", 0, "partitions of a new store, fixed for its life; default 64")
+		"how long the partitions of a dead node are left alone, on a store that nodes share; default 4s, of a bucket 2m")
+	flags.IntVar(&c.Partitions, "partitions", 0, "partitions of a new store; carillon migrate can change it later; default 64")
 	flags.StringVar(&c.GRPC, "grpc", server.DefaultGRPC, "`address` to take gRPC at; port 0 picks a free one")
 	flags.StringVar(&c.HTTP, "http", server.DefaultHTTP, "`address` to take HTTP at; port 0 picks a free one")
 	flags.StringVar(&c.Advertise, "advertise", "",
@@ -86,8 +103,11 @@ func (s *serve) add(flags *pflag.FlagSet) {
 		"`host:port` that sidecars of Dapr are told to connect to; default as --advertise, or where each has reached the node")
 	flags.StringVar(&c.Monitoring.Debug, "debug-listen", "",
 		"`address` to serve profiles of the process at, under /debug/pprof/; default none")
+	flags.StringArrayVar(&s.outboxes, "outbox", nil,
+		"`NAME=url` of an application's PostgreSQL database whose outbox is read, such as shop=postgres://…; repeatable")
 	flags.StringVar(&s.otlp, "otlp-endpoint", "",
 		"`url` of a collector to export traces to by OTLP, such as http://localhost:4318; default OTEL_EXPORTER_OTLP_ENDPOINT, and none")
+	s.tls.add(flags)
 	flags.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback although nobody is authenticated")
 	flags.StringSliceVar(&c.Browsers.Hosts, "host", nil,
 		"`name` under which browsers may reach the HTTP address; repeatable")
@@ -103,6 +123,8 @@ func (s *serve) add(flags *pflag.FlagSet) {
 		"how long dead runs are kept for a redrive")
 	c.Limits = carillon.DefaultBounds()
 	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's payload")
+	s.payloads.add(flags)
+	addBrokers(flags, &c.Targets.Brokers.File)
 	flags.IntVar(&c.Limits.Metadata, "max-metadata", c.Limits.Metadata,
 		"most `bytes` of a job's metadata, and again of its labels")
 	flags.IntVar(&c.Limits.Labels, "max-labels", c.Limits.Labels, "most labels of a job")
@@ -111,6 +133,10 @@ func (s *serve) add(flags *pflag.FlagSet) {
 		"most attempts in flight right after a start with a backlog")
 	flags.DurationVar(&c.SlowStart.Step, "slow-start-step", server.DefaultSlowStartStep,
 		"after how long they may be twice as many, up to 10,000 and then any number; 0 is no bound from the start")
+	flags.Var(&s.onStoreLoss, "on-store-loss",
+		"what leaves while the store does not answer: nothing, or critical runs until the leases end")
+	flags.IntVar(&c.Outages.CatchUpRate, "catch-up-rate", 0,
+		"most runs a second of those that became due while the store was away, but for critical ones; 0 is any number")
 	flags.DurationVar(&c.DrainGrace, "drain-grace", server.DefaultDrainGrace,
 		"how long attempts in force may go on when the node leaves; 0 is not at all")
 	flags.Var(&s.logFormat, "log-format", "how to write the log")
@@ -122,6 +148,8 @@ func (s *serve) run(cmd *cobra.Command, a app) error {
 	if err != nil {
 		return err
 	}
+	defer s.tls.end()
+	defer reloadBrokers(&cfg.Targets.Brokers)()
 	cfg.APIs = []server.API{daprAPI(daprapi.Options{Logger: cfg.Log, Now: cfg.Now})}
 	collectLess()
 	return runNode(cmd.Context(), cfg)
@@ -162,8 +190,17 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 			return c, usagef("--peers: %v", err)
 		}
 	}
+	var err error
+	if c.Payloads, err = s.payloads.config(cmd.Flags()); err != nil {
+		return c, err
+	}
 	c.Targets.SigningSecrets = s.secrets
-	c.Version = thisBuild().Version
+	if c.Feeds, err = outboxFeeds(s.outboxes); err != nil {
+		return c, err
+	}
+	useBrokers(&c)
+	c.Outages.FireCritical = s.onStoreLoss.String() == fireCritical
+	c.Monitoring.Version = thisBuild().Version
 	c.Monitoring.Traces = tracesTo(s.otlp)
 	switch {
 	case c.SlowStart.Step < 0:
@@ -193,7 +230,11 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 	if c.Store == "" {
 		return c, usagef("--store: where are jobs to be kept? For example --store pebble:./carillon-data")
 	}
+	if c.Credentials, err = s.tls.credentials(cmd.Context(), server.Shared(c.Store), c.Log); err != nil {
+		return c, err
+	}
 	if err := c.Validate(); err != nil {
+		s.tls.end()
 		return c, usagef("%s", err)
 	}
 	return c, nil

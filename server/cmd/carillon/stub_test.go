@@ -17,6 +17,9 @@ import (
 // TestStubScripts runs testdata/stub: each script has a stub of its own, in this process, at
 // $CARILLON_SERVER.
 func TestStubScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("as TestScripts")
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/stub",
 		RequireExplicitExec: true,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -23,26 +24,32 @@ func newWebhook(a app) *cobra.Command {
 type webhookPut struct {
 	connection
 	hook    carillon.Webhook
+	brokers jobFlags // that set the target at a broker of a job
 	types   []string
 	headers []string
 }
 
 // newWebhookPut returns the command `carillon webhook put`.
 func newWebhookPut(a app) *cobra.Command {
-	var p webhookPut
+	p := webhookPut{brokers: slices.DeleteFunc(brokerFlags(), func(f *jobFlag) bool {
+		return f.name == "await-completion" // nobody completes an event
+	})}
 	cmd := &cobra.Command{
 		Use:   "put NAME",
 		Short: "Add a webhook to a namespace, or replace it",
 		Long: "Add a webhook to the settings of a namespace, or replace the one of that name. Each event that it selects is sent as a\n" +
-			"CloudEvent by an HTTP request, until the receiver has answered 2xx, for about a day. `carillon run list --prefix\n" +
-			carillon.EventJobs + "` shows how that went. An address that is not public must be allowed by --allow-target of the nodes.",
+			"CloudEvent, by an HTTP request or to a broker, until the receiver has answered 2xx, or the broker has acknowledged it,\n" +
+			"for about a day. `carillon run list --prefix " + carillon.EventJobs + "` shows how that went. An address that is\n" +
+			"not public must be allowed by --allow-target of the nodes; brokers are those of their --brokers.",
 		Example: `carillon webhook put ops --url https://example.com/hooks/carillon --type run.dead,job.paused,queue,node
-carillon webhook put billing --url https://example.com/x --type run --prefix billing/ --header "Authorization=Bearer abc"`,
+carillon webhook put billing --url https://example.com/x --type run --prefix billing/ --header "Authorization=Bearer abc"
+carillon webhook put stream --kafka events/carillon --type job,run,queue,node`,
 		Args: arguments(1, 1),
 		RunE: p.ask(a, p.put),
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&p.hook.URL, "url", "", "where events are sent; http or https")
+	p.brokers.add(cmd)
 	cmd.Flags().StringSliceVar(&p.types, "type", nil,
 		"`types` of events, such as run.dead, or groups of them: job, run, queue, node; repeatable")
 	cmd.Flags().StringVar(&p.hook.Prefix, "prefix", "",
@@ -50,9 +57,16 @@ carillon webhook put billing --url https://example.com/x --type run --prefix bil
 	cmd.Flags().StringArrayVar(&p.headers, "header", nil, "`name=value` of an HTTP header to send; repeatable")
 	p.connection.add(cmd)
 	check(cmd, func(*cobra.Command) error {
+		var job carillon.Job
+		if _, err := p.brokers.apply(cmd.Flags(), &job, nil); err != nil {
+			return err
+		}
+		t := job.Target
+		p.hook.Kafka, p.hook.AMQP, p.hook.NATS, p.hook.Redis = t.Kafka, t.AMQP, t.NATS, t.Redis
 		switch {
-		case p.hook.URL == "":
-			return usagef("--url is missing: where events are sent, such as https://example.com/hook")
+		case p.hook.Target().Kind() == "":
+			return usagef("--url is missing: where events are sent, such as https://example.com/hook; or give " +
+				"--kafka, --amqp, --nats or --redis")
 		case len(p.types) == 0:
 			return usagef("--type is missing: types of events, such as run.dead, or groups of them: job, run, queue, node")
 		}
@@ -127,7 +141,7 @@ func newWebhookDelete(a app) *cobra.Command {
 // webhooksAnswer lists the webhooks of a namespace.
 func webhooksAnswer(ns *carillon.Namespace) answer {
 	return answer{message: wire.NamespaceToProto(ns),
-		text: table([]string{"NAME", "URL", "TYPES", "PREFIX", "HEADERS"}, ns.Webhooks, webhookRow)}
+		text: table([]string{"NAME", "TARGET", "TYPES", "PREFIX", "HEADERS"}, ns.Webhooks, webhookRow)}
 }
 
 func webhookRow(w *carillon.Webhook) []string {
@@ -135,5 +149,9 @@ func webhookRow(w *carillon.Webhook) []string {
 	for i, t := range w.Types {
 		types[i] = string(t)
 	}
-	return []string{w.Name, w.URL, strings.Join(types, ","), dash(w.Prefix), strconv.Itoa(len(w.Headers))}
+	return []string{w.Name, hookTarget(w), strings.Join(types, ","), dash(w.Prefix),
+		strconv.Itoa(len(w.Headers))}
 }
+
+// hookTarget describes where a webhook's events go, for people.
+func hookTarget(w *carillon.Webhook) string { return cmp.Or(w.URL, targetText(w.Target())) }

@@ -102,6 +102,10 @@ func targetText(t carillon.Target) string {
 		return "worker " + t.Worker.Queue
 	case t.HTTP != nil:
 		return "http " + t.HTTP.URL
+	case t.AwaitsCompletion():
+		return t.Kind() + " " + t.BrokerAddress() + ", then awaits completion"
+	case t.Broker() != "":
+		return t.Kind() + " " + t.BrokerAddress()
 	default:
 		return t.Kind()
 	}

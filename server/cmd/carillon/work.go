@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"os/exec"
 	"time"
@@ -81,6 +82,8 @@ func (w *work) worker(node carillon.Work, queue string, p *program) *worker.Work
 	w.options.ReturnTime = p.killAfter + time.Second
 	worked := worker.New(node, w.options)
 	worker.HandleResult(worked, queue,
-		func(ctx context.Context, run carillon.Run, _ carillon.Data) ([]byte, error) { return p.Run(ctx, &run) })
+		func(ctx context.Context, run carillon.Run, payload io.Reader) ([]byte, error) {
+			return p.Run(ctx, &run, payload)
+		})
 	return worked
 }

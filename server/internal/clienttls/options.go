@@ -5,9 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"strings"
 )
 
 // Options say how a node is verified and what is shown to it. The zero value is no TLS.
@@ -37,20 +35,14 @@ func (o Options) Config(names Names) (*tls.Config, error) {
 	r := reader{o: o, names: names}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	anchors := r.anchors()
-	switch {
-	case strings.HasPrefix(strings.ToLower(o.ServerName), scheme):
-		r.matchID(config, anchors)
-	case o.ServerName != "" && !isHost(o.ServerName):
-		r.wrongf(names.ServerName, "%q is no name of a host without a port, and no SPIFFE id, spiffe://…", o.ServerName)
-	default:
-		config.ServerName = o.ServerName
-		if anchors != nil {
-			config.RootCAs = x509.NewCertPool()
-			for _, a := range anchors {
-				config.RootCAs.AddCert(a)
-			}
-		}
+	name, err := ParseName(o.ServerName)
+	if err != nil {
+		r.wrongf(names.ServerName, "%w", err)
 	}
+	if name.isID() && o.CA == "" {
+		r.wrongf(names.CA, "a SPIFFE id is verified against trust anchors: give their file")
+	}
+	name.Demand(config, anchors)
 	if r.pair() { // last, since what verifies a SPIFFE id resets it
 		config.GetClientCertificate = o.show
 	}
@@ -58,11 +50,6 @@ func (o Options) Config(names Names) (*tls.Config, error) {
 		return nil, err
 	}
 	return config, nil
-}
-
-// isHost reports whether a certificate could name the text as a DNS name or an IP address.
-func isHost(text string) bool {
-	return net.ParseIP(text) != nil || !strings.ContainsAny(text, "/:*@ ")
 }
 
 // show reads the certificate to show, and its key.
@@ -112,7 +99,7 @@ func (r *reader) anchors() []*x509.Certificate {
 		r.wrongf(r.names.CA, "%w", err)
 		return nil
 	}
-	anchors, err := certificates(text)
+	anchors, err := Certificates(text)
 	if err != nil {
 		r.wrongf(r.names.CA, "%s: %w", r.o.CA, err)
 	}

@@ -1,7 +1,6 @@
 package clienttls
 
 import (
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
-	"github.com/spiffe/go-spiffe/v2/spiffetls/tlsconfig"
 )
 
 // scheme begins a SPIFFE id.
@@ -18,8 +16,11 @@ const scheme = "spiffe:"
 // anyPart stands for any one part of a SPIFFE id: the trust domain, or what is between two slashes.
 const anyPart = "*"
 
-// certificates reads certificates in PEM.
-func certificates(text []byte) ([]*x509.Certificate, error) {
+// Certificates reads certificates in PEM. That there is none, or a part of one, is an error.
+func Certificates(text []byte) ([]*x509.Certificate, error) {
+	if err := Whole(text); err != nil {
+		return nil, err
+	}
 	bundle, err := x509bundle.Parse(spiffeid.TrustDomain{}, text)
 	if err == nil && bundle.Empty() {
 		err = errors.New("there is no certificate (PEM) in it")
@@ -28,18 +29,6 @@ func certificates(text []byte) ([]*x509.Certificate, error) {
 		return nil, err
 	}
 	return bundle.X509Authorities(), nil
-}
-
-// matchID makes connections to those only whose certificate has a SPIFFE id as it is asked for.
-func (r *reader) matchID(config *tls.Config, anchors []*x509.Certificate) {
-	matches, err := matcher(r.o.ServerName)
-	if err != nil {
-		r.wrongf(r.names.ServerName, "%q: %w", r.o.ServerName, err)
-	}
-	if r.o.CA == "" {
-		r.wrongf(r.names.CA, "a SPIFFE id is verified against trust anchors: give their file")
-	}
-	tlsconfig.HookTLSClientConfig(config, vouchers(anchors), tlsconfig.AdaptMatcher(matches))
 }
 
 // vouchers are certificates that vouch for every trust domain, as those of Dapr do.

@@ -7,31 +7,43 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// assignment is what this node's engine is to own. Its fields are guarded by the turn, except complete.
+// assignment is what this node's engine is to own. Share is guarded by the turn.
 type assignment struct {
 	engine   assignee
 	share    []int
-	known    bool        // there has been a share
-	complete atomic.Bool // the engine has held all of its share at one time
+	known    atomic.Bool // there has been a share
+	complete atomic.Bool // the engine was found to serve all of its share
 }
 
 // assignee is the part of [Local] that owns partitions.
 type assignee interface {
+	// Assign sets which partitions the node is to own from now on. It does not wait.
 	Assign(partitions []int)
+	// Holdings returns the partitions that it holds, also those that it is still loading.
 	Holdings() []store.Holding
+	// Ready returns an error that names a partition which it is to own and does not serve; nil if there is none.
+	Ready() error
 }
 
 // set tells the engine what it is to own, if that has changed. It returns how much that was before.
 func (a *assignment) set(share []int) (before int, changed bool) {
+	a.whole() // of the share until now, if nobody has asked
 	before = len(a.share)
-	if changed = !a.known || !slices.Equal(share, a.share); changed {
-		a.share, a.known = share, true
+	if changed = !a.known.Load() || !slices.Equal(share, a.share); changed {
+		a.share = share
 		a.engine.Assign(share)
-	}
-	if !a.complete.Load() && len(missing(a.share, a.held())) == 0 {
-		a.complete.Store(true)
+		a.known.Store(true)
 	}
 	return before, changed
+}
+
+// whole reports whether the engine serves all of its share, or was found to do so before. It may be called at
+// any time.
+func (a *assignment) whole() bool {
+	if !a.complete.Load() && a.known.Load() && a.engine.Ready() == nil {
+		a.complete.Store(true)
+	}
+	return a.complete.Load()
 }
 
 // clear tells the engine that it is to own nothing any more.

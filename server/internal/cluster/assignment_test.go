@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -11,10 +12,12 @@ import (
 type fakeAssignee struct {
 	calls [][]int
 	holds []store.Holding
+	ready error
 }
 
 func (f *fakeAssignee) Assign(partitions []int)   { f.calls = append(f.calls, partitions) }
 func (f *fakeAssignee) Holdings() []store.Holding { return f.holds }
+func (f *fakeAssignee) Ready() error              { return f.ready }
 
 // TestAssignmentTellsChangesOnly: the first share, even an empty one, each other share, and the end.
 func TestAssignmentTellsChangesOnly(t *testing.T) {
@@ -29,22 +32,41 @@ func TestAssignmentTellsChangesOnly(t *testing.T) {
 	}
 }
 
-// TestAssignmentIsCompleteOnce: from the moment at which all was held, whatever is lost later.
-func TestAssignmentIsCompleteOnce(t *testing.T) {
-	engine := &fakeAssignee{holds: []store.Holding{{Partition: 1}}}
+// TestAssignmentIsWholeOnce: from the moment at which all of a share was served, whatever is lost later.
+func TestAssignmentIsWholeOnce(t *testing.T) {
+	engine := &fakeAssignee{}
 	a := assignment{engine: engine}
-	if a.set([]int{1, 2}); a.complete.Load() {
-		t.Error("complete without partition 2")
+	if a.whole() {
+		t.Error("whole without a share")
 	}
-	engine.holds = append(engine.holds, store.Holding{Partition: 2})
-	if a.set([]int{1, 2}); !a.complete.Load() {
-		t.Error("not complete")
+	engine.holds, engine.ready = []store.Holding{{Partition: 1}, {Partition: 2}}, errors.New("partition 2 is loaded")
+	if a.set([]int{1, 2}); a.whole() {
+		t.Error("whole while partition 2 is loaded")
 	}
-	engine.holds = nil
-	if a.set([]int{1, 2}); !a.complete.Load() {
-		t.Error("not complete any more")
+	engine.ready = nil
+	if !a.whole() {
+		t.Error("not whole")
+	}
+	engine.holds, engine.ready = nil, errors.New("all is lost")
+	if !a.whole() {
+		t.Error("not whole any more")
+	}
+	if a.set([]int{1, 2}); !a.whole() {
+		t.Error("not whole any more")
 	}
 	if lost := missing(a.share, a.held()); !slices.Equal(lost, []int{1, 2}) {
 		t.Errorf("missing %v", lost)
+	}
+}
+
+// TestAssignmentIsWholeUnasked: that it was whole counts although nobody asked before the share changed.
+func TestAssignmentIsWholeUnasked(t *testing.T) {
+	engine := &fakeAssignee{}
+	a := assignment{engine: engine}
+	a.set([]int{1})
+	a.set([]int{1, 2})
+	engine.ready = errors.New("partition 2 is loaded")
+	if !a.whole() {
+		t.Error("not whole")
 	}
 }

@@ -79,6 +79,9 @@ func TestNodeJoinsWhileLastNodeDrains(t *testing.T) {
 // not hand partitions to a node that then does not serve them: every partition is served until the last node
 // has stopped.
 func TestAllNodesLeaveAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is long; go test without -short runs it")
+	}
 	for _, n := range []int{1, 2, 3, 5} {
 		for _, gap := range []time.Duration{0, time.Millisecond, 7 * time.Millisecond, 40 * time.Millisecond} {
 			for _, lag := range []time.Duration{0, 5 * time.Millisecond} {

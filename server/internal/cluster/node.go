@@ -35,10 +35,7 @@ type Services interface {
 type Local interface {
 	Services
 	queueControl
-	// Assign sets which partitions the node is to own from now on. It does not wait.
-	Assign(partitions []int)
-	// Holdings returns the partitions that it holds.
-	Holdings() []store.Holding
+	assignee
 	// Failing returns, by partition, what it is to own and fails to claim, to load or to write.
 	Failing() []health.Failure
 	// Outage returns how long ago it last lost most of its terms together; ever is false if it never has.
@@ -86,6 +83,9 @@ type Config struct {
 	Now      func() time.Time // wall clock; default time.Now; a simulation may skew it
 	Log      *slog.Logger     // default: discard
 	Events   Events
+	// Trouble returns for how long the node has not been able to write to the store, and why; nil if it can.
+	// Default: it can.
+	Trouble func() (lasts time.Duration, err error)
 	// Enter, if not nil, is called before each try of a call, on its goroutine and without locks. Calls that
 	// waited for the same owner try again at one instant. A simulation delays each in Enter by a different
 	// time, so that they always go in the same order; see also Enter of [engine.Config].
@@ -114,6 +114,9 @@ func (c Config) withDefaults() Config {
 	}
 	c.TTL = cmp.Or(c.TTL, DefaultTTL)
 	c.Member.Settings = settings(c.Settings)
+	if c.Trouble == nil {
+		c.Trouble = func() (time.Duration, error) { return 0, nil }
+	}
 	return c
 }
 
@@ -418,7 +421,7 @@ func (n *Node) Ready() error {
 		return fmt.Errorf("the node is unfit to own partitions: %s", reason)
 	case len(refuses) > 0:
 		return fmt.Errorf("the node cannot serve %d of its partitions: %s", len(refuses), reason)
-	case !n.assignment.complete.Load():
+	case !n.assignment.whole():
 		return errors.New("the node does not own all of its partitions yet")
 	}
 	if lost := n.lost(); len(lost) > 0 {

@@ -52,7 +52,8 @@ type Status struct {
 	Nonce     uint64
 	Skew      time.Duration // how far its clock is ahead of the store's
 	SkewKnown bool
-	Leaving   bool // it was told to end
+	Leaving   bool   // it was told to end
+	Trouble   string // why it cannot write to the store at present, or gets no answer; empty if it can
 }
 
 // Peer is another node. Its errors are [carillon.Error], caused by those of this package or

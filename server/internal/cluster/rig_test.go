@@ -95,6 +95,7 @@ type node struct {
 	isolated      atomic.Bool  // from the store and from the others
 	noStore       atomic.Bool  // cut off from the store, and not from the others
 	readsFail     atomic.Bool  // it cannot read records
+	readsHang     atomic.Bool  // reads of records are not answered
 	writesUnknown atomic.Bool  // the store takes its writes and does not say so
 	claimsFail    atomic.Bool  // the store refuses its claims, although it is a member
 	writesFail    atomic.Bool  // the store refuses its writes, although it is a member
@@ -171,7 +172,7 @@ func (f *rig) try(id string, settings ...cluster.Setting) (*node, error) {
 	n.Node = cluster.New(cluster.Config{
 		Member: store.Member{ID: id, Address: id, Sidecars: id + ":1", Nonce: n.nonce}, Store: s, Settings: settings,
 		Now: n.now, Dial: n.dial, Log: slog.New(slog.NewTextHandler(&n.log, nil)), Exclusive: id == exclusive,
-		Queues: knows{id},
+		Queues: knows{id}, Trouble: n.trouble,
 	})
 	n.engine = engine.New(engine.Config{Store: s, Node: id, Now: n.now, Standby: true, Peers: n.Router(),
 		Announce: n.Announce, AnnounceLimits: n.AnnounceLimits, MayClaim: n.MayClaim,
@@ -188,6 +189,15 @@ func (f *rig) try(id string, settings ...cluster.Setting) (*node, error) {
 	f.mu.Unlock()
 	f.t.Cleanup(func() { _ = n.Close(context.Background()) }) // a node that was cut off cannot leave cleanly
 	return n, nil
+}
+
+// trouble is what the engine says of the store.
+func (n *node) trouble() (lasts time.Duration, err error) {
+	since, err := n.engine.StoreAway()
+	if err != nil {
+		err = fmt.Errorf("the store has not answered: %w", err)
+	}
+	return n.now().Sub(since), err
 }
 
 func (n *node) end() {

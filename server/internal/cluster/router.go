@@ -26,8 +26,8 @@ import (
 // again when the call has certainly not been carried out, each time with the newest view, and waits in
 // between until the partition's owner changes or a growing pause is over. After a broken connection the
 // outcome is unknown, so only calls that can be repeated without harm are tried again (kind). A read that
-// finds no owner for readAfter is answered from the store. Any other outcome is returned to the caller as it
-// is.
+// finds no owner for readAfter, or in a trouble of the store that lasts, is answered from the store. Any
+// other outcome is returned to the caller as it is.
 type Router struct{ n *Node }
 
 var _ Services = (*Router)(nil)
@@ -40,6 +40,9 @@ const (
 	routeNoLonger = 30 * time.Second // timeout of a call without a deadline
 	firstPause    = 10 * time.Millisecond
 	maxPause      = 500 * time.Millisecond
+	// refuseAfter is for how long the store must have been away until calls that find no owner are refused,
+	// with the reason, rather than wait for one until their deadlines. Reads are tried at the store.
+	refuseAfter = 10 * time.Second
 	// readAfter is when a read that has found no owner is answered from the store, which holds everything
 	// that was ever acknowledged.
 	readAfter = time.Second
@@ -74,8 +77,15 @@ func route[T any](ctx context.Context, r *Router, p int, k kind,
 			return value, err
 		}
 		lost = lost || errors.Is(err, ErrLost)
-		if k == read && time.Since(began) >= readAfter {
+		lasts, trouble := r.n.cfg.Trouble()
+		switch isLong := trouble != nil && lasts >= refuseAfter; {
+		case k == read && isLong:
+			return fromStore(ctx, r, trouble, f)
+		case k == read && time.Since(began) >= readAfter:
 			return f(ctx, r.n.local)
+		case isLong:
+			return zero, &carillon.Error{Kind: carillon.Unavailable, Unknown: lost, Err: err,
+				Message: trouble.Error()}
 		}
 		if f := r.n.cfg.Events.Again; f != nil {
 			f()
@@ -84,6 +94,19 @@ func route[T any](ctx context.Context, r *Router, p int, k kind,
 			return zero, unowned(ctx, p, lost && k != read, err)
 		}
 	}
+}
+
+// fromStore answers a read while the store is in trouble: it may answer reads although it takes no writes. If
+// it does not within readAfter, the trouble is the answer.
+func fromStore[T any](ctx context.Context, r *Router, trouble error,
+	f func(ctx context.Context, s Services) (T, error)) (T, error) {
+	within, cancel := context.WithTimeout(ctx, readAfter)
+	defer cancel()
+	value, err := f(within, r.n.local)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		err = &carillon.Error{Kind: carillon.Unavailable, Err: err, Message: trouble.Error()}
+	}
+	return value, err
 }
 
 // attempt tries a call once.
@@ -205,10 +228,10 @@ func byKey[T any](ctx context.Context, r *Router, key carillon.Key, k kind,
 func byID[T any](ctx context.Context, r *Router, namespace, id string, k kind,
 	f func(s Services, ctx context.Context, namespace, id string) (T, error)) (T, error) {
 	rid, err := store.ParseRunID(id)
-	if err != nil || int(rid.Partition) >= r.n.parts {
+	if err != nil {
 		return f(r.n.local, ctx, namespace, id)
 	}
-	return route(ctx, r, int(rid.Partition), k, func(ctx context.Context, s Services) (T, error) {
+	return route(ctx, r, int(rid.In(r.n.parts).Partition), k, func(ctx context.Context, s Services) (T, error) {
 		return f(s, ctx, namespace, id)
 	})
 }

@@ -127,8 +127,8 @@ func (r *Router) RedriveRuns(ctx context.Context, namespace, job string) (int, e
 
 // CompleteRun implements [carillon.Runs]. The owner of the partition checks whether the token is genuine.
 func (r *Router) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
-	p, ok := message.PartitionOfToken(result.Token)
-	if !ok || p >= r.n.parts {
+	p, ok := message.PartitionOfToken(result.Token, r.n.parts)
+	if !ok {
 		return r.n.local.CompleteRun(ctx, namespace, result)
 	}
 	_, err := route(ctx, r, p, once, func(ctx context.Context, s Services) (struct{}, error) {

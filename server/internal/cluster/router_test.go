@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // TestReadsOfADeadOwnerUseTheStore: jobs of a dead node are read from the store before its partitions have a
@@ -88,6 +89,92 @@ func TestUnknownOutcomeIsNotRetried(t *testing.T) {
 		_, err = a.Router().TriggerJob(t.Context(), put.Job.Key())
 		if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.Unavailable || !e.Unknown {
 			t.Errorf("trigger: %#v", err)
+		}
+	})
+}
+
+// TestACallIsRefusedWhileTheStoreIsAway at once, with the reason; at first it waits for an owner.
+func TestACallIsRefusedWhileTheStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a := oneNode(t)
+		a.noStore.Store(true)
+		for _, c := range []struct{ away, least, most time.Duration }{
+			{time.Second, 5 * time.Second, 12 * time.Second}, {5 * time.Second, 0, time.Second},
+		} {
+			sleep(c.away)
+			began := time.Now()
+			_, err := a.Router().PutJob(t.Context(), futureJob("x"))
+			took := time.Since(began)
+			if !errors.Is(err, carillon.Unavailable) || !strings.Contains(err.Error(), "the store has not answered") {
+				t.Errorf("after %v: %v", c.away, err)
+			}
+			if took < c.least || took > c.most {
+				t.Errorf("after %v it took %v", c.away, took)
+			}
+		}
+		a.noStore.Store(false)
+	})
+}
+
+// TestReadsWhileTheStoreTakesNoWrites: they are answered by it as long as it does, and refused at once if not.
+func TestReadsWhileTheStoreTakesNoWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := twoNodes(t)
+		name := b.ownJob()
+		if _, err := a.Router().PutJob(t.Context(), futureJob(name)); err != nil {
+			t.Fatal(err)
+		}
+		b.kill()
+		a.noStore.Store(true)
+		sleep(20 * time.Second)
+		get := func() (took time.Duration, err error) {
+			began := time.Now()
+			_, err = a.Router().GetJob(t.Context(), carillon.Key{Namespace: carillon.DefaultNamespace, Name: name})
+			return time.Since(began), err
+		}
+		if took, err := get(); err != nil || took >= time.Second {
+			t.Errorf("read: %v, after %v", err, took)
+		}
+		a.readsHang.Store(true)
+		took, err := get()
+		if !errors.Is(err, carillon.Unavailable) || !strings.Contains(err.Error(), "the store has not answered") {
+			t.Errorf("read of a store that hangs: %v", err)
+		}
+		if took > 2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		a.readsHang.Store(false)
+		a.noStore.Store(false)
+	})
+}
+
+// TestIDsFromBeforeAMoveFindTheirNode: ids of runs name a partition of when the store had another number of
+// partitions, and calls with them reach the node that has the run.
+func TestIDsFromBeforeAMoveFindTheirNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := twoNodes(t)
+		for _, n := range []*node{a, b} {
+			j := futureJob(n.ownJob())
+			if _, err := a.Router().PutJob(t.Context(), j); err != nil {
+				t.Fatal(err)
+			}
+			run, err := a.Router().TriggerJob(t.Context(), carillon.Key{Namespace: j.Namespace, Name: j.Name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			id, err := store.ParseRunID(run.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, partition := range []uint16{0, 1, 4711} {
+				id.Partition = partition
+				if is, err := a.Router().GetRun(t.Context(), "", id.String()); err != nil || is.ID != run.ID {
+					t.Errorf("the run of %s by partition %d: %q, %v", j.Name, partition, is.ID, err)
+				}
+			}
+			if c, err := a.Router().CancelRun(t.Context(), "", id.String()); err != nil {
+				t.Errorf("cancel: %+v, %v", c, err)
+			}
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,12 @@ import (
 // Status implements [Control].
 func (n *Node) Status(context.Context) (Status, error) {
 	s := n.storeClock.skew()
-	return Status{ID: n.id, Nonce: n.cfg.Member.Nonce, Skew: s.ahead(), SkewKnown: s.known,
-		Leaving: n.membership.state().departs()}, nil
+	status := Status{ID: n.id, Nonce: n.cfg.Member.Nonce, Skew: s.ahead(), SkewKnown: s.known,
+		Leaving: n.membership.state().departs()}
+	if _, err := n.cfg.Trouble(); err != nil {
+		status.Trouble = err.Error()
+	}
+	return status, nil
 }
 
 // SetDraining implements [Control].
@@ -69,24 +74,32 @@ func (n *Node) retire(ctx context.Context) error {
 // statusWithin is how long a node may take to report its clock.
 const statusWithin = 500 * time.Millisecond
 
-// ClusterStatus implements [carillon.Cluster].
+// ClusterStatus implements [carillon.Cluster]. While the store cannot be read it is what this node has read
+// last, with a warning, and with what the nodes that can be reached say now.
 func (n *Node) ClusterStatus(ctx context.Context) (carillon.ClusterStatus, error) {
+	var s carillon.ClusterStatus
 	v, err := n.fresh(ctx)
 	if err != nil {
-		return carillon.ClusterStatus{}, err
+		if v = n.views.load(); len(v.members) == 0 {
+			return s, err
+		}
 	}
-	var s carillon.ClusterStatus
 	for _, o := range v.owners {
 		s.Partitions = append(s.Partitions,
 			carillon.PartitionOwner{Partition: o.Partition, Epoch: o.Term.Epoch, Node: o.Node, Until: o.Until})
 	}
 	s.Nodes, s.Warnings = v.nodes(), differences(v.members)
+	if err != nil {
+		s.Warnings = append(s.Warnings, fmt.Sprintf("this is as node %q read it at %s: %v", n.id,
+			v.at.UTC().Format(time.RFC3339), errors.Unwrap(err)))
+	}
 	ctx, cancel := context.WithTimeout(ctx, statusWithin)
 	defer cancel()
 	said := n.statuses(ctx, v.members)
 	for i := range s.Nodes {
 		status := said[s.Nodes[i].ID] // the clock of one that says nothing stays unknown
 		s.Nodes[i].Skew, s.Nodes[i].SkewKnown = status.Skew, status.SkewKnown
+		s.Nodes[i].Reason = cmp.Or(status.Trouble, s.Nodes[i].Reason)
 	}
 	return s, nil
 }
@@ -99,7 +112,8 @@ func (n *Node) statuses(ctx context.Context, of []store.Member) map[string]Statu
 // fresh looks, and returns the new view.
 func (n *Node) fresh(ctx context.Context) (*view, error) {
 	if err := n.Look(ctx); err != nil {
-		return nil, carillon.Errorf(carillon.Unavailable, "", "the store could not be read: %w", err)
+		err = fmt.Errorf("the store could not be read: %w", err)
+		return nil, carillon.Errorf(carillon.Unavailable, "", "%w", err)
 	}
 	return n.views.load(), nil
 }

@@ -136,3 +136,35 @@ func TestDrainWithUnknownOutcome(t *testing.T) {
 		}
 	})
 }
+
+// TestTheStatusWhileTheStoreIsAway is what was read last, and says so, and which nodes are without the store.
+func TestTheStatusWhileTheStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := twoNodes(t)
+		read := time.Now()
+		for _, n := range []*node{a, b} {
+			n.noStore.Store(true)
+		}
+		sleep(20 * time.Second)
+		s, err := a.ClusterStatus(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Nodes) != 2 || len(s.Partitions) != parts || len(s.Warnings) != 1 ||
+			!strings.Contains(s.Warnings[0], `this is as node "a" read it at `+read.UTC().Format("2006-01-02T15:04")) ||
+			!strings.Contains(s.Warnings[0], "the store could not be read: ") {
+			t.Errorf("status: %+v", s)
+		}
+		for _, n := range s.Nodes {
+			if !strings.HasPrefix(n.Reason, "the store has not answered: ") {
+				t.Errorf("%s: %q", n.ID, n.Reason)
+			}
+		}
+		b.noStore.Store(false)
+		sleep(2 * time.Second)
+		if s, err = b.ClusterStatus(t.Context()); err != nil || len(s.Warnings) > 0 {
+			t.Errorf("where the store is back: %+v %v", s, err)
+		}
+		a.noStore.Store(false)
+	})
+}

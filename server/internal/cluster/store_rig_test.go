@@ -36,6 +36,10 @@ func (s cutShard) Read(ctx context.Context, refs []store.Ref) ([]store.Record, e
 	if s.by.readsFail.Load() {
 		return nil, errCut
 	}
+	if s.by.readsHang.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	return s.Shard.Read(ctx, refs)
 }
 

@@ -23,7 +23,8 @@ import (
 func TestServe(t *testing.T) {
 	node, err := server.New(server.Config{Store: "memory:", Partitions: 4, GRPC: "127.0.0.1:0",
 		HTTP: "127.0.0.1:0", DrainGrace: -1,
-		APIs: []server.API{func(n *server.Node, r grpc.ServiceRegistrar) func() { return Serve(n, r, Options{}) }}})
+		Extensions: server.Extensions{APIs: []server.API{
+			func(n *server.Node, r grpc.ServiceRegistrar) func() { return Serve(n, r, Options{}) }}}})
 	if err != nil {
 		t.Fatal(err)
 	}

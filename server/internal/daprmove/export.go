@@ -3,7 +3,6 @@ package daprmove
 import (
 	"context"
 	"encoding/gob"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -97,9 +96,9 @@ func imported(ctx context.Context, jobs carillon.Jobs) (map[string]bool, error) 
 			return nil, err
 		}
 		for i := range got.Jobs {
-			var m mark
-			if err := json.Unmarshal(got.Jobs[i].Data.Bytes, &m); err != nil {
-				return nil, fmt.Errorf("job %s is no mark of an import: %w", got.Jobs[i].Key(), err)
+			m, err := markOf(&got.Jobs[i])
+			if err != nil {
+				return nil, err
 			}
 			if m.Phase != done {
 				return nil, fmt.Errorf("an import of %s has not ended: make it again first", m.Origin)

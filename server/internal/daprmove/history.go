@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -265,9 +264,9 @@ func marksOf(ctx context.Context, jobs carillon.Jobs, cluster string) (map[strin
 			if id != cluster && !strings.HasPrefix(id, cluster+"-") {
 				continue
 			}
-			var m mark
-			if err := json.Unmarshal(got.Jobs[i].Data.Bytes, &m); err != nil {
-				return nil, fmt.Errorf("job %s is no mark of an import: %w", got.Jobs[i].Key(), err)
+			m, err := markOf(&got.Jobs[i])
+			if err != nil {
+				return nil, err
 			}
 			marks[id] = m
 		}

@@ -81,6 +81,9 @@ func (m *model) history() History {
 // TestKinOfHistories: two states of one etcd are never taken for those of two, and states of two never for
 // those of one, whole or as a mark keeps them.
 func TestKinOfHistories(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is long; go test without -short runs it")
+	}
 	begun := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 1))

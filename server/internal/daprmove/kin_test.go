@@ -202,6 +202,9 @@ func TestWhatHasGoneBeforeItIsLetGo(t *testing.T) {
 
 // TestMembersOfOneCluster: the newest of them counts, however far the others are behind.
 func TestMembersOfOneCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is long; go test without -short runs it")
+	}
 	var configs []*embed.Config
 	var members []string
 	var dirs []string

@@ -163,12 +163,24 @@ func (h *holder) read(ctx context.Context) (m mark, err error) {
 	if err != nil {
 		return m, err
 	}
-	if err := json.Unmarshal(job.Data.Bytes, &m); err != nil {
-		return m, fmt.Errorf("job %s is no mark of an import: %w", h.key, err)
+	if m, err = markOf(&job); err != nil {
+		return m, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.generation = job.Status.Generation
+	return m, nil
+}
+
+// markOf returns the mark that a job is.
+func markOf(job *carillon.Job) (m mark, err error) {
+	if job.Data.Ref != nil {
+		return m, fmt.Errorf("job %s, the mark of an import, has its data in the payload store, of which nothing is read here: "+
+			"give the nodes a larger --payload-above until all jobs have moved", job.Key())
+	}
+	if err := json.Unmarshal(job.Data.Bytes, &m); err != nil {
+		return m, fmt.Errorf("job %s is no mark of an import: %w", job.Key(), err)
+	}
 	return m, nil
 }
 

@@ -4,13 +4,14 @@ import "time"
 
 // Consumers are those who take the runs of a queue, as the hub of a node knows them.
 type Consumers struct {
-	N        int // connections of workers or sidecars; for HTTP 1 while the host is in use
+	N        int // connections of workers or sidecars; for HTTP and brokers 1 while in use
 	Silent   int // of them, those that get nothing until they send something
 	Credits  int // runs that they have room for
 	InFlight int // attempts that they have
 
 	Left        time.Time // when the last one left; zero: somebody is there, nobody was, or it is forgotten
-	PausedUntil time.Time // an HTTP host has asked for fewer requests: none is sent until then
+	PausedUntil time.Time // nothing is sent to the HTTP host, or the broker, until then
+	PausedFor   string    // why, of a broker
 	Leaving     bool      // the node ends, and hands out nothing more
 	// Bound is how many attempts may be in flight at the node after its start with a backlog, and Bounded how
 	// many are. 0: there is no bound.

@@ -37,11 +37,20 @@ type Owner struct {
 
 // Waiting describes one queue in which due runs of a partition wait.
 type Waiting struct {
-	Queue Queue
-	N     int  // runs in memory; 0: all are in the store
-	Now   int  // how many of them may be handed out before the partition has read more of its backlog
-	Head  Head // of those in memory
-	Slots Slots
+	Queue   Queue
+	N       int  // runs in memory; 0: all are in the store
+	Now     int  // how many of them may be handed out before the partition has read more of its backlog
+	Head    Head // of those in memory
+	Alike   int  // how many of those in memory have the head's priority
+	Overdue Overdue
+	Slots   Slots
+}
+
+// Overdue are those of a queue's runs in memory that became due while the store was away, in a catch-up.
+type Overdue struct {
+	N     int
+	Head  Head // the first of those of the highest priority
+	Alike int  // how many have its priority
 }
 
 // Slots are what a partition has of a queue.
@@ -56,11 +65,18 @@ type Delivery struct {
 	Partition int // where it comes from
 	Queue     Queue
 	Durable   bool          // the attempt is durable already
+	StoreAway bool          // it leaves although the store does not answer
 	Run       *carillon.Run // with Token, Data, Metadata, Deadline and Lease; not shared with anything
 	Target    carillon.Target
 	Timeout   time.Duration
 	Trace     Trace // for the consumer; empty: none
 }
+
+// What says, in the metadata of a worker's run, that it left although the store does not answer.
+const (
+	StoreKey    = "carillon-store"
+	StoreIsAway = "away"
+)
 
 // Cancel tells a consumer to stop an attempt.
 type Cancel struct {

@@ -3,18 +3,28 @@ package delivery
 import (
 	"cmp"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/carillonhq/carillon"
 )
 
-// Queue is the unit that credits are granted for: a worker queue, the host of HTTP targets, or an app or
-// actor type of Dapr.
+// Queue is the unit that credits are granted for: a worker queue, the host of HTTP targets, an app or actor
+// type of Dapr, or what a broker keeps apart: a topic, an exchange, a subject or a stream.
 type Queue struct {
 	Namespace string
-	Kind      string // the target's kind: "worker", "http" or "dapr"
-	Address   string // a worker queue, a host with port, app/APP or actor/TYPE
+	Kind      string // the target's kind: "worker", "http", "dapr", or one of [BrokerKinds]
+	Address   string // a worker queue, a host with port, app/APP or actor/TYPE, BROKER/NAME
 }
+
+// BrokerKinds are the kinds of targets that are brokers.
+var BrokerKinds = []string{"kafka", "amqp", "nats", "redis"}
+
+// Sent reports whether a node sends the queue's runs by itself: no consumer need connect.
+func (q Queue) Sent() bool { return q.Kind == "http" || q.Broker() }
+
+// Broker reports whether the queue is at a broker.
+func (q Queue) Broker() bool { return slices.Contains(BrokerKinds, q.Kind) }
 
 // String returns the queue as the store names it. Names contain no zero byte.
 func (q Queue) String() string { return q.Namespace + "\x00" + q.Kind + "\x00" + q.Address }
@@ -60,6 +70,8 @@ func QueueOf(namespace string, t carillon.Target) Queue {
 		}
 	case t.Dapr != nil:
 		q.Address = t.Dapr.Address()
+	default:
+		q.Address = t.BrokerAddress()
 	}
 	return q
 }

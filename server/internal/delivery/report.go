@@ -6,7 +6,9 @@ import "github.com/carillonhq/carillon"
 type Report struct {
 	carillon.Result
 	Namespace string // of the reporter; runs of other namespaces are out of its reach. Empty: the node itself
-	// Async means that the consumer took the run and will complete it later with the token (HTTP 202).
+	// Async means that the consumer took the run and will complete it later with the token (HTTP 202, or
+	// a broker whose consumers complete runs). With a message it is not known whether the broker took it, and
+	// the message says why: the attempt has failed, unless a consumer has reported progress of it.
 	Async bool
 	// PauseJob means that the consumer is gone for good (HTTP 410): the run ends as dead, and the job is
 	// paused with the message as its note.

@@ -8,10 +8,15 @@ import (
 
 // Refuser is a [Transport] that knows of some addresses that it refuses.
 type Refuser interface {
-	// Refuses returns why every attempt to reach the address of a queue will fail; "" if it knows of nothing.
+	// Refuses returns why every attempt to reach the address of a queue will fail, or wait; "" if it knows of
+	// nothing.
 	// It must not block.
 	Refuses(address string) (why string)
 }
+
+// fieldsOfAddresses are the fields, of targets of the kinds that a transport serves, with what it may refuse.
+var fieldsOfAddresses = map[string]string{"http": "url", "kafka": "cluster", "amqp": "broker",
+	"nats": "server", "redis": "server"}
 
 // Advise returns what keeps a queue's runs from being delivered now, preceded by the job's field at fault; ""
 // if nothing is known to.
@@ -26,10 +31,10 @@ func (h *Hub) Advise(name delivery.Queue) string {
 			return fmt.Sprintf("target.worker.queue: nobody serves queue %.64q of namespace %q now; runs wait until a worker does",
 				name.Address, name.Namespace)
 		}
-	case "http":
+	default:
 		if r, ok := h.options.Transports[name.Kind].(Refuser); ok {
 			if why := r.Refuses(name.Address); why != "" {
-				return "target.http.url: " + why
+				return fmt.Sprintf("target.%s.%s: %s", name.Kind, fieldsOfAddresses[name.Kind], why)
 			}
 		}
 	}

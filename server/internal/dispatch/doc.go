@@ -32,7 +32,7 @@
 // # Files
 //
 //	hub.go                            options, start and stop
-//	sink.go                           the seams: engine, consumers, workers, transports of targets
+//	sink.go                           the seams: engine, consumers, workers, transports of targets, payloads
 //	registration.go, subscription.go  who is connected, and its place at each queue
 //	queue.go, waiting.go, offer.go    slots of one queue: the arithmetic, waiting partitions, what the engine calls
 //	notifications.go                  what a step tells others once the lock is free
@@ -41,4 +41,5 @@
 //	slow.go                           the bound after a start with a backlog
 //	advice.go, stats.go               what puts are warned of, and figures
 //	look.go                           who takes the runs of one queue
+//	flights.go                        what a transport has in flight
 package dispatch

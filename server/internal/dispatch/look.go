@@ -15,6 +15,13 @@ type Pausing interface {
 	PausedUntil() time.Time
 }
 
+// Explaining is a consumer that pauses for different reasons.
+type Explaining interface {
+	Pausing
+	// PausedFor says why the credits were held back last. It must not call the hub.
+	PausedFor() string
+}
+
 // Look returns who takes the runs of a queue.
 func (h *Hub) Look(name delivery.Queue) delivery.Consumers {
 	h.mu.Lock()
@@ -33,6 +40,9 @@ func (h *Hub) Look(name delivery.Queue) delivery.Consumers {
 	for _, s := range q.subscriptions {
 		if p, ok := s.consumer.(Pausing); ok && s.paused {
 			c.PausedUntil = p.PausedUntil()
+			if e, explains := p.(Explaining); explains {
+				c.PausedFor = e.PausedFor()
+			}
 		}
 	}
 	return c

@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"context"
+	"io"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
@@ -70,4 +72,14 @@ type Transport interface {
 	// Drain waits until everything in flight has ended, and ends it by force when ctx ends.
 	Drain(ctx context.Context) error
 	Close() error
+}
+
+// Payloads are what deliveries refer to whose payload does not come with them.
+type Payloads interface {
+	// Get returns the bytes of a reference. The reader fails before it returns the last of them if they are not
+	// those that were stored.
+	Get(ctx context.Context, namespace string, ref carillon.PayloadRef) (io.ReadCloser, error)
+	// PutOff reports whether an error of Get, or of a reader, may pass by itself, and after how long to try
+	// again. Otherwise the payload is missing or damaged.
+	PutOff(err error) (pause time.Duration, passes bool)
 }

@@ -38,6 +38,9 @@ func (r *remote) ReadAll(ctx context.Context, asked []store.Asked) ([][]store.Re
 // TestWhatWasReadIsNotNewerThanWhatHasHappened: a job is read for a caller, and before the read returns the
 // job has run and is gone.
 func TestWhatWasReadIsNotNewerThanWhatHasHappened(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is long; go test without -short runs it")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{Store: memory.New(memory.Options{Partitions: 2}), takes: 48 * time.Hour}
 		n := start(t, r)

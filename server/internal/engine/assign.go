@@ -34,6 +34,19 @@ func (e *Engine) Holdings() []store.Holding {
 	return held
 }
 
+// Serving returns the partitions that this node holds and has begun to serve: from here on all that is
+// written to them goes the [Way] of their lane.
+func (e *Engine) Serving() []store.Holding {
+	var serving []store.Holding
+	for _, p := range e.parts {
+		// In this order: a term that is asked for here and has begun is not one that is loaded still.
+		if term, ok := p.lease.held(); ok && p.own.holds() {
+			serving = append(serving, store.Holding{Partition: p.number, Term: term})
+		}
+	}
+	return serving
+}
+
 // Ready returns an error that names a partition which this node is to own and does not own; nil if there is
 // none.
 func (e *Engine) Ready() error {
@@ -44,6 +57,9 @@ func (e *Engine) Ready() error {
 	}
 	return nil
 }
+
+// whole reports whether the node owns all partitions that it is to own.
+func (e *Engine) whole() bool { return e.Ready() == nil }
 
 // notOwner returns the error for a request to a partition that this node does not own.
 func notOwner(number int) *carillon.Error {

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/message"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
 
@@ -35,6 +36,40 @@ func TestAStandbyOwnsNothing(t *testing.T) {
 		if _, err := n.PutJob(context.Background(),
 			carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}); err != nil {
 			t.Error(err)
+		}
+		f.stop()
+	})
+}
+
+// TestAStandbyServesNothingThatHasMoved: it was there before the store moved elsewhere, and gets the partitions
+// afterwards.
+func TestAStandbyServesNothingThatHasMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Options{Partitions: 4})
+		f := startFleet(t, s, 1, nil)
+		terms, err := s.Leaser().Claim(t.Context(), "mover", []int{0, 1, 2, 3}, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mark := store.MetaRecord{Kind: store.KindMove, Key: store.MoveKey, Value: []byte(store.MoveMoved)}
+		for p, term := range terms {
+			sh, err := s.Shard(p, term)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := sh.Apply(t.Context(), &store.Batch{MetaRecords: []store.MetaRecord{mark}}); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Leaser().Release(t.Context(), "mover", []store.Holding{{Partition: p, Term: term}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := f.nodes[0]
+		n.Assign(f.all)
+		time.Sleep(time.Minute)
+		if _, err := n.PutJob(context.Background(),
+			carillon.Job{Name: "a", Target: carillon.WorkerQueue("q")}); err == nil || n.Ready() == nil {
+			t.Errorf("a job was put: %v, ready: %v", err, n.Ready())
 		}
 		f.stop()
 	})

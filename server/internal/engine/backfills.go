@@ -70,9 +70,7 @@ func (bs *backfills) ofBackfill(id string) (store.RunID, *partitionRunner, error
 		return bid, nil, carillon.Errorf(carillon.InvalidArgument, "id",
 			"this is not the id of a backfill; a backfill has it from when it is started")
 	}
-	if int(bid.Partition) >= len(bs.partitions.parts) {
-		return bid, nil, noBackfill(id)
-	}
+	bid = bid.In(len(bs.partitions.parts))
 	return bid, bs.partitions.parts[bid.Partition], nil
 }
 

@@ -164,7 +164,9 @@ func (e *Engine) takeOver(wanted []*partitionRunner) {
 	slices.SortFunc(wanted, func(a, b *partitionRunner) int { return cmp.Compare(a.number, b.number) })
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL)
 	defer cancel()
+	began := time.Now()
 	all, err := e.claim(ctx, wanted)
+	e.heard(began, err)
 	if err != nil {
 		all = make([]*claimResult, len(wanted))
 		for i, p := range wanted {
@@ -241,6 +243,7 @@ func (l *lane) reclaim(now int64) {
 		switch o := &p.own; {
 		case o.holds() || o.is(claiming):
 		case !o.wanted.Load():
+			endOvertime(p) // before another node can have the partition
 			p.health.Clear()
 			p.releaseLast()
 		case o.retryAt > now:

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/permit"
+	"github.com/carillonhq/carillon/server/internal/permitrecord"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -292,7 +293,7 @@ func serveRequestPermits(ctx context.Context, p *partitionRunner, m message.Requ
 		return nil, carillon.Errorf(carillon.InvalidArgument, "asks", "%d are more than %d", len(asks), asksAtMost)
 	}
 	for i := range asks {
-		if home := permit.HomeOf(asks[i].Limit, parts); home != p.number {
+		if home := permitrecord.HomeOf(asks[i].Limit, parts); home != p.number {
 			return nil, carillon.Errorf(carillon.InvalidArgument, "asks",
 				"the home of limit %.64q is partition %d, not %d", asks[i].Key, home, p.number)
 		}

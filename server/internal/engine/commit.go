@@ -35,6 +35,7 @@ import (
 // they can wait for it (final).
 type group struct {
 	writes  []store.Write
+	numbers []int    // of the partition of each of writes
 	commits []commit // one for each of writes
 }
 
@@ -63,6 +64,7 @@ func (l *lane) commit() {
 			p.records.sent(b)
 			p.figures.writing.Store(l.sentAt)
 			g.writes = append(g.writes, store.Write{Shard: p.shard, Batch: b})
+			g.numbers = append(g.numbers, p.number)
 			g.commits = append(g.commits, commit{p: p, seq: seq})
 		case p.own.is(leaving):
 			p.left()
@@ -70,7 +72,7 @@ func (l *lane) commit() {
 	}
 	if len(g.writes) > 0 {
 		l.flying = true
-		l.submitter.Submit(g.writes, l.done)
+		l.way.Submit(g.numbers, g.writes, l.done)
 	}
 }
 
@@ -93,6 +95,26 @@ func (e *Engine) reportCommit(writes []store.Write, took time.Duration, err erro
 		committed(records, took, err)
 	}
 }
+
+// Way is the way of a lane's groups to the store: Submit of a [store.Submitter] that is also told of which
+// partition each batch is. It has one group of a lane at a time.
+type Way interface {
+	Submit(partitions []int, writes []store.Write, done func(error))
+	// Holds reports whether groups are held back on the way, although the store may answer. Meanwhile nothing
+	// is handed out. It must not block.
+	Holds() bool
+}
+
+// direct is the way to the store without anything in between.
+type direct struct{ store.Submitter }
+
+// Submit implements [Way].
+func (d direct) Submit(_ []int, writes []store.Write, done func(error)) {
+	d.Submitter.Submit(writes, done)
+}
+
+// Holds implements [Way].
+func (direct) Holds() bool { return false }
 
 // applier is the [store.Submitter] of a store that has none: a goroutine that applies what is submitted.
 type applier struct {
@@ -131,6 +153,20 @@ const stallAfter = 500 * time.Millisecond
 // handed out again by another owner: it would not be durable, and neither would its result.
 func (l *lane) stalled() bool { return l.flying && l.e.elapsed()-l.sentAt >= int64(stallAfter) }
 
+// cutOff reports whether the store does not answer: this lane, or the node.
+func (l *lane) cutOff() bool { return l.stalled() || l.e.reach.away.Load() }
+
+// reduced reports whether critical runs are to leave alone.
+func (l *lane) reduced() bool { return l.e.cfg.FireCritical && l.cutOff() && !l.way.Holds() }
+
+// askStore has the keeper find out whether the store is away, once for a group that is not answered.
+func (l *lane) askStore() {
+	if !l.asked && l.stalled() && !l.way.Holds() {
+		l.asked = true
+		l.e.renewNow.ring()
+	}
+}
+
 // settle takes the outcome of the group in flight.
 func (l *lane) settle(err error) {
 	if l.stalled() {
@@ -138,7 +174,10 @@ func (l *lane) settle(err error) {
 			p.box.ring() // it has handed out nothing while the lane stalled
 		}
 	}
-	l.flying = false
+	l.flying, l.asked = false, false
+	if err != nil {
+		l.e.renewNow.ring() // is it the store?
+	}
 	g, now := &l.group, l.e.now()
 	for i := range g.commits {
 		c := &g.commits[i]
@@ -156,7 +195,7 @@ func (l *lane) settle(err error) {
 	}
 	clear(g.writes)
 	clear(g.commits) // so that what the answers hold can be freed
-	g.writes, g.commits = g.writes[:0], g.commits[:0]
+	g.writes, g.numbers, g.commits = g.writes[:0], g.numbers[:0], g.commits[:0]
 }
 
 // inFlight returns the partition's batch that is in flight; nil if there is none.

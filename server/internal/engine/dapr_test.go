@@ -150,6 +150,9 @@ func TestAStreamThatEnds(t *testing.T) {
 
 // TestTheNextNodeDeliversAtOnce: what streams of the previous node had, even for a day.
 func TestTheNextNodeDeliversAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is long; go test without -short runs it")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		const jobs = 10_000 // more than memory takes
 		st := memory.New(memory.Options{Partitions: 1})

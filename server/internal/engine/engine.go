@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -53,6 +52,12 @@ type Config struct {
 	LeaseTTL   time.Duration // of partitions; default 15 s
 	Partition  partition.Config
 	Events     Events
+	// CatchUpRate bounds how many runs a second leave that became due while the store was away, but for
+	// critical ones; 0: any number.
+	CatchUpRate int
+	// FireCritical: critical runs in memory leave although the store does not answer, until the lease of
+	// their partition ends. Otherwise nothing does.
+	FireCritical bool
 
 	// Lanes is how many goroutines run the partitions; a partition always belongs to the same one. The
 	// partitions of a lane are made durable together, on a store that commits batches of several partitions
@@ -75,6 +80,8 @@ type Config struct {
 	// every other node is to call [Engine.HearLimits] with them. It must not block.
 	AnnounceLimits func()
 
+	// Supports, if not nil, returns an error about a target of a kind that this program cannot deliver to.
+	Supports func(t *carillon.Target) error
 	// Advise, if not nil, returns a warning for the answer to a put if something prevents runs of the queue
 	// now; "" if nothing does. It must not block.
 	Advise func(q delivery.Queue) (warning string)
@@ -82,6 +89,10 @@ type Config struct {
 	// Consumers returns who takes the runs of a queue, for reads that say why a run waits. It may ask other
 	// nodes. Nil: nobody is known.
 	Consumers func(ctx context.Context, q delivery.Queue) delivery.Consumers
+
+	// Way, if not nil, returns the way of a lane's groups to the store, which ends at to. It is called once for
+	// each lane.
+	Way func(to store.Submitter) Way
 
 	// Turn, if not nil, is called on a lane's goroutine before the lane checks whether a partition wants a
 	// round, and with its first partition before it checks what must be read. A simulation blocks in it until
@@ -108,6 +119,7 @@ type Events struct {
 	HandedOver func(partition int, took time.Duration)
 	// Reports for an owner that refuses them for good or does not exist.
 	Dropped func(n int)
+	ReachEvents
 }
 
 func (c Config) withDefaults() Config {
@@ -143,6 +155,7 @@ type Engine struct {
 	*namedLimits
 	*watches // answers watchers
 	home
+	*reach // answers whether the store does
 
 	settings     *settings
 	dependencies *dependencies
@@ -162,7 +175,6 @@ type Engine struct {
 	loads        chan struct{} // semaphore of concurrent loads
 	renewNow     bell          // leases are to be renewed at once
 	assigning    sync.Mutex    // held by Assign
-	outage       atomic.Int64  // when most terms were last lost together, by elapsed; 0 = never
 }
 
 // api is what the engine does for callers: [carillon.Jobs], [carillon.Runs], [carillon.Backfills],
@@ -183,7 +195,8 @@ func New(cfg Config) *Engine {
 	e := &Engine{
 		cfg: cfg, clock: time.Now(), endLife: endLife,
 		partitions: &partitions{store: cfg.Store, peers: cfg.Peers, macKey: cfg.Store.Meta().MACKey,
-			now: cfg.now, log: cfg.Log, life: life},
+			settings: settingsPeriod(cfg.LeaseTTL),
+			now:      cfg.now, log: cfg.Log, life: life},
 		claims: &claims{bell: newBell()}, loads: newLoads(cfg.Store), renewNow: newBell(),
 	}
 	e.serving, e.drain = context.WithCancel(context.Background())
@@ -203,11 +216,13 @@ func New(cfg Config) *Engine {
 			batches: e.batches, holds: holds},
 		runs:      &runs{e.partitions, holds},
 		backfills: &backfills{e.partitions, cfg.Now},
-		namespaces: &namespaces{partitions: e.partitions, settings: e.settings, bounds: cfg.Limits,
+		namespaces: &namespaces{partitions: e.partitions, settings: e.settings, cfg: &e.cfg,
 			missed: newBell()},
 		queues:    queues,
 		calendars: &calendars{e.partitions, e.settings},
 	}
+	e.reach = &reach{now: cfg.Now, told: cfg.Events.ReachEvents,
+		catchUp: newCatchUp(cfg.CatchUpRate, e.elapsed, e.whole)}
 	e.namedLimits = newNamedLimits(&e.cfg, e.elapsed, e.limiter.limitsChanged)
 	e.watches, e.home = newWatches(&e.cfg, e.partitions), home{e.partitions}
 	e.census = &census{partitions: e.partitions, holdings: e.Holdings, elapsed: e.elapsed}

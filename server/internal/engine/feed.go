@@ -12,6 +12,10 @@ const readAtOnce = 256
 // feed reads from the store what the machine wants in memory. After a failed read the next round tries again:
 // memory only holds less than it could.
 func (p *partitionRunner) feed(now int64) {
+	if p.rooms.reduced {
+		p.m.Tick(now)
+		return
+	}
 	if refs := p.m.Window.Needs(needsAtOnce); len(refs) > 0 {
 		if err := p.records.read(refs, now); err != nil {
 			p.reads.failed(err)
@@ -45,10 +49,15 @@ func (p *partitionRunner) feed(now int64) {
 // dispatch hands out due runs for which there is room. It reports whether it might do so.
 func (p *partitionRunner) dispatch(in mail, now int64) (begins bool) {
 	r := &p.rooms
+	r.later = false
 	if begins = p.mayBegin(now); begins {
-		p.recall(p.m.Permits.Promoted(), now)
+		if !p.rooms.reduced {
+			p.recall(p.m.Permits.Promoted(), now)
+		}
 		r.ask(p.m, in.slots, now)
-		p.recall(r.open(), now) // before what is in memory leaves: it may be more urgent
+		if !p.rooms.reduced {
+			p.recall(r.open(), now) // before what is in memory leaves: it may be more urgent
+		}
 	} else {
 		r.refuse(in.slots)
 	}
@@ -64,12 +73,18 @@ func (p *partitionRunner) dispatch(in mail, now int64) (begins bool) {
 		p.box.ring() // the lane's other partitions come first; or runs that left make room for more that are due
 	}
 	r.deliver()
-	return begins
+	return begins && !p.rooms.reduced
 }
 
 // mayBegin reports whether new attempts may be made now.
 func (p *partitionRunner) mayBegin(now int64) bool {
-	if p.reads.outlived() || p.draining() || p.lane.stalled() {
+	switch {
+	case p.reads.outlived() || p.draining():
+		return false
+	case p.lane.way.Holds():
+		p.rooms.later = true
+		return false
+	case p.lane.cutOff() && !p.rooms.reduced:
 		return false
 	}
 	leapt := p.lease.leapt(now)

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/permit"
+	"github.com/carillonhq/carillon/server/internal/permitrecord"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -68,23 +69,22 @@ func inPausedQueue(hold *partition.Hold, pause carillon.QueuePause) {
 // inQueue says why a due run is not handed out from its queue.
 func (h *holds) inQueue(hold *partition.Hold, c delivery.Consumers) {
 	q := hold.Queue
-	http := q.Kind == "http"
+	sent := q.Sent()
 	switch {
 	case c.Leaving:
 		hold.Code = carillon.HoldNodeLeaving
 		hold.Text = fmt.Sprintf("node %q is about to end and hands out nothing more: another one will, or its next start",
 			h.cfg.Node)
-	case http && c.PausedUntil.After(h.cfg.Now()):
+	case sent && c.PausedUntil.After(h.cfg.Now()):
 		hold.Code, hold.Until = carillon.HoldBackoff, c.PausedUntil.UTC()
-		hold.Text = fmt.Sprintf("%s has asked for fewer requests, by a 429 or 503: the next is sent at %s",
-			queueText(q), c.PausedUntil.UTC().Format(time.RFC3339))
-	case !http && c.N == 0:
+		hold.Text = backoffText(q, c)
+	case !sent && c.N == 0:
 		hold.Code = carillon.HoldNoConsumer
 		if c.Left.After(hold.Since) {
 			hold.Since = c.Left.UTC()
 		}
 		hold.Text = noConsumerText(h.cfg.Node, q, c)
-	case !http && c.N == c.Silent:
+	case !sent && c.N == c.Silent:
 		hold.Code = carillon.HoldSilentWorkers
 		hold.Text = fmt.Sprintf("%s of %s %s silent: an attempt ended without a sign of life, so %s", workersText(q, c.N),
 			queueText(q), numbered(c.N, "is", "are"), numbered(c.N, "it gets no more before it sends something",
@@ -139,7 +139,7 @@ func (h *holds) standing(ctx context.Context, q message.LimitStands) (stands mes
 		h.limiter.locked(func(c *permit.Counter) { stands = c.Standing(q) })
 		return stands, nil
 	}
-	home := h.partitions.parts[permit.HomeOf(q.Limit, len(h.partitions.parts))]
+	home := h.partitions.parts[permitrecord.HomeOf(q.Limit, len(h.partitions.parts))]
 	return across(ctx, h.partitions, home, q)
 }
 
@@ -152,7 +152,7 @@ func (h *holds) holders(ctx context.Context, l delivery.Limit, partitions []int)
 			break
 		}
 		records, err := h.partitions.reader(h.partitions.parts[number]).MetaRecords(ctx, store.MetaQuery{
-			Kind: store.KindLimited, Prefix: partition.LimitedPrefix(l), Limit: most - len(some)})
+			Kind: store.KindLimited, Prefix: permitrecord.HeldPrefix(l), Limit: most - len(some)})
 		if err != nil {
 			break
 		}

@@ -34,9 +34,22 @@ func noConsumerText(node string, q delivery.Queue, c delivery.Consumers) string 
 	return b.String()
 }
 
+// backoffText says that a host or broker gets nothing for a while.
+func backoffText(q delivery.Queue, c delivery.Consumers) string {
+	until := c.PausedUntil.UTC().Format(time.RFC3339)
+	if q.Broker() {
+		return fmt.Sprintf("%s gets nothing at present, the next run is sent at %s: %s", queueText(q), until, c.PausedFor)
+	}
+	return fmt.Sprintf("%s has asked for fewer requests, by a 429 or 503: the next is sent at %s", queueText(q), until)
+}
+
 // noCreditText says that those who serve a queue have no room.
 func noCreditText(q delivery.Queue, c delivery.Consumers) string {
 	inFlight := c.InFlight + c.InFlightElsewhere
+	if q.Broker() {
+		return fmt.Sprintf("%s has not acknowledged %s, as many as it is given at a time", queueText(q),
+			several(inFlight, "run", "runs"))
+	}
 	if q.Kind == "http" {
 		return fmt.Sprintf("%s has %s in flight, as many as it is given at a time", queueText(q),
 			several(inFlight, "request", "requests"))
@@ -64,6 +77,8 @@ func queueText(q delivery.Queue) string {
 	switch q.Kind {
 	case "http":
 		return fmt.Sprintf("host %q", q.Address)
+	case "kafka", "amqp", "nats", "redis":
+		return fmt.Sprintf("%s queue %q", q.Kind, q.Address)
 	case "dapr":
 		if kind, name, ok := strings.Cut(q.Address, "/"); ok && kind == "actor" {
 			return fmt.Sprintf("actor type %q", name)

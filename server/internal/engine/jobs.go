@@ -89,6 +89,11 @@ func (j *jobs) request(ctx context.Context, job carillon.Job,
 	if err := job.Validate(j.cfg.Limits); err != nil {
 		return req, err
 	}
+	if supports := j.cfg.Supports; supports != nil {
+		if err := supports(&job.Target); err != nil {
+			return req, err
+		}
+	}
 	if err := j.settings.strict(&job); err != nil {
 		return req, err
 	}

@@ -26,12 +26,12 @@ import (
 // How many lanes there are follows from the store (lanesOf): one if the store commits a group at about the
 // cost of one batch, otherwise one for each partition (docs/decisions/0023).
 type lane struct {
-	e         *Engine
-	parts     []*partitionRunner // ordered by number
-	grouper   store.Grouper      // nil if the store cannot group: the lane has one partition
-	submitter store.Submitter    // the store, or applier
-	applier   *applier           // nil if the store is a Submitter
-	done      func(error)        // committed, bound once
+	e       *Engine
+	parts   []*partitionRunner // ordered by number
+	grouper store.Grouper      // nil if the store cannot group: the lane has one partition
+	way     Way                // to the store's Submitter, or to applier
+	applier *applier           // nil if the store is a Submitter
+	done    func(error)        // committed, bound once
 	// Nil if the store cannot read for several partitions at once: each reads for itself.
 	reader store.Reader
 	near   bool // the store is in this process
@@ -47,6 +47,7 @@ type lane struct {
 	group   group
 	flying  bool  // group is in flight
 	sentAt  int64 // when it was sent, by Engine.elapsed
+	asked   bool  // the keeper was rung because it is not answered
 	reading reading
 	asking  bool // lookUp is reading what reading lists
 	unread  bool // calls wait whose records are not being read
@@ -59,11 +60,14 @@ func newLane(e *Engine) *lane {
 		claimed: make(chan []*claimResult, e.store.Meta().Partitions)}
 	l.done = l.committed
 	l.grouper, _ = e.store.(store.Grouper)
-	if s, ok := e.store.(store.Submitter); ok {
-		l.submitter = s
-	} else {
+	submitter, ok := e.store.(store.Submitter)
+	if !ok {
 		l.applier = &applier{l.grouper, make(chan submission, 1)}
-		l.submitter = l.applier
+		submitter = l.applier
+	}
+	l.way = direct{submitter}
+	if e.cfg.Way != nil {
+		l.way = e.cfg.Way(submitter)
 	}
 	l.reader, _ = e.store.(store.Reader)
 	l.near = inProcess(e.store)
@@ -121,6 +125,7 @@ func (l *lane) run() {
 func (l *lane) pass() {
 	now := l.e.elapsed()
 	l.giveUpWaiting(now)
+	l.askStore()
 	l.reclaim(now)
 	l.e.cfg.Turn(l.parts[0].number)
 	l.learn()
@@ -129,6 +134,7 @@ func (l *lane) pass() {
 		l.e.cfg.Turn(p.number)
 		l.receive()
 		p.tendOrphans(now)
+		workOvertime(p, now)
 		if p.own.is(claiming) {
 			p.relayMeanwhile()
 		}
@@ -170,6 +176,9 @@ func (l *lane) sleep() time.Duration {
 			next = min(next, p.timers.wake)
 		case !p.own.is(claiming) && p.own.wanted.Load():
 			next = min(next, p.own.retryAt)
+		}
+		if o := p.orphans.overtime.Load(); o != nil {
+			next = min(next, o.wake)
 		}
 		if at, ok := p.orphans.nextEnd(); ok {
 			next = min(next, at)

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -28,7 +29,8 @@ func (e *Engine) validFor() time.Duration { return e.cfg.LeaseTTL - e.cfg.LeaseT
 
 // keep renews the leases until the engine stops.
 func (e *Engine) keep() {
-	t := time.NewTimer(e.cfg.LeaseTTL / renewParts)
+	every, again := e.renewEvery()
+	t := time.NewTimer(every)
 	defer t.Stop()
 	for {
 		select {
@@ -38,22 +40,54 @@ func (e *Engine) keep() {
 		case <-e.renewNow:
 		}
 		if e.renew() {
-			t.Reset(e.cfg.LeaseTTL / renewParts)
+			t.Reset(every)
 		} else {
-			t.Reset(e.cfg.LeaseTTL / retryParts)
+			t.Reset(again)
 		}
 	}
+}
+
+// If critical runs are to leave while the store is away, leases are renewed this often, however long they
+// last: the node finds out soon that the store is away, and its leases last as long as they can then. A
+// renewal that takes as long tells that the store does not answer, but is not given up before renewNoLonger:
+// a slow store renews them.
+const (
+	renewAtLeast  = 2 * time.Second
+	retryAtLeast  = 500 * time.Millisecond
+	renewNoLonger = 10 * time.Second
+)
+
+// renewEvery returns how often leases are renewed, and after how long a renewal that has failed is tried
+// again.
+func (e *Engine) renewEvery() (every, again time.Duration) {
+	every, again = e.cfg.LeaseTTL/renewParts, e.cfg.LeaseTTL/retryParts
+	if e.cfg.FireCritical {
+		every, again = min(every, renewAtLeast), min(again, retryAtLeast)
+	}
+	return every, again
 }
 
 // renew extends the leases; ok is false if the store did not. It tells partitions whose term is over, and
 // those whose lease may have run out.
 func (e *Engine) renew() (ok bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.LeaseTTL/renewParts)
+	within := e.cfg.LeaseTTL / renewParts
+	began, since, at, held := time.Now(), e.elapsed(), e.now(), e.Holdings()
+	if e.cfg.FireCritical {
+		within = min(within, renewNoLonger)
+		defer time.AfterFunc(renewAtLeast, func() { e.reach.failed(began, errSlow) }).Stop()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	since, at, held := e.elapsed(), e.now(), e.Holdings()
 	lost, err := e.store.Leaser().Renew(ctx, e.cfg.Node, held, e.cfg.LeaseTTL)
+	tells := err != nil || len(held) > 0
+	if !tells {
+		tells, err = e.look(ctx)
+	}
+	if tells {
+		e.heard(began, err)
+	}
 	if err != nil {
-		e.log.Warn("leases were not renewed", "error", err)
+		e.log.Debug("leases were not renewed", "error", err) // if it lasts, reach tells
 		lost = nil
 	}
 	gone := map[store.Holding]bool{}
@@ -72,6 +106,8 @@ func (e *Engine) renew() (ok bool) {
 	}
 	return err == nil
 }
+
+var errSlow = fmt.Errorf("a renewal of the leases has not been answered for %v", renewAtLeast)
 
 // Reasons for which a partition gives up a term although no write has failed.
 var (

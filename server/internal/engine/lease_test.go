@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -18,8 +19,9 @@ import (
 type landlord struct {
 	store.Store
 	mu     sync.Mutex
-	renew  error // the error of the next renewals
-	taken  bool  // another node has claimed everything
+	slow   time.Duration // how long renewals take
+	renew  error         // the error of the next renewals
+	taken  bool          // another node has claimed everything
 	claims int
 }
 
@@ -47,8 +49,18 @@ func (l leases) Claim(ctx context.Context, node string, ps []int, ttl time.Durat
 func (l leases) Renew(ctx context.Context, node string, held []store.Holding,
 	ttl time.Duration) ([]store.Holding, error) {
 	l.mu.Lock()
+	slow := l.slow
+	l.mu.Unlock()
+	select {
+	case <-time.After(slow):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
+	case len(held) == 0:
+		return nil, nil
 	case l.renew != nil:
 		return nil, l.renew
 	case l.taken:
@@ -209,5 +221,37 @@ func TestALeaseThatRunsOutWithinARound(t *testing.T) {
 			t.Errorf("%d runs were handed out after the lease had run out, and %d by the new owner", late, now)
 		}
 		f.stop()
+	})
+}
+
+// TestASlowStoreRenewsLeases: with critical runs that leave without it the node finds out soon that a renewal
+// is not answered, and does not give it up.
+func TestASlowStoreRenewsLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, h := newLandlord(), &heard{}
+		n := startWith(t, engine.Config{Store: l, LeaseTTL: 30 * time.Second, FireCritical: true, Events: h.events()})
+		consumer := n.consume("q", 10, success)
+		l.mu.Lock()
+		l.slow = 3 * time.Second
+		claims := l.claims
+		l.mu.Unlock()
+		if _, err := n.PutJob(context.Background(), carillon.Job{Name: "a", Due: carillon.In(time.Minute),
+			Target: carillon.WorkerQueue("q")}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		l.mu.Lock()
+		if l.claims != claims {
+			t.Errorf("leases were not renewed, and the partitions claimed %d times again", l.claims-claims)
+		}
+		l.mu.Unlock()
+		if got := len(consumer.got()); got != 1 {
+			t.Errorf("%d runs left", got)
+		}
+		if got := h.all(); !strings.HasPrefix(got, "away, back") {
+			t.Errorf("said: %q", got)
+		}
+		n.stop()
 	})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/permit"
+	"github.com/carillonhq/carillon/server/internal/permitrecord"
 )
 
 // LimitUse is how many permits of a concurrency key are handed out, and how many there are.
@@ -33,7 +34,7 @@ func (e *Engine) LimitUses() []LimitUse {
 	}
 	var all []LimitUse
 	for _, u := range e.settings.limits() {
-		if e.peers == nil || e.parts[permit.HomeOf(u.Limit, len(e.parts))].own.holds() {
+		if e.peers == nil || e.parts[permitrecord.HomeOf(u.Limit, len(e.parts))].own.holds() {
 			u.Held = held[u.Limit]
 			all = append(all, u)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/dispatch/sidecar"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/message"
-	"github.com/carillonhq/carillon/server/internal/permit"
+	"github.com/carillonhq/carillon/server/internal/permitrecord"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
@@ -84,7 +84,7 @@ func (y *yard) has(key string) int {
 func TestALoweredLimitWhoseHomeIsElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const parts = 8
-		home := permit.HomeOf(delivery.ActorLimit("default", "cat", "k"), parts)
+		home := permitrecord.HomeOf(delivery.ActorLimit("default", "cat", "k"), parts)
 		y := &yard{by: map[string]int{}}
 		fleet := startFleet(t, memory.New(memory.Options{Partitions: parts}), 2,
 			func(i int, c *engine.Config) {

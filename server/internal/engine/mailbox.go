@@ -185,6 +185,15 @@ func (b *mailbox) empty() mail {
 	return m
 }
 
+// takeSlots takes the slots alone.
+func (b *mailbox) takeSlots() []sentSlots {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	slots := b.in.slots
+	b.in.slots = nil
+	return slots
+}
+
 // takeReady empties the mailbox except for calls whose records are not in memory and have not been read.
 // unread reports whether some of these are not even being read.
 func (b *mailbox) takeReady(has func(store.Ref) bool) (m mail, unread bool) {

@@ -40,6 +40,10 @@ func serve(ctx context.Context, p *partitionRunner, m message.Message) (reply an
 		return p.e.putAll(ctx, m.Jobs, seen(m.SeenAt))
 	case message.PatchJob:
 		return p.e.patch(ctx, m.Key, m.Patch, seen(m.SeenAt))
+	case message.Command:
+		return serveCommand(ctx, p, m)
+	case message.ForgetCommands:
+		return serveForgetCommands(ctx, p, m)
 	case message.RelayReports:
 		return serveRelayReports(ctx, p, m)
 	case message.RequestPermits:

@@ -17,7 +17,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/dispatch/sidecar"
 	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/message"
-	"github.com/carillonhq/carillon/server/internal/permit"
+	"github.com/carillonhq/carillon/server/internal/permitrecord"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
 
@@ -357,5 +357,5 @@ func TestAHomeThatHasNotHeardOfALimit(t *testing.T) {
 
 // homeOfCats is the partition that hands out the permits of the type.
 func homeOfCats(parts int) int {
-	return permit.HomeOf(delivery.ActorLimit("default", "cat", ""), parts)
+	return permitrecord.HomeOf(delivery.ActorLimit("default", "cat", ""), parts)
 }

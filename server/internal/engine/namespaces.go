@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,8 +160,8 @@ func namespaceName(name string) (string, error) {
 type namespaces struct {
 	partitions *partitions
 	settings   *settings
-	bounds     carillon.Bounds // of jobs, those that send events to webhooks among them
-	missed     bell            // announced settings could not be read
+	cfg        *Config
+	missed     bell // announced settings could not be read
 }
 
 // Hooked returns the namespaces that have webhooks, in no order. They must not be changed.
@@ -221,19 +222,33 @@ const largestEvent = 16 << 10
 // checkWebhooks refuses webhooks whose jobs this node would refuse.
 func (ns *namespaces) checkWebhooks(all []carillon.Webhook) error {
 	for i := range all {
-		w, field := &all[i], fmt.Sprintf("webhooks[%d]", i)
-		probe := carillon.Job{Namespace: "n", Name: carillon.EventJobs + w.Name,
-			Target: carillon.Target{HTTP: &carillon.HTTPTarget{URL: w.URL, Headers: w.Headers}}}
-		if err := probe.Validate(ns.bounds); err != nil {
-			return carillon.WithField(err, field+".headers") // Namespace.Validate has seen the rest
+		w := &all[i]
+		probe := carillon.Job{Namespace: "n", Name: carillon.EventJobs + w.Name, Target: w.Target()}
+		err := probe.Validate(ns.cfg.Limits)
+		if supports := ns.cfg.Supports; err == nil && supports != nil {
+			err = supports(&probe.Target)
+		}
+		if err != nil {
+			return inWebhook(i, err)
 		}
 		probe.Data = carillon.Bytes(make([]byte, largestEvent), "application/cloudevents+json")
-		if err := probe.Validate(ns.bounds); err != nil {
-			return carillon.Errorf(carillon.FailedPrecondition, field, "an event may have %d bytes, and --max-payload "+
-				"of the node allows fewer", largestEvent)
+		if err := probe.Validate(ns.cfg.Limits); err != nil {
+			return carillon.Errorf(carillon.FailedPrecondition, fmt.Sprintf("webhooks[%d]", i),
+				"an event may have %d bytes, and --max-payload of the node allows fewer", largestEvent)
 		}
 	}
 	return nil
+}
+
+// inWebhook returns an error about the job that would send the events of a webhook, the one at index i, with
+// the name that the field has among the settings.
+func inWebhook(i int, err error) error {
+	e, ok := errors.AsType[*carillon.Error](err)
+	if !ok {
+		return err
+	}
+	field := strings.TrimPrefix(strings.TrimPrefix(e.Field, "target."), "http.")
+	return carillon.WithField(err, fmt.Sprintf("webhooks[%d].%s", i, field))
 }
 
 // putNamespace writes settings. They are written even if nothing is set any more, because a generation is
@@ -253,18 +268,28 @@ func (p *partitionRunner) putNamespace(n carillon.Namespace) {
 // when it starts, when their owner announces a change, and periodically in case an announcement was lost.
 
 const (
-	// settingsEvery is how often settings in partitions of other nodes are read. Changed settings are in
-	// force on all nodes within this time, and usually at once.
+	// settingsEvery is how often settings in partitions of other nodes are read, unless leases are longer than
+	// longLeases: then it is once in the time that two of them last. Such leases say that requests cost money.
+	// Changed settings are in force on all nodes within this time, and usually at once.
 	settingsEvery = 5 * time.Second
+	longLeases    = time.Minute
 	// settingsAgain is the pause before reading again if the store did not answer, periodically or after an
 	// announcement.
 	settingsAgain = 500 * time.Millisecond
 )
 
+// settingsPeriod is how often settings are read where leases last so long.
+func settingsPeriod(ttl time.Duration) time.Duration {
+	if ttl > longLeases {
+		return 2 * ttl
+	}
+	return settingsEvery
+}
+
 // followSettings reads the settings, and which queues are paused, periodically until the engine stops.
 func (a *api) followSettings() {
 	ps := a.namespaces.partitions
-	t := time.NewTimer(settingsEvery)
+	t := time.NewTimer(ps.settings)
 	defer t.Stop()
 	failing := false
 	for {
@@ -279,7 +304,7 @@ func (a *api) followSettings() {
 		cancel()
 		if err == nil {
 			failing = false
-			t.Reset(settingsEvery)
+			t.Reset(ps.settings)
 			continue
 		}
 		if !failing && ps.life.Err() == nil {

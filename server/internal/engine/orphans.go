@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -19,6 +20,8 @@ import (
 type orphans struct {
 	all    []orphan
 	beatAt int64 // when heartbeats were last sent for them, by Engine.elapsed
+
+	overtime atomic.Pointer[overtime] // what still hands attempts out, of the last term; nil: nothing
 }
 
 // orphan is an attempt of an ended term that a consumer of this node may still run.
@@ -143,12 +146,23 @@ func (r orphanReporter) Stale(token string) {
 	r.box.put(func(m *mail) { m.staleOrphans = append(m.staleOrphans, token) })
 }
 
-// keepOrphans notes the attempts in force, because the term ends.
-func (p *partitionRunner) keepOrphans() {
-	token := func(text string) message.Token { tok, _ := p.e.token(text); return tok }
-	if unknown := p.orphans.add(p.m.Attempts.Handed(), token, p.e.elapsed(), p.e.now()); len(unknown) > 0 {
+// keepOrphans notes the attempts in force, because the term of a machine ends.
+func (p *partitionRunner) keepOrphans(m *partition.Machine) {
+	if unknown := noteOrphans(p, m); len(unknown) > 0 {
 		p.e.dispatcher.Cancel(unknown)
 	}
+}
+
+// noteOrphans notes the attempts in force, and returns those that cannot go on.
+func noteOrphans(p *partitionRunner, m *partition.Machine) (unknown []delivery.Cancel) {
+	token := func(text string) message.Token { tok, _ := p.e.token(text); return tok }
+	inForce := m.Attempts.Handed()
+	if p.e.cfg.FireCritical { // they leave although the store does not know of them, and so they go on
+		for i := range inForce {
+			inForce[i].Written = inForce[i].Written || inForce[i].Critical
+		}
+	}
+	return p.orphans.add(inForce, token, p.e.elapsed(), p.e.now())
 }
 
 // settleOrphans takes what has come in about orphans.

@@ -26,7 +26,7 @@ func (e *Engine) Failing() (out []health.Failure) {
 
 // Outage returns how long ago the node last lost most of its terms together; ever is false if it never has.
 func (e *Engine) Outage() (ago time.Duration, ever bool) {
-	at := e.outage.Load()
+	at := e.reach.lost.Load()
 	return time.Duration(e.elapsed() - at), at != 0
 }
 
@@ -41,7 +41,8 @@ func (p *partitionRunner) lostTerm() {
 		}
 	}
 	at := lastOutage(all, int64(e.cfg.LeaseTTL/renewParts))
-	for was := e.outage.Load(); at > was && !e.outage.CompareAndSwap(was, at); was = e.outage.Load() {
+	last := &e.reach.lost
+	for was := last.Load(); at > was && !last.CompareAndSwap(was, at); was = last.Load() {
 	}
 }
 

@@ -74,11 +74,15 @@ func (p *partitionRunner) due(now int64) bool {
 
 // sleep returns how long until the machine needs a round without mail, at most pollEvery.
 func (p *partitionRunner) sleep() time.Duration {
+	most := pollEvery
+	if p.rooms.later {
+		most = askAgainAfter
+	}
 	at, ok := p.m.NextWake()
 	if !ok {
-		return pollEvery
+		return most
 	}
-	return max(0, min(pollEvery, time.Duration(at-p.e.now())))
+	return max(0, min(most, time.Duration(at-p.e.now())))
 }
 
 // round processes the mail and everything that is due by now. Reports come first, so that a call sees what
@@ -102,6 +106,8 @@ func (p *partitionRunner) round() {
 		return
 	}
 	p.goOn()
+	p.rooms.reduced = p.lane.reduced()
+	p.m.OnlyCritical(p.rooms.reduced, p.e.reach.away.Load(), now)
 	p.intake.take(&in.reported, now)
 	p.checkLimits(in.limits)
 	p.permits.take(&in.cluster)
@@ -113,7 +119,7 @@ func (p *partitionRunner) round() {
 	p.serveCalls(in.calls, now)
 	p.exchangeNotices(in.dependencyAnswers, now)
 	p.m.Tick(now)
-	polled := p.poll(now)
+	polled := !p.rooms.reduced && p.poll(now)
 	p.feed(now)
 	// First, so that a run whose lease has ended does not go back to the consumer that let it end.
 	p.sendCancels()
@@ -184,6 +190,10 @@ func (p *partitionRunner) refuse(in mail) {
 		c.fail(p.own.refusal(p.number))
 	}
 	p.box.putBack(&in.reported)
+	if o := p.orphans.overtime.Load(); o != nil && o.m != nil && len(in.slots) > 0 {
+		p.box.keep(func(m *mail) { m.slots = append(in.slots, m.slots...) })
+		p.lane.ring()
+	}
 	if p.own.is(leaving) {
 		p.timers.wake = p.e.elapsed() + int64(pollEvery)
 		return
@@ -234,6 +244,7 @@ func (p *partitionRunner) poll(now int64) bool {
 	p.m.Events.Sweep(now)
 	if p.timers.sweepDue(elapsed) {
 		p.m.History.Sweep(now)
+		p.m.Commands.Sweep(now)
 		p.sweepBackfills(now)
 		p.sweepMarkers()
 	}
@@ -242,6 +253,7 @@ func (p *partitionRunner) poll(now int64) bool {
 
 // end refuses the remaining mail and callers. The last batches are durable by now, or lost.
 func (p *partitionRunner) end() {
+	endOvertime(p)
 	p.refuseAtEnd(p.box.close())
 	p.replies.refuse(errStopping())
 	p.releaseLast()

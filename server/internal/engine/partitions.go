@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/message"
@@ -21,7 +22,8 @@ type partitions struct {
 	store     store.Store
 	peers     message.Partitions // nil if the node is alone
 	macKey    []byte
-	now       func() int64 // the node's clock, UTC ns
+	now       func() int64  // the node's clock, UTC ns
+	settings  time.Duration // how often those in partitions of other nodes are read
 	log       *slog.Logger
 	calendars calendarFinder
 	life      context.Context // ends when the engine stops
@@ -55,9 +57,10 @@ func (ps *partitions) token(text string) (message.Token, *partitionRunner) {
 	}
 	tok, err := s.Parse(text)
 	ps.signers.Put(s)
-	if err != nil || int(tok.Run.Partition) >= len(ps.parts) {
+	if err != nil {
 		return tok, nil
 	}
+	tok.Run = tok.Run.In(len(ps.parts)) // the store may have had another number of partitions
 	return tok, ps.parts[tok.Run.Partition]
 }
 

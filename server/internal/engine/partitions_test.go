@@ -34,15 +34,18 @@ func TestPartitionsAreFound(t *testing.T) {
 	if p := ps.ofNamespace("default"); p != ps.of(carillon.Key{Namespace: "default"}) {
 		t.Errorf("settings in partition %d", p.number)
 	}
+	run := store.RunID{UID: store.NewUID(key, [8]byte{1}), Partition: uint16(ps.of(key).number)}
 	for name, c := range map[string]struct {
 		key   string
 		in    uint16
 		found bool
-	}{"of this store": {"key", 3, true}, "of another store": {"another", 3, false},
-		"of no partition": {"key", 4, false}} {
-		token := message.NewSigner([]byte(c.key)).Sign(message.Token{Run: store.RunID{Partition: c.in}})
-		if _, p := ps.token(token); (p != nil) != c.found || c.found && p.number != int(c.in) {
-			t.Errorf("a token %s: %+v", name, p)
+	}{"of this store": {"key", run.Partition, true}, "of another store": {"another", run.Partition, false},
+		"of before it moved": {"key", 4711, true}} {
+		was := run
+		was.Partition = c.in
+		token := message.NewSigner([]byte(c.key)).Sign(message.Token{Run: was})
+		if tok, p := ps.token(token); (p != nil) != c.found || c.found && (p != ps.of(key) || tok.Run != run) {
+			t.Errorf("a token %s: found %t, %+v", name, p != nil, tok)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
-	"github.com/carillonhq/carillon/server/internal/permit"
+	"github.com/carillonhq/carillon/server/internal/permitrecord"
 	"github.com/carillonhq/carillon/server/store/memory"
 )
 
@@ -21,7 +21,7 @@ func TestPermitsAreAskedOfTheirHome(t *testing.T) {
 		f.deal(func(int) int { return 0 })
 		f.settled()
 		key := delivery.Limit{Namespace: "default", Key: "k"}
-		home := permit.HomeOf(key, 4)
+		home := permitrecord.HomeOf(key, 4)
 		asks := []message.PermitRequest{{Limit: key}}
 		for name, c := range map[string]struct {
 			p, from int

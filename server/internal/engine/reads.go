@@ -9,6 +9,12 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
+// lookAgain is how often a lane that waits for a read looks whether the store is away.
+const lookAgain = 250 * time.Millisecond
+
+// errAway is why a read is given up, or not begun, if critical runs are to leave meanwhile.
+var errAway = errors.New("the store does not answer")
+
 // lookBriefly is how long a lane waits for a read without doing anything else.
 const lookBriefly = 20 * time.Millisecond
 
@@ -39,6 +45,10 @@ func (r *reads) failed(err error) {
 		r.lane.e.log.Debug("the store has lost what was to be read", "partition", r.number, "error", err)
 		return
 	}
+	if r.lane.e.reach.away.Load() { // that has been said
+		r.lane.e.log.Debug("the store could not be read", "partition", r.number, "error", err)
+		return
+	}
 	r.lane.e.log.Error("the store could not be read", "partition", r.number, "error", err)
 }
 
@@ -48,8 +58,11 @@ func look[Q, T any](r *reads, read func(context.Context, Q) (T, error), q Q) (va
 		return read(context.Background(), q)
 	}
 	e := r.lane.e
-	if r.lease.expired(e.elapsed()) {
+	switch {
+	case r.lease.expired(e.elapsed()):
 		return value, errExpired
+	case e.cfg.FireCritical && e.reach.away.Load():
+		return value, errAway // critical runs do not wait for it
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -74,23 +87,27 @@ func look[Q, T any](r *reads, read func(context.Context, Q) (T, error), q Q) (va
 
 // linger waits for the end of a slow read, and cancels it when the lease has run out.
 func (r *reads) linger(done <-chan struct{}, timer *time.Timer, giveUp context.CancelFunc) {
-	l := r.lane
+	l, since := r.lane, time.Now()
 	defer l.ring() // what has rung meanwhile is also for the next pass
 	for {
 		for _, p := range l.parts {
 			p.relayMeanwhile()
 		}
 		left := r.lease.left(l.e.elapsed())
-		if left <= 0 {
+		if left <= 0 || l.e.cfg.FireCritical && l.e.reach.away.Load() {
 			giveUp()
 			left = pollEvery
 		}
-		timer.Reset(left)
+		timer.Reset(min(left, lookAgain))
 		select {
 		case <-done:
 			return
 		case <-l.bell:
 		case <-timer.C:
+		}
+		if time.Since(since) >= stallAfter {
+			since = since.Add(awayAfter)
+			l.e.renewNow.ring() // is it the store?
 		}
 	}
 }

@@ -3,13 +3,11 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/server/internal/pagetoken"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
@@ -26,36 +24,20 @@ type recorded struct {
 }
 
 // position is, by partition, the number of the newest record that is over.
-type position []uint64
-
-// positions makes the tokens of positions.
-func (ps *partitions) positions() pagetoken.List {
-	return pagetoken.List{Names: []string{"events"}, MACKey: ps.macKey}
-}
+type position = partition.Position
 
 // tokenOf encodes a position.
-func (ps *partitions) tokenOf(pos position) string {
-	b := make([]byte, 0, 4*len(pos))
-	for _, n := range pos {
-		b = binary.AppendUvarint(b, n)
-	}
-	return ps.positions().At(b)
-}
+func (ps *partitions) tokenOf(pos position) string { return pos.Token(ps.macKey) }
 
 // positionOf decodes a position.
 func (ps *partitions) positionOf(token string) (position, error) {
-	b, err := ps.positions().Place(token)
-	pos := make(position, 0, len(ps.parts))
-	for err == nil && len(b) > 0 {
-		n, size := binary.Uvarint(b)
-		if size <= 0 {
-			break
-		}
-		pos, b = append(pos, n), b[size:]
-	}
-	if err != nil || len(b) > 0 || len(pos) != len(ps.parts) {
-		return nil, carillon.Errorf(carillon.InvalidArgument, "position",
-			"this is not a position of events of this store; give one back as it was")
+	pos, err := partition.ParsePosition(token, ps.macKey)
+	switch {
+	case err != nil:
+		return nil, carillon.Errorf(carillon.InvalidArgument, "position", "%v; give one back as it was", err)
+	case len(pos) != len(ps.parts):
+		return nil, carillon.Errorf(carillon.FailedPrecondition, "position", "it is of before the store moved from %d to "+
+			"another number of partitions: list what there is, and watch again without a position", len(pos))
 	}
 	return pos, nil
 }

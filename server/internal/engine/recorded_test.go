@@ -19,10 +19,15 @@ func TestPositionsComeBack(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	other := &partitions{parts: make([]*partitionRunner, 4), macKey: ps.macKey}
-	for name, bad := range map[string]string{"cut": token[:len(token)-1], "of another list": other.tokenOf(position{1, 2}),
-		"longer": other.tokenOf(position{1, 2, 3, 4}), "no token": "-", "changed": "A" + token} {
+	for name, bad := range map[string]string{"cut": token[:len(token)-1], "of another list": namespacePages(ps.macKey).At([]byte{1, 2, 3}),
+		"no token": "-", "changed": "A" + token} {
 		if got, err := ps.positionOf(bad); !errors.Is(err, carillon.InvalidArgument) {
 			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	for name, bad := range map[string]position{"shorter": {1, 2}, "longer": {1, 2, 3, 4}} {
+		if got, err := ps.positionOf(other.tokenOf(bad)); !errors.Is(err, carillon.FailedPrecondition) {
+			t.Errorf("of before the store moved, %s: %v, %v", name, got, err)
 		}
 	}
 }

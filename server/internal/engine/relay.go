@@ -119,6 +119,9 @@ func (r *relay) start() {
 		defer cancel()
 		left := r.sendAfter(ctx, w, pause)
 		whole := left.len() == 0
+		for i := range left.losses { // a term may have begun here meanwhile
+			left.losses[i].former, left.losses[i].others = true, true
+		}
 		r.box.put(func(m *mail) {
 			left.add(&m.reported) // in front of what has come in meanwhile
 			m.reported = *left

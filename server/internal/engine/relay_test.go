@@ -166,3 +166,30 @@ func TestReportsOutliveTheirResults(t *testing.T) {
 		}
 	}
 }
+
+// silentPeers answer nothing.
+type silentPeers struct{ asked chan struct{} }
+
+// Ask implements [message.Partitions].
+func (p silentPeers) Ask(ctx context.Context, _ int, _ message.Message) (any, error) {
+	close(p.asked)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestALossThatWasBeingRelayed when a term began here comes back as one of an earlier term.
+func TestALossThatWasBeingRelayed(t *testing.T) {
+	box := &mailbox{wake: func() {}}
+	var wg sync.WaitGroup
+	peers := silentPeers{make(chan struct{})}
+	r := relay{box: box, peers: peers, log: slog.New(slog.DiscardHandler), life: t.Context(), wg: &wg,
+		macKey: make([]byte, 32)}
+	box.put(func(m *mail) { m.losses = []loss{{undelivered: true}} })
+	r.start()
+	<-peers.asked
+	r.stop() // a term begins, and marks the losses that are in the mailbox
+	wg.Wait()
+	if in := box.take(); len(in.losses) != 1 || !in.losses[0].former || !in.losses[0].others {
+		t.Errorf("came back: %+v", in.losses)
+	}
+}

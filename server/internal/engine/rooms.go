@@ -20,20 +20,25 @@ import (
 type rooms struct {
 	owner      delivery.Owner
 	dispatcher Dispatcher
+	catchUp    *catchUp
 
-	lineup []delivery.Waiting     // queues with runs that wait, as of the last dispatch or poll
-	moved  map[delivery.Queue]int // attempts made since the last poll
-	places map[delivery.Queue]int // in the lineup; for take
-	names  []delivery.Queue       // for open
+	lineup  []delivery.Waiting     // queues with runs that wait, as of the last dispatch or poll
+	moved   map[delivery.Queue]int // attempts made since the last poll
+	bounds  []bounded              // of the first of the lineup, as of the last ask
+	reduced bool                   // in this round only critical runs leave: the store does not answer
+	later   bool                   // to ask again soon for what may not leave yet
+	places  map[delivery.Queue]int // in the lineup; for take
+	names   []delivery.Queue       // for open
 
 	// What the machine has made in this round; the memory is reused.
 	attempts []delivery.Delivery
 	rest     []delivery.Rest
 }
 
-func newRooms(number int, t store.Term, d Dispatcher) rooms {
+func newRooms(number int, t store.Term, d Dispatcher, c *catchUp) rooms {
 	p := delivery.Owner{Partition: number, Epoch: t.Epoch, Nonce: t.Nonce}
-	return rooms{owner: p, dispatcher: d, moved: map[delivery.Queue]int{}, places: map[delivery.Queue]int{}}
+	return rooms{owner: p, dispatcher: d, catchUp: c, moved: map[delivery.Queue]int{},
+		places: map[delivery.Queue]int{}}
 }
 
 // lineUp finds out which queues have runs that wait in memory.
@@ -46,7 +51,7 @@ const atOnce = 256
 
 // refuse puts slots that have come by mail into the lineup alone, to be given back.
 func (r *rooms) refuse(sent []sentSlots) {
-	r.lineup = r.lineup[:0]
+	r.lineup, r.bounds = r.lineup[:0], r.bounds[:0]
 	r.take(sent)
 }
 
@@ -76,10 +81,13 @@ func (r *rooms) take(sent []sentSlots) {
 // ask asks for slots of all queues in which runs wait, beside those that have come by mail. Of queues all of
 // whose runs are in the store it only learns whether they are served.
 func (r *rooms) ask(m *partition.Machine, sent []sentSlots, now int64) {
+	m.Queues.CatchUp(r.catchUp.overdue())
 	r.lineUp(m, now)
 	for i := range r.lineup {
 		r.lineup[i].Now = min(r.lineup[i].Now, atOnce)
 	}
+	r.bounds = r.catchUp.bound(r.owner.Partition, r.lineup, r.bounds[:0])
+	r.later = slices.ContainsFunc(r.bounds, func(b bounded) bool { return b.later })
 	r.lineup = m.Queues.AppendParked(r.lineup)
 	r.take(sent)
 	if len(r.lineup) > 0 {
@@ -103,6 +111,10 @@ func (r *rooms) open() []delivery.Queue {
 func (r *rooms) serve(m *partition.Machine, now int64) (served int, more bool) {
 	for i := range r.lineup {
 		w := &r.lineup[i]
+		var b bounded
+		if i < len(r.bounds) {
+			b = r.bounds[i]
+		}
 		if w.Slots.N == 0 {
 			continue
 		}
@@ -110,13 +122,21 @@ func (r *rooms) serve(m *partition.Machine, now int64) (served int, more bool) {
 		if w.Slots.Served {
 			n = min(w.Slots.N, w.Now)
 		}
+		vain := r.reduced && w.Slots.Durable // they would hold their slots until the store is back
+		if vain {
+			n = 0
+		}
 		var rest delivery.Rest
-		r.attempts, rest = m.Deliver(r.attempts, now, w.Queue, n, w.Slots.Durable)
+		bound := r.catchUp.take(b, n)
+		r.attempts, rest = m.Deliver(r.attempts, now, w.Queue, n, w.Slots.Durable, bound)
 		n -= rest.Unused
-		rest.Unused = w.Slots.N - n
+		if rest.Unused = w.Slots.N - n; vain {
+			rest.N = 0 // or each slot that becomes free would come, and be returned
+		}
 		r.rest = append(r.rest, rest)
 		r.moved[w.Queue] += n
-		served, more = served+n, more || n == atOnce
+		next := r.catchUp.left(r.owner.Partition, w.Queue, b, bound, n)
+		served, more = served+n, more || next || n == atOnce
 	}
 	return served, more
 }

@@ -27,6 +27,7 @@ type fakeHub struct {
 	waits   map[delivery.Queue]int // slots that the partition waits for
 	taken   map[delivery.Queue]int // slots
 	got     map[string]int         // attempts by job
+	durable bool                   // some consumers take only durable attempts
 }
 
 // Offer is for [Dispatcher].
@@ -42,7 +43,7 @@ func (h *fakeHub) Offer(p delivery.Owner, lineup []delivery.Waiting) {
 		}
 		asked[w.Queue] = true
 		credits, served := h.credits[w.Queue]
-		w.Slots.Served = served
+		w.Slots.Served, w.Slots.Durable = served, h.durable
 		if h.waits[w.Queue] = 0; served {
 			n := max(0, min(w.Now-w.Slots.N, credits))
 			w.Slots.N += n
@@ -92,6 +93,13 @@ func (h *fakeHub) Deliver(_ int, ds []delivery.Delivery, rest []delivery.Rest) {
 func (h *fakeHub) Forget(int) {}
 
 func (h *fakeHub) SetPaused([]delivery.Queue) {}
+
+// seen returns how many slots of a queue the partition waits for, and how many runs have left.
+func (h *fakeHub) seen(q delivery.Queue) (waits, got int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.waits[q], len(h.got)
+}
 
 // nothingLeft checks that the partition has no slots after its rounds.
 func (h *fakeHub) nothingLeft(when string) {
@@ -228,6 +236,48 @@ func TestWhoHasNoConsumerKeepsNoPermit(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if synctest.Wait(); len(hub.got) != 2 {
 			t.Errorf("%d were handed out without limits", len(hub.got))
+		}
+		if err := e.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNobodyWaitsForSlotsInVain: while the store is away, runs that must be durable first wait for no slots:
+// each that becomes free would come and be returned at once.
+func TestNobodyWaitsForSlotsInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		hub := &fakeHub{t: t, credits: map[delivery.Queue]int{}, waits: map[delivery.Queue]int{},
+			taken: map[delivery.Queue]int{}, got: map[string]int{}, durable: true}
+		e := New(Config{Store: memstore.New(memstore.Options{Partitions: 1}), FireCritical: true})
+		if err := e.Start(ctx, hub); err != nil {
+			t.Fatal(err)
+		}
+		q := delivery.Queue{Namespace: carillon.DefaultNamespace, Kind: "worker", Address: "q"}
+		hub.grant(e, q, 1)
+		for i := range 5 {
+			if _, err := e.PutJob(ctx, carillon.Job{Name: fmt.Sprint(i), Priority: carillon.PriorityCritical,
+				Due: carillon.In(500 * time.Millisecond), Target: carillon.WorkerQueue("q")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.reach.away.Store(true) // until the next renewal
+		time.Sleep(time.Second)
+		hub.nothingLeft("while the store is away")
+		if n, got := hub.seen(q); n != 0 || got > 0 {
+			t.Errorf("the partition waits for %d slots, and %d left", n, got)
+		}
+		time.Sleep(10 * time.Second)
+		hub.grant(e, q, 4)
+		hub.nothingLeft("when it is back")
+		if _, got := hub.seen(q); got != 5 {
+			t.Errorf("%d runs left", got)
+		}
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := e.Drain(over); !errors.Is(err, context.Canceled) { // attempts are in force
+			t.Error(err)
 		}
 		if err := e.Stop(ctx); err != nil {
 			t.Error(err)

@@ -22,14 +22,19 @@ type runs struct {
 func (rs *runs) TriggerJob(ctx context.Context, key carillon.Key,
 	opts ...carillon.TriggerOption) (carillon.Run, error) {
 	o, trace := carillon.TriggerOptions{}.With(opts...), traceOf(ctx)
-	needs := jobCall
-	if o.Rule() == carillon.OverlapReplace {
-		needs = editCall // it ends the pending runs of the job as well
-	}
+	needs := func(key carillon.Key) call { return triggerCall(key, &o) }
 	return ofJob(ctx, rs.partitions, key, needs,
 		func(p *partitionRunner, now int64, key carillon.Key) (carillon.Run, error) {
 			return p.m.Jobs.Trigger(now, key, o, trace)
 		})
+}
+
+// triggerCall returns a call that triggers a job.
+func triggerCall(key carillon.Key, o *carillon.TriggerOptions) call {
+	if o.Rule() == carillon.OverlapReplace {
+		return editCall(key) // it ends the pending runs of the job as well
+	}
+	return jobCall(key)
 }
 
 // ofRun parses a run id and finds its partition.
@@ -38,9 +43,7 @@ func (rs *runs) ofRun(id string) (store.RunID, *partitionRunner, error) {
 	if err != nil {
 		return rid, nil, err
 	}
-	if int(rid.Partition) >= len(rs.partitions.parts) {
-		return rid, nil, noRun(id)
-	}
+	rid = rid.In(len(rs.partitions.parts))
 	return rid, rs.partitions.parts[rid.Partition], nil
 }
 
@@ -212,27 +215,44 @@ func redrivePages(ctx context.Context, p *partitionRunner, q store.RunQuery) (in
 
 // CompleteRun takes the asynchronous result of an attempt; see [carillon.Runs].
 func (rs *runs) CompleteRun(ctx context.Context, namespace string, result carillon.Result) error {
+	_, err := rs.complete(ctx, namespace, result, partition.Once{})
+	return err
+}
+
+// complete takes the result of an attempt, for a command if once has a request: it is then remembered, and
+// before says that it was done already.
+func (rs *runs) complete(ctx context.Context, namespace string, result carillon.Result,
+	once partition.Once) (before bool, err error) {
 	namespace = namespaceOf(namespace)
 	if result.Token == "" {
-		return carillon.Errorf(carillon.InvalidArgument, "token",
+		return false, carillon.Errorf(carillon.InvalidArgument, "token",
 			"it is missing; give the one that came with the attempt")
 	}
 	if err := result.Validate(); err != nil {
-		return err
+		return false, err
 	}
 	tok, p := rs.partitions.token(result.Token)
 	if p == nil {
-		return carillon.Errorf(carillon.InvalidArgument, "token", "this is not a token of this store")
+		return false, carillon.Errorf(carillon.InvalidArgument, "token", "this is not a token of this store")
 	}
-	if result.RunID != "" && result.RunID != tok.Run.String() {
-		return carillon.Errorf(carillon.InvalidArgument, "token", "the token belongs to another run")
+	if result.RunID != "" {
+		if id, _, err := rs.ofRun(result.RunID); err != nil || id != tok.Run {
+			return false, carillon.Errorf(carillon.InvalidArgument, "token", "the token belongs to another run")
+		}
 	}
-	if run, _, err := rs.find(ctx, namespace, tok.Run.String()); err != nil && run.value.ID == "" {
-		return p.certain(ctx, err)
+	run, _, err := rs.find(ctx, namespace, tok.Run.String())
+	if err != nil && run.value.ID == "" {
+		return false, p.certain(ctx, err)
 	}
+	key := carillon.Key{Namespace: namespace, Name: run.value.Job}
 	refused := carillon.Errorf(carillon.FailedPrecondition, "token",
 		"stale: the token is not that of the attempt in force")
-	_, err := inRound(ctx, p, runCall(tok.Run), func(p *partitionRunner, now int64) (struct{}, error) {
+	before, err = inRound(ctx, p, runCall(tok.Run), func(p *partitionRunner, now int64) (bool, error) {
+		if once.Request != "" {
+			if before, err := p.m.Commands.DoneBefore(now, once, key); before || err != nil {
+				return before, err
+			}
+		}
 		verdict, err := p.intake.judge(&report{tok: tok,
 			Report: &delivery.Report{Result: result, Namespace: namespace}}, now)
 		switch {
@@ -243,13 +263,15 @@ func (rs *runs) CompleteRun(ctx context.Context, namespace string, result carill
 				"the run was handed out by a node that has been killed, and is not known here yet: try again")
 		case verdict != partition.Accepted:
 			err = refused
+		case once.Request != "":
+			p.m.Commands.Record(now, once, key)
 		}
-		return struct{}{}, err
+		return false, err
 	})
 	if errors.Is(err, refused) {
-		return p.certain(ctx, err)
+		return false, p.certain(ctx, err)
 	}
-	return err
+	return before, err
 }
 
 // certain returns a refusal once everything that memory relied on for it is durable. If that were lost, the

@@ -30,6 +30,7 @@ func readSnapshot(ctx context.Context, number int, shard store.Shard) (*partitio
 		{&s.Dependencies, store.MetaQuery{Kind: store.KindDependency}},
 		{&s.Notices, store.MetaQuery{Kind: store.KindNotice}},
 		{&s.Applied, store.MetaQuery{Kind: store.KindApplied}},
+		{&s.Commands, store.MetaQuery{Kind: store.KindCommand}},
 		{&s.Limited, store.MetaQuery{Kind: store.KindLimited}},
 		{&s.Backfills, store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.UnfinishedBackfills}},
 	} {

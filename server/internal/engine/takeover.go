@@ -45,6 +45,7 @@ func (e *Engine) claim(ctx context.Context, parts []*partitionRunner) ([]*claimR
 	if err != nil {
 		return nil, fmt.Errorf("claim partitions: %w", err)
 	}
+	stopOvertimes(parts)
 	// for all of them before anything can fail, so that they are released if it does
 	for i, p := range parts {
 		p.lease.grant(&terms[i], since, at)
@@ -129,6 +130,14 @@ func (t *claimResult) loadSettings() (err error) {
 // read when it is needed.
 func (t *claimResult) open(now int64) (err error) {
 	p, ctx := t.p, context.Background() // reads end with the store
+	// A node that waited for the partition while everything went to another store finds this.
+	marks, err := t.shard.MetaRecords(ctx, store.MoveMarks)
+	if err != nil {
+		return err
+	}
+	if err := store.CheckMove(marks); err != nil {
+		return err
+	}
 	snapshot, err := readSnapshot(ctx, p.number, t.shard)
 	if err != nil {
 		return err

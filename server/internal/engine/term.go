@@ -14,6 +14,8 @@ import (
 
 // begin starts to serve under a new term: the partition is owned from here on.
 func (p *partitionRunner) begin(t *claimResult) {
+	endOvertime(p)
+	p.orphans.overtime.Store(nil)
 	p.shard, p.m, p.permits, p.replies, p.unfinished = t.shard, t.m, t.permits, replies{}, true
 	again := t.follows(&p.own)
 	p.box.keep(func(m *mail) {
@@ -28,7 +30,7 @@ func (p *partitionRunner) begin(t *claimResult) {
 	p.health.Began(p.e.elapsed())
 	p.reads = reads{p.number, p.lane, &p.lease, t.shard, p.box.ring}
 	p.records, p.rooms = newRoundRecords(inMemory{t.m, t.m.Records, t.m.Window}, &p.reads),
-		newRooms(p.number, t.term, p.e.dispatcher)
+		newRooms(p.number, t.term, p.e.dispatcher, p.e.reach.catchUp)
 	p.intake = intake{t.m, &p.reads, &p.records, &p.replies, p.box}
 	p.timers.wake = 0
 	p.own.begin(t.term)
@@ -43,7 +45,7 @@ func (p *partitionRunner) leave() {
 	p.m.Attempts.HandOver(p.e.now())
 	p.permits.close()
 	p.finish()
-	p.keepOrphans()
+	p.keepOrphans(p.m)
 	p.e.dispatcher.Forget(p.number)
 }
 
@@ -72,7 +74,8 @@ func (p *partitionRunner) lose(cause error) {
 	p.replies.lose(cause, p.lane.inFlight(p), p.e.elapsed())
 	p.takeBack(p.m.Attempts.PendingDeliveries())
 	if !p.own.is(leaving) { // a hand-over has already done so
-		p.keepOrphans()
+		p.keepOrphans(p.m)
+		beginOvertime(p, cause)
 	}
 	if taken(cause) {
 		p.health.Clear()

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,10 +94,39 @@ func (s *Service) Guard(ctx context.Context, req any, info *grpc.UnaryServerInfo
 // stream is around every streaming call of the gRPC server.
 func (s *Service) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo,
 	handler grpc.StreamHandler) error {
-	err := ToStatus(s.GuardStream(srv, strict{ss, info.FullMethod}, info, handler))
+	ss, end := s.cut(ss, info.FullMethod)
+	err := s.GuardStream(srv, strict{ss, info.FullMethod}, info, handler)
+	if errors.Is(context.Cause(ss.Context()), errOld) {
+		err = errOld
+	}
+	end()
+	err = ToStatus(err)
 	s.options.observe(info.FullMethod, err, Observer.Streamed)
 	return err
 }
+
+// errOld is why a stream is cut.
+var errOld = carillon.Errorf(carillon.Unavailable, "", "the stream has become old: call again")
+
+// cut returns the stream with a context that ends when it is too old. The connection is closed when its last
+// stream has ended, and takes no new ones before that.
+func (s *Service) cut(ss grpc.ServerStream, method string) (grpc.ServerStream, context.CancelFunc) {
+	age, grace := s.options.ConnectionAge, s.options.ConnectionGrace
+	if age > math.MaxInt64-grace || slices.Contains(s.options.Lasting, method) {
+		return ss, func() {}
+	}
+	ctx, cancel := context.WithTimeoutCause(ss.Context(), age+grace, errOld)
+	return bounded{ss, ctx}, cancel
+}
+
+// bounded is a stream with a context of its own.
+type bounded struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context implements [grpc.ServerStream].
+func (b bounded) Context() context.Context { return b.ctx }
 
 // GuardStream is around every streaming call, of gRPC and of REST alike, as Guard is around the others.
 func (s *Service) GuardStream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo,

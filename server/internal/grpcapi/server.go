@@ -28,11 +28,16 @@ type Options struct {
 
 	CallTimeout time.Duration // of a unary call whose caller gives no deadline; default 1 min
 
+	// ByReference says that runs may come with a reference to their payload: workers that do not read those are
+	// refused. Default: they may not.
+	ByReference bool
+
 	MaxMessage int    // bytes of one received message; default 4 MiB
 	MaxStreams uint32 // per connection; default 1,000
 	// after it a connection, and a worker's stream, is asked to go; default 30 min, negative: never
 	ConnectionAge   time.Duration
-	ConnectionGrace time.Duration // after it what is still there is cut; default 1 min
+	ConnectionGrace time.Duration // after both a stream is cut that is still there; default 1 min
+	Lasting         []string      // full names of streaming methods that are not cut
 	PingInterval    time.Duration // of an idle connection, to find dead peers; default 30 s
 	PingTimeout     time.Duration // a peer that has not answered a ping by then is dead; default 10 s
 	StallTimeout    time.Duration // a worker that has not read for so long loses its stream; default 30 s
@@ -76,9 +81,13 @@ func NewServer(s *Service, extra ...grpc.ServerOption) *Server {
 	server := NewFrame(s.options, extra...)
 	pb.RegisterSchedulerServiceServer(server, s)
 	pb.RegisterEventServiceServer(server, s.Events())
+	pb.RegisterPayloadServiceServer(server, s.Payloads())
 	server.Health.SetServingStatus(pb.SchedulerService_ServiceDesc.ServiceName,
 		healthpb.HealthCheckResponse_SERVING)
-	server.Health.SetServingStatus(pb.EventService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	for _, name := range []string{pb.EventService_ServiceDesc.ServiceName,
+		pb.PayloadService_ServiceDesc.ServiceName} {
+		server.Health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
+	}
 	if s.options.Cluster != nil {
 		pb.RegisterClusterServiceServer(server, s.options.Cluster)
 		server.Health.SetServingStatus(pb.ClusterService_ServiceDesc.ServiceName,
@@ -104,10 +113,9 @@ func NewFrame(o Options, extra ...grpc.ServerOption) *Server {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval,
 			PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			MaxConnectionAge:      o.ConnectionAge,
-			MaxConnectionAgeGrace: o.ConnectionGrace,
-			Time:                  o.PingInterval,
-			Timeout:               o.PingTimeout,
+			MaxConnectionAge: o.ConnectionAge, // without a grace: streams have theirs, see cut
+			Time:             o.PingInterval,
+			Timeout:          o.PingTimeout,
 		}),
 	}
 	server := &Server{Server: grpc.NewServer(append(options, extra...)...), Health: health.NewServer()}

@@ -29,6 +29,19 @@ type stub struct {
 	start   func(context.Context, carillon.Key, carillon.BackfillSpec) (carillon.Backfill, error)
 	putNS   func(context.Context, carillon.Namespace) (carillon.Namespace, error)
 	connect func(context.Context, carillon.Hello) (carillon.Session, error)
+	payload io.Reader // that is got, whatever is asked for
+}
+
+func (s *stub) PutPayload(_ context.Context, _ string, r io.Reader) (carillon.PayloadRef, error) {
+	n, err := io.Copy(io.Discard, r)
+	return carillon.PayloadRef{Size: n}, err
+}
+
+func (s *stub) GetPayload(context.Context, string, carillon.PayloadRef) (io.ReadCloser, error) {
+	if r, ok := s.payload.(io.ReadCloser); ok {
+		return r, nil
+	}
+	return io.NopCloser(s.payload), nil
 }
 
 func (s *stub) SetPaused(ctx context.Context, k carillon.Key, p carillon.PauseOptions) (carillon.Job, error) {

@@ -34,6 +34,10 @@ func (s *Service) Work(stream grpc.BidiStreamingServer[pb.WorkRequest, pb.WorkRe
 	sent := newSentTimes()
 	hello := wire.HelloFromProto(opening.GetHello())
 	hello.Namespace = namespace(hello.Namespace)
+	if s.options.ByReference && !hello.Payloads {
+		return carillon.Errorf(carillon.FailedPrecondition, "hello.payloads",
+			"this cluster keeps large payloads apart, and the worker's library does not say that it reads them: update it")
+	}
 	session, err := s.scheduler.Connect(ctx, hello)
 	if err != nil {
 		return err

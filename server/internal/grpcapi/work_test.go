@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillonhq/carillon"
@@ -197,6 +200,32 @@ func TestWorkPeerThatNeverReads(t *testing.T) {
 		}
 		<-sessions["good"].closed
 	})
+}
+
+// TestAnOldStreamIsCut: a worker that does not connect again when it is asked to loses its stream, unless the
+// method is one that lasts.
+func TestAnOldStreamIsCut(t *testing.T) {
+	for name, o := range map[string]Options{"cut": {}, "lasting": {Lasting: []string{pb.SchedulerService_Work_FullMethodName}}} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			o.ConnectionAge, o.ConnectionGrace = time.Hour, time.Hour
+			stream, s := work(t, o)
+			if m, err := stream.Recv(); err != nil || !m.GetDrain() {
+				t.Errorf("%s: got %v, %v", name, m, err)
+			}
+			if name == "lasting" {
+				<-time.After(3 * time.Hour)
+				if err := stream.CloseSend(); err != nil {
+					t.Error(err)
+				}
+			}
+			_, err := stream.Recv()
+			if age := time.Since(start); name == "cut" && (status.Code(err) != codes.Unavailable || age != 2*time.Hour) {
+				t.Errorf("after %v: %v", age, err)
+			}
+			<-s.closed
+		})
+	}
 }
 
 // TestWorkOldStream: before the transport cuts an old connection, the worker is asked to connect again.

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -145,13 +146,15 @@ func TestRequests(t *testing.T) {
 func TestEveryCallHasAPath(t *testing.T) {
 	reached := map[string]bool{}
 	for _, rt := range allRoutes() {
-		if rt.stream != nil {
+		switch {
+		case rt.stream != nil:
 			reached[rt.stream.StreamName] = true
-			continue
+		case rt.call != nil:
+			reached[rt.call.MethodName] = true
 		}
-		reached[rt.call.MethodName] = true
 	}
-	for _, m := range append(pb.ClusterService_ServiceDesc.Methods, pb.SchedulerService_ServiceDesc.Methods...) {
+	for _, m := range slices.Concat(pb.ClusterService_ServiceDesc.Methods, pb.SchedulerService_ServiceDesc.Methods,
+		pb.PayloadService_ServiceDesc.Methods) {
 		if !reached[m.MethodName] {
 			t.Errorf("%s has no path", m.MethodName)
 		}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	_ "embed" // the OpenAPI document
@@ -27,6 +28,9 @@ type Options struct {
 	Cluster pb.ClusterServiceServer
 	// Streams are the calls that are answered by server-sent events. Default: there are none.
 	Streams Streams
+	// Payloads are what is stored and read as bodies that are no messages. Default: there is nothing at its
+	// paths.
+	Payloads Payloads
 	// Interceptor is around every call, as around those of gRPC. Default none.
 	Interceptor grpc.UnaryServerInterceptor
 	// Called is told how each call ended, by its name and gRPC's code. Default: nobody is.
@@ -52,6 +56,9 @@ const defaultMaxBody = 4 << 20
 //go:embed openapi.json
 var openAPI []byte
 
+// OpenAPI returns the description of the REST API, in OpenAPI 3.1, as JSON.
+func OpenAPI() []byte { return bytes.Clone(openAPI) }
+
 // handler serves the REST API and what belongs to it.
 type handler struct {
 	options Options
@@ -75,6 +82,7 @@ func New(service pb.SchedulerServiceServer, o Options) (http.Handler, error) {
 			o.Streams.Events)...)
 	}
 
+	h.routes = append(h.routes, o.Payloads.routes(h)...)
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		WriteProblem(w, carillon.Errorf(carillon.PermissionDenied, "Origin",
@@ -149,6 +157,9 @@ func (h *handler) api(w http.ResponseWriter, r *http.Request) {
 	}
 	f := find(h.routes, method, r.URL.EscapedPath())
 	switch {
+	case f.route != nil && f.route.raw != nil:
+		r.Pattern = f.route.path
+		h.raw(w, r, f)
 	case f.route != nil && f.route.stream != nil:
 		h.stream(w, r, f)
 	case f.route != nil:

@@ -81,7 +81,7 @@ func TestListsThatCannotBeAreRefused(t *testing.T) {
 		{"prefix", carillon.RunQuery{Job: "j", Prefix: "j"}},
 		{"queue", carillon.RunQuery{Queue: "a\tb"}},
 		{"queue", carillon.RunQuery{Queue: long(513)}},
-		{"kind", carillon.RunQuery{Kind: "kafka"}},
+		{"kind", carillon.RunQuery{Kind: "smoke"}},
 		{"label", carillon.RunQuery{Label: "=x"}},
 		{"error", carillon.RunQuery{Error: long(4097)}},
 		{"from", carillon.RunQuery{From: time.Unix(-1, 0)}},

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/wire"
@@ -36,7 +37,7 @@ func WriteProblem(w http.ResponseWriter, err error) {
 // writeProblem is WriteProblem with a status that says more than the kind's.
 func writeProblem(w http.ResponseWriter, status int, e *carillon.Error) {
 	if status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Retry-After", strconv.Itoa(int(wire.RetryAfter(carillon.Unavailable).Seconds())))
 	}
 	title := http.StatusText(status)
 	if title == "" {

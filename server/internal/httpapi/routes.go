@@ -21,6 +21,7 @@ type route struct {
 	body     string // the field that the body is, "*" = the whole message, "" = no body
 	call     *grpc.MethodDesc
 	stream   *grpc.StreamDesc // instead of call
+	raw      rawHandler       // instead of call: its bodies are no messages
 	full     string           // name of the stream with its service
 	service  any              // whose call it is
 }

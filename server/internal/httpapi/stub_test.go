@@ -5,12 +5,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
 
@@ -173,9 +175,10 @@ func (e *echo) Work(pb.SchedulerService_WorkServer) error { panic("not REST") }
 
 // allRoutes are those of all services.
 func allRoutes() []route {
-	return append(routesOf(pb.File_carillon_v1_scheduler_proto, &pb.SchedulerService_ServiceDesc, nil),
-		append(routesOf(pb.File_carillon_v1_cluster_proto, &pb.ClusterService_ServiceDesc, nil),
-			routesOf(pb.File_carillon_v1_event_proto, &pb.EventService_ServiceDesc, nil)...)...)
+	return slices.Concat(routesOf(pb.File_carillon_v1_scheduler_proto, &pb.SchedulerService_ServiceDesc, nil),
+		routesOf(pb.File_carillon_v1_cluster_proto, &pb.ClusterService_ServiceDesc, nil),
+		routesOf(pb.File_carillon_v1_event_proto, &pb.EventService_ServiceDesc, nil),
+		Payloads{Store: struct{ carillon.Payloads }{}}.routes(&handler{}))
 }
 
 // api is the handler over e.

@@ -91,6 +91,9 @@ func TestDatesOfEvents(t *testing.T) {
 }
 
 func TestWhatIsNotUnderstoodNamesTheEvent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is long; go test without -short runs it")
+	}
 	many := make([]string, 0, 1001)
 	for i := range 1001 {
 		many = append(many, "DTSTART;VALUE=DATE:"+from.AddDate(0, 0, i).Format("20060102"))

@@ -21,8 +21,9 @@ type Notice struct {
 	Dependency
 	By store.RunID
 	// Stamp orders the notices of a dependency over all owners, so that one that was overtaken by a newer one
-	// changes nothing. The upper half is the owner's epoch; the lower half counts that owner's notices.
-	Stamp uint64
+	// changes nothing: the owner's epoch, and the number of that owner's notice. Epoch 0: not known, as from a
+	// node of an older version, or of what was found in the history.
+	Stamp Stamp
 }
 
 // Answer is the outcome of a notice.

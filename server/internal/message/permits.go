@@ -11,8 +11,9 @@ import (
 // These are the messages between the home of a limit and the pools of partitions; package permit explains the
 // protocol. Any of them may be lost, late, duplicated or out of order; see docs/decisions/0032.
 
-// Stamp orders what the home of a limit has said. Epoch is that of the home's term. Each allocation
-// that begins or grows gets a stamp greater than any before.
+// Stamp orders what the home of a limit has said, and the notices of a dependency. Epoch is that of the term
+// of who says it. Each allocation that begins or grows, and each notice, gets a stamp greater than any
+// before.
 type Stamp struct{ Epoch, N uint64 }
 
 // Compare is negative if s is older than o, and 0 if they are the same.

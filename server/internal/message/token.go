@@ -30,15 +30,15 @@ func (t Token) Sign(key []byte) string { return NewSigner(key).Sign(t) }
 // ParseToken decodes and authenticates a token.
 func ParseToken(text string, key []byte) (Token, error) { return NewSigner(key).Parse(text) }
 
-// PartitionOfToken returns the partition that a token names, without authenticating it; ok is false if text
-// is not a token.
-func PartitionOfToken(text string) (partition int, ok bool) {
+// PartitionOfToken returns the partition, of n, of the run that a token names, without authenticating it; ok
+// is false if text is not a token.
+func PartitionOfToken(text string, n int) (partition int, ok bool) {
 	raw, err := tokenEncoding.DecodeString(text)
 	if err != nil || len(raw) < 16+2+macSize {
 		return 0, false
 	}
 	tok, ok := readToken(raw[:len(raw)-macSize])
-	return int(tok.Run.Partition), ok
+	return int(tok.Run.In(n).Partition), ok
 }
 
 // Signer encodes and decodes tokens with one key. It is for one goroutine at a time. It reuses the keyed MAC

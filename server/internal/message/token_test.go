@@ -140,3 +140,22 @@ func TestTokens(t *testing.T) {
 		t.Fatal("believed under another key")
 	}
 }
+
+// TestPartitionOfToken: it is that of the run's job among as many partitions as there are, whatever partition
+// the run id names.
+func TestPartitionOfToken(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 200 {
+		k := carillon.Key{Namespace: "default", Name: strings.Repeat("x", i)}
+		tok, key := randomToken(r)
+		tok.Run.UID = store.NewUID(k, [8]byte{1})
+		for _, n := range []int{1, 2, 64, store.MaxPartitions} {
+			if p, ok := message.PartitionOfToken(tok.Sign(key), n); !ok || p != store.PartitionOf(k, n) {
+				t.Errorf("%d of %d partitions, %t; want %d", p, n, ok, store.PartitionOf(k, n))
+			}
+		}
+	}
+	if p, ok := message.PartitionOfToken("no token", 64); ok {
+		t.Errorf("no token leads to partition %d", p)
+	}
+}

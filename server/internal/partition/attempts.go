@@ -69,6 +69,8 @@ func (a *Attempts) guess(e *entry) {
 	}
 	if q := e.targetQueue(); q != (delivery.Queue{}) {
 		e.queue = &q
+		t := traitsOf(q.Kind)
+		e.attempt.awaited = !t.heartbeats && !t.endsWithStream
 	}
 	if e.attempt.lease = max(e.state.Run.Lease,
 		e.attempt.granted+int64(beat+TakeoverGrace)); e.traits().endsWithStream {

@@ -27,6 +27,12 @@ func EndedBackfillsOf(key carillon.Key) string {
 	return string(binary.BigEndian.AppendUint64([]byte(EndedBackfills), store.KeyHash(key)))
 }
 
+// UnfinishedBackfillsOf returns the prefix of the keys of a job's unfinished backfills. Another job's keys
+// may have it, too.
+func UnfinishedBackfillsOf(key carillon.Key) string {
+	return string(binary.BigEndian.AppendUint64([]byte(UnfinishedBackfills), store.KeyHash(key)))
+}
+
 // EndedBackfill returns the key of an ended backfill.
 func EndedBackfill(id store.RunID) string { return backfillKey(EndedBackfills, id) }
 

@@ -592,7 +592,7 @@ func TestACancelReachesRunsBeforeAConsumerDoes(t *testing.T) {
 		r.readAhead()
 		r.m.Tick(r.now)
 		r.recall()
-		if ds, _ := r.m.Deliver(nil, r.now, queueQ, 10, false); len(ds) != 0 {
+		if ds, _ := r.m.Deliver(nil, r.now, queueQ, 10, false, nil); len(ds) != 0 {
 			t.Errorf("parked %v: %d delivered after the cancel", parked, len(ds))
 		}
 		if now, _ := r.look(b.ID); now.Failed != 5 {

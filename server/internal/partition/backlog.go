@@ -65,8 +65,8 @@ func (w *Window) most() int { return w.cfg.WindowJobs + w.cfg.WindowJobs/4 - w.w
 // priority that memory has run out of.
 func (w *Window) nowOf(q *queue, short int, now int64) int {
 	n := 0
-	for c := range q.lists {
-		n += len(q.lists[c])
+	for c := range priorities {
+		n += q.of(c)
 		if c == short || (n > 0 && w.frontier[c].Due <= now) {
 			return n
 		}

@@ -74,7 +74,7 @@ func (r *bench) fire(want int) {
 	done := 0
 	for _, w := range r.lineup {
 		for w.N > 0 {
-			ds, _ := r.m.Deliver(nil, r.now, w.Queue, min(w.N, 256), false)
+			ds, _ := r.m.Deliver(nil, r.now, w.Queue, min(w.N, 256), false, nil)
 			w.N -= len(ds)
 			done += len(ds)
 			for i := range ds {

@@ -32,15 +32,17 @@ func (c *contents) set(e *entry, spec []byte) {
 	e.spec, e.decoded, e.sched = spec, nil, nil
 }
 
-// lighten drops the long spec of a run that has been handed out when memory for specs is short. It is read
-// again when the attempt ends.
+// lighten drops the spec of a run that has been handed out: a long one when memory for specs is short, and
+// any whose completion is awaited, since nothing bounds how many those are. It is read again when the attempt
+// ends.
 func (c *contents) lighten(e *entry) {
+	awaited := e.attempt.awaited
 	if p := e.parent; !e.own() && p != nil && p.children == 1 && p.place == idle {
 		e = p
 	} else if e.children > 0 {
 		return
 	}
-	if len(e.spec) > InlineSpec && c.full() && !c.out.dirty(e) {
+	if (awaited || len(e.spec) > InlineSpec && c.full()) && !c.out.dirty(e) {
 		c.set(e, nil)
 	}
 }

@@ -234,7 +234,7 @@ func TestAnAttemptThatIsTakenBackLeavesNoCount(t *testing.T) {
 		r.flush()
 		r.now += int64(5 * time.Second)
 		r.step()
-		r.m.Deliver(nil, r.now, queueQ, 1, true)
+		r.m.Deliver(nil, r.now, queueQ, 1, true, nil)
 		r.now += int64(later)
 		r.mustPut(carillon.Job{Name: "a", Due: carillon.At(time.Unix(0, epoch)),
 			Data: carillon.Data{Bytes: []byte("b")}})

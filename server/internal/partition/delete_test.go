@@ -22,7 +22,7 @@ func TestADeletedJobGivesItsTokensBack(t *testing.T) {
 		}
 	}
 	r.flush()
-	r.m.Deliver(nil, r.now, queueQ, 5, false)
+	r.m.Deliver(nil, r.now, queueQ, 5, false, nil)
 	if ds, _ := r.granted(); len(ds) != 3 {
 		t.Fatalf("%d leave", len(ds))
 	}

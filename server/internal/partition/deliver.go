@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -17,7 +18,7 @@ func (a *Attempts) grant(e *entry, q delivery.Queue, now int64) delivery.Deliver
 	id := s.Identity(a.cfg.Partition)
 	timeout := j.TimeoutOrDefault()
 	d := delivery.Delivery{
-		Partition: a.cfg.Partition, Queue: q, Target: j.Target, Timeout: timeout,
+		Partition: a.cfg.Partition, Queue: q, Target: j.Target, Timeout: timeout, StoreAway: a.due.queues.away,
 		Run: &carillon.Run{
 			ID: id.String(), Namespace: e.ref.Namespace, Job: e.ref.Name, Cause: r.Cause, Status: carillon.RunRunning,
 			Scheduled: toTime(r.Scheduled), Due: toTime(r.Due), Attempt: r.Attempt, Started: toTime(now),
@@ -26,6 +27,13 @@ func (a *Attempts) grant(e *entry, q delivery.Queue, now int64) delivery.Deliver
 		},
 	}
 	a.traced(e, &d)
+	if d.StoreAway && e.traits().heartbeats { // others say it in their own way
+		d.Run.Metadata = maps.Clone(d.Run.Metadata)
+		if d.Run.Metadata == nil {
+			d.Run.Metadata = map[string]string{}
+		}
+		d.Run.Metadata[delivery.StoreKey] = delivery.StoreIsAway
+	}
 	return d
 }
 
@@ -159,6 +167,8 @@ type Handed struct {
 	Until   int64 // when it ends at the latest, UTC ns
 	Here    bool  // this term has handed it out, or heard of it
 	Written bool  // the store may know of it. If not, the next owner hands its run out again
+	// Critical: its job is.
+	Critical bool
 }
 
 // Handed returns the attempts that consumers have, ordered by ref. It also returns attempts that one consumer
@@ -174,7 +184,7 @@ func (a *Attempts) Handed() []Handed {
 		if e.attempt.pending == 0 && q != (delivery.Queue{}) {
 			c := delivery.Cancel{Queue: q, Token: a.tokenOf(e)}
 			out = append(out, Handed{Cancel: c, Until: e.state.Run.Deadline, Here: e.attempt.origin != takenOver,
-				Written: e.attemptWritten()})
+				Written: e.attemptWritten(), Critical: e.state.Priority == critical})
 		}
 	}
 	for i := range a.duplicates {

@@ -47,7 +47,7 @@ type Dependencies struct {
 	checks  []checkup // in the order of their times
 	outbox  map[message.Dependency]*notice
 	notices []*notice // the same as outbox, in order
-	stamps  uint32    // the newest stamp given to a notice
+	stamps  uint64    // the number of the newest notice
 }
 
 // dependency is a Dependency in memory.
@@ -119,7 +119,7 @@ func (s *Dependencies) Register(now int64, want message.Dependency) error {
 		return carillon.Errorf(carillon.ResourceExhausted, "depends_on",
 			"%d jobs wait for job %.64q, which is the most", MaxDependents, want.Of.Name)
 	}
-	s.out.write(store.MetaRecord{Kind: store.KindDependency, Key: dependencyKey(want), Value: []byte{1}})
+	s.out.write(DependencyRecord(want.Of, want.Name))
 	s.add(&dependency{Dependency: want, registered: now, seq: s.out.seq})
 	return nil
 }
@@ -158,7 +158,7 @@ func (s *Dependencies) post(n message.Notice) *notice {
 		s.notices = append(s.notices, l)
 	}
 	s.stamps++
-	l.By, l.again, l.Stamp = n.By, 0, s.epoch<<32|uint64(s.stamps)
+	l.By, l.again, l.Stamp = n.By, 0, message.Stamp{Epoch: s.epoch, N: s.stamps}
 	return l
 }
 

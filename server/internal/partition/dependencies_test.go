@@ -32,7 +32,7 @@ func TestANoticeIsSentOnceItIsDurable(t *testing.T) {
 		t.Fatalf("before it is durable: %v", got)
 	}
 	out.durable = 1
-	if got := d.Notices(0, 10); len(got) != 1 || got[0].By.Seq != 1 || got[0].Stamp>>32 != 7 {
+	if got := d.Notices(0, 10); len(got) != 1 || got[0].By.Seq != 1 || got[0].Stamp.Epoch != 7 {
 		t.Fatalf("once it is durable: %v", got)
 	}
 	if got := d.Notices(0, 10); len(got) != 0 {
@@ -53,7 +53,7 @@ func TestANoticeIsSentUntilItIsTaken(t *testing.T) {
 	d.succeeded(want.Of, store.RunID{Seq: 2}) // a newer success while the older one is on its way
 	d.Answered(int64(noticeRetry), sent, message.Taken)
 	newer := d.Notices(int64(noticeRetry), 10)
-	if len(newer) != 1 || newer[0].By.Seq != 2 || newer[0].Stamp <= sent.Stamp {
+	if len(newer) != 1 || newer[0].By.Seq != 2 || newer[0].Stamp.Compare(sent.Stamp) <= 0 {
 		t.Fatalf("the newer success: %v", newer)
 	}
 	d.Answered(int64(noticeRetry), newer[0], message.Taken)

@@ -51,6 +51,7 @@
 //	                      overdue.go          expired leases, timeouts, ends of life
 //	                      due.go              due runs, until they are handed out or parked
 //	Queues, AppendWaiting ready.go            due runs in memory, by queue and priority
+//	CatchUp, Bound        catchup.go          what became due while the store was away waits apart
 //	Handed                deliver.go          makes an attempt with its token, and hands it over at the end of a term
 //	Attempts              attempts.go         attempts in force: their leases, their withdrawal, and when they are made durable
 //	Granted               pendingdelivery.go  attempts that are durable before they are handed out

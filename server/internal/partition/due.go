@@ -21,7 +21,8 @@ type dueRuns struct {
 
 // enqueue puts a due run into its queue's list, or blocks it if something must be durable or read first.
 func (d *dueRuns) enqueue(e *entry, now int64) {
-	if d.out.awaitsCommit(e) || !d.records.complete(e) || e.changing(d.out.durable) {
+	if d.out.awaitsCommit(e) || !d.records.complete(e) || e.changing(d.out.durable) ||
+		d.queues.only && e.state.Priority == critical && e.needsStore() {
 		d.block(e)
 		return
 	}
@@ -30,7 +31,7 @@ func (d *dueRuns) enqueue(e *entry, now int64) {
 	e.queue = q.name
 	e.move(ready)
 	e.readyAt = now
-	q.lists[e.state.Priority].Add(e)
+	d.queues.add(q, e)
 	if !q.listed {
 		q.listed = true
 		d.queues.active = append(d.queues.active, q)
@@ -49,7 +50,7 @@ func (d *dueRuns) unlist(e *entry) {
 	if e.place == aside {
 		e.line.list.Remove(waiting{e})
 	} else {
-		d.queues.queue(*e.queue).lists[e.state.Priority].Remove(e)
+		d.queues.queue(*e.queue).listOf(e).Remove(e)
 	}
 	left := e.place
 	e.move(idle)
@@ -94,8 +95,8 @@ func (d *dueRuns) setAside(e *entry, key delivery.Line) {
 // byPriority counts the records in memory that are due and wait, by priority.
 func (d *dueRuns) byPriority() (n [priorities]int) {
 	for _, q := range d.queues.active {
-		for c := range q.lists {
-			n[c] += len(q.lists[c])
+		for c := range priorities {
+			n[c] += q.of(c)
 		}
 	}
 	for _, e := range d.blocked {

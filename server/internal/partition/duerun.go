@@ -112,22 +112,21 @@ func (d *dueRuns) open(e *entry, t, now int64) {
 }
 
 // Deliver hands out at most n due runs of a queue as attempts, which it appends to ds; the caller has n slots
-// for them. If first is set, or the run is under a limit, the attempt is made durable before it
-// comes out of Granted, and its slot stays taken until then. Slots are left unused if fewer runs wait that
-// may begin.
-func (m *Machine) Deliver(ds []delivery.Delivery, now int64, q delivery.Queue, n int,
-	first bool) ([]delivery.Delivery, delivery.Rest) {
+// for them. If first is set, the run is under a limit, or a consumer will complete it by its token, the
+// attempt is made durable before it comes out of Granted, and its slot stays taken until then. Slots are left
+// unused if fewer runs wait that may begin. Of overdue runs no more leave than bound says; nil: any number.
+func (m *Machine) Deliver(ds []delivery.Delivery, now int64, q delivery.Queue, n int, first bool,
+	bound *Bound) ([]delivery.Delivery, delivery.Rest) {
 	st := m.Queues.queues[q]
 	if st == nil {
 		return ds, delivery.Rest{Queue: q, Unused: n}
 	}
 	ds = slices.Grow(ds, min(n, st.len()))
 	for n > 0 {
-		rank := st.next(now)
-		if rank < 0 {
+		e := m.Queues.next(st, now, bound)
+		if e == nil {
 			break
 		}
-		e := st.lists[rank][0]
 		line, ok := m.Permits.take(e)
 		if !ok {
 			m.Permits.countThrottled(e, line)
@@ -138,9 +137,10 @@ func (m *Machine) Deliver(ds []delivery.Delivery, now int64, q delivery.Queue, n
 			continue
 		}
 		n--
+		bound.charge(e)
 		m.Permits.charge(e)
 		d := m.Attempts.grant(e, q, now)
-		if first || e.permits != nil {
+		if first || e.permits != nil || d.Target.AwaitsCompletion() {
 			m.Attempts.deliverWhenDurable(e, d, now)
 			continue
 		}
@@ -173,11 +173,11 @@ func (m *Machine) Report(now int64, tok message.Token, r *delivery.Report) Verdi
 	switch {
 	case r.Outcome == carillon.OutcomeProgress:
 		return m.Attempts.progress(e, now, r.Progress)
-	case r.Async:
-		// After a 202 the HTTP consumer no longer watches the timeout, so the attempt ends at it exactly,
-		// without the grace.
+	case r.Async && (r.Message == "" || e.state.Run.ReportedAt != 0):
+		// After a 202, or the broker's acknowledgement, nobody watches the timeout any more, so the attempt ends
+		// at it exactly, without the grace.
 		e.state.Run.Deadline = min(e.state.Run.Deadline, e.attempt.granted+int64(e.job().TimeoutOrDefault()))
-		e.attempt.lease = e.state.Run.Deadline
+		e.attempt.lease, e.attempt.awaited = e.state.Run.Deadline, true
 		m.Attempts.keep(e)
 		m.agenda.rearm(e)
 	case r.Outcome == carillon.OutcomeSuccess:

@@ -67,7 +67,7 @@ func TestNoMoreRunsGoOutThanThereIsRoom(t *testing.T) {
 		{queueNamed("other"), 3, 0, 3}, {queueQ, 0, 0, 0},
 		{queueQ, 2, 2, 0}, {queueQ, 4, 3, 1}, {queueQ, 1, 0, 1},
 	} {
-		if ds, rest := r.m.Deliver(nil, r.now, c.q, c.n, false); len(ds) != c.want || rest.Unused != c.spare {
+		if ds, rest := r.m.Deliver(nil, r.now, c.q, c.n, false, nil); len(ds) != c.want || rest.Unused != c.spare {
 			t.Errorf("with %d slots %d runs go out and %d slots are left; want %d and %d", c.n, len(ds),
 				rest.Unused, c.want, c.spare)
 		}

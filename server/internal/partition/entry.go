@@ -65,10 +65,11 @@ type entry struct {
 	slot      int32             // index in the ready list, or in the line
 	unwritten carillon.Counters // counted, but not in a batch yet; see counters.go
 
-	timer  int32 // index in agenda.timers; -1 = not armed
-	place  place
-	fresh  bool // the spec must be written
-	serial bool // the next scheduled time waits for the unfinished run; see agenda.serial
+	timer   int32 // index in agenda.timers; -1 = not armed
+	place   place
+	fresh   bool // the spec must be written
+	overdue bool // in its queue it waits in the list of overdue runs
+	serial  bool // the next scheduled time waits for the unfinished run; see agenda.serial
 
 	seq     uint64 // the batch that holds the newest change
 	held    uint64 // the batch that must be durable before the run is handed out
@@ -93,6 +94,7 @@ type attempt struct {
 	current bool // and need not be told again unless a heartbeat moves its end
 	told    bool // watchers have been told if it began late
 	late    bool // it was counted as late; not known of one that was taken over
+	awaited bool // only a report or its timeout concerns it now, so its spec is not kept; see contents.lighten
 
 	granted int64  // when it was handed out
 	since   uint64 // number of the batch that was being filled when it was made; 0: taken over

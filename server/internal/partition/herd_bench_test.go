@@ -33,7 +33,7 @@ func fireHerd(b *testing.B, n int) {
 	loadHerd(b, r, n)
 	r.now = epoch + int64(time.Minute)
 	for done := 0; done < n; {
-		ds, _ := r.m.Deliver(nil, r.now, queueQ, 256, false)
+		ds, _ := r.m.Deliver(nil, r.now, queueQ, 256, false, nil)
 		for _, d := range ds {
 			if v := r.succeed(d); v != partition.Accepted {
 				b.Fatalf("verdict %v", v)

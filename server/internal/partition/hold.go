@@ -190,6 +190,10 @@ func holdOfRun(s *store.State, now int64) *Hold {
 	}
 	hold := &Hold{Hold: carillon.Hold{Code: carillon.HoldRetrying, Until: toTime(r.Due)}}
 	hold.Text = fmt.Sprintf("attempt %d was put off: the next one is due at %s", r.Attempt, clock(r.Due))
+	if r.Message != "" && r.ReportedAt == 0 { // it is no progress report
+		hold.Text = fmt.Sprintf("attempt %d was put off: %s; the next one is due at %s", r.Attempt,
+			shortened(r.Message), clock(r.Due))
+	}
 	if n := len(r.Errors); n > 0 && r.Errors[n-1].Attempt == r.Attempt && !r.Errors[n-1].Redriven {
 		failed := &r.Errors[n-1]
 		hold.Since = failed.At

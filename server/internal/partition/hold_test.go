@@ -52,6 +52,17 @@ func TestAJobSaysWhyItDoesNotRun(t *testing.T) {
 				At: time.Unix(0, epoch).Add(2 * time.Hour)})
 			r.flush()
 		}, "retrying", "attempt 1 was put off: the next one is due at " + in(2*time.Hour)},
+		"put off because of something": {fails, func(r *rig) {
+			r.report(r.deliver(1)[0], carillon.Result{Outcome: carillon.OutcomeReschedule,
+				At: time.Unix(0, epoch).Add(2 * time.Hour), Message: "its payload\ncannot be read"})
+			r.flush()
+		}, "retrying", "attempt 1 was put off: its payload cannot be read; the next one is due at " + in(2*time.Hour)},
+		"put off after a report of progress": {fails, func(r *rig) {
+			d := r.deliver(1)[0]
+			r.report(d, carillon.Result{Outcome: carillon.OutcomeProgress, Progress: carillon.Progress{Message: "half"}})
+			r.report(d, carillon.Result{Outcome: carillon.OutcomeReschedule, At: time.Unix(0, epoch).Add(2 * time.Hour)})
+			r.flush()
+		}, "retrying", "attempt 1 was put off: the next one is due at " + in(2*time.Hour)},
 		"serial, after one that goes on": {carillon.Job{Schedule: "@every 1m"}, func(r *rig) {
 			r.advance(time.Minute)
 			r.deliver(1)
@@ -147,7 +158,7 @@ func TestARunSaysForWhichLimitItWaits(t *testing.T) {
 		r.now += 1e9
 	}
 	r.step()
-	r.m.Deliver(nil, r.now, queueQ, 10, false)
+	r.m.Deliver(nil, r.now, queueQ, 10, false, nil)
 	r.flush()
 	if c.inForce != 1 || r.ofJob("a") != nil {
 		t.Fatalf("%d in force, a: %+v", c.inForce, r.ofJob("a"))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
@@ -35,14 +36,24 @@ import (
 // attempts in doubt.
 const TermsKey = "terms"
 
-// mostTerms bounds the list of terms, to 12 KiB. What older terms left in doubt has long been dealt with, or
-// has waited, in a backlog or for a consumer, through as many crashes.
+// mostTerms bounds the list of terms, to 12 KiB, but for those of [Origin]s. What older terms left in doubt
+// has long been dealt with, or has waited, in a backlog or for a consumer, through as many crashes.
 const mostTerms = 512
 
 // EndedTerm is a term that ended without order.
 type EndedTerm struct {
 	Term  store.Term
 	Until int64 // UTC ns; whatever it handed out was due by then
+	Of    Origin
+}
+
+// Origin is a partition of a store before it moved to another number of partitions: a term of it concerns
+// only the records that were in it then. The zero value is the partition that has the list.
+type Origin struct{ Partition, Partitions uint32 }
+
+// Had reports whether the job of a uid was in the partition.
+func (o Origin) Had(u carillon.UID) bool {
+	return o.Partitions == 0 || store.HashOf(u)%uint64(o.Partitions) == uint64(o.Partition)
 }
 
 // Terms are the terms of a partition that did not end in order, oldest first, and those that may not have
@@ -52,20 +63,33 @@ type Terms struct {
 	Open  []store.Term // begun and not ended in order; the last one may be in force
 }
 
-// termBytes is the length of one term in the record. Its Until is 0 if the term is open.
-const termBytes = 24
+// termBytes is the length of one term in the record. Its Until is 0 if the term is open. Where Until is
+// originMark there is no term, but the Origin of those that follow: 4 bytes for its number of partitions and
+// 4 for its partition, in place of the nonce.
+const (
+	termBytes  = 24
+	originMark = -1
+)
 
 // ParseTerms decodes the value of the record; an empty value has no terms.
 func ParseTerms(b []byte) (t Terms, err error) {
 	if len(b)%termBytes != 0 {
 		return t, fmt.Errorf("%w: the list of terms has %d bytes", store.ErrDamaged, len(b))
 	}
+	var of Origin
 	for ; len(b) > 0; b = b[termBytes:] {
 		term := store.Term{Epoch: binary.BigEndian.Uint64(b), Nonce: binary.BigEndian.Uint64(b[8:])}
-		if until := int64(binary.BigEndian.Uint64(b[16:])); until != 0 {
-			t.Ended = append(t.Ended, EndedTerm{term, until})
-		} else {
+		switch until := int64(binary.BigEndian.Uint64(b[16:])); until {
+		case originMark:
+			of = Origin{Partitions: uint32(term.Nonce >> 32), Partition: uint32(term.Nonce)}
+			if of.Partition > 0 && of.Partition >= of.Partitions {
+				return t, fmt.Errorf("%w: the list of terms names partition %d of %d", store.ErrDamaged, of.Partition,
+					of.Partitions)
+			}
+		case 0:
 			t.Open = append(t.Open, term)
+		default:
+			t.Ended = append(t.Ended, EndedTerm{term, until, of})
 		}
 	}
 	return t, nil
@@ -75,10 +99,22 @@ func ParseTerms(b []byte) (t Terms, err error) {
 // attempts.
 func (t *Terms) End(until func(store.Term) int64) {
 	for _, term := range t.Open {
-		t.Ended = append(t.Ended, EndedTerm{term, max(1, until(term))})
+		t.Ended = append(t.Ended, EndedTerm{Term: term, Until: max(1, until(term))})
 	}
 	t.Open = nil
-	t.Ended = t.Ended[max(0, len(t.Ended)-mostTerms):]
+	tooMany := -mostTerms
+	for _, e := range t.Ended {
+		if e.Of == (Origin{}) {
+			tooMany++
+		}
+	}
+	t.Ended = slices.DeleteFunc(t.Ended, func(e EndedTerm) bool {
+		old := tooMany > 0 && e.Of == Origin{}
+		if old {
+			tooMany--
+		}
+		return old
+	})
 }
 
 // Record returns the list as it is stored.
@@ -89,7 +125,15 @@ func (t *Terms) Record() store.MetaRecord {
 		b = binary.BigEndian.AppendUint64(b, term.Nonce)
 		b = binary.BigEndian.AppendUint64(b, uint64(until))
 	}
+	var of Origin
+	from := func(now Origin) {
+		if now != of {
+			of = now
+			add(store.Term{Nonce: uint64(of.Partitions)<<32 | uint64(of.Partition)}, originMark)
+		}
+	}
 	for _, e := range t.Ended {
+		from(e.Of)
 		add(e.Term, e.Until)
 	}
 	for _, term := range t.Open {
@@ -113,19 +157,25 @@ func newSuspects(epoch uint64, ended []EndedTerm) *suspects {
 	return d
 }
 
-// of returns the first term that may have handed out what was due at an instant, of a record of which nothing
-// is in doubt up to the epoch settled. Later terms that handed it out too did so under the first one's grant,
-// as this term will.
-func (s *suspects) of(settled uint64, due int64) (store.Term, bool) {
+// of returns the first term that may have handed out what was due at an instant, of a record with a uid, of
+// which nothing is in doubt up to the epoch settled. Later terms that handed it out too did so under the
+// first one's grant, as this term will.
+func (s *suspects) of(u carillon.UID, settled uint64, due int64) (store.Term, bool) {
 	if due > s.until {
 		return store.Term{}, false
 	}
 	for _, e := range s.ended {
-		if e.Term.Epoch >= settled && due <= e.Until {
+		if e.Suspect(u, settled, due) {
 			return e.Term, true
 		}
 	}
 	return store.Term{}, false
+}
+
+// Suspect reports whether the term may have handed out what was due at an instant, of a record with a uid, of
+// which nothing is in doubt up to the epoch settled.
+func (e *EndedTerm) Suspect(u carillon.UID, settled uint64, due int64) bool {
+	return e.Term.Epoch >= settled && due <= e.Until && e.Of.Had(u)
 }
 
 // EndInOrder records that this term leaves nothing in doubt: everything it has handed out is in the batches
@@ -168,7 +218,7 @@ func (s *suspects) examineRun(e *entry) (settled bool) {
 	if e.place == running || !r.Doubt.Term.IsZero() {
 		return true // the attempt is known, or its doubt is
 	}
-	term, doubtful := s.of(e.state.Settled, r.Due)
+	term, doubtful := s.of(e.state.UID, e.state.Settled, r.Due)
 	if !doubtful {
 		return true
 	}
@@ -188,7 +238,7 @@ func (d *dueRuns) examineNext(e *entry, now int64) (settled bool) {
 	if s.Next == 0 || s.Paused || !allOpen(s) {
 		return true
 	}
-	if _, doubtful := d.suspects.of(s.Settled, s.Next); !doubtful {
+	if _, doubtful := d.suspects.of(s.UID, s.Settled, s.Next); !doubtful {
 		return true // Next is the earliest that it can be due
 	}
 	if e.place != idle && e.place != blocked || d.records.specMissing(e) || d.agenda.contents.unscheduled(e) {
@@ -196,7 +246,7 @@ func (d *dueRuns) examineNext(e *entry, now int64) (settled bool) {
 	}
 	p := d.agenda.contents.timetableOf(e)
 	due := p.due(s.Next)
-	term, doubtful := d.suspects.of(s.Settled, due)
+	term, doubtful := d.suspects.of(s.UID, s.Settled, due)
 	switch {
 	case !doubtful, p.excludes(s.Next):
 		return true

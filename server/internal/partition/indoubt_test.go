@@ -453,6 +453,47 @@ func TestTheListOfTermsIsReadAsWritten(t *testing.T) {
 	}
 }
 
+// TestTermsOfOrigins: terms of partitions from before the store moved to another number of partitions are read
+// as they were written, stay when terms of the partition itself go, and concern the records that they had.
+func TestTermsOfOrigins(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var terms partition.Terms
+		for i := range rapid.IntRange(0, 20).Draw(rt, "moved") {
+			of := partition.Origin{Partitions: rapid.SampledFrom([]uint32{1, 2, 64, 65535}).Draw(rt, "partitions")}
+			of.Partition = rapid.Uint32Range(0, of.Partitions-1).Draw(rt, "partition")
+			terms.Ended = append(terms.Ended, partition.EndedTerm{Term: store.Term{Epoch: uint64(i + 1), Nonce: 7}, Until: 9, Of: of})
+		}
+		moved := slices.Clone(terms.Ended)
+		for i := range rapid.SampledFrom([]int{0, 1, 512, 520}).Draw(rt, "own") {
+			terms.Open = append(terms.Open, store.Term{Epoch: uint64(100 + i), Nonce: 8})
+			terms.End(func(store.Term) int64 { return 10 })
+		}
+		got, err := partition.ParseTerms(terms.Record().Value)
+		if err != nil || !slices.Equal(got.Ended, terms.Ended) || len(got.Open) > 0 {
+			rt.Fatalf("%+v is read as %+v, %v", terms, got, err)
+		}
+		if !slices.Equal(got.Ended[:len(moved)], moved) || len(got.Ended) > len(moved)+512 {
+			rt.Fatalf("%d terms are kept, with the moved ones %+v", len(got.Ended), got.Ended[:len(moved)])
+		}
+	})
+	uid := store.NewUID(carillon.Key{Namespace: "default", Name: "a"}, [8]byte{})
+	for n := range uint32(70) {
+		at := uint32(store.PartitionOf(carillon.Key{Namespace: "default", Name: "a"}, int(n)+1))
+		for p := range n + 1 {
+			if had := (partition.Origin{Partition: p, Partitions: n + 1}).Had(uid); had != (p == at) {
+				t.Errorf("partition %d of %d had a job of partition %d: %t", p, n+1, at, had)
+			}
+		}
+	}
+	e := partition.EndedTerm{Term: store.Term{Epoch: 5}, Until: 100, Of: partition.Origin{Partition: 1, Partitions: 2}}
+	if e.Of.Partition = uint32(store.HashOf(uid) % 2); !e.Suspect(uid, 5, 100) {
+		t.Error("a term is not suspected of what it had")
+	}
+	if e.Of.Partition ^= 1; e.Suspect(uid, 5, 100) {
+		t.Error("a term is suspected of what another partition had")
+	}
+}
+
 // TestRecordsThatWaitToBeReadAreAwaited by reports of attempts in doubt.
 func TestRecordsThatWaitToBeReadAreAwaited(t *testing.T) {
 	r := newRig(t, partition.Config{})

@@ -82,6 +82,15 @@ func ReadIntents(records []store.MetaRecord) ([]message.PutRequest, error) {
 	return reqs, nil
 }
 
+// ReadIntent returns the job of an intent.
+func ReadIntent(record store.MetaRecord) (carillon.Job, error) {
+	var r message.PutRequest
+	if _, err := readIntent(&r, record.Value); err != nil {
+		return carillon.Job{}, err
+	}
+	return *r.Job, nil
+}
+
 func readIntent(r *message.PutRequest, b []byte) (n uint64, err error) {
 	in := bytes.NewReader(b)
 	n, noCount := binary.ReadUvarint(in)

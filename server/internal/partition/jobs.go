@@ -14,5 +14,6 @@ type Jobs struct {
 
 	backfills *Backfills
 	applied   *AppliedMarkers
+	commands  *Commands
 	seal      func() // closes the batch being filled
 }

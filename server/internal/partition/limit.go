@@ -3,12 +3,12 @@ package partition
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/heaps"
+	"github.com/carillonhq/carillon/server/internal/permitrecord"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -146,7 +146,7 @@ func (p *Permits) charge(e *entry) {
 		e.state.Run.Limited = true
 		p.tallies.begin(l)
 		p.out.small = append(p.out.small,
-			store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(l, e.ref), Value: []byte{1}})
+			permitrecord.Held{Limit: l, Of: e.ref}.Record())
 	}
 }
 
@@ -168,7 +168,9 @@ func (p *Permits) release(e *entry) {
 func (p *Permits) giveBack(limits []delivery.Limit, ref store.Ref) {
 	for _, l := range limits {
 		p.tallies.end(l)
-		p.out.small = append(p.out.small, store.MetaRecord{Kind: store.KindLimited, Key: limitedKey(l, ref)})
+		free := permitrecord.Held{Limit: l, Of: ref}.Record()
+		free.Value = nil
+		p.out.small = append(p.out.small, free)
 		p.out.permits = append(p.out.permits, l)
 	}
 }
@@ -384,31 +386,12 @@ func (e *entry) parkedRight() bool {
 	})
 }
 
-// limitedKey returns the key of the metadata record of an attempt that holds a permit.
-func limitedKey(l delivery.Limit, ref store.Ref) string {
-	return strings.Join([]string{l.Key, ref.Namespace, ref.Name, strconv.FormatUint(ref.Seq, 10)}, "\x00")
-}
-
-// LimitedPrefix returns how the keys of those records begin.
-func LimitedPrefix(l delivery.Limit) string { return l.Key + "\x00" + l.Namespace + "\x00" }
-
-// parseLimited decodes what limitedKey encoded.
-func parseLimited(key string) (l delivery.Limit, ref store.Ref, ok bool) {
-	parts := strings.Split(key, "\x00")
-	if len(parts) != 4 {
-		return l, ref, false
-	}
-	seq, err := strconv.ParseUint(parts[3], 10, 64)
-	ref = store.Ref{Key: carillon.Key{Namespace: parts[1], Name: parts[2]}, Seq: seq}
-	return delivery.Limit{Namespace: parts[1], Key: parts[0]}, ref, err == nil
-}
-
 // LimitedRefs returns the refs of the records that the metadata records of kind store.KindLimited name.
 func LimitedRefs(records []store.MetaRecord) []store.Ref {
 	var refs []store.Ref
 	for _, r := range records {
-		if _, ref, ok := parseLimited(r.Key); ok {
-			refs = append(refs, ref)
+		if h, ok := permitrecord.ParseHeld(&r); ok {
+			refs = append(refs, h.Of)
 		}
 	}
 	return refs
@@ -426,14 +409,14 @@ func (p *Permits) load(small []store.MetaRecord, records []store.Record) []deliv
 	}
 	var held []delivery.Limit
 	for _, r := range small {
-		l, ref, ok := parseLimited(r.Key)
-		if !ok || !inForce[ref] {
+		h, ok := permitrecord.ParseHeld(&r)
+		if !ok || !inForce[h.Of] {
 			p.out.small = append(p.out.small, store.MetaRecord{Kind: store.KindLimited, Key: r.Key})
 			continue
 		}
-		p.charged[ref] = append(p.charged[ref], l)
-		p.tallies.begin(l)
-		held = append(held, l)
+		p.charged[h.Of] = append(p.charged[h.Of], h.Limit)
+		p.tallies.begin(h.Limit)
+		held = append(held, h.Limit)
 	}
 	return held
 }

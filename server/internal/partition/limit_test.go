@@ -36,7 +36,7 @@ func TestRunsThatWaitForTokensDoNotFillMemory(t *testing.T) {
 		}
 	}
 	r.flush()
-	r.m.Deliver(nil, r.now, queueQ, 100, false)
+	r.m.Deliver(nil, r.now, queueQ, 100, false, nil)
 	if r.now += 2e9; !r.m.Window.Crowded(r.now) {
 		t.Fatalf("%+v, and nothing is to be parked", r.m.Stats())
 	}
@@ -48,7 +48,7 @@ func TestRunsThatWaitForTokensDoNotFillMemory(t *testing.T) {
 	c.most = 100
 	for range 10 {
 		r.tellTokens(c)
-		r.m.Deliver(nil, r.now, queueQ, 100, false)
+		r.m.Deliver(nil, r.now, queueQ, 100, false, nil)
 		r.m.Permits.ReturnUnused()
 		ds, _ := r.granted()
 		for _, d := range ds {

@@ -105,6 +105,7 @@ type Machine struct {
 	BackfillRuns *BackfillRuns
 	Dependencies *Dependencies
 	Applied      *AppliedMarkers
+	Commands     *Commands
 	History      *History
 	Held         *Held // says why runs do not go on
 	PausedQueues *PausedQueues
@@ -138,6 +139,7 @@ func newMachine(cfg Config) *Machine {
 	m.Backfills = newBackfills(&m.out, cfg.Partition)
 	m.Dependencies = newDependencies(&m.out, cfg.Term.Epoch)
 	m.Applied = newAppliedMarkers(&m.out)
+	m.Commands = newCommands(&m.out)
 	m.History = newHistory(&m.out, &m.cfg)
 	m.Held = &Held{contents: m.contents, records: m.Records, permits: m.Permits}
 	m.PausedQueues = &PausedQueues{out: &m.out, all: map[delivery.Queue]carillon.QueuePause{}}
@@ -150,7 +152,7 @@ func newMachine(cfg Config) *Machine {
 	m.Jobs = &Jobs{
 		cfg: &m.cfg, out: &m.out, contents: m.contents, agenda: m.agenda, records: m.Records, due: m.due,
 		attempts: m.Attempts, window: m.Window, runs: m.runs, backfills: m.Backfills,
-		applied: m.Applied, seal: m.seal,
+		applied: m.Applied, commands: m.Commands, seal: m.seal,
 	}
 	m.BackfillRuns = &BackfillRuns{
 		cfg: &m.cfg, out: &m.out, contents: m.contents, records: m.Records, window: m.Window, runs: m.runs,

@@ -44,7 +44,7 @@ func (w *randomRig) round(n int, first bool) {
 	}
 	w.step()
 	for _, q := range w.queues {
-		ds, rest := w.m.Deliver(nil, w.now, q, n, first)
+		ds, rest := w.m.Deliver(nil, w.now, q, n, first, nil)
 		if len(ds)+rest.Unused > n || (rest.Unused > 0 && rest.N > 0) {
 			w.t.Fatalf("%d deliveries for %d slots, and the rest is %+v", len(ds), n, rest)
 		}

@@ -61,7 +61,7 @@ func TestAPausedJobFiresNothingThatIsOnItsWay(t *testing.T) {
 		r := newRig(t, partition.Config{})
 		r.mustPut(carillon.Job{Name: "a", Schedule: "@every 10s"})
 		r.advance(10 * time.Second)
-		r.m.Deliver(nil, r.now, queueQ, 1, true)
+		r.m.Deliver(nil, r.now, queueQ, 1, true, nil)
 		if skip {
 			s, err := r.m.Jobs.Skip(r.now, keyA)
 			if err != nil || s.Time.UnixNano() != r.now {

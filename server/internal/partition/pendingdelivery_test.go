@@ -17,7 +17,7 @@ func (r *rig) deliverPending(j carillon.Job) {
 	r.t.Helper()
 	j.Name = "a"
 	r.mustPut(j)
-	ds, rest := r.m.Deliver(nil, r.now, queueQ, 3, true)
+	ds, rest := r.m.Deliver(nil, r.now, queueQ, 3, true, nil)
 	if len(ds) != 0 || rest.Unused != 2 {
 		r.t.Fatalf("handed out before it is durable: %+v, %d unused slots", ds, rest.Unused)
 	}
@@ -95,7 +95,7 @@ func TestAnAttemptThatKillsTheProcessCounts(t *testing.T) {
 	starts := 0
 	for range 20 {
 		r.step()
-		r.m.Deliver(nil, r.now, queueQ, 1, true)
+		r.m.Deliver(nil, r.now, queueQ, 1, true, nil)
 		ds, _ := r.granted()
 		starts += len(ds)
 		r.start() // and nobody had time to write anything
@@ -120,7 +120,7 @@ func TestANewTermTakesBackWhatNeverLeft(t *testing.T) {
 						t.Fatal(err)
 					}
 					r.flush()
-					r.m.Deliver(nil, r.now, queueQ, 1, true)
+					r.m.Deliver(nil, r.now, queueQ, 1, true, nil)
 				} else {
 					r.deliverPending(carillon.Job{})
 				}
@@ -290,7 +290,7 @@ func TestALimitBlocksNobodyElse(t *testing.T) {
 				Due: carillon.At(time.Unix(0, epoch-int64(10-i)))})
 		}
 		r.mustPut(carillon.Job{Name: "z"})
-		ds, rest := r.m.Deliver(nil, r.now, queueQ, 5, false)
+		ds, rest := r.m.Deliver(nil, r.now, queueQ, 5, false, nil)
 		if len(ds) != 1 || ds[0].Run.Job != "z" || rest.Unused != 3 {
 			t.Fatalf("%+v, %d unused", ds, rest.Unused)
 		}
@@ -321,7 +321,7 @@ func TestALimitBlocksNobodyElse(t *testing.T) {
 			}
 			r.flush()
 			r.tellTokens(c)
-			r.m.Deliver(nil, r.now, queueQ, 5, false)
+			r.m.Deliver(nil, r.now, queueQ, 5, false, nil)
 			r.m.Permits.ReturnUnused()
 		}
 		r.flush()
@@ -344,7 +344,7 @@ func TestTokensOutliveTheOwner(t *testing.T) {
 		r.mustPut(carillon.Job{Name: name, ConcurrencyKey: "k", Lease: time.Minute,
 			FailurePolicy: carillon.Constant(time.Hour)})
 	}
-	r.m.Deliver(nil, r.now, queueQ, 5, false)
+	r.m.Deliver(nil, r.now, queueQ, 5, false, nil)
 	ds, _ := r.granted()
 	if len(ds) != 2 {
 		t.Fatalf("%d in force", len(ds))
@@ -357,7 +357,7 @@ func TestTokensOutliveTheOwner(t *testing.T) {
 		t.Fatalf("charged with %v", r.held)
 	}
 	r.step()
-	if ds, rest := r.m.Deliver(nil, r.now, queueQ, 5, false); len(ds) != 0 || rest.Unused != 5 {
+	if ds, rest := r.m.Deliver(nil, r.now, queueQ, 5, false, nil); len(ds) != 0 || rest.Unused != 5 {
 		t.Fatalf("handed out beyond the limit: %+v", ds)
 	}
 	if v := r.succeed(ds[0]); v != partition.Accepted {
@@ -377,7 +377,7 @@ func TestTokensOutliveTheOwner(t *testing.T) {
 func TestTokensThatComeTooEarly(t *testing.T) {
 	r, c := limited(t, 0, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", ConcurrencyKey: "k"})
-	r.m.Deliver(nil, r.now, queueQ, 5, false)
+	r.m.Deliver(nil, r.now, queueQ, 5, false, nil)
 	r.m.Window.StageAside(r.now, 10)
 	c.most = 1
 	r.tellTokens(c)
@@ -396,7 +396,7 @@ func TestTokensThatComeTooEarly(t *testing.T) {
 		t.Fatal("nobody asks for a token after a failed read")
 	}
 	r.tellTokens(c)
-	r.m.Deliver(nil, r.now, queueQ, 5, false)
+	r.m.Deliver(nil, r.now, queueQ, 5, false, nil)
 	r.m.Permits.ReturnUnused()
 	if ds, _ := r.granted(); len(ds) != 1 {
 		t.Fatalf("%+v", ds)

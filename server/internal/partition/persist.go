@@ -214,7 +214,7 @@ func (m *Machine) Committed(seq uint64, now int64) {
 			if m.Records.entries[e.ref] == e {
 				delete(m.Records.entries, e.ref)
 			}
-		case e.place == idle:
+		default:
 			m.Window.dropIfIdle(e)
 		}
 	}

@@ -40,22 +40,34 @@ func clipped(s string, most int) string {
 const notRescheduled = "reschedule: "
 
 // reschedule ends the attempt in force without a failure. The same run is attempted again at the time asked
-// for, and its failure policy counts attempts from there.
+// for, and its failure policy counts attempts from there. The report's message, if it has one, is kept until
+// then: it says why the run was put off. Who was put off has not chosen the time, so one after the end of the
+// job's life is that end.
 func (rs *runs) reschedule(e *entry, now int64, r *delivery.Report) {
 	owner, run := e.owner(), &e.state.Run
+	at, why := r.At.UnixNano(), ""
+	if r.Message != "" {
+		why = ": " + r.Message
+		if owner.state.Expires != 0 {
+			at = min(at, owner.state.Expires)
+		}
+	}
 	switch {
 	case r.At.IsZero() || !carillon.Storable(r.At):
 		rs.fail(e, now, failure{report: r, message: notRescheduled +
 			"at: give an instant from " + text(carillon.EarliestTime) + " to " + text(carillon.LatestTime)})
 		return
-	case owner.state.Expires != 0 && max(now, r.At.UnixNano()) > owner.state.Expires:
+	case owner.state.Expires != 0 && max(now, at) > owner.state.Expires:
 		rs.fail(e, now, failure{report: r, permanent: true, message: notRescheduled +
-			"at: " + text(r.At) + " is after the end of the job's life, " + text(toTime(owner.state.Expires))})
+			"at: " + text(r.At) + " is after the end of the job's life, " + text(toTime(owner.state.Expires)) + why})
 		return
 	}
 	rs.attempts.endTrace(e, now, delivery.AttemptRescheduled, "", r)
 	rs.attempts.end(e, true)
-	run.Due, run.Uncounted = max(now, r.At.UnixNano()), run.Attempt
+	run.Due, run.Uncounted = max(now, at), run.Attempt
+	if r.Message != "" {
+		run.Percent, run.Message, run.ReportedAt = 0, clipped(r.Message, carillon.MaxProgressMessage), 0
+	}
 	rs.due.touch(e)
 	rs.agenda.rearm(e)
 }

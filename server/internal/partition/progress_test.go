@@ -113,6 +113,34 @@ func TestARescheduleThatCannotBe(t *testing.T) {
 	}
 }
 
+// TestARunThatWasPutOffIsTriedAtTheEndOfItsLife, and not failed for a time that it has not chosen. After that end
+// it fails, and says why it was put off.
+func TestARunThatWasPutOffIsTriedAtTheEndOfItsLife(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", Lease: time.Hour, TTL: carillon.In(time.Minute)})
+	putOff := func(d delivery.Delivery) {
+		t.Helper()
+		if v := r.report(d, carillon.Result{Outcome: carillon.OutcomeReschedule, Message: "its payload is away",
+			At: time.Unix(0, r.now).Add(2 * time.Minute)}); v != partition.Accepted {
+			t.Fatal(v)
+		}
+		r.flush()
+	}
+	putOff(r.deliver(1)[0])
+	r.advance(time.Minute)
+	d := r.deliver(1)
+	if len(d) != 1 || d[0].Run.Attempt != 2 {
+		t.Fatalf("at the end of its life: %+v", d)
+	}
+	r.advance(1)
+	putOff(d[0])
+	h := r.history("a")
+	if len(h) != 1 || h[0].Status != carillon.RunDead || len(h[0].Errors) != 1 ||
+		!strings.Contains(h[0].Errors[0].Message, "its payload is away") {
+		t.Fatalf("after it: %+v", h)
+	}
+}
+
 func TestProgressIsKeptAndExtendsTheLease(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Lease: 10 * time.Second, FailurePolicy: carillon.Constant(time.Second)})

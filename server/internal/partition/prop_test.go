@@ -134,7 +134,7 @@ func (w *world) Deliver(rt *rapid.T) {
 func (w *world) DeliverFirst(rt *rapid.T) {
 	w.recall()
 	w.step()
-	w.m.Deliver(nil, w.now, queueQ, rapid.IntRange(1, 4).Draw(rt, "n"), true)
+	w.m.Deliver(nil, w.now, queueQ, rapid.IntRange(1, 4).Draw(rt, "n"), true, nil)
 	if rapid.Bool().Draw(rt, "commit") {
 		w.commit()
 	}

@@ -3,6 +3,7 @@ package partition
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -127,6 +128,7 @@ func (js *Jobs) replaceJob(now int64, e *entry, req *message.PutRequest) (carill
 
 // edit gives a job other content. retimed says that its times are counted again, even if nothing differs.
 func (js *Jobs) edit(now int64, e *entry, req *message.PutRequest, retimed bool) (carillon.PutResult, error) {
+	js.movePayload(e, &req.Job.Data)
 	j, old := req.Job, e.job()
 	if bytes.Equal(specOf(req), e.spec) && !retimed {
 		changed := e.state.Paused != j.Paused
@@ -171,6 +173,34 @@ func (js *Jobs) edit(now int64, e *entry, req *message.PutRequest, retimed bool)
 	js.runs.changePaused(e, j.Paused, false, now)
 	js.runs.endOrRearm(e) // it may have run as often as it is now meant to
 	return carillon.PutResult{Job: js.records.view(e), Changed: true, Warnings: warnings(j)}, nil
+}
+
+// movePayload has a job keep its payload where a put has it, if that is the one that the job has: the same
+// put on another day, or through a node that keeps others apart, changes nothing else. A new object may be
+// there where the old one is lost.
+func (js *Jobs) movePayload(e *entry, put *carillon.Data) {
+	if !moved(put, &e.job().Data) {
+		return
+	}
+	js.due.touch(e)
+	j := *e.job()
+	j.Data.Ref, j.Data.Bytes = put.Ref, put.Bytes
+	js.contents.set(e, EncodeSpec(&j))
+	e.fresh = true
+}
+
+// moved reports whether two payloads are the same one in two places: two objects, or one that is stored
+// apart and one that is not.
+func moved(a, b *carillon.Data) bool {
+	switch {
+	case a.Ref != nil && b.Ref != nil:
+		return a.Ref.Same(b.Ref) && *a.Ref != *b.Ref
+	case a.Ref == nil && b.Ref == nil:
+		return false
+	case a.Ref == nil:
+		a, b = b, a
+	}
+	return a.Ref.Size == int64(len(b.Bytes)) && a.Ref.SHA256 == sha256.Sum256(b.Bytes)
 }
 
 // warnings returns what the author of a valid job may not expect of it, each with the field before a colon.

@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
 	"testing"
 	"time"
@@ -232,6 +234,78 @@ func TestSamePutKeepsPhaseAndGeneration(t *testing.T) {
 	if again.Changed || again.Job.Status.Generation != 1 ||
 		!again.Job.Status.NextRun.Equal(first.Job.Status.NextRun) {
 		t.Fatalf("got %+v", again)
+	}
+}
+
+// TestTheSamePayloadOfAnotherDayIsNoChange: who puts the same bytes the next day has put the same job. It
+// refers to the newer object, and what is under way goes on.
+func TestTheSamePayloadOfAnotherDayIsNoChange(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	at := func(day int32, size int64) carillon.Job {
+		return carillon.Job{Name: "a", Schedule: "@every 10s",
+			Data: carillon.Data{Ref: &carillon.PayloadRef{Day: day, Size: size}}}
+	}
+	stored := func() carillon.PayloadRef {
+		t.Helper()
+		r.start() // from what is stored
+		r.bring(keyA)
+		job, err := r.m.Records.Job(keyA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *job.Data.Ref
+	}
+	r.mustPut(at(1, 7))
+	r.advance(10 * time.Second)
+	d := r.deliver(1)[0]
+	again := r.mustPut(at(2, 7))
+	if again.Changed || again.Job.Status.Generation != 1 || again.Job.Data.Ref.Day != 2 {
+		t.Fatalf("put again on another day: %+v", again)
+	}
+	if got := stored(); got.Day != 2 {
+		t.Errorf("the job refers to %v", got)
+	}
+	if v := r.succeed(d); v != partition.Accepted {
+		t.Errorf("the run that was under way: %v", v)
+	}
+	r.flush()
+	if other := r.mustPut(at(2, 8)); !other.Changed || other.Job.Status.Generation != 2 {
+		t.Errorf("put with another payload: %+v", other)
+	}
+}
+
+// TestTheSamePayloadApartIsNoChange, nor is one that was apart and now comes with the job: nodes may differ in
+// what they keep apart. Other bytes are a change.
+func TestTheSamePayloadApartIsNoChange(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	job := func(d carillon.Data) carillon.Job {
+		return carillon.Job{Name: "a", Schedule: "@every 10s", Data: d}
+	}
+	data := []byte("payload")
+	inline := job(carillon.Bytes(data, "text/plain"))
+	apart := job(carillon.Data{ContentType: "text/plain",
+		Ref: &carillon.PayloadRef{Day: 1, SHA256: sha256.Sum256(data), Size: int64(len(data))}})
+	r.mustPut(inline)
+	r.advance(10 * time.Second)
+	d := r.deliver(1)[0]
+	for _, j := range []carillon.Job{apart, inline, apart} {
+		put := r.mustPut(j)
+		if has := put.Job.Data; put.Changed || put.Job.Status.Generation != 1 ||
+			(has.Ref == nil) != (j.Data.Ref == nil) || !bytes.Equal(has.Bytes, j.Data.Bytes) {
+			t.Fatalf("put again: %+v", put)
+		}
+		r.start() // from what is stored
+		r.bring(keyA)
+		if stored, err := r.m.Records.Job(keyA); err != nil || (stored.Data.Ref == nil) != (j.Data.Ref == nil) {
+			t.Fatalf("%+v, %v", stored.Data, err)
+		}
+	}
+	if v := r.succeed(d); v != partition.Accepted {
+		t.Errorf("the run that was under way: %v", v)
+	}
+	r.flush()
+	if other := r.mustPut(job(carillon.Bytes([]byte("pay1oad"), "text/plain"))); !other.Changed || other.Job.Status.Generation != 2 {
+		t.Errorf("put with another payload: %+v", other)
 	}
 }
 

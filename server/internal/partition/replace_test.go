@@ -68,7 +68,7 @@ var lives = map[string]func(r *rig){
 	"delivery pending": func(r *rig) {
 		r.mustPut(everySecond)
 		r.advance(time.Second)
-		r.m.Deliver(nil, r.now, queueQ, 1, true)
+		r.m.Deliver(nil, r.now, queueQ, 1, true, nil)
 	},
 	"retrying": func(r *rig) {
 		r.mustPut(everySecond)

@@ -152,6 +152,9 @@ var otherwise = map[string]func(old *carillon.Job) carillon.Job{
 	"ttl":     func(*carillon.Job) carillon.Job { return carillon.Job{TTL: carillon.In(time.Hour)} },
 	"jitter":  func(*carillon.Job) carillon.Job { return carillon.Job{Jitter: time.Millisecond} },
 	"data":    func(*carillon.Job) carillon.Job { return carillon.Job{Data: carillon.JSON("other")} },
+	"payload": func(*carillon.Job) carillon.Job {
+		return carillon.Job{Data: carillon.Data{Ref: &carillon.PayloadRef{Day: 1, Size: 1}}}
+	},
 	"content_type": func(*carillon.Job) carillon.Job {
 		return carillon.Job{Data: carillon.Data{ContentType: "text/csv"}}
 	},
@@ -325,7 +328,7 @@ func (p *patched) hands(n int) {
 	p.recall()
 	p.step()
 	q := delivery.QueueOf(carillon.DefaultNamespace, p.put.Job.Target)
-	ds, _ := p.m.Deliver(nil, p.now, q, 1, false)
+	ds, _ := p.m.Deliver(nil, p.now, q, 1, false, nil)
 	id := p.before.State.Identity(0).String()
 	if len(ds) != 1 || ds[0].Run.ID != id || ds[0].Run.Attempt != n ||
 		!bytes.Equal(ds[0].Run.Data.Bytes, p.put.Job.Data.Bytes) {

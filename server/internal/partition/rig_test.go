@@ -77,7 +77,8 @@ func (r *rig) own() {
 	r.m, r.held, err = partition.Open(cfg, &partition.Snapshot{
 		Parked: r.small(store.KindParked), Dependencies: r.small(store.KindDependency),
 		Notices: r.small(store.KindNotice), Applied: r.small(store.KindApplied), Limited: limited,
-		InForce: r.read(partition.LimitedRefs(limited)), Backfills: r.backfills(partition.UnfinishedBackfills),
+		Commands: r.small(store.KindCommand),
+		InForce:  r.read(partition.LimitedRefs(limited)), Backfills: r.backfills(partition.UnfinishedBackfills),
 		PausedQueues: r.pausedQueues(), Told: r.toldOf(),
 		Watched: r.small(store.KindWatched), Events: r.eventRecords(partition.AfterMarks(r.watched())),
 	})
@@ -296,7 +297,7 @@ func (r *rig) recall() {
 // deliver hands out up to n due runs of the queue "q".
 func (r *rig) deliver(n int) []delivery.Delivery {
 	r.step()
-	ds, _ := r.m.Deliver(nil, r.now, queueQ, n, false)
+	ds, _ := r.m.Deliver(nil, r.now, queueQ, n, false, nil)
 	for _, d := range ds {
 		if r.now < d.Run.Due.UnixNano() || r.now < d.Run.Scheduled.UnixNano() {
 			r.t.Fatalf("I1: %s delivered at %d, %d before it was due", d.Run.Job, r.now, d.Run.Due.UnixNano()-r.now)
@@ -431,7 +432,7 @@ func (r *rig) deliverFrom(q delivery.Queue, n int) []delivery.Delivery {
 		r.m.LoadStaged(q, sq, records, r.now)
 		r.step()
 	}
-	ds, _ := r.m.Deliver(nil, r.now, q, n, false)
+	ds, _ := r.m.Deliver(nil, r.now, q, n, false, nil)
 	return ds
 }
 

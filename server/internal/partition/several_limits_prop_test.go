@@ -91,7 +91,7 @@ func (h *cats) round(n int) {
 			h.m.LoadStaged(q, sq, h.staged(sq), h.now)
 		}
 	}
-	h.m.Deliver(nil, h.now, queueCat, n, false)
+	h.m.Deliver(nil, h.now, queueCat, n, false, nil)
 	h.m.Permits.ReturnUnused()
 	ds, _ := h.granted()
 	for _, d := range ds {

@@ -18,6 +18,7 @@ type Snapshot struct {
 	Dependencies []store.MetaRecord
 	Notices      []store.MetaRecord // successes to be told; they are told again
 	Applied      []store.MetaRecord // batch puts whose share is stored
+	Commands     []store.MetaRecord // commands that are done
 	Limited      []store.MetaRecord // attempts in force that hold permits
 	InForce      []store.Record     // what LimitedRefs(Limited) names
 	Backfills    []store.MetaRecord // those with the prefix UnfinishedBackfills
@@ -35,6 +36,7 @@ func Open(cfg Config, s *Snapshot) (m *Machine, held []delivery.Limit, err error
 	m.Permits.loadParked(s.Parked)
 	m.Dependencies.load(s.Dependencies, s.Notices, cfg.Since)
 	m.Applied.load(s.Applied)
+	m.Commands.load(s.Commands, cfg.Since)
 	held = m.Permits.load(s.Limited, s.InForce)
 	maps.Copy(m.PausedQueues.all, s.PausedQueues)
 	maps.Copy(m.Told.all, s.Told)

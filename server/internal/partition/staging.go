@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
+	"github.com/carillonhq/carillon/server/internal/heaps"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -107,13 +108,15 @@ func (w *Window) Stage(q delivery.Queue, before int64, n int) int {
 	}
 	done := 0
 	for rank := priorities - 1; rank >= 0; rank-- {
-		for i := len(st.lists[rank]) - 1; i >= 0 && done < n; i-- {
-			if i >= len(st.lists[rank]) {
-				continue // parking a run also took others from the list
-			}
-			if e := st.lists[rank][i]; e.readyAt <= before {
-				w.park(e, st)
-				done++
+		for _, l := range []*heaps.Of[*entry]{&st.lists[rank], &st.overdue[rank]} {
+			for i := len(*l) - 1; i >= 0 && done < n; i-- {
+				if i >= len(*l) {
+					continue // parking a run also took others from the list
+				}
+				if e := (*l)[i]; e.readyAt <= before {
+					w.park(e, st)
+					done++
+				}
 			}
 		}
 	}

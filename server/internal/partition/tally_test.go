@@ -39,7 +39,7 @@ func (r *rig) hand(b *bank, n int) []delivery.Delivery {
 			r.m.Promote(r.now, l, free)
 		}
 	}
-	r.m.Deliver(nil, r.now, queueCat, n, false)
+	r.m.Deliver(nil, r.now, queueCat, n, false, nil)
 	r.m.Permits.ReturnUnused()
 	ds, _ := r.granted()
 	return ds

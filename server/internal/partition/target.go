@@ -28,15 +28,15 @@ type traits struct {
 // The traits of the kinds of targets. docs/dapr.md says why Dapr's jobs differ.
 var (
 	workerTraits = traits{heartbeats: true}
-	httpTraits   = traits{timeoutGrace: 5 * time.Second}
+	sentTraits   = traits{timeoutGrace: 5 * time.Second} // the node sends them by itself
 	daprTraits   = traits{endsWithStream: true, virtualRetry: true, outlivesJob: true, dueRunsFirst: true}
 )
 
 // traitsOf returns the traits of a kind of target, as [carillon.Target.Kind] has it.
 func traitsOf(kind string) *traits {
 	switch kind {
-	case "http":
-		return &httpTraits
+	case "http", "kafka", "amqp", "nats", "redis":
+		return &sentTraits
 	case "dapr":
 		return &daprTraits
 	}

@@ -294,7 +294,7 @@ func TestALimitOutlivesStreams(t *testing.T) {
 	}
 	for life := range 4 {
 		r.step()
-		r.m.Deliver(nil, r.now, queueX, 2, false)
+		r.m.Deliver(nil, r.now, queueX, 2, false, nil)
 		ds, _ := r.granted()
 		if len(ds) != 1 || ds[0].Run.Attempt != 1 || c.inForce != 1 || len(r.small(store.KindLimited)) != 1 {
 			t.Fatalf("life %d: %d are handed out, %d tokens", life, len(ds), c.inForce)

@@ -274,7 +274,7 @@ func TestWithoutATracerTheTraceIsPassedOn(t *testing.T) {
 	r.mustPut(carillon.Job{Name: "http", Target: carillon.HTTP("http://example.com/"),
 		Metadata: map[string]string{"a": "1"}})
 	r.step()
-	ds, _ := r.m.Deliver(nil, r.now, delivery.Queue{Namespace: "default", Kind: "http", Address: "example.com"}, 1, false)
+	ds, _ := r.m.Deliver(nil, r.now, delivery.Queue{Namespace: "default", Kind: "http", Address: "example.com"}, 1, false, nil)
 	if len(ds) != 1 || ds[0].Trace != r.trace || len(names(ds[0])) != 1 {
 		t.Errorf("an HTTP target: %+v", ds)
 	}

@@ -24,6 +24,10 @@ func (js *Jobs) Trigger(now int64, key carillon.Key, o carillon.TriggerOptions,
 	if err := js.mayTrigger(job, now, o.Rule()); err != nil {
 		return carillon.Run{}, err
 	}
+	if o.Data != nil && o.Data.Ref != nil && job.job().Target.Dapr != nil {
+		return carillon.Run{}, carillon.Errorf(carillon.InvalidArgument, "payload",
+			"jobs of Dapr keep their data with them: give data")
+	}
 	var others []*entry
 	if o.Rule() == carillon.OverlapReplace {
 		others = js.records.familyOf(job).runs

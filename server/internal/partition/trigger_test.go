@@ -549,3 +549,17 @@ func TestWrongTriggersAreRefused(t *testing.T) {
 		t.Error("a run was made")
 	}
 }
+
+// TestAJobOfDaprIsNotTriggeredWithAReference: its sidecar gets the data with the run.
+func TestAJobOfDaprIsNotTriggeredWithAReference(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "dapr/app/x/a", Schedule: "@every 1h",
+		Target: carillon.Target{Dapr: &carillon.DaprTarget{AppID: "x"}}})
+	key := keyOf("dapr/app/x/a")
+	r.bring(key)
+	_, err := r.m.Jobs.Trigger(r.now, key, carillon.TriggerOptions{Data: &carillon.Data{
+		Ref: &carillon.PayloadRef{Day: 1, Size: 1}}})
+	if e, ok := errors.AsType[*carillon.Error](err); !ok || e.Kind != carillon.InvalidArgument || e.Field != "payload" {
+		t.Errorf("%v", err)
+	}
+}

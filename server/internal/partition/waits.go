@@ -101,7 +101,7 @@ func newWaits(now int64, after []string, old, fresh []store.Wait, replace bool) 
 		if i := slices.IndexFunc(old, named); i >= 0 && !(replace && w.Open) {
 			w = old[i]
 		} else if i >= 0 {
-			w.Told = old[i].Told
+			w.Told, w.ToldEpoch = old[i].Told, old[i].ToldEpoch
 		}
 		if w.Since == 0 {
 			w.Since = now
@@ -128,20 +128,28 @@ func (js *Jobs) Release(l message.Notice) message.Answer {
 	switch {
 	case i < 0:
 		return message.Nobody
-	case e.state.Waits[i].By == l.By, l.Stamp != 0 && l.Stamp < e.state.Waits[i].Told:
+	case e.state.Waits[i].By == l.By, overtaken(l.Stamp, &e.state.Waits[i]):
 		// Write it again: if the store was reset to an older state it refuses, and the job may not know.
 		js.due.touch(e)
 		return message.Taken
 	}
 	js.due.touch(e)
 	waits := slices.Clone(e.state.Waits) // a batch may hold the old slice
-	waits[i].By, waits[i].Open, waits[i].Told = l.By, true, max(l.Stamp, waits[i].Told)
+	waits[i].By, waits[i].Open = l.By, true
+	if l.Stamp.Epoch != 0 {
+		waits[i].Told, waits[i].ToldEpoch = l.Stamp.N, l.Stamp.Epoch
+	}
 	e.state.Waits = waits
 	if allOpen(&e.state) {
 		unwait(&e.state)
 	}
 	js.agenda.rearm(e)
 	return message.Taken
+}
+
+// overtaken reports whether a newer notice than the one of a stamp has come.
+func overtaken(s message.Stamp, w *store.Wait) bool {
+	return s.Epoch != 0 && s.Compare(message.Stamp{Epoch: w.ToldEpoch, N: w.Told}) < 0
 }
 
 // ReleaseIf is Release for a success that was found in the history, for a job that was found waiting. It

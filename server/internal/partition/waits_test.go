@@ -1,6 +1,7 @@
 package partition_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -140,6 +141,33 @@ func TestARunBesideAnotherWaitsToo(t *testing.T) {
 		}
 		if ds := round(); len(ds) != 1 {
 			t.Fatalf("%v: %d runs after another round", overlap, len(ds))
+		}
+	}
+}
+
+// TestNoticesAreInOrderOverTerms: those of a later term count, however few it has sent, also where terms
+// differ in the upper half of their epochs alone, as after the restart of a node with a store of its own.
+func TestNoticesAreInOrderOverTerms(t *testing.T) {
+	w := newRelay(t, partition.Config{})
+	w.mustPut(carillon.Job{Name: "a", Schedule: "@yearly"})
+	w.mustPut(carillon.Job{Name: "d", Schedule: "@yearly", DependsOn: []string{"a"}})
+	const boot = 1 << 32
+	for _, c := range []struct {
+		of    message.Stamp
+		by    uint64
+		newer bool
+	}{
+		{message.Stamp{Epoch: boot + 1, N: 9}, 1, true}, {message.Stamp{Epoch: boot + 1, N: 8}, 2, false},
+		{message.Stamp{Epoch: 2*boot + 1, N: 1}, 3, true}, {message.Stamp{Epoch: boot + 1, N: 10}, 4, false},
+		{message.Stamp{}, 5, true}, {message.Stamp{Epoch: 2*boot + 1, N: 2}, 6, true},
+	} {
+		w.bring(keyOf("d"))
+		w.m.Jobs.Release(message.Notice{Dependency: edgeOf("a", "d"), By: store.RunID{Seq: c.by}, Stamp: c.of})
+		w.commit()
+		records := w.jobs()
+		i := slices.IndexFunc(records, func(r store.Record) bool { return r.Name == "d" })
+		if got := records[i].State.Waits[0].By.Seq == c.by; got != c.newer {
+			t.Errorf("%+v: taken %v, want %v", c.of, got, c.newer)
 		}
 	}
 }

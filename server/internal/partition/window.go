@@ -176,7 +176,7 @@ func (w *Window) Loaded(q store.DueQuery, records []store.Record, now int64) {
 		r := &records[i]
 		*f = store.Cursor{Due: r.State.Due, Ref: r.Ref}
 		if _, here := w.records.entries[r.Ref]; !here && !w.records.doomed(r) {
-			w.admit(r, now)
+			w.contents.lighten(w.admit(r, now))
 		}
 	}
 	if len(records) < q.Limit {

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -19,12 +20,14 @@ func (c *Calls) Status(ctx context.Context) (cluster.Status, error) {
 		return cluster.Status{}, err
 	}
 	return cluster.Status{ID: m.GetId(), Nonce: m.GetNonce(), Skew: m.GetSkew().AsDuration(),
-		SkewKnown: m.GetSkew() != nil, Leaving: m.GetLeaving()}, nil
+		SkewKnown: m.GetSkew() != nil, Leaving: m.GetLeaving(),
+		Trouble: m.GetTrouble()}, nil
 }
 
 // statusToProto is the reverse.
 func statusToProto(s cluster.Status) *peerv1.StatusResponse {
-	m := &peerv1.StatusResponse{Id: s.ID, Nonce: s.Nonce, Leaving: s.Leaving}
+	m := &peerv1.StatusResponse{Id: s.ID, Nonce: s.Nonce, Leaving: s.Leaving,
+		Trouble: strings.ToValidUTF8(s.Trouble, "�")}
 	if s.SkewKnown {
 		m.Skew = durationpb.New(s.Skew)
 	}

@@ -65,7 +65,7 @@ func shareFromProto(m *peerv1.ApplyShareRequest) (*message.Share, error) {
 }
 
 func waitToProto(w store.Wait) *peerv1.Wait {
-	m := &peerv1.Wait{Name: w.Name, Open: w.Open, Told: w.Told, Since: w.Since}
+	m := &peerv1.Wait{Name: w.Name, Open: w.Open, Told: w.Told, ToldEpoch: w.ToldEpoch, Since: w.Since}
 	if w.By != (store.RunID{}) {
 		m.By = w.By.String()
 	}
@@ -73,7 +73,8 @@ func waitToProto(w store.Wait) *peerv1.Wait {
 }
 
 func waitFromProto(m *peerv1.Wait) (w store.Wait, err error) {
-	w = store.Wait{Name: m.GetName(), Open: m.GetOpen(), Told: m.GetTold(), Since: m.GetSince()}
+	w = store.Wait{Name: m.GetName(), Open: m.GetOpen(), Told: m.GetTold(), ToldEpoch: m.GetToldEpoch(),
+		Since: m.GetSince()}
 	if m.GetBy() != "" {
 		w.By, err = store.ParseRunID(m.GetBy())
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -180,4 +181,19 @@ func (forwarded) BulkRuns(context.Context, carillon.BulkRuns) (carillon.BulkResu
 // BulkJobs implements [carillon.Bulk], as BulkRuns.
 func (forwarded) BulkJobs(context.Context, carillon.BulkJobs) (carillon.BulkResult, error) {
 	return carillon.BulkResult{}, wire.NotSupported("bulk")
+}
+
+// PutPayload implements [carillon.Payloads]; every node puts payloads itself, and reads and collects them.
+func (f forwarded) PutPayload(context.Context, string, io.Reader) (carillon.PayloadRef, error) {
+	return carillon.PayloadRef{}, wire.NotSupported("payload")
+}
+
+// GetPayload implements [carillon.Payloads].
+func (f forwarded) GetPayload(context.Context, string, carillon.PayloadRef) (io.ReadCloser, error) {
+	return nil, wire.NotSupported("payload")
+}
+
+// CollectPayloads implements [carillon.Payloads].
+func (f forwarded) CollectPayloads(context.Context) (carillon.PayloadCollection, error) {
+	return carillon.PayloadCollection{}, wire.NotSupported("payload")
 }

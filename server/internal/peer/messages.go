@@ -45,6 +45,10 @@ func (c *Calls) Ask(ctx context.Context, p int, m message.Message) (any, error) 
 		return c.limitStands(ctx, p, m)
 	case message.RecordEvents:
 		return c.recordEvents(ctx, p, m)
+	case message.Command:
+		return c.command(ctx, p, m)
+	case message.ForgetCommands:
+		return struct{}{}, c.forgetCommands(ctx, p, m)
 	case message.PutJob:
 		return c.putJob(ctx, m)
 	case message.PutJobs:
@@ -84,7 +88,8 @@ func (s *Server) Register(ctx context.Context, m *peerv1.RegisterRequest) (*peer
 func (c *Calls) release(ctx context.Context, p int, m message.DeliverNotice) (message.Answer, error) {
 	n := m.Notice
 	reply, err := c.service.Release(ctx, &peerv1.ReleaseRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
-		Edge: dependencyToProto(n.Dependency), By: n.By.String(), Stamp: n.Stamp})
+		Edge: dependencyToProto(n.Dependency), By: n.By.String(),
+		Order: stampToProto(n.Stamp)})
 	return message.Answer(reply.GetAnswer()), err
 }
 
@@ -95,7 +100,8 @@ func (s *Server) Release(ctx context.Context, m *peerv1.ReleaseRequest) (*peerv1
 		if err != nil {
 			return nil, carillon.WithField(err, "by")
 		}
-		notice := message.Notice{Dependency: dependencyFromProto(m.GetEdge()), By: by, Stamp: m.GetStamp()}
+		notice := message.Notice{Dependency: dependencyFromProto(m.GetEdge()), By: by,
+			Stamp: stampFromProto(m.GetOrder())}
 		answer, err := ask(ctx, s, m.GetPartition(), message.DeliverNotice{Notice: notice})
 		return &peerv1.ReleaseResponse{Answer: peerv1.ReleaseResponse_Answer(answer)}, err
 	})
@@ -149,7 +155,7 @@ func (c *Calls) applyShare(ctx context.Context, p int, m message.ApplyShare) ([]
 		if puts[i], err = wire.PutFromProto(put); err != nil {
 			return nil, err
 		}
-		if i < len(m.Share.Reqs) {
+		if i < len(m.Share.Reqs) && puts[i].Job.Data.Ref == nil {
 			puts[i].Job.Data = m.Share.Reqs[i].Job.Data // the answer leaves it out
 		}
 	}

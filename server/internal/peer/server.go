@@ -23,6 +23,9 @@ type Served struct {
 	Partitions int
 	Secret     string           // see [Secret]
 	Now        func() time.Time // the store's clock, as this node knows it
+	// Node returns nil if the caller is a node by its certificate, otherwise why it is not. Nil: the secret is
+	// all that is asked for.
+	Node func(ctx context.Context) error
 	// Options of the API over Services, which serves forwarded calls.
 	Options grpcapi.Options
 }
@@ -53,6 +56,12 @@ func (s *Server) known(ctx context.Context) error {
 	secret := metadata.ValueFromIncomingContext(ctx, secretHeader)
 	if len(secret) != 1 || subtle.ConstantTimeCompare([]byte(secret[0]), []byte(s.served.Secret)) != 1 {
 		return carillon.Errorf(carillon.Unauthenticated, "", "%w", errStranger)
+	}
+	if s.served.Node == nil {
+		return nil
+	}
+	if err := s.served.Node(ctx); err != nil {
+		return carillon.Errorf(carillon.Unauthenticated, "", "%w: %w", errStranger, err)
 	}
 	return nil
 }

@@ -1,18 +1,14 @@
 package permit
 
 import (
-	"encoding/binary"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
-	"strings"
 
-	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/heaps"
 	"github.com/carillonhq/carillon/server/internal/message"
+	"github.com/carillonhq/carillon/server/internal/permitrecord"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -97,16 +93,25 @@ func NewHome(term store.Term, limitOf func(delivery.Limit) (int, bool)) *Home {
 // by themselves.
 func (h *Home) Load(records []store.MetaRecord) error {
 	for _, r := range records {
-		key, p, ok := parseGrant(r.Key)
-		n, term, whole := decodeGrant(r.Value)
-		if !ok || !whole {
-			return fmt.Errorf("the record of the tokens %q is damaged", r.Key)
+		a, ok := permitrecord.ParseAllocation(&r)
+		if !ok {
+			return fmt.Errorf("the record of the permits %q is damaged", r.Key)
 		}
-		g := h.account(key).to(p)
-		g.term, g.n, g.stamp, g.written = term, n, h.stamp(), true
-		g.account.sum += n
+		g := h.account(a.Limit).to(a.Partition)
+		g.term, g.n, g.stamp, g.written = a.Term, a.N, h.stamp(), true
+		g.account.sum += a.N
 	}
 	return nil
+}
+
+// CheckAllocation returns what is wrong with a metadata record of kind store.KindAllocation in a store of
+// some partitions, and in which of them it belongs.
+func CheckAllocation(r *store.MetaRecord, partitions int) (home int, err error) {
+	a, ok := permitrecord.ParseAllocation(r)
+	if !ok || a.Partition < 0 || a.Partition >= partitions {
+		return 0, fmt.Errorf("%w: the record of permits %q", store.ErrDamaged, r.Key)
+	}
+	return permitrecord.HomeOf(a.Limit, partitions), nil
 }
 
 // Answer processes the requests of a partition, and returns its grant for each limit that they name. It may
@@ -272,12 +277,9 @@ func (h *Home) Poll() {
 func (h *Home) Write() (small []store.MetaRecord) {
 	for _, g := range h.changed {
 		g.noted = false
-		r := store.MetaRecord{Kind: store.KindAllocation, Key: grantKey(g.account.key, g.p)}
-		if g.n > 0 {
-			r.Value = encodeGrant(g.n, g.term)
-		}
 		if g.n > 0 || g.written {
-			small = append(small, r)
+			a := permitrecord.Allocation{Limit: g.account.key, Partition: g.p, N: g.n, Term: g.term}
+			small = append(small, a.Record())
 		}
 		g.written = g.n > 0
 	}
@@ -327,43 +329,6 @@ func (h *Home) tidy(a *account) {
 	if len(a.allocations) == 0 {
 		delete(h.accounts, a.key)
 	}
-}
-
-// HomeOf returns the home of a limit: one of n partitions.
-func HomeOf(l delivery.Limit, n int) int {
-	return store.PartitionOf(carillon.Key{Namespace: l.Namespace, Name: l.Key}, n)
-}
-
-// grantKey returns the key of the metadata record of an allocation. Concurrency keys contain no zero byte.
-func grantKey(l delivery.Limit, p int) string {
-	return l.Namespace + "\x00" + l.Key + "\x00" + strconv.Itoa(p)
-}
-
-func parseGrant(key string) (l delivery.Limit, p int, ok bool) {
-	parts := strings.Split(key, "\x00")
-	if len(parts) != 3 {
-		return l, 0, false
-	}
-	p, err := strconv.Atoi(parts[2])
-	return delivery.Limit{Namespace: parts[0], Key: parts[1]}, p, err == nil
-}
-
-func encodeGrant(n int, term store.Term) []byte {
-	b := binary.AppendUvarint(nil, uint64(n))
-	b = binary.AppendUvarint(b, term.Epoch)
-	return binary.AppendUvarint(b, term.Nonce)
-}
-
-func decodeGrant(b []byte) (n int, term store.Term, ok bool) {
-	var v [3]uint64
-	for i := range v {
-		x, size := binary.Uvarint(b)
-		if size <= 0 {
-			return 0, term, false
-		}
-		v[i], b = x, b[size:]
-	}
-	return int(min(v[0], math.MaxInt32)), store.Term{Epoch: v[1], Nonce: v[2]}, true
 }
 
 // Before orders allocations by order, then partition.

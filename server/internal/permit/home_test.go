@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/message"
+	"github.com/carillonhq/carillon/server/internal/permitrecord"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -59,9 +60,9 @@ func TestHomeAllocatesNoMoreThanTheLimit(t *testing.T) {
 				knows[n.Partition] = n.PermitGrant
 			}
 			sum, known := 0, 0
-			for _, v := range durable {
-				n, _, _ := decodeGrant(v)
-				sum += n
+			for k, v := range durable {
+				a, _ := permitrecord.ParseAllocation(&store.MetaRecord{Key: k, Value: v})
+				sum += a.N
 			}
 			for _, g := range knows {
 				known += g.N
@@ -137,10 +138,7 @@ func TestHomeRecallsWhatALowerLimitForbids(t *testing.T) {
 }
 
 func TestHomeRefusesADamagedRecord(t *testing.T) {
-	good := store.MetaRecord{Key: grantKey(homeKey, 3), Value: encodeGrant(2, store.Term{Epoch: 4, Nonce: 5})}
-	if l, p, ok := parseGrant(good.Key); l != homeKey || p != 3 || !ok {
-		t.Errorf("the key is of %v, partition %d, %v", l, p, ok)
-	}
+	good := permitrecord.Allocation{Limit: homeKey, Partition: 3, N: 2, Term: store.Term{Epoch: 4, Nonce: 5}}.Record()
 	for name, r := range map[string]store.MetaRecord{
 		"a short value": {Key: good.Key, Value: good.Value[:2]},
 		"no value":      {Key: good.Key},
@@ -149,6 +147,23 @@ func TestHomeRefusesADamagedRecord(t *testing.T) {
 	} {
 		if NewHome(store.Term{Epoch: 1}, limitedTo(5)).Load([]store.MetaRecord{good, r}) == nil {
 			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+// TestCheckAllocation: the record of an allocation is one of its home, and no other text is.
+func TestCheckAllocation(t *testing.T) {
+	l := delivery.Limit{Namespace: "default", Key: "k"}
+	allocation := permitrecord.Allocation{Limit: l, Partition: 3, N: 2, Term: store.Term{Epoch: 1}}
+	r := allocation.Record()
+	allocation.Partition = 8
+	if home, err := CheckAllocation(&r, 8); err != nil || home != permitrecord.HomeOf(l, 8) {
+		t.Error(home, err)
+	}
+	for _, wrong := range []store.MetaRecord{{Key: "k", Value: r.Value}, {Key: r.Key, Value: r.Value[:1]},
+		allocation.Record()} {
+		if home, err := CheckAllocation(&wrong, 8); err == nil {
+			t.Errorf("%q is one of %d", wrong.Key, home)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/message"
+	"github.com/carillonhq/carillon/server/internal/permitrecord"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -333,10 +334,12 @@ func (c *country) check() {
 			own[l]++
 		}
 		for l, n := range own {
-			v := c.towns[HomeOf(l, parts)].disk.grants[grantKey(l, t.number)]
-			if booked, _, _ := decodeGrant(v); n > booked && c.fault == "" {
+			key := permitrecord.Allocation{Limit: l, Partition: t.number}.Record().Key
+			v := c.towns[permitrecord.HomeOf(l, parts)].disk.grants[key]
+			a, _ := permitrecord.ParseAllocation(&store.MetaRecord{Key: key, Value: v})
+			if n > a.N && c.fault == "" {
 				c.fault = fmt.Sprintf("partition %d has %d attempts of %v in force, its home has given it %d",
-					t.number, n, l, booked)
+					t.number, n, l, a.N)
 			}
 		}
 	}

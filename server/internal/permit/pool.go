@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/message"
+	"github.com/carillonhq/carillon/server/internal/permitrecord"
 )
 
 // Pool is the [partition.Limiter] of one partition in a cluster, under one term. It uses the permits that the
@@ -431,7 +432,7 @@ func (p *Pool) touchAll(which func(*holding) bool) {
 func (p *Pool) holding(key delivery.Limit) *holding {
 	h := p.held[key]
 	if h == nil {
-		n := HomeOf(key, p.partitions)
+		n := permitrecord.HomeOf(key, p.partitions)
 		c := p.homes[n]
 		if c == nil {
 			c = &home{}

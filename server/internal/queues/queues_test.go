@@ -261,7 +261,7 @@ func TestWrongListsAreRefused(t *testing.T) {
 	}
 	for field, q := range map[string]carillon.QueueQuery{
 		"namespace":  {Namespace: "no/slash"},
-		"kind":       {Kind: "kafka"},
+		"kind":       {Kind: "smoke"},
 		"page_size":  {PageSize: carillon.MaxBatch + 1},
 		"page_token": {Kind: "worker", PageToken: page.NextPageToken}, // of the list of all kinds
 	} {

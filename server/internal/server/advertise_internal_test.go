@@ -44,7 +44,7 @@ func TestWhereOthersReachANode(t *testing.T) {
 			carillon.Node{Address: name + ":1", HTTP: name + ":2", Sidecars: name + ":3"}},
 		{"alone on all of the machine", Config{Store: "pebble:d"}, "0.0.0.0:1 - [::]:3",
 			carillon.Node{Address: "0.0.0.0:1"}},
-		{"a host", Config{Store: db, Advertise: "10.0.0.7", APIs: face}, "0.0.0.0:1 0.0.0.0:2",
+		{"a host", Config{Store: db, Advertise: "10.0.0.7", Extensions: Extensions{APIs: face}}, "0.0.0.0:1 0.0.0.0:2",
 			carillon.Node{Address: "10.0.0.7:1", HTTP: "10.0.0.7:2", Sidecars: "10.0.0.7:1"}},
 		{"a host and a port", Config{Store: db, Advertise: "lb:9"}, "0.0.0.0:1 0.0.0.0:2 0.0.0.0:3",
 			carillon.Node{Address: "lb:9", HTTP: "lb:2", Sidecars: "lb:3"}},
@@ -52,7 +52,7 @@ func TestWhereOthersReachANode(t *testing.T) {
 			carillon.Node{Address: "[fd00::1]:1"}},
 		{"another for sidecars", Config{Store: db, Advertise: "a", AdvertiseSidecars: "b:4"},
 			"0.0.0.0:1 - 0.0.0.0:3", carillon.Node{Address: "a:1", Sidecars: "b:4"}},
-		{"sidecars at gRPC", Config{Store: "memory:", APIs: face}, "127.0.0.1:1",
+		{"sidecars at gRPC", Config{Store: "memory:", Extensions: Extensions{APIs: face}}, "127.0.0.1:1",
 			carillon.Node{Address: "127.0.0.1:1", Sidecars: "127.0.0.1:1"}},
 	} {
 		s := &Server{config: c.config}

@@ -18,7 +18,8 @@ type soloCluster struct {
 	partitions int
 	now        func() time.Time // the node's clock
 	queues.List
-	engine *engine.Engine
+	engine  *engine.Engine
+	trouble func() error // why the store cannot write; nil if it can
 }
 
 // ClusterStatus implements [carillon.Cluster].
@@ -32,6 +33,9 @@ func (a soloCluster) ClusterStatus(ctx context.Context) (carillon.ClusterStatus,
 		status.Partitions[i].Partition = i
 	}
 	self := a.self
+	if err := a.trouble(); err != nil {
+		self.Reason = err.Error()
+	}
 	for _, o := range owners {
 		status.Partitions[o.Partition] = carillon.PartitionOwner{Partition: o.Partition, Epoch: o.Term.Epoch,
 			Node: o.Node, Until: o.Until}

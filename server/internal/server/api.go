@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/carillonhq/carillon"
+	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/server/internal/cluster"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
@@ -68,7 +69,8 @@ const (
 // grpcOptions returns the options of the gRPC listener.
 func (s *Server) grpcOptions() grpcapi.Options {
 	o := grpcapi.Options{Logger: s.log, Now: s.config.Now, MaxMessage: maxMessage(s.config.Limits),
-		Observer: s.node.Metrics()}
+		Observer: s.node.Metrics(), Lasting: []string{peerv1.FollowService_Follow_FullMethodName},
+		ByReference: s.config.Payloads != nil}
 	if len(s.config.APIs) > 0 {
 		o = APIOptions(o)
 	}

@@ -12,7 +12,9 @@ import (
 	"github.com/carillonhq/carillon"
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/server/internal/cluster"
+	"github.com/carillonhq/carillon/server/internal/follow"
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/peer"
 	"github.com/carillonhq/carillon/server/internal/telemetry"
 	"github.com/carillonhq/carillon/server/store"
@@ -47,6 +49,15 @@ func isShared(storeURL string) bool {
 	return err == nil && d.Shared
 }
 
+// leaseTTL is how long leases last on a store by its own default; 0: it has none.
+func leaseTTL(storeURL string) time.Duration {
+	d, err := store.DriverOf(storeURL)
+	if err != nil {
+		return 0
+	}
+	return d.LeaseTTL
+}
+
 // unreachable reports whether other nodes cannot reach this one, which package embedded runs without
 // listeners. It has a shared store to itself.
 func (c Config) unreachable() bool { return c.self.Address == "" }
@@ -58,6 +69,7 @@ type calls interface {
 	carillon.Backfills
 	carillon.Namespaces
 	carillon.Calendars
+	message.Partitions
 }
 
 // join prepares the node to be part of a cluster. It becomes a member when the engine runs. The store is
@@ -72,7 +84,7 @@ func (n *Node) join() {
 		Member:    store.Member{ID: n.config.Name, Address: self.Address, HTTP: self.HTTP, Sidecars: self.Sidecars},
 		Settings:  n.config.shared(n.store.Meta().MACKey),
 		Store:     n.store, TTL: n.config.LeaseTTL, Now: n.config.Now, Log: n.config.Log, Events: n.clusterEvents(),
-		Dial: n.dial, Queues: n.queues,
+		Dial: n.dial, Queues: n.queues, Trouble: n.trouble.Now,
 	})
 }
 
@@ -94,7 +106,7 @@ func (n *Node) enter(ctx context.Context) error {
 		self := n.config.self
 		self.ID, self.State = n.config.Name, carillon.NodeFit // also without listeners
 		n.calls, n.cluster = n.engine, soloCluster{self: self, leases: n.store.Leaser(),
-			partitions: n.store.Meta().Partitions, now: n.config.Now, engine: n.engine,
+			partitions: n.store.Meta().Partitions, now: n.config.Now, engine: n.engine, trouble: n.trouble.Err,
 			List: n.queues.alone(n.store.Meta().MACKey)}
 		return nil
 	}
@@ -132,8 +144,23 @@ func (n *Node) servePeers(r grpc.ServiceRegistrar, o grpcapi.Options) {
 	peerv1.RegisterPeerServiceServer(r, peer.NewServer(peer.Served{
 		Services: n.engine, Control: n.member, Partitions: n.store.Meta().Partitions,
 		Secret: peer.Secret(n.store.Meta().MACKey), Now: n.member.StoreNow, Options: o,
+		Node: n.config.Credentials.node(),
 	}))
 }
+
+// serveFollow lets commands on a gRPC server copy what the node's partitions hold. Where nodes know each
+// other by certificates, a command must show one of a node, too.
+func (n *Node) serveFollow(r grpc.ServiceRegistrar) {
+	var node func(context.Context) error
+	if n.member != nil {
+		node = n.config.Credentials.node()
+	}
+	follow.Register(r, follow.Source{Tap: n.tap, Store: n.store, Serves: n.engine.Serving},
+		peer.Secret(n.store.Meta().MACKey), node)
+}
+
+// Moved is closed when the store has moved elsewhere while the node served it: the node must end.
+func (n *Node) Moved() <-chan struct{} { return n.tap.Ended() }
 
 // Replaced is closed when another process has taken the node's name in its cluster: this one must end.
 func (n *Node) Replaced() <-chan struct{} {
@@ -231,7 +258,7 @@ func (n *Node) inFlight() (sum int) {
 // leave ends the membership and closes the store.
 func (n *Node) leave() error {
 	if n.member == nil {
-		return errors.Join(n.store.Close(), n.endTraces())
+		return errors.Join(n.closeStores(), n.endTraces())
 	}
 	ctx, cancel := n.stopping()
 	defer cancel()
@@ -245,10 +272,17 @@ func (n *Node) stopping() (context.Context, context.CancelFunc) {
 	return ctx, func() { end(); cancel() }
 }
 
+// closeStores closes the store, and that of payloads.
+func (n *Node) closeStores() error {
+	err := n.store.Close()
+	n.payloads.Close()
+	return err
+}
+
 // closeStore closes the store. If ctx ends first, writes in flight are abandoned with the process.
 func (n *Node) closeStore(ctx context.Context) error {
 	closed := make(chan error, 1)
-	go func() { closed <- n.store.Close() }()
+	go func() { closed <- n.closeStores() }()
 	select {
 	case err := <-closed:
 		return err

@@ -31,10 +31,10 @@ type Config struct {
 	// Default "local" on a store that only this process can use, otherwise the machine's name.
 	Name string
 	// LeaseTTL is how long leases of partitions last in a cluster, and so for how long nobody takes the
-	// partitions of a dead node. Only for a store that nodes share. Default [cluster.DefaultTTL], 4 s.
+	// partitions of a dead node. Only for a store that nodes share. Default [cluster.DefaultTTL], 4 s, or what
+	// the store has for one ([store.Driver]).
 	LeaseTTL time.Duration
-	// Partitions is the number of partitions of a new store, fixed for its life; an existing store keeps its
-	// own. Default 64.
+	// Partitions is the number of partitions of a new store; an existing store keeps its own. Default 64.
 	Partitions int
 
 	// GRPC and HTTP are the addresses to listen on, host:port; port 0 picks a free one; [None]: do not
@@ -52,15 +52,19 @@ type Config struct {
 	Sidecars *Sidecars
 	// Monitoring are further listeners.
 	Monitoring Monitoring
-	// Credentials secure GRPC: only the other nodes of the store are admitted. Default: plain text.
+	// Credentials secure GRPC for the other nodes of the store and, if they say so, GRPC and HTTP for clients.
+	// Default: plain text.
 	Credentials *Credentials
-	// Insecure allows GRPC, HTTP and Monitoring.Debug beyond loopback although there is no authentication.
+	// Insecure allows GRPC, HTTP and Monitoring.Debug beyond loopback although nobody is authenticated there.
 	Insecure bool
 	// Browsers says what browsers may do at the HTTP listener.
 	Browsers Browsers
 
-	// Targets configures the node's requests to HTTP targets.
-	Targets HTTPTargets
+	// Payloads keeps large payloads outside Store. Nil: they stay in it.
+	Payloads *Payloads
+
+	// Targets configures what the node sends by itself: to HTTP targets and message brokers.
+	Targets Targets
 
 	// Limits bound the parts of a job. Default [carillon.DefaultBounds].
 	Limits carillon.Bounds
@@ -71,6 +75,8 @@ type Config struct {
 
 	// SlowStart bounds what is in flight right after a start with a backlog.
 	SlowStart SlowStart
+	// Outages says what happens while the store is away, and afterwards.
+	Outages Outages
 
 	// DrainGrace is how long attempts in force may go on when the node leaves. Default 20 s; negative: not at
 	// all.
@@ -79,16 +85,21 @@ type Config struct {
 	Log *slog.Logger
 	// Now reads the wall clock; a simulation may skew it. Default [time.Now].
 	Now func() time.Time
-	// Version is the program's version, for the metrics. Default "dev".
-	Version string
 
-	// APIs are further services on the gRPC listener. Default: none.
-	APIs []API
+	Extensions
+	unsaid
+}
 
-	// self is the node as other nodes see it.
-	self carillon.Node
-	// hooks are for tests.
-	hooks hooks
+// Extensions are parts of a node that a program links only if it names them. Default: none.
+type Extensions struct {
+	APIs  []API  // further services on the gRPC listener
+	Feeds []Feed // bring commands from elsewhere
+}
+
+// unsaid is what no caller says.
+type unsaid struct {
+	self  carillon.Node // the node as other nodes see it
+	hooks hooks         // for tests
 }
 
 // Monitoring are addresses to listen on for those who watch a node. Default: none.
@@ -102,6 +113,8 @@ type Monitoring struct {
 	Traces *Traces
 	// Tools serves tools of Dapr's that look at its jobs. Nil: none.
 	Tools *Tools
+	// Version is the program's version, for metrics and traces. Default "dev".
+	Version string
 }
 
 // Browsers says what browsers may do.
@@ -115,8 +128,8 @@ type Browsers struct {
 	TrustedOrigins []string
 }
 
-// HTTPTargets configures requests to HTTP targets.
-type HTTPTargets struct {
+// Targets configures requests to HTTP targets, and messages to brokers.
+type Targets struct {
 	// Allow are the private addresses that may be reached. Default: none.
 	Allow []netip.Prefix
 	// HostLimit is the most concurrent requests to one host. Default: that of package httptarget, 128.
@@ -124,6 +137,8 @@ type HTTPTargets struct {
 	// SigningSecrets sign the requests of a namespace's jobs (Standard Webhooks), newest first; each begins
 	// with "whsec_". Default: requests are not signed.
 	SigningSecrets map[string][]string
+	// Brokers says which message brokers runs may be sent to. Default: none.
+	Brokers Brokers
 }
 
 // SlowStart bounds what is in flight right after a start with a backlog.
@@ -132,6 +147,16 @@ type SlowStart struct {
 	Initial int
 	// Step is the interval at which that number doubles. Default 2 s; negative: no bound.
 	Step time.Duration
+}
+
+// Outages says what happens while the store does not answer, and afterwards.
+type Outages struct {
+	// FireCritical: runs of critical jobs that are in memory leave nevertheless, until the lease of their
+	// partition ends. By default nothing leaves.
+	FireCritical bool
+	// CatchUpRate is how many runs a second leave this node, at most, of those that became due while the
+	// store was away; critical ones are not bounded. Default 0: any number.
+	CatchUpRate int
 }
 
 // hooks change a node for tests.
@@ -164,10 +189,10 @@ func (c Config) withDefaults() Config {
 	c.SlowStart.Step = cmp.Or(c.SlowStart.Step, DefaultSlowStartStep)
 	c.DeadRetention = cmp.Or(c.DeadRetention, DefaultDeadRetention)
 	c.DrainGrace = max(0, cmp.Or(c.DrainGrace, DefaultDrainGrace))
-	c.Version = cmp.Or(c.Version, "dev")
+	c.Monitoring.Version = cmp.Or(c.Monitoring.Version, "dev")
 	c.Name = cmp.Or(c.Name, defaultName(c.Store))
 	if isShared(c.Store) {
-		c.LeaseTTL = cmp.Or(c.LeaseTTL, cluster.DefaultTTL)
+		c.LeaseTTL = cmp.Or(c.LeaseTTL, leaseTTL(c.Store), cluster.DefaultTTL)
 	}
 	if c.Limits == (carillon.Bounds{}) {
 		c.Limits = carillon.DefaultBounds()
@@ -207,6 +232,7 @@ func (c Config) validateNode() error {
 		value int
 	}{
 		{"window_jobs", c.WindowJobs}, {"slow_start_initial", c.SlowStart.Initial},
+		{"catch_up_rate", c.Outages.CatchUpRate},
 		{"http_host_limit", c.Targets.HostLimit},
 		{"max_payload", c.Limits.Payload}, {"max_metadata", c.Limits.Metadata},
 		{"max_labels", c.Limits.Labels}, {"max_headers", c.Limits.Headers},
@@ -224,7 +250,8 @@ func (c Config) validateNode() error {
 		}
 	}
 	_, err := c.secrets()
-	return errors.Join(append(faults, err, c.Monitoring.Traces.validate(), c.validateMember())...)
+	return errors.Join(append(faults, err, c.Monitoring.Traces.validate(), c.Payloads.validate(),
+		c.Targets.Brokers.validate(), c.validateMember())...)
 }
 
 // secrets returns the raw signing secrets, and what is wrong with them.
@@ -252,6 +279,10 @@ func (c Config) validateListener(l endpoint) error {
 	}
 	if c.Insecure || l.open || OnLoopback(host) {
 		return nil
+	}
+	if c.Credentials.clients() != nil {
+		return fmt.Errorf("%s: %s is reachable from other machines, and clients need no certificate: demand one (tls_client_ca), "+
+			"listen on 127.0.0.1, or say insecure if the network may do everything", l.name, l.address)
 	}
 	return fmt.Errorf("%s: %s is reachable from other machines, and nobody is authenticated yet: "+
 		"listen on 127.0.0.1, or say insecure if the network may do everything", l.name, l.address)

@@ -15,7 +15,7 @@ func TestConfigNamesAllItsFaults(t *testing.T) {
 		Store: "mongodb://db", Partitions: -1, GRPC: "0.0.0.0:7070", HTTP: "nowhere",
 		Monitoring: server.Monitoring{Debug: "[::]:0"}, WindowJobs: -1, DeadRetention: -1,
 		Limits: carillon.Bounds{Payload: -1, Metadata: -2, Labels: -3, Headers: -4},
-		Targets: server.HTTPTargets{
+		Targets: server.Targets{
 			Allow: []netip.Prefix{{}}, HostLimit: -1, SigningSecrets: map[string][]string{"default": {"secret"}},
 		},
 	}.Validate()

@@ -1,15 +1,23 @@
 package server
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/client"
 )
 
-// Credentials are how the nodes of a store know each other at the gRPC listener, which then is for nobody
-// else: it may be reachable from other machines without [Config.Insecure].
+// Credentials are how the nodes of a store know each other at the gRPC listener. Unless Clients says more it
+// then is for nobody else: it may be reachable from other machines without [Config.Insecure].
 type Credentials struct {
 	// Server are options of the listener, and Dial those of connections to other nodes.
 	Server []grpc.ServerOption
@@ -17,6 +25,22 @@ type Credentials struct {
 	// Ready returns nil once the node can prove who it is. Until then it does not join the cluster: the
 	// others could not reach it. Default: it always can.
 	Ready func() error
+	// Clients lets clients in, too. Nil: they are not let in at GRPC, and HTTP is plain text.
+	Clients *Clients
+}
+
+// Clients say what holds for clients at the gRPC and HTTP listeners.
+type Clients struct {
+	// HTTP is TLS of the HTTP listener. Required.
+	HTTP *tls.Config
+	// Anyone says that clients need no certificate. Otherwise the listeners may be reachable from other
+	// machines without [Config.Insecure]; at the HTTP listener, /livez and /readyz need none.
+	Anyone bool
+	// Node returns nil if the caller of a gRPC call is a node, otherwise why it is not. Required.
+	Node func(ctx context.Context) error
+	// Reachable returns an error if other nodes, which reach this one at the address, host:port, would refuse
+	// its certificate. Required.
+	Reachable func(address string) error
 }
 
 // errPlain refuses credentials that would be none.
@@ -27,8 +51,85 @@ func (c *Credentials) complete() error {
 	if c != nil && (len(c.Server) == 0 || len(c.Dial) == 0) {
 		return errPlain
 	}
+	if f := c.clients(); f != nil && (f.HTTP == nil || f.Node == nil || f.Reachable == nil) {
+		return errPlain
+	}
 	return nil
 }
+
+// clients returns what holds for clients; nil: they are not let in, or everybody is.
+func (c *Credentials) clients() *Clients {
+	if c == nil {
+		return nil
+	}
+	return c.Clients
+}
+
+// known reports whether everybody whom the gRPC listener lets in has shown a certificate.
+func (c *Credentials) known() bool { return c != nil && (c.Clients == nil || !c.Clients.Anyone) }
+
+// knownOverHTTP reports the same of the HTTP listener, apart from probes.
+func (c *Credentials) knownOverHTTP() bool { return c.clients() != nil && !c.Clients.Anyone }
+
+// reachable returns an error if the other nodes would refuse this one's certificate at its address.
+func (c *Credentials) reachable(self carillon.Node) error {
+	if c.clients() == nil || self.Address == "" {
+		return nil
+	}
+	if err := c.Clients.Reachable(self.Address); err != nil {
+		return fmt.Errorf("advertise: %w", err)
+	}
+	return nil
+}
+
+// node returns what judges callers of the services between nodes; nil: nobody else is let in, or nodes show
+// no certificate.
+func (c *Credentials) node() func(context.Context) error {
+	if c.clients() == nil {
+		return nil
+	}
+	return c.Clients.Node
+}
+
+// reach returns what opens sessions with other nodes.
+func (c *Credentials) reach() func(context.Context, string, carillon.Hello) (carillon.Session, error) {
+	return func(ctx context.Context, address string, hello carillon.Hello) (carillon.Session, error) {
+		return client.ConnectTo(ctx, address, hello, client.WithDialOptions(c.dial()...))
+	}
+}
+
+// overHTTP has a handler get only requests of clients that it may serve. Who the client is stands in the
+// context, as in that of gRPC's calls ([peer.FromContext]).
+func (c *Credentials) overHTTP(handler http.Handler) http.Handler {
+	if c.clients() == nil {
+		return handler
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		probe := r.URL.Path == "/livez" || r.URL.Path == "/readyz"
+		if !c.Clients.Anyone && len(r.TLS.PeerCertificates) == 0 {
+			if !probe {
+				http.Error(w, "a client certificate is needed", http.StatusUnauthorized)
+				return
+			}
+			w = codeOnly{w}
+		}
+		caller := &peer.Peer{Addr: address(r.RemoteAddr), AuthInfo: credentials.TLSInfo{State: *r.TLS,
+			CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}}
+		handler.ServeHTTP(w, r.WithContext(peer.NewContext(r.Context(), caller)))
+	})
+}
+
+// codeOnly answers a probe of who shows no certificate: what is wrong with the store, which may name hosts
+// and users, is not for everyone.
+type codeOnly struct{ http.ResponseWriter }
+
+func (codeOnly) Write(b []byte) (int, error) { return len(b), nil }
+
+// address is that of a client of HTTP.
+type address string
+
+func (address) Network() string  { return "tcp" }
+func (a address) String() string { return string(a) }
 
 // errNoCredentials reports that a node cannot prove yet who it is.
 var errNoCredentials = errors.New("the node cannot be known to the others yet")

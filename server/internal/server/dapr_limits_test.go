@@ -50,9 +50,9 @@ func watchCats(ctx context.Context, t *testing.T, c pb.SchedulerClient, most int
 // nodes, with a stream at each, six are in force at a time, and never seven, until all have run.
 func TestALimitOfSidecarsHoldsOnThreeNodes(t *testing.T) {
 	const most, reminders = 6, 60
-	x := startTrio(t, server.Config{APIs: []server.API{
+	x := startTrio(t, server.Config{Extensions: server.Extensions{APIs: []server.API{
 		func(n *server.Node, r grpc.ServiceRegistrar) func() { return daprapi.Serve(n, r, daprapi.Options{}) },
-	}}, 3)
+	}}}, 3)
 	got := make(chan held, reminders)
 	var clients []pb.SchedulerClient
 	for _, n := range x.nodes {

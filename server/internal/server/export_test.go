@@ -31,3 +31,6 @@ func (c Config) Arriving(d time.Duration) Config {
 func (s *Server) WebhooksPosition(ctx context.Context) (string, error) {
 	return s.node.engine.WebhooksPosition(ctx)
 }
+
+// WarnOfPlainStore is what a start says of the way to the store.
+func WarnOfPlainStore(c Config) { c.warnOfPlainStore() }

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,11 +11,15 @@ import (
 
 	"github.com/carillonhq/carillon/server/internal/server"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // build is the command of another version: the linker sets what makes it one.
 func build(t *testing.T, name, set string) (path string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("another build is not for -short")
+	}
 	path = filepath.Join(t.TempDir(), name)
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags",
 		"-s -w -X github.com/carillonhq/carillon/server/"+set, "-o", path,
@@ -65,7 +70,7 @@ func created(t *testing.T, program, store string) {
 // TestBuildsOfDifferentFormats: of two builds one has made the store. The other is refused, whichever is the
 // newer, and says which formats there are.
 func TestBuildsOfDifferentFormats(t *testing.T) {
-	later := build(t, "later", "store.format=5")
+	later := build(t, "later", "store.format=6")
 	stores := map[string]func() string{
 		"Pebble":     func() string { return "pebble:" + filepath.Join(t.TempDir(), "store") },
 		"PostgreSQL": func() string { return realserver.StartPostgres(t, realserver.Volatile()...).Database(t) },
@@ -79,17 +84,56 @@ func TestBuildsOfDifferentFormats(t *testing.T) {
 				end()
 			}
 			if said := refusal(t, later, ours, "b"); !strings.Contains(said, "older version") ||
-				!strings.Contains(said, "format is 4") ||
-				!strings.Contains(said, "knows 5") {
+				!strings.Contains(said, "format is 5") ||
+				!strings.Contains(said, "knows 6") {
 				t.Errorf("the later build: %s", said)
 			}
 			end()
 			created(t, later, theirs)
 			_, err := server.New(server.Config{Store: theirs, Name: "a", GRPC: "127.0.0.1:0", HTTP: server.None})
 			if err == nil || !strings.Contains(err.Error(), "newer version") ||
-				!strings.Contains(err.Error(), "format is 5") {
+				!strings.Contains(err.Error(), "format is 6") {
 				t.Errorf("this build: %v", err)
 			}
+		})
+	}
+}
+
+// TestAStoreOfTheFormatBefore is taken over when no node of the earlier build lives, which is refused from then
+// on. Stores in which rows are brought up to date besides have tests of their own.
+func TestAStoreOfTheFormatBefore(t *testing.T) {
+	earlier := build(t, "earlier", "store.format=4")
+	for name, url := range map[string]func() string{
+		"etcd": func() string { return "etcd://" + realserver.StartEtcd(t).Address() },
+		"bucket": func() string {
+			return "gs://formats/x?anonymous=yes&commit-every=1ms&endpoint=" + realserver.StartGCS(t, "formats").Endpoint()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := url()
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			cmd := serving(ctx, earlier, url, "first")
+			var out lines
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the earlier build is up", func() bool { return out.containing("node is up") > 0 })
+			_, err := server.New(server.Config{Store: url, Name: "a", GRPC: "127.0.0.1:0", HTTP: server.None})
+			if !errors.Is(err, store.ErrInUse) || !strings.Contains(err.Error(), "first") {
+				t.Errorf("while a node of the earlier build lives: %v", err)
+			}
+			end()
+			_ = cmd.Wait() // it was told to end
+			if _, err := store.Open(t.Context(), url, store.Options{AsIs: true}); !errors.Is(err, store.ErrOutdated) {
+				t.Errorf("as it is: %v", err)
+			}
+			_, ended := serveUntil(t, server.Config{Store: url, Name: "a"})
+			if said := refusal(t, earlier, url, "b"); !strings.Contains(said, "newer version") {
+				t.Errorf("the earlier build: %s", said)
+			}
+			ended()
 		})
 	}
 }

@@ -109,7 +109,7 @@ func TestJobsThatDoNotRunSayWhy(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}))
 	t.Cleanup(busy.Close)
-	s := serve(t, server.Config{Store: "memory:", Partitions: 4, Targets: server.HTTPTargets{HostLimit: 1,
+	s := serve(t, server.Config{Store: "memory:", Partitions: 4, Targets: server.Targets{HostLimit: 1,
 		Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
 	c := dial(t, s)
 	w := &rig{t: t, sched: c, another: func() carillon.Scheduler { return c }}

@@ -12,20 +12,22 @@ import (
 )
 
 // keepHome does what only the node does that owns the partition [partition.Home], once it does, until the
-// returned end is called: it sees which nodes live and which queues are unserved, and tells webhooks.
+// returned end is called: it sees which nodes live and which queues are unserved, tells webhooks, and
+// collects payloads.
 func (n *Node) keepHome() (end func()) {
 	look := monitor.New(monitor.Options{
 		Home: n.engine, Queues: n.cluster.ListQueues, After: n.engine.UnservedAfter, Now: n.config.Now,
 		Log: n.config.Log, Nodes: n.seenNodes(),
 	})
 	tell := webhooks.New(webhooks.Options{
-		Engine: n.engine, Put: n.calls.PutJob, Now: n.config.Now, Log: n.config.Log,
+		Engine: n.engine, Put: n.calls.PutJob, Now: n.config.Now, Log: n.config.Log, Supports: n.brokers.supports,
 		Told: n.metrics.EventTold, Refused: n.metrics.EventRefused, Missed: n.metrics.EventsMissed,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { look.Run(ctx) })
 	running.Go(func() { tell.Run(ctx) })
+	running.Go(func() { n.keepPayloads(ctx) })
 	return func() {
 		cancel()
 		running.Wait()

@@ -88,7 +88,7 @@ func TestLastResultOfALeavingNodeIsRelayed(t *testing.T) {
 	t.Cleanup(endpoint.Close)
 	config := func(name string) server.Config {
 		return server.Config{Store: database, Name: name, Partitions: 4, DrainGrace: patience,
-			Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
+			Targets: server.Targets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
 	}
 	a, endA := serveUntil(t, config("a"))
 	spread(t, a, 1)
@@ -188,7 +188,7 @@ func allEnd(t *testing.T, database string, n int, gap time.Duration) {
 	const partitions = 16
 	config := func(i int) server.Config {
 		return server.Config{Store: database, Name: string(rune('a' + i)), Partitions: partitions,
-			DrainGrace: patience, Targets: server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
+			DrainGrace: patience, Targets: server.Targets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
 	}
 	all, ends := make([]*server.Server, n), make([]func(), n)
 	for i := range n {

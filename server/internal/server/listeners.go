@@ -26,7 +26,7 @@ type listener struct {
 
 // endpoints returns the configured addresses to listen on, in the order in which their listeners are ended.
 func (c Config) endpoints() []endpoint {
-	all := []endpoint{{name: "grpc", address: c.GRPC, open: c.Credentials != nil}}
+	all := []endpoint{{name: "grpc", address: c.GRPC, open: c.Credentials.known()}}
 	if c.Sidecars != nil {
 		all = append(all, endpoint{name: "dapr", address: c.Sidecars.Address, open: true})
 	}
@@ -34,7 +34,7 @@ func (c Config) endpoints() []endpoint {
 		all = append(all, endpoint{name: "etcd", address: c.Monitoring.Tools.Address, open: true})
 	}
 	all = append(all,
-		endpoint{name: "http", address: c.HTTP},
+		endpoint{name: "http", address: c.HTTP, open: c.Credentials.knownOverHTTP()},
 		endpoint{name: "debug_listen", address: c.Monitoring.Debug},
 		endpoint{name: "metrics", address: c.Monitoring.Metrics, open: true},
 		endpoint{name: "healthz", address: c.Monitoring.Healthz, open: true})
@@ -114,6 +114,9 @@ func (d *listener) overHTTP(server *http.Server, log *slog.Logger) {
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // errors of clients
 	new(unusedConns).attach(server)
 	d.serve = server.Serve
+	if server.TLSConfig != nil {
+		d.serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	}
 	d.end = func(ctx context.Context) {
 		if err := server.Shutdown(ctx); err != nil {
 			_ = server.Close() // Shutdown's error says only that calls did not end in time

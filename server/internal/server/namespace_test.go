@@ -66,6 +66,12 @@ func callAll(w *rig, namespace, prefix string) map[string]error {
 	callRuns(ctx, w, key, note)
 	callBackfills(ctx, s, key, note)
 	callCalendars(ctx, s, namespace, prefix, note)
+	_, err = s.PutPayload(ctx, namespace, strings.NewReader("x"))
+	note("PutPayload", err)
+	_, err = s.GetPayload(ctx, namespace, carillon.PayloadRef{Day: 1, Size: 1})
+	note("GetPayload", err)
+	_, err = s.CollectPayloads(ctx)
+	note("CollectPayloads", err)
 
 	n, err := s.GetNamespace(ctx, namespace)
 	note("GetNamespace", err)

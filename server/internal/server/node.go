@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,17 +17,22 @@ import (
 	"github.com/carillonhq/carillon/server/internal/dispatch/httptarget"
 	"github.com/carillonhq/carillon/server/internal/dispatch/worker"
 	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/follow"
 	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/internal/payload"
 	"github.com/carillonhq/carillon/server/internal/telemetry"
 	"github.com/carillonhq/carillon/server/internal/tracing"
+	"github.com/carillonhq/carillon/server/internal/transfer"
 	"github.com/carillonhq/carillon/server/store"
 )
 
 // Node is a running scheduler in this process, without listeners. Start puts its parts together:
 //
 //	store    keeps the jobs; its URL says which kind it is
+//	payloads keeps large payloads apart, if there is a place for them (payloads.go)
 //	engine   owns partitions and fires their jobs
-//	hub      brings attempts to consumers: workers that connect, and HTTP targets
+//	brokers  are the message brokers that runs may be sent to (brokers.go)
+//	hub      brings attempts to consumers: workers that connect, HTTP targets and brokers
 //	member   the node's place among the nodes of a cluster (cluster.go)
 //	calls    where a call goes: to the engine, or by the member's router to the partition's owner
 //
@@ -34,6 +40,9 @@ import (
 type Node struct {
 	config   Config
 	store    store.Store
+	tap      *follow.Tap    // between the engine and the store
+	payloads *payload.Store // nil: there is none
+	brokers  *brokers
 	trouble  *trouble
 	engine   *engine.Engine
 	hub      *dispatch.Hub
@@ -42,8 +51,9 @@ type Node struct {
 	tracer   *tracing.Tracer // nil: no traces are made
 	member   *cluster.Node   // nil: the node is alone
 	cluster  carillon.Cluster
-	unfollow func() // ends followNodes; nil: the node is alone
-	endHome  func() // ends keepHome
+	unfollow func()                    // ends followNodes; nil: the node is alone
+	endHome  func()                    // ends keepHome
+	endFeeds func(ctx context.Context) // ends the feeds
 	calls    calls
 	leaving  atomic.Bool
 	settler  atomic.Pointer[cluster.Settler] // see OnSettle
@@ -64,7 +74,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	n := &Node{config: c, trouble: &trouble{log: c.Log}, metrics: telemetry.New(c.Version)}
+	n := &Node{config: c, trouble: newTrouble(&c), metrics: telemetry.New(c.Monitoring.Version)}
 	var err error
 	if n.tracer, err = newTracer(ctx, &c, n.metrics); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
@@ -83,7 +93,17 @@ func (n *Node) start(ctx context.Context) error {
 	if n.store, err = c.hooks.open(ctx, c.Store, o); err != nil {
 		return err
 	}
+	if err := transfer.Usable(ctx, n.store); err != nil {
+		return errors.Join(err, n.store.Close())
+	}
+	if err := n.openPayloads(ctx); err != nil {
+		return errors.Join(err, n.store.Close())
+	}
+	if n.brokers, err = openBrokers(&c.Targets.Brokers, c.Log); err != nil {
+		return errors.Join(err, n.closeStores())
+	}
 	n.checkPartitions()
+	n.tap = follow.NewTap(n.store.Meta().Partitions)
 	n.queues = &ownQueues{node: c.Name}
 	n.join()
 	e := engine.Config{
@@ -91,7 +111,10 @@ func (n *Node) start(ctx context.Context) error {
 		Events:    n.engineEvents(),
 		Partition: partition.Config{DeadRetention: c.DeadRetention, Tracer: n.attemptTracer()},
 		Advise:    func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
+		Supports:  n.brokers.supports,
 		Consumers: n.queues.consumers, LeaseTTL: c.LeaseTTL,
+		Way:         func(to store.Submitter) engine.Way { return n.tap.Line(to) },
+		CatchUpRate: c.Outages.CatchUpRate, FireCritical: c.Outages.FireCritical,
 	}
 	h := dispatch.Options{
 		Accept:     worker.Accept(worker.Options{}),
@@ -99,6 +122,7 @@ func (n *Node) start(ctx context.Context) error {
 		SlowStart:  dispatch.SlowStart{Initial: c.SlowStart.Initial, Step: c.SlowStart.Step},
 		Now:        c.Now,
 	}
+	n.brokers.addTransports(h.Transports, n.payloads, c.Now)
 	if n.member != nil {
 		e.Standby, e.Peers, e.Announce, e.MayClaim = true, n.member.Router(), n.member.Announce, n.member.MayClaim
 		e.AnnounceLimits, n.queues.elsewhere = n.member.AnnounceLimits, n.member.ConsumersElsewhere
@@ -108,19 +132,29 @@ func (n *Node) start(ctx context.Context) error {
 	n.hub = dispatch.New(n.engine, h)
 	n.queues.hub, n.queues.backlog, n.queues.paused = n.hub, n.engine.Backlog, n.engine.PausedQueues
 	if err := n.engine.Start(ctx, n.hub); err != nil {
-		return errors.Join(err, n.hub.Close(), n.store.Close())
+		return errors.Join(err, n.hub.Close(), n.brokers.close(), n.closeStores())
 	}
 	if err := n.enter(ctx); err != nil {
-		return errors.Join(err, n.Stop(), n.store.Close())
+		return errors.Join(err, n.Stop(), n.closeStores())
 	}
 	n.metrics.Watch(telemetry.Sources{
 		Queues: n.hub.Queues, Workers: n.hub.Workers, Load: n.load,
 		Limits: n.limits, Backlog: n.engine.Backlog, Dead: n.engine.Dead, Missing: n.engine.Missing,
 		Jobs: n.engine.JobsByPhase, Now: c.Now,
-		Backfills: n.backfills, Partitions: n.partitions, Trouble: n.trouble.Err, Damaged: n.trouble.DamagedTables,
+		Backfills: n.backfills, Partitions: n.partitions, Trouble: n.trouble.Lasts,
+		Damaged: n.trouble.DamagedTables, Requests: n.requests,
 	})
 	n.endHome = n.keepHome()
+	n.endFeeds = startFeeds(n)
 	return nil
+}
+
+// requests is how many the store has made, if they cost money.
+func (n *Node) requests() (reads, writes int64) {
+	if m, ok := n.store.(store.Meter); ok {
+		return m.Requests()
+	}
+	return 0, 0
 }
 
 // httpOptions returns the options of HTTP targets. The secrets have been validated.
@@ -129,6 +163,7 @@ func (n *Node) httpOptions() httptarget.Options {
 	secrets, _ := c.secrets()
 	return httptarget.Options{
 		Around:    n.aroundRequests(),
+		Payloads:  n.payloads,
 		HostLimit: c.Targets.HostLimit, Allow: c.Targets.Allow, Now: c.Now,
 		Secrets: func(namespace string) [][]byte { return secrets[namespace] },
 	}
@@ -158,6 +193,7 @@ type scheduler struct {
 	carillon.Namespaces
 	carillon.Events
 	carillon.Calendars
+	carillon.Payloads
 	carillon.Work
 }
 
@@ -166,8 +202,10 @@ type scheduler struct {
 func (n *Node) Scheduler() carillon.Scheduler { return n.schedulerWith(n.relayed(n.hub.Local())) }
 
 func (n *Node) schedulerWith(work carillon.Work) carillon.Scheduler {
-	return scheduler{Jobs: n.calls, Runs: n.calls, Backfills: n.calls, Namespaces: n.calls, Events: n.engine,
-		Calendars: n.calls, Work: work, Bulk: bulk.Actions{Calls: n.calls, Bounds: n.config.Limits}}
+	edge := n.edge()
+	return scheduler{Jobs: edge.Jobs(n.calls), Runs: edge.Runs(n.calls, n.calls), Backfills: n.calls,
+		Namespaces: n.calls, Events: n.engine, Calendars: n.calls, Payloads: storedPayloads{n.payloads, n.store},
+		Work: work, Bulk: bulk.Actions{Calls: n.calls, Bounds: n.config.Limits}}
 }
 
 // Cluster returns the cluster that the node belongs to, even if it is alone.
@@ -200,6 +238,9 @@ func (n *Node) Drain(ctx context.Context) error {
 	n.leaving.Store(true)
 	ctx, end := n.whileStored(ctx)
 	defer end()
+	var feeds sync.WaitGroup
+	feeds.Go(func() { n.endFeeds(ctx) })
+	defer feeds.Wait()
 	requests := make(chan error, 1)
 	go func() { requests <- n.hub.Drain(ctx) }()
 	if n.member == nil {
@@ -285,8 +326,11 @@ func (n *Node) Stop() error {
 	}
 	ctx, cancel := n.stopping()
 	defer cancel()
+	if n.endFeeds != nil {
+		n.endFeeds(ctx)
+	}
 	n.finish(ctx)
-	return errors.Join(n.engine.Stop(ctx), n.hub.Close())
+	return errors.Join(n.engine.Stop(ctx), n.hub.Close(), n.brokers.close())
 }
 
 // Close drains until ctx is done, stops, and closes the store. Attempts still in force are not an error.

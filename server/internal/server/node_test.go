@@ -128,7 +128,7 @@ func (m moving) Connect(ctx context.Context, hello carillon.Hello) (carillon.Ses
 }
 
 func TestANodeIsServedOverHTTP(t *testing.T) {
-	s := serve(t, server.Config{Store: "memory:", Partitions: 4, Version: "v1.2.3"})
+	s := serve(t, server.Config{Store: "memory:", Partitions: 4, Monitoring: server.Monitoring{Version: "v1.2.3"}})
 	w := &rig{t: t, sched: dial(t, s)}
 	got := make(chan string, 1)
 	stop := w.work(w.sched, worker.Options{}, func(_ context.Context, run carillon.Run, data []byte) error {
@@ -223,7 +223,7 @@ func TestAnHTTPTargetIsCalled(t *testing.T) {
 	}))
 	t.Cleanup(target.Close)
 	s := serve(t, server.Config{Store: "memory:",
-		Targets:    server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		Targets:    server.Targets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 		DrainGrace: patience})
 	w := &rig{t: t, sched: s.Scheduler()}
 	w.put(carillon.Job{Name: "call", Target: carillon.HTTP(target.URL), Data: carillon.JSON("hi"),

@@ -148,7 +148,9 @@ func TestAQueueIsPausedOverThreeNodes(t *testing.T) {
 	if status, resumed := post(t, x.nodes[0], path+":resume", ""); status != 200 || resumed["unheard"] != nil && len(resumed["unheard"].([]any)) > 0 {
 		t.Fatalf("%d %v", status, resumed)
 	}
-	eventually(t, "all has run", func() bool { return l.len() == put })
+	for now := l.len(); now < put; now = l.len() { // many runs, and a slow machine
+		eventually(t, "runs flow again", func() bool { return l.len() > now })
+	}
 	for job, n := range l.ran {
 		if n != 1 {
 			t.Errorf("%s ran %d times", job, n)

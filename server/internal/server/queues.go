@@ -24,8 +24,8 @@ type ownQueues struct {
 // consumers returns who takes the runs of a queue. Other nodes are asked if nobody here has room.
 func (o *ownQueues) consumers(ctx context.Context, q delivery.Queue) delivery.Consumers {
 	c := o.hub.Look(q)
-	// A node sends to HTTP hosts by itself.
-	if o.elsewhere == nil || q.Kind == "http" || c.Credits > 0 || c.Leaving {
+	// A node sends to HTTP hosts and brokers by itself.
+	if o.elsewhere == nil || q.Sent() || c.Credits > 0 || c.Leaving {
 		return c
 	}
 	others, unheard := o.elsewhere(ctx, q)
@@ -71,7 +71,7 @@ func (o *ownQueues) OwnQueues(_ context.Context, q queues.Query) ([]carillon.Que
 	for name, row := range rows {
 		row.Namespace, row.Kind, row.Name = name.Namespace, name.Kind, name.Address
 		paused := !row.Pause.Since.IsZero()
-		row.Unserved = row.Waiting() > 0 && row.Consumers == row.Silent && name.Kind != "http" && !paused
+		row.Unserved = row.Waiting() > 0 && row.Consumers == row.Silent && !name.Sent() && !paused
 		if paused || row.Waiting()+row.Consumers+row.InFlight > 0 {
 			all = append(all, row)
 		}

@@ -41,7 +41,7 @@ func (n *Node) relayed(work carillon.Work) carillon.Work {
 	if n.member == nil || n.config.unreachable() {
 		return work
 	}
-	return Relay{Work: work, Reach: Reach, Over: n.over}
+	return Relay{Work: work, Reach: n.config.Credentials.reach(), Over: n.over}
 }
 
 // over reports whether the lease of a run has certainly ended by the store's clock: the run was held up
@@ -50,7 +50,7 @@ func (n *Node) over(run *carillon.Run) bool {
 	return run.Lease > 0 && n.member.StoreNow().After(run.Started.Add(run.Lease+cluster.MaxSkew))
 }
 
-// Reach opens a session with another node's hub over gRPC.
+// Reach opens a session with another node's hub over gRPC, in plain text.
 func Reach(ctx context.Context, address string, hello carillon.Hello) (carillon.Session, error) {
 	return client.ConnectTo(ctx, address, hello)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -61,7 +62,13 @@ func bind(c Config) (*Server, error) {
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
+	c.warnOfPlainStore()
 	s.config.self = s.self()
+	if isShared(c.Store) {
+		if err := c.Credentials.reachable(s.config.self); err != nil {
+			return nil, errors.Join(fmt.Errorf("configuration: %w", err), s.closeUnserved())
+		}
+	}
 	return s, nil
 }
 
@@ -103,7 +110,18 @@ func (s *Server) openListeners() error {
 			return err
 		}
 	}
+	if err := doorOf(s.config.Store).open(s.dialed(s.GRPCAddr()), s.node.store.Meta()); err != nil {
+		s.log.Warn("commands cannot find the node by the folder of its store, such as backup --live", "error", err)
+	}
 	return nil
+}
+
+// dialed returns the address at which a listener is reached from this machine.
+func (s *Server) dialed(address string) string {
+	if host, port, err := net.SplitHostPort(address); err == nil && isAny(host) {
+		return net.JoinHostPort("localhost", port)
+	}
+	return address
 }
 
 // listenGRPC serves Carillon's own API as gRPC.
@@ -112,6 +130,7 @@ func (s *Server) listenGRPC(d *listener, service *grpcapi.Service, cluster *grpc
 	options := slices.Concat(s.node.peerSizes(o), s.node.tracedCalls(), s.config.Credentials.server())
 	server := grpcapi.NewServer(service, options...)
 	s.node.servePeers(server, o)
+	s.node.serveFollow(server)
 	d.overGRPC(server)
 	faces := s.node.register(s.config.APIs, server)
 	d.gone = func() {
@@ -130,6 +149,8 @@ func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, cluster *grpc
 		Called:      s.node.Metrics().Called,
 		Streams: httpapi.Streams{Events: service.Events(), Interceptor: service.GuardStream,
 			Ended: s.node.Metrics().Streamed},
+		Payloads: httpapi.Payloads{Store: service.Stored(), Service: service.Payloads(),
+			Ended: s.node.Metrics().Streamed},
 		Ready:          func(context.Context) error { return s.Ready() },
 		Metrics:        s.node.Metrics().Handler(),
 		AllowHost:      s.config.allowHost,
@@ -138,8 +159,12 @@ func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, cluster *grpc
 	if err != nil {
 		return fmt.Errorf("configuration: trusted_origins: %w", err)
 	}
-	d.overHTTP(&http.Server{Handler: s.node.tracedRequests(handler), ReadTimeout: readTimeout,
-		WriteTimeout: writeTimeout}, s.log)
+	server := &http.Server{Handler: s.config.Credentials.overHTTP(s.node.tracedRequests(handler)),
+		ReadTimeout: readTimeout, WriteTimeout: writeTimeout}
+	if clients := s.config.Credentials.clients(); clients != nil {
+		server.TLSConfig = clients.HTTP
+	}
+	d.overHTTP(server, s.log)
 	return nil
 }
 
@@ -226,6 +251,8 @@ func (s *Server) serveAll(ctx context.Context) error {
 		running--
 	case <-s.node.Replaced():
 		err = errReplaced
+	case <-s.node.Moved():
+		err = store.ErrMoved
 	}
 	if by == nil {
 		s.log.Info("node is leaving", "grace", s.config.DrainGrace)
@@ -251,7 +278,7 @@ func (s *Server) depart(grace context.Context) error {
 		}
 	}
 	s.node.drainAndLog(grace)
-	err := s.node.Stop()
+	err := errors.Join(doorOf(s.config.Store).close(), s.node.Stop())
 	s.endListeners()
 	return errors.Join(err, s.node.leave())
 }

@@ -11,12 +11,13 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/server/internal/cluster"
+	"github.com/carillonhq/carillon/server/store"
 )
 
 // shared returns the settings that all nodes of a store should have in common, so that a job is treated alike
 // whichever node owns it. macKey is the store's.
 func (c Config) shared(macKey []byte) []cluster.Setting {
-	return []cluster.Setting{
+	return append(c.Payloads.settings(), []cluster.Setting{
 		{Name: "lease-ttl", Value: c.LeaseTTL.String(), Must: true}, // other nodes wait for it
 		{Name: "TLS between nodes", Value: c.Credentials.setting(), Must: true},
 		{Name: "allow-target", Value: c.allowed()},
@@ -26,7 +27,7 @@ func (c Config) shared(macKey []byte) []cluster.Setting {
 		{Name: "max-metadata", Value: strconv.Itoa(c.Limits.Metadata)},
 		{Name: "max-labels", Value: strconv.Itoa(c.Limits.Labels)},
 		{Name: "max-headers", Value: strconv.Itoa(c.Limits.Headers)},
-	}
+	}...)
 }
 
 // allowed returns Targets.Allow as text, independent of their order.
@@ -59,10 +60,23 @@ func (c Config) secretsDigest(macKey []byte) string {
 		hex.EncodeToString(mac.Sum(nil)[:digestBytes]))
 }
 
+// warnOfPlainStore warns if the store is on another machine, and whoever is between could read and change
+// what is said to it.
+func (c Config) warnOfPlainStore() {
+	d, err := store.DriverOf(c.Store)
+	if err != nil || d.Unverified == nil {
+		return // an invalid URL has been refused
+	}
+	if host := d.Unverified(c.Store); host != "" {
+		c.Log.Warn("the store is on another machine, and the connection is not encrypted or the server not verified: see docs/security.md",
+			"host", host, "store", store.Redact(c.Store))
+	}
+}
+
 // checkPartitions warns if an existing store has another number of partitions than the configuration.
 func (n *Node) checkPartitions() {
 	if has := n.store.Meta().Partitions; n.config.Partitions != 0 && n.config.Partitions != has {
-		n.config.Log.Warn("the store was made with another number of partitions, which is fixed for its life: --partitions is not heeded",
+		n.config.Log.Warn("the store was made with another number of partitions: --partitions is not heeded; carillon migrate changes it",
 			"partitions", has, "said", n.config.Partitions)
 	}
 }

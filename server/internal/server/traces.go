@@ -32,7 +32,8 @@ func newTracer(ctx context.Context, c *Config, m *telemetry.Metrics) (*tracing.T
 		return nil, nil
 	}
 	m.ShowExemplars()
-	return tracing.New(ctx, tracing.Options{Endpoint: t.Endpoint, Node: c.Name, Version: c.Version, Log: c.Log,
+	return tracing.New(ctx, tracing.Options{Endpoint: t.Endpoint, Node: c.Name,
+		Version: c.Monitoring.Version, Log: c.Log,
 		Count: m.Spans, Getenv: os.Getenv})
 }
 

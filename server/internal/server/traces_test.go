@@ -33,7 +33,7 @@ func tracing(t *testing.T, c *collector.Collector) server.Config {
 	t.Helper()
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10") // ms
 	return server.Config{Store: "memory:", Partitions: 4, Name: "n1",
-		Targets:    server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		Targets:    server.Targets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 		Monitoring: server.Monitoring{Traces: &server.Traces{Endpoint: c.URL}}}
 }
 

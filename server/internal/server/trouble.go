@@ -10,15 +10,27 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// trouble records why the store cannot write at present, for the log and for readiness.
+// trouble records what is wrong with the store at present: it cannot write, as it says itself, or it does not
+// answer, as the engine finds. The log tells when either begins and ends; readiness and the metrics tell
+// meanwhile.
 type trouble struct {
 	log *slog.Logger
+	now func() time.Time // the node's clock
 
-	mu    sync.Mutex
-	err   error
-	since time.Time
-	lost  []store.Damage
+	mu     sync.Mutex
+	write  fault
+	answer fault
+	lost   []store.Damage
 }
+
+// fault is something that is wrong.
+type fault struct {
+	err   error // nil: it is not
+	since time.Time
+	told  bool // its begin is in the log
+}
+
+func newTrouble(c *Config) *trouble { return &trouble{log: c.Log, now: c.Now} }
 
 // events returns the events of the store that is watched.
 func (t *trouble) events() store.Events {
@@ -61,28 +73,72 @@ func (t *trouble) damaged(d store.Damage) {
 func (t *trouble) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.err == nil {
-		return nil
+	switch {
+	case t.write.err != nil:
+		return fmt.Errorf("the store has not been able to write since %s: %w", when(t.write.since), t.write.err)
+	case t.answer.err != nil:
+		return fmt.Errorf("the store has not answered since %s: %w", when(t.answer.since), t.answer.err)
 	}
-	return fmt.Errorf("the store has not been able to write since %s: %w",
-		t.since.UTC().Format(time.RFC3339), t.err)
+	return nil
 }
 
-func (t *trouble) set(err error) {
+func when(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Now returns Lasts and Err.
+func (t *trouble) Now() (lasts time.Duration, err error) { return t.Lasts(), t.Err() }
+
+// Lasts returns for how long the store has not been able to write; 0 if it can.
+func (t *trouble) Lasts() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.err == nil {
-		t.since = time.Now()
+	var since time.Time
+	for _, f := range []fault{t.write, t.answer} {
+		if f.err != nil && (since.IsZero() || f.since.Before(since)) {
+			since = f.since
+		}
 	}
-	t.err = err
+	if since.IsZero() {
+		return 0
+	}
+	return max(time.Nanosecond, t.now().Sub(since)) // a clock may be set back
 }
 
 func (t *trouble) failed(err error) {
-	t.set(err)
+	t.mu.Lock()
+	if t.write.err == nil {
+		t.write = fault{since: t.now()}
+	}
+	t.write.err = err
+	t.mu.Unlock()
 	t.log.Error("the store cannot write", "error", err)
 }
 
 func (t *trouble) recovered() {
-	t.set(nil)
+	t.mu.Lock()
+	t.write = fault{}
+	t.mu.Unlock()
 	t.log.Info("the store writes again")
+}
+
+// away records that the store has not answered since an instant. If a write has failed the log has it
+// already.
+func (t *trouble) away(since time.Time, err error) {
+	t.mu.Lock()
+	tell := t.write.err == nil
+	t.answer = fault{err: err, since: since, told: tell}
+	t.mu.Unlock()
+	if tell {
+		t.log.Error("the store does not answer", "since", when(since), "error", err)
+	}
+}
+
+// back records that the store answers again.
+func (t *trouble) back() {
+	t.mu.Lock()
+	was := t.answer
+	t.answer = fault{}
+	t.mu.Unlock()
+	if was.told {
+		t.log.Info("the store answers again", "away", t.now().Sub(was.since).Round(time.Millisecond))
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -120,8 +121,8 @@ func (s *Server) whileWaiting(err error) *waitingServer {
 		at := &keptListener{Listener: d.at}
 		w.listeners = append(w.listeners, at)
 		switch {
-		case d.name == "grpc" && s.config.Credentials == nil:
-			w.overGRPC(at)
+		case d.name == "grpc" && (s.config.Credentials == nil || s.config.Credentials.Clients != nil):
+			w.overGRPC(at, s.config.Credentials.server())
 		case d.name == "grpc", d.name == "dapr":
 			w.turnAway(at)
 		default:
@@ -169,15 +170,21 @@ func (w *waitingServer) overHTTP(s *Server, d *listener, at *keptListener) {
 	})
 	server := &http.Server{Handler: s.ifNamed(d, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout,
 		ReadHeaderTimeout: readHeaderTimeout, MaxHeaderBytes: maxHeaderBytes}
-	w.serving.Go(func() { _ = server.Serve(at) })
+	serve := server.Serve
+	if clients := s.config.Credentials.clients(); clients != nil && d.name == "http" {
+		server.TLSConfig, server.Handler = clients.HTTP, s.config.Credentials.overHTTP(server.Handler)
+		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	}
+	w.serving.Go(func() { _ = serve(at) })
 	w.ends = append(w.ends, func() { _ = server.Close() }) // an error is about the kept listener
 }
 
 // overGRPC answers all calls as Unavailable, and health checks with not serving.
-func (w *waitingServer) overGRPC(at *keptListener) {
-	server := grpc.NewServer(grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
+func (w *waitingServer) overGRPC(at *keptListener, options []grpc.ServerOption) {
+	away := grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
 		return status.Error(codes.Unavailable, w.Err().Error())
-	}))
+	})
+	server := grpc.NewServer(append(slices.Clip(options), away)...)
 	checks := health.NewServer()
 	checks.Shutdown()
 	healthpb.RegisterHealthServer(server, checks)

@@ -83,8 +83,8 @@ func (h *hook) of(t *testing.T, n int, of carillon.EventType) (all []received) {
 }
 
 // local allows HTTP targets on this machine.
-func local() server.HTTPTargets {
-	return server.HTTPTargets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+func local() server.Targets {
+	return server.Targets{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 }
 
 func setHooks(t *testing.T, ns carillon.Namespaces, hooks ...carillon.Webhook) {
@@ -165,5 +165,81 @@ func TestAWebhookIsSentWhatItAsksFor(t *testing.T) {
 		if job := r.event["job"].(string); !strings.HasPrefix(job, "watched/") {
 			t.Errorf("told of %s", job)
 		}
+	}
+}
+
+// TestAWebhookIsSentToABroker as a CloudEvent, also one that happens while the broker is away.
+func TestAWebhookIsSentToABroker(t *testing.T) {
+	n := startNATS(t)
+	file := brokersFile(t, "brokers:\n  events:\n    kind: nats\n    addresses: ["+n.address()+"]\n")
+	c := server.Config{Store: "pebble:" + filepath.Join(t.TempDir(), "store"), Partitions: 4,
+		Targets: server.Targets{Brokers: server.Brokers{File: file, Clients: natsClients}}}
+	s, stop := serveUntil(t, c)
+	w := &rig{t: t, sched: dial(t, s)}
+	hook := carillon.Webhook{Name: "stream", NATS: &carillon.NATSTarget{Server: "events", Subject: "runs.told"},
+		Types: []carillon.EventType{carillon.EventJobDeleted}}
+	setHooks(t, w.sched, hook)
+	told(t, s)
+	remove := func(name string) {
+		t.Helper()
+		w.put(carillon.Job{Name: name, Schedule: "@every 1000h"})
+		if _, err := w.sched.DeleteJob(t.Context(), key(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sent := func(runs int) (all []carillon.Run) {
+		t.Helper()
+		eventually(t, "the runs that have sent events are in the history", func() bool {
+			page, err := w.sched.ListRuns(t.Context(), carillon.RunQuery{Prefix: carillon.EventJobs + "stream/",
+				Statuses: []carillon.RunStatus{carillon.RunSucceeded}})
+			all = page.Runs
+			return err == nil && len(all) >= runs
+		})
+		return all
+	}
+	remove("a/ü")
+	sent(1)
+	n.down()
+	remove("b")
+	eventually(t, "the event waits for the broker", func() bool {
+		page, err := w.sched.ListJobs(t.Context(), carillon.JobQuery{Prefix: carillon.EventJobs + "stream/"})
+		if err != nil || len(page.Jobs) != 1 {
+			return false
+		}
+		j, err := w.sched.GetJob(t.Context(), key(page.Jobs[0].Name))
+		return err == nil && j.Status.Hold != nil && j.Status.Hold.Code == carillon.HoldBackoff
+	})
+	stop() // the settings and the event are durable
+	n.up()
+	s = serve(t, c)
+	w.sched = dial(t, s)
+	for _, r := range sent(2) {
+		if r.Attempt > 2 { // one may have gone to the connection that broke
+			t.Errorf("%s used %d attempts: %v", r.Job, r.Attempt, r.Errors)
+		}
+	}
+	all := n.messages()
+	if len(all) != 2 {
+		t.Fatalf("%d messages", len(all))
+	}
+	for i, job := range []string{"a/%C3%BC", "b"} {
+		m, ce := all[i], map[string]any{}
+		if err := json.Unmarshal(m.Data, &ce); err != nil {
+			t.Fatal(err)
+		}
+		if ce["type"] != "com.carillonhq.job.deleted" || ce["source"] != "/v1/namespaces/default/jobs/"+job ||
+			m.Subject != "runs.told" || m.Header.Get("content-type") != "application/cloudevents+json" ||
+			m.Header["ce-id"] != nil {
+			t.Errorf("%s: %v: %s", m.Subject, m.Header, m.Data)
+		}
+	}
+	ns, err := w.sched.GetNamespace(t.Context(), "")
+	if err != nil || len(ns.Webhooks) != 1 || *ns.Webhooks[0].NATS != *hook.NATS || ns.Webhooks[0].URL != "" {
+		t.Errorf("%+v, %v", ns.Webhooks, err)
+	}
+	ns.Webhooks[0].NATS, ns.Webhooks[0].Kafka = nil, &carillon.KafkaTarget{Cluster: "c", Topic: "t"}
+	_, err = w.sched.PutNamespace(t.Context(), ns)
+	if wrong, ok := errors.AsType[*carillon.Error](err); !ok || wrong.Field != "webhooks[0].kafka" {
+		t.Errorf("a kind that the node has no client of: %v", err)
 	}
 }

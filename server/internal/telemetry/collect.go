@@ -26,8 +26,9 @@ type Sources struct {
 	Backfills  func() int // that have not ended
 	Now        func() time.Time
 	Partitions func() (owned, all int)
-	Trouble    func() error // why the store cannot write; nil if it can
-	Damaged    func() int   // tables of the store that are damaged
+	Trouble    func() time.Duration // for how long the store has not been able to write; 0 if it can
+	Damaged    func() int           // tables of the store that are damaged
+	Requests   func() (reads, writes int64)
 }
 
 // Watch adds the figures of the sources, once.
@@ -56,7 +57,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 var descs = func() map[string]*prometheus.Desc {
 	out := map[string]*prometheus.Desc{}
 	for _, m := range table {
-		if m.Type == gauge && m.Name != buildInfo {
+		if m.Type == gauge && m.Name != buildInfo || m.Name == storeRequests {
 			out[m.Name] = prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
 		}
 	}
@@ -73,16 +74,20 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	show(residentJobs, records)
 	show(windowBytes, bytes)
 	show(workers, c.workers())
-	writable := 0
-	if c.sources.Trouble() == nil {
-		writable = 1
+	writable, away := 1, c.sources.Trouble()
+	if away > 0 {
+		writable = 0
 	}
 	show(storeWritable, writable)
+	out <- prometheus.MustNewConstMetric(descs[storeAway], prometheus.GaugeValue, away.Seconds())
 	show(storeDamaged, c.sources.Damaged())
+	c.requests(out)
 	owned, parts := c.sources.Partitions()
 	show(partitionsOwned, owned)
 	show(partitionsAll, parts)
 	c.cluster(out, show)
+	c.outboxes(out, show)
+	c.ingests(show)
 	show(missingJobs, c.sources.Missing())
 	jobs := c.sources.Jobs()
 	for phase := carillon.PhaseScheduled; phase <= carillon.PhaseWaiting; phase++ {
@@ -99,6 +104,14 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		show(limitOf, l.Of, l.Namespace, l.Key)
 	}
 	c.queues(out, show)
+}
+
+// requests shows how many there were to the store.
+func (c *collector) requests(out chan<- prometheus.Metric) {
+	reads, writes := c.sources.Requests()
+	for kind, n := range map[string]int64{"read": reads, "write": writes} {
+		out <- prometheus.MustNewConstMetric(descs[storeRequests], prometheus.CounterValue, float64(n), kind)
+	}
 }
 
 // cluster shows what the node knows of its cluster.

@@ -52,10 +52,16 @@ type Metrics struct {
 	commits       prometheus.Histogram
 	commitRecords prometheus.Histogram
 
-	calls *calls
-	ends  *ends
+	calls    *calls
+	ends     *ends
+	payloads payloadCounters
 
 	clusterStats atomic.Pointer[func() ClusterStats]
+	outboxStats  atomic.Pointer[func() []OutboxStats]
+	ingestStats  atomic.Pointer[func() []IngestStats]
+
+	outboxDone, outboxRejected *prometheus.CounterVec
+	ingestMessages             *prometheus.CounterVec
 }
 
 // New makes the metrics of a node whose program has the version.
@@ -82,9 +88,11 @@ func New(version string) *Metrics {
 		carillon.RunCancelled: m.counters[runsCancelled],
 	}
 	m.skipped = m.labelled(runsSkipped)
+	m.outboxDone, m.outboxRejected = m.labelled(outboxDone), m.labelled(outboxRejected)
+	m.ingestMessages = m.labelled(ingestMessages)
 	m.lateness, m.spans = m.histograms[lateness], m.labelled(traceSpans)
 	m.commits, m.commitRecords = m.histograms[commits], m.histograms[commitRecords]
-	m.calls, m.ends = newCalls(m), newEnds(m)
+	m.calls, m.ends, m.payloads = newCalls(m), newEnds(m), newPayloadCounters(m)
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo, Help: metric(buildInfo).Help},
 		metric(buildInfo).Labels)
 	info.WithLabelValues(version, runtime.Version()).Set(1)
@@ -103,7 +111,7 @@ func goRuntime() prometheus.Collector {
 // byKind is a counter for each kind of target.
 func (m *Metrics) byKind(name string) map[string]prometheus.Counter {
 	all, kinds := m.labelled(name), map[string]prometheus.Counter{}
-	for _, kind := range []string{"worker", "http", "dapr"} {
+	for _, kind := range append([]string{"worker", "http", "dapr"}, delivery.BrokerKinds...) {
 		kinds[kind] = all.WithLabelValues(kind)
 	}
 	return kinds

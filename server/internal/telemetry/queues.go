@@ -21,9 +21,9 @@ type queueState struct {
 func (q *queueState) waits() bool { return q.Len() > 0 }
 
 // unserved reports whether due runs wait in the queue and nobody takes them, although it is not paused. For
-// HTTP nobody need connect.
+// HTTP and brokers nobody need connect.
 func (q *queueState) unserved() bool {
-	return q.waits() && q.Consumers == q.Silent && q.Queue.Kind != "http" && !q.Paused
+	return q.waits() && q.Consumers == q.Silent && !q.Queue.Sent() && !q.Paused
 }
 
 // queues shows the queues in use, also those that nobody serves.

@@ -40,7 +40,9 @@ const (
 	commitRecords  = "carillon_commit_records"
 	commitFailures = "carillon_commit_failures_total"
 	storeWritable  = "carillon_store_writable"
+	storeAway      = "carillon_store_away_seconds"
 	storeDamaged   = "carillon_store_damaged_tables"
+	storeRequests  = "carillon_store_requests_total"
 
 	residentJobs    = "carillon_resident_jobs"
 	windowBytes     = "carillon_window_bytes"
@@ -75,9 +77,26 @@ const (
 
 	traceSpans = "carillon_trace_spans_total"
 
+	payloadPuts        = "carillon_payload_puts_total"
+	payloadBytes       = "carillon_payload_put_bytes_total"
+	payloadGets        = "carillon_payload_gets_total"
+	payloadCollections = "carillon_payload_collections_total"
+	payloadsCollected  = "carillon_payloads_collected_total"
+
 	webhookEvents  = "carillon_webhook_events_total"
 	webhookRefused = "carillon_webhook_events_refused_total"
 	webhookGaps    = "carillon_webhook_gaps_total"
+
+	outboxDone      = "carillon_outbox_commands_total"
+	outboxRejected  = "carillon_outbox_rejected_total"
+	outboxConnected = "carillon_outbox_connected"
+	outboxReading   = "carillon_outbox_reading"
+	outboxWaiting   = "carillon_outbox_waiting"
+	outboxOldest    = "carillon_outbox_oldest_seconds"
+
+	ingestMessages  = "carillon_ingest_messages_total"
+	ingestConnected = "carillon_ingest_connected"
+	ingestLag       = "carillon_ingest_lag"
 
 	buildInfo = "carillon_build_info"
 )
@@ -90,6 +109,11 @@ const (
 )
 
 var ofQueue, ofLimit = []string{"namespace", "kind", "queue"}, []string{"namespace", "key"}
+
+var (
+	ofOutbox = []string{"outbox"}
+	ofIngest = []string{"ingest", "topic"}
+)
 
 // table is every metric of Carillon's own. Those of the Go runtime and of the process (go_*, process_*) come
 // besides.
@@ -132,7 +156,10 @@ var table = []Metric{
 	{commitRecords, histogram, nil, "Records, deletions and finished runs in a batch."},
 	{commitFailures, counter, nil, "Batches that did not, or may not, have become durable."},
 	{storeWritable, gauge, nil, "1 while the store takes writes, 0 while it cannot; /readyz says why."},
+	{storeAway, gauge, nil, "For how long the store has not taken writes, or not answered; 0 while it does."},
 	{storeDamaged, gauge, nil, "Tables of the embedded store that were found to be damaged since the start: what stood there is lost."},
+	{storeRequests, counter, []string{"kind"},
+		"Requests to the bucket of the store, which cost money: `read`, and `write`, which lists and deletes as well; of other stores none."},
 
 	{residentJobs, gauge, nil, "Jobs and waiting runs in memory: the window, and what is being worked on."},
 	{windowBytes, gauge, nil, "Bytes of their specs."},
@@ -165,12 +192,34 @@ var table = []Metric{
 	{queuePartitions, gauge, ofQueue, "Partitions that wait for room in it."},
 	{queuePaused, gauge, ofQueue, "1 while the queue is paused, as this node knows; otherwise 0."},
 
+	{payloadPuts, counter, []string{"outcome"},
+		"Payloads that were to be stored apart: `done`, `unavailable` (the payload store did not take it) or `refused` (too large, empty, cut off)."},
+	{payloadBytes, counter, nil, "Bytes of payloads that were stored apart."},
+	{payloadGets, counter, []string{"outcome"},
+		"Payloads that were to be read: `done`, `unavailable` (the run is put off), `missing` or `damaged` (the attempt fails)."},
+	{payloadCollections, counter, []string{"outcome"}, "Collections of unused payloads: `done`, or `unavailable`, which did not come to its end."},
+	{payloadsCollected, counter, nil, "Payloads that collections have removed."},
+
 	{webhookEvents, counter, nil, "Events for which a job was put that sends them to a webhook, by the node in charge."},
 	{webhookRefused, counter, nil, "Events for which no such job could be put."},
 	{webhookGaps, counter, nil,
 		"Times that events may be missing that webhooks have asked for: they were deleted before they were sent, or damaged."},
 	{traceSpans, counter, []string{"outcome"},
 		"Spans that are recorded, by what became of them: `exported`, `failed` (at the collector) or `dropped` (too many waited)."},
+
+	{outboxDone, counter, ofOutbox, "Commands of an outbox that this node has done, or found done."},
+	{outboxRejected, counter, ofOutbox, "Commands of an outbox that were refused, and are kept as rejects."},
+	{outboxConnected, gauge, ofOutbox, "1 if this node reads the outbox or stands by, 0 if it does not reach it."},
+	{outboxReading, gauge, ofOutbox, "1 if this node reads the outbox: one node of a cluster does."},
+	{outboxWaiting, gauge, ofOutbox,
+		"Commands that wait in an outbox, at the node that reads it; counted every 5 s, up to 100,000."},
+	{outboxOldest, gauge, ofOutbox, "How long the first command that waits in an outbox has waited, as of that count."},
+
+	{ingestMessages, counter, []string{"ingest", "topic", "outcome"},
+		"Messages of topics: `done`, `repeated` (its change was made before), `dead` (in the dead-letter topic); and tries in vain: `retried`."},
+	{ingestConnected, gauge, ofIngest, "1 if messages can be taken; 0 before the broker was reached, and while it is away, until the next message."},
+	{ingestLag, gauge, ofIngest,
+		"Messages of the topic that are not acknowledged; of a topic whose partitions are shared out those of this node."},
 
 	{buildInfo, gauge, []string{"version", "go"}, "1; the labels say what runs."},
 }

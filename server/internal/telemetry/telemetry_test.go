@@ -46,6 +46,19 @@ func busy(queues int) *telemetry.Metrics {
 	m.Called("rest", "PutJob", "OK", time.Millisecond)
 	m.Streamed("grpc", "Work", "Unavailable")
 	m.Spans("exported", 1)
+	m.PayloadPut("done", 1000)
+	m.PayloadGot("missing")
+	m.PayloadsCollected("done", 3)
+	m.OutboxDone("shop", 2)
+	m.OutboxRejected("shop", 1)
+	m.IngestCount("orders", "jobs", "done")
+	m.WatchIngests(func() []telemetry.IngestStats {
+		return []telemetry.IngestStats{{Ingest: "orders", Topic: "jobs", Connected: true, Lag: 3}}
+	})
+	m.WatchOutboxes(func() []telemetry.OutboxStats {
+		return []telemetry.OutboxStats{{Name: "shop", Connected: true, Reading: true, Waiting: 3, Oldest: time.Second},
+			{Name: "away"}}
+	})
 	m.Skipped("overlap", 5)
 	m.Committed(10, 2*time.Millisecond, nil)
 	m.Committed(1, time.Second, errors.New("no"))
@@ -78,8 +91,9 @@ func busy(queues int) *telemetry.Metrics {
 		},
 		Load:       func() (int, int, int) { return 9, 7, 8 },
 		Partitions: func() (int, int) { return 63, 64 },
-		Trouble:    func() error { return errors.New("the disk is full") },
+		Trouble:    func() time.Duration { return 90 * time.Second },
 		Damaged:    func() int { return 2 },
+		Requests:   func() (reads, writes int64) { return 70, 8 },
 	})
 	return m
 }
@@ -116,7 +130,7 @@ func TestWhatIsCounted(t *testing.T) {
 		"carillon_lateness_seconds_count 3", "carillon_commit_seconds_count 1", "carillon_commit_records_sum 10",
 		"carillon_commit_failures_total 1", "carillon_resident_jobs 7", "carillon_window_bytes 8",
 		"carillon_runs_in_flight 9", "carillon_partitions 64", "carillon_partitions_owned 63",
-		"carillon_store_writable 0", "carillon_store_damaged_tables 2", "carillon_workers 6", "carillon_queues 3",
+		"carillon_store_writable 0", "carillon_store_away_seconds 90", "carillon_store_damaged_tables 2", "carillon_workers 6", "carillon_queues 3",
 		"carillon_staged_runs 9", `carillon_dead_runs{namespace="ns"} 5`, "carillon_missing_jobs 4", `carillon_jobs{phase="paused"} 6`, `carillon_jobs{phase="scheduled"} 0`,
 		"carillon_backfills 3", `carillon_run_outcomes_total{kind="worker",namespace="ns",outcome="dead",queue="q0000"} 1`,
 		`carillon_run_outcomes_total{kind="worker",namespace="ns",outcome="cancelled",queue="q0000"} 2`,

@@ -1,8 +1,8 @@
 // Package webhooks has events sent to the webhooks of namespaces.
 //
 // It reads the events that partitions record because webhooks ask for them, and puts a job for each
-// webhook that selects one: a one-shot with an HTTP target, whose payload is the event as a CloudEvent. So
-// an event is delivered, retried, kept when it is dead, signed and shown as every run is; here is nothing
+// webhook that selects one: a one-shot with the webhook's target, whose payload is the event as a CloudEvent.
+// So an event is delivered, retried, kept when it is dead, signed and shown as every run is; here is nothing
 // that could lose it.
 //
 //	partitions --records--> Follow --events--> jobs --durable--> position

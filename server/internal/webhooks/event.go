@@ -73,7 +73,7 @@ func jobOf(namespace string, w *carillon.Webhook, e *carillon.Event) (carillon.J
 	return carillon.Job{
 		Namespace: namespace, Name: carillon.EventJobs + w.Name + "/" + e.ID,
 		Data:          carillon.Data{Bytes: body, ContentType: contentType},
-		Target:        carillon.Target{HTTP: &carillon.HTTPTarget{URL: w.URL, Headers: w.Headers}},
+		Target:        w.TargetOf(e),
 		FailurePolicy: policy,
 	}, nil
 }

@@ -30,8 +30,11 @@ type Options struct {
 	Engine Engine
 	// Put stores a job, wherever its partition is.
 	Put func(ctx context.Context, j carillon.Job, o ...carillon.PutOption) (carillon.PutResult, error)
-	Now func() time.Time
-	Log *slog.Logger
+	// Supports returns an error about a target of a kind that this node has no client of: events for it wait
+	// until another node is in charge. The function may be nil.
+	Supports func(t *carillon.Target) error
+	Now      func() time.Time
+	Log      *slog.Logger
 	// Told counts events that were made jobs, Refused those of which no job could be made, Missed gaps.
 	Told, Refused, Missed func()
 }
@@ -128,6 +131,10 @@ func (s *Sender) follow(ctx context.Context, again *backoff) error {
 		again.reset()
 		return p.take(ctx, &b)
 	})
+	if ctx.Err() != nil {
+		p.end(ctx)
+		return err
+	}
 	if !errors.Is(err, carillon.FailedPrecondition) && !errors.Is(err, carillon.DataLoss) {
 		return err
 	}
@@ -170,6 +177,23 @@ type progress struct {
 	position string    // that is durable
 	at       time.Time // when it was written
 	told     bool      // jobs have been put since
+	reached  string    // the position up to which jobs have been put; empty: none yet
+}
+
+// saveWithin bounds how long the end of a sender waits for its position to be written.
+const saveWithin = 2 * time.Second
+
+// end notes the position when the sender ends in order, so that nothing is told again: after a move to
+// another number of partitions it would have another id. If it cannot be noted, some of it is told again.
+func (p *progress) end(ctx context.Context) {
+	if p.reached == "" || p.reached == p.position || !p.sender.o.Engine.OwnsHome() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveWithin)
+	defer cancel()
+	if err := p.sender.o.Engine.SetWebhooksPosition(ctx, p.reached); err != nil {
+		p.sender.o.Log.Debug("the position of webhooks could not be noted at the end", "error", err)
+	}
 }
 
 // take has the events of a batch sent, and notes its position now and then.
@@ -187,6 +211,7 @@ func (p *progress) take(ctx context.Context, b *carillon.EventBatch) error {
 	if err := s.put(ctx, jobs); err != nil {
 		return err
 	}
+	p.reached = b.Position
 	every := saveIdle
 	if p.told = p.told || len(jobs) > 0; p.told {
 		every = saveEvery
@@ -221,8 +246,15 @@ func (s *Sender) put(ctx context.Context, jobs []carillon.Job) error {
 func (s *Sender) putOne(ctx context.Context, j *carillon.Job) error {
 	again := backoff{}
 	for {
-		_, err := s.o.Put(ctx, *j, carillon.IfAbsent())
+		var err, unsupported error
+		if s.o.Supports != nil {
+			unsupported = s.o.Supports(&j.Target)
+		}
+		if err = unsupported; err == nil {
+			_, err = s.o.Put(ctx, *j, carillon.IfAbsent())
+		}
 		switch {
+		case unsupported != nil:
 		case err == nil, errors.Is(err, carillon.AlreadyExists):
 			s.o.Told()
 			return nil

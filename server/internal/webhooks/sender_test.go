@@ -28,6 +28,7 @@ type log struct {
 
 	jobs                  map[string]carillon.Job
 	refuse                func(j *carillon.Job) error // of a put
+	supports              func(t *carillon.Target) error
 	told, refused, missed int
 }
 
@@ -121,7 +122,7 @@ func (l *log) put(_ context.Context, j carillon.Job, opts ...carillon.PutOption)
 // run runs a sender until end is called.
 func (l *log) run() (end func()) {
 	count := func(n *int) func() { return func() { l.locked(func() { *n++ }) } }
-	t := webhooks.New(webhooks.Options{Engine: l, Put: l.put, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	t := webhooks.New(webhooks.Options{Engine: l, Put: l.put, Now: time.Now, Log: slog.New(slog.DiscardHandler), Supports: l.supports,
 		Told: count(&l.told), Refused: count(&l.refused), Missed: count(&l.missed)})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -206,6 +207,70 @@ func TestTellingGoesOnWhereItEnded(t *testing.T) {
 		if l.jobs[carillon.EventJobs+"w/10"].Name == "" || l.told < 11 || len(l.jobs) != 11 {
 			t.Errorf("%d jobs, %d told", len(l.jobs), l.told)
 		}
+	})
+}
+
+// TestTheEndIsNoted: what was told before a sender ends in order is not told again.
+func TestTheEndIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLog("run")
+		end := l.run()
+		<-time.After(2 * time.Second)
+		for i := range 10 {
+			l.happens(dead(fmt.Sprint("p/", i)))
+			synctest.Wait()
+		}
+		end()
+		if l.position != "10" {
+			t.Errorf("the position is %q", l.position)
+		}
+		defer l.run()()
+		<-time.After(2 * time.Second)
+		l.want(t, "nothing comes twice", 10, 10, 0, 0)
+	})
+}
+
+// TestAWebhookAtABroker: the jobs have its target, and the key of a record is what the event is about.
+func TestAWebhookAtABroker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLog("run", "node")
+		hook := &l.hooks[0].Webhooks[0]
+		hook.URL, hook.Kafka = "", &carillon.KafkaTarget{Cluster: "c", Topic: "t"}
+		defer l.run()()
+		<-time.After(2 * time.Second)
+		l.happens(dead("p/a"))
+		l.happens(carillon.Event{Type: carillon.EventNodeLost, Node: "n", Time: time.Now()})
+		<-time.After(time.Second)
+		l.want(t, "two", 2, 2, 0, 0)
+		for name, want := range map[string]carillon.KafkaTarget{"0": {Cluster: "c", Topic: "t", Key: "p/a"},
+			"1": {Cluster: "c", Topic: "t", Key: "n"}} {
+			j := l.jobs[carillon.EventJobs+"w/"+name]
+			if j.Target.HTTP != nil || j.Target.Kafka == nil || *j.Target.Kafka != want || j.Validate(carillon.Bounds{}) != nil {
+				t.Errorf("%s: %+v, %v", name, j.Target.Kafka, j.Validate(carillon.Bounds{}))
+			}
+		}
+	})
+}
+
+// TestAnEventForABrokerOfAnUnknownKind waits until the node in charge has a client of that kind.
+func TestAnEventForABrokerOfAnUnknownKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLog("run")
+		hook := &l.hooks[0].Webhooks[0]
+		hook.URL, hook.Kafka = "", &carillon.KafkaTarget{Cluster: "c", Topic: "t"}
+		l.supports = func(to *carillon.Target) error {
+			return carillon.Errorf(carillon.InvalidArgument, "target."+to.Kind(), "not supported yet")
+		}
+		end := l.run()
+		<-time.After(2 * time.Second)
+		l.happens(dead("p/a"))
+		<-time.After(time.Hour)
+		l.want(t, "it waits", 0, 0, 0, 0)
+		end()
+		l.supports = nil
+		defer l.run()()
+		<-time.After(2 * time.Second)
+		l.want(t, "another node sends it", 1, 1, 0, 0)
 	})
 }
 

@@ -116,10 +116,10 @@ func (c *cleaner) cleanAll(ctx context.Context) {
 // refreshed brings the version up to date before its log is cleaned: another node may have moved the
 // beginning of the log to first, and how much of it is live may not be known.
 func (r *replica) refreshed(ctx context.Context, first int) (*version, error) {
-	if err := r.lock(ctx); err != nil {
+	if err := r.turn.Take(ctx, nil); err != nil {
 		return nil, err
 	}
-	defer r.unlock()
+	defer r.turn.Give()
 	v := r.is.Load()
 	if v == nil || !r.owns(v) {
 		return nil, store.ErrFenced
@@ -268,10 +268,10 @@ func (c *counter) whole(last int64) bool { return !c.torn && c.left == 0 && c.la
 // addAgain appends the current state of what the rows describe, once each, as far as fits into a batch, and
 // returns of how many rows. It leaves out what is gone, and rows that a later row replaces.
 func (r *replica) addAgain(ctx context.Context, rows []row) (n int, err error) {
-	if err := r.lock(ctx); err != nil {
+	if err := r.turn.Take(ctx, nil); err != nil {
 		return 0, err
 	}
-	defer r.unlock()
+	defer r.turn.Give()
 	v := r.is.Load()
 	if v == nil || !r.owns(v) {
 		return 0, store.ErrFenced
@@ -348,10 +348,10 @@ func (r *replica) again(v *version, old *row) (*row, error) {
 
 // raise makes a segment the first of the log.
 func (r *replica) raise(ctx context.Context, from, to int) error {
-	if err := r.lock(ctx); err != nil {
+	if err := r.turn.Take(ctx, nil); err != nil {
 		return err
 	}
-	defer r.unlock()
+	defer r.turn.Give()
 	v := r.is.Load()
 	if v == nil || !r.owns(v) {
 		return store.ErrFenced

@@ -79,10 +79,10 @@ func (s *Store) Settings(ctx context.Context, partition int) (int, error) {
 // returns what is known after the second answer.
 func (s *Store) SendTwice(ctx context.Context, partition int, b *store.Batch) error {
 	r := s.replicas[partition]
-	if err := r.lock(ctx); err != nil {
+	if err := r.turn.Take(ctx, nil); err != nil {
 		return err
 	}
-	defer r.unlock()
+	defer r.turn.Give()
 	v := r.is.Load()
 	is, touched := v.holds.Copy(), contents.NewTouched()
 	is.Change(b, touched)

@@ -32,9 +32,29 @@ func TestFaults(t *testing.T) {
 		{"another store is not taken", anotherStore},
 		{"nobody there", nobodyThere},
 		{"another node in its place", anotherNode},
+		{"a store begins above an epoch", beginsAbove},
 	} {
 		t.Run(c.name, func(part *testing.T) { c.test(part, t, n) }) // a server that is started again ends with all
 	}
+}
+
+// A store whose records come from another one gives out terms above those of that one; and none is created
+// for who wants to read one.
+func beginsAbove(t, _ *testing.T, n *realserver.Cassandra) {
+	o := fresh(t, n)
+	o.Existing = true
+	if _, err := cassandra.Open(t.Context(), o); !errors.Is(err, store.ErrNoStore) {
+		t.Errorf("there is none: %v", err)
+	}
+	o.Existing, o.Epoch = false, 1<<40
+	s := open(t, o)
+	sh, held := servertest.Own(t, s, 3)
+	if held.Term.Epoch <= o.Epoch {
+		t.Errorf("an epoch of %d comes after one of %d", held.Term.Epoch, o.Epoch)
+	}
+	servertest.Want(t, "the first batch", sh, servertest.Batch("a"), store.Applied)
+	o.Existing = true
+	_ = open(t, o)
 }
 
 // Whether a batch was applied is unknown if no answer comes, and known again once the partition was claimed.
@@ -178,8 +198,8 @@ func TestANodeIsLost(t *testing.T) {
 	servertest.LosesOne(t, open(t, o), nodes)
 }
 
-// TestABackupIsRestored: after Cassandra was restored from an older state, its owners are deposed and read what
-// there is.
+// TestABackupIsRestored: after Cassandra was restored from an older state, its owners are deposed and read
+// what there is.
 func TestABackupIsRestored(t *testing.T) {
 	skipUnlessLong(t)
 	n := realserver.StartCassandra(t, realserver.DurableCassandra()...)

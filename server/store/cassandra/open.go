@@ -67,6 +67,11 @@ func open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.calls.Open(len(s.replicas))
 	s.clock = newClock(ctx, s)
+	if err := s.extend(ctx); err != nil {
+		s.clock.close()
+		s.wire.close()
+		return nil, fmt.Errorf("store: Cassandra at %v: %w", o.Addresses, err)
+	}
 	s.cleaner = newCleaner(s)
 	return s, nil
 }
@@ -119,11 +124,7 @@ func (s *Store) Room() error {
 			n += v.holds.Len()
 		}
 	}
-	if n < s.opt.Records {
-		return nil
-	}
-	return fmt.Errorf("%w: this node keeps %d jobs and runs in memory, of at most %d (records= in the URL of Cassandra): "+
-		"delete some, keep less history, or add nodes", store.ErrFull, n, s.opt.Records)
+	return contents.Room(n, s.opt.Records, "Cassandra")
 }
 
 // Close waits for the batches in flight.

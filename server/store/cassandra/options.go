@@ -38,6 +38,11 @@ type Options struct {
 	Records int
 	// Partitions is P of a new store; 0 = [store.DefaultPartitions]. An existing store keeps its own.
 	Partitions int
+	// MACKey and Epoch are those of a new store, Existing allows none: see [store.Options].
+	MACKey   []byte
+	Epoch    uint64
+	Existing bool
+	AsIs     bool // see [store.Options]
 	// Timeout is how long an answer may take; what was asked for is then unknown. Default 3 s: Cassandra
 	// itself gives a write 2 s.
 	Timeout time.Duration

@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/contents"
+	"github.com/carillonhq/carillon/server/store/inuse"
 	"github.com/carillonhq/carillon/server/store/joined"
 )
 
@@ -15,7 +16,7 @@ import (
 type replica struct {
 	s      *Store
 	number int
-	busy   chan struct{}           // holds one while somebody reads on or applies
+	turn   inuse.Turn              // had while somebody reads on or applies
 	is     atomic.Pointer[version] // nil: not known
 	hint   atomic.Int64            // a segment that the log had, to go on from; 0: none is known
 	newest *joined.Call[newest]
@@ -72,7 +73,7 @@ type newest struct {
 }
 
 func newReplica(s *Store, number int) *replica {
-	r := &replica{s: s, number: number, busy: make(chan struct{}, 1)}
+	r := &replica{s: s, number: number, turn: inuse.NewTurn()}
 	r.newest = joined.New(func() (newest, error) {
 		n := newest{before: r.is.Load()}
 		if n.before == nil || len(n.before.segments) == 0 {
@@ -84,18 +85,6 @@ func newReplica(s *Store, number int) *replica {
 	})
 	return r
 }
-
-// lock waits until nobody else reads on or applies.
-func (r *replica) lock(ctx context.Context) error {
-	select {
-	case r.busy <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (r *replica) unlock() { <-r.busy }
 
 // forget makes the next read or write load the partition.
 func (r *replica) forget() {
@@ -149,10 +138,10 @@ func (r *replica) current(ctx context.Context) (*contents.Partition, error) {
 	if v := r.since(&n); v != nil {
 		return v.holds, nil
 	}
-	if err := r.lock(ctx); err != nil {
+	if err := r.turn.Take(ctx, nil); err != nil {
 		return nil, err
 	}
-	defer r.unlock()
+	defer r.turn.Give()
 	if v := r.since(&n); v != nil { // somebody else has read on, or applied
 		return v.holds, nil
 	}

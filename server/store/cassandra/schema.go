@@ -3,7 +3,6 @@ package cassandra
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +13,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/mackey"
 )
 
 // levels are how many replicas a call waits for.
@@ -50,14 +50,18 @@ var tables = []struct{ name, columns, comment string }{
 // create makes the keyspace, the tables and the store if they are not there, and reads what the store was
 // created with.
 func (s *Store) create(ctx context.Context) error {
+	if s.opt.Existing {
+		if found, err := s.readStore(ctx); err != nil || len(found.secret) == 0 {
+			return errors.Join(store.ErrNoStore, err)
+		}
+	}
 	if err := s.createKeyspace(ctx); err != nil {
 		return err
 	}
 	if err := s.createTables(ctx); err != nil {
 		return err
 	}
-	secret := make([]byte, 32)
-	rand.Read(secret) // never fails
+	secret := mackey.New(s.opt.MACKey)
 	if _, err := s.wire.cas(ctx, statement{
 		`INSERT INTO $store (id, format, partitions, secret, datacenter, created) VALUES (0, ?, ?, ?, ?, ?) IF NOT EXISTS`,
 		[]any{store.Format(), s.opt.Partitions, secret, s.opt.Datacenter, s.opt.Now()}}); err != nil {
@@ -70,7 +74,10 @@ func (s *Store) create(ctx context.Context) error {
 	if len(found.secret) == 0 {
 		return errors.New("the store has gone while it was opened")
 	}
-	if err := store.CheckFormat(found.format); err != nil {
+	if err := store.CheckFormat(found.format); err != nil && !store.Extends(found.format) {
+		return err
+	}
+	if err := store.CheckAsIs(found.format, s.opt.AsIs); err != nil {
 		return err
 	}
 	if found.partitions < 1 || found.partitions > store.MaxPartitions || len(found.secret) != len(secret) {
@@ -83,6 +90,21 @@ func (s *Store) create(ctx context.Context) error {
 	}
 	s.checkNodes(ctx)
 	s.meta = store.Meta{Format: found.format, Partitions: found.partitions, MACKey: found.secret}
+	return s.begin(ctx)
+}
+
+// begin has the terms of partitions that were never claimed begin above an epoch, if there is one.
+func (s *Store) begin(ctx context.Context) error {
+	if s.opt.Epoch == 0 {
+		return nil
+	}
+	for p := range s.meta.ProvingGround() + 1 {
+		if _, err := s.wire.cas(ctx, statement{
+			`INSERT INTO $owners (cluster, partition, node, epoch, nonce) VALUES (0, ?, '', ?, 0) IF NOT EXISTS`,
+			[]any{p, int64(s.opt.Epoch)}}); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -186,7 +208,12 @@ func (s *Store) define(ctx context.Context, text string) error {
 	if first == "" {
 		return gocql.ErrNoConnections
 	}
-	if err := s.wire.session().Query(text).SetHostID(first).ExecContext(ctx); err != nil {
+	err := gocql.ErrTimeoutNoResponse
+	for errors.Is(err, gocql.ErrTimeoutNoResponse) && ctx.Err() == nil {
+		// The driver waits for no answer longer than for one of a batch. A change that is made already is none.
+		err = s.wire.session().Query(text).SetHostID(first).ExecContext(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	return s.wire.session().AwaitSchemaAgreement(ctx)

@@ -28,10 +28,10 @@ func (h *shard) Apply(ctx context.Context, b *store.Batch) error {
 	if h.term.IsZero() {
 		return store.ErrFenced
 	}
-	if err := h.r.lock(ctx); err != nil {
+	if err := h.r.turn.Take(ctx, nil); err != nil {
 		return err
 	}
-	defer h.r.unlock()
+	defer h.r.turn.Give()
 	err = h.change(ctx, b)
 	h.s.health.Note(err)
 	return err

@@ -45,6 +45,18 @@ func (c *coder) webhook(field int, w *carillon.Webhook) {
 			c.element(4, (*string)(t))
 		}
 		c.string(5, &w.Prefix)
+		if given(c, 6, &w.Kafka) {
+			kafka(c, 6, w.Kafka)
+		}
+		if given(c, 7, &w.AMQP) {
+			amqp(c, 7, w.AMQP)
+		}
+		if given(c, 8, &w.NATS) {
+			nats(c, 8, w.NATS)
+		}
+		if given(c, 9, &w.Redis) {
+			redis(c, 9, w.Redis)
+		}
 	}
 }
 

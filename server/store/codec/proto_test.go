@@ -2,6 +2,7 @@ package codec
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"math"
@@ -142,6 +143,7 @@ func (f *filler) fill(v reflect.Value) {
 		return
 	case *carillon.Data:
 		*x = carillon.Bytes(fmt.Append(nil, "data-", f.n), fmt.Sprint("type-", f.n))
+		x.Ref = &carillon.PayloadRef{Day: int32(f.n), SHA256: sha256.Sum256(x.Bytes), Size: int64(f.n) << 20}
 		return
 	case *time.Time:
 		*x = time.Unix(int64(f.n), int64(f.n)).UTC()
@@ -261,6 +263,10 @@ func plainStruct(v reflect.Value) map[string]any {
 		case field.Type == reflect.TypeFor[carillon.Data]():
 			data := value.Interface().(carillon.Data)
 			m["data"], m["content_type"] = string(data.Bytes), data.ContentType
+			if r := data.Ref; r != nil {
+				m["payload"] = map[string]any{"day": fmt.Sprint(r.Day), "sha256": string(r.SHA256[:]),
+					"size": fmt.Sprint(r.Size)}
+			}
 		case field.Type == reflect.TypeFor[store.Term](), field.Type == reflect.TypeFor[carillon.CalendarRules]():
 			maps.Copy(m, plainStruct(value))
 		case field.Type == reflect.TypeFor[carillon.Misfire]():

@@ -61,5 +61,28 @@ func (c *coder) spec(j *carillon.Job) {
 		c.stringMap(specLabels, &j.Labels)
 		c.strings(26, &j.Calendars.Except)
 		c.strings(27, &j.Calendars.Only)
+		c.payload(28, &j.Data.Ref)
 	}
+}
+
+// payload is where the data is, if it is not in the spec.
+func (c *coder) payload(field int, ref **carillon.PayloadRef) {
+	if c.writing && *ref == nil || !c.writing && !c.next(field, wireBytes) {
+		return
+	}
+	if !c.writing {
+		*ref = new(carillon.PayloadRef)
+	}
+	r := *ref
+	sum := r.SHA256[:]
+	for at := item(field); c.within(&at); {
+		signed(c, 1, &r.Day)
+		c.bytes(2, &sum)
+		signed(c, 3, &r.Size)
+	}
+	if len(sum) != len(r.SHA256) {
+		c.fail(errRange)
+		return
+	}
+	r.SHA256 = [len(r.SHA256)]byte(sum)
 }

@@ -129,6 +129,7 @@ func (c *coder) waits(field int, list *[]store.Wait) {
 			c.bool(3, &v.Open)
 			unsigned(c, 4, &v.Told)
 			c.nanos(5, &v.Since)
+			unsigned(c, 6, &v.ToldEpoch)
 		}
 	}
 }

@@ -11,13 +11,13 @@ func (c *coder) target(field int, t *carillon.Target) {
 		case kind(c, 2, t, &t.HTTP):
 			c.http(2, t.HTTP)
 		case kind(c, 3, t, &t.Kafka):
-			c.texts(3, &t.Kafka.Cluster, &t.Kafka.Topic, &t.Kafka.Key)
+			kafka(c, 3, t.Kafka)
 		case kind(c, 4, t, &t.AMQP):
-			c.texts(4, &t.AMQP.Broker, &t.AMQP.Exchange, &t.AMQP.RoutingKey)
+			amqp(c, 4, t.AMQP)
 		case kind(c, 5, t, &t.NATS):
-			c.texts(5, &t.NATS.Server, &t.NATS.Subject)
+			nats(c, 5, t.NATS)
 		case kind(c, 6, t, &t.Redis):
-			c.texts(6, &t.Redis.Server, &t.Redis.Stream)
+			redis(c, 6, t.Redis)
 		case kind(c, 7, t, &t.Exec):
 			c.exec(7, t.Exec)
 		case kind(c, 8, t, &t.Dapr):
@@ -30,10 +30,51 @@ func (c *coder) target(field int, t *carillon.Target) {
 func kind[T any](c *coder, field int, t *carillon.Target, k **T) bool {
 	if c.field == field {
 		*t = carillon.Target{}
-		*k = new(T)
+	}
+	return given(c, field, k)
+}
+
+// given reports whether a message that may be missing is to be written, or is next to read.
+func given[T any](c *coder, field int, m **T) bool {
+	if c.field == field {
+		*m = new(T)
 		return true
 	}
-	return c.writing && *k != nil
+	return c.writing && *m != nil
+}
+
+func kafka(c *coder, field int, t *carillon.KafkaTarget) {
+	for at := item(field); c.within(&at); {
+		c.string(1, &t.Cluster)
+		c.string(2, &t.Topic)
+		c.string(3, &t.Key)
+		c.bool(4, &t.AwaitCompletion)
+	}
+}
+
+func amqp(c *coder, field int, t *carillon.AMQPTarget) {
+	for at := item(field); c.within(&at); {
+		c.string(1, &t.Broker)
+		c.string(2, &t.Exchange)
+		c.string(3, &t.RoutingKey)
+		c.bool(4, &t.AwaitCompletion)
+	}
+}
+
+func nats(c *coder, field int, t *carillon.NATSTarget) {
+	for at := item(field); c.within(&at); {
+		c.string(1, &t.Server)
+		c.string(2, &t.Subject)
+		c.bool(3, &t.AwaitCompletion)
+	}
+}
+
+func redis(c *coder, field int, t *carillon.RedisTarget) {
+	for at := item(field); c.within(&at); {
+		c.string(1, &t.Server)
+		c.string(2, &t.Stream)
+		c.bool(3, &t.AwaitCompletion)
+	}
 }
 
 func (c *coder) http(field int, t *carillon.HTTPTarget) {

@@ -172,9 +172,14 @@ func (h *history) list(q store.RunQuery, after *store.RunRecord) []store.RunReco
 	}
 	tree, less, from := h.byJob, lessByJob, &store.RunRecord{ID: store.RunID{Scheduled: math.MaxInt64}}
 	belongs := func(run *store.RunRecord) bool { return run.Key == *q.Job }
-	if q.Job != nil {
+	switch {
+	case q.Job != nil:
 		from.Key = *q.Job
-	} else {
+	case q.All:
+		tree, less, from = h.byID, lessByID, &store.RunRecord{ID: store.RunID{Scheduled: math.MinInt64}}
+		q.Status, q.Since, q.Until = nil, 0, 0
+		belongs = func(*store.RunRecord) bool { return true }
+	default:
 		tree, less = h.byStatus, lessByStatus
 		from.Key.Namespace, from.Status, from.Finished = q.Namespace, *q.Status, math.MaxInt64
 		if from.ID.Scheduled = math.MinInt64; q.Until != 0 {

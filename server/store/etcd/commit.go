@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/carillonhq/carillon/server/store"
@@ -36,18 +38,18 @@ const (
 
 // commit is a batch that is written in one transaction.
 type commit struct {
-	r        *replica
-	head     []byte
-	revision int64 // of the head, which the batch was made from
-	ops      []*pb.RequestOp
-	size     int
-	done     chan committed
+	r    *replica
+	from headAt // what the batch was made from
+	head []byte // what it writes
+	ops  []*pb.RequestOp
+	size int
+	done chan committed
 }
 
 // committed is how a commit ended.
 type committed struct {
-	revision int64
-	err      error
+	at  headAt
+	err error
 }
 
 // errSplit: etcd takes fewer operations than was thought. Nothing was written.
@@ -67,14 +69,14 @@ func (c *committer) close() {
 	c.sends.Wait()
 }
 
-// write writes operations that were made from a version of a partition, and returns the new revision of its
-// head. The caller holds the replica's lock.
-func (c *committer) write(r *replica, from *version, ops []*pb.RequestOp, size int) (int64, error) {
-	w := &commit{r: r, head: from.head, revision: from.revision, ops: ops, size: size,
+// write writes operations that were made from a version of a partition, and returns its new head. The caller
+// holds the replica's lock.
+func (c *committer) write(r *replica, from *version, ops []*pb.RequestOp, size int) (headAt, error) {
+	w := &commit{r: r, from: from.headAt, head: batchHead(from.head), ops: ops, size: size,
 		done: make(chan committed, 1)}
 	c.in <- w
 	out := <-w.done
-	return out.revision, out.err
+	return out.at, out.err
 }
 
 func (c *committer) run() {
@@ -123,40 +125,90 @@ func (c *committer) gather(first *commit) (pack []*commit, left *commit) {
 // comparesEach is how many comparisons a commit needs.
 const comparesEach = 2
 
-// send writes a pack.
+// end tells each commit of a pack how it ended.
+func end(pack []*commit, err error) {
+	for _, w := range pack {
+		w.done <- committed{err: err}
+	}
+}
+
+// applied tells the commits of a pack that they were written at a revision.
+func (c *committer) applied(pack []*commit, revision int64) {
+	c.s.heads.saw(revision)
+	for _, w := range pack {
+		w.done <- committed{at: headAt{w.head, revision}}
+	}
+}
+
+// send writes a pack. A transaction whose answer does not come, because etcd changes its leader or a member
+// ends, is sent again until it is known how it ended: it compares the heads that it was made from, so it is
+// done once at most, and the heads that it writes tell whether it was.
 func (c *committer) send(pack []*commit) {
 	t := &pb.TxnRequest{}
 	for _, w := range pack {
 		key := c.s.keys.head(w.r.number)
-		t.Compare = append(t.Compare, unchanged(key, w.revision), has(key, w.head))
+		t.Compare = append(t.Compare, unchanged(key, w.from.revision), has(key, w.from.head))
 		t.Success = append(append(t.Success, w.ops...), put(key, w.head))
 		t.Failure = append(t.Failure, reading(one(key)))
 	}
-	answer, err := c.s.wire.txn(context.Background(), t)
-	switch {
-	case is(err, rpctypes.ErrGRPCTooManyOps):
-		c.s.wire.mostOps.Store(usualOps)
-		for _, w := range pack {
-			w.done <- committed{err: errSplit}
+	over, cancel := context.WithTimeout(context.Background(), c.s.opt.Timeout)
+	defer cancel()
+	again := false // it was sent, and there is no answer
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		answer, err := c.s.wire.commit(over, t)
+		unknown := err != nil && store.OutcomeOf(applyFailure(err)) == store.Unknown
+		again = again || unknown
+		switch {
+		case (unknown || elsewhere(err)) && wait(over, pause):
+			continue
+		case is(err, rpctypes.ErrGRPCTooManyOps) && !again:
+			c.s.wire.mostOps.Store(usualOps)
+			end(pack, errSplit)
+		case err != nil && again:
+			end(pack, fmt.Errorf("%w: etcd: %w", store.ErrUnknown, err))
+		case err != nil:
+			end(pack, applyFailure(err))
+		case answer.Succeeded:
+			c.applied(pack, answer.Header.Revision)
+		default:
+			c.refused(pack, answer.Responses, again)
 		}
-	case err != nil:
-		for _, w := range pack {
-			w.done <- committed{err: applyFailure(err)}
-		}
-	case answer.Succeeded:
-		c.s.heads.saw(answer.Header.Revision)
-		for _, w := range pack {
-			w.done <- committed{revision: answer.Header.Revision}
-		}
-	default:
-		for i, w := range pack {
-			found := answer.Responses[i].GetResponseRange().GetKvs()
-			if len(pack) > 1 && len(found) == 1 && found[0].ModRevision == w.revision &&
-				bytes.Equal(found[0].Value, w.head) {
-				c.send([]*commit{w}) // it is not the one that differs
-				continue
-			}
-			w.done <- committed{err: store.ErrFenced}
+		return
+	}
+}
+
+// refused finds out how commits ended whose transaction was refused, by the heads that there are. again says
+// that the transaction was sent before, and may have been done then.
+func (c *committer) refused(pack []*commit, answers []*pb.ResponseOp, again bool) {
+	found := make([][]*mvccpb.KeyValue, len(pack))
+	for i, w := range pack {
+		found[i] = answers[i].GetResponseRange().GetKvs()
+		if len(found[i]) == 1 && bytes.Equal(found[i][0].Value, w.head) {
+			c.applied(pack, found[i][0].ModRevision) // all of them: it was one transaction
+			return
 		}
 	}
+	for i, w := range pack {
+		err := overtaken(found[i], w.from.head)
+		switch {
+		case len(pack) > 1 && w.from.has(found[i]):
+			c.send([]*commit{w}) // it is not the one that differs
+			continue
+		case again && store.OutcomeOf(err) == store.Fenced:
+			err = fmt.Errorf("%w: etcd: the partition was claimed before there was an answer", store.ErrUnknown)
+		}
+		w.done <- committed{err: err}
+	}
+}
+
+// errOvertaken: a request of the same term, whose answer did not come, was done late. What was made from the
+// head before it is not done any more.
+var errOvertaken = errors.New("store: etcd: an earlier batch of this term came late")
+
+// overtaken says what it means that the head is not as it was when a batch was made.
+func overtaken(found []*mvccpb.KeyValue, head []byte) error {
+	if len(found) == 1 && bytes.Equal(termOf(found[0].Value), termOf(head)) {
+		return errOvertaken
+	}
+	return store.ErrFenced
 }

@@ -19,7 +19,7 @@ import (
 func TestNoAnswerIsUnknown(t *testing.T) {
 	m := realserver.StartEtcd(t)
 	o := fresh(m)
-	o.Timeout = 300 * time.Millisecond
+	o.Timeout = time.Second
 	var failed error
 	recovered := false
 	o.Events = store.Events{Failed: func(err error) { failed = err }, Recovered: func() { recovered = true }}

@@ -3,7 +3,6 @@ package etcd
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/contents"
 	"github.com/carillonhq/carillon/server/store/inuse"
+	"github.com/carillonhq/carillon/server/store/mackey"
 )
 
 // Store is a store in etcd.
@@ -67,6 +67,11 @@ func open(ctx context.Context, o Options) (*Store, error) {
 	s.calls.Open(len(s.replicas))
 	s.clock = newClock(ctx, &s.opt)
 	s.heads = newHeads(s)
+	if err := s.extend(ctx); err != nil {
+		s.heads.at.Close()
+		s.clock.close()
+		return nil, errors.Join(fmt.Errorf("store: etcd at %v: %w", o.Addresses, err), s.wire.client.Close())
+	}
 	s.commits = newCommitter(s)
 	s.maintainer = newMaintainer(s)
 	return s, nil
@@ -81,13 +86,19 @@ func (s *Store) create(ctx context.Context) error {
 	if err := s.wire.learn(ctx, s.keys.of("nothing")); err != nil {
 		return err
 	}
-	secret := make([]byte, 32)
-	rand.Read(secret) // never fails
+	secret := mackey.New(s.opt.MACKey)
 	key, made := s.keys.store(), encode(storeValue{store.Format(), s.opt.Partitions, secret})
+	begin := []*pb.RequestOp{put(key, made)}
+	if s.opt.Existing {
+		begin = nil
+	}
 	answer, err := s.wire.txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{unchanged(key, 0)},
-		Success: []*pb.RequestOp{put(key, made)}, Failure: []*pb.RequestOp{reading(one(key))}})
-	if err != nil {
+		Success: begin, Failure: []*pb.RequestOp{reading(one(key))}})
+	switch {
+	case err != nil:
 		return err
+	case answer.Succeeded && s.opt.Existing:
+		return store.ErrNoStore
 	}
 	s.value = made
 	if !answer.Succeeded {
@@ -101,13 +112,31 @@ func (s *Store) create(ctx context.Context) error {
 	if err := decode(key, s.value, &v); err != nil {
 		return err
 	}
-	if err := store.CheckFormat(v.Format); err != nil {
+	if err := store.CheckFormat(v.Format); err != nil && !store.Extends(v.Format) {
+		return err
+	}
+	if err := store.CheckAsIs(v.Format, s.opt.AsIs); err != nil {
 		return err
 	}
 	if v.Partitions < 1 || v.Partitions > store.MaxPartitions || len(v.Key) != len(secret) {
 		return fmt.Errorf("%w: the key %q", store.ErrDamaged, key)
 	}
 	s.meta = store.Meta{Format: v.Format, Partitions: v.Partitions, MACKey: v.Key}
+	return s.begin(ctx)
+}
+
+// begin has the terms of partitions that were never claimed begin above an epoch, if there is one.
+func (s *Store) begin(ctx context.Context) error {
+	if s.opt.Epoch == 0 {
+		return nil
+	}
+	for p := range s.meta.ProvingGround() + 1 {
+		key := s.keys.owner(p)
+		if _, err := s.wire.txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{unchanged(key, 0)},
+			Success: []*pb.RequestOp{put(key, encode(ownerValue{Epoch: s.opt.Epoch}))}}); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

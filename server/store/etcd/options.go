@@ -35,6 +35,11 @@ type Options struct {
 	NoMaintenance bool
 	// Partitions is P of a new store; 0 = [store.DefaultPartitions]. An existing store keeps its own.
 	Partitions int
+	// MACKey and Epoch are those of a new store, Existing allows none: see [store.Options].
+	MACKey   []byte
+	Epoch    uint64
+	Existing bool
+	AsIs     bool // see [store.Options]
 	// Timeout is how long an answer may take; what was asked for is then unknown. Default 3 s: a member that
 	// has passed a write on to a leader that was lost answers after 7 s only.
 	Timeout time.Duration

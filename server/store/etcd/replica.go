@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 	"github.com/carillonhq/carillon/server/store/contents"
+	"github.com/carillonhq/carillon/server/store/inuse"
 )
 
 // replica is what a partition holds, in memory, as it was at one revision of its head. Every batch writes the
@@ -22,7 +23,7 @@ type replica struct {
 	place
 
 	s     *Store
-	busy  chan struct{}           // holds one while somebody loads or applies
+	turn  inuse.Turn              // had while somebody loads or applies
 	is    atomic.Pointer[version] // nil: not known
 	owned atomic.Bool             // this process has claimed it: it stays in memory
 	read  atomic.Bool             // since the maintainer looked last
@@ -32,28 +33,27 @@ type replica struct {
 // which takes its place when etcd has the batch. So reads see nothing that is not durable, and wait for
 // nothing that is on its way.
 type version struct {
+	headAt
+
 	holds    *contents.Partition
-	revision int64        // of the head
-	head     []byte       // its value
 	pending  *commitValue // a batch that is committed and not in place yet
 	orphaned bool         // there are parts of batches that were never committed
 }
 
+// headAt is the head of a partition and the revision at which it was written.
+type headAt struct {
+	head     []byte
+	revision int64
+}
+
+// has reports whether what was found is that head, of that revision.
+func (h *headAt) has(found []*mvccpb.KeyValue) bool {
+	return len(found) == 1 && found[0].ModRevision == h.revision && bytes.Equal(found[0].Value, h.head)
+}
+
 func newReplica(s *Store, number int) *replica {
-	return &replica{s: s, place: s.keys.place(number), busy: make(chan struct{}, 1)}
+	return &replica{s: s, place: s.keys.place(number), turn: inuse.NewTurn()}
 }
-
-// lock waits until nobody else loads or applies.
-func (r *replica) lock(ctx context.Context) error {
-	select {
-	case r.busy <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (r *replica) unlock() { <-r.busy }
 
 // forget makes the next read or write load the partition.
 func (r *replica) forget() { r.is.Store(nil) }
@@ -90,10 +90,10 @@ func (r *replica) current(ctx context.Context) (*contents.Partition, error) {
 	if p := r.since(newest); p != nil {
 		return p, nil
 	}
-	if err := r.lock(ctx); err != nil {
+	if err := r.turn.Take(ctx, nil); err != nil {
 		return nil, err
 	}
-	defer r.unlock()
+	defer r.turn.Give()
 	if p := r.since(newest); p != nil { // somebody else has loaded it, or applied
 		return p, nil
 	}
@@ -118,7 +118,7 @@ func (r *replica) load(ctx context.Context) (*version, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read partition %d: %w", r.number, err)
 		}
-		v := &version{holds: contents.New(r.number), revision: l.revision, head: l.head, pending: l.commit,
+		v := &version{headAt: headAt{l.head, l.revision}, holds: contents.New(r.number), pending: l.commit,
 			orphaned: len(l.parts) > 0 && l.commit == nil}
 		v.holds.Change(l.batch, nil)
 		r.is.Store(v)

@@ -28,10 +28,10 @@ func (h *shard) Apply(ctx context.Context, b *store.Batch) error {
 		return err
 	}
 	defer done()
-	if err := h.r.lock(ctx); err != nil {
+	if err := h.r.turn.Take(ctx, nil); err != nil {
 		return err
 	}
-	defer h.r.unlock()
+	defer h.r.turn.Give()
 	err = h.change(ctx, b)
 	h.s.health.Note(err)
 	return err
@@ -50,13 +50,13 @@ func (h *shard) change(ctx context.Context, b *store.Batch) error {
 		return err
 	}
 	h.s.maintainer.wrote(o.size, is.Len()-from.holds.Len())
-	next := &version{holds: is, head: from.head}
+	next := &version{holds: is}
 	// Whatever the context says now, the write is not broken off.
-	next.revision, next.pending, err = h.write(context.WithoutCancel(ctx), from, o)
+	next.headAt, next.pending, err = h.write(context.WithoutCancel(ctx), from, o)
 	switch {
 	case err == nil:
 		h.r.is.CompareAndSwap(from, next)
-	case store.OutcomeOf(err) != store.NotApplied:
+	case store.OutcomeOf(err) != store.NotApplied || errors.Is(err, errOvertaken):
 		h.r.forget()
 	}
 	return err
@@ -69,16 +69,19 @@ func (h *shard) prepare(ctx context.Context) (*version, error) {
 		return nil, store.ErrFenced
 	}
 	v := h.r.is.Load()
-	if v == nil || !bytes.Equal(v.head, head) {
+	if v == nil || !bytes.Equal(termOf(v.head), head) {
 		var err error
 		if v, err = h.r.load(ctx); err != nil {
 			return nil, failure(err)
 		}
-		if !bytes.Equal(v.head, head) {
+		if !bytes.Equal(termOf(v.head), head) {
 			return nil, store.ErrFenced
 		}
 	}
 	v, err := h.r.settle(context.WithoutCancel(ctx), v)
+	if errors.Is(err, errOvertaken) {
+		h.r.forget()
+	}
 	if store.OutcomeOf(err) == store.Unknown { // it is about the batch before, and is tried again
 		return nil, errors.New("store: etcd: the batch before is not in place yet: " + err.Error())
 	}
@@ -86,11 +89,11 @@ func (h *shard) prepare(ctx context.Context) (*version, error) {
 }
 
 // write writes a batch: in one transaction if it fits.
-func (h *shard) write(ctx context.Context, from *version, o *built) (int64, *commitValue, error) {
+func (h *shard) write(ctx context.Context, from *version, o *built) (headAt, *commitValue, error) {
 	if len(o.ops) < int(h.s.wire.mostOps.Load()) && o.size <= mostBytes {
-		revision, err := h.s.commits.write(h.r, from, o.ops, o.size)
+		at, err := h.s.commits.write(h.r, from, o.ops, o.size)
 		if !errors.Is(err, errSplit) {
-			return revision, nil, err
+			return at, nil, err
 		}
 	}
 	return h.r.stage(ctx, from, o)

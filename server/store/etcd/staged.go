@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -26,27 +25,27 @@ import (
 // second step; the next one that writes deletes them.
 
 // stage writes a batch that was made from a version, and that does not fit into one transaction. It returns
-// the new revision of the head, and what is left to do. The caller holds the replica's lock.
-func (r *replica) stage(ctx context.Context, from *version, o *built) (int64, *commitValue, error) {
+// the new head, and what is left to do. The caller holds the replica's lock.
+func (r *replica) stage(ctx context.Context, from *version, o *built) (headAt, *commitValue, error) {
 	most := int(r.s.wire.mostOps.Load())
 	v := &commitValue{ID: rand.Text()}
 	for _, ops := range o.parts(most) {
 		value, err := partValue(ops)
 		if err != nil {
-			return 0, nil, fmt.Errorf("store: etcd: encode a part: %w", err)
+			return headAt{}, nil, fmt.Errorf("store: etcd: encode a part: %w", err)
 		}
 		key := r.s.keys.part(r.number, v.ID, v.Parts)
 		if err := r.guarded(ctx, from, nil, put(key, value)); err != nil {
-			return 0, nil, r.unstaged(from, err)
+			return headAt{}, nil, r.unstaged(from, err)
 		}
 		v.Parts++
 	}
-	revision, err := r.s.commits.write(r, from, []*pb.RequestOp{put(r.s.keys.commit(r.number), encode(v))}, 0)
+	at, err := r.s.commits.write(r, from, []*pb.RequestOp{put(r.s.keys.commit(r.number), encode(v))}, 0)
 	if err != nil {
 		r.orphans(from)
-		return 0, nil, err
+		return headAt{}, nil, err
 	}
-	return revision, v, nil
+	return at, v, nil
 }
 
 // unstaged is the error of a batch of which some parts may be written: nothing of it counts.
@@ -126,8 +125,8 @@ func (r *replica) guarded(ctx context.Context, v *version, also *pb.Compare,
 		return nil
 	}
 	found := answer.Responses[0].GetResponseRange().GetKvs()
-	if len(found) == 1 && found[0].ModRevision == v.revision && bytes.Equal(found[0].Value, v.head) {
+	if v.has(found) {
 		return nil
 	}
-	return store.ErrFenced
+	return overtaken(found, v.head)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -119,6 +120,18 @@ func headValue(t store.Term, released bool) []byte {
 		return fmt.Appendf(nil, "%d %d released", t.Epoch, t.Nonce)
 	}
 	return fmt.Appendf(nil, "%d %d", t.Epoch, t.Nonce)
+}
+
+// batchHead is the head that a batch writes under the term of a head: it names the batch, drawn, so that who
+// has no answer can tell whether it is there.
+func batchHead(head []byte) []byte {
+	return fmt.Appendf(bytes.Clone(termOf(head)), " batch %x", rand.Uint64())
+}
+
+// termOf is a head without the name of its last batch.
+func termOf(head []byte) []byte {
+	term, _, _ := bytes.Cut(head, []byte(" batch "))
+	return term
 }
 
 // commitValue is a batch of several parts that is committed.

@@ -26,6 +26,9 @@ type wire struct {
 }
 
 const (
+	// commitParts is how often a commit without an answer is sent in the time that an answer may take: one that
+	// etcd lost with its leader is never answered.
+	commitParts = 4
 	// usualOps is etcd's default of --max-txn-ops.
 	usualOps = 128
 	// mostBytes is how large a request may be, below etcd's default of --max-request-bytes, 1.5 MiB.
@@ -81,6 +84,16 @@ func (w *wire) txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, erro
 	return w.try(ctx, r, elsewhere)
 }
 
+// commit does a transaction that may be done again, once or not at all. It takes no longer than a part of the
+// time that an answer may take.
+func (w *wire) commit(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), w.timeout/commitParts)
+	defer cancel()
+	return again(ctx, elsewhere, func(reached *grpcpeer.Peer) (*pb.TxnResponse, error) {
+		return w.kv.Txn(ctx, r, grpc.Peer(reached))
+	})
+}
+
 // try does a transaction, and again while an error allows it.
 func (w *wire) try(ctx context.Context, r *pb.TxnRequest, allows func(error) bool) (*pb.TxnResponse, error) {
 	ctx, cancel := w.leading(ctx)
@@ -103,13 +116,21 @@ func again[T any](ctx context.Context, allows func(error) bool,
 		if !allows(failed) {
 			return answer, failed
 		}
-		wait := time.NewTimer(pause)
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			wait.Stop()
+		if !wait(ctx, pause) {
 			return answer, failed
 		}
+	}
+}
+
+// wait waits for some time, and reports whether ctx goes on.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -111,34 +111,25 @@ func (o *Options) config(ctx context.Context) (*embed.Config, error) {
 	self, _ := o.self()
 	c := embed.NewConfig()
 	c.Name, c.Dir = o.Member, o.Folder
-	c.InitialClusterToken = "carillon"
+	c.InitialClusterToken = clusterToken
 	c.QuotaBackendBytes, c.MaxTxnOps = o.Store.Quota, mostOps
 	c.MaxRequestBytes = 4 << 20
 	c.EnableGRPCGateway = false
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(zapCore{log: o.Store.Log}))
-	kind := "http"
-	if o.Files != (storeurl.Files{}) {
-		kind = "https"
+	kind := o.scheme()
+	if kind == "https" {
 		info := transport.TLSInfo{CertFile: o.Files.Certificate, KeyFile: o.Files.Key,
 			TrustedCAFile: o.Files.Authorities, ClientCertAuth: true}
 		c.ClientTLSInfo, c.PeerTLSInfo = info, info
 	}
-	at := func(host string, port string) []url.URL {
-		return []url.URL{{Scheme: kind, Host: net.JoinHostPort(host, port)}}
+	at := func(address string) []url.URL { return []url.URL{{Scheme: kind, Host: address}} }
+	c.AdvertisePeerUrls, c.AdvertiseClientUrls = at(self.peers()), at(self.clients())
+	listen := o.listens()
+	if net.ParseIP(listen.Host) == nil && !loopback(listen.Host) {
+		listen.Host = "0.0.0.0" // etcd listens at no name
 	}
-	_, peerPort, _ := net.SplitHostPort(self.peers())
-	_, clientPort, _ := net.SplitHostPort(self.clients())
-	c.AdvertisePeerUrls, c.AdvertiseClientUrls = at(self.Host, peerPort), at(self.Host, clientPort)
-	listen := self.Host
-	if net.ParseIP(listen) == nil && !loopback(listen) {
-		listen = "0.0.0.0" // etcd listens at no name
-	}
-	c.ListenPeerUrls, c.ListenClientUrls = at(listen, peerPort), at(listen, clientPort)
-	var all []string
-	for _, p := range o.Peers {
-		all = append(all, fmt.Sprintf("%s=%s://%s", p.Name, kind, p.peers()))
-	}
-	c.InitialCluster, c.ClusterState = strings.Join(all, ","), embed.ClusterStateFlagNew
+	c.ListenPeerUrls, c.ListenClientUrls = at(listen.peers()), at(listen.clients())
+	c.InitialCluster, c.ClusterState = o.initial(), embed.ClusterStateFlagNew
 	if exists(o.Folder) {
 		return c, nil // what is in the folder counts
 	}
@@ -150,6 +141,26 @@ func (o *Options) config(ctx context.Context) (*embed.Config, error) {
 		c.InitialCluster, c.ClusterState = joined, embed.ClusterStateFlagExisting
 	}
 	return c, nil
+}
+
+// clusterToken tells clusters of etcd apart that have the same members.
+const clusterToken = "carillon"
+
+// scheme is that of the URLs of members.
+func (o *Options) scheme() string {
+	if o.Files != (storeurl.Files{}) {
+		return "https"
+	}
+	return "http"
+}
+
+// initial lists the members of a new cluster as etcd wants them.
+func (o *Options) initial() string {
+	all := make([]string, len(o.Peers))
+	for i, p := range o.Peers {
+		all[i] = fmt.Sprintf("%s=%s://%s", p.Name, o.scheme(), p.peers())
+	}
+	return strings.Join(all, ",")
 }
 
 // exists reports whether a folder has a member's data.

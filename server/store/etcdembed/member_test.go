@@ -1,6 +1,7 @@
 package etcdembed_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ func (h *cluster) options(i int) etcdembed.Options {
 	for _, p := range h.peers {
 		o.Store.Addresses = append(o.Store.Addresses, fmt.Sprint(p.Host, ":", p.Port-1))
 	}
-	o.Store.Quota = 1 << 30
+	o.Store.Quota, o.Store.Timeout = 1<<30, 30*time.Second // the disk may be a busy one
 	return o
 }
 
@@ -143,8 +144,62 @@ func TestThreeMembers(t *testing.T) {
 	}
 }
 
+// TestAMemberLeavesInOrder: while one member after the other is stopped and started again, each of them the
+// leader at some time, batches of the others wait at most.
+func TestAMemberLeavesInOrder(t *testing.T) {
+	h := newCluster(t, 3)
+	stores := h.all()
+	over := make(chan struct{})
+	var writing sync.WaitGroup
+	for i := range stores {
+		leaving := stores[i]
+		for p := range 3 {
+			s := stores[(i+1)%3]
+			terms, err := s.Leaser().Claim(t.Context(), "node", []int{p}, time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sh, err := s.Shard(p, terms[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun := make(chan struct{})
+			writing.Go(func() {
+				for n := 0; ; n++ {
+					r := store.Record{Ref: store.Ref{Key: carillon.Key{Namespace: "default", Name: fmt.Sprint("job-", n%10)}}, Spec: []byte{}}
+					if err := sh.Apply(t.Context(), &store.Batch{Puts: []store.Record{r}}); err != nil {
+						t.Errorf("while %s leaves: batch %d of partition %d: %v", h.peers[i].Name, n, p, err)
+					}
+					if n == 10 {
+						close(begun)
+					}
+					select {
+					case <-over:
+						if n >= 10 {
+							return
+						}
+					default:
+					}
+				}
+			})
+			<-begun
+		}
+		h.close(leaving)
+		stores[i] = h.open(i)
+		close(over)
+		writing.Wait()
+		over = make(chan struct{})
+	}
+	for _, s := range stores {
+		h.close(s)
+	}
+}
+
 // TestOneOfThreeIsAway: without most of the others a store cannot be opened yet, and can when they come.
 func TestOneOfThreeIsAway(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is long; go test without -short runs it")
+	}
 	h := newCluster(t, 3)
 	if _, err := etcdembed.Open(t.Context(), h.options(0)); !errors.Is(err, store.ErrAway) {
 		t.Fatalf("one of three: %v", err)
@@ -163,6 +218,9 @@ func TestOneOfThreeIsAway(t *testing.T) {
 // TestAMemberIsReplaced: one whose folder is lost may not come back as the same; removed and added it catches
 // up as a learner and becomes a full member.
 func TestAMemberIsReplaced(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is long; go test without -short runs it")
+	}
 	h := newCluster(t, 3)
 	stores := h.all()
 	h.put(stores[0], "a")
@@ -233,6 +291,139 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
+// TestRestore: three members begin with what a snapshot of one has, and a member of which a restore was cut off
+// has no folder. Nothing is written over.
+func TestRestore(t *testing.T) {
+	one := newCluster(t, 1)
+	s := one.open(0)
+	one.put(s, "a")
+	admin, err := etcdembed.NewAdmin(one.options(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if err := errors.Join(admin.Snapshot(t.Context(), file), admin.Close()); err != nil {
+		t.Fatal(err)
+	}
+	one.put(s, "b") // after the snapshot
+	one.close(s)
+
+	three := newCluster(t, 3)
+	for i := range three.peers {
+		o := three.options(i)
+		if err := os.MkdirAll(filepath.Join(o.Folder+".restoring", "member"), 0o700); err != nil { // of an attempt
+			t.Fatal(err)
+		}
+		if err := etcdembed.Restore(&o, file); err != nil {
+			t.Fatal(err)
+		}
+		if err := etcdembed.Restore(&o, file); err == nil || !strings.Contains(err.Error(), "is not empty") {
+			t.Errorf("once more: %v", err)
+		}
+		if _, err := os.Stat(o.Folder + ".restoring"); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("what it was made in: %v", err)
+		}
+	}
+	stores := three.all()
+	for _, s := range stores {
+		three.want(s, "a")
+	}
+	three.put(stores[1], "c")
+	three.want(stores[2], "a", "c")
+	for _, s := range stores {
+		three.close(s)
+	}
+}
+
+// TestAMemberOfBeforeARestoreIsRefused: one of three members missed the restore and starts with its old folder,
+// under the same name and address. It does not get in, and what was restored stays.
+func TestAMemberOfBeforeARestoreIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("members start ten times")
+	}
+	h := newCluster(t, 3)
+	stores := h.all()
+	h.put(stores[0], "a")
+	admin, err := etcdembed.NewAdmin(h.options(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if err := errors.Join(admin.Snapshot(t.Context(), file), admin.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 { // its log is far ahead of the snapshot's
+		h.put(stores[0], fmt.Sprint("after-", i))
+	}
+	for _, s := range stores {
+		h.close(s)
+	}
+	for i := range 2 {
+		o := h.options(i)
+		if err := errors.Join(os.RemoveAll(o.Folder), etcdembed.Restore(&o, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var opening sync.WaitGroup
+	for i := range 2 {
+		opening.Go(func() { stores[i] = h.open(i) })
+	}
+	opening.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if s, err := etcdembed.Open(ctx, h.options(2)); err == nil {
+		h.close(s)
+		t.Error("a member of before the restore is one of them")
+	}
+	h.put(stores[1], "b")
+	h.want(stores[0], "a", "b")
+	h.close(stores[0])
+	h.close(stores[1])
+}
+
+// TestRestoreOfDamage: a file that is cut, changed, or something else is refused, and leaves no folder.
+func TestRestoreOfDamage(t *testing.T) {
+	h := newCluster(t, 1)
+	s := h.open(0)
+	h.put(s, "a")
+	admin, err := etcdembed.NewAdmin(h.options(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if err := errors.Join(admin.Snapshot(t.Context(), file), admin.Close()); err != nil {
+		t.Fatal(err)
+	}
+	h.close(s)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Clone(whole)
+	changed[len(changed)/2] ^= 1
+	for what, text := range map[string][]byte{"cut": whole[:len(whole)-1000], "changed": changed, "empty": nil,
+		"something else": []byte(strings.Repeat("# README\n", 5000))} {
+		o := h.options(0)
+		o.Folder = filepath.Join(t.TempDir(), "new")
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := etcdembed.Restore(&o, file); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: %v", what, err)
+		}
+		for _, folder := range []string{o.Folder, o.Folder + ".restoring"} {
+			if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s: %s: %v", what, folder, err)
+			}
+		}
+	}
+	o := h.options(0)
+	o.Folder = filepath.Join(t.TempDir(), "new")
+	if err := etcdembed.Restore(&o, filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
 // TestTLS: members and nodes use certificates if the URL names them.
 func TestTLS(t *testing.T) {
 	certificate, key, _ := realserver.Authority(t)
@@ -288,7 +479,7 @@ func TestSuite(t *testing.T) {
 			mu.Lock()
 			made++
 			o := h.options(0).Store
-			o.Prefix = fmt.Sprint("test-", made)
+			o.Prefix, o.Timeout = fmt.Sprint("test-", made), 30*time.Second // the disk may be a busy one
 			mu.Unlock()
 			return open(t, o)
 		},

@@ -19,6 +19,9 @@ type Options struct {
 	Folder string // of the member's data
 	Member string // the member's name: one of Peers
 	Peers  []Peer // all members, this one included
+	// Listen is where this member listens, if others reach it at another address; the zero value: there. Its
+	// Name is not used.
+	Listen Peer
 	// Files are of TLS: between members, and between them and nodes. Each side verifies the other.
 	Files storeurl.Files
 	// Insecure allows addresses beyond this machine without TLS: who reaches them may do everything.
@@ -50,31 +53,39 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// parseAddress reads "host[:port]".
+func parseAddress(text string) (Peer, bool) {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		host, port, err = net.SplitHostPort(text + ":" + strconv.Itoa(defaultPort))
+	}
+	n, notPort := strconv.ParseUint(port, 10, 16)
+	ok := err == nil && notPort == nil && n > 1 && host != "" && !strings.ContainsAny(host, "/@?")
+	return Peer{Host: host, Port: int(n)}, ok
+}
+
 // ParsePeers reads "name=host[:port],name=host[:port]".
 func ParsePeers(text string) ([]Peer, error) {
 	var out []Peer
 	for one := range strings.SplitSeq(text, ",") {
 		name, address, ok := strings.Cut(one, "=")
-		host, port, err := net.SplitHostPort(address)
-		if err != nil {
-			host, port, err = net.SplitHostPort(address + ":" + strconv.Itoa(defaultPort))
-		}
-		n, notPort := strconv.ParseUint(port, 10, 16)
-		if !ok || name == "" || err != nil || notPort != nil || n < 2 || host == "" ||
-			strings.ContainsAny(host, "/@?") {
+		p, good := parseAddress(address)
+		if !ok || name == "" || !good {
 			return nil, fmt.Errorf("peers: %q is not name=host:port, with a port above 1; write commas between several", one)
 		}
 		if slices.ContainsFunc(out, func(p Peer) bool { return p.Name == name }) {
 			return nil, fmt.Errorf("peers: there are two members %q", name)
 		}
-		out = append(out, Peer{name, host, int(n)})
+		p.Name = name
+		out = append(out, p)
 	}
 	return out, nil
 }
 
 // ParseURL reads options from a URL: etcd-embed:DIR?member=NAME&peers=NAME=HOST[:PORT],… With
 // sslrootcert=FILE, sslcert=FILE and sslkey=FILE, all three, members and nodes use TLS and verify each other;
-// without, insecure=yes is needed for hosts beyond this machine. The parameters prefix, quota and records are
+// without, insecure=yes is needed for hosts beyond this machine. listen=HOST[:PORT] is where this member
+// listens, if others reach it at another address. The parameters prefix, quota and records are
 // those of package etcd.
 func ParseURL(text string) (Options, error) {
 	rest, ok := strings.CutPrefix(text, scheme+":")
@@ -104,10 +115,14 @@ func ParseURL(text string) (Options, error) {
 				return o, fmt.Errorf("store: insecure is %q in the URL of %s: must be yes or no", value, scheme)
 			}
 			o.Insecure = value == "yes"
+		case "listen":
+			if o.Listen, ok = parseAddress(value); !ok {
+				return o, fmt.Errorf("store: %s: listen is %q: must be host:port, with a port above 1", scheme, value)
+			}
 		case "prefix", "quota", "records":
 			of.Set(name, value)
 		default:
-			return o, fmt.Errorf("store: a URL of %s has no parameter %q; there are member, peers, insecure, prefix, quota, records, "+
+			return o, fmt.Errorf("store: a URL of %s has no parameter %q; there are member, peers, listen, insecure, prefix, quota, records, "+
 				"sslrootcert, sslcert and sslkey", scheme, name)
 		}
 	}
@@ -133,7 +148,7 @@ func (o *Options) check() error {
 	if secure := f != (storeurl.Files{}); secure && (f.Authorities == "" || f.Certificate == "" || f.Key == "") {
 		return errors.New("store: " + scheme + " with TLS needs sslrootcert, sslcert and sslkey: members verify each other")
 	} else if !secure && !o.Insecure {
-		for _, p := range o.Peers {
+		for _, p := range append(slices.Clone(o.Peers), o.listens()) {
 			if !loopback(p.Host) {
 				return fmt.Errorf("store: %s: the member %q is beyond this machine, and there is no TLS: give sslrootcert, sslcert and sslkey; "+
 					"or, in a network where everybody may do everything, --insecure, which is insecure=yes in the URL", scheme, p.Name)
@@ -150,6 +165,15 @@ func (o *Options) self() (Peer, bool) {
 		return Peer{}, false
 	}
 	return o.Peers[i], true
+}
+
+// listens is where the member of this process listens.
+func (o *Options) listens() Peer {
+	self, _ := o.self()
+	if o.Listen.Host == "" {
+		return self
+	}
+	return Peer{self.Name, o.Listen.Host, o.Listen.Port}
 }
 
 // clientURL is the URL of the store that the members are, with some parameters.

@@ -8,11 +8,11 @@ import (
 )
 
 func TestParseURL(t *testing.T) {
-	o, err := etcdembed.ParseURL("etcd-embed:/var/lib/carillon?member=b&peers=a=127.0.0.1:5,b=[::1],c=localhost:7&prefix=p&records=9")
+	o, err := etcdembed.ParseURL("etcd-embed:/var/lib/carillon?member=b&peers=a=127.0.0.1:5,b=[::1],c=localhost:7&listen=127.0.0.1:9&prefix=p&records=9")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Folder != "/var/lib/carillon" || o.Member != "b" || len(o.Peers) != 3 || o.Peers[1].Port != 2380 ||
+	if o.Folder != "/var/lib/carillon" || o.Member != "b" || len(o.Peers) != 3 || o.Peers[1].Port != 2380 || o.Listen.Port != 9 || o.Listen.Host != "127.0.0.1" ||
 		o.Store.Prefix != "p" || o.Store.Records != 9 || o.Store.Quota != 8<<30 || o.Store.TLS != nil {
 		t.Errorf("%+v", o)
 	}
@@ -35,6 +35,8 @@ func TestParseURLRefuses(t *testing.T) {
 		"etcd-embed:d?member=a&peers=a=h:5,a=h:7":                "two members",
 		"etcd-embed:d?member=a&peers=a=10.0.0.1":                 "beyond this machine, and there is no TLS",
 		"etcd-embed:d?member=a&peers=a=h&sslkey=/k":              "needs sslrootcert, sslcert and sslkey",
+		"etcd-embed:d?member=a&peers=a=[::1]&listen=:7":          "listen is \":7\": must be host:port",
+		"etcd-embed:d?member=a&peers=a=[::1]&listen=10.0.0.1":    `"a" is beyond this machine, and there is no TLS`,
 		"etcd-embed:d?member=a&peers=a=[::1]&color=1":            `no parameter "color"`,
 		"etcd-embed:d?insecure=true":                             "must be yes or no",
 		"etcd-embed:d?member=a&peers=a=h&insecure=yes&records=x": "whole number above 0",

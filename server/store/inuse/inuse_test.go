@@ -62,3 +62,26 @@ func TestCallsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestATurn is had by one at a time, and whoever waits for it can be sent away.
+func TestATurn(t *testing.T) {
+	turn, over := inuse.NewTurn(), make(chan struct{})
+	if err := turn.Take(t.Context(), over); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := turn.Take(ended, over); !errors.Is(err, context.Canceled) {
+		t.Errorf("a second one whose context has ended: %v", err)
+	}
+	waits := make(chan error)
+	go func() { waits <- turn.Take(t.Context(), over) }()
+	close(over)
+	if err := <-waits; !errors.Is(err, store.ErrClosed) {
+		t.Errorf("a second one at the end: %v", err)
+	}
+	go turn.Give()
+	if err := turn.Take(t.Context(), nil); err != nil {
+		t.Errorf("given back by another goroutine: %v", err)
+	}
+}

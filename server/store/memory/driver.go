@@ -24,5 +24,8 @@ func openURL(_ context.Context, url string, o store.Options) (store.Store, error
 	if err := checkURL(url); err != nil {
 		return nil, err
 	}
-	return New(Options{Partitions: o.Partitions, Now: o.Now}), nil
+	if o.Existing {
+		return nil, store.ErrNoStore
+	}
+	return New(Options{Partitions: o.Partitions, MACKey: o.MACKey, Epoch: o.Epoch, Now: o.Now}), nil
 }

@@ -1,20 +1,20 @@
 package memory
 
 import (
-	"bytes"
 	"cmp"
-	"crypto/rand"
 	"fmt"
 	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/mackey"
 	"github.com/carillonhq/carillon/server/store/members"
 )
 
 // Options say what a store is created with. The zero value is a store with the defaults.
 type Options struct {
 	Partitions int              // P; default store.DefaultPartitions
+	Epoch      uint64           // see [store.Options]
 	MACKey     []byte           // default 32 random bytes; fixed in a simulation that is to be repeated
 	Now        func() time.Time // the store's clock; default time.Now
 	Nonce      func() uint64    // of a new term; default random. Called by many goroutines, never twice the same
@@ -37,14 +37,10 @@ func New(o Options) *Store {
 		meta: store.Meta{
 			Format:     store.Format(),
 			Partitions: cmp.Or(o.Partitions, store.DefaultPartitions),
-			MACKey:     bytes.Clone(o.MACKey),
+			MACKey:     mackey.New(o.MACKey),
 		},
 		now:   o.Now,
 		nonce: o.Nonce,
-	}
-	if s.meta.MACKey == nil {
-		s.meta.MACKey = make([]byte, 32)
-		rand.Read(s.meta.MACKey) // never fails
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -54,7 +50,7 @@ func New(o Options) *Store {
 	}
 	s.members = members.New(s.now)
 	for number := range s.meta.ProvingGround() + 1 {
-		s.partitions = append(s.partitions, newPartition(number))
+		s.partitions = append(s.partitions, newPartition(number, o.Epoch))
 	}
 	return s
 }

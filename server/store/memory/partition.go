@@ -19,8 +19,9 @@ type partition struct {
 	holds  *contents.Partition
 }
 
-func newPartition(number int) *partition {
-	return &partition{number: number, owner: store.Owner{Partition: number}, holds: contents.New(number)}
+func newPartition(number int, epoch uint64) *partition {
+	return &partition{number: number, owner: store.Owner{Partition: number, Term: store.Term{Epoch: epoch}},
+		holds: contents.New(number)}
 }
 
 // apply makes the batch visible, or changes nothing.

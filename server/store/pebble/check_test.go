@@ -19,6 +19,9 @@ import (
 // job of which both the entry by name and the entry by due time are in the lost range leaves nothing to name
 // it by.
 func TestCheck(t *testing.T) {
+	if testing.Short() {
+		t.Skip("ten damaged copies of a store are not for -short")
+	}
 	dir := filepath.Join(t.TempDir(), "store")
 	p := startWriter(t, dir, sizes{1 << 20, 5})
 	p.until(t, 6000)

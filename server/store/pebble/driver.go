@@ -11,6 +11,7 @@ import (
 func init() {
 	store.Register(store.Driver{
 		Schemes: []string{scheme}, Form: `"pebble:DIR" (a folder of this machine)`, Check: checkURL, Open: openURL,
+		Folder: folderOf,
 	})
 }
 
@@ -38,5 +39,6 @@ func openURL(_ context.Context, url string, o store.Options) (store.Store, error
 
 // OptionsOf returns the options of a folder for those of any store.
 func OptionsOf(o store.Options) Options {
-	return Options{Partitions: o.Partitions, Now: o.Now, Events: o.Events, Log: o.Log}
+	return Options{Partitions: o.Partitions, MACKey: o.MACKey, Epoch: o.Epoch, Existing: o.Existing,
+		AsIs: o.AsIs, Now: o.Now, Events: o.Events, Log: o.Log}
 }

@@ -31,17 +31,21 @@ func inProcess(t *testing.T) {
 // A merge of tables that meets damage behind a deletion, where Pebble would end the process, leaves a store
 // that goes on, and loses nothing but what is damaged.
 func TestMergeMeetsDamage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("merges of damaged tables take too long for -short")
+	}
 	if os.Getenv(apart) == "" {
 		inProcess(t)
 		return
 	}
-	for part := range 6 {
+	const parts = 6
+	for part := range parts {
 		t.Run(fmt.Sprint("part=", part), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "store")
 			p := startWriter(t, dir, sizes{4 << 20, 50})
 			p.until(t, 6000)
 			acked := p.end(t)
-			spoilTable(t, dir, (float64(part)+0.5)/6)
+			spoilTable(t, dir, (float64(part)+0.5)/parts)
 			s, err := pebble.Open(dir, pebble.Options{MemTableBytes: 256 << 10})
 			if err != nil {
 				t.Fatal(err)

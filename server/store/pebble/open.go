@@ -3,7 +3,6 @@ package pebble
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	pebbledb "github.com/cockroachdb/pebble/v2"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/mackey"
 	"github.com/carillonhq/carillon/server/store/members"
 )
 
@@ -39,9 +39,18 @@ func Open(dir string, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opt.Existing {
+		if _, err := opt.FS.Stat(dir); err != nil {
+			return nil, &FolderError{Kind: store.ErrNoStore, Dir: dir, Err: err}
+		}
+	}
 	f, err := openFolder(dir, &opt)
 	if err != nil {
 		return nil, notOpened(err)
+	}
+	if opt.Existing && !f.ready {
+		_ = f.lock.Close() // the error that counts is there
+		return nil, &FolderError{Kind: store.ErrNoStore, Dir: dir, Err: errors.New("the folder has none")}
 	}
 	if mode, is := f.exposed(); is {
 		opt.Log.Warn("others may look into the store's folder, which holds payloads and the key of tokens: chmod 700 it",
@@ -90,10 +99,14 @@ func (s *Store) openForWriting(f func(e *engine) error) (*engine, error) {
 func (s *Store) loadFrom(e *engine) error {
 	m, err := readMeta(e.db)
 	if errors.Is(err, pebbledb.ErrNotFound) && !s.folder.ready {
-		m, err = newMeta(s.opt.Partitions), nil
+		m, err = newMeta(s.opt), nil
 	}
 	if err != nil {
 		return err
+	}
+	if err := store.CheckAsIs(m.Format, s.opt.AsIs); err != nil {
+		return &FolderError{Kind: store.ErrOutdated, Dir: s.folder.dir,
+			Err: fmt.Errorf("its format is %d, this program writes %d", m.Format, store.Format())}
 	}
 	if store.Extends(m.Format) {
 		if err := s.extend(e, &m); err != nil {
@@ -137,10 +150,9 @@ type meta struct {
 	Boot       uint64 `json:"boot"` // how often the store was opened for writing
 }
 
-func newMeta(partitions int) meta {
-	m := meta{Format: store.Format(), Partitions: partitions, MACKey: make([]byte, 32)}
-	rand.Read(m.MACKey) // never fails
-	return m
+func newMeta(o Options) meta {
+	return meta{Format: store.Format(), Partitions: o.Partitions, MACKey: mackey.New(o.MACKey),
+		Boot: o.Epoch >> 32} // the first open counts one more: see nextEpoch
 }
 
 func metaKey() []byte { return appendHead(nil, storePartition, kindMeta) }

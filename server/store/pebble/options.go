@@ -17,6 +17,11 @@ type Options struct {
 	// Partitions is the number of partitions of a new store; 0: [store.DefaultPartitions]. An existing store
 	// keeps its own.
 	Partitions int
+	// MACKey and Epoch are those of a new store, Existing allows none: see [store.Options].
+	MACKey   []byte
+	Epoch    uint64
+	Existing bool
+	AsIs     bool // see [store.Options]
 	// MemTableBytes is how much is written before it is sorted into a table. Up to three are in memory while
 	// the disk is slow; the log to be read at Open is as long. It grows to this from 256 KiB. 0: 32 MiB.
 	MemTableBytes int

@@ -77,7 +77,7 @@ func TestFaults(t *testing.T) {
 	}
 	stride := int64(1)
 	if testing.Short() {
-		stride = 7
+		stride = 17
 	}
 	for _, lasting := range []bool{false, true} {
 		for at := int64(1); at <= total; at += stride {

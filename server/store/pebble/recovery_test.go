@@ -65,7 +65,11 @@ func batchOf(n uint64) *store.Batch {
 // acknowledged is there, and the rest is there whole or not at all. A disk of 0 % kept nothing that was not
 // synced, others kept some of it.
 func TestCrash(t *testing.T) {
-	for seed := range uint64(40) {
+	seeds := uint64(40)
+	if testing.Short() {
+		seeds = 5
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			fs := vfs.NewCrashableMem()

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/server/store/ordered"
 )
 
-// runs reads the history: one run, a job's, or those of a namespace by their status. A cursor is a key
+// runs reads the history: one run, a job's, all, or those of a namespace by their status. A cursor is a key
 // without its head.
 func (v *view) runs(q store.RunQuery) ([]store.RunRecord, error) {
 	if err := q.Check(); err != nil {
@@ -22,7 +22,13 @@ func (v *view) runs(q store.RunQuery) ([]store.RunRecord, error) {
 	case q.Limit <= 0:
 		return nil, nil
 	case q.Job != nil:
-		return v.jobRuns(q)
+		return v.historyRuns(q, appendHistoryPrefix(nil, v.partition, *q.Job), func(r *store.RunRecord) bool {
+			// Two jobs may share a hash.
+			return r.Key == *q.Job && (q.Status == nil || r.Status == *q.Status) && q.Within(r.Finished)
+		})
+	case q.All:
+		return v.historyRuns(q, appendHead(nil, v.partition, kindHistory),
+			func(*store.RunRecord) bool { return true })
 	}
 	return v.endedRuns(q)
 }
@@ -51,9 +57,10 @@ func decodeRun(value, key []byte) (store.RunRecord, error) {
 	return r, nil
 }
 
-// jobRuns scans the history of a job, newest scheduled first.
-func (v *view) jobRuns(q store.RunQuery) (out []store.RunRecord, err error) {
-	lower, upper := bounds(appendHistoryPrefix(nil, v.partition, *q.Job))
+// historyRuns scans a part of the history for what is wanted; of each job the newest scheduled first.
+func (v *view) historyRuns(q store.RunQuery, prefix []byte,
+	wanted func(*store.RunRecord) bool) (out []store.RunRecord, err error) {
+	lower, upper := bounds(prefix)
 	if q.After != nil {
 		lower = append(append(appendHead(nil, v.partition, kindHistory), q.After...), 0)
 	}
@@ -62,8 +69,7 @@ func (v *view) jobRuns(q store.RunQuery) (out []store.RunRecord, err error) {
 		if err != nil {
 			return false, err
 		}
-		// Two jobs may share a hash.
-		if r.Key == *q.Job && (q.Status == nil || r.Status == *q.Status) && q.Within(r.Finished) {
+		if wanted(&r) {
 			out = append(out, r)
 		}
 		return len(out) < q.Limit, nil

@@ -103,6 +103,9 @@ func TestSuiteFolder(t *testing.T) {
 
 // TestSuiteCrash runs the suite on a disk that forgets, at a crash, everything that was not synced.
 func TestSuiteCrash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short has the suite once, on a folder")
+	}
 	p := newPlaces()
 	o := p.options(func(testing.TB) *place {
 		return &place{dir: "store", fs: vfs.NewCrashableMem(), clock: newClock()}

@@ -33,8 +33,8 @@ FROM free, clock_timestamp() AS t (now) WHERE o.partition = free.partition RETUR
 	// other partitions. And its sessions must be what they were made: a pooler may give it another one for
 	// each transaction.
 	sessionOfSQL = `
-SELECT pg_backend_pid(), pg_postmaster_start_time(), EXISTS (SELECT FROM carillon_meta WHERE partitions = $1 AND key_4 = $2),
-	current_setting('carillon.session', true) IS NOT DISTINCT FROM 'set'`
+SELECT pg_backend_pid(), pg_postmaster_start_time(), EXISTS (SELECT FROM carillon_meta WHERE partitions = $1 AND key_5 = $2),
+	` + wholeSQL
 
 	// A session of ours that blocks a claim and waits for its client is that of a node that was stopped in
 	// the middle of a group: no timeout of the server's ends it, and the client's machine still answers. One
@@ -45,7 +45,11 @@ WHERE pid = ANY(pg_blocking_pids($1)) AND wait_event_type = 'Client' AND xact_st
 	AND datname = current_database() AND usename = current_user AND application_name = current_setting('application_name')`
 )
 
-// errSession ends a claim in a session that has lost what was set when it was made.
+// wholeSQL is whether a session is what it was made.
+const wholeSQL = `current_setting('carillon.session', true) IS NOT DISTINCT FROM 'set'`
+
+// errSession ends a claim, or the write of an object, in a session that has lost what was set when it was
+// made.
 var errSession = errors.New("the session has lost its settings: " +
 	"a pooler between here and PostgreSQL must keep sessions (PgBouncer: pool_mode = session)")
 

@@ -9,6 +9,7 @@
 //	apply.go       how batches are written: the fence, the order of the statements
 //	changes.go     what batches hold, as the columns that the statements take
 //	outcome.go     what an error says about a write
+//	examine.go     what is wrong with the rows of a partition
 //	records.go     reads of jobs and pending runs: by name, due, staged, live
 //	runs.go        reads of finished runs
 //	metarecords.go reads of metadata records

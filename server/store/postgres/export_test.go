@@ -165,3 +165,11 @@ func (s *Store) Analyze(t testing.TB) {
 		t.Fatal(err)
 	}
 }
+
+// InSession does something in a session of the pool.
+func (o *Objects) InSession(t testing.TB, sql string) {
+	t.Helper()
+	if _, err := o.pool.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/rand"
 	"embed"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/mackey"
 )
 
 //go:embed migrations/*.sql
@@ -31,10 +31,10 @@ const migrationLock = 0x6361_7269_6c6c_6f6e // "carillon"
 const migrateTries = 10
 
 // migrate brings the tables up to date, in one transaction, and reads what the store was created with.
-func migrate(ctx context.Context, pool *pgxpool.Pool, partitions int) (m store.Meta, err error) {
+func migrate(ctx context.Context, pool *pgxpool.Pool, o store.Options) (m store.Meta, err error) {
 	for range migrateTries {
 		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			m, err = migrateIn(ctx, tx, partitions)
+			m, err = migrateIn(ctx, tx, o)
 			return err
 		})
 		if code := codeOf(err); !rolledBack(err) && code != codeUniqueViolated && code != codeDuplicateTable &&
@@ -51,11 +51,14 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, partitions int) (m store.M
 	return m, failed("open the PostgreSQL database", err)
 }
 
-func migrateIn(ctx context.Context, tx pgx.Tx, partitions int) (m store.Meta, err error) {
+func migrateIn(ctx context.Context, tx pgx.Tx, o store.Options) (m store.Meta, err error) {
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
 		return m, err
 	}
 	version, err := schemaVersion(ctx, tx)
+	if err == nil && version == 0 && o.Existing {
+		err = store.ErrNoStore
+	}
 	if err != nil {
 		return m, err
 	}
@@ -67,6 +70,9 @@ func migrateIn(ctx context.Context, tx pgx.Tx, partitions int) (m store.Meta, er
 	if version > len(files) {
 		return m, fmt.Errorf("%w: its tables are of version %d, this carillon knows %d", ErrNewer,
 			version, len(files))
+	}
+	if o.AsIs && version < len(files) {
+		return m, fmt.Errorf("%w: its tables are of version %d, this carillon makes them %d", store.ErrOutdated, version, len(files))
 	}
 	if err := mayMigrate(ctx, tx, version, len(files)); err != nil {
 		return m, err
@@ -84,7 +90,7 @@ func migrateIn(ctx context.Context, tx pgx.Tx, partitions int) (m store.Meta, er
 	if err := checkTables(ctx, tx); err != nil {
 		return m, err
 	}
-	return readMeta(ctx, tx, partitions)
+	return readMeta(ctx, tx, o)
 }
 
 // additive are the migrations after which nodes of the version before go on: they add what those nodes need
@@ -146,22 +152,20 @@ func migrateTo(ctx context.Context, tx pgx.Tx, version int, name string) error {
 }
 
 // readMeta reads what the store was created with; a store without is created.
-func readMeta(ctx context.Context, tx pgx.Tx, partitions int) (m store.Meta, err error) {
-	key := make([]byte, 32)
-	rand.Read(key) // never fails
-	_, err = tx.Exec(ctx, `INSERT INTO carillon_meta (format, partitions, key_4) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
-		store.Format(), partitions, key)
+func readMeta(ctx context.Context, tx pgx.Tx, o store.Options) (m store.Meta, err error) {
+	_, err = tx.Exec(ctx, `INSERT INTO carillon_meta (format, partitions, key_5) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+		store.Format(), o.Partitions, mackey.New(o.MACKey))
 	if err != nil {
 		return m, err
 	}
-	row := tx.QueryRow(ctx, "SELECT format, partitions, key_4 FROM carillon_meta")
+	row := tx.QueryRow(ctx, "SELECT format, partitions, key_5 FROM carillon_meta")
 	if err := row.Scan(&m.Format, &m.Partitions, &m.MACKey); err != nil {
 		return m, err
 	}
 	if err := store.CheckFormat(m.Format); err != nil {
 		return m, err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO carillon_owners (partition) SELECT generate_series(0, $1::int) ON CONFLICT DO NOTHING`,
-		m.ProvingGround())
+	_, err = tx.Exec(ctx, `INSERT INTO carillon_owners (partition, epoch) SELECT generate_series(0, $1::int), $2 ON CONFLICT DO NOTHING`,
+		m.ProvingGround(), int64(o.Epoch))
 	return m, err
 }

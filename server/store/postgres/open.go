@@ -63,7 +63,7 @@ func open(ctx context.Context, url string, o store.Options) (*Store, error) {
 		return nil, failed("connect to PostgreSQL", err)
 	}
 	if err = s.checkServer(ctx); err == nil {
-		s.meta, err = migrate(ctx, s.leases, o.Partitions)
+		s.meta, err = migrate(ctx, s.leases, o)
 	}
 	if err == nil {
 		withoutCancels(config)

@@ -23,6 +23,9 @@ var (
 // runs, with tables that were never analysed and with such as were, planned for the query and for any: never
 // more than are asked for.
 func TestListsAreNoScans(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is long; go test without -short runs it")
+	}
 	const jobs, each, page = 20_000, 5000, 100
 	server := realserver.StartPostgres(t, append(realserver.Volatile(), "autovacuum=off")...)
 	s := open(t, server.Database(t), store.Options{})

@@ -2,30 +2,43 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
 )
 
-// scanRun reads a record. Its cursor is a run of nothing but what the indexes compare.
+// scanRun reads a record. Its cursor is a run of nothing but what the indexes compare. So the row must be
+// that of the run, or the next page might begin before this one.
 func scanRun(row pgx.CollectableRow) (store.RunRecord, error) {
 	var record []byte
-	if err := row.Scan(&record); err != nil {
+	var id pgtype.UUID
+	var scheduled, seq int64
+	var cause int16
+	if err := row.Scan(&record, &id, &scheduled, &cause, &seq); err != nil {
 		return store.RunRecord{}, err
 	}
 	r, err := codec.DecodeRun(record)
 	if err != nil {
 		return r, err
 	}
+	if is := (store.RunID{Partition: r.ID.Partition, UID: id.Bytes, Scheduled: scheduled,
+		Cause: carillon.Cause(cause), Seq: uint64(seq)}); is != r.ID {
+		return r, errAnotherRun
+	}
 	position := store.RunRecord{Key: r.Key, ID: r.ID, Finished: r.Finished}
 	r.Cursor = codec.AppendRun([]byte{}, &position)
 	return r, nil
 }
 
+var errAnotherRun = fmt.Errorf("%w: it is kept under the id of another run", store.ErrDamaged)
+
 // runsOf begins a query of the runs of a partition.
-const runsOf = "SELECT record FROM carillon_runs WHERE partition = "
+const runsOf = "SELECT record, uid, scheduled, cause, seq FROM carillon_runs WHERE partition = "
 
 // Runs returns finished runs, newest first.
 func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, error) {
@@ -53,6 +66,8 @@ func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, 
 			" AND seq = ", c.arg(int64(q.ID.Seq)))
 	case q.Job != nil:
 		c.jobRuns(q, after)
+	case q.All:
+		c.allRuns(q, after)
 	default:
 		c.endedRuns(q, after)
 	}
@@ -72,6 +87,15 @@ func (c *conditions) jobRuns(q store.RunQuery, after *store.RunRecord) {
 	}
 	c.between(q)
 	c.add(" ORDER BY scheduled DESC, uid, cause, seq LIMIT ", c.arg(q.Limit))
+}
+
+// allRuns are those of the partition, in the order of their identities.
+func (c *conditions) allRuns(q store.RunQuery, after *store.RunRecord) {
+	if after != nil {
+		c.add(" AND (uid, scheduled, cause, seq) > (", c.arg(uuid(after.ID.UID)), ", ", c.arg(after.ID.Scheduled),
+			", ", c.arg(int16(after.ID.Cause)), ", ", c.arg(int64(after.ID.Seq)), ")")
+	}
+	c.add(" ORDER BY uid, scheduled, cause, seq LIMIT ", c.arg(q.Limit))
 }
 
 // endedRuns are the runs of a namespace that ended with a status, the newest finished first.

@@ -1,36 +1,29 @@
 package postgres_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
-	"math/big"
-	"net"
-	"os"
-	"os/user"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/internal/testing/testca"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/postgres"
 )
 
 // TestTLS connects by TLS to a server of a private authority.
 func TestTLS(t *testing.T) {
-	certificate, key := authority(t)
-	server := realserver.StartPostgres(t,
-		append(realserver.Volatile(), "ssl=on", "ssl_cert_file="+certificate, "ssl_key_file="+key)...)
+	a := testca.New(t)
+	certificate := a.File
+	server := realserver.StartPostgresTLS(t, a.Issue(nil, "127.0.0.1"), realserver.Volatile()...)
 	url := strings.TrimSuffix(server.Database(t), "disable") + "verify-full"
 	if _, err := postgres.Open(t.Context(), url, store.Options{}); err == nil ||
 		errors.Is(err, store.ErrAway) {
 		t.Errorf("a certificate that nobody knows: %v", err)
+	}
+	_, err := postgres.Open(t.Context(), url+"&sslrootcert="+testca.New(t).File, store.Options{})
+	if err == nil || errors.Is(err, store.ErrAway) {
+		t.Errorf("another authority: %v", err)
 	}
 	s := open(t, url+"&sslrootcert="+certificate, store.Options{})
 	if outcome := put(t, own(t, s, 3), 0); outcome != store.Applied {
@@ -47,43 +40,13 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// authority is a certificate of 127.0.0.1 that has signed itself, in files that the server may read.
-func authority(t *testing.T) (certificate, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
+// TestTLSOfAnotherHost: a certificate of a trusted authority for another host is not accepted.
+func TestTLSOfAnotherHost(t *testing.T) {
+	a := testca.New(t)
+	server := realserver.StartPostgresTLS(t, a.Issue(nil, "db.example"), realserver.Volatile()...)
+	url := strings.TrimSuffix(server.Database(t), "disable") + "verify-full&sslrootcert=" + a.File
+	if _, err := postgres.Open(t.Context(), url, store.Options{}); err == nil || errors.Is(err, store.ErrAway) ||
+		!strings.Contains(err.Error(), "db.example") && !strings.Contains(err.Error(), "127.0.0.1") {
+		t.Errorf("opened with %v", err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder, uid := t.TempDir(), -1
-	if os.Geteuid() == 0 { // the server runs as another user
-		folder = realserver.Folder(t, "postgres")
-		u, err := user.Lookup("postgres")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if uid, err = strconv.Atoi(u.Uid); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write := func(name, kind string, b []byte) string {
-		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(path, uid, -1); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	return write("certificate.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", secret)
 }

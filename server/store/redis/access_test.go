@@ -60,7 +60,16 @@ func TestTLS(t *testing.T) {
 	if _, err := redis.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("open with a certificate that nobody knows: %v", err)
 	}
-	o.TLS.RootCAs = roots
+	_, _, others := realserver.Authority(t)
+	o.TLS.RootCAs = others
+	if _, err := redis.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("open with a certificate of another authority: %v", err)
+	}
+	o.TLS.RootCAs, o.TLS.ServerName = roots, "redis.example"
+	if _, err := redis.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "redis.example") {
+		t.Errorf("open with a certificate of another host: %v", err)
+	}
+	o.TLS.ServerName = ""
 	sh, _ := servertest.Own(t, open(t, o), 3)
 	servertest.Want(t, "put", sh, servertest.Batch("a"), store.Applied)
 	servertest.WantNames(t, sh, "a")

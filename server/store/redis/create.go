@@ -2,19 +2,25 @@ package redis
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/mackey"
 )
 
 // create makes the store if it is not there, and reads what it was created with.
 func (s *Store) create(ctx context.Context) error {
-	key := make([]byte, 32)
-	rand.Read(key) // never fails
+	if s.opt.Existing {
+		is, err := s.client.Do(ctx, s.client.B().Exists().Key(storeKey(s.opt.Prefix, "meta")).Build()).AsBool()
+		if err != nil {
+			return failure(err)
+		}
+		if !is {
+			return store.ErrNoStore
+		}
+	}
+	key := mackey.New(s.opt.MACKey)
 	meta, err := createScript.Exec(ctx, s.client, []string{storeKey(s.opt.Prefix, "meta")},
 		[]string{strconv.Itoa(store.Format()), strconv.Itoa(s.opt.Partitions), string(key)}).AsStrSlice()
 	if err != nil {
@@ -33,6 +39,9 @@ func (s *Store) create(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := store.CheckAsIs(format, s.opt.AsIs); err != nil {
+		return err
+	}
 	partitions, err := strconv.Atoi(meta[1])
 	if err != nil || partitions < 1 || partitions > store.MaxPartitions || len(meta[2]) != len(key) {
 		return damaged
@@ -47,6 +56,24 @@ func (s *Store) create(ctx context.Context) error {
 	return nil
 }
 
+// begin has the terms of partitions that were never claimed begin above an epoch, if there is one.
+func (s *Store) begin(ctx context.Context) error {
+	if s.opt.Epoch == 0 {
+		return nil
+	}
+	return each(len(s.keys), func(p int) error {
+		key := s.keys[p][keyOwner]
+		for _, f := range [][2]string{{"nonce", "0"}, {"node", ""}, {"until", "0"}, {"ttl", "0"},
+			{"epoch", strconv.FormatUint(s.opt.Epoch, 10)}} {
+			set := s.client.B().Hsetnx().Key(key).Field(f[0]).Value(f[1]).Build()
+			if err := s.client.Do(ctx, set).Error(); err != nil {
+				return failure(err)
+			}
+		}
+		return nil
+	})
+}
+
 // upgrade makes a store of an older format one of this, unless nodes live that know only the older one. Where
 // it is cut off, the next start goes on; several nodes may do it at once.
 func (s *Store) upgrade(ctx context.Context, from, partitions int) error {
@@ -56,10 +83,8 @@ func (s *Store) upgrade(ctx context.Context, from, partitions int) error {
 	if err != nil {
 		return failure(err)
 	}
-	if len(living) > 0 {
-		slices.Sort(living)
-		return fmt.Errorf("%w: the store's format is %d, and this carillon makes it %d; there live %s",
-			store.ErrInUse, from, store.Format(), strings.Join(living, ", "))
+	if err := store.CheckUnused(from, living); err != nil {
+		return err
 	}
 	s.opt.Log.Warn("the store is of an older format: what it lacks is made, which may take a minute",
 		"format", from, "becomes", store.Format())

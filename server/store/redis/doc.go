@@ -20,6 +20,7 @@
 //	open.go     Store
 //	create.go   what a store is created with; a store of an older format
 //	wires.go    connections
+//	examine.go  what is wrong with the keys of a partition
 //	check.go    what is wrong with how the server is set up
 //	keys.go     keys, and members of sorted sets
 //	values.go   what is stored of records and runs

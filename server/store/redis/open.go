@@ -74,6 +74,10 @@ func open(ctx context.Context, o Options) (*Store, error) {
 	for p := range s.meta.ProvingGround() + 1 {
 		s.keys = append(s.keys, partitionKeys(o.Prefix, p))
 	}
+	if err := s.begin(ctx); err != nil {
+		s.client.Close()
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -86,7 +90,7 @@ var ErrReplaced = errors.New("store: Redis has another store, or none, in the pl
 func (s *Store) same(ctx context.Context) error {
 	meta, err := ask(ctx, s, func(ctx context.Context) ([]string, error) {
 		key := storeKey(s.opt.Prefix, "meta")
-		read := s.client.B().Hmget().Key(key).Field("partitions", "key_4").Build()
+		read := s.client.B().Hmget().Key(key).Field("partitions", "key_5").Build()
 		return s.client.Do(ctx, read).AsStrSlice()
 	})
 	switch {

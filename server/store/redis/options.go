@@ -34,6 +34,11 @@ type Options struct {
 	SentinelLogin bool
 	// Partitions is P of a new store; 0 = [store.DefaultPartitions]. An existing store keeps its own.
 	Partitions int
+	// MACKey and Epoch are those of a new store, Existing allows none: see [store.Options].
+	MACKey   []byte
+	Epoch    uint64
+	Existing bool
+	AsIs     bool // see [store.Options]
 	// Timeout is how long an answer may take before the connection is given up; what was asked for is then
 	// unknown. Default 10 s.
 	Timeout time.Duration

@@ -77,6 +77,9 @@ func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, 
 	if q.ID != nil {
 		return s.runByID(ctx, q)
 	}
+	if q.All {
+		return s.allRuns(ctx, q)
+	}
 	w, err := runPages(&q)
 	if err != nil || q.Limit <= 0 {
 		return nil, err
@@ -98,6 +101,33 @@ func (s *shard) Runs(ctx context.Context, q store.RunQuery) ([]store.RunRecord, 
 		return len(out) < q.Limit, nil
 	})
 	return out, err
+}
+
+// allRuns reads what is kept by the end of its retention, and then the dead runs. The cursor of a run is the
+// key of its index, and where it stands there.
+func (s *shard) allRuns(ctx context.Context, q store.RunQuery) (out []store.RunRecord, err error) {
+	for _, index := range []int{keyAge, keyDeadAge} {
+		w := pages{index: index, values: keyRuns, from: "-", to: "+", first: 8 + 1, last: -1}
+		if len(q.After) > 0 && int(q.After[0]) == index {
+			w.from = "(" + string(q.After[1:])
+		} else if len(q.After) > 0 && int(q.After[0]) > index {
+			continue
+		}
+		left := min(q.Limit-len(out), pageItems)
+		err := s.pages(ctx, w, left, func(member string, value []byte) (bool, error) {
+			r, err := parseRunRecord(value)
+			if err != nil {
+				return false, err
+			}
+			r.Cursor = append([]byte{byte(index)}, member...)
+			out = append(out, r)
+			return len(out) < q.Limit, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // runPages is the part of an index that has the runs of a query.

@@ -45,7 +45,10 @@ var (
 	extendText string
 	//go:embed lua/upgraded.lua
 	upgradedText string
+	//go:embed lua/mend.lua
+	mendText string
 
+	mendScript     = rueidis.NewLuaScript(mendText)
 	applyScript    = rueidis.NewLuaScript(applyText)
 	recordsScript  = rueidis.NewLuaScriptReadOnly(recordsText)
 	firstsScript   = rueidis.NewLuaScriptReadOnly(firstsText)

@@ -44,6 +44,9 @@ func TestSuite(t *testing.T) {
 
 // TestSuiteCluster runs the suite on a Redis Cluster.
 func TestSuiteCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is long; go test without -short runs it")
+	}
 	o := suite(t, realserver.StartRedisCluster(t, 3)...)
 	o.Crash = nil
 	storetest.RunOptions(t, o)

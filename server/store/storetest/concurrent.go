@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -69,6 +70,7 @@ func (e *env) beside(n int, write func(i int), reads ...func()) {
 						return
 					}
 					read()
+					runtime.Gosched() // reads from memory would keep the writes waiting
 				}
 			})
 		}

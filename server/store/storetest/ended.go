@@ -3,6 +3,7 @@ package storetest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -15,6 +16,7 @@ var endedCases = []Case{
 	{Name: "ended/by status, newest finished first", check: endedByStatus},
 	{Name: "ended/one namespace", check: endedNamespaces},
 	{Name: "ended/between two times", check: endedBetween},
+	{Name: "ended/all of a partition", check: endedAll},
 	{Name: "ended/of a job between two times", check: endedOfJobBetween},
 	{Name: "ended/pages give every run once", check: endedPages},
 	{Name: "ended/pages stand writes between them", check: endedUnderWrites},
@@ -81,6 +83,48 @@ func (s shard) between(q store.RunQuery, since, until int64) []store.RunRecord {
 		q.Until = base + until
 	}
 	return s.runs(q)
+}
+
+// endedAll: the runs of all namespaces and jobs, each once, whatever they ended with.
+func endedAll(e *env) {
+	s := e.own(3)
+	q := store.RunQuery{All: true, Limit: plenty}
+	s.wantRuns("of nothing", s.runs(q))
+	want := map[store.RunID]store.RunRecord{}
+	for _, namespace := range []string{"", ns, "other"} {
+		for n, status := range []carillon.RunStatus{carillon.RunSucceeded, carillon.RunFailed, carillon.RunDead,
+			carillon.RunSkipped, carillon.RunCancelled} {
+			for _, name := range []string{"a", "b"} {
+				r := s.run(name, int64(n), status)
+				r.Key.Namespace = namespace
+				r.ID = s.runID(r.Key, int64(n))
+				want[r.ID] = r
+				s.putRuns(r)
+			}
+		}
+	}
+	e.own(4).putRuns(s.run("a", 1, carillon.RunDead)) // of another partition
+	for _, limit := range []int{1, 7, plenty} {
+		q.Limit, q.After = limit, nil
+		left := maps.Clone(want)
+		for {
+			page := s.runs(q)
+			if len(page) > limit {
+				e.Fatalf("a page of %d has %d", limit, len(page))
+			}
+			for _, r := range page {
+				s.wantRuns("all", []store.RunRecord{r}, left[r.ID])
+				delete(left, r.ID)
+			}
+			if len(page) < limit {
+				break
+			}
+			q.After = page[len(page)-1].Cursor
+		}
+		if len(left) > 0 {
+			e.Errorf("by %d: %d of %d are missing", limit, len(left), len(want))
+		}
+	}
 }
 
 func endedBetween(e *env) {

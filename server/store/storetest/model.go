@@ -194,6 +194,8 @@ func (m *model) history(q store.RunQuery) []store.RunRecord {
 		switch {
 		case q.ID != nil:
 			return r.ID == *q.ID
+		case q.All:
+			return true
 		case q.Status != nil && r.Status != *q.Status:
 			return false
 		case q.Since != 0 && r.Finished < q.Since, q.Until != 0 && r.Finished >= q.Until:

@@ -26,6 +26,8 @@ FORMATS = {
     "time-zone": st.sampled_from(["UTC", "Europe/London", "America/New_York", "Asia/Kathmandu"]),
     "media-type": st.sampled_from(["application/json", "text/plain; charset=utf-8"]),
     "http-url": number.map("http://127.0.0.1:1/{}".format),
+    "kafka-topic": word.map(lambda w: "t" + "".join(c for c in w if c.isascii() and c.isalnum())),
+    "nats-subject": st.integers(1, 9).map("runs.{}".format),
     "node-name": st.just("tested"),
     "page-token": st.just(""),
     "event-types": st.sampled_from(["run.dead", "run.failed", "job.created"]),
@@ -34,11 +36,13 @@ FORMATS = {
     "generation-tag": number.map('"{}"'.format),
     # Well formed, and of nothing that is there.
     "run-id": st.just("0401fp3dgas40j7natdukbtmg9jfrcgot9u3hjlgmk6020o"),
+    "payload": st.just("2026-01-02/" + 64 * "0" + "/5"),
     "backfill-id": st.just("0401tvkrjhn19t2l3p1a9g2hb0sck6o0000000000000408"),
 }
 for name, strategy in FORMATS.items():
     schemathesis.openapi.format(name, strategy)
 
+BROKERS = ["kafka", "amqp", "nats", "redis"]
 RECURRING = ["time_zone", "dst", "repeats", "overlap", "misfire", "catch_up_limit", "catch_up_window", "jitter"]
 
 
@@ -47,7 +51,7 @@ def fitting_job(job, path):
     for field in ("namespace", "name"):
         if field in path:
             job.pop(field, None)
-    for field in ("ttl", "depends_on", "except", "only"):
+    for field in ("ttl", "depends_on", "except", "only", "payload"):  # the node has no payload store
         job.pop(field, None)
     if not job.get("schedule"):
         for field in RECURRING:
@@ -56,10 +60,12 @@ def fitting_job(job, path):
             job["due_time"] = "1h"  # one that runs at once may be done, and gone, before it is looked at
     target = job.get("target")
     if isinstance(target, dict):
+        fitting_amqp(target.get("amqp"))
         if target.get("dapr") is not None:  # its jobs have names of their own
             job["target"] = target = {"worker": {"queue": "q"}}
-        if target.get("http") is not None:
+        if any(target.get(kind) is not None for kind in ("http", *BROKERS)):
             job.pop("lease", None)
+        if target.get("http") is not None:
             headers = target["http"].get("headers")
             if headers:
                 target["http"]["headers"] = {k: "".join(c for c in v if " " <= c <= "~").strip() for k, v in headers.items()}
@@ -70,6 +76,12 @@ def fitting_job(job, path):
         if job.get(field) is not None:
             job[field] = least
     fitting_policy(job.get("failure_policy"))
+
+
+def fitting_amqp(target):
+    """The default exchange needs a routing key."""
+    if isinstance(target, dict) and not target.get("exchange") and not target.get("routing_key"):
+        target["routing_key"] = "q"
 
 
 def fitting_policy(policy):
@@ -117,6 +129,9 @@ def fitting_webhooks(body):
     """Webhooks of different names, with headers that may be sent."""
     for i, hook in enumerate(body.get("webhooks") or []):
         hook["name"] = f"w{i}"
+        fitting_amqp(hook.get("amqp"))
+        if not hook.get("url"):
+            hook.pop("headers", None)  # a broker gets none
         if hook.get("headers"):
             hook["headers"] = {k: "".join(c for c in v if " " <= c <= "~").strip() for k, v in hook["headers"].items()}
 
@@ -137,8 +152,12 @@ def before_call(context, case, kwargs):
     if case.query:
         fitting_times(case.query)
     operation = case.operation.definition.raw.get("operationId")
-    if operation in ("PauseQueue", "ResumeQueue", "PurgeQueue") and case.path_parameters.get("kind") == "dapr":
-        case.path_parameters["name"] = "app/a"
+    if operation in ("PauseQueue", "ResumeQueue", "PurgeQueue"):
+        kind = case.path_parameters.get("kind")
+        if kind == "dapr":
+            case.path_parameters["name"] = "app/a"
+        elif kind in BROKERS:
+            case.path_parameters["name"] = "broker/a"
     if not isinstance(case.body, dict):
         return
     path, body = case.path_parameters or {}, case.body
@@ -159,6 +178,8 @@ def before_call(context, case, kwargs):
             if job.get("name") in names:
                 job.pop("name", None)
             names.add(job.get("name"))
+    elif operation == "TriggerJob":
+        body.pop("payload", None)
     elif operation in ("BulkRuns", "BulkJobs"):
         fitting_bulk(body)
     fitting_times(body)

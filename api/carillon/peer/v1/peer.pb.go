@@ -139,7 +139,7 @@ func (x ReleaseResponse_Answer) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReleaseResponse_Answer.Descriptor instead.
 func (ReleaseResponse_Answer) EnumDescriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{13, 0}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{19, 0}
 }
 
 // Refusal is the detail of an error that says that nothing was done.
@@ -244,7 +244,9 @@ type StatusResponse struct {
 	// How far its clock is ahead of the store's; absent if that is not known.
 	Skew *durationpb.Duration `protobuf:"bytes,3,opt,name=skew,proto3" json:"skew,omitempty"`
 	// It was told to end, and is to be left nothing.
-	Leaving       bool `protobuf:"varint,4,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	Leaving bool `protobuf:"varint,4,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	// Why it cannot write to the store at present, or gets no answer from it; empty if it can.
+	Trouble       string `protobuf:"bytes,5,opt,name=trouble,proto3" json:"trouble,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -305,6 +307,13 @@ func (x *StatusResponse) GetLeaving() bool {
 		return x.Leaving
 	}
 	return false
+}
+
+func (x *StatusResponse) GetTrouble() string {
+	if x != nil {
+		return x.Trouble
+	}
+	return ""
 }
 
 // LookRequest asks a node to look at the store.
@@ -619,6 +628,418 @@ func (x *ForwardResponse) GetMessage() []byte {
 	return nil
 }
 
+// CommandId names a command that may come again.
+type CommandId struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the job.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Of the job.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Names the command among all that there ever are.
+	Request       string `protobuf:"bytes,3,opt,name=request,proto3" json:"request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommandId) Reset() {
+	*x = CommandId{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommandId) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommandId) ProtoMessage() {}
+
+func (x *CommandId) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommandId.ProtoReflect.Descriptor instead.
+func (*CommandId) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *CommandId) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *CommandId) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CommandId) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+// CommandRefusal is why a command is not done, ever.
+type CommandRefusal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The kind of the error, as it is called in the API.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The field that the error is about.
+	Field string `protobuf:"bytes,2,opt,name=field,proto3" json:"field,omitempty"`
+	// What it says.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommandRefusal) Reset() {
+	*x = CommandRefusal{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommandRefusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommandRefusal) ProtoMessage() {}
+
+func (x *CommandRefusal) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommandRefusal.ProtoReflect.Descriptor instead.
+func (*CommandRefusal) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *CommandRefusal) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *CommandRefusal) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *CommandRefusal) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// CommandRequest makes one change once, or never: a put, a trigger or a completion; without any of them the job is
+// deleted.
+type CommandRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the request may arrive.
+	NotAfter *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	// The partition.
+	Partition int32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Which command it is.
+	Of *CommandId `protobuf:"bytes,3,opt,name=of,proto3" json:"of,omitempty"`
+	// The job to put.
+	Put *v1.Job `protobuf:"bytes,4,opt,name=put,proto3" json:"put,omitempty"`
+	// When the command was given: relative times count from then.
+	SeenAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
+	// The command is not done, unless it was done before, and from then on is answered with this.
+	Refusal *CommandRefusal `protobuf:"bytes,6,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// Of a put: only if there is no such job.
+	IfAbsent bool `protobuf:"varint,7,opt,name=if_absent,json=ifAbsent,proto3" json:"if_absent,omitempty"`
+	// Of a put or a delete: only at this generation; 0 is any.
+	IfGeneration uint64 `protobuf:"varint,8,opt,name=if_generation,json=ifGeneration,proto3" json:"if_generation,omitempty"`
+	// How long the command is remembered; absent: until it is forgotten.
+	KeepFor *durationpb.Duration `protobuf:"bytes,9,opt,name=keep_for,json=keepFor,proto3" json:"keep_for,omitempty"`
+	// The run to make.
+	Trigger *v1.TriggerJobRequest `protobuf:"bytes,10,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	// The result of an attempt. The partition is that of its token, and the command names only its namespace.
+	Complete      *v1.CompleteRunRequest `protobuf:"bytes,11,opt,name=complete,proto3" json:"complete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommandRequest) Reset() {
+	*x = CommandRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommandRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommandRequest) ProtoMessage() {}
+
+func (x *CommandRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommandRequest.ProtoReflect.Descriptor instead.
+func (*CommandRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *CommandRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *CommandRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *CommandRequest) GetOf() *CommandId {
+	if x != nil {
+		return x.Of
+	}
+	return nil
+}
+
+func (x *CommandRequest) GetPut() *v1.Job {
+	if x != nil {
+		return x.Put
+	}
+	return nil
+}
+
+func (x *CommandRequest) GetSeenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SeenAt
+	}
+	return nil
+}
+
+func (x *CommandRequest) GetRefusal() *CommandRefusal {
+	if x != nil {
+		return x.Refusal
+	}
+	return nil
+}
+
+func (x *CommandRequest) GetIfAbsent() bool {
+	if x != nil {
+		return x.IfAbsent
+	}
+	return false
+}
+
+func (x *CommandRequest) GetIfGeneration() uint64 {
+	if x != nil {
+		return x.IfGeneration
+	}
+	return 0
+}
+
+func (x *CommandRequest) GetKeepFor() *durationpb.Duration {
+	if x != nil {
+		return x.KeepFor
+	}
+	return nil
+}
+
+func (x *CommandRequest) GetTrigger() *v1.TriggerJobRequest {
+	if x != nil {
+		return x.Trigger
+	}
+	return nil
+}
+
+func (x *CommandRequest) GetComplete() *v1.CompleteRunRequest {
+	if x != nil {
+		return x.Complete
+	}
+	return nil
+}
+
+// CommandResponse is its answer.
+type CommandResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The command was done before, and nothing has changed.
+	DoneBefore    bool `protobuf:"varint,1,opt,name=done_before,json=doneBefore,proto3" json:"done_before,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommandResponse) Reset() {
+	*x = CommandResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommandResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommandResponse) ProtoMessage() {}
+
+func (x *CommandResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommandResponse.ProtoReflect.Descriptor instead.
+func (*CommandResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *CommandResponse) GetDoneBefore() bool {
+	if x != nil {
+		return x.DoneBefore
+	}
+	return false
+}
+
+// ForgetCommandsRequest names commands that will not come again.
+type ForgetCommandsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the request may arrive.
+	NotAfter *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	// The partition.
+	Partition int32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// The commands.
+	Commands      []*CommandId `protobuf:"bytes,3,rep,name=commands,proto3" json:"commands,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetCommandsRequest) Reset() {
+	*x = ForgetCommandsRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetCommandsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetCommandsRequest) ProtoMessage() {}
+
+func (x *ForgetCommandsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetCommandsRequest.ProtoReflect.Descriptor instead.
+func (*ForgetCommandsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ForgetCommandsRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *ForgetCommandsRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *ForgetCommandsRequest) GetCommands() []*CommandId {
+	if x != nil {
+		return x.Commands
+	}
+	return nil
+}
+
+// ForgetCommandsResponse is empty.
+type ForgetCommandsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetCommandsResponse) Reset() {
+	*x = ForgetCommandsResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetCommandsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetCommandsResponse) ProtoMessage() {}
+
+func (x *ForgetCommandsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetCommandsResponse.ProtoReflect.Descriptor instead.
+func (*ForgetCommandsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{14}
+}
+
 // Edge says that a job waits for successes of another one of its namespace.
 type Edge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -634,7 +1055,7 @@ type Edge struct {
 
 func (x *Edge) Reset() {
 	*x = Edge{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[9]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -646,7 +1067,7 @@ func (x *Edge) String() string {
 func (*Edge) ProtoMessage() {}
 
 func (x *Edge) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[9]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -659,7 +1080,7 @@ func (x *Edge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Edge.ProtoReflect.Descriptor instead.
 func (*Edge) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{9}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Edge) GetNamespace() string {
@@ -698,7 +1119,7 @@ type RegisterRequest struct {
 
 func (x *RegisterRequest) Reset() {
 	*x = RegisterRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[10]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +1131,7 @@ func (x *RegisterRequest) String() string {
 func (*RegisterRequest) ProtoMessage() {}
 
 func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[10]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +1144,7 @@ func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRequest.ProtoReflect.Descriptor instead.
 func (*RegisterRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{10}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RegisterRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -758,7 +1179,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[11]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +1191,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[11]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +1204,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{11}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RegisterResponse) GetExist() []bool {
@@ -804,15 +1225,15 @@ type ReleaseRequest struct {
 	Edge *Edge `protobuf:"bytes,3,opt,name=edge,proto3" json:"edge,omitempty"`
 	// The run that succeeded.
 	By string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
-	// Orders what is told of one edge, over all owners.
-	Stamp         uint64 `protobuf:"fixed64,5,opt,name=stamp,proto3" json:"stamp,omitempty"`
+	// Orders what is told of one edge, over all owners. Absent: not known.
+	Order         *TokenStamp `protobuf:"bytes,6,opt,name=order,proto3" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[12]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -824,7 +1245,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[12]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -837,7 +1258,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{12}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReleaseRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -868,11 +1289,11 @@ func (x *ReleaseRequest) GetBy() string {
 	return ""
 }
 
-func (x *ReleaseRequest) GetStamp() uint64 {
+func (x *ReleaseRequest) GetOrder() *TokenStamp {
 	if x != nil {
-		return x.Stamp
+		return x.Order
 	}
-	return 0
+	return nil
 }
 
 // ReleaseResponse is what became of it.
@@ -886,7 +1307,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[13]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -898,7 +1319,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[13]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -911,7 +1332,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{13}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReleaseResponse) GetAnswer() ReleaseResponse_Answer {
@@ -936,7 +1357,7 @@ type WaitsRequest struct {
 
 func (x *WaitsRequest) Reset() {
 	*x = WaitsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[14]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1369,7 @@ func (x *WaitsRequest) String() string {
 func (*WaitsRequest) ProtoMessage() {}
 
 func (x *WaitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[14]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1382,7 @@ func (x *WaitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitsRequest.ProtoReflect.Descriptor instead.
 func (*WaitsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WaitsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -996,7 +1417,7 @@ type WaitsResponse struct {
 
 func (x *WaitsResponse) Reset() {
 	*x = WaitsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[15]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1429,7 @@ func (x *WaitsResponse) String() string {
 func (*WaitsResponse) ProtoMessage() {}
 
 func (x *WaitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[15]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1442,7 @@ func (x *WaitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitsResponse.ProtoReflect.Descriptor instead.
 func (*WaitsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{15}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WaitsResponse) GetWaits() bool {
@@ -1046,7 +1467,7 @@ type KeepsRequest struct {
 
 func (x *KeepsRequest) Reset() {
 	*x = KeepsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[16]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1479,7 @@ func (x *KeepsRequest) String() string {
 func (*KeepsRequest) ProtoMessage() {}
 
 func (x *KeepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[16]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1492,7 @@ func (x *KeepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepsRequest.ProtoReflect.Descriptor instead.
 func (*KeepsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{16}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *KeepsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -1106,7 +1527,7 @@ type KeepsResponse struct {
 
 func (x *KeepsResponse) Reset() {
 	*x = KeepsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[17]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1539,7 @@ func (x *KeepsResponse) String() string {
 func (*KeepsResponse) ProtoMessage() {}
 
 func (x *KeepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[17]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1552,7 @@ func (x *KeepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepsResponse.ProtoReflect.Descriptor instead.
 func (*KeepsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{17}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *KeepsResponse) GetKeeps() bool {
@@ -1166,7 +1587,7 @@ type ApplyShareRequest struct {
 
 func (x *ApplyShareRequest) Reset() {
 	*x = ApplyShareRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[18]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1599,7 @@ func (x *ApplyShareRequest) String() string {
 func (*ApplyShareRequest) ProtoMessage() {}
 
 func (x *ApplyShareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[18]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1612,7 @@ func (x *ApplyShareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyShareRequest.ProtoReflect.Descriptor instead.
 func (*ApplyShareRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{18}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ApplyShareRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -1263,7 +1684,7 @@ type SharePut struct {
 
 func (x *SharePut) Reset() {
 	*x = SharePut{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[19]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1275,7 +1696,7 @@ func (x *SharePut) String() string {
 func (*SharePut) ProtoMessage() {}
 
 func (x *SharePut) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[19]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1288,7 +1709,7 @@ func (x *SharePut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharePut.ProtoReflect.Descriptor instead.
 func (*SharePut) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{19}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SharePut) GetIntent() []byte {
@@ -1314,17 +1735,19 @@ type Wait struct {
 	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
 	// The success has not been used up by a run.
 	Open bool `protobuf:"varint,3,opt,name=open,proto3" json:"open,omitempty"`
-	// The stamp of the newest word on it; see ReleaseRequest.
+	// The order of the newest word on it; see ReleaseRequest. With told_epoch.
 	Told uint64 `protobuf:"fixed64,4,opt,name=told,proto3" json:"told,omitempty"`
 	// When the job began to wait for it, in nanoseconds since 1970; 0: when it is put.
-	Since         int64 `protobuf:"fixed64,5,opt,name=since,proto3" json:"since,omitempty"`
+	Since int64 `protobuf:"fixed64,5,opt,name=since,proto3" json:"since,omitempty"`
+	// The epoch of told; 0: none.
+	ToldEpoch     uint64 `protobuf:"fixed64,6,opt,name=told_epoch,json=toldEpoch,proto3" json:"told_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[20]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1336,7 +1759,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[20]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1349,7 +1772,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{20}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Wait) GetName() string {
@@ -1387,6 +1810,13 @@ func (x *Wait) GetSince() int64 {
 	return 0
 }
 
+func (x *Wait) GetToldEpoch() uint64 {
+	if x != nil {
+		return x.ToldEpoch
+	}
+	return 0
+}
+
 // ApplyShareResponse is the outcome of the puts.
 type ApplyShareResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1402,7 +1832,7 @@ type ApplyShareResponse struct {
 
 func (x *ApplyShareResponse) Reset() {
 	*x = ApplyShareResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[21]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1844,7 @@ func (x *ApplyShareResponse) String() string {
 func (*ApplyShareResponse) ProtoMessage() {}
 
 func (x *ApplyShareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[21]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1857,7 @@ func (x *ApplyShareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyShareResponse.ProtoReflect.Descriptor instead.
 func (*ApplyShareResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{21}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ApplyShareResponse) GetStoredBefore() bool {
@@ -1468,7 +1898,7 @@ type DeleteInRequest struct {
 
 func (x *DeleteInRequest) Reset() {
 	*x = DeleteInRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[22]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1910,7 @@ func (x *DeleteInRequest) String() string {
 func (*DeleteInRequest) ProtoMessage() {}
 
 func (x *DeleteInRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[22]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1923,7 @@ func (x *DeleteInRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteInRequest.ProtoReflect.Descriptor instead.
 func (*DeleteInRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{22}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeleteInRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -1535,7 +1965,7 @@ type DeleteInResponse struct {
 
 func (x *DeleteInResponse) Reset() {
 	*x = DeleteInResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[23]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1977,7 @@ func (x *DeleteInResponse) String() string {
 func (*DeleteInResponse) ProtoMessage() {}
 
 func (x *DeleteInResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[23]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1990,7 @@ func (x *DeleteInResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteInResponse.ProtoReflect.Descriptor instead.
 func (*DeleteInResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{23}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeleteInResponse) GetDeleted() int64 {
@@ -1587,7 +2017,7 @@ type RedriveInRequest struct {
 
 func (x *RedriveInRequest) Reset() {
 	*x = RedriveInRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[24]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +2029,7 @@ func (x *RedriveInRequest) String() string {
 func (*RedriveInRequest) ProtoMessage() {}
 
 func (x *RedriveInRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[24]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +2042,7 @@ func (x *RedriveInRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveInRequest.ProtoReflect.Descriptor instead.
 func (*RedriveInRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{24}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RedriveInRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -1654,7 +2084,7 @@ type RedriveInResponse struct {
 
 func (x *RedriveInResponse) Reset() {
 	*x = RedriveInResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[25]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +2096,7 @@ func (x *RedriveInResponse) String() string {
 func (*RedriveInResponse) ProtoMessage() {}
 
 func (x *RedriveInResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[25]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +2109,7 @@ func (x *RedriveInResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveInResponse.ProtoReflect.Descriptor instead.
 func (*RedriveInResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{25}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RedriveInResponse) GetRedriven() int64 {
@@ -1712,7 +2142,7 @@ type PauseInRequest struct {
 
 func (x *PauseInRequest) Reset() {
 	*x = PauseInRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[26]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1724,7 +2154,7 @@ func (x *PauseInRequest) String() string {
 func (*PauseInRequest) ProtoMessage() {}
 
 func (x *PauseInRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[26]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1737,7 +2167,7 @@ func (x *PauseInRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseInRequest.ProtoReflect.Descriptor instead.
 func (*PauseInRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{26}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PauseInRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -1800,7 +2230,7 @@ type PauseInResponse struct {
 
 func (x *PauseInResponse) Reset() {
 	*x = PauseInResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[27]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1812,7 +2242,7 @@ func (x *PauseInResponse) String() string {
 func (*PauseInResponse) ProtoMessage() {}
 
 func (x *PauseInResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[27]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1825,7 +2255,7 @@ func (x *PauseInResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseInResponse.ProtoReflect.Descriptor instead.
 func (*PauseInResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{27}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PauseInResponse) GetPause() *v1.QueuePause {
@@ -1856,7 +2286,7 @@ type PurgeInRequest struct {
 
 func (x *PurgeInRequest) Reset() {
 	*x = PurgeInRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[28]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +2298,7 @@ func (x *PurgeInRequest) String() string {
 func (*PurgeInRequest) ProtoMessage() {}
 
 func (x *PurgeInRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[28]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +2311,7 @@ func (x *PurgeInRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeInRequest.ProtoReflect.Descriptor instead.
 func (*PurgeInRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{28}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PurgeInRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -1939,7 +2369,7 @@ type PurgeInResponse struct {
 
 func (x *PurgeInResponse) Reset() {
 	*x = PurgeInResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[29]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2381,7 @@ func (x *PurgeInResponse) String() string {
 func (*PurgeInResponse) ProtoMessage() {}
 
 func (x *PurgeInResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[29]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2394,7 @@ func (x *PurgeInResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeInResponse.ProtoReflect.Descriptor instead.
 func (*PurgeInResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{29}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PurgeInResponse) GetPurged() int64 {
@@ -1992,7 +2422,7 @@ type ReloadQueuesRequest struct {
 
 func (x *ReloadQueuesRequest) Reset() {
 	*x = ReloadQueuesRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[30]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2434,7 @@ func (x *ReloadQueuesRequest) String() string {
 func (*ReloadQueuesRequest) ProtoMessage() {}
 
 func (x *ReloadQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[30]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2447,7 @@ func (x *ReloadQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ReloadQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{30}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReloadQueuesRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2036,7 +2466,7 @@ type ReloadQueuesResponse struct {
 
 func (x *ReloadQueuesResponse) Reset() {
 	*x = ReloadQueuesResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[31]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2048,7 +2478,7 @@ func (x *ReloadQueuesResponse) String() string {
 func (*ReloadQueuesResponse) ProtoMessage() {}
 
 func (x *ReloadQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[31]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2061,7 +2491,7 @@ func (x *ReloadQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ReloadQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{31}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{37}
 }
 
 // HearRequest is what consumers have said.
@@ -2085,7 +2515,7 @@ type HearRequest struct {
 
 func (x *HearRequest) Reset() {
 	*x = HearRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[32]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2097,7 +2527,7 @@ func (x *HearRequest) String() string {
 func (*HearRequest) ProtoMessage() {}
 
 func (x *HearRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[32]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2110,7 +2540,7 @@ func (x *HearRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearRequest.ProtoReflect.Descriptor instead.
 func (*HearRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{32}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HearRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2174,7 +2604,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[33]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2186,7 +2616,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[33]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2199,7 +2629,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{33}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Report) GetResult() *v1.Result {
@@ -2250,7 +2680,7 @@ type HearResponse struct {
 
 func (x *HearResponse) Reset() {
 	*x = HearResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2262,7 +2692,7 @@ func (x *HearResponse) String() string {
 func (*HearResponse) ProtoMessage() {}
 
 func (x *HearResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2275,7 +2705,7 @@ func (x *HearResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearResponse.ProtoReflect.Descriptor instead.
 func (*HearResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{34}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *HearResponse) GetAccepted() []string {
@@ -2305,7 +2735,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2317,7 +2747,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2330,7 +2760,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{35}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Term) GetEpoch() uint64 {
@@ -2347,10 +2777,10 @@ func (x *Term) GetNonce() uint64 {
 	return 0
 }
 
-// TokenStamp orders what the home of a limit has said.
+// TokenStamp orders what the home of a limit has said, and what is told of a dependency.
 type TokenStamp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of the home's term.
+	// Of the term of who says it.
 	Epoch uint64 `protobuf:"fixed64,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Within it.
 	N             uint64 `protobuf:"fixed64,2,opt,name=n,proto3" json:"n,omitempty"`
@@ -2360,7 +2790,7 @@ type TokenStamp struct {
 
 func (x *TokenStamp) Reset() {
 	*x = TokenStamp{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2372,7 +2802,7 @@ func (x *TokenStamp) String() string {
 func (*TokenStamp) ProtoMessage() {}
 
 func (x *TokenStamp) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2385,7 +2815,7 @@ func (x *TokenStamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenStamp.ProtoReflect.Descriptor instead.
 func (*TokenStamp) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{36}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TokenStamp) GetEpoch() uint64 {
@@ -2421,7 +2851,7 @@ type AskTokensRequest struct {
 
 func (x *AskTokensRequest) Reset() {
 	*x = AskTokensRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2863,7 @@ func (x *AskTokensRequest) String() string {
 func (*AskTokensRequest) ProtoMessage() {}
 
 func (x *AskTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2876,7 @@ func (x *AskTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTokensRequest.ProtoReflect.Descriptor instead.
 func (*AskTokensRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{37}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AskTokensRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2505,7 +2935,7 @@ type TokenAsk struct {
 
 func (x *TokenAsk) Reset() {
 	*x = TokenAsk{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2517,7 +2947,7 @@ func (x *TokenAsk) String() string {
 func (*TokenAsk) ProtoMessage() {}
 
 func (x *TokenAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2530,7 +2960,7 @@ func (x *TokenAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenAsk.ProtoReflect.Descriptor instead.
 func (*TokenAsk) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{38}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *TokenAsk) GetNamespace() string {
@@ -2586,7 +3016,7 @@ type AskTokensResponse struct {
 
 func (x *AskTokensResponse) Reset() {
 	*x = AskTokensResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2598,7 +3028,7 @@ func (x *AskTokensResponse) String() string {
 func (*AskTokensResponse) ProtoMessage() {}
 
 func (x *AskTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2611,7 +3041,7 @@ func (x *AskTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTokensResponse.ProtoReflect.Descriptor instead.
 func (*AskTokensResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{39}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AskTokensResponse) GetGrants() []*TokenGrant {
@@ -2644,7 +3074,7 @@ type TokenGrant struct {
 
 func (x *TokenGrant) Reset() {
 	*x = TokenGrant{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2656,7 +3086,7 @@ func (x *TokenGrant) String() string {
 func (*TokenGrant) ProtoMessage() {}
 
 func (x *TokenGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2669,7 +3099,7 @@ func (x *TokenGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenGrant.ProtoReflect.Descriptor instead.
 func (*TokenGrant) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{40}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *TokenGrant) GetNamespace() string {
@@ -2736,7 +3166,7 @@ type GiveTokensRequest struct {
 
 func (x *GiveTokensRequest) Reset() {
 	*x = GiveTokensRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2748,7 +3178,7 @@ func (x *GiveTokensRequest) String() string {
 func (*GiveTokensRequest) ProtoMessage() {}
 
 func (x *GiveTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2761,7 +3191,7 @@ func (x *GiveTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveTokensRequest.ProtoReflect.Descriptor instead.
 func (*GiveTokensRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{41}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GiveTokensRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2794,7 +3224,7 @@ type GiveTokensResponse struct {
 
 func (x *GiveTokensResponse) Reset() {
 	*x = GiveTokensResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2806,7 +3236,7 @@ func (x *GiveTokensResponse) String() string {
 func (*GiveTokensResponse) ProtoMessage() {}
 
 func (x *GiveTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2819,7 +3249,7 @@ func (x *GiveTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveTokensResponse.ProtoReflect.Descriptor instead.
 func (*GiveTokensResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{42}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{48}
 }
 
 // LimitStandsRequest is about a run that waits for a token.
@@ -2843,7 +3273,7 @@ type LimitStandsRequest struct {
 
 func (x *LimitStandsRequest) Reset() {
 	*x = LimitStandsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2855,7 +3285,7 @@ func (x *LimitStandsRequest) String() string {
 func (*LimitStandsRequest) ProtoMessage() {}
 
 func (x *LimitStandsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2868,7 +3298,7 @@ func (x *LimitStandsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStandsRequest.ProtoReflect.Descriptor instead.
 func (*LimitStandsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{43}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *LimitStandsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2928,7 +3358,7 @@ type LimitStandsResponse struct {
 
 func (x *LimitStandsResponse) Reset() {
 	*x = LimitStandsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2940,7 +3370,7 @@ func (x *LimitStandsResponse) String() string {
 func (*LimitStandsResponse) ProtoMessage() {}
 
 func (x *LimitStandsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2953,7 +3383,7 @@ func (x *LimitStandsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStandsResponse.ProtoReflect.Descriptor instead.
 func (*LimitStandsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{44}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *LimitStandsResponse) GetHeld() int64 {
@@ -2992,7 +3422,7 @@ type RecordEventsRequest struct {
 
 func (x *RecordEventsRequest) Reset() {
 	*x = RecordEventsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3004,7 +3434,7 @@ func (x *RecordEventsRequest) String() string {
 func (*RecordEventsRequest) ProtoMessage() {}
 
 func (x *RecordEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3017,7 +3447,7 @@ func (x *RecordEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordEventsRequest.ProtoReflect.Descriptor instead.
 func (*RecordEventsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RecordEventsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3052,7 +3482,7 @@ type RecordEventsResponse struct {
 
 func (x *RecordEventsResponse) Reset() {
 	*x = RecordEventsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3064,7 +3494,7 @@ func (x *RecordEventsResponse) String() string {
 func (*RecordEventsResponse) ProtoMessage() {}
 
 func (x *RecordEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3077,7 +3507,7 @@ func (x *RecordEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordEventsResponse.ProtoReflect.Descriptor instead.
 func (*RecordEventsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RecordEventsResponse) GetFrom() uint64 {
@@ -3100,7 +3530,7 @@ type ReloadNamespaceRequest struct {
 
 func (x *ReloadNamespaceRequest) Reset() {
 	*x = ReloadNamespaceRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3112,7 +3542,7 @@ func (x *ReloadNamespaceRequest) String() string {
 func (*ReloadNamespaceRequest) ProtoMessage() {}
 
 func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3125,7 +3555,7 @@ func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ReloadNamespaceRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3151,7 +3581,7 @@ type ReloadNamespaceResponse struct {
 
 func (x *ReloadNamespaceResponse) Reset() {
 	*x = ReloadNamespaceResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3163,7 +3593,7 @@ func (x *ReloadNamespaceResponse) String() string {
 func (*ReloadNamespaceResponse) ProtoMessage() {}
 
 func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3176,7 +3606,7 @@ func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{48}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{54}
 }
 
 // HearLimitsRequest is the limits that the sidecars of one node have named: all of them, in place of those that it has sent before.
@@ -3198,7 +3628,7 @@ type HearLimitsRequest struct {
 
 func (x *HearLimitsRequest) Reset() {
 	*x = HearLimitsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3210,7 +3640,7 @@ func (x *HearLimitsRequest) String() string {
 func (*HearLimitsRequest) ProtoMessage() {}
 
 func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3223,7 +3653,7 @@ func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsRequest.ProtoReflect.Descriptor instead.
 func (*HearLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{49}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *HearLimitsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3280,7 +3710,7 @@ type NamedLimit struct {
 
 func (x *NamedLimit) Reset() {
 	*x = NamedLimit{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3292,7 +3722,7 @@ func (x *NamedLimit) String() string {
 func (*NamedLimit) ProtoMessage() {}
 
 func (x *NamedLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3305,7 +3735,7 @@ func (x *NamedLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedLimit.ProtoReflect.Descriptor instead.
 func (*NamedLimit) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{50}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *NamedLimit) GetNamespace() string {
@@ -3352,7 +3782,7 @@ type HearLimitsResponse struct {
 
 func (x *HearLimitsResponse) Reset() {
 	*x = HearLimitsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3364,7 +3794,7 @@ func (x *HearLimitsResponse) String() string {
 func (*HearLimitsResponse) ProtoMessage() {}
 
 func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3377,7 +3807,7 @@ func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsResponse.ProtoReflect.Descriptor instead.
 func (*HearLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{51}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{57}
 }
 
 // Place is a place in the order of queues or of connections.
@@ -3399,7 +3829,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3411,7 +3841,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3424,7 +3854,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{52}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Place) GetNamespace() string {
@@ -3483,7 +3913,7 @@ type OwnQueuesRequest struct {
 
 func (x *OwnQueuesRequest) Reset() {
 	*x = OwnQueuesRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3495,7 +3925,7 @@ func (x *OwnQueuesRequest) String() string {
 func (*OwnQueuesRequest) ProtoMessage() {}
 
 func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3508,7 +3938,7 @@ func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesRequest.ProtoReflect.Descriptor instead.
 func (*OwnQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{53}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *OwnQueuesRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3564,7 +3994,7 @@ type OwnQueuesResponse struct {
 
 func (x *OwnQueuesResponse) Reset() {
 	*x = OwnQueuesResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3576,7 +4006,7 @@ func (x *OwnQueuesResponse) String() string {
 func (*OwnQueuesResponse) ProtoMessage() {}
 
 func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3589,7 +4019,7 @@ func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesResponse.ProtoReflect.Descriptor instead.
 func (*OwnQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{54}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *OwnQueuesResponse) GetQueues() []*v1.Queue {
@@ -3620,7 +4050,7 @@ type OwnWorkersRequest struct {
 
 func (x *OwnWorkersRequest) Reset() {
 	*x = OwnWorkersRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3632,7 +4062,7 @@ func (x *OwnWorkersRequest) String() string {
 func (*OwnWorkersRequest) ProtoMessage() {}
 
 func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3645,7 +4075,7 @@ func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersRequest.ProtoReflect.Descriptor instead.
 func (*OwnWorkersRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{55}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *OwnWorkersRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3701,7 +4131,7 @@ type OwnWorkersResponse struct {
 
 func (x *OwnWorkersResponse) Reset() {
 	*x = OwnWorkersResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3713,7 +4143,7 @@ func (x *OwnWorkersResponse) String() string {
 func (*OwnWorkersResponse) ProtoMessage() {}
 
 func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3726,7 +4156,7 @@ func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersResponse.ProtoReflect.Descriptor instead.
 func (*OwnWorkersResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{56}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *OwnWorkersResponse) GetWorkers() []*OwnWorker {
@@ -3749,7 +4179,7 @@ type OwnWorker struct {
 
 func (x *OwnWorker) Reset() {
 	*x = OwnWorker{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3761,7 +4191,7 @@ func (x *OwnWorker) String() string {
 func (*OwnWorker) ProtoMessage() {}
 
 func (x *OwnWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3774,7 +4204,7 @@ func (x *OwnWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorker.ProtoReflect.Descriptor instead.
 func (*OwnWorker) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{57}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *OwnWorker) GetWorker() *v1.Worker {
@@ -3806,7 +4236,7 @@ type SettleSidecarRequest struct {
 
 func (x *SettleSidecarRequest) Reset() {
 	*x = SettleSidecarRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3818,7 +4248,7 @@ func (x *SettleSidecarRequest) String() string {
 func (*SettleSidecarRequest) ProtoMessage() {}
 
 func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3831,7 +4261,7 @@ func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarRequest.ProtoReflect.Descriptor instead.
 func (*SettleSidecarRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{58}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SettleSidecarRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3864,7 +4294,7 @@ type SettleSidecarResponse struct {
 
 func (x *SettleSidecarResponse) Reset() {
 	*x = SettleSidecarResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3876,7 +4306,7 @@ func (x *SettleSidecarResponse) String() string {
 func (*SettleSidecarResponse) ProtoMessage() {}
 
 func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3889,7 +4319,7 @@ func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarResponse.ProtoReflect.Descriptor instead.
 func (*SettleSidecarResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{59}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{65}
 }
 
 var File_carillon_peer_v1_peer_proto protoreflect.FileDescriptor
@@ -3907,12 +4337,13 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x10REASON_NOT_TAKEN\x10\x04\x12\x10\n" +
 	"\fREASON_OLDER\x10\x05\"H\n" +
 	"\rStatusRequest\x127\n" +
-	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"\x7f\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"\x99\x01\n" +
 	"\x0eStatusResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\x06R\x05nonce\x12-\n" +
 	"\x04skew\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04skew\x12\x18\n" +
-	"\aleaving\x18\x04 \x01(\bR\aleaving\"F\n" +
+	"\aleaving\x18\x04 \x01(\bR\aleaving\x12\x18\n" +
+	"\atrouble\x18\x05 \x01(\tR\atrouble\"F\n" +
 	"\vLookRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"\x0e\n" +
 	"\fLookResponse\"s\n" +
@@ -3928,7 +4359,36 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\amessage\x18\x04 \x01(\fR\amessage\x12\x18\n" +
 	"\areplace\x18\x05 \x01(\bR\areplace\"+\n" +
 	"\x0fForwardResponse\x12\x18\n" +
-	"\amessage\x18\x01 \x01(\fR\amessage\"H\n" +
+	"\amessage\x18\x01 \x01(\fR\amessage\"W\n" +
+	"\tCommandId\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\arequest\x18\x03 \x01(\tR\arequest\"T\n" +
+	"\x0eCommandRefusal\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05field\x18\x02 \x01(\tR\x05field\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x98\x04\n" +
+	"\x0eCommandRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12+\n" +
+	"\x02of\x18\x03 \x01(\v2\x1b.carillon.peer.v1.CommandIdR\x02of\x12\"\n" +
+	"\x03put\x18\x04 \x01(\v2\x10.carillon.v1.JobR\x03put\x123\n" +
+	"\aseen_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\x12:\n" +
+	"\arefusal\x18\x06 \x01(\v2 .carillon.peer.v1.CommandRefusalR\arefusal\x12\x1b\n" +
+	"\tif_absent\x18\a \x01(\bR\bifAbsent\x12#\n" +
+	"\rif_generation\x18\b \x01(\x04R\fifGeneration\x124\n" +
+	"\bkeep_for\x18\t \x01(\v2\x19.google.protobuf.DurationR\akeepFor\x128\n" +
+	"\atrigger\x18\n" +
+	" \x01(\v2\x1e.carillon.v1.TriggerJobRequestR\atrigger\x12;\n" +
+	"\bcomplete\x18\v \x01(\v2\x1f.carillon.v1.CompleteRunRequestR\bcomplete\"2\n" +
+	"\x0fCommandResponse\x12\x1f\n" +
+	"\vdone_before\x18\x01 \x01(\bR\n" +
+	"doneBefore\"\xa7\x01\n" +
+	"\x15ForgetCommandsRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x127\n" +
+	"\bcommands\x18\x03 \x03(\v2\x1b.carillon.peer.v1.CommandIdR\bcommands\"\x18\n" +
+	"\x16ForgetCommandsResponse\"H\n" +
 	"\x04Edge\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\tR\x02of\x12\x12\n" +
@@ -3938,13 +4398,13 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12,\n" +
 	"\x05edges\x18\x03 \x03(\v2\x16.carillon.peer.v1.EdgeR\x05edges\"(\n" +
 	"\x10RegisterResponse\x12\x14\n" +
-	"\x05exist\x18\x01 \x03(\bR\x05exist\"\xb9\x01\n" +
+	"\x05exist\x18\x01 \x03(\bR\x05exist\"\xe4\x01\n" +
 	"\x0eReleaseRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12*\n" +
 	"\x04edge\x18\x03 \x01(\v2\x16.carillon.peer.v1.EdgeR\x04edge\x12\x0e\n" +
-	"\x02by\x18\x04 \x01(\tR\x02by\x12\x14\n" +
-	"\x05stamp\x18\x05 \x01(\x06R\x05stamp\"\x9a\x01\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\x122\n" +
+	"\x05order\x18\x06 \x01(\v2\x1c.carillon.peer.v1.TokenStampR\x05orderJ\x04\b\x05\x10\x06R\x05stamp\"\x9a\x01\n" +
 	"\x0fReleaseResponse\x12@\n" +
 	"\x06answer\x18\x01 \x01(\x0e2(.carillon.peer.v1.ReleaseResponse.AnswerR\x06answer\"E\n" +
 	"\x06Answer\x12\x16\n" +
@@ -3974,13 +4434,15 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x04term\x18\b \x01(\v2\x16.carillon.peer.v1.TermR\x04term\"P\n" +
 	"\bSharePut\x12\x16\n" +
 	"\x06intent\x18\x01 \x01(\fR\x06intent\x12,\n" +
-	"\x05waits\x18\x02 \x03(\v2\x16.carillon.peer.v1.WaitR\x05waits\"h\n" +
+	"\x05waits\x18\x02 \x03(\v2\x16.carillon.peer.v1.WaitR\x05waits\"\x87\x01\n" +
 	"\x04Wait\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x12\n" +
 	"\x04open\x18\x03 \x01(\bR\x04open\x12\x12\n" +
 	"\x04told\x18\x04 \x01(\x06R\x04told\x12\x14\n" +
-	"\x05since\x18\x05 \x01(\x10R\x05since\"\xa1\x01\n" +
+	"\x05since\x18\x05 \x01(\x10R\x05since\x12\x1d\n" +
+	"\n" +
+	"told_epoch\x18\x06 \x01(\x06R\ttoldEpoch\"\xa1\x01\n" +
 	"\x12ApplyShareResponse\x12#\n" +
 	"\rstored_before\x18\x01 \x01(\bR\fstoredBefore\x12/\n" +
 	"\x04puts\x18\x02 \x03(\v2\x1b.carillon.v1.PutJobResponseR\x04puts\x125\n" +
@@ -4144,7 +4606,7 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x12\n" +
 	"\x04told\x18\x03 \x01(\bR\x04told\"\x17\n" +
-	"\x15SettleSidecarResponse2\x88\x10\n" +
+	"\x15SettleSidecarResponse2\xbd\x11\n" +
 	"\vPeerService\x12K\n" +
 	"\x06Status\x12\x1f.carillon.peer.v1.StatusRequest\x1a .carillon.peer.v1.StatusResponse\x12E\n" +
 	"\x04Look\x12\x1d.carillon.peer.v1.LookRequest\x1a\x1e.carillon.peer.v1.LookResponse\x12Z\n" +
@@ -4155,7 +4617,9 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x05Waits\x12\x1e.carillon.peer.v1.WaitsRequest\x1a\x1f.carillon.peer.v1.WaitsResponse\x12H\n" +
 	"\x05Keeps\x12\x1e.carillon.peer.v1.KeepsRequest\x1a\x1f.carillon.peer.v1.KeepsResponse\x12W\n" +
 	"\n" +
-	"ApplyShare\x12#.carillon.peer.v1.ApplyShareRequest\x1a$.carillon.peer.v1.ApplyShareResponse\x12Q\n" +
+	"ApplyShare\x12#.carillon.peer.v1.ApplyShareRequest\x1a$.carillon.peer.v1.ApplyShareResponse\x12N\n" +
+	"\aCommand\x12 .carillon.peer.v1.CommandRequest\x1a!.carillon.peer.v1.CommandResponse\x12c\n" +
+	"\x0eForgetCommands\x12'.carillon.peer.v1.ForgetCommandsRequest\x1a(.carillon.peer.v1.ForgetCommandsResponse\x12Q\n" +
 	"\bDeleteIn\x12!.carillon.peer.v1.DeleteInRequest\x1a\".carillon.peer.v1.DeleteInResponse\x12T\n" +
 	"\tRedriveIn\x12\".carillon.peer.v1.RedriveInRequest\x1a#.carillon.peer.v1.RedriveInResponse\x12N\n" +
 	"\aPauseIn\x12 .carillon.peer.v1.PauseInRequest\x1a!.carillon.peer.v1.PauseInResponse\x12N\n" +
@@ -4188,7 +4652,7 @@ func file_carillon_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(Refusal_Reason)(0),             // 0: carillon.peer.v1.Refusal.Reason
 	(ReleaseResponse_Answer)(0),     // 1: carillon.peer.v1.ReleaseResponse.Answer
@@ -4201,175 +4665,198 @@ var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(*SetDrainingResponse)(nil),     // 8: carillon.peer.v1.SetDrainingResponse
 	(*ForwardRequest)(nil),          // 9: carillon.peer.v1.ForwardRequest
 	(*ForwardResponse)(nil),         // 10: carillon.peer.v1.ForwardResponse
-	(*Edge)(nil),                    // 11: carillon.peer.v1.Edge
-	(*RegisterRequest)(nil),         // 12: carillon.peer.v1.RegisterRequest
-	(*RegisterResponse)(nil),        // 13: carillon.peer.v1.RegisterResponse
-	(*ReleaseRequest)(nil),          // 14: carillon.peer.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),         // 15: carillon.peer.v1.ReleaseResponse
-	(*WaitsRequest)(nil),            // 16: carillon.peer.v1.WaitsRequest
-	(*WaitsResponse)(nil),           // 17: carillon.peer.v1.WaitsResponse
-	(*KeepsRequest)(nil),            // 18: carillon.peer.v1.KeepsRequest
-	(*KeepsResponse)(nil),           // 19: carillon.peer.v1.KeepsResponse
-	(*ApplyShareRequest)(nil),       // 20: carillon.peer.v1.ApplyShareRequest
-	(*SharePut)(nil),                // 21: carillon.peer.v1.SharePut
-	(*Wait)(nil),                    // 22: carillon.peer.v1.Wait
-	(*ApplyShareResponse)(nil),      // 23: carillon.peer.v1.ApplyShareResponse
-	(*DeleteInRequest)(nil),         // 24: carillon.peer.v1.DeleteInRequest
-	(*DeleteInResponse)(nil),        // 25: carillon.peer.v1.DeleteInResponse
-	(*RedriveInRequest)(nil),        // 26: carillon.peer.v1.RedriveInRequest
-	(*RedriveInResponse)(nil),       // 27: carillon.peer.v1.RedriveInResponse
-	(*PauseInRequest)(nil),          // 28: carillon.peer.v1.PauseInRequest
-	(*PauseInResponse)(nil),         // 29: carillon.peer.v1.PauseInResponse
-	(*PurgeInRequest)(nil),          // 30: carillon.peer.v1.PurgeInRequest
-	(*PurgeInResponse)(nil),         // 31: carillon.peer.v1.PurgeInResponse
-	(*ReloadQueuesRequest)(nil),     // 32: carillon.peer.v1.ReloadQueuesRequest
-	(*ReloadQueuesResponse)(nil),    // 33: carillon.peer.v1.ReloadQueuesResponse
-	(*HearRequest)(nil),             // 34: carillon.peer.v1.HearRequest
-	(*Report)(nil),                  // 35: carillon.peer.v1.Report
-	(*HearResponse)(nil),            // 36: carillon.peer.v1.HearResponse
-	(*Term)(nil),                    // 37: carillon.peer.v1.Term
-	(*TokenStamp)(nil),              // 38: carillon.peer.v1.TokenStamp
-	(*AskTokensRequest)(nil),        // 39: carillon.peer.v1.AskTokensRequest
-	(*TokenAsk)(nil),                // 40: carillon.peer.v1.TokenAsk
-	(*AskTokensResponse)(nil),       // 41: carillon.peer.v1.AskTokensResponse
-	(*TokenGrant)(nil),              // 42: carillon.peer.v1.TokenGrant
-	(*GiveTokensRequest)(nil),       // 43: carillon.peer.v1.GiveTokensRequest
-	(*GiveTokensResponse)(nil),      // 44: carillon.peer.v1.GiveTokensResponse
-	(*LimitStandsRequest)(nil),      // 45: carillon.peer.v1.LimitStandsRequest
-	(*LimitStandsResponse)(nil),     // 46: carillon.peer.v1.LimitStandsResponse
-	(*RecordEventsRequest)(nil),     // 47: carillon.peer.v1.RecordEventsRequest
-	(*RecordEventsResponse)(nil),    // 48: carillon.peer.v1.RecordEventsResponse
-	(*ReloadNamespaceRequest)(nil),  // 49: carillon.peer.v1.ReloadNamespaceRequest
-	(*ReloadNamespaceResponse)(nil), // 50: carillon.peer.v1.ReloadNamespaceResponse
-	(*HearLimitsRequest)(nil),       // 51: carillon.peer.v1.HearLimitsRequest
-	(*NamedLimit)(nil),              // 52: carillon.peer.v1.NamedLimit
-	(*HearLimitsResponse)(nil),      // 53: carillon.peer.v1.HearLimitsResponse
-	(*Place)(nil),                   // 54: carillon.peer.v1.Place
-	(*OwnQueuesRequest)(nil),        // 55: carillon.peer.v1.OwnQueuesRequest
-	(*OwnQueuesResponse)(nil),       // 56: carillon.peer.v1.OwnQueuesResponse
-	(*OwnWorkersRequest)(nil),       // 57: carillon.peer.v1.OwnWorkersRequest
-	(*OwnWorkersResponse)(nil),      // 58: carillon.peer.v1.OwnWorkersResponse
-	(*OwnWorker)(nil),               // 59: carillon.peer.v1.OwnWorker
-	(*SettleSidecarRequest)(nil),    // 60: carillon.peer.v1.SettleSidecarRequest
-	(*SettleSidecarResponse)(nil),   // 61: carillon.peer.v1.SettleSidecarResponse
-	(*timestamppb.Timestamp)(nil),   // 62: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 63: google.protobuf.Duration
-	(*v1.Job)(nil),                  // 64: carillon.v1.Job
-	(*v1.PutJobResponse)(nil),       // 65: carillon.v1.PutJobResponse
-	(*v1.QueuePause)(nil),           // 66: carillon.v1.QueuePause
-	(*v1.Heartbeat)(nil),            // 67: carillon.v1.Heartbeat
-	(*v1.Result)(nil),               // 68: carillon.v1.Result
-	(*v1.Queue)(nil),                // 69: carillon.v1.Queue
-	(*v1.Worker)(nil),               // 70: carillon.v1.Worker
+	(*CommandId)(nil),               // 11: carillon.peer.v1.CommandId
+	(*CommandRefusal)(nil),          // 12: carillon.peer.v1.CommandRefusal
+	(*CommandRequest)(nil),          // 13: carillon.peer.v1.CommandRequest
+	(*CommandResponse)(nil),         // 14: carillon.peer.v1.CommandResponse
+	(*ForgetCommandsRequest)(nil),   // 15: carillon.peer.v1.ForgetCommandsRequest
+	(*ForgetCommandsResponse)(nil),  // 16: carillon.peer.v1.ForgetCommandsResponse
+	(*Edge)(nil),                    // 17: carillon.peer.v1.Edge
+	(*RegisterRequest)(nil),         // 18: carillon.peer.v1.RegisterRequest
+	(*RegisterResponse)(nil),        // 19: carillon.peer.v1.RegisterResponse
+	(*ReleaseRequest)(nil),          // 20: carillon.peer.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),         // 21: carillon.peer.v1.ReleaseResponse
+	(*WaitsRequest)(nil),            // 22: carillon.peer.v1.WaitsRequest
+	(*WaitsResponse)(nil),           // 23: carillon.peer.v1.WaitsResponse
+	(*KeepsRequest)(nil),            // 24: carillon.peer.v1.KeepsRequest
+	(*KeepsResponse)(nil),           // 25: carillon.peer.v1.KeepsResponse
+	(*ApplyShareRequest)(nil),       // 26: carillon.peer.v1.ApplyShareRequest
+	(*SharePut)(nil),                // 27: carillon.peer.v1.SharePut
+	(*Wait)(nil),                    // 28: carillon.peer.v1.Wait
+	(*ApplyShareResponse)(nil),      // 29: carillon.peer.v1.ApplyShareResponse
+	(*DeleteInRequest)(nil),         // 30: carillon.peer.v1.DeleteInRequest
+	(*DeleteInResponse)(nil),        // 31: carillon.peer.v1.DeleteInResponse
+	(*RedriveInRequest)(nil),        // 32: carillon.peer.v1.RedriveInRequest
+	(*RedriveInResponse)(nil),       // 33: carillon.peer.v1.RedriveInResponse
+	(*PauseInRequest)(nil),          // 34: carillon.peer.v1.PauseInRequest
+	(*PauseInResponse)(nil),         // 35: carillon.peer.v1.PauseInResponse
+	(*PurgeInRequest)(nil),          // 36: carillon.peer.v1.PurgeInRequest
+	(*PurgeInResponse)(nil),         // 37: carillon.peer.v1.PurgeInResponse
+	(*ReloadQueuesRequest)(nil),     // 38: carillon.peer.v1.ReloadQueuesRequest
+	(*ReloadQueuesResponse)(nil),    // 39: carillon.peer.v1.ReloadQueuesResponse
+	(*HearRequest)(nil),             // 40: carillon.peer.v1.HearRequest
+	(*Report)(nil),                  // 41: carillon.peer.v1.Report
+	(*HearResponse)(nil),            // 42: carillon.peer.v1.HearResponse
+	(*Term)(nil),                    // 43: carillon.peer.v1.Term
+	(*TokenStamp)(nil),              // 44: carillon.peer.v1.TokenStamp
+	(*AskTokensRequest)(nil),        // 45: carillon.peer.v1.AskTokensRequest
+	(*TokenAsk)(nil),                // 46: carillon.peer.v1.TokenAsk
+	(*AskTokensResponse)(nil),       // 47: carillon.peer.v1.AskTokensResponse
+	(*TokenGrant)(nil),              // 48: carillon.peer.v1.TokenGrant
+	(*GiveTokensRequest)(nil),       // 49: carillon.peer.v1.GiveTokensRequest
+	(*GiveTokensResponse)(nil),      // 50: carillon.peer.v1.GiveTokensResponse
+	(*LimitStandsRequest)(nil),      // 51: carillon.peer.v1.LimitStandsRequest
+	(*LimitStandsResponse)(nil),     // 52: carillon.peer.v1.LimitStandsResponse
+	(*RecordEventsRequest)(nil),     // 53: carillon.peer.v1.RecordEventsRequest
+	(*RecordEventsResponse)(nil),    // 54: carillon.peer.v1.RecordEventsResponse
+	(*ReloadNamespaceRequest)(nil),  // 55: carillon.peer.v1.ReloadNamespaceRequest
+	(*ReloadNamespaceResponse)(nil), // 56: carillon.peer.v1.ReloadNamespaceResponse
+	(*HearLimitsRequest)(nil),       // 57: carillon.peer.v1.HearLimitsRequest
+	(*NamedLimit)(nil),              // 58: carillon.peer.v1.NamedLimit
+	(*HearLimitsResponse)(nil),      // 59: carillon.peer.v1.HearLimitsResponse
+	(*Place)(nil),                   // 60: carillon.peer.v1.Place
+	(*OwnQueuesRequest)(nil),        // 61: carillon.peer.v1.OwnQueuesRequest
+	(*OwnQueuesResponse)(nil),       // 62: carillon.peer.v1.OwnQueuesResponse
+	(*OwnWorkersRequest)(nil),       // 63: carillon.peer.v1.OwnWorkersRequest
+	(*OwnWorkersResponse)(nil),      // 64: carillon.peer.v1.OwnWorkersResponse
+	(*OwnWorker)(nil),               // 65: carillon.peer.v1.OwnWorker
+	(*SettleSidecarRequest)(nil),    // 66: carillon.peer.v1.SettleSidecarRequest
+	(*SettleSidecarResponse)(nil),   // 67: carillon.peer.v1.SettleSidecarResponse
+	(*timestamppb.Timestamp)(nil),   // 68: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 69: google.protobuf.Duration
+	(*v1.Job)(nil),                  // 70: carillon.v1.Job
+	(*v1.TriggerJobRequest)(nil),    // 71: carillon.v1.TriggerJobRequest
+	(*v1.CompleteRunRequest)(nil),   // 72: carillon.v1.CompleteRunRequest
+	(*v1.PutJobResponse)(nil),       // 73: carillon.v1.PutJobResponse
+	(*v1.QueuePause)(nil),           // 74: carillon.v1.QueuePause
+	(*v1.Heartbeat)(nil),            // 75: carillon.v1.Heartbeat
+	(*v1.Result)(nil),               // 76: carillon.v1.Result
+	(*v1.Queue)(nil),                // 77: carillon.v1.Queue
+	(*v1.Worker)(nil),               // 78: carillon.v1.Worker
 }
 var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: carillon.peer.v1.Refusal.reason:type_name -> carillon.peer.v1.Refusal.Reason
-	62, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
-	63, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
-	62, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
-	62, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
-	62, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
-	62, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
-	62, // 7: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
-	11, // 8: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
-	62, // 9: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
-	11, // 10: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
-	1,  // 11: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
-	62, // 12: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
-	11, // 13: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
-	62, // 14: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
-	64, // 15: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
-	62, // 16: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
-	21, // 17: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
-	37, // 18: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
-	22, // 19: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
-	65, // 20: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
-	37, // 21: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
-	62, // 22: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
-	62, // 23: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
-	62, // 24: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
-	66, // 25: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
-	62, // 26: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
-	62, // 27: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	62, // 28: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
-	35, // 29: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
-	67, // 30: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
-	68, // 31: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
-	62, // 32: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
-	37, // 33: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
-	40, // 34: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
-	38, // 35: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
-	42, // 36: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
-	37, // 37: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
-	38, // 38: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
-	62, // 39: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
-	42, // 40: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
-	62, // 41: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
-	62, // 42: carillon.peer.v1.RecordEventsRequest.not_after:type_name -> google.protobuf.Timestamp
-	62, // 43: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
-	62, // 44: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
-	52, // 45: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
-	62, // 46: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	54, // 47: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
-	69, // 48: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
-	62, // 49: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
-	54, // 50: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
-	59, // 51: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
-	70, // 52: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
-	62, // 53: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
-	3,  // 54: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
-	5,  // 55: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
-	7,  // 56: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
-	9,  // 57: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
-	12, // 58: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
-	14, // 59: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
-	16, // 60: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
-	18, // 61: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
-	20, // 62: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
-	24, // 63: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
-	26, // 64: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
-	28, // 65: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
-	30, // 66: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
-	34, // 67: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
-	39, // 68: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
-	43, // 69: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
-	45, // 70: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
-	47, // 71: carillon.peer.v1.PeerService.RecordEvents:input_type -> carillon.peer.v1.RecordEventsRequest
-	49, // 72: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
-	32, // 73: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
-	51, // 74: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
-	55, // 75: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
-	57, // 76: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
-	60, // 77: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
-	4,  // 78: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
-	6,  // 79: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
-	8,  // 80: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
-	10, // 81: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
-	13, // 82: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
-	15, // 83: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
-	17, // 84: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
-	19, // 85: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
-	23, // 86: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
-	25, // 87: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
-	27, // 88: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
-	29, // 89: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
-	31, // 90: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
-	36, // 91: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
-	41, // 92: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
-	44, // 93: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
-	46, // 94: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
-	48, // 95: carillon.peer.v1.PeerService.RecordEvents:output_type -> carillon.peer.v1.RecordEventsResponse
-	50, // 96: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
-	33, // 97: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
-	53, // 98: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
-	56, // 99: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
-	58, // 100: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
-	61, // 101: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
-	78, // [78:102] is the sub-list for method output_type
-	54, // [54:78] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	68, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
+	69, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
+	68, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
+	68, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
+	68, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
+	68, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
+	68, // 7: carillon.peer.v1.CommandRequest.not_after:type_name -> google.protobuf.Timestamp
+	11, // 8: carillon.peer.v1.CommandRequest.of:type_name -> carillon.peer.v1.CommandId
+	70, // 9: carillon.peer.v1.CommandRequest.put:type_name -> carillon.v1.Job
+	68, // 10: carillon.peer.v1.CommandRequest.seen_at:type_name -> google.protobuf.Timestamp
+	12, // 11: carillon.peer.v1.CommandRequest.refusal:type_name -> carillon.peer.v1.CommandRefusal
+	69, // 12: carillon.peer.v1.CommandRequest.keep_for:type_name -> google.protobuf.Duration
+	71, // 13: carillon.peer.v1.CommandRequest.trigger:type_name -> carillon.v1.TriggerJobRequest
+	72, // 14: carillon.peer.v1.CommandRequest.complete:type_name -> carillon.v1.CompleteRunRequest
+	68, // 15: carillon.peer.v1.ForgetCommandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	11, // 16: carillon.peer.v1.ForgetCommandsRequest.commands:type_name -> carillon.peer.v1.CommandId
+	68, // 17: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
+	17, // 18: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
+	68, // 19: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
+	17, // 20: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
+	44, // 21: carillon.peer.v1.ReleaseRequest.order:type_name -> carillon.peer.v1.TokenStamp
+	1,  // 22: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
+	68, // 23: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	17, // 24: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
+	68, // 25: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
+	70, // 26: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
+	68, // 27: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
+	27, // 28: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
+	43, // 29: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
+	28, // 30: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
+	73, // 31: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
+	43, // 32: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
+	68, // 33: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
+	68, // 34: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
+	68, // 35: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
+	74, // 36: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
+	68, // 37: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
+	68, // 38: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	68, // 39: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
+	41, // 40: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
+	75, // 41: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
+	76, // 42: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
+	68, // 43: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	43, // 44: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
+	46, // 45: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
+	44, // 46: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
+	48, // 47: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
+	43, // 48: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
+	44, // 49: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
+	68, // 50: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	48, // 51: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
+	68, // 52: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	68, // 53: carillon.peer.v1.RecordEventsRequest.not_after:type_name -> google.protobuf.Timestamp
+	68, // 54: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
+	68, // 55: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	58, // 56: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
+	68, // 57: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	60, // 58: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
+	77, // 59: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
+	68, // 60: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
+	60, // 61: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
+	65, // 62: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
+	78, // 63: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
+	68, // 64: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
+	3,  // 65: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
+	5,  // 66: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
+	7,  // 67: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
+	9,  // 68: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
+	18, // 69: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
+	20, // 70: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
+	22, // 71: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
+	24, // 72: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
+	26, // 73: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
+	13, // 74: carillon.peer.v1.PeerService.Command:input_type -> carillon.peer.v1.CommandRequest
+	15, // 75: carillon.peer.v1.PeerService.ForgetCommands:input_type -> carillon.peer.v1.ForgetCommandsRequest
+	30, // 76: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
+	32, // 77: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
+	34, // 78: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
+	36, // 79: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
+	40, // 80: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
+	45, // 81: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
+	49, // 82: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
+	51, // 83: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
+	53, // 84: carillon.peer.v1.PeerService.RecordEvents:input_type -> carillon.peer.v1.RecordEventsRequest
+	55, // 85: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
+	38, // 86: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
+	57, // 87: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
+	61, // 88: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
+	63, // 89: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
+	66, // 90: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
+	4,  // 91: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
+	6,  // 92: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
+	8,  // 93: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
+	10, // 94: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
+	19, // 95: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
+	21, // 96: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
+	23, // 97: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
+	25, // 98: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
+	29, // 99: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
+	14, // 100: carillon.peer.v1.PeerService.Command:output_type -> carillon.peer.v1.CommandResponse
+	16, // 101: carillon.peer.v1.PeerService.ForgetCommands:output_type -> carillon.peer.v1.ForgetCommandsResponse
+	31, // 102: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
+	33, // 103: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
+	35, // 104: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
+	37, // 105: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
+	42, // 106: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
+	47, // 107: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
+	50, // 108: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
+	52, // 109: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
+	54, // 110: carillon.peer.v1.PeerService.RecordEvents:output_type -> carillon.peer.v1.RecordEventsResponse
+	56, // 111: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
+	39, // 112: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
+	59, // 113: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
+	62, // 114: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
+	64, // 115: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
+	67, // 116: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
+	91, // [91:117] is the sub-list for method output_type
+	65, // [65:91] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_carillon_peer_v1_peer_proto_init() }
@@ -4383,7 +4870,7 @@ func file_carillon_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_peer_v1_peer_proto_rawDesc), len(file_carillon_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   60,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,8 @@ const (
 	PeerService_Waits_FullMethodName           = "/carillon.peer.v1.PeerService/Waits"
 	PeerService_Keeps_FullMethodName           = "/carillon.peer.v1.PeerService/Keeps"
 	PeerService_ApplyShare_FullMethodName      = "/carillon.peer.v1.PeerService/ApplyShare"
+	PeerService_Command_FullMethodName         = "/carillon.peer.v1.PeerService/Command"
+	PeerService_ForgetCommands_FullMethodName  = "/carillon.peer.v1.PeerService/ForgetCommands"
 	PeerService_DeleteIn_FullMethodName        = "/carillon.peer.v1.PeerService/DeleteIn"
 	PeerService_RedriveIn_FullMethodName       = "/carillon.peer.v1.PeerService/RedriveIn"
 	PeerService_PauseIn_FullMethodName         = "/carillon.peer.v1.PeerService/PauseIn"
@@ -76,6 +78,10 @@ type PeerServiceClient interface {
 	Keeps(ctx context.Context, in *KeepsRequest, opts ...grpc.CallOption) (*KeepsResponse, error)
 	// ApplyShare stores the partition's share of a decided batch.
 	ApplyShare(ctx context.Context, in *ApplyShareRequest, opts ...grpc.CallOption) (*ApplyShareResponse, error)
+	// Command puts or deletes a job of the partition, unless that was done before for the same request.
+	Command(ctx context.Context, in *CommandRequest, opts ...grpc.CallOption) (*CommandResponse, error)
+	// ForgetCommands has the partition forget commands that will not come again.
+	ForgetCommands(ctx context.Context, in *ForgetCommandsRequest, opts ...grpc.CallOption) (*ForgetCommandsResponse, error)
 	// DeleteIn removes the partition's jobs by prefix.
 	DeleteIn(ctx context.Context, in *DeleteInRequest, opts ...grpc.CallOption) (*DeleteInResponse, error)
 	// RedriveIn tries the partition's dead runs again.
@@ -200,6 +206,26 @@ func (c *peerServiceClient) ApplyShare(ctx context.Context, in *ApplyShareReques
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ApplyShareResponse)
 	err := c.cc.Invoke(ctx, PeerService_ApplyShare_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *peerServiceClient) Command(ctx context.Context, in *CommandRequest, opts ...grpc.CallOption) (*CommandResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CommandResponse)
+	err := c.cc.Invoke(ctx, PeerService_Command_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *peerServiceClient) ForgetCommands(ctx context.Context, in *ForgetCommandsRequest, opts ...grpc.CallOption) (*ForgetCommandsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForgetCommandsResponse)
+	err := c.cc.Invoke(ctx, PeerService_ForgetCommands_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -387,6 +413,10 @@ type PeerServiceServer interface {
 	Keeps(context.Context, *KeepsRequest) (*KeepsResponse, error)
 	// ApplyShare stores the partition's share of a decided batch.
 	ApplyShare(context.Context, *ApplyShareRequest) (*ApplyShareResponse, error)
+	// Command puts or deletes a job of the partition, unless that was done before for the same request.
+	Command(context.Context, *CommandRequest) (*CommandResponse, error)
+	// ForgetCommands has the partition forget commands that will not come again.
+	ForgetCommands(context.Context, *ForgetCommandsRequest) (*ForgetCommandsResponse, error)
 	// DeleteIn removes the partition's jobs by prefix.
 	DeleteIn(context.Context, *DeleteInRequest) (*DeleteInResponse, error)
 	// RedriveIn tries the partition's dead runs again.
@@ -453,6 +483,12 @@ func (UnimplementedPeerServiceServer) Keeps(context.Context, *KeepsRequest) (*Ke
 }
 func (UnimplementedPeerServiceServer) ApplyShare(context.Context, *ApplyShareRequest) (*ApplyShareResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ApplyShare not implemented")
+}
+func (UnimplementedPeerServiceServer) Command(context.Context, *CommandRequest) (*CommandResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Command not implemented")
+}
+func (UnimplementedPeerServiceServer) ForgetCommands(context.Context, *ForgetCommandsRequest) (*ForgetCommandsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForgetCommands not implemented")
 }
 func (UnimplementedPeerServiceServer) DeleteIn(context.Context, *DeleteInRequest) (*DeleteInResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteIn not implemented")
@@ -678,6 +714,42 @@ func _PeerService_ApplyShare_Handler(srv interface{}, ctx context.Context, dec f
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(PeerServiceServer).ApplyShare(ctx, req.(*ApplyShareRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PeerService_Command_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CommandRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).Command(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_Command_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).Command(ctx, req.(*CommandRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PeerService_ForgetCommands_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForgetCommandsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).ForgetCommands(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_ForgetCommands_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).ForgetCommands(ctx, req.(*ForgetCommandsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -994,6 +1066,14 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ApplyShare",
 			Handler:    _PeerService_ApplyShare_Handler,
+		},
+		{
+			MethodName: "Command",
+			Handler:    _PeerService_Command_Handler,
+		},
+		{
+			MethodName: "ForgetCommands",
+			Handler:    _PeerService_ForgetCommands_Handler,
 		},
 		{
 			MethodName: "DeleteIn",

@@ -14,7 +14,7 @@
 //
 //	ce-specversion ce-id ce-source ce-type ce-subject ce-time    CloudEvents 1.0, binary mode; ce-id is the run id
 //	Idempotency-Key           the run id, equal on every attempt
-//	Carillon-Job              namespace/name, percent-encoded like the ce- headers where it is not plain ASCII
+//	Carillon-Job              namespace/name; percent-encoded, as the values of the ce- headers are
 //	Carillon-Scheduled-Time   the time that the schedule gives, RFC 3339
 //	Carillon-Attempt          from 1
 //	Carillon-Deadline         end of the attempt's timeout, RFC 3339

@@ -20,6 +20,31 @@ type host struct {
 	pause   time.Duration // the last pause chosen without a Retry-After; 0 since another answer came
 	until   time.Time     // deliveries pause until then
 	resumer *time.Timer
+	reading int       // deliveries that hold a slot while they wait for their payload
+	turn    time.Time // when the next delivery that is refused because of them comes back
+}
+
+// beginReading returns nil if a delivery may hold its slot while it waits for its payload. At most half of
+// the slots are held so: runs whose payload comes with them have the others, however slow payloads are. It
+// returns [busy] otherwise: as many come back in [busyPause] as there are slots, those that are refused
+// longest ago first, so that thousands do not go through the store of the jobs again and again.
+func (h *host) beginReading(now time.Time) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	slots := max(1, h.limit/2)
+	if h.reading < slots {
+		h.reading++
+		return nil
+	}
+	pause := min(max(busyPause, h.turn.Sub(now)), lastBusyPause)
+	h.turn = now.Add(pause + busyPause/time.Duration(slots))
+	return busy(pause)
+}
+
+func (h *host) endReading() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reading--
 }
 
 // Deliver implements [dispatch.Consumer].

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/dispatch"
 )
 
 // Options configure HTTP targets.
@@ -21,6 +22,8 @@ type Options struct {
 	// Secrets returns a namespace's current signing secrets, raw ([ParseSecret]); nil or none: requests are
 	// not signed.
 	Secrets func(namespace string) [][]byte
+	// Payloads are those that deliveries refer to. Default: none can be read at present.
+	Payloads dispatch.Payloads
 	// TLS is the client's configuration; default the system's roots. The minimum is TLS 1.2 in any case.
 	TLS *tls.Config
 	// Resolver resolves names; default the system's.

@@ -8,8 +8,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"hash"
+	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -20,18 +21,18 @@ import (
 
 // newRequest returns the request of a delivery. An error means that no request can ever be made for the job's
 // target.
-func newRequest(ctx context.Context, d *delivery.Delivery, secrets [][]byte, now time.Time) (*http.Request,
-	error) {
+func newRequest(ctx context.Context, d *delivery.Delivery, b *body, secrets [][]byte,
+	now time.Time) (*http.Request, error) {
 	to := d.Target.HTTP
 	if to == nil {
 		return nil, fmt.Errorf("this is not an HTTP target")
 	}
-	body := d.Run.Data.Bytes
 	req, err := http.NewRequestWithContext(ctx, cmp.Or(to.Method, http.MethodPost), to.URL,
-		bytes.NewReader(body))
+		bytes.NewReader(d.Run.Data.Bytes))
 	if err != nil {
 		return nil, err
 	}
+	b.stream(req)
 	if req.URL.Scheme != "http" && req.URL.Scheme != "https" {
 		return nil, fmt.Errorf("the URL's scheme is %q, not http or https", req.URL.Scheme)
 	}
@@ -41,8 +42,14 @@ func newRequest(ctx context.Context, d *delivery.Delivery, secrets [][]byte, now
 	}
 	h.describe(d.Run)
 	h.trace(d)
+	delete(h.fields, "Carillon-Store")
+	if d.StoreAway {
+		h.set("Carillon-Store", delivery.StoreIsAway)
+	}
 	if len(secrets) > 0 {
-		h.sign(d.Run.ID, body, secrets, now)
+		if err := h.sign(d.Run.ID, b, secrets, now); err != nil {
+			return nil, err
+		}
 	}
 	if h.fields["User-Agent"] == nil {
 		h.set("User-Agent", "carillon")
@@ -52,7 +59,7 @@ func newRequest(ctx context.Context, d *delivery.Delivery, secrets [][]byte, now
 }
 
 // ownHeaders is how many headers newRequest sets itself.
-const ownHeaders = 19
+const ownHeaders = 20
 
 // header is a header under construction; values is room for Carillon's own, to avoid an allocation for each.
 type header struct {
@@ -72,12 +79,12 @@ func (h *header) describe(r *carillon.Run) {
 	if r.Data.ContentType != "" {
 		h.set("Content-Type", r.Data.ContentType)
 	}
-	job, scheduled := escape(r.Job), r.Scheduled.UTC().Format(time.RFC3339Nano)
-	if !strings.HasPrefix(strings.ToLower(r.Data.ContentType), structured) {
+	job, scheduled := delivery.HeaderValue(r.Job), r.Scheduled.UTC().Format(time.RFC3339Nano)
+	if !delivery.IsEvent(r.Data.ContentType) {
 		h.set("Ce-Specversion", "1.0")
 		h.set("Ce-Id", r.ID)
-		h.set("Ce-Source", "/v1/namespaces/"+r.Namespace+"/jobs/"+(&url.URL{Path: r.Job}).EscapedPath())
-		h.set("Ce-Type", "com.carillonhq.run")
+		h.set("Ce-Source", delivery.HeaderValue(delivery.EventSource(r)))
+		h.set("Ce-Type", delivery.EventType)
 		h.set("Ce-Subject", job)
 		h.set("Ce-Time", scheduled)
 	}
@@ -89,38 +96,9 @@ func (h *header) describe(r *carillon.Run) {
 	h.set("Carillon-Token", r.Token)
 }
 
-// structured begins the media types of CloudEvents whose attributes are in the payload. The request then
-// has none of its own beside them.
-const structured = "application/cloudevents"
-
-// escape percent-encodes what CloudEvents' HTTP binding (§3.1.3.2) does not allow in a header.
-func escape(s string) string {
-	plain := func(c byte) bool { return c > ' ' && c < 0x7f && c != '"' && c != '%' }
-	n := 0
-	for n < len(s) && plain(s[n]) {
-		n++
-	}
-	if n == len(s) {
-		return s
-	}
-	var b strings.Builder
-	for i := range len(s) {
-		if plain(s[i]) {
-			b.WriteByte(s[i])
-		} else {
-			fmt.Fprintf(&b, "%%%02X", s[i])
-		}
-	}
-	return b.String()
-}
-
-// trace sets the headers of the trace context that the attempt has, or else of one of the run: all attempts
-// of a run share the trace, each has a span of its own.
+// trace sets the headers of the attempt's trace context.
 func (h *header) trace(d *delivery.Delivery) {
-	t := d.Trace
-	if !t.Valid() {
-		t = (&delivery.Attempt{RunID: d.Run.ID, Number: d.Run.Attempt}).Fresh()
-	}
+	t := d.TraceContext()
 	h.set("Traceparent", t.Parent())
 	if state := t.State(); state != "" {
 		h.set("Tracestate", state)
@@ -128,18 +106,25 @@ func (h *header) trace(d *delivery.Delivery) {
 }
 
 // sign adds the headers of Standard Webhooks, with a signature for each secret.
-func (h *header) sign(id string, body []byte, secrets [][]byte, now time.Time) {
+func (h *header) sign(id string, b *body, secrets [][]byte, now time.Time) error {
 	at := strconv.FormatInt(now.Unix(), 10)
 	h.set("Webhook-Id", id)
 	h.set("Webhook-Timestamp", at)
-	signatures := make([]string, len(secrets))
+	macs, all := make([]hash.Hash, len(secrets)), make([]io.Writer, len(secrets))
 	for i, secret := range secrets {
-		mac := hmac.New(sha256.New, secret)
-		mac.Write([]byte(id + "." + at + "."))
-		mac.Write(body)
+		macs[i] = hmac.New(sha256.New, secret)
+		macs[i].Write([]byte(id + "." + at + "."))
+		all[i] = macs[i]
+	}
+	if err := b.writeTo(io.MultiWriter(all...)); err != nil {
+		return err
+	}
+	signatures := make([]string, len(secrets))
+	for i, mac := range macs {
 		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 	}
 	h.set("Webhook-Signature", strings.Join(signatures, " "))
+	return nil
 }
 
 // ParseSecret parses a signing secret as Standard Webhooks writes it: whsec_ and base64 of 24 to 64 bytes.

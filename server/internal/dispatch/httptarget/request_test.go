@@ -25,8 +25,11 @@ func TestSignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := header{http.Header{}, nil}
-	h.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", []byte(`{"test": 2432232314}`), [][]byte{first, second},
-		time.Unix(1614265330, 0))
+	b := &body{run: &carillon.Run{Data: carillon.Data{Bytes: []byte(`{"test": 2432232314}`)}}}
+	if err := h.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", b, [][]byte{first, second},
+		time.Unix(1614265330, 0)); err != nil {
+		t.Fatal(err)
+	}
 	want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE= v1,O4Gjv1HqPqsMrjmczoggs/sWA8gZD0VyHG+fLh4+ktI="
 	if got := h.fields.Get("Webhook-Signature"); got != want {
 		t.Errorf("signature %s", got)
@@ -53,7 +56,7 @@ func TestRequest(t *testing.T) {
 	d.Target.HTTP.Headers = map[string]string{"x-team": "billing", "Idempotency-Key": "mine",
 		"Carillon-Token": "forged", "user-agent": "theirs", "ce-id": "forged"}
 	secrets := [][]byte{make([]byte, 32)}
-	req, err := newRequest(context.Background(), &d, secrets, time.Unix(1_800_000_001, 0))
+	req, err := newRequest(context.Background(), &d, &body{run: d.Run}, secrets, time.Unix(1_800_000_001, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +67,7 @@ func TestRequest(t *testing.T) {
 	}
 	want := map[string]string{
 		"Content-Type": "application/json", "Ce-Specversion": "1.0", "Ce-Id": d.Run.ID,
-		"Ce-Type": "com.carillonhq.run", "Ce-Source": "/v1/namespaces/default/jobs/gr%C3%B6%C3%9Fe/%2250%25%22%20x",
+		"Ce-Type": "com.carillonhq.run", "Ce-Source": "/v1/namespaces/default/jobs/gr%25C3%25B6%25C3%259Fe/%252250%2525%2522%2520x",
 		"Ce-Subject": "gr%C3%B6%C3%9Fe/%2250%25%22%20x", "Ce-Time": "2027-01-15T08:00:00Z",
 		"Idempotency-Key": d.Run.ID, "Carillon-Job": "default/gr%C3%B6%C3%9Fe/%2250%25%22%20x",
 		"Carillon-Scheduled-Time": "2027-01-15T08:00:00Z", "Carillon-Attempt": "3",
@@ -86,6 +89,21 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// TestARequestSaysThatTheStoreIsAway, and no job can say so by itself.
+func TestARequestSaysThatTheStoreIsAway(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		d := newDelivery(7, "https://reports.example.com/run")
+		d.Target.HTTP.Headers, d.StoreAway = map[string]string{"carillon-store": "gone"}, away
+		req, err := newRequest(context.Background(), &d, &body{run: d.Run}, nil, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, got := map[bool]string{true: "away"}[away], req.Header.Get("Carillon-Store"); got != want {
+			t.Errorf("away %v: %q", away, got)
+		}
+	}
+}
+
 func TestTrace(t *testing.T) {
 	of := func(run string, attempt int) string {
 		d := newDelivery(1, "http://example.com/")
@@ -101,7 +119,7 @@ func TestTrace(t *testing.T) {
 // traceHeaders returns traceparent and tracestate of the request of a delivery.
 func traceHeaders(t *testing.T, d *delivery.Delivery) [2]string {
 	t.Helper()
-	req, err := newRequest(context.Background(), d, nil, time.Now())
+	req, err := newRequest(context.Background(), d, &body{run: d.Run}, nil, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +145,7 @@ func TestNoRequestCanBeMade(t *testing.T) {
 	}
 	v := newDelivery(1, "http://example.com/")
 	v.Target = carillon.WorkerQueue("q")
-	if _, err := newRequest(context.Background(), &v, nil, time.Now()); err == nil {
+	if _, err := newRequest(context.Background(), &v, &body{run: v.Run}, nil, time.Now()); err == nil {
 		t.Error("a worker target made a request")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -26,11 +25,7 @@ type Target struct {
 	rounds  http.RoundTripper // the client, with what is around it
 	http2   *http2Conns
 
-	mu      sync.Mutex
-	flights map[string]*flight // by token
-	flying  int
-	leaving bool
-	landed  chan struct{} // closed when leaving and nothing is in flight
+	flights *dispatch.Flights[*flight]
 }
 
 // flight is an attempt in flight.
@@ -52,6 +47,9 @@ func New(o Options) *Target {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Payloads == nil {
+		o.Payloads = noPayloads{}
+	}
 	if o.Secrets == nil {
 		o.Secrets = func(string) [][]byte { return nil }
 	}
@@ -71,7 +69,7 @@ func New(o Options) *Target {
 		rounds = o.Around(client)
 	}
 	return &Target{options: o, guard: g, client: client, rounds: rounds, http2: h2,
-		flights: map[string]*flight{}, landed: make(chan struct{})}
+		flights: dispatch.NewFlights(func(f *flight) string { return f.delivery.Run.Token })}
 }
 
 // Open implements [dispatch.Transport].
@@ -81,17 +79,16 @@ func (t *Target) Open(_ delivery.Queue, s *dispatch.Subscription) (dispatch.Cons
 
 // start sends attempts, or none if the node is leaving.
 func (t *Target) start(h *host, ds []delivery.Delivery) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.leaving {
+	fs, lives := make([]*flight, len(ds)), make([]context.Context, len(ds))
+	for i := range ds {
+		fs[i] = &flight{host: h, delivery: ds[i]}
+		lives[i], fs[i].end = context.WithCancelCause(context.Background())
+	}
+	if !t.flights.Start(fs) {
 		return false
 	}
-	t.flying += len(ds)
-	for i := range ds {
-		ctx, end := context.WithCancelCause(context.Background())
-		f := &flight{host: h, delivery: ds[i], end: end}
-		t.flights[ds[i].Run.Token] = f
-		go t.fly(ctx, f)
+	for i, f := range fs {
+		go t.fly(lives[i], f)
 	}
 	return true
 }
@@ -108,7 +105,7 @@ func (t *Target) fly(ctx context.Context, f *flight) {
 		f.host.subscription.Sink().Reports([]delivery.Report{r})
 	}
 	f.host.done(start, answered, slow, r.RetryAfter)
-	t.land(f)
+	t.flights.Land(f)
 }
 
 // attempt makes the request and judges its answer.
@@ -118,17 +115,25 @@ func (t *Target) attempt(ctx context.Context, f *flight) (r delivery.Report, ans
 		enter(d.Run)
 	}
 	watched, s := watch(ctx, f.end, t.options.Now)
-	req, err := newRequest(watched, d, t.options.Secrets(d.Queue.Namespace), t.options.Now())
+	begun, timeout := time.Now(), cmp.Or(d.Timeout, DefaultTimeout)
+	b := t.newBody(watched, f, timeout/2)
+	defer b.close()
+	req, err := t.prepare(watched, f, b)
+	if failed := b.failed(); failed != nil {
+		return t.unread(ctx, failed), false, false
+	}
 	if err != nil {
 		r.Message, r.Permanent = "no request can be made: "+err.Error(), true
 		return r, false, false
 	}
-	timeout := cmp.Or(d.Timeout, DefaultTimeout)
-	begun := time.Now()
-	timer := time.AfterFunc(timeout, func() { f.end(errTimeout) })
+	timer := time.AfterFunc(timeout-time.Since(begun), func() { b.timeUp(); f.end(errTimeout) })
 	defer timer.Stop()
 	resp, err := t.rounds.RoundTrip(req)
 	if err != nil {
+		failed := b.failed()
+		if failed != nil && (context.Cause(ctx) == nil || errors.Is(failed, errSlow)) {
+			return t.unread(ctx, failed), false, false
+		}
 		r.Message, r.Permanent = unanswered(err, context.Cause(ctx), timeout)
 		r.Message = r.Message[:min(len(r.Message), carillon.MaxErrorBytes)]
 		return r, false, errors.Is(err, errRefusedStream)
@@ -140,24 +145,22 @@ func (t *Target) attempt(ctx context.Context, f *flight) (r delivery.Report, ans
 	return r, true, slow
 }
 
-// land removes an attempt from those in flight.
-func (t *Target) land(f *flight) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if token := f.delivery.Run.Token; t.flights[token] == f {
-		delete(t.flights, token)
+// prepare returns the request of a delivery. The payload store has answered by then, and has given all bytes
+// once if the request is signed; the attempt waits for half its time at most.
+func (t *Target) prepare(ctx context.Context, f *flight, b *body) (*http.Request, error) {
+	if b.run.Data.Ref != nil {
+		late := time.AfterFunc(b.within, b.giveUp)
+		defer late.Stop()
 	}
-	if t.flying--; t.leaving && t.flying == 0 {
-		close(t.landed)
+	if err := b.begin(f.host); err != nil {
+		return nil, err
 	}
+	return newRequest(ctx, &f.delivery, b, t.options.Secrets(f.delivery.Queue.Namespace), t.options.Now())
 }
 
 // cancel ends the attempt with a token without a report.
 func (t *Target) cancel(token string) {
-	t.mu.Lock()
-	f := t.flights[token]
-	t.mu.Unlock()
-	if f != nil {
+	if f := t.flights.Find(token); f != nil {
 		f.end(errCancelled)
 	}
 }
@@ -165,32 +168,17 @@ func (t *Target) cancel(token string) {
 // Drain implements [dispatch.Transport]. Requests that are ended by force are reported as failed: the target
 // may have done the run, and only the job's policy can say whether to try again.
 func (t *Target) Drain(ctx context.Context) error {
-	t.leave()
+	landed := t.flights.Leave()
 	select {
-	case <-t.landed:
+	case <-landed:
 		return nil
 	case <-ctx.Done():
 	}
-	t.mu.Lock()
-	for _, f := range t.flights {
+	for _, f := range t.flights.All() {
 		f.end(errStopped)
 	}
-	t.mu.Unlock()
-	<-t.landed
+	<-landed
 	return ctx.Err()
-}
-
-// leave prevents new attempts.
-func (t *Target) leave() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.leaving {
-		return
-	}
-	t.leaving = true
-	if t.flying == 0 {
-		close(t.landed)
-	}
 }
 
 // Close implements [dispatch.Transport].

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -21,6 +23,8 @@ type Session struct {
 	id           string // of the worker
 	namespace    string // what it may report on
 	direct       bool   // the worker has sessions with other nodes, too, and distributes its credits itself
+	payloads     bool   // the worker reads payloads that runs refer to
+	now          func() time.Time
 	sink         dispatch.Sink
 	registration *dispatch.Registration
 	stream       *stream.Stream
@@ -36,7 +40,8 @@ type Session struct {
 
 func open(ctx context.Context, o Options, h *dispatch.Hub, hello carillon.Hello) (*Session, error) {
 	s := &Session{
-		options: o, id: hello.WorkerID, namespace: hello.Namespace, direct: hello.Direct, sink: h.Sink(),
+		options: o, id: hello.WorkerID, namespace: hello.Namespace, direct: hello.Direct,
+		payloads: hello.Payloads, now: h.Now, sink: h.Sink(),
 		adopted: map[string]struct{}{},
 	}
 	s.build = s.next
@@ -60,13 +65,35 @@ func (s *Session) Deliver(ds []delivery.Delivery) bool {
 		return false
 	}
 	attempts := s.stream.Attempts(ds)
+	var unreadable []delivery.Report
 	for i := range attempts {
 		a := &attempts[i]
+		if a.Run.Data.Ref != nil && !s.payloads {
+			unreadable = append(unreadable, s.putOff(a.Run))
+			s.stream.Free(a, 1)
+			continue
+		}
 		a.Known = s.release(a.Token)
 		s.stream.Hold(a)
 	}
+	if unreadable != nil {
+		go s.sink.Reports(unreadable) // not under the lock
+	}
 	s.announce()
 	return true
+}
+
+// anotherPause is when a run that a worker cannot read is tried with another one, at the earliest.
+const anotherPause = 10 * time.Second
+
+// putOff is the report of a run whose payload does not come with it, and that a worker of an older library
+// would handle without. Another worker may get it, so this is no failure.
+func (s *Session) putOff(run *carillon.Run) delivery.Report {
+	message := fmt.Sprintf("its payload is stored apart, and worker %q does not say that it reads payloads "+
+		"(hello.payloads): update its library", s.id)
+	at := s.now().Add(anotherPause + rand.N(anotherPause/2))
+	return delivery.Report{Worker: s.id, Result: carillon.Result{Token: run.Token, RunID: run.ID,
+		Outcome: carillon.OutcomeReschedule, At: at, Message: message}}
 }
 
 // announce wakes Receive. The lock is held.

@@ -18,6 +18,42 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
+// TestARunIsNotGivenWithoutItsPayload: a worker that does not read payloads gets no run that refers to one. The
+// run is put off, without a failure, and the credit stays for others.
+func TestARunIsNotGivenWithoutItsPayload(t *testing.T) {
+	for _, reads := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newFakeSink(Options{})
+			s, err := d.hub.Connect(ctx, carillon.Hello{Queues: []string{"q"}, WorkerID: "w", Payloads: reads})
+			if err != nil {
+				t.Fatal(err)
+			}
+			send(t, s, carillon.WorkRequest{Credits: []carillon.Credit{{Queue: "q", N: 2}}})
+			if n, _ := d.take(0, queue, 2, delivery.Head{}); n != 2 {
+				t.Fatal(n)
+			}
+			apart := carillon.Run{ID: "a", Token: token(0), Data: carillon.Data{Ref: &carillon.PayloadRef{Size: 1}}}
+			d.hub.Deliver(0, []delivery.Delivery{{Queue: queue, Run: &apart},
+				{Queue: queue, Run: &carillon.Run{ID: "b", Token: token(1)}}}, nil)
+			synctest.Wait()
+			got := tokens(receive(t, s).Runs)
+			if reads {
+				if len(got) != 2 || len(d.reports) != 0 {
+					t.Errorf("one that reads them: %v, %+v", got, d.reports)
+				}
+			} else if !slices.Equal(got, []string{token(1)}) || len(d.reports) != 1 || d.hub.Queues()[0].Credits != 1 {
+				t.Errorf("one that does not: %v, %+v", got, d.reports)
+			} else if r := d.reports[0]; r.Outcome != carillon.OutcomeReschedule || r.Token != token(0) || r.RunID != "a" ||
+				!r.At.After(time.Now()) || !strings.Contains(r.Message, "hello.payloads") {
+				t.Errorf("%+v", r)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestCloseLeavesRunsToTheirLease(t *testing.T) {
 	d := newFakeSink(Options{})
 	s := d.connect(t, 4)

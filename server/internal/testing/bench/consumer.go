@@ -50,7 +50,8 @@ func (b *Bench) consume(ctx context.Context, queue string, o workerOptions, s si
 	c := &consumers{queue: queue, hold: o.Hold, sink: s, late: newHistogram()}
 	c.over, c.leave = context.WithCancel(ctx)
 	for i := range o.Workers {
-		hello := carillon.Hello{Namespace: b.cfg.Namespace, Queues: []string{queue},
+		// Of payloads nothing is looked at, so it does not matter where they are.
+		hello := carillon.Hello{Namespace: b.cfg.Namespace, Queues: []string{queue}, Payloads: true,
 			WorkerID: fmt.Sprintf("bench-%d", i)}
 		session, err := b.conn(i).Connect(ctx, hello)
 		if err == nil {

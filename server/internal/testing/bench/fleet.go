@@ -72,16 +72,33 @@ func (f *Fleet) share(ctx context.Context) error {
 
 // slow puts a link with a delay between the nodes and the store's server.
 func (f *Fleet) slow(p *Program, delay time.Duration) error {
-	u, err := url.Parse(p.Store)
-	if err != nil || u.Port() == "" {
-		return fmt.Errorf("the store's URL names no host:port to put a delay before: %w", err)
+	server, err := serverOf(p.Store)
+	if err != nil {
+		return err
 	}
-	if f.link, err = link.Listen(u.Host, link.Options{}); err != nil {
+	if f.link, err = link.Listen(server, link.Options{}); err != nil {
 		return err
 	}
 	f.link.Delay(delay)
-	p.Store = strings.Replace(p.Store, u.Host, f.link.Address(), 1)
+	p.Store = strings.Replace(p.Store, server, f.link.Address(), 1)
 	return nil
+}
+
+// serverOf returns the host:port of a store's server as it is written in the store's URL. That of a bucket is
+// the parameter endpoint.
+func serverOf(store string) (string, error) {
+	u, err := url.Parse(store)
+	if err != nil {
+		return "", fmt.Errorf("the store's URL: %w", err)
+	}
+	if u.Port() != "" {
+		return u.Host, nil
+	}
+	if endpoint, err := url.Parse(u.Query().Get("endpoint")); err == nil && endpoint.Port() != "" &&
+		strings.Contains(store, endpoint.Host) {
+		return endpoint.Host, nil
+	}
+	return "", errors.New("the store's URL names no host:port to put a delay before; that of a bucket is endpoint=http://HOST:PORT")
 }
 
 // Node is the fleet under load: each connection is to another node in turn.

@@ -3,6 +3,7 @@ package chaos
 import (
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -82,6 +83,35 @@ func CassandraClusterBackend(t testing.TB) Backend {
 		Down: func() { last.Crash(t) }, Up: func() { last.Up(t) }}
 }
 
+// S3Backend is an empty store in a bucket of a server that ends with the test. Its leases are as short as
+// those of other stores. The credentials are in the environment of this process from then on.
+func S3Backend(t testing.TB) Backend {
+	t.Helper()
+	const bucket = "carillon"
+	server := realserver.StartS3(t, bucket)
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.Setenv("AWS_ACCESS_KEY_ID", server.Key))        //nolint:usetesting // tests beside this one need the same
+	must(os.Setenv("AWS_SECRET_ACCESS_KEY", server.Secret)) //nolint:usetesting // as above
+	return Backend{URL: "s3://" + bucket + "?region=us-east-1&path-style=yes&commit-every=5ms&endpoint=" +
+		server.Endpoint(),
+		Address: server.Address(), Flags: []string{"--lease-ttl", "4s"},
+		Down: func() { server.Crash(t) }, Up: func() { server.Up(t) }}
+}
+
+// GCSBackend is the same in a bucket of fake-gcs-server.
+func GCSBackend(t testing.TB) Backend {
+	t.Helper()
+	const bucket = "carillon"
+	server := realserver.StartGCS(t, bucket)
+	return Backend{URL: "gs://" + bucket + "?anonymous=yes&commit-every=5ms&endpoint=" + server.Endpoint(),
+		Address: server.Address(), Flags: []string{"--lease-ttl", "4s"},
+		Down: func() { server.Crash(t) }, Up: func() { server.Up(t) }}
+}
+
 // EtcdClusterBackend is an empty store on an etcd of three members, of which the last is the one to be ended.
 // Nodes reach the members directly.
 func EtcdClusterBackend(t testing.TB) Backend {
@@ -96,19 +126,23 @@ func EtcdClusterBackend(t testing.TB) Backend {
 // nodes.
 func EmbeddedEtcdBackend(t testing.TB) Backend {
 	t.Helper()
-	var peers, addresses []string
+	local := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+	var peers, addresses, listens []string
+	var doors [][]Door
 	for i := range 3 {
-		port := realserver.PortPair(t)
-		peers = append(peers, fmt.Sprintf("%s=127.0.0.1:%d", nodeName(i), port+1))
-		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", port))
+		at, to := realserver.PortPair(t), realserver.PortPair(t) // of nodes, and of members one above
+		peers = append(peers, nodeName(i)+"="+local(at+1))
+		addresses = append(addresses, local(at))
+		listens = append(listens, local(to+1))
+		doors = append(doors, []Door{{At: local(at), To: local(to)}, {At: local(at + 1), To: local(to + 1)}})
 	}
 	folder := t.TempDir()
 	clients := "etcd://" + strings.Join(addresses, ",")
-	return Backend{URL: clients, Of: func(node int) string {
+	return Backend{URL: clients, Of: func(node int) (string, []Door) {
 		if node >= len(peers) {
-			return clients
+			return clients, nil
 		}
-		return fmt.Sprintf("etcd-embed:%s?member=%s&peers=%s", filepath.Join(folder, nodeName(node)),
-			nodeName(node), url.QueryEscape(strings.Join(peers, ",")))
+		return fmt.Sprintf("etcd-embed:%s?member=%s&listen=%s&peers=%s", filepath.Join(folder, nodeName(node)),
+			nodeName(node), listens[node], url.QueryEscape(strings.Join(peers, ","))), doors[node]
 	}}
 }

@@ -19,6 +19,13 @@ type Options struct {
 	// Restart ends the server of the store by force and starts it again, while the node goes on. nil: the
 	// store has none.
 	Restart func()
+	// Move returns the URL of a store that is not there yet, to which everything moves while the node serves
+	// it. nil: nothing moves.
+	Move func() string
+	// Kills is how often the command that moves a store is killed in each move; 0: it is drawn.
+	Kills int
+	// Ballast is how many jobs, due in a far year, the store has before anything goes wrong.
+	Ballast int
 	Log     func(format string, args ...any)
 }
 
@@ -51,6 +58,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err := c.up(ctx); err != nil {
 		return Report{}, err
 	}
+	if err := c.load(ctx); err != nil {
+		return Report{}, err
+	}
 	record := checker.NewRecorder("chaos", o.Seed, o.Binary, Constants, nil)
 	if c.workers, err = newWorkers(record, o.Seed, oneDoor{node}, o.Log); err != nil {
 		return Report{}, err
@@ -75,7 +85,7 @@ func (c *campaign) worry(ctx context.Context) error {
 			return fmt.Errorf("cycle %d: %w", i, err)
 		}
 	}
-	return nil
+	return c.weigh(ctx)
 }
 
 // readyWithin is how long a node may take to start.
@@ -90,7 +100,7 @@ func (c *campaign) up(ctx context.Context) error {
 }
 
 func (c *campaign) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	ctx, cancel := context.WithTimeout(ctx, c.carried(readyWithin))
 	defer cancel()
 	if err := c.node.Ready(ctx); err != nil {
 		return err
@@ -120,6 +130,9 @@ func (c *campaign) cycle(ctx context.Context, i int) error {
 	if c.o.Restart != nil {
 		hows = append(hows, storeRestarts, storeRestarts, storeRestarts)
 	}
+	if c.o.Move != nil {
+		hows = append(hows, storeMoves, storeMoves, storeMoves, storeMoves, storeMoves, storeMoves)
+	}
 	how := pick(c.dice, hows...)
 	c.o.Log("cycle %d: %s", i, how)
 	c.burst()
@@ -127,11 +140,20 @@ func (c *campaign) cycle(ctx context.Context, i int) error {
 		return err
 	}
 	c.hurt(how)
-	if how == storeRestarts {
+	switch how {
+	case storeRestarts:
 		c.o.Restart()
 		return c.ready(ctx)
+	case storeMoves:
+		if err := c.move(ctx); err != nil {
+			return fmt.Errorf("move: %w", err)
+		}
+		return c.up(ctx)
 	}
 	if err := c.end(ctx, how); err != nil {
+		return err
+	}
+	if err := c.examine(ctx); err != nil {
 		return err
 	}
 	if c.dice.chance(2) {
@@ -147,8 +169,11 @@ func (c *campaign) cycle(ctx context.Context, i int) error {
 	return c.up(ctx)
 }
 
-// storeRestarts is the only fault in which the node goes on.
-const storeRestarts = "store restarts"
+// storeRestarts is the only fault in which the node goes on. After storeMoves it starts with another store.
+const (
+	storeRestarts = "store restarts"
+	storeMoves    = "store moves"
+)
 
 // end ends the node.
 func (c *campaign) end(ctx context.Context, how string) error {

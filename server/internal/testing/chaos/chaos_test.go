@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,9 +27,11 @@ var (
 	cycles = flag.Int("cycles", 0, "how often something goes wrong in TestKill… and TestCluster…; 0 = as often as they do without being told")
 	outage = flag.Bool("store-restarts", false,
 		"in TestKillPostgres: also end the server of the store, while the node goes on")
-	seed  = flag.Uint64("seed", 0, "what is drawn in TestKill… and TestCluster…; 0 = something else each time")
-	given = flag.String("binary", "", "the carillon to run; default one that is built from this source")
-	out   = flag.String("out", "", "folder for the history and the verdict; default the test's artifacts")
+	moveKills = flag.Int("kills", 0, "how often the command is killed in each move of TestMoves; 0 = it is drawn")
+	ballast   = flag.Int("ballast", 0, "how many jobs of a far year the store of TestMoves has as well")
+	seed      = flag.Uint64("seed", 0, "what is drawn in TestKill… and TestCluster…; 0 = something else each time")
+	given     = flag.String("binary", "", "the carillon to run; default one that is built from this source")
+	out       = flag.String("out", "", "folder for the history and the verdict; default the test's artifacts")
 )
 
 // built is carillon, built once for all tests.
@@ -88,7 +92,7 @@ func carillonBinary(t *testing.T) string {
 }
 
 // killCycles is how often the node of TestKill is killed that is not told how often.
-const killCycles = 15
+const killCycles = 7
 
 // enoughCycles is how many it takes for everything to have happened.
 const enoughCycles = 10
@@ -103,10 +107,7 @@ func TestKill(t *testing.T) {
 func often(n int) int { return cmp.Or(*cycles, n) }
 
 // serverCycles is how often the node, or the server of its store, is ended: each of its lives takes longer.
-const serverCycles = 10
-
-// fewCycles is how often where other tests do the same to the same store.
-const fewCycles = 2
+const serverCycles = 3
 
 // TestKillPostgres is TestKill on PostgreSQL. With -store-restarts its server is ended by force too, while
 // the node goes on: an attempt that was not durable then is not cancelled, so a worker that never answers
@@ -124,6 +125,30 @@ func TestKillPostgres(t *testing.T) {
 	campaign(t, o)
 }
 
+// movedCycles is how often something goes wrong in TestMoves; each move is one of them.
+const movedCycles = 3
+
+// TestMoves is TestKill on a store that moves again and again while the node serves it: from Pebble to
+// PostgreSQL, to a bucket, and so on. The command that moves it is killed now and then.
+func TestMoves(t *testing.T) {
+	binary := carillonBinary(t)
+	server, bucket := realserver.StartPostgres(t, realserver.Volatile()...), chaos.S3Backend(t)
+	folder, made := t.TempDir(), 0
+	fresh := func() string {
+		made++
+		switch made % 3 {
+		case 1:
+			return server.Database(t)
+		case 2:
+			at, query, _ := strings.Cut(bucket.URL, "?")
+			return fmt.Sprintf("%s/%d?%s", at, made, query)
+		}
+		return fmt.Sprintf("pebble:%s/%d", folder, made)
+	}
+	campaign(t, chaos.Options{Binary: binary, Store: "pebble:" + filepath.Join(folder, "first"), Move: fresh,
+		Cycles: often(movedCycles), Ballast: *ballast, Kills: *moveKills})
+}
+
 // TestKillRedis is TestKill on Redis, and with -store-restarts as above.
 func TestKillRedis(t *testing.T) {
 	binary := carillonBinary(t)
@@ -138,11 +163,15 @@ func TestKillRedis(t *testing.T) {
 	campaign(t, o)
 }
 
-// TestKillEtcd is TestKill on an etcd of one member, and with -store-restarts as above.
+// TestKillEtcd is TestKill on an etcd of one member, and with -store-restarts as above; only with -cycles:
+// TestClusterEmbeddedEtcd kills nodes on etcd as well.
 func TestKillEtcd(t *testing.T) {
+	if *cycles == 0 {
+		t.Skip("only with -cycles: TestClusterEmbeddedEtcd is on etcd as well")
+	}
 	binary := carillonBinary(t)
 	member := realserver.StartEtcd(t)
-	o := chaos.Options{Binary: binary, Store: "etcd://" + member.Address(), Cycles: often(fewCycles)}
+	o := chaos.Options{Binary: binary, Store: "etcd://" + member.Address(), Cycles: *cycles}
 	if *outage {
 		o.Restart = func() {
 			member.Crash(t)
@@ -161,7 +190,8 @@ func campaign(t *testing.T, o chaos.Options) {
 	}
 	t.Logf("seed %d; again: go test ./server/internal/testing/chaos -run '^%s$' -v -seed %d -cycles %d", o.Seed,
 		t.Name(), o.Seed, o.Cycles)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(o.Cycles)*20*time.Second+2*time.Minute)
+	cycle := 20*time.Second + time.Duration(o.Ballast*(1+o.Kills))*time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(o.Cycles)*cycle+2*time.Minute)
 	defer cancel()
 	h, err := chaos.Run(ctx, o)
 	spec := checker.Spec{MinStarts: 20 * o.Cycles}

@@ -19,17 +19,22 @@ type Backend struct {
 	URL string // of an empty store
 	// of its server, as it stands in URL; "" = nodes reach it directly, and cannot be cut off from it
 	Address string
-	// Of is the URL for a node, by its number from 0, whose process is also one of the store's servers; nil:
-	// it is URL for all.
-	Of   func(node int) string
-	Down func() // ends the server as a crash would; nil = it is not to be ended
-	Up   func() // starts it again, and returns when it answers
-	Lose func() // ends it, and takes away all that it has kept; nil = that is not done to it
+	// Of is the URL for a node, by its number from 0, whose process is also one of the store's servers, and
+	// where others reach that server; nil: it is URL for all.
+	Of func(node int) (url string, doors []Door)
+	// Flags of nodes, before those of the cluster.
+	Flags []string
+	Down  func() // ends the server as a crash would; nil = it is not to be ended
+	Up    func() // starts it again, and returns when it answers
+	Lose  func() // ends it, and takes away all that it has kept; nil = that is not done to it
 
 	// Failover ends the primary by force and returns when its standby, which has all that was acknowledged,
 	// has taken its place and has a standby of its own; nil = there is none.
 	Failover func()
 }
+
+// Door is an address at which others reach a server, and the one at which it listens behind it.
+type Door struct{ At, To string }
 
 // ClusterConfig says what a cluster is made of.
 type ClusterConfig struct {
@@ -56,6 +61,8 @@ type Member struct {
 	Name  string
 	Front *link.Link
 	Back  *link.Link // to the store; nil if Backend.Address is empty
+	// Doors are the links to the store's server in the node's process; nil if there is none.
+	Doors []*link.Link
 }
 
 // Outside is the name by which whoever is no node is cut off, in Front.CutFrom.
@@ -70,9 +77,16 @@ func (c *Cluster) Add(flags ...string) (*Member, error) {
 	number := len(c.made)
 	c.mu.Unlock()
 	m := &Member{Name: nodeName(number)}
-	url := c.Store.URL
+	url, doors := c.Store.URL, []Door(nil)
 	if c.Store.Of != nil {
-		url = c.Store.Of(number)
+		url, doors = c.Store.Of(number)
+	}
+	for _, d := range doors {
+		l, err := link.Listen(d.To, link.Options{At: d.At, From: c.source})
+		if err != nil {
+			return nil, errors.Join(err, m.close())
+		}
+		m.Doors = append(m.Doors, l)
 	}
 	if address := c.Store.Address; address != "" {
 		var err error
@@ -81,7 +95,7 @@ func (c *Cluster) Add(flags ...string) (*Member, error) {
 		}
 		url = strings.Replace(url, address, m.Back.Address(), 1)
 	}
-	n, err := NewNode(c.Binary, url, slices.Concat(c.Flags, flags)...)
+	n, err := NewNode(c.Binary, url, slices.Concat(c.Store.Flags, c.Flags, flags)...)
 	if err != nil {
 		return nil, errors.Join(err, m.close())
 	}
@@ -169,7 +183,7 @@ func (c *Cluster) Close() error {
 
 func (m *Member) close() error {
 	var errs []error
-	for _, l := range []*link.Link{m.Front, m.Back} {
+	for _, l := range append(slices.Clone(m.Doors), m.Front, m.Back) {
 		if l != nil {
 			errs = append(errs, l.Close())
 		}
@@ -188,7 +202,8 @@ func (c *Cluster) source(conn net.Conn) string {
 	return Outside
 }
 
-// Isolate cuts a node off from all others, both ways; not from the store, and not from clients and workers.
+// Isolate cuts a node off from all others, both ways; not from a store that is not in them, and not from
+// clients and workers.
 func (c *Cluster) Isolate(m *Member, f link.Fault) {
 	for _, other := range c.Members() {
 		if other != m {
@@ -196,16 +211,50 @@ func (c *Cluster) Isolate(m *Member, f link.Fault) {
 			other.Front.CutFrom(m.Name, f)
 		}
 	}
+	c.isolateServer(m, f)
+}
+
+// isolateServer cuts a node and the store's server in it off from the servers in all others, both ways.
+func (c *Cluster) isolateServer(m *Member, f link.Fault) {
+	for _, other := range c.Members() {
+		if other == m {
+			continue
+		}
+		for _, l := range m.Doors {
+			l.CutFrom(other.Name, f)
+		}
+		for _, l := range other.Doors {
+			l.CutFrom(m.Name, f)
+		}
+	}
+}
+
+// CutStore cuts a node off from the store; if that is in the nodes, from what is in the others.
+func (c *Cluster) CutStore(m *Member, f link.Fault) {
+	if m.Back != nil {
+		m.Back.Cut(f)
+	}
+	c.isolateServer(m, f)
+}
+
+// SlowStore makes whatever a node is told by the store take longer.
+func (m *Member) SlowStore(d time.Duration) {
+	if m.Back != nil {
+		m.Back.Delay(d)
+	}
+	for _, l := range m.Doors {
+		l.Delay(d)
+	}
 }
 
 // Heal ends what is wrong with all links, delays too.
 func (c *Cluster) Heal() {
 	for _, m := range c.Members() {
-		m.Front.Heal()
-		m.Front.Delay(0)
-		if m.Back != nil {
-			m.Back.Heal()
-			m.Back.Delay(0)
+		for _, l := range append(slices.Clone(m.Doors), m.Front, m.Back) {
+			if l != nil {
+				l.Heal()
+				l.Delay(0)
+			}
 		}
 	}
 }

@@ -207,7 +207,7 @@ func (s *clusterCampaign) cycle(ctx context.Context, i int) error {
 	if err := pause(ctx, s.dice.between(0, mostBurst)); err != nil {
 		return err
 	}
-	healed := s.record.Break(checker.Fault{Kind: f.kind, Holds: f.holds, Outside: f.out})
+	healed := s.record.Break(checker.Fault{Kind: s.kind(f), Holds: f.holds, Outside: f.out})
 	err := f.do(s, ctx)
 	if err == nil {
 		s.harm()

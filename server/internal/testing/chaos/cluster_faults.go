@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/testing/deliveries"
@@ -32,7 +33,8 @@ var troubles = []trouble{
 	{kind: "freeze", weight: 3, do: (*clusterCampaign).freezeOne, holds: true},
 	{kind: "cut off from the store", weight: 3, do: (*clusterCampaign).cutStore, needs: linked},
 	{kind: "slow store", weight: 1, do: (*clusterCampaign).slowStore, needs: linked},
-	{kind: "cut off from peers", weight: 2, do: (*clusterCampaign).cutPeers, holds: true},
+	{kind: "cut off from peers", weight: 2, do: (*clusterCampaign).cutPeers, needs: apart, holds: true},
+	{kind: "cut off from peers and the store", weight: 2, do: (*clusterCampaign).cutPeers, needs: inside, holds: true},
 	{kind: "cut off from clients", weight: 1, do: (*clusterCampaign).cutClients, holds: true, out: true},
 	{kind: "one more", weight: 2, do: (*clusterCampaign).addOne},
 	{kind: "one less", weight: 2, do: (*clusterCampaign).removeOne, needs: larger},
@@ -48,9 +50,20 @@ func larger(s *clusterCampaign) bool { return len(s.Members()) > s.o.Nodes }
 func mortal(s *clusterCampaign) bool { return s.o.Store.Down != nil }
 func paired(s *clusterCampaign) bool { return s.o.Store.Failover != nil }
 
+// kind is what is noted of a trouble. Where the store is in the nodes, who kills some of them kills servers
+// of the store, and the others may lose what they own.
+func (s *clusterCampaign) kind(t trouble) string {
+	if inside(s) && strings.HasPrefix(t.kind, "kill") {
+		return t.kind + " and its server of the store"
+	}
+	return t.kind
+}
+
 func (s *clusterCampaign) hasWorker() bool { return s.o.Worker != nil }
 
-func linked(s *clusterCampaign) bool { return s.o.Store.Address != "" }
+func linked(s *clusterCampaign) bool { return s.o.Store.Address != "" || inside(s) }
+func inside(s *clusterCampaign) bool { return s.o.Store.Of != nil } // the store is in the nodes
+func apart(s *clusterCampaign) bool  { return !inside(s) }
 
 // possible are the troubles that can happen now, each as often as it weighs.
 func (s *clusterCampaign) possible() (out []trouble) {
@@ -163,8 +176,8 @@ func (s *clusterCampaign) freezeOne(ctx context.Context) error {
 func (s *clusterCampaign) cutStore(ctx context.Context) error {
 	m := s.one()
 	s.harm(m)
-	m.Back.Cut(pick(s.dice, link.Silent, link.Silent, link.Broken))
-	defer m.Back.Heal()
+	s.CutStore(m, pick(s.dice, link.Silent, link.Silent, link.Broken))
+	defer s.Heal()
 	return s.last(ctx)
 }
 
@@ -176,16 +189,16 @@ func (s *clusterCampaign) slowStore(ctx context.Context) error {
 	}
 	delay := pick(s.dice, time.Millisecond, 5*time.Millisecond, 20*time.Millisecond)
 	for _, m := range slow {
-		m.Back.Delay(delay)
+		m.SlowStore(delay)
 	}
 	err := s.last(ctx)
 	for _, m := range slow {
-		m.Back.Delay(0)
+		m.SlowStore(0)
 	}
 	return err
 }
 
-// cutPeers cuts a node off from the others, and from nobody else.
+// cutPeers cuts a node off from the others, and from nobody else. If the store is in them, that includes it.
 func (s *clusterCampaign) cutPeers(ctx context.Context) error {
 	m := s.one()
 	s.harm(m)

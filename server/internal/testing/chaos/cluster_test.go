@@ -50,8 +50,12 @@ func TestClusterRedisCluster(t *testing.T) {
 	runCampaign(t, binary, chaos.RedisClusterBackend(t))
 }
 
-// TestClusterEtcd is the same on an etcd of one member, which syncs each write.
+// TestClusterEtcd is the same on an etcd of one member, which syncs each write; only with -cycles: what etcd may
+// do is in TestClusterEmbeddedEtcd as well.
 func TestClusterEtcd(t *testing.T) {
+	if *cycles == 0 {
+		t.Skip("only with -cycles: TestClusterEmbeddedEtcd is on etcd as well")
+	}
 	binary := carillonBinary(t)
 	runCampaign(t, binary, chaos.EtcdBackend(t))
 }
@@ -85,11 +89,30 @@ func TestClusterCassandraCluster(t *testing.T) {
 	runCampaign(t, binary, chaos.CassandraClusterBackend(t))
 }
 
+// TestClusterS3 is the same on a bucket of versitygw; only with -cycles: the tests of package object play more
+// histories in less time.
+func TestClusterS3(t *testing.T) {
+	if *cycles == 0 {
+		t.Skip("only with -cycles: package object plays histories")
+	}
+	binary := carillonBinary(t)
+	runCampaign(t, binary, chaos.S3Backend(t))
+}
+
+// TestClusterGCS is the same on a bucket of fake-gcs-server; only with -cycles.
+func TestClusterGCS(t *testing.T) {
+	if *cycles == 0 {
+		t.Skip("only with -cycles: package object plays histories")
+	}
+	binary := carillonBinary(t)
+	runCampaign(t, binary, chaos.GCSBackend(t))
+}
+
 // TestClusterEmbeddedEtcd is the same on an etcd in the nodes themselves: who kills one kills a member.
 func TestClusterEmbeddedEtcd(t *testing.T) {
 	binary := carillonBinary(t)
 	if *only == "" {
-		*only = "kill one,kill most,kill all,freeze,leave and come,cut off from peers"
+		*only = "kill one,kill most,kill all,freeze,leave and come,cut off from the store,slow store,cut off from peers and the store"
 		t.Cleanup(func() { *only = "" })
 	}
 	runCampaign(t, binary, chaos.EmbeddedEtcdBackend(t))

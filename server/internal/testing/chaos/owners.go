@@ -10,8 +10,10 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 	_ "github.com/carillonhq/carillon/server/store/cassandra" // what clusters have
 	_ "github.com/carillonhq/carillon/server/store/etcd"
+	_ "github.com/carillonhq/carillon/server/store/gcs"
 	_ "github.com/carillonhq/carillon/server/store/postgres"
 	_ "github.com/carillonhq/carillon/server/store/redis"
+	_ "github.com/carillonhq/carillon/server/store/s3"
 )
 
 // OpenStore opens the store of a cluster, to look at it beside the nodes.

@@ -1,21 +1,42 @@
 package chaos
 
-import "testing"
+import (
+	"net"
+	"os"
+	"testing"
+)
 
-// TestASocketIsNamedByBothPorts: a port is used for several connections at once, and for such as are closed.
-func TestASocketIsNamedByBothPorts(t *testing.T) {
-	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:1F90 0100007F:0050 06 00000000:00000000 00:00000000 00000000     0        0 0 1 0
-   1: 0100007F:1F90 0100007F:0051 01 00000000:00000000 00:00000000 00000000     0        0 111 1 0
-   2: 0100007F:1F90 0100007F:0050 01 00000000:00000000 00:00000000 00000000     0        0 222 1 0
-   3: 0100007F:0050 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 333 1 0
-`
-	for _, c := range []struct {
-		from, to int
-		want     string
-	}{{8080, 80, "222"}, {8080, 81, "111"}, {80, 8080, "333"}, {8080, 82, ""}} {
-		if got := inodeIn(table, c.from, c.to); got != c.want {
-			t.Errorf("from %d to %d: %q, want %q", c.from, c.to, got, c.want)
+// TestWhoHasConnected: the socket at the other end of a connection is found, and the process that has it, also
+// when others are connected to the same port, and have been.
+func TestWhoHasConnected(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	seen := map[uint32]bool{}
+	for i := range 20 {
+		far, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		near, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		inode := inodeOf(near)
+		if inode == 0 || seen[inode] || !holds(os.Getpid(), inode) || holds(1, inode) {
+			t.Errorf("connection %d comes from socket %d", i, inode)
+		}
+		seen[inode] = true
+		if i%2 == 0 {
+			continue // it stays open
+		}
+		if err := far.Close(); err != nil {
+			t.Error(err)
+		}
+		if inode := inodeOf(near); inode != 0 && holds(os.Getpid(), inode) {
+			t.Errorf("connection %d, whose other end was closed, comes from socket %d of this process", i, inode)
 		}
 	}
 }

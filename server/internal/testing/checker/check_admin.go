@@ -32,7 +32,7 @@ func (c callRules) kept(j *job) {
 				break
 			}
 			last := r.attempts[len(r.attempts)-1]
-			if c.sent(last).After(o.Return.Add(c.k.Dispatch)) && !c.afresh(r, o.Invoke, last.At) {
+			if c.sent(last).After(o.Return.Add(c.k.Dispatch)) && !afresh(r, o.Invoke, last.At) {
 				c.addf("S3", j.String(), "run %s was attempted after its cancellation was acknowledged", r.id)
 			}
 		case Redrive:

@@ -109,7 +109,7 @@ func (c daprRules) virtual(r *run, a *Attempt) {
 // time.
 func (c daprRules) continues(r *run, i int) {
 	a := r.attempts[i]
-	def, ok := c.definition(r, a)
+	def, ok := definition(r, a)
 	if !ok {
 		return
 	}
@@ -161,7 +161,7 @@ func (c daprRules) endOf(r *run, a *Attempt, def *effect) (since time.Time, why 
 }
 
 // definition is the one definition with the payload of an attempt.
-func (w *world) definition(r *run, a *Attempt) (def *effect, ok bool) {
+func definition(r *run, a *Attempt) (def *effect, ok bool) {
 	for _, e := range r.job.effects {
 		if e.job != nil && !e.vague && e.job.Payload == a.Payload {
 			def, ok = e, def == nil
@@ -326,7 +326,7 @@ func (w *world) held(namespace, queue, name string, counts func(r *run, i int) [
 		}
 		for _, r := range j.runs {
 			for i, a := range r.attempts {
-				def, ok := w.definition(r, a)
+				def, ok := definition(r, a)
 				if !ok || def.job.Queue != queue || name != "" && def.job.ConcurrencyKey != name {
 					continue
 				}

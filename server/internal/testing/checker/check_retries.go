@@ -126,7 +126,7 @@ func (c retryRules) policies(r *run) (defs []*effect, fresh bool) {
 			defs = append(defs, e)
 		}
 	}
-	return defs, c.afresh(r, from, to) || redriven(r, to)
+	return defs, afresh(r, from, to) || redriven(r, to)
 }
 
 // uncounted is the number of the last attempt before a that asked for another time: from there on retries

@@ -210,12 +210,12 @@ func (c runRules) mayCarry(j *job, a *Attempt) bool {
 func (c runRules) numbers(r *run) {
 	for i := 1; i < len(r.attempts); i++ {
 		before, a := r.attempts[i-1], r.attempts[i]
-		if a.Number < before.Number && !c.overtaken(before, a) && !c.afresh(r, before.At, a.At) &&
+		if a.Number < before.Number && !c.overtaken(before, a) && !afresh(r, before.At, a.At) &&
 			!c.lapses.countLost(r, before, a) {
 			c.addf("S2", r.job.String(), "run %s: attempt %d came after attempt %d", r.id, a.Number, before.Number)
 		}
 		same := a.Number == before.Number && a.Token != before.Token
-		if same && !c.fault(r.job, before.At.Add(-time.Second), a.At, nil) && !c.afresh(r, before.At, a.At) {
+		if same && !c.fault(r.job, before.At.Add(-time.Second), a.At, nil) && !afresh(r, before.At, a.At) {
 			c.addf("S2", r.job.String(), "run %s: two attempts have the number %d", r.id, a.Number)
 		}
 	}
@@ -271,7 +271,7 @@ func (c runRules) fresh(r *run) {
 }
 
 // afresh reports whether a run may have begun to count its attempts again: it was redriven.
-func (w *world) afresh(r *run, from, to time.Time) bool {
+func afresh(r *run, from, to time.Time) bool {
 	return slices.ContainsFunc(r.job.ops, func(o *Op) bool {
 		return o.Kind == Redrive && o.Outcome != Fail && !o.Invoke.After(to) &&
 			(o.Outcome == Info || !o.Return.Before(from)) &&

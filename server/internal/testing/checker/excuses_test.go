@@ -1,6 +1,9 @@
 package checker
 
-import "time"
+import (
+	"testing"
+	"time"
+)
 
 // moved sets when an attempt came and ended well.
 func (t *tale) moved(i int, at float64) {
@@ -709,4 +712,21 @@ var excused = []corruption{
 		t.ran("a", 20, 31.05)
 		return t
 	}, func(t *tale) { t.Ops[0].Spec.TTL = 31 * time.Second }},
+}
+
+// TestAResultOfTheFirstCopyEndsTheSecond: an attempt that was in doubt was handed out again, and then came the
+// result of the first time, which had been held up. It may have ended the attempt as soon as that came again.
+func TestAResultOfTheFirstCopyEndsTheSecond(t *testing.T) {
+	for told, want := range map[float64]float64{30.2: 30, 29: 90} {
+		h := newTale()
+		h.put("a", Job{Schedule: "@every 40s", Lease: time.Minute, Payload: "p"}, 0, 10)
+		h.attempt("a", 10, 10.1, 1)
+		h.said(Permanent, 10.5).Told = sec(told)
+		h.attempt("a", 10, 30, 1)
+		c := newCheck(&h.History, Spec{})
+		r := c.jobs[key{"n", "a"}].runs[0]
+		if got := c.certain(r, 1); !got.to.Equal(sec(want)) {
+			t.Errorf("told at %v: in force until %v, want %v", told, got.to, sec(want))
+		}
+	}
 }

@@ -60,20 +60,20 @@ func (w *world) mayBePaused(j *job, from, to time.Time) bool {
 func (w *world) surelyPaused(j *job, from, to time.Time) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
 		paused, known := e.pauses()
-		return known && paused && e.sure && !e.hi.Add(w.k.Apply).After(from) && !w.undone(j, e, to)
+		return known && paused && e.sure && !e.hi.Add(w.k.Apply).After(from) && !undone(j, e, to)
 	})
 }
 
 // surelyGone reports whether the job did not exist all of a stretch.
 func (w *world) surelyGone(j *job, from, to time.Time) bool {
 	return slices.ContainsFunc(j.effects, func(e *effect) bool {
-		return e.op.deletes() && e.sure && !e.hi.Add(w.k.Apply).After(from) && !w.undone(j, e, to) &&
+		return e.op.deletes() && e.sure && !e.hi.Add(w.k.Apply).After(from) && !undone(j, e, to) &&
 			!revived(j, e.lo, to)
 	})
 }
 
 // undone reports whether something that says otherwise may have taken effect after e, and before to.
-func (w *world) undone(j *job, e *effect, to time.Time) bool {
+func undone(j *job, e *effect, to time.Time) bool {
 	wanted, _ := e.pauses()
 	return slices.ContainsFunc(j.effects, func(u *effect) bool {
 		paused, known := u.pauses()

@@ -170,8 +170,11 @@ func (w *world) certain(r *run, i int) span {
 	a := r.attempts[i]
 	end := a.At.Add(w.lease(r.job))
 	for _, res := range r.results {
-		if res.Token == a.Token && (res.terminal() || res.Kind == LostWorker) && !res.Sent.Before(a.At) {
-			end = earlier(end, res.Sent)
+		// One that was sent before is of the same attempt when it was handed out first. While it has no answer it
+		// may be on its way.
+		due := !res.Sent.Before(a.At) || res.Told.IsZero() || !res.Told.Before(a.At)
+		if res.Token == a.Token && (res.terminal() || res.Kind == LostWorker) && due {
+			end = earlier(end, later(res.Sent, a.At))
 		}
 	}
 	if i+1 < len(r.attempts) {

@@ -112,6 +112,7 @@ func TestAWatchNeedsANodeAtFirst(t *testing.T) {
 			t.Errorf("after %v: %v", took, err)
 		}
 		w.down.Store(false)
+		<-time.After(2 * time.Minute) // longer than the connection pauses before it tries again
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		var last time.Time

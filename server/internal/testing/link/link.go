@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -29,6 +30,8 @@ const (
 
 // Options of a link.
 type Options struct {
+	// At is where to listen, host:port; "" = at a free port of the loopback interface.
+	At string
 	// From names who has connected, for CutFrom; nil: nobody has a name. It is called once for each
 	// connection.
 	From func(net.Conn) string
@@ -51,10 +54,10 @@ type Link struct {
 	healed chan struct{} // closed at each change of what is wrong
 }
 
-// Listen makes a link to a target, host:port, at a free port of the loopback interface. The target need not
-// be there yet: a connection is refused while it is not.
+// Listen makes a link to a target, host:port. The target need not be there yet: a connection is refused while
+// it is not.
 func Listen(target string, o Options) (*Link, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", cmp.Or(o.At, "127.0.0.1:0"))
 	if err != nil {
 		return nil, fmt.Errorf("link to %s: %w", target, err)
 	}

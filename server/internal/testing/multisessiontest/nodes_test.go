@@ -212,8 +212,10 @@ func TestHeirOfALostNodeKeepsItsRuns(t *testing.T) {
 		}
 		synctest.Wait()
 		w.kill("a")
+		synctest.Wait() // the lists are those of b: none that c has sent before comes later
 		awaitNodes(t, s, 2)
 		w.kill("c")
+		synctest.Wait()
 		awaitNodes(t, s, 1)
 		w.start("c") // it is connected after a moment
 		awaitNodes(t, s, 2)

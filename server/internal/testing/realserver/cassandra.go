@@ -57,7 +57,7 @@ func DurableCassandra() []string { return []string{"commitlog_sync: batch"} }
 // address of its own, 127.0.0.1, 127.0.0.2, …: clients tell nodes apart by their addresses.
 func StartCassandraCluster(t testing.TB, nodes int, settings ...string) []*Cassandra {
 	t.Helper()
-	java, jars := Binary(t, "java"), cassandraJars(t)
+	java, jars := Binary(t, "java"), jars(t, "Cassandra", "cassandra-all-*.jar")
 	all := make([]*Cassandra, nodes)
 	port, between := Port(t), Port(t)
 	seeds := make([]string, nodes)
@@ -91,24 +91,6 @@ func cassandraAccessFor() []string {
 		out[i] = a + "=ALL-UNNAMED"
 	}
 	return out
-}
-
-// cassandraJars finds the jars. Without them the test is skipped.
-func cassandraJars(t testing.TB) string {
-	t.Helper()
-	folder := os.Getenv("CARILLON_CASSANDRA")
-	if folder == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
-		folder = filepath.Join(cache, "carillon", "cassandra")
-	}
-	if found, err := filepath.Glob(filepath.Join(folder, "cassandra-all-*.jar")); err != nil || len(found) == 0 {
-		Missing(t, "there is no Cassandra in "+folder+
-			": mvn -f tools/cassandra/pom.xml dependency:copy-dependencies -DoutputDirectory="+folder)
-	}
-	return folder
 }
 
 // configure writes the settings of a node. Cassandra refuses those that it does not know.

@@ -7,6 +7,9 @@
 //	postgres_pair.go  a primary and its standby, failover
 //	redis.go          Redis, Redis Cluster
 //	etcd.go           etcd, alone or as a cluster
+//	kafka.go          Kafka
+//	rabbitmq.go       RabbitMQ
+//	nats.go           NATS, alone or as a cluster
 //	kubernetes.go     an API server of Kubernetes
 //	authority.go      a certificate for servers
 package realserver
@@ -21,8 +24,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -251,8 +256,19 @@ func (d *daemon) end(t testing.TB, s syscall.Signal) {
 	}
 }
 
-// Freeze stops the server where it is until [daemon.Thaw]: it keeps its connections and answers nothing.
-func (d *daemon) Freeze(t testing.TB) { d.send(t, syscall.SIGSTOP) }
+// Freeze stops the server where it is until [daemon.Thaw]: it keeps its connections and answers nothing. The
+// signal is on its way for a moment; Freeze returns when all threads have stopped.
+func (d *daemon) Freeze(t testing.TB) {
+	t.Helper()
+	d.send(t, syscall.SIGSTOP)
+	end := time.Now().Add(patience)
+	for !stopped(d.process.PID()) {
+		if time.Now().After(end) {
+			t.Fatal("the server does not stop")
+		}
+		runtime.Gosched()
+	}
+}
 
 // Thaw lets a frozen server go on.
 func (d *daemon) Thaw(t testing.TB) { d.send(t, syscall.SIGCONT) }
@@ -289,4 +305,25 @@ func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.text)
+}
+
+// jars returns the folder of the jars of a program that Maven has brought: that of the variable
+// CARILLON_PROGRAM, or carillon/program of the user's cache. One of them is called so. Without them the test
+// is skipped.
+func jars(t testing.TB, program, called string) string {
+	t.Helper()
+	name := strings.ToLower(program)
+	folder := os.Getenv("CARILLON_" + strings.ToUpper(program))
+	if folder == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder = filepath.Join(cache, "carillon", name)
+	}
+	if found, err := filepath.Glob(filepath.Join(folder, called)); err != nil || len(found) == 0 {
+		Missing(t, fmt.Sprintf("there is no %s in %s: mvn -f tools/%s/pom.xml dependency:copy-dependencies -DoutputDirectory=%s",
+			program, folder, name, folder))
+	}
+	return folder
 }

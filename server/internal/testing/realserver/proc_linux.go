@@ -4,7 +4,10 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -43,4 +46,20 @@ func lookUp(t testing.TB, name string) (uid, gid int) {
 // killGroup kills whatever is left of the group that a process began.
 func killGroup(p *os.Process) {
 	_ = syscall.Kill(-p.Pid, syscall.SIGKILL) // nobody is there: that is what is wanted
+}
+
+// stopped reports whether all threads of a process are stopped.
+func stopped(pid int) bool {
+	threads, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
+	if err != nil || len(threads) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(threads, func(name string) bool {
+		line, err := os.ReadFile(name)
+		if err != nil {
+			return !os.IsNotExist(err) // one that has ended has stopped
+		}
+		_, rest, _ := strings.Cut(string(line), ") ") // behind the name of the program
+		return !strings.HasPrefix(rest, "T")
+	})
 }

@@ -23,7 +23,7 @@ import (
 var (
 	stores = flag.String("stores", "postgres",
 		"stores of the scenarios with real processes, separated by commas: postgres, redis, rediscluster, etcd, etcdcluster, "+
-			"cassandra, cassandracluster")
+			"cassandra, cassandracluster, s3")
 	given  = flag.String("binary", "", "the carillon that scenarios with real processes run; default one that is built from this source")
 	divide = flag.Int("divide", 6,
 		"what the scenarios with real processes are divided by: their spans, and how many jobs "+
@@ -111,6 +111,8 @@ func inCity(t *testing.T, n int, test func(t *testing.T, c *city), flags ...stri
 		"etcdcluster":      func(t *testing.T) chaos.Backend { return chaos.EtcdClusterBackend(t) },
 		"cassandra":        func(t *testing.T) chaos.Backend { return chaos.CassandraBackend(t) },
 		"cassandracluster": func(t *testing.T) chaos.Backend { return chaos.CassandraClusterBackend(t) },
+		"s3":               func(t *testing.T) chaos.Backend { return chaos.S3Backend(t) },
+		"gcs":              func(t *testing.T) chaos.Backend { return chaos.GCSBackend(t) },
 	}
 	for name := range strings.SplitSeq(*stores, ",") {
 		t.Run(name, func(t *testing.T) {

@@ -77,6 +77,19 @@ func (c *city) begin(w *work, n int, lease time.Duration) {
 	}
 	c.load(jobs)
 	c.await("all runs go on", func() bool { return w.going() == n })
+	c.stored()
+}
+
+// stored returns once all attempts that have begun are in the store: a partition stores its changes in order,
+// so a put to each of them is stored last.
+func (c *city) stored() {
+	c.t.Helper()
+	var jobs []carillon.Job
+	for p := range partitions {
+		name := named(fmt.Sprint("put/stored/", p), 1, func(of int) bool { return of == p })[0]
+		jobs = append(jobs, carillon.Job{Name: name, Due: carillon.In(24 * time.Hour)})
+	}
+	c.load(jobs)
 }
 
 // once checks that each of n runs was given out once, and has succeeded.

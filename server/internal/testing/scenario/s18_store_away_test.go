@@ -75,3 +75,66 @@ func TestS18StoreAway(t *testing.T) {
 		}
 	})
 }
+
+// S18 with --on-store-loss critical: no node gets an answer from the store while critical and normal jobs fall
+// due. The critical ones run meanwhile, 99 % of them within 5 s, and no other does; then the others run. Each
+// has run once, with the time that it was meant for.
+func TestS18CriticalRunsLeaveWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	away := max(span(60*time.Second), leaseEnds)
+	leaseTTL := 2 * away
+	inCity(t, 3, func(t *testing.T, c *city) {
+		for i := range c.nodes {
+			linked(t, c, i)
+		}
+		t0 := time.Now().Add(lead)
+		due := map[string]time.Time{}
+		var jobs []carillon.Job
+		for class, n := range map[carillon.Priority]int{carillon.PriorityCritical: 100, carillon.PriorityNormal: 300,
+			carillon.PriorityLow: 300} {
+			for i := range n {
+				j := carillon.Job{Name: fmt.Sprintf("%v/%d", class, i), Priority: class}
+				due[j.Name] = t0.Add(time.Second + time.Duration(i)*(away-4*time.Second)/time.Duration(n)).Round(time.Millisecond)
+				j.Due = carillon.At(due[j.Name])
+				jobs = append(jobs, j)
+			}
+		}
+		c.load(jobs)
+		c.staff(3, func(context.Context, carillon.Run) error { return nil })
+		c.at(t0)
+		for _, m := range c.nodes {
+			m.Back.Cut(link.Silent)
+		}
+		c.at(t0.Add(away))
+		back := time.Now()
+		for _, m := range c.nodes {
+			m.Back.Heal()
+		}
+		c.await("all jobs have run", func() bool { return len(c.byRun()) == len(jobs) })
+		c.early()
+		var late []time.Duration
+		again, meanwhile := 0, 0
+		for _, ds := range c.byRun() {
+			class, _, _ := strings.Cut(ds[0].Job, "/")
+			if !ds[0].Scheduled.Equal(due[ds[0].Job]) {
+				t.Errorf("%s was meant for %v and says %v", ds[0].Job, due[ds[0].Job], ds[0].Scheduled)
+			}
+			if again += len(ds) - 1; class == carillon.PriorityCritical.String() {
+				late = append(late, ds[0].At.Sub(due[ds[0].Job]))
+				continue
+			}
+			// What the nodes did not know yet: they find out within a write and a renewal.
+			if ds[0].At.Before(back) && ds[0].At.Sub(t0) > 5*time.Second {
+				meanwhile++
+			}
+		}
+		t.Logf("critical runs: half %v late, 99 %% %v, the last %v; %d came again", quantile(late, 0.5),
+			quantile(late, 0.99), quantile(late, 1), again)
+		if q := quantile(late, 0.99); q > 5*time.Second {
+			t.Errorf("99 %% of the critical runs came within %v", q)
+		}
+		if meanwhile > 0 {
+			t.Errorf("%d runs that are not critical left while the store was away", meanwhile)
+		}
+	}, "--on-store-loss", "critical", "--lease-ttl", leaseTTL.String())
+}

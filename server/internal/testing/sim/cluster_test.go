@@ -10,15 +10,12 @@ import (
 	"github.com/carillonhq/carillon/server/internal/testing/sim"
 )
 
-var clusterSeeds = flag.Int("cluster-seeds", 200,
-	"how many seeds TestCluster lives through; a tenth with -short")
+var clusterSeeds = flag.Int("cluster-seeds", 150,
+	"how many seeds TestCluster lives through; a 25th of them with -short")
 
 // TestCluster lives through seeds in which several nodes share the partitions, with every fault of a cluster.
 func TestCluster(t *testing.T) {
-	n := *clusterSeeds
-	if testing.Short() {
-		n /= 10
-	}
+	n := fewer(*clusterSeeds)
 	var sum tally
 	eachSeed(t, n, func(t *testing.T, i uint64) {
 		p := sim.Cluster.Generate(i)
@@ -59,10 +56,7 @@ func (s *tally) enoughOfACluster(t *testing.T, n int) {
 // TestMovesInOrder: nodes that come and leave as they should make nothing late and nothing double, whatever
 // moves.
 func TestMovesInOrder(t *testing.T) {
-	n := *clusterSeeds / 4
-	if testing.Short() {
-		n /= 10
-	}
+	n := fewer(*clusterSeeds / 4)
 	eachSeed(t, n, func(t *testing.T, i uint64) {
 		p := sim.Moves.Generate(i)
 		h := live(t, &p, sim.Options{})
@@ -82,10 +76,7 @@ func TestMovesInOrder(t *testing.T) {
 // TestLimitsOfACluster: a limit is raised and lowered while attempts in several nodes hold its permits, and
 // its home moves. There are never more of them than it says, and nobody waits for a permit that is free.
 func TestLimitsOfACluster(t *testing.T) {
-	n := *clusterSeeds / 4
-	if testing.Short() {
-		n /= 10
-	}
+	n := fewer(*clusterSeeds / 4)
 	for _, profile := range []sim.Profile{sim.Permits, sim.Torn} {
 		t.Run(profile.Name, func(t *testing.T) {
 			eachSeed(t, n, func(t *testing.T, i uint64) {
@@ -104,7 +95,7 @@ func TestLimitsOfACluster(t *testing.T) {
 // have woken the one that asks, before it has begun or after.
 func TestReplayOfACluster(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	each(t, 20, func(t *testing.T, i uint64) {
+	each(t, fewer(20), func(t *testing.T, i uint64) {
 		p := sim.Cluster.Generate(i)
 		again(t, &p)
 	})
@@ -113,10 +104,7 @@ func TestReplayOfACluster(t *testing.T) {
 // TestANodeIsBarred: it lives, and cannot claim or commit. The others do all the work, and nothing is late
 // for longer than after a crash.
 func TestANodeIsBarred(t *testing.T) {
-	n := *clusterSeeds / 4
-	if testing.Short() {
-		n /= 10
-	}
+	n := fewer(*clusterSeeds / 4)
 	eachSeed(t, n, func(t *testing.T, i uint64) {
 		p := sim.Bars.Generate(i)
 		h := live(t, &p, sim.Options{})
@@ -128,10 +116,7 @@ func TestANodeIsBarred(t *testing.T) {
 
 // TestAllNodesLeave at about the same time: what workers have is finished, and no run is attempted twice.
 func TestAllNodesLeave(t *testing.T) {
-	n := *clusterSeeds / 4
-	if testing.Short() {
-		n /= 10
-	}
+	n := fewer(*clusterSeeds / 4)
 	eachSeed(t, n, func(t *testing.T, i uint64) {
 		p := sim.Ends.Generate(i)
 		h := live(t, &p, sim.Options{})

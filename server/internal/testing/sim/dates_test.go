@@ -14,10 +14,7 @@ import (
 func TestCalendarsLeaveTimesOut(t *testing.T) {
 	for _, profile := range []sim.Profile{sim.Dates, sim.DatesOfACluster} {
 		t.Run(profile.Name, func(t *testing.T) {
-			n := *seeds / 10
-			if testing.Short() {
-				n /= 10
-			}
+			n := fewer(*seeds / 10)
 			var excluded atomic.Int64
 			eachSeed(t, n, func(t *testing.T, i uint64) {
 				p := profile.Generate(i)

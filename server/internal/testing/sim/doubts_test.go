@@ -10,10 +10,7 @@ import (
 // TestDoubtsLeaveNothingBehind: attempts are in doubt on a node that lives on, so that a worker may get one
 // twice on one stream.
 func TestDoubtsLeaveNothingBehind(t *testing.T) {
-	n := *seeds / 5
-	if testing.Short() {
-		n /= 10
-	}
+	n := fewer(*seeds / 5)
 	twice := make([]int, n+1)
 	eachSeed(t, n, func(t *testing.T, i uint64) {
 		p := sim.Doubts.Generate(i)
@@ -43,10 +40,7 @@ func TestDoubtsLeaveNothingBehind(t *testing.T) {
 // TestAPauseFindsWhatIsInDoubt: what a killed node may have handed out is made again though its job was
 // paused since, and nothing else begins in a pause.
 func TestAPauseFindsWhatIsInDoubt(t *testing.T) {
-	n := *seeds / 5
-	if testing.Short() {
-		n /= 10
-	}
+	n := fewer(*seeds / 5)
 	excused := make([]int, n+1)
 	eachSeed(t, n, func(t *testing.T, i uint64) {
 		p := sim.Pauses.Generate(i)

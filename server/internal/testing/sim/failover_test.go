@@ -16,10 +16,7 @@ import (
 // TestTheStoreFailsOver again and again: nothing that was acknowledged is denied, and every node is ready
 // soon after the last time.
 func TestTheStoreFailsOver(t *testing.T) {
-	n := *clusterSeeds / 4
-	if testing.Short() {
-		n /= 10
-	}
+	n := fewer(*clusterSeeds / 4)
 	eachSeed(t, n, func(t *testing.T, i uint64) {
 		p := sim.Failovers.Generate(i)
 		h := live(t, &p, sim.Options{})

@@ -31,6 +31,8 @@ type Profile struct {
 	// the limits that are set, again and again; half the jobs have the key. nil = 1 to 3, of one job in eight
 	Limited []int
 	Work    time.Duration // Plan.Work
+
+	FireCritical bool // Plan.FireCritical
 }
 
 // Weight is how often an operation is drawn.
@@ -86,7 +88,7 @@ var Profiles = map[string]Profile{Chaos.Name: Chaos, Quiet.Name: Quiet, Clocks.N
 	SidecarsAtEase.Name: SidecarsAtEase, SidecarsMove.Name: SidecarsMove,
 	Lapses.Name: Lapses, Doubts.Name: Doubts, Pauses.Name: Pauses, Failovers.Name: Failovers,
 	Halts.Name: Halts, HaltsOfACluster.Name: HaltsOfACluster, Dates.Name: Dates,
-	DatesOfACluster.Name: DatesOfACluster}
+	DatesOfACluster.Name: DatesOfACluster, Away.Name: Away}
 
 // jobsPerClient is how many names a client mostly works with. Some names are used by several.
 const jobsPerClient = 6
@@ -109,7 +111,7 @@ var queues = []string{"red", "blue"}
 func (p Profile) Generate(seed uint64) Plan {
 	g := &generator{Profile: p, r: rand.New(rand.NewPCG(seed, 0x5eed))}
 	plan := Plan{Seed: seed, Profile: p.Name, Busy: p.Busy, Calm: p.Calm, Work: p.Work, Nodes: 1, Partitions: 4,
-		Start: starts[0]}
+		Start: starts[0], FireCritical: p.FireCritical}
 	plan.Lanes = []int{1, 2, plan.Partitions}[seed%3]
 	if p.Change {
 		plan.Start = starts[2+g.r.IntN(3)]

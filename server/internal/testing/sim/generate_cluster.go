@@ -51,7 +51,7 @@ const clusterTTL = 4 * time.Second
 // cluster draws the nodes.
 func (g *generator) cluster() {
 	p := g.plan
-	p.Nodes, p.Partitions, p.LeaseTTL = 3+g.r.IntN(3), 8, clusterTTL
+	p.Nodes, p.Partitions, p.LeaseTTL = 3+g.r.IntN(3), 8, g.storeTTL()
 	p.Lanes = []int{1, 2, p.Partitions}[p.Seed%3]
 }
 
@@ -141,6 +141,8 @@ func (g *generator) clusterFault(out *outages) (f Fault, ok bool) {
 		return f, !slices.ContainsFunc(p.Faults, f.overlaps)
 	case EndpointDown, EndpointCut:
 		f.Worker = pick(g.r, p.Endpoints...)
+	case StoreAway:
+		f.For = min(g.between(time.Second, 14*time.Second), p.Busy-f.At)
 	case Cut:
 		f.Side = g.r.Perm(p.Nodes)[:1+g.r.IntN(p.Nodes/2)]
 		f.For = g.between(time.Second, 10*time.Second)

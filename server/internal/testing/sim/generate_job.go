@@ -15,6 +15,9 @@ func (g *generator) job(at time.Duration) *checker.Job {
 		Priority: pick(g.r, "", "critical", "high", "low"), Queue: pick(g.r,
 			queues...), Policy: g.policy(), Timeout: 20 * time.Second,
 	}
+	if g.FireCritical && !g.oneIn(4) {
+		j.Priority = "critical"
+	}
 	if g.HTTP && g.oneIn(4) {
 		j.Queue = "http://" + pick(g.r, g.plan.Endpoints...) + "/run"
 		j.Lease = 0

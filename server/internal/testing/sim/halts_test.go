@@ -18,10 +18,7 @@ import (
 func TestPausedQueuesHandNothingOut(t *testing.T) {
 	for _, profile := range []sim.Profile{sim.Halts, sim.HaltsOfACluster} {
 		t.Run(profile.Name, func(t *testing.T) {
-			n := *seeds / 10
-			if testing.Short() {
-				n /= 10
-			}
+			n := fewer(*seeds / 10)
 			var shut, purged atomic.Int64
 			eachSeed(t, n, func(t *testing.T, i uint64) {
 				p := profile.Generate(i)

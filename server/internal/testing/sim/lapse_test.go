@@ -10,10 +10,7 @@ import (
 // TestTheStoreGoesBack to what it held a while ago: what was acknowledged since is lost, nothing else is, and
 // no call is half in the history that is gone and half in the one that goes on.
 func TestTheStoreGoesBack(t *testing.T) {
-	n := *clusterSeeds / 2
-	if testing.Short() {
-		n /= 10
-	}
+	n := fewer(*clusterSeeds / 2)
 	var sum tally
 	eachSeed(t, n, func(t *testing.T, i uint64) {
 		p := sim.Lapses.Generate(i)
@@ -29,7 +26,7 @@ func TestTheStoreGoesBack(t *testing.T) {
 
 // TestReplayOfALapse: a seed in which the store goes back gives the same run each time.
 func TestReplayOfALapse(t *testing.T) {
-	each(t, 5, func(t *testing.T, i uint64) {
+	each(t, fewer(5), func(t *testing.T, i uint64) {
 		p := sim.Lapses.Generate(i)
 		again(t, &p)
 	})

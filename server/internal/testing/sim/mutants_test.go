@@ -39,9 +39,12 @@ func judge(t *testing.T, m mutant, p *sim.Plan) checker.Verdict {
 
 // TestMutants: each planted bug is found within 200 seeds, and by the invariant that it breaks.
 func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short is given: what finds a mutant are the seeds, of which it has few")
+	}
 	for _, m := range slices.Concat(mutants, policyMutants, doubtMutants, clusterMutants,
 		lapseMutants, sleepMutants, unfitMutants, gateMutants, haltMutants,
-		dateMutants) {
+		dateMutants, awayMutants) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			most := uint64(200)

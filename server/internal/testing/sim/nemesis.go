@@ -13,7 +13,7 @@ import (
 // cluster reports whether a fault makes sense only among several nodes.
 func (f *Fault) cluster() bool {
 	return slices.Contains([]FaultKind{Cut, CutStore, Halt, Departs, ComesLate, EndpointCut, Barred, AllLeave,
-		Lapse, Failover}, f.Kind)
+		Lapse, Failover, StoreAway}, f.Kind)
 }
 
 // late reports whether a node is not there in the beginning.
@@ -62,6 +62,8 @@ func (w *world) inflictCluster(ctx context.Context, n *node, f Fault, actor int)
 		w.lapse(f, actor)
 	case Failover:
 		w.failover(f, actor)
+	case StoreAway:
+		w.away(f, actor)
 	case EndpointCut:
 		fault.Targets = []string{f.Worker}
 		defer w.rec.Break(fault)()

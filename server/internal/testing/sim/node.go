@@ -83,7 +83,7 @@ func (n *node) start(ctx context.Context) error {
 			n.gate.wait()
 			pause(actorPartition+n.number*maxPartitions+p, 0)
 		},
-		Enter: n.enter,
+		Enter: n.enter, FireCritical: n.w.plan.FireCritical,
 	}
 	if n.w.plan.cluster() {
 		l.nonce = n.w.chance.about("process", uint64(n.number), uint64(number)).Uint64() | 1

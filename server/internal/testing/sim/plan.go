@@ -31,6 +31,8 @@ type Plan struct {
 	Off       []checker.Stretch `json:",omitempty"` // the times of the calendar that jobs may have
 	Ops       []Op
 	Faults    []Fault
+	// critical runs leave while the store is away
+	FireCritical bool `json:",omitempty"`
 }
 
 // Op is one operation of a client.
@@ -147,6 +149,7 @@ const (
 const (
 	Cut         FaultKind = "cut"                     // nodes on one side do not reach those on the other
 	CutStore    FaultKind = "cut from the store"      // a node does not reach the store
+	StoreAway   FaultKind = "the store is away"       // no node reaches it
 	Halt        FaultKind = "pause"                   // a node stands still, and then goes on where it was
 	Departs     FaultKind = "leave"                   // a node leaves in order, and comes back if there is time
 	ComesLate   FaultKind = "late"                    // a node is not there in the beginning

@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/server/internal/testing/sim"
 )
 
-var sidecarSeeds = flag.Int("sidecar-seeds", 200,
-	"how many seeds TestSidecars lives through, and TestSidecarsOfACluster half as many; a tenth with -short")
+var sidecarSeeds = flag.Int("sidecar-seeds", 150,
+	"how many seeds TestSidecars lives through, and TestSidecarsOfACluster half as many; a 25th of them with -short")
 
 // TestSidecars lives through seeds whose jobs are all Dapr's, with every fault of a node and of sidecars.
 func TestSidecars(t *testing.T) { withSidecars(t, sim.Sidecars, *sidecarSeeds) }
@@ -22,9 +22,7 @@ func TestSidecarsOfACluster(t *testing.T) { withSidecars(t, sim.SidecarsOfAClust
 
 func withSidecars(t *testing.T, profile sim.Profile, n int) {
 	t.Helper()
-	if testing.Short() {
-		n /= 10
-	}
+	n = fewer(n)
 	var sum tally
 	eachSeed(t, n, func(t *testing.T, i uint64) {
 		p := profile.Generate(i)
@@ -84,7 +82,7 @@ func TestSidecarsAtEase(t *testing.T) {
 func TestReplayOfSidecars(t *testing.T) {
 	for _, profile := range []sim.Profile{sim.Sidecars, sim.SidecarsOfACluster} {
 		t.Run(profile.Name, func(t *testing.T) {
-			each(t, 20, func(t *testing.T, i uint64) {
+			each(t, fewer(20), func(t *testing.T, i uint64) {
 				p := profile.Generate(i)
 				again(t, &p)
 			})

@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	seeds   = flag.Int("seeds", 1000, "how many seeds TestSimulation lives through; a tenth with -short")
+	seeds   = flag.Int("seeds", 450, "how many seeds TestSimulation lives through; a 25th of them with -short")
 	first   = flag.Uint64("first", 1, "the first seed; -seeds or -cluster-seeds says how many follow")
 	seed    = flag.Uint64("seed", 0, "the one seed to live through; 0 = the first -seeds of them")
 	file    = flag.String("plan", "", "a file with the plan to live through instead of the seed's own")
@@ -55,6 +55,15 @@ func each(t *testing.T, n int, f func(t *testing.T, i uint64)) {
 	})
 }
 
+// fewer returns how many seeds a test lives through: n, or a small part of them in the short form. Those are for the
+// race detector, which finds the same in each of them.
+func fewer(n int) int {
+	if testing.Short() {
+		return max(1, n/25)
+	}
+	return n
+}
+
 // eachSeed lets f have n seeds from -first on.
 func eachSeed(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 	t.Helper()
@@ -67,10 +76,7 @@ func TestSimulation(t *testing.T) {
 		one(t, *seed)
 		return
 	}
-	n := *seeds
-	if testing.Short() {
-		n /= 10
-	}
+	n := fewer(*seeds)
 	var sum tally
 	eachSeed(t, n, func(t *testing.T, i uint64) {
 		p := sim.Chaos.Generate(i)
@@ -260,7 +266,7 @@ func TestANodeThatIsDownIsStartedOnce(t *testing.T) {
 
 // TestReplay: a seed gives the same run each time, down to tokens and nanoseconds.
 func TestReplay(t *testing.T) {
-	each(t, 20, func(t *testing.T, i uint64) {
+	each(t, fewer(20), func(t *testing.T, i uint64) {
 		p := sim.Chaos.Generate(i)
 		again(t, &p)
 	})

@@ -14,10 +14,7 @@ import (
 
 // TestStoppedWorkers: workers stand still for longer than leases last and keep their streams, beside others.
 func TestStoppedWorkers(t *testing.T) {
-	n := *seeds / 5
-	if testing.Short() {
-		n /= 10
-	}
+	n := fewer(*seeds / 5)
 	begun, lost := make([]int, n+1), make([]int, n+1)
 	eachSeed(t, n, func(t *testing.T, i uint64) {
 		p := sim.Stops.Generate(i)
@@ -44,7 +41,7 @@ func TestStoppedWorkers(t *testing.T) {
 }
 
 func TestReplayOfStoppedWorkers(t *testing.T) {
-	each(t, 10, func(t *testing.T, i uint64) {
+	each(t, fewer(10), func(t *testing.T, i uint64) {
 		p := sim.Stops.Generate(i)
 		again(t, &p)
 	})

@@ -21,7 +21,7 @@ func TestSoak(t *testing.T) {
 	case *hours > 0:
 		lasts = time.Duration(*hours * float64(time.Hour))
 	case testing.Short():
-		lasts = 2 * time.Minute
+		lasts = 30 * time.Second
 	}
 	began := time.Now()
 	var r sim.SoakResult

@@ -20,7 +20,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/dispatch"
 	sidecars "github.com/carillonhq/carillon/server/internal/dispatch/sidecar"
-	"github.com/carillonhq/carillon/server/internal/permit"
+	"github.com/carillonhq/carillon/server/internal/permitrecord"
 	"github.com/carillonhq/carillon/server/internal/testing/checker"
 )
 
@@ -312,7 +312,7 @@ func (a *attendance) goes(s *watchStream) {
 		return
 	}
 	for _, l := range p.Limits {
-		home := permit.HomeOf(delivery.ActorLimit(p.Namespace, l.Type, l.Key), a.w.plan.Partitions)
+		home := permitrecord.HomeOf(delivery.ActorLimit(p.Namespace, l.Type, l.Key), a.w.plan.Partitions)
 		a.w.rec.Gate(checker.Gate{Namespace: p.Namespace, Queue: queueOf(&carillon.DaprTarget{ActorType: l.Type}),
 			Key: l.Key, Most: l.Most, Node: a.node, Home: home, From: s.joined, To: time.Now()})
 	}

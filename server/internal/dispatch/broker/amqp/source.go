@@ -1,0 +1,244 @@
+package amqp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rabbitmq/amqp091-go"
+
+	"github.com/carillonhq/carillon/server/internal/dispatch/broker"
+)
+
+// Source takes the messages of a queue. Each is acknowledged by itself. The broker sends at most as many as
+// may be without an acknowledgement (prefetch).
+type Source struct {
+	client *Client // for its options; it publishes nothing
+	queue  string
+	most   int
+
+	mu       sync.Mutex
+	conn     *amqp091.Connection // nil: none
+	channel  *amqp091.Channel
+	messages <-chan amqp091.Delivery
+	lost     *bool // of the messages of the connection
+	open     int   // messages that are not acknowledged
+	ready    int   // in the queue as of the last look; -1: unknown
+	looked   time.Time
+	closed   bool
+}
+
+const (
+	maxPrefetch = 1<<16 - 1
+	lookEvery   = 5 * time.Second
+	mostAtOnce  = 256
+)
+
+// NewSource makes a source, which connects at the first Receive.
+func NewSource(o Options, s broker.Subscription) (*Source, error) {
+	c, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	return &Source{client: c, queue: s.Topic, most: min(s.InFlight, maxPrefetch), ready: -1}, nil
+}
+
+// Receive implements [broker.Source].
+func (s *Source) Receive(ctx context.Context) (all []*broker.Delivery, err error) {
+	messages, lost, err := s.connect()
+	if err != nil {
+		return nil, fmt.Errorf("amqp: queue %q: %w", s.queue, err)
+	}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		if err := s.look(); err != nil {
+			s.drop()
+			return nil, fmt.Errorf("amqp: queue %q: %w", s.queue, err)
+		}
+		select {
+		case m, ok := <-messages:
+			if !ok {
+				s.drop()
+				return nil, fmt.Errorf("amqp: queue %q: the broker has ended the connection, or the queue is gone",
+					s.queue)
+			}
+			all = append(all, s.delivery(m, lost))
+			for len(all) < mostAtOnce {
+				select {
+				case m, ok := <-messages:
+					if ok {
+						all = append(all, s.delivery(m, lost))
+						continue
+					}
+				default:
+				}
+				break
+			}
+			return all, nil
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// connect returns the messages of the queue, on a connection of its own. Only Receive calls it, so there is
+// one at a time; s.mu is not held while the broker is waited for.
+func (s *Source) connect() (<-chan amqp091.Delivery, *bool, error) {
+	s.mu.Lock()
+	conn, messages, lost, closed := s.conn, s.messages, s.lost, s.closed
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return nil, nil, errSourceClosed
+	case conn != nil:
+		return messages, lost, nil
+	}
+	l := newLink(s.client)
+	if err := s.client.connect(l); err != nil {
+		return nil, nil, err
+	}
+	ch, err := l.conn.Channel()
+	if err == nil {
+		err = ch.Qos(s.most, 0, false)
+	}
+	if err == nil {
+		messages, err = ch.Consume(s.queue, "", false, false, false, false, nil)
+	}
+	if err == nil {
+		s.mu.Lock()
+		if closed = s.closed; !closed {
+			lost = new(bool)
+			s.conn, s.channel, s.messages, s.lost, s.ready = l.conn, ch, messages, lost, -1
+		}
+		s.mu.Unlock()
+		if !closed {
+			return messages, lost, nil
+		}
+		err = errSourceClosed
+	}
+	return nil, nil, errors.Join(err, farewellTo(l.conn, messages))
+}
+
+var errSourceClosed = errors.New("the source is closed")
+
+// drop gives up the connection. What was received on it comes again.
+func (s *Source) drop() {
+	s.mu.Lock()
+	conn, messages := s.conn, s.messages
+	if conn != nil {
+		*s.lost = true
+	}
+	s.conn, s.channel, s.messages, s.open, s.ready = nil, nil, nil, 0, -1
+	s.mu.Unlock()
+	if conn != nil {
+		_ = farewellTo(conn, messages) // it may be gone
+	}
+}
+
+// farewellTo closes a connection. messages may be nil.
+func farewellTo(conn *amqp091.Connection, messages <-chan amqp091.Delivery) error {
+	err := conn.CloseDeadline(time.Now().Add(farewell))
+	if messages != nil {
+		for range messages { // the library waits for somebody who takes them
+		}
+	}
+	return err
+}
+
+// look asks, now and then, how many messages wait in the queue.
+func (s *Source) look() error {
+	s.mu.Lock()
+	ch, due := s.channel, time.Since(s.looked) >= lookEvery
+	s.mu.Unlock()
+	switch {
+	case ch == nil:
+		return errSourceClosed
+	case !due:
+		return nil
+	}
+	q, err := ch.QueueDeclarePassive(s.queue, true, false, false, false, nil)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready, s.looked = q.Messages, time.Now()
+	return nil
+}
+
+func (s *Source) delivery(m amqp091.Delivery, lost *bool) *broker.Delivery {
+	s.mu.Lock()
+	s.open++
+	s.mu.Unlock()
+	d := &broker.Delivery{At: fmt.Sprintf("%s@%d", s.queue, m.DeliveryTag), ContentType: m.ContentType,
+		Data: m.Body, Sent: m.Timestamp,
+		Begin: func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return !*lost
+		},
+		Done:    func() { s.settle(lost, func() error { return m.Ack(false) }) },
+		Release: func() { s.settle(lost, func() error { return m.Nack(false, true) }) }}
+	if m.MessageId != "" {
+		d.At = fmt.Sprintf("%s/%s", s.queue, m.MessageId)
+	}
+	for name, value := range m.Headers {
+		if isControl(name) {
+			continue
+		}
+		text, is := value.(string)
+		if !is {
+			text = fmt.Sprint(value)
+		}
+		for _, prefix := range []string{bound, "cloudEvents_"} {
+			if attribute, of := strings.CutPrefix(name, prefix); of {
+				name = neutral + strings.ToLower(attribute)
+			}
+		}
+		d.Headers = append(d.Headers, broker.Header{Name: name, Value: text})
+	}
+	return d
+}
+
+// isControl reports whether a header told the broker, or one of its plugins, what to do: to which other
+// queues the message goes, or when. In a dead letter it would do so again.
+func isControl(name string) bool {
+	return name == "CC" || name == "BCC" || strings.HasPrefix(strings.ToLower(name), "x-")
+}
+
+// settle answers for a message, unless it comes again anyway. If the answer does not arrive, it does, too.
+func (s *Source) settle(lost *bool, answer func() error) {
+	s.mu.Lock()
+	if *lost {
+		s.mu.Unlock()
+		return
+	}
+	s.open--
+	s.mu.Unlock()
+	_ = answer()
+}
+
+// Lag implements [broker.Source].
+func (s *Source) Lag() (n int64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(s.ready + s.open), s.ready >= 0
+}
+
+// Close implements [broker.Source].
+func (s *Source) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return errors.New("amqp: the source is closed already")
+	}
+	s.closed = true
+	s.mu.Unlock()
+	s.drop() // acknowledgements were written before
+	return s.client.Close()
+}

@@ -1,0 +1,362 @@
+package redisbroker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/carillonhq/carillon/server/internal/dispatch/broker"
+)
+
+// Source takes the entries of a stream, as a consumer of a group, which it makes if there is none. Entries
+// that another consumer has taken and left alone for a time are taken over.
+type Source struct {
+	client *Client // for its options; it adds nothing
+	topic  string
+	group  string
+	name   string // of the consumer
+	most   int
+
+	mu      sync.Mutex
+	redis   rueidis.Client // nil: none
+	closed  bool
+	lag     int64 // as of the last look; -1: unknown
+	looked  time.Time
+	open    map[string]*entry // by id
+	acks    []string          // ids to acknowledge
+	wake    chan struct{}     // there are some
+	ending  chan struct{}     // closed by Close
+	working sync.WaitGroup    // the one goroutine, that acknowledges
+}
+
+// entry is one that was received.
+type entry struct{ lost bool }
+
+const (
+	readMost  = 256
+	blockFor  = 2 * time.Second
+	lookEvery = 5 * time.Second
+	// idleFor is how long an entry may be left alone until another consumer takes it over. One that is being
+	// handled is claimed again before.
+	idleFor    = 30 * time.Second
+	claimEvery = idleFor / 3
+	leftAlone  = 24 * time.Hour // what is said of an entry that is released
+	askWithin  = 5 * time.Second
+)
+
+// NewSource makes a source, which connects at the first Receive.
+func NewSource(o Options, s broker.Subscription) (*Source, error) {
+	c, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	r := &Source{client: c, topic: s.Topic, group: s.Group, name: "carillon-" + rand.Text(), most: s.InFlight,
+		lag: -1, open: map[string]*entry{}, wake: make(chan struct{}, 1), ending: make(chan struct{})}
+	r.working.Go(r.acknowledge)
+	return r, nil
+}
+
+// Receive implements [broker.Source].
+func (s *Source) Receive(ctx context.Context) ([]*broker.Delivery, error) {
+	for ctx.Err() == nil {
+		all, err := s.once(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.drop()
+			return nil, fmt.Errorf("redis: stream %q: %w", s.topic, err)
+		}
+		if len(all) > 0 {
+			return all, nil
+		}
+	}
+	return nil, ctx.Err()
+}
+
+func (s *Source) once(ctx context.Context) ([]*broker.Delivery, error) {
+	c, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	due := time.Since(s.looked) >= lookEvery
+	s.mu.Unlock()
+	if due {
+		if err := s.look(ctx, c); err != nil {
+			return nil, err
+		}
+		taken, err := c.Do(ctx, c.B().Arbitrary("XAUTOCLAIM").Keys(s.topic).Args(s.group, s.name,
+			millis(idleFor), "0", "COUNT", strconv.Itoa(readMost)).Build()).ToArray()
+		if err != nil || len(taken) < 2 {
+			return nil, errors.Join(err, errShort(len(taken)))
+		}
+		if entries, err := taken[1].AsXRange(); err != nil || len(entries) > 0 {
+			return s.take(entries), err
+		}
+	}
+	read, err := c.Do(ctx, c.B().Arbitrary("XREADGROUP").Args("GROUP", s.group, s.name, "COUNT",
+		strconv.Itoa(min(readMost, s.most)), "BLOCK", millis(blockFor), "STREAMS").Keys(s.topic).Args(">").
+		Blocking()).AsXRead()
+	if rueidis.IsRedisNil(err) {
+		return nil, nil
+	}
+	return s.take(read[s.topic]), err
+}
+
+func errShort(n int) error {
+	if n >= 2 {
+		return nil
+	}
+	return fmt.Errorf("XAUTOCLAIM has %d answers", n)
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// connect returns a connected client of a group that is there.
+func (s *Source) connect(ctx context.Context) (rueidis.Client, error) {
+	s.mu.Lock()
+	c, closed := s.redis, s.closed
+	s.mu.Unlock()
+	if closed {
+		return nil, errors.New("the source is closed")
+	}
+	if c != nil {
+		return c, nil
+	}
+	c, err := rueidis.NewClient(s.client.option)
+	if err != nil {
+		return nil, err
+	}
+	err = c.Do(ctx, c.B().Arbitrary("XGROUP", "CREATE").Keys(s.topic).Args(s.group, "0", "MKSTREAM").
+		Build()).Error()
+	if err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") {
+		c.Close()
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.redis = c
+	return c, nil
+}
+
+// drop gives up the connection. Entries stay this consumer's.
+func (s *Source) drop() {
+	s.mu.Lock()
+	c := s.redis
+	s.redis, s.lag = nil, -1
+	s.mu.Unlock()
+	if c != nil {
+		c.Close()
+	}
+}
+
+// look asks how far the group is.
+func (s *Source) look(ctx context.Context, c rueidis.Client) error {
+	groups, err := c.Do(ctx, c.B().Arbitrary("XINFO", "GROUPS").Keys(s.topic).Build()).ToArray()
+	if err != nil {
+		return err
+	}
+	lag := int64(-1)
+	for i := range groups {
+		g, err := groups[i].AsMap()
+		if err != nil {
+			return err
+		}
+		of, name, pending := g["lag"], g["name"], g["pending"]
+		if text, err := name.ToString(); err != nil || text != s.group {
+			continue
+		}
+		behind, err := of.AsInt64() // it is nil if Redis does not know, and missing before Redis 7
+		if err != nil {
+			continue
+		}
+		taken, err := pending.AsInt64()
+		if err != nil {
+			return err
+		}
+		lag = behind + taken
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lag, s.looked = lag, time.Now()
+	return nil
+}
+
+// take makes deliveries of entries.
+func (s *Source) take(entries []rueidis.XRangeEntry) (all []*broker.Delivery) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range entries {
+		if s.open[x.ID] != nil {
+			continue // it is being handled here
+		}
+		e := &entry{}
+		s.open[x.ID] = e
+		all = append(all, s.delivery(x, e))
+	}
+	return all
+}
+
+func (s *Source) delivery(x rueidis.XRangeEntry, e *entry) *broker.Delivery {
+	d := &broker.Delivery{At: s.topic + "@" + x.ID,
+		Begin: func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return !e.lost
+		},
+		Done:    func() { s.done(x.ID) },
+		Release: func() { s.release(x.ID) }}
+	if ms, err := strconv.ParseInt(x.ID[:max(0, strings.IndexByte(x.ID, '-'))], 10, 64); err == nil {
+		d.Sent = time.UnixMilli(ms)
+	}
+	for name, value := range x.FieldValues {
+		switch name {
+		case "data":
+			d.Data = []byte(value)
+		case "content-type":
+			d.ContentType = value
+		default:
+			d.Headers = append(d.Headers, broker.Header{Name: name, Value: value})
+		}
+	}
+	return d
+}
+
+func (s *Source) done(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acks = append(s.acks, id)
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// release lets other consumers take an entry over at once.
+func (s *Source) release(id string) {
+	s.mu.Lock()
+	c := s.redis
+	delete(s.open, id)
+	s.mu.Unlock()
+	if c == nil {
+		return // it is taken over later
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+	defer cancel()
+	// If this fails, it is taken over later, too.
+	_ = c.Do(ctx, c.B().Arbitrary("XCLAIM").Keys(s.topic).Args(s.group, s.name, "0", id, "IDLE",
+		millis(leftAlone), "JUSTID").Build()).Error()
+}
+
+// acknowledge sends acknowledgements, and keeps what is being handled from being taken over, until Close.
+func (s *Source) acknowledge() {
+	tick := time.NewTicker(claimEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.wake:
+			s.sendAcks()
+		case <-tick.C:
+			s.sendAcks() // that failed before
+			s.claim()
+		case <-s.ending:
+			return
+		}
+	}
+}
+
+// sendAcks sends the acknowledgements that there are. Those that fail are sent again later.
+func (s *Source) sendAcks() {
+	s.mu.Lock()
+	c, ids := s.redis, s.acks
+	s.acks = nil
+	s.mu.Unlock()
+	if len(ids) == 0 {
+		return
+	}
+	err := errors.New("there is no connection")
+	if c != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+		defer cancel()
+		err = c.Do(ctx, c.B().Arbitrary("XACK").Keys(s.topic).Args(s.group).Args(ids...).Build()).Error()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.acks = append(ids, s.acks...)
+		return
+	}
+	for _, id := range ids {
+		delete(s.open, id)
+	}
+}
+
+// claim claims again the entries that are being handled.
+func (s *Source) claim() {
+	s.mu.Lock()
+	c := s.redis
+	ids := make([]string, 0, len(s.open))
+	for id := range s.open {
+		ids = append(ids, id)
+	}
+	s.mu.Unlock()
+	if c == nil || len(ids) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+	defer cancel()
+	// If this fails, another consumer may do them, too: they are done once nevertheless.
+	_ = c.Do(ctx, c.B().Arbitrary("XCLAIM").Keys(s.topic).Args(s.group, s.name, "0").Args(ids...).
+		Args("JUSTID").Build()).Error()
+}
+
+// Lag implements [broker.Source].
+func (s *Source) Lag() (n int64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(0, s.lag), s.lag >= 0
+}
+
+// Close implements [broker.Source].
+func (s *Source) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return errors.New("redis: the source is closed already")
+	}
+	s.closed = true
+	s.mu.Unlock()
+	close(s.ending)
+	s.working.Wait()
+	s.sendAcks()
+	err := s.leave()
+	s.drop()
+	return errors.Join(err, s.client.Close())
+}
+
+// leave removes the consumer from the group, if it has no entry: they would be lost with it.
+func (s *Source) leave() error {
+	s.mu.Lock()
+	c, left := s.redis, len(s.acks)
+	s.mu.Unlock()
+	switch {
+	case left > 0:
+		return fmt.Errorf("redis: %d acknowledgements did not arrive, their entries come again", left)
+	case c == nil:
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+	defer cancel()
+	mine, err := c.Do(ctx, c.B().Arbitrary("XPENDING").Keys(s.topic).Args(s.group, "-", "+", "1", s.name).
+		Build()).ToArray()
+	if err != nil || len(mine) > 0 {
+		return err
+	}
+	return c.Do(ctx, c.B().Arbitrary("XGROUP", "DELCONSUMER").Keys(s.topic).Args(s.group, s.name).
+		Build()).Error()
+}

@@ -1,0 +1,166 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/grpc/codes"
+
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/wire"
+)
+
+// Payloads are what is stored and read as bodies that are no messages, with what collects them.
+type Payloads struct {
+	// Store keeps them. Default: there is nothing at its paths.
+	Store carillon.Payloads
+	// Service is carillon.v1.PayloadService, for the calls whose bodies are messages. It must be there if Store
+	// is.
+	Service pb.PayloadServiceServer
+	// Ended is told how each call with such a body ended, by its name and gRPC's code. Default: nobody is.
+	Ended func(api, method, code string)
+}
+
+// rawHandler serves a request whose body, or answer, is no message. It has answered if it returns nil.
+type rawHandler func(w http.ResponseWriter, r *http.Request, f found) (method string, err error)
+
+// routes are the paths of payloads.
+func (p Payloads) routes(h *handler) []route {
+	if p.Store == nil {
+		return nil
+	}
+	const path = "/v1/namespaces/{namespace}/payloads"
+	put := newRoute(&annotations.HttpRule{Pattern: &annotations.HttpRule_Put{Put: path}})
+	get := newRoute(&annotations.HttpRule{Pattern: &annotations.HttpRule_Get{Get: path + "/{payload=**}"}})
+	put.raw, get.raw = h.putPayload, h.getPayload
+	of := routesOf(pb.File_carillon_v1_payload_proto, &pb.PayloadService_ServiceDesc, p.Service)
+	return append(of, put, get)
+}
+
+// raw serves a request of a raw route.
+func (h *handler) raw(w http.ResponseWriter, r *http.Request, f found) {
+	method, err := f.route.raw(w, r, f)
+	if ended := h.options.Payloads.Ended; ended != nil {
+		code := codes.OK
+		if err != nil {
+			code = wire.GRPCCode(wire.ToError(err).Kind)
+		}
+		ended("rest", method, code.String())
+	}
+	if err != nil {
+		fail(w, r, err)
+	}
+}
+
+// given returns the value of a parameter of the path.
+func (f *found) given(field string) string {
+	for _, p := range f.params {
+		if p.field == field {
+			return p.value
+		}
+	}
+	return ""
+}
+
+// moveWithin is how long a caller may neither send nor take anything of a payload.
+const moveWithin = 30 * time.Second
+
+// putPayload stores the body.
+func (h *handler) putPayload(w http.ResponseWriter, r *http.Request, f found) (string, error) {
+	const method = "PutPayload"
+	if r.URL.RawQuery != "" {
+		return method, invalid("", "there are no query parameters here")
+	}
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		return method, wire.NotSupported("Content-Encoding")
+	}
+	control := http.NewResponseController(w)
+	if err := control.SetWriteDeadline(time.Time{}); err != nil && !unsupported(err) { // of the whole call
+		return method, gone(err)
+	}
+	in := &movingBody{from: r.Body, control: control}
+	ref, err := h.options.Payloads.Store.PutPayload(r.Context(), f.given("namespace"), in)
+	if err != nil {
+		if errors.Is(err, carillon.ResourceExhausted) {
+			err = &carillon.Error{Kind: carillon.ResourceExhausted, Field: "payload",
+				Message: wire.ToError(err).Message, Err: &http.MaxBytesError{}} // which has a status of its own
+		}
+		return method, err
+	}
+	if err := control.SetWriteDeadline(time.Now().Add(moveWithin)); err != nil && !unsupported(err) {
+		return method, gone(err)
+	}
+	respond(w, wire.StoredToProto(ref))
+	return method, nil
+}
+
+// movingBody is a body of which some must come every while.
+type movingBody struct {
+	from    io.Reader
+	control *http.ResponseController
+}
+
+// Read implements [io.Reader].
+func (b *movingBody) Read(p []byte) (int, error) {
+	if err := b.control.SetReadDeadline(time.Now().Add(moveWithin)); err != nil && !unsupported(err) {
+		return 0, err
+	}
+	n, err := b.from.Read(p)
+	if errors.Is(err, io.EOF) { // what is done with it may take longer
+		if err := b.control.SetReadDeadline(time.Time{}); err != nil && !unsupported(err) {
+			return n, err
+		}
+	}
+	return n, err
+}
+
+// getPayload answers with the bytes of a reference.
+func (h *handler) getPayload(w http.ResponseWriter, r *http.Request, f found) (string, error) {
+	const method = "GetPayload"
+	if r.URL.RawQuery != "" {
+		return method, invalid("", "there are no query parameters here")
+	}
+	ref, err := carillon.ParsePayloadRef(f.given("payload"))
+	if err != nil {
+		return method, err
+	}
+	from, err := h.options.Payloads.Store.GetPayload(r.Context(), f.given("namespace"), ref)
+	if err != nil {
+		return method, err
+	}
+	defer from.Close()
+	w.Header().Set("Content-Type", carillon.ContentTypeBinary)
+	w.Header().Set("Content-Length", strconv.FormatInt(ref.Size, 10))
+	if r.Method == http.MethodHead {
+		return method, nil
+	}
+	to := &movingAnswer{to: w, control: http.NewResponseController(w)}
+	if _, err := io.Copy(to, from); err != nil {
+		h.options.Logger.WarnContext(r.Context(), "a payload was not sent to its end", "error", err)
+		if f := h.options.Payloads.Ended; f != nil {
+			f("rest", method, wire.GRPCCode(wire.ToError(err).Kind).String())
+		}
+		panic(http.ErrAbortHandler) // so that the caller sees that bytes are missing
+	}
+	return method, nil
+}
+
+// movingAnswer is an answer of which some must be taken every while.
+type movingAnswer struct {
+	to      io.Writer
+	control *http.ResponseController
+}
+
+// Write implements [io.Writer].
+func (a *movingAnswer) Write(p []byte) (int, error) {
+	if err := a.control.SetWriteDeadline(time.Now().Add(moveWithin)); err != nil && !unsupported(err) {
+		return 0, fmt.Errorf("the reader is gone: %w", err)
+	}
+	return a.to.Write(p)
+}

@@ -1,0 +1,110 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/reconnect"
+	"github.com/carillonhq/carillon/server/internal/dispatch/broker"
+	"github.com/carillonhq/carillon/server/internal/message"
+)
+
+// callWithin is how long a command may take; then it is tried again.
+const callWithin = 10 * time.Second
+
+// item is a message that was received.
+type item struct {
+	topic *topic
+	d     *broker.Delivery
+	cmd   message.Command
+	order carillon.Key // messages with the same are handled one after the other
+	fault error        // why it is no command; nil: it is
+}
+
+func (g *Ingest) newItem(t *topic, d *broker.Delivery) *item {
+	it := &item{topic: t, d: d}
+	e, err := parse(d)
+	if err != nil {
+		it.fault = err
+		return it
+	}
+	it.cmd, it.fault = g.config.command(e, d.Sent, time.Now())
+	if it.order = it.cmd.Key; it.cmd.Complete != nil {
+		it.order.Name = "\x00" + it.cmd.Complete.Token // results of one attempt; no job has such a name
+	}
+	return it
+}
+
+// handle has the command of a message done, or the message put into the dead-letter topic, and acknowledges
+// it then. It tries until ctx ends.
+func (g *Ingest) handle(ctx, calls context.Context, it *item) {
+	outcome, done := g.see(ctx, calls, it)
+	if !done {
+		it.d.Release()
+		return
+	}
+	it.d.Done()
+	g.o.Count(g.config.Name, it.topic.name, outcome)
+}
+
+// see returns what became of a message; done is false if it is left unacknowledged.
+func (g *Ingest) see(ctx, calls context.Context, it *item) (o Outcome, done bool) {
+	var pause reconnect.Backoff
+	defer func() {
+		if pause != 0 {
+			g.retries.end()
+		}
+	}()
+	for {
+		if ctx.Err() != nil || !it.d.Begin() {
+			return "", false
+		}
+		before, err := false, it.fault
+		if err == nil {
+			before, err = g.do(calls, &it.cmd)
+		}
+		switch {
+		case err == nil && before:
+			return Repeated, true
+		case err == nil:
+			return Done, true
+		case refused(err):
+			return Dead, g.bury(ctx, calls, it, err)
+		}
+		if calls.Err() != nil {
+			return "", false
+		}
+		if pause == 0 {
+			g.retries.begin(it.d.At, err)
+		}
+		g.o.Count(g.config.Name, it.topic.name, Retried)
+		if pause = pause.Next(); pause.Wait(ctx) != nil {
+			return "", false
+		}
+	}
+}
+
+func (g *Ingest) do(calls context.Context, c *message.Command) (before bool, err error) {
+	ctx, cancel := context.WithTimeout(calls, callWithin)
+	defer cancel()
+	return g.o.Do(ctx, *c)
+}
+
+// refused reports whether a command will not be done however often it is asked for. What is not known, or may
+// pass, is tried again.
+func refused(err error) bool {
+	e, ok := errors.AsType[*carillon.Error](err)
+	if !ok || e.Unknown || errors.Is(err, message.ErrNotOwner) || errors.Is(err, message.ErrNotTaken) {
+		return false
+	}
+	switch e.Kind {
+	case carillon.InvalidArgument, carillon.NotFound, carillon.AlreadyExists, carillon.FailedPrecondition,
+		carillon.PermissionDenied, carillon.Unauthenticated, carillon.DataLoss:
+		return true
+	case carillon.ResourceExhausted:
+		return e.Field != "name" // of the job: it has as many unfinished runs as it can have, until some end
+	}
+	return false
+}
