@@ -12,7 +12,7 @@ import (
 )
 
 // zapCore passes what etcd logs to the store's log: warnings as debug messages, since most are about what is
-// slow or away for a moment, errors as warnings.
+// slow or away for a moment, errors as warnings. After a fatal message, which is an error, zap ends the process.
 type zapCore struct {
 	log  store.Logger
 	with []zapcore.Field
@@ -48,9 +48,12 @@ func (c zapCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	}
 	// that the listeners are closed is reported as an error when the member ends
 	ends := strings.Contains(fmt.Sprint(values.Fields["error"]), net.ErrClosed.Error())
-	if e.Level >= zapcore.ErrorLevel && !ends {
+	switch {
+	case e.Level >= zapcore.DPanicLevel:
+		c.log.Error("etcd: "+e.Message, args...)
+	case e.Level == zapcore.ErrorLevel && !ends:
 		c.log.Warn("etcd: "+e.Message, args...)
-	} else {
+	default:
 		c.log.Debug("etcd: "+e.Message, args...)
 	}
 	return nil

@@ -60,6 +60,12 @@ func start(ctx context.Context, o *Options) (*member, error) {
 func (m *member) close() {
 	m.end()
 	m.helping.Wait()
+	select {
+	case <-m.etcd.Server.ReadyNotify():
+	default:
+		// Close waits for what serves clients, which waits until the member is ready or ends.
+		m.etcd.Server.HardStop()
+	}
 	m.etcd.Close()
 }
 

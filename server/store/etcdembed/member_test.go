@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,11 @@ func newCluster(t *testing.T, members int) *cluster {
 	for i := range members {
 		h.peers = append(h.peers, etcdembed.Peer{Name: fmt.Sprint("n", i), Host: "127.0.0.1", Port: realserver.PortPair(t) + 1})
 	}
+	t.Cleanup(func() {
+		for i := range h.peers {
+			etcdembed.EndWaiting(h.options(i))
+		}
+	})
 	return h
 }
 
@@ -43,6 +49,8 @@ func (h *cluster) options(i int) etcdembed.Options {
 		o.Store.Addresses = append(o.Store.Addresses, fmt.Sprint(p.Host, ":", p.Port-1))
 	}
 	o.Store.Quota, o.Store.Timeout = 1<<30, 30*time.Second // the disk may be a busy one
+	// a member that cannot go on ends the process: its last words must be seen
+	o.Store.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	return o
 }
 
