@@ -36,7 +36,7 @@ type killedBroker struct {
 }
 
 const (
-	brokerLots  = 36 // of jobs that are put, for each kill
+	brokerLots  = 24 // of jobs that are put, for each kill
 	brokerLot   = 50
 	brokerEvery = 50 * time.Millisecond
 )

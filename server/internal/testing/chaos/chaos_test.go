@@ -92,7 +92,7 @@ func carillonBinary(t *testing.T) string {
 }
 
 // killCycles is how often the node of TestKill is killed that is not told how often.
-const killCycles = 7
+const killCycles = 5
 
 // enoughCycles is how many it takes for everything to have happened.
 const enoughCycles = 10

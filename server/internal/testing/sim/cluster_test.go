@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/testing/sim"
 )
 
-var clusterSeeds = flag.Int("cluster-seeds", 150,
+var clusterSeeds = flag.Int("cluster-seeds", 100,
 	"how many seeds TestCluster lives through; a 25th of them with -short")
 
 // TestCluster lives through seeds in which several nodes share the partitions, with every fault of a cluster.

@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/testing/sim"
 )
 
-var sidecarSeeds = flag.Int("sidecar-seeds", 150,
+var sidecarSeeds = flag.Int("sidecar-seeds", 100,
 	"how many seeds TestSidecars lives through, and TestSidecarsOfACluster half as many; a 25th of them with -short")
 
 // TestSidecars lives through seeds whose jobs are all Dapr's, with every fault of a node and of sidecars.

@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	seeds   = flag.Int("seeds", 450, "how many seeds TestSimulation lives through; a 25th of them with -short")
+	seeds   = flag.Int("seeds", 300, "how many seeds TestSimulation lives through; a 25th of them with -short")
 	first   = flag.Uint64("first", 1, "the first seed; -seeds or -cluster-seeds says how many follow")
 	seed    = flag.Uint64("seed", 0, "the one seed to live through; 0 = the first -seeds of them")
 	file    = flag.String("plan", "", "a file with the plan to live through instead of the seed's own")
