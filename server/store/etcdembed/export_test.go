@@ -1,6 +1,7 @@
 package etcdembed
 
-// EndWaiting ends the member that an Open has left waiting for the others, if there is one: its folder is to go.
+// EndWaiting ends the member that an Open has left waiting for the others, if there is one: its folder is to
+// go.
 func EndWaiting(o Options) {
 	waiting.Lock()
 	w := waiting.of[o.Folder]
