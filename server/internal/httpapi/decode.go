@@ -52,35 +52,6 @@ func position(body []byte, offset int64) (line, column int) {
 	return line, len(before) - bytes.LastIndexByte(before, '\n')
 }
 
-// pair is a member of an object.
-type pair struct {
-	name  string
-	value json.RawMessage
-}
-
-// pairs are the members of an object. The syntax was checked.
-func pairs(path string, raw []byte) (all []pair, err error) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, wrongType(path, "an object")
-	}
-	for dec.More() {
-		before := dec.InputOffset()
-		if _, err := dec.Token(); err != nil {
-			return nil, err
-		}
-		var p pair
-		if p.name, err = stringOf(path, bytes.TrimLeft(raw[before:dec.InputOffset()], ", \t\r\n")); err != nil {
-			return nil, err
-		}
-		if err := dec.Decode(&p.value); err != nil {
-			return nil, err
-		}
-		all = append(all, p)
-	}
-	return all, nil
-}
-
 // object reads an object into m; path is the name under which m is known to the caller. null sets nothing,
 // except in a payload.
 func object(path string, raw []byte, m protoreflect.Message) (all Given, err error) {
@@ -144,7 +115,7 @@ func setMember(path string, raw []byte, m protoreflect.Message, mem member) (wit
 	}
 	switch {
 	case mem.form == payload: // byte for byte: the spelling of its numbers and its white space are its author's
-		m.Set(fd, protoreflect.ValueOfBytes(raw))
+		m.Set(fd, protoreflect.ValueOfBytes(bytes.Clone(raw))) // not the whole body for the sake of a part
 		return nil, nil
 	case fd.IsMap():
 		return nil, mapping(path, raw, fd.MapValue(), m.Mutable(fd).Map())

@@ -10,6 +10,7 @@
 //	item.go      one message: tried until it is done, or in the dead-letter topic
 //	letters.go   the dead-letter topic
 //	outage.go    what the log says of what does not work
+//	limit.go     how long a command may take
 //	slots.go     how many messages are under way, the earlier topic first
 //
 // A message is acknowledged when its change is durable, or the broker has it durably in the dead-letter

@@ -23,12 +23,11 @@ const queueShare = 4
 
 // topic is one of an ingest's.
 type topic struct {
-	name     string
-	place    int // from 0, the earliest
-	source   broker.Source
-	outage   outage
-	received atomic.Bool // a message, once
-	failing  atomic.Bool // the last attempt to receive failed
+	name      string
+	place     int // from 0, the earliest
+	source    broker.Source
+	outage    outage
+	connected atomic.Bool // the last attempt to receive has not failed
 }
 
 // Ingest is one that runs.
@@ -44,6 +43,7 @@ type Ingest struct {
 
 	deadLetters outage
 	retries     retries
+	limit       limit
 
 	mu    sync.Mutex
 	names map[carillon.Key][]*item // of what is under way, each with those that follow
@@ -125,7 +125,7 @@ func (g *Ingest) receive(ctx, calls context.Context, t *topic) {
 			return
 		}
 		if err != nil {
-			t.failing.Store(true)
+			t.connected.Store(false)
 			t.outage.fails(err)
 			if pause = pause.Next(); pause.Wait(ctx) != nil {
 				return
@@ -133,8 +133,7 @@ func (g *Ingest) receive(ctx, calls context.Context, t *topic) {
 			continue
 		}
 		pause = 0
-		t.received.Store(true)
-		t.failing.Store(false)
+		t.connected.Store(true)
 		t.outage.ends()
 		for i, d := range all {
 			it := g.newItem(t, d)
@@ -228,9 +227,7 @@ func (g *Ingest) Stats() []TopicStats {
 		if !known {
 			lag = -1
 		}
-		// A topic may be without messages for long: that its lag is known says that the broker was reached.
-		all[i] = TopicStats{Ingest: g.config.Name, Topic: t.name, Lag: lag,
-			Connected: !t.failing.Load() && (known || t.received.Load())}
+		all[i] = TopicStats{Ingest: g.config.Name, Topic: t.name, Lag: lag, Connected: t.connected.Load()}
 	}
 	return all
 }

@@ -87,9 +87,7 @@ func (g *Ingest) see(ctx, calls context.Context, it *item) (o Outcome, done bool
 }
 
 func (g *Ingest) do(calls context.Context, c *message.Command) (before bool, err error) {
-	ctx, cancel := context.WithTimeout(calls, callWithin)
-	defer cancel()
-	return g.o.Do(ctx, *c)
+	return g.o.Do(g.limit.of(calls), *c)
 }
 
 // refused reports whether a command will not be done however often it is asked for. What is not known, or may

@@ -195,6 +195,9 @@ func aBrokerThatDiesLosesNothing(t *testing.T, k *kind) {
 	to := k.topic(t, "dies")
 	n := start(t)
 	x := k.take(t, n.to.Do, "dies")
+	if !testing.Short() {
+		aQuietTopicIsConnectedAgain(t, k, x)
+	}
 	const most = 200
 	for i := range most {
 		k.send(t, event(to, fmt.Sprint(i), ingest.JobCreate, fmt.Sprint("j", i), later))
@@ -213,4 +216,23 @@ func aBrokerThatDiesLosesNothing(t *testing.T, k *kind) {
 		t.Errorf("%d dead letters", x.get(ingest.Dead))
 	}
 	x.end()
+}
+
+// aQuietTopicIsConnectedAgain after an outage, without a message.
+func aQuietTopicIsConnectedAgain(t *testing.T, k *kind, x *taking) {
+	t.Helper()
+	awaits := func(connected bool) {
+		t.Helper()
+		realserver.Eventually(t, func() error {
+			if s := x.Stats()[0]; s.Connected != connected {
+				return fmt.Errorf("%+v", s)
+			}
+			return nil
+		})
+	}
+	awaits(true)
+	k.crash(t)
+	awaits(false)
+	k.up(t)
+	awaits(true)
 }

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,7 +18,8 @@ import (
 var throughput = flag.Int("ingest-messages", 0, "how many messages TestThroughput takes; 0: it is left out")
 
 // TestThroughput takes many puts from each kind of broker, each of another job, on a node with a store in
-// memory; and beside it what a source takes that does nothing but acknowledge.
+// memory; and beside it what a source takes that does nothing but acknowledge. It logs the rates, and the
+// processor's time of this process, in which the server of NATS is, too.
 func TestThroughput(t *testing.T) {
 	if *throughput == 0 {
 		t.Skip("give -ingest-messages")
@@ -28,40 +31,62 @@ func TestThroughput(t *testing.T) {
 }
 
 func throughputOf(t *testing.T, k *kind) {
-	to := k.topic(t, "many")
-	ms := make([]broker.Message, *throughput)
-	for i := range ms {
-		ms[i] = event(to, fmt.Sprint(i), ingest.JobCreate, fmt.Sprint("j", i), later)
-	}
-	for len(ms) > 0 {
-		n := min(1000, len(ms))
-		k.send(t, ms[:n]...)
-		ms = ms[n:]
-	}
-	group := k.group
-	if k.settings.Kind != "amqp" { // whose queue is empty once it was read
-		began := time.Now()
-		readAll(t, k, "many", *throughput)
-		t.Logf("the source alone: %.0f messages/s", float64(*throughput)/time.Since(began).Seconds())
-	}
+	k.fill(t, "bare", *throughput)
+	k.fill(t, "many", *throughput)
+	rate(t, "the source alone", func() { readAll(t, k, "bare", *throughput) })
 	n := start(t)
-	c := ingest.Config{Name: "test", Broker: "b", Settings: k.settings, Topics: []string{"many"}, Group: group,
+	c := ingest.Config{Name: "test", Broker: "b", Settings: k.settings, Topics: []string{"many"}, Group: k.group,
 		Namespace: "shop", DeadLetter: k.topic(t, "many-dead"), InFlight: 1024, Remember: time.Hour}
 	x := &counts{of: map[ingest.Outcome]int{}}
-	began := time.Now()
-	g, err := ingest.Start(c, ingest.Options{Do: n.to.Do,
-		Sources: map[string]broker.NewSource{k.settings.Kind: k.source},
-		Clients: map[string]broker.New{k.settings.Kind: k.client}, Log: slog.New(slog.DiscardHandler),
-		Count: func(_, _ string, o ingest.Outcome) { x.add(o) }})
-	if err != nil {
+	var g *ingest.Ingest
+	rate(t, "the ingest", func() {
+		var err error
+		g, err = ingest.Start(c, ingest.Options{Do: n.to.Do,
+			Sources: map[string]broker.NewSource{k.settings.Kind: k.source},
+			Clients: map[string]broker.New{k.settings.Kind: k.client}, Log: slog.New(slog.DiscardHandler),
+			Count: func(_, _ string, o ingest.Outcome) { x.add(o) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		realserver.Eventually(t, func() error {
+			if got := x.get(ingest.Done); got < *throughput {
+				return fmt.Errorf("%d are done", got)
+			}
+			return nil
+		})
+	})
+	g.Close(context.Background())
+}
+
+// fill sends as many events to a topic, each a create of another job.
+func (k *kind) fill(t testing.TB, topic string, n int) {
+	t.Helper()
+	to := k.topic(t, topic)
+	all := make([]broker.Message, n)
+	for i := range all {
+		all[i] = event(to, fmt.Sprint(i), ingest.JobCreate, fmt.Sprint("j", i), later)
+	}
+	for ms := range slices.Chunk(all, 1000) {
+		k.send(t, ms...)
+	}
+}
+
+// rate logs how fast f takes the messages.
+func rate(t testing.TB, what string, f func()) {
+	t.Helper()
+	began, used := time.Now(), usedCPU(t)
+	f()
+	each := float64(usedCPU(t)-used) / float64(time.Microsecond) / float64(*throughput)
+	t.Logf("%s: %.0f messages/s, %.1f µs of a processor each", what,
+		float64(*throughput)/time.Since(began).Seconds(), each)
+}
+
+// usedCPU is the time that this process has had of the processors.
+func usedCPU(t testing.TB) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		t.Fatal(err)
 	}
-	realserver.Eventually(t, func() error {
-		if got := x.get(ingest.Done); got < *throughput {
-			return fmt.Errorf("%d are done after a minute", got)
-		}
-		return nil
-	})
-	t.Logf("the ingest: %.0f messages/s", float64(*throughput)/time.Since(began).Seconds())
-	g.Close(context.Background())
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

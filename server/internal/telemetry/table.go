@@ -217,7 +217,7 @@ var table = []Metric{
 
 	{ingestMessages, counter, []string{"ingest", "topic", "outcome"},
 		"Messages of topics: `done`, `repeated` (its change was made before), `dead` (in the dead-letter topic); and tries in vain: `retried`."},
-	{ingestConnected, gauge, ofIngest, "1 if messages can be taken; 0 before the broker was reached, and while it is away, until the next message."},
+	{ingestConnected, gauge, ofIngest, "1 if messages can be taken; 0 before the broker was reached, and while it is away."},
 	{ingestLag, gauge, ofIngest,
 		"Messages of the topic that are not acknowledged; of a topic whose partitions are shared out those of this node."},
 

@@ -8,10 +8,11 @@ import (
 // Source takes the messages of one topic of a broker, as a member of a group whose members share them. It
 // connects by itself, and again after the broker was away.
 type Source interface {
-	// Receive waits for messages, and returns at least one, in the order in which they are to be handled, or an
-	// error: that of ctx, or why there are none at present, in which case it can be called again after a pause.
-	// It is called from one goroutine. Messages that were received and are not acknowledged are bounded by the
-	// caller, but for those of one call.
+	// Receive waits for messages, and returns them in the order in which they are to be handled; or none, if
+	// there were none for some seconds and the broker has answered meanwhile; or an error: that of ctx, or why
+	// there are none at present, in which case it can be called again after a pause. It is called from one
+	// goroutine. Messages that were received and are not acknowledged are bounded by the caller, but for those
+	// of one call.
 	Receive(ctx context.Context) ([]*Delivery, error)
 	// Lag returns how many messages the topic has that nobody of the group has acknowledged, as far as this
 	// member knows: of a topic whose partitions are shared out, those of its own. ok is false if it does not
@@ -31,8 +32,7 @@ type Delivery struct {
 	Data        []byte    // its content
 	Sent        time.Time // when the broker got it; zero: it does not say
 
-	// The functions may be called from any goroutine. They do not wait for an answer of the broker, but for
-	// Release, which may for a few seconds.
+	// The functions may be called from any goroutine. They do not wait for an answer of the broker.
 
 	// Begin says that it is being handled, before each try. It returns false if the message is to be left
 	// alone: the broker has given it to somebody else of the group, will do so, or gives it to this one again.

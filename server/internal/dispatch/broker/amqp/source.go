@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -52,38 +53,37 @@ func (s *Source) Receive(ctx context.Context) (all []*broker.Delivery, err error
 	if err != nil {
 		return nil, fmt.Errorf("amqp: queue %q: %w", s.queue, err)
 	}
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		if err := s.look(); err != nil {
+	if err := s.look(); err != nil {
+		s.drop()
+		return nil, fmt.Errorf("amqp: queue %q: %w", s.queue, err)
+	}
+	quiet := time.NewTimer(lookEvery)
+	defer quiet.Stop()
+	select {
+	case m, ok := <-messages:
+		if !ok {
 			s.drop()
-			return nil, fmt.Errorf("amqp: queue %q: %w", s.queue, err)
+			return nil, fmt.Errorf("amqp: queue %q: the broker has ended the connection, or the queue is gone",
+				s.queue)
 		}
+		all = append(all, s.delivery(m, lost))
+	case <-quiet.C: // the broker has answered look, and does so again when this is called again
+		return nil, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for len(all) < mostAtOnce {
 		select {
 		case m, ok := <-messages:
-			if !ok {
-				s.drop()
-				return nil, fmt.Errorf("amqp: queue %q: the broker has ended the connection, or the queue is gone",
-					s.queue)
+			if ok {
+				all = append(all, s.delivery(m, lost))
+				continue
 			}
-			all = append(all, s.delivery(m, lost))
-			for len(all) < mostAtOnce {
-				select {
-				case m, ok := <-messages:
-					if ok {
-						all = append(all, s.delivery(m, lost))
-						continue
-					}
-				default:
-				}
-				break
-			}
-			return all, nil
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		default:
 		}
+		break
 	}
+	return all, nil
 }
 
 // connect returns the messages of the queue, on a connection of its own. Only Receive calls it, so there is
@@ -175,7 +175,7 @@ func (s *Source) delivery(m amqp091.Delivery, lost *bool) *broker.Delivery {
 	s.mu.Lock()
 	s.open++
 	s.mu.Unlock()
-	d := &broker.Delivery{At: fmt.Sprintf("%s@%d", s.queue, m.DeliveryTag), ContentType: m.ContentType,
+	d := &broker.Delivery{At: s.queue + "@" + strconv.FormatUint(m.DeliveryTag, 10), ContentType: m.ContentType,
 		Data: m.Body, Sent: m.Timestamp,
 		Begin: func() bool {
 			s.mu.Lock()
@@ -185,7 +185,7 @@ func (s *Source) delivery(m amqp091.Delivery, lost *bool) *broker.Delivery {
 		Done:    func() { s.settle(lost, func() error { return m.Ack(false) }) },
 		Release: func() { s.settle(lost, func() error { return m.Nack(false, true) }) }}
 	if m.MessageId != "" {
-		d.At = fmt.Sprintf("%s/%s", s.queue, m.MessageId)
+		d.At = s.queue + "/" + m.MessageId
 	}
 	for name, value := range m.Headers {
 		if isControl(name) {

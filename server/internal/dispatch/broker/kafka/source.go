@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -109,25 +110,25 @@ func (s *Source) Receive(ctx context.Context) ([]*broker.Delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	for ctx.Err() == nil {
-		s.hold(c)
-		within, cancel := context.WithTimeout(ctx, lookEvery)
-		fetches := c.PollRecords(within, pollMost)
-		quiet := within.Err() != nil
-		cancel()
-		if all := s.take(fetches); len(all) > 0 {
-			return all, nil // an error that is there, too, comes again
-		}
-		if !quiet {
-			err = fetches.Err()
-		} else if err = s.look(ctx, c); err == nil {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("kafka: topic %q: %w", s.topic, err)
-		}
+	s.hold(c)
+	within, cancel := context.WithTimeout(ctx, lookEvery)
+	defer cancel()
+	fetches := c.PollRecords(within, pollMost)
+	if all := s.take(fetches); len(all) > 0 {
+		return all, nil // an error that is there, too, comes again
 	}
-	return nil, ctx.Err()
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case within.Err() == nil:
+		err = fetches.Err()
+	default:
+		err = s.look(ctx, c)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("kafka: topic %q: %w", s.topic, err)
+	}
+	return nil, nil
 }
 
 // look asks whether the topic is there: franz-go waits for brokers and topics without saying so.
@@ -192,7 +193,7 @@ func (s *Source) take(fetches kgo.Fetches) (all []*broker.Delivery) {
 
 func (s *Source) delivery(p *part, e *pending) *broker.Delivery {
 	r := e.record
-	d := &broker.Delivery{At: fmt.Sprintf("%s/%d@%d", r.Topic, r.Partition, r.Offset), Key: string(r.Key),
+	d := &broker.Delivery{At: place(r), Key: string(r.Key),
 		Data: r.Value, Sent: r.Timestamp,
 		Begin:   func() bool { return s.begin(p, e) },
 		Done:    func() { s.done(p, e) },
@@ -211,6 +212,11 @@ func (s *Source) delivery(p *part, e *pending) *broker.Delivery {
 		d.Headers = append(d.Headers, broker.Header{Name: name, Value: string(h.Value)})
 	}
 	return d
+}
+
+// place is where a record is, for people.
+func place(r *kgo.Record) string {
+	return r.Topic + "/" + strconv.Itoa(int(r.Partition)) + "@" + strconv.FormatInt(r.Offset, 10)
 }
 
 func (s *Source) begin(p *part, e *pending) bool {
@@ -242,8 +248,7 @@ func (s *Source) done(p *part, e *pending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.done = true
-	r := e.record
-	e.record = &kgo.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, LeaderEpoch: r.LeaderEpoch}
+	e.record.Key, e.record.Value, e.record.Headers = nil, nil, nil
 	var last *kgo.Record
 	for len(p.open) > 0 && p.open[0].done {
 		last = p.open[0].record

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -66,27 +67,27 @@ func NewSource(o Options, s broker.Subscription) (*Source, error) {
 
 // Receive implements [broker.Source].
 func (s *Source) Receive(ctx context.Context) ([]*broker.Delivery, error) {
-	for ctx.Err() == nil {
-		c, err := s.connect(ctx)
-		if err != nil {
-			return nil, err
-		}
-		within, cancel := context.WithTimeout(ctx, pollWithin)
-		all, err := s.fetch(within, c)
-		cancel()
-		if len(all) > 0 {
-			return all, nil
-		}
-		if err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) {
-			s.drop()
-			return nil, fmt.Errorf("nats: stream %s: %w", s.topic, err)
-		}
-		if err := s.look(ctx, c); err != nil {
-			s.drop()
-			return nil, fmt.Errorf("nats: stream %s: %w", s.topic, err)
-		}
+	c, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return nil, ctx.Err()
+	within, cancel := context.WithTimeout(ctx, pollWithin)
+	defer cancel()
+	all, err := s.fetch(within, c)
+	if len(all) > 0 {
+		return all, nil
+	}
+	if err == nil || errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
+		err = s.look(ctx, c)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		s.drop()
+		return nil, fmt.Errorf("nats: stream %s: %w", s.topic, err)
+	}
+	return nil, nil
 }
 
 // connect returns the consumer, on a connection of its own.
@@ -188,7 +189,7 @@ func (s *Source) take(got jetstream.MessageBatch) (all []*broker.Delivery) {
 }
 
 func (s *Source) delivery(e *entry, meta *jetstream.MsgMetadata) *broker.Delivery {
-	d := &broker.Delivery{At: fmt.Sprintf("%s@%d", s.topic, meta.Sequence.Stream), Data: e.m.Data(),
+	d := &broker.Delivery{At: s.topic + "@" + strconv.FormatUint(meta.Sequence.Stream, 10), Data: e.m.Data(),
 		Sent: meta.Timestamp,
 		Begin: func() bool {
 			s.mu.Lock()

@@ -23,6 +23,7 @@ type Source struct {
 	group  string
 	name   string // of the consumer
 	most   int
+	from   string // where to look on for entries that were left alone; "": not now. Receive's alone
 
 	mu      sync.Mutex
 	redis   rueidis.Client // nil: none
@@ -31,9 +32,10 @@ type Source struct {
 	looked  time.Time
 	open    map[string]*entry // by id
 	acks    []string          // ids to acknowledge
+	given   []string          // ids that are released
 	wake    chan struct{}     // there are some
 	ending  chan struct{}     // closed by Close
-	working sync.WaitGroup    // the one goroutine, that acknowledges
+	working sync.WaitGroup    // the one goroutine, that answers for entries
 }
 
 // entry is one that was received.
@@ -48,7 +50,9 @@ const (
 	idleFor    = 30 * time.Second
 	claimEvery = idleFor / 3
 	leftAlone  = 24 * time.Hour // what is said of an entry that is released
-	askWithin  = 5 * time.Second
+	// firstPending is before all entries that are taken; Redis also says so at their end.
+	firstPending = "0-0"
+	askWithin    = 5 * time.Second
 )
 
 // NewSource makes a source, which connects at the first Receive.
@@ -59,26 +63,27 @@ func NewSource(o Options, s broker.Subscription) (*Source, error) {
 	}
 	r := &Source{client: c, topic: s.Topic, group: s.Group, name: "carillon-" + rand.Text(), most: s.InFlight,
 		lag: -1, open: map[string]*entry{}, wake: make(chan struct{}, 1), ending: make(chan struct{})}
-	r.working.Go(r.acknowledge)
+	r.working.Go(r.answer)
 	return r, nil
 }
 
 // Receive implements [broker.Source].
 func (s *Source) Receive(ctx context.Context) ([]*broker.Delivery, error) {
-	for ctx.Err() == nil {
-		all, err := s.once(ctx)
-		if err != nil && ctx.Err() == nil {
-			s.drop()
-			return nil, fmt.Errorf("redis: stream %q: %w", s.topic, err)
-		}
-		if len(all) > 0 {
-			return all, nil
-		}
+	all, err := s.read(ctx)
+	switch {
+	case len(all) > 0:
+		return all, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		s.drop()
+		return nil, fmt.Errorf("redis: stream %q: %w", s.topic, err)
 	}
-	return nil, ctx.Err()
+	return nil, nil
 }
 
-func (s *Source) once(ctx context.Context) ([]*broker.Delivery, error) {
+// read takes over what others have left alone, now and then, or takes what is new.
+func (s *Source) read(ctx context.Context) ([]*broker.Delivery, error) {
 	c, err := s.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -90,13 +95,11 @@ func (s *Source) once(ctx context.Context) ([]*broker.Delivery, error) {
 		if err := s.look(ctx, c); err != nil {
 			return nil, err
 		}
-		taken, err := c.Do(ctx, c.B().Arbitrary("XAUTOCLAIM").Keys(s.topic).Args(s.group, s.name,
-			millis(idleFor), "0", "COUNT", strconv.Itoa(readMost)).Build()).ToArray()
-		if err != nil || len(taken) < 2 {
-			return nil, errors.Join(err, errShort(len(taken)))
-		}
-		if entries, err := taken[1].AsXRange(); err != nil || len(entries) > 0 {
-			return s.take(entries), err
+		s.from = firstPending
+	}
+	for s.from != "" {
+		if all, err := s.takeOver(ctx, c); err != nil || len(all) > 0 {
+			return all, err
 		}
 	}
 	read, err := c.Do(ctx, c.B().Arbitrary("XREADGROUP").Args("GROUP", s.group, s.name, "COUNT",
@@ -106,6 +109,25 @@ func (s *Source) once(ctx context.Context) ([]*broker.Delivery, error) {
 		return nil, nil
 	}
 	return s.take(read[s.topic]), err
+}
+
+// takeOver takes entries that others have left alone, of a part of those that are taken. Redis looks at some
+// of them at a time, and says where it has ended.
+func (s *Source) takeOver(ctx context.Context, c rueidis.Client) ([]*broker.Delivery, error) {
+	answer, err := c.Do(ctx, c.B().Arbitrary("XAUTOCLAIM").Keys(s.topic).Args(s.group, s.name, millis(idleFor),
+		s.from, "COUNT", strconv.Itoa(readMost)).Build()).ToArray()
+	if err != nil || len(answer) < 2 {
+		return nil, errors.Join(err, errShort(len(answer)))
+	}
+	next, err := answer[0].ToString()
+	if err != nil {
+		return nil, err
+	}
+	if s.from = next; next == firstPending {
+		s.from = "" // it was at the end
+	}
+	entries, err := answer[1].AsXRange()
+	return s.take(entries), err
 }
 
 func errShort(n int) error {
@@ -231,36 +253,36 @@ func (s *Source) done(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.acks = append(s.acks, id)
+	s.ring()
+}
+
+// release lets other consumers take an entry over at once.
+func (s *Source) release(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, id)
+	s.given = append(s.given, id)
+	s.ring()
+}
+
+// ring wakes the goroutine that answers.
+func (s *Source) ring() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// release lets other consumers take an entry over at once.
-func (s *Source) release(id string) {
-	s.mu.Lock()
-	c := s.redis
-	delete(s.open, id)
-	s.mu.Unlock()
-	if c == nil {
-		return // it is taken over later
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
-	defer cancel()
-	// If this fails, it is taken over later, too.
-	_ = c.Do(ctx, c.B().Arbitrary("XCLAIM").Keys(s.topic).Args(s.group, s.name, "0", id, "IDLE",
-		millis(leftAlone), "JUSTID").Build()).Error()
-}
-
-// acknowledge sends acknowledgements, and keeps what is being handled from being taken over, until Close.
-func (s *Source) acknowledge() {
+// answer sends acknowledgements and releases, many at a time, and keeps what is being handled from being
+// taken over, until Close.
+func (s *Source) answer() {
 	tick := time.NewTicker(claimEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-s.wake:
 			s.sendAcks()
+			s.sendReleases()
 		case <-tick.C:
 			s.sendAcks() // that failed before
 			s.claim()
@@ -296,23 +318,38 @@ func (s *Source) sendAcks() {
 	}
 }
 
+// sendReleases makes entries that are released look as if they were left alone for long.
+func (s *Source) sendReleases() {
+	s.mu.Lock()
+	ids := s.given
+	s.given = nil
+	s.mu.Unlock()
+	s.claimAs(ids, leftAlone) // if this fails, they are taken over later, too
+}
+
 // claim claims again the entries that are being handled.
 func (s *Source) claim() {
 	s.mu.Lock()
-	c := s.redis
 	ids := make([]string, 0, len(s.open))
 	for id := range s.open {
 		ids = append(ids, id)
 	}
+	s.mu.Unlock()
+	s.claimAs(ids, 0) // if this fails, another consumer may do them, too: they are done once nevertheless
+}
+
+// claimAs claims entries, with how long they were left alone.
+func (s *Source) claimAs(ids []string, idle time.Duration) {
+	s.mu.Lock()
+	c := s.redis
 	s.mu.Unlock()
 	if c == nil || len(ids) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
 	defer cancel()
-	// If this fails, another consumer may do them, too: they are done once nevertheless.
 	_ = c.Do(ctx, c.B().Arbitrary("XCLAIM").Keys(s.topic).Args(s.group, s.name, "0").Args(ids...).
-		Args("JUSTID").Build()).Error()
+		Args("IDLE", millis(idle), "JUSTID").Build()).Error() // see the callers
 }
 
 // Lag implements [broker.Source].
@@ -334,12 +371,20 @@ func (s *Source) Close() error {
 	close(s.ending)
 	s.working.Wait()
 	s.sendAcks()
+	s.sendReleases()
 	err := s.leave()
 	s.drop()
 	return errors.Join(err, s.client.Close())
 }
 
-// leave removes the consumer from the group, if it has no entry: they would be lost with it.
+// leaveScript removes a consumer that has no entry: Redis drops those that it has. A read that this source
+// has given up may still get some, so Redis looks and removes in one step.
+const leaveScript = `
+if #redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2]) == 0 then
+  redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2])
+end`
+
+// leave removes the consumer from the group, if it has no entry.
 func (s *Source) leave() error {
 	s.mu.Lock()
 	c, left := s.redis, len(s.acks)
@@ -352,11 +397,10 @@ func (s *Source) leave() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
 	defer cancel()
-	mine, err := c.Do(ctx, c.B().Arbitrary("XPENDING").Keys(s.topic).Args(s.group, "-", "+", "1", s.name).
-		Build()).ToArray()
-	if err != nil || len(mine) > 0 {
-		return err
-	}
-	return c.Do(ctx, c.B().Arbitrary("XGROUP", "DELCONSUMER").Keys(s.topic).Args(s.group, s.name).
+	err := c.Do(ctx, c.B().Eval().Script(leaveScript).Numkeys(1).Key(s.topic).Arg(s.group, s.name).
 		Build()).Error()
+	if rueidis.IsRedisNil(err) {
+		return nil // the script returns nothing
+	}
+	return err
 }
