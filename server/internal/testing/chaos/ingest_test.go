@@ -61,6 +61,13 @@ func TestIngestIsKilled(t *testing.T) {
 
 func killIngest(t *testing.T, s *source, nodes ...*chaos.Node) {
 	var addresses []string
+	t.Cleanup(func() {
+		for _, n := range nodes {
+			if t.Failed() {
+				t.Logf("the node %s has logged:\n%s", n.GRPC, n.Log())
+			}
+		}
+	})
 	for _, n := range nodes {
 		up(t, n)
 		addresses = append(addresses, n.GRPC)
@@ -80,6 +87,7 @@ func killIngest(t *testing.T, s *source, nodes ...*chaos.Node) {
 	kills := cmp.Or(*cycles, 1)
 	for i := range kills {
 		more := p.sent.Load() + ingestKills
+		p.most.Store(more + ingestKills) // so that messages come while the node is away, and not too many
 		realserver.Eventually(t, func() error {
 			select {
 			case err := <-sent:
@@ -87,7 +95,7 @@ func killIngest(t *testing.T, s *source, nodes ...*chaos.Node) {
 			default:
 			}
 			if n := p.sent.Load(); n < more {
-				return fmt.Errorf("%d of %d messages are sent", n, more)
+				return fmt.Errorf("%d of %d messages are sent: %v", n, more, p.late.Load())
 			}
 			return nil
 		})
@@ -182,8 +190,10 @@ type producer struct {
 	ledger  map[string]*told // by the job's name
 	letters map[string]int   // dead letters, by the event's id
 	sent    atomic.Int64
-	again   int // messages that were sent again, since the broker did not acknowledge them
-	serial  int // of messages
+	most    atomic.Int64 // no more are sent for now, but for one lot
+	late    atomic.Value // string: what it waits for, when that takes long
+	again   int          // messages that were sent again, since the broker did not acknowledge them
+	serial  int          // of messages
 }
 
 // run sends lots until the context sending ends, and then what belongs to them.
@@ -198,6 +208,9 @@ func (p *producer) run(ctx, sending context.Context) error {
 	for lot := 0; sending.Err() == nil || len(open) > 0; lot++ {
 		<-pace.C
 		if sending.Err() == nil {
+			if p.sent.Load() >= p.most.Load() {
+				continue
+			}
 			for i := range ingestLot {
 				role := order[i%len(order)]
 				name := fmt.Sprintf("%s/%d/%d", strings.ReplaceAll(role, " ", "-"), lot, i)
@@ -235,6 +248,7 @@ func (p *producer) ready(ctx context.Context, open []string) error {
 			if err == nil {
 				break
 			}
+			p.late.Store(fmt.Sprintf("%s is not there: %v", name, err))
 			if ctx.Err() != nil {
 				return fmt.Errorf("what was put is not there: %w", err)
 			}
@@ -260,6 +274,8 @@ func (p *producer) message(name string, c command) broker.Message {
 
 // publish sends messages until the broker has acknowledged each of them.
 func (p *producer) publish(ctx context.Context, c broker.Client, ms []broker.Message) error {
+	pace := time.NewTicker(20 * time.Millisecond)
+	defer pace.Stop()
 	for len(ms) > 0 {
 		errs := make([]error, len(ms))
 		var answered sync.WaitGroup
@@ -274,24 +290,34 @@ func (p *producer) publish(ctx context.Context, c broker.Client, ms []broker.Mes
 		var rest []broker.Message
 		for i := range ms {
 			if errs[i] != nil {
-				ms[i].ID += " again" // a stream of JetStream keeps it
+				p.serial++
+				ms[i].ID = fmt.Sprint("message ", p.serial) // so that a stream of JetStream keeps it
 				rest = append(rest, ms[i])
 			}
 		}
 		p.sent.Add(int64(len(ms) - len(rest)))
 		p.again += len(rest)
-		if err := ctx.Err(); err != nil && len(rest) > 0 {
-			return fmt.Errorf("%d messages are not acknowledged: %w", len(rest), errors.Join(errs...))
+		if err := cmp.Or(errs...); err != nil {
+			p.late.Store(fmt.Sprintf("%d messages are not acknowledged: %v", len(rest), err))
 		}
-		ms = rest
+		if err := errors.Join(errs...); err != nil && (ctx.Err() != nil || errors.Is(err, broker.ErrRefused)) {
+			return fmt.Errorf("%d messages are not acknowledged: %w", len(rest), err)
+		}
+		if ms = rest; len(ms) > 0 {
+			<-pace.C
+		}
 	}
 	return nil
 }
 
+// settling is how long it may take until no message is left. A group of Kafka waits for members that were killed,
+// one after the other, for up to a minute each.
+const settling = 5 * time.Minute
+
 // settled waits until the nodes say that no message is left, and all effects are there.
 func (p *producer) settled(t *testing.T, nodes []*chaos.Node) {
 	t.Helper()
-	realserver.Eventually(t, func() error {
+	left := func() error {
 		lag := 0
 		for _, n := range nodes {
 			got, known := metric(t, n, "carillon_ingest_lag")
@@ -304,7 +330,17 @@ func (p *producer) settled(t *testing.T, nodes []*chaos.Node) {
 			return fmt.Errorf("%d messages are not acknowledged", lag)
 		}
 		return cmp.Or(p.wrong(t, false)...)
-	})
+	}
+	pace := time.NewTicker(100 * time.Millisecond)
+	defer pace.Stop()
+	late := time.After(settling)
+	for err := left(); err != nil; err = left() {
+		select {
+		case <-pace.C:
+		case <-late:
+			t.Fatal(err)
+		}
+	}
 }
 
 // metric is the sum of a metric over its labels.
