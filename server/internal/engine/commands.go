@@ -31,14 +31,15 @@ func serveCommand(ctx context.Context, p *partitionRunner, m message.Command) (b
 		return false, err
 	}
 	before, err = serveChange(ctx, p, m, once)
-	return unlessDone(ctx, err, before, p.e.partitions.of(m.Key), func(p *partitionRunner, now int64) (bool, error) {
-		return p.m.Commands.DoneBefore(now, once, m.Key)
-	})
+	return unlessDone(ctx, err, before, p.e.partitions.of(m.Key),
+		func(p *partitionRunner, now int64) (bool, error) {
+			return p.m.Commands.DoneBefore(now, once, m.Key)
+		})
 }
 
 // unlessDone returns what came of a command, but that it was done before if memory says so: what would refuse
-// it today was not there then. So a message that comes again is none that cannot be done. Memory is asked only
-// after a refusal, for which what the command is about need not be readable, or there.
+// it today was not there then. So a message that comes again is none that cannot be done. Memory is asked
+// only after a refusal, for which what the command is about need not be readable, or there.
 func unlessDone(ctx context.Context, err error, before bool, of *partitionRunner,
 	done func(*partitionRunner, int64) (bool, error)) (bool, error) {
 	e, certain := errors.AsType[*carillon.Error](err)

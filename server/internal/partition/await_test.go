@@ -190,7 +190,8 @@ func TestAnAttemptThatMayNotHaveBeenSent(t *testing.T) {
 	}
 }
 
-// TestAnAttemptThatMayNotHaveBeenSentIsCompleted while it waits to be sent once more; and it fails at its timeout.
+// TestAnAttemptInDoubtOfABrokerEnds when its consumer completes it, while it waits to be sent once more; and one
+// that no broker acknowledges at its timeout.
 func TestAnAttemptThatMayNotHaveBeenSentIsCompleted(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Target: awaiting, FailurePolicy: carillon.Constant(time.Minute).WithMaxRetries(1)})

@@ -249,8 +249,8 @@ func (js *Jobs) TriggerOnce(now int64, once Once, key carillon.Key, o carillon.T
 	return false, nil
 }
 
-// DoneBefore reports whether a command of a job is done already; err is its refusal. If it is, the answer waits
-// until that is durable.
+// DoneBefore reports whether a command of a job is done already; err is its refusal. If it is, the answer
+// waits until that is durable.
 func (c *Commands) DoneBefore(now int64, once Once, key carillon.Key) (before bool, err error) {
 	return c.again(now, message.CommandID{Key: key, Request: once.Request})
 }

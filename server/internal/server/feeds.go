@@ -48,8 +48,8 @@ func (i Intake) Metrics() *telemetry.Metrics { return i.node.metrics }
 
 // Do has a command done, or refused for good, wherever its partition is, and returns once that is durable,
 // and whether it was done before. Data that is large goes to the payload store, as that of other puts does.
-// What exceeds a bound is refused here, unless it was done before: a message that is too large for another node
-// has no certain answer.
+// What exceeds a bound is refused here, unless it was done before: a message that is too large for another
+// node has no certain answer.
 func (i Intake) Do(ctx context.Context, c message.Command) (before bool, err error) {
 	partitions := i.node.store.Meta().Partitions
 	p := store.PartitionOf(c.Key, partitions)
@@ -99,8 +99,8 @@ func (i Intake) prepare(ctx context.Context, c *message.Command) error {
 	return nil
 }
 
-// remembered reports whether a command was done before. It asks with a delete at a generation that no job has:
-// that is answered as done if the request is remembered, and refused otherwise.
+// remembered reports whether a command was done before. It asks with a delete at a generation that no job
+// has: that is answered as done if the request is remembered, and refused otherwise.
 func (i Intake) remembered(ctx context.Context, p int, c *message.Command) (bool, error) {
 	before, err := message.Send(ctx, i.node.calls, p,
 		message.Command{Request: c.Request, Key: c.Key, IfGeneration: math.MaxUint64})
