@@ -27,8 +27,6 @@ func (n *node) once(request string, c message.Command) (before bool, err error) 
 	return message.Send(context.Background(), n.Engine, part, c)
 }
 
-func (n *node) cfgPartitions() int { return 5 }
-
 // TestWhatWasDoneIsNotRefusedWhenItComesAgain, though it would be today, by a node that was started since, too:
 // a put that exceeds a bound by now, or for which there is no room; a trigger, or a delete of a generation,
 // without a job; a completion of a run that is gone from the history.

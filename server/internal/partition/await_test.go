@@ -192,7 +192,7 @@ func TestAnAttemptThatMayNotHaveBeenSent(t *testing.T) {
 
 // TestAnAttemptInDoubtOfABrokerEnds when its consumer completes it, while it waits to be sent once more; and one
 // that no broker acknowledges at its timeout.
-func TestAnAttemptThatMayNotHaveBeenSentIsCompleted(t *testing.T) {
+func TestAnAttemptInDoubtOfABrokerEnds(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	r.mustPut(carillon.Job{Name: "a", Target: awaiting, FailurePolicy: carillon.Constant(time.Minute).WithMaxRetries(1)})
 	r.step()
