@@ -12,7 +12,8 @@ import (
 )
 
 // zapCore passes what etcd logs to the store's log: warnings as debug messages, since most are about what is
-// slow or away for a moment, errors as warnings. After a fatal message, which is an error, zap ends the process.
+// slow or away for a moment, errors as warnings. After a fatal message, which is an error, zap ends the
+// process.
 type zapCore struct {
 	log  store.Logger
 	with []zapcore.Field
