@@ -67,9 +67,11 @@ type Wait struct {
 
 // RunState is the unfinished run of a record.
 type RunState struct {
-	Live      bool
-	Limited   bool // the attempt in force holds a permit of its job's concurrency key
-	Kept      bool // the attempt in force stayed with its stream at a hand-over; Dapr's jobs only
+	Live    bool
+	Limited bool // the attempt in force holds a permit of its job's concurrency key
+	// Kept: the attempt in force stayed with its stream at a hand-over (Dapr's jobs); or no broker has
+	// acknowledged it yet, and a consumer is to complete it.
+	Kept      bool
 	Cause     carillon.Cause
 	InDoubt   int32 // attempts that have had a Doubt, with that one
 	Scheduled int64

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"errors"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/message"
@@ -20,11 +22,41 @@ func serveCommand(ctx context.Context, p *partitionRunner, m message.Command) (b
 	}
 	once := partition.Once{Request: m.Request, KeepFor: m.KeepFor}
 	if m.Refusal == nil && m.Job == nil && m.Trigger == nil && m.Complete != nil {
-		return p.e.complete(ctx, m.Key.Namespace, *m.Complete, once)
+		before, err = p.e.complete(ctx, m.Key.Namespace, *m.Complete, once)
+		return unlessDone(ctx, err, before, p, func(p *partitionRunner, now int64) (bool, error) {
+			return p.m.Commands.CompletedBefore(now, once, m.Key.Namespace)
+		})
 	}
 	if err := checkKey(&m.Key); err != nil {
 		return false, err
 	}
+	before, err = serveChange(ctx, p, m, once)
+	return unlessDone(ctx, err, before, p.e.partitions.of(m.Key),
+		func(p *partitionRunner, now int64) (bool, error) {
+			return p.m.Commands.DoneBefore(now, once, m.Key)
+		})
+}
+
+// unlessDone returns what came of a command, but that it was done before if memory says so: what would refuse
+// it today was not there then. So a message that comes again is none that cannot be done. Memory is asked
+// only after a refusal, for which what the command is about need not be readable, or there.
+func unlessDone(ctx context.Context, err error, before bool, of *partitionRunner,
+	done func(*partitionRunner, int64) (bool, error)) (bool, error) {
+	e, certain := errors.AsType[*carillon.Error](err)
+	if err == nil || certain && e.Unknown || errors.Is(err, message.ErrNotTaken) ||
+		errors.Is(err, message.ErrNotOwner) || ctx.Err() != nil {
+		return before, err
+	}
+	before, asking := inRound(ctx, of, call{}, done)
+	if before {
+		return true, nil
+	}
+	return false, cmp.Or(asking, err)
+}
+
+// serveChange makes the change of a command that is about a job.
+func serveChange(ctx context.Context, p *partitionRunner, m message.Command,
+	once partition.Once) (before bool, err error) {
 	if m.Refusal != nil {
 		return inRound(ctx, p.e.partitions.of(m.Key), editCall(m.Key),
 			func(p *partitionRunner, now int64) (bool, error) {

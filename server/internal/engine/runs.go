@@ -249,7 +249,7 @@ func (rs *runs) complete(ctx context.Context, namespace string, result carillon.
 		"stale: the token is not that of the attempt in force")
 	before, err = inRound(ctx, p, runCall(tok.Run), func(p *partitionRunner, now int64) (bool, error) {
 		if once.Request != "" {
-			if before, err := p.m.Commands.DoneBefore(now, once, key); before || err != nil {
+			if before, err := p.m.Commands.CompletedBefore(now, once, namespace); before || err != nil {
 				return before, err
 			}
 		}
@@ -264,7 +264,7 @@ func (rs *runs) complete(ctx context.Context, namespace string, result carillon.
 		case verdict != partition.Accepted:
 			err = refused
 		case once.Request != "":
-			p.m.Commands.Record(now, once, key)
+			p.m.Commands.Completed(now, once, key)
 		}
 		return false, err
 	})

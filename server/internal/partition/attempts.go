@@ -103,7 +103,9 @@ func heartbeatInterval(lease time.Duration) time.Duration { return min(lease/4, 
 func (a *Attempts) keep(e *entry) {
 	e.attempt.known, e.attempt.current = true, true
 	a.tellLate(e)
-	e.state.Run.Lease = e.attempt.lease
+	if e.state.Run.Lease = e.attempt.lease; e.unacknowledged() {
+		e.state.Run.Lease = e.attempt.granted
+	}
 	a.due.touch(e)
 }
 

@@ -130,6 +130,92 @@ func TestAnAcknowledgementThatIsMissing(t *testing.T) {
 	}
 }
 
+// TestAnAttemptThatMayNotHaveBeenSent is sent once more, under the same token, soon after its node was killed, and
+// again if that one is killed as well; unless the store knows that the broker has it, or its consumer has said so.
+func TestAnAttemptThatMayNotHaveBeenSent(t *testing.T) {
+	done := &delivery.Report{Result: carillon.Result{Outcome: carillon.OutcomeSuccess}}
+	for name, c := range map[string]struct {
+		left   bool             // the message may have left
+		report *delivery.Report // before the node was killed, or after it if late is set
+		late   bool
+		again  bool
+	}{
+		"it was written":             {again: true},
+		"its message was on its way": {left: true, again: true},
+		"it was acknowledged":        {left: true, report: &delivery.Report{Async: true}},
+		"its consumer has reported":  {left: true, report: &delivery.Report{Result: carillon.Result{Outcome: carillon.OutcomeProgress}}},
+		"it is acknowledged late":    {left: true, report: &delivery.Report{Async: true}, late: true},
+		"its consumer reports late": {left: true, late: true,
+			report: &delivery.Report{Result: carillon.Result{Outcome: carillon.OutcomeProgress}}},
+		"its consumer completes it": {left: true, report: done, late: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, partition.Config{})
+			r.mustPut(carillon.Job{Name: "a", Target: awaiting, FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(1)})
+			r.step()
+			r.m.Deliver(nil, r.now, queueAwaiting, 1, false, nil)
+			ds, _ := r.granted()
+			token := ds[0].Run.Token
+			tell := func(late bool) {
+				if c.report == nil || c.late != late {
+					return
+				}
+				if v := r.reportAs(token, c.report); v != partition.Accepted {
+					t.Fatalf("the report: %v", v)
+				}
+				r.flush()
+			}
+			tell(false)
+			for range 2 {
+				r.kill(time.Second)
+				tell(true)
+				r.advance(partition.TakeoverGrace + 10*time.Second)
+				r.m.Deliver(nil, r.now, queueAwaiting, 1, false, nil)
+				again, _ := r.granted()
+				if (len(again) == 1) != c.again {
+					t.Fatalf("after its node was killed these leave: %+v", again)
+				}
+				if c.again && (again[0].Run.Token != token || again[0].Run.Attempt != 1) {
+					t.Errorf("it is sent as another attempt: %+v", again[0].Run)
+				}
+			}
+			if want := partition.Accepted; c.report != done && r.reportAs(token, done) != want {
+				t.Error("its completion is not accepted")
+			}
+			r.flush()
+			if runs := r.history("a"); len(runs) != 1 || runs[0].Attempt != 1 || runs[0].Status != carillon.RunSucceeded {
+				t.Errorf("%+v", runs)
+			}
+		})
+	}
+}
+
+// TestAnAttemptInDoubtOfABrokerEnds when its consumer completes it, while it waits to be sent once more; and one
+// that no broker acknowledges at its timeout.
+func TestAnAttemptInDoubtOfABrokerEnds(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.mustPut(carillon.Job{Name: "a", Target: awaiting, FailurePolicy: carillon.Constant(time.Minute).WithMaxRetries(1)})
+	r.step()
+	r.m.Deliver(nil, r.now, queueAwaiting, 1, false, nil)
+	ds, _ := r.granted()
+	r.kill(time.Second)
+	r.advance(time.Minute) // it waits
+	if v := r.succeed(ds[0]); v != partition.Accepted {
+		t.Errorf("the completion: %v", v)
+	}
+	r.mustPut(carillon.Job{Name: "b", Target: awaiting, Timeout: time.Minute,
+		FailurePolicy: carillon.Constant(time.Second).WithMaxRetries(1)})
+	r.step()
+	r.m.Deliver(nil, r.now, queueAwaiting, 1, false, nil)
+	if ds, _ := r.granted(); len(ds) != 1 {
+		t.Fatalf("%+v", ds)
+	}
+	r.advance(2 * time.Minute) // nobody says that the broker has it
+	if j := r.jobs()[0]; j.State.Counters.Failed != 1 {
+		t.Errorf("at its timeout it is %v", j.State.Phase)
+	}
+}
+
 // TestAwaitedRunsKeepNobodyOut, however many they are: others are read and leave, also those that were due
 // before a new owner came, and each awaited run can still be completed, fail, be cancelled and time out.
 func TestAwaitedRunsKeepNobodyOut(t *testing.T) {

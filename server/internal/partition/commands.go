@@ -20,8 +20,11 @@ import (
 type Commands struct {
 	out     *builder
 	decided map[string]decided // by key of the record
-	timed   timedCommands      // those that are kept for a time
-	loaded  int64              // when they were loaded, UTC ns
+	// completed is, by namespace and request, which of them are completions of runs: the run may be gone, and
+	// with it the name of its job, when one comes again.
+	completed map[string]string
+	timed     timedCommands // those that are kept for a time
+	loaded    int64         // when they were loaded, UTC ns
 }
 
 // decided is what became of a command.
@@ -41,14 +44,16 @@ const (
 	expireBySweep = 1000
 )
 
-func newCommands(out *builder) *Commands { return &Commands{out: out, decided: map[string]decided{}} }
+func newCommands(out *builder) *Commands {
+	return &Commands{out: out, decided: map[string]decided{}, completed: map[string]string{}}
+}
 
 // load takes the records, at takeover.
 func (c *Commands) load(records []store.MetaRecord, now int64) {
 	c.loaded = now
 	for _, r := range records {
 		d, _ := decidedOf(r.Value) // what is damaged is kept
-		c.decided[r.Key] = d
+		c.remember(r.Key, d)
 		if d.until != 0 {
 			c.timed = append(c.timed, timedCommand{d.until, r.Key})
 		}
@@ -77,7 +82,7 @@ func (c *Commands) decide(now int64, id message.CommandID, keepFor time.Duration
 
 func (c *Commands) write(now int64, key string, d decided) {
 	d.batch = c.out.seq
-	c.decided[key] = d
+	c.remember(key, d)
 	value := binary.AppendVarint(binary.AppendVarint(nil, now), d.until)
 	c.out.write(store.MetaRecord{Kind: store.KindCommand, Key: key, Value: append(value, d.refusal...)})
 }
@@ -86,7 +91,11 @@ func (c *Commands) write(now int64, key string, d decided) {
 // and the answer waits for that: if the store was reset to an older state, which has no such record, it
 // refuses the batch.
 func (c *Commands) again(now int64, id message.CommandID) (before bool, err error) {
-	key := commandKey(id)
+	return c.againKey(now, commandKey(id))
+}
+
+// againKey is again by the key of the record.
+func (c *Commands) againKey(now int64, key string) (before bool, err error) {
 	d, known := c.decided[key]
 	if !known {
 		return false, nil
@@ -143,8 +152,18 @@ func (c *Commands) expire(now int64, most int) {
 	}
 }
 
+func (c *Commands) remember(key string, d decided) {
+	c.decided[key] = d
+	if namespace, request, is := completionOf(key); is {
+		c.completed[completionKey(namespace, request)] = key
+	}
+}
+
 func (c *Commands) remove(key string) {
 	delete(c.decided, key)
+	if namespace, request, is := completionOf(key); is {
+		delete(c.completed, completionKey(namespace, request))
+	}
 	c.out.write(store.MetaRecord{Kind: store.KindCommand, Key: key})
 }
 
@@ -230,16 +249,38 @@ func (js *Jobs) TriggerOnce(now int64, once Once, key carillon.Key, o carillon.T
 	return false, nil
 }
 
-// DoneBefore reports whether a command of a job is done already, for one that is not done by [Jobs]; err is
-// its refusal.
+// DoneBefore reports whether a command of a job is done already; err is its refusal. If it is, the answer
+// waits until that is durable.
 func (c *Commands) DoneBefore(now int64, once Once, key carillon.Key) (before bool, err error) {
 	return c.again(now, message.CommandID{Key: key, Request: once.Request})
 }
 
-// Record notes that such a command is done.
-func (c *Commands) Record(now int64, once Once, key carillon.Key) {
-	c.add(now, message.CommandID{Key: key, Request: once.Request}, once.KeepFor)
+// completionMark begins the request of a completion in its record.
+const completionMark = "completion\x01"
+
+// CompletedBefore is DoneBefore for the completion of a run, which names no job.
+func (c *Commands) CompletedBefore(now int64, once Once, namespace string) (before bool, err error) {
+	key, known := c.completed[completionKey(namespace, once.Request)]
+	if !known {
+		return false, nil
+	}
+	return c.againKey(now, key)
 }
+
+// Completed records that the completion of a run of a job is done.
+func (c *Commands) Completed(now int64, once Once, key carillon.Key) {
+	c.add(now, message.CommandID{Key: key, Request: completionMark + once.Request}, once.KeepFor)
+}
+
+// completionOf returns the namespace and the request of a completion, by the key of its record.
+func completionOf(key string) (namespace, request string, is bool) {
+	namespace, rest, _ := strings.Cut(key, "\x00")
+	_, rest, _ = strings.Cut(rest, "\x00")
+	request, is = strings.CutPrefix(rest, completionMark)
+	return namespace, request, is
+}
+
+func completionKey(namespace, request string) string { return namespace + "\x00" + request }
 
 // Once says how a command is remembered; see [message.Command].
 type Once struct {

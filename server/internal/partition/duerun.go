@@ -140,7 +140,8 @@ func (m *Machine) Deliver(ds []delivery.Delivery, now int64, q delivery.Queue, n
 		bound.charge(e)
 		m.Permits.charge(e)
 		d := m.Attempts.grant(e, q, now)
-		if first || e.permits != nil || d.Target.AwaitsCompletion() {
+		e.state.Run.Kept = d.Target.AwaitsCompletion()
+		if first || e.permits != nil || e.state.Run.Kept {
 			m.Attempts.deliverWhenDurable(e, d, now)
 			continue
 		}
@@ -178,6 +179,9 @@ func (m *Machine) Report(now int64, tok message.Token, r *delivery.Report) Verdi
 		// at it exactly, without the grace.
 		e.state.Run.Deadline = min(e.state.Run.Deadline, e.attempt.granted+int64(e.job().TimeoutOrDefault()))
 		e.attempt.lease, e.attempt.awaited = e.state.Run.Deadline, true
+		if !e.traits().endsWithStream {
+			e.state.Run.Kept = false
+		}
 		m.Attempts.keep(e)
 		m.agenda.rearm(e)
 	case r.Outcome == carillon.OutcomeSuccess:

@@ -6,6 +6,15 @@ import "time"
 // with their streams (Attempts.HandOver sets RunState.Kept). It relays what the streams report. Without
 // that, the new owner would have to make all of them again.
 
+// An attempt that a consumer completes is kept as well (Machine.Deliver), from the write that comes before
+// its message until its broker has acknowledged that. If the owner ends before, nobody knows whether the
+// message was sent. So the store has it with a lease that is over: the next owner reads it at once, waits as
+// long as for a heartbeat, since a predecessor that has given the partition away relays the acknowledgement,
+// and then sends the attempt once more, under the same token. Whoever answers first is believed.
+
+// unacknowledged reports whether the broker may not have the attempt in force, which a consumer completes.
+func (e *entry) unacknowledged() bool { return e.state.Run.Kept && !e.traits().endsWithStream }
+
 // keptFor is how long to wait for an attempt that an earlier owner has kept. That owner relays its result or
 // the end of its stream, and sends heartbeats for it until then. If that owner is killed meanwhile, nobody
 // says so.

@@ -14,7 +14,7 @@ func (rs *runs) overdue(e *entry, now int64) {
 		rs.due.block(e)
 	case over && e.putsOff(now):
 		rs.agenda.rearm(e)
-	case over && e.state.Run.Kept:
+	case over && e.state.Run.Kept && (e.traits().endsWithStream || e.state.Run.Deadline > now):
 		rs.attempts.miss(e, now)
 	case e.state.Run.Deadline <= now:
 		rs.attempts.stopUnheard(e)

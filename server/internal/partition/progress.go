@@ -14,6 +14,10 @@ import (
 func (a *Attempts) progress(e *entry, now int64, p carillon.Progress) Verdict {
 	r := &e.state.Run
 	r.Percent, r.Message, r.ReportedAt = percent(p.Percent), clipped(p.Message, carillon.MaxProgressMessage), now
+	if e.unacknowledged() { // its consumer has proved that the broker has it
+		e.state.Run.Kept, e.attempt.lease = false, e.state.Run.Deadline
+		a.keep(e)
+	}
 	a.extend(e, now)
 	a.out.begin()
 	return Accepted

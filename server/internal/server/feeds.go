@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"log/slog"
+	"math"
 	"sync"
 
 	"github.com/carillonhq/carillon"
@@ -47,32 +48,18 @@ func (i Intake) Metrics() *telemetry.Metrics { return i.node.metrics }
 
 // Do has a command done, or refused for good, wherever its partition is, and returns once that is durable,
 // and whether it was done before. Data that is large goes to the payload store, as that of other puts does.
-// What exceeds a bound is refused here: a message that is too large for another node has no certain answer.
+// What exceeds a bound is refused here, unless it was done before: a message that is too large for another
+// node has no certain answer.
 func (i Intake) Do(ctx context.Context, c message.Command) (before bool, err error) {
-	limits := i.node.config.Limits
-	if c.Job != nil {
-		job := *c.Job
-		job.Namespace, job.Name = c.Key.Namespace, c.Key.Name
-		if err := job.Validate(limits); err != nil {
-			return false, err
-		}
-		if err := i.node.edge().Keep(ctx, &job); err != nil {
-			return false, err
-		}
-		c.Job = &job
-	}
-	if c.Trigger != nil {
-		o := *c.Trigger
-		if err := o.Validate(limits); err != nil {
-			return false, err
-		}
-		if err := i.node.edge().KeepTrigger(ctx, i.node.calls, c.Key, &o); err != nil {
-			return false, err
-		}
-		c.Trigger = &o
-	}
 	partitions := i.node.store.Meta().Partitions
 	p := store.PartitionOf(c.Key, partitions)
+	if err := i.prepare(ctx, &c); err != nil {
+		before, asking := i.remembered(ctx, p, &c)
+		if before || asking != nil {
+			return before, asking
+		}
+		return false, err
+	}
 	if c.Complete != nil {
 		if err := c.Complete.Validate(); err != nil {
 			return false, err
@@ -83,6 +70,45 @@ func (i Intake) Do(ctx context.Context, c message.Command) (before bool, err err
 		}
 	}
 	return message.Send(ctx, i.node.calls, p, c)
+}
+
+// prepare checks the job or the trigger of a command, and keeps its data apart if that is large.
+func (i Intake) prepare(ctx context.Context, c *message.Command) error {
+	limits := i.node.config.Limits
+	if c.Job != nil {
+		job := *c.Job
+		job.Namespace, job.Name = c.Key.Namespace, c.Key.Name
+		if err := job.Validate(limits); err != nil {
+			return err
+		}
+		if err := i.node.edge().Keep(ctx, &job); err != nil {
+			return err
+		}
+		c.Job = &job
+	}
+	if c.Trigger != nil {
+		o := *c.Trigger
+		if err := o.Validate(limits); err != nil {
+			return err
+		}
+		if err := i.node.edge().KeepTrigger(ctx, i.node.calls, c.Key, &o); err != nil {
+			return err
+		}
+		c.Trigger = &o
+	}
+	return nil
+}
+
+// remembered reports whether a command was done before. It asks with a delete at a generation that no job
+// has: that is answered as done if the request is remembered, and refused otherwise.
+func (i Intake) remembered(ctx context.Context, p int, c *message.Command) (bool, error) {
+	before, err := message.Send(ctx, i.node.calls, p,
+		message.Command{Request: c.Request, Key: c.Key, IfGeneration: math.MaxUint64})
+	switch carillon.KindOf(err) {
+	case carillon.NotFound, carillon.FailedPrecondition, carillon.InvalidArgument:
+		return false, nil
+	}
+	return before, err
 }
 
 // Ingests has f called with the ingests of the brokers' file, at once and after each change of the file, one
