@@ -13,6 +13,7 @@
 //	process.go     CPU time and memory of the node's process
 //	spawn.go       a node of its own, as a child process
 //	schedule.go … restart.go   one bench each
+//	broker.go      runs that go to a message broker; package rates puts them beside the bare client
 //	fleet.go       several nodes on one store; takeover.go and forward.go bench what only they do
 //	stalls.go      where late runs lost their time; metrics.go reads what the node counts
 //	growth.go      putting and firing as jobs, partitions and payloads grow

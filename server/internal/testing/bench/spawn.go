@@ -20,6 +20,7 @@ type Program struct {
 	Store      string // as for serve
 	Partitions int    // of a new store; 0 = the default
 	Name       string // of the node; "" = one that is made up
+	Brokers    string // its file of message brokers; "" = none
 	Log        io.Writer
 }
 
@@ -72,6 +73,9 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	if s.program.Name != "" {
 		args = append(args, "--node-name", s.program.Name)
+	}
+	if s.program.Brokers != "" {
+		args = append(args, "--brokers", s.program.Brokers)
 	}
 	s.cmd = exec.Command(s.program.Binary, args...) //nolint:noctx // it outlives the call that starts it
 	s.cmd.Stdout, s.cmd.Stderr = s.program.Log, s.program.Log

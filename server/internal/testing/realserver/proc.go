@@ -243,6 +243,9 @@ type daemon struct {
 	process *Process
 }
 
+// PID is the server's process.
+func (d *daemon) PID() int { return d.process.PID() }
+
 // Crash kills the server.
 func (d *daemon) Crash(t testing.TB) { d.end(t, syscall.SIGKILL) }
 
