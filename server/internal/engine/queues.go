@@ -31,6 +31,7 @@ type queues struct {
 	log        *slog.Logger
 	// The dispatcher's; see there.
 	setPaused func([]delivery.Queue)
+	also      atomic.Pointer[func(context.Context) error] // read with them, see AlsoReload
 
 	reading turn          // held while they are read
 	begun   atomic.Uint64 // how often a read has begun
@@ -65,6 +66,9 @@ func (qs *queues) ReloadQueues(ctx context.Context) error {
 	return qs.err
 }
 
+// AlsoReload has what else this node must read, when another has changed it, read with the paused queues.
+func (qs *queues) AlsoReload(f func(context.Context) error) { qs.also.Store(&f) }
+
 // read is ReloadQueues for a caller that holds reading: what is read later is newer.
 func (qs *queues) read(ctx context.Context) error {
 	records, err := allMetaRecords(ctx, qs.partitions.shards[partition.Home],
@@ -79,6 +83,9 @@ func (qs *queues) read(ctx context.Context) error {
 	if !maps.Equal(paused, qs.PausedQueues()) {
 		qs.setPaused(slices.SortedFunc(maps.Keys(paused), delivery.Queue.Compare))
 		qs.paused.Store(&paused)
+	}
+	if also := qs.also.Load(); also != nil {
+		return (*also)(ctx)
 	}
 	return nil
 }

@@ -61,6 +61,13 @@ func readHome(ctx context.Context, shard store.Shard, s *partition.Snapshot) err
 	if s.PausedQueues, err = partition.DecodePausedQueues(paused); err != nil {
 		return err
 	}
+	keys, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindKey})
+	if err != nil {
+		return err
+	}
+	if s.Keys, err = partition.DecodeKeys(keys); err != nil {
+		return err
+	}
 	told, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindTold})
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/access"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -51,6 +52,11 @@ var codecs = map[string]struct {
 		new(carillon.QueuePause),
 		func(v any) []byte { return EncodeQueuePause(v.(*carillon.QueuePause)) },
 		func(b []byte) (any, error) { p, err := DecodeQueuePause(b); return &p, err },
+	},
+	"AccessKey": {
+		new(access.Key),
+		func(v any) []byte { return EncodeKey(v.(*access.Key)) },
+		func(b []byte) (any, error) { k, err := DecodeKey(b, ""); return &k, err },
 	},
 	"Calendar": {
 		new(carillon.Calendar),
