@@ -42,7 +42,8 @@ func (o *options) checkToken(addr string) error {
 	}
 	for _, a := range Addresses(addr) {
 		host, _, err := net.SplitHostPort(a)
-		if ip, bad := netip.ParseAddr(host); err == nil && (host == "localhost" || bad == nil && ip.Unmap().IsLoopback()) {
+		ip, bad := netip.ParseAddr(host)
+		if err == nil && (host == "localhost" || bad == nil && ip.Unmap().IsLoopback()) {
 			continue
 		}
 		return carillon.Errorf(carillon.InvalidArgument, "token",

@@ -44,8 +44,8 @@ func checkEnvironment(cmd *cobra.Command) error {
 // which `carillon work` sets for the program that it starts.
 func knownVariables(root *cobra.Command) []string {
 	known := slices.Clone(runVariables)
-	for _, flag := range []string{"server", "namespace", "context", caFlag, certFlag, keyFlag, serverNameFlag, tokenFlag, tokenFileFlag,
-		etcdUsername, etcdPassword} {
+	for _, flag := range []string{"server", "namespace", "context", caFlag, certFlag, keyFlag, serverNameFlag,
+		tokenFlag, tokenFileFlag, etcdUsername, etcdPassword} {
 		known = append(known, envName(flag))
 	}
 	add := func(f *pflag.Flag) {

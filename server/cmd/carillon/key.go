@@ -127,7 +127,8 @@ func (k *keyCreate) run(cmd *cobra.Command, a app) error {
 
 // createdAnswer shows a new key: the key alone on standard output.
 func createdAnswer(c *carillon.CreatedKey) answer {
-	return answer{message: &pb.CreateKeyResponse{Key: wire.KeyToProto(&c.Key), Secret: c.Secret}, text: c.Secret + "\n",
+	return answer{message: &pb.CreateKeyResponse{Key: wire.KeyToProto(&c.Key), Secret: c.Secret},
+		text: c.Secret + "\n",
 		note: fmt.Sprintf("This is the key %s. It is shown this once.", c.Key.ID)}
 }
 

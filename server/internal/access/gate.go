@@ -43,7 +43,8 @@ func (g *Gate) Caller(ctx context.Context, method string, authorization []string
 	switch {
 	case open(method):
 		return nil, nil
-	case len(authorization) == 0 && method == pb.SchedulerService_Work_FullMethodName && g.Node != nil && g.Node(ctx):
+	case len(authorization) == 0 && method == pb.SchedulerService_Work_FullMethodName &&
+		g.Node != nil && g.Node(ctx):
 		return node(), nil
 	}
 	return g.Identify(authorization)

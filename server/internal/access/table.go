@@ -12,7 +12,8 @@ type action struct {
 
 // The actions.
 var (
-	read       = &action{[]carillon.Role{carillon.RoleViewer, carillon.RoleProducer, carillon.RoleOperator, carillon.RoleAdmin}}
+	read = &action{[]carillon.Role{carillon.RoleViewer, carillon.RoleProducer, carillon.RoleOperator,
+		carillon.RoleAdmin}}
 	fetch      = &action{append([]carillon.Role{carillon.RoleWorker}, read.roles...)} // payloads of runs
 	store      = &action{[]carillon.Role{carillon.RoleProducer, carillon.RoleOperator, carillon.RoleAdmin}}
 	operate    = &action{[]carillon.Role{carillon.RoleOperator, carillon.RoleAdmin}}
@@ -122,8 +123,15 @@ var table = map[string]rule{
 
 	pb.EventService_Watch_FullMethodName: within0(read),
 
-	pb.PayloadService_PutPayload_FullMethodName:      first(within1(store)),
-	pb.PayloadService_GetPayload_FullMethodName:      within1(fetch),
+	pb.PayloadService_PutPayload_FullMethodName: first(within1(store)),
+	pb.PayloadService_GetPayload_FullMethodName: on(func(m *pb.GetPayloadRequest) demand {
+		d := in(fetch, m.GetNamespace())
+		d.missing = func() error {
+			return carillon.Errorf(carillon.NotFound, "payload", "namespace %q has no payload %s: put it again",
+				named(m.GetNamespace()), m.GetPayload())
+		}
+		return d
+	}),
 	pb.PayloadService_CollectPayloads_FullMethodName: all(administer),
 
 	pb.ClusterService_GetCluster_FullMethodName:  all(read),

@@ -45,9 +45,9 @@ func (qs clusterQueues) TellOfKeys(ctx context.Context) (unheard []string, err e
 	return qs.tell(ctx)
 }
 
-// tell has all nodes read which queues are paused, and the API keys, since that has changed, and returns those that have
-// not confirmed it in time. The members and owners are read again: whoever is not among them has claimed no
-// partition yet, and reads what is paused when it has.
+// tell has all nodes read which queues are paused, and the API keys, since that has changed. It returns those
+// that have not confirmed it in time. The members and owners are read again: whoever is not among them has
+// claimed no partition yet, and reads what is paused when it has.
 func (qs clusterQueues) tell(ctx context.Context) (unheard []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, heardWithin)
 	defer cancel()

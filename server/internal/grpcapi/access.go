@@ -26,7 +26,8 @@ var _ pb.AccessServiceServer = (*AccessService)(nil)
 func NewAccessService(a carillon.Access) *AccessService { return &AccessService{access: a} }
 
 // CreateKey implements the rpc.
-func (s *AccessService) CreateKey(ctx context.Context, m *pb.CreateKeyRequest) (*pb.CreateKeyResponse, error) {
+func (s *AccessService) CreateKey(ctx context.Context,
+	m *pb.CreateKeyRequest) (*pb.CreateKeyResponse, error) {
 	k, err := wire.NewKeyFromProto(m)
 	if err != nil {
 		return nil, err
@@ -46,7 +47,8 @@ func (s *AccessService) ListKeys(ctx context.Context, m *pb.ListKeysRequest) (*p
 }
 
 // RevokeKey implements the rpc.
-func (s *AccessService) RevokeKey(ctx context.Context, m *pb.RevokeKeyRequest) (*pb.RevokeKeyResponse, error) {
+func (s *AccessService) RevokeKey(ctx context.Context,
+	m *pb.RevokeKeyRequest) (*pb.RevokeKeyResponse, error) {
 	unheard, err := s.access.RevokeKey(ctx, m.GetId())
 	return &pb.RevokeKeyResponse{Unheard: unheard}, err
 }

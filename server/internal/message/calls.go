@@ -47,7 +47,7 @@ type PauseQueue struct {
 	Note   string
 }
 
-// ChangeKey makes, marks or ends an API key, in the partition that keeps them: what of Create and Uses is given,
+// ChangeKey makes, marks or ends API keys, in the partition that keeps them: what of Create and Uses is given;
 // otherwise the key of the id is ended. The reply is whether there was one.
 type ChangeKey struct {
 	ID     string

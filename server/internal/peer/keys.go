@@ -24,7 +24,8 @@ func (c *Calls) changeKey(ctx context.Context, p int, m message.ChangeKey) (bool
 }
 
 // ChangeKey implements the rpc.
-func (s *Server) ChangeKey(ctx context.Context, m *peerv1.ChangeKeyRequest) (*peerv1.ChangeKeyResponse, error) {
+func (s *Server) ChangeKey(ctx context.Context,
+	m *peerv1.ChangeKeyRequest) (*peerv1.ChangeKeyResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.ChangeKeyResponse, error) {
 		change := message.ChangeKey{ID: m.GetId()}
 		if len(m.GetRecord()) > 0 {

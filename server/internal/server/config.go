@@ -55,9 +55,6 @@ type Config struct {
 	// Credentials secure GRPC for the other nodes of the store and, if they say so, GRPC and HTTP for clients.
 	// Default: plain text.
 	Credentials *Credentials
-	// Auth says how callers of GRPC and HTTP prove who they are: [AuthKeys]. Default: they do not, and may do
-	// everything.
-	Auth string
 	// Insecure allows GRPC, HTTP and Monitoring.Debug beyond loopback although nobody is authenticated there.
 	Insecure bool
 	// Browsers says what browsers may do at the HTTP listener.
@@ -93,8 +90,12 @@ type Config struct {
 	unsaid
 }
 
-// Extensions are parts of a node that a program links only if it names them. Default: none.
+// Extensions are parts of a node that are there only if they are named. Default: none.
 type Extensions struct {
+	// Auth says how callers of GRPC and HTTP prove who they are: [AuthKeys]. Default: they do not, and may do
+	// everything.
+	Auth string
+
 	APIs  []API  // further services on the gRPC listener
 	Feeds []Feed // bring commands from elsewhere
 }

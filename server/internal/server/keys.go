@@ -24,7 +24,7 @@ type keeper struct {
 	ring access.Keyring
 
 	reading sync.Mutex // held while keys are read: what is read later is newer
-	written time.Time  // when uses were last recorded; guarded by reading
+	written time.Time  // when uses were last recorded; follow's
 
 	end  context.CancelFunc
 	done sync.WaitGroup
@@ -47,7 +47,7 @@ const (
 )
 
 // keepKeys begins to keep the keys, if callers are to show some.
-func (n *Node) keepKeys(ctx context.Context) error {
+func keepKeys(ctx context.Context, n *Node) error {
 	if n.config.Auth == "" {
 		return nil
 	}
@@ -223,7 +223,8 @@ func (k *keeper) RevokeKey(ctx context.Context, id string) (unheard []string, er
 	if err != nil {
 		return nil, err
 	}
-	i, found := slices.BinarySearchFunc(all, id, func(k access.Key, id string) int { return strings.Compare(k.ID, id) })
+	i, found := slices.BinarySearchFunc(all, id,
+		func(k access.Key, id string) int { return strings.Compare(k.ID, id) })
 	if !found || !p.Administers(all[i].Grants) {
 		return nil, access.NoKey(id)
 	}

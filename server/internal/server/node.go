@@ -145,7 +145,7 @@ func (n *Node) start(ctx context.Context) error {
 		Backfills: n.backfills, Partitions: n.partitions, Trouble: n.trouble.Lasts,
 		Damaged: n.trouble.DamagedTables, Requests: n.requests,
 	})
-	if err := n.keepKeys(ctx); err != nil {
+	if err := keepKeys(ctx, n); err != nil {
 		return errors.Join(err, n.Stop(), n.leave())
 	}
 	n.endHome = n.keepHome()

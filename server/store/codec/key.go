@@ -24,7 +24,7 @@ func DecodeKey(b []byte, id string) (access.Key, error) {
 
 func (c *coder) key(k *access.Key) {
 	for at := message(0); c.within(&at); {
-		c.hash(1, &k.Hash)
+		hash(c, 1, &k.Hash)
 		for g := range each(c, 2, &k.Grants) {
 			c.accessGrant(2, g)
 		}
@@ -37,7 +37,7 @@ func (c *coder) key(k *access.Key) {
 }
 
 // hash is the hash of a secret, left out if it is zero.
-func (c *coder) hash(field int, h *access.Hash) {
+func hash(c *coder, field int, h *access.Hash) {
 	switch {
 	case c.writing && *h != (access.Hash{}):
 		write(c, field, h[:])
