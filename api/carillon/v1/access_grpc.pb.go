@@ -28,7 +28,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AccessService keeps the API keys of a store. Only nodes that run with --auth keys serve it. A key is known to
+// AccessService keeps the API keys of a store. Nodes that run without --auth keys refuse its calls. A key is known to
 // callers whose admin grants cover all namespaces of its grants.
 type AccessServiceClient interface {
 	// CreateKey makes an API key once it is durable, and answers with its secret, which is shown this once. The
@@ -82,7 +82,7 @@ func (c *accessServiceClient) RevokeKey(ctx context.Context, in *RevokeKeyReques
 // All implementations must embed UnimplementedAccessServiceServer
 // for forward compatibility.
 //
-// AccessService keeps the API keys of a store. Only nodes that run with --auth keys serve it. A key is known to
+// AccessService keeps the API keys of a store. Nodes that run without --auth keys refuse its calls. A key is known to
 // callers whose admin grants cover all namespaces of its grants.
 type AccessServiceServer interface {
 	// CreateKey makes an API key once it is durable, and answers with its secret, which is shown this once. The

@@ -237,3 +237,21 @@ func (k *keeper) RevokeKey(ctx context.Context, id string) (unheard []string, er
 	}
 	return k.tell(ctx)
 }
+
+// noKeys is the [carillon.Access] of a node that takes no keys.
+type noKeys struct{}
+
+var errNoKeys = carillon.Errorf(carillon.FailedPrecondition, "", "this node takes no API keys: run it with --auth keys")
+
+// CreateKey implements [carillon.Access].
+func (noKeys) CreateKey(context.Context, carillon.NewKey) (carillon.CreatedKey, error) {
+	return carillon.CreatedKey{}, errNoKeys
+}
+
+// ListKeys implements [carillon.Access].
+func (noKeys) ListKeys(context.Context, carillon.KeyQuery) (carillon.KeyPage, error) {
+	return carillon.KeyPage{}, errNoKeys
+}
+
+// RevokeKey implements [carillon.Access].
+func (noKeys) RevokeKey(context.Context, string) ([]string, error) { return nil, errNoKeys }

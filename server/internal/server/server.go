@@ -97,6 +97,8 @@ func (s *Server) openListeners() error {
 	o.Cluster = grpcapi.NewClusterService(s.node.Cluster())
 	if k := s.node.keeper; k != nil {
 		o.Access, o.Keys = k.gate(), grpcapi.NewAccessService(k)
+	} else {
+		o.Keys = grpcapi.NewAccessService(noKeys{})
 	}
 	service := grpcapi.NewService(s.node.Remote(), o)
 	makers := map[string]func(*listener) error{
@@ -149,6 +151,7 @@ func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, api *grpcapi.
 		Logger:      s.log,
 		Cluster:     api.Cluster,
 		Access:      api.Access,
+		Keys:        api.Keys,
 		Interceptor: service.Guard,
 		Called:      s.node.Metrics().Called,
 		Streams: httpapi.Streams{Events: service.Events(), Interceptor: service.GuardStream,
@@ -159,9 +162,6 @@ func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, api *grpcapi.
 		Metrics:        s.node.Metrics().Handler(),
 		AllowHost:      s.config.allowHost,
 		TrustedOrigins: s.config.Browsers.TrustedOrigins,
-	}
-	if api.Keys != nil {
-		o.Keys = api.Keys
 	}
 	handler, err := httpapi.New(service, o)
 	if err != nil {
