@@ -79,8 +79,8 @@ func (s strict) RecvMsg(m any) error {
 }
 
 // Guard is the interceptor around every unary call, of gRPC and of REST alike: a caller without a deadline
-// gets one, a panic becomes an error, and what is nobody's fault but ours is logged. Whether the caller, whose
-// principal is in ctx, may make the call is judged here, too.
+// gets one, a panic becomes an error, and what is nobody's fault but ours is logged. Here is
+// judged whether the caller, whose principal is in ctx, may make the call.
 func (s *Service) Guard(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler) (reply any, err error) {
 	if err := s.judge(ctx, info.FullMethod, req); err != nil {

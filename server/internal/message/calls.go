@@ -47,8 +47,8 @@ type PauseQueue struct {
 	Note   string
 }
 
-// ChangeKey makes, marks or ends API keys, in the partition that keeps them: what of Create and Uses is given;
-// otherwise the key of the id is ended. The reply is whether there was one.
+// ChangeKey makes, marks or ends API keys, in the partition that keeps them: what of Create and Uses is
+// given; otherwise the key of the id is ended. The reply is whether there was one.
 type ChangeKey struct {
 	ID     string
 	Create *access.Key
