@@ -81,10 +81,12 @@ type Access interface {
 
 // Limits of API keys.
 const (
-	MaxKeys            = 10_000 // of a store
-	MaxGrants          = 16     // of a key
-	MaxGrantNamespaces = 64     // of a grant; so of queues
-	MaxKeyNote         = 256    // bytes
+	MaxKeys       = 10_000 // of a store
+	MaxTenantKeys = 200    // that one who is no admin of all namespaces may have made and revoke
+	MaxGrants     = 16     // of a key
+	MaxGrantNames = 64     // namespaces and queues, in all grants of a key
+	MaxGrantBytes = 4 << 10
+	MaxKeyNote    = 256 // bytes
 )
 
 // Validate returns an error about the first wrong field; now is the time after which it must expire.
@@ -95,10 +97,20 @@ func (k *NewKey) Validate(now time.Time) error {
 	case len(k.Grants) > MaxGrants:
 		return invalid("grants", "%d grants are more than %d", len(k.Grants), MaxGrants)
 	}
+	names, size := 0, 0
 	for i := range k.Grants {
-		if err := k.Grants[i].validate(); err != nil {
+		g := &k.Grants[i]
+		if err := g.validate(); err != nil {
 			return renamedWithin(fmt.Sprintf("grants[%d]", i), err)
 		}
+		names += len(g.Namespaces) + len(g.Queues)
+		size += len(strings.Join(g.Namespaces, "")) + len(strings.Join(g.Queues, ""))
+	}
+	if names > MaxGrantNames {
+		return invalid("grants", "%d namespaces and queues are more than %d", names, MaxGrantNames)
+	}
+	if size > MaxGrantBytes {
+		return invalid("grants", "the names of their namespaces and queues have %d bytes, more than %d", size, MaxGrantBytes)
 	}
 	if err := checkPrintable("note", k.Note, MaxKeyNote); err != nil {
 		return err
@@ -118,9 +130,6 @@ func (g *AccessGrant) validate() error {
 	}
 	if len(g.Namespaces) == 0 {
 		return invalid("namespaces", `it is missing; "*" is all of them`)
-	}
-	if n := max(len(g.Namespaces), len(g.Queues)); n > MaxGrantNamespaces {
-		return invalid("namespaces", "%d namespaces or queues are more than %d", n, MaxGrantNamespaces)
 	}
 	for i, pattern := range g.Namespaces {
 		name, all := strings.CutSuffix(pattern, "*")

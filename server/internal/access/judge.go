@@ -43,6 +43,9 @@ func (p *Principal) judge(d *demand) error {
 		}
 		return denied(d.does, "a namespace", "")
 	}
+	if len(d.namespaces) == 0 { // its rule has forgotten to say of what
+		return denied(d.does, quoted(everywhere), "")
+	}
 	for _, namespace := range d.namespaces {
 		if !p.may(d.does.roles, namespace, "") {
 			return p.refuse(d, namespace)

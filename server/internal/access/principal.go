@@ -84,6 +84,9 @@ func (p *Principal) knows(namespace string) bool {
 	return slices.ContainsFunc(p.Grants, func(g carillon.AccessGrant) bool { return within(&g, namespace) })
 }
 
+// AdministersAll reports whether the principal has the role admin everywhere.
+func (p *Principal) AdministersAll() bool { return p.may(administer.roles, everywhere, "") }
+
 // Administers reports whether the principal has the role admin on all namespaces of grants.
 func (p *Principal) Administers(grants []carillon.AccessGrant) bool {
 	for i := range grants {

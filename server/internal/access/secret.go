@@ -76,7 +76,9 @@ func parse(key string) (id string, hash Hash, ok bool) {
 // CheckID refuses what is no id of a key.
 func CheckID(id string) error {
 	if len(id) != idChars || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") != "" {
-		return NoKey(id)
+		// it is not repeated: it may be a whole key
+		return carillon.Errorf(carillon.NotFound, "id", "there is no such key; an id has %d characters, as carillon key list shows it",
+			idChars)
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package access
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
@@ -103,7 +106,13 @@ var table = map[string]rule{
 	}),
 	pb.SchedulerService_ListNamespaces_FullMethodName: all(read),
 	pb.SchedulerService_PutNamespace_FullMethodName: on(func(m *pb.PutNamespaceRequest) demand {
-		return in(administer, m.GetName())
+		d := in(administer, m.GetName())
+		for _, w := range m.GetWebhooks() {
+			if slices.ContainsFunc(w.GetTypes(), ofNodes) {
+				d.namespaces = append(d.namespaces, everywhere)
+			}
+		}
+		return d
 	}),
 	pb.SchedulerService_PutCalendar_FullMethodName:    within1(operate),
 	pb.SchedulerService_GetCalendar_FullMethodName:    onCalendar(read),
@@ -155,6 +164,9 @@ var table = map[string]rule{
 	pb.AccessService_ListKeys_FullMethodName:  on(func(*pb.ListKeysRequest) demand { return someKeys }),
 	pb.AccessService_RevokeKey_FullMethodName: on(func(*pb.RevokeKeyRequest) demand { return someKeys }),
 }
+
+// ofNodes reports whether events of a type, or group of types, are about nodes, which are of no namespace.
+func ofNodes(event string) bool { return event == "node" || strings.HasPrefix(event, "node.") }
 
 // someKeys are those that the service shows the caller.
 var someKeys = demand{does: administer, anywhere: true}

@@ -14,18 +14,15 @@ import (
 // paused queues, a node reads them from the store, whoever owns that partition.
 type keys struct{ partitions *partitions }
 
-// AccessKeys reads all keys, in the order of their ids.
-func (k keys) AccessKeys(ctx context.Context) ([]access.Key, error) {
+// AccessKeys reads all keys, in the order of their ids. Those that are damaged are left out, and said.
+func (k keys) AccessKeys(ctx context.Context) (all []access.Key, damaged []error, err error) {
 	records, err := allMetaRecords(ctx, k.partitions.shards[partition.Home],
 		store.MetaQuery{Kind: store.KindKey})
 	if err != nil {
-		return nil, readError(err)
+		return nil, nil, readError(err)
 	}
-	all, err := partition.DecodeKeys(records)
-	if err != nil {
-		return nil, readError(err)
-	}
-	return all, nil
+	all, damaged = partition.DecodeKeys(records)
+	return all, damaged, nil
 }
 
 // ChangeKey makes a change of the keys durable, on whichever node that is. done is false if there is no such

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -17,17 +18,19 @@ type Keys struct {
 	written uint64 // the last batch that changes them
 }
 
-// DecodeKeys decodes metadata records of kind store.KindKey, in their order.
-func DecodeKeys(records []store.MetaRecord) ([]access.Key, error) {
-	all := make([]access.Key, 0, len(records))
+// DecodeKeys decodes metadata records of kind store.KindKey, in their order. A key whose record is damaged opens
+// nothing, and the others go on: damaged are the errors about such records.
+func DecodeKeys(records []store.MetaRecord) (all []access.Key, damaged []error) {
+	all = make([]access.Key, 0, len(records))
 	for _, r := range records {
 		k, err := codec.DecodeKey(r.Value, r.Key)
 		if err != nil {
-			return nil, err
+			damaged = append(damaged, fmt.Errorf("key %s: %w", r.Key, err))
+			continue
 		}
 		all = append(all, k)
 	}
-	return all, nil
+	return all, damaged
 }
 
 // KeyRecord is the record of a key.

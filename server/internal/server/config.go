@@ -92,8 +92,8 @@ type Config struct {
 
 // Extensions are parts of a node that are there only if they are named. Default: none.
 type Extensions struct {
-	// Auth says how callers of GRPC and HTTP prove who they are: [AuthKeys]. Default: they do not, and may do
-	// everything.
+	// Auth says how callers of GRPC and HTTP prove who they are: [AuthKeys], or [None]: they do not, and may do
+	// everything. Default: none, which is refused on a store that has keys.
 	Auth string
 
 	APIs  []API  // further services on the gRPC listener
@@ -287,7 +287,7 @@ func (c Config) validateListener(l endpoint) error {
 	if c.Insecure || l.open || OnLoopback(host) {
 		return nil
 	}
-	if c.Auth != "" && c.Credentials.clients() == nil && (l.name == "grpc" || l.name == "http") {
+	if c.Auth == AuthKeys && c.Credentials.clients() == nil && (l.name == "grpc" || l.name == "http") {
 		return fmt.Errorf("%s: %s is reachable from other machines, and API keys would travel in plain text: give the node TLS (tls_cert, tls_key), "+
 			"listen on 127.0.0.1, or say insecure if the network is encrypted by itself", l.name, l.address)
 	}
@@ -302,12 +302,12 @@ func (c Config) validateListener(l endpoint) error {
 // validateAuth refuses ways to authenticate that there are not.
 func (c Config) validateAuth() error {
 	switch c.Auth {
-	case "", AuthKeys:
+	case "", AuthKeys, None:
 		return nil
 	case "certificates", "oidc":
 		return fmt.Errorf("auth: %s is not supported yet; keys is", c.Auth)
 	}
-	return fmt.Errorf("auth: %q is no way to authenticate callers; keys is", c.Auth)
+	return fmt.Errorf("auth: %q is no way to authenticate callers; keys is, and none lets everybody in", c.Auth)
 }
 
 // OnLoopback reports whether a listener on the host can be reached from this machine only. Names other than

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ type keeper struct {
 	ring access.Keyring
 
 	reading sync.Mutex // held while keys are read: what is read later is newer
+	damaged int        // keys in the last read; guarded by reading
 	written time.Time  // when uses were last recorded; follow's
 
 	end  context.CancelFunc
@@ -42,13 +44,15 @@ const (
 	keysWithin = 5 * time.Second
 	// usesEvery is how often it is recorded that keys were used. Of each key that is once an hour.
 	usesEvery = 10 * time.Second
+	// usesAtOnce is how many are recorded in a write.
+	usesAtOnce = 100
 	// keysPage is the default length of a page of keys.
 	keysPage = 100
 )
 
 // keepKeys begins to keep the keys, if callers are to show some.
 func keepKeys(ctx context.Context, n *Node) error {
-	if n.config.Auth == "" {
+	if n.config.Auth != AuthKeys {
 		return nil
 	}
 	life, end := context.WithCancel(context.Background())
@@ -64,6 +68,25 @@ func keepKeys(ctx context.Context, n *Node) error {
 	n.engine.AlsoReload(k.reload)
 	k.done.Go(func() { k.follow(life) })
 	return nil
+}
+
+// refuseOpen is an error if the store has keys, and this node was started as if there were none: it would let
+// everybody in. [None] as Config.Auth says that it is meant so. Dapr's face has nothing to do with keys.
+func refuseOpen(n *Node) error {
+	if n.config.Auth != "" || n.config.Sidecars != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), keysWithin)
+	defer cancel()
+	all, damaged, err := n.engine.AccessKeys(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("auth: whether the store has API keys: %w", err)
+	case len(all)+len(damaged) == 0:
+		return nil
+	}
+	return errors.New("auth: the store has API keys, and this node would serve callers without one: " +
+		"say keys, or none to let everybody in")
 }
 
 // close ends it; nil: there is none.
@@ -116,16 +139,23 @@ func (k *keeper) reload(ctx context.Context) error {
 	defer k.reading.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, keysWithin)
 	defer cancel()
-	all, err := k.node.engine.AccessKeys(ctx)
-	if err == nil {
-		k.ring.Replace(all)
+	all, damaged, err := k.node.engine.AccessKeys(ctx)
+	if err != nil {
+		return err
 	}
-	return err
+	k.ring.Replace(all)
+	if len(damaged) > k.damaged {
+		k.node.config.Log.Error("API keys are damaged in the store, and open nothing: revoke them and make new ones",
+			"error", errors.Join(damaged...))
+	}
+	k.damaged = len(damaged)
+	return nil
 }
 
 // recordUses records which keys were used here.
 func (k *keeper) recordUses(ctx context.Context) {
 	uses := k.ring.Unrecorded()
+	uses = uses[:min(len(uses), usesAtOnce)] // the others come later
 	if len(uses) == 0 || time.Since(k.written) < usesEvery {
 		return
 	}
@@ -164,9 +194,8 @@ func (k *keeper) CreateKey(ctx context.Context, n carillon.NewKey) (carillon.Cre
 	if err != nil {
 		return carillon.CreatedKey{}, err
 	}
-	if !p.Administers(n.Grants) {
-		return carillon.CreatedKey{}, carillon.Errorf(carillon.PermissionDenied, "grants",
-			"this needs the role admin on all namespaces of the grants")
+	if err := k.mayCreate(ctx, p, &n); err != nil {
+		return carillon.CreatedKey{}, err
 	}
 	key, secret := access.New(n, p.String(), now)
 	if _, err := k.node.engine.ChangeKey(ctx, message.ChangeKey{Create: &key}); err != nil {
@@ -177,6 +206,37 @@ func (k *keeper) CreateKey(ctx context.Context, n carillon.NewKey) (carillon.Cre
 			"unheard", unheard, "error", err)
 	}
 	return carillon.CreatedKey{Key: key.AccessKey, Secret: secret}, nil
+}
+
+// mayCreate refuses a key that gives more than its creator has: what, and for how long. One who is no admin of
+// everything has a share of the keys, so that he cannot take all of them.
+func (k *keeper) mayCreate(ctx context.Context, p *access.Principal, n *carillon.NewKey) error {
+	if !p.Administers(n.Grants) {
+		return carillon.Errorf(carillon.PermissionDenied, "grants",
+			"this needs the role admin on all namespaces of the grants")
+	}
+	if !p.Expires.IsZero() && (n.Expires.IsZero() || n.Expires.After(p.Expires)) {
+		return carillon.Errorf(carillon.PermissionDenied, "expire_time",
+			"the key that creates it expires at %s: it must expire then or earlier", p.Expires.Format(time.RFC3339))
+	}
+	if p.AdministersAll() {
+		return nil
+	}
+	all, _, err := k.node.engine.AccessKeys(ctx)
+	if err != nil {
+		return err
+	}
+	has := 0
+	for i := range all {
+		if p.Administers(all[i].Grants) {
+			has++
+		}
+	}
+	if has >= carillon.MaxTenantKeys {
+		return carillon.Errorf(carillon.ResourceExhausted, "grants",
+			"there are %d keys of these namespaces, which is the most for who is no admin of all: revoke some", has)
+	}
+	return nil
 }
 
 // ListKeys implements [carillon.Access].
@@ -193,7 +253,7 @@ func (k *keeper) ListKeys(ctx context.Context, q carillon.KeyQuery) (page carill
 	if err != nil {
 		return page, err
 	}
-	all, err := k.node.engine.AccessKeys(ctx)
+	all, _, err := k.node.engine.AccessKeys(ctx)
 	if err != nil {
 		return page, err
 	}
@@ -219,7 +279,7 @@ func (k *keeper) RevokeKey(ctx context.Context, id string) (unheard []string, er
 	if err != nil {
 		return nil, err
 	}
-	all, err := k.node.engine.AccessKeys(ctx)
+	all, _, err := k.node.engine.AccessKeys(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -232,10 +292,11 @@ func (k *keeper) RevokeKey(ctx context.Context, id string) (unheard []string, er
 	if err != nil {
 		return nil, err
 	}
+	unheard, err = k.tell(ctx) // also if it was gone: the call may be one that has come twice
 	if !done {
 		return nil, access.NoKey(id)
 	}
-	return k.tell(ctx)
+	return unheard, err
 }
 
 // noKeys is the [carillon.Access] of a node that takes no keys.

@@ -48,7 +48,7 @@ func (c Config) endpoints() []endpoint {
 }
 
 // keyed reports whether callers must show API keys, which are encrypted on their way.
-func (c Config) keyed() bool { return c.Auth != "" && c.Credentials.clients() != nil }
+func (c Config) keyed() bool { return c.Auth == AuthKeys && c.Credentials.clients() != nil }
 
 // endpoint is one address of the configuration.
 type endpoint struct {

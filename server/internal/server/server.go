@@ -98,6 +98,9 @@ func (s *Server) openListeners() error {
 	if k := s.node.keeper; k != nil {
 		o.Access, o.Keys = k.gate(), grpcapi.NewAccessService(k)
 	} else {
+		if err := refuseOpen(s.node); err != nil {
+			return err
+		}
 		o.Keys = grpcapi.NewAccessService(noKeys{})
 	}
 	service := grpcapi.NewService(s.node.Remote(), o)
