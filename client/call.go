@@ -64,6 +64,7 @@ var reads = map[string]bool{
 	pb.ClusterService_GetCluster_FullMethodName:        true,
 	pb.ClusterService_ListQueues_FullMethodName:        true,
 	pb.ClusterService_ListWorkers_FullMethodName:       true,
+	pb.AccessService_ListKeys_FullMethodName:           true,
 }
 
 // failed turns a gRPC error into a [*carillon.Error]. changing: the call may have changed something; one that

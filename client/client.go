@@ -25,6 +25,7 @@ type Client struct {
 	cluster  pb.ClusterServiceClient
 	events   pb.EventServiceClient
 	payloads pb.PayloadServiceClient
+	access   pb.AccessServiceClient
 	options  []Option
 	one      bool                     // it can reach addr only
 	nodes    atomic.Pointer[[]string] // addresses of all nodes, as the newest session has them; nil: none yet
@@ -41,6 +42,8 @@ type options struct {
 	dial        []grpc.DialOption
 	oneAddress  bool
 	proxy       bool
+	token       *string // nil: none
+	plainToken  bool
 }
 
 // WithTransportCredentials encrypts the connection, for example by credentials.NewTLS. The node's certificate
@@ -100,6 +103,12 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 		grpc.WithDisableServiceConfig(), // the name service must not configure the client
 		grpc.WithChainUnaryInterceptor(call),
 	}
+	if err := o.checkToken(addr); err != nil {
+		return nil, err
+	}
+	if o.token != nil {
+		dial = append(dial, grpc.WithPerRPCCredentials(bearer{*o.token}))
+	}
 	if !o.proxy {
 		dial = append(dial, grpc.WithNoProxy())
 	}
@@ -113,7 +122,8 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 	}
 	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn),
 		cluster: pb.NewClusterServiceClient(conn), events: pb.NewEventServiceClient(conn),
-		payloads: pb.NewPayloadServiceClient(conn), options: opts, one: o.oneAddress}, nil
+		payloads: pb.NewPayloadServiceClient(conn), access: pb.NewAccessServiceClient(conn), options: opts,
+		one: o.oneAddress}, nil
 }
 
 // nameIn returns the name of the server that credentials have; "": they go by its address.
@@ -128,7 +138,8 @@ func nameIn(c credentials.TransportCredentials) string {
 // they are.
 func Over(conn grpc.ClientConnInterface) *Client {
 	return &Client{service: pb.NewSchedulerServiceClient(conn), cluster: pb.NewClusterServiceClient(conn),
-		events: pb.NewEventServiceClient(conn), payloads: pb.NewPayloadServiceClient(conn)}
+		events: pb.NewEventServiceClient(conn), payloads: pb.NewPayloadServiceClient(conn),
+		access: pb.NewAccessServiceClient(conn)}
 }
 
 // Close ends the connection, and with it all calls and sessions.

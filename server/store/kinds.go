@@ -13,6 +13,7 @@ const (
 	KindAllocation = 'g' // server/internal/partition: permits that a home has handed out to a partition
 	KindWebhooks   = 'h' // server/internal/engine: how far webhooks have been told, a position as text
 	KindIntent     = 'i' // server/internal/partition: a job of a batch put that is decided
+	KindKey        = 'k' // server/internal/partition: an API key, by its id
 	KindLimited    = 'l' // server/internal/partition: an attempt in force that holds a permit
 	KindMove       = 'm' // the store is not whole yet, or has moved elsewhere, see [CheckMove]
 	KindNamespace  = 'n' // server/internal/engine: the settings of a namespace

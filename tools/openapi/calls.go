@@ -25,6 +25,7 @@ var bodies = map[string]struct {
 // needed are the fields that the other bodies need.
 var needed = map[string][]any{
 	"CompleteRun":   {"outcome", "token"},
+	"CreateKey":     {"grants"},
 	"StartBackfill": {"from"},
 	"BulkRuns":      {"action"},
 	"BulkJobs":      {"action"},

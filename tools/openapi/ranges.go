@@ -41,6 +41,12 @@ const (
 
 // fieldRanges are the ranges of what is sent: of the fields of messages in bodies.
 var fieldRanges = map[string]object{
+	"AccessGrant.role":         {"enum": []any{"viewer", "worker", "producer", "operator", "admin"}},
+	"AccessGrant.namespaces":   {"minItems": 1, "maxItems": 64},
+	"AccessGrant.namespaces[]": {"maxLength": 64, "pattern": `^([a-zA-Z0-9-]+\*?|\*)$`},
+	"AccessGrant.queues":       {"maxItems": 64},
+	"AccessGrant.queues[]":     queueName,
+
 	"Job.depends_on":      {"maxItems": 16, "uniqueItems": true},
 	"Job.depends_on[]":    jobName,
 	"Job.except":          calendars,
@@ -134,6 +140,8 @@ var bodyRanges = map[string]object{
 	"PutCalendar.dates":                 {"maxItems": 1000},
 	"PutCalendar.dates[]":               {"format": "calendar-dates", "minLength": 5, "maxLength": 71},
 	"PutCalendar.note":                  {"maxLength": 4096},
+	"CreateKey.grants":                  {"minItems": 1, "maxItems": 16},
+	"CreateKey.note":                    {"format": "printable", "maxLength": 256, "pattern": printable + "*$"},
 	"PreviewSchedule.namespace":         namespace,
 	"PreviewSchedule.except":            calendars,
 	"PreviewSchedule.except[]":          calendar,

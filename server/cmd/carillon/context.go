@@ -26,6 +26,7 @@ type place struct {
 	Cert       string `yaml:"cert,omitempty" json:"cert,omitempty"`
 	Key        string `yaml:"key,omitempty" json:"key,omitempty"`
 	ServerName string `yaml:"server_name,omitempty" json:"server_name,omitempty"`
+	TokenFile  string `yaml:"token_file,omitempty" json:"token_file,omitempty"`
 }
 
 // contexts are what the file of contexts holds.
@@ -119,7 +120,7 @@ func newContext(a app) *cobra.Command {
 	cmd := newGroup("context", "Remember where nodes are, and how they are reached", newContextList(a),
 		newContextUse(a), newContextSet(a), newContextDelete(a))
 	cmd.Long = `Remember where nodes are, and how they are reached. A context has a name, the address of a node, and what --namespace,
---ca, --cert, --key and --server-name would say. The file is carillon/contexts.yaml in the user's folder for
+--ca, --cert, --key, --server-name and --token-file would say. The file is carillon/contexts.yaml in the user's folder for
 configuration, $XDG_CONFIG_HOME or ~/.config; it holds paths of keys, not keys.
 
 Commands use the context that --context names, or without --server that which CARILLON_CONTEXT names, and otherwise the
@@ -194,6 +195,7 @@ carillon context use prod`}
 	flags.StringVar(&given.CA, caFlag, "", "`file` of the certificates (PEM) that nodes are verified against")
 	flags.StringVar(&given.Cert, certFlag, "", "`file` of a certificate (PEM) to show to nodes")
 	flags.StringVar(&given.Key, keyFlag, "", "`file` of its private key")
+	flags.StringVar(&given.TokenFile, tokenFileFlag, "", "`file` of an API key to show to nodes")
 	flags.StringVar(&given.ServerName, serverNameFlag, "", "`name` that the nodes' certificates must have")
 	cmd.RunE = func(_ *cobra.Command, words []string) error {
 		if err := checkContextName(words[0]); err != nil {
@@ -228,7 +230,8 @@ func (p *place) change(given *place, is func(flag string) bool) error {
 		file       bool
 	}{{"server", &p.Server, &given.Server, false}, {"namespace", &p.Namespace, &given.Namespace, false},
 		{serverNameFlag, &p.ServerName, &given.ServerName, false}, {caFlag, &p.CA, &given.CA, true},
-		{certFlag, &p.Cert, &given.Cert, true}, {keyFlag, &p.Key, &given.Key, true}} {
+		{certFlag, &p.Cert, &given.Cert, true}, {keyFlag, &p.Key, &given.Key, true},
+		{tokenFileFlag, &p.TokenFile, &given.TokenFile, true}} {
 		if !is(f.flag) {
 			continue
 		}
@@ -279,6 +282,9 @@ func newContextDelete(a app) *cobra.Command {
 
 // take sets what is not said yet from a context.
 func (r *reach) take(p *place) {
+	if r.key.token == "" && r.key.file == "" {
+		r.key.file = p.TokenFile
+	}
 	for _, f := range []struct{ into, from *string }{{&r.tls.CA, &p.CA}, {&r.tls.Cert, &p.Cert},
 		{&r.tls.Key, &p.Key}, {&r.tls.ServerName, &p.ServerName}} {
 		if *f.into == "" {

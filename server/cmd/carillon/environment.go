@@ -45,7 +45,7 @@ func checkEnvironment(cmd *cobra.Command) error {
 func knownVariables(root *cobra.Command) []string {
 	known := slices.Clone(runVariables)
 	for _, flag := range []string{"server", "namespace", "context", caFlag, certFlag, keyFlag, serverNameFlag,
-		etcdUsername, etcdPassword} {
+		tokenFlag, tokenFileFlag, etcdUsername, etcdPassword} {
 		known = append(known, envName(flag))
 	}
 	add := func(f *pflag.Flag) {

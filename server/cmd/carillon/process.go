@@ -36,7 +36,7 @@ func (p *program) Run(ctx context.Context, run *carillon.Run, payload io.Reader)
 	last, output := &tail{most: carillon.MaxErrorBytes}, &tail{most: carillon.MaxResponse}
 	cmd.Stdin = payload
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(p.out, output), io.MultiWriter(p.errs, last, output)
-	cmd.Env = slices.Concat(slices.DeleteFunc(os.Environ(), ofTrace), environment(run), traceOf(run))
+	cmd.Env = slices.Concat(slices.DeleteFunc(os.Environ(), ofWorker), environment(run), traceOf(run))
 	cmd.WaitDelay = p.killAfter // for background processes that hold the pipes
 	ownGroup(cmd)
 	if err := cmd.Start(); err != nil {
@@ -119,10 +119,11 @@ func traceOf(r *carillon.Run) (out []string) {
 	return out
 }
 
-// ofTrace reports whether a variable is one of a trace context: that of the worker itself is not the run's.
-func ofTrace(variable string) bool {
+// ofWorker reports whether a variable is the worker's alone: its trace context, which is not the run's, and its
+// API key, which a program might print.
+func ofWorker(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
-	return name == traceVariables[tracecontext.Parent] || name == traceVariables[tracecontext.State]
+	return name == envName(tokenFlag) || name == envName(tokenFileFlag) || name == traceVariables[tracecontext.Parent] || name == traceVariables[tracecontext.State]
 }
 
 // tail keeps the last bytes that are written to it. Writes may come from several goroutines.

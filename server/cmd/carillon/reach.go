@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/credentials"
@@ -26,6 +27,7 @@ type reach struct {
 	tls    clienttls.Options
 	proxy  bool
 	more   []client.Option // in place of tls
+	key    shownKey
 
 	context     string // its name; empty: the current one, if it is wanted
 	byFlag      bool   // the command line has named the context
@@ -33,6 +35,42 @@ type reach struct {
 	namespaceOf string // the context
 	fault       error  // of resolve
 }
+
+// shownKey is the API key that is shown to a node.
+type shownKey struct {
+	token, file string
+	plain       bool // it may go to other machines in plain text
+}
+
+// options returns how the client shows the key.
+func (k *shownKey) options() ([]client.Option, error) {
+	token := k.token
+	switch {
+	case token != "" && k.file != "":
+		return nil, usagef("--%s, --%s: give one of them", tokenFlag, tokenFileFlag)
+	case k.file != "":
+		text, err := os.ReadFile(k.file)
+		if err != nil {
+			return nil, usagef("--%s: %v", tokenFileFlag, err)
+		}
+		if token = strings.TrimSpace(string(text)); token == "" {
+			return nil, usagef("--%s: %s is empty", tokenFileFlag, k.file)
+		}
+	case token == "":
+		return nil, nil
+	}
+	all := []client.Option{client.WithToken(token)}
+	if k.plain {
+		all = append(all, client.WithTokenInPlainText())
+	}
+	return all, nil
+}
+
+// The flags of the API key.
+const (
+	tokenFlag     = "token"
+	tokenFileFlag = "token-file"
+)
 
 // The flags of TLS. The environment may set them.
 const (
@@ -49,6 +87,7 @@ func (r *reach) add(flags *pflag.FlagSet, server string) {
 		"`name` of a context that says where the node is and how it is reached, in place of --server; environment CARILLON_CONTEXT, unless "+
 			"--server is given; default the current one, unless --server or CARILLON_SERVER says where")
 	r.addTLS(flags)
+	r.addToken(flags)
 }
 
 // addTLS adds the flags of TLS.
@@ -62,6 +101,16 @@ func (r *reach) addTLS(flags *pflag.FlagSet) {
 	flags.StringVar(&r.tls.ServerName, serverNameFlag, "",
 		"`name` that the node's certificate must have: of a host, or a SPIFFE id, spiffe://…, in which * is any one part; "+
 			"environment CARILLON_SERVER_NAME; default the host of the address")
+}
+
+// addToken adds the flags of the API key.
+func (r *reach) addToken(flags *pflag.FlagSet) {
+	flags.StringVar(&r.key.file, tokenFileFlag, "",
+		"`file` of an API key to show to the node; environment CARILLON_TOKEN_FILE")
+	flags.StringVar(&r.key.token, tokenFlag, "",
+		"API `key` to show to the node; others on this machine may see it here, so rather give --token-file, or CARILLON_TOKEN")
+	flags.BoolVar(&r.key.plain, "insecure-token", false,
+		"send the API key to another machine although the connection is not encrypted")
 }
 
 // tlsFlags returns the flags of TLS, by name.
@@ -95,6 +144,9 @@ func (r *reach) resolve(flags *pflag.FlagSet) {
 			takeEnvironment(flags, map[string]*string{name: into})
 		}
 	}
+	if r.key.token == "" && r.key.file == "" {
+		takeEnvironment(flags, map[string]*string{tokenFlag: &r.key.token, tokenFileFlag: &r.key.file})
+	}
 	if !r.byFlag && !r.asked {
 		r.fault = r.byContext(whence)
 	}
@@ -119,6 +171,11 @@ func (r *reach) dial() (*client.Client, error) {
 		return nil, r.fault
 	}
 	opts := slices.Clone(r.more)
+	shown, err := r.key.options()
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, shown...)
 	if r.proxy {
 		opts = append(opts, client.WithProxyFromEnvironment())
 	}

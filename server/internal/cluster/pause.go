@@ -39,9 +39,15 @@ func (qs clusterQueues) PurgeQueue(ctx context.Context, key carillon.QueueKey,
 	return qs.n.local.PurgeQueue(ctx, key, o)
 }
 
-// tell has all nodes read which queues are paused, since that has changed, and returns those that have
-// not confirmed it in time. The members and owners are read again: whoever is not among them has claimed no
-// partition yet, and reads what is paused when it has.
+// TellOfKeys has all nodes read the API keys, since they have changed, and returns those that have not
+// confirmed it in time.
+func (qs clusterQueues) TellOfKeys(ctx context.Context) (unheard []string, err error) {
+	return qs.tell(ctx)
+}
+
+// tell has all nodes read which queues are paused, and the API keys, since that has changed. It returns those
+// that have not confirmed it in time. The members and owners are read again: whoever is not among them has
+// claimed no partition yet, and reads what is paused when it has.
 func (qs clusterQueues) tell(ctx context.Context) (unheard []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, heardWithin)
 	defer cancel()

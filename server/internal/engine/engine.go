@@ -186,6 +186,7 @@ type api struct {
 	*namespaces
 	*queues
 	*calendars
+	keys
 }
 
 // New makes an engine; Start runs it.
@@ -220,6 +221,7 @@ func New(cfg Config) *Engine {
 			missed: newBell()},
 		queues:    queues,
 		calendars: &calendars{e.partitions, e.settings},
+		keys:      keys{e.partitions},
 	}
 	e.reach = &reach{now: cfg.Now, told: cfg.Events.ReachEvents,
 		catchUp: newCatchUp(cfg.CatchUpRate, e.elapsed, e.whole)}

@@ -32,6 +32,8 @@ func serve(ctx context.Context, p *partitionRunner, m message.Message) (reply an
 		return serveRedriveDead(ctx, p, m)
 	case message.PauseQueue:
 		return servePauseQueue(ctx, p, m)
+	case message.ChangeKey:
+		return serveChangeKey(ctx, p, m)
 	case message.PurgeQueue:
 		return purge(ctx, p, m)
 	case message.PutJob:

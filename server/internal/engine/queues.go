@@ -31,6 +31,7 @@ type queues struct {
 	log        *slog.Logger
 	// The dispatcher's; see there.
 	setPaused func([]delivery.Queue)
+	also      atomic.Pointer[func(context.Context) error] // read with them, see AlsoReload
 
 	reading turn          // held while they are read
 	begun   atomic.Uint64 // how often a read has begun
@@ -54,6 +55,15 @@ func (qs *queues) PausedQueues() map[delivery.Queue]carillon.QueuePause {
 // ReloadQueues reads which queues are paused. Once it has returned nil, this node hands out nothing of those
 // that were paused when it was called. One read serves all who came before it began.
 func (qs *queues) ReloadQueues(ctx context.Context) error {
+	err := qs.readOnce(ctx)
+	if also := qs.also.Load(); also != nil {
+		err = errors.Join(err, (*also)(ctx))
+	}
+	return err
+}
+
+// readOnce reads which queues are paused, and nothing else.
+func (qs *queues) readOnce(ctx context.Context) error {
 	begun := qs.begun.Load()
 	qs.reading.take()
 	defer qs.reading.give()
@@ -65,7 +75,10 @@ func (qs *queues) ReloadQueues(ctx context.Context) error {
 	return qs.err
 }
 
-// read is ReloadQueues for a caller that holds reading: what is read later is newer.
+// AlsoReload has what else this node must read, when another has changed it, read with the paused queues.
+func (qs *queues) AlsoReload(f func(context.Context) error) { qs.also.Store(&f) }
+
+// read is readOnce for a caller that holds reading: what is read later is newer.
 func (qs *queues) read(ctx context.Context) error {
 	records, err := allMetaRecords(ctx, qs.partitions.shards[partition.Home],
 		store.MetaQuery{Kind: store.KindQueue})
@@ -83,10 +96,10 @@ func (qs *queues) read(ctx context.Context) error {
 	return nil
 }
 
-// beforeTerms is ReloadQueues for partitions that have been claimed. If the store has lost what is to be
+// beforeTerms is readOnce for partitions that have been claimed. If the store has lost what is to be
 // read, their runs go on: to stop all of them would be worse than to run those of a queue that was paused.
 func (qs *queues) beforeTerms(ctx context.Context) error {
-	err := qs.ReloadQueues(ctx)
+	err := qs.readOnce(ctx)
 	if errors.Is(err, store.ErrDamaged) {
 		qs.log.Error("the store has lost which queues are paused: runs of such queues may be handed out",
 			"error", err)

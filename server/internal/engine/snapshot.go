@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/carillonhq/carillon/server/internal/partition"
@@ -60,6 +61,14 @@ func readHome(ctx context.Context, shard store.Shard, s *partition.Snapshot) err
 	}
 	if s.PausedQueues, err = partition.DecodePausedQueues(paused); err != nil {
 		return err
+	}
+	keys, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindKey})
+	if err != nil {
+		return err
+	}
+	var damaged []error
+	if s.Keys, damaged = partition.DecodeKeys(keys); len(damaged) > 0 {
+		return errors.Join(damaged...)
 	}
 	told, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindTold})
 	if err != nil {

@@ -23,7 +23,11 @@ import (
 func (s *Service) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler) (any, error) {
 	began := time.Now()
-	reply, err := s.guarded(wire.Incoming(ctx), req, info, handler)
+	var reply any
+	ctx, err := s.identify(ctx, info.FullMethod)
+	if err == nil {
+		reply, err = s.guarded(wire.Incoming(ctx), req, info, handler)
+	}
 	err = ToStatus(err)
 	s.options.observe(info.FullMethod, err, func(o Observer, api, method, code string) {
 		o.Called(api, method, code, time.Since(began))
@@ -75,9 +79,13 @@ func (s strict) RecvMsg(m any) error {
 }
 
 // Guard is the interceptor around every unary call, of gRPC and of REST alike: a caller without a deadline
-// gets one, a panic becomes an error, and what is nobody's fault but ours is logged.
+// gets one, a panic becomes an error, and what is nobody's fault but ours is logged. Here is
+// judged whether the caller, whose principal is in ctx, may make the call.
 func (s *Service) Guard(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler) (reply any, err error) {
+	if err := s.judge(ctx, info.FullMethod, req); err != nil {
+		return nil, err
+	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.options.CallTimeout)
@@ -95,7 +103,10 @@ func (s *Service) Guard(ctx context.Context, req any, info *grpc.UnaryServerInfo
 func (s *Service) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo,
 	handler grpc.StreamHandler) error {
 	ss, end := s.cut(ss, info.FullMethod)
-	err := s.GuardStream(srv, strict{ss, info.FullMethod}, info, handler)
+	ctx, err := s.identify(ss.Context(), info.FullMethod)
+	if err == nil {
+		err = s.GuardStream(srv, strict{bounded{ss, ctx}, info.FullMethod}, info, handler)
+	}
 	if errors.Is(context.Cause(ss.Context()), errOld) {
 		err = errOld
 	}
@@ -131,7 +142,12 @@ func (b bounded) Context() context.Context { return b.ctx }
 // GuardStream is around every streaming call, of gRPC and of REST alike, as Guard is around the others.
 func (s *Service) GuardStream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo,
 	handler grpc.StreamHandler) error {
+	ss, end := s.judged(ss, info.FullMethod)
+	defer end()
 	err := Safely(func() error { return handler(srv, ss) })
+	if lost := s.lost(ss.Context()); err != nil && lost != nil {
+		err = lost
+	}
 	logInternal(ss.Context(), s.options.Logger, info.FullMethod, err)
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/server/internal/access"
 )
 
 // Options says how the face behaves. The zero value of a field is its default, given here.
@@ -23,6 +24,10 @@ type Options struct {
 	Observer Observer
 	// Cluster is carillon.v1.ClusterService. Default: it is not served.
 	Cluster *ClusterService
+	// Access judges callers. Default: everybody may do everything.
+	Access *access.Gate
+	// Keys is carillon.v1.AccessService. Default: it is not served.
+	Keys *AccessService
 	// NoHealth leaves grpc.health.v1 out: its requests may be as large as those of all services beside it.
 	NoHealth bool
 
@@ -91,6 +96,11 @@ func NewServer(s *Service, extra ...grpc.ServerOption) *Server {
 	if s.options.Cluster != nil {
 		pb.RegisterClusterServiceServer(server, s.options.Cluster)
 		server.Health.SetServingStatus(pb.ClusterService_ServiceDesc.ServiceName,
+			healthpb.HealthCheckResponse_SERVING)
+	}
+	if s.options.Keys != nil {
+		pb.RegisterAccessServiceServer(server, s.options.Keys)
+		server.Health.SetServingStatus(pb.AccessService_ServiceDesc.ServiceName,
 			healthpb.HealthCheckResponse_SERVING)
 	}
 	reflection.Register(server)

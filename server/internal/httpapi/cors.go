@@ -7,11 +7,11 @@ import (
 	"github.com/carillonhq/carillon/internal/tracecontext"
 )
 
-// What a page of a trusted origin may say and read besides what any page may. Pages are given no credentials
-// of the node: it has none.
+// What a page of a trusted origin may say and read besides what any page may. Browsers
+// send no credentials by themselves: a page shows an API key, if it has one.
 const (
 	corsMethods = "GET, HEAD, PUT, PATCH, POST, DELETE"
-	corsHeaders = "Content-Type, Last-Event-ID, " + headerIfMatch + ", " + headerIfNoneMatch + ", " +
+	corsHeaders = "Authorization, Content-Type, Last-Event-ID, " + headerIfMatch + ", " + headerIfNoneMatch + ", " +
 		headerToken + ", " + tracecontext.Parent + ", " + tracecontext.State
 	corsExposed = "ETag, Location, Retry-After, Allow"
 	corsMaxAge  = "600" // seconds for which a browser need not ask again

@@ -18,6 +18,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/server/internal/access"
 )
 
 // Options says how the face behaves. The zero value of a field is its default, given here.
@@ -31,6 +32,10 @@ type Options struct {
 	// Payloads are what is stored and read as bodies that are no messages. Default: there is nothing at its
 	// paths.
 	Payloads Payloads
+	// Access judges callers; the interceptors judge their calls. Default: everybody may do everything.
+	Access *access.Gate
+	// Keys is carillon.v1.AccessService. Default: there is nothing at its paths.
+	Keys pb.AccessServiceServer
 	// Interceptor is around every call, as around those of gRPC. Default none.
 	Interceptor grpc.UnaryServerInterceptor
 	// Called is told how each call ended, by its name and gRPC's code. Default: nobody is.
@@ -81,7 +86,10 @@ func New(service pb.SchedulerServiceServer, o Options) (http.Handler, error) {
 		h.routes = append(h.routes, routesOf(pb.File_carillon_v1_event_proto, &pb.EventService_ServiceDesc,
 			o.Streams.Events)...)
 	}
-
+	if o.Keys != nil {
+		h.routes = append(h.routes, routesOf(pb.File_carillon_v1_access_proto, &pb.AccessService_ServiceDesc,
+			o.Keys)...)
+	}
 	h.routes = append(h.routes, o.Payloads.routes(h)...)
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -93,7 +101,7 @@ func New(service pb.SchedulerServiceServer, o Options) (http.Handler, error) {
 			return nil, err
 		}
 	}
-	return h.around(cors(o.TrustedOrigins, origins.Handler(http.HandlerFunc(h.dispatch)))), nil
+	return h.around(cors(o.TrustedOrigins, origins.Handler(h.identified(http.HandlerFunc(h.dispatch))))), nil
 }
 
 // around is what holds for every request: headers that keep browsers from guessing, the host, and panics.
@@ -141,7 +149,7 @@ func (h *handler) dispatch(w http.ResponseWriter, r *http.Request) {
 			_, _ = w.Write(openAPI) // the caller is gone if this fails
 		})
 	case r.URL.Path == "/metrics" && h.options.Metrics != nil:
-		readOnly(w, r, func() { h.options.Metrics.ServeHTTP(w, r) })
+		readOnly(w, r, func() { h.metrics(w, r) })
 	default:
 		h.options.Other.ServeHTTP(w, r)
 	}

@@ -74,6 +74,10 @@ const moveWithin = 30 * time.Second
 // putPayload stores the body.
 func (h *handler) putPayload(w http.ResponseWriter, r *http.Request, f found) (string, error) {
 	const method = "PutPayload"
+	if err := h.judge(r, pb.PayloadService_PutPayload_FullMethodName,
+		&pb.PutPayloadRequest{Namespace: f.given("namespace")}); err != nil {
+		return method, err
+	}
 	if r.URL.RawQuery != "" {
 		return method, invalid("", "there are no query parameters here")
 	}
@@ -123,6 +127,10 @@ func (b *movingBody) Read(p []byte) (int, error) {
 // getPayload answers with the bytes of a reference.
 func (h *handler) getPayload(w http.ResponseWriter, r *http.Request, f found) (string, error) {
 	const method = "GetPayload"
+	if err := h.judge(r, pb.PayloadService_GetPayload_FullMethodName,
+		&pb.GetPayloadRequest{Namespace: f.given("namespace"), Payload: f.given("payload")}); err != nil {
+		return method, err
+	}
 	if r.URL.RawQuery != "" {
 		return method, invalid("", "there are no query parameters here")
 	}

@@ -177,6 +177,7 @@ func (e *echo) Work(pb.SchedulerService_WorkServer) error { panic("not REST") }
 func allRoutes() []route {
 	return slices.Concat(routesOf(pb.File_carillon_v1_scheduler_proto, &pb.SchedulerService_ServiceDesc, nil),
 		routesOf(pb.File_carillon_v1_cluster_proto, &pb.ClusterService_ServiceDesc, nil),
+		routesOf(pb.File_carillon_v1_access_proto, &pb.AccessService_ServiceDesc, nil),
 		routesOf(pb.File_carillon_v1_event_proto, &pb.EventService_ServiceDesc, nil),
 		Payloads{Store: struct{ carillon.Payloads }{}}.routes(&handler{}))
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/access"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 )
 
@@ -46,6 +47,14 @@ type PauseQueue struct {
 	Note   string
 }
 
+// ChangeKey makes, marks or ends API keys, in the partition that keeps them: what of Create and Uses is
+// given; otherwise the key of the id is ended. The reply is whether there was one.
+type ChangeKey struct {
+	ID     string
+	Create *access.Key
+	Uses   []access.Use
+}
+
 // PurgeQueue cancels the partition's due runs that wait in a queue, as far as one call does.
 type PurgeQueue struct {
 	Queue  delivery.Queue
@@ -59,6 +68,7 @@ func (KeepsTimes) message()     {}
 func (DeleteByPrefix) message() {}
 func (RedriveDead) message()    {}
 func (PauseQueue) message()     {}
+func (ChangeKey) message()      {}
 func (PurgeQueue) message()     {}
 
 func (PutJob) replies(carillon.PutResult)    {}
@@ -69,6 +79,7 @@ func (DeleteByPrefix) replies(int)           {}
 func (RedriveDead) replies(int)              {}
 
 func (PauseQueue) replies(carillon.QueuePause)  {}
+func (ChangeKey) replies(bool)                  {}
 func (PurgeQueue) replies(carillon.PurgeResult) {}
 
 func (PutJob) once()   {}

@@ -36,6 +36,8 @@ func CheckMeta(r *store.MetaRecord) error {
 		}
 	case store.KindIntent:
 		_, err = IntentCount(r)
+	case store.KindKey:
+		_, err = codec.DecodeKey(r.Value, r.Key)
 	case store.KindLimited:
 		if _, ok := permitrecord.ParseHeld(r); !ok {
 			err = errMetaKey

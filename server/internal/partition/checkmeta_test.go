@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/access"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
@@ -27,6 +28,7 @@ func TestCheckMeta(t *testing.T) {
 		{Kind: store.KindApplied, Key: "batch", Value: []byte{1}},
 		{Kind: store.KindTold, Key: "node/n", Value: codec.AppendTold(nil, &store.Told{Nonce: 9})},
 		{Kind: store.KindQueue, Key: "q", Value: codec.EncodeQueuePause(&carillon.QueuePause{Note: "note"})},
+		KeyRecord(&access.Key{Hash: access.Hash{1}}),
 		{Kind: store.KindWatched, Value: codec.AppendWatched(nil, &store.Watched{Until: 1 << 40})},
 		{Kind: store.KindLimited, Key: "limit\x00default\x00a\x000", Value: []byte{1}},
 	}

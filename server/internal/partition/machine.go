@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/schedule"
+	"github.com/carillonhq/carillon/server/internal/access"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -109,6 +110,7 @@ type Machine struct {
 	History      *History
 	Held         *Held // says why runs do not go on
 	PausedQueues *PausedQueues
+	Keys         *Keys
 	Events       *EventLog
 	Told         *Told
 }
@@ -143,6 +145,7 @@ func newMachine(cfg Config) *Machine {
 	m.History = newHistory(&m.out, &m.cfg)
 	m.Held = &Held{contents: m.contents, records: m.Records, permits: m.Permits}
 	m.PausedQueues = &PausedQueues{out: &m.out, all: map[delivery.Queue]carillon.QueuePause{}}
+	m.Keys = &Keys{out: &m.out, all: map[string]access.Key{}}
 	m.Told = &Told{out: &m.out, events: m.Events, all: map[string]store.Told{}}
 	m.runs = &runs{
 		cfg: &m.cfg, out: &m.out, contents: m.contents, agenda: m.agenda, records: m.Records, due: m.due,

@@ -10,9 +10,9 @@ import (
 	"github.com/carillonhq/carillon/server/store/codec"
 )
 
-// Home is the partition that keeps what there is once in the store: which queues are paused, what was told of
-// nodes and queues, and how far webhooks have been told. So one node at a time is in charge of each, and one
-// read finds all of it.
+// Home is the partition that keeps what there is once in the store: which queues are paused, API keys, what
+// was told of nodes and queues, and how far webhooks have been told. So one node at a time is in charge of
+// each, and one read finds all of it.
 const Home = 0
 
 // PausedQueues are the paused queues, as of the batch that is being filled: metadata records

@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/access"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -23,6 +24,7 @@ type Snapshot struct {
 	InForce      []store.Record     // what LimitedRefs(Limited) names
 	Backfills    []store.MetaRecord // those with the prefix UnfinishedBackfills
 	PausedQueues map[delivery.Queue]carillon.QueuePause
+	Keys         []access.Key
 	Told         map[string]store.Told
 	Watched      []store.MetaRecord // who watches, at most one
 	Events       []store.MetaRecord // those that AfterMarks selects
@@ -39,6 +41,7 @@ func Open(cfg Config, s *Snapshot) (m *Machine, held []delivery.Limit, err error
 	m.Commands.load(s.Commands, cfg.Since)
 	held = m.Permits.load(s.Limited, s.InForce)
 	maps.Copy(m.PausedQueues.all, s.PausedQueues)
+	m.Keys.load(s.Keys)
 	maps.Copy(m.Told.all, s.Told)
 	err = errors.Join(m.Backfills.load(s.Backfills, cfg.Since), m.Events.load(s.Watched, s.Events, cfg.Since))
 	return m, held, err

@@ -184,6 +184,15 @@ func (a asker) Invoke(ctx context.Context, method string, args, reply any, opts 
 	return understood(ctx, err, reached.Addr != nil)
 }
 
+// AsNode has the streams of a connection say that a node opens them.
+func AsNode(secret string) grpc.DialOption {
+	return grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc,
+		conn *grpc.ClientConn, method string, open grpc.Streamer,
+		opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		return open(metadata.AppendToOutgoingContext(ctx, secretHeader, secret), desc, conn, method, opts...)
+	})
+}
+
 // noStreams is the part of a connection that there is not between nodes.
 type noStreams struct{}
 

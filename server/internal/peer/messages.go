@@ -33,6 +33,8 @@ func (c *Calls) Ask(ctx context.Context, p int, m message.Message) (any, error) 
 		return c.redriveIn(ctx, p, m)
 	case message.PauseQueue:
 		return c.pauseIn(ctx, p, m)
+	case message.ChangeKey:
+		return c.changeKey(ctx, p, m)
 	case message.PurgeQueue:
 		return c.purgeIn(ctx, p, m)
 	case message.RelayReports:

@@ -52,15 +52,19 @@ type request interface {
 }
 
 // known checks that the caller is a node of this cluster.
-func (s *Server) known(ctx context.Context) error {
-	secret := metadata.ValueFromIncomingContext(ctx, secretHeader)
-	if len(secret) != 1 || subtle.ConstantTimeCompare([]byte(secret[0]), []byte(s.served.Secret)) != 1 {
+func (s *Server) known(ctx context.Context) error { return Known(ctx, s.served.Secret, s.served.Node) }
+
+// Known returns nil if a call comes from a node of the cluster: it has the secret and, unless node is nil, a
+// certificate of one.
+func Known(ctx context.Context, secret string, node func(context.Context) error) error {
+	said := metadata.ValueFromIncomingContext(ctx, secretHeader)
+	if len(said) != 1 || subtle.ConstantTimeCompare([]byte(said[0]), []byte(secret)) != 1 {
 		return carillon.Errorf(carillon.Unauthenticated, "", "%w", errStranger)
 	}
-	if s.served.Node == nil {
+	if node == nil {
 		return nil
 	}
-	if err := s.served.Node(ctx); err != nil {
+	if err := node(ctx); err != nil {
 		return carillon.Errorf(carillon.Unauthenticated, "", "%w: %w", errStranger, err)
 	}
 	return nil

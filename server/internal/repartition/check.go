@@ -40,7 +40,7 @@ func (s *sum) add(b *store.Batch) error {
 			}
 			r.Value = by.In(1).AppendBinary(nil)
 		case store.KindNamespace, store.KindCalendar, store.KindDependency, store.KindBackfill, store.KindQueue,
-			store.KindTold, store.KindLimited:
+			store.KindTold, store.KindLimited, store.KindKey:
 		default:
 			continue
 		}

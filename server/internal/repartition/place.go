@@ -43,7 +43,7 @@ func Place(r *store.MetaRecord, n int) (at int, err error) {
 	case store.KindBackfill:
 		rec, err := codec.DecodeBackfill(r.Value)
 		return store.PartitionOf(rec.Key, n), err
-	case store.KindQueue, store.KindTold, store.KindWebhooks:
+	case store.KindQueue, store.KindTold, store.KindWebhooks, store.KindKey:
 		return partition.Home, nil
 	case store.KindApplied, store.KindTerms, store.KindIntent, store.KindLimited, store.KindMove,
 		store.KindProbe, store.KindParked, store.KindEvents, store.KindWatched:

@@ -90,8 +90,12 @@ type Config struct {
 	unsaid
 }
 
-// Extensions are parts of a node that a program links only if it names them. Default: none.
+// Extensions are parts of a node that are there only if they are named. Default: none.
 type Extensions struct {
+	// Auth says how callers of GRPC and HTTP prove who they are: [AuthKeys], or [None]: they do not, and may do
+	// everything. Default: none, which is refused on a store that has keys.
+	Auth string
+
 	APIs  []API  // further services on the gRPC listener
 	Feeds []Feed // bring commands from elsewhere
 }
@@ -166,6 +170,9 @@ type hooks struct {
 	arrival time.Duration // how long workers may take to arrive at a node of a cluster; 0: 10 s
 }
 
+// AuthKeys as Config.Auth: by API keys.
+const AuthKeys = "keys"
+
 // None as an address means that there is no such listener.
 const None = "none"
 
@@ -214,7 +221,7 @@ func (c Config) Validate() error {
 	for _, l := range c.endpoints() {
 		faults = append(faults, c.validateListener(l))
 	}
-	return errors.Join(append(faults, c.validateCluster())...)
+	return errors.Join(append(faults, c.validateAuth(), c.validateCluster())...)
 }
 
 // validateNode checks what a node without listeners needs.
@@ -280,12 +287,27 @@ func (c Config) validateListener(l endpoint) error {
 	if c.Insecure || l.open || OnLoopback(host) {
 		return nil
 	}
+	if c.Auth == AuthKeys && c.Credentials.clients() == nil && (l.name == "grpc" || l.name == "http") {
+		return fmt.Errorf("%s: %s is reachable from other machines, and API keys would travel in plain text: give the node TLS (tls_cert, tls_key), "+
+			"listen on 127.0.0.1, or say insecure if the network is encrypted by itself", l.name, l.address)
+	}
 	if c.Credentials.clients() != nil {
 		return fmt.Errorf("%s: %s is reachable from other machines, and clients need no certificate: demand one (tls_client_ca), "+
 			"listen on 127.0.0.1, or say insecure if the network may do everything", l.name, l.address)
 	}
 	return fmt.Errorf("%s: %s is reachable from other machines, and nobody is authenticated yet: "+
 		"listen on 127.0.0.1, or say insecure if the network may do everything", l.name, l.address)
+}
+
+// validateAuth refuses ways to authenticate that there are not.
+func (c Config) validateAuth() error {
+	switch c.Auth {
+	case "", AuthKeys, None:
+		return nil
+	case "certificates", "oidc":
+		return fmt.Errorf("auth: %s is not supported yet; keys is", c.Auth)
+	}
+	return fmt.Errorf("auth: %q is no way to authenticate callers; keys is, and none lets everybody in", c.Auth)
 }
 
 // OnLoopback reports whether a listener on the host can be reached from this machine only. Names other than

@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
+	nodes "github.com/carillonhq/carillon/server/internal/peer"
 )
 
 // Credentials are how the nodes of a store know each other at the gRPC listener. Unless Clients says more it
@@ -91,10 +92,12 @@ func (c *Credentials) node() func(context.Context) error {
 	return c.Clients.Node
 }
 
-// reach returns what opens sessions with other nodes.
-func (c *Credentials) reach() func(context.Context, string, carillon.Hello) (carillon.Session, error) {
+// reach returns what opens sessions with other nodes; secret is that of the cluster.
+func (c *Credentials) reach(secret string) func(context.Context, string, carillon.Hello) (carillon.Session,
+	error) {
 	return func(ctx context.Context, address string, hello carillon.Hello) (carillon.Session, error) {
-		return client.ConnectTo(ctx, address, hello, client.WithDialOptions(c.dial()...))
+		return client.ConnectTo(ctx, address, hello, client.WithDialOptions(c.dial()...),
+			client.WithDialOptions(nodes.AsNode(secret)))
 	}
 }
 

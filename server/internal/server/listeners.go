@@ -26,7 +26,7 @@ type listener struct {
 
 // endpoints returns the configured addresses to listen on, in the order in which their listeners are ended.
 func (c Config) endpoints() []endpoint {
-	all := []endpoint{{name: "grpc", address: c.GRPC, open: c.Credentials.known()}}
+	all := []endpoint{{name: "grpc", address: c.GRPC, open: c.Credentials.known() || c.keyed()}}
 	if c.Sidecars != nil {
 		all = append(all, endpoint{name: "dapr", address: c.Sidecars.Address, open: true})
 	}
@@ -34,7 +34,7 @@ func (c Config) endpoints() []endpoint {
 		all = append(all, endpoint{name: "etcd", address: c.Monitoring.Tools.Address, open: true})
 	}
 	all = append(all,
-		endpoint{name: "http", address: c.HTTP, open: c.Credentials.knownOverHTTP()},
+		endpoint{name: "http", address: c.HTTP, open: c.Credentials.knownOverHTTP() || c.keyed()},
 		endpoint{name: "debug_listen", address: c.Monitoring.Debug},
 		endpoint{name: "metrics", address: c.Monitoring.Metrics, open: true},
 		endpoint{name: "healthz", address: c.Monitoring.Healthz, open: true})
@@ -46,6 +46,9 @@ func (c Config) endpoints() []endpoint {
 	}
 	return used
 }
+
+// keyed reports whether callers must show API keys, which are encrypted on their way.
+func (c Config) keyed() bool { return c.Auth == AuthKeys && c.Credentials.clients() != nil }
 
 // endpoint is one address of the configuration.
 type endpoint struct {

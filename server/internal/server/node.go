@@ -56,6 +56,7 @@ type Node struct {
 	endFeeds func(ctx context.Context) // ends the feeds
 	calls    calls
 	leaving  atomic.Bool
+	keeper   *keeper                         // of API keys; nil: callers show none
 	settler  atomic.Pointer[cluster.Settler] // see OnSettle
 }
 
@@ -144,6 +145,9 @@ func (n *Node) start(ctx context.Context) error {
 		Backfills: n.backfills, Partitions: n.partitions, Trouble: n.trouble.Lasts,
 		Damaged: n.trouble.DamagedTables, Requests: n.requests,
 	})
+	if err := keepKeys(ctx, n); err != nil {
+		return errors.Join(err, n.Stop(), n.leave())
+	}
 	n.endHome = n.keepHome()
 	n.endFeeds = startFeeds(n)
 	return nil
@@ -318,6 +322,7 @@ const stopTimeout = 10 * time.Second
 // force stay with their workers, which report to the node's next life.
 func (n *Node) Stop() error {
 	n.leaving.Store(true)
+	n.keeper.close()
 	if n.endHome != nil {
 		n.endHome()
 	}

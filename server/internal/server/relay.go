@@ -7,6 +7,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/multisession"
 	"github.com/carillonhq/carillon/server/internal/cluster"
+	"github.com/carillonhq/carillon/server/internal/peer"
 )
 
 // Relay serves workers for all nodes of a cluster. A worker that is direct gets this node's session. For any
@@ -41,7 +42,7 @@ func (n *Node) relayed(work carillon.Work) carillon.Work {
 	if n.member == nil || n.config.unreachable() {
 		return work
 	}
-	return Relay{Work: work, Reach: n.config.Credentials.reach(), Over: n.over}
+	return Relay{Work: work, Reach: n.config.Credentials.reach(peer.Secret(n.store.Meta().MACKey)), Over: n.over}
 }
 
 // over reports whether the lease of a run has certainly ended by the store's clock: the run was held up

@@ -95,10 +95,18 @@ func (s *Server) begin(node *Node) (*Server, error) {
 func (s *Server) openListeners() error {
 	o := s.grpcOptions()
 	o.Cluster = grpcapi.NewClusterService(s.node.Cluster())
+	if k := s.node.keeper; k != nil {
+		o.Access, o.Keys = k.gate(), grpcapi.NewAccessService(k)
+	} else {
+		if err := refuseOpen(s.node); err != nil {
+			return err
+		}
+		o.Keys = grpcapi.NewAccessService(noKeys{})
+	}
 	service := grpcapi.NewService(s.node.Remote(), o)
 	makers := map[string]func(*listener) error{
 		"grpc":         func(d *listener) error { return s.listenGRPC(d, service, o.Cluster) },
-		"http":         func(d *listener) error { return s.listenHTTP(d, service, o.Cluster) },
+		"http":         func(d *listener) error { return s.listenHTTP(d, service, &o) },
 		"debug_listen": s.listenDebug,
 		"healthz":      s.listenHealthz,
 		"metrics":      s.listenMetrics,
@@ -141,10 +149,12 @@ func (s *Server) listenGRPC(d *listener, service *grpcapi.Service, cluster *grpc
 }
 
 // listenHTTP serves Carillon's own API as REST.
-func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, cluster *grpcapi.ClusterService) error {
-	handler, err := httpapi.New(service, httpapi.Options{
+func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, api *grpcapi.Options) error {
+	o := httpapi.Options{
 		Logger:      s.log,
-		Cluster:     cluster,
+		Cluster:     api.Cluster,
+		Access:      api.Access,
+		Keys:        api.Keys,
 		Interceptor: service.Guard,
 		Called:      s.node.Metrics().Called,
 		Streams: httpapi.Streams{Events: service.Events(), Interceptor: service.GuardStream,
@@ -155,7 +165,8 @@ func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, cluster *grpc
 		Metrics:        s.node.Metrics().Handler(),
 		AllowHost:      s.config.allowHost,
 		TrustedOrigins: s.config.Browsers.TrustedOrigins,
-	})
+	}
+	handler, err := httpapi.New(service, o)
 	if err != nil {
 		return fmt.Errorf("configuration: trusted_origins: %w", err)
 	}

@@ -2265,6 +2265,181 @@ func (x *PauseInResponse) GetPause() *v1.QueuePause {
 	return nil
 }
 
+// ChangeKeyRequest: with a record the key is made, with uses it is marked as used, otherwise it is ended.
+type ChangeKeyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NotAfter      *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Id            string                 `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
+	Record        []byte                 `protobuf:"bytes,4,opt,name=record,proto3" json:"record,omitempty"` // as the store has it
+	Uses          []*KeyUse              `protobuf:"bytes,5,rep,name=uses,proto3" json:"uses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeKeyRequest) Reset() {
+	*x = ChangeKeyRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeKeyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeKeyRequest) ProtoMessage() {}
+
+func (x *ChangeKeyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeKeyRequest.ProtoReflect.Descriptor instead.
+func (*ChangeKeyRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ChangeKeyRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *ChangeKeyRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *ChangeKeyRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ChangeKeyRequest) GetRecord() []byte {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *ChangeKeyRequest) GetUses() []*KeyUse {
+	if x != nil {
+		return x.Uses
+	}
+	return nil
+}
+
+// KeyUse is the hour in which a key was used.
+type KeyUse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Hour          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=hour,proto3" json:"hour,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyUse) Reset() {
+	*x = KeyUse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyUse) ProtoMessage() {}
+
+func (x *KeyUse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyUse.ProtoReflect.Descriptor instead.
+func (*KeyUse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *KeyUse) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *KeyUse) GetHour() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Hour
+	}
+	return nil
+}
+
+// ChangeKeyResponse is the answer to ChangeKeyRequest.
+type ChangeKeyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Done          bool                   `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"` // false: there is no such key
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeKeyResponse) Reset() {
+	*x = ChangeKeyResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeKeyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeKeyResponse) ProtoMessage() {}
+
+func (x *ChangeKeyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeKeyResponse.ProtoReflect.Descriptor instead.
+func (*ChangeKeyResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ChangeKeyResponse) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
 // PurgeInRequest says what to cancel.
 type PurgeInRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2286,7 +2461,7 @@ type PurgeInRequest struct {
 
 func (x *PurgeInRequest) Reset() {
 	*x = PurgeInRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2298,7 +2473,7 @@ func (x *PurgeInRequest) String() string {
 func (*PurgeInRequest) ProtoMessage() {}
 
 func (x *PurgeInRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2311,7 +2486,7 @@ func (x *PurgeInRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeInRequest.ProtoReflect.Descriptor instead.
 func (*PurgeInRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{34}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PurgeInRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2369,7 +2544,7 @@ type PurgeInResponse struct {
 
 func (x *PurgeInResponse) Reset() {
 	*x = PurgeInResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2381,7 +2556,7 @@ func (x *PurgeInResponse) String() string {
 func (*PurgeInResponse) ProtoMessage() {}
 
 func (x *PurgeInResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +2569,7 @@ func (x *PurgeInResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeInResponse.ProtoReflect.Descriptor instead.
 func (*PurgeInResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{35}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PurgeInResponse) GetPurged() int64 {
@@ -2422,7 +2597,7 @@ type ReloadQueuesRequest struct {
 
 func (x *ReloadQueuesRequest) Reset() {
 	*x = ReloadQueuesRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2434,7 +2609,7 @@ func (x *ReloadQueuesRequest) String() string {
 func (*ReloadQueuesRequest) ProtoMessage() {}
 
 func (x *ReloadQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2622,7 @@ func (x *ReloadQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ReloadQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{36}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReloadQueuesRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2466,7 +2641,7 @@ type ReloadQueuesResponse struct {
 
 func (x *ReloadQueuesResponse) Reset() {
 	*x = ReloadQueuesResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2478,7 +2653,7 @@ func (x *ReloadQueuesResponse) String() string {
 func (*ReloadQueuesResponse) ProtoMessage() {}
 
 func (x *ReloadQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2491,7 +2666,7 @@ func (x *ReloadQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ReloadQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{37}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{40}
 }
 
 // HearRequest is what consumers have said.
@@ -2515,7 +2690,7 @@ type HearRequest struct {
 
 func (x *HearRequest) Reset() {
 	*x = HearRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2527,7 +2702,7 @@ func (x *HearRequest) String() string {
 func (*HearRequest) ProtoMessage() {}
 
 func (x *HearRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2540,7 +2715,7 @@ func (x *HearRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearRequest.ProtoReflect.Descriptor instead.
 func (*HearRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{38}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *HearRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2604,7 +2779,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2791,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2804,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{39}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Report) GetResult() *v1.Result {
@@ -2680,7 +2855,7 @@ type HearResponse struct {
 
 func (x *HearResponse) Reset() {
 	*x = HearResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2692,7 +2867,7 @@ func (x *HearResponse) String() string {
 func (*HearResponse) ProtoMessage() {}
 
 func (x *HearResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2705,7 +2880,7 @@ func (x *HearResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearResponse.ProtoReflect.Descriptor instead.
 func (*HearResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{40}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *HearResponse) GetAccepted() []string {
@@ -2735,7 +2910,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2747,7 +2922,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2760,7 +2935,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{41}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Term) GetEpoch() uint64 {
@@ -2790,7 +2965,7 @@ type TokenStamp struct {
 
 func (x *TokenStamp) Reset() {
 	*x = TokenStamp{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2802,7 +2977,7 @@ func (x *TokenStamp) String() string {
 func (*TokenStamp) ProtoMessage() {}
 
 func (x *TokenStamp) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2815,7 +2990,7 @@ func (x *TokenStamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenStamp.ProtoReflect.Descriptor instead.
 func (*TokenStamp) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{42}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *TokenStamp) GetEpoch() uint64 {
@@ -2851,7 +3026,7 @@ type AskTokensRequest struct {
 
 func (x *AskTokensRequest) Reset() {
 	*x = AskTokensRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2863,7 +3038,7 @@ func (x *AskTokensRequest) String() string {
 func (*AskTokensRequest) ProtoMessage() {}
 
 func (x *AskTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2876,7 +3051,7 @@ func (x *AskTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTokensRequest.ProtoReflect.Descriptor instead.
 func (*AskTokensRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{43}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AskTokensRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2935,7 +3110,7 @@ type TokenAsk struct {
 
 func (x *TokenAsk) Reset() {
 	*x = TokenAsk{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +3122,7 @@ func (x *TokenAsk) String() string {
 func (*TokenAsk) ProtoMessage() {}
 
 func (x *TokenAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +3135,7 @@ func (x *TokenAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenAsk.ProtoReflect.Descriptor instead.
 func (*TokenAsk) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{44}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TokenAsk) GetNamespace() string {
@@ -3016,7 +3191,7 @@ type AskTokensResponse struct {
 
 func (x *AskTokensResponse) Reset() {
 	*x = AskTokensResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3028,7 +3203,7 @@ func (x *AskTokensResponse) String() string {
 func (*AskTokensResponse) ProtoMessage() {}
 
 func (x *AskTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3041,7 +3216,7 @@ func (x *AskTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTokensResponse.ProtoReflect.Descriptor instead.
 func (*AskTokensResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *AskTokensResponse) GetGrants() []*TokenGrant {
@@ -3074,7 +3249,7 @@ type TokenGrant struct {
 
 func (x *TokenGrant) Reset() {
 	*x = TokenGrant{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3086,7 +3261,7 @@ func (x *TokenGrant) String() string {
 func (*TokenGrant) ProtoMessage() {}
 
 func (x *TokenGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3099,7 +3274,7 @@ func (x *TokenGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenGrant.ProtoReflect.Descriptor instead.
 func (*TokenGrant) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *TokenGrant) GetNamespace() string {
@@ -3166,7 +3341,7 @@ type GiveTokensRequest struct {
 
 func (x *GiveTokensRequest) Reset() {
 	*x = GiveTokensRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3178,7 +3353,7 @@ func (x *GiveTokensRequest) String() string {
 func (*GiveTokensRequest) ProtoMessage() {}
 
 func (x *GiveTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3191,7 +3366,7 @@ func (x *GiveTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveTokensRequest.ProtoReflect.Descriptor instead.
 func (*GiveTokensRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GiveTokensRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3224,7 +3399,7 @@ type GiveTokensResponse struct {
 
 func (x *GiveTokensResponse) Reset() {
 	*x = GiveTokensResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3236,7 +3411,7 @@ func (x *GiveTokensResponse) String() string {
 func (*GiveTokensResponse) ProtoMessage() {}
 
 func (x *GiveTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3249,7 +3424,7 @@ func (x *GiveTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveTokensResponse.ProtoReflect.Descriptor instead.
 func (*GiveTokensResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{48}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{51}
 }
 
 // LimitStandsRequest is about a run that waits for a token.
@@ -3273,7 +3448,7 @@ type LimitStandsRequest struct {
 
 func (x *LimitStandsRequest) Reset() {
 	*x = LimitStandsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3285,7 +3460,7 @@ func (x *LimitStandsRequest) String() string {
 func (*LimitStandsRequest) ProtoMessage() {}
 
 func (x *LimitStandsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3298,7 +3473,7 @@ func (x *LimitStandsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStandsRequest.ProtoReflect.Descriptor instead.
 func (*LimitStandsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{49}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LimitStandsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3358,7 +3533,7 @@ type LimitStandsResponse struct {
 
 func (x *LimitStandsResponse) Reset() {
 	*x = LimitStandsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3370,7 +3545,7 @@ func (x *LimitStandsResponse) String() string {
 func (*LimitStandsResponse) ProtoMessage() {}
 
 func (x *LimitStandsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3383,7 +3558,7 @@ func (x *LimitStandsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStandsResponse.ProtoReflect.Descriptor instead.
 func (*LimitStandsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{50}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *LimitStandsResponse) GetHeld() int64 {
@@ -3422,7 +3597,7 @@ type RecordEventsRequest struct {
 
 func (x *RecordEventsRequest) Reset() {
 	*x = RecordEventsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3434,7 +3609,7 @@ func (x *RecordEventsRequest) String() string {
 func (*RecordEventsRequest) ProtoMessage() {}
 
 func (x *RecordEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3447,7 +3622,7 @@ func (x *RecordEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordEventsRequest.ProtoReflect.Descriptor instead.
 func (*RecordEventsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{51}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RecordEventsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3482,7 +3657,7 @@ type RecordEventsResponse struct {
 
 func (x *RecordEventsResponse) Reset() {
 	*x = RecordEventsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3494,7 +3669,7 @@ func (x *RecordEventsResponse) String() string {
 func (*RecordEventsResponse) ProtoMessage() {}
 
 func (x *RecordEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3507,7 +3682,7 @@ func (x *RecordEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordEventsResponse.ProtoReflect.Descriptor instead.
 func (*RecordEventsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{52}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RecordEventsResponse) GetFrom() uint64 {
@@ -3530,7 +3705,7 @@ type ReloadNamespaceRequest struct {
 
 func (x *ReloadNamespaceRequest) Reset() {
 	*x = ReloadNamespaceRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3542,7 +3717,7 @@ func (x *ReloadNamespaceRequest) String() string {
 func (*ReloadNamespaceRequest) ProtoMessage() {}
 
 func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3555,7 +3730,7 @@ func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{53}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ReloadNamespaceRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3581,7 +3756,7 @@ type ReloadNamespaceResponse struct {
 
 func (x *ReloadNamespaceResponse) Reset() {
 	*x = ReloadNamespaceResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3593,7 +3768,7 @@ func (x *ReloadNamespaceResponse) String() string {
 func (*ReloadNamespaceResponse) ProtoMessage() {}
 
 func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3606,7 +3781,7 @@ func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{54}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{57}
 }
 
 // HearLimitsRequest is the limits that the sidecars of one node have named: all of them, in place of those that it has sent before.
@@ -3628,7 +3803,7 @@ type HearLimitsRequest struct {
 
 func (x *HearLimitsRequest) Reset() {
 	*x = HearLimitsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3640,7 +3815,7 @@ func (x *HearLimitsRequest) String() string {
 func (*HearLimitsRequest) ProtoMessage() {}
 
 func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3653,7 +3828,7 @@ func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsRequest.ProtoReflect.Descriptor instead.
 func (*HearLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{55}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *HearLimitsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3710,7 +3885,7 @@ type NamedLimit struct {
 
 func (x *NamedLimit) Reset() {
 	*x = NamedLimit{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3722,7 +3897,7 @@ func (x *NamedLimit) String() string {
 func (*NamedLimit) ProtoMessage() {}
 
 func (x *NamedLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3735,7 +3910,7 @@ func (x *NamedLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedLimit.ProtoReflect.Descriptor instead.
 func (*NamedLimit) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{56}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *NamedLimit) GetNamespace() string {
@@ -3782,7 +3957,7 @@ type HearLimitsResponse struct {
 
 func (x *HearLimitsResponse) Reset() {
 	*x = HearLimitsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3794,7 +3969,7 @@ func (x *HearLimitsResponse) String() string {
 func (*HearLimitsResponse) ProtoMessage() {}
 
 func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3807,7 +3982,7 @@ func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsResponse.ProtoReflect.Descriptor instead.
 func (*HearLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{57}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{60}
 }
 
 // Place is a place in the order of queues or of connections.
@@ -3829,7 +4004,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3841,7 +4016,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3854,7 +4029,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{58}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Place) GetNamespace() string {
@@ -3913,7 +4088,7 @@ type OwnQueuesRequest struct {
 
 func (x *OwnQueuesRequest) Reset() {
 	*x = OwnQueuesRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3925,7 +4100,7 @@ func (x *OwnQueuesRequest) String() string {
 func (*OwnQueuesRequest) ProtoMessage() {}
 
 func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3938,7 +4113,7 @@ func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesRequest.ProtoReflect.Descriptor instead.
 func (*OwnQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{59}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *OwnQueuesRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3994,7 +4169,7 @@ type OwnQueuesResponse struct {
 
 func (x *OwnQueuesResponse) Reset() {
 	*x = OwnQueuesResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4006,7 +4181,7 @@ func (x *OwnQueuesResponse) String() string {
 func (*OwnQueuesResponse) ProtoMessage() {}
 
 func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4019,7 +4194,7 @@ func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesResponse.ProtoReflect.Descriptor instead.
 func (*OwnQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{60}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *OwnQueuesResponse) GetQueues() []*v1.Queue {
@@ -4050,7 +4225,7 @@ type OwnWorkersRequest struct {
 
 func (x *OwnWorkersRequest) Reset() {
 	*x = OwnWorkersRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4062,7 +4237,7 @@ func (x *OwnWorkersRequest) String() string {
 func (*OwnWorkersRequest) ProtoMessage() {}
 
 func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4075,7 +4250,7 @@ func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersRequest.ProtoReflect.Descriptor instead.
 func (*OwnWorkersRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{61}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *OwnWorkersRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4131,7 +4306,7 @@ type OwnWorkersResponse struct {
 
 func (x *OwnWorkersResponse) Reset() {
 	*x = OwnWorkersResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4143,7 +4318,7 @@ func (x *OwnWorkersResponse) String() string {
 func (*OwnWorkersResponse) ProtoMessage() {}
 
 func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4156,7 +4331,7 @@ func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersResponse.ProtoReflect.Descriptor instead.
 func (*OwnWorkersResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{62}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *OwnWorkersResponse) GetWorkers() []*OwnWorker {
@@ -4179,7 +4354,7 @@ type OwnWorker struct {
 
 func (x *OwnWorker) Reset() {
 	*x = OwnWorker{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4191,7 +4366,7 @@ func (x *OwnWorker) String() string {
 func (*OwnWorker) ProtoMessage() {}
 
 func (x *OwnWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4204,7 +4379,7 @@ func (x *OwnWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorker.ProtoReflect.Descriptor instead.
 func (*OwnWorker) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{63}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *OwnWorker) GetWorker() *v1.Worker {
@@ -4236,7 +4411,7 @@ type SettleSidecarRequest struct {
 
 func (x *SettleSidecarRequest) Reset() {
 	*x = SettleSidecarRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4248,7 +4423,7 @@ func (x *SettleSidecarRequest) String() string {
 func (*SettleSidecarRequest) ProtoMessage() {}
 
 func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4261,7 +4436,7 @@ func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarRequest.ProtoReflect.Descriptor instead.
 func (*SettleSidecarRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{64}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SettleSidecarRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4294,7 +4469,7 @@ type SettleSidecarResponse struct {
 
 func (x *SettleSidecarResponse) Reset() {
 	*x = SettleSidecarResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4306,7 +4481,7 @@ func (x *SettleSidecarResponse) String() string {
 func (*SettleSidecarResponse) ProtoMessage() {}
 
 func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4319,7 +4494,7 @@ func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarResponse.ProtoReflect.Descriptor instead.
 func (*SettleSidecarResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{65}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{68}
 }
 
 var File_carillon_peer_v1_peer_proto protoreflect.FileDescriptor
@@ -4471,7 +4646,18 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x06paused\x18\x06 \x01(\bR\x06paused\x12\x12\n" +
 	"\x04note\x18\a \x01(\tR\x04note\"@\n" +
 	"\x0fPauseInResponse\x12-\n" +
-	"\x05pause\x18\x01 \x01(\v2\x17.carillon.v1.QueuePauseR\x05pause\"\xc6\x01\n" +
+	"\x05pause\x18\x01 \x01(\v2\x17.carillon.v1.QueuePauseR\x05pause\"\xbf\x01\n" +
+	"\x10ChangeKeyRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\x12\x16\n" +
+	"\x06record\x18\x04 \x01(\fR\x06record\x12,\n" +
+	"\x04uses\x18\x05 \x03(\v2\x18.carillon.peer.v1.KeyUseR\x04uses\"H\n" +
+	"\x06KeyUse\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
+	"\x04hour\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04hour\"'\n" +
+	"\x11ChangeKeyResponse\x12\x12\n" +
+	"\x04done\x18\x01 \x01(\bR\x04done\"\xc6\x01\n" +
 	"\x0ePurgeInRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x1c\n" +
@@ -4606,7 +4792,7 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x12\n" +
 	"\x04told\x18\x03 \x01(\bR\x04told\"\x17\n" +
-	"\x15SettleSidecarResponse2\xbd\x11\n" +
+	"\x15SettleSidecarResponse2\x93\x12\n" +
 	"\vPeerService\x12K\n" +
 	"\x06Status\x12\x1f.carillon.peer.v1.StatusRequest\x1a .carillon.peer.v1.StatusResponse\x12E\n" +
 	"\x04Look\x12\x1d.carillon.peer.v1.LookRequest\x1a\x1e.carillon.peer.v1.LookResponse\x12Z\n" +
@@ -4622,7 +4808,8 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x0eForgetCommands\x12'.carillon.peer.v1.ForgetCommandsRequest\x1a(.carillon.peer.v1.ForgetCommandsResponse\x12Q\n" +
 	"\bDeleteIn\x12!.carillon.peer.v1.DeleteInRequest\x1a\".carillon.peer.v1.DeleteInResponse\x12T\n" +
 	"\tRedriveIn\x12\".carillon.peer.v1.RedriveInRequest\x1a#.carillon.peer.v1.RedriveInResponse\x12N\n" +
-	"\aPauseIn\x12 .carillon.peer.v1.PauseInRequest\x1a!.carillon.peer.v1.PauseInResponse\x12N\n" +
+	"\aPauseIn\x12 .carillon.peer.v1.PauseInRequest\x1a!.carillon.peer.v1.PauseInResponse\x12T\n" +
+	"\tChangeKey\x12\".carillon.peer.v1.ChangeKeyRequest\x1a#.carillon.peer.v1.ChangeKeyResponse\x12N\n" +
 	"\aPurgeIn\x12 .carillon.peer.v1.PurgeInRequest\x1a!.carillon.peer.v1.PurgeInResponse\x12E\n" +
 	"\x04Hear\x12\x1d.carillon.peer.v1.HearRequest\x1a\x1e.carillon.peer.v1.HearResponse\x12T\n" +
 	"\tAskTokens\x12\".carillon.peer.v1.AskTokensRequest\x1a#.carillon.peer.v1.AskTokensResponse\x12W\n" +
@@ -4652,7 +4839,7 @@ func file_carillon_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
+var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(Refusal_Reason)(0),             // 0: carillon.peer.v1.Refusal.Reason
 	(ReleaseResponse_Answer)(0),     // 1: carillon.peer.v1.ReleaseResponse.Answer
@@ -4690,173 +4877,181 @@ var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(*RedriveInResponse)(nil),       // 33: carillon.peer.v1.RedriveInResponse
 	(*PauseInRequest)(nil),          // 34: carillon.peer.v1.PauseInRequest
 	(*PauseInResponse)(nil),         // 35: carillon.peer.v1.PauseInResponse
-	(*PurgeInRequest)(nil),          // 36: carillon.peer.v1.PurgeInRequest
-	(*PurgeInResponse)(nil),         // 37: carillon.peer.v1.PurgeInResponse
-	(*ReloadQueuesRequest)(nil),     // 38: carillon.peer.v1.ReloadQueuesRequest
-	(*ReloadQueuesResponse)(nil),    // 39: carillon.peer.v1.ReloadQueuesResponse
-	(*HearRequest)(nil),             // 40: carillon.peer.v1.HearRequest
-	(*Report)(nil),                  // 41: carillon.peer.v1.Report
-	(*HearResponse)(nil),            // 42: carillon.peer.v1.HearResponse
-	(*Term)(nil),                    // 43: carillon.peer.v1.Term
-	(*TokenStamp)(nil),              // 44: carillon.peer.v1.TokenStamp
-	(*AskTokensRequest)(nil),        // 45: carillon.peer.v1.AskTokensRequest
-	(*TokenAsk)(nil),                // 46: carillon.peer.v1.TokenAsk
-	(*AskTokensResponse)(nil),       // 47: carillon.peer.v1.AskTokensResponse
-	(*TokenGrant)(nil),              // 48: carillon.peer.v1.TokenGrant
-	(*GiveTokensRequest)(nil),       // 49: carillon.peer.v1.GiveTokensRequest
-	(*GiveTokensResponse)(nil),      // 50: carillon.peer.v1.GiveTokensResponse
-	(*LimitStandsRequest)(nil),      // 51: carillon.peer.v1.LimitStandsRequest
-	(*LimitStandsResponse)(nil),     // 52: carillon.peer.v1.LimitStandsResponse
-	(*RecordEventsRequest)(nil),     // 53: carillon.peer.v1.RecordEventsRequest
-	(*RecordEventsResponse)(nil),    // 54: carillon.peer.v1.RecordEventsResponse
-	(*ReloadNamespaceRequest)(nil),  // 55: carillon.peer.v1.ReloadNamespaceRequest
-	(*ReloadNamespaceResponse)(nil), // 56: carillon.peer.v1.ReloadNamespaceResponse
-	(*HearLimitsRequest)(nil),       // 57: carillon.peer.v1.HearLimitsRequest
-	(*NamedLimit)(nil),              // 58: carillon.peer.v1.NamedLimit
-	(*HearLimitsResponse)(nil),      // 59: carillon.peer.v1.HearLimitsResponse
-	(*Place)(nil),                   // 60: carillon.peer.v1.Place
-	(*OwnQueuesRequest)(nil),        // 61: carillon.peer.v1.OwnQueuesRequest
-	(*OwnQueuesResponse)(nil),       // 62: carillon.peer.v1.OwnQueuesResponse
-	(*OwnWorkersRequest)(nil),       // 63: carillon.peer.v1.OwnWorkersRequest
-	(*OwnWorkersResponse)(nil),      // 64: carillon.peer.v1.OwnWorkersResponse
-	(*OwnWorker)(nil),               // 65: carillon.peer.v1.OwnWorker
-	(*SettleSidecarRequest)(nil),    // 66: carillon.peer.v1.SettleSidecarRequest
-	(*SettleSidecarResponse)(nil),   // 67: carillon.peer.v1.SettleSidecarResponse
-	(*timestamppb.Timestamp)(nil),   // 68: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 69: google.protobuf.Duration
-	(*v1.Job)(nil),                  // 70: carillon.v1.Job
-	(*v1.TriggerJobRequest)(nil),    // 71: carillon.v1.TriggerJobRequest
-	(*v1.CompleteRunRequest)(nil),   // 72: carillon.v1.CompleteRunRequest
-	(*v1.PutJobResponse)(nil),       // 73: carillon.v1.PutJobResponse
-	(*v1.QueuePause)(nil),           // 74: carillon.v1.QueuePause
-	(*v1.Heartbeat)(nil),            // 75: carillon.v1.Heartbeat
-	(*v1.Result)(nil),               // 76: carillon.v1.Result
-	(*v1.Queue)(nil),                // 77: carillon.v1.Queue
-	(*v1.Worker)(nil),               // 78: carillon.v1.Worker
+	(*ChangeKeyRequest)(nil),        // 36: carillon.peer.v1.ChangeKeyRequest
+	(*KeyUse)(nil),                  // 37: carillon.peer.v1.KeyUse
+	(*ChangeKeyResponse)(nil),       // 38: carillon.peer.v1.ChangeKeyResponse
+	(*PurgeInRequest)(nil),          // 39: carillon.peer.v1.PurgeInRequest
+	(*PurgeInResponse)(nil),         // 40: carillon.peer.v1.PurgeInResponse
+	(*ReloadQueuesRequest)(nil),     // 41: carillon.peer.v1.ReloadQueuesRequest
+	(*ReloadQueuesResponse)(nil),    // 42: carillon.peer.v1.ReloadQueuesResponse
+	(*HearRequest)(nil),             // 43: carillon.peer.v1.HearRequest
+	(*Report)(nil),                  // 44: carillon.peer.v1.Report
+	(*HearResponse)(nil),            // 45: carillon.peer.v1.HearResponse
+	(*Term)(nil),                    // 46: carillon.peer.v1.Term
+	(*TokenStamp)(nil),              // 47: carillon.peer.v1.TokenStamp
+	(*AskTokensRequest)(nil),        // 48: carillon.peer.v1.AskTokensRequest
+	(*TokenAsk)(nil),                // 49: carillon.peer.v1.TokenAsk
+	(*AskTokensResponse)(nil),       // 50: carillon.peer.v1.AskTokensResponse
+	(*TokenGrant)(nil),              // 51: carillon.peer.v1.TokenGrant
+	(*GiveTokensRequest)(nil),       // 52: carillon.peer.v1.GiveTokensRequest
+	(*GiveTokensResponse)(nil),      // 53: carillon.peer.v1.GiveTokensResponse
+	(*LimitStandsRequest)(nil),      // 54: carillon.peer.v1.LimitStandsRequest
+	(*LimitStandsResponse)(nil),     // 55: carillon.peer.v1.LimitStandsResponse
+	(*RecordEventsRequest)(nil),     // 56: carillon.peer.v1.RecordEventsRequest
+	(*RecordEventsResponse)(nil),    // 57: carillon.peer.v1.RecordEventsResponse
+	(*ReloadNamespaceRequest)(nil),  // 58: carillon.peer.v1.ReloadNamespaceRequest
+	(*ReloadNamespaceResponse)(nil), // 59: carillon.peer.v1.ReloadNamespaceResponse
+	(*HearLimitsRequest)(nil),       // 60: carillon.peer.v1.HearLimitsRequest
+	(*NamedLimit)(nil),              // 61: carillon.peer.v1.NamedLimit
+	(*HearLimitsResponse)(nil),      // 62: carillon.peer.v1.HearLimitsResponse
+	(*Place)(nil),                   // 63: carillon.peer.v1.Place
+	(*OwnQueuesRequest)(nil),        // 64: carillon.peer.v1.OwnQueuesRequest
+	(*OwnQueuesResponse)(nil),       // 65: carillon.peer.v1.OwnQueuesResponse
+	(*OwnWorkersRequest)(nil),       // 66: carillon.peer.v1.OwnWorkersRequest
+	(*OwnWorkersResponse)(nil),      // 67: carillon.peer.v1.OwnWorkersResponse
+	(*OwnWorker)(nil),               // 68: carillon.peer.v1.OwnWorker
+	(*SettleSidecarRequest)(nil),    // 69: carillon.peer.v1.SettleSidecarRequest
+	(*SettleSidecarResponse)(nil),   // 70: carillon.peer.v1.SettleSidecarResponse
+	(*timestamppb.Timestamp)(nil),   // 71: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 72: google.protobuf.Duration
+	(*v1.Job)(nil),                  // 73: carillon.v1.Job
+	(*v1.TriggerJobRequest)(nil),    // 74: carillon.v1.TriggerJobRequest
+	(*v1.CompleteRunRequest)(nil),   // 75: carillon.v1.CompleteRunRequest
+	(*v1.PutJobResponse)(nil),       // 76: carillon.v1.PutJobResponse
+	(*v1.QueuePause)(nil),           // 77: carillon.v1.QueuePause
+	(*v1.Heartbeat)(nil),            // 78: carillon.v1.Heartbeat
+	(*v1.Result)(nil),               // 79: carillon.v1.Result
+	(*v1.Queue)(nil),                // 80: carillon.v1.Queue
+	(*v1.Worker)(nil),               // 81: carillon.v1.Worker
 }
 var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: carillon.peer.v1.Refusal.reason:type_name -> carillon.peer.v1.Refusal.Reason
-	68, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
-	69, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
-	68, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
-	68, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
-	68, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
-	68, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
-	68, // 7: carillon.peer.v1.CommandRequest.not_after:type_name -> google.protobuf.Timestamp
+	71, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
+	72, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
+	71, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
+	71, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
+	71, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
+	71, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
+	71, // 7: carillon.peer.v1.CommandRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 8: carillon.peer.v1.CommandRequest.of:type_name -> carillon.peer.v1.CommandId
-	70, // 9: carillon.peer.v1.CommandRequest.put:type_name -> carillon.v1.Job
-	68, // 10: carillon.peer.v1.CommandRequest.seen_at:type_name -> google.protobuf.Timestamp
+	73, // 9: carillon.peer.v1.CommandRequest.put:type_name -> carillon.v1.Job
+	71, // 10: carillon.peer.v1.CommandRequest.seen_at:type_name -> google.protobuf.Timestamp
 	12, // 11: carillon.peer.v1.CommandRequest.refusal:type_name -> carillon.peer.v1.CommandRefusal
-	69, // 12: carillon.peer.v1.CommandRequest.keep_for:type_name -> google.protobuf.Duration
-	71, // 13: carillon.peer.v1.CommandRequest.trigger:type_name -> carillon.v1.TriggerJobRequest
-	72, // 14: carillon.peer.v1.CommandRequest.complete:type_name -> carillon.v1.CompleteRunRequest
-	68, // 15: carillon.peer.v1.ForgetCommandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	72, // 12: carillon.peer.v1.CommandRequest.keep_for:type_name -> google.protobuf.Duration
+	74, // 13: carillon.peer.v1.CommandRequest.trigger:type_name -> carillon.v1.TriggerJobRequest
+	75, // 14: carillon.peer.v1.CommandRequest.complete:type_name -> carillon.v1.CompleteRunRequest
+	71, // 15: carillon.peer.v1.ForgetCommandsRequest.not_after:type_name -> google.protobuf.Timestamp
 	11, // 16: carillon.peer.v1.ForgetCommandsRequest.commands:type_name -> carillon.peer.v1.CommandId
-	68, // 17: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
+	71, // 17: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
 	17, // 18: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
-	68, // 19: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
+	71, // 19: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
 	17, // 20: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
-	44, // 21: carillon.peer.v1.ReleaseRequest.order:type_name -> carillon.peer.v1.TokenStamp
+	47, // 21: carillon.peer.v1.ReleaseRequest.order:type_name -> carillon.peer.v1.TokenStamp
 	1,  // 22: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
-	68, // 23: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	71, // 23: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
 	17, // 24: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
-	68, // 25: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
-	70, // 26: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
-	68, // 27: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
+	71, // 25: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
+	73, // 26: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
+	71, // 27: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
 	27, // 28: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
-	43, // 29: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
+	46, // 29: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
 	28, // 30: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
-	73, // 31: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
-	43, // 32: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
-	68, // 33: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
-	68, // 34: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
-	68, // 35: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 36: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
-	68, // 37: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
-	68, // 38: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	68, // 39: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
-	41, // 40: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
-	75, // 41: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
-	76, // 42: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
-	68, // 43: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
-	43, // 44: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
-	46, // 45: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
-	44, // 46: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
-	48, // 47: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
-	43, // 48: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
-	44, // 49: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
-	68, // 50: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
-	48, // 51: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
-	68, // 52: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
-	68, // 53: carillon.peer.v1.RecordEventsRequest.not_after:type_name -> google.protobuf.Timestamp
-	68, // 54: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
-	68, // 55: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
-	58, // 56: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
-	68, // 57: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	60, // 58: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
-	77, // 59: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
-	68, // 60: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
-	60, // 61: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
-	65, // 62: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
-	78, // 63: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
-	68, // 64: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
-	3,  // 65: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
-	5,  // 66: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
-	7,  // 67: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
-	9,  // 68: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
-	18, // 69: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
-	20, // 70: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
-	22, // 71: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
-	24, // 72: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
-	26, // 73: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
-	13, // 74: carillon.peer.v1.PeerService.Command:input_type -> carillon.peer.v1.CommandRequest
-	15, // 75: carillon.peer.v1.PeerService.ForgetCommands:input_type -> carillon.peer.v1.ForgetCommandsRequest
-	30, // 76: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
-	32, // 77: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
-	34, // 78: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
-	36, // 79: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
-	40, // 80: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
-	45, // 81: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
-	49, // 82: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
-	51, // 83: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
-	53, // 84: carillon.peer.v1.PeerService.RecordEvents:input_type -> carillon.peer.v1.RecordEventsRequest
-	55, // 85: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
-	38, // 86: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
-	57, // 87: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
-	61, // 88: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
-	63, // 89: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
-	66, // 90: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
-	4,  // 91: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
-	6,  // 92: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
-	8,  // 93: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
-	10, // 94: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
-	19, // 95: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
-	21, // 96: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
-	23, // 97: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
-	25, // 98: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
-	29, // 99: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
-	14, // 100: carillon.peer.v1.PeerService.Command:output_type -> carillon.peer.v1.CommandResponse
-	16, // 101: carillon.peer.v1.PeerService.ForgetCommands:output_type -> carillon.peer.v1.ForgetCommandsResponse
-	31, // 102: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
-	33, // 103: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
-	35, // 104: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
-	37, // 105: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
-	42, // 106: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
-	47, // 107: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
-	50, // 108: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
-	52, // 109: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
-	54, // 110: carillon.peer.v1.PeerService.RecordEvents:output_type -> carillon.peer.v1.RecordEventsResponse
-	56, // 111: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
-	39, // 112: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
-	59, // 113: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
-	62, // 114: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
-	64, // 115: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
-	67, // 116: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
-	91, // [91:117] is the sub-list for method output_type
-	65, // [65:91] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	76, // 31: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
+	46, // 32: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
+	71, // 33: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
+	71, // 34: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
+	71, // 35: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
+	77, // 36: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
+	71, // 37: carillon.peer.v1.ChangeKeyRequest.not_after:type_name -> google.protobuf.Timestamp
+	37, // 38: carillon.peer.v1.ChangeKeyRequest.uses:type_name -> carillon.peer.v1.KeyUse
+	71, // 39: carillon.peer.v1.KeyUse.hour:type_name -> google.protobuf.Timestamp
+	71, // 40: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
+	71, // 41: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	71, // 42: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
+	44, // 43: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
+	78, // 44: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
+	79, // 45: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
+	71, // 46: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	46, // 47: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
+	49, // 48: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
+	47, // 49: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
+	51, // 50: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
+	46, // 51: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
+	47, // 52: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
+	71, // 53: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	51, // 54: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
+	71, // 55: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	71, // 56: carillon.peer.v1.RecordEventsRequest.not_after:type_name -> google.protobuf.Timestamp
+	71, // 57: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
+	71, // 58: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	61, // 59: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
+	71, // 60: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	63, // 61: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
+	80, // 62: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
+	71, // 63: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
+	63, // 64: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
+	68, // 65: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
+	81, // 66: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
+	71, // 67: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
+	3,  // 68: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
+	5,  // 69: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
+	7,  // 70: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
+	9,  // 71: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
+	18, // 72: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
+	20, // 73: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
+	22, // 74: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
+	24, // 75: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
+	26, // 76: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
+	13, // 77: carillon.peer.v1.PeerService.Command:input_type -> carillon.peer.v1.CommandRequest
+	15, // 78: carillon.peer.v1.PeerService.ForgetCommands:input_type -> carillon.peer.v1.ForgetCommandsRequest
+	30, // 79: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
+	32, // 80: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
+	34, // 81: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
+	36, // 82: carillon.peer.v1.PeerService.ChangeKey:input_type -> carillon.peer.v1.ChangeKeyRequest
+	39, // 83: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
+	43, // 84: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
+	48, // 85: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
+	52, // 86: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
+	54, // 87: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
+	56, // 88: carillon.peer.v1.PeerService.RecordEvents:input_type -> carillon.peer.v1.RecordEventsRequest
+	58, // 89: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
+	41, // 90: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
+	60, // 91: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
+	64, // 92: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
+	66, // 93: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
+	69, // 94: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
+	4,  // 95: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
+	6,  // 96: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
+	8,  // 97: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
+	10, // 98: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
+	19, // 99: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
+	21, // 100: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
+	23, // 101: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
+	25, // 102: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
+	29, // 103: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
+	14, // 104: carillon.peer.v1.PeerService.Command:output_type -> carillon.peer.v1.CommandResponse
+	16, // 105: carillon.peer.v1.PeerService.ForgetCommands:output_type -> carillon.peer.v1.ForgetCommandsResponse
+	31, // 106: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
+	33, // 107: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
+	35, // 108: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
+	38, // 109: carillon.peer.v1.PeerService.ChangeKey:output_type -> carillon.peer.v1.ChangeKeyResponse
+	40, // 110: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
+	45, // 111: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
+	50, // 112: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
+	53, // 113: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
+	55, // 114: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
+	57, // 115: carillon.peer.v1.PeerService.RecordEvents:output_type -> carillon.peer.v1.RecordEventsResponse
+	59, // 116: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
+	42, // 117: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
+	62, // 118: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
+	65, // 119: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
+	67, // 120: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
+	70, // 121: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
+	95, // [95:122] is the sub-list for method output_type
+	68, // [68:95] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_carillon_peer_v1_peer_proto_init() }
@@ -4870,7 +5065,7 @@ func file_carillon_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_peer_v1_peer_proto_rawDesc), len(file_carillon_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   66,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -33,6 +33,7 @@ const (
 	PeerService_DeleteIn_FullMethodName        = "/carillon.peer.v1.PeerService/DeleteIn"
 	PeerService_RedriveIn_FullMethodName       = "/carillon.peer.v1.PeerService/RedriveIn"
 	PeerService_PauseIn_FullMethodName         = "/carillon.peer.v1.PeerService/PauseIn"
+	PeerService_ChangeKey_FullMethodName       = "/carillon.peer.v1.PeerService/ChangeKey"
 	PeerService_PurgeIn_FullMethodName         = "/carillon.peer.v1.PeerService/PurgeIn"
 	PeerService_Hear_FullMethodName            = "/carillon.peer.v1.PeerService/Hear"
 	PeerService_AskTokens_FullMethodName       = "/carillon.peer.v1.PeerService/AskTokens"
@@ -88,6 +89,8 @@ type PeerServiceClient interface {
 	RedriveIn(ctx context.Context, in *RedriveInRequest, opts ...grpc.CallOption) (*RedriveInResponse, error)
 	// PauseIn pauses or resumes a queue, durably; the partition is the one that keeps which queues are paused.
 	PauseIn(ctx context.Context, in *PauseInRequest, opts ...grpc.CallOption) (*PauseInResponse, error)
+	// ChangeKey makes, ends or marks an API key in the partition that keeps them.
+	ChangeKey(ctx context.Context, in *ChangeKeyRequest, opts ...grpc.CallOption) (*ChangeKeyResponse, error)
 	// PurgeIn cancels the partition's due runs that wait in a queue.
 	PurgeIn(ctx context.Context, in *PurgeInRequest, opts ...grpc.CallOption) (*PurgeInResponse, error)
 	// Hear takes what consumers have said of the partition's attempts to another node.
@@ -262,6 +265,16 @@ func (c *peerServiceClient) PauseIn(ctx context.Context, in *PauseInRequest, opt
 	return out, nil
 }
 
+func (c *peerServiceClient) ChangeKey(ctx context.Context, in *ChangeKeyRequest, opts ...grpc.CallOption) (*ChangeKeyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeKeyResponse)
+	err := c.cc.Invoke(ctx, PeerService_ChangeKey_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *peerServiceClient) PurgeIn(ctx context.Context, in *PurgeInRequest, opts ...grpc.CallOption) (*PurgeInResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PurgeInResponse)
@@ -423,6 +436,8 @@ type PeerServiceServer interface {
 	RedriveIn(context.Context, *RedriveInRequest) (*RedriveInResponse, error)
 	// PauseIn pauses or resumes a queue, durably; the partition is the one that keeps which queues are paused.
 	PauseIn(context.Context, *PauseInRequest) (*PauseInResponse, error)
+	// ChangeKey makes, ends or marks an API key in the partition that keeps them.
+	ChangeKey(context.Context, *ChangeKeyRequest) (*ChangeKeyResponse, error)
 	// PurgeIn cancels the partition's due runs that wait in a queue.
 	PurgeIn(context.Context, *PurgeInRequest) (*PurgeInResponse, error)
 	// Hear takes what consumers have said of the partition's attempts to another node.
@@ -498,6 +513,9 @@ func (UnimplementedPeerServiceServer) RedriveIn(context.Context, *RedriveInReque
 }
 func (UnimplementedPeerServiceServer) PauseIn(context.Context, *PauseInRequest) (*PauseInResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PauseIn not implemented")
+}
+func (UnimplementedPeerServiceServer) ChangeKey(context.Context, *ChangeKeyRequest) (*ChangeKeyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ChangeKey not implemented")
 }
 func (UnimplementedPeerServiceServer) PurgeIn(context.Context, *PurgeInRequest) (*PurgeInResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PurgeIn not implemented")
@@ -808,6 +826,24 @@ func _PeerService_PauseIn_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_ChangeKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ChangeKeyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).ChangeKey(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_ChangeKey_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).ChangeKey(ctx, req.(*ChangeKeyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PeerService_PurgeIn_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PurgeInRequest)
 	if err := dec(in); err != nil {
@@ -1086,6 +1122,10 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PauseIn",
 			Handler:    _PeerService_PauseIn_Handler,
+		},
+		{
+			MethodName: "ChangeKey",
+			Handler:    _PeerService_ChangeKey_Handler,
 		},
 		{
 			MethodName: "PurgeIn",

@@ -1,0 +1,52 @@
+package wire
+
+import (
+	"github.com/carillonhq/carillon"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
+)
+
+// KeyToProto is the key as a message.
+func KeyToProto(k *carillon.AccessKey) *pb.AccessKey {
+	return &pb.AccessKey{Id: k.ID, Grants: toEach(k.Grants, grantToProto), Note: text(k.Note),
+		Creator: text(k.Creator), CreateTime: timestamp(k.Created), ExpireTime: timestamp(k.Expires),
+		LastUseTime: timestamp(k.LastUsed)}
+}
+
+// KeyFromProto is the message as a key.
+func KeyFromProto(m *pb.AccessKey) carillon.AccessKey {
+	return carillon.AccessKey{ID: m.GetId(), Grants: grantsFromProto(m.GetGrants()), Note: m.GetNote(),
+		Creator: m.GetCreator(), Created: instant(m.GetCreateTime()), Expires: instant(m.GetExpireTime()),
+		LastUsed: instant(m.GetLastUseTime())}
+}
+
+func grantToProto(g *carillon.AccessGrant) *pb.AccessGrant {
+	return &pb.AccessGrant{Role: string(g.Role), Namespaces: g.Namespaces, Queues: g.Queues}
+}
+
+func grantsFromProto(ms []*pb.AccessGrant) []carillon.AccessGrant {
+	var all []carillon.AccessGrant
+	for _, m := range ms {
+		all = append(all, carillon.AccessGrant{Role: carillon.Role(m.GetRole()), Namespaces: m.GetNamespaces(),
+			Queues: m.GetQueues()})
+	}
+	return all
+}
+
+// NewKeyToProto is what is asked of a new key as a request.
+func NewKeyToProto(k *carillon.NewKey) *pb.CreateKeyRequest {
+	return &pb.CreateKeyRequest{Grants: toEach(k.Grants, grantToProto), Note: text(k.Note),
+		ExpireTime: timestamp(k.Expires)}
+}
+
+// NewKeyFromProto is the request as what is asked of a new key.
+func NewKeyFromProto(m *pb.CreateKeyRequest) (carillon.NewKey, error) {
+	var f first
+	k := carillon.NewKey{Grants: grantsFromProto(m.GetGrants()), Note: m.GetNote(),
+		Expires: f.time(m.GetExpireTime(), "expire_time")}
+	return k, f.err
+}
+
+// KeyPageToProto is the page as a message.
+func KeyPageToProto(p carillon.KeyPage) *pb.ListKeysResponse {
+	return &pb.ListKeysResponse{Keys: toEach(p.Keys, KeyToProto), NextPageToken: p.NextPageToken}
+}

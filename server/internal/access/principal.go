@@ -1,0 +1,100 @@
+package access
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// Kind is how a principal has proved who it is.
+type Kind string
+
+// The kinds.
+const (
+	KindKey  Kind = "key"  // by an API key
+	KindNode Kind = "node" // as a node of the cluster, for a worker that it has let in
+)
+
+// Principal is a caller.
+type Principal struct {
+	Kind    Kind
+	ID      string
+	Grants  []carillon.AccessGrant
+	Expires time.Time // zero: never
+
+	from *entry // nil: no key
+}
+
+// String names the principal as a creator of keys.
+func (p *Principal) String() string { return strings.TrimSpace(string(p.Kind) + " " + p.ID) }
+
+type contextKey struct{}
+
+// With returns ctx with its principal.
+func With(ctx context.Context, p *Principal) context.Context {
+	return context.WithValue(ctx, contextKey{}, p)
+}
+
+// From returns the principal of a call; nil: it has none.
+func From(ctx context.Context) *Principal {
+	p, _ := ctx.Value(contextKey{}).(*Principal)
+	return p
+}
+
+// node is what a node may do on behalf of a worker.
+func node() *Principal {
+	return &Principal{Kind: KindNode, Grants: []carillon.AccessGrant{{Role: carillon.RoleWorker,
+		Namespaces: []string{everywhere}}}}
+}
+
+// everywhere are all namespaces.
+const everywhere = "*"
+
+// covers reports whether a pattern has all namespaces that another has, which may be a name.
+func covers(pattern, other string) bool {
+	prefix, open := strings.CutSuffix(pattern, everywhere)
+	if !open {
+		return pattern == other
+	}
+	return strings.HasPrefix(strings.TrimSuffix(other, everywhere), prefix)
+}
+
+// within reports whether a grant is for a namespace or pattern.
+func within(g *carillon.AccessGrant, namespace string) bool {
+	return slices.ContainsFunc(g.Namespaces, func(p string) bool { return covers(p, namespace) })
+}
+
+// may reports whether one of the roles is granted in a namespace, for a queue; "": for no queue.
+func (p *Principal) may(roles []carillon.Role, namespace, queue string) bool {
+	for i := range p.Grants {
+		g := &p.Grants[i]
+		if slices.Contains(roles, g.Role) && within(g, namespace) &&
+			(queue == "" || len(g.Queues) == 0 || slices.Contains(g.Queues, queue)) {
+			return true
+		}
+	}
+	return false
+}
+
+// knows reports whether anything is granted in a namespace.
+func (p *Principal) knows(namespace string) bool {
+	return slices.ContainsFunc(p.Grants, func(g carillon.AccessGrant) bool { return within(&g, namespace) })
+}
+
+// AdministersAll reports whether the principal has the role admin everywhere.
+func (p *Principal) AdministersAll() bool { return p.may(administer.roles, everywhere, "") }
+
+// Administers reports whether the principal has the role admin on all namespaces of grants.
+func (p *Principal) Administers(grants []carillon.AccessGrant) bool {
+	for i := range grants {
+		for _, namespace := range grants[i].Namespaces {
+			if !p.may(administer.roles, namespace, "") {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,59 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillonhq/carillon/server/internal/access"
+)
+
+// probe reports whether a path is that of a probe. Those are open, and say their status code alone.
+func probe(path string) bool { return path == "/livez" || path == "/readyz" }
+
+// codeOnly answers a probe of who shows no key: what is wrong with the store is not for everyone.
+type codeOnly struct{ http.ResponseWriter }
+
+func (codeOnly) Write(b []byte) (int, error) { return len(b), nil }
+
+// identified lets in who shows an API key, if callers are judged at all.
+func (h *handler) identified(next http.Handler) http.Handler {
+	gate := h.options.Access
+	if gate == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown := r.Header.Values("Authorization")
+		if len(shown) == 0 && probe(r.URL.Path) {
+			next.ServeHTTP(codeOnly{w}, r)
+			return
+		}
+		p, err := gate.Identify(shown)
+		if err != nil {
+			w.Header().Set("Cache-Control", "no-store")
+			w.Header().Set("WWW-Authenticate", `Bearer realm="carillon"`)
+			WriteProblem(w, err)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(access.With(r.Context(), p)))
+	})
+}
+
+// judge refuses a call that no interceptor is around.
+func (h *handler) judge(r *http.Request, method string, m proto.Message) error {
+	if h.options.Access == nil {
+		return nil
+	}
+	return h.options.Access.Judge(r.Context(), method, m)
+}
+
+// metrics serves the metrics to who may read them.
+func (h *handler) metrics(w http.ResponseWriter, r *http.Request) {
+	if gate := h.options.Access; gate != nil {
+		if err := gate.Metrics(r.Context()); err != nil {
+			WriteProblem(w, err)
+			return
+		}
+	}
+	h.options.Metrics.ServeHTTP(w, r)
+}

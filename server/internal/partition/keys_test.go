@@ -1,0 +1,81 @@
+package partition_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/access"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
+)
+
+// keysOf are the keys that the store has.
+func (r *rig) keysOf() []access.Key {
+	r.t.Helper()
+	all, damaged := partition.DecodeKeys(r.small(store.KindKey))
+	if len(damaged) > 0 {
+		r.t.Fatal(damaged)
+	}
+	return all
+}
+
+// TestKeysAreStored, once each, marked by the hour, and removed for good.
+func TestKeysAreStored(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	hour := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	k := access.Key{Hash: access.Hash{7}, AccessKey: carillon.AccessKey{ID: "one", Note: "n", Created: hour,
+		Grants: []carillon.AccessGrant{{Role: carillon.RoleWorker, Namespaces: []string{"a"}, Queues: []string{"q"}}}}}
+	do := func(f func()) {
+		r.m.Begin()
+		f()
+		r.flush()
+	}
+	do(func() {
+		if err := r.m.Keys.Create(k); err != nil {
+			t.Error(err)
+		}
+		if err := r.m.Keys.Create(k); err != nil { // the call comes again
+			t.Error(err)
+		}
+		other := k
+		other.Hash[0]++
+		if err := r.m.Keys.Create(other); !errors.Is(err, carillon.AlreadyExists) {
+			t.Error(err)
+		}
+	})
+	if all := r.keysOf(); len(all) != 1 || all[0].Hash != k.Hash || all[0].Grants[0].Queues[0] != "q" {
+		t.Fatalf("%+v", all)
+	}
+	do(func() {
+		r.m.Keys.Use([]access.Use{{ID: "one", Hour: hour.Add(time.Hour)}, {ID: "none", Hour: hour}})
+		r.m.Keys.Use([]access.Use{{ID: "one", Hour: hour}}) // of another node, late
+	})
+	if all := r.keysOf(); len(all) != 1 || !all[0].LastUsed.Equal(hour.Add(time.Hour)) {
+		t.Fatalf("%+v", all)
+	}
+	do(func() {
+		if !r.m.Keys.Revoke("one") || r.m.Keys.Revoke("one") {
+			t.Error("it was not removed once")
+		}
+		r.m.Keys.Use([]access.Use{{ID: "one", Hour: hour.Add(2 * time.Hour)}}) // which was under way
+	})
+	if all := r.keysOf(); len(all) != 0 {
+		t.Errorf("a revoked key is back: %+v", all)
+	}
+}
+
+// TestThereAreNotTooManyKeys: the error says what to do.
+func TestThereAreNotTooManyKeys(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.m.Begin()
+	for i := range carillon.MaxKeys + 1 {
+		id, _, hash := access.Mint()
+		err := r.m.Keys.Create(access.Key{Hash: hash, AccessKey: carillon.AccessKey{ID: id}})
+		if (err == nil) != (i < carillon.MaxKeys) || err != nil && !errors.Is(err, carillon.ResourceExhausted) {
+			t.Fatalf("key %d: %v", i, err)
+		}
+	}
+	r.flush()
+}
