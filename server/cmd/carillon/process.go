@@ -119,11 +119,12 @@ func traceOf(r *carillon.Run) (out []string) {
 	return out
 }
 
-// ofWorker reports whether a variable is the worker's alone: its trace context, which is not the run's, and its
-// API key, which a program might print.
+// ofWorker reports whether a variable is the worker's alone: its trace context, which is not the run's, and
+// its API key, which a program might print.
 func ofWorker(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
-	return name == envName(tokenFlag) || name == envName(tokenFileFlag) || name == traceVariables[tracecontext.Parent] || name == traceVariables[tracecontext.State]
+	return slices.Contains([]string{envName(tokenFlag), envName(tokenFileFlag),
+		traceVariables[tracecontext.Parent], traceVariables[tracecontext.State]}, name)
 }
 
 // tail keeps the last bytes that are written to it. Writes may come from several goroutines.

@@ -144,3 +144,16 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	}
 }
+
+// TestWhatIsNoIDIsNotRepeated: it may be a whole key.
+func TestWhatIsNoIDIsNotRepeated(t *testing.T) {
+	_, k, secret := ring(t, carillon.NewKey{})
+	if err := CheckID(k.ID); err != nil {
+		t.Error(err)
+	}
+	for _, id := range []string{secret, secret[3:], strings.ToUpper(k.ID)} {
+		if err := CheckID(id); !errors.Is(err, carillon.NotFound) || strings.Contains(err.Error(), id[4:12]) {
+			t.Error(err)
+		}
+	}
+}

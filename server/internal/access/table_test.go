@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/carillonhq/carillon"
-	_ "github.com/carillonhq/carillon/api/carillon/v1"
+	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
 
 // calls returns every rpc of the contract, by full method name.
@@ -215,5 +215,27 @@ func TestAnotherMessageIsRefused(t *testing.T) {
 	empty := dynamicpb.NewMessage(calls(t)["/carillon.v1.SchedulerService/GetJob"].Input())
 	if err := Judge(holder("*"), "/carillon.v1.SchedulerService/GetJob", empty); err == nil {
 		t.Error("it was granted")
+	}
+}
+
+// TestADemandOfNothingIsRefused: a rule that has forgotten to say of which namespaces opens nothing.
+func TestADemandOfNothingIsRefused(t *testing.T) {
+	if err := holder("*").judge(&demand{does: read}); !errors.Is(err, carillon.PermissionDenied) {
+		t.Error(err)
+	}
+}
+
+// TestNodesAreForAdminsOfAll: a webhook of a namespace tells of nodes only if an admin of everything wants it.
+func TestNodesAreForAdminsOfAll(t *testing.T) {
+	for types, want := range map[string]bool{"": true, "run": true, "run.failed job": true,
+		"node": false, "node.joined": false, "node.*": false, "run node.left": false} {
+		m := &pb.PutNamespaceRequest{Name: "a", Webhooks: []*pb.Webhook{{}, {Types: strings.Fields(types)}}}
+		method := pb.SchedulerService_PutNamespace_FullMethodName
+		if err := Judge(holder("a"), method, m); (err == nil) != want || err != nil && !errors.Is(err, carillon.PermissionDenied) {
+			t.Errorf("%q: %v", types, err)
+		}
+		if err := Judge(holder("*"), method, m); err != nil {
+			t.Errorf("%q, admin of all: %v", types, err)
+		}
 	}
 }

@@ -18,8 +18,8 @@ type Keys struct {
 	written uint64 // the last batch that changes them
 }
 
-// DecodeKeys decodes metadata records of kind store.KindKey, in their order. A key whose record is damaged opens
-// nothing, and the others go on: damaged are the errors about such records.
+// DecodeKeys decodes metadata records of kind store.KindKey, in their order. A key whose record is damaged
+// opens nothing, and the others go on: damaged are the errors about such records.
 func DecodeKeys(records []store.MetaRecord) (all []access.Key, damaged []error) {
 	all = make([]access.Key, 0, len(records))
 	for _, r := range records {

@@ -79,3 +79,21 @@ func TestThereAreNotTooManyKeys(t *testing.T) {
 	}
 	r.flush()
 }
+
+// TestADamagedKeyIsLeftOut, and the others are read.
+func TestADamagedKeyIsLeftOut(t *testing.T) {
+	var records []store.MetaRecord
+	for i, id := range []string{"one", "two", "three"} {
+		k := access.Key{Hash: access.Hash{byte(i)}, AccessKey: carillon.AccessKey{ID: id,
+			Grants: []carillon.AccessGrant{{Role: carillon.RoleViewer, Namespaces: []string{"a"}}}}}
+		records = append(records, partition.KeyRecord(&k))
+	}
+	records[1].Value = records[1].Value[:len(records[1].Value)/2]
+	all, damaged := partition.DecodeKeys(records)
+	if len(all) != 2 || all[0].ID != "one" || all[1].ID != "three" {
+		t.Errorf("%+v", all)
+	}
+	if len(damaged) != 1 || !errors.Is(damaged[0], store.ErrDamaged) {
+		t.Errorf("%v", damaged)
+	}
+}

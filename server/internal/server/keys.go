@@ -208,8 +208,8 @@ func (k *keeper) CreateKey(ctx context.Context, n carillon.NewKey) (carillon.Cre
 	return carillon.CreatedKey{Key: key.AccessKey, Secret: secret}, nil
 }
 
-// mayCreate refuses a key that gives more than its creator has: what, and for how long. One who is no admin of
-// everything has a share of the keys, so that he cannot take all of them.
+// mayCreate refuses a key that gives more than its creator has: what, and for how long. One who is no admin
+// of everything has a share of the keys, so that he cannot take all of them.
 func (k *keeper) mayCreate(ctx context.Context, p *access.Principal, n *carillon.NewKey) error {
 	if !p.Administers(n.Grants) {
 		return carillon.Errorf(carillon.PermissionDenied, "grants",
