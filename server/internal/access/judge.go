@@ -1,6 +1,7 @@
 package access
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/carillonhq/carillon"
@@ -35,10 +36,8 @@ func (p *Principal) judge(d *demand) error {
 	}
 	if d.anywhere {
 		for i := range p.Grants {
-			for _, role := range d.does.roles {
-				if p.Grants[i].Role == role {
-					return nil
-				}
+			if slices.Contains(d.does.roles, p.Grants[i].Role) {
+				return nil
 			}
 		}
 		return denied(d.does, "a namespace", "")

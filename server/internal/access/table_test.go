@@ -3,6 +3,7 @@ package access
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,7 +98,7 @@ func places(d protoreflect.MessageDescriptor, way []protoreflect.FieldDescriptor
 		if fd.Name() == "status" || len(way) > 3 { // what a job says of itself is not read
 			continue
 		}
-		to := append(way[:len(way):len(way)], fd)
+		to := slices.Concat(way, []protoreflect.FieldDescriptor{fd})
 		switch {
 		case fd.Name() == "namespace" || fd.Name() == "namespaces":
 			f(to)

@@ -97,17 +97,17 @@ func openDoors(t *testing.T) *doors {
 		Log: slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	root := d.client("right")
 	d.root = root
-	make := func(g []carillon.AccessGrant) carillon.CreatedKey {
+	created := func(g []carillon.AccessGrant) carillon.CreatedKey {
 		k, err := root.CreateKey(t.Context(), carillon.NewKey{Grants: g})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return k
 	}
-	d.keys["tenant"] = make(everyRole("other")).Secret
-	d.keys["viewer"] = make(grants(carillon.RoleViewer, "a")).Secret
-	d.keys["a"] = make(everyRole("a")).Secret
-	gone := make(everyRole("*"))
+	d.keys["tenant"] = created(everyRole("other")).Secret
+	d.keys["viewer"] = created(grants(carillon.RoleViewer, "a")).Secret
+	d.keys["a"] = created(everyRole("a")).Secret
+	gone := created(everyRole("*"))
 	d.keys["revoked"] = gone.Secret
 	if unheard, err := root.RevokeKey(t.Context(), gone.Key.ID); err != nil || len(unheard) > 0 {
 		t.Fatal(unheard, err)
@@ -278,7 +278,7 @@ func (d *doors) nothingIsTold() {
 	}
 	req, _ := http.NewRequestWithContext(d.t.Context(), http.MethodGet, "http://"+d.node.HTTPAddr()+"/metrics", nil)
 	req.Header.Set("Authorization", "Bearer "+d.keys["right"])
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := (&http.Client{}).Do(req)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestEveryRouteIsJudged(t *testing.T) {
 		if d.keys[key] != "" {
 			req.Header.Set("Authorization", "Bearer "+d.keys[key])
 		}
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := (&http.Client{}).Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

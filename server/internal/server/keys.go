@@ -62,7 +62,8 @@ func keepKeys(ctx context.Context, n *Node) error {
 		return fmt.Errorf("API keys: %w", err)
 	}
 	if k.ring.Len() == 0 {
-		n.config.Log.Warn("there is no API key yet, so nobody may do anything: stop the nodes and make one with carillon key create --admin --store URL")
+		n.config.Log.Warn("there is no API key yet, so nobody may do anything: " +
+			"stop the nodes and make one with carillon key create --admin --store URL")
 	}
 	n.keeper = k
 	n.engine.AlsoReload(k.reload)
