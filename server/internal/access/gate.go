@@ -47,7 +47,11 @@ func (g *Gate) Caller(ctx context.Context, method string, authorization []string
 		g.Node != nil && g.Node(ctx):
 		return node(), nil
 	}
-	return g.Identify(authorization)
+	p, err := g.Identify(authorization)
+	if _, known := table[method]; err == nil && !known && !free(method) {
+		return nil, unknown(method) // at once, also if it is a stream on which nothing is said
+	}
+	return p, err
 }
 
 // open reports whether a method is judged by itself, or is for everyone: the services between nodes have a
