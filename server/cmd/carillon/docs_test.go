@@ -82,7 +82,8 @@ func parses(line string) error {
 	return cmd.ValidateArgs(cmd.Flags().Args())
 }
 
-// words splits a line as a shell would, quotes included, up to a comment.
+// words splits a line as a shell would, quotes included, up to a comment or a > where the output
+// goes.
 func words(line string) []string {
 	var out []string
 	var word strings.Builder
@@ -95,7 +96,7 @@ func words(line string) []string {
 			word.WriteRune(c)
 		case c == '"' || c == '\'':
 			quote, open = c, true
-		case c == '#' && !open:
+		case (c == '#' || c == '>') && !open:
 			return out
 		case c == ' ':
 			if open {

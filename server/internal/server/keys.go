@@ -146,7 +146,7 @@ func (k *keeper) reload(ctx context.Context) error {
 	}
 	k.ring.Replace(all)
 	if len(damaged) > k.damaged {
-		k.node.config.Log.Error("API keys are damaged in the store, and open nothing: revoke them and make new ones",
+		k.node.config.Log.Error("API keys are damaged in the store, and open nothing: make new ones",
 			"error", errors.Join(damaged...))
 	}
 	k.damaged = len(damaged)
