@@ -66,13 +66,13 @@ func Binary(t testing.TB, name string, patterns ...string) string {
 	return ""
 }
 
-// Port is a free one of the loopback interface. It is below those that outgoing connections get: while its
-// server is down for a moment, a client that connects cannot take it.
+// Port is a free one of the loopback interface, which no other test gets until this one has ended, also while its
+// server is down. It is below those that outgoing connections get: a client that connects cannot take it.
 func Port(t testing.TB) int {
 	t.Helper()
 	const first, end = 10_000, 32_768
 	for range 1000 {
-		if port := first + rand.IntN(end-first); free(t, port) {
+		if port := first + rand.IntN(end-first); reserved(t, port) {
 			return port
 		}
 	}
@@ -84,19 +84,28 @@ func Port(t testing.TB) int {
 func PortPair(t testing.TB) int {
 	t.Helper()
 	for {
-		if port := Port(t); free(t, port+1) {
+		if port := Port(t); reserved(t, port+1) {
 			return port
 		}
 	}
 }
 
-// free reports whether nobody listens on a port.
-func free(t testing.TB, port int) bool {
+// reserved reports whether nobody listens on a port, and no other test, of this process or of another, has
+// reserved it. It is reserved by a socket of UDP, of which the servers have none.
+func reserved(t testing.TB, port int) bool {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	var listen net.ListenConfig
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	kept, err := listen.ListenPacket(t.Context(), "udp", address)
 	if err != nil {
 		return false
 	}
+	l, err := listen.Listen(t.Context(), "tcp", address)
+	if err != nil {
+		_ = kept.Close() // nothing was sent
+		return false
+	}
+	t.Cleanup(func() { _ = kept.Close() }) // as before
 	return l.Close() == nil
 }
 

@@ -147,7 +147,7 @@ func clusterPort(t testing.TB) int {
 	t.Helper()
 	const busOffset = 10_000
 	for {
-		if port := Port(t); free(t, port+busOffset) {
+		if port := Port(t); reserved(t, port+busOffset) {
 			return port
 		}
 	}

@@ -246,6 +246,7 @@ func testClose(t *testing.T, r *rig) {
 type ledger struct {
 	mu    sync.Mutex
 	errs  map[string]error
+	last  error         // of the last message
 	whole chan struct{} // has one after a batch that was acknowledged
 }
 
@@ -259,7 +260,7 @@ func (l *ledger) publish(ctx context.Context, t *testing.T, c *Client, queue, pu
 		errs := publish(t, c, ms...)
 		l.mu.Lock()
 		for i, err := range errs {
-			l.errs[ms[i].ID] = err
+			l.errs[ms[i].ID], l.last = err, err
 		}
 		l.mu.Unlock()
 		switch k := count(errs); {
@@ -274,6 +275,20 @@ func (l *ledger) publish(ctx context.Context, t *testing.T, c *Client, queue, pu
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
+	}
+}
+
+// await waits for a batch that is acknowledged.
+func (l *ledger) await(t *testing.T) {
+	t.Helper()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case <-l.whole:
+	case <-late.C:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		t.Fatalf("no batch is acknowledged; the last ended with %v", l.last)
 	}
 }
 
@@ -315,11 +330,13 @@ func testKill(t *testing.T, r *rig) {
 	var publishers sync.WaitGroup
 	l := &ledger{errs: map[string]error{}, whole: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(t.Context())
+	defer publishers.Wait()
+	defer cancel()
 	for _, name := range []string{"a", "b", "c", "d"} {
 		publishers.Go(func() { l.publish(ctx, t, c, queue, name) })
 	}
 	for range 20 {
-		<-l.whole
+		l.await(t)
 	}
 	r.Crash(t)
 	select {
@@ -327,7 +344,7 @@ func testKill(t *testing.T, r *rig) {
 	default:
 	}
 	r.Up(t)
-	<-l.whole
+	l.await(t)
 	cancel()
 	publishers.Wait()
 	r.begin(t)
