@@ -86,6 +86,14 @@ func (r *RabbitMQ) Up(t testing.TB) {
 	})
 }
 
+// Crash kills the server. What was declared is on its disk by then: RabbitMQ writes that up to two seconds after
+// it has said so, and would have no such queue when it is up again.
+func (r *RabbitMQ) Crash(t testing.TB) {
+	t.Helper()
+	r.Eval(t, "mnesia:sync_log().")
+	r.daemon.Crash(t)
+}
+
 // Address is where the server listens.
 func (r *RabbitMQ) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port)) }
 
