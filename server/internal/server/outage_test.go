@@ -27,7 +27,7 @@ func TestCriticalRunsWhilePostgresIsGone(t *testing.T) {
 		return nil
 	})
 	const each = 8
-	due, from := map[string]time.Time{}, time.Now().Add(3*time.Second)
+	due, from := map[string]time.Time{}, time.Now().Add(6*time.Second)
 	for i := range each {
 		at := from.Add(time.Duration(i) * 100 * time.Millisecond).Truncate(time.Millisecond)
 		for class, priority := range map[string]carillon.Priority{"critical": carillon.PriorityCritical,
