@@ -164,6 +164,7 @@ func large(queue string) []broker.Message {
 // stuck waits until a write of the client does not end.
 func stuck(t *testing.T, c *Client) {
 	t.Helper()
+	held := 0 // how often in a row: a write that is only slow lets go in between
 	until(t, "stuck", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -173,9 +174,11 @@ func stuck(t *testing.T, c *Client) {
 		w := c.only().wire
 		if w.mu.TryLock() {
 			w.mu.Unlock()
+			held = 0
 			return false
 		}
-		return true
+		held++
+		return held == 100
 	})
 }
 
