@@ -66,8 +66,8 @@ func Binary(t testing.TB, name string, patterns ...string) string {
 	return ""
 }
 
-// Port is a free one of the loopback interface, which no other test gets until this one has ended, also while its
-// server is down. It is below those that outgoing connections get: a client that connects cannot take it.
+// Port is a free one of the loopback interface, which no other test gets until this one has ended, also while
+// its server is down. It is below those that outgoing connections get: a client that connects cannot take it.
 func Port(t testing.TB) int {
 	t.Helper()
 	const first, end = 10_000, 32_768

@@ -86,8 +86,8 @@ func (r *RabbitMQ) Up(t testing.TB) {
 	})
 }
 
-// Crash kills the server. What was declared is on its disk by then: RabbitMQ writes that up to two seconds after
-// it has said so, and would have no such queue when it is up again.
+// Crash kills the server. What was declared is on its disk by then: RabbitMQ writes that up to two seconds
+// after it has said so, and would have no such queue when it is up again.
 func (r *RabbitMQ) Crash(t testing.TB) {
 	t.Helper()
 	r.Eval(t, "mnesia:sync_log().")
