@@ -403,6 +403,10 @@ func TestTenantsStayApart(t *testing.T) {
 		}
 		return text.String()
 	}
+	eventually(t, "the run waits for a worker", func() bool {
+		r, err := root.GetRun(ctx, "b", run.ID)
+		return err == nil && r.Status == carillon.RunStaged
+	})
 	before := state()
 	type target struct {
 		method string
