@@ -8,13 +8,15 @@ import (
 	"github.com/carillonhq/carillon/server/internal/access"
 )
 
-// probe reports whether a path is that of a probe. Those are open, and say their status code alone.
-func probe(path string) bool { return path == "/livez" || path == "/readyz" }
+// Probe reports whether a path is that of a probe. Those are open to everyone, who gets a [CodeOnly].
+func Probe(path string) bool { return path == "/livez" || path == "/readyz" }
 
-// codeOnly answers a probe of who shows no key: what is wrong with the store is not for everyone.
-type codeOnly struct{ http.ResponseWriter }
+// CodeOnly answers a probe of who has not shown who he is with the status code alone: what is wrong with the
+// store, which may name hosts and users, is not for everyone.
+type CodeOnly struct{ http.ResponseWriter }
 
-func (codeOnly) Write(b []byte) (int, error) { return len(b), nil }
+// Write implements [io.Writer].
+func (CodeOnly) Write(b []byte) (int, error) { return len(b), nil }
 
 // identified lets in who shows an API key, if callers are judged at all.
 func (h *handler) identified(next http.Handler) http.Handler {
@@ -24,8 +26,8 @@ func (h *handler) identified(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shown := r.Header.Values("Authorization")
-		if len(shown) == 0 && probe(r.URL.Path) {
-			next.ServeHTTP(codeOnly{w}, r)
+		if len(shown) == 0 && Probe(r.URL.Path) {
+			next.ServeHTTP(CodeOnly{w}, r)
 			return
 		}
 		p, err := gate.Identify(shown)

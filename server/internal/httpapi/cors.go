@@ -7,8 +7,8 @@ import (
 	"github.com/carillonhq/carillon/internal/tracecontext"
 )
 
-// What a page of a trusted origin may say and read besides what any page may. Browsers
-// send no credentials by themselves: a page shows an API key, if it has one.
+// What a page of a trusted origin may say and read besides what any page may. Browsers send no credentials by
+// themselves: a page shows an API key, if it has one.
 const (
 	corsMethods = "GET, HEAD, PUT, PATCH, POST, DELETE"
 	corsHeaders = "Authorization, Content-Type, Last-Event-ID, " + headerIfMatch + ", " + headerIfNoneMatch + ", " +

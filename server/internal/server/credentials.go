@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/server/internal/httpapi"
 	nodes "github.com/carillonhq/carillon/server/internal/peer"
 )
 
@@ -108,25 +109,18 @@ func (c *Credentials) overHTTP(handler http.Handler) http.Handler {
 		return handler
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		probe := r.URL.Path == "/livez" || r.URL.Path == "/readyz"
 		if !c.Clients.Anyone && len(r.TLS.PeerCertificates) == 0 {
-			if !probe {
+			if !httpapi.Probe(r.URL.Path) {
 				http.Error(w, "a client certificate is needed", http.StatusUnauthorized)
 				return
 			}
-			w = codeOnly{w}
+			w = httpapi.CodeOnly{ResponseWriter: w}
 		}
 		caller := &peer.Peer{Addr: address(r.RemoteAddr), AuthInfo: credentials.TLSInfo{State: *r.TLS,
 			CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}}
 		handler.ServeHTTP(w, r.WithContext(peer.NewContext(r.Context(), caller)))
 	})
 }
-
-// codeOnly answers a probe of who shows no certificate: what is wrong with the store, which may name hosts
-// and users, is not for everyone.
-type codeOnly struct{ http.ResponseWriter }
-
-func (codeOnly) Write(b []byte) (int, error) { return len(b), nil }
 
 // address is that of a client of HTTP.
 type address string

@@ -49,7 +49,7 @@ func (h *cluster) options(i int) etcdembed.Options {
 		o.Store.Addresses = append(o.Store.Addresses, fmt.Sprint(p.Host, ":", p.Port-1))
 	}
 	o.Store.Quota, o.Store.Timeout = 1<<30, 30*time.Second // the disk may be a busy one
-	// a member that cannot go on ends the process: its last words must be seen
+	// a member that cannot go on ends the process: what it logs last must be seen
 	o.Store.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	return o
 }
