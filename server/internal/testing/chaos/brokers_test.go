@@ -45,10 +45,12 @@ const (
 // node: with -cycles that often. Every run succeeds and is at the broker, no attempt is there twice, and no run more often
 // than it has attempts.
 func TestBrokersAreKilled(t *testing.T) {
+	t.Parallel()
 	binary := carillonBinary(t)
 	for name, start := range map[string]func(*testing.T) killedBroker{
 		"kafka": startKafka, "amqp": startAMQP, "nats": startNATS, "redis": startRedisStream} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b := start(t)
 			file := filepath.Join(t.TempDir(), "brokers.yaml")
 			must(t, os.WriteFile(file, []byte("brokers:\n  tested:\n"+b.settings), 0o600))

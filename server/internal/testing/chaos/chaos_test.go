@@ -99,6 +99,7 @@ const enoughCycles = 10
 
 // TestKill kills a node under load, again and again; see the package's comment.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	campaign(t, chaos.Options{Binary: carillonBinary(t), Store: "pebble:" + filepath.Join(t.TempDir(),
 		"store"), Cycles: often(killCycles)})
 }
@@ -113,6 +114,7 @@ const serverCycles = 3
 // the node goes on: an attempt that was not durable then is not cancelled, so a worker that never answers
 // keeps its slot, and the campaign says so.
 func TestKillPostgres(t *testing.T) {
+	t.Parallel()
 	binary := carillonBinary(t)
 	server := realserver.StartPostgres(t, realserver.Volatile()...)
 	o := chaos.Options{Binary: binary, Store: server.Database(t), Cycles: often(serverCycles)}
@@ -131,6 +133,7 @@ const movedCycles = 3
 // TestMoves is TestKill on a store that moves again and again while the node serves it: from Pebble to
 // PostgreSQL, to a bucket, and so on. The command that moves it is killed now and then.
 func TestMoves(t *testing.T) {
+	t.Parallel()
 	binary := carillonBinary(t)
 	server, bucket := realserver.StartPostgres(t, realserver.Volatile()...), chaos.S3Backend(t)
 	folder, made := t.TempDir(), 0
@@ -151,6 +154,7 @@ func TestMoves(t *testing.T) {
 
 // TestKillRedis is TestKill on Redis, and with -store-restarts as above.
 func TestKillRedis(t *testing.T) {
+	t.Parallel()
 	binary := carillonBinary(t)
 	server := realserver.StartRedis(t)
 	o := chaos.Options{Binary: binary, Store: "redis://" + server.Address(), Cycles: often(serverCycles)}
@@ -166,6 +170,7 @@ func TestKillRedis(t *testing.T) {
 // TestKillEtcd is TestKill on an etcd of one member, and with -store-restarts as above; only with -cycles:
 // TestClusterEmbeddedEtcd kills nodes on etcd as well.
 func TestKillEtcd(t *testing.T) {
+	t.Parallel()
 	if *cycles == 0 {
 		t.Skip("only with -cycles: TestClusterEmbeddedEtcd is on etcd as well")
 	}

@@ -31,6 +31,7 @@ const (
 // nothing comes again. A node is killed once more as soon as it takes messages again. Without -cycles that is done
 // once, on Pebble with Kafka and on PostgreSQL with Redis.
 func TestIngestIsKilled(t *testing.T) {
+	t.Parallel()
 	binary := carillonBinary(t)
 	for kind, start := range sources {
 		t.Run("one node/"+kind, func(t *testing.T) {

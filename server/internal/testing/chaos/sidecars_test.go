@@ -17,12 +17,14 @@ const sidecarCycles = 3
 // TestSidecars works over a node in the place of Dapr's scheduler, which is alone and keeps its jobs in a
 // folder, and its sidecars; see the package's comment.
 func TestSidecars(t *testing.T) {
+	t.Parallel()
 	besetSidecars(t, chaos.SidecarOptions{Binary: carillonBinary(t), Nodes: 1,
 		Folder: filepath.Join(t.TempDir(), "data"), Cycles: often(sidecarCycles)})
 }
 
 // TestSidecarsPostgres does so with three nodes on PostgreSQL.
 func TestSidecarsPostgres(t *testing.T) {
+	t.Parallel()
 	binary := carillonBinary(t)
 	besetSidecars(t, chaos.SidecarOptions{Binary: binary, Nodes: *nodes, Store: chaos.PostgresBackend(t),
 		Cycles: often(sidecarCycles)})
