@@ -11,7 +11,7 @@ import (
 // takeMessages takes commands from the topics that the file of --brokers names, until end is called.
 func takeMessages(to server.Intake) (end func(context.Context)) {
 	sources, clients := to.Brokers()
-	set := ingest.NewSet(ingest.Options{Do: to.Do, Sources: sources, Clients: clients, Log: to.Log(),
+	set := ingest.NewSet(ingest.Options{To: to, Sources: sources, Clients: clients, Log: to.Log(),
 		Count: func(name, topic string, o ingest.Outcome) {
 			to.Metrics().IngestCount(name, topic, string(o))
 		}})

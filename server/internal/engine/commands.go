@@ -6,21 +6,17 @@ import (
 	"errors"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 )
 
 // serveCommand makes a change once, or never; see [message.Command].
 func serveCommand(ctx context.Context, p *partitionRunner, m message.Command) (before bool, err error) {
-	if n := len(m.Request); n == 0 || n > message.MaxRequest {
-		return false, carillon.Errorf(carillon.InvalidArgument, "request", "it has %d bytes, not 1 to %d", n,
-			message.MaxRequest)
+	once, err := onceOf(&m)
+	if err != nil {
+		return false, err
 	}
-	if m.KeepFor < 0 || m.KeepFor > message.MaxKeepFor {
-		return false, carillon.Errorf(carillon.InvalidArgument, "keep_for", "%v is not between 0 and %v", m.KeepFor,
-			message.MaxKeepFor)
-	}
-	once := partition.Once{Request: m.Request, KeepFor: m.KeepFor}
 	if m.Refusal == nil && m.Job == nil && m.Trigger == nil && m.Complete != nil {
 		before, err = p.e.complete(ctx, m.Key.Namespace, *m.Complete, once)
 		return unlessDone(ctx, err, before, p, func(p *partitionRunner, now int64) (bool, error) {
@@ -35,6 +31,20 @@ func serveCommand(ctx context.Context, p *partitionRunner, m message.Command) (b
 		func(p *partitionRunner, now int64) (bool, error) {
 			return p.m.Commands.DoneBefore(now, once, m.Key)
 		})
+}
+
+// onceOf returns how a command is remembered.
+func onceOf(m *message.Command) (partition.Once, error) {
+	once := partition.Once{Request: m.Request, KeepFor: m.KeepFor}
+	if n := len(m.Request); n == 0 || n > message.MaxRequest {
+		return once, carillon.Errorf(carillon.InvalidArgument, "request", "it has %d bytes, not 1 to %d", n,
+			message.MaxRequest)
+	}
+	if m.KeepFor < 0 || m.KeepFor > message.MaxKeepFor {
+		return once, carillon.Errorf(carillon.InvalidArgument, "keep_for", "%v is not between 0 and %v", m.KeepFor,
+			message.MaxKeepFor)
+	}
+	return once, nil
 }
 
 // unlessDone returns what came of a command, but that it was done before if memory says so: what would refuse
@@ -63,21 +73,20 @@ func serveChange(ctx context.Context, p *partitionRunner, m message.Command,
 				return p.m.Commands.Refuse(now, once, m.Key, m.Refusal)
 			})
 	}
-	if m.Job != nil {
-		return p.e.putOnce(ctx, m, once)
+	c, err := p.e.changeOf(ctx, m, once)
+	if err != nil {
+		return false, err
 	}
-	c := editCall(m.Key)
-	if m.Trigger != nil {
-		c = triggerCall(m.Key, m.Trigger)
-	}
-	trace := traceOf(ctx)
-	to := p.e.partitions.of(m.Key)
-	before, err = inRound(ctx, to, c, func(p *partitionRunner, now int64) (bool, error) {
-		if m.Trigger != nil {
-			return p.m.Jobs.TriggerOnce(now, once, m.Key, *m.Trigger, trace)
+	if c.put.Job != nil {
+		if _, err := p.e.dependencies.linkOne(ctx, &c.put); err != nil {
+			return false, err
 		}
-		return p.m.Jobs.DeleteOnce(now, once, m.Key, m.IfGeneration)
-	})
+	}
+	to := p.e.partitions.of(m.Key)
+	before, err = inRound(ctx, to, c.call(), c.make)
+	if err == nil && !before && c.put.Job != nil {
+		p.e.scheduled(1)
+	}
 	return before, certainly(ctx, to, err)
 }
 
@@ -90,29 +99,116 @@ func certainly(ctx context.Context, p *partitionRunner, err error) error {
 	return err
 }
 
-// putOnce puts a job for a command.
-func (j *jobs) putOnce(ctx context.Context, m message.Command, once partition.Once) (before bool, err error) {
+// change is what a command does to its job, in a round.
+type change struct {
+	message.Command
+	once  partition.Once
+	put   message.PutRequest // without a Job: it is no put
+	trace delivery.Trace
+}
+
+// changeOf checks what can be checked before the round.
+func (j *jobs) changeOf(ctx context.Context, m message.Command, once partition.Once) (c change, err error) {
+	c = change{Command: m, once: once, trace: traceOf(ctx)}
+	if m.Job == nil {
+		return c, nil
+	}
 	job := *m.Job
 	job.Namespace, job.Name = m.Key.Namespace, m.Key.Name
 	if err := j.room(); err != nil {
-		return false, err
+		return c, err
 	}
-	req, err := j.request(ctx, job, carillon.PutOptions{IfAbsent: m.IfAbsent,
-		IfGeneration: m.IfGeneration})
+	c.put, err = j.request(ctx, job, carillon.PutOptions{IfAbsent: m.IfAbsent, IfGeneration: m.IfGeneration})
+	c.put.At, c.put.Trace = seen(m.SeenAt), c.trace
+	return c, err
+}
+
+// call is what the round needs for it.
+func (c *change) call() call {
+	if c.put.Job == nil && c.Trigger != nil {
+		return triggerCall(c.Key, c.Trigger)
+	}
+	return editCall(c.Key)
+}
+
+// make makes it.
+func (c *change) make(p *partitionRunner, now int64) (before bool, err error) {
+	switch {
+	case c.put.Job != nil:
+		return p.m.Jobs.PutOnce(now, c.once, c.put)
+	case c.Trigger != nil:
+		return p.m.Jobs.TriggerOnce(now, c.once, c.Key, *c.Trigger, c.trace)
+	}
+	return p.m.Jobs.DeleteOnce(now, c.once, c.Key, c.IfGeneration)
+}
+
+// serveCommands makes several changes, each once, in one round. What cannot be done in it is left open, for
+// whatever reason: given alone, the command is refused as it ought to be, or done.
+func serveCommands(ctx context.Context, p *partitionRunner, m message.Commands) ([]message.Decision, error) {
+	if n := len(m.Commands); n > message.MaxCommands {
+		return nil, carillon.Errorf(carillon.InvalidArgument, "commands", "%d are more than %d", n,
+			message.MaxCommands)
+	}
+	decided := make([]message.Decision, len(m.Commands))
+	changes := make([]*change, len(m.Commands)) // nil: it is left open
+	var all call
+	for i := range m.Commands {
+		c, err := p.e.groupChange(ctx, p, m.Commands[i])
+		if err != nil {
+			continue // it is asked for again, alone, and then told why
+		}
+		one := c.call()
+		all.refs, all.pending = append(all.refs, one.refs...), all.pending || one.pending
+		changes[i] = &c
+	}
+	if len(all.refs) == 0 {
+		return decided, nil
+	}
+	puts, err := inRound(ctx, p, all, func(p *partitionRunner, now int64) (puts int, err error) {
+		for i, c := range changes {
+			if c == nil {
+				continue
+			}
+			before, err := c.make(p, now)
+			switch {
+			case err != nil:
+			case before:
+				decided[i] = message.Repeated
+			default:
+				decided[i] = message.Done
+				if c.put.Job != nil {
+					puts++
+				}
+			}
+		}
+		return puts, nil
+	})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if _, err := j.dependencies.linkOne(ctx, &req); err != nil {
-		return false, err
+	p.e.scheduled(puts)
+	return decided, nil
+}
+
+// errAlone is for commands that are not done with others.
+var errAlone = errors.New("such a command is done alone")
+
+// groupChange is changeOf for one of several commands.
+func (j *jobs) groupChange(ctx context.Context, p *partitionRunner, m message.Command) (change, error) {
+	once, err := onceOf(&m)
+	if err != nil {
+		return change{}, err
 	}
-	req.At, req.Trace = seen(m.SeenAt), traceOf(ctx)
-	to := j.partitions.of(m.Key)
-	before, err = inRound(ctx, to, editCall(m.Key),
-		func(p *partitionRunner, now int64) (bool, error) { return p.m.Jobs.PutOnce(now, once, req) })
-	if err == nil && !before {
-		j.scheduled(1)
+	if m.Refusal != nil || m.Complete != nil || m.Job != nil && len(m.Job.DependsOn) > 0 {
+		return change{}, errAlone
 	}
-	return before, certainly(ctx, to, err)
+	if err := checkKey(&m.Key); err != nil {
+		return change{}, err
+	}
+	if j.partitions.of(m.Key) != p {
+		return change{}, errAlone
+	}
+	return j.changeOf(ctx, m, once)
 }
 
 func serveForgetCommands(ctx context.Context, p *partitionRunner, m message.ForgetCommands) (any, error) {

@@ -44,6 +44,8 @@ func serve(ctx context.Context, p *partitionRunner, m message.Message) (reply an
 		return p.e.patch(ctx, m.Key, m.Patch, seen(m.SeenAt))
 	case message.Command:
 		return serveCommand(ctx, p, m)
+	case message.Commands:
+		return serveCommands(ctx, p, m)
 	case message.ForgetCommands:
 		return serveForgetCommands(ctx, p, m)
 	case message.RelayReports:

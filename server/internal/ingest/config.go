@@ -24,10 +24,20 @@ type Config struct {
 	Print      string          // another one when anything else is
 }
 
+// Doer has commands done: it is a node.
+type Doer interface {
+	// Do has a command done, and returns when that is durable; before says that it was done before.
+	Do(ctx context.Context, c message.Command) (before bool, err error)
+	// DoAll has commands of one partition done together, at most [message.MaxCommands], and returns what became
+	// of each, when that is durable.
+	DoAll(ctx context.Context, partition int, all []message.Command) []message.Decision
+	// PartitionOf returns the partition of a job.
+	PartitionOf(k carillon.Key) int
+}
+
 // Options are what all ingests of a node have in common.
 type Options struct {
-	// Do has a command done, and returns when that is durable; before says that it was done before.
-	Do      func(ctx context.Context, c message.Command) (before bool, err error)
+	To      Doer
 	Sources map[string]broker.NewSource // by kind of broker
 	Clients map[string]broker.New       // for dead letters
 	Log     *slog.Logger

@@ -7,6 +7,7 @@
 //	schema.go    the JSON schema of events
 //	set.go       the ingests of a node, as its file has them at present
 //	ingest.go    one ingest: its topics, their priority, what is under way
+//	group.go     messages that came together, tried together once
 //	item.go      one message: tried until it is done, or in the dead-letter topic
 //	letters.go   the dead-letter topic
 //	outage.go    what the log says of what does not work

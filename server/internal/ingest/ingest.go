@@ -39,7 +39,7 @@ type Ingest struct {
 	slots   *slots
 	stop    context.CancelFunc // no message is begun any more
 	cut     context.CancelFunc // ends what is under way
-	running sync.WaitGroup     // a goroutine of each topic, and of each message under way
+	running sync.WaitGroup     // a goroutine of each topic, and of each group or message under way
 
 	deadLetters outage
 	retries     retries
@@ -135,22 +135,37 @@ func (g *Ingest) receive(ctx, calls context.Context, t *topic) {
 		pause = 0
 		t.connected.Store(true)
 		t.outage.ends()
+		groups := groups{g: g, of: map[int]*group{}}
 		for i, d := range all {
 			it := g.newItem(t, d)
-			if !g.room(ctx, it) || g.slots.take(ctx, t.place) != nil {
+			if !g.room(ctx, calls, it, &groups) || !g.slot(ctx, calls, t, &groups) {
 				for _, d := range all[i:] {
 					d.Release()
 				}
-				return
+				break // ctx has ended
 			}
-			g.admit(ctx, calls, it)
+			g.admit(ctx, calls, it, &groups)
 		}
+		groups.begin(ctx, calls)
 	}
 }
 
+// slot takes a place under way for a message of a topic. What waits in groups is begun before it waits for
+// one. It returns false if ctx has ended.
+func (g *Ingest) slot(ctx, calls context.Context, t *topic, groups *groups) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	if g.slots.takeFree() {
+		return true
+	}
+	groups.begin(ctx, calls)
+	return g.slots.take(ctx, t.place) == nil
+}
+
 // room waits until fewer messages than may follow that of its name: those of one job do not take all slots.
-// It returns false if ctx has ended.
-func (g *Ingest) room(ctx context.Context, it *item) bool {
+// What waits in groups is begun before. It returns false if ctx has ended.
+func (g *Ingest) room(ctx, calls context.Context, it *item, groups *groups) bool {
 	for it.fault == nil {
 		g.mu.Lock()
 		shorter, full := g.shorter, len(g.names[it.order]) >= max(1, g.config.InFlight/queueShare)
@@ -158,6 +173,7 @@ func (g *Ingest) room(ctx context.Context, it *item) bool {
 		if !full {
 			return true
 		}
+		groups.begin(ctx, calls)
 		select {
 		case <-shorter:
 		case <-ctx.Done():
@@ -167,8 +183,8 @@ func (g *Ingest) room(ctx context.Context, it *item) bool {
 	return true
 }
 
-// admit starts a message, or has it follow those of its name.
-func (g *Ingest) admit(ctx, calls context.Context, it *item) {
+// admit adds a message to its group, or starts it alone, or has it follow those of its name.
+func (g *Ingest) admit(ctx, calls context.Context, it *item, groups *groups) {
 	if it.fault == nil {
 		g.mu.Lock()
 		queue, busy := g.names[it.order]
@@ -181,20 +197,29 @@ func (g *Ingest) admit(ctx, calls context.Context, it *item) {
 		if busy {
 			return
 		}
+		if it.cmd.Complete == nil {
+			groups.add(ctx, calls, it)
+			return
+		}
 	}
 	g.running.Go(func() { g.follow(ctx, calls, it) })
 }
 
-// follow handles a message, and those that follow it.
+// follow handles a message, and those that follow it, one after the other.
 func (g *Ingest) follow(ctx, calls context.Context, it *item) {
 	for it != nil {
 		g.handle(ctx, calls, it)
-		g.slots.give()
-		if it.fault != nil {
-			return // nothing follows it
-		}
-		it = g.next(it.order)
+		it = g.over(it)
 	}
+}
+
+// over gives the place of a message back, and returns the one that follows it.
+func (g *Ingest) over(it *item) *item {
+	g.slots.give()
+	if it.fault != nil {
+		return nil // nothing follows it
+	}
+	return g.next(it.order)
 }
 
 // next returns the message that follows the one of a name that has ended.

@@ -39,6 +39,15 @@ func (s *given) delete(name string, id int) *broker.Delivery {
 		Begin: func() bool { return true }, Done: func() {}, Release: func() { s.released.Add(1) }}
 }
 
+// alone does no commands together.
+type alone func(ctx context.Context, c message.Command) (bool, error)
+
+func (d alone) Do(ctx context.Context, c message.Command) (bool, error) { return d(ctx, c) }
+
+func (alone) DoAll(context.Context, int, []message.Command) []message.Decision { return nil }
+
+func (alone) PartitionOf(carillon.Key) int { return 0 }
+
 // TestOneJobDoesNotTakeAllSlots: many messages wait for one of their job that cannot be done; those of
 // another topic are done. When the ingest ends, each message that is not done is released.
 func TestOneJobDoesNotTakeAllSlots(t *testing.T) {
@@ -48,7 +57,7 @@ func TestOneJobDoesNotTakeAllSlots(t *testing.T) {
 	held, done := make(chan struct{}, 1), make(chan struct{})
 	g, err := Start(Config{Name: "test", Settings: broker.Settings{Kind: "given"},
 		Topics: []string{"first", "second"}, Namespace: "shop", InFlight: 8, Remember: time.Hour}, Options{
-		Do: func(ctx context.Context, c message.Command) (bool, error) {
+		To: alone(func(ctx context.Context, c message.Command) (bool, error) {
 			if c.Key.Name == "free" {
 				close(done)
 				return false, nil
@@ -56,7 +65,7 @@ func TestOneJobDoesNotTakeAllSlots(t *testing.T) {
 			held <- struct{}{}
 			<-ctx.Done()
 			return false, carillon.Errorf(carillon.Unavailable, "", "the store is away")
-		},
+		}),
 		Sources: map[string]broker.NewSource{"given": func(_ broker.Settings, s broker.Subscription) (broker.Source,
 			error) {
 			return sources[s.Topic], nil

@@ -45,8 +45,13 @@ func (g *Ingest) handle(ctx, calls context.Context, it *item) {
 		it.d.Release()
 		return
 	}
+	g.acknowledge(it, outcome)
+}
+
+// acknowledge ends a message that is done, durably, or is a dead letter.
+func (g *Ingest) acknowledge(it *item, o Outcome) {
 	it.d.Done()
-	g.o.Count(g.config.Name, it.topic.name, outcome)
+	g.o.Count(g.config.Name, it.topic.name, o)
 }
 
 // see returns what became of a message; done is false if it is left unacknowledged.
@@ -87,7 +92,7 @@ func (g *Ingest) see(ctx, calls context.Context, it *item) (o Outcome, done bool
 }
 
 func (g *Ingest) do(calls context.Context, c *message.Command) (before bool, err error) {
-	return g.o.Do(g.limit.of(calls), *c)
+	return g.o.To.Do(g.limit.of(calls), *c)
 }
 
 // refused reports whether a command will not be done however often it is asked for. What is not known, or may

@@ -40,7 +40,7 @@ func onOneBroker(t *testing.T, k *kind) {
 func commandsAreDoneOnce(t *testing.T, k *kind) {
 	to := k.topic(t, "once")
 	n := start(t)
-	x := k.take(t, n.to.Do, "once")
+	x := k.take(t, n.to, "once")
 	k.send(t, event(to, "1", ingest.JobCreate, "a", later), event(to, "1", ingest.JobCreate, "a", later),
 		structured(t, to, "2", ingest.JobTrigger, "a", ""), event(to, "2", ingest.JobTrigger, "a", ""),
 		structured(t, to, "3", ingest.JobPut, "b", later), event(to, "4", ingest.JobDelete, "b", ""),
@@ -62,7 +62,7 @@ func commandsAreDoneOnce(t *testing.T, k *kind) {
 		return nil
 	})
 	x.end()
-	y := k.take(t, n.to.Do, "once")
+	y := k.take(t, n.to, "once")
 	k.send(t, event(to, "7", ingest.JobPut, "d", later))
 	y.awaits(t, ingest.Done, 1)
 	if y.get(ingest.Repeated) != 0 {
@@ -73,7 +73,7 @@ func commandsAreDoneOnce(t *testing.T, k *kind) {
 func whatIsNoCommandBecomesADeadLetter(t *testing.T, k *kind) {
 	to := k.topic(t, "odd")
 	n := start(t)
-	x := k.take(t, n.to.Do, "odd")
+	x := k.take(t, n.to, "odd")
 	plain := event(to, "", "", "", "{}")
 	plain.Headers, plain.Data = nil, []byte("plain")
 	k.send(t, plain, event(to, "type", "com.example.other", "a", ""),
@@ -109,13 +109,13 @@ func aMessageComesAgainAfterANodeHasDied(t *testing.T, k *kind) {
 		ms++
 	}
 	var done atomic.Int32
-	x := k.take(t, func(ctx context.Context, c message.Command) (bool, error) {
+	x := k.take(t, doer(func(ctx context.Context, c message.Command) (bool, error) {
 		before, err := n.to.Do(ctx, c)
 		if err == nil && done.Add(1) > most/2 {
 			return before, errors.New("the node dies before it can acknowledge this")
 		}
 		return before, err
-	}, "again")
+	}), "again")
 	realserver.Eventually(t, func() error {
 		if done.Load() < most {
 			return errors.New("not all were done")
@@ -124,7 +124,7 @@ func aMessageComesAgainAfterANodeHasDied(t *testing.T, k *kind) {
 	})
 	x.end()
 	first := x.get(ingest.Done)
-	y := k.take(t, n.to.Do, "again")
+	y := k.take(t, n.to, "again")
 	realserver.Eventually(t, func() error {
 		if got := first + y.get(ingest.Repeated); got < most {
 			return fmt.Errorf("%d of %d messages are acknowledged", got, most)
@@ -141,12 +141,12 @@ func whatCannotBeDoneNowIsTriedAgain(t *testing.T, k *kind) {
 	to := k.topic(t, "retry")
 	n := start(t)
 	var tries atomic.Int32
-	x := k.take(t, func(ctx context.Context, c message.Command) (bool, error) {
+	x := k.take(t, doer(func(ctx context.Context, c message.Command) (bool, error) {
 		if c.Key.Name == "a" && tries.Add(1) < 4 {
 			return false, carillon.Errorf(carillon.Unavailable, "", "the store is away")
 		}
 		return n.to.Do(ctx, c)
-	}, "retry")
+	}), "retry")
 	k.send(t, event(to, "1", ingest.JobPut, "a", later), event(to, "2", ingest.JobDelete, "a", ""),
 		event(to, "3", ingest.JobCreate, "a", later), event(to, "4", ingest.JobPut, "b", later))
 	x.awaits(t, ingest.Done, 4)
@@ -158,7 +158,7 @@ func whatCannotBeDoneNowIsTriedAgain(t *testing.T, k *kind) {
 func twoNodesShareTheMessages(t *testing.T, k *kind) {
 	to := k.topic(t, "shared")
 	n := start(t)
-	x := k.take(t, n.to.Do, "shared")
+	x := k.take(t, n.to, "shared")
 	const most = 600
 	send := func(from int) {
 		var ms []int
@@ -170,7 +170,7 @@ func twoNodesShareTheMessages(t *testing.T, k *kind) {
 		}
 	}
 	send(0)
-	y := k.take(t, n.to.Do, "shared")
+	y := k.take(t, n.to, "shared")
 	send(most / 3)
 	realserver.Eventually(t, func() error {
 		if got := x.get(ingest.Done) + y.get(ingest.Done); got != 2*most/3 {
@@ -194,7 +194,7 @@ func twoNodesShareTheMessages(t *testing.T, k *kind) {
 func aBrokerThatDiesLosesNothing(t *testing.T, k *kind) {
 	to := k.topic(t, "dies")
 	n := start(t)
-	x := k.take(t, n.to.Do, "dies")
+	x := k.take(t, n.to, "dies")
 	if !testing.Short() {
 		aQuietTopicIsConnectedAgain(t, k, x)
 	}

@@ -107,7 +107,7 @@ func anEventCompletesARun(t *testing.T, k *kind) {
 	}
 	n := start(t, server.Targets{Brokers: server.Brokers{File: file,
 		Clients: map[string]broker.New{"nats": k.client}}})
-	x := k.take(t, n.to.Do, "answers")
+	x := k.take(t, n.to, "answers")
 	work.NATS.AwaitCompletion = true
 	if _, err := n.Scheduler().PutJob(t.Context(),
 		carillon.Job{Namespace: "shop", Name: "a", Target: work, Timeout: time.Hour}); err != nil {
@@ -164,7 +164,7 @@ func aDurableConsumer(t *testing.T, k *kind) {
 		}
 	}
 	k.send(t, event(to, "1", ingest.JobPut, "a", later))
-	x := k.take(t, start(t).to.Do, "durable")
+	x := k.take(t, start(t).to, "durable")
 	x.awaits(t, ingest.Done, 1)
 	c, err := js.Consumer(t.Context(), "durable", k.group)
 	if err != nil {

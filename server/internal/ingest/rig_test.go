@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/server"
 	"github.com/carillonhq/carillon/server/internal/testing/realserver"
+	"github.com/carillonhq/carillon/server/store"
 	_ "github.com/carillonhq/carillon/server/store/memory"
 )
 
@@ -86,8 +87,26 @@ func (c *counts) get(o ingest.Outcome) int {
 	return c.of[o]
 }
 
-// doer has a command done.
+// doer has commands done, each alone.
 type doer func(ctx context.Context, c message.Command) (bool, error)
+
+func (d doer) Do(ctx context.Context, c message.Command) (bool, error) { return d(ctx, c) }
+
+func (d doer) DoAll(ctx context.Context, _ int, all []message.Command) []message.Decision {
+	decided := make([]message.Decision, len(all))
+	for i, c := range all {
+		switch before, err := d(ctx, c); {
+		case err != nil:
+		case before:
+			decided[i] = message.Repeated
+		default:
+			decided[i] = message.Done
+		}
+	}
+	return decided
+}
+
+func (d doer) PartitionOf(k carillon.Key) int { return store.PartitionOf(k, 8) }
 
 // taking is an ingest that runs.
 type taking struct {
@@ -98,12 +117,12 @@ type taking struct {
 }
 
 // take starts an ingest of topics; its dead letters go to the topic "dead".
-func (k *kind) take(t testing.TB, do doer, topics ...string) *taking {
+func (k *kind) take(t testing.TB, to ingest.Doer, topics ...string) *taking {
 	t.Helper()
 	c := ingest.Config{Name: "test", Broker: "b", Settings: k.settings, Topics: topics, Group: k.group,
 		Namespace: "shop", DeadLetter: k.topic(t, dead(topics[0])), InFlight: 64, Remember: time.Hour}
 	n := &counts{of: map[ingest.Outcome]int{}}
-	g, err := ingest.Start(c, ingest.Options{Do: do, Sources: map[string]broker.NewSource{k.settings.Kind: k.source},
+	g, err := ingest.Start(c, ingest.Options{To: to, Sources: map[string]broker.NewSource{k.settings.Kind: k.source},
 		Clients: map[string]broker.New{k.settings.Kind: k.client},
 		Log:     slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Count:   func(_, _ string, o ingest.Outcome) { n.add(o) }})

@@ -21,8 +21,7 @@ func (s *slots) take(ctx context.Context, topic int) error {
 		return err
 	}
 	s.mu.Lock()
-	if s.free > 0 {
-		s.free--
+	if s.takeFreeLocked() {
 		s.mu.Unlock()
 		return nil
 	}
@@ -42,6 +41,21 @@ func (s *slots) take(ctx context.Context, topic int) error {
 	}
 	s.giveLocked() // it was given one meanwhile
 	return ctx.Err()
+}
+
+// takeFree takes a slot if one is free.
+func (s *slots) takeFree() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.takeFreeLocked()
+}
+
+func (s *slots) takeFreeLocked() bool {
+	if s.free == 0 {
+		return false
+	}
+	s.free--
+	return true
 }
 
 // give gives a slot back.

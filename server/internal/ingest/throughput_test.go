@@ -41,7 +41,7 @@ func throughputOf(t *testing.T, k *kind) {
 	var g *ingest.Ingest
 	rate(t, "the ingest", func() {
 		var err error
-		g, err = ingest.Start(c, ingest.Options{Do: n.to.Do,
+		g, err = ingest.Start(c, ingest.Options{To: n.to,
 			Sources: map[string]broker.NewSource{k.settings.Kind: k.source},
 			Clients: map[string]broker.New{k.settings.Kind: k.client}, Log: slog.New(slog.DiscardHandler),
 			Count: func(_, _ string, o ingest.Outcome) { x.add(o) }})

@@ -31,6 +31,24 @@ type Command struct {
 	Refusal *carillon.Error
 }
 
+// Commands are several commands of one partition that came together: puts, deletes and triggers. They are
+// done in order, in one round of the partition. One that is not done has no effect on the others. The reply,
+// which waits until all that is done is durable, has a decision for each.
+type Commands struct{ Commands []Command }
+
+// MaxCommands is the most commands of one message.
+const MaxCommands = 256
+
+// Decision is what became of one of several commands.
+type Decision uint8
+
+// The decisions. Why a command is open is told to whoever gives it alone.
+const (
+	Open     Decision = iota // it is not done, or that is not known: give it alone
+	Done                     // it is done
+	Repeated                 // it was done before, and nothing has changed
+)
+
 // MaxRefusal is the most bytes of the message of a refusal that are kept.
 const MaxRefusal = 1024
 
@@ -62,7 +80,9 @@ type CommandID struct {
 }
 
 func (Command) message()        {}
+func (Commands) message()       {}
 func (ForgetCommands) message() {}
 
 func (Command) replies(bool)            {}
+func (Commands) replies([]Decision)     {}
 func (ForgetCommands) replies(struct{}) {}

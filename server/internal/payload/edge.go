@@ -58,6 +58,9 @@ func Namespace(namespace string) string {
 	return namespace
 }
 
+// Apart reports whether Keep would ask the payload store about some data.
+func (e Edge) Apart(d *carillon.Data) bool { return d.Ref != nil || e.large(d) }
+
 // Keep makes the data of a job that is put durable where it belongs.
 func (e Edge) Keep(ctx context.Context, j *carillon.Job) error { return e.job(ctx, j) }
 

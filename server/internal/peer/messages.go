@@ -49,6 +49,8 @@ func (c *Calls) Ask(ctx context.Context, p int, m message.Message) (any, error) 
 		return c.recordEvents(ctx, p, m)
 	case message.Command:
 		return c.command(ctx, p, m)
+	case message.Commands:
+		return c.commands(ctx, p, m)
 	case message.ForgetCommands:
 		return struct{}{}, c.forgetCommands(ctx, p, m)
 	case message.PutJob:

@@ -34,6 +34,7 @@ type node struct {
 	put   func(ctx context.Context, m message.PutJob) (carillon.PutResult, error)
 	share func(p int, s *message.Share) ([]carillon.PutResult, error)
 	relay func(r message.RelayReports) (message.RelayResult, error)
+	all   func(p int, m message.Commands) ([]message.Decision, error)
 }
 
 func (n *node) Ask(ctx context.Context, p int, m message.Message) (any, error) {
@@ -46,6 +47,8 @@ func (n *node) Ask(ctx context.Context, p int, m message.Message) (any, error) {
 		return n.share(p, m.Share)
 	case message.RelayReports:
 		return n.relay(m)
+	case message.Commands:
+		return n.all(p, m)
 	}
 	return nil, fmt.Errorf("%T", m)
 }

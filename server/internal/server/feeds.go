@@ -72,6 +72,38 @@ func (i Intake) Do(ctx context.Context, c message.Command) (before bool, err err
 	return message.Send(ctx, i.node.calls, p, c)
 }
 
+// PartitionOf returns the partition of a job.
+func (i Intake) PartitionOf(k carillon.Key) int {
+	return store.PartitionOf(k, i.node.store.Meta().Partitions)
+}
+
+// DoAll has commands of one partition done together, and returns once what is done is durable. There are at
+// most [message.MaxCommands]. What is left open is for Do: it is not done, or that is not known.
+func (i Intake) DoAll(ctx context.Context, p int, all []message.Command) []message.Decision {
+	decided := make([]message.Decision, len(all))
+	var places []int
+	var some []message.Command
+	edge := i.node.edge()
+	for n, c := range all {
+		if c.Job != nil && edge.Apart(&c.Job.Data) ||
+			c.Trigger != nil && c.Trigger.Data != nil && edge.Apart(c.Trigger.Data) {
+			continue // it takes its time, which the others need not wait for
+		}
+		places, some = append(places, n), append(some, c)
+	}
+	if len(some) == 0 {
+		return decided
+	}
+	these, err := message.Send(ctx, i.node.calls, p, message.Commands{Commands: some})
+	if err != nil {
+		return decided // each of them is told why, if that lasts
+	}
+	for n, d := range these {
+		decided[places[n]] = d
+	}
+	return decided
+}
+
 // prepare checks the job or the trigger of a command, and keeps its data apart if that is large.
 func (i Intake) prepare(ctx context.Context, c *message.Command) error {
 	limits := i.node.config.Limits

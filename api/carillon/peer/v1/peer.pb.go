@@ -89,6 +89,59 @@ func (Refusal_Reason) EnumDescriptor() ([]byte, []int) {
 	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{0, 0}
 }
 
+// Decision is what became of one.
+type CommandsResponse_Decision int32
+
+const (
+	// It is not done, or that is not known: it is to be sent alone.
+	CommandsResponse_DECISION_UNSPECIFIED CommandsResponse_Decision = 0
+	// It is done.
+	CommandsResponse_DECISION_DONE CommandsResponse_Decision = 1
+	// It was done before, and nothing has changed.
+	CommandsResponse_DECISION_REPEATED CommandsResponse_Decision = 2
+)
+
+// Enum value maps for CommandsResponse_Decision.
+var (
+	CommandsResponse_Decision_name = map[int32]string{
+		0: "DECISION_UNSPECIFIED",
+		1: "DECISION_DONE",
+		2: "DECISION_REPEATED",
+	}
+	CommandsResponse_Decision_value = map[string]int32{
+		"DECISION_UNSPECIFIED": 0,
+		"DECISION_DONE":        1,
+		"DECISION_REPEATED":    2,
+	}
+)
+
+func (x CommandsResponse_Decision) Enum() *CommandsResponse_Decision {
+	p := new(CommandsResponse_Decision)
+	*p = x
+	return p
+}
+
+func (x CommandsResponse_Decision) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CommandsResponse_Decision) Descriptor() protoreflect.EnumDescriptor {
+	return file_carillon_peer_v1_peer_proto_enumTypes[1].Descriptor()
+}
+
+func (CommandsResponse_Decision) Type() protoreflect.EnumType {
+	return &file_carillon_peer_v1_peer_proto_enumTypes[1]
+}
+
+func (x CommandsResponse_Decision) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CommandsResponse_Decision.Descriptor instead.
+func (CommandsResponse_Decision) EnumDescriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{14, 0}
+}
+
 // What can become of a success that is told.
 type ReleaseResponse_Answer int32
 
@@ -126,11 +179,11 @@ func (x ReleaseResponse_Answer) String() string {
 }
 
 func (ReleaseResponse_Answer) Descriptor() protoreflect.EnumDescriptor {
-	return file_carillon_peer_v1_peer_proto_enumTypes[1].Descriptor()
+	return file_carillon_peer_v1_peer_proto_enumTypes[2].Descriptor()
 }
 
 func (ReleaseResponse_Answer) Type() protoreflect.EnumType {
-	return &file_carillon_peer_v1_peer_proto_enumTypes[1]
+	return &file_carillon_peer_v1_peer_proto_enumTypes[2]
 }
 
 func (x ReleaseResponse_Answer) Number() protoreflect.EnumNumber {
@@ -139,7 +192,7 @@ func (x ReleaseResponse_Answer) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReleaseResponse_Answer.Descriptor instead.
 func (ReleaseResponse_Answer) EnumDescriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{19, 0}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{21, 0}
 }
 
 // Refusal is the detail of an error that says that nothing was done.
@@ -939,6 +992,116 @@ func (x *CommandResponse) GetDoneBefore() bool {
 	return false
 }
 
+// CommandsRequest has several commands of one partition.
+type CommandsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the request may arrive.
+	NotAfter *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	// The partition.
+	Partition int32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// The commands, without not_after and partition; at most 256.
+	Commands      []*CommandRequest `protobuf:"bytes,3,rep,name=commands,proto3" json:"commands,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommandsRequest) Reset() {
+	*x = CommandsRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommandsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommandsRequest) ProtoMessage() {}
+
+func (x *CommandsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommandsRequest.ProtoReflect.Descriptor instead.
+func (*CommandsRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *CommandsRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *CommandsRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *CommandsRequest) GetCommands() []*CommandRequest {
+	if x != nil {
+		return x.Commands
+	}
+	return nil
+}
+
+// CommandsResponse is what became of them.
+type CommandsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of the request.
+	Decisions     []CommandsResponse_Decision `protobuf:"varint,1,rep,packed,name=decisions,proto3,enum=carillon.peer.v1.CommandsResponse_Decision" json:"decisions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommandsResponse) Reset() {
+	*x = CommandsResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommandsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommandsResponse) ProtoMessage() {}
+
+func (x *CommandsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommandsResponse.ProtoReflect.Descriptor instead.
+func (*CommandsResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *CommandsResponse) GetDecisions() []CommandsResponse_Decision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
 // ForgetCommandsRequest names commands that will not come again.
 type ForgetCommandsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -954,7 +1117,7 @@ type ForgetCommandsRequest struct {
 
 func (x *ForgetCommandsRequest) Reset() {
 	*x = ForgetCommandsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[13]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1129,7 @@ func (x *ForgetCommandsRequest) String() string {
 func (*ForgetCommandsRequest) ProtoMessage() {}
 
 func (x *ForgetCommandsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[13]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1142,7 @@ func (x *ForgetCommandsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetCommandsRequest.ProtoReflect.Descriptor instead.
 func (*ForgetCommandsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{13}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ForgetCommandsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -1012,7 +1175,7 @@ type ForgetCommandsResponse struct {
 
 func (x *ForgetCommandsResponse) Reset() {
 	*x = ForgetCommandsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[14]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1187,7 @@ func (x *ForgetCommandsResponse) String() string {
 func (*ForgetCommandsResponse) ProtoMessage() {}
 
 func (x *ForgetCommandsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[14]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1200,7 @@ func (x *ForgetCommandsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetCommandsResponse.ProtoReflect.Descriptor instead.
 func (*ForgetCommandsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{16}
 }
 
 // Edge says that a job waits for successes of another one of its namespace.
@@ -1055,7 +1218,7 @@ type Edge struct {
 
 func (x *Edge) Reset() {
 	*x = Edge{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[15]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1230,7 @@ func (x *Edge) String() string {
 func (*Edge) ProtoMessage() {}
 
 func (x *Edge) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[15]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1243,7 @@ func (x *Edge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Edge.ProtoReflect.Descriptor instead.
 func (*Edge) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{15}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Edge) GetNamespace() string {
@@ -1119,7 +1282,7 @@ type RegisterRequest struct {
 
 func (x *RegisterRequest) Reset() {
 	*x = RegisterRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[16]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1294,7 @@ func (x *RegisterRequest) String() string {
 func (*RegisterRequest) ProtoMessage() {}
 
 func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[16]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1307,7 @@ func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRequest.ProtoReflect.Descriptor instead.
 func (*RegisterRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{16}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RegisterRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -1179,7 +1342,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[17]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1191,7 +1354,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[17]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1204,7 +1367,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{17}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RegisterResponse) GetExist() []bool {
@@ -1233,7 +1396,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[18]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1245,7 +1408,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[18]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1258,7 +1421,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{18}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReleaseRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -1307,7 +1470,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[19]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1482,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[19]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1495,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{19}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReleaseResponse) GetAnswer() ReleaseResponse_Answer {
@@ -1357,7 +1520,7 @@ type WaitsRequest struct {
 
 func (x *WaitsRequest) Reset() {
 	*x = WaitsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[20]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1532,7 @@ func (x *WaitsRequest) String() string {
 func (*WaitsRequest) ProtoMessage() {}
 
 func (x *WaitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[20]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1545,7 @@ func (x *WaitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitsRequest.ProtoReflect.Descriptor instead.
 func (*WaitsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{20}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WaitsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -1417,7 +1580,7 @@ type WaitsResponse struct {
 
 func (x *WaitsResponse) Reset() {
 	*x = WaitsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[21]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1592,7 @@ func (x *WaitsResponse) String() string {
 func (*WaitsResponse) ProtoMessage() {}
 
 func (x *WaitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[21]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1605,7 @@ func (x *WaitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitsResponse.ProtoReflect.Descriptor instead.
 func (*WaitsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{21}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WaitsResponse) GetWaits() bool {
@@ -1467,7 +1630,7 @@ type KeepsRequest struct {
 
 func (x *KeepsRequest) Reset() {
 	*x = KeepsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[22]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1479,7 +1642,7 @@ func (x *KeepsRequest) String() string {
 func (*KeepsRequest) ProtoMessage() {}
 
 func (x *KeepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[22]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1492,7 +1655,7 @@ func (x *KeepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepsRequest.ProtoReflect.Descriptor instead.
 func (*KeepsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{22}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *KeepsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -1527,7 +1690,7 @@ type KeepsResponse struct {
 
 func (x *KeepsResponse) Reset() {
 	*x = KeepsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[23]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1702,7 @@ func (x *KeepsResponse) String() string {
 func (*KeepsResponse) ProtoMessage() {}
 
 func (x *KeepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[23]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1715,7 @@ func (x *KeepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepsResponse.ProtoReflect.Descriptor instead.
 func (*KeepsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{23}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *KeepsResponse) GetKeeps() bool {
@@ -1587,7 +1750,7 @@ type ApplyShareRequest struct {
 
 func (x *ApplyShareRequest) Reset() {
 	*x = ApplyShareRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[24]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +1762,7 @@ func (x *ApplyShareRequest) String() string {
 func (*ApplyShareRequest) ProtoMessage() {}
 
 func (x *ApplyShareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[24]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +1775,7 @@ func (x *ApplyShareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyShareRequest.ProtoReflect.Descriptor instead.
 func (*ApplyShareRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{24}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ApplyShareRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -1684,7 +1847,7 @@ type SharePut struct {
 
 func (x *SharePut) Reset() {
 	*x = SharePut{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[25]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1696,7 +1859,7 @@ func (x *SharePut) String() string {
 func (*SharePut) ProtoMessage() {}
 
 func (x *SharePut) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[25]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1709,7 +1872,7 @@ func (x *SharePut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharePut.ProtoReflect.Descriptor instead.
 func (*SharePut) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{25}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SharePut) GetIntent() []byte {
@@ -1747,7 +1910,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[26]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +1922,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[26]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +1935,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{26}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Wait) GetName() string {
@@ -1832,7 +1995,7 @@ type ApplyShareResponse struct {
 
 func (x *ApplyShareResponse) Reset() {
 	*x = ApplyShareResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[27]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1844,7 +2007,7 @@ func (x *ApplyShareResponse) String() string {
 func (*ApplyShareResponse) ProtoMessage() {}
 
 func (x *ApplyShareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[27]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1857,7 +2020,7 @@ func (x *ApplyShareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyShareResponse.ProtoReflect.Descriptor instead.
 func (*ApplyShareResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{27}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ApplyShareResponse) GetStoredBefore() bool {
@@ -1898,7 +2061,7 @@ type DeleteInRequest struct {
 
 func (x *DeleteInRequest) Reset() {
 	*x = DeleteInRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[28]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2073,7 @@ func (x *DeleteInRequest) String() string {
 func (*DeleteInRequest) ProtoMessage() {}
 
 func (x *DeleteInRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[28]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2086,7 @@ func (x *DeleteInRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteInRequest.ProtoReflect.Descriptor instead.
 func (*DeleteInRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{28}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DeleteInRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -1965,7 +2128,7 @@ type DeleteInResponse struct {
 
 func (x *DeleteInResponse) Reset() {
 	*x = DeleteInResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[29]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1977,7 +2140,7 @@ func (x *DeleteInResponse) String() string {
 func (*DeleteInResponse) ProtoMessage() {}
 
 func (x *DeleteInResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[29]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1990,7 +2153,7 @@ func (x *DeleteInResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteInResponse.ProtoReflect.Descriptor instead.
 func (*DeleteInResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{29}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DeleteInResponse) GetDeleted() int64 {
@@ -2017,7 +2180,7 @@ type RedriveInRequest struct {
 
 func (x *RedriveInRequest) Reset() {
 	*x = RedriveInRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[30]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2192,7 @@ func (x *RedriveInRequest) String() string {
 func (*RedriveInRequest) ProtoMessage() {}
 
 func (x *RedriveInRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[30]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2205,7 @@ func (x *RedriveInRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveInRequest.ProtoReflect.Descriptor instead.
 func (*RedriveInRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{30}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RedriveInRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2084,7 +2247,7 @@ type RedriveInResponse struct {
 
 func (x *RedriveInResponse) Reset() {
 	*x = RedriveInResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[31]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2096,7 +2259,7 @@ func (x *RedriveInResponse) String() string {
 func (*RedriveInResponse) ProtoMessage() {}
 
 func (x *RedriveInResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[31]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2109,7 +2272,7 @@ func (x *RedriveInResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedriveInResponse.ProtoReflect.Descriptor instead.
 func (*RedriveInResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{31}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RedriveInResponse) GetRedriven() int64 {
@@ -2142,7 +2305,7 @@ type PauseInRequest struct {
 
 func (x *PauseInRequest) Reset() {
 	*x = PauseInRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[32]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2154,7 +2317,7 @@ func (x *PauseInRequest) String() string {
 func (*PauseInRequest) ProtoMessage() {}
 
 func (x *PauseInRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[32]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2167,7 +2330,7 @@ func (x *PauseInRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseInRequest.ProtoReflect.Descriptor instead.
 func (*PauseInRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{32}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PauseInRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2230,7 +2393,7 @@ type PauseInResponse struct {
 
 func (x *PauseInResponse) Reset() {
 	*x = PauseInResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[33]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2405,7 @@ func (x *PauseInResponse) String() string {
 func (*PauseInResponse) ProtoMessage() {}
 
 func (x *PauseInResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[33]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2418,7 @@ func (x *PauseInResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseInResponse.ProtoReflect.Descriptor instead.
 func (*PauseInResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{33}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PauseInResponse) GetPause() *v1.QueuePause {
@@ -2279,7 +2442,7 @@ type ChangeKeyRequest struct {
 
 func (x *ChangeKeyRequest) Reset() {
 	*x = ChangeKeyRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2291,7 +2454,7 @@ func (x *ChangeKeyRequest) String() string {
 func (*ChangeKeyRequest) ProtoMessage() {}
 
 func (x *ChangeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[34]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2304,7 +2467,7 @@ func (x *ChangeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeKeyRequest.ProtoReflect.Descriptor instead.
 func (*ChangeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{34}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ChangeKeyRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2353,7 +2516,7 @@ type KeyUse struct {
 
 func (x *KeyUse) Reset() {
 	*x = KeyUse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2365,7 +2528,7 @@ func (x *KeyUse) String() string {
 func (*KeyUse) ProtoMessage() {}
 
 func (x *KeyUse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[35]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2378,7 +2541,7 @@ func (x *KeyUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUse.ProtoReflect.Descriptor instead.
 func (*KeyUse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{35}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *KeyUse) GetId() string {
@@ -2405,7 +2568,7 @@ type ChangeKeyResponse struct {
 
 func (x *ChangeKeyResponse) Reset() {
 	*x = ChangeKeyResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2417,7 +2580,7 @@ func (x *ChangeKeyResponse) String() string {
 func (*ChangeKeyResponse) ProtoMessage() {}
 
 func (x *ChangeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[36]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2430,7 +2593,7 @@ func (x *ChangeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeKeyResponse.ProtoReflect.Descriptor instead.
 func (*ChangeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{36}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ChangeKeyResponse) GetDone() bool {
@@ -2461,7 +2624,7 @@ type PurgeInRequest struct {
 
 func (x *PurgeInRequest) Reset() {
 	*x = PurgeInRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +2636,7 @@ func (x *PurgeInRequest) String() string {
 func (*PurgeInRequest) ProtoMessage() {}
 
 func (x *PurgeInRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[37]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +2649,7 @@ func (x *PurgeInRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeInRequest.ProtoReflect.Descriptor instead.
 func (*PurgeInRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{37}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PurgeInRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2544,7 +2707,7 @@ type PurgeInResponse struct {
 
 func (x *PurgeInResponse) Reset() {
 	*x = PurgeInResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2719,7 @@ func (x *PurgeInResponse) String() string {
 func (*PurgeInResponse) ProtoMessage() {}
 
 func (x *PurgeInResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[38]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2732,7 @@ func (x *PurgeInResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeInResponse.ProtoReflect.Descriptor instead.
 func (*PurgeInResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{38}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PurgeInResponse) GetPurged() int64 {
@@ -2597,7 +2760,7 @@ type ReloadQueuesRequest struct {
 
 func (x *ReloadQueuesRequest) Reset() {
 	*x = ReloadQueuesRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2772,7 @@ func (x *ReloadQueuesRequest) String() string {
 func (*ReloadQueuesRequest) ProtoMessage() {}
 
 func (x *ReloadQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2785,7 @@ func (x *ReloadQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ReloadQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{39}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReloadQueuesRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2641,7 +2804,7 @@ type ReloadQueuesResponse struct {
 
 func (x *ReloadQueuesResponse) Reset() {
 	*x = ReloadQueuesResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2653,7 +2816,7 @@ func (x *ReloadQueuesResponse) String() string {
 func (*ReloadQueuesResponse) ProtoMessage() {}
 
 func (x *ReloadQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2666,7 +2829,7 @@ func (x *ReloadQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ReloadQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{40}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{42}
 }
 
 // HearRequest is what consumers have said.
@@ -2690,7 +2853,7 @@ type HearRequest struct {
 
 func (x *HearRequest) Reset() {
 	*x = HearRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2702,7 +2865,7 @@ func (x *HearRequest) String() string {
 func (*HearRequest) ProtoMessage() {}
 
 func (x *HearRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2715,7 +2878,7 @@ func (x *HearRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearRequest.ProtoReflect.Descriptor instead.
 func (*HearRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{41}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *HearRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2779,7 +2942,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +2954,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +2967,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{42}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Report) GetResult() *v1.Result {
@@ -2855,7 +3018,7 @@ type HearResponse struct {
 
 func (x *HearResponse) Reset() {
 	*x = HearResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2867,7 +3030,7 @@ func (x *HearResponse) String() string {
 func (*HearResponse) ProtoMessage() {}
 
 func (x *HearResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2880,7 +3043,7 @@ func (x *HearResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearResponse.ProtoReflect.Descriptor instead.
 func (*HearResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{43}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *HearResponse) GetAccepted() []string {
@@ -2910,7 +3073,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2922,7 +3085,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2935,7 +3098,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{44}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Term) GetEpoch() uint64 {
@@ -2965,7 +3128,7 @@ type TokenStamp struct {
 
 func (x *TokenStamp) Reset() {
 	*x = TokenStamp{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2977,7 +3140,7 @@ func (x *TokenStamp) String() string {
 func (*TokenStamp) ProtoMessage() {}
 
 func (x *TokenStamp) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2990,7 +3153,7 @@ func (x *TokenStamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenStamp.ProtoReflect.Descriptor instead.
 func (*TokenStamp) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TokenStamp) GetEpoch() uint64 {
@@ -3026,7 +3189,7 @@ type AskTokensRequest struct {
 
 func (x *AskTokensRequest) Reset() {
 	*x = AskTokensRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3038,7 +3201,7 @@ func (x *AskTokensRequest) String() string {
 func (*AskTokensRequest) ProtoMessage() {}
 
 func (x *AskTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3051,7 +3214,7 @@ func (x *AskTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTokensRequest.ProtoReflect.Descriptor instead.
 func (*AskTokensRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *AskTokensRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3110,7 +3273,7 @@ type TokenAsk struct {
 
 func (x *TokenAsk) Reset() {
 	*x = TokenAsk{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3122,7 +3285,7 @@ func (x *TokenAsk) String() string {
 func (*TokenAsk) ProtoMessage() {}
 
 func (x *TokenAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3135,7 +3298,7 @@ func (x *TokenAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenAsk.ProtoReflect.Descriptor instead.
 func (*TokenAsk) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *TokenAsk) GetNamespace() string {
@@ -3191,7 +3354,7 @@ type AskTokensResponse struct {
 
 func (x *AskTokensResponse) Reset() {
 	*x = AskTokensResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3203,7 +3366,7 @@ func (x *AskTokensResponse) String() string {
 func (*AskTokensResponse) ProtoMessage() {}
 
 func (x *AskTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3216,7 +3379,7 @@ func (x *AskTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTokensResponse.ProtoReflect.Descriptor instead.
 func (*AskTokensResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{48}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AskTokensResponse) GetGrants() []*TokenGrant {
@@ -3249,7 +3412,7 @@ type TokenGrant struct {
 
 func (x *TokenGrant) Reset() {
 	*x = TokenGrant{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3261,7 +3424,7 @@ func (x *TokenGrant) String() string {
 func (*TokenGrant) ProtoMessage() {}
 
 func (x *TokenGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3274,7 +3437,7 @@ func (x *TokenGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenGrant.ProtoReflect.Descriptor instead.
 func (*TokenGrant) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{49}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *TokenGrant) GetNamespace() string {
@@ -3341,7 +3504,7 @@ type GiveTokensRequest struct {
 
 func (x *GiveTokensRequest) Reset() {
 	*x = GiveTokensRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3353,7 +3516,7 @@ func (x *GiveTokensRequest) String() string {
 func (*GiveTokensRequest) ProtoMessage() {}
 
 func (x *GiveTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3366,7 +3529,7 @@ func (x *GiveTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveTokensRequest.ProtoReflect.Descriptor instead.
 func (*GiveTokensRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{50}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GiveTokensRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3399,7 +3562,7 @@ type GiveTokensResponse struct {
 
 func (x *GiveTokensResponse) Reset() {
 	*x = GiveTokensResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3411,7 +3574,7 @@ func (x *GiveTokensResponse) String() string {
 func (*GiveTokensResponse) ProtoMessage() {}
 
 func (x *GiveTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3424,7 +3587,7 @@ func (x *GiveTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveTokensResponse.ProtoReflect.Descriptor instead.
 func (*GiveTokensResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{51}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{53}
 }
 
 // LimitStandsRequest is about a run that waits for a token.
@@ -3448,7 +3611,7 @@ type LimitStandsRequest struct {
 
 func (x *LimitStandsRequest) Reset() {
 	*x = LimitStandsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3460,7 +3623,7 @@ func (x *LimitStandsRequest) String() string {
 func (*LimitStandsRequest) ProtoMessage() {}
 
 func (x *LimitStandsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3473,7 +3636,7 @@ func (x *LimitStandsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStandsRequest.ProtoReflect.Descriptor instead.
 func (*LimitStandsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{52}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *LimitStandsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3533,7 +3696,7 @@ type LimitStandsResponse struct {
 
 func (x *LimitStandsResponse) Reset() {
 	*x = LimitStandsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3545,7 +3708,7 @@ func (x *LimitStandsResponse) String() string {
 func (*LimitStandsResponse) ProtoMessage() {}
 
 func (x *LimitStandsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3558,7 +3721,7 @@ func (x *LimitStandsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStandsResponse.ProtoReflect.Descriptor instead.
 func (*LimitStandsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{53}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *LimitStandsResponse) GetHeld() int64 {
@@ -3597,7 +3760,7 @@ type RecordEventsRequest struct {
 
 func (x *RecordEventsRequest) Reset() {
 	*x = RecordEventsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3609,7 +3772,7 @@ func (x *RecordEventsRequest) String() string {
 func (*RecordEventsRequest) ProtoMessage() {}
 
 func (x *RecordEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3622,7 +3785,7 @@ func (x *RecordEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordEventsRequest.ProtoReflect.Descriptor instead.
 func (*RecordEventsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{54}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RecordEventsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3657,7 +3820,7 @@ type RecordEventsResponse struct {
 
 func (x *RecordEventsResponse) Reset() {
 	*x = RecordEventsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3669,7 +3832,7 @@ func (x *RecordEventsResponse) String() string {
 func (*RecordEventsResponse) ProtoMessage() {}
 
 func (x *RecordEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3682,7 +3845,7 @@ func (x *RecordEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordEventsResponse.ProtoReflect.Descriptor instead.
 func (*RecordEventsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{55}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *RecordEventsResponse) GetFrom() uint64 {
@@ -3705,7 +3868,7 @@ type ReloadNamespaceRequest struct {
 
 func (x *ReloadNamespaceRequest) Reset() {
 	*x = ReloadNamespaceRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3717,7 +3880,7 @@ func (x *ReloadNamespaceRequest) String() string {
 func (*ReloadNamespaceRequest) ProtoMessage() {}
 
 func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3730,7 +3893,7 @@ func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{56}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ReloadNamespaceRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3756,7 +3919,7 @@ type ReloadNamespaceResponse struct {
 
 func (x *ReloadNamespaceResponse) Reset() {
 	*x = ReloadNamespaceResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3768,7 +3931,7 @@ func (x *ReloadNamespaceResponse) String() string {
 func (*ReloadNamespaceResponse) ProtoMessage() {}
 
 func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3781,7 +3944,7 @@ func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{57}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{59}
 }
 
 // HearLimitsRequest is the limits that the sidecars of one node have named: all of them, in place of those that it has sent before.
@@ -3803,7 +3966,7 @@ type HearLimitsRequest struct {
 
 func (x *HearLimitsRequest) Reset() {
 	*x = HearLimitsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3815,7 +3978,7 @@ func (x *HearLimitsRequest) String() string {
 func (*HearLimitsRequest) ProtoMessage() {}
 
 func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3828,7 +3991,7 @@ func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsRequest.ProtoReflect.Descriptor instead.
 func (*HearLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{58}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *HearLimitsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3885,7 +4048,7 @@ type NamedLimit struct {
 
 func (x *NamedLimit) Reset() {
 	*x = NamedLimit{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3897,7 +4060,7 @@ func (x *NamedLimit) String() string {
 func (*NamedLimit) ProtoMessage() {}
 
 func (x *NamedLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3910,7 +4073,7 @@ func (x *NamedLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedLimit.ProtoReflect.Descriptor instead.
 func (*NamedLimit) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{59}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *NamedLimit) GetNamespace() string {
@@ -3957,7 +4120,7 @@ type HearLimitsResponse struct {
 
 func (x *HearLimitsResponse) Reset() {
 	*x = HearLimitsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3969,7 +4132,7 @@ func (x *HearLimitsResponse) String() string {
 func (*HearLimitsResponse) ProtoMessage() {}
 
 func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3982,7 +4145,7 @@ func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsResponse.ProtoReflect.Descriptor instead.
 func (*HearLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{60}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{62}
 }
 
 // Place is a place in the order of queues or of connections.
@@ -4004,7 +4167,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4016,7 +4179,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4029,7 +4192,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{61}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Place) GetNamespace() string {
@@ -4088,7 +4251,7 @@ type OwnQueuesRequest struct {
 
 func (x *OwnQueuesRequest) Reset() {
 	*x = OwnQueuesRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4100,7 +4263,7 @@ func (x *OwnQueuesRequest) String() string {
 func (*OwnQueuesRequest) ProtoMessage() {}
 
 func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4113,7 +4276,7 @@ func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesRequest.ProtoReflect.Descriptor instead.
 func (*OwnQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{62}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *OwnQueuesRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4169,7 +4332,7 @@ type OwnQueuesResponse struct {
 
 func (x *OwnQueuesResponse) Reset() {
 	*x = OwnQueuesResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4181,7 +4344,7 @@ func (x *OwnQueuesResponse) String() string {
 func (*OwnQueuesResponse) ProtoMessage() {}
 
 func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4194,7 +4357,7 @@ func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesResponse.ProtoReflect.Descriptor instead.
 func (*OwnQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{63}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *OwnQueuesResponse) GetQueues() []*v1.Queue {
@@ -4225,7 +4388,7 @@ type OwnWorkersRequest struct {
 
 func (x *OwnWorkersRequest) Reset() {
 	*x = OwnWorkersRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4237,7 +4400,7 @@ func (x *OwnWorkersRequest) String() string {
 func (*OwnWorkersRequest) ProtoMessage() {}
 
 func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4250,7 +4413,7 @@ func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersRequest.ProtoReflect.Descriptor instead.
 func (*OwnWorkersRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{64}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *OwnWorkersRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4306,7 +4469,7 @@ type OwnWorkersResponse struct {
 
 func (x *OwnWorkersResponse) Reset() {
 	*x = OwnWorkersResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4318,7 +4481,7 @@ func (x *OwnWorkersResponse) String() string {
 func (*OwnWorkersResponse) ProtoMessage() {}
 
 func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4331,7 +4494,7 @@ func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersResponse.ProtoReflect.Descriptor instead.
 func (*OwnWorkersResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{65}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *OwnWorkersResponse) GetWorkers() []*OwnWorker {
@@ -4354,7 +4517,7 @@ type OwnWorker struct {
 
 func (x *OwnWorker) Reset() {
 	*x = OwnWorker{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4366,7 +4529,7 @@ func (x *OwnWorker) String() string {
 func (*OwnWorker) ProtoMessage() {}
 
 func (x *OwnWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4379,7 +4542,7 @@ func (x *OwnWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorker.ProtoReflect.Descriptor instead.
 func (*OwnWorker) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{66}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *OwnWorker) GetWorker() *v1.Worker {
@@ -4411,7 +4574,7 @@ type SettleSidecarRequest struct {
 
 func (x *SettleSidecarRequest) Reset() {
 	*x = SettleSidecarRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4423,7 +4586,7 @@ func (x *SettleSidecarRequest) String() string {
 func (*SettleSidecarRequest) ProtoMessage() {}
 
 func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4436,7 +4599,7 @@ func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarRequest.ProtoReflect.Descriptor instead.
 func (*SettleSidecarRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{67}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *SettleSidecarRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4469,7 +4632,7 @@ type SettleSidecarResponse struct {
 
 func (x *SettleSidecarResponse) Reset() {
 	*x = SettleSidecarResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4481,7 +4644,7 @@ func (x *SettleSidecarResponse) String() string {
 func (*SettleSidecarResponse) ProtoMessage() {}
 
 func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4494,7 +4657,7 @@ func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarResponse.ProtoReflect.Descriptor instead.
 func (*SettleSidecarResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{68}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{70}
 }
 
 var File_carillon_peer_v1_peer_proto protoreflect.FileDescriptor
@@ -4558,7 +4721,17 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\bcomplete\x18\v \x01(\v2\x1f.carillon.v1.CompleteRunRequestR\bcomplete\"2\n" +
 	"\x0fCommandResponse\x12\x1f\n" +
 	"\vdone_before\x18\x01 \x01(\bR\n" +
-	"doneBefore\"\xa7\x01\n" +
+	"doneBefore\"\xa6\x01\n" +
+	"\x0fCommandsRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12<\n" +
+	"\bcommands\x18\x03 \x03(\v2 .carillon.peer.v1.CommandRequestR\bcommands\"\xad\x01\n" +
+	"\x10CommandsResponse\x12I\n" +
+	"\tdecisions\x18\x01 \x03(\x0e2+.carillon.peer.v1.CommandsResponse.DecisionR\tdecisions\"N\n" +
+	"\bDecision\x12\x18\n" +
+	"\x14DECISION_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rDECISION_DONE\x10\x01\x12\x15\n" +
+	"\x11DECISION_REPEATED\x10\x02\"\xa7\x01\n" +
 	"\x15ForgetCommandsRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x127\n" +
@@ -4792,7 +4965,7 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x12\n" +
 	"\x04told\x18\x03 \x01(\bR\x04told\"\x17\n" +
-	"\x15SettleSidecarResponse2\x93\x12\n" +
+	"\x15SettleSidecarResponse2\xe6\x12\n" +
 	"\vPeerService\x12K\n" +
 	"\x06Status\x12\x1f.carillon.peer.v1.StatusRequest\x1a .carillon.peer.v1.StatusResponse\x12E\n" +
 	"\x04Look\x12\x1d.carillon.peer.v1.LookRequest\x1a\x1e.carillon.peer.v1.LookResponse\x12Z\n" +
@@ -4804,7 +4977,8 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x05Keeps\x12\x1e.carillon.peer.v1.KeepsRequest\x1a\x1f.carillon.peer.v1.KeepsResponse\x12W\n" +
 	"\n" +
 	"ApplyShare\x12#.carillon.peer.v1.ApplyShareRequest\x1a$.carillon.peer.v1.ApplyShareResponse\x12N\n" +
-	"\aCommand\x12 .carillon.peer.v1.CommandRequest\x1a!.carillon.peer.v1.CommandResponse\x12c\n" +
+	"\aCommand\x12 .carillon.peer.v1.CommandRequest\x1a!.carillon.peer.v1.CommandResponse\x12Q\n" +
+	"\bCommands\x12!.carillon.peer.v1.CommandsRequest\x1a\".carillon.peer.v1.CommandsResponse\x12c\n" +
 	"\x0eForgetCommands\x12'.carillon.peer.v1.ForgetCommandsRequest\x1a(.carillon.peer.v1.ForgetCommandsResponse\x12Q\n" +
 	"\bDeleteIn\x12!.carillon.peer.v1.DeleteInRequest\x1a\".carillon.peer.v1.DeleteInResponse\x12T\n" +
 	"\tRedriveIn\x12\".carillon.peer.v1.RedriveInRequest\x1a#.carillon.peer.v1.RedriveInResponse\x12N\n" +
@@ -4838,220 +5012,228 @@ func file_carillon_peer_v1_peer_proto_rawDescGZIP() []byte {
 	return file_carillon_peer_v1_peer_proto_rawDescData
 }
 
-var file_carillon_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_carillon_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
 var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(Refusal_Reason)(0),             // 0: carillon.peer.v1.Refusal.Reason
-	(ReleaseResponse_Answer)(0),     // 1: carillon.peer.v1.ReleaseResponse.Answer
-	(*Refusal)(nil),                 // 2: carillon.peer.v1.Refusal
-	(*StatusRequest)(nil),           // 3: carillon.peer.v1.StatusRequest
-	(*StatusResponse)(nil),          // 4: carillon.peer.v1.StatusResponse
-	(*LookRequest)(nil),             // 5: carillon.peer.v1.LookRequest
-	(*LookResponse)(nil),            // 6: carillon.peer.v1.LookResponse
-	(*SetDrainingRequest)(nil),      // 7: carillon.peer.v1.SetDrainingRequest
-	(*SetDrainingResponse)(nil),     // 8: carillon.peer.v1.SetDrainingResponse
-	(*ForwardRequest)(nil),          // 9: carillon.peer.v1.ForwardRequest
-	(*ForwardResponse)(nil),         // 10: carillon.peer.v1.ForwardResponse
-	(*CommandId)(nil),               // 11: carillon.peer.v1.CommandId
-	(*CommandRefusal)(nil),          // 12: carillon.peer.v1.CommandRefusal
-	(*CommandRequest)(nil),          // 13: carillon.peer.v1.CommandRequest
-	(*CommandResponse)(nil),         // 14: carillon.peer.v1.CommandResponse
-	(*ForgetCommandsRequest)(nil),   // 15: carillon.peer.v1.ForgetCommandsRequest
-	(*ForgetCommandsResponse)(nil),  // 16: carillon.peer.v1.ForgetCommandsResponse
-	(*Edge)(nil),                    // 17: carillon.peer.v1.Edge
-	(*RegisterRequest)(nil),         // 18: carillon.peer.v1.RegisterRequest
-	(*RegisterResponse)(nil),        // 19: carillon.peer.v1.RegisterResponse
-	(*ReleaseRequest)(nil),          // 20: carillon.peer.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),         // 21: carillon.peer.v1.ReleaseResponse
-	(*WaitsRequest)(nil),            // 22: carillon.peer.v1.WaitsRequest
-	(*WaitsResponse)(nil),           // 23: carillon.peer.v1.WaitsResponse
-	(*KeepsRequest)(nil),            // 24: carillon.peer.v1.KeepsRequest
-	(*KeepsResponse)(nil),           // 25: carillon.peer.v1.KeepsResponse
-	(*ApplyShareRequest)(nil),       // 26: carillon.peer.v1.ApplyShareRequest
-	(*SharePut)(nil),                // 27: carillon.peer.v1.SharePut
-	(*Wait)(nil),                    // 28: carillon.peer.v1.Wait
-	(*ApplyShareResponse)(nil),      // 29: carillon.peer.v1.ApplyShareResponse
-	(*DeleteInRequest)(nil),         // 30: carillon.peer.v1.DeleteInRequest
-	(*DeleteInResponse)(nil),        // 31: carillon.peer.v1.DeleteInResponse
-	(*RedriveInRequest)(nil),        // 32: carillon.peer.v1.RedriveInRequest
-	(*RedriveInResponse)(nil),       // 33: carillon.peer.v1.RedriveInResponse
-	(*PauseInRequest)(nil),          // 34: carillon.peer.v1.PauseInRequest
-	(*PauseInResponse)(nil),         // 35: carillon.peer.v1.PauseInResponse
-	(*ChangeKeyRequest)(nil),        // 36: carillon.peer.v1.ChangeKeyRequest
-	(*KeyUse)(nil),                  // 37: carillon.peer.v1.KeyUse
-	(*ChangeKeyResponse)(nil),       // 38: carillon.peer.v1.ChangeKeyResponse
-	(*PurgeInRequest)(nil),          // 39: carillon.peer.v1.PurgeInRequest
-	(*PurgeInResponse)(nil),         // 40: carillon.peer.v1.PurgeInResponse
-	(*ReloadQueuesRequest)(nil),     // 41: carillon.peer.v1.ReloadQueuesRequest
-	(*ReloadQueuesResponse)(nil),    // 42: carillon.peer.v1.ReloadQueuesResponse
-	(*HearRequest)(nil),             // 43: carillon.peer.v1.HearRequest
-	(*Report)(nil),                  // 44: carillon.peer.v1.Report
-	(*HearResponse)(nil),            // 45: carillon.peer.v1.HearResponse
-	(*Term)(nil),                    // 46: carillon.peer.v1.Term
-	(*TokenStamp)(nil),              // 47: carillon.peer.v1.TokenStamp
-	(*AskTokensRequest)(nil),        // 48: carillon.peer.v1.AskTokensRequest
-	(*TokenAsk)(nil),                // 49: carillon.peer.v1.TokenAsk
-	(*AskTokensResponse)(nil),       // 50: carillon.peer.v1.AskTokensResponse
-	(*TokenGrant)(nil),              // 51: carillon.peer.v1.TokenGrant
-	(*GiveTokensRequest)(nil),       // 52: carillon.peer.v1.GiveTokensRequest
-	(*GiveTokensResponse)(nil),      // 53: carillon.peer.v1.GiveTokensResponse
-	(*LimitStandsRequest)(nil),      // 54: carillon.peer.v1.LimitStandsRequest
-	(*LimitStandsResponse)(nil),     // 55: carillon.peer.v1.LimitStandsResponse
-	(*RecordEventsRequest)(nil),     // 56: carillon.peer.v1.RecordEventsRequest
-	(*RecordEventsResponse)(nil),    // 57: carillon.peer.v1.RecordEventsResponse
-	(*ReloadNamespaceRequest)(nil),  // 58: carillon.peer.v1.ReloadNamespaceRequest
-	(*ReloadNamespaceResponse)(nil), // 59: carillon.peer.v1.ReloadNamespaceResponse
-	(*HearLimitsRequest)(nil),       // 60: carillon.peer.v1.HearLimitsRequest
-	(*NamedLimit)(nil),              // 61: carillon.peer.v1.NamedLimit
-	(*HearLimitsResponse)(nil),      // 62: carillon.peer.v1.HearLimitsResponse
-	(*Place)(nil),                   // 63: carillon.peer.v1.Place
-	(*OwnQueuesRequest)(nil),        // 64: carillon.peer.v1.OwnQueuesRequest
-	(*OwnQueuesResponse)(nil),       // 65: carillon.peer.v1.OwnQueuesResponse
-	(*OwnWorkersRequest)(nil),       // 66: carillon.peer.v1.OwnWorkersRequest
-	(*OwnWorkersResponse)(nil),      // 67: carillon.peer.v1.OwnWorkersResponse
-	(*OwnWorker)(nil),               // 68: carillon.peer.v1.OwnWorker
-	(*SettleSidecarRequest)(nil),    // 69: carillon.peer.v1.SettleSidecarRequest
-	(*SettleSidecarResponse)(nil),   // 70: carillon.peer.v1.SettleSidecarResponse
-	(*timestamppb.Timestamp)(nil),   // 71: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 72: google.protobuf.Duration
-	(*v1.Job)(nil),                  // 73: carillon.v1.Job
-	(*v1.TriggerJobRequest)(nil),    // 74: carillon.v1.TriggerJobRequest
-	(*v1.CompleteRunRequest)(nil),   // 75: carillon.v1.CompleteRunRequest
-	(*v1.PutJobResponse)(nil),       // 76: carillon.v1.PutJobResponse
-	(*v1.QueuePause)(nil),           // 77: carillon.v1.QueuePause
-	(*v1.Heartbeat)(nil),            // 78: carillon.v1.Heartbeat
-	(*v1.Result)(nil),               // 79: carillon.v1.Result
-	(*v1.Queue)(nil),                // 80: carillon.v1.Queue
-	(*v1.Worker)(nil),               // 81: carillon.v1.Worker
+	(CommandsResponse_Decision)(0),  // 1: carillon.peer.v1.CommandsResponse.Decision
+	(ReleaseResponse_Answer)(0),     // 2: carillon.peer.v1.ReleaseResponse.Answer
+	(*Refusal)(nil),                 // 3: carillon.peer.v1.Refusal
+	(*StatusRequest)(nil),           // 4: carillon.peer.v1.StatusRequest
+	(*StatusResponse)(nil),          // 5: carillon.peer.v1.StatusResponse
+	(*LookRequest)(nil),             // 6: carillon.peer.v1.LookRequest
+	(*LookResponse)(nil),            // 7: carillon.peer.v1.LookResponse
+	(*SetDrainingRequest)(nil),      // 8: carillon.peer.v1.SetDrainingRequest
+	(*SetDrainingResponse)(nil),     // 9: carillon.peer.v1.SetDrainingResponse
+	(*ForwardRequest)(nil),          // 10: carillon.peer.v1.ForwardRequest
+	(*ForwardResponse)(nil),         // 11: carillon.peer.v1.ForwardResponse
+	(*CommandId)(nil),               // 12: carillon.peer.v1.CommandId
+	(*CommandRefusal)(nil),          // 13: carillon.peer.v1.CommandRefusal
+	(*CommandRequest)(nil),          // 14: carillon.peer.v1.CommandRequest
+	(*CommandResponse)(nil),         // 15: carillon.peer.v1.CommandResponse
+	(*CommandsRequest)(nil),         // 16: carillon.peer.v1.CommandsRequest
+	(*CommandsResponse)(nil),        // 17: carillon.peer.v1.CommandsResponse
+	(*ForgetCommandsRequest)(nil),   // 18: carillon.peer.v1.ForgetCommandsRequest
+	(*ForgetCommandsResponse)(nil),  // 19: carillon.peer.v1.ForgetCommandsResponse
+	(*Edge)(nil),                    // 20: carillon.peer.v1.Edge
+	(*RegisterRequest)(nil),         // 21: carillon.peer.v1.RegisterRequest
+	(*RegisterResponse)(nil),        // 22: carillon.peer.v1.RegisterResponse
+	(*ReleaseRequest)(nil),          // 23: carillon.peer.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),         // 24: carillon.peer.v1.ReleaseResponse
+	(*WaitsRequest)(nil),            // 25: carillon.peer.v1.WaitsRequest
+	(*WaitsResponse)(nil),           // 26: carillon.peer.v1.WaitsResponse
+	(*KeepsRequest)(nil),            // 27: carillon.peer.v1.KeepsRequest
+	(*KeepsResponse)(nil),           // 28: carillon.peer.v1.KeepsResponse
+	(*ApplyShareRequest)(nil),       // 29: carillon.peer.v1.ApplyShareRequest
+	(*SharePut)(nil),                // 30: carillon.peer.v1.SharePut
+	(*Wait)(nil),                    // 31: carillon.peer.v1.Wait
+	(*ApplyShareResponse)(nil),      // 32: carillon.peer.v1.ApplyShareResponse
+	(*DeleteInRequest)(nil),         // 33: carillon.peer.v1.DeleteInRequest
+	(*DeleteInResponse)(nil),        // 34: carillon.peer.v1.DeleteInResponse
+	(*RedriveInRequest)(nil),        // 35: carillon.peer.v1.RedriveInRequest
+	(*RedriveInResponse)(nil),       // 36: carillon.peer.v1.RedriveInResponse
+	(*PauseInRequest)(nil),          // 37: carillon.peer.v1.PauseInRequest
+	(*PauseInResponse)(nil),         // 38: carillon.peer.v1.PauseInResponse
+	(*ChangeKeyRequest)(nil),        // 39: carillon.peer.v1.ChangeKeyRequest
+	(*KeyUse)(nil),                  // 40: carillon.peer.v1.KeyUse
+	(*ChangeKeyResponse)(nil),       // 41: carillon.peer.v1.ChangeKeyResponse
+	(*PurgeInRequest)(nil),          // 42: carillon.peer.v1.PurgeInRequest
+	(*PurgeInResponse)(nil),         // 43: carillon.peer.v1.PurgeInResponse
+	(*ReloadQueuesRequest)(nil),     // 44: carillon.peer.v1.ReloadQueuesRequest
+	(*ReloadQueuesResponse)(nil),    // 45: carillon.peer.v1.ReloadQueuesResponse
+	(*HearRequest)(nil),             // 46: carillon.peer.v1.HearRequest
+	(*Report)(nil),                  // 47: carillon.peer.v1.Report
+	(*HearResponse)(nil),            // 48: carillon.peer.v1.HearResponse
+	(*Term)(nil),                    // 49: carillon.peer.v1.Term
+	(*TokenStamp)(nil),              // 50: carillon.peer.v1.TokenStamp
+	(*AskTokensRequest)(nil),        // 51: carillon.peer.v1.AskTokensRequest
+	(*TokenAsk)(nil),                // 52: carillon.peer.v1.TokenAsk
+	(*AskTokensResponse)(nil),       // 53: carillon.peer.v1.AskTokensResponse
+	(*TokenGrant)(nil),              // 54: carillon.peer.v1.TokenGrant
+	(*GiveTokensRequest)(nil),       // 55: carillon.peer.v1.GiveTokensRequest
+	(*GiveTokensResponse)(nil),      // 56: carillon.peer.v1.GiveTokensResponse
+	(*LimitStandsRequest)(nil),      // 57: carillon.peer.v1.LimitStandsRequest
+	(*LimitStandsResponse)(nil),     // 58: carillon.peer.v1.LimitStandsResponse
+	(*RecordEventsRequest)(nil),     // 59: carillon.peer.v1.RecordEventsRequest
+	(*RecordEventsResponse)(nil),    // 60: carillon.peer.v1.RecordEventsResponse
+	(*ReloadNamespaceRequest)(nil),  // 61: carillon.peer.v1.ReloadNamespaceRequest
+	(*ReloadNamespaceResponse)(nil), // 62: carillon.peer.v1.ReloadNamespaceResponse
+	(*HearLimitsRequest)(nil),       // 63: carillon.peer.v1.HearLimitsRequest
+	(*NamedLimit)(nil),              // 64: carillon.peer.v1.NamedLimit
+	(*HearLimitsResponse)(nil),      // 65: carillon.peer.v1.HearLimitsResponse
+	(*Place)(nil),                   // 66: carillon.peer.v1.Place
+	(*OwnQueuesRequest)(nil),        // 67: carillon.peer.v1.OwnQueuesRequest
+	(*OwnQueuesResponse)(nil),       // 68: carillon.peer.v1.OwnQueuesResponse
+	(*OwnWorkersRequest)(nil),       // 69: carillon.peer.v1.OwnWorkersRequest
+	(*OwnWorkersResponse)(nil),      // 70: carillon.peer.v1.OwnWorkersResponse
+	(*OwnWorker)(nil),               // 71: carillon.peer.v1.OwnWorker
+	(*SettleSidecarRequest)(nil),    // 72: carillon.peer.v1.SettleSidecarRequest
+	(*SettleSidecarResponse)(nil),   // 73: carillon.peer.v1.SettleSidecarResponse
+	(*timestamppb.Timestamp)(nil),   // 74: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 75: google.protobuf.Duration
+	(*v1.Job)(nil),                  // 76: carillon.v1.Job
+	(*v1.TriggerJobRequest)(nil),    // 77: carillon.v1.TriggerJobRequest
+	(*v1.CompleteRunRequest)(nil),   // 78: carillon.v1.CompleteRunRequest
+	(*v1.PutJobResponse)(nil),       // 79: carillon.v1.PutJobResponse
+	(*v1.QueuePause)(nil),           // 80: carillon.v1.QueuePause
+	(*v1.Heartbeat)(nil),            // 81: carillon.v1.Heartbeat
+	(*v1.Result)(nil),               // 82: carillon.v1.Result
+	(*v1.Queue)(nil),                // 83: carillon.v1.Queue
+	(*v1.Worker)(nil),               // 84: carillon.v1.Worker
 }
 var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: carillon.peer.v1.Refusal.reason:type_name -> carillon.peer.v1.Refusal.Reason
-	71, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
-	72, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
-	71, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
-	71, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
-	71, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
-	71, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
-	71, // 7: carillon.peer.v1.CommandRequest.not_after:type_name -> google.protobuf.Timestamp
-	11, // 8: carillon.peer.v1.CommandRequest.of:type_name -> carillon.peer.v1.CommandId
-	73, // 9: carillon.peer.v1.CommandRequest.put:type_name -> carillon.v1.Job
-	71, // 10: carillon.peer.v1.CommandRequest.seen_at:type_name -> google.protobuf.Timestamp
-	12, // 11: carillon.peer.v1.CommandRequest.refusal:type_name -> carillon.peer.v1.CommandRefusal
-	72, // 12: carillon.peer.v1.CommandRequest.keep_for:type_name -> google.protobuf.Duration
-	74, // 13: carillon.peer.v1.CommandRequest.trigger:type_name -> carillon.v1.TriggerJobRequest
-	75, // 14: carillon.peer.v1.CommandRequest.complete:type_name -> carillon.v1.CompleteRunRequest
-	71, // 15: carillon.peer.v1.ForgetCommandsRequest.not_after:type_name -> google.protobuf.Timestamp
-	11, // 16: carillon.peer.v1.ForgetCommandsRequest.commands:type_name -> carillon.peer.v1.CommandId
-	71, // 17: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
-	17, // 18: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
-	71, // 19: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
-	17, // 20: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
-	47, // 21: carillon.peer.v1.ReleaseRequest.order:type_name -> carillon.peer.v1.TokenStamp
-	1,  // 22: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
-	71, // 23: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
-	17, // 24: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
-	71, // 25: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
-	73, // 26: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
-	71, // 27: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
-	27, // 28: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
-	46, // 29: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
-	28, // 30: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
-	76, // 31: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
-	46, // 32: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
-	71, // 33: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
-	71, // 34: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
-	71, // 35: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
-	77, // 36: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
-	71, // 37: carillon.peer.v1.ChangeKeyRequest.not_after:type_name -> google.protobuf.Timestamp
-	37, // 38: carillon.peer.v1.ChangeKeyRequest.uses:type_name -> carillon.peer.v1.KeyUse
-	71, // 39: carillon.peer.v1.KeyUse.hour:type_name -> google.protobuf.Timestamp
-	71, // 40: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
-	71, // 41: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	71, // 42: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
-	44, // 43: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
-	78, // 44: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
-	79, // 45: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
-	71, // 46: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
-	46, // 47: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
-	49, // 48: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
-	47, // 49: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
-	51, // 50: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
-	46, // 51: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
-	47, // 52: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
-	71, // 53: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
-	51, // 54: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
-	71, // 55: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
-	71, // 56: carillon.peer.v1.RecordEventsRequest.not_after:type_name -> google.protobuf.Timestamp
-	71, // 57: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
-	71, // 58: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
-	61, // 59: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
-	71, // 60: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	63, // 61: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
-	80, // 62: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
-	71, // 63: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
-	63, // 64: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
-	68, // 65: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
-	81, // 66: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
-	71, // 67: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
-	3,  // 68: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
-	5,  // 69: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
-	7,  // 70: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
-	9,  // 71: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
-	18, // 72: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
-	20, // 73: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
-	22, // 74: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
-	24, // 75: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
-	26, // 76: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
-	13, // 77: carillon.peer.v1.PeerService.Command:input_type -> carillon.peer.v1.CommandRequest
-	15, // 78: carillon.peer.v1.PeerService.ForgetCommands:input_type -> carillon.peer.v1.ForgetCommandsRequest
-	30, // 79: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
-	32, // 80: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
-	34, // 81: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
-	36, // 82: carillon.peer.v1.PeerService.ChangeKey:input_type -> carillon.peer.v1.ChangeKeyRequest
-	39, // 83: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
-	43, // 84: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
-	48, // 85: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
-	52, // 86: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
-	54, // 87: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
-	56, // 88: carillon.peer.v1.PeerService.RecordEvents:input_type -> carillon.peer.v1.RecordEventsRequest
-	58, // 89: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
-	41, // 90: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
-	60, // 91: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
-	64, // 92: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
-	66, // 93: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
-	69, // 94: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
-	4,  // 95: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
-	6,  // 96: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
-	8,  // 97: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
-	10, // 98: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
-	19, // 99: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
-	21, // 100: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
-	23, // 101: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
-	25, // 102: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
-	29, // 103: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
-	14, // 104: carillon.peer.v1.PeerService.Command:output_type -> carillon.peer.v1.CommandResponse
-	16, // 105: carillon.peer.v1.PeerService.ForgetCommands:output_type -> carillon.peer.v1.ForgetCommandsResponse
-	31, // 106: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
-	33, // 107: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
-	35, // 108: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
-	38, // 109: carillon.peer.v1.PeerService.ChangeKey:output_type -> carillon.peer.v1.ChangeKeyResponse
-	40, // 110: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
-	45, // 111: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
-	50, // 112: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
-	53, // 113: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
-	55, // 114: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
-	57, // 115: carillon.peer.v1.PeerService.RecordEvents:output_type -> carillon.peer.v1.RecordEventsResponse
-	59, // 116: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
-	42, // 117: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
-	62, // 118: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
-	65, // 119: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
-	67, // 120: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
-	70, // 121: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
-	95, // [95:122] is the sub-list for method output_type
-	68, // [68:95] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	74, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
+	75, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
+	74, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
+	74, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
+	74, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
+	74, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
+	74, // 7: carillon.peer.v1.CommandRequest.not_after:type_name -> google.protobuf.Timestamp
+	12, // 8: carillon.peer.v1.CommandRequest.of:type_name -> carillon.peer.v1.CommandId
+	76, // 9: carillon.peer.v1.CommandRequest.put:type_name -> carillon.v1.Job
+	74, // 10: carillon.peer.v1.CommandRequest.seen_at:type_name -> google.protobuf.Timestamp
+	13, // 11: carillon.peer.v1.CommandRequest.refusal:type_name -> carillon.peer.v1.CommandRefusal
+	75, // 12: carillon.peer.v1.CommandRequest.keep_for:type_name -> google.protobuf.Duration
+	77, // 13: carillon.peer.v1.CommandRequest.trigger:type_name -> carillon.v1.TriggerJobRequest
+	78, // 14: carillon.peer.v1.CommandRequest.complete:type_name -> carillon.v1.CompleteRunRequest
+	74, // 15: carillon.peer.v1.CommandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	14, // 16: carillon.peer.v1.CommandsRequest.commands:type_name -> carillon.peer.v1.CommandRequest
+	1,  // 17: carillon.peer.v1.CommandsResponse.decisions:type_name -> carillon.peer.v1.CommandsResponse.Decision
+	74, // 18: carillon.peer.v1.ForgetCommandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	12, // 19: carillon.peer.v1.ForgetCommandsRequest.commands:type_name -> carillon.peer.v1.CommandId
+	74, // 20: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
+	20, // 21: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
+	74, // 22: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
+	20, // 23: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
+	50, // 24: carillon.peer.v1.ReleaseRequest.order:type_name -> carillon.peer.v1.TokenStamp
+	2,  // 25: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
+	74, // 26: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	20, // 27: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
+	74, // 28: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
+	76, // 29: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
+	74, // 30: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
+	30, // 31: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
+	49, // 32: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
+	31, // 33: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
+	79, // 34: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
+	49, // 35: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
+	74, // 36: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
+	74, // 37: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
+	74, // 38: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
+	80, // 39: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
+	74, // 40: carillon.peer.v1.ChangeKeyRequest.not_after:type_name -> google.protobuf.Timestamp
+	40, // 41: carillon.peer.v1.ChangeKeyRequest.uses:type_name -> carillon.peer.v1.KeyUse
+	74, // 42: carillon.peer.v1.KeyUse.hour:type_name -> google.protobuf.Timestamp
+	74, // 43: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
+	74, // 44: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	74, // 45: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
+	47, // 46: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
+	81, // 47: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
+	82, // 48: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
+	74, // 49: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	49, // 50: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
+	52, // 51: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
+	50, // 52: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
+	54, // 53: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
+	49, // 54: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
+	50, // 55: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
+	74, // 56: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	54, // 57: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
+	74, // 58: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	74, // 59: carillon.peer.v1.RecordEventsRequest.not_after:type_name -> google.protobuf.Timestamp
+	74, // 60: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
+	74, // 61: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	64, // 62: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
+	74, // 63: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	66, // 64: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
+	83, // 65: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
+	74, // 66: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
+	66, // 67: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
+	71, // 68: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
+	84, // 69: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
+	74, // 70: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
+	4,  // 71: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
+	6,  // 72: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
+	8,  // 73: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
+	10, // 74: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
+	21, // 75: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
+	23, // 76: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
+	25, // 77: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
+	27, // 78: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
+	29, // 79: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
+	14, // 80: carillon.peer.v1.PeerService.Command:input_type -> carillon.peer.v1.CommandRequest
+	16, // 81: carillon.peer.v1.PeerService.Commands:input_type -> carillon.peer.v1.CommandsRequest
+	18, // 82: carillon.peer.v1.PeerService.ForgetCommands:input_type -> carillon.peer.v1.ForgetCommandsRequest
+	33, // 83: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
+	35, // 84: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
+	37, // 85: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
+	39, // 86: carillon.peer.v1.PeerService.ChangeKey:input_type -> carillon.peer.v1.ChangeKeyRequest
+	42, // 87: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
+	46, // 88: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
+	51, // 89: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
+	55, // 90: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
+	57, // 91: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
+	59, // 92: carillon.peer.v1.PeerService.RecordEvents:input_type -> carillon.peer.v1.RecordEventsRequest
+	61, // 93: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
+	44, // 94: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
+	63, // 95: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
+	67, // 96: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
+	69, // 97: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
+	72, // 98: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
+	5,  // 99: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
+	7,  // 100: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
+	9,  // 101: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
+	11, // 102: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
+	22, // 103: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
+	24, // 104: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
+	26, // 105: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
+	28, // 106: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
+	32, // 107: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
+	15, // 108: carillon.peer.v1.PeerService.Command:output_type -> carillon.peer.v1.CommandResponse
+	17, // 109: carillon.peer.v1.PeerService.Commands:output_type -> carillon.peer.v1.CommandsResponse
+	19, // 110: carillon.peer.v1.PeerService.ForgetCommands:output_type -> carillon.peer.v1.ForgetCommandsResponse
+	34, // 111: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
+	36, // 112: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
+	38, // 113: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
+	41, // 114: carillon.peer.v1.PeerService.ChangeKey:output_type -> carillon.peer.v1.ChangeKeyResponse
+	43, // 115: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
+	48, // 116: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
+	53, // 117: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
+	56, // 118: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
+	58, // 119: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
+	60, // 120: carillon.peer.v1.PeerService.RecordEvents:output_type -> carillon.peer.v1.RecordEventsResponse
+	62, // 121: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
+	45, // 122: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
+	65, // 123: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
+	68, // 124: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
+	70, // 125: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
+	73, // 126: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
+	99, // [99:127] is the sub-list for method output_type
+	71, // [71:99] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_carillon_peer_v1_peer_proto_init() }
@@ -5064,8 +5246,8 @@ func file_carillon_peer_v1_peer_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_peer_v1_peer_proto_rawDesc), len(file_carillon_peer_v1_peer_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   69,
+			NumEnums:      3,
+			NumMessages:   71,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,7 @@ const (
 	PeerService_Keeps_FullMethodName           = "/carillon.peer.v1.PeerService/Keeps"
 	PeerService_ApplyShare_FullMethodName      = "/carillon.peer.v1.PeerService/ApplyShare"
 	PeerService_Command_FullMethodName         = "/carillon.peer.v1.PeerService/Command"
+	PeerService_Commands_FullMethodName        = "/carillon.peer.v1.PeerService/Commands"
 	PeerService_ForgetCommands_FullMethodName  = "/carillon.peer.v1.PeerService/ForgetCommands"
 	PeerService_DeleteIn_FullMethodName        = "/carillon.peer.v1.PeerService/DeleteIn"
 	PeerService_RedriveIn_FullMethodName       = "/carillon.peer.v1.PeerService/RedriveIn"
@@ -81,6 +82,8 @@ type PeerServiceClient interface {
 	ApplyShare(ctx context.Context, in *ApplyShareRequest, opts ...grpc.CallOption) (*ApplyShareResponse, error)
 	// Command puts or deletes a job of the partition, unless that was done before for the same request.
 	Command(ctx context.Context, in *CommandRequest, opts ...grpc.CallOption) (*CommandResponse, error)
+	// Commands does several commands that came together: puts, deletes and triggers.
+	Commands(ctx context.Context, in *CommandsRequest, opts ...grpc.CallOption) (*CommandsResponse, error)
 	// ForgetCommands has the partition forget commands that will not come again.
 	ForgetCommands(ctx context.Context, in *ForgetCommandsRequest, opts ...grpc.CallOption) (*ForgetCommandsResponse, error)
 	// DeleteIn removes the partition's jobs by prefix.
@@ -219,6 +222,16 @@ func (c *peerServiceClient) Command(ctx context.Context, in *CommandRequest, opt
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CommandResponse)
 	err := c.cc.Invoke(ctx, PeerService_Command_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *peerServiceClient) Commands(ctx context.Context, in *CommandsRequest, opts ...grpc.CallOption) (*CommandsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CommandsResponse)
+	err := c.cc.Invoke(ctx, PeerService_Commands_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -428,6 +441,8 @@ type PeerServiceServer interface {
 	ApplyShare(context.Context, *ApplyShareRequest) (*ApplyShareResponse, error)
 	// Command puts or deletes a job of the partition, unless that was done before for the same request.
 	Command(context.Context, *CommandRequest) (*CommandResponse, error)
+	// Commands does several commands that came together: puts, deletes and triggers.
+	Commands(context.Context, *CommandsRequest) (*CommandsResponse, error)
 	// ForgetCommands has the partition forget commands that will not come again.
 	ForgetCommands(context.Context, *ForgetCommandsRequest) (*ForgetCommandsResponse, error)
 	// DeleteIn removes the partition's jobs by prefix.
@@ -501,6 +516,9 @@ func (UnimplementedPeerServiceServer) ApplyShare(context.Context, *ApplyShareReq
 }
 func (UnimplementedPeerServiceServer) Command(context.Context, *CommandRequest) (*CommandResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Command not implemented")
+}
+func (UnimplementedPeerServiceServer) Commands(context.Context, *CommandsRequest) (*CommandsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Commands not implemented")
 }
 func (UnimplementedPeerServiceServer) ForgetCommands(context.Context, *ForgetCommandsRequest) (*ForgetCommandsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ForgetCommands not implemented")
@@ -750,6 +768,24 @@ func _PeerService_Command_Handler(srv interface{}, ctx context.Context, dec func
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(PeerServiceServer).Command(ctx, req.(*CommandRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PeerService_Commands_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CommandsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).Commands(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_Commands_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).Commands(ctx, req.(*CommandsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1106,6 +1142,10 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Command",
 			Handler:    _PeerService_Command_Handler,
+		},
+		{
+			MethodName: "Commands",
+			Handler:    _PeerService_Commands_Handler,
 		},
 		{
 			MethodName: "ForgetCommands",

@@ -48,4 +48,6 @@
 //	answers.go   what is sent on a channel, and what the broker answers
 //	message.go   a message's form on the wire, and its limits
 //	wire.go      the socket: deadlines, one write for several messages
+//	source.go    the messages of a queue, for ingest
+//	inbox.go     what the library has handed over of them
 package amqp

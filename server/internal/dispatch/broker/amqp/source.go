@@ -21,15 +21,15 @@ type Source struct {
 	queue  string
 	most   int
 
-	mu       sync.Mutex
-	conn     *amqp091.Connection // nil: none
-	channel  *amqp091.Channel
-	messages <-chan amqp091.Delivery
-	lost     *bool // of the messages of the connection
-	open     int   // messages that are not acknowledged
-	ready    int   // in the queue as of the last look; -1: unknown
-	looked   time.Time
-	closed   bool
+	mu      sync.Mutex
+	conn    *amqp091.Connection // nil: none
+	channel *amqp091.Channel
+	inbox   *inbox // of the connection
+	lost    *bool  // of the messages of the connection
+	open    int    // messages that are not acknowledged
+	ready   int    // in the queue as of the last look; -1: unknown
+	looked  time.Time
+	closed  bool
 }
 
 const (
@@ -49,7 +49,7 @@ func NewSource(o Options, s broker.Subscription) (*Source, error) {
 
 // Receive implements [broker.Source].
 func (s *Source) Receive(ctx context.Context) (all []*broker.Delivery, err error) {
-	messages, lost, err := s.connect()
+	inbox, lost, err := s.connect()
 	if err != nil {
 		return nil, fmt.Errorf("amqp: queue %q: %w", s.queue, err)
 	}
@@ -60,43 +60,32 @@ func (s *Source) Receive(ctx context.Context) (all []*broker.Delivery, err error
 	quiet := time.NewTimer(lookEvery)
 	defer quiet.Stop()
 	select {
-	case m, ok := <-messages:
-		if !ok {
-			s.drop()
-			return nil, fmt.Errorf("amqp: queue %q: the broker has ended the connection, or the queue is gone",
-				s.queue)
+	case <-inbox.came:
+		for _, m := range inbox.take(mostAtOnce) {
+			all = append(all, s.delivery(m, lost))
 		}
-		all = append(all, s.delivery(m, lost))
+		return all, nil
+	case <-inbox.ended: // what is still in it comes again
+		s.drop()
+		return nil, fmt.Errorf("amqp: queue %q: the broker has ended the connection, or the queue is gone", s.queue)
 	case <-quiet.C: // the broker has answered look, and does so again when this is called again
 		return nil, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	for len(all) < mostAtOnce {
-		select {
-		case m, ok := <-messages:
-			if ok {
-				all = append(all, s.delivery(m, lost))
-				continue
-			}
-		default:
-		}
-		break
-	}
-	return all, nil
 }
 
 // connect returns the messages of the queue, on a connection of its own. Only Receive calls it, so there is
 // one at a time; s.mu is not held while the broker is waited for.
-func (s *Source) connect() (<-chan amqp091.Delivery, *bool, error) {
+func (s *Source) connect() (*inbox, *bool, error) {
 	s.mu.Lock()
-	conn, messages, lost, closed := s.conn, s.messages, s.lost, s.closed
+	conn, box, lost, closed := s.conn, s.inbox, s.lost, s.closed
 	s.mu.Unlock()
 	switch {
 	case closed:
 		return nil, nil, errSourceClosed
 	case conn != nil:
-		return messages, lost, nil
+		return box, lost, nil
 	}
 	l := newLink(s.client)
 	if err := s.client.connect(l); err != nil {
@@ -106,22 +95,24 @@ func (s *Source) connect() (<-chan amqp091.Delivery, *bool, error) {
 	if err == nil {
 		err = ch.Qos(s.most, 0, false)
 	}
+	var messages <-chan amqp091.Delivery
 	if err == nil {
 		messages, err = ch.Consume(s.queue, "", false, false, false, false, nil)
 	}
 	if err == nil {
+		box = gather(messages)
 		s.mu.Lock()
 		if closed = s.closed; !closed {
 			lost = new(bool)
-			s.conn, s.channel, s.messages, s.lost, s.ready = l.conn, ch, messages, lost, -1
+			s.conn, s.channel, s.inbox, s.lost, s.ready = l.conn, ch, box, lost, -1
 		}
 		s.mu.Unlock()
 		if !closed {
-			return messages, lost, nil
+			return box, lost, nil
 		}
 		err = errSourceClosed
 	}
-	return nil, nil, errors.Join(err, farewellTo(l.conn, messages))
+	return nil, nil, errors.Join(err, farewellTo(l.conn, box))
 }
 
 var errSourceClosed = errors.New("the source is closed")
@@ -129,23 +120,22 @@ var errSourceClosed = errors.New("the source is closed")
 // drop gives up the connection. What was received on it comes again.
 func (s *Source) drop() {
 	s.mu.Lock()
-	conn, messages := s.conn, s.messages
+	conn, box := s.conn, s.inbox
 	if conn != nil {
 		*s.lost = true
 	}
-	s.conn, s.channel, s.messages, s.open, s.ready = nil, nil, nil, 0, -1
+	s.conn, s.channel, s.inbox, s.open, s.ready = nil, nil, nil, 0, -1
 	s.mu.Unlock()
 	if conn != nil {
-		_ = farewellTo(conn, messages) // it may be gone
+		_ = farewellTo(conn, box) // it may be gone
 	}
 }
 
-// farewellTo closes a connection. messages may be nil.
-func farewellTo(conn *amqp091.Connection, messages <-chan amqp091.Delivery) error {
+// farewellTo closes a connection. box may be nil.
+func farewellTo(conn *amqp091.Connection, box *inbox) error {
 	err := conn.CloseDeadline(time.Now().Add(farewell))
-	if messages != nil {
-		for range messages { // the library waits for somebody who takes them
-		}
+	if box != nil {
+		<-box.ended // the library closes the channel of messages once the connection is closed
 	}
 	return err
 }
