@@ -26,7 +26,9 @@ const anywhere = "namespaces: ['*'], hosts: [a.test]"
 func TestWhatIsWrongWithAFileIsNamed(t *testing.T) {
 	t.Setenv("SECRETS_TEST", "hunter2\nX: 1")
 	for text, want := range map[string]string{
-		"a: 1":       "field a not found",
+		"a: 1":                  "field a not found",
+		"secrets: {a: hunter2}": "line 1: cannot unmarshal !!str into",
+		"secrets: {a: {basic: {user: a, password: hunter2}}}": "cannot unmarshal !!str into",
 		"secrets: 1": "cannot unmarshal",
 		"secrets: {a: {file: value, " + anywhere + "}}\n---\nb: 1": "one document",
 		"secrets: {'a/b': {file: value, " + anywhere + "}}":        "secrets.a/b.name: ",
@@ -37,7 +39,7 @@ func TestWhatIsWrongWithAFileIsNamed(t *testing.T) {
 		"secrets: {a: {file: value, namespaces: [A_], hosts: [b.test]}}":                                         "secrets.a.namespaces[0]: ",
 		"secrets: {a: {file: value, namespaces: [a], hosts: ['*']}}":                                             "secrets.a.hosts[0]: ",
 		"secrets: {a: {file: value, env: X, " + anywhere + "}}":                                                  "secrets.a.file: give exactly one",
-		"secrets: {a: {file: value, field: 1, " + anywhere + "}}":                                                "field field not found",
+		"secrets: {a: {file: value, extra: 1, " + anywhere + "}}":                                                "field extra not found",
 		"secrets: {a: {file: absent, " + anywhere + "}}":                                                         "secrets.a.file: ",
 		"secrets: {a: {file: value, " + anywhere + "}}":                                                          "secrets.a.file: it has a line break",
 		"secrets: {a: {env: SECRETS_TEST, " + anywhere + "}}":                                                    "secrets.a.env: it has a line break",

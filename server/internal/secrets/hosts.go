@@ -39,7 +39,7 @@ func parseHost(text string) (host, error) {
 		h.name, h.suffix = rest, true
 	}
 	h.name = canonical(h.name)
-	for _, label := range strings.Split(strings.TrimPrefix(h.name, "."), ".") {
+	for label := range strings.SplitSeq(strings.TrimPrefix(h.name, "."), ".") {
 		_, err := netip.ParseAddr(h.name)
 		if err != nil && (label == "" || strings.ContainsFunc(label, notOfHost)) {
 			return h, fmt.Errorf("%q is no host; write names that are not ASCII as their DNS has them (xn--…)", text)

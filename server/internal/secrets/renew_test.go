@@ -49,10 +49,10 @@ func TestAnEndpointThatIsAwayIsAskedLessAndLess(t *testing.T) {
 		k := newTokens(t)
 		k.fetched(time.Now(), &oauth2.Token{AccessToken: "tok", Expiry: time.Now().Add(time.Hour)}, nil)
 		<-time.After(time.Until(k.renew))
-		pauses := []time.Duration{1, 2, 4, 8, 16, 32, 60, 60}
+		pauses := []int{1, 2, 4, 8, 16, 32, 60, 60}
 		for _, want := range pauses {
 			k.fetched(time.Now(), nil, errors.New("away"))
-			if pause := time.Until(k.retry); pause != want*time.Second {
+			if pause := time.Until(k.retry); pause != time.Duration(want)*time.Second {
 				t.Errorf("it is asked again after %v, not %ds", pause, want)
 			}
 		}

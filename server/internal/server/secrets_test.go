@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -135,17 +134,11 @@ func TestASecretReachesItsHostAlone(t *testing.T) {
 	if _, err := c.PutJob(t.Context(), later); err != nil {
 		t.Fatal(err)
 	}
-	var said bytes.Buffer
+	var said strings.Builder
 	for _, path := range []string{"/v1/namespaces/shop/jobs", "/v1/namespaces/shop/jobs/later", "/v1/namespaces/shop/runs",
 		"/v1/namespaces/shop/queues", "/metrics", "/v1/namespaces/shop"} {
-		resp, err := http.Get("http://" + s.HTTPAddr() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = io.Copy(&said, resp.Body)
-		if err = errors.Join(err, resp.Body.Close()); err != nil {
-			t.Fatal(err)
-		}
+		_, text := get(t, "http://"+s.HTTPAddr()+path)
+		said.WriteString(text)
 	}
 	stop()
 	if !strings.Contains(said.String(), "secret://token") {
@@ -212,6 +205,12 @@ func TestSecretsThatAreRefused(t *testing.T) {
 	}
 }
 
+// readAgain returns when a node has read its file again: it takes the second signal after that.
+func readAgain(reload chan<- os.Signal) {
+	reload <- syscall.SIGHUP
+	reload <- syscall.SIGHUP
+}
+
 // TestSecretsAreReplacedUnderLoad has all requests carry the old value or the new one, and a broken file keep
 // what is in force.
 func TestSecretsAreReplacedUnderLoad(t *testing.T) {
@@ -230,9 +229,9 @@ func TestSecretsAreReplacedUnderLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		writeSecret(t, file, "broken\r\nX-Injected: 1")
-		reload <- syscall.SIGHUP
+		readAgain(reload)
 		writeSecret(t, file, next)
-		reload <- syscall.SIGHUP
+		readAgain(reload)
 	}
 	eventually(t, "all have run", func() bool { return len(h.all()) == jobs })
 	runOnce(t, c, secretJob("last", h.URL, "secret://token"))
@@ -262,8 +261,7 @@ func TestASecretThatWasTakenBack(t *testing.T) {
 	if err := os.WriteFile(file, []byte("secrets: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	reload <- syscall.SIGHUP
-	reload <- syscall.SIGHUP // taken when the first was done
+	readAgain(reload)
 	run, err := c.TriggerJob(t.Context(), carillon.Key{Namespace: "shop", Name: "later"})
 	if err != nil {
 		t.Fatal(err)
@@ -277,5 +275,27 @@ func TestASecretThatWasTakenBack(t *testing.T) {
 	})
 	if len(h.all()) != 0 || !strings.Contains(fmt.Sprint(run.Errors), "no secret token for namespace shop") {
 		t.Errorf("%d requests; the run says %q", len(h.all()), fmt.Sprint(run.Errors))
+	}
+}
+
+// TestLiteralCredentialsAreInJobsAlone: they are shown with the job, and nowhere else.
+func TestLiteralCredentialsAreInJobsAlone(t *testing.T) {
+	const value = "l1teral-7f31c0ffee"
+	h, log := newSecretHost(t, http.StatusBadRequest), &lines{}
+	s := serve(t, server.Config{Store: "memory:", Partitions: 4, Targets: loopbackTargets("", nil),
+		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	c := dial(t, s)
+	j := secretJob("literal", h.URL, value)
+	j.FailurePolicy, j.History.NoResults = carillon.Constant(time.Hour).WithMaxRetries(0), true
+	run := runOnce(t, c, j)
+	if got := h.all(); len(got) != 1 || got[0] != value {
+		t.Errorf("the target got %q", got)
+	}
+	_, listed := get(t, "http://"+s.HTTPAddr()+"/v1/namespaces/shop/runs")
+	for what, text := range map[string]string{"run": fmt.Sprint(run), "list": listed, "metrics": metrics(t, s),
+		"log": log.text.String()} {
+		if strings.Contains(text, value) {
+			t.Errorf("%s: the value is there", what)
+		}
 	}
 }

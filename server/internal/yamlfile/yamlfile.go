@@ -36,9 +36,13 @@ func Read(path string, into any) error {
 // goType is how errors of package yaml name a type of Go.
 var goType = regexp.MustCompile(` in type \w+\.\w+`)
 
-// Plain is the text of an error of package yaml.
+// quoted is a value that an error of package yaml shows; it may be a password in the wrong place.
+var quoted = regexp.MustCompile("(!!\\w+) `[^`]*`")
+
+// Plain is the text of an error of package yaml, without values.
 func Plain(err error) string {
-	return goType.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	return goType.ReplaceAllString(quoted.ReplaceAllString(text, "$1"), "")
 }
 
 // Bytes reads a whole file.
