@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/carillonhq/carillon/internal/secretref"
 )
 
 // Target is where runs are delivered: exactly one field is set.
@@ -38,7 +40,7 @@ type WorkerTarget struct {
 type HTTPTarget struct {
 	URL     string
 	Method  string            // default POST
-	Headers map[string]string // in addition to those that Carillon sets
+	Headers map[string]string // in addition to those that Carillon sets; a value may be secret://NAME
 }
 
 // KafkaTarget delivers a record. Clusters are named in the server's configuration.
@@ -222,6 +224,9 @@ func checkHeader(field, name, lower, value string) error {
 		return invalid(field, "%q is about the connection, not the message", name)
 	case !utf8.ValidString(value) || strings.ContainsFunc(value, isControl):
 		return invalid(field, "the value of %q has a character that a header cannot hold", clip(name))
+	}
+	if _, _, err := secretref.Parse(value); err != nil {
+		return invalid(field, "the value of %q: %v", clip(name), err)
 	}
 	return nil
 }

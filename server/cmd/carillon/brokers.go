@@ -59,6 +59,12 @@ func addBrokers(flags *pflag.FlagSet, file *string) {
 			"on SIGHUP")
 }
 
+// addSecrets adds the flag --secrets.
+func addSecrets(flags *pflag.FlagSet, file *string) {
+	flags.StringVar(file, "secrets", "",
+		"YAML `file` that names the secrets that headers of HTTP targets may refer to; read again when it changes, and on SIGHUP")
+}
+
 // useBrokers has a node send runs to the brokers of its file, if it has one, and take commands from them.
 func useBrokers(c *server.Config) {
 	c.Targets.Brokers.Clients, c.Targets.Brokers.Sources = brokerClients, brokerSources
@@ -95,13 +101,22 @@ func amqpOptions(s broker.Settings) (amqp.Options, error) {
 	return o, nil
 }
 
-// reloadBrokers has a node with a file of brokers read it again on SIGHUP, until end is called.
-func reloadBrokers(b *server.Brokers) (end func()) {
-	if b.File == "" {
-		return func() {}
+// reloadFiles has a node read the files that it follows again on SIGHUP, until end is called.
+func reloadFiles(t *server.Targets) (end func()) {
+	var all []chan os.Signal
+	on := func(file string) <-chan os.Signal {
+		if file == "" {
+			return nil
+		}
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGHUP)
+		all = append(all, asked)
+		return asked
 	}
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGHUP)
-	b.Reload = asked
-	return func() { signal.Stop(asked) }
+	t.Brokers.Reload, t.Secrets.Reload = on(t.Brokers.File), on(t.Secrets.File)
+	return func() {
+		for _, asked := range all {
+			signal.Stop(asked)
+		}
+	}
 }

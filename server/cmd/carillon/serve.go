@@ -128,6 +128,7 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Limits.Payload, "max-payload", c.Limits.Payload, "most `bytes` of a job's payload")
 	s.payloads.add(flags)
 	addBrokers(flags, &c.Targets.Brokers.File)
+	addSecrets(flags, &c.Targets.Secrets.File)
 	flags.IntVar(&c.Limits.Metadata, "max-metadata", c.Limits.Metadata,
 		"most `bytes` of a job's metadata, and again of its labels")
 	flags.IntVar(&c.Limits.Labels, "max-labels", c.Limits.Labels, "most labels of a job")
@@ -152,7 +153,7 @@ func (s *serve) run(cmd *cobra.Command, a app) error {
 		return err
 	}
 	defer s.tls.end()
-	defer reloadBrokers(&cfg.Targets.Brokers)()
+	defer reloadFiles(&cfg.Targets)()
 	cfg.APIs = []server.API{daprAPI(daprapi.Options{Logger: cfg.Log, Now: cfg.Now})}
 	collectLess()
 	return runNode(cmd.Context(), cfg)

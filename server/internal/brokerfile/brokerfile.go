@@ -13,9 +13,7 @@ import (
 	"io"
 	"maps"
 	"net"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,11 +24,11 @@ import (
 	"github.com/carillonhq/carillon/server/internal/dispatch/broker"
 	"github.com/carillonhq/carillon/server/internal/dispatch/brokertarget"
 	"github.com/carillonhq/carillon/server/internal/ingest"
+	"github.com/carillonhq/carillon/server/internal/yamlfile"
 )
 
 // Limits.
 const (
-	maxFile    = 1 << 20 // bytes of any of the files
 	MaxBrokers = 1000
 
 	leastMessage = 1 << 10 // max_message
@@ -89,18 +87,9 @@ type tlsEntry struct {
 // Read reads a file and the files that it names, which are relative to its folder. An error names every
 // broker and field at fault.
 func Read(path string) (*File, error) {
-	text, err := readFile(path)
-	if err != nil {
-		return nil, err
-	}
 	var f file
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: %s", path, plain(err))
-	}
-	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: it must be one document of YAML", path)
+	if err := yamlfile.Read(path, &f); err != nil {
+		return nil, err
 	}
 	if len(f.Brokers) > MaxBrokers {
 		return nil, fmt.Errorf("%s: there are %d brokers, more than %d", path, len(f.Brokers), MaxBrokers)
@@ -131,29 +120,6 @@ func Read(path string) (*File, error) {
 		return nil, err
 	}
 	return all, nil
-}
-
-// goType is how errors of package yaml name a type of this package.
-var goType = regexp.MustCompile(` in type brokerfile\.\w+`)
-
-// plain is the text of an error of package yaml.
-func plain(err error) string {
-	return goType.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
-}
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, err
-	}
-	if len(b) > maxFile {
-		return nil, fmt.Errorf("%s: it is larger than %d bytes", path, maxFile)
-	}
-	return b, nil
 }
 
 // reader reads one broker.
@@ -213,7 +179,7 @@ func (r *reader) named(field, path string) ([]byte, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(r.folder, path)
 	}
-	b, err := readFile(path)
+	b, err := yamlfile.Bytes(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", field, err)
 	}
@@ -253,7 +219,7 @@ func (r *reader) tls(n *yaml.Node) (*tls.Config, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&e); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("tls: %s", plain(err))
+		return nil, fmt.Errorf("tls: %s", yamlfile.Plain(err))
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: e.ServerName}
 	if e.CAFile != "" {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/dispatch/brokertarget"
+	"github.com/carillonhq/carillon/server/internal/yamlfile"
 )
 
 // write writes files into one folder, and returns the path of the first.
@@ -143,7 +144,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s\n\tsays %v\n\tnot  %s", text, err, want)
 		}
 	}
-	if _, err := Read(write(t, "brokers.yaml", strings.Repeat("#", maxFile+1))); err == nil {
+	if _, err := Read(write(t, "brokers.yaml", strings.Repeat("#", yamlfile.MaxBytes+1))); err == nil {
 		t.Error("a file of any size is read")
 	}
 }

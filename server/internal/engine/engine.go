@@ -82,6 +82,9 @@ type Config struct {
 
 	// Supports, if not nil, returns an error about a target of a kind that this program cannot deliver to.
 	Supports func(t *carillon.Target) error
+	// Secrets, if not nil, returns an error about a header that refers to a secret which jobs of the namespace
+	// may not send to the target.
+	Secrets func(namespace string, t *carillon.HTTPTarget) error
 	// Advise, if not nil, returns a warning for the answer to a put if something prevents runs of the queue
 	// now; "" if nothing does. It must not block.
 	Advise func(q delivery.Queue) (warning string)

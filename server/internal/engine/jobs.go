@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/oklog/ulid/v2"
@@ -94,6 +96,12 @@ func (j *jobs) request(ctx context.Context, job carillon.Job,
 			return req, err
 		}
 	}
+	// What is wrong with the secrets of a webhook, its runs say: its events are not lost for it.
+	if !strings.HasPrefix(job.Name, carillon.EventJobs) {
+		if err := j.cfg.checkSecrets(job.Namespace, &job.Target); err != nil {
+			return req, err
+		}
+	}
 	if err := j.settings.strict(&job); err != nil {
 		return req, err
 	}
@@ -106,6 +114,14 @@ func (j *jobs) request(ctx context.Context, job carillon.Job,
 	// Here, where callers run concurrently, rather than on the lane's goroutine.
 	req.Spec = partition.EncodeSpec(&job)
 	return req, nil
+}
+
+// checkSecrets returns an error about a target that refers to a secret which it may not have.
+func (c *Config) checkSecrets(namespace string, t *carillon.Target) error {
+	if c.Secrets == nil || t.HTTP == nil {
+		return nil
+	}
+	return c.Secrets(namespace, t.HTTP)
 }
 
 func (j *jobs) scheduled(n int) {
@@ -125,6 +141,11 @@ func (j *jobs) patch(ctx context.Context, key carillon.Key, patch carillon.Patch
 	at int64) (carillon.PutResult, error) {
 	if err := checkKey(&key); err != nil {
 		return carillon.PutResult{}, err
+	}
+	if slices.Contains(patch.Fields, "target") {
+		if err := j.cfg.checkSecrets(key.Namespace, &patch.Job.Target); err != nil {
+			return carillon.PutResult{}, err
+		}
 	}
 	if err := j.checkPatchedCalendars(ctx, key.Namespace, &patch); err != nil {
 		return carillon.PutResult{}, err

@@ -197,7 +197,7 @@ func (ns *namespaces) PutNamespace(ctx context.Context, n carillon.Namespace) (c
 	if n.Name, err = namespaceName(n.Name); err != nil {
 		return carillon.Namespace{}, err
 	}
-	if err := cmp.Or(n.Validate(), ns.checkWebhooks(n.Webhooks)); err != nil {
+	if err := cmp.Or(n.Validate(), ns.checkWebhooks(n.Name, n.Webhooks)); err != nil {
 		return carillon.Namespace{}, err
 	}
 	n = n.Clone()
@@ -220,13 +220,16 @@ func (ns *namespaces) PutNamespace(ctx context.Context, n carillon.Namespace) (c
 const largestEvent = 16 << 10
 
 // checkWebhooks refuses webhooks whose jobs this node would refuse.
-func (ns *namespaces) checkWebhooks(all []carillon.Webhook) error {
+func (ns *namespaces) checkWebhooks(namespace string, all []carillon.Webhook) error {
 	for i := range all {
 		w := &all[i]
 		probe := carillon.Job{Namespace: "n", Name: carillon.EventJobs + w.Name, Target: w.Target()}
 		err := probe.Validate(ns.cfg.Limits)
 		if supports := ns.cfg.Supports; err == nil && supports != nil {
 			err = supports(&probe.Target)
+		}
+		if err == nil {
+			err = ns.cfg.checkSecrets(namespace, &probe.Target)
 		}
 		if err != nil {
 			return inWebhook(i, err)

@@ -36,9 +36,6 @@ type Brokers struct {
 	Reload <-chan os.Signal
 }
 
-// lookAtBrokers is how often a node looks whether the file has changed.
-const lookAtBrokers = 5 * time.Second
-
 func (b *Brokers) validate() error {
 	if b.File == "" {
 		return nil
@@ -121,34 +118,10 @@ func openBrokers(c *Brokers, log *slog.Logger) (*brokers, error) {
 	b.setIngests(all.Ingests)
 	go func() {
 		defer close(b.over)
-		b.follow(ctx, all.Prints())
+		f := followed{path: c.File, what: "brokers", reload: c.Reload, log: log}
+		f.follow(ctx, all.Prints(), b.reread)
 	}()
 	return b, nil
-}
-
-// follow puts changes of the file in force. If it is broken, the brokers stay as they are.
-func (b *brokers) follow(ctx context.Context, have map[string]string) {
-	look := time.NewTicker(lookAtBrokers)
-	defer look.Stop()
-	complained := ""
-	for {
-		asked := false
-		select {
-		case <-ctx.Done():
-			return
-		case <-b.config.Reload:
-			asked = true
-		case <-look.C:
-		}
-		next, err := b.reread(have, asked)
-		switch {
-		case err == nil:
-			have, complained = next, ""
-		case asked || err.Error() != complained:
-			complained = err.Error()
-			b.log.Error("the brokers stay as they were: their file is at fault", "file", b.config.File, "error", err)
-		}
-	}
 }
 
 // reread reads the file, and puts the brokers in force if they are not those that there are.

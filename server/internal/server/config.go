@@ -141,6 +141,8 @@ type Targets struct {
 	// SigningSecrets sign the requests of a namespace's jobs (Standard Webhooks), newest first; each begins
 	// with "whsec_". Default: requests are not signed.
 	SigningSecrets map[string][]string
+	// Secrets says which secrets headers of HTTP targets may refer to. Default: none.
+	Secrets Secrets
 	// Brokers says which message brokers runs may be sent to. Default: none.
 	Brokers Brokers
 }
@@ -258,7 +260,7 @@ func (c Config) validateNode() error {
 	}
 	_, err := c.secrets()
 	return errors.Join(append(faults, err, c.Monitoring.Traces.validate(), c.Payloads.validate(),
-		c.Targets.Brokers.validate(), c.validateMember())...)
+		c.Targets.Brokers.validate(), c.Targets.Secrets.validate(), c.validateMember())...)
 }
 
 // secrets returns the raw signing secrets, and what is wrong with them.

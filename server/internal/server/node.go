@@ -32,6 +32,7 @@ import (
 //	payloads keeps large payloads apart, if there is a place for them (payloads.go)
 //	engine   owns partitions and fires their jobs
 //	brokers  are the message brokers that runs may be sent to (brokers.go)
+//	secrets  are what headers of HTTP targets may refer to (secrets.go)
 //	hub      brings attempts to consumers: workers that connect, HTTP targets and brokers
 //	member   the node's place among the nodes of a cluster (cluster.go)
 //	calls    where a call goes: to the engine, or by the member's router to the partition's owner
@@ -43,6 +44,7 @@ type Node struct {
 	tap      *follow.Tap    // between the engine and the store
 	payloads *payload.Store // nil: there is none
 	brokers  *brokers
+	secrets  *secretSet
 	trouble  *trouble
 	engine   *engine.Engine
 	hub      *dispatch.Hub
@@ -103,6 +105,9 @@ func (n *Node) start(ctx context.Context) error {
 	if n.brokers, err = openBrokers(&c.Targets.Brokers, c.Log); err != nil {
 		return errors.Join(err, n.closeStores())
 	}
+	if n.secrets, err = openSecrets(&c.Targets, c.Log); err != nil {
+		return errors.Join(err, n.brokers.close(), n.closeStores())
+	}
 	n.checkPartitions()
 	n.tap = follow.NewTap(n.store.Meta().Partitions)
 	n.queues = &ownQueues{node: c.Name}
@@ -113,6 +118,7 @@ func (n *Node) start(ctx context.Context) error {
 		Partition: partition.Config{DeadRetention: c.DeadRetention, Tracer: n.attemptTracer()},
 		Advise:    func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
 		Supports:  n.brokers.supports,
+		Secrets:   n.secrets.Check,
 		Consumers: n.queues.consumers, LeaseTTL: c.LeaseTTL,
 		Way:         func(to store.Submitter) engine.Way { return n.tap.Line(to) },
 		CatchUpRate: c.Outages.CatchUpRate, FireCritical: c.Outages.FireCritical,
@@ -133,7 +139,7 @@ func (n *Node) start(ctx context.Context) error {
 	n.hub = dispatch.New(n.engine, h)
 	n.queues.hub, n.queues.backlog, n.queues.paused = n.hub, n.engine.Backlog, n.engine.PausedQueues
 	if err := n.engine.Start(ctx, n.hub); err != nil {
-		return errors.Join(err, n.hub.Close(), n.brokers.close(), n.closeStores())
+		return errors.Join(err, n.hub.Close(), closeClients(n), n.closeStores())
 	}
 	if err := n.enter(ctx); err != nil {
 		return errors.Join(err, n.Stop(), n.closeStores())
@@ -161,13 +167,14 @@ func (n *Node) requests() (reads, writes int64) {
 	return 0, 0
 }
 
-// httpOptions returns the options of HTTP targets. The secrets have been validated.
+// httpOptions returns the options of HTTP targets. The signing secrets have been validated.
 func (n *Node) httpOptions() httptarget.Options {
 	c := &n.config
 	secrets, _ := c.secrets()
 	return httptarget.Options{
 		Around:    n.aroundRequests(),
 		Payloads:  n.payloads,
+		Named:     n.secrets,
 		HostLimit: c.Targets.HostLimit, Allow: c.Targets.Allow, Now: c.Now,
 		Secrets: func(namespace string) [][]byte { return secrets[namespace] },
 	}
@@ -335,7 +342,13 @@ func (n *Node) Stop() error {
 		n.endFeeds(ctx)
 	}
 	n.finish(ctx)
-	return errors.Join(n.engine.Stop(ctx), n.hub.Close(), n.brokers.close())
+	return errors.Join(n.engine.Stop(ctx), n.hub.Close(), closeClients(n))
+}
+
+// closeClients ends what the transports use, after they have been closed.
+func closeClients(n *Node) error {
+	n.secrets.close()
+	return n.brokers.close()
 }
 
 // Close drains until ctx is done, stops, and closes the store. Attempts still in force are not an error.

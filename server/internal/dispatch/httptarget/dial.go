@@ -15,13 +15,19 @@ type handshakeError struct{ error }
 
 func (e *handshakeError) Unwrap() error { return e.error }
 
-// dialTLS returns a dialler that does a TLS handshake and offers HTTP/2 and HTTP/1.1.
-func dialTLS(dial dialFunc, base *tls.Config) dialFunc {
+// clientTLS returns a copy of a configuration that asks for TLS 1.2 at least; nil is the system's roots.
+func clientTLS(base *tls.Config) *tls.Config {
 	if base == nil {
 		base = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	base = base.Clone()
 	base.MinVersion = max(base.MinVersion, tls.VersionTLS12)
+	return base
+}
+
+// dialTLS returns a dialler that does a TLS handshake and offers HTTP/2 and HTTP/1.1.
+func dialTLS(dial dialFunc, base *tls.Config) dialFunc {
+	base = clientTLS(base)
 	base.NextProtos = []string{"h2", "http/1.1"}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		raw, err := dial(ctx, network, address)

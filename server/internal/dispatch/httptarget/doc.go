@@ -1,6 +1,7 @@
 // Package httptarget delivers runs by HTTP request.
 //
 //	request.go   what is sent: the payload, its origin, and its signature
+//	secret.go    headers whose values are secrets of the operator
 //	guard.go     which addresses may be dialled
 //	answer.go    what an answer, or none, means
 //	host.go      how many requests a host gets at once, and when it has asked for fewer

@@ -22,6 +22,8 @@ type Options struct {
 	// Secrets returns a namespace's current signing secrets, raw ([ParseSecret]); nil or none: requests are
 	// not signed.
 	Secrets func(namespace string) [][]byte
+	// Named are the secrets that headers of jobs refer to. Default: there are none.
+	Named Secrets
 	// Payloads are those that deliveries refer to. Default: none can be read at present.
 	Payloads dispatch.Payloads
 	// TLS is the client's configuration; default the system's roots. The minimum is TLS 1.2 in any case.

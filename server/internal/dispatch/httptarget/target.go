@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"net"
 	"net/http"
 	"time"
 
@@ -38,17 +37,19 @@ type flight struct {
 // New returns the transport.
 func New(o Options) *Target {
 	var g *guard
-	dial := dialFunc(o.Dial)
-	if dial == nil {
+	if o.Dial == nil {
 		g = &guard{o.Allow}
-		dial = (&net.Dialer{Timeout: connectTimeout, Resolver: o.Resolver, Control: g.control}).DialContext
 	}
+	dial := o.dialler(guard{o.Allow})
 	o.HostLimit = cmp.Or(o.HostLimit, DefaultHostLimit)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.Payloads == nil {
 		o.Payloads = noPayloads{}
+	}
+	if o.Named == nil {
+		o.Named = noSecrets{}
 	}
 	if o.Secrets == nil {
 		o.Secrets = func(string) [][]byte { return nil }
@@ -118,6 +119,10 @@ func (t *Target) attempt(ctx context.Context, f *flight) (r delivery.Report, ans
 	begun, timeout := time.Now(), cmp.Or(d.Timeout, DefaultTimeout)
 	b := t.newBody(watched, f, timeout/2)
 	defer b.close()
+	named, err := t.resolve(watched, d, timeout/2)
+	if err != nil {
+		return t.unresolved(ctx, err), false, false
+	}
 	req, err := t.prepare(watched, f, b)
 	if failed := b.failed(); failed != nil {
 		return t.unread(ctx, failed), false, false
@@ -126,6 +131,7 @@ func (t *Target) attempt(ctx context.Context, f *flight) (r delivery.Report, ans
 		r.Message, r.Permanent = "no request can be made: "+err.Error(), true
 		return r, false, false
 	}
+	named.set(req.Header)
 	timer := time.AfterFunc(timeout-time.Since(begun), func() { b.timeUp(); f.end(errTimeout) })
 	defer timer.Stop()
 	resp, err := t.rounds.RoundTrip(req)
@@ -141,7 +147,8 @@ func (t *Target) attempt(ctx context.Context, f *flight) (r delivery.Report, ans
 	s.answered(resp.Header)
 	timer.Reset(min(BodyTimeout, timeout-time.Since(begun)))
 	r, slow = judge(resp, t.options.Now())
-	r.Response = read(resp)
+	r.Response = named.hide(read(resp))
+	t.answered(named, resp.StatusCode)
 	return r, true, slow
 }
 

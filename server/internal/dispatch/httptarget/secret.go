@@ -1,0 +1,174 @@
+package httptarget
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/internal/secretref"
+	"github.com/carillonhq/carillon/server/internal/delivery"
+)
+
+// Secrets have the values that headers of jobs refer to (secret://NAME).
+type Secrets interface {
+	// Value returns the whole value of a header, or a *[SecretError]. It may have to wait for a token, and waits
+	// no longer than ctx.
+	Value(ctx context.Context, use SecretUse) (string, error)
+	// Rejected says that the target has answered 401 to a value.
+	Rejected(use SecretUse, value string)
+}
+
+// SecretUse is a header that refers to a secret.
+type SecretUse struct {
+	Ref       secretref.Ref
+	Header    string // as the job has it
+	Namespace string
+	URL       *url.URL // to send it to
+}
+
+// SecretError is why there is no value. Its message is shown to whoever may read the run.
+type SecretError struct {
+	Message    string
+	RetryAfter time.Duration // from when on it is worth trying again; 0: not known
+}
+
+// Error implements error.
+func (e *SecretError) Error() string { return e.Message }
+
+// noSecrets are those of a node that has none.
+type noSecrets struct{}
+
+// Value implements [Secrets].
+func (noSecrets) Value(_ context.Context, use SecretUse) (string, error) {
+	return "", &SecretError{Message: "there is no secret " + use.Ref.Name + ": the node has none"}
+}
+
+// Rejected implements [Secrets].
+func (noSecrets) Rejected(SecretUse, string) {}
+
+// tokenWait is how long an attempt waits for its secrets, at most.
+const tokenWait = 10 * time.Second
+
+// errMalformed is why an attempt fails for good whose header has secret:// in it without being a reference.
+type errMalformed struct{ error }
+
+// resolved are headers of one attempt whose values are secrets.
+type resolved struct {
+	uses   []SecretUse
+	values []string
+}
+
+// resolve returns the headers of a delivery that refer to secrets, with their values. A value is never put
+// into the delivery, which others share.
+func (t *Target) resolve(ctx context.Context, d *delivery.Delivery, within time.Duration) (*resolved, error) {
+	var r resolved
+	if d.Target.HTTP == nil {
+		return &r, nil
+	}
+	for name, text := range d.Target.HTTP.Headers {
+		ref, is, err := secretref.Parse(text)
+		if err != nil {
+			return nil, errMalformed{err}
+		}
+		if is {
+			r.uses = append(r.uses, SecretUse{Ref: ref, Header: name, Namespace: d.Run.Namespace})
+		}
+	}
+	if len(r.uses) == 0 {
+		return &r, nil
+	}
+	to, err := url.Parse(d.Target.HTTP.URL)
+	if err != nil {
+		return nil, errMalformed{errors.New("the target's URL cannot be read")}
+	}
+	slices.SortFunc(r.uses, func(a, b SecretUse) int { return cmp.Compare(a.Header, b.Header) })
+	ctx, cancel := context.WithTimeout(ctx, min(within, tokenWait))
+	defer cancel()
+	for i := range r.uses {
+		r.uses[i].URL = to
+		value, err := t.options.Named.Value(ctx, r.uses[i])
+		if err != nil {
+			return nil, err
+		}
+		r.values = append(r.values, value)
+	}
+	return &r, nil
+}
+
+// set replaces the references by the values.
+func (r *resolved) set(fields http.Header) {
+	for i, use := range r.uses {
+		fields[http.CanonicalHeaderKey(use.Header)] = []string{r.values[i]}
+	}
+}
+
+// answered has tokens made again that the target does not take.
+func (t *Target) answered(r *resolved, status int) {
+	if status != http.StatusUnauthorized {
+		return
+	}
+	for i, use := range r.uses {
+		t.options.Named.Rejected(use, r.values[i])
+	}
+}
+
+// hidden stands in a kept answer where a target has repeated a secret.
+const hidden = "[secret]"
+
+// shortest is the least bytes of what is looked for in an answer: fewer are no secret, and found by chance.
+const shortest = 6
+
+// hide removes the values from the beginning of an answer, which everybody may read who may read the run:
+// some targets repeat what they were sent. What a target writes in another form is not found.
+func (r *resolved) hide(body []byte) []byte {
+	cut := len(body) == carillon.MaxResponse // there may have been more
+	for _, text := range r.values {
+		all := []string{text}
+		if _, bare, spaced := strings.Cut(text, " "); spaced {
+			all = append(all, bare) // without its scheme
+		}
+		for _, secret := range all {
+			if len(secret) < shortest {
+				continue
+			}
+			body = bytes.ReplaceAll(body, []byte(secret), []byte(hidden))
+			if cut {
+				body = withoutTail(body, []byte(secret))
+			}
+		}
+	}
+	return body[:min(len(body), carillon.MaxResponse)]
+}
+
+// withoutTail removes the beginning of a secret with which a text ends.
+func withoutTail(body, secret []byte) []byte {
+	for n := min(len(secret)-1, len(body)); n > 0; n-- {
+		if bytes.HasSuffix(body, secret[:n]) {
+			return body[:len(body)-n]
+		}
+	}
+	return body
+}
+
+// unresolved returns the report of an attempt that was not made for want of a secret.
+func (t *Target) unresolved(ctx context.Context, err error) (r delivery.Report) {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errStopped) { // the node leaves, and nothing was sent: another one may do it
+		r.Outcome, r.Message, r.At = carillon.OutcomeReschedule, "the node is shutting down", t.options.Now()
+		return r
+	}
+	_, r.Permanent = errors.AsType[errMalformed](err)
+	if failed, ok := errors.AsType[*SecretError](err); ok {
+		r.RetryAfter = min(failed.RetryAfter, MaxRetryAfter)
+	}
+	r.Message = "its headers: " + err.Error()
+	r.Message = r.Message[:min(len(r.Message), carillon.MaxErrorBytes)]
+	return r
+}

@@ -1,0 +1,111 @@
+package httptarget
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+)
+
+// given are secrets by their names; "away" is one that never comes.
+type given map[string]string
+
+// Value implements [Secrets].
+func (g given) Value(ctx context.Context, use SecretUse) (string, error) {
+	if use.Ref.Name == "away" {
+		<-ctx.Done()
+		return "", &SecretError{Message: "secret away: it does not come", RetryAfter: 48 * time.Hour}
+	}
+	value, ok := g[use.Ref.Name]
+	if !ok {
+		return "", &SecretError{Message: "there is no secret " + use.Ref.Name}
+	}
+	return strings.TrimSpace(use.Ref.Scheme + " " + value), nil
+}
+
+// Rejected implements [Secrets].
+func (g given) Rejected(use SecretUse, value string) { g[use.Ref.Name+" rejected"] = value }
+
+// TestSecretsAreSentAndNotKept has a target repeat what it gets, also where the kept answer ends.
+func TestSecretsAreSentAndNotKept(t *testing.T) {
+	const value = "s3cr3t-value"
+	for name, before := range map[string]int{"whole": 0, "cut": carillon.MaxResponse - len(value)/2,
+		"short": carillon.MaxResponse - 1} {
+		synctest.Test(t, func(t *testing.T) {
+			secrets := given{"tok": value}
+			bubble(t, Options{Named: secrets}, func(w http.ResponseWriter, r *http.Request) {
+				if got := r.Header.Get("X-Key"); got != "Bearer "+value || r.Header.Get("X-Plain") != "plain" {
+					t.Errorf("got %v", r.Header)
+				}
+				w.WriteHeader(http.StatusUnauthorized)
+				_, _ = io.WriteString(w, strings.Repeat(".", before)+value+strings.Repeat(value, 10))
+			}, func(t *testing.T, d *fakeSink) {
+				v := newDelivery(1, "http://a.example.com/")
+				v.Target.HTTP.Headers = map[string]string{"x-key": "Bearer secret://tok", "x-plain": "plain"}
+				r := d.do(t, v)
+				if bytes.Contains(r.Response, []byte("s3")) || len(r.Response) > carillon.MaxResponse ||
+					len(r.Response) < before {
+					t.Errorf("%s: the result has %d bytes and ends with %q", name, len(r.Response),
+						r.Response[max(0, len(r.Response)-40):])
+				}
+				if v.Target.HTTP.Headers["x-key"] != "Bearer secret://tok" {
+					t.Error("the delivery has the value")
+				}
+			})
+			if secrets["tok rejected"] != "Bearer "+value {
+				t.Errorf("%s: 401 is not told", name)
+			}
+		})
+	}
+}
+
+// TestAttemptsWithoutTheirSecretsSendNothing.
+func TestAttemptsWithoutTheirSecretsSendNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bubble(t, Options{Named: given{}}, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("got %v", r.Header) },
+			func(t *testing.T, d *fakeSink) {
+				for i, c := range []struct {
+					value, want string
+					permanent   bool
+					after       time.Duration
+				}{
+					{"secret://none", "its headers: there is no secret none", false, 0},
+					{"a b secret://none", "its headers: ", true, 0},
+					{"secret://away", "its headers: secret away: ", false, MaxRetryAfter},
+				} {
+					v := newDelivery(i, "http://a.example.com/")
+					v.Target.HTTP.Headers = map[string]string{"X-Key": c.value}
+					begun := time.Now()
+					r := d.do(t, v)
+					if !strings.HasPrefix(r.Message, c.want) || r.Outcome != carillon.OutcomeFailure ||
+						r.Permanent != c.permanent || r.RetryAfter != c.after || time.Since(begun) > tokenWait {
+						t.Errorf("%s: %+v after %v", c.value, r, time.Since(begun))
+					}
+				}
+			})
+	})
+}
+
+// TestANodeThatLeavesWhileASecretIsAwaited has another one make the attempt, which is not counted.
+func TestANodeThatLeavesWhileASecretIsAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		target := New(Options{Named: given{}})
+		d := open(t, target)
+		v := newDelivery(1, "http://a.example.com/")
+		v.Target.HTTP.Headers = map[string]string{"X-Key": "secret://away"}
+		d.deliver(t, v)
+		synctest.Wait()
+		if err := target.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if r := <-d.reports; r.Outcome != carillon.OutcomeReschedule {
+			t.Errorf("%+v", r)
+		}
+	})
+}

@@ -1,0 +1,42 @@
+package yamlfile_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/carillonhq/carillon/server/internal/yamlfile"
+)
+
+type settings struct {
+	Number int `yaml:"number"`
+}
+
+func TestRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "settings.yaml")
+	for text, want := range map[string]string{
+		"number: 1": "", "": "", "# nothing": "",
+		"numbr: 1":                               "line 1: field numbr not found",
+		"number: hunter2":                        "line 1: cannot unmarshal !!str into int",
+		"number: [":                              "line 1: ",
+		"number: 1\n---\nnumber: 2":              "one document",
+		strings.Repeat("#", yamlfile.MaxBytes+1): "larger than",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var s settings
+		switch err := yamlfile.Read(path, &s); {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", text, err)
+		case want == "":
+		case err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") ||
+			strings.Contains(err.Error(), "settings{"):
+			t.Errorf("%.30s: %v, not %s", text, err, want)
+		}
+	}
+	if err := yamlfile.Read(path+".absent", new(settings)); err == nil {
+		t.Error("a file that is not there is read")
+	}
+}
