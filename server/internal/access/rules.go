@@ -50,8 +50,8 @@ type edition struct {
 }
 
 var (
-	errToken = carillon.Errorf(carillon.Unauthenticated, "",
-		"the token is not valid: its issuer, audience, time or signature is wrong")
+	// Who has a new token calls again with that, and who has not is refused then.
+	errToken = carillon.Errorf(carillon.Unavailable, "", "the token has expired meanwhile: call again, with a new one")
 	errRules = carillon.Errorf(carillon.Unavailable, "", "the rules by which callers are granted something have changed: call again")
 )
 

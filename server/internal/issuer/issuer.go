@@ -38,18 +38,24 @@ const (
 	maxSubject = 255      // bytes
 )
 
-// Check returns an error about the first wrong field, which it names as a setting.
-func (c *Config) Check() error {
+// Check returns everything that is wrong; it names the fields as settings.
+func (c *Config) Check() error { return errors.Join(c.checkURL(), c.checkAudience()) }
+
+func (c *Config) checkURL() error {
 	if c.URL == "" {
 		return errors.New("oidc_issuer: tokens of which issuer are taken? Give its URL, such as https://login.example.com")
 	}
 	if err := CheckURL(c.URL); err != nil {
 		return fmt.Errorf("oidc_issuer: %w", err)
 	}
-	if c.Audience == "" {
+	return nil
+}
+
+func (c *Config) checkAudience() error {
+	switch {
+	case c.Audience == "":
 		return errors.New("oidc_audience: what must tokens be for? Give the audience (claim aud) that the issuer writes into those for this API")
-	}
-	if !printable(c.Audience) || len(c.Audience) > maxSubject {
+	case !printable(c.Audience) || len(c.Audience) > maxSubject:
 		return fmt.Errorf("oidc_audience: it must be printable text of at most %d bytes", maxSubject)
 	}
 	return nil

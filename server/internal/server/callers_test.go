@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -157,6 +158,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 			t.Errorf("%s: %v", who, err)
 		}
 	}
+	ends("short", carillon.Unavailable) // a worker then calls again, maybe with a new token
 	ends("short", carillon.Unauthenticated)
 	session, err := d.client("right").Connect(t.Context(), hello)
 	if err != nil {
@@ -374,5 +376,34 @@ func TestKeysBehindCertificates(t *testing.T) {
 	}
 	if err := dialed(); !errors.Is(err, carillon.Unauthenticated) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestTokensAreRenewed: a source is asked for each call, and again if it has none.
+func TestTokensAreRenewed(t *testing.T) {
+	d, _, _ := openToTokens(t)
+	asked := 0
+	c, err := client.Dial(d.node.GRPCAddr(), client.WithTokenSource(func(context.Context) (string, error) {
+		asked++
+		switch asked {
+		case 1:
+			return "", errors.New("the clerk is out")
+		case 2:
+			return "not a token", nil
+		case 3:
+			return d.keys["right"], nil
+		}
+		return d.keys["expired"], nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	// a call is made again when it was unavailable
+	if _, err := c.GetNamespace(t.Context(), "a"); err != nil || asked != 3 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+	if _, err := c.GetNamespace(t.Context(), "a"); !errors.Is(err, carillon.Unauthenticated) || asked != 4 {
+		t.Errorf("asked %d times: %v", asked, err)
 	}
 }
