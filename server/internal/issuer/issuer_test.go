@@ -80,6 +80,8 @@ func TestWrongTokensAreRefused(t *testing.T) {
 		"unknown key":      testissuer.Sign(t, testissuer.NewKey(t), "1", real.Claims(audience)),
 		"unknown id":       testissuer.Sign(t, real.Key("1"), "2", real.Claims(audience)),
 		"other claims":     parts[0] + "." + strings.Split(real.Token(audience, map[string]any{"sub": "bob"}), ".")[1] + "." + parts[2],
+		"as JSON":          `{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `","x":".."}`,
+		"spaces":           parts[0] + "." + parts[1] + ". " + parts[2],
 		"too long":         real.Token(audience, map[string]any{"x": strings.Repeat("a", MaxToken)}),
 	} {
 		got, err := i.Verify(t.Context(), token)
@@ -217,6 +219,19 @@ func TestSettingsAreChecked(t *testing.T) {
 		c := Config{URL: "https://a", Audience: a}
 		if err := c.Check(); err == nil || !strings.HasPrefix(err.Error(), "oidc_audience: ") {
 			t.Errorf("%q: %v", a, err)
+		}
+	}
+}
+
+// BenchmarkVerify is what a call with a token costs more than one without.
+func BenchmarkVerify(b *testing.B) {
+	real := testissuer.New(b)
+	i := of(real.URL)
+	token := real.Token(audience, map[string]any{"groups": []string{"a", "b", "ops"}})
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := i.Verify(b.Context(), token); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -291,8 +291,8 @@ func (c Config) validateListener(l endpoint) error {
 		return nil
 	}
 	if c.judged() && c.Credentials.clients() == nil && (l.name == "grpc" || l.name == "http") {
-		return fmt.Errorf("%s: %s is reachable from other machines, and API keys and tokens would travel in plain text: give the node TLS (tls_cert, tls_key), "+
-			"listen on 127.0.0.1, or say insecure if the network is encrypted by itself", l.name, l.address)
+		return fmt.Errorf("%s: %s is reachable from other machines, and API keys and tokens would travel in plain text: "+
+			"give the node TLS (tls_cert, tls_key), listen on 127.0.0.1, or say insecure if the network is encrypted by itself", l.name, l.address)
 	}
 	if c.Credentials.clients() != nil {
 		return fmt.Errorf("%s: %s is reachable from other machines, and clients need no certificate: demand one (tls_client_ca), "+

@@ -8,10 +8,10 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -60,7 +60,7 @@ func (i *Issuer) Add() (id string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.made++
-	id = fmt.Sprint(i.made)
+	id = strconv.Itoa(i.made)
 	i.keys[id] = k
 	return id
 }
@@ -117,7 +117,12 @@ func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // the caller is gone if this fails
+	text, err := json.Marshal(answer)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_, _ = w.Write(text) // the caller is gone if this fails
 }
 
 // Claims are those of a right token for an audience, for an hour.
