@@ -42,7 +42,8 @@ type options struct {
 	dial        []grpc.DialOption
 	oneAddress  bool
 	proxy       bool
-	token       *string // nil: none
+	token       func(context.Context) (string, error) // nil: none
+	fixed       *string                               // the token, if it is always the same
 	plainToken  bool
 }
 
@@ -107,7 +108,7 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 		return nil, err
 	}
 	if o.token != nil {
-		dial = append(dial, grpc.WithPerRPCCredentials(bearer{*o.token}))
+		dial = append(dial, grpc.WithPerRPCCredentials(bearer{o.token}))
 	}
 	if !o.proxy {
 		dial = append(dial, grpc.WithNoProxy())

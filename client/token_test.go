@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -45,5 +46,21 @@ func TestTokensStayHidden(t *testing.T) {
 		if _, err := client.Dial("localhost", client.WithToken(wrong)); !errors.Is(err, carillon.InvalidArgument) {
 			t.Errorf("%q: %v", wrong, err)
 		}
+	}
+}
+
+// TestATokenSourceIsNotAskedToDial: it may have no token yet, and may not send one to others in plain text.
+func TestATokenSourceIsNotAskedToDial(t *testing.T) {
+	source := client.WithTokenSource(func(context.Context) (string, error) {
+		t.Error("it was asked")
+		return "", nil
+	})
+	node, err := client.Dial("localhost", source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = node.Close()
+	if _, err := client.Dial("node.example", source); !errors.Is(err, carillon.InvalidArgument) {
+		t.Errorf("in plain text: %v", err)
 	}
 }

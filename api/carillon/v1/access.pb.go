@@ -94,7 +94,8 @@ type AccessKey struct {
 	Id     string         `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Grants []*AccessGrant `protobuf:"bytes,2,rep,name=grants,proto3" json:"grants,omitempty"`
 	Note   string         `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
-	// Who has created it: "key ID", or "carillon key create" on a store without nodes.
+	// Who has created it: "key ID", "oidc ISSUER SUBJECT", "certificate NAME", or "carillon key create" on a store
+	// without nodes.
 	Creator    string                 `protobuf:"bytes,4,opt,name=creator,proto3" json:"creator,omitempty"`
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// From then on it is refused. Absent: never.

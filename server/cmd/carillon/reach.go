@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/credentials"
@@ -44,26 +46,53 @@ type shownKey struct {
 
 // options returns how the client shows the key.
 func (k *shownKey) options() ([]client.Option, error) {
-	token := k.token
+	var all []client.Option
 	switch {
-	case token != "" && k.file != "":
+	case k.token != "" && k.file != "":
 		return nil, usagef("--%s, --%s: give one of them", tokenFlag, tokenFileFlag)
 	case k.file != "":
-		text, err := os.ReadFile(k.file)
-		if err != nil {
+		f := &tokenFile{path: k.file}
+		if _, err := f.token(context.Background()); err != nil {
 			return nil, usagef("--%s: %v", tokenFileFlag, err)
 		}
-		if token = strings.TrimSpace(string(text)); token == "" {
-			return nil, usagef("--%s: %s is empty", tokenFileFlag, k.file)
-		}
-	case token == "":
+		all = append(all, client.WithTokenSource(f.token))
+	case k.token != "":
+		all = append(all, client.WithToken(k.token))
+	default:
 		return nil, nil
 	}
-	all := []client.Option{client.WithToken(token)}
 	if k.plain {
 		all = append(all, client.WithTokenInPlainText())
 	}
 	return all, nil
+}
+
+// tokenFile is a file with a token, which may be renewed.
+type tokenFile struct {
+	path string
+
+	mu   sync.Mutex
+	last string
+	read time.Time
+}
+
+// token returns what is in the file, read again after a second.
+func (f *tokenFile) token(context.Context) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.last != "" && time.Since(f.read) < time.Second {
+		return f.last, nil
+	}
+	text, err := os.ReadFile(f.path)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" {
+		return "", fmt.Errorf("%s is empty", f.path)
+	}
+	f.last, f.read = token, time.Now()
+	return token, nil
 }
 
 // The flags of the API key.
@@ -106,9 +135,9 @@ func (r *reach) addTLS(flags *pflag.FlagSet) {
 // addToken adds the flags of the API key.
 func (r *reach) addToken(flags *pflag.FlagSet) {
 	flags.StringVar(&r.key.file, tokenFileFlag, "",
-		"`file` of an API key to show to the node; environment CARILLON_TOKEN_FILE")
+		"`file` of an API key, or a token of the node's issuer, to show to the node; read again when it changes; environment CARILLON_TOKEN_FILE")
 	flags.StringVar(&r.key.token, tokenFlag, "",
-		"API `key` to show to the node; others on this machine may see it here, so rather give --token-file, or CARILLON_TOKEN")
+		"API `key` or token to show to the node; others on this machine may see it here, so rather give --token-file, or CARILLON_TOKEN")
 	flags.BoolVar(&r.key.plain, "insecure-token", false,
 		"send the API key to another machine although the connection is not encrypted")
 }

@@ -108,9 +108,7 @@ func (s *serve) add(flags *pflag.FlagSet) {
 	flags.StringVar(&s.otlp, "otlp-endpoint", "",
 		"`url` of a collector to export traces to by OTLP, such as http://localhost:4318; default OTEL_EXPORTER_OTLP_ENDPOINT, and none")
 	s.tls.add(flags)
-	flags.StringVar(&c.Auth, "auth", "",
-		"how callers prove who they are: keys, API keys that carillon key makes; none: they do not, and may do everything; default none, "+
-			"which is refused on a store that has keys")
+	addAuth(flags, c)
 	flags.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback although nobody is authenticated")
 	flags.StringSliceVar(&c.Browsers.Hosts, "host", nil,
 		"`name` under which browsers may reach the HTTP address; repeatable")

@@ -11,30 +11,92 @@ import (
 
 // Gate is what the listeners ask.
 type Gate struct {
+	// Keys are the API keys. Nil: none are taken.
 	Keys *Keyring
-	Now  func() time.Time // the node's clock
+	// Verify returns what a JWT says, or an Unauthenticated if it is wrong, or an Unavailable if that cannot be
+	// told now. Nil: none are taken.
+	Verify func(ctx context.Context, token string) (*Token, error)
+	// Certificate returns what the client's certificate of a call says; nil: it has shown none. Nil: rules for
+	// certificates count for nothing.
+	Certificate func(ctx context.Context) *Certificate
+	// Rules say what is granted to callers with a JWT or a certificate. Nil: nothing.
+	Rules *Rulebook
+
+	Now func() time.Time // the node's clock
 	// Node reports whether a call of gRPC comes from a node of the cluster. Nil: there are no others.
 	Node func(ctx context.Context) bool
 }
 
-// errNone is the answer to who shows no credential.
-var errNone = carillon.Errorf(carillon.Unauthenticated, "",
-	"no credential was given: show an API key, as Authorization: Bearer ck_…")
-
-// Identify returns the principal of the values of the header or metadata "authorization".
-func (g *Gate) Identify(authorization []string) (*Principal, error) {
-	if len(authorization) == 0 {
-		return nil, errNone
+// Identify returns the principal of a call; authorization are the values of the header or metadata of that
+// name. A certificate that has a rule comes first. What is shown besides must be right, too: a wrong
+// credential is never treated as none.
+func (g *Gate) Identify(ctx context.Context, authorization []string) (*Principal, error) {
+	var certificate *Certificate
+	var by *Principal
+	if g.Certificate != nil {
+		if certificate = g.Certificate(ctx); certificate != nil {
+			by = g.Rules.ofCertificate(certificate)
+		}
 	}
+	if len(authorization) == 0 {
+		switch {
+		case by != nil:
+			return by, nil
+		case certificate != nil:
+			return nil, carillon.Errorf(carillon.Unauthenticated, "",
+				"there is no rule for the certificate (%s), and no other credential was given", certificate)
+		}
+		return nil, g.none()
+	}
+	p, err := g.bearer(ctx, authorization)
+	if err == nil && by != nil {
+		return by, nil
+	}
+	return p, err
+}
+
+// bearer returns the principal of a bearer token.
+func (g *Gate) bearer(ctx context.Context, authorization []string) (*Principal, error) {
 	if len(authorization) > 1 {
 		return nil, carillon.Errorf(carillon.Unauthenticated, "", "more than one credential was given")
 	}
 	scheme, token, ok := strings.Cut(authorization[0], " ")
 	if !ok || !strings.EqualFold(scheme, "bearer") {
 		return nil, carillon.Errorf(carillon.Unauthenticated, "",
-			"the credential is none that this node takes: show an API key, as Authorization: Bearer ck_…")
+			"the credential is none that this node takes: %s", g.takes())
 	}
-	return g.Keys.Find(token, g.Now())
+	if strings.HasPrefix(token, keyPrefix) || g.Verify == nil {
+		if g.Keys == nil {
+			return nil, carillon.Errorf(carillon.Unauthenticated, "",
+				"the credential is none that this node takes: %s", g.takes())
+		}
+		return g.Keys.Find(token, g.Now())
+	}
+	t, err := g.Verify(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	return g.Rules.ofToken(t), nil
+}
+
+// takes says what callers may show.
+func (g *Gate) takes() string {
+	var all []string
+	if g.Certificate != nil {
+		all = append(all, "a certificate that has a rule")
+	}
+	if g.Keys != nil {
+		all = append(all, "an API key, as Authorization: Bearer ck_…")
+	}
+	if g.Verify != nil {
+		all = append(all, "a token of the issuer, as Authorization: Bearer …")
+	}
+	return "show " + strings.Join(all, ", or ")
+}
+
+// none is the answer to who shows no credential.
+func (g *Gate) none() error {
+	return carillon.Errorf(carillon.Unauthenticated, "", "no credential was given: %s", g.takes())
 }
 
 // Caller returns the principal of a call of gRPC; authorization is its metadata. Nil: the call is open to
@@ -47,7 +109,7 @@ func (g *Gate) Caller(ctx context.Context, method string, authorization []string
 		g.Node != nil && g.Node(ctx):
 		return node(), nil
 	}
-	p, err := g.Identify(authorization)
+	p, err := g.Identify(ctx, authorization)
 	if _, known := table[method]; err == nil && !known && !free(method) {
 		return nil, unknown(method) // at once, also if it is a stream on which nothing is said
 	}
@@ -71,28 +133,19 @@ func (g *Gate) Judge(ctx context.Context, method string, m any) error {
 		return nil
 	}
 	p := From(ctx)
-	switch {
-	case p == nil:
-		return errNone
-	case p.from != nil && (p.from.ended() || p.from.expired(g.Now())):
-		return errKey // while a stream went on
-	case free(method):
-		return nil
+	if p == nil {
+		return g.none()
+	}
+	if err := p.lost(g.Now()); err != nil || free(method) { // lost: while a stream went on
+		return err
 	}
 	return Judge(p, method, m)
 }
 
-// ended reports whether the key was revoked.
-func (e *entry) ended() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.gone
-}
-
 // Alive returns nil unless the caller in ctx has lost its credential meanwhile.
 func (g *Gate) Alive(ctx context.Context) error {
-	if p := From(ctx); p != nil && p.from != nil && (p.from.ended() || p.from.expired(g.Now())) {
-		return errKey
+	if p := From(ctx); p != nil {
+		return p.lost(g.Now())
 	}
 	return nil
 }
@@ -101,12 +154,12 @@ func (g *Gate) Alive(ctx context.Context) error {
 func (g *Gate) Metrics(ctx context.Context) error {
 	p := From(ctx)
 	if p == nil {
-		return errNone
+		return g.none()
 	}
 	return p.judge(&demand{does: read, namespaces: []string{everywhere}})
 }
 
-// Hold returns a context that ends when the caller's key does; release must be called.
+// Hold returns a context that ends when the caller's credential does; release must be called.
 func (g *Gate) Hold(ctx context.Context) (held context.Context, release func()) {
 	if p := From(ctx); p != nil {
 		return p.Hold(ctx, g.Now())

@@ -1,7 +1,6 @@
 package access
 
 import (
-	"context"
 	"crypto/subtle"
 	"slices"
 	"strings"
@@ -20,13 +19,10 @@ type Keyring struct {
 
 // entry is one key.
 type entry struct {
+	bond
 	key  Key
 	hour atomic.Int64 // in which it was last used, in hours since 1970, as far as is known here
 	told atomic.Int64 // the hour that is on record
-
-	mu   sync.Mutex
-	gone bool
-	held map[*context.CancelCauseFunc]struct{} // contexts that last as long as the key
 }
 
 // Use is the hour in which a key was used.
@@ -51,7 +47,7 @@ func (r *Keyring) Replace(keys []Key) {
 	for _, k := range keys {
 		e := was[k.ID]
 		if e == nil || !e.same(&k) {
-			e = &entry{key: k}
+			e = &entry{bond: bond{why: errKey}, key: k}
 		}
 		e.used(hourOf(k.LastUsed))
 		e.told.Store(hourOf(k.LastUsed))
@@ -114,57 +110,9 @@ func (r *Keyring) Find(text string, now time.Time) (*Principal, error) {
 		return nil, errKey
 	}
 	e.used(hourOf(now))
-	return &Principal{Kind: KindKey, ID: id, Grants: e.key.Grants, Expires: e.key.Expires, from: e}, nil
+	return &Principal{Kind: KindKey, ID: id, Grants: e.key.Grants, Expires: e.key.Expires, from: &e.bond}, nil
 }
 
 func (e *entry) expired(now time.Time) bool {
 	return !e.key.Expires.IsZero() && !now.Before(e.key.Expires)
-}
-
-// Hold returns a context that also ends when the principal's key does; now is the node's clock. release must
-// be called.
-func (p *Principal) Hold(ctx context.Context, now time.Time) (held context.Context, release func()) {
-	if p.from == nil {
-		return ctx, func() {}
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := func() bool { return false }
-	if !p.Expires.IsZero() {
-		stop = time.AfterFunc(p.Expires.Sub(now), func() { cancel(errKey) }).Stop
-	}
-	forget := p.from.hold(&cancel)
-	return ctx, func() {
-		stop()
-		forget()
-		cancel(nil)
-	}
-}
-
-// hold has a context end with the key.
-func (e *entry) hold(cancel *context.CancelCauseFunc) (forget func()) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.gone {
-		(*cancel)(errKey)
-		return func() {}
-	}
-	if e.held == nil {
-		e.held = map[*context.CancelCauseFunc]struct{}{}
-	}
-	e.held[cancel] = struct{}{}
-	return func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		delete(e.held, cancel)
-	}
-}
-
-// end ends what the key has begun.
-func (e *entry) end() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.gone = true
-	for cancel := range e.held {
-		(*cancel)(errKey)
-	}
 }

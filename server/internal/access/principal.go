@@ -14,18 +14,20 @@ type Kind string
 
 // The kinds.
 const (
-	KindKey  Kind = "key"  // by an API key
-	KindNode Kind = "node" // as a node of the cluster, for a worker that it has let in
+	KindKey         Kind = "key"         // by an API key
+	KindToken       Kind = "oidc"        // by a JWT of the issuer
+	KindCertificate Kind = "certificate" // by a client's certificate
+	KindNode        Kind = "node"        // as a node of the cluster, for a worker that it has let in
 )
 
 // Principal is a caller.
 type Principal struct {
 	Kind    Kind
-	ID      string
+	ID      string // of a key; issuer and subject of a JWT; the name in a certificate that has a rule
 	Grants  []carillon.AccessGrant
 	Expires time.Time // zero: never
 
-	from *entry // nil: no key
+	from *bond // what the grants rest on; nil: nothing that ends
 }
 
 // String names the principal as a creator of keys.

@@ -89,3 +89,9 @@ func Pool(anchors []*x509.Certificate) *x509.CertPool {
 
 // NamesIn returns whom a certificate names, with commas between.
 func NamesIn(cert *x509.Certificate) string { return namesIn([]*x509.Certificate{cert}) }
+
+// ID returns the SPIFFE id in a certificate, if it has exactly one, and that is right.
+func ID(cert *x509.Certificate) (id string, ok bool) {
+	found, err := x509svid.IDFromCert(cert)
+	return found.String(), err == nil
+}

@@ -30,7 +30,8 @@ var reserved = map[string]struct {
 }{
 	"testing": {[]string{"server/store/storetest", "server/internal/testing/realserver",
 		"server/internal/testing/buckettest", "server/internal/testing/chaos", "server/internal/testing/collector",
-		"server/internal/testing/servertest", "server/internal/testing/testca"},
+		"server/internal/testing/servertest", "server/internal/testing/testca",
+		"server/internal/testing/testissuer"},
 		"a suite may, the product may not"},
 	"os/exec": {[]string{"server/cmd/carillon", "server/internal/testing/bench", "server/internal/testing/chaos",
 		"server/internal/testing/realserver", "server/internal/etcdfolder"}, "nothing in the server starts a process"},

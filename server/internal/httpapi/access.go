@@ -1,10 +1,12 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/access"
 )
 
@@ -18,7 +20,7 @@ type CodeOnly struct{ http.ResponseWriter }
 // Write implements [io.Writer].
 func (CodeOnly) Write(b []byte) (int, error) { return len(b), nil }
 
-// identified lets in who shows an API key, if callers are judged at all.
+// identified lets in who shows a credential, if callers are judged at all.
 func (h *handler) identified(next http.Handler) http.Handler {
 	gate := h.options.Access
 	if gate == nil {
@@ -26,14 +28,16 @@ func (h *handler) identified(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shown := r.Header.Values("Authorization")
-		if len(shown) == 0 && Probe(r.URL.Path) {
+		p, err := gate.Identify(r.Context(), shown)
+		if err != nil && len(shown) == 0 && Probe(r.URL.Path) {
 			next.ServeHTTP(CodeOnly{w}, r)
 			return
 		}
-		p, err := gate.Identify(shown)
 		if err != nil {
 			w.Header().Set("Cache-Control", "no-store")
-			w.Header().Set("WWW-Authenticate", `Bearer realm="carillon"`)
+			if errors.Is(err, carillon.Unauthenticated) {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="carillon"`)
+			}
 			WriteProblem(w, err)
 			return
 		}

@@ -221,11 +221,20 @@ func (d *doors) call(conn *grpc.ClientConn, key, method string, md protoreflect.
 func TestEveryCallIsJudged(t *testing.T) {
 	d := openDoors(t)
 	conn := d.conn()
+	d.judgesEveryCall(conn, "none", "expired", "revoked")
+	d.othersOnTheAddress(conn)
+	d.nothingIsTold()
+}
+
+// judgesEveryCall makes each call with credentials that are refused, those of another tenant, of a viewer, and
+// the right ones.
+func (d *doors) judgesEveryCall(conn *grpc.ClientConn, refused ...string) {
+	t := d.t
 	free := []string{"PreviewSchedule"}
 	everyCall(t, func(method string, md protoreflect.MethodDescriptor) {
 		m := newMessage(t, md.Input())
 		fillNamespaces(m.ProtoReflect(), "a", 2)
-		for _, key := range []string{"none", "expired", "revoked"} {
+		for _, key := range refused {
 			if code := d.call(conn, key, method, md, m); code != codes.Unauthenticated {
 				t.Errorf("%s, %s: %v", method, key, code)
 			}
@@ -248,8 +257,6 @@ func TestEveryCallIsJudged(t *testing.T) {
 			t.Errorf("%s, right: %v", method, code)
 		}
 	})
-	d.othersOnTheAddress(conn)
-	d.nothingIsTold()
 }
 
 // othersOnTheAddress: a check of health says whether the node serves; all else needs a key.

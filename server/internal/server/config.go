@@ -92,9 +92,15 @@ type Config struct {
 
 // Extensions are parts of a node that are there only if they are named. Default: none.
 type Extensions struct {
-	// Auth says how callers of GRPC and HTTP prove who they are: [AuthKeys], or [None]: they do not, and may do
-	// everything. Default: none, which is refused on a store that has keys.
+	// Auth says how callers of GRPC and HTTP prove who they are: [AuthKeys], [AuthOIDC] and [AuthCertificates],
+	// one or several with commas between; or [None]: they do not, and may do everything. Default: none, which
+	// is refused on a store that has keys.
 	Auth string
+	// AuthRules is the file of rules by which callers with a token or a certificate are granted something.
+	// Required for these.
+	AuthRules string
+	// OIDC says whose tokens are taken. Required for [AuthOIDC].
+	OIDC OIDC
 
 	APIs  []API  // further services on the gRPC listener
 	Feeds []Feed // bring commands from elsewhere
@@ -171,9 +177,6 @@ type hooks struct {
 	open    func(ctx context.Context, url string, o store.Options) (store.Store, error)
 	arrival time.Duration // how long workers may take to arrive at a node of a cluster; 0: 10 s
 }
-
-// AuthKeys as Config.Auth: by API keys.
-const AuthKeys = "keys"
 
 // None as an address means that there is no such listener.
 const None = "none"
@@ -289,9 +292,9 @@ func (c Config) validateListener(l endpoint) error {
 	if c.Insecure || l.open || OnLoopback(host) {
 		return nil
 	}
-	if c.Auth == AuthKeys && c.Credentials.clients() == nil && (l.name == "grpc" || l.name == "http") {
-		return fmt.Errorf("%s: %s is reachable from other machines, and API keys would travel in plain text: give the node TLS (tls_cert, tls_key), "+
-			"listen on 127.0.0.1, or say insecure if the network is encrypted by itself", l.name, l.address)
+	if c.judged() && c.Credentials.clients() == nil && (l.name == "grpc" || l.name == "http") {
+		return fmt.Errorf("%s: %s is reachable from other machines, and API keys and tokens would travel in plain text: "+
+			"give the node TLS (tls_cert, tls_key), listen on 127.0.0.1, or say insecure if the network is encrypted by itself", l.name, l.address)
 	}
 	if c.Credentials.clients() != nil {
 		return fmt.Errorf("%s: %s is reachable from other machines, and clients need no certificate: demand one (tls_client_ca), "+
@@ -299,17 +302,6 @@ func (c Config) validateListener(l endpoint) error {
 	}
 	return fmt.Errorf("%s: %s is reachable from other machines, and nobody is authenticated yet: "+
 		"listen on 127.0.0.1, or say insecure if the network may do everything", l.name, l.address)
-}
-
-// validateAuth refuses ways to authenticate that there are not.
-func (c Config) validateAuth() error {
-	switch c.Auth {
-	case "", AuthKeys, None:
-		return nil
-	case "certificates", "oidc":
-		return fmt.Errorf("auth: %s is not supported yet; keys is", c.Auth)
-	}
-	return fmt.Errorf("auth: %q is no way to authenticate callers; keys is, and none lets everybody in", c.Auth)
 }
 
 // OnLoopback reports whether a listener on the host can be reached from this machine only. Names other than

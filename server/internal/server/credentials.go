@@ -38,6 +38,8 @@ type Clients struct {
 	// Anyone says that clients need no certificate. Otherwise the listeners may be reachable from other
 	// machines without [Config.Insecure]; at the HTTP listener, /livez and /readyz need none.
 	Anyone bool
+	// IDsOnly says that nothing but the SPIFFE ids in clients' certificates is verified.
+	IDsOnly bool
 	// Node returns nil if the caller of a gRPC call is a node, otherwise why it is not. Required.
 	Node func(ctx context.Context) error
 	// Reachable returns an error if other nodes, which reach this one at the address, host:port, would refuse

@@ -14,7 +14,6 @@ import (
 	"github.com/carillonhq/carillon/server/internal/access"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/pagetoken"
-	"github.com/carillonhq/carillon/server/internal/peer"
 )
 
 // keeper keeps the keyring of a node up to date, and implements [carillon.Access] for callers whose principal
@@ -52,7 +51,7 @@ const (
 
 // keepKeys begins to keep the keys, if callers are to show some.
 func keepKeys(ctx context.Context, n *Node) error {
-	if n.config.Auth != AuthKeys {
+	if !n.config.takes(AuthKeys) {
 		return nil
 	}
 	life, end := context.WithCancel(context.Background())
@@ -96,16 +95,6 @@ func (k *keeper) close() {
 		k.end()
 		k.done.Wait()
 	}
-}
-
-// gate is what the listeners ask.
-func (k *keeper) gate() *access.Gate {
-	g := &access.Gate{Keys: &k.ring, Now: k.node.config.Now}
-	if n := k.node; n.member != nil {
-		secret, node := peer.Secret(n.store.Meta().MACKey), n.config.Credentials.node()
-		g.Node = func(ctx context.Context) bool { return peer.Known(ctx, secret, node) == nil }
-	}
-	return g
 }
 
 // follow reads the keys until life ends.
@@ -180,7 +169,7 @@ func (k *keeper) tell(ctx context.Context) (unheard []string, err error) {
 func caller(ctx context.Context) (*access.Principal, error) {
 	p := access.From(ctx)
 	if p == nil {
-		return nil, carillon.Errorf(carillon.Unauthenticated, "", "keys are for callers who have shown one")
+		return nil, carillon.Errorf(carillon.Unauthenticated, "", "keys are for callers who have shown who they are")
 	}
 	return p, nil
 }
@@ -218,7 +207,7 @@ func (k *keeper) mayCreate(ctx context.Context, p *access.Principal, n *carillon
 	}
 	if !p.Expires.IsZero() && (n.Expires.IsZero() || n.Expires.After(p.Expires)) {
 		return carillon.Errorf(carillon.PermissionDenied, "expire_time",
-			"the key that creates it expires at %s: it must expire then or earlier", p.Expires.Format(time.RFC3339))
+			"the credential that creates it ends at %s: it must expire then or earlier", p.Expires.Format(time.RFC3339))
 	}
 	if p.AdministersAll() {
 		return nil

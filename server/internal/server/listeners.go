@@ -47,8 +47,8 @@ func (c Config) endpoints() []endpoint {
 	return used
 }
 
-// keyed reports whether callers must show API keys, which are encrypted on their way.
-func (c Config) keyed() bool { return c.Auth == AuthKeys && c.Credentials.clients() != nil }
+// keyed reports whether callers must show who they are, and what they show is encrypted on its way.
+func (c Config) keyed() bool { return c.judged() && c.Credentials.clients() != nil }
 
 // endpoint is one address of the configuration.
 type endpoint struct {

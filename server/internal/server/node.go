@@ -59,6 +59,7 @@ type Node struct {
 	calls    calls
 	leaving  atomic.Bool
 	keeper   *keeper                         // of API keys; nil: callers show none
+	callers  *callers                        // with other credentials; nil: there are none
 	settler  atomic.Pointer[cluster.Settler] // see OnSettle
 }
 
@@ -151,7 +152,7 @@ func (n *Node) start(ctx context.Context) error {
 		Backfills: n.backfills, Partitions: n.partitions, Trouble: n.trouble.Lasts,
 		Damaged: n.trouble.DamagedTables, Requests: n.requests,
 	})
-	if err := keepKeys(ctx, n); err != nil {
+	if err := errors.Join(keepKeys(ctx, n), followCallers(n)); err != nil {
 		return errors.Join(err, n.Stop(), n.leave())
 	}
 	n.endHome = n.keepHome()
@@ -330,6 +331,7 @@ const stopTimeout = 10 * time.Second
 func (n *Node) Stop() error {
 	n.leaving.Store(true)
 	n.keeper.close()
+	n.callers.close()
 	if n.endHome != nil {
 		n.endHome()
 	}

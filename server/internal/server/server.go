@@ -95,13 +95,12 @@ func (s *Server) begin(node *Node) (*Server, error) {
 func (s *Server) openListeners() error {
 	o := s.grpcOptions()
 	o.Cluster = grpcapi.NewClusterService(s.node.Cluster())
+	if err := refuseOpen(s.node); err != nil {
+		return err
+	}
+	o.Access, o.Keys = gateOf(s.node), grpcapi.NewAccessService(noKeys{})
 	if k := s.node.keeper; k != nil {
-		o.Access, o.Keys = k.gate(), grpcapi.NewAccessService(k)
-	} else {
-		if err := refuseOpen(s.node); err != nil {
-			return err
-		}
-		o.Keys = grpcapi.NewAccessService(noKeys{})
+		o.Keys = grpcapi.NewAccessService(k)
 	}
 	service := grpcapi.NewService(s.node.Remote(), o)
 	makers := map[string]func(*listener) error{

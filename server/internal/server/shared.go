@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,7 +20,7 @@ func (c Config) shared(macKey []byte) []cluster.Setting {
 	return append(c.Payloads.settings(), []cluster.Setting{
 		{Name: "lease-ttl", Value: c.LeaseTTL.String(), Must: true}, // other nodes wait for it
 		{Name: "TLS between nodes", Value: c.Credentials.setting(), Must: true},
-		{Name: "auth", Value: cmp.Or(c.Auth, "none")},
+		{Name: "auth", Value: c.authSetting()},
 		{Name: "allow-target", Value: c.allowed()},
 		{Name: "signing-secrets", Value: c.secretsDigest(macKey)},
 		{Name: "dead-retention", Value: c.DeadRetention.String()},

@@ -1,0 +1,237 @@
+package issuer
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/testing/testissuer"
+)
+
+const audience = "carillon"
+
+// of is a verifier of an issuer's tokens that asks for keys as often as it likes.
+func of(url string) *Issuer {
+	i := New(Config{URL: url, Audience: audience})
+	i.keys.every = 0
+	return i
+}
+
+// TestRightTokens say who somebody is, and until when.
+func TestRightTokens(t *testing.T) {
+	real := testissuer.New(t)
+	i := of(real.URL)
+	end := time.Now().Add(time.Hour).Truncate(time.Second)
+	for _, change := range []map[string]any{{}, {"aud": []string{"other", audience}}, {"nbf": time.Now().Unix()}} {
+		change["exp"], change["groups"] = end.Unix(), []string{"ops"}
+		got, err := i.Verify(t.Context(), real.Token(audience, change))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Issuer != real.URL || got.Subject != "alice" || !got.Expires.Equal(end) || got.Claims["groups"] == nil {
+			t.Errorf("%+v", got)
+		}
+	}
+	if real.Asked() != 1 {
+		t.Errorf("the keys were read %d times for three tokens", real.Asked())
+	}
+}
+
+// TestWrongTokensAreRefused as unauthenticated, in the same words whatever is wrong.
+func TestWrongTokensAreRefused(t *testing.T) {
+	real, other := testissuer.New(t), testissuer.New(t)
+	i := of(real.URL)
+	right := real.Token(audience, nil)
+	parts := strings.Split(right, ".")
+	none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`))
+	symmetric, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: []byte(strings.Repeat("k", 32))}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, token := range map[string]string{
+		"empty":            "",
+		"no JWT":           "abc",
+		"dots":             "..",
+		"three parts":      "a.b.c",
+		"encrypted":        "a.b.c.d.e",
+		"expired":          real.Token(audience, map[string]any{"exp": time.Now().Add(-time.Second).Unix()}),
+		"no end":           real.Token(audience, map[string]any{"exp": nil}),
+		"not yet":          real.Token(audience, map[string]any{"nbf": time.Now().Add(10 * time.Minute).Unix()}),
+		"wrong audience":   real.Token("other", nil),
+		"no audience":      real.Token(audience, map[string]any{"aud": nil}),
+		"wrong issuer":     real.Token(audience, map[string]any{"iss": other.URL}),
+		"another's":        other.Token(audience, nil),
+		"another's as his": other.Token(audience, map[string]any{"iss": real.URL}),
+		"no subject":       real.Token(audience, map[string]any{"sub": nil}),
+		"empty subject":    real.Token(audience, map[string]any{"sub": ""}),
+		"lines in subject": real.Token(audience, map[string]any{"sub": "a\nb"}),
+		"long subject":     real.Token(audience, map[string]any{"sub": strings.Repeat("a", 256)}),
+		"no signature":     parts[0] + "." + parts[1] + ".",
+		"alg none":         none + "." + parts[1] + ".",
+		"alg none, signed": none + "." + parts[1] + "." + parts[2],
+		"with a secret":    testissuer.Compact(t, symmetric, real.Claims(audience)),
+		"unknown key":      testissuer.Sign(t, testissuer.NewKey(t), "1", real.Claims(audience)),
+		"unknown id":       testissuer.Sign(t, real.Key("1"), "2", real.Claims(audience)),
+		"other claims":     parts[0] + "." + strings.Split(real.Token(audience, map[string]any{"sub": "bob"}), ".")[1] + "." + parts[2],
+		"as JSON":          `{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `","x":".."}`,
+		"spaces":           parts[0] + "." + parts[1] + ". " + parts[2],
+		"too long":         real.Token(audience, map[string]any{"x": strings.Repeat("a", MaxToken)}),
+	} {
+		got, err := i.Verify(t.Context(), token)
+		if !errors.Is(err, carillon.Unauthenticated) || err.Error() != errInvalid.Error() {
+			t.Errorf("%s: %+v, %v", what, got, err)
+		}
+	}
+	if _, err := i.Verify(t.Context(), right); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestKeysRotate: a new key is known at its first token, and a withdrawn one is forgotten at the next refresh.
+func TestKeysRotate(t *testing.T) {
+	real := testissuer.New(t)
+	i := of(real.URL)
+	old := real.Token(audience, nil)
+	if _, err := i.Verify(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	id := real.Add()
+	renewed := testissuer.Sign(t, real.Key(id), id, real.Claims(audience))
+	for _, token := range []string{renewed, old} {
+		if _, err := i.Verify(t.Context(), token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	real.Withdraw("1")
+	if err := i.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.Verify(t.Context(), old); !errors.Is(err, carillon.Unauthenticated) {
+		t.Errorf("the key was withdrawn: %v", err)
+	}
+	if _, err := i.Verify(t.Context(), renewed); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMadeUpTokensDoNotReachTheIssuer: not more often than every few seconds.
+func TestMadeUpTokensDoNotReachTheIssuer(t *testing.T) {
+	real := testissuer.New(t)
+	i := New(Config{URL: real.URL, Audience: audience})
+	i.keys.every = time.Hour
+	for range 50 {
+		if _, err := i.Verify(t.Context(), testissuer.Sign(t, testissuer.NewKey(t), "x", real.Claims(audience))); !errors.Is(err, carillon.Unauthenticated) {
+			t.Fatal(err)
+		}
+	}
+	if real.Asked() != 1 {
+		t.Errorf("the issuer was asked %d times", real.Asked())
+	}
+}
+
+// TestAnIssuerThatIsAway: what its keys are needed for is unavailable; what known keys have signed is judged.
+func TestAnIssuerThatIsAway(t *testing.T) {
+	real := testissuer.New(t)
+	real.Away(true)
+	i := of(real.URL)
+	right := real.Token(audience, nil)
+	if _, err := i.Verify(t.Context(), right); !errors.Is(err, carillon.Unavailable) {
+		t.Errorf("never reached: %v", err)
+	}
+	real.Away(false)
+	if _, err := i.Verify(t.Context(), right); err != nil {
+		t.Fatal(err)
+	}
+	real.Away(true)
+	if _, err := i.Verify(t.Context(), right); err != nil {
+		t.Errorf("the key is known: %v", err)
+	}
+	if _, err := i.Verify(t.Context(), real.Token("other", nil)); !errors.Is(err, carillon.Unauthenticated) {
+		t.Errorf("wrong, by a known key: %v", err)
+	}
+	known := *i.keys.known.Load()
+	known.read = known.read.Add(-keysLast)
+	i.keys.known.Store(&known)
+	if _, err := i.Verify(t.Context(), right); !errors.Is(err, carillon.Unavailable) {
+		t.Errorf("keys of the day before: %v", err)
+	}
+}
+
+// TestWrongAnswersOfAnIssuer are errors, and open nothing.
+func TestWrongAnswersOfAnIssuer(t *testing.T) {
+	var url string
+	says := func(issuer, keys string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/keys" {
+				_, _ = w.Write([]byte(keys))
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(strings.ReplaceAll(`{"issuer":"`+issuer+`","jwks_uri":"URL/keys"}`, "URL", url)))
+		}
+	}
+	for what, c := range map[string]struct {
+		serve http.HandlerFunc
+		want  string
+	}{
+		"another issuer": {says("https://other.example", `{"keys":[]}`), "did not match"},
+		"no keys":        {says("URL", `{"keys":[]}`), "no key for signatures"},
+		"a secret as key": {says("URL", `{"keys":[{"kty":"oct","k":"c2VjcmV0"},{"kty":"?"}]}`),
+			"no key for signatures"},
+		"no JSON":   {says("URL", `<html>`), "invalid character"},
+		"too large": {says("URL", strings.Repeat(" ", maxDocument+1)), "too large"},
+		"plain text": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"issuer":"` + url + `","jwks_uri":"http://keys.example/"}`))
+		}, "must be https"},
+		"redirects": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		}, "redirects"},
+	} {
+		s := httptest.NewServer(c.serve)
+		url = s.URL
+		if err := of(s.URL).Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", what, err)
+		}
+		s.Close()
+	}
+}
+
+// TestSettingsAreChecked, and named.
+func TestSettingsAreChecked(t *testing.T) {
+	for url, ok := range map[string]bool{"https://login.example.com": true, "https://login.example.com/realms/a": true,
+		"http://localhost:8080": true, "http://127.0.0.1:1/x": true, "http://[::1]:1": true,
+		"": false, "login.example.com": false, "http://login.example.com": false, "http://localhost.example.com": false,
+		"https://": false, "https://a@b": false, "https://a?x=y": false, "https://a#b": false, "ftp://localhost": false,
+		"http://10.0.0.1": false} {
+		c := Config{URL: url, Audience: audience}
+		if err := c.Check(); (err == nil) != ok || err != nil && !strings.HasPrefix(err.Error(), "oidc_issuer: ") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+	for _, a := range []string{"", "a\nb", strings.Repeat("a", 256)} {
+		c := Config{URL: "https://a", Audience: a}
+		if err := c.Check(); err == nil || !strings.HasPrefix(err.Error(), "oidc_audience: ") {
+			t.Errorf("%q: %v", a, err)
+		}
+	}
+}
+
+// BenchmarkVerify is what a call with a token costs more than one without.
+func BenchmarkVerify(b *testing.B) {
+	real := testissuer.New(b)
+	i := of(real.URL)
+	token := real.Token(audience, map[string]any{"groups": []string{"a", "b", "ops"}})
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := i.Verify(b.Context(), token); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

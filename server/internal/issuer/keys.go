@@ -1,0 +1,149 @@
+package issuer
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/carillonhq/carillon"
+)
+
+const (
+	// refreshEvery is how often the keys are read again by themselves.
+	refreshEvery = 10 * time.Minute
+	// askEvery is how often they are read, at most, for tokens that none of the known keys has signed: whoever
+	// makes up tokens does not have the issuer asked for each.
+	askEvery = 5 * time.Second
+	// keysLast is how long keys hold that could not be read again.
+	keysLast = 24 * time.Hour
+)
+
+// keySet keeps the issuer's keys. It implements [oidc.KeySet]. The library's own asks the issuer for every
+// token with a wrong signature, and never forgets a key that was withdrawn.
+type keySet struct {
+	issuer string
+	client *http.Client
+	known  atomic.Pointer[keys]
+	asking chan struct{} // has room for the one who asks
+	every  time.Duration // askEvery, but for tests
+	last   time.Time     // when the issuer was asked; the asking one's, as failed
+	failed error
+}
+
+// keys are those that were read at a time. They are not changed.
+type keys struct {
+	all  []jose.JSONWebKey
+	read time.Time
+}
+
+var _ oidc.KeySet = (*keySet)(nil)
+
+func newKeySet(c *Config) *keySet {
+	return &keySet{issuer: c.URL, client: newClient(c.Transport), asking: make(chan struct{}, 1),
+		every: askEvery}
+}
+
+// errAway is the answer to a token that only keys could judge that cannot be read.
+var errAway = carillon.Errorf(carillon.Unavailable, "", "the issuer of tokens does not answer, so this one cannot be verified now")
+
+// asked takes out of the library whether the issuer could be asked.
+type asked struct{ away error }
+
+type askedKey struct{}
+
+// VerifySignature implements [oidc.KeySet].
+func (s *keySet) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	signed, err := jose.ParseSigned(token, signatures())
+	if err != nil {
+		return nil, err
+	}
+	if payload, ok := s.open(signed); ok {
+		return payload, nil
+	}
+	if err := s.ask(ctx); err != nil {
+		if a, ok := ctx.Value(askedKey{}).(*asked); ok && ctx.Err() == nil {
+			a.away = errAway
+		}
+		return nil, err
+	}
+	if payload, ok := s.open(signed); ok {
+		return payload, nil
+	}
+	return nil, errors.New("none of the issuer's keys has signed it")
+}
+
+// open returns what a token says if a known key has signed it.
+func (s *keySet) open(signed *jose.JSONWebSignature) ([]byte, bool) {
+	known := s.known.Load()
+	if known == nil || time.Since(known.read) > keysLast || len(signed.Signatures) != 1 {
+		return nil, false
+	}
+	header := signed.Signatures[0].Header
+	for i := range known.all {
+		k := &known.all[i]
+		if header.KeyID != "" && k.KeyID != header.KeyID || k.Algorithm != "" && k.Algorithm != header.Algorithm {
+			continue
+		}
+		if payload, err := signed.Verify(k.Key); err == nil {
+			return payload, true
+		}
+	}
+	return nil, false
+}
+
+// ask reads the keys for a token that none of those known has signed, unless that has just been done.
+func (s *keySet) ask(ctx context.Context) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	defer s.done()
+	if !s.last.IsZero() && time.Since(s.last) < s.every {
+		return s.failed
+	}
+	return s.read(context.WithoutCancel(ctx)) // also if the caller is gone: others wait for the answer
+}
+
+// refresh reads the keys.
+func (s *keySet) refresh(ctx context.Context) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	defer s.done()
+	return s.read(ctx)
+}
+
+// begin waits until nobody else asks.
+func (s *keySet) begin(ctx context.Context) error {
+	select {
+	case s.asking <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *keySet) done() { <-s.asking }
+
+// read asks the issuer.
+func (s *keySet) read(ctx context.Context) error {
+	all, err := fetch(ctx, s.client, s.issuer)
+	s.last, s.failed = time.Now(), err
+	if err == nil {
+		s.known.Store(&keys{all: all, read: s.last})
+	}
+	return err
+}
+
+// signatures are the algorithms as the library of keys has them.
+func signatures() []jose.SignatureAlgorithm {
+	all := make([]jose.SignatureAlgorithm, len(algorithms))
+	for i, name := range algorithms {
+		all[i] = jose.SignatureAlgorithm(name)
+	}
+	return all
+}
