@@ -24,7 +24,7 @@ deploy: ## the Helm chart, the manifests and the unit of deploy/
 	bash .ci/run deploy
 
 sbom: release ## what bin/carillon is made of, as CycloneDX, in bin/
-	GOWORK=off go tool -modfile=tools/sbom/go.mod cyclonedx-gomod bin -json -licenses -noserial -output bin/carillon.cdx.json bin/carillon
+	GOWORK=off go tool -modfile=tools/sbom/go.mod cyclonedx-gomod bin -json -std -licenses -output bin/carillon.cdx.json bin/carillon
 
 generate: ## code from the .proto files, docs/cli.md from the commands
 	go generate work

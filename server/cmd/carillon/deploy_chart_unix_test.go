@@ -190,6 +190,26 @@ func TestTheChart(t *testing.T) {
 	}
 }
 
+// TestTheChartsFirstKey: the pod that makes it uses the chart's volume, and the folder that the node does.
+func TestTheChartsFirstKey(t *testing.T) {
+	text := deployed(t, "kubernetes/first-key.yaml")
+	var pod struct {
+		Spec struct{ Containers []container }
+	}
+	if err := yaml.Unmarshal([]byte(text), &pod); err != nil {
+		t.Fatal(err)
+	}
+	line := strings.Join(pod.Spec.Containers[0].Args, " ")
+	runs(t, "first-key.yaml", line)
+	n := rendered(t, "--values", filepath.Join(chart, "ci", "embedded.yaml"))
+	if c := accepted(t, "embedded", n.settings(t)); !strings.HasSuffix(line, " --store "+c.Store) {
+		t.Errorf("%s is not for %s", line, c.Store)
+	}
+	if claim := "claimName: data-" + n.Metadata.Name + "-0}"; !strings.Contains(text, claim) {
+		t.Errorf("it has no %s", claim)
+	}
+}
+
 // TestTheChartRefuses: values that are unknown, do not go together, or would have no effect.
 func TestTheChartRefuses(t *testing.T) {
 	for set, want := range map[string]string{
@@ -206,6 +226,7 @@ func TestTheChartRefuses(t *testing.T) {
 		"replicas=2":                                         "the embedded store has one node",
 		"store.kind=sqlite":                                  "value must be one of 'embedded'",
 		"store.kind=etcd,replicas=2":                         "members of etcd are 1, 3 or 5",
+		"store.kind=etcd,auth=keys":                          "auth: keys is not supported yet with store.kind: etcd",
 		"store.kind=url":                                     "which Secret has the URL",
 		"store.secretName=x":                                 "which has no URL",
 		"insecure=false":                                     "give the Secret of a certificate, or insecure: true",
