@@ -164,7 +164,8 @@ func TestTheChart(t *testing.T) {
 		"etcd-tls": {"StatefulSet", "etcd-embed:/var/lib/carillon/store?listen=0.0.0.0:2380&sslrootcert=", 3, false, true, nil},
 		"postgres": {"Deployment", "postgres://carillon@db/jobs?sslmode=verify-full", 3, false, true, func(c server.Config) bool {
 			return c.Auth == "keys" && c.LeaseTTL == 10*time.Second && c.Partitions == 128 && len(c.Targets.Allow) == 2 &&
-				c.Outages.FireCritical && c.DrainGrace == time.Minute && c.Targets.Brokers.File != "" && c.Payloads.Max == 512<<20
+				c.Outages.FireCritical && c.DrainGrace == time.Minute && c.Targets.Brokers.File != "" && slices.Contains(c.Browsers.Hosts, "jobs.example.com") &&
+				c.Payloads.Max == 512<<20
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,6 +179,10 @@ func TestTheChart(t *testing.T) {
 			if !strings.HasPrefix(c.Store, want.store) || c.Insecure != want.insecure || (c.Credentials != nil) != want.https ||
 				want.check != nil && !want.check(c) {
 				t.Errorf("store %s, insecure %v, TLS %v: %+v", c.Store, c.Insecure, c.Credentials != nil, c)
+			}
+			service := n.Metadata.Name + ".jobs"
+			if hosts := c.Browsers.Hosts; len(hosts) < 2 || hosts[0] != service || hosts[1] != service+".svc" {
+				t.Errorf("it is not called by the names of its Service: %q", hosts)
 			}
 			if c.Name != n.Metadata.Name+"-0" || c.Advertise != podIP {
 				t.Errorf("name %q, advertise %q", c.Name, c.Advertise)

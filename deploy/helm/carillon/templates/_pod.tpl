@@ -108,7 +108,10 @@ spec:
         {{- if not (hasKey $v.settings "log_format") }}
         - {name: CARILLON_LOG_FORMAT, value: json}
         {{- end }}
-        {{- range $key, $value := $v.settings }}
+        # Names with a dot are refused that are not listed: see --host.
+        {{- $name := printf "%s.%s" (include "carillon.fullname" .) .Release.Namespace }}
+        - {name: CARILLON_HOST, value: {{ concat (list $name (printf "%s.svc" $name)) (default list $v.settings.host) | uniq | join "," | quote }}}
+        {{- range $key, $value := omit $v.settings "host" }}
         - {name: CARILLON_{{ upper $key }}, value: {{ include "carillon.text" $value | quote }}}
         {{- end }}
         - {name: GOMEMLIMIT, value: {{ $v.goMemLimit | quote }}}
