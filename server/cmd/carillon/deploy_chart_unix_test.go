@@ -244,8 +244,9 @@ func TestTheChartRefuses(t *testing.T) {
 		"extraEnv[0].name=A":                                 "extraEnv/0",
 		"serviceMonitor.labels.a=b":                          "no effect without serviceMonitor.enabled",
 		"serviceAccount.create=false,serviceAccount.annotations.a=b": "no effect without serviceAccount.create",
-		"image.digest=latest":   "does not match pattern",
-		"fullnameOverride=Jobs": "does not match pattern",
+		"image.digest=latest":                  "does not match pattern",
+		`podLabels.app\.kubernetes\.io/name=x`: "at '/podLabels/app.kubernetes.io",
+		"fullnameOverride=Jobs":                "does not match pattern",
 	} {
 		t.Run(set, func(t *testing.T) {
 			text, err := template(t, "--set", "image.repository=registry.example/carillon,insecure=true", "--set", set)
