@@ -1,6 +1,6 @@
 # Sugar: every target is one line that can be typed by hand. Go is all that is needed.
 
-.PHONY: build release test vet lint alerts generate check smoke soak chaos chaos-cluster chaos-failover chaos-sidecars builds scenarios test-dapr bench-peers dev clean
+.PHONY: build release test vet lint alerts deploy sbom generate check smoke soak chaos chaos-cluster chaos-failover chaos-sidecars builds scenarios test-dapr bench-peers dev clean
 
 build: ## the binary, in bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/carillon ./server/cmd/carillon
@@ -19,6 +19,12 @@ lint: ## the linters of .golangci.yml
 
 alerts: ## the alert rules of deploy/prometheus, and their tests
 	bash .ci/run alerts
+
+deploy: ## the Helm chart, the manifests and the unit of deploy/
+	bash .ci/run deploy
+
+sbom: release ## what bin/carillon is made of, as CycloneDX, in bin/
+	GOWORK=off go tool -modfile=tools/sbom/go.mod cyclonedx-gomod bin -json -std -licenses -output bin/carillon.cdx.json bin/carillon
 
 generate: ## code from the .proto files, docs/cli.md from the commands
 	go generate work

@@ -48,8 +48,13 @@ func accepted(t *testing.T, what string, environment map[string]string) server.C
 	if err != nil {
 		t.Errorf("%s: %v", what, err)
 	}
-	if !c.Insecure || c.Name == "" {
-		t.Errorf("%s: insecure %v, name %q", what, c.Insecure, c.Name)
+	t.Cleanup(func() {
+		if s.tls.end != nil {
+			s.tls.end()
+		}
+	})
+	if c.Name == "" {
+		t.Errorf("%s: it has no name", what)
 	}
 	return c
 }
@@ -155,7 +160,9 @@ func TestDeploySystemd(t *testing.T) {
 		environment[m[1]] = m[2]
 	}
 	runs(t, "ExecStart", strings.TrimPrefix(unit["ExecStart"], "/usr/local/bin/carillon "))
-	accepted(t, "carillon.env", environment)
+	if c := accepted(t, "carillon.env", environment); !c.Insecure {
+		t.Error("carillon.env: it listens beyond loopback, and does not say --insecure")
+	}
 	if seconds, err := time.ParseDuration(unit["TimeoutStopSec"] + "s"); err != nil || seconds < leaving {
 		t.Errorf("TimeoutStopSec %v, %v; a node may take %v to leave", seconds, err, leaving)
 	}

@@ -123,15 +123,19 @@ func (j *jobs) checkCalendars(ctx context.Context, namespace string, rules caril
 	if len(rules.Except)+len(rules.Only) == 0 {
 		return nil
 	}
-	known := func(name string) bool { return j.settings.dates(namespace, name) != nil }
-	err := rules.CheckKnown(known)
+	err := j.knowsCalendars(namespace, rules)
 	if p := j.partitions.ofNamespace(namespace); err != nil && j.partitions.remote(p) {
 		if err := p.settings.followShared(ctx); err != nil {
 			return readError(err)
 		}
-		err = rules.CheckKnown(known)
+		err = j.knowsCalendars(namespace, rules)
 	}
 	return err
+}
+
+// knowsCalendars is checkCalendars for what this node knows at present.
+func (j *jobs) knowsCalendars(namespace string, rules carillon.CalendarRules) error {
+	return rules.CheckKnown(func(name string) bool { return j.settings.dates(namespace, name) != nil })
 }
 
 // checkPatchedCalendars is checkCalendars for what a patch names.

@@ -208,6 +208,9 @@ func (j *jobs) groupChange(ctx context.Context, p *partitionRunner, m message.Co
 	if j.partitions.of(m.Key) != p {
 		return change{}, errAlone
 	}
+	if m.Job != nil && j.knowsCalendars(m.Key.Namespace, m.Job.Calendars) != nil {
+		return change{}, errAlone // to ask for them takes its time, which the others need not wait for
+	}
 	return j.changeOf(ctx, m, once)
 }
 

@@ -57,8 +57,8 @@ var (
 	testFunc = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(`)
 )
 
-// TestUpstreamCasesExist holds docs/upstream.md against the tests that it names.
-func TestUpstreamCasesExist(t *testing.T) {
+// TestNamedCasesExist holds docs/upstream.md and SECURITY.md against the tests that they name.
+func TestNamedCasesExist(t *testing.T) {
 	there := map[string]bool{}
 	walk(t, func(path string) {
 		if !strings.HasSuffix(path, "_test.go") {
@@ -72,23 +72,25 @@ func TestUpstreamCasesExist(t *testing.T) {
 			there[m[1]] = true
 		}
 	})
-	text, err := os.ReadFile(filepath.Join(root, "docs", "upstream.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := 0
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(line, "|")
-		if len(cells) < 4 {
-			continue
+	for page, least := range map[string]int{"docs/upstream.md": 50, "SECURITY.md": 20} {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, name := range testName.FindAllString(strings.Join(cells[2:], "|"), -1) {
-			if named++; !there[name] {
-				t.Errorf("docs/upstream.md names %s, which is no test", name)
+		named := 0
+		for line := range strings.Lines(string(text)) {
+			cells := strings.Split(line, "|")
+			if len(cells) < 4 {
+				continue
+			}
+			for _, name := range testName.FindAllString(strings.Join(cells[2:], "|"), -1) {
+				if named++; !there[name] {
+					t.Errorf("%s names %s, which is no test", page, name)
+				}
 			}
 		}
-	}
-	if named < 50 {
-		t.Errorf("only %d tests are named: the table was not understood", named)
+		if named < least {
+			t.Errorf("%s: only %d tests are named: the table was not understood", page, named)
+		}
 	}
 }

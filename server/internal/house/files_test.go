@@ -8,8 +8,8 @@ import (
 )
 
 // inRoot are the files of the root folder that are no Go files. "carillon" is the binary, which git ignores.
-var inRoot = []string{"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "THIRD_PARTY_LICENSES.txt", "buf.yaml",
-	"carillon", "go.mod", "go.sum", "go.work", "go.work.sum"}
+var inRoot = []string{"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "SECURITY.md", "THIRD_PARTY_LICENSES.txt",
+	"buf.yaml", "carillon", "go.mod", "go.sum", "go.work", "go.work.sum"}
 
 // What a tool has left there, such as archives that it downloaded, is easily added by mistake.
 func TestTheRootFolderHoldsItsFilesOnly(t *testing.T) {

@@ -82,7 +82,7 @@ func (c Config) validateCluster() error {
 		return fmt.Errorf("advertise: %s is no address at which others reach this machine", c.Advertise)
 	case port != "" && !isPort(port):
 		return fmt.Errorf("advertise: %q is not a port", port)
-	case !c.Insecure && !c.Credentials.known() && !OnLoopback(host):
+	case !c.Insecure && !c.Credentials.known() && !c.keyed() && !OnLoopback(host):
 		return fmt.Errorf("advertise: %s is reached from other machines, and nobody is authenticated yet: say insecure if the network may do "+
 			"everything", c.Advertise)
 	}

@@ -68,6 +68,31 @@ func TestWhereOthersReachANode(t *testing.T) {
 	}
 }
 
+// TestWhoMayAdvertise: callers prove who they are by certificates, or by keys over TLS; keys in plain text do not do.
+func TestWhoMayAdvertise(t *testing.T) {
+	anyone := &Credentials{Clients: &Clients{Anyone: true}}
+	for what, c := range map[string]struct {
+		shown    *Credentials
+		auth     string
+		insecure bool
+		ok       bool
+	}{
+		"nobody is authenticated":         {nil, "", false, false},
+		"the network may do everything":   {nil, "", true, true},
+		"certificates":                    {&Credentials{Clients: &Clients{}}, "", false, true},
+		"no certificates of clients":      {anyone, "", false, false},
+		"keys over TLS":                   {anyone, AuthKeys, false, true},
+		"keys in plain text":              {nil, AuthKeys, false, false},
+		"keys, and the network is closed": {nil, AuthKeys, true, true},
+	} {
+		config := Config{Store: "memory:", Advertise: "10.0.0.7", Insecure: c.insecure, Credentials: c.shown}
+		config.Auth = c.auth
+		if err := config.validateCluster(); (err == nil) != c.ok {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 func TestWhatCannotBeAdvertised(t *testing.T) {
 	for text, ok := range map[string]bool{
 		"": true, "node-1": true, "node-1.example:7070": true, "10.0.0.7": true, "[fd00::1]": true, "fd00::1": true,

@@ -217,7 +217,11 @@ func (s *Source) settle(lost *bool, answer func() error) {
 func (s *Source) Lag() (n int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return int64(s.ready + s.open), s.ready >= 0
+	n = int64(s.ready + s.open)
+	if s.inbox != nil {
+		n += int64(s.inbox.len())
+	}
+	return n, s.ready >= 0
 }
 
 // Close implements [broker.Source].
