@@ -7,8 +7,8 @@ import (
 )
 
 // inbox gathers the messages of a queue. The library hands them over one by one, so that whoever takes them
-// from it never sees two at a time; Receive gets what has come meanwhile. The broker's prefetch bounds how many
-// there are.
+// from it never sees two at a time; Receive gets what has come meanwhile. The broker's prefetch bounds how
+// many there are.
 type inbox struct {
 	came  chan struct{} // there are messages, or the library has none any more
 	ended chan struct{} // closed when the library has none any more
