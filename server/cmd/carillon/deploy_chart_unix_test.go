@@ -122,7 +122,8 @@ func (n *nodes) settings(t *testing.T) map[string]string {
 	}
 	ca := testca.New(t)
 	files := map[string]string{"ca.crt": string(ca.PEM()), "carillon.yaml": "signing_secrets: {}\n",
-		"brokers.yaml": "brokers: {events: {kind: nats, addresses: [nats:4222]}}\n"}
+		"brokers.yaml": "brokers: {events: {kind: nats, addresses: [nats:4222]}}\n",
+		"secrets.yaml": "secrets: {api: {env: PGPASSWORD, namespaces: [shop], hosts: [api.example.com]}}\n"}
 	pair := ca.Issue(nil, "carillon.jobs.svc", "carillon-jobs.jobs.svc", "jobs.example.com", pod+".jobs-nodes.jobs.svc")
 	cert, key := pair.Files(t)
 	for name, from := range map[string]string{"tls.crt": cert, "tls.key": key} {
@@ -259,11 +260,12 @@ func TestTheChartRefuses(t *testing.T) {
 
 // byOtherValues are the flags that are no settings of the chart: other values of it make them.
 var byOtherValues = []string{"store", "peers", "node-name", "grpc", "http", "advertise", "tls-cert", "tls-key", "tls-client-ca",
-	"tls-peer-ca", "tls-peer-name", "auth", "insecure", "brokers", "drain-grace"}
+	"tls-peer-ca", "tls-peer-name", "auth", "insecure", "brokers", "secrets",
+	"drain-grace"}
 
 // inASecretOnly are those that only the file in configSecretName can have. A Workload API is not offered: it would need a
 // volume of the machine.
-var inASecretOnly = []string{"config", "outbox", "tls-spiffe"}
+var inASecretOnly = []string{"config", "outbox", "tls-spiffe", "auth-rules", "oidc-issuer", "oidc-audience"}
 
 // TestTheChartHasEachSetting: a new flag of serve is one of the chart, or is named above.
 func TestTheChartHasEachSetting(t *testing.T) {
