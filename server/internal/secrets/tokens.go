@@ -154,12 +154,18 @@ func (t *tokens) fail(now time.Time, err error) {
 	t.failed = why
 }
 
-// reject has a token made again that a target does not take, but not each time: it may never take one.
+// reject has a token made again that a target does not take, but not each time: it may never take one. The
+// token is used until there is another one: the fault may be the target's, and others take it.
 func (t *tokens) reject(token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now := time.Now(); token == t.token && now.Sub(t.made) >= trusted {
-		t.ends = now
+	now := time.Now()
+	if token != t.token || now.Sub(t.made) < trusted {
+		return
+	}
+	t.renew = now
+	if t.fetching == nil && !now.Before(t.retry) {
+		t.fetch() // false: the set is closed
 	}
 }
 
