@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -125,36 +126,72 @@ const hidden = "[secret]"
 // shortest is the least bytes of what is looked for in an answer: fewer are no secret, and found by chance.
 const shortest = 6
 
-// hide removes the values from the beginning of an answer, which everybody may read who may read the run:
-// some targets repeat what they were sent. What a target writes in another form is not found.
-func (r *resolved) hide(body []byte) []byte {
-	cut := len(body) == carillon.MaxResponse // there may have been more
-	for _, text := range r.values {
-		all := []string{text}
-		if _, bare, spaced := strings.Cut(text, " "); spaced {
-			all = append(all, bare) // without its scheme
+// hide removes the values from a text that everybody may read who may read the run: some targets repeat what
+// they were sent. What a target writes in another form is not found. If there may have been more of the text,
+// the beginning of a value at its end is removed too.
+func (r *resolved) hide(text []byte, more bool) []byte {
+	if len(r.values) == 0 {
+		return text
+	}
+	covered, rest := make([]bool, len(text)), len(text)
+	for _, secret := range r.forms() {
+		done := 0 // what is before is covered already, or is none of this secret
+		for from := 0; ; from++ {
+			at := bytes.Index(text[from:], secret)
+			if at < 0 {
+				break
+			}
+			from += at
+			for i := max(from, done); i < from+len(secret); i++ {
+				covered[i] = true
+			}
+			done = from + len(secret)
 		}
-		for _, secret := range all {
-			if len(secret) < shortest {
-				continue
-			}
-			body = bytes.ReplaceAll(body, []byte(secret), []byte(hidden))
-			if cut {
-				body = withoutTail(body, []byte(secret))
-			}
+		if more {
+			rest = min(rest, len(text)-tail(text, secret))
 		}
 	}
-	return body[:min(len(body), carillon.MaxResponse)]
+	var kept []byte
+	for i, b := range text {
+		switch {
+		case !covered[i] && i < rest:
+			kept = append(kept, b)
+		case covered[i] && (i == 0 || !covered[i-1]):
+			kept = append(kept, hidden...)
+		}
+	}
+	return kept
 }
 
-// withoutTail removes the beginning of a secret with which a text ends.
-func withoutTail(body, secret []byte) []byte {
-	for n := min(len(secret)-1, len(body)); n > 0; n-- {
-		if bytes.HasSuffix(body, secret[:n]) {
-			return body[:len(body)-n]
+// forms are the values as targets repeat them: with and without their schemes, and as Go quotes them in
+// errors.
+func (r *resolved) forms() (all [][]byte) {
+	for _, value := range r.values {
+		texts := []string{value}
+		if _, bare, spaced := strings.Cut(value, " "); spaced {
+			texts = append(texts, bare)
+		}
+		for _, text := range texts {
+			if len(text) < shortest {
+				continue
+			}
+			all = append(all, []byte(text))
+			if quoted := strings.Trim(strconv.Quote(text), `"`); quoted != text {
+				all = append(all, []byte(quoted))
+			}
 		}
 	}
-	return body
+	return all
+}
+
+// tail returns how many bytes at the end of a text are the beginning of a secret.
+func tail(text, secret []byte) int {
+	for n := min(len(secret)-1, len(text)); n > 0; n-- {
+		if bytes.HasSuffix(text, secret[:n]) {
+			return n
+		}
+	}
+	return 0
 }
 
 // unresolved returns the report of an attempt that was not made for want of a secret.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -62,6 +63,31 @@ func TestSecretsAreSentAndNotKept(t *testing.T) {
 				t.Errorf("%s: 401 is not told", name)
 			}
 		})
+	}
+}
+
+// TestSecretsInBrokenAnswersAreNotKept has a target repeat a secret in what is no answer, which errors quote,
+// and in an answer that breaks off.
+func TestSecretsInBrokenAnswersAreNotKept(t *testing.T) {
+	secrets := given{"tok": `s3cr3t-"value`, "long": `s3cr3t-"value-s3cr3t-longer`}
+	headers := map[string]string{"x-key": "Bearer secret://tok", "x-long": "secret://long"}
+	for answer, want := range map[string]string{
+		`s3cr3t-"value` + "\r\n": "[secret]", `HTTP/1.1 s3cr3t-"value OK` + "\r\n": "[secret]",
+		"HTTP/1.1 200 OK\r\n" + `s3cr3t-"value` + "\r\n":    "[secret]",
+		`s3cr3t-"value-s3cr3t-longer` + "\r\n":              "[secret]",
+		strings.Repeat(".", 990) + `s3cr3t-"value` + "\r\n": "...",
+
+		"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n" + `at s3cr3t-"value`:           "at ",
+		"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n" + `at s3cr3t-"val`:             "at ",
+		"HTTP/1.1 200 OK\r\n\r\n" + `at s3cr3t-"value-s3cr3t-longer`:                   "at [secret]",
+		"HTTP/1.1 200 OK\r\n\r\n" + `Bearer s3cr3t-"values3cr3t-"value to`:             "[secret] to",
+		"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n" + `at s3cr3t-"value-s3cr3t-lo`: "at [secret]",
+	} {
+		r := rawly(t, Options{Named: secrets}, headers, func(c net.Conn) { _, _ = io.WriteString(c, answer) })
+		all := r.Message + "\n" + string(r.Response)
+		if strings.Contains(all, "s3") || strings.Contains(all, "longer") || !strings.Contains(all, want) {
+			t.Errorf("%s\n%s", answer, all)
+		}
 	}
 }
 

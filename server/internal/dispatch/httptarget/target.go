@@ -141,13 +141,16 @@ func (t *Target) attempt(ctx context.Context, f *flight) (r delivery.Report, ans
 			return t.unread(ctx, failed), false, false
 		}
 		r.Message, r.Permanent = unanswered(err, context.Cause(ctx), timeout)
-		r.Message = r.Message[:min(len(r.Message), carillon.MaxErrorBytes)]
+		message := named.hide([]byte(r.Message), false) // net/http quotes what is no answer
+		r.Message = string(message[:min(len(message), carillon.MaxErrorBytes)])
 		return r, false, errors.Is(err, errRefusedStream)
 	}
 	s.answered(resp.Header)
 	timer.Reset(min(BodyTimeout, timeout-time.Since(begun)))
 	r, slow = judge(resp, t.options.Now())
-	r.Response = named.hide(read(resp))
+	kept, more := read(resp)
+	kept = named.hide(kept, more)
+	r.Response = kept[:min(len(kept), carillon.MaxResponse)]
 	t.answered(named, resp.StatusCode)
 	return r, true, slow
 }
