@@ -278,6 +278,16 @@ func TestASecretThatWasTakenBack(t *testing.T) {
 	}
 }
 
+// TestANodeWithoutSecretsSendsReferences as they are: they were texts like others before there were secrets.
+func TestANodeWithoutSecretsSendsReferences(t *testing.T) {
+	h := newSecretHost(t, http.StatusOK)
+	s := serve(t, server.Config{Store: "memory:", Partitions: 4, Targets: loopbackTargets("", nil)})
+	runOnce(t, dial(t, s), secretJob("text", h.URL, "Bearer secret://token"))
+	if got := h.all(); len(got) != 1 || got[0] != "Bearer secret://token" {
+		t.Errorf("the target got %q", got)
+	}
+}
+
 // TestLiteralCredentialsAreInJobsAlone: they are shown with the job, and nowhere else.
 func TestLiteralCredentialsAreInJobsAlone(t *testing.T) {
 	const value = "l1teral-7f31c0ffee"

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -38,24 +39,20 @@ type SecretUse struct {
 type SecretError struct {
 	Message    string
 	RetryAfter time.Duration // from when on it is worth trying again; 0: not known
+	Passes     bool          // by itself: the attempt is put off and not counted
 }
 
 // Error implements error.
 func (e *SecretError) Error() string { return e.Message }
 
-// noSecrets are those of a node that has none.
-type noSecrets struct{}
-
-// Value implements [Secrets].
-func (noSecrets) Value(_ context.Context, use SecretUse) (string, error) {
-	return "", &SecretError{Message: "there is no secret " + use.Ref.Name + ": the node has none"}
-}
-
-// Rejected implements [Secrets].
-func (noSecrets) Rejected(SecretUse, string) {}
-
 // tokenWait is how long an attempt waits for its secrets, at most.
 const tokenWait = 10 * time.Second
+
+// How long a run is put off whose secret is not to be had at present, without the jitter.
+const (
+	shortestPutOff = time.Second
+	longestPutOff  = 5 * time.Minute
+)
 
 // errMalformed is why an attempt fails for good whose header has secret:// in it without being a reference.
 type errMalformed struct{ error }
@@ -67,10 +64,10 @@ type resolved struct {
 }
 
 // resolve returns the headers of a delivery that refer to secrets, with their values. A value is never put
-// into the delivery, which others share.
+// into the delivery, which others share. A node without secrets sends headers as they are.
 func (t *Target) resolve(ctx context.Context, d *delivery.Delivery, within time.Duration) (*resolved, error) {
 	var r resolved
-	if d.Target.HTTP == nil {
+	if d.Target.HTTP == nil || t.options.Named == nil {
 		return &r, nil
 	}
 	for name, text := range d.Target.HTTP.Headers {
@@ -194,18 +191,24 @@ func tail(text, secret []byte) int {
 	return 0
 }
 
-// unresolved returns the report of an attempt that was not made for want of a secret.
+// unresolved returns the report of an attempt that was not made for want of a secret. As for a payload that
+// cannot be read: if that may pass, the run is put off, and its policy does not count it.
 func (t *Target) unresolved(ctx context.Context, err error) (r delivery.Report) {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errStopped) { // the node leaves, and nothing was sent: another one may do it
 		r.Outcome, r.Message, r.At = carillon.OutcomeReschedule, "the node is shutting down", t.options.Now()
 		return r
 	}
-	_, r.Permanent = errors.AsType[errMalformed](err)
-	if failed, ok := errors.AsType[*SecretError](err); ok {
-		r.RetryAfter = min(failed.RetryAfter, MaxRetryAfter)
-	}
 	r.Message = "its headers: " + err.Error()
 	r.Message = r.Message[:min(len(r.Message), carillon.MaxErrorBytes)]
+	_, r.Permanent = errors.AsType[errMalformed](err)
+	failed, ok := errors.AsType[*SecretError](err)
+	switch {
+	case ok && failed.Passes:
+		pause := min(max(failed.RetryAfter, shortestPutOff), longestPutOff)
+		r.Outcome, r.At = carillon.OutcomeReschedule, t.options.Now().Add(pause+rand.N(pause/2+1))
+	case ok:
+		r.RetryAfter = min(failed.RetryAfter, MaxRetryAfter)
+	}
 	return r
 }

@@ -21,7 +21,7 @@ type given map[string]string
 func (g given) Value(ctx context.Context, use SecretUse) (string, error) {
 	if use.Ref.Name == "away" {
 		<-ctx.Done()
-		return "", &SecretError{Message: "secret away: it does not come", RetryAfter: 48 * time.Hour}
+		return "", &SecretError{Message: "secret away: it does not come", RetryAfter: 48 * time.Hour, Passes: g["away"] != ""}
 	}
 	value, ok := g[use.Ref.Name]
 	if !ok {
@@ -115,6 +115,43 @@ func TestAttemptsWithoutTheirSecretsSendNothing(t *testing.T) {
 					}
 				}
 			})
+	})
+}
+
+// TestAnAttemptIsPutOffWhileItsSecretIsAway: nothing was sent, so its policy does not count it.
+func TestAnAttemptIsPutOffWhileItsSecretIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bubble(t, Options{Named: given{"away": "passes"}},
+			func(_ http.ResponseWriter, r *http.Request) { t.Errorf("got %v", r.Header) },
+			func(t *testing.T, d *fakeSink) {
+				v := newDelivery(1, "http://a.example.com/")
+				v.Target.HTTP.Headers = map[string]string{"X-Key": "secret://away"}
+				r := d.do(t, v)
+				pause := time.Until(r.At)
+				if r.Outcome != carillon.OutcomeReschedule || pause < longestPutOff || pause > 2*longestPutOff ||
+					!strings.HasPrefix(r.Message, "its headers: secret away: ") {
+					t.Errorf("%+v, in %v", r, pause)
+				}
+			})
+	})
+}
+
+// TestANodeWithoutSecretsSendsWhatJobsHave, also what is no reference: it was sent so before there were any.
+func TestANodeWithoutSecretsSendsWhatJobsHave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, value := range []string{"secret://a", "see secret://a, or so"} {
+			bubble(t, Options{}, func(_ http.ResponseWriter, r *http.Request) {
+				if got := r.Header.Get("X-Key"); got != value {
+					t.Errorf("got %q", got)
+				}
+			}, func(t *testing.T, d *fakeSink) {
+				v := newDelivery(1, "http://a.example.com/")
+				v.Target.HTTP.Headers = map[string]string{"X-Key": value}
+				if r := d.do(t, v); r.Outcome != carillon.OutcomeSuccess {
+					t.Errorf("%+v", r)
+				}
+			})
+		}
 	})
 }
 

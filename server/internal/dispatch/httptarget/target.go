@@ -48,9 +48,6 @@ func New(o Options) *Target {
 	if o.Payloads == nil {
 		o.Payloads = noPayloads{}
 	}
-	if o.Named == nil {
-		o.Named = noSecrets{}
-	}
 	if o.Secrets == nil {
 		o.Secrets = func(string) [][]byte { return nil }
 	}
@@ -117,13 +114,14 @@ func (t *Target) attempt(ctx context.Context, f *flight) (r delivery.Report, ans
 	}
 	watched, s := watch(ctx, f.end, t.options.Now)
 	begun, timeout := time.Now(), cmp.Or(d.Timeout, DefaultTimeout)
-	b := t.newBody(watched, f, timeout/2)
+	within := timeout / 2 // for secrets and payload together
+	b := t.newBody(watched, f, within)
 	defer b.close()
-	named, err := t.resolve(watched, d, timeout/2)
+	named, err := t.resolve(watched, d, within)
 	if err != nil {
 		return t.unresolved(ctx, err), false, false
 	}
-	req, err := t.prepare(watched, f, b)
+	req, err := t.prepare(watched, f, b, within-time.Since(begun))
 	if failed := b.failed(); failed != nil {
 		return t.unread(ctx, failed), false, false
 	}
@@ -156,10 +154,11 @@ func (t *Target) attempt(ctx context.Context, f *flight) (r delivery.Report, ans
 }
 
 // prepare returns the request of a delivery. The payload store has answered by then, and has given all bytes
-// once if the request is signed; the attempt waits for half its time at most.
-func (t *Target) prepare(ctx context.Context, f *flight, b *body) (*http.Request, error) {
+// once if the request is signed; the attempt waits for them no longer than within.
+func (t *Target) prepare(ctx context.Context, f *flight, b *body,
+	within time.Duration) (*http.Request, error) {
 	if b.run.Data.Ref != nil {
-		late := time.AfterFunc(b.within, b.giveUp)
+		late := time.AfterFunc(within, b.giveUp)
 		defer late.Stop()
 	}
 	if err := b.begin(f.host); err != nil {
