@@ -61,11 +61,7 @@ func Plain(err error) string {
 
 // Bytes reads a whole file, which must be a regular one: a named pipe would keep the caller waiting.
 func Bytes(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: it is not a regular file", path)
 	}
 	f, err := os.Open(path)
