@@ -172,3 +172,42 @@ func TestANodeThatLeavesWhileASecretIsAwaited(t *testing.T) {
 		}
 	})
 }
+
+// TestSecretsAndPayloadShareTheirTime: half of the attempt's, so that the target has the other half.
+func TestSecretsAndPayloadShareTheirTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bubble(t, Options{Named: late{}, Payloads: silent{}}, func(_ http.ResponseWriter, r *http.Request) {
+			t.Errorf("got %v", r.Header)
+		}, func(t *testing.T, d *fakeSink) {
+			v := newDelivery(1, "http://a.example.com/")
+			v.Target.HTTP.Headers = map[string]string{"X-Key": "secret://a"}
+			v.Run.Data = carillon.Data{Ref: &carillon.PayloadRef{Size: 1 << 20}}
+			v.Timeout = 4 * lateBy
+			begun := time.Now()
+			r := d.do(t, v)
+			if took := time.Since(begun); took != v.Timeout/2 || r.Outcome != carillon.OutcomeReschedule {
+				t.Errorf("%+v after %v", r, took)
+			}
+		})
+	})
+}
+
+const lateBy = 5 * time.Second
+
+// late are secrets that come late.
+type late struct{ given }
+
+// Value implements [Secrets].
+func (late) Value(context.Context, SecretUse) (string, error) {
+	<-time.After(lateBy)
+	return "s3cr3t-value", nil
+}
+
+// silent is a payload store that does not answer.
+type silent struct{ noPayloads }
+
+// Get implements [dispatch.Payloads].
+func (silent) Get(ctx context.Context, _ string, _ carillon.PayloadRef) (io.ReadCloser, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
