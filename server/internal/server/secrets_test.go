@@ -247,7 +247,7 @@ func TestSecretsAreReplacedUnderLoad(t *testing.T) {
 	}
 }
 
-// TestASecretThatWasTakenBack fails the attempt of a job that was put before, without a request.
+// TestASecretThatWasTakenBack puts off the run of a job that was put before, then fails it.
 func TestASecretThatWasTakenBack(t *testing.T) {
 	h := newSecretHost(t, http.StatusOK)
 	file, reload := secretsFile(t, "s3cr3t", h.at()), make(chan os.Signal)
@@ -273,7 +273,8 @@ func TestASecretThatWasTakenBack(t *testing.T) {
 		}
 		return run.Status.Finished()
 	})
-	if len(h.all()) != 0 || !strings.Contains(fmt.Sprint(run.Errors), "no secret token for namespace shop") {
+	if len(h.all()) != 0 || run.Attempt != 2 || len(run.Errors) != 1 ||
+		!strings.Contains(fmt.Sprint(run.Errors), "no secret token for namespace shop") {
 		t.Errorf("%d requests; the run says %q", len(h.all()), fmt.Sprint(run.Errors))
 	}
 }

@@ -40,6 +40,7 @@ type SecretError struct {
 	Message    string
 	RetryAfter time.Duration // from when on it is worth trying again; 0: not known
 	Passes     bool          // by itself: the attempt is put off and not counted
+	Lags       bool          // the file may be late: the first attempt is put off, not counted
 }
 
 // Error implements error.
@@ -193,7 +194,7 @@ func tail(text, secret []byte) int {
 
 // unresolved returns the report of an attempt that was not made for want of a secret. As for a payload that
 // cannot be read: if that may pass, the run is put off, and its policy does not count it.
-func (t *Target) unresolved(ctx context.Context, err error) (r delivery.Report) {
+func (t *Target) unresolved(ctx context.Context, attempt int, err error) (r delivery.Report) {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errStopped) { // the node leaves, and nothing was sent: another one may do it
 		r.Outcome, r.Message, r.At = carillon.OutcomeReschedule, "the node is shutting down", t.options.Now()
@@ -204,7 +205,7 @@ func (t *Target) unresolved(ctx context.Context, err error) (r delivery.Report) 
 	_, r.Permanent = errors.AsType[errMalformed](err)
 	failed, ok := errors.AsType[*SecretError](err)
 	switch {
-	case ok && failed.Passes:
+	case ok && (failed.Passes || failed.Lags && attempt == 1):
 		pause := min(max(failed.RetryAfter, shortestPutOff), longestPutOff)
 		r.Outcome, r.At = carillon.OutcomeReschedule, t.options.Now().Add(pause+rand.N(pause/2+1))
 	case ok:

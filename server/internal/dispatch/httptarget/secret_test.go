@@ -25,7 +25,7 @@ func (g given) Value(ctx context.Context, use SecretUse) (string, error) {
 	}
 	value, ok := g[use.Ref.Name]
 	if !ok {
-		return "", &SecretError{Message: "there is no secret " + use.Ref.Name}
+		return "", &SecretError{Message: "there is no secret " + use.Ref.Name, Lags: use.Ref.Name == "lags"}
 	}
 	return strings.TrimSpace(use.Ref.Scheme + " " + value), nil
 }
@@ -131,6 +131,23 @@ func TestAnAttemptIsPutOffWhileItsSecretIsAway(t *testing.T) {
 				if r.Outcome != carillon.OutcomeReschedule || pause < longestPutOff || pause > 2*longestPutOff ||
 					!strings.HasPrefix(r.Message, "its headers: secret away: ") {
 					t.Errorf("%+v, in %v", r, pause)
+				}
+			})
+	})
+}
+
+// TestAFileThatIsLatePutsARunOffOnce: a secret that is still missing after that fails the attempt.
+func TestAFileThatIsLatePutsARunOffOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bubble(t, Options{Named: given{}}, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("got %v", r.Header) },
+			func(t *testing.T, d *fakeSink) {
+				for i, want := range []carillon.Outcome{carillon.OutcomeReschedule, carillon.OutcomeFailure} {
+					v := newDelivery(i, "http://a.example.com/")
+					v.Run.Attempt = i + 1
+					v.Target.HTTP.Headers = map[string]string{"X-Key": "secret://lags"}
+					if r := d.do(t, v); r.Outcome != want {
+						t.Errorf("attempt %d: %+v", i+1, r)
+					}
 				}
 			})
 	})

@@ -119,7 +119,7 @@ func (t *Target) attempt(ctx context.Context, f *flight) (r delivery.Report, ans
 	defer b.close()
 	named, err := t.resolve(watched, d, within)
 	if err != nil {
-		return t.unresolved(ctx, err), false, false
+		return t.unresolved(ctx, d.Run.Attempt, err), false, false
 	}
 	req, err := t.prepare(watched, f, b, within-time.Since(begun))
 	if failed := b.failed(); failed != nil {
