@@ -118,7 +118,8 @@ func (j *jobs) changeOf(ctx context.Context, m message.Command, once partition.O
 	if err := j.room(); err != nil {
 		return c, err
 	}
-	c.put, err = j.request(ctx, job, carillon.PutOptions{IfAbsent: m.IfAbsent, IfGeneration: m.IfGeneration})
+	// A secret may come to this node's file later than a command that needs it, which would be refused for good.
+	c.put, err = j.requestOf(ctx, job, carillon.PutOptions{IfAbsent: m.IfAbsent, IfGeneration: m.IfGeneration})
 	c.put.At, c.put.Trace = seen(m.SeenAt), c.trace
 	return c, err
 }

@@ -75,8 +75,19 @@ func (j *jobs) room() error {
 	return nil
 }
 
-// request checks a job and makes a put request of it.
+// request checks a job, also for its secrets, and makes a put request of it.
 func (j *jobs) request(ctx context.Context, job carillon.Job,
+	o carillon.PutOptions) (message.PutRequest, error) {
+	req, err := j.requestOf(ctx, job, o)
+	// What is wrong with the secrets of a webhook, its runs say: its events are not lost for it.
+	if err == nil && !strings.HasPrefix(req.Job.Name, carillon.EventJobs) {
+		err = j.cfg.checkSecrets(req.Job.Namespace, &req.Job.Target)
+	}
+	return req, err
+}
+
+// requestOf is request for a job whose attempts say what is wrong with its secrets.
+func (j *jobs) requestOf(ctx context.Context, job carillon.Job,
 	o carillon.PutOptions) (message.PutRequest, error) {
 	job.Namespace = namespaceOf(job.Namespace)
 	if job.Name == "" {
@@ -93,12 +104,6 @@ func (j *jobs) request(ctx context.Context, job carillon.Job,
 	}
 	if supports := j.cfg.Supports; supports != nil {
 		if err := supports(&job.Target); err != nil {
-			return req, err
-		}
-	}
-	// What is wrong with the secrets of a webhook, its runs say: its events are not lost for it.
-	if !strings.HasPrefix(job.Name, carillon.EventJobs) {
-		if err := j.cfg.checkSecrets(job.Namespace, &job.Target); err != nil {
 			return req, err
 		}
 	}

@@ -100,6 +100,11 @@ func TestHosts(t *testing.T) {
 		"127.0.0.1":   {"http://127.0.0.1": true, "http://[::ffff:127.0.0.1]": true, "http://127.0.0.2": false},
 		"[::1]:80":    {"http://[::1]": true, "http://[0:0::1]:80": true, "https://[::1]": false},
 		"::1":         {"http://[::1]": true},
+		// Package strings maps İ to i and the sign of Kelvin to k; net/http connects to xn--….
+		"api.strike.test": {"https://API.STRIKE.TEST/": true, "https://api.str\u0130ke.test/x": false,
+			"https://api.str%C4%B0ke.test/x": false, "https://api.stri\u212Ae.test": false,
+			"https://api.stri%E2%84%AAe.test": false},
+		"*.strike.test": {"https://\u00e4.strike.test": false, "https://a.str\u0130ke.test": false},
 	} {
 		h, err := parseHost(text)
 		if err != nil {
@@ -116,7 +121,7 @@ func TestHosts(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "*", "*:80", "*a.test", "a..test", "https://a.test", "a.test/x", "a@b.test", "a.test:0",
-		"a.test:http", "ä.test", ".a.test", "*.", "a b"} {
+		"a.test:http", "ä.test", "\u212A.test", ".a.test", "*.", "a b"} {
 		if h, err := parseHost(text); err == nil {
 			t.Errorf("%q is taken for a host: %+v", text, h)
 		}

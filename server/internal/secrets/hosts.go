@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // host is where a secret may be sent.
@@ -60,16 +61,34 @@ func canonical(name string) string {
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return addr.Unmap().String()
 	}
-	return strings.TrimSuffix(strings.ToLower(name), ".")
+	return strings.TrimSuffix(strings.Map(lower, name), ".")
+}
+
+// lower is lower case for letters of ASCII. Unicode has others, of which some become letters of ASCII, and
+// net/http maps them in another way.
+func lower(r rune) rune {
+	if 'A' <= r && r <= 'Z' {
+		return r + ('a' - 'A')
+	}
+	return r
+}
+
+// isASCII reports whether a host is what it will be when it is connected to.
+func isASCII(name string) bool {
+	return !strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
 // defaultPorts are those of the schemes of HTTP targets.
 var defaultPorts = map[string]string{"http": "80", "https": "443"}
 
-// allows reports whether a URL is at the host.
+// allows reports whether a URL is at the host. A name that is not ASCII is at none: net/http makes another
+// one of it.
 func (h host) allows(u *url.URL) bool {
 	standard := defaultPorts[u.Scheme]
 	if cmp.Or(u.Port(), standard) != cmp.Or(h.port, standard) {
+		return false
+	}
+	if !isASCII(u.Hostname()) {
 		return false
 	}
 	name := canonical(u.Hostname())

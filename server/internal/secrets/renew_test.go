@@ -3,6 +3,7 @@ package secrets
 import (
 	"errors"
 	"log/slog"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,10 +12,10 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 )
 
-// newTokens are tokens whose requests the test makes itself.
+// newTokens are tokens whose requests the test makes itself; others fail, for want of an address.
 func newTokens(t *testing.T) *tokens {
 	t.Helper()
-	s := NewSet(nil, slog.New(slog.DiscardHandler))
+	s := NewSet(&http.Client{}, slog.New(slog.DiscardHandler))
 	t.Cleanup(s.Close)
 	return &tokens{name: "t", set: s, config: &clientcredentials.Config{}}
 }
@@ -86,8 +87,21 @@ func TestATokenThatATargetDoesNotTake(t *testing.T) {
 			t.Error("it is made again for another one")
 		}
 		k.reject("tok")
-		if time.Now().Before(k.ends) {
-			t.Error("it is still used")
+		if k.fetching == nil {
+			t.Error("it is not made again")
+		}
+		for range 2 { // before there is an answer, and after a failure
+			if got, wait, err := k.look(time.Now()); got != "tok" || wait != nil || err != nil {
+				t.Errorf("others do not get it any more: %q, %v", got, err)
+			}
+			synctest.Wait()
+		}
+		if k.failures != 1 {
+			t.Errorf("%d requests have failed", k.failures)
+		}
+		k.fetched(time.Now(), &oauth2.Token{AccessToken: "next"}, nil)
+		if got, _, _ := k.look(time.Now()); got != "next" {
+			t.Errorf("the token is %q", got)
 		}
 	})
 }

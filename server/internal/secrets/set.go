@@ -156,7 +156,7 @@ func (s *Set) Check(namespace string, t *carillon.HTTPTarget) error {
 func (s *Set) Value(ctx context.Context, use httptarget.SecretUse) (string, error) {
 	one, why := s.find(&use)
 	if why != nil {
-		why.RetryAfter = lookAgain
+		why.RetryAfter, why.Lags = lookAgain, true
 		return "", why
 	}
 	value := one.value

@@ -50,6 +50,7 @@ type tokens struct {
 	fetching chan struct{} // closed when the request that is under way has ended; nil: there is none
 	failures int           // in a row
 	failed   string        // why the last request failed
+	passes   bool          // by itself, it seems
 	retry    time.Time     // the next request is made then, at the earliest
 }
 
@@ -63,7 +64,7 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 		select {
 		case <-wait:
 		case <-ctx.Done():
-			return "", t.errorf(0, "the token endpoint does not answer")
+			return "", t.errorf(0, true, "the token endpoint does not answer")
 		}
 	}
 }
@@ -78,19 +79,19 @@ func (t *tokens) look(now time.Time) (token string, wait <-chan struct{}, err er
 	}
 	may := !now.Before(t.retry)
 	if t.fetching == nil && may && !t.fetch() && !usable {
-		return "", nil, t.errorf(0, "the node is shutting down")
+		return "", nil, t.errorf(0, true, "the node is shutting down")
 	}
 	switch {
 	case usable:
 		return t.token, nil, nil
 	case t.fetching == nil:
-		return "", nil, t.errorf(t.retry.Sub(now), "%s", t.failed)
+		return "", nil, t.errorf(t.retry.Sub(now), t.passes, "%s", t.failed)
 	}
 	return "", t.fetching, nil
 }
 
-func (t *tokens) errorf(after time.Duration, format string, args ...any) error {
-	return &httptarget.SecretError{RetryAfter: after,
+func (t *tokens) errorf(after time.Duration, passes bool, format string, args ...any) error {
+	return &httptarget.SecretError{RetryAfter: after, Passes: passes,
 		Message: fmt.Sprintf("secret %s: no access token: ", t.name) + fmt.Sprintf(format, args...)}
 }
 
@@ -151,15 +152,21 @@ func (t *tokens) fail(now time.Time, err error) {
 		// repeat in it what it was sent.
 		t.set.log.Warn("a token endpoint gives no access token", "secret", t.name, "reason", why, "error", cause(err))
 	}
-	t.failed = why
+	t.failed, t.passes = why, passes(err)
 }
 
-// reject has a token made again that a target does not take, but not each time: it may never take one.
+// reject has a token made again that a target does not take, but not each time: it may never take one. The
+// token is used until there is another one: the fault may be the target's, and others take it.
 func (t *tokens) reject(token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now := time.Now(); token == t.token && now.Sub(t.made) >= trusted {
-		t.ends = now
+	now := time.Now()
+	if token != t.token || now.Sub(t.made) < trusted {
+		return
+	}
+	t.renew = now
+	if t.fetching == nil && !now.Before(t.retry) {
+		t.fetch() // false: the set is closed
 	}
 }
 
@@ -212,6 +219,26 @@ func reason(err error) (why string, after time.Duration) {
 		return "the token endpoint cannot be reached", 0
 	}
 	return "the answer of the token endpoint has no token, or is larger than 64 KiB", 0
+}
+
+// passes reports whether an endpoint that gave no token may give one without anybody's doing: it was not
+// reached in time, or says that the fault is its own or that it is asked too often.
+func passes(err error) bool {
+	if _, refused := errors.AsType[*httptarget.RefusedError](err); refused {
+		return false
+	}
+	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		code := e.Response.StatusCode
+		return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return false
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		return false
+	}
+	_, away := errors.AsType[*url.Error](err)
+	return away || errors.Is(err, context.DeadlineExceeded)
 }
 
 // cause is what the log may say of an error. Others may quote what the endpoint wrote.

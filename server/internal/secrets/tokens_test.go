@@ -102,6 +102,7 @@ func TestEndpointsThatGiveNoToken(t *testing.T) {
 			_, password, _ := req.BasicAuth()
 			fmt.Fprintf(w, `{"error":"invalid_client","error_description":%q}`, password)
 		}, "answered 401 invalid_client"},
+		"503": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, "answered 503"},
 		"its own code": {func(w http.ResponseWriter, req *http.Request) {
 			_, password, _ := req.BasicAuth()
 			fmt.Fprintf(w, `{"error":%q}`, password)
@@ -137,6 +138,9 @@ func TestEndpointsThatGiveNoToken(t *testing.T) {
 				if !ok || !strings.Contains(e.Message, "secret t: ") || !strings.Contains(e.Message, c.want) ||
 					e.RetryAfter <= 0 || e.RetryAfter > firstBackoff {
 					t.Fatalf("%+v", err)
+				}
+				if e.Passes != (name == "away" || name == "503") {
+					t.Errorf("it passes: %v", e.Passes)
 				}
 				if strings.Contains(e.Message, "hunter2") {
 					t.Errorf("the error shows the secret: %s", e.Message)

@@ -119,7 +119,7 @@ func (n *Node) start(ctx context.Context) error {
 		Partition: partition.Config{DeadRetention: c.DeadRetention, Tracer: n.attemptTracer()},
 		Advise:    func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
 		Supports:  n.brokers.supports,
-		Secrets:   n.secrets.Check,
+		Secrets:   n.secrets.check(),
 		Consumers: n.queues.consumers, LeaseTTL: c.LeaseTTL,
 		Way:         func(to store.Submitter) engine.Way { return n.tap.Line(to) },
 		CatchUpRate: c.Outages.CatchUpRate, FireCritical: c.Outages.FireCritical,
@@ -172,10 +172,14 @@ func (n *Node) requests() (reads, writes int64) {
 func (n *Node) httpOptions() httptarget.Options {
 	c := &n.config
 	secrets, _ := c.secrets()
+	var named httptarget.Secrets // nil: references are texts like others
+	if c.Targets.Secrets.File != "" {
+		named = n.secrets
+	}
 	return httptarget.Options{
+		Named:     named,
 		Around:    n.aroundRequests(),
 		Payloads:  n.payloads,
-		Named:     n.secrets,
 		HostLimit: c.Targets.HostLimit, Allow: c.Targets.Allow, Now: c.Now,
 		Secrets: func(namespace string) [][]byte { return secrets[namespace] },
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/dispatch/httptarget"
 	"github.com/carillonhq/carillon/server/internal/secrets"
 )
@@ -64,6 +65,14 @@ func openSecrets(t *Targets, log *slog.Logger) (*secretSet, error) {
 		f.follow(ctx, secrets.Prints(all), s.reread)
 	}()
 	return s, nil
+}
+
+// check is what tells whether a target may have the secrets that it refers to; nil: the node has no secrets.
+func (s *secretSet) check() func(namespace string, t *carillon.HTTPTarget) error {
+	if s.file == "" {
+		return nil
+	}
+	return s.Check
 }
 
 // reread reads the file, and puts the secrets in force if they are not those that there are.

@@ -247,7 +247,7 @@ func TestSecretsAreReplacedUnderLoad(t *testing.T) {
 	}
 }
 
-// TestASecretThatWasTakenBack fails the attempt of a job that was put before, without a request.
+// TestASecretThatWasTakenBack puts off the run of a job that was put before, then fails it.
 func TestASecretThatWasTakenBack(t *testing.T) {
 	h := newSecretHost(t, http.StatusOK)
 	file, reload := secretsFile(t, "s3cr3t", h.at()), make(chan os.Signal)
@@ -273,8 +273,19 @@ func TestASecretThatWasTakenBack(t *testing.T) {
 		}
 		return run.Status.Finished()
 	})
-	if len(h.all()) != 0 || !strings.Contains(fmt.Sprint(run.Errors), "no secret token for namespace shop") {
+	if len(h.all()) != 0 || run.Attempt != 2 || len(run.Errors) != 1 ||
+		!strings.Contains(fmt.Sprint(run.Errors), "no secret token for namespace shop") {
 		t.Errorf("%d requests; the run says %q", len(h.all()), fmt.Sprint(run.Errors))
+	}
+}
+
+// TestANodeWithoutSecretsSendsReferences as they are: they were texts like others before there were secrets.
+func TestANodeWithoutSecretsSendsReferences(t *testing.T) {
+	h := newSecretHost(t, http.StatusOK)
+	s := serve(t, server.Config{Store: "memory:", Partitions: 4, Targets: loopbackTargets("", nil)})
+	runOnce(t, dial(t, s), secretJob("text", h.URL, "Bearer secret://token"))
+	if got := h.all(); len(got) != 1 || got[0] != "Bearer secret://token" {
+		t.Errorf("the target got %q", got)
 	}
 }
 

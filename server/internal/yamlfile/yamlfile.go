@@ -36,17 +36,34 @@ func Read(path string, into any) error {
 // goType is how errors of package yaml name a type of Go.
 var goType = regexp.MustCompile(` in type \w+\.\w+`)
 
-// quoted is a value that an error of package yaml shows; it may be a password in the wrong place.
-var quoted = regexp.MustCompile("(!!\\w+) `[^`]*`")
+// Values that errors of package yaml show, as they are: they may be passwords in the wrong place, which may
+// have quotes and line breaks of their own, or begin like tags and anchors.
+var (
+	quoted = regexp.MustCompile(
+		"(?s)(cannot \\w+)( !!(?:str|int|float|bool|null|seq|map|timestamp|binary|merge)\\b)?( .*)?`")
+	anchor = regexp.MustCompile("(?s)(anchor) '.*'")
+)
 
 // Plain is the text of an error of package yaml, without values.
 func Plain(err error) string {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	return goType.ReplaceAllString(quoted.ReplaceAllString(text, "$1"), "")
+	texts := []string{strings.TrimPrefix(err.Error(), "yaml: ")}
+	head := ""
+	if several, ok := errors.AsType[*yaml.TypeError](err); ok {
+		texts, head = several.Errors, "unmarshal errors:\n  "
+	}
+	plain := make([]string, len(texts))
+	for i, text := range texts {
+		text = quoted.ReplaceAllString(text, "$1$2")
+		plain[i] = goType.ReplaceAllString(anchor.ReplaceAllString(text, "$1"), "")
+	}
+	return head + strings.Join(plain, "\n  ")
 }
 
-// Bytes reads a whole file.
+// Bytes reads a whole file, which must be a regular one: a named pipe would keep the caller waiting.
 func Bytes(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: it is not a regular file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -73,17 +73,17 @@ func keepAlive(s string) (time.Duration, bool) {
 }
 
 // read returns the beginning of a body, the result of the run, and reads on, within a bound, so that the
-// connection can be reused.
-func read(resp *http.Response) []byte {
+// connection can be reused; more: it may have been longer.
+func read(resp *http.Response) (kept []byte, more bool) {
 	defer resp.Body.Close()
 	if resp.ContentLength == 0 { // also for 101, whose body would be the bare connection
-		return nil
+		return nil, false
 	}
 	kept, err := io.ReadAll(io.LimitReader(resp.Body, carillon.MaxResponse))
 	if err == nil {
 		_, _ = io.CopyN(io.Discard, resp.Body, MaxResponseRead-carillon.MaxResponse) // the status decided
 	}
-	return kept
+	return kept, err != nil || len(kept) == carillon.MaxResponse
 }
 
 // Reasons for which this node ends an attempt.

@@ -106,7 +106,7 @@ func TestHostileAnswers(t *testing.T) {
 		"bomb unexpanded": {"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := rawly(t, func(conn net.Conn) { _, _ = io.WriteString(conn, c.answer) })
+			r := rawly(t, Options{}, nil, func(conn net.Conn) { _, _ = io.WriteString(conn, c.answer) })
 			if strings.Contains(c.answer, "gzip") && string(r.Response) != "abc" {
 				t.Fatalf("kept %q", r.Response)
 			}
@@ -122,7 +122,7 @@ func TestHostileAnswers(t *testing.T) {
 }
 
 // rawly delivers once to a server that reads a request and answers as it likes.
-func rawly(t *testing.T, answer func(net.Conn)) delivery.Report {
+func rawly(t *testing.T, o Options, headers map[string]string, answer func(net.Conn)) delivery.Report {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -142,15 +142,18 @@ func rawly(t *testing.T, answer func(net.Conn)) delivery.Report {
 			_ = conn.Close()
 		}
 	}()
-	d := open(t, New(Options{Allow: loopback}))
-	r := d.do(t, newDelivery(1, "http://"+l.Addr().String()+"/"))
+	o.Allow = loopback
+	d := open(t, New(o))
+	v := newDelivery(1, "http://"+l.Addr().String()+"/")
+	v.Target.HTTP.Headers = headers
+	r := d.do(t, v)
 	_ = l.Close()
 	<-served
 	return r
 }
 
 func TestReset(t *testing.T) {
-	r := rawly(t, func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) })
+	r := rawly(t, Options{}, nil, func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) })
 	if r.Outcome != 0 || r.Permanent || !strings.HasPrefix(r.Message, "connection: ") {
 		t.Fatalf("%+v", r.Result)
 	}

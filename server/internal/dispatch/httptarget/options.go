@@ -22,7 +22,7 @@ type Options struct {
 	// Secrets returns a namespace's current signing secrets, raw ([ParseSecret]); nil or none: requests are
 	// not signed.
 	Secrets func(namespace string) [][]byte
-	// Named are the secrets that headers of jobs refer to. Default: there are none.
+	// Named are the secrets that headers of jobs refer to. Nil: headers are sent as they are.
 	Named Secrets
 	// Payloads are those that deliveries refer to. Default: none can be read at present.
 	Payloads dispatch.Payloads

@@ -48,9 +48,6 @@ func New(o Options) *Target {
 	if o.Payloads == nil {
 		o.Payloads = noPayloads{}
 	}
-	if o.Named == nil {
-		o.Named = noSecrets{}
-	}
 	if o.Secrets == nil {
 		o.Secrets = func(string) [][]byte { return nil }
 	}
@@ -117,13 +114,14 @@ func (t *Target) attempt(ctx context.Context, f *flight) (r delivery.Report, ans
 	}
 	watched, s := watch(ctx, f.end, t.options.Now)
 	begun, timeout := time.Now(), cmp.Or(d.Timeout, DefaultTimeout)
-	b := t.newBody(watched, f, timeout/2)
+	within := timeout / 2 // for secrets and payload together
+	b := t.newBody(watched, f, within)
 	defer b.close()
-	named, err := t.resolve(watched, d, timeout/2)
+	named, err := t.resolve(watched, d, within)
 	if err != nil {
-		return t.unresolved(ctx, err), false, false
+		return t.unresolved(ctx, d.Run.Attempt, err), false, false
 	}
-	req, err := t.prepare(watched, f, b)
+	req, err := t.prepare(watched, f, b, within-time.Since(begun))
 	if failed := b.failed(); failed != nil {
 		return t.unread(ctx, failed), false, false
 	}
@@ -141,22 +139,26 @@ func (t *Target) attempt(ctx context.Context, f *flight) (r delivery.Report, ans
 			return t.unread(ctx, failed), false, false
 		}
 		r.Message, r.Permanent = unanswered(err, context.Cause(ctx), timeout)
-		r.Message = r.Message[:min(len(r.Message), carillon.MaxErrorBytes)]
+		message := named.hide([]byte(r.Message), false) // net/http quotes what is no answer
+		r.Message = string(message[:min(len(message), carillon.MaxErrorBytes)])
 		return r, false, errors.Is(err, errRefusedStream)
 	}
 	s.answered(resp.Header)
 	timer.Reset(min(BodyTimeout, timeout-time.Since(begun)))
 	r, slow = judge(resp, t.options.Now())
-	r.Response = named.hide(read(resp))
+	kept, more := read(resp)
+	kept = named.hide(kept, more)
+	r.Response = kept[:min(len(kept), carillon.MaxResponse)]
 	t.answered(named, resp.StatusCode)
 	return r, true, slow
 }
 
 // prepare returns the request of a delivery. The payload store has answered by then, and has given all bytes
-// once if the request is signed; the attempt waits for half its time at most.
-func (t *Target) prepare(ctx context.Context, f *flight, b *body) (*http.Request, error) {
+// once if the request is signed; the attempt waits for them no longer than within.
+func (t *Target) prepare(ctx context.Context, f *flight, b *body,
+	within time.Duration) (*http.Request, error) {
 	if b.run.Data.Ref != nil {
-		late := time.AfterFunc(b.within, b.giveUp)
+		late := time.AfterFunc(within, b.giveUp)
 		defer late.Stop()
 	}
 	if err := b.begin(f.host); err != nil {
