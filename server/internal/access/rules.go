@@ -38,6 +38,7 @@ type Certificate struct {
 	DNS     []string
 	CN      string
 	Expires time.Time
+	Foreign bool // no authority of clients has signed it: it has no rule
 }
 
 // Rulebook has the rules that are in force. Its zero value has none. Any goroutine may use it.
@@ -89,6 +90,9 @@ func (b *Rulebook) ofToken(t *Token) *Principal {
 
 // ofCertificate returns the principal of a certificate; nil: it has no rule.
 func (b *Rulebook) ofCertificate(c *Certificate) *Principal {
+	if c.Foreign {
+		return nil
+	}
 	e := b.load()
 	p := &Principal{Kind: KindCertificate, Expires: c.Expires, from: &e.bond}
 	for i := range e.rules {
@@ -148,6 +152,9 @@ func (t *Token) has(claim []string, value string) bool {
 
 // String describes what a certificate says.
 func (c *Certificate) String() string {
+	if c.Foreign {
+		return "not signed by an authority of clients"
+	}
 	names := slices.Clone(c.DNS)
 	if c.SPIFFE != "" {
 		names = append([]string{c.SPIFFE}, names...)

@@ -407,3 +407,29 @@ func TestTokensAreRenewed(t *testing.T) {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
 }
+
+// TestAnAuthorityOfNodesNamesNoCallers: at an address where both are let in, a name with a rule is one only by
+// the authority of clients. Where one file has both authorities, that is enough.
+func TestAnAuthorityOfNodesNamesNoCallers(t *testing.T) {
+	clients, nodes := testca.New(t), testca.New(t)
+	for _, one := range []struct {
+		clientCA string
+		want     error
+	}{{clients.File, carillon.Unauthenticated}, {nodes.File, nil}} {
+		f := nodetls.Files{ClientCA: one.clientCA, Peers: nodetls.Peers{CA: nodes.File}}
+		f.Cert, f.Key = nodes.Issue(nil, "127.0.0.1").Files(t)
+		s := serve(t, server.Config{Store: "pebble:" + t.TempDir(), Partitions: 4, Credentials: tlsOf(t, f),
+			Extensions: server.Extensions{Auth: server.AuthCertificates,
+				AuthRules: rulesIn(t, granted("dns: shop.example", "*"))}})
+		c, err := client.Dial(s.GRPCAddr(), client.WithTransportCredentials(credentials.NewTLS(
+			clientTLS(nodes, nodes.Issue(nil, "shop.example").TLS(t)))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.ListJobs(t.Context(), carillon.JobQuery{})
+		if one.want == nil && err != nil || one.want != nil && !errors.Is(err, one.want) {
+			t.Errorf("%s: %v", one.clientCA, err)
+		}
+		_ = c.Close()
+	}
+}
