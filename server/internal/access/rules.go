@@ -1,6 +1,7 @@
 package access
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -150,6 +151,9 @@ func (t *Token) has(claim []string, value string) bool {
 	return false
 }
 
+// maxShown is how many names of a certificate an error has.
+const maxShown = 5
+
 // String describes what a certificate says.
 func (c *Certificate) String() string {
 	if c.Foreign {
@@ -165,6 +169,12 @@ func (c *Certificate) String() string {
 	if len(names) == 0 {
 		return "no name"
 	}
-	text := strings.Join(names, ", ")
-	return text[:min(len(text), 200)]
+	more := ""
+	if n := len(names) - maxShown; n > 0 {
+		names, more = names[:maxShown], fmt.Sprintf(" and %d more", n)
+	}
+	for i := range names {
+		names[i] = fmt.Sprintf("%.200q", names[i])
+	}
+	return strings.Join(names, ", ") + more
 }

@@ -433,3 +433,31 @@ func TestAnAuthorityOfNodesNamesNoCallers(t *testing.T) {
 		_ = c.Close()
 	}
 }
+
+// TestAWorkerWhoseTokenWasRenewed tries again; one whose token stays as it was is refused.
+func TestAWorkerWhoseTokenWasRenewed(t *testing.T) {
+	d, _, _ := openToTokens(t)
+	for next, wants := range map[string][2]error{"right": {carillon.Unavailable, nil},
+		"expired": {carillon.Unauthenticated, carillon.Unauthenticated}} {
+		asked := 0
+		c, err := client.Dial(d.node.GRPCAddr(), client.WithTokenSource(func(context.Context) (string, error) {
+			if asked++; asked == 1 {
+				return d.keys["expired"], nil
+			}
+			return d.keys[next], nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for i, want := range wants {
+			session, err := c.Connect(t.Context(), carillon.Hello{Namespace: "a", Queues: []string{"q"}, WorkerID: "w"})
+			if want == nil && err != nil || want != nil && !errors.Is(err, want) {
+				t.Errorf("%s, %d: %v", next, i, err)
+			}
+			if err == nil {
+				session.Close()
+			}
+		}
+	}
+}
