@@ -70,12 +70,12 @@ func (s *keySet) VerifySignature(ctx context.Context, token string) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	payload, named := s.open(signed)
-	if payload != nil {
+	if payload, _ := s.open(signed); payload != nil {
 		return payload, nil
 	}
 	err = s.ask(ctx, shown) // also if its key is known: another may have its id now
-	if payload, named = s.open(signed); payload != nil {
+	payload, named := s.open(signed)
+	if payload != nil {
 		return payload, nil
 	}
 	if err != nil && !named {
