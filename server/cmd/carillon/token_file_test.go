@@ -49,11 +49,11 @@ func TestTokenFiles(t *testing.T) {
 		is(one, false)
 		write(two)
 		is(one, false) // within a second
-		time.Sleep(tokenLookEvery)
+		time.Sleep(tokenLookEvery) //nolint:forbidigo // in a bubble
 		write(two[:len(two)-5])
 		time.AfterFunc(tokenSettles/2, func() { write(two) })
 		is(two, false)
-		time.Sleep(tokenLookEvery)
+		time.Sleep(tokenLookEvery) //nolint:forbidigo // in a bubble
 		write("a b")
 		is("", true)
 		write(one)

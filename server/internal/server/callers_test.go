@@ -449,7 +449,7 @@ func TestAWorkerWhoseTokenWasRenewed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		t.Cleanup(func() { _ = c.Close() })
 		for i, want := range wants {
 			session, err := c.Connect(t.Context(), carillon.Hello{Namespace: "a", Queues: []string{"q"}, WorkerID: "w"})
 			if want == nil && err != nil || want != nil && !errors.Is(err, want) {
