@@ -48,7 +48,7 @@ func TestTokenFiles(t *testing.T) {
 		write(one)
 		is(one, false)
 		write(two)
-		is(one, false) // within a second
+		is(one, false)             // within a second
 		time.Sleep(tokenLookEvery) //nolint:forbidigo // in a bubble
 		write(two[:len(two)-5])
 		time.AfterFunc(tokenSettles/2, func() { write(two) })
