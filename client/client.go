@@ -27,8 +27,10 @@ type Client struct {
 	payloads pb.PayloadServiceClient
 	access   pb.AccessServiceClient
 	options  []Option
-	one      bool                     // it can reach addr only
-	nodes    atomic.Pointer[[]string] // addresses of all nodes, as the newest session has them; nil: none yet
+	token    func(context.Context) (string, error) // of each call; nil: none is shown
+	one      bool                                  // it can reach addr only
+	// nodes are the addresses of all nodes, as the newest session has them; nil: none yet.
+	nodes atomic.Pointer[[]string]
 }
 
 var _ carillon.Scheduler = (*Client)(nil)
@@ -124,7 +126,7 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn),
 		cluster: pb.NewClusterServiceClient(conn), events: pb.NewEventServiceClient(conn),
 		payloads: pb.NewPayloadServiceClient(conn), access: pb.NewAccessServiceClient(conn), options: opts,
-		one: o.oneAddress}, nil
+		one: o.oneAddress, token: o.token}, nil
 }
 
 // nameIn returns the name of the server that credentials have; "": they go by its address.

@@ -2,9 +2,11 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -24,6 +26,7 @@ func WithToken(token string) Option {
 
 // WithTokenSource is WithToken for tokens that expire: source is called before every call and session, by
 // many goroutines, and keeps a token itself for as long as it is good. While it fails calls are Unavailable.
+// So is a session that is refused, if the source has another token by then: a worker tries again with that.
 func WithTokenSource(source func(ctx context.Context) (token string, err error)) Option {
 	return func(o *options) { o.token, o.fixed = source, nil }
 }
@@ -46,7 +49,25 @@ func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 	if err := checkToken(token); err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
+	if shown, ok := ctx.Value(shownKey{}).(*atomic.Pointer[string]); ok {
+		shown.Store(&token)
+	}
 	return map[string]string{"authorization": "Bearer " + token}, nil
+}
+
+// shownKey is that of an atomic.Pointer in the context of a call, for the token that was shown.
+type shownKey struct{}
+
+// renewed returns the error of a session that was refused: Unavailable if there is another token by now than
+// the one that was shown.
+func (c *Client) renewed(ctx context.Context, shown *string, err error) error {
+	if c.token == nil || shown == nil || !errors.Is(err, carillon.Unauthenticated) {
+		return err
+	}
+	if token, failed := c.token(ctx); failed != nil || token == *shown {
+		return err
+	}
+	return carillon.Errorf(carillon.Unavailable, "", "the token was refused, and has been renewed meanwhile: %w", err)
 }
 
 // RequireTransportSecurity implements [credentials.PerRPCCredentials]: Dial has checked it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -80,7 +81,8 @@ func ConnectTo(ctx context.Context, address string, hello carillon.Hello,
 // openSession opens a session with this client's node only; ended, if not nil, is called when it is over.
 func (c *Client) openSession(ctx context.Context, hello carillon.Hello,
 	ended func()) (carillon.Session, error) {
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	shown := &atomic.Pointer[string]{}
+	life, end := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), shownKey{}, shown))
 	stop := context.AfterFunc(ctx, end)
 	sent := &lowerBound{}
 	stream, err := c.open(life, hello, sent)
@@ -89,7 +91,8 @@ func (c *Client) openSession(ctx context.Context, hello carillon.Hello,
 	}
 	if err != nil {
 		end()
-		return nil, failed(err, false) // a session that was not opened has changed nothing
+		err = failed(err, false) // a session that was not opened has changed nothing
+		return nil, c.renewed(ctx, shown.Load(), err)
 	}
 	return &session{stream: stream, sent: sent, end: end, ended: ended}, nil
 }

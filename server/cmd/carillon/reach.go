@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
-	"sync"
-	"time"
 
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/credentials"
@@ -65,34 +62,6 @@ func (k *shownKey) options() ([]client.Option, error) {
 		all = append(all, client.WithTokenInPlainText())
 	}
 	return all, nil
-}
-
-// tokenFile is a file with a token, which may be renewed.
-type tokenFile struct {
-	path string
-
-	mu   sync.Mutex
-	last string
-	read time.Time
-}
-
-// token returns what is in the file, read again after a second.
-func (f *tokenFile) token(context.Context) (string, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.last != "" && time.Since(f.read) < time.Second {
-		return f.last, nil
-	}
-	text, err := os.ReadFile(f.path)
-	if err != nil {
-		return "", err
-	}
-	token := strings.TrimSpace(string(text))
-	if token == "" {
-		return "", fmt.Errorf("%s is empty", f.path)
-	}
-	f.last, f.read = token, time.Now()
-	return token, nil
 }
 
 // The flags of the API key.

@@ -71,8 +71,8 @@ func (t *nodeTLS) credentials(ctx context.Context, shared bool, log *slog.Logger
 	}
 	t.end = source.Close
 	return &server.Credentials{Server: source.GRPC(), Dial: source.Dial(), Clients: &server.Clients{
-		HTTP: source.HTTP(), Anyone: source.Anyone(), Node: source.Node, Reachable: source.Reachable,
-		IDsOnly: t.spiffe != ""}}, nil
+		HTTP: source.HTTP(), Anyone: source.Anyone(), Client: source.Client, Node: source.Node,
+		Reachable: source.Reachable, IDsOnly: t.spiffe != ""}}, nil
 }
 
 // source reads the files, or asks the Workload API.

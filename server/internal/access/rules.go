@@ -1,6 +1,7 @@
 package access
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -38,6 +39,7 @@ type Certificate struct {
 	DNS     []string
 	CN      string
 	Expires time.Time
+	Foreign bool // no authority of clients has signed it: it has no rule
 }
 
 // Rulebook has the rules that are in force. Its zero value has none. Any goroutine may use it.
@@ -89,6 +91,9 @@ func (b *Rulebook) ofToken(t *Token) *Principal {
 
 // ofCertificate returns the principal of a certificate; nil: it has no rule.
 func (b *Rulebook) ofCertificate(c *Certificate) *Principal {
+	if c.Foreign {
+		return nil
+	}
 	e := b.load()
 	p := &Principal{Kind: KindCertificate, Expires: c.Expires, from: &e.bond}
 	for i := range e.rules {
@@ -146,8 +151,14 @@ func (t *Token) has(claim []string, value string) bool {
 	return false
 }
 
+// maxShown is how many names of a certificate an error has.
+const maxShown = 5
+
 // String describes what a certificate says.
 func (c *Certificate) String() string {
+	if c.Foreign {
+		return "not signed by an authority of clients"
+	}
 	names := slices.Clone(c.DNS)
 	if c.SPIFFE != "" {
 		names = append([]string{c.SPIFFE}, names...)
@@ -158,6 +169,12 @@ func (c *Certificate) String() string {
 	if len(names) == 0 {
 		return "no name"
 	}
-	text := strings.Join(names, ", ")
-	return text[:min(len(text), 200)]
+	more := ""
+	if n := len(names) - maxShown; n > 0 {
+		names, more = names[:maxShown], fmt.Sprintf(" and %d more", n)
+	}
+	for i := range names {
+		names[i] = fmt.Sprintf("%.200q", names[i])
+	}
+	return strings.Join(names, ", ") + more
 }

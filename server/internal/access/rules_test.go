@@ -2,6 +2,7 @@ package access
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/carillonhq/carillon"
@@ -58,5 +59,20 @@ func TestAllRulesThatFitCount(t *testing.T) {
 	}
 	if p := book.ofCertificate(&Certificate{SPIFFE: "spiffe://t/"}); p != nil {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestNamesOfCertificatesInErrors: quoted, since whoever has it signed chooses them, and not without end.
+func TestNamesOfCertificatesInErrors(t *testing.T) {
+	for want, c := range map[string]Certificate{
+		"no name":                               {},
+		`"spiffe://t/a", "b", "CN=x\ny"`:        {SPIFFE: "spiffe://t/a", DNS: []string{"b"}, CN: "x\ny"},
+		`"CN=` + strings.Repeat("é", 197) + `"`: {CN: strings.Repeat("é", 300)},
+		`"a", "b", "c", "d", "e" and 1 more`:    {DNS: []string{"a", "b", "c", "d", "e"}, CN: "f"},
+		"not signed by an authority of clients": {CN: "f", Foreign: true},
+	} {
+		if got := c.String(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }

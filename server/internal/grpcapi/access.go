@@ -59,8 +59,13 @@ func (s *Service) identify(ctx context.Context, method string) (context.Context,
 	if gate == nil {
 		return ctx, nil
 	}
-	p, err := gate.Caller(ctx, method, metadata.ValueFromIncomingContext(ctx, "authorization"))
+	var p *access.Principal
+	err := Safely(func() (err error) { // what strangers show is parsed here
+		p, err = gate.Caller(ctx, method, metadata.ValueFromIncomingContext(ctx, "authorization"))
+		return err
+	})
 	if err != nil {
+		logInternal(ctx, s.options.Logger, method, err)
 		return ctx, err
 	}
 	return access.With(ctx, p), nil
@@ -71,7 +76,7 @@ func (s *Service) judge(ctx context.Context, method string, m any) error {
 	if s.options.Access == nil {
 		return nil
 	}
-	return s.options.Access.Judge(ctx, method, m)
+	return Safely(func() error { return s.options.Access.Judge(ctx, method, m) })
 }
 
 // lost returns why a stream had to end, if that is since the caller's key has ended.

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -22,6 +23,7 @@ import (
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/internal/wire"
+	"github.com/carillonhq/carillon/server/internal/access"
 )
 
 // problemOf is the error that crossed the wire.
@@ -208,6 +210,29 @@ func TestPanic(t *testing.T) {
 		t.Errorf("got %v", e)
 	}
 	if !strings.Contains(log.String(), "boom") || !strings.Contains(log.String(), "bang") {
+		t.Errorf("the log has only %s", log.String())
+	}
+}
+
+// TestPanicOverACredential: the same while it is told who calls, by calls and streams.
+func TestPanicOverACredential(t *testing.T) {
+	var log bytes.Buffer
+	gate := &access.Gate{Now: time.Now, Verify: func(context.Context, string) (*access.Token, error) { panic("ouch") }}
+	c := dial(t, &stub{}, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Access: gate})
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer x")
+	_, err := c.GetJob(ctx, &pb.GetJobRequest{Name: "x"})
+	if e := problemOf(t, err); e.Kind != carillon.Internal || strings.Contains(e.Message, "ouch") {
+		t.Errorf("got %v", e)
+	}
+	w, err := c.Work(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Recv()
+	if e := problemOf(t, err); e.Kind != carillon.Internal || strings.Contains(e.Message, "ouch") {
+		t.Errorf("got %v", e)
+	}
+	if strings.Count(log.String(), "panic: ouch") != 2 {
 		t.Errorf("the log has only %s", log.String())
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -19,6 +20,7 @@ const (
 	fetchTimeout = 5 * time.Second // of one request
 	maxDocument  = 512 << 10       // bytes of an answer
 	maxKeys      = 100             // of an issuer
+	maxError     = 300             // bytes of an error that is logged
 )
 
 // CheckURL refuses a URL at which an issuer cannot be asked, or could be asked by others in its place.
@@ -80,6 +82,9 @@ func fetch(ctx context.Context, client *http.Client, issuer string) ([]jose.JSON
 	if err := checkKeysURL(says.Keys); err != nil {
 		return nil, fmt.Errorf("jwks_uri: %w", err)
 	}
+	if plain(says.Keys) && !plain(issuer) {
+		return nil, fmt.Errorf("jwks_uri: %.100q must be https://, as the issuer is", says.Keys)
+	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, says.Keys, http.NoBody)
 	if err != nil {
 		return nil, err
@@ -102,6 +107,20 @@ func fetch(ctx context.Context, client *http.Client, issuer string) ([]jose.JSON
 	return keys, nil
 }
 
+// plain reports whether a URL is one of plain HTTP.
+func plain(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Scheme == "http"
+}
+
+// clip shortens an error that has an answer in it, or something of a token.
+func clip(err error) error {
+	if text := err.Error(); len(text) > maxError {
+		return errors.New(strings.ToValidUTF8(text[:maxError], "") + "…")
+	}
+	return err
+}
+
 // checkKeysURL is [CheckURL] for one that may have a query.
 func checkKeysURL(text string) error {
 	u, err := url.Parse(text)
@@ -113,13 +132,16 @@ func checkKeysURL(text string) error {
 }
 
 // parseKeys reads a key set. Keys of kinds that are not known, and those that are not for signatures, are
-// left out (RFC 7517, section 5).
+// left out (RFC 7517, section 5); none may be left, since an issuer may withdraw all.
 func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(text, &set); err != nil {
 		return nil, err
+	}
+	if set.Keys == nil {
+		return nil, errors.New("it is no key set: keys is missing")
 	}
 	if len(set.Keys) > maxKeys {
 		return nil, fmt.Errorf("there are %d keys, more than %d", len(set.Keys), maxKeys)
@@ -130,9 +152,6 @@ func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
 		if k.UnmarshalJSON(raw) == nil && k.Valid() && k.IsPublic() && (k.Use == "" || k.Use == "sig") {
 			keys = append(keys, k)
 		}
-	}
-	if len(keys) == 0 {
-		return nil, errors.New("there is no key for signatures in it")
 	}
 	return keys, nil
 }

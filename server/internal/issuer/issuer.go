@@ -103,7 +103,7 @@ func (i *Issuer) Verify(ctx context.Context, token string) (*access.Token, error
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
-	i.config.Log.DebugContext(ctx, "a token is refused", "error", err)
+	i.config.Log.DebugContext(ctx, "a token is refused", "error", clip(err))
 	return nil, errInvalid
 }
 
@@ -126,6 +126,9 @@ func (i *Issuer) judge(ctx context.Context, token string) (*access.Token, error)
 	if err := verified.Claims(&t.Claims); err != nil {
 		return nil, err
 	}
+	if _, bound := t.Claims["cnf"]; bound { // RFC 7800: it is not for whoever bears it
+		return nil, errors.New("it is bound to a key of its owner (claim cnf), which is not verified here")
+	}
 	t.Subject, _ = t.Claims["sub"].(string)
 	if t.Subject == "" || len(t.Subject) > maxSubject || !printable(t.Subject) {
 		return nil, errors.New("its subject (claim sub) is missing, too long or not printable")
@@ -137,27 +140,50 @@ func (i *Issuer) judge(ctx context.Context, token string) (*access.Token, error)
 func (i *Issuer) Refresh(ctx context.Context) error { return i.keys.refresh(ctx) }
 
 // Follow reads the keys at once and every 10 minutes, until ctx ends: those that the issuer has withdrawn are
-// forgotten. While it does not answer, those read before hold for a day.
+// forgotten. While it does not answer it is asked again after seconds, then less often, and those read before
+// hold for a day.
 func (i *Issuer) Follow(ctx context.Context) {
-	tick := time.NewTicker(refreshEvery)
-	defer tick.Stop()
-	failing := false
+	var f follower
 	for {
 		err := i.Refresh(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil && !failing {
-			i.config.Log.Warn("the keys of the issuer of tokens cannot be read: tokens signed by a key that is not known are refused until then",
-				"issuer", i.config.URL, "error", err)
-		}
-		failing = err != nil
+		timer := time.NewTimer(f.next(i, err))
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return
-		case <-tick.C:
+		case <-timer.C:
 		}
 	}
+}
+
+// follower is how it went to read the keys again.
+type follower struct {
+	told string        // the error that was logged
+	out  bool          // that the keys hold no longer was logged
+	wait time.Duration // after the last failure; 0: there was none
+}
+
+// next logs what is new about a read, and returns when the next is due.
+func (f *follower) next(i *Issuer, err error) time.Duration {
+	if err == nil {
+		*f = follower{}
+		return refreshEvery
+	}
+	if text := err.Error(); text != f.told {
+		f.told = text
+		i.config.Log.Warn("the keys of the issuer of tokens cannot be read: tokens signed by a key that is not known are refused until then",
+			"issuer", i.config.URL, "error", err)
+	}
+	if known := i.keys.known.Load(); !f.out && known != nil && time.Since(known.read) > keysLast {
+		f.out = true
+		i.config.Log.Error("the keys of the issuer of tokens were not read for a day: every token is refused until they are",
+			"issuer", i.config.URL, "error", err)
+	}
+	f.wait = min(max(askEvery, 2*f.wait), refreshEvery)
+	return f.wait
 }
 
 // printable reports whether a text can be shown on a line.

@@ -3,8 +3,11 @@ package issuer
 import (
 	"encoding/base64"
 	"errors"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +72,7 @@ func TestWrongTokensAreRefused(t *testing.T) {
 		"wrong issuer":     real.Token(audience, map[string]any{"iss": other.URL}),
 		"another's":        other.Token(audience, nil),
 		"another's as his": other.Token(audience, map[string]any{"iss": real.URL}),
+		"bound to a key":   real.Token(audience, map[string]any{"cnf": map[string]any{"jkt": "x"}}),
 		"no subject":       real.Token(audience, map[string]any{"sub": nil}),
 		"empty subject":    real.Token(audience, map[string]any{"sub": ""}),
 		"lines in subject": real.Token(audience, map[string]any{"sub": "a\nb"}),
@@ -126,10 +130,23 @@ func TestMadeUpTokensDoNotReachTheIssuer(t *testing.T) {
 	real := testissuer.New(t)
 	i := New(Config{URL: real.URL, Audience: audience})
 	i.keys.every = time.Hour
-	for range 50 {
-		if _, err := i.Verify(t.Context(), testissuer.Sign(t, testissuer.NewKey(t), "x", real.Claims(audience))); !errors.Is(err, carillon.Unauthenticated) {
-			t.Fatal(err)
+	for n := range 50 {
+		want := carillon.Unavailable // a key "x" may be new
+		if n == 0 {
+			want = carillon.Unauthenticated
 		}
+		if _, err := i.Verify(t.Context(), testissuer.Sign(t, testissuer.NewKey(t), "x", real.Claims(audience))); !errors.Is(err, want) {
+			t.Fatal(n, err)
+		}
+		_, err := i.Verify(t.Context(), testissuer.Sign(t, testissuer.NewKey(t), "1", real.Claims(audience)))
+		if !errors.Is(err, carillon.Unauthenticated) {
+			t.Fatal("a known key has not signed it:", err)
+		}
+	}
+	id := real.Add()
+	right := testissuer.Sign(t, real.Key(id), id, real.Claims(audience))
+	if _, err := i.Verify(t.Context(), right); !errors.Is(err, carillon.Unavailable) {
+		t.Errorf("a right token that is too new: %v", err)
 	}
 	if real.Asked() != 1 {
 		t.Errorf("the issuer was asked %d times", real.Asked())
@@ -182,11 +199,9 @@ func TestWrongAnswersOfAnIssuer(t *testing.T) {
 		want  string
 	}{
 		"another issuer": {says("https://other.example", `{"keys":[]}`), "did not match"},
-		"no keys":        {says("URL", `{"keys":[]}`), "no key for signatures"},
-		"a secret as key": {says("URL", `{"keys":[{"kty":"oct","k":"c2VjcmV0"},{"kty":"?"}]}`),
-			"no key for signatures"},
-		"no JSON":   {says("URL", `<html>`), "invalid character"},
-		"too large": {says("URL", strings.Repeat(" ", maxDocument+1)), "too large"},
+		"no key set":     {says("URL", `{"error":"x"}`), "keys is missing"},
+		"no JSON":        {says("URL", `<html>`), "invalid character"},
+		"too large":      {says("URL", strings.Repeat(" ", maxDocument+1)), "too large"},
 		"plain text": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"issuer":"` + url + `","jwks_uri":"http://keys.example/"}`))
 		}, "must be https"},
@@ -200,6 +215,97 @@ func TestWrongAnswersOfAnIssuer(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		s.Close()
+	}
+}
+
+// TestAllKeysWithdrawn: that holds at once, though there is no key in their place.
+func TestAllKeysWithdrawn(t *testing.T) {
+	real := testissuer.New(t)
+	i := of(real.URL)
+	right := real.Token(audience, nil)
+	if _, err := i.Verify(t.Context(), right); err != nil {
+		t.Fatal(err)
+	}
+	real.Withdraw("1")
+	text := &strings.Builder{}
+	i.keys.log = slog.New(slog.NewTextHandler(text, nil))
+	i.keys.client.Transport = emptyKeys{i.keys.client.Transport}
+	for range 2 {
+		if err := i.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := i.Verify(t.Context(), right); !errors.Is(err, carillon.Unauthenticated) {
+		t.Errorf("%v", err)
+	}
+	if strings.Count(text.String(), "no key for signatures") != 1 {
+		t.Error(text)
+	}
+}
+
+// emptyKeys answers for the issuer with keys that are none for signatures.
+type emptyKeys struct{ http.RoundTripper }
+
+func (e emptyKeys) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := e.RoundTripper.RoundTrip(r)
+	if err == nil && r.URL.Path == "/keys" {
+		err = answer.Body.Close()
+		answer.Body = io.NopCloser(strings.NewReader(`{"keys":[{"kty":"oct","k":"c2VjcmV0"},{"kty":"?"}]}`))
+	}
+	return answer, err
+}
+
+// TestKeysInPlainText are not read for an issuer at https.
+func TestKeysInPlainText(t *testing.T) {
+	var url string
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"issuer":"` + url + `","jwks_uri":"http://127.0.0.1:1/keys"}`))
+	}))
+	defer s.Close()
+	url = s.URL
+	i := New(Config{URL: url, Audience: audience, Transport: s.Client().Transport})
+	if err := i.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "as the issuer is") {
+		t.Error(err)
+	}
+}
+
+// TestWhatIsLoggedOfAnIssuerThatIsAway: each error once, and that the keys hold no longer; it is asked again
+// after seconds, then less often.
+func TestWhatIsLoggedOfAnIssuerThatIsAway(t *testing.T) {
+	text := &strings.Builder{}
+	i := New(Config{URL: "https://a", Audience: audience, Log: slog.New(slog.NewTextHandler(text, nil))})
+	i.keys.known.Store(&keys{read: time.Now()})
+	var f follower
+	var waits []time.Duration
+	for _, what := range []string{"one", "one", "two"} {
+		waits = append(waits, f.next(i, errors.New(what)))
+	}
+	if want := []time.Duration{askEvery, 2 * askEvery, 4 * askEvery}; !slices.Equal(waits, want) {
+		t.Errorf("%v, want %v", waits, want)
+	}
+	if strings.Count(text.String(), "level=WARN") != 2 || strings.Contains(text.String(), "level=ERROR") {
+		t.Error(text)
+	}
+	i.keys.known.Store(&keys{read: time.Now().Add(-keysLast - time.Second)})
+	for range 10 {
+		f.next(i, errors.New("two"))
+	}
+	if strings.Count(text.String(), "level=ERROR") != 1 || f.wait != refreshEvery {
+		t.Error(f.wait, text)
+	}
+	if f.next(i, nil) != refreshEvery || f != (follower{}) {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestLongErrorsAreClipped: an answer does not fill the log.
+func TestLongErrorsAreClipped(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, strings.Repeat("é", 10_000), http.StatusInternalServerError)
+	}))
+	defer s.Close()
+	if err := of(s.URL).Refresh(t.Context()); err == nil || len(err.Error()) > maxError+len("…") {
+		t.Error(err)
 	}
 }
 

@@ -3,6 +3,7 @@ package issuer
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -31,7 +32,9 @@ type keySet struct {
 	known  atomic.Pointer[keys]
 	asking chan struct{} // has room for the one who asks
 	every  time.Duration // askEvery, but for tests
-	last   time.Time     // when the issuer was asked; the asking one's, as failed
+	log    *slog.Logger
+	began  time.Time // when the issuer was asked; the asking one's, as the next
+	last   time.Time // when that was over
 	failed error
 }
 
@@ -45,11 +48,15 @@ var _ oidc.KeySet = (*keySet)(nil)
 
 func newKeySet(c *Config) *keySet {
 	return &keySet{issuer: c.URL, client: newClient(c.Transport), asking: make(chan struct{}, 1),
-		every: askEvery}
+		every: askEvery, log: c.Log}
 }
 
 // errAway is the answer to a token that only keys could judge that cannot be read.
 var errAway = carillon.Errorf(carillon.Unavailable, "", "the issuer of tokens does not answer, so this one cannot be verified now")
+
+// errNew is the answer to a token whose key is not known, while the issuer is not asked again: it may be new.
+var errNew = carillon.Errorf(carillon.Unavailable, "",
+	"the key of this token is not known, and those of the issuer were read a moment ago: call again in some seconds")
 
 // asked takes out of the library whether the issuer could be asked.
 type asked struct{ away error }
@@ -58,27 +65,34 @@ type askedKey struct{}
 
 // VerifySignature implements [oidc.KeySet].
 func (s *keySet) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	shown := time.Now()
 	signed, err := jose.ParseSigned(token, signatures())
 	if err != nil {
 		return nil, err
 	}
-	if payload, ok := s.open(signed); ok {
+	if payload, _ := s.open(signed); payload != nil {
 		return payload, nil
 	}
-	if err := s.ask(ctx); err != nil {
+	err = s.ask(ctx, shown) // also if its key is known: another may have its id now
+	payload, named := s.open(signed)
+	if payload != nil {
+		return payload, nil
+	}
+	if err != nil && !named {
 		if a, ok := ctx.Value(askedKey{}).(*asked); ok && ctx.Err() == nil {
 			a.away = errAway
+			if errors.Is(err, errNew) {
+				a.away = errNew
+			}
 		}
 		return nil, err
-	}
-	if payload, ok := s.open(signed); ok {
-		return payload, nil
 	}
 	return nil, errors.New("none of the issuer's keys has signed it")
 }
 
-// open returns what a token says if a known key has signed it.
-func (s *keySet) open(signed *jose.JSONWebSignature) ([]byte, bool) {
+// open returns what a token says if a known key has signed it; nil otherwise. named: the key that the token
+// names is known.
+func (s *keySet) open(signed *jose.JSONWebSignature) (payload []byte, named bool) {
 	known := s.known.Load()
 	if known == nil || time.Since(known.read) > keysLast || len(signed.Signatures) != 1 {
 		return nil, false
@@ -86,6 +100,7 @@ func (s *keySet) open(signed *jose.JSONWebSignature) ([]byte, bool) {
 	header := signed.Signatures[0].Header
 	for i := range known.all {
 		k := &known.all[i]
+		named = named || header.KeyID != "" && k.KeyID == header.KeyID
 		if header.KeyID != "" && k.KeyID != header.KeyID || k.Algorithm != "" && k.Algorithm != header.Algorithm {
 			continue
 		}
@@ -93,16 +108,20 @@ func (s *keySet) open(signed *jose.JSONWebSignature) ([]byte, bool) {
 			return payload, true
 		}
 	}
-	return nil, false
+	return nil, named
 }
 
-// ask reads the keys for a token that none of those known has signed, unless that has just been done.
-func (s *keySet) ask(ctx context.Context) error {
+// ask reads the keys for a token, shown at a time, that none of those known has signed. It fails with errNew
+// if that was done just before the token was shown.
+func (s *keySet) ask(ctx context.Context, shown time.Time) error {
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
 	defer s.done()
 	if !s.last.IsZero() && time.Since(s.last) < s.every {
+		if s.failed == nil && s.began.Before(shown) {
+			return errNew
+		}
 		return s.failed
 	}
 	return s.read(context.WithoutCancel(ctx)) // also if the caller is gone: others wait for the answer
@@ -131,10 +150,17 @@ func (s *keySet) done() { <-s.asking }
 
 // read asks the issuer.
 func (s *keySet) read(ctx context.Context) error {
+	s.began = time.Now()
 	all, err := fetch(ctx, s.client, s.issuer)
+	if err != nil {
+		err = clip(err)
+	}
 	s.last, s.failed = time.Now(), err
 	if err == nil {
-		s.known.Store(&keys{all: all, read: s.last})
+		before := s.known.Swap(&keys{all: all, read: s.last})
+		if len(all) == 0 && (before == nil || len(before.all) > 0) {
+			s.log.Error("the issuer has no key for signatures: every token is refused until it has one", "issuer", s.issuer)
+		}
 	}
 	return err
 }

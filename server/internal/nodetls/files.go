@@ -242,6 +242,10 @@ func (f *files) connection() (*tls.Config, error) { return f.now.Load().connecti
 
 func (f *files) isNode(verified *tls.ConnectionState) error { return f.now.Load().isNode(verified) }
 
+func (f *files) isClient(verified *tls.ConnectionState) bool {
+	return signed(verified, f.now.Load().clients)
+}
+
 func (f *files) leaf() (*x509.Certificate, error) { return f.now.Load().leaf(), nil }
 
 func (f *files) reachedAt(host string) error {

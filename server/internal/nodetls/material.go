@@ -15,6 +15,7 @@ type material struct {
 	pair     tls.Certificate
 	clientCA bool                // clients must show a certificate
 	admitted *x509.CertPool      // who signs those of clients and of nodes
+	clients  []*x509.Certificate // who signs those of clients
 	nodes    []*x509.Certificate // who signs those of nodes; nil: there are no others
 	peer     clienttls.Name      // that all nodes have
 }
@@ -23,7 +24,7 @@ func (m *material) leaf() *x509.Certificate { return m.pair.Leaf }
 
 // admit sets who may show a certificate.
 func (m *material) admit(clients []*x509.Certificate) {
-	m.admitted = clienttls.Pool(slices.Concat(clients, m.nodes))
+	m.clients, m.admitted = clients, clienttls.Pool(slices.Concat(clients, m.nodes))
 }
 
 // ownedByNode returns an error if other nodes would not accept the certificate, as one that is called or as
@@ -76,12 +77,16 @@ func (m *material) connection() *tls.Config {
 // errNoNode is why a caller is not taken for a node.
 var errNoNode = errors.New("the caller shows no certificate of a node")
 
+// signed reports whether a chain that the handshake has verified ends in one of the authorities.
+func signed(verified *tls.ConnectionState, by []*x509.Certificate) bool {
+	return slices.ContainsFunc(verified.VerifiedChains, func(chain []*x509.Certificate) bool {
+		return slices.ContainsFunc(by, chain[len(chain)-1].Equal)
+	})
+}
+
 // isNode goes by the chain that the handshake has verified.
 func (m *material) isNode(verified *tls.ConnectionState) error {
-	signed := slices.ContainsFunc(verified.VerifiedChains, func(chain []*x509.Certificate) bool {
-		return slices.ContainsFunc(m.nodes, chain[len(chain)-1].Equal)
-	})
-	if !signed {
+	if !signed(verified, m.nodes) {
 		return errNoNode
 	}
 	if err := m.peer.Of(verified.PeerCertificates[0]); err != nil {

@@ -24,6 +24,9 @@ type origin interface {
 	connection() (*tls.Config, error)
 	// isNode returns nil if a verified connection is that of a node, otherwise why it is not.
 	isNode(verified *tls.ConnectionState) error
+	// isClient reports whether an authority of clients, not only one of nodes, has signed the certificate of a
+	// verified connection.
+	isClient(verified *tls.ConnectionState) bool
 	// leaf is the certificate that the node shows.
 	leaf() (*x509.Certificate, error)
 	// reachedAt says at which host other nodes reach this one. It returns nil if they accept the certificate.
@@ -33,6 +36,10 @@ type origin interface {
 
 // Anyone reports whether clients are let in that show no certificate.
 func (s *Source) Anyone() bool { return s.anyone }
+
+// Client reports whether an authority of clients has signed the certificate of a verified connection. At the
+// same listener nodes show those of theirs, which may be another.
+func (s *Source) Client(verified *tls.ConnectionState) bool { return s.from.isClient(verified) }
 
 // GRPC returns the options of a gRPC listener. If a certificate is demanded of clients, the handshake fails
 // without one.

@@ -125,6 +125,9 @@ func (w *workloadOrigin) isNode(verified *tls.ConnectionState) error {
 	return w.matches(id, verified.PeerCertificates[0])
 }
 
+// isClient implements origin: clients and nodes have the same authorities.
+func (*workloadOrigin) isClient(*tls.ConnectionState) bool { return true }
+
 func (w *workloadOrigin) leaf() (*x509.Certificate, error) {
 	own, err := w.source.GetX509SVID()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"reflect"
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/access"
@@ -20,6 +21,7 @@ type File struct {
 	log   *slog.Logger
 
 	have []byte // in force
+	all  []access.Rule
 	seen []byte // by the last look
 	told string // the fault that was logged
 }
@@ -35,7 +37,7 @@ func Open(path string, use Use, rules *access.Rulebook, log *slog.Logger) (*File
 		return nil, err
 	}
 	rules.Replace(all)
-	return &File{path: path, use: use, rules: rules, log: log, have: text, seen: text}, nil
+	return &File{path: path, use: use, rules: rules, log: log, have: text, all: all, seen: text}, nil
 }
 
 // Follow puts changes of the file in force until ctx ends.
@@ -69,6 +71,10 @@ func (f *File) look() {
 		var all []access.Rule
 		if all, err = parse(f.path, text, f.use); err == nil {
 			f.have, f.told = text, ""
+			if reflect.DeepEqual(all, f.all) { // only comments, say: nobody has to call again
+				return
+			}
+			f.all = all
 			f.rules.Replace(all)
 			f.log.Info("the rules of callers were read again", "file", f.path, "rules", len(all))
 			return

@@ -139,6 +139,11 @@ func TestChanges(t *testing.T) {
 		}
 	}
 	looks("rules:\n"+rule+rule, 1, 2, 2)
+	logged := log.Len()
+	looks("# the same\nrules:\n"+rule+rule, 2, 2)
+	if log.Len() != logged {
+		t.Errorf("rules that are equal are put in force: %s", &log)
+	}
 	looks("rules:\n"+rule+"- {cn", 2, 2, 2)
 	if n := strings.Count(log.String(), "stay as they were"); n != 1 {
 		t.Errorf("logged %d times: %s", n, &log)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
@@ -173,7 +174,7 @@ func gateOf(n *Node) *access.Gate {
 			g.Verify = c.issuer.Verify
 		}
 		if n.config.takes(AuthCertificates) {
-			g.Certificate = certificateOf
+			g.Certificate = certificateOf(n.config.Credentials.Clients.Client)
 		}
 	}
 	if n.member != nil {
@@ -183,9 +184,13 @@ func gateOf(n *Node) *access.Gate {
 	return g
 }
 
-// certificateOf returns what the certificate says that the caller has shown; nil: none. Where certificates
-// are judged the handshake has verified each that is shown.
-func certificateOf(ctx context.Context) *access.Certificate {
+// certificateOf returns what says of a call which certificate was shown; nil: none. Where certificates are
+// judged the handshake has verified each, by an authority of clients or of nodes.
+func certificateOf(ofClient func(*tls.ConnectionState) bool) func(context.Context) *access.Certificate {
+	return func(ctx context.Context) *access.Certificate { return shown(ctx, ofClient) }
+}
+
+func shown(ctx context.Context, ofClient func(*tls.ConnectionState) bool) *access.Certificate {
 	p, ok := grpcpeer.FromContext(ctx)
 	if !ok {
 		return nil
@@ -195,7 +200,7 @@ func certificateOf(ctx context.Context) *access.Certificate {
 		return nil
 	}
 	cert := info.State.PeerCertificates[0]
-	c := &access.Certificate{Expires: cert.NotAfter}
+	c := &access.Certificate{Expires: cert.NotAfter, Foreign: !ofClient(&info.State)}
 	if id, ok := clienttls.ID(cert); ok {
 		c.SPIFFE = id
 	}

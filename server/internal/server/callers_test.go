@@ -407,3 +407,57 @@ func TestTokensAreRenewed(t *testing.T) {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
 }
+
+// TestAnAuthorityOfNodesNamesNoCallers: at an address where both are let in, a name with a rule is one only by
+// the authority of clients. Where one file has both authorities, that is enough.
+func TestAnAuthorityOfNodesNamesNoCallers(t *testing.T) {
+	clients, nodes := testca.New(t), testca.New(t)
+	for _, one := range []struct {
+		clientCA string
+		want     error
+	}{{clients.File, carillon.Unauthenticated}, {nodes.File, nil}} {
+		f := nodetls.Files{ClientCA: one.clientCA, Peers: nodetls.Peers{CA: nodes.File}}
+		f.Cert, f.Key = nodes.Issue(nil, "127.0.0.1").Files(t)
+		s := serve(t, server.Config{Store: "pebble:" + t.TempDir(), Partitions: 4, Credentials: tlsOf(t, f),
+			Extensions: server.Extensions{Auth: server.AuthCertificates,
+				AuthRules: rulesIn(t, granted("dns: shop.example", "*"))}})
+		c, err := client.Dial(s.GRPCAddr(), client.WithTransportCredentials(credentials.NewTLS(
+			clientTLS(nodes, nodes.Issue(nil, "shop.example").TLS(t)))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.ListJobs(t.Context(), carillon.JobQuery{})
+		if one.want == nil && err != nil || one.want != nil && !errors.Is(err, one.want) {
+			t.Errorf("%s: %v", one.clientCA, err)
+		}
+		_ = c.Close()
+	}
+}
+
+// TestAWorkerWhoseTokenWasRenewed tries again; one whose token stays as it was is refused.
+func TestAWorkerWhoseTokenWasRenewed(t *testing.T) {
+	d, _, _ := openToTokens(t)
+	for next, wants := range map[string][2]error{"right": {carillon.Unavailable, nil},
+		"expired": {carillon.Unauthenticated, carillon.Unauthenticated}} {
+		asked := 0
+		c, err := client.Dial(d.node.GRPCAddr(), client.WithTokenSource(func(context.Context) (string, error) {
+			if asked++; asked == 1 {
+				return d.keys["expired"], nil
+			}
+			return d.keys[next], nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		for i, want := range wants {
+			session, err := c.Connect(t.Context(), carillon.Hello{Namespace: "a", Queues: []string{"q"}, WorkerID: "w"})
+			if want == nil && err != nil || want != nil && !errors.Is(err, want) {
+				t.Errorf("%s, %d: %v", next, i, err)
+			}
+			if err == nil {
+				session.Close()
+			}
+		}
+	}
+}

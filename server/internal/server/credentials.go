@@ -40,6 +40,9 @@ type Clients struct {
 	Anyone bool
 	// IDsOnly says that nothing but the SPIFFE ids in clients' certificates is verified.
 	IDsOnly bool
+	// Client reports whether an authority of clients, not only one of nodes, has signed the certificate of a
+	// verified connection: others have no rule. Required.
+	Client func(verified *tls.ConnectionState) bool
 	// Node returns nil if the caller of a gRPC call is a node, otherwise why it is not. Required.
 	Node func(ctx context.Context) error
 	// Reachable returns an error if other nodes, which reach this one at the address, host:port, would refuse
@@ -55,7 +58,7 @@ func (c *Credentials) complete() error {
 	if c != nil && (len(c.Server) == 0 || len(c.Dial) == 0) {
 		return errPlain
 	}
-	if f := c.clients(); f != nil && (f.HTTP == nil || f.Node == nil || f.Reachable == nil) {
+	if f := c.clients(); f != nil && (f.HTTP == nil || f.Client == nil || f.Node == nil || f.Reachable == nil) {
 		return errPlain
 	}
 	return nil

@@ -41,7 +41,7 @@ func tlsOf(t *testing.T, f nodetls.Files) *server.Credentials {
 	}
 	t.Cleanup(s.Close)
 	return &server.Credentials{Server: s.GRPC(), Dial: s.Dial(), Clients: &server.Clients{HTTP: s.HTTP(),
-		Anyone: s.Anyone(), Node: s.Node, Reachable: s.Reachable}}
+		Anyone: s.Anyone(), Client: s.Client, Node: s.Node, Reachable: s.Reachable}}
 }
 
 // clientTLS is that of a client of nodes on 127.0.0.1.
