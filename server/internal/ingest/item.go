@@ -75,7 +75,12 @@ func (g *Ingest) see(ctx, calls context.Context, it *item) (o Outcome, done bool
 			return Repeated, true
 		case err == nil:
 			return Done, true
-		case refused(err):
+		case it.fault == nil && refused(err):
+			if before, err = g.refuse(calls, &it.cmd, err); before {
+				return Repeated, true
+			}
+		}
+		if refused(err) {
 			return Dead, g.bury(ctx, calls, it, err)
 		}
 		if calls.Err() != nil {
@@ -93,6 +98,23 @@ func (g *Ingest) see(ctx, calls context.Context, it *item) (o Outcome, done bool
 
 func (g *Ingest) do(calls context.Context, c *message.Command) (before bool, err error) {
 	return g.o.To.Do(g.limit.of(calls), *c)
+}
+
+// refuse has a command refused for good, and returns why; or that it was done before. If it came again when
+// what follows it has been done, it might be one that can be done, and would be a dead letter and done. A
+// refused completion stays one.
+func (g *Ingest) refuse(calls context.Context, c *message.Command, why error) (before bool, err error) {
+	reason, ok := errors.AsType[*carillon.Error](why)
+	if !ok || c.Complete != nil {
+		return false, why
+	}
+	refusal := &carillon.Error{Kind: reason.Kind, Field: reason.Field, Message: reason.Message}
+	before, err = g.o.To.Do(g.limit.of(calls), message.Command{Request: c.Request, Key: c.Key,
+		KeepFor: c.KeepFor, Refusal: refusal})
+	if before || err == nil {
+		return before, why
+	}
+	return false, err // it was refused before, for that reason; or that is not known
 }
 
 // refused reports whether a command will not be done however often it is asked for. What is not known, or may

@@ -42,8 +42,9 @@ const (
 )
 
 // TestBrokersAreKilled kills each kind of broker under about 1,000 runs a second, and starts it again, and then the
-// node: with -cycles that often. Every run succeeds and is at the broker, no attempt is there twice, and no run more often
-// than it has attempts.
+// node: with -cycles that often. Every run succeeds and is at the broker, and no run has more attempts there than it has
+// made. An attempt that the node may have sent when it was killed is in doubt and made again, as the same one
+// (docs/decisions/0033): it is there at most once for each life of the node.
 func TestBrokersAreKilled(t *testing.T) {
 	t.Parallel()
 	binary := carillonBinary(t)
@@ -105,7 +106,7 @@ func killBroker(t *testing.T, n *chaos.Node, b *killedBroker) {
 	of := map[string]int{}
 	for s, times := range there {
 		of[s.run]++
-		if times > 1 {
+		if times > 1+kills {
 			t.Errorf("attempt %s of run %s is there %d times", s.attempt, s.run, times)
 		}
 	}

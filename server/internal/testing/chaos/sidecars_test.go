@@ -53,7 +53,7 @@ func besetSidecars(t *testing.T, o chaos.SidecarOptions) {
 	}
 	t.Logf("%d of %d orders were acknowledged, %d runs came to sidecars, %d are in the history", acked,
 		len(h.Orders), len(h.Seen), len(h.Runs))
-	if acked < 20*o.Cycles || len(h.Seen) < 20*o.Cycles {
+	if acked < 10*o.Cycles || len(h.Seen) < 10*o.Cycles {
 		t.Error("too little happened")
 	}
 	for _, v := range deliveries.AuditTriggers(h) {
