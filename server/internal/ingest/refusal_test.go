@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -56,7 +57,7 @@ func TestARefusalIsRememberedBeforeTheLetter(t *testing.T) {
 				}
 				err := answers[0]
 				answers = answers[1:]
-				remembered = err != away
+				remembered = !errors.Is(err, away)
 				return err == nil && c.before, err
 			}
 			source := &given{in: make(chan []*broker.Delivery, 1)}
