@@ -71,19 +71,24 @@ type statefulSet struct {
 							} `yaml:"fieldRef"`
 						} `yaml:"valueFrom"`
 					}
-					VolumeMounts []struct {
-						Name      string
-						MountPath string `yaml:"mountPath"`
-					} `yaml:"volumeMounts"`
+					VolumeMounts []volumeMount `yaml:"volumeMounts"`
 				}
-				Volumes []struct {
-					Name   string
-					Secret struct {
-						SecretName string `yaml:"secretName"`
-					}
-				}
+				Volumes []volume
 			}
 		}
+	}
+}
+
+// volumeMount and volume say which Secrets a container finds where.
+type volumeMount struct {
+	Name      string
+	MountPath string `yaml:"mountPath"`
+}
+
+type volume struct {
+	Name   string
+	Secret struct {
+		SecretName string `yaml:"secretName"`
 	}
 }
 

@@ -56,17 +56,9 @@ type nodes struct {
 					container `yaml:",inline"`
 
 					Image        string
-					VolumeMounts []struct {
-						Name      string
-						MountPath string `yaml:"mountPath"`
-					} `yaml:"volumeMounts"`
+					VolumeMounts []volumeMount `yaml:"volumeMounts"`
 				}
-				Volumes []struct {
-					Name   string
-					Secret struct {
-						SecretName string `yaml:"secretName"`
-					}
-				}
+				Volumes []volume
 			}
 		}
 	}

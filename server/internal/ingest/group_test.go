@@ -3,7 +3,6 @@ package ingest
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -98,24 +97,13 @@ func doTogether(t *testing.T, random *rand.Rand) int {
 		done: map[string]bool{}}
 	source := &given{in: make(chan []*broker.Delivery)}
 	counted := 0
-	g, err := Start(Config{Name: "test", Settings: broker.Settings{Kind: "given"}, Topics: []string{"topic"},
-		Namespace: "shop", InFlight: 1 + random.IntN(600), Remember: time.Hour}, Options{To: to,
-		Sources: map[string]broker.NewSource{"given": func(broker.Settings, broker.Subscription) (broker.Source, error) {
-			return source, nil
-		}},
-		Clients: map[string]broker.New{"given": func(broker.Settings) (broker.Client, error) {
-			return &given{}, nil
-		}},
-		Log: slog.New(slog.DiscardHandler), Count: func(_, _ string, o Outcome) {
-			to.mu.Lock()
-			defer to.mu.Unlock()
-			if o == Done || o == Repeated {
-				counted++
-			}
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := startGiven(t, to, 1+random.IntN(600), map[string]*given{"topic": source}, &given{}, func(o Outcome) {
+		to.mu.Lock()
+		defer to.mu.Unlock()
+		if o == Done || o == Repeated {
+			counted++
+		}
+	})
 	most := 1 + random.IntN(600)
 	ended, lost, wanted := make([]int, most), 0, map[string][]string{}
 	names := 1 + random.IntN(most)

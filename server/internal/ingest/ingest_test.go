@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,6 +41,26 @@ func (s *given) delete(name string, id int) *broker.Delivery {
 		Begin: func() bool { return true }, Done: func() {}, Release: func() { s.released.Add(1) }}
 }
 
+// startGiven starts an ingest whose messages the test gives; outcomes are counted by count. Without letters there
+// are to be no dead letters.
+func startGiven(t *testing.T, to Doer, inFlight int, sources map[string]*given, letters broker.Client,
+	count func(Outcome)) *Ingest {
+	t.Helper()
+	c := Config{Name: "test", Settings: broker.Settings{Kind: "given"},
+		Topics: slices.Sorted(maps.Keys(sources)), Namespace: "shop", InFlight: inFlight, Remember: time.Hour}
+	g, err := Start(c, Options{To: to,
+		Sources: map[string]broker.NewSource{"given": func(_ broker.Settings, s broker.Subscription) (broker.Source,
+			error) {
+			return sources[s.Topic], nil
+		}},
+		Clients: map[string]broker.New{"given": func(broker.Settings) (broker.Client, error) { return letters, nil }},
+		Log:     slog.New(slog.DiscardHandler), Count: func(_, _ string, o Outcome) { count(o) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
 // alone does no commands together.
 type alone func(ctx context.Context, c message.Command) (bool, error)
 
@@ -55,28 +77,15 @@ func TestOneJobDoesNotTakeAllSlots(t *testing.T) {
 	sources := map[string]*given{"first": {in: make(chan []*broker.Delivery)},
 		"second": {in: make(chan []*broker.Delivery)}}
 	held, done := make(chan struct{}, 1), make(chan struct{})
-	g, err := Start(Config{Name: "test", Settings: broker.Settings{Kind: "given"},
-		Topics: []string{"first", "second"}, Namespace: "shop", InFlight: 8, Remember: time.Hour}, Options{
-		To: alone(func(ctx context.Context, c message.Command) (bool, error) {
-			if c.Key.Name == "free" {
-				close(done)
-				return false, nil
-			}
-			held <- struct{}{}
-			<-ctx.Done()
-			return false, carillon.Errorf(carillon.Unavailable, "", "the store is away")
-		}),
-		Sources: map[string]broker.NewSource{"given": func(_ broker.Settings, s broker.Subscription) (broker.Source,
-			error) {
-			return sources[s.Topic], nil
-		}},
-		Clients: map[string]broker.New{"given": func(broker.Settings) (broker.Client, error) {
-			return &given{}, nil
-		}},
-		Log: slog.New(slog.DiscardHandler), Count: func(string, string, Outcome) {}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := startGiven(t, alone(func(ctx context.Context, c message.Command) (bool, error) {
+		if c.Key.Name == "free" {
+			close(done)
+			return false, nil
+		}
+		held <- struct{}{}
+		<-ctx.Done()
+		return false, carillon.Errorf(carillon.Unavailable, "", "the store is away")
+	}), 8, sources, &given{}, func(Outcome) {})
 	var all []*broker.Delivery
 	for i := range most {
 		all = append(all, sources["first"].delete("held", i))

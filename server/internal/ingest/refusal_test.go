@@ -3,7 +3,6 @@ package ingest
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -62,24 +61,14 @@ func TestARefusalIsRememberedBeforeTheLetter(t *testing.T) {
 			}
 			source := &given{in: make(chan []*broker.Delivery, 1)}
 			counted := make(chan Outcome, 10)
-			g, err := Start(Config{Name: "test", Settings: broker.Settings{Kind: "given"}, Topics: []string{"topic"},
-				Namespace: "shop", InFlight: 8, Remember: time.Hour}, Options{To: alone(do),
-				Sources: map[string]broker.NewSource{"given": func(broker.Settings, broker.Subscription) (broker.Source, error) {
-					return source, nil
-				}},
-				Clients: map[string]broker.New{"given": func(broker.Settings) (broker.Client, error) {
-					return &letters{publish: func() {
-						mu.Lock()
-						defer mu.Unlock()
-						if published++; !remembered {
-							t.Error("it is a dead letter before the refusal is remembered")
-						}
-					}}, nil
-				}},
-				Log: slog.New(slog.DiscardHandler), Count: func(_, _ string, o Outcome) { counted <- o }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			box := &letters{publish: func() {
+				mu.Lock()
+				defer mu.Unlock()
+				if published++; !remembered {
+					t.Error("it is a dead letter before the refusal is remembered")
+				}
+			}}
+			g := startGiven(t, alone(do), 8, map[string]*given{"topic": source}, box, func(o Outcome) { counted <- o })
 			source.in <- []*broker.Delivery{source.delete("a", 1)}
 			var got Outcome
 			for got = Retried; got == Retried; {

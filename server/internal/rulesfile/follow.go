@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/server/internal/access"
+	"github.com/carillonhq/carillon/server/internal/yamlfile"
 )
 
 // lookEvery is how often the file is looked at.
@@ -28,7 +29,7 @@ type File struct {
 
 // Open reads a file, and puts its rules in force.
 func Open(path string, use Use, rules *access.Rulebook, log *slog.Logger) (*File, error) {
-	text, err := load(path)
+	text, err := yamlfile.Bytes(path)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func (f *File) Follow(ctx context.Context) {
 // look reads the file. A change counts when two looks have seen the same, so that half a file does not; one
 // that is wrong is logged once, and the rules stay as they were.
 func (f *File) look() {
-	text, err := load(f.path)
+	text, err := yamlfile.Bytes(f.path)
 	if err == nil {
 		again := bytes.Equal(text, f.seen)
 		f.seen = text

@@ -1,12 +1,8 @@
 package rulesfile
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -15,11 +11,11 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/access"
+	"github.com/carillonhq/carillon/server/internal/yamlfile"
 )
 
 // Limits.
 const (
-	maxFile  = 1 << 20 // bytes
 	MaxRules = 1000
 	maxText  = 1024 // bytes of what a rule is about
 	maxDepth = 8    // names that lead to a claim
@@ -55,42 +51,17 @@ type grant struct {
 
 // Read reads a file. An error names every rule and field at fault.
 func Read(path string, use Use) ([]access.Rule, error) {
-	text, err := load(path)
+	text, err := yamlfile.Bytes(path)
 	if err != nil {
 		return nil, err
 	}
 	return parse(path, text, use)
 }
 
-// load returns what is in a file.
-func load(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, err
-	}
-	if len(text) > maxFile {
-		return nil, fmt.Errorf("%s: it is larger than %d bytes", path, maxFile)
-	}
-	return text, nil
-}
-
-// goType is how errors of package yaml name a type of this package.
-var goType = regexp.MustCompile(` in type rulesfile\.\w+`)
-
 func parse(path string, text []byte, use Use) ([]access.Rule, error) {
 	var f file
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		plain := goType.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
-		return nil, fmt.Errorf("%s: %s", path, plain)
-	}
-	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: it must be one document of YAML", path)
+	if err := yamlfile.Decode(path, text, &f); err != nil {
+		return nil, err
 	}
 	if f.Rules == nil { // as in a file of which only the beginning is written
 		return nil, fmt.Errorf("%s: rules: it is missing; rules: [] grants nothing to anybody", path)

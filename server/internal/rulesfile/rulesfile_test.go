@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/access"
+	"github.com/carillonhq/carillon/server/internal/yamlfile"
 )
 
 var all = Use{Tokens: true, Certificates: true}
@@ -98,7 +99,7 @@ func TestWrongRulesAreNamed(t *testing.T) {
 		one("{cn: a, grants: [{role: viewer, namespaces: ['a*b']}]}"):                            "rules[0].grants[0].namespaces[0]: ",
 		one("{cn: a, grants: [{role: viewer, namespaces: [a], queues: [q]}]}"):                   "rules[0].grants[0].queues: ",
 		"rules:\n" + strings.Repeat("- {cn: a"+ok+"\n", MaxRules+1):                              "rules: there are 1001",
-		"rules: []\n" + strings.Repeat("#", maxFile):                                             "larger than",
+		"rules: []\n" + strings.Repeat("#", yamlfile.MaxBytes):                                   "larger than",
 		one("{cn: a, grants: [" + strings.Repeat("{role: admin, namespaces: [a]}, ", 17) + "]}"): "rules[0].grants: 17 grants",
 	} {
 		if _, err := Read(written(t, text), all); err == nil || !strings.Contains(err.Error(), want) {

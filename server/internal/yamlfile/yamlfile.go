@@ -22,6 +22,11 @@ func Read(path string, into any) error {
 	if err != nil {
 		return err
 	}
+	return Decode(path, text, into)
+}
+
+// Decode is Read for what is in a file.
+func Decode(path string, text []byte, into any) error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) {
