@@ -71,7 +71,8 @@ func keepKeys(ctx context.Context, n *Node) error {
 }
 
 // refuseOpen is an error if the store has keys, and this node was started as if there were none: it would let
-// everybody in. [None] as Config.Auth says that it is meant so. Dapr's face has nothing to do with keys.
+// everybody in. [None] as Config.Auth says that it is meant so. Dapr's face has nothing to do with keys. Damage to
+// the store does not keep a node from starting that most likely ran without keys before: it says so.
 func refuseOpen(n *Node) error {
 	if n.config.Auth != "" || n.config.Sidecars != nil {
 		return nil
@@ -80,6 +81,10 @@ func refuseOpen(n *Node) error {
 	defer cancel()
 	all, damaged, err := n.engine.AccessKeys(ctx)
 	switch {
+	case errors.Is(err, carillon.DataLoss):
+		n.config.Log.Error("whether the store has API keys cannot be read, and callers need none: say auth, keys or none",
+			"error", err)
+		return nil
 	case err != nil:
 		return fmt.Errorf("auth: whether the store has API keys: %w", err)
 	case len(all)+len(damaged) == 0:
