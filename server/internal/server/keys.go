@@ -72,7 +72,7 @@ func keepKeys(ctx context.Context, n *Node) error {
 
 // refuseOpen is an error if the store has keys, and this node was started as if there were none: it would let
 // everybody in. [None] as Config.Auth says that it is meant so. Dapr's face has nothing to do with keys.
-// Damage to the store does not keep a node from starting that most likely ran without keys before: it says so.
+// Damage to the store keeps no node from starting that most likely ran without keys before: it says so.
 func refuseOpen(n *Node) error {
 	if n.config.Auth != "" || n.config.Sidecars != nil {
 		return nil
