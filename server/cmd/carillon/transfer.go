@@ -26,6 +26,7 @@ type moving struct {
 	alive    alive
 	journal  following
 	parts    int // of the store to fill; 0: as many as there were
+	depose   string
 }
 
 // addPartitions adds the flag that gives a store another number of partitions.
@@ -96,12 +97,17 @@ again: until then no node serves the store.
 
 With --partitions the new store gets another number of partitions, as by carillon migrate. FILE is a file then.
 
+With --depose the store that was backed up is marked as moved when everything has been read back, and before a node can
+serve the new one: so no job is fired by both. With --live its nodes serve it until then, and end; otherwise they must
+be stopped. What it holds stays there, and is not in the new store if it came after the backup.
+
 Run ids and tokens stay good. What was due meanwhile is late when a node starts, and its job's misfire policy says what
 becomes of it.`,
 		Example: `carillon restore --store postgres://localhost/carillon carillon.backup
 carillon restore --store postgres://localhost/carillon --until 2026-11-28T09:30:00Z /backups/carillon
 carillon restore --store pebble:/var/lib/carillon s3://bucket/carillon-backup
 carillon restore --store postgres://localhost/carillon --partitions 256 carillon.backup
+carillon restore --store postgres://localhost/new --depose postgres://localhost/old --live carillon.backup
 carillon restore --check carillon.backup`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error { return m.restore(cmd, a, words[0]) },
@@ -111,6 +117,8 @@ carillon restore --check carillon.backup`,
 	cmd.Flags().StringVar(&m.until, "until", "",
 		"of a folder or a bucket: what the store held at the last moment there is at or before this `time`, as of RFC 3339")
 	m.addPartitions(cmd)
+	cmd.Flags().StringVar(&m.depose, "depose", "", "`url` of the store that was backed up, which no node is to serve any more")
+	m.alive.addFlags(cmd)
 	addOutput(cmd)
 	return cmd
 }
@@ -289,7 +297,51 @@ func syncFolder(name string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
+// deposes returns what takes the old store out of service when the new one has been filled.
+func (m *moving) deposes(cmd *cobra.Command) (transfer.Arrived, error) {
+	if err := m.alive.check(cmd); err != nil {
+		return nil, err
+	}
+	switch {
+	case m.depose == "" && m.alive.live:
+		return nil, usagef("--live is for --depose: the nodes of that store")
+	case m.depose == "":
+		return nil, nil
+	case m.check:
+		return nil, usagef("--check reads the backup only: leave --depose out")
+	case m.depose == m.to:
+		return nil, usagef("--depose and --store are the same store")
+	}
+	if err := lasting("depose", m.depose); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, h transfer.Head) (err error) {
+		defer func() {
+			if err != nil {
+				err = fmt.Errorf("the store to depose: %w; the new one is filled, and no node serves it until this command is run "+
+					"again", err)
+			}
+		}()
+		if m.alive.live {
+			nodes, end, err := m.alive.nodes(ctx, m.depose)
+			if err != nil {
+				return err
+			}
+			return errors.Join(transfer.DeposeLive(ctx, nodes, h), end())
+		}
+		old, err := store.Open(ctx, m.depose, store.Options{Existing: true})
+		if err != nil {
+			return err
+		}
+		return errors.Join(transfer.Depose(ctx, old, h), old.Close())
+	}, nil
+}
+
 func (m *moving) restore(cmd *cobra.Command, a app, name string) error {
+	deposes, err := m.deposes(cmd)
+	if err != nil {
+		return err
+	}
 	switch {
 	case m.check && m.to != "":
 		return usagef("--check reads the backup only: leave --store out")
@@ -308,7 +360,7 @@ func (m *moving) restore(cmd *cobra.Command, a app, name string) error {
 		if err != nil {
 			return err
 		}
-		return m.restorePoint(cmd, a, from)
+		return m.restorePoint(cmd, a, from, deposes)
 	}
 	shape, err := m.shape(cmd)
 	if err != nil {
@@ -326,7 +378,7 @@ func (m *moving) restore(cmd *cobra.Command, a app, name string) error {
 		return usagef("--partitions is for a backup in one file: restore the folder %s as it is, and then use carillon migrate "+
 			"--partitions", name)
 	case info.IsDir():
-		return m.restorePoint(cmd, a, transfer.Folder{Path: name})
+		return m.restorePoint(cmd, a, transfer.Folder{Path: name}, deposes)
 	case m.until != "":
 		return usagef("--until is for the folders of backup --follow: %s is a file, of one moment", name)
 	}
@@ -348,7 +400,7 @@ func (m *moving) restore(cmd *cobra.Command, a app, name string) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	result, err := transfer.RestoreAs(cmd.Context(), f, m.target, shape, counting(p, "restored"))
+	result, err := transfer.RestoreAs(cmd.Context(), f, m.target, shape, counting(p, "restored"), deposes)
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,8 @@ func (m *moving) backupToBucket(cmd *cobra.Command, a app, url string) (err erro
 }
 
 // restorePoint restores what is in a folder or a bucket, or reads it only.
-func (m *moving) restorePoint(cmd *cobra.Command, a app, from transfer.Segments) error {
+func (m *moving) restorePoint(cmd *cobra.Command, a app, from transfer.Segments,
+	deposes transfer.Arrived) error {
 	var until time.Time
 	if m.until != "" {
 		var err error
@@ -167,7 +168,8 @@ func (m *moving) restorePoint(cmd *cobra.Command, a app, from transfer.Segments)
 		p.clear()
 		return restored{Partitions: head.Partitions, Taken: point.Time}.show(cmd, a, "whole")
 	}
-	result, point, err := transfer.RestoreJournal(cmd.Context(), from, until, m.target, counting(p, "restored"))
+	result, point, err := transfer.RestoreJournal(cmd.Context(), from, until, m.target, counting(p, "restored"),
+		deposes)
 	if err != nil {
 		return err
 	}

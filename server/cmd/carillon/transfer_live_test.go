@@ -41,6 +41,7 @@ func TestWhileNodesServe(t *testing.T) {
 		go func() { ended <- s.Run(t.Context()) }()
 		return s, func() error { return <-ended }
 	}
+	someStore(t, at("other"))
 	folder, database := "pebble:"+at("folder"), realserver.StartPostgres(t, realserver.Volatile()...).Database(t)
 	one, ended := serve("n1", folder)
 	if _, err := one.Scheduler().PutJob(t.Context(), carillon.Job{Name: "a", Schedule: "@yearly",
@@ -105,7 +106,26 @@ func TestWhileNodesServe(t *testing.T) {
 	if err := errors.Join(ended(), alsoEnded()); !errors.Is(err, store.ErrMoved) {
 		t.Errorf("the nodes ended with %v, want %v", err, store.ErrMoved)
 	}
-	last, err := server.Start(t.Context(), server.Config{Store: "pebble:" + at("new")})
+
+	// A backup takes the place of the store that was backed up.
+	_, ended = serve("n1", "pebble:"+at("new"))
+	says("1 jobs and pending runs", "backup", "--store", "pebble:"+at("new"), "--live", at("third"))
+	restore := func(to, file string, more ...string) []string {
+		return append([]string{"restore", "--store", "pebble:" + at(to), at(file)}, more...)
+	}
+	fails(exitUsage, "--live is for --depose", restore("then", "third", "--live")...)
+	fails(exitUsage, "are the same store", restore("new", "third", "--depose", "pebble:"+at("new"))...)
+	fails(exitUsage, "leave --depose out", "restore", "--check", at("third"), "--depose", database)
+	fails(exitFailed, "not the store that the backup is of", restore("no", "third", "--depose", "pebble:"+at("other"))...)
+	fails(exitFailed, "the new one is filled", restore("then", "third", "--depose", "pebble:"+at("new"))...)
+	fails(exitFailed, store.ErrArriving.Error(), "backup", "--store", "pebble:"+at("then"), at("fourth"))
+	says("restored, and read back", restore("then", "third", "--depose", "pebble:"+at("new"), "--live")...)
+	if err := ended(); !errors.Is(err, store.ErrMoved) {
+		t.Errorf("the node that was deposed ended with %v, want %v", err, store.ErrMoved)
+	}
+	says("restored, and read back", restore("later", "third", "--depose", "pebble:"+at("then"))...)
+	says("restored, and read back", restore("last", "third", "--depose", "pebble:"+at("new"))...)
+	last, err := server.Start(t.Context(), server.Config{Store: "pebble:" + at("last")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -183,7 +183,7 @@ func TestKilledAtEachRequest(t *testing.T) {
 	points = append(points, r.idle(newBucket(b, "a"), 2)...) // it tidies up behind the first
 	wantPoints(t, newBucket(b, "a"), points)
 	var made target
-	if _, _, err := transfer.RestoreJournal(t.Context(), newBucket(b, "a"), time.Time{}, made.open, nil); err != nil {
+	if _, _, err := transfer.RestoreJournal(t.Context(), newBucket(b, "a"), time.Time{}, made.open, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if was, is := sums(t, r.store), sums(t, made.made); !slices.Equal(was, is) {

@@ -2,6 +2,7 @@ package follow_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -101,6 +102,51 @@ func TestMigrateLive(t *testing.T) {
 				t.Errorf("%d records, want %d", records, result.Records)
 			}
 		})
+	}
+}
+
+// TestDeposeLive: nodes that write, and take partitions from each other, end when their store is deposed; those
+// of another store than the one that was backed up go on, and so do all if one of them cannot mark what it has.
+func TestDeposeLive(t *testing.T) {
+	for seed := range seeds() {
+		r := newRig(t, seed, 2)
+		end := r.play()
+		is := transfer.Head{MACKey: r.store.Meta().MACKey}
+		if err := transfer.DeposeLive(t.Context(), r.callAll, transfer.Head{MACKey: []byte("another")}); err == nil {
+			t.Error("a store is deposed that was not backed up")
+		}
+		for _, n := range r.nodes {
+			n.fails.Store(1)
+		}
+		err := transfer.DeposeLive(t.Context(), r.callAll, is)
+		if !strings.Contains(fmt.Sprint(err), errMark.Error()) {
+			t.Errorf("with a mark that cannot be written: %v", err)
+		}
+		for _, n := range r.nodes {
+			n.fails.Store(0)
+			select {
+			case <-n.tap.Ended():
+				t.Errorf("node %s has ended", n.name)
+			default:
+			}
+		}
+		if err := transfer.Usable(t.Context(), r.store); err != nil {
+			t.Errorf("the store that goes on: %v", err)
+		}
+		if err := transfer.DeposeLive(t.Context(), r.callAll, is); err != nil {
+			end()
+			t.Fatal(err)
+		}
+		for _, n := range r.nodes {
+			<-n.tap.Ended()
+		}
+		end()
+		if err := r.lanes[0].write(0); err == nil {
+			t.Error("a node writes to a store that was deposed")
+		}
+		if err := transfer.Usable(t.Context(), r.store); !errors.Is(err, store.ErrMoved) {
+			t.Errorf("the store that was deposed: %v, want %v", err, store.ErrMoved)
+		}
 	}
 }
 

@@ -119,7 +119,7 @@ func restoredAtEachPoint(t *testing.T, at place) {
 		if i == len(points)-1 {
 			until = time.Time{}
 		}
-		_, as, err := transfer.RestoreJournal(t.Context(), to, until, made.open, nil)
+		_, as, err := transfer.RestoreJournal(t.Context(), to, until, made.open, nil, nil)
 		if err != nil {
 			t.Fatalf("until %v: %v", until, err)
 		}
@@ -183,7 +183,7 @@ func TestADamagedJournal(t *testing.T) {
 					func(context.Context, store.Options) (store.Store, error) {
 						t.Error("a store is made of it")
 						return nil, errors.New("no store")
-					}, nil)
+					}, nil, nil)
 				if !errors.Is(err, transfer.ErrDamaged) || !strings.Contains(err.Error(), name) {
 					t.Errorf("it is restored with %v, want %q", err, name)
 				}

@@ -170,7 +170,7 @@ func TestRestore(t *testing.T) {
 	was := older(t)
 	for _, n := range []int{1, 5, 200} {
 		open := inMemory()
-		if _, err := transfer.RestoreAs(t.Context(), bytes.NewReader(b), open, repartition.To(n), nil); err != nil {
+		if _, err := transfer.RestoreAs(t.Context(), bytes.NewReader(b), open, repartition.To(n), nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		s := must[store.Store](t)(open(t.Context(), store.Options{}))
@@ -178,7 +178,7 @@ func TestRestore(t *testing.T) {
 		sound(t, s, fmt.Sprint(n, " partitions"))
 	}
 	once := struct{ *bytes.Buffer }{bytes.NewBuffer(b)}
-	if _, err := transfer.RestoreAs(t.Context(), once, inMemory(), repartition.To(3), nil); err == nil {
+	if _, err := transfer.RestoreAs(t.Context(), once, inMemory(), repartition.To(3), nil, nil); err == nil {
 		t.Error("a backup that can be read only once was restored")
 	}
 }

@@ -64,7 +64,7 @@ func TestAddBase(t *testing.T) {
 					t.Errorf("the store afterwards: %v", err)
 				}
 				last := opener("pebble:" + filepath.Join(dir, name, point.Time.Format("150405.000")))
-				restored, as, err := transfer.RestoreJournal(t.Context(), to, point.Time, last, nil)
+				restored, as, err := transfer.RestoreJournal(t.Context(), to, point.Time, last, nil, nil)
 				if err != nil || restored != wrote || as != point {
 					t.Errorf("restored %+v as of %+v, %v; written were %+v as of %+v", restored, as, err, wrote, point)
 				}
@@ -274,7 +274,7 @@ func TestRestoreWhileAnotherWrites(t *testing.T) {
 	}
 	write()
 	last := opener("pebble:" + filepath.Join(t.TempDir(), "last"))
-	restored, point, err := transfer.RestoreJournal(t.Context(), busy{to, write}, time.Time{}, last, nil)
+	restored, point, err := transfer.RestoreJournal(t.Context(), busy{to, write}, time.Time{}, last, nil, nil)
 	if err != nil || point.Number != 1 || restored.Counts != all {
 		t.Errorf("restored %+v as of %+v, %v", restored, point, err)
 	}

@@ -314,12 +314,13 @@ func Verify(ctx context.Context, r io.Reader, p Progress) (Head, time.Time, Resu
 
 // Restore fills a store that is not there yet with what a backup holds.
 func Restore(ctx context.Context, r io.Reader, open Open, p Progress) (Result, error) {
-	return RestoreAs(ctx, r, open, AsIs, p)
+	return RestoreAs(ctx, r, open, AsIs, p, nil)
 }
 
 // RestoreAs is Restore to a store that holds something else. If that is more than [AsIs], r must be an
 // [io.Seeker], which stands where the backup begins: at 0.
-func RestoreAs(ctx context.Context, r io.Reader, open Open, as Reshape, p Progress) (Result, error) {
+func RestoreAs(ctx context.Context, r io.Reader, open Open, as Reshape, p Progress, then Arrived) (
+	Result, error) {
 	f, err := openFile(r)
 	if err != nil {
 		return Result{}, err
@@ -328,5 +329,6 @@ func RestoreAs(ctx context.Context, r io.Reader, open Open, as Reshape, p Progre
 	if err != nil {
 		return Result{}, err
 	}
-	return fill(ctx, shaped, p, filling{open: open, leave: func() error { return nil }})
+	leave := func() error { return then.call(ctx, f.Head()) }
+	return fill(ctx, shaped, p, filling{open: open, leave: leave})
 }

@@ -437,8 +437,8 @@ func replay(ctx context.Context, from Segments, chain []Stored, take func(partit
 
 // RestoreJournal fills a store that is not there yet with what another one held at the last point at or
 // before a time; zero: at the last one.
-func RestoreJournal(ctx context.Context, from Segments, t time.Time, open Open, p Progress) (result Result,
-	last Point, err error) {
+func RestoreJournal(ctx context.Context, from Segments, t time.Time, open Open, p Progress, then Arrived) (
+	result Result, last Point, err error) {
 	chain, err := from.Chain(ctx, t) // once: somebody may be writing others
 	if err != nil {
 		return result, last, err
@@ -473,6 +473,9 @@ func RestoreJournal(ctx context.Context, from Segments, t time.Time, open Open, 
 		return all.add(partition, b, nil)
 	}); err != nil {
 		return result, last, fmt.Errorf("read back: %w", cause(ctx, err))
+	}
+	if err := then.call(ctx, h); err != nil {
+		return result, last, cause(ctx, err)
 	}
 	return all.result(), last, f.finish(work)
 }
