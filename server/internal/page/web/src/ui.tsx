@@ -3,7 +3,8 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "./api";
 import { jobHref, runHref } from "./router";
-import { count, exact, relative, useTick } from "./time";
+import { count, exact, relative, span, useTick } from "./time";
+import type { Hold } from "./types";
 
 export function cls(...names: (string | false | undefined)[]): string {
   return names.filter(Boolean).join(" ");
@@ -125,7 +126,7 @@ export function Simple({ head, rows, label, empty }: {
 }) {
   if (rows.length === 0 && empty) return <>{empty}</>;
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
+    <div class="scroll" tabIndex={0} role="group" aria-label={label}>
       <table class="simple">
         <thead><tr>{head.map((h) => <th scope="col" key={h}>{h}</th>)}</tr></thead>
         <tbody>{rows.map((row) => <tr key={row.key}>{row.cells.map((cell, i) => <td key={i}>{cell}</td>)}</tr>)}</tbody>
@@ -239,6 +240,23 @@ export function Field({ name, label, kind = "text", options, value, set, hint }:
             autocapitalize="off" spellcheck={false} step={kind === "time" ? 1 : undefined} {...described} />}
       {hint && <span class="hint" id={id + "-hint"}>{hint}</span>}
     </p>
+  );
+}
+
+// sentence writes a text of the API, which may begin in the middle of a sentence, as one.
+export function sentence(text: string): string {
+  return text === "" ? "" : text[0]!.toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+}
+
+// Why is what keeps a run, since when, and until when.
+export function Why({ of }: { of: Hold }) {
+  useTick();
+  return (
+    <>
+      <bdi>{sentence(of.text)}</bdi>
+      {of.since && <span title={exact(Date.parse(of.since))}> For {span(Date.now() - Date.parse(of.since))}.</span>}
+      {of.until && <span title={exact(Date.parse(of.until))}> It ends {relative(Date.parse(of.until))}.</span>}
+    </>
   );
 }
 

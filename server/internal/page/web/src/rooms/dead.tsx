@@ -11,7 +11,7 @@ import { lastError } from "./runs";
 
 const most = 5000;
 
-export interface Group { job: string; error: string; runs: Run[] }
+export interface Group { job: string; jobs: string[]; error: string; runs: Run[] }
 
 // kind is an error without what differs from one run to the next, such as numbers and ids.
 function kind(error: string): string {
@@ -22,12 +22,29 @@ export function grouped(runs: Run[]): Group[] {
   const groups = new Map<string, Group>();
   for (const run of runs) {
     const error = lastError(run);
-    const key = run.job + "\u0000" + kind(error);
+    const key = kind(run.job) + "\u0000" + kind(error);
     const group = groups.get(key);
-    if (group) group.runs.push(run);
-    else groups.set(key, { job: run.job, error, runs: [run] });
+    if (!group) {
+      groups.set(key, { job: run.job, jobs: [run.job], error, runs: [run] });
+      continue;
+    }
+    group.runs.push(run);
+    if (!group.jobs.includes(run.job)) group.jobs.push(run.job);
   }
   return [...groups.values()].sort((a, b) => b.runs.length - a.runs.length);
+}
+
+// Jobs names what a group is about: a job, or the jobs whose names differ in numbers only.
+export function Jobs({ ns, of }: { ns: string; of: Group }) {
+  if (of.jobs.length === 1) return <JobLink ns={ns} name={of.job} />;
+  return <><a class="name" href={to("jobs", { prefix: prefixOf(of.jobs) }, ns)} title={of.jobs.slice(0, 20).join("\n")}><bdi>{prefixOf(of.jobs)}…</bdi></a> <span class="none">{plural(of.jobs.length, "job")}</span></>;
+}
+
+// prefixOf is what names have in common at their beginning.
+export function prefixOf(names: string[]): string {
+  let prefix = names[0]!;
+  for (const name of names) while (!name.startsWith(prefix)) prefix = prefix.slice(0, -1);
+  return prefix;
 }
 
 // listed reads runs until there are enough.
@@ -65,10 +82,10 @@ export function DeadRoom({ ns }: { ns: string }) {
         empty={<Nothing>No run is dead. One that has no attempts left, and is to be kept, would be here with its errors, to be redriven.</Nothing>}
         rows={groups.slice(0, 500).map((g) => ({
           key: g.job + g.error, cells: [
-            <a class="number" href={to("runs", { status: "dead", prefix: g.job, error: g.runs.length > 1 ? "" : g.error.slice(0, 100) }, ns)}>{count(g.runs.length)}</a>,
-            <JobLink ns={ns} name={g.job} />, <span class="error clip" title={g.error}><bdi>{g.error}</bdi></span>,
+            <a class="number" href={to("runs", { status: "dead", prefix: prefixOf(g.jobs), error: g.runs.length > 1 ? "" : g.error.slice(0, 100) }, ns)}>{count(g.runs.length)}</a>,
+            <Jobs ns={ns} of={g} />, <span class="error clip" title={g.error}><bdi>{g.error}</bdi></span>,
             <When at={g.runs[0]!.finish_time} />, <RunLink ns={ns} id={g.runs[0]!.id} />,
-            can("operate") ? <button type="button" class="small" onClick={() => redrive(`Redrive the dead runs of ${g.job}`, [{ job: g.job }], false)}
+            can("operate") ? <button type="button" class="small" onClick={() => redrive(`Redrive the dead runs of ${plural(g.jobs.length, "job")}`, g.jobs.map((job) => ({ job })), false)}
               aria-label={`Redrive the dead runs of ${g.job}`}>Redrive…</button> : "",
           ],
         }))} />}

@@ -92,7 +92,7 @@ export function Graph({ ns, around }: { ns: string; around?: string }) {
     <>
       {cut && <p class="trouble">{plural(names.length, "job")} are joined: {shown} are drawn. Name one to see what is around it.</p>}
       {!all.data.all && <p class="trouble">There are more than {most} jobs: those beyond are not looked at.</p>}
-      <div class="scroll graph" tabIndex={0} role="region" aria-label="Graph of dependencies">
+      <div class="scroll graph" tabIndex={0} role="group" aria-label="Graph of dependencies">
         <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="group" aria-label="Jobs, each to the right of those it waits for">
           {lines.map(([a, b]) => {
             const from = at.get(a)!, to = at.get(b)!;

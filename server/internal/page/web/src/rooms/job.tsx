@@ -6,7 +6,7 @@ import { useCan } from "../session";
 import { Table } from "../table";
 import { count, exact, plural } from "../time";
 import type { Backfill, Job, Run } from "../types";
-import { Acting, Copy, Facts, JobLink, Labels, Loading, Nothing, Outcome, Panel, pretty, Trouble, When, type Act } from "../ui";
+import { Acting, Copy, Facts, JobLink, Labels, Loading, Nothing, Outcome, Panel, pretty, Trouble, When, Why, type Act } from "../ui";
 import { inWords } from "../words";
 import { BackfillTable } from "./backfills";
 import { Graph } from "./graph";
@@ -60,7 +60,8 @@ function About({ ns, job }: { ns: string; job: Job }) {
   return (
     <>
       <p class={"why" + (s.hold && !["not_due", "starting"].includes(s.hold.code) ? " held" : "")}>
-        {s.hold ? <><bdi>{s.hold.text}</bdi>{s.hold.since && <> Since <When at={s.hold.since} />.</>}{s.hold.until && <> Until <When at={s.hold.until} />.</>}{" "}
+        {s.hold?.code === "not_due" && s.next_run_time ? <>Its next time is <When at={s.next_run_time} />.</>
+          : s.hold ? <><Why of={s.hold} />{" "}
           <HoldLink ns={ns} job={job} /></>
           : s.phase === "running" ? <>An attempt is in force{s.current_run?.id && <>: <a href={runHref(ns, s.current_run.id)}>see the run</a></>}.</>
           : s.next_run_time ? "It waits for its next time." : "Nothing is to come."}
@@ -86,10 +87,9 @@ function About({ ns, job }: { ns: string; job: Job }) {
             ["Generation", s.generation],
             ["Created", <When at={s.create_time} />],
             ["Changed", <When at={s.update_time} />],
-            ["Begun", count(c.fired)], ["Succeeded", c.succeeded && count(c.succeeded)], ["Dropped", c.dropped && count(c.dropped)],
-            ["Dead", c.dead && <a href={to("runs", { status: "dead", prefix: job.name }, ns)}>{count(c.dead)}</a>],
-            ["Cancelled", c.cancelled && count(c.cancelled)], ["Skipped", c.skipped && count(c.skipped)],
-            ["Late", c.late && count(c.late)], ["Failed attempts", c.failed && count(c.failed)],
+            ["Begun", count(c.fired)], ["Succeeded", some(c.succeeded)], ["Dropped", some(c.dropped)],
+            ["Dead", some(c.dead) && <a href={to("runs", { status: "dead", prefix: job.name }, ns)}>{count(c.dead)}</a>],
+            ["Cancelled", some(c.cancelled)], ["Skipped", some(c.skipped)], ["Late", some(c.late)], ["Failed attempts", some(c.failed)],
             ["Failures in a row", s.failures ? <span class="bad">{s.failures}</span> : undefined],
             ["Pending runs", s.pending_runs?.length ? plural(s.pending_runs.length, "run") : undefined],
           ]} />
@@ -98,6 +98,9 @@ function About({ ns, job }: { ns: string; job: Job }) {
     </>
   );
 }
+
+// some is a count that is not none.
+const some = (n?: string) => (Number(n ?? 0) > 0 ? count(n) : undefined);
 
 // HoldLink leads to what keeps the job.
 function HoldLink({ ns, job }: { ns: string; job: Job }) {

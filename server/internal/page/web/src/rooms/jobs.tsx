@@ -7,14 +7,14 @@ import { useCan } from "../session";
 import { Table } from "../table";
 import { count } from "../time";
 import type { Job } from "../types";
-import { Field, JobLink, Labels, Loading, Nothing, Outcome, Trouble, When } from "../ui";
+import { Field, JobLink, Labels, Loading, Nothing, Outcome, sentence, Trouble, When } from "../ui";
 import { inWords } from "../words";
 
 export const phases = ["", "scheduled", "ready", "staged", "running", "retrying", "waiting", "paused"];
 
 export function targetOf(job: Job): string {
   for (const [kind, t] of Object.entries(job.target ?? {})) {
-    const name = t.queue ?? t.url ?? t.topic ?? t.subject ?? t.stream ?? t.routing_key ?? t.app_id ?? "";
+    const name = t.queue ?? (typeof t.url === "string" ? t.url.replace(/^https?:\/\//, "") : undefined) ?? t.topic ?? t.subject ?? t.stream ?? t.routing_key ?? t.app_id ?? "";
     return kind === "worker" ? String(name) : `${kind} ${String(name)}`;
   }
   return "";
@@ -88,13 +88,14 @@ export function JobsRoom({ ns }: { ns: string }) {
       ) : (
         <Table label="Jobs" rows={pages.items} keyOf={(j) => j.name} href={(j) => jobHref(ns, j.name)} more={pages.more} done={pages.done}
           selected={selected} select={select} columns={[
-            { name: "Job", class: "c-name", cell: (j) => <><JobLink ns={ns} name={j.name} /><Labels of={j.labels} /></> },
+            { name: "Job", class: "c-name", cell: (j) => <JobLink ns={ns} name={j.name} /> },
             { name: "Phase", class: "c-state", cell: (j) => <Outcome of={j.status?.phase} /> },
             { name: "Schedule", class: "c-words wide", cell: (j) => <Times of={j} /> },
             { name: "Next", class: "c-time", cell: (j) => <When at={j.paused ? undefined : j.status?.next_run_time} /> },
             { name: "Last", class: "c-last wide", cell: (j) => j.status?.last_run ? <><Outcome of={j.status.last_run.status} /> <When at={j.status.last_run.finish_time} /></> : <span class="none">–</span> },
             { name: "To", class: "c-target wide", cell: (j) => <bdi title={targetOf(j)}>{targetOf(j)}</bdi> },
-            { name: "Why not now", class: "c-why wide", cell: (j) => <bdi title={j.status?.hold?.text}>{j.status?.hold?.text ?? (j.note || "")}</bdi> },
+            { name: "Labels", class: "c-labels wide", cell: (j) => <Labels of={j.labels} /> },
+            { name: "Why not now", class: "c-why wide", cell: (j) => <bdi title={j.status?.hold?.text}>{j.status?.hold ? sentence(j.status.hold.text) : (j.note || "")}</bdi> },
           ]} />
       )}
       {!pages.done && !pages.loading && pages.items.length > 0 && <button type="button" onClick={pages.more}>Look at more</button>}

@@ -4,8 +4,8 @@ import { useAnswer } from "../query";
 import { go, setQuery, to, usePlace } from "../router";
 import { clock, count, exact, plural, span } from "../time";
 import type { Job, Queue, Run, Worker } from "../types";
-import { Amount, JobLink, Loading, Nothing, Outcome, Panel, RunLink, Simple, Trouble, When } from "../ui";
-import { grouped, listed } from "./dead";
+import { Amount, Loading, Nothing, Outcome, Panel, RunLink, Simple, Trouble, When } from "../ui";
+import { grouped, Jobs, listed, prefixOf } from "./dead";
 import { nextTimes } from "./job";
 import { backlog, queuesOf, stateOf } from "./queues";
 import { lateness } from "./runs";
@@ -101,7 +101,7 @@ export function Overview({ ns }: { ns: string }) {
               empty={<Nothing>Nothing has failed in the last {name}.</Nothing>}
               rows={failures.slice(0, 12).map((g) => ({
                 key: g.job + g.error, cells: [
-                  <a class="number bad" href={to("runs", { status: "failed,dead", prefix: g.job }, ns)}>{count(g.runs.length)}</a>, <JobLink ns={ns} name={g.job} />,
+                  <a class="number bad" href={to("runs", { status: "failed,dead", prefix: prefixOf(g.jobs) }, ns)}>{count(g.runs.length)}</a>, <Jobs ns={ns} of={g} />,
                   <span class="error clip" title={g.error}><bdi>{g.error}</bdi></span>, <When at={g.runs[0]!.finish_time} />, <RunLink ns={ns} id={g.runs[0]!.id} />,
                 ],
               }))} />
@@ -145,8 +145,9 @@ function Health({ ns, waiting, dead, retrying }: {
 }) {
   if (!waiting || !dead) return <p class="health" role="status">…</p>;
   const old = waiting.filter((q) => !q.pause && backlog(q) > 0 && q.oldest_due && Date.now() - Date.parse(q.oldest_due) > 5000);
+  const bad = old.filter((q) => stateOf(q)[0] !== "limited");
   const parts = [];
-  parts.push(old.length === 0 ? "Everything that was due has begun." : `${plural(old.length, "queue has", "queues have")} runs that should have begun.`);
+  parts.push(old.length === 0 ? "Everything that was due has begun." : bad.length === 0 ? "What has not begun waits for a limit." : `${plural(bad.length, "queue has", "queues have")} runs that should have begun.`);
   for (const q of old.slice(0, 3)) {
     const [state] = stateOf(q);
     parts.push(<> {count(backlog(q))} wait in <a href={to("runs", { queue: q.name, status: "staged,running,retrying" }, ns)}><bdi>{q.name}</bdi></a>: {state}.</>);
@@ -154,7 +155,7 @@ function Health({ ns, waiting, dead, retrying }: {
   for (const q of waiting.filter((q) => q.pause).slice(0, 3)) parts.push(<> The queue <bdi>{q.name}</bdi> is <a href={to("queues", {}, ns)}>paused</a>.</>);
   if (dead.runs.length > 0) parts.push(<> <a href={to("dead", {}, ns)}>{plural(dead.runs.length, "run is", "runs are")} dead{dead.all ? "" : " or more"}</a>.</>);
   if (retrying > 0) parts.push(<> {plural(retrying, "run waits", "runs wait")} for another attempt.</>);
-  const tone = old.length > 0 ? "bad" : dead.runs.length > 0 ? "warn" : "good";
+  const tone = bad.length > 0 ? "bad" : dead.runs.length > 0 ? "warn" : "good";
   return <p class={"health " + tone} role="status"><span class="sign" aria-hidden="true">{tone === "good" ? "●" : tone === "warn" ? "◆" : "▲"}</span><span>{parts}</span></p>;
 }
 

@@ -37,7 +37,7 @@ export function NextTimes({ times, zone, from }: { times: string[]; zone: string
   const rows = rowsOf(times, own, from);
   const same = own === local;
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Next times">
+    <div class="scroll" tabIndex={0} role="group" aria-label="Next times">
       <table class="simple times">
         <thead><tr><th scope="col">In {own}</th>{!same && <th scope="col">Where you are ({local})</th>}<th scope="col">From now</th></tr></thead>
         <tbody>
