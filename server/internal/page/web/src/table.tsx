@@ -1,5 +1,5 @@
 // A table of any length: only the rows in sight are in the document. j and k move, x selects, Enter opens.
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { go } from "./router";
 import { cls } from "./ui";
@@ -91,6 +91,27 @@ export function Table<T>({ label, columns, rows, keyOf, href, more, done, select
     return () => removeEventListener("keydown", key);
   }, []);
 
+  // A row that is drawn as it was is not drawn again: scrolling costs what comes into sight.
+  const drawn = useRef<{ columns: Column<T>[]; rows: Map<string, { row: T; look: string; node: VNode }> }>({ columns, rows: new Map() });
+  if (drawn.current.columns !== columns || drawn.current.rows.size > 1000) drawn.current = { columns, rows: new Map() };
+  const draw = (row: T, index: number) => {
+    const key = keyOf(row), here = index === at, chosen = selected?.has(key) ?? false, look = `${index} ${here} ${chosen}`;
+    const old = drawn.current.rows.get(key);
+    if (old && old.row === row && old.look === look) return old.node;
+    const node = (
+      <tr key={key} aria-rowindex={index + 2} class={cls(here && "here", chosen && "selected")}>
+        {select && (
+          <td class="tick">
+            <input type="checkbox" checked={chosen} aria-label={`Select ${key}`} onChange={() => select(key)} />
+          </td>
+        )}
+        {columns.map((c) => <td key={c.name} class={c.class}>{c.cell(row)}</td>)}
+      </tr>
+    );
+    drawn.current.rows.set(key, { row, look, node });
+    return node;
+  };
+
   const all = columns.length + (select ? 1 : 0);
   return (
     <table class="list" aria-label={label} aria-rowcount={done === false ? -1 : rows.length + 1}>
@@ -102,19 +123,7 @@ export function Table<T>({ label, columns, rows, keyOf, href, more, done, select
       </thead>
       <tbody ref={body}>
         {first > 0 && <tr class="space" aria-hidden="true"><td colSpan={all} style={{ height: first * height }} /></tr>}
-        {rows.slice(first, last).map((row, i) => {
-          const key = keyOf(row);
-          return (
-            <tr key={key} aria-rowindex={first + i + 2} class={cls(first + i === at && "here", selected?.has(key) && "selected")}>
-              {select && (
-                <td class="tick">
-                  <input type="checkbox" checked={selected?.has(key)} aria-label={`Select ${key}`} onChange={() => select(key)} />
-                </td>
-              )}
-              {columns.map((c) => <td key={c.name} class={c.class}>{c.cell(row)}</td>)}
-            </tr>
-          );
-        })}
+        {rows.slice(first, last).map((row, i) => draw(row, first + i))}
         {last < rows.length && <tr class="space" aria-hidden="true"><td colSpan={all} style={{ height: (rows.length - last) * height }} /></tr>}
       </tbody>
     </table>

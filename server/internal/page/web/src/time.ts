@@ -107,7 +107,7 @@ export function changeBetween(from: number, to: number, zone: string): Change | 
 }
 
 export function count(n: number | string | undefined): string {
-  return Number(n ?? 0).toLocaleString("en-GB").replace(/,/g, "\u202f");
+  return String(n ?? 0).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 }
 
 export function plural(n: number, one: string, many = one + "s"): string {

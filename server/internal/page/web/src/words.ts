@@ -13,6 +13,15 @@ const macros: Record<string, string> = {
 
 // inWords returns undefined if there are no words for one of the schedule's parts.
 export function inWords(schedule: string, zone = "UTC"): string | undefined {
+  const key = zone + " " + schedule;
+  if (said.size > 2000) said.clear();
+  if (!said.has(key)) said.set(key, say(schedule, zone));
+  return said.get(key);
+}
+
+const said = new Map<string, string | undefined>();
+
+function say(schedule: string, zone: string): string | undefined {
   const parts: string[] = [];
   for (const part of schedule.split(";")) {
     const words = one(part.trim(), zone);
@@ -39,9 +48,15 @@ function every(text: string): string | undefined {
   const [length, shift] = text.split("/");
   const ms = length === undefined ? NaN : ofDuration(length.trim());
   if (Number.isNaN(ms)) return undefined;
-  if (shift === undefined) return `every ${span(ms)}`;
+  if (shift === undefined) return `every ${spoken(ms)}`;
   const late = ofDuration(shift.trim());
-  return Number.isNaN(late) ? undefined : `every ${span(ms)}, ${span(late)} after whole multiples`;
+  return Number.isNaN(late) ? undefined : `every ${spoken(ms)}, ${span(late)} after whole multiples`;
+}
+
+// spoken is a length after "every": one of a unit needs no number.
+function spoken(ms: number): string {
+  const units: Record<number, string> = { 1000: "second", 60_000: "minute", 3_600_000: "hour", 86_400_000: "day" };
+  return units[ms] ?? span(ms);
 }
 
 function repeats(text: string): string | undefined {
