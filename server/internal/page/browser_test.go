@@ -42,6 +42,9 @@ type answer struct {
 // launch starts the browser, for as long as the test runs, and skips the test where there is none.
 func launch(t *testing.T) *browser {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("a browser is slow")
+	}
 	b := &browser{waiting: map[int]chan answer{}, hears: map[string]func(string, json.RawMessage){},
 		ended: make(chan struct{})}
 	theirs, to, err := os.Pipe()

@@ -33,7 +33,7 @@ func TestHostileTexts(t *testing.T) {
 			"labels": object{"team": written}, "metadata": object{"m": text}, "note": text, "data": object{text: text},
 			"failure_policy": object{"constant": object{"interval": "1s", "max_retries": 0}, "on_exhausted": "dead"}, "concurrency_key": written})
 		n.must("PUT", "/v1/namespaces/default/jobs/"+pathOf(name+"x"), object{"schedule": "@every 24h", "target": toQueue("q" + written),
-			"depends_on": []string{name}, "paused": true, "note": text})
+			"depends_on": []string{name}, "paused": true, "note": text, "data": object{text: text}, "labels": object{"team": written}})
 		if status, o := n.ask("PUT", "/v1/namespaces/default/calendars/c", object{"dates": []string{"12-25"}, "note": text}); status > 299 {
 			t.Fatal(o)
 		}
@@ -48,7 +48,7 @@ func TestHostileTexts(t *testing.T) {
 		"/jobs?prefix=" + url.QueryEscape(hostile[0]), "/runs?status=" + url.QueryEscape(hostile[1]), "/runs?late=" + url.QueryEscape(hostile[0]),
 		"/schedule?schedule=" + url.QueryEscape(hostile[0]) + "&zone=" + url.QueryEscape(hostile[1]), "/jobs/default/" + long,
 		"/" + url.PathEscape(hostile[0]), "/jobs/" + url.PathEscape(hostile[0]) + "/" + url.PathEscape(hostile[1]), "/runs/default/" + url.PathEscape(hostile[2]),
-		"/?ns=" + url.QueryEscape(hostile[0]), "/jobs/%ff/%zz"} {
+		"/?ns=" + url.QueryEscape(hostile[0]), "/jobs/%25ff/x%25zz"} {
 		p.visit(path)
 		p.wait(`document.querySelector("main").textContent.length > 10 && !document.querySelector(".loading")`)
 		p.check()
@@ -56,16 +56,17 @@ func TestHostileTexts(t *testing.T) {
 	p.visit("/dead")
 	p.sees("main", "h/<img src=x onerror=alert(1)>a")
 	p.visit("/jobs")
-	p.click("table.list a", "h/<script>alert(1)</script>b")
-	p.sees("main h1", "h/<script>alert(1)</script>b/end")
+	p.click("table.list a", "h/<script>alert(1)</script>b/endx")
+	p.sees("main h1", "h/<script>alert(1)</script>b/endx")
 	p.sees(".facts", "team=<script>alert(1)</script>")
 	p.sees("pre", "<script>alert(1)</script>")
-	p.click("table.list a.id", "")
+	p.visit("/dead")
+	p.click("main a.id", "")
 	p.sees("main h1", "Run")
 	p.sees("main", "500 Internal Server Error")
 	p.visit("/jobs")
-	p.click("table.list a", "h/100%25 %2f%00 & ? # +h/end")
-	p.sees("main h1", "h/100%25 %2f%00 & ? # +h/end")
+	p.click("table.list a", "h/100%25 %2f%00 & ? # +hx")
+	p.sees("main h1", "h/100%25 %2f%00 & ? # +hx")
 	p.sees(".heading .outcome", "")
 }
 

@@ -11,7 +11,7 @@ import { backlog, queuesOf, stateOf } from "./queues";
 import { lateness } from "./runs";
 
 const minute = 60_000;
-const mostRuns = 5000, mostSchedules = 60;
+const mostRuns = 5000, mostSchedules = 200;
 
 const spans: Record<string, { length: number; step: number; name: string }> = {
   hour: { length: 60 * minute, step: minute, name: "hour" },
@@ -89,6 +89,7 @@ export function Overview({ ns }: { ns: string }) {
         {Object.keys(spans).map((s) => <button type="button" key={s} class="small" aria-pressed={s === name} onClick={() => setQuery({ span: s === "hour" ? undefined : s })}>{s}</button>)}</span>}>
         <Band ns={ns} runs={runs} times={next.data?.times ?? []} length={length} step={step} />
         <p class="small-print">
+          {past.data && "What ran is counted as far as each job keeps its history. "}
           {past.data && !past.data.all && <>Only the newest {count(runs.length)} runs are counted. </>}
           {next.data && !next.data.whole && <>There are more jobs than are looked at: of some only the next time is shown. </>}
           <Trouble of={next.problem} />
