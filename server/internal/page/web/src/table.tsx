@@ -112,7 +112,6 @@ export function Table<T>({ label, columns, rows, keyOf, href, more, done, select
     return node;
   };
 
-  const all = columns.length + (select ? 1 : 0);
   return (
     <table class="list" aria-label={label} aria-rowcount={done === false ? -1 : rows.length + 1}>
       <thead>
@@ -122,9 +121,9 @@ export function Table<T>({ label, columns, rows, keyOf, href, more, done, select
         </tr>
       </thead>
       <tbody ref={body}>
-        {first > 0 && <tr class="space" aria-hidden="true"><td colSpan={all} style={{ height: first * height }} /></tr>}
+        {first > 0 && <tr class="space" aria-hidden="true"><td style={{ height: first * height }} /></tr>}
         {rows.slice(first, last).map((row, i) => draw(row, first + i))}
-        {last < rows.length && <tr class="space" aria-hidden="true"><td colSpan={all} style={{ height: (rows.length - last) * height }} /></tr>}
+        {last < rows.length && <tr class="space" aria-hidden="true"><td style={{ height: (rows.length - last) * height }} /></tr>}
       </tbody>
     </table>
   );

@@ -24,7 +24,7 @@ export function span(ms: number): string {
   if (s < 59.5) return `${Math.round(s)} s`;
   if (s < 3570) return `${Math.round(s / 60)} min`;
   if (s < 86400) return two(s, 3600, "h", 60, "min");
-  return two(s, 86400, "d", 3600, "h");
+  return s < 864000 ? two(s, 86400, "d", 3600, "h") : `${Math.round(s / 86400)} d`;
 }
 
 function two(s: number, large: number, a: string, small: number, b: string): string {

@@ -43,6 +43,11 @@ function layout(names: string[], edges: [string, string][], jobs: Map<string, Jo
     return d;
   };
   for (const name of names) depth(name);
+  // What waits for nothing stands right before the first that waits for it.
+  for (const name of names) {
+    const after = edges.filter(([from]) => from === name).map(([, to]) => layer.get(to) ?? 1);
+    if (!before.has(name) && after.length > 0) layer.set(name, Math.max(0, Math.min(...after) - 1));
+  }
   const layers: string[][] = [];
   for (const name of [...names].sort()) (layers[layer.get(name)!] ??= []).push(name);
   const row = new Map<string, number>();

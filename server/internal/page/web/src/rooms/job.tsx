@@ -127,12 +127,13 @@ export async function nextTimes(ns: string, job: Job, n: number, signal: AbortSi
   const next = job.status?.next_run_time;
   if (!next) return [];
   if (!job.schedule || n === 1) return [next];
+  const now = Date.now(), past = Date.parse(next) < now; // it is due, and waits
   const a = await call<{ times?: string[] }>("POST", "/v1/schedules:preview", {
     body: {
-      schedule: job.schedule, time_zone: job.time_zone, dst: job.dst, from: next, count: n - 1, namespace: ns, except: job.except, only: job.only,
+      schedule: job.schedule, time_zone: job.time_zone, dst: job.dst, from: next, count: past ? 1000 : n - 1, namespace: ns, except: job.except, only: job.only,
     }, signal,
   });
-  return [next, ...(a.times ?? []).filter((t) => Date.parse(t) > Date.parse(next))];
+  return [next, ...(a.times ?? []).filter((t) => Date.parse(t) > (past ? now : Date.parse(next)))].slice(0, n);
 }
 
 function History({ ns, name }: { ns: string; name: string }) {

@@ -146,17 +146,18 @@ function Health({ ns, waiting, dead, retrying }: {
 }) {
   if (!waiting || !dead) return <p class="health" role="status">…</p>;
   const old = waiting.filter((q) => !q.pause && backlog(q) > 0 && q.oldest_due && Date.now() - Date.parse(q.oldest_due) > 5000);
-  const bad = old.filter((q) => stateOf(q)[0] !== "limited");
+  const bad = old.filter((q) => ["nobody serves it", "all silent"].includes(stateOf(q)[0]) ||
+    (stateOf(q)[0] !== "limited" && Date.now() - Date.parse(q.oldest_due!) > minute));
   const parts = [];
-  parts.push(old.length === 0 ? "Everything that was due has begun." : bad.length === 0 ? "What has not begun waits for a limit." : `${plural(bad.length, "queue has", "queues have")} runs that should have begun.`);
-  for (const q of old.slice(0, 3)) {
+  parts.push(old.length === 0 ? "Everything that was due has begun." : bad.length === 0 ? "Some runs wait for room or for a limit." : `${plural(bad.length, "queue has", "queues have")} runs that should have begun.`);
+  for (const q of [...bad, ...old.filter((q) => !bad.includes(q))].slice(0, 3)) {
     const [state] = stateOf(q);
     parts.push(<> {count(backlog(q))} wait in <a href={to("runs", { queue: q.name, status: "staged,running,retrying" }, ns)}><bdi>{q.name}</bdi></a>: {state}.</>);
   }
   for (const q of waiting.filter((q) => q.pause).slice(0, 3)) parts.push(<> The queue <bdi>{q.name}</bdi> is <a href={to("queues", {}, ns)}>paused</a>.</>);
   if (dead.runs.length > 0) parts.push(<> <a href={to("dead", {}, ns)}>{plural(dead.runs.length, "run is", "runs are")} dead{dead.all ? "" : " or more"}</a>.</>);
   if (retrying > 0) parts.push(<> {plural(retrying, "run waits", "runs wait")} for another attempt.</>);
-  const tone = bad.length > 0 ? "bad" : dead.runs.length > 0 ? "warn" : "good";
+  const tone = bad.length > 0 ? "bad" : dead.runs.length > 0 || old.length > 0 ? "warn" : "good";
   return <p class={"health " + tone} role="status"><span class="sign" aria-hidden="true">{tone === "good" ? "●" : tone === "warn" ? "◆" : "▲"}</span><span>{parts}</span></p>;
 }
 

@@ -41,7 +41,7 @@ export function ScheduleRoom({ ns }: { ns: string }) {
       <div class="form">
         <Field name="schedule" label="Schedule" value={asked.schedule} set={(v) => setQuery({ schedule: v })} hint="A cron of 5 to 7 fields, @every 90s, @daily, R4/PT15M; or several, with ; between them." />
         <Field name="zone" label="Time zone" value={asked.time_zone} set={(v) => setQuery({ zone: v })} hint={`Empty: UTC. Yours is ${local}.`} />
-        <Field name="dst" label="When clocks change" kind="select" options={["", "safe", "literal"]} value={asked.dst} set={(v) => setQuery({ dst: v })} hint="safe: once a day whatever the clocks do. literal: what does not exist is left out, what comes twice runs twice." />
+        <Field name="dst" label="When clocks change" kind="select" options={["safe", "literal"]} value={asked.dst || "safe"} set={(v) => setQuery({ dst: v === "safe" ? "" : v })} hint="safe: once a day whatever the clocks do. literal: what does not exist is left out, what comes twice runs twice." />
         <Field name="from" label="From" value={asked.from} set={(v) => setQuery({ from: v })} hint="RFC 3339, such as 2027-03-26T00:00:00Z. Empty: now." />
         <Field name="except" label="Except calendars" value={asked.except} set={(v) => setQuery({ except: v })} />
         <Field name="only" label="Only calendars" value={asked.only} set={(v) => setQuery({ only: v })} />
