@@ -171,7 +171,8 @@ var own = []string{"/v1", "/livez", "/readyz", "/openapi.json", "/metrics"}
 
 // shows reports whether a request is for the page.
 func (h *handler) shows(r *http.Request) bool {
-	return h.options.Page != nil && !strings.HasPrefix(r.URL.Path, "/v1/") && !slices.Contains(own, r.URL.Path) &&
+	path := r.URL.Path
+	return h.options.Page != nil && !strings.HasPrefix(path, "/v1/") && !slices.Contains(own, path) &&
 		h.options.Page.Serves(r)
 }
 

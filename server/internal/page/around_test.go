@@ -240,6 +240,7 @@ func TestKeyboard(t *testing.T) {
 	n.furnish()
 	p := b.open(t, n.url, 1200, 900)
 	p.visit("/")
+	p.wait(`document.querySelector(".live.live")`) // so it listens to keys as well
 	p.press("g", "j")
 	p.wait(`location.pathname === "/jobs" && document.querySelector("table.list")`)
 	p.press("j", "j", "k", "j")

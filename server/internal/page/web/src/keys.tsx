@@ -21,12 +21,11 @@ export const rooms: { name: string; title: string; key: string }[] = [
 export function Keys({ search }: { search: () => void }) {
   const [shown, show] = useState(false);
   useEffect(() => {
-    let before = "", at = 0;
+    let before = "";
     const key = (e: KeyboardEvent) => {
       if (typing(e) || e.ctrlKey || e.metaKey || e.altKey) return;
-      const second = before === "g" && performance.now() - at < 1500;
+      const second = before === "g";
       before = e.key;
-      at = performance.now();
       if (second) {
         const room = rooms.find((r) => r.key === e.key);
         before = "";
