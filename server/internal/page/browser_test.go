@@ -22,9 +22,10 @@ const patience = 20 * time.Second
 
 // browser is a Chromium that is driven by its own protocol, over a pipe.
 type browser struct {
-	cmd *exec.Cmd
-	to  *os.File
-	out bytes.Buffer
+	cmd      *exec.Cmd
+	to, from *os.File
+	home     string
+	out      bytes.Buffer
 
 	mu      sync.Mutex
 	last    int
@@ -39,12 +40,34 @@ type answer struct {
 	Error  *struct{ Message string }
 }
 
-// launch starts the browser, for as long as the test runs, and skips the test where there is none.
+// shared is the browser of all tests, which open tabs of their own in it.
+var shared *browser
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared != nil {
+		if err := shared.end(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// launch starts the browser if it is not there yet, and skips the test where there is none.
 func launch(t *testing.T) *browser {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("a browser is slow")
 	}
+	if shared == nil {
+		shared = startBrowser(t)
+	}
+	return shared
+}
+
+func startBrowser(t *testing.T) *browser {
+	t.Helper()
 	b := &browser{waiting: map[int]chan answer{}, hears: map[string]func(string, json.RawMessage){},
 		ended: make(chan struct{})}
 	theirs, to, err := os.Pipe()
@@ -55,13 +78,16 @@ func launch(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	home := t.TempDir()
-	b.to = to
-	b.cmd = exec.Command(findBrowser(t), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+	program := findBrowser(t)
+	if b.home, err = os.MkdirTemp("", "carillon-page"); err != nil {
+		t.Fatal(err)
+	}
+	b.to, b.from = to, from
+	b.cmd = exec.Command(program, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
 		"--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--disable-extensions",
 		"--disable-component-update", "--force-device-scale-factor=1", "--remote-debugging-pipe",
-		"--user-data-dir="+home, "about:blank")
-	b.cmd.Env = append(os.Environ(), "HOME="+home, "TZ=Europe/Berlin")
+		"--user-data-dir="+b.home, "about:blank")
+	b.cmd.Env = append(os.Environ(), "HOME="+b.home, "TZ=Europe/Berlin")
 	b.cmd.ExtraFiles = []*os.File{theirs, says} // 3 and 4
 	b.cmd.Stdout, b.cmd.Stderr = &b.out, &b.out
 	b.cmd.WaitDelay = 5 * time.Second
@@ -74,19 +100,14 @@ func launch(t *testing.T) *browser {
 		}
 	}
 	go b.listen(from)
-	t.Cleanup(func() { b.end(t, from) })
 	return b
 }
 
-func (b *browser) end(t *testing.T, from *os.File) {
+func (b *browser) end() error {
 	_ = b.cmd.Process.Kill() // it may have ended by itself
-	if err := b.cmd.Wait(); err != nil && b.cmd.ProcessState == nil {
-		t.Error(err)
-	}
+	_ = b.cmd.Wait()         // it was killed
 	<-b.ended
-	if err := errors.Join(b.to.Close(), from.Close()); err != nil {
-		t.Error(err)
-	}
+	return errors.Join(b.to.Close(), b.from.Close(), os.RemoveAll(b.home))
 }
 
 // findBrowser skips the test where there is no browser.

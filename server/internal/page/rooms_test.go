@@ -80,7 +80,9 @@ func TestEachRoom(t *testing.T) {
 						t.Errorf("%v are wider than a phone", beyond)
 					}
 				}
-				accessible(t, p, axe, look.scheme)
+				if look.wide > 390 {
+					accessible(t, p, axe, look.scheme)
+				}
 			}
 			p.check()
 		})

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -40,6 +41,9 @@ func TestPictures(t *testing.T) {
 		p.resize(s.wide, s.high)
 		p.visit(s.path)
 		p.wait(`!document.querySelector(".loading") && document.querySelector(".live.live")`)
+		if strings.HasPrefix(s.name, "overview") {
+			p.wait(`document.querySelector(".band .next")`)
+		}
 		p.must(p.eval(`new Promise((done) => setTimeout(done, 1500))`, nil)) // all answers are there, and drawn
 		var shot struct{ Data string }
 		p.do("Page.captureScreenshot", object{"format": "png"}, &shot)

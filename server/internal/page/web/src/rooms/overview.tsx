@@ -87,7 +87,7 @@ export function Overview({ ns }: { ns: string }) {
       <Trouble of={past.problem} retry={past.reload} />
       <Panel title={`The last ${name} and the next`} aside={<span class="switch" role="group" aria-label="Span">
         {Object.keys(spans).map((s) => <button type="button" key={s} class="small" aria-pressed={s === name} onClick={() => setQuery({ span: s === "hour" ? undefined : s })}>{s}</button>)}</span>}>
-        <Band ns={ns} runs={runs} times={next.data?.times ?? []} length={length} step={step} />
+        <Band ns={ns} runs={runs} times={next.data?.times} length={length} step={step} />
         <p class="small-print">
           {past.data && "What ran is counted as far as each job keeps its history. "}
           {past.data && !past.data.all && <>Only the newest {count(runs.length)} runs are counted. </>}
@@ -162,7 +162,7 @@ function Health({ ns, waiting, dead, retrying }: {
 }
 
 // Band shows what ran, by outcome, and what will, in outline. A stretch that is dragged over leads to its runs.
-function Band({ ns, runs, times, length, step }: { ns: string; runs: Run[]; times: [number, string, number][]; length: number; step: number }) {
+function Band({ ns, runs, times, length, step }: { ns: string; runs: Run[]; times?: [number, string, number][]; length: number; step: number }) {
   const [drag, setDrag] = useState<[number, number]>();
   const [over, point] = useState<number>();
   const now = Math.floor(Date.now() / step) * step;
@@ -173,7 +173,7 @@ function Band({ ns, runs, times, length, step }: { ns: string; runs: Run[]; time
     put(all, Date.parse(r.finish_time), step, r.status === "succeeded" ? "ok" : r.status === "failed" || r.status === "dead" ? "bad" : "other", r.job);
   }
   const ahead = buckets(now - (n - 1) * step, step, 2 * n);
-  for (const [at, name, k] of times) if (at >= Date.now()) put(ahead, at, step, "ok", name, k);
+  for (const [at, name, k] of times ?? []) if (at >= Date.now()) put(ahead, at, step, "ok", name, k);
   const sum = (b: Bucket) => b.ok + b.bad + b.other;
   const most = Math.max(1, ...all.map(sum), ...ahead.map(sum));
   const high = 96, w = 1200 / (2 * n);
@@ -190,7 +190,7 @@ function Band({ ns, runs, times, length, step }: { ns: string; runs: Run[]; time
   const shown = over === undefined ? undefined : { past: all[over]!, next: ahead[over]! };
   const totals = all.reduce((t, b) => ({ ok: t.ok + b.ok, bad: t.bad + b.bad, other: t.other + b.other }), { ok: 0, bad: 0, other: 0 });
   const come = Math.round(ahead.reduce((t, b) => t + sum(b), 0));
-  const text = `${totals.ok} succeeded, ${totals.bad} failed, ${totals.other} skipped or cancelled; ${come} to come.`;
+  const text = `${totals.ok} succeeded, ${totals.bad} failed, ${totals.other} skipped or cancelled; ${times ? come : "…"} to come.`;
   const ticks = Array.from({ length: 9 }, (_, i) => Math.round((i * 2 * n) / 8));
   const selected = drag && [Math.min(...drag), Math.max(...drag)];
   return (
