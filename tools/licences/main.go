@@ -60,7 +60,20 @@ func run(out string) error {
 			add(&text, module+": "+filepath.Base(file), licence)
 		}
 	}
+	if err := ofPage(&text); err != nil {
+		return err
+	}
 	return os.WriteFile(out, text.Bytes(), 0o644)
+}
+
+// ofPage adds the licences of what the page in the browser is built of. Its build collects them.
+func ofPage(text *bytes.Buffer) error {
+	licence, err := os.ReadFile("server/internal/page/dist/LICENSES.txt")
+	if err != nil {
+		return err
+	}
+	add(text, "The page in the browser, of npm", licence)
+	return nil
 }
 
 // linked adds the modules of which something is linked on a system.

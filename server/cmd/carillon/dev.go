@@ -87,7 +87,8 @@ func (d *dev) run(ctx context.Context, a app) error {
 // greet prints what is running and what to try.
 func (d *dev) greet(w io.Writer, node *server.Server) {
 	fmt.Fprintf(w, `Carillon is up.
-  REST   http://%s/v1/namespaces/%s/jobs
+  page   http://%[1]s/
+  REST   http://%[1]s/v1/namespaces/%s/jobs
   gRPC   %s
   store  %s
 

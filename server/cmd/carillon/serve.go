@@ -36,6 +36,7 @@ type serve struct {
 	secrets   map[string][]string
 	tls       nodeTLS
 
+	page        bool
 	onStoreLoss choice // what leaves while the store is away
 }
 
@@ -114,6 +115,7 @@ func (s *serve) add(flags *pflag.FlagSet) {
 		"`name` under which browsers may reach the HTTP address; repeatable")
 	flags.StringSliceVar(&c.Browsers.TrustedOrigins, "trusted-origin", nil,
 		"`origin` whose pages may use the API in a browser, such as https://admin.example.com; repeatable")
+	flags.BoolVar(&s.page, "page", true, "show the page at / of the HTTP address to browsers; it calls the API as they may")
 	flags.StringSliceVar(&s.allow, "allow-target", nil,
 		"private addresses, as `cidr`, that HTTP targets may reach; repeatable")
 	flags.IntVar(&c.Targets.HostLimit, "http-host-limit", 0,
@@ -201,6 +203,7 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 		return c, err
 	}
 	useBrokers(&c)
+	c.Browsers.NoPage = !s.page
 	c.Outages.FireCritical = s.onStoreLoss.String() == fireCritical
 	c.Monitoring.Version = thisBuild().Version
 	c.Monitoring.Traces = tracesTo(s.otlp)

@@ -27,6 +27,10 @@ func (h *handler) identified(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.shows(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
 		shown := r.Header.Values("Authorization")
 		p, err := gate.Identify(r.Context(), shown)
 		if err != nil && len(shown) == 0 && Probe(r.URL.Path) {

@@ -44,7 +44,9 @@ type Options struct {
 	Ready func(context.Context) error
 	// Metrics is served at /metrics. Default: nothing is.
 	Metrics http.Handler
-	// Other is served where nothing else is, for example a dashboard. Default: a problem document.
+	// Page is the page in the browser. It knows nothing, so everyone gets it. Default: there is none.
+	Page Page
+	// Other is served where nothing else is. Default: a problem document.
 	Other http.Handler
 	// AllowHost judges the Host of a request, against DNS rebinding. Default: all are allowed.
 	AllowHost func(host string) bool
@@ -53,6 +55,13 @@ type Options struct {
 	TrustedOrigins []string
 
 	MaxBody int64 // bytes; default 4 MiB
+}
+
+// Page serves addresses that nothing else has.
+type Page interface {
+	http.Handler
+	// Serves reports whether a request is for the page, as far as nothing else is at its path.
+	Serves(r *http.Request) bool
 }
 
 // defaultMaxBody is the limit on a gRPC message too.
@@ -150,9 +159,21 @@ func (h *handler) dispatch(w http.ResponseWriter, r *http.Request) {
 		})
 	case r.URL.Path == "/metrics" && h.options.Metrics != nil:
 		readOnly(w, r, func() { h.metrics(w, r) })
+	case h.shows(r):
+		h.options.Page.ServeHTTP(w, r)
 	default:
 		h.options.Other.ServeHTTP(w, r)
 	}
+}
+
+// own are the paths outside of /v1/ that the node itself serves, or may serve.
+var own = []string{"/v1", "/livez", "/readyz", "/openapi.json", "/metrics"}
+
+// shows reports whether a request is for the page.
+func (h *handler) shows(r *http.Request) bool {
+	path := r.URL.Path
+	return h.options.Page != nil && !strings.HasPrefix(path, "/v1/") && !slices.Contains(own, path) &&
+		h.options.Page.Serves(r)
 }
 
 // api serves what is under /v1/.

@@ -136,6 +136,8 @@ type Browsers struct {
 	// TrustedOrigins are the origins besides the node's own whose pages may use the API in a browser, such as
 	// "https://admin.example.com". Default: none.
 	TrustedOrigins []string
+	// NoPage leaves out the page at / of the HTTP listener.
+	NoPage bool
 }
 
 // Targets configures requests to HTTP targets, and messages to brokers.

@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/grpcapi"
 	"github.com/carillonhq/carillon/server/internal/httpapi"
+	"github.com/carillonhq/carillon/server/internal/page"
 	"github.com/carillonhq/carillon/server/store"
 )
 
@@ -164,6 +165,13 @@ func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, api *grpcapi.
 		Metrics:        s.node.Metrics().Handler(),
 		AllowHost:      s.config.allowHost,
 		TrustedOrigins: s.config.Browsers.TrustedOrigins,
+	}
+	if !s.config.Browsers.NoPage {
+		shown, err := page.New()
+		if err != nil {
+			return err
+		}
+		o.Page = shown
 	}
 	handler, err := httpapi.New(service, o)
 	if err != nil {

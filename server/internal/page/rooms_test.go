@@ -1,0 +1,132 @@
+//go:build unix
+
+package page_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/carillonhq/carillon/server/internal/server"
+)
+
+// room is an address of the page and what is to be seen there.
+type room struct{ name, path, sees string }
+
+func roomsOf(n *node) []room {
+	return []room{
+		{"overview", "/", "dead"},
+		{"overview of a day", "/?span=day", "The last day and the next"},
+		{"jobs", "/jobs", "reports/nightly"},
+		{"jobs with a filter", "/jobs?prefix=reports%2F&phase=scheduled", "Every day at 02:30"},
+		{"job", "/jobs/default/reports/nightly", "Every day at 02:30, Europe/Berlin"},
+		{"job with runs", "/jobs/default/sync/orders", "Backfills"},
+		{"job that waits", "/jobs/default/thumbnails/scene", "no worker serves"},
+		{"job that is paused", "/jobs/default/kept/still", "until Monday"},
+		{"job that is not there", "/jobs/default/not/there", "Its history, as far as it is kept"},
+		{"runs", "/runs", "imports/file"},
+		{"runs to come", "/runs?status=scheduled", "etl/extract"},
+		{"run", "/runs/default/" + n.runID("imports/file"), "500 Internal Server Error"},
+		{"dead", "/dead", "1 run out of attempts"},
+		{"queues", "/queues", "render"},
+		{"workers", "/workers", "a-worker"},
+		{"graph", "/graph", "etl/load"},
+		{"backfills", "/backfills?job=sync%2Forders", "sync/orders"},
+		{"calendars", "/calendars", "public ones"},
+		{"schedule", "/schedule?schedule=30+2+*+*+*&zone=Europe%2FBerlin&from=2027-03-25T00:00:00Z", "Clocks go forward 1 h"},
+		{"cluster", "/cluster", "4 partitions"},
+		{"settings", "/settings", "smtp"},
+		{"nowhere", "/nowhere/at/all", "There is no room at"},
+	}
+}
+
+// lower is text as it is compared: how a sentence begins does not matter.
+func lower(s string) string { return strings.ToLower(s) }
+
+// TestEachRoom: each shows what is there, light and dark, wide and narrow; nothing is wider than a phone; and axe
+// has nothing to say.
+func TestEachRoom(t *testing.T) {
+	axe := axeCore(t)
+	b := launch(t)
+	n := start(t, server.Config{})
+	n.furnish()
+	p := b.open(t, n.url, 1440, 900)
+	p.visit("/dead")
+	p.sees("main", "imports/file") // from here on it is dead
+	p.visit("/jobs/default/thumbnails/scene")
+	p.sees("main", "No worker serves")
+	for _, r := range roomsOf(n) {
+		t.Run(r.name, func(t *testing.T) {
+			p.t = t
+			p.resize(1440, 900)
+			p.scheme("light")
+			p.visit(r.path)
+			p.wait(`document.querySelector("main").textContent.toLowerCase().includes(` + js(lower(r.sees)) + `)`)
+			for _, look := range []struct {
+				scheme string
+				wide   int
+			}{{"light", 1440}, {"dark", 1440}, {"light", 390}} {
+				p.scheme(look.scheme)
+				p.resize(look.wide, 900)
+				p.wait(`innerWidth === ` + js(look.wide))
+				if look.wide == 390 {
+					var beyond []string
+					p.must(p.eval(`document.documentElement.scrollWidth <= innerWidth ? [] :
+  [...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll"))
+    .slice(0, 5).map((e) => e.tagName + "." + e.className)`, &beyond))
+					if len(beyond) > 0 {
+						t.Errorf("%v are wider than a phone", beyond)
+					}
+				}
+				if look.wide > 390 {
+					accessible(t, p, axe, look.scheme)
+				}
+			}
+			p.check()
+		})
+	}
+	p.t = t
+}
+
+// axeCore is the source of axe-core, which npm has brought: with the packages of web/, or in the cache of .ci/run.
+func axeCore(t *testing.T) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{os.Getenv("CARILLON_PAGE_MODULES"), "web/node_modules",
+		filepath.Join(cache, "carillon/page/node_modules")} {
+		if text, err := os.ReadFile(filepath.Join(folder, "axe-core/axe.min.js")); err == nil {
+			return string(text)
+		}
+	}
+	missing(t, "there is no axe-core: run npm ci in server/internal/page/web")
+	return ""
+}
+
+// accessible holds a page against the rules of axe.
+func accessible(t *testing.T, p *tab, axe, scheme string) {
+	t.Helper()
+	var found []struct {
+		ID, Help string
+		Nodes    []struct {
+			HTML           string
+			FailureSummary string
+		}
+	}
+	p.must(p.eval(`(async () => {
+  if (!window.axe) {`+axe+`}
+  const r = await axe.run(document, {resultTypes: ["violations"]});
+  return r.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.slice(0, 3).map((n) => ({html: n.html, failureSummary: n.failureSummary}))}));
+})()`, &found))
+	for _, v := range found {
+		text, err := json.MarshalIndent(v.Nodes, "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Errorf("%s: %s: %s\n%s", scheme, v.ID, v.Help, text)
+	}
+}

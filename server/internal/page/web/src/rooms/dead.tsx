@@ -1,0 +1,98 @@
+import { useState } from "preact/hooks";
+import { get, nsPath } from "../api";
+import { ActingOnMany, type Many } from "../bulk";
+import { useAnswer } from "../query";
+import { to } from "../router";
+import { useCan } from "../session";
+import { count, plural } from "../time";
+import type { Run } from "../types";
+import { JobLink, Loading, Nothing, RunLink, Simple, Trouble, When } from "../ui";
+import { lastError } from "./runs";
+
+const most = 5000;
+
+export interface Group { job: string; jobs: string[]; error: string; runs: Run[] }
+
+// kind is an error without what differs from one run to the next, such as numbers and ids.
+function kind(error: string): string {
+  return error.replace(/\b[0-9a-f]{8,}\b|\b[0-9a-f]{8}-[0-9a-f-]{27}\b/gi, "#").replace(/\d+/g, "#");
+}
+
+export function grouped(runs: Run[]): Group[] {
+  const groups = new Map<string, Group>();
+  for (const run of runs) {
+    const error = lastError(run);
+    const key = kind(run.job) + "\u0000" + kind(error);
+    const group = groups.get(key);
+    if (!group) {
+      groups.set(key, { job: run.job, jobs: [run.job], error, runs: [run] });
+      continue;
+    }
+    group.runs.push(run);
+    if (!group.jobs.includes(run.job)) group.jobs.push(run.job);
+  }
+  return [...groups.values()].sort((a, b) => b.runs.length - a.runs.length);
+}
+
+// Jobs names what a group is about: a job, or the jobs whose names differ in numbers only.
+export function Jobs({ ns, of }: { ns: string; of: Group }) {
+  if (of.jobs.length === 1) return <JobLink ns={ns} name={of.job} />;
+  return <><a class="name" href={to("jobs", { prefix: prefixOf(of.jobs) }, ns)} title={of.jobs.slice(0, 20).join("\n")}><bdi>{prefixOf(of.jobs)}…</bdi></a> <span class="none">{plural(of.jobs.length, "job")}</span></>;
+}
+
+// prefixOf is what names have in common at their beginning.
+export function prefixOf(names: string[]): string {
+  let prefix = names[0]!;
+  for (const name of names) while (!name.startsWith(prefix)) prefix = prefix.slice(0, -1);
+  return prefix;
+}
+
+// listed reads runs until there are enough.
+export async function listed(ns: string, query: Record<string, string | string[]>, enough: number, signal: AbortSignal): Promise<{ runs: Run[]; all: boolean }> {
+  const runs: Run[] = [];
+  for (let token = "", turn = 0; turn < 20; turn++) {
+    const a = await get<{ runs?: Run[]; next_page_token?: string }>(`${nsPath(ns)}/runs`, { ...query, page_size: Math.min(1000, enough), page_token: token }, signal);
+    runs.push(...(a.runs ?? []));
+    token = a.next_page_token ?? "";
+    if (token === "") return { runs, all: true };
+    if (runs.length >= enough) break;
+  }
+  return { runs, all: false };
+}
+
+export function DeadRoom({ ns }: { ns: string }) {
+  const can = useCan(ns);
+  const [many, act] = useState<Many>();
+  const dead = useAnswer(`dead ${ns}`, (signal) => listed(ns, { status: "dead" }, most, signal),
+    { every: 30_000, on: (e) => e.type === "run.dead" || e.type === "run.succeeded" || e.type === "run.cancelled" });
+  const groups = grouped(dead.data?.runs ?? []);
+  const redrive = (title: string, bodies: Record<string, unknown>[], typed: boolean) => act({
+    title, bodies: bodies.map((b) => ({ action: "redrive", ...b })), path: `${nsPath(ns)}/runs:bulk`, noun: "dead run", button: "Redrive",
+    does: "Each gets new attempts under its id; its errors stay.", typed,
+  });
+  const total = dead.data?.runs.length ?? 0;
+  return (
+    <>
+      <h1>Dead runs</h1>
+      <p class="lead" role="status">{dead.data && (total === 0 ? "" : <>{plural(total, "run")}{dead.data.all ? "" : " or more"} out of attempts, in {plural(groups.length, "group")} of job and error.</>)}
+        {total > 0 && can("operate") && <button type="button" data-act onClick={() => redrive("Redrive all dead runs", [{ all: true }], true)}>Redrive all…</button>}</p>
+      <Trouble of={dead.problem} retry={dead.reload} />
+      {!dead.data && !dead.problem && <Loading of="dead runs" />}
+      {dead.data && <Simple label="Dead runs by job and error" head={["Runs", "Job", "Error", "Newest", "Run", "Action"]}
+        empty={<Nothing>No run is dead. One that has no attempts left, and is to be kept, would be here with its errors, to be redriven.</Nothing>}
+        rows={groups.slice(0, 500).map((g) => ({
+          key: g.job + g.error, cells: [
+            <a class="number" href={to("runs", { status: "dead", prefix: prefixOf(g.jobs), error: g.runs.length > 1 ? "" : g.error.slice(0, 100) }, ns)}>{count(g.runs.length)}</a>,
+            <Jobs ns={ns} of={g} />, <span class="error clip" title={g.error}><bdi>{g.error}</bdi></span>,
+            <When at={g.runs[0]!.finish_time} />, <RunLink ns={ns} id={g.runs[0]!.id} />,
+            can("operate") ? <button type="button" class="small" onClick={() => redrive(`Redrive the dead runs of ${plural(g.jobs.length, "job")}`, g.jobs.map((job) => ({ job })), false)}
+              aria-label={`Redrive the dead runs of ${g.job}`}>Redrive…</button> : "",
+          ],
+        }))} />}
+      {many && <ActingOnMany many={many} close={(done) => {
+        act(undefined);
+        if (done) dead.reload();
+      }} />}
+    </>
+  );
+}

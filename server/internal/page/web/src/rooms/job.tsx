@@ -1,0 +1,314 @@
+import { useState } from "preact/hooks";
+import { call, get, jobPath, nsPath, post, Problem } from "../api";
+import { useAnswer, usePages } from "../query";
+import { go, jobHref, runHref, to } from "../router";
+import { useCan } from "../session";
+import { Table } from "../table";
+import { count, exact, plural } from "../time";
+import type { Backfill, Job, Run } from "../types";
+import { Acting, Copy, Facts, JobLink, Labels, Loading, Nothing, Outcome, Panel, pretty, Trouble, When, Why, type Act } from "../ui";
+import { inWords } from "../words";
+import { BackfillTable } from "./backfills";
+import { Graph } from "./graph";
+import { targetOf } from "./jobs";
+import { columns, hasEnded, keyOfRun, lastError, took } from "./runs";
+import { NextTimes } from "./times";
+
+export function JobRoom({ ns, name }: { ns: string; name: string }) {
+  const path = jobPath(ns, name);
+  const ours = (e: { job?: string }) => e.job === name;
+  const job = useAnswer(path, (signal) => get<Job>(path, {}, signal), { every: 3000, on: ours });
+  const [act, ask] = useState<Act>();
+  const can = useCan(ns);
+  const gone = job.problem?.status === 404;
+  const j = gone ? undefined : job.data;
+  return (
+    <>
+      <div class="heading">
+        <h1><bdi>{name}</bdi></h1>
+        {j && <Outcome of={j.status?.phase} />}
+        <Copy text={name} what="the name" />
+      </div>
+      {j && <p class="acts">{actsOf(ns, j, can).map((a, i) => (
+        <button key={a.title} type="button" class={a.danger ? "danger" : undefined} onClick={() => ask(a)} {...(i === 0 ? { "data-act": true } : {})}>{a.title}…</button>
+      ))}</p>}
+      {gone ? <p class="trouble" role="alert"><bdi>{job.problem!.detail}</bdi> Its history, as far as it is kept, is below.</p>
+        : <Trouble of={job.problem} retry={job.reload} />}
+      {!j && !job.problem && <Loading of="the job" />}
+      {j && <About ns={ns} job={j} />}
+      <History ns={ns} name={name} />
+      {j && (
+        <>
+          <Backfills ns={ns} name={name} />
+          <Depends ns={ns} job={j} />
+          <Spec job={j} />
+        </>
+      )}
+      {act && <Acting act={act} close={(done) => {
+        ask(undefined);
+        if (done) job.reload();
+      }} />}
+    </>
+  );
+}
+
+function About({ ns, job }: { ns: string; job: Job }) {
+  const s = job.status ?? {};
+  const zone = job.time_zone || "UTC";
+  const words = job.schedule ? inWords(job.schedule, zone) : "once";
+  const c = s.counters ?? {};
+  return (
+    <>
+      <p class={"why" + (s.hold && !["not_due", "starting"].includes(s.hold.code) ? " held" : "")}>
+        {s.hold?.code === "not_due" && s.next_run_time ? <>Its next time is <When at={s.next_run_time} />.</>
+          : s.hold ? <><Why of={s.hold} />{" "}
+          <HoldLink ns={ns} job={job} /></>
+          : s.phase === "running" ? <>An attempt is in force{s.current_run?.id && <>: <a href={runHref(ns, s.current_run.id)}>see the run</a></>}.</>
+          : s.next_run_time ? "It waits for its next time." : "Nothing is to come."}
+      </p>
+      <div class="columns">
+        <Panel title="Schedule">
+          <p class="words">{words ? words[0]!.toUpperCase() + words.slice(1) : <code>{job.schedule}</code>}{job.schedule && <>, {zone}</>}</p>
+          {job.schedule && <p class="source"><code><bdi>{job.schedule}</bdi></code>{job.dst && <> dst: {job.dst}</>}</p>}
+          {(job.except?.length || job.only?.length) ? (
+            <p>{job.except?.length ? <>Not on <a href={to("calendars", {}, ns)}>{job.except.join(", ")}</a>. </> : null}
+              {job.only?.length ? <>Only on <a href={to("calendars", {}, ns)}>{job.only.join(", ")}</a>.</> : null}</p>
+          ) : null}
+          {s.missing_calendars?.length ? <p class="warn">No such calendar: {s.missing_calendars.join(", ")}.</p> : null}
+          <Next ns={ns} job={job} />
+        </Panel>
+        <Panel title="State">
+          <Facts of={[
+            ["To", <bdi>{targetOf(job)}</bdi>],
+            ["Labels", Object.keys(job.labels ?? {}).length > 0 && <Labels of={job.labels} />],
+            ["Note", job.note && <bdi>{job.note}</bdi>],
+            ["Limited with", job.concurrency_key && <bdi>{job.concurrency_key}</bdi>],
+            ["Priority", job.priority],
+            ["Generation", s.generation],
+            ["Created", <When at={s.create_time} />],
+            ["Changed", <When at={s.update_time} />],
+            ["Begun", count(c.fired)], ["Succeeded", some(c.succeeded)], ["Dropped", some(c.dropped)],
+            ["Dead", some(c.dead) && <a href={to("runs", { status: "dead", prefix: job.name }, ns)}>{count(c.dead)}</a>],
+            ["Cancelled", some(c.cancelled)], ["Skipped", some(c.skipped)], ["Late", some(c.late)], ["Failed attempts", some(c.failed)],
+            ["Failures in a row", s.failures ? <span class="bad">{s.failures}</span> : undefined],
+            ["Pending runs", s.pending_runs?.length ? plural(s.pending_runs.length, "run") : undefined],
+          ]} />
+        </Panel>
+      </div>
+    </>
+  );
+}
+
+// some is a count that is not none.
+const some = (n?: string) => (Number(n ?? 0) > 0 ? count(n) : undefined);
+
+// HoldLink leads to what keeps the job.
+function HoldLink({ ns, job }: { ns: string; job: Job }) {
+  const code = job.status?.hold?.code ?? "";
+  if (["no_consumer", "no_credit", "silent_workers", "queue_paused", "backoff"].includes(code)) return <a href={to("queues", {}, ns)}>See the queues</a>;
+  if (code === "limit") return <a href={to("settings", {}, ns)}>See the limits</a>;
+  if (code === "partition_unowned" || code === "store_away" || code === "node_leaving") return <a href={to("cluster", {}, ns)}>See the cluster</a>;
+  if (code === "depends_on") return <a href={to("graph", { job: job.name }, ns)}>See the graph</a>;
+  if (job.status?.current_run?.id) return <a href={runHref(ns, job.status.current_run.id)}>See the run</a>;
+  return null;
+}
+
+// Next shows the next ten times. An @every keeps its phase: its times are found from the next one on.
+function Next({ ns, job }: { ns: string; job: Job }) {
+  const next = job.status?.next_run_time;
+  const key = `next ${ns} ${job.schedule} ${job.time_zone} ${job.dst} ${next} ${job.except} ${job.only}`;
+  const times = useAnswer(key, (signal) => nextTimes(ns, job, 10, signal));
+  if (!next) return <p class="none">No next time.</p>;
+  if (!job.schedule) return <p>Due <When at={next} />, {exact(Date.parse(next))}.</p>;
+  return <><Trouble of={times.problem} />{times.data && <NextTimes times={times.data} zone={job.time_zone || "UTC"} />}</>;
+}
+
+export async function nextTimes(ns: string, job: Job, n: number, signal: AbortSignal): Promise<string[]> {
+  const next = job.status?.next_run_time;
+  if (!next) return [];
+  if (!job.schedule || n === 1) return [next];
+  const now = Date.now(), past = Date.parse(next) < now; // it is due, and waits
+  const a = await call<{ times?: string[] }>("POST", "/v1/schedules:preview", {
+    body: {
+      schedule: job.schedule, time_zone: job.time_zone, dst: job.dst, from: next, count: past ? 1000 : n - 1, namespace: ns, except: job.except, only: job.only,
+    }, signal,
+  });
+  return [next, ...(a.times ?? []).filter((t) => Date.parse(t) > (past ? now : Date.parse(next)))].slice(0, n);
+}
+
+function History({ ns, name }: { ns: string; name: string }) {
+  const path = `${jobPath(ns, name)}:runs`;
+  const pages = usePages<Run>(path, async (token, signal) => {
+    const a = await get<{ runs?: Run[]; next_page_token?: string }>(path, { page_size: 200, page_token: token }, signal);
+    return { items: a.runs ?? [], next: a.next_page_token ?? "" };
+  }, (e) => e.job === name);
+  const strip = pages.items.filter(hasEnded).slice(0, 60).reverse();
+  return (
+    <Panel title="Runs">
+      <Trouble of={pages.problem} retry={pages.reload} />
+      {strip.length > 0 && <Strip ns={ns} runs={strip} />}
+      {pages.items.length === 0 ? (pages.loading ? <Loading of="runs" /> : !pages.problem && <Nothing>It has not run yet, or its history is no longer kept.</Nothing>) : (
+        <Table label="Runs of the job" rows={pages.items} keyOf={keyOfRun} href={(r) => runHref(ns, r.id)} more={pages.more} done={pages.done}
+          columns={[columns.status!, columns.run!, columns.due!, columns.ended!, columns.late!, columns.took!, columns.attempt!, columns.error!]} />
+      )}
+    </Panel>
+  );
+}
+
+// Strip is the last runs, oldest first: colour and form are the outcome, height how long it took.
+export function Strip({ ns, runs }: { ns: string; runs: Run[] }) {
+  const long = runs.map((r) => (r.start_time && r.finish_time ? Date.parse(r.finish_time) - Date.parse(r.start_time) : 0));
+  const most = Math.max(...long, 1);
+  return (
+    <ol class="strip" aria-label="The last runs, oldest first">
+      {runs.map((r, i) => {
+        const text = `${r.status}, ${r.finish_time ? exact(Date.parse(r.finish_time)) : ""}${took(r) && ", took " + took(r)}${lastError(r) && ": " + lastError(r)}`;
+        const size = 1 + Math.round((4 * Math.sqrt(long[i]!)) / Math.sqrt(most));
+        const bar = <span class={`bar ${r.status} h${size}`} />;
+        return <li key={keyOfRun(r) + i}>{r.id ? <a href={runHref(ns, r.id)} title={text} aria-label={text}>{bar}</a> : <span class="space" title={text}>{bar}</span>}</li>;
+      })}
+    </ol>
+  );
+}
+
+function Backfills({ ns, name }: { ns: string; name: string }) {
+  const path = `${jobPath(ns, name)}:backfills`;
+  const all = useAnswer(path, (signal) => get<{ backfills?: Backfill[] }>(path, {}, signal), { every: 5000, on: (e) => e.job === name });
+  const list = all.data?.backfills ?? [];
+  if (list.length === 0) return null;
+  return <Panel title="Backfills"><BackfillTable ns={ns} all={list} reload={all.reload} /></Panel>;
+}
+
+function Depends({ ns, job }: { ns: string; job: Job }) {
+  if (!job.depends_on?.length) return null;
+  const waiting = job.status?.waiting ?? [], missing = job.status?.missing ?? [];
+  return (
+    <Panel title="Waits for" aside={<a href={to("graph", { job: job.name }, ns)}>as a graph</a>}>
+      <ul class="plain">
+        {job.depends_on.map((d) => <li key={d}><JobLink ns={ns} name={d} />{" "}
+          {missing.includes(d) ? <span class="bad">there is no such job</span> : waiting.includes(d) ? <span class="warn">has yet to succeed</span> : <span class="good">has succeeded</span>}</li>)}
+      </ul>
+      <Graph ns={ns} around={job.name} />
+    </Panel>
+  );
+}
+
+function Spec({ job }: { job: Job }) {
+  const { status: _, ...spec } = job;
+  const text = pretty(spec);
+  return (
+    <Panel title="Spec" aside={<Copy text={text} what="the spec" />}>
+      <pre tabIndex={0} aria-label="The spec as JSON"><bdi>{text}</bdi></pre>
+    </Panel>
+  );
+}
+
+function actsOf(ns: string, job: Job, can: ReturnType<typeof useCan>): Act[] {
+  const path = jobPath(ns, job.name);
+  const unfinished = (job.status?.current_run ? 1 : 0) + (job.status?.pending_runs?.length ?? 0);
+  const acts: Act[] = [];
+  if (can("store")) acts.push({
+    title: "Trigger", button: "Run it now",
+    says: <p>Begins a run now, beside the schedule{job.paused ? ", although the job is paused" : ""}. {unfinished > 0 ? `${plural(unfinished, "run is", "runs are")} unfinished.` : "None is unfinished."}</p>,
+    fields: [
+      { name: "overlap", label: "If a run is unfinished", kind: "select", options: ["allow", "skip", "replace"], value: "allow" },
+      { name: "data", label: "Data, as JSON, in place of the job's", kind: "area", hint: "Empty: the job's own." },
+    ],
+    run: async (v) => {
+      json("data", v.data!);
+      const raw = v.data!.trim() === "" ? "" : `,"data":${v.data}`;
+      const run = await call<Run>("POST", `${path}:trigger`, { raw: `{"overlap":${JSON.stringify(v.overlap)}${raw}}` });
+      return <p>It has begun: <a href={runHref(ns, run.id)}>the run</a>.</p>;
+    },
+  });
+  if (can("operate") && !job.paused) acts.push({
+    title: "Pause", button: "Pause",
+    says: <p>It fires nothing until it is resumed. A run that has been handed out goes on, with its retries.</p>,
+    fields: [{ name: "note", label: "Why, for people" }],
+    run: async (v) => {
+      await post(`${path}:pause`, v.note ? { note: v.note } : {});
+      return "It is paused.";
+    },
+  });
+  if (can("operate") && job.paused) acts.push({
+    title: "Resume", button: "Resume",
+    says: <p>It goes on from now.</p>,
+    fields: [{ name: "catch_up", label: "Catch up", kind: "check", hint: `Times that passed are treated by its misfire rule (${String((job as unknown as { misfire?: string }).misfire ?? "latest")}).` }],
+    run: async (v) => {
+      await post(`${path}:resume`, v.catch_up ? { catch_up: true } : {});
+      return "It goes on.";
+    },
+  });
+  if (can("operate") && job.schedule) {
+    acts.push({
+      title: "Skip the next", button: "Skip",
+      says: <p>Passes over its next time{job.status?.next_run_time && <>, {exact(Date.parse(job.status.next_run_time))}</>}. It stays in the history as skipped.</p>,
+      run: async () => {
+        const a = await post<{ time?: string }>(`${path}:skip`);
+        return <p>Skipped: {a.time && exact(Date.parse(a.time))}.</p>;
+      },
+    });
+    acts.push({
+      title: "Backfill", button: "Begin the backfill",
+      says: <p>Runs the job at each past time of its schedule in a stretch, up to 1,000,000 times, also while it is paused. Times are those of where you are.</p>,
+      fields: [
+        { name: "from", label: "From", kind: "time" }, { name: "to", label: "To", kind: "time", hint: "Empty: now." },
+        { name: "overlap", label: "Overlap", kind: "select", options: ["serial", "allow"], value: "serial" },
+        { name: "rate", label: "Most runs begun in a second", hint: "Empty: no limit." },
+      ],
+      run: async (v) => {
+        const rate = v.rate ? { rate: Number(v.rate) } : {};
+        const b = await post<Backfill>(`${path}:backfill`, { ...stretch("from", v.from!), ...stretch("to", v.to!), overlap: v.overlap, ...rate });
+        return <p>{plural(Number(b.total ?? 0), "run")}: <a href={to("backfills", { job: job.name }, ns)}>its progress</a>.</p>;
+      },
+    });
+  }
+  if (can("operate") && Number(job.status?.counters?.dead ?? 0) > 0) acts.push({
+    title: "Redrive the dead", button: "Redrive",
+    says: <p>{plural(Number(job.status!.counters!.dead), "dead run")} of the job: each gets new attempts under its id.</p>,
+    run: async () => {
+      const a = await post<{ redriven?: number }>(`${path}:redrive`);
+      return <p>{plural(a.redriven ?? 0, "run")} redriven.</p>;
+    },
+  });
+  if (can("store")) acts.push({
+    title: "Delete", button: "Delete the job", danger: true, typed: job.name,
+    says: (
+      <>
+        <p>The job is removed{job.schedule ? ", and does not fire again" : ""}. {unfinished > 0 ? `${plural(unfinished, "unfinished run is", "unfinished runs are")} cancelled.` : "No run is unfinished."} Its
+          history stays as long as it is kept.</p>
+        <Needed ns={ns} name={job.name} />
+      </>
+    ),
+    run: async () => {
+      const a = await call<{ interrupted?: boolean }>("DELETE", path, { ifMatch: job.status?.generation });
+      setTimeout(() => go(jobHref(ns, job.name), true), 0);
+      return a.interrupted ? "It is deleted, and an attempt in force was told to stop." : "It is deleted.";
+    },
+  });
+  return acts;
+}
+
+// json refuses what is no JSON, before it is sent as a part of a body.
+function json(field: string, text: string) {
+  if (text.trim() === "") return;
+  try {
+    JSON.parse(text);
+  } catch (e) {
+    throw new Problem("invalid_argument", e instanceof Error ? e.message : String(e), 400, field);
+  }
+}
+
+function stretch(name: string, value: string): Record<string, string> {
+  return value === "" ? {} : { [name]: new Date(value).toISOString() };
+}
+
+// Needed says which jobs wait for one that is about to go.
+function Needed({ ns, name }: { ns: string; name: string }) {
+  const all = useAnswer(`needed ${ns} ${name}`, async (signal) => {
+    const a = await get<{ jobs?: Job[] }>(`${nsPath(ns)}/jobs`, { page_size: 1000 }, signal);
+    return (a.jobs ?? []).filter((j) => j.depends_on?.includes(name)).map((j) => j.name);
+  });
+  if (!all.data?.length) return null;
+  return <p class="warn">{plural(all.data.length, "job waits", "jobs wait")} for it, and would wait on: {all.data.slice(0, 10).join(", ")}.</p>;
+}
