@@ -122,7 +122,7 @@ func (f *follower) run(cmd *cobra.Command, a app, did string,
 	if err != nil {
 		return err
 	}
-	if did != "" && !wantsJSON(cmd) {
+	if did != "" && !structured(cmd) {
 		fmt.Fprintf(a.out, "backfill %s %s, %d runs\n", b.ID, did, b.Total)
 	}
 	if f.follow {

@@ -19,7 +19,8 @@ const (
 	exitFailed   = 1
 	exitUsage    = 2
 	exitNotFound = 3
-	exitUnknown  = 4 // of doctor: what is wrong is not known
+	exitUnknown  = 4 // of doctor: what is wrong is not known; of job wait: it was not over in time
+	exitDiffers  = 5 // of diff: the files and the jobs differ
 )
 
 // usageError reports an invalid command line.
@@ -144,8 +145,11 @@ func exclusive(cmd *cobra.Command, names ...string) {
 
 // report prints an error, for people or as JSON, and returns the exit code.
 func (a app) report(cmd *cobra.Command, err error) int {
-	if err == nil {
+	switch {
+	case err == nil:
 		return exitDone
+	case errors.Is(err, errDiffers):
+		return exitDiffers // the diff has said it
 	}
 	usage, isUsage := errors.AsType[*usageError](err)
 	if isUsage {
@@ -156,7 +160,7 @@ func (a app) report(cmd *cobra.Command, err error) int {
 	switch {
 	case !isKnown:
 		a.sayf("carillon: %s", brief(err.Error()))
-	case wantsJSON(cmd):
+	case structured(cmd):
 		text := httpapi.Marshal(wire.ProblemToProto(known)) // in the form of the REST API
 		_, _ = (&visible{w: a.errs}).Write(text)            // a failure of this cannot be reported anywhere
 	default:

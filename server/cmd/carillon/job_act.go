@@ -35,6 +35,7 @@ func (j *jobBulk) command(a app, verb, short, did string, one question) *cobra.C
 		},
 	}
 	j.filter.add(cmd)
+	check(cmd, j.filter.oneLabel)
 	j.add(cmd, "all jobs of the namespace")
 	return cmd
 }

@@ -19,6 +19,7 @@ type app struct {
 	out  io.Writer // characters that a terminal would act upon are made visible
 	raw  io.Writer // the same, for bytes that are passed on unchanged
 	errs io.Writer
+	on   *display // what results are shown on; nil: what out is
 }
 
 // newApp returns the app for the three standard files of a process.
@@ -69,7 +70,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found. That of wrong
 		newSchedule(a), newCluster(a), newContext(a),
 		newStore(a), newOutbox(a), newIngest(a), newBackup(a), newRestore(a), newMigrate(a), newDoctor(a),
 		newWork(a), newWatch(a), newBench(a), newVersion(a), newDocs(a),
-		newReadFolder(a))
+		newReadFolder(a), newApply(a), newDiff(a), newDelete(a), newExport(a))
 	root.InitDefaultCompletionCmd("completion") // so that it is in the docs
 	root.InitDefaultHelpCmd()
 	strictCobra(root)

@@ -89,7 +89,7 @@ func (w *watch) run(cmd *cobra.Command, a app) error {
 	})
 	switch {
 	case last == "":
-	case !wantsJSON(cmd):
+	case !structured(cmd):
 		a.sayf("To go on from here: --from %s", last)
 	case idle: // the position after the last line is an earlier one, which does not hold for so long
 		if failed := w.show(cmd, a, &carillon.EventBatch{Position: last}); failed != nil {
@@ -104,7 +104,7 @@ func (w *watch) run(cmd *cobra.Command, a app) error {
 
 // show prints a batch.
 func (w *watch) show(cmd *cobra.Command, a app, b *carillon.EventBatch) error {
-	if wantsJSON(cmd) {
+	if structured(cmd) {
 		return a.print(string(httpapi.Marshal(wire.EventBatchToProto(b))))
 	}
 	var out strings.Builder

@@ -95,6 +95,17 @@ func complete(cmd *cobra.Command, flag string, words []string) {
 	}
 }
 
+// completeBy makes the shell offer after a flag what a function finds.
+func completeBy(cmd *cobra.Command, flag string, find func(*cobra.Command) []string) {
+	err := cmd.RegisterFlagCompletionFunc(flag,
+		func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return find(cmd), cobra.ShellCompDirectiveNoFileComp
+		})
+	if err != nil {
+		panic(err) // the flag does not exist, or has a completion already: a bug
+	}
+}
+
 // targetText describes where a job's runs go, for people.
 func targetText(t carillon.Target) string {
 	switch {
