@@ -99,16 +99,21 @@ func merged(item *manifest.Item, live *carillon.Job) carillon.Job {
 	if !item.Gives("note") {
 		job.Note = live.Note
 	}
-	switch d := &job.Data; {
-	case d.ContentType != live.Data.ContentType || d.Ref != nil || len(d.Bytes) == 0:
-	case live.Data.Ref != nil:
-		if ref := live.Data.Ref; ref.Size == int64(len(d.Bytes)) && ref.SHA256 == sha256.Sum256(d.Bytes) {
-			job.Data = live.Data // the same bytes, which are kept apart
-		}
-	case d.ContentType == carillon.ContentTypeJSON && manifest.SameJSON(d.Bytes, live.Data.Bytes):
-		d.Bytes = live.Data.Bytes // YAML does not keep white space
-	}
+	keepData(&job.Data, &live.Data)
 	return job
+}
+
+// keepData makes a payload the one that there is if it says the same.
+func keepData(d, live *carillon.Data) {
+	switch {
+	case d.ContentType != live.ContentType || d.Ref != nil || len(d.Bytes) == 0:
+	case live.Ref != nil:
+		if live.Ref.Size == int64(len(d.Bytes)) && live.Ref.SHA256 == sha256.Sum256(d.Bytes) {
+			*d = *live // the same bytes, which are kept apart
+		}
+	case d.ContentType == carillon.ContentTypeJSON && manifest.SameJSON(d.Bytes, live.Bytes):
+		d.Bytes = live.Bytes // YAML does not keep white space
+	}
 }
 
 func (p *apply) run(cmd *cobra.Command, a app) error {

@@ -179,31 +179,30 @@ func newCalendarGet(a app) *cobra.Command {
 // calendarList holds the flags of `carillon calendar list`.
 type calendarList struct {
 	connection
-	paging
+	listing
 }
 
 // newCalendarList returns the command `carillon calendar list`.
 func newCalendarList(a app) *cobra.Command {
 	var l calendarList
-	cmd := l.inNamespace(a, "list", "List the calendars of a namespace", l.list)
+	cmd := l.inNamespace(a, "list", "List the calendars of a namespace", nil)
 	cmd.Aliases = []string{"ls"}
-	l.paging.add(cmd)
+	l.listing.add(cmd, a, &l.connection, calendarColumns.words(), l.list)
 	return cmd
 }
 
 func (l *calendarList) list(ctx context.Context, node *client.Client, _ []string) (answer, error) {
-	all, rest, err := collect(l.paging, func(token string, size int) ([]carillon.Calendar, string, error) {
+	all, rest, err := collectSorted(l.listing, calendarColumns, func(token string, size int) ([]carillon.Calendar, string, error) {
 		page, err := node.ListCalendars(ctx,
 			carillon.CalendarQuery{Namespace: l.namespace, PageToken: token, PageSize: size})
 		return page.Calendars, page.NextPageToken, err
 	})
-	got := answer{message: wire.CalendarPageToProto(carillon.CalendarPage{Calendars: all, NextPageToken: rest}),
-		text: table([]string{"NAME", "GENERATION", "TIME ZONE", "DATES", "NOTE"}, all, calendarRow)}
-	if rest != "" {
-		got.note = fmt.Sprintf("These are the first %d; --limit 0 shows all.", len(all))
-	}
-	return got, err
+	return answer{message: wire.CalendarPageToProto(carillon.CalendarPage{Calendars: all, NextPageToken: rest}),
+		grid: calendarColumns.grid(all), note: moreNote(len(all), rest),
+		names: namesOf(all, func(c *carillon.Calendar) string { return c.Name })}, err
 }
+
+var calendarColumns = rowColumns(calendarRow, "NAME", "GENERATION", "TIME ZONE", "DATES", "NOTE")
 
 func calendarRow(c *carillon.Calendar) []string {
 	return []string{c.Name, strconv.FormatUint(c.Generation, 10), dash(c.TimeZone), strconv.Itoa(len(c.Dates)),

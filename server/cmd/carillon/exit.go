@@ -192,7 +192,7 @@ func sentence(e *carillon.Error) string {
 
 // exitCode returns the exit code of an error.
 func exitCode(err error) int {
-	if _, is := errors.AsType[unexamined](err); is {
+	if _, is := errors.AsType[unexamined](err); is || errors.Is(err, errNotYet) {
 		return exitUnknown
 	}
 	switch carillon.KindOf(err) {

@@ -30,6 +30,7 @@ type format struct {
 var (
 	formatWords = []string{"table", "json", "yaml"}
 	listFormats = []string{"table", "wide", "json", "yaml", "name"}
+	oneFormats  = []string{"table", "json", "yaml", "name"}
 )
 
 const jsonPath = "jsonpath"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/clipperhouse/displaywidth"
@@ -148,7 +149,7 @@ func padded(text string, width int) string {
 type column[T any] struct {
 	gridColumn
 	cell  func(*T) string
-	paint func(*T) paint  // nil: none
+	paint func(*T) paint    // nil: none
 	order func(a, b *T) int // nil: by the text
 }
 
@@ -200,4 +201,23 @@ func (cs columns[T]) sort(items []T, by string) {
 		}
 		return order(&a, &b)
 	})
+}
+
+// rowColumns are the columns of a list whose rows a function returns. Numbers are sorted as such.
+func rowColumns[T any](row func(*T) []string, heading ...string) columns[T] {
+	var cs columns[T]
+	for i, name := range heading {
+		cs = append(cs, column[T]{gridColumn: gridColumn{name: name, clip: i > 0},
+			cell: func(v *T) string { return row(v)[i] },
+			order: func(a, b *T) int {
+				x, y := row(a)[i], row(b)[i]
+				n, err := strconv.Atoi(x)
+				m, other := strconv.Atoi(y)
+				if err == nil && other == nil {
+					return cmp.Compare(n, m)
+				}
+				return cmp.Compare(x, y)
+			}})
+	}
+	return cs
 }

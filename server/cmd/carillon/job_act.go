@@ -34,6 +34,7 @@ func (j *jobBulk) command(a app, verb, short, did string, one question) *cobra.C
 			return j.many(cmd, a, verb, did)
 		},
 	}
+	cmd.ValidArgsFunction = j.completeJobs
 	j.filter.add(cmd)
 	check(cmd, j.filter.oneLabel)
 	j.add(cmd, "all jobs of the namespace")

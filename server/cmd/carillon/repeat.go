@@ -35,6 +35,13 @@ func (r *repeated) add(cmd *cobra.Command) {
 	})
 }
 
+// one makes a command about one thing answer by q, again and again with --watch.
+func (r *repeated) one(cmd *cobra.Command, a app, c *connection, q question) {
+	addFormats(cmd, oneFormats)
+	r.add(cmd)
+	cmd.RunE = r.ask(a, c, q)
+}
+
 // ask is [connection.ask], once or until the user interrupts it.
 func (r *repeated) ask(a app, c *connection, q question) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, words []string) error {

@@ -132,11 +132,12 @@ func newGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
 func newJob(a app) *cobra.Command {
 	return newGroup("job", "Put, show and act on jobs",
 		newJobPut(a), newJobGet(a), newJobList(a), newJobDelete(a), newJobPatch(a), newJobTrigger(a),
-		newJobPause(a), newJobResume(a), newJobSkip(a), newJobBackfill(a), newJobRuns(a))
+		newJobPause(a), newJobResume(a), newJobSkip(a), newJobBackfill(a), newJobRuns(a),
+		newJobDescribe(a), newJobWait(a), newJobEdit(a))
 }
 
 // newRun returns the command `carillon run`.
 func newRun(a app) *cobra.Command {
 	return newGroup("run", "Show and act on runs", newRunGet(a), newRunList(a),
-		newRunRedrive(a), newRunCancel(a))
+		newRunRedrive(a), newRunCancel(a), newRunWait(a))
 }

@@ -18,6 +18,10 @@ const (
 	leastOfID     = 4
 )
 
+// idHelp is what the help of a command about one run says of its argument.
+const idHelp = `ID is the id of a run, its beginning or end, or the short form that "carillon run list" shows, or its beginning; at least four
+characters, and of one run of the namespace only.`
+
 // mostResolved is how many runs are looked at for the one that a short id means.
 const mostResolved = 100_000
 

@@ -121,3 +121,17 @@ func targetText(t carillon.Target) string {
 		return t.Kind()
 	}
 }
+
+// wholeTarget is [targetText] with all that was set of a target.
+func wholeTarget(t carillon.Target) string {
+	text := targetText(t)
+	switch {
+	case t.HTTP != nil:
+		return commas(text, unlessZero("method %s", t.HTTP.Method), unlessZero("headers %s", pairsText(t.HTTP.Headers)))
+	case t.Kafka != nil:
+		return commas(text, unlessZero("key %s", t.Kafka.Key))
+	case t.AMQP != nil:
+		return commas(text, unlessZero("routing key %s", t.AMQP.RoutingKey))
+	}
+	return text
+}
