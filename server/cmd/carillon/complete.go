@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,7 @@ func (c *connection) offer(cmd *cobra.Command, ask func(ctx context.Context, nod
 	if err != nil {
 		return nil
 	}
-	return slices.DeleteFunc(names, func(n string) bool { return visibleText(n) != n || oneLine.Replace(n) != n })
+	return slices.DeleteFunc(names, func(n string) bool { return visibleText(n) != n || strings.ContainsAny(n, "\n\v\f") })
 }
 
 // completion is what cobra asks for the words after a command.

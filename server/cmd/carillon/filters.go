@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/schedule"
 )
 
 // choices is the value of a flag that accepts one of several words, and can be given several times.
@@ -68,7 +67,7 @@ func (f *runFilter) add(cmd *cobra.Command, jobs bool, statuses []string) {
 	cmd.Flags().StringVar(&f.query.Label, "label", "", "runs of jobs with the label: `key` or key=value")
 	cmd.Flags().StringVar(&f.query.Error, "error", "", "`text` that the last error contains, as it is written")
 	cmd.Flags().StringVar(&f.from, "from", "",
-		"that ended, or if they have not are due, from this `time` on: RFC 3339, or a duration from now such as -12h")
+		"that ended, or if they have not are due, from this `time` on: RFC 3339, \"yesterday 18:00\", or a duration from now such as -12h or -2d")
 	cmd.Flags().StringVar(&f.until, "until", "", "the same: before this `time`")
 }
 
@@ -101,13 +100,13 @@ func flagInstant(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
+	if t, err := parseInstant(text, now, time.Local); err == nil {
 		return t, nil
 	}
 	span, past := strings.CutPrefix(text, "-")
-	d, err := schedule.ParseDuration(strings.TrimPrefix(span, "+"))
+	d, err := parseSpan(strings.TrimPrefix(span, "+"))
 	if err != nil {
-		return time.Time{}, usagef("--%s: %q is neither an RFC 3339 time such as 2027-01-31T08:00:00Z nor a duration from now such as -12h",
+		return time.Time{}, usagef("--%s: %q is neither a time such as 2027-01-31T08:00:00Z or \"yesterday 18:00\" nor a duration from now such as -12h or -2d",
 			flag, clip(text, 40))
 	}
 	if past {

@@ -67,9 +67,9 @@ func (b *jobBackfill) spec() (carillon.BackfillSpec, error) {
 
 // flagTime parses the time in a flag.
 func flagTime(flag, text string) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339, text)
+	t, err := parseInstant(text, time.Now(), time.Local)
 	if err != nil {
-		return t, usagef("--%s: %q is not an RFC 3339 time such as 2027-01-31T08:00:00Z", flag, clip(text, 40))
+		return t, usagef("--%s: %q is no time; write for example 2027-01-31T08:00:00Z or \"yesterday 18:00\"", flag, clip(text, 40))
 	}
 	return t, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/wire"
+	"github.com/carillonhq/carillon/schedule"
 	"github.com/carillonhq/carillon/server/internal/manifest"
 
 	"github.com/spf13/cobra"
@@ -85,11 +86,7 @@ func scheduleText(j *carillon.Job, calendars []carillon.Calendar, now time.Time)
 		return ""
 	}
 	var b strings.Builder
-	zone := ""
-	if j.TimeZone != "" {
-		zone = ", in " + j.TimeZone
-	}
-	fmt.Fprintf(&b, "\nSchedule:\n  %s%s\n", s.Describe(), zone)
+	fmt.Fprintf(&b, "\nSchedule:\n  %s\n", scheduleWords(s, j.TimeZone))
 	for _, h := range s.Hints() {
 		fmt.Fprintf(&b, "  hint: %s\n", h)
 	}
@@ -97,6 +94,14 @@ func scheduleText(j *carillon.Job, calendars []carillon.Calendar, now time.Time)
 		b.WriteString("\nNext runs:\n" + timesTable(times, j.Location(), now))
 	}
 	return b.String()
+}
+
+// scheduleWords says when a schedule fires, and in which zone if one is set.
+func scheduleWords(s *schedule.Schedule, zone string) string {
+	if zone == "" {
+		return s.Describe()
+	}
+	return s.Describe() + ", in " + zone
 }
 
 // timesTable shows times in this machine's zone, in that of the schedule, and from now.

@@ -109,10 +109,11 @@ func whenFlags() jobFlags {
 				j.Calendars.Only = append(j.Calendars.Only, s)
 				return nil
 			}},
-		when("in", "due_time", "duration", "first run, from now: 5m or PT5M",
+		when("in", "due_time", "duration", "first run, from now: 5m, 1d12h, 2w or PT5M",
 			func(j *carillon.Job) *carillon.When { return &j.Due }),
-		when("at", "due_time", "time", "first run: an RFC 3339 time",
-			func(j *carillon.Job) *carillon.When { return &j.Due }),
+		{name: "at", field: "due_time", kind: "time", set: setDue,
+			usage: "first run: an RFC 3339 time, or 2027-01-31 08:00, 18:30, \"tomorrow 09:00\" or \"monday 12:00\" in --time-zone, " +
+				"or without that in this machine's"},
 		value("repeats", "repeats", "n", "most runs that the schedule begins; 0 is no limit",
 			func(j *carillon.Job) *uint64 { return &j.Repeats },
 			number(func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })),
@@ -386,7 +387,28 @@ func text(name, field, kind, usage string, at func(*carillon.Job) *string) *jobF
 // when returns a flag for a point in time of the job.
 func when(name, field, kind, usage string, at func(*carillon.Job) *carillon.When) *jobFlag {
 	return value(name, field, kind, usage, at,
-		func(s string) (carillon.When, error) { return carillon.WhenText(s), nil })
+		func(s string) (carillon.When, error) { return carillon.WhenText(plainDuration(s)), nil })
+}
+
+// setDue sets the first run to a time as people write it. Other texts are left to the check of the job.
+func setDue(j *carillon.Job, text string) error {
+	zone := time.Local
+	if j.TimeZone != "" {
+		zone = j.Location()
+	}
+	j.Due = carillon.WhenText(text)
+	_, err := time.Parse(time.RFC3339, text)
+	if err == nil {
+		return nil
+	}
+	if t, err := parseInstant(text, time.Now(), zone); err == nil {
+		j.Due = carillon.At(t)
+		return nil
+	}
+	if _, err := parseSpan(text); err == nil {
+		return usagef("%q is a duration: give --in", clip(text, 40))
+	}
+	return errNoTime
 }
 
 // length returns a flag for a duration of the job.
@@ -444,7 +466,7 @@ func pairs(name, field, usage string, at func(*carillon.Job) *map[string]string)
 
 // span parses a Go or ISO 8601 duration.
 func span(s string) (time.Duration, error) {
-	d, err := schedule.ParseDuration(s)
+	d, err := parseSpan(s)
 	if e, ok := errors.AsType[*schedule.Error](err); ok {
 		return d, errors.New(e.Msg)
 	}

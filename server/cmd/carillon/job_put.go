@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -80,6 +81,9 @@ func (p *jobPut) job(cmd *cobra.Command, in io.Reader, words []string) (carillon
 	if _, err := p.fields.apply(cmd.Flags(), &job, nil); err != nil {
 		return job, err
 	}
+	if cmd.Flags().Changed("at") && !job.Recurring() {
+		job.TimeZone = "" // it was that of --at
+	}
 	if err := cmp.Or(checkSchedule(cmd, &job), checkPolicy(&job.FailurePolicy),
 		checkHTTPFlags(cmd, &job)); err != nil {
 		return job, err
@@ -149,7 +153,7 @@ func (a app) putAnswer(put *carillon.PutResult) answer {
 		text = put.Job.Name + " changed"
 	}
 	if s := put.Job.Status; s != nil && !s.NextRun.IsZero() {
-		text += ", next run " + moment(s.NextRun)
+		text += ", next run " + localAndAgo(s.NextRun, time.Now())
 	}
 	return answer{message: wire.PutToProto(put), text: text + "\n"}
 }

@@ -97,6 +97,12 @@ func (p *schedulePreview) run(cmd *cobra.Command, a app, expr string) error {
 		for _, w := range s.Warnings() {
 			a.sayf("warning: schedule: %s", w)
 		}
+		for _, h := range s.Hints()[len(s.Warnings()):] {
+			a.sayf("hint: schedule: %s", h)
+		}
+		if !structured(cmd) {
+			a.sayf("%s", scheduleWords(s, q.TimeZone))
+		}
 	}
 	got := answer{message: wire.TimesToProto(times), text: timesText(times, q.TimeZone)}
 	if len(times) == 0 {
