@@ -31,6 +31,7 @@ func newBackfillList(a app) *cobra.Command {
 					backfillRow)}, err
 		})
 	cmd.Aliases = []string{"ls"}
+	cmd.ValidArgsFunction = c.completeJobs
 	return cmd
 }
 

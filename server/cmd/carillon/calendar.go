@@ -33,6 +33,7 @@ type calendarPut struct {
 func (p *calendarPut) add(cmd *cobra.Command, zone string) {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&p.calendar.TimeZone, "time-zone", "", zone)
+	completeBy(cmd, "time-zone", zoneNames)
 	cmd.Flags().StringVar(&p.calendar.Note, "note", "", "a note for people")
 	cmd.Flags().Uint64Var(&p.calendar.Generation, "if-generation", 0,
 		"only over this `generation` of the calendar; 0 is any")
@@ -169,11 +170,15 @@ func (p *calendarImport) read(a app, path string) (*icalendar.Dates, error) {
 // newCalendarGet returns the command `carillon calendar get`.
 func newCalendarGet(a app) *cobra.Command {
 	var c connection
-	return c.inNamespace(a, "get NAME", "Show a calendar",
+	var r repeated
+	cmd := c.inNamespace(a, "get NAME", "Show a calendar", nil)
+	r.one(cmd, a, &c,
 		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			cal, err := node.GetCalendar(ctx, c.namespace, words[0])
 			return calendarAnswer(&cal), err
 		})
+	cmd.ValidArgsFunction = c.first(c.calendarNames)
+	return cmd
 }
 
 // calendarList holds the flags of `carillon calendar list`.
@@ -220,13 +225,14 @@ func newCalendarDelete(a app) *cobra.Command {
 				text: words[0] + " deleted\n"}, err
 		})
 	cmd.Aliases = []string{"rm"}
+	cmd.ValidArgsFunction = c.first(c.calendarNames)
 	cmd.Flags().Uint64Var(&generation, "if-generation", 0, "only this `generation` of the calendar; 0 is any")
 	return cmd
 }
 
 // calendarAnswer describes a calendar.
 func calendarAnswer(c *carillon.Calendar) answer {
-	return answer{message: wire.CalendarToProto(c), text: description([]field{
+	return answer{message: wire.CalendarToProto(c), names: []string{c.Name}, text: description([]field{
 		{"name", c.Name}, {"namespace", c.Namespace}, {"time zone", c.TimeZone}, {"note", c.Note},
 		{"generation", unlessZero("%d", c.Generation)}, {"dates", strings.Join(c.Dates, " ")}})}
 }

@@ -60,7 +60,7 @@ func (c *connection) jobNames(ctx context.Context, node *client.Client, typed st
 	return namesOf(page.Jobs, jobName), err
 }
 
-// completeRuns offers the short ids of runs.
+// runIDs returns the short ids of runs.
 func (c *connection) runIDs(ctx context.Context, node *client.Client, _ string) ([]string, error) {
 	page, err := node.ListRuns(ctx, carillon.RunQuery{Namespace: c.namespace, PageSize: mostCompleted})
 	return namesOf(page.Runs, func(r *carillon.Run) string {
@@ -92,4 +92,31 @@ func (c *connection) nodeIDs(ctx context.Context, node *client.Client, _ string)
 func unique(words []string) []string {
 	slices.Sort(words)
 	return slices.Compact(words)
+}
+
+// completeNamespace offers namespaces after --namespace.
+func (c *connection) completeNamespace(cmd *cobra.Command) {
+	completeBy(cmd, "namespace", func(cmd *cobra.Command) []string {
+		return c.offer(cmd, func(ctx context.Context, node *client.Client) ([]string, error) {
+			return c.namespaceNames(ctx, node, "")
+		})
+	})
+}
+
+// completeQueues offers queues after a flag.
+func (c *connection) completeQueues(cmd *cobra.Command, flag string) {
+	completeBy(cmd, flag, func(cmd *cobra.Command) []string {
+		return c.offer(cmd, func(ctx context.Context, node *client.Client) ([]string, error) {
+			return c.queueNames(ctx, node, "")
+		})
+	})
+}
+
+// completeJobFlag offers jobs after a flag.
+func (c *connection) completeJobFlag(cmd *cobra.Command, flag string) {
+	completeBy(cmd, flag, func(cmd *cobra.Command) []string {
+		return c.offer(cmd, func(ctx context.Context, node *client.Client) ([]string, error) {
+			return c.jobNames(ctx, node, "")
+		})
+	})
 }

@@ -32,6 +32,7 @@ func (c *connection) add(cmd *cobra.Command) {
 func (c *connection) addNamespace(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", carillon.DefaultNamespace,
 		"`namespace` of the jobs; environment CARILLON_NAMESPACE")
+	c.completeNamespace(cmd)
 }
 
 // addServer adds the flags that do not concern a namespace, and -o.

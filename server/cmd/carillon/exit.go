@@ -144,7 +144,7 @@ func exclusive(cmd *cobra.Command, names ...string) {
 }
 
 // report prints an error, for people or as JSON, and returns the exit code.
-func (a app) report(cmd *cobra.Command, err error) int {
+func (a app) report(cmd *cobra.Command, args []string, err error) int {
 	switch {
 	case err == nil:
 		return exitDone
@@ -153,6 +153,9 @@ func (a app) report(cmd *cobra.Command, err error) int {
 	}
 	usage, isUsage := errors.AsType[*usageError](err)
 	if isUsage {
+		if f := askedFormat(cmd, args); f.word == "json" || f.word == "yaml" {
+			return a.reportUsage(cmd, f, usage)
+		}
 		a.sayf("carillon: %s\nRun \"%s --help\" for what it takes.", brief(usage.message), cmd.CommandPath())
 		return usageCode(cmd)
 	}
@@ -160,6 +163,8 @@ func (a app) report(cmd *cobra.Command, err error) int {
 	switch {
 	case !isKnown:
 		a.sayf("carillon: %s", brief(err.Error()))
+	case structured(cmd) && formatOf(cmd).word == "yaml":
+		_ = formatOf(cmd).write(&visible{w: a.errs}, httpapi.Marshal(wire.ProblemToProto(known)))
 	case structured(cmd):
 		text := httpapi.Marshal(wire.ProblemToProto(known)) // in the form of the REST API
 		_, _ = (&visible{w: a.errs}).Write(text)            // a failure of this cannot be reported anywhere
@@ -167,6 +172,20 @@ func (a app) report(cmd *cobra.Command, err error) int {
 		a.sayf("carillon: %s", brief(sentence(known)))
 	}
 	return exitCode(err)
+}
+
+// reportUsage prints an error of the command line in the format that it asks for.
+func (a app) reportUsage(cmd *cobra.Command, f *format, usage *usageError) int {
+	problem := &carillon.Error{Kind: carillon.InvalidArgument, Message: brief(usage.message)}
+	text := httpapi.Marshal(wire.ProblemToProto(problem))
+	var err error
+	if f.word == "json" {
+		_, err = (&visible{w: a.errs}).Write(text) // on one line, as what a node refuses
+	} else {
+		err = f.write(&visible{w: a.errs}, text)
+	}
+	_ = err // a failure of this cannot be reported anywhere
+	return usageCode(cmd)
 }
 
 // usageCode returns the exit code of a wrong command line. That of Dapr's own scheduler is the code of any

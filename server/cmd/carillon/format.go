@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -173,8 +172,6 @@ func askedFormat(cmd *cobra.Command, args []string) *format {
 	}
 	return asked
 }
-
-var errNoTerminal = errors.New("this is for a terminal")
 
 // printJSON prints v indented.
 func printJSON(w io.Writer, v any) error {

@@ -35,7 +35,9 @@ func plainDuration(text string) string {
 }
 
 // parseSpan parses a duration of Go or ISO 8601, or one with weeks and days.
-func parseSpan(text string) (time.Duration, error) { return schedule.ParseDuration(plainDuration(text)) }
+func parseSpan(text string) (time.Duration, error) {
+	return schedule.ParseDuration(plainDuration(text))
+}
 
 // errNoTime is the error of a text that is no time.
 var errNoTime = errors.New("it is no time; write for example 2027-01-31T08:00:00Z, 2027-01-31 08:00, 18:30, " +

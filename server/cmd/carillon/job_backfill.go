@@ -28,7 +28,7 @@ func newJobBackfill(a app) *cobra.Command {
 Each is a run of its own, with cause backfill.`,
 		Example: `carillon job backfill reports/nightly --from 2026-01-01T00:00:00Z --to 2026-01-31T23:59:59Z
 carillon job backfill metrics --from 2026-11-20T00:00:00Z --overlap allow --rate 5 --follow`,
-		Args: arguments(1, 1),
+		Args: arguments(1, 1), ValidArgsFunction: b.completeJobs,
 		RunE: func(cmd *cobra.Command, words []string) error {
 			spec, err := b.spec()
 			if err != nil {

@@ -55,8 +55,11 @@ func (fs jobFlags) add(cmd *cobra.Command) {
 		if f.kind == "bool" {
 			flag.NoOptDefVal = "true"
 		}
-		if f.words != nil {
+		switch {
+		case f.words != nil:
 			complete(cmd, f.name, f.words)
+		case f.name == "time-zone":
+			completeBy(cmd, f.name, zoneNames)
 		}
 	}
 }

@@ -47,6 +47,9 @@ carillon job put -f job.json`,
 	cmd.Flags().Uint64Var(&p.ifGeneration, "if-generation", 0, "only over this `generation`; 0 is any")
 	p.dataFile.add(cmd)
 	p.add(cmd)
+	cmd.ValidArgsFunction = p.completeJobs
+	p.completeQueues(cmd, "worker")
+	p.completeJobFlag(cmd, "depends-on")
 	exclusive(cmd, "in", "at")
 	exclusive(cmd, "worker", "http", "kafka", "amqp", "nats", "redis")
 	exclusive(cmd, "if-absent", "if-generation")

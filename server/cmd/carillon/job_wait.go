@@ -54,7 +54,7 @@ func newRunWait(a app) *cobra.Command {
 	var w waiting
 	cmd := &cobra.Command{Use: "wait ID", Short: "Wait until a run has finished",
 		Long: "Wait until a run has finished. Exit codes: 0 it succeeded; 1 it did not; 4 the time was over before.",
-		Args: arguments(1, 1)}
+		Args: arguments(1, 1), ValidArgsFunction: w.first(w.runIDs)}
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		id := ""
 		return w.loop(cmd, a, "run "+clip(words[0], 60),

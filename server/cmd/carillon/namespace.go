@@ -25,11 +25,15 @@ func newNamespace(a app) *cobra.Command {
 // newNamespaceGet returns the command `carillon namespace get`.
 func newNamespaceGet(a app) *cobra.Command {
 	var c connection
-	return c.command(a, "get NAME", "Show the settings of a namespace",
+	var r repeated
+	cmd := c.command(a, "get NAME", "Show the settings of a namespace", nil)
+	r.one(cmd, a, &c,
 		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			ns, err := node.GetNamespace(ctx, words[0])
 			return namespaceAnswer(&ns), err
 		})
+	cmd.ValidArgsFunction = c.first(c.namespaceNames)
+	return cmd
 }
 
 // namespaceList holds the flags of `carillon namespace list`.
@@ -202,5 +206,5 @@ func namespaceAnswer(ns *carillon.Namespace) answer {
 	for i := range ns.Webhooks {
 		fields = append(fields, field{"webhook " + ns.Webhooks[i].Name, hookTarget(&ns.Webhooks[i])})
 	}
-	return answer{message: wire.NamespaceToProto(ns), text: description(fields)}
+	return answer{message: wire.NamespaceToProto(ns), names: []string{ns.Name}, text: description(fields)}
 }

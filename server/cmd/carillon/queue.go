@@ -45,6 +45,7 @@ consumer or for room, LIMITED ones for a permit of a limit, STAGED ones in the s
 are the connections that serve the queue, CREDITS the runs that they have room for, and IN FLIGHT the attempts that they have.`
 	cmd.Flags().StringVarP(&l.within, "namespace", "n", "",
 		"queues of this `namespace`; default: of all namespaces")
+	l.completeNamespace(cmd)
 	l.kind.add(cmd, "kind", "queues of targets of this kind")
 	l.listing.add(cmd, a, &l.connection, queueColumns.words(), l.list)
 	return cmd
@@ -160,7 +161,9 @@ each. SEEN is when the node last got a message of it, CREDITS are the runs that 
 has. A silent one gets nothing until it sends something. VERSION is what it says that it is built of.`
 	cmd.Flags().StringVarP(&l.within, "namespace", "n", "",
 		"workers of this `namespace`; default: of all namespaces")
+	l.completeNamespace(cmd)
 	cmd.Flags().StringVar(&l.queue, "queue", "", "workers that serve the queue of this name")
+	l.completeQueues(cmd, "queue")
 	l.kind.add(cmd, "kind", "workers or sidecars alone")
 	l.listing.add(cmd, a, &l.connection, workerColumns.words(), l.list)
 	return cmd

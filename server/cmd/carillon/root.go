@@ -41,7 +41,7 @@ func execute(args []string, a app) int {
 	root := newRoot(a)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(tracecontext.FromEnvironment(ctx))
-	return a.report(cmd, err)
+	return a.report(cmd, args, err)
 }
 
 // newRoot returns the tree of commands.
@@ -70,7 +70,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found. That of wrong
 		newSchedule(a), newCluster(a), newContext(a),
 		newStore(a), newOutbox(a), newIngest(a), newBackup(a), newRestore(a), newMigrate(a), newDoctor(a),
 		newWork(a), newWatch(a), newBench(a), newVersion(a), newDocs(a),
-		newReadFolder(a), newApply(a), newDiff(a), newDelete(a), newExport(a))
+		newReadFolder(a), newApply(a), newDiff(a), newDelete(a), newExport(a), newImport(a), newTop(a))
 	root.InitDefaultCompletionCmd("completion") // so that it is in the docs
 	root.InitDefaultHelpCmd()
 	strictCobra(root)

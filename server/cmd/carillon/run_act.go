@@ -89,6 +89,8 @@ func (r *runBulk) command(a app, verb, short, did string, one question) *cobra.C
 	cmd.Long = short + ".\n" + idHelp
 	cmd.ValidArgsFunction = r.first(r.runIDs)
 	r.filter.add(cmd, true, wordsOf(r.statuses...))
+	r.completeQueues(cmd, "queue")
+	r.completeJobFlag(cmd, "job")
 	r.add(cmd, "all runs of the namespace to which it can be done")
 	return cmd
 }

@@ -33,6 +33,8 @@ those of jobs of which a run goes on. The list is what is stored: an attempt sho
 carillon run list --status failed --status dead --from -12h
 carillon run list --status scheduled --until 1h`
 	l.filter.add(cmd, true, statusWords)
+	l.completeQueues(cmd, "queue")
+	l.completeJobFlag(cmd, "job")
 	l.listing.add(cmd, a, &l.connection, runColumns.words(), l.list)
 	return cmd
 }
@@ -41,7 +43,9 @@ carillon run list --status scheduled --until 1h`
 func newJobRuns(a app) *cobra.Command {
 	var l runList
 	cmd := l.inNamespace(a, "runs NAME", "Show the runs of a job: unfinished ones, then its history, newest first", nil)
+	cmd.ValidArgsFunction = l.completeJobs
 	l.filter.add(cmd, false, statusWords)
+	l.completeQueues(cmd, "queue")
 	l.listing.add(cmd, a, &l.connection, runColumns.words(), l.list)
 	return cmd
 }

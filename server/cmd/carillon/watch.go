@@ -37,6 +37,7 @@ line has the position alone.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&w.query.Namespace, "namespace", "n", "", "jobs and queues of this `namespace`; default: of all namespaces, and nodes")
+	w.completeNamespace(cmd)
 	f.StringVar(&w.query.Prefix, "prefix", "", "jobs whose names begin with this `prefix`; needs --namespace")
 	f.StringSliceVar(&w.types, "type", nil, "`types` of events such as run.dead, or groups of them such as run; default: all")
 	f.StringVar(&w.query.Position, "from", "", "`position` at which an earlier watch ended; default: from now on")
