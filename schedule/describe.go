@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Describe says in English when a schedule fires, such as "at 02:00, Monday to Friday". Times are in the zone of
-// the schedule, which the text names only if the expression does.
+// Describe says in English when a schedule fires, such as "at 02:00, Monday to Friday". Times are in the
+// zone of the schedule, which the text names only if the expression does.
 func (s *Schedule) Describe() string {
 	switch r := s.rule.(type) {
 	case setRule:
@@ -274,8 +274,8 @@ func (c *cronRule) yearWords() string {
 	return "in " + list(numbers(years), "and")
 }
 
-// Hints are the warnings, and what is often overlooked and mostly meant: steps that do not divide their field,
-// which begin anew with each round of it.
+// Hints are the warnings, and what is often overlooked and mostly meant: steps that do not divide their
+// field, which begin anew with each round of it.
 func (s *Schedule) Hints() []string {
 	out := s.Warnings()
 	for _, m := range s.Members() {

@@ -197,11 +197,13 @@ func newCalendarList(a app) *cobra.Command {
 }
 
 func (l *calendarList) list(ctx context.Context, node *client.Client, _ []string) (answer, error) {
-	all, rest, err := collectSorted(l.listing, calendarColumns, func(token string, size int) ([]carillon.Calendar, string, error) {
-		page, err := node.ListCalendars(ctx,
-			carillon.CalendarQuery{Namespace: l.namespace, PageToken: token, PageSize: size})
-		return page.Calendars, page.NextPageToken, err
-	})
+	all, rest,
+		err := collectSorted(l.listing, calendarColumns,
+		func(token string, size int) ([]carillon.Calendar, string, error) {
+			page, err := node.ListCalendars(ctx,
+				carillon.CalendarQuery{Namespace: l.namespace, PageToken: token, PageSize: size})
+			return page.Calendars, page.NextPageToken, err
+		})
 	return answer{message: wire.CalendarPageToProto(carillon.CalendarPage{Calendars: all, NextPageToken: rest}),
 		grid: calendarColumns.grid(all), note: moreNote(len(all), rest),
 		names: namesOf(all, func(c *carillon.Calendar) string { return c.Name })}, err

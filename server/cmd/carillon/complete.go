@@ -19,7 +19,8 @@ const completionWait = 800 * time.Millisecond
 const mostCompleted = 200
 
 // offer asks a node for names. Whatever fails, it offers none: a shell has no place for errors.
-func (c *connection) offer(cmd *cobra.Command, ask func(ctx context.Context, node *client.Client) ([]string, error)) []string {
+func (c *connection) offer(cmd *cobra.Command,
+	ask func(ctx context.Context, node *client.Client) ([]string, error)) []string {
 	c.resolve(cmd)
 	node, err := c.dial()
 	if err != nil {
@@ -32,14 +33,16 @@ func (c *connection) offer(cmd *cobra.Command, ask func(ctx context.Context, nod
 	if err != nil {
 		return nil
 	}
-	return slices.DeleteFunc(names, func(n string) bool { return visibleText(n) != n || strings.ContainsAny(n, "\n\v\f") })
+	return slices.DeleteFunc(names,
+		func(n string) bool { return visibleText(n) != n || strings.ContainsAny(n, "\n\v\f") })
 }
 
 // completion is what cobra asks for the words after a command.
 type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
 // first completes the first argument alone.
-func (c *connection) first(ask func(ctx context.Context, node *client.Client, typed string) ([]string, error)) completion {
+func (c *connection) first(ask func(ctx context.Context, node *client.Client, typed string) ([]string,
+	error)) completion {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -51,12 +54,14 @@ func (c *connection) first(ask func(ctx context.Context, node *client.Client, ty
 }
 
 // completeJobs offers the names of jobs.
-func (c *connection) completeJobs(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (c *connection) completeJobs(cmd *cobra.Command, args []string, typed string) ([]string,
+	cobra.ShellCompDirective) {
 	return c.first(c.jobNames)(cmd, args, typed)
 }
 
 func (c *connection) jobNames(ctx context.Context, node *client.Client, typed string) ([]string, error) {
-	page, err := node.ListJobs(ctx, carillon.JobQuery{Namespace: c.namespace, Prefix: typed, PageSize: mostCompleted})
+	page,
+		err := node.ListJobs(ctx, carillon.JobQuery{Namespace: c.namespace, Prefix: typed, PageSize: mostCompleted})
 	return namesOf(page.Jobs, jobName), err
 }
 

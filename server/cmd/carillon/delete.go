@@ -49,10 +49,11 @@ func (d *deletion) run(cmd *cobra.Command, a app) error {
 	if !do || err != nil {
 		return err
 	}
-	errs, err := d.each(cmd, "deleting", len(items), func(ctx context.Context, node *client.Client, i int) error {
-		_, err := node.DeleteJob(ctx, items[i].Job.Key())
-		return err
-	})
+	errs, err := d.each(cmd, "deleting", len(items),
+		func(ctx context.Context, node *client.Client, i int) error {
+			_, err := node.DeleteJob(ctx, items[i].Job.Key())
+			return err
+		})
 	if errs == nil {
 		return err
 	}
@@ -70,7 +71,8 @@ func (d *deletion) run(cmd *cobra.Command, a app) error {
 		}
 		fmt.Fprintf(&text, "%s %s\n", d.shownName(j), commas(results[i].Action, results[i].Error))
 	}
-	if shown := a.answer(cmd, answer{value: map[string]any{"jobs": results}, text: text.String()}); shown != nil {
+	if shown := a.answer(cmd,
+		answer{value: map[string]any{"jobs": results}, text: text.String()}); shown != nil {
 		return shown
 	}
 	if err == nil && failed > 0 {

@@ -100,13 +100,13 @@ func flagInstant(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if t, err := parseInstant(text, now, time.Local); err == nil {
+	if t, err := parseInstant(text, now, now.Location()); err == nil {
 		return t, nil
 	}
 	span, past := strings.CutPrefix(text, "-")
 	d, err := parseSpan(strings.TrimPrefix(span, "+"))
 	if err != nil {
-		return time.Time{}, usagef("--%s: %q is neither a time such as 2027-01-31T08:00:00Z or \"yesterday 18:00\" nor a duration from now such as -12h or -2d",
+		return time.Time{}, usagef("--%s: %q is neither a time such as 2027-01-31T08:00:00Z or \"yesterday 18:00\" nor a duration from now, -2d",
 			flag, clip(text, 40))
 	}
 	if past {
@@ -141,8 +141,8 @@ func (f *jobFilter) resolve(namespace string) carillon.JobQuery {
 	return q
 }
 
-// several lets --label be given several times: jobs with all of them are meant. A query has one, so the command
-// looks for the others itself.
+// several lets --label be given several times: jobs with all of them are meant. A query has one, so the
+// command looks for the others itself.
 func (f *jobFilter) several(cmd *cobra.Command) {
 	cmd.Flags().Lookup("label").Usage = "jobs with the label: `key` or key=value; repeatable: with all of them"
 	check(cmd, func(*cobra.Command) error {

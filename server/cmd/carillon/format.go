@@ -45,7 +45,8 @@ func addFormats(cmd *cobra.Command, words []string) {
 	}
 	f := &format{words: words, word: "table"}
 	cmd.Flags().VarP(f, outputFlag, "o", "how to print the result; the template of jsonpath is kubectl's, such as {.jobs[*].name}")
-	completeBy(cmd, outputFlag, func(*cobra.Command) []string { return append(slices.Clone(f.words), jsonPath+"=") })
+	completeBy(cmd, outputFlag,
+		func(*cobra.Command) []string { return append(slices.Clone(f.words), jsonPath+"=") })
 }
 
 func (f *format) String() string {

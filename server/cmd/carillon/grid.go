@@ -58,6 +58,7 @@ type gridColumn struct {
 	name string
 	wide bool // shown with -o wide alone
 	clip bool // may be shortened to what a terminal has room for
+	less bool // left out where there is no room even so
 }
 
 // grid is a table for people.
@@ -75,6 +76,12 @@ func (g *grid) render(wide bool, d display) string {
 		}
 	}
 	widths := g.fit(shown, d.width)
+	for i := len(shown) - 1; i >= 0 && d.width > 0 && lineWidth(widths) > d.width; i-- {
+		if g.columns[shown[i]].less {
+			shown = slices.Delete(shown, i, i+1)
+			widths = g.fit(shown, d.width)
+		}
+	}
 	var b strings.Builder
 	heading := make([]gridCell, len(g.columns))
 	for i, c := range g.columns {
@@ -104,19 +111,17 @@ func safe(text string) string { return visibleText(oneLine.Replace(text)) }
 // leastClipped is the width to which a column is shortened at most.
 const leastClipped = 10
 
-// fit returns the widths of the shown columns. If they are too wide for the display, those that may be clipped
-// lose what is too much, the widest first.
+// fit returns the widths of the shown columns. If they are too wide for the display, those that may be
+// clipped lose what is too much, the widest first.
 func (g *grid) fit(shown []int, room int) []int {
 	widths := make([]int, len(shown))
-	total := 2 * (len(shown) - 1)
 	for n, i := range shown {
 		widths[n] = displaywidth.String(g.columns[i].name)
 		for _, row := range g.rows {
 			widths[n] = max(widths[n], displaywidth.String(safe(row[i].text)))
 		}
-		total += widths[n]
 	}
-	for ; room > 0 && total > room; total-- {
+	for total := lineWidth(widths); room > 0 && total > room; total-- {
 		widest := -1
 		for n, i := range shown {
 			least := max(leastClipped, displaywidth.String(g.columns[i].name))
@@ -130,6 +135,15 @@ func (g *grid) fit(shown []int, room int) []int {
 		widths[widest]--
 	}
 	return widths
+}
+
+// lineWidth is how wide a line of columns is.
+func lineWidth(widths []int) int {
+	total := 2 * (len(widths) - 1)
+	for _, w := range widths {
+		total += w
+	}
+	return total
 }
 
 // shorten shortens a text to a number of columns.

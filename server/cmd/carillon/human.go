@@ -14,7 +14,8 @@ import (
 // longUnits matches the weeks and days with which a duration may begin: 2w, 1d12h.
 var longUnits = regexp.MustCompile(`^(?:(\d{1,4})w)?(?:(\d{1,5})d)?`)
 
-// plainDuration returns a duration with weeks and days, of 24 hours, as the API takes it; other texts as they are.
+// plainDuration returns a duration with weeks and days, of 24 hours, as the API takes it; other texts as
+// they are.
 func plainDuration(text string) string {
 	m := longUnits.FindStringSubmatch(text)
 	if m[0] == "" {
@@ -47,8 +48,8 @@ var errNoTime = errors.New("it is no time; write for example 2027-01-31T08:00:00
 var timeForms = []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04",
 	"2006-01-02"}
 
-// parseInstant parses a time as people write it, seen from now in a zone. A time of day alone, or a weekday, is
-// the next one; a day alone begins at midnight.
+// parseInstant parses a time as people write it, seen from now in a zone. A time of day alone, or a
+// weekday, is the next one; a day alone begins at midnight.
 func parseInstant(text string, now time.Time, zone *time.Location) (time.Time, error) {
 	text = strings.ToLower(strings.Join(strings.Fields(text), " "))
 	if t, err := time.Parse(time.RFC3339, strings.ToUpper(text)); err == nil {

@@ -44,7 +44,7 @@ func TestHowFarTimesAre(t *testing.T) {
 	now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	for d, want := range map[time.Duration]string{0: "now", 900 * time.Millisecond: "now", time.Second: "in 1s",
 		-61 * time.Second: "1m1s ago", 12*time.Minute + 5*time.Second: "in 12m", 26 * time.Hour: "in 1d2h",
-		-40 * 24 * time.Hour: "40d ago", 2*time.Hour + time.Second: "in 2h"} {
+		-40 * 24 * time.Hour: "40d ago", 800 * 24 * time.Hour: "in 2y70d", 2*time.Hour + time.Second: "in 2h"} {
 		if got := ago(now.Add(d), now); got != want {
 			t.Errorf("%v: %q, want %q", d, got, want)
 		}

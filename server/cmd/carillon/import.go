@@ -96,25 +96,27 @@ func (a app) imported(file string, got manifest.Import) error {
 			return err
 		}
 		where := fmt.Sprintf("%s:%d", oneLine.Replace(file), made.Line)
-		head := "# from " + where + "\n"
+		var head strings.Builder
 		if n > 0 {
-			head = "---\n" + head
+			head.WriteString("---\n")
 		}
+		head.WriteString("# from " + where + "\n")
 		for _, note := range made.Notes {
-			head += "# " + oneLine.Replace(note) + "\n"
+			head.WriteString("# " + oneLine.Replace(note) + "\n")
 			a.sayf("%s: %s: %s", where, made.Job.Name, note)
 		}
 		if err := checkImported(&made.Job); err != nil {
-			head += "# carillon does not take it as it is: " + oneLine.Replace(err.Error()) + "\n"
+			head.WriteString("# carillon does not take it as it is: " + oneLine.Replace(err.Error()) + "\n")
 			a.sayf("%s: %s: carillon does not take it as it is: %s", where, made.Job.Name, err)
 			notes++
 		}
 		notes += len(made.Notes)
-		if err := a.print(head + string(text)); err != nil {
+		if err := a.print(head.String() + string(text)); err != nil {
 			return err
 		}
 	}
-	a.sayf("%d jobs were made%s.", len(got.Jobs), strings.TrimSuffix(fmt.Sprintf(", with %d notes", notes), ", with 0 notes"))
+	a.sayf("%d jobs were made%s.", len(got.Jobs),
+		strings.TrimSuffix(fmt.Sprintf(", with %d notes", notes), ", with 0 notes"))
 	if len(got.Jobs) == 0 {
 		return usagef("no job could be made of %q", clip(file, 80))
 	}

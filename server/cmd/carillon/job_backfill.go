@@ -67,7 +67,8 @@ func (b *jobBackfill) spec() (carillon.BackfillSpec, error) {
 
 // flagTime parses the time in a flag.
 func flagTime(flag, text string) (time.Time, error) {
-	t, err := parseInstant(text, time.Now(), time.Local)
+	now := time.Now()
+	t, err := parseInstant(text, now, now.Location())
 	if err != nil {
 		return t, usagef("--%s: %q is no time; write for example 2027-01-31T08:00:00Z or \"yesterday 18:00\"", flag, clip(text, 40))
 	}

@@ -44,7 +44,8 @@ func (c *connection) describe(ctx context.Context, node *client.Client, j *caril
 	if err != nil {
 		return "", err
 	}
-	page, err := node.ListRuns(ctx, carillon.RunQuery{Namespace: j.Namespace, Job: j.Name, PageSize: describedRuns})
+	page,
+		err := node.ListRuns(ctx, carillon.RunQuery{Namespace: j.Namespace, Job: j.Name, PageSize: describedRuns})
 	if err != nil {
 		return "", err
 	}
@@ -53,7 +54,8 @@ func (c *connection) describe(ctx context.Context, node *client.Client, j *caril
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString(description(append([]field{{"name", j.Name}, {"namespace", j.Namespace}}, statusFields(j, now)...)))
+	b.WriteString(description(append([]field{{"name", j.Name}, {"namespace", j.Namespace}},
+		statusFields(j, now)...)))
 	b.WriteString("\nSet:\n")
 	for line := range strings.Lines(string(spec)) {
 		b.WriteString("  " + line)
@@ -66,7 +68,8 @@ func (c *connection) describe(ctx context.Context, node *client.Client, j *caril
 }
 
 // namedCalendars reads the calendars that a job names, those that there are.
-func namedCalendars(ctx context.Context, node *client.Client, j *carillon.Job) (all []carillon.Calendar, err error) {
+func namedCalendars(ctx context.Context, node *client.Client, j *carillon.Job) (all []carillon.Calendar,
+	err error) {
 	for _, name := range j.Calendars.Names() {
 		cal, err := node.GetCalendar(ctx, j.Namespace, name)
 		switch {

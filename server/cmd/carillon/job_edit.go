@@ -155,7 +155,16 @@ func keptText(text []byte, err error) error {
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
-	return fmt.Errorf("%w (your text is kept in %s)", err, path)
+	where := fmt.Sprintf(" (your text is kept in %s)", path)
+	if usage, ok := errors.AsType[*usageError](err); ok {
+		return usagef("%s%s", usage.message, where)
+	}
+	if known, ok := errors.AsType[*carillon.Error](err); ok {
+		kept := *known
+		kept.Message += where
+		return &kept
+	}
+	return fmt.Errorf("%w%s", err, where)
 }
 
 func tempFile(text []byte) (string, error) {
@@ -175,7 +184,7 @@ func editText(ctx context.Context, a app, text string) (out []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, os.Remove(path)) }()
 	words := strings.Fields(firstOf(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi"))
-	editor := exec.CommandContext(ctx, words[0], append(words[1:], path)...)
+	editor := exec.CommandContext(ctx, words[0], append(words[1:], path)...) //nolint:gosec // the user names it
 	editor.Stdin, editor.Stdout, editor.Stderr = a.in, a.raw, a.errs
 	if err := editor.Run(); err != nil {
 		if _, ended := errors.AsType[*exec.ExitError](err); ended {

@@ -395,7 +395,8 @@ func when(name, field, kind, usage string, at func(*carillon.Job) *carillon.When
 
 // setDue sets the first run to a time as people write it. Other texts are left to the check of the job.
 func setDue(j *carillon.Job, text string) error {
-	zone := time.Local
+	now := time.Now()
+	zone := now.Location()
 	if j.TimeZone != "" {
 		zone = j.Location()
 	}
@@ -404,7 +405,7 @@ func setDue(j *carillon.Job, text string) error {
 	if err == nil {
 		return nil
 	}
-	if t, err := parseInstant(text, time.Now(), zone); err == nil {
+	if t, err := parseInstant(text, now, zone); err == nil {
 		j.Due = carillon.At(t)
 		return nil
 	}

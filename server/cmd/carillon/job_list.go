@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,12 +38,13 @@ func newJobList(a app) *cobra.Command {
 // not forwarded to other nodes.
 func (l *jobList) list(ctx context.Context, node *client.Client, _ []string) (answer, error) {
 	q := l.filter.resolve(l.namespace)
-	jobs, rest, err := collectSorted(l.listing, jobColumns, func(token string, size int) ([]carillon.Job, string, error) {
-		q.PageToken, q.PageSize = token, size
-		page, err := node.ListJobs(ctx, q)
-		jobs := slices.DeleteFunc(page.Jobs, func(j carillon.Job) bool { return !l.filter.selects(&j) })
-		return jobs, page.NextPageToken, err
-	})
+	jobs, rest, err := collectSorted(l.listing, jobColumns,
+		func(token string, size int) ([]carillon.Job, string, error) {
+			q.PageToken, q.PageSize = token, size
+			page, err := node.ListJobs(ctx, q)
+			jobs := slices.DeleteFunc(page.Jobs, func(j carillon.Job) bool { return !l.filter.selects(&j) })
+			return jobs, page.NextPageToken, err
+		})
 	got := answer{message: &pb.ListJobsResponse{Jobs: wire.JobsToProto(jobs), NextPageToken: rest},
 		grid: jobColumns.grid(jobs), note: moreNote(len(jobs), rest), names: namesOf(jobs, jobName)}
 	return got, err
@@ -55,19 +57,30 @@ func statusOf(j *carillon.Job) *carillon.JobStatus { return cmp.Or(j.Status, &ca
 
 var jobColumns = columns[carillon.Job]{
 	{gridColumn: gridColumn{name: "NAME"}, cell: jobName},
-	{gridColumn: gridColumn{name: "SCHEDULE", clip: true}, cell: func(j *carillon.Job) string { return dash(j.Schedule) }},
-	{gridColumn: gridColumn{name: "TIME ZONE", wide: true}, cell: func(j *carillon.Job) string { return dash(j.TimeZone) }},
-	{gridColumn: gridColumn{name: "TARGET", clip: true}, cell: func(j *carillon.Job) string { return targetText(j.Target) }},
-	{gridColumn: gridColumn{name: "PHASE"}, cell: func(j *carillon.Job) string { return statusOf(j).Phase.String() },
+	{gridColumn: gridColumn{name: "SCHEDULE", clip: true},
+		cell: func(j *carillon.Job) string { return dash(j.Schedule) }},
+	{gridColumn: gridColumn{name: "TIME ZONE", wide: true},
+		cell: func(j *carillon.Job) string { return dash(j.TimeZone) }},
+	{gridColumn: gridColumn{name: "TARGET", clip: true},
+		cell: func(j *carillon.Job) string { return dash(targetText(j.Target)) }},
+	{gridColumn: gridColumn{name: "PHASE"},
+		cell:  func(j *carillon.Job) string { return statusOf(j).Phase.String() },
 		paint: func(j *carillon.Job) paint { return phasePaint(statusOf(j).Phase) }},
 	timeColumn("NEXT RUN", func(j *carillon.Job) time.Time { return statusOf(j).NextRun }),
-	{gridColumn: gridColumn{name: "LAST"}, cell: func(j *carillon.Job) string { return dash(lastStatus(j)) },
+	{gridColumn: gridColumn{name: "LAST", less: true},
+		cell:  func(j *carillon.Job) string { return dash(lastStatus(j)) },
 		paint: func(j *carillon.Job) paint { return statusPaint(lastStatus(j)) }},
-	numberColumn("FIRED", func(j *carillon.Job) uint64 { return statusOf(j).Counters.Fired }),
-	{gridColumn: gridColumn{name: "LABELS", wide: true}, cell: func(j *carillon.Job) string { return dash(labelsText(j.Labels)) }},
+	{gridColumn: gridColumn{name: "FIRED", less: true}, cell: firedText,
+		order: func(a, b *carillon.Job) int {
+			return cmp.Compare(statusOf(a).Counters.Fired, statusOf(b).Counters.Fired)
+		}},
+	{gridColumn: gridColumn{name: "LABELS", wide: true},
+		cell: func(j *carillon.Job) string { return dash(labelsText(j.Labels)) }},
 	wideTime("NEXT RUN AT", func(j *carillon.Job) time.Time { return statusOf(j).NextRun }),
 	wideTime("CREATED", func(j *carillon.Job) time.Time { return statusOf(j).Created }),
 }
+
+func firedText(j *carillon.Job) string { return strconv.FormatUint(statusOf(j).Counters.Fired, 10) }
 
 // lastStatus is the status of the last run; "" if there is none.
 func lastStatus(j *carillon.Job) string {

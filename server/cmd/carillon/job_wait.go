@@ -128,7 +128,8 @@ func (a app) waited(cmd *cobra.Command, what string, run *carillon.Run) error {
 	if run == nil {
 		return a.answer(cmd, answer{value: map[string]any{}, text: what + ": nothing goes on\n"})
 	}
-	text := fmt.Sprintf("run %s of %s: %s\n", shortID(run.ID), run.Job, commas(run.Status.String(), clip(whyText(run), 200)))
+	text := fmt.Sprintf("run %s of %s: %s\n", shortID(run.ID), run.Job,
+		commas(run.Status.String(), clip(whyText(run), 200)))
 	if err := a.answer(cmd, answer{message: wire.RunToProto(run), text: text}); err != nil {
 		return err
 	}
@@ -179,7 +180,8 @@ func hasAny(ctx context.Context, node *client.Client, key carillon.Key, gone boo
 }
 
 // ended returns the newest run that ended after a time as the flags ask for; nil if there is none.
-func (w *waiting) ended(ctx context.Context, node *client.Client, name string, after time.Time) (*carillon.Run, error) {
+func (w *waiting) ended(ctx context.Context, node *client.Client, name string,
+	after time.Time) (*carillon.Run, error) {
 	q := carillon.RunQuery{Namespace: w.namespace, Job: name, From: after,
 		Statuses: []carillon.RunStatus{carillon.RunSucceeded}}
 	if w.until.String() == untilFinished {

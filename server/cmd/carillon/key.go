@@ -148,10 +148,11 @@ func newKeyList(a app) *cobra.Command {
 }
 
 func (l *keyList) list(ctx context.Context, node *client.Client, _ []string) (answer, error) {
-	all, rest, err := collectSorted(l.listing, keyColumns, func(token string, size int) ([]carillon.AccessKey, string, error) {
-		page, err := node.ListKeys(ctx, carillon.KeyQuery{PageToken: token, PageSize: size})
-		return page.Keys, page.NextPageToken, err
-	})
+	all, rest, err := collectSorted(l.listing, keyColumns,
+		func(token string, size int) ([]carillon.AccessKey, string, error) {
+			page, err := node.ListKeys(ctx, carillon.KeyQuery{PageToken: token, PageSize: size})
+			return page.Keys, page.NextPageToken, err
+		})
 	return answer{message: wire.KeyPageToProto(carillon.KeyPage{Keys: all, NextPageToken: rest}),
 		grid: keyColumns.grid(all), note: moreNote(len(all), rest),
 		names: namesOf(all, func(k *carillon.AccessKey) string { return k.ID })}, err

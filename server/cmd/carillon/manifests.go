@@ -111,7 +111,8 @@ func manifestPaths(name string) ([]string, error) {
 }
 
 // wide bounds leave it to the node how large the parts of a job may be.
-var wideBounds = carillon.Bounds{Payload: manifest.MaxBytes, Metadata: manifest.MaxBytes, Labels: math.MaxInt32,
+var wideBounds = carillon.Bounds{Payload: manifest.MaxBytes, Metadata: manifest.MaxBytes,
+	Labels:  math.MaxInt32,
 	Headers: manifest.MaxBytes, URL: manifest.MaxBytes, Schedule: manifest.MaxBytes, Note: manifest.MaxBytes}
 
 // check checks jobs before the first of them is sent.
@@ -139,8 +140,8 @@ func (m *manifests) check(cmd *cobra.Command, all []manifest.Item) error {
 // callsAtOnce is how many calls a command about many jobs has going.
 const callsAtOnce = 8
 
-// each calls f for 0 to n-1, several at a time, each within the time that the user is ready to wait, and shows
-// how far it is. It returns the error of each.
+// each calls f for 0 to n-1, several at a time, each within the time that the user is ready to wait, and
+// shows how far it is. It returns the error of each.
 func (c *connection) each(cmd *cobra.Command, stage string, n int,
 	f func(ctx context.Context, node *client.Client, i int) error) ([]error, error) {
 	node, err := c.dial()

@@ -55,10 +55,12 @@ func newNamespaceList(a app) *cobra.Command {
 
 // list reads pages until there are enough namespaces.
 func (l *namespaceList) list(ctx context.Context, node *client.Client, _ []string) (answer, error) {
-	all, rest, err := collectSorted(l.listing, namespaceColumns, func(token string, size int) ([]carillon.Namespace, string, error) {
-		page, err := node.ListNamespaces(ctx, carillon.NamespaceQuery{PageToken: token, PageSize: size})
-		return page.Namespaces, page.NextPageToken, err
-	})
+	all, rest,
+		err := collectSorted(l.listing, namespaceColumns,
+		func(token string, size int) ([]carillon.Namespace, string, error) {
+			page, err := node.ListNamespaces(ctx, carillon.NamespaceQuery{PageToken: token, PageSize: size})
+			return page.Namespaces, page.NextPageToken, err
+		})
 	page := carillon.NamespacePage{Namespaces: all, NextPageToken: rest}
 	return answer{message: wire.NamespacePageToProto(page), grid: namespaceColumns.grid(all),
 		note:  moreNote(len(all), rest),

@@ -14,8 +14,8 @@ import (
 	"github.com/carillonhq/carillon/server/internal/httpapi"
 )
 
-// answer is the result of a command: for programs the message of the API, or a value, and for people text or a
-// grid, and a line to them that is not part of it. names are what -o name prints.
+// answer is the result of a command: for programs the message of the API, or a value, and for people text
+// or a grid, and a line to them that is not part of it. names are what -o name prints.
 type answer struct {
 	message    proto.Message
 	value      any

@@ -54,13 +54,15 @@ are the connections that serve the queue, CREDITS the runs that they have room f
 func (l *queueList) list(ctx context.Context, node *client.Client, _ []string) (answer, error) {
 	q := carillon.QueueQuery{Namespace: l.within, Kind: l.kind.String()}
 	var unheard []string
-	rows, rest, err := collectSorted(l.listing, queueColumns, func(token string, size int) ([]carillon.Queue, string, error) {
-		q.PageToken, q.PageSize = token, size
-		page, err := node.ListQueues(ctx, q)
-		unheard = union(unheard, page.Unheard)
-		return page.Queues, page.NextPageToken, err
-	})
-	return answer{grid: queueColumns.grid(rows), text: notes(rows), names: namesOf(rows, queueName), note: listNote(len(rows), rest, unheard),
+	rows, rest, err := collectSorted(l.listing, queueColumns,
+		func(token string, size int) ([]carillon.Queue, string, error) {
+			q.PageToken, q.PageSize = token, size
+			page, err := node.ListQueues(ctx, q)
+			unheard = union(unheard, page.Unheard)
+			return page.Queues, page.NextPageToken, err
+		})
+	return answer{grid: queueColumns.grid(rows), text: notes(rows), names: namesOf(rows, queueName),
+		note:    listNote(len(rows), rest, unheard),
 		message: &pb.ListQueuesResponse{Queues: wire.QueuesToProto(rows), NextPageToken: rest, Unheard: unheard},
 	}, err
 }
@@ -172,13 +174,15 @@ has. A silent one gets nothing until it sends something. VERSION is what it says
 func (l *workerList) list(ctx context.Context, node *client.Client, _ []string) (answer, error) {
 	q := carillon.WorkerQuery{Namespace: l.within, Kind: l.kind.String(), Queue: l.queue}
 	var unheard []string
-	rows, rest, err := collectSorted(l.listing, workerColumns, func(token string, size int) ([]carillon.Worker, string, error) {
-		q.PageToken, q.PageSize = token, size
-		page, err := node.ListWorkers(ctx, q)
-		unheard = union(unheard, page.Unheard)
-		return page.Workers, page.NextPageToken, err
-	})
-	return answer{grid: workerColumns.grid(rows), names: namesOf(rows, workerID), note: listNote(len(rows), rest, unheard),
+	rows, rest, err := collectSorted(l.listing, workerColumns,
+		func(token string, size int) ([]carillon.Worker, string, error) {
+			q.PageToken, q.PageSize = token, size
+			page, err := node.ListWorkers(ctx, q)
+			unheard = union(unheard, page.Unheard)
+			return page.Workers, page.NextPageToken, err
+		})
+	return answer{grid: workerColumns.grid(rows), names: namesOf(rows, workerID),
+		note:    listNote(len(rows), rest, unheard),
 		message: &pb.ListWorkersResponse{Workers: wire.WorkersToProto(rows), NextPageToken: rest, Unheard: unheard},
 	}, err
 }

@@ -59,11 +59,12 @@ func (l *runList) list(ctx context.Context, node *client.Client, words []string)
 	if len(words) == 1 {
 		q.Job = words[0]
 	}
-	runs, rest, err := collectSorted(l.listing, runColumns, func(token string, size int) ([]carillon.Run, string, error) {
-		q.PageToken, q.PageSize = token, size
-		page, err := node.ListRuns(ctx, q)
-		return page.Runs, page.NextPageToken, err
-	})
+	runs, rest, err := collectSorted(l.listing, runColumns,
+		func(token string, size int) ([]carillon.Run, string, error) {
+			q.PageToken, q.PageSize = token, size
+			page, err := node.ListRuns(ctx, q)
+			return page.Runs, page.NextPageToken, err
+		})
 	return answer{message: &pb.ListRunsResponse{Runs: wire.RunsToProto(runs), NextPageToken: rest},
 		grid: runColumns.grid(runs), note: moreNote(len(runs), rest),
 		names: namesOf(runs, func(r *carillon.Run) string { return r.ID })}, err
@@ -74,14 +75,20 @@ var runColumns = columns[carillon.Run]{
 	{gridColumn: gridColumn{name: "JOB"}, cell: func(r *carillon.Run) string { return r.Job }},
 	{gridColumn: gridColumn{name: "STATUS"}, cell: func(r *carillon.Run) string { return r.Status.String() },
 		paint: func(r *carillon.Run) paint { return statusPaint(r.Status.String()) }},
-	textColumn("QUEUE", func(r *carillon.Run) string { return r.Queue }),
+	{gridColumn: gridColumn{name: "QUEUE", clip: true, less: true},
+		cell: func(r *carillon.Run) string { return dash(r.Queue) }},
 	timeColumn("SCHEDULED", func(r *carillon.Run) time.Time { return r.Scheduled }),
 	timeColumn("DUE", dueAgain),
-	{gridColumn: gridColumn{name: "TOOK"}, cell: func(r *carillon.Run) string { return dash(runTook(r, time.Now())) },
-		order: func(a, b *carillon.Run) int { return cmp.Compare(a.Finished.Sub(a.Started), b.Finished.Sub(b.Started)) }},
+	{gridColumn: gridColumn{name: "TOOK"},
+		cell: func(r *carillon.Run) string { return dash(runTook(r, time.Now())) },
+		order: func(a,
+			b *carillon.Run) int {
+			return cmp.Compare(a.Finished.Sub(a.Started), b.Finished.Sub(b.Started))
+		}},
 	numberColumn("ATTEMPTS", func(r *carillon.Run) int { return r.Attempt }),
 	textColumn("WHY", func(r *carillon.Run) string { return clip(whyText(r), 200) }),
-	{gridColumn: gridColumn{name: "WORKER", wide: true}, cell: func(r *carillon.Run) string { return dash(r.Worker) }},
+	{gridColumn: gridColumn{name: "WORKER", wide: true},
+		cell: func(r *carillon.Run) string { return dash(r.Worker) }},
 	wideTime("SCHEDULED AT", func(r *carillon.Run) time.Time { return r.Scheduled }),
 	wideTime("FINISHED AT", func(r *carillon.Run) time.Time { return r.Finished }),
 	{gridColumn: gridColumn{name: "WHOLE ID", wide: true}, cell: func(r *carillon.Run) string { return r.ID }},
@@ -95,7 +102,8 @@ func dueAgain(r *carillon.Run) time.Time {
 	return r.Due
 }
 
-// runTook is how long a run took from its scheduled time to its end, or the attempt in force has taken so far.
+// runTook is how long a run took from its scheduled time to its end, or the attempt in force has taken so
+// far.
 func runTook(r *carillon.Run, now time.Time) string {
 	switch {
 	case !r.Finished.IsZero() && !r.Started.IsZero():

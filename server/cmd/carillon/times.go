@@ -21,12 +21,13 @@ func ago(t, now time.Time) string {
 	return "now"
 }
 
-// roughly writes a duration with its one or two largest units: 45s, 12m, 2h5m, 3d4h, 21d.
+// roughly writes a duration with its one or two largest units: 45s, 12m, 2h5m, 3d4h, 21d, 2y30d.
 func roughly(d time.Duration) string {
 	units := []struct {
 		span time.Duration
 		name string
-	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}}
+	}{{365 * 24 * time.Hour, "y"}, {24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"},
+		{time.Second, "s"}}
 	for i, u := range units {
 		if d < u.span {
 			continue
@@ -97,13 +98,14 @@ func unlessNever(a, b time.Time) int {
 }
 
 // numberColumn is a column of numbers.
-func numberColumn[T any, N int | uint64](name string, of func(*T) N) column[T] {
+func numberColumn[T any](name string, of func(*T) int) column[T] {
 	return column[T]{gridColumn: gridColumn{name: name},
-		cell:  func(v *T) string { return fmt.Sprint(of(v)) },
+		cell:  func(v *T) string { return strconv.Itoa(of(v)) },
 		order: func(a, b *T) int { return cmp.Compare(of(a), of(b)) }}
 }
 
 // textColumn is a column of texts that may be shortened.
 func textColumn[T any](name string, of func(*T) string) column[T] {
-	return column[T]{gridColumn: gridColumn{name: name, clip: true}, cell: func(v *T) string { return dash(of(v)) }}
+	return column[T]{gridColumn: gridColumn{name: name, clip: true},
+		cell: func(v *T) string { return dash(of(v)) }}
 }

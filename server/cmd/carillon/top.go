@@ -102,7 +102,8 @@ func (t *top) look(ctx context.Context, node *client.Client) topData {
 	d.queues, d.more = page.Queues, page.NextPageToken != ""
 	slices.SortStableFunc(d.queues, func(a, b carillon.Queue) int { return b.Waiting() - a.Waiting() })
 	runs, err := node.ListRuns(ctx, carillon.RunQuery{Namespace: t.namespace, From: d.at.Add(-failingFor),
-		Statuses: []carillon.RunStatus{carillon.RunRetrying, carillon.RunFailed, carillon.RunDead}, PageSize: mostFailures})
+		Statuses: []carillon.RunStatus{carillon.RunRetrying, carillon.RunFailed, carillon.RunDead},
+		PageSize: mostFailures})
 	d.problem("runs", t.explain(err))
 	d.failing, d.more = failingJobs(runs.Runs), d.more || runs.NextPageToken != ""
 	status, err := node.ClusterStatus(ctx)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,7 +67,8 @@ func (m topModel) render() string {
 	sections := []struct {
 		title string
 		table *grid
-	}{{"QUEUES", queueGrid(d.queues, d.at)}, {"FAILING JOBS", failingGrid(d.failing, d.at)}, {"NODES", nodeGrid(d.nodes)}}
+	}{{"QUEUES", queueGrid(d.queues, d.at)}, {"FAILING JOBS", failingGrid(d.failing, d.at)},
+		{"NODES", nodeGrid(d.nodes)}}
 	lines := []string{m.headline()}
 	for _, p := range d.problems {
 		lines = append(lines, m.painted(red, safe(p)))
@@ -112,8 +114,8 @@ func (m topModel) headline() string {
 			oldest = q.Oldest
 		}
 	}
-	text := fmt.Sprintf("carillon %s · namespace %s · %s · backlog %d · in flight %d · lateness %s", m.server, m.namespace,
-		d.at.Local().Format("15:04:05"), waiting, inFlight, dash(lateness(oldest, d.at)))
+	text := fmt.Sprintf("%s · backlog %d · in flight %d · lateness %s · namespace %s · %s",
+		d.at.Local().Format("15:04:05"), waiting, inFlight, dash(lateness(oldest, d.at)), m.namespace, m.server)
 	if d.more {
 		text += " · not all is shown"
 	}
@@ -152,8 +154,10 @@ func queueGrid(queues []carillon.Queue, now time.Time) *grid {
 		case q.Waiting() > 0:
 			state, colour = "backlog", yellow
 		}
-		rows = append(rows, []gridCell{{text: q.Namespace}, {text: q.Kind}, {text: q.Name}, {text: fmt.Sprint(q.Waiting())},
-			{text: dash(lateness(q.Oldest, now))}, {text: fmt.Sprint(q.InFlight)}, {text: consumersText(q)}, {state, colour}})
+		rows = append(rows,
+			[]gridCell{{text: q.Namespace}, {text: q.Kind}, {text: q.Name}, {text: strconv.Itoa(q.Waiting())},
+				{text: dash(lateness(q.Oldest, now))}, {text: strconv.Itoa(q.InFlight)}, {text: consumersText(q)},
+				{state, colour}})
 	}
 	return gridOf(rows, "NAMESPACE", "KIND", "QUEUE", "BACKLOG", "LATENESS", "IN FLIGHT", "CONSUMERS", "STATE")
 }
@@ -161,8 +165,8 @@ func queueGrid(queues []carillon.Queue, now time.Time) *grid {
 func failingGrid(jobs []failing, now time.Time) *grid {
 	var rows [][]gridCell
 	for _, f := range jobs {
-		rows = append(rows, []gridCell{{text: f.job}, {fmt.Sprint(f.failed), red}, {fmt.Sprint(f.dead), red},
-			{fmt.Sprint(f.retrying), yellow}, {text: dash(ago(f.last, now))}, {text: dash(clip(f.lastReason, 300))}})
+		rows = append(rows, []gridCell{{text: f.job}, {strconv.Itoa(f.failed), red}, {strconv.Itoa(f.dead), red},
+			{strconv.Itoa(f.retrying), yellow}, {text: dash(ago(f.last, now))}, {text: dash(clip(f.lastReason, 300))}})
 	}
 	return gridOf(rows, "JOB", "FAILED", "DEAD", "RETRYING", "LAST", "WHY")
 }

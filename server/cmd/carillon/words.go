@@ -127,7 +127,8 @@ func wholeTarget(t carillon.Target) string {
 	text := targetText(t)
 	switch {
 	case t.HTTP != nil:
-		return commas(text, unlessZero("method %s", t.HTTP.Method), unlessZero("headers %s", pairsText(t.HTTP.Headers)))
+		return commas(text, unlessZero("method %s", t.HTTP.Method),
+			unlessZero("headers %s", pairsText(t.HTTP.Headers)))
 	case t.Kafka != nil:
 		return commas(text, unlessZero("key %s", t.Kafka.Key))
 	case t.AMQP != nil:

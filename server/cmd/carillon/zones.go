@@ -27,7 +27,8 @@ func zoneNames(*cobra.Command) []string {
 				zones = append(zones, words[1])
 			case words[0] == "L": // and another name of one
 				zones = append(zones, words[2])
-			case strings.Contains(words[2], "/") && unicode.IsUpper(rune(words[2][0])) && !strings.HasSuffix(table, ".zi"):
+			case strings.Contains(words[2], "/") && unicode.IsUpper(rune(words[2][0])) &&
+				!strings.HasSuffix(table, ".zi"):
 				zones = append(zones, words[2])
 			}
 		}

@@ -176,6 +176,8 @@ func (c *converter) number(n *yaml.Node) error {
 func (c *converter) text(s string) {
 	e := json.NewEncoder(&c.out)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string can always be encoded
+	if err := e.Encode(s); err != nil {
+		panic(err) // strings can always be encoded
+	}
 	c.out.Truncate(c.out.Len() - 1)
 }

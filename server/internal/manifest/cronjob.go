@@ -13,7 +13,8 @@ import (
 	"github.com/carillonhq/carillon/schedule"
 )
 
-// cronJob is what is read of a CronJob of Kubernetes. What a manifest has beside it is named as not carried over.
+// cronJob is what is read of a CronJob of Kubernetes. What a manifest has beside it is named as not carried
+// over.
 type cronJob struct {
 	Metadata struct {
 		Name   string            `json:"name"`
@@ -38,15 +39,16 @@ type cronJob struct {
 }
 
 // carried are the fields of a CronJob that a job takes over, with all below them, or that say nothing.
-var carried = []string{"apiVersion", "kind", "metadata.name", "metadata.labels", "spec.schedule", "spec.timeZone",
+var carried = []string{"apiVersion", "kind", "metadata.name", "metadata.labels", "spec.schedule",
+	"spec.timeZone",
 	"spec.suspend", "spec.concurrencyPolicy", "spec.startingDeadlineSeconds", "spec.successfulJobsHistoryLimit",
 	"spec.failedJobsHistoryLimit", "spec.jobTemplate.spec.backoffLimit",
 	"spec.jobTemplate.spec.activeDeadlineSeconds", "spec.jobTemplate.spec.template", "status",
 	"metadata.creationTimestamp", "metadata.uid", "metadata.resourceVersion", "metadata.generation",
 	"metadata.managedFields"}
 
-// CronJobs makes a job of each CronJob of a file of manifests; lists of them are opened. The template of the pod
-// is the payload, for a worker. Every fault of the file is an *Error.
+// CronJobs makes a job of each CronJob of a file of manifests; lists of them are opened. The template of
+// the pod is the payload, for a worker. Every fault of the file is an *Error.
 func CronJobs(file string, text []byte, o ImportOptions) (Import, error) {
 	c := cronJobs{reader: reader{file: file}, options: o, names: map[string]bool{}}
 	d := yaml.NewDecoder(strings.NewReader(string(text)))
@@ -96,7 +98,7 @@ func (c *cronJobs) take(n *yaml.Node) error {
 		c.out.Notes = append(c.out.Notes, fmt.Sprintf("line %d: a %.60s is left out: only CronJobs are taken", n.Line, kind.Value))
 		return nil
 	}
-	convert := converter{budget: MaxBytes}
+	convert := converter{budget: MaxBytes / 8}
 	raw, err := convert.convert(n)
 	if err != nil {
 		return c.at(convert.node, err.Error(), 0)
@@ -126,7 +128,8 @@ func (c *cronJobs) add(n *yaml.Node, m *cronJob) error {
 		FailurePolicy: backoff(s.Template.Spec.BackoffLimit)}}
 	made.policies(m)
 	for _, path := range leaves(n, "") {
-		if !slices.ContainsFunc(carried, func(c string) bool { return path == c || strings.HasPrefix(path, c+".") }) {
+		if !slices.ContainsFunc(carried,
+			func(c string) bool { return path == c || strings.HasPrefix(path, c+".") }) {
 			made.Notes = append(made.Notes, path+" is not carried over")
 		}
 	}
@@ -134,7 +137,8 @@ func (c *cronJobs) add(n *yaml.Node, m *cronJob) error {
 	return nil
 }
 
-// backoff is the policy of the Job controller: 10 s, doubled up to 6 minutes, 6 times unless it says otherwise.
+// backoff is the policy of the Job controller: 10 s, doubled up to 6 minutes, 6 times unless it says
+// otherwise.
 func backoff(limit *uint32) carillon.FailurePolicy {
 	retries := uint32(6)
 	if limit != nil {

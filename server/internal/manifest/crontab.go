@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"strings"
@@ -52,8 +53,8 @@ type command struct {
 
 var assignment = regexp.MustCompile(`^\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$`)
 
-// Crontab makes a job of each line of a crontab. As with cron, runs overlap, missed ones are not made up for, and
-// failed ones are not repeated. The command is the payload, for a worker.
+// Crontab makes a job of each line of a crontab. As with cron, runs overlap, missed ones are not made up
+// for, and failed ones are not repeated. The command is the payload, for a worker.
 func Crontab(text string, o ImportOptions) Import {
 	c := crontab{options: o, zone: o.TimeZone, env: map[string]string{}, names: map[string]bool{}}
 	for i, line := range strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n") {
@@ -172,10 +173,7 @@ func percent(line string) (cmd, stdin string) {
 
 func (c *crontab) add(n int, expr string, cmd command) {
 	if len(c.env) > 0 {
-		cmd.Env = make(map[string]string)
-		for k, v := range c.env {
-			cmd.Env[k] = v
-		}
+		cmd.Env = maps.Clone(c.env)
 	}
 	var raw bytes.Buffer
 	e := json.NewEncoder(&raw)

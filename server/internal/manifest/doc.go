@@ -1,5 +1,5 @@
-// Package manifest reads and writes files of jobs, in YAML or JSON, several to a file, each in the form of the
-// REST API.
+// Package manifest reads and writes files of jobs, in YAML or JSON, several to a file, each in the form of
+// the REST API.
 //
 //   - read.go: files into jobs, with the position of each fault
 //   - convert.go: YAML into JSON

@@ -27,7 +27,8 @@ func locate(n *yaml.Node, path string) *yaml.Node {
 	return at
 }
 
-// member returns the value of the key with which the path begins, and the rest of the path. at becomes the key.
+// member returns the value of the key with which the path begins, and the rest of the path. at becomes the
+// key.
 func member(n *yaml.Node, path string, at **yaml.Node) (*yaml.Node, string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		rest, ok := strings.CutPrefix(path, n.Content[i].Value)

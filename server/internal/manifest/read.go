@@ -19,8 +19,9 @@ import (
 
 // Bounds on what is read at once.
 const (
-	MaxBytes = 64 << 20 // of one file, and of what its aliases expand to
-	MaxJobs  = 10_000   // of one file
+	MaxBytes    = 64 << 20 // of one file
+	MaxExpanded = 4 << 20  // beyond the size of the file, by aliases
+	MaxJobs     = 10_000   // of one file
 )
 
 // Item is a job as a file gives it.
@@ -67,9 +68,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
 }
 
-// Read returns the jobs of a file, in its order. A document is a job in the form of the REST API, or an object
-// with the field jobs, a list of them, as `carillon job list -o json` prints it. Documents of JSON follow one
-// another; those of YAML have lines of --- between them. Every fault is an *Error.
+// Read returns the jobs of a file, in its order. A document is a job in the form of the REST API, or an
+// object with the field jobs, a list of them, as `carillon job list -o json` prints it. Documents of JSON
+// follow one another; those of YAML have lines of --- between them. Every fault is an *Error.
 func Read(file string, text []byte) ([]Item, error) {
 	if len(text) > MaxBytes {
 		return nil, &Error{File: file, Message: fmt.Sprintf("it is larger than %d MiB", MaxBytes>>20)}
@@ -147,7 +148,7 @@ func (r *reader) yaml(text []byte) error {
 		if len(doc.Content) == 0 || isEmpty(doc.Content[0]) {
 			continue
 		}
-		c := converter{budget: MaxBytes}
+		c := converter{budget: 2*len(text) + MaxExpanded}
 		raw, err := c.convert(doc.Content[0])
 		if err != nil {
 			return r.at(c.node, err.Error(), 0)
@@ -163,7 +164,7 @@ func isEmpty(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "
 // syntax is the error of a text that is no YAML; the library's text begins with the line.
 func (r *reader) syntax(err error) error {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
-	e := &Error{File: r.file, Message: message}
+	e := &Error{File: r.file, Line: 1, Message: message} // the library gives no line for the first one
 	if rest, ok := strings.CutPrefix(message, "line "); ok {
 		if _, err := fmt.Sscanf(rest, "%d:", &e.Line); err == nil {
 			_, e.Message, _ = strings.Cut(rest, ": ")

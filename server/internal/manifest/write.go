@@ -16,9 +16,9 @@ import (
 	"github.com/carillonhq/carillon/server/internal/httpapi"
 )
 
-// Job returns a job as a document of YAML, in the form that [Read] takes: what was set, without its status and
-// without words that are the defaults. A payload of JSON is written as YAML, or in base64 if it would come
-// back as another value.
+// Job returns a job as a document of YAML, in the form that [Read] takes: what was set, without its status
+// and without words that are the defaults. A payload of JSON is written as YAML, or in base64 if it would
+// come back as another value.
 func Job(j *carillon.Job) ([]byte, error) {
 	m := Spec(j)
 	n, err := FromJSON(httpapi.Marshal(m))
