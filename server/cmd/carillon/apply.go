@@ -144,15 +144,15 @@ func (p *apply) put(cmd *cobra.Command, a app, all []change, results []applied) 
 		return err
 	})
 	failed := 0
+	p.warn(a, all, warnings)
 	for i := range all {
-		for _, w := range warnings[i] {
-			a.sayf("warning: %s: %s", p.shownName(&all[i].job), w)
-		}
 		switch {
 		case errs == nil:
+		case errors.Is(errs[i], errNotSent):
+			results[i].Action = "not sent"
 		case errs[i] != nil:
 			failed++
-			results[i].Action, results[i].Error = "failed", errorText(all[i].item.Fault(errs[i]))
+			results[i].Action, results[i].Error = "failed", errorText(all[i].item.Fault(errs[i]))+doubt(errs[i])
 		}
 	}
 	switch {
@@ -162,6 +162,36 @@ func (p *apply) put(cmd *cobra.Command, a app, all []change, results []applied) 
 		return fmt.Errorf("%d of %d jobs could not be applied", failed, len(all))
 	}
 	return nil
+}
+
+// warn prints the warnings, each once, with the first job that it is about.
+func (p *apply) warn(a app, all []change, warnings [][]string) {
+	var texts []string
+	about := make(map[string][]int)
+	for i, some := range warnings {
+		for _, w := range some {
+			if about[w] == nil {
+				texts = append(texts, w)
+			}
+			about[w] = append(about[w], i)
+		}
+	}
+	for _, w := range texts {
+		jobs := about[w]
+		name := p.shownName(&all[jobs[0]].job)
+		if len(jobs) > 1 {
+			name += fmt.Sprintf(" and %d more", len(jobs)-1)
+		}
+		a.sayf("warning: %s: %s", name, w)
+	}
+}
+
+// doubt says of an error that the change may have been made.
+func doubt(err error) string {
+	if e, ok := errors.AsType[*carillon.Error](err); ok && e.Unknown {
+		return " (the change may have been made: apply again)"
+	}
+	return ""
 }
 
 // errorText is an error on one line.

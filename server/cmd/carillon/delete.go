@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -65,6 +66,8 @@ func (d *deletion) run(cmd *cobra.Command, a app) error {
 		switch {
 		case carillon.KindOf(errs[i]) == carillon.NotFound:
 			results[i].Action = "absent"
+		case errors.Is(errs[i], errNotSent):
+			results[i].Action = "not sent"
 		case errs[i] != nil:
 			failed++
 			results[i].Action, results[i].Error = "failed", errorText(errs[i])

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/schedule"
 )
 
@@ -120,4 +121,32 @@ func parseClock(text string) (hour, minute, second int, err error) {
 		}
 	}
 	return 0, 0, 0, errNoTime
+}
+
+// needsZone reports whether a text is a time that means another instant in another zone.
+func needsZone(text string) bool {
+	if _, err := time.Parse(time.RFC3339, text); err == nil {
+		return false
+	}
+	_, err := parseSpan(text)
+	return err != nil
+}
+
+// setDue sets the first run of a job to a time as people write it, in the job's zone if it has one.
+func setDue(j *carillon.Job, text string) error {
+	if !needsZone(text) {
+		j.Due = carillon.WhenText(plainDuration(text))
+		return nil
+	}
+	now := time.Now()
+	zone := now.Location()
+	if j.TimeZone != "" {
+		var err error
+		if zone, err = time.LoadLocation(j.TimeZone); err != nil {
+			return usagef("--time-zone: there is no time zone %q", clip(j.TimeZone, 40))
+		}
+	}
+	t, err := parseInstant(text, now, zone)
+	j.Due = carillon.At(t)
+	return err
 }

@@ -393,28 +393,6 @@ func when(name, field, kind, usage string, at func(*carillon.Job) *carillon.When
 		func(s string) (carillon.When, error) { return carillon.WhenText(plainDuration(s)), nil })
 }
 
-// setDue sets the first run to a time as people write it. Other texts are left to the check of the job.
-func setDue(j *carillon.Job, text string) error {
-	now := time.Now()
-	zone := now.Location()
-	if j.TimeZone != "" {
-		zone = j.Location()
-	}
-	j.Due = carillon.WhenText(text)
-	_, err := time.Parse(time.RFC3339, text)
-	if err == nil {
-		return nil
-	}
-	if t, err := parseInstant(text, now, zone); err == nil {
-		j.Due = carillon.At(t)
-		return nil
-	}
-	if _, err := parseSpan(text); err == nil {
-		return usagef("%q is a duration: give --in", clip(text, 40))
-	}
-	return errNoTime
-}
-
 // length returns a flag for a duration of the job.
 func length(name, field, usage string, at func(*carillon.Job) *time.Duration) *jobFlag {
 	return value(name, field, "duration", usage, at, span)

@@ -84,7 +84,7 @@ func (p *jobPut) job(cmd *cobra.Command, in io.Reader, words []string) (carillon
 	if _, err := p.fields.apply(cmd.Flags(), &job, nil); err != nil {
 		return job, err
 	}
-	if cmd.Flags().Changed("at") && !job.Recurring() {
+	if at := cmd.Flags().Lookup("at"); at.Changed && needsZone(at.Value.String()) && !job.Recurring() {
 		job.TimeZone = "" // it was that of --at
 	}
 	if err := cmp.Or(checkSchedule(cmd, &job), checkPolicy(&job.FailurePolicy),

@@ -140,6 +140,9 @@ func (m *manifests) check(cmd *cobra.Command, all []manifest.Item) error {
 // callsAtOnce is how many calls a command about many jobs has going.
 const callsAtOnce = 8
 
+// errNotSent is the error of a call that was not made, since another one found nobody who answers.
+var errNotSent = errors.New("it was not sent")
+
 // each calls f for 0 to n-1, several at a time, each within the time that the user is ready to wait, and
 // shows how far it is. It returns the error of each.
 func (c *connection) each(cmd *cobra.Command, stage string, n int,
@@ -151,7 +154,7 @@ func (c *connection) each(cmd *cobra.Command, stage string, n int,
 	defer node.Close()
 	shown := newProgress(cmd.ErrOrStderr())
 	defer shown.clear()
-	errs := make([]error, n)
+	errs := slices.Repeat([]error{errNotSent}, n)
 	var next, done atomic.Int64
 	var wg sync.WaitGroup
 	for range min(n, callsAtOnce) {

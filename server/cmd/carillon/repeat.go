@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/client"
 )
 
@@ -52,6 +54,9 @@ func (r *repeated) ask(a app, c *connection, q question) func(*cobra.Command, []
 	}
 }
 
+// passing are the kinds of errors after which a node may answer again.
+var passing = []carillon.Kind{carillon.Unavailable, carillon.DeadlineExceeded, carillon.ResourceExhausted}
+
 // clearScreen moves to the upper left and erases what is below.
 const clearScreen = "\x1b[H\x1b[2J\x1b[3J"
 
@@ -70,6 +75,8 @@ func (r *repeated) watch(cmd *cobra.Command, a app, c *connection, q question, w
 		switch {
 		case errors.Is(cmd.Context().Err(), context.Canceled):
 			return nil
+		case err != nil && !first && slices.Contains(passing, carillon.KindOf(err)):
+			a.sayf("%s", c.explain(err)) // the node may be back at the next time
 		case err != nil:
 			return c.explain(err)
 		case !first && bytes.Equal(text, shown):

@@ -105,8 +105,14 @@ func (w *watch) run(cmd *cobra.Command, a app) error {
 
 // show prints a batch.
 func (w *watch) show(cmd *cobra.Command, a app, b *carillon.EventBatch) error {
-	if structured(cmd) {
-		return a.print(string(httpapi.Marshal(wire.EventBatchToProto(b))))
+	raw := httpapi.Marshal(wire.EventBatchToProto(b))
+	switch f := formatOf(cmd); {
+	case f.word == "json": // each on a line
+		return a.print(string(raw))
+	case f.word == "yaml":
+		return errors.Join(a.print("---\n"), f.write(a.out, raw))
+	case f.structured():
+		return f.write(a.out, raw)
 	}
 	var out strings.Builder
 	for i := range b.Events {
