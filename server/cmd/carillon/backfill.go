@@ -31,6 +31,7 @@ func newBackfillList(a app) *cobra.Command {
 					backfillRow)}, err
 		})
 	cmd.Aliases = []string{"ls"}
+	cmd.ValidArgsFunction = c.completeJobs
 	return cmd
 }
 
@@ -122,7 +123,7 @@ func (f *follower) run(cmd *cobra.Command, a app, did string,
 	if err != nil {
 		return err
 	}
-	if did != "" && !wantsJSON(cmd) {
+	if did != "" && !structured(cmd) {
 		fmt.Fprintf(a.out, "backfill %s %s, %d runs\n", b.ID, did, b.Total)
 	}
 	if f.follow {

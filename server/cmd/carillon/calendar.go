@@ -33,6 +33,7 @@ type calendarPut struct {
 func (p *calendarPut) add(cmd *cobra.Command, zone string) {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&p.calendar.TimeZone, "time-zone", "", zone)
+	completeBy(cmd, "time-zone", zoneNames)
 	cmd.Flags().StringVar(&p.calendar.Note, "note", "", "a note for people")
 	cmd.Flags().Uint64Var(&p.calendar.Generation, "if-generation", 0,
 		"only over this `generation` of the calendar; 0 is any")
@@ -169,41 +170,46 @@ func (p *calendarImport) read(a app, path string) (*icalendar.Dates, error) {
 // newCalendarGet returns the command `carillon calendar get`.
 func newCalendarGet(a app) *cobra.Command {
 	var c connection
-	return c.inNamespace(a, "get NAME", "Show a calendar",
+	var r repeated
+	cmd := c.inNamespace(a, "get NAME", "Show a calendar", nil)
+	r.one(cmd, a, &c,
 		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			cal, err := node.GetCalendar(ctx, c.namespace, words[0])
 			return calendarAnswer(&cal), err
 		})
+	cmd.ValidArgsFunction = c.first(c.calendarNames)
+	return cmd
 }
 
 // calendarList holds the flags of `carillon calendar list`.
 type calendarList struct {
 	connection
-	paging
+	listing
 }
 
 // newCalendarList returns the command `carillon calendar list`.
 func newCalendarList(a app) *cobra.Command {
 	var l calendarList
-	cmd := l.inNamespace(a, "list", "List the calendars of a namespace", l.list)
+	cmd := l.inNamespace(a, "list", "List the calendars of a namespace", nil)
 	cmd.Aliases = []string{"ls"}
-	l.paging.add(cmd)
+	l.listing.add(cmd, a, &l.connection, calendarColumns.words(), l.list)
 	return cmd
 }
 
 func (l *calendarList) list(ctx context.Context, node *client.Client, _ []string) (answer, error) {
-	all, rest, err := collect(l.paging, func(token string, size int) ([]carillon.Calendar, string, error) {
-		page, err := node.ListCalendars(ctx,
-			carillon.CalendarQuery{Namespace: l.namespace, PageToken: token, PageSize: size})
-		return page.Calendars, page.NextPageToken, err
-	})
-	got := answer{message: wire.CalendarPageToProto(carillon.CalendarPage{Calendars: all, NextPageToken: rest}),
-		text: table([]string{"NAME", "GENERATION", "TIME ZONE", "DATES", "NOTE"}, all, calendarRow)}
-	if rest != "" {
-		got.note = fmt.Sprintf("These are the first %d; --limit 0 shows all.", len(all))
-	}
-	return got, err
+	all, rest,
+		err := collectSorted(l.listing, calendarColumns,
+		func(token string, size int) ([]carillon.Calendar, string, error) {
+			page, err := node.ListCalendars(ctx,
+				carillon.CalendarQuery{Namespace: l.namespace, PageToken: token, PageSize: size})
+			return page.Calendars, page.NextPageToken, err
+		})
+	return answer{message: wire.CalendarPageToProto(carillon.CalendarPage{Calendars: all, NextPageToken: rest}),
+		grid: calendarColumns.grid(all), note: moreNote(len(all), rest),
+		names: namesOf(all, func(c *carillon.Calendar) string { return c.Name })}, err
 }
+
+var calendarColumns = rowColumns(calendarRow, "NAME", "GENERATION", "TIME ZONE", "DATES", "NOTE")
 
 func calendarRow(c *carillon.Calendar) []string {
 	return []string{c.Name, strconv.FormatUint(c.Generation, 10), dash(c.TimeZone), strconv.Itoa(len(c.Dates)),
@@ -221,13 +227,14 @@ func newCalendarDelete(a app) *cobra.Command {
 				text: words[0] + " deleted\n"}, err
 		})
 	cmd.Aliases = []string{"rm"}
+	cmd.ValidArgsFunction = c.first(c.calendarNames)
 	cmd.Flags().Uint64Var(&generation, "if-generation", 0, "only this `generation` of the calendar; 0 is any")
 	return cmd
 }
 
 // calendarAnswer describes a calendar.
 func calendarAnswer(c *carillon.Calendar) answer {
-	return answer{message: wire.CalendarToProto(c), text: description([]field{
+	return answer{message: wire.CalendarToProto(c), names: []string{c.Name}, text: description([]field{
 		{"name", c.Name}, {"namespace", c.Namespace}, {"time zone", c.TimeZone}, {"note", c.Note},
 		{"generation", unlessZero("%d", c.Generation)}, {"dates", strings.Join(c.Dates, " ")}})}
 }

@@ -46,8 +46,7 @@ store's, as it measured last.`
 // clusterText describes a cluster for people.
 func clusterText(status *carillon.ClusterStatus, partitions bool) string {
 	var b strings.Builder
-	b.WriteString(table([]string{"NODE", "GRPC", "HTTP", "SIDECARS", "PARTITIONS", "STATE", "SKEW"},
-		status.Nodes, nodeRow))
+	b.WriteString(table(nodeHeading, status.Nodes, nodeRow))
 	for _, n := range status.Nodes {
 		if n.Reason != "" {
 			fmt.Fprintf(&b, "Node %s is %s: %s.\n", n.ID, n.State, n.Reason)
@@ -63,6 +62,8 @@ func clusterText(status *carillon.ClusterStatus, partitions bool) string {
 	}
 	return b.String()
 }
+
+var nodeHeading = []string{"NODE", "GRPC", "HTTP", "SIDECARS", "PARTITIONS", "STATE", "SKEW"}
 
 func nodeRow(n *carillon.Node) []string {
 	skew := "-"
@@ -132,6 +133,7 @@ type clusterDrain struct {
 func newClusterDrain(a app) *cobra.Command {
 	var d clusterDrain
 	cmd := d.command(a, "drain NODE", "Have a node hand its partitions over to the others", d.drain)
+	cmd.ValidArgsFunction = d.first(d.nodeIDs)
 	cmd.Long = `Have a living node hand its partitions over to the others. It owns none until it starts again or carillon cluster
 rebalance is called, and goes on to take calls and workers. Runs that its workers have go on. Any node can be asked. A
 node is refused whose partitions no other could take. A node that is merely to be restarted need not be drained: it

@@ -124,8 +124,8 @@ func newMemberList(a app) *cobra.Command {
 			for i := range all {
 				reports[i] = memberOf(&all[i])
 			}
-			if wantsJSON(cmd) {
-				return printJSON(a.out, reports)
+			if structured(cmd) {
+				return a.encode(cmd, reports)
 			}
 			_, err = fmt.Fprint(a.out, table([]string{"MEMBER", "ID", "PEERS", "NODES", "STATE"}, reports,
 				func(r *memberReport) []string {

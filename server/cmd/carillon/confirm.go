@@ -77,8 +77,8 @@ func (c *confirmation) confirm(cmd *cobra.Command, a app, verb, noun string,
 // decide shows what is about to be done and reports whether to do it.
 func (c *confirmation) decide(cmd *cobra.Command, a app, verb, noun string, found many) (bool, error) {
 	shown := found.names[:min(len(found.names), shownAtMost)]
-	if c.dryRun && wantsJSON(cmd) {
-		return false, printJSON(a.out, dryRunResult{Affected: min(found.n, countedAtMost),
+	if c.dryRun && structured(cmd) {
+		return false, a.encode(cmd, dryRunResult{Affected: min(found.n, countedAtMost),
 			More: found.n > countedAtMost, Names: append([]string{}, shown...)})
 	}
 	for _, name := range shown {
@@ -92,8 +92,8 @@ func (c *confirmation) decide(cmd *cobra.Command, a app, verb, noun string, foun
 
 // decideCount is decide where only the number is known.
 func (c *confirmation) decideCount(cmd *cobra.Command, a app, verb, noun string, n int) (bool, error) {
-	if c.dryRun && wantsJSON(cmd) {
-		return false, printJSON(a.out, dryRunResult{Affected: n, Names: []string{}})
+	if c.dryRun && structured(cmd) {
+		return false, a.encode(cmd, dryRunResult{Affected: n, Names: []string{}})
 	}
 	return c.leave(a, verb, noun, strconv.Itoa(n))
 }

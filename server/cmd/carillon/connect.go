@@ -32,20 +32,30 @@ func (c *connection) add(cmd *cobra.Command) {
 func (c *connection) addNamespace(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", carillon.DefaultNamespace,
 		"`namespace` of the jobs; environment CARILLON_NAMESPACE")
+	c.completeNamespace(cmd)
 }
 
 // addServer adds the flags that do not concern a namespace, and -o.
 func (c *connection) addServer(cmd *cobra.Command) {
 	c.addReach(cmd)
+	c.addWait(cmd)
+}
+
+func (c *connection) addWait(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&c.wait, "wait", 30*time.Second, "how long to wait for an answer")
 }
 
 // addReach adds the flags of a command that does not end with an answer, and -o.
 func (c *connection) addReach(cmd *cobra.Command) {
+	c.addPlainReach(cmd)
+	addOutput(cmd)
+}
+
+// addPlainReach adds the flags that say where the node is and how it is reached.
+func (c *connection) addPlainReach(cmd *cobra.Command) {
 	c.reach.add(cmd.Flags(), "gRPC `address` of a node, or several with commas between; environment CARILLON_SERVER")
 	cmd.Flags().BoolVar(&c.proxy, "proxy", false,
 		"reach the node by the proxy that HTTPS_PROXY names; default directly")
-	addOutput(cmd)
 }
 
 // resolve sets from the environment what the command line does not.

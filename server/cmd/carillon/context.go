@@ -137,8 +137,8 @@ func newContextList(a app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if wantsJSON(cmd) {
-			return printJSON(a.out, map[string]any{"current": c.Current, "contexts": c.Contexts})
+		if structured(cmd) {
+			return a.encode(cmd, map[string]any{"current": c.Current, "contexts": c.Contexts})
 		}
 		names := slices.Sorted(maps.Keys(c.Contexts))
 		heading := []string{"CURRENT", "NAME", "SERVER", "NAMESPACE", "TLS"}

@@ -183,8 +183,8 @@ func (r *daprReport) text() string {
 
 // show prints the report, and fails if not everything was moved.
 func (r *daprReport) show(cmd *cobra.Command, a app) (err error) {
-	if wantsJSON(cmd) {
-		err = printJSON(a.out, r)
+	if structured(cmd) {
+		err = a.encode(cmd, r)
 	} else {
 		err = a.print(r.text())
 	}

@@ -220,8 +220,8 @@ func TestDeployCompose(t *testing.T) {
 	}
 }
 
-// manifest is what the test looks at of a manifest.
-type manifest struct {
+// manifestFile is what the test looks at of a manifest.
+type manifestFile struct {
 	Kind     string
 	Metadata struct{ Name string }
 	Data     map[string]string `yaml:"stringData"`
@@ -257,9 +257,9 @@ type probe struct {
 }
 
 func TestDeployKubernetes(t *testing.T) {
-	all := map[string]manifest{}
+	all := map[string]manifestFile{}
 	for d := yaml.NewDecoder(bytes.NewReader([]byte(deployed(t, "kubernetes/carillon.yaml")))); ; {
-		var m manifest
+		var m manifestFile
 		err := d.Decode(&m)
 		if errors.Is(err, io.EOF) {
 			break

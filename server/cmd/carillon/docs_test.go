@@ -35,7 +35,7 @@ func quietRoot() *cobra.Command {
 }
 
 // call is a line of the docs that calls carillon; its arguments are the first group.
-var call = regexp.MustCompile(`(?m)^(?:\./carillon|carillon|go run \./server/cmd/carillon) (.*)$`)
+var call = regexp.MustCompile(`(?m)^(?:\$ )?(?:\./carillon|carillon|go run \./server/cmd/carillon) (.*)$`)
 
 // TestCommandsInDocs parses every call of carillon in the docs and in the examples of the commands.
 func TestCommandsInDocs(t *testing.T) {
@@ -82,8 +82,8 @@ func parses(line string) error {
 	return cmd.ValidateArgs(cmd.Flags().Args())
 }
 
-// words splits a line as a shell would, quotes included, up to a comment or a > where the output
-// goes.
+// words splits a line as a shell would, quotes included, up to a comment, a > where the output goes, or
+// another command.
 func words(line string) []string {
 	var out []string
 	var word strings.Builder
@@ -96,7 +96,7 @@ func words(line string) []string {
 			word.WriteRune(c)
 		case c == '"' || c == '\'':
 			quote, open = c, true
-		case (c == '#' || c == '>') && !open:
+		case strings.ContainsRune("#>|&", c) && !open:
 			return out
 		case c == ' ':
 			if open {

@@ -75,8 +75,8 @@ func (x *examination) run(cmd *cobra.Command, a app) error {
 		return unexamined{err}
 	}
 	p.clear()
-	if wantsJSON(cmd) {
-		err = printJSON(a.out, report)
+	if structured(cmd) {
+		err = a.encode(cmd, report)
 	} else {
 		err = a.print(examined(report))
 	}

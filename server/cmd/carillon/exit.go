@@ -19,7 +19,8 @@ const (
 	exitFailed   = 1
 	exitUsage    = 2
 	exitNotFound = 3
-	exitUnknown  = 4 // of doctor: what is wrong is not known
+	exitUnknown  = 4 // of doctor: what is wrong is not known; of job wait: it was not over in time
+	exitDiffers  = 5 // of diff: the files and the jobs differ
 )
 
 // usageError reports an invalid command line.
@@ -143,12 +144,18 @@ func exclusive(cmd *cobra.Command, names ...string) {
 }
 
 // report prints an error, for people or as JSON, and returns the exit code.
-func (a app) report(cmd *cobra.Command, err error) int {
-	if err == nil {
+func (a app) report(cmd *cobra.Command, args []string, err error) int {
+	switch {
+	case err == nil:
 		return exitDone
+	case errors.Is(err, errDiffers):
+		return exitDiffers // the diff has said it
 	}
 	usage, isUsage := errors.AsType[*usageError](err)
 	if isUsage {
+		if f := askedFormat(cmd, args); f.word == "json" || f.word == "yaml" {
+			return a.reportUsage(cmd, f, usage)
+		}
 		a.sayf("carillon: %s\nRun \"%s --help\" for what it takes.", brief(usage.message), cmd.CommandPath())
 		return usageCode(cmd)
 	}
@@ -156,13 +163,29 @@ func (a app) report(cmd *cobra.Command, err error) int {
 	switch {
 	case !isKnown:
 		a.sayf("carillon: %s", brief(err.Error()))
-	case wantsJSON(cmd):
+	case structured(cmd) && formatOf(cmd).word == "yaml":
+		_ = formatOf(cmd).write(&visible{w: a.errs}, httpapi.Marshal(wire.ProblemToProto(known)))
+	case structured(cmd):
 		text := httpapi.Marshal(wire.ProblemToProto(known)) // in the form of the REST API
 		_, _ = (&visible{w: a.errs}).Write(text)            // a failure of this cannot be reported anywhere
 	default:
 		a.sayf("carillon: %s", brief(sentence(known)))
 	}
 	return exitCode(err)
+}
+
+// reportUsage prints an error of the command line in the format that it asks for.
+func (a app) reportUsage(cmd *cobra.Command, f *format, usage *usageError) int {
+	problem := &carillon.Error{Kind: carillon.InvalidArgument, Message: brief(usage.message)}
+	text := httpapi.Marshal(wire.ProblemToProto(problem))
+	var err error
+	if f.word == "json" {
+		_, err = (&visible{w: a.errs}).Write(text) // on one line, as what a node refuses
+	} else {
+		err = f.write(&visible{w: a.errs}, text)
+	}
+	_ = err // a failure of this cannot be reported anywhere
+	return usageCode(cmd)
 }
 
 // usageCode returns the exit code of a wrong command line. That of Dapr's own scheduler is the code of any
@@ -188,7 +211,7 @@ func sentence(e *carillon.Error) string {
 
 // exitCode returns the exit code of an error.
 func exitCode(err error) int {
-	if _, is := errors.AsType[unexamined](err); is {
+	if _, is := errors.AsType[unexamined](err); is || errors.Is(err, errNotYet) {
 		return exitUnknown
 	}
 	switch carillon.KindOf(err) {

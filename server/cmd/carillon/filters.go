@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -8,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carillonhq/carillon"
-	"github.com/carillonhq/carillon/schedule"
 )
 
 // choices is the value of a flag that accepts one of several words, and can be given several times.
@@ -67,7 +67,7 @@ func (f *runFilter) add(cmd *cobra.Command, jobs bool, statuses []string) {
 	cmd.Flags().StringVar(&f.query.Label, "label", "", "runs of jobs with the label: `key` or key=value")
 	cmd.Flags().StringVar(&f.query.Error, "error", "", "`text` that the last error contains, as it is written")
 	cmd.Flags().StringVar(&f.from, "from", "",
-		"that ended, or if they have not are due, from this `time` on: RFC 3339, or a duration from now such as -12h")
+		"that ended, or if they have not are due, from this `time` on: RFC 3339, \"yesterday 18:00\", or a duration from now such as -12h or -2d")
 	cmd.Flags().StringVar(&f.until, "until", "", "the same: before this `time`")
 }
 
@@ -100,13 +100,13 @@ func flagInstant(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
+	if t, err := parseInstant(text, now, now.Location()); err == nil {
 		return t, nil
 	}
 	span, past := strings.CutPrefix(text, "-")
-	d, err := schedule.ParseDuration(strings.TrimPrefix(span, "+"))
+	d, err := parseSpan(strings.TrimPrefix(span, "+"))
 	if err != nil {
-		return time.Time{}, usagef("--%s: %q is neither an RFC 3339 time such as 2027-01-31T08:00:00Z nor a duration from now such as -12h",
+		return time.Time{}, usagef("--%s: %q is neither a time such as 2027-01-31T08:00:00Z or \"yesterday 18:00\" nor a duration from now, -2d",
 			flag, clip(text, 40))
 	}
 	if past {
@@ -117,22 +117,60 @@ func flagInstant(flag, text string, now time.Time) (time.Time, error) {
 
 // jobFilter holds the flags that select jobs.
 type jobFilter struct {
-	prefix, label string
-	phase         choice
+	prefix string
+	labels []string
+	phase  choice
 }
 
 func (f *jobFilter) add(cmd *cobra.Command) {
 	f.phase = choice{words: phaseWords, chosen: -1}
 	cmd.Flags().StringVar(&f.prefix, "prefix", "", "jobs whose names begin with it")
-	cmd.Flags().StringVar(&f.label, "label", "", "jobs with the label: `key` or key=value")
+	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "jobs with the label: `key` or key=value")
 	f.phase.add(cmd, "phase", "jobs that stand there")
 }
 
 func (f *jobFilter) resolve(namespace string) carillon.JobQuery {
-	q := carillon.JobQuery{Namespace: namespace, Prefix: f.prefix, Label: f.label}
+	q := carillon.JobQuery{Namespace: namespace, Prefix: f.prefix}
+	if len(f.labels) > 0 {
+		q.Label = f.labels[0]
+	}
 	if f.phase.chosen >= 0 {
 		phase := carillon.Phase(f.phase.chosen)
 		q.Phase = &phase
 	}
 	return q
+}
+
+// several lets --label be given several times: jobs with all of them are meant. A query has one, so the
+// command looks for the others itself.
+func (f *jobFilter) several(cmd *cobra.Command) {
+	cmd.Flags().Lookup("label").Usage = "jobs with the label: `key` or key=value; repeatable: with all of them"
+	check(cmd, func(*cobra.Command) error {
+		for _, label := range f.labels {
+			q := carillon.JobQuery{Label: label}
+			if err := q.Validate(); err != nil || label == "" {
+				return cmp.Or(err, usagef("--label: it is empty; leave it out"))
+			}
+		}
+		return nil
+	})
+}
+
+// selects reports whether a job that the query found has the other labels, too.
+func (f *jobFilter) selects(j *carillon.Job) bool {
+	for _, label := range f.labels[min(1, len(f.labels)):] {
+		key, value, exact := strings.Cut(label, "=")
+		if have, ok := j.Labels[key]; !ok || exact && have != value {
+			return false
+		}
+	}
+	return true
+}
+
+// oneLabel refuses several labels.
+func (f *jobFilter) oneLabel(*cobra.Command) error {
+	if len(f.labels) > 1 {
+		return usagef("--label: this command takes one; `carillon job list` takes several")
+	}
+	return nil
 }

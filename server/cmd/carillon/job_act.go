@@ -34,7 +34,9 @@ func (j *jobBulk) command(a app, verb, short, did string, one question) *cobra.C
 			return j.many(cmd, a, verb, did)
 		},
 	}
+	cmd.ValidArgsFunction = j.completeJobs
 	j.filter.add(cmd)
+	check(cmd, j.filter.oneLabel)
 	j.add(cmd, "all jobs of the namespace")
 	return cmd
 }
@@ -135,12 +137,14 @@ func newSetPaused(a app, verb, short, did string, j *jobBulk) *cobra.Command {
 // newJobSkip returns the command `carillon job skip`.
 func newJobSkip(a app) *cobra.Command {
 	var c connection
-	return c.inNamespace(a, "skip NAME", "Pass over the next scheduled time of a job",
+	cmd := c.inNamespace(a, "skip NAME", "Pass over the next scheduled time of a job",
 		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			skip, err := node.SkipRun(ctx, c.key(words[0]))
 			return answer{message: wire.SkipToProto(&skip),
 				text: fmt.Sprintf("%s skips %s, %s\n", words[0], moment(skip.Time), afterSkip(&skip.Job))}, err
 		})
+	cmd.ValidArgsFunction = c.completeJobs
+	return cmd
 }
 
 // afterSkip describes what comes after a skipped time. A paused job has no next run until it is resumed.

@@ -28,7 +28,7 @@ func newJobBackfill(a app) *cobra.Command {
 Each is a run of its own, with cause backfill.`,
 		Example: `carillon job backfill reports/nightly --from 2026-01-01T00:00:00Z --to 2026-01-31T23:59:59Z
 carillon job backfill metrics --from 2026-11-20T00:00:00Z --overlap allow --rate 5 --follow`,
-		Args: arguments(1, 1),
+		Args: arguments(1, 1), ValidArgsFunction: b.completeJobs,
 		RunE: func(cmd *cobra.Command, words []string) error {
 			spec, err := b.spec()
 			if err != nil {
@@ -67,9 +67,10 @@ func (b *jobBackfill) spec() (carillon.BackfillSpec, error) {
 
 // flagTime parses the time in a flag.
 func flagTime(flag, text string) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339, text)
+	now := time.Now()
+	t, err := parseInstant(text, now, now.Location())
 	if err != nil {
-		return t, usagef("--%s: %q is not an RFC 3339 time such as 2027-01-31T08:00:00Z", flag, clip(text, 40))
+		return t, usagef("--%s: %q is no time; write for example 2027-01-31T08:00:00Z or \"yesterday 18:00\"", flag, clip(text, 40))
 	}
 	return t, nil
 }

@@ -55,8 +55,11 @@ func (fs jobFlags) add(cmd *cobra.Command) {
 		if f.kind == "bool" {
 			flag.NoOptDefVal = "true"
 		}
-		if f.words != nil {
+		switch {
+		case f.words != nil:
 			complete(cmd, f.name, f.words)
+		case f.name == "time-zone":
+			completeBy(cmd, f.name, zoneNames)
 		}
 	}
 }
@@ -109,10 +112,11 @@ func whenFlags() jobFlags {
 				j.Calendars.Only = append(j.Calendars.Only, s)
 				return nil
 			}},
-		when("in", "due_time", "duration", "first run, from now: 5m or PT5M",
+		when("in", "due_time", "duration", "first run, from now: 5m, 1d12h, 2w or PT5M",
 			func(j *carillon.Job) *carillon.When { return &j.Due }),
-		when("at", "due_time", "time", "first run: an RFC 3339 time",
-			func(j *carillon.Job) *carillon.When { return &j.Due }),
+		{name: "at", field: "due_time", kind: "time", set: setDue,
+			usage: "first run: an RFC 3339 time, or 2027-01-31 08:00, 18:30, \"tomorrow 09:00\" or \"monday 12:00\" in --time-zone, " +
+				"or without that in this machine's"},
 		value("repeats", "repeats", "n", "most runs that the schedule begins; 0 is no limit",
 			func(j *carillon.Job) *uint64 { return &j.Repeats },
 			number(func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })),
@@ -386,7 +390,7 @@ func text(name, field, kind, usage string, at func(*carillon.Job) *string) *jobF
 // when returns a flag for a point in time of the job.
 func when(name, field, kind, usage string, at func(*carillon.Job) *carillon.When) *jobFlag {
 	return value(name, field, kind, usage, at,
-		func(s string) (carillon.When, error) { return carillon.WhenText(s), nil })
+		func(s string) (carillon.When, error) { return carillon.WhenText(plainDuration(s)), nil })
 }
 
 // length returns a flag for a duration of the job.
@@ -444,7 +448,7 @@ func pairs(name, field, usage string, at func(*carillon.Job) *map[string]string)
 
 // span parses a Go or ISO 8601 duration.
 func span(s string) (time.Duration, error) {
-	d, err := schedule.ParseDuration(s)
+	d, err := parseSpan(s)
 	if e, ok := errors.AsType[*schedule.Error](err); ok {
 		return d, errors.New(e.Msg)
 	}

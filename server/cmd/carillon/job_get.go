@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,14 +19,18 @@ import (
 // newJobGet returns the command `carillon job get`.
 func newJobGet(a app) *cobra.Command {
 	var c connection
-	return c.inNamespace(a, "get NAME", "Show a job and what became of it",
+	var r repeated
+	cmd := c.inNamespace(a, "get NAME", "Show a job and what became of it", nil)
+	r.one(cmd, a, &c,
 		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			job, err := node.GetJob(ctx, c.key(words[0]))
 			if err != nil {
 				return answer{}, hasRun(ctx, node, c.key(words[0]), err)
 			}
-			return answer{message: wire.JobToProto(&job), text: jobDescription(&job)}, nil
+			return answer{message: wire.JobToProto(&job), text: jobDescription(&job), names: []string{job.Name}}, nil
 		})
+	cmd.ValidArgsFunction = c.completeJobs
+	return cmd
 }
 
 // hasRun points from a job that is gone to its run: a one-shot is removed once it has run.
@@ -44,26 +49,32 @@ func hasRun(ctx context.Context, node carillon.Runs, key carillon.Key, err error
 
 // jobDescription describes a job for people.
 func jobDescription(j *carillon.Job) string {
-	fields := jobFields(j)
-	if s := j.Status; s != nil {
-		fields = append(fields,
-			field{"phase", s.Phase.String()},
-			field{"hold", holdText(s.Hold)},
-			field{"waiting for", strings.Join(s.Waiting, " ")},
-			field{"of which there is no job", strings.Join(s.Missing, " ")},
-			field{"calendars that do not exist", strings.Join(s.MissingCalendars, " ")},
-			field{"next run", moment(s.NextRun)},
-			field{"current run", runText(s.Current)},
-			field{"progress", currentProgress(s.Current)},
-			field{"pending runs", pendingText(s.Pending)},
-			field{"last run", runText(s.LastRun)},
-			field{"failed runs in a row", unlessZero("%d", s.Failures)},
-			field{"counters", countersText(s.Counters)},
-			field{"generation", strconv.FormatUint(s.Generation, 10)},
-			field{"created", moment(s.Created)},
-			field{"updated", moment(s.Updated)})
+	return description(append(jobFields(j), statusFields(j, time.Now())...))
+}
+
+// statusFields are what became of a job.
+func statusFields(j *carillon.Job, now time.Time) []field {
+	s := j.Status
+	if s == nil {
+		return nil
 	}
-	return description(fields)
+	return []field{
+		{"phase", s.Phase.String()},
+		{"hold", holdText(s.Hold)},
+		{"waiting for", strings.Join(s.Waiting, " ")},
+		{"of which there is no job", strings.Join(s.Missing, " ")},
+		{"calendars that do not exist", strings.Join(s.MissingCalendars, " ")},
+		{"next run", localAndAgo(s.NextRun, now)},
+		{"current run", runText(s.Current)},
+		{"progress", currentProgress(s.Current)},
+		{"pending runs", pendingText(s.Pending)},
+		{"last run", runText(s.LastRun)},
+		{"failed runs in a row", unlessZero("%d", s.Failures)},
+		{"counters", countersText(s.Counters)},
+		{"generation", strconv.FormatUint(s.Generation, 10)},
+		{"created", localAndAgo(s.Created, now)},
+		{"updated", localAndAgo(s.Updated, now)},
+	}
 }
 
 // jobFields are what the job's author set, in the order of the flags; a field at its default is empty.
@@ -79,7 +90,7 @@ func jobFields(j *carillon.Job) []field {
 		{"repeats", unlessZero("%d", j.Repeats)},
 		{"jitter", unlessZero("%v", j.Jitter)},
 		{"ttl", j.TTL.String()},
-		{"target", targetText(j.Target)},
+		{"target", wholeTarget(j.Target)},
 		{"data", dataText(j.Data)},
 		{"metadata", pairsText(j.Metadata)},
 		{"labels", pairsText(j.Labels)},
@@ -93,6 +104,7 @@ func jobFields(j *carillon.Job) []field {
 		{"priority", unlessZero("%v", j.Priority)},
 		{"concurrency key", j.ConcurrencyKey},
 		{"depends on", strings.Join(j.DependsOn, " ")},
+		{"paused", unlessZero("%v", j.Paused)},
 		{"note", j.Note},
 		{"history", historyText(j.History)},
 	}
@@ -153,9 +165,9 @@ func runText(r *carillon.Run) string {
 	}
 	status := r.Status.String()
 	if r.Status == carillon.RunRetrying {
-		status += " at " + moment(r.Due)
+		status += " at " + localTime(r.Due)
 	}
-	return fmt.Sprintf("%s, scheduled %s, attempt %d, id %s", status, moment(r.Scheduled), r.Attempt, r.ID)
+	return fmt.Sprintf("%s, scheduled %s, attempt %d, id %s", status, localTime(r.Scheduled), r.Attempt, shortID(r.ID))
 }
 
 // pendingText describes the runs beside the job's own, one on a line.
@@ -174,7 +186,7 @@ func holdText(h *carillon.Hold) string {
 	}
 	text := h.Code + ": " + h.Text
 	if !h.Since.IsZero() {
-		text += " (since " + moment(h.Since) + ")"
+		text += " (since " + localTime(h.Since) + ")"
 	}
 	return text
 }

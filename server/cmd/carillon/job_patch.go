@@ -36,6 +36,9 @@ carillon job patch reports/nightly --note "moved to three" --label team=data`,
 	cmd.Flags().StringVarP(&p.file, "file", "f", "", "JSON `file` with the new values; - for standard input")
 	cmd.Flags().Uint64Var(&p.ifGeneration, "if-generation", 0, "only over this `generation`; 0 is any")
 	p.add(cmd)
+	cmd.ValidArgsFunction = p.completeJobs
+	p.completeQueues(cmd, "worker")
+	p.completeJobFlag(cmd, "depends-on")
 	exclusive(cmd, "in", "at")
 	return cmd
 }

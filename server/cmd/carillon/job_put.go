@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -46,6 +47,9 @@ carillon job put -f job.json`,
 	cmd.Flags().Uint64Var(&p.ifGeneration, "if-generation", 0, "only over this `generation`; 0 is any")
 	p.dataFile.add(cmd)
 	p.add(cmd)
+	cmd.ValidArgsFunction = p.completeJobs
+	p.completeQueues(cmd, "worker")
+	p.completeJobFlag(cmd, "depends-on")
 	exclusive(cmd, "in", "at")
 	exclusive(cmd, "worker", "http", "kafka", "amqp", "nats", "redis")
 	exclusive(cmd, "if-absent", "if-generation")
@@ -79,6 +83,9 @@ func (p *jobPut) job(cmd *cobra.Command, in io.Reader, words []string) (carillon
 	}
 	if _, err := p.fields.apply(cmd.Flags(), &job, nil); err != nil {
 		return job, err
+	}
+	if at := cmd.Flags().Lookup("at"); at.Changed && needsZone(at.Value.String()) && !job.Recurring() {
+		job.TimeZone = "" // it was that of --at
 	}
 	if err := cmp.Or(checkSchedule(cmd, &job), checkPolicy(&job.FailurePolicy),
 		checkHTTPFlags(cmd, &job)); err != nil {
@@ -149,7 +156,7 @@ func (a app) putAnswer(put *carillon.PutResult) answer {
 		text = put.Job.Name + " changed"
 	}
 	if s := put.Job.Status; s != nil && !s.NextRun.IsZero() {
-		text += ", next run " + moment(s.NextRun)
+		text += ", next run " + localAndAgo(s.NextRun, time.Now())
 	}
 	return answer{message: wire.PutToProto(put), text: text + "\n"}
 }

@@ -135,30 +135,30 @@ func createdAnswer(c *carillon.CreatedKey) answer {
 // keyList holds the flags of `carillon key list`.
 type keyList struct {
 	connection
-	paging
+	listing
 }
 
 // newKeyList returns the command `carillon key list`.
 func newKeyList(a app) *cobra.Command {
 	var l keyList
-	cmd := l.command(a, "list", "List the API keys of namespaces that the caller is an admin of", l.list)
+	cmd := l.command(a, "list", "List the API keys of namespaces that the caller is an admin of", nil)
 	cmd.Aliases = []string{"ls"}
-	l.paging.add(cmd)
+	l.listing.add(cmd, a, &l.connection, keyColumns.words(), l.list)
 	return cmd
 }
 
 func (l *keyList) list(ctx context.Context, node *client.Client, _ []string) (answer, error) {
-	all, rest, err := collect(l.paging, func(token string, size int) ([]carillon.AccessKey, string, error) {
-		page, err := node.ListKeys(ctx, carillon.KeyQuery{PageToken: token, PageSize: size})
-		return page.Keys, page.NextPageToken, err
-	})
-	got := answer{message: wire.KeyPageToProto(carillon.KeyPage{Keys: all, NextPageToken: rest}),
-		text: table([]string{"ID", "GRANTS", "CREATED", "EXPIRES", "LAST USED", "NOTE"}, all, keyRow)}
-	if rest != "" {
-		got.note = fmt.Sprintf("These are the first %d; --limit 0 shows all.", len(all))
-	}
-	return got, err
+	all, rest, err := collectSorted(l.listing, keyColumns,
+		func(token string, size int) ([]carillon.AccessKey, string, error) {
+			page, err := node.ListKeys(ctx, carillon.KeyQuery{PageToken: token, PageSize: size})
+			return page.Keys, page.NextPageToken, err
+		})
+	return answer{message: wire.KeyPageToProto(carillon.KeyPage{Keys: all, NextPageToken: rest}),
+		grid: keyColumns.grid(all), note: moreNote(len(all), rest),
+		names: namesOf(all, func(k *carillon.AccessKey) string { return k.ID })}, err
 }
+
+var keyColumns = rowColumns(keyRow, "ID", "GRANTS", "CREATED", "EXPIRES", "LAST USED", "NOTE")
 
 func keyRow(k *carillon.AccessKey) []string {
 	at := func(t time.Time) string {

@@ -59,6 +59,7 @@ func setupNode(env *testscript.Env) error {
 	})
 	env.Setenv("CARILLON_SERVER", node.GRPCAddr())
 	env.Setenv("HTTP", node.HTTPAddr())
+	env.Setenv("TZ", "UTC")
 	exported, err := filepath.Abs("../../internal/daprmove/testdata/dapr-1.18.3.export")
 	env.Setenv("EXPORTED", exported)
 	folder, other := filepath.Abs("../../internal/etcdfolder/testdata/dapr-1.18.3.tar.gz")

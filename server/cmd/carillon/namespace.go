@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -26,44 +25,49 @@ func newNamespace(a app) *cobra.Command {
 // newNamespaceGet returns the command `carillon namespace get`.
 func newNamespaceGet(a app) *cobra.Command {
 	var c connection
-	return c.command(a, "get NAME", "Show the settings of a namespace",
+	var r repeated
+	cmd := c.command(a, "get NAME", "Show the settings of a namespace", nil)
+	r.one(cmd, a, &c,
 		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			ns, err := node.GetNamespace(ctx, words[0])
 			return namespaceAnswer(&ns), err
 		})
+	cmd.ValidArgsFunction = c.first(c.namespaceNames)
+	return cmd
 }
 
 // namespaceList holds the flags of `carillon namespace list`.
 type namespaceList struct {
 	connection
-	paging
+	listing
 }
 
 // newNamespaceList returns the command `carillon namespace list`.
 func newNamespaceList(a app) *cobra.Command {
 	var l namespaceList
-	cmd := l.command(a, "list", "List the namespaces that have settings or a job", l.list)
+	cmd := l.command(a, "list", "List the namespaces that have settings or a job", nil)
 	cmd.Long = "List the namespaces that have settings or a job, in the order of their names.\n" +
 		"Finished runs alone do not count."
 	cmd.Aliases = []string{"ls"}
-	l.paging.add(cmd)
+	l.listing.add(cmd, a, &l.connection, namespaceColumns.words(), l.list)
 	return cmd
 }
 
 // list reads pages until there are enough namespaces.
 func (l *namespaceList) list(ctx context.Context, node *client.Client, _ []string) (answer, error) {
-	all, rest, err := collect(l.paging, func(token string, size int) ([]carillon.Namespace, string, error) {
-		page, err := node.ListNamespaces(ctx, carillon.NamespaceQuery{PageToken: token, PageSize: size})
-		return page.Namespaces, page.NextPageToken, err
-	})
+	all, rest,
+		err := collectSorted(l.listing, namespaceColumns,
+		func(token string, size int) ([]carillon.Namespace, string, error) {
+			page, err := node.ListNamespaces(ctx, carillon.NamespaceQuery{PageToken: token, PageSize: size})
+			return page.Namespaces, page.NextPageToken, err
+		})
 	page := carillon.NamespacePage{Namespaces: all, NextPageToken: rest}
-	got := answer{message: wire.NamespacePageToProto(page),
-		text: table([]string{"NAME", "GENERATION", "STRICT", "CONCURRENCY LIMITS"}, all, namespaceRow)}
-	if rest != "" {
-		got.note = fmt.Sprintf("These are the first %d; --limit 0 shows all.", len(all))
-	}
-	return got, err
+	return answer{message: wire.NamespacePageToProto(page), grid: namespaceColumns.grid(all),
+		note:  moreNote(len(all), rest),
+		names: namesOf(all, func(n *carillon.Namespace) string { return n.Name })}, err
 }
+
+var namespaceColumns = rowColumns(namespaceRow, "NAME", "GENERATION", "STRICT", "CONCURRENCY LIMITS")
 
 func namespaceRow(n *carillon.Namespace) []string {
 	return []string{n.Name, strconv.FormatUint(n.Generation, 10), strconv.FormatBool(n.Strict),
@@ -204,5 +208,5 @@ func namespaceAnswer(ns *carillon.Namespace) answer {
 	for i := range ns.Webhooks {
 		fields = append(fields, field{"webhook " + ns.Webhooks[i].Name, hookTarget(&ns.Webhooks[i])})
 	}
-	return answer{message: wire.NamespaceToProto(ns), text: description(fields)}
+	return answer{message: wire.NamespaceToProto(ns), names: []string{ns.Name}, text: description(fields)}
 }

@@ -119,11 +119,11 @@ with the same name wait too, and are not listed.`,
 }
 
 func (a app) showWaiting(cmd *cobra.Command, all []outbox.Waiting) error {
-	if wantsJSON(cmd) {
+	if structured(cmd) {
 		if all == nil {
 			all = []outbox.Waiting{}
 		}
-		return printJSON(a.out, struct {
+		return a.encode(cmd, struct {
 			Waiting []outbox.Waiting `json:"waiting"`
 		}{all})
 	}
@@ -137,11 +137,11 @@ func (a app) showWaiting(cmd *cobra.Command, all []outbox.Waiting) error {
 const maxRejects = 10_000
 
 func (a app) showRejects(cmd *cobra.Command, all []outbox.Reject) error {
-	if wantsJSON(cmd) {
+	if structured(cmd) {
 		if all == nil {
 			all = []outbox.Reject{}
 		}
-		return printJSON(a.out, struct {
+		return a.encode(cmd, struct {
 			Rejects []outbox.Reject `json:"rejects"`
 		}{all})
 	}

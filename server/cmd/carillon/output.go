@@ -1,61 +1,48 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/clipperhouse/displaywidth"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillonhq/carillon/server/internal/httpapi"
 )
 
-// outputFlag is the name of the flag that selects the format of results.
-const outputFlag = "output"
-
-// addOutput adds the flag -o to a command.
-func addOutput(cmd *cobra.Command) {
-	f := &choice{words: []string{"table", "json"}, chosen: 0}
-	cmd.Flags().VarP(f, outputFlag, "o", "how to print the result")
-	complete(cmd, outputFlag, f.words)
-}
-
-// wantsJSON reports whether -o json was given.
-func wantsJSON(cmd *cobra.Command) bool {
-	f := cmd.Flags().Lookup(outputFlag)
-	return f != nil && f.Value.String() == "json"
-}
-
-// printJSON prints v indented.
-func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
-}
-
-// answer is the result of a command: the message of the API for -o json, the text for people, and a line to
-// them that is not part of it.
+// answer is the result of a command: for programs the message of the API, or a value, and for people text
+// or a grid, and a line to them that is not part of it. names are what -o name prints.
 type answer struct {
 	message    proto.Message
+	value      any
 	text, note string
+	grid       *grid
+	names      []string
 }
 
-// answer prints an answer.
+// answer prints an answer in the format that -o asks for.
 func (a app) answer(cmd *cobra.Command, got answer) error {
-	if wantsJSON(cmd) {
-		return printMessage(a.out, got.message)
+	switch f := formatOf(cmd); {
+	case f.structured() && got.message != nil:
+		return f.write(a.out, httpapi.Marshal(got.message))
+	case f.structured():
+		return a.encode(cmd, got.value)
+	case f.word == "name":
+		return a.print(strings.Join(append(got.names, ""), "\n"))
 	}
 	if got.note != "" {
 		a.sayf("%s", got.note)
 	}
-	return a.print(got.text)
+	if got.grid == nil {
+		return a.print(got.text)
+	}
+	table := got.grid.render(formatOf(cmd).word == "wide", a.display())
+	_, err := io.WriteString(a.raw, table+visibleText(got.text)) // the cells are visible, and may have colours
+	return err
 }
 
 // print prints a result for people.
@@ -64,36 +51,23 @@ func (a app) print(text string) error {
 	return err
 }
 
-// printMessage prints a message of the API as its JSON.
-func printMessage(w io.Writer, m proto.Message) error {
-	var out bytes.Buffer
-	if err := json.Indent(&out, httpapi.Marshal(m), "", "  "); err != nil {
-		return err
-	}
-	_, err := out.WriteTo(w)
-	return err
-}
-
 // oneLine keeps stored text in its row and column.
 var oneLine = strings.NewReplacer("\n", " ", "\t", " ", "\v", " ", "\f", " ")
 
 // table returns a heading and a row for each item, in columns.
 func table[T any](heading []string, items []T, row func(*T) []string) string {
-	rows := [][]string{heading}
+	g := &grid{}
+	for _, name := range heading {
+		g.columns = append(g.columns, gridColumn{name: name})
+	}
 	for i := range items {
-		rows = append(rows, row(&items[i]))
-	}
-	var b strings.Builder
-	for _, row := range rows {
-		for i, cell := range row {
-			if i > 0 {
-				b.WriteByte('\t')
-			}
-			b.WriteString(oneLine.Replace(cell))
+		var cells []gridCell
+		for _, text := range row(&items[i]) {
+			cells = append(cells, gridCell{text: text})
 		}
-		b.WriteByte('\n')
+		g.rows = append(g.rows, cells)
 	}
-	return inColumns(b.String())
+	return g.render(true, display{})
 }
 
 // field is one line of a description.
@@ -101,25 +75,23 @@ type field struct{ name, value string }
 
 // valueLines keeps stored text in the column of values: a note of several lines must not look like other
 // fields.
-var valueLines = strings.NewReplacer("\n", "\n\t", "\t", " ", "\v", " ", "\f", " ")
+var valueLines = strings.NewReplacer("\t", " ", "\v", " ", "\f", " ")
 
 // description returns the fields that have a value, one a line.
 func description(fields []field) string {
 	var b strings.Builder
+	widest := 0
 	for _, f := range fields {
 		if f.value != "" {
-			b.WriteString(f.name + "\t" + valueLines.Replace(f.value) + "\n")
+			widest = max(widest, displaywidth.String(visibleText(f.name)))
 		}
 	}
-	return inColumns(b.String())
-}
-
-// inColumns aligns what tabs separate.
-func inColumns(text string) string {
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	_, _ = io.WriteString(t, text) // a Builder accepts everything
-	_ = t.Flush()
+	for _, f := range fields {
+		if f.value != "" {
+			lines := strings.ReplaceAll(valueLines.Replace(f.value), "\n", "\n"+strings.Repeat(" ", widest+2))
+			b.WriteString(padded(visibleText(f.name), widest+2) + lines + "\n")
+		}
+	}
 	return b.String()
 }
 

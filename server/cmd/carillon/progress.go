@@ -54,8 +54,18 @@ func (p *progress) show(stage string, done, total int64) {
 	p.stage, p.redraw, p.shown = stage, now, true
 	fmt.Fprintf(p.w, "\r\x1b[K%s", visibleText(clip(stage, 100)))
 	if total > 0 {
-		fmt.Fprintf(p.w, " %d/%d (%d %%)", done, total, 100*done/total)
+		fmt.Fprintf(p.w, " %d/%d (%d %%)%s", done, total, 100*done/total, pace(done, total, now.Sub(p.begun)))
 	}
+}
+
+// pace says how fast something goes, and how long it takes at that rate.
+func pace(done, total int64, took time.Duration) string {
+	if done <= 0 || took <= 0 {
+		return ""
+	}
+	rate := float64(done) / took.Seconds()
+	left := time.Duration(float64(total-done) / rate * float64(time.Second)).Round(time.Second)
+	return fmt.Sprintf(", %.3g/s, %v left", rate, left)
 }
 
 // wait shows a stage for as long as it takes; done ends it.

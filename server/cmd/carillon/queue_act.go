@@ -28,6 +28,7 @@ func (o *oneQueue) command(a app, use, short string,
 		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
 			return do(ctx, node, carillon.QueueKey{Namespace: o.namespace, Kind: o.kind.String(), Name: words[0]})
 		})
+	cmd.ValidArgsFunction = o.first(o.queueNames)
 	o.kind.add(cmd, "kind", "the queue is one of targets of this kind; default: worker")
 	return cmd
 }

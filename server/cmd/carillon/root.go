@@ -19,6 +19,7 @@ type app struct {
 	out  io.Writer // characters that a terminal would act upon are made visible
 	raw  io.Writer // the same, for bytes that are passed on unchanged
 	errs io.Writer
+	on   *display // what results are shown on; nil: what out is
 }
 
 // newApp returns the app for the three standard files of a process.
@@ -40,7 +41,7 @@ func execute(args []string, a app) int {
 	root := newRoot(a)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(tracecontext.FromEnvironment(ctx))
-	return a.report(cmd, err)
+	return a.report(cmd, args, err)
 }
 
 // newRoot returns the tree of commands.
@@ -51,7 +52,7 @@ func newRoot(a app) *cobra.Command {
 		Long: `Carillon keeps jobs durably, fires each at its time, delivers the run to whoever must do it, and keeps at it until
 the run has succeeded or its failure policy says stop.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found. That of wrong usage of dapr-scheduler is 1, as Dapr's is.`,
+Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found; 4 and 5 are of single commands. That of wrong usage of dapr-scheduler is 1, as Dapr's is.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		Args:              cobra.ArbitraryArgs,
@@ -69,7 +70,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 not found. That of wrong
 		newSchedule(a), newCluster(a), newContext(a),
 		newStore(a), newOutbox(a), newIngest(a), newBackup(a), newRestore(a), newMigrate(a), newDoctor(a),
 		newWork(a), newWatch(a), newBench(a), newVersion(a), newDocs(a),
-		newReadFolder(a))
+		newReadFolder(a), newApply(a), newDiff(a), newDelete(a), newExport(a), newImport(a), newTop(a))
 	root.InitDefaultCompletionCmd("completion") // so that it is in the docs
 	root.InitDefaultHelpCmd()
 	strictCobra(root)
@@ -131,11 +132,12 @@ func newGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
 func newJob(a app) *cobra.Command {
 	return newGroup("job", "Put, show and act on jobs",
 		newJobPut(a), newJobGet(a), newJobList(a), newJobDelete(a), newJobPatch(a), newJobTrigger(a),
-		newJobPause(a), newJobResume(a), newJobSkip(a), newJobBackfill(a), newJobRuns(a))
+		newJobPause(a), newJobResume(a), newJobSkip(a), newJobBackfill(a), newJobRuns(a),
+		newJobDescribe(a), newJobWait(a), newJobEdit(a))
 }
 
 // newRun returns the command `carillon run`.
 func newRun(a app) *cobra.Command {
 	return newGroup("run", "Show and act on runs", newRunGet(a), newRunList(a),
-		newRunRedrive(a), newRunCancel(a))
+		newRunRedrive(a), newRunCancel(a), newRunWait(a))
 }

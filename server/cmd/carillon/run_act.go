@@ -35,7 +35,11 @@ func newRunRedrive(a app) *cobra.Command {
 	}
 	return r.command(a, "redrive", "Give dead runs a fresh set of attempts under the same id", "redriven",
 		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
-			run, err := node.RedriveRun(ctx, r.namespace, words[0])
+			id, err := wholeID(ctx, node, r.namespace, words[0])
+			if err != nil {
+				return answer{}, err
+			}
+			run, err := node.RedriveRun(ctx, r.namespace, id)
 			return answer{message: wire.RunToProto(&run), text: fmt.Sprintf("run %s redriven\n", words[0])}, err
 		})
 }
@@ -46,7 +50,11 @@ func newRunCancel(a app) *cobra.Command {
 		statuses: []carillon.RunStatus{carillon.RunStaged, carillon.RunRunning, carillon.RunRetrying}}
 	return r.command(a, "cancel", "End runs that have not finished", "cancelled",
 		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
-			cancelled, err := node.CancelRun(ctx, r.namespace, words[0])
+			id, err := wholeID(ctx, node, r.namespace, words[0])
+			if err != nil {
+				return answer{}, err
+			}
+			cancelled, err := node.CancelRun(ctx, r.namespace, id)
 			return answer{message: &pb.CancelRunResponse{Prevented: cancelled.Prevented,
 				Interrupted: cancelled.Interrupted},
 				text: fmt.Sprintf("run %s cancelled, %s\n", words[0], cancelText(cancelled))}, err
@@ -78,7 +86,11 @@ func (r *runBulk) command(a app, verb, short, did string, one question) *cobra.C
 				})
 		},
 	}
+	cmd.Long = short + ".\n" + idHelp
+	cmd.ValidArgsFunction = r.first(r.runIDs)
 	r.filter.add(cmd, true, wordsOf(r.statuses...))
+	r.completeQueues(cmd, "queue")
+	r.completeJobFlag(cmd, "job")
 	r.add(cmd, "all runs of the namespace to which it can be done")
 	return cmd
 }

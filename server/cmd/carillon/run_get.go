@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -17,27 +18,40 @@ import (
 // newRunGet returns the command `carillon run get`.
 func newRunGet(a app) *cobra.Command {
 	var c connection
-	return c.inNamespace(a, "get ID", "Show a run",
+	var r repeated
+	cmd := c.inNamespace(a, "get ID", "Show a run", nil)
+	cmd.Long = idHelp
+	r.one(cmd, a, &c,
 		func(ctx context.Context, node *client.Client, words []string) (answer, error) {
-			run, err := node.GetRun(ctx, c.namespace, words[0])
-			return answer{message: wire.RunToProto(&run), text: runDescription(&run)}, err
+			id, err := wholeID(ctx, node, c.namespace, words[0])
+			if err != nil {
+				return answer{}, err
+			}
+			run, err := node.GetRun(ctx, c.namespace, id)
+			return answer{message: wire.RunToProto(&run), text: runDescription(&run), names: []string{run.ID}}, err
 		})
+	cmd.ValidArgsFunction = c.first(c.runIDs)
+	return cmd
 }
 
 // runDescription describes a run for people.
 func runDescription(r *carillon.Run) string {
+	now := time.Now()
 	fields := []field{
 		{"id", r.ID},
+		{"short id", shortID(r.ID)},
 		{"job", r.Job},
 		{"cause", r.Cause.String()},
 		{"status", r.Status.String()},
 		{"reason", r.Reason},
 		{"hold", holdText(r.Hold)},
-		{"scheduled", moment(r.Scheduled)},
-		{"due", moment(r.Due)},
+		{"scheduled", localAndAgo(r.Scheduled, now)},
+		{"due", localAndAgo(r.Due, now)},
 		{"attempt", strconv.Itoa(r.Attempt)},
-		{"started", moment(r.Started)},
-		{"finished", moment(r.Finished)},
+		{"started", localAndAgo(r.Started, now)},
+		{"finished", localAndAgo(r.Finished, now)},
+		{"took", runTook(r, now)},
+		{"queue", r.Queue},
 		{"progress", progressText(r.Progress)},
 		{"backfill", r.Backfill},
 		{"worker", r.Worker},
@@ -48,7 +62,7 @@ func runDescription(r *carillon.Run) string {
 		if e.Redriven {
 			name += ", before a redrive"
 		}
-		fields = append(fields, field{name, moment(e.At) + " " + clip(e.Message, 200)})
+		fields = append(fields, field{name, localTime(e.At) + " " + clip(e.Message, 200)})
 	}
 	return description(fields) + keptResult(r.Response)
 }
@@ -70,5 +84,5 @@ func progressText(p *carillon.Progress) string {
 	if p == nil {
 		return ""
 	}
-	return strings.TrimSpace(fmt.Sprintf("%.4g %%, %s %s", p.Percent, moment(p.At), clip(p.Message, 120)))
+	return strings.TrimSpace(fmt.Sprintf("%.4g %%, %s %s", p.Percent, localTime(p.At), clip(p.Message, 120)))
 }

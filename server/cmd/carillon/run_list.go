@@ -1,9 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,13 +18,13 @@ import (
 type runList struct {
 	connection
 	filter runFilter
-	paging
+	listing
 }
 
 // newRunList returns the command `carillon run list`.
 func newRunList(a app) *cobra.Command {
 	var l runList
-	cmd := l.inNamespace(a, "list", "List runs in any state, of all jobs", l.list)
+	cmd := l.inNamespace(a, "list", "List runs in any state, of all jobs", nil)
 	cmd.Aliases = []string{"ls"}
 	cmd.Long = `List the runs of the namespace: those that are not finished, in the order of their jobs' names, and then the finished ones,
 newest first. With --status scheduled the next run of each job comes before them, in the order of when they are due, and then
@@ -32,17 +33,20 @@ those of jobs of which a run goes on. The list is what is stored: an attempt sho
 carillon run list --status failed --status dead --from -12h
 carillon run list --status scheduled --until 1h`
 	l.filter.add(cmd, true, statusWords)
-	l.paging.add(cmd)
+	l.completeQueues(cmd, "queue")
+	l.completeJobFlag(cmd, "job")
+	l.listing.add(cmd, a, &l.connection, runColumns.words(), l.list)
 	return cmd
 }
 
 // newJobRuns returns the command `carillon job runs`.
 func newJobRuns(a app) *cobra.Command {
 	var l runList
-	cmd := l.inNamespace(a, "runs NAME", "Show the runs of a job: unfinished ones, then its history, newest first",
-		l.list)
+	cmd := l.inNamespace(a, "runs NAME", "Show the runs of a job: unfinished ones, then its history, newest first", nil)
+	cmd.ValidArgsFunction = l.completeJobs
 	l.filter.add(cmd, false, statusWords)
-	l.paging.add(cmd)
+	l.completeQueues(cmd, "queue")
+	l.listing.add(cmd, a, &l.connection, runColumns.words(), l.list)
 	return cmd
 }
 
@@ -55,23 +59,75 @@ func (l *runList) list(ctx context.Context, node *client.Client, words []string)
 	if len(words) == 1 {
 		q.Job = words[0]
 	}
-	runs, rest, err := collect(l.paging, func(token string, size int) ([]carillon.Run, string, error) {
-		q.PageToken, q.PageSize = token, size
-		page, err := node.ListRuns(ctx, q)
-		return page.Runs, page.NextPageToken, err
-	})
-	got := answer{message: &pb.ListRunsResponse{Runs: wire.RunsToProto(runs), NextPageToken: rest},
-		text: table([]string{"ID", "JOB", "STATUS", "QUEUE", "SCHEDULED", "DUE", "FINISHED", "ATTEMPTS", "WHY"},
-			runs, runRow)}
-	if rest != "" {
-		got.note = fmt.Sprintf("These are the first %d; --limit 0 shows all.", len(runs))
-	}
-	return got, err
+	runs, rest, err := collectSorted(l.listing, runColumns,
+		func(token string, size int) ([]carillon.Run, string, error) {
+			q.PageToken, q.PageSize = token, size
+			page, err := node.ListRuns(ctx, q)
+			return page.Runs, page.NextPageToken, err
+		})
+	return answer{message: &pb.ListRunsResponse{Runs: wire.RunsToProto(runs), NextPageToken: rest},
+		grid: runColumns.grid(runs), note: moreNote(len(runs), rest),
+		names: namesOf(runs, func(r *carillon.Run) string { return r.ID })}, err
 }
 
-func runRow(r *carillon.Run) []string {
-	return []string{r.ID, r.Job, r.Status.String(), dash(clip(r.Queue, 40)), moment(r.Scheduled),
-		dash(moment(r.Due)), dash(moment(r.Finished)), strconv.Itoa(r.Attempt), dash(clip(whyText(r), 60))}
+var runColumns = columns[carillon.Run]{
+	{gridColumn: gridColumn{name: "ID"}, cell: func(r *carillon.Run) string { return shortID(r.ID) }},
+	{gridColumn: gridColumn{name: "JOB"}, cell: func(r *carillon.Run) string { return r.Job }},
+	{gridColumn: gridColumn{name: "STATUS"}, cell: func(r *carillon.Run) string { return r.Status.String() },
+		paint: func(r *carillon.Run) paint { return statusPaint(r.Status.String()) }},
+	{gridColumn: gridColumn{name: "QUEUE", clip: true, less: true},
+		cell: func(r *carillon.Run) string { return dash(r.Queue) }},
+	timeColumn("SCHEDULED", func(r *carillon.Run) time.Time { return r.Scheduled }),
+	timeColumn("DUE", dueAgain),
+	{gridColumn: gridColumn{name: "TOOK"},
+		cell: func(r *carillon.Run) string { return dash(runTook(r, time.Now())) },
+		order: func(a,
+			b *carillon.Run) int {
+			return cmp.Compare(a.Finished.Sub(a.Started), b.Finished.Sub(b.Started))
+		}},
+	numberColumn("ATTEMPTS", func(r *carillon.Run) int { return r.Attempt }),
+	textColumn("WHY", func(r *carillon.Run) string { return clip(whyText(r), 200) }),
+	{gridColumn: gridColumn{name: "WORKER", wide: true},
+		cell: func(r *carillon.Run) string { return dash(r.Worker) }},
+	wideTime("SCHEDULED AT", func(r *carillon.Run) time.Time { return r.Scheduled }),
+	wideTime("FINISHED AT", func(r *carillon.Run) time.Time { return r.Finished }),
+	{gridColumn: gridColumn{name: "WHOLE ID", wide: true}, cell: func(r *carillon.Run) string { return r.ID }},
+}
+
+// dueAgain is when the next attempt of an unfinished run is due.
+func dueAgain(r *carillon.Run) time.Time {
+	if !r.Finished.IsZero() {
+		return time.Time{}
+	}
+	return r.Due
+}
+
+// runTook is how long a run took from its scheduled time to its end, or the attempt in force has taken so
+// far.
+func runTook(r *carillon.Run, now time.Time) string {
+	switch {
+	case !r.Finished.IsZero() && !r.Started.IsZero():
+		return took(r.Started, r.Finished, now)
+	case r.Status == carillon.RunRunning:
+		return took(r.Started, time.Time{}, now)
+	}
+	return ""
+}
+
+func statusPaint(status string) paint {
+	switch status {
+	case "succeeded":
+		return green
+	case "failed", "dead":
+		return red
+	case "retrying", "staged":
+		return yellow
+	case "running":
+		return blue
+	case "skipped", "cancelled":
+		return grey
+	}
+	return plain
 }
 
 // whyText returns why a run failed or did not run.

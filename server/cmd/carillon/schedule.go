@@ -42,6 +42,7 @@ carillon schedule preview "0 9 * * MON-FRI; 0 12 * * SAT" --except uk-holidays`,
 		RunE: func(cmd *cobra.Command, words []string) error { return p.run(cmd, a, words[0]) },
 	}
 	cmd.Flags().StringVar(&p.query.TimeZone, "time-zone", "", "IANA time `zone`; default UTC")
+	completeBy(cmd, "time-zone", zoneNames)
 	p.dst.add(cmd, "dst", "what a cron does when clocks change")
 	cmd.Flags().StringVar(&p.from, "from", "", "show times after this RFC 3339 `time`; default now")
 	cmd.Flags().StringVar(&p.due, "due-time", "", "first run as in a job: a `time`, or a duration after --from")
@@ -96,6 +97,12 @@ func (p *schedulePreview) run(cmd *cobra.Command, a app, expr string) error {
 	if s, err := job.ParseSchedule(); err == nil && s != nil { // the preview accepted it
 		for _, w := range s.Warnings() {
 			a.sayf("warning: schedule: %s", w)
+		}
+		for _, h := range s.Hints()[len(s.Warnings()):] {
+			a.sayf("hint: schedule: %s", h)
+		}
+		if !structured(cmd) {
+			a.sayf("%s", scheduleWords(s, q.TimeZone))
 		}
 	}
 	got := answer{message: wire.TimesToProto(times), text: timesText(times, q.TimeZone)}

@@ -69,8 +69,8 @@ func checkStore(cmd *cobra.Command, a app, dir string) error {
 		return err
 	}
 	report := reportOf(found)
-	if wantsJSON(cmd) {
-		err = printJSON(a.out, report)
+	if structured(cmd) {
+		err = a.encode(cmd, report)
 	} else {
 		err = a.print(report.text())
 	}

@@ -70,7 +70,7 @@ func startOf(t *testing.T, dir string) (code int, said string) {
 	root.SetArgs([]string{"serve", "--store", "pebble:" + dir, "--grpc", "127.0.0.1:0", "--http",
 		"127.0.0.1:0", "--partitions", "2"})
 	cmd, err := root.ExecuteContextC(ctx)
-	code = a.report(cmd, err)
+	code = a.report(cmd, nil, err)
 	return code, out.String() + errs.String()
 }
 

@@ -30,6 +30,7 @@ func TestStubScripts(t *testing.T) {
 
 // setupStub starts the script's stub, and at $OLD one that has no cluster.
 func setupStub(env *testscript.Env) error {
+	env.Setenv("TZ", "UTC")
 	now := func() time.Time { return stubNow }
 	for name, o := range map[string]grpcapi.Options{
 		"CARILLON_SERVER": {Now: now, Cluster: grpcapi.NewClusterService(newStubCluster())},

@@ -194,8 +194,8 @@ type moved struct {
 }
 
 func (m moved) show(cmd *cobra.Command, a app, said string) error {
-	if wantsJSON(cmd) {
-		return printJSON(a.out, m)
+	if structured(cmd) {
+		return a.encode(cmd, m)
 	}
 	return a.print(fmt.Sprintf("%s: %d jobs and pending runs, %d finished runs, %d other records\ndigest %s\n", said,
 		m.Records, m.Runs, m.Meta, m.Digest))

@@ -60,8 +60,8 @@ func (j *following) backup(cmd *cobra.Command, a app, of *alive, url, place stri
 	defer func() { err = errors.Join(err, end()) }()
 	var fault error
 	err = transfer.Follow(cmd.Context(), nodes, to, j.every, func(p transfer.Point) {
-		if wantsJSON(cmd) {
-			fault = errors.Join(fault, printJSON(a.out, p))
+		if structured(cmd) {
+			fault = errors.Join(fault, a.encode(cmd, p))
 			return
 		}
 		line := fmt.Sprintf("%s  %8d  changes %d\n", p.Time.Format(transfer.PointTime), p.Number, p.Frames)
@@ -185,8 +185,8 @@ type restored struct {
 }
 
 func (r restored) show(cmd *cobra.Command, a app, said string) error {
-	if wantsJSON(cmd) {
-		return printJSON(a.out, r)
+	if structured(cmd) {
+		return a.encode(cmd, r)
 	}
 	return a.print(fmt.Sprintf("%s, of %d partitions, as of %s\n", said, r.Partitions, r.Taken.Format(transfer.PointTime)))
 }

@@ -16,8 +16,8 @@ func newVersion(a app) *cobra.Command {
 		Args:  arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b := thisBuild()
-			if wantsJSON(cmd) {
-				return printJSON(a.out, b)
+			if structured(cmd) {
+				return a.encode(cmd, b)
 			}
 			fmt.Fprintf(a.out, "carillon %s %s %s\n", b.Version, b.Go, b.Platform)
 			return nil

@@ -37,6 +37,7 @@ line has the position alone.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&w.query.Namespace, "namespace", "n", "", "jobs and queues of this `namespace`; default: of all namespaces, and nodes")
+	w.completeNamespace(cmd)
 	f.StringVar(&w.query.Prefix, "prefix", "", "jobs whose names begin with this `prefix`; needs --namespace")
 	f.StringSliceVar(&w.types, "type", nil, "`types` of events such as run.dead, or groups of them such as run; default: all")
 	f.StringVar(&w.query.Position, "from", "", "`position` at which an earlier watch ended; default: from now on")
@@ -89,7 +90,7 @@ func (w *watch) run(cmd *cobra.Command, a app) error {
 	})
 	switch {
 	case last == "":
-	case !wantsJSON(cmd):
+	case !structured(cmd):
 		a.sayf("To go on from here: --from %s", last)
 	case idle: // the position after the last line is an earlier one, which does not hold for so long
 		if failed := w.show(cmd, a, &carillon.EventBatch{Position: last}); failed != nil {
@@ -104,8 +105,14 @@ func (w *watch) run(cmd *cobra.Command, a app) error {
 
 // show prints a batch.
 func (w *watch) show(cmd *cobra.Command, a app, b *carillon.EventBatch) error {
-	if wantsJSON(cmd) {
-		return a.print(string(httpapi.Marshal(wire.EventBatchToProto(b))))
+	raw := httpapi.Marshal(wire.EventBatchToProto(b))
+	switch f := formatOf(cmd); {
+	case f.word == "json": // each on a line
+		return a.print(string(raw))
+	case f.word == "yaml":
+		return errors.Join(a.print("---\n"), f.write(a.out, raw))
+	case f.structured():
+		return f.write(a.out, raw)
 	}
 	var out strings.Builder
 	for i := range b.Events {

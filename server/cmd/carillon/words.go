@@ -95,6 +95,17 @@ func complete(cmd *cobra.Command, flag string, words []string) {
 	}
 }
 
+// completeBy makes the shell offer after a flag what a function finds.
+func completeBy(cmd *cobra.Command, flag string, find func(*cobra.Command) []string) {
+	err := cmd.RegisterFlagCompletionFunc(flag,
+		func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return find(cmd), cobra.ShellCompDirectiveNoFileComp
+		})
+	if err != nil {
+		panic(err) // the flag does not exist, or has a completion already: a bug
+	}
+}
+
 // targetText describes where a job's runs go, for people.
 func targetText(t carillon.Target) string {
 	switch {
@@ -109,4 +120,19 @@ func targetText(t carillon.Target) string {
 	default:
 		return t.Kind()
 	}
+}
+
+// wholeTarget is [targetText] with all that was set of a target.
+func wholeTarget(t carillon.Target) string {
+	text := targetText(t)
+	switch {
+	case t.HTTP != nil:
+		return commas(text, unlessZero("method %s", t.HTTP.Method),
+			unlessZero("headers %s", pairsText(t.HTTP.Headers)))
+	case t.Kafka != nil:
+		return commas(text, unlessZero("key %s", t.Kafka.Key))
+	case t.AMQP != nil:
+		return commas(text, unlessZero("routing key %s", t.AMQP.RoutingKey))
+	}
+	return text
 }

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/manifest"
+)
+
+// newImport returns the command `carillon import`.
+func newImport(a app) *cobra.Command {
+	cmd := newGroup("import", "Make jobs of the files of other schedulers", newImportCrontab(a), newImportCronJob(a))
+	cmd.Long = `Make jobs of the files of other schedulers. They are printed as YAML, for "carillon apply -f -"; what cannot be carried over is
+named above each job, and on standard error. Files of jobs themselves are taken by "carillon apply".`
+	return cmd
+}
+
+// importing holds the flags of `carillon import`.
+type importing struct {
+	options manifest.ImportOptions
+}
+
+func (i *importing) command(a app, use, short, long, example string,
+	read func(file string, text []byte) (manifest.Import, error)) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: arguments(1, 1),
+		RunE: func(_ *cobra.Command, words []string) error {
+			if i.options.Queue == "" {
+				return usagef("--worker: the queue is missing whose workers run the commands")
+			}
+			text, err := readArgument(words[0], a.in)
+			if err != nil {
+				return err
+			}
+			got, err := read(words[0], text)
+			if err != nil {
+				return manifestError(err)
+			}
+			return a.imported(words[0], got)
+		}}
+	cmd.Flags().StringVar(&i.options.Queue, "worker", "", "`queue` whose workers run the commands (required)")
+	cmd.Flags().StringVar(&i.options.TimeZone, "time-zone", "",
+		"IANA `zone` of schedules for which the file names none; default UTC")
+	completeBy(cmd, "time-zone", zoneNames)
+	cmd.Flags().StringVar(&i.options.Prefix, "prefix", "", "put it before the jobs' names")
+	return cmd
+}
+
+// readArgument reads the file that an argument names.
+func readArgument(name string, in io.Reader) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(in)
+	}
+	return readNamed("FILE", name)
+}
+
+func newImportCrontab(a app) *cobra.Command {
+	var i importing
+	cmd := i.command(a, "crontab FILE", "Make a job of each line of a crontab",
+		`Make a job of each line of a crontab, of FILE or standard input (-). The command is the payload of the job, as JSON with the fields
+command, stdin, env and user; a worker runs it. As with cron, runs may overlap, those that were missed are not made up for, and those
+that failed are not repeated.`,
+		`crontab -l | carillon import crontab - --worker cron --time-zone Europe/Berlin | carillon apply -f -
+carillon work cron -- sh -c 'sh -c "$(jq -r .command)"'`,
+		func(_ string, text []byte) (manifest.Import, error) {
+			return manifest.Crontab(string(text), i.options), nil
+		})
+	cmd.Flags().BoolVar(&i.options.System, "system", false, "a user stands before each command, as in /etc/crontab")
+	return cmd
+}
+
+func newImportCronJob(a app) *cobra.Command {
+	var i importing
+	return i.command(a, "cronjob FILE", "Make a job of each CronJob of Kubernetes",
+		`Make a job of each CronJob of a file of manifests of Kubernetes, FILE or standard input (-); lists of them are taken, too. The
+template of the pod is the payload of the job, as JSON with the field template; a worker runs it.`,
+		`kubectl get cronjobs -o yaml | carillon import cronjob - --worker pods | carillon apply -f -`,
+		func(file string, text []byte) (manifest.Import, error) {
+			return manifest.CronJobs(file, text, i.options)
+		})
+}
+
+// imported prints jobs as YAML, and what could not be carried over.
+func (a app) imported(file string, got manifest.Import) error {
+	for _, note := range got.Notes {
+		a.sayf("%s: %s", file, note)
+	}
+	notes := len(got.Notes)
+	for n := range got.Jobs {
+		made := &got.Jobs[n]
+		text, err := manifest.Job(&made.Job)
+		if err != nil {
+			return err
+		}
+		where := fmt.Sprintf("%s:%d", oneLine.Replace(file), made.Line)
+		var head strings.Builder
+		if n > 0 {
+			head.WriteString("---\n")
+		}
+		head.WriteString("# from " + where + "\n")
+		for _, note := range made.Notes {
+			head.WriteString("# " + oneLine.Replace(note) + "\n")
+			a.sayf("%s: %s: %s", where, made.Job.Name, note)
+		}
+		if err := checkImported(&made.Job); err != nil {
+			head.WriteString("# carillon does not take it as it is: " + oneLine.Replace(err.Error()) + "\n")
+			a.sayf("%s: %s: carillon does not take it as it is: %s", where, made.Job.Name, err)
+			notes++
+		}
+		notes += len(made.Notes)
+		if err := a.print(head.String() + string(text)); err != nil {
+			return err
+		}
+	}
+	a.sayf("%d jobs were made%s.", len(got.Jobs),
+		strings.TrimSuffix(fmt.Sprintf(", with %d notes", notes), ", with 0 notes"))
+	if len(got.Jobs) == 0 {
+		return usagef("no job could be made of %q", clip(file, 80))
+	}
+	return nil
+}
+
+func checkImported(j *carillon.Job) error {
+	checked := *j
+	checked.Namespace = carillon.DefaultNamespace
+	return checked.Validate(wideBounds)
+}
