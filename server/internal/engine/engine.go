@@ -43,6 +43,7 @@ type Config struct {
 	Node   string           // this node's id among the members; default "local"
 	Now    func() time.Time // wall clock; default time.Now; a simulation may skew it
 	Log    *slog.Logger     // default: discard
+	Audit  *slog.Logger     // gets what was recorded of calls; default Log
 	Limits carillon.Bounds  // default carillon.DefaultBounds
 	// Source of uids and generated names; safe for concurrent use; default crypto/rand; a simulation seeds
 	// it.
@@ -140,6 +141,7 @@ func (c Config) withDefaults() Config {
 		c.Now = time.Now
 	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	c.Audit = cmp.Or(c.Audit, c.Log)
 	c.Limits = cmp.Or(c.Limits, carillon.DefaultBounds())
 	c.Random = cmp.Or(c.Random, rand.Reader)
 	c.WindowJobs = cmp.Or(c.WindowJobs, 100_000)
@@ -190,6 +192,7 @@ type api struct {
 	*queues
 	*calendars
 	keys
+	audits
 }
 
 // New makes an engine; Start runs it.
@@ -225,6 +228,7 @@ func New(cfg Config) *Engine {
 		queues:    queues,
 		calendars: &calendars{e.partitions, e.settings},
 		keys:      keys{e.partitions},
+		audits:    audits{e.partitions},
 	}
 	e.reach = &reach{now: cfg.Now, told: cfg.Events.ReachEvents,
 		catchUp: newCatchUp(cfg.CatchUpRate, e.elapsed, e.whole)}
