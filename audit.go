@@ -8,24 +8,26 @@ import (
 	"time"
 )
 
-// AuditEntry says who has done what. The entries of a chain are numbered without a gap; each holds the hash of
-// the one before.
+// AuditEntry says who has done what. The entries of a chain are numbered without a gap; each holds the hash
+// of the one before.
 type AuditEntry struct {
 	Chain string
 	Seq   uint64 // from 1
 	Hash  string // of the entry with the hash of the one before it: SHA-256, in hex
 
 	Time      time.Time // when it was recorded; it never decreases within a chain
-	Principal string    // "key ID", "oidc ISSUER SUBJECT", "certificate NAME", …; "anonymous" without a credential
+	Principal string    // "key ID", "oidc ISSUER SUBJECT", "certificate NAME", …, or "anonymous"
 	Address   string    // host:port at which the caller was seen
 	Node      string    // that was asked
 	Action    string    // the rpc, such as "PutJob"
 	Namespace string    // empty: it is about none
-	Resource  string    // name of a job, calendar or queue, prefix of names, or id of a run, backfill, payload, key or node
-	Outcome   string    // [AuditOK], [AuditBegun], [AuditUnknown], or the kind of the error
-	RequestID string    // id of the command, or of the trace of the call; empty: it has none
-	Fields    []string  // names of the fields that the call has set, in order; never their values
-	LeftOut   uint64    // failed calls before this one that the node has left out, as there were too many
+	// Resource is the name of a job, calendar or queue, the prefix of names, or the id of a run, backfill, payload,
+	// key or node.
+	Resource  string
+	Outcome   string   // [AuditOK], [AuditBegun], [AuditUnknown], or the kind of the error
+	RequestID string   // id of the command, or of the trace of the call; empty: it has none
+	Fields    []string // names of the fields that the call has set, in order; never their values
+	LeftOut   uint64   // failed calls before this one that the node has left out, as there were too many
 }
 
 // Outcomes of calls. Another one is the kind of the error, such as "permission_denied".
@@ -63,7 +65,9 @@ type AuditHead struct {
 }
 
 // String is the head as ParseAuditHead reads it.
-func (h AuditHead) String() string { return h.Chain + ":" + strconv.FormatUint(h.Seq, 10) + ":" + h.Hash }
+func (h AuditHead) String() string {
+	return h.Chain + ":" + strconv.FormatUint(h.Seq, 10) + ":" + h.Hash
+}
 
 // ParseAuditHead reads a head.
 func ParseAuditHead(text string) (AuditHead, error) {
@@ -95,8 +99,8 @@ const MaxAuditHeads = 10_000
 // Audit reads what was recorded of calls. Package client implements it.
 type Audit interface {
 	ListAudit(ctx context.Context, q AuditQuery) (AuditPage, error)
-	// VerifyAudit reads all chains, and compares them with heads that were noted earlier. What is wrong stands in
-	// the chains; the error is about the call.
+	// VerifyAudit reads all chains, and compares them with heads that were noted earlier. What is wrong stands
+	// in the chains; the error is about the call.
 	VerifyAudit(ctx context.Context, heads []AuditHead) ([]AuditChain, error)
 }
 

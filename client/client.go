@@ -126,8 +126,8 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 	}
 	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn),
 		cluster: pb.NewClusterServiceClient(conn), events: pb.NewEventServiceClient(conn),
-		payloads: pb.NewPayloadServiceClient(conn), access: pb.NewAccessServiceClient(conn), audit: pb.NewAuditServiceClient(conn),
-		options: opts, one: o.oneAddress, token: o.token}, nil
+		payloads: pb.NewPayloadServiceClient(conn), access: pb.NewAccessServiceClient(conn),
+		audit: pb.NewAuditServiceClient(conn), options: opts, one: o.oneAddress, token: o.token}, nil
 }
 
 // nameIn returns the name of the server that credentials have; "": they go by its address.

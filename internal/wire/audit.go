@@ -19,8 +19,8 @@ func AuditEntryToProto(e *carillon.AuditEntry) *pb.AuditEntry {
 
 // AuditEntryFromProto is the message as an entry.
 func AuditEntryFromProto(m *pb.AuditEntry) carillon.AuditEntry {
-	return carillon.AuditEntry{Chain: m.GetChain(), Seq: m.GetSeq(), Hash: m.GetHash(), Time: instant(m.GetTime()),
-		Principal: m.GetPrincipal(), Address: m.GetAddress(), Node: m.GetNode(), Action: m.GetAction(),
+	return carillon.AuditEntry{Chain: m.GetChain(), Seq: m.GetSeq(), Hash: m.GetHash(),
+		Time: instant(m.GetTime()), Principal: m.GetPrincipal(), Address: m.GetAddress(), Node: m.GetNode(), Action: m.GetAction(),
 		Namespace: m.GetNamespace(), Resource: m.GetResource(), Outcome: m.GetOutcome(),
 		RequestID: m.GetRequestId(), Fields: m.GetFields(), LeftOut: m.GetLeftOut()}
 }
@@ -48,8 +48,8 @@ func AuditPageToProto(p carillon.AuditPage) *pb.ListAuditResponse {
 
 // AuditChainToProto is the chain as a message.
 func AuditChainToProto(c *carillon.AuditChain) *pb.AuditChain {
-	return &pb.AuditChain{Chain: c.Chain, Seq: c.Seq, Hash: c.Hash, Partition: int32(c.Partition), First: c.First,
-		Entries: c.Entries, Closed: c.Closed, Broken: text(c.Broken), BrokenAt: c.BrokenAt}
+	return &pb.AuditChain{Chain: c.Chain, Seq: c.Seq, Hash: c.Hash, Partition: int32(c.Partition),
+		First: c.First, Entries: c.Entries, Closed: c.Closed, Broken: text(c.Broken), BrokenAt: c.BrokenAt}
 }
 
 // AuditChainFromProto is the message as a chain.

@@ -70,7 +70,8 @@ func (l *auditList) list(ctx context.Context, node *client.Client, _ []string) (
 	if l.query.Until, err = flagInstant("until", l.until, now); err != nil {
 		return answer{}, err
 	}
-	all, rest, err := collect(l.paging, func(token string, size int) ([]carillon.AuditEntry, string, error) {
+	type entries = []carillon.AuditEntry
+	all, rest, err := collect(l.paging, func(token string, size int) (entries, string, error) {
 		q := l.query
 		q.PageToken, q.PageSize = token, size
 		page, err := node.ListAudit(ctx, q)

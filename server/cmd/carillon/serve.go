@@ -218,7 +218,8 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 		c.DrainGrace = -1 // 0 is the default in a configuration
 	}
 	c.Log = telemetry.NewLogger(logTo, s.logFormat.String() == "json", logLevels[s.logLevel.String()])
-	c.Audit.Log = telemetry.NewLogger(logTo, s.logFormat.String() == "json", slog.LevelInfo) // whatever --log-level says
+	// Whatever --log-level says.
+	c.Audit.Log = telemetry.NewLogger(logTo, s.logFormat.String() == "json", slog.LevelInfo)
 	telemetry.TakeStandardLog(c.Log)
 	for _, text := range s.allow {
 		prefix, err := parsePrefix(text)

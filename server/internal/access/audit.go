@@ -14,8 +14,8 @@ import (
 // Auditor records who makes which calls. It is asked after the caller was judged.
 type Auditor interface {
 	// Begin begins a call with its message; ctx has the caller's principal. What is done for the call is to be
-	// done in the returned context. end is called when it has ended, with the answer, and returns what the caller
-	// is told. An error: the call is not to be made.
+	// done in the returned context. end is called when it has ended, with the answer, and returns what the
+	// caller is told. An error: the call is not to be made.
 	Begin(ctx context.Context, method string, m any) (_ context.Context, end func(reply any, err error) error,
 		err error)
 	// Refused says that a call was refused for what its caller has shown, or has not; m may be nil, and method

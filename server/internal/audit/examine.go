@@ -35,7 +35,8 @@ func Examine(ctx context.Context, shard store.Shard, partition int,
 // chains returns the names of all chains, also of those of which only the record or only entries are there.
 func chains(ctx context.Context, shard store.Shard) (names []string, err error) {
 	for after := ""; ; {
-		page, err := shard.MetaRecords(ctx, store.MetaQuery{Kind: store.KindAuditChain, After: after, Limit: atOnce})
+		q := store.MetaQuery{Kind: store.KindAuditChain, After: after, Limit: atOnce}
+		page, err := shard.MetaRecords(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +111,8 @@ func examine(ctx context.Context, shard store.Shard, partition int, name string,
 }
 
 // feed gives the verifier the entries of a chain, up to its end; beyond is the first one after that.
-func feed(ctx context.Context, shard store.Shard, v *Verifier, name string) (beyond *store.MetaRecord, err error) {
+func feed(ctx context.Context, shard store.Shard, v *Verifier,
+	name string) (beyond *store.MetaRecord, err error) {
 	q := store.MetaQuery{Kind: store.KindAudit, Prefix: name + "/", Limit: atOnce}
 	for {
 		page, err := shard.MetaRecords(ctx, q)

@@ -138,8 +138,9 @@ func (v *Verifier) End(partition int) carillon.AuditChain {
 			v.fail(n, "entry %d, which retention has removed, was not the one whose hash was noted", n)
 		}
 	}
-	return carillon.AuditChain{AuditHead: carillon.AuditHead{Chain: v.name, Seq: c.Last, Hash: hex.EncodeToString(c.Hash)},
-		Partition: partition, First: c.First, Entries: v.entries, Closed: c.Closed, Broken: v.broken, BrokenAt: v.brokenAt}
+	head := carillon.AuditHead{Chain: v.name, Seq: c.Last, Hash: hex.EncodeToString(c.Hash)}
+	return carillon.AuditChain{AuditHead: head, Partition: partition, First: c.First, Entries: v.entries,
+		Closed: c.Closed, Broken: v.broken, BrokenAt: v.brokenAt}
 }
 
 // Orphan is what is wrong with entries whose chain has no record.

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/hex"
-	"log/slog"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/audit"
@@ -15,7 +13,7 @@ import (
 
 // record records who has made a call with the batch that is being filled, which is that of what the call has
 // changed; nil: nothing is to be recorded. It returns the batch.
-func (p *partitionRunner) record(c *audit.Call, now int64) (seq uint64) {
+func record(p *partitionRunner, c *audit.Call, now int64) (seq uint64) {
 	if c == nil {
 		return 0
 	}
@@ -36,7 +34,7 @@ func changingJob(ctx context.Context, needs func(carillon.Key) call) func(carill
 	return func(k carillon.Key) call { return changing(ctx, needs(k)) }
 }
 
-// audits implements [carillon.Audit]; the list is in auditlist.go.
+// audits implements [carillon.Audit]; the list is in audit_list.go.
 type audits struct {
 	partitions *partitions
 }
@@ -56,7 +54,7 @@ func serveRecordAudit(ctx context.Context, p *partitionRunner, m message.RecordA
 }
 
 // sweepAudit removes some audit entries that are too old or too many, if there are any.
-func (p *partitionRunner) sweepAudit(now int64) {
+func sweepAudit(p *partitionRunner, now int64) {
 	q, ok := p.m.Audit.Sweeps()
 	if !ok {
 		return
@@ -69,11 +67,12 @@ func (p *partitionRunner) sweepAudit(now int64) {
 	p.timers.sweepOn = p.m.Audit.Sweep(oldest, now) // the next poll goes on
 }
 
-// logAudit logs the entries of a durable batch, with their hashes: a log that is kept elsewhere proves them.
-func (e *Engine) logAudit(records []store.MetaRecord) {
+// recordedCalls tells of the audit entries of a durable batch.
+func (e *Engine) recordedCalls(records []store.MetaRecord) {
+	told := e.cfg.Events.Recorded
 	for i := range records {
 		r := &records[i]
-		if r.Kind != store.KindAudit || r.Value == nil {
+		if told == nil || r.Kind != store.KindAudit || r.Value == nil {
 			continue
 		}
 		entry, err := codec.DecodeAudit(r.Value)
@@ -81,8 +80,6 @@ func (e *Engine) logAudit(records []store.MetaRecord) {
 			e.log.Error("an audit entry cannot be read", "key", r.Key, "error", err)
 			continue
 		}
-		chain, n, _ := store.ParseAuditKey(r.Key)
-		audit.Log(e.cfg.Audit, &entry, slog.String("chain", chain), slog.Uint64("seq", n),
-			slog.String("hash", hex.EncodeToString(store.AuditHash(r.Key, r.Value))))
+		told(r.Key, &entry, store.AuditHash(r.Key, r.Value))
 	}
 }

@@ -54,7 +54,7 @@ func (bs *backfills) StartBackfill(ctx context.Context, key carillon.Key,
 		b, err := inRound(ctx, p, jobCall(key),
 			func(p *partitionRunner, now int64) (b carillon.Backfill, err error) {
 				if b, ok, err = p.m.BackfillRuns.Start(now, key, spec, plan); ok && err == nil {
-					p.record(by, now)
+					record(p, by, now)
 				}
 				return b, err
 			})

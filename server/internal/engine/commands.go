@@ -91,7 +91,7 @@ func serveChange(ctx context.Context, p *partitionRunner, m message.Command,
 	before, err = inRound(ctx, to, c.call(), func(p *partitionRunner, now int64) (bool, error) {
 		before, err := c.make(p, now)
 		if err == nil && !before {
-			p.record(audit.From(ctx).OfCommand(&m), now)
+			record(p, audit.From(ctx).OfCommand(&m), now)
 		}
 		return before, err
 	})
@@ -188,7 +188,7 @@ func serveCommands(ctx context.Context, p *partitionRunner, m message.Commands) 
 			case before:
 				decided[i] = message.Repeated
 			default:
-				p.record(by.OfCommand(&c.Command), now)
+				record(p, by.OfCommand(&c.Command), now)
 				decided[i] = message.Done
 				if c.put.Job != nil {
 					puts++

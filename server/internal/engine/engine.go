@@ -43,7 +43,6 @@ type Config struct {
 	Node   string           // this node's id among the members; default "local"
 	Now    func() time.Time // wall clock; default time.Now; a simulation may skew it
 	Log    *slog.Logger     // default: discard
-	Audit  *slog.Logger     // gets what was recorded of calls; default Log
 	Limits carillon.Bounds  // default carillon.DefaultBounds
 	// Source of uids and generated names; safe for concurrent use; default crypto/rand; a simulation seeds
 	// it.
@@ -123,6 +122,8 @@ type Events struct {
 	HandedOver func(partition int, took time.Duration)
 	// Reports for an owner that refuses them for good or does not exist.
 	Dropped func(n int)
+	// Recorded: an audit entry is durable, with its key and its hash.
+	Recorded func(key string, e *store.AuditEntry, hash []byte)
 	ReachEvents
 }
 
@@ -141,7 +142,6 @@ func (c Config) withDefaults() Config {
 		c.Now = time.Now
 	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	c.Audit = cmp.Or(c.Audit, c.Log)
 	c.Limits = cmp.Or(c.Limits, carillon.DefaultBounds())
 	c.Random = cmp.Or(c.Random, rand.Reader)
 	c.WindowJobs = cmp.Or(c.WindowJobs, 100_000)

@@ -191,7 +191,7 @@ func (l *lane) put(j *groupPut) error {
 		}
 	}
 	first := j.portions[0].p // which records who has made the call: the group is durable as a whole
-	first.record(audit.From(j.ctx), now)
+	record(first, audit.From(j.ctx), now)
 	for _, s := range j.portions {
 		s.p.replies.add(answer{seq: s.p.m.After(), answer: j.settled, final: true})
 	}

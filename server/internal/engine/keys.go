@@ -48,7 +48,7 @@ func serveChangeKey(ctx context.Context, p *partitionRunner, m message.ChangeKey
 			done = p.m.Keys.Revoke(m.ID)
 		}
 		if done && err == nil {
-			p.record(by, now)
+			record(p, by, now)
 		}
 		return done, err
 	})

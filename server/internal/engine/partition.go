@@ -247,9 +247,9 @@ func (p *partitionRunner) poll(now int64) bool {
 		p.m.Commands.Sweep(now)
 		p.sweepBackfills(now)
 		p.sweepMarkers()
-		p.sweepAudit(now)
+		sweepAudit(p, now)
 	} else if p.timers.sweepOn {
-		p.sweepAudit(now)
+		sweepAudit(p, now)
 	}
 	return true
 }

@@ -105,7 +105,8 @@ func (h *handler) putPayload(w http.ResponseWriter, r *http.Request, f found) (s
 }
 
 // store stores a payload, and has it recorded.
-func (h *handler) store(r *http.Request, namespace string, in io.Reader) (ref carillon.PayloadRef, err error) {
+func (h *handler) store(r *http.Request, namespace string,
+	in io.Reader) (ref carillon.PayloadRef, err error) {
 	ctx, end := r.Context(), func(_ any, err error) error { return err }
 	if h.options.Audit != nil {
 		ctx, end, err = h.options.Audit.Begin(ctx, pb.PayloadService_PutPayload_FullMethodName,

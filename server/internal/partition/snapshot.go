@@ -32,8 +32,8 @@ type Snapshot struct {
 }
 
 // Open makes the machine of a term, as of cfg.Since, from what the store holds. It returns the permits that
-// attempts in force hold, for the limiter. An error names backfills, events and audit chains that cannot be read: the
-// machine leaves them alone and is of use without them.
+// attempts in force hold, for the limiter. An error names backfills, events and audit chains that
+// cannot be read: the machine leaves them alone and is of use without them.
 func Open(cfg Config, s *Snapshot) (m *Machine, held []delivery.Limit, err error) {
 	m = newMachine(cfg)
 	m.Permits.loadParked(s.Parked)

@@ -21,7 +21,8 @@ const (
 )
 
 // audited adds to a call what is to be recorded of it, if anything is. heard is called when it has ended.
-func audited(ctx context.Context, opts []grpc.CallOption) (_ context.Context, _ []grpc.CallOption, heard func()) {
+func audited(ctx context.Context, opts []grpc.CallOption) (_ context.Context, _ []grpc.CallOption,
+	heard func()) {
 	c := audit.From(ctx)
 	if c == nil {
 		return ctx, opts, func() {}

@@ -43,7 +43,8 @@ func (s *sum) add(b *store.Batch) error {
 			if err := closeChain(&r); err != nil {
 				return fmt.Errorf("the audit chain %q: %w", r.Key, err)
 			}
-		case store.KindAudit, store.KindNamespace, store.KindCalendar, store.KindDependency, store.KindBackfill, store.KindQueue,
+		case store.KindAudit,
+			store.KindNamespace, store.KindCalendar, store.KindDependency, store.KindBackfill, store.KindQueue,
 			store.KindTold, store.KindLimited, store.KindKey:
 		default:
 			continue

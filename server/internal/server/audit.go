@@ -11,11 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
 	grpcpeer "google.golang.org/grpc/peer"
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
+	"github.com/carillonhq/carillon/internal/tracecontext"
 	"github.com/carillonhq/carillon/internal/wire"
 	"github.com/carillonhq/carillon/server/internal/access"
 	"github.com/carillonhq/carillon/server/internal/audit"
@@ -110,8 +110,8 @@ func keepTrail(n *Node) {
 	n.trail = t
 }
 
-// auditor returns who records calls; nil: nobody does.
-func (n *Node) auditor() access.Auditor {
+// auditorOf returns who records the calls of a node; nil: nobody does.
+func auditorOf(n *Node) access.Auditor {
 	if n.trail == nil {
 		return nil
 	}
@@ -152,8 +152,9 @@ func (t *trail) entryOf(ctx context.Context, s *access.Subject) *store.AuditEntr
 
 // requestID returns the id of the trace that a call belongs to, or a new one.
 func requestID(ctx context.Context) string {
-	if c := trace.SpanContextFromContext(ctx); c.IsValid() {
-		return c.TraceID().String()
+	parent, _ := tracecontext.Of(ctx)
+	if parts := strings.Split(parent, "-"); len(parts) == 4 {
+		return parts[1]
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it never fails
@@ -173,7 +174,8 @@ func (t *trail) Begin(ctx context.Context, method string, m any) (context.Contex
 		begun := *e
 		begun.Outcome = carillon.AuditBegun
 		if err := t.record(ctx, &begun); err != nil {
-			return ctx, nil, carillon.Errorf(carillon.Unavailable, "", "nothing was done, as it cannot be recorded: %w", err)
+			return ctx, nil, carillon.Errorf(carillon.Unavailable, "", "nothing was done, as it cannot be recorded: %w",
+				err)
 		}
 		return audit.With(ctx, nil), func(reply any, err error) error { return t.ended(ctx, e, nil, reply, err) }, nil
 	}
@@ -303,19 +305,29 @@ func (t *trail) recordLate(e *store.AuditEntry) {
 // record records an entry by itself. If the store does not take it, it is in the log.
 func (t *trail) record(ctx context.Context, e *store.AuditEntry) error {
 	if !t.stores {
-		audit.Log(t.node.auditLog(), e)
+		audit.Log(t.node.config.auditLog(), e)
 		return nil
 	}
 	_, err := message.Send(ctx, t.node.calls, partition.Home, message.RecordAudit{Entry: *e})
 	if err != nil {
-		audit.Log(t.node.auditLog(), e, slog.Bool("stored", false))
+		audit.Log(t.node.config.auditLog(), e, slog.Bool("stored", false))
 		t.node.config.Log.Error("an audit entry was not stored", "action", e.Action, "error", err)
 	}
 	return err
 }
 
 // auditLog gets the lines.
-func (n *Node) auditLog() *slog.Logger { return cmp.Or(n.config.Audit.Log, n.config.Log) }
+func (c *Config) auditLog() *slog.Logger { return cmp.Or(c.Audit.Log, c.Log) }
+
+// logRecorded returns what logs entries that are durable, with their hashes: a log that is kept elsewhere
+// proves them.
+func logRecorded(log *slog.Logger) func(key string, e *store.AuditEntry, hash []byte) {
+	return func(key string, e *store.AuditEntry, hash []byte) {
+		chain, n, _ := store.ParseAuditKey(key)
+		audit.Log(log, e, slog.String("chain", chain), slog.Uint64("seq", n),
+			slog.String("hash", hex.EncodeToString(hash)))
+	}
+}
 
 // commands returns ctx for commands, which their partitions record with what they change; ended logs those
 // that are done, if no partition does.
@@ -330,7 +342,7 @@ func (t *trail) commands(ctx context.Context) (_ context.Context, ended func(c *
 	return ctx, func(c *message.Command) {
 		if of := by.OfCommand(c); of != nil {
 			e := of.Entry()
-			audit.Log(t.node.auditLog(), &e)
+			audit.Log(t.node.config.auditLog(), &e)
 		}
 	}
 }

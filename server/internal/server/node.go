@@ -116,9 +116,9 @@ func (n *Node) start(ctx context.Context) error {
 	n.join()
 	e := engine.Config{
 		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs,
-		Audit:     n.auditLog(),
-		Events:    n.engineEvents(),
-		Partition: partition.Config{DeadRetention: c.DeadRetention, AuditKeep: c.Audit.Keep, Tracer: n.attemptTracer()},
+		Events: n.engineEvents(),
+		Partition: partition.Config{DeadRetention: c.DeadRetention, Tracer: n.attemptTracer(),
+			AuditKeep: c.Audit.Keep},
 		Advise:    func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
 		Supports:  n.brokers.supports,
 		Secrets:   n.secrets.check(),

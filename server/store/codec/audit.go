@@ -5,7 +5,7 @@ import "github.com/carillonhq/carillon/server/store"
 // AppendAudit appends the entry's bytes to b.
 func AppendAudit(b []byte, e *store.AuditEntry) []byte {
 	c := coder{b: b, writing: true}
-	c.audit(e)
+	auditEntry(&c, e)
 	return c.b
 }
 
@@ -13,13 +13,13 @@ func AppendAudit(b []byte, e *store.AuditEntry) []byte {
 func DecodeAudit(b []byte) (store.AuditEntry, error) {
 	var e store.AuditEntry
 	c := coder{b: b}
-	if c.audit(&e); c.err != nil {
+	if auditEntry(&c, &e); c.err != nil {
 		return store.AuditEntry{}, damaged("audit entry", c.err)
 	}
 	return e, nil
 }
 
-func (c *coder) audit(e *store.AuditEntry) {
+func auditEntry(c *coder, e *store.AuditEntry) {
 	for at := message(0); c.within(&at); {
 		c.bytes(1, &e.Previous)
 		c.nanos(2, &e.Time)
@@ -39,7 +39,7 @@ func (c *coder) audit(e *store.AuditEntry) {
 // AppendAuditChain appends the record's bytes to b.
 func AppendAuditChain(b []byte, a *store.AuditChain) []byte {
 	c := coder{b: b, writing: true}
-	c.auditChain(a)
+	auditChain(&c, a)
 	return c.b
 }
 
@@ -47,13 +47,13 @@ func AppendAuditChain(b []byte, a *store.AuditChain) []byte {
 func DecodeAuditChain(b []byte) (store.AuditChain, error) {
 	var a store.AuditChain
 	c := coder{b: b}
-	if c.auditChain(&a); c.err != nil {
+	if auditChain(&c, &a); c.err != nil {
 		return store.AuditChain{}, damaged("audit chain", c.err)
 	}
 	return a, nil
 }
 
-func (c *coder) auditChain(a *store.AuditChain) {
+func auditChain(c *coder, a *store.AuditChain) {
 	for at := message(0); c.within(&at); {
 		unsigned(c, 1, &a.First)
 		c.bytes(2, &a.Before)
