@@ -21,11 +21,11 @@ func (r *rig) wantChains(chains, entries int) {
 	n := 0
 	for i := range all {
 		if n += int(all[i].Entries); all[i].Broken != "" {
-			r.t.Errorf("chain %s: %s", all[i].Chain, all[i].Broken)
+			r.t.Fatalf("chain %s: %s", all[i].Chain, all[i].Broken)
 		}
 	}
 	if len(all) != chains || n != entries {
-		r.t.Errorf("%d chains with %d entries, want %d with %d", len(all), n, chains, entries)
+		r.t.Fatalf("%d chains with %d entries, want %d with %d", len(all), n, chains, entries)
 	}
 }
 
