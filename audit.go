@@ -21,8 +21,8 @@ type AuditEntry struct {
 	Node      string    // that was asked
 	Action    string    // the rpc, such as "PutJob"
 	Namespace string    // empty: it is about none
-	// Resource is the name of a job, calendar or queue, the prefix of names, or the id of a run, backfill, payload,
-	// key or node.
+	// Resource is the name of a job, calendar or queue, the prefix of names, or the id of a run, backfill,
+	// payload, key or node.
 	Resource  string
 	Outcome   string   // [AuditOK], [AuditBegun], [AuditUnknown], or the kind of the error
 	RequestID string   // id of the command, or of the trace of the call; empty: it has none

@@ -20,8 +20,8 @@ func AuditEntryToProto(e *carillon.AuditEntry) *pb.AuditEntry {
 // AuditEntryFromProto is the message as an entry.
 func AuditEntryFromProto(m *pb.AuditEntry) carillon.AuditEntry {
 	return carillon.AuditEntry{Chain: m.GetChain(), Seq: m.GetSeq(), Hash: m.GetHash(),
-		Time: instant(m.GetTime()), Principal: m.GetPrincipal(), Address: m.GetAddress(), Node: m.GetNode(), Action: m.GetAction(),
-		Namespace: m.GetNamespace(), Resource: m.GetResource(), Outcome: m.GetOutcome(),
+		Time: instant(m.GetTime()), Principal: m.GetPrincipal(), Address: m.GetAddress(), Node: m.GetNode(),
+		Action: m.GetAction(), Namespace: m.GetNamespace(), Resource: m.GetResource(), Outcome: m.GetOutcome(),
 		RequestID: m.GetRequestId(), Fields: m.GetFields(), LeftOut: m.GetLeftOut()}
 }
 

@@ -77,9 +77,9 @@ func (l *auditList) list(ctx context.Context, node *client.Client, _ []string) (
 		page, err := node.ListAudit(ctx, q)
 		return page.Entries, page.NextPageToken, err
 	})
+	columns := []string{"TIME", "PRINCIPAL", "ADDRESS", "ACTION", "NAMESPACE", "RESOURCE", "OUTCOME", "FIELDS"}
 	got := answer{message: wire.AuditPageToProto(carillon.AuditPage{Entries: all, NextPageToken: rest}),
-		text: table([]string{"TIME", "PRINCIPAL", "ADDRESS", "ACTION", "NAMESPACE", "RESOURCE", "OUTCOME", "FIELDS"},
-			all, auditRow)}
+		text: table(columns, all, auditRow)}
 	if rest != "" {
 		got.note = fmt.Sprintf("These are the newest %d; --limit 0 shows all.", len(all))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -212,6 +213,60 @@ func TestAuditRetention(t *testing.T) {
 		chains, err = n.VerifyAudit(t.Context(), []carillon.AuditHead{missing})
 		if err != nil || len(chains) != 2 || chains[1].Broken == "" {
 			t.Errorf("of a chain that is nowhere: %+v %v", chains, err)
+		}
+		n.stop()
+	})
+}
+
+// TestAnEntryIsAsDurableAsItsChange: over kills of nodes, an acknowledged put has its entry, and there are as
+// many entries as puts that have changed something, acknowledged or not.
+func TestAnEntryIsAsDurableAsItsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memory.New(memory.Options{Partitions: 4})
+		const jobs, lives = 8, 4
+		acknowledged := make([]int, jobs)
+		for life := range lives {
+			n, kill := startKillable(t, disk)
+			var callers sync.WaitGroup
+			for i := range jobs {
+				callers.Go(func() {
+					for k := 0; ; k++ {
+						j := hourly1(fmt.Sprint("job/", i))
+						j.Note = fmt.Sprint(life, " ", k)
+						ctx, c := by("key x", "PutJob", "")
+						if _, err := n.PutJob(ctx, j); err != nil {
+							return
+						}
+						if acknowledged[i]++; !c.IsStored() {
+							t.Error("a put is acknowledged without its entry")
+						}
+						time.Sleep(time.Duration(1+i) * time.Millisecond)
+					}
+				})
+			}
+			time.Sleep(time.Duration(50+life*7) * time.Millisecond)
+			kill()
+			callers.Wait()
+			time.Sleep(time.Minute) // until the leases are over
+		}
+		n := start(t, disk)
+		n.wantWhole()
+		for i := range jobs {
+			name := fmt.Sprint("job/", i)
+			job, err := n.GetJob(context.Background(), carillon.Key{Name: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries := 0
+			for _, e := range n.audited(carillon.AuditQuery{Outcome: carillon.AuditOK, PageSize: 1000}) {
+				if e.Resource == name {
+					entries++
+				}
+			}
+			if entries != int(job.Status.Generation) || entries < acknowledged[i] || acknowledged[i] < lives {
+				t.Errorf("%s: %d entries, generation %d, %d acknowledged", name, entries, job.Status.Generation,
+					acknowledged[i])
+			}
 		}
 		n.stop()
 	})

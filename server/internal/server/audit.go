@@ -170,6 +170,7 @@ func (t *trail) Begin(ctx context.Context, method string, m any) (context.Contex
 	}
 	subject := access.SubjectOf(method, m)
 	e := t.entryOf(ctx, &subject)
+	alone := func(reply any, err error) error { return t.ended(ctx, e, nil, reply, err) }
 	if effect == access.Spreads {
 		begun := *e
 		begun.Outcome = carillon.AuditBegun
@@ -177,10 +178,9 @@ func (t *trail) Begin(ctx context.Context, method string, m any) (context.Contex
 			return ctx, nil, carillon.Errorf(carillon.Unavailable, "", "nothing was done, as it cannot be recorded: %w",
 				err)
 		}
-		return audit.With(ctx, nil), func(reply any, err error) error { return t.ended(ctx, e, nil, reply, err) }, nil
 	}
-	if !t.stores {
-		return ctx, func(reply any, err error) error { return t.ended(ctx, e, nil, reply, err) }, nil
+	if effect == access.Spreads || !t.stores {
+		return audit.With(ctx, nil), alone, nil
 	}
 	c := audit.NewCall(e)
 	return audit.With(ctx, c), func(reply any, err error) error { return t.ended(ctx, e, c, reply, err) }, nil
