@@ -65,6 +65,8 @@ var reads = map[string]bool{
 	pb.ClusterService_ListQueues_FullMethodName:        true,
 	pb.ClusterService_ListWorkers_FullMethodName:       true,
 	pb.AccessService_ListKeys_FullMethodName:           true,
+	pb.AuditService_ListAudit_FullMethodName:           true,
+	pb.AuditService_VerifyAudit_FullMethodName:         true,
 }
 
 // failed turns a gRPC error into a [*carillon.Error]. changing: the call may have changed something; one that

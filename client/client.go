@@ -26,6 +26,7 @@ type Client struct {
 	events   pb.EventServiceClient
 	payloads pb.PayloadServiceClient
 	access   pb.AccessServiceClient
+	audit    pb.AuditServiceClient
 	options  []Option
 	token    func(context.Context) (string, error) // of each call; nil: none is shown
 	one      bool                                  // it can reach addr only
@@ -125,8 +126,8 @@ func Dial(addr string, opts ...Option) (*Client, error) {
 	}
 	return &Client{conn: conn, service: pb.NewSchedulerServiceClient(conn),
 		cluster: pb.NewClusterServiceClient(conn), events: pb.NewEventServiceClient(conn),
-		payloads: pb.NewPayloadServiceClient(conn), access: pb.NewAccessServiceClient(conn), options: opts,
-		one: o.oneAddress, token: o.token}, nil
+		payloads: pb.NewPayloadServiceClient(conn), access: pb.NewAccessServiceClient(conn),
+		audit: pb.NewAuditServiceClient(conn), options: opts, one: o.oneAddress, token: o.token}, nil
 }
 
 // nameIn returns the name of the server that credentials have; "": they go by its address.
@@ -142,7 +143,7 @@ func nameIn(c credentials.TransportCredentials) string {
 func Over(conn grpc.ClientConnInterface) *Client {
 	return &Client{service: pb.NewSchedulerServiceClient(conn), cluster: pb.NewClusterServiceClient(conn),
 		events: pb.NewEventServiceClient(conn), payloads: pb.NewPayloadServiceClient(conn),
-		access: pb.NewAccessServiceClient(conn)}
+		access: pb.NewAccessServiceClient(conn), audit: pb.NewAuditServiceClient(conn)}
 }
 
 // Close ends the connection, and with it all calls and sessions.

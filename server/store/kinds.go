@@ -19,8 +19,11 @@ const (
 	KindNamespace  = 'n' // server/internal/engine: the settings of a namespace
 	KindNotice     = 'o' // server/internal/partition: a success that a dependent job is to be notified of
 	// server/internal/engine, server/internal/cluster: written and deleted to test the store.
-	KindProbe   = 'p'
-	KindParked  = 'q' // server/internal/partition: a queue with parked runs
+	KindProbe      = 'p'
+	KindParked     = 'q' // server/internal/partition: a queue with parked runs
+	KindAudit      = 'j' // server/internal/partition: an entry of a chain of audit entries
+	KindAuditChain = 'x' // server/internal/partition: which entries of a chain are kept
+
 	KindTold    = 't' // server/internal/partition: what was told of a node or a queue
 	KindQueue   = 'u' // server/internal/partition: a paused queue
 	KindEvents  = 'v' // server/internal/partition: events that watchers have still to see

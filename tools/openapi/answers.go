@@ -71,7 +71,7 @@ var neverMissing = []string{"PutJob", "CreateJob", "BatchPutJobs", "ListJobs", "
 	"ListRunsOfJob", "RedriveRuns", "BulkRuns", "BulkJobs",
 	"GetNamespace", "ListNamespaces", "PutNamespace", "PreviewSchedule", "GetCluster", "Rebalance",
 	"ListQueues", "ListWorkers", "PauseQueue", "ResumeQueue", "PurgeQueue", "Watch", "WatchNamespace",
-	"PutCalendar", "ListCalendars", "CollectPayloads"}
+	"PutCalendar", "ListCalendars", "CollectPayloads", "ListAudit", "VerifyAudit"}
 
 // streams are the calls that answer with a stream of events.
 var streams = []string{"Watch", "WatchNamespace"}

@@ -31,7 +31,8 @@ var (
 	calendar    = object{"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9_.-]*[a-zA-Z0-9_-][a-zA-Z0-9_.-]*$"}
 	payloadRef  = object{"format": "payload", "maxLength": 88,
 		"pattern": "^([0-9]{4}-[0-9]{2}-[0-9]{2}/[0-9a-f]{64}/[1-9][0-9]*)?$"}
-	calendars = object{"maxItems": 16, "uniqueItems": true}
+	calendars   = object{"maxItems": 16, "uniqueItems": true}
+	auditFilter = object{"format": "printable", "maxLength": 1024, "pattern": printable + "*$"}
 )
 
 const (
@@ -142,6 +143,8 @@ var bodyRanges = map[string]object{
 	"PutCalendar.note":                  {"maxLength": 4096},
 	"CreateKey.grants":                  {"minItems": 1, "maxItems": 16},
 	"CreateKey.note":                    {"format": "printable", "maxLength": 256, "pattern": printable + "*$"},
+	"VerifyAudit.heads":                 {"maxItems": 10_000},
+	"VerifyAudit.heads[]":               {"format": "audit-head", "pattern": "^[^:]{1,128}:[1-9][0-9]{0,18}:[0-9a-fA-F]{64}$"},
 	"PreviewSchedule.namespace":         namespace,
 	"PreviewSchedule.except":            calendars,
 	"PreviewSchedule.except[]":          calendar,
@@ -208,6 +211,11 @@ var parameterRanges = map[string]object{
 	"Watch.namespace":       {"maxLength": 63, "pattern": "^[a-zA-Z0-9-]*$"},
 	"types":                 {"format": "event-types"},
 	"position":              {"format": "page-token"},
+	"ListAudit.namespace":   {"maxLength": 63, "pattern": "^[a-zA-Z0-9-]*$"},
+	"principal":             auditFilter,
+	"action":                auditFilter,
+	"outcome":               auditFilter,
+	"since":                 {},
 	"phase":                 {},
 	"if_absent":             {},
 	"if_generation":         uint64s,

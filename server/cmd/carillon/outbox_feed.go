@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/outbox"
 	"github.com/carillonhq/carillon/server/internal/server"
 	"github.com/carillonhq/carillon/server/internal/telemetry"
@@ -51,11 +52,16 @@ func isOutboxName(name string) bool {
 // readOutboxes reads outboxes, by name, until the returned function is called.
 func readOutboxes(to server.Intake, urls map[string]string) (end func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
+	do := func(name string) func(context.Context, message.Command) (bool, error) {
+		return func(ctx context.Context, c message.Command) (bool, error) {
+			return to.Do(message.WithGiver(ctx, "outbox "+name), c)
+		}
+	}
 	until, giveUp := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	var readers []*outbox.Reader
 	for name, url := range urls {
-		r := outbox.New(outbox.Options{Name: name, URL: url, Do: to.Do, Forget: to.Forget, Log: to.Log(),
+		r := outbox.New(outbox.Options{Name: name, URL: url, Do: do(name), Forget: to.Forget, Log: to.Log(),
 			Done:     func(k int) { to.Metrics().OutboxDone(name, k) },
 			Rejected: func(k int) { to.Metrics().OutboxRejected(name, k) }})
 		readers = append(readers, r)

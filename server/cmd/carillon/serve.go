@@ -110,6 +110,7 @@ func (s *serve) add(flags *pflag.FlagSet) {
 		"`url` of a collector to export traces to by OTLP, such as http://localhost:4318; default OTEL_EXPORTER_OTLP_ENDPOINT, and none")
 	s.tls.add(flags)
 	addAuth(flags, c)
+	addAudit(flags, c)
 	flags.BoolVar(&c.Insecure, "insecure", false, "listen beyond loopback although nobody is authenticated")
 	flags.StringSliceVar(&c.Browsers.Hosts, "host", nil,
 		"`name` under which browsers may reach the HTTP address; repeatable")
@@ -220,6 +221,8 @@ func (s *serve) resolve(cmd *cobra.Command, logTo io.Writer) (server.Config, err
 		c.DrainGrace = -1 // 0 is the default in a configuration
 	}
 	c.Log = telemetry.NewLogger(logTo, s.logFormat.String() == "json", logLevels[s.logLevel.String()])
+	// Whatever --log-level says.
+	c.Audit.Log = telemetry.NewLogger(logTo, s.logFormat.String() == "json", slog.LevelInfo)
 	telemetry.TakeStandardLog(c.Log)
 	for _, text := range s.allow {
 		prefix, err := parsePrefix(text)

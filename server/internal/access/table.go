@@ -153,6 +153,9 @@ var table = map[string]rule{
 	pb.ClusterService_ResumeQueue_FullMethodName: within1(operate),
 	pb.ClusterService_PurgeQueue_FullMethodName:  within1(operate),
 
+	pb.AuditService_ListAudit_FullMethodName:   within0(administer),
+	pb.AuditService_VerifyAudit_FullMethodName: all(administer),
+
 	pb.AccessService_CreateKey_FullMethodName: on(func(m *pb.CreateKeyRequest) demand {
 		d := demand{does: administer, anywhere: len(m.GetGrants()) == 0}
 		for _, g := range m.GetGrants() {

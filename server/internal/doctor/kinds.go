@@ -29,6 +29,7 @@ const (
 	MetaUnknown        Kind = "meta-unknown"
 	MetaMisplaced      Kind = "meta-misplaced"
 	IntentsIncomplete  Kind = "intents-incomplete"
+	AuditBroken        Kind = "audit-broken"
 	StoreMarked        Kind = "store-marked"
 )
 
@@ -100,6 +101,7 @@ func Kinds() []About {
 		{MetaUnknown, "a metadata record of a kind that this version does not know", "", ""},
 		{MetaMisplaced, "a metadata record is in a partition where no node looks for it", "", ""},
 		{IntentsIncomplete, "some of the jobs of a batch that was decided are missing: the batch is not stored", "", ""},
+		{AuditBroken, "an audit entry was changed or removed, or the record of its chain was: carillon audit verify tells the same", "", ""},
 		{StoreMarked, "no node serves the store: carillon migrate or restore has not come to its end, or what it held is elsewhere", "", ""},
 	}
 }

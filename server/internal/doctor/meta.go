@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/audit"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/permitrecord"
 	"github.com/carillonhq/carillon/server/internal/repartition"
@@ -96,6 +97,15 @@ func (p *exam) metadata(ctx context.Context) error {
 		}
 	}
 	intents.end(p)
+	chains, err := audit.Examine(ctx, p.shard, p.number, nil)
+	if err != nil {
+		return err
+	}
+	for i := range chains {
+		if c := &chains[i]; c.Broken != "" {
+			p.findf(AuditBroken, store.Ref{}, "chain %s: %s", c.Chain, c.Broken)
+		}
+	}
 	return p.backfills(ctx)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/schedule"
+	"github.com/carillonhq/carillon/server/internal/audit"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
 	"github.com/carillonhq/carillon/server/store/codec"
@@ -34,7 +35,7 @@ func (bs *backfills) StartBackfill(ctx context.Context, key carillon.Key,
 	if err := spec.Validate(bs.now()); err != nil {
 		return carillon.Backfill{}, err
 	}
-	p := bs.partitions.of(key)
+	p, by := bs.partitions.of(key), audit.From(ctx)
 	for range planAgain {
 		var filter *schedule.Filter
 		basis, err := inRound(ctx, p, jobCall(key),
@@ -52,9 +53,14 @@ func (bs *backfills) StartBackfill(ctx context.Context, key carillon.Key,
 		ok := false
 		b, err := inRound(ctx, p, jobCall(key),
 			func(p *partitionRunner, now int64) (b carillon.Backfill, err error) {
-				b, ok, err = p.m.BackfillRuns.Start(now, key, spec, plan)
+				if b, ok, err = p.m.BackfillRuns.Start(now, key, spec, plan); ok && err == nil {
+					record(p, by, now)
+				}
 				return b, err
 			})
+		if ok && err == nil {
+			by.Stored()
+		}
 		if err != nil || ok {
 			return b, err
 		}
@@ -164,7 +170,8 @@ func (bs *backfills) CancelBackfill(ctx context.Context, namespace, id string) (
 	if err != nil {
 		return carillon.Backfill{}, err
 	}
-	return inRound(ctx, p, call{}, func(p *partitionRunner, now int64) (carillon.Backfill, error) {
+	c := changing(ctx, call{})
+	return inRound(ctx, p, c, func(p *partitionRunner, now int64) (carillon.Backfill, error) {
 		b, err := p.backfill(namespaceOf(namespace), bid)
 		if err != nil || b.Status != carillon.BackfillRunning {
 			return b, err

@@ -155,7 +155,7 @@ func (ps *partitions) byPartition(reqs []message.PutRequest) byPart {
 
 // putTogether stores jobs of one partition in one store batch.
 func (bs *batches) putTogether(ctx context.Context, reqs []message.PutRequest) ([]carillon.PutResult, error) {
-	c := call{pending: true}
+	c := changing(ctx, call{pending: true})
 	for i := range reqs {
 		c.refs = append(c.refs, store.Ref{Key: reqs[i].Job.Key()})
 	}

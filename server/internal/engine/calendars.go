@@ -193,7 +193,7 @@ func (cs *calendars) PutCalendar(ctx context.Context, c carillon.Calendar) (cari
 		return carillon.Calendar{}, err
 	}
 	c.Dates = slices.Clone(c.Dates)
-	return inRound(ctx, cs.partitions.ofNamespace(c.Namespace), call{},
+	return inRound(ctx, cs.partitions.ofNamespace(c.Namespace), changing(ctx, call{}),
 		func(p *partitionRunner, _ int64) (carillon.Calendar, error) {
 			var was *carillon.Calendar
 			if old := p.calendarInForce(c.Key()); old != nil {
@@ -336,7 +336,7 @@ func (cs *calendars) DeleteCalendar(ctx context.Context, namespace, name string,
 		return err
 	}
 	o := carillon.DeleteOptions{}.With(opts...)
-	_, err = inRound(ctx, cs.partitions.ofNamespace(key.Namespace), call{},
+	_, err = inRound(ctx, cs.partitions.ofNamespace(key.Namespace), changing(ctx, call{}),
 		func(p *partitionRunner, _ int64) (struct{}, error) {
 			c := p.calendarInForce(key)
 			switch {

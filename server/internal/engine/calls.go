@@ -149,9 +149,15 @@ func (a *waitingCall[T]) send(ctx context.Context, p *partitionRunner, c call,
 		}
 		p.m.Begin()
 		value, seq, err := f(p, now)
+		if err == nil {
+			seq = max(seq, record(p, c.audit, now))
+		}
 		p.replies.add(answer{seq: seq, final: final, answer: func(failed error) {
 			if failed != nil {
 				err = failed
+			}
+			if err == nil {
+				c.audit.Stored()
 			}
 			a.done <- outcome[T]{value, err}
 		}})

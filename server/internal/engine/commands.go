@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/audit"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
@@ -70,7 +71,11 @@ func serveChange(ctx context.Context, p *partitionRunner, m message.Command,
 	if m.Refusal != nil {
 		return inRound(ctx, p.e.partitions.of(m.Key), editCall(m.Key),
 			func(p *partitionRunner, now int64) (bool, error) {
-				return p.m.Commands.Refuse(now, once, m.Key, m.Refusal)
+				before, err := p.m.Commands.Refuse(now, once, m.Key, m.Refusal)
+				if by := audit.From(ctx).OfCommand(&m); by != nil && err == nil && !before {
+					p.m.Audit.Add(now, by.Entry())
+				}
+				return before, err
 			})
 	}
 	c, err := p.e.changeOf(ctx, m, once)
@@ -83,7 +88,13 @@ func serveChange(ctx context.Context, p *partitionRunner, m message.Command,
 		}
 	}
 	to := p.e.partitions.of(m.Key)
-	before, err = inRound(ctx, to, c.call(), c.make)
+	before, err = inRound(ctx, to, c.call(), func(p *partitionRunner, now int64) (bool, error) {
+		before, err := c.make(p, now)
+		if err == nil && !before {
+			record(p, audit.From(ctx).OfCommand(&m), now)
+		}
+		return before, err
+	})
 	if err == nil && !before && c.put.Job != nil {
 		p.e.scheduled(1)
 	}
@@ -165,6 +176,7 @@ func serveCommands(ctx context.Context, p *partitionRunner, m message.Commands) 
 	if len(all.refs) == 0 {
 		return decided, nil
 	}
+	by := audit.From(ctx)
 	puts, err := inRound(ctx, p, all, func(p *partitionRunner, now int64) (puts int, err error) {
 		for i, c := range changes {
 			if c == nil {
@@ -176,6 +188,7 @@ func serveCommands(ctx context.Context, p *partitionRunner, m message.Commands) 
 			case before:
 				decided[i] = message.Repeated
 			default:
+				record(p, by.OfCommand(&c.Command), now)
 				decided[i] = message.Done
 				if c.put.Job != nil {
 					puts++

@@ -122,6 +122,8 @@ type Events struct {
 	HandedOver func(partition int, took time.Duration)
 	// Reports for an owner that refuses them for good or does not exist.
 	Dropped func(n int)
+	// Recorded: an audit entry is durable, with its key and its hash.
+	Recorded func(key string, e *store.AuditEntry, hash []byte)
 	ReachEvents
 }
 
@@ -190,6 +192,7 @@ type api struct {
 	*queues
 	*calendars
 	keys
+	audits
 }
 
 // New makes an engine; Start runs it.
@@ -225,6 +228,7 @@ func New(cfg Config) *Engine {
 		queues:    queues,
 		calendars: &calendars{e.partitions, e.settings},
 		keys:      keys{e.partitions},
+		audits:    audits{e.partitions},
 	}
 	e.reach = &reach{now: cfg.Now, told: cfg.Events.ReachEvents,
 		catchUp: newCatchUp(cfg.CatchUpRate, e.elapsed, e.whole)}

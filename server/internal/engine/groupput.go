@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/audit"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
 )
@@ -189,6 +190,8 @@ func (l *lane) put(j *groupPut) error {
 			return inBatch(s.indices[bad], j.failed)
 		}
 	}
+	first := j.portions[0].p // which records who has made the call: the group is durable as a whole
+	record(first, audit.From(j.ctx), now)
 	for _, s := range j.portions {
 		s.p.replies.add(answer{seq: s.p.m.After(), answer: j.settled, final: true})
 	}
@@ -227,6 +230,9 @@ func (j *groupPut) settled(err error) {
 		j.failed = err
 	}
 	if j.left--; j.left == 0 {
+		if j.failed == nil {
+			audit.From(j.ctx).Stored()
+		}
 		j.end(j.failed)
 	}
 }

@@ -166,7 +166,7 @@ func (b *batch) put(ctx context.Context, decision *waitingCall[struct{}], done c
 // decide writes the intent, unless ctx ends first.
 func (b *batch) decide(ctx context.Context, decision *waitingCall[struct{}]) error {
 	intents := partition.CommitIntents(b.id, b.reqs[0].At, b.reqs)
-	sent := decision.send(ctx, b.coordinator, call{of: b.id},
+	sent := decision.send(ctx, b.coordinator, changing(ctx, call{of: b.id}),
 		func(p *partitionRunner, _ int64) (struct{}, uint64, error) {
 			b.term = p.own.term
 			p.m.Write(intents...)

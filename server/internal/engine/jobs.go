@@ -12,6 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/audit"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
@@ -50,7 +51,8 @@ func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
 	}
 	key := req.Job.Key()
 	req.At, req.Trace = at, traceOf(ctx)
-	put, err := inRound(ctx, j.partitions.of(key), editCall(key),
+	audit.From(ctx).Named(key.Name)
+	put, err := inRound(ctx, j.partitions.of(key), changing(ctx, editCall(key)),
 		func(p *partitionRunner, now int64) (carillon.PutResult, error) {
 			return p.m.Jobs.Put(now, req)
 		})
@@ -160,7 +162,7 @@ func (j *jobs) patch(ctx context.Context, key carillon.Key, patch carillon.Patch
 		return carillon.PutResult{}, err
 	}
 	trace := traceOf(ctx)
-	put, err := inRound(ctx, j.partitions.of(key), editCall(key),
+	put, err := inRound(ctx, j.partitions.of(key), changing(ctx, editCall(key)),
 		func(p *partitionRunner, now int64) (carillon.PutResult, error) {
 			return p.m.Jobs.Patch(now, at, key, patch, trace, waits...)
 		})
@@ -178,7 +180,7 @@ func (j *jobs) SetPaused(ctx context.Context, key carillon.Key,
 	if err := pause.Validate(j.cfg.Limits); err != nil {
 		return carillon.Job{}, err
 	}
-	return ofJob(ctx, j.partitions, key, editCall,
+	return ofJob(ctx, j.partitions, key, changingJob(ctx, editCall),
 		func(p *partitionRunner, now int64, key carillon.Key) (carillon.Job, error) {
 			return p.m.Jobs.SetPaused(now, key, pause)
 		})
@@ -218,7 +220,7 @@ func (j *jobs) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, erro
 // DeleteJob removes a job; see [carillon.Jobs].
 func (j *jobs) DeleteJob(ctx context.Context, key carillon.Key,
 	opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
-	return ofJob(ctx, j.partitions, key, editCall,
+	return ofJob(ctx, j.partitions, key, changingJob(ctx, editCall),
 		func(p *partitionRunner, now int64, key carillon.Key) (carillon.DeleteResult, error) {
 			return p.m.Jobs.Delete(now, key, opts...)
 		})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/access"
+	"github.com/carillonhq/carillon/server/internal/audit"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/store"
@@ -35,14 +36,24 @@ func serveChangeKey(ctx context.Context, p *partitionRunner, m message.ChangeKey
 	if p.number != partition.Home {
 		return false, carillon.Errorf(carillon.Internal, "partition", "%d does not keep the keys", p.number)
 	}
-	return inRound(ctx, p, call{}, func(p *partitionRunner, _ int64) (bool, error) {
+	by := audit.From(ctx)
+	done, err := inRound(ctx, p, call{}, func(p *partitionRunner, now int64) (done bool, err error) {
 		switch {
 		case m.Create != nil:
-			return true, p.m.Keys.Create(*m.Create)
+			done, err = true, p.m.Keys.Create(*m.Create)
 		case len(m.Uses) > 0:
 			p.m.Keys.Use(m.Uses)
 			return true, nil
+		default:
+			done = p.m.Keys.Revoke(m.ID)
 		}
-		return p.m.Keys.Revoke(m.ID), nil
+		if done && err == nil {
+			record(p, by, now)
+		}
+		return done, err
 	})
+	if done && err == nil {
+		by.Stored()
+	}
+	return done, err
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/carillonhq/carillon/server/internal/audit"
 	"github.com/carillonhq/carillon/server/internal/delivery"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/store"
@@ -21,6 +22,8 @@ type call struct {
 	relayed bool
 
 	of string // id of the batch put that the call is for, if any
+
+	audit *audit.Call // is recorded with what the call changes, if it succeeds; nil: nothing is
 
 	asked bool // refs are being read
 	read  bool // refs have been read, or are all in memory

@@ -58,6 +58,8 @@ func serve(ctx context.Context, p *partitionRunner, m message.Message) (reply an
 		return serveLimitStands(ctx, p, m)
 	case message.RecordEvents:
 		return serveRecordEvents(ctx, p, m)
+	case message.RecordAudit:
+		return serveRecordAudit(ctx, p, m)
 	}
 	return nil, carillon.Errorf(carillon.Internal, "", "%T is not served", m)
 }

@@ -202,7 +202,7 @@ func (ns *namespaces) PutNamespace(ctx context.Context, n carillon.Namespace) (c
 		return carillon.Namespace{}, err
 	}
 	n = n.Clone()
-	return inRound(ctx, ns.partitions.ofNamespace(n.Name), call{},
+	return inRound(ctx, ns.partitions.ofNamespace(n.Name), changing(ctx, call{}),
 		func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
 			old := p.settings.unsettled[n.Name]
 			if old == nil {

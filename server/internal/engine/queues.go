@@ -149,7 +149,8 @@ func servePauseQueue(ctx context.Context, p *partitionRunner, m message.PauseQue
 		return nil, carillon.Errorf(carillon.Internal, "partition", "%d does not keep which queues are paused",
 			p.number)
 	}
-	return inRound(ctx, p, call{}, func(p *partitionRunner, now int64) (carillon.QueuePause, error) {
+	c := changing(ctx, call{})
+	return inRound(ctx, p, c, func(p *partitionRunner, now int64) (carillon.QueuePause, error) {
 		if !m.Paused {
 			return p.m.PausedQueues.Resume(m.Queue), nil
 		}

@@ -22,7 +22,7 @@ type runs struct {
 func (rs *runs) TriggerJob(ctx context.Context, key carillon.Key,
 	opts ...carillon.TriggerOption) (carillon.Run, error) {
 	o, trace := carillon.TriggerOptions{}.With(opts...), traceOf(ctx)
-	needs := func(key carillon.Key) call { return triggerCall(key, &o) }
+	needs := func(key carillon.Key) call { return changing(ctx, triggerCall(key, &o)) }
 	return ofJob(ctx, rs.partitions, key, needs,
 		func(p *partitionRunner, now int64, key carillon.Key) (carillon.Run, error) {
 			return p.m.Jobs.Trigger(now, key, o, trace)
@@ -102,7 +102,8 @@ func (rs *runs) CancelRun(ctx context.Context, namespace, id string) (carillon.C
 	if err != nil {
 		return carillon.CancelResult{}, err
 	}
-	return inRound(ctx, p, runCall(rid), func(p *partitionRunner, now int64) (carillon.CancelResult, error) {
+	c := changing(ctx, runCall(rid))
+	return inRound(ctx, p, c, func(p *partitionRunner, now int64) (carillon.CancelResult, error) {
 		if r, ok := p.m.Records.Run(rid); ok && r.Namespace == namespace {
 			c, ok := p.m.Jobs.Cancel(now, rid)
 			if !ok {
@@ -143,7 +144,7 @@ func (rs *runs) RedriveRun(ctx context.Context, namespace, id string) (carillon.
 // both redrive it.
 func redrive(ctx context.Context, p *partitionRunner, id store.RunID,
 	key carillon.Key) (carillon.Run, error) {
-	c := call{refs: []store.Ref{{Key: key}}, live: []store.RunID{id}}
+	c := changing(ctx, call{refs: []store.Ref{{Key: key}}, live: []store.RunID{id}})
 	return inRound(ctx, p, c, func(p *partitionRunner, now int64) (carillon.Run, error) {
 		dead, found, err := p.records.ended(id) // also if it has ended again, in a batch that is on its way
 		switch {
@@ -284,7 +285,7 @@ func (p *partitionRunner) certain(ctx context.Context, refusal error) error {
 
 // SkipRun skips a job's next scheduled time; see [carillon.Runs].
 func (rs *runs) SkipRun(ctx context.Context, key carillon.Key) (carillon.SkipResult, error) {
-	return ofJob(ctx, rs.partitions, key, editCall,
+	return ofJob(ctx, rs.partitions, key, changingJob(ctx, editCall),
 		func(p *partitionRunner, now int64, key carillon.Key) (carillon.SkipResult, error) {
 			return p.m.Jobs.Skip(now, key)
 		})

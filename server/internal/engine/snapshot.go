@@ -31,6 +31,7 @@ func readSnapshot(ctx context.Context, number int, shard store.Shard) (*partitio
 		{&s.Notices, store.MetaQuery{Kind: store.KindNotice}},
 		{&s.Applied, store.MetaQuery{Kind: store.KindApplied}},
 		{&s.Commands, store.MetaQuery{Kind: store.KindCommand}},
+		{&s.AuditChains, store.MetaQuery{Kind: store.KindAuditChain}},
 		{&s.Limited, store.MetaQuery{Kind: store.KindLimited}},
 		{&s.Backfills, store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.UnfinishedBackfills}},
 	} {

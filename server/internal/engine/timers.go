@@ -16,6 +16,8 @@ type timers struct {
 	wake   int64 // when the next round is due without mail
 	polled int64
 	swept  int64
+
+	sweepOn bool // more audit entries are to be removed than one sweep does
 }
 
 // requested reports whether a round was requested while none could run, once.

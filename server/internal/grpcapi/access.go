@@ -66,6 +66,7 @@ func (s *Service) identify(ctx context.Context, method string) (context.Context,
 	})
 	if err != nil {
 		logInternal(ctx, s.options.Logger, method, err)
+		s.refused(ctx, method, nil, err)
 		return ctx, err
 	}
 	return access.With(ctx, p), nil
@@ -95,7 +96,7 @@ func (s *Service) judged(ss grpc.ServerStream, method string) (grpc.ServerStream
 		return ss, func() {}
 	}
 	ctx, end := gate.Hold(ss.Context())
-	return &judgedStream{ServerStream: ss, ctx: ctx, gate: gate, method: method}, end
+	return &judgedStream{ServerStream: ss, ctx: ctx, gate: gate, method: method, refused: s.refused}, end
 }
 
 // judgedStream is such a stream. One goroutine receives.
@@ -105,6 +106,8 @@ type judgedStream struct {
 	gate   *access.Gate
 	method string
 	said   bool // a message has come
+
+	refused func(ctx context.Context, method string, m any, err error)
 }
 
 // Context implements [grpc.ServerStream].
@@ -119,7 +122,11 @@ func (s *judgedStream) RecvMsg(m any) error {
 		return s.gate.Alive(s.ctx)
 	}
 	s.said = true
-	return s.gate.Judge(s.ctx, s.method, m)
+	err := s.gate.Judge(s.ctx, s.method, m)
+	if err != nil {
+		s.refused(s.ctx, s.method, m, err)
+	}
+	return err
 }
 
 // SendMsg implements [grpc.ServerStream].

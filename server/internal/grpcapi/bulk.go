@@ -27,7 +27,12 @@ func (s *Service) PutJobs(stream grpc.ClientStreamingServer[pb.PutJobsRequest, p
 		if err != nil {
 			return afterStored(out.GetStored(), err)
 		}
-		puts, err := s.putBatch(ctx, m.GetNamespace(), m.GetJobs())
+		var puts []carillon.PutResult
+		of, end, err := s.audited(ctx, pb.SchedulerService_PutJobs_FullMethodName, m)
+		if err == nil {
+			puts, err = s.putBatch(of, m.GetNamespace(), m.GetJobs())
+			err = end(nil, err)
+		}
 		if err != nil {
 			return afterStored(out.GetStored(), err)
 		}

@@ -84,6 +84,7 @@ func (s strict) RecvMsg(m any) error {
 func (s *Service) Guard(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler) (reply any, err error) {
 	if err := s.judge(ctx, info.FullMethod, req); err != nil {
+		s.refused(ctx, info.FullMethod, req, err)
 		return nil, err
 	}
 	if _, ok := ctx.Deadline(); !ok {
@@ -91,10 +92,15 @@ func (s *Service) Guard(ctx context.Context, req any, info *grpc.UnaryServerInfo
 		ctx, cancel = context.WithTimeout(ctx, s.options.CallTimeout)
 		defer cancel()
 	}
+	ctx, end, err := s.audited(ctx, info.FullMethod, req)
+	if err != nil {
+		return nil, err
+	}
 	err = Safely(func() (err error) {
 		reply, err = handler(ctx, req)
 		return err
 	})
+	err = end(reply, err)
 	logInternal(ctx, s.options.Logger, info.FullMethod, err)
 	return reply, err
 }
@@ -144,7 +150,8 @@ func (s *Service) GuardStream(srv any, ss grpc.ServerStream, info *grpc.StreamSe
 	handler grpc.StreamHandler) error {
 	ss, end := s.judged(ss, info.FullMethod)
 	defer end()
-	err := Safely(func() error { return handler(srv, ss) })
+	ss, recorded := s.auditedStream(ss, info.FullMethod)
+	err := recorded(Safely(func() error { return handler(srv, ss) }))
 	if lost := s.lost(ss.Context()); err != nil && lost != nil {
 		err = lost
 	}

@@ -28,6 +28,10 @@ type Options struct {
 	Access *access.Gate
 	// Keys is carillon.v1.AccessService. Default: it is not served.
 	Keys *AccessService
+	// Audit records who makes which calls. Default: nobody does.
+	Audit access.Auditor
+	// Trail is carillon.v1.AuditService. Default: it is not served.
+	Trail *AuditService
 	// NoHealth leaves grpc.health.v1 out: its requests may be as large as those of all services beside it.
 	NoHealth bool
 
@@ -101,6 +105,11 @@ func NewServer(s *Service, extra ...grpc.ServerOption) *Server {
 	if s.options.Keys != nil {
 		pb.RegisterAccessServiceServer(server, s.options.Keys)
 		server.Health.SetServingStatus(pb.AccessService_ServiceDesc.ServiceName,
+			healthpb.HealthCheckResponse_SERVING)
+	}
+	if s.options.Trail != nil {
+		pb.RegisterAuditServiceServer(server, s.options.Trail)
+		server.Health.SetServingStatus(pb.AuditService_ServiceDesc.ServiceName,
 			healthpb.HealthCheckResponse_SERVING)
 	}
 	reflection.Register(server)

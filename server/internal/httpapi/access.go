@@ -38,6 +38,7 @@ func (h *handler) identified(next http.Handler) http.Handler {
 			return
 		}
 		if err != nil {
+			h.refused(r, "", nil, err)
 			w.Header().Set("Cache-Control", "no-store")
 			if errors.Is(err, carillon.Unauthenticated) {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="carillon"`)
@@ -54,13 +55,25 @@ func (h *handler) judge(r *http.Request, method string, m proto.Message) error {
 	if h.options.Access == nil {
 		return nil
 	}
-	return h.options.Access.Judge(r.Context(), method, m)
+	err := h.options.Access.Judge(r.Context(), method, m)
+	if err != nil {
+		h.refused(r, method, m, err)
+	}
+	return err
+}
+
+// refused says that a request was refused for what its caller has shown.
+func (h *handler) refused(r *http.Request, method string, m any, err error) {
+	if h.options.Audit != nil {
+		h.options.Audit.Refused(r.Context(), method, m, err)
+	}
 }
 
 // metrics serves the metrics to who may read them.
 func (h *handler) metrics(w http.ResponseWriter, r *http.Request) {
 	if gate := h.options.Access; gate != nil {
 		if err := gate.Metrics(r.Context()); err != nil {
+			h.refused(r, "", nil, err)
 			WriteProblem(w, err)
 			return
 		}

@@ -36,6 +36,10 @@ type Options struct {
 	Access *access.Gate
 	// Keys is carillon.v1.AccessService. Default: there is nothing at its paths.
 	Keys pb.AccessServiceServer
+	// Audit records who makes which calls that no interceptor is around. Default: nobody does.
+	Audit access.Auditor
+	// Trail is carillon.v1.AuditService. Default: there is nothing at its paths.
+	Trail pb.AuditServiceServer
 	// Interceptor is around every call, as around those of gRPC. Default none.
 	Interceptor grpc.UnaryServerInterceptor
 	// Called is told how each call ended, by its name and gRPC's code. Default: nobody is.
@@ -98,6 +102,10 @@ func New(service pb.SchedulerServiceServer, o Options) (http.Handler, error) {
 	if o.Keys != nil {
 		h.routes = append(h.routes, routesOf(pb.File_carillon_v1_access_proto, &pb.AccessService_ServiceDesc,
 			o.Keys)...)
+	}
+	if o.Trail != nil {
+		h.routes = append(h.routes, routesOf(pb.File_carillon_v1_audit_proto, &pb.AuditService_ServiceDesc,
+			o.Trail)...)
 	}
 	h.routes = append(h.routes, o.Payloads.routes(h)...)
 	origins := http.NewCrossOriginProtection()

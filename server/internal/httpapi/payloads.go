@@ -89,7 +89,7 @@ func (h *handler) putPayload(w http.ResponseWriter, r *http.Request, f found) (s
 		return method, gone(err)
 	}
 	in := &movingBody{from: r.Body, control: control}
-	ref, err := h.options.Payloads.Store.PutPayload(r.Context(), f.given("namespace"), in)
+	ref, err := h.store(r, f.given("namespace"), in)
 	if err != nil {
 		if errors.Is(err, carillon.ResourceExhausted) {
 			err = &carillon.Error{Kind: carillon.ResourceExhausted, Field: "payload",
@@ -102,6 +102,21 @@ func (h *handler) putPayload(w http.ResponseWriter, r *http.Request, f found) (s
 	}
 	respond(w, wire.StoredToProto(ref))
 	return method, nil
+}
+
+// store stores a payload, and has it recorded.
+func (h *handler) store(r *http.Request, namespace string,
+	in io.Reader) (ref carillon.PayloadRef, err error) {
+	ctx, end := r.Context(), func(_ any, err error) error { return err }
+	if h.options.Audit != nil {
+		ctx, end, err = h.options.Audit.Begin(ctx, pb.PayloadService_PutPayload_FullMethodName,
+			&pb.PutPayloadRequest{Namespace: namespace})
+		if err != nil {
+			return ref, err
+		}
+	}
+	ref, err = h.options.Payloads.Store.PutPayload(ctx, namespace, in)
+	return ref, end(wire.StoredToProto(ref), err)
 }
 
 // movingBody is a body of which some must come every while.

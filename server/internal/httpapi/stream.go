@@ -71,8 +71,8 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request, f found) {
 func (h *handler) headStream(w http.ResponseWriter, r *http.Request, f found) {
 	var m pb.WatchRequest
 	err := h.fill(w, r, f, &m)
-	if err == nil && h.options.Access != nil {
-		err = h.options.Access.Judge(r.Context(), f.route.full, &m)
+	if err == nil {
+		err = h.judge(r, f.route.full, &m)
 	}
 	if err == nil {
 		q := wire.WatchQueryFromProto(&m)

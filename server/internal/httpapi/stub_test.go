@@ -178,6 +178,7 @@ func allRoutes() []route {
 	return slices.Concat(routesOf(pb.File_carillon_v1_scheduler_proto, &pb.SchedulerService_ServiceDesc, nil),
 		routesOf(pb.File_carillon_v1_cluster_proto, &pb.ClusterService_ServiceDesc, nil),
 		routesOf(pb.File_carillon_v1_access_proto, &pb.AccessService_ServiceDesc, nil),
+		routesOf(pb.File_carillon_v1_audit_proto, &pb.AuditService_ServiceDesc, nil),
 		routesOf(pb.File_carillon_v1_event_proto, &pb.EventService_ServiceDesc, nil),
 		Payloads{Store: struct{ carillon.Payloads }{}}.routes(&handler{}))
 }

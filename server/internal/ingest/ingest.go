@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/reconnect"
 	"github.com/carillonhq/carillon/server/internal/dispatch/broker"
+	"github.com/carillonhq/carillon/server/internal/message"
 )
 
 // seeThrough is how long an ingest that ends waits for what is under way.
@@ -81,7 +82,7 @@ func Start(c Config, o Options) (*Ingest, error) {
 	g.deadLetters = outage{log: o.Log, away: "the dead-letter topic does not take a message; it is tried again",
 		back: "the dead-letter topic takes messages again"}
 	g.retries.log = o.Log
-	calls, cut := context.WithCancel(context.Background())
+	calls, cut := context.WithCancel(message.WithGiver(context.Background(), "ingest "+g.config.Name))
 	ctx, stop := context.WithCancel(calls)
 	g.stop, g.cut = stop, cut
 	for _, t := range g.topics {

@@ -9,6 +9,7 @@
 //	permits.go     permits of a concurrency key, between its home and the partitions that use them
 //	limits.go      the limits that the sidecars of a node have named
 //	events.go      what watchers of events ask for
+//	audit.go       who makes calls: entries by themselves, and who gives commands
 //	reports.go     reports of consumers, on the way to another owner
 //	token.go       the proof that a report is of the attempt in force
 package message

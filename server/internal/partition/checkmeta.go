@@ -24,6 +24,14 @@ func CheckMeta(r *store.MetaRecord) error {
 		if _, size := binary.Uvarint(r.Value); size <= 0 {
 			err = store.ErrDamaged
 		}
+	case store.KindAudit:
+		if _, err = codec.DecodeAudit(r.Value); err == nil {
+			if _, _, ok := store.ParseAuditKey(r.Key); !ok {
+				err = errMetaKey
+			}
+		}
+	case store.KindAuditChain:
+		_, err = codec.DecodeAuditChain(r.Value)
 	case store.KindBackfill:
 		err = checkBackfill(r)
 	case store.KindCommand:

@@ -75,6 +75,7 @@
 //	Purge                 purge.go            the end of due runs that wait in a queue
 //	PausedQueues          pausedqueues.go     which queues of the store are paused
 //	Keys                  keys.go             the API keys of the store
+//	Audit                 auditlog.go         who has called what: entries, chained by hash
 //	PutAll, ApplyShare    batches.go          jobs that are stored together, also across partitions
 //	CommitIntents         intents.go          the records that decide a batch across partitions
 //	Tracer                traces.go           trace contexts of attempts, and what their spans are made of

@@ -31,6 +31,8 @@ type Config struct {
 	HistoryMost    int           // finished runs kept in the partition; default 50,000
 	HistoryExpires int           // finished runs removed by one sweep; default 1,000
 	EventsMost     int           // events kept for watchers; default 10,000
+	AuditKeep      time.Duration // how long audit entries are kept; default 90 days
+	AuditMost      int           // audit entries kept in the partition; default 100,000
 
 	Events  Events
 	Tracer  Tracer  // nil: no spans are made
@@ -57,6 +59,8 @@ func (c Config) withDefaults() Config {
 	c.HistoryMost = cmp.Or(c.HistoryMost, 50_000)
 	c.HistoryExpires = cmp.Or(c.HistoryExpires, 1000)
 	c.EventsMost = cmp.Or(c.EventsMost, DefaultEventsMost)
+	c.AuditKeep = cmp.Or(c.AuditKeep, DefaultAuditKeep)
+	c.AuditMost = cmp.Or(c.AuditMost, DefaultAuditMost)
 	if c.Limits == (carillon.Bounds{}) {
 		c.Limits = carillon.DefaultBounds()
 	}
@@ -112,6 +116,7 @@ type Machine struct {
 	PausedQueues *PausedQueues
 	Keys         *Keys
 	Events       *EventLog
+	Audit        *AuditLog
 	Told         *Told
 }
 
@@ -124,6 +129,8 @@ func newMachine(cfg Config) *Machine {
 	}
 	m.Events = newEventLog(&m.out, &m.cfg)
 	m.out.events = m.Events
+	m.Audit = newAuditLog(&m.out, &m.cfg)
+	m.out.audit = m.Audit
 	m.contents = newContents(&m.cfg, &m.out)
 	m.agenda = &agenda{contents: m.contents}
 	m.Records = newRecords(&m.cfg, &m.out)

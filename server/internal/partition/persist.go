@@ -27,6 +27,7 @@ type builder struct {
 	expire  *store.Expire
 	small   []store.MetaRecord
 	events  *EventLog
+	audit   *AuditLog
 	sealed  []sealedBatch    // closed, in order, not yet returned by Batch
 	flight  []*entry         // entries changed by batches in flight
 	ending  []*store.Batch   // batches in flight in which runs finish
@@ -112,7 +113,7 @@ func (m *Machine) Batch() (b *store.Batch, seq uint64) {
 func (m *Machine) unchanged() bool {
 	o := &m.out
 	return len(o.changed) == 0 && len(o.runs) == 0 && len(o.redrive) == 0 && len(o.trims) == 0 &&
-		o.expire == nil && len(o.small) == 0 && o.events.unchanged() &&
+		o.expire == nil && len(o.small) == 0 && o.events.unchanged() && o.audit.unchanged() &&
 		len(m.Backfills.changed) == 0
 }
 
@@ -134,6 +135,7 @@ func (m *Machine) seal() {
 	o.settleAllCounts()
 	o.small = append(o.small, m.Backfills.records()...)
 	o.events.seal()
+	o.audit.seal()
 	b := &store.Batch{Runs: o.runs, Redrive: o.redrive, Trims: o.trims, Expire: o.expire,
 		MetaRecords: lastOf(o.small)}
 	if gone := goneOf(o.changed); gone < len(o.changed) {

@@ -77,8 +77,8 @@ func (r *rig) own() {
 	r.m, r.held, err = partition.Open(cfg, &partition.Snapshot{
 		Parked: r.small(store.KindParked), Dependencies: r.small(store.KindDependency),
 		Notices: r.small(store.KindNotice), Applied: r.small(store.KindApplied), Limited: limited,
-		Commands: r.small(store.KindCommand),
-		InForce:  r.read(partition.LimitedRefs(limited)), Backfills: r.backfills(partition.UnfinishedBackfills),
+		Commands: r.small(store.KindCommand), AuditChains: r.small(store.KindAuditChain),
+		InForce: r.read(partition.LimitedRefs(limited)), Backfills: r.backfills(partition.UnfinishedBackfills),
 		PausedQueues: r.pausedQueues(), Told: r.toldOf(),
 		Watched: r.small(store.KindWatched), Events: r.eventRecords(partition.AfterMarks(r.watched())),
 	})

@@ -28,11 +28,12 @@ type Snapshot struct {
 	Told         map[string]store.Told
 	Watched      []store.MetaRecord // who watches, at most one
 	Events       []store.MetaRecord // those that AfterMarks selects
+	AuditChains  []store.MetaRecord // of kind store.KindAuditChain
 }
 
 // Open makes the machine of a term, as of cfg.Since, from what the store holds. It returns the permits that
-// attempts in force hold, for the limiter. An error names backfills and events that cannot be read: the
-// machine leaves them alone and is of use without them.
+// attempts in force hold, for the limiter. An error names backfills, events and audit chains that
+// cannot be read: the machine leaves them alone and is of use without them.
 func Open(cfg Config, s *Snapshot) (m *Machine, held []delivery.Limit, err error) {
 	m = newMachine(cfg)
 	m.Permits.loadParked(s.Parked)
@@ -43,6 +44,7 @@ func Open(cfg Config, s *Snapshot) (m *Machine, held []delivery.Limit, err error
 	maps.Copy(m.PausedQueues.all, s.PausedQueues)
 	m.Keys.load(s.Keys)
 	maps.Copy(m.Told.all, s.Told)
-	err = errors.Join(m.Backfills.load(s.Backfills, cfg.Since), m.Events.load(s.Watched, s.Events, cfg.Since))
+	err = errors.Join(m.Backfills.load(s.Backfills, cfg.Since), m.Events.load(s.Watched, s.Events, cfg.Since),
+		m.Audit.load(s.AuditChains))
 	return m, held, err
 }

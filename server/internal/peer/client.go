@@ -180,7 +180,9 @@ type asker struct {
 func (a asker) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	var reached grpcpeer.Peer
 	outgoing := metadata.AppendToOutgoingContext(wire.Outgoing(ctx), secretHeader, a.secret)
-	err := a.over.Invoke(outgoing, method, args, reply, append(opts, grpc.Peer(&reached))...)
+	outgoing, opts, heard := audited(outgoing, append(opts, grpc.Peer(&reached)))
+	err := a.over.Invoke(outgoing, method, args, reply, opts...)
+	heard()
 	return understood(ctx, err, reached.Addr != nil)
 }
 

@@ -44,8 +44,13 @@ func (s *Server) Forward(ctx context.Context, m *peerv1.ForwardRequest) (*peerv1
 	if m.GetSeenAt() != nil {
 		api.seenAt = m.GetSeenAt().AsTime()
 	}
+	ctx, told, err := hearAudited(ctx)
+	if err != nil {
+		return nil, marked(err)
+	}
 	reply, err := methods[i].Handler(grpcapi.NewService(api, s.served.Options), ctx,
 		func(into any) error { return decode(m.GetMessage(), into) }, nil)
+	told()
 	if err != nil {
 		return nil, marked(err)
 	}

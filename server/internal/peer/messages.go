@@ -47,6 +47,8 @@ func (c *Calls) Ask(ctx context.Context, p int, m message.Message) (any, error) 
 		return c.limitStands(ctx, p, m)
 	case message.RecordEvents:
 		return c.recordEvents(ctx, p, m)
+	case message.RecordAudit:
+		return struct{}{}, c.recordAudit(ctx, p, m)
 	case message.Command:
 		return c.command(ctx, p, m)
 	case message.Commands:

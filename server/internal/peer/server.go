@@ -95,6 +95,11 @@ func serve[T any](ctx context.Context, s *Server, r request,
 		return answer, marked(err)
 	}
 	defer cancel()
-	answer, err = do(bounded)
+	heard, told, err := hearAudited(bounded)
+	if err != nil {
+		return answer, marked(err)
+	}
+	answer, err = do(heard)
+	told()
 	return answer, marked(err)
 }

@@ -39,7 +39,12 @@ func (s *sum) add(b *store.Batch) error {
 				return fmt.Errorf("the notice %q: %w", r.Key, err)
 			}
 			r.Value = by.In(1).AppendBinary(nil)
-		case store.KindNamespace, store.KindCalendar, store.KindDependency, store.KindBackfill, store.KindQueue,
+		case store.KindAuditChain:
+			if err := closeChain(&r); err != nil {
+				return fmt.Errorf("the audit chain %q: %w", r.Key, err)
+			}
+		case store.KindAudit,
+			store.KindNamespace, store.KindCalendar, store.KindDependency, store.KindBackfill, store.KindQueue,
 			store.KindTold, store.KindLimited, store.KindKey:
 		default:
 			continue

@@ -46,7 +46,8 @@ func Place(r *store.MetaRecord, n int) (at int, err error) {
 	case store.KindQueue, store.KindTold, store.KindWebhooks, store.KindKey:
 		return partition.Home, nil
 	case store.KindApplied, store.KindTerms, store.KindIntent, store.KindLimited, store.KindMove,
-		store.KindProbe, store.KindParked, store.KindEvents, store.KindWatched:
+		store.KindProbe, store.KindParked, store.KindEvents, store.KindWatched,
+		store.KindAudit, store.KindAuditChain:
 		return Anywhere, nil
 	}
 	return Unknown, nil

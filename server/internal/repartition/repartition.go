@@ -196,6 +196,11 @@ func (m *move) meta(ctx context.Context, p int, r store.MetaRecord) error {
 		return nil // of no use to others, or known, or counted again at the end of each move
 	case store.KindEvents:
 		return m.event(ctx, p, &r)
+	case store.KindAudit, store.KindAuditChain:
+		if err := closeChain(&r); err != nil {
+			return damaged(p, &r, err)
+		}
+		return m.out.meta(ctx, p%m.n, &r) // a chain stays together
 	case store.KindLimited:
 		h, ok := permitrecord.ParseHeld(&r)
 		if !ok {

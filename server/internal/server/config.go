@@ -102,6 +102,9 @@ type Extensions struct {
 	// OIDC says whose tokens are taken. Required for [AuthOIDC].
 	OIDC OIDC
 
+	// Audit says how it is recorded who makes which calls.
+	Audit Audit
+
 	APIs  []API  // further services on the gRPC listener
 	Feeds []Feed // bring commands from elsewhere
 }
@@ -265,7 +268,7 @@ func (c Config) validateNode() error {
 	}
 	_, err := c.secrets()
 	return errors.Join(append(faults, err, c.Monitoring.Traces.validate(), c.Payloads.validate(),
-		c.Targets.Brokers.validate(), c.Targets.Secrets.validate(), c.validateMember())...)
+		c.Targets.Brokers.validate(), c.Targets.Secrets.validate(), c.validateAudit(), c.validateMember())...)
 }
 
 // secrets returns the raw signing secrets, and what is wrong with them.

@@ -111,7 +111,10 @@ func (c *Credentials) reach(secret string) func(context.Context, string, carillo
 // context, as in that of gRPC's calls ([peer.FromContext]).
 func (c *Credentials) overHTTP(handler http.Handler) http.Handler {
 	if c.clients() == nil {
-		return handler
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			caller := &peer.Peer{Addr: address(r.RemoteAddr)}
+			handler.ServeHTTP(w, r.WithContext(peer.NewContext(r.Context(), caller)))
+		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.Clients.Anyone && len(r.TLS.PeerCertificates) == 0 {

@@ -69,7 +69,12 @@ func (i Intake) Do(ctx context.Context, c message.Command) (before bool, err err
 			return false, carillon.Errorf(carillon.InvalidArgument, "token", "this is not a token of this store")
 		}
 	}
-	return message.Send(ctx, i.node.calls, p, c)
+	ctx, ended := i.node.trail.commands(ctx)
+	before, err = message.Send(ctx, i.node.calls, p, c)
+	if err == nil && !before {
+		ended(&c)
+	}
+	return before, err
 }
 
 // PartitionOf returns the partition of a job.
@@ -94,12 +99,16 @@ func (i Intake) DoAll(ctx context.Context, p int, all []message.Command) []messa
 	if len(some) == 0 {
 		return decided
 	}
+	ctx, ended := i.node.trail.commands(ctx)
 	these, err := message.Send(ctx, i.node.calls, p, message.Commands{Commands: some})
 	if err != nil {
 		return decided // each of them is told why, if that lasts
 	}
 	for n, d := range these {
 		decided[places[n]] = d
+		if d == message.Done {
+			ended(&some[n])
+		}
 	}
 	return decided
 }

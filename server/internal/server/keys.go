@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/access"
+	"github.com/carillonhq/carillon/server/internal/audit"
 	"github.com/carillonhq/carillon/server/internal/message"
 	"github.com/carillonhq/carillon/server/internal/pagetoken"
 )
@@ -193,6 +194,7 @@ func (k *keeper) CreateKey(ctx context.Context, n carillon.NewKey) (carillon.Cre
 		return carillon.CreatedKey{}, err
 	}
 	key, secret := access.New(n, p.String(), now)
+	audit.From(ctx).Named(key.ID)
 	if _, err := k.node.engine.ChangeKey(ctx, message.ChangeKey{Create: &key}); err != nil {
 		return carillon.CreatedKey{}, err
 	}

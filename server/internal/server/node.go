@@ -60,6 +60,7 @@ type Node struct {
 	leaving  atomic.Bool
 	keeper   *keeper                         // of API keys; nil: callers show none
 	callers  *callers                        // with other credentials; nil: there are none
+	trail    *trail                          // of who makes calls; nil: there is none
 	settler  atomic.Pointer[cluster.Settler] // see OnSettle
 }
 
@@ -115,8 +116,9 @@ func (n *Node) start(ctx context.Context) error {
 	n.join()
 	e := engine.Config{
 		Store: n.store, Node: c.Name, Now: c.Now, Log: c.Log, Limits: c.Limits, WindowJobs: c.WindowJobs,
-		Events:    n.engineEvents(),
-		Partition: partition.Config{DeadRetention: c.DeadRetention, Tracer: n.attemptTracer()},
+		Events: n.engineEvents(),
+		Partition: partition.Config{DeadRetention: c.DeadRetention, Tracer: n.attemptTracer(),
+			AuditKeep: c.Audit.Keep},
 		Advise:    func(q delivery.Queue) string { return n.hub.Advise(q) }, // no call comes before there is a hub
 		Supports:  n.brokers.supports,
 		Secrets:   n.secrets.check(),
@@ -155,6 +157,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err := errors.Join(keepKeys(ctx, n), followCallers(n)); err != nil {
 		return errors.Join(err, n.Stop(), n.leave())
 	}
+	keepTrail(n)
 	n.endHome = n.keepHome()
 	n.endFeeds = startFeeds(n)
 	return nil
@@ -347,6 +350,7 @@ func (n *Node) Stop() error {
 	if n.endFeeds != nil {
 		n.endFeeds(ctx)
 	}
+	n.trail.close()
 	n.finish(ctx)
 	return errors.Join(n.engine.Stop(ctx), n.hub.Close(), closeClients(n))
 }

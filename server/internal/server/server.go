@@ -103,6 +103,7 @@ func (s *Server) openListeners() error {
 	if k := s.node.keeper; k != nil {
 		o.Keys = grpcapi.NewAccessService(k)
 	}
+	o.Audit, o.Trail = auditorOf(s.node), grpcapi.NewAuditService(s.node.engine)
 	service := grpcapi.NewService(s.node.Remote(), o)
 	makers := map[string]func(*listener) error{
 		"grpc":         func(d *listener) error { return s.listenGRPC(d, service, o.Cluster) },
@@ -155,6 +156,8 @@ func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, api *grpcapi.
 		Cluster:     api.Cluster,
 		Access:      api.Access,
 		Keys:        api.Keys,
+		Audit:       api.Audit,
+		Trail:       api.Trail,
 		Interceptor: service.Guard,
 		Called:      s.node.Metrics().Called,
 		Streams: httpapi.Streams{Events: service.Events(), Interceptor: service.GuardStream,

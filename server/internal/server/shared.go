@@ -21,6 +21,8 @@ func (c Config) shared(macKey []byte) []cluster.Setting {
 		{Name: "lease-ttl", Value: c.LeaseTTL.String(), Must: true}, // other nodes wait for it
 		{Name: "TLS between nodes", Value: c.Credentials.setting(), Must: true},
 		{Name: "auth", Value: c.authSetting()},
+		{Name: "audit", Value: c.auditTo()},
+		{Name: "audit-keep", Value: c.Audit.Keep.String()},
 		{Name: "allow-target", Value: c.allowed()},
 		{Name: "signing-secrets", Value: c.secretsDigest(macKey)},
 		{Name: "dead-retention", Value: c.DeadRetention.String()},

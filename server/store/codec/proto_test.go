@@ -65,6 +65,16 @@ var codecs = map[string]struct {
 			return &keyRecord{k.Hash, k.Grants, k.Note, k.Creator, k.Created, k.Expires, k.LastUsed}, err
 		},
 	},
+	"AuditEntry": {
+		new(store.AuditEntry),
+		func(v any) []byte { return AppendAudit(nil, v.(*store.AuditEntry)) },
+		func(b []byte) (any, error) { e, err := DecodeAudit(b); return &e, err },
+	},
+	"AuditChain": {
+		new(store.AuditChain),
+		func(v any) []byte { return AppendAuditChain(nil, v.(*store.AuditChain)) },
+		func(b []byte) (any, error) { a, err := DecodeAuditChain(b); return &a, err },
+	},
 	"Calendar": {
 		new(carillon.Calendar),
 		func(v any) []byte { return EncodeCalendar(v.(*carillon.Calendar)) },

@@ -3855,6 +3855,107 @@ func (x *RecordEventsResponse) GetFrom() uint64 {
 	return 0
 }
 
+// RecordAuditRequest has an audit entry.
+type RecordAuditRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the request may arrive.
+	NotAfter *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	// Which partition.
+	Partition int32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// The entry, as stores have it.
+	Entry         []byte `protobuf:"bytes,3,opt,name=entry,proto3" json:"entry,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordAuditRequest) Reset() {
+	*x = RecordAuditRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordAuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordAuditRequest) ProtoMessage() {}
+
+func (x *RecordAuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordAuditRequest.ProtoReflect.Descriptor instead.
+func (*RecordAuditRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *RecordAuditRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *RecordAuditRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *RecordAuditRequest) GetEntry() []byte {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
+// RecordAuditResponse says that it is recorded, durably.
+type RecordAuditResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordAuditResponse) Reset() {
+	*x = RecordAuditResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordAuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordAuditResponse) ProtoMessage() {}
+
+func (x *RecordAuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordAuditResponse.ProtoReflect.Descriptor instead.
+func (*RecordAuditResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{59}
+}
+
 // ReloadNamespaceRequest says whose settings have changed.
 type ReloadNamespaceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3868,7 +3969,7 @@ type ReloadNamespaceRequest struct {
 
 func (x *ReloadNamespaceRequest) Reset() {
 	*x = ReloadNamespaceRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3880,7 +3981,7 @@ func (x *ReloadNamespaceRequest) String() string {
 func (*ReloadNamespaceRequest) ProtoMessage() {}
 
 func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3893,7 +3994,7 @@ func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{58}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ReloadNamespaceRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3919,7 +4020,7 @@ type ReloadNamespaceResponse struct {
 
 func (x *ReloadNamespaceResponse) Reset() {
 	*x = ReloadNamespaceResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3931,7 +4032,7 @@ func (x *ReloadNamespaceResponse) String() string {
 func (*ReloadNamespaceResponse) ProtoMessage() {}
 
 func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3944,7 +4045,7 @@ func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{59}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{61}
 }
 
 // HearLimitsRequest is the limits that the sidecars of one node have named: all of them, in place of those that it has sent before.
@@ -3966,7 +4067,7 @@ type HearLimitsRequest struct {
 
 func (x *HearLimitsRequest) Reset() {
 	*x = HearLimitsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3978,7 +4079,7 @@ func (x *HearLimitsRequest) String() string {
 func (*HearLimitsRequest) ProtoMessage() {}
 
 func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3991,7 +4092,7 @@ func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsRequest.ProtoReflect.Descriptor instead.
 func (*HearLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{60}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *HearLimitsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4048,7 +4149,7 @@ type NamedLimit struct {
 
 func (x *NamedLimit) Reset() {
 	*x = NamedLimit{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4060,7 +4161,7 @@ func (x *NamedLimit) String() string {
 func (*NamedLimit) ProtoMessage() {}
 
 func (x *NamedLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4073,7 +4174,7 @@ func (x *NamedLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedLimit.ProtoReflect.Descriptor instead.
 func (*NamedLimit) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{61}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *NamedLimit) GetNamespace() string {
@@ -4120,7 +4221,7 @@ type HearLimitsResponse struct {
 
 func (x *HearLimitsResponse) Reset() {
 	*x = HearLimitsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4132,7 +4233,7 @@ func (x *HearLimitsResponse) String() string {
 func (*HearLimitsResponse) ProtoMessage() {}
 
 func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4145,7 +4246,7 @@ func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsResponse.ProtoReflect.Descriptor instead.
 func (*HearLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{62}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{64}
 }
 
 // Place is a place in the order of queues or of connections.
@@ -4167,7 +4268,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4179,7 +4280,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4192,7 +4293,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{63}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Place) GetNamespace() string {
@@ -4251,7 +4352,7 @@ type OwnQueuesRequest struct {
 
 func (x *OwnQueuesRequest) Reset() {
 	*x = OwnQueuesRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4263,7 +4364,7 @@ func (x *OwnQueuesRequest) String() string {
 func (*OwnQueuesRequest) ProtoMessage() {}
 
 func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4276,7 +4377,7 @@ func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesRequest.ProtoReflect.Descriptor instead.
 func (*OwnQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{64}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *OwnQueuesRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4332,7 +4433,7 @@ type OwnQueuesResponse struct {
 
 func (x *OwnQueuesResponse) Reset() {
 	*x = OwnQueuesResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4344,7 +4445,7 @@ func (x *OwnQueuesResponse) String() string {
 func (*OwnQueuesResponse) ProtoMessage() {}
 
 func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4357,7 +4458,7 @@ func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesResponse.ProtoReflect.Descriptor instead.
 func (*OwnQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{65}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *OwnQueuesResponse) GetQueues() []*v1.Queue {
@@ -4388,7 +4489,7 @@ type OwnWorkersRequest struct {
 
 func (x *OwnWorkersRequest) Reset() {
 	*x = OwnWorkersRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4400,7 +4501,7 @@ func (x *OwnWorkersRequest) String() string {
 func (*OwnWorkersRequest) ProtoMessage() {}
 
 func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4413,7 +4514,7 @@ func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersRequest.ProtoReflect.Descriptor instead.
 func (*OwnWorkersRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{66}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *OwnWorkersRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4469,7 +4570,7 @@ type OwnWorkersResponse struct {
 
 func (x *OwnWorkersResponse) Reset() {
 	*x = OwnWorkersResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4481,7 +4582,7 @@ func (x *OwnWorkersResponse) String() string {
 func (*OwnWorkersResponse) ProtoMessage() {}
 
 func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4494,7 +4595,7 @@ func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersResponse.ProtoReflect.Descriptor instead.
 func (*OwnWorkersResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{67}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *OwnWorkersResponse) GetWorkers() []*OwnWorker {
@@ -4517,7 +4618,7 @@ type OwnWorker struct {
 
 func (x *OwnWorker) Reset() {
 	*x = OwnWorker{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4529,7 +4630,7 @@ func (x *OwnWorker) String() string {
 func (*OwnWorker) ProtoMessage() {}
 
 func (x *OwnWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4542,7 +4643,7 @@ func (x *OwnWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorker.ProtoReflect.Descriptor instead.
 func (*OwnWorker) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{68}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *OwnWorker) GetWorker() *v1.Worker {
@@ -4574,7 +4675,7 @@ type SettleSidecarRequest struct {
 
 func (x *SettleSidecarRequest) Reset() {
 	*x = SettleSidecarRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[69]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4586,7 +4687,7 @@ func (x *SettleSidecarRequest) String() string {
 func (*SettleSidecarRequest) ProtoMessage() {}
 
 func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[69]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4599,7 +4700,7 @@ func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarRequest.ProtoReflect.Descriptor instead.
 func (*SettleSidecarRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{69}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SettleSidecarRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4632,7 +4733,7 @@ type SettleSidecarResponse struct {
 
 func (x *SettleSidecarResponse) Reset() {
 	*x = SettleSidecarResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[70]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4644,7 +4745,7 @@ func (x *SettleSidecarResponse) String() string {
 func (*SettleSidecarResponse) ProtoMessage() {}
 
 func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[70]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4657,7 +4758,7 @@ func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarResponse.ProtoReflect.Descriptor instead.
 func (*SettleSidecarResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{70}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{72}
 }
 
 var File_carillon_peer_v1_peer_proto protoreflect.FileDescriptor
@@ -4914,7 +5015,12 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05again\x18\x03 \x01(\bR\x05again\"*\n" +
 	"\x14RecordEventsResponse\x12\x12\n" +
-	"\x04from\x18\x01 \x01(\x04R\x04from\"e\n" +
+	"\x04from\x18\x01 \x01(\x04R\x04from\"\x81\x01\n" +
+	"\x12RecordAuditRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x14\n" +
+	"\x05entry\x18\x03 \x01(\fR\x05entry\"\x15\n" +
+	"\x13RecordAuditResponse\"e\n" +
 	"\x16ReloadNamespaceRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"\x19\n" +
@@ -4965,7 +5071,7 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x12\n" +
 	"\x04told\x18\x03 \x01(\bR\x04told\"\x17\n" +
-	"\x15SettleSidecarResponse2\xe6\x12\n" +
+	"\x15SettleSidecarResponse2\xc2\x13\n" +
 	"\vPeerService\x12K\n" +
 	"\x06Status\x12\x1f.carillon.peer.v1.StatusRequest\x1a .carillon.peer.v1.StatusResponse\x12E\n" +
 	"\x04Look\x12\x1d.carillon.peer.v1.LookRequest\x1a\x1e.carillon.peer.v1.LookResponse\x12Z\n" +
@@ -4990,7 +5096,8 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"GiveTokens\x12#.carillon.peer.v1.GiveTokensRequest\x1a$.carillon.peer.v1.GiveTokensResponse\x12Z\n" +
 	"\vLimitStands\x12$.carillon.peer.v1.LimitStandsRequest\x1a%.carillon.peer.v1.LimitStandsResponse\x12]\n" +
-	"\fRecordEvents\x12%.carillon.peer.v1.RecordEventsRequest\x1a&.carillon.peer.v1.RecordEventsResponse\x12f\n" +
+	"\fRecordEvents\x12%.carillon.peer.v1.RecordEventsRequest\x1a&.carillon.peer.v1.RecordEventsResponse\x12Z\n" +
+	"\vRecordAudit\x12$.carillon.peer.v1.RecordAuditRequest\x1a%.carillon.peer.v1.RecordAuditResponse\x12f\n" +
 	"\x0fReloadNamespace\x12(.carillon.peer.v1.ReloadNamespaceRequest\x1a).carillon.peer.v1.ReloadNamespaceResponse\x12]\n" +
 	"\fReloadQueues\x12%.carillon.peer.v1.ReloadQueuesRequest\x1a&.carillon.peer.v1.ReloadQueuesResponse\x12W\n" +
 	"\n" +
@@ -5013,7 +5120,7 @@ func file_carillon_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
+var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
 var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(Refusal_Reason)(0),             // 0: carillon.peer.v1.Refusal.Reason
 	(CommandsResponse_Decision)(0),  // 1: carillon.peer.v1.CommandsResponse.Decision
@@ -5076,164 +5183,169 @@ var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(*LimitStandsResponse)(nil),     // 58: carillon.peer.v1.LimitStandsResponse
 	(*RecordEventsRequest)(nil),     // 59: carillon.peer.v1.RecordEventsRequest
 	(*RecordEventsResponse)(nil),    // 60: carillon.peer.v1.RecordEventsResponse
-	(*ReloadNamespaceRequest)(nil),  // 61: carillon.peer.v1.ReloadNamespaceRequest
-	(*ReloadNamespaceResponse)(nil), // 62: carillon.peer.v1.ReloadNamespaceResponse
-	(*HearLimitsRequest)(nil),       // 63: carillon.peer.v1.HearLimitsRequest
-	(*NamedLimit)(nil),              // 64: carillon.peer.v1.NamedLimit
-	(*HearLimitsResponse)(nil),      // 65: carillon.peer.v1.HearLimitsResponse
-	(*Place)(nil),                   // 66: carillon.peer.v1.Place
-	(*OwnQueuesRequest)(nil),        // 67: carillon.peer.v1.OwnQueuesRequest
-	(*OwnQueuesResponse)(nil),       // 68: carillon.peer.v1.OwnQueuesResponse
-	(*OwnWorkersRequest)(nil),       // 69: carillon.peer.v1.OwnWorkersRequest
-	(*OwnWorkersResponse)(nil),      // 70: carillon.peer.v1.OwnWorkersResponse
-	(*OwnWorker)(nil),               // 71: carillon.peer.v1.OwnWorker
-	(*SettleSidecarRequest)(nil),    // 72: carillon.peer.v1.SettleSidecarRequest
-	(*SettleSidecarResponse)(nil),   // 73: carillon.peer.v1.SettleSidecarResponse
-	(*timestamppb.Timestamp)(nil),   // 74: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 75: google.protobuf.Duration
-	(*v1.Job)(nil),                  // 76: carillon.v1.Job
-	(*v1.TriggerJobRequest)(nil),    // 77: carillon.v1.TriggerJobRequest
-	(*v1.CompleteRunRequest)(nil),   // 78: carillon.v1.CompleteRunRequest
-	(*v1.PutJobResponse)(nil),       // 79: carillon.v1.PutJobResponse
-	(*v1.QueuePause)(nil),           // 80: carillon.v1.QueuePause
-	(*v1.Heartbeat)(nil),            // 81: carillon.v1.Heartbeat
-	(*v1.Result)(nil),               // 82: carillon.v1.Result
-	(*v1.Queue)(nil),                // 83: carillon.v1.Queue
-	(*v1.Worker)(nil),               // 84: carillon.v1.Worker
+	(*RecordAuditRequest)(nil),      // 61: carillon.peer.v1.RecordAuditRequest
+	(*RecordAuditResponse)(nil),     // 62: carillon.peer.v1.RecordAuditResponse
+	(*ReloadNamespaceRequest)(nil),  // 63: carillon.peer.v1.ReloadNamespaceRequest
+	(*ReloadNamespaceResponse)(nil), // 64: carillon.peer.v1.ReloadNamespaceResponse
+	(*HearLimitsRequest)(nil),       // 65: carillon.peer.v1.HearLimitsRequest
+	(*NamedLimit)(nil),              // 66: carillon.peer.v1.NamedLimit
+	(*HearLimitsResponse)(nil),      // 67: carillon.peer.v1.HearLimitsResponse
+	(*Place)(nil),                   // 68: carillon.peer.v1.Place
+	(*OwnQueuesRequest)(nil),        // 69: carillon.peer.v1.OwnQueuesRequest
+	(*OwnQueuesResponse)(nil),       // 70: carillon.peer.v1.OwnQueuesResponse
+	(*OwnWorkersRequest)(nil),       // 71: carillon.peer.v1.OwnWorkersRequest
+	(*OwnWorkersResponse)(nil),      // 72: carillon.peer.v1.OwnWorkersResponse
+	(*OwnWorker)(nil),               // 73: carillon.peer.v1.OwnWorker
+	(*SettleSidecarRequest)(nil),    // 74: carillon.peer.v1.SettleSidecarRequest
+	(*SettleSidecarResponse)(nil),   // 75: carillon.peer.v1.SettleSidecarResponse
+	(*timestamppb.Timestamp)(nil),   // 76: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 77: google.protobuf.Duration
+	(*v1.Job)(nil),                  // 78: carillon.v1.Job
+	(*v1.TriggerJobRequest)(nil),    // 79: carillon.v1.TriggerJobRequest
+	(*v1.CompleteRunRequest)(nil),   // 80: carillon.v1.CompleteRunRequest
+	(*v1.PutJobResponse)(nil),       // 81: carillon.v1.PutJobResponse
+	(*v1.QueuePause)(nil),           // 82: carillon.v1.QueuePause
+	(*v1.Heartbeat)(nil),            // 83: carillon.v1.Heartbeat
+	(*v1.Result)(nil),               // 84: carillon.v1.Result
+	(*v1.Queue)(nil),                // 85: carillon.v1.Queue
+	(*v1.Worker)(nil),               // 86: carillon.v1.Worker
 }
 var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
-	0,  // 0: carillon.peer.v1.Refusal.reason:type_name -> carillon.peer.v1.Refusal.Reason
-	74, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
-	75, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
-	74, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
-	74, // 7: carillon.peer.v1.CommandRequest.not_after:type_name -> google.protobuf.Timestamp
-	12, // 8: carillon.peer.v1.CommandRequest.of:type_name -> carillon.peer.v1.CommandId
-	76, // 9: carillon.peer.v1.CommandRequest.put:type_name -> carillon.v1.Job
-	74, // 10: carillon.peer.v1.CommandRequest.seen_at:type_name -> google.protobuf.Timestamp
-	13, // 11: carillon.peer.v1.CommandRequest.refusal:type_name -> carillon.peer.v1.CommandRefusal
-	75, // 12: carillon.peer.v1.CommandRequest.keep_for:type_name -> google.protobuf.Duration
-	77, // 13: carillon.peer.v1.CommandRequest.trigger:type_name -> carillon.v1.TriggerJobRequest
-	78, // 14: carillon.peer.v1.CommandRequest.complete:type_name -> carillon.v1.CompleteRunRequest
-	74, // 15: carillon.peer.v1.CommandsRequest.not_after:type_name -> google.protobuf.Timestamp
-	14, // 16: carillon.peer.v1.CommandsRequest.commands:type_name -> carillon.peer.v1.CommandRequest
-	1,  // 17: carillon.peer.v1.CommandsResponse.decisions:type_name -> carillon.peer.v1.CommandsResponse.Decision
-	74, // 18: carillon.peer.v1.ForgetCommandsRequest.not_after:type_name -> google.protobuf.Timestamp
-	12, // 19: carillon.peer.v1.ForgetCommandsRequest.commands:type_name -> carillon.peer.v1.CommandId
-	74, // 20: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
-	20, // 21: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
-	74, // 22: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
-	20, // 23: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
-	50, // 24: carillon.peer.v1.ReleaseRequest.order:type_name -> carillon.peer.v1.TokenStamp
-	2,  // 25: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
-	74, // 26: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
-	20, // 27: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
-	74, // 28: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
-	76, // 29: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
-	74, // 30: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
-	30, // 31: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
-	49, // 32: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
-	31, // 33: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
-	79, // 34: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
-	49, // 35: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
-	74, // 36: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 37: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 38: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
-	80, // 39: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
-	74, // 40: carillon.peer.v1.ChangeKeyRequest.not_after:type_name -> google.protobuf.Timestamp
-	40, // 41: carillon.peer.v1.ChangeKeyRequest.uses:type_name -> carillon.peer.v1.KeyUse
-	74, // 42: carillon.peer.v1.KeyUse.hour:type_name -> google.protobuf.Timestamp
-	74, // 43: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 44: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 45: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
-	47, // 46: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
-	81, // 47: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
-	82, // 48: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
-	74, // 49: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
-	49, // 50: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
-	52, // 51: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
-	50, // 52: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
-	54, // 53: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
-	49, // 54: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
-	50, // 55: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
-	74, // 56: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
-	54, // 57: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
-	74, // 58: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 59: carillon.peer.v1.RecordEventsRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 60: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 61: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
-	64, // 62: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
-	74, // 63: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	66, // 64: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
-	83, // 65: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
-	74, // 66: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
-	66, // 67: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
-	71, // 68: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
-	84, // 69: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
-	74, // 70: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
-	4,  // 71: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
-	6,  // 72: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
-	8,  // 73: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
-	10, // 74: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
-	21, // 75: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
-	23, // 76: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
-	25, // 77: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
-	27, // 78: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
-	29, // 79: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
-	14, // 80: carillon.peer.v1.PeerService.Command:input_type -> carillon.peer.v1.CommandRequest
-	16, // 81: carillon.peer.v1.PeerService.Commands:input_type -> carillon.peer.v1.CommandsRequest
-	18, // 82: carillon.peer.v1.PeerService.ForgetCommands:input_type -> carillon.peer.v1.ForgetCommandsRequest
-	33, // 83: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
-	35, // 84: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
-	37, // 85: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
-	39, // 86: carillon.peer.v1.PeerService.ChangeKey:input_type -> carillon.peer.v1.ChangeKeyRequest
-	42, // 87: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
-	46, // 88: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
-	51, // 89: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
-	55, // 90: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
-	57, // 91: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
-	59, // 92: carillon.peer.v1.PeerService.RecordEvents:input_type -> carillon.peer.v1.RecordEventsRequest
-	61, // 93: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
-	44, // 94: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
-	63, // 95: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
-	67, // 96: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
-	69, // 97: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
-	72, // 98: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
-	5,  // 99: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
-	7,  // 100: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
-	9,  // 101: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
-	11, // 102: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
-	22, // 103: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
-	24, // 104: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
-	26, // 105: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
-	28, // 106: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
-	32, // 107: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
-	15, // 108: carillon.peer.v1.PeerService.Command:output_type -> carillon.peer.v1.CommandResponse
-	17, // 109: carillon.peer.v1.PeerService.Commands:output_type -> carillon.peer.v1.CommandsResponse
-	19, // 110: carillon.peer.v1.PeerService.ForgetCommands:output_type -> carillon.peer.v1.ForgetCommandsResponse
-	34, // 111: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
-	36, // 112: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
-	38, // 113: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
-	41, // 114: carillon.peer.v1.PeerService.ChangeKey:output_type -> carillon.peer.v1.ChangeKeyResponse
-	43, // 115: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
-	48, // 116: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
-	53, // 117: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
-	56, // 118: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
-	58, // 119: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
-	60, // 120: carillon.peer.v1.PeerService.RecordEvents:output_type -> carillon.peer.v1.RecordEventsResponse
-	62, // 121: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
-	45, // 122: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
-	65, // 123: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
-	68, // 124: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
-	70, // 125: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
-	73, // 126: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
-	99, // [99:127] is the sub-list for method output_type
-	71, // [71:99] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	0,   // 0: carillon.peer.v1.Refusal.reason:type_name -> carillon.peer.v1.Refusal.Reason
+	76,  // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
+	77,  // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
+	76,  // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
+	76,  // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
+	76,  // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
+	76,  // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
+	76,  // 7: carillon.peer.v1.CommandRequest.not_after:type_name -> google.protobuf.Timestamp
+	12,  // 8: carillon.peer.v1.CommandRequest.of:type_name -> carillon.peer.v1.CommandId
+	78,  // 9: carillon.peer.v1.CommandRequest.put:type_name -> carillon.v1.Job
+	76,  // 10: carillon.peer.v1.CommandRequest.seen_at:type_name -> google.protobuf.Timestamp
+	13,  // 11: carillon.peer.v1.CommandRequest.refusal:type_name -> carillon.peer.v1.CommandRefusal
+	77,  // 12: carillon.peer.v1.CommandRequest.keep_for:type_name -> google.protobuf.Duration
+	79,  // 13: carillon.peer.v1.CommandRequest.trigger:type_name -> carillon.v1.TriggerJobRequest
+	80,  // 14: carillon.peer.v1.CommandRequest.complete:type_name -> carillon.v1.CompleteRunRequest
+	76,  // 15: carillon.peer.v1.CommandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	14,  // 16: carillon.peer.v1.CommandsRequest.commands:type_name -> carillon.peer.v1.CommandRequest
+	1,   // 17: carillon.peer.v1.CommandsResponse.decisions:type_name -> carillon.peer.v1.CommandsResponse.Decision
+	76,  // 18: carillon.peer.v1.ForgetCommandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	12,  // 19: carillon.peer.v1.ForgetCommandsRequest.commands:type_name -> carillon.peer.v1.CommandId
+	76,  // 20: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
+	20,  // 21: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
+	76,  // 22: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
+	20,  // 23: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
+	50,  // 24: carillon.peer.v1.ReleaseRequest.order:type_name -> carillon.peer.v1.TokenStamp
+	2,   // 25: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
+	76,  // 26: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	20,  // 27: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
+	76,  // 28: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
+	78,  // 29: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
+	76,  // 30: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
+	30,  // 31: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
+	49,  // 32: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
+	31,  // 33: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
+	81,  // 34: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
+	49,  // 35: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
+	76,  // 36: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
+	76,  // 37: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
+	76,  // 38: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
+	82,  // 39: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
+	76,  // 40: carillon.peer.v1.ChangeKeyRequest.not_after:type_name -> google.protobuf.Timestamp
+	40,  // 41: carillon.peer.v1.ChangeKeyRequest.uses:type_name -> carillon.peer.v1.KeyUse
+	76,  // 42: carillon.peer.v1.KeyUse.hour:type_name -> google.protobuf.Timestamp
+	76,  // 43: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
+	76,  // 44: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	76,  // 45: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
+	47,  // 46: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
+	83,  // 47: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
+	84,  // 48: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
+	76,  // 49: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	49,  // 50: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
+	52,  // 51: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
+	50,  // 52: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
+	54,  // 53: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
+	49,  // 54: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
+	50,  // 55: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
+	76,  // 56: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	54,  // 57: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
+	76,  // 58: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	76,  // 59: carillon.peer.v1.RecordEventsRequest.not_after:type_name -> google.protobuf.Timestamp
+	76,  // 60: carillon.peer.v1.RecordAuditRequest.not_after:type_name -> google.protobuf.Timestamp
+	76,  // 61: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
+	76,  // 62: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	66,  // 63: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
+	76,  // 64: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	68,  // 65: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
+	85,  // 66: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
+	76,  // 67: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
+	68,  // 68: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
+	73,  // 69: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
+	86,  // 70: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
+	76,  // 71: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
+	4,   // 72: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
+	6,   // 73: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
+	8,   // 74: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
+	10,  // 75: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
+	21,  // 76: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
+	23,  // 77: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
+	25,  // 78: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
+	27,  // 79: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
+	29,  // 80: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
+	14,  // 81: carillon.peer.v1.PeerService.Command:input_type -> carillon.peer.v1.CommandRequest
+	16,  // 82: carillon.peer.v1.PeerService.Commands:input_type -> carillon.peer.v1.CommandsRequest
+	18,  // 83: carillon.peer.v1.PeerService.ForgetCommands:input_type -> carillon.peer.v1.ForgetCommandsRequest
+	33,  // 84: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
+	35,  // 85: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
+	37,  // 86: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
+	39,  // 87: carillon.peer.v1.PeerService.ChangeKey:input_type -> carillon.peer.v1.ChangeKeyRequest
+	42,  // 88: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
+	46,  // 89: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
+	51,  // 90: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
+	55,  // 91: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
+	57,  // 92: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
+	59,  // 93: carillon.peer.v1.PeerService.RecordEvents:input_type -> carillon.peer.v1.RecordEventsRequest
+	61,  // 94: carillon.peer.v1.PeerService.RecordAudit:input_type -> carillon.peer.v1.RecordAuditRequest
+	63,  // 95: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
+	44,  // 96: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
+	65,  // 97: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
+	69,  // 98: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
+	71,  // 99: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
+	74,  // 100: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
+	5,   // 101: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
+	7,   // 102: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
+	9,   // 103: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
+	11,  // 104: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
+	22,  // 105: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
+	24,  // 106: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
+	26,  // 107: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
+	28,  // 108: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
+	32,  // 109: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
+	15,  // 110: carillon.peer.v1.PeerService.Command:output_type -> carillon.peer.v1.CommandResponse
+	17,  // 111: carillon.peer.v1.PeerService.Commands:output_type -> carillon.peer.v1.CommandsResponse
+	19,  // 112: carillon.peer.v1.PeerService.ForgetCommands:output_type -> carillon.peer.v1.ForgetCommandsResponse
+	34,  // 113: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
+	36,  // 114: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
+	38,  // 115: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
+	41,  // 116: carillon.peer.v1.PeerService.ChangeKey:output_type -> carillon.peer.v1.ChangeKeyResponse
+	43,  // 117: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
+	48,  // 118: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
+	53,  // 119: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
+	56,  // 120: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
+	58,  // 121: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
+	60,  // 122: carillon.peer.v1.PeerService.RecordEvents:output_type -> carillon.peer.v1.RecordEventsResponse
+	62,  // 123: carillon.peer.v1.PeerService.RecordAudit:output_type -> carillon.peer.v1.RecordAuditResponse
+	64,  // 124: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
+	45,  // 125: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
+	67,  // 126: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
+	70,  // 127: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
+	72,  // 128: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
+	75,  // 129: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
+	101, // [101:130] is the sub-list for method output_type
+	72,  // [72:101] is the sub-list for method input_type
+	72,  // [72:72] is the sub-list for extension type_name
+	72,  // [72:72] is the sub-list for extension extendee
+	0,   // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_carillon_peer_v1_peer_proto_init() }
@@ -5247,7 +5359,7 @@ func file_carillon_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_peer_v1_peer_proto_rawDesc), len(file_carillon_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   71,
+			NumMessages:   73,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

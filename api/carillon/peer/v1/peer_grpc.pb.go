@@ -41,6 +41,7 @@ const (
 	PeerService_GiveTokens_FullMethodName      = "/carillon.peer.v1.PeerService/GiveTokens"
 	PeerService_LimitStands_FullMethodName     = "/carillon.peer.v1.PeerService/LimitStands"
 	PeerService_RecordEvents_FullMethodName    = "/carillon.peer.v1.PeerService/RecordEvents"
+	PeerService_RecordAudit_FullMethodName     = "/carillon.peer.v1.PeerService/RecordAudit"
 	PeerService_ReloadNamespace_FullMethodName = "/carillon.peer.v1.PeerService/ReloadNamespace"
 	PeerService_ReloadQueues_FullMethodName    = "/carillon.peer.v1.PeerService/ReloadQueues"
 	PeerService_HearLimits_FullMethodName      = "/carillon.peer.v1.PeerService/HearLimits"
@@ -106,6 +107,8 @@ type PeerServiceClient interface {
 	LimitStands(ctx context.Context, in *LimitStandsRequest, opts ...grpc.CallOption) (*LimitStandsResponse, error)
 	// RecordEvents has the partition record what happens in it, since somebody watches.
 	RecordEvents(ctx context.Context, in *RecordEventsRequest, opts ...grpc.CallOption) (*RecordEventsResponse, error)
+	// RecordAudit has the partition record who has made a call, of which it has changed nothing itself.
+	RecordAudit(ctx context.Context, in *RecordAuditRequest, opts ...grpc.CallOption) (*RecordAuditResponse, error)
 	// ReloadNamespace has the node read the settings of a namespace, which have changed.
 	ReloadNamespace(ctx context.Context, in *ReloadNamespaceRequest, opts ...grpc.CallOption) (*ReloadNamespaceResponse, error)
 	// ReloadQueues has the node read which queues are paused, and answers once that is in force there.
@@ -348,6 +351,16 @@ func (c *peerServiceClient) RecordEvents(ctx context.Context, in *RecordEventsRe
 	return out, nil
 }
 
+func (c *peerServiceClient) RecordAudit(ctx context.Context, in *RecordAuditRequest, opts ...grpc.CallOption) (*RecordAuditResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RecordAuditResponse)
+	err := c.cc.Invoke(ctx, PeerService_RecordAudit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *peerServiceClient) ReloadNamespace(ctx context.Context, in *ReloadNamespaceRequest, opts ...grpc.CallOption) (*ReloadNamespaceResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReloadNamespaceResponse)
@@ -465,6 +478,8 @@ type PeerServiceServer interface {
 	LimitStands(context.Context, *LimitStandsRequest) (*LimitStandsResponse, error)
 	// RecordEvents has the partition record what happens in it, since somebody watches.
 	RecordEvents(context.Context, *RecordEventsRequest) (*RecordEventsResponse, error)
+	// RecordAudit has the partition record who has made a call, of which it has changed nothing itself.
+	RecordAudit(context.Context, *RecordAuditRequest) (*RecordAuditResponse, error)
 	// ReloadNamespace has the node read the settings of a namespace, which have changed.
 	ReloadNamespace(context.Context, *ReloadNamespaceRequest) (*ReloadNamespaceResponse, error)
 	// ReloadQueues has the node read which queues are paused, and answers once that is in force there.
@@ -552,6 +567,9 @@ func (UnimplementedPeerServiceServer) LimitStands(context.Context, *LimitStandsR
 }
 func (UnimplementedPeerServiceServer) RecordEvents(context.Context, *RecordEventsRequest) (*RecordEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RecordEvents not implemented")
+}
+func (UnimplementedPeerServiceServer) RecordAudit(context.Context, *RecordAuditRequest) (*RecordAuditResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RecordAudit not implemented")
 }
 func (UnimplementedPeerServiceServer) ReloadNamespace(context.Context, *ReloadNamespaceRequest) (*ReloadNamespaceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReloadNamespace not implemented")
@@ -988,6 +1006,24 @@ func _PeerService_RecordEvents_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_RecordAudit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RecordAuditRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).RecordAudit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_RecordAudit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).RecordAudit(ctx, req.(*RecordAuditRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PeerService_ReloadNamespace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReloadNamespaceRequest)
 	if err := dec(in); err != nil {
@@ -1190,6 +1226,10 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RecordEvents",
 			Handler:    _PeerService_RecordEvents_Handler,
+		},
+		{
+			MethodName: "RecordAudit",
+			Handler:    _PeerService_RecordAudit_Handler,
 		},
 		{
 			MethodName: "ReloadNamespace",

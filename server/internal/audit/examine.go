@@ -1,0 +1,133 @@
+package audit
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
+)
+
+// atOnce is how many records are read at a time.
+const atOnce = 1000
+
+// Examine reads all chains of a partition, in the order of their names, and compares them with heads that
+// were noted elsewhere. Entries may be added and removed meanwhile.
+func Examine(ctx context.Context, shard store.Shard, partition int,
+	noted map[string][]carillon.AuditHead) ([]carillon.AuditChain, error) {
+	names, err := chains(ctx, shard)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]carillon.AuditChain, 0, len(names))
+	for _, name := range names {
+		c, err := examine(ctx, shard, partition, name, noted[name])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// chains returns the names of all chains, also of those of which only the record or only entries are there.
+func chains(ctx context.Context, shard store.Shard) (names []string, err error) {
+	for after := ""; ; {
+		q := store.MetaQuery{Kind: store.KindAuditChain, After: after, Limit: atOnce}
+		page, err := shard.MetaRecords(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range page {
+			names = append(names, r.Key)
+		}
+		if len(page) < atOnce {
+			break
+		}
+		after = page[len(page)-1].Key
+	}
+	for after := ""; ; {
+		page, err := shard.MetaRecords(ctx, store.MetaQuery{Kind: store.KindAudit, After: after, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		name, _, _ := strings.Cut(page[0].Key, "/")
+		names, after = append(names, name), name+"/\xff"
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// Chain reads the record of a chain; nil: there is none, or it is damaged.
+func Chain(ctx context.Context, shard store.Shard, name string) (*store.AuditChain, error) {
+	page, err := shard.MetaRecords(ctx, store.MetaQuery{Kind: store.KindAuditChain, Prefix: name, Limit: 1})
+	if err != nil || len(page) == 0 || page[0].Key != name {
+		return nil, err
+	}
+	c, err := codec.DecodeAuditChain(page[0].Value)
+	if err != nil {
+		return nil, nil //nolint:nilerr // it is damaged
+	}
+	return &c, nil
+}
+
+// tries is how often a chain is read from which retention removes entries meanwhile.
+const tries = 5
+
+func examine(ctx context.Context, shard store.Shard, partition int, name string,
+	noted []carillon.AuditHead) (found carillon.AuditChain, err error) {
+	for range tries {
+		c, err := Chain(ctx, shard, name)
+		if err != nil || c == nil {
+			return Orphan(name, partition), err
+		}
+		v := NewVerifier(name, c, noted)
+		beyond, err := feed(ctx, shard, v, name)
+		if err != nil {
+			return found, err
+		}
+		if found = v.End(partition); found.Broken == "" && beyond == nil {
+			return found, nil
+		}
+		now, err := Chain(ctx, shard, name)
+		if err != nil || now == nil {
+			return Orphan(name, partition), err
+		}
+		switch {
+		case now.First != c.First:
+			continue // entries were removed meanwhile
+		case now.Last == c.Last && beyond != nil: // it was not added meanwhile
+			v.Take(beyond)
+			found = v.End(partition)
+		}
+		return found, nil
+	}
+	return found, nil
+}
+
+// feed gives the verifier the entries of a chain, up to its end; beyond is the first one after that.
+func feed(ctx context.Context, shard store.Shard, v *Verifier,
+	name string) (beyond *store.MetaRecord, err error) {
+	q := store.MetaQuery{Kind: store.KindAudit, Prefix: name + "/", Limit: atOnce}
+	for {
+		page, err := shard.MetaRecords(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			if _, n, ok := store.ParseAuditKey(page[i].Key); ok && n > v.chain.Last {
+				return &page[i], nil
+			}
+			v.Take(&page[i])
+		}
+		if len(page) < q.Limit {
+			return nil, nil
+		}
+		q.After = page[len(page)-1].Key
+	}
+}

@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/audit"
+	"github.com/carillonhq/carillon/server/internal/message"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
+)
+
+// record records who has made a call with the batch that is being filled, which is that of what the call has
+// changed; nil: nothing is to be recorded. It returns the batch.
+func record(p *partitionRunner, c *audit.Call, now int64) (seq uint64) {
+	if c == nil {
+		return 0
+	}
+	e := c.Entry()
+	e.Outcome = carillon.AuditOK
+	p.m.Audit.Add(now, e)
+	return p.m.After()
+}
+
+// changing returns a call that records who has made it, if it succeeds.
+func changing(ctx context.Context, c call) call {
+	c.audit = audit.From(ctx)
+	return c
+}
+
+// changingJob is changing for a call that needs what a job needs.
+func changingJob(ctx context.Context, needs func(carillon.Key) call) func(carillon.Key) call {
+	return func(k carillon.Key) call { return changing(ctx, needs(k)) }
+}
+
+// audits implements [carillon.Audit]; the list is in audit_list.go.
+type audits struct {
+	partitions *partitions
+}
+
+// Record records an entry by itself: of a call that has changed nothing in one partition alone. It returns
+// once that is durable.
+func (a audits) Record(ctx context.Context, e *store.AuditEntry) error {
+	_, err := across(ctx, a.partitions, a.partitions.parts[partition.Home], message.RecordAudit{Entry: *e})
+	return err
+}
+
+func serveRecordAudit(ctx context.Context, p *partitionRunner, m message.RecordAudit) (any, error) {
+	return inRound(ctx, p, call{}, func(p *partitionRunner, now int64) (struct{}, error) {
+		p.m.Audit.Add(now, m.Entry)
+		return struct{}{}, nil
+	})
+}
+
+// sweepAudit removes some audit entries that are too old or too many, if there are any.
+func sweepAudit(p *partitionRunner, now int64) {
+	q, ok := p.m.Audit.Sweeps()
+	if !ok {
+		return
+	}
+	oldest, err := look(&p.reads, p.shard.MetaRecords, q)
+	if err != nil {
+		p.reads.failed(err)
+		return
+	}
+	p.timers.sweepOn = p.m.Audit.Sweep(oldest, now) // the next poll goes on
+}
+
+// recordedCalls tells of the audit entries of a durable batch.
+func (e *Engine) recordedCalls(records []store.MetaRecord) {
+	told := e.cfg.Events.Recorded
+	for i := range records {
+		r := &records[i]
+		if told == nil || r.Kind != store.KindAudit || r.Value == nil {
+			continue
+		}
+		entry, err := codec.DecodeAudit(r.Value)
+		if err != nil { // this node has just encoded it
+			e.log.Error("an audit entry cannot be read", "key", r.Key, "error", err)
+			continue
+		}
+		told(r.Key, &entry, store.AuditHash(r.Key, r.Value))
+	}
+}

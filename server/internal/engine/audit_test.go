@@ -1,0 +1,273 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillonhq/carillon"
+	"github.com/carillonhq/carillon/server/internal/audit"
+	"github.com/carillonhq/carillon/server/internal/engine"
+	"github.com/carillonhq/carillon/server/internal/partition"
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/memory"
+)
+
+// by is a context in which somebody makes a call.
+func by(principal, action, resource string) (context.Context, *audit.Call) {
+	c := audit.NewCall(&store.AuditEntry{Principal: principal, Action: action, Namespace: "default",
+		Resource: resource})
+	return audit.With(context.Background(), c), c
+}
+
+func (n *node) audited(q carillon.AuditQuery) (all []carillon.AuditEntry) {
+	n.t.Helper()
+	for {
+		page, err := n.ListAudit(context.Background(), q)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		all = append(all, page.Entries...)
+		if q.PageToken = page.NextPageToken; q.PageToken == "" {
+			return all
+		}
+	}
+}
+
+// wantWhole fails if a chain is broken, and returns the heads.
+func (n *node) wantWhole() (heads []carillon.AuditHead) {
+	n.t.Helper()
+	chains, err := n.VerifyAudit(context.Background(), nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for i := range chains {
+		if c := &chains[i]; c.Broken != "" {
+			n.t.Errorf("chain %s: %s", c.Chain, c.Broken)
+		} else if c.Seq > 0 {
+			heads = append(heads, c.AuditHead)
+		}
+	}
+	return heads
+}
+
+// TestAChangeHasItsEntry: a call that changes something leaves one entry, one that is refused none; the
+// entry is there after a restart, and the chain goes on.
+func TestAChangeHasItsEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Options{Partitions: 4})
+		n := start(t, s)
+		key := carillon.Key{Name: "a"}
+		for range 2 {
+			ctx, c := by("key x", "PutJob", "")
+			if _, err := n.PutJob(ctx, hourly1("a")); err != nil || !c.IsStored() {
+				t.Fatal(err, c.IsStored())
+			}
+			ctx, c = by("key x", "DeleteJob", "nothere")
+			if _, err := n.DeleteJob(ctx, carillon.Key{Name: "nothere"}); err == nil || c.IsStored() {
+				t.Error("a call that changes nothing is recorded as one that has")
+			}
+			ctx, c = by("key y", "PauseJob", "a")
+			if _, err := n.SetPaused(ctx, key, carillon.PauseOptions{Paused: true}); err != nil || !c.IsStored() {
+				t.Error(err, c.IsStored())
+			}
+			n.stop()
+			n = start(t, s)
+		}
+		var got []string
+		for _, e := range n.audited(carillon.AuditQuery{}) {
+			got = append(got, fmt.Sprint(e.Principal, " ", e.Action, " ", e.Resource, " ", e.Outcome, " ", e.Seq))
+		}
+		want := []string{"key y PauseJob a ok 4", "key x PutJob a ok 3", "key y PauseJob a ok 2", "key x PutJob a ok 1"}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if heads := n.wantWhole(); len(heads) != 1 || heads[0].Seq != 4 {
+			t.Errorf("%v", heads)
+		}
+		n.stop()
+	})
+}
+
+func hourly1(name string) carillon.Job {
+	return carillon.Job{Name: name, Schedule: "@hourly", Target: carillon.WorkerQueue("q")}
+}
+
+// TestABatchHasOneEntry: however its jobs are stored.
+func TestABatchHasOneEntry(t *testing.T) {
+	for name, lanes := range map[string]int{"as a group": 1, "by an intent": 4} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := startWith(t, engine.Config{Store: memory.New(memory.Options{Partitions: 4}), Lanes: lanes})
+				var jobs []carillon.Job
+				for i := range 20 {
+					jobs = append(jobs, hourly1(fmt.Sprint("job/", i)))
+				}
+				ctx, c := by("key x", "BatchPutJobs", "job/0")
+				if _, err := n.PutJobs(ctx, jobs); err != nil || !c.IsStored() {
+					t.Error(err, c.IsStored())
+				}
+				if all := n.audited(carillon.AuditQuery{}); len(all) != 1 || all[0].Action != "BatchPutJobs" {
+					t.Errorf("%+v", all)
+				}
+				n.wantWhole()
+				n.stop()
+			})
+		})
+	}
+}
+
+// TestAuditList: entries of all partitions come newest first, each once, whatever the size of the pages, and
+// filters select them.
+func TestAuditList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memory.New(memory.Options{Partitions: 4}))
+		begin := time.Now()
+		const jobs = 40
+		for i := range jobs {
+			ctx, _ := by([]string{"key a", "key ab", "oidc z"}[i%3], "PutJob", "")
+			if _, err := n.PutJob(ctx, hourly1(fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
+			}
+			if i%4 == 3 { // several have one time
+				time.Sleep(time.Second)
+			}
+		}
+		all := n.audited(carillon.AuditQuery{})
+		if len(all) != jobs || !slices.IsSortedFunc(all, func(a, b carillon.AuditEntry) int { return b.Time.Compare(a.Time) }) {
+			t.Fatalf("%d entries, or not in order", len(all))
+		}
+		for size := 1; size <= jobs; size += 6 {
+			if paged := n.audited(carillon.AuditQuery{PageSize: size}); fmt.Sprint(paged) != fmt.Sprint(all) {
+				t.Errorf("in pages of %d: %v", size, paged)
+			}
+		}
+		for _, c := range []struct {
+			q    carillon.AuditQuery
+			want int
+		}{
+			{carillon.AuditQuery{Principal: "key a"}, 14},
+			{carillon.AuditQuery{Principal: "key a*"}, 27},
+			{carillon.AuditQuery{Namespace: "other"}, 0},
+			{carillon.AuditQuery{Action: "PutJob", Outcome: "ok"}, jobs},
+			{carillon.AuditQuery{Outcome: "not_found"}, 0},
+			{carillon.AuditQuery{Since: begin.Add(3 * time.Second)}, 28},
+			{carillon.AuditQuery{Until: begin.Add(3 * time.Second)}, 12},
+			{carillon.AuditQuery{Since: begin.Add(time.Second), Until: begin.Add(2 * time.Second), PageSize: 3}, 4},
+		} {
+			if got := n.audited(c.q); len(got) != c.want {
+				t.Errorf("%+v: %d entries, want %d", c.q, len(got), c.want)
+			}
+		}
+		if _, err := n.ListAudit(t.Context(), carillon.AuditQuery{PageToken: "x"}); err == nil {
+			t.Error("what is no token is taken for one")
+		}
+		n.stop()
+	})
+}
+
+// TestAuditRetention: what is old is removed, the chain stays whole, and heads that were noted still hold.
+func TestAuditRetention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := startWith(t, engine.Config{Store: memory.New(memory.Options{Partitions: 2}),
+			Partition: partition.Config{AuditKeep: time.Hour, AuditMost: 1500}})
+		record := func(some int) {
+			for i := range some {
+				if err := n.Record(t.Context(), &store.AuditEntry{Action: "DrainNode", Resource: fmt.Sprint(i)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		record(10)
+		early := n.wantWhole()
+		time.Sleep(30 * time.Minute)
+		record(5)
+		middle := n.wantWhole()
+		time.Sleep(40 * time.Minute)
+		if all := n.audited(carillon.AuditQuery{}); len(all) != 5 {
+			t.Errorf("%d are left", len(all))
+		}
+		chains, err := n.VerifyAudit(t.Context(), append(early, middle...))
+		if err != nil || len(chains) != 1 || chains[0].Broken != "" || chains[0].First != 11 {
+			t.Errorf("%+v %v", chains, err)
+		}
+		record(3000)
+		time.Sleep(2 * time.Minute)
+		if all := n.audited(carillon.AuditQuery{PageSize: 1000}); len(all) != 1500 {
+			t.Errorf("%d are left", len(all))
+		}
+		n.wantWhole()
+		time.Sleep(2 * time.Hour)
+		if all := n.audited(carillon.AuditQuery{}); len(all) != 0 {
+			t.Errorf("%d are left", len(all))
+		}
+		record(1)
+		if heads := n.wantWhole(); len(heads) != 1 || heads[0].Seq != 3016 {
+			t.Errorf("%v", heads)
+		}
+		missing := carillon.AuditHead{Chain: "9-1-f", Seq: 1, Hash: early[0].Hash}
+		chains, err = n.VerifyAudit(t.Context(), []carillon.AuditHead{missing})
+		if err != nil || len(chains) != 2 || chains[1].Broken == "" {
+			t.Errorf("of a chain that is nowhere: %+v %v", chains, err)
+		}
+		n.stop()
+	})
+}
+
+// TestAnEntryIsAsDurableAsItsChange: over kills of nodes, an acknowledged put has its entry, and there are as
+// many entries as puts that have changed something, acknowledged or not.
+func TestAnEntryIsAsDurableAsItsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := memory.New(memory.Options{Partitions: 4})
+		const jobs, lives = 8, 4
+		acknowledged := make([]int, jobs)
+		for life := range lives {
+			n, kill := startKillable(t, disk)
+			var callers sync.WaitGroup
+			for i := range jobs {
+				callers.Go(func() {
+					for k := 0; ; k++ {
+						j := hourly1(fmt.Sprint("job/", i))
+						j.Note = fmt.Sprint(life, " ", k)
+						ctx, c := by("key x", "PutJob", "")
+						if _, err := n.PutJob(ctx, j); err != nil {
+							return
+						}
+						if acknowledged[i]++; !c.IsStored() {
+							t.Error("a put is acknowledged without its entry")
+						}
+						time.Sleep(time.Duration(1+i) * time.Millisecond)
+					}
+				})
+			}
+			time.Sleep(time.Duration(50+life*7) * time.Millisecond)
+			kill()
+			callers.Wait()
+			time.Sleep(time.Minute) // until the leases are over
+		}
+		n := start(t, disk)
+		n.wantWhole()
+		for i := range jobs {
+			name := fmt.Sprint("job/", i)
+			job, err := n.GetJob(context.Background(), carillon.Key{Name: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries := 0
+			for _, e := range n.audited(carillon.AuditQuery{Outcome: carillon.AuditOK, PageSize: 1000}) {
+				if e.Resource == name {
+					entries++
+				}
+			}
+			if entries != int(job.Status.Generation) || entries < acknowledged[i] || acknowledged[i] < lives {
+				t.Errorf("%s: %d entries, generation %d, %d acknowledged", name, entries, job.Status.Generation,
+					acknowledged[i])
+			}
+		}
+		n.stop()
+	})
+}

@@ -1,0 +1,141 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/server/store"
+	"github.com/carillonhq/carillon/server/store/codec"
+)
+
+// AuditLog has calls recorded: the entry of a call is in the batch of what it has changed, so there is one if
+// and only if the change was made. The entries of a partition form a chain, each with the hash of the one
+// before (store.KindAudit). One record of kind store.KindAuditChain says how many there are, which were
+// removed by retention, and the hashes at both ends. A chain that a store with another number of partitions
+// began is closed: it is only shortened.
+type AuditLog struct {
+	out  *builder
+	name string // of the chain that this term would begin
+	keep time.Duration
+	most uint64
+
+	chains  map[string]*store.AuditChain // as of the batch being filled
+	open    string                       // that of them to which entries are added; empty: none yet
+	filling []store.AuditEntry           // of the batch being filled
+	changed map[string]bool              // chains whose record is to be written
+	swept   string                       // the chain that the last sweep was about
+}
+
+// Bounds on audit entries.
+const (
+	DefaultAuditKeep = 90 * 24 * time.Hour
+	// DefaultAuditMost is how many entries of a partition are kept.
+	DefaultAuditMost = 100_000
+	// AuditSweep is how many entries one sweep removes at most.
+	AuditSweep = 1000
+)
+
+func newAuditLog(out *builder, cfg *Config) *AuditLog {
+	return &AuditLog{out: out, name: store.AuditName(cfg.Partition, cfg.Term), keep: cfg.AuditKeep,
+		most: uint64(cfg.AuditMost), chains: map[string]*store.AuditChain{}, changed: map[string]bool{}}
+}
+
+// load takes the records of kind store.KindAuditChain. One that is damaged is left as it is, and named by the
+// error: another chain begins.
+func (l *AuditLog) load(records []store.MetaRecord) error {
+	var damaged []error
+	for _, r := range records {
+		c, err := codec.DecodeAuditChain(r.Value)
+		if err != nil {
+			damaged = append(damaged, fmt.Errorf("audit chain %s: %w", r.Key, err))
+			continue
+		}
+		l.chains[r.Key] = &c
+		if !c.Closed {
+			l.open = r.Key
+		}
+	}
+	return errors.Join(damaged...)
+}
+
+// Add records an entry with the batch that is being filled. Its time is now, or that of the entry before if
+// that is later.
+func (l *AuditLog) Add(now int64, e store.AuditEntry) {
+	if l.open == "" {
+		l.open = l.name
+		l.chains[l.open] = &store.AuditChain{First: 1}
+	}
+	c := l.chains[l.open]
+	c.Time = max(c.Time, now)
+	e.Time = c.Time
+	l.filling = append(l.filling, e)
+	l.changed[l.open] = true
+	l.out.await(l.out.seq)
+}
+
+// unchanged reports whether seal would write nothing.
+func (l *AuditLog) unchanged() bool { return len(l.changed) == 0 }
+
+// seal has what was added written.
+func (l *AuditLog) seal() {
+	for i := range l.filling {
+		c, e := l.chains[l.open], &l.filling[i]
+		e.Previous = c.Hash
+		key, value := store.AuditKey(l.open, c.Last+1), codec.AppendAudit(nil, e)
+		l.out.small = append(l.out.small, store.MetaRecord{Kind: store.KindAudit, Key: key, Value: value})
+		c.Last, c.Hash = c.Last+1, store.AuditHash(key, value)
+	}
+	l.filling = recycle(l.filling)
+	for _, name := range slices.Sorted(maps.Keys(l.changed)) {
+		l.out.small = append(l.out.small, store.MetaRecord{Kind: store.KindAuditChain, Key: name,
+			Value: codec.AppendAuditChain(nil, l.chains[name])})
+	}
+	clear(l.changed)
+}
+
+// Sweeps returns what is to be read for the next sweep: the oldest entries of a chain. ok is false if there
+// are none.
+func (l *AuditLog) Sweeps() (q store.MetaQuery, ok bool) {
+	var names []string
+	for name, c := range l.chains {
+		if c.First <= c.Last {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return q, false
+	}
+	slices.Sort(names)
+	next, found := slices.BinarySearch(names, l.swept)
+	if found {
+		next++
+	}
+	l.swept = names[next%len(names)]
+	return store.MetaQuery{Kind: store.KindAudit, Prefix: l.swept + "/", Limit: AuditSweep,
+		After: store.AuditKey(l.swept, l.chains[l.swept].First-1)}, true
+}
+
+// Sweep removes entries that are too old or too many, of those that Sweeps asked for. more reports whether
+// the next sweep would remove some, too. The chain then says which hash the next entry must have.
+func (l *AuditLog) Sweep(oldest []store.MetaRecord, now int64) (more bool) {
+	for i := range oldest {
+		r := &oldest[i]
+		name, n, ok := store.ParseAuditKey(r.Key)
+		c := l.chains[name]
+		if !ok || c == nil || n > c.Last {
+			return false // it is none of ours: doctor and audit verify tell of it
+		}
+		e, err := codec.DecodeAudit(r.Value)
+		old := err == nil && e.Time <= now-int64(l.keep)
+		if !old && c.Last-n < l.most {
+			return false
+		}
+		l.out.write(store.MetaRecord{Kind: store.KindAudit, Key: r.Key})
+		c.First, c.Before = n+1, store.AuditHash(r.Key, r.Value)
+		l.changed[name] = true
+	}
+	return len(oldest) == AuditSweep
+}
