@@ -39,6 +39,8 @@ func serveChangeKey(ctx context.Context, p *partitionRunner, m message.ChangeKey
 		switch {
 		case m.Create != nil:
 			return true, p.m.Keys.Create(*m.Create)
+		case m.Rotate != nil:
+			return p.m.Keys.Rotate(*m.Rotate, m.Was)
 		case len(m.Uses) > 0:
 			p.m.Keys.Use(m.Uses)
 			return true, nil

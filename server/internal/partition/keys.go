@@ -63,6 +63,24 @@ func (k *Keys) Create(key access.Key) error {
 	return nil
 }
 
+// Rotate puts a key with another secret in the place of the one whose secret has a hash; false: there is no
+// such key, or not any more. One that has this secret already was rotated by this call, which has come again.
+func (k *Keys) Rotate(next access.Key, was access.Hash) (bool, error) {
+	has, ok := k.all[next.ID]
+	switch {
+	case !ok || has.Hash == next.Hash:
+		k.out.await(k.written)
+		return ok, nil
+	case has.Hash != was:
+		return false, carillon.Errorf(carillon.FailedPrecondition, "id",
+			"somebody else has rotated the key at the same time: ask him for the secret, or look at the list of keys")
+	}
+	next.LastUsed = has.LastUsed // which may be newer than what the caller has read
+	k.all[next.ID] = next
+	k.write(KeyRecord(&next))
+	return true, nil
+}
+
 // Revoke removes a key; false: there is none, or not any more.
 func (k *Keys) Revoke(id string) bool {
 	if _, ok := k.all[id]; !ok {

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/carillonhq/carillon"
 	peerv1 "github.com/carillonhq/carillon/api/carillon/peer/v1"
 	"github.com/carillonhq/carillon/server/internal/access"
 	"github.com/carillonhq/carillon/server/internal/message"
@@ -15,6 +16,9 @@ func (c *Calls) changeKey(ctx context.Context, p int, m message.ChangeKey) (bool
 	req := &peerv1.ChangeKeyRequest{NotAfter: c.notAfter(ctx), Partition: int32(p), Id: m.ID}
 	if m.Create != nil {
 		req.Id, req.Record = m.Create.ID, codec.EncodeKey(m.Create)
+	}
+	if m.Rotate != nil {
+		req.Id, req.Record, req.Was = m.Rotate.ID, codec.EncodeKey(m.Rotate), m.Was[:]
 	}
 	for _, u := range m.Uses {
 		req.Uses = append(req.Uses, &peerv1.KeyUse{Id: u.ID, Hour: timestamppb.New(u.Hour)})
@@ -34,6 +38,14 @@ func (s *Server) ChangeKey(ctx context.Context,
 				return nil, err
 			}
 			change.Create = &k
+		}
+		if was := m.GetWas(); len(was) > 0 {
+			if len(was) != len(change.Was) || change.Create == nil {
+				return nil, carillon.Errorf(carillon.InvalidArgument, "was", "a key is rotated by a record, and a hash of %d bytes",
+					len(change.Was))
+			}
+			copy(change.Was[:], was)
+			change.Create, change.Rotate = nil, change.Create
 		}
 		for _, u := range m.GetUses() {
 			change.Uses = append(change.Uses, access.Use{ID: u.GetId(), Hour: u.GetHour().AsTime()})
