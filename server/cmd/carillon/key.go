@@ -12,13 +12,14 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/wire"
+	"github.com/carillonhq/carillon/server/internal/access"
 	"github.com/carillonhq/carillon/server/internal/server"
 )
 
 // newKey returns the command `carillon key`.
 func newKey(a app) *cobra.Command {
-	return newGroup("key", "API keys, for nodes that run with --auth keys", newKeyCreate(a), newKeyList(a),
-		newKeyRevoke(a), newKeyRotate(a))
+	return newGroup("key", "API keys, for nodes that run with --auth keys", newKeyCreate(a), newKeyGenerate(a),
+		newKeyList(a), newKeyRevoke(a), newKeyRotate(a))
 }
 
 // keyCreate holds the flags of `carillon key create`.
@@ -130,6 +131,24 @@ func createdAnswer(c *carillon.CreatedKey) answer {
 	return answer{message: &pb.CreateKeyResponse{Key: wire.KeyToProto(&c.Key), Secret: c.Secret},
 		text: c.Secret + "\n",
 		note: fmt.Sprintf("This is the key %s. It is shown this once.", c.Key.ID)}
+}
+
+// newKeyGenerate returns the command `carillon key generate`.
+func newKeyGenerate(a app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "generate",
+		Short: "Print a new API key, for serve --bootstrap-key-file",
+		Long: `Print a new API key that no store knows yet. A file with it is for serve --bootstrap-key-file, which makes it the first key
+of a store. No node is asked.`,
+		Example: `(umask 077; carillon key generate > admin.key)
+carillon serve --store pebble:/var/lib/carillon --auth keys --bootstrap-key-file admin.key`,
+		Args: arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			id, key, _ := access.Mint()
+			return a.answer(cmd, answer{message: &pb.CreateKeyResponse{Key: &pb.AccessKey{Id: id}, Secret: key},
+				text: key + "\n"})
+		},
+	}
 }
 
 // keyList holds the flags of `carillon key list`.

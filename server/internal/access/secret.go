@@ -68,6 +68,17 @@ func New(n carillon.NewKey, creator string, now time.Time) (k Key, secret string
 	return k, secret
 }
 
+// Given makes a key of a text that somebody else has made, as Mint does; false: it is none.
+func Given(text string, n carillon.NewKey, creator string, now time.Time) (k Key, ok bool) {
+	id, hash, ok := parse(text)
+	if !ok {
+		return k, false
+	}
+	k, _ = New(n, creator, now)
+	k.ID, k.Hash = id, hash
+	return k, true
+}
+
 // Rotate returns the key as somebody gives it another secret at now, and that secret. The one before is
 // valid for the overlap, too.
 func (k Key) Rotate(rotator string, overlap time.Duration, now time.Time) (next Key, secret string) {

@@ -16,7 +16,7 @@ type keys struct{ partitions *partitions }
 
 // AccessKeys reads all keys, in the order of their ids. Those that are damaged are left out, and said.
 func (k keys) AccessKeys(ctx context.Context) (all []access.Key, damaged []error, err error) {
-	records, err := allMetaRecords(ctx, k.partitions.shards[partition.Home],
+	records, err := AllMetaRecords(ctx, k.partitions.shards[partition.Home],
 		store.MetaQuery{Kind: store.KindKey})
 	if err != nil {
 		return nil, nil, readError(err)
@@ -37,6 +37,8 @@ func serveChangeKey(ctx context.Context, p *partitionRunner, m message.ChangeKey
 	}
 	return inRound(ctx, p, call{}, func(p *partitionRunner, _ int64) (bool, error) {
 		switch {
+		case m.Create != nil && m.First:
+			return p.m.Keys.CreateFirst(*m.Create)
 		case m.Create != nil:
 			return true, p.m.Keys.Create(*m.Create)
 		case m.Rotate != nil:

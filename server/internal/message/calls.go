@@ -52,6 +52,7 @@ type PauseQueue struct {
 type ChangeKey struct {
 	ID     string
 	Create *access.Key
+	First  bool        // it is made only if there is none yet; otherwise the reply is false
 	Rotate *access.Key // as it becomes
 	Was    access.Hash // of the secret that the key to rotate has
 	Uses   []access.Use

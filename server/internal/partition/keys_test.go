@@ -99,6 +99,25 @@ func TestThereAreNotTooManyKeys(t *testing.T) {
 	r.flush()
 }
 
+// TestTheFirstKeyIsOne: of several that are to be the first one is made, and the call may come again.
+func TestTheFirstKeyIsOne(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.m.Begin()
+	for i, want := range []bool{true, true, false, false} {
+		key := access.Key{Hash: access.Hash{byte(i / 2)}, AccessKey: carillon.AccessKey{ID: "one"}}
+		if i == 3 {
+			key.ID = "another"
+		}
+		if done, err := r.m.Keys.CreateFirst(key); done != want || err != nil {
+			t.Errorf("%d: %v, %v", i, done, err)
+		}
+	}
+	r.flush()
+	if all := r.keysOf(); len(all) != 1 || all[0].ID != "one" {
+		t.Errorf("%+v", all)
+	}
+}
+
 // TestADamagedKeyIsLeftOut, and the others are read.
 func TestADamagedKeyIsLeftOut(t *testing.T) {
 	var records []store.MetaRecord

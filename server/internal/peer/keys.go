@@ -13,7 +13,7 @@ import (
 )
 
 func (c *Calls) changeKey(ctx context.Context, p int, m message.ChangeKey) (bool, error) {
-	req := &peerv1.ChangeKeyRequest{NotAfter: c.notAfter(ctx), Partition: int32(p), Id: m.ID}
+	req := &peerv1.ChangeKeyRequest{NotAfter: c.notAfter(ctx), Partition: int32(p), Id: m.ID, First: m.First}
 	if m.Create != nil {
 		req.Id, req.Record = m.Create.ID, codec.EncodeKey(m.Create)
 	}
@@ -31,7 +31,7 @@ func (c *Calls) changeKey(ctx context.Context, p int, m message.ChangeKey) (bool
 func (s *Server) ChangeKey(ctx context.Context,
 	m *peerv1.ChangeKeyRequest) (*peerv1.ChangeKeyResponse, error) {
 	return serve(ctx, s, m, func(ctx context.Context) (*peerv1.ChangeKeyResponse, error) {
-		change := message.ChangeKey{ID: m.GetId()}
+		change := message.ChangeKey{ID: m.GetId(), First: m.GetFirst()}
 		if len(m.GetRecord()) > 0 {
 			k, err := codec.DecodeKey(m.GetRecord(), m.GetId())
 			if err != nil {

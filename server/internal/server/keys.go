@@ -27,6 +27,8 @@ type keeper struct {
 	damaged int        // keys in the last read; guarded by reading
 	written time.Time  // when uses were last recorded; follow's
 
+	first *access.Key // to be made if the store has none; nil: none, or it is decided; follow's
+
 	end  context.CancelFunc
 	done sync.WaitGroup
 }
@@ -60,9 +62,16 @@ func keepKeys(ctx context.Context, n *Node) error {
 		end()
 		return fmt.Errorf("API keys: %w", err)
 	}
-	if k.ring.Len() == 0 {
-		n.config.Log.Warn("there is no API key yet, so nobody may do anything: " +
-			"stop the nodes and make one with carillon key create --admin --store URL")
+	if file := n.config.BootstrapKeyFile; file != "" {
+		first, err := firstKeyFrom(file, n.config.Now())
+		if err != nil {
+			end()
+			return fmt.Errorf("bootstrap_key_file: %w", err)
+		}
+		k.first = &first
+	} else if k.ring.Len() == 0 {
+		n.config.Log.Warn("there is no API key yet, so nobody may do anything: give one with --bootstrap-key-file, " +
+			"or stop the nodes and make one with carillon key create --admin --store URL")
 	}
 	n.keeper = k
 	n.engine.AlsoReload(k.reload)
@@ -111,6 +120,7 @@ func (k *keeper) follow(life context.Context) {
 	t := time.NewTicker(every)
 	defer t.Stop()
 	failing := false
+	k.makeFirst(life)
 	for {
 		select {
 		case <-life.Done():
@@ -124,6 +134,7 @@ func (k *keeper) follow(life context.Context) {
 		}
 		failing = err != nil
 		if err == nil {
+			k.makeFirst(life)
 			k.recordUses(life)
 		}
 	}
