@@ -69,3 +69,11 @@ func RotatedKeyToProto(k *carillon.CreatedKey, unheard []string) *pb.RotateKeyRe
 func KeyPageToProto(p carillon.KeyPage) *pb.ListKeysResponse {
 	return &pb.ListKeysResponse{Keys: toEach(p.Keys, KeyToProto), NextPageToken: p.NextPageToken}
 }
+
+// SessionToProto is who a caller is as a message; kind and id are those of its credential, which ends at a
+// time, zero for never.
+func SessionToProto(authentication, kind, id string, grants []carillon.AccessGrant,
+	ends time.Time) *pb.Session {
+	return &pb.Session{Authentication: authentication, Kind: kind, Id: text(id),
+		Grants: toEach(grants, grantToProto), ExpireTime: timestamp(ends)}
+}

@@ -647,6 +647,170 @@ func (x *RevokeKeyResponse) GetUnheard() []string {
 	return nil
 }
 
+// Session is who a caller of REST is. There is no rpc: it is GET /v1/session, and POST /v1/session begins one by a cookie.
+type Session struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How callers prove who they are, as serve --auth says it: "none", "keys", "keys,oidc" and so on.
+	Authentication string `protobuf:"bytes,1,opt,name=authentication,proto3" json:"authentication,omitempty"`
+	// "key", "oidc" or "certificate"; "local" where nobody proves anything.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Of the key; issuer and subject of a token; the name in a certificate.
+	Id     string         `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
+	Grants []*AccessGrant `protobuf:"bytes,4,rep,name=grants,proto3" json:"grants,omitempty"`
+	// When what the caller shows ends: a session after 12 hours, or with its key. Absent: never.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Session) Reset() {
+	*x = Session{}
+	mi := &file_carillon_v1_access_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Session) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Session) ProtoMessage() {}
+
+func (x *Session) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_access_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Session.ProtoReflect.Descriptor instead.
+func (*Session) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_access_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Session) GetAuthentication() string {
+	if x != nil {
+		return x.Authentication
+	}
+	return ""
+}
+
+func (x *Session) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Session) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Session) GetGrants() []*AccessGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+func (x *Session) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
+// BeginSessionRequest asks for a session.
+type BeginSessionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An API key.
+	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginSessionRequest) Reset() {
+	*x = BeginSessionRequest{}
+	mi := &file_carillon_v1_access_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginSessionRequest) ProtoMessage() {}
+
+func (x *BeginSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_access_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginSessionRequest.ProtoReflect.Descriptor instead.
+func (*BeginSessionRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_access_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *BeginSessionRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+// EndSessionResponse is the outcome of DELETE /v1/session.
+type EndSessionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndSessionResponse) Reset() {
+	*x = EndSessionResponse{}
+	mi := &file_carillon_v1_access_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndSessionResponse) ProtoMessage() {}
+
+func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_access_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
+func (*EndSessionResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_access_proto_rawDescGZIP(), []int{12}
+}
+
 var File_carillon_v1_access_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_access_proto_rawDesc = "" +
@@ -698,7 +862,17 @@ const file_carillon_v1_access_proto_rawDesc = "" +
 	"\x10RevokeKeyRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"-\n" +
 	"\x11RevokeKeyResponse\x12\x18\n" +
-	"\aunheard\x18\x01 \x03(\tR\aunheard2\x9b\x03\n" +
+	"\aunheard\x18\x01 \x03(\tR\aunheard\"\xc4\x01\n" +
+	"\aSession\x12&\n" +
+	"\x0eauthentication\x18\x01 \x01(\tR\x0eauthentication\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\x120\n" +
+	"\x06grants\x18\x04 \x03(\v2\x18.carillon.v1.AccessGrantR\x06grants\x12;\n" +
+	"\vexpire_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\"'\n" +
+	"\x13BeginSessionRequest\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\"\x14\n" +
+	"\x12EndSessionResponse2\x9b\x03\n" +
 	"\rAccessService\x12_\n" +
 	"\tCreateKey\x12\x1d.carillon.v1.CreateKeyRequest\x1a\x1e.carillon.v1.CreateKeyResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/keys\x12Y\n" +
 	"\bListKeys\x12\x1c.carillon.v1.ListKeysRequest\x1a\x1d.carillon.v1.ListKeysResponse\"\x10\x82\xd3\xe4\x93\x02\n" +
@@ -718,7 +892,7 @@ func file_carillon_v1_access_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_access_proto_rawDescData
 }
 
-var file_carillon_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_carillon_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_carillon_v1_access_proto_goTypes = []any{
 	(*AccessGrant)(nil),           // 0: carillon.v1.AccessGrant
 	(*AccessKey)(nil),             // 1: carillon.v1.AccessKey
@@ -730,33 +904,38 @@ var file_carillon_v1_access_proto_goTypes = []any{
 	(*RotateKeyResponse)(nil),     // 7: carillon.v1.RotateKeyResponse
 	(*RevokeKeyRequest)(nil),      // 8: carillon.v1.RevokeKeyRequest
 	(*RevokeKeyResponse)(nil),     // 9: carillon.v1.RevokeKeyResponse
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*Session)(nil),               // 10: carillon.v1.Session
+	(*BeginSessionRequest)(nil),   // 11: carillon.v1.BeginSessionRequest
+	(*EndSessionResponse)(nil),    // 12: carillon.v1.EndSessionResponse
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
 }
 var file_carillon_v1_access_proto_depIdxs = []int32{
 	0,  // 0: carillon.v1.AccessKey.grants:type_name -> carillon.v1.AccessGrant
-	10, // 1: carillon.v1.AccessKey.create_time:type_name -> google.protobuf.Timestamp
-	10, // 2: carillon.v1.AccessKey.expire_time:type_name -> google.protobuf.Timestamp
-	10, // 3: carillon.v1.AccessKey.last_use_time:type_name -> google.protobuf.Timestamp
-	10, // 4: carillon.v1.AccessKey.rotate_time:type_name -> google.protobuf.Timestamp
-	10, // 5: carillon.v1.AccessKey.overlap_end_time:type_name -> google.protobuf.Timestamp
+	13, // 1: carillon.v1.AccessKey.create_time:type_name -> google.protobuf.Timestamp
+	13, // 2: carillon.v1.AccessKey.expire_time:type_name -> google.protobuf.Timestamp
+	13, // 3: carillon.v1.AccessKey.last_use_time:type_name -> google.protobuf.Timestamp
+	13, // 4: carillon.v1.AccessKey.rotate_time:type_name -> google.protobuf.Timestamp
+	13, // 5: carillon.v1.AccessKey.overlap_end_time:type_name -> google.protobuf.Timestamp
 	0,  // 6: carillon.v1.CreateKeyRequest.grants:type_name -> carillon.v1.AccessGrant
-	10, // 7: carillon.v1.CreateKeyRequest.expire_time:type_name -> google.protobuf.Timestamp
+	13, // 7: carillon.v1.CreateKeyRequest.expire_time:type_name -> google.protobuf.Timestamp
 	1,  // 8: carillon.v1.CreateKeyResponse.key:type_name -> carillon.v1.AccessKey
 	1,  // 9: carillon.v1.ListKeysResponse.keys:type_name -> carillon.v1.AccessKey
 	1,  // 10: carillon.v1.RotateKeyResponse.key:type_name -> carillon.v1.AccessKey
-	2,  // 11: carillon.v1.AccessService.CreateKey:input_type -> carillon.v1.CreateKeyRequest
-	4,  // 12: carillon.v1.AccessService.ListKeys:input_type -> carillon.v1.ListKeysRequest
-	6,  // 13: carillon.v1.AccessService.RotateKey:input_type -> carillon.v1.RotateKeyRequest
-	8,  // 14: carillon.v1.AccessService.RevokeKey:input_type -> carillon.v1.RevokeKeyRequest
-	3,  // 15: carillon.v1.AccessService.CreateKey:output_type -> carillon.v1.CreateKeyResponse
-	5,  // 16: carillon.v1.AccessService.ListKeys:output_type -> carillon.v1.ListKeysResponse
-	7,  // 17: carillon.v1.AccessService.RotateKey:output_type -> carillon.v1.RotateKeyResponse
-	9,  // 18: carillon.v1.AccessService.RevokeKey:output_type -> carillon.v1.RevokeKeyResponse
-	15, // [15:19] is the sub-list for method output_type
-	11, // [11:15] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	0,  // 11: carillon.v1.Session.grants:type_name -> carillon.v1.AccessGrant
+	13, // 12: carillon.v1.Session.expire_time:type_name -> google.protobuf.Timestamp
+	2,  // 13: carillon.v1.AccessService.CreateKey:input_type -> carillon.v1.CreateKeyRequest
+	4,  // 14: carillon.v1.AccessService.ListKeys:input_type -> carillon.v1.ListKeysRequest
+	6,  // 15: carillon.v1.AccessService.RotateKey:input_type -> carillon.v1.RotateKeyRequest
+	8,  // 16: carillon.v1.AccessService.RevokeKey:input_type -> carillon.v1.RevokeKeyRequest
+	3,  // 17: carillon.v1.AccessService.CreateKey:output_type -> carillon.v1.CreateKeyResponse
+	5,  // 18: carillon.v1.AccessService.ListKeys:output_type -> carillon.v1.ListKeysResponse
+	7,  // 19: carillon.v1.AccessService.RotateKey:output_type -> carillon.v1.RotateKeyResponse
+	9,  // 20: carillon.v1.AccessService.RevokeKey:output_type -> carillon.v1.RevokeKeyResponse
+	17, // [17:21] is the sub-list for method output_type
+	13, // [13:17] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_access_proto_init() }
@@ -770,7 +949,7 @@ func file_carillon_v1_access_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_access_proto_rawDesc), len(file_carillon_v1_access_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,22 +27,40 @@ func (h *handler) identified(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		shown := r.Header.Values("Authorization")
-		p, err := gate.Identify(r.Context(), shown)
-		if err != nil && len(shown) == 0 && Probe(r.URL.Path) {
+		shown, err := shownBy(r)
+		var p *access.Principal
+		switch {
+		case err != nil:
+		case anonymous(r, shown):
+			next.ServeHTTP(w, r)
+			return
+		default:
+			p, err = gate.Identify(r.Context(), shown)
+		}
+		if err != nil && len(shown.Authorization) == 0 && Probe(r.URL.Path) {
 			next.ServeHTTP(CodeOnly{w}, r)
 			return
 		}
 		if err != nil {
 			w.Header().Set("Cache-Control", "no-store")
 			if errors.Is(err, carillon.Unauthenticated) {
-				w.Header().Set("WWW-Authenticate", `Bearer realm="carillon"`)
+				w.Header().Set("WWW-Authenticate", bearerRealm)
 			}
 			WriteProblem(w, err)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(access.With(r.Context(), p)))
 	})
+}
+
+// bearerRealm is what is said to who has not shown who he is.
+const bearerRealm = `Bearer realm="carillon"`
+
+// shownBy returns what a request shows.
+func shownBy(r *http.Request) (shown access.Shown, err error) {
+	shown.Authorization = r.Header.Values("Authorization")
+	shown.Session, err = session(r)
+	return shown, err
 }
 
 // judge refuses a call that no interceptor is around.

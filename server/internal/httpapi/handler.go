@@ -34,6 +34,8 @@ type Options struct {
 	Payloads Payloads
 	// Access judges callers; the interceptors judge their calls. Default: everybody may do everything.
 	Access *access.Gate
+	// Authentication is how callers prove who they are, as serve --auth says it. Default "none".
+	Authentication string
 	// Keys is carillon.v1.AccessService. Default: there is nothing at its paths.
 	Keys pb.AccessServiceServer
 	// Interceptor is around every call, as around those of gRPC. Default none.
@@ -90,7 +92,7 @@ func New(service pb.SchedulerServiceServer, o Options) (http.Handler, error) {
 		h.routes = append(h.routes, routesOf(pb.File_carillon_v1_access_proto, &pb.AccessService_ServiceDesc,
 			o.Keys)...)
 	}
-	h.routes = append(h.routes, o.Payloads.routes(h)...)
+	h.routes = slices.Concat(h.routes, o.Payloads.routes(h), h.sessionRoutes())
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		WriteProblem(w, carillon.Errorf(carillon.PermissionDenied, "Origin",

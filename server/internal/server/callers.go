@@ -168,13 +168,17 @@ func (c *callers) close() {
 }
 
 // gateOf is what the listeners of a node ask; nil: callers are not judged.
-func gateOf(n *Node) *access.Gate {
+func gateOf(n *Node) (*access.Gate, error) {
 	if n.keeper == nil && n.callers == nil {
-		return nil
+		return nil, nil
 	}
 	g := &access.Gate{Now: n.config.Now}
 	if n.keeper != nil {
-		g.Keys = &n.keeper.ring
+		sessions, err := access.NewSessions(n.store.Meta().MACKey)
+		if err != nil {
+			return nil, err
+		}
+		g.Keys, g.Sessions = &n.keeper.ring, sessions
 	}
 	if c := n.callers; c != nil {
 		g.Rules = &c.rules
@@ -189,7 +193,7 @@ func gateOf(n *Node) *access.Gate {
 		secret, node := peer.Secret(n.store.Meta().MACKey), n.config.Credentials.node()
 		g.Node = func(ctx context.Context) bool { return peer.Known(ctx, secret, node) == nil }
 	}
-	return g
+	return g, nil
 }
 
 // certificateOf returns what says of a call which certificate was shown; nil: none. Where certificates are
