@@ -43,6 +43,10 @@ type AccessKey struct {
 	Created  time.Time
 	Expires  time.Time // zero: never
 	LastUsed time.Time // the hour; zero: never
+
+	Rotated     time.Time // when it last got another secret; zero: never
+	Rotator     string    // who did that, as Creator
+	OverlapEnds time.Time // until then the secret before is valid, too; zero: it is not
 }
 
 // NewKey is what is asked of a new key.
@@ -52,7 +56,7 @@ type NewKey struct {
 	Expires time.Time // zero: never
 }
 
-// CreatedKey is a new key with its secret, which is not kept.
+// CreatedKey is a key with its new secret, which is not kept.
 type CreatedKey struct {
 	Key    AccessKey
 	Secret string // what callers show, "ck_…"
@@ -75,6 +79,10 @@ type Access interface {
 	// CreateKey returns once the key is durable.
 	CreateKey(ctx context.Context, k NewKey) (CreatedKey, error)
 	ListKeys(ctx context.Context, q KeyQuery) (KeyPage, error)
+	// RotateKey gives a key another secret, and returns once that is durable, with the nodes that have not
+	// confirmed it in time. The secret before is valid for the overlap, of at most [MaxKeyOverlap], too. While
+	// two secrets are valid it must be 0, which ends both; otherwise → FailedPrecondition. Unknown → NotFound.
+	RotateKey(ctx context.Context, id string, overlap time.Duration) (k CreatedKey, unheard []string, err error)
 	// RevokeKey ends a key, and returns the nodes that have not confirmed it in time; unknown → NotFound.
 	RevokeKey(ctx context.Context, id string) (unheard []string, err error)
 }
@@ -87,6 +95,10 @@ const (
 	MaxGrantNames = 64     // namespaces and queues, in all grants of a key
 	MaxGrantBytes = 4 << 10
 	MaxKeyNote    = 256 // bytes
+
+	// DefaultKeyOverlap is for how long two secrets are valid where nothing is said, and MaxKeyOverlap the most.
+	DefaultKeyOverlap = 24 * time.Hour
+	MaxKeyOverlap     = 30 * 24 * time.Hour
 )
 
 // Validate returns an error about the first wrong field; now is the time after which it must expire.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
@@ -28,6 +29,17 @@ func (c *Client) ListKeys(ctx context.Context, q carillon.KeyQuery) (carillon.Ke
 		page.Keys = append(page.Keys, wire.KeyFromProto(k))
 	}
 	return page, err
+}
+
+// RotateKey gives a key another secret; see [carillon.Access].
+func (c *Client) RotateKey(ctx context.Context, id string,
+	overlap time.Duration) (k carillon.CreatedKey, unheard []string, err error) {
+	m, err := c.access.RotateKey(ctx, &pb.RotateKeyRequest{Id: id, Overlap: overlap.String()})
+	if err != nil {
+		return k, nil, err
+	}
+	k = carillon.CreatedKey{Key: wire.KeyFromProto(m.GetKey()), Secret: m.GetSecret()}
+	return k, m.GetUnheard(), nil
 }
 
 // RevokeKey ends a key; see [carillon.Access].

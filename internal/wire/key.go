@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"time"
+
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
@@ -9,14 +11,16 @@ import (
 func KeyToProto(k *carillon.AccessKey) *pb.AccessKey {
 	return &pb.AccessKey{Id: k.ID, Grants: toEach(k.Grants, grantToProto), Note: text(k.Note),
 		Creator: text(k.Creator), CreateTime: timestamp(k.Created), ExpireTime: timestamp(k.Expires),
-		LastUseTime: timestamp(k.LastUsed)}
+		LastUseTime: timestamp(k.LastUsed), RotateTime: timestamp(k.Rotated), Rotator: text(k.Rotator),
+		OverlapEndTime: timestamp(k.OverlapEnds)}
 }
 
 // KeyFromProto is the message as a key.
 func KeyFromProto(m *pb.AccessKey) carillon.AccessKey {
 	return carillon.AccessKey{ID: m.GetId(), Grants: grantsFromProto(m.GetGrants()), Note: m.GetNote(),
 		Creator: m.GetCreator(), Created: instant(m.GetCreateTime()), Expires: instant(m.GetExpireTime()),
-		LastUsed: instant(m.GetLastUseTime())}
+		LastUsed: instant(m.GetLastUseTime()), Rotated: instant(m.GetRotateTime()), Rotator: m.GetRotator(),
+		OverlapEnds: instant(m.GetOverlapEndTime())}
 }
 
 func grantToProto(g *carillon.AccessGrant) *pb.AccessGrant {
@@ -46,7 +50,30 @@ func NewKeyFromProto(m *pb.CreateKeyRequest) (carillon.NewKey, error) {
 	return k, f.err
 }
 
+// OverlapFromProto is for how long the request would have the secret before be valid, too.
+func OverlapFromProto(m *pb.RotateKeyRequest) (time.Duration, error) {
+	if m.GetOverlap() == "" {
+		return carillon.DefaultKeyOverlap, nil
+	}
+	var f first
+	overlap := f.duration(m.GetOverlap(), "overlap")
+	return overlap, f.err
+}
+
+// RotatedKeyToProto is a rotated key as a message.
+func RotatedKeyToProto(k *carillon.CreatedKey, unheard []string) *pb.RotateKeyResponse {
+	return &pb.RotateKeyResponse{Key: KeyToProto(&k.Key), Secret: k.Secret, Unheard: unheard}
+}
+
 // KeyPageToProto is the page as a message.
 func KeyPageToProto(p carillon.KeyPage) *pb.ListKeysResponse {
 	return &pb.ListKeysResponse{Keys: toEach(p.Keys, KeyToProto), NextPageToken: p.NextPageToken}
+}
+
+// SessionToProto is who a caller is as a message; kind and id are those of its credential, which ends at a
+// time, zero for never.
+func SessionToProto(authentication, kind, id string, grants []carillon.AccessGrant,
+	ends time.Time) *pb.Session {
+	return &pb.Session{Authentication: authentication, Kind: kind, Id: text(id),
+		Grants: toEach(grants, grantToProto), ExpireTime: timestamp(ends)}
 }

@@ -30,6 +30,7 @@ import (
 //	5  payloads in a store of their own (0084): Spec.payload; Wait.told_epoch; origins in metadata records of kind 'd' (0087);
 //	   targets of webhooks at brokers, and await_completion (0092)
 //	6  who has called what (0102): metadata records of kinds 'j' and 'x'
+//	6  API keys with two secrets (0103): AccessKey.before, overlap_ends, rotated and rotator
 var format = "6"
 
 // Format returns the version of everything this program writes. A store of another one is refused, see

@@ -101,9 +101,15 @@ type AccessKey struct {
 	// From then on it is refused. Absent: never.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// The hour in which it was last used. Absent: never.
-	LastUseTime   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_use_time,json=lastUseTime,proto3" json:"last_use_time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LastUseTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_use_time,json=lastUseTime,proto3" json:"last_use_time,omitempty"`
+	// When it last got another secret. Absent: never.
+	RotateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=rotate_time,json=rotateTime,proto3" json:"rotate_time,omitempty"`
+	// Who did that, as creator.
+	Rotator string `protobuf:"bytes,9,opt,name=rotator,proto3" json:"rotator,omitempty"`
+	// Until then the secret before is valid, too. Absent: it is not.
+	OverlapEndTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=overlap_end_time,json=overlapEndTime,proto3" json:"overlap_end_time,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *AccessKey) Reset() {
@@ -181,6 +187,27 @@ func (x *AccessKey) GetExpireTime() *timestamppb.Timestamp {
 func (x *AccessKey) GetLastUseTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.LastUseTime
+	}
+	return nil
+}
+
+func (x *AccessKey) GetRotateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RotateTime
+	}
+	return nil
+}
+
+func (x *AccessKey) GetRotator() string {
+	if x != nil {
+		return x.Rotator
+	}
+	return ""
+}
+
+func (x *AccessKey) GetOverlapEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OverlapEndTime
 	}
 	return nil
 }
@@ -411,6 +438,124 @@ func (x *ListKeysResponse) GetNextPageToken() string {
 	return ""
 }
 
+// RotateKeyRequest asks for another secret of a key.
+type RotateKeyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// For how long the secret before is valid, too; a Go duration of up to 720h, default 24h. With "0s" it ends at once,
+	// which is all that is possible while two secrets are valid: both end.
+	Overlap       string `protobuf:"bytes,2,opt,name=overlap,proto3" json:"overlap,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateKeyRequest) Reset() {
+	*x = RotateKeyRequest{}
+	mi := &file_carillon_v1_access_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateKeyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateKeyRequest) ProtoMessage() {}
+
+func (x *RotateKeyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_access_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateKeyRequest.ProtoReflect.Descriptor instead.
+func (*RotateKeyRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_access_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RotateKeyRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RotateKeyRequest) GetOverlap() string {
+	if x != nil {
+		return x.Overlap
+	}
+	return ""
+}
+
+// RotateKeyResponse is a key with its new secret.
+type RotateKeyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   *AccessKey             `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The key as callers show it. It is not kept: nobody can ask for it again.
+	Secret string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
+	// Nodes that have not confirmed it in time. They follow within a second if the store answers them.
+	Unheard       []string `protobuf:"bytes,3,rep,name=unheard,proto3" json:"unheard,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateKeyResponse) Reset() {
+	*x = RotateKeyResponse{}
+	mi := &file_carillon_v1_access_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateKeyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateKeyResponse) ProtoMessage() {}
+
+func (x *RotateKeyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_access_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateKeyResponse.ProtoReflect.Descriptor instead.
+func (*RotateKeyResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_access_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *RotateKeyResponse) GetKey() *AccessKey {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *RotateKeyResponse) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+func (x *RotateKeyResponse) GetUnheard() []string {
+	if x != nil {
+		return x.Unheard
+	}
+	return nil
+}
+
 // RevokeKeyRequest names a key.
 type RevokeKeyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -421,7 +566,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_carillon_v1_access_proto_msgTypes[6]
+	mi := &file_carillon_v1_access_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -433,7 +578,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_access_proto_msgTypes[6]
+	mi := &file_carillon_v1_access_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -446,7 +591,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_access_proto_rawDescGZIP(), []int{6}
+	return file_carillon_v1_access_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RevokeKeyRequest) GetId() string {
@@ -467,7 +612,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_carillon_v1_access_proto_msgTypes[7]
+	mi := &file_carillon_v1_access_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -479,7 +624,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_access_proto_msgTypes[7]
+	mi := &file_carillon_v1_access_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -492,7 +637,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_access_proto_rawDescGZIP(), []int{7}
+	return file_carillon_v1_access_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RevokeKeyResponse) GetUnheard() []string {
@@ -500,6 +645,170 @@ func (x *RevokeKeyResponse) GetUnheard() []string {
 		return x.Unheard
 	}
 	return nil
+}
+
+// Session is who a caller of REST is. There is no rpc: it is GET /v1/session, and POST /v1/session begins one by a cookie.
+type Session struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How callers prove who they are, as serve --auth says it: "none", "keys", "keys,oidc" and so on.
+	Authentication string `protobuf:"bytes,1,opt,name=authentication,proto3" json:"authentication,omitempty"`
+	// "key", "oidc" or "certificate"; "local" where nobody proves anything.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Of the key; issuer and subject of a token; the name in a certificate.
+	Id     string         `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
+	Grants []*AccessGrant `protobuf:"bytes,4,rep,name=grants,proto3" json:"grants,omitempty"`
+	// When what the caller shows ends: a session after 12 hours, or with its key. Absent: never.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Session) Reset() {
+	*x = Session{}
+	mi := &file_carillon_v1_access_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Session) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Session) ProtoMessage() {}
+
+func (x *Session) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_access_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Session.ProtoReflect.Descriptor instead.
+func (*Session) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_access_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Session) GetAuthentication() string {
+	if x != nil {
+		return x.Authentication
+	}
+	return ""
+}
+
+func (x *Session) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Session) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Session) GetGrants() []*AccessGrant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+func (x *Session) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
+// BeginSessionRequest asks for a session.
+type BeginSessionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An API key.
+	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginSessionRequest) Reset() {
+	*x = BeginSessionRequest{}
+	mi := &file_carillon_v1_access_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginSessionRequest) ProtoMessage() {}
+
+func (x *BeginSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_access_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginSessionRequest.ProtoReflect.Descriptor instead.
+func (*BeginSessionRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_access_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *BeginSessionRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+// EndSessionResponse is the outcome of DELETE /v1/session.
+type EndSessionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndSessionResponse) Reset() {
+	*x = EndSessionResponse{}
+	mi := &file_carillon_v1_access_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndSessionResponse) ProtoMessage() {}
+
+func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_access_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
+func (*EndSessionResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_access_proto_rawDescGZIP(), []int{12}
 }
 
 var File_carillon_v1_access_proto protoreflect.FileDescriptor
@@ -512,7 +821,7 @@ const file_carillon_v1_access_proto_rawDesc = "" +
 	"\n" +
 	"namespaces\x18\x02 \x03(\tR\n" +
 	"namespaces\x12\x16\n" +
-	"\x06queues\x18\x03 \x03(\tR\x06queues\"\xb5\x02\n" +
+	"\x06queues\x18\x03 \x03(\tR\x06queues\"\xd2\x03\n" +
 	"\tAccessKey\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
 	"\x06grants\x18\x02 \x03(\v2\x18.carillon.v1.AccessGrantR\x06grants\x12\x12\n" +
@@ -522,7 +831,12 @@ const file_carillon_v1_access_proto_rawDesc = "" +
 	"createTime\x12;\n" +
 	"\vexpire_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"expireTime\x12>\n" +
-	"\rlast_use_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vlastUseTime\"\x95\x01\n" +
+	"\rlast_use_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vlastUseTime\x12;\n" +
+	"\vrotate_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"rotateTime\x12\x18\n" +
+	"\arotator\x18\t \x01(\tR\arotator\x12D\n" +
+	"\x10overlap_end_time\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x0eoverlapEndTime\"\x95\x01\n" +
 	"\x10CreateKeyRequest\x120\n" +
 	"\x06grants\x18\x01 \x03(\v2\x18.carillon.v1.AccessGrantR\x06grants\x12\x12\n" +
 	"\x04note\x18\x02 \x01(\tR\x04note\x12;\n" +
@@ -537,15 +851,33 @@ const file_carillon_v1_access_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\"f\n" +
 	"\x10ListKeysResponse\x12*\n" +
 	"\x04keys\x18\x01 \x03(\v2\x16.carillon.v1.AccessKeyR\x04keys\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\"\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"<\n" +
+	"\x10RotateKeyRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\aoverlap\x18\x02 \x01(\tR\aoverlap\"o\n" +
+	"\x11RotateKeyResponse\x12(\n" +
+	"\x03key\x18\x01 \x01(\v2\x16.carillon.v1.AccessKeyR\x03key\x12\x16\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\x12\x18\n" +
+	"\aunheard\x18\x03 \x03(\tR\aunheard\"\"\n" +
 	"\x10RevokeKeyRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"-\n" +
 	"\x11RevokeKeyResponse\x12\x18\n" +
-	"\aunheard\x18\x01 \x03(\tR\aunheard2\xae\x02\n" +
+	"\aunheard\x18\x01 \x03(\tR\aunheard\"\xc4\x01\n" +
+	"\aSession\x12&\n" +
+	"\x0eauthentication\x18\x01 \x01(\tR\x0eauthentication\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\x120\n" +
+	"\x06grants\x18\x04 \x03(\v2\x18.carillon.v1.AccessGrantR\x06grants\x12;\n" +
+	"\vexpire_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\"'\n" +
+	"\x13BeginSessionRequest\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\"\x14\n" +
+	"\x12EndSessionResponse2\x9b\x03\n" +
 	"\rAccessService\x12_\n" +
 	"\tCreateKey\x12\x1d.carillon.v1.CreateKeyRequest\x1a\x1e.carillon.v1.CreateKeyResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/keys\x12Y\n" +
 	"\bListKeys\x12\x1c.carillon.v1.ListKeysRequest\x1a\x1d.carillon.v1.ListKeysResponse\"\x10\x82\xd3\xe4\x93\x02\n" +
-	"\x12\b/v1/keys\x12a\n" +
+	"\x12\b/v1/keys\x12k\n" +
+	"\tRotateKey\x12\x1d.carillon.v1.RotateKeyRequest\x1a\x1e.carillon.v1.RotateKeyResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/keys/{id}:rotate\x12a\n" +
 	"\tRevokeKey\x12\x1d.carillon.v1.RevokeKeyRequest\x1a\x1e.carillon.v1.RevokeKeyResponse\"\x15\x82\xd3\xe4\x93\x02\x0f*\r/v1/keys/{id}B;Z9github.com/carillonhq/carillon/api/carillon/v1;carillonv1b\x06proto3"
 
 var (
@@ -560,7 +892,7 @@ func file_carillon_v1_access_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_access_proto_rawDescData
 }
 
-var file_carillon_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_carillon_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_carillon_v1_access_proto_goTypes = []any{
 	(*AccessGrant)(nil),           // 0: carillon.v1.AccessGrant
 	(*AccessKey)(nil),             // 1: carillon.v1.AccessKey
@@ -568,30 +900,42 @@ var file_carillon_v1_access_proto_goTypes = []any{
 	(*CreateKeyResponse)(nil),     // 3: carillon.v1.CreateKeyResponse
 	(*ListKeysRequest)(nil),       // 4: carillon.v1.ListKeysRequest
 	(*ListKeysResponse)(nil),      // 5: carillon.v1.ListKeysResponse
-	(*RevokeKeyRequest)(nil),      // 6: carillon.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),     // 7: carillon.v1.RevokeKeyResponse
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*RotateKeyRequest)(nil),      // 6: carillon.v1.RotateKeyRequest
+	(*RotateKeyResponse)(nil),     // 7: carillon.v1.RotateKeyResponse
+	(*RevokeKeyRequest)(nil),      // 8: carillon.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),     // 9: carillon.v1.RevokeKeyResponse
+	(*Session)(nil),               // 10: carillon.v1.Session
+	(*BeginSessionRequest)(nil),   // 11: carillon.v1.BeginSessionRequest
+	(*EndSessionResponse)(nil),    // 12: carillon.v1.EndSessionResponse
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
 }
 var file_carillon_v1_access_proto_depIdxs = []int32{
 	0,  // 0: carillon.v1.AccessKey.grants:type_name -> carillon.v1.AccessGrant
-	8,  // 1: carillon.v1.AccessKey.create_time:type_name -> google.protobuf.Timestamp
-	8,  // 2: carillon.v1.AccessKey.expire_time:type_name -> google.protobuf.Timestamp
-	8,  // 3: carillon.v1.AccessKey.last_use_time:type_name -> google.protobuf.Timestamp
-	0,  // 4: carillon.v1.CreateKeyRequest.grants:type_name -> carillon.v1.AccessGrant
-	8,  // 5: carillon.v1.CreateKeyRequest.expire_time:type_name -> google.protobuf.Timestamp
-	1,  // 6: carillon.v1.CreateKeyResponse.key:type_name -> carillon.v1.AccessKey
-	1,  // 7: carillon.v1.ListKeysResponse.keys:type_name -> carillon.v1.AccessKey
-	2,  // 8: carillon.v1.AccessService.CreateKey:input_type -> carillon.v1.CreateKeyRequest
-	4,  // 9: carillon.v1.AccessService.ListKeys:input_type -> carillon.v1.ListKeysRequest
-	6,  // 10: carillon.v1.AccessService.RevokeKey:input_type -> carillon.v1.RevokeKeyRequest
-	3,  // 11: carillon.v1.AccessService.CreateKey:output_type -> carillon.v1.CreateKeyResponse
-	5,  // 12: carillon.v1.AccessService.ListKeys:output_type -> carillon.v1.ListKeysResponse
-	7,  // 13: carillon.v1.AccessService.RevokeKey:output_type -> carillon.v1.RevokeKeyResponse
-	11, // [11:14] is the sub-list for method output_type
-	8,  // [8:11] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	13, // 1: carillon.v1.AccessKey.create_time:type_name -> google.protobuf.Timestamp
+	13, // 2: carillon.v1.AccessKey.expire_time:type_name -> google.protobuf.Timestamp
+	13, // 3: carillon.v1.AccessKey.last_use_time:type_name -> google.protobuf.Timestamp
+	13, // 4: carillon.v1.AccessKey.rotate_time:type_name -> google.protobuf.Timestamp
+	13, // 5: carillon.v1.AccessKey.overlap_end_time:type_name -> google.protobuf.Timestamp
+	0,  // 6: carillon.v1.CreateKeyRequest.grants:type_name -> carillon.v1.AccessGrant
+	13, // 7: carillon.v1.CreateKeyRequest.expire_time:type_name -> google.protobuf.Timestamp
+	1,  // 8: carillon.v1.CreateKeyResponse.key:type_name -> carillon.v1.AccessKey
+	1,  // 9: carillon.v1.ListKeysResponse.keys:type_name -> carillon.v1.AccessKey
+	1,  // 10: carillon.v1.RotateKeyResponse.key:type_name -> carillon.v1.AccessKey
+	0,  // 11: carillon.v1.Session.grants:type_name -> carillon.v1.AccessGrant
+	13, // 12: carillon.v1.Session.expire_time:type_name -> google.protobuf.Timestamp
+	2,  // 13: carillon.v1.AccessService.CreateKey:input_type -> carillon.v1.CreateKeyRequest
+	4,  // 14: carillon.v1.AccessService.ListKeys:input_type -> carillon.v1.ListKeysRequest
+	6,  // 15: carillon.v1.AccessService.RotateKey:input_type -> carillon.v1.RotateKeyRequest
+	8,  // 16: carillon.v1.AccessService.RevokeKey:input_type -> carillon.v1.RevokeKeyRequest
+	3,  // 17: carillon.v1.AccessService.CreateKey:output_type -> carillon.v1.CreateKeyResponse
+	5,  // 18: carillon.v1.AccessService.ListKeys:output_type -> carillon.v1.ListKeysResponse
+	7,  // 19: carillon.v1.AccessService.RotateKey:output_type -> carillon.v1.RotateKeyResponse
+	9,  // 20: carillon.v1.AccessService.RevokeKey:output_type -> carillon.v1.RevokeKeyResponse
+	17, // [17:21] is the sub-list for method output_type
+	13, // [13:17] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_access_proto_init() }
@@ -605,7 +949,7 @@ func file_carillon_v1_access_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_access_proto_rawDesc), len(file_carillon_v1_access_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	AccessService_CreateKey_FullMethodName = "/carillon.v1.AccessService/CreateKey"
 	AccessService_ListKeys_FullMethodName  = "/carillon.v1.AccessService/ListKeys"
+	AccessService_RotateKey_FullMethodName = "/carillon.v1.AccessService/RotateKey"
 	AccessService_RevokeKey_FullMethodName = "/carillon.v1.AccessService/RevokeKey"
 )
 
@@ -36,6 +37,10 @@ type AccessServiceClient interface {
 	CreateKey(ctx context.Context, in *CreateKeyRequest, opts ...grpc.CallOption) (*CreateKeyResponse, error)
 	// ListKeys returns keys in the order of their ids, without their secrets.
 	ListKeys(ctx context.Context, in *ListKeysRequest, opts ...grpc.CallOption) (*ListKeysResponse, error)
+	// RotateKey gives a key another secret, and answers with that, which is shown this once. The secret before is
+	// valid for the overlap, too. The caller needs the role admin on all namespaces that the key is granted, and a
+	// credential that ends no earlier than the key.
+	RotateKey(ctx context.Context, in *RotateKeyRequest, opts ...grpc.CallOption) (*RotateKeyResponse, error)
 	// RevokeKey ends a key. It answers once that is durable, and in force on the nodes that are not unheard.
 	RevokeKey(ctx context.Context, in *RevokeKeyRequest, opts ...grpc.CallOption) (*RevokeKeyResponse, error)
 }
@@ -68,6 +73,16 @@ func (c *accessServiceClient) ListKeys(ctx context.Context, in *ListKeysRequest,
 	return out, nil
 }
 
+func (c *accessServiceClient) RotateKey(ctx context.Context, in *RotateKeyRequest, opts ...grpc.CallOption) (*RotateKeyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RotateKeyResponse)
+	err := c.cc.Invoke(ctx, AccessService_RotateKey_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *accessServiceClient) RevokeKey(ctx context.Context, in *RevokeKeyRequest, opts ...grpc.CallOption) (*RevokeKeyResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RevokeKeyResponse)
@@ -90,6 +105,10 @@ type AccessServiceServer interface {
 	CreateKey(context.Context, *CreateKeyRequest) (*CreateKeyResponse, error)
 	// ListKeys returns keys in the order of their ids, without their secrets.
 	ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error)
+	// RotateKey gives a key another secret, and answers with that, which is shown this once. The secret before is
+	// valid for the overlap, too. The caller needs the role admin on all namespaces that the key is granted, and a
+	// credential that ends no earlier than the key.
+	RotateKey(context.Context, *RotateKeyRequest) (*RotateKeyResponse, error)
 	// RevokeKey ends a key. It answers once that is durable, and in force on the nodes that are not unheard.
 	RevokeKey(context.Context, *RevokeKeyRequest) (*RevokeKeyResponse, error)
 	mustEmbedUnimplementedAccessServiceServer()
@@ -107,6 +126,9 @@ func (UnimplementedAccessServiceServer) CreateKey(context.Context, *CreateKeyReq
 }
 func (UnimplementedAccessServiceServer) ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListKeys not implemented")
+}
+func (UnimplementedAccessServiceServer) RotateKey(context.Context, *RotateKeyRequest) (*RotateKeyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RotateKey not implemented")
 }
 func (UnimplementedAccessServiceServer) RevokeKey(context.Context, *RevokeKeyRequest) (*RevokeKeyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RevokeKey not implemented")
@@ -168,6 +190,24 @@ func _AccessService_ListKeys_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccessService_RotateKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RotateKeyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccessServiceServer).RotateKey(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccessService_RotateKey_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccessServiceServer).RotateKey(ctx, req.(*RotateKeyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AccessService_RevokeKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RevokeKeyRequest)
 	if err := dec(in); err != nil {
@@ -200,6 +240,10 @@ var AccessService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListKeys",
 			Handler:    _AccessService_ListKeys_Handler,
+		},
+		{
+			MethodName: "RotateKey",
+			Handler:    _AccessService_RotateKey_Handler,
 		},
 		{
 			MethodName: "RevokeKey",

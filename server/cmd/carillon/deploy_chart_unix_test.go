@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/carillonhq/carillon/server/internal/access"
 	"github.com/carillonhq/carillon/server/internal/server"
 	"github.com/carillonhq/carillon/server/internal/testing/testca"
 )
@@ -113,7 +114,8 @@ func (n *nodes) settings(t *testing.T) map[string]string {
 		environment[e.Name] = value
 	}
 	ca := testca.New(t)
-	files := map[string]string{"ca.crt": string(ca.PEM()), "carillon.yaml": "signing_secrets: {}\n",
+	_, firstKey, _ := access.Mint()
+	files := map[string]string{"ca.crt": string(ca.PEM()), "key": firstKey, "carillon.yaml": "signing_secrets: {}\n",
 		"brokers.yaml": "brokers: {events: {kind: nats, addresses: [nats:4222]}}\n",
 		"secrets.yaml": "secrets: {api: {env: PGPASSWORD, namespaces: [shop], hosts: [api.example.com]}}\n"}
 	pair := ca.Issue(nil, "carillon.jobs.svc", "carillon-jobs.jobs.svc", "jobs.example.com", pod+".jobs-nodes.jobs.svc")
@@ -154,7 +156,8 @@ func TestTheChart(t *testing.T) {
 			func(c server.Config) bool { return c.Auth == "keys" && c.Targets.SigningSecrets != nil }},
 		"etcd": {"StatefulSet", "etcd-embed:/var/lib/carillon/store?listen=0.0.0.0:2380&insecure=yes&member=carillon-0&peers=", 3,
 			true, false, nil},
-		"etcd-tls": {"StatefulSet", "etcd-embed:/var/lib/carillon/store?listen=0.0.0.0:2380&sslrootcert=", 3, false, true, nil},
+		"etcd-tls": {"StatefulSet", "etcd-embed:/var/lib/carillon/store?listen=0.0.0.0:2380&sslrootcert=", 3, false, true,
+			func(c server.Config) bool { return c.Auth == "keys" && c.BootstrapKeyFile != "" }},
 		"postgres": {"Deployment", "postgres://carillon@db/jobs?sslmode=verify-full", 3, false, true, func(c server.Config) bool {
 			return c.Auth == "keys" && c.LeaseTTL == 10*time.Second && c.Partitions == 128 && len(c.Targets.Allow) == 2 &&
 				c.Outages.FireCritical && c.DrainGrace == time.Minute && c.Targets.Brokers.File != "" && slices.Contains(c.Browsers.Hosts, "jobs.example.com") &&
@@ -224,7 +227,7 @@ func TestTheChartRefuses(t *testing.T) {
 		"replicas=2":                                         "the embedded store has one node",
 		"store.kind=sqlite":                                  "value must be one of 'embedded'",
 		"store.kind=etcd,replicas=2":                         "members of etcd are 1, 3 or 5",
-		"store.kind=etcd,auth=keys":                          "auth: keys is not supported yet with store.kind: etcd",
+		"firstKeySecretName=a":                               "firstKeySecretName: it has no effect without auth: keys",
 		"store.kind=url":                                     "which Secret has the URL",
 		"store.secretName=x":                                 "which has no URL",
 		"insecure=false":                                     "give the Secret of a certificate, or insecure: true",
@@ -252,7 +255,7 @@ func TestTheChartRefuses(t *testing.T) {
 
 // byOtherValues are the flags that are no settings of the chart: other values of it make them.
 var byOtherValues = []string{"store", "peers", "node-name", "grpc", "http", "advertise", "tls-cert", "tls-key", "tls-client-ca",
-	"tls-peer-ca", "tls-peer-name", "auth", "insecure", "brokers", "secrets",
+	"tls-peer-ca", "tls-peer-name", "auth", "bootstrap-key-file", "insecure", "brokers", "secrets",
 	"drain-grace"}
 
 // inASecretOnly are those that only the file in configSecretName can have. A Workload API is not offered: it would need a

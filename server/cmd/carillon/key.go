@@ -12,13 +12,14 @@ import (
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/wire"
+	"github.com/carillonhq/carillon/server/internal/access"
 	"github.com/carillonhq/carillon/server/internal/server"
 )
 
 // newKey returns the command `carillon key`.
 func newKey(a app) *cobra.Command {
-	return newGroup("key", "API keys, for nodes that run with --auth keys", newKeyCreate(a), newKeyList(a),
-		newKeyRevoke(a), newKeyRotate())
+	return newGroup("key", "API keys, for nodes that run with --auth keys", newKeyCreate(a), newKeyGenerate(a),
+		newKeyList(a), newKeyRevoke(a), newKeyRotate(a))
 }
 
 // keyCreate holds the flags of `carillon key create`.
@@ -132,6 +133,24 @@ func createdAnswer(c *carillon.CreatedKey) answer {
 		note: fmt.Sprintf("This is the key %s. It is shown this once.", c.Key.ID)}
 }
 
+// newKeyGenerate returns the command `carillon key generate`.
+func newKeyGenerate(a app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "generate",
+		Short: "Print a new API key, for serve --bootstrap-key-file",
+		Long: `Print a new API key that no store knows yet. A file with it is for serve --bootstrap-key-file, which makes it the first key
+of a store. No node is asked.`,
+		Example: `(umask 077; carillon key generate > admin.key)
+carillon serve --store pebble:/var/lib/carillon --auth keys --bootstrap-key-file admin.key`,
+		Args: arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			id, key, _ := access.Mint()
+			return a.answer(cmd, answer{message: &pb.CreateKeyResponse{Key: &pb.AccessKey{Id: id}, Secret: key},
+				text: key + "\n"})
+		},
+	}
+}
+
 // keyList holds the flags of `carillon key list`.
 type keyList struct {
 	connection
@@ -158,7 +177,8 @@ func (l *keyList) list(ctx context.Context, node *client.Client, _ []string) (an
 		names: namesOf(all, func(k *carillon.AccessKey) string { return k.ID })}, err
 }
 
-var keyColumns = rowColumns(keyRow, "ID", "GRANTS", "CREATED", "EXPIRES", "LAST USED", "NOTE")
+var keyColumns = rowColumns(keyRow, "ID", "GRANTS", "CREATED", "CREATOR", "EXPIRES", "OLD SECRET UNTIL", "LAST USED",
+	"NOTE")
 
 func keyRow(k *carillon.AccessKey) []string {
 	at := func(t time.Time) string {
@@ -175,7 +195,8 @@ func keyRow(k *carillon.AccessKey) []string {
 		}
 		grants = append(grants, text)
 	}
-	return []string{k.ID, strings.Join(grants, " "), at(k.Created), at(k.Expires), at(k.LastUsed), dash(k.Note)}
+	return []string{k.ID, strings.Join(grants, " "), at(k.Created), dash(k.Creator), at(k.Expires),
+		at(k.OverlapEnds), at(k.LastUsed), dash(k.Note)}
 }
 
 // newKeyRevoke returns the command `carillon key revoke`.
@@ -186,18 +207,47 @@ func newKeyRevoke(a app) *cobra.Command {
 			unheard, err := node.RevokeKey(ctx, words[0])
 			got := answer{message: &pb.RevokeKeyResponse{Unheard: unheard}, text: "key " + words[0] + " is revoked\n"}
 			if len(unheard) > 0 {
-				got.note = "These nodes have not confirmed it; they follow within a second if the store answers them: " +
-					strings.Join(unheard, ", ")
+				got.note = unconfirmed(unheard)
 			}
 			return got, err
 		})
 }
 
-// newKeyRotate refuses `carillon key rotate` by name.
-func newKeyRotate() *cobra.Command {
-	return &cobra.Command{Use: "rotate ID", Short: "Not supported yet: create another key, then revoke this one",
-		Args: arguments(1, 1),
-		RunE: func(*cobra.Command, []string) error {
-			return usagef("key rotate: not supported yet; create another key, have its callers use it, then revoke this one")
-		}}
+// keyRotate holds the flags of `carillon key rotate`.
+type keyRotate struct {
+	connection
+	overlap time.Duration
+}
+
+// newKeyRotate returns the command `carillon key rotate`.
+func newKeyRotate(a app) *cobra.Command {
+	var r keyRotate
+	cmd := r.command(a, "rotate ID", "Give an API key another secret, and show it once", r.rotate)
+	cmd.Long = `Give an API key another secret, and show it once. The id, the grants and the end of the key stay. The secret before is valid for
+the overlap, too, in which those who show the key change over; carillon key list shows until when. With --overlap 0 it ends at
+once, on all nodes; so it does for a key that is being rotated already, of which both secrets end.`
+	cmd.Example = `carillon key rotate mq2xkz4bn3uod7wy
+carillon key rotate mq2xkz4bn3uod7wy --overlap 0 # the key has leaked`
+	cmd.Flags().DurationVar(&r.overlap, "overlap", carillon.DefaultKeyOverlap,
+		"`duration` for which the secret before is valid, too; at most 720h")
+	return cmd
+}
+
+func (r *keyRotate) rotate(ctx context.Context, node *client.Client, words []string) (answer, error) {
+	rotated, unheard, err := node.RotateKey(ctx, words[0], r.overlap)
+	note := fmt.Sprintf("This is the key %s with another secret. It is shown this once.", rotated.Key.ID)
+	if ends := rotated.Key.OverlapEnds; !ends.IsZero() {
+		note += fmt.Sprintf(" The one before is valid until %s.", ends.UTC().Format(time.RFC3339))
+	}
+	if len(unheard) > 0 {
+		note += " " + unconfirmed(unheard)
+	}
+	return answer{message: wire.RotatedKeyToProto(&rotated, unheard), text: rotated.Secret + "\n",
+		note: note}, err
+}
+
+// unconfirmed says which nodes do not know of a change yet.
+func unconfirmed(nodes []string) string {
+	return "These nodes have not confirmed it; they follow within a second if the store answers them: " +
+		strings.Join(nodes, ", ")
 }

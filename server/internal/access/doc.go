@@ -3,6 +3,7 @@
 //
 //	secret.go     how API keys are written, and what of them is kept
 //	keyring.go    the keys that are in force, by which callers are known
+//	session.go    what a browser shows in place of a key
 //	rules.go      what is granted to callers with a JWT or a certificate
 //	bond.go       what a caller has begun ends with its credential
 //	principal.go  a caller and what he is granted

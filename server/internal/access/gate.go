@@ -13,6 +13,8 @@ import (
 type Gate struct {
 	// Keys are the API keys. Nil: none are taken.
 	Keys *Keyring
+	// Sessions are those of browsers, by keys. Nil: none are taken.
+	Sessions *Sessions
 	// Verify returns what a JWT says, or an Unauthenticated if it is wrong, or an Unavailable if that cannot be
 	// told now. Nil: none are taken.
 	Verify func(ctx context.Context, token string) (*Token, error)
@@ -27,10 +29,17 @@ type Gate struct {
 	Node func(ctx context.Context) bool
 }
 
-// Identify returns the principal of a call; authorization are the values of the header or metadata of that
-// name. A certificate that has a rule comes first. What is shown besides must be right, too: a wrong
-// credential is never treated as none.
-func (g *Gate) Identify(ctx context.Context, authorization []string) (*Principal, error) {
+// Shown is what a caller shows besides a certificate.
+type Shown struct {
+	Authorization []string // the values of the header or metadata of that name
+	Session       string   // of a browser; "": none
+}
+
+func (s *Shown) none() bool { return len(s.Authorization) == 0 && s.Session == "" }
+
+// Identify returns the principal of a call. A certificate that has a rule comes first. What is shown besides
+// must be right, too: a wrong credential is never treated as none.
+func (g *Gate) Identify(ctx context.Context, shown Shown) (*Principal, error) {
 	var certificate *Certificate
 	var by *Principal
 	if g.Certificate != nil {
@@ -38,7 +47,7 @@ func (g *Gate) Identify(ctx context.Context, authorization []string) (*Principal
 			by = g.Rules.ofCertificate(certificate)
 		}
 	}
-	if len(authorization) == 0 {
+	if shown.none() {
 		switch {
 		case by != nil:
 			return by, nil
@@ -48,17 +57,32 @@ func (g *Gate) Identify(ctx context.Context, authorization []string) (*Principal
 		}
 		return nil, g.none()
 	}
-	p, err := g.bearer(ctx, authorization)
+	p, err := g.credential(ctx, shown)
 	if err == nil && by != nil {
 		return by, nil
 	}
 	return p, err
 }
 
+// credential returns the principal of a bearer token or a session. What else a browser is made to show beside
+// its session does not win over it.
+func (g *Gate) credential(ctx context.Context, shown Shown) (*Principal, error) {
+	switch {
+	case shown.Session == "":
+		return g.bearer(ctx, shown.Authorization)
+	case len(shown.Authorization) > 0:
+		return nil, errSeveral
+	}
+	return g.ofSession(shown.Session)
+}
+
+// errSeveral is the answer to who shows more than one credential.
+var errSeveral = carillon.Errorf(carillon.Unauthenticated, "", "more than one credential was given")
+
 // bearer returns the principal of a bearer token.
 func (g *Gate) bearer(ctx context.Context, authorization []string) (*Principal, error) {
 	if len(authorization) > 1 {
-		return nil, carillon.Errorf(carillon.Unauthenticated, "", "more than one credential was given")
+		return nil, errSeveral
 	}
 	scheme, token, ok := strings.Cut(authorization[0], " ")
 	if !ok || !strings.EqualFold(scheme, "bearer") {
@@ -109,7 +133,7 @@ func (g *Gate) Caller(ctx context.Context, method string, authorization []string
 		g.Node != nil && g.Node(ctx):
 		return node(), nil
 	}
-	p, err := g.Identify(ctx, authorization)
+	p, err := g.Identify(ctx, Shown{Authorization: authorization})
 	if _, known := table[method]; err == nil && !known && !free(method) {
 		return nil, unknown(method) // at once, also if it is a stream on which nothing is said
 	}

@@ -32,16 +32,29 @@ type Hash [sha256.Size]byte
 // Key is an API key as it is kept.
 type Key struct {
 	carillon.AccessKey
-	Hash Hash
+	Hash   Hash
+	Before Hash // of the secret before, which is valid until OverlapEnds; zero: there is none
 }
 
 // Mint makes an id and a key with a random secret, and what of the secret is kept.
 func Mint() (id, key string, kept Hash) {
-	var raw [idBytes + secretBytes]byte
-	_, _ = rand.Read(raw[:]) // it never fails
-	id, secret := letters.EncodeToString(raw[:idBytes]), letters.EncodeToString(raw[idBytes:])
+	id = random(idBytes)
+	key, kept = secretOf(id)
+	return id, key, kept
+}
+
+// secretOf makes a key with a random secret for an id, and what of the secret is kept.
+func secretOf(id string) (key string, kept Hash) {
+	secret := random(secretBytes)
 	key = keyPrefix + id + "_" + secret
-	return id, key + checksum(key), sha256.Sum256([]byte(secret))
+	return key + checksum(key), sha256.Sum256([]byte(secret))
+}
+
+// random returns n random bytes as they are written.
+func random(n int) string {
+	raw := make([]byte, n)
+	_, _ = rand.Read(raw) // it never fails
+	return letters.EncodeToString(raw)
 }
 
 // New makes a key as it is asked for, at now, and its secret. What is asked for is valid.
@@ -54,6 +67,48 @@ func New(n carillon.NewKey, creator string, now time.Time) (k Key, secret string
 	}
 	return k, secret
 }
+
+// Given makes a key of a text that somebody else has made, as Mint does; false: it is none.
+func Given(text string, n carillon.NewKey, creator string, now time.Time) (k Key, ok bool) {
+	id, hash, ok := parse(text)
+	if !ok {
+		return k, false
+	}
+	k, _ = New(n, creator, now)
+	k.ID, k.Hash = id, hash
+	return k, true
+}
+
+// Rotate returns the key as somebody gives it another secret at now, and that secret. The one before is
+// valid for the overlap, too.
+func (k Key) Rotate(rotator string, overlap time.Duration, now time.Time) (next Key, secret string) {
+	next = k
+	secret, next.Hash = secretOf(k.ID)
+	next.Rotated, next.Rotator = now.UTC(), rotator
+	next.Before, next.OverlapEnds = Hash{}, time.Time{}
+	if overlap > 0 {
+		next.Before, next.OverlapEnds = k.Hash, now.Add(overlap).UTC()
+		if !k.Expires.IsZero() && k.Expires.Before(next.OverlapEnds) {
+			next.OverlapEnds = k.Expires
+		}
+	}
+	return next, secret
+}
+
+// Overlaps reports whether two secrets are valid at now.
+func (k *Key) Overlaps(now time.Time) bool { return k.Before != (Hash{}) && now.Before(k.OverlapEnds) }
+
+// Shown is what is told of the key at now: an overlap that is over is not.
+func (k *Key) Shown(now time.Time) carillon.AccessKey {
+	shown := k.AccessKey
+	if !k.Overlaps(now) {
+		shown.OverlapEnds = time.Time{}
+	}
+	return shown
+}
+
+// Expired reports whether the key has ended by itself at now.
+func (k *Key) Expired(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
 
 // checksum is that of the rest of a key.
 func checksum(rest string) string {

@@ -165,6 +165,7 @@ var table = map[string]rule{
 		return d
 	}),
 	pb.AccessService_ListKeys_FullMethodName:  on(func(*pb.ListKeysRequest) demand { return someKeys }),
+	pb.AccessService_RotateKey_FullMethodName: on(func(*pb.RotateKeyRequest) demand { return someKeys }),
 	pb.AccessService_RevokeKey_FullMethodName: on(func(*pb.RevokeKeyRequest) demand { return someKeys }),
 }
 

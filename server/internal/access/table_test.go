@@ -171,13 +171,13 @@ func TestRoles(t *testing.T) {
 		"worker":   "Work CompleteRun GetPayload",
 		"producer": "GetJob PutJob PutJobs BatchPutJobs TriggerJob DeleteJobs PutPayload GetPayload",
 		"operator": "GetJob PutJob PauseJob CancelRun StartBackfill PauseQueue PurgeQueue PutCalendar BulkRuns",
-		"admin":    "GetJob PutJob PauseJob PutNamespace CreateKey ListKeys RevokeKey Work",
+		"admin":    "GetJob PutJob PauseJob PutNamespace CreateKey ListKeys RotateKey RevokeKey Work",
 	}
 	mayNot := map[carillon.Role]string{
 		"viewer":   "PutJob TriggerJob CancelRun PutPayload PutNamespace Work CompleteRun CreateKey",
-		"worker":   "GetJob ListJobs PutJob ListRuns GetRun Watch ListQueues PutPayload RevokeKey",
+		"worker":   "GetJob ListJobs PutJob ListRuns GetRun Watch ListQueues PutPayload RotateKey RevokeKey",
 		"producer": "PauseJob CancelRun RedriveRuns BulkRuns PutCalendar PauseQueue PutNamespace Work ListKeys",
-		"operator": "PutNamespace Work CreateKey",
+		"operator": "PutNamespace Work CreateKey RotateKey",
 		"admin":    "GetCluster DrainNode Rebalance CollectPayloads ListNamespaces WatchNodes", // which need all
 	}
 	judge := func(role carillon.Role, names string, check func(name string, err error)) {

@@ -145,7 +145,7 @@ func (p *partitionRunner) backfillsOf(key carillon.Key) ([]carillon.Backfill, er
 	}
 	q := store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.EndedBackfillsOf(key)}
 	ended, err := look(&p.reads, func(ctx context.Context, q store.MetaQuery) ([]store.MetaRecord, error) {
-		return allMetaRecords(ctx, p.shard, q)
+		return AllMetaRecords(ctx, p.shard, q)
 	}, q)
 	if err != nil {
 		return nil, readError(err)

@@ -75,7 +75,7 @@ type permitNet struct {
 
 // load counts the permits of attempts in force, and what the partition has handed out, at takeover.
 func (c *clusterPermits) load(ctx context.Context, shard store.Shard, held []delivery.Limit) error {
-	allocations, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindAllocation})
+	allocations, err := AllMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindAllocation})
 	if err != nil {
 		return err
 	}

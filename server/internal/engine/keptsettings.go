@@ -50,11 +50,11 @@ func (k *keptSettings) load(ctx context.Context, shard store.Shard) error {
 
 // read returns what is in the partition's store.
 func (k *keptSettings) read(ctx context.Context, shard store.Shard) (*kept, error) {
-	records, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindNamespace})
+	records, err := AllMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindNamespace})
 	if err != nil {
 		return nil, err
 	}
-	calendars, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindCalendar})
+	calendars, err := AllMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindCalendar})
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ type keys struct{ partitions *partitions }
 
 // AccessKeys reads all keys, in the order of their ids. Those that are damaged are left out, and said.
 func (k keys) AccessKeys(ctx context.Context) (all []access.Key, damaged []error, err error) {
-	records, err := allMetaRecords(ctx, k.partitions.shards[partition.Home],
+	records, err := AllMetaRecords(ctx, k.partitions.shards[partition.Home],
 		store.MetaQuery{Kind: store.KindKey})
 	if err != nil {
 		return nil, nil, readError(err)
@@ -39,8 +39,12 @@ func serveChangeKey(ctx context.Context, p *partitionRunner, m message.ChangeKey
 	by := audit.From(ctx)
 	done, err := inRound(ctx, p, call{}, func(p *partitionRunner, now int64) (done bool, err error) {
 		switch {
+		case m.Create != nil && m.First:
+			done, err = p.m.Keys.CreateFirst(*m.Create)
 		case m.Create != nil:
 			done, err = true, p.m.Keys.Create(*m.Create)
+		case m.Rotate != nil:
+			done, err = p.m.Keys.Rotate(*m.Rotate, m.Was)
 		case len(m.Uses) > 0:
 			p.m.Keys.Use(m.Uses)
 			return true, nil

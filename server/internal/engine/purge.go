@@ -112,7 +112,7 @@ func (pu *purging) dueOf(ctx context.Context, rank uint8) error {
 // for permits.
 func (pu *purging) parkedNames(ctx context.Context) (names []string, err error) {
 	plain := pu.m.Queue.String()
-	records, err := allMetaRecords(ctx, pu.reader, store.MetaQuery{Kind: store.KindParked, Prefix: plain})
+	records, err := AllMetaRecords(ctx, pu.reader, store.MetaQuery{Kind: store.KindParked, Prefix: plain})
 	if err != nil {
 		return nil, readError(err)
 	}

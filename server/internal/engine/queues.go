@@ -80,7 +80,7 @@ func (qs *queues) AlsoReload(f func(context.Context) error) { qs.also.Store(&f) 
 
 // read is readOnce for a caller that holds reading: what is read later is newer.
 func (qs *queues) read(ctx context.Context) error {
-	records, err := allMetaRecords(ctx, qs.partitions.shards[partition.Home],
+	records, err := AllMetaRecords(ctx, qs.partitions.shards[partition.Home],
 		store.MetaQuery{Kind: store.KindQueue})
 	if err != nil {
 		return readError(err)

@@ -35,7 +35,7 @@ func readSnapshot(ctx context.Context, number int, shard store.Shard) (*partitio
 		{&s.Limited, store.MetaQuery{Kind: store.KindLimited}},
 		{&s.Backfills, store.MetaQuery{Kind: store.KindBackfill, Prefix: partition.UnfinishedBackfills}},
 	} {
-		if *part.to, err = allMetaRecords(ctx, shard, part.query); err != nil {
+		if *part.to, err = AllMetaRecords(ctx, shard, part.query); err != nil {
 			return nil, err
 		}
 	}
@@ -43,7 +43,7 @@ func readSnapshot(ctx context.Context, number int, shard store.Shard) (*partitio
 		return nil, err
 	}
 	if w, err := partition.ReadWatched(s.Watched); err == nil && len(s.Watched) > 0 {
-		if s.Events, err = allMetaRecords(ctx, shard, partition.AfterMarks(&w)); err != nil {
+		if s.Events, err = AllMetaRecords(ctx, shard, partition.AfterMarks(&w)); err != nil {
 			return nil, err
 		}
 	}
@@ -55,20 +55,20 @@ func readSnapshot(ctx context.Context, number int, shard store.Shard) (*partitio
 
 // readHome reads what only the partition Home keeps.
 func readHome(ctx context.Context, shard store.Shard, s *partition.Snapshot) error {
-	paused, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindQueue})
+	paused, err := AllMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindQueue})
 	if err != nil {
 		return err
 	}
 	if s.PausedQueues, err = partition.DecodePausedQueues(paused); err != nil {
 		return err
 	}
-	keys, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindKey})
+	keys, err := AllMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindKey})
 	if err != nil {
 		return err
 	}
 	// A damaged one opens nothing, and keeps nobody from owning the partition. AccessKeys and doctor tell of it.
 	s.Keys, _ = partition.DecodeKeys(keys)
-	told, err := allMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindTold})
+	told, err := AllMetaRecords(ctx, shard, store.MetaQuery{Kind: store.KindTold})
 	if err != nil {
 		return err
 	}
@@ -79,9 +79,9 @@ func readHome(ctx context.Context, shard store.Shard, s *partition.Snapshot) err
 // metaRecordsAtOnce is how many metadata records are read at a time.
 const metaRecordsAtOnce = 1000
 
-// allMetaRecords reads all metadata records that the query selects, page by page. It ignores the query's
+// AllMetaRecords reads all metadata records that the query selects, page by page. It ignores the query's
 // limit.
-func allMetaRecords(ctx context.Context, shard store.Shard, q store.MetaQuery) (all []store.MetaRecord,
+func AllMetaRecords(ctx context.Context, shard store.Shard, q store.MetaQuery) (all []store.MetaRecord,
 	err error) {
 	q.Limit = metaRecordsAtOnce
 	for {

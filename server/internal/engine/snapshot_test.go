@@ -74,11 +74,11 @@ func TestMetaRecordsAreReadInPages(t *testing.T) {
 				store.MetaRecord{Kind: store.KindApplied, Key: want[i], Value: []byte{2}})
 		}
 		_, shards := written(t, b)
-		all, err := allMetaRecords(t.Context(), shards[0], store.MetaQuery{Kind: store.KindApplied})
+		all, err := AllMetaRecords(t.Context(), shards[0], store.MetaQuery{Kind: store.KindApplied})
 		if got := keysOf(all); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%d records: %d are read, %v", n, len(got), err)
 		}
-		all, err = allMetaRecords(t.Context(), shards[0],
+		all, err = AllMetaRecords(t.Context(), shards[0],
 			store.MetaQuery{Kind: store.KindApplied, Prefix: "k00000", Limit: 3})
 		if few := keysOf(all); err != nil || !slices.Equal(few, want[:min(n, 10)]) {
 			t.Errorf("%d records: with a prefix %q are read, %v", n, few, err)
@@ -94,7 +94,7 @@ func (noRecords) MetaRecords(context.Context, store.MetaQuery) ([]store.MetaReco
 }
 
 func TestMetaRecordsThatCannotBeRead(t *testing.T) {
-	all, err := allMetaRecords(t.Context(), noRecords{}, store.MetaQuery{Kind: store.KindApplied})
+	all, err := AllMetaRecords(t.Context(), noRecords{}, store.MetaQuery{Kind: store.KindApplied})
 	if !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), `'a'`) || len(all) > 0 {
 		t.Errorf("%v, %v", all, err)
 	}

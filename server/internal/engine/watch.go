@@ -123,7 +123,7 @@ func (ps *partitions) newestRecorded(ctx context.Context, p int) (uint64, error)
 	if err != nil {
 		return 0, err
 	}
-	newest, err := allMetaRecords(ctx, ps.shards[p], partition.AfterMarks(&state))
+	newest, err := AllMetaRecords(ctx, ps.shards[p], partition.AfterMarks(&state))
 	switch {
 	case err != nil:
 		return 0, readError(err)

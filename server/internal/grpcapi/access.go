@@ -46,6 +46,20 @@ func (s *AccessService) ListKeys(ctx context.Context, m *pb.ListKeysRequest) (*p
 	return wire.KeyPageToProto(page), err
 }
 
+// RotateKey implements the rpc.
+func (s *AccessService) RotateKey(ctx context.Context,
+	m *pb.RotateKeyRequest) (*pb.RotateKeyResponse, error) {
+	overlap, err := wire.OverlapFromProto(m)
+	if err != nil {
+		return nil, err
+	}
+	rotated, unheard, err := s.access.RotateKey(ctx, m.GetId(), overlap)
+	if err != nil {
+		return nil, err
+	}
+	return wire.RotatedKeyToProto(&rotated, unheard), nil
+}
+
 // RevokeKey implements the rpc.
 func (s *AccessService) RevokeKey(ctx context.Context,
 	m *pb.RevokeKeyRequest) (*pb.RevokeKeyResponse, error) {

@@ -27,13 +27,17 @@ func (h *handler) identified(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if h.shows(r) {
+		shown, err := shownBy(r)
+		var p *access.Principal
+		switch {
+		case h.shows(r), err == nil && anonymous(r, shown):
 			next.ServeHTTP(w, r)
 			return
+		case err != nil:
+		default:
+			p, err = gate.Identify(r.Context(), shown)
 		}
-		shown := r.Header.Values("Authorization")
-		p, err := gate.Identify(r.Context(), shown)
-		if err != nil && len(shown) == 0 && Probe(r.URL.Path) {
+		if err != nil && len(shown.Authorization) == 0 && Probe(r.URL.Path) {
 			next.ServeHTTP(CodeOnly{w}, r)
 			return
 		}
@@ -41,13 +45,23 @@ func (h *handler) identified(next http.Handler) http.Handler {
 			h.refused(r, "", nil, err)
 			w.Header().Set("Cache-Control", "no-store")
 			if errors.Is(err, carillon.Unauthenticated) {
-				w.Header().Set("WWW-Authenticate", `Bearer realm="carillon"`)
+				w.Header().Set("WWW-Authenticate", bearerRealm)
 			}
 			WriteProblem(w, err)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(access.With(r.Context(), p)))
 	})
+}
+
+// bearerRealm is what is said to who has not shown who he is.
+const bearerRealm = `Bearer realm="carillon"`
+
+// shownBy returns what a request shows.
+func shownBy(r *http.Request) (shown access.Shown, err error) {
+	shown.Authorization = r.Header.Values("Authorization")
+	shown.Session, err = session(r)
+	return shown, err
 }
 
 // judge refuses a call that no interceptor is around.

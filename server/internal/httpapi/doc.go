@@ -9,6 +9,7 @@
 //
 //	handler.go        what is served where, and what is around every call
 //	cors.go           what pages of trusted origins may do in a browser
+//	session.go        sessions of browsers, by a cookie
 //	routes.go         a path and a method to a call
 //	call.go           one call: request to message, method, message to response
 //	stream.go         server-sent events

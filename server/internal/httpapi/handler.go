@@ -34,6 +34,8 @@ type Options struct {
 	Payloads Payloads
 	// Access judges callers; the interceptors judge their calls. Default: everybody may do everything.
 	Access *access.Gate
+	// Authentication is how callers prove who they are, as serve --auth says it. Default "none".
+	Authentication string
 	// Keys is carillon.v1.AccessService. Default: there is nothing at its paths.
 	Keys pb.AccessServiceServer
 	// Audit records who makes which calls that no interceptor is around. Default: nobody does.
@@ -107,7 +109,7 @@ func New(service pb.SchedulerServiceServer, o Options) (http.Handler, error) {
 		h.routes = append(h.routes, routesOf(pb.File_carillon_v1_audit_proto, &pb.AuditService_ServiceDesc,
 			o.Trail)...)
 	}
-	h.routes = append(h.routes, o.Payloads.routes(h)...)
+	h.routes = slices.Concat(h.routes, o.Payloads.routes(h), h.sessionRoutes())
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		WriteProblem(w, carillon.Errorf(carillon.PermissionDenied, "Origin",

@@ -78,8 +78,8 @@ func (h *handler) putPayload(w http.ResponseWriter, r *http.Request, f found) (s
 		&pb.PutPayloadRequest{Namespace: f.given("namespace")}); err != nil {
 		return method, err
 	}
-	if r.URL.RawQuery != "" {
-		return method, invalid("", "there are no query parameters here")
+	if err := noQuery(r); err != nil {
+		return method, err
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return method, wire.NotSupported("Content-Encoding")
@@ -146,8 +146,8 @@ func (h *handler) getPayload(w http.ResponseWriter, r *http.Request, f found) (s
 		&pb.GetPayloadRequest{Namespace: f.given("namespace"), Payload: f.given("payload")}); err != nil {
 		return method, err
 	}
-	if r.URL.RawQuery != "" {
-		return method, invalid("", "there are no query parameters here")
+	if err := noQuery(r); err != nil {
+		return method, err
 	}
 	ref, err := carillon.ParsePayloadRef(f.given("payload"))
 	if err != nil {

@@ -180,7 +180,7 @@ func allRoutes() []route {
 		routesOf(pb.File_carillon_v1_access_proto, &pb.AccessService_ServiceDesc, nil),
 		routesOf(pb.File_carillon_v1_audit_proto, &pb.AuditService_ServiceDesc, nil),
 		routesOf(pb.File_carillon_v1_event_proto, &pb.EventService_ServiceDesc, nil),
-		Payloads{Store: struct{ carillon.Payloads }{}}.routes(&handler{}))
+		Payloads{Store: struct{ carillon.Payloads }{}}.routes(&handler{}), (&handler{}).sessionRoutes())
 }
 
 // api is the handler over e.

@@ -47,11 +47,14 @@ type PauseQueue struct {
 	Note   string
 }
 
-// ChangeKey makes, marks or ends API keys, in the partition that keeps them: what of Create and Uses is
-// given; otherwise the key of the id is ended. The reply is whether there was one.
+// ChangeKey makes, rotates, marks or ends API keys, in the partition that keeps them: what of Create, Rotate
+// and Uses is given; otherwise the key of the id is ended. The reply is whether there was one.
 type ChangeKey struct {
 	ID     string
 	Create *access.Key
+	First  bool        // it is made only if there is none yet; otherwise the reply is false
+	Rotate *access.Key // as it becomes
+	Was    access.Hash // of the secret that the key to rotate has
 	Uses   []access.Use
 }
 

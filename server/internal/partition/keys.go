@@ -55,12 +55,42 @@ func (k *Keys) Create(key access.Key) error {
 		return nil
 	}
 	if len(k.all) >= carillon.MaxKeys {
-		return carillon.Errorf(carillon.ResourceExhausted, "grants", "there are %d keys, which is the most: revoke some",
-			len(k.all))
+		return TooManyKeys(len(k.all))
 	}
 	k.all[key.ID] = key
 	k.write(KeyRecord(&key))
 	return nil
+}
+
+// TooManyKeys is the error about another key where there are [carillon.MaxKeys].
+func TooManyKeys(n int) error {
+	return carillon.Errorf(carillon.ResourceExhausted, "grants", "there are %d keys, which is the most: revoke some", n)
+}
+
+// CreateFirst adds a key if there is none; false: there is another one.
+func (k *Keys) CreateFirst(key access.Key) (bool, error) {
+	if has, ok := k.all[key.ID]; len(k.all) > 0 && !(ok && has.Hash == key.Hash) {
+		return false, nil
+	}
+	return true, k.Create(key)
+}
+
+// Rotate puts a key with another secret in the place of the one whose secret has a hash; false: there is no
+// such key, or not any more. One that has this secret already was rotated by this call, which has come again.
+func (k *Keys) Rotate(next access.Key, was access.Hash) (bool, error) {
+	has, ok := k.all[next.ID]
+	switch {
+	case !ok || has.Hash == next.Hash:
+		k.out.await(k.written)
+		return ok, nil
+	case has.Hash != was:
+		return false, carillon.Errorf(carillon.FailedPrecondition, "id",
+			"somebody else has rotated the key at the same time: ask him for the secret, or look at the list of keys")
+	}
+	next.LastUsed = has.LastUsed // which may be newer than what the caller has read
+	k.all[next.ID] = next
+	k.write(KeyRecord(&next))
+	return true, nil
 }
 
 // Revoke removes a key; false: there is none, or not any more.

@@ -21,7 +21,7 @@ func (r *rig) keysOf() []access.Key {
 	return all
 }
 
-// TestKeysAreStored, once each, marked by the hour, and removed for good.
+// TestKeysAreStored, once each, marked by the hour, rotated once, and removed for good.
 func TestKeysAreStored(t *testing.T) {
 	r := newRig(t, partition.Config{})
 	hour := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
@@ -55,11 +55,30 @@ func TestKeysAreStored(t *testing.T) {
 	if all := r.keysOf(); len(all) != 1 || !all[0].LastUsed.Equal(hour.Add(time.Hour)) {
 		t.Fatalf("%+v", all)
 	}
+	next, _ := k.Rotate("somebody", time.Hour, hour)
+	do(func() {
+		for range 2 { // the call comes again
+			if done, err := r.m.Keys.Rotate(next, k.Hash); !done || err != nil {
+				t.Error(done, err)
+			}
+		}
+		late, _ := k.Rotate("another", 0, hour)
+		if _, err := r.m.Keys.Rotate(late, k.Hash); !errors.Is(err, carillon.FailedPrecondition) {
+			t.Errorf("two rotations at the same time: %v", err)
+		}
+	})
+	if all := r.keysOf(); len(all) != 1 || all[0].Hash != next.Hash || all[0].Before != k.Hash || all[0].Rotator != "somebody" ||
+		!all[0].LastUsed.Equal(hour.Add(time.Hour)) || !all[0].OverlapEnds.Equal(hour.Add(time.Hour)) {
+		t.Fatalf("%+v", all)
+	}
 	do(func() {
 		if !r.m.Keys.Revoke("one") || r.m.Keys.Revoke("one") {
 			t.Error("it was not removed once")
 		}
 		r.m.Keys.Use([]access.Use{{ID: "one", Hour: hour.Add(2 * time.Hour)}}) // which was under way
+		if done, err := r.m.Keys.Rotate(next, k.Hash); done || err != nil {
+			t.Errorf("a revoked key is rotated: %v, %v", done, err)
+		}
 	})
 	if all := r.keysOf(); len(all) != 0 {
 		t.Errorf("a revoked key is back: %+v", all)
@@ -78,6 +97,25 @@ func TestThereAreNotTooManyKeys(t *testing.T) {
 		}
 	}
 	r.flush()
+}
+
+// TestTheFirstKeyIsOne: of several that are to be the first one is made, and the call may come again.
+func TestTheFirstKeyIsOne(t *testing.T) {
+	r := newRig(t, partition.Config{})
+	r.m.Begin()
+	for i, want := range []bool{true, true, false, false} {
+		key := access.Key{Hash: access.Hash{byte(i / 2)}, AccessKey: carillon.AccessKey{ID: "one"}}
+		if i == 3 {
+			key.ID = "another"
+		}
+		if done, err := r.m.Keys.CreateFirst(key); done != want || err != nil {
+			t.Errorf("%d: %v, %v", i, done, err)
+		}
+	}
+	r.flush()
+	if all := r.keysOf(); len(all) != 1 || all[0].ID != "one" {
+		t.Errorf("%+v", all)
+	}
 }
 
 // TestADamagedKeyIsLeftOut, and the others are read.

@@ -348,7 +348,7 @@ func TestEveryRouteIsJudged(t *testing.T) {
 					t.Errorf("%s %s, %s: %d", method, path, key, code)
 				}
 			}
-			open := slices.Contains([]string{"/livez", "/readyz", "/openapi.json", "/v1/schedules:preview", "/v1/keys"}, path)
+			open := slices.Contains([]string{"/livez", "/readyz", "/openapi.json", "/v1/schedules:preview", "/v1/keys", "/v1/session"}, path)
 			if code, _, body := ask("tenant", method, plain); !open && code != http.StatusNotFound && code != http.StatusForbidden {
 				t.Errorf("%s %s, of another tenant: %d %s", method, path, code, body)
 			}
@@ -627,6 +627,21 @@ func TestARevokedKeyIsRefusedByAllNodes(t *testing.T) {
 			_, err := other.ListJobs(t.Context(), carillon.JobQuery{Namespace: "a"})
 			return err == nil
 		})
+		rotated, _, err := nodes[i%2].RotateKey(t.Context(), k.Key.ID, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		renewed, err := client.Dial(addresses[(i+1)%2], client.WithToken(rotated.Secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the other node knows the new secret alone", func() bool {
+			_, old := other.ListJobs(t.Context(), carillon.JobQuery{Namespace: "a"})
+			_, err := renewed.ListJobs(t.Context(), carillon.JobQuery{Namespace: "a"})
+			return err == nil && errors.Is(old, carillon.Unauthenticated)
+		})
+		_ = other.Close()
+		other = renewed
 		began := time.Now()
 		if _, err := nodes[i%2].RevokeKey(t.Context(), k.Key.ID); err != nil {
 			t.Fatal(err)

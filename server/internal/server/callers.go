@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 	grpcpeer "google.golang.org/grpc/peer"
@@ -104,6 +105,13 @@ func (c Config) validateAuth() error {
 	if c.takes(AuthCertificates) && !c.Credentials.knownOverHTTP() {
 		wrong("auth: certificates are taken where clients must show one; give their authorities (tls_client_ca), or tls_spiffe")
 	}
+	if file := c.BootstrapKeyFile; file != "" {
+		if !c.takes(AuthKeys) {
+			wrong("bootstrap_key_file: this node takes no API keys; add keys to auth, or leave it out")
+		} else if _, err := firstKeyFrom(file, time.Time{}); err != nil {
+			wrong("bootstrap_key_file: %w", err)
+		}
+	}
 	if use := c.rulesUse(); !use.Tokens && !use.Certificates {
 		if c.AuthRules != "" {
 			wrong("auth_rules: they are for tokens and certificates; add oidc or certificates to auth, or leave them out")
@@ -160,13 +168,17 @@ func (c *callers) close() {
 }
 
 // gateOf is what the listeners of a node ask; nil: callers are not judged.
-func gateOf(n *Node) *access.Gate {
+func gateOf(n *Node) (*access.Gate, error) {
 	if n.keeper == nil && n.callers == nil {
-		return nil
+		return nil, nil
 	}
 	g := &access.Gate{Now: n.config.Now}
 	if n.keeper != nil {
-		g.Keys = &n.keeper.ring
+		sessions, err := access.NewSessions(n.store.Meta().MACKey)
+		if err != nil {
+			return nil, err
+		}
+		g.Keys, g.Sessions = &n.keeper.ring, sessions
 	}
 	if c := n.callers; c != nil {
 		g.Rules = &c.rules
@@ -181,7 +193,7 @@ func gateOf(n *Node) *access.Gate {
 		secret, node := peer.Secret(n.store.Meta().MACKey), n.config.Credentials.node()
 		g.Node = func(ctx context.Context) bool { return peer.Known(ctx, secret, node) == nil }
 	}
-	return g
+	return g, nil
 }
 
 // certificateOf returns what says of a call which certificate was shown; nil: none. Where certificates are

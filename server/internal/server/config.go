@@ -96,6 +96,9 @@ type Extensions struct {
 	// one or several with commas between; or [None]: they do not, and may do everything. Default: none, which
 	// is refused on a store that has keys.
 	Auth string
+	// BootstrapKeyFile has an API key, which becomes the first one, an admin of all namespaces, on a store that
+	// has none; otherwise it is ignored. Only for [AuthKeys]. Default: none.
+	BootstrapKeyFile string
 	// AuthRules is the file of rules by which callers with a token or a certificate are granted something.
 	// Required for these.
 	AuthRules string

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/server/internal/access"
+	"github.com/carillonhq/carillon/server/internal/engine"
 	"github.com/carillonhq/carillon/server/internal/partition"
 	"github.com/carillonhq/carillon/server/internal/transfer"
 	"github.com/carillonhq/carillon/server/store"
@@ -32,6 +33,13 @@ func CreateKey(ctx context.Context, url string, n carillon.NewKey) (created cari
 	shard, err := s.Shard(partition.Home, frozen.Term(partition.Home))
 	if err != nil {
 		return created, err
+	}
+	has, err := engine.AllMetaRecords(work, shard, store.MetaQuery{Kind: store.KindKey})
+	if err != nil {
+		return created, err
+	}
+	if len(has) >= carillon.MaxKeys {
+		return created, partition.TooManyKeys(len(has))
 	}
 	key, secret := access.New(n, "carillon key create", time.Now())
 	b := &store.Batch{MetaRecords: []store.MetaRecord{partition.KeyRecord(&key)}}

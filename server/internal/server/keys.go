@@ -28,6 +28,8 @@ type keeper struct {
 	damaged int        // keys in the last read; guarded by reading
 	written time.Time  // when uses were last recorded; follow's
 
+	first *access.Key // to be made if the store has none; nil: none, or it is decided; follow's
+
 	end  context.CancelFunc
 	done sync.WaitGroup
 }
@@ -61,9 +63,16 @@ func keepKeys(ctx context.Context, n *Node) error {
 		end()
 		return fmt.Errorf("API keys: %w", err)
 	}
-	if k.ring.Len() == 0 {
-		n.config.Log.Warn("there is no API key yet, so nobody may do anything: " +
-			"stop the nodes and make one with carillon key create --admin --store URL")
+	if file := n.config.BootstrapKeyFile; file != "" {
+		first, err := firstKeyFrom(file, n.config.Now())
+		if err != nil {
+			end()
+			return fmt.Errorf("bootstrap_key_file: %w", err)
+		}
+		k.first = &first
+	} else if k.ring.Len() == 0 {
+		n.config.Log.Warn("there is no API key yet, so nobody may do anything: give one with --bootstrap-key-file, " +
+			"or stop the nodes and make one with carillon key create --admin --store URL")
 	}
 	n.keeper = k
 	n.engine.AlsoReload(k.reload)
@@ -112,18 +121,21 @@ func (k *keeper) follow(life context.Context) {
 	t := time.NewTicker(every)
 	defer t.Stop()
 	failing := false
+	k.makeFirst(life)
 	for {
 		select {
 		case <-life.Done():
 			return
 		case <-t.C:
 		}
+		k.ring.EndOverlaps(k.node.config.Now()) // whether the store answers or not
 		err := k.reload(life)
 		if err != nil && !failing && life.Err() == nil {
 			k.node.config.Log.Warn("API keys cannot be read: those that were revoked meanwhile still open the node", "error", err)
 		}
 		failing = err != nil
 		if err == nil {
+			k.makeFirst(life)
 			k.recordUses(life)
 		}
 	}
@@ -212,7 +224,7 @@ func (k *keeper) mayCreate(ctx context.Context, p *access.Principal, n *carillon
 		return carillon.Errorf(carillon.PermissionDenied, "grants",
 			"this needs the role admin on all namespaces of the grants")
 	}
-	if !p.Expires.IsZero() && (n.Expires.IsZero() || n.Expires.After(p.Expires)) {
+	if outlives(n.Expires, p) {
 		return carillon.Errorf(carillon.PermissionDenied, "expire_time",
 			"the credential that creates it ends at %s: it must expire then or earlier", p.Expires.Format(time.RFC3339))
 	}
@@ -236,6 +248,12 @@ func (k *keeper) mayCreate(ctx context.Context, p *access.Principal, n *carillon
 	return nil
 }
 
+// outlives reports whether what expires at a time, zero for never, is valid longer than a principal's
+// credential.
+func outlives(expires time.Time, p *access.Principal) bool {
+	return !p.Expires.IsZero() && (expires.IsZero() || expires.After(p.Expires))
+}
+
 // ListKeys implements [carillon.Access].
 func (k *keeper) ListKeys(ctx context.Context, q carillon.KeyQuery) (page carillon.KeyPage, err error) {
 	p, err := caller(ctx)
@@ -254,6 +272,7 @@ func (k *keeper) ListKeys(ctx context.Context, q carillon.KeyQuery) (page carill
 	if err != nil {
 		return page, err
 	}
+	now := k.node.config.Now()
 	for i := range all {
 		if all[i].ID <= string(after) || !p.Administers(all[i].Grants) {
 			continue
@@ -262,28 +281,86 @@ func (k *keeper) ListKeys(ctx context.Context, q carillon.KeyQuery) (page carill
 			page.NextPageToken = pages.At([]byte(page.Keys[n-1].ID))
 			return page, nil
 		}
-		page.Keys = append(page.Keys, all[i].AccessKey)
+		page.Keys = append(page.Keys, all[i].Shown(now))
 	}
 	return page, nil
 }
 
-// RevokeKey implements [carillon.Access].
-func (k *keeper) RevokeKey(ctx context.Context, id string) (unheard []string, err error) {
+// find reads a key that the caller administers.
+func (k *keeper) find(ctx context.Context, id string) (*access.Principal, *access.Key, error) {
 	p, err := caller(ctx)
 	if err == nil {
 		err = access.CheckID(id)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	all, _, err := k.node.engine.AccessKeys(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	i, found := slices.BinarySearchFunc(all, id,
 		func(k access.Key, id string) int { return strings.Compare(k.ID, id) })
 	if !found || !p.Administers(all[i].Grants) {
-		return nil, access.NoKey(id)
+		return nil, nil, access.NoKey(id)
+	}
+	return p, &all[i], nil
+}
+
+// RotateKey implements [carillon.Access]. Who rotates a key has what it may do from then on: so he must be
+// one who could make it.
+func (k *keeper) RotateKey(ctx context.Context, id string,
+	overlap time.Duration) (rotated carillon.CreatedKey, unheard []string, err error) {
+	if overlap < 0 || overlap > carillon.MaxKeyOverlap {
+		return rotated, nil, carillon.Errorf(carillon.InvalidArgument, "overlap", "%s is not from 0s to %s",
+			overlap, carillon.MaxKeyOverlap)
+	}
+	p, key, err := k.find(ctx, id)
+	now := k.node.config.Now()
+	if err == nil {
+		err = mayRotate(p, key, overlap, now)
+	}
+	if err != nil {
+		return rotated, nil, err
+	}
+	next, secret := key.Rotate(p.String(), overlap, now)
+	done, err := k.node.engine.ChangeKey(ctx, message.ChangeKey{Rotate: &next, Was: key.Hash})
+	if err == nil && !done {
+		err = access.NoKey(id)
+	}
+	if err != nil {
+		return rotated, nil, err
+	}
+	unheard, err = k.tell(ctx)
+	if err != nil { // the caller must have the secret nevertheless
+		k.node.config.Log.Info("not all nodes know of a rotated API key yet; they follow within a second",
+			"id", id, "error", err)
+	}
+	return carillon.CreatedKey{Key: next.Shown(now), Secret: secret}, unheard, nil
+}
+
+// mayRotate refuses a rotation that would give its caller more than he has, and one that is no use.
+func mayRotate(p *access.Principal, key *access.Key, overlap time.Duration, now time.Time) error {
+	at := func(t time.Time) string { return t.Format(time.RFC3339) }
+	switch {
+	case key.Expired(now):
+		return carillon.Errorf(carillon.FailedPrecondition, "id", "the key has expired at %s: create another one",
+			at(key.Expires))
+	case outlives(key.Expires, p):
+		return carillon.Errorf(carillon.PermissionDenied, "id",
+			"the credential that rotates the key ends at %s: the key must expire then or earlier", at(p.Expires))
+	case overlap > 0 && key.Overlaps(now):
+		return carillon.Errorf(carillon.FailedPrecondition, "overlap",
+			"two secrets of the key are valid until %s: rotate it then, or with an overlap of 0s, which ends both",
+			at(key.OverlapEnds))
+	}
+	return nil
+}
+
+// RevokeKey implements [carillon.Access].
+func (k *keeper) RevokeKey(ctx context.Context, id string) (unheard []string, err error) {
+	if _, _, err := k.find(ctx, id); err != nil {
+		return nil, err
 	}
 	done, err := k.node.engine.ChangeKey(ctx, message.ChangeKey{ID: id})
 	if err != nil {
@@ -309,6 +386,11 @@ func (noKeys) CreateKey(context.Context, carillon.NewKey) (carillon.CreatedKey, 
 // ListKeys implements [carillon.Access].
 func (noKeys) ListKeys(context.Context, carillon.KeyQuery) (carillon.KeyPage, error) {
 	return carillon.KeyPage{}, errNoKeys
+}
+
+// RotateKey implements [carillon.Access].
+func (noKeys) RotateKey(context.Context, string, time.Duration) (carillon.CreatedKey, []string, error) {
+	return carillon.CreatedKey{}, nil, errNoKeys
 }
 
 // RevokeKey implements [carillon.Access].

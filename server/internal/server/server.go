@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -99,7 +100,11 @@ func (s *Server) openListeners() error {
 	if err := refuseOpen(s.node); err != nil {
 		return err
 	}
-	o.Access, o.Keys = gateOf(s.node), grpcapi.NewAccessService(noKeys{})
+	gate, err := gateOf(s.node)
+	if err != nil {
+		return err
+	}
+	o.Access, o.Keys = gate, grpcapi.NewAccessService(noKeys{})
 	if k := s.node.keeper; k != nil {
 		o.Keys = grpcapi.NewAccessService(k)
 	}
@@ -152,9 +157,9 @@ func (s *Server) listenGRPC(d *listener, service *grpcapi.Service, cluster *grpc
 // listenHTTP serves Carillon's own API as REST.
 func (s *Server) listenHTTP(d *listener, service *grpcapi.Service, api *grpcapi.Options) error {
 	o := httpapi.Options{
-		Logger:      s.log,
-		Cluster:     api.Cluster,
-		Access:      api.Access,
+		Logger:  s.log,
+		Cluster: api.Cluster,
+		Access:  api.Access, Authentication: strings.Join(s.config.ways(), ","),
 		Keys:        api.Keys,
 		Audit:       api.Audit,
 		Trail:       api.Trail,

@@ -33,6 +33,10 @@ func (c *coder) key(k *access.Key) {
 		c.time(5, &k.Created)
 		c.time(6, &k.Expires)
 		c.time(7, &k.LastUsed)
+		hash(c, 8, &k.Before)
+		c.time(9, &k.OverlapEnds)
+		c.time(10, &k.Rotated)
+		c.string(11, &k.Rotator)
 	}
 }
 

@@ -58,11 +58,13 @@ var codecs = map[string]struct {
 		func(v any) []byte {
 			k := v.(*keyRecord)
 			return EncodeKey(&access.Key{Hash: k.Hash, AccessKey: carillon.AccessKey{Grants: k.Grants, Note: k.Note,
-				Creator: k.Creator, Created: k.Created, Expires: k.Expires, LastUsed: k.LastUsed}})
+				Creator: k.Creator, Created: k.Created, Expires: k.Expires, LastUsed: k.LastUsed, OverlapEnds: k.OverlapEnds,
+				Rotated: k.Rotated, Rotator: k.Rotator}, Before: k.Before})
 		},
 		func(b []byte) (any, error) {
 			k, err := DecodeKey(b, "")
-			return &keyRecord{k.Hash, k.Grants, k.Note, k.Creator, k.Created, k.Expires, k.LastUsed}, err
+			return &keyRecord{k.Hash, k.Grants, k.Note, k.Creator, k.Created, k.Expires, k.LastUsed, k.Before, k.OverlapEnds,
+				k.Rotated, k.Rotator}, err
 		},
 	},
 	"AuditEntry": {
@@ -155,6 +157,9 @@ type keyRecord struct {
 	Grants                     []carillon.AccessGrant
 	Note, Creator              string
 	Created, Expires, LastUsed time.Time
+	Before                     access.Hash
+	OverlapEnds, Rotated       time.Time
+	Rotator                    string
 }
 
 // filler gives every field a value of its own, none of them zero.

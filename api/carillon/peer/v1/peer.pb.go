@@ -2428,7 +2428,7 @@ func (x *PauseInResponse) GetPause() *v1.QueuePause {
 	return nil
 }
 
-// ChangeKeyRequest: with a record the key is made, with uses it is marked as used, otherwise it is ended.
+// ChangeKeyRequest: with a record the key is made, or rotated if was is given, with uses it is marked as used, otherwise it is ended.
 type ChangeKeyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	NotAfter      *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
@@ -2436,6 +2436,8 @@ type ChangeKeyRequest struct {
 	Id            string                 `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
 	Record        []byte                 `protobuf:"bytes,4,opt,name=record,proto3" json:"record,omitempty"` // as the store has it
 	Uses          []*KeyUse              `protobuf:"bytes,5,rep,name=uses,proto3" json:"uses,omitempty"`
+	Was           []byte                 `protobuf:"bytes,6,opt,name=was,proto3" json:"was,omitempty"`      // the hash of the secret that the key to rotate has
+	First         bool                   `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"` // the key is made only if there is none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2503,6 +2505,20 @@ func (x *ChangeKeyRequest) GetUses() []*KeyUse {
 		return x.Uses
 	}
 	return nil
+}
+
+func (x *ChangeKeyRequest) GetWas() []byte {
+	if x != nil {
+		return x.Was
+	}
+	return nil
+}
+
+func (x *ChangeKeyRequest) GetFirst() bool {
+	if x != nil {
+		return x.First
+	}
+	return false
 }
 
 // KeyUse is the hour in which a key was used.
@@ -4920,13 +4936,15 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x06paused\x18\x06 \x01(\bR\x06paused\x12\x12\n" +
 	"\x04note\x18\a \x01(\tR\x04note\"@\n" +
 	"\x0fPauseInResponse\x12-\n" +
-	"\x05pause\x18\x01 \x01(\v2\x17.carillon.v1.QueuePauseR\x05pause\"\xbf\x01\n" +
+	"\x05pause\x18\x01 \x01(\v2\x17.carillon.v1.QueuePauseR\x05pause\"\xe7\x01\n" +
 	"\x10ChangeKeyRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x0e\n" +
 	"\x02id\x18\x03 \x01(\tR\x02id\x12\x16\n" +
 	"\x06record\x18\x04 \x01(\fR\x06record\x12,\n" +
-	"\x04uses\x18\x05 \x03(\v2\x18.carillon.peer.v1.KeyUseR\x04uses\"H\n" +
+	"\x04uses\x18\x05 \x03(\v2\x18.carillon.peer.v1.KeyUseR\x04uses\x12\x10\n" +
+	"\x03was\x18\x06 \x01(\fR\x03was\x12\x14\n" +
+	"\x05first\x18\a \x01(\bR\x05first\"H\n" +
 	"\x06KeyUse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\x04hour\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04hour\"'\n" +

@@ -93,7 +93,7 @@ type PeerServiceClient interface {
 	RedriveIn(ctx context.Context, in *RedriveInRequest, opts ...grpc.CallOption) (*RedriveInResponse, error)
 	// PauseIn pauses or resumes a queue, durably; the partition is the one that keeps which queues are paused.
 	PauseIn(ctx context.Context, in *PauseInRequest, opts ...grpc.CallOption) (*PauseInResponse, error)
-	// ChangeKey makes, ends or marks an API key in the partition that keeps them.
+	// ChangeKey makes, rotates, ends or marks an API key in the partition that keeps them.
 	ChangeKey(ctx context.Context, in *ChangeKeyRequest, opts ...grpc.CallOption) (*ChangeKeyResponse, error)
 	// PurgeIn cancels the partition's due runs that wait in a queue.
 	PurgeIn(ctx context.Context, in *PurgeInRequest, opts ...grpc.CallOption) (*PurgeInResponse, error)
@@ -464,7 +464,7 @@ type PeerServiceServer interface {
 	RedriveIn(context.Context, *RedriveInRequest) (*RedriveInResponse, error)
 	// PauseIn pauses or resumes a queue, durably; the partition is the one that keeps which queues are paused.
 	PauseIn(context.Context, *PauseInRequest) (*PauseInResponse, error)
-	// ChangeKey makes, ends or marks an API key in the partition that keeps them.
+	// ChangeKey makes, rotates, ends or marks an API key in the partition that keeps them.
 	ChangeKey(context.Context, *ChangeKeyRequest) (*ChangeKeyResponse, error)
 	// PurgeIn cancels the partition's due runs that wait in a queue.
 	PurgeIn(context.Context, *PurgeInRequest) (*PurgeInResponse, error)

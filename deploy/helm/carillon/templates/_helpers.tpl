@@ -47,8 +47,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and (eq $kind "etcd") (not (has $replicas (list 1 3 5))) }}
 {{- fail (printf "replicas: %d: members of etcd are 1, 3 or 5" $replicas) }}
 {{- end }}
-{{- if and (eq $kind "etcd") (eq $v.auth "keys") }}
-{{- fail "auth: keys is not supported yet with store.kind: etcd: the first key is made while no node runs, and then there is no etcd. Use tls.clientCA, or a store.kind: url" }}
+{{- if and $v.firstKeySecretName (ne $v.auth "keys") (not $v.configSecretName) }}
+{{- fail "firstKeySecretName: it has no effect without auth: keys" }}
 {{- end }}
 {{- if and (eq $kind "url") (not $v.store.secretName) }}
 {{- fail "store.secretName: which Secret has the URL of the store? For example kubectl create secret generic carillon-store --from-file=url" }}

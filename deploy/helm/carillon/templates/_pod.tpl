@@ -83,6 +83,9 @@ spec:
         {{- with $v.auth }}
         - {name: CARILLON_AUTH, value: {{ . | quote }}}
         {{- end }}
+        {{- if $v.firstKeySecretName }}
+        - {name: CARILLON_BOOTSTRAP_KEY_FILE, value: /etc/carillon/first-key/key}
+        {{- end }}
         {{- if $v.insecure }}
         - {name: CARILLON_INSECURE, value: "true"}
         {{- end }}
@@ -154,7 +157,7 @@ spec:
         {{- if ne $v.store.kind "url" }}
         - {name: data, mountPath: /var/lib/carillon}
         {{- end }}
-        {{- range $name, $secret := dict "brokers" $v.brokersSecretName "config" $v.configSecretName "secrets" $v.secretsSecretName "tls" $v.tls.secretName }}
+        {{- range $name, $secret := dict "brokers" $v.brokersSecretName "config" $v.configSecretName "first-key" $v.firstKeySecretName "secrets" $v.secretsSecretName "tls" $v.tls.secretName }}
         {{- if $secret }}
         - {name: {{ $name }}, mountPath: /etc/carillon/{{ $name }}, readOnly: true}
         {{- end }}
@@ -162,7 +165,7 @@ spec:
   volumes:
     - name: tmp # payloads on their way to payload_store: 32 of the largest
       emptyDir: {sizeLimit: 2Gi}
-    {{- range $name, $secret := dict "brokers" $v.brokersSecretName "config" $v.configSecretName "secrets" $v.secretsSecretName "tls" $v.tls.secretName }}
+    {{- range $name, $secret := dict "brokers" $v.brokersSecretName "config" $v.configSecretName "first-key" $v.firstKeySecretName "secrets" $v.secretsSecretName "tls" $v.tls.secretName }}
     {{- if $secret }}
     - name: {{ $name }}
       secret: {secretName: {{ $secret | quote }}, defaultMode: 0440}

@@ -1,6 +1,6 @@
--- Stores of format 6 have records that programs of format 5 would not add to: who has called what. So no
--- node that knows only format 5 may live. One that opened the store before this would still join and claim: both ask for the key under
--- the name that it had.
+-- Records of format 6 have fields, and stores of it records, that programs of format 5 would drop when they write a record again: second
+-- secrets of API keys, who has called what, quotas and rates, and what is encrypted. So no node that knows only format 5 may live. One
+-- that opened the store before this would still join and claim: both ask for the key under the name that it had.
 ALTER TABLE carillon_meta RENAME COLUMN key_5 TO key_6;
 COMMENT ON TABLE carillon_meta IS 'What the store was created with. key_6 is a secret: it signs tokens, and what nodes say to each other. The name has the format since which it is called so.';
 UPDATE carillon_meta SET format = 6;
