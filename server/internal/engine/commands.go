@@ -73,6 +73,9 @@ func serveChange(ctx context.Context, p *partitionRunner, m message.Command,
 				return p.m.Commands.Refuse(now, once, m.Key, m.Refusal)
 			})
 	}
+	if err := p.e.quotas.mayChange(ctx, m.Key); err != nil {
+		return false, err
+	}
 	c, err := p.e.changeOf(ctx, m, once)
 	if err != nil {
 		return false, err
@@ -83,7 +86,7 @@ func serveChange(ctx context.Context, p *partitionRunner, m message.Command,
 		}
 	}
 	to := p.e.partitions.of(m.Key)
-	before, err = inRound(ctx, to, c.call(), c.make)
+	before, err = withRoom(ctx, p.e.quotas, func() (bool, error) { return inRound(ctx, to, c.call(), c.make) })
 	if err == nil && !before && c.put.Job != nil {
 		p.e.scheduled(1)
 	}
@@ -208,6 +211,9 @@ func (j *jobs) groupChange(ctx context.Context, p *partitionRunner, m message.Co
 	}
 	if j.partitions.of(m.Key) != p {
 		return change{}, errAlone
+	}
+	if err := j.quotas.mayChange(ctx, m.Key); err != nil {
+		return change{}, err
 	}
 	if m.Job != nil && j.knowsCalendars(m.Key.Namespace, m.Job.Calendars) != nil {
 		return change{}, errAlone // to ask for them takes its time, which the others need not wait for

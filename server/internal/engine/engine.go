@@ -160,7 +160,10 @@ type Engine struct {
 	home
 	*reach // answers whether the store does
 
+	*quotas // answers metrics
+
 	settings     *settings
+	quotaHomes   *quotaHomes
 	dependencies *dependencies
 	batches      *batches
 	cfg          Config
@@ -211,17 +214,21 @@ func New(cfg Config) *Engine {
 		notices: peerQueue{peers: cfg.Peers, life: life, running: &e.wg}}
 	e.batches = &batches{cfg: &e.cfg, partitions: e.partitions, dependencies: e.dependencies,
 		live: map[string]chan struct{}{}, reported: map[int]store.Term{}}
+	e.quotas = newQuotas(e.partitions, e.settings, e.elapsed, e.batches.run)
+	e.quotaHomes = &quotaHomes{partitions: e.partitions, settings: e.settings, elapsed: e.elapsed,
+		run: e.batches.run, all: map[string]*quotaHome{}}
+	e.batches.quotas = e.quotas
 	e.limiter = &limiter{partitions: e.partitions, limitOf: e.LimitOf,
 		c: permit.NewCounter(e.LimitOf, e.sendPermits)}
 	queues := newQueues(e.partitions, e.log)
 	holds := &holds{cfg: &e.cfg, partitions: e.partitions, limiter: e.limiter, paused: queues.PausedQueues}
 	e.api = &api{
 		jobs: &jobs{cfg: &e.cfg, partitions: e.partitions, settings: e.settings, dependencies: e.dependencies,
-			batches: e.batches, holds: holds},
-		runs:      &runs{e.partitions, holds},
+			batches: e.batches, holds: holds, quotas: e.quotas},
+		runs:      &runs{e.partitions, holds, e.quotas},
 		backfills: &backfills{e.partitions, cfg.Now},
 		namespaces: &namespaces{partitions: e.partitions, settings: e.settings, cfg: &e.cfg,
-			missed: newBell()},
+			quotas: e.quotaHomes, missed: newBell()},
 		queues:    queues,
 		calendars: &calendars{e.partitions, e.settings},
 		keys:      keys{e.partitions},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ type batches struct {
 	cfg          *Config
 	partitions   *partitions
 	dependencies *dependencies
+	quotas       *quotas
 
 	mu       sync.Mutex
 	live     map[string]chan struct{} // by id; closed when nobody works on the batch any more
@@ -150,6 +152,10 @@ func (b *batch) put(ctx context.Context, decision *waitingCall[struct{}], done c
 	b.all.begin(b.id) // the id is new, so nobody works on it
 	defer b.all.finish(b.id)
 	b.learnTerms(ctx)
+	if err := b.holdRoom(ctx); err != nil {
+		done <- err
+		return
+	}
 	if err := b.decide(ctx, decision); err != nil {
 		done <- err // if it is unknown whether the intent was written, the coordinator's next owner finds out
 		return
@@ -161,6 +167,40 @@ func (b *batch) put(ctx context.Context, decision *waitingCall[struct{}], done c
 	b.complete()
 	done <- nil
 	b.clean()
+}
+
+// holdRoom sets room of quotas aside in all partitions, before the batch is decided. Nothing is asked for
+// namespaces without quotas.
+func (b *batch) holdRoom(ctx context.Context) error {
+	if !slices.ContainsFunc(b.reqs, func(r message.PutRequest) bool {
+		s := b.all.quotas.settings.get(r.Job.Namespace)
+		return s != nil && s.Quotas.Stores()
+	}) {
+		return nil
+	}
+	parts := inOrder(b.byPart)
+	return eachAtOnce(len(parts), func(i int) error {
+		share := &message.Share{Batch: b.id, Coordinator: b.coordinator.number, Hold: true}
+		for _, k := range b.byPart[parts[i]] {
+			share.Reqs = append(share.Reqs, b.reqs[k])
+		}
+		_, err := across(ctx, b.all.partitions, parts[i], message.ApplyShare{Share: share})
+		return certain(err)
+	})
+}
+
+// serveHold sets room aside for the share of a batch that is about to be decided.
+func serveHold(ctx context.Context, p *partitionRunner, s *message.Share) error {
+	c := call{of: s.Batch}
+	for i := range s.Reqs {
+		c.refs = append(c.refs, store.Ref{Key: s.Reqs[i].Job.Key()})
+	}
+	_, err := withRoom(ctx, p.e.quotas, func() (struct{}, error) {
+		return inRoundSeq(ctx, p, c, func(p *partitionRunner, now int64) (struct{}, uint64, error) {
+			return struct{}{}, 0, p.m.Jobs.Hold(now, s.Batch, s.Reqs)
+		})
+	})
+	return err
 }
 
 // decide writes the intent, unless ctx ends first.

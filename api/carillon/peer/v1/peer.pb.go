@@ -1743,7 +1743,9 @@ type ApplyShareRequest struct {
 	// The jobs. Without any, and without a batch, the request only asks for the term.
 	Puts []*SharePut `protobuf:"bytes,7,rep,name=puts,proto3" json:"puts,omitempty"`
 	// The term of the partition under which the share may be stored; without one it may be stored under any.
-	Term          *Term `protobuf:"bytes,8,opt,name=term,proto3" json:"term,omitempty"`
+	Term *Term `protobuf:"bytes,8,opt,name=term,proto3" json:"term,omitempty"`
+	// Nothing is stored yet: room is set aside for the jobs.
+	Hold          bool `protobuf:"varint,9,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1832,6 +1834,13 @@ func (x *ApplyShareRequest) GetTerm() *Term {
 		return x.Term
 	}
 	return nil
+}
+
+func (x *ApplyShareRequest) GetHold() bool {
+	if x != nil {
+		return x.Hold
+	}
+	return false
 }
 
 // SharePut is one job of a share.
@@ -2603,6 +2612,518 @@ func (x *ChangeKeyResponse) GetDone() bool {
 	return false
 }
 
+// QuotaAmount is how much of what quotas bound.
+type QuotaAmount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Jobs          int64                  `protobuf:"varint,1,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaAmount) Reset() {
+	*x = QuotaAmount{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaAmount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaAmount) ProtoMessage() {}
+
+func (x *QuotaAmount) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaAmount.ProtoReflect.Descriptor instead.
+func (*QuotaAmount) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *QuotaAmount) GetJobs() int64 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
+func (x *QuotaAmount) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// QuotaUsage is what a partition has of a namespace.
+type QuotaUsage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Counted       bool                   `protobuf:"varint,1,opt,name=counted,proto3" json:"counted,omitempty"` // used is known
+	Used          *QuotaAmount           `protobuf:"bytes,2,opt,name=used,proto3" json:"used,omitempty"`
+	Room          *QuotaAmount           `protobuf:"bytes,3,opt,name=room,proto3" json:"room,omitempty"`   // that it may still use
+	Stamp         *TokenStamp            `protobuf:"bytes,4,opt,name=stamp,proto3" json:"stamp,omitempty"` // of the newest message of the home that it has taken
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaUsage) Reset() {
+	*x = QuotaUsage{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaUsage) ProtoMessage() {}
+
+func (x *QuotaUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaUsage.ProtoReflect.Descriptor instead.
+func (*QuotaUsage) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *QuotaUsage) GetCounted() bool {
+	if x != nil {
+		return x.Counted
+	}
+	return false
+}
+
+func (x *QuotaUsage) GetUsed() *QuotaAmount {
+	if x != nil {
+		return x.Used
+	}
+	return nil
+}
+
+func (x *QuotaUsage) GetRoom() *QuotaAmount {
+	if x != nil {
+		return x.Room
+	}
+	return nil
+}
+
+func (x *QuotaUsage) GetStamp() *TokenStamp {
+	if x != nil {
+		return x.Stamp
+	}
+	return nil
+}
+
+// AskRoomRequest says what a partition has and wants.
+type AskRoomRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NotAfter      *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"` // the home
+	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Asker         int32                  `protobuf:"varint,4,opt,name=asker,proto3" json:"asker,omitempty"` // the partition that wants room
+	Has           *QuotaUsage            `protobuf:"bytes,5,opt,name=has,proto3" json:"has,omitempty"`
+	Want          *QuotaAmount           `protobuf:"bytes,6,opt,name=want,proto3" json:"want,omitempty"` // without it, nothing
+	More          *QuotaAmount           `protobuf:"bytes,7,opt,name=more,proto3" json:"more,omitempty"` // as much as there is
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskRoomRequest) Reset() {
+	*x = AskRoomRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskRoomRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskRoomRequest) ProtoMessage() {}
+
+func (x *AskRoomRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskRoomRequest.ProtoReflect.Descriptor instead.
+func (*AskRoomRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *AskRoomRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *AskRoomRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *AskRoomRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *AskRoomRequest) GetAsker() int32 {
+	if x != nil {
+		return x.Asker
+	}
+	return 0
+}
+
+func (x *AskRoomRequest) GetHas() *QuotaUsage {
+	if x != nil {
+		return x.Has
+	}
+	return nil
+}
+
+func (x *AskRoomRequest) GetWant() *QuotaAmount {
+	if x != nil {
+		return x.Want
+	}
+	return nil
+}
+
+func (x *AskRoomRequest) GetMore() *QuotaAmount {
+	if x != nil {
+		return x.More
+	}
+	return nil
+}
+
+// AskRoomResponse is what the partition may use besides.
+type AskRoomResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stamp         *TokenStamp            `protobuf:"bytes,1,opt,name=stamp,proto3" json:"stamp,omitempty"`
+	Room          *QuotaAmount           `protobuf:"bytes,2,opt,name=room,proto3" json:"room,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskRoomResponse) Reset() {
+	*x = AskRoomResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskRoomResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskRoomResponse) ProtoMessage() {}
+
+func (x *AskRoomResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskRoomResponse.ProtoReflect.Descriptor instead.
+func (*AskRoomResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *AskRoomResponse) GetStamp() *TokenStamp {
+	if x != nil {
+		return x.Stamp
+	}
+	return nil
+}
+
+func (x *AskRoomResponse) GetRoom() *QuotaAmount {
+	if x != nil {
+		return x.Room
+	}
+	return nil
+}
+
+// CountUsageRequest asks what a partition has.
+type CountUsageRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NotAfter      *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Stamp         *TokenStamp            `protobuf:"bytes,4,opt,name=stamp,proto3" json:"stamp,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountUsageRequest) Reset() {
+	*x = CountUsageRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountUsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountUsageRequest) ProtoMessage() {}
+
+func (x *CountUsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountUsageRequest.ProtoReflect.Descriptor instead.
+func (*CountUsageRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *CountUsageRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *CountUsageRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *CountUsageRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *CountUsageRequest) GetStamp() *TokenStamp {
+	if x != nil {
+		return x.Stamp
+	}
+	return nil
+}
+
+// CountUsageResponse is what it has.
+type CountUsageResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Usage         *QuotaUsage            `protobuf:"bytes,1,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountUsageResponse) Reset() {
+	*x = CountUsageResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountUsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountUsageResponse) ProtoMessage() {}
+
+func (x *CountUsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountUsageResponse.ProtoReflect.Descriptor instead.
+func (*CountUsageResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *CountUsageResponse) GetUsage() *QuotaUsage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// TakeChangesRequest says how many changes a node is about to make.
+type TakeChangesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NotAfter      *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"` // the home
+	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	N             int64                  `protobuf:"varint,4,opt,name=n,proto3" json:"n,omitempty"`
+	More          int64                  `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"` // for those that come next
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeChangesRequest) Reset() {
+	*x = TakeChangesRequest{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeChangesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeChangesRequest) ProtoMessage() {}
+
+func (x *TakeChangesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeChangesRequest.ProtoReflect.Descriptor instead.
+func (*TakeChangesRequest) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *TakeChangesRequest) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
+func (x *TakeChangesRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *TakeChangesRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *TakeChangesRequest) GetN() int64 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
+func (x *TakeChangesRequest) GetMore() int64 {
+	if x != nil {
+		return x.More
+	}
+	return 0
+}
+
+// TakeChangesResponse is how many it may make.
+type TakeChangesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	N             int64                  `protobuf:"varint,1,opt,name=n,proto3" json:"n,omitempty"`                            // 0: none now
+	AfterNs       int64                  `protobuf:"varint,2,opt,name=after_ns,json=afterNs,proto3" json:"after_ns,omitempty"` // but after this time
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeChangesResponse) Reset() {
+	*x = TakeChangesResponse{}
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeChangesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeChangesResponse) ProtoMessage() {}
+
+func (x *TakeChangesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeChangesResponse.ProtoReflect.Descriptor instead.
+func (*TakeChangesResponse) Descriptor() ([]byte, []int) {
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *TakeChangesResponse) GetN() int64 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
+func (x *TakeChangesResponse) GetAfterNs() int64 {
+	if x != nil {
+		return x.AfterNs
+	}
+	return 0
+}
+
 // PurgeInRequest says what to cancel.
 type PurgeInRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2624,7 +3145,7 @@ type PurgeInRequest struct {
 
 func (x *PurgeInRequest) Reset() {
 	*x = PurgeInRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2636,7 +3157,7 @@ func (x *PurgeInRequest) String() string {
 func (*PurgeInRequest) ProtoMessage() {}
 
 func (x *PurgeInRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[39]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2649,7 +3170,7 @@ func (x *PurgeInRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeInRequest.ProtoReflect.Descriptor instead.
 func (*PurgeInRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{39}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PurgeInRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2707,7 +3228,7 @@ type PurgeInResponse struct {
 
 func (x *PurgeInResponse) Reset() {
 	*x = PurgeInResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2719,7 +3240,7 @@ func (x *PurgeInResponse) String() string {
 func (*PurgeInResponse) ProtoMessage() {}
 
 func (x *PurgeInResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[40]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2732,7 +3253,7 @@ func (x *PurgeInResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeInResponse.ProtoReflect.Descriptor instead.
 func (*PurgeInResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{40}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PurgeInResponse) GetPurged() int64 {
@@ -2760,7 +3281,7 @@ type ReloadQueuesRequest struct {
 
 func (x *ReloadQueuesRequest) Reset() {
 	*x = ReloadQueuesRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2772,7 +3293,7 @@ func (x *ReloadQueuesRequest) String() string {
 func (*ReloadQueuesRequest) ProtoMessage() {}
 
 func (x *ReloadQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[41]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2785,7 +3306,7 @@ func (x *ReloadQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ReloadQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{41}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReloadQueuesRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2804,7 +3325,7 @@ type ReloadQueuesResponse struct {
 
 func (x *ReloadQueuesResponse) Reset() {
 	*x = ReloadQueuesResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2816,7 +3337,7 @@ func (x *ReloadQueuesResponse) String() string {
 func (*ReloadQueuesResponse) ProtoMessage() {}
 
 func (x *ReloadQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[42]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2829,7 +3350,7 @@ func (x *ReloadQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ReloadQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{42}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{50}
 }
 
 // HearRequest is what consumers have said.
@@ -2853,7 +3374,7 @@ type HearRequest struct {
 
 func (x *HearRequest) Reset() {
 	*x = HearRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +3386,7 @@ func (x *HearRequest) String() string {
 func (*HearRequest) ProtoMessage() {}
 
 func (x *HearRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[43]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +3399,7 @@ func (x *HearRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearRequest.ProtoReflect.Descriptor instead.
 func (*HearRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{43}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *HearRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -2942,7 +3463,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2954,7 +3475,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[44]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2967,7 +3488,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{44}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Report) GetResult() *v1.Result {
@@ -3018,7 +3539,7 @@ type HearResponse struct {
 
 func (x *HearResponse) Reset() {
 	*x = HearResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3030,7 +3551,7 @@ func (x *HearResponse) String() string {
 func (*HearResponse) ProtoMessage() {}
 
 func (x *HearResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[45]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3043,7 +3564,7 @@ func (x *HearResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearResponse.ProtoReflect.Descriptor instead.
 func (*HearResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{45}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *HearResponse) GetAccepted() []string {
@@ -3073,7 +3594,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3085,7 +3606,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[46]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3098,7 +3619,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{46}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Term) GetEpoch() uint64 {
@@ -3128,7 +3649,7 @@ type TokenStamp struct {
 
 func (x *TokenStamp) Reset() {
 	*x = TokenStamp{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3140,7 +3661,7 @@ func (x *TokenStamp) String() string {
 func (*TokenStamp) ProtoMessage() {}
 
 func (x *TokenStamp) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[47]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3153,7 +3674,7 @@ func (x *TokenStamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenStamp.ProtoReflect.Descriptor instead.
 func (*TokenStamp) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{47}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *TokenStamp) GetEpoch() uint64 {
@@ -3189,7 +3710,7 @@ type AskTokensRequest struct {
 
 func (x *AskTokensRequest) Reset() {
 	*x = AskTokensRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3201,7 +3722,7 @@ func (x *AskTokensRequest) String() string {
 func (*AskTokensRequest) ProtoMessage() {}
 
 func (x *AskTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[48]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3214,7 +3735,7 @@ func (x *AskTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTokensRequest.ProtoReflect.Descriptor instead.
 func (*AskTokensRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{48}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AskTokensRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3273,7 +3794,7 @@ type TokenAsk struct {
 
 func (x *TokenAsk) Reset() {
 	*x = TokenAsk{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3285,7 +3806,7 @@ func (x *TokenAsk) String() string {
 func (*TokenAsk) ProtoMessage() {}
 
 func (x *TokenAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[49]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3298,7 +3819,7 @@ func (x *TokenAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenAsk.ProtoReflect.Descriptor instead.
 func (*TokenAsk) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{49}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TokenAsk) GetNamespace() string {
@@ -3354,7 +3875,7 @@ type AskTokensResponse struct {
 
 func (x *AskTokensResponse) Reset() {
 	*x = AskTokensResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3366,7 +3887,7 @@ func (x *AskTokensResponse) String() string {
 func (*AskTokensResponse) ProtoMessage() {}
 
 func (x *AskTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[50]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3379,7 +3900,7 @@ func (x *AskTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTokensResponse.ProtoReflect.Descriptor instead.
 func (*AskTokensResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{50}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AskTokensResponse) GetGrants() []*TokenGrant {
@@ -3412,7 +3933,7 @@ type TokenGrant struct {
 
 func (x *TokenGrant) Reset() {
 	*x = TokenGrant{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3424,7 +3945,7 @@ func (x *TokenGrant) String() string {
 func (*TokenGrant) ProtoMessage() {}
 
 func (x *TokenGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[51]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3437,7 +3958,7 @@ func (x *TokenGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenGrant.ProtoReflect.Descriptor instead.
 func (*TokenGrant) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{51}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *TokenGrant) GetNamespace() string {
@@ -3504,7 +4025,7 @@ type GiveTokensRequest struct {
 
 func (x *GiveTokensRequest) Reset() {
 	*x = GiveTokensRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3516,7 +4037,7 @@ func (x *GiveTokensRequest) String() string {
 func (*GiveTokensRequest) ProtoMessage() {}
 
 func (x *GiveTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[52]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3529,7 +4050,7 @@ func (x *GiveTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveTokensRequest.ProtoReflect.Descriptor instead.
 func (*GiveTokensRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{52}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GiveTokensRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3562,7 +4083,7 @@ type GiveTokensResponse struct {
 
 func (x *GiveTokensResponse) Reset() {
 	*x = GiveTokensResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3574,7 +4095,7 @@ func (x *GiveTokensResponse) String() string {
 func (*GiveTokensResponse) ProtoMessage() {}
 
 func (x *GiveTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[53]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3587,7 +4108,7 @@ func (x *GiveTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveTokensResponse.ProtoReflect.Descriptor instead.
 func (*GiveTokensResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{53}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{61}
 }
 
 // LimitStandsRequest is about a run that waits for a token.
@@ -3611,7 +4132,7 @@ type LimitStandsRequest struct {
 
 func (x *LimitStandsRequest) Reset() {
 	*x = LimitStandsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +4144,7 @@ func (x *LimitStandsRequest) String() string {
 func (*LimitStandsRequest) ProtoMessage() {}
 
 func (x *LimitStandsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[54]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +4157,7 @@ func (x *LimitStandsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStandsRequest.ProtoReflect.Descriptor instead.
 func (*LimitStandsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{54}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *LimitStandsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3696,7 +4217,7 @@ type LimitStandsResponse struct {
 
 func (x *LimitStandsResponse) Reset() {
 	*x = LimitStandsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3708,7 +4229,7 @@ func (x *LimitStandsResponse) String() string {
 func (*LimitStandsResponse) ProtoMessage() {}
 
 func (x *LimitStandsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[55]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3721,7 +4242,7 @@ func (x *LimitStandsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitStandsResponse.ProtoReflect.Descriptor instead.
 func (*LimitStandsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{55}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *LimitStandsResponse) GetHeld() int64 {
@@ -3760,7 +4281,7 @@ type RecordEventsRequest struct {
 
 func (x *RecordEventsRequest) Reset() {
 	*x = RecordEventsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3772,7 +4293,7 @@ func (x *RecordEventsRequest) String() string {
 func (*RecordEventsRequest) ProtoMessage() {}
 
 func (x *RecordEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[56]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3785,7 +4306,7 @@ func (x *RecordEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordEventsRequest.ProtoReflect.Descriptor instead.
 func (*RecordEventsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{56}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *RecordEventsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3820,7 +4341,7 @@ type RecordEventsResponse struct {
 
 func (x *RecordEventsResponse) Reset() {
 	*x = RecordEventsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3832,7 +4353,7 @@ func (x *RecordEventsResponse) String() string {
 func (*RecordEventsResponse) ProtoMessage() {}
 
 func (x *RecordEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[57]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3845,7 +4366,7 @@ func (x *RecordEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordEventsResponse.ProtoReflect.Descriptor instead.
 func (*RecordEventsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{57}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *RecordEventsResponse) GetFrom() uint64 {
@@ -3868,7 +4389,7 @@ type ReloadNamespaceRequest struct {
 
 func (x *ReloadNamespaceRequest) Reset() {
 	*x = ReloadNamespaceRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3880,7 +4401,7 @@ func (x *ReloadNamespaceRequest) String() string {
 func (*ReloadNamespaceRequest) ProtoMessage() {}
 
 func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[58]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3893,7 +4414,7 @@ func (x *ReloadNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{58}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ReloadNamespaceRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -3919,7 +4440,7 @@ type ReloadNamespaceResponse struct {
 
 func (x *ReloadNamespaceResponse) Reset() {
 	*x = ReloadNamespaceResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3931,7 +4452,7 @@ func (x *ReloadNamespaceResponse) String() string {
 func (*ReloadNamespaceResponse) ProtoMessage() {}
 
 func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[59]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3944,7 +4465,7 @@ func (x *ReloadNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*ReloadNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{59}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{67}
 }
 
 // HearLimitsRequest is the limits that the sidecars of one node have named: all of them, in place of those that it has sent before.
@@ -3966,7 +4487,7 @@ type HearLimitsRequest struct {
 
 func (x *HearLimitsRequest) Reset() {
 	*x = HearLimitsRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3978,7 +4499,7 @@ func (x *HearLimitsRequest) String() string {
 func (*HearLimitsRequest) ProtoMessage() {}
 
 func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[60]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3991,7 +4512,7 @@ func (x *HearLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsRequest.ProtoReflect.Descriptor instead.
 func (*HearLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{60}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *HearLimitsRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4048,7 +4569,7 @@ type NamedLimit struct {
 
 func (x *NamedLimit) Reset() {
 	*x = NamedLimit{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4060,7 +4581,7 @@ func (x *NamedLimit) String() string {
 func (*NamedLimit) ProtoMessage() {}
 
 func (x *NamedLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[61]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4073,7 +4594,7 @@ func (x *NamedLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedLimit.ProtoReflect.Descriptor instead.
 func (*NamedLimit) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{61}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *NamedLimit) GetNamespace() string {
@@ -4120,7 +4641,7 @@ type HearLimitsResponse struct {
 
 func (x *HearLimitsResponse) Reset() {
 	*x = HearLimitsResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4132,7 +4653,7 @@ func (x *HearLimitsResponse) String() string {
 func (*HearLimitsResponse) ProtoMessage() {}
 
 func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[62]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4145,7 +4666,7 @@ func (x *HearLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HearLimitsResponse.ProtoReflect.Descriptor instead.
 func (*HearLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{62}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{70}
 }
 
 // Place is a place in the order of queues or of connections.
@@ -4167,7 +4688,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4179,7 +4700,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[63]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4192,7 +4713,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{63}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Place) GetNamespace() string {
@@ -4251,7 +4772,7 @@ type OwnQueuesRequest struct {
 
 func (x *OwnQueuesRequest) Reset() {
 	*x = OwnQueuesRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4263,7 +4784,7 @@ func (x *OwnQueuesRequest) String() string {
 func (*OwnQueuesRequest) ProtoMessage() {}
 
 func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[64]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4276,7 +4797,7 @@ func (x *OwnQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesRequest.ProtoReflect.Descriptor instead.
 func (*OwnQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{64}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *OwnQueuesRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4332,7 +4853,7 @@ type OwnQueuesResponse struct {
 
 func (x *OwnQueuesResponse) Reset() {
 	*x = OwnQueuesResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4344,7 +4865,7 @@ func (x *OwnQueuesResponse) String() string {
 func (*OwnQueuesResponse) ProtoMessage() {}
 
 func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[65]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4357,7 +4878,7 @@ func (x *OwnQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnQueuesResponse.ProtoReflect.Descriptor instead.
 func (*OwnQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{65}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *OwnQueuesResponse) GetQueues() []*v1.Queue {
@@ -4388,7 +4909,7 @@ type OwnWorkersRequest struct {
 
 func (x *OwnWorkersRequest) Reset() {
 	*x = OwnWorkersRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4400,7 +4921,7 @@ func (x *OwnWorkersRequest) String() string {
 func (*OwnWorkersRequest) ProtoMessage() {}
 
 func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[66]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4413,7 +4934,7 @@ func (x *OwnWorkersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersRequest.ProtoReflect.Descriptor instead.
 func (*OwnWorkersRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{66}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *OwnWorkersRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4469,7 +4990,7 @@ type OwnWorkersResponse struct {
 
 func (x *OwnWorkersResponse) Reset() {
 	*x = OwnWorkersResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4481,7 +5002,7 @@ func (x *OwnWorkersResponse) String() string {
 func (*OwnWorkersResponse) ProtoMessage() {}
 
 func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[67]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4494,7 +5015,7 @@ func (x *OwnWorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorkersResponse.ProtoReflect.Descriptor instead.
 func (*OwnWorkersResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{67}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *OwnWorkersResponse) GetWorkers() []*OwnWorker {
@@ -4517,7 +5038,7 @@ type OwnWorker struct {
 
 func (x *OwnWorker) Reset() {
 	*x = OwnWorker{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4529,7 +5050,7 @@ func (x *OwnWorker) String() string {
 func (*OwnWorker) ProtoMessage() {}
 
 func (x *OwnWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[68]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4542,7 +5063,7 @@ func (x *OwnWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnWorker.ProtoReflect.Descriptor instead.
 func (*OwnWorker) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{68}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *OwnWorker) GetWorker() *v1.Worker {
@@ -4574,7 +5095,7 @@ type SettleSidecarRequest struct {
 
 func (x *SettleSidecarRequest) Reset() {
 	*x = SettleSidecarRequest{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[69]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4586,7 +5107,7 @@ func (x *SettleSidecarRequest) String() string {
 func (*SettleSidecarRequest) ProtoMessage() {}
 
 func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[69]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4599,7 +5120,7 @@ func (x *SettleSidecarRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarRequest.ProtoReflect.Descriptor instead.
 func (*SettleSidecarRequest) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{69}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *SettleSidecarRequest) GetNotAfter() *timestamppb.Timestamp {
@@ -4632,7 +5153,7 @@ type SettleSidecarResponse struct {
 
 func (x *SettleSidecarResponse) Reset() {
 	*x = SettleSidecarResponse{}
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[70]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4644,7 +5165,7 @@ func (x *SettleSidecarResponse) String() string {
 func (*SettleSidecarResponse) ProtoMessage() {}
 
 func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_peer_v1_peer_proto_msgTypes[70]
+	mi := &file_carillon_peer_v1_peer_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4657,7 +5178,7 @@ func (x *SettleSidecarResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleSidecarResponse.ProtoReflect.Descriptor instead.
 func (*SettleSidecarResponse) Descriptor() ([]byte, []int) {
-	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{70}
+	return file_carillon_peer_v1_peer_proto_rawDescGZIP(), []int{78}
 }
 
 var File_carillon_peer_v1_peer_proto protoreflect.FileDescriptor
@@ -4770,7 +5291,7 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\"\n" +
 	"\x03job\x18\x03 \x01(\v2\x10.carillon.v1.JobR\x03job\"%\n" +
 	"\rKeepsResponse\x12\x14\n" +
-	"\x05keeps\x18\x01 \x01(\bR\x05keeps\"\xa2\x02\n" +
+	"\x05keeps\x18\x01 \x01(\bR\x05keeps\"\xb6\x02\n" +
 	"\x11ApplyShareRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x14\n" +
@@ -4779,7 +5300,8 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x04late\x18\x05 \x01(\bR\x04late\x12\x0e\n" +
 	"\x02at\x18\x06 \x01(\x10R\x02at\x12.\n" +
 	"\x04puts\x18\a \x03(\v2\x1a.carillon.peer.v1.SharePutR\x04puts\x12*\n" +
-	"\x04term\x18\b \x01(\v2\x16.carillon.peer.v1.TermR\x04term\"P\n" +
+	"\x04term\x18\b \x01(\v2\x16.carillon.peer.v1.TermR\x04term\x12\x12\n" +
+	"\x04hold\x18\t \x01(\bR\x04hold\"P\n" +
 	"\bSharePut\x12\x16\n" +
 	"\x06intent\x18\x01 \x01(\fR\x06intent\x12,\n" +
 	"\x05waits\x18\x02 \x03(\v2\x16.carillon.peer.v1.WaitR\x05waits\"\x87\x01\n" +
@@ -4830,7 +5352,43 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\x04hour\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04hour\"'\n" +
 	"\x11ChangeKeyResponse\x12\x12\n" +
-	"\x04done\x18\x01 \x01(\bR\x04done\"\xc6\x01\n" +
+	"\x04done\x18\x01 \x01(\bR\x04done\"7\n" +
+	"\vQuotaAmount\x12\x12\n" +
+	"\x04jobs\x18\x01 \x01(\x03R\x04jobs\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xc0\x01\n" +
+	"\n" +
+	"QuotaUsage\x12\x18\n" +
+	"\acounted\x18\x01 \x01(\bR\acounted\x121\n" +
+	"\x04used\x18\x02 \x01(\v2\x1d.carillon.peer.v1.QuotaAmountR\x04used\x121\n" +
+	"\x04room\x18\x03 \x01(\v2\x1d.carillon.peer.v1.QuotaAmountR\x04room\x122\n" +
+	"\x05stamp\x18\x04 \x01(\v2\x1c.carillon.peer.v1.TokenStampR\x05stamp\"\xb1\x02\n" +
+	"\x0eAskRoomRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05asker\x18\x04 \x01(\x05R\x05asker\x12.\n" +
+	"\x03has\x18\x05 \x01(\v2\x1c.carillon.peer.v1.QuotaUsageR\x03has\x121\n" +
+	"\x04want\x18\x06 \x01(\v2\x1d.carillon.peer.v1.QuotaAmountR\x04want\x121\n" +
+	"\x04more\x18\a \x01(\v2\x1d.carillon.peer.v1.QuotaAmountR\x04more\"x\n" +
+	"\x0fAskRoomResponse\x122\n" +
+	"\x05stamp\x18\x01 \x01(\v2\x1c.carillon.peer.v1.TokenStampR\x05stamp\x121\n" +
+	"\x04room\x18\x02 \x01(\v2\x1d.carillon.peer.v1.QuotaAmountR\x04room\"\xbc\x01\n" +
+	"\x11CountUsageRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x122\n" +
+	"\x05stamp\x18\x04 \x01(\v2\x1c.carillon.peer.v1.TokenStampR\x05stamp\"H\n" +
+	"\x12CountUsageResponse\x122\n" +
+	"\x05usage\x18\x01 \x01(\v2\x1c.carillon.peer.v1.QuotaUsageR\x05usage\"\xab\x01\n" +
+	"\x12TakeChangesRequest\x127\n" +
+	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\f\n" +
+	"\x01n\x18\x04 \x01(\x03R\x01n\x12\x12\n" +
+	"\x04more\x18\x05 \x01(\x03R\x04more\">\n" +
+	"\x13TakeChangesResponse\x12\f\n" +
+	"\x01n\x18\x01 \x01(\x03R\x01n\x12\x19\n" +
+	"\bafter_ns\x18\x02 \x01(\x03R\aafterNs\"\xc6\x01\n" +
 	"\x0ePurgeInRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x1c\n" +
@@ -4965,7 +5523,7 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x12\n" +
 	"\x04told\x18\x03 \x01(\bR\x04told\"\x17\n" +
-	"\x15SettleSidecarResponse2\xe6\x12\n" +
+	"\x15SettleSidecarResponse2\xeb\x14\n" +
 	"\vPeerService\x12K\n" +
 	"\x06Status\x12\x1f.carillon.peer.v1.StatusRequest\x1a .carillon.peer.v1.StatusResponse\x12E\n" +
 	"\x04Look\x12\x1d.carillon.peer.v1.LookRequest\x1a\x1e.carillon.peer.v1.LookResponse\x12Z\n" +
@@ -4984,6 +5542,10 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tRedriveIn\x12\".carillon.peer.v1.RedriveInRequest\x1a#.carillon.peer.v1.RedriveInResponse\x12N\n" +
 	"\aPauseIn\x12 .carillon.peer.v1.PauseInRequest\x1a!.carillon.peer.v1.PauseInResponse\x12T\n" +
 	"\tChangeKey\x12\".carillon.peer.v1.ChangeKeyRequest\x1a#.carillon.peer.v1.ChangeKeyResponse\x12N\n" +
+	"\aAskRoom\x12 .carillon.peer.v1.AskRoomRequest\x1a!.carillon.peer.v1.AskRoomResponse\x12W\n" +
+	"\n" +
+	"CountUsage\x12#.carillon.peer.v1.CountUsageRequest\x1a$.carillon.peer.v1.CountUsageResponse\x12Z\n" +
+	"\vTakeChanges\x12$.carillon.peer.v1.TakeChangesRequest\x1a%.carillon.peer.v1.TakeChangesResponse\x12N\n" +
 	"\aPurgeIn\x12 .carillon.peer.v1.PurgeInRequest\x1a!.carillon.peer.v1.PurgeInResponse\x12E\n" +
 	"\x04Hear\x12\x1d.carillon.peer.v1.HearRequest\x1a\x1e.carillon.peer.v1.HearResponse\x12T\n" +
 	"\tAskTokens\x12\".carillon.peer.v1.AskTokensRequest\x1a#.carillon.peer.v1.AskTokensResponse\x12W\n" +
@@ -5013,7 +5575,7 @@ func file_carillon_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_carillon_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
+var file_carillon_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
 var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(Refusal_Reason)(0),             // 0: carillon.peer.v1.Refusal.Reason
 	(CommandsResponse_Decision)(0),  // 1: carillon.peer.v1.CommandsResponse.Decision
@@ -5057,183 +5619,210 @@ var file_carillon_peer_v1_peer_proto_goTypes = []any{
 	(*ChangeKeyRequest)(nil),        // 39: carillon.peer.v1.ChangeKeyRequest
 	(*KeyUse)(nil),                  // 40: carillon.peer.v1.KeyUse
 	(*ChangeKeyResponse)(nil),       // 41: carillon.peer.v1.ChangeKeyResponse
-	(*PurgeInRequest)(nil),          // 42: carillon.peer.v1.PurgeInRequest
-	(*PurgeInResponse)(nil),         // 43: carillon.peer.v1.PurgeInResponse
-	(*ReloadQueuesRequest)(nil),     // 44: carillon.peer.v1.ReloadQueuesRequest
-	(*ReloadQueuesResponse)(nil),    // 45: carillon.peer.v1.ReloadQueuesResponse
-	(*HearRequest)(nil),             // 46: carillon.peer.v1.HearRequest
-	(*Report)(nil),                  // 47: carillon.peer.v1.Report
-	(*HearResponse)(nil),            // 48: carillon.peer.v1.HearResponse
-	(*Term)(nil),                    // 49: carillon.peer.v1.Term
-	(*TokenStamp)(nil),              // 50: carillon.peer.v1.TokenStamp
-	(*AskTokensRequest)(nil),        // 51: carillon.peer.v1.AskTokensRequest
-	(*TokenAsk)(nil),                // 52: carillon.peer.v1.TokenAsk
-	(*AskTokensResponse)(nil),       // 53: carillon.peer.v1.AskTokensResponse
-	(*TokenGrant)(nil),              // 54: carillon.peer.v1.TokenGrant
-	(*GiveTokensRequest)(nil),       // 55: carillon.peer.v1.GiveTokensRequest
-	(*GiveTokensResponse)(nil),      // 56: carillon.peer.v1.GiveTokensResponse
-	(*LimitStandsRequest)(nil),      // 57: carillon.peer.v1.LimitStandsRequest
-	(*LimitStandsResponse)(nil),     // 58: carillon.peer.v1.LimitStandsResponse
-	(*RecordEventsRequest)(nil),     // 59: carillon.peer.v1.RecordEventsRequest
-	(*RecordEventsResponse)(nil),    // 60: carillon.peer.v1.RecordEventsResponse
-	(*ReloadNamespaceRequest)(nil),  // 61: carillon.peer.v1.ReloadNamespaceRequest
-	(*ReloadNamespaceResponse)(nil), // 62: carillon.peer.v1.ReloadNamespaceResponse
-	(*HearLimitsRequest)(nil),       // 63: carillon.peer.v1.HearLimitsRequest
-	(*NamedLimit)(nil),              // 64: carillon.peer.v1.NamedLimit
-	(*HearLimitsResponse)(nil),      // 65: carillon.peer.v1.HearLimitsResponse
-	(*Place)(nil),                   // 66: carillon.peer.v1.Place
-	(*OwnQueuesRequest)(nil),        // 67: carillon.peer.v1.OwnQueuesRequest
-	(*OwnQueuesResponse)(nil),       // 68: carillon.peer.v1.OwnQueuesResponse
-	(*OwnWorkersRequest)(nil),       // 69: carillon.peer.v1.OwnWorkersRequest
-	(*OwnWorkersResponse)(nil),      // 70: carillon.peer.v1.OwnWorkersResponse
-	(*OwnWorker)(nil),               // 71: carillon.peer.v1.OwnWorker
-	(*SettleSidecarRequest)(nil),    // 72: carillon.peer.v1.SettleSidecarRequest
-	(*SettleSidecarResponse)(nil),   // 73: carillon.peer.v1.SettleSidecarResponse
-	(*timestamppb.Timestamp)(nil),   // 74: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 75: google.protobuf.Duration
-	(*v1.Job)(nil),                  // 76: carillon.v1.Job
-	(*v1.TriggerJobRequest)(nil),    // 77: carillon.v1.TriggerJobRequest
-	(*v1.CompleteRunRequest)(nil),   // 78: carillon.v1.CompleteRunRequest
-	(*v1.PutJobResponse)(nil),       // 79: carillon.v1.PutJobResponse
-	(*v1.QueuePause)(nil),           // 80: carillon.v1.QueuePause
-	(*v1.Heartbeat)(nil),            // 81: carillon.v1.Heartbeat
-	(*v1.Result)(nil),               // 82: carillon.v1.Result
-	(*v1.Queue)(nil),                // 83: carillon.v1.Queue
-	(*v1.Worker)(nil),               // 84: carillon.v1.Worker
+	(*QuotaAmount)(nil),             // 42: carillon.peer.v1.QuotaAmount
+	(*QuotaUsage)(nil),              // 43: carillon.peer.v1.QuotaUsage
+	(*AskRoomRequest)(nil),          // 44: carillon.peer.v1.AskRoomRequest
+	(*AskRoomResponse)(nil),         // 45: carillon.peer.v1.AskRoomResponse
+	(*CountUsageRequest)(nil),       // 46: carillon.peer.v1.CountUsageRequest
+	(*CountUsageResponse)(nil),      // 47: carillon.peer.v1.CountUsageResponse
+	(*TakeChangesRequest)(nil),      // 48: carillon.peer.v1.TakeChangesRequest
+	(*TakeChangesResponse)(nil),     // 49: carillon.peer.v1.TakeChangesResponse
+	(*PurgeInRequest)(nil),          // 50: carillon.peer.v1.PurgeInRequest
+	(*PurgeInResponse)(nil),         // 51: carillon.peer.v1.PurgeInResponse
+	(*ReloadQueuesRequest)(nil),     // 52: carillon.peer.v1.ReloadQueuesRequest
+	(*ReloadQueuesResponse)(nil),    // 53: carillon.peer.v1.ReloadQueuesResponse
+	(*HearRequest)(nil),             // 54: carillon.peer.v1.HearRequest
+	(*Report)(nil),                  // 55: carillon.peer.v1.Report
+	(*HearResponse)(nil),            // 56: carillon.peer.v1.HearResponse
+	(*Term)(nil),                    // 57: carillon.peer.v1.Term
+	(*TokenStamp)(nil),              // 58: carillon.peer.v1.TokenStamp
+	(*AskTokensRequest)(nil),        // 59: carillon.peer.v1.AskTokensRequest
+	(*TokenAsk)(nil),                // 60: carillon.peer.v1.TokenAsk
+	(*AskTokensResponse)(nil),       // 61: carillon.peer.v1.AskTokensResponse
+	(*TokenGrant)(nil),              // 62: carillon.peer.v1.TokenGrant
+	(*GiveTokensRequest)(nil),       // 63: carillon.peer.v1.GiveTokensRequest
+	(*GiveTokensResponse)(nil),      // 64: carillon.peer.v1.GiveTokensResponse
+	(*LimitStandsRequest)(nil),      // 65: carillon.peer.v1.LimitStandsRequest
+	(*LimitStandsResponse)(nil),     // 66: carillon.peer.v1.LimitStandsResponse
+	(*RecordEventsRequest)(nil),     // 67: carillon.peer.v1.RecordEventsRequest
+	(*RecordEventsResponse)(nil),    // 68: carillon.peer.v1.RecordEventsResponse
+	(*ReloadNamespaceRequest)(nil),  // 69: carillon.peer.v1.ReloadNamespaceRequest
+	(*ReloadNamespaceResponse)(nil), // 70: carillon.peer.v1.ReloadNamespaceResponse
+	(*HearLimitsRequest)(nil),       // 71: carillon.peer.v1.HearLimitsRequest
+	(*NamedLimit)(nil),              // 72: carillon.peer.v1.NamedLimit
+	(*HearLimitsResponse)(nil),      // 73: carillon.peer.v1.HearLimitsResponse
+	(*Place)(nil),                   // 74: carillon.peer.v1.Place
+	(*OwnQueuesRequest)(nil),        // 75: carillon.peer.v1.OwnQueuesRequest
+	(*OwnQueuesResponse)(nil),       // 76: carillon.peer.v1.OwnQueuesResponse
+	(*OwnWorkersRequest)(nil),       // 77: carillon.peer.v1.OwnWorkersRequest
+	(*OwnWorkersResponse)(nil),      // 78: carillon.peer.v1.OwnWorkersResponse
+	(*OwnWorker)(nil),               // 79: carillon.peer.v1.OwnWorker
+	(*SettleSidecarRequest)(nil),    // 80: carillon.peer.v1.SettleSidecarRequest
+	(*SettleSidecarResponse)(nil),   // 81: carillon.peer.v1.SettleSidecarResponse
+	(*timestamppb.Timestamp)(nil),   // 82: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 83: google.protobuf.Duration
+	(*v1.Job)(nil),                  // 84: carillon.v1.Job
+	(*v1.TriggerJobRequest)(nil),    // 85: carillon.v1.TriggerJobRequest
+	(*v1.CompleteRunRequest)(nil),   // 86: carillon.v1.CompleteRunRequest
+	(*v1.PutJobResponse)(nil),       // 87: carillon.v1.PutJobResponse
+	(*v1.QueuePause)(nil),           // 88: carillon.v1.QueuePause
+	(*v1.Heartbeat)(nil),            // 89: carillon.v1.Heartbeat
+	(*v1.Result)(nil),               // 90: carillon.v1.Result
+	(*v1.Queue)(nil),                // 91: carillon.v1.Queue
+	(*v1.Worker)(nil),               // 92: carillon.v1.Worker
 }
 var file_carillon_peer_v1_peer_proto_depIdxs = []int32{
-	0,  // 0: carillon.peer.v1.Refusal.reason:type_name -> carillon.peer.v1.Refusal.Reason
-	74, // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
-	75, // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
-	74, // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
-	74, // 7: carillon.peer.v1.CommandRequest.not_after:type_name -> google.protobuf.Timestamp
-	12, // 8: carillon.peer.v1.CommandRequest.of:type_name -> carillon.peer.v1.CommandId
-	76, // 9: carillon.peer.v1.CommandRequest.put:type_name -> carillon.v1.Job
-	74, // 10: carillon.peer.v1.CommandRequest.seen_at:type_name -> google.protobuf.Timestamp
-	13, // 11: carillon.peer.v1.CommandRequest.refusal:type_name -> carillon.peer.v1.CommandRefusal
-	75, // 12: carillon.peer.v1.CommandRequest.keep_for:type_name -> google.protobuf.Duration
-	77, // 13: carillon.peer.v1.CommandRequest.trigger:type_name -> carillon.v1.TriggerJobRequest
-	78, // 14: carillon.peer.v1.CommandRequest.complete:type_name -> carillon.v1.CompleteRunRequest
-	74, // 15: carillon.peer.v1.CommandsRequest.not_after:type_name -> google.protobuf.Timestamp
-	14, // 16: carillon.peer.v1.CommandsRequest.commands:type_name -> carillon.peer.v1.CommandRequest
-	1,  // 17: carillon.peer.v1.CommandsResponse.decisions:type_name -> carillon.peer.v1.CommandsResponse.Decision
-	74, // 18: carillon.peer.v1.ForgetCommandsRequest.not_after:type_name -> google.protobuf.Timestamp
-	12, // 19: carillon.peer.v1.ForgetCommandsRequest.commands:type_name -> carillon.peer.v1.CommandId
-	74, // 20: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
-	20, // 21: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
-	74, // 22: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
-	20, // 23: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
-	50, // 24: carillon.peer.v1.ReleaseRequest.order:type_name -> carillon.peer.v1.TokenStamp
-	2,  // 25: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
-	74, // 26: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
-	20, // 27: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
-	74, // 28: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
-	76, // 29: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
-	74, // 30: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
-	30, // 31: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
-	49, // 32: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
-	31, // 33: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
-	79, // 34: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
-	49, // 35: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
-	74, // 36: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 37: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 38: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
-	80, // 39: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
-	74, // 40: carillon.peer.v1.ChangeKeyRequest.not_after:type_name -> google.protobuf.Timestamp
-	40, // 41: carillon.peer.v1.ChangeKeyRequest.uses:type_name -> carillon.peer.v1.KeyUse
-	74, // 42: carillon.peer.v1.KeyUse.hour:type_name -> google.protobuf.Timestamp
-	74, // 43: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 44: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 45: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
-	47, // 46: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
-	81, // 47: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
-	82, // 48: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
-	74, // 49: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
-	49, // 50: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
-	52, // 51: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
-	50, // 52: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
-	54, // 53: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
-	49, // 54: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
-	50, // 55: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
-	74, // 56: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
-	54, // 57: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
-	74, // 58: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 59: carillon.peer.v1.RecordEventsRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 60: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
-	74, // 61: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
-	64, // 62: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
-	74, // 63: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
-	66, // 64: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
-	83, // 65: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
-	74, // 66: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
-	66, // 67: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
-	71, // 68: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
-	84, // 69: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
-	74, // 70: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
-	4,  // 71: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
-	6,  // 72: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
-	8,  // 73: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
-	10, // 74: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
-	21, // 75: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
-	23, // 76: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
-	25, // 77: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
-	27, // 78: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
-	29, // 79: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
-	14, // 80: carillon.peer.v1.PeerService.Command:input_type -> carillon.peer.v1.CommandRequest
-	16, // 81: carillon.peer.v1.PeerService.Commands:input_type -> carillon.peer.v1.CommandsRequest
-	18, // 82: carillon.peer.v1.PeerService.ForgetCommands:input_type -> carillon.peer.v1.ForgetCommandsRequest
-	33, // 83: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
-	35, // 84: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
-	37, // 85: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
-	39, // 86: carillon.peer.v1.PeerService.ChangeKey:input_type -> carillon.peer.v1.ChangeKeyRequest
-	42, // 87: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
-	46, // 88: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
-	51, // 89: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
-	55, // 90: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
-	57, // 91: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
-	59, // 92: carillon.peer.v1.PeerService.RecordEvents:input_type -> carillon.peer.v1.RecordEventsRequest
-	61, // 93: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
-	44, // 94: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
-	63, // 95: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
-	67, // 96: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
-	69, // 97: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
-	72, // 98: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
-	5,  // 99: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
-	7,  // 100: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
-	9,  // 101: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
-	11, // 102: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
-	22, // 103: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
-	24, // 104: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
-	26, // 105: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
-	28, // 106: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
-	32, // 107: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
-	15, // 108: carillon.peer.v1.PeerService.Command:output_type -> carillon.peer.v1.CommandResponse
-	17, // 109: carillon.peer.v1.PeerService.Commands:output_type -> carillon.peer.v1.CommandsResponse
-	19, // 110: carillon.peer.v1.PeerService.ForgetCommands:output_type -> carillon.peer.v1.ForgetCommandsResponse
-	34, // 111: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
-	36, // 112: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
-	38, // 113: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
-	41, // 114: carillon.peer.v1.PeerService.ChangeKey:output_type -> carillon.peer.v1.ChangeKeyResponse
-	43, // 115: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
-	48, // 116: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
-	53, // 117: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
-	56, // 118: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
-	58, // 119: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
-	60, // 120: carillon.peer.v1.PeerService.RecordEvents:output_type -> carillon.peer.v1.RecordEventsResponse
-	62, // 121: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
-	45, // 122: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
-	65, // 123: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
-	68, // 124: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
-	70, // 125: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
-	73, // 126: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
-	99, // [99:127] is the sub-list for method output_type
-	71, // [71:99] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	0,   // 0: carillon.peer.v1.Refusal.reason:type_name -> carillon.peer.v1.Refusal.Reason
+	82,  // 1: carillon.peer.v1.StatusRequest.not_after:type_name -> google.protobuf.Timestamp
+	83,  // 2: carillon.peer.v1.StatusResponse.skew:type_name -> google.protobuf.Duration
+	82,  // 3: carillon.peer.v1.LookRequest.not_after:type_name -> google.protobuf.Timestamp
+	82,  // 4: carillon.peer.v1.SetDrainingRequest.not_after:type_name -> google.protobuf.Timestamp
+	82,  // 5: carillon.peer.v1.ForwardRequest.not_after:type_name -> google.protobuf.Timestamp
+	82,  // 6: carillon.peer.v1.ForwardRequest.seen_at:type_name -> google.protobuf.Timestamp
+	82,  // 7: carillon.peer.v1.CommandRequest.not_after:type_name -> google.protobuf.Timestamp
+	12,  // 8: carillon.peer.v1.CommandRequest.of:type_name -> carillon.peer.v1.CommandId
+	84,  // 9: carillon.peer.v1.CommandRequest.put:type_name -> carillon.v1.Job
+	82,  // 10: carillon.peer.v1.CommandRequest.seen_at:type_name -> google.protobuf.Timestamp
+	13,  // 11: carillon.peer.v1.CommandRequest.refusal:type_name -> carillon.peer.v1.CommandRefusal
+	83,  // 12: carillon.peer.v1.CommandRequest.keep_for:type_name -> google.protobuf.Duration
+	85,  // 13: carillon.peer.v1.CommandRequest.trigger:type_name -> carillon.v1.TriggerJobRequest
+	86,  // 14: carillon.peer.v1.CommandRequest.complete:type_name -> carillon.v1.CompleteRunRequest
+	82,  // 15: carillon.peer.v1.CommandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	14,  // 16: carillon.peer.v1.CommandsRequest.commands:type_name -> carillon.peer.v1.CommandRequest
+	1,   // 17: carillon.peer.v1.CommandsResponse.decisions:type_name -> carillon.peer.v1.CommandsResponse.Decision
+	82,  // 18: carillon.peer.v1.ForgetCommandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	12,  // 19: carillon.peer.v1.ForgetCommandsRequest.commands:type_name -> carillon.peer.v1.CommandId
+	82,  // 20: carillon.peer.v1.RegisterRequest.not_after:type_name -> google.protobuf.Timestamp
+	20,  // 21: carillon.peer.v1.RegisterRequest.edges:type_name -> carillon.peer.v1.Edge
+	82,  // 22: carillon.peer.v1.ReleaseRequest.not_after:type_name -> google.protobuf.Timestamp
+	20,  // 23: carillon.peer.v1.ReleaseRequest.edge:type_name -> carillon.peer.v1.Edge
+	58,  // 24: carillon.peer.v1.ReleaseRequest.order:type_name -> carillon.peer.v1.TokenStamp
+	2,   // 25: carillon.peer.v1.ReleaseResponse.answer:type_name -> carillon.peer.v1.ReleaseResponse.Answer
+	82,  // 26: carillon.peer.v1.WaitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	20,  // 27: carillon.peer.v1.WaitsRequest.edge:type_name -> carillon.peer.v1.Edge
+	82,  // 28: carillon.peer.v1.KeepsRequest.not_after:type_name -> google.protobuf.Timestamp
+	84,  // 29: carillon.peer.v1.KeepsRequest.job:type_name -> carillon.v1.Job
+	82,  // 30: carillon.peer.v1.ApplyShareRequest.not_after:type_name -> google.protobuf.Timestamp
+	30,  // 31: carillon.peer.v1.ApplyShareRequest.puts:type_name -> carillon.peer.v1.SharePut
+	57,  // 32: carillon.peer.v1.ApplyShareRequest.term:type_name -> carillon.peer.v1.Term
+	31,  // 33: carillon.peer.v1.SharePut.waits:type_name -> carillon.peer.v1.Wait
+	87,  // 34: carillon.peer.v1.ApplyShareResponse.puts:type_name -> carillon.v1.PutJobResponse
+	57,  // 35: carillon.peer.v1.ApplyShareResponse.other_term:type_name -> carillon.peer.v1.Term
+	82,  // 36: carillon.peer.v1.DeleteInRequest.not_after:type_name -> google.protobuf.Timestamp
+	82,  // 37: carillon.peer.v1.RedriveInRequest.not_after:type_name -> google.protobuf.Timestamp
+	82,  // 38: carillon.peer.v1.PauseInRequest.not_after:type_name -> google.protobuf.Timestamp
+	88,  // 39: carillon.peer.v1.PauseInResponse.pause:type_name -> carillon.v1.QueuePause
+	82,  // 40: carillon.peer.v1.ChangeKeyRequest.not_after:type_name -> google.protobuf.Timestamp
+	40,  // 41: carillon.peer.v1.ChangeKeyRequest.uses:type_name -> carillon.peer.v1.KeyUse
+	82,  // 42: carillon.peer.v1.KeyUse.hour:type_name -> google.protobuf.Timestamp
+	42,  // 43: carillon.peer.v1.QuotaUsage.used:type_name -> carillon.peer.v1.QuotaAmount
+	42,  // 44: carillon.peer.v1.QuotaUsage.room:type_name -> carillon.peer.v1.QuotaAmount
+	58,  // 45: carillon.peer.v1.QuotaUsage.stamp:type_name -> carillon.peer.v1.TokenStamp
+	82,  // 46: carillon.peer.v1.AskRoomRequest.not_after:type_name -> google.protobuf.Timestamp
+	43,  // 47: carillon.peer.v1.AskRoomRequest.has:type_name -> carillon.peer.v1.QuotaUsage
+	42,  // 48: carillon.peer.v1.AskRoomRequest.want:type_name -> carillon.peer.v1.QuotaAmount
+	42,  // 49: carillon.peer.v1.AskRoomRequest.more:type_name -> carillon.peer.v1.QuotaAmount
+	58,  // 50: carillon.peer.v1.AskRoomResponse.stamp:type_name -> carillon.peer.v1.TokenStamp
+	42,  // 51: carillon.peer.v1.AskRoomResponse.room:type_name -> carillon.peer.v1.QuotaAmount
+	82,  // 52: carillon.peer.v1.CountUsageRequest.not_after:type_name -> google.protobuf.Timestamp
+	58,  // 53: carillon.peer.v1.CountUsageRequest.stamp:type_name -> carillon.peer.v1.TokenStamp
+	43,  // 54: carillon.peer.v1.CountUsageResponse.usage:type_name -> carillon.peer.v1.QuotaUsage
+	82,  // 55: carillon.peer.v1.TakeChangesRequest.not_after:type_name -> google.protobuf.Timestamp
+	82,  // 56: carillon.peer.v1.PurgeInRequest.not_after:type_name -> google.protobuf.Timestamp
+	82,  // 57: carillon.peer.v1.ReloadQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	82,  // 58: carillon.peer.v1.HearRequest.not_after:type_name -> google.protobuf.Timestamp
+	55,  // 59: carillon.peer.v1.HearRequest.reports:type_name -> carillon.peer.v1.Report
+	89,  // 60: carillon.peer.v1.HearRequest.heartbeats:type_name -> carillon.v1.Heartbeat
+	90,  // 61: carillon.peer.v1.Report.result:type_name -> carillon.v1.Result
+	82,  // 62: carillon.peer.v1.AskTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	57,  // 63: carillon.peer.v1.AskTokensRequest.term:type_name -> carillon.peer.v1.Term
+	60,  // 64: carillon.peer.v1.AskTokensRequest.asks:type_name -> carillon.peer.v1.TokenAsk
+	58,  // 65: carillon.peer.v1.TokenAsk.stamp:type_name -> carillon.peer.v1.TokenStamp
+	62,  // 66: carillon.peer.v1.AskTokensResponse.grants:type_name -> carillon.peer.v1.TokenGrant
+	57,  // 67: carillon.peer.v1.TokenGrant.term:type_name -> carillon.peer.v1.Term
+	58,  // 68: carillon.peer.v1.TokenGrant.stamp:type_name -> carillon.peer.v1.TokenStamp
+	82,  // 69: carillon.peer.v1.GiveTokensRequest.not_after:type_name -> google.protobuf.Timestamp
+	62,  // 70: carillon.peer.v1.GiveTokensRequest.grants:type_name -> carillon.peer.v1.TokenGrant
+	82,  // 71: carillon.peer.v1.LimitStandsRequest.not_after:type_name -> google.protobuf.Timestamp
+	82,  // 72: carillon.peer.v1.RecordEventsRequest.not_after:type_name -> google.protobuf.Timestamp
+	82,  // 73: carillon.peer.v1.ReloadNamespaceRequest.not_after:type_name -> google.protobuf.Timestamp
+	82,  // 74: carillon.peer.v1.HearLimitsRequest.not_after:type_name -> google.protobuf.Timestamp
+	72,  // 75: carillon.peer.v1.HearLimitsRequest.limits:type_name -> carillon.peer.v1.NamedLimit
+	82,  // 76: carillon.peer.v1.OwnQueuesRequest.not_after:type_name -> google.protobuf.Timestamp
+	74,  // 77: carillon.peer.v1.OwnQueuesRequest.after:type_name -> carillon.peer.v1.Place
+	91,  // 78: carillon.peer.v1.OwnQueuesResponse.queues:type_name -> carillon.v1.Queue
+	82,  // 79: carillon.peer.v1.OwnWorkersRequest.not_after:type_name -> google.protobuf.Timestamp
+	74,  // 80: carillon.peer.v1.OwnWorkersRequest.after:type_name -> carillon.peer.v1.Place
+	79,  // 81: carillon.peer.v1.OwnWorkersResponse.workers:type_name -> carillon.peer.v1.OwnWorker
+	92,  // 82: carillon.peer.v1.OwnWorker.worker:type_name -> carillon.v1.Worker
+	82,  // 83: carillon.peer.v1.SettleSidecarRequest.not_after:type_name -> google.protobuf.Timestamp
+	4,   // 84: carillon.peer.v1.PeerService.Status:input_type -> carillon.peer.v1.StatusRequest
+	6,   // 85: carillon.peer.v1.PeerService.Look:input_type -> carillon.peer.v1.LookRequest
+	8,   // 86: carillon.peer.v1.PeerService.SetDraining:input_type -> carillon.peer.v1.SetDrainingRequest
+	10,  // 87: carillon.peer.v1.PeerService.Forward:input_type -> carillon.peer.v1.ForwardRequest
+	21,  // 88: carillon.peer.v1.PeerService.Register:input_type -> carillon.peer.v1.RegisterRequest
+	23,  // 89: carillon.peer.v1.PeerService.Release:input_type -> carillon.peer.v1.ReleaseRequest
+	25,  // 90: carillon.peer.v1.PeerService.Waits:input_type -> carillon.peer.v1.WaitsRequest
+	27,  // 91: carillon.peer.v1.PeerService.Keeps:input_type -> carillon.peer.v1.KeepsRequest
+	29,  // 92: carillon.peer.v1.PeerService.ApplyShare:input_type -> carillon.peer.v1.ApplyShareRequest
+	14,  // 93: carillon.peer.v1.PeerService.Command:input_type -> carillon.peer.v1.CommandRequest
+	16,  // 94: carillon.peer.v1.PeerService.Commands:input_type -> carillon.peer.v1.CommandsRequest
+	18,  // 95: carillon.peer.v1.PeerService.ForgetCommands:input_type -> carillon.peer.v1.ForgetCommandsRequest
+	33,  // 96: carillon.peer.v1.PeerService.DeleteIn:input_type -> carillon.peer.v1.DeleteInRequest
+	35,  // 97: carillon.peer.v1.PeerService.RedriveIn:input_type -> carillon.peer.v1.RedriveInRequest
+	37,  // 98: carillon.peer.v1.PeerService.PauseIn:input_type -> carillon.peer.v1.PauseInRequest
+	39,  // 99: carillon.peer.v1.PeerService.ChangeKey:input_type -> carillon.peer.v1.ChangeKeyRequest
+	44,  // 100: carillon.peer.v1.PeerService.AskRoom:input_type -> carillon.peer.v1.AskRoomRequest
+	46,  // 101: carillon.peer.v1.PeerService.CountUsage:input_type -> carillon.peer.v1.CountUsageRequest
+	48,  // 102: carillon.peer.v1.PeerService.TakeChanges:input_type -> carillon.peer.v1.TakeChangesRequest
+	50,  // 103: carillon.peer.v1.PeerService.PurgeIn:input_type -> carillon.peer.v1.PurgeInRequest
+	54,  // 104: carillon.peer.v1.PeerService.Hear:input_type -> carillon.peer.v1.HearRequest
+	59,  // 105: carillon.peer.v1.PeerService.AskTokens:input_type -> carillon.peer.v1.AskTokensRequest
+	63,  // 106: carillon.peer.v1.PeerService.GiveTokens:input_type -> carillon.peer.v1.GiveTokensRequest
+	65,  // 107: carillon.peer.v1.PeerService.LimitStands:input_type -> carillon.peer.v1.LimitStandsRequest
+	67,  // 108: carillon.peer.v1.PeerService.RecordEvents:input_type -> carillon.peer.v1.RecordEventsRequest
+	69,  // 109: carillon.peer.v1.PeerService.ReloadNamespace:input_type -> carillon.peer.v1.ReloadNamespaceRequest
+	52,  // 110: carillon.peer.v1.PeerService.ReloadQueues:input_type -> carillon.peer.v1.ReloadQueuesRequest
+	71,  // 111: carillon.peer.v1.PeerService.HearLimits:input_type -> carillon.peer.v1.HearLimitsRequest
+	75,  // 112: carillon.peer.v1.PeerService.OwnQueues:input_type -> carillon.peer.v1.OwnQueuesRequest
+	77,  // 113: carillon.peer.v1.PeerService.OwnWorkers:input_type -> carillon.peer.v1.OwnWorkersRequest
+	80,  // 114: carillon.peer.v1.PeerService.SettleSidecar:input_type -> carillon.peer.v1.SettleSidecarRequest
+	5,   // 115: carillon.peer.v1.PeerService.Status:output_type -> carillon.peer.v1.StatusResponse
+	7,   // 116: carillon.peer.v1.PeerService.Look:output_type -> carillon.peer.v1.LookResponse
+	9,   // 117: carillon.peer.v1.PeerService.SetDraining:output_type -> carillon.peer.v1.SetDrainingResponse
+	11,  // 118: carillon.peer.v1.PeerService.Forward:output_type -> carillon.peer.v1.ForwardResponse
+	22,  // 119: carillon.peer.v1.PeerService.Register:output_type -> carillon.peer.v1.RegisterResponse
+	24,  // 120: carillon.peer.v1.PeerService.Release:output_type -> carillon.peer.v1.ReleaseResponse
+	26,  // 121: carillon.peer.v1.PeerService.Waits:output_type -> carillon.peer.v1.WaitsResponse
+	28,  // 122: carillon.peer.v1.PeerService.Keeps:output_type -> carillon.peer.v1.KeepsResponse
+	32,  // 123: carillon.peer.v1.PeerService.ApplyShare:output_type -> carillon.peer.v1.ApplyShareResponse
+	15,  // 124: carillon.peer.v1.PeerService.Command:output_type -> carillon.peer.v1.CommandResponse
+	17,  // 125: carillon.peer.v1.PeerService.Commands:output_type -> carillon.peer.v1.CommandsResponse
+	19,  // 126: carillon.peer.v1.PeerService.ForgetCommands:output_type -> carillon.peer.v1.ForgetCommandsResponse
+	34,  // 127: carillon.peer.v1.PeerService.DeleteIn:output_type -> carillon.peer.v1.DeleteInResponse
+	36,  // 128: carillon.peer.v1.PeerService.RedriveIn:output_type -> carillon.peer.v1.RedriveInResponse
+	38,  // 129: carillon.peer.v1.PeerService.PauseIn:output_type -> carillon.peer.v1.PauseInResponse
+	41,  // 130: carillon.peer.v1.PeerService.ChangeKey:output_type -> carillon.peer.v1.ChangeKeyResponse
+	45,  // 131: carillon.peer.v1.PeerService.AskRoom:output_type -> carillon.peer.v1.AskRoomResponse
+	47,  // 132: carillon.peer.v1.PeerService.CountUsage:output_type -> carillon.peer.v1.CountUsageResponse
+	49,  // 133: carillon.peer.v1.PeerService.TakeChanges:output_type -> carillon.peer.v1.TakeChangesResponse
+	51,  // 134: carillon.peer.v1.PeerService.PurgeIn:output_type -> carillon.peer.v1.PurgeInResponse
+	56,  // 135: carillon.peer.v1.PeerService.Hear:output_type -> carillon.peer.v1.HearResponse
+	61,  // 136: carillon.peer.v1.PeerService.AskTokens:output_type -> carillon.peer.v1.AskTokensResponse
+	64,  // 137: carillon.peer.v1.PeerService.GiveTokens:output_type -> carillon.peer.v1.GiveTokensResponse
+	66,  // 138: carillon.peer.v1.PeerService.LimitStands:output_type -> carillon.peer.v1.LimitStandsResponse
+	68,  // 139: carillon.peer.v1.PeerService.RecordEvents:output_type -> carillon.peer.v1.RecordEventsResponse
+	70,  // 140: carillon.peer.v1.PeerService.ReloadNamespace:output_type -> carillon.peer.v1.ReloadNamespaceResponse
+	53,  // 141: carillon.peer.v1.PeerService.ReloadQueues:output_type -> carillon.peer.v1.ReloadQueuesResponse
+	73,  // 142: carillon.peer.v1.PeerService.HearLimits:output_type -> carillon.peer.v1.HearLimitsResponse
+	76,  // 143: carillon.peer.v1.PeerService.OwnQueues:output_type -> carillon.peer.v1.OwnQueuesResponse
+	78,  // 144: carillon.peer.v1.PeerService.OwnWorkers:output_type -> carillon.peer.v1.OwnWorkersResponse
+	81,  // 145: carillon.peer.v1.PeerService.SettleSidecar:output_type -> carillon.peer.v1.SettleSidecarResponse
+	115, // [115:146] is the sub-list for method output_type
+	84,  // [84:115] is the sub-list for method input_type
+	84,  // [84:84] is the sub-list for extension type_name
+	84,  // [84:84] is the sub-list for extension extendee
+	0,   // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_carillon_peer_v1_peer_proto_init() }
@@ -5247,7 +5836,7 @@ func file_carillon_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_peer_v1_peer_proto_rawDesc), len(file_carillon_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   71,
+			NumMessages:   79,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
