@@ -72,7 +72,10 @@ func (bs *batches) put(ctx context.Context, reqs []message.PutRequest) ([]carill
 		return bs.putTogether(ctx, reqs)
 	}
 	if l := parts.lane(); l != nil {
-		puts, err := l.putGroup(ctx, reqs, parts)
+		puts, err := l.putGroup(ctx, reqs, parts, "")
+		if _, is := errors.AsType[*message.RoomError](err); is {
+			puts, err = bs.putHeld(ctx, l, reqs, parts)
+		}
 		if !errors.Is(err, errApart) {
 			return puts, err
 		}

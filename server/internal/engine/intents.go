@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,6 +113,14 @@ func newTurn() turn { return make(turn, 1) }
 func (t turn) take() { t <- struct{}{} }
 func (t turn) give() { <-t }
 
+func (bs *batches) newID() (string, error) {
+	id, err := ulid.New(ulid.Timestamp(bs.cfg.Now()), bs.cfg.Random)
+	if err != nil {
+		return "", fmt.Errorf("random bytes for a batch: %w", err)
+	}
+	return id.String(), nil
+}
+
 func (bs *batches) newBatch(id string, reqs []message.PutRequest) *batch {
 	return &batch{all: bs, id: id, turn: newTurn(), reqs: reqs, byPart: bs.partitions.byPartition(reqs),
 		coordinator: bs.partitions.of(reqs[0].Job.Key()), terms: map[*partitionRunner]store.Term{},
@@ -124,11 +131,11 @@ func (bs *batches) newBatch(id string, reqs []message.PutRequest) *batch {
 // background.
 func (bs *batches) putAcross(ctx context.Context, reqs []message.PutRequest) ([]carillon.PutResult, error) {
 	bs.cfg.Enter(ctx, -1, "")
-	id, err := ulid.New(ulid.Timestamp(bs.cfg.Now()), bs.cfg.Random)
+	id, err := bs.newID()
 	if err != nil {
-		return nil, fmt.Errorf("random bytes for a batch: %w", err)
+		return nil, err
 	}
-	b := bs.newBatch(id.String(), reqs)
+	b := bs.newBatch(id, reqs)
 	b.linked = bs.cfg.now()
 	decision := &waitingCall[struct{}]{done: make(chan outcome[struct{}], 1)}
 	done := make(chan error, 1)
@@ -152,7 +159,7 @@ func (b *batch) put(ctx context.Context, decision *waitingCall[struct{}], done c
 	b.all.begin(b.id) // the id is new, so nobody works on it
 	defer b.all.finish(b.id)
 	b.learnTerms(ctx)
-	if err := b.holdRoom(ctx); err != nil {
+	if err := b.all.holdRoom(ctx, b.id, b.reqs, b.byPart); err != nil {
 		done <- err
 		return
 	}
@@ -167,40 +174,6 @@ func (b *batch) put(ctx context.Context, decision *waitingCall[struct{}], done c
 	b.complete()
 	done <- nil
 	b.clean()
-}
-
-// holdRoom sets room of quotas aside in all partitions, before the batch is decided. Nothing is asked for
-// namespaces without quotas.
-func (b *batch) holdRoom(ctx context.Context) error {
-	if !slices.ContainsFunc(b.reqs, func(r message.PutRequest) bool {
-		s := b.all.quotas.settings.get(r.Job.Namespace)
-		return s != nil && s.Quotas.Stores()
-	}) {
-		return nil
-	}
-	parts := inOrder(b.byPart)
-	return eachAtOnce(len(parts), func(i int) error {
-		share := &message.Share{Batch: b.id, Coordinator: b.coordinator.number, Hold: true}
-		for _, k := range b.byPart[parts[i]] {
-			share.Reqs = append(share.Reqs, b.reqs[k])
-		}
-		_, err := across(ctx, b.all.partitions, parts[i], message.ApplyShare{Share: share})
-		return certain(err)
-	})
-}
-
-// serveHold sets room aside for the share of a batch that is about to be decided.
-func serveHold(ctx context.Context, p *partitionRunner, s *message.Share) error {
-	c := call{of: s.Batch}
-	for i := range s.Reqs {
-		c.refs = append(c.refs, store.Ref{Key: s.Reqs[i].Job.Key()})
-	}
-	_, err := withRoom(ctx, p.e.quotas, func() (struct{}, error) {
-		return inRoundSeq(ctx, p, c, func(p *partitionRunner, now int64) (struct{}, uint64, error) {
-			return struct{}{}, 0, p.m.Jobs.Hold(now, s.Batch, s.Reqs)
-		})
-	})
-	return err
 }
 
 // decide writes the intent, unless ctx ends first.

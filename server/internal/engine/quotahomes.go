@@ -92,13 +92,13 @@ func (h *quotaHome) ask(ctx context.Context, m *message.AskRoom) (message.Room, 
 		q := h.of.settings.inForce(h.namespace).Quotas
 		h.mu.Lock()
 		room, ok := h.ledger.Ask(m, quota.Most(&q))
-		known, used := h.ledger.Known(), h.ledger.Used()
+		known, used, bounds := h.ledger.Known(), h.ledger.Used(), h.ledger.Bounds()
 		h.mu.Unlock()
 		switch {
 		case ok:
 			return room, nil
 		case known && recounted:
-			return room, h.full(&q, used, m.Want)
+			return room, h.full(&q, used, bounds, m.Want)
 		}
 		if err := h.recount(ctx); err != nil {
 			return room, err
@@ -106,21 +106,23 @@ func (h *quotaHome) ask(ctx context.Context, m *message.AskRoom) (message.Room, 
 	}
 }
 
-// full returns the error of a put for which there is no room.
-func (h *quotaHome) full(q *carillon.Quotas, used, want message.Amount) error {
-	if q.Jobs > 0 && want.Jobs > 0 && used.Jobs+want.Jobs > q.Jobs {
-		text := fmt.Sprintf("namespace %q has %s of %s jobs", h.namespace, grouped(used.Jobs), grouped(q.Jobs))
-		if want.Jobs > 1 {
-			text += fmt.Sprintf(", and %s more are to be put", grouped(want.Jobs))
-		}
-		return carillon.Errorf(carillon.ResourceExhausted, "quotas.jobs", "%s", text)
+// full returns the error of a put for which there is no room. What the partitions hold for batches, and what
+// they got since they were asked, is as good as used.
+func (h *quotaHome) full(q *carillon.Quotas, used, bounds, want message.Amount) error {
+	what, field, of, used1, more, most := "jobs", "quotas.jobs", "", used.Jobs, bounds.Jobs-used.Jobs, q.Jobs
+	wants := want.Jobs
+	if want.Jobs == 0 || q.Jobs == 0 || bounds.Jobs+want.Jobs <= q.Jobs {
+		what, field, of = "bytes", "quotas.payload_bytes", " of data"
+		used1, more, most, wants = used.Bytes, bounds.Bytes-used.Bytes, q.PayloadBytes, want.Bytes
 	}
-	if q.PayloadBytes > 0 && want.Bytes > 0 && used.Bytes+want.Bytes > q.PayloadBytes {
-		return carillon.Errorf(carillon.ResourceExhausted, "quotas.payload_bytes",
-			"namespace %q has %s of %s bytes of data, and %s more are to be put", h.namespace, grouped(used.Bytes),
-			grouped(q.PayloadBytes), grouped(want.Bytes))
+	text := fmt.Sprintf("namespace %q has %s of %s %s%s", h.namespace, grouped(used1), grouped(most), what, of)
+	if more > 0 {
+		text += fmt.Sprintf(", %s more are being put", grouped(more))
 	}
-	return carillon.Errorf(carillon.Unavailable, "quotas", "other puts of namespace %q have taken the room", h.namespace)
+	if wants > 1 {
+		text += fmt.Sprintf(", and %s more are to be put", grouped(wants))
+	}
+	return carillon.Errorf(carillon.ResourceExhausted, field, "%s", text)
 }
 
 // recount waits for a recount that begins after the call.

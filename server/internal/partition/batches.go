@@ -94,7 +94,7 @@ func (js *Jobs) ApplyShare(now int64, s *message.Share) (puts []carillon.PutResu
 	if js.deletes(s.Reqs) {
 		js.seal()
 	}
-	js.usage.unhold(s.Batch)
+	js.usage.Unhold(s.Batch)
 	puts = make([]carillon.PutResult, len(s.Reqs))
 	for i := range s.Reqs {
 		r := &s.Reqs[i]

@@ -35,6 +35,7 @@ type usage struct {
 type held struct {
 	room  message.Amount
 	until int64
+	names map[string]bool // of the jobs
 }
 
 // heldFor is how long room is set aside for a share. A share that comes later uses more than there may be.
@@ -158,11 +159,27 @@ func (us *Usage) moved(job carillon.Key, from, to int64) {
 	}
 	more := change(from, to)
 	u.room = u.room.Minus(message.Amount{Jobs: max(0, more.Jobs), Bytes: max(0, more.Bytes)})
+	u.hand(job.Name, message.Amount{}.Minus(more))
 	switch {
 	case u.counted || job.Name <= u.pos:
 		u.used = u.used.Plus(more)
 	default:
 		u.changed[job.Name] = to
+	}
+}
+
+// hand gives what a job has less now to the batch that is about to put it again. It may be as large as before
+// then.
+func (u *usage) hand(name string, less message.Amount) {
+	if less == (message.Amount{}) {
+		return
+	}
+	for batch, h := range u.held {
+		if h.names[name] {
+			h.room = h.room.Plus(less)
+			u.held[batch] = h
+			return
+		}
 	}
 }
 
@@ -242,16 +259,26 @@ func (js *Jobs) Hold(now int64, batch string, reqs []message.PutRequest) error {
 	if err := js.fit(reqs); err != nil {
 		return err
 	}
-	for namespace, need := range js.needs(reqs) {
-		u := js.usage.all[namespace]
-		u.room = u.room.Minus(need)
-		u.held[batch] = held{need, now + int64(heldFor)}
+	needs := js.needs(reqs)
+	for i := range reqs {
+		u := js.usage.limited(reqs[i].Job.Namespace)
+		if u == nil {
+			continue
+		}
+		h, again := u.held[batch]
+		if !again {
+			need := needs[reqs[i].Job.Namespace]
+			u.room = u.room.Minus(need)
+			h = held{need, now + int64(heldFor), map[string]bool{}}
+			u.held[batch] = h
+		}
+		h.names[reqs[i].Job.Name] = true
 	}
 	return nil
 }
 
-// unhold makes room of what was set aside for the share of a batch, which is about to use it.
-func (us *Usage) unhold(batch string) {
+// Unhold makes room of what was set aside for the share of a batch, which is about to use it.
+func (us *Usage) Unhold(batch string) {
 	for _, u := range us.all {
 		if h, ok := u.held[batch]; ok {
 			u.room = u.room.Plus(h.room)

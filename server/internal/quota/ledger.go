@@ -60,7 +60,8 @@ func (l *Ledger) Used() (sum message.Amount) {
 	return sum
 }
 
-func (l *Ledger) bounds() (sum message.Amount) {
+// Bounds returns what the partitions have at most.
+func (l *Ledger) Bounds() (sum message.Amount) {
 	for i := range l.parts {
 		sum = sum.Plus(l.parts[i].bound)
 	}
@@ -94,7 +95,7 @@ func (l *Ledger) Ask(ask *message.AskRoom, most message.Amount) (room message.Ro
 	if has := ask.Has; has.Counted && has.Stamp == a.stamp {
 		a.bound, a.used = has.Used.Plus(has.Room), has.Used
 	}
-	left := most.Minus(l.bounds())
+	left := most.Minus(l.Bounds())
 	if !ask.Want.Fits(left) {
 		return room, false
 	}
