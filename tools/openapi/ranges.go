@@ -112,12 +112,17 @@ var fieldRanges = map[string]object{
 	"Webhook.url":                {"format": "http-url", "maxLength": 8192},
 	"Webhook.headers": {"propertyNames": object{"format": "header-name", "minLength": 1,
 		"pattern": "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"}},
-	"Webhook.headers{}": {"pattern": `^[^\u0000-\u0008\u000a-\u001f\u007f]*$`},
-	"Webhook.types":     {"minItems": 1, "maxItems": 17},
-	"Webhook.types[]":   {"format": "event-types", "minLength": 1},
-	"Webhook.prefix":    prefix,
-	"Progress.percent":  {"minimum": 0, "maximum": 100},
-	"Progress.message":  {"maxLength": 1024},
+	"Webhook.headers{}":    {"pattern": `^[^\u0000-\u0008\u000a-\u001f\u007f]*$`},
+	"Webhook.types":        {"minItems": 1, "maxItems": 17},
+	"Webhook.types[]":      {"format": "event-types", "minLength": 1},
+	"Webhook.prefix":       prefix,
+	"Quotas.jobs":          {"minimum": 0, "maximum": 1_000_000_000},
+	"Quotas.payload_bytes": {"minimum": 0, "maximum": 1 << 50},
+	"Rate.count":           {"minimum": 0, "maximum": 1_000_000_000},
+	"Rate.period":          {"format": "rate-period", "pattern": span["pattern"]},
+	"Rate.burst":           {"minimum": 0, "maximum": 1_000_000_000},
+	"Progress.percent":     {"minimum": 0, "maximum": 100},
+	"Progress.message":     {"maxLength": 1024},
 }
 
 // bodyRanges are the ranges of the fields of bodies that have no schema of their own, by call.

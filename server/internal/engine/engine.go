@@ -119,7 +119,8 @@ type Events struct {
 	Owned func(partition int, took time.Duration)
 	Lost  func(partition int) // a partition's term was lost
 	// A partition was handed over; took: until all was durable.
-	HandedOver func(partition int, took time.Duration)
+	HandedOver   func(partition int, took time.Duration)
+	QuotaRefused func(quota string) // a change of a job; by the name of the quota: jobs, payload_bytes or puts
 	// Reports for an owner that refuses them for good or does not exist.
 	Dropped func(n int)
 	ReachEvents
@@ -160,7 +161,7 @@ type Engine struct {
 	home
 	*reach // answers whether the store does
 
-	*quotas // answers metrics
+	*quotas
 
 	settings     *settings
 	quotaHomes   *quotaHomes
@@ -214,7 +215,7 @@ func New(cfg Config) *Engine {
 		notices: peerQueue{peers: cfg.Peers, life: life, running: &e.wg}}
 	e.batches = &batches{cfg: &e.cfg, partitions: e.partitions, dependencies: e.dependencies,
 		live: map[string]chan struct{}{}, reported: map[int]store.Term{}}
-	e.quotas = newQuotas(e.partitions, e.settings, e.elapsed, e.batches.run)
+	e.quotas = newQuotas(e.partitions, e.settings, e.elapsed, e.batches.run, cfg.Events.QuotaRefused)
 	e.quotaHomes = &quotaHomes{partitions: e.partitions, settings: e.settings, elapsed: e.elapsed,
 		run: e.batches.run, all: map[string]*quotaHome{}}
 	e.batches.quotas = e.quotas

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/carillonhq/carillon"
@@ -31,44 +30,28 @@ type quotas struct {
 	settings   *settings
 	elapsed    func() int64
 	run        func(f func()) bool // in the background; false: the engine has ended
-	refused    [quotaKinds]atomic.Uint64
+	refused    func(quota string)  // counts it
 
 	mu     sync.Mutex
 	asking map[askedRoom]*roomAsks
 	rates  map[string]*takenChanges // by namespace
 }
 
-// quotaKind is a quota by what it bounds.
-type quotaKind int
-
-const (
-	quotaJobs quotaKind = iota
-	quotaBytes
-	quotaPuts
-	quotaKinds
-)
-
-var quotaNames = [quotaKinds]string{"jobs", "payload_bytes", "puts"}
-
 func newQuotas(ps *partitions, s *settings, elapsed func() int64,
-	run func(func()) bool) *quotas {
-	return &quotas{partitions: ps, settings: s, elapsed: elapsed, run: run,
+	run func(func()) bool, refused func(quota string)) *quotas {
+	if refused == nil {
+		refused = func(string) {}
+	}
+	return &quotas{partitions: ps, settings: s, elapsed: elapsed, run: run, refused: refused,
 		asking: map[askedRoom]*roomAsks{},
 		rates:  map[string]*takenChanges{}}
 }
 
-// QuotaRefusals returns how many changes this node has refused, by the quota.
-func (q *quotas) QuotaRefusals() map[string]uint64 {
-	all := make(map[string]uint64, quotaKinds)
-	for k, name := range quotaNames {
-		all[name] = q.refused[k].Load()
+// over counts a change that is refused for a quota, and returns err.
+func (q *quotas) over(err error) error {
+	if e, ok := errors.AsType[*carillon.Error](err); ok && carillon.OverQuota(e) {
+		q.refused(strings.TrimPrefix(e.Field, "quotas."))
 	}
-	return all
-}
-
-// refuse counts a change that is refused for a quota, and returns err.
-func (q *quotas) refuse(k quotaKind, err *carillon.Error) error {
-	q.refused[k].Add(1)
 	return err
 }
 
@@ -123,7 +106,7 @@ func (q *quotas) acquire(ctx context.Context, need *message.RoomError) error {
 			return nil
 		}
 		if a.want.Jobs <= need.Want.Jobs && a.want.Bytes <= need.Want.Bytes {
-			return q.counted(a.err)
+			return q.over(a.err)
 		}
 		// What was refused is not less than what this one wants.
 	}
@@ -173,18 +156,6 @@ func (q *quotas) askAll(key askedRoom, asks *roomAsks) {
 		cancel()
 		close(a.done)
 	}
-}
-
-// counted counts a refusal by the home.
-func (q *quotas) counted(err error) error {
-	if e, ok := errors.AsType[*carillon.Error](err); ok && e.Kind == carillon.ResourceExhausted {
-		for k, name := range quotaNames {
-			if e.Field == "quotas."+name {
-				return q.refuse(quotaKind(k), e)
-			}
-		}
-	}
-	return err
 }
 
 // askWithin bounds a question to a home.
@@ -291,7 +262,7 @@ func (q *quotas) take(ctx context.Context, namespace string, n int64) error {
 	}
 	r := s.Quotas.Puts.WithDefaults()
 	if n > r.Burst {
-		return q.refuse(quotaPuts, carillon.Errorf(carillon.ResourceExhausted, "quotas.puts",
+		return q.over(carillon.Errorf(carillon.ResourceExhausted, "quotas.puts",
 			"%s changes at once are more than the burst of namespace %q, %s", grouped(n), namespace, grouped(r.Burst)))
 	}
 	for {
@@ -371,7 +342,7 @@ func (q *quotas) tooMany(namespace string, r carillon.Rate, wait int64) error {
 	e := carillon.Errorf(carillon.ResourceExhausted, "quotas.puts",
 		"namespace %q may change %s jobs in %v, %s at once", namespace, grouped(r.Count), r.Period, grouped(r.Burst))
 	e.RetryAfter = time.Duration(wait)
-	return q.refuse(quotaPuts, e)
+	return q.over(e)
 }
 
 // takeEach is take for the jobs of a batch: for all of them, or for none.

@@ -13,7 +13,8 @@ func (n *Node) engineEvents() engine.Events {
 		Events:    partition.Events{Fired: m.Fired, Finished: m.Finished, Skipped: m.Skipped, Staged: m.Staged},
 		Scheduled: m.Scheduled, Committed: m.Committed,
 		Owned: m.Owned, Lost: m.Lost, HandedOver: m.HandedOver, Dropped: m.Dropped,
-		ReachEvents: engine.ReachEvents{Away: n.trouble.away, Back: n.trouble.back},
+		QuotaRefused: m.QuotaRefused,
+		ReachEvents:  engine.ReachEvents{Away: n.trouble.away, Back: n.trouble.back},
 	}
 }
 

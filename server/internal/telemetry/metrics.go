@@ -43,6 +43,7 @@ type Metrics struct {
 	finished  map[carillon.RunStatus]prometheus.Counter
 	retried   prometheus.Counter
 	skipped   *prometheus.CounterVec
+	overQuota *prometheus.CounterVec
 	staged    map[string]prometheus.Counter // by kind of target
 	onStaged  atomic.Pointer[func(q delivery.Queue, n int)]
 	lateness  prometheus.Histogram
@@ -87,7 +88,7 @@ func New(version string) *Metrics {
 		carillon.RunDead:      m.counters[runsDead],
 		carillon.RunCancelled: m.counters[runsCancelled],
 	}
-	m.skipped = m.labelled(runsSkipped)
+	m.skipped, m.overQuota = m.labelled(runsSkipped), m.labelled(quotaRefusals)
 	m.outboxDone, m.outboxRejected = m.labelled(outboxDone), m.labelled(outboxRejected)
 	m.ingestMessages = m.labelled(ingestMessages)
 	m.lateness, m.spans = m.histograms[lateness], m.labelled(traceSpans)
@@ -178,6 +179,9 @@ func (m *Metrics) Staged(q delivery.Queue, n int) {
 
 // Skipped counts scheduled times that do not run.
 func (m *Metrics) Skipped(reason string, n uint64) { m.skipped.WithLabelValues(reason).Add(float64(n)) }
+
+// QuotaRefused counts a change of a job that a quota has refused.
+func (m *Metrics) QuotaRefused(quota string) { m.overQuota.WithLabelValues(quota).Inc() }
 
 // Finished counts a run that has ended.
 func (m *Metrics) Finished(f delivery.Finished) {
