@@ -27,6 +27,7 @@ var (
 		"pattern": `^[^:\u0000-\u001f\u007f-\u009f]*$`}
 	queueFilter = object{"format": "printable", "maxLength": 512, "pattern": printable + "*$"}
 	kindFilter  = object{"enum": []any{"", "worker", "http", "dapr", "kafka", "amqp", "nats", "redis"}}
+	amount      = object{"pattern": "^[0-9]{1,16}$", "maxLength": 16}
 	uint64s     = object{"pattern": "^[0-9]{1,19}$", "maxLength": 19}
 	calendar    = object{"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9_.-]*[a-zA-Z0-9_-][a-zA-Z0-9_.-]*$"}
 	payloadRef  = object{"format": "payload", "maxLength": 88,
@@ -116,11 +117,11 @@ var fieldRanges = map[string]object{
 	"Webhook.types":        {"minItems": 1, "maxItems": 17},
 	"Webhook.types[]":      {"format": "event-types", "minLength": 1},
 	"Webhook.prefix":       prefix,
-	"Quotas.jobs":          {"minimum": 0, "maximum": 1_000_000_000},
-	"Quotas.payload_bytes": {"minimum": 0, "maximum": 1 << 50},
-	"Rate.count":           {"minimum": 0, "maximum": 1_000_000_000},
+	"Quotas.jobs":          amount,
+	"Quotas.payload_bytes": amount,
+	"Rate.count":           amount,
 	"Rate.period":          {"format": "rate-period", "pattern": span["pattern"]},
-	"Rate.burst":           {"minimum": 0, "maximum": 1_000_000_000},
+	"Rate.burst":           amount,
 	"Progress.percent":     {"minimum": 0, "maximum": 100},
 	"Progress.message":     {"maxLength": 1024},
 }
