@@ -1,10 +1,6 @@
 package carillon
 
-import (
-	"cmp"
-	"errors"
-	"strings"
-)
+import "cmp"
 
 // Quotas are how much a namespace may have, over the whole cluster. The zero value of a field is no quota.
 //
@@ -29,13 +25,6 @@ func (q *Quotas) Stores() bool { return q.Jobs != 0 || q.PayloadBytes != 0 }
 type Usage struct {
 	Jobs         int64
 	PayloadBytes int64
-}
-
-// OverQuota reports whether a change was refused because its namespace is at one of its quotas: the same
-// change may succeed later.
-func OverQuota(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Kind == ResourceExhausted && strings.HasPrefix(e.Field, "quotas.")
 }
 
 func (q *Quotas) validate() error {

@@ -41,7 +41,8 @@ func (j *jobs) putAll(ctx context.Context, jobs []carillon.Job, at int64) ([]car
 	if err != nil {
 		return nil, err
 	}
-	puts, err := withRoom(ctx, j.quotas, func() ([]carillon.PutResult, error) { return j.batches.put(ctx, reqs) })
+	puts, err := withRoom(ctx, j.quotas,
+		func() ([]carillon.PutResult, error) { return j.batches.put(ctx, reqs) })
 	if err != nil {
 		return nil, err
 	}

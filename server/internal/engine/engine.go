@@ -164,7 +164,6 @@ type Engine struct {
 	*quotas
 
 	settings     *settings
-	quotaHomes   *quotaHomes
 	dependencies *dependencies
 	batches      *batches
 	cfg          Config
@@ -216,7 +215,7 @@ func New(cfg Config) *Engine {
 	e.batches = &batches{cfg: &e.cfg, partitions: e.partitions, dependencies: e.dependencies,
 		live: map[string]chan struct{}{}, reported: map[int]store.Term{}}
 	e.quotas = newQuotas(e.partitions, e.settings, e.elapsed, e.batches.run, cfg.Events.QuotaRefused)
-	e.quotaHomes = &quotaHomes{partitions: e.partitions, settings: e.settings, elapsed: e.elapsed,
+	e.quotas.homes = &quotaHomes{partitions: e.partitions, settings: e.settings, elapsed: e.elapsed,
 		run: e.batches.run, all: map[string]*quotaHome{}}
 	e.batches.quotas = e.quotas
 	e.limiter = &limiter{partitions: e.partitions, limitOf: e.LimitOf,
@@ -229,7 +228,7 @@ func New(cfg Config) *Engine {
 		runs:      &runs{e.partitions, holds, e.quotas},
 		backfills: &backfills{e.partitions, cfg.Now},
 		namespaces: &namespaces{partitions: e.partitions, settings: e.settings, cfg: &e.cfg,
-			quotas: e.quotaHomes, missed: newBell()},
+			quotas: e.quotas.homes, missed: newBell()},
 		queues:    queues,
 		calendars: &calendars{e.partitions, e.settings},
 		keys:      keys{e.partitions},

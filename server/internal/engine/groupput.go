@@ -62,11 +62,12 @@ func (b byPart) lane() *lane {
 	return in
 }
 
-// putGroup stores jobs of several partitions of the lane, or none. held is the name of the room that is set aside
-// for them; "" is none. errApart says that an intent is needed.
+// putGroup stores jobs of several partitions of the lane, or none. held is the name of the room that is set
+// aside for them; "" is none. errApart says that an intent is needed.
 func (l *lane) putGroup(ctx context.Context, reqs []message.PutRequest,
 	parts byPart, held string) ([]carillon.PutResult, error) {
-	j := &groupPut{ctx: ctx, held: held, waitingCall: waitingCall[struct{}]{done: make(chan outcome[struct{}], 1)}}
+	j := &groupPut{ctx: ctx, held: held,
+		waitingCall: waitingCall[struct{}]{done: make(chan outcome[struct{}], 1)}}
 	for _, p := range l.parts {
 		if indices := parts[p]; len(indices) > 0 {
 			s := portion{p: p, indices: indices}

@@ -14,7 +14,8 @@ import (
 
 // holdRoom sets room of quotas aside in all partitions of a batch, or in none. Nothing is asked for namespaces
 // without quotas.
-func (bs *batches) holdRoom(ctx context.Context, id string, reqs []message.PutRequest, parts byPart) error {
+func (bs *batches) holdRoom(ctx context.Context, id string, reqs []message.PutRequest,
+	parts byPart) error {
 	if !slices.ContainsFunc(reqs, func(r message.PutRequest) bool {
 		s := bs.quotas.settings.get(r.Job.Namespace)
 		return s != nil && s.Quotas.Stores()

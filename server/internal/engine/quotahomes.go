@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/server/store"
 )
 
-// quotaHomes are the homes of quotas of the namespaces whose settings this node's partitions keep. They are in
-// memory only: each term of a home begins anew.
+// quotaHomes are the homes of quotas of the namespaces whose settings this node's partitions keep. They are
+// in memory only: each term of a home begins anew.
 type quotaHomes struct {
 	partitions *partitions
 	settings   *settings
@@ -53,8 +53,8 @@ const recountEvery = 100 * time.Millisecond
 // home returns the home of a namespace's quotas, which partition p keeps, under p's term.
 func (hs *quotaHomes) home(ctx context.Context, p *partitionRunner, namespace string) (*quotaHome, error) {
 	if hs.partitions.ofNamespace(namespace) != p {
-		return nil, carillon.Errorf(carillon.Internal, "", "partition %d is not the home of namespace %q", p.number,
-			namespace)
+		return nil, carillon.Errorf(carillon.Internal, "", "partition %d is not the home of namespace %q",
+			p.number, namespace)
 	}
 	term, err := inRoundSeq(ctx, p, call{}, func(p *partitionRunner, _ int64) (store.Term, uint64, error) {
 		return p.own.term, 0, nil
@@ -79,7 +79,7 @@ func serveAskRoom(ctx context.Context, p *partitionRunner, m message.AskRoom) (m
 		return message.Room{}, carillon.Errorf(carillon.InvalidArgument, "asker", "there is no partition %d",
 			m.Partition)
 	}
-	h, err := p.e.quotaHomes.home(ctx, p, m.Namespace)
+	h, err := p.e.quotas.homes.home(ctx, p, m.Namespace)
 	if err != nil {
 		return message.Room{}, err
 	}
@@ -141,7 +141,8 @@ func (h *quotaHome) recount(ctx context.Context) error {
 	case <-r.done:
 		return r.err
 	case <-ctx.Done():
-		return carillon.Errorf(carillon.Unavailable, "quotas", "the jobs of namespace %q are being counted", h.namespace)
+		return carillon.Errorf(carillon.Unavailable, "quotas", "the jobs of namespace %q are being counted",
+			h.namespace)
 	}
 }
 
@@ -197,7 +198,7 @@ func (h *quotaHome) askAll() error {
 
 // serveTakeChanges answers a node that is about to make changes.
 func serveTakeChanges(ctx context.Context, p *partitionRunner, m message.TakeChanges) (message.Changes, error) {
-	h, err := p.e.quotaHomes.home(ctx, p, m.Namespace)
+	h, err := p.e.quotas.homes.home(ctx, p, m.Namespace)
 	if err != nil {
 		return message.Changes{}, err
 	}

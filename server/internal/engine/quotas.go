@@ -28,6 +28,7 @@ import (
 type quotas struct {
 	partitions *partitions
 	settings   *settings
+	homes      *quotaHomes // of this node's partitions
 	elapsed    func() int64
 	run        func(f func()) bool // in the background; false: the engine has ended
 	refused    func(quota string)  // counts it
@@ -49,7 +50,7 @@ func newQuotas(ps *partitions, s *settings, elapsed func() int64,
 
 // over counts a change that is refused for a quota, and returns err.
 func (q *quotas) over(err error) error {
-	if e, ok := errors.AsType[*carillon.Error](err); ok && carillon.OverQuota(e) {
+	if e, ok := errors.AsType[*carillon.Error](err); ok && message.OverQuota(e) {
 		q.refused(strings.TrimPrefix(e.Field, "quotas."))
 	}
 	return err
@@ -263,7 +264,8 @@ func (q *quotas) take(ctx context.Context, namespace string, n int64) error {
 	r := s.Quotas.Puts.WithDefaults()
 	if n > r.Burst {
 		return q.over(carillon.Errorf(carillon.ResourceExhausted, "quotas.puts",
-			"%s changes at once are more than the burst of namespace %q, %s", grouped(n), namespace, grouped(r.Burst)))
+			"%s changes at once are more than the burst of namespace %q, %s", grouped(n), namespace,
+			grouped(r.Burst)))
 	}
 	for {
 		took, wait := q.takeHere(namespace, n)
@@ -340,7 +342,8 @@ func (q *quotas) forget(namespace string) {
 
 func (q *quotas) tooMany(namespace string, r carillon.Rate, wait int64) error {
 	e := carillon.Errorf(carillon.ResourceExhausted, "quotas.puts",
-		"namespace %q may change %s jobs in %v, %s at once", namespace, grouped(r.Count), r.Period, grouped(r.Burst))
+		"namespace %q may change %s jobs in %v, %s at once", namespace, grouped(r.Count), r.Period,
+		grouped(r.Burst))
 	e.RetryAfter = time.Duration(wait)
 	return q.over(e)
 }

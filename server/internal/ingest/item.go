@@ -130,7 +130,7 @@ func refused(err error) bool {
 		return true
 	case carillon.ResourceExhausted:
 		// The job has as many unfinished runs as it can have, until some end; or its namespace is at a quota.
-		return e.Field != "name" && !carillon.OverQuota(e)
+		return e.Field != "name" && !message.OverQuota(e)
 	}
 	return false
 }

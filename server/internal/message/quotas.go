@@ -1,6 +1,10 @@
 package message
 
-import "github.com/carillonhq/carillon"
+import (
+	"strings"
+
+	"github.com/carillonhq/carillon"
+)
 
 // Amount is how much of what quotas bound: jobs, and bytes of their data.
 type Amount struct{ Jobs, Bytes int64 }
@@ -72,6 +76,12 @@ type RoomError struct {
 // Error implements [error].
 func (e *RoomError) Error() string {
 	return "the partition has no room of the quotas of namespace " + e.Namespace
+}
+
+// OverQuota reports whether a change was refused because its namespace is at one of its quotas: the same
+// change may succeed later.
+func OverQuota(e *carillon.Error) bool {
+	return e.Kind == carillon.ResourceExhausted && strings.HasPrefix(e.Field, "quotas.")
 }
 
 // Payload returns the bytes of data of a job as quotas count them.

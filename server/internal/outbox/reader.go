@@ -297,7 +297,7 @@ func refusal(err error) verdict {
 	}
 	switch e.Kind {
 	case carillon.ResourceExhausted:
-		if carillon.OverQuota(e) {
+		if message.OverQuota(e) {
 			return unknown // there is room again sooner or later
 		}
 		return mayPass

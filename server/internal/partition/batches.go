@@ -55,7 +55,7 @@ func (js *Jobs) PutAll(now int64, reqs []message.PutRequest) (puts []carillon.Pu
 	}
 	puts = make([]carillon.PutResult, len(reqs))
 	for i := range reqs {
-		if puts[i], err = js.put(now, js.records.find(reqs[i].Job.Key()), &reqs[i]); err != nil {
+		if puts[i], err = js.putOver(now, js.records.find(reqs[i].Job.Key()), &reqs[i]); err != nil {
 			return nil, i, err
 		}
 	}
@@ -105,7 +105,7 @@ func (js *Jobs) ApplyShare(now int64, s *message.Share) (puts []carillon.PutResu
 		}
 		err := checkOptions(e, r)
 		if err == nil {
-			puts[i], err = js.put(now, e, r)
+			puts[i], err = js.putOver(now, e, r)
 		}
 		if err == nil {
 			continue

@@ -42,11 +42,11 @@ func (js *Jobs) Put(now int64, req message.PutRequest) (carillon.PutResult, erro
 	if err := js.fits(e, req.Job); err != nil {
 		return carillon.PutResult{}, err
 	}
-	return js.put(now, e, &req)
+	return js.putOver(now, e, &req)
 }
 
-// put is Put over e, nil if there is no such job, whatever options and quotas say.
-func (js *Jobs) put(now int64, e *entry, req *message.PutRequest) (carillon.PutResult, error) {
+// putOver is Put over e, nil if there is no such job, whatever options and quotas say.
+func (js *Jobs) putOver(now int64, e *entry, req *message.PutRequest) (carillon.PutResult, error) {
 	switch {
 	case e == nil:
 		return js.create(now, req)

@@ -31,7 +31,8 @@ type usage struct {
 	changed map[string]int64
 }
 
-// held is room that is set aside for the share of a batch, until a time (UTC ns) by which it should have come.
+// held is room that is set aside for the share of a batch, until a time (UTC ns) by which it should have
+// come.
 type held struct {
 	room  message.Amount
 	until int64
@@ -44,8 +45,8 @@ const heldFor = time.Minute
 // none stands for the payload of a job that is not there.
 const none = -1
 
-// of returns what is known of a namespace, from now on if nothing is.
-func (us *Usage) of(namespace string) *usage {
+// known returns what is known of a namespace, from now on if nothing is.
+func (us *Usage) known(namespace string) *usage {
 	u := us.all[namespace]
 	if u == nil {
 		u = &usage{changed: map[string]int64{}, held: map[string]held{}}
@@ -62,7 +63,7 @@ func (us *Usage) limited(namespace string) *usage {
 	if s := us.cfg.Settings(namespace); s == nil || !s.Quotas.Stores() {
 		return nil
 	}
-	return us.of(namespace)
+	return us.known(namespace)
 }
 
 // Changed looks again at the quotas of a namespace: one that has none any more is not counted.
@@ -74,7 +75,7 @@ func (us *Usage) Changed(namespace string) {
 
 // Of returns what the partition has of a namespace, and has it counted from now on.
 func (us *Usage) Of(now int64, namespace string) message.Usage {
-	u := us.of(namespace)
+	u := us.known(namespace)
 	room := u.room
 	for batch, h := range u.held {
 		if h.until < now {
@@ -97,7 +98,7 @@ func (us *Usage) Give(namespace string, r message.Room) {
 // Recall gives up the room, for the home. It returns false if a later message of the home has overtaken this
 // one.
 func (us *Usage) Recall(now int64, namespace string, stamp message.Stamp) (message.Usage, bool) {
-	u := us.of(namespace)
+	u := us.known(namespace)
 	if stamp.Compare(u.stamp) < 0 {
 		return message.Usage{}, false
 	}

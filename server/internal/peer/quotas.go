@@ -9,7 +9,8 @@ import (
 
 func (c *Calls) askRoom(ctx context.Context, p int, m message.AskRoom) (message.Room, error) {
 	reply, err := c.service.AskRoom(ctx, &peerv1.AskRoomRequest{NotAfter: c.notAfter(ctx), Partition: int32(p),
-		Namespace: m.Namespace, Asker: int32(m.Partition), Has: usageToProto(&m.Has), Want: amountToProto(m.Want), More: amountToProto(m.More)})
+		Namespace: m.Namespace, Asker: int32(m.Partition), Has: usageToProto(&m.Has),
+		Want: amountToProto(m.Want), More: amountToProto(m.More)})
 	return message.Room{Stamp: stampFromProto(reply.GetStamp()), Room: amountFromProto(reply.GetRoom())}, err
 }
 

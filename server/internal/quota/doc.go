@@ -23,8 +23,9 @@
 //
 // Messages may be lost, late, doubled or out of order, and may come from owners that have been replaced.
 // Whatever the home sends has a stamp (epoch of its term, number), greater than all before; a partition takes
-// nothing that is older than what it has taken. What a partition says is about what is durable, and lowers its bound only
-// if it knows the newest stamp that it was sent: otherwise it may be about to use room that it does not know of.
+// nothing that is older than what it has taken. What a partition says is about what is durable, and lowers
+// its bound only if it knows the newest stamp that it was sent: otherwise it may be about to use room that it
+// does not know of.
 //
 // # Changes
 //

@@ -33,19 +33,19 @@ func (c *coder) namespace(n *carillon.Namespace) {
 			c.webhook(4, w)
 		}
 		signed(c, 5, &n.UnservedAfter)
-		c.quotas(6, &n.Quotas)
+		quotas(c, 6, &n.Quotas)
 	}
 }
 
-func (c *coder) quotas(field int, q *carillon.Quotas) {
+func quotas(c *coder, field int, q *carillon.Quotas) {
 	for at := message(field); c.within(&at); {
 		signed(c, 1, &q.Jobs)
 		signed(c, 2, &q.PayloadBytes)
-		c.rate(3, &q.Puts)
+		rate(c, 3, &q.Puts)
 	}
 }
 
-func (c *coder) rate(field int, r *carillon.Rate) {
+func rate(c *coder, field int, r *carillon.Rate) {
 	for at := message(field); c.within(&at); {
 		signed(c, 1, &r.Count)
 		signed(c, 2, &r.Period)
