@@ -3,6 +3,7 @@ package carillon
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Kind classifies errors; it is the stable code of the API. A Kind is itself an error, for errors.Is(err,
@@ -49,7 +50,9 @@ type Error struct {
 	// Unknown: the change may or may not have been made. The caller must look, or repeat it if that is
 	// harmless.
 	Unknown bool
-	Err     error // the cause; does not cross the wire
+	// RetryAfter is after how long the call may succeed, of a call that is refused for its rate; 0: not known.
+	RetryAfter time.Duration
+	Err        error // the cause; does not cross the wire
 }
 
 // Error returns "kind: field: message".

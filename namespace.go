@@ -21,14 +21,19 @@ type Namespace struct {
 	// UnservedAfter is for how long a queue of the namespace must be unserved before an event says so, from
 	// 1 min to 24 h; default [DefaultUnservedAfter].
 	UnservedAfter time.Duration
+	// Quotas bound what is put into the namespace.
+	Quotas Quotas
+	// Used is what the namespace has of what its quotas bound; nil if it is not told. Only
+	// [Namespaces.GetNamespace] tells it, of a namespace with a quota of jobs or bytes; a put ignores it.
+	Used *Usage
 	// Generation counts the changes of the settings, from 1, which is that of a namespace without settings.
 	// In a put, if not 0, it is the generation that the settings are meant to replace.
 	Generation uint64
 }
 
 // Over returns the result of putting n over the settings in force; the generation grows if anything changes.
-// A put meant for another generation is refused. So is a put without a generation that gives no limits, or no
-// webhooks, and would remove those that there are: an empty body must not lift them.
+// A put meant for another generation is refused. So is a put without a generation that gives no limits, no
+// webhooks or no quotas, and would remove those that there are: an empty body must not lift them.
 func (n Namespace) Over(old Namespace) (Namespace, error) {
 	switch {
 	case n.Generation != 0 && n.Generation != old.Generation:
@@ -44,18 +49,23 @@ func (n Namespace) Over(old Namespace) (Namespace, error) {
 			"it would remove the webhooks that namespace %q has, %d of them; "+
 				"to do that say the generation that is to be replaced, %d, in generation or If-Match",
 			old.Name, len(old.Webhooks), old.Generation)
+	case n.Generation == 0 && n.Quotas == (Quotas{}) && old.Quotas != (Quotas{}):
+		return old, Errorf(FailedPrecondition, "quotas", "it would remove the quotas that namespace %q has; "+
+			"to do that say the generation that is to be replaced, %d, in generation or If-Match",
+			old.Name, old.Generation)
 	}
-	n.Generation = old.Generation
+	n.Generation, n.Used = old.Generation, nil
 	if !n.SetsLike(&old) {
 		n.Generation++
 	}
 	return n, nil
 }
 
-// SetsLike reports whether n sets the same as o. Names and generations do not count.
+// SetsLike reports whether n sets the same as o. Names, generations and what is used do not count.
 func (n *Namespace) SetsLike(o *Namespace) bool {
 	return n.Strict == o.Strict && maps.Equal(n.ConcurrencyLimits, o.ConcurrencyLimits) &&
-		n.UnservedAfter == o.UnservedAfter && slices.EqualFunc(n.Webhooks, o.Webhooks, Webhook.equal)
+		n.UnservedAfter == o.UnservedAfter && n.Quotas == o.Quotas &&
+		slices.EqualFunc(n.Webhooks, o.Webhooks, Webhook.equal)
 }
 
 // Clone returns a copy that shares nothing with n.
@@ -84,7 +94,7 @@ func (n *Namespace) Validate() error {
 			return err
 		}
 	}
-	return cmp.Or(checkWebhooks(n.Webhooks),
+	return cmp.Or(checkWebhooks(n.Webhooks), n.Quotas.validate(),
 		checkSpan("unserved_after", n.UnservedAfter, MinUnservedAfter, MaxUnservedAfter))
 }
 

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -91,13 +92,13 @@ const (
 	infoUnknown = "outcome_unknown"
 )
 
-// RetryAfter is after how long a caller should try again; 0: that is of no use. What is unavailable may be
-// back at any moment, so it is short.
-func RetryAfter(k carillon.Kind) time.Duration {
-	if k == carillon.Unavailable {
-		return time.Second
+// RetryAfter is after how long a caller should try again; 0: that is of no use, or not known. What is
+// unavailable may be back at any moment, so it is short.
+func RetryAfter(e *carillon.Error) time.Duration {
+	if e.Kind == carillon.Unavailable {
+		return cmp.Or(e.RetryAfter, time.Second)
 	}
-	return 0
+	return e.RetryAfter
 }
 
 // details are the error as the details of a status: the problem, which says all, and what programs know that
@@ -117,7 +118,7 @@ func details(e *carillon.Error) []protoadapt.MessageV1 {
 			{Field: text(e.Field), Description: text(e.Message)}}})
 	}
 	// If the outcome is unknown the caller must look first.
-	if after := RetryAfter(e.Kind); after > 0 && !e.Unknown {
+	if after := RetryAfter(e); after > 0 && !e.Unknown {
 		list = append(list, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
 	}
 	return list
@@ -127,11 +128,22 @@ func details(e *carillon.Error) []protoadapt.MessageV1 {
 // what somebody in between has passed on without it, as much as is left is taken.
 func fromDetails(st *status.Status, cause error) (e *carillon.Error, said bool) {
 	e = &carillon.Error{Kind: kindOfCode(st.Code()), Message: st.Message(), Unknown: lost(st.Code()), Err: cause}
+	whole := false
 	for _, d := range st.Details() {
 		switch d := d.(type) {
+		case *errdetails.RetryInfo:
+			e.RetryAfter = retryAfter(st.Code(), d)
 		case *pb.Problem:
-			return &carillon.Error{Kind: KindOfText(d.GetCode()), Field: d.GetField(), Message: d.GetDetail(),
-				Unknown: d.GetOutcomeUnknown(), Err: cause}, true
+			whole, said = true, true
+			e.Kind, e.Field = KindOfText(d.GetCode()), d.GetField()
+			e.Message, e.Unknown = d.GetDetail(), d.GetOutcomeUnknown()
+		}
+	}
+	for _, d := range st.Details() {
+		if whole {
+			break
+		}
+		switch d := d.(type) {
 		case *errdetails.ErrorInfo:
 			if d.GetDomain() == ErrorDomain {
 				said = true
@@ -146,6 +158,14 @@ func fromDetails(st *status.Status, cause error) (e *carillon.Error, said bool) 
 		}
 	}
 	return e, said
+}
+
+// retryAfter is what a status says of it. What is unavailable always says something.
+func retryAfter(code codes.Code, info *errdetails.RetryInfo) time.Duration {
+	if code == codes.Unavailable && info.GetRetryDelay().AsDuration() == time.Second {
+		return 0
+	}
+	return max(0, info.GetRetryDelay().AsDuration())
 }
 
 // ErrorToStatus is err as a gRPC error that carries it whole; nil stays nil.

@@ -9,7 +9,8 @@ import (
 func NamespaceToProto(n *carillon.Namespace) *pb.Namespace {
 	return &pb.Namespace{Name: n.Name, Strict: n.Strict,
 		ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation,
-		Webhooks: toEach(n.Webhooks, webhookToProto), UnservedAfter: durationText(n.UnservedAfter)}
+		Webhooks: toEach(n.Webhooks, webhookToProto), UnservedAfter: durationText(n.UnservedAfter),
+		Quotas: quotasToProto(&n.Quotas), Used: ifGiven(n.Used, usageToProto)}
 }
 
 // NamespacePageToProto is the page as a message.
@@ -32,7 +33,41 @@ func NamespacePageFromProto(m *pb.ListNamespacesResponse) (carillon.NamespacePag
 func PutNamespaceToProto(n *carillon.Namespace) *pb.PutNamespaceRequest {
 	return &pb.PutNamespaceRequest{Name: n.Name, Strict: n.Strict,
 		ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation,
-		Webhooks: toEach(n.Webhooks, webhookToProto), UnservedAfter: durationText(n.UnservedAfter)}
+		Webhooks: toEach(n.Webhooks, webhookToProto), UnservedAfter: durationText(n.UnservedAfter),
+		Quotas: quotasToProto(&n.Quotas)}
+}
+
+func quotasToProto(q *carillon.Quotas) *pb.Quotas {
+	if *q == (carillon.Quotas{}) {
+		return nil
+	}
+	return &pb.Quotas{Jobs: q.Jobs, PayloadBytes: q.PayloadBytes, Puts: rateToProto(&q.Puts)}
+}
+
+func (f *first) quotas(m *pb.Quotas) carillon.Quotas {
+	return carillon.Quotas{Jobs: m.GetJobs(), PayloadBytes: m.GetPayloadBytes(),
+		Puts: f.rate(m.GetPuts(), "quotas.puts")}
+}
+
+func rateToProto(r *carillon.Rate) *pb.Rate {
+	if *r == (carillon.Rate{}) {
+		return nil
+	}
+	return &pb.Rate{Count: r.Count, Period: durationText(r.Period), Burst: r.Burst}
+}
+
+// rate is a rate by the API name of its field.
+func (f *first) rate(m *pb.Rate, field string) carillon.Rate {
+	return carillon.Rate{Count: m.GetCount(), Period: f.duration(m.GetPeriod(), field+".period"),
+		Burst: m.GetBurst()}
+}
+
+func usageToProto(u *carillon.Usage) *pb.Usage {
+	return &pb.Usage{Jobs: u.Jobs, PayloadBytes: u.PayloadBytes}
+}
+
+func usageFromProto(m *pb.Usage) *carillon.Usage {
+	return &carillon.Usage{Jobs: m.GetJobs(), PayloadBytes: m.GetPayloadBytes()}
 }
 
 func limitsToProto(limits map[string]int) map[string]int32 {
@@ -54,6 +89,7 @@ type namespaceMessage interface {
 	GetGeneration() uint64
 	GetWebhooks() []*pb.Webhook
 	GetUnservedAfter() string
+	GetQuotas() *pb.Quotas
 }
 
 // NamespaceFromProto is the message, or the request, as settings.
@@ -66,7 +102,10 @@ func NamespaceFromProto(m namespaceMessage) (carillon.Namespace, error) {
 func (f *first) namespace(m namespaceMessage) carillon.Namespace {
 	n := carillon.Namespace{Name: m.GetName(), Strict: m.GetStrict(), Generation: m.GetGeneration(),
 		Webhooks:      fromEach(m.GetWebhooks(), webhookFromProto),
-		UnservedAfter: f.duration(m.GetUnservedAfter(), "unserved_after")}
+		UnservedAfter: f.duration(m.GetUnservedAfter(), "unserved_after"), Quotas: f.quotas(m.GetQuotas())}
+	if shown, ok := m.(interface{ GetUsed() *pb.Usage }); ok {
+		n.Used = ifGiven(shown.GetUsed(), usageFromProto)
+	}
 	if len(m.GetConcurrencyLimits()) > 0 {
 		n.ConcurrencyLimits = make(map[string]int, len(m.GetConcurrencyLimits()))
 	}

@@ -166,7 +166,7 @@ type protoFiller struct {
 
 // durations are the fields of type string that hold a duration.
 var durations = []string{"jitter", "late", "unserved_after", "timeout", "lease", "catch_up_window", "keep", "interval", "initial",
-	"max", "jitter", "retry_after"}
+	"max", "jitter", "retry_after", "period"}
 
 func (f *protoFiller) fill(m protoreflect.Message, depth int) {
 	fields := m.Descriptor().Fields()

@@ -31,6 +31,7 @@ import (
 //	   targets of webhooks at brokers, and await_completion (0092)
 //	6  who has called what (0102): metadata records of kinds 'j' and 'x'
 //	6  API keys with two secrets (0103): AccessKey.before, overlap_ends, rotated and rotator
+//	6  quotas of namespaces (0100): Namespace.quotas, State.payload
 var format = "6"
 
 // Format returns the version of everything this program writes. A store of another one is refused, see

@@ -46,6 +46,8 @@ type State struct {
 	// Trace is the trace context of the call that the record's runs go back to: the put of the job, or the
 	// trigger of a pending run. It has the form of a delivery.Trace; empty: none.
 	Trace string
+	// Payload is how many bytes of data the job has. 0 in what formats before 6 have written.
+	Payload int64
 
 	Run      RunState
 	Last     LastRun

@@ -22,7 +22,7 @@ var problems = []problem{
 		[]string{"already_exists", "failed_precondition"}},
 	{"PreconditionFailed", "412", "The condition in If-Match or If-None-Match does not hold.", nil},
 	{"TooLarge", "413", "The body is larger than the node reads.", nil},
-	{"ResourceExhausted", "429", "A limit of the node.", []string{"resource_exhausted"}},
+	{"ResourceExhausted", "429", "A limit of the node, or a quota of the namespace: Retry-After says when to try again, if that is known.", []string{"resource_exhausted"}},
 	{"Internal", "500", "A bug, a broken store, or a record that stood in a part of the store that is damaged: code says which.",
 		[]string{"internal", "data_loss"}},
 	{"Unavailable", "503", "Try again: Retry-After says when.", []string{"unavailable"}},
@@ -46,7 +46,7 @@ func responses() object {
 	for _, p := range problems {
 		r := object{"description": p.description,
 			"content": object{"application/problem+json": object{"schema": ref("Problem")}}}
-		if p.status == "503" {
+		if p.status == "503" || p.status == "429" {
 			r["headers"] = object{"Retry-After": object{"$ref": "#/components/headers/Retry-After"}}
 		}
 		out[p.name] = r

@@ -103,7 +103,7 @@ func (d *document) makeInput(properties object) {
 				p["items"] = ref(to + inputSuffix)
 			}
 		}
-		if p["format"] == "uint64" {
+		if p["format"] == "uint64" || p["format"] == "int64" {
 			p["type"] = []any{"string", "integer", "null"}
 			p["minimum"] = 0
 			continue

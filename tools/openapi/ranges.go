@@ -27,6 +27,7 @@ var (
 		"pattern": `^[^:\u0000-\u001f\u007f-\u009f]*$`}
 	queueFilter = object{"format": "printable", "maxLength": 512, "pattern": printable + "*$"}
 	kindFilter  = object{"enum": []any{"", "worker", "http", "dapr", "kafka", "amqp", "nats", "redis"}}
+	amount      = object{"pattern": "^[0-9]{1,16}$", "maxLength": 16}
 	uint64s     = object{"pattern": "^[0-9]{1,19}$", "maxLength": 19}
 	calendar    = object{"minLength": 1, "maxLength": 63, "pattern": "^[a-zA-Z0-9_.-]*[a-zA-Z0-9_-][a-zA-Z0-9_.-]*$"}
 	payloadRef  = object{"format": "payload", "maxLength": 88,
@@ -113,12 +114,17 @@ var fieldRanges = map[string]object{
 	"Webhook.url":                {"format": "http-url", "maxLength": 8192},
 	"Webhook.headers": {"propertyNames": object{"format": "header-name", "minLength": 1,
 		"pattern": "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"}},
-	"Webhook.headers{}": {"pattern": `^[^\u0000-\u0008\u000a-\u001f\u007f]*$`},
-	"Webhook.types":     {"minItems": 1, "maxItems": 17},
-	"Webhook.types[]":   {"format": "event-types", "minLength": 1},
-	"Webhook.prefix":    prefix,
-	"Progress.percent":  {"minimum": 0, "maximum": 100},
-	"Progress.message":  {"maxLength": 1024},
+	"Webhook.headers{}":    {"pattern": `^[^\u0000-\u0008\u000a-\u001f\u007f]*$`},
+	"Webhook.types":        {"minItems": 1, "maxItems": 17},
+	"Webhook.types[]":      {"format": "event-types", "minLength": 1},
+	"Webhook.prefix":       prefix,
+	"Quotas.jobs":          amount,
+	"Quotas.payload_bytes": amount,
+	"Rate.count":           amount,
+	"Rate.period":          {"format": "rate-period", "pattern": span["pattern"]},
+	"Rate.burst":           amount,
+	"Progress.percent":     {"minimum": 0, "maximum": 100},
+	"Progress.message":     {"maxLength": 1024},
 }
 
 // bodyRanges are the ranges of the fields of bodies that have no schema of their own, by call.

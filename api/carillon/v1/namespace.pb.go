@@ -37,6 +37,10 @@ type Namespace struct {
 	Webhooks []*Webhook `protobuf:"bytes,5,rep,name=webhooks,proto3" json:"webhooks,omitempty"`
 	// For how long a queue of the namespace must be unserved before an event says so; a Go duration from 1m to 24h; default 5m.
 	UnservedAfter string `protobuf:"bytes,6,opt,name=unserved_after,json=unservedAfter,proto3" json:"unserved_after,omitempty"`
+	// How much the namespace may have.
+	Quotas *Quotas `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`
+	// What it has of that. Only GetNamespace says it, of a namespace with a quota of jobs or of bytes.
+	Used          *Usage `protobuf:"bytes,9,opt,name=used,proto3" json:"used,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -113,6 +117,203 @@ func (x *Namespace) GetUnservedAfter() string {
 	return ""
 }
 
+func (x *Namespace) GetQuotas() *Quotas {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
+}
+
+func (x *Namespace) GetUsed() *Usage {
+	if x != nil {
+		return x.Used
+	}
+	return nil
+}
+
+// Quotas are how much a namespace may have, over the whole cluster. 0 or absent: no quota.
+type Quotas struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Most jobs, to 1,000,000,000. Jobs that exist can be changed and deleted whatever it is.
+	Jobs int64 `protobuf:"varint,1,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	// Most bytes of data of its jobs together, to 1 PiB.
+	PayloadBytes int64 `protobuf:"varint,2,opt,name=payload_bytes,json=payloadBytes,proto3" json:"payload_bytes,omitempty"`
+	// How often jobs may be put, created, changed, deleted and triggered; each job of a batch counts.
+	Puts          *Rate `protobuf:"bytes,3,opt,name=puts,proto3" json:"puts,omitempty"` // 4 and 5 are for what bounds runs.
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Quotas) Reset() {
+	*x = Quotas{}
+	mi := &file_carillon_v1_namespace_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quotas) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quotas) ProtoMessage() {}
+
+func (x *Quotas) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_namespace_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quotas.ProtoReflect.Descriptor instead.
+func (*Quotas) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_namespace_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Quotas) GetJobs() int64 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
+func (x *Quotas) GetPayloadBytes() int64 {
+	if x != nil {
+		return x.PayloadBytes
+	}
+	return 0
+}
+
+func (x *Quotas) GetPuts() *Rate {
+	if x != nil {
+		return x.Puts
+	}
+	return nil
+}
+
+// Rate is how often something may happen.
+type Rate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// So many times, to 1,000,000,000; 0: no bound.
+	Count int64 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// In this time; a Go duration from 1s to 24h; default 1s.
+	Period string `protobuf:"bytes,2,opt,name=period,proto3" json:"period,omitempty"`
+	// How many at once after a pause, to 1,000,000,000; default count.
+	Burst         int64 `protobuf:"varint,3,opt,name=burst,proto3" json:"burst,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rate) Reset() {
+	*x = Rate{}
+	mi := &file_carillon_v1_namespace_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rate) ProtoMessage() {}
+
+func (x *Rate) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_namespace_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rate.ProtoReflect.Descriptor instead.
+func (*Rate) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_namespace_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Rate) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Rate) GetPeriod() string {
+	if x != nil {
+		return x.Period
+	}
+	return ""
+}
+
+func (x *Rate) GetBurst() int64 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
+// Usage is what a namespace has of what its quotas bound.
+type Usage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its jobs.
+	Jobs int64 `protobuf:"varint,1,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	// Bytes of data of its jobs together.
+	PayloadBytes  int64 `protobuf:"varint,2,opt,name=payload_bytes,json=payloadBytes,proto3" json:"payload_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Usage) Reset() {
+	*x = Usage{}
+	mi := &file_carillon_v1_namespace_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Usage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Usage) ProtoMessage() {}
+
+func (x *Usage) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_namespace_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Usage.ProtoReflect.Descriptor instead.
+func (*Usage) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_namespace_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Usage) GetJobs() int64 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
+func (x *Usage) GetPayloadBytes() int64 {
+	if x != nil {
+		return x.PayloadBytes
+	}
+	return 0
+}
+
 // Webhook is where events of a namespace are sent, each as a CloudEvent: exactly one of url, kafka, amqp, nats and
 // redis. Each event becomes a one-shot job of the namespace whose name begins with carillon.events/, so it is sent as
 // every run is: retried until the receiver has answered 2xx or the broker has acknowledged it, dead after that, with
@@ -145,7 +346,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_carillon_v1_namespace_proto_msgTypes[1]
+	mi := &file_carillon_v1_namespace_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -157,7 +358,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_namespace_proto_msgTypes[1]
+	mi := &file_carillon_v1_namespace_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -170,7 +371,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_namespace_proto_rawDescGZIP(), []int{1}
+	return file_carillon_v1_namespace_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Webhook) GetName() string {
@@ -240,7 +441,7 @@ var File_carillon_v1_namespace_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_namespace_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcarillon/v1/namespace.proto\x12\vcarillon.v1\x1a\x15carillon/v1/job.proto\"\xd4\x02\n" +
+	"\x1bcarillon/v1/namespace.proto\x12\vcarillon.v1\x1a\x15carillon/v1/job.proto\"\xa9\x03\n" +
 	"\tNamespace\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06strict\x18\x02 \x01(\bR\x06strict\x12\\\n" +
@@ -249,10 +450,23 @@ const file_carillon_v1_namespace_proto_rawDesc = "" +
 	"generation\x18\x04 \x01(\x04R\n" +
 	"generation\x120\n" +
 	"\bwebhooks\x18\x05 \x03(\v2\x14.carillon.v1.WebhookR\bwebhooks\x12%\n" +
-	"\x0eunserved_after\x18\x06 \x01(\tR\runservedAfter\x1aD\n" +
+	"\x0eunserved_after\x18\x06 \x01(\tR\runservedAfter\x12+\n" +
+	"\x06quotas\x18\a \x01(\v2\x13.carillon.v1.QuotasR\x06quotas\x12&\n" +
+	"\x04used\x18\t \x01(\v2\x12.carillon.v1.UsageR\x04used\x1aD\n" +
 	"\x16ConcurrencyLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\x90\x03\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"h\n" +
+	"\x06Quotas\x12\x12\n" +
+	"\x04jobs\x18\x01 \x01(\x03R\x04jobs\x12#\n" +
+	"\rpayload_bytes\x18\x02 \x01(\x03R\fpayloadBytes\x12%\n" +
+	"\x04puts\x18\x03 \x01(\v2\x11.carillon.v1.RateR\x04puts\"J\n" +
+	"\x04Rate\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\x12\x16\n" +
+	"\x06period\x18\x02 \x01(\tR\x06period\x12\x14\n" +
+	"\x05burst\x18\x03 \x01(\x03R\x05burst\"@\n" +
+	"\x05Usage\x12\x12\n" +
+	"\x04jobs\x18\x01 \x01(\x03R\x04jobs\x12#\n" +
+	"\rpayload_bytes\x18\x02 \x01(\x03R\fpayloadBytes\"\x90\x03\n" +
 	"\aWebhook\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12;\n" +
@@ -279,30 +493,36 @@ func file_carillon_v1_namespace_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_namespace_proto_rawDescData
 }
 
-var file_carillon_v1_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_carillon_v1_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_carillon_v1_namespace_proto_goTypes = []any{
 	(*Namespace)(nil),   // 0: carillon.v1.Namespace
-	(*Webhook)(nil),     // 1: carillon.v1.Webhook
-	nil,                 // 2: carillon.v1.Namespace.ConcurrencyLimitsEntry
-	nil,                 // 3: carillon.v1.Webhook.HeadersEntry
-	(*KafkaTarget)(nil), // 4: carillon.v1.KafkaTarget
-	(*AmqpTarget)(nil),  // 5: carillon.v1.AmqpTarget
-	(*NatsTarget)(nil),  // 6: carillon.v1.NatsTarget
-	(*RedisTarget)(nil), // 7: carillon.v1.RedisTarget
+	(*Quotas)(nil),      // 1: carillon.v1.Quotas
+	(*Rate)(nil),        // 2: carillon.v1.Rate
+	(*Usage)(nil),       // 3: carillon.v1.Usage
+	(*Webhook)(nil),     // 4: carillon.v1.Webhook
+	nil,                 // 5: carillon.v1.Namespace.ConcurrencyLimitsEntry
+	nil,                 // 6: carillon.v1.Webhook.HeadersEntry
+	(*KafkaTarget)(nil), // 7: carillon.v1.KafkaTarget
+	(*AmqpTarget)(nil),  // 8: carillon.v1.AmqpTarget
+	(*NatsTarget)(nil),  // 9: carillon.v1.NatsTarget
+	(*RedisTarget)(nil), // 10: carillon.v1.RedisTarget
 }
 var file_carillon_v1_namespace_proto_depIdxs = []int32{
-	2, // 0: carillon.v1.Namespace.concurrency_limits:type_name -> carillon.v1.Namespace.ConcurrencyLimitsEntry
-	1, // 1: carillon.v1.Namespace.webhooks:type_name -> carillon.v1.Webhook
-	3, // 2: carillon.v1.Webhook.headers:type_name -> carillon.v1.Webhook.HeadersEntry
-	4, // 3: carillon.v1.Webhook.kafka:type_name -> carillon.v1.KafkaTarget
-	5, // 4: carillon.v1.Webhook.amqp:type_name -> carillon.v1.AmqpTarget
-	6, // 5: carillon.v1.Webhook.nats:type_name -> carillon.v1.NatsTarget
-	7, // 6: carillon.v1.Webhook.redis:type_name -> carillon.v1.RedisTarget
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	5,  // 0: carillon.v1.Namespace.concurrency_limits:type_name -> carillon.v1.Namespace.ConcurrencyLimitsEntry
+	4,  // 1: carillon.v1.Namespace.webhooks:type_name -> carillon.v1.Webhook
+	1,  // 2: carillon.v1.Namespace.quotas:type_name -> carillon.v1.Quotas
+	3,  // 3: carillon.v1.Namespace.used:type_name -> carillon.v1.Usage
+	2,  // 4: carillon.v1.Quotas.puts:type_name -> carillon.v1.Rate
+	6,  // 5: carillon.v1.Webhook.headers:type_name -> carillon.v1.Webhook.HeadersEntry
+	7,  // 6: carillon.v1.Webhook.kafka:type_name -> carillon.v1.KafkaTarget
+	8,  // 7: carillon.v1.Webhook.amqp:type_name -> carillon.v1.AmqpTarget
+	9,  // 8: carillon.v1.Webhook.nats:type_name -> carillon.v1.NatsTarget
+	10, // 9: carillon.v1.Webhook.redis:type_name -> carillon.v1.RedisTarget
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_namespace_proto_init() }
@@ -317,7 +537,7 @@ func file_carillon_v1_namespace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_namespace_proto_rawDesc), len(file_carillon_v1_namespace_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

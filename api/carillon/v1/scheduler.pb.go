@@ -3045,6 +3045,8 @@ type PutNamespaceRequest struct {
 	Webhooks []*Webhook `protobuf:"bytes,5,rep,name=webhooks,proto3" json:"webhooks,omitempty"`
 	// As in Namespace.
 	UnservedAfter string `protobuf:"bytes,6,opt,name=unserved_after,json=unservedAfter,proto3" json:"unserved_after,omitempty"`
+	// As in Namespace. None at all over settings that have quotas is refused, unless the generation is given.
+	Quotas        *Quotas `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3119,6 +3121,13 @@ func (x *PutNamespaceRequest) GetUnservedAfter() string {
 		return x.UnservedAfter
 	}
 	return ""
+}
+
+func (x *PutNamespaceRequest) GetQuotas() *Quotas {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
 }
 
 // PreviewScheduleRequest asks for PreviewSchedule.
@@ -3495,7 +3504,7 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\v2\x16.carillon.v1.NamespaceR\n" +
 	"namespaces\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe8\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x95\x03\n" +
 	"\x13PutNamespaceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06strict\x18\x02 \x01(\bR\x06strict\x12f\n" +
@@ -3504,7 +3513,8 @@ const file_carillon_v1_scheduler_proto_rawDesc = "" +
 	"generation\x18\x04 \x01(\x04R\n" +
 	"generation\x120\n" +
 	"\bwebhooks\x18\x05 \x03(\v2\x14.carillon.v1.WebhookR\bwebhooks\x12%\n" +
-	"\x0eunserved_after\x18\x06 \x01(\tR\runservedAfter\x1aD\n" +
+	"\x0eunserved_after\x18\x06 \x01(\tR\runservedAfter\x12+\n" +
+	"\x06quotas\x18\a \x01(\v2\x13.carillon.v1.QuotasR\x06quotas\x1aD\n" +
 	"\x16ConcurrencyLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xab\x02\n" +
@@ -3644,16 +3654,17 @@ var file_carillon_v1_scheduler_proto_goTypes = []any{
 	(*Backfill)(nil),                // 57: carillon.v1.Backfill
 	(*Namespace)(nil),               // 58: carillon.v1.Namespace
 	(*Webhook)(nil),                 // 59: carillon.v1.Webhook
-	(DaylightSaving)(0),             // 60: carillon.v1.DaylightSaving
-	(*PutCalendarRequest)(nil),      // 61: carillon.v1.PutCalendarRequest
-	(*GetCalendarRequest)(nil),      // 62: carillon.v1.GetCalendarRequest
-	(*ListCalendarsRequest)(nil),    // 63: carillon.v1.ListCalendarsRequest
-	(*DeleteCalendarRequest)(nil),   // 64: carillon.v1.DeleteCalendarRequest
-	(*WorkRequest)(nil),             // 65: carillon.v1.WorkRequest
-	(*Calendar)(nil),                // 66: carillon.v1.Calendar
-	(*ListCalendarsResponse)(nil),   // 67: carillon.v1.ListCalendarsResponse
-	(*DeleteCalendarResponse)(nil),  // 68: carillon.v1.DeleteCalendarResponse
-	(*WorkResponse)(nil),            // 69: carillon.v1.WorkResponse
+	(*Quotas)(nil),                  // 60: carillon.v1.Quotas
+	(DaylightSaving)(0),             // 61: carillon.v1.DaylightSaving
+	(*PutCalendarRequest)(nil),      // 62: carillon.v1.PutCalendarRequest
+	(*GetCalendarRequest)(nil),      // 63: carillon.v1.GetCalendarRequest
+	(*ListCalendarsRequest)(nil),    // 64: carillon.v1.ListCalendarsRequest
+	(*DeleteCalendarRequest)(nil),   // 65: carillon.v1.DeleteCalendarRequest
+	(*WorkRequest)(nil),             // 66: carillon.v1.WorkRequest
+	(*Calendar)(nil),                // 67: carillon.v1.Calendar
+	(*ListCalendarsResponse)(nil),   // 68: carillon.v1.ListCalendarsResponse
+	(*DeleteCalendarResponse)(nil),  // 69: carillon.v1.DeleteCalendarResponse
+	(*WorkResponse)(nil),            // 70: carillon.v1.WorkResponse
 }
 var file_carillon_v1_scheduler_proto_depIdxs = []int32{
 	49, // 0: carillon.v1.PutJobRequest.job:type_name -> carillon.v1.Job
@@ -3690,82 +3701,83 @@ var file_carillon_v1_scheduler_proto_depIdxs = []int32{
 	58, // 31: carillon.v1.ListNamespacesResponse.namespaces:type_name -> carillon.v1.Namespace
 	48, // 32: carillon.v1.PutNamespaceRequest.concurrency_limits:type_name -> carillon.v1.PutNamespaceRequest.ConcurrencyLimitsEntry
 	59, // 33: carillon.v1.PutNamespaceRequest.webhooks:type_name -> carillon.v1.Webhook
-	60, // 34: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
-	52, // 35: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
-	52, // 36: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp
-	2,  // 37: carillon.v1.SchedulerService.PutJob:input_type -> carillon.v1.PutJobRequest
-	3,  // 38: carillon.v1.SchedulerService.CreateJob:input_type -> carillon.v1.CreateJobRequest
-	5,  // 39: carillon.v1.SchedulerService.BatchPutJobs:input_type -> carillon.v1.BatchPutJobsRequest
-	7,  // 40: carillon.v1.SchedulerService.PutJobs:input_type -> carillon.v1.PutJobsRequest
-	9,  // 41: carillon.v1.SchedulerService.PatchJob:input_type -> carillon.v1.PatchJobRequest
-	10, // 42: carillon.v1.SchedulerService.GetJob:input_type -> carillon.v1.GetJobRequest
-	11, // 43: carillon.v1.SchedulerService.ListJobs:input_type -> carillon.v1.ListJobsRequest
-	13, // 44: carillon.v1.SchedulerService.DeleteJob:input_type -> carillon.v1.DeleteJobRequest
-	15, // 45: carillon.v1.SchedulerService.DeleteJobs:input_type -> carillon.v1.DeleteJobsRequest
-	17, // 46: carillon.v1.SchedulerService.TriggerJob:input_type -> carillon.v1.TriggerJobRequest
-	18, // 47: carillon.v1.SchedulerService.PauseJob:input_type -> carillon.v1.PauseJobRequest
-	19, // 48: carillon.v1.SchedulerService.ResumeJob:input_type -> carillon.v1.ResumeJobRequest
-	20, // 49: carillon.v1.SchedulerService.SkipRun:input_type -> carillon.v1.SkipRunRequest
-	22, // 50: carillon.v1.SchedulerService.ListRuns:input_type -> carillon.v1.ListRunsRequest
-	28, // 51: carillon.v1.SchedulerService.GetRun:input_type -> carillon.v1.GetRunRequest
-	29, // 52: carillon.v1.SchedulerService.CancelRun:input_type -> carillon.v1.CancelRunRequest
-	31, // 53: carillon.v1.SchedulerService.RedriveRun:input_type -> carillon.v1.RedriveRunRequest
-	32, // 54: carillon.v1.SchedulerService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
-	24, // 55: carillon.v1.SchedulerService.BulkRuns:input_type -> carillon.v1.BulkRunsRequest
-	25, // 56: carillon.v1.SchedulerService.BulkJobs:input_type -> carillon.v1.BulkJobsRequest
-	34, // 57: carillon.v1.SchedulerService.CompleteRun:input_type -> carillon.v1.CompleteRunRequest
-	36, // 58: carillon.v1.SchedulerService.StartBackfill:input_type -> carillon.v1.StartBackfillRequest
-	37, // 59: carillon.v1.SchedulerService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
-	39, // 60: carillon.v1.SchedulerService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
-	40, // 61: carillon.v1.SchedulerService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
-	41, // 62: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
-	42, // 63: carillon.v1.SchedulerService.ListNamespaces:input_type -> carillon.v1.ListNamespacesRequest
-	44, // 64: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
-	61, // 65: carillon.v1.SchedulerService.PutCalendar:input_type -> carillon.v1.PutCalendarRequest
-	62, // 66: carillon.v1.SchedulerService.GetCalendar:input_type -> carillon.v1.GetCalendarRequest
-	63, // 67: carillon.v1.SchedulerService.ListCalendars:input_type -> carillon.v1.ListCalendarsRequest
-	64, // 68: carillon.v1.SchedulerService.DeleteCalendar:input_type -> carillon.v1.DeleteCalendarRequest
-	45, // 69: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
-	65, // 70: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
-	4,  // 71: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
-	4,  // 72: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
-	6,  // 73: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
-	8,  // 74: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
-	4,  // 75: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
-	49, // 76: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
-	12, // 77: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
-	14, // 78: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
-	16, // 79: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
-	54, // 80: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
-	49, // 81: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
-	49, // 82: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
-	21, // 83: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
-	23, // 84: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
-	54, // 85: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
-	30, // 86: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
-	54, // 87: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
-	33, // 88: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
-	26, // 89: carillon.v1.SchedulerService.BulkRuns:output_type -> carillon.v1.BulkResponse
-	26, // 90: carillon.v1.SchedulerService.BulkJobs:output_type -> carillon.v1.BulkResponse
-	35, // 91: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
-	57, // 92: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
-	38, // 93: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
-	57, // 94: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
-	57, // 95: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
-	58, // 96: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
-	43, // 97: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
-	58, // 98: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
-	66, // 99: carillon.v1.SchedulerService.PutCalendar:output_type -> carillon.v1.Calendar
-	66, // 100: carillon.v1.SchedulerService.GetCalendar:output_type -> carillon.v1.Calendar
-	67, // 101: carillon.v1.SchedulerService.ListCalendars:output_type -> carillon.v1.ListCalendarsResponse
-	68, // 102: carillon.v1.SchedulerService.DeleteCalendar:output_type -> carillon.v1.DeleteCalendarResponse
-	46, // 103: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
-	69, // 104: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
-	71, // [71:105] is the sub-list for method output_type
-	37, // [37:71] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	60, // 34: carillon.v1.PutNamespaceRequest.quotas:type_name -> carillon.v1.Quotas
+	61, // 35: carillon.v1.PreviewScheduleRequest.dst:type_name -> carillon.v1.DaylightSaving
+	52, // 36: carillon.v1.PreviewScheduleRequest.from:type_name -> google.protobuf.Timestamp
+	52, // 37: carillon.v1.PreviewScheduleResponse.times:type_name -> google.protobuf.Timestamp
+	2,  // 38: carillon.v1.SchedulerService.PutJob:input_type -> carillon.v1.PutJobRequest
+	3,  // 39: carillon.v1.SchedulerService.CreateJob:input_type -> carillon.v1.CreateJobRequest
+	5,  // 40: carillon.v1.SchedulerService.BatchPutJobs:input_type -> carillon.v1.BatchPutJobsRequest
+	7,  // 41: carillon.v1.SchedulerService.PutJobs:input_type -> carillon.v1.PutJobsRequest
+	9,  // 42: carillon.v1.SchedulerService.PatchJob:input_type -> carillon.v1.PatchJobRequest
+	10, // 43: carillon.v1.SchedulerService.GetJob:input_type -> carillon.v1.GetJobRequest
+	11, // 44: carillon.v1.SchedulerService.ListJobs:input_type -> carillon.v1.ListJobsRequest
+	13, // 45: carillon.v1.SchedulerService.DeleteJob:input_type -> carillon.v1.DeleteJobRequest
+	15, // 46: carillon.v1.SchedulerService.DeleteJobs:input_type -> carillon.v1.DeleteJobsRequest
+	17, // 47: carillon.v1.SchedulerService.TriggerJob:input_type -> carillon.v1.TriggerJobRequest
+	18, // 48: carillon.v1.SchedulerService.PauseJob:input_type -> carillon.v1.PauseJobRequest
+	19, // 49: carillon.v1.SchedulerService.ResumeJob:input_type -> carillon.v1.ResumeJobRequest
+	20, // 50: carillon.v1.SchedulerService.SkipRun:input_type -> carillon.v1.SkipRunRequest
+	22, // 51: carillon.v1.SchedulerService.ListRuns:input_type -> carillon.v1.ListRunsRequest
+	28, // 52: carillon.v1.SchedulerService.GetRun:input_type -> carillon.v1.GetRunRequest
+	29, // 53: carillon.v1.SchedulerService.CancelRun:input_type -> carillon.v1.CancelRunRequest
+	31, // 54: carillon.v1.SchedulerService.RedriveRun:input_type -> carillon.v1.RedriveRunRequest
+	32, // 55: carillon.v1.SchedulerService.RedriveRuns:input_type -> carillon.v1.RedriveRunsRequest
+	24, // 56: carillon.v1.SchedulerService.BulkRuns:input_type -> carillon.v1.BulkRunsRequest
+	25, // 57: carillon.v1.SchedulerService.BulkJobs:input_type -> carillon.v1.BulkJobsRequest
+	34, // 58: carillon.v1.SchedulerService.CompleteRun:input_type -> carillon.v1.CompleteRunRequest
+	36, // 59: carillon.v1.SchedulerService.StartBackfill:input_type -> carillon.v1.StartBackfillRequest
+	37, // 60: carillon.v1.SchedulerService.ListBackfills:input_type -> carillon.v1.ListBackfillsRequest
+	39, // 61: carillon.v1.SchedulerService.GetBackfill:input_type -> carillon.v1.GetBackfillRequest
+	40, // 62: carillon.v1.SchedulerService.CancelBackfill:input_type -> carillon.v1.CancelBackfillRequest
+	41, // 63: carillon.v1.SchedulerService.GetNamespace:input_type -> carillon.v1.GetNamespaceRequest
+	42, // 64: carillon.v1.SchedulerService.ListNamespaces:input_type -> carillon.v1.ListNamespacesRequest
+	44, // 65: carillon.v1.SchedulerService.PutNamespace:input_type -> carillon.v1.PutNamespaceRequest
+	62, // 66: carillon.v1.SchedulerService.PutCalendar:input_type -> carillon.v1.PutCalendarRequest
+	63, // 67: carillon.v1.SchedulerService.GetCalendar:input_type -> carillon.v1.GetCalendarRequest
+	64, // 68: carillon.v1.SchedulerService.ListCalendars:input_type -> carillon.v1.ListCalendarsRequest
+	65, // 69: carillon.v1.SchedulerService.DeleteCalendar:input_type -> carillon.v1.DeleteCalendarRequest
+	45, // 70: carillon.v1.SchedulerService.PreviewSchedule:input_type -> carillon.v1.PreviewScheduleRequest
+	66, // 71: carillon.v1.SchedulerService.Work:input_type -> carillon.v1.WorkRequest
+	4,  // 72: carillon.v1.SchedulerService.PutJob:output_type -> carillon.v1.PutJobResponse
+	4,  // 73: carillon.v1.SchedulerService.CreateJob:output_type -> carillon.v1.PutJobResponse
+	6,  // 74: carillon.v1.SchedulerService.BatchPutJobs:output_type -> carillon.v1.BatchPutJobsResponse
+	8,  // 75: carillon.v1.SchedulerService.PutJobs:output_type -> carillon.v1.PutJobsResponse
+	4,  // 76: carillon.v1.SchedulerService.PatchJob:output_type -> carillon.v1.PutJobResponse
+	49, // 77: carillon.v1.SchedulerService.GetJob:output_type -> carillon.v1.Job
+	12, // 78: carillon.v1.SchedulerService.ListJobs:output_type -> carillon.v1.ListJobsResponse
+	14, // 79: carillon.v1.SchedulerService.DeleteJob:output_type -> carillon.v1.DeleteJobResponse
+	16, // 80: carillon.v1.SchedulerService.DeleteJobs:output_type -> carillon.v1.DeleteJobsResponse
+	54, // 81: carillon.v1.SchedulerService.TriggerJob:output_type -> carillon.v1.Run
+	49, // 82: carillon.v1.SchedulerService.PauseJob:output_type -> carillon.v1.Job
+	49, // 83: carillon.v1.SchedulerService.ResumeJob:output_type -> carillon.v1.Job
+	21, // 84: carillon.v1.SchedulerService.SkipRun:output_type -> carillon.v1.SkipRunResponse
+	23, // 85: carillon.v1.SchedulerService.ListRuns:output_type -> carillon.v1.ListRunsResponse
+	54, // 86: carillon.v1.SchedulerService.GetRun:output_type -> carillon.v1.Run
+	30, // 87: carillon.v1.SchedulerService.CancelRun:output_type -> carillon.v1.CancelRunResponse
+	54, // 88: carillon.v1.SchedulerService.RedriveRun:output_type -> carillon.v1.Run
+	33, // 89: carillon.v1.SchedulerService.RedriveRuns:output_type -> carillon.v1.RedriveRunsResponse
+	26, // 90: carillon.v1.SchedulerService.BulkRuns:output_type -> carillon.v1.BulkResponse
+	26, // 91: carillon.v1.SchedulerService.BulkJobs:output_type -> carillon.v1.BulkResponse
+	35, // 92: carillon.v1.SchedulerService.CompleteRun:output_type -> carillon.v1.CompleteRunResponse
+	57, // 93: carillon.v1.SchedulerService.StartBackfill:output_type -> carillon.v1.Backfill
+	38, // 94: carillon.v1.SchedulerService.ListBackfills:output_type -> carillon.v1.ListBackfillsResponse
+	57, // 95: carillon.v1.SchedulerService.GetBackfill:output_type -> carillon.v1.Backfill
+	57, // 96: carillon.v1.SchedulerService.CancelBackfill:output_type -> carillon.v1.Backfill
+	58, // 97: carillon.v1.SchedulerService.GetNamespace:output_type -> carillon.v1.Namespace
+	43, // 98: carillon.v1.SchedulerService.ListNamespaces:output_type -> carillon.v1.ListNamespacesResponse
+	58, // 99: carillon.v1.SchedulerService.PutNamespace:output_type -> carillon.v1.Namespace
+	67, // 100: carillon.v1.SchedulerService.PutCalendar:output_type -> carillon.v1.Calendar
+	67, // 101: carillon.v1.SchedulerService.GetCalendar:output_type -> carillon.v1.Calendar
+	68, // 102: carillon.v1.SchedulerService.ListCalendars:output_type -> carillon.v1.ListCalendarsResponse
+	69, // 103: carillon.v1.SchedulerService.DeleteCalendar:output_type -> carillon.v1.DeleteCalendarResponse
+	46, // 104: carillon.v1.SchedulerService.PreviewSchedule:output_type -> carillon.v1.PreviewScheduleResponse
+	70, // 105: carillon.v1.SchedulerService.Work:output_type -> carillon.v1.WorkResponse
+	72, // [72:106] is the sub-list for method output_type
+	38, // [38:72] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_scheduler_proto_init() }

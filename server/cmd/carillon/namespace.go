@@ -81,6 +81,7 @@ type namespaceSet struct {
 	limits       []string
 	unlimit      []string
 	unserved     time.Duration
+	quotas       quotaFlags
 	ifGeneration uint64
 }
 
@@ -93,7 +94,8 @@ func newNamespaceSet(a app) *cobra.Command {
 		Long: "Change settings of a namespace: those that are given, and leave the rest. They are read, changed and put over the\n" +
 			"generation that was read; if somebody else has changed them meanwhile, this is done again.",
 		Example: `carillon namespace set default --concurrency-limit licence=3 --concurrency-limit database=20
-carillon namespace set default --strict=false --no-concurrency-limit licence`,
+carillon namespace set default --strict=false --no-concurrency-limit licence
+carillon namespace set shop --quota-jobs 10000 --quota-payload-bytes 104857600 --quota-puts 100/1s --quota-puts-burst 500`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			change, err := s.change(cmd)
@@ -115,6 +117,7 @@ carillon namespace set default --strict=false --no-concurrency-limit licence`,
 		"concurrency `key` to limit no longer; repeatable")
 	cmd.Flags().DurationVar(&s.unserved, "unserved-after", 0,
 		"for how long a queue must be unserved before an event says so, from 1m to 24h; 0 is the default, 5m")
+	s.quotas.add(cmd)
 	cmd.Flags().Uint64Var(&s.ifGeneration, "if-generation",
 		0, "only over this `generation` of the settings; 0 is any")
 	s.addServer(cmd)
@@ -156,8 +159,12 @@ func setNamespace(ctx context.Context, node carillon.Namespaces, name string, if
 // change returns the change that the flags ask for.
 func (s *namespaceSet) change(cmd *cobra.Command) (func(*carillon.Namespace) error, error) {
 	strict, unserved := cmd.Flags().Changed("strict"), cmd.Flags().Changed("unserved-after")
-	if !strict && !unserved && len(s.limits)+len(s.unlimit) == 0 {
-		return nil, usagef("nothing to change: give --strict, --concurrency-limit, --no-concurrency-limit or --unserved-after")
+	quotas, err := s.quotas.change(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if !strict && !unserved && quotas == nil && len(s.limits)+len(s.unlimit) == 0 {
+		return nil, usagef("nothing to change: give --strict, --concurrency-limit, --no-concurrency-limit, --unserved-after or a quota")
 	}
 	limits := make(map[string]int)
 	for _, text := range s.limits {
@@ -184,6 +191,9 @@ func (s *namespaceSet) change(cmd *cobra.Command) (func(*carillon.Namespace) err
 		if unserved {
 			ns.UnservedAfter = s.unserved
 		}
+		if quotas != nil {
+			quotas(&ns.Quotas)
+		}
 		if ns.ConcurrencyLimits == nil {
 			ns.ConcurrencyLimits = make(map[string]int)
 		}
@@ -205,6 +215,7 @@ func namespaceAnswer(ns *carillon.Namespace) answer {
 	if ns.UnservedAfter != 0 {
 		fields = append(fields, field{"unserved after", ns.UnservedAfter.String()})
 	}
+	fields = append(fields, quotaFields(ns)...)
 	for i := range ns.Webhooks {
 		fields = append(fields, field{"webhook " + ns.Webhooks[i].Name, hookTarget(&ns.Webhooks[i])})
 	}

@@ -30,6 +30,9 @@ func (j *jobs) putAll(ctx context.Context, jobs []carillon.Job, at int64) ([]car
 			return nil, err
 		}
 	}
+	if err := j.quotas.takeEach(ctx, jobs); err != nil {
+		return nil, err
+	}
 	reqs, err := j.requests(ctx, jobs, at)
 	if err != nil || len(reqs) == 0 {
 		return nil, err
@@ -38,7 +41,8 @@ func (j *jobs) putAll(ctx context.Context, jobs []carillon.Job, at int64) ([]car
 	if err != nil {
 		return nil, err
 	}
-	puts, err := j.batches.put(ctx, reqs)
+	puts, err := withRoom(ctx, j.quotas,
+		func() ([]carillon.PutResult, error) { return j.batches.put(ctx, reqs) })
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +73,10 @@ func (bs *batches) put(ctx context.Context, reqs []message.PutRequest) ([]carill
 		return bs.putTogether(ctx, reqs)
 	}
 	if l := parts.lane(); l != nil {
-		puts, err := l.putGroup(ctx, reqs, parts)
+		puts, err := l.putGroup(ctx, reqs, parts, "")
+		if _, is := errors.AsType[*message.RoomError](err); is {
+			puts, err = bs.putHeld(ctx, l, reqs, parts)
+		}
 		if !errors.Is(err, errApart) {
 			return puts, err
 		}

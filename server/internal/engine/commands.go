@@ -78,6 +78,9 @@ func serveChange(ctx context.Context, p *partitionRunner, m message.Command,
 				return before, err
 			})
 	}
+	if err := p.e.quotas.mayChange(ctx, m.Key); err != nil {
+		return false, err
+	}
 	c, err := p.e.changeOf(ctx, m, once)
 	if err != nil {
 		return false, err
@@ -88,12 +91,14 @@ func serveChange(ctx context.Context, p *partitionRunner, m message.Command,
 		}
 	}
 	to := p.e.partitions.of(m.Key)
-	before, err = inRound(ctx, to, c.call(), func(p *partitionRunner, now int64) (bool, error) {
-		before, err := c.make(p, now)
-		if err == nil && !before {
-			record(p, audit.From(ctx).OfCommand(&m), now)
-		}
-		return before, err
+	before, err = withRoom(ctx, p.e.quotas, func() (bool, error) {
+		return inRound(ctx, to, c.call(), func(p *partitionRunner, now int64) (bool, error) {
+			before, err := c.make(p, now)
+			if err == nil && !before {
+				record(p, audit.From(ctx).OfCommand(&m), now)
+			}
+			return before, err
+		})
 	})
 	if err == nil && !before && c.put.Job != nil {
 		p.e.scheduled(1)
@@ -221,6 +226,9 @@ func (j *jobs) groupChange(ctx context.Context, p *partitionRunner, m message.Co
 	}
 	if j.partitions.of(m.Key) != p {
 		return change{}, errAlone
+	}
+	if err := j.quotas.mayChange(ctx, m.Key); err != nil {
+		return change{}, err
 	}
 	if m.Job != nil && j.knowsCalendars(m.Key.Namespace, m.Job.Calendars) != nil {
 		return change{}, errAlone // to ask for them takes its time, which the others need not wait for

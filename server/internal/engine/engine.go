@@ -119,7 +119,8 @@ type Events struct {
 	Owned func(partition int, took time.Duration)
 	Lost  func(partition int) // a partition's term was lost
 	// A partition was handed over; took: until all was durable.
-	HandedOver func(partition int, took time.Duration)
+	HandedOver   func(partition int, took time.Duration)
+	QuotaRefused func(quota string) // a change of a job; by the name of the quota: jobs, payload_bytes or puts
 	// Reports for an owner that refuses them for good or does not exist.
 	Dropped func(n int)
 	// Recorded: an audit entry is durable, with its key and its hash.
@@ -161,6 +162,8 @@ type Engine struct {
 	*watches // answers watchers
 	home
 	*reach // answers whether the store does
+
+	*quotas
 
 	settings     *settings
 	dependencies *dependencies
@@ -214,17 +217,21 @@ func New(cfg Config) *Engine {
 		notices: peerQueue{peers: cfg.Peers, life: life, running: &e.wg}}
 	e.batches = &batches{cfg: &e.cfg, partitions: e.partitions, dependencies: e.dependencies,
 		live: map[string]chan struct{}{}, reported: map[int]store.Term{}}
+	e.quotas = newQuotas(e.partitions, e.settings, e.elapsed, e.batches.run, cfg.Events.QuotaRefused)
+	e.quotas.homes = &quotaHomes{partitions: e.partitions, settings: e.settings, elapsed: e.elapsed,
+		run: e.batches.run, all: map[string]*quotaHome{}}
+	e.batches.quotas = e.quotas
 	e.limiter = &limiter{partitions: e.partitions, limitOf: e.LimitOf,
 		c: permit.NewCounter(e.LimitOf, e.sendPermits)}
 	queues := newQueues(e.partitions, e.log)
 	holds := &holds{cfg: &e.cfg, partitions: e.partitions, limiter: e.limiter, paused: queues.PausedQueues}
 	e.api = &api{
 		jobs: &jobs{cfg: &e.cfg, partitions: e.partitions, settings: e.settings, dependencies: e.dependencies,
-			batches: e.batches, holds: holds},
-		runs:      &runs{e.partitions, holds},
+			batches: e.batches, holds: holds, quotas: e.quotas},
+		runs:      &runs{e.partitions, holds, e.quotas},
 		backfills: &backfills{e.partitions, cfg.Now},
 		namespaces: &namespaces{partitions: e.partitions, settings: e.settings, cfg: &e.cfg,
-			missed: newBell()},
+			quotas: e.quotas.homes, missed: newBell()},
 		queues:    queues,
 		calendars: &calendars{e.partitions, e.settings},
 		keys:      keys{e.partitions},

@@ -27,6 +27,7 @@ import (
 type groupPut struct {
 	waitingCall[struct{}]
 	ctx      context.Context // the caller's
+	held     string          // names the room that is set aside for it; "": none is
 	portions []portion       // in the order of their partitions
 
 	// Of the lane's goroutine alone.
@@ -62,10 +63,12 @@ func (b byPart) lane() *lane {
 	return in
 }
 
-// putGroup stores jobs of several partitions of the lane, or none. errApart says that an intent is needed.
+// putGroup stores jobs of several partitions of the lane, or none. held is the name of the room that is set
+// aside for them; "" is none. errApart says that an intent is needed.
 func (l *lane) putGroup(ctx context.Context, reqs []message.PutRequest,
-	parts byPart) ([]carillon.PutResult, error) {
-	j := &groupPut{ctx: ctx, waitingCall: waitingCall[struct{}]{done: make(chan outcome[struct{}], 1)}}
+	parts byPart, held string) ([]carillon.PutResult, error) {
+	j := &groupPut{ctx: ctx, held: held,
+		waitingCall: waitingCall[struct{}]{done: make(chan outcome[struct{}], 1)}}
 	for _, p := range l.parts {
 		if indices := parts[p]; len(indices) > 0 {
 			s := portion{p: p, indices: indices}
@@ -173,6 +176,11 @@ func (j *groupPut) about(p *partitionRunner) bool {
 // part of the jobs.
 func (l *lane) put(j *groupPut) error {
 	now := l.e.now()
+	for i := range j.portions {
+		if p := j.portions[i].p; j.held != "" && p.own.is(owned) {
+			p.m.Usage.Unhold(j.held)
+		}
+	}
 	if !j.admitted(now) {
 		return nil
 	}

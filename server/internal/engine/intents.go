@@ -21,6 +21,7 @@ type batches struct {
 	cfg          *Config
 	partitions   *partitions
 	dependencies *dependencies
+	quotas       *quotas
 
 	mu       sync.Mutex
 	live     map[string]chan struct{} // by id; closed when nobody works on the batch any more
@@ -112,6 +113,14 @@ func newTurn() turn { return make(turn, 1) }
 func (t turn) take() { t <- struct{}{} }
 func (t turn) give() { <-t }
 
+func (bs *batches) newID() (string, error) {
+	id, err := ulid.New(ulid.Timestamp(bs.cfg.Now()), bs.cfg.Random)
+	if err != nil {
+		return "", fmt.Errorf("random bytes for a batch: %w", err)
+	}
+	return id.String(), nil
+}
+
 func (bs *batches) newBatch(id string, reqs []message.PutRequest) *batch {
 	return &batch{all: bs, id: id, turn: newTurn(), reqs: reqs, byPart: bs.partitions.byPartition(reqs),
 		coordinator: bs.partitions.of(reqs[0].Job.Key()), terms: map[*partitionRunner]store.Term{},
@@ -122,11 +131,11 @@ func (bs *batches) newBatch(id string, reqs []message.PutRequest) *batch {
 // background.
 func (bs *batches) putAcross(ctx context.Context, reqs []message.PutRequest) ([]carillon.PutResult, error) {
 	bs.cfg.Enter(ctx, -1, "")
-	id, err := ulid.New(ulid.Timestamp(bs.cfg.Now()), bs.cfg.Random)
+	id, err := bs.newID()
 	if err != nil {
-		return nil, fmt.Errorf("random bytes for a batch: %w", err)
+		return nil, err
 	}
-	b := bs.newBatch(id.String(), reqs)
+	b := bs.newBatch(id, reqs)
 	b.linked = bs.cfg.now()
 	decision := &waitingCall[struct{}]{done: make(chan outcome[struct{}], 1)}
 	done := make(chan error, 1)
@@ -150,6 +159,10 @@ func (b *batch) put(ctx context.Context, decision *waitingCall[struct{}], done c
 	b.all.begin(b.id) // the id is new, so nobody works on it
 	defer b.all.finish(b.id)
 	b.learnTerms(ctx)
+	if err := b.all.holdRoom(ctx, b.id, b.reqs, b.byPart); err != nil {
+		done <- err
+		return
+	}
 	if err := b.decide(ctx, decision); err != nil {
 		done <- err // if it is unknown whether the intent was written, the coordinator's next owner finds out
 		return

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type jobs struct {
 	dependencies *dependencies
 	batches      *batches
 	holds        *holds
+	quotas       *quotas
 }
 
 // PutJob stores a job; see [carillon.Jobs]. A job without a name gets a ULID.
@@ -38,6 +40,9 @@ func (j *jobs) PutJob(ctx context.Context, job carillon.Job,
 func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
 	at int64) (carillon.PutResult, error) {
 	j.cfg.Enter(ctx, -1, "")
+	if err := j.quotas.mayChange(ctx, job.Key()); err != nil {
+		return carillon.PutResult{}, err
+	}
 	if err := j.room(); err != nil {
 		return carillon.PutResult{}, err
 	}
@@ -52,10 +57,10 @@ func (j *jobs) put(ctx context.Context, job carillon.Job, o carillon.PutOptions,
 	key := req.Job.Key()
 	req.At, req.Trace = at, traceOf(ctx)
 	audit.From(ctx).Named(key.Name)
-	put, err := inRound(ctx, j.partitions.of(key), changing(ctx, editCall(key)),
-		func(p *partitionRunner, now int64) (carillon.PutResult, error) {
-			return p.m.Jobs.Put(now, req)
-		})
+	put, err := withRoom(ctx, j.quotas, func() (carillon.PutResult, error) {
+		return inRound(ctx, j.partitions.of(key), changing(ctx, editCall(key)),
+			func(p *partitionRunner, now int64) (carillon.PutResult, error) { return p.m.Jobs.Put(now, req) })
+	})
 	if err != nil {
 		return put, err
 	}
@@ -146,7 +151,7 @@ func (j *jobs) PatchJob(ctx context.Context, key carillon.Key,
 // patch changes a job for a call that was first seen at the time at, in UTC ns; 0 is now.
 func (j *jobs) patch(ctx context.Context, key carillon.Key, patch carillon.Patch,
 	at int64) (carillon.PutResult, error) {
-	if err := checkKey(&key); err != nil {
+	if err := cmp.Or(checkKey(&key), j.quotas.mayChange(ctx, key)); err != nil {
 		return carillon.PutResult{}, err
 	}
 	if slices.Contains(patch.Fields, "target") {
@@ -162,10 +167,12 @@ func (j *jobs) patch(ctx context.Context, key carillon.Key, patch carillon.Patch
 		return carillon.PutResult{}, err
 	}
 	trace := traceOf(ctx)
-	put, err := inRound(ctx, j.partitions.of(key), changing(ctx, editCall(key)),
-		func(p *partitionRunner, now int64) (carillon.PutResult, error) {
-			return p.m.Jobs.Patch(now, at, key, patch, trace, waits...)
-		})
+	put, err := withRoom(ctx, j.quotas, func() (carillon.PutResult, error) {
+		return inRound(ctx, j.partitions.of(key), changing(ctx, editCall(key)),
+			func(p *partitionRunner, now int64) (carillon.PutResult, error) {
+				return p.m.Jobs.Patch(now, at, key, patch, trace, waits...)
+			})
+	})
 	if err != nil {
 		return put, err
 	}
@@ -220,6 +227,9 @@ func (j *jobs) GetJob(ctx context.Context, key carillon.Key) (carillon.Job, erro
 // DeleteJob removes a job; see [carillon.Jobs].
 func (j *jobs) DeleteJob(ctx context.Context, key carillon.Key,
 	opts ...carillon.DeleteOption) (carillon.DeleteResult, error) {
+	if err := j.quotas.mayChange(ctx, key); err != nil {
+		return carillon.DeleteResult{}, err
+	}
 	return ofJob(ctx, j.partitions, key, changingJob(ctx, editCall),
 		func(p *partitionRunner, now int64, key carillon.Key) (carillon.DeleteResult, error) {
 			return p.m.Jobs.Delete(now, key, opts...)
@@ -229,7 +239,7 @@ func (j *jobs) DeleteJob(ctx context.Context, key carillon.Key,
 // DeleteJobs removes jobs by prefix; see [carillon.Jobs].
 func (j *jobs) DeleteJobs(ctx context.Context, namespace, prefix string) (int, error) {
 	namespace = namespaceOf(namespace)
-	if err := checkPrefix(namespace, prefix); err != nil {
+	if err := cmp.Or(checkPrefix(namespace, prefix), j.quotas.take(ctx, namespace, 1)); err != nil {
 		return 0, err
 	}
 	parts := make([]outcome[int], len(j.partitions.parts))

@@ -37,10 +37,17 @@ func (m *limiter) limitsChanged(namespace string) {
 	}
 }
 
+// settingsChanged has the settings of a namespace applied: its limits, and its quotas.
+func (e *Engine) settingsChanged(namespace string) {
+	e.quotas.forget(namespace)
+	e.limiter.limitsChanged(namespace)
+}
+
 // checkLimits looks again at the limits of namespaces that have changed.
 func (p *partitionRunner) checkLimits(namespaces []string) {
 	slices.Sort(namespaces)
 	for _, namespace := range slices.Compact(namespaces) {
+		p.m.Usage.Changed(namespace)
 		p.m.Permits.ForgoKept(namespace)
 		p.permits.changed(namespace)
 	}

@@ -34,6 +34,12 @@ func serve(ctx context.Context, p *partitionRunner, m message.Message) (reply an
 		return servePauseQueue(ctx, p, m)
 	case message.ChangeKey:
 		return serveChangeKey(ctx, p, m)
+	case message.AskRoom:
+		return serveAskRoom(ctx, p, m)
+	case message.CountUsage:
+		return serveCountUsage(ctx, p, m)
+	case message.TakeChanges:
+		return serveTakeChanges(ctx, p, m)
 	case message.PurgeQueue:
 		return purge(ctx, p, m)
 	case message.PutJob:
@@ -90,6 +96,9 @@ func serveJob[T any](ctx context.Context, p *partitionRunner, key carillon.Key,
 
 func serveApplyShare(ctx context.Context, p *partitionRunner, m message.ApplyShare) (any, error) {
 	var stored []carillon.PutResult
+	if m.Share.Hold {
+		return stored, serveHold(ctx, p, m.Share)
+	}
 	if _, err := storeShare(ctx, p, m.Share, func(puts []carillon.PutResult) { stored = puts }); err != nil {
 		return nil, err
 	}

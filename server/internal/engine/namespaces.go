@@ -162,6 +162,7 @@ type namespaces struct {
 	partitions *partitions
 	settings   *settings
 	cfg        *Config
+	quotas     *quotaHomes
 	missed     bell // announced settings could not be read
 }
 
@@ -185,11 +186,15 @@ func (ns *namespaces) GetNamespace(ctx context.Context, name string) (carillon.N
 	if err != nil {
 		return carillon.Namespace{}, err
 	}
-	return inRound(ctx, ns.partitions.ofNamespace(name), call{},
+	n, err := inRound(ctx, ns.partitions.ofNamespace(name), call{},
 		func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
 			n := ns.settings.inForce(name)
 			return n.Clone(), nil
 		})
+	if err == nil && n.Quotas.Stores() {
+		n.Used, err = ns.quotas.usage(ctx, name)
+	}
+	return n, err
 }
 
 // PutNamespace replaces all settings of a namespace; see [carillon.Namespaces].
@@ -202,7 +207,7 @@ func (ns *namespaces) PutNamespace(ctx context.Context, n carillon.Namespace) (c
 		return carillon.Namespace{}, err
 	}
 	n = n.Clone()
-	return inRound(ctx, ns.partitions.ofNamespace(n.Name), changing(ctx, call{}),
+	put, err := inRound(ctx, ns.partitions.ofNamespace(n.Name), changing(ctx, call{}),
 		func(p *partitionRunner, _ int64) (carillon.Namespace, error) {
 			old := p.settings.unsettled[n.Name]
 			if old == nil {
@@ -214,6 +219,10 @@ func (ns *namespaces) PutNamespace(ctx context.Context, n carillon.Namespace) (c
 			}
 			return put.Clone(), err
 		})
+	if err == nil && put.Quotas.Stores() {
+		ns.quotas.enforce(ctx, put.Name)
+	}
+	return put, err
 }
 
 // largestEvent is more bytes than an event has as a webhook gets it: names of at most 512 bytes, a reason and

@@ -57,7 +57,7 @@ func newPartitionRunner(l *lane, number int, reader store.Shard) *partitionRunne
 		},
 	}
 	p.settings = keptSettings{
-		reader: reader, all: e.settings, reading: newTurn(), owned: p.own.holds, changed: e.limiter.limitsChanged,
+		reader: reader, all: e.settings, reading: newTurn(), owned: p.own.holds, changed: e.settingsChanged,
 		keeps: func(namespace string) bool { return e.ofNamespace(namespace) == p },
 	}
 	return p

@@ -16,11 +16,15 @@ import (
 type runs struct {
 	partitions *partitions
 	holds      *holds
+	quotas     *quotas
 }
 
 // TriggerJob runs a job now; see [carillon.Runs].
 func (rs *runs) TriggerJob(ctx context.Context, key carillon.Key,
 	opts ...carillon.TriggerOption) (carillon.Run, error) {
+	if err := rs.quotas.mayChange(ctx, key); err != nil {
+		return carillon.Run{}, err
+	}
 	o, trace := carillon.TriggerOptions{}.With(opts...), traceOf(ctx)
 	needs := func(key carillon.Key) call { return changing(ctx, triggerCall(key, &o)) }
 	return ofJob(ctx, rs.partitions, key, needs,

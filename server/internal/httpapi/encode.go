@@ -134,6 +134,8 @@ func (e *encoder) value(fd protoreflect.FieldDescriptor, v protoreflect.Value) {
 		e.Write(strconv.AppendUint(e.AvailableBuffer(), v.Uint(), 10))
 	case protoreflect.Uint64Kind: // a string: JavaScript cannot hold large ones
 		e.string(strconv.FormatUint(v.Uint(), 10))
+	case protoreflect.Int64Kind:
+		e.string(strconv.FormatInt(v.Int(), 10))
 	case protoreflect.DoubleKind:
 		e.Write(strconv.AppendFloat(e.AvailableBuffer(), v.Float(), 'g', -1, 64))
 	case protoreflect.EnumKind:

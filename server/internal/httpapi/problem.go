@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/carillonhq/carillon"
 	"github.com/carillonhq/carillon/internal/wire"
@@ -36,8 +37,12 @@ func WriteProblem(w http.ResponseWriter, err error) {
 
 // writeProblem is WriteProblem with a status that says more than the kind's.
 func writeProblem(w http.ResponseWriter, status int, e *carillon.Error) {
+	after := wire.RetryAfter(e)
 	if status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", strconv.Itoa(int(wire.RetryAfter(carillon.Unavailable).Seconds())))
+		after = max(after, time.Second) // also of what is refused with another kind
+	}
+	if after > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
 	}
 	title := http.StatusText(status)
 	if title == "" {

@@ -129,7 +129,8 @@ func refused(err error) bool {
 		carillon.PermissionDenied, carillon.Unauthenticated, carillon.DataLoss:
 		return true
 	case carillon.ResourceExhausted:
-		return e.Field != "name" // of the job: it has as many unfinished runs as it can have, until some end
+		// The job has as many unfinished runs as it can have, until some end; or its namespace is at a quota.
+		return e.Field != "name" && !message.OverQuota(e)
 	}
 	return false
 }

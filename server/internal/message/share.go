@@ -30,6 +30,8 @@ type Share struct {
 	// Term is the term under which the share may be stored: it is known to belong to the history of the store
 	// that holds the batch's intents. The zero term allows any; nodes older than this field send it.
 	Term store.Term
+	// Hold: the batch is not decided yet. Room of quotas is set aside for the jobs, and nothing is stored.
+	Hold bool
 }
 
 // OtherTermError says that a share was not stored because it is for another term of the partition. It is also

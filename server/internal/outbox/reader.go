@@ -296,9 +296,14 @@ func refusal(err error) verdict {
 		return unknown
 	}
 	switch e.Kind {
+	case carillon.ResourceExhausted:
+		if message.OverQuota(e) {
+			return unknown // there is room again sooner or later
+		}
+		return mayPass
 	case carillon.InvalidArgument, carillon.AlreadyExists:
 		return forGood
-	case carillon.FailedPrecondition, carillon.NotFound, carillon.ResourceExhausted, carillon.PermissionDenied:
+	case carillon.FailedPrecondition, carillon.NotFound, carillon.PermissionDenied:
 		return mayPass
 	}
 	return unknown

@@ -42,7 +42,7 @@ func (js *Jobs) MayPut(now int64, reqs []message.PutRequest) (bad int, err error
 			return i, err
 		}
 	}
-	return 0, nil
+	return 0, js.fit(reqs)
 }
 
 // PutAll stores all jobs in one store batch, or none; bad is then the index of one that cannot be stored.
@@ -55,7 +55,7 @@ func (js *Jobs) PutAll(now int64, reqs []message.PutRequest) (puts []carillon.Pu
 	}
 	puts = make([]carillon.PutResult, len(reqs))
 	for i := range reqs {
-		if puts[i], err = js.Put(now, reqs[i]); err != nil {
+		if puts[i], err = js.putOver(now, js.records.find(reqs[i].Job.Key()), &reqs[i]); err != nil {
 			return nil, i, err
 		}
 	}
@@ -94,6 +94,7 @@ func (js *Jobs) ApplyShare(now int64, s *message.Share) (puts []carillon.PutResu
 	if js.deletes(s.Reqs) {
 		js.seal()
 	}
+	js.usage.Unhold(s.Batch)
 	puts = make([]carillon.PutResult, len(s.Reqs))
 	for i := range s.Reqs {
 		r := &s.Reqs[i]
@@ -102,8 +103,11 @@ func (js *Jobs) ApplyShare(now int64, s *message.Share) (puts []carillon.PutResu
 			puts[i] = carillon.PutResult{Job: js.records.view(e)}
 			continue
 		}
-		var err error
-		if puts[i], err = js.Put(now, *r); err == nil {
+		err := checkOptions(e, r)
+		if err == nil {
+			puts[i], err = js.putOver(now, e, r)
+		}
+		if err == nil {
 			continue
 		}
 		// MayPut allowed it when the batch was decided. A job that cannot be created now existed then, and

@@ -11,6 +11,7 @@ type Jobs struct {
 	attempts *Attempts
 	window   *Window
 	runs     *runs
+	usage    *Usage
 
 	backfills *Backfills
 	applied   *AppliedMarkers

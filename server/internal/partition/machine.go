@@ -118,6 +118,7 @@ type Machine struct {
 	Events       *EventLog
 	Audit        *AuditLog
 	Told         *Told
+	Usage        *Usage
 }
 
 // newMachine makes an empty machine: all records are still in the store.
@@ -141,9 +142,10 @@ func newMachine(cfg Config) *Machine {
 		queues: m.Queues, permits: m.Permits,
 	}
 	m.Attempts = newAttempts(&m.cfg, m.contents, m.agenda, m.Records, m.due)
+	m.Usage = &Usage{cfg: &m.cfg, all: map[string]*usage{}}
 	m.Window = &Window{
 		cfg: &m.cfg, out: &m.out, contents: m.contents, agenda: m.agenda, records: m.Records, suspects: m.suspects,
-		due: m.due, attempts: m.Attempts, tick: m.Tick,
+		due: m.due, attempts: m.Attempts, usage: m.Usage, tick: m.Tick,
 	}
 	m.Backfills = newBackfills(&m.out, cfg.Partition)
 	m.Dependencies = newDependencies(&m.out, cfg.Term.Epoch)
@@ -161,8 +163,8 @@ func newMachine(cfg Config) *Machine {
 	}
 	m.Jobs = &Jobs{
 		cfg: &m.cfg, out: &m.out, contents: m.contents, agenda: m.agenda, records: m.Records, due: m.due,
-		attempts: m.Attempts, window: m.Window, runs: m.runs, backfills: m.Backfills,
-		applied: m.Applied, commands: m.Commands, seal: m.seal,
+		attempts: m.Attempts, window: m.Window, runs: m.runs, usage: m.Usage,
+		backfills: m.Backfills, applied: m.Applied, commands: m.Commands, seal: m.seal,
 	}
 	m.BackfillRuns = &BackfillRuns{
 		cfg: &m.cfg, out: &m.out, contents: m.contents, records: m.Records, window: m.Window, runs: m.runs,

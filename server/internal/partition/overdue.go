@@ -82,6 +82,7 @@ func (w *Window) remove(e *entry) {
 	if e.ref.Seq == 0 {
 		w.records.deleting[e.ref.Key] = w.out.seq
 		w.due.permits.releaseAll(e.ref.Key)
+		w.usage.moved(e.ref.Key, e.state.Payload, none)
 	}
 	if e.parent != nil {
 		if e.settleCounts(e.parent, true) && e.parent.place != gone {

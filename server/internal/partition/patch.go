@@ -34,6 +34,9 @@ func (js *Jobs) Patch(now, at int64, key carillon.Key, patch carillon.Patch,
 			return carillon.PutResult{}, err
 		}
 	}
+	if err := js.fits(e, &j); err != nil {
+		return carillon.PutResult{}, err
+	}
 	retimed := plan.Names(&patch, plan.EffectTimes) && replans(e, &old, &j)
 	return js.edit(now, e, &message.PutRequest{Job: &j, At: at, Waits: waits, Trace: trace}, retimed)
 }

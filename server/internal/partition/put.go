@@ -27,6 +27,7 @@ func specOf(r *message.PutRequest) []byte {
 // being filled (dueRuns.touch); the answer waits for that batch ([Machine.After]):
 //
 //	the options forbid it        checkOptions   nothing changes
+//	the quotas give no room      fits           nothing changes
 //	there is no such job         create         a new uid, generation 1; the times count from now
 //	with PutOptions.Replace      replaceJob     as if the job had been deleted first
 //	otherwise                    edit           the next generation
@@ -38,13 +39,21 @@ func (js *Jobs) Put(now int64, req message.PutRequest) (carillon.PutResult, erro
 	if err := checkOptions(e, &req); err != nil {
 		return carillon.PutResult{}, err
 	}
+	if err := js.fits(e, req.Job); err != nil {
+		return carillon.PutResult{}, err
+	}
+	return js.putOver(now, e, &req)
+}
+
+// putOver is Put over e, nil if there is no such job, whatever options and quotas say.
+func (js *Jobs) putOver(now int64, e *entry, req *message.PutRequest) (carillon.PutResult, error) {
 	switch {
 	case e == nil:
-		return js.create(now, &req)
+		return js.create(now, req)
 	case req.Options.Replace:
-		return js.replaceJob(now, e, &req)
+		return js.replaceJob(now, e, req)
 	}
-	return js.edit(now, e, &req, replans(e, e.job(), req.Job))
+	return js.edit(now, e, req, replans(e, e.job(), req.Job))
 }
 
 // checkOptions returns an error if the options of a put do not allow it to replace e, or to create a job if e
@@ -72,6 +81,7 @@ func (js *Jobs) create(now int64, req *message.PutRequest) (carillon.PutResult, 
 		js.seal() // the delete of its namesake must come first
 	}
 	js.records.entries[e.ref] = e
+	js.usage.moved(e.ref.Key, none, e.state.Payload)
 	return js.store(now, e, req.Job), nil
 }
 
@@ -83,7 +93,7 @@ func (js *Jobs) draft(now int64, req *message.PutRequest) (*entry, error) {
 		UID: store.NewUID(ref.Key, req.Random), Generation: 1, Created: at, Updated: at,
 		Priority: j.Priority.Rank(), Jitter: int64(j.Jitter), Paused: j.Paused, Waits: newWaits(at,
 			j.DependsOn, nil, req.Waits, true),
-		Settled: js.cfg.Term.Epoch, Trace: string(req.Trace),
+		Settled: js.cfg.Term.Epoch, Trace: string(req.Trace), Payload: message.Payload(j),
 	}}
 	js.contents.set(e, specOf(req))
 	e.decoded = j // until it is created: saves decoding, but the job belongs to the caller
@@ -122,6 +132,7 @@ func (js *Jobs) replaceJob(now int64, e *entry, req *message.PutRequest) (carill
 	d.state.Triggers, d.state.Kept = e.state.Triggers, e.state.Kept
 	js.contents.bytes -= len(d.spec) // draft counted the spec, and contents.set counts it again
 	js.contents.set(e, d.spec)
+	js.usage.moved(e.ref.Key, e.state.Payload, d.state.Payload)
 	e.state, e.fresh, e.later, e.content = d.state, true, 0, js.out.seq
 	return js.store(now, e, req.Job), nil
 }
@@ -150,6 +161,8 @@ func (js *Jobs) edit(now int64, e *entry, req *message.PutRequest, retimed bool)
 	e.state = planned
 	s := &e.state
 	s.Generation++
+	js.usage.moved(e.ref.Key, s.Payload, message.Payload(j))
+	s.Payload = message.Payload(j)
 	s.Updated, s.Priority, s.Jitter, e.fresh = putAt(req, now), j.Priority.Rank(), int64(j.Jitter), true
 	switch {
 	case retimed:

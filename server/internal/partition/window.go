@@ -42,6 +42,7 @@ type Window struct {
 	suspects *suspects
 	due      *dueRuns
 	attempts *Attempts
+	usage    *Usage
 	tick     func(now int64) // lets time pass
 
 	frontier  [priorities]store.Cursor // everything up to and including it is in memory

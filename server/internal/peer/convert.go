@@ -25,7 +25,8 @@ func dependencyFromProto(m *peerv1.Edge) message.Dependency {
 // everything about a job put in a batch except the initial state of its dependencies, which is sent beside
 // them.
 func shareToProto(s *message.Share) *peerv1.ApplyShareRequest {
-	req := &peerv1.ApplyShareRequest{Batch: s.Batch, Coordinator: int32(s.Coordinator), Late: s.Late}
+	req := &peerv1.ApplyShareRequest{Batch: s.Batch, Coordinator: int32(s.Coordinator), Late: s.Late,
+		Hold: s.Hold}
 	if !s.Term.IsZero() {
 		req.Term = termToProto(s.Term)
 	}
@@ -61,7 +62,7 @@ func shareFromProto(m *peerv1.ApplyShareRequest) (*message.Share, error) {
 		}
 	}
 	return &message.Share{Batch: m.GetBatch(), Coordinator: int(m.GetCoordinator()),
-		Late: m.GetLate(), Reqs: reqs, Term: termFromProto(m.GetTerm())}, nil
+		Late: m.GetLate(), Reqs: reqs, Term: termFromProto(m.GetTerm()), Hold: m.GetHold()}, nil
 }
 
 func waitToProto(w store.Wait) *peerv1.Wait {

@@ -35,6 +35,12 @@ func (c *Calls) Ask(ctx context.Context, p int, m message.Message) (any, error) 
 		return c.pauseIn(ctx, p, m)
 	case message.ChangeKey:
 		return c.changeKey(ctx, p, m)
+	case message.AskRoom:
+		return c.askRoom(ctx, p, m)
+	case message.CountUsage:
+		return c.countUsage(ctx, p, m)
+	case message.TakeChanges:
+		return c.takeChanges(ctx, p, m)
 	case message.PurgeQueue:
 		return c.purgeIn(ctx, p, m)
 	case message.RelayReports:

@@ -114,6 +114,15 @@ func (f *far) Ask(_ context.Context, p int, m message.Message) (any, error) {
 	case message.DeliverPermits:
 		same(f, p, m)
 		return struct{}{}, nil
+	case message.AskRoom:
+		same(f, p, m)
+		return filled[message.Room](), nil
+	case message.CountUsage:
+		same(f, p, m)
+		return filled[message.Usage](), nil
+	case message.TakeChanges:
+		same(f, p, m)
+		return filled[message.Changes](), nil
 	case message.LimitStands:
 		same(f, p, m)
 		return filled[message.Standing](), nil
@@ -161,6 +170,9 @@ func TestEveryFieldCrosses(t *testing.T) {
 	crosses(t, c, filled[message.RelayReports](), filled[message.RelayResult]())
 	crosses(t, c, filled[message.RequestPermits](), filled[[]message.PermitGrant]())
 	crosses(t, c, filled[message.DeliverPermits](), struct{}{})
+	crosses(t, c, filled[message.AskRoom](), filled[message.Room]())
+	crosses(t, c, filled[message.CountUsage](), filled[message.Usage]())
+	crosses(t, c, filled[message.TakeChanges](), filled[message.Changes]())
 	crosses(t, c, filled[message.LimitStands](), filled[message.Standing]())
 	crosses(t, c, filled[message.RecordEvents](), uint64(7))
 	if err := errors.Join(c.ReloadNamespace(t.Context(), "ns"), c.HearLimits(t.Context(), &limitTable),

@@ -13,7 +13,7 @@ func (n *Node) engineEvents() engine.Events {
 		Events:    partition.Events{Fired: m.Fired, Finished: m.Finished, Skipped: m.Skipped, Staged: m.Staged},
 		Scheduled: m.Scheduled, Committed: m.Committed,
 		Owned: m.Owned, Lost: m.Lost, HandedOver: m.HandedOver, Dropped: m.Dropped,
-		Recorded:    logRecorded(n.config.auditLog()),
+		Recorded: logRecorded(n.config.auditLog()), QuotaRefused: m.QuotaRefused,
 		ReachEvents: engine.ReachEvents{Away: n.trouble.away, Back: n.trouble.back},
 	}
 }

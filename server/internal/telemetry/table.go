@@ -20,6 +20,7 @@ const (
 	runsCancelled = "carillon_runs_cancelled_total"
 	runsRetried   = "carillon_runs_retried_total"
 	runsSkipped   = "carillon_runs_skipped_total"
+	quotaRefusals = "carillon_quota_refusals_total"
 	runsStaged    = "carillon_runs_staged_total"
 	runOutcomes   = "carillon_run_outcomes_total"
 	runSeconds    = "carillon_run_seconds"
@@ -128,6 +129,7 @@ var table = []Metric{
 	{runsCancelled, counter, nil, "Runs cancelled, by a caller or because their job was deleted or changed."},
 	{runsRetried, counter, nil, "Retries handed to a consumer: attempts after a run's first, but for the first after a reschedule or a redrive."},
 	{runsSkipped, counter, []string{"reason"}, "Scheduled times that did not run, by reason."},
+	{quotaRefusals, counter, []string{"quota"}, "Changes of jobs that a quota of their namespace refused: `jobs`, `payload_bytes` or `puts`."},
 	{runsStaged, counter, []string{"kind"},
 		"Due runs put aside in the store because nobody took them, by kind of target."},
 	{runOutcomes, counter, append([]string{"outcome"}, ofQueue...),

@@ -33,6 +33,23 @@ func (c *coder) namespace(n *carillon.Namespace) {
 			c.webhook(4, w)
 		}
 		signed(c, 5, &n.UnservedAfter)
+		quotas(c, 6, &n.Quotas)
+	}
+}
+
+func quotas(c *coder, field int, q *carillon.Quotas) {
+	for at := message(field); c.within(&at); {
+		signed(c, 1, &q.Jobs)
+		signed(c, 2, &q.PayloadBytes)
+		rate(c, 3, &q.Puts)
+	}
+}
+
+func rate(c *coder, field int, r *carillon.Rate) {
+	for at := message(field); c.within(&at); {
+		signed(c, 1, &r.Count)
+		signed(c, 2, &r.Period)
+		signed(c, 3, &r.Burst)
 	}
 }
 

@@ -107,7 +107,8 @@ var codecs = map[string]struct {
 // notCarried are the fields that are not in the bytes, because the record's key holds them or they are made
 // up by a read.
 var notCarried = map[string]bool{"Job.Namespace": true, "Job.Name": true, "Job.Status": true,
-	"RunRecord.Cursor": true, "Namespace.Name": true, "Calendar.Namespace": true, "Calendar.Name": true}
+	"RunRecord.Cursor": true, "Namespace.Name": true, "Namespace.Used": true, "Calendar.Namespace": true,
+	"Calendar.Name": true}
 
 // Every field of every struct is in record.proto under its own name, and what one side writes the other
 // reads. A field that is added to a struct and not to the codec, or not to record.proto, fails here.

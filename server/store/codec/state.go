@@ -65,6 +65,7 @@ func (c *coder) state(s *store.State) {
 		c.bool(23, &s.OwnSpec)
 		unsigned(c, 24, &s.Settled)
 		c.string(25, &s.Trace)
+		signed(c, 26, &s.Payload)
 	}
 }
 

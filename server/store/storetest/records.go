@@ -98,7 +98,7 @@ func full(r *store.Record) {
 		UID: uidOf(r.Key, 9), Generation: math.MaxUint64, Created: base, Updated: base + 1,
 		Phase: carillon.PhaseStaged, Paused: true, Priority: 1, Due: base + 2, Queue: "queue", Anchor: base + 3,
 		Expires: base + 4, Next: base + 5, Jitter: 6, Begun: 7, Triggers: 8, Pending: 9, Kept: 10,
-		Trace: "\x00\xff of a call",
+		Trace: "\x00\xff of a call", Payload: 19,
 		Run: store.RunState{Live: true, Scheduled: base + 11, Due: base + 12,
 			Cause: carillon.CauseBackfill, Seq: 13, Attempt: 14,
 			Grant: store.Grant{Term: store.Term{Epoch: 15, Nonce: math.MaxUint64}, Generation: 16}, Lease: base + 17,

@@ -35,6 +35,9 @@ const (
 	PeerService_RedriveIn_FullMethodName       = "/carillon.peer.v1.PeerService/RedriveIn"
 	PeerService_PauseIn_FullMethodName         = "/carillon.peer.v1.PeerService/PauseIn"
 	PeerService_ChangeKey_FullMethodName       = "/carillon.peer.v1.PeerService/ChangeKey"
+	PeerService_AskRoom_FullMethodName         = "/carillon.peer.v1.PeerService/AskRoom"
+	PeerService_CountUsage_FullMethodName      = "/carillon.peer.v1.PeerService/CountUsage"
+	PeerService_TakeChanges_FullMethodName     = "/carillon.peer.v1.PeerService/TakeChanges"
 	PeerService_PurgeIn_FullMethodName         = "/carillon.peer.v1.PeerService/PurgeIn"
 	PeerService_Hear_FullMethodName            = "/carillon.peer.v1.PeerService/Hear"
 	PeerService_AskTokens_FullMethodName       = "/carillon.peer.v1.PeerService/AskTokens"
@@ -95,6 +98,12 @@ type PeerServiceClient interface {
 	PauseIn(ctx context.Context, in *PauseInRequest, opts ...grpc.CallOption) (*PauseInResponse, error)
 	// ChangeKey makes, rotates, ends or marks an API key in the partition that keeps them.
 	ChangeKey(ctx context.Context, in *ChangeKeyRequest, opts ...grpc.CallOption) (*ChangeKeyResponse, error)
+	// AskRoom asks the home of a namespace's quotas for room for jobs in a partition.
+	AskRoom(ctx context.Context, in *AskRoomRequest, opts ...grpc.CallOption) (*AskRoomResponse, error)
+	// CountUsage has a partition say what it has of a namespace, and give up the room that it has not used.
+	CountUsage(ctx context.Context, in *CountUsageRequest, opts ...grpc.CallOption) (*CountUsageResponse, error)
+	// TakeChanges asks the home of a namespace's quotas whether changes may be made now.
+	TakeChanges(ctx context.Context, in *TakeChangesRequest, opts ...grpc.CallOption) (*TakeChangesResponse, error)
 	// PurgeIn cancels the partition's due runs that wait in a queue.
 	PurgeIn(ctx context.Context, in *PurgeInRequest, opts ...grpc.CallOption) (*PurgeInResponse, error)
 	// Hear takes what consumers have said of the partition's attempts to another node.
@@ -291,6 +300,36 @@ func (c *peerServiceClient) ChangeKey(ctx context.Context, in *ChangeKeyRequest,
 	return out, nil
 }
 
+func (c *peerServiceClient) AskRoom(ctx context.Context, in *AskRoomRequest, opts ...grpc.CallOption) (*AskRoomResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AskRoomResponse)
+	err := c.cc.Invoke(ctx, PeerService_AskRoom_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *peerServiceClient) CountUsage(ctx context.Context, in *CountUsageRequest, opts ...grpc.CallOption) (*CountUsageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CountUsageResponse)
+	err := c.cc.Invoke(ctx, PeerService_CountUsage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *peerServiceClient) TakeChanges(ctx context.Context, in *TakeChangesRequest, opts ...grpc.CallOption) (*TakeChangesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TakeChangesResponse)
+	err := c.cc.Invoke(ctx, PeerService_TakeChanges_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *peerServiceClient) PurgeIn(ctx context.Context, in *PurgeInRequest, opts ...grpc.CallOption) (*PurgeInResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PurgeInResponse)
@@ -466,6 +505,12 @@ type PeerServiceServer interface {
 	PauseIn(context.Context, *PauseInRequest) (*PauseInResponse, error)
 	// ChangeKey makes, rotates, ends or marks an API key in the partition that keeps them.
 	ChangeKey(context.Context, *ChangeKeyRequest) (*ChangeKeyResponse, error)
+	// AskRoom asks the home of a namespace's quotas for room for jobs in a partition.
+	AskRoom(context.Context, *AskRoomRequest) (*AskRoomResponse, error)
+	// CountUsage has a partition say what it has of a namespace, and give up the room that it has not used.
+	CountUsage(context.Context, *CountUsageRequest) (*CountUsageResponse, error)
+	// TakeChanges asks the home of a namespace's quotas whether changes may be made now.
+	TakeChanges(context.Context, *TakeChangesRequest) (*TakeChangesResponse, error)
 	// PurgeIn cancels the partition's due runs that wait in a queue.
 	PurgeIn(context.Context, *PurgeInRequest) (*PurgeInResponse, error)
 	// Hear takes what consumers have said of the partition's attempts to another node.
@@ -549,6 +594,15 @@ func (UnimplementedPeerServiceServer) PauseIn(context.Context, *PauseInRequest) 
 }
 func (UnimplementedPeerServiceServer) ChangeKey(context.Context, *ChangeKeyRequest) (*ChangeKeyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ChangeKey not implemented")
+}
+func (UnimplementedPeerServiceServer) AskRoom(context.Context, *AskRoomRequest) (*AskRoomResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AskRoom not implemented")
+}
+func (UnimplementedPeerServiceServer) CountUsage(context.Context, *CountUsageRequest) (*CountUsageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CountUsage not implemented")
+}
+func (UnimplementedPeerServiceServer) TakeChanges(context.Context, *TakeChangesRequest) (*TakeChangesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TakeChanges not implemented")
 }
 func (UnimplementedPeerServiceServer) PurgeIn(context.Context, *PurgeInRequest) (*PurgeInResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PurgeIn not implemented")
@@ -898,6 +952,60 @@ func _PeerService_ChangeKey_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_AskRoom_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AskRoomRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).AskRoom(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_AskRoom_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).AskRoom(ctx, req.(*AskRoomRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PeerService_CountUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CountUsageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).CountUsage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_CountUsage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).CountUsage(ctx, req.(*CountUsageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PeerService_TakeChanges_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TakeChangesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).TakeChanges(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_TakeChanges_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).TakeChanges(ctx, req.(*TakeChangesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PeerService_PurgeIn_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PurgeInRequest)
 	if err := dec(in); err != nil {
@@ -1202,6 +1310,18 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ChangeKey",
 			Handler:    _PeerService_ChangeKey_Handler,
+		},
+		{
+			MethodName: "AskRoom",
+			Handler:    _PeerService_AskRoom_Handler,
+		},
+		{
+			MethodName: "CountUsage",
+			Handler:    _PeerService_CountUsage_Handler,
+		},
+		{
+			MethodName: "TakeChanges",
+			Handler:    _PeerService_TakeChanges_Handler,
 		},
 		{
 			MethodName: "PurgeIn",
