@@ -21,14 +21,20 @@ type Namespace struct {
 	// UnservedAfter is for how long a queue of the namespace must be unserved before an event says so, from
 	// 1 min to 24 h; default [DefaultUnservedAfter].
 	UnservedAfter time.Duration
+	// Quotas bound what the namespace as a whole may use.
+	Quotas Quotas
+	// RateLimits is, for each concurrency key, how often attempts of the jobs with that key may begin, across
+	// the cluster. A retry is an attempt. What may not begin yet waits in line. A concurrency limit of the same
+	// key holds beside it.
+	RateLimits map[string]Rate
 	// Generation counts the changes of the settings, from 1, which is that of a namespace without settings.
 	// In a put, if not 0, it is the generation that the settings are meant to replace.
 	Generation uint64
 }
 
 // Over returns the result of putting n over the settings in force; the generation grows if anything changes.
-// A put meant for another generation is refused. So is a put without a generation that gives no limits, or no
-// webhooks, and would remove those that there are: an empty body must not lift them.
+// A put meant for another generation is refused. So is a put without a generation that gives no limits, quotas
+// or webhooks, and would remove those that there are: an empty body must not lift them.
 func (n Namespace) Over(old Namespace) (Namespace, error) {
 	switch {
 	case n.Generation != 0 && n.Generation != old.Generation:
@@ -39,6 +45,16 @@ func (n Namespace) Over(old Namespace) (Namespace, error) {
 			"it would remove the limits that namespace %q has, %d of them; "+
 				"to do that say the generation that is to be replaced, %d, in generation or If-Match",
 			old.Name, len(old.ConcurrencyLimits), old.Generation)
+	case n.Generation == 0 && len(n.RateLimits) == 0 && len(old.RateLimits) != 0:
+		return old, Errorf(FailedPrecondition, "rate_limits",
+			"it would remove the rate limits that namespace %q has, %d of them; "+
+				"to do that say the generation that is to be replaced, %d, in generation or If-Match",
+			old.Name, len(old.RateLimits), old.Generation)
+	case n.Generation == 0 && n.Quotas == (Quotas{}) && old.Quotas != (Quotas{}):
+		return old, Errorf(FailedPrecondition, "quotas",
+			"it would remove the quotas that namespace %q has; "+
+				"to do that say the generation that is to be replaced, %d, in generation or If-Match",
+			old.Name, old.Generation)
 	case n.Generation == 0 && len(n.Webhooks) == 0 && len(old.Webhooks) != 0:
 		return old, Errorf(FailedPrecondition, "webhooks",
 			"it would remove the webhooks that namespace %q has, %d of them; "+
@@ -55,13 +71,15 @@ func (n Namespace) Over(old Namespace) (Namespace, error) {
 // SetsLike reports whether n sets the same as o. Names and generations do not count.
 func (n *Namespace) SetsLike(o *Namespace) bool {
 	return n.Strict == o.Strict && maps.Equal(n.ConcurrencyLimits, o.ConcurrencyLimits) &&
-		n.UnservedAfter == o.UnservedAfter && slices.EqualFunc(n.Webhooks, o.Webhooks, Webhook.equal)
+		n.UnservedAfter == o.UnservedAfter && n.Quotas == o.Quotas && maps.Equal(n.RateLimits, o.RateLimits) &&
+		slices.EqualFunc(n.Webhooks, o.Webhooks, Webhook.equal)
 }
 
 // Clone returns a copy that shares nothing with n.
 func (n *Namespace) Clone() Namespace {
 	c := *n
 	c.ConcurrencyLimits = maps.Clone(n.ConcurrencyLimits)
+	c.RateLimits = maps.Clone(n.RateLimits)
 	c.Webhooks = slices.Clone(n.Webhooks)
 	for i := range c.Webhooks {
 		c.Webhooks[i] = c.Webhooks[i].clone()
@@ -85,7 +103,8 @@ func (n *Namespace) Validate() error {
 		}
 	}
 	return cmp.Or(checkWebhooks(n.Webhooks),
-		checkSpan("unserved_after", n.UnservedAfter, MinUnservedAfter, MaxUnservedAfter))
+		checkSpan("unserved_after", n.UnservedAfter, MinUnservedAfter, MaxUnservedAfter),
+		n.Quotas.Validate(), checkRates(n.RateLimits))
 }
 
 // Bounds on [Namespace.UnservedAfter], and its default.

@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/carillonhq/carillon"
 	pb "github.com/carillonhq/carillon/api/carillon/v1"
 )
@@ -9,7 +12,8 @@ import (
 func NamespaceToProto(n *carillon.Namespace) *pb.Namespace {
 	return &pb.Namespace{Name: n.Name, Strict: n.Strict,
 		ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation,
-		Webhooks: toEach(n.Webhooks, webhookToProto), UnservedAfter: durationText(n.UnservedAfter)}
+		Webhooks: toEach(n.Webhooks, webhookToProto), UnservedAfter: durationText(n.UnservedAfter),
+		Quotas: quotasToProto(n.Quotas), RateLimits: ratesToProto(n.RateLimits)}
 }
 
 // NamespacePageToProto is the page as a message.
@@ -32,7 +36,8 @@ func NamespacePageFromProto(m *pb.ListNamespacesResponse) (carillon.NamespacePag
 func PutNamespaceToProto(n *carillon.Namespace) *pb.PutNamespaceRequest {
 	return &pb.PutNamespaceRequest{Name: n.Name, Strict: n.Strict,
 		ConcurrencyLimits: limitsToProto(n.ConcurrencyLimits), Generation: n.Generation,
-		Webhooks: toEach(n.Webhooks, webhookToProto), UnservedAfter: durationText(n.UnservedAfter)}
+		Webhooks: toEach(n.Webhooks, webhookToProto), UnservedAfter: durationText(n.UnservedAfter),
+		Quotas: quotasToProto(n.Quotas), RateLimits: ratesToProto(n.RateLimits)}
 }
 
 func limitsToProto(limits map[string]int) map[string]int32 {
@@ -54,6 +59,8 @@ type namespaceMessage interface {
 	GetGeneration() uint64
 	GetWebhooks() []*pb.Webhook
 	GetUnservedAfter() string
+	GetQuotas() *pb.Quotas
+	GetRateLimits() map[string]*pb.Rate
 }
 
 // NamespaceFromProto is the message, or the request, as settings.
@@ -66,14 +73,55 @@ func NamespaceFromProto(m namespaceMessage) (carillon.Namespace, error) {
 func (f *first) namespace(m namespaceMessage) carillon.Namespace {
 	n := carillon.Namespace{Name: m.GetName(), Strict: m.GetStrict(), Generation: m.GetGeneration(),
 		Webhooks:      fromEach(m.GetWebhooks(), webhookFromProto),
-		UnservedAfter: f.duration(m.GetUnservedAfter(), "unserved_after")}
+		UnservedAfter: f.duration(m.GetUnservedAfter(), "unserved_after"),
+		Quotas:        f.quotas(m.GetQuotas())}
 	if len(m.GetConcurrencyLimits()) > 0 {
 		n.ConcurrencyLimits = make(map[string]int, len(m.GetConcurrencyLimits()))
 	}
 	for key, limit := range m.GetConcurrencyLimits() {
 		n.ConcurrencyLimits[key] = int(limit)
 	}
+	if len(m.GetRateLimits()) > 0 {
+		n.RateLimits = make(map[string]carillon.Rate, len(m.GetRateLimits()))
+	}
+	for _, key := range slices.Sorted(maps.Keys(m.GetRateLimits())) {
+		n.RateLimits[key] = f.rate(m.GetRateLimits()[key], "rate_limits."+key)
+	}
 	return n
+}
+
+func quotasToProto(q carillon.Quotas) *pb.Quotas {
+	if q == (carillon.Quotas{}) {
+		return nil
+	}
+	return &pb.Quotas{Runs: rateToProto(q.Runs), ConcurrentRuns: q.ConcurrentRuns}
+}
+
+func (f *first) quotas(m *pb.Quotas) carillon.Quotas {
+	return carillon.Quotas{Runs: f.rate(m.GetRuns(), "quotas.runs"), ConcurrentRuns: m.GetConcurrentRuns()}
+}
+
+func ratesToProto(rates map[string]carillon.Rate) map[string]*pb.Rate {
+	if len(rates) == 0 {
+		return nil
+	}
+	out := make(map[string]*pb.Rate, len(rates))
+	for key, r := range rates {
+		out[text(key)] = rateToProto(r)
+	}
+	return out
+}
+
+func rateToProto(r carillon.Rate) *pb.Rate {
+	if r == (carillon.Rate{}) {
+		return nil
+	}
+	return &pb.Rate{Count: r.Count, Period: durationText(r.Period), Burst: r.Burst}
+}
+
+func (f *first) rate(m *pb.Rate, field string) carillon.Rate {
+	return carillon.Rate{Count: m.GetCount(), Period: f.duration(m.GetPeriod(), field+".period"),
+		Burst: m.GetBurst()}
 }
 
 func webhookToProto(w *carillon.Webhook) *pb.Webhook {

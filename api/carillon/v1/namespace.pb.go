@@ -37,6 +37,11 @@ type Namespace struct {
 	Webhooks []*Webhook `protobuf:"bytes,5,rep,name=webhooks,proto3" json:"webhooks,omitempty"`
 	// For how long a queue of the namespace must be unserved before an event says so; a Go duration from 1m to 24h; default 5m.
 	UnservedAfter string `protobuf:"bytes,6,opt,name=unserved_after,json=unservedAfter,proto3" json:"unserved_after,omitempty"`
+	// What the namespace as a whole may use.
+	Quotas *Quotas `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`
+	// For each concurrency key, how often attempts of the jobs with that key may begin, across the cluster. A retry is an
+	// attempt. What may not begin yet waits in line. A concurrency limit of the same key holds beside it.
+	RateLimits    map[string]*Rate `protobuf:"bytes,8,rep,name=rate_limits,json=rateLimits,proto3" json:"rate_limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -113,6 +118,139 @@ func (x *Namespace) GetUnservedAfter() string {
 	return ""
 }
 
+func (x *Namespace) GetQuotas() *Quotas {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
+}
+
+func (x *Namespace) GetRateLimits() map[string]*Rate {
+	if x != nil {
+		return x.RateLimits
+	}
+	return nil
+}
+
+// Quotas bound what a namespace as a whole may use, across the cluster.
+type Quotas struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How often attempts of the namespace may begin, whatever their target; absent is no quota.
+	Runs *Rate `protobuf:"bytes,4,opt,name=runs,proto3" json:"runs,omitempty"`
+	// Most attempts of the namespace in force at a time, whatever their target, up to 1,000,000; 0 is no quota.
+	ConcurrentRuns int64 `protobuf:"varint,5,opt,name=concurrent_runs,json=concurrentRuns,proto3" json:"concurrent_runs,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Quotas) Reset() {
+	*x = Quotas{}
+	mi := &file_carillon_v1_namespace_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quotas) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quotas) ProtoMessage() {}
+
+func (x *Quotas) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_namespace_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quotas.ProtoReflect.Descriptor instead.
+func (*Quotas) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_namespace_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Quotas) GetRuns() *Rate {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *Quotas) GetConcurrentRuns() int64 {
+	if x != nil {
+		return x.ConcurrentRuns
+	}
+	return 0
+}
+
+// Rate is how often something may happen: within any time W at most burst + W * count / period times.
+type Rate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// So many, from 1 to 1,000,000.
+	Count int64 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// In this time, evenly: a Go duration from 1s to 24h; default 1s.
+	Period string `protobuf:"bytes,2,opt,name=period,proto3" json:"period,omitempty"`
+	// How many at once after a pause, from 1 to 1,000,000; default count.
+	Burst         int64 `protobuf:"varint,3,opt,name=burst,proto3" json:"burst,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rate) Reset() {
+	*x = Rate{}
+	mi := &file_carillon_v1_namespace_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rate) ProtoMessage() {}
+
+func (x *Rate) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_namespace_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rate.ProtoReflect.Descriptor instead.
+func (*Rate) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_namespace_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Rate) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Rate) GetPeriod() string {
+	if x != nil {
+		return x.Period
+	}
+	return ""
+}
+
+func (x *Rate) GetBurst() int64 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
 // Webhook is where events of a namespace are sent, each as a CloudEvent: exactly one of url, kafka, amqp, nats and
 // redis. Each event becomes a one-shot job of the namespace whose name begins with carillon.events/, so it is sent as
 // every run is: retried until the receiver has answered 2xx or the broker has acknowledged it, dead after that, with
@@ -145,7 +283,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_carillon_v1_namespace_proto_msgTypes[1]
+	mi := &file_carillon_v1_namespace_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -157,7 +295,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_carillon_v1_namespace_proto_msgTypes[1]
+	mi := &file_carillon_v1_namespace_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -170,7 +308,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_carillon_v1_namespace_proto_rawDescGZIP(), []int{1}
+	return file_carillon_v1_namespace_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Webhook) GetName() string {
@@ -240,7 +378,7 @@ var File_carillon_v1_namespace_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_namespace_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcarillon/v1/namespace.proto\x12\vcarillon.v1\x1a\x15carillon/v1/job.proto\"\xd4\x02\n" +
+	"\x1bcarillon/v1/namespace.proto\x12\vcarillon.v1\x1a\x15carillon/v1/job.proto\"\x9c\x04\n" +
 	"\tNamespace\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06strict\x18\x02 \x01(\bR\x06strict\x12\\\n" +
@@ -249,10 +387,23 @@ const file_carillon_v1_namespace_proto_rawDesc = "" +
 	"generation\x18\x04 \x01(\x04R\n" +
 	"generation\x120\n" +
 	"\bwebhooks\x18\x05 \x03(\v2\x14.carillon.v1.WebhookR\bwebhooks\x12%\n" +
-	"\x0eunserved_after\x18\x06 \x01(\tR\runservedAfter\x1aD\n" +
+	"\x0eunserved_after\x18\x06 \x01(\tR\runservedAfter\x12+\n" +
+	"\x06quotas\x18\a \x01(\v2\x13.carillon.v1.QuotasR\x06quotas\x12G\n" +
+	"\vrate_limits\x18\b \x03(\v2&.carillon.v1.Namespace.RateLimitsEntryR\n" +
+	"rateLimits\x1aD\n" +
 	"\x16ConcurrencyLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\x90\x03\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\x1aP\n" +
+	"\x0fRateLimitsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
+	"\x05value\x18\x02 \x01(\v2\x11.carillon.v1.RateR\x05value:\x028\x01\"X\n" +
+	"\x06Quotas\x12%\n" +
+	"\x04runs\x18\x04 \x01(\v2\x11.carillon.v1.RateR\x04runs\x12'\n" +
+	"\x0fconcurrent_runs\x18\x05 \x01(\x03R\x0econcurrentRuns\"J\n" +
+	"\x04Rate\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\x12\x16\n" +
+	"\x06period\x18\x02 \x01(\tR\x06period\x12\x14\n" +
+	"\x05burst\x18\x03 \x01(\x03R\x05burst\"\x90\x03\n" +
 	"\aWebhook\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12;\n" +
@@ -279,30 +430,37 @@ func file_carillon_v1_namespace_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_namespace_proto_rawDescData
 }
 
-var file_carillon_v1_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_carillon_v1_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_carillon_v1_namespace_proto_goTypes = []any{
 	(*Namespace)(nil),   // 0: carillon.v1.Namespace
-	(*Webhook)(nil),     // 1: carillon.v1.Webhook
-	nil,                 // 2: carillon.v1.Namespace.ConcurrencyLimitsEntry
-	nil,                 // 3: carillon.v1.Webhook.HeadersEntry
-	(*KafkaTarget)(nil), // 4: carillon.v1.KafkaTarget
-	(*AmqpTarget)(nil),  // 5: carillon.v1.AmqpTarget
-	(*NatsTarget)(nil),  // 6: carillon.v1.NatsTarget
-	(*RedisTarget)(nil), // 7: carillon.v1.RedisTarget
+	(*Quotas)(nil),      // 1: carillon.v1.Quotas
+	(*Rate)(nil),        // 2: carillon.v1.Rate
+	(*Webhook)(nil),     // 3: carillon.v1.Webhook
+	nil,                 // 4: carillon.v1.Namespace.ConcurrencyLimitsEntry
+	nil,                 // 5: carillon.v1.Namespace.RateLimitsEntry
+	nil,                 // 6: carillon.v1.Webhook.HeadersEntry
+	(*KafkaTarget)(nil), // 7: carillon.v1.KafkaTarget
+	(*AmqpTarget)(nil),  // 8: carillon.v1.AmqpTarget
+	(*NatsTarget)(nil),  // 9: carillon.v1.NatsTarget
+	(*RedisTarget)(nil), // 10: carillon.v1.RedisTarget
 }
 var file_carillon_v1_namespace_proto_depIdxs = []int32{
-	2, // 0: carillon.v1.Namespace.concurrency_limits:type_name -> carillon.v1.Namespace.ConcurrencyLimitsEntry
-	1, // 1: carillon.v1.Namespace.webhooks:type_name -> carillon.v1.Webhook
-	3, // 2: carillon.v1.Webhook.headers:type_name -> carillon.v1.Webhook.HeadersEntry
-	4, // 3: carillon.v1.Webhook.kafka:type_name -> carillon.v1.KafkaTarget
-	5, // 4: carillon.v1.Webhook.amqp:type_name -> carillon.v1.AmqpTarget
-	6, // 5: carillon.v1.Webhook.nats:type_name -> carillon.v1.NatsTarget
-	7, // 6: carillon.v1.Webhook.redis:type_name -> carillon.v1.RedisTarget
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	4,  // 0: carillon.v1.Namespace.concurrency_limits:type_name -> carillon.v1.Namespace.ConcurrencyLimitsEntry
+	3,  // 1: carillon.v1.Namespace.webhooks:type_name -> carillon.v1.Webhook
+	1,  // 2: carillon.v1.Namespace.quotas:type_name -> carillon.v1.Quotas
+	5,  // 3: carillon.v1.Namespace.rate_limits:type_name -> carillon.v1.Namespace.RateLimitsEntry
+	2,  // 4: carillon.v1.Quotas.runs:type_name -> carillon.v1.Rate
+	6,  // 5: carillon.v1.Webhook.headers:type_name -> carillon.v1.Webhook.HeadersEntry
+	7,  // 6: carillon.v1.Webhook.kafka:type_name -> carillon.v1.KafkaTarget
+	8,  // 7: carillon.v1.Webhook.amqp:type_name -> carillon.v1.AmqpTarget
+	9,  // 8: carillon.v1.Webhook.nats:type_name -> carillon.v1.NatsTarget
+	10, // 9: carillon.v1.Webhook.redis:type_name -> carillon.v1.RedisTarget
+	2,  // 10: carillon.v1.Namespace.RateLimitsEntry.value:type_name -> carillon.v1.Rate
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_namespace_proto_init() }
@@ -317,7 +475,7 @@ func file_carillon_v1_namespace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_namespace_proto_rawDesc), len(file_carillon_v1_namespace_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -33,6 +33,8 @@ func (c *coder) namespace(n *carillon.Namespace) {
 			c.webhook(4, w)
 		}
 		signed(c, 5, &n.UnservedAfter)
+		c.quotas(6, &n.Quotas)
+		c.rates(7, &n.RateLimits)
 	}
 }
 
@@ -82,4 +84,49 @@ func (c *coder) limit(field int, key string, most int) (string, int) {
 		signed(c, 2, &most)
 	}
 	return key, most
+}
+
+// quotas are the quotas of a namespace, if there are any.
+func (c *coder) quotas(field int, q *carillon.Quotas) {
+	if c.writing && *q == (carillon.Quotas{}) {
+		return
+	}
+	for at := item(field); c.within(&at); {
+		if !c.writing || q.Runs != (carillon.Rate{}) {
+			c.rate(4, &q.Runs)
+		}
+		signed(c, 5, &q.ConcurrentRuns)
+	}
+}
+
+func (c *coder) rate(field int, r *carillon.Rate) {
+	for at := item(field); c.within(&at); {
+		signed(c, 1, &r.Count)
+		signed(c, 2, &r.Period)
+		signed(c, 3, &r.Burst)
+	}
+}
+
+// rates are the rate limits, written by key.
+func (c *coder) rates(field int, rates *map[string]carillon.Rate) {
+	if c.writing {
+		for _, key := range slices.Sorted(maps.Keys(*rates)) {
+			c.keyedRate(field, key, (*rates)[key])
+		}
+	}
+	for c.field == field {
+		key, rate := c.keyedRate(field, "", carillon.Rate{})
+		if *rates == nil {
+			*rates = map[string]carillon.Rate{}
+		}
+		(*rates)[key] = rate
+	}
+}
+
+func (c *coder) keyedRate(field int, key string, rate carillon.Rate) (string, carillon.Rate) {
+	for at := item(field); c.within(&at); {
+		c.string(1, &key)
+		c.rate(2, &rate)
+	}
+	return key, rate
 }

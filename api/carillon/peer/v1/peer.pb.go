@@ -3266,7 +3266,9 @@ type TokenAsk struct {
 	// Tokens that it wants beyond those.
 	Want int64 `protobuf:"varint,5,opt,name=want,proto3" json:"want,omitempty"`
 	// Of the first run that waits.
-	Order         int64 `protobuf:"fixed64,6,opt,name=order,proto3" json:"order,omitempty"`
+	Order int64 `protobuf:"fixed64,6,opt,name=order,proto3" json:"order,omitempty"`
+	// Of a rate: tokens that the partition has used up since its term began.
+	Spent         uint64 `protobuf:"varint,7,opt,name=spent,proto3" json:"spent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3343,6 +3345,13 @@ func (x *TokenAsk) GetOrder() int64 {
 	return 0
 }
 
+func (x *TokenAsk) GetSpent() uint64 {
+	if x != nil {
+		return x.Spent
+	}
+	return 0
+}
+
 // AskTokensResponse is how the limits stand for the partition that asked.
 type AskTokensResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3405,7 +3414,9 @@ type TokenGrant struct {
 	// The order of the first run that waits in another partition.
 	Rival int64 `protobuf:"fixed64,6,opt,name=rival,proto3" json:"rival,omitempty"`
 	// Tokens that the home still knows to be wanted.
-	Want          int64 `protobuf:"varint,7,opt,name=want,proto3" json:"want,omitempty"`
+	Want int64 `protobuf:"varint,7,opt,name=want,proto3" json:"want,omitempty"`
+	// Of a rate: tokens that are used up, as the home knows; n is without these.
+	Spent         uint64 `protobuf:"varint,8,opt,name=spent,proto3" json:"spent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3485,6 +3496,13 @@ func (x *TokenGrant) GetRival() int64 {
 func (x *TokenGrant) GetWant() int64 {
 	if x != nil {
 		return x.Want
+	}
+	return 0
+}
+
+func (x *TokenGrant) GetSpent() uint64 {
+	if x != nil {
+		return x.Spent
 	}
 	return 0
 }
@@ -3689,7 +3707,11 @@ type LimitStandsResponse struct {
 	// Partitions that have some, the first few.
 	Holders []int32 `protobuf:"varint,2,rep,packed,name=holders,proto3" json:"holders,omitempty"`
 	// Other partitions whose first run goes before the one that waits.
-	Before        int64 `protobuf:"varint,3,opt,name=before,proto3" json:"before,omitempty"`
+	Before int64 `protobuf:"varint,3,opt,name=before,proto3" json:"before,omitempty"`
+	// Of a rate: when the next attempt may begin, UTC ns; 0 is not known.
+	Next int64 `protobuf:"varint,4,opt,name=next,proto3" json:"next,omitempty"`
+	// Of a rate: ns between further ones.
+	Every         int64 `protobuf:"varint,5,opt,name=every,proto3" json:"every,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3741,6 +3763,20 @@ func (x *LimitStandsResponse) GetHolders() []int32 {
 func (x *LimitStandsResponse) GetBefore() int64 {
 	if x != nil {
 		return x.Before
+	}
+	return 0
+}
+
+func (x *LimitStandsResponse) GetNext() int64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *LimitStandsResponse) GetEvery() int64 {
+	if x != nil {
+		return x.Every
 	}
 	return 0
 }
@@ -4874,16 +4910,17 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\x05R\x04from\x12*\n" +
 	"\x04term\x18\x04 \x01(\v2\x16.carillon.peer.v1.TermR\x04term\x12.\n" +
-	"\x04asks\x18\x05 \x03(\v2\x1a.carillon.peer.v1.TokenAskR\x04asks\"\xac\x01\n" +
+	"\x04asks\x18\x05 \x03(\v2\x1a.carillon.peer.v1.TokenAskR\x04asks\"\xc2\x01\n" +
 	"\bTokenAsk\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x122\n" +
 	"\x05stamp\x18\x03 \x01(\v2\x1c.carillon.peer.v1.TokenStampR\x05stamp\x12\x12\n" +
 	"\x04hold\x18\x04 \x01(\x03R\x04hold\x12\x12\n" +
 	"\x04want\x18\x05 \x01(\x03R\x04want\x12\x14\n" +
-	"\x05order\x18\x06 \x01(\x10R\x05order\"I\n" +
+	"\x05order\x18\x06 \x01(\x10R\x05order\x12\x14\n" +
+	"\x05spent\x18\a \x01(\x04R\x05spent\"I\n" +
 	"\x11AskTokensResponse\x124\n" +
-	"\x06grants\x18\x01 \x03(\v2\x1c.carillon.peer.v1.TokenGrantR\x06grants\"\xd4\x01\n" +
+	"\x06grants\x18\x01 \x03(\v2\x1c.carillon.peer.v1.TokenGrantR\x06grants\"\xea\x01\n" +
 	"\n" +
 	"TokenGrant\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
@@ -4892,7 +4929,8 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\x05stamp\x18\x04 \x01(\v2\x1c.carillon.peer.v1.TokenStampR\x05stamp\x12\f\n" +
 	"\x01n\x18\x05 \x01(\x03R\x01n\x12\x14\n" +
 	"\x05rival\x18\x06 \x01(\x10R\x05rival\x12\x12\n" +
-	"\x04want\x18\a \x01(\x03R\x04want\"\xa0\x01\n" +
+	"\x04want\x18\a \x01(\x03R\x04want\x12\x14\n" +
+	"\x05spent\x18\b \x01(\x04R\x05spent\"\xa0\x01\n" +
 	"\x11GiveTokensRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x124\n" +
@@ -4904,11 +4942,13 @@ const file_carillon_peer_v1_peer_proto_rawDesc = "" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\tR\x03key\x12\x12\n" +
 	"\x04from\x18\x05 \x01(\x05R\x04from\x12\x14\n" +
-	"\x05order\x18\x06 \x01(\x03R\x05order\"[\n" +
+	"\x05order\x18\x06 \x01(\x03R\x05order\"\x85\x01\n" +
 	"\x13LimitStandsResponse\x12\x12\n" +
 	"\x04held\x18\x01 \x01(\x03R\x04held\x12\x18\n" +
 	"\aholders\x18\x02 \x03(\x05R\aholders\x12\x16\n" +
-	"\x06before\x18\x03 \x01(\x03R\x06before\"\x82\x01\n" +
+	"\x06before\x18\x03 \x01(\x03R\x06before\x12\x12\n" +
+	"\x04next\x18\x04 \x01(\x03R\x04next\x12\x14\n" +
+	"\x05every\x18\x05 \x01(\x03R\x05every\"\x82\x01\n" +
 	"\x13RecordEventsRequest\x127\n" +
 	"\tnot_after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x14\n" +
