@@ -66,9 +66,9 @@ type metaWriter interface {
 // permitNet is how permits reach other partitions.
 type permitNet struct {
 	local   func(partition int) *mailbox // nil if this node does not own the partition
-	peers   message.Partitions // nil if this node is alone
+	peers   message.Partitions           // nil if this node is alone
 	elapsed func() int64
-	now     func() int64 // UTC ns
+	now     func() int64    // UTC ns
 	life    context.Context // ends with the engine
 	wg      *sync.WaitGroup
 	log     *slog.Logger

@@ -22,7 +22,9 @@ type bucket struct {
 }
 
 // newBucket returns a full one.
-func newBucket(rate carillon.Rate, now int64) *bucket { return &bucket{rate: rate, level: rate.Burst, at: now} }
+func newBucket(rate carillon.Rate, now int64) *bucket {
+	return &bucket{rate: rate, level: rate.Burst, at: now}
+}
 
 // maxSkew is how far the clocks of two nodes may be apart: each may be off by a second from the store's.
 const maxSkew = 2 * time.Second

@@ -51,9 +51,9 @@ type Home struct {
 	now, wall int64 // of the last Tick
 
 	accounts map[delivery.Limit]*account
-	filling  heaps.Of[*filling]  // rates for which somebody waits
+	filling  heaps.Of[*filling] // rates for which somebody waits
 	levels   []*account         // rates whose levels have changed
-	ring     []delivery.Limit // accounts in the order in which Poll visits them; some no longer exist
+	ring     []delivery.Limit   // accounts in the order in which Poll visits them; some no longer exist
 	ringed   map[delivery.Limit]bool
 	changed  []*allocation
 	notices  []Notice
@@ -86,7 +86,7 @@ type allocation struct {
 	order      int64
 	nextWaiter int64 // the one that the partition was told of
 
-	spent   uint64 // of a rate: permits that the partition has used up, as it said last
+	spent uint64 // of a rate: permits that the partition has used up, as it said last
 
 	at      int32 // index in waiting; -1: does not wait
 	noted   bool  // it is in changed
