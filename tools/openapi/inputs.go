@@ -103,6 +103,16 @@ func (d *document) makeInput(properties object) {
 				p["items"] = ref(to + inputSuffix)
 			}
 		}
+		if values, ok := p["additionalProperties"].(object); ok {
+			if to := refName(values); to != "" && must(d.schemas, to)["enum"] == nil {
+				d.addInput(to)
+				p["additionalProperties"] = ref(to + inputSuffix)
+			}
+		}
+		if p["format"] == "int64" && p["type"] == "string" {
+			p["type"] = []any{"string", "integer", "null"}
+			continue
+		}
 		if p["format"] == "uint64" {
 			p["type"] = []any{"string", "integer", "null"}
 			p["minimum"] = 0

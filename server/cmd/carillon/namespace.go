@@ -76,6 +76,7 @@ type namespaceSet struct {
 	strict       bool
 	limits       []string
 	unlimit      []string
+	rates        rateFlags
 	unserved     time.Duration
 	ifGeneration uint64
 }
@@ -89,7 +90,8 @@ func newNamespaceSet(a app) *cobra.Command {
 		Long: "Change settings of a namespace: those that are given, and leave the rest. They are read, changed and put over the\n" +
 			"generation that was read; if somebody else has changed them meanwhile, this is done again.",
 		Example: `carillon namespace set default --concurrency-limit licence=3 --concurrency-limit database=20
-carillon namespace set default --strict=false --no-concurrency-limit licence`,
+carillon namespace set default --strict=false --no-concurrency-limit licence
+carillon namespace set default --rate-limit mail=100/1m/20 --quota-runs 50`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			change, err := s.change(cmd)
@@ -109,6 +111,7 @@ carillon namespace set default --strict=false --no-concurrency-limit licence`,
 		"`key=n`: at most n attempts of the jobs with this concurrency key at a time; repeatable")
 	cmd.Flags().StringArrayVar(&s.unlimit, "no-concurrency-limit", nil,
 		"concurrency `key` to limit no longer; repeatable")
+	s.rates.add(cmd)
 	cmd.Flags().DurationVar(&s.unserved, "unserved-after", 0,
 		"for how long a queue must be unserved before an event says so, from 1m to 24h; 0 is the default, 5m")
 	cmd.Flags().Uint64Var(&s.ifGeneration, "if-generation",
@@ -152,8 +155,13 @@ func setNamespace(ctx context.Context, node carillon.Namespaces, name string, if
 // change returns the change that the flags ask for.
 func (s *namespaceSet) change(cmd *cobra.Command) (func(*carillon.Namespace) error, error) {
 	strict, unserved := cmd.Flags().Changed("strict"), cmd.Flags().Changed("unserved-after")
-	if !strict && !unserved && len(s.limits)+len(s.unlimit) == 0 {
-		return nil, usagef("nothing to change: give --strict, --concurrency-limit, --no-concurrency-limit or --unserved-after")
+	rates, err := s.rates.change(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if !strict && !unserved && rates == nil && len(s.limits)+len(s.unlimit) == 0 {
+		return nil, usagef("nothing to change: give --strict, --concurrency-limit, --no-concurrency-limit, --rate-limit, " +
+			"--no-rate-limit, --quota-runs, --quota-concurrent-runs or --unserved-after")
 	}
 	limits := make(map[string]int)
 	for _, text := range s.limits {
@@ -180,6 +188,9 @@ func (s *namespaceSet) change(cmd *cobra.Command) (func(*carillon.Namespace) err
 		if unserved {
 			ns.UnservedAfter = s.unserved
 		}
+		if rates != nil {
+			rates(ns)
+		}
 		if ns.ConcurrencyLimits == nil {
 			ns.ConcurrencyLimits = make(map[string]int)
 		}
@@ -198,6 +209,7 @@ func namespaceAnswer(ns *carillon.Namespace) answer {
 	for _, key := range slices.Sorted(maps.Keys(ns.ConcurrencyLimits)) {
 		fields = append(fields, field{"concurrency limit of " + key, strconv.Itoa(ns.ConcurrencyLimits[key])})
 	}
+	fields = append(fields, rateFields(ns)...)
 	if ns.UnservedAfter != 0 {
 		fields = append(fields, field{"unserved after", ns.UnservedAfter.String()})
 	}

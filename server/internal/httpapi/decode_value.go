@@ -82,6 +82,9 @@ func number(path string, fd protoreflect.FieldDescriptor, s string) (protoreflec
 	case protoreflect.Uint32Kind:
 		n, err := strconv.ParseUint(s, 10, 32)
 		return protoreflect.ValueOfUint32(uint32(n)), numberError(path, s, err, 0, math.MaxUint32)
+	case protoreflect.Int64Kind:
+		n, err := strconv.ParseInt(s, 10, 64)
+		return protoreflect.ValueOfInt64(n), numberError(path, s, err, math.MinInt64, math.MaxInt64)
 	case protoreflect.Uint64Kind:
 		n, err := strconv.ParseUint(s, 10, 64)
 		return protoreflect.ValueOfUint64(n), numberError(path, s, err, 0, uint64(math.MaxUint64))
