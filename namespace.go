@@ -24,8 +24,8 @@ type Namespace struct {
 	// Quotas bound what the namespace as a whole may use.
 	Quotas Quotas
 	// RateLimits is, for each concurrency key, how often attempts of the jobs with that key may begin, across
-	// the cluster. A retry is an attempt. What may not begin yet waits in line. A concurrency limit of the same
-	// key holds beside it.
+	// the cluster. A retry is an attempt. What may not begin yet waits in line. A concurrency limit of the
+	// same key holds beside it.
 	RateLimits map[string]Rate
 	// Generation counts the changes of the settings, from 1, which is that of a namespace without settings.
 	// In a put, if not 0, it is the generation that the settings are meant to replace.
@@ -33,8 +33,8 @@ type Namespace struct {
 }
 
 // Over returns the result of putting n over the settings in force; the generation grows if anything changes.
-// A put meant for another generation is refused. So is a put without a generation that gives no limits, quotas
-// or webhooks, and would remove those that there are: an empty body must not lift them.
+// A put meant for another generation is refused. So is a put without a generation that gives no limits,
+// quotas or webhooks, and would remove those that there are: an empty body must not lift them.
 func (n Namespace) Over(old Namespace) (Namespace, error) {
 	switch {
 	case n.Generation != 0 && n.Generation != old.Generation:

@@ -68,8 +68,8 @@ type NamedLimit struct {
 const MostLimits = 6
 
 // AppendLimits appends the limits that a job is under, as far as they are in force, in the order in which a
-// run of it takes permits. rated are the settings of the job's namespace; nil if they have no rates and no
-// quotas. A limit of reminders with a common key comes before that of their actor type, and all of them before
+// run of it takes permits. rated are the settings of its namespace; nil if they have no rates and no quotas.
+// A limit of reminders with a common key comes before that of their actor type, and all of them before
 // those of the namespace: who waits for the former needs the latter as well, so a run that has the first
 // permit and waits for the second keeps it from nobody who could go on.
 func AppendLimits(to []Limit, job *carillon.Job, rated *carillon.Namespace) []Limit {

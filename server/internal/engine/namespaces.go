@@ -29,8 +29,9 @@ type settings struct {
 	byName    map[string]*carillon.Namespace
 	calendars map[string]map[string]*calendar // by namespace and name
 
-	hooked atomic.Pointer[hooked]                         // of byName; nil: no namespace has webhooks
-	rated  atomic.Pointer[map[string]*carillon.Namespace] // those of byName that have rates or quotas of attempts
+	hooked atomic.Pointer[hooked] // of byName; nil: no namespace has webhooks
+	// Those of byName that have rates or quotas of attempts.
+	rated atomic.Pointer[map[string]*carillon.Namespace]
 }
 
 // hooked are the namespaces that have webhooks. It does not change.

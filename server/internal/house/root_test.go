@@ -10,8 +10,8 @@ import (
 // Budgets of the root package, which users of the Go API read whole. Only what a new call of the API takes and
 // returns raises them.
 const (
-	rootFiles = 24
-	rootNames = 149 // exported types, functions and variables
+	rootFiles = 26
+	rootNames = 151 // exported types, functions and variables
 )
 
 // TestTheRootPackageIsSmall: what only internals use belongs below internal/.

@@ -77,8 +77,8 @@ type Permits struct {
 }
 
 func newPermits(cfg *Config, out *builder, queues *Queues) *Permits {
-	return &Permits{limiter: cfg.Limiter, rated: cfg.Rated, out: out, queues: queues, lines: map[delivery.Line]*line{},
-		charged: map[store.Ref][]delivery.Limit{}, tallies: tallies{}}
+	return &Permits{limiter: cfg.Limiter, rated: cfg.Rated, out: out, queues: queues,
+		lines: map[delivery.Line]*line{}, charged: map[store.Ref][]delivery.Limit{}, tallies: tallies{}}
 }
 
 // permits are the limits of which a run holds a permit. Most runs hold none, so theirs is nil.

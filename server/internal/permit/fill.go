@@ -165,8 +165,8 @@ func (h *Home) forgets(a *account) bool {
 	return true
 }
 
-// standing adds when the next attempts of a rate may begin.
-func (h *Home) standing(s *message.Standing, a *account) {
+// addNext adds when the next attempts of a rate may begin.
+func (h *Home) addNext(s *message.Standing, a *account) {
 	n, limited := h.inBucket(a)
 	if !limited {
 		return

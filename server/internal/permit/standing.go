@@ -52,7 +52,7 @@ func (h *Home) Standing(q message.LimitStands) (s message.Standing) {
 		}
 	}
 	if a.fills != nil {
-		h.standing(&s, a)
+		h.addNext(&s, a)
 	}
 	return bounded(s)
 }
@@ -63,14 +63,14 @@ func bounded(s message.Standing) message.Standing {
 	return s
 }
 
-// Uses returns the permits that attempts in force hold, ordered by limit. Limits that sidecars name, rates and
-// quotas are left out.
+// Uses returns the permits that attempts in force hold, ordered by limit. Left out are limits that sidecars
+// name, rates and quotas.
 func (m *Counter) Uses() []Use {
 	return uses(m.limits, func(l *limit) int { return l.inForce })
 }
 
-// Uses returns the permits that are allocated to partitions, ordered by limit. Limits that sidecars name, rates
-// and quotas are left out.
+// Uses returns the permits that are allocated to partitions, ordered by limit. Left out are limits that
+// sidecars name, rates and quotas.
 func (h *Home) Uses() []Use {
 	return uses(h.accounts, func(a *account) int { return a.sum })
 }

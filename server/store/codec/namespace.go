@@ -33,8 +33,8 @@ func (c *coder) namespace(n *carillon.Namespace) {
 			c.webhook(4, w)
 		}
 		signed(c, 5, &n.UnservedAfter)
-		c.quotas(6, &n.Quotas)
-		c.rates(7, &n.RateLimits)
+		quotas(c, 6, &n.Quotas)
+		rates(c, 7, &n.RateLimits)
 	}
 }
 
@@ -87,19 +87,19 @@ func (c *coder) limit(field int, key string, most int) (string, int) {
 }
 
 // quotas are the quotas of a namespace, if there are any.
-func (c *coder) quotas(field int, q *carillon.Quotas) {
+func quotas(c *coder, field int, q *carillon.Quotas) {
 	if c.writing && *q == (carillon.Quotas{}) {
 		return
 	}
 	for at := item(field); c.within(&at); {
 		if !c.writing || q.Runs != (carillon.Rate{}) {
-			c.rate(4, &q.Runs)
+			rate(c, 4, &q.Runs)
 		}
 		signed(c, 5, &q.ConcurrentRuns)
 	}
 }
 
-func (c *coder) rate(field int, r *carillon.Rate) {
+func rate(c *coder, field int, r *carillon.Rate) {
 	for at := item(field); c.within(&at); {
 		signed(c, 1, &r.Count)
 		signed(c, 2, &r.Period)
@@ -108,25 +108,25 @@ func (c *coder) rate(field int, r *carillon.Rate) {
 }
 
 // rates are the rate limits, written by key.
-func (c *coder) rates(field int, rates *map[string]carillon.Rate) {
+func rates(c *coder, field int, rates *map[string]carillon.Rate) {
 	if c.writing {
 		for _, key := range slices.Sorted(maps.Keys(*rates)) {
-			c.keyedRate(field, key, (*rates)[key])
+			keyedRate(c, field, key, (*rates)[key])
 		}
 	}
 	for c.field == field {
-		key, rate := c.keyedRate(field, "", carillon.Rate{})
+		key, r := keyedRate(c, field, "", carillon.Rate{})
 		if *rates == nil {
 			*rates = map[string]carillon.Rate{}
 		}
-		(*rates)[key] = rate
+		(*rates)[key] = r
 	}
 }
 
-func (c *coder) keyedRate(field int, key string, rate carillon.Rate) (string, carillon.Rate) {
+func keyedRate(c *coder, field int, key string, r carillon.Rate) (string, carillon.Rate) {
 	for at := item(field); c.within(&at); {
 		c.string(1, &key)
-		c.rate(2, &rate)
+		rate(c, 2, &r)
 	}
-	return key, rate
+	return key, r
 }
